@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Assertions, and the printer of last resort: no malloc, no stdio, no lock.
+ *
+ * TCM_STATIC_ASSERT  layout, at compile time
+ * TCM_ASSERT         debug builds: cheap conditions
+ * TCM_ASSERT_SLOW    debug builds: walks over whole structures
+ * TCM_CHECK          always: corruption that must stop the program
+ */
+#ifndef TCM_BASE_CHECK_H
+#define TCM_BASE_CHECK_H
+
+#include "base/compiler.h"
+
+/*
+ * Prints "tcmalloc: MESSAGE" (and POINTER in hexadecimal, if with_pointer) on
+ * descriptor 2 and aborts.
+ */
+TCM_NORETURN TCM_COLD void tcm_die(const char *message);
+TCM_NORETURN TCM_COLD void tcm_die_pointer(const char *message,
+                                           const void *pointer);
+TCM_NORETURN TCM_COLD void tcm_check_failed(const char *condition,
+                                            const char *file, int line);
+
+#define TCM_CHECK(c)                                                           \
+    do {                                                                       \
+        if (TCM_UNLIKELY(!(c)))                                                \
+            tcm_check_failed(#c, __FILE__, __LINE__);                          \
+    } while (0)
+#define TCM_ASSERT(c)                                                          \
+    do {                                                                       \
+        if (tcm_debug && TCM_UNLIKELY(!(c)))                                   \
+            tcm_check_failed(#c, __FILE__, __LINE__);                          \
+    } while (0)
+#define TCM_ASSERT_SLOW(c) TCM_ASSERT(c)
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * XXH64, the 64-bit checksum of Yann Collet's xxHash specification. Written
+ * here, with the specification's test vectors as its test, because both trace
+ * formats need it in builds without any library, and the preloaded recorder
+ * must not bring one along.
+ */
+#ifndef TCM_BASE_CHECKSUM_H
+#define TCM_BASE_CHECKSUM_H
+
+#include "base/compiler.h"
+
+struct tcm_checksum {
+    uint64_t lane[4];
+    uint64_t seed;
+    uint64_t total;
+    uint8_t tail[32];
+    uint32_t tail_length;
+};
+
+void tcm_checksum_begin(struct tcm_checksum *c, uint64_t seed);
+void tcm_checksum_add(struct tcm_checksum *c, const void *data, size_t length);
+uint64_t tcm_checksum_end(const struct tcm_checksum *c);
+
+/* All three in one. */
+uint64_t tcm_checksum_of(const void *data, size_t length, uint64_t seed);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the code asks of the compiler beyond C11.
+ */
+#ifndef TCM_BASE_COMPILER_H
+#define TCM_BASE_COMPILER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TCM_LIKELY(x)       __builtin_expect(!!(x), 1)
+#define TCM_UNLIKELY(x)     __builtin_expect(!!(x), 0)
+#define TCM_ALWAYS_INLINE   inline __attribute__((always_inline))
+#define TCM_NOINLINE        __attribute__((noinline))
+#define TCM_COLD            __attribute__((noinline, cold))
+#define TCM_NORETURN        __attribute__((noreturn))
+#define TCM_UNUSED          __attribute__((unused))
+#define TCM_ALIGNED(n)      __attribute__((aligned(n)))
+#define TCM_PRINTF(fmt, va) __attribute__((format(printf, fmt, va)))
+#define TCM_CACHE_LINE      64
+
+/*
+ * The initial-exec model reads a thread-local variable with one load through
+ * the thread register and never calls __tls_get_addr, which could malloc.
+ */
+#define TCM_TLS             __thread __attribute__((tls_model("initial-exec")))
+
+#define TCM_CONTAINER_OF(ptr, type, member)                                    \
+    ((type *)((char *)(ptr)-offsetof(type, member)))
+#define TCM_ARRAY_SIZE(a)        (sizeof(a) / sizeof((a)[0]))
+#define TCM_STATIC_ASSERT(c, m)  _Static_assert(c, m)
+
+/* Debug builds: an ordinary constant, so that debug code always compiles. */
+#if defined(TCM_DEBUG) && TCM_DEBUG
+enum { tcm_debug = 1 };
+#else
+enum { tcm_debug = 0 };
+#endif
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A 4-byte futex lock without malloc and without recursion.
+ *
+ * Ranks: a thread takes locks only in rising rank. Debug builds check it. Fork
+ * takes them in the same order. Every lock is all-zero when free, apart from
+ * its rank.
+ *
+ * Threads: any. Lock acquires, unlock releases.
+ */
+#ifndef TCM_BASE_LOCK_H
+#define TCM_BASE_LOCK_H
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+
+/* In the order in which they may be taken: control, tracer, api, core. */
+enum tcm_lock_rank {
+    TCM_RANK_NONE = 0, /* a leaf outside the order: takes nothing inside */
+    TCM_RANK_TRACE_CONTROL,
+    TCM_RANK_TRACE_REGISTRY,
+    TCM_RANK_TRACE_POOL,
+    TCM_RANK_TRACE_LATE,
+    TCM_RANK_API,
+    TCM_RANK_CACHE_REGISTRY,
+    TCM_RANK_TRANSFER_CACHE,
+    TCM_RANK_CENTRAL_LIST,
+    TCM_RANK_PAGE_HEAP,
+    TCM_RANK_META,
+    TCM_RANK_COUNT
+};
+
+struct tcm_lock {
+    uint32_t state; /* 0 free, 1 held, 2 held and perhaps waited for */
+    uint32_t rank;
+};
+
+#define TCM_LOCK_INIT(r)                                                       \
+    { 0, (r) }
+
+void tcm_lock_init(struct tcm_lock *lock, enum tcm_lock_rank rank);
+TCM_COLD void tcm_lock_slow(struct tcm_lock *lock);
+TCM_COLD void tcm_unlock_slow(struct tcm_lock *lock);
+
+/* Debug builds: record and check the rank; die on a violation. */
+void tcm_lock_rank_push(struct tcm_lock *lock);
+void tcm_lock_rank_pop(struct tcm_lock *lock);
+/* In the child of fork: forget what the parent's thread held. */
+void tcm_lock_rank_reset(void);
+
+static inline bool tcm_lock_try(struct tcm_lock *lock) {
+    uint32_t expected = 0;
+    if (!tcm_cas_acquire(&lock->state, &expected, 1u))
+        return false;
+    if (tcm_debug)
+        tcm_lock_rank_push(lock);
+    return true;
+}
+
+static inline void tcm_lock(struct tcm_lock *lock) {
+    uint32_t expected = 0;
+    if (TCM_UNLIKELY(!tcm_cas_acquire(&lock->state, &expected, 1u)))
+        tcm_lock_slow(lock);
+    if (tcm_debug)
+        tcm_lock_rank_push(lock);
+}
+
+static inline void tcm_unlock(struct tcm_lock *lock) {
+    if (tcm_debug)
+        tcm_lock_rank_pop(lock);
+    if (TCM_UNLIKELY(tcm_swap_release(&lock->state, 0u) == 2))
+        tcm_unlock_slow(lock);
+}
+
+static inline bool tcm_lock_is_held(struct tcm_lock *lock) {
+    return tcm_load_relaxed(&lock->state) != 0;
+}
+
+#endif

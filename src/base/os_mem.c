@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/os_mem.h"
+#include "base/bits.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+size_t tcm_os_page_size(void) {
+    return (size_t)getauxval(AT_PAGESZ);
+}
+
+static void *map(void *at, size_t length, int prot, int flags) {
+    int saved = errno;
+    void *p = mmap(at, length, prot, flags, -1, 0);
+    errno = saved;
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void tcm_os_unmap(void *start, size_t length) {
+    int saved = errno;
+    if (length != 0)
+        munmap(start, length);
+    errno = saved;
+}
+
+void *tcm_os_reserve(size_t length, size_t align, void *hint) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    if (hint != NULL && ((uintptr_t)hint & (align - 1)) == 0) {
+        void *p = map(hint, length, PROT_NONE, flags | MAP_FIXED_NOREPLACE);
+        if (p == hint)
+            return p;
+        if (p != NULL)
+            tcm_os_unmap(p, length);
+    }
+    void *p = map(NULL, length, PROT_NONE, flags);
+    if (p == NULL || ((uintptr_t)p & (align - 1)) == 0)
+        return p;
+    tcm_os_unmap(p, length);
+    size_t padded;
+    if (tcm_add_overflows(length, align, &padded))
+        return NULL;
+    char *raw = map(NULL, padded, PROT_NONE, flags);
+    if (raw == NULL)
+        return NULL;
+    char *start = (char *)tcm_align_up((uintptr_t)raw, align);
+    tcm_os_unmap(raw, (size_t)(start - raw));
+    tcm_os_unmap(start + length, (size_t)(raw + padded - (start + length)));
+    return start;
+}
+
+bool tcm_os_commit(void *start, size_t length) {
+    int saved = errno;
+    int rc = mprotect(start, length, PROT_READ | PROT_WRITE);
+    errno = saved;
+    return rc == 0;
+}
+
+void *tcm_os_map(size_t length) {
+    return map(NULL, length, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS);
+}
+
+static bool advise(void *start, size_t length, int advice) {
+    int saved = errno;
+    int rc;
+    do {
+        rc = madvise(start, length, advice);
+    } while (rc != 0 && errno == EAGAIN);
+    errno = saved;
+    return rc == 0;
+}
+
+bool tcm_os_release(void *start, size_t length) {
+    return advise(start, length, MADV_DONTNEED);
+}
+
+bool tcm_os_wipe_on_fork(void *start, size_t length) {
+    return advise(start, length, MADV_WIPEONFORK);
+}
+
+bool tcm_os_dont_fork(void *start, size_t length) {
+    return advise(start, length, MADV_DONTFORK);
+}
+
+void *tcm_os_map_file(int fd, uint64_t offset, size_t length) {
+    int saved = errno;
+    void *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                   (off_t)offset);
+    errno = saved;
+    return p == MAP_FAILED ? NULL : p;
+}
+
+uint64_t tcm_os_address_limit(void) {
+    struct rlimit limit;
+    int saved = errno;
+    int rc = getrlimit(RLIMIT_AS, &limit);
+    errno = saved;
+    if (rc != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    return limit.rlim_cur;
+}
+
+bool tcm_os_layout_is_fixed(void) {
+    int saved = errno;
+    int persona = personality(0xffffffff);
+    errno = saved;
+    return persona != -1 && (persona & ADDR_NO_RANDOMIZE) != 0;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of the system. With os_mem.c, the only place that calls mmap, munmap,
+ * mprotect and madvise. Lengths and addresses are multiples of the system's
+ * page size; the functions check nothing else. None changes errno.
+ *
+ * Threads: any; the kernel serialises.
+ */
+#ifndef TCM_BASE_OS_MEM_H
+#define TCM_BASE_OS_MEM_H
+
+#include "base/compiler.h"
+
+/* Of the system, bytes: 4, 16 or 64 KiB. */
+size_t tcm_os_page_size(void);
+
+/*
+ * Reserves LENGTH bytes of address space without access and without memory
+ * behind it, aligned to ALIGN (a power of two, at least a page). HINT: where it
+ * would be welcome, or NULL. NULL when the address space has no such room.
+ */
+void *tcm_os_reserve(size_t length, size_t align, void *hint);
+
+/* Gives part of a reservation read and write access; zeroed on first touch.
+   false: out of memory (overcommit, RLIMIT_AS, RLIMIT_DATA, map count). */
+bool tcm_os_commit(void *start, size_t length);
+
+/* Private anonymous memory, readable and writable, zeroed. NULL: none left. */
+void *tcm_os_map(size_t length);
+void tcm_os_unmap(void *start, size_t length);
+
+/* Gives the pages back to the system; they read as zero afterwards. false: the
+   kernel refused (locked pages), contents unchanged. */
+bool tcm_os_release(void *start, size_t length);
+
+/* Wipe-on-fork: the child of any fork finds the range zeroed. Do-not-fork: it
+   does not find the range at all. false: the kernel lacks it. */
+bool tcm_os_wipe_on_fork(void *start, size_t length);
+bool tcm_os_dont_fork(void *start, size_t length);
+
+/* A shared mapping of LENGTH bytes of FD from OFFSET on. NULL on failure. */
+void *tcm_os_map_file(int fd, uint64_t offset, size_t length);
+
+/* RLIMIT_AS in bytes, or UINT64_MAX. */
+uint64_t tcm_os_address_limit(void);
+
+/* True if this process runs with a fixed address layout (setarch -R). */
+bool tcm_os_layout_is_fixed(void);
+
+#endif

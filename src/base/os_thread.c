@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/os_thread.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+void tcm_futex_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    int saved = errno;
+    struct timespec ts;
+    struct timespec *timeout = NULL;
+    if (timeout_ns != UINT64_MAX) {
+        ts.tv_sec = (time_t)(timeout_ns / 1000000000u);
+        ts.tv_nsec = (long)(timeout_ns % 1000000000u);
+        timeout = &ts;
+    }
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, timeout, NULL, 0);
+    errno = saved;
+}
+
+void tcm_futex_wake(uint32_t *word, int count) {
+    int saved = errno;
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+    errno = saved;
+}
+
+uint32_t tcm_os_tid(void) {
+    return (uint32_t)syscall(SYS_gettid);
+}
+
+uint32_t tcm_os_pid(void) {
+    return (uint32_t)syscall(SYS_getpid);
+}
+
+uint32_t tcm_os_cpu(void) {
+    int saved = errno;
+    int cpu = sched_getcpu();
+    errno = saved;
+    return cpu < 0 ? 0 : (uint32_t)cpu;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Test points: labels after a visible side effect, where a test can stop or
+ * run other code to force an interleaving. Builds without TCM_TESTING contain
+ * nothing of them.
+ */
+#ifndef TCM_BASE_TESTPOINT_H
+#define TCM_BASE_TESTPOINT_H
+
+#include "base/compiler.h"
+
+#if defined(TCM_TESTING) && TCM_TESTING
+/* Set by a test; called with the label's name. NULL: nothing happens. */
+extern void (*tcm_testpoint_hook)(const char *label);
+#define TCM_TESTPOINT(label)                                                   \
+    do {                                                                       \
+        if (TCM_UNLIKELY(tcm_testpoint_hook != NULL))                          \
+            tcm_testpoint_hook(label);                                         \
+    } while (0)
+#else
+#define TCM_TESTPOINT(label)                                                   \
+    do {                                                                       \
+    } while (0)
+#endif
+
+#endif

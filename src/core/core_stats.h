@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Counters of the allocator, counted in slow paths only. Names outside are
+ * "tcmalloc." followed by the field's name.
+ *
+ * Threads: relaxed atomics; a reader sees each monotone, not all of one moment.
+ */
+#ifndef TCM_CORE_STATS_H
+#define TCM_CORE_STATS_H
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+
+#define TCM_STATS(X)                                                           \
+    X(thread_cache_misses)                                                     \
+    X(thread_cache_overflows)                                                  \
+    X(central_fetches)                                                         \
+    X(central_returns)                                                         \
+    X(transfer_cache_hits)                                                     \
+    X(spans_made)                                                              \
+    X(spans_freed)                                                             \
+    X(system_bytes_taken)                                                      \
+    X(system_bytes_returned)
+
+struct tcm_stats {
+#define X(name) uint64_t name;
+    TCM_STATS(X)
+#undef X
+};
+
+extern struct tcm_stats tcm_stats;
+
+#define TCM_STAT_ADD(name, n) ((void)tcm_add_relaxed(&tcm_stats.name, (n)))
+
+/* A copy of all counters. */
+void tcm_stats_read(struct tcm_stats *out);
+
+#endif

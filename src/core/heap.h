@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The heap as its callers (src/api) see it: the one global instance, blocks
+ * without a thread cache, large blocks, object words, fork, counters. The inline
+ * paths are in thread_cache.h and page_map.h.
+ *
+ * Threads: any, unless said otherwise. errno is left alone everywhere; NULL or
+ * false means out of memory.
+ */
+#ifndef TCM_HEAP_H
+#define TCM_HEAP_H
+
+#include "core/core_config.h"
+#include "core/core_stats.h"
+#include "core/page_map.h"
+#include "core/size_class.h"
+#include "core/thread_cache.h"
+
+/* Before first use, by one thread at a time; the second call does nothing. */
+bool tcm_heap_init(void);
+
+/* One object of CLASS (not 0) straight from, and back to, the central lists. */
+void *tcm_heap_alloc_one(unsigned class);
+void tcm_heap_free_one(unsigned class, void *ptr);
+
+/*
+ * A block of its own pages: SIZE rounded up to pages, aligned to ALIGN (a power
+ * of two). *ZEROED is set when all its bytes are known to be 0.
+ */
+void *tcm_large_alloc(size_t size, size_t align, bool *zeroed);
+/* Gives back a block that tcm_page_span says is large. */
+void tcm_large_free(struct tcm_span *span);
+/* Grows or shrinks a large block where it is. false: not possible there. */
+bool tcm_large_resize(struct tcm_span *span, size_t size);
+
+/* What an address is. */
+enum tcm_block_kind {
+    TCM_BLOCK_FOREIGN,  /* not ours, or in no span that is in use */
+    TCM_BLOCK_SMALL,    /* start of an object's slot */
+    TCM_BLOCK_LARGE,    /* start of a large block */
+    TCM_BLOCK_PRIVATE,  /* of the private arena */
+    TCM_BLOCK_INTERIOR  /* inside a block */
+};
+struct tcm_block_info {
+    enum tcm_block_kind kind;
+    unsigned class;        /* small */
+    size_t size;           /* usable bytes */
+    struct tcm_span *span;
+};
+struct tcm_block_info tcm_block_info(const void *ptr);
+
+#if TCM_OBJECT_WORDS
+/* Address of the object word of PTR, the start of a block in use; its table is
+   made if MAKE. NULL: no table, or none could be made. The word of a new table
+   and of a new large block is 0; a freed block's word must be 0 again. */
+uint64_t *tcm_object_word(const void *ptr, bool make);
+#endif
+
+/*
+ * The private arena: a second heap in other address ranges, for memory that the
+ * layers above need while the program's heap must not change. Blocks are freed
+ * and resized by any thread; tcm_block_info knows them.
+ */
+void *tcm_arena_alloc(size_t size, size_t align);
+void tcm_arena_free(void *ptr);
+
+/* Memory of the allocator's own records, never returned; for callers in api
+   too. Zeroed, aligned to 64. */
+void *tcm_meta_alloc(size_t bytes);
+
+/* Around fork, in the forking thread: all locks of core, in order. */
+void tcm_heap_fork_prepare(void);
+void tcm_heap_fork_parent(void);
+void tcm_heap_fork_child(void);
+
+/* Gives free pages back to the system: at least BYTES if there are so many.
+   Returns how many bytes. */
+size_t tcm_heap_release(size_t bytes);
+
+/* Figures of the heap for mallinfo and malloc_stats. */
+struct tcm_heap_figures {
+    uint64_t heap_bytes;        /* committed: in use + free + caches */
+    uint64_t in_use_bytes;      /* handed out, rounded to class or page */
+    uint64_t free_pages_bytes;  /* free spans with memory behind them */
+    uint64_t released_bytes;    /* free spans without */
+    uint64_t central_bytes;     /* in central lists */
+    uint64_t transfer_bytes;
+    uint64_t cached_bytes;      /* in thread caches */
+    uint64_t large_bytes;       /* of in_use: large blocks */
+    uint64_t large_blocks;
+    uint64_t metadata_bytes;
+    uint64_t caches;            /* thread caches, detached ones too */
+};
+void tcm_heap_figures(struct tcm_heap_figures *out);
+
+/* Debug: walks the whole heap and dies on the first broken invariant. Callers
+   hold no lock and no other thread allocates. */
+void tcm_heap_verify(void);
+
+#endif

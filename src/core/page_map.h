@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From an address to its span, and for small objects straight to their size
+ * class and object words.
+ *
+ *    address   |47 ....... 32|31 .......... 13|12 .. 0|
+ *               root index     leaf index      in page
+ *
+ *    root[ ] -> leaf { entry[2^19], span[2^19] }       (lazily touched)
+ *
+ *    entry     |63 .... 48|47 ................... 0|
+ *               class      address of the object word of the first object that
+ *                          starts in this page (0: no table)
+ *
+ * Because the entry of every page is biased by the objects that start before
+ * it, the word of an object is entry_table[(address % page) / size], whatever
+ * the span's length. Entries are 0 for large blocks, free spans, the private
+ * arena and foreign addresses.
+ *
+ * Threads: lock-free readers; written by the owner of the pages (page heap or
+ * central list lock held). A reader asks only for a block that it owns, so the
+ * entry it needs was stored before the block was handed out. The table half of
+ * an entry may be added while objects are in use: one 8-byte release store of
+ * the whole entry, after the table was zeroed; its load is followed by an
+ * address dependency. Leaves are never freed.
+ */
+#ifndef TCM_PAGE_MAP_H
+#define TCM_PAGE_MAP_H
+
+#include "base/atomic.h"
+#include "core/core_config.h"
+
+struct tcm_span;
+
+#define TCM_LEAF_BITS   19
+#define TCM_LEAF_PAGES  ((size_t)1 << TCM_LEAF_BITS)
+#define TCM_ROOT_SHIFT  (TCM_PAGE_SHIFT + TCM_LEAF_BITS)
+#define TCM_ROOT_SIZE   ((size_t)1 << (TCM_ADDRESS_BITS - TCM_ROOT_SHIFT))
+#define TCM_ENTRY_SHIFT 48
+#define TCM_ENTRY_TABLE (((uint64_t)1 << TCM_ENTRY_SHIFT) - 1)
+
+struct tcm_page_leaf {
+    uint64_t entry[TCM_LEAF_PAGES];
+    struct tcm_span *span[TCM_LEAF_PAGES];
+};
+
+extern struct tcm_page_leaf *tcm_page_root[TCM_ROOT_SIZE];
+
+/* Entry of ADDRESS, 0 when it is not inside a span of small objects. */
+static TCM_ALWAYS_INLINE uint64_t tcm_page_entry(const void *address) {
+    uintptr_t a = (uintptr_t)address;
+    if (TCM_UNLIKELY(a >> TCM_ADDRESS_BITS))
+        return 0;
+    struct tcm_page_leaf *leaf =
+        tcm_load_relaxed(&tcm_page_root[a >> TCM_ROOT_SHIFT]);
+    if (TCM_UNLIKELY(leaf == NULL))
+        return 0;
+    return tcm_load_relaxed(
+        &leaf->entry[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)]);
+}
+
+/* Span that holds ADDRESS, or NULL. */
+static inline struct tcm_span *tcm_page_span(const void *address) {
+    uintptr_t a = (uintptr_t)address;
+    if (TCM_UNLIKELY(a >> TCM_ADDRESS_BITS))
+        return NULL;
+    struct tcm_page_leaf *leaf =
+        tcm_load_acquire(&tcm_page_root[a >> TCM_ROOT_SHIFT]);
+    if (TCM_UNLIKELY(leaf == NULL))
+        return NULL;
+    return tcm_load_acquire(
+        &leaf->span[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)]);
+}
+
+/* Makes the leaves of [START, START + LENGTH). false: out of memory. */
+bool tcm_page_map_cover(const void *start, size_t length);
+
+#endif

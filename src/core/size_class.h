@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Size classes and the tables that find them.
+ *
+ * Invariants: classes are numbered from 1 by rising size; class 0 is "no class"
+ * (large). Sizes are multiples of 8; sizes from 16 on are multiples of 16, and
+ * the smallest class that holds a request of 2^k..2^k+x bytes is aligned as C
+ * demands. Waste inside an object is at most 1/8 of the request above 128
+ * bytes. The tables are constant after tcm_size_class_init, which depends on
+ * nothing but core_config.h.
+ *
+ * Threads: read by any after init.
+ */
+#ifndef TCM_SIZE_CLASS_H
+#define TCM_SIZE_CLASS_H
+
+#include "core/core_config.h"
+
+struct tcm_class_info {
+    uint32_t size;       /* bytes of an object */
+    uint32_t pages;      /* of a span of this class */
+    uint32_t objects;    /* slots in a span, at most 1024 */
+    uint32_t batch;      /* objects moved at once */
+    uint32_t max_cached; /* objects in a bin at most */
+    uint32_t reciprocal; /* ceil(2^32 / size); n / size for n < TCM_PAGE_SIZE
+                            is n * reciprocal >> 32 */
+};
+
+extern struct tcm_class_info tcm_class[TCM_MAX_CLASSES];
+extern unsigned tcm_class_count; /* with class 0 */
+/* By (size + 7) >> 3 up to TCM_TABLE_SMALL, by (size + 127) >> 7 above. */
+extern uint8_t tcm_class_small[TCM_TABLE_SMALL / 8 + 1];
+extern uint8_t tcm_class_medium[TCM_MAX_SMALL / 128 + 1];
+
+void tcm_size_class_init(void);
+
+/* Class of SIZE, 0 when it is large. malloc(0) is a block of the smallest
+   class. */
+static TCM_ALWAYS_INLINE unsigned tcm_size_class(size_t size) {
+    if (TCM_LIKELY(size <= TCM_TABLE_SMALL))
+        return tcm_class_small[(size + 7) >> 3];
+    if (TCM_LIKELY(size <= TCM_MAX_SMALL))
+        return tcm_class_medium[(size + 127) >> 7];
+    return 0;
+}
+
+/* Smallest class of at least SIZE whose objects are all aligned to ALIGN (a
+   power of two); 0 when there is none. */
+unsigned tcm_size_class_aligned(size_t size, size_t align);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A thread's cache of free objects: per class an array used as a stack. Here
+ * the structure and the inline pop and push; thread_cache.c refills, flushes,
+ * adapts capacities under the budget and destroys.
+ *
+ *       guard   0      1            top-1   top        end
+ *      +------+------+------+- ... +------+------+ ... +
+ *      | NULL | obj  | obj  |      | obj  | free |     |
+ *      +------+------+------+- ... +------+------+ ... +
+ *
+ * Invariants: the entry below the first is a guard with a NULL pointer, so that
+ * an empty bin is seen by the pointer that pop loads anyway; guard < top <=
+ * end. A bin that was never used has top == end, over a shared guard. Bin 0 is
+ * always so: it serves "no class" and is empty and full at once.
+ * The fast path counts nothing: budgets count capacities, which change in slow
+ * paths only.
+ *
+ * Threads: a cache is used by the one thread it is attached to. Others read
+ * its capacity counter and lower its budget (relaxed). Detached caches are
+ * used by none.
+ */
+#ifndef TCM_THREAD_CACHE_H
+#define TCM_THREAD_CACHE_H
+
+#include "base/dlist.h"
+#include "core/core_config.h"
+#include "core/size_class.h"
+
+struct tcm_entry {
+    void *ptr;
+#if TCM_OBJECT_WORDS
+    uint64_t *word; /* its object word; valid while the cache wants words */
+#endif
+};
+
+/* The hot half of a bin; the cold half is in struct tcm_bin_cold. */
+struct tcm_bin {
+    struct tcm_entry *top; /* next free place */
+    struct tcm_entry *end; /* first place beyond the capacity of now */
+#if TCM_OBJECT_WORDS
+    uint64_t reciprocal; /* of the class, beside what free touches anyway */
+    uint64_t reserved;
+#endif
+};
+
+struct tcm_bin_cold {
+    struct tcm_entry *base; /* first place; base[-1] is the guard */
+    uint32_t capacity;      /* end - base */
+    uint32_t region;        /* places in memory, at least capacity */
+    uint32_t fetch;         /* objects the next refill takes (slow start) */
+    uint32_t overflows;     /* since the last adaption */
+};
+
+struct tcm_thread_cache {
+    struct tcm_bin bin[TCM_MAX_CLASSES];
+    struct tcm_bin_cold cold[TCM_MAX_CLASSES];
+    struct tcm_dlist link;   /* in the registry of caches */
+    uint64_t capacity_bytes; /* sum of capacity * size */
+    uint64_t budget_bytes;   /* bound on capacity_bytes */
+    uint32_t steal_class;    /* where the search for idle capacity goes on */
+    bool attached;
+    bool want_words;         /* fill in tcm_entry.word */
+    uint64_t misses;         /* counters, summed into the totals */
+    uint64_t overflows;
+};
+
+/* A cache whose bins are all empty and full at once: every pop and push takes
+   the slow path. Stands in where a thread has none. Read-only. */
+extern struct tcm_thread_cache tcm_no_cache;
+
+/*
+ * Pop: the entry, or one with a NULL pointer when the bin is empty (then call
+ * tcm_cache_refill and pop again).
+ */
+static TCM_ALWAYS_INLINE struct tcm_entry *
+tcm_cache_peek(struct tcm_thread_cache *cache, unsigned class) {
+    return cache->bin[class].top - 1;
+}
+
+static TCM_ALWAYS_INLINE void
+tcm_cache_drop_top(struct tcm_thread_cache *cache, unsigned class) {
+    cache->bin[class].top--;
+}
+
+/* Push: false when the bin is full (then call tcm_cache_make_room, push
+   again). */
+static TCM_ALWAYS_INLINE bool
+tcm_cache_push(struct tcm_thread_cache *cache, unsigned class, void *ptr) {
+    struct tcm_bin *bin = &cache->bin[class];
+    struct tcm_entry *top = bin->top;
+    if (TCM_UNLIKELY(top == bin->end))
+        return false;
+    top->ptr = ptr;
+    bin->top = top + 1;
+    return true;
+}
+
+/*
+ * Slow functions. The caller is the thread that CACHE is attached to. None
+ * calls upwards or reads the clock; errno is left alone.
+ */
+
+/* A new cache with nothing in it, attached, counted in the budget. NULL: out
+   of memory. */
+struct tcm_thread_cache *tcm_cache_new(void);
+/* Returns all objects to the central lists and frees CACHE. */
+void tcm_cache_destroy(struct tcm_thread_cache *cache);
+/* Marks CACHE as used by no thread, or by one again. Tens of nanoseconds: no
+   lock, no loop. */
+void tcm_cache_detach(struct tcm_thread_cache *cache);
+void tcm_cache_attach(struct tcm_thread_cache *cache);
+
+/* The bin of CLASS (not 0) is empty: gets at least one object into it. false:
+   out of memory. */
+bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned class);
+/* The bin of CLASS (not 0) is full: raises its capacity or returns objects to
+   the central list. Afterwards there is room, unless memory for the bin itself
+   could not be had: then false, and the caller frees to the central list. */
+bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned class);
+
+/* Returns all objects to the central lists; the cache stays. */
+void tcm_cache_flush(struct tcm_thread_cache *cache);
+
+#if TCM_OBJECT_WORDS
+/* From now on every entry has its word (tables are made as needed; a word that
+   cannot be had is NULL); or none needs it. */
+void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want);
+#endif
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bytes of the raw trace and of its spool, version 1. All numbers are
+ * little-endian. doc/raw-trace-format.md says the same in words, with worked
+ * examples; the two change together.
+ *
+ * A raw trace is a header and then segments, plain or in LZ4 frames.
+ *
+ *   header:   fixed part (96 bytes) | fields | zeros to a multiple of 8 | XXH64
+ *   segment:  head (56 bytes) | payload
+ *   spool:    page 0: spool head | the trace's header
+ *             then buffers, each from a multiple of 4096 on: head (48 bytes) |
+ *             events | zeros
+ */
+#ifndef MTF_RAW_LAYOUT_H
+#define MTF_RAW_LAYOUT_H
+
+#include "base/compiler.h"
+
+#define MTF_RAW_MAGIC   "\x89MTRAW\r\n" /* 8 bytes */
+#define MTF_SPOOL_MAGIC "\x89MTSPL\r\n"
+#define MTF_RAW_VERSION 1
+
+/* Raw bytes of one LZ4 frame at most. */
+#define MTF_RAW_FRAME_BYTES (4u << 20)
+
+struct mtf_raw_header { /* offset */
+    uint8_t magic[8];      /*  0 */
+    uint16_t version;      /*  8 */
+    uint16_t must_understand; /* 10: a reader that knows not all bits stops */
+    uint32_t length;       /* 12: of the whole header, multiple of 8 */
+    uint32_t pid;          /* 16 */
+    uint32_t parent_pid;   /* 20 */
+    uint64_t process_start; /* 24: clock ticks since boot, of /proc/self/stat */
+    uint64_t random;       /* 32: with pid and start, the recording id */
+    uint64_t parent_start; /* 40: 0 unknown */
+    uint64_t parent_random; /* 48: of the parent's recording, 0 none */
+    uint64_t wall_ns;      /* 56: CLOCK_REALTIME at the start */
+    uint64_t start_ns;     /* 64: the trace's clock at the start */
+    uint64_t first_token;  /* 72: smaller tokens are of earlier recordings */
+    uint32_t page_size;    /* 80 */
+    uint8_t clock;         /* 84: enum mtf_clock */
+    uint8_t settings;      /* 85: MTF_SETTING_ bits */
+    uint16_t reserved;     /* 86 */
+    uint64_t buffer_bound; /* 88: bytes of full buffers that may wait */
+};
+TCM_STATIC_ASSERT(sizeof(struct mtf_raw_header) == 96, "raw header layout");
+
+enum mtf_clock { MTF_CLOCK_MONOTONIC_NS = 1 };
+#define MTF_SETTING_COMPRESSED 1u
+#define MTF_SETTING_DROP       2u
+#define MTF_SETTING_PER_PROCESS 4u /* the output's name has %p */
+
+/* Header fields: u16 tag, u16 length, bytes; tag 0 ends them. */
+enum mtf_header_tag {
+    MTF_TAG_END = 0,
+    MTF_TAG_EXECUTABLE = 1, /* base name, no path, no arguments */
+    MTF_TAG_LIBRARY = 2     /* library and version that recorded */
+};
+#define MTF_RAW_HEADER_MAX 2048u
+
+/* "\xA5SG\xF1", a byte sequence that no event stream is likely to hold */
+#define MTF_SEGMENT_SYNC 0xF14753A5u
+
+struct mtf_segment { /* offset */
+    uint32_t sync;         /*  0 */
+    uint8_t kind;          /*  4: enum mtf_segment_kind */
+    uint8_t flags;         /*  5: 0 */
+    uint16_t reserved;     /*  6: 0 */
+    uint32_t length;       /*  8: of the payload, at most MTF_SEGMENT_MAX */
+    uint32_t thread;       /* 12: data: whose stream; else 0 */
+    uint64_t offset;       /* 16: data: of the first byte in its stream */
+    uint64_t buffer_start; /* 24: data: of its buffer's first byte */
+    uint64_t time_lo;      /* 32: its events were published after this, */
+    uint64_t time_hi;      /* 40: and before this (barrier: both its time) */
+    uint64_t checksum;     /* 48: XXH64 of bytes 0..47 and the payload, seed =
+                                  the header's random */
+};
+TCM_STATIC_ASSERT(sizeof(struct mtf_segment) == 56, "segment layout");
+
+#define MTF_SEGMENT_MAX (1u << 20)
+
+enum mtf_segment_kind {
+    MTF_SEGMENT_DATA = 1,    /* events of one thread's stream */
+    MTF_SEGMENT_BARRIER = 2, /* u64 number; all published up to time_lo is
+                                before it */
+    MTF_SEGMENT_SAMPLE = 3,  /* accounts: u16 field, u64 value each */
+    MTF_SEGMENT_NOTICE = 4,  /* u16 code, text */
+    MTF_SEGMENT_FOOTER = 5   /* accounts; the last footer counts */
+};
+
+enum mtf_notice {
+    MTF_NOTICE_NO_SPOOL = 1,     /* buffers in private memory */
+    MTF_NOTICE_END_MODE = 2,     /* recorded after the library's destructor */
+    MTF_NOTICE_NO_SAVER_TABLE = 3 /* descriptor table could not be unshared */
+};
+
+/* Thread ids count from 1 (the first thread) and are never reused. */
+#define MTF_THREAD_NONE 0u
+/* One stream for events of threads past their last destructor. */
+#define MTF_THREAD_LATE 0xFFFFFFFFu
+
+/* Payload of MTF_RAW_BUFFER, the first event of every buffer. The coding state
+   starts anew with it: last size 0, last freed token = next_token. */
+struct mtf_raw_buffer_state { /* offset */
+    uint64_t time_ns;     /*  0 */
+    uint64_t next_token;  /*  8 */
+    uint32_t tokens_left; /* 16 */
+    uint16_t cpu;         /* 20 */
+    uint8_t alloc_call;   /* 22 */
+    uint8_t free_call;    /* 23 */
+    uint64_t untraced_frees; /* 24: of the thread so far, as the next three */
+    uint64_t dropped;     /* 32 */
+    uint64_t waits;       /* 40 */
+    uint64_t wait_ns;     /* 48 */
+};
+TCM_STATIC_ASSERT(sizeof(struct mtf_raw_buffer_state) == 56, "buffer state");
+
+/* Spool. Offsets of buffers are multiples of this. */
+#define MTF_SPOOL_UNIT 4096u
+
+struct mtf_spool_head { /* offset */
+    uint8_t magic[8];      /*  0 */
+    uint16_t version;      /*  8 */
+    uint16_t must_understand; /* 10 */
+    uint32_t header_offset; /* 12: of the raw header in this file */
+    uint64_t reserved;     /* 16 */
+    uint64_t checksum;     /* 24: XXH64 of bytes 0..23, seed 0 */
+};
+TCM_STATIC_ASSERT(sizeof(struct mtf_spool_head) == 32, "spool head layout");
+
+#define MTF_SPOOL_BUFFER_SYNC 0xF14253A5u
+
+/* At the start of each buffer in use. A scanner that finds none at a unit goes
+   on to the next unit. */
+struct mtf_spool_buffer { /* offset */
+    uint32_t sync;     /*  0 */
+    uint32_t size;     /*  4: bytes of the buffer with this head */
+    uint32_t thread;   /*  8 */
+    uint32_t reserved; /* 12 */
+    uint64_t offset;   /* 16: of the first event byte in the thread's stream */
+    uint64_t time_lo;  /* 24: its events were published after this */
+    uint64_t reserved2; /* 32 */
+    uint64_t checksum; /* 40: XXH64 of bytes 0..39, seed = header's random */
+};
+TCM_STATIC_ASSERT(sizeof(struct mtf_spool_buffer) == 48, "spool buffer");
+
+#endif
