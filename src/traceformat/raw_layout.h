@@ -86,7 +86,8 @@ enum mtf_segment_kind {
                                 before it */
     MTF_SEGMENT_SAMPLE = 3,  /* accounts: u16 field, u64 value each */
     MTF_SEGMENT_NOTICE = 4,  /* u16 code, text */
-    MTF_SEGMENT_FOOTER = 5   /* accounts; the last footer counts */
+    MTF_SEGMENT_FOOTER = 5,  /* accounts; the last footer counts */
+    MTF_SEGMENT_HEADER = 6   /* the header again; checksum's seed is 0 */
 };
 
 enum mtf_notice {

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A raw trace by name: the file (or pipe, or stdin) and its spool read as one.
+ *
+ * NAME is a raw trace, plain or in LZ4 frames; or a spool; or a name of which
+ * only NAME.spool exists. A regular file's NAME.spool is read after it when it
+ * is of the same recording. If a living recording holds the spool's lock the
+ * trace is still growing: it is read up to its last barrier.
+ *
+ * Invariants: items of the file come in file order, then those made of the
+ * spool's buffers, by thread and offset. Doubles are not removed here;
+ * mtf_stream_place does that.
+ */
+#ifndef TOOL_RAW_H
+#define TOOL_RAW_H
+
+#include "base/compiler.h"
+#include "traceformat/raw_reader.h"
+
+struct tool_raw;
+
+/*
+ * NAME NULL or "-": stdin. NULL only without memory; that a file cannot be
+ * opened or is no raw trace is told by the first item, MTF_ITEM_FAILED.
+ */
+struct tool_raw *tool_raw_open(const char *name);
+void tool_raw_close(struct tool_raw *t);
+
+/* Yields the next item; see mtf_raw_reader_next. item->file is set. */
+void tool_raw_next(struct tool_raw *t, struct mtf_item *item);
+
+/* A line for a DAMAGE or FAILED item, with file and byte offset. Valid until
+   the next call. */
+const char *tool_raw_item_text(struct tool_raw *t, const struct mtf_item *item);
+
+/* Growing: "still being recorded". Known after tool_raw_open. */
+bool tool_raw_is_growing(const struct tool_raw *t);
+/* A spool of the same recording was there and is read. */
+bool tool_raw_has_spool(const struct tool_raw *t);
+/* Whether a file was read at all, or the spool alone. */
+bool tool_raw_has_file(const struct tool_raw *t);
+bool tool_raw_is_compressed(const struct tool_raw *t);
+
+/* So far: bytes before LZ4, and as stored, spool included. */
+uint64_t tool_raw_bytes(const struct tool_raw *t);
+uint64_t tool_raw_stored_bytes(const struct tool_raw *t);
+/* Stored bytes that will be read in all, 0 if unknown (for progress). */
+uint64_t tool_raw_total_bytes(const struct tool_raw *t);
+
+/*
+ * Whether anything is known to be missing, as far as the files show it, once
+ * MTF_ITEM_END was yielded: no damage, not growing, and an end: a footer whose
+ * reason is not MTF_END_FORCED, or a spool with the rest. What the streams show
+ * (gaps, drops) is the caller's to add.
+ */
+bool tool_raw_complete(const struct tool_raw *t);
+/* A footer ended the file. */
+bool tool_raw_clean_end(const struct tool_raw *t);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reader of raw traces: takes the bytes (LZ4 already removed) from a source and
+ * yields header and segments whose checksums are right, in file order. After
+ * damage it looks for the next good segment and reports what it skipped.
+ * Files, LZ4 and spools together are malloc-trace-replay/common/tool_raw.h.
+ *
+ * Invariants: memory is the buffer the caller gives. Time is linear in the
+ * input, also in hostile input.
+ * Threads: one user at a time.
+ */
+#ifndef MTF_RAW_READER_H
+#define MTF_RAW_READER_H
+
+#include "base/compiler.h"
+#include "traceformat/raw_decode.h"
+#include "traceformat/raw_layout.h"
+#include "traceformat/trace_event.h"
+#include "traceformat/trace_status.h"
+
+/* --- Header ------------------------------------------------------------- */
+
+/* A header and the texts of its fields (cut, terminated, "" if absent). */
+struct mtf_raw_info {
+    struct mtf_raw_header fixed;
+    char executable[256];
+    char library[256];
+};
+
+/*
+ * Reads the header in N bytes at P. MTF_OK; MTF_CUT if it is longer than N;
+ * MTF_NO_TRACE without the magic, MTF_DAMAGED with a wrong checksum or
+ * impossible length; MTF_TOO_NEW with unknown must-understand bits.
+ */
+enum mtf_status mtf_raw_parse_header(const uint8_t *p, size_t n,
+                                     struct mtf_raw_info *info);
+/* Whether both are of the same recording (process id, start, random). */
+bool mtf_raw_same_recording(const struct mtf_raw_header *a,
+                            const struct mtf_raw_header *b);
+
+/* --- Items -------------------------------------------------------------- */
+
+enum mtf_item_kind {
+    MTF_ITEM_HEADER = 1, /* the first, unless it is lost; never twice */
+    MTF_ITEM_DATA,
+    MTF_ITEM_BARRIER,
+    MTF_ITEM_SAMPLE,
+    MTF_ITEM_NOTICE,
+    MTF_ITEM_FOOTER,
+    MTF_ITEM_DAMAGE, /* something is lost here; reading goes on */
+    MTF_ITEM_END,
+    MTF_ITEM_FAILED /* no trace of this kind, or system error: give up */
+};
+
+struct mtf_item {
+    enum mtf_item_kind kind;
+    enum mtf_status status; /* DAMAGE, FAILED: what is wrong */
+    bool from_spool;
+    const char *file;     /* name for messages; NULL from mtf_raw_reader_next */
+    uint64_t file_offset; /* of the segment, before LZ4; DAMAGE: as stored */
+    uint64_t skipped;     /* DAMAGE: bytes without use */
+    /* DATA */
+    uint32_t thread;
+    uint64_t offset;       /* of data[0] in the thread's stream */
+    uint64_t buffer_start; /* of its buffer's first byte */
+    uint64_t time_lo;
+    uint64_t time_hi; /* UINT64_MAX: unknown (spool) */
+    /* all segments: payload; 8 bytes after it can be read. Until next call. */
+    const uint8_t *data;
+    uint32_t length;
+    uint64_t number;                 /* BARRIER: from 1; NOTICE: code */
+    const struct mtf_raw_info *info; /* HEADER */
+    int error;                       /* FAILED: errno, or 0 */
+};
+
+/* Reads field I of a sample or footer; false: there is none. */
+bool mtf_item_account(const struct mtf_item *item, unsigned i, uint16_t *field,
+                      uint64_t *value);
+
+/* --- Reader ------------------------------------------------------------- */
+
+enum mtf_source_result {
+    MTF_SOURCE_DATA,  /* *GOT bytes, at least one */
+    MTF_SOURCE_BREAK, /* bytes were lost here; break_* say where; go on */
+    MTF_SOURCE_END,
+    MTF_SOURCE_ERROR /* errno in error */
+};
+
+/* Where bytes come from. */
+struct mtf_source {
+    enum mtf_source_result (*read)(struct mtf_source *s, void *buf, size_t n,
+                                   size_t *got);
+    uint64_t break_offset;        /* as stored */
+    uint64_t break_skipped;       /* stored bytes without use */
+    enum mtf_status break_status; /* MTF_DAMAGED or MTF_CUT */
+    int error;
+};
+
+/* What the reader needs: two largest segments and room to read ahead. */
+#define MTF_READER_BUFFER ((size_t)4 << 20)
+
+struct mtf_raw_reader {
+    struct mtf_source *source;
+    uint8_t *buffer;
+    size_t head, tail;  /* bytes not yet used: [head, tail) of buffer */
+    uint64_t base;      /* offset in the trace of buffer[0] */
+    uint64_t lost_from; /* damage being passed over */
+    uint64_t lost_bytes;
+    uint64_t check_budget; /* bytes that may still be checked in damage */
+    enum mtf_status lost_status;
+    bool lost;         /* in damage */
+    bool at_break;     /* the source broke after buffer[tail - 1] */
+    bool at_end;       /* nothing comes after buffer[tail - 1] */
+    bool have_header;  /* info is good */
+    bool header_given; /* MTF_ITEM_HEADER was yielded */
+    bool started;
+    bool over;
+    struct mtf_raw_info info;
+};
+
+/* BUFFER has MTF_READER_BUFFER bytes. */
+void mtf_raw_reader_init(struct mtf_raw_reader *r, struct mtf_source *source,
+                         void *buffer);
+/* Yields the next item. After MTF_ITEM_END or MTF_ITEM_FAILED the same again.
+ */
+void mtf_raw_reader_next(struct mtf_raw_reader *r, struct mtf_item *item);
+
+/* --- Spool -------------------------------------------------------------- */
+
+/* Checks page 0 (N >= MTF_SPOOL_UNIT bytes) and reads the trace's header. */
+enum mtf_status mtf_spool_parse_head(const uint8_t *page, size_t n,
+                                     struct mtf_raw_info *info);
+/* Whether the head of a buffer stands at P (48 bytes); fills HEAD. */
+bool mtf_spool_parse_buffer(const uint8_t *p, uint64_t random,
+                            struct mtf_spool_buffer *head);
+
+/* --- Streams ------------------------------------------------------------ */
+
+/* What is known of one thread's stream while its segments are read. */
+struct mtf_stream {
+    uint64_t next_offset; /* bytes before it came or are given up */
+    bool lost;            /* the coding state is not known */
+    bool begun;
+    struct mtf_raw_state state;
+};
+
+void mtf_stream_init(struct mtf_stream *s);
+
+/* How a data segment continues its stream. */
+struct mtf_placement {
+    const uint8_t *data;  /* bytes to decode now, with the stream's state */
+    size_t length;        /* 0: none */
+    uint64_t doubled;     /* bytes dropped: they came before */
+    uint64_t gap;         /* bytes missing before the segment */
+    uint64_t undecodable; /* bytes dropped: no state until the next buffer */
+};
+
+/*
+ * Places ITEM (MTF_ITEM_DATA) in its stream: bytes that came before are
+ * dropped, a gap is counted, and after a gap bytes are dropped up to the next
+ * start of a buffer. If gap or undecodable is not 0 the trace is incomplete.
+ */
+void mtf_stream_place(struct mtf_stream *s, const struct mtf_item *item,
+                      struct mtf_placement *out);
+/* Tells that the bytes from the current place to the segment's end could not be
+   decoded (MTF_DECODE_BAD): the state is lost until the next buffer. */
+void mtf_stream_lose(struct mtf_stream *s);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Writer of raw traces: header and segments with their checksums, plain or in
+ * LZ4 frames, to a sink. It decides where frames end (at every barrier and
+ * footer, and before they exceed MTF_RAW_FRAME_BYTES) and repeats the header
+ * where damage to the first one would otherwise cost the trace.
+ *
+ * Invariants: a segment never crosses the end of a frame. Once the sink has
+ * refused bytes the writer writes nothing more and every call returns false.
+ * Threads: one user at a time.
+ */
+#ifndef MTF_RAW_WRITER_H
+#define MTF_RAW_WRITER_H
+
+#include "base/compiler.h"
+#include "traceformat/compress.h"
+#include "traceformat/raw_layout.h"
+
+/* Takes N bytes; false ends the writing. */
+typedef bool mtf_sink(void *ctx, const void *data, size_t n);
+
+/* One field of a sample or footer; FIELD is an enum mtf_account. */
+struct mtf_account_value {
+    uint16_t field;
+    uint64_t value;
+};
+/* Most fields of one sample or footer. */
+#define MTF_ACCOUNTS_MAX 64u
+
+/* Where the events of a data segment stand. */
+struct mtf_raw_place {
+    uint32_t thread;
+    uint64_t offset;       /* of the first byte in the thread's stream */
+    uint64_t buffer_start; /* of its buffer's first byte */
+    uint64_t time_lo;      /* they were published after this */
+    uint64_t time_hi;      /* and before this */
+};
+
+struct mtf_raw_writer {
+    mtf_sink *sink;
+    void *ctx;
+    struct mtf_compress *compress; /* NULL: plain */
+    uint8_t *out;                  /* compressed bytes on their way */
+    uint64_t random;
+    uint64_t raw_bytes;     /* written, before compression */
+    uint64_t settled_bytes; /* of those: handed to the sink */
+    uint64_t stored_bytes;  /* handed to the sink, after compression */
+    uint64_t segments;
+    uint64_t barriers;
+    uint64_t frame_start; /* raw_bytes where the frame began */
+    uint64_t header_copy; /* raw_bytes where the last copy ended */
+    uint32_t header_length;
+    uint32_t header_copies;
+    bool in_frame;
+    bool failed;
+    uint8_t header[MTF_RAW_HEADER_MAX];
+};
+
+/* Memory that mtf_raw_writer_init needs for a compressing writer (16-byte
+   aligned); a plain one needs none. */
+#define MTF_RAW_WRITER_MEMORY (MTF_COMPRESS_MEMORY + MTF_COMPRESS_ROOM)
+
+/*
+ * MEMORY NULL: a plain trace. false: memory too small for a compressor. In a
+ * build without LZ4 the trace is plain whatever was asked; w->compress tells.
+ */
+bool mtf_raw_writer_init(struct mtf_raw_writer *w, mtf_sink *sink, void *ctx,
+                         void *memory, size_t size);
+
+/*
+ * Builds a header in OUT (MTF_RAW_HEADER_MAX bytes) from the fixed part FIXED,
+ * of which magic, version, must_understand, length and reserved are filled in
+ * here, and the two texts (NULL: none; cut to 255 bytes). Returns its length.
+ */
+size_t mtf_raw_build_header(void *out, const struct mtf_raw_header *fixed,
+                            const char *executable, const char *library);
+
+/* The first thing to write; HEADER is from mtf_raw_build_header. */
+bool mtf_raw_write_header(struct mtf_raw_writer *w, const void *header,
+                          size_t length);
+
+/* N is 1 to MTF_SEGMENT_MAX. */
+bool mtf_raw_write_data(struct mtf_raw_writer *w,
+                        const struct mtf_raw_place *place, const void *events,
+                        size_t n);
+/* Numbers it and ends the frame. */
+bool mtf_raw_write_barrier(struct mtf_raw_writer *w, uint64_t time_ns);
+/* COUNT at most MTF_ACCOUNTS_MAX. */
+bool mtf_raw_write_sample(struct mtf_raw_writer *w, uint64_t time_ns,
+                          const struct mtf_account_value *accounts,
+                          unsigned count);
+/* TEXT is cut to 255 bytes. */
+bool mtf_raw_write_notice(struct mtf_raw_writer *w, uint64_t time_ns,
+                          enum mtf_notice code, const char *text);
+/* Ends the frame. More may follow; the last footer counts. */
+bool mtf_raw_write_footer(struct mtf_raw_writer *w, uint64_t time_ns,
+                          const struct mtf_account_value *accounts,
+                          unsigned count);
+
+/*
+ * Bytes written may stay in the compressor: those up to settled_bytes are with
+ * the sink, all after a barrier or footer. Whoever reuses the memory of a
+ * buffer only when its events are stored compares raw_bytes as it was after
+ * mtf_raw_write_data with settled_bytes, or flushes.
+ */
+bool mtf_raw_writer_flush(struct mtf_raw_writer *w);
+/* Ends a frame that is open; the next segment begins one. */
+bool mtf_raw_writer_end_frame(struct mtf_raw_writer *w);
+
+/* Fills page 0 of a spool (PAGE_BYTES >= MTF_SPOOL_UNIT, zeroed by the caller)
+   with its head and the trace's header. */
+void mtf_spool_put_head(void *page, const void *header, size_t length);
+/* Fills the head of a spool buffer of SIZE bytes, head included. The sync word
+   is stored last, so that a half-written head is no head. */
+void mtf_spool_put_buffer(struct mtf_spool_buffer *head, uint64_t random,
+                          uint32_t size, uint32_t thread, uint64_t offset,
+                          uint64_t time_lo);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How reading a trace can go wrong, and the words for it.
+ */
+#ifndef MTF_TRACE_STATUS_H
+#define MTF_TRACE_STATUS_H
+
+#include "base/compiler.h"
+
+enum mtf_status {
+    MTF_OK = 0,
+    MTF_SYSTEM,       /* a system call failed; errno says why */
+    MTF_EMPTY,        /* no byte at all */
+    MTF_NO_TRACE,     /* other magic */
+    MTF_IS_RAW,       /* a raw trace where another kind was asked for */
+    MTF_IS_SPOOL,     /* a spool, likewise */
+    MTF_IS_PROCESSED, /* a processed trace, likewise */
+    MTF_TOO_NEW,      /* must-understand bits of a later version */
+    MTF_NO_LZ4,       /* compressed, and this build has no LZ4 */
+    MTF_NO_MEMORY,
+    /* from here on the rest of the trace can be used */
+    MTF_CUT,     /* ends in the middle */
+    MTF_DAMAGED, /* wrong checksum or impossible bytes */
+    MTF_GROWING  /* still being recorded */
+};
+
+/* A short text without the file's name, e.g. "damaged". */
+const char *mtf_status_text(enum mtf_status status);
+
+#endif
