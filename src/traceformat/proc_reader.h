@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reads the processed trace: bytes in, blocks out, and a block into an array of
+ * ready operations.
+ *
+ *     mtf_proc_reader_init(r, memory, MTF_PROC_READER_BYTES);
+ *     for (;;) {
+ *         switch (mtf_proc_reader_next(r, &part)) {
+ *         case MTF_PROC_MORE:     give bytes (room, filled) or say end
+ *         case MTF_PROC_HEADER:   part.header
+ *         case MTF_PROC_OPS:      mtf_proc_decode_begin(d, &part.block), then
+ *                                 mtf_proc_decode until it returns 0
+ *         case MTF_PROC_CLOSING:  mtf_proc_account(&part.block, field, &value)
+ *         case MTF_PROC_DAMAGE:   part.offset, part.skipped: report, go on
+ *         case MTF_PROC_FOREIGN:  part.problem: not a processed trace
+ *         case MTF_PROC_END:      part.problem: NULL, or what is missing
+ *         }
+ *     }
+ *
+ * Invariants: whatever the input, no byte outside the given memory is read and
+ * no operation is handed out whose block's checksum was wrong, and each call
+ * makes progress. Operations of good blocks keep these promises: an allocation
+ * takes a slot that is free, as far as the block tells, and below the slot
+ * count; all kinds, calls and alignments are in their ranges.
+ * Threads: none shared; one reader and one decoder belong to one thread.
+ */
+#ifndef MTF_PROC_READER_H
+#define MTF_PROC_READER_H
+
+#include "traceformat/proc_layout.h"
+#include "traceformat/raw_layout.h"
+
+/* Kinds of ready operations. Those up to MTF_OP_LAST_OPERATION are counted as
+   `ops`; a replayer may skip all above MTF_OP_LAST_EXECUTED. */
+enum mtf_op_kind {
+    MTF_OP_ALLOC = 1,       /* slot, call, size */
+    MTF_OP_FREE = 2,        /* slot, call */
+    MTF_OP_REALLOC = 3,     /* slot (keeps it), call, size; MOVED flag */
+    MTF_OP_ALIGNED = 4,     /* slot, call, align_log2, size */
+    MTF_OP_REALLOC_NEW = 5, /* slot (taken), call, size: realloc of NULL, or of
+                               a block unknown (OLD_UNKNOWN flag) */
+    MTF_OP_REALLOC_END = 6, /* slot, call: executed as free */
+    MTF_OP_FREE_SIZE = 7,   /* slot, call; size = the contradicting one given */
+    MTF_OP_LAST_OPERATION = MTF_OP_FREE_SIZE,
+    MTF_OP_SWITCH = 8,        /* slot = thread of the following operations */
+    MTF_OP_THREAD_END = 9,    /* slot = thread; bytes: its name */
+    MTF_OP_TIME = 10,         /* size = ns, absolute */
+    MTF_OP_THREAD_START = 11, /* slot = thread; size = kernel thread id */
+    MTF_OP_EXTENSION = 12,    /* slot = which; size = argument */
+    MTF_OP_LAST_EXECUTED = MTF_OP_EXTENSION,
+    MTF_OP_FAILED = 13, /* call, align_log2, size; HAD_OLD flag. No slot */
+    MTF_OP_MARK = 14,   /* bytes: text */
+    MTF_OP_SAMPLE = 15, /* bytes: u64 time, then accounts */
+    MTF_OP_LOSS = 16,   /* slot = thread; bytes: u64 events, 0 unknown,
+                           u64 from, u64 to */
+    MTF_OP_OTHER = 17   /* slot = kind unknown to this reader; bytes */
+};
+
+/* One ready operation. Of kinds with bytes, `size` says where these stand in
+   the block's payload: mtf_proc_bytes finds them while the block is there. */
+struct mtf_op {
+    uint32_t slot;
+    uint8_t kind;       /* enum mtf_op_kind */
+    uint8_t call;       /* enum mtf_call */
+    uint8_t align_log2; /* alignment 1 << this; ALIGNED, FAILED (255: was no
+                           power of two) */
+    uint8_t flags;      /* MTF_PROC_FLAG_ */
+    uint64_t size;
+};
+TCM_STATIC_ASSERT(sizeof(struct mtf_op) == 16, "ready operation");
+
+struct mtf_proc_block {
+    struct mtf_proc_block_head head;
+    const uint8_t *payload; /* head.length bytes, and 8 more can be read */
+    uint64_t offset;        /* of the head in the (decompressed) trace */
+};
+
+enum mtf_proc_next {
+    MTF_PROC_MORE = 0,
+    MTF_PROC_HEADER,
+    MTF_PROC_OPS,
+    MTF_PROC_CLOSING,
+    MTF_PROC_DAMAGE,
+    MTF_PROC_FOREIGN,
+    MTF_PROC_END
+};
+
+struct mtf_proc_part {
+    uint64_t offset;               /* of this part in the decompressed trace */
+    uint64_t skipped;              /* DAMAGE: bytes without a readable block */
+    const char *problem;           /* FOREIGN, DAMAGE, END: text, or NULL */
+    struct mtf_proc_header header; /* HEADER */
+    struct mtf_raw_header raw;     /* HEADER: fixed part of the raw header */
+    const uint8_t *raw_header;     /* HEADER: header.raw_length bytes */
+    struct mtf_proc_block block;   /* OPS, CLOSING */
+};
+
+/* Memory the reader needs: two blocks, so that it moves bytes rarely. */
+#define MTF_PROC_READER_BYTES                                                  \
+    (2 * (MTF_PROC_PAYLOAD_MAX + sizeof(struct mtf_proc_block_head)) + 4096)
+
+struct mtf_proc_reader {
+    uint8_t *memory;
+    size_t capacity; /* without the padding */
+    size_t begin, end;
+    uint64_t offset; /* of memory[begin] in the trace */
+    bool eof, have_header, closed, done;
+    bool in_damage;
+    uint64_t damage_start;
+    uint64_t seed;
+    uint64_t ops;        /* of the blocks so far */
+    uint32_t slot_count; /* after the blocks so far */
+    uint64_t blocks, damaged_places;
+};
+
+/* MEMORY: SIZE bytes, at least MTF_PROC_READER_BYTES. */
+void mtf_proc_reader_init(struct mtf_proc_reader *r, void *memory, size_t size);
+/* Where to put bytes, and how many fit (never 0 after MTF_PROC_MORE). What was
+   handed out in a part is gone after this. */
+uint8_t *mtf_proc_reader_room(struct mtf_proc_reader *r, size_t *room);
+void mtf_proc_reader_filled(struct mtf_proc_reader *r, size_t n);
+void mtf_proc_reader_eof(struct mtf_proc_reader *r);
+enum mtf_proc_next mtf_proc_reader_next(struct mtf_proc_reader *r,
+                                        struct mtf_proc_part *part);
+
+/* Value of FIELD in a closing block; false: not there. */
+bool mtf_proc_account(const struct mtf_proc_block *b, unsigned field,
+                      uint64_t *value);
+/* Text of a field of the closing block, or NULL. */
+const char *mtf_proc_account_name(unsigned field);
+
+/*
+ * Decoder of one operation block. It is large (512 KiB): keep one, not on the
+ * stack. No state passes from block to block.
+ */
+struct mtf_proc_decoder {
+    const uint8_t *p, *end;
+    const uint8_t *payload;
+    uint64_t last_8th, time_ns;
+    uint32_t last_birth, last_slot, births, depth;
+    uint32_t slot_count, thread, records_left, ops;
+    uint8_t alloc_call, free_call;
+    const char *problem; /* NULL, or why the block contradicts itself */
+    uint32_t birth_slot[MTF_PROC_BLOCK_RECORDS];
+    uint32_t stack[MTF_PROC_BLOCK_RECORDS];
+};
+
+/* Starts with BLOCK, whose payload must stay until its last operation is
+   decoded. False: the block contradicts itself (problem says how). */
+bool mtf_proc_decode_begin(struct mtf_proc_decoder *d,
+                           const struct mtf_proc_block *block);
+/*
+ * Decodes up to MAX operations; returns how many, 0 at the end of the block.
+ * After the last one, d->problem is NULL or says why the rest of the block
+ * cannot be decoded (only blocks not made by our writer have that), and
+ * d->slot_count, d->thread, d->time_ns are those after the operations so far.
+ */
+size_t mtf_proc_decode(struct mtf_proc_decoder *d, struct mtf_op *ops,
+                       size_t max);
+/* Bytes of an operation of a kind that has some. */
+static inline const uint8_t *mtf_proc_bytes(const struct mtf_proc_block *b,
+                                            const struct mtf_op *op,
+                                            size_t *length) {
+    *length = (uint32_t)op->size;
+    return b->payload + (op->size >> 32);
+}
+
+#endif

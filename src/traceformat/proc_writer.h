@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Writes the processed trace: records into blocks, blocks to a sink.
+ *
+ * The writer numbers slots itself (an allocation takes the slot freed last, or
+ * a new one) and tells the caller slot and birth of each allocation, which the
+ * caller keeps and gives back with the free. The calls made for each event are
+ * inline, in proc_codec.h.
+ *
+ * Invariants: a failed sink sets `failed` and everything after is dropped; the
+ * bytes depend on the calls alone.
+ * Threads: none shared.
+ */
+#ifndef MTF_PROC_WRITER_H
+#define MTF_PROC_WRITER_H
+
+#include "traceformat/proc_layout.h"
+
+/* False: it failed; the writer calls no more. */
+typedef bool (*mtf_proc_sink)(void *ctx, const void *data, size_t length);
+/* Makes *STACK (of *CAPACITY entries, NULL at first) larger, contents kept. */
+typedef bool (*mtf_proc_grow)(void *ctx, uint32_t **stack, size_t *capacity);
+
+/* What the caller keeps of an allocation until its free. */
+struct mtf_proc_object {
+    uint32_t slot;
+    uint32_t birth;
+};
+
+struct mtf_proc_writer {
+    /* the payload of the block in work; records begin behind the room that the
+       list of taken slots may need */
+    uint8_t *p, *limit;
+    uint32_t records, ops;
+    uint64_t last_8th;
+    uint32_t birth_base, births; /* birth numbers are modulo 2^32 */
+    uint32_t last_birth, last_slot;
+    uint8_t alloc_call, free_call;
+    bool failed;
+
+    uint32_t *stack; /* free slots, the last freed at the end */
+    size_t depth, capacity;
+    size_t low_water; /* below: free since before this block */
+    uint32_t taken;   /* slots taken from below the block's first low water */
+    uint32_t slot_count;
+    uint32_t thread;
+    uint64_t time_ns;
+
+    struct mtf_proc_block_head head; /* the state before the block in work */
+    mtf_proc_sink sink;
+    mtf_proc_grow grow;
+    void *ctx;
+    uint64_t seed;
+    uint64_t total_ops, total_records, blocks, bytes, switches;
+    uint32_t birth_slot[MTF_PROC_BLOCK_RECORDS];
+    uint32_t taken_slot[MTF_PROC_BLOCK_RECORDS];
+    uint8_t payload[MTF_PROC_PAYLOAD_MAX + 64];
+    uint8_t taken_bytes[MTF_PROC_PAYLOAD_MAX + 64];
+};
+
+/* W is large (1 MiB): not for the stack. The sink also gets the header, which
+   carries RAW_LENGTH bytes of the raw trace's header; SEED of the checksums is
+   that header's random number. */
+bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_proc_sink sink,
+                           mtf_proc_grow grow, void *ctx, uint64_t seed,
+                           const void *raw_header, uint32_t raw_length);
+/* Ends the block in work, if it holds a record. */
+void mtf_proc_flush(struct mtf_proc_writer *w);
+/* Ends the trace: ACCOUNTS are COUNT pairs of field and value; those that the
+   writer knows itself (ops, records, blocks, slots) are added. True: every byte
+   was taken by the sink. */
+struct mtf_proc_account_value {
+    uint16_t field;
+    uint64_t value;
+};
+bool mtf_proc_writer_end(struct mtf_proc_writer *w,
+                         const struct mtf_proc_account_value *accounts,
+                         size_t count);
+
+/* The rest of what events need; see proc_codec.h for the hot ones. */
+void mtf_proc_put_time(struct mtf_proc_writer *w, uint64_t time_ns);
+void mtf_proc_put_thread_start(struct mtf_proc_writer *w, uint32_t thread,
+                               uint32_t kernel_id);
+void mtf_proc_put_thread_end(struct mtf_proc_writer *w, uint32_t thread,
+                             const void *name, size_t length);
+void mtf_proc_put_aligned(struct mtf_proc_writer *w, unsigned call,
+                          unsigned align_log2, uint64_t size,
+                          struct mtf_proc_object *object);
+void mtf_proc_put_realloc_new(struct mtf_proc_writer *w, unsigned call,
+                              unsigned flags, uint64_t size,
+                              struct mtf_proc_object *object);
+void mtf_proc_put_realloc_end(struct mtf_proc_writer *w, unsigned call,
+                              const struct mtf_proc_object *object);
+void mtf_proc_put_free_size(struct mtf_proc_writer *w, unsigned call,
+                            const struct mtf_proc_object *object,
+                            uint64_t size);
+void mtf_proc_put_failed(struct mtf_proc_writer *w, unsigned call,
+                         unsigned align_log2, unsigned flags, uint64_t size);
+void mtf_proc_put_mark(struct mtf_proc_writer *w, const void *text,
+                       size_t length);
+void mtf_proc_put_extension(struct mtf_proc_writer *w, unsigned which,
+                            uint64_t argument);
+/* ACCOUNTS: bytes as in a raw sample segment. */
+void mtf_proc_put_sample(struct mtf_proc_writer *w, uint64_t time_ns,
+                         const void *accounts, size_t length);
+void mtf_proc_put_loss(struct mtf_proc_writer *w, uint32_t thread,
+                       uint64_t events, uint64_t from_ns, uint64_t to_ns);
+
+#endif
