@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/tool_json.h"
+
+#include "base/check.h"
+#include "base/raw_io.h"
+#include "common/tool_main.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void flush(struct tool_json *j) {
+    if (j->error == 0 && j->used != 0 &&
+        !tcm_io_write_all(j->fd, j->buf, j->used))
+        j->error = errno;
+    j->used = 0;
+}
+
+static void put(struct tool_json *j, const char *text, size_t length) {
+    while (length != 0) {
+        size_t n = sizeof(j->buf) - j->used;
+        if (n > length)
+            n = length;
+        memcpy(j->buf + j->used, text, n);
+        j->used += n;
+        text += n;
+        length -= n;
+        if (j->used == sizeof(j->buf))
+            flush(j);
+    }
+}
+
+static void put_text(struct tool_json *j, const char *text) {
+    put(j, text, strlen(text));
+}
+
+bool tool_json_open(struct tool_json *j, const char *path) {
+    j->path = path;
+    j->error = 0;
+    j->depth = 0;
+    j->used = 0;
+    j->has_items[0] = false;
+    j->in_array[0] = false;
+    if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0) {
+        j->path = "standard output";
+        j->fd = 1;
+        return true;
+    }
+    j->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (j->fd >= 0)
+        return true;
+    tool_error("cannot write %s: %s", path, strerror(errno));
+    return false;
+}
+
+bool tool_json_close(struct tool_json *j) {
+    TCM_CHECK(j->depth == 0);
+    put_text(j, "\n");
+    /* Text that others printed there stands before. */
+    if (j->fd == 1)
+        fflush(stdout);
+    flush(j);
+    if (j->fd != 1 && close(j->fd) != 0 && j->error == 0)
+        j->error = errno;
+    j->fd = -1;
+    if (j->error == 0)
+        return true;
+    tool_error("cannot write %s: %s", j->path, strerror(j->error));
+    return false;
+}
+
+/* --- Text --------------------------------------------------------------- */
+
+/* Bytes of the UTF-8 character at P, 0 if there is none: RFC 3629, so no
+   overlong forms, no surrogates, nothing above U+10FFFF. */
+static size_t utf8_length(const unsigned char *p, size_t left) {
+    static const struct {
+        unsigned char first_low, first_high, second_low, second_high, length;
+    } forms[] = {
+        {0x00, 0x7f, 0x00, 0x00, 1}, {0xc2, 0xdf, 0x80, 0xbf, 2},
+        {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
+        {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(forms); i++) {
+        if (p[0] < forms[i].first_low || p[0] > forms[i].first_high)
+            continue;
+        size_t length = forms[i].length;
+        if (length > left)
+            return 0;
+        if (length > 1 &&
+            (p[1] < forms[i].second_low || p[1] > forms[i].second_high))
+            return 0;
+        for (size_t k = 2; k < length; k++)
+            if ((p[k] & 0xc0) != 0x80)
+                return 0;
+        return length;
+    }
+    return 0;
+}
+
+static void put_quoted(struct tool_json *j, const void *text, size_t left) {
+    const unsigned char *p = text;
+    put_text(j, "\"");
+    while (left != 0) {
+        size_t n = utf8_length(p, left);
+        char escape[8];
+        if (n == 0) {
+            put_text(j, "\\ufffd");
+            n = 1;
+        } else if (*p == '"' || *p == '\\') {
+            put_text(j, "\\");
+            put(j, (const char *)p, 1);
+        } else if (*p < 0x20 || *p == 0x7f) {
+            snprintf(escape, sizeof(escape), "\\u%04x", *p);
+            put_text(j, escape);
+        } else {
+            put(j, (const char *)p, n);
+        }
+        p += n;
+        left -= n;
+    }
+    put_text(j, "\"");
+}
+
+/* --- Structure ---------------------------------------------------------- */
+
+static void new_line(struct tool_json *j) {
+    put_text(j, "\n");
+    for (unsigned i = 0; i < j->depth; i++)
+        put_text(j, "  ");
+}
+
+/* What stands before a value: comma, line, key. */
+static void before_value(struct tool_json *j, const char *key) {
+    TCM_CHECK((key != NULL) == (j->depth != 0 && !j->in_array[j->depth]));
+    TCM_CHECK(j->depth != 0 || !j->has_items[0]);
+    if (j->has_items[j->depth])
+        put_text(j, ",");
+    j->has_items[j->depth] = true;
+    if (j->depth != 0)
+        new_line(j);
+    if (key == NULL)
+        return;
+    put_quoted(j, key, strlen(key));
+    put_text(j, ": ");
+}
+
+static void begin(struct tool_json *j, const char *key, bool array) {
+    before_value(j, key);
+    TCM_CHECK(j->depth + 1 < TOOL_JSON_DEPTH);
+    j->depth++;
+    j->in_array[j->depth] = array;
+    j->has_items[j->depth] = false;
+    put_text(j, array ? "[" : "{");
+}
+
+static void end(struct tool_json *j, bool array) {
+    TCM_CHECK(j->depth != 0 && j->in_array[j->depth] == array);
+    bool empty = !j->has_items[j->depth];
+    j->depth--;
+    if (!empty)
+        new_line(j);
+    put_text(j, array ? "]" : "}");
+}
+
+void tool_json_begin_object(struct tool_json *j, const char *key) {
+    begin(j, key, false);
+}
+
+void tool_json_end_object(struct tool_json *j) {
+    end(j, false);
+}
+
+void tool_json_begin_array(struct tool_json *j, const char *key) {
+    begin(j, key, true);
+}
+
+void tool_json_end_array(struct tool_json *j) {
+    end(j, true);
+}
+
+/* --- Values ------------------------------------------------------------- */
+
+void tool_json_bytes(struct tool_json *j, const char *key, const void *text,
+                     size_t length) {
+    before_value(j, key);
+    put_quoted(j, text, length);
+}
+
+void tool_json_string(struct tool_json *j, const char *key, const char *text) {
+    tool_json_bytes(j, key, text, strlen(text));
+}
+
+void tool_json_u64(struct tool_json *j, const char *key, uint64_t v) {
+    char text[24];
+    before_value(j, key);
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+    put_text(j, text);
+}
+
+void tool_json_i64(struct tool_json *j, const char *key, int64_t v) {
+    char text[24];
+    before_value(j, key);
+    snprintf(text, sizeof(text), "%lld", (long long)v);
+    put_text(j, text);
+}
+
+void tool_json_bool(struct tool_json *j, const char *key, bool v) {
+    before_value(j, key);
+    put_text(j, v ? "true" : "false");
+}
+
+void tool_json_null(struct tool_json *j, const char *key) {
+    before_value(j, key);
+    put_text(j, "null");
+}
+
+void tool_json_double(struct tool_json *j, const char *key, double v) {
+    char text[40];
+    if (!isfinite(v)) {
+        tool_json_null(j, key);
+        return;
+    }
+    before_value(j, key);
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, v);
+        if (strtod(text, NULL) == v)
+            break;
+    }
+    put_text(j, text);
+}
