@@ -8,8 +8,8 @@
  * linear in the stored and decompressed bytes, also for hostile input.
  * Threads: one user at a time.
  */
-#ifndef TOOL_INPUT_H
-#define TOOL_INPUT_H
+#ifndef COMMON_TOOL_INPUT_H
+#define COMMON_TOOL_INPUT_H
 
 #include "base/compiler.h"
 #include "traceformat/raw_reader.h"

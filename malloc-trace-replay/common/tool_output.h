@@ -7,8 +7,8 @@
  * every later call returns false, and tool_output_close tells it again. Nothing
  * counts as written until tool_output_close has returned true.
  */
-#ifndef TOOL_OUTPUT_H
-#define TOOL_OUTPUT_H
+#ifndef COMMON_TOOL_OUTPUT_H
+#define COMMON_TOOL_OUTPUT_H
 
 #include "base/compiler.h"
 

@@ -11,8 +11,8 @@
  * spool's buffers, by thread and offset. Doubles are not removed here;
  * mtf_stream_place does that.
  */
-#ifndef TOOL_RAW_H
-#define TOOL_RAW_H
+#ifndef COMMON_TOOL_RAW_H
+#define COMMON_TOOL_RAW_H
 
 #include "base/compiler.h"
 #include "traceformat/raw_reader.h"

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "traceformat/compress.h"
+
+#include "base/bits.h"
+
+#include <string.h>
+
+#if TCM_HAVE_LZ4
+
+#define LZ4F_STATIC_LINKING_ONLY
+#include <lz4frame.h>
+
+struct mtf_compress {
+    uint8_t *memory;
+    size_t size;
+    size_t used;
+    LZ4F_cctx *context;
+    LZ4F_preferences_t preferences;
+};
+
+/*
+ * liblz4 allocates its context and buffers once and keeps them from frame to
+ * frame, so handing out memory without ever taking it back is enough.
+ */
+static void *arena_alloc(void *opaque, size_t n) {
+    struct mtf_compress *c = opaque;
+    size_t need = tcm_align_up(n, 64);
+    if (need < n || need > c->size - c->used)
+        return NULL;
+    void *p = c->memory + c->used;
+    c->used += need;
+    return p;
+}
+
+static void *arena_calloc(void *opaque, size_t n) {
+    void *p = arena_alloc(opaque, n);
+    if (p != NULL)
+        memset(p, 0, n);
+    return p;
+}
+
+static void arena_free(void *opaque, void *p) {
+    (void)opaque;
+    (void)p;
+}
+
+bool mtf_compress_available(void) {
+    return true;
+}
+
+struct mtf_compress *mtf_compress_init(void *memory, size_t size) {
+    if (size < MTF_COMPRESS_MEMORY)
+        return NULL;
+    struct mtf_compress *c = memory;
+    memset(c, 0, sizeof(*c));
+    c->memory = memory;
+    c->size = size;
+    c->used = tcm_align_up(sizeof(*c), 64);
+    c->preferences.frameInfo.blockSizeID = LZ4F_max64KB;
+    c->preferences.frameInfo.blockMode = LZ4F_blockLinked;
+    c->preferences.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled;
+    if (LZ4F_compressBound(MTF_COMPRESS_PIECE, &c->preferences) >
+        MTF_COMPRESS_ROOM)
+        return NULL;
+    LZ4F_CustomMem arena = {arena_alloc, arena_calloc, arena_free, c};
+    c->context = LZ4F_createCompressionContext_advanced(arena, LZ4F_VERSION);
+    return c->context == NULL ? NULL : c;
+}
+
+static size_t result(size_t n) {
+    return LZ4F_isError(n) ? MTF_COMPRESS_ERROR : n;
+}
+
+size_t mtf_compress_begin(struct mtf_compress *c, void *out, size_t room) {
+    return result(LZ4F_compressBegin(c->context, out, room, &c->preferences));
+}
+
+size_t mtf_compress_add(struct mtf_compress *c, const void *data, size_t n,
+                        void *out, size_t room) {
+    if (n > MTF_COMPRESS_PIECE)
+        return MTF_COMPRESS_ERROR;
+    return result(LZ4F_compressUpdate(c->context, out, room, data, n, NULL));
+}
+
+size_t mtf_compress_flush(struct mtf_compress *c, void *out, size_t room) {
+    return result(LZ4F_flush(c->context, out, room, NULL));
+}
+
+size_t mtf_compress_end(struct mtf_compress *c, void *out, size_t room) {
+    return result(LZ4F_compressEnd(c->context, out, room, NULL));
+}
+
+#else
+
+struct mtf_compress {
+    size_t size;
+};
+
+bool mtf_compress_available(void) {
+    return false;
+}
+
+struct mtf_compress *mtf_compress_init(void *memory, size_t size) {
+    if (size < MTF_COMPRESS_MEMORY)
+        return NULL;
+    struct mtf_compress *c = memory;
+    c->size = size;
+    return c;
+}
+
+size_t mtf_compress_begin(struct mtf_compress *c, void *out, size_t room) {
+    (void)c;
+    (void)out;
+    (void)room;
+    return 0;
+}
+
+size_t mtf_compress_add(struct mtf_compress *c, const void *data, size_t n,
+                        void *out, size_t room) {
+    (void)c;
+    if (n > MTF_COMPRESS_PIECE || n > room)
+        return MTF_COMPRESS_ERROR;
+    memcpy(out, data, n);
+    return n;
+}
+
+size_t mtf_compress_flush(struct mtf_compress *c, void *out, size_t room) {
+    return mtf_compress_begin(c, out, room);
+}
+
+size_t mtf_compress_end(struct mtf_compress *c, void *out, size_t room) {
+    return mtf_compress_begin(c, out, room);
+}
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "traceformat/raw_writer.h"
+
+#include "base/bits.h"
+#include "base/checksum.h"
+
+#include <string.h>
+
+TCM_STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+                  "structs are written as they lie in memory");
+
+/* Longest text of a header field or notice. */
+#define TEXT_MAX 255u
+/* Uncompressed bytes that may wait in the compressor after a data segment:
+   smaller blocks compress worse, larger ones keep buffers from reuse. */
+#define PENDING_MAX ((uint64_t)16 << 10)
+
+bool mtf_raw_writer_init(struct mtf_raw_writer *w, mtf_sink *sink, void *ctx,
+                         void *memory, size_t size) {
+    memset(w, 0, sizeof(*w));
+    w->sink = sink;
+    w->ctx = ctx;
+    if (memory == NULL || !mtf_compress_available())
+        return true;
+    if (size < MTF_RAW_WRITER_MEMORY)
+        return false;
+    w->compress = mtf_compress_init(memory, MTF_COMPRESS_MEMORY);
+    w->out = (uint8_t *)memory + MTF_COMPRESS_MEMORY;
+    return w->compress != NULL;
+}
+
+/* --- Bytes to the sink -------------------------------------------------- */
+
+static bool fail(struct mtf_raw_writer *w) {
+    w->failed = true;
+    return false;
+}
+
+/* Hands N bytes on; N may be what a compressor call returned. */
+static bool store(struct mtf_raw_writer *w, const void *data, size_t n) {
+    if (w->failed || n == MTF_COMPRESS_ERROR)
+        return fail(w);
+    if (n == 0)
+        return true;
+    if (!w->sink(w->ctx, data, n))
+        return fail(w);
+    w->stored_bytes += n;
+    return true;
+}
+
+static bool store_compressed(struct mtf_raw_writer *w, size_t n) {
+    return store(w, w->out, n);
+}
+
+static bool put(struct mtf_raw_writer *w, const void *data, size_t n) {
+    if (w->failed)
+        return false;
+    if (w->compress == NULL) {
+        if (!store(w, data, n))
+            return false;
+        w->raw_bytes += n;
+        w->settled_bytes = w->raw_bytes;
+        return true;
+    }
+    const uint8_t *p = data;
+    while (n != 0) {
+        size_t piece = n < MTF_COMPRESS_PIECE ? n : MTF_COMPRESS_PIECE;
+        size_t got =
+            mtf_compress_add(w->compress, p, piece, w->out, MTF_COMPRESS_ROOM);
+        if (!store_compressed(w, got))
+            return false;
+        p += piece;
+        n -= piece;
+        w->raw_bytes += piece;
+    }
+    return true;
+}
+
+bool mtf_raw_writer_flush(struct mtf_raw_writer *w) {
+    if (w->failed)
+        return false;
+    if (w->compress == NULL || !w->in_frame)
+        return true;
+    size_t n = mtf_compress_flush(w->compress, w->out, MTF_COMPRESS_ROOM);
+    if (!store_compressed(w, n))
+        return false;
+    w->settled_bytes = w->raw_bytes;
+    return true;
+}
+
+bool mtf_raw_writer_end_frame(struct mtf_raw_writer *w) {
+    if (w->failed)
+        return false;
+    if (!w->in_frame)
+        return true;
+    w->in_frame = false;
+    if (w->compress != NULL) {
+        size_t n = mtf_compress_end(w->compress, w->out, MTF_COMPRESS_ROOM);
+        if (!store_compressed(w, n))
+            return false;
+    }
+    w->settled_bytes = w->raw_bytes;
+    return true;
+}
+
+static bool begin_frame(struct mtf_raw_writer *w) {
+    w->in_frame = true;
+    w->frame_start = w->raw_bytes;
+    if (w->compress == NULL)
+        return !w->failed;
+    size_t n = mtf_compress_begin(w->compress, w->out, MTF_COMPRESS_ROOM);
+    return store_compressed(w, n);
+}
+
+/* --- Header ------------------------------------------------------------- */
+
+static size_t put_field(uint8_t *p, enum mtf_header_tag tag, const char *text) {
+    size_t n = text == NULL ? 0 : strnlen(text, TEXT_MAX);
+    if (n == 0)
+        return 0;
+    uint16_t head[2] = {(uint16_t)tag, (uint16_t)n};
+    memcpy(p, head, sizeof(head));
+    memcpy(p + sizeof(head), text, n);
+    return sizeof(head) + n;
+}
+
+size_t mtf_raw_build_header(void *out, const struct mtf_raw_header *fixed,
+                            const char *executable, const char *library) {
+    uint8_t *p = out;
+    memset(p, 0, MTF_RAW_HEADER_MAX);
+    size_t n = sizeof(*fixed);
+    n += put_field(p + n, MTF_TAG_EXECUTABLE, executable);
+    n += put_field(p + n, MTF_TAG_LIBRARY, library);
+    n += 4; /* MTF_TAG_END, length 0 */
+    n = tcm_align_up(n, 8) + 8;
+    struct mtf_raw_header h = *fixed;
+    memcpy(h.magic, MTF_RAW_MAGIC, sizeof(h.magic));
+    h.version = MTF_RAW_VERSION;
+    h.must_understand = 0;
+    h.length = (uint32_t)n;
+    h.reserved = 0;
+    memcpy(p, &h, sizeof(h));
+    uint64_t sum = tcm_checksum_of(p, n - 8, 0);
+    memcpy(p + n - 8, &sum, sizeof(sum));
+    return n;
+}
+
+/* --- Segments ----------------------------------------------------------- */
+
+/* Fills the checksum of HEAD, whose payload is two pieces. */
+static void seal(struct mtf_segment *head, uint64_t seed, const void *a,
+                 size_t a_bytes, const void *b, size_t b_bytes) {
+    struct tcm_checksum sum;
+    tcm_checksum_begin(&sum, seed);
+    tcm_checksum_add(&sum, head, offsetof(struct mtf_segment, checksum));
+    tcm_checksum_add(&sum, a, a_bytes);
+    tcm_checksum_add(&sum, b, b_bytes);
+    head->checksum = tcm_checksum_end(&sum);
+}
+
+static bool put_header_copy(struct mtf_raw_writer *w) {
+    struct mtf_segment head = {.sync = MTF_SEGMENT_SYNC,
+                               .kind = MTF_SEGMENT_HEADER,
+                               .length = w->header_length};
+    seal(&head, 0, w->header, w->header_length, NULL, 0);
+    if (!put(w, &head, sizeof(head)) || !put(w, w->header, w->header_length))
+        return false;
+    w->header_copy = w->raw_bytes;
+    w->header_copies++;
+    w->segments++;
+    return true;
+}
+
+/*
+ * The header's random number is the seed of all checksums, so without a header
+ * nothing can be read. A copy follows it at once (damage inside a frame or in a
+ * plain trace), one begins the second frame (the first is lost), and later ones
+ * come every MTF_RAW_FRAME_BYTES, for readers that join a long trace late.
+ */
+static bool copy_is_due(const struct mtf_raw_writer *w) {
+    return w->header_copies < 2 ||
+           w->raw_bytes - w->header_copy >= MTF_RAW_FRAME_BYTES;
+}
+
+/* Makes room for a segment of BYTES in the current frame, or begins one. */
+static bool enter_frame(struct mtf_raw_writer *w, size_t bytes) {
+    if (w->failed)
+        return false;
+    if (w->in_frame &&
+        w->raw_bytes - w->frame_start + bytes > MTF_RAW_FRAME_BYTES &&
+        !mtf_raw_writer_end_frame(w))
+        return false;
+    if (w->in_frame)
+        return true;
+    return begin_frame(w) && (!copy_is_due(w) || put_header_copy(w));
+}
+
+bool mtf_raw_write_header(struct mtf_raw_writer *w, const void *header,
+                          size_t length) {
+    struct mtf_raw_header fixed;
+    if (length < sizeof(fixed) || length > sizeof(w->header))
+        return fail(w);
+    memcpy(&fixed, header, sizeof(fixed));
+    memcpy(w->header, header, length);
+    w->header_length = (uint32_t)length;
+    w->random = fixed.random;
+    return begin_frame(w) && put(w, header, length) && put_header_copy(w);
+}
+
+/* A segment whose payload is two pieces; fills in sync, length and checksum. */
+static bool write_segment(struct mtf_raw_writer *w, struct mtf_segment *head,
+                          const void *a, size_t a_bytes, const void *b,
+                          size_t b_bytes) {
+    head->sync = MTF_SEGMENT_SYNC;
+    head->length = (uint32_t)(a_bytes + b_bytes);
+    seal(head, w->random, a, a_bytes, b, b_bytes);
+    if (!enter_frame(w, sizeof(*head) + a_bytes + b_bytes) ||
+        !put(w, head, sizeof(*head)) || !put(w, a, a_bytes) ||
+        !put(w, b, b_bytes))
+        return false;
+    w->segments++;
+    return true;
+}
+
+bool mtf_raw_write_data(struct mtf_raw_writer *w,
+                        const struct mtf_raw_place *place, const void *events,
+                        size_t n) {
+    if (n == 0 || n > MTF_SEGMENT_MAX)
+        return fail(w);
+    struct mtf_segment head = {.kind = MTF_SEGMENT_DATA,
+                               .thread = place->thread,
+                               .offset = place->offset,
+                               .buffer_start = place->buffer_start,
+                               .time_lo = place->time_lo,
+                               .time_hi = place->time_hi};
+    if (!write_segment(w, &head, events, n, NULL, 0))
+        return false;
+    return w->raw_bytes - w->settled_bytes < PENDING_MAX ||
+           mtf_raw_writer_flush(w);
+}
+
+bool mtf_raw_write_barrier(struct mtf_raw_writer *w, uint64_t time_ns) {
+    struct mtf_segment head = {
+        .kind = MTF_SEGMENT_BARRIER, .time_lo = time_ns, .time_hi = time_ns};
+    uint64_t number = w->barriers + 1;
+    if (!write_segment(w, &head, &number, sizeof(number), NULL, 0))
+        return false;
+    w->barriers = number;
+    return mtf_raw_writer_end_frame(w);
+}
+
+static bool write_accounts(struct mtf_raw_writer *w, enum mtf_segment_kind kind,
+                           uint64_t time_ns,
+                           const struct mtf_account_value *accounts,
+                           unsigned count) {
+    if (count > MTF_ACCOUNTS_MAX)
+        return fail(w);
+    uint8_t payload[MTF_ACCOUNTS_MAX * 10];
+    for (unsigned i = 0; i < count; i++) {
+        memcpy(payload + 10 * i, &accounts[i].field, 2);
+        memcpy(payload + 10 * i + 2, &accounts[i].value, 8);
+    }
+    struct mtf_segment head = {
+        .kind = (uint8_t)kind, .time_lo = time_ns, .time_hi = time_ns};
+    return write_segment(w, &head, payload, (size_t)10 * count, NULL, 0);
+}
+
+bool mtf_raw_write_sample(struct mtf_raw_writer *w, uint64_t time_ns,
+                          const struct mtf_account_value *accounts,
+                          unsigned count) {
+    return write_accounts(w, MTF_SEGMENT_SAMPLE, time_ns, accounts, count);
+}
+
+bool mtf_raw_write_notice(struct mtf_raw_writer *w, uint64_t time_ns,
+                          enum mtf_notice code, const char *text) {
+    struct mtf_segment head = {
+        .kind = MTF_SEGMENT_NOTICE, .time_lo = time_ns, .time_hi = time_ns};
+    uint16_t number = (uint16_t)code;
+    return write_segment(w, &head, &number, sizeof(number), text,
+                         text == NULL ? 0 : strnlen(text, TEXT_MAX));
+}
+
+bool mtf_raw_write_footer(struct mtf_raw_writer *w, uint64_t time_ns,
+                          const struct mtf_account_value *accounts,
+                          unsigned count) {
+    return write_accounts(w, MTF_SEGMENT_FOOTER, time_ns, accounts, count) &&
+           mtf_raw_writer_end_frame(w);
+}
+
+/* --- Spool -------------------------------------------------------------- */
+
+void mtf_spool_put_head(void *page, const void *header, size_t length) {
+    struct mtf_spool_head head = {.version = MTF_RAW_VERSION,
+                                  .header_offset =
+                                      sizeof(struct mtf_spool_head)};
+    memcpy(head.magic, MTF_SPOOL_MAGIC, sizeof(head.magic));
+    head.checksum =
+        tcm_checksum_of(&head, offsetof(struct mtf_spool_head, checksum), 0);
+    memcpy(page, &head, sizeof(head));
+    memcpy((uint8_t *)page + sizeof(head), header, length);
+}
+
+void mtf_spool_put_buffer(struct mtf_spool_buffer *head, uint64_t random,
+                          uint32_t size, uint32_t thread, uint64_t offset,
+                          uint64_t time_lo) {
+    struct mtf_spool_buffer h = {.sync = MTF_SPOOL_BUFFER_SYNC,
+                                 .size = size,
+                                 .thread = thread,
+                                 .offset = offset,
+                                 .time_lo = time_lo};
+    h.checksum = tcm_checksum_of(
+        &h, offsetof(struct mtf_spool_buffer, checksum), random);
+    uint32_t sync = h.sync;
+    h.sync = 0;
+    memcpy(head, &h, sizeof(h));
+    /* The memory outlives the process: a kill between the two copies must leave
+       no sync word before a head that is not whole. */
+    __asm__ volatile("" ::: "memory");
+    memcpy(&head->sync, &sync, sizeof(sync));
+}
