@@ -10,38 +10,38 @@
 
 #include "base/compiler.h"
 
-#define tcm_load_relaxed(p)       __atomic_load_n((p), __ATOMIC_RELAXED)
-#define tcm_load_acquire(p)       __atomic_load_n((p), __ATOMIC_ACQUIRE)
-#define tcm_load_seq_cst(p)       __atomic_load_n((p), __ATOMIC_SEQ_CST)
-#define tcm_store_relaxed(p, v)   __atomic_store_n((p), (v), __ATOMIC_RELAXED)
-#define tcm_store_release(p, v)   __atomic_store_n((p), (v), __ATOMIC_RELEASE)
-#define tcm_store_seq_cst(p, v)   __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
-#define tcm_add_relaxed(p, v)     __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
-#define tcm_sub_relaxed(p, v)     __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
-#define tcm_add_acq_rel(p, v)     __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
-#define tcm_sub_acq_rel(p, v)     __atomic_fetch_sub((p), (v), __ATOMIC_ACQ_REL)
-#define tcm_or_relaxed(p, v)      __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
-#define tcm_swap_acquire(p, v)    __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
-#define tcm_swap_release(p, v)    __atomic_exchange_n((p), (v), __ATOMIC_RELEASE)
-#define tcm_swap_acq_rel(p, v)    __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
+#define tcm_load_relaxed(p)     __atomic_load_n((p), __ATOMIC_RELAXED)
+#define tcm_load_acquire(p)     __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define tcm_load_seq_cst(p)     __atomic_load_n((p), __ATOMIC_SEQ_CST)
+#define tcm_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define tcm_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define tcm_store_seq_cst(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
+#define tcm_add_relaxed(p, v)   __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define tcm_sub_relaxed(p, v)   __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
+#define tcm_add_acq_rel(p, v)   __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
+#define tcm_sub_acq_rel(p, v)   __atomic_fetch_sub((p), (v), __ATOMIC_ACQ_REL)
+#define tcm_or_relaxed(p, v)    __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
+#define tcm_swap_acquire(p, v)  __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
+#define tcm_swap_release(p, v)  __atomic_exchange_n((p), (v), __ATOMIC_RELEASE)
+#define tcm_swap_acq_rel(p, v)  __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 
 /* Strong compare and exchange; *EXPECTED is updated on failure. */
 #define tcm_cas_acquire(p, expected, v)                                        \
-    __atomic_compare_exchange_n((p), (expected), (v), false,                   \
-                                __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
+    __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQUIRE, \
+                                __ATOMIC_RELAXED)
 #define tcm_cas_acq_rel(p, expected, v)                                        \
-    __atomic_compare_exchange_n((p), (expected), (v), false,                   \
-                                __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+    __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQ_REL, \
+                                __ATOMIC_ACQUIRE)
 
 /*
  * Full fence: earlier stores are visible to all before later loads, or a later
  * read of the clock, are made.
  */
-#define tcm_fence_seq_cst()       __atomic_thread_fence(__ATOMIC_SEQ_CST)
-#define tcm_fence_acquire()       __atomic_thread_fence(__ATOMIC_ACQUIRE)
-#define tcm_fence_release()       __atomic_thread_fence(__ATOMIC_RELEASE)
+#define tcm_fence_seq_cst() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define tcm_fence_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)
+#define tcm_fence_release() __atomic_thread_fence(__ATOMIC_RELEASE)
 /* Against the compiler only: the order seen by a signal or a kill. */
-#define tcm_fence_signal()        __atomic_signal_fence(__ATOMIC_SEQ_CST)
+#define tcm_fence_signal() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
 static TCM_ALWAYS_INLINE void tcm_cpu_relax(void) {
 #if defined(__x86_64__)

@@ -24,12 +24,12 @@
  * The initial-exec model reads a thread-local variable with one load through
  * the thread register and never calls __tls_get_addr, which could malloc.
  */
-#define TCM_TLS             __thread __attribute__((tls_model("initial-exec")))
+#define TCM_TLS __thread __attribute__((tls_model("initial-exec")))
 
 #define TCM_CONTAINER_OF(ptr, type, member)                                    \
     ((type *)((char *)(ptr)-offsetof(type, member)))
-#define TCM_ARRAY_SIZE(a)        (sizeof(a) / sizeof((a)[0]))
-#define TCM_STATIC_ASSERT(c, m)  _Static_assert(c, m)
+#define TCM_ARRAY_SIZE(a)       (sizeof(a) / sizeof((a)[0]))
+#define TCM_STATIC_ASSERT(c, m) _Static_assert(c, m)
 
 /* Debug builds: an ordinary constant, so that debug code always compiles. */
 #if defined(TCM_DEBUG) && TCM_DEBUG

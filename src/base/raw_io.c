@@ -56,8 +56,7 @@ bool tcm_io_read_full(int fd, void *data, size_t length, size_t *got) {
 long tcm_io_read_file(const char *path, char *buf, size_t cap) {
     int saved = errno;
     size_t got = 0;
-    long fd =
-        syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
     bool ok = fd >= 0 && tcm_io_read_full((int)fd, buf, cap - 1, &got);
     if (fd >= 0)
         syscall(SYS_close, fd);

@@ -25,21 +25,21 @@
 #define TCM_OBJECT_WORDS 0
 #endif
 
-#define TCM_PAGE_SHIFT    13
-#define TCM_PAGE_SIZE     ((size_t)1 << TCM_PAGE_SHIFT)
-#define TCM_ADDRESS_BITS  48
+#define TCM_PAGE_SHIFT   13
+#define TCM_PAGE_SIZE    ((size_t)1 << TCM_PAGE_SHIFT)
+#define TCM_ADDRESS_BITS 48
 
 /* Largest size of a size class; more is a large block of its own pages. */
-#define TCM_MAX_SMALL     ((size_t)256 << 10)
+#define TCM_MAX_SMALL ((size_t)256 << 10)
 /* Up to here classes are found in a table by 8 bytes, above by 128. */
-#define TCM_TABLE_SMALL   1024
-#define TCM_MIN_ALIGN     16
-#define TCM_MAX_CLASSES   128
+#define TCM_TABLE_SMALL 1024
+#define TCM_MIN_ALIGN   16
+#define TCM_MAX_CLASSES 128
 
 /* The heap grows by multiples of this, aligned to it. */
-#define TCM_GROW_STEP     ((size_t)2 << 20)
+#define TCM_GROW_STEP ((size_t)2 << 20)
 
 /* Largest request: half of the address space, as glibc (PTRDIFF_MAX). */
-#define TCM_MAX_REQUEST   ((size_t)PTRDIFF_MAX)
+#define TCM_MAX_REQUEST ((size_t)PTRDIFF_MAX)
 
 #endif

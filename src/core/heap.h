@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The heap as its callers (src/api) see it: the one global instance, blocks
- * without a thread cache, large blocks, object words, fork, counters. The inline
- * paths are in thread_cache.h and page_map.h.
+ * without a thread cache, large blocks, object words, fork, counters. The
+ * inline paths are in thread_cache.h and page_map.h.
  *
  * Threads: any, unless said otherwise. errno is left alone everywhere; NULL or
  * false means out of memory.
@@ -35,16 +35,16 @@ bool tcm_large_resize(struct tcm_span *span, size_t size);
 
 /* What an address is. */
 enum tcm_block_kind {
-    TCM_BLOCK_FOREIGN,  /* not ours, or in no span that is in use */
-    TCM_BLOCK_SMALL,    /* start of an object's slot */
-    TCM_BLOCK_LARGE,    /* start of a large block */
-    TCM_BLOCK_PRIVATE,  /* of the private arena */
-    TCM_BLOCK_INTERIOR  /* inside a block */
+    TCM_BLOCK_FOREIGN, /* not ours, or in no span that is in use */
+    TCM_BLOCK_SMALL,   /* start of an object's slot */
+    TCM_BLOCK_LARGE,   /* start of a large block */
+    TCM_BLOCK_PRIVATE, /* of the private arena */
+    TCM_BLOCK_INTERIOR /* inside a block */
 };
 struct tcm_block_info {
     enum tcm_block_kind kind;
-    unsigned class;        /* small */
-    size_t size;           /* usable bytes */
+    unsigned class; /* small */
+    size_t size;    /* usable bytes */
     struct tcm_span *span;
 };
 struct tcm_block_info tcm_block_info(const void *ptr);
@@ -79,17 +79,17 @@ size_t tcm_heap_release(size_t bytes);
 
 /* Figures of the heap for mallinfo and malloc_stats. */
 struct tcm_heap_figures {
-    uint64_t heap_bytes;        /* committed: in use + free + caches */
-    uint64_t in_use_bytes;      /* handed out, rounded to class or page */
-    uint64_t free_pages_bytes;  /* free spans with memory behind them */
-    uint64_t released_bytes;    /* free spans without */
-    uint64_t central_bytes;     /* in central lists */
+    uint64_t heap_bytes;       /* committed: in use + free + caches */
+    uint64_t in_use_bytes;     /* handed out, rounded to class or page */
+    uint64_t free_pages_bytes; /* free spans with memory behind them */
+    uint64_t released_bytes;   /* free spans without */
+    uint64_t central_bytes;    /* in central lists */
     uint64_t transfer_bytes;
-    uint64_t cached_bytes;      /* in thread caches */
-    uint64_t large_bytes;       /* of in_use: large blocks */
+    uint64_t cached_bytes; /* in thread caches */
+    uint64_t large_bytes;  /* of in_use: large blocks */
     uint64_t large_blocks;
     uint64_t metadata_bytes;
-    uint64_t caches;            /* thread caches, detached ones too */
+    uint64_t caches; /* thread caches, detached ones too */
 };
 void tcm_heap_figures(struct tcm_heap_figures *out);
 

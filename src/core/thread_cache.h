@@ -60,8 +60,8 @@ struct tcm_thread_cache {
     uint64_t budget_bytes;   /* bound on capacity_bytes */
     uint32_t steal_class;    /* where the search for idle capacity goes on */
     bool attached;
-    bool want_words;         /* fill in tcm_entry.word */
-    uint64_t misses;         /* counters, summed into the totals */
+    bool want_words; /* fill in tcm_entry.word */
+    uint64_t misses; /* counters, summed into the totals */
     uint64_t overflows;
 };
 
@@ -78,15 +78,15 @@ tcm_cache_peek(struct tcm_thread_cache *cache, unsigned class) {
     return cache->bin[class].top - 1;
 }
 
-static TCM_ALWAYS_INLINE void
-tcm_cache_drop_top(struct tcm_thread_cache *cache, unsigned class) {
+static TCM_ALWAYS_INLINE void tcm_cache_drop_top(struct tcm_thread_cache *cache,
+                                                 unsigned class) {
     cache->bin[class].top--;
 }
 
 /* Push: false when the bin is full (then call tcm_cache_make_room, push
    again). */
-static TCM_ALWAYS_INLINE bool
-tcm_cache_push(struct tcm_thread_cache *cache, unsigned class, void *ptr) {
+static TCM_ALWAYS_INLINE bool tcm_cache_push(struct tcm_thread_cache *cache,
+                                             unsigned class, void *ptr) {
     struct tcm_bin *bin = &cache->bin[class];
     struct tcm_entry *top = bin->top;
     if (TCM_UNLIKELY(top == bin->end))

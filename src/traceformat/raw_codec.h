@@ -32,7 +32,7 @@
 #define MTF_EXTENDED_HEAD_MAX 2u
 #define MTF_EXTENDED_MAX      127u
 /* Distances of tokens and times up to here fit any event. */
-#define MTF_ARGUMENT_MAX      (((uint64_t)1 << 48) - 1)
+#define MTF_ARGUMENT_MAX (((uint64_t)1 << 48) - 1)
 
 /* Size code of SIZE after a size whose eighth was LAST_8TH. No branches. */
 static TCM_ALWAYS_INLINE uint64_t mtf_size_code(uint64_t size,

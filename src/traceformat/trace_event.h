@@ -97,13 +97,13 @@ enum mtf_raw_kind {
     MTF_RAW_ALIGNED = 19,      /* u8 call, u8 log2 of alignment, size */
     MTF_RAW_FAILED = 20,       /* u8 call, u8 log2, u64 old token, size */
     MTF_RAW_FREE_SIZE = 21,    /* u8 call, u64 token, size */
-    MTF_RAW_REALLOC_NEW = 22,  /* u8 call, u8 flags (bit 0: old unknown), size */
-    MTF_RAW_REALLOC_END = 23,  /* u8 call, u64 old token */
-    MTF_RAW_MARK = 24,         /* text */
-    MTF_RAW_EXTENSION = 25,    /* u8 which, u64 argument */
-    MTF_RAW_GAP = 26,          /* u64 events, u64 from ns, u64 to ns */
-    MTF_RAW_SITE = 27,         /* reserved for call sites */
-    MTF_RAW_SITE_DEF = 28      /* reserved for call sites */
+    MTF_RAW_REALLOC_NEW = 22, /* u8 call, u8 flags (bit 0: old unknown), size */
+    MTF_RAW_REALLOC_END = 23, /* u8 call, u64 old token */
+    MTF_RAW_MARK = 24,        /* text */
+    MTF_RAW_EXTENSION = 25,   /* u8 which, u64 argument */
+    MTF_RAW_GAP = 26,         /* u64 events, u64 from ns, u64 to ns */
+    MTF_RAW_SITE = 27,        /* reserved for call sites */
+    MTF_RAW_SITE_DEF = 28     /* reserved for call sites */
 };
 
 /* Fields of samples and footers: X(NAME, number, "text") */
@@ -149,10 +149,10 @@ enum mtf_account {
 
 /* Why a recording ended (MTF_ACCOUNT_END_REASON). */
 enum mtf_end_reason {
-    MTF_END_EXIT = 1,   /* the program ended */
-    MTF_END_STOP = 2,   /* stopped by call */
-    MTF_END_LIMIT = 3,  /* the output reached its size */
-    MTF_END_FORCED = 4  /* the output failed; the trace lacks what came after */
+    MTF_END_EXIT = 1,  /* the program ended */
+    MTF_END_STOP = 2,  /* stopped by call */
+    MTF_END_LIMIT = 3, /* the output reached its size */
+    MTF_END_FORCED = 4 /* the output failed; the trace lacks what came after */
 };
 
 /* Text of a call, or "?"; of an account field, or NULL. */

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The aligned members of the malloc family, with glibc's rules: memalign and
+ * aligned_alloc round an odd alignment up to a power of two, posix_memalign
+ * refuses it.
+ */
+#include "api/malloc_path.h"
+#include "base/bits.h"
+#include "base/os_mem.h"
+
+#include <errno.h>
+
+static void *aligned(size_t align, size_t size, enum mtf_call call) {
+    if (align > TCM_MAX_REQUEST / 2 + 1) {
+        tcm_alloc_record_failure(size, call, 255);
+        errno = EINVAL;
+        return NULL;
+    }
+    if (!tcm_is_pow2(align))
+        align = align == 0 ? 1 : (size_t)1 << tcm_log2_ceil(align);
+    return tcm_alloc_aligned(size, align, call, true);
+}
+
+TCM_PUBLIC void *TCM_EXPORT(memalign)(size_t align, size_t size) {
+    return aligned(align, size, MTF_CALL_MEMALIGN);
+}
+
+TCM_PUBLIC void *TCM_EXPORT(aligned_alloc)(size_t align, size_t size) {
+    return aligned(align, size, MTF_CALL_ALIGNED_ALLOC);
+}
+
+TCM_PUBLIC int TCM_EXPORT(posix_memalign)(void **out, size_t align,
+                                          size_t size) {
+    if (!tcm_is_pow2(align) || align % sizeof(void *) != 0) {
+        tcm_alloc_record_failure(size, MTF_CALL_POSIX_MEMALIGN,
+                                 tcm_is_pow2(align) ? tcm_log2_floor(align)
+                                                    : 255);
+        return EINVAL;
+    }
+    int saved = errno;
+    void *p = tcm_alloc_aligned(size, align, MTF_CALL_POSIX_MEMALIGN, true);
+    errno = saved;
+    if (p == NULL)
+        return ENOMEM;
+    *out = p;
+    return 0;
+}
+
+TCM_PUBLIC void *TCM_EXPORT(valloc)(size_t size) {
+    return tcm_alloc_aligned(size, tcm_os_page_size(), MTF_CALL_VALLOC, true);
+}
+
+/* The recorded size is the one asked for; the block has whole pages. */
+TCM_PUBLIC void *TCM_EXPORT(pvalloc)(size_t size) {
+    size_t page = tcm_os_page_size();
+    size_t rounded = size <= TCM_MAX_REQUEST - page
+                         ? tcm_align_up(size == 0 ? 1 : size, page)
+                         : size;
+    return tcm_alloc_aligned_as(rounded, size, page, MTF_CALL_PVALLOC);
+}

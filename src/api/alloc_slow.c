@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Slow functions of allocation and free: first use, recorder code, threads
+ * without a cache, empty and full bins, large blocks, failures, and whatever
+ * the recorder wants done between two hot events.
+ */
+#include "api/malloc_path.h"
+#include "base/bits.h"
+
+#include <errno.h>
+#include <string.h>
+
+static unsigned align_log2_asked(size_t align) {
+    return align == 0 ? 0 : tcm_log2_floor(align);
+}
+
+static void *private_alloc(size_t size, size_t align) {
+    void *p = size > TCM_MAX_REQUEST
+                  ? NULL
+                  : tcm_arena_alloc(size, align ? align : TCM_MIN_ALIGN);
+    if (p == NULL)
+        errno = ENOMEM;
+    return p;
+}
+
+/* ASKED is the size that is recorded. ALIGN 0: a plain call. *ZEROED: all bytes
+ * are known to be 0. */
+static void *alloc_any(size_t size, size_t asked, size_t align,
+                       enum mtf_call call, bool record_failure, bool *zeroed) {
+    struct tcm_thread_state *self = &tcm_self;
+    if (tcm_trace_is_private(self))
+        return private_alloc(size, align);
+    if (self->life == TCM_THREAD_NEW)
+        tcm_thread_need_cache(self);
+    struct mtr_thread *trace = tcm_trace_enter(self);
+    bool shared = false;
+    struct tcm_block block = tcm_block_get(self, size, align, &shared);
+    if (block.ptr == NULL)
+        errno = ENOMEM;
+    *zeroed = block.zeroed;
+    if (trace != NULL) {
+        if (shared)
+            tcm_trace_took(trace);
+        if (block.ptr != NULL || record_failure)
+            tcm_trace_alloc(trace, call, asked, align_log2_asked(align),
+                            block.ptr, block.word);
+        tcm_trace_leave(self);
+    }
+    return block.ptr;
+}
+
+void *tcm_alloc_slow(size_t size, enum mtf_call call) {
+    bool zeroed;
+    return alloc_any(size, size, 0, call, true, &zeroed);
+}
+
+void *tcm_alloc_try_slow(size_t size, enum mtf_call call) {
+    bool zeroed;
+    return alloc_any(size, size, 0, call, false, &zeroed);
+}
+
+void *tcm_calloc_large(size_t size) {
+    bool zeroed = false;
+    void *p = alloc_any(size, size, 0, MTF_CALL_CALLOC, true, &zeroed);
+    if (p != NULL && !zeroed)
+        memset(p, 0, size);
+    return p;
+}
+
+void *tcm_alloc_aligned(size_t size, size_t align, enum mtf_call call,
+                        bool record_failure) {
+    bool zeroed;
+    return alloc_any(size, size, align, call, record_failure, &zeroed);
+}
+
+void *tcm_alloc_aligned_as(size_t size, size_t asked, size_t align,
+                           enum mtf_call call) {
+    bool zeroed;
+    return alloc_any(size, asked, align, call, true, &zeroed);
+}
+
+void tcm_alloc_record_failure(uint64_t size, enum mtf_call call,
+                              unsigned align_log2) {
+    struct tcm_thread_state *self = &tcm_self;
+    if (tcm_trace_is_private(self))
+        return;
+    if (self->life == TCM_THREAD_NEW)
+        tcm_thread_need_cache(self);
+    struct mtr_thread *trace = tcm_trace_enter(self);
+    if (trace != NULL) {
+        tcm_trace_alloc(trace, call, size, align_log2, NULL, NULL);
+        tcm_trace_leave(self);
+    }
+}
+
+/* What a sized free says of its block. */
+struct claim {
+    size_t size;
+    size_t align; /* 0: a plain block */
+};
+
+/* True when a block of the claimed size would not have had this size class, or
+   this many pages. */
+static bool contradicts(const struct claim *claim,
+                        const struct tcm_block_info *info) {
+    unsigned class = claim->align <= TCM_MIN_ALIGN
+                         ? tcm_size_class(claim->size)
+                         : tcm_size_class_aligned(claim->size, claim->align);
+    if (info->kind == TCM_BLOCK_SMALL)
+        return class != info->class;
+    return class != 0 || claim->size > info->size ||
+           tcm_align_up(claim->size, TCM_PAGE_SIZE) != info->size;
+}
+
+static void free_recorded(struct tcm_thread_state *self, void *ptr,
+                          const struct tcm_block_info *info,
+                          const struct claim *claim, enum mtf_call call) {
+    struct mtr_thread *trace = tcm_trace_enter(self);
+    if (trace == NULL)
+        return;
+    uint64_t *word = NULL;
+#if TCM_OBJECT_WORDS
+    word = tcm_object_word(ptr, false);
+#else
+    (void)ptr;
+#endif
+    if (claim != NULL && contradicts(claim, info))
+        tcm_trace_free_size(trace, call, word, claim->size);
+    else
+        tcm_trace_free(trace, call, word);
+    if (tcm_block_put_is_shared(self, info))
+        tcm_trace_gives(trace);
+    tcm_trace_leave(self);
+}
+
+/* CLAIM: NULL for an unsized free. */
+static void free_any(void *ptr, const struct claim *claim, enum mtf_call call) {
+    struct tcm_thread_state *self = &tcm_self;
+    struct tcm_block_info info = tcm_block_check(ptr);
+    if (info.kind != TCM_BLOCK_PRIVATE && !tcm_trace_is_private(self))
+        free_recorded(self, ptr, &info, claim, call);
+    tcm_block_put(self, ptr, &info);
+}
+
+void tcm_free_slow(void *ptr, enum mtf_call call) {
+    if (ptr != NULL)
+        free_any(ptr, NULL, call);
+}
+
+void tcm_free_sized_slow(void *ptr, size_t size, size_t align,
+                         enum mtf_call call) {
+    struct claim claim = {size, align};
+    if (ptr != NULL)
+        free_any(ptr, &claim, call);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Blocks without events: out of and into the thread's cache or the levels below
+ * it. Slow functions and realloc are made of these.
+ */
+#include "api/malloc_path.h"
+#include "base/bits.h"
+#include "base/check.h"
+
+static void get_small(struct tcm_thread_state *self, unsigned class,
+                      struct tcm_block *block, bool *shared) {
+    if (self->own == &tcm_no_cache)
+        tcm_thread_need_cache(self);
+    struct tcm_thread_cache *cache = self->own;
+    if (cache == &tcm_no_cache) {
+        *shared = true;
+        block->ptr = tcm_heap_alloc_one(class);
+#if TCM_OBJECT_WORDS
+        if (block->ptr != NULL)
+            block->word = tcm_object_word(block->ptr, true);
+#endif
+        return;
+    }
+    struct tcm_entry *entry = tcm_cache_peek(cache, class);
+    if (entry->ptr == NULL) {
+        *shared = true;
+        if (!tcm_cache_refill(cache, class))
+            return;
+        entry = tcm_cache_peek(cache, class);
+    }
+    block->ptr = entry->ptr;
+#if TCM_OBJECT_WORDS
+    block->word = cache->want_words ? entry->word : NULL;
+#endif
+    tcm_cache_drop_top(cache, class);
+}
+
+struct tcm_block tcm_block_get(struct tcm_thread_state *self, size_t size,
+                               size_t align, bool *shared) {
+    struct tcm_block block = {NULL, NULL, false};
+    if (size > TCM_MAX_REQUEST)
+        return block;
+    unsigned class = align <= TCM_MIN_ALIGN
+                         ? tcm_size_class(size)
+                         : tcm_size_class_aligned(size, align);
+    if (class != 0) {
+        get_small(self, class, &block, shared);
+        return block;
+    }
+    *shared = true;
+    block.ptr = tcm_large_alloc(size, align, &block.zeroed);
+#if TCM_OBJECT_WORDS
+    if (block.ptr != NULL)
+        block.word = tcm_object_word(block.ptr, true);
+#endif
+    return block;
+}
+
+struct tcm_block_info tcm_block_check(const void *ptr) {
+    struct tcm_block_info info = tcm_block_info(ptr);
+    if (info.kind == TCM_BLOCK_FOREIGN)
+        tcm_die_pointer("attempt to free invalid pointer", ptr);
+    if (info.kind == TCM_BLOCK_INTERIOR)
+        tcm_die_pointer("attempt to free a pointer inside a block", ptr);
+    return info;
+}
+
+bool tcm_block_put_is_shared(struct tcm_thread_state *self,
+                             const struct tcm_block_info *info) {
+    if (info->kind != TCM_BLOCK_SMALL || self->own == &tcm_no_cache)
+        return true;
+    struct tcm_bin *bin = &self->own->bin[info->class];
+    return bin->top == bin->end;
+}
+
+void tcm_block_put(struct tcm_thread_state *self, void *ptr,
+                   const struct tcm_block_info *info) {
+    if (info->kind == TCM_BLOCK_PRIVATE) {
+        tcm_arena_free(ptr);
+        return;
+    }
+    if (info->kind == TCM_BLOCK_LARGE) {
+        tcm_large_free(info->span);
+        return;
+    }
+    struct tcm_thread_cache *cache = self->own;
+    if (cache == &tcm_no_cache ||
+        (!tcm_cache_push(cache, info->class, ptr) &&
+         (!tcm_cache_make_room(cache, info->class) ||
+          !tcm_cache_push(cache, info->class, ptr)))) {
+        tcm_heap_free_one(info->class, ptr);
+        return;
+    }
+#if TCM_OBJECT_WORDS
+    if (cache->want_words)
+        (cache->bin[info->class].top - 1)->word = tcm_object_word(ptr, true);
+#endif
+}

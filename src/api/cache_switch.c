@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The public calls that detach and attach thread caches; contract in
+ * gperftools/thread_cache_switch.h.
+ */
+#include "gperftools/thread_cache_switch.h"
+#include "api/malloc_path.h"
+
+bool TCM_EXPORT(release_malloc_thread_cache)(struct ThreadCacheState **place);
+bool TCM_EXPORT(set_malloc_thread_cache)(struct ThreadCacheState *state);
+
+TCM_PUBLIC bool
+TCM_EXPORT(release_malloc_thread_cache)(struct ThreadCacheState **place) {
+    struct tcm_thread_state *self = &tcm_self;
+    if (TCM_UNLIKELY(self->life != TCM_THREAD_LIVE))
+        return false;
+    struct tcm_thread_cache *cache = self->own;
+    if (cache == &tcm_no_cache) {
+        *place = NULL;
+        return true;
+    }
+    self->own = &tcm_no_cache;
+    tcm_store_relaxed(&self->cache, NULL);
+    tcm_cache_detach(cache);
+    *place = (struct ThreadCacheState *)cache;
+    return true;
+}
+
+TCM_PUBLIC bool
+TCM_EXPORT(set_malloc_thread_cache)(struct ThreadCacheState *state) {
+    struct tcm_thread_state *self = &tcm_self;
+    if (TCM_UNLIKELY(self->life != TCM_THREAD_LIVE)) {
+        if (self->life == TCM_THREAD_ENDED)
+            return false;
+        tcm_thread_need_cache(self);
+        if (self->life != TCM_THREAD_LIVE)
+            return false;
+    }
+    struct tcm_thread_cache *cache = self->own;
+    struct tcm_thread_cache *next = (struct tcm_thread_cache *)state;
+    if (TCM_UNLIKELY(cache == next))
+        return true;
+    if (TCM_UNLIKELY(cache != &tcm_no_cache)) {
+        self->own = &tcm_no_cache;
+        tcm_store_relaxed(&self->cache, NULL);
+        tcm_cache_destroy(cache);
+    }
+    if (next != NULL)
+        tcm_cache_attach(next);
+    tcm_thread_set_own(self, next != NULL ? next : &tcm_no_cache);
+    return true;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * C++ operators new and delete, in C, by their mangled names; each line has its
+ * C++ signature beside it.
+ *
+ * The throwing forms honour the new-handler and throw std::bad_alloc through
+ * libstdc++ when the program has it, without this library linking it: weak
+ * references, and a look-up when it was loaded later. These C frames lie under
+ * a throw, hence -fexceptions.
+ */
+#include "api/malloc_path.h"
+#include "base/bits.h"
+#include "base/check.h"
+
+#include <dlfcn.h>
+
+typedef void (*new_handler)(void);
+
+/* std::get_new_handler(), std::__throw_bad_alloc() */
+extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
+extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
+
+static new_handler current_handler(void) {
+    new_handler (*get)(void) = _ZSt15get_new_handlerv;
+    if (get == NULL)
+        *(void **)&get = dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv");
+    return get == NULL ? NULL : get();
+}
+
+static TCM_NORETURN TCM_COLD void throw_bad_alloc(void) {
+    void (*throw)(void) = _ZSt17__throw_bad_allocv;
+    if (throw == NULL)
+        *(void **)&throw = dlsym(RTLD_DEFAULT, "_ZSt17__throw_bad_allocv");
+    if (throw != NULL)
+        throw();
+    tcm_die("operator new: out of memory, and no C++ runtime to throw");
+}
+
+/*
+ * The loop of [new.delete.single]: try, call the handler, until there is none.
+ * A nothrow form must return NULL also when the handler throws; in C that
+ * cannot be caught, so there the handler's exception goes through, as with
+ * other allocators written in C. ALIGN 0: a plain form.
+ */
+static TCM_COLD void *new_slow(size_t size, size_t align, enum mtf_call call,
+                               bool throws) {
+    for (;;) {
+        void *p = align == 0 ? tcm_alloc_try_slow(size, call)
+                             : tcm_alloc_aligned(size, align, call, false);
+        if (TCM_LIKELY(p != NULL))
+            return p;
+        new_handler handler = current_handler();
+        if (handler == NULL)
+            break;
+        handler();
+    }
+    tcm_alloc_record_failure(size, call,
+                             align == 0 ? 0 : tcm_log2_floor(align));
+    if (throws)
+        throw_bad_alloc();
+    return NULL;
+}
+
+/* The plain forms: PREFIX names the local functions, MANGLED the operator. */
+#define PLAIN_NEW(prefix, call, throws)                                        \
+    static TCM_COLD void *prefix##_slow(size_t size) {                         \
+        return new_slow(size, 0, call, throws);                                \
+    }                                                                          \
+    static TCM_NOINLINE void *prefix##_traced(size_t size) {                   \
+        return tcm_traced_alloc(size, call, prefix##_slow);                    \
+    }
+
+#define NEW_BODY(prefix)                                                       \
+    return tcm_alloc_path(size, prefix##_traced, prefix##_slow)
+
+PLAIN_NEW(op_new, MTF_CALL_NEW, true)
+PLAIN_NEW(op_new_array, MTF_CALL_NEW_ARRAY, true)
+PLAIN_NEW(op_new_nothrow, MTF_CALL_NEW_NOTHROW, false)
+PLAIN_NEW(op_new_array_nothrow, MTF_CALL_NEW_ARRAY_NOTHROW, false)
+
+#define PLAIN_DELETE(prefix, call)                                             \
+    static TCM_NOINLINE void prefix##_traced(void *ptr) {                      \
+        tcm_traced_free(ptr, call);                                            \
+    }
+
+PLAIN_DELETE(op_delete, MTF_CALL_DELETE)
+PLAIN_DELETE(op_delete_array, MTF_CALL_DELETE_ARRAY)
+
+/* The block's class is always looked up: a delete with a wrong size then still
+   frees the right block, traced or not. */
+#define SIZED_DELETE(prefix, call)                                             \
+    static TCM_NOINLINE void prefix##_traced(void *ptr, size_t size) {         \
+        tcm_traced_free_sized(ptr, size, call);                                \
+    }                                                                          \
+    static TCM_ALWAYS_INLINE void prefix(void *ptr, size_t size) {             \
+        struct tcm_thread_cache *cache = tcm_load_relaxed(&tcm_self.cache);    \
+        if (TCM_UNLIKELY(cache == NULL)) {                                     \
+            prefix##_traced(ptr, size);                                        \
+            return;                                                            \
+        }                                                                      \
+        unsigned class = (unsigned)(tcm_page_entry(ptr) >> TCM_ENTRY_SHIFT);   \
+        if (TCM_UNLIKELY(!tcm_cache_push(cache, class, ptr)))                  \
+            tcm_free_sized_slow(ptr, size, 0, call);                           \
+    }
+
+SIZED_DELETE(op_delete_sized, MTF_CALL_DELETE_SIZED)
+SIZED_DELETE(op_delete_array_sized, MTF_CALL_DELETE_ARRAY_SIZED)
+
+#define OPERATOR TCM_PUBLIC
+#define N(name)  TCM_EXPORT(name)
+
+/* std::nothrow_t is passed by reference, std::align_val_t is a size_t. */
+void *N(_Znwm)(size_t size);
+void *N(_Znam)(size_t size);
+void *N(_ZnwmRKSt9nothrow_t)(size_t size, const void *nt);
+void *N(_ZnamRKSt9nothrow_t)(size_t size, const void *nt);
+void *N(_ZnwmSt11align_val_t)(size_t size, size_t align);
+void *N(_ZnamSt11align_val_t)(size_t size, size_t align);
+void *N(_ZnwmSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
+                                            const void *nt);
+void *N(_ZnamSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
+                                            const void *nt);
+void N(_ZdlPv)(void *ptr);
+void N(_ZdaPv)(void *ptr);
+void N(_ZdlPvm)(void *ptr, size_t size);
+void N(_ZdaPvm)(void *ptr, size_t size);
+void N(_ZdlPvRKSt9nothrow_t)(void *ptr, const void *nt);
+void N(_ZdaPvRKSt9nothrow_t)(void *ptr, const void *nt);
+void N(_ZdlPvSt11align_val_t)(void *ptr, size_t align);
+void N(_ZdaPvSt11align_val_t)(void *ptr, size_t align);
+void N(_ZdlPvmSt11align_val_t)(void *ptr, size_t size, size_t align);
+void N(_ZdaPvmSt11align_val_t)(void *ptr, size_t size, size_t align);
+void N(_ZdlPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
+                                            const void *nt);
+void N(_ZdaPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
+                                            const void *nt);
+
+/* operator new(size_t) */
+OPERATOR void *N(_Znwm)(size_t size) {
+    NEW_BODY(op_new);
+}
+/* operator new[](size_t) */
+OPERATOR void *N(_Znam)(size_t size) {
+    NEW_BODY(op_new_array);
+}
+/* operator new(size_t, const std::nothrow_t &) */
+OPERATOR void *N(_ZnwmRKSt9nothrow_t)(size_t size, const void *nt) {
+    (void)nt;
+    NEW_BODY(op_new_nothrow);
+}
+/* operator new[](size_t, const std::nothrow_t &) */
+OPERATOR void *N(_ZnamRKSt9nothrow_t)(size_t size, const void *nt) {
+    (void)nt;
+    NEW_BODY(op_new_array_nothrow);
+}
+/* operator new(size_t, std::align_val_t) */
+OPERATOR void *N(_ZnwmSt11align_val_t)(size_t size, size_t align) {
+    return new_slow(size, align, MTF_CALL_NEW_ALIGNED, true);
+}
+/* operator new[](size_t, std::align_val_t) */
+OPERATOR void *N(_ZnamSt11align_val_t)(size_t size, size_t align) {
+    return new_slow(size, align, MTF_CALL_NEW_ARRAY_ALIGNED, true);
+}
+/* operator new(size_t, std::align_val_t, const std::nothrow_t &) */
+OPERATOR void *N(_ZnwmSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
+                                                     const void *nt) {
+    (void)nt;
+    return new_slow(size, align, MTF_CALL_NEW_ALIGNED_NOTHROW, false);
+}
+/* operator new[](size_t, std::align_val_t, const std::nothrow_t &) */
+OPERATOR void *N(_ZnamSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
+                                                     const void *nt) {
+    (void)nt;
+    return new_slow(size, align, MTF_CALL_NEW_ARRAY_ALIGNED_NOTHROW, false);
+}
+/* operator delete(void *) */
+OPERATOR void N(_ZdlPv)(void *ptr) {
+    tcm_free_path(ptr, MTF_CALL_DELETE, op_delete_traced);
+}
+/* operator delete[](void *) */
+OPERATOR void N(_ZdaPv)(void *ptr) {
+    tcm_free_path(ptr, MTF_CALL_DELETE_ARRAY, op_delete_array_traced);
+}
+/* operator delete(void *, size_t) */
+OPERATOR void N(_ZdlPvm)(void *ptr, size_t size) {
+    op_delete_sized(ptr, size);
+}
+/* operator delete[](void *, size_t) */
+OPERATOR void N(_ZdaPvm)(void *ptr, size_t size) {
+    op_delete_array_sized(ptr, size);
+}
+/* operator delete(void *, const std::nothrow_t &) */
+OPERATOR void N(_ZdlPvRKSt9nothrow_t)(void *ptr, const void *nt) {
+    (void)nt;
+    tcm_free_slow(ptr, MTF_CALL_DELETE_NOTHROW);
+}
+/* operator delete[](void *, const std::nothrow_t &) */
+OPERATOR void N(_ZdaPvRKSt9nothrow_t)(void *ptr, const void *nt) {
+    (void)nt;
+    tcm_free_slow(ptr, MTF_CALL_DELETE_ARRAY_NOTHROW);
+}
+/* operator delete(void *, std::align_val_t) */
+OPERATOR void N(_ZdlPvSt11align_val_t)(void *ptr, size_t align) {
+    (void)align;
+    tcm_free_slow(ptr, MTF_CALL_DELETE_ALIGNED);
+}
+/* operator delete[](void *, std::align_val_t) */
+OPERATOR void N(_ZdaPvSt11align_val_t)(void *ptr, size_t align) {
+    (void)align;
+    tcm_free_slow(ptr, MTF_CALL_DELETE_ARRAY_ALIGNED);
+}
+/* operator delete(void *, size_t, std::align_val_t) */
+OPERATOR void N(_ZdlPvmSt11align_val_t)(void *ptr, size_t size, size_t align) {
+    tcm_free_sized_slow(ptr, size, align, MTF_CALL_DELETE_SIZED_ALIGNED);
+}
+/* operator delete[](void *, size_t, std::align_val_t) */
+OPERATOR void N(_ZdaPvmSt11align_val_t)(void *ptr, size_t size, size_t align) {
+    tcm_free_sized_slow(ptr, size, align, MTF_CALL_DELETE_ARRAY_SIZED_ALIGNED);
+}
+/* operator delete(void *, std::align_val_t, const std::nothrow_t &) */
+OPERATOR void N(_ZdlPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
+                                                     const void *nt) {
+    (void)align, (void)nt;
+    tcm_free_slow(ptr, MTF_CALL_DELETE_ALIGNED_NOTHROW);
+}
+/* operator delete[](void *, std::align_val_t, const std::nothrow_t &) */
+OPERATOR void N(_ZdaPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
+                                                     const void *nt) {
+    (void)align, (void)nt;
+    tcm_free_slow(ptr, MTF_CALL_DELETE_ARRAY_ALIGNED_NOTHROW);
+}

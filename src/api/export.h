@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How exported functions are defined. TCM_EXPORT(name) is the function's name
+ * in the libraries, and tcmtest_name in the renamed build, which must not
+ * replace the malloc of the test program and its sanitizer.
+ */
+#ifndef TCM_API_EXPORT_H
+#define TCM_API_EXPORT_H
+
+#include "base/compiler.h"
+
+#if defined(TCM_TESTING) && TCM_TESTING
+#define TCM_EXPORT(name) tcmtest_##name
+#else
+#define TCM_EXPORT(name) name
+#endif
+
+#define TCM_PUBLIC __attribute__((visibility("default")))
+
+/* The malloc family as this library defines it; used inside too, so that no
+   call goes through the procedure linkage table to another library's. */
+struct mallinfo;
+struct mallinfo2;
+
+void *TCM_EXPORT(malloc)(size_t size);
+void *TCM_EXPORT(calloc)(size_t n, size_t size);
+void *TCM_EXPORT(realloc)(void *ptr, size_t size);
+void *TCM_EXPORT(reallocarray)(void *ptr, size_t n, size_t size);
+void TCM_EXPORT(free)(void *ptr);
+void TCM_EXPORT(cfree)(void *ptr);
+void *TCM_EXPORT(memalign)(size_t align, size_t size);
+void *TCM_EXPORT(aligned_alloc)(size_t align, size_t size);
+int TCM_EXPORT(posix_memalign)(void **out, size_t align, size_t size);
+void *TCM_EXPORT(valloc)(size_t size);
+void *TCM_EXPORT(pvalloc)(size_t size);
+size_t TCM_EXPORT(malloc_usable_size)(void *ptr);
+struct mallinfo TCM_EXPORT(mallinfo)(void);
+struct mallinfo2 TCM_EXPORT(mallinfo2)(void);
+int TCM_EXPORT(mallopt)(int parameter, int value);
+int TCM_EXPORT(malloc_trim)(size_t pad);
+void TCM_EXPORT(malloc_stats)(void);
+
+#endif

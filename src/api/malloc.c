@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * malloc, calloc, free and their relatives without alignment.
+ */
+#include "api/malloc_path.h"
+#include "base/bits.h"
+
+#include <errno.h>
+#include <string.h>
+
+static TCM_COLD void *slow_malloc(size_t size) {
+    return tcm_alloc_slow(size, MTF_CALL_MALLOC);
+}
+
+static TCM_COLD void *slow_calloc(size_t size) {
+    return tcm_alloc_slow(size, MTF_CALL_CALLOC);
+}
+
+static TCM_NOINLINE void *traced_malloc(size_t size) {
+    return tcm_traced_alloc(size, MTF_CALL_MALLOC, slow_malloc);
+}
+
+static TCM_NOINLINE void *traced_calloc(size_t size) {
+    return tcm_traced_alloc(size, MTF_CALL_CALLOC, slow_calloc);
+}
+
+static TCM_NOINLINE void traced_free(void *ptr) {
+    tcm_traced_free(ptr, MTF_CALL_FREE);
+}
+
+TCM_PUBLIC void *TCM_EXPORT(malloc)(size_t size) {
+    return tcm_alloc_path(size, traced_malloc, slow_malloc);
+}
+
+TCM_PUBLIC void TCM_EXPORT(free)(void *ptr) {
+    tcm_free_path(ptr, MTF_CALL_FREE, traced_free);
+}
+
+TCM_PUBLIC void TCM_EXPORT(cfree)(void *ptr) {
+    tcm_free_slow(ptr, MTF_CALL_CFREE);
+}
+
+TCM_PUBLIC void *TCM_EXPORT(calloc)(size_t n, size_t size) {
+    size_t bytes;
+    if (TCM_UNLIKELY(tcm_mul_overflows(n, size, &bytes))) {
+        tcm_alloc_record_failure(UINT64_MAX, MTF_CALL_CALLOC, 0);
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (TCM_UNLIKELY(bytes > TCM_MAX_SMALL))
+        return tcm_calloc_large(bytes);
+    void *p = tcm_alloc_path(bytes, traced_calloc, slow_calloc);
+    if (TCM_LIKELY(p != NULL))
+        memset(p, 0, bytes);
+    return p;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls that ask about the heap or tune it: malloc_usable_size, mallinfo,
+ * mallinfo2, mallopt, malloc_trim, malloc_stats, malloc_info.
+ */
+#include "api/malloc_path.h"
+#include "base/fmt.h"
+#include "base/raw_io.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <malloc.h>
+#include <stdio.h>
+
+TCM_PUBLIC size_t TCM_EXPORT(malloc_usable_size)(void *ptr) {
+    return ptr == NULL ? 0 : tcm_block_check(ptr).size;
+}
+
+TCM_PUBLIC struct mallinfo2 TCM_EXPORT(mallinfo2)(void) {
+    struct tcm_heap_figures f;
+    tcm_api_init();
+    tcm_heap_figures(&f);
+    uint64_t cached = f.central_bytes + f.transfer_bytes + f.cached_bytes;
+    struct mallinfo2 info = {
+        .arena = f.heap_bytes - f.large_bytes,
+        .ordblks = 1,
+        .smblks = 0,
+        .hblks = f.large_blocks,
+        .hblkhd = f.large_bytes,
+        .fsmblks = cached,
+        .uordblks = f.in_use_bytes - f.large_bytes,
+        .fordblks = f.free_pages_bytes + cached,
+        .keepcost = f.free_pages_bytes,
+    };
+    return info;
+}
+
+/* The older form has ints, which wrap as glibc documents. */
+TCM_PUBLIC struct mallinfo TCM_EXPORT(mallinfo)(void) {
+    struct mallinfo2 m = TCM_EXPORT(mallinfo2)();
+    struct mallinfo info = {
+        .arena = (int)m.arena,
+        .ordblks = (int)m.ordblks,
+        .hblks = (int)m.hblks,
+        .hblkhd = (int)m.hblkhd,
+        .fsmblks = (int)m.fsmblks,
+        .uordblks = (int)m.uordblks,
+        .fordblks = (int)m.fordblks,
+        .keepcost = (int)m.keepcost,
+    };
+    return info;
+}
+
+/* glibc's parameters have no counterpart here; 1 is "done", which programs that
+   check the result expect. */
+TCM_PUBLIC int TCM_EXPORT(mallopt)(int parameter, int value) {
+    (void)parameter, (void)value;
+    return 1;
+}
+
+TCM_PUBLIC int TCM_EXPORT(malloc_trim)(size_t pad) {
+    (void)pad;
+    tcm_api_init();
+    return tcm_heap_release(SIZE_MAX) != 0;
+}
+
+static void stats_line(struct tcm_fmt *f, const char *name, uint64_t value) {
+    tcm_fmt_str(f, name);
+    tcm_fmt_str(f, " = ");
+    tcm_fmt_u64(f, value);
+    tcm_fmt_str(f, "\n");
+}
+
+TCM_PUBLIC void TCM_EXPORT(malloc_stats)(void) {
+    char text[1024];
+    struct tcm_fmt f;
+    struct tcm_heap_figures h;
+    tcm_api_init();
+    tcm_heap_figures(&h);
+    tcm_fmt_init(&f, text, sizeof(text));
+    stats_line(&f, "heap bytes", h.heap_bytes);
+    stats_line(&f, "in use bytes", h.in_use_bytes);
+    stats_line(&f, "free page bytes", h.free_pages_bytes);
+    stats_line(&f, "released bytes", h.released_bytes);
+    stats_line(&f, "central list bytes", h.central_bytes);
+    stats_line(&f, "transfer cache bytes", h.transfer_bytes);
+    stats_line(&f, "thread cache bytes", h.cached_bytes);
+    stats_line(&f, "metadata bytes", h.metadata_bytes);
+    stats_line(&f, "thread caches", h.caches);
+    tcm_io_write_all(2, f.buf, f.len);
+}
+
+static void xml_element(struct tcm_fmt *f, const char *head, uint64_t value,
+                        const char *tail) {
+    tcm_fmt_str(f, head);
+    tcm_fmt_u64(f, value);
+    tcm_fmt_str(f, tail);
+}
+
+int TCM_EXPORT(malloc_info)(int options, FILE *stream);
+
+TCM_PUBLIC int TCM_EXPORT(malloc_info)(int options, FILE *stream) {
+    char text[1024];
+    struct tcm_fmt f;
+    struct tcm_heap_figures h;
+    if (options != 0)
+        return EINVAL;
+    tcm_api_init();
+    tcm_heap_figures(&h);
+    tcm_fmt_init(&f, text, sizeof(text));
+    tcm_fmt_str(&f, "<malloc version=\"1\">\n<heap nr=\"0\">\n");
+    xml_element(&f, "<total type=\"fast\" size=\"", h.cached_bytes, "\"/>\n");
+    xml_element(&f, "<total type=\"rest\" size=\"",
+                h.free_pages_bytes + h.central_bytes + h.transfer_bytes,
+                "\"/>\n");
+    xml_element(&f, "<system type=\"current\" size=\"", h.heap_bytes, "\"/>\n");
+    tcm_fmt_str(&f, "</heap>\n");
+    xml_element(&f, "<total type=\"mmap\" count=\"", h.large_blocks, "\"");
+    xml_element(&f, " size=\"", h.large_bytes, "\"/>\n");
+    xml_element(&f, "<system type=\"current\" size=\"", h.heap_bytes, "\"/>\n");
+    xml_element(&f, "<aspace type=\"total\" size=\"",
+                h.heap_bytes + h.released_bytes, "\"/>\n");
+    tcm_fmt_str(&f, "</malloc>\n");
+    return fputs(f.buf, stream) == EOF ? -1 : 0;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * realloc and reallocarray.
+ *
+ * A block stays where it is when the new size fits and is not much smaller
+ * (half), or when a large block can grow or shrink in place. A block that grows
+ * and must move gets a quarter more than it had, so that growing in small steps
+ * costs linear time (the rule is gperftools').
+ *
+ * Moment of the event: after the new block exists, before the old one is given
+ * up. A successful realloc ends the old block's token also when nothing moves.
+ */
+#include "api/malloc_path.h"
+#include "base/bits.h"
+
+#include <errno.h>
+#include <string.h>
+
+static uint64_t *word_of(const void *ptr, bool make) {
+#if TCM_OBJECT_WORDS
+    return tcm_object_word(ptr, make);
+#else
+    (void)ptr, (void)make;
+    return NULL;
+#endif
+}
+
+/* What can be done with the block where it is. */
+enum in_place { STAYS, SHRINKS, MAY_GROW, MUST_MOVE };
+
+static enum in_place in_place(const struct tcm_block_info *info, size_t size) {
+    if (info->kind == TCM_BLOCK_SMALL)
+        return size <= info->size && size >= info->size / 2 ? STAYS : MUST_MOVE;
+    if (size <= info->size && size >= info->size - info->size / 4)
+        return STAYS;
+    if (size <= TCM_MAX_SMALL || size > TCM_MAX_REQUEST)
+        return MUST_MOVE;
+    return size < info->size ? SHRINKS : MAY_GROW;
+}
+
+static void record_in_place(struct mtr_thread *trace, void *ptr, size_t size,
+                            enum mtf_call call) {
+    if (trace != NULL)
+        tcm_trace_realloc(trace, call, size, word_of(ptr, false),
+                          word_of(ptr, true), false);
+}
+
+/* False: the block must move. */
+static bool resize_in_place(struct mtr_thread *trace, void *ptr,
+                            const struct tcm_block_info *info, size_t size,
+                            enum mtf_call call) {
+    switch (in_place(info, size)) {
+    case STAYS:
+        record_in_place(trace, ptr, size, call);
+        return true;
+    case SHRINKS:
+        record_in_place(trace, ptr, size, call);
+        tcm_trace_gives(trace);
+        /* If the tail cannot be given back, the block is merely roomy. */
+        (void)tcm_large_resize(info->span, size);
+        return true;
+    case MAY_GROW:
+        if (!tcm_large_resize(info->span, size))
+            return false;
+        tcm_trace_took(trace);
+        record_in_place(trace, ptr, size, call);
+        return true;
+    case MUST_MOVE:
+        break;
+    }
+    return false;
+}
+
+static void *realloc_private(void *ptr, size_t size,
+                             const struct tcm_block_info *info) {
+    void *to = tcm_arena_alloc(size, TCM_MIN_ALIGN);
+    if (to == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    memcpy(to, ptr, size < info->size ? size : info->size);
+    tcm_arena_free(ptr);
+    return to;
+}
+
+/* What the block is given when it must move. */
+static size_t moved_size(size_t old, size_t size) {
+    size_t roomy;
+    if (size <= old || tcm_add_overflows(old, old / 4, &roomy) ||
+        roomy <= size || roomy > TCM_MAX_REQUEST)
+        return size;
+    return roomy;
+}
+
+static void *move(struct tcm_thread_state *self, struct mtr_thread *trace,
+                  void *ptr, const struct tcm_block_info *info, size_t size,
+                  enum mtf_call call) {
+    bool shared = false;
+    struct tcm_block to =
+        tcm_block_get(self, moved_size(info->size, size), 0, &shared);
+    if (to.ptr == NULL && size <= TCM_MAX_REQUEST)
+        to = tcm_block_get(self, size, 0, &shared);
+    if (shared)
+        tcm_trace_took(trace);
+    if (to.ptr == NULL)
+        return NULL;
+    memcpy(to.ptr, ptr, size < info->size ? size : info->size);
+    if (trace != NULL) {
+        tcm_trace_realloc(trace, call, size, word_of(ptr, false), to.word,
+                          true);
+        if (tcm_block_put_is_shared(self, info))
+            tcm_trace_gives(trace);
+    }
+    tcm_block_put(self, ptr, info);
+    return to.ptr;
+}
+
+static void *realloc_block(void *ptr, size_t size, enum mtf_call call) {
+    struct tcm_thread_state *self = &tcm_self;
+    struct tcm_block_info info = tcm_block_check(ptr);
+    if (info.kind == TCM_BLOCK_PRIVATE)
+        return realloc_private(ptr, size, &info);
+    if (self->life == TCM_THREAD_NEW)
+        tcm_thread_need_cache(self);
+    struct mtr_thread *trace =
+        tcm_trace_is_private(self) ? NULL : tcm_trace_enter(self);
+    void *result = ptr;
+    if (!resize_in_place(trace, ptr, &info, size, call)) {
+        result = move(self, trace, ptr, &info, size, call);
+        if (result == NULL) {
+            if (trace != NULL)
+                tcm_trace_realloc_failed(trace, call, size,
+                                         word_of(ptr, false));
+            errno = ENOMEM;
+        }
+    }
+    if (trace != NULL)
+        tcm_trace_leave(self);
+    return result;
+}
+
+/* realloc(ptr, 0): frees and returns NULL, as glibc does. */
+static void *realloc_to_zero(void *ptr, enum mtf_call call) {
+    struct tcm_thread_state *self = &tcm_self;
+    struct tcm_block_info info = tcm_block_check(ptr);
+    if (info.kind != TCM_BLOCK_PRIVATE && !tcm_trace_is_private(self)) {
+        struct mtr_thread *trace = tcm_trace_enter(self);
+        if (trace != NULL) {
+            tcm_trace_realloc_end(trace, call, word_of(ptr, false));
+            if (tcm_block_put_is_shared(self, &info))
+                tcm_trace_gives(trace);
+            tcm_trace_leave(self);
+        }
+    }
+    tcm_block_put(self, ptr, &info);
+    return NULL;
+}
+
+static TCM_ALWAYS_INLINE void *realloc_any(void *ptr, size_t size,
+                                           enum mtf_call call) {
+    if (TCM_UNLIKELY(ptr == NULL))
+        return tcm_alloc_slow(size, call);
+    if (TCM_UNLIKELY(size == 0))
+        return realloc_to_zero(ptr, call);
+    return realloc_block(ptr, size, call);
+}
+
+TCM_PUBLIC void *TCM_EXPORT(realloc)(void *ptr, size_t size) {
+    return realloc_any(ptr, size, MTF_CALL_REALLOC);
+}
+
+TCM_PUBLIC void *TCM_EXPORT(reallocarray)(void *ptr, size_t n, size_t size) {
+    size_t bytes;
+    if (TCM_UNLIKELY(tcm_mul_overflows(n, size, &bytes))) {
+        tcm_alloc_record_failure(UINT64_MAX, MTF_CALL_REALLOCARRAY, 0);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return realloc_any(ptr, bytes, MTF_CALL_REALLOCARRAY);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a thread of the program has of ours, in thread-local storage: its cache,
+ * its stream, its state of life.
+ *
+ *   cache   what the fast paths test: the thread's cache, or NULL, which leads
+ *           to the traced path (recording) or to the slow path (no cache yet)
+ *   own     the cache attached to the thread, also while `cache` is NULL
+ *   trace   the thread's stream, or mtr_no_thread
+ *
+ * Invariants: own is never NULL (tcm_no_cache stands in). cache is own or
+ * NULL. trace->limit != 0 implies that own wants words.
+ *
+ * Threads: the owner, but `cache` is also set to NULL by a thread that starts
+ * a recording (state word protocol, tracer/tracer.h), under the registry lock.
+ *
+ * Total size stays below 128 bytes, so that a library loaded by dlopen finds
+ * room in the static thread-local block.
+ */
+#ifndef TCM_API_THREAD_STATE_H
+#define TCM_API_THREAD_STATE_H
+
+#include "api/trace_hooks.h"
+#include "base/compiler.h"
+#include "base/dlist.h"
+#include "core/heap.h"
+
+enum tcm_thread_life {
+    TCM_THREAD_NEW = 0, /* nothing set up yet */
+    TCM_THREAD_LIVE,
+    TCM_THREAD_ENDED /* past its last destructor round: no cache any more */
+};
+
+struct tcm_thread_state {
+    struct tcm_thread_cache *cache;
+    struct tcm_thread_cache *own;
+#if TCM_TRACING
+    struct mtr_thread *trace;
+    struct tcm_thread_cache *saved_own; /* while in recorder code */
+    struct mtr_thread *saved_trace;
+    struct tcm_dlist link;  /* in the registry of threads */
+    uint32_t late_id;       /* the thread's id after its end */
+    uint16_t private_depth; /* > 0: in recorder code, served by the arena */
+#endif
+    uint8_t life;
+    uint8_t destructor_rounds;
+};
+
+extern TCM_TLS struct tcm_thread_state tcm_self;
+
+/*
+ * Gives the calling thread a cache if it is alive and has none, and sets the
+ * library up before the first. own may stay tcm_no_cache (ended thread, out of
+ * memory): callers then use the central lists.
+ */
+TCM_COLD void tcm_thread_need_cache(struct tcm_thread_state *self);
+
+/* Library set-up; any thread, any number of times. */
+void tcm_api_init(void);
+
+/* Attaches CACHE (or tcm_no_cache) as own, with words if the thread records. */
+void tcm_thread_set_own(struct tcm_thread_state *self,
+                        struct tcm_thread_cache *cache);
+
+/* Lets the fast path use own again, unless a recording is on. */
+void tcm_thread_put_back(struct tcm_thread_state *self);
+
+/* Around fork. */
+void tcm_thread_fork_prepare(void);
+void tcm_thread_fork_parent(void);
+void tcm_thread_fork_child(void);
+
+#endif

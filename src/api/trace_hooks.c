@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hooks of the tracing library: from object words to tokens, from a thread's
+ * state to its stream, and what the recorder asks of the allocator.
+ *
+ * A free takes the token out of its word (reads it, stores 0). A token below
+ * the recording's first one is none: the block was made while not recording.
+ */
+#include "api/trace_hooks.h"
+#include "api/thread_state.h"
+#include "base/lock.h"
+
+static struct tcm_lock registry_lock = TCM_LOCK_INIT(TCM_RANK_API);
+static struct tcm_dlist registry = {&registry, &registry};
+
+struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
+    if (self->life == TCM_THREAD_ENDED)
+        return mtr_late_enter(&self->late_id);
+    struct mtr_thread *t = NULL;
+    if (mtr_is_recording() || mtr_control->early != 0)
+        t = mtr_enter(&self->trace);
+    else
+        self->trace = &mtr_no_thread;
+    if (t == NULL) {
+        tcm_thread_put_back(self);
+        return NULL;
+    }
+    if (!self->own->want_words && self->own != &tcm_no_cache)
+        tcm_cache_want_words(self->own, true);
+    return t;
+}
+
+void tcm_trace_leave(struct tcm_thread_state *self) {
+    if (self->life == TCM_THREAD_ENDED)
+        mtr_late_leave();
+}
+
+bool tcm_trace_is_private(const struct tcm_thread_state *self) {
+    return self->private_depth != 0;
+}
+
+static void set_word(uint64_t *word, uint64_t token) {
+    if (word != NULL)
+        *word = token;
+}
+
+/* The token in WORD, taken out; 0 if the block was made while not recording. */
+static uint64_t take_token(const struct mtr_thread *t, uint64_t *word) {
+    if (word == NULL)
+        return 0;
+    uint64_t token = *word;
+    *word = 0;
+    return token < t->first_token ? 0 : token;
+}
+
+void tcm_trace_alloc(struct mtr_thread *t, enum mtf_call call, size_t size,
+                     unsigned align_log2, const void *ptr, uint64_t *word) {
+    if (ptr == NULL) {
+        mtr_put_failed(t, call, size, align_log2, 0);
+        return;
+    }
+    if (mtf_call_is_aligned_alloc(call)) {
+        set_word(word, mtr_put_aligned(t, call, size, align_log2));
+    } else if (mtf_call_is_realloc(call)) {
+        tcm_trace_realloc_new(t, call, size, word);
+    } else {
+        if (t->alloc_call != call)
+            mtr_put_alloc_call(t, call);
+        set_word(word, mtr_put_alloc(t, size));
+    }
+}
+
+void tcm_trace_free(struct mtr_thread *t, enum mtf_call call, uint64_t *word) {
+    uint64_t token = take_token(t, word);
+    if (token == 0) {
+        mtr_count_untraced_free(t);
+        return;
+    }
+    if (t->free_call != call)
+        mtr_put_free_call(t, call);
+    mtr_put_free(t, token);
+}
+
+void tcm_trace_free_size(struct mtr_thread *t, enum mtf_call call,
+                         uint64_t *word, uint64_t size) {
+    uint64_t token = take_token(t, word);
+    if (token == 0)
+        mtr_count_untraced_free(t);
+    else
+        mtr_put_free_size(t, call, token, size);
+}
+
+void tcm_trace_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
+                       uint64_t *old_word, uint64_t *new_word, bool moved) {
+    uint64_t old = take_token(t, old_word);
+    set_word(new_word, old == 0 ? mtr_put_realloc_new(t, call, size, true)
+                                : mtr_put_realloc(t, call, size, old, moved));
+}
+
+void tcm_trace_realloc_end(struct mtr_thread *t, enum mtf_call call,
+                           uint64_t *old_word) {
+    uint64_t old = take_token(t, old_word);
+    if (old == 0)
+        mtr_count_untraced_free(t);
+    else
+        mtr_put_realloc_end(t, call, old);
+}
+
+void tcm_trace_realloc_new(struct mtr_thread *t, enum mtf_call call,
+                           size_t size, uint64_t *new_word) {
+    set_word(new_word, mtr_put_realloc_new(t, call, size, false));
+}
+
+void tcm_trace_realloc_failed(struct mtr_thread *t, enum mtf_call call,
+                              uint64_t size, uint64_t *old_word) {
+    uint64_t old = old_word == NULL ? 0 : *old_word;
+    mtr_put_failed(t, call, size, 0, old < t->first_token ? 0 : old);
+}
+
+/*
+ * Host side of the recorder.
+ */
+static void enter_private(void) {
+    struct tcm_thread_state *self = &tcm_self;
+    if (self->private_depth++ != 0)
+        return;
+    self->saved_own = self->own;
+    self->saved_trace = self->trace;
+    self->own = &tcm_no_cache;
+    self->trace = &mtr_no_thread;
+    tcm_store_relaxed(&self->cache, NULL);
+}
+
+static void leave_private(void) {
+    struct tcm_thread_state *self = &tcm_self;
+    if (--self->private_depth != 0)
+        return;
+    self->own = self->saved_own;
+    self->trace = self->saved_trace;
+    tcm_thread_put_back(self);
+}
+
+static void *private_alloc(size_t bytes) {
+    return tcm_arena_alloc(bytes, TCM_MIN_ALIGN);
+}
+
+/* Other threads may be in a fast path with their cache already loaded: that
+   call is not recorded, their next one is. */
+static void recording_started(void) {
+    tcm_lock(&registry_lock);
+    for (struct tcm_dlist *l = registry.next; l != &registry; l = l->next) {
+        struct tcm_thread_state *s =
+            TCM_CONTAINER_OF(l, struct tcm_thread_state, link);
+        tcm_store_seq_cst(&s->cache, NULL);
+    }
+    tcm_unlock(&registry_lock);
+}
+
+static unsigned sample(uint16_t *fields, uint64_t *values, unsigned cap) {
+    struct tcm_stats stats;
+    tcm_stats_read(&stats);
+    const struct {
+        uint16_t field;
+        uint64_t value;
+    } all[] = {
+        {MTF_ACCOUNT_THREAD_CACHE_MISSES, stats.thread_cache_misses},
+        {MTF_ACCOUNT_THREAD_CACHE_OVERFLOWS, stats.thread_cache_overflows},
+        {MTF_ACCOUNT_CENTRAL_FETCHES, stats.central_fetches},
+        {MTF_ACCOUNT_CENTRAL_RETURNS, stats.central_returns},
+        {MTF_ACCOUNT_TRANSFER_CACHE_HITS, stats.transfer_cache_hits},
+        {MTF_ACCOUNT_SPANS_MADE, stats.spans_made},
+        {MTF_ACCOUNT_SPANS_FREED, stats.spans_freed},
+        {MTF_ACCOUNT_SYSTEM_BYTES_TAKEN, stats.system_bytes_taken},
+        {MTF_ACCOUNT_SYSTEM_BYTES_RETURNED, stats.system_bytes_returned},
+    };
+    unsigned n = 0;
+    for (; n < TCM_ARRAY_SIZE(all) && n < cap; n++) {
+        fields[n] = all[n].field;
+        values[n] = all[n].value;
+    }
+    return n;
+}
+
+static const struct mtr_host host = {
+    .enter_private = enter_private,
+    .leave_private = leave_private,
+    .private_alloc = private_alloc,
+    .private_free = tcm_arena_free,
+    .recording_started = recording_started,
+    .sample = sample,
+};
+
+void tcm_trace_init(void) {
+    mtr_init(&host);
+}
+
+void tcm_trace_exit(void) {
+    mtr_exit();
+}
+
+void tcm_trace_thread_begin(struct tcm_thread_state *self) {
+    tcm_lock(&registry_lock);
+    tcm_dlist_push_back(&registry, &self->link);
+    tcm_unlock(&registry_lock);
+}
+
+void tcm_trace_thread_end(struct tcm_thread_state *self) {
+    self->late_id = mtr_thread_end(&self->trace);
+    tcm_lock(&registry_lock);
+    tcm_dlist_remove(&self->link);
+    tcm_unlock(&registry_lock);
+}
+
+void tcm_thread_fork_prepare(void) {
+    mtr_fork_prepare();
+    tcm_lock(&registry_lock);
+}
+
+void tcm_thread_fork_parent(void) {
+    tcm_unlock(&registry_lock);
+    mtr_fork_parent();
+}
+
+/* The other threads' states were in memory that new threads will reuse. */
+void tcm_thread_fork_child(void) {
+    struct tcm_thread_state *self = &tcm_self;
+    tcm_lock_init(&registry_lock, TCM_RANK_API);
+    tcm_dlist_init(&registry);
+    if (self->life == TCM_THREAD_LIVE)
+        tcm_dlist_push_back(&registry, &self->link);
+    mtr_fork_child();
+}

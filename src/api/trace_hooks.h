@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The place where the allocator's paths and the recorder meet: the only header
+ * that tests TCM_TRACING for them. In the untraced library every hook is an
+ * empty inline function, and the code around it disappears.
+ *
+ * One call of the malloc family on a slow path looks like this:
+ *
+ *     trace = tcm_trace_enter(self);     may wait, never under a lock
+ *     ... core ...                       blocks change hands
+ *     tcm_trace_took / tcm_trace_gives   times, where core was asked
+ *     tcm_trace_alloc / free / ...       the event itself
+ *
+ * Moments: took is called after memory was got, alloc after that; free before
+ * gives, gives before memory is given up.
+ */
+#ifndef TCM_API_TRACE_HOOKS_H
+#define TCM_API_TRACE_HOOKS_H
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "traceformat/trace_event.h"
+
+struct tcm_thread_state;
+
+#if TCM_TRACING
+#include "tracer/tracer.h"
+
+/* The calling thread's stream, ready for one call's events, or NULL. */
+struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self);
+void tcm_trace_leave(struct tcm_thread_state *self);
+
+/* True in recorder code: serve this call from the private arena. */
+bool tcm_trace_is_private(const struct tcm_thread_state *self);
+
+/* Memory was taken from the levels that threads share. One nanosecond on top
+   keeps the interval apart from the giver's, whose clock may show the same. */
+static inline void tcm_trace_took(struct mtr_thread *t) {
+    if (t != NULL)
+        mtr_put_time(t, tcm_clock_ns() + 1);
+}
+
+/* Memory will be given to the shared levels. The fence makes the events before
+   it visible to the saver before the clock is read: no barrier with a later
+   time can lack them. */
+static inline void tcm_trace_gives(struct mtr_thread *t) {
+    if (t != NULL) {
+        tcm_fence_seq_cst();
+        mtr_put_time(t, tcm_clock_ns());
+    }
+}
+
+/* An allocation of SIZE bytes with (log2 of) ALIGN asked for, or 0. PTR NULL:
+   it failed. WORD: PTR's object word, or NULL if it has none. */
+void tcm_trace_alloc(struct mtr_thread *t, enum mtf_call call, size_t size,
+                     unsigned align_log2, const void *ptr, uint64_t *word);
+/* A free of the block whose word is WORD (or NULL). */
+void tcm_trace_free(struct mtr_thread *t, enum mtf_call call, uint64_t *word);
+/* A sized free with a SIZE that contradicts the block. */
+void tcm_trace_free_size(struct mtr_thread *t, enum mtf_call call,
+                         uint64_t *word, uint64_t size);
+/* A realloc of the block with OLD_WORD to the one with NEW_WORD. */
+void tcm_trace_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
+                       uint64_t *old_word, uint64_t *new_word, bool moved);
+/* A realloc to 0 that freed the block, one of NULL, one that failed. */
+void tcm_trace_realloc_end(struct mtr_thread *t, enum mtf_call call,
+                           uint64_t *old_word);
+void tcm_trace_realloc_new(struct mtr_thread *t, enum mtf_call call,
+                           size_t size, uint64_t *new_word);
+void tcm_trace_realloc_failed(struct mtr_thread *t, enum mtf_call call,
+                              uint64_t size, uint64_t *old_word);
+
+void tcm_trace_init(void);
+void tcm_trace_thread_begin(struct tcm_thread_state *self);
+void tcm_trace_thread_end(struct tcm_thread_state *self);
+void tcm_trace_exit(void);
+
+#else
+struct mtr_thread;
+
+static inline struct mtr_thread *
+tcm_trace_enter(struct tcm_thread_state *self) {
+    (void)self;
+    return NULL;
+}
+static inline void tcm_trace_leave(struct tcm_thread_state *self) {
+    (void)self;
+}
+static inline bool tcm_trace_is_private(const struct tcm_thread_state *self) {
+    (void)self;
+    return false;
+}
+static inline void tcm_trace_took(struct mtr_thread *t) {
+    (void)t;
+}
+static inline void tcm_trace_gives(struct mtr_thread *t) {
+    (void)t;
+}
+static inline void tcm_trace_alloc(struct mtr_thread *t, enum mtf_call call,
+                                   size_t size, unsigned align_log2,
+                                   const void *ptr, uint64_t *word) {
+    (void)t, (void)call, (void)size, (void)align_log2, (void)ptr, (void)word;
+}
+static inline void tcm_trace_free(struct mtr_thread *t, enum mtf_call call,
+                                  uint64_t *word) {
+    (void)t, (void)call, (void)word;
+}
+static inline void tcm_trace_free_size(struct mtr_thread *t, enum mtf_call call,
+                                       uint64_t *word, uint64_t size) {
+    (void)t, (void)call, (void)word, (void)size;
+}
+static inline void tcm_trace_realloc(struct mtr_thread *t, enum mtf_call call,
+                                     size_t size, uint64_t *old_word,
+                                     uint64_t *new_word, bool moved) {
+    (void)t, (void)call, (void)size, (void)old_word, (void)new_word;
+    (void)moved;
+}
+static inline void tcm_trace_realloc_end(struct mtr_thread *t,
+                                         enum mtf_call call,
+                                         uint64_t *old_word) {
+    (void)t, (void)call, (void)old_word;
+}
+static inline void tcm_trace_realloc_new(struct mtr_thread *t,
+                                         enum mtf_call call, size_t size,
+                                         uint64_t *new_word) {
+    (void)t, (void)call, (void)size, (void)new_word;
+}
+static inline void tcm_trace_realloc_failed(struct mtr_thread *t,
+                                            enum mtf_call call, uint64_t size,
+                                            uint64_t *old_word) {
+    (void)t, (void)call, (void)size, (void)old_word;
+}
+static inline void tcm_trace_init(void) {
+}
+static inline void tcm_trace_thread_begin(struct tcm_thread_state *self) {
+    (void)self;
+}
+static inline void tcm_trace_thread_end(struct tcm_thread_state *self) {
+    (void)self;
+}
+static inline void tcm_trace_exit(void) {
+}
+#endif
+
+#endif
