@@ -26,7 +26,7 @@ struct mtf_proc_header {      /* offset */
     uint32_t length;          /* 12: of the whole header, multiple of 8 */
     uint32_t raw_length;      /* 16: of the raw trace's header at 32 */
     uint32_t reserved;        /* 20 */
-    uint64_t seed;            /* 24: of the blocks' checksums */
+    uint64_t reserved2;       /* 24 */
 };
 TCM_STATIC_ASSERT(sizeof(struct mtf_proc_header) == 32, "proc header layout");
 
@@ -40,7 +40,7 @@ struct mtf_proc_block_head { /* offset */
     uint8_t kind;            /*  4: enum mtf_proc_block_kind */
     uint8_t alloc_call;      /*  5: sticky calls before the first record */
     uint8_t free_call;       /*  6 */
-    uint8_t flags;           /*  7: 0 */
+    uint8_t flags;           /*  7: 0; else a reader stops */
     uint32_t length;     /*  8: of the payload, at most MTF_PROC_PAYLOAD_MAX */
     uint32_t records;    /* 12: at most MTF_PROC_BLOCK_RECORDS */
     uint32_t ops;        /* 16: of them, allocations, frees and reallocs */
@@ -51,8 +51,8 @@ struct mtf_proc_block_head { /* offset */
     uint32_t thread;     /* 44: thread before the first record, 0 none */
     uint64_t last_8th;   /* 48: last size / 8, the predictor of sizes */
     uint32_t last_slot;  /* 56: last slot that was named */
-    uint32_t head_check; /* 60: low half of XXH64 of bytes 0..59, seed = seed */
-    uint64_t checksum;   /* 64: XXH64 of bytes 0..63 and payload, seed = seed */
+    uint32_t head_check; /* 60: low half of XXH64, seed 0, of bytes 0..59 */
+    uint64_t checksum;   /* 64: XXH64, seed 0, of bytes 0..63 and payload */
 };
 TCM_STATIC_ASSERT(sizeof(struct mtf_proc_block_head) == 72, "proc block head");
 
@@ -114,9 +114,10 @@ enum mtf_proc_kind {
 };
 
 /* Flags of REALLOC_NEW and of decoded operations. */
-#define MTF_PROC_FLAG_OLD_UNKNOWN 1u /* there was an old block, not recorded   \
-                                      */
-#define MTF_PROC_FLAG_MOVED 2u       /* realloc moved the block */
+#define MTF_PROC_FLAG_OLD_UNKNOWN                                              \
+    1u                         /* there was an old block, not recorded         \
+                                */
+#define MTF_PROC_FLAG_MOVED 2u /* realloc moved the block */
 /* Flags of FAILED. */
 #define MTF_PROC_FLAG_HAD_OLD 4u /* a block was to be resized; it stayed */
 

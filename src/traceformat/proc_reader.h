@@ -17,11 +17,12 @@
  *         }
  *     }
  *
- * Invariants: whatever the input, no byte outside the given memory is read and
- * no operation is handed out whose block's checksum was wrong, and each call
- * makes progress. Operations of good blocks keep these promises: an allocation
- * takes a slot that is free, as far as the block tells, and below the slot
- * count; all kinds, calls and alignments are in their ranges.
+ * Invariants: whatever the input, no byte outside the given memory is read,
+ * each call makes progress, and no operation is handed out of a block whose
+ * checksum was wrong. Kinds, calls and alignments are in their ranges; slots
+ * are below the slot count after the block. After damage, and in forged blocks,
+ * an operation may name an empty slot and an allocation may get one that is not
+ * empty: who executes operations must bear both.
  * Threads: none shared; one reader and one decoder belong to one thread.
  */
 #ifndef MTF_PROC_READER_H
@@ -107,7 +108,6 @@ struct mtf_proc_reader {
     bool eof, have_header, closed, done;
     bool in_damage;
     uint64_t damage_start;
-    uint64_t seed;
     uint64_t ops;        /* of the blocks so far */
     uint32_t slot_count; /* after the blocks so far */
     uint64_t blocks, damaged_places;
@@ -130,7 +130,7 @@ bool mtf_proc_account(const struct mtf_proc_block *b, unsigned field,
 const char *mtf_proc_account_name(unsigned field);
 
 /*
- * Decoder of one operation block. It is large (512 KiB): keep one, not on the
+ * Decoder of one operation block. It is large (768 KiB): keep one, not on the
  * stack. No state passes from block to block.
  */
 struct mtf_proc_decoder {
@@ -138,11 +138,11 @@ struct mtf_proc_decoder {
     const uint8_t *payload;
     uint64_t last_8th, time_ns;
     uint32_t last_birth, last_slot, births, depth;
-    uint32_t slot_count, thread, records_left, ops;
+    uint32_t slot_count, old_slots, thread, records_left, ops_left;
     uint8_t alloc_call, free_call;
     const char *problem; /* NULL, or why the block contradicts itself */
     uint32_t birth_slot[MTF_PROC_BLOCK_RECORDS];
-    uint32_t stack[MTF_PROC_BLOCK_RECORDS];
+    uint32_t stack[2 * MTF_PROC_BLOCK_RECORDS];
 };
 
 /* Starts with BLOCK, whose payload must stay until its last operation is

@@ -50,7 +50,6 @@ struct mtf_proc_writer {
     mtf_proc_sink sink;
     mtf_proc_grow grow;
     void *ctx;
-    uint64_t seed;
     uint64_t total_ops, total_records, blocks, bytes, switches;
     uint32_t birth_slot[MTF_PROC_BLOCK_RECORDS];
     uint32_t taken_slot[MTF_PROC_BLOCK_RECORDS];
@@ -59,10 +58,10 @@ struct mtf_proc_writer {
 };
 
 /* W is large (1 MiB): not for the stack. The sink also gets the header, which
-   carries RAW_LENGTH bytes of the raw trace's header; SEED of the checksums is
-   that header's random number. */
+   carries
+   RAW_LENGTH bytes of the raw trace's header. */
 bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_proc_sink sink,
-                           mtf_proc_grow grow, void *ctx, uint64_t seed,
+                           mtf_proc_grow grow, void *ctx,
                            const void *raw_header, uint32_t raw_length);
 /* Ends the block in work, if it holds a record. */
 void mtf_proc_flush(struct mtf_proc_writer *w);

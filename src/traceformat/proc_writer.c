@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Blocks of the processed trace, and the records that are not frequent.
+ *
+ * A block's head has the state before its first record, so it is kept aside
+ * while the block grows. Which slots a block takes that were free before it is
+ * known only at its end; they are gathered meanwhile and written before the
+ * records.
+ */
+#include "traceformat/proc_writer.h"
+
+#include "base/checksum.h"
+#include "traceformat/proc_codec.h"
+#include "traceformat/raw_layout.h"
+
+#include <string.h>
+
+TCM_STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+                  "heads are written as they lie in memory");
+
+/* Bytes that a slot in the list of taken ones needs at most: 33 bits. */
+#define TAKEN_BYTES 5u
+/* Records begin here in the payload buffer, so that `limit` stays inside it
+   whatever the list of taken slots costs. */
+#define RECORDS_START 8u
+
+static void put_bytes(struct mtf_proc_writer *w, const void *data, size_t n) {
+    if (w->failed)
+        return;
+    if (!w->sink(w->ctx, data, n))
+        w->failed = true;
+    else
+        w->bytes += n;
+}
+
+static void begin_block(struct mtf_proc_writer *w) {
+    w->p = w->payload + RECORDS_START;
+    w->limit = w->payload + sizeof(w->payload) - 64 - MTF_PROC_RECORD_MAX -
+               TAKEN_BYTES;
+    w->records = 0;
+    w->ops = 0;
+    w->taken = 0;
+    w->low_water = w->depth;
+    w->birth_base += w->births;
+    w->births = 0;
+    w->last_birth = 0;
+    memset(&w->head, 0, sizeof(w->head));
+    w->head.sync = MTF_PROC_SYNC;
+    w->head.alloc_call = w->alloc_call;
+    w->head.free_call = w->free_call;
+    w->head.first_op = w->total_ops;
+    w->head.time_ns = w->time_ns;
+    w->head.slot_count = w->slot_count;
+    w->head.thread = w->thread;
+    w->head.last_8th = w->last_8th;
+    w->head.last_slot = w->last_slot;
+}
+
+/* Completes the head and writes the block of the two pieces. */
+static void write_block(struct mtf_proc_writer *w, enum mtf_proc_block_kind k,
+                        const void *a, size_t a_length, const void *b,
+                        size_t b_length) {
+    struct mtf_proc_block_head *h = &w->head;
+    h->kind = (uint8_t)k;
+    h->length = (uint32_t)(a_length + b_length);
+    h->head_check = (uint32_t)tcm_checksum_of(
+        h, offsetof(struct mtf_proc_block_head, head_check), 0);
+    struct tcm_checksum c;
+    tcm_checksum_begin(&c, 0);
+    tcm_checksum_add(&c, h, offsetof(struct mtf_proc_block_head, checksum));
+    tcm_checksum_add(&c, a, a_length);
+    tcm_checksum_add(&c, b, b_length);
+    h->checksum = tcm_checksum_end(&c);
+    put_bytes(w, h, sizeof(*h));
+    put_bytes(w, a, a_length);
+    put_bytes(w, b, b_length);
+}
+
+static size_t encode_taken(struct mtf_proc_writer *w) {
+    uint8_t *p = w->taken_bytes;
+    uint32_t last = w->head.last_slot;
+    for (uint32_t i = 0; i < w->taken; i++) {
+        uint32_t slot = w->taken_slot[i];
+        p += mtf_varint_put(p, mtf_zigzag((int64_t)slot - last));
+        last = slot;
+    }
+    return (size_t)(p - w->taken_bytes);
+}
+
+void mtf_proc_flush(struct mtf_proc_writer *w) {
+    if (w->records == 0)
+        return;
+    size_t taken = encode_taken(w);
+    size_t length = (size_t)(w->p - w->payload) - RECORDS_START;
+    TCM_ASSERT(taken + length <= MTF_PROC_PAYLOAD_MAX);
+    w->head.records = w->records;
+    w->head.ops = w->ops;
+    w->head.taken = w->taken;
+    write_block(w, MTF_PROC_BLOCK_OPS, w->taken_bytes, taken,
+                w->payload + RECORDS_START, length);
+    w->total_ops += w->ops;
+    w->total_records += w->records;
+    w->blocks++;
+    begin_block(w);
+}
+
+bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_proc_sink sink,
+                           mtf_proc_grow grow, void *ctx,
+                           const void *raw_header, uint32_t raw_length) {
+    memset(w, 0, offsetof(struct mtf_proc_writer, birth_slot));
+    w->sink = sink;
+    w->grow = grow;
+    w->ctx = ctx;
+    w->alloc_call = MTF_CALL_MALLOC;
+    w->free_call = MTF_CALL_FREE;
+    TCM_CHECK(raw_length <= MTF_RAW_HEADER_MAX);
+    if (raw_length >= sizeof(struct mtf_raw_header))
+        w->time_ns = mtf_load_le64((const uint8_t *)raw_header +
+                                   offsetof(struct mtf_raw_header, start_ns));
+    begin_block(w);
+
+    uint8_t bytes[MTF_PROC_HEADER_MAX] = {0};
+    struct mtf_proc_header h = {.version = MTF_PROC_VERSION,
+                                .raw_length = raw_length};
+    memcpy(h.magic, MTF_PROC_MAGIC, sizeof(h.magic));
+    uint32_t end = (uint32_t)tcm_align_up(sizeof(h) + raw_length, 8);
+    h.length = end + 8;
+    memcpy(bytes, &h, sizeof(h));
+    memcpy(bytes + sizeof(h), raw_header, raw_length);
+    mtf_store_le64(bytes + end, tcm_checksum_of(bytes, end, 0));
+    put_bytes(w, bytes, h.length);
+    return !w->failed;
+}
+
+/* --- What the inline encoders need out of line ---------------------------- */
+
+void mtf_proc_make_room(struct mtf_proc_writer *w) {
+    mtf_proc_flush(w);
+}
+
+/* Room for a record with LENGTH bytes; returns where to put its head. */
+static uint8_t *room_for(struct mtf_proc_writer *w, size_t length) {
+    if (w->p + length >= w->limit || w->records == MTF_PROC_BLOCK_RECORDS)
+        mtf_proc_flush(w);
+    return w->p;
+}
+
+static void put_inline(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
+                       uint64_t argument) {
+    room_for(w, 0);
+    uint64_t v = argument << 9 | (uint64_t)kind << 4;
+    w->p += mtf_varint_put(w->p, v);
+    w->records++;
+}
+
+/* A record with LENGTH (at most MTF_PROC_BYTES_MAX) bytes from three pieces. */
+static void put_extended(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
+                         const void *a, size_t a_length, const void *b,
+                         size_t b_length) {
+    size_t length = a_length + b_length;
+    TCM_ASSERT(length <= MTF_PROC_BYTES_MAX);
+    uint8_t *p = room_for(w, length);
+    p += mtf_varint_put(p, (uint64_t)length << 9 | (uint64_t)kind << 4);
+    if (a_length != 0)
+        memcpy(p, a, a_length);
+    p += a_length;
+    if (b_length != 0)
+        memcpy(p, b, b_length);
+    w->p = p + b_length;
+    w->records++;
+}
+
+void mtf_proc_set_alloc_call(struct mtf_proc_writer *w, unsigned call) {
+    put_inline(w, MTF_PROC_ALLOC_CALL, call);
+    w->alloc_call = (uint8_t)call;
+}
+
+void mtf_proc_set_free_call(struct mtf_proc_writer *w, unsigned call) {
+    put_inline(w, MTF_PROC_FREE_CALL, call);
+    w->free_call = (uint8_t)call;
+}
+
+void mtf_proc_switch(struct mtf_proc_writer *w, uint32_t thread) {
+    put_inline(w, MTF_PROC_SWITCH, thread);
+    w->thread = thread;
+    w->switches++;
+}
+
+uint32_t mtf_proc_take_slot_slow(struct mtf_proc_writer *w) {
+    if (w->depth == 0) {
+        if (w->slot_count == UINT32_MAX - MTF_PROC_BLOCK_RECORDS) {
+            w->failed = true; /* more objects than slots can have numbers */
+            return 0;
+        }
+        return w->slot_count++;
+    }
+    uint32_t slot = w->stack[--w->depth];
+    w->low_water = w->depth;
+    w->taken_slot[w->taken++] = slot;
+    w->limit -= TAKEN_BYTES;
+    return slot;
+}
+
+void mtf_proc_grow_stack(struct mtf_proc_writer *w) {
+    if (!w->grow(w->ctx, &w->stack, &w->capacity) || w->depth == w->capacity)
+        w->failed = true;
+}
+
+/* --- The rare records ----------------------------------------------------- */
+
+void mtf_proc_put_time(struct mtf_proc_writer *w, uint64_t time_ns) {
+    if (time_ns <= w->time_ns)
+        return;
+    uint64_t step = time_ns - w->time_ns;
+    /* what an argument cannot hold takes several records */
+    while (step > MTF_VARINT_MAX >> 9) {
+        put_inline(w, MTF_PROC_TIME, MTF_VARINT_MAX >> 9);
+        step -= MTF_VARINT_MAX >> 9;
+        w->time_ns += MTF_VARINT_MAX >> 9;
+    }
+    put_inline(w, MTF_PROC_TIME, step);
+    w->time_ns += step;
+}
+
+void mtf_proc_put_thread_start(struct mtf_proc_writer *w, uint32_t thread,
+                               uint32_t kernel_id) {
+    uint32_t v[2] = {thread, kernel_id};
+    put_extended(w, MTF_PROC_THREAD_START, v, sizeof(v), NULL, 0);
+}
+
+void mtf_proc_put_thread_end(struct mtf_proc_writer *w, uint32_t thread,
+                             const void *name, size_t length) {
+    size_t room = MTF_PROC_BYTES_MAX - sizeof(thread);
+    put_extended(w, MTF_PROC_THREAD_END, &thread, sizeof(thread), name,
+                 length < room ? length : room);
+}
+
+/* u8 CALL, u8 X, the bytes of SIZE; returns the length. */
+static size_t pack(uint8_t *p, unsigned call, unsigned x, uint64_t size) {
+    p[0] = (uint8_t)call;
+    p[1] = (uint8_t)x;
+    return 2 + mtf_put_size(p + 2, size);
+}
+
+void mtf_proc_put_aligned(struct mtf_proc_writer *w, unsigned call,
+                          unsigned align_log2, uint64_t size,
+                          struct mtf_proc_object *object) {
+    uint8_t b[16];
+    put_extended(w, MTF_PROC_ALIGNED, b, pack(b, call, align_log2, size), NULL,
+                 0);
+    w->ops++;
+    mtf_proc_take_slot(w, object);
+}
+
+void mtf_proc_put_alloc_huge(struct mtf_proc_writer *w, unsigned call,
+                             uint64_t size, struct mtf_proc_object *object) {
+    mtf_proc_put_aligned(w, call, 0, size, object);
+}
+
+void mtf_proc_put_realloc_new(struct mtf_proc_writer *w, unsigned call,
+                              unsigned flags, uint64_t size,
+                              struct mtf_proc_object *object) {
+    uint8_t b[16];
+    put_extended(w, MTF_PROC_REALLOC_NEW, b, pack(b, call, flags, size), NULL,
+                 0);
+    w->ops++;
+    mtf_proc_take_slot(w, object);
+}
+
+void mtf_proc_put_realloc_huge(struct mtf_proc_writer *w, unsigned call,
+                               bool moved, uint64_t size,
+                               const struct mtf_proc_object *object) {
+    uint8_t b[16];
+    b[0] = (uint8_t)call;
+    b[1] = moved ? MTF_PROC_FLAG_MOVED : 0;
+    memcpy(b + 2, &object->slot, 4);
+    size_t n = 6 + mtf_put_size(b + 6, size);
+    put_extended(w, MTF_PROC_REALLOC_SIZE, b, n, NULL, 0);
+    w->ops++;
+}
+
+void mtf_proc_put_realloc_end(struct mtf_proc_writer *w, unsigned call,
+                              const struct mtf_proc_object *object) {
+    uint8_t b[5];
+    b[0] = (uint8_t)call;
+    memcpy(b + 1, &object->slot, 4);
+    put_extended(w, MTF_PROC_REALLOC_END, b, sizeof(b), NULL, 0);
+    w->ops++;
+    mtf_proc_give_slot(w, object->slot);
+}
+
+void mtf_proc_put_free_size(struct mtf_proc_writer *w, unsigned call,
+                            const struct mtf_proc_object *object,
+                            uint64_t size) {
+    uint8_t b[16];
+    b[0] = (uint8_t)call;
+    memcpy(b + 1, &object->slot, 4);
+    put_extended(w, MTF_PROC_FREE_SIZE, b, 5 + mtf_put_size(b + 5, size), NULL,
+                 0);
+    w->ops++;
+    mtf_proc_give_slot(w, object->slot);
+}
+
+void mtf_proc_put_failed(struct mtf_proc_writer *w, unsigned call,
+                         unsigned align_log2, unsigned flags, uint64_t size) {
+    uint8_t b[16];
+    b[0] = (uint8_t)call;
+    b[1] = (uint8_t)align_log2;
+    b[2] = (uint8_t)flags;
+    put_extended(w, MTF_PROC_FAILED, b, 3 + mtf_put_size(b + 3, size), NULL, 0);
+}
+
+void mtf_proc_put_mark(struct mtf_proc_writer *w, const void *text,
+                       size_t length) {
+    if (length > MTF_PROC_BYTES_MAX)
+        length = MTF_PROC_BYTES_MAX;
+    put_extended(w, MTF_PROC_MARK, text, length, NULL, 0);
+}
+
+void mtf_proc_put_extension(struct mtf_proc_writer *w, unsigned which,
+                            uint64_t argument) {
+    uint8_t b[9];
+    b[0] = (uint8_t)which;
+    mtf_store_le64(b + 1, argument);
+    put_extended(w, MTF_PROC_EXTENSION, b, sizeof(b), NULL, 0);
+}
+
+void mtf_proc_put_sample(struct mtf_proc_writer *w, uint64_t time_ns,
+                         const void *accounts, size_t length) {
+    size_t room = (MTF_PROC_BYTES_MAX - sizeof(time_ns)) / 10 * 10;
+    put_extended(w, MTF_PROC_SAMPLE, &time_ns, sizeof(time_ns), accounts,
+                 length < room ? length : room);
+}
+
+void mtf_proc_put_loss(struct mtf_proc_writer *w, uint32_t thread,
+                       uint64_t events, uint64_t from_ns, uint64_t to_ns) {
+    uint64_t v[3] = {events, from_ns, to_ns};
+    put_extended(w, MTF_PROC_LOSS, &thread, sizeof(thread), v, sizeof(v));
+}
+
+/* --- End ------------------------------------------------------------------ */
+
+static uint8_t *put_account(uint8_t *p, unsigned field, uint64_t value) {
+    uint16_t f = (uint16_t)field;
+    memcpy(p, &f, sizeof(f));
+    mtf_store_le64(p + 2, value);
+    return p + 10;
+}
+
+bool mtf_proc_writer_end(struct mtf_proc_writer *w,
+                         const struct mtf_proc_account_value *accounts,
+                         size_t count) {
+    mtf_proc_flush(w);
+    uint8_t *start = w->payload, *p = start;
+    p = put_account(p, MTF_PROC_ACCOUNT_OPS, w->total_ops);
+    p = put_account(p, MTF_PROC_ACCOUNT_RECORDS, w->total_records);
+    p = put_account(p, MTF_PROC_ACCOUNT_BLOCKS, w->blocks);
+    p = put_account(p, MTF_PROC_ACCOUNT_SLOTS, w->slot_count);
+    p = put_account(p, MTF_PROC_ACCOUNT_SWITCHES, w->switches);
+    TCM_CHECK(count <= 1024);
+    for (size_t i = 0; i < count; i++)
+        p = put_account(p, accounts[i].field, accounts[i].value);
+    write_block(w, MTF_PROC_BLOCK_CLOSING, start, (size_t)(p - start), NULL, 0);
+    return !w->failed;
+}
