@@ -20,9 +20,20 @@
 
 static const char *program_name = "malloc-trace";
 
+static bool begun;
+static void (*sigpipe_before)(int);
+
 void tool_begin(const char *name) {
     program_name = name;
-    signal(SIGPIPE, SIG_IGN);
+    /* Again for a subcommand, under a longer name. */
+    if (!begun)
+        sigpipe_before = signal(SIGPIPE, SIG_IGN);
+    begun = true;
+}
+
+void tool_before_exec(void) {
+    if (begun && sigpipe_before != SIG_ERR)
+        signal(SIGPIPE, sigpipe_before);
 }
 
 const char *tool_name(void) {

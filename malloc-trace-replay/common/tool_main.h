@@ -25,6 +25,8 @@ enum tool_status {
 /* First of all calls: names the program and makes writing to a closed pipe an
    error (EPIPE) instead of a signal. NAME must live on. */
 void tool_begin(const char *name);
+/* Before an exec of another program: undoes what tool_begin did to signals. */
+void tool_before_exec(void);
 const char *tool_name(void);
 
 /* "NAME: text" on stderr. */

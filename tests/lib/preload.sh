@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2034
 # Helpers for shell tests: TAP output, a scratch folder, the built products.
 #
 #     . "$top_srcdir/tests/lib/preload.sh"

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The subcommands of malloc-trace. Each takes its own words, ARGV[0] being its
+ * name, and returns the exit status; tool_begin has been called with
+ * "malloc-trace NAME".
+ */
+#ifndef CMD_MALLOC_TRACE_MALLOC_TRACE_H
+#define CMD_MALLOC_TRACE_MALLOC_TRACE_H
+
+int cmd_info(int argc, char **argv);
+int cmd_record(int argc, char **argv);
+
+#endif

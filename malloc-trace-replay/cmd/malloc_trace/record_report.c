@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Traces are found by their names: those that match the pattern and were not
+ * there, or not as they are now, before the run.
+ */
+#include "cmd/malloc_trace/record_report.h"
+#include "cmd/malloc_trace/record_why.h"
+
+#include "common/tool_main.h"
+#include "common/tool_raw.h"
+#include "common/tool_text.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* More stored bytes than this are not read through for the summary. */
+#define READ_MOST ((uint64_t)2 << 30)
+/* More traces than this are not listed. */
+#define LIST_MOST 20
+
+struct known_file {
+    dev_t dev;
+    ino_t ino;
+    struct timespec changed;
+};
+
+struct trace {
+    char *name;      /* of the file, also when only its spool exists */
+    uint64_t stored; /* file and spool */
+    uint64_t events;
+    bool counted; /* events is known */
+    bool growing;
+    bool clean_end;
+    bool readable; /* is a raw trace */
+    bool is_file;  /* regular, or a spool */
+    char executable[64];
+};
+
+struct record_report {
+    const char *pattern;
+    struct known_file *known;
+    size_t known_count;
+    struct trace *traces;
+    size_t count;
+};
+
+/* --- Names -------------------------------------------------------------- */
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/* "", ".7": what the recorder appends when a name is taken. */
+static bool matches_end(const char *name) {
+    if (*name == '.' && is_digit(name[1]))
+        for (name++; is_digit(*name);)
+            name++;
+    return *name == '\0';
+}
+
+/* Patterns have few parts, so going back is cheap. */
+static bool matches(const char *pattern, const char *name) {
+    for (; *pattern != '\0'; pattern++, name++) {
+        if (pattern[0] == '%' && (pattern[1] == 'p' || pattern[1] == 'e')) {
+            bool digits = pattern[1] == 'p';
+            for (;
+                 *name != '\0' && *name != '/' && (!digits || is_digit(*name));
+                 name++)
+                if (matches(pattern + 2, name + 1))
+                    return true;
+            return false;
+        }
+        if (pattern[0] == '%' && pattern[1] == '%')
+            pattern++;
+        if (*pattern != *name)
+            return false;
+    }
+    return matches_end(name);
+}
+
+/* The shell pattern that finds at least all names of interest. */
+static char *glob_of(const char *pattern) {
+    char *out = malloc(2 * strlen(pattern) + 2);
+    char *p = out;
+    if (out == NULL)
+        return NULL;
+    for (; *pattern != '\0'; pattern++) {
+        if (pattern[0] == '%' && (pattern[1] == 'p' || pattern[1] == 'e')) {
+            *p++ = '*';
+            pattern++;
+            continue;
+        }
+        if (pattern[0] == '%' && pattern[1] == '%')
+            pattern++;
+        if (strchr("*?[]\\", *pattern) != NULL)
+            *p++ = '\\';
+        *p++ = *pattern;
+    }
+    *p++ = '*';
+    *p = '\0';
+    return out;
+}
+
+/* Cuts ".spool" from NAME; false: it is no spool's. */
+static bool cut_spool(char *name) {
+    size_t length = strlen(name);
+    if (length < 6 || strcmp(name + length - 6, ".spool") != 0)
+        return false;
+    name[length - 6] = '\0';
+    return true;
+}
+
+/* Calls USE for each file under the pattern, NAME without ".spool". */
+static bool walk(struct record_report *r,
+                 bool (*use)(struct record_report *r, const char *name,
+                             bool spool, const struct stat *st)) {
+    char *shell_pattern = glob_of(r->pattern);
+    glob_t found;
+    bool good = true;
+    if (shell_pattern == NULL)
+        return false;
+    int rc = glob(shell_pattern, GLOB_PERIOD, NULL, &found);
+    free(shell_pattern);
+    if (rc == GLOB_NOSPACE)
+        return false;
+    for (size_t i = 0; rc == 0 && good && i < found.gl_pathc; i++) {
+        struct stat st;
+        bool there = stat(found.gl_pathv[i], &st) == 0;
+        bool spool = cut_spool(found.gl_pathv[i]);
+        if (there && matches(r->pattern, found.gl_pathv[i]))
+            good = use(r, found.gl_pathv[i], spool, &st);
+    }
+    if (rc == 0)
+        globfree(&found);
+    return good;
+}
+
+/* --- Before ------------------------------------------------------------- */
+
+static bool remember(struct record_report *r, const char *name, bool spool,
+                     const struct stat *st) {
+    (void)name;
+    (void)spool;
+    /* Doubles when the count is a power of two. */
+    if ((r->known_count & (r->known_count - 1)) == 0) {
+        size_t room = r->known_count == 0 ? 1 : 2 * r->known_count;
+        void *grown = realloc(r->known, room * sizeof(*r->known));
+        if (grown == NULL)
+            return false;
+        r->known = grown;
+    }
+    r->known[r->known_count++] =
+        (struct known_file){st->st_dev, st->st_ino, st->st_mtim};
+    return true;
+}
+
+static int compare_known(const void *a, const void *b) {
+    const struct known_file *x = a, *y = b;
+    if (x->ino != y->ino)
+        return x->ino < y->ino ? -1 : 1;
+    return x->dev < y->dev ? -1 : x->dev > y->dev;
+}
+
+struct record_report *record_report_before(const char *pattern) {
+    struct record_report *r = calloc(1, sizeof(*r));
+    if (r == NULL)
+        return NULL;
+    r->pattern = pattern;
+    if (!walk(r, remember)) {
+        record_report_free(r);
+        return NULL;
+    }
+    if (r->known_count != 0)
+        qsort(r->known, r->known_count, sizeof(*r->known), compare_known);
+    return r;
+}
+
+void record_report_free(struct record_report *r) {
+    if (r == NULL)
+        return;
+    for (size_t i = 0; i < r->count; i++)
+        free(r->traces[i].name);
+    free(r->traces);
+    free(r->known);
+    free(r);
+}
+
+/* A number of the file system may have been used again, hence the time. */
+static bool is_new(const struct record_report *r, const struct stat *st) {
+    struct known_file key = {st->st_dev, st->st_ino, st->st_mtim};
+    const struct known_file *k = r->known_count == 0
+                                     ? NULL
+                                     : bsearch(&key, r->known, r->known_count,
+                                               sizeof(key), compare_known);
+    return k == NULL || k->changed.tv_sec != key.changed.tv_sec ||
+           k->changed.tv_nsec != key.changed.tv_nsec;
+}
+
+/* --- After -------------------------------------------------------------- */
+
+static void use_item(struct trace *t, const struct mtf_item *item) {
+    uint16_t field;
+    uint64_t value;
+    if (item->kind == MTF_ITEM_HEADER) {
+        t->readable = true;
+        snprintf(t->executable, sizeof(t->executable), "%.*s",
+                 (int)sizeof(t->executable) - 1, item->info->executable);
+    }
+    if (item->kind != MTF_ITEM_FOOTER)
+        return;
+    for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++) {
+        if (field == MTF_ACCOUNT_EVENTS) {
+            t->events = value;
+            t->counted = true;
+        }
+    }
+}
+
+static void read_trace(struct trace *t) {
+    struct tool_raw *raw = tool_raw_open(t->name);
+    struct mtf_item item;
+    if (raw == NULL)
+        return;
+    t->growing = tool_raw_is_growing(raw);
+    do {
+        tool_raw_next(raw, &item);
+        use_item(t, &item);
+        /* The header is all that is wanted of those. */
+    } while (item.kind != MTF_ITEM_END && item.kind != MTF_ITEM_FAILED &&
+             !(t->readable && (t->growing || t->stored > READ_MOST)));
+    t->clean_end = tool_raw_clean_end(raw);
+    tool_raw_close(raw);
+}
+
+static bool add_trace(struct record_report *r, const char *name, bool spool,
+                      const struct stat *st) {
+    struct stat other;
+    char spool_name[PATH_MAX];
+    if (!is_new(r, st) || S_ISDIR(st->st_mode))
+        return true;
+    /* A spool beside its file is a part of that. */
+    if (spool && stat(name, &other) == 0 && is_new(r, &other))
+        return true;
+    if ((r->count & (r->count - 1)) == 0) {
+        size_t room = r->count == 0 ? 1 : 2 * r->count;
+        void *grown = realloc(r->traces, room * sizeof(*r->traces));
+        if (grown == NULL)
+            return false;
+        r->traces = grown;
+    }
+    struct trace *t = &r->traces[r->count];
+    memset(t, 0, sizeof(*t));
+    t->name = strdup(name);
+    if (t->name == NULL)
+        return false;
+    r->count++;
+    t->is_file = S_ISREG(st->st_mode);
+    if (!t->is_file)
+        return true;
+    t->stored = (uint64_t)st->st_size;
+    /* A spool's file is sparse and mostly zero: what it takes counts. */
+    if (spool)
+        t->stored = (uint64_t)st->st_blocks * 512;
+    snprintf(spool_name, sizeof(spool_name), "%s.spool", name);
+    if (!spool && stat(spool_name, &other) == 0)
+        t->stored += (uint64_t)other.st_blocks * 512;
+    read_trace(t);
+    return true;
+}
+
+static int by_size(const void *a, const void *b) {
+    const struct trace *x = a, *y = b;
+    if (x->stored != y->stored)
+        return x->stored > y->stored ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* --- Words -------------------------------------------------------------- */
+
+bool record_own_folder(char folder[PATH_MAX]) {
+    ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    if (n <= 0)
+        return false;
+    folder[n] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL)
+        return false;
+    *slash = '\0';
+    return true;
+}
+
+/* Prints S as one word of a shell. */
+static void print_word(const char *s) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_-./+,:@%=";
+    if (*s != '\0' && s[strspn(s, plain)] == '\0') {
+        fputs(s, stderr);
+        return;
+    }
+    fputc('\'', stderr);
+    for (; *s != '\0'; s++) {
+        if (*s == '\'')
+            fputs("'\\''", stderr);
+        else
+            fputc(*s, stderr);
+    }
+    fputc('\'', stderr);
+}
+
+/* Prints the program's bare name if a shell finds it by that. */
+static void print_program(const char *name) {
+    char folder[PATH_MAX], own[2 * PATH_MAX], try[2 * PATH_MAX];
+    struct stat mine, other;
+    if (!record_own_folder(folder)) {
+        fputs(name, stderr);
+        return;
+    }
+    snprintf(own, sizeof(own), "%s/%s", folder, name);
+    const char *list = getenv("PATH");
+    while (list != NULL && *list != '\0' && stat(own, &mine) == 0) {
+        size_t length = strcspn(list, ":");
+        snprintf(try, sizeof(try), "%.*s/%s", (int)length, list, name);
+        if (length != 0 && access(try, X_OK) == 0 && stat(try, &other) == 0) {
+            if (mine.st_ino == other.st_ino && mine.st_dev == other.st_dev) {
+                fputs(name, stderr);
+                return;
+            }
+            break;
+        }
+        list += length + (list[length] == ':');
+    }
+    print_word(own);
+}
+
+/* Names under the current folder are shown as seen from there. */
+static const char *short_name(const char *name) {
+    static char here[PATH_MAX];
+    if (getcwd(here, sizeof(here)) == NULL)
+        return name;
+    size_t length = strlen(here);
+    if (strncmp(name, here, length) != 0 || name[length] != '/' ||
+        name[length + 1] == '\0' || name[length + 1] == '-')
+        return name;
+    return name + length + 1;
+}
+
+static void print_trace(const struct trace *t) {
+    struct tool_text text;
+    fputs("  ", stderr);
+    print_word(short_name(t->name));
+    if (!t->is_file) {
+        fputs("  not a regular file\n", stderr);
+        return;
+    }
+    fprintf(stderr, "  %s", tool_text_bytes(&text, t->stored));
+    if (t->counted)
+        fprintf(stderr, "  %s events", tool_text_count(&text, t->events));
+    if (t->executable[0] != '\0') {
+        fputs("  ", stderr);
+        print_word(t->executable);
+    }
+    if (t->growing)
+        fputs("  still being recorded", stderr);
+    else if (!t->readable)
+        fputs("  no trace", stderr);
+    else if (!t->clean_end && t->stored <= READ_MOST)
+        fputs("  ended without footer", stderr);
+    fputc('\n', stderr);
+}
+
+static void print_next(const char *name) {
+    char target[PATH_MAX + 32];
+    snprintf(target, sizeof(target), "%s", short_name(name));
+    size_t length = strlen(target);
+    if (length > 4 && strcmp(target + length - 4, ".lz4") == 0)
+        target[length -= 4] = '\0';
+    if (length > 6 && strcmp(target + length - 6, ".trace") == 0)
+        target[length -= 6] = '\0';
+    snprintf(target + length, sizeof(target) - length, ".processed.lz4");
+    fputs("Next:\n  ", stderr);
+    print_program("postprocess");
+    fputc(' ', stderr);
+    print_word(short_name(name));
+    fputs(" - | lz4 > ", stderr);
+    print_word(target);
+    fputs("\n  lz4 -d < ", stderr);
+    print_word(target);
+    fputs(" | ", stderr);
+    print_program("replay");
+    fputc('\n', stderr);
+}
+
+static void print_all(const struct record_report *r, const char *command) {
+    struct tool_text a, b, c;
+    uint64_t events = 0, stored = 0;
+    bool unknown = false;
+    for (size_t i = 0; i < r->count; i++) {
+        events += r->traces[i].events;
+        stored += r->traces[i].stored;
+        unknown = unknown || !r->traces[i].counted;
+    }
+    fprintf(stderr, "%s: %s trace%s, %s%s events, %s\n", tool_name(),
+            tool_text_count(&a, r->count), r->count == 1 ? "" : "s",
+            unknown ? "at least " : "", tool_text_count(&b, events),
+            tool_text_bytes(&c, stored));
+    for (size_t i = 0; i < r->count && i < LIST_MOST; i++)
+        print_trace(&r->traces[i]);
+    if (r->count > LIST_MOST)
+        fprintf(stderr, "  and %s smaller ones\n",
+                tool_text_count(&a, r->count - LIST_MOST));
+    for (size_t i = 0; i < r->count; i++) {
+        const struct trace *t = &r->traces[i];
+        if (t->counted && t->events == 0) {
+            tool_warn("%s holds no events: %s", short_name(t->name),
+                      record_why_no_events(command));
+            break;
+        }
+    }
+    if (!unknown && events == 0)
+        return;
+    print_next(r->traces[0].name);
+}
+
+void record_report_after(struct record_report *r, const char *command) {
+    if (!walk(r, add_trace))
+        tool_warn("out of memory: not all traces are listed");
+    if (r->count != 0) {
+        qsort(r->traces, r->count, sizeof(*r->traces), by_size);
+        print_all(r, command);
+        return;
+    }
+    struct stat st;
+    if (stat(r->pattern, &st) == 0 && !S_ISREG(st.st_mode)) {
+        fprintf(stderr, "%s: recorded to %s, which is no regular file\n",
+                tool_name(), r->pattern);
+        return;
+    }
+    tool_warn("no trace was written: %s: %s", command,
+              record_why_no_events(command));
+}
