@@ -25,7 +25,7 @@ TCM_STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 #define RECORDS_START 8u
 
 static void put_bytes(struct mtf_proc_writer *w, const void *data, size_t n) {
-    if (w->failed)
+    if (w->failed || n == 0)
         return;
     if (!w->sink(w->ctx, data, n))
         w->failed = true;
@@ -69,7 +69,8 @@ static void write_block(struct mtf_proc_writer *w, enum mtf_proc_block_kind k,
     tcm_checksum_begin(&c, 0);
     tcm_checksum_add(&c, h, offsetof(struct mtf_proc_block_head, checksum));
     tcm_checksum_add(&c, a, a_length);
-    tcm_checksum_add(&c, b, b_length);
+    if (b_length != 0)
+        tcm_checksum_add(&c, b, b_length);
     h->checksum = tcm_checksum_end(&c);
     put_bytes(w, h, sizeof(*h));
     put_bytes(w, a, a_length);
