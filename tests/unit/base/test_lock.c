@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/lock.h"
+
+#include "tap.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { THREADS = 4, ROUNDS = 20000 };
+
+static struct tcm_lock lock = TCM_LOCK_INIT(TCM_RANK_NONE);
+static uint64_t counter; /* under lock */
+static uint32_t inside;  /* holders at this moment */
+static uint32_t crowded; /* times that there was more than one */
+
+static void *count(void *arg) {
+    bool try = arg != NULL;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        if (!try || !tcm_lock_try(&lock))
+            tcm_lock(&lock);
+        if (tcm_add_relaxed(&inside, 1u) != 0)
+            tcm_add_relaxed(&crowded, 1u);
+        counter++;
+        /* Long enough, now and then, for the others to go to sleep. */
+        if (i % 4096 == 0)
+            usleep(300);
+        tcm_sub_relaxed(&inside, 1u);
+        tcm_unlock(&lock);
+    }
+    return NULL;
+}
+
+static void test_threads(void) {
+    pthread_t t[THREADS];
+    for (uintptr_t i = 0; i < THREADS; i++)
+        pthread_create(&t[i], NULL, count, i % 2 ? &lock : NULL);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(t[i], NULL);
+    tap_is_u64(counter, (uint64_t)THREADS * ROUNDS, "no increment is lost");
+    tap_is_u64(crowded, 0, "never two holders");
+    tap_ok(!tcm_lock_is_held(&lock), "free in the end");
+    tap_is_u64(lock.state, 0, "and nobody is thought to wait");
+}
+
+static uint32_t got_it;
+
+static void *take(void *arg) {
+    (void)arg;
+    tcm_lock(&lock);
+    tcm_store_release(&got_it, 1u);
+    tcm_unlock(&lock);
+    return NULL;
+}
+
+/* A waiter sleeps in the kernel (state 2) and is woken. */
+static void test_wake(void) {
+    pthread_t t;
+    tcm_lock(&lock);
+    tap_ok(!tcm_lock_try(&lock), "try fails on a held lock");
+    pthread_create(&t, NULL, take, NULL);
+    while (tcm_load_relaxed(&lock.state) != 2)
+        sched_yield();
+    tap_is_u64(tcm_load_acquire(&got_it), 0, "the waiter waits");
+    tcm_unlock(&lock);
+    pthread_join(t, NULL);
+    tap_is_u64(got_it, 1, "and is woken");
+}
+
+/* The signal that ends a child that takes two locks of these ranks. */
+static int signal_of(enum tcm_lock_rank first, enum tcm_lock_rank second) {
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        struct tcm_lock a, b;
+        tcm_lock_init(&a, first);
+        tcm_lock_init(&b, second);
+        /* The message about the abort is wanted, not shown. */
+        close(2);
+        tcm_lock(&a);
+        tcm_lock(&b);
+        tcm_unlock(&b);
+        tcm_unlock(&a);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void test_ranks(void) {
+    tap_is_i64(signal_of(TCM_RANK_API, TCM_RANK_META), 0, "rising ranks");
+    tap_is_i64(signal_of(TCM_RANK_META, TCM_RANK_API), SIGABRT,
+               "falling ranks stop the program");
+    tap_is_i64(signal_of(TCM_RANK_CENTRAL_LIST, TCM_RANK_CENTRAL_LIST), 0,
+               "equal ranks");
+    tap_is_i64(signal_of(TCM_RANK_META, TCM_RANK_NONE), 0,
+               "a leaf inside everything");
+    struct tcm_lock high;
+    tcm_lock_init(&high, TCM_RANK_META);
+    tcm_lock(&high);
+    tcm_lock_rank_reset();
+    struct tcm_lock low;
+    tcm_lock_init(&low, TCM_RANK_API);
+    tcm_lock(&low);
+    tcm_unlock(&low);
+    tap_ok(true, "after a reset nothing counts as held");
+}
+
+int main(void) {
+    test_wake();
+    test_threads();
+    test_ranks();
+    return tap_done();
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/os_mem.h"
+
+#include "base/bits.h"
+#include "tap.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static sigjmp_buf escape;
+
+static void on_fault(int sig) {
+    (void)sig;
+    siglongjmp(escape, 1);
+}
+
+/* Whether one byte can be written. */
+static bool writable(volatile char *p) {
+    struct sigaction catch = {.sa_handler = on_fault};
+    struct sigaction segv, bus;
+    bool good = false;
+    sigaction(SIGSEGV, &catch, &segv);
+    sigaction(SIGBUS, &catch, &bus);
+    if (sigsetjmp(escape, 1) == 0) {
+        *p = 1;
+        good = true;
+    }
+    sigaction(SIGSEGV, &segv, NULL);
+    sigaction(SIGBUS, &bus, NULL);
+    return good;
+}
+
+static bool is_zero(const char *p, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (p[i] != 0)
+            return false;
+    return true;
+}
+
+static void test_reserve(size_t page) {
+    const size_t align = (size_t)2 << 20, length = (size_t)8 << 20;
+    char *p = tcm_os_reserve(length, align, NULL);
+    tap_ok(p != NULL && ((uintptr_t)p & (align - 1)) == 0,
+           "a reservation is aligned");
+    tap_ok(!writable(p), "and cannot be written");
+    tap_ok(tcm_os_commit(p + align, page), "a page of it is committed");
+    tap_ok(is_zero(p + align, page), "it is zero");
+    tap_ok(writable(p + align), "and can be written");
+    tap_ok(!writable(p + align + page), "the next one cannot");
+    tcm_os_unmap(p, length);
+    char *again = tcm_os_reserve(length, align, p);
+    tap_ok(again == p, "a hint on free ground is followed");
+    char *other = tcm_os_reserve(length, align, p);
+    tap_ok(other != NULL && other != p, "one on taken ground is not");
+    tcm_os_unmap(again, length);
+    tcm_os_unmap(other, length);
+    unsigned crooked = 0;
+    char *held[8];
+    for (int i = 0; i < 8; i++) {
+        held[i] = tcm_os_reserve(page, (size_t)64 << 20, NULL);
+        crooked += held[i] == NULL || ((uintptr_t)held[i] % (64u << 20)) != 0;
+    }
+    tap_is_u64(crooked, 0, "64 MiB alignment of single pages");
+    for (int i = 0; i < 8; i++)
+        tcm_os_unmap(held[i], page);
+    errno = 77;
+    tap_ok(tcm_os_reserve((size_t)1 << 60, page, NULL) == NULL,
+           "more than the address space is refused");
+    tap_ok(tcm_os_reserve(SIZE_MAX & ~(page - 1), page, NULL) == NULL,
+           "and so is all of it");
+    tap_is_i64(errno, 77, "errno is untouched");
+}
+
+static void test_map(size_t page) {
+    char *p = tcm_os_map(4 * page);
+    tap_ok(p != NULL && is_zero(p, 4 * page), "fresh memory is zero");
+    memset(p, 1, 4 * page);
+    tap_ok(tcm_os_release(p + page, 2 * page), "two pages given back");
+    tap_ok(p[0] == 1 && is_zero(p + page, 2 * page) && p[3 * page] == 1,
+           "they read as zero, the others are as before");
+    tcm_os_unmap(p, 4 * page);
+    tap_ok(!writable(p), "unmapped");
+    tcm_os_unmap(p, 0);
+    errno = 77;
+    tap_ok(!tcm_os_release((void *)(page * 3), page),
+           "memory that is not there cannot be given back");
+    tap_is_i64(errno, 77, "errno is untouched");
+}
+
+/* Exit status of a child that looks at one byte. */
+static int child_sees(volatile char *p) {
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        _exit(*p);
+    }
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void test_fork(size_t page) {
+    char *p = tcm_os_map(3 * page);
+    memset(p, 5, 3 * page);
+    if (tcm_os_wipe_on_fork(p, page))
+        tap_is_i64(child_sees(p), 0, "wiped in the child");
+    else
+        tap_skip("no MADV_WIPEONFORK here");
+    tap_is_i64(child_sees(p + page), 5, "the next page is inherited");
+    if (tcm_os_dont_fork(p + 2 * page, page))
+        tap_ok(child_sees(p + 2 * page) != 5, "not there in the child");
+    else
+        tap_skip("no MADV_DONTFORK here");
+    tap_ok(p[0] == 5 && p[2 * page] == 5, "the parent's stay");
+    tcm_os_unmap(p, 3 * page);
+}
+
+static void test_file(size_t page) {
+    char name[] = "/tmp/tcmtest.XXXXXX";
+    int fd = mkstemp(name);
+    unlink(name);
+    if (fd < 0 || ftruncate(fd, (off_t)(2 * page)) != 0)
+        tap_bail("no temporary file");
+    char *p = tcm_os_map_file(fd, page, page);
+    char byte = 0;
+    tap_ok(p != NULL, "the second page of a file");
+    p[3] = 9;
+    tap_ok(pread(fd, &byte, 1, (off_t)page + 3) == 1 && byte == 9,
+           "a store is in the file");
+    tcm_os_unmap(p, page);
+    close(fd);
+    errno = 77;
+    tap_ok(tcm_os_map_file(-1, 0, page) == NULL, "no descriptor, no mapping");
+    tap_is_i64(errno, 77, "errno is untouched");
+}
+
+static void test_limits(void) {
+    struct rlimit old, low;
+    getrlimit(RLIMIT_AS, &old);
+    tap_is_u64(tcm_os_address_limit(),
+               old.rlim_cur == RLIM_INFINITY ? UINT64_MAX : old.rlim_cur,
+               "the limit of the address space");
+    low = old;
+    low.rlim_cur = (rlim_t)1 << 45;
+    if (setrlimit(RLIMIT_AS, &low) == 0) {
+        tap_is_u64(tcm_os_address_limit(), (uint64_t)1 << 45, "a set limit");
+        setrlimit(RLIMIT_AS, &old);
+    } else {
+        tap_skip("RLIMIT_AS cannot be set");
+    }
+}
+
+int main(void) {
+    size_t page = tcm_os_page_size();
+    tap_is_u64(page, (uint64_t)sysconf(_SC_PAGESIZE), "page size");
+    test_reserve(page);
+    test_map(page);
+    test_fork(page);
+    test_file(page);
+    test_limits();
+    return tap_done();
+}
