@@ -83,17 +83,17 @@ enum mtf_source_result {
     MTF_SOURCE_DATA,  /* *GOT bytes, at least one */
     MTF_SOURCE_BREAK, /* bytes were lost here; break_* say where; go on */
     MTF_SOURCE_END,
-    MTF_SOURCE_ERROR /* errno in error */
+    MTF_SOURCE_ERROR
 };
 
 /* Where bytes come from. */
 struct mtf_source {
     enum mtf_source_result (*read)(struct mtf_source *s, void *buf, size_t n,
                                    size_t *got);
-    uint64_t break_offset;        /* as stored */
-    uint64_t break_skipped;       /* stored bytes without use */
-    enum mtf_status break_status; /* MTF_DAMAGED or MTF_CUT */
-    int error;
+    uint64_t break_offset;  /* as stored */
+    uint64_t break_skipped; /* stored bytes without use */
+    enum mtf_status status; /* BREAK: MTF_DAMAGED or MTF_CUT; ERROR: why */
+    int error;              /* ERROR with MTF_SYSTEM: errno */
 };
 
 /* What the reader needs: two largest segments and room to read ahead. */
@@ -108,11 +108,12 @@ struct mtf_raw_reader {
     uint64_t lost_bytes;
     uint64_t check_budget; /* bytes that may still be checked in damage */
     enum mtf_status lost_status;
-    bool lost;         /* in damage */
-    bool at_break;     /* the source broke after buffer[tail - 1] */
-    bool at_end;       /* nothing comes after buffer[tail - 1] */
-    bool have_header;  /* info is good */
-    bool header_given; /* MTF_ITEM_HEADER was yielded */
+    enum mtf_status failure; /* over by MTF_ITEM_FAILED */
+    bool lost;               /* in damage */
+    bool at_break;           /* the source broke after buffer[tail - 1] */
+    bool at_end;             /* nothing comes after buffer[tail - 1] */
+    bool have_header;        /* info is good */
+    bool header_given;       /* MTF_ITEM_HEADER was yielded */
     bool started;
     bool over;
     struct mtf_raw_info info;
@@ -140,7 +141,6 @@ bool mtf_spool_parse_buffer(const uint8_t *p, uint64_t random,
 struct mtf_stream {
     uint64_t next_offset; /* bytes before it came or are given up */
     bool lost;            /* the coding state is not known */
-    bool begun;
     struct mtf_raw_state state;
 };
 

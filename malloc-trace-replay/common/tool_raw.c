@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/tool_raw.h"
+
+#include "base/bits.h"
+#include "common/tool_input.h"
+#include "common/tool_spool.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum phase {
+    PHASE_FILE,
+    PHASE_SPOOL_START,
+    PHASE_SPOOL,
+    PHASE_END,
+    PHASE_FAILED
+};
+
+struct tool_raw {
+    char *name;
+    enum phase phase;
+    struct tool_input *in; /* NULL: the spool alone */
+    uint8_t *buffer;       /* of the reader */
+    struct mtf_raw_reader reader;
+    struct tool_spool spool;
+    struct mtf_raw_info info; /* of the trace */
+    bool have_info;
+    bool growing;
+    uint64_t last_barrier; /* growing: offset of the last one; 0: none */
+    bool use_spool;
+    bool footer;      /* one came, and no events after it */
+    bool forced_stop; /* says it */
+    uint64_t damages;
+    struct mtf_item failed;
+    char text[512];
+};
+
+/* --- Opening ------------------------------------------------------------ */
+
+static void fail(struct tool_raw *t, enum mtf_status status, int error) {
+    t->phase = PHASE_FAILED;
+    t->failed.kind = MTF_ITEM_FAILED;
+    t->failed.status = status;
+    t->failed.error = error;
+}
+
+/* Offset of the last barrier in the first SIZE bytes of NAME, or 0. */
+static uint64_t find_last_barrier(struct tool_raw *t, const char *name,
+                                  uint64_t size) {
+    uint64_t last = 0;
+    struct tool_input *in = tool_input_open(name);
+    if (in == NULL)
+        return 0;
+    tool_input_limit(in, size);
+    mtf_raw_reader_init(&t->reader, tool_input_source(in), t->buffer);
+    struct mtf_item item;
+    do {
+        mtf_raw_reader_next(&t->reader, &item);
+        if (item.kind == MTF_ITEM_BARRIER)
+            last = item.file_offset;
+    } while (item.kind != MTF_ITEM_END && item.kind != MTF_ITEM_FAILED);
+    tool_input_close(in);
+    return last;
+}
+
+/* The spool that belongs to the open file NAME, if any. */
+static void find_spool(struct tool_raw *t, const char *name,
+                       const uint8_t first[8], size_t n) {
+    struct tool_spool *s = &t->spool;
+    if (n == 8 && memcmp(first, MTF_SPOOL_MAGIC, 8) == 0) {
+        bool ok = tool_input_file_size(t->in) != 0 &&
+                          !tool_input_is_compressed(t->in) && name != NULL
+                      ? tool_spool_open(s, name)
+                      : tool_spool_copy(s, t->in);
+        if (!ok || s->fd < 0)
+            fail(t, MTF_SYSTEM, errno);
+        tool_input_close(t->in);
+        t->in = NULL;
+        t->use_spool = true;
+        return;
+    }
+    struct stat st;
+    if (name == NULL || stat(name, &st) != 0 || !S_ISREG(st.st_mode))
+        return;
+    char *spool_name = NULL;
+    if (asprintf(&spool_name, "%s.spool", name) < 0) {
+        fail(t, MTF_NO_MEMORY, 0);
+        return;
+    }
+    if (!tool_spool_open(s, spool_name)) {
+        s->fault.error = errno;
+        tool_spool_set_fault(s, MTF_SYSTEM, 0, 0);
+        if (s->name == NULL)
+            s->name = spool_name, spool_name = NULL;
+    }
+    free(spool_name);
+}
+
+/* What the spool is to the file, once the file's header is known (or missing,
+   in an empty file). */
+static void judge_spool(struct tool_raw *t, const struct mtf_raw_info *info) {
+    struct tool_spool *s = &t->spool;
+    if (s->fd < 0)
+        return;
+    if (s->status == MTF_OK)
+        t->use_spool = info == NULL ||
+                       mtf_raw_same_recording(&s->info.fixed, &info->fixed);
+    else if (info != NULL && s->status == MTF_DAMAGED)
+        t->use_spool = true; /* its buffers' checksums tell */
+}
+
+static void open_trace(struct tool_raw *t, const char *name) {
+    struct tool_spool *s = &t->spool;
+    t->in = tool_input_open(name);
+    if (t->in == NULL && errno == ENOENT && name != NULL) {
+        char *spool_name = NULL;
+        if (asprintf(&spool_name, "%s.spool", name) < 0) {
+            fail(t, MTF_NO_MEMORY, 0);
+            return;
+        }
+        if (!tool_spool_open(s, spool_name) || s->fd < 0)
+            fail(t, MTF_SYSTEM, ENOENT);
+        free(spool_name);
+        t->use_spool = true;
+    } else if (t->in == NULL) {
+        fail(t, errno == ENOMEM ? MTF_NO_MEMORY : MTF_SYSTEM, errno);
+    } else {
+        uint8_t first[8];
+        size_t n = tool_input_peek(t->in, first);
+        find_spool(t, name, first, n);
+    }
+    if (t->phase == PHASE_FAILED)
+        return;
+    if (t->in == NULL) {
+        t->growing = s->locked;
+        t->phase = PHASE_SPOOL_START;
+        return;
+    }
+    if (s->fd >= 0 && s->locked && s->status == MTF_OK) {
+        uint64_t size = tool_input_file_size(t->in);
+        t->last_barrier = find_last_barrier(t, name, size);
+        t->growing =
+            t->reader.have_header
+                ? mtf_raw_same_recording(&t->reader.info.fixed, &s->info.fixed)
+                : size == 0;
+        if (t->growing)
+            tool_input_limit(t->in, size);
+    }
+    mtf_raw_reader_init(&t->reader, tool_input_source(t->in), t->buffer);
+}
+
+struct tool_raw *tool_raw_open(const char *name) {
+    struct tool_raw *t = calloc(1, sizeof(*t));
+    if (t == NULL)
+        return NULL;
+    tool_spool_init(&t->spool);
+    if (name != NULL && strcmp(name, "-") == 0)
+        name = NULL;
+    t->name = strdup(name == NULL ? "standard input" : name);
+    t->failed.file = t->name;
+    t->buffer = malloc(MTF_READER_BUFFER);
+    if (t->name == NULL || t->buffer == NULL) {
+        tool_raw_close(t);
+        return NULL;
+    }
+    open_trace(t, name);
+    return t;
+}
+
+void tool_raw_close(struct tool_raw *t) {
+    if (t == NULL)
+        return;
+    tool_input_close(t->in);
+    tool_spool_close(&t->spool);
+    free(t->name);
+    free(t->buffer);
+    free(t);
+}
+
+/* --- Items -------------------------------------------------------------- */
+
+static void note(struct tool_raw *t, const struct mtf_item *item) {
+    switch (item->kind) {
+    case MTF_ITEM_HEADER:
+        t->info = *item->info;
+        t->have_info = true;
+        break;
+    case MTF_ITEM_DATA:
+        t->footer = item->from_spool && t->footer;
+        break;
+    case MTF_ITEM_FOOTER: {
+        uint16_t field;
+        uint64_t value;
+        t->footer = true;
+        t->forced_stop = false;
+        for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++)
+            if (field == MTF_ACCOUNT_END_REASON)
+                t->forced_stop = value == MTF_END_FORCED;
+        break;
+    }
+    case MTF_ITEM_DAMAGE:
+        t->damages++;
+        break;
+    default:
+        break;
+    }
+}
+
+/* True: ITEM is filled. False: the file is at its end. */
+static bool next_of_file(struct tool_raw *t, struct mtf_item *item) {
+    mtf_raw_reader_next(&t->reader, item);
+    item->file = t->name;
+    switch (item->kind) {
+    case MTF_ITEM_HEADER:
+        judge_spool(t, item->info);
+        if (t->growing && t->last_barrier == 0)
+            t->phase = PHASE_END;
+        return true;
+    case MTF_ITEM_BARRIER:
+        if (t->growing && item->file_offset >= t->last_barrier)
+            t->phase = PHASE_END;
+        return true;
+    case MTF_ITEM_FAILED:
+        if (item->status != MTF_EMPTY || t->spool.fd < 0 ||
+            t->spool.status != MTF_OK) {
+            t->failed.status = item->status;
+            t->failed.error = item->error;
+            t->failed.file_offset = item->file_offset;
+            t->failed.kind = MTF_ITEM_FAILED;
+            t->phase = PHASE_FAILED;
+            return true;
+        }
+        return false; /* killed before anything was written */
+    case MTF_ITEM_END:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* Goes from the file to its spool. True: ITEM is filled. */
+static bool start_spool(struct tool_raw *t, struct mtf_item *item) {
+    struct tool_spool *s = &t->spool;
+    t->phase = PHASE_SPOOL;
+    if (!t->have_info)
+        judge_spool(t, NULL);
+    /* A trace that has its end needs no spool, so one that cannot be read is
+       no loss. */
+    if (t->footer && s->status != MTF_OK)
+        s->fault.kind = 0;
+    if (s->fd < 0 || !t->use_spool)
+        return false;
+    item->file = s->name;
+    if (!t->have_info && s->status != MTF_OK) {
+        fail(t, s->status == MTF_CUT ? MTF_DAMAGED : s->status, 0);
+        *item = t->failed;
+        item->file = s->name;
+        return true;
+    }
+    if (t->growing) {
+        t->phase = PHASE_END;
+    } else {
+        enum mtf_status status = tool_spool_scan(
+            s, t->have_info ? t->info.fixed.random : s->info.fixed.random);
+        if (status != MTF_OK) {
+            fail(t, status, status == MTF_SYSTEM ? errno : 0);
+            *item = t->failed;
+            item->file = s->name;
+            return true;
+        }
+        if (s->status != MTF_OK && (!t->footer || s->count != 0))
+            tool_spool_set_fault(s, MTF_DAMAGED, 0, MTF_SPOOL_UNIT);
+    }
+    if (t->have_info)
+        return false;
+    struct mtf_spool_head head;
+    memcpy(&head, s->page, sizeof(head));
+    item->kind = MTF_ITEM_HEADER;
+    item->info = &s->info;
+    item->from_spool = true;
+    item->file_offset = head.header_offset;
+    item->data = s->page + head.header_offset;
+    item->length = s->info.fixed.length;
+    return true;
+}
+
+void tool_raw_next(struct tool_raw *t, struct mtf_item *item) {
+    memset(item, 0, sizeof(*item));
+    bool given = false;
+    if (t->phase == PHASE_FILE) {
+        given = next_of_file(t, item);
+        if (!given) {
+            memset(item, 0, sizeof(*item));
+            t->phase = PHASE_SPOOL_START;
+        }
+    }
+    if (!given && t->phase == PHASE_SPOOL_START)
+        given = start_spool(t, item);
+    if (!given && t->phase == PHASE_SPOOL) {
+        given = tool_spool_next(&t->spool, item);
+        item->file = t->spool.name;
+        item->from_spool = true;
+        if (!given)
+            t->phase = PHASE_END;
+    }
+    if (!given && t->phase == PHASE_FAILED)
+        *item = t->failed;
+    else if (!given)
+        item->kind = MTF_ITEM_END;
+    if (item->file == NULL)
+        item->file = t->name;
+    note(t, item);
+}
+
+const char *tool_raw_item_text(struct tool_raw *t,
+                               const struct mtf_item *item) {
+    const char *why = item->status == MTF_SYSTEM && item->error != 0
+                          ? strerror(item->error)
+                          : mtf_status_text(item->status);
+    unsigned long long at = item->file_offset, lost = item->skipped;
+    if (item->kind == MTF_ITEM_DAMAGE && lost != 0)
+        (void)snprintf(t->text, sizeof(t->text),
+                       "%s: byte %llu: %s, %llu bytes lost", item->file, at,
+                       why, lost);
+    else
+        (void)snprintf(t->text, sizeof(t->text), "%s: byte %llu: %s",
+                       item->file, at, why);
+    return t->text;
+}
+
+/* --- What is known ------------------------------------------------------ */
+
+bool tool_raw_is_growing(const struct tool_raw *t) {
+    return t->growing;
+}
+
+bool tool_raw_has_spool(const struct tool_raw *t) {
+    return t->use_spool;
+}
+
+bool tool_raw_has_file(const struct tool_raw *t) {
+    return t->in != NULL;
+}
+
+bool tool_raw_is_compressed(const struct tool_raw *t) {
+    return t->in != NULL && tool_input_is_compressed(t->in);
+}
+
+uint64_t tool_raw_bytes(const struct tool_raw *t) {
+    return (t->in == NULL ? 0 : tool_input_bytes(t->in)) + t->spool.bytes;
+}
+
+uint64_t tool_raw_stored_bytes(const struct tool_raw *t) {
+    uint64_t n = t->in == NULL ? 0 : tool_input_stored_bytes(t->in);
+    if (t->use_spool && t->phase == PHASE_END)
+        n += t->spool.size;
+    return n;
+}
+
+uint64_t tool_raw_total_bytes(const struct tool_raw *t) {
+    return (t->in == NULL ? 0 : tool_input_file_size(t->in)) +
+           (t->use_spool ? t->spool.size : 0);
+}
+
+bool tool_raw_complete(const struct tool_raw *t) {
+    if (t->damages != 0 || t->growing || !t->have_info ||
+        t->phase == PHASE_FAILED)
+        return false;
+    return t->footer ? !t->forced_stop : t->use_spool;
+}
+
+bool tool_raw_clean_end(const struct tool_raw *t) {
+    return t->footer;
+}
