@@ -10,26 +10,42 @@
 #define LZ4F_STATIC_LINKING_ONLY
 #include <lz4frame.h>
 
+/* liblz4 has three blocks: its context, the tables, and the buffer of a frame,
+   which it gives back after each frame and asks for again. */
+#define ARENA_BLOCKS 6u
+
+struct arena_block {
+    size_t offset, size;
+    bool used;
+};
+
 struct mtf_compress {
     uint8_t *memory;
     size_t size;
-    size_t used;
+    size_t top;
+    unsigned count;
+    struct arena_block blocks[ARENA_BLOCKS];
     LZ4F_cctx *context;
     LZ4F_preferences_t preferences;
 };
 
-/*
- * liblz4 allocates its context and buffers once and keeps them from frame to
- * frame, so handing out memory without ever taking it back is enough.
- */
 static void *arena_alloc(void *opaque, size_t n) {
     struct mtf_compress *c = opaque;
     size_t need = tcm_align_up(n, 64);
-    if (need < n || need > c->size - c->used)
+    if (need < n)
         return NULL;
-    void *p = c->memory + c->used;
-    c->used += need;
-    return p;
+    for (unsigned i = 0; i < c->count; i++) {
+        struct arena_block *b = &c->blocks[i];
+        if (!b->used && b->size >= need) {
+            b->used = true;
+            return c->memory + b->offset;
+        }
+    }
+    if (c->count == ARENA_BLOCKS || need > c->size - c->top)
+        return NULL;
+    c->blocks[c->count++] = (struct arena_block){c->top, need, true};
+    c->top += need;
+    return c->memory + c->top - need;
 }
 
 static void *arena_calloc(void *opaque, size_t n) {
@@ -40,8 +56,10 @@ static void *arena_calloc(void *opaque, size_t n) {
 }
 
 static void arena_free(void *opaque, void *p) {
-    (void)opaque;
-    (void)p;
+    struct mtf_compress *c = opaque;
+    for (unsigned i = 0; i < c->count; i++)
+        if (c->memory + c->blocks[i].offset == (uint8_t *)p)
+            c->blocks[i].used = false;
 }
 
 bool mtf_compress_available(void) {
@@ -55,7 +73,7 @@ struct mtf_compress *mtf_compress_init(void *memory, size_t size) {
     memset(c, 0, sizeof(*c));
     c->memory = memory;
     c->size = size;
-    c->used = tcm_align_up(sizeof(*c), 64);
+    c->top = tcm_align_up(sizeof(*c), 64);
     c->preferences.frameInfo.blockSizeID = LZ4F_max64KB;
     c->preferences.frameInfo.blockMode = LZ4F_blockLinked;
     c->preferences.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled;

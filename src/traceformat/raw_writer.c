@@ -153,8 +153,10 @@ static void seal(struct mtf_segment *head, uint64_t seed, const void *a,
     struct tcm_checksum sum;
     tcm_checksum_begin(&sum, seed);
     tcm_checksum_add(&sum, head, offsetof(struct mtf_segment, checksum));
-    tcm_checksum_add(&sum, a, a_bytes);
-    tcm_checksum_add(&sum, b, b_bytes);
+    if (a_bytes != 0)
+        tcm_checksum_add(&sum, a, a_bytes);
+    if (b_bytes != 0)
+        tcm_checksum_add(&sum, b, b_bytes);
     head->checksum = tcm_checksum_end(&sum);
 }
 
