@@ -23,10 +23,8 @@ const char *tool_text_count(struct tool_text *t, uint64_t n) {
 static void three_digits(struct tool_text *t, uint64_t n, uint64_t unit,
                          const char *name) {
     uint64_t whole = n / unit;
-    uint64_t rest = n % unit;
-    /* REST is below 2^60, so the product may overflow only there. */
     uint64_t hundredths =
-        rest > UINT64_MAX / 100 ? rest / (unit / 100) : rest * 100 / unit;
+        (uint64_t)((unsigned __int128)(n % unit) * 100 / unit);
     if (whole < 10)
         snprintf(t->s, sizeof(t->s), "%" PRIu64 ".%02" PRIu64 " %s", whole,
                  hundredths, name);
