@@ -35,6 +35,8 @@
 #define TCM_TABLE_SMALL 1024
 #define TCM_MIN_ALIGN   16
 #define TCM_MAX_CLASSES 128
+#define TCM_MAX_OBJECTS 1024 /* in a span */
+#define TCM_MAX_BATCH   64
 
 /* The heap grows by multiples of this, aligned to it. */
 #define TCM_GROW_STEP ((size_t)2 << 20)

@@ -12,6 +12,7 @@
 
 #include "core/core_config.h"
 #include "core/core_stats.h"
+#include "core/meta_alloc.h"
 #include "core/page_map.h"
 #include "core/size_class.h"
 #include "core/thread_cache.h"
@@ -64,10 +65,6 @@ uint64_t *tcm_object_word(const void *ptr, bool make);
 void *tcm_arena_alloc(size_t size, size_t align);
 void tcm_arena_free(void *ptr);
 
-/* Memory of the allocator's own records, never returned; for callers in api
-   too. Zeroed, aligned to 64. */
-void *tcm_meta_alloc(size_t bytes);
-
 /* Around fork, in the forking thread: all locks of core, in order. */
 void tcm_heap_fork_prepare(void);
 void tcm_heap_fork_parent(void);
@@ -84,6 +81,7 @@ struct tcm_heap_figures {
     uint64_t free_pages_bytes; /* free spans with memory behind them */
     uint64_t released_bytes;   /* free spans without */
     uint64_t central_bytes;    /* in central lists */
+    uint64_t slack_bytes;      /* ends of spans too short for an object */
     uint64_t transfer_bytes;
     uint64_t cached_bytes; /* in thread caches */
     uint64_t large_bytes;  /* of in_use: large blocks */
@@ -92,6 +90,17 @@ struct tcm_heap_figures {
     uint64_t caches; /* thread caches, detached ones too */
 };
 void tcm_heap_figures(struct tcm_heap_figures *out);
+
+/* What can be set; each takes effect at once. */
+struct tcm_heap_settings {
+    uint64_t cache_budget_bytes; /* bound on what all thread caches may hold */
+    uint64_t limit_bytes;        /* of heap_bytes; 0: none */
+    uint32_t release_rate_milli; /* 1000: about a page per 1,000 freed; 0: none
+                                    is given back unasked */
+    bool release_at_once;        /* freed pages go back immediately */
+};
+void tcm_heap_settings(struct tcm_heap_settings *out);
+void tcm_heap_configure(const struct tcm_heap_settings *settings);
 
 /* Debug: walks the whole heap and dies on the first broken invariant. Callers
    hold no lock and no other thread allocates. */

@@ -72,6 +72,26 @@ static inline struct tcm_span *tcm_page_span(const void *address) {
         &leaf->span[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)]);
 }
 
+/*
+ * The writer's side. The leaves exist (tcm_page_map_cover) and the caller owns
+ * the page.
+ */
+static inline void tcm_page_map_set_span(uintptr_t a, struct tcm_span *span) {
+    struct tcm_page_leaf *leaf =
+        tcm_load_relaxed(&tcm_page_root[a >> TCM_ROOT_SHIFT]);
+    /* Pairs with the load in tcm_page_span: the record is complete. */
+    tcm_store_release(&leaf->span[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)],
+                      span);
+}
+
+static inline void tcm_page_map_set_entry(uintptr_t a, uint64_t entry) {
+    struct tcm_page_leaf *leaf =
+        tcm_load_relaxed(&tcm_page_root[a >> TCM_ROOT_SHIFT]);
+    /* Pairs with the load in tcm_page_entry: the table is zeroed. */
+    tcm_store_release(
+        &leaf->entry[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)], entry);
+}
+
 /* Makes the leaves of [START, START + LENGTH). false: out of memory. */
 bool tcm_page_map_cover(const void *start, size_t length);
 

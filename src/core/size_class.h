@@ -24,7 +24,15 @@ struct tcm_class_info {
     uint32_t max_cached; /* objects in a bin at most */
     uint32_t reciprocal; /* ceil(2^32 / size); n / size for n < TCM_PAGE_SIZE
                             is n * reciprocal >> 32 */
+    uint64_t slot_reciprocal; /* ceil(2^42 / size), for n below a span */
 };
+
+/* Slot of an object that starts OFFSET bytes into a span of class INFO; exact
+   for offsets below 2^19, which is more than any span of small objects. */
+static TCM_ALWAYS_INLINE uint64_t
+tcm_class_slot(const struct tcm_class_info *info, uint64_t offset) {
+    return (offset * info->slot_reciprocal) >> 42;
+}
 
 extern struct tcm_class_info tcm_class[TCM_MAX_CLASSES];
 extern unsigned tcm_class_count; /* with class 0 */

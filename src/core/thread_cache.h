@@ -49,7 +49,9 @@ struct tcm_bin_cold {
     uint32_t capacity;      /* end - base */
     uint32_t region;        /* places in memory, at least capacity */
     uint32_t fetch;         /* objects the next refill takes (slow start) */
-    uint32_t overflows;     /* since the last adaption */
+    uint32_t seen;          /* objects at the sweep's last visit */
+    uint16_t credit;        /* raises of capacity that misses have earned */
+    bool active;            /* took a slow path since the sweep's last visit */
 };
 
 struct tcm_thread_cache {
@@ -57,8 +59,10 @@ struct tcm_thread_cache {
     struct tcm_bin_cold cold[TCM_MAX_CLASSES];
     struct tcm_dlist link;   /* in the registry of caches */
     uint64_t capacity_bytes; /* sum of capacity * size */
-    uint64_t budget_bytes;   /* bound on capacity_bytes */
+    uint64_t budget_bytes;   /* bound on capacity_bytes; registry lock */
     uint32_t steal_class;    /* where the search for idle capacity goes on */
+    uint32_t sweep_class;    /* where the search for idle bins goes on */
+    uint32_t sweep_wait;     /* slow paths until the next step of the sweep */
     bool attached;
     bool want_words; /* fill in tcm_entry.word */
     uint64_t misses; /* counters, summed into the totals */
@@ -118,6 +122,29 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned class);
    the central list. Afterwards there is room, unless memory for the bin itself
    could not be had: then false, and the caller frees to the central list. */
 bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned class);
+
+/* Bound on the budgets of all caches together; each cache keeps a minimum. */
+void tcm_cache_set_total_budget(uint64_t bytes);
+uint64_t tcm_cache_total_budget(void);
+
+/* Sums over all caches, detached ones too. Bytes and objects are a look at
+   moving figures; counters include those of caches that are gone. */
+struct tcm_cache_totals {
+    uint64_t caches;
+    uint64_t cached_bytes;
+    uint64_t misses;
+    uint64_t overflows;
+};
+void tcm_cache_totals(struct tcm_cache_totals *out);
+
+/* Calls VISIT for every cache, under the registry lock. */
+void tcm_cache_each(void (*visit)(struct tcm_thread_cache *, void *),
+                    void *argument);
+
+void tcm_cache_init(void);
+/* The registry lock, around fork. */
+void tcm_cache_lock_all(void);
+void tcm_cache_unlock_all(void);
 
 /* Returns all objects to the central lists; the cache stays. */
 void tcm_cache_flush(struct tcm_thread_cache *cache);

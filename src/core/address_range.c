@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where address space is scarce (RLIMIT_AS, small address spaces) ranges are
+ * smaller, so that the program itself can still map. With a fixed layout the
+ * kernel's choice would depend on what else the process has mapped, which
+ * differs between variants of the library; a fixed place does not.
+ */
+#include "core/address_range.h"
+#include "base/bits.h"
+#include "base/os_mem.h"
+#include "base/raw_io.h"
+#include "core/page_map.h"
+
+#define RANGE_MAX   ((size_t)64 << 30)
+#define RANGE_MIN   ((size_t)64 << 20)
+#define RANGE_LAST  TCM_GROW_STEP /* what is tried before giving up */
+#define FIXED_PLACE ((uintptr_t)0x100000000000)
+
+/* Address space the process uses now; 0 if that cannot be found out. */
+static uint64_t address_space_in_use(void) {
+    char text[64];
+    if (tcm_io_read_file("/proc/self/statm", text, sizeof(text)) <= 0)
+        return 0;
+    uint64_t pages = 0;
+    for (const char *p = text; *p >= '0' && *p <= '9'; p++)
+        pages = pages * 10 + (uint64_t)(*p - '0');
+    return pages * tcm_os_page_size();
+}
+
+static size_t wanted_length(void) {
+    uint64_t limit = tcm_os_address_limit();
+    if (limit == UINT64_MAX)
+        return RANGE_MAX;
+    uint64_t used = address_space_in_use();
+    uint64_t quarter = used < limit ? (limit - used) / 4 : 0;
+    size_t length = RANGE_MAX;
+    while (length > quarter && length > RANGE_MIN)
+        length /= 2;
+    return length;
+}
+
+static bool reserve(struct tcm_range_table *table, size_t length) {
+    /* Alignment to a power of two; an odd length gets that of the one below. */
+    size_t align = (size_t)1 << tcm_log2_floor(length);
+    void *hint = NULL;
+    if (tcm_os_layout_is_fixed())
+        hint = (void *)tcm_align_up(
+            FIXED_PLACE + (uintptr_t)table->count * RANGE_MAX, align);
+    if (align > RANGE_MAX)
+        align = RANGE_MAX;
+    void *start = tcm_os_reserve(length, align, hint);
+    if (start == NULL)
+        return false;
+    struct tcm_range *range = &table->range[table->count];
+    range->start = (uintptr_t)start;
+    range->length = length;
+    range->committed = 0;
+    if ((range->start + length) >> TCM_ADDRESS_BITS) {
+        tcm_os_unmap(start, length);
+        return false;
+    }
+    table->count++;
+    return true;
+}
+
+int tcm_range_with_room(struct tcm_range_table *table, size_t bytes) {
+    for (uint32_t i = 0; i < table->count; i++) {
+        const struct tcm_range *range = &table->range[i];
+        if (range->length - range->committed >= bytes)
+            return (int)i;
+    }
+    if (table->count == TCM_MAX_RANGES || bytes >> TCM_ADDRESS_BITS)
+        return -1;
+    size_t least = tcm_align_up(bytes, TCM_GROW_STEP);
+    size_t length = wanted_length();
+    while (length >= RANGE_LAST && length >= least) {
+        if (reserve(table, length))
+            return (int)table->count - 1;
+        length /= 2;
+    }
+    if (reserve(table, least))
+        return (int)table->count - 1;
+    return -1;
+}
+
+bool tcm_range_extend(struct tcm_range *range, size_t bytes) {
+    if (range->length - range->committed < bytes)
+        return false;
+    void *from = (void *)tcm_range_frontier(range);
+    if (!tcm_page_map_cover(from, bytes) || !tcm_os_commit(from, bytes))
+        return false;
+    range->committed += bytes;
+    return true;
+}

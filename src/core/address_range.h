@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The heap's address ranges: reserved ahead without memory, then given access
+ * from the low end up, in multiples of TCM_GROW_STEP.
+ *
+ * Invariants: a range's start is a multiple of TCM_GROW_STEP, and of its length
+ * where that is a power of two, so that offsets are aligned as addresses are.
+ * Ranges are numbered in the order of their making.
+ *
+ * Threads: the page heap lock is held.
+ */
+#ifndef TCM_CORE_ADDRESS_RANGE_H
+#define TCM_CORE_ADDRESS_RANGE_H
+
+#include "core/core_config.h"
+
+#define TCM_MAX_RANGES 256
+
+struct tcm_range {
+    uintptr_t start;
+    size_t length;    /* reserved */
+    size_t committed; /* from the start: accessible, page map covers it */
+};
+
+struct tcm_range_table {
+    uint32_t count;
+    struct tcm_range range[TCM_MAX_RANGES];
+};
+
+/* Lowest range in which BYTES more can be committed; a new one is reserved if
+   need be. Its index, or -1. */
+int tcm_range_with_room(struct tcm_range_table *table, size_t bytes);
+
+/* Commits BYTES, a multiple of TCM_GROW_STEP, after the committed part. false:
+   no room, or the system has no memory. */
+bool tcm_range_extend(struct tcm_range *range, size_t bytes);
+
+static inline uintptr_t tcm_range_frontier(const struct tcm_range *range) {
+    return range->start + range->committed;
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The private arena, inside core: its interface for the layers above is in
+ * heap.h.
+ *
+ * Threads: one lock, rank PAGE_HEAP; metadata lock inside.
+ */
+#ifndef TCM_CORE_ARENA_H
+#define TCM_CORE_ARENA_H
+
+#include "base/compiler.h"
+
+struct tcm_span;
+
+/* Usable bytes of the block at PTR, which lies in the arena's piece SPAN. 0 if
+   no block in use starts there. */
+size_t tcm_arena_block_size(const struct tcm_span *span, const void *ptr);
+
+uint64_t tcm_arena_bytes(void);
+
+void tcm_arena_lock(void);
+void tcm_arena_unlock(void);
+
+/* Walks all pieces; dies on the first broken invariant. */
+void tcm_arena_verify(void);
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/central_list.h"
+#include "base/bits.h"
+#include "base/check.h"
+#include "core/meta_alloc.h"
+#include "core/page_heap.h"
+#include "core/page_map.h"
+
+struct tcm_central tcm_central[TCM_MAX_CLASSES];
+
+void tcm_central_init(void) {
+    for (unsigned class = 0; class < TCM_MAX_CLASSES; class ++) {
+        struct tcm_central *central = &tcm_central[class];
+        tcm_lock_init(&central->lock, TCM_RANK_CENTRAL_LIST);
+        central->class = class;
+        for (unsigned b = 0; b < TCM_CENTRAL_BUCKETS; b++)
+            tcm_dlist_init(&central->spans[b]);
+    }
+}
+
+/* Counters have one writer at a time, the lock's holder. */
+static void count(uint64_t *counter, uint64_t n) {
+    tcm_store_relaxed(counter, *counter + n);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Object words                                                             */
+
+#if TCM_OBJECT_WORDS
+
+/*
+ * Entry of page PAGE of SPAN: the table's address moved on by the objects that
+ * start before the page.
+ */
+static uint64_t page_entry(const struct tcm_span *span, size_t page) {
+    uint64_t entry = (uint64_t)span->class << TCM_ENTRY_SHIFT;
+    if (span->words == NULL)
+        return entry;
+    size_t size = tcm_class[span->class].size;
+    size_t first = ((page << TCM_PAGE_SHIFT) + size - 1) / size;
+    return entry | (uint64_t)(uintptr_t)(span->words + first);
+}
+
+static void give_back_table(struct tcm_central *central,
+                            struct tcm_span *span) {
+    if (span->words == NULL)
+        return;
+    __builtin_memset(span->words, 0, 8 * (size_t)span->objects);
+    *(void **)span->words = central->free_tables;
+    central->free_tables = span->words;
+    span->words = NULL;
+}
+
+#else
+
+static uint64_t page_entry(const struct tcm_span *span, size_t page) {
+    (void)page;
+    return (uint64_t)span->class << TCM_ENTRY_SHIFT;
+}
+
+static void give_back_table(struct tcm_central *central,
+                            struct tcm_span *span) {
+    (void)central;
+    (void)span;
+}
+
+#endif
+
+static void map_entries(const struct tcm_span *span) {
+    for (size_t page = 0; page < span->pages; page++)
+        tcm_page_map_set_entry(span->start + (page << TCM_PAGE_SHIFT),
+                               page_entry(span, page));
+}
+
+#if TCM_OBJECT_WORDS
+
+bool tcm_central_make_words(struct tcm_span *span) {
+    struct tcm_central *central = &tcm_central[span->class];
+    bool done = true;
+    tcm_lock(&central->lock);
+    if (span->words == NULL) {
+        uint64_t *table = central->free_tables;
+        if (table != NULL) {
+            central->free_tables = *(void **)table;
+            table[0] = 0;
+        } else {
+            table = tcm_meta_alloc(8 * (size_t)span->objects);
+        }
+        span->words = table;
+        done = table != NULL;
+        if (done)
+            map_entries(span);
+    }
+    tcm_unlock(&central->lock);
+    return done;
+}
+
+#endif
+
+/* ------------------------------------------------------------------------ */
+/* Spans                                                                    */
+
+static unsigned bucket_of(const struct tcm_span *span) {
+    return (span->free_count - 1u) * TCM_CENTRAL_BUCKETS / span->objects;
+}
+
+/* Puts SPAN, which is in no list and has free objects, where it belongs. */
+static void list_insert(struct tcm_central *central, struct tcm_span *span) {
+    span->bucket = (uint8_t)bucket_of(span);
+    tcm_dlist_push_front(&central->spans[span->bucket], &span->link);
+}
+
+static struct tcm_span *make_span(struct tcm_central *central) {
+    const struct tcm_class_info *info = &tcm_class[central->class];
+    unsigned bit_words = (info->objects + 63) / 64;
+    struct tcm_span *span =
+        tcm_page_heap_alloc(info->pages, 1, TCM_SPAN_SMALL, bit_words, NULL);
+    if (span == NULL)
+        return NULL;
+    span->class = (uint8_t)central->class;
+    span->words = NULL;
+    span->objects = (uint16_t)info->objects;
+    span->free_count = span->objects;
+    span->first_word = 0;
+    for (unsigned w = 0; w < bit_words; w++)
+        span->free_bits[w] = ~(uint64_t)0;
+    if (info->objects % 64 != 0)
+        span->free_bits[bit_words - 1] =
+            ((uint64_t)1 << (info->objects % 64)) - 1;
+    for (size_t page = 1; page + 1 < span->pages; page++)
+        tcm_page_map_set_span(span->start + (page << TCM_PAGE_SHIFT), span);
+    map_entries(span);
+    list_insert(central, span);
+    count(&central->span_count, 1);
+    count(&central->free_objects, span->objects);
+    return span;
+}
+
+/* SPAN is in no list and all its objects are free. */
+static void drop_span(struct tcm_central *central, struct tcm_span *span) {
+    give_back_table(central, span);
+    for (size_t page = 0; page < span->pages; page++)
+        tcm_page_map_set_entry(span->start + (page << TCM_PAGE_SHIFT), 0);
+    for (size_t page = 1; page + 1 < span->pages; page++)
+        tcm_page_map_set_span(span->start + (page << TCM_PAGE_SHIFT), NULL);
+    count(&central->span_count, -(uint64_t)1);
+    count(&central->free_objects, -(uint64_t)span->objects);
+    tcm_page_heap_free(span);
+}
+
+static struct tcm_span *fullest_span(struct tcm_central *central) {
+    for (unsigned b = 0; b < TCM_CENTRAL_BUCKETS; b++) {
+        if (!tcm_dlist_empty(&central->spans[b]))
+            return TCM_CONTAINER_OF(central->spans[b].next, struct tcm_span,
+                                    link);
+    }
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Objects                                                                  */
+
+/* Takes up to COUNT of the lowest free objects of SPAN. */
+static unsigned take(struct tcm_span *span, void **out, unsigned count) {
+    size_t size = tcm_class[span->class].size;
+    unsigned word = span->first_word;
+    unsigned got = 0;
+    if (count > span->free_count)
+        count = span->free_count;
+    while (got < count) {
+        uint64_t bits = span->free_bits[word];
+        uintptr_t base = span->start + (size_t)word * 64 * size;
+        for (; bits != 0 && got < count; bits &= bits - 1)
+            out[got++] = (void *)(base + (size_t)__builtin_ctzll(bits) * size);
+        span->free_bits[word] = bits;
+        if (bits == 0 && word + 1u < span->bit_words)
+            word++;
+    }
+    span->first_word = (uint8_t)word;
+    span->free_count = (uint16_t)(span->free_count - got);
+    return got;
+}
+
+unsigned tcm_central_fetch(unsigned class, void **out, unsigned count_wanted) {
+    struct tcm_central *central = &tcm_central[class];
+    unsigned got = 0;
+    tcm_lock(&central->lock);
+    while (got < count_wanted) {
+        struct tcm_span *span = fullest_span(central);
+        if (span == NULL)
+            span = make_span(central);
+        if (span == NULL)
+            break;
+        unsigned n = take(span, out + got, count_wanted - got);
+        got += n;
+        count(&central->free_objects, -(uint64_t)n);
+        if (span->free_count == 0) {
+            tcm_dlist_remove(&span->link);
+        } else if (bucket_of(span) != span->bucket) {
+            tcm_dlist_remove(&span->link);
+            list_insert(central, span);
+        }
+    }
+    count(&central->fetches, 1);
+    tcm_unlock(&central->lock);
+    return got;
+}
+
+/* The span of OBJECT; dies if that is not of CLASS. */
+static struct tcm_span *span_of(unsigned class, void *object) {
+    struct tcm_span *span = tcm_page_span(object);
+    if (TCM_UNLIKELY(span == NULL || span->state != TCM_SPAN_SMALL ||
+                     span->class != class))
+        tcm_die_pointer("attempt to free an invalid pointer", object);
+    return span;
+}
+
+static void put(struct tcm_central *central, struct tcm_span *span,
+                void *object) {
+    const struct tcm_class_info *info = &tcm_class[central->class];
+    uint64_t offset = (uintptr_t)object - span->start;
+    uint64_t slot = tcm_class_slot(info, offset);
+    if (TCM_UNLIKELY(slot >= span->objects || slot * info->size != offset))
+        tcm_die_pointer("attempt to free an invalid pointer", object);
+    unsigned word = (unsigned)(slot / 64);
+    uint64_t bit = (uint64_t)1 << (slot % 64);
+    if (TCM_UNLIKELY(span->free_bits[word] & bit))
+        tcm_die_pointer("double free of", object);
+    span->free_bits[word] |= bit;
+    if (word < span->first_word)
+        span->first_word = (uint8_t)word;
+    span->free_count++;
+    if (span->free_count == 1) {
+        list_insert(central, span);
+    } else if (bucket_of(span) != span->bucket) {
+        tcm_dlist_remove(&span->link);
+        list_insert(central, span);
+    }
+    if (span->free_count == span->objects) {
+        tcm_dlist_remove(&span->link);
+        drop_span(central, span);
+    }
+}
+
+void tcm_central_return(unsigned class, void *const *objects, unsigned n) {
+    struct tcm_central *central = &tcm_central[class];
+    tcm_lock(&central->lock);
+    count(&central->free_objects, n);
+    for (unsigned i = 0; i < n; i++) {
+        if (i + 4 < n) {
+            struct tcm_span *ahead = tcm_page_span(objects[i + 4]);
+            if (ahead != NULL)
+                __builtin_prefetch(ahead, 1);
+        }
+        put(central, span_of(class, objects[i]), objects[i]);
+    }
+    count(&central->returns, 1);
+    tcm_unlock(&central->lock);
+}
+
+void tcm_central_lock_all(void) {
+    for (unsigned class = 1; class < tcm_class_count; class ++)
+        tcm_lock(&tcm_central[class].lock);
+}
+
+void tcm_central_unlock_all(void) {
+    for (unsigned class = 1; class < tcm_class_count; class ++)
+        tcm_unlock(&tcm_central[class].lock);
+}

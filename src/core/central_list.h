@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The central list of a size class: free objects of all its spans, for all
+ * threads.
+ *
+ * Invariants: a span of the class is in the list of its bucket when it has free
+ * objects, in none when it has not. A bucket holds spans with like shares of
+ * free objects; objects are taken from the fullest span first, so that the
+ * others can become empty, and from its lowest slot. A span whose objects are
+ * all free goes back to the page heap at once.
+ *
+ * Threads: one lock a class, rank CENTRAL_LIST; page heap and metadata locks
+ * are taken inside.
+ */
+#ifndef TCM_CORE_CENTRAL_LIST_H
+#define TCM_CORE_CENTRAL_LIST_H
+
+#include "base/dlist.h"
+#include "base/lock.h"
+#include "core/size_class.h"
+#include "core/span.h"
+
+#define TCM_CENTRAL_BUCKETS 4
+
+struct tcm_central {
+    struct tcm_lock lock;
+    uint32_t class;
+    struct tcm_dlist spans[TCM_CENTRAL_BUCKETS]; /* [0]: fewest free objects */
+    void *free_tables;   /* tables of object words, all zero but the link */
+    uint64_t span_count; /* this and the next three: read without the lock */
+    uint64_t free_objects;
+    uint64_t fetches;
+    uint64_t returns;
+} TCM_ALIGNED(2 * TCM_CACHE_LINE);
+
+extern struct tcm_central tcm_central[TCM_MAX_CLASSES];
+
+void tcm_central_init(void);
+
+/* Up to COUNT objects into OUT, lowest address first within a span; fewer when
+   memory is short. */
+unsigned tcm_central_fetch(unsigned class, void **out, unsigned count);
+/* Takes back COUNT objects. Dies on a pointer that is no object in use of this
+   class. */
+void tcm_central_return(unsigned class, void *const *objects, unsigned count);
+
+#if TCM_OBJECT_WORDS
+/* Makes SPAN's table of object words, if it has none; the caller owns an object
+   of it. false: out of memory. */
+bool tcm_central_make_words(struct tcm_span *span);
+#endif
+
+/* All locks of all classes, around fork. */
+void tcm_central_lock_all(void);
+void tcm_central_unlock_all(void);
+
+#endif

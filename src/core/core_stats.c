@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Counters that several threads count share tcm_stats; those of hotter slow
+ * paths live with the structure whose owner or lock protects them and are
+ * summed up here.
+ */
+#include "core/core_stats.h"
+#include "core/central_list.h"
+#include "core/thread_cache.h"
+#include "core/transfer_cache.h"
+
+struct tcm_stats tcm_stats;
+
+void tcm_stats_read(struct tcm_stats *out) {
+#define X(name) out->name = tcm_load_relaxed(&tcm_stats.name);
+    TCM_STATS(X)
+#undef X
+    for (unsigned class = 1; class < tcm_class_count; class ++) {
+        const struct tcm_central *central = &tcm_central[class];
+        out->central_fetches += tcm_load_relaxed(&central->fetches);
+        out->central_returns += tcm_load_relaxed(&central->returns);
+        out->transfer_cache_hits += tcm_load_relaxed(&tcm_transfer[class].hits);
+    }
+    struct tcm_cache_totals caches;
+    tcm_cache_totals(&caches);
+    out->thread_cache_misses += caches.misses;
+    out->thread_cache_overflows += caches.overflows;
+}

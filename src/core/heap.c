@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/heap.h"
+#include "base/bits.h"
+#include "base/lock.h"
+#include "core/arena.h"
+#include "core/central_list.h"
+#include "core/page_heap.h"
+#include "core/transfer_cache.h"
+
+static bool heap_ready;
+
+bool tcm_heap_init(void) {
+    if (heap_ready)
+        return true;
+    tcm_size_class_init();
+    tcm_page_heap_init();
+    tcm_central_init();
+    tcm_transfer_init();
+    tcm_cache_init();
+    heap_ready = true;
+    return true;
+}
+
+void *tcm_heap_alloc_one(unsigned class) {
+    void *object;
+    return tcm_transfer_remove(class, &object, 1) == 1 ? object : NULL;
+}
+
+void tcm_heap_free_one(unsigned class, void *ptr) {
+    tcm_transfer_insert(class, &ptr, 1);
+}
+
+/* ------------------------------------------------------------------------ */
+/* What an address is                                                       */
+
+static struct tcm_block_info small_info(struct tcm_span *span, uintptr_t a) {
+    unsigned class = span->class;
+    const struct tcm_class_info *c = &tcm_class[class];
+    struct tcm_block_info info = {TCM_BLOCK_SMALL, class, c->size, span};
+    uint64_t offset = a - span->start;
+    uint64_t slot = tcm_class_slot(c, offset);
+    if (slot * c->size != offset)
+        info.kind = TCM_BLOCK_INTERIOR;
+    if (slot >= c->objects)
+        info.kind = TCM_BLOCK_FOREIGN;
+    return info;
+}
+
+struct tcm_block_info tcm_block_info(const void *ptr) {
+    struct tcm_block_info none = {TCM_BLOCK_FOREIGN, 0, 0, NULL};
+    uintptr_t a = (uintptr_t)ptr;
+    struct tcm_span *span = tcm_page_span(ptr);
+    if (span == NULL)
+        span = tcm_page_heap_find(ptr);
+    if (span == NULL || a < span->start || a >= tcm_span_end(span))
+        return none;
+    struct tcm_block_info info = {TCM_BLOCK_LARGE, 0, tcm_span_bytes(span),
+                                  span};
+    switch (span->state) {
+    case TCM_SPAN_SMALL:
+        return small_info(span, a);
+    case TCM_SPAN_LARGE:
+        if (a != span->start)
+            info.kind = TCM_BLOCK_INTERIOR;
+        return info;
+    case TCM_SPAN_PRIVATE:
+        info.size = tcm_arena_block_size(span, ptr);
+        info.kind = info.size != 0 ? TCM_BLOCK_PRIVATE : TCM_BLOCK_INTERIOR;
+        return info;
+    default:
+        return none;
+    }
+}
+
+#if TCM_OBJECT_WORDS
+uint64_t *tcm_object_word(const void *ptr, bool make) {
+    struct tcm_span *span = tcm_page_span(ptr);
+    if (span == NULL)
+        return NULL;
+    if (span->state == TCM_SPAN_LARGE)
+        return &span->word;
+    if (span->state != TCM_SPAN_SMALL)
+        return NULL;
+    uint64_t entry = tcm_page_entry(ptr);
+    if ((entry & TCM_ENTRY_TABLE) == 0) {
+        if (!make || !tcm_central_make_words(span))
+            return NULL;
+        entry = tcm_page_entry(ptr);
+    }
+    uint64_t *table = (uint64_t *)(uintptr_t)(entry & TCM_ENTRY_TABLE);
+    uint64_t offset = (uintptr_t)ptr & (TCM_PAGE_SIZE - 1);
+    return table + ((offset * tcm_class[span->class].reciprocal) >> 32);
+}
+#endif
+
+/* ------------------------------------------------------------------------ */
+/* Fork                                                                     */
+
+void tcm_heap_fork_prepare(void) {
+    tcm_cache_lock_all();
+    tcm_transfer_lock_all();
+    tcm_central_lock_all();
+    tcm_lock(&tcm_page_heap.lock);
+    tcm_arena_lock();
+    tcm_meta_lock();
+}
+
+void tcm_heap_fork_parent(void) {
+    tcm_meta_unlock();
+    tcm_arena_unlock();
+    tcm_unlock(&tcm_page_heap.lock);
+    tcm_central_unlock_all();
+    tcm_transfer_unlock_all();
+    tcm_cache_unlock_all();
+}
+
+/*
+ * The child's one thread holds the locks as the parent's did, so they are
+ * unlocked in the same way. A run that another thread was just giving back is
+ * taken over: it may or may not read as zero. Caches of the parent's other
+ * threads stay as they are, unused: one of them may have been in the middle of
+ * a change.
+ */
+void tcm_heap_fork_child(void) {
+    tcm_meta_unlock();
+    tcm_arena_unlock();
+    tcm_page_heap_fork_child();
+    tcm_unlock(&tcm_page_heap.lock);
+    tcm_central_unlock_all();
+    tcm_transfer_unlock_all();
+    tcm_cache_unlock_all();
+}
+
+/* ------------------------------------------------------------------------ */
+/* Settings and figures                                                     */
+
+size_t tcm_heap_release(size_t bytes) {
+    size_t pages = bytes / TCM_PAGE_SIZE + (bytes % TCM_PAGE_SIZE != 0);
+    tcm_transfer_flush();
+    return tcm_page_heap_release(pages) << TCM_PAGE_SHIFT;
+}
+
+void tcm_heap_settings(struct tcm_heap_settings *out) {
+    out->cache_budget_bytes = tcm_cache_total_budget();
+    tcm_lock(&tcm_page_heap.lock);
+    out->limit_bytes = tcm_page_heap.limit_pages << TCM_PAGE_SHIFT;
+    out->release_rate_milli = tcm_page_heap.release_rate_milli;
+    out->release_at_once = tcm_page_heap.release_at_once;
+    tcm_unlock(&tcm_page_heap.lock);
+}
+
+void tcm_heap_configure(const struct tcm_heap_settings *settings) {
+    tcm_cache_set_total_budget(settings->cache_budget_bytes);
+    tcm_lock(&tcm_page_heap.lock);
+    tcm_page_heap.limit_pages = settings->limit_bytes >> TCM_PAGE_SHIFT;
+    tcm_page_heap.release_rate_milli = settings->release_rate_milli;
+    tcm_page_heap.release_at_once = settings->release_at_once;
+    tcm_unlock(&tcm_page_heap.lock);
+}
+
+void tcm_heap_figures(struct tcm_heap_figures *out) {
+    struct tcm_cache_totals caches;
+    tcm_cache_totals(&caches);
+    *out = (struct tcm_heap_figures){
+        .cached_bytes = caches.cached_bytes,
+        .caches = caches.caches,
+        .metadata_bytes = tcm_meta_mapped_bytes(),
+    };
+    for (unsigned class = 1; class < tcm_class_count; class ++) {
+        uint64_t size = tcm_class[class].size;
+        out->central_bytes +=
+            tcm_load_relaxed(&tcm_central[class].free_objects) * size;
+        out->transfer_bytes +=
+            tcm_load_relaxed(&tcm_transfer[class].count) * size;
+        out->slack_bytes += tcm_load_relaxed(&tcm_central[class].span_count) *
+                            ((uint64_t)tcm_class[class].pages * TCM_PAGE_SIZE -
+                             tcm_class[class].objects * size);
+    }
+    tcm_lock(&tcm_page_heap.lock);
+    uint64_t held =
+        tcm_page_heap.committed_pages - tcm_page_heap.released_pages;
+    out->heap_bytes = held << TCM_PAGE_SHIFT;
+    out->free_pages_bytes =
+        (tcm_page_heap.free_pages + tcm_page_heap.busy_pages) << TCM_PAGE_SHIFT;
+    out->released_bytes = tcm_page_heap.released_pages << TCM_PAGE_SHIFT;
+    out->large_bytes = tcm_page_heap.large_pages << TCM_PAGE_SHIFT;
+    out->large_blocks = tcm_page_heap.large_blocks;
+    tcm_unlock(&tcm_page_heap.lock);
+    uint64_t idle = out->free_pages_bytes + out->central_bytes +
+                    out->transfer_bytes + out->cached_bytes + out->slack_bytes;
+    out->in_use_bytes = out->heap_bytes > idle ? out->heap_bytes - idle : 0;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A walk over everything that core keeps twice: ranges against the page map and
+ * the sets of runs, central lists against the spans' bitmaps, and every object
+ * in a transfer cache or thread cache against its span: an object parked there
+ * is marked in the bitmap for the time of the walk, so that one that is parked
+ * twice, or is in the central list too, is found.
+ */
+#include "base/check.h"
+#include "core/arena.h"
+#include "core/central_list.h"
+#include "core/heap.h"
+#include "core/page_heap.h"
+#include "core/transfer_cache.h"
+
+struct page_sums {
+    uint64_t free;
+    uint64_t released;
+    uint64_t large;
+    uint64_t large_blocks;
+    uint64_t spans[TCM_MAX_CLASSES];
+    uint64_t objects[TCM_MAX_CLASSES];
+};
+
+static void verify_run(const struct tcm_span *run) {
+    size_t i = run->pages < TCM_SHORT_PAGES ? run->pages : 0;
+    const struct tcm_run_set *set = run->state == TCM_SPAN_FREE
+                                        ? &tcm_page_heap.free
+                                        : &tcm_page_heap.released;
+    TCM_CHECK(tcm_run_tree_holds(&set->tree[i], run));
+    TCM_CHECK((set->nonempty[i / 64] >> (i % 64) & 1) != 0);
+    TCM_CHECK(run->class == 0);
+}
+
+static unsigned bits_set(const struct tcm_span *span) {
+    unsigned n = 0;
+    for (unsigned w = 0; w < span->bit_words; w++) {
+        TCM_CHECK(w >= span->first_word || span->free_bits[w] == 0);
+        n += (unsigned)__builtin_popcountll(span->free_bits[w]);
+    }
+    return n;
+}
+
+static void verify_small(const struct tcm_span *span) {
+    const struct tcm_class_info *info = &tcm_class[span->class];
+    TCM_CHECK(span->class != 0 && span->class < tcm_class_count);
+    TCM_CHECK(span->pages == info->pages && span->objects == info->objects);
+    TCM_CHECK(span->free_count == bits_set(span));
+    TCM_CHECK(span->free_count < span->objects);
+    if (span->objects % 64 != 0)
+        TCM_CHECK(
+            span->free_bits[span->bit_words - 1] >> (span->objects % 64) == 0);
+}
+
+/* Pages of SPAN in the page map. */
+static void verify_map(struct tcm_span *span) {
+    bool small = span->state == TCM_SPAN_SMALL;
+    for (size_t page = 0; page < span->pages; page++) {
+        void *a = (void *)(span->start + (page << TCM_PAGE_SHIFT));
+        bool end = page == 0 || page + 1 == span->pages;
+        TCM_CHECK(tcm_page_span(a) == (small || end ? span : NULL));
+        uint64_t entry = tcm_page_entry(a);
+        TCM_CHECK(entry >> TCM_ENTRY_SHIFT == (small ? span->class : 0));
+        if (!small)
+            TCM_CHECK(entry == 0);
+    }
+}
+
+static void verify_span(struct tcm_span *span, struct page_sums *sums) {
+    verify_map(span);
+    switch (span->state) {
+    case TCM_SPAN_FREE:
+        sums->free += span->pages;
+        verify_run(span);
+        break;
+    case TCM_SPAN_RELEASED:
+        sums->released += span->pages;
+        verify_run(span);
+        break;
+    case TCM_SPAN_LARGE:
+        sums->large += span->pages;
+        sums->large_blocks++;
+        break;
+    case TCM_SPAN_SMALL:
+        verify_small(span);
+        sums->spans[span->class]++;
+        sums->objects[span->class] += span->free_count;
+        break;
+    default:
+        TCM_CHECK(span->state == TCM_SPAN_BUSY);
+    }
+}
+
+static void verify_ranges(struct page_sums *sums) {
+    for (uint32_t i = 0; i < tcm_page_heap.ranges.count; i++) {
+        const struct tcm_range *range = &tcm_page_heap.ranges.range[i];
+        unsigned last = TCM_SPAN_NONE;
+        uintptr_t at = range->start;
+        while (at < tcm_range_frontier(range)) {
+            struct tcm_span *span = tcm_page_span((void *)at);
+            TCM_CHECK(span != NULL && span->start == at);
+            TCM_CHECK(span->pages != 0 && span->range == i);
+            TCM_CHECK(tcm_span_end(span) <= tcm_range_frontier(range));
+            TCM_CHECK(span->state != last ||
+                      (last != TCM_SPAN_FREE && last != TCM_SPAN_RELEASED));
+            verify_span(span, sums);
+            last = span->state;
+            at = tcm_span_end(span);
+        }
+    }
+}
+
+static void verify_central(unsigned class, const struct page_sums *sums) {
+    struct tcm_central *central = &tcm_central[class];
+    uint64_t objects = 0;
+    for (unsigned b = 0; b < TCM_CENTRAL_BUCKETS; b++) {
+        struct tcm_dlist *head = &central->spans[b];
+        for (struct tcm_dlist *at = head->next; at != head; at = at->next) {
+            const struct tcm_span *span =
+                TCM_CONTAINER_OF(at, struct tcm_span, link);
+            TCM_CHECK(span->state == TCM_SPAN_SMALL && span->class == class);
+            TCM_CHECK(span->bucket == b && span->free_count != 0);
+            objects += span->free_count;
+        }
+    }
+    TCM_CHECK(central->span_count == sums->spans[class]);
+    TCM_CHECK(central->free_objects == objects);
+    TCM_CHECK(sums->objects[class] == objects);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Parked objects                                                           */
+
+enum parked { MARK, UNMARK };
+
+static void park(unsigned class, const void *object, enum parked what) {
+    struct tcm_block_info info = tcm_block_info(object);
+    TCM_CHECK(info.kind == TCM_BLOCK_SMALL && info.class == class);
+    uint64_t slot =
+        tcm_class_slot(&tcm_class[class], (uintptr_t)object - info.span->start);
+    uint64_t bit = (uint64_t)1 << (slot % 64);
+    uint64_t *word = &info.span->free_bits[slot / 64];
+    TCM_CHECK(((*word & bit) != 0) == (what == UNMARK));
+    *word ^= bit;
+}
+
+static void park_transfer(enum parked what) {
+    for (unsigned class = 1; class < tcm_class_count; class ++) {
+        const struct tcm_transfer *transfer = &tcm_transfer[class];
+        TCM_CHECK(transfer->count <= transfer->capacity);
+        for (uint32_t i = 0; i < transfer->count; i++)
+            park(class, transfer->object[i], what);
+    }
+}
+
+static void park_cache(struct tcm_thread_cache *cache, void *argument) {
+    enum parked what = *(enum parked *)argument;
+    uint64_t bytes = 0;
+    for (unsigned class = 1; class < tcm_class_count; class ++) {
+        const struct tcm_bin_cold *cold = &cache->cold[class];
+        const struct tcm_bin *bin = &cache->bin[class];
+        TCM_CHECK(cold->base[-1].ptr == NULL);
+        TCM_CHECK(bin->end == cold->base + cold->capacity);
+        TCM_CHECK(bin->top >= cold->base && bin->top <= bin->end);
+        TCM_CHECK(cold->capacity <= cold->region);
+        bytes += (uint64_t)cold->capacity * tcm_class[class].size;
+        for (const struct tcm_entry *e = cold->base; e != bin->top; e++) {
+            park(class, e->ptr, what);
+#if TCM_OBJECT_WORDS
+            if (cache->want_words && e->word != NULL)
+                TCM_CHECK(e->word == tcm_object_word(e->ptr, false));
+#endif
+        }
+    }
+    TCM_CHECK(bytes == cache->capacity_bytes);
+    TCM_CHECK(cache->bin[0].top == cache->bin[0].end);
+}
+
+void tcm_heap_verify(void) {
+    static struct page_sums sums;
+    __builtin_memset(&sums, 0, sizeof(sums));
+    tcm_lock(&tcm_page_heap.lock);
+    verify_ranges(&sums);
+    TCM_CHECK(sums.free == tcm_page_heap.free_pages);
+    TCM_CHECK(sums.released == tcm_page_heap.released_pages);
+    TCM_CHECK(sums.large == tcm_page_heap.large_pages);
+    TCM_CHECK(sums.large_blocks == tcm_page_heap.large_blocks);
+    tcm_unlock(&tcm_page_heap.lock);
+    for (unsigned class = 1; class < tcm_class_count; class ++)
+        verify_central(class, &sums);
+    tcm_arena_verify();
+    enum parked what = MARK;
+    park_transfer(what);
+    tcm_cache_each(park_cache, &what);
+    what = UNMARK;
+    tcm_cache_each(park_cache, &what);
+    park_transfer(what);
+}

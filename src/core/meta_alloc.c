@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Chunks: first an array of the library itself, so that a tiny program maps
+ * nothing, then mappings that double from 128 KiB to 1 MiB. Untouched parts of
+ * a chunk have no memory behind them. The rest of a chunk that is too short for
+ * a request is given up.
+ */
+#include "core/meta_alloc.h"
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/lock.h"
+#include "base/os_mem.h"
+
+#define FIRST_CHUNK ((size_t)32 << 10)
+#define MIN_CHUNK   ((size_t)128 << 10)
+#define MAX_CHUNK   ((size_t)1 << 20)
+
+static struct tcm_lock meta_lock = TCM_LOCK_INIT(TCM_RANK_META);
+static char first_chunk[FIRST_CHUNK] TCM_ALIGNED(TCM_META_ALIGN);
+static char *bump = first_chunk;
+static char *bump_end = first_chunk + FIRST_CHUNK;
+static size_t next_chunk = MIN_CHUNK;
+static uint64_t used_bytes;
+static uint64_t mapped_bytes = FIRST_CHUNK;
+
+static char *map_chunk(size_t bytes) {
+    bytes = tcm_align_up(bytes, tcm_os_page_size());
+    char *p = tcm_os_map(bytes);
+    if (p != NULL)
+        tcm_store_relaxed(&mapped_bytes, mapped_bytes + bytes);
+    return p;
+}
+
+static char *alloc_locked(size_t bytes) {
+    if ((size_t)(bump_end - bump) >= bytes) {
+        char *p = bump;
+        bump += bytes;
+        return p;
+    }
+    if (bytes > next_chunk / 4)
+        return map_chunk(bytes);
+    char *p = map_chunk(next_chunk);
+    if (p == NULL)
+        return NULL;
+    bump = p + bytes;
+    bump_end = p + next_chunk;
+    if (next_chunk < MAX_CHUNK)
+        next_chunk *= 2;
+    return p;
+}
+
+void *tcm_meta_alloc(size_t bytes) {
+    if (bytes > SIZE_MAX / 2)
+        return NULL;
+    bytes = tcm_align_up(bytes, TCM_META_ALIGN);
+    tcm_lock(&meta_lock);
+    char *p = alloc_locked(bytes);
+    if (p != NULL)
+        tcm_store_relaxed(&used_bytes, used_bytes + bytes);
+    tcm_unlock(&meta_lock);
+    return p;
+}
+
+uint64_t tcm_meta_used_bytes(void) {
+    return tcm_load_relaxed(&used_bytes);
+}
+
+uint64_t tcm_meta_mapped_bytes(void) {
+    return tcm_load_relaxed(&mapped_bytes);
+}
+
+void tcm_meta_lock(void) {
+    tcm_lock(&meta_lock);
+}
+
+void tcm_meta_unlock(void) {
+    tcm_unlock(&meta_lock);
+}
+
+void *tcm_pool_get(struct tcm_pool *pool, bool *fresh) {
+    void *record = pool->free;
+    if (fresh != NULL)
+        *fresh = record == NULL;
+    if (record == NULL)
+        return tcm_meta_alloc(pool->record_bytes);
+    pool->free = *(void **)record;
+    pool->free_count--;
+    return record;
+}
+
+void tcm_pool_put(struct tcm_pool *pool, void *record) {
+    *(void **)record = pool->free;
+    pool->free = record;
+    pool->free_count++;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory for the allocator's own records: a bump allocator over chunks that are
+ * never returned, and pools of equal records over it.
+ *
+ * Threads: tcm_meta_alloc any; a pool's callers hold the pool's lock.
+ */
+#ifndef TCM_CORE_META_ALLOC_H
+#define TCM_CORE_META_ALLOC_H
+
+#include "base/compiler.h"
+
+#define TCM_META_ALIGN 64
+
+/* BYTES of zeroed memory, aligned to TCM_META_ALIGN, never returned. NULL: out
+   of memory. */
+void *tcm_meta_alloc(size_t bytes);
+
+/* Bytes handed out and bytes taken from the system for them. */
+uint64_t tcm_meta_used_bytes(void);
+uint64_t tcm_meta_mapped_bytes(void);
+
+void tcm_meta_lock(void);
+void tcm_meta_unlock(void);
+
+/* Records of one size. A free record keeps the link in its first word. */
+struct tcm_pool {
+    void *free;
+    size_t record_bytes;
+    uint64_t free_count;
+};
+
+#define TCM_POOL_INIT(bytes)                                                   \
+    { NULL, (bytes), 0 }
+
+/* A record, zeroed only when it is used the first time (*FRESH, if asked). */
+void *tcm_pool_get(struct tcm_pool *pool, bool *fresh);
+void tcm_pool_put(struct tcm_pool *pool, void *record);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Leaves are made without a lock: of two threads that make the same one, the
+ * first to store it wins. 8 MiB of address space each, for 4 GiB of addresses;
+ * memory comes as entries are touched.
+ */
+#include "core/page_map.h"
+#include "base/os_mem.h"
+
+struct tcm_page_leaf *tcm_page_root[TCM_ROOT_SIZE];
+
+bool tcm_page_map_cover(const void *start, size_t length) {
+    uintptr_t first = (uintptr_t)start >> TCM_ROOT_SHIFT;
+    uintptr_t last = ((uintptr_t)start + length - 1) >> TCM_ROOT_SHIFT;
+    if (last >= TCM_ROOT_SIZE)
+        return false;
+    for (uintptr_t i = first; i <= last; i++) {
+        if (tcm_load_acquire(&tcm_page_root[i]) != NULL)
+            continue;
+        struct tcm_page_leaf *leaf = tcm_os_map(sizeof(*leaf));
+        if (leaf == NULL)
+            return false;
+        struct tcm_page_leaf *expected = NULL;
+        /* Publishes a leaf of zeroes; pairs with the loads of the readers. */
+        if (!tcm_cas_acq_rel(&tcm_page_root[i], &expected, leaf))
+            tcm_os_unmap(leaf, sizeof(*leaf));
+    }
+    return true;
+}

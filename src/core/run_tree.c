@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/run_tree.h"
+#include "base/check.h"
+#include "core/page_heap.h"
+
+bool tcm_run_before(const struct tcm_span *a, const struct tcm_span *b) {
+    if (a->pages != b->pages)
+        return a->pages < b->pages;
+    if (a->range != b->range)
+        return a->range < b->range;
+    return a->start < b->start;
+}
+
+/* Equal priorities are harmless: they only cost balance. */
+static uint64_t priority(const struct tcm_span *run) {
+    uint64_t x = run->start - tcm_page_heap.ranges.range[run->range].start;
+    x = (x >> TCM_PAGE_SHIFT) + ((uint64_t)(run->range + 1) << 40);
+    x *= 0x9E3779B97F4A7C15u;
+    return x ^ (x >> 32);
+}
+
+void tcm_run_tree_insert(struct tcm_run_tree *tree, struct tcm_span *run) {
+    uint64_t mine = priority(run);
+    struct tcm_span **place = &tree->root;
+    while (*place != NULL && priority(*place) >= mine)
+        place =
+            tcm_run_before(run, *place) ? &(*place)->left : &(*place)->right;
+    /* The subtree found here is split around the new node. */
+    struct tcm_span *rest = *place;
+    struct tcm_span **left = &run->left;
+    struct tcm_span **right = &run->right;
+    *place = run;
+    while (rest != NULL) {
+        if (tcm_run_before(run, rest)) {
+            *right = rest;
+            right = &rest->left;
+            rest = rest->left;
+        } else {
+            *left = rest;
+            left = &rest->right;
+            rest = rest->right;
+        }
+    }
+    *left = NULL;
+    *right = NULL;
+}
+
+void tcm_run_tree_remove(struct tcm_run_tree *tree, struct tcm_span *run) {
+    struct tcm_span **place = &tree->root;
+    while (*place != run) {
+        TCM_CHECK(*place != NULL);
+        place =
+            tcm_run_before(run, *place) ? &(*place)->left : &(*place)->right;
+    }
+    struct tcm_span *left = run->left;
+    struct tcm_span *right = run->right;
+    while (left != NULL && right != NULL) {
+        if (priority(left) >= priority(right)) {
+            *place = left;
+            place = &left->right;
+            left = left->right;
+        } else {
+            *place = right;
+            place = &right->left;
+            right = right->left;
+        }
+    }
+    *place = left != NULL ? left : right;
+}
+
+struct tcm_span *tcm_run_tree_fit(const struct tcm_run_tree *tree,
+                                  size_t pages) {
+    struct tcm_span *best = NULL;
+    for (struct tcm_span *run = tree->root; run != NULL;) {
+        if (run->pages >= pages) {
+            best = run;
+            run = run->left;
+        } else {
+            run = run->right;
+        }
+    }
+    return best;
+}
+
+struct tcm_span *tcm_run_tree_before(const struct tcm_run_tree *tree,
+                                     const struct tcm_span *bound) {
+    struct tcm_span *best = NULL;
+    for (struct tcm_span *run = tree->root; run != NULL;) {
+        if (bound == NULL || tcm_run_before(run, bound)) {
+            best = run;
+            run = run->right;
+        } else {
+            run = run->left;
+        }
+    }
+    return best;
+}
+
+bool tcm_run_tree_holds(const struct tcm_run_tree *tree,
+                        const struct tcm_span *run) {
+    struct tcm_span *at = tree->root;
+    while (at != NULL && at != run)
+        at = tcm_run_before(run, at) ? at->left : at->right;
+    return at == run;
+}

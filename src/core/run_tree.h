@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An ordered set of free runs: by number of pages, then by position. A treap
+ * whose priorities are a hash of the position, so that its shape, like every
+ * choice made with it, is a function of the set alone.
+ *
+ * Threads: the page heap lock is held.
+ */
+#ifndef TCM_CORE_RUN_TREE_H
+#define TCM_CORE_RUN_TREE_H
+
+#include "core/span.h"
+
+struct tcm_run_tree {
+    struct tcm_span *root;
+};
+
+void tcm_run_tree_insert(struct tcm_run_tree *tree, struct tcm_span *run);
+void tcm_run_tree_remove(struct tcm_run_tree *tree, struct tcm_span *run);
+/* The shortest run of at least PAGES, the lowest of those. NULL: none. */
+struct tcm_span *tcm_run_tree_fit(const struct tcm_run_tree *tree,
+                                  size_t pages);
+/* The largest run that is before BOUND in the order (NULL: of all). */
+struct tcm_span *tcm_run_tree_before(const struct tcm_run_tree *tree,
+                                     const struct tcm_span *bound);
+bool tcm_run_tree_holds(const struct tcm_run_tree *tree,
+                        const struct tcm_span *run);
+
+/* True if A comes before B. */
+bool tcm_run_before(const struct tcm_span *a, const struct tcm_span *b);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Spacing: 8, then multiples of 16 up to 128, then eight classes to each
+ * doubling. Spans are as short as their waste and their number of objects
+ * allow: short spans empty, and go back, more often.
+ */
+#include "core/size_class.h"
+#include "base/bits.h"
+#include "base/check.h"
+
+#define CLASSES_PER_DOUBLING 8
+#define SPAN_MIN_OBJECTS     128
+#define SPAN_MIN_BYTES       ((size_t)64 << 10)
+#define SPAN_WASTE_SHIFT     3 /* at most 1/8 of a span */
+#define BATCH_BYTES          ((size_t)32 << 10)
+#define BATCH_MIN            2
+#define CACHED_BYTES         ((size_t)512 << 10)
+#define CACHED_MIN           4
+#define CACHED_MAX           1023 /* with the guard entry a power of two */
+
+struct tcm_class_info tcm_class[TCM_MAX_CLASSES];
+unsigned tcm_class_count;
+uint8_t tcm_class_small[TCM_TABLE_SMALL / 8 + 1];
+uint8_t tcm_class_medium[TCM_MAX_SMALL / 128 + 1];
+
+static size_t next_size(size_t size) {
+    if (size < 16)
+        return 16;
+    if (size < 128)
+        return size + 16;
+    return size + ((size_t)1 << tcm_log2_floor(size)) / CLASSES_PER_DOUBLING;
+}
+
+static uint32_t span_pages(size_t size) {
+    for (size_t pages = 1;; pages++) {
+        size_t bytes = pages << TCM_PAGE_SHIFT;
+        size_t objects = bytes / size;
+        if (objects == 0 ||
+            (objects < SPAN_MIN_OBJECTS && bytes < SPAN_MIN_BYTES))
+            continue;
+        if (bytes - objects * size <= bytes >> SPAN_WASTE_SHIFT)
+            return (uint32_t)pages;
+    }
+}
+
+static uint32_t clamp(size_t value, size_t low, size_t high) {
+    return (uint32_t)(value < low ? low : value > high ? high : value);
+}
+
+static void fill_class(struct tcm_class_info *c, size_t size) {
+    c->size = (uint32_t)size;
+    c->pages = span_pages(size);
+    c->objects = (uint32_t)(((size_t)c->pages << TCM_PAGE_SHIFT) / size);
+    c->batch = clamp(BATCH_BYTES / size, BATCH_MIN, TCM_MAX_BATCH);
+    c->max_cached = clamp(CACHED_BYTES / size, CACHED_MIN, CACHED_MAX);
+    c->reciprocal = (uint32_t)((((uint64_t)1 << 32) + size - 1) / size);
+    c->slot_reciprocal = (((uint64_t)1 << 42) + size - 1) / size;
+    TCM_CHECK(c->objects <= TCM_MAX_OBJECTS);
+}
+
+void tcm_size_class_init(void) {
+    unsigned class = 1;
+    size_t small = 0;
+    size_t medium = TCM_TABLE_SMALL / 128 + 1;
+    for (size_t size = 8; size <= TCM_MAX_SMALL; size = next_size(size)) {
+        TCM_CHECK(class < TCM_MAX_CLASSES);
+        fill_class(&tcm_class[class], size);
+        for (; small <= size / 8 && small <= TCM_TABLE_SMALL / 8; small++)
+            tcm_class_small[small] = (uint8_t) class;
+        for (; medium <= size / 128; medium++)
+            tcm_class_medium[medium] = (uint8_t) class;
+        class ++;
+    }
+    tcm_class_count = class;
+}
+
+unsigned tcm_size_class_aligned(size_t size, size_t align) {
+    if (align > TCM_PAGE_SIZE || size > TCM_MAX_SMALL)
+        return 0;
+    for (unsigned class = tcm_size_class(size); class < tcm_class_count;
+         class ++) {
+        if ((tcm_class[class].size & (align - 1)) == 0)
+            return class;
+    }
+    return 0;
+}

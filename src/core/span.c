@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Records come from one pool per size in cache lines, so that no two share a
+ * line: they are changed under different locks.
+ */
+#include "core/span.h"
+#include "base/bits.h"
+#include "core/meta_alloc.h"
+
+#define LINE       ((size_t)TCM_CACHE_LINE)
+#define MAX_WORDS  (TCM_MAX_OBJECTS / 64)
+#define RECORD(w)  (offsetof(struct tcm_span, free_bits) + 8 * (size_t)(w))
+#define POOL_COUNT 3
+
+TCM_STATIC_ASSERT(RECORD(1) <= LINE, "a free run's record is one line");
+TCM_STATIC_ASSERT(RECORD(MAX_WORDS) <= POOL_COUNT * LINE, "enough pools");
+
+static struct tcm_pool pools[POOL_COUNT] = {
+    TCM_POOL_INIT(LINE), TCM_POOL_INIT(2 * LINE), TCM_POOL_INIT(3 * LINE)};
+
+static struct tcm_pool *pool_of(unsigned bit_words) {
+    return &pools[(RECORD(bit_words) - 1) / LINE];
+}
+
+struct tcm_span *tcm_span_new(unsigned bit_words) {
+    struct tcm_span *span = tcm_pool_get(pool_of(bit_words), NULL);
+    if (span == NULL)
+        return NULL;
+    __builtin_memset(span, 0, RECORD(bit_words));
+    span->bit_words = (uint8_t)bit_words;
+    return span;
+}
+
+void tcm_span_delete(struct tcm_span *span) {
+    struct tcm_pool *pool = pool_of(span->bit_words);
+    span->state = TCM_SPAN_NONE;
+    span->pages = 0;
+    tcm_pool_put(pool, span);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A span: the record of a run of pages.
+ *
+ *               carve                        central list
+ *    RELEASED ----------+               +-------------------> SMALL
+ *     ^    |            v               |                       |
+ *     |    +---------> (in use by its maker) ---> LARGE         |
+ *     |                 ^                           |           |
+ *     |     carve       |                           v           v
+ *    BUSY <---------- FREE <------------------------+-----------+
+ *         (the system takes the memory)
+ *
+ * FREE      free, memory may be behind it, contents unknown
+ * RELEASED  free, no memory behind it, reads as zero: never used or given back
+ * BUSY      free, being given back without the lock; neighbours do not merge
+ * SMALL     objects of one class
+ * LARGE     one block
+ * PRIVATE   a piece of the private arena
+ * NONE      record not in use
+ *
+ * Invariants: start and pages change only while the owner of the state holds
+ * its lock: page heap (FREE, RELEASED, BUSY), the class's central list (SMALL),
+ * the block's owner (LARGE). Bit I of free_bits is set when object I is free
+ * and in no cache; free_count is their number; bits beyond the last object are
+ * never set.
+ *
+ * Threads: any may read state, start, pages and class of a record found through
+ * the page map (records are never unmapped); they are stable for the owner of a
+ * block inside, and for others only a hint about an invalid pointer.
+ */
+#ifndef TCM_CORE_SPAN_H
+#define TCM_CORE_SPAN_H
+
+#include "base/dlist.h"
+#include "core/core_config.h"
+
+enum tcm_span_state {
+    TCM_SPAN_NONE,
+    TCM_SPAN_FREE,
+    TCM_SPAN_RELEASED,
+    TCM_SPAN_BUSY,
+    TCM_SPAN_SMALL,
+    TCM_SPAN_LARGE,
+    TCM_SPAN_PRIVATE
+};
+
+struct tcm_span {
+    union {
+        struct tcm_dlist link; /* SMALL: list of its central list */
+        struct {               /* FREE, RELEASED: node of a tree of runs */
+            struct tcm_span *left;
+            struct tcm_span *right;
+        };
+    };
+    uintptr_t start;
+    size_t pages;
+    union {
+        uint64_t word;   /* LARGE: its object word */
+        uint64_t *words; /* SMALL: table of object words, or NULL */
+    };
+    uint32_t range;      /* index of its address range */
+    uint8_t state;       /* enum tcm_span_state */
+    uint8_t class;       /* SMALL: size class; else 0 */
+    uint8_t bit_words;   /* of free_bits, at least 1 */
+    uint8_t first_word;  /* words of free_bits below are 0 */
+    uint16_t free_count; /* SMALL */
+    uint16_t objects;    /* SMALL */
+    uint8_t bucket;      /* SMALL: which list of its central list */
+    uint64_t free_bits[];
+};
+
+static inline size_t tcm_span_bytes(const struct tcm_span *span) {
+    return span->pages << TCM_PAGE_SHIFT;
+}
+
+static inline uintptr_t tcm_span_end(const struct tcm_span *span) {
+    return span->start + tcm_span_bytes(span);
+}
+
+/* A record with BIT_WORDS words of free_bits, state NONE; NULL: out of memory.
+   The page heap lock is held, in both. */
+struct tcm_span *tcm_span_new(unsigned bit_words);
+void tcm_span_delete(struct tcm_span *span);
+
+#endif

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Policy. A bin starts without capacity. A miss fetches a few objects, twice as
+ * many each time up to a batch. An overflow raises the bin's capacity, first
+ * freely up to two batches, then only as often as the bin has missed: capacity
+ * helps a bin whose length goes up and down, not one that only fills or only
+ * drains. What does not get capacity gives back its oldest objects, at the low
+ * end of the array; the recently used ones on top stay.
+ *
+ * Capacity is paid from the cache's budget. A cache that needs more takes from
+ * the unclaimed part of the total, then from another cache, then from idle
+ * capacity of its own bins. All of that goes round in a fixed order.
+ *
+ * Every few slow paths one bin is looked at: one that was not used since the
+ * last look gives half of its objects back.
+ */
+#include "core/thread_cache.h"
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/lock.h"
+#include "core/meta_alloc.h"
+#include "core/page_map.h"
+#include "core/span.h"
+#include "core/transfer_cache.h"
+#if TCM_OBJECT_WORDS
+#include "core/heap.h"
+#endif
+
+#define TOTAL_BUDGET ((int64_t)32 << 20)
+#define MIN_BUDGET   ((uint64_t)512 << 10) /* of a cache */
+#define CLAIM_STEP   ((uint64_t)64 << 10)
+#define SWEEP_WAIT   32u
+#define MAX_CREDIT   16u
+#define FREE_BATCHES 2u /* capacity a bin gets without credit */
+/* A fetch takes whole lines pairs, lest threads write to one line. */
+#define FETCH_BYTES (2 * TCM_CACHE_LINE)
+
+/* Memory of bins: regions of 2^k entries, guard included. */
+#define MIN_REGION_LOG 3
+#define MAX_REGION_LOG 10
+
+static struct tcm_entry no_entries[2]; /* the guard of bins without memory */
+
+struct tcm_thread_cache tcm_no_cache = {
+    .bin = {[0 ... TCM_MAX_CLASSES - 1] = {.top = no_entries + 1,
+                                           .end = no_entries + 1}},
+    .cold = {[0 ... TCM_MAX_CLASSES - 1] = {.base = no_entries + 1}},
+};
+
+static struct tcm_lock registry_lock = TCM_LOCK_INIT(TCM_RANK_CACHE_REGISTRY);
+static struct tcm_dlist registry = {&registry, &registry};
+static struct tcm_dlist *next_victim = &registry;
+static int64_t total_budget = TOTAL_BUDGET;
+static int64_t unclaimed_budget = TOTAL_BUDGET;
+static uint64_t cache_count;
+static uint64_t gone_misses;
+static uint64_t gone_overflows;
+static struct tcm_pool cache_pool =
+    TCM_POOL_INIT(sizeof(struct tcm_thread_cache));
+static struct tcm_pool region_pool[MAX_REGION_LOG + 1];
+
+TCM_STATIC_ASSERT((1u << MIN_REGION_LOG) * sizeof(void *) >= TCM_CACHE_LINE,
+                  "bins of two threads share no line");
+
+void tcm_cache_init(void) {
+    for (unsigned k = 0; k <= MAX_REGION_LOG; k++)
+        region_pool[k].record_bytes = sizeof(struct tcm_entry) << k;
+#if TCM_OBJECT_WORDS
+    for (unsigned class = 1; class < tcm_class_count; class ++)
+        tcm_no_cache.bin[class].reciprocal = tcm_class[class].reciprocal;
+#endif
+}
+
+static uint32_t bin_count(const struct tcm_thread_cache *cache,
+                          unsigned class) {
+    return (uint32_t)(cache->bin[class].top - cache->cold[class].base);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Memory of bins                                                           */
+
+static void region_free(struct tcm_bin_cold *cold) {
+    if (cold->region == 0)
+        return;
+    tcm_lock(&registry_lock);
+    tcm_pool_put(&region_pool[tcm_log2_ceil(cold->region + 1)], cold->base - 1);
+    tcm_unlock(&registry_lock);
+}
+
+/* Makes memory for PLACES entries; those in the bin stay. */
+static bool bin_reserve(struct tcm_thread_cache *cache, unsigned class,
+                        uint32_t places) {
+    struct tcm_bin_cold *cold = &cache->cold[class];
+    if (places <= cold->region)
+        return true;
+    unsigned k = tcm_log2_ceil(places + 1);
+    if (k < MIN_REGION_LOG)
+        k = MIN_REGION_LOG;
+    tcm_lock(&registry_lock);
+    struct tcm_entry *guard = tcm_pool_get(&region_pool[k], NULL);
+    tcm_unlock(&registry_lock);
+    if (guard == NULL)
+        return false;
+    uint32_t count = bin_count(cache, class);
+    guard[0] = no_entries[0];
+    if (count != 0)
+        __builtin_memcpy(guard + 1, cold->base, count * sizeof(guard[0]));
+    region_free(cold);
+    cold->base = guard + 1;
+    cold->region = (1u << k) - 1;
+    cache->bin[class].top = cold->base + count;
+    cache->bin[class].end = cold->base + cold->capacity;
+    return true;
+}
+
+static void set_capacity(struct tcm_thread_cache *cache, unsigned class,
+                         uint32_t capacity) {
+    struct tcm_bin_cold *cold = &cache->cold[class];
+    int64_t change = (int64_t)capacity - cold->capacity;
+    cold->capacity = capacity;
+    cache->bin[class].end = cold->base + capacity;
+    tcm_store_relaxed(&cache->capacity_bytes,
+                      cache->capacity_bytes +
+                          (uint64_t)(change * tcm_class[class].size));
+}
+
+/* Returns the COUNT oldest objects of a bin. */
+static void bin_return(struct tcm_thread_cache *cache, unsigned class,
+                       uint32_t count) {
+    struct tcm_bin *bin = &cache->bin[class];
+    struct tcm_entry *base = cache->cold[class].base;
+    void *batch[TCM_MAX_BATCH];
+    uint32_t most = tcm_class[class].batch;
+    for (uint32_t done = 0; done < count;) {
+        uint32_t n = count - done < most ? count - done : most;
+        for (uint32_t i = 0; i < n; i++)
+            batch[i] = base[done + i].ptr;
+        tcm_transfer_insert(class, batch, n);
+        done += n;
+    }
+    uint32_t rest = bin_count(cache, class) - count;
+    __builtin_memmove(base, base + count, rest * sizeof(base[0]));
+    bin->top = base + rest;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Budget                                                                   */
+
+/* Takes from another cache, the next in turn that has more than the minimum;
+   the registry lock is held. It notices in its next slow path. */
+static uint64_t rob_a_cache(struct tcm_thread_cache *cache, uint64_t bytes) {
+    struct tcm_dlist *at = next_victim;
+    for (unsigned tries = 0; tries < 8; tries++) {
+        at = at->next;
+        if (at == &registry)
+            continue;
+        struct tcm_thread_cache *victim =
+            TCM_CONTAINER_OF(at, struct tcm_thread_cache, link);
+        if (victim == cache || victim->budget_bytes <= MIN_BUDGET)
+            continue;
+        uint64_t most = victim->budget_bytes - MIN_BUDGET;
+        if (bytes > most)
+            bytes = most;
+        tcm_store_relaxed(&victim->budget_bytes, victim->budget_bytes - bytes);
+        next_victim = at;
+        return bytes;
+    }
+    next_victim = at;
+    return 0;
+}
+
+static bool claim(struct tcm_thread_cache *cache, uint64_t bytes) {
+    uint64_t want = bytes > CLAIM_STEP ? bytes : CLAIM_STEP;
+    uint64_t got = 0;
+    tcm_lock(&registry_lock);
+    if (unclaimed_budget >= (int64_t)want) {
+        unclaimed_budget -= (int64_t)want;
+        got = want;
+    } else {
+        got = rob_a_cache(cache, want);
+    }
+    tcm_store_relaxed(&cache->budget_bytes, cache->budget_bytes + got);
+    tcm_unlock(&registry_lock);
+    return got >= bytes;
+}
+
+/* Lowers the capacity of other bins that they do not use now, until BYTES are
+   saved or all were asked. */
+static bool rob_own_bins(struct tcm_thread_cache *cache, unsigned except,
+                         uint64_t bytes) {
+    uint64_t saved = 0;
+    for (unsigned tries = 1; tries < tcm_class_count && saved < bytes;
+         tries++) {
+        unsigned class = cache->steal_class + 1;
+        if (class >= tcm_class_count)
+            class = 1;
+        cache->steal_class = class;
+        uint32_t capacity = cache->cold[class].capacity;
+        uint32_t idle = capacity - bin_count(cache, class);
+        if (class == except || idle == 0)
+            continue;
+        uint64_t size = tcm_class[class].size;
+        uint64_t most = (bytes - saved + size - 1) / size;
+        if (idle > most)
+            idle = (uint32_t)most;
+        set_capacity(cache, class, capacity - idle);
+        saved += idle * size;
+    }
+    return saved >= bytes;
+}
+
+/* Sees to it that BYTES more of capacity for CLASS are within the budget. */
+static bool afford(struct tcm_thread_cache *cache, unsigned class,
+                   uint64_t bytes) {
+    uint64_t need = cache->capacity_bytes + bytes;
+    uint64_t budget = tcm_load_relaxed(&cache->budget_bytes);
+    if (need <= budget || claim(cache, need - budget))
+        return true;
+    budget = tcm_load_relaxed(&cache->budget_bytes);
+    return need <= budget || rob_own_bins(cache, class, need - budget);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Upkeep in slow paths                                                     */
+
+/* Another cache took from this one's budget: gives up idle capacity, then
+   objects of one bin at a time. */
+static void shrink_to_budget(struct tcm_thread_cache *cache) {
+    uint64_t budget = tcm_load_relaxed(&cache->budget_bytes);
+    if (TCM_LIKELY(cache->capacity_bytes <= budget) ||
+        rob_own_bins(cache, 0, cache->capacity_bytes - budget))
+        return;
+    unsigned class = cache->steal_class + 1;
+    if (class >= tcm_class_count)
+        class = 1;
+    cache->steal_class = class;
+    uint32_t count = bin_count(cache, class);
+    if (count != 0) {
+        bin_return(cache, class, (count + 1) / 2);
+        set_capacity(cache, class, bin_count(cache, class));
+    }
+}
+
+static void sweep(struct tcm_thread_cache *cache) {
+    unsigned class = cache->sweep_class + 1;
+    if (class >= tcm_class_count)
+        class = 1;
+    cache->sweep_class = class;
+    struct tcm_bin_cold *cold = &cache->cold[class];
+    uint32_t count = bin_count(cache, class);
+    if (count != 0 && !cold->active && count == cold->seen) {
+        bin_return(cache, class, (count + 1) / 2);
+        set_capacity(cache, class, bin_count(cache, class));
+        cold->fetch = (cold->fetch + 1) / 2;
+        cold->credit = 0;
+    }
+    cold->active = false;
+    cold->seen = bin_count(cache, class);
+}
+
+static void upkeep(struct tcm_thread_cache *cache, unsigned class) {
+    cache->cold[class].active = true;
+    shrink_to_budget(cache);
+    if (--cache->sweep_wait == 0) {
+        cache->sweep_wait = SWEEP_WAIT;
+        sweep(cache);
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+/* Slow functions                                                           */
+
+#if TCM_OBJECT_WORDS
+static uint64_t *word_of(const void *object) {
+    uint64_t entry = tcm_page_entry(object);
+    uint64_t *table = (uint64_t *)(uintptr_t)(entry & TCM_ENTRY_TABLE);
+    if (TCM_UNLIKELY(table == NULL))
+        return tcm_object_word(object, true);
+    uint64_t offset = (uintptr_t)object & (TCM_PAGE_SIZE - 1);
+    uint64_t reciprocal = tcm_class[entry >> TCM_ENTRY_SHIFT].reciprocal;
+    return table + ((offset * reciprocal) >> 32);
+}
+
+static void fill_words(struct tcm_entry *from, struct tcm_entry *to) {
+    for (; from != to; from++)
+        from->word = word_of(from->ptr);
+}
+
+void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want) {
+    cache->want_words = want;
+    for (unsigned class = 1; want && class < tcm_class_count; class ++)
+        fill_words(cache->cold[class].base, cache->bin[class].top);
+}
+#endif
+
+static uint32_t first_fetch(const struct tcm_class_info *info) {
+    uint32_t n = FETCH_BYTES / info->size;
+    uint32_t least = info->batch >= 8 ? 2 : 1;
+    return n < least ? least : n > info->batch ? info->batch : n;
+}
+
+bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned class) {
+    const struct tcm_class_info *info = &tcm_class[class];
+    struct tcm_bin *bin = &cache->bin[class];
+    struct tcm_bin_cold *cold = &cache->cold[class];
+    void *batch[TCM_MAX_BATCH];
+    TCM_ASSERT(bin->top == cold->base);
+    tcm_store_relaxed(&cache->misses, cache->misses + 1);
+    upkeep(cache, class);
+    uint32_t n = cold->fetch;
+    if (n > cold->capacity) {
+        if (!afford(cache, class, (uint64_t)(n - cold->capacity) * info->size))
+            n = cold->capacity != 0 ? cold->capacity : 1;
+        if (!bin_reserve(cache, class, n))
+            return false;
+        if (n > cold->capacity)
+            set_capacity(cache, class, n);
+    }
+    uint32_t got = tcm_transfer_remove(class, batch, n);
+    if (got == 0)
+        return false;
+    /* Lowest address on top: it is used first. */
+    struct tcm_entry *base = cold->base;
+    for (uint32_t i = 0; i < got; i++)
+        base[i].ptr = batch[got - 1 - i];
+#if TCM_OBJECT_WORDS
+    if (cache->want_words)
+        fill_words(base, base + got);
+#endif
+    bin->top = base + got;
+    cold->fetch = cold->fetch * 2 < info->batch ? cold->fetch * 2 : info->batch;
+    if (cold->credit < MAX_CREDIT)
+        cold->credit++;
+    return true;
+}
+
+/* Raises the capacity of a full bin if that is deserved and affordable. */
+static bool raise_capacity(struct tcm_thread_cache *cache, unsigned class) {
+    const struct tcm_class_info *info = &tcm_class[class];
+    struct tcm_bin_cold *cold = &cache->cold[class];
+    bool free_of_charge = cold->capacity < FREE_BATCHES * info->batch;
+    if (!free_of_charge && cold->credit == 0)
+        return false;
+    uint32_t target = cold->capacity + info->batch;
+    if (cold->capacity < info->batch) {
+        target = cold->capacity * 2;
+        if (target < first_fetch(info))
+            target = first_fetch(info);
+    }
+    if (target > info->max_cached)
+        target = info->max_cached;
+    if (target <= cold->capacity ||
+        !afford(cache, class, (uint64_t)(target - cold->capacity) * info->size))
+        return false;
+    if (!bin_reserve(cache, class, target))
+        return false;
+    if (!free_of_charge)
+        cold->credit--;
+    set_capacity(cache, class, target);
+    return true;
+}
+
+bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned class) {
+    const struct tcm_class_info *info = &tcm_class[class];
+    TCM_ASSERT(cache->bin[class].top == cache->bin[class].end);
+    tcm_store_relaxed(&cache->overflows, cache->overflows + 1);
+    upkeep(cache, class);
+    if (cache->bin[class].top != cache->bin[class].end ||
+        raise_capacity(cache, class))
+        return true;
+    uint32_t count = bin_count(cache, class);
+    if (count == 0)
+        return false;
+    uint32_t n = (count + 1) / 2;
+    if (count > info->batch)
+        n = count / 4 > info->batch ? count / 4 : info->batch;
+    bin_return(cache, class, n);
+    return true;
+}
+
+void tcm_cache_flush(struct tcm_thread_cache *cache) {
+    for (unsigned class = 1; class < tcm_class_count; class ++) {
+        uint32_t count = bin_count(cache, class);
+        if (count != 0)
+            bin_return(cache, class, count);
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+/* Life of a cache                                                          */
+
+struct tcm_thread_cache *tcm_cache_new(void) {
+    tcm_lock(&registry_lock);
+    struct tcm_thread_cache *cache = tcm_pool_get(&cache_pool, NULL);
+    tcm_unlock(&registry_lock);
+    if (cache == NULL)
+        return NULL;
+    __builtin_memset(cache, 0, sizeof(*cache));
+    for (unsigned class = 0; class < TCM_MAX_CLASSES; class ++) {
+        cache->bin[class] = tcm_no_cache.bin[class];
+        cache->cold[class] = tcm_no_cache.cold[class];
+        if (class != 0 && class < tcm_class_count)
+            cache->cold[class].fetch = first_fetch(&tcm_class[class]);
+    }
+    cache->budget_bytes = MIN_BUDGET;
+    cache->sweep_wait = SWEEP_WAIT;
+    tcm_store_relaxed(&cache->attached, true);
+    tcm_lock(&registry_lock);
+    unclaimed_budget -= (int64_t)MIN_BUDGET;
+    tcm_dlist_push_back(&registry, &cache->link);
+    tcm_store_relaxed(&cache_count, cache_count + 1);
+    tcm_unlock(&registry_lock);
+    return cache;
+}
+
+void tcm_cache_destroy(struct tcm_thread_cache *cache) {
+    tcm_cache_flush(cache);
+    for (unsigned class = 1; class < tcm_class_count; class ++)
+        region_free(&cache->cold[class]);
+    tcm_lock(&registry_lock);
+    if (next_victim == &cache->link)
+        next_victim = cache->link.prev;
+    tcm_dlist_remove(&cache->link);
+    unclaimed_budget += (int64_t)cache->budget_bytes;
+    gone_misses += cache->misses;
+    gone_overflows += cache->overflows;
+    tcm_store_relaxed(&cache_count, cache_count - 1);
+    tcm_pool_put(&cache_pool, cache);
+    tcm_unlock(&registry_lock);
+}
+
+void tcm_cache_detach(struct tcm_thread_cache *cache) {
+    tcm_store_relaxed(&cache->attached, false);
+}
+
+void tcm_cache_attach(struct tcm_thread_cache *cache) {
+    tcm_store_relaxed(&cache->attached, true);
+}
+
+/* ------------------------------------------------------------------------ */
+/* All caches                                                               */
+
+void tcm_cache_set_total_budget(uint64_t bytes) {
+    if (bytes > INT64_MAX / 2)
+        bytes = INT64_MAX / 2;
+    tcm_lock(&registry_lock);
+    unclaimed_budget += (int64_t)bytes - total_budget;
+    total_budget = (int64_t)bytes;
+    tcm_unlock(&registry_lock);
+}
+
+uint64_t tcm_cache_total_budget(void) {
+    tcm_lock(&registry_lock);
+    uint64_t bytes = (uint64_t)total_budget;
+    tcm_unlock(&registry_lock);
+    return bytes;
+}
+
+void tcm_cache_each(void (*visit)(struct tcm_thread_cache *, void *),
+                    void *argument) {
+    tcm_lock(&registry_lock);
+    for (struct tcm_dlist *at = registry.next; at != &registry; at = at->next)
+        visit(TCM_CONTAINER_OF(at, struct tcm_thread_cache, link), argument);
+    tcm_unlock(&registry_lock);
+}
+
+/* The cache may be in use: a bin's two pointers can belong to different
+   moments, hence the bound. */
+static void add_totals(struct tcm_thread_cache *cache, void *argument) {
+    struct tcm_cache_totals *out = argument;
+    out->caches++;
+    out->misses += tcm_load_relaxed(&cache->misses);
+    out->overflows += tcm_load_relaxed(&cache->overflows);
+    for (unsigned class = 1; class < tcm_class_count; class ++) {
+        uintptr_t top = (uintptr_t)tcm_load_relaxed(&cache->bin[class].top);
+        uintptr_t base = (uintptr_t)tcm_load_relaxed(&cache->cold[class].base);
+        uint64_t count = (top - base) / sizeof(struct tcm_entry);
+        if (top > base && count <= tcm_class[class].max_cached)
+            out->cached_bytes += count * tcm_class[class].size;
+    }
+}
+
+void tcm_cache_totals(struct tcm_cache_totals *out) {
+    *out = (struct tcm_cache_totals){0, 0, 0, 0};
+    tcm_cache_each(add_totals, out);
+    tcm_lock(&registry_lock);
+    out->misses += gone_misses;
+    out->overflows += gone_overflows;
+    tcm_unlock(&registry_lock);
+}
+
+void tcm_cache_lock_all(void) {
+    tcm_lock(&registry_lock);
+}
+
+void tcm_cache_unlock_all(void) {
+    tcm_unlock(&registry_lock);
+}

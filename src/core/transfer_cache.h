@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The transfer cache of a size class: objects that one thread gave up and
+ * another will soon want, kept as plain pointers so that neither touches their
+ * spans.
+ *
+ * Invariants: a stack of at most `capacity` objects, memory for it made at
+ * first use. What does not fit goes on to the central list, what is missing
+ * comes from there; neither under this lock.
+ *
+ * Threads: one lock a class, rank TRANSFER_CACHE.
+ */
+#ifndef TCM_CORE_TRANSFER_CACHE_H
+#define TCM_CORE_TRANSFER_CACHE_H
+
+#include "base/lock.h"
+#include "core/core_config.h"
+
+struct tcm_transfer {
+    struct tcm_lock lock;
+    uint32_t count;
+    uint32_t capacity;
+    void **object;
+    uint64_t hits; /* requests served without the central list */
+} TCM_ALIGNED(TCM_CACHE_LINE);
+
+extern struct tcm_transfer tcm_transfer[TCM_MAX_CLASSES];
+
+void tcm_transfer_init(void);
+
+/* Up to COUNT (at most TCM_MAX_BATCH) objects of CLASS into OUT; 0: out of
+   memory. */
+unsigned tcm_transfer_remove(unsigned class, void **out, unsigned count);
+/* Takes COUNT objects (at most TCM_MAX_BATCH) of CLASS. */
+void tcm_transfer_insert(unsigned class, void *const *objects, unsigned count);
+/* Everything on to the central lists. */
+void tcm_transfer_flush(void);
+
+void tcm_transfer_lock_all(void);
+void tcm_transfer_unlock_all(void);
+
+#endif
