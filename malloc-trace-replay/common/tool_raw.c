@@ -114,7 +114,8 @@ static void judge_spool(struct tool_raw *t, const struct mtf_raw_info *info) {
 
 static void open_trace(struct tool_raw *t, const char *name) {
     struct tool_spool *s = &t->spool;
-    t->in = tool_input_open(name);
+    if (t->in == NULL)
+        t->in = tool_input_open(name);
     if (t->in == NULL && errno == ENOENT && name != NULL) {
         char *spool_name = NULL;
         if (asprintf(&spool_name, "%s.spool", name) < 0) {
@@ -152,10 +153,13 @@ static void open_trace(struct tool_raw *t, const char *name) {
     mtf_raw_reader_init(&t->reader, tool_input_source(t->in), t->buffer);
 }
 
-struct tool_raw *tool_raw_open(const char *name) {
+struct tool_raw *tool_raw_from_input(struct tool_input *in, const char *name) {
     struct tool_raw *t = calloc(1, sizeof(*t));
-    if (t == NULL)
+    if (t == NULL) {
+        tool_input_close(in);
         return NULL;
+    }
+    t->in = in;
     tool_spool_init(&t->spool);
     if (name != NULL && strcmp(name, "-") == 0)
         name = NULL;
@@ -168,6 +172,10 @@ struct tool_raw *tool_raw_open(const char *name) {
     }
     open_trace(t, name);
     return t;
+}
+
+struct tool_raw *tool_raw_open(const char *name) {
+    return tool_raw_from_input(NULL, name);
 }
 
 void tool_raw_close(struct tool_raw *t) {

@@ -15,6 +15,7 @@
 #define COMMON_TOOL_RAW_H
 
 #include "base/compiler.h"
+#include "common/tool_input.h"
 #include "traceformat/raw_reader.h"
 
 struct tool_raw;
@@ -24,6 +25,9 @@ struct tool_raw;
  * opened or is no raw trace is told by the first item, MTF_ITEM_FAILED.
  */
 struct tool_raw *tool_raw_open(const char *name);
+/* The same of an input from whose bytes nothing was read yet (peeking is fine);
+   it becomes the trace's. NAME as given to tool_input_open. */
+struct tool_raw *tool_raw_from_input(struct tool_input *in, const char *name);
 void tool_raw_close(struct tool_raw *t);
 
 /* Yields the next item; see mtf_raw_reader_next. item->file is set. */

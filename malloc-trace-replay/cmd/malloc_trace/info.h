@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What `malloc-trace info` knows of one file: gathered by info_raw.c or
+ * info_proc.c, printed by info_print.c.
+ *
+ * Invariants: memory grows with the number of threads in the trace only.
+ */
+#ifndef CMD_MALLOC_TRACE_INFO_H
+#define CMD_MALLOC_TRACE_INFO_H
+
+#include "base/compiler.h"
+#include "common/tool_input.h"
+#include "common/tool_json.h"
+#include "traceformat/proc_reader.h"
+#include "traceformat/raw_reader.h"
+
+enum info_kind { INFO_UNREADABLE, INFO_RAW, INFO_PROCESSED };
+
+#define INFO_SEGMENT_KINDS 7u
+#define INFO_EVENT_KINDS   ((unsigned)MTF_EVENT_UNKNOWN + 1)
+#define INFO_OP_KINDS      ((unsigned)MTF_OP_OTHER + 1)
+/* Texts kept of damage and of notices; the rest is only counted. */
+#define INFO_TEXTS 20u
+
+struct info_thread {
+    uint32_t id;
+    uint64_t events;   /* calls of the malloc family */
+    uint64_t tid;      /* of the kernel; 0 unknown */
+    uint64_t first_ns; /* 0 unknown */
+    uint64_t last_ns;
+    uint64_t gap_events; /* dropped, by its own account */
+    char name[32];
+    struct mtf_stream stream;
+};
+
+struct info_file {
+    const char *name;
+    enum info_kind kind;
+    int status; /* exit status of this file */
+    char *problems[INFO_TEXTS];
+    uint64_t problem_count;
+    /* the recording */
+    bool have_header;
+    struct mtf_raw_info header;
+    bool compressed, from_file, from_spool, growing, complete, clean_end;
+    uint64_t raw_bytes, stored_bytes;
+    /* raw */
+    uint64_t segments[INFO_SEGMENT_KINDS]; /* by enum mtf_segment_kind */
+    uint64_t spool_buffers;
+    uint64_t events[INFO_EVENT_KINDS]; /* by enum mtf_event_kind */
+    uint64_t calls[MTF_CALL_LIMIT];    /* those that succeeded */
+    uint64_t requested_bytes;
+    uint64_t doubled_bytes, missing_bytes, undecodable_bytes;
+    uint64_t last_ns, last_barrier_ns;
+    uint64_t peak_rss_bytes; /* of the samples */
+    char *notices[INFO_TEXTS];
+    uint64_t notice_count;
+    bool have_account[MTF_ACCOUNT_LIMIT];
+    uint64_t account[MTF_ACCOUNT_LIMIT]; /* of the last footer */
+    struct info_thread *threads;         /* by first appearance */
+    size_t thread_count, thread_capacity;
+    uint32_t *thread_index; /* hash by id: place in threads + 1 */
+    size_t index_size;      /* a power of two */
+    /* processed */
+    uint16_t proc_version;
+    uint64_t blocks;
+    uint64_t ops[INFO_OP_KINDS]; /* by enum mtf_op_kind */
+    bool closed;
+    uint64_t proc_account_count;
+    uint32_t proc_fields[256];
+    uint64_t proc_values[256];
+};
+
+/* Both take IN and fill F; messages go to F. */
+void info_read_raw(struct info_file *f, struct tool_input *in,
+                   const char *name);
+void info_read_processed(struct info_file *f, struct tool_input *in);
+void info_free(struct info_file *f);
+
+/* Keeps a line for the user; STATUS is what the file's becomes at least. */
+void info_problem(struct info_file *f, int status, const char *fmt, ...)
+    TCM_PRINTF(3, 4);
+
+/* Calls of the malloc family, and of these the successful ones by name. */
+uint64_t info_event_count(const struct info_file *f);
+uint64_t info_threads_with_events(const struct info_file *f);
+uint64_t info_dropped_events(const struct info_file *f);
+uint64_t info_untraced_frees(const struct info_file *f);
+const char *info_event_name(unsigned kind);
+const char *info_op_name(unsigned kind);
+const char *info_segment_name(unsigned kind);
+const char *info_end_reason(uint64_t reason);
+
+void info_print(const struct info_file *f);
+void info_print_tree(const struct info_file *files, int count);
+void info_json(struct tool_json *j, const struct info_file *f);
+
+#endif

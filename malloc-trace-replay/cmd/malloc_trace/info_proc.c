@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reads a processed trace and counts what is in it.
+ */
+#include "cmd/malloc_trace/info.h"
+#include "common/tool_main.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPS_AT_ONCE 4096u
+
+struct work {
+    struct mtf_proc_reader reader;
+    struct mtf_proc_decoder decoder;
+    struct mtf_op ops[OPS_AT_ONCE];
+    uint8_t memory[MTF_PROC_READER_BYTES];
+};
+
+static void count_block(struct info_file *f, struct work *w,
+                        const struct mtf_proc_block *b) {
+    f->blocks++;
+    bool ok = mtf_proc_decode_begin(&w->decoder, b);
+    size_t n;
+    while (ok && (n = mtf_proc_decode(&w->decoder, w->ops, OPS_AT_ONCE)) != 0)
+        for (size_t i = 0; i < n; i++) {
+            const struct mtf_op *op = &w->ops[i];
+            if (op->kind < INFO_OP_KINDS)
+                f->ops[op->kind]++;
+            if (op->kind <= MTF_OP_LAST_OPERATION && op->call < MTF_CALL_LIMIT)
+                f->calls[op->call]++;
+            else if (op->kind == MTF_OP_TIME && op->size > f->last_ns)
+                f->last_ns = op->size;
+        }
+    if (w->decoder.problem != NULL)
+        info_problem(f, TOOL_DAMAGED, "%s: byte %" PRIu64 ": %s", f->name,
+                     b->offset, w->decoder.problem);
+}
+
+static void see_closing(struct info_file *f, const struct mtf_proc_block *b) {
+    f->closed = true;
+    f->proc_account_count = 0;
+    for (uint32_t at = 0; at + 10 <= b->head.length; at += 10) {
+        uint16_t field;
+        memcpy(&field, b->payload + at, 2);
+        uint64_t value = mtf_load_le64(b->payload + at + 2);
+        if (field == MTF_PROC_ACCOUNT_COMPLETE)
+            f->complete = value != 0;
+        else if (field == MTF_PROC_ACCOUNT_CLEAN_END)
+            f->clean_end = value != 0;
+        else if (field == MTF_PROC_ACCOUNT_GROWING)
+            f->growing = value != 0;
+        if (f->proc_account_count == TCM_ARRAY_SIZE(f->proc_fields))
+            continue;
+        f->proc_fields[f->proc_account_count] = field;
+        f->proc_values[f->proc_account_count++] = value;
+    }
+}
+
+static void see_header(struct info_file *f, const struct mtf_proc_part *part) {
+    f->proc_version = part->header.version;
+    f->have_header =
+        mtf_raw_parse_header(part->raw_header, part->header.raw_length,
+                             &f->header) == MTF_OK;
+}
+
+/* Gives the reader more bytes. False: the system failed. */
+static bool feed(struct info_file *f, struct work *w, struct tool_input *in) {
+    size_t room, got;
+    uint8_t *p = mtf_proc_reader_room(&w->reader, &room);
+    struct mtf_source *s = tool_input_source(in);
+    switch (tool_input_read(in, p, room, &got)) {
+    case MTF_SOURCE_DATA:
+        mtf_proc_reader_filled(&w->reader, got);
+        return true;
+    case MTF_SOURCE_BREAK:
+        info_problem(f, TOOL_DAMAGED,
+                     "%s: byte %" PRIu64 ": LZ4 frame %s, %" PRIu64
+                     " bytes lost",
+                     f->name, s->break_offset, mtf_status_text(s->status),
+                     s->break_skipped);
+        return true;
+    case MTF_SOURCE_END:
+        mtf_proc_reader_eof(&w->reader);
+        return true;
+    default:
+        info_problem(f, TOOL_FAILED, "%s: byte %" PRIu64 ": %s", f->name,
+                     tool_input_stored_bytes(in),
+                     s->status == MTF_SYSTEM ? strerror(s->error)
+                                             : mtf_status_text(s->status));
+        return false;
+    }
+}
+
+static void read_all(struct info_file *f, struct work *w,
+                     struct tool_input *in) {
+    struct mtf_proc_part part;
+    mtf_proc_reader_init(&w->reader, w->memory, sizeof(w->memory));
+    for (;;) {
+        switch (mtf_proc_reader_next(&w->reader, &part)) {
+        case MTF_PROC_MORE:
+            if (!feed(f, w, in))
+                return;
+            break;
+        case MTF_PROC_HEADER:
+            f->kind = INFO_PROCESSED;
+            see_header(f, &part);
+            break;
+        case MTF_PROC_OPS:
+            count_block(f, w, &part.block);
+            break;
+        case MTF_PROC_CLOSING:
+            see_closing(f, &part.block);
+            break;
+        case MTF_PROC_DAMAGE:
+            info_problem(f, TOOL_DAMAGED,
+                         "%s: byte %" PRIu64 ": %s, %" PRIu64 " bytes lost",
+                         f->name, part.offset,
+                         part.problem != NULL ? part.problem : "damaged",
+                         part.skipped);
+            break;
+        case MTF_PROC_FOREIGN:
+            info_problem(f, TOOL_FAILED, "%s: byte %" PRIu64 ": %s", f->name,
+                         part.offset, part.problem);
+            return;
+        case MTF_PROC_END:
+            f->kind = INFO_PROCESSED;
+            if (part.problem != NULL)
+                info_problem(f, TOOL_DAMAGED, "%s: byte %" PRIu64 ": %s",
+                             f->name, part.offset, part.problem);
+            return;
+        }
+    }
+}
+
+void info_read_processed(struct info_file *f, struct tool_input *in) {
+    struct work *w = malloc(sizeof(*w));
+    f->compressed = tool_input_is_compressed(in);
+    f->from_file = true;
+    if (w == NULL)
+        info_problem(f, TOOL_FAILED, "out of memory");
+    else
+        read_all(f, w, in);
+    free(w);
+    f->raw_bytes = tool_input_bytes(in);
+    f->stored_bytes = tool_input_stored_bytes(in);
+    tool_input_close(in);
+    if (f->status != TOOL_OK)
+        f->complete = false;
+    else if (f->kind == INFO_PROCESSED && f->closed && !f->complete)
+        info_problem(f, TOOL_DAMAGED, "%s: %s", f->name,
+                     f->growing
+                         ? "made while the trace was still being recorded"
+                         : "made from a trace that lacks something");
+}
