@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * replay: runs the requests of a processed trace against the malloc of this
+ * process and measures it. Options and wiring.
+ *
+ * The decoding child is made first of all, before this process has asked its
+ * allocator for anything, so that the allocator begins as it does in a program.
+ * From the start mark to the end mark this process calls no function that
+ * allocates but those of the trace.
+ */
+#include "base/compiler.h"
+#include "cmd/replay/replay_exec.h"
+#include "cmd/replay/replay_feeder.h"
+#include "cmd/replay/replay_measure.h"
+#include "cmd/replay/replay_report.h"
+#include "cmd/replay/replay_ring.h"
+#include "common/tool_json.h"
+#include "common/tool_main.h"
+#include "common/tool_text.h"
+#include "traceformat/trace_event.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum threads_mode { THREADS_DEFAULT, THREADS_SWITCH, THREADS_NONE };
+
+struct options {
+    const char *json;
+    enum threads_mode threads;
+    enum replay_touch touch;
+    char *const *file;
+    int files;
+};
+
+static const char help_text[] =
+    "Usage: replay [OPTION]... [FILE]...\n"
+    "Runs the requests of processed traces (of stdin without FILE; plain or\n"
+    "LZ4) against the malloc of this process, which LD_PRELOAD chooses, and\n"
+    "reports what that took.\n"
+    "\n"
+    "      --json FILE     write the results as JSON to FILE, - for stdout\n"
+    "      --threads=MODE  switch: each recorded thread with a thread cache "
+    "of\n"
+    "                      its own; none: all on one thread and its cache.\n"
+    "                      Default: switch if the allocator can and\n"
+    "                      NO_THREAD_CACHE_SWITCH is not set\n"
+    "      --touch=WHAT    what is written to a block: auto (the first 8 "
+    "bytes\n"
+    "                      below 4 KiB, all of larger ones), none, first (8\n"
+    "                      bytes), page (a byte a page), all. Default: auto\n"
+    "      --help          this text\n"
+    "      --version       version and what is built in\n"
+    "\n"
+    "Exit status: 0 success; 1 system error, or no processed trace; 2 usage;\n"
+    "3 something of the trace is missing, the rest was replayed.\n";
+
+/* --- Options -------------------------------------------------------------- */
+
+enum { OPTION_JSON = 1, OPTION_THREADS, OPTION_TOUCH };
+
+static bool parse_threads(const char *text, enum threads_mode *mode) {
+    if (strcmp(text, "switch") == 0)
+        *mode = THREADS_SWITCH;
+    else if (strcmp(text, "none") == 0)
+        *mode = THREADS_NONE;
+    else
+        return false;
+    return true;
+}
+
+static bool parse_touch(const char *text, enum replay_touch *touch) {
+    for (int i = REPLAY_TOUCH_AUTO; i <= REPLAY_TOUCH_ALL; i++)
+        if (strcmp(text, replay_touch_name((enum replay_touch)i)) == 0) {
+            *touch = (enum replay_touch)i;
+            return true;
+        }
+    return false;
+}
+
+/* False: leave with *STATUS. */
+static bool parse_options(int argc, char **argv, struct options *out,
+                          int *status) {
+    static const struct tool_option table[] = {
+        {"json", 0, true, OPTION_JSON},
+        {"threads", 0, true, OPTION_THREADS},
+        {"touch", 0, true, OPTION_TOUCH},
+        {NULL, 0, false, 0}};
+    struct tool_options o;
+    int id;
+    tool_options_init(&o, argc, argv, table, help_text);
+    while ((id = tool_option_next(&o)) > 0) {
+        bool good = true;
+        switch (id) {
+        case OPTION_JSON:
+            out->json = o.value;
+            break;
+        case OPTION_THREADS:
+            good = parse_threads(o.value, &out->threads);
+            break;
+        case OPTION_TOUCH:
+            good = parse_touch(o.value, &out->touch);
+            break;
+        }
+        if (!good) {
+            *status = tool_usage_error("unknown --%s=%s", table[id - 1].name,
+                                       o.value);
+            return false;
+        }
+    }
+    if (id < 0) {
+        *status = o.status;
+        return false;
+    }
+    out->file = o.operand;
+    out->files = o.operand_count;
+    return true;
+}
+
+/* --- The child ------------------------------------------------------------ */
+
+static TCM_NORETURN void child_run(struct replay_ring *ring, pid_t parent,
+                                   const struct options *o) {
+    /* A parent that the allocator under test crashed leaves no child behind. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(TOOL_FAILED);
+    replay_feed(ring, o->file, o->files);
+    _exit(0);
+}
+
+static pid_t child_start(struct replay_ring *ring, const struct options *o) {
+    pid_t parent = getpid();
+    pid_t child = fork();
+    if (child == 0)
+        child_run(ring, parent, o);
+    return child;
+}
+
+static void child_end(pid_t child) {
+    if (child < 0)
+        return;
+    kill(child, SIGKILL);
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+/* --- The run -------------------------------------------------------------- */
+
+struct run {
+    struct replay_ring *ring;
+    struct replay_exec exec;
+    struct replay_table slots, caches;
+    struct replay_time time;
+    struct replay_rss rss;
+    struct replay_report report;
+    pid_t child;      /* -1 when it was found ended */
+    int child_status; /* then */
+    bool switching;
+    bool out_of_memory; /* for our own tables */
+    bool cut_short;     /* the child ended without its last batch */
+};
+
+static uint64_t own_bytes(const struct run *r) {
+    return sizeof(*r->ring) + r->slots.bytes + r->caches.bytes;
+}
+
+/* Room in the tables for what batch B names. Outside of what is timed. */
+static bool run_make_room(struct run *r, const struct replay_batch *b) {
+    bool slots = !replay_table_fits(&r->slots, b->slots);
+    bool caches = r->switching && !replay_table_fits(&r->caches, b->caches);
+    if (!slots && !caches)
+        return true;
+    replay_rss_before_own(&r->rss);
+    bool good = (!slots || replay_table_grow(&r->slots, b->slots)) &&
+                (!caches || replay_table_grow(&r->caches, b->caches));
+    r->exec.slot = r->slots.memory;
+    r->exec.cache = r->caches.memory;
+    replay_rss_after_own(&r->rss, own_bytes(r));
+    return good;
+}
+
+/* Everything between the marks. B is the first batch. */
+static void run_batches(struct run *r, const struct replay_batch *b) {
+    replay_time_start(&r->time);
+    for (;;) {
+        if (!run_make_room(r, b)) {
+            r->out_of_memory = true;
+            break;
+        }
+        replay_time_batch_begin(&r->time);
+        replay_exec_batch(&r->exec, b);
+        replay_time_batch_end(&r->time);
+        if (b->last)
+            break;
+        replay_ring_taken(r->ring);
+        b = replay_ring_take(r->ring, &r->child, &r->child_status);
+        if (b == NULL) {
+            r->cut_short = true;
+            break;
+        }
+    }
+    replay_time_end(&r->time);
+}
+
+static void read_counters(const struct run *r, uint64_t *value,
+                          uint32_t *known) {
+    *known = 0;
+    for (unsigned i = 0; i < REPLAY_COUNTERS; i++) {
+        const char *name = mtf_account_name(i);
+        if (name != NULL &&
+            replay_calls_counter(&r->exec.calls, name, &value[i]))
+            *known |= 1u << i;
+    }
+}
+
+/* The allocator, found and chosen. False: it lacks what was asked for. */
+static bool run_prepare(struct run *r, const struct options *o) {
+    struct replay_exec *x = &r->exec;
+    replay_calls_find(&x->calls);
+    x->touch = o->touch;
+    x->page_size = (size_t)sysconf(_SC_PAGESIZE);
+    bool can_switch = x->calls.release_cache != NULL;
+    if (o->threads == THREADS_SWITCH && !can_switch) {
+        replay_calls_name(&x->calls);
+        tool_error("--threads=switch: %s cannot switch thread caches",
+                   x->calls.name);
+        return false;
+    }
+    r->switching = o->threads == THREADS_SWITCH ||
+                   (o->threads == THREADS_DEFAULT && can_switch &&
+                    getenv("NO_THREAD_CACHE_SWITCH") == NULL);
+    return true;
+}
+
+/* From the start mark to the end mark, and what is around them. */
+static void run_measured(struct run *r, const struct replay_batch *b) {
+    uint64_t before[REPLAY_COUNTERS];
+    uint32_t known;
+    read_counters(r, before, &known);
+    replay_rss_start(&r->rss, own_bytes(r));
+    run_batches(r, b);
+    replay_rss_end(&r->rss);
+    /* The replayer's own cache again, for all it does from here. */
+    replay_exec_switch(&r->exec, 0);
+    r->report.own_bytes = own_bytes(r);
+    read_counters(r, r->report.counter, &r->report.counter_known);
+    for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
+        if (known >> i & 1 && r->report.counter[i] >= before[i])
+            r->report.counter[i] -= before[i];
+    replay_calls_name(&r->exec.calls);
+}
+
+/* --- The end -------------------------------------------------------------- */
+
+static void tell_child_death(const struct run *r) {
+    if (r->child < 0 && WIFSIGNALED(r->child_status))
+        tool_error("the decoding process was ended by signal %d (%s); what "
+                   "it had decoded was replayed",
+                   WTERMSIG(r->child_status),
+                   strsignal(WTERMSIG(r->child_status)));
+    else
+        tool_error("the decoding process ended early; what it had decoded was "
+                   "replayed");
+}
+
+/* What is missing or went otherwise than recorded. */
+static int run_tell(const struct run *r) {
+    const struct replay_result *f = &r->ring->result;
+    struct tool_text a, b;
+    int status = (int)f->status;
+    for (uint32_t i = 0; i < f->notices && i < REPLAY_NOTICES; i++)
+        tool_warn("%s", f->notice[i]);
+    if (f->notices > REPLAY_NOTICES)
+        tool_warn("%s more places like these",
+                  tool_text_count(&a, f->notices - REPLAY_NOTICES));
+    if (f->unknown_blocks != 0 || f->lost_frees != 0)
+        tool_warn("%s operations on blocks whose allocation is missing were "
+                  "left out, %s blocks whose free is missing were freed late",
+                  tool_text_count(&a, f->unknown_blocks),
+                  tool_text_count(&b, f->lost_frees));
+    if (r->exec.refused != 0)
+        tool_warn("the allocator refused %s allocations that were granted in "
+                  "the recorded run",
+                  tool_text_count(&a, r->exec.refused));
+    if (r->exec.cache_failures != 0)
+        tool_warn("the allocator refused to switch thread caches %s times",
+                  tool_text_count(&a, r->exec.cache_failures));
+    if (r->cut_short) {
+        tell_child_death(r);
+        status = TOOL_DAMAGED;
+    }
+    if (f->status == TOOL_FAILED) {
+        tool_error("%s", f->error);
+        status = TOOL_FAILED;
+    }
+    if (r->out_of_memory) {
+        tool_error("out of memory for the table of blocks");
+        status = TOOL_FAILED;
+    }
+    return status;
+}
+
+static int run_all(struct run *r, const struct options *o) {
+    static struct tool_json json;
+    static char stdout_buffer[8192];
+    setvbuf(stdout, stdout_buffer, _IOFBF, sizeof(stdout_buffer));
+    if (!run_prepare(r, o))
+        return TOOL_FAILED;
+    const struct replay_batch *b =
+        replay_ring_take(r->ring, &r->child, &r->child_status);
+    if (b != NULL && b->last && r->ring->result.status == TOOL_FAILED &&
+        b->words == 0) {
+        tool_error("%s", r->ring->result.error);
+        return TOOL_FAILED;
+    }
+    if (o->json != NULL && !tool_json_open(&json, o->json))
+        return TOOL_FAILED;
+    if (b != NULL)
+        run_measured(r, b);
+    else
+        r->cut_short = true;
+    int status = run_tell(r);
+    if (status != TOOL_FAILED) {
+        r->report.exec = &r->exec;
+        r->report.result = &r->ring->result;
+        r->report.time = &r->time;
+        r->report.rss = &r->rss;
+        replay_report_print(&r->report);
+        if (o->json != NULL)
+            replay_report_json(&r->report, &json);
+    }
+    if (o->json != NULL && !tool_json_close(&json))
+        status = TOOL_FAILED;
+    return status;
+}
+
+int main(int argc, char **argv) {
+    static struct run r;
+    struct options o = {0};
+    int status;
+
+    tool_begin("replay");
+    if (!parse_options(argc, argv, &o, &status))
+        return tool_end(status);
+    r.ring = replay_ring_new();
+    if (r.ring == NULL) {
+        tool_error("cannot share memory with the decoding process: %s",
+                   strerror(errno));
+        return tool_end(TOOL_FAILED);
+    }
+    r.child = child_start(r.ring, &o);
+    if (r.child < 0) {
+        tool_error("cannot make the decoding process: %s", strerror(errno));
+        return tool_end(TOOL_FAILED);
+    }
+    status = run_all(&r, &o);
+    child_end(r.child);
+    return tool_end(status);
+}

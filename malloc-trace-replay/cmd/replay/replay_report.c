@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/replay/replay_report.h"
+
+#include "common/tool_text.h"
+#include "traceformat/trace_event.h"
+
+#include <stdio.h>
+
+const char *replay_touch_name(enum replay_touch touch) {
+    switch (touch) {
+    case REPLAY_TOUCH_AUTO:
+        return "auto";
+    case REPLAY_TOUCH_NONE:
+        return "none";
+    case REPLAY_TOUCH_FIRST:
+        return "first";
+    case REPLAY_TOUCH_PAGE:
+        return "page";
+    case REPLAY_TOUCH_ALL:
+        return "all";
+    }
+    return "?";
+}
+
+uint64_t replay_end_objects(const struct replay_report *r) {
+    /* A slot that was refused its block is empty until its recorded free. */
+    uint64_t empty = r->exec->refused - r->exec->skipped_frees;
+    return r->result->live_objects - empty;
+}
+
+static double per_op(uint64_t ns, uint64_t ops) {
+    return ops == 0 ? 0 : (double)ns / (double)ops;
+}
+
+/* --- Text ----------------------------------------------------------------- */
+
+static void print_counters(const struct replay_report *r) {
+    struct tool_text a, b;
+    bool headed = false;
+    for (unsigned i = 0; i < REPLAY_COUNTERS; i++) {
+        const char *name = mtf_account_name(i);
+        if (name == NULL || !(r->counter_known >> i & 1))
+            continue;
+        if (!headed)
+            printf("\n%-32s %16s %16s\n", "the allocator's counters", "here",
+                   "recorded");
+        headed = true;
+        printf("%-32s %16s %16s\n", name, tool_text_count(&a, r->counter[i]),
+               r->result->recorded_known >> i & 1
+                   ? tool_text_count(&b, r->result->recorded[i])
+                   : "-");
+    }
+}
+
+static void print_time(const struct replay_report *r) {
+    struct tool_text a;
+    uint64_t ops = r->result->ops;
+    uint64_t wall = r->time->wall_ns;
+    double rate = wall == 0 ? 0 : (double)ops * 1e3 / (double)wall;
+    printf("time              %s, %.2f ns an operation, %.1f M operations/s\n",
+           tool_text_ns(&a, wall), per_op(wall, ops), rate);
+    printf("processor time    %s\n", tool_text_ns(&a, r->time->cpu_ns));
+    if (r->time->elapsed_ns > wall + wall / 10 + 1000000)
+        printf("with waits        %s (for operations to be read and decoded)\n",
+               tool_text_ns(&a, r->time->elapsed_ns));
+}
+
+static void print_memory(const struct replay_report *r) {
+    struct tool_text a, b, c;
+    printf("live blocks       peak %s, at the end %s in %s blocks\n",
+           tool_text_bytes(&a, r->result->peak_live_bytes),
+           tool_text_bytes(&b, r->result->live_bytes),
+           tool_text_count(&c, replay_end_objects(r)));
+    printf("resident memory   start %s, peak %s%s, end %s\n",
+           tool_text_bytes(&a, r->rss->start_bytes),
+           tool_text_bytes(&b, r->rss->peak_bytes),
+           r->rss->peak_known ? "" : " (since the process began)",
+           tool_text_bytes(&c, r->rss->end_bytes));
+}
+
+void replay_report_print(const struct replay_report *r) {
+    struct tool_text a, b, c;
+    const struct replay_result *f = r->result;
+    printf("allocator         %s\n", r->exec->calls.name);
+    if (f->executable[0])
+        printf("recorded from     %s\n", f->executable);
+    printf("operations        %s of %s threads, %s thread switches (%s)\n",
+           tool_text_count(&a, f->ops), tool_text_count(&b, f->threads),
+           tool_text_count(&c, f->thread_switches),
+           r->exec->cache ? "with their thread caches" : "caches not switched");
+    print_time(r);
+    print_memory(r);
+    if (r->exec->refused != 0)
+        printf("refused           %s allocations that the recorded run got; "
+               "%s operations on them skipped\n",
+               tool_text_count(&a, r->exec->refused),
+               tool_text_count(&b, r->exec->skipped));
+    if (f->recorded_failures != 0)
+        printf("failed            %s calls in the recorded run, not "
+               "repeated\n",
+               tool_text_count(&a, f->recorded_failures));
+    print_counters(r);
+}
+
+/* --- JSON ----------------------------------------------------------------- */
+
+static void json_counters(const struct replay_report *r, struct tool_json *j) {
+    tool_json_begin_object(j, "allocator_counters");
+    for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
+        if (mtf_account_name(i) != NULL && (r->counter_known >> i & 1))
+            tool_json_u64(j, mtf_account_name(i), r->counter[i]);
+    tool_json_end_object(j);
+    tool_json_begin_object(j, "recorded_counters");
+    for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
+        if (mtf_account_name(i) != NULL && (r->result->recorded_known >> i & 1))
+            tool_json_u64(j, mtf_account_name(i), r->result->recorded[i]);
+    tool_json_end_object(j);
+}
+
+void replay_report_json(const struct replay_report *r, struct tool_json *j) {
+    const struct replay_result *f = r->result;
+    tool_json_begin_object(j, NULL);
+    tool_json_u64(j, "ops", f->ops);
+    tool_json_u64(j, "threads", f->threads);
+    tool_json_u64(j, "wall_ns", r->time->wall_ns);
+    tool_json_u64(j, "cpu_ns", r->time->cpu_ns);
+    tool_json_double(j, "ns_per_op", per_op(r->time->wall_ns, f->ops));
+    tool_json_u64(j, "peak_live_bytes", f->peak_live_bytes);
+    tool_json_u64(j, "end_live_objects", replay_end_objects(r));
+    tool_json_u64(j, "failed_allocations", r->exec->refused);
+    tool_json_u64(j, "start_rss_bytes", r->rss->start_bytes);
+    tool_json_u64(j, "peak_rss_bytes", r->rss->peak_bytes);
+    tool_json_u64(j, "end_rss_bytes", r->rss->end_bytes);
+    tool_json_u64(j, "thread_switches", f->thread_switches);
+    tool_json_bool(j, "thread_cache_switching", r->exec->cache != NULL);
+    tool_json_string(j, "allocator", r->exec->calls.name);
+
+    tool_json_string(j, "threads_mode", r->exec->cache ? "switch" : "none");
+    tool_json_string(j, "touch", replay_touch_name(r->exec->touch));
+    tool_json_string(j, "executable", f->executable);
+    tool_json_bool(j, "complete", f->status == 0);
+    tool_json_u64(j, "requested_bytes", f->requested_bytes);
+    tool_json_u64(j, "end_live_bytes", f->live_bytes);
+    tool_json_u64(j, "skipped_operations", r->exec->skipped);
+    tool_json_u64(j, "recorded_failures", f->recorded_failures);
+    tool_json_u64(j, "unknown_blocks", f->unknown_blocks);
+    tool_json_u64(j, "lost_frees", f->lost_frees);
+    tool_json_u64(j, "damaged_places", f->damaged_places);
+    tool_json_bool(j, "peak_rss_known", r->rss->peak_known);
+    tool_json_u64(j, "elapsed_ns", r->time->elapsed_ns);
+    tool_json_u64(j, "decode_cpu_ns", f->cpu_ns);
+    tool_json_u64(j, "recorded_ns", f->recorded_ns);
+    tool_json_u64(j, "replayer_rss_bytes", r->own_bytes);
+    tool_json_u64(j, "input_bytes", f->input_bytes);
+    tool_json_u64(j, "stored_bytes", f->stored_bytes);
+    json_counters(r, j);
+    tool_json_end_object(j);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a replay found, as text and as JSON.
+ *
+ * Threads: one, after the end mark.
+ */
+#ifndef CMD_REPLAY_REPLAY_REPORT_H
+#define CMD_REPLAY_REPLAY_REPORT_H
+
+#include "base/compiler.h"
+#include "cmd/replay/replay_exec.h"
+#include "cmd/replay/replay_measure.h"
+#include "cmd/replay/replay_ring.h"
+#include "common/tool_json.h"
+
+struct replay_report {
+    const struct replay_exec *exec;
+    const struct replay_result *result;
+    const struct replay_time *time;
+    const struct replay_rss *rss;
+    uint64_t own_bytes; /* of the replayer at the end */
+    /* The allocator's own counters, used up in the replay; those recorded are
+       in the result. */
+    uint64_t counter[REPLAY_COUNTERS];
+    uint32_t counter_known; /* bit per number of enum mtf_account */
+};
+
+const char *replay_touch_name(enum replay_touch touch);
+/* Blocks that the process holds at the end. */
+uint64_t replay_end_objects(const struct replay_report *r);
+
+/* On stdout. */
+void replay_report_print(const struct replay_report *r);
+void replay_report_json(const struct replay_report *r, struct tool_json *j);
+
+#endif

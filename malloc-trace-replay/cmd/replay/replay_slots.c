@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/replay/replay_slots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS_FIRST 64u
+
+static uint32_t home(const struct replay_threads *t, uint32_t id) {
+    return (uint32_t)((uint64_t)id * 0x9E3779B97F4A7C15u >> 32) &
+           (t->capacity - 1);
+}
+
+static struct replay_thread *place(struct replay_threads *t, uint32_t id) {
+    uint32_t i = home(t, id);
+    while (t->entry[i].id != 0 && t->entry[i].id != id)
+        i = (i + 1) & (t->capacity - 1);
+    return &t->entry[i];
+}
+
+static bool grow(struct replay_threads *t) {
+    struct replay_threads old = *t;
+    uint32_t capacity = old.capacity == 0 ? THREADS_FIRST : old.capacity * 2;
+    t->entry = calloc(capacity, sizeof(*t->entry));
+    if (t->entry == NULL) {
+        t->entry = old.entry;
+        return false;
+    }
+    t->capacity = capacity;
+    for (uint32_t i = 0; i < old.capacity; i++)
+        if (old.entry[i].id != 0)
+            *place(t, old.entry[i].id) = old.entry[i];
+    free(old.entry);
+    return true;
+}
+
+struct replay_thread *replay_threads_get(struct replay_threads *t,
+                                         uint32_t id) {
+    if (t->count * 2 >= t->capacity && !grow(t))
+        return NULL;
+    struct replay_thread *e = place(t, id);
+    if (e->id == 0) {
+        *e = (struct replay_thread){.id = id};
+        t->count++;
+    }
+    return e;
+}
+
+bool replay_threads_index(struct replay_threads *t,
+                          struct replay_thread *entry) {
+    if (t->free_count != 0) {
+        entry->index = t->free_index[--t->free_count];
+        return true;
+    }
+    if (t->indices == 0)
+        t->indices = 1;
+    /* So that every index given out can be taken back. */
+    if (t->indices >= t->free_capacity) {
+        uint32_t capacity = t->free_capacity * 2 + THREADS_FIRST;
+        uint32_t *p = realloc(t->free_index, capacity * sizeof(*p));
+        if (p == NULL)
+            return false;
+        t->free_index = p;
+        t->free_capacity = capacity;
+    }
+    entry->index = t->indices++;
+    return true;
+}
+
+uint32_t replay_threads_remove(struct replay_threads *t, uint32_t id) {
+    if (t->capacity == 0)
+        return 0;
+    struct replay_thread *e = place(t, id);
+    if (e->id == 0)
+        return 0;
+    uint32_t index = e->index;
+    if (index != 0)
+        t->free_index[t->free_count++] = index;
+    /* Close the gap: what follows may not be found behind an empty place. */
+    uint32_t mask = t->capacity - 1;
+    uint32_t gap = (uint32_t)(e - t->entry);
+    for (uint32_t i = (gap + 1) & mask; t->entry[i].id != 0;
+         i = (i + 1) & mask) {
+        uint32_t h = home(t, t->entry[i].id);
+        if (((i - h) & mask) < ((i - gap) & mask))
+            continue;
+        t->entry[gap] = t->entry[i];
+        gap = i;
+    }
+    t->entry[gap].id = 0;
+    t->count--;
+    return index;
+}
+
+void replay_threads_forget(struct replay_threads *t) {
+    if (t->capacity != 0)
+        memset(t->entry, 0, t->capacity * sizeof(*t->entry));
+    t->count = 0;
+}
+
+void replay_threads_fini(struct replay_threads *t) {
+    free(t->entry);
+    free(t->free_index);
+    memset(t, 0, sizeof(*t));
+}
