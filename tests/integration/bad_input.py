@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Feeds damaged and wrong input to the tools; prints TAP.
+
+bad_input.py TOOLS_FOLDER WORK_FOLDER RAW LZ4_RAW LONG
+
+RAW and LZ4_RAW: two small recordings, the second in LZ4 frames or "-". Every
+run has a time and a memory limit. What must hold of each:
+  exit status 0, 1, 2 or 3, no signal;
+  nothing but the trace or the report on stdout;
+  for 1: exactly one line on stderr, not empty;
+  for 3: something on stderr, and --json is written where it was asked for.
+"""
+import json
+import os
+import resource
+import subprocess
+import sys
+
+tools, work, raw_file, lz4_file, long_run = sys.argv[1:]
+long_run = long_run == "1"
+post = os.path.join(tools, "postprocess")
+replay = os.path.join(tools, "replay")
+mtrace = os.path.join(tools, "malloc-trace")
+out = os.path.join(work, "out")
+json_file = os.path.join(work, "out.json")
+state = {"n": 0, "failed": 0}
+
+
+def ok(good, name, detail=""):
+    state["n"] += 1
+    state["failed"] += not good
+    print("%s %d - %s" % ("ok" if good else "not ok", state["n"], name))
+    if not good:
+        for line in str(detail).splitlines()[:8]:
+            print("# " + line)
+    sys.stdout.flush()
+
+
+def limits():
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def run(args, data=None, stdout=subprocess.PIPE):
+    """(status, stderr, stdout); status None: did not end in time."""
+    if os.path.exists(json_file):
+        os.unlink(json_file)
+    try:
+        p = subprocess.run(args, input=data, stdout=stdout, timeout=20,
+                           stderr=subprocess.PIPE, preexec_fn=limits,
+                           check=False)
+    except subprocess.TimeoutExpired:
+        return None, b"timed out", b""
+    return p.returncode, p.stderr, p.stdout or b""
+
+
+def fault(result, wanted, data):
+    """What is wrong with a result, or None. DATA: stdout may hold bytes."""
+    status, err, text = result
+    if status is None or status < 0 or status > 3:
+        return "status %s: %r" % (status, err[:300])
+    if wanted is not None and status not in wanted:
+        return "status %d, want %s: %r" % (status, wanted, err[:300])
+    if status == 1 and (err.count(b"\n") != 1 or len(err) < 10):
+        return "status 1 with %r" % err[:300]
+    if status == 3 and not err:
+        return "status 3 with nothing on stderr"
+    if status == 1 and text and not data:
+        return "status 1 with %r on stdout" % text[:100]
+    if status in (0, 3) and os.path.exists(json_file) is not True \
+            and "--json" in run.args:
+        return "status %d without --json" % status
+    return None
+
+
+def try_file(name, args, content, wanted, data=False):
+    path = os.path.join(work, "in")
+    with open(path, "wb") as f:
+        f.write(content)
+    run.args = args
+    args = [path if a == "IN" else a for a in args]
+    return fault(run(args), wanted, data)
+
+
+def each(name, args, variants, wanted=None):
+    """One check for many damaged inputs: (label, content, wanted)."""
+    faults = []
+    count = 0
+    for label, content, want in variants:
+        f = try_file(name, args, content, want or wanted)
+        count += 1
+        if f:
+            faults.append("%s: %s" % (label, f))
+            if len(faults) > 5:
+                break
+    ok(not faults, "%s (%d inputs)" % (name, count), "\n".join(faults))
+
+
+def cuts(b, step=1):
+    for i in range(0, len(b), step):
+        # Nothing or less than a magic: no trace of any kind.
+        yield "cut to %d" % i, b[:i], (1,) if i < 8 else (0, 1, 3)
+
+
+def flips(b, step=1):
+    for i in range(0, len(b), step):
+        for bits in ((1, 0x80, 0xFF) if long_run else (1 << i % 8,)):
+            c = bytearray(b)
+            c[i] ^= bits
+            yield "byte %d ^ %x" % (i, bits), bytes(c), None
+
+
+def strict_cuts(b, ends):
+    """A cut trace is status 3 once its header is there, unless it ends where
+    a whole trace may."""
+    for i in range(0, len(b)):
+        if i < ends[0]:
+            yield "cut to %d" % i, b[:i], (1, 3)
+        else:
+            yield "cut to %d" % i, b[:i], (3,)
+
+
+P = [post, "--quiet", "--json", json_file, "IN", out]
+R = [replay, "--json", json_file, "IN"]
+I = [mtrace, "info", "IN"]
+D = [mtrace, "dump", "IN"]
+
+with open(raw_file, "rb") as f:
+    raw = f.read()
+lz4 = b""
+if lz4_file != "-":
+    with open(lz4_file, "rb") as f:
+        lz4 = f.read()
+run.args = []
+r = run([post, "--quiet", "--json", json_file, raw_file, out])
+ok(r[0] == 0, "the sample itself is good", r[1])
+with open(out, "rb") as f:
+    processed = f.read()
+print("# samples: raw %d, framed %d, processed %d bytes" %
+      (len(raw), len(lz4), len(processed)))
+
+# Not a trace at all, or one of the other kind.
+nothing = {
+    "empty": b"",
+    "text": b"This is not a trace, and it never was.\n" * 3,
+    "zeros": bytes(5000),
+    "one byte": b"\x89",
+    "ELF": b"\x7fELF" + bytes(range(256)) * 4,
+    "gzip": b"\x1f\x8b\x08\x00" + bytes(range(200)),
+    "LZ4 magic alone": b"\x04\x22\x4d\x18",
+    "LZ4 of nothing": bytes.fromhex("04224d186440a700000000"),
+}
+for name, content in nothing.items():
+    for tool, args in (("postprocess", P), ("replay", R), ("info", I),
+                       ("dump", D)):
+        f = try_file(name, args, content, (1,))
+        ok(not f, "%s of %s: status 1 and one line" % (tool, name), f)
+f = try_file("processed", P, processed, (1,))
+ok(not f, "postprocess of a processed trace: status 1", f)
+f = try_file("raw", R, raw, (1,))
+ok(not f, "replay of a raw trace: status 1", f)
+if lz4:
+    f = try_file("raw", R, lz4, (1,))
+    ok(not f, "replay of a framed raw trace: status 1", f)
+
+
+def must_understand(b):
+    c = bytearray(b)
+    c[10] |= 0x40
+    return bytes(c)
+
+
+f = try_file("newer", P, must_understand(raw), (1,))
+ok(not f, "postprocess of unknown must-understand bits", f)
+f = try_file("newer", R, must_understand(processed), (1,))
+ok(not f, "replay of unknown must-understand bits", f)
+
+# Files that are not there, and that are not files.
+for args in ([post, "--quiet", "/nonexistent/t", out],
+             [replay, "/nonexistent/t"], [mtrace, "info", "/nonexistent/t"],
+             [post, "--quiet", work, out], [replay, work],
+             [mtrace, "dump", "/nonexistent/t"]):
+    run.args = args
+    f = fault(run(args), (1,), False)
+    ok(not f, "%s %s: status 1" % (os.path.basename(args[0]),
+                                   "/nonexistent/t" if "/nonexistent/t" in args
+                                   else "of a folder"), f)
+
+# Wrong usage.
+for args in ([post], [post, "--no-such-option", raw_file], [post, "a", "b", "c"],
+             [replay, "--threads=many", out], [replay, "--speed=fast", out],
+             [replay, "--no-such-option"], [mtrace], [mtrace, "fly"],
+             [mtrace, "info"], [mtrace, "record"],
+             [post, "--from", "yesterday", raw_file, out],
+             [replay, "--repeat", "-1", out], [replay, "--touch=some", out]):
+    run.args = []
+    r = run(args, data=b"")
+    ok(r[0] == 2 and r[1] and not r[2],
+       "usage: %s" % " ".join(os.path.basename(a) for a in args), r)
+for tool in (post, replay, mtrace, os.path.join(tools, "bump-pipes")):
+    for option in ("--help", "--version"):
+        r = run([tool, option])
+        ok(r[0] == 0 and len(r[2]) > 10 and not r[1],
+           "%s %s" % (os.path.basename(tool), option), r)
+    with open("/dev/full", "wb") as full:
+        r = run([tool, "--help"], stdout=full)
+    ok(r[0] == 1 and r[1], "%s --help to a full disk" % os.path.basename(tool),
+       r)
+
+# Cut at every byte; each byte flipped.
+small = 1 if long_run else max(1, len(raw) // 700)
+each("postprocess: cut raw trace", P, cuts(raw, small))
+each("postprocess: flipped byte of a raw trace", P, flips(raw, small),
+     (0, 1, 3))
+if lz4:
+    small = 1 if long_run else max(1, len(lz4) // 700)
+    each("postprocess: cut framed trace", P, cuts(lz4, small))
+    each("postprocess: flipped byte of a framed trace", P, flips(lz4, small),
+         (0, 1, 3))
+small = 1 if long_run else max(1, len(processed) // 700)
+each("replay: cut processed trace", R, cuts(processed, small))
+each("replay: flipped byte of a processed trace", R,
+     flips(processed, small), (0, 1, 3))
+small = 1 if long_run else max(1, len(raw) // 200)
+for name, args in (("info", I), ("dump", D)):
+    each(name + ": cut raw trace", args, cuts(raw, small))
+    each(name + ": flipped byte of a raw trace", args, flips(raw, small),
+         (0, 1, 3))
+    each(name + ": cut processed trace", args, cuts(processed, small))
+    each(name + ": flipped byte of a processed trace", args,
+         flips(processed, small), (0, 1, 3))
+
+# Every byte is under a checksum: no flip passes as the whole truth.
+passed = []
+for label, content, _ in flips(raw, 1 if long_run else max(1, len(raw) // 400)):
+    if "^" in label and try_file("silent", P, content, (1, 3)):
+        passed.append(label)
+ok(not passed, "no flipped byte of a raw trace goes unnoticed",
+   "\n".join(passed))
+passed = []
+for label, content, _ in flips(processed, 1 if long_run
+                               else max(1, len(processed) // 400)):
+    if try_file("silent", R, content, (1, 3)):
+        passed.append(label)
+ok(not passed, "no flipped byte of a processed trace goes unnoticed",
+   "\n".join(passed))
+
+# A cut trace still gives what came before, and says what it is.
+run.args = []
+path = os.path.join(work, "in")
+with open(path, "wb") as f:
+    f.write(raw[: len(raw) * 2 // 3])
+r = run([post, "--quiet", "--json", json_file, path, out])
+ok(r[0] == 3, "a trace cut at two thirds: status 3", r)
+try:
+    with open(json_file) as f:
+        d = json.load(f)
+    ok(d["complete"] is False and d["clean_end"] is False and d["events"] > 0,
+       "a trace cut at two thirds: events, and not complete", d)
+except (OSError, ValueError, KeyError) as e:
+    ok(False, "a trace cut at two thirds: --json", e)
+r = run([replay, "--json", json_file, out])
+ok(r[0] in (0, 3), "and what postprocess made of it replays", r)
+
+# Garbage after a good trace, and in the middle of one.
+for name, content in (("garbage after the end", raw + b"garbage" * 100),
+                      ("garbage in the middle",
+                       raw[: len(raw) // 2] + b"garbage" * 100 +
+                       raw[len(raw) // 2:])):
+    f = try_file(name, P, content, (3,))
+    ok(not f, "postprocess: " + name, f)
+
+# Output that cannot be written.
+with open(path, "wb") as f:
+    f.write(raw)
+for args in ([post, "--quiet", path, "/nonexistent/out"],
+             [post, "--quiet", path, "/dev/full"],
+             [post, "--quiet", "--json", "/dev/full", path, out],
+             [post, "--quiet", "--json", "/nonexistent/j", path, out]):
+    run.args = []
+    f = fault(run(args), (1,), False)
+    ok(not f, "postprocess %s" % " ".join(os.path.basename(a) or a
+                                          for a in args[2:]), f)
+run.args = []
+good = os.path.join(work, "good")
+with open(good, "wb") as f:
+    f.write(processed)
+with open("/dev/full", "wb") as full:
+    f = fault(run([post, "--quiet", path], stdout=full), (1,), False)
+    ok(not f, "postprocess to a full stdout", f)
+    f = fault(run([replay, good], stdout=full), (1,), False)
+    ok(not f, "replay's report to a full stdout", f)
+    f = fault(run([mtrace, "dump", path], stdout=full), (1,), False)
+    ok(not f, "dump to a full stdout", f)
+    f = fault(run([mtrace, "info", path], stdout=full), (1,), False)
+    ok(not f, "info to a full stdout", f)
+f = fault(run([replay, "--json", "/dev/full", good]), (1,), True)
+ok(not f, "replay --json to a full disk", f)
+for name, args in (("postprocess", [post, "--quiet", path]),
+                   ("replay", [replay, good]), ("dump", [mtrace, "dump", path])):
+    r, w = os.pipe()
+    os.close(r)
+    f = fault(run(args, stdout=w), (1,), False)
+    os.close(w)
+    ok(not f, "%s into a closed pipe: status 1 and one line" % name, f)
+r = run(["sh", "-c", 'exec "$0" "$@" >&-', post, "--quiet", path])
+f = fault(r, (1,), False)
+ok(not f, "postprocess with stdout closed", f)
+
+print("1..%d" % state["n"])
+sys.exit(1 if state["failed"] else 0)

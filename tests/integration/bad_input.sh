@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Damaged, cut and wrong input, and output that cannot be written.
+# shellcheck source=common.sh
+. "${top_srcdir:-.}/tests/integration/common.sh"
+need "$tlib" "$post" "$replay" "$mtrace" "$built/exchange"
+need_python
+
+TCMALLOC_TRACE_UNCOMPRESSED=1 record "$work/raw" "$built/exchange" 3 80 \
+    >/dev/null || skip_all "recording does not work"
+framed=-
+if [ "${TCM_HAVE_LZ4:-yes}" != no ]; then
+    record "$work/framed" "$built/exchange" 2 80 >/dev/null
+    framed=$work/framed
+fi
+"$python" "$here/bad_input.py" "$tools" "$work" "$work/raw" "$framed" \
+    "${LONG:-0}"

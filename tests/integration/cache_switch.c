@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The calls of <gperftools/thread_cache_switch.h>: what they promise, millions
+ * of switches, and that detached caches neither leak nor lose memory.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gperftools/thread_cache_switch.h"
+#include "prng.h"
+#include "tap.h"
+
+static bool (*release_cache)(struct ThreadCacheState **);
+static bool (*set_cache)(struct ThreadCacheState *);
+static void *(*volatile take)(size_t) = malloc;
+static void (*volatile give)(void *) = free;
+
+static size_t resident_kib(void) {
+    size_t kib = 0;
+    static char text[256];
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(text, sizeof text, f))
+        if (sscanf(text, "VmRSS: %zu kB", &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return kib;
+}
+
+static void work(unsigned n) {
+    void *p[64];
+    for (unsigned i = 0; i < 64; i++)
+        p[i] = take((i * 13 + n * 7) % 1000);
+    for (unsigned i = 0; i < 64; i++)
+        give(p[i]);
+}
+
+static void test_promises(void) {
+    struct ThreadCacheState *a = (void *)1, *b = (void *)1, *c = (void *)1;
+    work(0);
+    tap_ok(release_cache(&a) && a != NULL && a != (void *)1,
+           "release gives the cache");
+    tap_ok(release_cache(&b) && b == NULL, "release without a cache: NULL");
+    work(1);
+    tap_ok(release_cache(&b) && b != NULL && b != a,
+           "the next malloc made another cache");
+    tap_ok(set_cache(a), "set attaches");
+    tap_ok(release_cache(&c) && c == a, "what was attached is released");
+    tap_ok(set_cache(b) && set_cache(NULL), "set NULL destroys the other");
+    tap_ok(release_cache(&c) && c == NULL, "and leaves none attached");
+    tap_ok(set_cache(a), "the first is still good");
+    work(2);
+    tap_ok(set_cache(NULL), "set NULL without a release in between");
+    work(3);
+}
+
+static void test_switches(void) {
+    enum { CACHES = 50 };
+    static struct ThreadCacheState *state[CACHES];
+    static void *slot[4096];
+    struct prng r;
+    prng_seed(&r, 3);
+    struct ThreadCacheState *mine = NULL;
+    bool good = release_cache(&mine);
+    unsigned at = 0;
+    size_t before = 0;
+    for (unsigned i = 0; i < 3000000; i++) {
+        if (i == 300000)
+            before = resident_kib();
+        good &= release_cache(&state[at]);
+        at = (unsigned)prng_below(&r, CACHES);
+        good &= set_cache(state[at]);
+        state[at] = NULL;
+        unsigned k = (unsigned)prng_below(&r, 4096);
+        give(slot[k]);
+        slot[k] = take(prng_below(&r, 500));
+    }
+    size_t after = resident_kib();
+    tap_ok(good, "three million switches among %d caches", CACHES);
+    tap_ok(after < before + 8192,
+           "they keep what they hold in bounds "
+           "(%zu, then %zu KiB)",
+           before, after);
+    for (unsigned k = 0; k < 4096; k++)
+        give(slot[k]);
+    for (unsigned i = 0; i < CACHES; i++)
+        good &= set_cache(state[i]);
+    good &= set_cache(mine);
+    tap_ok(good, "all of them are destroyed");
+}
+
+static void test_no_leak(void) {
+    bool good = true;
+    size_t before = 0;
+    struct ThreadCacheState *mine = NULL;
+    good &= release_cache(&mine);
+    for (unsigned i = 0; i < 20000; i++) {
+        if (i == 1000)
+            before = resident_kib();
+        struct ThreadCacheState *s = NULL;
+        work(i);
+        good &= release_cache(&s) && s != NULL;
+        good &= set_cache(s) && set_cache(NULL);
+    }
+    size_t after = resident_kib();
+    good &= set_cache(mine);
+    tap_ok(good && after < before + 4096,
+           "20000 caches made and destroyed (%zu, then %zu KiB)", before,
+           after);
+}
+
+struct passing {
+    struct ThreadCacheState *state;
+    bool good;
+};
+
+static void *attach_other(void *arg) {
+    struct passing *p = arg;
+    work(5);
+    p->good = set_cache(p->state);
+    work(6);
+    struct ThreadCacheState *s = NULL;
+    p->good &= release_cache(&s) && s == p->state;
+    return NULL;
+}
+
+static void *attach_and_end(void *arg) {
+    struct passing *p = arg;
+    p->good = set_cache(p->state);
+    work(7);
+    return NULL;
+}
+
+static void *release_and_end(void *arg) {
+    struct passing *p = arg;
+    work(8);
+    p->good = release_cache(&p->state) && p->state != NULL;
+    return NULL;
+}
+
+static void test_threads(void) {
+    struct passing p = {NULL, false};
+    pthread_t id;
+    work(4);
+    bool good = release_cache(&p.state) && p.state;
+    pthread_create(&id, NULL, attach_other, &p);
+    pthread_join(id, NULL);
+    tap_ok(good && p.good, "a cache moves to another thread and back out");
+    tap_ok(set_cache(p.state), "and is attached here again");
+    work(9);
+    good = release_cache(&p.state);
+    pthread_create(&id, NULL, attach_and_end, &p);
+    pthread_join(id, NULL);
+    tap_ok(good && p.good, "a thread ends with a cache that was not its own");
+    pthread_create(&id, NULL, release_and_end, &p);
+    pthread_join(id, NULL);
+    tap_ok(p.good && set_cache(p.state), "a cache outlives its thread");
+    work(10);
+    tap_ok(set_cache(NULL), "and is destroyed by another");
+}
+
+int main(void) {
+    *(void **)&release_cache =
+        dlsym(RTLD_DEFAULT, "release_malloc_thread_cache");
+    *(void **)&set_cache = dlsym(RTLD_DEFAULT, "set_malloc_thread_cache");
+    if (!release_cache || !set_cache)
+        return tap_skip_all("this malloc cannot switch thread caches");
+    test_promises();
+    test_switches();
+    test_no_leak();
+    test_threads();
+    return tap_done();
+}

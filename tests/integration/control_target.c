@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Uses <gperftools/malloc_trace.h>. Sizes tell where a block was made: 60001
+ * while recording should be off, 60002 while it should be on.
+ *
+ * control_target toggle: off, start, stop, start again
+ * control_target path FILE...: starts to each FILE in turn
+ * control_target flush: flushes, then waits to be killed
+ * control_target threads N: N threads work while recording is switched
+ * control_target limit MB: allocates for about MB MiB of trace
+ * control_target slow: stays in malloc/free until a line is on stdin
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "prng.h"
+
+static bool (*start)(const char *);
+static bool (*stop)(void);
+static bool (*flush)(void);
+static bool (*is_on)(void);
+static void (*mark)(const char *);
+static void *(*volatile take)(size_t) = malloc;
+static void *(*volatile retake)(void *, size_t) = realloc;
+static void (*volatile give)(void *) = free;
+static volatile bool done;
+
+static void expect(bool good, const char *what) {
+    if (good)
+        return;
+    fprintf(stderr, "control_target: %s\n", what);
+    exit(70);
+}
+
+static void some(size_t size, int n) {
+    for (int i = 0; i < n; i++)
+        give(take(size));
+}
+
+static int toggle(void) {
+    expect(!is_on(), "on before start");
+    void *off = take(60001), *off2 = take(60001);
+    some(60001, 100);
+    mark("unheard");
+    expect(start(NULL), "start");
+    expect(is_on(), "not on after start");
+    some(60002, 100);
+    mark("first");
+    void *on = take(60002);
+    give(off);                  /* an untraced free */
+    off2 = retake(off2, 60003); /* old block unknown */
+    expect(!start(NULL), "a second start");
+    expect(stop(), "stop");
+    expect(!is_on(), "on after stop");
+    some(60001, 100);
+    mark("unheard");
+    expect(!stop(), "a second stop");
+    void *between = take(60001);
+    expect(start(NULL), "start again");
+    expect(is_on(), "not on after start again");
+    some(60002, 50);
+    mark("second");
+    give(on); /* of the first recording: untraced here */
+    give(between);
+    give(off2);
+    expect(stop(), "stop again");
+    some(60001, 10);
+    return 0;
+}
+
+static int paths(int n, char **path) {
+    for (int i = 0; i < n; i++) {
+        expect(start(path[i]), "start to a path");
+        some(60002, 100 + i);
+        expect(flush(), "flush");
+        some(60002, 100);
+        expect(stop(), "stop");
+    }
+    expect(!start("/nonexistent/folder/t"), "start where nothing can be");
+    expect(!is_on(), "on after a start that failed");
+    return 0;
+}
+
+static int flush_and_wait(void) {
+    some(60002, 1000);
+    mark("before flush");
+    expect(flush(), "flush");
+    puts("flushed");
+    fflush(stdout);
+    some(60003, 500);
+    pause();
+    return 0;
+}
+
+static void *shelf[256];
+
+static void *work(void *arg) {
+    struct prng r;
+    prng_seed(&r, (uint64_t)(intptr_t)arg);
+    while (!done) {
+        unsigned k = (unsigned)prng_below(&r, 256);
+        void *p = take(prng_below(&r, 2000));
+        give(__atomic_exchange_n(&shelf[k], p, __ATOMIC_ACQ_REL));
+    }
+    return NULL;
+}
+
+static int switch_under_load(int n) {
+    pthread_t id[64];
+    expect(n > 0 && n <= 64, "threads");
+    for (int i = 0; i < n; i++)
+        expect(!pthread_create(&id[i], NULL, work, (void *)(intptr_t)i),
+               "pthread_create");
+    for (int i = 0; i < 20; i++) {
+        expect(start(NULL), "start");
+        usleep(4000);
+        if (i % 3 == 0)
+            expect(flush(), "flush");
+        expect(stop(), "stop");
+        usleep(1000);
+    }
+    done = true;
+    for (int i = 0; i < n; i++)
+        pthread_join(id[i], NULL);
+    return 0;
+}
+
+static int limit(int mb) {
+    /* Random sizes: a call is two bytes at least. */
+    static void *slot[5000];
+    struct prng r;
+    prng_seed(&r, 1);
+    for (long i = 0; i < (long)mb * 500000; i++) {
+        unsigned k = (unsigned)prng_below(&r, 5000);
+        give(slot[k]);
+        slot[k] = take(prng_below(&r, 1000));
+    }
+    return is_on() ? 51 : 50;
+}
+
+int main(int argc, char **argv) {
+    *(void **)&start = dlsym(RTLD_DEFAULT, "malloc_trace_start");
+    *(void **)&stop = dlsym(RTLD_DEFAULT, "malloc_trace_stop");
+    *(void **)&flush = dlsym(RTLD_DEFAULT, "malloc_trace_flush");
+    *(void **)&is_on = dlsym(RTLD_DEFAULT, "malloc_trace_is_on");
+    *(void **)&mark = dlsym(RTLD_DEFAULT, "malloc_trace_mark");
+    if (!start || !stop || !flush || !is_on || !mark || argc < 2)
+        return 2;
+    if (!strcmp(argv[1], "untraced")) {
+        mark("nowhere");
+        expect(!start(NULL) && !stop() && !flush() && !is_on(),
+               "the untraced library records");
+        return 0;
+    }
+    if (!strcmp(argv[1], "toggle"))
+        return toggle();
+    if (!strcmp(argv[1], "path"))
+        return paths(argc - 2, argv + 2);
+    if (!strcmp(argv[1], "flush"))
+        return flush_and_wait();
+    if (!strcmp(argv[1], "threads") && argc == 3)
+        return switch_under_load(atoi(argv[2]));
+    if (!strcmp(argv[1], "limit") && argc == 3)
+        return limit(atoi(argv[2]));
+    return 2;
+}

@@ -1,0 +1,556 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reads raw traces and spools, from doc/raw-trace-format.md alone.
+
+An independent reader: it shares no code with the tools it is used to check.
+
+  rawdump.py [FILE...]           one line an event
+  rawdump.py --counts FILE...    JSON of counts, as postprocess defines them
+  rawdump.py --marked FILE...    per thread, events between marks "begin X" and
+                                 "end X", blocks named X.1, X.2, ...
+
+FILEs of one recording (trace and spool) are merged. Any violation of the
+format ends it with status 1 and one line on stderr.
+"""
+import json
+import os
+import struct
+import subprocess
+import sys
+
+MASK = (1 << 64) - 1
+P1, P2, P3, P4, P5 = (
+    0x9E3779B185EBCA87,
+    0xC2B2AE3D27D4EB4F,
+    0x165667B19E3779F9,
+    0x85EBCA77C2B2AE63,
+    0x27D4EB2F165667C5,
+)
+RAW_MAGIC = b"\x89MTRAW\r\n"
+SPOOL_MAGIC = b"\x89MTSPL\r\n"
+SEGMENT_SYNC = b"\xa5\x53\x47\xf1"
+BUFFER_SYNC = b"\xa5\x53\x42\xf1"
+LATE = 0xFFFFFFFF
+
+CALLS = {
+    1: "malloc", 2: "calloc", 3: "realloc", 4: "reallocarray", 5: "new",
+    6: "new[]", 7: "new(nothrow)", 8: "new[](nothrow)", 16: "memalign",
+    17: "aligned_alloc", 18: "posix_memalign", 19: "valloc", 20: "pvalloc",
+    21: "new(align)", 22: "new[](align)", 23: "new(align,nothrow)",
+    24: "new[](align,nothrow)", 32: "free", 33: "cfree", 34: "delete",
+    35: "delete[]", 36: "delete(size)", 37: "delete[](size)",
+    38: "delete(nothrow)", 39: "delete[](nothrow)", 40: "delete(align)",
+    41: "delete[](align)", 42: "delete(size,align)",
+    43: "delete[](size,align)", 44: "delete(align,nothrow)",
+    45: "delete[](align,nothrow)", 46: "free_sized",
+    47: "free_aligned_sized",
+}
+SEGMENTS = {1: "data", 2: "barrier", 3: "sample", 4: "notice", 5: "footer"}
+
+
+class Bad(Exception):
+    pass
+
+
+def rotl(x, r):
+    return ((x << r) | (x >> (64 - r))) & MASK
+
+
+def xxh64(data, seed=0):
+    n = len(data)
+    p = 0
+    if n >= 32:
+        a = (seed + P1 + P2) & MASK
+        b = (seed + P2) & MASK
+        c = seed
+        d = (seed - P1) & MASK
+        for w, x, y, z in struct.iter_unpack("<4Q", data[: n // 32 * 32]):
+            a = rotl((a + w * P2) & MASK, 31) * P1 & MASK
+            b = rotl((b + x * P2) & MASK, 31) * P1 & MASK
+            c = rotl((c + y * P2) & MASK, 31) * P1 & MASK
+            d = rotl((d + z * P2) & MASK, 31) * P1 & MASK
+        h = (rotl(a, 1) + rotl(b, 7) + rotl(c, 12) + rotl(d, 18)) & MASK
+        for v in (a, b, c, d):
+            h = ((h ^ (rotl(v * P2 & MASK, 31) * P1)) * P1 + P4) & MASK
+        p = n // 32 * 32
+    else:
+        h = (seed + P5) & MASK
+    h = (h + n) & MASK
+    while p + 8 <= n:
+        k = struct.unpack_from("<Q", data, p)[0]
+        k = rotl(k * P2 & MASK, 31) * P1 & MASK
+        h = (rotl(h ^ k, 27) * P1 + P4) & MASK
+        p += 8
+    if p + 4 <= n:
+        h ^= struct.unpack_from("<I", data, p)[0] * P1 & MASK
+        h = (rotl(h, 23) * P2 + P3) & MASK
+        p += 4
+    while p < n:
+        h ^= data[p] * P5 & MASK
+        h = rotl(h, 11) * P1 & MASK
+        p += 1
+    h = (h ^ (h >> 33)) * P2 & MASK
+    h = (h ^ (h >> 29)) * P3 & MASK
+    return h ^ (h >> 32)
+
+
+def varint(b, p):
+    """(payload, next position); IndexError past the end."""
+    first = b[p]
+    if not first:
+        raise Bad("varint begins with a zero byte")
+    n = (first & -first).bit_length()
+    if p + n > len(b):
+        raise IndexError
+    return int.from_bytes(b[p : p + n], "little") >> n, p + n
+
+
+def zigzag(v):
+    return v >> 1 if not v & 1 else -((v + 1) >> 1)
+
+
+class Header:
+    def __init__(self, b):
+        if b[:8] != RAW_MAGIC:
+            raise Bad("no raw trace")
+        (self.version, self.must, self.length, self.pid, self.parent,
+         self.start, self.random, self.parent_start, self.parent_random,
+         self.wall, self.clock_start, self.first_token, self.page_size,
+         self.clock, self.settings, _, self.bound) = struct.unpack_from(
+            "<HHIIIQQQQQQQIBBHQ", b, 8)
+        if self.version != 1 or self.must:
+            raise Bad("version %d, must-understand %x" %
+                      (self.version, self.must))
+        n = self.length
+        if n % 8 or n > 2048 or n < 104 or len(b) < n:
+            raise Bad("header of %d bytes" % n)
+        if xxh64(b[: n - 8]) != struct.unpack_from("<Q", b, n - 8)[0]:
+            raise Bad("checksum of the header")
+        self.fields = {}
+        p = 96
+        while p + 4 <= n - 8:
+            tag, length = struct.unpack_from("<HH", b, p)
+            if not tag:
+                break
+            self.fields[tag] = b[p + 4 : p + 4 + length]
+            p += 4 + length
+        self.id = (self.pid, self.start, self.random)
+
+
+def event_length(b, p):
+    """Position after the event at p."""
+    v, q = varint(b, p)
+    t = v & 3
+    if t == 3:
+        return varint(b, q)[1]
+    if t == 0 and (v >> 2 & 31) >= 16:
+        q += v >> 7
+        if q > len(b):
+            raise IndexError
+    return q
+
+
+class Trace:
+    """One recording: header, pieces of each thread's stream, the rest."""
+
+    def __init__(self):
+        self.header = None
+        self.pieces = {}  # thread -> [(offset, bytes, buffer_start, lo, hi)]
+        self.segments = []  # (kind, time_lo, time_hi, payload) in file order
+        self.footer = None
+        self.cut = False
+
+    def take_header(self, h):
+        if self.header and self.header.id != h.id:
+            raise Bad("files are of different recordings")
+        self.header = self.header or h
+
+    def read(self, path):
+        with open(path, "rb") as f:
+            b = f.read()
+        if b[:4] == b"\x04\x22\x4d\x18":
+            b = subprocess.run(["lz4", "-dc"], input=b, check=False,
+                               stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL).stdout
+        if b[:8] == SPOOL_MAGIC:
+            self.read_spool(b)
+        else:
+            self.read_raw(b)
+
+    def read_raw(self, b):
+        h = Header(b)
+        self.take_header(h)
+        p = h.length
+        last_barrier = 0
+        barrier_time = 0
+        while p < len(b):
+            if len(b) - p < 56:
+                self.cut = True
+                return
+            if b[p : p + 4] != SEGMENT_SYNC:
+                raise Bad("no segment at %d" % p)
+            (kind, _, _, length, thread, offset, start, lo, hi,
+             check) = struct.unpack_from("<BBHIIQQQQQ", b, p + 4)
+            if length > 1 << 20:
+                raise Bad("segment of %d bytes at %d" % (length, p))
+            if p + 56 + length > len(b):
+                self.cut = True
+                return
+            payload = b[p + 56 : p + 56 + length]
+            if xxh64(b[p : p + 48] + payload, h.random) != check:
+                raise Bad("checksum of the segment at %d" % p)
+            if lo > hi:
+                raise Bad("segment at %d: time runs backwards" % p)
+            self.segments.append((kind, lo, hi, payload))
+            if kind == 1:
+                if start > offset:
+                    raise Bad("segment at %d before its buffer" % p)
+                if hi <= barrier_time:
+                    raise Bad("segment at %d belongs before its barrier" % p)
+                self.add(thread, offset, payload, start, lo, hi)
+            elif kind == 2:
+                number = struct.unpack("<Q", payload)[0]
+                if number != last_barrier + 1:
+                    raise Bad("barrier %d after %d" % (number, last_barrier))
+                if lo < barrier_time:
+                    raise Bad("barriers run backwards")
+                last_barrier, barrier_time = number, lo
+            elif kind == 5:
+                self.footer = dict(struct.iter_unpack("<HQ", payload))
+            p += 56 + length
+
+    def read_spool(self, b):
+        version, must, at = struct.unpack_from("<HHI", b, 8)
+        if version != 1 or must:
+            raise Bad("spool version")
+        if xxh64(b[:24]) != struct.unpack_from("<Q", b, 24)[0]:
+            raise Bad("checksum of the spool's head")
+        h = Header(b[at:])
+        self.take_header(h)
+        p = 4096
+        while p + 48 <= len(b):
+            size, thread, _, offset, lo, _, check = struct.unpack_from(
+                "<IIIQQQQ", b, p + 4)
+            if (b[p : p + 4] != BUFFER_SYNC
+                    or xxh64(b[p : p + 40], h.random) != check):
+                p += 4096
+                continue
+            body = b[p + 48 : p + size]
+            q = 0
+            while q < len(body) and body[q]:
+                try:
+                    q = event_length(body, q)
+                except IndexError:
+                    raise Bad("spool buffer at %d: event runs out" % p)
+            if q:
+                self.add(thread, offset, body[:q], offset, lo, MASK)
+            p += max(4096, (size + 4095) // 4096 * 4096)
+
+    def add(self, thread, offset, payload, start, lo, hi):
+        self.pieces.setdefault(thread, []).append(
+            (offset, payload, start, lo, hi))
+
+    def stream(self, thread):
+        """Yields runs of contiguous bytes: (offset, bytes, times); only the
+        first run of a whole stream begins at 0."""
+        at = None
+        run = bytearray()
+        times = []
+        for offset, payload, start, lo, hi in sorted(
+                self.pieces[thread], key=lambda x: (x[0], len(x[1]))):
+            if at is not None and offset + len(payload) <= at:
+                continue
+            if at is None or offset > at:
+                if run:
+                    yield bytes(run), times
+                if offset != start:
+                    at = None
+                    run, times = bytearray(), []
+                    continue
+                run, times, at = bytearray(), [], offset
+                self.gaps += offset > 0 and 1 or 0
+            times.append((len(run), lo, hi))
+            run += payload[at - offset :]
+            at = offset + len(payload)
+        if run:
+            yield bytes(run), times
+
+    def events(self, thread):
+        """Yields dicts, in the order of the thread's stream."""
+        self.gaps = 0
+        for run, times in self.stream(thread):
+            yield from self.decode(thread, run, times)
+
+    def decode(self, thread, b, times):
+        p = 0
+        owner = thread
+        nxt = left = last8 = freed = time = 0
+        alloc_call = free_call = None
+        began = False
+        k = 0
+        lo = 0
+        while p < len(b):
+            while k < len(times) and times[k][0] <= p:
+                lo, hi = times[k][1], times[k][2]
+                k += 1
+            try:
+                v, q = varint(b, p)
+                t = v & 3
+                v >>= 2
+                e = {"thread": owner, "lo": max(lo, time), "hi": hi}
+
+                def take():
+                    nonlocal nxt, left
+                    if left == 0:
+                        raise Bad("thread %d: no token left" % thread)
+                    nxt += 1
+                    left -= 1
+                    return nxt - 1
+
+                def size(code):
+                    nonlocal last8
+                    if code & 1:
+                        last8 += zigzag(code >> 4)
+                        return (last8 * 8 + (code >> 1 & 7)) & MASK
+                    last8 += zigzag(code >> 1)
+                    return last8 * 8 & MASK
+
+                if t and not began:
+                    raise Bad("thread %d: event before BUFFER" % thread)
+                if t == 1:
+                    e.update(kind="alloc", call=alloc_call, size=size(v),
+                             token=take(), align=0)
+                elif t == 2:
+                    freed += zigzag(v)
+                    e.update(kind="free", call=free_call, old=freed)
+                elif t == 3:
+                    w, q = varint(b, q)
+                    freed += zigzag(v)
+                    e.update(kind="realloc", call=4 if w & 1 else 3,
+                             old=freed, moved=w >> 1 & 1, size=size(w >> 2),
+                             token=take())
+                else:
+                    kind, arg = v & 31, v >> 5
+                    if kind >= 16:
+                        x = b[q : q + arg]
+                        if len(x) < arg:
+                            raise IndexError
+                        q += arg
+                    if not began and kind != 16:
+                        raise Bad("thread %d: event before BUFFER" % thread)
+                    if kind == 1:
+                        alloc_call = arg
+                        e = None
+                    elif kind == 2:
+                        free_call = arg
+                        e = None
+                    elif kind == 3:
+                        time += arg
+                        e = None
+                    elif kind == 4:
+                        nxt += left + (arg >> 5)
+                        left = 1 << (arg & 31)
+                        e = None
+                    elif kind == 5:
+                        owner = arg
+                        e = None
+                    elif kind == 6:
+                        e.update(kind="untraced", count=arg)
+                    elif kind == 16:
+                        (when, token, n, cpu, alloc_call, free_call, untraced,
+                         dropped, waits, wait_ns) = struct.unpack("<QQIHBBQQQQ", x)
+                        if began and token < nxt:
+                            raise Bad("thread %d: tokens go back" % thread)
+                        if when < time:
+                            raise Bad("thread %d: time goes back" % thread)
+                        time, nxt, left = when, token, n
+                        last8, freed, began = 0, token, True
+                        owner = thread
+                        e.update(kind="buffer", untraced=untraced,
+                                 dropped=dropped, waits=waits, cpu=cpu)
+                    elif kind == 17:
+                        e.update(kind="start", tid=struct.unpack("<I", x)[0])
+                    elif kind == 18:
+                        e.update(kind="end", name=x.decode("latin-1"))
+                    elif kind == 19:
+                        e.update(kind="alloc", call=x[0], align=1 << x[1],
+                                 size=int.from_bytes(x[2:], "little"),
+                                 token=take())
+                    elif kind == 20:
+                        e.update(kind="failed", call=x[0], log2=x[1],
+                                 old=struct.unpack_from("<Q", x, 2)[0],
+                                 size=int.from_bytes(x[10:], "little"))
+                    elif kind == 21:
+                        freed = struct.unpack_from("<Q", x, 1)[0]
+                        e.update(kind="free", call=x[0], old=freed,
+                                 given=int.from_bytes(x[9:], "little"))
+                    elif kind == 22:
+                        e.update(kind="realloc_new", call=x[0],
+                                 unknown=x[1] & 1,
+                                 size=int.from_bytes(x[2:], "little"),
+                                 token=take())
+                    elif kind == 23:
+                        freed = struct.unpack_from("<Q", x, 1)[0]
+                        e.update(kind="realloc_end", call=x[0], old=freed)
+                    elif kind == 24:
+                        e.update(kind="mark", text=x.decode("latin-1"))
+                    elif kind == 25:
+                        e.update(kind="extension", which=x[0],
+                                 arg=struct.unpack_from("<Q", x, 1)[0])
+                    elif kind == 26:
+                        n, a, z = struct.unpack("<QQQ", x)
+                        e.update(kind="gap", count=n, start=a, stop=z)
+                    else:
+                        e = None
+            except IndexError:
+                raise Bad("thread %d: event runs out of the stream" % thread)
+            except struct.error:
+                raise Bad("thread %d: event of a wrong length" % thread)
+            if e:
+                if "call" in e and e["call"] not in CALLS:
+                    raise Bad("thread %d: call %s" % (thread, e["call"]))
+                yield e
+            p = q
+
+
+def load(paths):
+    t = Trace()
+    for path in paths:
+        t.read(path)
+    t.gaps = 0
+    return t
+
+
+def counts(t):
+    c = dict(events=0, mallocs=0, memaligns=0, reallocs=0, frees=0,
+             failed_allocations=0, requested_bytes=0, untraced_frees=0,
+             dropped_events=0, threads=0, marks=0, gaps=0)
+    live = {}
+    ended = []
+    active = set()
+    for thread in t.pieces:
+        for e in t.events(thread):
+            k = e["kind"]
+            if k in ("alloc", "realloc", "realloc_new"):
+                if e["token"] in live:
+                    raise Bad("token %d given twice" % e["token"])
+                if e["token"] < t.header.first_token:
+                    raise Bad("token %d before the first" % e["token"])
+                live[e["token"]] = e["size"]
+                c["requested_bytes"] += e["size"]
+                key = ("reallocs" if k != "alloc" else
+                       "memaligns" if e["align"] else "mallocs")
+                c[key] += 1
+            if k in ("free", "realloc", "realloc_end"):
+                ended.append(e["old"])
+            if k == "free":
+                c["frees"] += 1
+            elif k == "realloc_end":
+                c["reallocs"] += 1
+            elif k == "failed":
+                c["failed_allocations"] += 1
+            elif k == "untraced":
+                c["untraced_frees"] += e["count"]
+            elif k == "gap":
+                c["dropped_events"] += e["count"]
+            elif k == "mark":
+                c["marks"] += 1
+            if k in ("alloc", "free", "realloc", "realloc_new", "realloc_end",
+                     "failed"):
+                active.add(e["thread"])
+        c["gaps"] += t.gaps
+    c["threads"] = len(active)
+    c["events"] = sum(c[k] for k in ("mallocs", "memaligns", "reallocs",
+                                     "frees", "failed_allocations"))
+    if len(ended) != len(set(ended)):
+        raise Bad("a block ends twice")
+    c["unmatched_frees"] = sum(1 for x in ended if x not in live)
+    c["live_at_end"] = len(live) - (len(ended) - c["unmatched_frees"])
+    c["clean_end"] = t.footer is not None
+    return c
+
+
+def describe(e, name):
+    k = e["kind"]
+    if k == "alloc":
+        s = "%s %d" % (CALLS[e["call"]], e["size"])
+        if e["align"]:
+            s += " align %d" % e["align"]
+        return s + " -> " + name(e["token"])
+    if k == "free":
+        s = "%s %s" % (CALLS[e["call"]], name(e["old"]))
+        return s + (" given %d" % e["given"] if "given" in e else "")
+    if k == "realloc":
+        return "%s %s %d%s -> %s" % (
+            CALLS[e["call"]], name(e["old"]), e["size"],
+            " moved" if e["moved"] else "", name(e["token"]))
+    if k == "realloc_new":
+        return "%s %s %d -> %s" % (
+            CALLS[e["call"]], "unknown" if e["unknown"] else "null",
+            e["size"], name(e["token"]))
+    if k == "realloc_end":
+        return "%s %s ended" % (CALLS[e["call"]], name(e["old"]))
+    if k == "failed":
+        s = "failed %s %d" % (CALLS[e["call"]], e["size"])
+        if e["log2"]:
+            s += " align " + ("bad" if e["log2"] == 255
+                              else str(1 << e["log2"]))
+        return s + (" old " + name(e["old"]) if e["old"] else "")
+    return k + "".join(" %s=%s" % (x, e[x]) for x in e
+                       if x not in ("kind", "thread", "lo", "hi"))
+
+
+def marked(t, out):
+    listing = {}
+    names = {}
+    for thread in sorted(t.pieces):
+        label = None
+        for e in t.events(thread):
+            if e["kind"] == "mark":
+                word, _, rest = e["text"].partition(" ")
+                if word == "begin":
+                    label, n = rest, 0
+                    listing[label] = []
+                elif word == "end":
+                    label = None
+            elif label is not None and e["kind"] not in ("buffer", "untraced"):
+                if "token" in e:
+                    n += 1
+                    names[e["token"]] = "%s.%d" % (label, n)
+                listing[label].append(e)
+    for label in sorted(listing):
+        for e in listing[label]:
+            out.write("%s: %s\n" % (
+                label, describe(e, lambda x: names.get(x, "?"))))
+
+
+def main(args):
+    mode = "list"
+    if args and args[0] in ("--counts", "--marked", "--segments"):
+        mode = args.pop(0)[2:]
+    if not args or args[0].startswith("--"):
+        sys.stderr.write(__doc__)
+        return 2
+    t = load(args)
+    if mode == "counts":
+        print(json.dumps(counts(t)))
+    elif mode == "marked":
+        marked(t, sys.stdout)
+    elif mode == "segments":
+        for kind, lo, hi, payload in t.segments:
+            print(SEGMENTS.get(kind, kind), lo, hi, len(payload))
+    else:
+        for thread in sorted(t.pieces):
+            for e in t.events(thread):
+                print(e["thread"], describe(e, str))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (Bad, OSError) as e:
+        sys.stderr.write("rawdump: %s\n" % e)
+        sys.exit(1)
+    except BrokenPipeError:
+        os._exit(1)
