@@ -28,6 +28,10 @@ static void *private_alloc(size_t size, size_t align) {
 static void *alloc_any(size_t size, size_t asked, size_t align,
                        enum mtf_call call, bool record_failure, bool *zeroed) {
     struct tcm_thread_state *self = &tcm_self;
+    if (!tcm_api_init()) {
+        errno = ENOMEM;
+        return NULL;
+    }
     if (tcm_trace_is_private(self))
         return private_alloc(size, align);
     if (self->life == TCM_THREAD_NEW)

@@ -17,9 +17,9 @@ TCM_PUBLIC size_t TCM_EXPORT(malloc_usable_size)(void *ptr) {
 }
 
 TCM_PUBLIC struct mallinfo2 TCM_EXPORT(mallinfo2)(void) {
-    struct tcm_heap_figures f;
-    tcm_api_init();
-    tcm_heap_figures(&f);
+    struct tcm_heap_figures f = {0};
+    if (tcm_api_init())
+        tcm_heap_figures(&f);
     uint64_t cached = f.central_bytes + f.transfer_bytes + f.cached_bytes;
     struct mallinfo2 info = {
         .arena = f.heap_bytes - f.large_bytes,
@@ -60,8 +60,7 @@ TCM_PUBLIC int TCM_EXPORT(mallopt)(int parameter, int value) {
 
 TCM_PUBLIC int TCM_EXPORT(malloc_trim)(size_t pad) {
     (void)pad;
-    tcm_api_init();
-    return tcm_heap_release(SIZE_MAX) != 0;
+    return tcm_api_init() && tcm_heap_release(SIZE_MAX) != 0;
 }
 
 static void stats_line(struct tcm_fmt *f, const char *name, uint64_t value) {
@@ -74,9 +73,9 @@ static void stats_line(struct tcm_fmt *f, const char *name, uint64_t value) {
 TCM_PUBLIC void TCM_EXPORT(malloc_stats)(void) {
     char text[1024];
     struct tcm_fmt f;
-    struct tcm_heap_figures h;
-    tcm_api_init();
-    tcm_heap_figures(&h);
+    struct tcm_heap_figures h = {0};
+    if (tcm_api_init())
+        tcm_heap_figures(&h);
     tcm_fmt_init(&f, text, sizeof(text));
     stats_line(&f, "heap bytes", h.heap_bytes);
     stats_line(&f, "in use bytes", h.in_use_bytes);
@@ -102,11 +101,11 @@ int TCM_EXPORT(malloc_info)(int options, FILE *stream);
 TCM_PUBLIC int TCM_EXPORT(malloc_info)(int options, FILE *stream) {
     char text[1024];
     struct tcm_fmt f;
-    struct tcm_heap_figures h;
+    struct tcm_heap_figures h = {0};
     if (options != 0)
         return EINVAL;
-    tcm_api_init();
-    tcm_heap_figures(&h);
+    if (tcm_api_init())
+        tcm_heap_figures(&h);
     tcm_fmt_init(&f, text, sizeof(text));
     tcm_fmt_str(&f, "<malloc version=\"1\">\n<heap nr=\"0\">\n");
     xml_element(&f, "<total type=\"fast\" size=\"", h.cached_bytes, "\"/>\n");

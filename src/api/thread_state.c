@@ -30,17 +30,17 @@ static struct tcm_lock init_lock = TCM_LOCK_INIT(TCM_RANK_API);
 
 static void thread_ends(void *state);
 
-void tcm_api_init(void) {
+bool tcm_api_init(void) {
     if (TCM_LIKELY(tcm_load_acquire(&initialised) != 0))
-        return;
+        return true;
     tcm_lock(&init_lock);
-    if (tcm_load_relaxed(&initialised) == 0) {
-        TCM_CHECK(tcm_heap_init());
+    if (tcm_load_relaxed(&initialised) == 0 && tcm_heap_init()) {
         have_end_key = pthread_key_create(&end_key, thread_ends) == 0;
         /* Publishes the heap to threads that see the flag without the lock. */
         tcm_store_release(&initialised, 1u);
     }
     tcm_unlock(&init_lock);
+    return tcm_load_relaxed(&initialised) != 0;
 }
 
 static void thread_ends(void *state) {
@@ -58,8 +58,7 @@ static void thread_ends(void *state) {
 }
 
 void tcm_thread_need_cache(struct tcm_thread_state *self) {
-    tcm_api_init();
-    if (self->life == TCM_THREAD_ENDED)
+    if (!tcm_api_init() || self->life == TCM_THREAD_ENDED)
         return;
 #if TCM_TRACING
     if (self->private_depth != 0)

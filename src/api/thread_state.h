@@ -55,8 +55,9 @@ extern TCM_TLS struct tcm_thread_state tcm_self;
  */
 TCM_COLD void tcm_thread_need_cache(struct tcm_thread_state *self);
 
-/* Library set-up; any thread, any number of times. */
-void tcm_api_init(void);
+/* Library set-up; any thread, any number of times. false: no address space for
+   a heap (yet). */
+bool tcm_api_init(void);
 
 /* Attaches CACHE (or tcm_no_cache) as own, with words if the thread records. */
 void tcm_thread_set_own(struct tcm_thread_state *self,
