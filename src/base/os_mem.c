@@ -94,6 +94,10 @@ bool tcm_os_dont_fork(void *start, size_t length) {
     return advise(start, length, MADV_DONTFORK);
 }
 
+bool tcm_os_no_huge_pages(void *start, size_t length) {
+    return advise(start, length, MADV_NOHUGEPAGE);
+}
+
 void *tcm_os_map_file(int fd, uint64_t offset, size_t length) {
     int saved = errno;
     void *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,

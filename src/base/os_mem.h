@@ -38,6 +38,10 @@ bool tcm_os_release(void *start, size_t length);
 bool tcm_os_wipe_on_fork(void *start, size_t length);
 bool tcm_os_dont_fork(void *start, size_t length);
 
+/* No huge pages in the range: memory that is touched here and there. false: the
+   kernel knows none. */
+bool tcm_os_no_huge_pages(void *start, size_t length);
+
 /* A shared mapping of LENGTH bytes of FD from OFFSET on. NULL on failure. */
 void *tcm_os_map_file(int fd, uint64_t offset, size_t length);
 

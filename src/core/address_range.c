@@ -12,8 +12,7 @@
 #include "core/page_map.h"
 
 #define RANGE_MAX   ((size_t)64 << 30)
-#define RANGE_MIN   ((size_t)64 << 20)
-#define RANGE_LAST  TCM_GROW_STEP /* what is tried before giving up */
+#define RANGE_MIN   TCM_GROW_STEP
 #define FIXED_PLACE ((uintptr_t)0x100000000000)
 
 /* Address space the process uses now; 0 if that cannot be found out. */
@@ -73,7 +72,7 @@ int tcm_range_with_room(struct tcm_range_table *table, size_t bytes) {
         return -1;
     size_t least = tcm_align_up(bytes, TCM_GROW_STEP);
     size_t length = wanted_length();
-    while (length >= RANGE_LAST && length >= least) {
+    while (length >= RANGE_MIN && length >= least) {
         if (reserve(table, length))
             return (int)table->count - 1;
         length /= 2;

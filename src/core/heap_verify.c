@@ -23,7 +23,7 @@ struct page_sums {
 };
 
 static void verify_run(const struct tcm_span *run) {
-    size_t i = run->pages < TCM_SHORT_PAGES ? run->pages : 0;
+    size_t i = tcm_run_tree_index(run->pages);
     const struct tcm_run_set *set = run->state == TCM_SPAN_FREE
                                         ? &tcm_page_heap.free
                                         : &tcm_page_heap.released;

@@ -9,7 +9,7 @@
  * Fresh memory counts as RELEASED: nothing is behind it either.
  *
  * Release: after every so many freed pages the upper end of the largest FREE
- * run goes back, up to a quarter of all FREE pages; the wait until the next
+ * run goes back, up to an eighth of all FREE pages; the wait until the next
  * time is in proportion to what went.
  */
 #include "core/page_heap.h"
@@ -18,11 +18,12 @@
 #include "base/os_mem.h"
 #include "core/core_stats.h"
 #include "core/page_map.h"
+#include "core/run_set.h"
 
 #define GROW_MAX      ((size_t)32 << 20)
 #define FIRST_WAIT    ((uint64_t)1 << 12) /* pages */
 #define EMPTY_WAIT    ((uint64_t)1 << 12)
-#define MAX_WAIT      ((uint64_t)1 << 17) /* at rate 1 */
+#define MAX_WAIT      ((uint64_t)1 << 18) /* at rate 1 */
 #define WAIT_PER_PAGE 1000u               /* at rate 1 */
 #define RELEASE_PAGES 512u                /* at once, at least */
 #define GROW_PAGES    (TCM_GROW_STEP >> TCM_PAGE_SHIFT)
@@ -34,161 +35,6 @@ struct tcm_page_heap tcm_page_heap = {
 };
 
 #define HEAP (&tcm_page_heap)
-
-/* ------------------------------------------------------------------------ */
-/* Runs in the sets and in the page map                                     */
-
-static struct tcm_range *range_of(const struct tcm_span *span) {
-    return &HEAP->ranges.range[span->range];
-}
-
-static void map_ends(const struct tcm_span *span, struct tcm_span *value) {
-    tcm_page_map_set_span(span->start, value);
-    tcm_page_map_set_span(tcm_span_end(span) - TCM_PAGE_SIZE, value);
-}
-
-static struct tcm_run_set *set_of(unsigned state) {
-    return state == TCM_SPAN_FREE ? &HEAP->free : &HEAP->released;
-}
-
-static uint64_t *pages_of(unsigned state) {
-    return state == TCM_SPAN_FREE ? &HEAP->free_pages : &HEAP->released_pages;
-}
-
-static size_t tree_index(size_t pages) {
-    return pages < TCM_SHORT_PAGES ? pages : 0;
-}
-
-/* The run is in its final shape; puts it into set and page map. */
-static void run_insert(struct tcm_span *run) {
-    size_t i = tree_index(run->pages);
-    struct tcm_run_set *set = set_of(run->state);
-    tcm_run_tree_insert(&set->tree[i], run);
-    set->nonempty[i / 64] |= (uint64_t)1 << (i % 64);
-    *pages_of(run->state) += run->pages;
-    map_ends(run, run);
-}
-
-static void run_remove(struct tcm_span *run) {
-    size_t i = tree_index(run->pages);
-    struct tcm_run_set *set = set_of(run->state);
-    tcm_run_tree_remove(&set->tree[i], run);
-    if (set->tree[i].root == NULL)
-        set->nonempty[i / 64] &= ~((uint64_t)1 << (i % 64));
-    *pages_of(run->state) -= run->pages;
-    map_ends(run, NULL);
-}
-
-/* The span that begins where SPAN ends, or NULL. */
-static struct tcm_span *span_after(const struct tcm_span *span) {
-    uintptr_t end = tcm_span_end(span);
-    if (end == tcm_range_frontier(range_of(span)))
-        return NULL;
-    return tcm_page_span((void *)end);
-}
-
-static struct tcm_span *span_before(const struct tcm_span *span) {
-    if (span->start == range_of(span)->start)
-        return NULL;
-    return tcm_page_span((void *)(span->start - 1));
-}
-
-/* Joins RUN, which is in no set, with free neighbours of its state. */
-static void run_insert_merged(struct tcm_span *run, enum tcm_span_state state) {
-    map_ends(run, NULL);
-    run->state = (uint8_t)state;
-    struct tcm_span *before = span_before(run);
-    if (before != NULL && before->state == run->state) {
-        run_remove(before);
-        run->start = before->start;
-        run->pages += before->pages;
-        tcm_span_delete(before);
-    }
-    struct tcm_span *after = span_after(run);
-    if (after != NULL && after->state == run->state) {
-        run_remove(after);
-        run->pages += after->pages;
-        tcm_span_delete(after);
-    }
-    run_insert(run);
-}
-
-static struct tcm_span *set_fit(const struct tcm_run_set *set, size_t pages) {
-    if (pages < TCM_SHORT_PAGES) {
-        for (size_t w = pages / 64; w < TCM_SHORT_PAGES / 64; w++) {
-            uint64_t bits = set->nonempty[w];
-            if (w == pages / 64)
-                bits &= ~(uint64_t)0 << (pages % 64);
-            if (w == 0)
-                bits &= ~(uint64_t)1;
-            if (bits == 0)
-                continue;
-            size_t i = w * 64 + (size_t)__builtin_ctzll(bits);
-            return tcm_run_tree_fit(&set->tree[i], pages);
-        }
-    }
-    return tcm_run_tree_fit(&set->tree[0], pages);
-}
-
-/* The largest run before BOUND, in the order of tcm_run_before. */
-static struct tcm_span *set_before(const struct tcm_run_set *set,
-                                   const struct tcm_span *bound) {
-    struct tcm_span *run = tcm_run_tree_before(&set->tree[0], bound);
-    size_t i = TCM_SHORT_PAGES - 1;
-    if (bound != NULL && bound->pages < i)
-        i = bound->pages;
-    for (; run == NULL && i != 0; i--)
-        run = tcm_run_tree_before(&set->tree[i], bound);
-    return run;
-}
-
-/* ------------------------------------------------------------------------ */
-/* Carving                                                                  */
-
-/*
- * Makes PAGES pages, OFFSET pages into RUN, a span of STATE; what is left of
- * RUN on either side stays free. NULL when a record cannot be had.
- */
-static struct tcm_span *run_carve(struct tcm_span *run, size_t offset,
-                                  size_t pages, enum tcm_span_state state,
-                                  unsigned bit_words) {
-    size_t rest = run->pages - offset - pages;
-    struct tcm_span *span = tcm_span_new(bit_words);
-    struct tcm_span *tail = NULL;
-    if (span == NULL)
-        return NULL;
-    if (offset != 0 && rest != 0) {
-        tail = tcm_span_new(1);
-        if (tail == NULL) {
-            tcm_span_delete(span);
-            return NULL;
-        }
-    }
-    run_remove(run);
-    span->range = run->range;
-    span->start = run->start + (offset << TCM_PAGE_SHIFT);
-    span->pages = pages;
-    span->state = (uint8_t)state;
-    if (offset != 0 && rest != 0) {
-        tail->range = run->range;
-        tail->state = run->state;
-        tail->start = tcm_span_end(span);
-        tail->pages = rest;
-        run_insert(tail);
-    }
-    if (offset != 0) {
-        run->pages = offset;
-        run_insert(run);
-    } else if (rest != 0) {
-        run->start = tcm_span_end(span);
-        run->pages = rest;
-        run_insert(run);
-    } else {
-        tcm_span_delete(run);
-    }
-    map_ends(span, span);
-    return span;
-}
 
 /* ------------------------------------------------------------------------ */
 /* Giving back                                                              */
@@ -217,14 +63,14 @@ static bool run_trim_to_system_pages(struct tcm_span *run) {
         head->state = TCM_SPAN_FREE;
         head->start = run->start;
         head->pages = (start - run->start) >> TCM_PAGE_SHIFT;
-        run_insert(head);
+        tcm_run_insert(head);
     }
     if (tail != NULL) {
         tail->range = run->range;
         tail->state = TCM_SPAN_FREE;
         tail->start = end;
         tail->pages = (tcm_span_end(run) - end) >> TCM_PAGE_SHIFT;
-        run_insert(tail);
+        tcm_run_insert(tail);
     }
     run->start = start;
     run->pages = (end - start) >> TCM_PAGE_SHIFT;
@@ -249,7 +95,7 @@ static void run_keep_upper(struct tcm_span *run, size_t pages) {
     lower->pages = (cut - run->start) >> TCM_PAGE_SHIFT;
     run->start = cut;
     run->pages -= lower->pages;
-    run_insert(lower);
+    tcm_run_insert(lower);
 }
 
 /*
@@ -261,14 +107,14 @@ static void run_keep_upper(struct tcm_span *run, size_t pages) {
 static size_t run_release(struct tcm_span *run, size_t pages, bool unlock) {
     if (HEAP->busy != NULL)
         unlock = false;
-    run_remove(run);
+    tcm_run_remove(run);
     run_keep_upper(run, pages);
     if (!run_trim_to_system_pages(run)) {
-        run_insert_merged(run, TCM_SPAN_FREE);
+        tcm_run_insert_merged(run, TCM_SPAN_FREE);
         return 0;
     }
     run->state = TCM_SPAN_BUSY;
-    map_ends(run, run);
+    tcm_run_map_ends(run, run);
     size_t count = run->pages;
     if (unlock) {
         HEAP->busy = run;
@@ -282,11 +128,11 @@ static size_t run_release(struct tcm_span *run, size_t pages, bool unlock) {
         HEAP->busy_pages = 0;
     }
     if (!done) {
-        run_insert_merged(run, TCM_SPAN_FREE);
+        tcm_run_insert_merged(run, TCM_SPAN_FREE);
         return 0;
     }
     TCM_STAT_ADD(system_bytes_returned, tcm_span_bytes(run));
-    run_insert_merged(run, TCM_SPAN_RELEASED);
+    tcm_run_insert_merged(run, TCM_SPAN_RELEASED);
     return count;
 }
 
@@ -295,7 +141,7 @@ static size_t release_locked(size_t pages, bool unlock) {
     size_t done = 0;
     struct tcm_span bound = {.pages = SIZE_MAX};
     while (done < pages) {
-        struct tcm_span *run = set_before(&HEAP->free, &bound);
+        struct tcm_span *run = tcm_run_set_before(&HEAP->free, &bound);
         if (run == NULL || (run->pages << TCM_PAGE_SHIFT) < tcm_os_page_size())
             break;
         /* Goes on below this run, whatever becomes of it. */
@@ -315,11 +161,11 @@ static void scavenge(size_t freed) {
         HEAP->scavenge_wait -= freed;
         return;
     }
-    size_t most = HEAP->free_pages / 4;
+    size_t most = HEAP->free_pages / 8;
     if (most < RELEASE_PAGES)
         most = RELEASE_PAGES;
     HEAP->scavenge_wait = EMPTY_WAIT;
-    struct tcm_span *run = set_before(&HEAP->free, NULL);
+    struct tcm_span *run = tcm_run_set_before(&HEAP->free, NULL);
     if (run == NULL)
         return;
     uint64_t wait = run_release(run, most, true) * WAIT_PER_PAGE;
@@ -346,7 +192,7 @@ static bool extend(uint32_t index, size_t bytes) {
         return false;
     }
     HEAP->committed_pages += run->pages;
-    run_insert_merged(run, TCM_SPAN_RELEASED);
+    tcm_run_insert_merged(run, TCM_SPAN_RELEASED);
     return true;
 }
 
@@ -372,12 +218,12 @@ static bool grow(size_t pages) {
 /* Finds a run of SET for PAGES and the offset of the aligned place in it. */
 static struct tcm_span *aligned_fit(const struct tcm_run_set *set, size_t pages,
                                     size_t align_pages, size_t *offset) {
-    struct tcm_span *run = set_fit(set, pages);
+    struct tcm_span *run = tcm_run_set_fit(set, pages);
     *offset = 0;
     uintptr_t mask = (align_pages << TCM_PAGE_SHIFT) - 1;
     if (run == NULL || (run->start & mask) == 0)
         return run;
-    run = set_fit(set, pages + align_pages - 1);
+    run = tcm_run_set_fit(set, pages + align_pages - 1);
     if (run != NULL)
         *offset =
             (((run->start + mask) & ~mask) - run->start) >> TCM_PAGE_SHIFT;
@@ -434,7 +280,7 @@ static struct tcm_span *alloc_locked(size_t pages, size_t align_pages,
     }
     if (run == NULL)
         return NULL;
-    struct tcm_span *span = run_carve(run, offset, pages, state, bit_words);
+    struct tcm_span *span = tcm_run_carve(run, offset, pages, state, bit_words);
     if (span == NULL)
         return NULL;
     if (fresh)
@@ -468,7 +314,7 @@ void tcm_page_heap_free(struct tcm_span *span) {
         HEAP->large_blocks--;
     }
     span->class = 0;
-    run_insert_merged(span, TCM_SPAN_FREE);
+    tcm_run_insert_merged(span, TCM_SPAN_FREE);
     if (HEAP->release_at_once)
         release_locked(pages, true);
     else
@@ -486,12 +332,12 @@ static bool shrink_locked(struct tcm_span *span, size_t pages) {
     tail->range = span->range;
     tail->start = span->start + (pages << TCM_PAGE_SHIFT);
     tail->pages = span->pages - pages;
-    map_ends(span, NULL);
+    tcm_run_map_ends(span, NULL);
     HEAP->large_pages -= tail->pages;
     span->pages = pages;
-    map_ends(span, span);
+    tcm_run_map_ends(span, span);
     size_t freed = tail->pages;
-    run_insert_merged(tail, TCM_SPAN_FREE);
+    tcm_run_insert_merged(tail, TCM_SPAN_FREE);
     scavenge(freed);
     return true;
 }
@@ -499,7 +345,7 @@ static bool shrink_locked(struct tcm_span *span, size_t pages) {
 /* Pages that are free right behind SPAN, NEED or more if there are so many;
    the heap grows there if they reach its end. */
 static size_t room_behind(const struct tcm_span *span, size_t need) {
-    struct tcm_range *range = range_of(span);
+    struct tcm_range *range = tcm_span_range(span);
     size_t room = 0;
     for (const struct tcm_span *at = span; room < need;) {
         if (tcm_span_end(at) == tcm_range_frontier(range)) {
@@ -511,7 +357,7 @@ static size_t room_behind(const struct tcm_span *span, size_t need) {
             at = span;
             room = 0;
         }
-        at = span_after(at);
+        at = tcm_run_after(at);
         if (at == NULL ||
             (at->state != TCM_SPAN_FREE && at->state != TCM_SPAN_RELEASED))
             return room;
@@ -527,20 +373,20 @@ static bool extend_locked(struct tcm_span *span, size_t pages) {
         return false;
     HEAP->large_pages += need;
     while (need != 0) {
-        struct tcm_span *run = span_after(span);
+        struct tcm_span *run = tcm_run_after(span);
         size_t take = run->pages < need ? run->pages : need;
         if (run->state == TCM_SPAN_RELEASED)
             TCM_STAT_ADD(system_bytes_taken, take << TCM_PAGE_SHIFT);
-        run_remove(run);
+        tcm_run_remove(run);
         tcm_page_map_set_span(tcm_span_end(span) - TCM_PAGE_SIZE, NULL);
         span->pages += take;
         run->start += take << TCM_PAGE_SHIFT;
         run->pages -= take;
         if (run->pages != 0)
-            run_insert(run);
+            tcm_run_insert(run);
         else
             tcm_span_delete(run);
-        map_ends(span, span);
+        tcm_run_map_ends(span, span);
         need -= take;
     }
     return true;
@@ -590,7 +436,7 @@ void tcm_page_heap_fork_child(void) {
     HEAP->busy = NULL;
     HEAP->busy_pages = 0;
     if (run != NULL)
-        run_insert_merged(run, TCM_SPAN_FREE);
+        tcm_run_insert_merged(run, TCM_SPAN_FREE);
 }
 
 void tcm_page_heap_init(void) {

@@ -20,17 +20,8 @@
 
 #include "base/lock.h"
 #include "core/address_range.h"
-#include "core/run_tree.h"
+#include "core/run_set.h"
 #include "core/span.h"
-
-/* Runs of up to this many pages are found by their exact number. */
-#define TCM_SHORT_PAGES 128
-
-/* All free runs of one state: [pages] for short ones, [0] for all others. */
-struct tcm_run_set {
-    struct tcm_run_tree tree[TCM_SHORT_PAGES];
-    uint64_t nonempty[TCM_SHORT_PAGES / 64]; /* bit of each tree, but [0] */
-};
 
 struct tcm_page_heap {
     struct tcm_lock lock;

@@ -20,6 +20,9 @@ bool tcm_page_map_cover(const void *start, size_t length) {
         struct tcm_page_leaf *leaf = tcm_os_map(sizeof(*leaf));
         if (leaf == NULL)
             return false;
+        /* A few entries are used; a huge page behind them would be more than
+           the whole heap of a small program. */
+        tcm_os_no_huge_pages(leaf, sizeof(*leaf));
         struct tcm_page_leaf *expected = NULL;
         /* Publishes a leaf of zeroes; pairs with the loads of the readers. */
         if (!tcm_cas_acq_rel(&tcm_page_root[i], &expected, leaf))

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Policy. A bin starts without capacity. A miss fetches a few objects, twice as
- * many each time up to a batch. An overflow raises the bin's capacity, first
- * freely up to two batches, then only as often as the bin has missed: capacity
- * helps a bin whose length goes up and down, not one that only fills or only
- * drains. What does not get capacity gives back its oldest objects, at the low
- * end of the array; the recently used ones on top stay.
+ * Policy. A bin starts without capacity. If the first thing it is asked is to
+ * take an object, that object came from another thread, and neighbours of it
+ * may be in use there: it goes back to the central list, lest this thread write
+ * to the same cache line. A miss fetches a few objects, twice as many each time
+ * up to a batch. An overflow raises the bin's capacity, first freely up to two
+ * batches, then only as often as the bin has missed: capacity helps a bin whose
+ * length goes up and down, not one that only fills or only drains. What does
+ * not get capacity gives back its oldest objects, at the low end of the array;
+ * the recently used ones on top stay.
  *
  * Capacity is paid from the cache's budget. A cache that needs more takes from
  * the unclaimed part of the total, then from another cache, then from idle
  * capacity of its own bins. All of that goes round in a fixed order.
  *
  * Every few slow paths one bin is looked at: one that was not used since the
- * last look gives half of its objects back.
+ * last look gives half of its objects back, and so does the class's transfer
+ * cache with what it did not need.
  */
 #include "core/thread_cache.h"
 #include "base/bits.h"
@@ -34,6 +38,9 @@
 #define FREE_BATCHES 2u /* capacity a bin gets without credit */
 /* A fetch takes whole lines pairs, lest threads write to one line. */
 #define FETCH_BYTES (2 * TCM_CACHE_LINE)
+
+/* The thread sanitizer is not to look at what this function reads. */
+#define TCM_NO_RACE_CHECK __attribute__((no_sanitize("thread"), noinline))
 
 /* Memory of bins: regions of 2^k entries, guard included. */
 #define MIN_REGION_LOG 3
@@ -256,6 +263,7 @@ static void sweep(struct tcm_thread_cache *cache) {
     }
     cold->active = false;
     cold->seen = bin_count(cache, class);
+    tcm_transfer_trim(class);
 }
 
 static void upkeep(struct tcm_thread_cache *cache, unsigned class) {
@@ -364,10 +372,11 @@ bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned class) {
     const struct tcm_class_info *info = &tcm_class[class];
     TCM_ASSERT(cache->bin[class].top == cache->bin[class].end);
     tcm_store_relaxed(&cache->overflows, cache->overflows + 1);
+    bool first = cache->cold[class].region == 0;
     upkeep(cache, class);
     if (cache->bin[class].top != cache->bin[class].end ||
         raise_capacity(cache, class))
-        return true;
+        return !first;
     uint32_t count = bin_count(cache, class);
     if (count == 0)
         return false;
@@ -440,12 +449,23 @@ void tcm_cache_attach(struct tcm_thread_cache *cache) {
 /* ------------------------------------------------------------------------ */
 /* All caches                                                               */
 
+/* A lower total is taken from the caches that have more than the minimum. */
 void tcm_cache_set_total_budget(uint64_t bytes) {
     if (bytes > INT64_MAX / 2)
         bytes = INT64_MAX / 2;
     tcm_lock(&registry_lock);
     unclaimed_budget += (int64_t)bytes - total_budget;
     total_budget = (int64_t)bytes;
+    struct tcm_dlist *at = registry.next;
+    for (; at != &registry && unclaimed_budget < 0; at = at->next) {
+        struct tcm_thread_cache *cache =
+            TCM_CONTAINER_OF(at, struct tcm_thread_cache, link);
+        uint64_t have = cache->budget_bytes;
+        uint64_t most = have > MIN_BUDGET ? have - MIN_BUDGET : 0;
+        uint64_t take = tcm_min_u64(most, (uint64_t)-unclaimed_budget);
+        tcm_store_relaxed(&cache->budget_bytes, have - take);
+        unclaimed_budget += (int64_t)take;
+    }
     tcm_unlock(&registry_lock);
 }
 

@@ -119,8 +119,9 @@ void tcm_cache_attach(struct tcm_thread_cache *cache);
    out of memory. */
 bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned class);
 /* The bin of CLASS (not 0) is full: raises its capacity or returns objects to
-   the central list. Afterwards there is room, unless memory for the bin itself
-   could not be had: then false, and the caller frees to the central list. */
+   the central list. true: there is room. false: this object is better not
+   cached, or memory for the bin could not be had; the caller gives it to
+   tcm_heap_free_one. */
 bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned class);
 
 /* Bound on the budgets of all caches together; each cache keeps a minimum. */

@@ -24,24 +24,43 @@ void tcm_transfer_init(void) {
     }
 }
 
+/* Takes up to COUNT objects, if there are at least LEAST. */
+static unsigned take(struct tcm_transfer *transfer, void **out, unsigned count,
+                     unsigned least) {
+    tcm_lock(&transfer->lock);
+    unsigned got = transfer->count < count ? transfer->count : count;
+    if (got < least)
+        got = 0;
+    if (got != 0) {
+        unsigned rest = transfer->count - got;
+        __builtin_memcpy(out, transfer->object + rest, got * sizeof(out[0]));
+        tcm_store_relaxed(&transfer->count, rest);
+        if (rest < transfer->low)
+            transfer->low = rest;
+    }
+    tcm_unlock(&transfer->lock);
+    return got;
+}
+
+/*
+ * A few objects out of many that were asked for are not worth it, and a single
+ * one handed on by a thread may share its line with that thread's: unless there
+ * is about what was asked for, the central list serves.
+ */
 unsigned tcm_transfer_remove(unsigned class, void **out, unsigned count) {
     struct tcm_transfer *transfer = &tcm_transfer[class];
+    unsigned half = (tcm_class[class].batch + 1) / 2;
+    unsigned least = count < half ? count : half;
     /* An unlocked look: an empty one is the common case of one thread. */
-    if (tcm_load_relaxed(&transfer->count) != 0) {
-        tcm_lock(&transfer->lock);
-        unsigned got = transfer->count < count ? transfer->count : count;
+    if (tcm_load_relaxed(&transfer->count) >= least) {
+        unsigned got = take(transfer, out, count, least);
         if (got != 0) {
-            unsigned rest = transfer->count - got;
-            __builtin_memcpy(out, transfer->object + rest,
-                             got * sizeof(out[0]));
-            tcm_store_relaxed(&transfer->count, rest);
-            tcm_store_relaxed(&transfer->hits, transfer->hits + 1);
-        }
-        tcm_unlock(&transfer->lock);
-        if (got != 0)
+            (void)tcm_add_relaxed(&transfer->hits, 1);
             return got;
+        }
     }
-    return tcm_central_fetch(class, out, count);
+    unsigned got = tcm_central_fetch(class, out, count);
+    return got != 0 ? got : take(transfer, out, count, 1);
 }
 
 /* The lock is held. */
@@ -67,24 +86,39 @@ void tcm_transfer_insert(unsigned class, void *const *objects, unsigned count) {
         tcm_central_return(class, objects, count);
 }
 
+/* The unneeded ones are at the low end of the stack. */
+void tcm_transfer_trim(unsigned class) {
+    struct tcm_transfer *transfer = &tcm_transfer[class];
+    void *batch[TCM_MAX_BATCH];
+    if (tcm_load_relaxed(&transfer->count) == 0)
+        return;
+    tcm_lock(&transfer->lock);
+    unsigned n = (transfer->low + 1) / 2;
+    if (n > TCM_MAX_BATCH)
+        n = TCM_MAX_BATCH;
+    unsigned rest = transfer->count - n;
+    if (n != 0) {
+        __builtin_memcpy(batch, transfer->object, n * sizeof(batch[0]));
+        __builtin_memmove(transfer->object, transfer->object + n,
+                          rest * sizeof(batch[0]));
+        tcm_store_relaxed(&transfer->count, rest);
+    }
+    transfer->low = rest;
+    tcm_unlock(&transfer->lock);
+    if (n != 0)
+        tcm_central_return(class, batch, n);
+}
+
 void tcm_transfer_flush(void) {
     for (unsigned class = 1; class < tcm_class_count; class ++) {
         struct tcm_transfer *transfer = &tcm_transfer[class];
         void *batch[TCM_MAX_BATCH];
-        unsigned got;
-        do {
-            tcm_lock(&transfer->lock);
-            got = transfer->count < TCM_MAX_BATCH ? transfer->count
-                                                  : TCM_MAX_BATCH;
-            unsigned rest = transfer->count - got;
-            if (got != 0)
-                __builtin_memcpy(batch, transfer->object + rest,
-                                 got * sizeof(batch[0]));
-            tcm_store_relaxed(&transfer->count, rest);
-            tcm_unlock(&transfer->lock);
-            if (got != 0)
-                tcm_central_return(class, batch, got);
-        } while (got != 0);
+        for (;;) {
+            unsigned got = take(transfer, batch, TCM_MAX_BATCH, 1);
+            if (got == 0)
+                break;
+            tcm_central_return(class, batch, got);
+        }
     }
 }
 

@@ -20,6 +20,7 @@ struct tcm_transfer {
     struct tcm_lock lock;
     uint32_t count;
     uint32_t capacity;
+    uint32_t low; /* least count since the last trim: not needed since */
     void **object;
     uint64_t hits; /* requests served without the central list */
 } TCM_ALIGNED(TCM_CACHE_LINE);
@@ -33,6 +34,9 @@ void tcm_transfer_init(void);
 unsigned tcm_transfer_remove(unsigned class, void **out, unsigned count);
 /* Takes COUNT objects (at most TCM_MAX_BATCH) of CLASS. */
 void tcm_transfer_insert(unsigned class, void *const *objects, unsigned count);
+/* Half of what nobody needed since the last call goes on to the central list.
+ */
+void tcm_transfer_trim(unsigned class);
 /* Everything on to the central lists. */
 void tcm_transfer_flush(void);
 

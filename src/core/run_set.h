@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Free runs of the page heap: their sets, their ends in the page map, merging
+ * and carving. No policy: page_heap.c says which run, and when.
+ *
+ * Invariants: a FREE or RELEASED run is in the set of its state, in the tree of
+ * its length, counted in the heap's pages of that state, and the page map has
+ * it at its ends; or, between two steps of a change, in none of them.
+ *
+ * Threads: the page heap lock is held.
+ */
+#ifndef TCM_CORE_RUN_SET_H
+#define TCM_CORE_RUN_SET_H
+
+#include "core/address_range.h"
+#include "core/run_tree.h"
+#include "core/span.h"
+
+/* Runs of fewer pages than this are found by their exact number. */
+#define TCM_SHORT_PAGES 128
+
+/* All free runs of one state: [pages] for short ones, [0] for all others. */
+struct tcm_run_set {
+    struct tcm_run_tree tree[TCM_SHORT_PAGES];
+    uint64_t nonempty[TCM_SHORT_PAGES / 64]; /* bit of each tree, but [0] */
+};
+
+static inline size_t tcm_run_tree_index(size_t pages) {
+    return pages < TCM_SHORT_PAGES ? pages : 0;
+}
+
+/* The range that SPAN lies in. */
+struct tcm_range *tcm_span_range(const struct tcm_span *span);
+
+/* Enters VALUE at the first and the last page of SPAN. */
+void tcm_run_map_ends(const struct tcm_span *span, struct tcm_span *value);
+
+/* The span that begins where SPAN ends, or NULL at the end of the committed
+   part of the range. */
+struct tcm_span *tcm_run_after(const struct tcm_span *span);
+
+/* RUN, FREE or RELEASED and in its final shape, into set, counts and map. */
+void tcm_run_insert(struct tcm_span *run);
+/* And out of them. */
+void tcm_run_remove(struct tcm_span *run);
+/* Gives RUN, which is in no set, STATE, joins it with neighbours of that state
+   and inserts the whole. */
+void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state);
+
+/* The shortest run of at least PAGES, the lowest of those. NULL: none. */
+struct tcm_span *tcm_run_set_fit(const struct tcm_run_set *set, size_t pages);
+/* The largest run before BOUND in the order of tcm_run_before (NULL: of all).
+   NULL: none. */
+struct tcm_span *tcm_run_set_before(const struct tcm_run_set *set,
+                                    const struct tcm_span *bound);
+
+/*
+ * Makes PAGES pages, OFFSET pages into RUN, which is in its set, a span of
+ * STATE with a record of BIT_WORDS; what is left of RUN on either side stays
+ * free. NULL, and nothing changed, when a record cannot be had.
+ */
+struct tcm_span *tcm_run_carve(struct tcm_span *run, size_t offset,
+                               size_t pages, enum tcm_span_state state,
+                               unsigned bit_words);
+
+#endif
