@@ -107,7 +107,7 @@ struct claim {
    this many pages. */
 static bool contradicts(const struct claim *claim,
                         const struct tcm_block_info *info) {
-    unsigned class = claim->align <= TCM_MIN_ALIGN
+    unsigned class = claim->align < TCM_MIN_ALIGN
                          ? tcm_size_class(claim->size)
                          : tcm_size_class_aligned(claim->size, claim->align);
     if (info->kind == TCM_BLOCK_SMALL)

@@ -40,7 +40,7 @@ struct tcm_block tcm_block_get(struct tcm_thread_state *self, size_t size,
     struct tcm_block block = {NULL, NULL, false};
     if (size > TCM_MAX_REQUEST)
         return block;
-    unsigned class = align <= TCM_MIN_ALIGN
+    unsigned class = align < TCM_MIN_ALIGN
                          ? tcm_size_class(size)
                          : tcm_size_class_aligned(size, align);
     if (class != 0) {
