@@ -18,9 +18,9 @@
 enum tcm_lock_rank {
     TCM_RANK_NONE = 0, /* a leaf outside the order: takes nothing inside */
     TCM_RANK_TRACE_CONTROL,
+    TCM_RANK_TRACE_LATE,
     TCM_RANK_TRACE_REGISTRY,
     TCM_RANK_TRACE_POOL,
-    TCM_RANK_TRACE_LATE,
     TCM_RANK_API,
     TCM_RANK_CACHE_REGISTRY,
     TCM_RANK_TRANSFER_CACHE,

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Buffers: free ones in two stacks, full ones in a queue to the saver.
+ *
+ *           take                  full                save, zero
+ *   free stack ---> a thread's own ---> queue of full ---> (saver) ---> free
+ *        ^-- grow: the saver makes more when a stack runs low
+ *
+ * Invariants: a free buffer is all zero. A buffer in use begins with a spool
+ * head. Only full buffers that wait count against the bound. The descriptor
+ * belongs to who holds the buffer; the fields named so to the saver always.
+ *
+ * Threads: stacks and queue under the lock, which is held for a few
+ * instructions. Waiting threads sleep on `seq`, which changes whenever buffers
+ * become free.
+ *
+ * Why stacks: what was used last is warm in the caches, and a program that
+ * needs few buffers touches few.
+ */
+#ifndef MTR_BUF_POOL_H
+#define MTR_BUF_POOL_H
+
+#include "base/compiler.h"
+#include "base/lock.h"
+
+#define MTR_SMALL_BYTES 4096u
+#define MTR_LARGE_BYTES (64u << 10)
+/* Kept ready. */
+#define MTR_READY_SMALL 8u
+#define MTR_READY_LARGE 2u
+
+struct mtr_buffer {
+    struct mtr_buffer *next; /* in a stack or the queue */
+    uint8_t *base;
+    uint32_t size;
+    uint32_t thread;
+    uint32_t used;       /* published bytes with the head, when full */
+    uint32_t generation; /* of the spool it lies in */
+    uint64_t stream;     /* offset of its first event byte in the stream */
+    uint64_t taken_ns;
+    /* the saver's */
+    uint64_t time_lo; /* clock before it was looked at last */
+    uint64_t mark;    /* position in the output after its last byte */
+    uint32_t saved;   /* bytes saved, with the head */
+    uint32_t seen;    /* published bytes at the last look */
+    struct mtr_buffer *next_seen; /* list of one round */
+    bool in_round;
+};
+
+struct mtr_stack {
+    struct mtr_buffer *top;
+    uint32_t count;
+    uint32_t ready; /* the saver keeps that many */
+};
+
+enum mtr_size { MTR_SMALL = 0, MTR_LARGE = 1 };
+
+struct mtr_pool {
+    struct tcm_lock lock;
+    uint32_t seq;     /* futex: a buffer became free, or recording ended */
+    uint32_t waiters; /* threads that sleep on it */
+    uint32_t low;     /* 1: the saver was told that the pool runs low */
+    struct mtr_stack free[2];
+    struct mtr_buffer *full_head, *full_tail;
+    uint64_t full_bytes; /* handed over and not yet saved */
+    uint64_t bound;
+    uint64_t buffers; /* handed over so far */
+    uint32_t generation;
+    /* descriptors: the saver's, or the thread's that makes a lazy spool */
+    struct mtr_buffer *slab;
+    uint32_t slab_left;
+};
+
+void mtr_pool_init(struct mtr_pool *pool, uint64_t bound);
+
+/*
+ * Hands FULL over (NULL: none) and takes another of SIZE, or of the other size
+ * if there is none. *TAKEN is stored under the lock in SLOT too, so that who
+ * holds the lock sees a thread's buffer either before or after. NULL: no free
+ * buffer or the bound is reached; nothing was done. *LOW is set when the saver
+ * should be told.
+ */
+struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool,
+                                     struct mtr_buffer *full,
+                                     enum mtr_size size, uint8_t **pos,
+                                     struct mtr_buffer **slot, bool *low);
+/* Hands over without taking, whatever the bound; *SLOT becomes NULL. */
+void mtr_pool_hand_over(struct mtr_pool *pool, struct mtr_buffer *full,
+                        struct mtr_buffer **slot);
+/* Sleeps until buffers came free after SEQ was read. */
+void mtr_pool_wait(struct mtr_pool *pool, uint32_t seq);
+/* Wakes all that wait: buffers came free, or the recording ended. */
+void mtr_pool_notify(struct mtr_pool *pool);
+
+/* --- the saver ----------------------------------------------------------- */
+/* All full buffers so far, in the order in which they were handed over. */
+struct mtr_buffer *mtr_pool_take_full(struct mtr_pool *pool);
+/* A saved buffer becomes free, or nothing if its spool is gone. */
+void mtr_pool_recycle(struct mtr_pool *pool, struct mtr_buffer *b);
+/* Cuts BYTES new zeroed bytes at BASE into free buffers of SIZE. false: no
+   memory for descriptors. */
+bool mtr_pool_add(struct mtr_pool *pool, enum mtr_size size, void *base,
+                  size_t bytes);
+/* Buffers that are missing from what shall be ready. */
+uint32_t mtr_pool_missing(struct mtr_pool *pool, enum mtr_size size);
+/* From now on buffers of older spools are not used again. */
+void mtr_pool_new_generation(struct mtr_pool *pool);
+
+#endif

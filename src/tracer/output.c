@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tracer/output.h"
+
+#include "base/raw_io.h"
+#include "tracer/trace_name.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool failed(struct mtr_output *out) {
+    out->error = errno == 0 ? EIO : errno;
+    return false;
+}
+
+static int open_raw(const char *path, int flags) {
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0666);
+}
+
+static bool open_file(struct mtr_output *out) {
+    out->temp = mtr_name_temporary(out->rec);
+    if (out->temp == NULL) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    out->fd = open_raw(out->temp, O_WRONLY | O_CREAT | O_EXCL);
+    return out->fd >= 0;
+}
+
+/* Opened without waiting, so that the saver can look after the buffers until a
+   reader comes. */
+static bool open_fifo(struct mtr_output *out) {
+    out->fd = open_raw(out->rec->output, O_WRONLY | O_NONBLOCK);
+    if (out->fd < 0)
+        return errno == ENXIO || errno == EINTR;
+    int flags = fcntl(out->fd, F_GETFL);
+    return flags >= 0 && fcntl(out->fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
+}
+
+bool mtr_output_open(struct mtr_output *out) {
+    struct stat st;
+    bool ok;
+    errno = 0;
+    switch (out->kind) {
+    case MTR_OUTPUT_FILE:
+        ok = open_file(out);
+        break;
+    case MTR_OUTPUT_FIFO:
+        ok = open_fifo(out);
+        break;
+    default:
+        out->fd = open_raw(out->rec->output, O_WRONLY | O_NOCTTY);
+        ok = out->fd >= 0;
+    }
+    if (!ok)
+        return failed(out);
+    if (out->fd < 0)
+        return true;
+    if (fstat(out->fd, &st) != 0)
+        return failed(out);
+    out->dev = st.st_dev;
+    out->ino = st.st_ino;
+    return true;
+}
+
+bool mtr_output_place(struct mtr_output *out) {
+    if (out->temp == NULL)
+        return true;
+    if (!mtr_name_place_output(out->rec, out->temp)) {
+        failed(out);
+        syscall(SYS_unlinkat, AT_FDCWD, out->temp, 0);
+        return false;
+    }
+    out->temp = NULL;
+    return true;
+}
+
+/* Where the descriptor table is shared with the program, it may have closed our
+   descriptor and opened something else under its number. */
+static bool is_ours(const struct mtr_output *out) {
+    struct stat st;
+    if (out->own_table)
+        return true;
+    return fstat(out->fd, &st) == 0 && st.st_dev == out->dev &&
+           st.st_ino == out->ino;
+}
+
+static bool reopen(struct mtr_output *out) {
+    if (out->kind != MTR_OUTPUT_FILE || out->temp != NULL)
+        return false;
+    out->fd = open_raw(out->rec->name, O_WRONLY | O_NOFOLLOW);
+    if (out->fd < 0)
+        return false;
+    return is_ours(out) && lseek(out->fd, (off_t)out->position, SEEK_SET) >= 0;
+}
+
+/* Writing over the limit sends SIGXFSZ; and the footer shall still fit. */
+static bool within_limit(const struct mtr_output *out, size_t n) {
+    struct rlimit limit;
+    if (out->kind != MTR_OUTPUT_FILE || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY)
+        return true;
+    uint64_t room = out->footer ? 0 : MTR_FOOTER_ROOM;
+    return out->position + n + room <= limit.rlim_cur;
+}
+
+bool mtr_output_write(void *ctx, const void *data, size_t n) {
+    struct mtr_output *out = ctx;
+    if (!is_ours(out) && !reopen(out)) {
+        errno = EBADF;
+        return failed(out);
+    }
+    if (!within_limit(out, n)) {
+        errno = EFBIG;
+        return failed(out);
+    }
+    if (!tcm_io_write_all(out->fd, data, n)) {
+        failed(out);
+        /* No half segment at the end of the file. */
+        if (out->kind == MTR_OUTPUT_FILE &&
+            ftruncate(out->fd, (off_t)out->position) == 0)
+            lseek(out->fd, (off_t)out->position, SEEK_SET);
+        return false;
+    }
+    out->position += n;
+    return true;
+}
+
+void mtr_output_close(struct mtr_output *out) {
+    if (out->fd >= 0 && is_ours(out))
+        syscall(SYS_close, out->fd);
+    out->fd = -1;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The file, FIFO, device or descriptor that a recording is written to.
+ *
+ * Invariants: a regular file is a new inode that gets its name when the trace's
+ * header stands in it. What cannot be written whole is cut off again, so that
+ * the file ends where the last whole write did.
+ * Threads: the saver.
+ */
+#ifndef MTR_OUTPUT_H
+#define MTR_OUTPUT_H
+
+#include "tracer/recorder.h"
+
+/* Bytes kept free below RLIMIT_FSIZE, for the footer. */
+#define MTR_FOOTER_ROOM 4096u
+
+struct mtr_output {
+    struct mtr_recorder *rec;
+    enum mtr_output_kind kind;
+    int fd;         /* -1: closed */
+    bool own_table; /* the descriptor table is the saver's alone */
+    bool footer;    /* the room for the footer may be used */
+    int error;      /* errno of the failure */
+    uint64_t position;
+    uint64_t dev, ino;
+    char *temp; /* not yet renamed to its place */
+};
+
+/*
+ * Opens the output. A FIFO without reader is left closed, without error; call
+ * again. false: out->error tells.
+ */
+bool mtr_output_open(struct mtr_output *out);
+/* Gives a regular file its name. */
+bool mtr_output_place(struct mtr_output *out);
+/* The writer's sink. */
+bool mtr_output_write(void *out, const void *data, size_t n);
+void mtr_output_close(struct mtr_output *out);
+
+#endif

@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One loop: keep buffers ready, make the round or poll that is due, sleep.
+ *
+ * Why look first and take the full queue afterwards: an event published before
+ * the barrier's time T is in a buffer that is its thread's own, or in the
+ * queue, when the round begins. If its thread hands that buffer over before we
+ * look at the thread, it is in the queue before we take that. So each such
+ * event is seen, whatever the threads do.
+ */
+#include "tracer/saver.h"
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/os_mem.h"
+#include "base/os_thread.h"
+#include "base/testpoint.h"
+#include "tracer/saver_state.h"
+#include "tracer/trace_name.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1u << 1)
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+#define MS          1000000u
+#define ROUND_NS    (10u * MS)
+#define POLL_NS     (1u * MS)
+#define IDLE_NS_MAX (1000u * MS)
+#define SAMPLE_NS   (100u * MS)
+/* How long the end of the program waits for a FIFO's first reader. */
+#define FIFO_WAIT_NS (5000u * (uint64_t)MS)
+/* Events saved one by one after the destructor, before rounds begin again. */
+#define END_EVENTS  1000u
+#define STACK_BYTES ((size_t)256 << 10)
+#define HEAD_BYTES  ((uint32_t)sizeof(struct mtf_spool_buffer))
+
+static struct mtr_saver saver;
+
+/* --- Called by others
+ * --------------------------------------------------------- */
+
+void mtr_saver_wake(struct mtr_recorder *rec) {
+    /* The count changes before the call: a saver that was about to sleep on
+       the old value does not. */
+    tcm_add_acq_rel(&rec->link.wake, 1u);
+    tcm_futex_wake(&rec->link.wake, 1);
+}
+
+static bool is_over(struct mtr_recorder *rec) {
+    return tcm_load_acquire(&rec->state) == MTR_FAILED;
+}
+
+bool mtr_saver_round(struct mtr_recorder *rec) {
+    uint32_t mine = tcm_add_acq_rel(&rec->link.wanted, 1u) + 1;
+    mtr_saver_wake(rec);
+    for (;;) {
+        uint32_t done = tcm_load_acquire(&rec->link.done);
+        if ((int32_t)(done - mine) >= 0)
+            return true;
+        if (is_over(rec))
+            return false;
+        tcm_futex_wait(&rec->link.done, done, UINT64_MAX);
+    }
+}
+
+size_t mtr_saver_summary(char *text, size_t cap) {
+    size_t n = saver.summary_length < cap ? saver.summary_length : cap;
+    memcpy(text, saver.summary, n);
+    return n;
+}
+
+/* --- Saving
+ * -------------------------------------------------------------------- */
+
+static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
+                 uint64_t time_hi) {
+    if (upto <= b->saved)
+        return true;
+    struct mtf_raw_place place = {
+        .thread = b->thread,
+        .offset = b->stream + b->saved - HEAD_BYTES,
+        .buffer_start = b->stream,
+        .time_lo = b->time_lo,
+        .time_hi = time_hi,
+    };
+    const uint8_t *from = b->base + b->saved;
+    size_t n = upto - b->saved;
+    if (!mtf_raw_write_data(&s->writer, &place, from, n))
+        return false;
+    mtr_count_events(&s->counts, from, n);
+    b->saved = upto;
+    b->mark = s->writer.raw_bytes;
+    s->dirty = true;
+    return true;
+}
+
+/* A buffer is free again when its last byte is with the output. */
+static void recycle_settled(struct mtr_saver *s) {
+    bool any = false;
+    struct mtr_buffer *b;
+    while ((b = s->written_head) != NULL &&
+           b->mark <= s->writer.settled_bytes && !b->in_round) {
+        s->written_head = b->next;
+        if (b->next == NULL)
+            s->written_tail = NULL;
+        mtr_pool_recycle(&s->rec->pool, b);
+        any = true;
+    }
+    if (any)
+        mtr_pool_notify(&s->rec->pool);
+}
+
+static bool save_full(struct mtr_saver *s) {
+    struct mtr_buffer *b = mtr_pool_take_full(&s->rec->pool);
+    if (b == NULL)
+        return true;
+    uint64_t now = tcm_clock_ns();
+    s->last_full = now;
+    bool ok = true;
+    while (b != NULL) {
+        struct mtr_buffer *next = b->next;
+        ok = ok && save(s, b, b->used, now);
+        b->next = NULL;
+        if (s->written_tail != NULL)
+            s->written_tail->next = b;
+        else
+            s->written_head = b;
+        s->written_tail = b;
+        if (ok)
+            recycle_settled(s);
+        b = next;
+    }
+    return ok;
+}
+
+/* What is in the compressor keeps buffers from those that wait for one. */
+static bool poll_full(struct mtr_saver *s) {
+    if (!save_full(s))
+        return false;
+    if (s->written_head != NULL &&
+        tcm_load_relaxed(&s->rec->pool.waiters) != 0) {
+        if (!mtf_raw_writer_flush(&s->writer))
+            return false;
+        recycle_settled(s);
+    }
+    return true;
+}
+
+/* The buffers with something new, and how much of it: a list. */
+static struct mtr_buffer *look(struct mtr_recorder *rec) {
+    struct mtr_buffer *list = NULL, **tail = &list;
+    struct mtr_registry *r = &rec->registry;
+    tcm_lock(&r->lock);
+    for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next) {
+        struct mtr_thread_record *t =
+            TCM_CONTAINER_OF(l, struct mtr_thread_record, cold.link);
+        tcm_lock(&rec->pool.lock);
+        struct mtr_buffer *b = t->cold.buffer;
+        /* Acquire: pairs with mtr_publish; the bytes below are there. */
+        uint8_t *pos = tcm_load_acquire(&t->hot.pos);
+        uint32_t seen = b == NULL ? 0 : (uint32_t)(pos - b->base);
+        if (b != NULL && seen > b->saved) {
+            b->seen = seen;
+            b->in_round = true;
+            b->next_seen = NULL;
+            *tail = b;
+            tail = &b->next_seen;
+        }
+        tcm_unlock(&rec->pool.lock);
+    }
+    tcm_unlock(&r->lock);
+    return list;
+}
+
+static bool write_notices(struct mtr_saver *s, uint64_t now) {
+    struct mtr_recorder *rec = s->rec;
+    if (rec->spool.notice_due) {
+        rec->spool.notice_due = false;
+        if (!mtf_raw_write_notice(&s->writer, now, MTF_NOTICE_NO_SPOOL,
+                                  "buffers are in private memory"))
+            return false;
+    }
+    return true;
+}
+
+/* A full round. The fence keeps the looks at positions behind the reading of
+   the clock. */
+static bool make_round(struct mtr_saver *s) {
+    uint64_t begin = tcm_clock_ns();
+    tcm_fence_seq_cst();
+    TCM_TESTPOINT("round_began");
+    struct mtr_buffer *list = look(s->rec);
+    uint64_t looked = tcm_clock_ns();
+    bool ok = save_full(s);
+    for (struct mtr_buffer *b = list; b != NULL; b = b->next_seen) {
+        ok = ok && save(s, b, b->seen, looked);
+        b->time_lo = begin;
+        b->in_round = false;
+    }
+    s->last_round = looked;
+    if (!ok)
+        return false;
+    if (s->dirty) {
+        s->rounds++;
+        s->quiet_rounds = 0;
+        if (!write_notices(s, looked))
+            return false;
+        if (looked - s->last_sample >= SAMPLE_NS &&
+            !mtr_saver_write_sample(s, looked))
+            return false;
+        if (!mtf_raw_write_barrier(&s->writer, begin))
+            return false;
+        s->dirty = false;
+    } else {
+        s->quiet_rounds++;
+    }
+    recycle_settled(s);
+    TCM_TESTPOINT("round_ended");
+    return true;
+}
+
+/* --- Buffers ahead of need
+ * -------------------------------------------------------- */
+
+static bool grow(struct mtr_recorder *rec, enum mtr_size size) {
+    size_t bytes =
+        size == MTR_LARGE ? MTR_LARGE_BYTES : MTR_READY_SMALL * MTR_SMALL_BYTES;
+    bytes = tcm_align_up(bytes, tcm_os_page_size());
+    void *p = mtr_spool_grow(rec, bytes);
+    return p != NULL && mtr_pool_add(&rec->pool, size, p, bytes);
+}
+
+static void keep_ready(struct mtr_recorder *rec) {
+    bool any = false;
+    uint32_t small = mtr_pool_missing(&rec->pool, MTR_SMALL);
+    uint32_t large = mtr_pool_missing(&rec->pool, MTR_LARGE);
+    for (uint32_t n = 0; 2 * n < small; n += MTR_READY_SMALL)
+        any |= grow(rec, MTR_SMALL);
+    for (uint32_t n = 0; n < large; n++)
+        any |= grow(rec, MTR_LARGE);
+    if (any)
+        mtr_pool_notify(&rec->pool);
+}
+
+/* --- Set-up
+ * ---------------------------------------------------------------------------
+ */
+
+/* Descriptors of our own: the program neither sees nor closes nor inherits
+   them. KEEP: one that stays, or -1. */
+static bool unshare_table(int keep) {
+    unsigned k = (unsigned)keep;
+    if (keep < 0)
+        return syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) == 0;
+    if (syscall(SYS_close_range, k + 1, ~0u, CLOSE_RANGE_UNSHARE) != 0)
+        return false;
+    if (k != 0)
+        syscall(SYS_close_range, 0u, k - 1, 0u);
+    return true;
+}
+
+/* N of /dev/fd/N and its like; -1: none. */
+static int fd_of_name(const char *path) {
+    if (strcmp(path, "/dev/stdout") == 0)
+        return 1;
+    if (strcmp(path, "/dev/stderr") == 0)
+        return 2;
+    const char *p = strrchr(path, '/') + 1;
+    int n = 0;
+    if (*p == '\0')
+        return -1;
+    for (; *p >= '0' && *p <= '9' && n < 1 << 20; p++)
+        n = n * 10 + (*p - '0');
+    return *p == '\0' ? n : -1;
+}
+
+/* /dev/fd/N shows the descriptors of the first thread, so it can be opened
+   from here too; a socket cannot, and is used as it is. */
+static bool open_fd(struct mtr_saver *s, int keep) {
+    if (mtr_output_open(&s->output)) {
+        if (s->output.own_table && keep >= 0)
+            syscall(SYS_close, keep);
+        return true;
+    }
+    if (s->output.error != ENXIO || keep < 0)
+        return false;
+    s->output.fd = s->output.own_table ? keep : fcntl(keep, F_DUPFD_CLOEXEC, 3);
+    s->output.error = 0;
+    return s->output.fd >= 0;
+}
+
+static bool begin_trace(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    if (mtr_config.compress) {
+        if (s->memory_pid != mtr_config.self.pid) {
+            size_t bytes =
+                tcm_align_up(MTF_RAW_WRITER_MEMORY, tcm_os_page_size());
+            s->memory = tcm_os_map(bytes);
+            if (s->memory == NULL) {
+                s->output.error = ENOMEM;
+                return false;
+            }
+            tcm_os_dont_fork(s->memory, bytes);
+            s->memory_pid = mtr_config.self.pid;
+        }
+    } else {
+        s->memory = NULL;
+    }
+    if (!mtf_raw_writer_init(&s->writer, mtr_output_write, &s->output,
+                             s->memory,
+                             s->memory == NULL ? 0 : MTF_RAW_WRITER_MEMORY) ||
+        !mtf_raw_write_header(&s->writer, rec->header, rec->header_length) ||
+        !mtf_raw_writer_end_frame(&s->writer) || !mtr_output_place(&s->output))
+        return false;
+    if (!s->output.own_table &&
+        !mtf_raw_write_notice(&s->writer, tcm_clock_ns(),
+                              MTF_NOTICE_NO_SAVER_TABLE,
+                              "the descriptor table is shared"))
+        return false;
+    s->ready = true;
+    return true;
+}
+
+/* Spool, buffers, output. What fails here fails the start. */
+static bool set_up(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    s->output.rec = rec;
+    s->output.fd = -1;
+    s->output.kind = mtr_name_kind(rec->output);
+    int keep = s->output.kind == MTR_OUTPUT_FD ? fd_of_name(rec->output) : -1;
+    s->output.own_table = unshare_table(keep);
+    s->statm = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/statm",
+                            O_RDONLY | O_CLOEXEC, 0);
+    bool is_file = s->output.kind == MTR_OUTPUT_FILE;
+    if (is_file && !rec->spool.exists)
+        rec->spool.notice_due = !mtr_spool_create(rec);
+    if (!rec->spool.exists)
+        rec->spool.is_private = true;
+    keep_ready(rec);
+    if (s->output.kind == MTR_OUTPUT_FIFO)
+        return true;
+    if (s->output.kind == MTR_OUTPUT_FD ? !open_fd(s, keep)
+                                        : !mtr_output_open(&s->output))
+        return false;
+    return begin_trace(s);
+}
+
+/* A FIFO whose reader comes late: meanwhile threads fill the buffers. */
+static bool wait_for_reader(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    uint64_t give_up = UINT64_MAX;
+    for (;;) {
+        uint32_t seq = tcm_load_acquire(&rec->link.wake);
+        if (!mtr_output_open(&s->output))
+            return false;
+        if (s->output.fd >= 0)
+            return begin_trace(s);
+        keep_ready(rec);
+        if (tcm_load_acquire(&rec->link.finish) != 0 && give_up == UINT64_MAX)
+            give_up = tcm_clock_ns() + FIFO_WAIT_NS;
+        if (tcm_clock_ns() >= give_up) {
+            s->output.error = ENXIO;
+            return false;
+        }
+        tcm_futex_wait(&rec->link.wake, seq, ROUND_NS);
+    }
+}
+
+/* --- The end
+ * ------------------------------------------------------------------------ */
+
+/* After the last event of the program as we know it. */
+static bool enter_end_mode(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    tcm_store_seq_cst(&rec->state, (uint32_t)MTR_ENDED);
+    tcm_store_seq_cst(&rec->control.end_mode, 1u);
+    mtr_registry_stop_all(rec);
+    TCM_TESTPOINT("end_mode");
+    if (!make_round(s) || !mtr_saver_write_footer(s, MTF_END_EXIT))
+        return false;
+    mtr_saver_summarise(s, MTF_END_EXIT);
+    recycle_settled(s);
+    mtr_spool_remove(rec);
+    return true;
+}
+
+/* Too many events for one round each: a new spool, and rounds as before. */
+static bool leave_end_mode(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    if (!mtf_raw_write_notice(&s->writer, tcm_clock_ns(), MTF_NOTICE_END_MODE,
+                              "recorded after the library's destructor"))
+        return false;
+    mtr_spool_close(rec);
+    if (s->output.kind == MTR_OUTPUT_FILE && !rec->spool.is_private &&
+        mtr_spool_renew(rec)) {
+        mtr_pool_new_generation(&rec->pool);
+        keep_ready(rec);
+    }
+    tcm_store_seq_cst(&rec->state, (uint32_t)MTR_RUNNING);
+    tcm_store_seq_cst(&rec->control.end_mode, 0u);
+    s->quiet_rounds = 0;
+    return true;
+}
+
+static bool end_mode_round(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    if (!make_round(s) || !mtr_saver_write_footer(s, MTF_END_EXIT))
+        return false;
+    recycle_settled(s);
+    return ++rec->link.end_events < END_EVENTS || leave_end_mode(s);
+}
+
+/* The output failed. What it has is closed by a footer if that can be; the
+   spool keeps what it has not. */
+static void give_up(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    mtr_fail(rec, "recording stopped, cannot write to", s->output.error);
+    if (s->ready && s->output.kind == MTR_OUTPUT_FILE) {
+        s->writer.failed = false;
+        s->writer.in_frame = false;
+        s->output.footer = true;
+        mtr_saver_write_footer(s, MTF_END_FORCED);
+    }
+    mtr_saver_summarise(s, MTF_END_FORCED);
+    mtr_spool_unlock(rec);
+    mtr_spool_close(rec);
+    mtr_output_close(&s->output);
+    if (s->statm >= 0)
+        syscall(SYS_close, s->statm);
+}
+
+/* --- The loop
+ * ------------------------------------------------------------------------- */
+
+/* Quiet: the next event of any thread wakes us. Its order with the owners'
+   stores to limit is explained at their end, in thread_buf.c. */
+static void become_idle(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    tcm_store_seq_cst(&rec->link.idle, 1u);
+    tcm_fence_seq_cst();
+    mtr_registry_stop_all(rec);
+    s->interval = ROUND_NS;
+}
+
+static bool do_due(struct mtr_saver *s, uint64_t now) {
+    struct mtr_recorder *rec = s->rec;
+    uint32_t wanted = tcm_load_acquire(&rec->link.wanted);
+    bool asked = wanted != rec->link.done;
+    uint32_t state = tcm_load_relaxed(&rec->state);
+    bool ok;
+    if (asked && state == MTR_RUNNING &&
+        tcm_load_acquire(&rec->link.finish) == 1) {
+        tcm_store_relaxed(&rec->link.finish, 2u);
+        ok = enter_end_mode(s);
+    } else if (state == MTR_ENDED) {
+        ok = !asked || end_mode_round(s);
+    } else if (asked || now - s->last_round >= s->interval) {
+        ok = make_round(s);
+        if (s->quiet_rounds == 1)
+            become_idle(s);
+        else if (s->quiet_rounds > 1)
+            s->interval = tcm_min_u64(2 * s->interval, IDLE_NS_MAX);
+    } else {
+        ok = poll_full(s);
+    }
+    if (ok && asked) {
+        tcm_store_release(&rec->link.done, wanted);
+        tcm_futex_wake(&rec->link.done, INT32_MAX);
+    }
+    return ok;
+}
+
+static void sleep_until_due(struct mtr_saver *s, uint32_t seq) {
+    struct mtr_recorder *rec = s->rec;
+    if (tcm_load_relaxed(&rec->state) == MTR_ENDED) {
+        tcm_futex_wait(&rec->link.wake, seq, UINT64_MAX);
+        return;
+    }
+    uint64_t now = tcm_clock_ns();
+    uint64_t due = s->last_round + s->interval;
+    if (now - s->last_full < ROUND_NS)
+        due = tcm_min_u64(due, now + POLL_NS);
+    if (due > now)
+        tcm_futex_wait(&rec->link.wake, seq, due - now);
+    /* Woken by an event after quiet: the round comes when it is due from now
+       on, not when it was. */
+    if (s->quiet_rounds != 0 && tcm_load_relaxed(&rec->link.idle) == 0) {
+        s->quiet_rounds = 0;
+        s->interval = ROUND_NS;
+        s->last_round = tcm_clock_ns();
+    }
+}
+
+static bool run(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    if (!s->ready && !wait_for_reader(s))
+        return false;
+    for (;;) {
+        uint32_t seq = tcm_load_acquire(&rec->link.wake);
+        keep_ready(rec);
+        if (!do_due(s, tcm_clock_ns()))
+            return false;
+        sleep_until_due(s, seq);
+    }
+}
+
+static void *saver_main(void *arg) {
+    struct mtr_saver *s = &saver;
+    struct mtr_recorder *rec = arg;
+    mtr_config.host->enter_private();
+    syscall(SYS_prctl, PR_SET_NAME, "malloc-trace", 0, 0, 0);
+    void *memory = s->memory;
+    uint32_t memory_pid = s->memory_pid;
+    memset(s, 0, sizeof(*s));
+    s->rec = rec;
+    s->memory = memory;
+    s->memory_pid = memory_pid;
+    s->interval = ROUND_NS;
+    s->last_round = tcm_clock_ns();
+    bool ok = set_up(s);
+    if (ok) {
+        tcm_store_release(&rec->state, (uint32_t)MTR_RUNNING);
+        tcm_futex_wake(&rec->state, INT32_MAX);
+    } else {
+        mtr_fail(rec, "cannot record to", s->output.error);
+    }
+    /* Publishes all of the set-up to the thread that waits for it. */
+    tcm_store_release(&rec->link.started, 2u);
+    tcm_futex_wake(&rec->link.started, INT32_MAX);
+    if (ok && !run(s))
+        give_up(s);
+    return NULL;
+}
+
+bool mtr_saver_create(struct mtr_recorder *rec, int *error) {
+    sigset_t all, before;
+    pthread_attr_t attr;
+    pthread_t thread;
+    sigfillset(&all);
+    /* Not the raw call: it would block the C library's own signals too, and
+       setuid() would hang. */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    int rc = pthread_create(&thread, &attr, saver_main, rec);
+    if (rc == EINVAL) {
+        /* Thread-local storage of the program larger than our stack. */
+        pthread_attr_setstacksize(&attr, 32 * STACK_BYTES);
+        rc = pthread_create(&thread, &attr, saver_main, rec);
+    }
+    pthread_attr_destroy(&attr);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    *error = rc;
+    return rc == 0;
+}

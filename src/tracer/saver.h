@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The saver thread: takes what threads published, writes it, and says in
+ * barriers up to which time all of it is written.
+ *
+ * Threads: mtr_saver_main is the thread; the rest is called by others.
+ */
+#ifndef MTR_SAVER_H
+#define MTR_SAVER_H
+
+#include "tracer/recorder.h"
+
+/* Makes the thread, with all signals blocked. false: errno in *ERROR. */
+bool mtr_saver_create(struct mtr_recorder *rec, int *error);
+/* It shall look now. */
+void mtr_saver_wake(struct mtr_recorder *rec);
+/* Asks for a round and waits for it. false: the recording ended. */
+bool mtr_saver_round(struct mtr_recorder *rec);
+/* The text of TCMALLOC_TRACE_STATS after the end; its length. */
+size_t mtr_saver_summary(char *text, size_t cap);
+
+#endif

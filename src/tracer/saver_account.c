@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The saver's numbers: samples of the process beside barriers, the footer, and
+ * the summary for the user.
+ */
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/fmt.h"
+#include "base/os_mem.h"
+#include "tracer/saver_state.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct accounts {
+    struct mtf_account_value value[MTF_ACCOUNTS_MAX];
+    unsigned count;
+};
+
+static void put(struct accounts *a, enum mtf_account field, uint64_t value) {
+    if (a->count < MTF_ACCOUNTS_MAX)
+        a->value[a->count++] =
+            (struct mtf_account_value){(uint16_t)field, value};
+}
+
+static void put_host(struct accounts *a) {
+    uint16_t fields[MTF_ACCOUNTS_MAX / 2];
+    uint64_t values[MTF_ACCOUNTS_MAX / 2];
+    unsigned n =
+        mtr_config.host->sample(fields, values, TCM_ARRAY_SIZE(fields));
+    for (unsigned i = 0; i < n; i++)
+        put(a, (enum mtf_account)fields[i], values[i]);
+}
+
+/* Anonymous resident bytes: resident less shared (of files and memory). */
+static void put_memory(struct accounts *a, int statm) {
+    char text[128];
+    long n = statm < 0
+                 ? -1
+                 : syscall(SYS_pread64, statm, text, sizeof(text) - 1, 0L);
+    if (n <= 0)
+        return;
+    text[n] = '\0';
+    uint64_t field[3] = {0, 0, 0};
+    const char *p = text;
+    for (unsigned i = 0; i < 3; i++) {
+        for (; *p >= '0' && *p <= '9'; p++)
+            field[i] = field[i] * 10 + (uint64_t)(*p - '0');
+        if (*p == ' ')
+            p++;
+    }
+    put(a, MTF_ACCOUNT_RSS_ANON_BYTES,
+        (field[1] - tcm_min_u64(field[2], field[1])) * tcm_os_page_size());
+}
+
+static void put_faults(struct accounts *a) {
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0)
+        return;
+    put(a, MTF_ACCOUNT_MINOR_FAULTS, (uint64_t)usage.ru_minflt);
+    put(a, MTF_ACCOUNT_MAJOR_FAULTS, (uint64_t)usage.ru_majflt);
+}
+
+bool mtr_saver_write_sample(struct mtr_saver *s, uint64_t now) {
+    struct accounts a = {.count = 0};
+    put_host(&a);
+    put_memory(&a, s->statm);
+    put_faults(&a);
+    s->last_sample = now;
+    return mtf_raw_write_sample(&s->writer, now, a.value, a.count);
+}
+
+static uint64_t event_sum(const struct mtr_event_counts *c) {
+    return c->mallocs + c->memaligns + c->reallocs + c->frees + c->failed;
+}
+
+bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason) {
+    struct mtr_recorder *rec = s->rec;
+    const struct mtr_event_counts *c = &s->counts;
+    struct mtr_totals t;
+    uint32_t threads;
+    mtr_registry_totals(rec, &t, &threads);
+    struct accounts a = {.count = 0};
+    put_host(&a);
+    put(&a, MTF_ACCOUNT_EVENTS, event_sum(c));
+    put(&a, MTF_ACCOUNT_MALLOCS, c->mallocs);
+    put(&a, MTF_ACCOUNT_MEMALIGNS, c->memaligns);
+    put(&a, MTF_ACCOUNT_REALLOCS, c->reallocs);
+    put(&a, MTF_ACCOUNT_FREES, c->frees);
+    put(&a, MTF_ACCOUNT_FAILED_ALLOCATIONS, c->failed);
+    put(&a, MTF_ACCOUNT_UNTRACED_FREES, t.untraced);
+    put(&a, MTF_ACCOUNT_DROPPED_EVENTS, t.dropped);
+    put(&a, MTF_ACCOUNT_WAITS, t.waits);
+    put(&a, MTF_ACCOUNT_WAIT_NS, t.wait_ns);
+    put(&a, MTF_ACCOUNT_THREADS, threads);
+    put(&a, MTF_ACCOUNT_BUFFERS, tcm_load_relaxed(&rec->pool.buffers));
+    put(&a, MTF_ACCOUNT_SEGMENTS, s->writer.segments);
+    put(&a, MTF_ACCOUNT_RAW_BYTES, s->writer.raw_bytes);
+    put(&a, MTF_ACCOUNT_STORED_BYTES, s->writer.stored_bytes);
+    put(&a, MTF_ACCOUNT_SLOW_TIMES, t.slow_times);
+    put(&a, MTF_ACCOUNT_SAVER_CPU_NS, tcm_clock_thread_cpu_ns());
+    put(&a, MTF_ACCOUNT_ROUNDS, s->rounds);
+    put(&a, MTF_ACCOUNT_END_REASON, reason);
+    return mtf_raw_write_footer(&s->writer, tcm_clock_ns(), a.value, a.count);
+}
+
+static void say(struct tcm_fmt *f, uint64_t n, const char *what) {
+    tcm_fmt_u64(f, n);
+    tcm_fmt_str(f, what);
+}
+
+void mtr_saver_summarise(struct mtr_saver *s, enum mtf_end_reason reason) {
+    struct mtr_totals t;
+    uint32_t threads;
+    struct tcm_fmt f;
+    mtr_registry_totals(s->rec, &t, &threads);
+    tcm_fmt_init(&f, s->summary, sizeof(s->summary));
+    tcm_fmt_str(&f, "tcmalloc: recorded ");
+    say(&f, event_sum(&s->counts), " events of ");
+    say(&f, threads, threads == 1 ? " thread: " : " threads: ");
+    say(&f, s->counts.mallocs, " mallocs, ");
+    say(&f, s->counts.memaligns, " memaligns, ");
+    say(&f, s->counts.reallocs, " reallocs, ");
+    say(&f, s->counts.frees, " frees, ");
+    say(&f, s->counts.failed, " failed; ");
+    say(&f, s->writer.raw_bytes, " bytes, stored ");
+    say(&f, s->writer.stored_bytes, "; waited ");
+    say(&f, t.waits, " times, ");
+    say(&f, t.wait_ns / 1000, " us; saver ");
+    say(&f, tcm_clock_thread_cpu_ns() / 1000, " us");
+    if (reason == MTF_END_FORCED)
+        tcm_fmt_str(&f, "; stopped by a failure");
+    tcm_fmt_char(&f, '\n');
+    s->summary_length = f.len;
+}

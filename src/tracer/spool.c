@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tracer/spool.h"
+
+#include "base/bits.h"
+#include "base/os_mem.h"
+#include "base/testpoint.h"
+#include "traceformat/raw_writer.h"
+#include "tracer/recorder.h"
+#include "tracer/trace_name.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Allocated together with the head: a lazy recording needs no more calls. */
+#define FIRST_BYTES (MTR_READY_SMALL * MTR_SMALL_BYTES)
+
+static int open_raw(const char *path, int flags) {
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0666);
+}
+
+static void close_raw(int fd) {
+    syscall(SYS_close, fd);
+}
+
+static uint64_t file_size_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    return limit.rlim_cur;
+}
+
+/* For file systems without fallocate. */
+static bool write_zeros(int fd, uint64_t from, uint64_t bytes) {
+    static const uint8_t zeros[4096];
+    while (bytes != 0) {
+        size_t n = bytes < sizeof(zeros) ? (size_t)bytes : sizeof(zeros);
+        long done = syscall(SYS_pwrite64, fd, zeros, n, from);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return false;
+        from += (uint64_t)done;
+        bytes -= (uint64_t)done;
+    }
+    return true;
+}
+
+/*
+ * Backs BYTES more of the file by blocks. The limit is compared first because
+ * fallocate beyond it sends SIGXFSZ.
+ */
+static bool allocate(int fd, uint64_t from, uint64_t bytes) {
+    if (from + bytes > file_size_limit())
+        return false;
+    long rc;
+    do {
+        rc = syscall(SYS_fallocate, fd, 0, from, bytes);
+    } while (rc != 0 && errno == EINTR);
+    if (rc != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+        return write_zeros(fd, from, bytes);
+    return rc == 0;
+}
+
+static uint8_t *map_window(int fd, uint64_t start) {
+    uint8_t *p = tcm_os_map_file(fd, start, MTR_SPOOL_WINDOW);
+    if (p != NULL)
+        tcm_os_dont_fork(p, MTR_SPOOL_WINDOW);
+    return p;
+}
+
+/* A file without a name of use yet: locked, with head and room for buffers. */
+static int make_file(struct mtr_recorder *rec, const char *temp) {
+    struct mtr_spool *spool = &rec->spool;
+    size_t page = tcm_os_page_size();
+    struct stat st;
+    int fd = open_raw(temp, O_RDWR | O_CREAT | O_EXCL);
+    if (fd < 0)
+        return -1;
+    spool->window = NULL;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 &&
+        allocate(fd, 0, page + FIRST_BYTES))
+        spool->window = map_window(fd, 0);
+    if (spool->window == NULL) {
+        syscall(SYS_unlinkat, AT_FDCWD, temp, 0);
+        close_raw(fd);
+        return -1;
+    }
+    mtf_spool_put_head(spool->window, rec->header, rec->header_length);
+    spool->window_start = 0;
+    spool->is_private = false;
+    spool->used_bytes = page;
+    spool->file_bytes = page + FIRST_BYTES;
+    spool->dev = st.st_dev;
+    spool->ino = st.st_ino;
+    return fd;
+}
+
+static void drop_file(struct mtr_spool *spool, int fd, const char *temp) {
+    syscall(SYS_unlinkat, AT_FDCWD, temp, 0);
+    tcm_os_unmap(spool->window, MTR_SPOOL_WINDOW);
+    spool->window = NULL;
+    close_raw(fd);
+}
+
+bool mtr_spool_create(struct mtr_recorder *rec) {
+    struct mtr_spool *spool = &rec->spool;
+    char *temp = mtr_name_temporary(rec);
+    int fd = temp == NULL ? -1 : make_file(rec, temp);
+    if (fd < 0)
+        return false;
+    TCM_TESTPOINT("spool_made");
+    if (!mtr_name_place_spool(rec, temp)) {
+        drop_file(spool, fd, temp);
+        return false;
+    }
+    TCM_TESTPOINT("spool_named");
+    spool->fd_plus_1 = fd + 1;
+    spool->exists = true;
+    return true;
+}
+
+bool mtr_spool_renew(struct mtr_recorder *rec) {
+    struct mtr_spool old = rec->spool;
+    char *temp = mtr_name_temporary(rec);
+    int fd = temp == NULL ? -1 : make_file(rec, temp);
+    if (fd >= 0 && mtr_name_renew_spool(rec, temp)) {
+        rec->spool.fd_plus_1 = fd + 1;
+        rec->spool.exists = true;
+        return true;
+    }
+    if (fd >= 0)
+        drop_file(&rec->spool, fd, temp);
+    rec->spool = old;
+    return false;
+}
+
+/* The program may have closed our descriptor and opened something else. */
+static bool fd_is_ours(const struct mtr_spool *spool, int fd) {
+    struct stat st;
+    return fstat(fd, &st) == 0 && st.st_dev == spool->dev &&
+           st.st_ino == spool->ino;
+}
+
+static bool have_fd(struct mtr_recorder *rec) {
+    struct mtr_spool *spool = &rec->spool;
+    if (spool->fd_plus_1 != 0 && fd_is_ours(spool, spool->fd_plus_1 - 1))
+        return true;
+    spool->fd_plus_1 = 0;
+    return mtr_spool_reopen(rec);
+}
+
+static void *grow_file(struct mtr_recorder *rec, size_t bytes) {
+    struct mtr_spool *spool = &rec->spool;
+    uint64_t end = spool->used_bytes + bytes;
+    if (end > spool->file_bytes) {
+        if (!have_fd(rec) ||
+            !allocate(spool->fd_plus_1 - 1, spool->used_bytes, bytes))
+            return NULL;
+        spool->file_bytes = end;
+    }
+    if (end > spool->window_start + MTR_SPOOL_WINDOW) {
+        uint8_t *next =
+            have_fd(rec) ? map_window(spool->fd_plus_1 - 1, spool->used_bytes)
+                         : NULL;
+        if (next == NULL)
+            return NULL;
+        spool->window = next;
+        spool->window_start = spool->used_bytes;
+    }
+    void *p = spool->window + (spool->used_bytes - spool->window_start);
+    spool->used_bytes = end;
+    return p;
+}
+
+void *mtr_spool_grow(struct mtr_recorder *rec, size_t bytes) {
+    struct mtr_spool *spool = &rec->spool;
+    int saved = errno;
+    void *p = NULL;
+    if (spool->exists && !spool->is_private)
+        p = grow_file(rec, bytes);
+    if (p == NULL) {
+        if (!spool->is_private) {
+            spool->is_private = true;
+            spool->notice_due = true;
+        }
+        p = tcm_os_map(bytes);
+        if (p != NULL)
+            tcm_os_dont_fork(p, bytes);
+    }
+    errno = saved;
+    return p;
+}
+
+void mtr_spool_close(struct mtr_recorder *rec) {
+    struct mtr_spool *spool = &rec->spool;
+    if (spool->fd_plus_1 != 0 && fd_is_ours(spool, spool->fd_plus_1 - 1))
+        close_raw(spool->fd_plus_1 - 1);
+    spool->fd_plus_1 = 0;
+}
+
+bool mtr_spool_reopen(struct mtr_recorder *rec) {
+    struct mtr_spool *spool = &rec->spool;
+    const char *path = mtr_name_spool(rec);
+    int fd = path == NULL ? -1 : open_raw(path, O_RDWR | O_NOFOLLOW);
+    if (fd < 0)
+        return false;
+    if (!fd_is_ours(spool, fd)) {
+        close_raw(fd);
+        return false;
+    }
+    spool->fd_plus_1 = fd + 1;
+    return true;
+}
+
+void mtr_spool_remove(struct mtr_recorder *rec) {
+    struct mtr_spool *spool = &rec->spool;
+    struct stat st;
+    const char *path = mtr_name_spool(rec);
+    if (!spool->exists || path == NULL)
+        return;
+    if (lstat(path, &st) == 0 && st.st_dev == spool->dev &&
+        st.st_ino == spool->ino)
+        syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+    spool->exists = false;
+    TCM_TESTPOINT("spool_removed");
+}
+
+/* The mappings hold the open file too, so closing would not give the lock
+   up. */
+void mtr_spool_unlock(struct mtr_recorder *rec) {
+    if (rec->spool.exists && have_fd(rec))
+        flock(rec->spool.fd_plus_1 - 1, LOCK_UN);
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The events of a stream that are not hot, and what happens between buffers.
+ *
+ * A seq_cst fence stands before each clock read here whose value ends the
+ * interval of earlier events: they are visible to the saver before the time is
+ * read, so no barrier with a later time can lack them.
+ */
+#include "tracer/recorder.h"
+#include "tracer/saver.h"
+#include "tracer/token.h"
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/os_thread.h"
+#include "base/testpoint.h"
+#include "traceformat/raw_writer.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Longest step of time that one event holds, and how many are written for a
+   thread that slept longer (16 days). */
+#define TIME_EVENTS_MAX 5
+/* A small buffer that was full sooner than this is followed by a large one, a
+   large one that lasted longer by a small one. */
+#define BUSY_NS  100000000u
+#define QUIET_NS 2000000000u
+
+#define HEAD_BYTES ((uint32_t)sizeof(struct mtf_spool_buffer))
+
+struct mtr_thread mtr_no_thread;
+
+/* Counters are read by the saver too. */
+static void add(uint64_t *counter, uint64_t n) {
+    tcm_store_relaxed(counter, *counter + n);
+}
+
+/* --- Events -------------------------------------------------------------- */
+
+void mtr_put_alloc_call(struct mtr_thread *t, enum mtf_call call) {
+    t->alloc_call = (uint8_t)call;
+    mtr_put(t, mtf_inline_payload(MTF_RAW_ALLOC_CALL, call));
+}
+
+void mtr_put_free_call(struct mtr_thread *t, enum mtf_call call) {
+    t->free_call = (uint8_t)call;
+    mtr_put(t, mtf_inline_payload(MTF_RAW_FREE_CALL, call));
+}
+
+static void put_time(struct mtr_thread *t, uint64_t ns) {
+    struct mtr_thread_cold *cold = t->cold;
+    uint64_t delta = ns > cold->time_ns ? ns - cold->time_ns : 0;
+    for (int i = 1; i < TIME_EVENTS_MAX && delta > MTF_ARGUMENT_MAX; i++) {
+        mtr_put(t, mtf_inline_payload(MTF_RAW_TIME, MTF_ARGUMENT_MAX));
+        cold->time_ns += MTF_ARGUMENT_MAX;
+        delta -= MTF_ARGUMENT_MAX;
+    }
+    delta = tcm_min_u64(delta, MTF_ARGUMENT_MAX);
+    mtr_put(t, mtf_inline_payload(MTF_RAW_TIME, delta));
+    cold->time_ns += delta;
+}
+
+void mtr_put_time(struct mtr_thread *t, uint64_t ns) {
+    add(&t->cold->slow_times, 1);
+    put_time(t, ns);
+}
+
+static uint64_t new_token(struct mtr_thread *t) {
+    TCM_ASSERT(t->next_token < t->cold->token_end);
+    return t->next_token++;
+}
+
+/* Publishes an extended event whose N bytes stand behind its head. */
+static void publish_extended(struct mtr_thread *t, enum mtf_raw_kind kind,
+                             size_t n) {
+    mtf_put_extended_head(t->pos, kind, (unsigned)n);
+    mtr_publish(t, t->pos, MTF_EXTENDED_HEAD_MAX + (unsigned)n);
+}
+
+uint64_t mtr_put_aligned(struct mtr_thread *t, enum mtf_call call, size_t size,
+                         unsigned align_log2) {
+    uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
+    uint64_t token = new_token(t);
+    p[0] = (uint8_t)call;
+    p[1] = (uint8_t)align_log2;
+    publish_extended(t, MTF_RAW_ALIGNED, 2 + mtf_put_size(p + 2, size));
+    return token;
+}
+
+uint64_t mtr_put_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
+                         uint64_t old, bool moved) {
+    uint8_t *pos = t->pos;
+    uint64_t token = new_token(t);
+    uint64_t first =
+        mtf_zigzag((int64_t)(old - t->last_freed)) << 2 | MTF_RAW_REALLOC;
+    uint64_t second = mtf_size_code(size, t->last_8th) << 2 |
+                      (uint64_t)moved << 1 |
+                      (uint64_t)(call == MTF_CALL_REALLOCARRAY);
+    t->last_freed = old;
+    t->last_8th = size >> 3;
+    unsigned n = mtf_varint_put(pos, first);
+    n += mtf_varint_put(pos + n, second);
+    mtr_publish(t, pos, n);
+    return token;
+}
+
+uint64_t mtr_put_realloc_new(struct mtr_thread *t, enum mtf_call call,
+                             size_t size, bool old_unknown) {
+    uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
+    uint64_t token = new_token(t);
+    p[0] = (uint8_t)call;
+    p[1] = old_unknown;
+    publish_extended(t, MTF_RAW_REALLOC_NEW, 2 + mtf_put_size(p + 2, size));
+    return token;
+}
+
+void mtr_put_realloc_end(struct mtr_thread *t, enum mtf_call call,
+                         uint64_t old) {
+    uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
+    p[0] = (uint8_t)call;
+    mtf_store_le64(p + 1, old);
+    t->last_freed = old;
+    publish_extended(t, MTF_RAW_REALLOC_END, 9);
+}
+
+void mtr_put_failed(struct mtr_thread *t, enum mtf_call call, uint64_t size,
+                    unsigned align_log2, uint64_t old) {
+    uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
+    p[0] = (uint8_t)call;
+    p[1] = (uint8_t)align_log2;
+    mtf_store_le64(p + 2, old);
+    publish_extended(t, MTF_RAW_FAILED, 10 + mtf_put_size(p + 10, size));
+}
+
+void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
+                       uint64_t size) {
+    uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
+    p[0] = (uint8_t)call;
+    mtf_store_le64(p + 1, token);
+    t->last_freed = token;
+    publish_extended(t, MTF_RAW_FREE_SIZE, 9 + mtf_put_size(p + 9, size));
+}
+
+/* One event each: they are rare, and a count kept back would be lost by a
+   kill. */
+void mtr_count_untraced_free(struct mtr_thread *t) {
+    add(&t->cold->untraced, 1);
+    mtr_put(t, mtf_inline_payload(MTF_RAW_UNTRACED, 1));
+}
+
+/* --- Buffers and tokens ------------------------------------------------- */
+
+/* The state of coding starts anew: what a reader needs stands in the event. */
+void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
+    struct mtr_thread_cold *cold = t->cold;
+    cold->time_ns = tcm_max_u64(now, cold->time_ns);
+    t->last_8th = 0;
+    t->last_freed = t->next_token;
+    struct mtf_raw_buffer_state s = {
+        .time_ns = cold->time_ns,
+        .next_token = t->next_token,
+        .tokens_left = (uint32_t)(cold->token_end - t->next_token),
+        .cpu = (uint16_t)tcm_os_cpu(),
+        .alloc_call = t->alloc_call,
+        .free_call = t->free_call,
+        .untraced_frees = cold->untraced,
+        .dropped = cold->dropped,
+        .waits = cold->waits,
+        .wait_ns = cold->wait_ns,
+    };
+    memcpy(t->pos + MTF_EXTENDED_HEAD_MAX, &s, sizeof(s));
+    publish_extended(t, MTF_RAW_BUFFER, sizeof(s));
+}
+
+static uint64_t take_tokens(struct mtr_thread_cold *cold) {
+    uint32_t count = cold->token_count;
+    if (count == 0)
+        count = MTR_TOKENS_MIN;
+    cold->token_count = count >= MTR_TOKENS_MAX ? MTR_TOKENS_MAX : 2 * count;
+    uint64_t first = mtr_tokens_take(&mtr_config.token_end, count);
+    cold->token_end = first + count;
+    return first;
+}
+
+void mtr_take_tokens(struct mtr_thread *t) {
+    t->next_token = take_tokens(t->cold);
+}
+
+bool mtr_tokens_are_low(const struct mtr_thread *t) {
+    uint64_t left = t->cold->token_end - t->next_token;
+    return left < t->cold->token_count / 8 || left == 0;
+}
+
+/* A new token block in the middle of a buffer; the rest of the old one is given
+   up. Its time is one that costs little and that every reader welcomes. */
+void mtr_put_tokens(struct mtr_thread *t) {
+    uint64_t old_end = t->cold->token_end;
+    uint64_t first = take_tokens(t->cold);
+    tcm_fence_seq_cst();
+    put_time(t, tcm_clock_ns());
+    mtr_put(
+        t, mtf_inline_payload(MTF_RAW_TOKENS,
+                              mtf_tokens_argument(first - old_end,
+                                                  t->cold->token_end - first)));
+    t->next_token = first;
+}
+
+void mtr_put_thread_start(struct mtr_thread *t) {
+    uint32_t tid = tcm_os_tid();
+    memcpy(t->pos + MTF_EXTENDED_HEAD_MAX, &tid, sizeof(tid));
+    publish_extended(t, MTF_RAW_THREAD_START, sizeof(tid));
+}
+
+void mtr_put_thread_end(struct mtr_thread *t) {
+    char *name = (char *)t->pos + MTF_EXTENDED_HEAD_MAX;
+    if (syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0) != 0)
+        name[0] = '\0';
+    publish_extended(t, MTF_RAW_THREAD_END, strnlen(name, 15));
+}
+
+static enum mtr_size next_size(const struct mtr_buffer *old, uint64_t now) {
+    if (old == NULL)
+        return MTR_SMALL;
+    uint64_t lasted = now - old->taken_ns;
+    if (old->size == MTR_LARGE_BYTES)
+        return lasted > QUIET_NS ? MTR_SMALL : MTR_LARGE;
+    return lasted < BUSY_NS ? MTR_LARGE : MTR_SMALL;
+}
+
+/* Hands OLD over for a new buffer; waits while there is none. */
+static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
+                                      struct mtr_thread *t,
+                                      struct mtr_buffer *old,
+                                      enum mtr_size size) {
+    struct mtr_thread_cold *cold = t->cold;
+    struct mtr_pool *pool = &rec->pool;
+    uint64_t began = 0;
+    struct mtr_buffer *b;
+    for (;;) {
+        uint32_t seq = tcm_load_acquire(&pool->seq);
+        bool low;
+        b = mtr_pool_exchange(pool, old, size, &t->pos, &cold->buffer, &low);
+        if (b != NULL && !low)
+            break;
+        if (tcm_load_acquire(&rec->state) == MTR_LAZY) {
+            if (b != NULL)
+                break;
+            mtr_saver_need(rec);
+        } else {
+            mtr_saver_wake(rec);
+        }
+        if (b != NULL || !mtr_is_recording())
+            break;
+        if (began == 0)
+            began = tcm_clock_ns();
+        TCM_TESTPOINT("buffer_waits");
+        mtr_pool_wait(pool, seq);
+    }
+    if (began != 0) {
+        add(&cold->waits, 1);
+        add(&cold->wait_ns, tcm_clock_ns() - began);
+    }
+    return b;
+}
+
+void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
+                      struct mtr_buffer *b, uint64_t stream, uint64_t time_lo) {
+    b->thread = t->id;
+    b->stream = stream;
+    b->taken_ns = time_lo;
+    b->time_lo = time_lo;
+    b->mark = 0;
+    mtf_spool_put_buffer((struct mtf_spool_buffer *)(void *)b->base,
+                         rec->random, b->size, t->id, stream, time_lo);
+    TCM_TESTPOINT("buffer_has_head");
+}
+
+bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t) {
+    struct mtr_thread_cold *cold = t->cold;
+    struct mtr_buffer *old = cold->buffer;
+    uint64_t stream = 0;
+    tcm_store_relaxed(&t->limit, NULL);
+    tcm_fence_seq_cst();
+    uint64_t now = tcm_clock_ns();
+    if (old != NULL) {
+        old->used = (uint32_t)(t->pos - old->base);
+        stream = old->stream + old->used - HEAD_BYTES;
+    }
+    struct mtr_buffer *b = take_buffer(rec, t, old, next_size(old, now));
+    if (b == NULL)
+        return false;
+    now = tcm_clock_ns();
+    mtr_buffer_begin(rec, t, b, stream, now);
+    cold->room_end = b->base + b->size - MTR_BUFFER_SLACK - MTR_ROOM;
+    cold->as_thread = 0;
+    if (mtr_tokens_are_low(t))
+        mtr_take_tokens(t);
+    mtr_put_buffer_state(t, now);
+    return true;
+}
+
+/* --- The way in ---------------------------------------------------------- */
+
+/* The position up to which hot events may go without coming by. */
+static void set_limit(struct mtr_recorder *rec, struct mtr_thread *t) {
+    struct mtr_thread_cold *cold = t->cold;
+    uint8_t *end = cold->room_end + MTR_ROOM;
+    uint64_t left = cold->token_end - t->next_token;
+    uint8_t *limit = (uint64_t)(end - t->pos) <= left ? end : t->pos + left;
+    tcm_store_relaxed(&t->limit, limit);
+    /*
+     * The saver sets idle (or ends recording), then stores 0 to limit, with a
+     * fence between. If its 0 came before our limit in the order of the stores
+     * to limit, we see idle here; otherwise its 0 stands.
+     */
+    tcm_fence_seq_cst();
+    if (tcm_load_relaxed(&rec->link.idle) != 0 &&
+        tcm_swap_acq_rel(&rec->link.idle, 0u) != 0)
+        mtr_saver_wake(rec);
+    uint32_t state = tcm_load_relaxed(&rec->state);
+    if (state != MTR_RUNNING && state != MTR_LAZY)
+        tcm_store_relaxed(&t->limit, NULL);
+}
+
+/* T gets room and a token. false: recording ended meanwhile. */
+static bool make_ready(struct mtr_recorder *rec, struct mtr_thread *t) {
+    struct mtr_thread_cold *cold = t->cold;
+    if (cold->buffer == NULL || t->pos > cold->room_end ||
+        cold->buffer->generation != tcm_load_relaxed(&rec->pool.generation)) {
+        bool is_new = cold->buffer == NULL && cold->time_ns == 0;
+        if (!mtr_buffer_exchange(rec, t))
+            return false;
+        if (is_new && t->id != MTF_THREAD_LATE)
+            mtr_put_thread_start(t);
+    } else if (mtr_tokens_are_low(t)) {
+        mtr_put_tokens(t);
+        if (t->pos > cold->room_end && !mtr_buffer_exchange(rec, t))
+            return false;
+    }
+    set_limit(rec, t);
+    return true;
+}
+
+/* True when the process records; begins it if it was only to begin with the
+   first event. */
+static bool recording_now(struct mtr_recorder *rec) {
+    if (rec == NULL)
+        return false;
+    uint32_t state = tcm_load_acquire(&rec->state);
+    if (TCM_LIKELY(state == MTR_RUNNING || state == MTR_LAZY ||
+                   state == MTR_ENDED))
+        return true;
+    if (state == MTR_OFF && !mtr_child_begin())
+        return false;
+    if (state == MTR_FAILED) {
+        mtr_message_flush(rec);
+        return false;
+    }
+    return mtr_start_armed(rec);
+}
+
+/* ID 0: an ordinary thread. */
+static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
+    struct mtr_thread *t = *slot;
+    struct mtr_recorder *rec = mtr_recorder;
+    if (!recording_now(rec)) {
+        if (rec != NULL && t->cold != NULL && !mtr_early_is(t))
+            mtr_registry_remove(rec, t);
+        *slot = &mtr_no_thread;
+        return NULL;
+    }
+    /* No state yet, one that fork wiped, or one from before set-up. */
+    if (t->cold == NULL || mtr_early_is(t)) {
+        t = id == 0 ? mtr_early_claim_adopted() : NULL;
+        if (t == NULL)
+            t = mtr_registry_add(rec, id);
+    }
+    if (t == NULL || !make_ready(rec, t)) {
+        if (t != NULL)
+            mtr_registry_remove(rec, t);
+        *slot = &mtr_no_thread;
+        return NULL;
+    }
+    *slot = t;
+    return t;
+}
+
+struct mtr_thread *mtr_enter_slow(struct mtr_thread **slot, uint32_t id) {
+    /* A malloc of a signal handler that came while we are in here. */
+    if (mtr_inside != 0) {
+        *slot = &mtr_no_thread;
+        return NULL;
+    }
+    int saved = errno;
+    mtr_inside = 1;
+    struct mtr_thread *t =
+        mtr_control->early != 0 ? mtr_early_enter(slot) : enter(slot, id);
+    mtr_inside = 0;
+    errno = saved;
+    return t;
+}
+
+struct mtr_thread *mtr_enter(struct mtr_thread **slot) {
+    struct mtr_thread *t = *slot;
+    if (TCM_LIKELY(t->pos < tcm_load_relaxed(&t->limit) &&
+                   t->pos <= t->cold->room_end))
+        return t;
+    return mtr_enter_slow(slot, 0);
+}

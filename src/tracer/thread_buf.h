@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A thread's stream as its owner writes it: reserve, write, publish.
+ *
+ *     struct mtr_thread            buffer (4 or 64 KiB, zeroed)
+ *      pos   ------------------->  | head | BUFFER | event | event |0 0 0 ...
+ *      limit ------------------------------------------------------------^
+ *
+ * Invariants: bytes before pos are published events, bytes from pos on are zero
+ * (so a reader of the spool needs no position). pos < limit promises room for
+ * one hot event, a token for it, that this thread records, and that no one
+ * asked it to come by: everything else is folded into limit, and limit == 0 is
+ * "slow path". All-zero memory (a wiped child, mtr_no_thread) is therefore a
+ * valid state that leads to the slow path.
+ *
+ * Threads: everything is written by the owner, except that the saver may lower
+ * limit (to be called by). pos is stored with release and read by the saver
+ * with acquire: bytes and predictor state first, then the position.
+ *
+ * Why behind a pointer: a chain of load, add and store on one address is free
+ * when addressed through a register, and slow through the thread register.
+ */
+#ifndef MTR_THREAD_BUF_H
+#define MTR_THREAD_BUF_H
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "traceformat/raw_codec.h"
+#include "traceformat/raw_layout.h"
+#include "traceformat/trace_event.h"
+
+/* Bytes kept free behind limit: one event's 8-byte store may begin at limit - 1
+   and all of it must lie inside the buffer, followed by a zero. */
+#define MTR_BUFFER_SLACK 16u
+
+/*
+ * In private memory that the child of any fork finds zeroed. The first cache
+ * line is what malloc and free touch.
+ */
+struct mtr_thread {
+    uint8_t *pos;        /* next byte; read by the saver */
+    uint8_t *limit;      /* slow path from here on; also written by the saver */
+    uint64_t next_token; /* of the next allocation */
+    uint64_t last_8th;   /* predictor: last size / 8 */
+    uint64_t last_freed; /* predictor: last freed token */
+    uint64_t first_token; /* smaller ones are of no or an older recording */
+    uint8_t alloc_call;   /* sticky calls */
+    uint8_t free_call;
+    uint8_t flags; /* MTR_THREAD_ bits, owner only */
+    uint8_t reserved;
+    uint32_t id;                  /* of the thread in the trace */
+    struct mtr_thread_cold *cold; /* the rest; defined by the recorder */
+} TCM_ALIGNED(TCM_CACHE_LINE);
+TCM_STATIC_ASSERT(sizeof(struct mtr_thread) == TCM_CACHE_LINE,
+                  "hot state is one cache line");
+
+/* The state of a thread that has none. Never written. */
+extern struct mtr_thread mtr_no_thread;
+
+/*
+ * Publishes the N bytes that were written from pos on. Pairs with the saver's
+ * acquire load of pos: who sees the new position sees the bytes.
+ */
+static TCM_ALWAYS_INLINE void mtr_publish(struct mtr_thread *t, uint8_t *pos,
+                                          unsigned n) {
+    tcm_store_release(&t->pos, pos + n);
+}
+
+/* Writes and publishes an event of one varint. The caller knows that
+   t->pos < t->limit, or has reserved. */
+static TCM_ALWAYS_INLINE void mtr_put(struct mtr_thread *t, uint64_t payload) {
+    uint8_t *pos = t->pos;
+    unsigned n = mtf_varint_put(pos, payload);
+    mtr_publish(t, pos, n);
+}
+
+/* The hot two. The caller checked pos < limit and the sticky call. */
+static TCM_ALWAYS_INLINE uint64_t mtr_put_alloc(struct mtr_thread *t,
+                                                size_t size) {
+    uint64_t token = t->next_token;
+    uint64_t payload = mtf_alloc_payload(size, t->last_8th);
+    t->next_token = token + 1;
+    t->last_8th = size >> 3;
+    mtr_put(t, payload);
+    return token;
+}
+
+static TCM_ALWAYS_INLINE void mtr_put_free(struct mtr_thread *t,
+                                           uint64_t token) {
+    uint64_t payload = mtf_free_payload(token, t->last_freed);
+    t->last_freed = token;
+    mtr_put(t, payload);
+}
+
+/*
+ * The rest is out of line. Each publishes whole events, after mtr_enter has
+ * reserved MTR_ROOM for all of one call.
+ */
+void mtr_put_alloc_call(struct mtr_thread *t, enum mtf_call call);
+void mtr_put_free_call(struct mtr_thread *t, enum mtf_call call);
+/* A time read by this thread; never goes back in the stream. */
+void mtr_put_time(struct mtr_thread *t, uint64_t ns);
+/* Each returns the token of the new block. */
+uint64_t mtr_put_aligned(struct mtr_thread *t, enum mtf_call call, size_t size,
+                         unsigned align_log2);
+uint64_t mtr_put_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
+                         uint64_t old, bool moved);
+uint64_t mtr_put_realloc_new(struct mtr_thread *t, enum mtf_call call,
+                             size_t size, bool old_unknown);
+void mtr_put_realloc_end(struct mtr_thread *t, enum mtf_call call,
+                         uint64_t old);
+void mtr_put_failed(struct mtr_thread *t, enum mtf_call call, uint64_t size,
+                    unsigned align_log2, uint64_t old);
+/* A sized free whose size contradicts the block. */
+void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
+                       uint64_t size);
+/* Counts the free of a block made while not recording. */
+void mtr_count_untraced_free(struct mtr_thread *t);
+
+#endif

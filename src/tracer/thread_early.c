@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Events before set-up, when the environment cannot be read yet: one thread
+ * (there is hardly ever another) writes them to a static buffer. Recording
+ * begins its stream with them, or nothing of them remains.
+ *
+ * Threads: the first to come claims the buffer; others are not recorded until
+ * set-up. Set-up looks at it only on the same thread.
+ */
+#include "tracer/recorder.h"
+
+#include "base/clock.h"
+#include "base/os_thread.h"
+#include "traceformat/raw_writer.h"
+
+#include <string.h>
+
+#define HEAD_BYTES sizeof(struct mtf_spool_buffer)
+
+static struct mtr_thread_record early;
+static uint8_t early_bytes[MTR_SMALL_BYTES] TCM_ALIGNED(TCM_CACHE_LINE);
+static uint32_t early_owner; /* kernel thread id, 0: nobody yet */
+static uint64_t early_first_token;
+static uint64_t early_time_ns; /* before the first of them */
+static struct mtr_thread *early_adopted;
+
+bool mtr_early_is(const struct mtr_thread *t) {
+    return t == &early.hot;
+}
+
+static bool is_owner(void) {
+    return tcm_load_relaxed(&early_owner) == tcm_os_tid();
+}
+
+static void set_early_limit(struct mtr_thread *t) {
+    uint8_t *end = t->cold->room_end + MTR_ROOM;
+    uint64_t left = t->cold->token_end - t->next_token;
+    t->limit = (uint64_t)(end - t->pos) <= left ? end : t->pos + left;
+}
+
+static void begin(struct mtr_thread *t) {
+    t->cold = &early.cold;
+    t->pos = early_bytes + HEAD_BYTES;
+    early.cold.room_end =
+        early_bytes + MTR_SMALL_BYTES - MTR_BUFFER_SLACK - MTR_ROOM;
+    early_time_ns = tcm_clock_ns();
+    mtr_take_tokens(t);
+    early_first_token = t->next_token;
+    mtr_put_buffer_state(t, tcm_clock_ns());
+    mtr_put_thread_start(t);
+}
+
+struct mtr_thread *mtr_early_enter(struct mtr_thread **slot) {
+    struct mtr_thread *t = &early.hot;
+    uint32_t nobody = 0;
+    if (tcm_cas_acquire(&early_owner, &nobody, tcm_os_tid()))
+        begin(t);
+    else if (!is_owner())
+        t = NULL;
+    /* Full: what comes until set-up is not recorded. */
+    if (t == NULL || t->pos > t->cold->room_end) {
+        early.hot.limit = NULL;
+        *slot = &mtr_no_thread;
+        return NULL;
+    }
+    if (mtr_tokens_are_low(t))
+        mtr_put_tokens(t);
+    set_early_limit(t);
+    *slot = t;
+    return t;
+}
+
+bool mtr_early_has_events(void) {
+    return early.hot.cold != NULL && early_adopted == NULL && is_owner();
+}
+
+uint64_t mtr_early_first_token(void) {
+    return early_first_token;
+}
+
+uint64_t mtr_early_time_ns(void) {
+    return early_time_ns;
+}
+
+void mtr_early_adopt(struct mtr_recorder *rec) {
+    struct mtr_thread *t = mtr_registry_add(rec, 0);
+    early.hot.limit = NULL;
+    if (t == NULL)
+        return;
+    struct mtr_thread_cold *cold = t->cold;
+    bool low;
+    struct mtr_buffer *b = mtr_pool_exchange(&rec->pool, NULL, MTR_SMALL,
+                                             &t->pos, &cold->buffer, &low);
+    if (b == NULL) {
+        mtr_registry_remove(rec, t);
+        return;
+    }
+    const struct mtr_thread *from = &early.hot;
+    size_t n = (size_t)(from->pos - early_bytes) - HEAD_BYTES;
+    t->next_token = from->next_token;
+    t->last_8th = from->last_8th;
+    t->last_freed = from->last_freed;
+    t->alloc_call = from->alloc_call;
+    t->free_call = from->free_call;
+    cold->token_end = early.cold.token_end;
+    cold->token_count = early.cold.token_count;
+    cold->time_ns = early.cold.time_ns;
+    cold->untraced = early.cold.untraced;
+    cold->slow_times = early.cold.slow_times;
+    cold->room_end = b->base + b->size - MTR_BUFFER_SLACK - MTR_ROOM;
+    /* The first event's time is the early buffer's, so is the interval's. */
+    mtr_buffer_begin(rec, t, b, 0, rec->start_ns);
+    memcpy(t->pos, early_bytes + HEAD_BYTES, n);
+    mtr_publish(t, t->pos, (unsigned)n);
+    early_adopted = t;
+}
+
+struct mtr_thread *mtr_early_claim_adopted(void) {
+    struct mtr_thread *t = early_adopted;
+    if (t == NULL || !is_owner())
+        return NULL;
+    early_adopted = NULL;
+    early_owner = UINT32_MAX;
+    return t;
+}

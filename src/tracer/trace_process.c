@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tracer/trace_process.h"
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/fmt.h"
+#include "base/os_mem.h"
+#include "base/os_thread.h"
+#include "base/raw_io.h"
+#include "traceformat/compress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define OWNER "TCMALLOC_TRACE_OWNER"
+
+extern char **environ;
+
+struct mtr_config mtr_config = {.token_end = 1};
+
+/* --- Identity ---------------------------------------------------------------
+ */
+
+/* Field 22 of /proc/PID/stat; what stands before the last ')' may hold
+   anything. 0: unknown. */
+static uint64_t process_start(const char *path) {
+    char text[512];
+    long n = tcm_io_read_file(path, text, sizeof(text));
+    const char *p = n <= 0 ? NULL : strrchr(text, ')');
+    if (p == NULL)
+        return 0;
+    for (int field = 2; field < 22; field++) {
+        p = strchr(p + 1, ' ');
+        if (p == NULL)
+            return 0;
+    }
+    uint64_t start = 0;
+    for (p++; *p >= '0' && *p <= '9'; p++)
+        start = start * 10 + (uint64_t)(*p - '0');
+    return start;
+}
+
+static uint64_t parent_start(void) {
+    char path[40];
+    struct tcm_fmt f;
+    tcm_fmt_init(&f, path, sizeof(path));
+    tcm_fmt_str(&f, "/proc/");
+    tcm_fmt_u64(&f, (uint64_t)getppid());
+    tcm_fmt_str(&f, "/stat");
+    return process_start(path);
+}
+
+static uint64_t random_number(void) {
+    uint64_t r = 0;
+    if (syscall(SYS_getrandom, &r, sizeof(r), GRND_NONBLOCK) != (long)sizeof(r))
+        r = 0;
+    /* Early at boot there may be no randomness yet: then time and place. */
+    if (r == 0)
+        r = tcm_clock_ns() * 0x9E3779B97F4A7C15u ^
+            (uint64_t)tcm_os_pid() << 32 ^ tcm_clock_wall_ns() ^ (uintptr_t)&r;
+    return r == 0 ? 1 : r;
+}
+
+void mtr_process_identify(void) {
+    struct mtr_config *c = &mtr_config;
+    uint32_t pid = tcm_os_pid();
+    if (c->self.random != 0 && c->self.pid != pid) {
+        c->parent = c->self;
+    } else if (c->self.random == 0) {
+        c->parent.pid = (uint32_t)getppid();
+        c->parent.start = parent_start();
+    }
+    c->self.pid = pid;
+    c->self.start = process_start("/proc/self/stat");
+    c->self.random = random_number();
+}
+
+/* --- The environment ---------------------------------------------------------
+ */
+
+static const char *parse_u64(const char *p, uint64_t *v) {
+    if (p == NULL || *p < '0' || *p > '9')
+        return NULL;
+    for (*v = 0; *p >= '0' && *p <= '9'; p++)
+        *v = *v * 10 + (uint64_t)(*p - '0');
+    return p;
+}
+
+/*
+ * False when another process is the owner. When the owner is this process, it
+ * was recorded until it exec'd this image.
+ */
+static bool may_own(void) {
+    const char *owner = tcm_env_get(OWNER);
+    if (owner == NULL)
+        return true;
+    uint64_t pid, start, n;
+    const char *p = parse_u64(owner, &pid);
+    if (p == NULL || *p != ':' || (p = parse_u64(p + 1, &start)) == NULL ||
+        *p != ':' || (p = parse_u64(p + 1, &n)) == NULL || *p != '\0')
+        return true;
+    if (pid != tcm_os_pid() || start != process_start("/proc/self/stat"))
+        return false;
+    mtr_config.continues = true;
+    mtr_config.owner_name = (uint32_t)n;
+    return true;
+}
+
+void mtr_process_own(uint32_t name_number) {
+    static char text[96];
+    struct tcm_fmt f;
+    tcm_fmt_init(&f, text, sizeof(text));
+    tcm_fmt_str(&f, OWNER "=");
+    tcm_fmt_u64(&f, mtr_config.self.pid);
+    tcm_fmt_char(&f, ':');
+    tcm_fmt_u64(&f, mtr_config.self.start);
+    tcm_fmt_char(&f, ':');
+    tcm_fmt_u64(&f, name_number);
+    size_t n = 0;
+    for (; environ[n] != NULL; n++) {
+        if (strncmp(environ[n], OWNER "=", sizeof(OWNER)) == 0) {
+            environ[n] = text;
+            return;
+        }
+    }
+    size_t bytes = tcm_align_up((n + 2) * sizeof(char *), tcm_os_page_size());
+    char **mine = tcm_os_map(bytes);
+    if (mine == NULL)
+        return;
+    memcpy(mine, environ, n * sizeof(char *));
+    mine[n] = text;
+    environ = mine;
+}
+
+static void read_executable(char *scratch) {
+    long n = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", scratch,
+                     PATH_MAX - 1);
+    scratch[n < 0 ? 0 : n] = '\0';
+    const char *slash = strrchr(scratch, '/');
+    struct tcm_fmt f;
+    tcm_fmt_init(&f, mtr_config.executable, sizeof(mtr_config.executable));
+    tcm_fmt_str(&f, slash == NULL ? scratch : slash + 1);
+}
+
+/* Made absolute now: the program may change its folder. */
+static bool read_pattern(const char *value, char *scratch) {
+    struct tcm_fmt f;
+    tcm_fmt_init(&f, mtr_config.pattern, sizeof(mtr_config.pattern));
+    if (value[0] != '/') {
+        if (syscall(SYS_getcwd, scratch, PATH_MAX) < 0 || scratch[0] != '/')
+            return false;
+        /* A % in the folder's name is none of the pattern. */
+        for (const char *p = scratch; *p != '\0'; p++) {
+            if (*p == '%')
+                tcm_fmt_char(&f, '%');
+            tcm_fmt_char(&f, *p);
+        }
+        if (f.len == 0 || f.buf[f.len - 1] != '/')
+            tcm_fmt_char(&f, '/');
+    }
+    tcm_fmt_str(&f, value);
+    for (const char *p = value; *p != '\0'; p++) {
+        if (p[0] == '%' && p[1] != '\0') {
+            mtr_config.per_process |= p[1] == 'p';
+            p++;
+        }
+    }
+    return !f.cut;
+}
+
+static void remember_stderr(void) {
+    struct stat st;
+    if (fstat(2, &st) == 0) {
+        mtr_config.stderr_dev = st.st_dev;
+        mtr_config.stderr_ino = st.st_ino;
+    }
+}
+
+bool mtr_process_configure(const struct mtr_host *host, char *scratch) {
+    struct mtr_config *c = &mtr_config;
+    c->host = host;
+    const char *output = tcm_env_get("TCMALLOC_TRACE_OUTPUT");
+    if (output == NULL || output[0] == '\0')
+        return false;
+    c->compress = !tcm_env_bool("TCMALLOC_TRACE_UNCOMPRESSED") &&
+                  mtf_compress_available();
+    c->stats = tcm_env_bool("TCMALLOC_TRACE_STATS");
+    c->bound_bytes = tcm_env_u64("TCMALLOC_TRACE_BUFFER_MB", 16, 1, 1u << 20)
+                     << 20;
+    if (!read_pattern(output, scratch))
+        return false;
+    if (!c->per_process && !may_own())
+        return false;
+    read_executable(scratch);
+    remember_stderr();
+    c->wanted = true;
+    return true;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of a recording: set-up, start, end, failure, fork.
+ *
+ *   mtr_init --> ARMED --> STARTING --> LAZY -----> RUNNING --> ENDED
+ *                  ^           |        (spool)     (saver)       |
+ *   fork child: OFF            +------> FAILED <--------+---------+
+ *
+ * With %p the recording begins with the first event, and so does that of a
+ * forked child; without it at once, and children stay OFF.
+ */
+#include "tracer/tracer.h"
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/fmt.h"
+#include "base/os_mem.h"
+#include "base/os_thread.h"
+#include "base/raw_io.h"
+#include "base/testpoint.h"
+#include "traceformat/raw_writer.h"
+#include "tracer/recorder.h"
+#include "tracer/saver.h"
+#include "tracer/trace_name.h"
+#include "tracer/trace_process.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Before set-up: record to the static buffer. After it, if this process is not
+   recorded: off. Both are never written. */
+static struct mtr_control control_early = {.recording = 1, .early = 1};
+static struct mtr_control control_off;
+struct mtr_control *mtr_control = &control_early;
+
+struct mtr_recorder *mtr_recorder;
+TCM_TLS uint8_t mtr_inside;
+
+/* The kernel does not wipe our pages in children; the fork handlers do. */
+static bool wipe_by_hand;
+/* The prepare handler took the locks. */
+static bool fork_locked;
+
+/* --- Messages
+ * ---------------------------------------------------------------------- */
+
+void mtr_say(const char *text, size_t length) {
+    struct stat st;
+    int saved = errno;
+    if (length != 0 && fstat(2, &st) == 0 &&
+        st.st_dev == mtr_config.stderr_dev &&
+        st.st_ino == mtr_config.stderr_ino)
+        tcm_io_write_all(2, text, length);
+    errno = saved;
+}
+
+void mtr_message_flush(struct mtr_recorder *rec) {
+    if (tcm_load_relaxed(&rec->message_length) == 0)
+        return;
+    /* Acquire: pairs with the release in mtr_fail; the text is there. One
+       thread gets it. */
+    uint32_t length = tcm_swap_acq_rel(&rec->message_length, 0u);
+    mtr_say(rec->message, length);
+}
+
+static const char *error_text(int error) {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 32)
+    return strerrordesc_np(error);
+#else
+    (void)error;
+    return NULL;
+#endif
+}
+
+void mtr_fail(struct mtr_recorder *rec, const char *what, int error) {
+    struct tcm_fmt f;
+    tcm_fmt_init(&f, rec->message, sizeof(rec->message) - 1);
+    tcm_fmt_str(&f, "tcmalloc: ");
+    tcm_fmt_str(&f, what);
+    tcm_fmt_char(&f, ' ');
+    tcm_fmt_str(&f, rec->name[0] != '\0' ? rec->name : rec->output);
+    if (error != 0) {
+        const char *text = error_text(error);
+        tcm_fmt_str(&f, ": ");
+        tcm_fmt_str(&f, text != NULL ? text : "error ");
+        if (text == NULL)
+            tcm_fmt_u64(&f, (uint64_t)error);
+    }
+    rec->message[f.len] = '\n';
+    mtr_config.wanted = false;
+    tcm_store_release(&rec->message_length, (uint32_t)f.len + 1);
+    /* Seen by threads that look at the flag after they put their cache back,
+       and then by those that wait. */
+    tcm_store_seq_cst(&rec->control.recording, 0u);
+    tcm_store_seq_cst(&rec->control.end_mode, 0u);
+    tcm_store_seq_cst(&rec->state, (uint32_t)MTR_FAILED);
+    mtr_registry_stop_all(rec);
+    mtr_pool_notify(&rec->pool);
+    tcm_futex_wake(&rec->state, INT32_MAX);
+    tcm_add_acq_rel(&rec->link.done, 0u);
+    tcm_futex_wake(&rec->link.done, INT32_MAX);
+    TCM_TESTPOINT("recording_failed");
+}
+
+/* --- Start
+ * -------------------------------------------------------------------------- */
+
+static void build_header(struct mtr_recorder *rec) {
+    const struct mtr_config *c = &mtr_config;
+    struct mtf_raw_header h = {
+        .pid = c->self.pid,
+        .parent_pid = c->parent.pid,
+        .process_start = c->self.start,
+        .random = rec->random,
+        .parent_start = c->parent.start,
+        .parent_random = c->parent.random,
+        .wall_ns = tcm_clock_wall_ns(),
+        .start_ns = rec->start_ns,
+        .first_token = rec->first_token,
+        .page_size = (uint32_t)tcm_os_page_size(),
+        .clock = MTF_CLOCK_MONOTONIC_NS,
+        .settings = (uint8_t)((c->compress ? MTF_SETTING_COMPRESSED : 0) |
+                              (c->per_process ? MTF_SETTING_PER_PROCESS : 0)),
+        .buffer_bound = c->bound_bytes,
+    };
+    rec->header_length = (uint32_t)mtf_raw_build_header(
+        rec->header, &h, c->executable, "libtcmalloc_minimal " TCM_VERSION);
+}
+
+bool mtr_saver_need(struct mtr_recorder *rec) {
+    uint32_t expected = 0;
+    if (tcm_cas_acq_rel(&rec->link.started, &expected, 1u)) {
+        int error;
+        mtr_config.host->enter_private();
+        bool ok = mtr_saver_create(rec, &error);
+        mtr_config.host->leave_private();
+        if (!ok) {
+            mtr_fail(rec, "cannot start a thread to record to", error);
+            tcm_store_release(&rec->link.started, 2u);
+            tcm_futex_wake(&rec->link.started, INT32_MAX);
+        }
+    }
+    while (tcm_load_acquire(&rec->link.started) == 1)
+        tcm_futex_wait(&rec->link.started, 1, UINT64_MAX);
+    return tcm_load_acquire(&rec->state) != MTR_FAILED;
+}
+
+/* The spool alone; no thread, no file, no descriptor that stays. */
+static bool start_lazy(struct mtr_recorder *rec) {
+    size_t page = tcm_os_page_size();
+    size_t bytes = tcm_align_up(MTR_READY_SMALL * MTR_SMALL_BYTES, page);
+    if (mtr_name_kind(rec->output) != MTR_OUTPUT_FILE || !mtr_spool_create(rec))
+        return false;
+    void *p = mtr_spool_grow(rec, bytes);
+    bool ok = p != NULL && mtr_pool_add(&rec->pool, MTR_SMALL, p, bytes);
+    mtr_spool_close(rec);
+    return ok;
+}
+
+static bool begin_recording(struct mtr_recorder *rec) {
+    mtr_process_identify();
+    bool adopt = mtr_early_has_events();
+    rec->random = mtr_config.self.random;
+    rec->start_ns = adopt ? mtr_early_time_ns() : tcm_clock_ns();
+    rec->first_token = adopt ? mtr_early_first_token()
+                             : tcm_load_relaxed(&mtr_config.token_end);
+    mtr_registry_init(&rec->registry);
+    mtr_pool_init(&rec->pool, mtr_config.bound_bytes);
+    tcm_lock_init(&rec->late_lock, TCM_RANK_TRACE_LATE);
+    if (!mtr_name_expand(rec)) {
+        mtr_fail(rec, "cannot record to", ENAMETOOLONG);
+        return false;
+    }
+    build_header(rec);
+    if (mtr_config.per_process && start_lazy(rec)) {
+        tcm_store_release(&rec->state, (uint32_t)MTR_LAZY);
+        tcm_futex_wake(&rec->state, INT32_MAX);
+    } else if (!mtr_saver_need(rec)) {
+        return false;
+    }
+    if (adopt)
+        mtr_early_adopt(rec);
+    return true;
+}
+
+bool mtr_start_armed(struct mtr_recorder *rec) {
+    uint32_t state = MTR_ARMED;
+    if (tcm_cas_acq_rel(&rec->state, &state, (uint32_t)MTR_STARTING)) {
+        bool ok = begin_recording(rec);
+        if (!ok)
+            mtr_message_flush(rec);
+        return ok;
+    }
+    while ((state = tcm_load_acquire(&rec->state)) == MTR_STARTING)
+        tcm_futex_wait(&rec->state, MTR_STARTING, UINT64_MAX);
+    return state != MTR_FAILED && state != MTR_OFF;
+}
+
+static bool make_recorder(void) {
+    size_t bytes =
+        tcm_align_up(sizeof(struct mtr_recorder), tcm_os_page_size());
+    mtr_recorder = tcm_os_map(bytes);
+    if (mtr_recorder == NULL)
+        return false;
+    if (!tcm_os_wipe_on_fork(mtr_recorder, bytes))
+        wipe_by_hand = true;
+    return true;
+}
+
+static void set_up(const struct mtr_host *host) {
+    struct mtr_control *off = &control_off;
+    if (!make_recorder()) {
+        tcm_store_release(&mtr_control, off);
+        return;
+    }
+    struct mtr_recorder *rec = mtr_recorder;
+    if (!mtr_process_configure(host, rec->name)) {
+        tcm_store_release(&mtr_control, off);
+        return;
+    }
+    rec->name[0] = '\0';
+    rec->state = MTR_ARMED;
+    rec->control.recording = 1;
+    bool ok = true;
+    if (!mtr_config.per_process) {
+        ok = mtr_start_armed(rec);
+        mtr_process_own(ok ? rec->name_number : 0);
+    } else if (mtr_early_has_events()) {
+        ok = mtr_start_armed(rec);
+    }
+    /* Release: who sees the new control sees the recording behind it. */
+    tcm_store_release(&mtr_control, &rec->control);
+}
+
+void mtr_init(const struct mtr_host *host) {
+    if (mtr_config.set_up)
+        return;
+    mtr_config.set_up = true;
+    int saved = errno;
+    mtr_inside = 1;
+    set_up(host);
+    mtr_inside = 0;
+    errno = saved;
+}
+
+/* --- End
+ * ----------------------------------------------------------------------------
+ */
+
+void mtr_exit(void) {
+    struct mtr_recorder *rec = mtr_recorder;
+    if (rec == NULL)
+        return;
+    int saved = errno;
+    mtr_inside = 1;
+    if (tcm_load_acquire(&rec->state) == MTR_LAZY)
+        mtr_saver_need(rec);
+    if (tcm_load_acquire(&rec->state) == MTR_RUNNING &&
+        tcm_load_relaxed(&rec->link.finish) == 0) {
+        tcm_store_release(&rec->link.finish, 1u);
+        mtr_saver_round(rec);
+        if (mtr_config.stats) {
+            char text[512];
+            mtr_say(text, mtr_saver_summary(text, sizeof(text)));
+        }
+    }
+    mtr_message_flush(rec);
+    mtr_inside = 0;
+    errno = saved;
+}
+
+void mtr_leave_slow(void) {
+    struct mtr_recorder *rec = mtr_recorder;
+    if (rec == NULL || mtr_inside != 0)
+        return;
+    int saved = errno;
+    if (tcm_load_acquire(&rec->state) == MTR_ENDED)
+        mtr_saver_round(rec);
+    errno = saved;
+}
+
+/* --- Fork
+ * ---------------------------------------------------------------------------
+ */
+
+void mtr_fork_prepare(void) {
+    struct mtr_recorder *rec = mtr_recorder;
+    fork_locked = rec != NULL && tcm_load_acquire(&rec->state) >= MTR_LAZY;
+    if (!fork_locked)
+        return;
+    tcm_lock(&rec->late_lock);
+    tcm_lock(&rec->registry.lock);
+    tcm_lock(&rec->pool.lock);
+}
+
+void mtr_fork_parent(void) {
+    struct mtr_recorder *rec = mtr_recorder;
+    if (!fork_locked)
+        return;
+    tcm_unlock(&rec->pool.lock);
+    tcm_unlock(&rec->registry.lock);
+    tcm_unlock(&rec->late_lock);
+}
+
+bool mtr_child_begin(void) {
+    struct mtr_recorder *rec = mtr_recorder;
+    uint32_t off = MTR_OFF;
+    if (!mtr_config.wanted || !mtr_config.per_process)
+        return false;
+    if (tcm_cas_acq_rel(&rec->state, &off, (uint32_t)MTR_ARMED))
+        tcm_store_seq_cst(&rec->control.recording, 1u);
+    return true;
+}
+
+void mtr_fork_child(void) {
+    struct mtr_recorder *rec = mtr_recorder;
+    if (rec == NULL)
+        return;
+    if (wipe_by_hand)
+        memset(rec, 0, sizeof(*rec));
+    mtr_registry_wipe();
+    tcm_lock_rank_reset();
+    mtr_child_begin();
+}
