@@ -333,6 +333,8 @@ const char *tool_raw_item_text(struct tool_raw *t,
         (void)snprintf(t->text, sizeof(t->text),
                        "%s: byte %llu: %s, %llu bytes lost", item->file, at,
                        why, lost);
+    else if (item->status == MTF_SYSTEM && at == 0)
+        (void)snprintf(t->text, sizeof(t->text), "%s: %s", item->file, why);
     else
         (void)snprintf(t->text, sizeof(t->text), "%s: byte %llu: %s",
                        item->file, at, why);

@@ -448,6 +448,7 @@ void mtf_stream_lose(struct mtf_stream *s) {
 void mtf_stream_place(struct mtf_stream *s, const struct mtf_item *item,
                       struct mtf_placement *out) {
     memset(out, 0, sizeof(*out));
+    out->data = item->data;
     uint64_t start = item->offset;
     uint64_t end = start + item->length;
     if (end <= s->next_offset) {

@@ -145,6 +145,48 @@ static inline void put_call(struct encoder *e, enum mtf_raw_kind kind,
     put_extended(e, kind, data, n);
 }
 
+/* One event of each kind and more, as one buffer that begins at TIME_NS; the
+   stream's tokens come from blocks of 64 beginning at FIRST. Returns how many
+   of the events are calls of the malloc family. */
+static inline unsigned put_every_kind(struct encoder *e, uint64_t time_ns,
+                                      uint64_t first) {
+    uint32_t tid = 77;
+    uint8_t extension[9] = {2, 9};
+    uint64_t gap[3] = {0, time_ns + 20, time_ns + 30};
+    put_buffer(e, time_ns, 0, 0);
+    put_extended(e, MTF_RAW_THREAD_START, &tid, sizeof(tid));
+    put_tokens(e, first, 6);
+    put_time(e, time_ns + 10);
+    uint64_t a = put_alloc(e, 24);
+    uint64_t b = put_alloc(e, 4097);
+    put_payload(e, mtf_inline_payload(MTF_RAW_ALLOC_CALL, MTF_CALL_NEW));
+    uint64_t c = put_alloc(e, 0);
+    put_free(e, a);
+    put_payload(e, mtf_inline_payload(MTF_RAW_FREE_CALL, MTF_CALL_DELETE));
+    put_free(e, c);
+    uint64_t d = put_realloc(e, 1 << 20, b, true, false);
+    uint64_t x = put_realloc(e, 100, d, false, true);
+    put_call(e, MTF_RAW_ALIGNED, MTF_CALL_POSIX_MEMALIGN, 12, NULL, 70000);
+    put_call(e, MTF_RAW_REALLOC_NEW, MTF_CALL_REALLOC, 1, NULL, 0);
+    e->next_token += 2;
+    e->tokens_left -= 2;
+    put_call(e, MTF_RAW_FAILED, MTF_CALL_CALLOC, 0, &gap[0], UINT64_MAX);
+    put_call(e, MTF_RAW_FREE_SIZE, MTF_CALL_DELETE_SIZED, -1, &x, 99);
+    e->last_freed = x;
+    uint64_t y = put_alloc(e, 32);
+    uint8_t end[9] = {MTF_CALL_REALLOC};
+    mtf_store_le64(end + 1, y);
+    put_extended(e, MTF_RAW_REALLOC_END, end, sizeof(end));
+    e->last_freed = y;
+    put_payload(e, mtf_inline_payload(MTF_RAW_UNTRACED, 3));
+    put_extended(e, MTF_RAW_MARK, "a mark", 6);
+    put_extended(e, MTF_RAW_EXTENSION, extension, sizeof(extension));
+    put_extended(e, MTF_RAW_GAP, gap, sizeof(gap));
+    put_extended(e, (enum mtf_raw_kind)30, "later", 5);
+    put_extended(e, MTF_RAW_THREAD_END, "worker", 6);
+    return 13;
+}
+
 /* --- Traces --------------------------------------------------------------- */
 
 static inline struct mtf_raw_header example_header(void) {

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Runs a fuzz target without a fuzzer: every file of its corpus as it is, cut
+ * at every byte, with every byte changed, and with random changes of a fixed
+ * seed. In runs of equal bytes longer than 64 only the ends are cut or changed.
+ *
+ * The corpus is tests/fuzz/corpus/FUZZ_TARGET below $top_srcdir, or the files
+ * named on the command line. FUZZ_RUNS sets the number of random changes a
+ * file. A target that finds something wrong aborts.
+ *
+ * With libFuzzer: clang -fsanitize=fuzzer,address,undefined, the target's
+ * source without this file, and libtracetools.a built with clang.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "prng.h"
+#include "tap.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUN_MAX    64u
+#define FILE_LIMIT ((size_t)1 << 20)
+
+static uint64_t inputs;
+
+/* A copy of its own for each input, so that a sanitizer sees a read past it. */
+static void run(const uint8_t *data, size_t n) {
+    uint8_t *copy = malloc(n == 0 ? 1 : n);
+    if (copy == NULL)
+        tap_bail("out of memory");
+    if (n != 0)
+        memcpy(copy, data, n);
+    (void)LLVMFuzzerTestOneInput(copy, n);
+    free(copy);
+    inputs++;
+}
+
+/* Whether place I is deep inside a run of equal bytes. */
+static bool is_dull(const uint8_t *data, size_t n, size_t i) {
+    if (i < RUN_MAX / 2 || n - i <= RUN_MAX / 2)
+        return false;
+    for (size_t k = i - RUN_MAX / 2; k < i + RUN_MAX / 2; k++)
+        if (data[k] != data[i])
+            return false;
+    return true;
+}
+
+static void run_changes(uint8_t *data, size_t n) {
+    static const uint8_t masks[] = {0x01, 0x80, 0xFF};
+    for (size_t i = 0; i < n; i++) {
+        if (is_dull(data, n, i))
+            continue;
+        run(data, i);
+        uint8_t was = data[i];
+        for (size_t m = 0; m < sizeof(masks); m++) {
+            data[i] = was ^ masks[m];
+            run(data, n);
+        }
+        data[i] = was;
+    }
+}
+
+/* A few random bytes, and now and then a piece moved or left out. */
+static void run_random(const uint8_t *data, size_t n, uint64_t seed,
+                       uint64_t runs) {
+    struct prng p;
+    prng_seed(&p, seed);
+    uint8_t *copy = malloc(2 * n + 1);
+    if (copy == NULL)
+        tap_bail("out of memory");
+    for (uint64_t r = 0; r < runs && n != 0; r++) {
+        size_t length = n;
+        memcpy(copy, data, n);
+        for (uint64_t k = prng_below(&p, 8) + 1; k != 0; k--)
+            copy[prng_below(&p, length)] = (uint8_t)prng_next(&p);
+        size_t from = prng_below(&p, n), piece = prng_below(&p, n - from + 1);
+        switch (prng_below(&p, 4)) {
+        case 0: /* left out */
+            memmove(copy + from, copy + from + piece, n - from - piece);
+            length -= piece;
+            break;
+        case 1: /* twice */
+            memmove(copy + from + piece, copy + from, n - from);
+            length += piece;
+            break;
+        default:
+            break;
+        }
+        run(copy, length);
+    }
+    free(copy);
+}
+
+static void run_file(const char *path, uint64_t runs) {
+    static uint8_t data[FILE_LIMIT];
+    FILE *f = fopen(path, "rb");
+    if (f == NULL)
+        tap_bail("%s: %s", path, strerror(errno));
+    size_t n = fread(data, 1, sizeof(data), f);
+    fclose(f);
+    inputs = 0;
+    run(data, n);
+    run_changes(data, n);
+    run_random(data, n, n, runs);
+    const char *slash = strrchr(path, '/');
+    tap_ok(inputs != 0, "%s: %llu inputs", slash == NULL ? path : slash + 1,
+           (unsigned long long)inputs);
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void run_corpus(const char *folder, uint64_t runs) {
+    char *names[256];
+    size_t count = 0;
+    DIR *d = opendir(folder);
+    if (d == NULL)
+        tap_bail("%s: %s", folder, strerror(errno));
+    struct dirent *e;
+    while ((e = readdir(d)) != NULL && count < 256)
+        if (e->d_name[0] != '.' &&
+            asprintf(&names[count], "%s/%s", folder, e->d_name) >= 0)
+            count++;
+    closedir(d);
+    qsort(names, count, sizeof(names[0]), by_name);
+    for (size_t i = 0; i < count; i++) {
+        run_file(names[i], runs);
+        free(names[i]);
+    }
+}
+
+int main(int argc, char **argv) {
+    const char *text = getenv("FUZZ_RUNS");
+    uint64_t runs = text == NULL ? 500 : strtoull(text, NULL, 10);
+    static const uint8_t none[1];
+    run(none, 0);
+    tap_ok(true, "empty input");
+    for (int i = 1; i < argc; i++)
+        run_file(argv[i], runs);
+    if (argc == 1) {
+        char folder[4096];
+        const char *top = getenv("top_srcdir");
+        (void)snprintf(folder, sizeof(folder), "%s/tests/fuzz/corpus/%s",
+                       top == NULL ? "." : top, FUZZ_TARGET);
+        run_corpus(folder, runs);
+    }
+    return tap_done();
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a fuzz target is: one function that takes any bytes. libFuzzer's name,
+ * so that the same source runs under it and under driver.c.
+ */
+#ifndef TESTS_FUZZ_FUZZ_H
+#define TESTS_FUZZ_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Something that must hold whatever the input is. */
+#define FUZZ_CHECK(c)                                                          \
+    do {                                                                       \
+        if (!(c)) {                                                            \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #c);            \
+            abort();                                                           \
+        }                                                                      \
+    } while (0)
+
+#endif

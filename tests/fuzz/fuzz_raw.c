@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any bytes as a raw trace: through the reader alone, from memory in pieces of
+ * two sizes (which must make no difference), and through the file layer with
+ * its LZ4 frames.
+ */
+#include "tests/fuzz/fuzz_raw_items.h"
+
+#include "common/tool_raw.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct memory_source {
+    struct mtf_source source;
+    const uint8_t *data;
+    size_t left, piece;
+};
+
+static enum mtf_source_result memory_read(struct mtf_source *s, void *buf,
+                                          size_t n, size_t *got) {
+    struct memory_source *m = TCM_CONTAINER_OF(s, struct memory_source, source);
+    *got = n < m->piece ? n : m->piece;
+    if (*got > m->left)
+        *got = m->left;
+    if (*got == 0)
+        return MTF_SOURCE_END;
+    memcpy(buf, m->data, *got);
+    m->data += *got;
+    m->left -= *got;
+    return MTF_SOURCE_DATA;
+}
+
+static void read_memory(const uint8_t *data, size_t size, size_t piece,
+                        struct fuzz_streams *f) {
+    static uint8_t buffer[MTF_READER_BUFFER];
+    struct memory_source m = {.source = {.read = memory_read},
+                              .data = data,
+                              .left = size,
+                              .piece = piece};
+    struct mtf_raw_reader r;
+    struct mtf_item item;
+    mtf_raw_reader_init(&r, &m.source, buffer);
+    fuzz_streams_init(f);
+    do
+        mtf_raw_reader_next(&r, &item);
+    while (fuzz_item(f, &item, size));
+}
+
+static void read_file(const uint8_t *data, size_t size,
+                      struct fuzz_streams *f) {
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    FUZZ_CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size &&
+               lseek(fd, 0, SEEK_SET) == 0);
+    struct tool_input *in = tool_input_from_fd(fd, "fuzz");
+    FUZZ_CHECK(in != NULL);
+    struct tool_raw *t = tool_raw_from_input(in, NULL);
+    FUZZ_CHECK(t != NULL);
+    struct mtf_item item;
+    fuzz_streams_init(f);
+    for (;;) {
+        tool_raw_next(t, &item);
+        if (item.kind == MTF_ITEM_DAMAGE || item.kind == MTF_ITEM_FAILED)
+            FUZZ_CHECK(strlen(tool_raw_item_text(t, &item)) != 0);
+        if (!fuzz_item(f, &item, size))
+            break;
+    }
+    (void)tool_raw_complete(t);
+    tool_raw_close(t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static struct fuzz_streams whole, pieces, file;
+    read_memory(data, size, SIZE_MAX, &whole);
+    read_memory(data, size, 7, &pieces);
+    FUZZ_CHECK(memcmp(&whole, &pieces, sizeof(whole)) == 0);
+    read_file(data, size, &file);
+    return 0;
+}

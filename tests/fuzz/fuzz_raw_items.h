@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Checks of what a reader of raw traces yields: shared by the targets that
+ * reach it on different ways.
+ */
+#ifndef TESTS_FUZZ_FUZZ_RAW_ITEMS_H
+#define TESTS_FUZZ_FUZZ_RAW_ITEMS_H
+
+#include "tests/fuzz/fuzz.h"
+#include "traceformat/raw_reader.h"
+
+#include <string.h>
+
+/* Streams of the first threads, by id. */
+#define FUZZ_STREAMS 8u
+
+struct fuzz_streams {
+    struct mtf_stream stream[FUZZ_STREAMS];
+    uint64_t items;
+    uint64_t data_bytes;
+    bool header;
+};
+
+static inline void fuzz_streams_init(struct fuzz_streams *f) {
+    memset(f, 0, sizeof(*f));
+    for (unsigned i = 0; i < FUZZ_STREAMS; i++)
+        mtf_stream_init(&f->stream[i]);
+}
+
+static inline void fuzz_decode(struct mtf_stream *s,
+                               const struct mtf_placement *place) {
+    const uint8_t *p = place->data, *end = p + place->length;
+    struct mtf_event e;
+    while (p < end) {
+        memset(&e, 0xA5, sizeof(e));
+        int n = mtf_raw_decode(&s->state, p, end, &e);
+        if (n <= 0) {
+            mtf_stream_lose(s);
+            return;
+        }
+        FUZZ_CHECK(n <= end - p);
+        FUZZ_CHECK(e.kind >= MTF_EVENT_ALLOC && e.kind <= MTF_EVENT_UNKNOWN);
+        if (e.kind <= MTF_EVENT_FAILED)
+            FUZZ_CHECK(e.call != 0 && e.call < MTF_CALL_LIMIT);
+        if (e.kind == MTF_EVENT_ALLOC || e.kind == MTF_EVENT_ALIGNED ||
+            e.kind == MTF_EVENT_REALLOC || e.kind == MTF_EVENT_REALLOC_NEW)
+            FUZZ_CHECK(e.size <= MTF_SIZE_MAX);
+        p += n;
+    }
+}
+
+/* Returns false at the end. */
+static inline bool fuzz_item(struct fuzz_streams *f,
+                             const struct mtf_item *item, size_t size) {
+    uint16_t field;
+    uint64_t value;
+    /* Each item takes at least a byte of the input; LZ4 makes 255 of one. */
+    FUZZ_CHECK(++f->items <= 300 * (uint64_t)size + 16);
+    switch (item->kind) {
+    case MTF_ITEM_END:
+        return false;
+    case MTF_ITEM_FAILED:
+        FUZZ_CHECK(item->status != MTF_OK);
+        return false;
+    case MTF_ITEM_HEADER:
+        FUZZ_CHECK(!f->header);
+        f->header = true;
+        FUZZ_CHECK(strlen(item->info->executable) < 256);
+        break;
+    case MTF_ITEM_DAMAGE:
+        FUZZ_CHECK(item->status != MTF_OK);
+        break;
+    case MTF_ITEM_DATA: {
+        struct mtf_placement place;
+        struct mtf_stream *s = &f->stream[item->thread % FUZZ_STREAMS];
+        FUZZ_CHECK(f->header && item->length != 0 && item->thread != 0);
+        mtf_stream_place(s, item, &place);
+        FUZZ_CHECK(place.length + place.doubled + place.undecodable ==
+                   item->length);
+        f->data_bytes += item->length;
+        fuzz_decode(s, &place);
+        break;
+    }
+    default:
+        for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++)
+            FUZZ_CHECK(i < item->length);
+        break;
+    }
+    return true;
+}
+
+#endif
