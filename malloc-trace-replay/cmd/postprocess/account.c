@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "account.h"
+
+#include "base/clock.h"
+#include "common/tool_main.h"
+#include "common/tool_text.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- Gathering ------------------------------------------------------------ */
+
+void account_footer(struct account *a, const struct mtf_item *item) {
+    uint16_t field;
+    uint64_t value;
+    a->have_footer = true;
+    a->footer_has = 0;
+    for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++)
+        if (field < MTF_ACCOUNT_LIMIT) {
+            a->footer[field] = value;
+            a->footer_has |= (uint64_t)1 << field;
+        }
+}
+
+static uint64_t footer_value(const struct account *a, unsigned field) {
+    return a->footer_has >> field & 1 ? a->footer[field] : 0;
+}
+
+void account_notice(struct account *a, const struct mtf_item *item,
+                    bool quiet) {
+    (void)a;
+    if (quiet || item->length < 2)
+        return;
+    tool_warn("the recorder noticed: %.*s", (int)(item->length - 2),
+              (const char *)item->data + 2);
+}
+
+void account_finish(struct account *a, const struct tool_raw *raw,
+                    const struct order *o) {
+    const struct demux *d = o->demux;
+    const struct emit *e = o->emit;
+    const struct emit_counts *c = &e->counts;
+    a->counts = *c;
+    a->events = c->mallocs + c->memaligns + c->reallocs + c->frees + c->failed;
+    a->ops = a->events - c->failed - c->unmatched_frees;
+    a->peak_live_bytes = e->peak_live_bytes;
+    a->live_at_end = e->live_objects;
+    for (size_t i = 0; i < d->count; i++) {
+        const struct demux_thread *t = d->threads[i];
+        a->untraced_frees += t->state.untraced_frees;
+        /* a GAP may be lost, and one may follow the last buffer's start */
+        a->dropped_events += tcm_max_u64(t->dropped, t->state.dropped);
+    }
+    /* the recorder's own counts have what a lost end of a stream had */
+    uint64_t v = footer_value(a, MTF_ACCOUNT_UNTRACED_FREES);
+    a->untraced_frees = tcm_max_u64(a->untraced_frees, v);
+    v = footer_value(a, MTF_ACCOUNT_DROPPED_EVENTS);
+    a->dropped_events = tcm_max_u64(a->dropped_events, v);
+    a->order_conflicts = o->conflicts;
+    a->switches = e->writer->switches;
+    a->widest_ns = o->widest_ns;
+    a->median_ns = order_median_ns(o);
+    a->start_ns = o->first_ns == UINT64_MAX ? 0 : o->first_ns;
+    a->end_ns = o->last_ns;
+    a->lost_bytes = d->gap_bytes + d->undecodable_bytes;
+    a->bad_places = d->bad_places + d->hidden_zero;
+    a->raw_bytes = tool_raw_bytes(raw);
+    a->file_bytes = tool_raw_stored_bytes(raw);
+    a->held_peak = d->held_peak;
+    a->growing = tool_raw_is_growing(raw);
+    a->has_spool = tool_raw_has_spool(raw);
+    a->clean_end = tool_raw_clean_end(raw);
+    a->forced_stop = a->have_footer &&
+                     footer_value(a, MTF_ACCOUNT_END_REASON) == MTF_END_FORCED;
+    a->complete = tool_raw_complete(raw) && a->damaged_places == 0 &&
+                  a->lost_bytes == 0 && a->bad_places == 0 &&
+                  a->dropped_events == 0;
+}
+
+size_t account_values(const struct account *a,
+                      struct mtf_proc_account_value *values) {
+    const struct emit_counts *c = &a->counts;
+    const struct mtf_proc_account_value own[] = {
+        {MTF_PROC_ACCOUNT_LIVE_AT_END, a->live_at_end},
+        {MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES, a->peak_live_bytes},
+        {MTF_PROC_ACCOUNT_THREADS, c->threads},
+        {MTF_PROC_ACCOUNT_EVENTS, a->events},
+        {MTF_PROC_ACCOUNT_MALLOCS, c->mallocs},
+        {MTF_PROC_ACCOUNT_MEMALIGNS, c->memaligns},
+        {MTF_PROC_ACCOUNT_REALLOCS, c->reallocs},
+        {MTF_PROC_ACCOUNT_FREES, c->frees},
+        {MTF_PROC_ACCOUNT_FAILED_ALLOCATIONS, c->failed},
+        {MTF_PROC_ACCOUNT_REQUESTED_BYTES, c->requested_bytes},
+        {MTF_PROC_ACCOUNT_UNMATCHED_FREES, c->unmatched_frees},
+        {MTF_PROC_ACCOUNT_UNMATCHED_REALLOCS, c->unmatched_reallocs},
+        {MTF_PROC_ACCOUNT_UNTRACED_FREES, a->untraced_frees},
+        {MTF_PROC_ACCOUNT_DROPPED_EVENTS, a->dropped_events},
+        {MTF_PROC_ACCOUNT_ORDER_CONFLICTS, a->order_conflicts},
+        {MTF_PROC_ACCOUNT_COMPLETE, a->complete},
+        {MTF_PROC_ACCOUNT_CLEAN_END, a->clean_end},
+        {MTF_PROC_ACCOUNT_GROWING, a->growing},
+        {MTF_PROC_ACCOUNT_WIDEST_INTERVAL_NS, a->widest_ns},
+        {MTF_PROC_ACCOUNT_MEDIAN_INTERVAL_NS, a->median_ns},
+        {MTF_PROC_ACCOUNT_DAMAGED_PLACES, a->damaged_places + a->bad_places},
+        {MTF_PROC_ACCOUNT_LOST_STREAM_BYTES, a->lost_bytes},
+        {MTF_PROC_ACCOUNT_START_NS, a->start_ns},
+        {MTF_PROC_ACCOUNT_END_NS, a->end_ns},
+        {MTF_PROC_ACCOUNT_RAW_BYTES, a->raw_bytes},
+    };
+    size_t n = TCM_ARRAY_SIZE(own);
+    memcpy(values, own, sizeof(own));
+    for (unsigned f = 0; f < MTF_ACCOUNT_LIMIT; f++)
+        if (a->footer_has >> f & 1)
+            values[n++] = (struct mtf_proc_account_value){
+                (uint16_t)(MTF_PROC_ACCOUNT_RECORDER + f), a->footer[f]};
+    return n;
+}
+
+/* --- Telling -------------------------------------------------------------- */
+
+static void print_count(const char *name, uint64_t n) {
+    struct tool_text t;
+    if (n != 0)
+        fprintf(stderr, "  %-18s %s\n", name, tool_text_count(&t, n));
+}
+
+void account_print(const struct account *a, const struct emit *e) {
+    const struct emit_counts *c = &e->counts;
+    struct tool_text t[4];
+    uint64_t time = a->end_ns > a->start_ns ? a->end_ns - a->start_ns : 0;
+    fprintf(stderr, "%s events of %s thread%s in %s\n",
+            tool_text_count(&t[0], a->events),
+            tool_text_count(&t[1], c->threads), c->threads == 1 ? "" : "s",
+            tool_text_ns(&t[2], time));
+    print_count("mallocs", c->mallocs);
+    print_count("memaligns", c->memaligns);
+    print_count("reallocs", c->reallocs);
+    print_count("frees", c->frees);
+    print_count("failed", c->failed);
+    print_count("unmatched frees", c->unmatched_frees);
+    print_count("unmatched reallocs", c->unmatched_reallocs);
+    print_count("untraced frees", a->untraced_frees);
+    print_count("dropped events", a->dropped_events);
+    print_count("order conflicts", a->order_conflicts);
+    fprintf(stderr, "  %-18s %s requested, at most %s live\n", "bytes",
+            tool_text_bytes(&t[0], c->requested_bytes),
+            tool_text_bytes(&t[1], a->peak_live_bytes));
+    fprintf(stderr, "  %-18s %s blocks\n", "live at the end",
+            tool_text_count(&t[0], a->live_at_end));
+    fprintf(stderr, "  %-18s %s, interval of an event: median %s, widest %s\n",
+            "thread switches", tool_text_count(&t[0], a->switches),
+            tool_text_ns(&t[1], a->median_ns),
+            tool_text_ns(&t[2], a->widest_ns));
+    fprintf(stderr, "  %-18s %s stored, %s raw, %s out\n", "size",
+            tool_text_bytes(&t[0], a->file_bytes),
+            tool_text_bytes(&t[1], a->raw_bytes),
+            tool_text_bytes(&t[2], a->out_bytes));
+    if (!a->clean_end && a->complete)
+        fprintf(stderr,
+                "  the recording did not end cleanly, but nothing is missing: "
+                "the spool held the rest\n");
+}
+
+void account_tell_losses(const struct account *a) {
+    struct tool_text t[3];
+    if (a->complete)
+        return;
+    if (a->growing) {
+        tool_warn("still being recorded: read up to the last barrier");
+    } else if (a->forced_stop) {
+        tool_warn("incomplete: the recorder had to stop");
+    } else if (a->dropped_events != 0) {
+        tool_warn("incomplete: %s events were dropped while recording",
+                  tool_text_count(&t[0], a->dropped_events));
+    } else if (a->lost_bytes + a->damaged_places + a->bad_places == 0) {
+        tool_warn("incomplete: the end of the trace is missing");
+    }
+    if (a->lost_bytes + a->damaged_places + a->bad_places != 0)
+        tool_warn("incomplete: %s of the streams are missing, %s damaged "
+                  "places",
+                  tool_text_bytes(&t[0], a->lost_bytes),
+                  tool_text_count(&t[1], a->damaged_places + a->bad_places));
+}
+
+void account_json(const struct account *a, const struct emit *e,
+                  struct tool_json *j) {
+    const struct emit_counts *c = &e->counts;
+    tool_json_begin_object(j, NULL);
+    tool_json_bool(j, "complete", a->complete);
+    tool_json_bool(j, "clean_end", a->clean_end);
+    tool_json_bool(j, "still_being_recorded", a->growing);
+    tool_json_u64(j, "events", a->events);
+    tool_json_u64(j, "mallocs", c->mallocs);
+    tool_json_u64(j, "memaligns", c->memaligns);
+    tool_json_u64(j, "reallocs", c->reallocs);
+    tool_json_u64(j, "requested_bytes", c->requested_bytes);
+    tool_json_u64(j, "peak_live_bytes", a->peak_live_bytes);
+    tool_json_u64(j, "frees", c->frees);
+    tool_json_u64(j, "failed_allocations", c->failed);
+    tool_json_u64(j, "unmatched_frees", c->unmatched_frees);
+    tool_json_u64(j, "unmatched_reallocs", c->unmatched_reallocs);
+    tool_json_u64(j, "untraced_frees", a->untraced_frees);
+    tool_json_u64(j, "dropped_events", a->dropped_events);
+    tool_json_u64(j, "threads", c->threads);
+    tool_json_u64(j, "live_at_end", a->live_at_end);
+    tool_json_u64(j, "order_conflicts", a->order_conflicts);
+    tool_json_u64(j, "ops", a->ops);
+    tool_json_u64(j, "raw_bytes", a->raw_bytes);
+    tool_json_u64(j, "file_bytes", a->file_bytes);
+    tool_json_u64(j, "out_bytes", a->out_bytes);
+    tool_json_u64(j, "thread_switches", a->switches);
+    tool_json_u64(j, "widest_interval_ns", a->widest_ns);
+    tool_json_u64(j, "median_interval_ns", a->median_ns);
+    tool_json_u64(j, "recorded_ns",
+                  a->end_ns > a->start_ns ? a->end_ns - a->start_ns : 0);
+    tool_json_u64(j, "damaged_places", a->damaged_places + a->bad_places);
+    tool_json_u64(j, "lost_stream_bytes", a->lost_bytes);
+    tool_json_end_object(j);
+}
+
+/* --- Progress ------------------------------------------------------------- */
+
+void progress_init(struct progress *p, bool quiet) {
+    memset(p, 0, sizeof(*p));
+    p->shown = !quiet && isatty(STDERR_FILENO) == 1;
+    p->start_ns = p->last_ns = tcm_clock_ns();
+}
+
+void progress_show(struct progress *p, const struct emit *e,
+                   const struct tool_raw *raw) {
+    if (++p->calls % 16 != 0)
+        return;
+    uint64_t now = tcm_clock_ns();
+    if (now - p->last_ns < 200000000)
+        return;
+    p->last_ns = now;
+    const struct emit_counts *c = &e->counts;
+    double seconds = (double)(now - p->start_ns) / 1e9;
+    uint64_t events = c->mallocs + c->frees + c->reallocs + c->memaligns;
+    uint64_t done = tool_raw_stored_bytes(raw);
+    uint64_t total = tool_raw_total_bytes(raw);
+    struct tool_text t[2];
+    char line[120];
+    int n = snprintf(line, sizeof(line), "%s events, %.1f M/s",
+                     tool_text_count(&t[0], events),
+                     (double)events / seconds / 1e6);
+    if (total > done && done != 0 && n > 0 && n < (int)sizeof(line)) {
+        double left = seconds * (double)(total - done) / (double)done;
+        n += snprintf(line + n, sizeof(line) - (size_t)n, ", %u %%, %s left",
+                      (unsigned)(done * 100 / total),
+                      tool_text_ns(&t[1], (uint64_t)(left * 1e9)));
+    }
+    fprintf(stderr, "\r%-*s", p->length, line);
+    p->length = n;
+}
+
+void progress_clear(struct progress *p) {
+    if (p->length != 0)
+        fprintf(stderr, "\r%*s\r", p->length, "");
+    p->length = 0;
+}

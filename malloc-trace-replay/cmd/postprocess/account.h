@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What postprocess says about a trace: summary, JSON, the closing block, and
+ * progress on a terminal.
+ *
+ * Threads: none shared.
+ */
+#ifndef POSTPROCESS_ACCOUNT_H
+#define POSTPROCESS_ACCOUNT_H
+
+#include "emit.h"
+#include "order.h"
+
+#include "common/tool_json.h"
+#include "common/tool_raw.h"
+
+/* Own accounts and those of the recorder's footer. */
+#define ACCOUNT_VALUES_MAX (MTF_PROC_ACCOUNT_LIMIT + MTF_ACCOUNT_LIMIT)
+
+struct account {
+    struct emit_counts counts;
+    uint64_t ops, events;
+    uint64_t peak_live_bytes, live_at_end;
+    uint64_t untraced_frees, dropped_events;
+    uint64_t order_conflicts, switches;
+    uint64_t widest_ns, median_ns, start_ns, end_ns;
+    uint64_t damaged_places; /* segments or frames */
+    uint64_t lost_bytes; /* of streams: gaps and what could not be decoded */
+    uint64_t bad_places;
+    uint64_t raw_bytes, file_bytes, out_bytes;
+    uint64_t held_peak;
+    bool complete, clean_end, growing, has_spool, forced_stop;
+    bool have_footer;
+    uint64_t footer[MTF_ACCOUNT_LIMIT]; /* the last one; by field */
+    uint64_t footer_has;                /* bit for each field */
+};
+
+void account_footer(struct account *a, const struct mtf_item *item);
+void account_notice(struct account *a, const struct mtf_item *item, bool quiet);
+/* Gathers everything; RAW has yielded its end. */
+void account_finish(struct account *a, const struct tool_raw *raw,
+                    const struct order *o);
+/* For the closing block; VALUES has room for ACCOUNT_VALUES_MAX. */
+size_t account_values(const struct account *a,
+                      struct mtf_proc_account_value *values);
+/* The summary, on stderr. */
+void account_print(const struct account *a, const struct emit *e);
+/* What is missing, on stderr, if anything. */
+void account_tell_losses(const struct account *a);
+void account_json(const struct account *a, const struct emit *e,
+                  struct tool_json *j);
+
+/* A line on the terminal that stderr is. */
+struct progress {
+    bool shown;
+    uint64_t start_ns, last_ns;
+    unsigned calls;
+    int length; /* of the line there now */
+};
+void progress_init(struct progress *p, bool quiet);
+void progress_show(struct progress *p, const struct emit *e,
+                   const struct tool_raw *raw);
+void progress_clear(struct progress *p);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The order of the events of all threads (doc/ordering.md).
+ *
+ * Every event has an interval [lo, hi] in which it was published. Let H be the
+ * least of the next events' hi and of the time of the last barrier read. An
+ * event may be written when its lo is not above H and the allocation it names
+ * is written. Among those permitted the sorter stays with the current thread
+ * until that is ORDER_SLACK_NS ahead of the least estimated time of the others.
+ *
+ * Threads: none shared.
+ */
+#ifndef POSTPROCESS_ORDER_H
+#define POSTPROCESS_ORDER_H
+
+#include "demux.h"
+#include "emit.h"
+#include "heap.h"
+
+#define ORDER_SLACK_NS 20000u
+/* A time record goes out when the last one is this old. */
+#define ORDER_TIME_NS 1000000u
+
+/* Widths of intervals: 16 classes for each power of two. */
+#define ORDER_WIDTHS (64u * 16u)
+
+struct order_sample {
+    struct order_sample *next;
+    uint64_t time_ns;
+    size_t length;
+    uint8_t data[];
+};
+
+struct order {
+    struct demux *demux;
+    struct emit *emit;
+    struct heap hi;    /* all threads with an event in hand, by its hi */
+    struct heap later; /* not permitted yet, by lo */
+    struct heap ready; /* permitted as far as times tell, by estimated time */
+    struct demux_thread *current;
+    uint64_t barrier_ns; /* time of the last barrier; UINT64_MAX at the end */
+    uint64_t conflicts;
+
+    struct demux_range *births; /* of events in hand, made at `births_at` */
+    size_t births_count;
+    uint64_t births_at;
+
+    struct order_sample *samples, **samples_end;
+
+    uint64_t first_ns, last_ns;
+    uint64_t widest_ns;
+    uint64_t width_events; /* events in `widths` */
+    uint64_t widths[ORDER_WIDTHS];
+    bool failed; /* no memory */
+};
+
+void order_init(struct order *o, struct demux *d, struct emit *e);
+void order_fini(struct order *o);
+
+/* New events of T are queued. */
+void order_add(struct order *o, struct demux_thread *t);
+/* A sample of the allocator's counters, taken at TIME_NS. */
+void order_sample(struct order *o, uint64_t time_ns, const void *data,
+                  size_t length);
+/* A barrier with this time was read: writes all that may be written. */
+void order_barrier(struct order *o, uint64_t time_ns);
+/* The input ended: writes the rest. */
+void order_finish(struct order *o);
+
+/* Median width of the intervals, weighted by events, to 1/16. */
+uint64_t order_median_ns(const struct order *o);
+
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * postprocess: orders the per-thread streams of a raw trace into one stream of
+ * operations on numbered slots, which replay runs.
+ */
+#include "account.h"
+#include "demux.h"
+#include "emit.h"
+#include "order.h"
+
+#include "common/tool_json.h"
+#include "common/tool_main.h"
+#include "common/tool_output.h"
+#include "common/tool_raw.h"
+#include "traceformat/proc_writer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char help_text[] =
+    "Usage: postprocess [OPTION]... RAW [OUT]\n"
+    "Order the per-thread streams of the raw trace RAW (a file, a spool, a\n"
+    "pipe, or - for standard input; LZ4 frames or plain) into one stream of\n"
+    "operations for replay, and write it to OUT (standard output by default).\n"
+    "\n"
+    "  --json FILE   write what was found as JSON to FILE (- for standard\n"
+    "                output, when OUT is a file)\n"
+    "  --quiet       no summary and no progress\n"
+    "  --help        this text\n"
+    "  --version     version and optional libraries\n"
+    "\n"
+    "Exit status: 0 success; 1 system error, or RAW is no raw trace; 2 usage;\n"
+    "3 RAW is cut, damaged, still being recorded or known to lack events: "
+    "what\n"
+    "could be recovered was written.\n";
+
+enum { OPTION_JSON = 1, OPTION_QUIET };
+
+static const struct tool_option option_table[] = {
+    {"json", 0, true, OPTION_JSON},
+    {"quiet", 0, false, OPTION_QUIET},
+    {NULL, 0, false, 0},
+};
+
+struct work {
+    const char *raw_name, *out_name, *json_name;
+    bool quiet;
+    struct tool_raw *raw;
+    struct tool_output *out;
+    struct mtf_proc_writer *writer;
+    struct demux demux;
+    struct emit emit;
+    struct order order;
+    struct account account;
+    struct progress progress;
+    bool begun; /* the header is written */
+};
+
+/* --- Callbacks of the writer ---------------------------------------------- */
+
+static bool write_out(void *ctx, const void *data, size_t n) {
+    struct work *w = ctx;
+    return tool_output_write(w->out, data, n);
+}
+
+static bool grow_stack(void *ctx, uint32_t **stack, size_t *capacity) {
+    (void)ctx;
+    size_t room = *capacity == 0 ? 1024 : *capacity * 2;
+    uint32_t *p = realloc(*stack, room * sizeof(*p));
+    if (p == NULL)
+        return false;
+    *stack = p;
+    *capacity = room;
+    return true;
+}
+
+/* --- Reading -------------------------------------------------------------- */
+
+static bool out_of_memory(void) {
+    tool_error("out of memory");
+    return false;
+}
+
+/* Whether what went wrong so far, if anything, allows to go on; else a message
+   is out. */
+static bool good_so_far(struct work *w) {
+    if (w->demux.failed || w->emit.slots.failed || w->order.failed)
+        return out_of_memory();
+    if (!w->writer->failed)
+        return true;
+    int error = tool_output_error(w->out);
+    if (error == 0)
+        return out_of_memory();
+    tool_error("%s: %s", tool_output_name(w->out), strerror(error));
+    return false;
+}
+
+/* Reading and writing one file would destroy it. */
+static bool same_file(const char *raw, const char *out) {
+    struct stat a, b;
+    return out != NULL && raw != NULL && stat(raw, &a) == 0 &&
+           stat(out, &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+/* Opens the output and writes the header, which carries that of the raw trace,
+   LENGTH bytes at HEADER. */
+static bool begin_output(struct work *w, const void *header, uint32_t length) {
+    if (same_file(w->raw_name, w->out_name)) {
+        tool_error("%s: is both input and output", w->out_name);
+        return false;
+    }
+    w->out = tool_output_open(w->out_name);
+    if (w->out == NULL) {
+        tool_error("%s: %s", w->out_name == NULL ? "stdout" : w->out_name,
+                   strerror(errno));
+        return false;
+    }
+    w->begun = true;
+    mtf_proc_writer_begin(w->writer, write_out, grow_stack, w, header, length);
+    return good_so_far(w);
+}
+
+static bool take_item(struct work *w, const struct mtf_item *item) {
+    struct demux_thread *t;
+    if (item->kind == MTF_ITEM_FAILED) {
+        tool_error("%s", tool_raw_item_text(w->raw, item));
+        return false;
+    }
+    if (!w->begun &&
+        !begin_output(w, item->kind == MTF_ITEM_HEADER ? item->data : NULL,
+                      item->kind == MTF_ITEM_HEADER ? item->length : 0))
+        return false;
+    switch (item->kind) {
+    case MTF_ITEM_DATA:
+        t = demux_add(&w->demux, item);
+        if (t != NULL)
+            order_add(&w->order, t);
+        break;
+    case MTF_ITEM_BARRIER:
+        order_barrier(&w->order, item->time_lo);
+        break;
+    case MTF_ITEM_SAMPLE:
+        order_sample(&w->order, item->time_lo, item->data, item->length);
+        break;
+    case MTF_ITEM_FOOTER:
+        account_footer(&w->account, item);
+        break;
+    case MTF_ITEM_NOTICE:
+        account_notice(&w->account, item, w->quiet);
+        break;
+    case MTF_ITEM_DAMAGE:
+        w->account.damaged_places++;
+        tool_warn("%s", tool_raw_item_text(w->raw, item));
+        break;
+    default:
+        break;
+    }
+    return good_so_far(w);
+}
+
+/* Reads and writes everything; false: a message is out. */
+static bool work_through(struct work *w) {
+    for (;;) {
+        struct mtf_item item;
+        tool_raw_next(w->raw, &item);
+        if (!take_item(w, &item))
+            return false;
+        if (item.kind == MTF_ITEM_END)
+            break;
+        if (w->progress.shown)
+            progress_show(&w->progress, &w->emit, w->raw);
+    }
+    order_finish(&w->order);
+    if (!good_so_far(w))
+        return false;
+    account_finish(&w->account, w->raw, &w->order);
+    struct mtf_proc_account_value values[ACCOUNT_VALUES_MAX];
+    size_t n = account_values(&w->account, values);
+    mtf_proc_writer_end(w->writer, values, n);
+    if (!good_so_far(w))
+        return false;
+    w->account.ops = w->writer->total_ops;
+    w->account.out_bytes = w->writer->bytes;
+    struct tool_output *out = w->out;
+    w->out = NULL;
+    char name[256];
+    snprintf(name, sizeof(name), "%s", tool_output_name(out));
+    if (!tool_output_close(out)) {
+        tool_error("%s: %s", name, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+/* --- Main ----------------------------------------------------------------- */
+
+static int run(struct work *w) {
+    struct tool_json json;
+    w->raw = tool_raw_open(w->raw_name);
+    w->writer = malloc(sizeof(*w->writer));
+    if (w->raw == NULL || w->writer == NULL ||
+        !demux_init(&w->demux, &w->emit.slots) ||
+        !emit_init(&w->emit, &w->demux, w->writer)) {
+        out_of_memory();
+        return TOOL_FAILED;
+    }
+    w->writer->failed = false;
+    order_init(&w->order, &w->demux, &w->emit);
+    progress_init(&w->progress, w->quiet);
+    if (w->json_name != NULL && !tool_json_open(&json, w->json_name))
+        return TOOL_FAILED;
+    bool good = work_through(w);
+    progress_clear(&w->progress);
+    if (!good)
+        return TOOL_FAILED;
+    if (!w->quiet)
+        account_print(&w->account, &w->emit);
+    account_tell_losses(&w->account);
+    if (w->json_name != NULL) {
+        account_json(&w->account, &w->emit, &json);
+        if (!tool_json_close(&json))
+            return TOOL_FAILED;
+    }
+    return w->account.complete ? TOOL_OK : TOOL_DAMAGED;
+}
+
+static void clean_up(struct work *w) {
+    if (w->out != NULL)
+        tool_output_close(w->out);
+    if (w->raw != NULL)
+        tool_raw_close(w->raw);
+    if (w->begun)
+        free(w->writer->stack);
+    order_fini(&w->order);
+    demux_fini(&w->demux);
+    emit_fini(&w->emit);
+    free(w->writer);
+}
+
+static bool is_stdout(const char *name) {
+    return name == NULL || strcmp(name, "-") == 0 ||
+           strcmp(name, "/dev/stdout") == 0;
+}
+
+int main(int argc, char **argv) {
+    static struct work w;
+    struct tool_options o;
+    int id;
+    tool_begin("postprocess");
+    tool_options_init(&o, argc, argv, option_table, help_text);
+    while ((id = tool_option_next(&o)) > 0) {
+        if (id == OPTION_JSON)
+            w.json_name = o.value;
+        else
+            w.quiet = true;
+    }
+    if (id < 0)
+        return tool_end(o.status);
+    if (o.operand_count < 1 || o.operand_count > 2)
+        return tool_end(tool_usage_error(o.operand_count < 1
+                                             ? "no raw trace given"
+                                             : "more than two operands"));
+    w.raw_name = o.operand[0];
+    w.out_name = o.operand_count == 2 ? o.operand[1] : NULL;
+    if (w.json_name != NULL && strcmp(w.json_name, "-") == 0 &&
+        is_stdout(w.out_name))
+        return tool_end(tool_usage_error(
+            "--json - needs an OUT that is not standard output"));
+    int status = run(&w);
+    clean_up(&w);
+    return tool_end(status);
+}
