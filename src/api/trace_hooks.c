@@ -17,7 +17,10 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
     if (self->life == TCM_THREAD_ENDED)
         return mtr_late_enter(&self->late_id);
     struct mtr_thread *t = NULL;
-    if (mtr_is_recording() || mtr_control->early != 0)
+    /* A state that is left from before: a recording that ended, or one that
+       fork wiped. The recorder knows. */
+    if (mtr_is_recording() || mtr_control->early != 0 ||
+        self->trace != &mtr_no_thread)
         t = mtr_enter(&self->trace);
     else
         self->trace = &mtr_no_thread;
@@ -33,6 +36,8 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
 void tcm_trace_leave(struct tcm_thread_state *self) {
     if (self->life == TCM_THREAD_ENDED)
         mtr_late_leave();
+    else
+        mtr_leave();
 }
 
 bool tcm_trace_is_private(const struct tcm_thread_state *self) {
