@@ -127,7 +127,7 @@ static void make_calls(struct model *m, uint64_t n) {
             mtf_proc_put_failed(&m->w, MTF_CALL_MALLOC, 0, 0, UINT64_MAX / 4);
             break;
         default:
-            if (m->live > 300)
+            while (m->live > 300)
                 free_any(m, prng_below(&m->p, m->live));
         }
     }
@@ -149,6 +149,17 @@ static void make_refused(struct model *m, uint64_t n) {
     }
 }
 
+/* 48 blocks, freed in reverse, again and again. */
+static void make_lifo(struct model *m, uint64_t n) {
+    model_thread(m, 1);
+    while (m->ops < n) {
+        for (unsigned j = 0; j < 48; j++)
+            model_alloc(m, MTF_CALL_MALLOC, 24 + 16 * (j % 8));
+        while (m->live != 0)
+            model_free(m, MTF_CALL_FREE, m->live - 1);
+    }
+}
+
 /* Mallocs and frees only: each is one call of the allocator. */
 static void make_pairs(struct model *m, uint64_t n) {
     model_thread(m, 1);
@@ -167,6 +178,8 @@ static void make(struct model *m, const char *kind, uint64_t n) {
         make_threads(m, n);
     } else if (strcmp(kind, "calls") == 0) {
         make_calls(m, n);
+    } else if (strcmp(kind, "lifo") == 0) {
+        make_lifo(m, n);
     } else if (strcmp(kind, "refused") == 0) {
         make_refused(m, n);
     } else if (strcmp(kind, "pairs") == 0) {
