@@ -25,12 +25,13 @@ enum replay_family {
 
 #define REPLAY_BLOCK_SIZE_MAX (REPLAY_OLD_LIMIT - 1)
 
-static TCM_ALWAYS_INLINE uint64_t replay_block(enum replay_family family,
+/* LOW: the low three bits. */
+static TCM_ALWAYS_INLINE uint64_t replay_block(unsigned low,
                                                unsigned align_log2,
                                                uint64_t size) {
     if (TCM_UNLIKELY(size > REPLAY_BLOCK_SIZE_MAX))
         size = REPLAY_BLOCK_SIZE_MAX;
-    return size << 9 | (uint64_t)align_log2 << 3 | (uint64_t)family << 1 | 1;
+    return size << 9 | (uint64_t)align_log2 << 3 | low;
 }
 static TCM_ALWAYS_INLINE bool replay_block_lives(uint64_t b) {
     return b & 1;
@@ -44,35 +45,5 @@ static TCM_ALWAYS_INLINE unsigned replay_block_align_log2(uint64_t b) {
 static TCM_ALWAYS_INLINE uint64_t replay_block_size(uint64_t b) {
     return b >> 9;
 }
-
-/* --- Threads -------------------------------------------------------------- */
-
-/* Recorded threads that have not ended: number to index of a thread cache.
-   Indices begin with 1 and are used again. Open addressing. */
-struct replay_threads {
-    struct replay_thread {
-        uint32_t id;    /* 0: empty */
-        uint32_t index; /* 0 until the thread has an operation */
-        bool counted;
-    } * entry;
-    uint32_t capacity; /* power of two, 0 at first */
-    uint32_t count;
-    uint32_t *free_index;
-    uint32_t free_count, free_capacity;
-    uint32_t indices; /* given out so far, and 1 */
-    uint64_t counted; /* threads with an event */
-};
-
-/* The entry of thread ID, made if need be; valid until the next call. NULL: out
-   of memory. */
-struct replay_thread *replay_threads_get(struct replay_threads *t, uint32_t id);
-/* Gives ENTRY an index. False: out of memory. */
-bool replay_threads_index(struct replay_threads *t,
-                          struct replay_thread *entry);
-/* Forgets thread ID; returns its index, 0 if it had none. */
-uint32_t replay_threads_remove(struct replay_threads *t, uint32_t id);
-/* Forgets all threads; their indices stay taken, and their count. */
-void replay_threads_forget(struct replay_threads *t);
-void replay_threads_fini(struct replay_threads *t);
 
 #endif

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/replay/replay_slots.h"
+#include "cmd/replay/replay_thread_map.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define THREADS_FIRST 64u
 
-static uint32_t home(const struct replay_threads *t, uint32_t id) {
+static uint32_t home(const struct replay_thread_map *t, uint32_t id) {
     return (uint32_t)((uint64_t)id * 0x9E3779B97F4A7C15u >> 32) &
            (t->capacity - 1);
 }
 
-static struct replay_thread *place(struct replay_threads *t, uint32_t id) {
+static struct replay_thread *place(struct replay_thread_map *t, uint32_t id) {
     uint32_t i = home(t, id);
     while (t->entry[i].id != 0 && t->entry[i].id != id)
         i = (i + 1) & (t->capacity - 1);
     return &t->entry[i];
 }
 
-static bool grow(struct replay_threads *t) {
-    struct replay_threads old = *t;
+static bool grow(struct replay_thread_map *t) {
+    struct replay_thread_map old = *t;
     uint32_t capacity = old.capacity == 0 ? THREADS_FIRST : old.capacity * 2;
     t->entry = calloc(capacity, sizeof(*t->entry));
     if (t->entry == NULL) {
@@ -34,7 +34,7 @@ static bool grow(struct replay_threads *t) {
     return true;
 }
 
-struct replay_thread *replay_threads_get(struct replay_threads *t,
+struct replay_thread *replay_threads_get(struct replay_thread_map *t,
                                          uint32_t id) {
     if (t->count * 2 >= t->capacity && !grow(t))
         return NULL;
@@ -46,7 +46,7 @@ struct replay_thread *replay_threads_get(struct replay_threads *t,
     return e;
 }
 
-bool replay_threads_index(struct replay_threads *t,
+bool replay_threads_index(struct replay_thread_map *t,
                           struct replay_thread *entry) {
     if (t->free_count != 0) {
         entry->index = t->free_index[--t->free_count];
@@ -67,7 +67,7 @@ bool replay_threads_index(struct replay_threads *t,
     return true;
 }
 
-uint32_t replay_threads_remove(struct replay_threads *t, uint32_t id) {
+uint32_t replay_threads_remove(struct replay_thread_map *t, uint32_t id) {
     if (t->capacity == 0)
         return 0;
     struct replay_thread *e = place(t, id);
@@ -92,13 +92,13 @@ uint32_t replay_threads_remove(struct replay_threads *t, uint32_t id) {
     return index;
 }
 
-void replay_threads_forget(struct replay_threads *t) {
+void replay_threads_forget(struct replay_thread_map *t) {
     if (t->capacity != 0)
         memset(t->entry, 0, t->capacity * sizeof(*t->entry));
     t->count = 0;
 }
 
-void replay_threads_fini(struct replay_threads *t) {
+void replay_threads_fini(struct replay_thread_map *t) {
     free(t->entry);
     free(t->free_index);
     memset(t, 0, sizeof(*t));

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Turns decoded operations of the trace into the words that the measured loop
+ * runs, and keeps the account of live blocks, so that the loop need not.
+ *
+ * A slot's size, alignment and kind of call go with its free. Frees and
+ * reallocs of blocks whose allocation was lost are left out, and a block whose
+ * free was lost is freed when its slot is taken again. Of several traces each
+ * has slots and threads of its own.
+ *
+ * Invariants: what goes into the ring keeps the promises of replay_op.h,
+ * whatever the trace says. Memory is bounded by the number of slots, which is
+ * bounded by `most`, and of threads that had an operation.
+ *
+ * Threads: one.
+ */
+#ifndef CMD_REPLAY_REPLAY_TRANSLATE_H
+#define CMD_REPLAY_REPLAY_TRANSLATE_H
+
+#include "base/compiler.h"
+#include "cmd/replay/replay_ring.h"
+#include "cmd/replay/replay_thread_map.h"
+#include "traceformat/proc_reader.h"
+
+/* Entries behind the last operation that may be read, for prefetching. */
+#define REPLAY_OPS_AHEAD 12u
+
+struct replay_translate {
+    /* the batch in work */
+    struct replay_ring *ring;
+    struct replay_batch *batch;
+    uint64_t *at, *limit;
+
+    /* blocks of the trace */
+    uint64_t *slot;  /* see replay_slots.h */
+    size_t capacity; /* entries of it */
+    uint32_t used;   /* slots that were named so far, in all traces */
+    uint32_t base;   /* number of this trace's slot 0 */
+    uint64_t most;   /* slots this trace can have: the caller's bound */
+    uint64_t live_bytes, live_objects, peak_bytes, requested_bytes;
+    uint64_t ops, switches;
+
+    /* threads */
+    struct replay_thread_map threads;
+    uint32_t thread;      /* of the operations that follow */
+    bool entered;         /* the cache of that thread is attached */
+    uint32_t last_thread; /* of the last operation, 0 none */
+    uint32_t index;       /* of the cache that is attached, 0 the replayer's */
+
+    uint64_t first_ns, last_ns;
+    struct replay_result *result;
+};
+
+/* Begins the first batch, in any case. False: out of memory. */
+bool replay_translate_init(struct replay_translate *t,
+                           struct replay_ring *ring);
+/* Begins a trace. */
+void replay_translate_trace(struct replay_translate *t);
+/* The operations that follow are THREAD's, 0: of no known one. */
+void replay_translate_thread(struct replay_translate *t, uint32_t thread);
+/* N operations of block B. False: one of them cannot be, or memory is out; the
+   rest of the block is of no use. */
+bool replay_translate_ops(struct replay_translate *t,
+                          const struct mtf_proc_block *b,
+                          const struct mtf_op *ops, size_t n);
+/* Gives the last batch and the account. */
+void replay_translate_end(struct replay_translate *t);
+
+#endif
