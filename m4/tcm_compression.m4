@@ -16,21 +16,21 @@ AC_DEFUN([TCM_COMPRESSION], [
       AC_CACHE_CHECK([for the static archive of liblz4], [tcm_cv_lz4_static], [
         tcm_save_LIBS=$LIBS
         tcm_cv_lz4_static=no
-        for tcm_try in "${LZ4_STATIC_LIBS_OVERRIDE--Wl,-Bstatic -llz4 -Wl,-Bdynamic}"; do
-          LIBS="$tcm_try $tcm_save_LIBS"
-          AC_LINK_IFELSE([AC_LANG_PROGRAM([[
+        # By its path: libtool moves -Wl,-Bstatic away from -l options.
+        tcm_try=`$CC $CFLAGS $LDFLAGS -print-file-name=liblz4.a`
+        LIBS="-Wl,$tcm_try $tcm_save_LIBS"
+        AC_LINK_IFELSE([AC_LANG_PROGRAM([[
 #define LZ4F_STATIC_LINKING_ONLY
 #include <stddef.h>
 #include <lz4frame.h>
 ]], [[LZ4F_CustomMem mem = {0};
       return LZ4F_createCompressionContext_advanced(mem, LZ4F_VERSION) != 0;]])],
-            [tcm_cv_lz4_static=$tcm_try; break])
-        done
+          [tcm_cv_lz4_static=$tcm_try])
         LIBS=$tcm_save_LIBS
       ])
       AS_IF([test "x$tcm_cv_lz4_static" = xno],
             [tcm_lz4_missing="the static archive liblz4.a (1.9.4 or newer)"],
-            [LZ4_STATIC_LIBS=$tcm_cv_lz4_static; tcm_have_lz4=yes])
+            [LZ4_STATIC_LIBS=-Wl,$tcm_cv_lz4_static; tcm_have_lz4=yes])
     ])
     AS_IF([test "x$tcm_have_lz4" = xno &&
            test "x$enable_trace_compression" = xyes],
