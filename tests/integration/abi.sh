@@ -3,7 +3,7 @@
 # The malloc family, C++ operators, fork, exit, threads and the cache switch,
 # under both libraries, recording and not.
 # shellcheck source=common.sh
-. "${top_srcdir:-.}/tests/integration/common.sh"
+. "$(dirname "$0")/common.sh"
 need "$lib"
 
 # under HOW PROGRAM ARGS...: each of the program's checks becomes one of ours.

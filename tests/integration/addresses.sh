@@ -3,7 +3,7 @@
 # A deterministic program gets the same blocks from the untraced library, from
 # the tracing library while it records, and while it does not.
 # shellcheck source=common.sh
-. "${top_srcdir:-.}/tests/integration/common.sh"
+. "$(dirname "$0")/common.sh"
 need "$lib" "$tlib" "$built/addresses"
 
 fixed=

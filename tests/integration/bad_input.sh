@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Damaged, cut and wrong input, and output that cannot be written.
 # shellcheck source=common.sh
-. "${top_srcdir:-.}/tests/integration/common.sh"
+. "$(dirname "$0")/common.sh"
 need "$tlib" "$post" "$replay" "$mtrace" "$built/exchange"
 need_python
 

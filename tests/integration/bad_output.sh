@@ -3,7 +3,7 @@
 # Output that cannot be opened or written: one line on stderr, and the program
 # goes on to its own end.
 # shellcheck source=common.sh
-. "${top_srcdir:-.}/tests/integration/common.sh"
+. "$(dirname "$0")/common.sh"
 need "$tlib" "$built/process_target" "$built/exchange"
 target=$built/process_target
 want=$("$built/exchange" 4 40000)

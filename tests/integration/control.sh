@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Start, stop, flush and marks by call; the settings of the environment.
 # shellcheck source=common.sh
-. "${top_srcdir:-.}/tests/integration/common.sh"
+. "$(dirname "$0")/common.sh"
 need "$tlib" "$built/control_target" "$post"
 need_python
 target=$built/control_target

@@ -3,7 +3,7 @@
 # kill -9 of a recording program, at any moment: trace and spool together hold
 # every call that was done, none twice, none that was not begun.
 # shellcheck source=common.sh
-. "${top_srcdir:-.}/tests/integration/common.sh"
+. "$(dirname "$0")/common.sh"
 need "$tlib" "$built/kill_target"
 need_python
 

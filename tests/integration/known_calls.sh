@@ -3,7 +3,7 @@
 # A program that calls every member of the malloc family with known arguments
 # yields exactly those events; read with a reader that shares no code with us.
 # shellcheck source=common.sh
-. "${top_srcdir:-.}/tests/integration/common.sh"
+. "$(dirname "$0")/common.sh"
 need "$tlib" "$built/known_calls"
 need_python
 

@@ -3,7 +3,7 @@
 # Traces larger than memory: postprocess and replay keep to live blocks and two
 # barrier windows, whatever the length.
 # shellcheck source=common.sh
-. "${top_srcdir:-.}/tests/integration/common.sh"
+. "$(dirname "$0")/common.sh"
 need "$tlib" "$post" "$replay" "$built/control_target"
 need_python
 

@@ -3,7 +3,7 @@
 # The way of the data as the documentation writes it: files, pipes, FIFOs,
 # compressed and not, through bump-pipes and the stock lz4 tool.
 # shellcheck source=common.sh
-. "${top_srcdir:-.}/tests/integration/common.sh"
+. "$(dirname "$0")/common.sh"
 need "$tlib" "$post" "$replay" "$built/process_target"
 need_python
 have lz4 || skip_all "no lz4"

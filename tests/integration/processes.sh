@@ -4,7 +4,7 @@
 # fork, vfork, exec, daemons, threads that come and go, calls before main and
 # after the library's destructor.
 # shellcheck source=common.sh
-. "${top_srcdir:-.}/tests/integration/common.sh"
+. "$(dirname "$0")/common.sh"
 need "$tlib" "$built/process_target" "$post"
 need_python
 target=$built/process_target

@@ -3,7 +3,7 @@
 # Real programs, recorded: output and exit status are those of the unrecorded
 # run, and the trace is whole and replays to the state that its order says.
 # shellcheck source=common.sh
-. "${top_srcdir:-.}/tests/integration/common.sh"
+. "$(dirname "$0")/common.sh"
 need "$tlib" "$post" "$replay"
 need_python
 record_limit=200

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the benchmark scripts share: finding allocators, running a program
+under one, interleaving, medians and tables."""
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PEERS = {
+    "gperftools": "libtcmalloc_minimal.so.4",
+    "jemalloc": "libjemalloc.so.2",
+    "mimalloc": "libmimalloc.so.2",
+}
+PLACES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+          "/usr/lib64", "/usr/lib", "/usr/local/lib")
+
+
+class Allocator:
+    def __init__(self, name, preload=None, env=None):
+        self.name = name
+        self.env = dict(os.environ)
+        for k in list(self.env):
+            if k.startswith("TCMALLOC_"):
+                del self.env[k]
+        self.env.pop("LD_PRELOAD", None)
+        if preload:
+            self.env["LD_PRELOAD"] = preload
+        self.env.update(env or {})
+
+
+def find_peer(soname):
+    for place in PLACES:
+        path = os.path.join(place, soname)
+        if os.path.exists(path):
+            return path
+    return None
+
+
+def allocators(build, work, wanted=None, extra=()):
+    """Those asked for (all that are there by default), ours first. EXTRA:
+    NAME=LIBRARY of further ones."""
+    ours = os.path.join(build, ".libs", "libtcmalloc_minimal.so")
+    tracing = os.path.join(build, ".libs", "libtcmalloc_minimal_tracing.so")
+    out = os.path.join(work, "trace.lz4")
+    all_of_them = [Allocator("ours", ours),
+                   Allocator("tracing-off", tracing),
+                   Allocator("tracing-on", tracing,
+                             {"TCMALLOC_TRACE_OUTPUT": out}),
+                   Allocator("glibc")]
+    for name, soname in PEERS.items():
+        path = find_peer(soname)
+        if path:
+            all_of_them.append(Allocator(name, path))
+    for pair in extra:
+        name, _, path = pair.partition("=")
+        all_of_them.append(Allocator(name, path))
+    chosen = [a for a in all_of_them if not wanted or a.name in wanted]
+    for a in chosen:
+        path = a.env.get("LD_PRELOAD")
+        if path and not os.path.exists(path):
+            sys.exit("%s: %s is not there; build first or leave it out" %
+                     (a.name, path))
+    return chosen
+
+
+class Result:
+    """One run: ops and ns as the program says (or None), wall, user and
+    system seconds of the process, peak resident KiB."""
+
+    def __init__(self, ops, ns, wall, user, system, rss):
+        self.ops, self.ns, self.wall = ops, ns, wall
+        self.user, self.system, self.rss = user, system, rss
+
+    @property
+    def cpu(self):
+        return self.user + self.system
+
+
+def run(allocator, args):
+    with tempfile.TemporaryFile() as out:
+        start = time.monotonic()
+        p = subprocess.Popen(args, stdout=out, env=allocator.env,
+                             stdin=subprocess.DEVNULL)
+        _, status, usage = os.wait4(p.pid, 0)
+        wall = time.monotonic() - start
+        p.returncode = os.waitstatus_to_exitcode(status)
+        if p.returncode:
+            sys.exit("%s under %s: status %d" % (" ".join(args),
+                                                 allocator.name, p.returncode))
+        out.seek(0)
+        words = out.read().split()
+    ops = ns = None
+    if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
+        ops, ns = int(words[0]), int(words[1])
+    return Result(ops, ns, wall, usage.ru_utime, usage.ru_stime,
+                  usage.ru_maxrss)
+
+
+def interleave(chosen, args, rounds, after=None):
+    """{name: [Result]}, each round every allocator once, the order turning;
+    one more run each before, which does not count."""
+    results = {a.name: [] for a in chosen}
+    for r in range(-1, rounds):
+        turn = r % len(chosen)
+        for a in chosen[turn:] + chosen[:turn]:
+            result = run(a, args)
+            if after:
+                after(a, result)
+            if r >= 0:
+                results[a.name].append(result)
+    return results
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def ratio(these, those):
+    """Median of the ratios within each round, and the half-width of the
+    middle half of them."""
+    r = sorted(a / b for a, b in zip(these, those))
+    n = len(r)
+    return median(r), (r[(3 * n - 1) // 4] - r[n // 4]) / 2
+
+
+def geometric_mean(values):
+    return statistics.geometric_mean(values) if values else float("nan")
+
+
+def table(head, rows, out=sys.stdout):
+    text = [[str(c) for c in row] for row in [head] + rows]
+    width = [max(len(row[i]) for row in text) for i in range(len(head))]
+    for n, row in enumerate(text):
+        out.write("| " + " | ".join(
+            c.ljust(w) if i == 0 else c.rjust(w)
+            for i, (c, w) in enumerate(zip(row, width))) + " |\n")
+        if n == 0:
+            out.write("|" + "|".join(
+                "-" * (w + 2) if i == 0 else "-" * (w + 1) + ":"
+                for i, w in enumerate(width)) + "|\n")
+
+
+def machine():
+    name = "unknown processor"
+    try:
+        with open("/proc/cpuinfo") as f:
+            for line in f:
+                if line.startswith(("model name", "CPU part")):
+                    name = line.split(":", 1)[1].strip()
+                    break
+    except OSError:
+        pass
+    cpus = os.cpu_count()
+    return "%s, %d CPU%s, Linux %s" % (name, cpus, "s" * (cpus != 1),
+                                       os.uname().release)
+
+
+def program(build, name):
+    path = os.path.join(build, "bench", name)
+    if not os.path.exists(path):
+        sys.exit("%s is not there; run make %s in the build folder" %
+                 (path, os.path.join("bench", name)))
+    return path
+
+
+def workloads(path):
+    text = subprocess.run([path, "--list"], stdout=subprocess.PIPE,
+                          check=True).stdout.decode()
+    return [line.split("\t")[0] for line in text.splitlines()]
+
+
+class WorkFolder:
+    def __init__(self, parent=None):
+        self.path = tempfile.mkdtemp(prefix="tcm-bench.", dir=parent)
+
+    def __enter__(self):
+        return self.path
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)

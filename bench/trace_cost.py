@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What recording costs: against the untraced library, in one interleaved run.
+
+ns/event: (wall recorded - wall untraced) / events of all threads, whole
+process. loop: the same of the loop alone, without start and end of recording.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+import bench_lib as lib
+
+LOOPS = ("pairs", "lifo", "random", "threads", "random200", "random1m")
+PROGRAMS = ("bignum", "strings", "trees", "fifo", "server")
+QUICK = ("pairs", "lifo", "random", "threads", "bignum", "strings")
+
+
+def trace_size(build, path):
+    """(events, raw bytes, stored bytes) by postprocess."""
+    out = path + ".json"
+    p = subprocess.run([os.path.join(build, "malloc-trace-replay",
+                                     "postprocess"),
+                        "--quiet", "--json", out, path, "/dev/null"],
+                       check=False)
+    if p.returncode:
+        sys.exit("postprocess: status %d" % p.returncode)
+    with open(out) as f:
+        d = json.load(f)
+    if not d["complete"]:
+        sys.exit("the recording lacks something")
+    return d["events"], d["raw_bytes"], d["file_bytes"]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawTextHelpFormatter)
+    p.add_argument("--build", default=".")
+    p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("--scale", default="1")
+    p.add_argument("--only", help="workloads, separated by commas")
+    p.add_argument("--quick", action="store_true", help="a few workloads")
+    p.add_argument("--no-lz4", action="store_true",
+                   help="record without LZ4 frames")
+    p.add_argument("--sizes", action="store_true",
+                   help="also run postprocess for bytes an event (slow)")
+    p.add_argument("--csv")
+    p.add_argument("--work", help="folder for traces (default /tmp)")
+    a = p.parse_args()
+    build = os.path.abspath(a.build)
+    only = (set(a.only.split(",")) if a.only
+            else set(QUICK) if a.quick else None)
+    os.environ["PYTHONMALLOC"] = "malloc"
+    if a.no_lz4:
+        os.environ.pop("TCMALLOC_TRACE_UNCOMPRESSED", None)
+    csv = open(a.csv, "w") if a.csv else None
+    if csv:
+        csv.write("workload,events,ns_event,ns_event_loop,wall_ratio,"
+                  "user_ratio,cpu_ratio,rss_added_kib,raw_bytes_event,"
+                  "stored_bytes_event\n")
+    jobs = []
+    for binary, names in (("bench_loops", LOOPS), ("bench_work", PROGRAMS)):
+        path = lib.program(build, binary)
+        jobs += [(w, [path, w, a.scale]) for w in names
+                 if not only or w in only]
+    if not only or "python" in only:
+        jobs.append(("python", [os.path.realpath(sys.executable), "-S",
+                                os.path.join(lib.HERE, "python_json.py")]))
+    if not only or "small" in only:
+        jobs.append(("small", ["/bin/true"]))
+    rows = []
+    ratios = []
+    with lib.WorkFolder(a.work) as work:
+        chosen = lib.allocators(build, work,
+                                {"ours", "tracing-off", "tracing-on"})
+        trace = os.path.join(work, "trace.lz4")
+        if a.no_lz4:
+            chosen[-1].env["TCMALLOC_TRACE_UNCOMPRESSED"] = "1"
+        for name, command in jobs:
+            results = lib.interleave(chosen, command, a.rounds)
+            off, quiet, on = (results[x.name] for x in chosen)
+            events = off[0].ops
+            raw = stored = None
+            if a.sizes or not events:
+                events, raw, stored = trace_size(build, trace)
+            wall = lib.ratio([r.wall for r in on], [r.wall for r in off])
+            still = lib.ratio([r.wall for r in quiet], [r.wall for r in off])
+            added = lib.median([(x.wall - y.wall) * 1e9 / events
+                                for x, y in zip(on, off)])
+            loop = lib.median([(x.ns - y.ns) / events
+                               for x, y in zip(on, off)]) if off[0].ns else None
+            user = (lib.ratio([r.user for r in on], [r.user for r in off])[0]
+                    if all(r.user for r in off) else None)
+            cpu = (lib.ratio([r.cpu for r in on], [r.cpu for r in off])[0]
+                   if all(r.cpu for r in off) else None)
+            rss = lib.median([x.rss - y.rss for x, y in zip(on, off)])
+            if name in PROGRAMS:
+                ratios.append(wall[0])
+
+            def text(v, form="%.2f"):
+                return "-" if v is None else form % v
+            row = [name, "%.1f" % (events / 1e6), text(added), text(loop),
+                   "%.3f+-%.3f" % wall, "%.3f" % still[0], text(user, "%.3f"),
+                   text(cpu, "%.3f"), "%d" % rss,
+                   text(raw and raw / events), text(stored and stored / events,
+                                                    "%.3f")]
+            rows.append(row)
+            print("  " + "  ".join(row), file=sys.stderr)
+            if csv:
+                csv.write(",".join([name, str(events), text(added),
+                                    text(loop), "%.4f" % wall[0],
+                                    text(user, "%.4f"), text(cpu, "%.4f"),
+                                    str(rss), text(raw and raw / events),
+                                    text(stored and stored / events,
+                                         "%.4f")]) + "\n")
+    print(lib.machine())
+    print("%d rounds, interleaved, medians; recorded against untraced%s\n" %
+          (a.rounds, ", without LZ4" if a.no_lz4 else ""))
+    lib.table(["workload", "M events", "ns/event", "loop", "wall ratio",
+               "off", "user", "user+sys", "RSS +KiB", "raw B/event",
+               "stored"], rows)
+    if ratios:
+        print("\ngeometric mean of wall ratios of the programs (%s): %.3f" %
+              (", ".join(n for n in PROGRAMS if not only or n in only),
+               lib.geometric_mean(ratios)))
+
+
+main()
