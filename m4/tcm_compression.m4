@@ -9,6 +9,8 @@ AC_DEFUN([TCM_COMPRESSION], [
     [], [enable_trace_compression=auto])
   tcm_have_lz4=no
   LZ4_STATIC_LIBS=
+  # In a library: past libtool, which would put the archive into our own.
+  LZ4_SHARED_LIBS=
   AS_IF([test "x$enable_trace_compression" != xno], [
     tcm_lz4_missing=
     AC_CHECK_HEADER([lz4frame.h], [], [tcm_lz4_missing="lz4frame.h"])
@@ -18,7 +20,7 @@ AC_DEFUN([TCM_COMPRESSION], [
         tcm_cv_lz4_static=no
         # By its path: libtool moves -Wl,-Bstatic away from -l options.
         tcm_try=`$CC $CFLAGS $LDFLAGS -print-file-name=liblz4.a`
-        LIBS="-Wl,$tcm_try $tcm_save_LIBS"
+        LIBS="$tcm_try $tcm_save_LIBS"
         AC_LINK_IFELSE([AC_LANG_PROGRAM([[
 #define LZ4F_STATIC_LINKING_ONLY
 #include <stddef.h>
@@ -30,7 +32,9 @@ AC_DEFUN([TCM_COMPRESSION], [
       ])
       AS_IF([test "x$tcm_cv_lz4_static" = xno],
             [tcm_lz4_missing="the static archive liblz4.a (1.9.4 or newer)"],
-            [LZ4_STATIC_LIBS=-Wl,$tcm_cv_lz4_static; tcm_have_lz4=yes])
+            [LZ4_STATIC_LIBS=$tcm_cv_lz4_static
+             LZ4_SHARED_LIBS=-Wl,$tcm_cv_lz4_static
+             tcm_have_lz4=yes])
     ])
     AS_IF([test "x$tcm_have_lz4" = xno &&
            test "x$enable_trace_compression" = xyes],
@@ -42,6 +46,7 @@ install the package liblz4-dev (Debian, Ubuntu), lz4-devel and lz4-static
         [TCM_LZ4_CPPFLAGS=-DTCM_HAVE_LZ4=1],
         [TCM_LZ4_CPPFLAGS=-DTCM_HAVE_LZ4=0])
   AC_SUBST([LZ4_STATIC_LIBS])
+  AC_SUBST([LZ4_SHARED_LIBS])
   AC_SUBST([TCM_LZ4_CPPFLAGS])
   AC_SUBST([TCM_HAVE_LZ4_TEXT], [$tcm_have_lz4])
   AM_CONDITIONAL([TCM_LZ4], [test "x$tcm_have_lz4" = xyes])
