@@ -73,9 +73,10 @@ static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, enum mtf_call call,
     struct tcm_entry *entry = tcm_cache_peek(cache, class);
     void *ptr = entry->ptr;
     /* pos at limit: no room, no token, not recording, called by the saver. */
-    if (TCM_UNLIKELY(t->pos >= tcm_load_relaxed(&t->limit) || ptr == NULL ||
-                     t->alloc_call != call))
+    if (TCM_UNLIKELY(t->pos >= tcm_load_relaxed(&t->limit) || ptr == NULL))
         return slow(size);
+    if (TCM_UNLIKELY(t->alloc_call != call))
+        mtr_put_alloc_call(t, call);
     tcm_cache_drop_top(cache, class);
     *entry->word = mtr_put_alloc(t, size);
     return ptr;
@@ -93,7 +94,6 @@ static TCM_ALWAYS_INLINE bool tcm_traced_free_try(void *ptr, enum mtf_call call,
     struct tcm_entry *top = bin->top;
     if (TCM_UNLIKELY(table == NULL || top == bin->end ||
                      t->pos >= tcm_load_relaxed(&t->limit) ||
-                     t->free_call != call ||
                      (sized && page >> TCM_ENTRY_SHIFT != class)))
         return false;
     size_t slot =
@@ -102,6 +102,8 @@ static TCM_ALWAYS_INLINE bool tcm_traced_free_try(void *ptr, enum mtf_call call,
     uint64_t token = *word;
     if (TCM_UNLIKELY(token < t->first_token))
         return false;
+    if (TCM_UNLIKELY(t->free_call != call))
+        mtr_put_free_call(t, call);
     *word = 0;
     mtr_put_free(t, token);
     top->ptr = ptr;

@@ -41,16 +41,6 @@ static void add(uint64_t *counter, uint64_t n) {
 
 /* --- Events -------------------------------------------------------------- */
 
-void mtr_put_alloc_call(struct mtr_thread *t, enum mtf_call call) {
-    t->alloc_call = (uint8_t)call;
-    mtr_put(t, mtf_inline_payload(MTF_RAW_ALLOC_CALL, call));
-}
-
-void mtr_put_free_call(struct mtr_thread *t, enum mtf_call call) {
-    t->free_call = (uint8_t)call;
-    mtr_put(t, mtf_inline_payload(MTF_RAW_FREE_CALL, call));
-}
-
 static void put_time(struct mtr_thread *t, uint64_t ns) {
     struct mtr_thread_cold *cold = t->cold;
     uint64_t delta = ns > cold->time_ns ? ns - cold->time_ns : 0;
