@@ -4,10 +4,10 @@
  * there, or not as they are now, before the run.
  */
 #include "cmd/malloc_trace/record_report.h"
+#include "cmd/malloc_trace/info.h"
 #include "cmd/malloc_trace/record_why.h"
 
 #include "common/tool_main.h"
-#include "common/tool_raw.h"
 #include "common/tool_text.h"
 
 #include <glob.h>
@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* More stored bytes than this are not read through for the summary. */
-#define READ_MOST ((uint64_t)2 << 30)
+/* A trace of more stored bytes is not read for the summary: the user waits. */
+#define READ_MOST ((uint64_t)256 << 20)
 /* More traces than this are not listed. */
 #define LIST_MOST 20
 
@@ -32,11 +32,11 @@ struct trace {
     char *name;      /* of the file, also when only its spool exists */
     uint64_t stored; /* file and spool */
     uint64_t events;
-    bool counted; /* events is known */
-    bool growing;
-    bool clean_end;
-    bool readable; /* is a raw trace */
     bool is_file;  /* regular, or a spool */
+    bool counted;  /* the following are known */
+    bool readable; /* is a raw trace */
+    bool growing;
+    bool complete;
     char executable[64];
 };
 
@@ -202,38 +202,20 @@ static bool is_new(const struct record_report *r, const struct stat *st) {
 
 /* --- After -------------------------------------------------------------- */
 
-static void use_item(struct trace *t, const struct mtf_item *item) {
-    uint16_t field;
-    uint64_t value;
-    if (item->kind == MTF_ITEM_HEADER) {
-        t->readable = true;
-        snprintf(t->executable, sizeof(t->executable), "%.*s",
-                 (int)sizeof(t->executable) - 1, item->info->executable);
-    }
-    if (item->kind != MTF_ITEM_FOOTER)
-        return;
-    for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++) {
-        if (field == MTF_ACCOUNT_EVENTS) {
-            t->events = value;
-            t->counted = true;
-        }
-    }
-}
-
 static void read_trace(struct trace *t) {
-    struct tool_raw *raw = tool_raw_open(t->name);
-    struct mtf_item item;
-    if (raw == NULL)
-        return;
-    t->growing = tool_raw_is_growing(raw);
-    do {
-        tool_raw_next(raw, &item);
-        use_item(t, &item);
-        /* The header is all that is wanted of those. */
-    } while (item.kind != MTF_ITEM_END && item.kind != MTF_ITEM_FAILED &&
-             !(t->readable && (t->growing || t->stored > READ_MOST)));
-    t->clean_end = tool_raw_clean_end(raw);
-    tool_raw_close(raw);
+    static struct info_file f;
+    memset(&f, 0, sizeof(f));
+    f.name = t->name;
+    /* A file that is not there is read from its spool. */
+    info_read_raw(&f, tool_input_open(t->name), t->name);
+    t->counted = true;
+    t->readable = f.kind == INFO_RAW && f.have_header;
+    t->growing = f.growing;
+    t->complete = f.complete;
+    t->events = info_event_count(&f);
+    snprintf(t->executable, sizeof(t->executable), "%.*s",
+             (int)sizeof(t->executable) - 1, f.header.executable);
+    info_free(&f);
 }
 
 static bool add_trace(struct record_report *r, const char *name, bool spool,
@@ -268,12 +250,18 @@ static bool add_trace(struct record_report *r, const char *name, bool spool,
     snprintf(spool_name, sizeof(spool_name), "%s.spool", name);
     if (!spool && stat(spool_name, &other) == 0)
         t->stored += (uint64_t)other.st_blocks * 512;
-    read_trace(t);
+    if (t->stored <= READ_MOST)
+        read_trace(t);
     return true;
 }
 
+/* What is worth most attention first. */
 static int by_size(const void *a, const void *b) {
     const struct trace *x = a, *y = b;
+    if (x->counted != y->counted)
+        return x->counted ? 1 : -1;
+    if (x->events != y->events)
+        return x->events > y->events ? -1 : 1;
     if (x->stored != y->stored)
         return x->stored > y->stored ? -1 : 1;
     return strcmp(x->name, y->name);
@@ -366,10 +354,10 @@ static void print_trace(const struct trace *t) {
     }
     if (t->growing)
         fputs("  still being recorded", stderr);
-    else if (!t->readable)
+    else if (t->counted && !t->readable)
         fputs("  no trace", stderr);
-    else if (!t->clean_end && t->stored <= READ_MOST)
-        fputs("  ended without footer", stderr);
+    else if (t->counted && !t->complete)
+        fputs("  incomplete", stderr);
     fputc('\n', stderr);
 }
 
