@@ -58,9 +58,10 @@ struct mtr_identity {
 
 struct mtr_config {
     const struct mtr_host *host;
-    bool set_up;      /* mtr_init ran */
-    bool wanted;      /* this process and, with per_process, its children */
-    bool per_process; /* %p in the name */
+    bool set_up;         /* mtr_init ran */
+    bool wanted;         /* this process and, with per_process, its children */
+    bool pattern_is_bad; /* too long, or there is no current folder */
+    bool per_process;    /* %p in the name */
     bool compress;
     bool stats;
     bool continues;      /* this image continues its process's recording */

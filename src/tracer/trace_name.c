@@ -42,7 +42,8 @@ bool mtr_name_expand(struct mtr_recorder *rec) {
         }
     }
     /* Room for a number and ".spool". */
-    return !f.cut && f.len + 24 < sizeof(rec->output);
+    return !mtr_config.pattern_is_bad && !f.cut &&
+           f.len + 24 < sizeof(rec->output);
 }
 
 static bool begins(const char *text, const char *with) {

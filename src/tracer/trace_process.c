@@ -193,8 +193,7 @@ bool mtr_process_configure(const struct mtr_host *host, char *scratch) {
     c->stats = tcm_env_bool("TCMALLOC_TRACE_STATS");
     c->bound_bytes = tcm_env_u64("TCMALLOC_TRACE_BUFFER_MB", 16, 1, 1u << 20)
                      << 20;
-    if (!read_pattern(output, scratch))
-        return false;
+    c->pattern_is_bad = !read_pattern(output, scratch);
     if (!c->per_process && !may_own())
         return false;
     read_executable(scratch);
