@@ -77,15 +77,15 @@ static bool run_trim_to_system_pages(struct tcm_span *run) {
     return true;
 }
 
-/* Keeps the upper part of RUN, in no set, of at most PAGES; the rest stays
-   FREE. Huge pages are not cut if that can be helped. */
+/* Keeps the upper part of RUN, in no set, of at least PAGES; the rest stays
+   FREE. Huge pages are not cut. */
 static void run_keep_upper(struct tcm_span *run, size_t pages) {
     if (run->pages <= pages)
         return;
     uintptr_t cut = tcm_span_end(run) - (pages << TCM_PAGE_SHIFT);
-    uintptr_t aligned = tcm_align_up(cut, TCM_GROW_STEP);
-    if (aligned < tcm_span_end(run))
-        cut = aligned;
+    cut = tcm_align_down(cut, TCM_GROW_STEP);
+    if (cut <= run->start)
+        return;
     struct tcm_span *lower = tcm_span_new(1);
     if (lower == NULL)
         return;
@@ -99,7 +99,7 @@ static void run_keep_upper(struct tcm_span *run, size_t pages) {
 }
 
 /*
- * Gives RUN, FREE and in its set, or at most PAGES of its upper end, back to
+ * Gives RUN, FREE and in its set, or its upper end of at least PAGES, back to
  * the system. With UNLOCK the lock is dropped meanwhile; the caller's view of
  * the heap is stale afterwards. Pages given back; 0: the system or a missing
  * record refused.
@@ -148,7 +148,7 @@ static size_t release_locked(size_t pages, bool unlock) {
         bound.pages = run->pages;
         bound.range = run->range;
         bound.start = run->start;
-        done += run_release(run, SIZE_MAX, unlock);
+        done += run_release(run, pages - done, unlock);
     }
     return done;
 }
@@ -316,7 +316,7 @@ void tcm_page_heap_free(struct tcm_span *span) {
     span->class = 0;
     tcm_run_insert_merged(span, TCM_SPAN_FREE);
     if (HEAP->release_at_once)
-        release_locked(pages, true);
+        (void)run_release(span, SIZE_MAX, true);
     else
         scavenge(pages);
     tcm_unlock(&HEAP->lock);
@@ -338,7 +338,10 @@ static bool shrink_locked(struct tcm_span *span, size_t pages) {
     tcm_run_map_ends(span, span);
     size_t freed = tail->pages;
     tcm_run_insert_merged(tail, TCM_SPAN_FREE);
-    scavenge(freed);
+    if (HEAP->release_at_once)
+        (void)run_release(tail, SIZE_MAX, true);
+    else
+        scavenge(freed);
     return true;
 }
 

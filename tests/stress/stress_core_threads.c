@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Threads that allocate, check, free, and pass blocks to each other, while
+ * caches are switched, memory is released and figures are read. At the end the
+ * whole heap is walked, and everything must be free.
+ *
+ * Argument: rounds a thread makes (default for make check is small).
+ */
+#include "core/central_list.h"
+#include "core/transfer_cache.h"
+#include "unit/core/core_test.h"
+
+#include <pthread.h>
+
+#define THREADS 8
+#define SLOTS   400
+#define BOXES   64
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define DEFAULT_ROUNDS 20000
+#else
+#define DEFAULT_ROUNDS 150000
+#endif
+
+struct block {
+    uint64_t size;
+    uint64_t check; /* its complement is in the last 8 bytes */
+};
+
+static struct block *box[BOXES];
+static unsigned long rounds = DEFAULT_ROUNDS;
+static unsigned long broken;
+static unsigned long refused;
+
+static uint64_t *tail_of(struct block *b) {
+    return (uint64_t *)((char *)b + (b->size & ~(uint64_t)7) - 8);
+}
+
+static struct block *make(struct tcm_thread_cache *c, struct prng *random) {
+    size_t size = 32 + prng_below(random, 1u << prng_below(random, 13));
+    if (prng_below(random, 500) == 0)
+        size = prng_below(random, 1 << 20) + 32;
+    struct block *b = test_alloc(c, size);
+    if (b == NULL) {
+        __atomic_fetch_add(&refused, 1, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    b->size = size;
+    b->check = size ^ (uintptr_t)b;
+    *tail_of(b) = ~b->check;
+    return b;
+}
+
+static void drop(struct tcm_thread_cache *c, struct block *b) {
+    uint64_t check = b->size ^ (uintptr_t)b;
+    if (b->check != check || *tail_of(b) != ~check)
+        __atomic_fetch_add(&broken, 1, __ATOMIC_RELAXED);
+    b->size = 0;
+    b->check = 0;
+    test_free(c, b);
+}
+
+/* Puts B (or NULL) into a box and returns what was there. */
+static struct block *exchange(struct prng *random, struct block *b) {
+    return __atomic_exchange_n(&box[prng_below(random, BOXES)], b,
+                               __ATOMIC_ACQ_REL);
+}
+
+static void rare(struct tcm_thread_cache **c, struct prng *random) {
+    struct tcm_heap_figures figures;
+    struct tcm_stats stats;
+    switch (prng_below(random, 6)) {
+    case 0:
+        tcm_heap_release(prng_below(random, 4 << 20));
+        break;
+    case 1:
+        tcm_heap_figures(&figures);
+        tcm_stats_read(&stats);
+        break;
+    case 2:
+        tcm_cache_want_words(*c, prng_below(random, 2) == 0);
+        break;
+    case 3:
+        tcm_cache_destroy(*c);
+        *c = tcm_cache_new();
+        break;
+    case 4:
+        tcm_cache_flush(*c);
+        break;
+    default:
+        tcm_arena_free(tcm_arena_alloc(prng_below(random, 9000), 32));
+    }
+}
+
+static void *work(void *argument) {
+    struct prng random;
+    struct tcm_thread_cache *c = tcm_cache_new();
+    static __thread struct block *slot[SLOTS];
+    prng_seed(&random, (uint64_t)(uintptr_t)argument);
+    for (unsigned long n = 0; n < rounds; n++) {
+        unsigned i = (unsigned)prng_below(&random, SLOTS);
+        if (slot[i] == NULL)
+            slot[i] = make(c, &random);
+        else if (prng_below(&random, 4) == 0)
+            slot[i] = exchange(&random, slot[i]);
+        else {
+            drop(c, slot[i]);
+            slot[i] = NULL;
+        }
+        if (prng_below(&random, 3000) == 0)
+            rare(&c, &random);
+    }
+    for (unsigned i = 0; i < SLOTS; i++) {
+        if (slot[i] != NULL)
+            drop(c, slot[i]);
+        slot[i] = NULL;
+    }
+    tcm_cache_destroy(c);
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    pthread_t thread[THREADS];
+    if (argc > 1)
+        rounds = strtoul(argv[1], NULL, 10);
+    tcm_heap_init();
+    for (uintptr_t i = 0; i < THREADS; i++) {
+        if (pthread_create(&thread[i], NULL, work, (void *)(i + 100)) != 0)
+            tap_bail("no thread");
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    tcm_heap_verify();
+    struct tcm_thread_cache *c = tcm_cache_new();
+    for (unsigned i = 0; i < BOXES; i++) {
+        if (box[i] != NULL)
+            drop(c, box[i]);
+    }
+    tcm_cache_destroy(c);
+    tap_is_u64(broken, 0, "no block was handed out twice");
+    tap_is_u64(refused, 0, "memory was never short");
+    struct tcm_heap_figures figures;
+    tcm_heap_figures(&figures);
+    tap_is_u64(figures.in_use_bytes, 0, "all blocks are free");
+    tcm_transfer_flush();
+    uint64_t spans = 0;
+    for (unsigned class = 1; class < tcm_class_count; class ++)
+        spans += tcm_central[class].span_count;
+    tap_is_u64(spans, 0, "all spans went back");
+    tcm_heap_verify();
+    return tap_done();
+}

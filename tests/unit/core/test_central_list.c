@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Central lists against a set of the objects that are out.
+ */
+#include "core/central_list.h"
+#include "core/page_map.h"
+#include "core_test.h"
+
+#define MAX_OUT 5000
+#define STEPS   4000
+
+static void *out[MAX_OUT];
+static unsigned out_count;
+
+static int by_address(const void *a, const void *b) {
+    uintptr_t x = *(const uintptr_t *)a;
+    uintptr_t y = *(const uintptr_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* True if all objects that are out lie at slots of spans of CLASS and none is
+   there twice. */
+static bool all_distinct(unsigned class) {
+    static void *sorted[MAX_OUT];
+    memcpy(sorted, out, out_count * sizeof(out[0]));
+    qsort(sorted, out_count, sizeof(out[0]), by_address);
+    for (unsigned i = 0; i < out_count; i++) {
+        struct tcm_block_info info = tcm_block_info(sorted[i]);
+        if (info.kind != TCM_BLOCK_SMALL || info.class != class)
+            return false;
+        if (i != 0 && (uintptr_t)sorted[i] - (uintptr_t)sorted[i - 1] <
+                          tcm_class[class].size)
+            return false;
+    }
+    return true;
+}
+
+static void test_model(unsigned class) {
+    struct prng random;
+    bool distinct = true, counted = true;
+    struct tcm_central *central = &tcm_central[class];
+    prng_seed(&random, class);
+    for (unsigned step = 0; step < STEPS; step++) {
+        unsigned n = 1 + (unsigned)prng_below(&random, TCM_MAX_BATCH);
+        if (prng_below(&random, 2) == 0 && out_count + n <= MAX_OUT) {
+            out_count += tcm_central_fetch(class, out + out_count, n);
+        } else if (n <= out_count) {
+            for (unsigned i = 0; i < n; i++) {
+                unsigned j = (unsigned)prng_below(&random, out_count - i) + i;
+                void *swap = out[i];
+                out[i] = out[j];
+                out[j] = swap;
+            }
+            tcm_central_return(class, out, n);
+            out_count -= n;
+            memmove(out, out + n, out_count * sizeof(out[0]));
+        }
+        counted &= central->free_objects + out_count ==
+                   central->span_count * tcm_class[class].objects;
+        if (step % 200 == 0) {
+            distinct &= all_distinct(class);
+            tcm_heap_verify();
+        }
+    }
+    tap_ok(distinct, "class %u: objects are distinct slots", class);
+    tap_ok(counted, "class %u: free objects are counted", class);
+    while (out_count != 0) {
+        unsigned n = out_count < TCM_MAX_BATCH ? out_count : TCM_MAX_BATCH;
+        tcm_central_return(class, out, n);
+        out_count -= n;
+        memmove(out, out + n, out_count * sizeof(out[0]));
+    }
+    tcm_heap_verify();
+    tap_is_u64(central->span_count, 0, "class %u: empty spans go back", class);
+    tap_is_u64(central->free_objects, 0, "class %u: nothing left", class);
+}
+
+/* A fresh span is handed out from its low end; the fullest span is next. */
+static void test_order(void) {
+    unsigned class = tcm_size_class(64);
+    unsigned objects = tcm_class[class].objects;
+    void *first[TCM_MAX_OBJECTS], *second[TCM_MAX_OBJECTS];
+    tap_is_u64(tcm_central_fetch(class, first, objects), objects,
+               "a whole span");
+    bool rising = true;
+    for (unsigned i = 1; i < objects; i++)
+        rising &= (char *)first[i] == (char *)first[0] + i * 64;
+    tap_ok(rising, "in order of addresses");
+    tap_is_u64(tcm_central_fetch(class, second, objects), objects, "another");
+    /* Of the first nearly all are free, of the second a few. */
+    tcm_central_return(class, first + 1, objects - 1);
+    tcm_central_return(class, second, 3);
+    void *next[4];
+    tcm_central_fetch(class, next, 4);
+    tap_ok(next[0] == second[0] && next[1] == second[1] && next[2] == second[2],
+           "the fullest span is used first, its lowest object first");
+    tap_ok(next[3] == first[1], "then the other");
+    tcm_central_return(class, next, 4);
+    tcm_central_return(class, first, 1);
+    tcm_central_return(class, second + 3, objects - 3);
+    tap_is_u64(tcm_central[class].span_count, 0, "all back");
+}
+
+struct bad_free {
+    unsigned class;
+    void *ptr;
+};
+
+static void return_one(void *argument) {
+    struct bad_free *bad = argument;
+    tcm_central_return(bad->class, &bad->ptr, 1);
+}
+
+static void return_twice(void *argument) {
+    struct bad_free *bad = argument;
+    void *twice[2] = {bad->ptr, bad->ptr};
+    tcm_central_return(bad->class, twice, 2);
+}
+
+static void test_bad_pointers(void) {
+    unsigned class = tcm_size_class(48);
+    void *object[2];
+    char text[64];
+    tcm_central_fetch(class, object, 2);
+    struct bad_free bad = {class, object[0]};
+    snprintf(text, sizeof(text), "double free of %p", object[0]);
+    tap_ok(test_dies_with(return_twice, &bad, text),
+           "a double free dies and names the pointer");
+    bad.ptr = (char *)object[1] + 8;
+    snprintf(text, sizeof(text), "invalid pointer %p", bad.ptr);
+    tap_ok(test_dies_with(return_one, &bad, text), "so does an inner one");
+    bad.ptr = object;
+    tap_ok(test_dies_with(return_one, &bad, "invalid pointer"),
+           "and a foreign one");
+    bad.ptr = object[0];
+    bad.class = class + 1;
+    tap_ok(test_dies_with(return_one, &bad, "invalid pointer"),
+           "and one of another class");
+    size_t last = tcm_class[class].objects * (size_t)tcm_class[class].size;
+    bad.class = class;
+    bad.ptr = (char *)tcm_page_span(object[0])->start + last;
+    tap_ok(last == tcm_span_bytes(tcm_page_span(object[0])) ||
+               test_dies_with(return_one, &bad, "invalid pointer"),
+           "and one behind the last object");
+    tcm_central_return(class, object, 2);
+    tcm_heap_verify();
+}
+
+int main(void) {
+    tcm_heap_init();
+    test_order();
+    test_model(tcm_size_class(8));
+    test_model(tcm_size_class(200));
+    test_model(tcm_size_class(5000));
+    test_model(tcm_size_class(TCM_MAX_SMALL));
+    test_bad_pointers();
+    return tap_done();
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/meta_alloc.h"
+#include "prng.h"
+#include "tap.h"
+
+#define COUNT 4000
+
+static unsigned char *block[COUNT];
+static size_t length[COUNT];
+
+static bool is_zero(const unsigned char *p, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] != 0)
+            return false;
+    }
+    return true;
+}
+
+static void test_blocks(void) {
+    struct prng random;
+    prng_seed(&random, 1);
+    bool zero = true, aligned = true, kept = true;
+    uint64_t asked = 0;
+    uint64_t before = tcm_meta_used_bytes();
+    for (unsigned i = 0; i < COUNT; i++) {
+        length[i] = 1 + prng_below(&random, i % 500 == 0 ? 300000 : 900);
+        block[i] = tcm_meta_alloc(length[i]);
+        if (block[i] == NULL)
+            tap_bail("no memory");
+        asked += (length[i] + 63) / 64 * 64;
+        aligned &= (uintptr_t)block[i] % TCM_META_ALIGN == 0;
+        zero &= is_zero(block[i], length[i]);
+        memset(block[i], (int)(i & 255), length[i]);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        for (size_t j = 0; j < length[i]; j++)
+            kept &= block[i][j] == (i & 255);
+    }
+    tap_ok(zero, "memory is zeroed");
+    tap_ok(aligned, "and aligned");
+    tap_ok(kept, "and no two blocks overlap");
+    tap_is_u64(tcm_meta_used_bytes() - before, asked, "bytes are counted");
+    tap_ok(tcm_meta_mapped_bytes() >= tcm_meta_used_bytes(),
+           "what is used is mapped");
+    tap_ok(tcm_meta_alloc(SIZE_MAX) == NULL, "SIZE_MAX is refused");
+    tap_ok(tcm_meta_alloc((size_t)1 << 60) == NULL, "2^60 is refused");
+    tap_ok(tcm_meta_alloc(64) != NULL, "and small blocks go on");
+}
+
+static void test_pool(void) {
+    struct tcm_pool pool = TCM_POOL_INIT(128);
+    bool fresh;
+    void *a = tcm_pool_get(&pool, &fresh);
+    tap_ok(a != NULL && fresh, "a pool's first record is fresh");
+    void *b = tcm_pool_get(&pool, NULL);
+    tap_ok(b != NULL && b != a, "the second is another");
+    tcm_pool_put(&pool, a);
+    tcm_pool_put(&pool, b);
+    tap_is_u64(pool.free_count, 2, "both are free");
+    tap_ok(tcm_pool_get(&pool, &fresh) == b && !fresh, "last in, first out");
+    tap_ok(tcm_pool_get(&pool, &fresh) == a && !fresh, "then the other");
+    tap_ok(tcm_pool_get(&pool, &fresh) != NULL && fresh, "then a fresh one");
+}
+
+int main(void) {
+    test_blocks();
+    test_pool();
+    return tap_done();
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The page heap against a model that knows the state of every page of the first
+ * range and repeats the rules: FREE before RELEASED, shortest run that fits,
+ * lowest position.
+ */
+#include "core/page_heap.h"
+#include "core/page_map.h"
+#include "core_test.h"
+
+#define MODEL_PAGES 65536 /* 512 MiB */
+#define MAX_SPANS   600
+#define STEPS       12000
+
+enum page_state { UNKNOWN, FREE, RELEASED, USED };
+
+static unsigned char model[MODEL_PAGES];
+static struct tcm_span *span[MAX_SPANS];
+static unsigned span_count;
+static uintptr_t origin;
+
+static size_t frontier(void) {
+    size_t pages = tcm_page_heap.ranges.range[0].committed >> TCM_PAGE_SHIFT;
+    if (pages > MODEL_PAGES)
+        tap_bail("the heap outgrew the model: %zu pages", pages);
+    return pages;
+}
+
+static size_t index_of(const struct tcm_span *s) {
+    return (s->start - origin) >> TCM_PAGE_SHIFT;
+}
+
+/* First page of the best run of STATE for PAGES, or MODEL_PAGES. */
+static size_t model_fit(unsigned char state, size_t pages) {
+    size_t best = MODEL_PAGES;
+    size_t best_length = SIZE_MAX;
+    for (size_t i = 0; i < frontier();) {
+        size_t end = i;
+        while (end < frontier() && model[end] == state)
+            end++;
+        if (end - i >= pages && end - i < best_length) {
+            best = i;
+            best_length = end - i;
+        }
+        i = end == i ? i + 1 : end;
+    }
+    return best;
+}
+
+static bool model_is(size_t from, size_t pages, unsigned char state) {
+    for (size_t i = from; i < from + pages; i++) {
+        if (model[i] != state)
+            return false;
+    }
+    return true;
+}
+
+static void model_set(size_t from, size_t pages, unsigned char state) {
+    memset(model + from, state, pages);
+}
+
+/* The heap grew or merged: what is free is read from the page map. */
+static void model_learn(void) {
+    for (size_t i = 0; i < frontier();) {
+        struct tcm_span *s =
+            tcm_page_span((void *)(origin + (i << TCM_PAGE_SHIFT)));
+        if (s == NULL || index_of(s) != i || s->pages == 0)
+            tap_bail("page map has no span at page %zu", i);
+        if (s->state == TCM_SPAN_FREE)
+            model_set(i, s->pages, FREE);
+        else if (s->state == TCM_SPAN_RELEASED)
+            model_set(i, s->pages, RELEASED);
+        i += s->pages;
+    }
+}
+
+static bool is_zero(const struct tcm_span *s) {
+    const uint64_t *p = (const uint64_t *)s->start;
+    for (size_t i = 0; i < tcm_span_bytes(s) / 8; i++) {
+        if (p[i] != 0)
+            return false;
+    }
+    return true;
+}
+
+struct verdict {
+    bool place, free_pages, aligned, zero, resize, counts;
+};
+
+static void step_alloc(struct prng *random, struct verdict *v) {
+    static const size_t sizes[] = {1, 2, 8, 40, 200, 900};
+    size_t pages = 1 + prng_below(random, sizes[prng_below(random, 6)]);
+    size_t align =
+        prng_below(random, 4) == 0 ? (size_t)1 << prng_below(random, 6) : 1;
+    bool zeroed;
+    size_t before = frontier();
+    size_t want = model_fit(FREE, pages);
+    unsigned char state = FREE;
+    if (want == MODEL_PAGES) {
+        want = model_fit(RELEASED, pages);
+        state = RELEASED;
+    }
+    bool merged = want == MODEL_PAGES && tcm_page_heap.free_pages != 0;
+    struct tcm_span *s =
+        tcm_page_heap_alloc(pages, align, TCM_SPAN_LARGE, 1, &zeroed);
+    if (s == NULL)
+        tap_bail("out of memory");
+    if (origin == 0)
+        origin = tcm_page_heap.ranges.range[0].start;
+    size_t at = index_of(s);
+    for (size_t i = at; i < at + pages; i++)
+        v->free_pages &= model[i] != USED;
+    if (frontier() != before || merged || align != 1) {
+        model_learn(); /* the model does not repeat these choices */
+    } else {
+        v->place &= at == want && model_is(at, pages, state);
+        v->zero &= zeroed == (state == RELEASED);
+    }
+    model_set(at, pages, USED);
+    v->aligned &= s->start % (align << TCM_PAGE_SHIFT) == 0;
+    v->zero &= !zeroed || is_zero(s);
+    memset((void *)s->start, 0xa5, tcm_span_bytes(s));
+    span[span_count++] = s;
+}
+
+static void step_free(struct prng *random) {
+    unsigned i = (unsigned)prng_below(random, span_count);
+    model_set(index_of(span[i]), span[i]->pages, FREE);
+    tcm_page_heap_free(span[i]);
+    span[i] = span[--span_count];
+}
+
+static void step_resize(struct prng *random, struct verdict *v) {
+    struct tcm_span *s = span[prng_below(random, span_count)];
+    size_t at = index_of(s);
+    size_t old = s->pages;
+    size_t pages = 1 + prng_below(random, old * 2);
+    size_t room = 0;
+    size_t before = frontier();
+    while (at + old + room < before && model[at + old + room] != USED)
+        room++;
+    bool at_end = at + old + room == before;
+    bool done = tcm_page_heap_resize(s, pages);
+    v->resize &= done == (pages <= old + room || at_end);
+    v->resize &= s->pages == (done ? pages : old) && index_of(s) == at;
+    if (frontier() != before)
+        model_learn();
+    if (!done)
+        return;
+    if (pages < old)
+        model_set(at + pages, old - pages, FREE);
+    model_set(at, pages, USED);
+    memset((void *)s->start, 0xa5, tcm_span_bytes(s));
+}
+
+static void step_release(struct prng *random, struct verdict *v) {
+    size_t pages = 1 + prng_below(random, 300);
+    size_t free_pages = tcm_page_heap.free_pages;
+    size_t done = tcm_page_heap_release(pages);
+    v->counts &= done >= (pages < free_pages ? pages : free_pages);
+    v->counts &= tcm_page_heap.free_pages == free_pages - done;
+    model_learn();
+}
+
+static void check_counts(struct verdict *v) {
+    size_t count[4] = {0, 0, 0, 0};
+    for (size_t i = 0; i < frontier(); i++)
+        count[model[i]]++;
+    v->counts &= tcm_page_heap.free_pages == count[FREE] &&
+                 tcm_page_heap.released_pages == count[RELEASED] &&
+                 tcm_page_heap.large_pages == count[USED] &&
+                 tcm_page_heap.committed_pages == frontier();
+}
+
+static void test_model(void) {
+    struct prng random;
+    struct verdict v = {true, true, true, true, true, true};
+    prng_seed(&random, 3);
+    tcm_page_heap.release_rate_milli = 0;
+    for (unsigned step = 0; step < STEPS; step++) {
+        unsigned what = (unsigned)prng_below(&random, 100);
+        if (span_count == 0 || (what < 45 && span_count < MAX_SPANS &&
+                                tcm_page_heap.large_pages < 8000))
+            step_alloc(&random, &v);
+        else if (what < 85)
+            step_free(&random);
+        else if (what < 99)
+            step_resize(&random, &v);
+        else
+            step_release(&random, &v);
+        if (step % 64 == 0) {
+            check_counts(&v);
+            tcm_heap_verify();
+        }
+    }
+    tap_ok(v.place, "a run is taken where the rules say");
+    tap_ok(v.free_pages, "only free pages are handed out");
+    tap_ok(v.aligned, "aligned runs are aligned");
+    tap_ok(v.zero, "what is said to be zero is, and fresh memory is said to");
+    tap_ok(v.resize, "resizing works exactly where there is room");
+    tap_ok(v.counts, "pages are counted");
+    while (span_count != 0)
+        step_free(&random);
+    tcm_heap_verify();
+    tap_is_u64(tcm_page_heap.large_blocks, 0, "all blocks are free");
+    tcm_page_heap_release(SIZE_MAX);
+    tcm_heap_verify();
+    struct tcm_span *all = tcm_page_span((void *)origin);
+    tap_ok(all != NULL && all->state == TCM_SPAN_RELEASED &&
+               all->pages == frontier(),
+           "and, given back, are one run");
+}
+
+static void test_scavenging(void) {
+    struct tcm_stats before, after;
+    tcm_page_heap.release_rate_milli = 1000;
+    tcm_page_heap.scavenge_wait = 100;
+    struct tcm_span *big =
+        tcm_page_heap_alloc(4000, 1, TCM_SPAN_LARGE, 1, NULL);
+    tcm_stats_read(&before);
+    tcm_page_heap_free(big);
+    tcm_stats_read(&after);
+    uint64_t returned =
+        (after.system_bytes_returned - before.system_bytes_returned) >>
+        TCM_PAGE_SHIFT;
+    tap_ok(returned > 0 && returned < 1000,
+           "freeing much gives a part back: %llu pages",
+           (unsigned long long)returned);
+    tap_ok(tcm_page_heap.scavenge_wait > returned * 100,
+           "and then there is a wait");
+    tcm_page_heap.release_at_once = true;
+    big = tcm_page_heap_alloc(3000, 1, TCM_SPAN_LARGE, 1, NULL);
+    tcm_page_heap_free(big);
+    tap_is_u64(tcm_page_heap.free_pages, 0, "at once, if so configured");
+    tcm_page_heap.release_at_once = false;
+}
+
+static void test_limit(void) {
+    tcm_page_heap.limit_pages = 500;
+    struct tcm_span *a = tcm_page_heap_alloc(400, 1, TCM_SPAN_LARGE, 1, NULL);
+    tap_ok(a != NULL, "below the limit");
+    tap_ok(tcm_page_heap_alloc(101, 1, TCM_SPAN_LARGE, 1, NULL) == NULL,
+           "not above it");
+    tap_ok(!tcm_page_heap_resize(a, 501), "nor by resizing");
+    tcm_page_heap_free(a);
+    struct tcm_span *b = tcm_page_heap_alloc(450, 1, TCM_SPAN_LARGE, 1, NULL);
+    tap_ok(b != NULL, "free pages are given back for it");
+    tcm_page_heap_free(b);
+    tcm_page_heap.limit_pages = 0;
+    tcm_heap_verify();
+}
+
+static void test_find(void) {
+    struct tcm_span *s = tcm_page_heap_alloc(700, 1, TCM_SPAN_LARGE, 1, NULL);
+    tap_ok(tcm_page_heap_find((void *)(s->start + 350 * TCM_PAGE_SIZE)) == s,
+           "a page in the middle finds its span");
+    tap_ok(tcm_page_heap_find((void *)(tcm_span_end(s) - 1)) == s,
+           "so does the last byte");
+    tap_ok(tcm_page_heap_find((void *)&s) == NULL, "the stack is foreign");
+    tcm_page_heap_free(s);
+    tap_ok(tcm_page_heap_alloc((size_t)1 << 40, 1, TCM_SPAN_LARGE, 1, NULL) ==
+               NULL,
+           "8 PiB cannot be had");
+    tap_ok(tcm_page_heap_alloc(SIZE_MAX >> TCM_PAGE_SHIFT, 1, TCM_SPAN_LARGE, 1,
+                               NULL) == NULL,
+           "nor can all of memory");
+    tcm_heap_verify();
+}
+
+int main(void) {
+    tcm_heap_init();
+    test_model();
+    test_scavenging();
+    test_limit();
+    test_find();
+    return tap_done();
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/size_class.h"
+#include "tap.h"
+
+static void test_every_size(void) {
+    bool fits = true, smallest = true, waste = true, aligned = true;
+    for (size_t size = 0; size <= TCM_MAX_SMALL; size++) {
+        unsigned class = tcm_size_class(size);
+        size_t got = tcm_class[class].size;
+        fits &= class != 0 && class < tcm_class_count && got >= size;
+        smallest &= class == 1 || tcm_class[class - 1].size < size;
+        waste &= size <= 128 || got - size <= size / 8;
+        aligned &= size <= 8 || got % 16 == 0;
+    }
+    tap_ok(fits, "every size has a class that holds it");
+    tap_ok(smallest, "it is the smallest that does");
+    tap_ok(waste, "above 128 bytes at most an eighth is lost");
+    tap_ok(aligned, "above 8 bytes objects are aligned to 16");
+    tap_is_u64(tcm_size_class(TCM_MAX_SMALL + 1), 0, "larger is no class");
+    tap_is_u64(tcm_size_class(SIZE_MAX), 0, "SIZE_MAX is no class");
+}
+
+static void test_spans(void) {
+    bool sorted = true, full = true, waste = true, batch = true;
+    for (unsigned c = 1; c < tcm_class_count; c++) {
+        const struct tcm_class_info *i = &tcm_class[c];
+        size_t bytes = i->pages << TCM_PAGE_SHIFT;
+        sorted &= i->size > tcm_class[c - 1].size && i->size % 8 == 0;
+        full &= i->objects == bytes / i->size && i->objects >= 1 &&
+                i->objects <= TCM_MAX_OBJECTS &&
+                (i->objects >= 32 || bytes >= 64 << 10);
+        waste &= bytes - i->objects * (size_t)i->size <= bytes / 8;
+        batch &= i->batch >= 1 && i->batch <= TCM_MAX_BATCH &&
+                 i->max_cached >= i->batch;
+    }
+    tap_ok(sorted, "classes rise in size");
+    tap_ok(full, "spans hold many objects, 1,024 at most");
+    tap_ok(waste, "at most an eighth of a span is unused");
+    tap_ok(batch, "batches fit the bins");
+    tap_ok(tcm_class_count <= TCM_MAX_CLASSES, "classes fit their table");
+}
+
+static void test_division(void) {
+    bool in_page = true, in_span = true;
+    for (unsigned c = 1; c < tcm_class_count; c++) {
+        const struct tcm_class_info *i = &tcm_class[c];
+        for (uint64_t n = 0; n < TCM_PAGE_SIZE; n++)
+            in_page &= (n * i->reciprocal) >> 32 == n / i->size;
+        uint64_t bytes = (uint64_t)i->pages << TCM_PAGE_SHIFT;
+        for (uint64_t n = 0; n < bytes; n++)
+            in_span &= tcm_class_slot(i, n) == n / i->size;
+    }
+    tap_ok(in_page, "reciprocal divides every offset in a page");
+    tap_ok(in_span, "slot divides every offset in a span");
+}
+
+static void test_aligned(void) {
+    bool good = true;
+    for (size_t align = 8; align <= 2 * TCM_PAGE_SIZE; align *= 2) {
+        for (size_t size = 1; size <= TCM_MAX_SMALL; size += 61) {
+            unsigned want = 0;
+            for (unsigned c = 1; c < tcm_class_count && want == 0; c++) {
+                if (tcm_class[c].size >= size &&
+                    tcm_class[c].size % align == 0 && align <= TCM_PAGE_SIZE)
+                    want = c;
+            }
+            good &= tcm_size_class_aligned(size, align) == want;
+        }
+    }
+    tap_ok(good, "aligned class is the smallest whose size is a multiple");
+    tap_is_u64(tcm_size_class_aligned(TCM_MAX_SMALL + 1, 16), 0,
+               "too large for an aligned class");
+    tap_is_u64(tcm_size_class_aligned(SIZE_MAX, 4096), 0, "SIZE_MAX too");
+}
+
+int main(void) {
+    tcm_size_class_init();
+    test_every_size();
+    test_spans();
+    test_division();
+    test_aligned();
+    return tap_done();
+}
