@@ -326,13 +326,14 @@ static void give_up(struct order *o, struct demux_thread *t) {
     park(o, t, 0);
 }
 
-/* Frees whose allocation is neither written nor in hand name none. */
-static bool give_up_missing(struct order *o) {
+/* Events that wait for an allocation which is neither written nor in hand name
+   none, if their lo is not above LIMIT. */
+static bool give_up_missing(struct order *o, uint64_t limit) {
     bool any = false;
     struct demux_thread *next;
     for (struct demux_thread *t = o->emit->waiters; t != NULL; t = next) {
         next = t->next_waiter;
-        if (decided(o, t) && !is_in_hand(o, t->waits_for)) {
+        if (t->lo <= limit && decided(o, t) && !is_in_hand(o, t->waits_for)) {
             give_up(o, t);
             any = true;
         }
@@ -356,16 +357,20 @@ static bool retry_late(struct order *o) {
  * may help, or nothing is left.
  */
 static bool resolve(struct order *o) {
-    if (retry_late(o) || give_up_missing(o))
+    if (retry_late(o) || give_up_missing(o, horizon(o)))
+        return true;
+    /* those not permitted by their times were not looked at so far */
+    for (size_t i = 0; i < o->hi.count; i++) {
+        struct demux_thread *t = o->hi.a[i].thread;
+        if (!waits(t) && !check(o, t))
+            heap_remove(&o->later, t);
+    }
+    if (give_up_missing(o, UINT64_MAX))
         return true;
     struct demux_thread *free_one = NULL, *waiter = NULL;
     bool any_decided = false;
     for (size_t i = 0; i < o->hi.count; i++) {
         struct demux_thread *t = o->hi.a[i].thread;
-        if (!waits(t) && !check(o, t)) {
-            heap_remove(&o->later, t);
-            return true; /* one more waits; look at it as such */
-        }
         any_decided = any_decided || decided(o, t);
         struct demux_thread **least = waits(t) ? &waiter : &free_one;
         if (t->late_wait)
