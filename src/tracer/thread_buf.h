@@ -33,6 +33,9 @@
    and all of it must lie inside the buffer, followed by a zero. */
 #define MTR_BUFFER_SLACK 16u
 
+/* Bytes ahead of pos that are fetched: the saver zeroed them on another cpu. */
+#define MTR_PREFETCH_AHEAD 256u
+
 /*
  * In private memory that the child of any fork finds zeroed. The first cache
  * line is what malloc and free touch.
@@ -63,6 +66,7 @@ extern struct mtr_thread mtr_no_thread;
  */
 static TCM_ALWAYS_INLINE void mtr_publish(struct mtr_thread *t, uint8_t *pos,
                                           unsigned n) {
+    tcm_prefetch_write(pos + MTR_PREFETCH_AHEAD);
     tcm_store_release(&t->pos, pos + n);
 }
 
