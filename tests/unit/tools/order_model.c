@@ -26,9 +26,14 @@ struct model {
     uint8_t *read;  /* by token: its birth is read and not written */
 };
 
+static bool has_next(const struct model *m, unsigned t) {
+    return m->queues[t].at < m->queues[t].end;
+}
+
+/* The next event of T, which has one. */
 static const struct history_event *next_of(const struct model *m, unsigned t) {
     const struct queue *q = &m->queues[t];
-    return q->at < q->end ? &m->h->events[q->events[q->at]] : NULL;
+    return &m->h->events[q->events[q->at]];
 }
 
 static uint64_t estimate(const struct model *m, unsigned t) {
@@ -70,7 +75,7 @@ static void write_next(struct model *m, unsigned t) {
 static uint64_t horizon(const struct model *m) {
     uint64_t h = m->barrier;
     for (unsigned t = 1; t <= m->threads; t++)
-        if (next_of(m, t) != NULL && next_of(m, t)->hi < h)
+        if (has_next(m, t) && next_of(m, t)->hi < h)
             h = next_of(m, t)->hi;
     return h;
 }
@@ -80,7 +85,7 @@ static bool write_permitted(struct model *m) {
     unsigned best = 0;
     bool stay = false;
     for (unsigned t = 1; t <= m->threads; t++) {
-        if (next_of(m, t) == NULL || next_of(m, t)->lo > h || waits(m, t))
+        if (!has_next(m, t) || next_of(m, t)->lo > h || waits(m, t))
             continue;
         if (t == m->current)
             stay = true;
@@ -100,9 +105,8 @@ static bool write_permitted(struct model *m) {
 static bool give_up_missing(struct model *m, uint64_t limit) {
     bool any = false;
     for (unsigned t = 1; t <= m->threads; t++) {
-        const struct history_event *e = next_of(m, t);
-        if (e != NULL && e->lo <= limit && waits(m, t) && decided(m, t) &&
-            !m->read[e->needs]) {
+        if (has_next(m, t) && next_of(m, t)->lo <= limit && waits(m, t) &&
+            decided(m, t) && !m->read[next_of(m, t)->needs]) {
             m->queues[t].none = true;
             any = true;
         }
@@ -116,9 +120,9 @@ static bool resolve(struct model *m) {
     bool any_decided = false;
     unsigned least[2] = {0, 0}; /* that do not wait, that wait */
     for (unsigned t = 1; t <= m->threads; t++) {
-        const struct history_event *e = next_of(m, t);
-        if (e == NULL)
+        if (!has_next(m, t))
             continue;
+        const struct history_event *e = next_of(m, t);
         any_decided = any_decided || decided(m, t);
         unsigned *l = &least[waits(m, t)];
         if (*l == 0 || e->hi < next_of(m, *l)->hi)
