@@ -21,30 +21,20 @@
 #include "core/thread_cache.h"
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/lock.h"
-#include "core/meta_alloc.h"
+#include "core/cache_registry.h"
 #include "core/page_map.h"
-#include "core/span.h"
 #include "core/transfer_cache.h"
 #if TCM_OBJECT_WORDS
 #include "core/heap.h"
 #endif
 
-#define TOTAL_BUDGET ((int64_t)32 << 20)
-#define MIN_BUDGET   ((uint64_t)512 << 10) /* of a cache */
-#define CLAIM_STEP   ((uint64_t)64 << 10)
 #define SWEEP_WAIT   32u
 #define MAX_CREDIT   16u
 #define FREE_BATCHES 2u /* capacity a bin gets without credit */
 /* A fetch takes whole lines pairs, lest threads write to one line. */
 #define FETCH_BYTES (2 * TCM_CACHE_LINE)
 
-/* The thread sanitizer is not to look at what this function reads. */
-#define TCM_NO_RACE_CHECK __attribute__((no_sanitize("thread"), noinline))
-
-/* Memory of bins: regions of 2^k entries, guard included. */
 #define MIN_REGION_LOG 3
-#define MAX_REGION_LOG 10
 
 static struct tcm_entry no_entries[2]; /* the guard of bins without memory */
 
@@ -54,24 +44,10 @@ struct tcm_thread_cache tcm_no_cache = {
     .cold = {[0 ... TCM_MAX_CLASSES - 1] = {.base = no_entries + 1}},
 };
 
-static struct tcm_lock registry_lock = TCM_LOCK_INIT(TCM_RANK_CACHE_REGISTRY);
-static struct tcm_dlist registry = {&registry, &registry};
-static struct tcm_dlist *next_victim = &registry;
-static int64_t total_budget = TOTAL_BUDGET;
-static int64_t unclaimed_budget = TOTAL_BUDGET;
-static uint64_t cache_count;
-static uint64_t gone_misses;
-static uint64_t gone_overflows;
-static struct tcm_pool cache_pool =
-    TCM_POOL_INIT(sizeof(struct tcm_thread_cache));
-static struct tcm_pool region_pool[MAX_REGION_LOG + 1];
-
 TCM_STATIC_ASSERT((1u << MIN_REGION_LOG) * sizeof(void *) >= TCM_CACHE_LINE,
                   "bins of two threads share no line");
 
-void tcm_cache_init(void) {
-    for (unsigned k = 0; k <= MAX_REGION_LOG; k++)
-        region_pool[k].record_bytes = sizeof(struct tcm_entry) << k;
+void tcm_no_cache_init(void) {
 #if TCM_OBJECT_WORDS
     for (unsigned class = 1; class < tcm_class_count; class ++)
         tcm_no_cache.bin[class].reciprocal = tcm_class[class].reciprocal;
@@ -89,9 +65,7 @@ static uint32_t bin_count(const struct tcm_thread_cache *cache,
 static void region_free(struct tcm_bin_cold *cold) {
     if (cold->region == 0)
         return;
-    tcm_lock(&registry_lock);
-    tcm_pool_put(&region_pool[tcm_log2_ceil(cold->region + 1)], cold->base - 1);
-    tcm_unlock(&registry_lock);
+    tcm_registry_put_region(tcm_log2_ceil(cold->region + 1), cold->base - 1);
 }
 
 /* Makes memory for PLACES entries; those in the bin stay. */
@@ -103,9 +77,7 @@ static bool bin_reserve(struct tcm_thread_cache *cache, unsigned class,
     unsigned k = tcm_log2_ceil(places + 1);
     if (k < MIN_REGION_LOG)
         k = MIN_REGION_LOG;
-    tcm_lock(&registry_lock);
-    struct tcm_entry *guard = tcm_pool_get(&region_pool[k], NULL);
-    tcm_unlock(&registry_lock);
+    struct tcm_entry *guard = tcm_registry_get_region(k);
     if (guard == NULL)
         return false;
     uint32_t count = bin_count(cache, class);
@@ -153,44 +125,6 @@ static void bin_return(struct tcm_thread_cache *cache, unsigned class,
 /* ------------------------------------------------------------------------ */
 /* Budget                                                                   */
 
-/* Takes from another cache, the next in turn that has more than the minimum;
-   the registry lock is held. It notices in its next slow path. */
-static uint64_t rob_a_cache(struct tcm_thread_cache *cache, uint64_t bytes) {
-    struct tcm_dlist *at = next_victim;
-    for (unsigned tries = 0; tries < 8; tries++) {
-        at = at->next;
-        if (at == &registry)
-            continue;
-        struct tcm_thread_cache *victim =
-            TCM_CONTAINER_OF(at, struct tcm_thread_cache, link);
-        if (victim == cache || victim->budget_bytes <= MIN_BUDGET)
-            continue;
-        uint64_t most = victim->budget_bytes - MIN_BUDGET;
-        if (bytes > most)
-            bytes = most;
-        tcm_store_relaxed(&victim->budget_bytes, victim->budget_bytes - bytes);
-        next_victim = at;
-        return bytes;
-    }
-    next_victim = at;
-    return 0;
-}
-
-static bool claim(struct tcm_thread_cache *cache, uint64_t bytes) {
-    uint64_t want = bytes > CLAIM_STEP ? bytes : CLAIM_STEP;
-    uint64_t got = 0;
-    tcm_lock(&registry_lock);
-    if (unclaimed_budget >= (int64_t)want) {
-        unclaimed_budget -= (int64_t)want;
-        got = want;
-    } else {
-        got = rob_a_cache(cache, want);
-    }
-    tcm_store_relaxed(&cache->budget_bytes, cache->budget_bytes + got);
-    tcm_unlock(&registry_lock);
-    return got >= bytes;
-}
-
 /* Lowers the capacity of other bins that they do not use now, until BYTES are
    saved or all were asked. */
 static bool rob_own_bins(struct tcm_thread_cache *cache, unsigned except,
@@ -221,7 +155,7 @@ static bool afford(struct tcm_thread_cache *cache, unsigned class,
                    uint64_t bytes) {
     uint64_t need = cache->capacity_bytes + bytes;
     uint64_t budget = tcm_load_relaxed(&cache->budget_bytes);
-    if (need <= budget || claim(cache, need - budget))
+    if (need <= budget || tcm_registry_claim(cache, need - budget))
         return true;
     budget = tcm_load_relaxed(&cache->budget_bytes);
     return need <= budget || rob_own_bins(cache, class, need - budget);
@@ -399,9 +333,7 @@ void tcm_cache_flush(struct tcm_thread_cache *cache) {
 /* Life of a cache                                                          */
 
 struct tcm_thread_cache *tcm_cache_new(void) {
-    tcm_lock(&registry_lock);
-    struct tcm_thread_cache *cache = tcm_pool_get(&cache_pool, NULL);
-    tcm_unlock(&registry_lock);
+    struct tcm_thread_cache *cache = tcm_registry_get_cache();
     if (cache == NULL)
         return NULL;
     __builtin_memset(cache, 0, sizeof(*cache));
@@ -411,14 +343,9 @@ struct tcm_thread_cache *tcm_cache_new(void) {
         if (class != 0 && class < tcm_class_count)
             cache->cold[class].fetch = first_fetch(&tcm_class[class]);
     }
-    cache->budget_bytes = MIN_BUDGET;
     cache->sweep_wait = SWEEP_WAIT;
     tcm_store_relaxed(&cache->attached, true);
-    tcm_lock(&registry_lock);
-    unclaimed_budget -= (int64_t)MIN_BUDGET;
-    tcm_dlist_push_back(&registry, &cache->link);
-    tcm_store_relaxed(&cache_count, cache_count + 1);
-    tcm_unlock(&registry_lock);
+    tcm_registry_add(cache);
     return cache;
 }
 
@@ -426,16 +353,7 @@ void tcm_cache_destroy(struct tcm_thread_cache *cache) {
     tcm_cache_flush(cache);
     for (unsigned class = 1; class < tcm_class_count; class ++)
         region_free(&cache->cold[class]);
-    tcm_lock(&registry_lock);
-    if (next_victim == &cache->link)
-        next_victim = cache->link.prev;
-    tcm_dlist_remove(&cache->link);
-    unclaimed_budget += (int64_t)cache->budget_bytes;
-    gone_misses += cache->misses;
-    gone_overflows += cache->overflows;
-    tcm_store_relaxed(&cache_count, cache_count - 1);
-    tcm_pool_put(&cache_pool, cache);
-    tcm_unlock(&registry_lock);
+    tcm_registry_remove(cache);
 }
 
 void tcm_cache_detach(struct tcm_thread_cache *cache) {
@@ -444,75 +362,4 @@ void tcm_cache_detach(struct tcm_thread_cache *cache) {
 
 void tcm_cache_attach(struct tcm_thread_cache *cache) {
     tcm_store_relaxed(&cache->attached, true);
-}
-
-/* ------------------------------------------------------------------------ */
-/* All caches                                                               */
-
-/* A lower total is taken from the caches that have more than the minimum. */
-void tcm_cache_set_total_budget(uint64_t bytes) {
-    if (bytes > INT64_MAX / 2)
-        bytes = INT64_MAX / 2;
-    tcm_lock(&registry_lock);
-    unclaimed_budget += (int64_t)bytes - total_budget;
-    total_budget = (int64_t)bytes;
-    struct tcm_dlist *at = registry.next;
-    for (; at != &registry && unclaimed_budget < 0; at = at->next) {
-        struct tcm_thread_cache *cache =
-            TCM_CONTAINER_OF(at, struct tcm_thread_cache, link);
-        uint64_t have = cache->budget_bytes;
-        uint64_t most = have > MIN_BUDGET ? have - MIN_BUDGET : 0;
-        uint64_t take = tcm_min_u64(most, (uint64_t)-unclaimed_budget);
-        tcm_store_relaxed(&cache->budget_bytes, have - take);
-        unclaimed_budget += (int64_t)take;
-    }
-    tcm_unlock(&registry_lock);
-}
-
-uint64_t tcm_cache_total_budget(void) {
-    tcm_lock(&registry_lock);
-    uint64_t bytes = (uint64_t)total_budget;
-    tcm_unlock(&registry_lock);
-    return bytes;
-}
-
-void tcm_cache_each(void (*visit)(struct tcm_thread_cache *, void *),
-                    void *argument) {
-    tcm_lock(&registry_lock);
-    for (struct tcm_dlist *at = registry.next; at != &registry; at = at->next)
-        visit(TCM_CONTAINER_OF(at, struct tcm_thread_cache, link), argument);
-    tcm_unlock(&registry_lock);
-}
-
-/* The cache may be in use: a bin's two pointers can belong to different
-   moments, hence the bound. */
-static void add_totals(struct tcm_thread_cache *cache, void *argument) {
-    struct tcm_cache_totals *out = argument;
-    out->caches++;
-    out->misses += tcm_load_relaxed(&cache->misses);
-    out->overflows += tcm_load_relaxed(&cache->overflows);
-    for (unsigned class = 1; class < tcm_class_count; class ++) {
-        uintptr_t top = (uintptr_t)tcm_load_relaxed(&cache->bin[class].top);
-        uintptr_t base = (uintptr_t)tcm_load_relaxed(&cache->cold[class].base);
-        uint64_t count = (top - base) / sizeof(struct tcm_entry);
-        if (top > base && count <= tcm_class[class].max_cached)
-            out->cached_bytes += count * tcm_class[class].size;
-    }
-}
-
-void tcm_cache_totals(struct tcm_cache_totals *out) {
-    *out = (struct tcm_cache_totals){0, 0, 0, 0};
-    tcm_cache_each(add_totals, out);
-    tcm_lock(&registry_lock);
-    out->misses += gone_misses;
-    out->overflows += gone_overflows;
-    tcm_unlock(&registry_lock);
-}
-
-void tcm_cache_lock_all(void) {
-    tcm_lock(&registry_lock);
-}
-
-void tcm_cache_unlock_all(void) {
-    tcm_unlock(&registry_lock);
 }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The registry of thread caches: their memory, their budgets, sums over all.
+ *
+ * Invariants: budgets of all caches plus what is unclaimed are the total; each
+ * cache has the minimum, which may make the unclaimed part negative. Choices go
+ * round the registry in the order of the caches' making.
+ *
+ * Threads: one lock, rank CACHE_REGISTRY; metadata lock inside.
+ */
+#ifndef TCM_CORE_CACHE_REGISTRY_H
+#define TCM_CORE_CACHE_REGISTRY_H
+
+#include "core/thread_cache.h"
+
+/* Bins live in regions of 2^LOG entries. */
+#define TCM_MAX_REGION_LOG 10
+
+struct tcm_entry *tcm_registry_get_region(unsigned log);
+void tcm_registry_put_region(unsigned log, struct tcm_entry *entries);
+
+/* Memory for a cache, not yet in the registry. */
+struct tcm_thread_cache *tcm_registry_get_cache(void);
+/* Enters a cache with the minimum budget. */
+void tcm_registry_add(struct tcm_thread_cache *cache);
+/* Takes an empty cache out and its memory back. */
+void tcm_registry_remove(struct tcm_thread_cache *cache);
+
+/* Raises the budget of CACHE by at least BYTES: from what is unclaimed, else
+   from another cache. false: by less, perhaps nothing. */
+bool tcm_registry_claim(struct tcm_thread_cache *cache, uint64_t bytes);
+
+/* Fills in the constants of tcm_no_cache. */
+void tcm_no_cache_init(void);
+
+#endif
