@@ -158,5 +158,8 @@ check_trace() {
     fi
 }
 
+# offers TOOL TEXT: whether its --help names an option or subcommand.
+offers() { "$1" --help 2>/dev/null | grep -Eq -- "(^|[[:space:],])$2([[:space:],=]|\$)"; }
+
 # one_line FILE: exactly one line, not empty.
 one_line() { [ "$(wc -l <"$1")" = 1 ] && grep -q . "$1"; }

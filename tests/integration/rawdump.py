@@ -45,7 +45,8 @@ CALLS = {
     45: "delete[](align,nothrow)", 46: "free_sized",
     47: "free_aligned_sized",
 }
-SEGMENTS = {1: "data", 2: "barrier", 3: "sample", 4: "notice", 5: "footer"}
+SEGMENTS = {1: "data", 2: "barrier", 3: "sample", 4: "notice", 5: "footer",
+            6: "header"}
 
 
 class Bad(Exception):
@@ -197,7 +198,9 @@ class Trace:
                 self.cut = True
                 return
             payload = b[p + 56 : p + 56 + length]
-            if xxh64(b[p : p + 48] + payload, h.random) != check:
+            # A copy of the header is read without knowing the random number.
+            seed = 0 if kind == 6 else h.random
+            if xxh64(b[p : p + 48] + payload, seed) != check:
                 raise Bad("checksum of the segment at %d" % p)
             if lo > hi:
                 raise Bad("segment at %d: time runs backwards" % p)

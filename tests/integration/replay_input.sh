@@ -1,0 +1,233 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What replay says and does to bad command lines, inputs and outputs.
+# shellcheck source=../lib/preload.sh disable=SC1091,SC2154
+. "$top_srcdir/tests/lib/preload.sh"
+
+make=$top_builddir/tests/unit/bin/replay_make
+key() {
+    sed -n "s/^$2=//p" "$1"
+}
+
+# refused STATUS WHAT ARGS...: that status, one line on stderr, nothing on
+# stdout.
+refused() {
+    want=$1
+    what=$2
+    shift 2
+    fails_with "$want" "$what" timeout 60 "$replay" "$@"
+    is "$(wc -l <"$err" | tr -d ' '),$(wc -c <"$out" | tr -d ' ')" 1,0 \
+        "$what: one line, on stderr"
+}
+
+"$make" python p.p 20000 >p.truth || exit 99
+"$make" calls small.p 300 >small.truth || exit 99
+
+# --- Command line -------------------------------------------------------------
+
+ok "--help" "$replay" --help
+for option in --json --threads --touch --help --version; do
+    like "$out" "$option" "--help names $option"
+done
+ok "--version" "$replay" --version
+for option in --threads=real --check --latency --timeline=x --speed=1 \
+    --repeat=2 -s --max-threads=2 --allocator-stats --threads=some \
+    --touch=some --threads= --nonsense -x; do
+    refused 2 "$option" "$option" p.p
+done
+refused 2 "--json without a name" --json
+
+# --- What is no processed trace -----------------------------------------------
+
+: >empty
+refused 1 "an empty file" empty
+like "$err" "empty: offset 0: " "names file and offset"
+echo "This is a text of more than eight bytes." >text
+refused 1 "a text" text
+like "$err" "text: offset 0: " "names file and offset"
+printf '\211MTRAW\r\n and more of it, long enough to be a header' >raw
+refused 1 "a raw trace" raw
+like "$err" "raw: offset 0: .*raw trace" "says what it is"
+printf '\211MTSPL\r\n and more' >spool
+refused 1 "a spool" spool
+refused 1 "a missing file" missing.p
+like "$err" "missing.p" "names it"
+refused 1 "a folder" .
+refused 1 "a text among traces" p.p text
+printf '\211MTP' >short
+refused 1 "cut within the magic" short
+
+# --- Good ones ----------------------------------------------------------------
+
+# whole WHAT ARGS...: exit 0 and the operations of p.p, N times if N is set.
+whole() {
+    what=$1
+    shift
+    rm -f j
+    ok "$what" timeout 60 "$replay" --json j "$@"
+    is "$(json j ops)" "$(($(key p.truth ops) * ${n:-1}))" "$what: whole"
+}
+whole "a file" p.p
+whole "stdin" <p.p
+whole "stdin as -" - <p.p
+n=3 whole "three files" p.p p.p p.p
+is "$(json j end_live_objects)" "$((3 * $(key p.truth end_live_objects)))" \
+    "have slots of their own"
+is "$(json j threads)" 3 "and threads"
+mkfifo fifo
+cat p.p >fifo &
+whole "a FIFO" fifo
+wait
+if command -v lz4 >/dev/null 2>&1 && [ "${TCM_HAVE_LZ4:-no}" = yes ]; then
+    lz4 -q p.p p.lz4
+    whole "an LZ4 file" p.lz4
+    whole "LZ4 on stdin" <p.lz4
+    n=2 whole "both" p.lz4 p.p
+    size=$(wc -c <p.lz4)
+    head -c $((size * 2 / 3)) p.lz4 >cut.lz4
+    fails_with 3 "LZ4 cut" "$replay" --json j cut.lz4
+    lz4 -q text text.lz4
+    refused 1 "a text in LZ4" text.lz4
+else
+    skip "LZ4 files" "no lz4 here"
+fi
+"$make" nothing n.p >n.truth || exit 99
+ok "a trace of nothing" "$replay" --json j n.p
+is "$(json j ops)" 0 "has no operations"
+is "$(json j ns_per_op)" 0 "and takes no time for each"
+
+# --- Known to lack something --------------------------------------------------
+
+"$make" incomplete i.p >i.truth || exit 99
+fails_with 3 "a recording that lacks something" "$replay" --json j i.p
+is "$(json j ops)" "$(key i.truth ops)" "what is there is replayed"
+is "$(json j complete)" false "and it is told"
+"$make" growing g.p >g.truth || exit 99
+fails_with 3 "one that was still going on" "$replay" --json j g.p
+fails_with 3 "an incomplete one among good ones" "$replay" p.p i.p p.p
+
+# --- Cut and damaged ----------------------------------------------------------
+
+# damaged FILE: status 3 (1 before the end of the magic), a JSON file, no crash.
+damaged() {
+    rm -f j
+    timeout 60 "$replay" --json j "$1" >"$out" 2>"$err"
+    status=$?
+    if [ $status -eq 1 ] && [ "$2" -lt 8 ]; then
+        [ "$(wc -l <"$err")" -eq 1 ]
+        return
+    fi
+    [ $status -eq 3 ] && [ -s "$err" ] && [ -s j ] &&
+        [ "$(json j complete)" = false ]
+}
+size=$(wc -c <small.p)
+bad=
+at=1
+while [ $at -lt "$size" ]; do
+    head -c $at small.p >cut.p
+    damaged cut.p $at || bad="$bad $at($status)"
+    at=$((at + 7))
+done
+[ -z "$bad" ] || diag "cut at:$bad"
+[ -z "$bad" ]
+result $? "cut anywhere: status 3 and an account"
+bad=
+at=0
+while [ $at -lt "$size" ]; do
+    # One byte flipped, all its bits.
+    byte=$(dd if=small.p bs=1 skip=$at count=1 2>/dev/null | od -An -tu1)
+    {
+        head -c $at small.p
+        # shellcheck disable=SC2059
+        printf "\\$(printf %o $((255 - byte)))"
+        tail -c +$((at + 2)) small.p
+    } >flip.p
+    damaged flip.p $at || bad="$bad $at($status)"
+    at=$((at + 11))
+done
+[ -z "$bad" ] || diag "flipped at:$bad"
+[ -z "$bad" ]
+result $? "a byte flipped anywhere: status 3 and an account"
+
+# A hole of some blocks: what is before and after is replayed.
+"$make" threads big.p 300000 >big.truth || exit 99
+size=$(wc -c <big.p)
+{
+    head -c $((size / 3)) big.p
+    tail -c +$((size / 2)) big.p
+} >hole.p
+fails_with 3 "a hole in the middle" timeout 60 "$replay" --json j hole.p
+[ "$(json j ops)" -gt $(($(key big.truth ops) / 3)) ] &&
+    [ "$(json j ops)" -lt "$(key big.truth ops)" ]
+result $? "the rest is replayed"
+like "$err" "hole.p: offset [0-9]+: " "the place is named"
+
+# --- The decoding process -----------------------------------------------------
+
+# child PID: the process that replay made.
+child() {
+    cat /proc/"$1"/task/"$1"/children 2>/dev/null
+}
+mkfifo feed
+"$replay" --json j feed >"$out" 2>"$err" &
+pid=$!
+exec 9>feed
+head -c $((size / 2)) big.p >&9
+tries=0
+while [ -z "$(child $pid)" ] && [ $tries -lt 100 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+decoder=$(child $pid)
+if [ -n "$decoder" ]; then
+    # shellcheck disable=SC2086
+    kill -9 $decoder
+    wait $pid
+    is $? 3 "the decoding process killed: status 3"
+    like "$err" "signal 9" "and that is said"
+    [ -s j ]
+    result $? "and an account is written"
+else
+    kill $pid
+    skip "the decoding process killed" "no children file in /proc"
+fi
+exec 9>&-
+
+"$replay" feed >"$out" 2>"$err" &
+pid=$!
+exec 9>feed
+head -c $((size / 2)) big.p >&9
+tries=0
+while [ -z "$(child $pid)" ] && [ $tries -lt 100 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+decoder=$(child $pid | tr -d ' ')
+kill -9 $pid
+# Said by the shell when it waits for one that was killed.
+wait $pid 2>/dev/null
+tries=0
+while [ -n "$decoder" ] && kill -0 "$decoder" 2>/dev/null &&
+    ! grep -q '^State:.*Z' "/proc/$decoder/status" 2>/dev/null &&
+    [ $tries -lt 100 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+[ $tries -lt 100 ]
+result $? "replay killed: the decoding process goes too"
+exec 9>&-
+
+# --- Outputs ------------------------------------------------------------------
+
+ok "JSON on stdout" "$replay" --json - p.p
+like "$out" '"ops":' "is there"
+refused 1 "JSON into a missing folder" --json none/j p.p
+if [ -w /dev/full ]; then
+    "$replay" p.p >/dev/full 2>"$err"
+    is $? 1 "stdout on a full disk: status 1"
+    [ -s "$err" ]
+    result $? "and a line on stderr"
+    "$replay" --json /dev/full p.p >"$out" 2>"$err"
+    is $? 1 "JSON on a full disk: status 1"
+fi
+tap_end
