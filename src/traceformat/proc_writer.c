@@ -127,7 +127,8 @@ bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_proc_sink sink,
     uint32_t end = (uint32_t)tcm_align_up(sizeof(h) + raw_length, 8);
     h.length = end + 8;
     memcpy(bytes, &h, sizeof(h));
-    memcpy(bytes + sizeof(h), raw_header, raw_length);
+    if (raw_length != 0)
+        memcpy(bytes + sizeof(h), raw_header, raw_length);
     mtf_store_le64(bytes + end, tcm_checksum_of(bytes, end, 0));
     put_bytes(w, bytes, h.length);
     return !w->failed;

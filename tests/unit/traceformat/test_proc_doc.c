@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The worked example of doc/processed-trace-format.md: its bytes are what the
+ * writer writes, and its operations are what the reader makes of its bytes.
+ * With --print it prints both as they stand in the document.
+ */
+#include "tap.h"
+#include "traceformat/proc_codec.h"
+#include "traceformat/proc_reader.h"
+
+#include <ctype.h>
+
+struct text {
+    char s[32768];
+    size_t n;
+};
+
+static void add(struct text *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+static void add(struct text *t, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(t->s + t->n, sizeof(t->s) - t->n, fmt, ap);
+    va_end(ap);
+    if (n < 0 || t->n + (size_t)n >= sizeof(t->s))
+        tap_bail("text too long");
+    t->n += (size_t)n;
+}
+
+/* --- The example as the writer writes it ---------------------------------- */
+
+struct bytes {
+    uint8_t a[4096];
+    size_t n;
+    size_t pieces[64]; /* where what the writer gave at once ends */
+    size_t piece_count;
+};
+
+static bool take(void *ctx, const void *data, size_t n) {
+    struct bytes *b = ctx;
+    memcpy(b->a + b->n, data, n);
+    b->n += n;
+    b->pieces[b->piece_count++] = b->n;
+    return true;
+}
+
+static bool grow(void *ctx, uint32_t **stack, size_t *capacity) {
+    (void)ctx;
+    *capacity += 16;
+    *stack = realloc(*stack, *capacity * sizeof(**stack));
+    return *stack != NULL;
+}
+
+static void write_example(struct bytes *b) {
+    struct mtf_proc_writer *w = malloc(sizeof(*w));
+    struct mtf_proc_object a, c, d, e;
+    memset(b, 0, sizeof(*b));
+    mtf_proc_writer_begin(w, take, grow, b, NULL, 0);
+    mtf_proc_put_switch(w, 1);
+    mtf_proc_put_thread_start(w, 1, 4711);
+    mtf_proc_put_alloc(w, MTF_CALL_MALLOC, 24, &a);
+    mtf_proc_put_alloc(w, MTF_CALL_MALLOC, 100, &c);
+    mtf_proc_put_free(w, MTF_CALL_FREE, &a);
+    mtf_proc_put_alloc(w, MTF_CALL_MALLOC, 16, &a);
+    mtf_proc_put_realloc(w, MTF_CALL_REALLOC, true, 200, &c);
+    mtf_proc_put_aligned(w, MTF_CALL_POSIX_MEMALIGN, 6, 1000, &d);
+    mtf_proc_put_free(w, MTF_CALL_FREE, &d);
+    mtf_proc_put_time(w, 1500000);
+    mtf_proc_flush(w); /* the next block is decoded without this one */
+    mtf_proc_put_switch(w, 2);
+    mtf_proc_put_alloc(w, MTF_CALL_NEW, 48, &d);
+    mtf_proc_put_free(w, MTF_CALL_DELETE, &a);
+    mtf_proc_put_alloc(w, MTF_CALL_NEW, 48, &e);
+    mtf_proc_put_failed(w, MTF_CALL_MALLOC, 0, 0, UINT64_MAX);
+    mtf_proc_put_free_size(w, MTF_CALL_DELETE_SIZED, &e, 56);
+    mtf_proc_put_realloc_end(w, MTF_CALL_REALLOC, &c);
+    mtf_proc_put_mark(w, "done", 4);
+    struct mtf_proc_account_value live = {MTF_PROC_ACCOUNT_LIVE_AT_END, 1};
+    mtf_proc_writer_end(w, &live, 1);
+    free(w->stack);
+    free(w);
+}
+
+/* --- Operations as text --------------------------------------------------- */
+
+static void describe(struct text *t, const struct mtf_proc_block *b,
+                     const struct mtf_op *op) {
+    unsigned long long size = op->size;
+    const char *call = mtf_call_name(op->call);
+    size_t n;
+    switch (op->kind) {
+    case MTF_OP_ALLOC:
+    case MTF_OP_REALLOC_NEW:
+        add(t, "slot %u = %s(%llu)\n", op->slot, call, size);
+        return;
+    case MTF_OP_ALIGNED:
+        add(t, "slot %u = %s(%llu, align %llu)\n", op->slot, call, size,
+            1ull << op->align_log2);
+        return;
+    case MTF_OP_REALLOC:
+        add(t, "slot %u = %s(slot %u, %llu)%s\n", op->slot, call, op->slot,
+            size, op->flags & MTF_PROC_FLAG_MOVED ? " moved" : "");
+        return;
+    case MTF_OP_FREE:
+        add(t, "%s(slot %u)\n", call, op->slot);
+        return;
+    case MTF_OP_FREE_SIZE:
+        add(t, "%s(slot %u, %llu)\n", call, op->slot, size);
+        return;
+    case MTF_OP_REALLOC_END:
+        add(t, "%s(slot %u, 0) freed it\n", call, op->slot);
+        return;
+    case MTF_OP_FAILED:
+        add(t, "%s(%llu) failed\n", call, size);
+        return;
+    case MTF_OP_SWITCH:
+        add(t, "thread %u\n", op->slot);
+        return;
+    case MTF_OP_THREAD_START:
+        add(t, "thread %u starts, kernel id %llu\n", op->slot, size);
+        return;
+    case MTF_OP_TIME:
+        add(t, "time %llu ns\n", size);
+        return;
+    case MTF_OP_MARK: {
+        const uint8_t *text = mtf_proc_bytes(b, op, &n);
+        add(t, "mark \"%.*s\"\n", (int)n, (const char *)text);
+        return;
+    }
+    default:
+        add(t, "? %u\n", op->kind);
+    }
+}
+
+static void read_example(struct text *t, const uint8_t *bytes, size_t length) {
+    struct mtf_proc_reader r;
+    struct mtf_proc_part part;
+    struct mtf_proc_decoder *d = malloc(sizeof(*d));
+    uint8_t *memory = malloc(MTF_PROC_READER_BYTES);
+    struct mtf_op ops[64];
+    size_t room, n;
+    t->n = 0;
+    mtf_proc_reader_init(&r, memory, MTF_PROC_READER_BYTES);
+    memcpy(mtf_proc_reader_room(&r, &room), bytes, length);
+    mtf_proc_reader_filled(&r, length);
+    mtf_proc_reader_eof(&r);
+    for (;;) {
+        enum mtf_proc_next next = mtf_proc_reader_next(&r, &part);
+        if (next == MTF_PROC_OPS) {
+            mtf_proc_decode_begin(d, &part.block);
+            n = mtf_proc_decode(d, ops, 64);
+            for (size_t i = 0; i < n; i++)
+                describe(t, &part.block, &ops[i]);
+            if (d->problem != NULL)
+                add(t, "problem: %s\n", d->problem);
+        } else if (next == MTF_PROC_CLOSING) {
+            uint64_t ops_count = 0, live = 0;
+            mtf_proc_account(&part.block, MTF_PROC_ACCOUNT_OPS, &ops_count);
+            mtf_proc_account(&part.block, MTF_PROC_ACCOUNT_LIVE_AT_END, &live);
+            add(t, "end: %u operations, %u live\n", (unsigned)ops_count,
+                (unsigned)live);
+        } else if (next == MTF_PROC_DAMAGE || next == MTF_PROC_FOREIGN) {
+            add(t, "problem: %s\n", part.problem);
+            if (next == MTF_PROC_FOREIGN)
+                break;
+        } else if (next == MTF_PROC_END) {
+            if (part.problem != NULL)
+                add(t, "problem: %s\n", part.problem);
+            break;
+        }
+    }
+    free(d);
+    free(memory);
+}
+
+/* --- The document --------------------------------------------------------- */
+
+/* The lines between "```NAME" and "```". False: there is no such block. */
+static bool fenced(FILE *f, const char *name, struct text *t) {
+    char line[512];
+    bool inside = false;
+    rewind(f);
+    t->n = 0;
+    t->s[0] = '\0';
+    while (fgets(line, sizeof(line), f) != NULL) {
+        if (!inside && strncmp(line, "```", 3) == 0 &&
+            strncmp(line + 3, name, strlen(name)) == 0 &&
+            line[3 + strlen(name)] == '\n')
+            inside = true;
+        else if (inside && strncmp(line, "```", 3) == 0)
+            return true;
+        else if (inside)
+            add(t, "%s", line);
+    }
+    return false;
+}
+
+/* Hexadecimal bytes; what follows '#' on a line is a comment. */
+static size_t parse_hex(const char *s, uint8_t *out, size_t room) {
+    size_t n = 0;
+    while (*s != '\0' && n < room) {
+        if (*s == '#') {
+            s += strcspn(s, "\n");
+        } else if (isxdigit((unsigned char)*s)) {
+            char two[3] = {s[0], s[1], '\0'};
+            out[n++] = (uint8_t)strtoul(two, NULL, 16);
+            s += 2;
+        } else {
+            s++;
+        }
+    }
+    return n;
+}
+
+static void print_example(const struct bytes *b) {
+    struct text t;
+    for (size_t i = 0, at = 0; i < b->piece_count; i++) {
+        for (size_t k = 0; at < b->pieces[i]; at++, k++)
+            printf("%02x%s", b->a[at],
+                   at + 1 == b->pieces[i] || k % 16 == 15 ? "\n" : " ");
+        printf("\n");
+    }
+    read_example(&t, b->a, b->n);
+    printf("%s", t.s);
+}
+
+int main(int argc, char **argv) {
+    struct bytes b;
+    write_example(&b);
+    if (argc > 1 && strcmp(argv[1], "--print") == 0) {
+        print_example(&b);
+        return 0;
+    }
+    char path[4096];
+    const char *top = getenv("top_srcdir");
+    snprintf(path, sizeof(path), "%s/doc/processed-trace-format.md",
+             top == NULL ? "." : top);
+    FILE *f = fopen(path, "r");
+    if (f == NULL)
+        tap_bail("cannot open %s", path);
+    static struct text hex, want, got;
+    static uint8_t bytes[4096];
+    tap_ok(fenced(f, "hex", &hex), "the document has the bytes");
+    tap_ok(fenced(f, "ops", &want), "the document has the operations");
+    fclose(f);
+    size_t n = parse_hex(hex.s, bytes, sizeof(bytes));
+    tap_ok(n == b.n && memcmp(bytes, b.a, n) == 0,
+           "its bytes are what the writer writes (%zu, %zu)", n, b.n);
+    read_example(&got, bytes, n);
+    tap_is_str(got.s, want.s, "its operations are what the reader reads");
+    return tap_done();
+}
