@@ -1,0 +1,259 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds and tests everything: the usual build and its tests, the tests of the
+# parts under sanitizers with assertions, a build without LZ4, distribution
+# and installation, and the quick start. --long adds the long stress, kill and
+# fuzz runs, the thread sanitizer, the whole of distcheck, and aarch64 under
+# qemu. The last line of the output is "N passed, N failed", with ", N skipped"
+# if any; the exit status is 0 if none failed.
+set -u
+long=no
+case ${1:-} in
+'') ;;
+--long) long=yes ;;
+--help)
+    echo "Usage: ./check.sh [--long]"
+    sed -n '3,8s/^# //p' "$0"
+    exit 0
+    ;;
+*)
+    echo "check.sh: unknown argument $1 (try --help)" >&2
+    exit 2
+    ;;
+esac
+
+top=$(cd "$(dirname "$0")" && pwd -P)
+. "$top/tests/lib/prepare.sh"
+
+passed=0
+failed=0
+skipped=0
+failures=
+started=$(date +%s)
+
+verdict() {
+    [ -z "$failures" ] || printf '\nFailed:%s\n' "$failures"
+    printf '\n%s seconds\n' "$(($(date +%s) - started))"
+    printf '%s passed, %s failed' "$passed" "$failed"
+    [ "$skipped" -eq 0 ] || printf ', %s skipped' "$skipped"
+    printf '\n'
+    remove_place
+    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+    exit $?
+}
+
+# count WHAT STATUS: one result.
+count() {
+    if [ "$2" -eq 0 ]; then
+        passed=$((passed + 1))
+        echo "ok: $1"
+    else
+        failed=$((failed + 1))
+        failures="$failures
+  $1"
+        echo "FAILED: $1"
+    fi
+}
+
+skip() {
+    skipped=$((skipped + 1))
+    echo "skipped: $1: $2"
+}
+
+# total LOG NAME: the number behind "# NAME:" in the summary of make check.
+total() {
+    sed -n "s/^# $2: *\([0-9]*\).*/\1/p" "$1" | tail -n 1
+}
+
+# tests NAME MAKE_ARGUMENTS...: make check in $built. Each TAP line counts.
+tests() {
+    tests_name=$1
+    shift
+    tests_log=$build_root/check-$tests_name.log
+    (cd "$built" && make -k -j"$(jobs)" check "$@") >"$tests_log" 2>&1
+    tests_status=$?
+    tests_pass=$(total "$tests_log" PASS)
+    if [ -z "$tests_pass" ]; then
+        tail -n 30 "$tests_log"
+        count "make check ($tests_name)" 1
+        return
+    fi
+    tests_fail=$(($(total "$tests_log" FAIL) + $(total "$tests_log" ERROR) + \
+        $(total "$tests_log" XPASS)))
+    tests_skip=$(total "$tests_log" SKIP)
+    passed=$((passed + tests_pass))
+    skipped=$((skipped + tests_skip))
+    echo "$tests_name: $tests_pass passed, $tests_fail failed," \
+        "$tests_skip skipped"
+    [ "$tests_skip" -eq 0 ] || grep '^SKIP: ' "$tests_log" | head -n 40
+    if [ "$tests_fail" -ne 0 ]; then
+        failed=$((failed + tests_fail))
+        grep -E '^(FAIL|ERROR|XPASS): ' "$tests_log" | head -n 60
+        failures="$failures
+$(grep -E '^(FAIL|ERROR|XPASS): ' "$tests_log" | sed "s/^/  $tests_name: /")"
+        show_logs
+    elif [ "$tests_status" -ne 0 ]; then
+        count "make check ($tests_name)" 1
+        tail -n 30 "$tests_log"
+    fi
+}
+
+# The output of the tests that failed.
+show_logs() {
+    (
+        cd "$built" || exit
+        grep -lE '^:global-test-result: (FAIL|ERROR)' -r --include='*.trs' . |
+            head -n 10 | while read -r trs; do
+            echo "--- ${trs%.trs}"
+            grep -B 12 -E '^(not ok|Bail out|ERROR:)|Sanitizer' \
+                "${trs%.trs}.log" | head -n 60
+        done
+    )
+}
+
+# all_tests: the names in TESTS of $built.
+all_tests() {
+    printf 'include Makefile\nprint-tests:\n\t@echo $(TESTS)\n' |
+        (cd "$built" && make -s -f - print-tests) | tr ' ' '\n' |
+        sed 's/\.log$//'
+}
+
+# Programs that test parts, not the preloaded library: they can run under
+# sanitizers and under qemu.
+part_tests() {
+    all_tests | grep -E '^tests/(unit|fuzz|stress)/' | grep -v '\.sh$' |
+        tr '\n' ' '
+}
+
+built_or_fail() {
+    if build "$@"; then
+        return 0
+    fi
+    count "build $1" 1
+    return 1
+}
+
+# --- Preparation ------------------------------------------------------------
+
+need_packages
+want_packages check_packages
+[ "$long" = no ] || want_packages long_check_packages
+rm -rf "$top/build/check"
+find_place check
+trap 'failed=$((failed + 1)); failures="$failures
+  interrupted"; verdict' HUP INT TERM
+generate || {
+    count "autogen.sh" 1
+    verdict
+}
+werror=
+case $(gcc -dumpversion) in
+# New compilers find new things to warn of.
+1[0-3] | 1[0-3].*) werror=--enable-werror ;;
+esac
+if [ "$long" = yes ]; then
+    LONG=1
+    export LONG
+fi
+
+# --- The usual build --------------------------------------------------------
+
+step "The usual build and all tests"
+if built_or_fail main --enable-trace-compression $werror; then
+    count "build main" 0
+    tests main
+    main=$built
+    step "Installation"
+    (
+        set -e
+        cd "$built"
+        rm -rf "$build_root/destdir"
+        make install DESTDIR="$build_root/destdir" >/dev/null
+        home=$build_root/destdir/usr/local
+        for file in bin/postprocess bin/replay bin/bump-pipes \
+            bin/malloc-trace lib/libtcmalloc_minimal.so.4 \
+            lib/libtcmalloc_minimal_tracing.so.4 lib/libtcmalloc_minimal.a \
+            include/gperftools/thread_cache_switch.h \
+            lib/pkgconfig/libtcmalloc_minimal.pc \
+            share/man/man1/postprocess.1 share/man/man1/replay.1 \
+            share/man/man1/malloc-trace-record.1; do
+            [ -e "$home/$file" ]
+        done
+        # The installed program finds the installed library.
+        cd "$build_root"
+        "$home/bin/malloc-trace" record -o installed.trace -- ls / >/dev/null
+        "$home/bin/postprocess" --quiet installed.trace installed.processed
+        "$home/bin/replay" installed.processed
+    ) >"$build_root/install.log" 2>&1
+    install_status=$?
+    [ "$install_status" -eq 0 ] || tail -n 20 "$build_root/install.log"
+    count "make install, and a trace with what it installed" "$install_status"
+fi
+
+# --- Other builds -----------------------------------------------------------
+
+step "Parts under the address and undefined-behaviour sanitizers"
+UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
+export UBSAN_OPTIONS ASAN_OPTIONS
+if built_or_fail sanitized --enable-trace-compression --enable-debug \
+    --enable-sanitizers=address,undefined --disable-shared CFLAGS='-O1 -g'; then
+    tests sanitized TESTS="$(part_tests)"
+fi
+
+step "A build without LZ4, with assertions in the libraries"
+if built_or_fail debug --disable-trace-compression --enable-debug \
+    $werror CFLAGS='-O1 -g'; then
+    tests debug TESTS="$(part_tests) $(all_tests |
+        grep -E '^tests/unit/.*\.sh$' | tr '\n' ' ')"
+fi
+
+if [ "$long" = yes ]; then
+    step "Parts under the thread sanitizer"
+    if built_or_fail threads --enable-trace-compression --enable-debug \
+        --enable-sanitizers=thread --disable-shared CFLAGS='-O1 -g'; then
+        tests threads TESTS="$(part_tests)"
+    fi
+
+    step "aarch64 under qemu-user"
+    if have aarch64-linux-gnu-gcc && have qemu-aarch64; then
+        if built_or_fail aarch64 --host=aarch64-linux-gnu \
+            --disable-trace-compression; then
+            tests aarch64 TESTS="$(part_tests)" \
+                LOG_COMPILER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+        fi
+    else
+        skip "aarch64" "no cross compiler or no qemu-aarch64"
+    fi
+fi
+
+# --- Distribution -----------------------------------------------------------
+
+if [ -n "${main:-}" ]; then
+    step "Distribution"
+    cd "$main" || exit 1
+    # The tests ran above; of the distribution's copy those are run that show
+    # whether it has all files, unless there is time for all.
+    if [ "$long" = yes ]; then
+        quietly distcheck.log make distcheck \
+            DISTCHECK_CONFIGURE_FLAGS=--enable-trace-compression
+    else
+        quietly distcheck.log make distcheck \
+            DISTCHECK_CONFIGURE_FLAGS=--enable-trace-compression \
+            AM_MAKEFLAGS="TESTS='$(all_tests | grep -E \
+                '^tests/(lint/(layering|spdx|dead)|fuzz/|unit/bin/test_tool)' |
+                tr '\n' ' ')'"
+    fi
+    count "make distcheck" $?
+fi
+
+# --- Quick start ------------------------------------------------------------
+
+step "Quick start, in a folder with a blank in its name"
+mkdir -p "$build_root/a folder"
+copy_sources "$build_root/a folder"
+(cd / && quietly "$build_root/quickstart.log" \
+    "$build_root/a folder/quickstart.sh")
+count "quickstart.sh" $?
+
+verdict

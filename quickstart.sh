@@ -1,0 +1,107 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# From a fresh clone to a first result: installs missing packages where it can
+# (Debian, as root or with sudo), builds, records a real program, orders its
+# trace, replays it, prints what came out. Nothing outside this folder changes
+# but the packages.
+set -eu
+case ${1:-} in
+'') ;;
+--help)
+    echo "Usage: ./quickstart.sh"
+    sed -n '3,6s/^# //p' "$0"
+    exit 0
+    ;;
+*)
+    echo "quickstart.sh: unknown argument $1 (try --help)" >&2
+    exit 2
+    ;;
+esac
+
+top=$(cd "$(dirname "$0")" && pwd -P)
+. "$top/tests/lib/prepare.sh"
+
+need_packages
+find_place quickstart
+trap remove_place EXIT
+trap 'exit 1' HUP INT TERM
+
+step "Building in $build_root"
+generate
+build tree --enable-trace-compression
+
+tools=$built/malloc-trace-replay
+minimal=$built/.libs/libtcmalloc_minimal.so
+tracing=$built/.libs/libtcmalloc_minimal_tracing.so
+traces=$build_root/traces
+rm -rf "$traces"
+mkdir -p "$traces"
+cd "$traces"
+
+# --- A real program ---------------------------------------------------------
+if have python3 && python=$(python3 -c 'import os, sys
+print(os.path.realpath(sys.executable))') && [ -x "$python" ]; then
+    program="Python: writing and reading JSON"
+    set -- "$python" -c '
+import json
+d = [{"id": i, "name": "item %d" % i, "tags": [str(i)] * (i % 5)}
+     for i in range(20000)]
+for _ in range(3):
+    d = json.loads(json.dumps(d))
+print(len(d))'
+    # Python keeps small objects to itself otherwise.
+    PYTHONMALLOC=malloc
+    export PYTHONMALLOC
+elif have perl; then
+    program="Perl: counting words"
+    # shellcheck disable=SC2016
+    set -- perl -e '
+for $i (1 .. 300000) { push @{$h{$i % 5003}}, "word $i"; }
+print scalar(keys %h), "\n";'
+else
+    program="awk: counting words"
+    # shellcheck disable=SC2016
+    set -- awk 'BEGIN { for (i = 0; i < 300000; i++) a["word " i % 5003] = \
+        a["word " i % 5003] "x"; n = 0; for (k in a) n++; print n }'
+fi
+
+step "Recording ($program)"
+printed=$(LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=t.lz4 "$@")
+echo "The program printed: $printed"
+"$tools/malloc-trace" info t.lz4
+
+step "Ordering the streams of its threads"
+{ "$tools/postprocess" --json postprocess.json t.lz4 - || echo failed >failed; } |
+    lz4 -q >p.lz4
+[ ! -e failed ] || die "postprocess failed"
+
+step "Replaying the same requests under the C library's malloc"
+lz4 -d -q -c <p.lz4 | "$tools/replay" --json libc.json
+
+step "Replaying them under libtcmalloc_minimal"
+lz4 -d -q -c <p.lz4 | LD_PRELOAD=$minimal "$tools/replay" --json tcmalloc.json
+
+# --- The result -------------------------------------------------------------
+value() {
+    sed -n "s/^  \"$2\": \([0-9.]*\),\{0,1\}\$/\1/p" "$1" | head -n 1
+}
+ops=$(value postprocess.json ops)
+[ "${ops:-0}" -gt 0 ] || die "nothing was recorded"
+for file in libc tcmalloc; do
+    [ "$(value $file.json ops)" = "$ops" ] ||
+        die "replay did other operations than were recorded"
+done
+
+step "Result"
+printf '%s operations recorded; the trace takes %s bytes on disk.\n' \
+    "$ops" "$(value postprocess.json file_bytes)"
+printf '%-22s %14s %22s\n' allocator ns/operation 'peak memory (bytes)'
+printf '%-22s %14.1f %22s\n' "C library" "$(value libc.json ns_per_op)" \
+    "$(value libc.json peak_rss_bytes)"
+printf '%-22s %14.1f %22s\n' libtcmalloc_minimal \
+    "$(value tcmalloc.json ns_per_op)" "$(value tcmalloc.json peak_rss_bytes)"
+if [ "$place_is_temporary" = no ]; then
+    printf '\nThe traces are in %s\n' "$traces"
+    printf 'Next, record a program of yours:\n  %s record PROGRAM\n' \
+        "$tools/malloc-trace"
+fi

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=sh disable=SC2034,SC2154,SC3013
+# What quickstart.sh and check.sh share: packages, a place to build, the build.
+#
+# Before this is read: $top is the folder of the sources, absolute.
+
+step() {
+    printf '\n== %s\n' "$*"
+}
+
+die() {
+    printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+    exit 1
+}
+
+jobs() {
+    getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2
+}
+
+# --- Packages ---------------------------------------------------------------
+
+have() {
+    command -v "$1" >/dev/null 2>&1
+}
+
+have_lz4_library() {
+    have gcc || return 1
+    echo '#include <lz4frame.h>' | gcc -E - >/dev/null 2>&1 &&
+        case $(gcc -print-file-name=liblz4.a) in /*) true ;; *) false ;; esac
+}
+
+have_libc_headers() {
+    have gcc && echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1
+}
+
+# What cannot be done without: "package test argument".
+required_packages() {
+    cat <<'END'
+autoconf have autoconf
+automake have automake
+libtool have libtoolize
+make have make
+gcc have gcc
+libc6-dev have_libc_headers
+g++ have g++
+liblz4-dev have_lz4_library
+lz4 have lz4
+END
+}
+
+# Without these some tests are skipped.
+check_packages() {
+    cat <<'END'
+python3 have python3
+perl have perl
+sqlite3 have sqlite3
+redis-server have redis-server
+redis-tools have redis-benchmark
+clang-format-14 have clang-format-14
+shellcheck have shellcheck
+groff have groff
+binutils have readelf
+util-linux have setarch
+xz-utils have xz
+END
+}
+
+long_check_packages() {
+    cat <<'END'
+gcc-aarch64-linux-gnu have aarch64-linux-gnu-gcc
+qemu-user have qemu-aarch64
+END
+}
+
+# missing: reads such lines, prints the packages whose test fails.
+missing() {
+    while read -r package test argument; do
+        $test $argument || printf '%s ' "$package"
+    done
+}
+
+# as_root COMMAND...: fails where one cannot be root.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif have sudo; then
+        sudo -n "$@"
+    else
+        return 1
+    fi
+}
+
+# install PACKAGES...: true when apt-get installed all of them.
+install() {
+    have apt-get || return 1
+    as_root true 2>/dev/null || return 1
+    DEBIAN_FRONTEND=noninteractive
+    export DEBIAN_FRONTEND
+    if [ -z "${apt_updated:-}" ]; then
+        as_root apt-get -qq update || return 1
+        apt_updated=yes
+    fi
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y \
+        --no-install-recommends "$@" >/dev/null
+}
+
+need_packages() {
+    wanted=$(required_packages | missing)
+    [ -n "$wanted" ] || return 0
+    step "Installing $wanted"
+    # shellcheck disable=SC2086
+    install $wanted || true
+    wanted=$(required_packages | missing)
+    [ -z "$wanted" ] || die "these packages are missing and cannot be \
+installed from here; as root: apt-get install $wanted"
+}
+
+# want_packages LIST: tries to install what is missing, one by one where all
+# at once fails, and goes on without the rest.
+want_packages() {
+    wanted=$($1 | missing)
+    [ -n "$wanted" ] || return 0
+    step "Installing $wanted"
+    # shellcheck disable=SC2086
+    install $wanted 2>/dev/null || for package in $wanted; do
+        install "$package" 2>/dev/null || true
+    done
+    wanted=$($1 | missing)
+    [ -z "$wanted" ] ||
+        echo "Some tests will be skipped without: $wanted"
+}
+
+# --- Where to build ---------------------------------------------------------
+
+# The build system cannot work in a folder with blanks or signs of the shell
+# in its name, nor beside a build inside the sources, nor where it cannot
+# write. Sets $sources and $build_root: the folder itself, or a copy.
+#
+# find_place NAME: builds go below $build_root/...; the place is removed at
+# exit when it is a copy ($place_is_temporary).
+find_place() {
+    place_is_temporary=no
+    sources=$top
+    build_root=$top/build/$1
+    case $top in
+    *[!A-Za-z0-9_./+,@-]*) place_is_temporary=yes ;;
+    esac
+    [ ! -e "$top/config.status" ] || place_is_temporary=yes
+    [ -w "$top" ] || place_is_temporary=yes
+    if [ "$place_is_temporary" = yes ]; then
+        place=$(mktemp -d "${TMPDIR:-/tmp}/malloc-trace-$1.XXXXXX") ||
+            die "no folder for temporary files"
+        case $place in
+        *[!A-Za-z0-9_./+,@-]*)
+            rmdir "$place"
+            place=$(mktemp -d "/tmp/malloc-trace-$1.XXXXXX") ||
+                die "no folder for temporary files"
+            ;;
+        esac
+        sources=$place/sources
+        build_root=$place/build
+        copy_sources "$sources"
+    fi
+    mkdir -p "$build_root"
+}
+
+# copy_sources FOLDER: what belongs to the project, without what was built.
+copy_sources() {
+    mkdir -p "$1"
+    (
+        cd "$top" || exit 1
+        if [ -e .git ] && have git && git ls-files >/dev/null 2>&1; then
+            git ls-files -z --cached --others --exclude-standard |
+                xargs -0 sh -c 'for f; do
+                    [ ! -e "$f" ] || printf "%s\0" "$f"; done' sh
+        else
+            # Made by a build in this folder, had there been one.
+            find . \( -name .git -o -name .deps -o -name .libs \
+                -o -name autom4te.cache -o -path './build' \) -prune -o \
+                -type f ! -name '*.o' ! -name '*.lo' ! -name '*.la' \
+                ! -name '*.a' ! -name '*.trs' ! -name '*.log' \
+                ! -path ./config.status ! -path ./config.h ! -path ./stamp-h1 \
+                ! -path ./Makefile ! -path ./libtool -print0
+        fi | tar -cf - --null -T -
+    ) | tar -xf - -C "$1" || die "cannot copy the sources to $1"
+}
+
+remove_place() {
+    [ "${place_is_temporary:-no}" = no ] || rm -rf "$place"
+}
+
+# --- Build ------------------------------------------------------------------
+
+# Runs a command with its output in a file; shows the end of that when the
+# command fails.
+quietly() {
+    quiet_log=$1
+    shift
+    "$@" >"$quiet_log" 2>&1 && return 0
+    quiet_status=$?
+    echo "Failed: $*"
+    tail -n 40 "$quiet_log"
+    return "$quiet_status"
+}
+
+generate() {
+    # Made anew when something that it is made of is newer.
+    if [ -x "$sources/configure" ] && [ -z "$(find "$sources/configure.ac" \
+        "$sources/Makefile.am" "$sources/m4" "$sources/src" \
+        "$sources/malloc-trace-replay" "$sources/tests" "$sources/doc" \
+        "$sources/bench" \( -name '*.am' -o -name '*.ac' -o -name 'tcm_*.m4' \) \
+        -newer "$sources/configure" -print 2>/dev/null)" ]; then
+        return 0
+    fi
+    quietly "$build_root/autogen.log" "$sources/autogen.sh"
+}
+
+# build FOLDER CONFIGURE_OPTIONS...: FOLDER is made below $build_root; its
+# absolute name is in $built.
+build() {
+    built=$build_root/$1
+    shift
+    mkdir -p "$built"
+    if [ ! -e "$built/Makefile" ] ||
+        [ "$sources/configure" -nt "$built/config.status" ]; then
+        (cd "$built" && quietly configure.log "$sources/configure" "$@") ||
+            return 1
+    fi
+    (cd "$built" && quietly make.log make -j"$(jobs)")
+}

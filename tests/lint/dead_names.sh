@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Comments and documents name no source file that does not exist, and link to
+# no document that does not.
+. "$top_srcdir/tests/lint/lint.sh"
+
+documents() {
+    list '*.md'
+}
+
+# Names with a folder, as they are written in comments: traceformat/varint.h.
+dead_sources() {
+    for file in $(list '*.c' '*.h' '*.cc' '*.md' |
+        grep -E '^(src|malloc-trace-replay|tests|doc|bench|[A-Z])'); do
+        grep -oE '\b(src|base|core|traceformat|tracer|api|common|cmd|malloc-trace-replay|tests|bench|doc|gperftools)/[A-Za-z0-9_/-]+\.(c|h|cc|sh|md|py)\b' \
+            "$tree/$file" | sort -u | while read -r name; do
+            for root in . src malloc-trace-replay tests tests/unit; do
+                [ ! -e "$tree/$root/$name" ] || continue 2
+            done
+            echo "$file: $name"
+        done
+    done
+}
+
+dead_links() {
+    for file in $(documents); do
+        grep -oE '\]\([^)#]+' "$tree/$file" | sed 's/^](//' | sort -u |
+            while read -r link; do
+                case $link in http:* | https:* | mailto:*) continue ;; esac
+                [ -e "$tree/$(dirname "$file")/$link" ] ||
+                    echo "$file: $link"
+            done
+    done
+}
+
+clean dead_sources "files that are named exist"
+clean dead_links "links of documents lead somewhere"
+catches dead_sources "a name of no file" src/base/planted.c \
+    '/* see core/no_such_file.h */'
+tap_end

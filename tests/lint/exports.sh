@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The libraries export what their .sym files list and nothing else, need only
+# the C library, keep their thread-local storage small, and have no lazy
+# binding.
+. "$top_srcdir/tests/lint/lint.sh"
+need readelf
+[ -e "$minimal" ] || skip_all "no shared library in this build"
+
+listed() {
+    sed -e '/^global:/d' -e '/^local:/,$d' -e 's/[{}]//g' "$1" | tr ';' '\n' |
+        tr -d ' \t' | grep -v '^$' | sort
+}
+
+exported() {
+    readelf -W --dyn-syms "$1" |
+        awk '$7 != "UND" && ($5 == "GLOBAL" || $5 == "WEAK") &&
+             $4 != "OBJECT" || $4 == "OBJECT" && $7 != "UND" && $7 != "ABS" {
+                 sub(/@.*/, "", $8); print $8 }' | grep -v '^$' | sort -u
+}
+
+for name in minimal tracing; do
+    case $name in
+    minimal) library=$minimal ;;
+    tracing) library=$tracing ;;
+    esac
+    listed "$top_srcdir/src/exports/$name.sym" >listed
+    exported "$library" >exported
+    [ -s listed ]
+    result $? "$name.sym lists names"
+    is "$(comm -13 listed exported)" "" "$name: nothing else is exported"
+    is "$(comm -23 listed exported)" "" "$name: all of it is"
+    is "$(readelf -Wd "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+        grep -Ev '^(libc\.so|ld-linux)' | tr '\n' ' ')" "" \
+        "$name: needs the C library alone"
+    readelf -Wd "$library" | grep -Eq 'BIND_NOW|FLAGS.*NOW'
+    result $? "$name: no lazy binding"
+    tls=$(readelf -Wl "$library" | awk '$1 == "TLS" { print $6 }')
+    [ "$((${tls:-0}))" -lt 128 ]
+    result $? "$name: thread-local storage below 128 bytes ($((${tls:-0})))"
+    readelf -Wd "$library" | grep -q 'STATIC_TLS'
+    result $? "$name: initial-exec thread-local storage"
+    is "$(readelf -Wd "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')" \
+        "libtcmalloc_minimal$([ $name = minimal ] || echo _tracing).so.4" \
+        "$name: soname"
+    is "$(readelf -Wd "$library" | grep -c TEXTREL)" 0 \
+        "$name: no text relocations"
+done
+tap_end

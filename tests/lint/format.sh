@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# C and C++ sources are as clang-format leaves them; no file has tabs where
+# they do not belong, blanks at line ends, lines or files that are too long.
+. "$top_srcdir/tests/lint/lint.sh"
+
+sources() {
+    list '*.c' '*.h' '*.cc' |
+        grep -E '^(src|malloc-trace-replay|tests|bench)/'
+}
+
+formatter=
+for name in clang-format-14 clang-format; do
+    case $($name --version 2>/dev/null) in
+    *"version 14."*)
+        formatter=$name
+        break
+        ;;
+    esac
+done
+
+unformatted() {
+    cp "$top_srcdir/.clang-format" "$work"
+    for file in $(sources); do
+        $formatter --style=file:"$work/.clang-format" "$tree/$file" |
+            cmp -s - "$tree/$file" || echo "$file"
+    done
+}
+
+long_lines() {
+    for file in $(sources); do
+        # Characters, not bytes; a link has no place to be cut at.
+        awk -v file="$file" 'length($0) > 80 && !/https?:/ {
+            print file ":" NR ": " length($0) " columns" }' "$tree/$file"
+    done
+}
+
+bad_blanks() {
+    for file in $(sources) $(list '*.sh' | grep -v '^build-aux/'); do
+        grep -nE '[[:blank:]]$' "$tree/$file" | sed "s,^,$file:,"
+    done
+    for file in $(sources); do
+        grep -n "$(printf '\t')" "$tree/$file" | sed "s,^,$file:,"
+    done
+}
+
+# 500 lines; up to 900 in a file whose head says why.
+long_files() {
+    for file in $(sources); do
+        lines=$(wc -l <"$tree/$file")
+        if [ "$lines" -gt 900 ]; then
+            echo "$file: $lines lines"
+        elif [ "$lines" -gt 500 ] &&
+            ! head -n 40 "$tree/$file" | grep -q 'Length:'; then
+            echo "$file: $lines lines, and no 'Length:' at its head says why"
+        fi
+    done
+}
+
+if [ -n "$formatter" ]; then
+    clean unformatted "sources are formatted"
+    catches unformatted "an unformatted line" src/base/planted.c \
+        'int   f( void ) ;'
+else
+    skip "sources are formatted" "no clang-format 14"
+    skip "finds an unformatted line" "no clang-format 14"
+fi
+clean long_lines "no line is longer than 80"
+clean bad_blanks "no blanks at line ends, no tabs"
+clean long_files "no file is longer than 500 lines without reason"
+catches bad_blanks "a blank at a line's end" src/base/planted.c 'int x; '
+catches long_lines "a long line" src/base/planted.c \
+    "int $(printf '%0100d' 0 | tr 0 x);"
+tap_end

@@ -1,0 +1,127 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A folder includes only from the folders below it; the kernel is asked for
+# memory in one place, memory orders are named in one place, and src/ has no
+# malloc and no stdio.
+. "$top_srcdir/tests/lint/lint.sh"
+
+# bad_includes FOLDER ALLOWED...: "file: include" for each quoted include from
+# a file of FOLDER that is not of an allowed folder.
+bad_includes() {
+    folder=$1
+    shift
+    allowed=$(printf '%s/|' "$@")
+    list "$folder/*.c" "$folder/*.h" | grep "^$folder/" |
+        while read -r file; do
+            sed -n 's/^[[:blank:]]*#[[:blank:]]*include[[:blank:]]*"\(.*\)".*/\1/p' \
+                "$tree/$file" | grep -Ev "^(${allowed%|})" |
+                while read -r name; do
+                    # A neighbour by its bare name.
+                    [ "${name##*/}" = "$name" ] &&
+                        [ -e "$tree/$(dirname "$file")/$name" ] ||
+                        echo "$file: includes $name"
+                done
+        done
+}
+
+base_includes() { bad_includes src/base base; }
+traceformat_includes() {
+    bad_includes src/traceformat base traceformat
+}
+core_includes() { bad_includes src/core base core; }
+tracer_includes() { bad_includes src/tracer base traceformat tracer; }
+api_includes() {
+    bad_includes src/api base core traceformat tracer api gperftools
+}
+gperftools_includes() { bad_includes src/gperftools gperftools; }
+common_includes() {
+    bad_includes malloc-trace-replay/common base traceformat common
+}
+program_includes() {
+    for program in "$tree"/malloc-trace-replay/cmd/*/; do
+        program=$(basename "$program")
+        bad_includes "malloc-trace-replay/cmd/$program" base traceformat \
+            common gperftools "cmd/$program"
+    done
+}
+# Public headers may be included from the system's place only by users.
+angle_includes() {
+    list 'src/*.c' 'src/*.h' 'malloc-trace-replay/*.c' \
+        'malloc-trace-replay/*.h' | grep -E '^(src|malloc-trace-replay)/' |
+        while read -r file; do
+            grep -E '#[[:blank:]]*include[[:blank:]]*<(base|core|traceformat|tracer|api|common|cmd)/' \
+                "$tree/$file" | sed "s,^,$file: ,"
+        done
+}
+
+# code FILE: the file without comments and text in quotes.
+code() {
+    sed -e 's/"\([^"\\]\|\\.\)*"/""/g' -e 's,/\*.*\*/,,' "$1" |
+        awk '/\/\*/ && !/\*\// { sub(/\/\*.*/, ""); print; skip = 1; next }
+             skip { if (/\*\//) { skip = 0 } ; next } { print }'
+}
+
+# calls FOLDER PATTERN [EXCEPT]: lines of code in FOLDER that match.
+calls() {
+    list "$1/*.c" "$1/*.h" | grep "^$1/" | grep -Ev "^(${3:-none})\$" |
+        while read -r file; do
+            code "$tree/$file" | grep -En "$2" | sed "s,^,$file: ,"
+        done
+}
+
+memory_calls() {
+    calls src '(^|[^[:alnum:]_])(mmap|munmap|mremap|mprotect|madvise|s?brk)[[:blank:]]*\(' \
+        'src/base/os_mem.c'
+    calls src 'SYS_(mmap|munmap|mremap|mprotect|madvise|brk)' \
+        'src/base/os_mem.c'
+}
+memory_orders() {
+    calls src '__ATOMIC_|memory_order_|__sync_|stdatomic' 'src/base/atomic.h'
+    calls malloc-trace-replay '__ATOMIC_|memory_order_|__sync_|stdatomic'
+}
+# malloc_info() gets a stream by its contract; rename() is declared in
+# <stdio.h>.
+stdio_calls() {
+    calls src '(^|[^[:alnum:]_])(v?(f|s|sn|d|as)?printf|f?puts|fopen|fwrite|fread|perror|setlocale)[[:blank:]]*\(|FILE \*' \
+        'src/api/malloc_info.c'
+}
+# The allocator's own definitions live in api.
+malloc_calls() {
+    for folder in base traceformat core tracer; do
+        calls "src/$folder" '(^|[^[:alnum:]_.>])(malloc|calloc|realloc|free|strdup|posix_memalign|aligned_alloc)[[:blank:]]*\('
+    done
+}
+
+clean base_includes "base includes only base"
+clean traceformat_includes "traceformat includes base"
+clean core_includes "core includes base"
+clean tracer_includes "tracer includes base and traceformat"
+clean api_includes "api includes the layers below"
+clean gperftools_includes "public headers stand alone"
+clean common_includes "common includes base and traceformat"
+clean program_includes "programs include common and never each other"
+clean angle_includes "own headers are included in quotes"
+clean memory_calls "only os_mem.c asks the kernel for memory"
+clean memory_orders "only atomic.h names memory orders"
+clean stdio_calls "no stdio and no locale in src"
+clean malloc_calls "no malloc below api"
+
+catches core_includes "core including tracer" src/core/planted.c \
+    '#include "tracer/tracer.h"'
+catches tracer_includes "tracer including core" src/tracer/planted.h \
+    '#include "core/heap.h"'
+catches program_includes "a program including core" \
+    malloc-trace-replay/cmd/replay/planted.c '#include "core/heap.h"'
+catches program_includes "a program including another" \
+    malloc-trace-replay/cmd/replay/planted.c \
+    '#include "cmd/postprocess/order.h"'
+catches angle_includes "angle brackets around an own header" \
+    src/core/planted.c '#include <core/heap.h>'
+catches memory_calls "a call of mmap" src/core/planted.c \
+    '    p = mmap(NULL, n, 0, 0, -1, 0);'
+catches memory_orders "a memory order" src/tracer/planted.c \
+    '    __atomic_load_n(p, __ATOMIC_RELAXED);'
+catches stdio_calls "stdio" src/tracer/planted.c \
+    '    fprintf(stderr, "x");'
+catches malloc_calls "malloc" src/tracer/planted.c '    p = malloc(8);'
+tap_end

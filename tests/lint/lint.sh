@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=sh disable=SC2034
+# Helpers of the lint tests: preload.sh, and the files of the source tree.
+#
+# $tree is the tree to look at: the source tree, or a copy with a planted fault
+# by which a test shows that it can fail.
+. "$top_srcdir/tests/lib/preload.sh"
+tree=$(cd "$top_srcdir" && pwd -P)
+
+# list PATTERN...: files of the tree that belong to it, relative names. Those
+# under version control where there is any; else (a distribution) all that the
+# build does not make.
+list() {
+    (
+        cd "$tree" || exit
+        if [ "$tree" = "$(git rev-parse --show-toplevel 2>/dev/null)" ]; then
+            # Also what is new and not ignored; not what is deleted.
+            git ls-files --cached --others --exclude-standard -- "$@" |
+                while read -r tap_file; do
+                    [ ! -f "$tap_file" ] || echo "$tap_file"
+                done
+        else
+            for tap_glob in "$@"; do
+                find . -type f -name "${tap_glob##*/}" -print
+            done | sed 's,^\./,,' |
+                grep -Ev '^(_build|_inst|build[^/]*|autom4te.cache)/|^config.h$|^m4/(lt|libtool)'
+        fi
+    ) | sort -u
+}
+
+# plant FILE TEXT: makes $tree a copy of the sources in which FILE has a line
+# more. Call unplant after.
+plant() {
+    planted_from=$tree
+    rm -rf "$work/planted"
+    mkdir "$work/planted"
+    for tap_part in src malloc-trace-replay tests bench; do
+        [ ! -d "$tree/$tap_part" ] || (
+            cd "$tree" && find "$tap_part" -name '*.[ch]' -o -name '*.cc' \
+                -o -name '*.sh' | tar -cf - -T - | tar -xf - -C "$work/planted"
+        )
+    done
+    mkdir -p "$(dirname "$work/planted/$1")"
+    printf '%s\n' "$2" >>"$work/planted/$1"
+    tree=$work/planted
+}
+
+unplant() {
+    tree=$planted_from
+}
+
+# clean COMMAND WHAT: passes if the command prints nothing; shows what it
+# prints.
+clean() {
+    tap_found=$($1)
+    if [ -z "$tap_found" ]; then
+        pass "$2"
+    else
+        printf '%s\n' "$tap_found" | sed 's/^/# /' | head -n 40
+        fail "$2"
+    fi
+}
+
+# catches COMMAND WHAT FILE TEXT: passes if the command finds the planted line.
+catches() {
+    plant "$3" "$4"
+    tap_found=$($1)
+    unplant
+    case $tap_found in
+    *"$3"*) pass "finds $2" ;;
+    *) fail "finds $2" ;;
+    esac
+}
