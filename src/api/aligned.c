@@ -10,6 +10,23 @@
 
 #include <errno.h>
 
+/* The plain fast path; recording, no cache and the rest are served slowly. */
+static TCM_ALWAYS_INLINE void *aligned_path(size_t size, size_t align,
+                                            enum mtf_call call) {
+    struct tcm_thread_cache *cache = tcm_load_relaxed(&tcm_self.cache);
+    if (TCM_LIKELY(cache != NULL)) {
+        unsigned class = align < TCM_MIN_ALIGN
+                             ? tcm_size_class(size)
+                             : tcm_size_class_aligned(size, align);
+        void *ptr = tcm_cache_peek(cache, class)->ptr;
+        if (TCM_LIKELY(ptr != NULL)) {
+            tcm_cache_drop_top(cache, class);
+            return ptr;
+        }
+    }
+    return tcm_alloc_aligned(size, align, call, true);
+}
+
 static void *aligned(size_t align, size_t size, enum mtf_call call) {
     if (align > TCM_MAX_REQUEST / 2 + 1) {
         tcm_alloc_record_failure(size, call, 255);
@@ -18,7 +35,7 @@ static void *aligned(size_t align, size_t size, enum mtf_call call) {
     }
     if (!tcm_is_pow2(align))
         align = align == 0 ? 1 : (size_t)1 << tcm_log2_ceil(align);
-    return tcm_alloc_aligned(size, align, call, true);
+    return aligned_path(size, align, call);
 }
 
 TCM_PUBLIC void *TCM_EXPORT(memalign)(size_t align, size_t size) {
@@ -38,7 +55,7 @@ TCM_PUBLIC int TCM_EXPORT(posix_memalign)(void **out, size_t align,
         return EINVAL;
     }
     int saved = errno;
-    void *p = tcm_alloc_aligned(size, align, MTF_CALL_POSIX_MEMALIGN, true);
+    void *p = aligned_path(size, align, MTF_CALL_POSIX_MEMALIGN);
     errno = saved;
     if (p == NULL)
         return ENOMEM;

@@ -77,8 +77,11 @@ void tcm_size_class_init(void) {
 unsigned tcm_size_class_aligned(size_t size, size_t align) {
     if (align > TCM_PAGE_SIZE || size > TCM_MAX_SMALL)
         return 0;
-    for (unsigned class = tcm_size_class(size); class < tcm_class_count;
-         class ++) {
+    /* A class that is a multiple of ALIGN holds the rounded size too; most
+       often it is the first one that does. */
+    size = size == 0 ? align : tcm_align_up(size, align);
+    for (unsigned class = tcm_size_class(size);
+         class != 0 && class < tcm_class_count; class ++) {
         if ((tcm_class[class].size & (align - 1)) == 0)
             return class;
     }
