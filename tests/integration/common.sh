@@ -161,5 +161,8 @@ check_trace() {
 # offers TOOL TEXT: whether its --help names an option or subcommand.
 offers() { "$1" --help 2>/dev/null | grep -Eq -- "(^|[[:space:],])$2([[:space:],=]|\$)"; }
 
+# knows VARIABLE: whether the library looks at a variable of the environment.
+knows() { grep -q "$1" "$tlib"; }
+
 # one_line FILE: exactly one line, not empty.
 one_line() { [ "$(wc -l <"$1")" = 1 ] && grep -q . "$1"; }

@@ -31,17 +31,19 @@ def main(counters, files):
     other = recorded = 0
     seen = set()
     for stream in sorted(trace.pieces):
-        label = None
+        label = first = None
         tokens = {}
         n = 0
         for e in trace.events(stream):
-            if e["kind"] == "mark" and e["text"].startswith("begin "):
-                label = int(e["text"][6:])
+            if e["kind"] == "alloc" and 90000 <= e["size"] < 90016:
+                label = e["size"] - 90000
                 if label in seen:
                     fail("thread %d is there twice" % label)
                 seen.add(label)
+                first = e["token"]
+                other += 1
             elif e["kind"] in CALLS:
-                if label is None:
+                if label is None or e.get("old") == first:
                     other += 1
                     continue
                 if n % 2 and (n + 1) // 2 >= RING:

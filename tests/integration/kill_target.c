@@ -7,13 +7,15 @@
  *
  * kill_target COUNTERS THREADS PACE
  * PACE: calls between pauses of 1 ms, 0 never pauses.
- * COUNTERS: u64 a thread in a line of its own of 64 bytes: calls done.
+ * COUNTERS: a line of 64 bytes a thread: u64 calls done, u64 1 once it began.
+ *
+ * Thread t first makes and drops a block of 90000 + t bytes, which tells its
+ * stream from the others.
  *
  * Call n of thread t: n even: malloc(16 + (n * 37 + t * 11) % 2000);
  * n odd: free of the block from 20 allocations ago, or a malloc of t + 1 bytes
  * while there is none.
  */
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -25,7 +27,6 @@
 
 enum { MAX_THREADS = 16, RING = 20 };
 
-static void (*mark)(const char *);
 static char *counters;
 static long pace;
 static void *(*volatile take)(size_t) = malloc;
@@ -35,9 +36,7 @@ static void *run(void *arg) {
     unsigned t = (unsigned)(intptr_t)arg;
     uint64_t *done = (uint64_t *)(counters + 64 * t);
     void *ring[RING] = {0};
-    char text[32];
-    snprintf(text, sizeof text, "begin %u", t);
-    mark(text);
+    give(take(90000 + t));
     __atomic_store_n(&done[1], 1, __ATOMIC_RELEASE);
     for (uint64_t n = 0, k = 0;; n++) {
         if (n % 2 == 0)
@@ -62,8 +61,7 @@ int main(int argc, char **argv) {
     int fd = open(argv[1], O_RDWR | O_CREAT, 0644);
     int threads = atoi(argv[2]);
     pace = atol(argv[3]);
-    *(void **)&mark = dlsym(RTLD_DEFAULT, "malloc_trace_mark");
-    if (fd < 0 || threads < 1 || threads > MAX_THREADS || !mark ||
+    if (fd < 0 || threads < 1 || threads > MAX_THREADS ||
         ftruncate(fd, 64 * MAX_THREADS))
         return 1;
     counters =

@@ -6,8 +6,9 @@ An independent reader: it shares no code with the tools it is used to check.
 
   rawdump.py [FILE...]           one line an event
   rawdump.py --counts FILE...    JSON of counts, as postprocess defines them
-  rawdump.py --marked FILE...    per thread, events between marks "begin X" and
-                                 "end X", blocks named X.1, X.2, ...
+  rawdump.py --marked FILE...    per thread, events between a block of 5130000
+                                 + x bytes and one of 5140000 + x, x being the
+                                 thread's letter; blocks named x.1, x.2, ...
 
 FILEs of one recording (trace and spool) are merged. Any violation of the
 format ends it with status 1 and one line on stderr.
@@ -508,15 +509,18 @@ def marked(t, out):
     names = {}
     for thread in sorted(t.pieces):
         label = None
+        markers = set()
         for e in t.events(thread):
-            if e["kind"] == "mark":
-                word, _, rest = e["text"].partition(" ")
-                if word == "begin":
-                    label, n = rest, 0
-                    listing[label] = []
-                elif word == "end":
-                    label = None
-            elif label is not None and e["kind"] not in ("buffer", "untraced"):
+            edge = e["size"] - 5130000 if e["kind"] == "alloc" else 0
+            if 32 < edge < 127:
+                label, n = chr(edge), 0
+                listing[label] = []
+                markers.add(e["token"])
+            elif 10032 < edge < 10127:
+                label = None
+                markers.add(e["token"])
+            elif (label is not None and e["kind"] not in ("buffer", "untraced")
+                  and e.get("old") not in markers):
                 if "token" in e:
                     n += 1
                     names[e["token"]] = "%s.%d" % (label, n)
