@@ -272,6 +272,12 @@ static void run(struct order *o, uint64_t count) {
     uint64_t now = estimate(t);
     put_time(o, now);
     put_samples(o, now);
+    /* a time or sample that is due within the run splits it */
+    uint64_t until = o->emit->writer->time_ns + ORDER_TIME_NS;
+    if (o->samples != NULL && o->samples->time_ns < until)
+        until = o->samples->time_ns;
+    uint64_t upto = events_below(t, until);
+    count = upto == 0 ? 1 : tcm_min_u64(count, upto);
     t->checked = false;
     emit_run(o->emit, t, count);
     if (t->i < t->n)

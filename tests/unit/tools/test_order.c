@@ -5,121 +5,19 @@
  */
 #include "order_history.h"
 #include "order_model.h"
+#include "order_sort.h"
 
-#include "malloc-trace-replay/cmd/postprocess/order.h"
 #include "prng.h"
 #include "tap.h"
-#include "traceformat/proc_reader.h"
 
-struct output {
-    uint8_t *bytes;
-    size_t length, room;
-    struct mtf_op *ops;
-    size_t count;
-    uint64_t conflicts, unmatched, unmatched_reallocs;
-    uint64_t peak_live_bytes, live_at_end, held_peak, switches;
-};
-
-static bool take_bytes(void *ctx, const void *data, size_t n) {
-    struct output *out = ctx;
-    if (out->length + n > out->room) {
-        out->room = (out->length + n) * 2;
-        out->bytes = realloc(out->bytes, out->room);
-    }
-    memcpy(out->bytes + out->length, data, n);
-    out->length += n;
-    return true;
-}
-
-static bool grow_stack(void *ctx, uint32_t **stack, size_t *capacity) {
-    (void)ctx;
-    *capacity = *capacity == 0 ? 64 : *capacity * 2;
-    *stack = realloc(*stack, *capacity * sizeof(**stack));
-    return *stack != NULL;
-}
-
-static void decode_output(struct output *out) {
-    struct mtf_proc_reader r;
-    struct mtf_proc_part part;
-    struct mtf_proc_decoder *d = malloc(sizeof(*d));
-    uint8_t *memory = malloc(MTF_PROC_READER_BYTES);
-    size_t at = 0, room = 0, n;
-    mtf_proc_reader_init(&r, memory, MTF_PROC_READER_BYTES);
-    for (;;) {
-        enum mtf_proc_next next = mtf_proc_reader_next(&r, &part);
-        if (next == MTF_PROC_MORE) {
-            uint8_t *p = mtf_proc_reader_room(&r, &n);
-            if (n > out->length - at)
-                n = out->length - at;
-            memcpy(p, out->bytes + at, n);
-            at += n;
-            mtf_proc_reader_filled(&r, n);
-            if (n == 0)
-                mtf_proc_reader_eof(&r);
-        } else if (next == MTF_PROC_OPS) {
-            mtf_proc_decode_begin(d, &part.block);
-            do {
-                if (room < out->count + 4096) {
-                    room = (out->count + 4096) * 2;
-                    out->ops = realloc(out->ops, room * sizeof(*out->ops));
-                }
-                n = mtf_proc_decode(d, out->ops + out->count, 4096);
-                out->count += n;
-            } while (n != 0);
-            if (d->problem != NULL)
-                tap_bail("undecodable: %s", d->problem);
-        } else if (next == MTF_PROC_END) {
-            if (part.problem != NULL)
-                tap_bail("damaged: %s", part.problem);
-            break;
-        } else if (next == MTF_PROC_FOREIGN || next == MTF_PROC_DAMAGE) {
-            tap_bail("not readable: %s", part.problem);
-        }
-    }
-    free(memory);
-    free(d);
-}
-
-static void sort_history(struct output *out, const struct history *h) {
-    struct demux demux;
-    struct emit *emit = calloc(1, sizeof(*emit));
-    struct order *order = malloc(sizeof(*order));
-    struct mtf_proc_writer *writer = malloc(sizeof(*writer));
-    static const uint8_t header[96];
-    memset(out, 0, sizeof(*out));
-    demux_init(&demux, &emit->slots);
-    emit_init(emit, &demux, writer);
-    order_init(order, &demux, emit);
-    mtf_proc_writer_begin(writer, take_bytes, grow_stack, out, header, 96);
+static void sort_history(struct sorted *out, const struct history *h) {
+    struct sorter *s = sorter_begin(out);
     for (size_t i = 0; i < h->item_count; i++) {
         struct mtf_item item;
         history_item(h, i, &item);
-        if (h->items[i].is_barrier) {
-            order_barrier(order, item.time_lo);
-        } else {
-            struct demux_thread *t = demux_add(&demux, &item);
-            if (t != NULL)
-                order_add(order, t);
-        }
+        sorter_add(s, &item);
     }
-    order_finish(order);
-    if (!mtf_proc_writer_end(writer, NULL, 0) || order->failed)
-        tap_bail("the sorter failed");
-    out->conflicts = order->conflicts;
-    out->unmatched = emit->counts.unmatched_frees;
-    out->unmatched_reallocs = emit->counts.unmatched_reallocs;
-    out->peak_live_bytes = emit->peak_live_bytes;
-    out->live_at_end = emit->live_objects;
-    out->held_peak = demux.held_peak;
-    out->switches = writer->switches;
-    free(writer->stack);
-    free(writer);
-    order_fini(order);
-    demux_fini(&demux);
-    emit_fini(emit);
-    free(order);
-    free(emit);
-    decode_output(out);
+    sorter_end(s);
 }
 
 static bool is_call(const struct mtf_op *op) {
@@ -135,7 +33,7 @@ static bool leaves_nothing(const struct history *h, const struct order_model *m,
  * Walks output and model side by side. Returns how many differ: another thread,
  * kind or size, or a slot that does not hold the block the event names.
  */
-static uint64_t compare(const struct output *out, const struct history *h,
+static uint64_t compare(const struct sorted *out, const struct history *h,
                         const struct order_model *m) {
     uint64_t wrong = 0, slots = 0;
     uint64_t *holds = NULL; /* by slot: token, 0 empty */
@@ -246,11 +144,6 @@ static uint64_t kept(const struct history *h) {
     return n;
 }
 
-static void output_free(struct output *out) {
-    free(out->bytes);
-    free(out->ops);
-}
-
 static void test_consistent(void) {
     struct prng p;
     prng_seed(&p, 1);
@@ -264,7 +157,7 @@ static void test_consistent(void) {
             .spool_percent = 30,
         };
         struct history h;
-        struct output out;
+        struct sorted out;
         struct order_model m;
         struct truth truth;
         history_make(&h, &o);
@@ -273,9 +166,9 @@ static void test_consistent(void) {
         check_truth(&truth, &h, &m);
         bool good = compare(&out, &h, &m) == 0 && m.count == h.event_count &&
                     out.conflicts == 0 && m.conflicts == 0 &&
-                    out.unmatched == 0 && truth.thread_order == 0 &&
-                    truth.birth == 0 && truth.interval == 0 &&
-                    truth.address == 0;
+                    out.counts.unmatched_frees == 0 &&
+                    truth.thread_order == 0 && truth.birth == 0 &&
+                    truth.interval == 0 && truth.address == 0;
         if (!good)
             tap_diag("model: %zu of %zu events, %llu conflicts; sorter: %llu "
                      "differ, %llu conflicts, %llu unmatched; thread order "
@@ -283,14 +176,14 @@ static void test_consistent(void) {
                      m.count, h.event_count, (unsigned long long)m.conflicts,
                      (unsigned long long)compare(&out, &h, &m),
                      (unsigned long long)out.conflicts,
-                     (unsigned long long)out.unmatched,
+                     (unsigned long long)out.counts.unmatched_frees,
                      (unsigned long long)truth.thread_order,
                      (unsigned long long)truth.birth,
                      (unsigned long long)truth.interval,
                      (unsigned long long)truth.address);
         tap_ok(good, "history %u: %u threads, %u events", round, o.threads,
                o.events);
-        output_free(&out);
+        sorted_free(&out);
         order_model_free(&m);
         history_free(&h);
     }
@@ -315,7 +208,7 @@ static void test_inconsistent(void) {
             .spool_percent = 30,
         };
         struct history h;
-        struct output out;
+        struct sorted out;
         struct order_model m;
         struct truth truth;
         history_make(&h, &o);
@@ -324,8 +217,8 @@ static void test_inconsistent(void) {
         check_truth(&truth, &h, &m);
         bool good = compare(&out, &h, &m) == 0 && m.count == kept(&h) &&
                     out.conflicts == m.conflicts &&
-                    out.unmatched == m.unmatched &&
-                    out.unmatched_reallocs == m.unmatched_reallocs &&
+                    out.counts.unmatched_frees == m.unmatched &&
+                    out.counts.unmatched_reallocs == m.unmatched_reallocs &&
                     truth.thread_order == 0 &&
                     truth.birth == m.unmatched + m.unmatched_reallocs &&
                     (truth.interval != 0) <= (m.conflicts != 0);
@@ -339,8 +232,8 @@ static void test_inconsistent(void) {
                      (unsigned long long)m.unmatched_reallocs,
                      (unsigned long long)compare(&out, &h, &m),
                      (unsigned long long)out.conflicts,
-                     (unsigned long long)out.unmatched,
-                     (unsigned long long)out.unmatched_reallocs,
+                     (unsigned long long)out.counts.unmatched_frees,
+                     (unsigned long long)out.counts.unmatched_reallocs,
                      (unsigned long long)truth.birth,
                      (unsigned long long)truth.interval);
         tap_ok(good, "inconsistent %u: %u threads, %u events", round, o.threads,
@@ -348,7 +241,7 @@ static void test_inconsistent(void) {
         conflicts += m.conflicts;
         unmatched += m.unmatched;
         reallocs += m.unmatched_reallocs;
-        output_free(&out);
+        sorted_free(&out);
         order_model_free(&m);
         history_free(&h);
     }
@@ -367,11 +260,11 @@ static void test_memory(void) {
                                     .buffer_bytes = 1024,
                                     .round_ns = 20000};
         struct history h;
-        struct output out;
+        struct sorted out;
         history_make(&h, &o);
         sort_history(&out, &h);
         held[i] = out.held_peak;
-        output_free(&out);
+        sorted_free(&out);
         history_free(&h);
     }
     tap_ok(held[1] < 2 * held[0], "held bytes: %llu, of ten times as much %llu",

@@ -4,28 +4,10 @@
  * writer writes, and its operations are what the reader makes of its bytes.
  * With --print it prints both as they stand in the document.
  */
-#include "tap.h"
+#include "proc_text.h"
 #include "traceformat/proc_codec.h"
-#include "traceformat/proc_reader.h"
 
 #include <ctype.h>
-
-struct text {
-    char s[32768];
-    size_t n;
-};
-
-static void add(struct text *t, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-static void add(struct text *t, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    int n = vsnprintf(t->s + t->n, sizeof(t->s) - t->n, fmt, ap);
-    va_end(ap);
-    if (n < 0 || t->n + (size_t)n >= sizeof(t->s))
-        tap_bail("text too long");
-    t->n += (size_t)n;
-}
 
 /* --- The example as the writer writes it ---------------------------------- */
 
@@ -81,56 +63,8 @@ static void write_example(struct bytes *b) {
     free(w);
 }
 
-/* --- Operations as text --------------------------------------------------- */
-
-static void describe(struct text *t, const struct mtf_proc_block *b,
-                     const struct mtf_op *op) {
-    unsigned long long size = op->size;
-    const char *call = mtf_call_name(op->call);
-    size_t n;
-    switch (op->kind) {
-    case MTF_OP_ALLOC:
-    case MTF_OP_REALLOC_NEW:
-        add(t, "slot %u = %s(%llu)\n", op->slot, call, size);
-        return;
-    case MTF_OP_ALIGNED:
-        add(t, "slot %u = %s(%llu, align %llu)\n", op->slot, call, size,
-            1ull << op->align_log2);
-        return;
-    case MTF_OP_REALLOC:
-        add(t, "slot %u = %s(slot %u, %llu)%s\n", op->slot, call, op->slot,
-            size, op->flags & MTF_PROC_FLAG_MOVED ? " moved" : "");
-        return;
-    case MTF_OP_FREE:
-        add(t, "%s(slot %u)\n", call, op->slot);
-        return;
-    case MTF_OP_FREE_SIZE:
-        add(t, "%s(slot %u, %llu)\n", call, op->slot, size);
-        return;
-    case MTF_OP_REALLOC_END:
-        add(t, "%s(slot %u, 0) freed it\n", call, op->slot);
-        return;
-    case MTF_OP_FAILED:
-        add(t, "%s(%llu) failed\n", call, size);
-        return;
-    case MTF_OP_SWITCH:
-        add(t, "thread %u\n", op->slot);
-        return;
-    case MTF_OP_THREAD_START:
-        add(t, "thread %u starts, kernel id %llu\n", op->slot, size);
-        return;
-    case MTF_OP_TIME:
-        add(t, "time %llu ns\n", size);
-        return;
-    case MTF_OP_MARK: {
-        const uint8_t *text = mtf_proc_bytes(b, op, &n);
-        add(t, "mark \"%.*s\"\n", (int)n, (const char *)text);
-        return;
-    }
-    default:
-        add(t, "? %u\n", op->kind);
-    }
-}
+/* --- What the reader makes of it --------------------------------------------
+ */
 
 static void read_example(struct text *t, const uint8_t *bytes, size_t length) {
     struct mtf_proc_reader r;
@@ -150,22 +84,22 @@ static void read_example(struct text *t, const uint8_t *bytes, size_t length) {
             mtf_proc_decode_begin(d, &part.block);
             n = mtf_proc_decode(d, ops, 64);
             for (size_t i = 0; i < n; i++)
-                describe(t, &part.block, &ops[i]);
+                text_op(t, &part.block, &ops[i]);
             if (d->problem != NULL)
-                add(t, "problem: %s\n", d->problem);
+                text_add(t, "problem: %s\n", d->problem);
         } else if (next == MTF_PROC_CLOSING) {
             uint64_t ops_count = 0, live = 0;
             mtf_proc_account(&part.block, MTF_PROC_ACCOUNT_OPS, &ops_count);
             mtf_proc_account(&part.block, MTF_PROC_ACCOUNT_LIVE_AT_END, &live);
-            add(t, "end: %u operations, %u live\n", (unsigned)ops_count,
-                (unsigned)live);
+            text_add(t, "end: %u operations, %u live\n", (unsigned)ops_count,
+                     (unsigned)live);
         } else if (next == MTF_PROC_DAMAGE || next == MTF_PROC_FOREIGN) {
-            add(t, "problem: %s\n", part.problem);
+            text_add(t, "problem: %s\n", part.problem);
             if (next == MTF_PROC_FOREIGN)
                 break;
         } else if (next == MTF_PROC_END) {
             if (part.problem != NULL)
-                add(t, "problem: %s\n", part.problem);
+                text_add(t, "problem: %s\n", part.problem);
             break;
         }
     }
@@ -190,7 +124,7 @@ static bool fenced(FILE *f, const char *name, struct text *t) {
         else if (inside && strncmp(line, "```", 3) == 0)
             return true;
         else if (inside)
-            add(t, "%s", line);
+            text_add(t, "%s", line);
     }
     return false;
 }
