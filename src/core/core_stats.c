@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters that several threads count share tcm_stats; those of hotter slow
- * paths live with the structure whose owner or lock protects them and are
- * summed up here.
+ * Counters live with the structure whose owner or lock protects them, so that
+ * counting needs no atomic operation; here they are summed up.
  */
 #include "core/core_stats.h"
 #include "core/central_list.h"

@@ -28,9 +28,8 @@ struct tcm_stats {
 #undef X
 };
 
+/* Those of the page heap, written under its lock; the others are 0 here. */
 extern struct tcm_stats tcm_stats;
-
-#define TCM_STAT_ADD(name, n) ((void)tcm_add_relaxed(&tcm_stats.name, (n)))
 
 /* A copy of all counters. */
 void tcm_stats_read(struct tcm_stats *out);

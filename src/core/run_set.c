@@ -48,7 +48,7 @@ struct tcm_span *tcm_run_after(const struct tcm_span *span) {
     return tcm_page_span((void *)end);
 }
 
-static struct tcm_span *span_before(const struct tcm_span *span) {
+struct tcm_span *tcm_run_preceding(const struct tcm_span *span) {
     if (span->start == tcm_span_range(span)->start)
         return NULL;
     return tcm_page_span((void *)(span->start - 1));
@@ -57,7 +57,7 @@ static struct tcm_span *span_before(const struct tcm_span *span) {
 void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state) {
     tcm_run_map_ends(run, NULL);
     run->state = (uint8_t)state;
-    struct tcm_span *before = span_before(run);
+    struct tcm_span *before = tcm_run_preceding(run);
     if (before != NULL && before->state == run->state) {
         tcm_run_remove(before);
         run->start = before->start;

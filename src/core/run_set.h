@@ -39,6 +39,9 @@ void tcm_run_map_ends(const struct tcm_span *span, struct tcm_span *value);
    part of the range. */
 struct tcm_span *tcm_run_after(const struct tcm_span *span);
 
+/* The span that ends where SPAN begins, or NULL at the start of the range. */
+struct tcm_span *tcm_run_preceding(const struct tcm_span *span);
+
 /* RUN, FREE or RELEASED and in its final shape, into set, counts and map. */
 void tcm_run_insert(struct tcm_span *run);
 /* And out of them. */

@@ -12,17 +12,17 @@ bool tcm_run_before(const struct tcm_span *a, const struct tcm_span *b) {
 }
 
 /* Equal priorities are harmless: they only cost balance. */
-static uint64_t priority(const struct tcm_span *run) {
+static uint32_t priority_of(const struct tcm_span *run) {
     uint64_t x = run->start - tcm_page_heap.ranges.range[run->range].start;
     x = (x >> TCM_PAGE_SHIFT) + ((uint64_t)(run->range + 1) << 40);
-    x *= 0x9E3779B97F4A7C15u;
-    return x ^ (x >> 32);
+    return (uint32_t)((x * 0x9E3779B97F4A7C15u) >> 32);
 }
 
 void tcm_run_tree_insert(struct tcm_run_tree *tree, struct tcm_span *run) {
-    uint64_t mine = priority(run);
+    uint32_t mine = priority_of(run);
+    run->priority = mine;
     struct tcm_span **place = &tree->root;
-    while (*place != NULL && priority(*place) >= mine)
+    while (*place != NULL && (*place)->priority >= mine)
         place =
             tcm_run_before(run, *place) ? &(*place)->left : &(*place)->right;
     /* The subtree found here is split around the new node. */
@@ -55,7 +55,7 @@ void tcm_run_tree_remove(struct tcm_run_tree *tree, struct tcm_span *run) {
     struct tcm_span *left = run->left;
     struct tcm_span *right = run->right;
     while (left != NULL && right != NULL) {
-        if (priority(left) >= priority(right)) {
+        if (left->priority >= right->priority) {
             *place = left;
             place = &left->right;
             left = left->right;

@@ -59,14 +59,19 @@ struct tcm_span {
         uint64_t word;   /* LARGE: its object word */
         uint64_t *words; /* SMALL: table of object words, or NULL */
     };
-    uint32_t range;      /* index of its address range */
-    uint8_t state;       /* enum tcm_span_state */
-    uint8_t class;       /* SMALL: size class; else 0 */
-    uint8_t bit_words;   /* of free_bits, at least 1 */
-    uint8_t first_word;  /* words of free_bits below are 0 */
-    uint16_t free_count; /* SMALL */
-    uint16_t objects;    /* SMALL */
-    uint8_t bucket;      /* SMALL: which list of its central list */
+    uint32_t range;     /* index of its address range */
+    uint8_t state;      /* enum tcm_span_state */
+    uint8_t class;      /* SMALL: size class; else 0 */
+    uint8_t bit_words;  /* of free_bits, at least 1 */
+    uint8_t first_word; /* words of free_bits below are 0 */
+    union {
+        struct { /* SMALL */
+            uint16_t free_count;
+            uint16_t objects;
+        };
+        uint32_t priority; /* FREE, RELEASED: in its tree */
+    };
+    uint8_t bucket; /* SMALL: which list of its central list */
     uint64_t free_bits[];
 };
 

@@ -235,6 +235,53 @@ static void test_scavenging(void) {
     tcm_page_heap.release_at_once = false;
 }
 
+static struct tcm_span *take(size_t pages) {
+    return tcm_page_heap_alloc(pages, 1, TCM_SPAN_LARGE, 1, NULL);
+}
+
+/* FREE and RELEASED neighbours together serve what neither could alone. */
+static void test_chain(void) {
+    tcm_page_heap.release_rate_milli = 0;
+    size_t all = tcm_page_heap.free_pages + tcm_page_heap.released_pages;
+    size_t part = all / 4;
+    struct tcm_span *s[4] = {take(part), take(part), take(part), NULL};
+    s[3] = take(all - 3 * part);
+    size_t before = frontier();
+    uintptr_t start = s[0]->start;
+    size_t span_pages = s[0]->pages + s[1]->pages + s[2]->pages;
+    bool tiled =
+        tcm_span_end(s[0]) == s[1]->start && tcm_span_end(s[1]) == s[2]->start;
+    tcm_page_heap_free(s[0]);
+    tcm_page_heap_free(s[2]);
+    tcm_page_heap_release(SIZE_MAX);
+    tcm_page_heap_free(s[1]);
+    tcm_heap_verify();
+    struct tcm_span *big = take(span_pages - 10);
+    tap_ok(tiled && big != NULL && big->start >= start &&
+               big->start + tcm_span_bytes(big) <=
+                   start + (span_pages << TCM_PAGE_SHIFT) &&
+               frontier() == before,
+           "a chain of both kinds is joined before the heap grows");
+    tcm_heap_verify();
+    tcm_page_heap_free(big);
+    tcm_page_heap_free(s[3]);
+    /* At the end of a range the heap grows by what is missing. */
+    tcm_page_heap_release(SIZE_MAX);
+    struct tcm_span *low = take(frontier() - 300);
+    struct tcm_span *end = take(300);
+    tcm_page_heap_free(end);
+    before = frontier();
+    end = take(512);
+    tap_ok(end != NULL &&
+               tcm_span_end(end) <= origin + (frontier() << TCM_PAGE_SHIFT) &&
+               end->start == tcm_span_end(low),
+           "what is free at the end is used by the growth");
+    tcm_page_heap_free(end);
+    tcm_page_heap_free(low);
+    tcm_page_heap_release(SIZE_MAX);
+    tcm_heap_verify();
+}
+
 static void test_limit(void) {
     tcm_page_heap.limit_pages = 500;
     struct tcm_span *a = tcm_page_heap_alloc(400, 1, TCM_SPAN_LARGE, 1, NULL);
@@ -271,6 +318,7 @@ int main(void) {
     tcm_heap_init();
     test_model();
     test_scavenging();
+    test_chain();
     test_limit();
     test_find();
     return tap_done();

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * After every so many freed pages the upper end of the largest FREE run goes
+ * back, an eighth of all FREE pages or the whole run; the wait until the next
+ * time is in proportion to what went. A heap in steady use so keeps what it
+ * uses again, and one that has shrunk gets smaller by and by.
+ */
+#include "core/page_release.h"
+#include "base/bits.h"
+#include "base/os_mem.h"
+#include "core/core_stats.h"
+#include "core/page_heap.h"
+
+#define EMPTY_WAIT    ((uint64_t)1 << 12)
+#define MAX_WAIT      ((uint64_t)1 << 18) /* at rate 1 */
+#define WAIT_PER_PAGE 1000u               /* at rate 1 */
+#define RELEASE_PAGES 512u                /* at once, at least */
+
+#define HEAP (&tcm_page_heap)
+
+/* Splits off RUN, in no set, the ends that are no whole system pages; they stay
+   FREE. false: nothing is left, or a record is missing; RUN is unchanged. */
+static bool run_trim_to_system_pages(struct tcm_span *run) {
+    uintptr_t page = tcm_os_page_size();
+    if (page <= TCM_PAGE_SIZE)
+        return true;
+    uintptr_t start = tcm_align_up(run->start, page);
+    uintptr_t end = tcm_align_down(tcm_span_end(run), page);
+    if (start >= end)
+        return false;
+    struct tcm_span *head = NULL;
+    struct tcm_span *tail = NULL;
+    if (start != run->start && (head = tcm_span_new(1)) == NULL)
+        return false;
+    if (end != tcm_span_end(run) && (tail = tcm_span_new(1)) == NULL) {
+        if (head != NULL)
+            tcm_span_delete(head);
+        return false;
+    }
+    if (head != NULL) {
+        head->range = run->range;
+        head->state = TCM_SPAN_FREE;
+        head->start = run->start;
+        head->pages = (start - run->start) >> TCM_PAGE_SHIFT;
+        tcm_run_insert(head);
+    }
+    if (tail != NULL) {
+        tail->range = run->range;
+        tail->state = TCM_SPAN_FREE;
+        tail->start = end;
+        tail->pages = (tcm_span_end(run) - end) >> TCM_PAGE_SHIFT;
+        tcm_run_insert(tail);
+    }
+    run->start = start;
+    run->pages = (end - start) >> TCM_PAGE_SHIFT;
+    return true;
+}
+
+/* Keeps the upper part of RUN, in no set, of at least PAGES; the rest stays
+   FREE. Huge pages are not cut. */
+static void run_keep_upper(struct tcm_span *run, size_t pages) {
+    if (run->pages <= pages)
+        return;
+    uintptr_t cut = tcm_span_end(run) - (pages << TCM_PAGE_SHIFT);
+    cut = tcm_align_down(cut, TCM_GROW_STEP);
+    if (cut <= run->start)
+        return;
+    struct tcm_span *lower = tcm_span_new(1);
+    if (lower == NULL)
+        return;
+    lower->range = run->range;
+    lower->state = TCM_SPAN_FREE;
+    lower->start = run->start;
+    lower->pages = (cut - run->start) >> TCM_PAGE_SHIFT;
+    run->start = cut;
+    run->pages -= lower->pages;
+    tcm_run_insert(lower);
+}
+
+size_t tcm_page_release_run(struct tcm_span *run, size_t pages, bool unlock) {
+    if (HEAP->busy != NULL)
+        unlock = false;
+    tcm_run_remove(run);
+    run_keep_upper(run, pages);
+    if (!run_trim_to_system_pages(run)) {
+        tcm_run_insert_merged(run, TCM_SPAN_FREE);
+        return 0;
+    }
+    run->state = TCM_SPAN_BUSY;
+    tcm_run_map_ends(run, run);
+    size_t pages_back = run->pages;
+    if (unlock) {
+        HEAP->busy = run;
+        HEAP->busy_pages = pages_back;
+        tcm_unlock(&HEAP->lock);
+    }
+    bool done = tcm_os_release((void *)run->start, tcm_span_bytes(run));
+    if (unlock) {
+        tcm_lock(&HEAP->lock);
+        HEAP->busy = NULL;
+        HEAP->busy_pages = 0;
+    }
+    if (!done) {
+        tcm_run_insert_merged(run, TCM_SPAN_FREE);
+        return 0;
+    }
+    tcm_page_count(&tcm_stats.system_bytes_returned, tcm_span_bytes(run));
+    tcm_run_insert_merged(run, TCM_SPAN_RELEASED);
+    return pages_back;
+}
+
+size_t tcm_page_release_locked(size_t pages, bool unlock) {
+    size_t done = 0;
+    struct tcm_span bound = {.pages = SIZE_MAX};
+    while (done < pages) {
+        struct tcm_span *run = tcm_run_set_before(&HEAP->free, &bound);
+        if (run == NULL || (run->pages << TCM_PAGE_SHIFT) < tcm_os_page_size())
+            break;
+        /* Goes on below this run, whatever becomes of it. */
+        bound.pages = run->pages;
+        bound.range = run->range;
+        bound.start = run->start;
+        done += tcm_page_release_run(run, pages - done, unlock);
+    }
+    return done;
+}
+
+void tcm_page_scavenge(size_t freed) {
+    if (HEAP->release_rate_milli == 0)
+        return;
+    if (HEAP->scavenge_wait > freed) {
+        HEAP->scavenge_wait -= freed;
+        return;
+    }
+    size_t most = HEAP->free_pages / 8;
+    if (most < RELEASE_PAGES)
+        most = RELEASE_PAGES;
+    HEAP->scavenge_wait = EMPTY_WAIT;
+    struct tcm_span *run = tcm_run_set_before(&HEAP->free, NULL);
+    if (run == NULL)
+        return;
+    uint64_t wait = tcm_page_release_run(run, most, true) * WAIT_PER_PAGE;
+    if (wait > MAX_WAIT)
+        wait = MAX_WAIT;
+    wait = wait * 1000 / HEAP->release_rate_milli;
+    HEAP->scavenge_wait = wait > EMPTY_WAIT ? wait : EMPTY_WAIT;
+}
