@@ -55,7 +55,8 @@ struct tool_input {
     uint64_t piece_start; /* offset of what the decoder works on */
     size_t piece_left;    /* bytes of it not yet given */
     size_t hint;          /* bytes the decoder wants next */
-    uint64_t rework;
+    uint64_t rework;      /* bytes that may still be looked at again */
+    uint64_t furthest;    /* offset up to which bytes were looked at once */
 #if TCM_HAVE_LZ4
     LZ4F_dctx *context;
 #endif
@@ -223,11 +224,15 @@ static enum mtf_source_result resync(struct tool_input *in) {
         const uint8_t *from = in->window + in->head;
         const uint8_t *p = memmem(from, n, magic, sizeof(magic));
         if (p != NULL) {
+            /* What seemed cut by the end had a wrong length. */
+            in->break_status = MTF_DAMAGED;
             in->head += (size_t)(p - from);
             break;
         }
         if (in->at_end) {
             in->head = in->tail;
+            if (in->break_status == MTF_CUT)
+                in->break_offset = head_offset(in);
             break;
         }
         in->head += n - (sizeof(magic) - 1);
@@ -239,8 +244,10 @@ static enum mtf_source_result resync(struct tool_input *in) {
     return MTF_SOURCE_BREAK;
 }
 
-/* The decoder refused what it was given: TRIED bytes at head. */
-static void refuse(struct tool_input *in, size_t tried) {
+/* The decoder refused what it was given, or waits for more than there is: TRIED
+   bytes at head. */
+static void refuse(struct tool_input *in, size_t tried,
+                   enum mtf_status status) {
     uint64_t from = in->piece_start;
     uint64_t consumed = head_offset(in) + tried;
     uint64_t again = tcm_max_u64(in->piece_start, in->frame_start + 4);
@@ -251,7 +258,7 @@ static void refuse(struct tool_input *in, size_t tried) {
     } else {
         in->head += tried;
     }
-    lose(in, MTF_DAMAGED, in->frame_start, from);
+    lose(in, status, in->frame_start, from);
 }
 
 /* At the start of a frame, or the end. DATA: go on. */
@@ -302,20 +309,20 @@ static enum mtf_source_result decode_some(struct tool_input *in, void *buf,
                                   &taken, NULL);
     if (LZ4F_isError(hint)) {
         *got = 0;
-        refuse(in, stored);
+        refuse(in, stored, MTF_DAMAGED);
         return MTF_SOURCE_DATA;
     }
     in->head += taken;
     in->piece_left -= taken;
     in->hint = hint;
-    in->rework += (uint64_t)REWORK_BYTE * taken;
+    if (head_offset(in) > in->furthest) {
+        in->rework += REWORK_BYTE * (head_offset(in) - in->furthest);
+        in->furthest = head_offset(in);
+    }
     if (hint == 0) {
         in->state = BETWEEN_FRAMES;
     } else if (taken == 0 && *got == 0) {
-        if (in->at_end && stored == 0)
-            lose(in, MTF_CUT, head_offset(in), in->piece_start);
-        else
-            refuse(in, stored);
+        refuse(in, stored, in->at_end && stored == 0 ? MTF_CUT : MTF_DAMAGED);
     }
     return MTF_SOURCE_DATA;
 }
@@ -377,6 +384,7 @@ static enum mtf_source_result read_any(struct tool_input *in, void *buf,
         size_t waiting = in->tail - in->head;
         uint32_t magic = waiting >= 4 ? word_at(in, in->head) : 0;
         in->compressed = magic == FRAME_MAGIC || is_skippable(magic);
+        in->source.framed = in->compressed;
     }
     return in->compressed ? read_frames(in, buf, n, got)
                           : read_plain(in, buf, n, got);

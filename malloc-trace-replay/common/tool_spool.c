@@ -196,6 +196,18 @@ void tool_spool_set_fault(struct tool_spool *s, enum mtf_status status,
     s->fault.skipped = skipped;
 }
 
+/*
+ * Whether what stands at P is the beginning of an event that was being written
+ * when the process was killed: one store, then zeros. It was not published, so
+ * nothing is lost.
+ */
+static bool is_torn(const uint8_t *p, const uint8_t *end) {
+    for (p += 8; p < end; p++)
+        if (*p != 0)
+            return false;
+    return true;
+}
+
 /* Yields the next item of the spool; false at its end. */
 bool tool_spool_next(struct tool_spool *s, struct mtf_item *item) {
     for (;;) {
@@ -222,11 +234,12 @@ bool tool_spool_next(struct tool_spool *s, struct mtf_item *item) {
         memset(s->buffer + got, 0, 8);
         size_t n =
             mtf_raw_events_length(s->buffer + from, s->buffer + got, &ended);
-        if (!ended)
-            tool_spool_set_fault(s, MTF_DAMAGED, e->position + from + n,
-                                 got - from - n);
-        else if (from + n == got && got < e->head.size)
-            tool_spool_set_fault(s, MTF_CUT, e->position + got, 0);
+        size_t used = from + n;
+        bool cut = got < e->head.size;
+        bool torn = is_torn(s->buffer + used, s->buffer + got);
+        if (cut ? !ended || used == got : !ended && !torn)
+            tool_spool_set_fault(s, cut ? MTF_CUT : MTF_DAMAGED,
+                                 e->position + used, got - used);
         if (n == 0)
             continue;
         item->kind = MTF_ITEM_DATA;

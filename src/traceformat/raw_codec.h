@@ -69,14 +69,21 @@ static inline uint64_t mtf_tokens_argument(uint64_t distance, uint64_t count) {
     return distance << 5 | tcm_log2_floor(count);
 }
 
-/* Writes the head of an extended event of LENGTH bytes (at most
-   MTF_EXTENDED_MAX), which is two bytes long, to P. */
+/*
+ * Writes the head of an extended event of LENGTH bytes (at most
+ * MTF_EXTENDED_MAX), which is two bytes long, to P; the bytes stand behind it
+ * already. In a spool the head must come last and in one store: a process
+ * killed before it leaves a zero byte there, after it a whole event.
+ */
 static inline void mtf_put_extended_head(uint8_t *p, enum mtf_raw_kind kind,
                                          unsigned length) {
     uint64_t v = (uint64_t)length << 7 | (uint64_t)kind << 2;
-    uint64_t w = mtf_varint_word(v, 2);
-    p[0] = (uint8_t)w;
-    p[1] = (uint8_t)(w >> 8);
+    uint16_t head = (uint16_t)mtf_varint_word(v, 2);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    head = __builtin_bswap16(head);
+#endif
+    __asm__ volatile("" ::: "memory");
+    memcpy(p, &head, sizeof(head));
 }
 
 /* Writes the low bytes of SIZE, as many as it needs (at least one), to P, which

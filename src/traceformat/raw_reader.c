@@ -22,6 +22,9 @@
  */
 #define BUDGET_START ((uint64_t)16 << 20)
 #define BUDGET_BYTE  32u
+/* Bytes of LZ4 content that are looked through for a copy of the header before
+   they are taken for something else. */
+#define DOUBT_BYTES ((uint64_t)2 * MTF_RAW_FRAME_BYTES)
 
 /* --- Header ------------------------------------------------------------- */
 
@@ -308,6 +311,11 @@ static enum mtf_status kind_of_magic(const uint8_t *p) {
     return MTF_NO_TRACE;
 }
 
+/* The source broke here, and not because it ends. */
+static bool broke(const struct mtf_raw_reader *r) {
+    return r->at_break && r->source->status == MTF_DAMAGED;
+}
+
 /* The beginning of the trace. True: ITEM is filled. False: go on with
    segments. */
 static bool start(struct mtf_raw_reader *r, struct mtf_item *item) {
@@ -327,13 +335,17 @@ static bool start(struct mtf_raw_reader *r, struct mtf_item *item) {
         give_failure(r, item, status, 0);
         return true;
     case MTF_NO_TRACE:
-        /* The first frame broken: copies of the header may follow. */
-        if (r->at_break && available(r) < 8)
-            return false;
         if (available(r) >= 8)
             status = kind_of_magic(p);
         else if (available(r) == 0)
             status = MTF_EMPTY;
+        /* The first frame may be damaged, and copies of the header follow. */
+        if (r->at_break && available(r) < 8)
+            return false;
+        if (broke(r) || (status == MTF_NO_TRACE && r->source->framed)) {
+            r->doubtful = !broke(r);
+            return false;
+        }
         give_failure(r, item, status, 0);
         return true;
     default:
@@ -345,6 +357,12 @@ static bool start(struct mtf_raw_reader *r, struct mtf_item *item) {
 /* Nothing good begins at head; HOW says why. True: ITEM is filled. */
 static bool handle_fault(struct mtf_raw_reader *r, struct mtf_item *item,
                          enum found how) {
+    r->doubtful = r->doubtful && !r->have_header && !broke(r);
+    if (r->doubtful && (available(r) == 0 || r->lost_bytes > DOUBT_BYTES)) {
+        give_failure(r, item, MTF_NO_TRACE, 0);
+        item->file_offset = 0;
+        return true;
+    }
     if (available(r) != 0) {
         begin_loss(r, how == FOUND_BAD ? MTF_DAMAGED : MTF_CUT);
         pass_over(r);

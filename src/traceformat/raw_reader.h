@@ -94,6 +94,8 @@ struct mtf_source {
     uint64_t break_skipped; /* stored bytes without use */
     enum mtf_status status; /* BREAK: MTF_DAMAGED or MTF_CUT; ERROR: why */
     int error;              /* ERROR with MTF_SYSTEM: errno */
+    bool framed; /* bytes come from LZ4 frames (known after the first read), so
+                    that damage may have changed the magic */
 };
 
 /* What the reader needs: two largest segments and room to read ahead. */
@@ -114,6 +116,7 @@ struct mtf_raw_reader {
     bool at_end;             /* nothing comes after buffer[tail - 1] */
     bool have_header;        /* info is good */
     bool header_given;       /* MTF_ITEM_HEADER was yielded */
+    bool doubtful;           /* no magic: a trace only if a header is found */
     bool started;
     bool over;
     struct mtf_raw_info info;

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The compressor: frames of every shape come back as they went in, frame after
+ * frame in the same memory.
+ */
+#include "traceformat/compress.h"
+
+#include "prng.h"
+#include "raw_build.h"
+#include "tap.h"
+
+#if TCM_HAVE_LZ4
+#include <lz4frame.h>
+
+static uint8_t out[MTF_COMPRESS_ROOM];
+
+/* One frame of N bytes in pieces of random length; flushes now and then. */
+static bool compress_frame(struct mtf_compress *c, const uint8_t *data,
+                           size_t n, struct prng *r, struct bytes *stored) {
+    size_t got = mtf_compress_begin(c, out, sizeof(out));
+    if (got == MTF_COMPRESS_ERROR)
+        return false;
+    bytes_add(stored, out, got);
+    for (size_t at = 0; at < n;) {
+        size_t piece =
+            1 +
+            prng_below(r, prng_below(r, 4) == 0 ? MTF_COMPRESS_PIECE : 5000);
+        piece = piece < n - at ? piece : n - at;
+        got = mtf_compress_add(c, data + at, piece, out, sizeof(out));
+        if (got == MTF_COMPRESS_ERROR)
+            return false;
+        bytes_add(stored, out, got);
+        at += piece;
+        if (prng_below(r, 8) == 0) {
+            got = mtf_compress_flush(c, out, sizeof(out));
+            if (got == MTF_COMPRESS_ERROR)
+                return false;
+            bytes_add(stored, out, got);
+        }
+    }
+    got = mtf_compress_end(c, out, sizeof(out));
+    if (got == MTF_COMPRESS_ERROR)
+        return false;
+    bytes_add(stored, out, got);
+    return true;
+}
+
+/* Decompresses all frames with liblz4 itself. */
+static bool decompress(const struct bytes *stored, struct bytes *plain,
+                       unsigned *frames, bool *checked) {
+    LZ4F_dctx *d;
+    size_t at = 0, hint = 1;
+    *frames = 0;
+    *checked = true;
+    if (LZ4F_isError(LZ4F_createDecompressionContext(&d, LZ4F_VERSION)))
+        return false;
+    while (at < stored->length) {
+        if (*frames == 0 || hint == 0) {
+            LZ4F_frameInfo_t info;
+            size_t head = stored->length - at;
+            if (LZ4F_isError(
+                    LZ4F_getFrameInfo(d, &info, stored->data + at, &head)))
+                break;
+            *checked = *checked &&
+                       info.contentChecksumFlag == LZ4F_contentChecksumEnabled;
+            (*frames)++;
+            at += head;
+        }
+        size_t taken = stored->length - at, got = 65536;
+        uint8_t *p = bytes_room(plain, got);
+        hint = LZ4F_decompress(d, p, &got, stored->data + at, &taken, NULL);
+        if (LZ4F_isError(hint))
+            break;
+        plain->length += got;
+        at += taken;
+    }
+    LZ4F_freeDecompressionContext(d);
+    return at == stored->length && hint == 0;
+}
+
+static void test_frames(void) {
+    enum { MOST = 600000, FRAMES = 40 };
+    uint8_t *data = malloc(MOST);
+    void *memory = malloc(MTF_COMPRESS_MEMORY);
+    struct mtf_compress *c = mtf_compress_init(memory, MTF_COMPRESS_MEMORY);
+    tap_ok(c != NULL, "fits its memory");
+    struct bytes stored = {0}, want = {0}, plain = {0};
+    struct prng r;
+    prng_seed(&r, 5);
+    bool good = true;
+    for (int f = 0; f < FRAMES && good; f++) {
+        size_t n = f == 0 ? 0 : prng_below(&r, f % 4 == 0 ? MOST : 3000);
+        /* Every third frame cannot be compressed. */
+        for (size_t i = 0; i < n; i++)
+            data[i] = (uint8_t)(f % 3 == 0 ? prng_next(&r) : prng_below(&r, 3));
+        good = compress_frame(c, data, n, &r, &stored);
+        bytes_add(&want, data, n);
+    }
+    tap_ok(good, "many frames in the same memory");
+    unsigned frames;
+    bool checked;
+    tap_ok(decompress(&stored, &plain, &frames, &checked), "valid frames");
+    tap_is_u64(frames, FRAMES, "as many as were begun");
+    tap_ok(checked, "each has a checksum of its content");
+    tap_ok(plain.length == want.length &&
+               memcmp(plain.data, want.data, want.length) == 0,
+           "the same bytes");
+    bytes_free(&stored);
+    bytes_free(&want);
+    bytes_free(&plain);
+    free(memory);
+    free(data);
+}
+
+static void test_refusals(void) {
+    static uint8_t big[MTF_COMPRESS_PIECE + 1];
+    void *memory = malloc(MTF_COMPRESS_MEMORY);
+    tap_ok(mtf_compress_init(memory, MTF_COMPRESS_MEMORY - 1) == NULL,
+           "too little memory is refused");
+    struct mtf_compress *c = mtf_compress_init(memory, MTF_COMPRESS_MEMORY);
+    tap_ok(mtf_compress_begin(c, out, 3) == MTF_COMPRESS_ERROR,
+           "no room for a frame's head");
+    tap_ok(mtf_compress_begin(c, out, sizeof(out)) != MTF_COMPRESS_ERROR,
+           "begins again after an error");
+    tap_ok(mtf_compress_add(c, big, sizeof(big), out, sizeof(out)) ==
+               MTF_COMPRESS_ERROR,
+           "a piece that is too large");
+    free(memory);
+}
+
+int main(void) {
+    tap_ok(mtf_compress_available(), "LZ4 is in this build");
+    test_frames();
+    test_refusals();
+    return tap_done();
+}
+
+#else
+
+int main(void) {
+    static uint8_t memory[MTF_COMPRESS_MEMORY], out[MTF_COMPRESS_ROOM];
+    struct mtf_compress *c = mtf_compress_init(memory, sizeof(memory));
+    tap_ok(!mtf_compress_available(), "LZ4 is not in this build");
+    tap_is_u64(mtf_compress_begin(c, out, sizeof(out)), 0, "no frame head");
+    tap_is_u64(mtf_compress_add(c, "abc", 3, out, sizeof(out)), 3,
+               "bytes pass through");
+    tap_ok(memcmp(out, "abc", 3) == 0, "unchanged");
+    tap_is_u64(mtf_compress_end(c, out, sizeof(out)), 0, "no frame end");
+    return tap_done();
+}
+
+#endif
