@@ -24,31 +24,31 @@
 /* Raw bytes of one LZ4 frame at most. */
 #define MTF_RAW_FRAME_BYTES (4u << 20)
 
-struct mtf_raw_header { /* offset */
-    uint8_t magic[8];      /*  0 */
-    uint16_t version;      /*  8 */
+struct mtf_raw_header {       /* offset */
+    uint8_t magic[8];         /*  0 */
+    uint16_t version;         /*  8 */
     uint16_t must_understand; /* 10: a reader that knows not all bits stops */
-    uint32_t length;       /* 12: of the whole header, multiple of 8 */
-    uint32_t pid;          /* 16 */
-    uint32_t parent_pid;   /* 20 */
+    uint32_t length;          /* 12: of the whole header, multiple of 8 */
+    uint32_t pid;             /* 16 */
+    uint32_t parent_pid;      /* 20 */
     uint64_t process_start; /* 24: clock ticks since boot, of /proc/self/stat */
-    uint64_t random;       /* 32: with pid and start, the recording id */
-    uint64_t parent_start; /* 40: 0 unknown */
+    uint64_t random;        /* 32: with pid and start, the recording id */
+    uint64_t parent_start;  /* 40: 0 unknown */
     uint64_t parent_random; /* 48: of the parent's recording, 0 none */
-    uint64_t wall_ns;      /* 56: CLOCK_REALTIME at the start */
-    uint64_t start_ns;     /* 64: the trace's clock at the start */
-    uint64_t first_token;  /* 72: smaller tokens are of earlier recordings */
-    uint32_t page_size;    /* 80 */
-    uint8_t clock;         /* 84: enum mtf_clock */
-    uint8_t settings;      /* 85: MTF_SETTING_ bits */
-    uint16_t reserved;     /* 86 */
-    uint64_t buffer_bound; /* 88: bytes of full buffers that may wait */
+    uint64_t wall_ns;       /* 56: CLOCK_REALTIME at the start */
+    uint64_t start_ns;      /* 64: the trace's clock at the start */
+    uint64_t first_token;   /* 72: smaller tokens are of earlier recordings */
+    uint32_t page_size;     /* 80 */
+    uint8_t clock;          /* 84: enum mtf_clock */
+    uint8_t settings;       /* 85: MTF_SETTING_ bits */
+    uint16_t reserved;      /* 86 */
+    uint64_t buffer_bound;  /* 88: bytes of full buffers that may wait */
 };
 TCM_STATIC_ASSERT(sizeof(struct mtf_raw_header) == 96, "raw header layout");
 
 enum mtf_clock { MTF_CLOCK_MONOTONIC_NS = 1 };
-#define MTF_SETTING_COMPRESSED 1u
-#define MTF_SETTING_DROP       2u
+#define MTF_SETTING_COMPRESSED  1u
+#define MTF_SETTING_DROP        2u
 #define MTF_SETTING_PER_PROCESS 4u /* the output's name has %p */
 
 /* Header fields: u16 tag, u16 length, bytes; tag 0 ends them. */
@@ -62,7 +62,7 @@ enum mtf_header_tag {
 /* "\xA5SG\xF1", a byte sequence that no event stream is likely to hold */
 #define MTF_SEGMENT_SYNC 0xF14753A5u
 
-struct mtf_segment { /* offset */
+struct mtf_segment {       /* offset */
     uint32_t sync;         /*  0 */
     uint8_t kind;          /*  4: enum mtf_segment_kind */
     uint8_t flags;         /*  5: 0 */
@@ -91,8 +91,8 @@ enum mtf_segment_kind {
 };
 
 enum mtf_notice {
-    MTF_NOTICE_NO_SPOOL = 1,     /* buffers in private memory */
-    MTF_NOTICE_END_MODE = 2,     /* recorded after the library's destructor */
+    MTF_NOTICE_NO_SPOOL = 1,      /* buffers in private memory */
+    MTF_NOTICE_END_MODE = 2,      /* recorded after the library's destructor */
     MTF_NOTICE_NO_SAVER_TABLE = 3 /* descriptor table could not be unshared */
 };
 
@@ -104,29 +104,29 @@ enum mtf_notice {
 /* Payload of MTF_RAW_BUFFER, the first event of every buffer. The coding state
    starts anew with it: last size 0, last freed token = next_token. */
 struct mtf_raw_buffer_state { /* offset */
-    uint64_t time_ns;     /*  0 */
-    uint64_t next_token;  /*  8 */
-    uint32_t tokens_left; /* 16 */
-    uint16_t cpu;         /* 20 */
-    uint8_t alloc_call;   /* 22 */
-    uint8_t free_call;    /* 23 */
-    uint64_t untraced_frees; /* 24: of the thread so far, as the next three */
-    uint64_t dropped;     /* 32 */
-    uint64_t waits;       /* 40 */
-    uint64_t wait_ns;     /* 48 */
+    uint64_t time_ns;         /*  0 */
+    uint64_t next_token;      /*  8 */
+    uint32_t tokens_left;     /* 16 */
+    uint16_t cpu;             /* 20 */
+    uint8_t alloc_call;       /* 22 */
+    uint8_t free_call;        /* 23 */
+    uint64_t untraced_frees;  /* 24: of the thread so far, as the next three */
+    uint64_t dropped;         /* 32 */
+    uint64_t waits;           /* 40 */
+    uint64_t wait_ns;         /* 48 */
 };
 TCM_STATIC_ASSERT(sizeof(struct mtf_raw_buffer_state) == 56, "buffer state");
 
 /* Spool. Offsets of buffers are multiples of this. */
 #define MTF_SPOOL_UNIT 4096u
 
-struct mtf_spool_head { /* offset */
-    uint8_t magic[8];      /*  0 */
-    uint16_t version;      /*  8 */
+struct mtf_spool_head {       /* offset */
+    uint8_t magic[8];         /*  0 */
+    uint16_t version;         /*  8 */
     uint16_t must_understand; /* 10 */
-    uint32_t header_offset; /* 12: of the raw header in this file */
-    uint64_t reserved;     /* 16 */
-    uint64_t checksum;     /* 24: XXH64 of bytes 0..23, seed 0 */
+    uint32_t header_offset;   /* 12: of the raw header in this file */
+    uint64_t reserved;        /* 16 */
+    uint64_t checksum;        /* 24: XXH64 of bytes 0..23, seed 0 */
 };
 TCM_STATIC_ASSERT(sizeof(struct mtf_spool_head) == 32, "spool head layout");
 
@@ -135,14 +135,14 @@ TCM_STATIC_ASSERT(sizeof(struct mtf_spool_head) == 32, "spool head layout");
 /* At the start of each buffer in use. A scanner that finds none at a unit goes
    on to the next unit. */
 struct mtf_spool_buffer { /* offset */
-    uint32_t sync;     /*  0 */
-    uint32_t size;     /*  4: bytes of the buffer with this head */
-    uint32_t thread;   /*  8 */
-    uint32_t reserved; /* 12 */
-    uint64_t offset;   /* 16: of the first event byte in the thread's stream */
-    uint64_t time_lo;  /* 24: its events were published after this */
+    uint32_t sync;        /*  0 */
+    uint32_t size;        /*  4: bytes of the buffer with this head */
+    uint32_t thread;      /*  8 */
+    uint32_t reserved;    /* 12 */
+    uint64_t offset;    /* 16: of the first event byte in the thread's stream */
+    uint64_t time_lo;   /* 24: its events were published after this */
     uint64_t reserved2; /* 32 */
-    uint64_t checksum; /* 40: XXH64 of bytes 0..39, seed = header's random */
+    uint64_t checksum;  /* 40: XXH64 of bytes 0..39, seed = header's random */
 };
 TCM_STATIC_ASSERT(sizeof(struct mtf_spool_buffer) == 48, "spool buffer");
 
