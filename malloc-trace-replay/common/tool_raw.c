@@ -34,6 +34,8 @@ struct tool_raw {
     bool footer;      /* one came, and no events after it */
     bool forced_stop; /* says it */
     uint64_t damages;
+    struct mtf_item cut;   /* DAMAGE held back, see read_file; kind 0: none */
+    struct mtf_item after; /* what came after it, to be yielded next */
     struct mtf_item failed;
     char text[512];
 };
@@ -217,10 +219,43 @@ static void note(struct tool_raw *t, const struct mtf_item *item) {
     }
 }
 
+/*
+ * The next item of the file. A process that was killed while its last frame was
+ * written leaves it cut; the spool still has those events, so the cut alone is
+ * no loss: it is told only if something follows it or there is no spool.
+ */
+static void read_file(struct tool_raw *t, struct mtf_item *item) {
+    if (t->after.kind != 0) {
+        *item = t->after;
+        t->after.kind = 0;
+        return;
+    }
+    for (;;) {
+        mtf_raw_reader_next(&t->reader, item);
+        item->file = t->name;
+        bool is_cut = item->kind == MTF_ITEM_DAMAGE && item->status == MTF_CUT;
+        if (is_cut && t->cut.kind == 0) {
+            t->cut = *item;
+            continue;
+        }
+        if (is_cut) { /* of the segment, then of its frame */
+            t->cut.skipped = tcm_max_u64(t->cut.skipped, item->skipped);
+            continue;
+        }
+        break;
+    }
+    if (t->cut.kind == 0)
+        return;
+    if (item->kind != MTF_ITEM_END || !t->use_spool) {
+        t->after = *item;
+        *item = t->cut;
+    }
+    t->cut.kind = 0;
+}
+
 /* True: ITEM is filled. False: the file is at its end. */
 static bool next_of_file(struct tool_raw *t, struct mtf_item *item) {
-    mtf_raw_reader_next(&t->reader, item);
-    item->file = t->name;
+    read_file(t, item);
     switch (item->kind) {
     case MTF_ITEM_HEADER:
         judge_spool(t, item->info);

@@ -232,6 +232,19 @@ static void test_killed(bool compressed) {
            "%s: file and spool give every event once", how);
     tap_ok(r.complete && !r.clean_end && r.spool,
            "%s: complete, without clean end", how);
+    struct stat st;
+    stat(path_of("t"), &st);
+    if (truncate(path_of("t"), st.st_size - 20) != 0)
+        tap_bail("truncate: %s", strerror(errno));
+    read_name(path_of("t"), &r);
+    tap_ok(r.mallocs == 80 && r.gap == 0 && r.items[MTF_ITEM_DAMAGE] == 0 &&
+               r.complete && !r.clean_end,
+           "%s: a last frame that is cut, but the spool has it", how);
+    unlink(path_of("t.spool"));
+    read_name(path_of("t"), &r);
+    tap_ok(r.items[MTF_ITEM_DAMAGE] == 1 && r.status == MTF_CUT &&
+               !r.complete && r.mallocs >= 40 && r.mallocs <= 50,
+           "%s: without the spool the cut is told, once", how);
     rec.first = 7;
     record(&rec, true);
     read_name(path_of("t"), &r);
