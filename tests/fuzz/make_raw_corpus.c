@@ -8,6 +8,10 @@
  *   raw/killed            a recording that was killed; killed.spool repeats
  *                         what the file has and goes on
  *   spool/alone.spool     that spool for the other target
+ *
+ * make_raw_corpus --tree FOLDER writes traces of four processes to FOLDER: root
+ * (10), which made left (20) and right (30), and again, which is right after an
+ * exec.
  */
 #include "unit/traceformat/raw_build.h"
 
@@ -60,7 +64,7 @@ static void make_trace(struct bytes *out, bool compressed, bool whole) {
     void *memory = begin_trace(&w, out, compressed);
     put_every_kind(&one, 1000, 1);
     put_every_kind(&two, 1500, 65);
-    late_events(&late, 8);
+    late_events(&late, 6);
     put_segment(&w, &one, 1, 0, 990);
     mtf_raw_write_notice(&w, 1100, MTF_NOTICE_NO_SAVER_TABLE, "old kernel");
     mtf_raw_write_barrier(&w, 1200);
@@ -108,10 +112,40 @@ static void make_spool(struct bytes *out) {
     bytes_free(&two.out);
 }
 
+/* --- Processes ------------------------------------------------------------ */
+
+static void save_process(const char *folder, const char *name, uint32_t pid,
+                         uint32_t parent, uint64_t number) {
+    struct bytes b = {0};
+    struct mtf_raw_writer w;
+    struct mtf_raw_header h = example_header();
+    uint8_t header[MTF_RAW_HEADER_MAX];
+    h.pid = pid;
+    h.process_start = 1000 + pid;
+    h.parent_pid = parent;
+    h.parent_start = parent == 0 ? 0 : 1000 + parent;
+    h.random = number;
+    h.wall_ns += number;
+    size_t n = mtf_raw_build_header(header, &h, name, "recorder 1");
+    if (!mtf_raw_writer_init(&w, bytes_sink, &b, NULL, 0) ||
+        !mtf_raw_write_header(&w, header, n))
+        abort();
+    write_samples(&w, true);
+    save(folder, name, &b);
+    bytes_free(&b);
+}
+
 int main(int argc, char **argv) {
     char raw[2048], spool[2048];
+    if (argc == 3 && strcmp(argv[1], "--tree") == 0) {
+        save_process(argv[2], "root", 10, 1, 1);
+        save_process(argv[2], "left", 20, 10, 2);
+        save_process(argv[2], "right", 30, 10, 3);
+        save_process(argv[2], "again", 30, 10, 4);
+        return 0;
+    }
     if (argc != 2) {
-        fprintf(stderr, "Usage: make_raw_corpus FOLDER\n");
+        fprintf(stderr, "Usage: make_raw_corpus [--tree] FOLDER\n");
         return 2;
     }
     (void)snprintf(raw, sizeof(raw), "%s/raw", argv[1]);
