@@ -7,7 +7,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = {
@@ -20,16 +19,13 @@ PLACES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
 
 
 class Allocator:
-    def __init__(self, name, preload=None, env=None):
+    """SETTINGS: variables of the environment of what runs under it."""
+
+    def __init__(self, name, preload=None, settings=None):
         self.name = name
-        self.env = dict(os.environ)
-        for k in list(self.env):
-            if k.startswith("TCMALLOC_"):
-                del self.env[k]
-        self.env.pop("LD_PRELOAD", None)
+        self.settings = dict(settings or {})
         if preload:
-            self.env["LD_PRELOAD"] = preload
-        self.env.update(env or {})
+            self.settings["LD_PRELOAD"] = preload
 
 
 def find_peer(soname):
@@ -43,6 +39,7 @@ def find_peer(soname):
 def allocators(build, work, wanted=None, extra=()):
     """Those asked for (all that are there by default), ours first. EXTRA:
     NAME=LIBRARY of further ones."""
+    run.build = build
     ours = os.path.join(build, ".libs", "libtcmalloc_minimal.so")
     tracing = os.path.join(build, ".libs", "libtcmalloc_minimal_tracing.so")
     out = os.path.join(work, "trace.lz4")
@@ -60,7 +57,7 @@ def allocators(build, work, wanted=None, extra=()):
         all_of_them.append(Allocator(name, path))
     chosen = [a for a in all_of_them if not wanted or a.name in wanted]
     for a in chosen:
-        path = a.env.get("LD_PRELOAD")
+        path = a.settings.get("LD_PRELOAD")
         if path and not os.path.exists(path):
             sys.exit("%s: %s is not there; build first or leave it out" %
                      (a.name, path))
@@ -68,36 +65,44 @@ def allocators(build, work, wanted=None, extra=()):
 
 
 class Result:
-    """One run: ops and ns as the program says (or None), wall, user and
-    system seconds of the process, peak resident KiB."""
+    """One run: operations, wall and CPU ns of the loop as the program says (or
+    None); wall, user and system seconds of the process, peak resident KiB."""
 
-    def __init__(self, ops, ns, wall, user, system, rss):
-        self.ops, self.ns, self.wall = ops, ns, wall
-        self.user, self.system, self.rss = user, system, rss
+    def __init__(self, words, measured):
+        self.ops = self.ns = self.loop_cpu = None
+        if len(words) == 3 and all(w.isdigit() for w in words):
+            self.ops, self.ns, self.loop_cpu = map(int, words)
+        wall, user, system, self.rss, self.status = measured
+        self.wall, self.user, self.system = (wall / 1e9, user / 1e9,
+                                             system / 1e9)
 
     @property
     def cpu(self):
         return self.user + self.system
 
 
-def run(allocator, args):
-    with tempfile.TemporaryFile() as out:
-        start = time.monotonic()
-        p = subprocess.Popen(args, stdout=out, env=allocator.env,
-                             stdin=subprocess.DEVNULL)
-        _, status, usage = os.wait4(p.pid, 0)
-        wall = time.monotonic() - start
-        p.returncode = os.waitstatus_to_exitcode(status)
-        if p.returncode:
-            sys.exit("%s under %s: status %d" % (" ".join(args),
-                                                 allocator.name, p.returncode))
+def run(allocator, args, build=None):
+    """Runs ARGS under ALLOCATOR, through bench_run."""
+    launcher = program(build or run.build, "bench_run")
+    settings = ["%s=%s" % x for x in allocator.settings.items()]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as note:
+        env = dict(os.environ)
+        for k in list(env):
+            if k.startswith("TCMALLOC_") or k == "LD_PRELOAD":
+                del env[k]
+        # Descriptor 3 of the launcher is the note.
+        p = subprocess.Popen(["sh", "-c", 'exec "$@" 3>&0 0</dev/null', "sh",
+                              launcher] + settings + args, env=env,
+                             stdin=note, stdout=out)
+        p.wait()
         out.seek(0)
-        words = out.read().split()
-    ops = ns = None
-    if len(words) == 2 and words[0].isdigit() and words[1].isdigit():
-        ops, ns = int(words[0]), int(words[1])
-    return Result(ops, ns, wall, usage.ru_utime, usage.ru_stime,
-                  usage.ru_maxrss)
+        note.seek(0)
+        measured = [int(w) for w in note.read().split()]
+        if p.returncode or len(measured) != 5 or measured[4]:
+            sys.exit("%s under %s: status %s" % (
+                " ".join(args), allocator.name,
+                measured[4] if len(measured) == 5 else p.returncode))
+        return Result(out.read().split(), measured)
 
 
 def interleave(chosen, args, rounds, after=None):

@@ -294,18 +294,17 @@ static void *producer(void *arg) {
 
 static uint64_t run_producer(double scale) {
     static struct ring r;
-    pthread_t id;
+    struct bench_thread other;
     r.head = r.tail = 0;
     r.total = bench_count(scale, 30e6);
-    if (pthread_create(&id, NULL, producer, &r))
-        abort();
+    bench_start(&other, producer, &r);
     for (uint64_t i = 0; i < r.total; i++) {
         while (__atomic_load_n(&r.head, __ATOMIC_ACQUIRE) <= i)
             sched_yield();
         free(r.slot[i % RING]);
         __atomic_store_n(&r.tail, i + 1, __ATOMIC_RELEASE);
     }
-    pthread_join(id, NULL);
+    pthread_join(other.id, NULL);
     return 2 * r.total;
 }
 
@@ -330,10 +329,9 @@ static void *serve(void *arg) {
     }
     if (--w->lives == 0)
         return NULL;
-    pthread_t id;
-    if (pthread_create(&id, NULL, serve, w))
-        abort();
-    pthread_join(id, NULL);
+    struct bench_thread successor;
+    bench_start(&successor, serve, w);
+    pthread_join(successor.id, NULL);
     return NULL;
 }
 
@@ -369,12 +367,11 @@ static void *short_life(void *arg) {
 static uint64_t run_thread_churn(double scale) {
     uint64_t n = bench_count(scale, 15e3);
     for (uint64_t i = 0; i < n; i++) {
-        pthread_t id[2];
+        struct bench_thread two[2];
         for (unsigned k = 0; k < 2; k++)
-            if (pthread_create(&id[k], NULL, short_life, (void *)(i * 2 + k)))
-                abort();
+            bench_start(&two[k], short_life, (void *)(i * 2 + k));
         for (unsigned k = 0; k < 2; k++)
-            pthread_join(id[k], NULL);
+            pthread_join(two[k].id, NULL);
     }
     return 400 * n;
 }

@@ -13,13 +13,17 @@ import sys
 import bench_lib as lib
 
 
-def jobs(build, only):
+def jobs(build, only, cpu):
     """(name, command, value of a run in ns, how it is measured)"""
     for binary in ("bench_loops", "bench_work"):
         path = lib.program(build, binary)
         for w in lib.workloads(path):
             if not only or w in only:
-                yield w, [path, w], lambda r: r.ns / r.ops, "ns/op"
+                if cpu:
+                    yield (w, [path, w], lambda r: r.loop_cpu / r.ops,
+                           "cpu ns/op")
+                else:
+                    yield w, [path, w], lambda r: r.ns / r.ops, "ns/op"
     if not only or "python" in only:
         os.environ["PYTHONMALLOC"] = "malloc"
         yield ("python", [os.path.realpath(sys.executable), "-S",
@@ -40,6 +44,8 @@ def main():
                    "glibc, gperftools, jemalloc, mimalloc")
     p.add_argument("--extra", action="append", default=[],
                    metavar="NAME=LIBRARY", help="another allocator")
+    p.add_argument("--cpu", action="store_true",
+                   help="CPU time of the threads, not wall time")
     p.add_argument("--csv", help="every single run, to this file")
     p.add_argument("--work", help="folder for traces (default /tmp)")
     a = p.parse_args()
@@ -50,14 +56,13 @@ def main():
     wanted = set(a.allocators.split(",")) if a.allocators else None
     out = csv.writer(open(a.csv, "w", newline="")) if a.csv else None
     if out:
-        out.writerow("workload allocator round ops loop_ns wall_s user_s "
+        out.writerow("workload allocator round ops loop_ns loop_cpu_ns wall_s "
+                     "user_s "
                      "system_s peak_rss_kib".split())
-    todo = list(jobs(build, only))
+    todo = list(jobs(build, only, a.cpu))
     if not todo:
         p.error("no such workload")
     with lib.WorkFolder(a.work) as work:
-        if any(name == "python" for name, *_ in todo):
-            os.environ["PYTHONMALLOC"] = "malloc"
         chosen = lib.allocators(build, work, wanted, a.extra)
         names = [x.name for x in chosen]
         print(lib.machine())
@@ -66,20 +71,22 @@ def main():
         rows, rss_rows = [], []
         all_ratios = {n: [] for n in names}
         for name, command, value, unit in todo:
-            if unit == "ns/op":
+            if unit.endswith("ns/op"):
                 command = command + [a.scale]
             results = lib.interleave(chosen, command, a.rounds)
             if out:
                 for n in names:
                     for i, r in enumerate(results[n]):
                         out.writerow([name, n, i, r.ops or "", r.ns or "",
+                                      r.loop_cpu or "",
                                       "%.6f" % r.wall, "%.6f" % r.user,
                                       "%.6f" % r.system, r.rss])
             base = [value(r) for r in results[names[0]]]
             row, rss = ["%s (%s)" % (name, unit)], [name]
             for n in names:
                 these = [value(r) for r in results[n]]
-                middle = lib.median(these) / (1 if unit == "ns/op" else 1e6)
+                middle = lib.median(these) / (
+                    1 if unit.endswith("ns/op") else 1e6)
                 if min(base) > 0 and min(these) > 0:
                     times, spread = lib.ratio(these, base)
                     all_ratios[n].append(times)

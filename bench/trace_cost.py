@@ -4,6 +4,8 @@
 
 ns/event: (wall recorded - wall untraced) / events of all threads, whole
 process. loop: the same of the loop alone, without start and end of recording.
+cpu: CPU time of the program's own threads instead of wall time; the one to
+look at when the machine does other things too.
 """
 import argparse
 import json
@@ -57,7 +59,7 @@ def main():
         os.environ.pop("TCMALLOC_TRACE_UNCOMPRESSED", None)
     csv = open(a.csv, "w") if a.csv else None
     if csv:
-        csv.write("workload,events,ns_event,ns_event_loop,wall_ratio,"
+        csv.write("workload,events,ns_event,ns_event_loop,ns_event_cpu,wall_ratio,"
                   "user_ratio,cpu_ratio,rss_added_kib,raw_bytes_event,"
                   "stored_bytes_event\n")
     jobs = []
@@ -77,40 +79,48 @@ def main():
                                 {"ours", "tracing-off", "tracing-on"})
         trace = os.path.join(work, "trace.lz4")
         if a.no_lz4:
-            chosen[-1].env["TCMALLOC_TRACE_UNCOMPRESSED"] = "1"
+            chosen[-1].settings["TCMALLOC_TRACE_UNCOMPRESSED"] = "1"
         for name, command in jobs:
             results = lib.interleave(chosen, command, a.rounds)
             off, quiet, on = (results[x.name] for x in chosen)
             events = off[0].ops
             raw = stored = None
-            if a.sizes or not events:
+            if name == "small":
+                events = 0
+            elif a.sizes or not events:
                 events, raw, stored = trace_size(build, trace)
             wall = lib.ratio([r.wall for r in on], [r.wall for r in off])
             still = lib.ratio([r.wall for r in quiet], [r.wall for r in off])
-            added = lib.median([(x.wall - y.wall) * 1e9 / events
-                                for x, y in zip(on, off)])
+            added = (lib.median([(x.wall - y.wall) * 1e9 / events
+                                 for x, y in zip(on, off)])
+                     if events else None)
             loop = lib.median([(x.ns - y.ns) / events
                                for x, y in zip(on, off)]) if off[0].ns else None
+            own = lib.median([(x.loop_cpu - y.loop_cpu) / events
+                              for x, y in zip(on, off)]) if off[0].ns else None
             user = (lib.ratio([r.user for r in on], [r.user for r in off])[0]
                     if all(r.user for r in off) else None)
             cpu = (lib.ratio([r.cpu for r in on], [r.cpu for r in off])[0]
                    if all(r.cpu for r in off) else None)
             rss = lib.median([x.rss - y.rss for x, y in zip(on, off)])
+            if name == "small":
+                print("start and end of a recording: %.0f us" % lib.median(
+                    [(x.wall - y.wall) * 1e6 for x, y in zip(on, off)]))
             if name in PROGRAMS:
                 ratios.append(wall[0])
 
             def text(v, form="%.2f"):
                 return "-" if v is None else form % v
             row = [name, "%.1f" % (events / 1e6), text(added), text(loop),
-                   "%.3f+-%.3f" % wall, "%.3f" % still[0], text(user, "%.3f"),
+                   text(own), "%.3f+-%.3f" % wall, "%.3f" % still[0], text(user, "%.3f"),
                    text(cpu, "%.3f"), "%d" % rss,
-                   text(raw and raw / events), text(stored and stored / events,
-                                                    "%.3f")]
+                   text(raw and raw / events),
+                   text(stored and stored / events, "%.3f")]
             rows.append(row)
             print("  " + "  ".join(row), file=sys.stderr)
             if csv:
                 csv.write(",".join([name, str(events), text(added),
-                                    text(loop), "%.4f" % wall[0],
+                                    text(loop), text(own), "%.4f" % wall[0],
                                     text(user, "%.4f"), text(cpu, "%.4f"),
                                     str(rss), text(raw and raw / events),
                                     text(stored and stored / events,
@@ -118,7 +128,7 @@ def main():
     print(lib.machine())
     print("%d rounds, interleaved, medians; recorded against untraced%s\n" %
           (a.rounds, ", without LZ4" if a.no_lz4 else ""))
-    lib.table(["workload", "M events", "ns/event", "loop", "wall ratio",
+    lib.table(["workload", "M events", "ns/event", "loop", "cpu", "wall ratio",
                "off", "user", "user+sys", "RSS +KiB", "raw B/event",
                "stored"], rows)
     if ratios:
