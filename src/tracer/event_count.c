@@ -193,11 +193,14 @@ static const uint8_t *meet(struct sums *sums, const uint8_t *p,
     return NULL;
 }
 
-/* The first positions of a lane that begins at P; where it goes on. */
+/* The first positions of a lane from P to END; where it goes on, or NULL if it
+   is too short for that many. */
 static const uint8_t *guess(struct sums *sums, const uint8_t *p,
-                            struct meeting at[MEETINGS]) {
+                            const uint8_t *end, struct meeting at[MEETINGS]) {
     struct sums own = {.hot = 0};
     for (unsigned k = 0; k < MEETINGS; k++) {
+        if (p >= end)
+            return NULL;
         at[k].p = p;
         at[k].sums = own;
         p = step(&own, p);
@@ -219,8 +222,8 @@ static const uint8_t *count_lanes(struct mtr_event_counts *counts,
     for (unsigned i = 0; i < LANES; i++) {
         p[i] = piece + i * (n / LANES);
         end[i] = i + 1 == LANES ? piece + n : p[i] + n / LANES;
-        if (i != 0)
-            p[i] = guess(&sums, p[i], at[i]);
+        if (i != 0 && (p[i] = guess(&sums, p[i], end[i], at[i])) == NULL)
+            return NULL;
     }
     const uint8_t *a = p[0], *b = p[1], *c = p[2], *d = p[3], *e = p[4],
                   *f = p[5];

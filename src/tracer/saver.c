@@ -400,7 +400,8 @@ static bool enter_end_mode(struct mtr_saver *s) {
 static bool leave_end_mode(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     if (!mtf_raw_write_notice(&s->writer, tcm_clock_ns(), MTF_NOTICE_END_MODE,
-                              "recorded after the library's destructor"))
+                              "recorded after the library's destructor") ||
+        !mtf_raw_writer_end_frame(&s->writer))
         return false;
     mtr_spool_close(rec);
     if (s->output.kind == MTR_OUTPUT_FILE && !rec->spool.is_private &&

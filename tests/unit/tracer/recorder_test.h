@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The recorder without an allocator: a host that only counts, threads that
+ * write events and log what they wrote in shared memory, and a reader that
+ * compares the trace with the log. A recording lives in a child process, which
+ * may end in any way.
+ */
+#ifndef TESTS_UNIT_TRACER_RECORDER_TEST_H
+#define TESTS_UNIT_TRACER_RECORDER_TEST_H
+
+#include "common/tool_raw.h"
+#include "lib/prng.h"
+#include "lib/tap.h"
+#include "tracer/tracer.h"
+
+#include <sys/types.h>
+
+#define LOG_THREADS 64
+#define LOG_CALLS   200000u
+
+/* A call as it was made. */
+struct logged {
+    uint8_t kind; /* enum mtf_event_kind */
+    uint8_t call;
+    uint8_t align_log2;
+    uint8_t flags;
+    uint64_t size;
+    uint64_t token;
+    uint64_t old;
+};
+
+struct log_thread {
+    uint32_t id;    /* in the trace */
+    uint32_t count; /* calls done */
+    uint32_t untraced;
+    bool ended;
+    struct logged calls[LOG_CALLS];
+};
+
+struct shared_log {
+    uint32_t threads;
+    uint32_t started_calls; /* times the host heard recording_started */
+    uint32_t step;          /* for tests that wait for each other */
+    uint32_t mark;          /* a count of calls that a test remembers */
+    struct log_thread thread[LOG_THREADS];
+};
+extern struct shared_log *shared;
+
+/* What a trace holds. */
+struct found {
+    bool opened, complete, clean_end;
+    const char *problem; /* first disagreement with the log, or NULL */
+    char text[256];
+    uint64_t events, mallocs, frees;
+    uint64_t barriers, samples, notices[8], footers, end_reason;
+    uint64_t footer_events, footer_waits, footer_threads;
+    uint64_t untraced, waits, gaps;
+    uint64_t first_token;
+    uint64_t thread_starts, thread_ends;
+    struct mtf_raw_header header;
+};
+
+/* Scratch folder with a fresh log; its name without slash at the end. */
+const char *test_begin(void);
+void test_end(void);
+/* "FOLDER/NAME", static memory for a few names. */
+const char *test_path(const char *name);
+/* True if something has this name in the scratch folder. */
+bool test_exists(const char *name);
+/* Names in the scratch folder that begin with a dot. */
+unsigned test_hidden(void);
+
+/* Runs CHILD in a process with TCMALLOC_TRACE_OUTPUT=OUTPUT (NULL: unset) and
+   stderr to a file; returns its wait status. */
+int test_run(const char *output, void (*child)(void));
+pid_t test_spawn(const char *output, void (*child)(void));
+/* What the child wrote to stderr. */
+const char *test_stderr(void);
+
+/* --- in the child ----------------------------------------------------------
+ */
+extern const struct mtr_host test_host;
+/* A slot and log for the calling thread. */
+struct writer {
+    struct mtr_thread *slot;
+    struct log_thread *log;
+    struct prng prng;
+    uint64_t live[256];
+};
+void writer_init(struct writer *w, unsigned log_index);
+/* A random call; false: not recorded. */
+bool writer_call(struct writer *w);
+bool writer_alloc(struct writer *w, enum mtf_call call, uint64_t size);
+bool writer_free(struct writer *w, uint64_t token);
+void writer_end(struct writer *w);
+
+/* --- in the parent ---------------------------------------------------------
+ */
+/*
+ * Reads NAME and compares with the log. SLACK: calls that each stream may have
+ * beyond the log (1 after a kill). EXACT false: calls may be missing, and what
+ * comes after a gap is not compared.
+ */
+void test_read(const char *name, unsigned slack, bool exact,
+               struct found *found);
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The pool of buffers: order, bound, waiting, and that a free buffer is zero.
+ */
+#include "base/os_mem.h"
+#include "lib/prng.h"
+#include "lib/tap.h"
+#include "traceformat/raw_layout.h"
+#include "tracer/buf_pool.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#define HEAD sizeof(struct mtf_spool_buffer)
+
+static struct mtr_pool pool;
+
+/* What a thread has. */
+struct holder {
+    struct mtr_buffer *buffer;
+    uint8_t *pos;
+};
+
+static struct mtr_buffer *exchange(struct holder *h, enum mtr_size size,
+                                   bool *low) {
+    struct mtr_buffer *old = h->buffer;
+    if (old != NULL)
+        old->used = (uint32_t)(h->pos - old->base);
+    return mtr_pool_exchange(&pool, old, size, &h->pos, &h->buffer, low);
+}
+
+static bool add_buffers(enum mtr_size size, unsigned count) {
+    size_t bytes =
+        count * (size == MTR_LARGE ? (size_t)MTR_LARGE_BYTES : MTR_SMALL_BYTES);
+    return mtr_pool_add(&pool, size, tcm_os_map(bytes), bytes);
+}
+
+static bool is_zero(const struct mtr_buffer *b) {
+    for (uint32_t i = 0; i < b->size; i++) {
+        if (b->base[i] != 0)
+            return false;
+    }
+    return true;
+}
+
+static void use(struct holder *h, unsigned bytes) {
+    memset(h->buffer->base, 0xa5, HEAD);
+    memset(h->pos, 0x5a, bytes);
+    h->pos += bytes;
+}
+
+static void stacks(void) {
+    struct holder a = {NULL, NULL}, b = {NULL, NULL};
+    bool low;
+    mtr_pool_init(&pool, 1 << 20);
+    tap_ok(exchange(&a, MTR_SMALL, &low) == NULL && low && a.buffer == NULL,
+           "an empty pool has none, and is low");
+    tap_ok(exchange(&a, MTR_SMALL, &low) == NULL && !low,
+           "the saver is told once");
+    tap_is_u64(mtr_pool_missing(&pool, MTR_SMALL), 2 * MTR_READY_SMALL,
+               "more is kept ready after that");
+    tap_is_u64(mtr_pool_missing(&pool, MTR_LARGE), 2 * MTR_READY_LARGE,
+               "of both sizes");
+    tap_ok(add_buffers(MTR_SMALL, 4) && add_buffers(MTR_LARGE, 2), "grows");
+    struct mtr_buffer *first = exchange(&a, MTR_LARGE, &low);
+    tap_ok(first != NULL && first->size == MTR_LARGE_BYTES && !low &&
+               a.buffer == first && a.pos == first->base + HEAD,
+           "takes the size asked for");
+    exchange(&b, MTR_LARGE, &low);
+    tap_ok(b.buffer->size == MTR_LARGE_BYTES && low, "the last one: low");
+    use(&a, 100);
+    struct mtr_buffer *other = exchange(&a, MTR_LARGE, &low);
+    tap_ok(other != NULL && other->size == MTR_SMALL_BYTES,
+           "the other size if there is none");
+    struct mtr_buffer *full = mtr_pool_take_full(&pool);
+    tap_ok(full == first && full->next == NULL && full->used == HEAD + 100,
+           "the full one is in the queue");
+    tap_ok(mtr_pool_take_full(&pool) == NULL, "once");
+    mtr_pool_recycle(&pool, full);
+    tap_ok(is_zero(full), "it is zeroed");
+    use(&b, 10);
+    tap_ok(exchange(&b, MTR_LARGE, &low) == full, "and taken again first");
+    use(&a, 1);
+    mtr_pool_hand_over(&pool, a.buffer, &a.buffer);
+    tap_ok(a.buffer == NULL, "handed over at a thread's end");
+}
+
+static void bound(void) {
+    struct holder h[20];
+    bool low;
+    unsigned refused = 0, got = 0;
+    memset(h, 0, sizeof(h));
+    mtr_pool_init(&pool, 4 * MTR_LARGE_BYTES);
+    add_buffers(MTR_LARGE, 40);
+    for (unsigned i = 0; i < 20; i++)
+        exchange(&h[i], MTR_LARGE, &low);
+    for (unsigned i = 0; i < 20; i++) {
+        use(&h[i], 50);
+        struct mtr_buffer *old = h[i].buffer;
+        if (exchange(&h[i], MTR_LARGE, &low) != NULL)
+            got++;
+        else
+            refused += h[i].buffer == old;
+    }
+    tap_is_u64(got, 4, "the bound holds full buffers alone");
+    tap_is_u64(refused, 16, "a refused thread keeps its buffer");
+    unsigned order = 0, at = 0;
+    for (struct mtr_buffer *b = mtr_pool_take_full(&pool), *next; b != NULL;
+         b = next) {
+        next = b->next;
+        order += b->used == HEAD + 50;
+        at++;
+        mtr_pool_recycle(&pool, b);
+    }
+    tap_is_u64(order, 4, "all in the queue, %u", at);
+    tap_ok(exchange(&h[19], MTR_LARGE, &low) != NULL,
+           "recycled buffers make room below the bound");
+    /* One buffer larger than the bound must still pass. */
+    mtr_pool_init(&pool, 1);
+    add_buffers(MTR_LARGE, 2);
+    memset(h, 0, sizeof(h));
+    exchange(&h[0], MTR_LARGE, &low);
+    tap_ok(exchange(&h[0], MTR_LARGE, &low) != NULL,
+           "the smallest bound lets one through");
+}
+
+static void generations(void) {
+    struct holder h = {NULL, NULL};
+    bool low;
+    mtr_pool_init(&pool, 1 << 20);
+    add_buffers(MTR_SMALL, 4);
+    struct mtr_buffer *old = exchange(&h, MTR_SMALL, &low);
+    use(&h, 5);
+    mtr_pool_new_generation(&pool);
+    tap_ok(exchange(&h, MTR_SMALL, &low) == NULL, "old buffers are gone");
+    add_buffers(MTR_SMALL, 1);
+    tap_ok(exchange(&h, MTR_SMALL, &low) != old, "a new one is taken");
+    mtr_pool_recycle(&pool, mtr_pool_take_full(&pool));
+    struct holder other = {NULL, NULL};
+    tap_ok(exchange(&other, MTR_SMALL, &low) == NULL,
+           "and one of the old spool does not come back");
+}
+
+/* --- Threads
+ * ----------------------------------------------------------------------- */
+
+#define WORKERS 4
+#define TURNS   20000
+
+static uint32_t stop;
+
+static void *work(void *arg) {
+    struct holder h = {NULL, NULL};
+    uint64_t *done = arg;
+    while (*done < TURNS) {
+        uint32_t seq = tcm_load_acquire(&pool.seq);
+        bool low;
+        if (exchange(&h, *done % 3 == 0 ? MTR_SMALL : MTR_LARGE, &low) ==
+            NULL) {
+            mtr_pool_wait(&pool, seq);
+            continue;
+        }
+        if (h.pos[0] != 0 || h.pos[1] != 0)
+            *done += 1000000000;
+        use(&h, 2);
+        (*done)++;
+    }
+    mtr_pool_hand_over(&pool, h.buffer, &h.buffer);
+    return NULL;
+}
+
+static void *save(void *arg) {
+    uint64_t *saved = arg;
+    for (;;) {
+        bool last = tcm_load_acquire(&stop) != 0;
+        struct mtr_buffer *b = mtr_pool_take_full(&pool), *next;
+        for (; b != NULL; b = next) {
+            next = b->next;
+            (*saved)++;
+            mtr_pool_recycle(&pool, b);
+        }
+        mtr_pool_notify(&pool);
+        if (last)
+            return NULL;
+        usleep(50);
+    }
+}
+
+static void threads(void) {
+    pthread_t worker[WORKERS], saver;
+    uint64_t done[WORKERS] = {0}, saved = 0, sum = 0;
+    mtr_pool_init(&pool, 6 * MTR_LARGE_BYTES);
+    add_buffers(MTR_SMALL, 6);
+    add_buffers(MTR_LARGE, 6);
+    pthread_create(&saver, NULL, save, &saved);
+    for (unsigned i = 0; i < WORKERS; i++)
+        pthread_create(&worker[i], NULL, work, &done[i]);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        pthread_join(worker[i], NULL);
+        sum += done[i];
+    }
+    tcm_store_release(&stop, 1u);
+    pthread_join(saver, NULL);
+    tap_is_u64(sum, WORKERS * TURNS, "threads: no one waits for ever");
+    tap_is_u64(saved, WORKERS * TURNS, "threads: each buffer is saved once");
+    tap_is_u64(pool.full_bytes, 0, "threads: nothing waits at the end");
+}
+
+int main(void) {
+    stacks();
+    bound();
+    generations();
+    threads();
+    return tap_done();
+}

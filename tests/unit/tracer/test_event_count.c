@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Counting by lanes against counting one event after the other, as the decoder
+ * sees them.
+ */
+#include "lib/prng.h"
+#include "lib/tap.h"
+#include "traceformat/raw_decode.h"
+#include "tracer/event_count.h"
+
+static uint8_t bytes[(128 << 10) + 64];
+
+static size_t extended(struct prng *p, uint8_t *at, enum mtf_raw_kind kind,
+                       unsigned n) {
+    mtf_put_extended_head(at, kind, n);
+    at[2] = MTF_CALL_MEMALIGN;
+    /* Anything, zeros and what looks like long varints included. */
+    for (unsigned i = 1; i < n; i++)
+        at[2 + i] = prng_below(p, 4) == 0 ? 0 : (uint8_t)prng_next(p);
+    return 2 + (size_t)n;
+}
+
+/* How rare and how long the events are. */
+struct mix {
+    const char *name;
+    unsigned rare_of_1000;
+    unsigned size_bits;
+};
+
+static size_t one_event(struct prng *p, const struct mix *mix, uint8_t *at,
+                        struct mtr_event_counts *c) {
+    uint64_t v = prng_next(p) >> (64 - mix->size_bits);
+    if (prng_below(p, 1000) >= mix->rare_of_1000) {
+        bool is_free = prng_below(p, 2) != 0;
+        if (is_free)
+            c->frees++;
+        else
+            c->mallocs++;
+        return mtf_varint_put(at, v << 2 |
+                                      (is_free ? MTF_RAW_FREE : MTF_RAW_ALLOC));
+    }
+    switch (prng_below(p, 8)) {
+    case 0:
+        c->memaligns++;
+        return extended(p, at, MTF_RAW_ALIGNED, 3 + (unsigned)prng_below(p, 7));
+    case 1: {
+        unsigned n = mtf_varint_put(at, v << 2 | MTF_RAW_REALLOC);
+        c->reallocs++;
+        return n +
+               mtf_varint_put(at + n, prng_next(p) >> (64 - mix->size_bits));
+    }
+    case 2:
+        c->reallocs++;
+        return extended(p, at, MTF_RAW_REALLOC_NEW, 3);
+    case 3:
+        c->reallocs++;
+        return extended(p, at, MTF_RAW_REALLOC_END, 9);
+    case 4:
+        c->frees++;
+        return extended(p, at, MTF_RAW_FREE_SIZE, 17);
+    case 5:
+        c->failed++;
+        return extended(p, at, MTF_RAW_FAILED, 18);
+    case 6:
+        return extended(p, at, MTF_RAW_MARK,
+                        1 + (unsigned)prng_below(p, MTF_EXTENDED_MAX));
+    default:
+        return mtf_varint_put(
+            at, mtf_inline_payload(MTF_RAW_TIME, v & MTF_ARGUMENT_MAX));
+    }
+}
+
+static bool same(const struct mtr_event_counts *a,
+                 const struct mtr_event_counts *b) {
+    return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+int main(void) {
+    static const struct mix mixes[] = {
+        {"one byte", 0, 4}, {"short", 2, 5},          {"mixed", 20, 13},
+        {"long", 20, 40},   {"mostly rare", 900, 20}, {"all rare", 1000, 50},
+    };
+    struct prng p;
+    prng_seed(&p, 7);
+    for (unsigned m = 0; m < TCM_ARRAY_SIZE(mixes); m++) {
+        unsigned wrong = 0;
+        for (unsigned round = 0; round < 300; round++) {
+            struct mtr_event_counts want = {0}, got = {0};
+            size_t limit = prng_below(&p, round % 10 == 0 ? 128 << 10 : 9000);
+            size_t n = 0;
+            memset(bytes, 0, sizeof(bytes));
+            while (n < limit && n + 200 < sizeof(bytes))
+                n += one_event(&p, &mixes[m], bytes + n, &want);
+            /* What stands behind must not count. */
+            memset(bytes + n, 0xff, 8);
+            mtr_count_events(&got, bytes, n);
+            wrong += !same(&got, &want);
+        }
+        tap_is_u64(wrong, 0, "%s events are counted", mixes[m].name);
+    }
+    /* Bytes that are no events: any counts, but an end, and nothing read far
+       behind it. */
+    for (unsigned round = 0; round < 200; round++) {
+        struct mtr_event_counts got = {0};
+        for (size_t i = 0; i < 9000; i++)
+            bytes[i] = (uint8_t)prng_next(&p);
+        mtr_count_events(&got, bytes, prng_below(&p, 9000));
+    }
+    tap_ok(true, "any bytes come to an end");
+    return tap_done();
+}

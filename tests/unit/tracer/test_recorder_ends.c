@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ends of recordings: kills, full buffers and disks, failures, forks,
+ * events after the library's destructor.
+ */
+#include "unit/tracer/recorder_test.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void *endless(void *arg) {
+    struct writer w;
+    writer_init(&w, (unsigned)(uintptr_t)arg);
+    while (w.log->count < LOG_CALLS - 10 && writer_call(&w))
+        ;
+    return NULL;
+}
+
+/* --- Kill
+ * ------------------------------------------------------------------------- */
+
+static void to_be_killed(void) {
+    pthread_t id[3];
+    mtr_init(&test_host);
+    for (uintptr_t i = 0; i < 3; i++)
+        pthread_create(&id[i], NULL, endless, (void *)i);
+    for (;;)
+        pause();
+}
+
+static void kills(void) {
+    struct prng p;
+    struct found f;
+    prng_seed(&p, 5);
+    unsigned bad = 0, unclean = 0;
+    for (int i = 0; i < 8; i++) {
+        test_begin();
+        pid_t pid = test_spawn(test_path("t"), to_be_killed);
+        while (tcm_load_acquire(&shared->thread[0].count) == 0)
+            usleep(200);
+        usleep((useconds_t)prng_below(&p, 40000));
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        test_read("t", 1, true, &f);
+        bad += f.problem != NULL;
+        unclean += !f.clean_end;
+        test_end();
+    }
+    tap_is_u64(bad, 0, "kill: file and spool have every call, once");
+    tap_is_u64(unclean, 8, "kill: no clean end");
+}
+
+/* --- Full buffers
+ * ------------------------------------------------------------------- */
+
+static void more_than_fits(void) {
+    pthread_t id[2];
+    setenv("TCMALLOC_TRACE_BUFFER_MB", "1", 1);
+    setenv("TCMALLOC_TRACE_UNCOMPRESSED", "1", 1);
+    mtr_init(&test_host);
+    for (uintptr_t i = 0; i < 2; i++)
+        pthread_create(&id[i], NULL, endless, (void *)i);
+    for (int i = 0; i < 2; i++)
+        pthread_join(id[i], NULL);
+    tcm_store_release(&shared->step, 1u);
+    mtr_exit();
+}
+
+static void full_buffers(void) {
+    struct found f;
+    test_begin();
+    const char *fifo = test_path("fifo");
+    mkfifo(fifo, 0600);
+    pid_t pid = test_spawn(fifo, more_than_fits);
+    /* No reader: the threads fill the buffers and then stand still. */
+    uint32_t last = 0, same = 0;
+    while (same < 40) {
+        uint32_t now = tcm_load_acquire(&shared->thread[0].count) +
+                       tcm_load_acquire(&shared->thread[1].count);
+        same = now != 0 && now == last ? same + 1 : 0;
+        last = now;
+        usleep(10000);
+    }
+    tap_ok(tcm_load_acquire(&shared->step) == 0 && last < 2 * LOG_CALLS - 20,
+           "full: threads wait");
+    int in = open(fifo, O_RDONLY), status = -1;
+    int out = open(test_path("t"), O_WRONLY | O_CREAT, 0600);
+    char buf[65536];
+    ssize_t n;
+    while ((n = read(in, buf, sizeof(buf))) > 0)
+        if (write(out, buf, (size_t)n) != n)
+            break;
+    close(in);
+    close(out);
+    waitpid(pid, &status, 0);
+    test_read("t", 0, true, &f);
+    tap_ok(status == 0 && f.problem == NULL && f.complete && f.clean_end,
+           "full: and lose nothing");
+    tap_ok(f.footer_waits != 0, "full: waits are counted");
+    tap_is_u64(f.waits <= f.footer_waits && f.waits != 0, 1,
+               "full: in the stream too");
+    tap_ok(!test_exists("fifo.spool") && test_hidden() == 0,
+           "full: a FIFO has no spool");
+    test_end();
+}
+
+/* --- Failures
+ * -------------------------------------------------------------------------- */
+
+static void tries(void) {
+    struct writer w;
+    mtr_init(&test_host);
+    writer_init(&w, 0);
+    for (int i = 0; i < 50; i++)
+        writer_call(&w);
+    /* Events go on until the failure reaches this thread. */
+    for (int i = 0; i < 1000 && mtr_is_recording(); i++) {
+        writer_call(&w);
+        usleep(1000);
+    }
+    shared->step = mtr_enter(&w.slot) == NULL && !mtr_is_recording() &&
+                   w.slot == &mtr_no_thread;
+    mtr_exit();
+    _exit(41);
+}
+
+static bool one_line(const char *text) {
+    const char *end = strchr(text, '\n');
+    return end != NULL && end[1] == '\0';
+}
+
+static void failure(const char *name, const char *output) {
+    int status = test_run(output, tries);
+    tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 41,
+           "%s: the program goes on", name);
+    tap_is_u64(shared->step, 1, "%s: unrecorded", name);
+    tap_diag("%s", test_stderr());
+    tap_ok(one_line(test_stderr()) && strstr(test_stderr(), output) != NULL,
+           "%s: one line that names it", name);
+    shared->step = 0;
+}
+
+static void limited(void) {
+    struct rlimit limit = {300u << 10, 300u << 10};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    mtr_init(&test_host);
+    endless((void *)0);
+    endless((void *)1);
+    endless((void *)2);
+    shared->step = !mtr_is_recording();
+    mtr_exit();
+    _exit(41);
+}
+
+static void no_room_for_spool(void) {
+    struct rlimit limit = {8u << 10, 8u << 10};
+    struct writer w;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    mtr_init(&test_host);
+    writer_init(&w, 0);
+    for (int i = 0; i < 300; i++)
+        writer_call(&w);
+    mtr_exit();
+}
+
+static void failures(void) {
+    struct found f;
+    test_begin();
+    failure("missing folder", test_path("none/t"));
+    failure("a folder", test_path("."));
+    failure("full device", "/dev/full");
+    failure("bad descriptor", "/dev/fd/77");
+    tap_is_u64(test_hidden(), 0, "failures: no temporary file is left");
+    test_end();
+
+    test_begin();
+    int status = test_run(test_path("t"), limited);
+    tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 41 && shared->step == 1,
+           "file size limit: the program goes on");
+    test_read("t", 0, false, &f);
+    tap_ok(f.problem == NULL && f.events > 10000,
+           "file size limit: what was written is right");
+    tap_diag("%llu gaps", (unsigned long long)f.gaps);
+    tap_is_u64(f.end_reason, MTF_END_FORCED, "file size limit: says why");
+    tap_ok(!f.complete, "file size limit: not complete");
+    tap_ok(one_line(test_stderr()), "file size limit: one line");
+    test_end();
+
+    test_begin();
+    tap_is_i64(test_run(test_path("t"), no_room_for_spool), 0,
+               "no spool: the child ends");
+    test_read("t", 0, true, &f);
+    tap_ok(f.problem == NULL && f.complete && f.clean_end,
+           "no spool: recorded all the same");
+    tap_is_u64(f.notices[MTF_NOTICE_NO_SPOOL], 1, "no spool: a notice");
+    tap_is_str(test_stderr(), "", "no spool: nothing is said");
+    test_end();
+}
+
+/* --- End mode
+ * ------------------------------------------------------------------------------
+ */
+
+static uint32_t late_calls;
+
+static void after_the_end(void) {
+    struct writer w;
+    mtr_init(&test_host);
+    writer_init(&w, 0);
+    for (int i = 0; i < 100; i++)
+        writer_call(&w);
+    mtr_exit();
+    for (uint32_t i = 0; i < late_calls; i++)
+        writer_alloc(&w, MTF_CALL_MALLOC, i);
+    kill(getpid(), SIGKILL);
+}
+
+static void end_mode(uint32_t calls, bool spool) {
+    struct found f;
+    late_calls = calls;
+    test_begin();
+    test_run(test_path("t"), after_the_end);
+    test_read("t", 0, true, &f);
+    tap_ok(f.problem == NULL && f.complete, "%u events after the end", calls);
+    tap_ok(test_exists("t.spool") == spool, "%u events: %s spool", calls,
+           spool ? "a new" : "no");
+    tap_is_u64(f.notices[MTF_NOTICE_END_MODE], spool, "%u events: the notice",
+               calls);
+    test_end();
+}
+
+/* --- Fork
+ * ------------------------------------------------------------------------------------
+ */
+
+static long fork_raw(void) {
+#if defined(__x86_64__) || defined(__aarch64__)
+    return syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
+#else
+    return fork();
+#endif
+}
+
+static long fork_with_handlers(void) {
+    mtr_fork_prepare();
+    long pid = fork_raw();
+    if (pid == 0)
+        mtr_fork_child();
+    else
+        mtr_fork_parent();
+    return pid;
+}
+
+static bool with_handlers;
+
+/* Its child logs as thread 1, and leaves its state in step: 1 not recorded. */
+static void forks(void) {
+    struct writer w;
+    mtr_init(&test_host);
+    writer_init(&w, 0);
+    for (int i = 0; i < 3000; i++)
+        writer_call(&w);
+    shared->mark = w.log->count;
+    long pid = with_handlers ? fork_with_handlers() : fork_raw();
+    if (pid == 0) {
+        w.log = &shared->thread[1];
+        bool recorded = writer_call(&w);
+        shared->step = recorded ? 2 : 1;
+        for (int i = 0; recorded && i < 30000; i++)
+            writer_call(&w);
+        mtr_exit();
+        _exit(0);
+    }
+    waitpid((pid_t)pid, NULL, 0);
+    for (int i = 0; i < 3000; i++)
+        writer_call(&w);
+    mtr_exit();
+}
+
+/* The log's threads 0 and 1 are of two processes: hides one of them. */
+static void read_only(unsigned index, const char *name, struct found *f) {
+    uint32_t *other = &shared->thread[1 - index].count;
+    uint32_t count = *other;
+    *other = 0;
+    test_read(name, 0, true, f);
+    *other = count;
+}
+
+static void fork_unrecorded(bool handlers) {
+    struct found f;
+    with_handlers = handlers;
+    test_begin();
+    test_run(test_path("t"), forks);
+    tap_is_u64(shared->step, 1, "fork%s: the child is not recorded",
+               handlers ? "" : " unseen");
+    read_only(0, "t", &f);
+    tap_ok(f.problem == NULL && f.complete && f.clean_end,
+           "fork: the parent's recording is untouched");
+    tap_ok(!test_exists("t.1") && !test_exists("t.spool"),
+           "fork: no other file");
+    test_end();
+}
+
+static void fork_recorded(bool handlers) {
+    struct found parent, child;
+    char name[2][32];
+    with_handlers = handlers;
+    test_begin();
+    setenv("TCMALLOC_TRACE_UNCOMPRESSED", "1", 1);
+    pid_t pid = test_spawn(test_path("t.%p"), forks);
+    waitpid(pid, NULL, 0);
+    tap_is_u64(shared->step, 2, "fork %%p%s: the child is recorded",
+               handlers ? "" : " unseen");
+    snprintf(name[0], sizeof(name[0]), "t.%d", pid);
+    read_only(0, name[0], &parent);
+    tap_ok(parent.problem == NULL && parent.complete && parent.clean_end,
+           "fork %%p: the parent's trace");
+    /* Ids of the child are near its parent's. */
+    bool found = false;
+    for (int i = 1; i < 500 && !found; i++) {
+        snprintf(name[1], sizeof(name[1]), "t.%d", pid + i);
+        found = test_exists(name[1]);
+    }
+    tap_ok(found, "fork %%p: the child's file");
+    read_only(1, name[1], &child);
+    tap_ok(child.problem == NULL && child.complete && child.clean_end,
+           "fork %%p: the child's trace");
+    tap_ok(child.header.parent_pid == parent.header.pid &&
+               child.header.parent_random == parent.header.random &&
+               child.header.random != parent.header.random,
+           "fork %%p: which names its parent");
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < shared->mark; i++)
+        if (shared->thread[0].calls[i].token > last)
+            last = shared->thread[0].calls[i].token;
+    tap_ok(child.first_token > last,
+           "fork %%p: its tokens are above those it inherited");
+    tap_is_u64(test_hidden(), 0, "fork %%p: no temporary file is left");
+    test_end();
+    unsetenv("TCMALLOC_TRACE_UNCOMPRESSED");
+}
+
+static void forks_without_end(void) {
+    struct writer w;
+    mtr_init(&test_host);
+    writer_init(&w, 0);
+    for (int i = 0; i < 100; i++)
+        writer_call(&w);
+}
+
+static void lazy(void) {
+    struct found f;
+    char name[32];
+    test_begin();
+    pid_t pid = test_spawn(test_path("t.%p"), forks_without_end);
+    waitpid(pid, NULL, 0);
+    snprintf(name, sizeof(name), "t.%d", pid);
+    tap_ok(!test_exists(name), "lazy: no file until it is needed");
+    test_read(name, 0, true, &f);
+    tap_ok(f.problem == NULL && f.complete && !f.clean_end && f.events > 50,
+           "lazy: the spool alone is a whole trace");
+    test_end();
+}
+
+int main(void) {
+    kills();
+    full_buffers();
+    failures();
+    end_mode(0, false);
+    end_mode(7, false);
+    end_mode(3000, true);
+    fork_unrecorded(true);
+    fork_unrecorded(false);
+    fork_recorded(true);
+    fork_recorded(false);
+    lazy();
+    return tap_done();
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names of outputs and spools: patterns, kinds, and which of several files a
+ * recording gets.
+ */
+#include "lib/tap.h"
+#include "tracer/spool.h"
+#include "tracer/trace_name.h"
+#include "tracer/trace_process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct mtr_recorder rec;
+static char folder[64];
+
+static const char *in_folder(const char *name) {
+    static char path[4][400];
+    static unsigned next;
+    char *p = path[next++ % 4];
+    snprintf(p, sizeof(path[0]), "%s/%s", folder, name);
+    return p;
+}
+
+static void put(const char *name) {
+    int fd = open(in_folder(name), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0 || write(fd, "old", 3) != 3)
+        tap_bail("cannot write %s: %s", name, strerror(errno));
+    close(fd);
+}
+
+static bool there(const char *name) {
+    return access(in_folder(name), F_OK) == 0;
+}
+
+static bool is_old(const char *name) {
+    struct stat st;
+    return stat(in_folder(name), &st) == 0 && st.st_size == 3;
+}
+
+static void clear(void) {
+    DIR *d = opendir(folder);
+    struct dirent *e;
+    while ((e = readdir(d)) != NULL)
+        unlink(in_folder(e->d_name));
+    closedir(d);
+}
+
+/* --- Patterns
+ * ----------------------------------------------------------------------- */
+
+static void expand(const char *pattern, const char *want) {
+    snprintf(mtr_config.pattern, sizeof(mtr_config.pattern), "%s", pattern);
+    bool ok = mtr_name_expand(&rec);
+    tap_is_str(ok ? rec.output : NULL, want, "pattern %.40s", pattern);
+}
+
+static void patterns(void) {
+    static char text[PATH_MAX];
+    mtr_config.self.pid = 4321;
+    strcpy(mtr_config.executable, "prog");
+    expand("/a/b", "/a/b");
+    expand("/a/%p.x", "/a/4321.x");
+    expand("/a/%e.%p", "/a/prog.4321");
+    expand("/a/%%p", "/a/%p");
+    expand("/a/%q", "/a/%q");
+    expand("/a/100%", "/a/100%");
+    memset(text, 'x', sizeof(text) - 10);
+    text[0] = '/';
+    expand(text, NULL);
+}
+
+static void kinds(void) {
+    mkfifo(in_folder("fifo"), 0600);
+    put("file");
+    tap_is_u64(mtr_name_kind(in_folder("none")), MTR_OUTPUT_FILE, "missing");
+    tap_is_u64(mtr_name_kind(in_folder("file")), MTR_OUTPUT_FILE, "file");
+    tap_is_u64(mtr_name_kind(in_folder("fifo")), MTR_OUTPUT_FIFO, "FIFO");
+    tap_is_u64(mtr_name_kind("/dev/null"), MTR_OUTPUT_DEVICE, "device");
+    tap_is_u64(mtr_name_kind("/dev/fd/1"), MTR_OUTPUT_FD, "descriptor");
+    tap_is_u64(mtr_name_kind("/dev/stdout"), MTR_OUTPUT_FD, "stdout");
+    clear();
+}
+
+/* --- Which name
+ * ---------------------------------------------------------------------- */
+
+enum who { FIRST, PER_PROCESS, CONTINUES };
+
+static void begin(enum who who) {
+    memset(&rec, 0, sizeof(rec));
+    mtr_config.per_process = who == PER_PROCESS;
+    mtr_config.continues = who == CONTINUES;
+    mtr_config.owner_name = 0;
+    mtr_config.self.random = 0;
+    mtr_process_identify();
+    rec.random = mtr_config.self.random;
+    snprintf(mtr_config.pattern, sizeof(mtr_config.pattern), "%s/t", folder);
+    if (!mtr_name_expand(&rec))
+        tap_bail("cannot expand");
+}
+
+/* Makes a spool and an output; the name they got, "" for none. */
+static const char *record(enum who who) {
+    begin(who);
+    if (!mtr_spool_create(&rec))
+        return "";
+    char *temp = mtr_name_temporary(&rec);
+    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (fd < 0 || !mtr_name_place_output(&rec, temp))
+        return "";
+    close(fd);
+    return strrchr(rec.name, '/') + 1;
+}
+
+static void end(void) {
+    mtr_spool_unlock(&rec);
+    mtr_spool_close(&rec);
+}
+
+static void replaced(void) {
+    put("t");
+    put("t.spool");
+    tap_is_str(record(FIRST), "t", "first: the name itself");
+    tap_ok(!is_old("t") && !is_old("t.spool"), "first: both are replaced");
+    struct mtr_recorder living = rec;
+    tap_is_str(record(FIRST), "t.1", "first: .1 beside a living recording");
+    end();
+    tap_is_str(record(FIRST), "t.2", "first: what is at .1 is kept");
+    end();
+    rec = living;
+    end();
+    tap_is_str(record(FIRST), "t", "first: replaced when it ended");
+    end();
+    clear();
+}
+
+static void numbered(void) {
+    put("t");
+    put("t.1.spool");
+    tap_is_str(record(PER_PROCESS), "t.2", "%%p: the first free name");
+    tap_ok(is_old("t") && is_old("t.1.spool") && !there("t.1") &&
+               !there("t.spool"),
+           "%%p: nothing is replaced");
+    end();
+    clear();
+}
+
+static void continued(void) {
+    put("t");
+    put("t.1");
+    struct timespec past[2] = {{1000, 0}, {1000, 0}};
+    utimensat(AT_FDCWD, in_folder("t.1"), past, 0);
+    /* Both were made in this process's life: of the same run. */
+    tap_is_str(record(CONTINUES), "t.2", "exec: files of this run are kept");
+    end();
+    mtr_spool_remove(&rec);
+    clear();
+    put("t");
+    tap_is_str(record(CONTINUES), "t.1", "exec: the next number");
+    end();
+    clear();
+}
+
+static void impossible(void) {
+    begin(FIRST);
+    rec.output[0] = '\0';
+    strcpy(rec.output, "/nonexistent-folder/t");
+    tap_ok(!mtr_spool_create(&rec) && rec.name[0] == '\0',
+           "no folder: no spool");
+    begin(FIRST);
+    mkdir(in_folder("t.spool"), 0700);
+    tap_ok(!mtr_spool_create(&rec), "a folder at its name: no spool");
+    rmdir(in_folder("t.spool"));
+    DIR *d = opendir(folder);
+    struct dirent *e;
+    unsigned left = 0;
+    while ((e = readdir(d)) != NULL)
+        left += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    closedir(d);
+    tap_is_u64(left, 0, "and nothing is left behind");
+}
+
+int main(void) {
+    strcpy(folder, "/tmp/tcm-names-XXXXXX");
+    if (mkdtemp(folder) == NULL)
+        tap_bail("no scratch folder");
+    patterns();
+    kinds();
+    replaced();
+    numbered();
+    continued();
+    impossible();
+    clear();
+    rmdir(folder);
+    return tap_done();
+}
