@@ -32,7 +32,7 @@ record t.lz4 ./app && "$postprocess" --quiet t.lz4 p && lz4 -q p p.lz4 ||
     fail "a trace to begin with"
 
 # Every part of a pipe has to succeed, where there is a shell that can tell.
-shell=sh
+shell="sh"
 if bash -o pipefail -c : 2>/dev/null; then
     shell="bash -o pipefail"
 fi
