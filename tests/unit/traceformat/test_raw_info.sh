@@ -74,12 +74,12 @@ is "$status" 0 "a name of which only the spool exists"
 info - <traces/spool/alone.spool
 is "$status" 0 "a spool on standard input"
 
-head -c 700 traces/raw/plain >cut
-info --json cut.json cut
+head -c 700 traces/raw/plain >shortened
+info --json shortened.json shortened
 is "$status" 3 "cut: exit status"
-holds cut.json complete false
+holds shortened.json complete false
 is "$(wc -l <errors)" 1 "one line says so"
-ok "with file and offset" grep -q 'cut: byte [0-9]*: ends in the middle' errors
+ok "with file and offset" grep -q 'shortened: byte [0-9]*: ends in the middle' errors
 
 for bad in /dev/null "$top_srcdir/COPYING" . missing; do
     info "$bad"
@@ -126,8 +126,8 @@ if [ -x "$postprocess" ] && run "$postprocess" traces/raw/plain processed; then
     holds processed.json malloc 4
     info - <processed
     is "$status" 0 "processed: on standard input"
-    head -c 300 processed >cut
-    info cut
+    head -c 300 processed >shortened
+    info shortened
     is "$status" 3 "processed: cut"
 else
     skip "processed traces" "postprocess does not read the trace"
