@@ -86,8 +86,20 @@ bool tcm_range_extend(struct tcm_range *range, size_t bytes) {
     if (range->length - range->committed < bytes)
         return false;
     void *from = (void *)tcm_range_frontier(range);
-    if (!tcm_page_map_cover(from, bytes) || !tcm_os_commit(from, bytes))
+    /* Memory first: a request for most of the address space fails here, before
+       page map leaves were made for it. Committing twice does no harm. */
+    if (!tcm_os_commit(from, bytes) || !tcm_page_map_cover(from, bytes))
         return false;
     range->committed += bytes;
     return true;
+}
+
+void tcm_range_drop_unused(struct tcm_range_table *table) {
+    if (table->count == 0)
+        return;
+    struct tcm_range *last = &table->range[table->count - 1];
+    if (last->committed != 0)
+        return;
+    tcm_os_unmap((void *)last->start, last->length);
+    table->count--;
 }

@@ -35,6 +35,9 @@ int tcm_range_with_room(struct tcm_range_table *table, size_t bytes);
    no room, or the system has no memory. */
 bool tcm_range_extend(struct tcm_range *range, size_t bytes);
 
+/* Gives up the newest range if nothing of it is committed. */
+void tcm_range_drop_unused(struct tcm_range_table *table);
+
 static inline uintptr_t tcm_range_frontier(const struct tcm_range *range) {
     return range->start + range->committed;
 }

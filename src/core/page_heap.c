@@ -10,6 +10,7 @@
 #include "core/page_heap.h"
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/os_mem.h"
 #include "core/core_stats.h"
 #include "core/page_map.h"
 #include "core/page_release.h"
@@ -92,7 +93,11 @@ static int grow(size_t pages) {
         step = GROW_MAX;
     bool done = (step > least && extend((uint32_t)index, step)) ||
                 extend((uint32_t)index, least);
-    return done ? index : -1;
+    if (done)
+        return index;
+    /* A range as long as an absurd request must not stay. */
+    tcm_range_drop_unused(&HEAP->ranges);
+    return -1;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -409,4 +414,5 @@ void tcm_page_heap_fork_child(void) {
 
 void tcm_page_heap_init(void) {
     tcm_lock_init(&HEAP->lock, TCM_RANK_PAGE_HEAP);
+    HEAP->system_page = tcm_os_page_size();
 }

@@ -35,6 +35,7 @@ struct tcm_page_heap {
     uint64_t large_blocks;
     struct tcm_span *busy;  /* the run that is being given back unlocked */
     uint64_t scavenge_wait; /* pages to be freed until the next release */
+    size_t system_page;     /* bytes; what can be given back alone */
     uint64_t limit_pages;   /* 0: none */
     uint32_t release_rate_milli;
     bool release_at_once;

@@ -21,7 +21,7 @@
 /* Splits off RUN, in no set, the ends that are no whole system pages; they stay
    FREE. false: nothing is left, or a record is missing; RUN is unchanged. */
 static bool run_trim_to_system_pages(struct tcm_span *run) {
-    uintptr_t page = tcm_os_page_size();
+    uintptr_t page = HEAP->system_page;
     if (page <= TCM_PAGE_SIZE)
         return true;
     uintptr_t start = tcm_align_up(run->start, page);
@@ -114,7 +114,7 @@ size_t tcm_page_release_locked(size_t pages, bool unlock) {
     struct tcm_span bound = {.pages = SIZE_MAX};
     while (done < pages) {
         struct tcm_span *run = tcm_run_set_before(&HEAP->free, &bound);
-        if (run == NULL || (run->pages << TCM_PAGE_SHIFT) < tcm_os_page_size())
+        if (run == NULL || (run->pages << TCM_PAGE_SHIFT) < HEAP->system_page)
             break;
         /* Goes on below this run, whatever becomes of it. */
         bound.pages = run->pages;

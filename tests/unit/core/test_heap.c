@@ -143,11 +143,19 @@ static void test_settings(void) {
 /* In a process of its own: address space runs out, is refused cleanly, leaves
    the program some, and comes back. */
 static int out_of_memory(void) {
-    struct rlimit limit = {(rlim_t)600 << 20, (rlim_t)600 << 20};
-    if (setrlimit(RLIMIT_AS, &limit) != 0)
-        return 2;
+    struct rlimit data, limit = {(rlim_t)600 << 20, (rlim_t)600 << 20};
     tcm_heap_init();
     struct tcm_thread_cache *c = tcm_cache_new();
+    /* Memory is refused after address space was had: none of it stays. */
+    if (getrlimit(RLIMIT_DATA, &data) != 0 ||
+        setrlimit(RLIMIT_DATA,
+                  &(struct rlimit){limit.rlim_cur, data.rlim_max}) != 0)
+        return 2;
+    if (test_alloc(c, (size_t)1 << 41) != NULL ||
+        tcm_page_heap.ranges.count != 0)
+        return 6;
+    if (setrlimit(RLIMIT_DATA, &data) != 0 || setrlimit(RLIMIT_AS, &limit) != 0)
+        return 2;
     static void *block[400];
     unsigned n = 0;
     while (n < 60 && (block[n] = test_alloc(c, 3 << 20)) != NULL)

@@ -282,6 +282,53 @@ static void test_chain(void) {
     tcm_heap_verify();
 }
 
+/* As on a system of 64 KiB pages: only whole ones go back, the rest stays. */
+static void test_large_system_pages(void) {
+    const size_t page = (size_t)64 << 10;
+    size_t real = tcm_page_heap.system_page;
+    struct prng random;
+    struct tcm_stats before, after;
+    bool whole = true, zero = true, all = true;
+    tcm_page_heap.system_page = page;
+    prng_seed(&random, 8);
+    tcm_stats_read(&before);
+    for (unsigned step = 0; step < 6000; step++) {
+        unsigned what = (unsigned)prng_below(&random, 100);
+        bool zeroed;
+        if (what < 50 && span_count < 200) {
+            struct tcm_span *s = tcm_page_heap_alloc(
+                1 + prng_below(&random, 30), 1, TCM_SPAN_LARGE, 1, &zeroed);
+            zero &= !zeroed || is_zero(s);
+            memset((void *)s->start, 0xa5, tcm_span_bytes(s));
+            span[span_count++] = s;
+        } else if (what < 97 && span_count != 0) {
+            unsigned i = (unsigned)prng_below(&random, span_count);
+            tcm_page_heap_free(span[i]);
+            span[i] = span[--span_count];
+        } else if (what >= 97) {
+            tcm_page_heap_release(SIZE_MAX);
+            /* What is FREE still has no whole page of the system. */
+            struct tcm_span *s = tcm_run_set_before(&tcm_page_heap.free, NULL);
+            all &= s == NULL || tcm_span_bytes(s) < 2 * page;
+            tcm_heap_verify();
+        }
+        tcm_stats_read(&after);
+        whole &= (after.system_bytes_returned - before.system_bytes_returned) %
+                     page ==
+                 0;
+    }
+    tap_ok(after.system_bytes_returned != before.system_bytes_returned && whole,
+           "large system pages go back whole");
+    tap_ok(all, "all that are free do");
+    tap_ok(zero, "and what is zero is known rightly");
+    while (span_count != 0)
+        tcm_page_heap_free(span[--span_count]);
+    tcm_page_heap.system_page = real;
+    tcm_page_heap_release(SIZE_MAX);
+    tcm_heap_verify();
+    tap_is_u64(tcm_page_heap.free_pages, 0, "nothing stays with small ones");
+}
+
 static void test_limit(void) {
     tcm_page_heap.limit_pages = 500;
     struct tcm_span *a = tcm_page_heap_alloc(400, 1, TCM_SPAN_LARGE, 1, NULL);
@@ -319,6 +366,7 @@ int main(void) {
     test_model();
     test_scavenging();
     test_chain();
+    test_large_system_pages();
     test_limit();
     test_find();
     return tap_done();
