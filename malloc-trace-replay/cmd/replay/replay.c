@@ -167,7 +167,7 @@ struct run {
 };
 
 static uint64_t own_bytes(const struct run *r) {
-    return sizeof(*r->ring) + r->slots.bytes + r->caches.bytes;
+    return REPLAY_RING_BYTES + r->slots.bytes + r->caches.bytes;
 }
 
 /* Room in the tables for what batch B names. Outside of what is timed. */

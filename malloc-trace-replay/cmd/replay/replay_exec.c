@@ -258,16 +258,22 @@ static TCM_ALWAYS_INLINE void exec_words(struct replay_exec *x,
                                          const uint64_t *end) {
     const struct replay_calls *c = &x->calls;
     void **const slot = x->slot;
+    void *(*const do_malloc)(size_t) = c->malloc;
+    void (*const do_free)(void *) = c->free;
     for (; at < end; at++) {
         uint64_t w = *at;
         __builtin_prefetch(&slot[replay_word_slot(at[AHEAD])], 1);
-        switch (replay_word_code(w)) {
-        case REPLAY_MALLOC:
-            EXEC_ALLOC(c->malloc(replay_word_size(w)));
-            break;
-        case REPLAY_FREE:
-            EXEC_FREE(c->free(p_));
-            break;
+        unsigned code = replay_word_code(w);
+        /* Before the jump table: nearly all operations of a C program. */
+        if (TCM_LIKELY(code == REPLAY_MALLOC)) {
+            EXEC_ALLOC(do_malloc(replay_word_size(w)));
+            continue;
+        }
+        if (TCM_LIKELY(code == REPLAY_FREE)) {
+            EXEC_FREE(do_free(p_));
+            continue;
+        }
+        switch (code) {
         case REPLAY_CALLOC:
             EXEC_ALLOC(c->calloc(1, replay_word_size(w)));
             break;

@@ -17,9 +17,6 @@
 /* A sleeper looks after its partner this often. */
 #define RING_SLEEP_NS 50000000
 
-TCM_STATIC_ASSERT(sizeof(struct replay_ring) % 65536 == 0,
-                  "whole pages, so that the ring's share is its size");
-
 /* Not the private kind of futex: the word is shared by two processes. */
 static void ring_sleep(uint32_t *word, uint32_t expected) {
     struct timespec ts = {0, RING_SLEEP_NS};
@@ -31,11 +28,11 @@ static void ring_wake(uint32_t *word) {
 }
 
 struct replay_ring *replay_ring_new(void) {
-    void *p = mmap(NULL, sizeof(struct replay_ring), PROT_READ | PROT_WRITE,
+    void *p = mmap(NULL, REPLAY_RING_BYTES, PROT_READ | PROT_WRITE,
                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
-    memset(p, 0, sizeof(struct replay_ring));
+    memset(p, 0, REPLAY_RING_BYTES);
     return p;
 }
 

@@ -79,7 +79,11 @@ struct replay_ring {
     uint32_t wanted;
     struct replay_result result TCM_ALIGNED(128);
     struct replay_batch batch[REPLAY_BATCHES] TCM_ALIGNED(128);
-} TCM_ALIGNED(65536);
+};
+/* Of its mapping: whole pages of any size, so that this is what it adds to the
+   resident memory. */
+#define REPLAY_RING_BYTES                                                      \
+    ((sizeof(struct replay_ring) + 65535) & ~(size_t)65535)
 
 /* Shared memory, all pages present in this process. NULL with errno set. */
 struct replay_ring *replay_ring_new(void);

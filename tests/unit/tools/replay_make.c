@@ -160,6 +160,14 @@ static void make_lifo(struct model *m, uint64_t n) {
     }
 }
 
+/* A block of N MiB comes and goes. */
+static void make_blob(struct model *m, uint64_t n) {
+    model_thread(m, 1);
+    model_alloc(m, MTF_CALL_MALLOC, 100);
+    model_alloc(m, MTF_CALL_MALLOC, n << 20);
+    model_free(m, MTF_CALL_FREE, 1);
+}
+
 /* Mallocs and frees only: each is one call of the allocator. */
 static void make_pairs(struct model *m, uint64_t n) {
     model_thread(m, 1);
@@ -178,6 +186,8 @@ static void make(struct model *m, const char *kind, uint64_t n) {
         make_threads(m, n);
     } else if (strcmp(kind, "calls") == 0) {
         make_calls(m, n);
+    } else if (strcmp(kind, "blob") == 0) {
+        make_blob(m, n);
     } else if (strcmp(kind, "lifo") == 0) {
         make_lifo(m, n);
     } else if (strcmp(kind, "refused") == 0) {

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the decoding process hands on, for any trace, sound or not: random
+ * operations go in, the words that come out are run on a model of the slots,
+ * which must never see an impossible one, and the account must be that of a
+ * second, simple bookkeeping.
+ */
+#include "cmd/replay/replay_slots.h"
+#include "cmd/replay/replay_translate.h"
+#include "prng.h"
+#include "tap.h"
+
+#include <unistd.h>
+
+#define SLOTS   600u
+#define THREADS 20u
+
+/* --- The taker: runs words on a model ------------------------------------- */
+
+struct taken {
+    struct replay_ring *ring;
+    bool full[4 * SLOTS];
+    uint64_t size[4 * SLOTS];
+    uint64_t live, bytes, words, impossible, switches, ends, sized_wrong;
+    uint64_t same_index;
+    uint32_t index;
+    bool begun; /* the cache of an index that ended must not be ended again */
+};
+
+static void taken_alloc(struct taken *t, uint32_t slot, uint64_t size) {
+    t->impossible += t->full[slot];
+    t->full[slot] = true;
+    t->size[slot] = size;
+    t->live++;
+    t->bytes += size;
+}
+
+static void taken_free(struct taken *t, uint32_t slot) {
+    t->impossible += !t->full[slot];
+    t->full[slot] = false;
+    t->live--;
+    t->bytes -= t->size[slot];
+}
+
+static void taken_long(struct taken *t, const uint64_t *w) {
+    unsigned call = (unsigned)replay_word_size(w[0]);
+    uint32_t slot = replay_word_slot(w[0]);
+    if (mtf_call_is_realloc(call) && !replay_long_is_new(w[2])) {
+        t->impossible += !t->full[slot];
+        t->sized_wrong += replay_long_old(w[2]) != t->size[slot];
+        t->bytes += w[1] - t->size[slot];
+        t->size[slot] = w[1];
+    } else if (mtf_call_is_free(call)) {
+        t->sized_wrong += w[1] != t->size[slot];
+        taken_free(t, slot);
+    } else {
+        taken_alloc(t, slot, w[1]);
+    }
+}
+
+static void *taker(void *arg) {
+    struct taken *t = arg;
+    for (;;) {
+        pid_t nobody = 1; /* never found ended: it is no child */
+        int status;
+        const struct replay_batch *b =
+            replay_ring_take(t->ring, &nobody, &status);
+        for (uint32_t i = 0; i < b->words; i++) {
+            uint64_t w = b->word[i];
+            uint32_t slot = replay_word_slot(w);
+            unsigned code = replay_word_code(w);
+            t->words++;
+            if (code == REPLAY_SWITCH) {
+                t->impossible += slot == 0 || slot >= b->caches;
+                t->same_index += slot == t->index;
+                t->index = slot;
+                t->switches++;
+                continue;
+            }
+            if (code == REPLAY_THREAD_END) {
+                t->impossible += slot == 0 || slot >= b->caches;
+                t->ends++;
+                continue;
+            }
+            if (slot >= b->slots || slot >= 4 * SLOTS) {
+                t->impossible++;
+                continue;
+            }
+            switch (code) {
+            case REPLAY_MALLOC:
+            case REPLAY_CALLOC:
+            case REPLAY_NEW:
+            case REPLAY_NEW_ARRAY:
+                taken_alloc(t, slot, replay_word_size(w));
+                break;
+            case REPLAY_DELETE_SIZED:
+            case REPLAY_DELETE_ARRAY_SIZED:
+            case REPLAY_FREE_SIZED:
+                t->sized_wrong += replay_word_size(w) != t->size[slot];
+                taken_free(t, slot);
+                break;
+            case REPLAY_FREE:
+            case REPLAY_DELETE:
+            case REPLAY_DELETE_ARRAY:
+                taken_free(t, slot);
+                break;
+            case REPLAY_LONG:
+                taken_long(t, &b->word[i]);
+                i += REPLAY_LONG_WORDS - 1;
+                break;
+            default:
+                t->impossible++;
+            }
+        }
+        if (b->last)
+            return NULL;
+        replay_ring_taken(t->ring);
+    }
+}
+
+/* --- The second bookkeeping ----------------------------------------------- */
+
+struct books {
+    bool full[SLOTS];
+    uint64_t size[SLOTS];
+    uint64_t live, bytes, peak, ops, unknown, lost, requested, failed;
+};
+
+static void books_add(struct books *k, uint32_t slot, uint64_t size) {
+    if (k->full[slot]) {
+        k->lost++;
+        k->live--;
+        k->bytes -= k->size[slot];
+    }
+    k->full[slot] = true;
+    k->size[slot] = size;
+    k->live++;
+    k->requested += size;
+    k->bytes += size;
+    if (k->bytes > k->peak)
+        k->peak = k->bytes;
+}
+
+static void books_take(struct books *k, const struct mtf_op *op) {
+    if (op->kind > MTF_OP_LAST_OPERATION) {
+        k->failed += op->kind == MTF_OP_FAILED;
+        return;
+    }
+    k->ops++;
+    switch (op->kind) {
+    case MTF_OP_ALLOC:
+    case MTF_OP_ALIGNED:
+    case MTF_OP_REALLOC_NEW:
+        books_add(k, op->slot, op->size);
+        return;
+    case MTF_OP_REALLOC:
+        if (!k->full[op->slot])
+            break;
+        k->full[op->slot] = false;
+        k->live--;
+        k->bytes -= k->size[op->slot];
+        books_add(k, op->slot, op->size);
+        return;
+    default:
+        if (!k->full[op->slot])
+            break;
+        k->full[op->slot] = false;
+        k->live--;
+        k->bytes -= k->size[op->slot];
+        return;
+    }
+    k->unknown++;
+}
+
+/* --- Random operations ---------------------------------------------------- */
+
+/* SOUND: only what a whole trace can hold, judged by the books. */
+static struct mtf_op random_op(struct prng *p, const struct books *k,
+                               bool sound) {
+    struct mtf_op op = {.slot = (uint32_t)prng_below(p, SLOTS),
+                        .size = prng_below(p, 5000)};
+    if (prng_below(p, 50) == 0)
+        op.size = prng_next(p) >> 12;
+    bool full = sound ? k->full[op.slot] : prng_below(p, 2);
+    switch (prng_below(p, 30)) {
+    case 0:
+        op.kind = MTF_OP_SWITCH;
+        op.slot = (uint32_t)prng_below(p, THREADS);
+        return op;
+    case 1:
+        op.kind = MTF_OP_THREAD_END;
+        op.slot = (uint32_t)prng_below(p, THREADS);
+        return op;
+    case 2:
+        op.kind = MTF_OP_FAILED;
+        op.call = MTF_CALL_MALLOC;
+        return op;
+    case 3:
+        op.kind = MTF_OP_TIME;
+        return op;
+    case 4:
+        op.kind = full ? MTF_OP_REALLOC : MTF_OP_REALLOC_NEW;
+        op.call = MTF_CALL_REALLOC + (uint8_t)prng_below(p, 2);
+        return op;
+    case 5:
+        op.kind = full ? MTF_OP_REALLOC_END : MTF_OP_ALIGNED;
+        op.call = full ? MTF_CALL_REALLOC
+                       : MTF_CALL_MEMALIGN + (uint8_t)prng_below(p, 9);
+        op.align_log2 = (uint8_t)prng_below(p, 20);
+        return op;
+    case 6:
+        op.kind = full ? MTF_OP_FREE_SIZE : MTF_OP_ALLOC;
+        op.call = full ? MTF_CALL_DELETE_SIZED : MTF_CALL_NEW;
+        return op;
+    default:
+        op.kind = full ? MTF_OP_FREE : MTF_OP_ALLOC;
+        if (full)
+            op.call = MTF_CALL_FREE + (uint8_t)prng_below(p, 16);
+        else if (prng_below(p, 2))
+            op.call = MTF_CALL_MALLOC + (uint8_t)prng_below(p, 2);
+        else
+            op.call = MTF_CALL_NEW + (uint8_t)prng_below(p, 4);
+        return op;
+    }
+}
+
+static struct replay_translate *translate_new(struct taken *t,
+                                              pthread_t *thread) {
+    struct replay_translate *f = malloc(sizeof(*f));
+    memset(t, 0, sizeof(*t));
+    t->ring = replay_ring_new();
+    if (f == NULL || t->ring == NULL || !replay_translate_init(f, t->ring) ||
+        pthread_create(thread, NULL, taker, t) != 0)
+        tap_bail("no memory or thread");
+    return f;
+}
+
+static void random_trace(bool sound, uint64_t seed, uint64_t count) {
+    static struct mtf_op ops[256 + REPLAY_OPS_AHEAD];
+    static struct taken t;
+    static struct books k;
+    struct mtf_proc_block block = {.payload = NULL};
+    pthread_t thread;
+    struct prng p;
+    const char *what = sound ? "sound trace" : "damaged trace";
+    memset(&k, 0, sizeof(k));
+    prng_seed(&p, seed);
+    struct replay_translate *f = translate_new(&t, &thread);
+    const struct replay_result *r = &t.ring->result;
+    replay_translate_trace(f);
+    f->most = SLOTS;
+    bool good = true;
+    while (count > 0) {
+        size_t n = 1 + prng_below(&p, 256);
+        for (size_t i = 0; i < n; i++) {
+            ops[i] = random_op(&p, &k, sound);
+            books_take(&k, &ops[i]);
+        }
+        good &= replay_translate_ops(f, &block, ops, n);
+        count -= n < count ? n : count;
+    }
+    replay_translate_end(f);
+    pthread_join(thread, NULL);
+    tap_ok(good, "%s: all operations are taken", what);
+    tap_is_u64(t.impossible, 0, "%s: no impossible word", what);
+    tap_is_u64(t.sized_wrong, 0, "%s: frees carry the block's size", what);
+    tap_is_u64(t.same_index, 0, "%s: no switch to the same cache", what);
+    tap_ok(t.switches > 100 && t.ends > 100, "%s: threads come and go", what);
+    tap_is_u64(r->ops, k.ops, "%s: operations", what);
+    tap_is_u64(r->live_objects, k.live, "%s: live blocks", what);
+    tap_is_u64(r->live_bytes, k.bytes, "%s: live bytes", what);
+    tap_is_u64(r->peak_live_bytes, k.peak, "%s: peak", what);
+    tap_is_u64(r->requested_bytes, k.requested, "%s: requested bytes", what);
+    tap_is_u64(r->unknown_blocks, k.unknown, "%s: unknown blocks", what);
+    tap_is_u64(r->lost_frees, k.lost, "%s: lost frees", what);
+    tap_is_u64(r->recorded_failures, k.failed, "%s: failed calls", what);
+    tap_is_u64(t.live, k.live, "%s: the words leave the same blocks", what);
+    tap_is_u64(t.bytes, k.bytes, "%s: and bytes", what);
+    tap_ok(sound == (k.unknown + k.lost == 0), "%s: is one", what);
+    free(f);
+}
+
+/* --- Single rules --------------------------------------------------------- */
+
+static void bounds(void) {
+    static struct taken t;
+    struct mtf_op ops[1 + REPLAY_OPS_AHEAD] = {
+        {.kind = MTF_OP_ALLOC, .call = MTF_CALL_MALLOC, .size = 8}};
+    struct mtf_proc_block block = {.payload = NULL};
+    pthread_t thread;
+    struct replay_translate *f = translate_new(&t, &thread);
+    replay_translate_trace(f);
+    f->most = 100;
+    ops[0].slot = 99;
+    tap_ok(replay_translate_ops(f, &block, ops, 1), "the last possible slot");
+    ops[0].slot = 100;
+    tap_ok(!replay_translate_ops(f, &block, ops, 1),
+           "a slot that no trace of this length has is refused");
+    ops[0].slot = UINT32_MAX;
+    f->most = UINT64_MAX;
+    tap_ok(!replay_translate_ops(f, &block, ops, 1),
+           "the slot beyond all is refused");
+    f->most = 100;
+    replay_translate_trace(f);
+    f->most = 100;
+    ops[0].slot = 0;
+    tap_ok(replay_translate_ops(f, &block, ops, 1), "a second trace");
+    replay_translate_end(f);
+    pthread_join(thread, NULL);
+    tap_is_u64(t.live, 2, "has slots of its own");
+    tap_is_u64(t.impossible, 0, "in the tables' bounds");
+    free(f);
+}
+
+/* --- Threads -------------------------------------------------------------- */
+
+static void thread_map(void) {
+    static bool here[5000], indexed[5000];
+    static uint32_t index[5000];
+    static bool taken_index[5001];
+    struct replay_thread_map m = {0};
+    struct prng p;
+    uint64_t wrong = 0, most = 0, now = 0;
+    prng_seed(&p, 5);
+    for (int i = 0; i < 300000; i++) {
+        uint32_t id = 1 + (uint32_t)prng_below(&p, 4999);
+        bool many = i / 50000 % 2 == 0;
+        if (prng_below(&p, 10) < (many ? 7 : 3)) {
+            struct replay_thread *e = replay_threads_get(&m, id);
+            wrong += e == NULL || e->id != id;
+            wrong += here[id] && indexed[id] && e->index != index[id];
+            if (!indexed[id] && replay_threads_index(&m, e)) {
+                wrong +=
+                    e->index == 0 || e->index > 5000 || taken_index[e->index];
+                index[id] = e->index;
+                taken_index[e->index] = indexed[id] = true;
+                now++;
+                most = now > most ? now : most;
+            }
+            here[id] = true;
+        } else {
+            uint32_t got = replay_threads_remove(&m, id);
+            wrong += got != (indexed[id] ? index[id] : 0);
+            if (indexed[id]) {
+                taken_index[index[id]] = false;
+                now--;
+            }
+            here[id] = indexed[id] = false;
+        }
+    }
+    tap_is_u64(wrong, 0, "threads keep their index, no two have the same");
+    tap_is_u64(m.indices, most + 1, "indices of ended threads are used again");
+    replay_threads_fini(&m);
+}
+
+int main(void) {
+    random_trace(true, 1, 400000);
+    random_trace(false, 2, 400000);
+    bounds();
+    thread_map();
+    return tap_done();
+}
