@@ -208,10 +208,7 @@ TCM_PUBLIC void *TCM_EXPORT(realloc)(void *ptr, size_t size) {
 
 TCM_PUBLIC void *TCM_EXPORT(reallocarray)(void *ptr, size_t n, size_t size) {
     size_t bytes;
-    if (TCM_UNLIKELY(tcm_mul_overflows(n, size, &bytes))) {
-        tcm_alloc_record_failure(UINT64_MAX, MTF_CALL_REALLOCARRAY, 0);
-        errno = ENOMEM;
-        return NULL;
-    }
+    if (TCM_UNLIKELY(tcm_mul_overflows(n, size, &bytes)))
+        bytes = SIZE_MAX; /* is refused, with the old block's token recorded */
     return realloc_any(ptr, bytes, MTF_CALL_REALLOCARRAY);
 }
