@@ -36,7 +36,9 @@ void tcm_os_unmap(void *start, size_t length) {
 }
 
 void *tcm_os_reserve(size_t length, size_t align, void *hint) {
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    /* Not MAP_NORESERVE: without access nothing is charged anyway, and what is
+       given access later must be, or absurd requests would be granted. */
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
     if (hint != NULL && ((uintptr_t)hint & (align - 1)) == 0) {
         void *p = map(hint, length, PROT_NONE, flags | MAP_FIXED_NOREPLACE);
         if (p == hint)

@@ -4,6 +4,7 @@
  * range and repeats the rules: FREE before RELEASED, shortest run that fits,
  * lowest position.
  */
+#include "base/raw_io.h"
 #include "core/page_heap.h"
 #include "core/page_map.h"
 #include "core_test.h"
@@ -352,6 +353,16 @@ static void test_find(void) {
            "so does the last byte");
     tap_ok(tcm_page_heap_find((void *)&s) == NULL, "the stack is foreign");
     tcm_page_heap_free(s);
+    char mode[8] = "";
+    uint32_t ranges = tcm_page_heap.ranges.count;
+    tcm_io_read_file("/proc/sys/vm/overcommit_memory", mode, sizeof(mode));
+    if (mode[0] == '1')
+        tap_skip("this system grants all of the address space");
+    else
+        tap_ok(tcm_page_heap_alloc((size_t)1 << 33, 1, TCM_SPAN_LARGE, 1,
+                                   NULL) == NULL &&
+                   tcm_page_heap.ranges.count == ranges,
+               "64 TiB cannot be had, and leave no range behind");
     tap_ok(tcm_page_heap_alloc((size_t)1 << 40, 1, TCM_SPAN_LARGE, 1, NULL) ==
                NULL,
            "8 PiB cannot be had");
