@@ -116,6 +116,28 @@ END
 sed -i '1i process tree' got
 ok "stand in a tree, an exec below what it was" cmp -s got want
 
+info --json golden.json "$top_srcdir/tests/data/raw-v1"
+is "$status" 0 "golden trace of version 1"
+holds golden.json complete true
+holds golden.json events 2590
+holds golden.json malloc 1041
+holds golden.json calloc 3
+holds golden.json realloc 293
+holds golden.json aligned_alloc 166
+holds golden.json free 1087
+holds golden.json requested_bytes 1645100
+holds golden.json threads 4
+if [ "${TCM_HAVE_LZ4:-yes}" = yes ]; then
+    info --json frames.json "$top_srcdir/tests/data/raw-v1-frames"
+    is "$status" 0 "golden trace of version 1 in frames"
+    holds frames.json compressed true
+    holds frames.json events 27
+else
+    info "$top_srcdir/tests/data/raw-v1-frames"
+    is "$status" 1 "a trace in frames, without LZ4"
+    ok "and that is said" grep -q 'built without' errors
+fi
+
 if [ -x "$postprocess" ] && run "$postprocess" traces/raw/plain processed; then
     info --json processed.json processed
     is "$status" 0 "processed: exit status"
