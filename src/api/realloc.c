@@ -202,24 +202,6 @@ static TCM_ALWAYS_INLINE void *realloc_any(void *ptr, size_t size,
     return TCM_LIKELY(to != NULL) ? to : realloc_block(ptr, size, call);
 }
 
-/* n * size has no number; recorded as 2^64 - 1. */
-static TCM_COLD void overflowed(void *ptr) {
-    struct tcm_thread_state *self = &tcm_self;
-    if (ptr == NULL) {
-        tcm_alloc_record_failure(UINT64_MAX, MTF_CALL_REALLOCARRAY, 0);
-        return;
-    }
-    struct tcm_block_info info = tcm_block_check(ptr);
-    if (info.kind == TCM_BLOCK_PRIVATE || tcm_trace_is_private(self))
-        return;
-    struct mtr_thread *trace = tcm_trace_enter(self);
-    if (trace != NULL) {
-        tcm_trace_realloc_failed(trace, MTF_CALL_REALLOCARRAY, UINT64_MAX,
-                                 word_of(ptr, false));
-        tcm_trace_leave(self);
-    }
-}
-
 TCM_PUBLIC void *TCM_EXPORT(realloc)(void *ptr, size_t size) {
     return realloc_any(ptr, size, MTF_CALL_REALLOC);
 }
