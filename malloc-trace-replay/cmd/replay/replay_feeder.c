@@ -122,6 +122,14 @@ static void feed_header(struct feeder *f, const struct mtf_proc_part *part) {
                sizeof(f->result->executable));
 }
 
+/* The first bytes of an LZ4 input are lost, the magic with them: what comes is
+   looked through for blocks, as behind a damaged header. */
+static void feed_without_magic(struct feeder *f) {
+    f->reader.have_header = true;
+    f->reader.in_damage = true;
+    f->reader.damage_start = 0;
+}
+
 /* More bytes for the reader. False: given up. */
 static bool feed_bytes(struct feeder *f, struct tool_input *in) {
     size_t room, got;
@@ -138,6 +146,8 @@ static bool feed_bytes(struct feeder *f, struct tool_input *in) {
                     f->name, (unsigned long long)source->break_offset,
                     mtf_status_text(source->status),
                     (unsigned long long)source->break_skipped);
+        if (!f->reader.have_header && tool_input_bytes(in) < 8)
+            feed_without_magic(f);
         return true;
     case MTF_SOURCE_END:
         mtf_proc_reader_eof(&f->reader);
@@ -216,12 +226,15 @@ static struct tool_input *feed_open(struct feeder *f, const char *name) {
             problem = "is no processed trace";
     } else if (status == MTF_SYSTEM) {
         problem = strerror(tool_input_source(in)->error);
-    } else if (status != MTF_OK) {
+    } else if (status != MTF_OK && status < MTF_CUT) {
         problem = mtf_status_text(status);
-    } else if (n == 0 && !tool_input_is_compressed(in)) {
-        problem = "is empty";
+    } else if (tool_input_is_compressed(in) &&
+               memcmp(first, MTF_PROC_MAGIC, n) == 0) {
+        /* Damaged before anything came out, or LZ4 of next to nothing: reading
+           tells. */
+        return in;
     } else {
-        problem = "is no processed trace";
+        problem = n == 0 ? "is empty" : "is no processed trace";
     }
     feed_fail(f, "%s: offset 0: %s", tool_input_name(in), problem);
     tool_input_close(in);
