@@ -80,10 +80,13 @@ static size_t count_extended(struct mtr_event_counts *c, uint64_t v) {
     return kind >= 16 ? tcm_min_u64(v >> 7, MTF_EXTENDED_MAX) : 0;
 }
 
-/* Any event; its end. The added bits bound lengths whatever the bytes are. */
+/* Any event; its end. Not more than its bytes are looked at: those behind may
+   be written to at this moment. The added bits bound lengths whatever the
+   bytes are. */
 static TCM_NOINLINE const uint8_t *count_rare(struct sums *sums,
                                               const uint8_t *p) {
-    uint64_t w = mtf_load_le64(p);
+    uint64_t w = 0;
+    memcpy(&w, p, (unsigned)__builtin_ctz(*p | 0x80u) + 1);
     unsigned n = (unsigned)__builtin_ctzll(w | 0x80) + 1;
     uint64_t v = w << (64 - 8 * n) >> (64 - 7 * n);
     p += n;
@@ -139,8 +142,8 @@ static void take_off(struct sums *sums, const struct sums *what) {
 static const uint8_t *count_short(struct sums *sums, const uint8_t *p,
                                   const uint8_t *end) {
     while (p < end) {
-        uint64_t w = mtf_load_le64(p);
-        if (end - p >= 8 && (w & (w >> 1 ^ w >> 2) & ONES) == ONES) {
+        uint64_t w = end - p >= 8 ? mtf_load_le64(p) : 0;
+        if ((w & (w >> 1 ^ w >> 2) & ONES) == ONES) {
             unsigned alloc = (unsigned)((w >> 1 & ONES) * ONES >> 56);
             sums->hot += alloc * ONE_MALLOC + (8 - alloc) * ONE_FREE;
             p += 8;

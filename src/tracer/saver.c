@@ -258,9 +258,7 @@ static void keep_ready(struct mtr_recorder *rec) {
  * ---------------------------------------------------------------------------
  */
 
-/* Descriptors of our own: the program neither sees nor closes nor inherits
-   them. KEEP: one that stays, or -1. */
-static bool unshare_table(int keep) {
+static bool close_all_but(int keep) {
     unsigned k = (unsigned)keep;
     if (keep < 0)
         return syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) == 0;
@@ -269,6 +267,24 @@ static bool unshare_table(int keep) {
     if (k != 0)
         syscall(SYS_close_range, 0u, k - 1, 0u);
     return true;
+}
+
+/*
+ * Descriptors of our own: the program neither sees nor closes nor inherits
+ * them. KEEP: one that stays, or -1. 0 to 2 are taken by what nothing can be
+ * written to: a last message of whatever code on this thread must not go into
+ * the trace.
+ */
+static bool unshare_table(int keep) {
+    if (!close_all_but(keep))
+        return false;
+    for (;;) {
+        long fd = syscall(SYS_openat, AT_FDCWD, "/", O_PATH | O_CLOEXEC, 0);
+        if (fd > 2)
+            syscall(SYS_close, fd);
+        if (fd < 0 || fd > 2)
+            return true;
+    }
 }
 
 /* N of /dev/fd/N and its like; -1: none. */
