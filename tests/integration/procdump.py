@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reads processed traces, from doc/processed-trace-format.md alone.
+
+  procdump.py FILE    one line an operation
+
+Any violation of the format ends it with status 1 and one line on stderr.
+"""
+import os
+import struct
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from rawdump import Bad, CALLS, Header, varint, xxh64, zigzag
+
+MAGIC = b"\x89MTPRC\r\n"
+SYNC = b"\xa5PB\xf1"
+
+
+class Processed:
+    """ops() yields (thread, what, call, slot, size, align, moved); what is
+    alloc, free, realloc, realloc_new, realloc_end, failed or mark (its text
+    in place of the size)."""
+
+    def __init__(self, path):
+        with open(path, "rb") as f:
+            b = f.read()
+        if b[:4] == b"\x04\x22\x4d\x18":
+            b = subprocess.run(["lz4", "-dc"], input=b, check=True,
+                               stdout=subprocess.PIPE).stdout
+        if b[:8] != MAGIC:
+            raise Bad("no processed trace")
+        version, must, length, raw = struct.unpack_from("<HHII", b, 8)
+        if version != 1 or must:
+            raise Bad("version")
+        if xxh64(b[: length - 8]) != struct.unpack_from("<Q", b,
+                                                        length - 8)[0]:
+            raise Bad("checksum of the header")
+        self.raw = Header(b[32 : 32 + raw]) if raw else None
+        self.data = b
+        self.at = length
+        self.closing = None
+
+    def ops(self):
+        b = self.data
+        p = self.at
+        stack = []  # all free slots, as an unbounded reader sees them
+        count = done = 0
+        thread = 0
+        while p < len(b):
+            if b[p : p + 4] != SYNC or p + 72 > len(b):
+                raise Bad("no block at %d" % p)
+            (kind, alloc_call, free_call, zero, length, records, ops, taken,
+             first, time, slots, current, last8, last_slot, head,
+             check) = struct.unpack_from("<BBBBIIIIQQIIQIIQ", b, p + 4)
+            payload = b[p + 72 : p + 72 + length]
+            if zero or xxh64(b[p : p + 60]) & 0xFFFFFFFF != head:
+                raise Bad("head of the block at %d" % p)
+            if xxh64(b[p : p + 64] + payload) != check:
+                raise Bad("checksum of the block at %d" % p)
+            if first != done or slots != count:
+                raise Bad("block at %d follows another one" % p)
+            if kind == 2:
+                self.closing = dict(struct.iter_unpack("<HQ", payload))
+                if p + 72 + length != len(b):
+                    raise Bad("bytes after the closing block")
+                return
+            if kind == 1:
+                if current != thread and done:
+                    raise Bad("block at %d has another thread" % p)
+                state = [alloc_call, free_call, current, last8, last_slot,
+                         count]
+                n = 0
+                for op in self.block(payload, records, taken, stack, state):
+                    n += op[1] in ("alloc", "free", "realloc", "realloc_new",
+                                   "realloc_end")
+                    yield op
+                if n != ops:
+                    raise Bad("block at %d has %d operations, not %d" %
+                              (p, n, ops))
+                thread, count = state[2], state[5]
+                done += n
+            p += 72 + length
+        raise Bad("no closing block")
+
+    @staticmethod
+    def block(b, records, taken, stack, state):
+        alloc_call, free_call, thread, last8, last_slot, count = state
+        p = 0
+        listed = []
+        slot = last_slot
+        for _ in range(taken):
+            v, p = varint(b, p)
+            slot += zigzag(v)
+            listed.append(slot)
+        if listed != stack[::-1][:taken]:
+            raise Bad("listed slots are not those on the stack")
+        births = []
+        birth = 0
+        depth = len(stack)
+        lowest = depth
+
+        def take():
+            nonlocal count, lowest
+            if stack:
+                s = stack.pop()
+                lowest = min(lowest, len(stack))
+            else:
+                s = count
+                count += 1
+            births.append(s)
+            return s
+
+        def size(code):
+            nonlocal last8
+            if code & 1:
+                last8 += zigzag(code >> 4)
+                return last8 * 8 + (code >> 1 & 7)
+            last8 += zigzag(code >> 1)
+            return last8 * 8
+
+        for _ in range(records):
+            v, p = varint(b, p)
+            if v & 1:
+                n = size(v >> 1)
+                yield thread, "alloc", alloc_call, take(), n, 0, 0
+            elif v & 2:
+                birth += zigzag(v >> 2)
+                s = births[birth]
+                stack.append(s)
+                yield thread, "free", free_call, s, 0, 0, 0
+            elif v & 4:
+                last_slot += zigzag(v >> 3)
+                stack.append(last_slot)
+                yield thread, "free", free_call, last_slot, 0, 0, 0
+            elif v & 8:
+                birth += zigzag(v >> 4)
+                w, p = varint(b, p)
+                n = size(w >> 2)
+                yield (thread, "realloc", 4 if w & 1 else 3, births[birth], n,
+                       0, w >> 1 & 1)
+            else:
+                kind, arg = v >> 4 & 31, v >> 9
+                x = b""
+                if kind >= 16:
+                    x = b[p : p + arg]
+                    p += arg
+                if kind == 1:
+                    alloc_call = arg
+                elif kind == 2:
+                    free_call = arg
+                elif kind == 3:
+                    thread = arg
+                elif kind == 5:
+                    last_slot += zigzag(arg)
+                    w, p = varint(b, p)
+                    n = size(w >> 2)
+                    yield (thread, "realloc", 4 if w & 1 else 3, last_slot, n,
+                           0, w >> 1 & 1)
+                elif kind == 16:
+                    yield (thread, "alloc", x[0], take(),
+                           int.from_bytes(x[2:], "little"), 1 << x[1], 0)
+                elif kind == 17:
+                    yield (thread, "realloc_new", x[0], take(),
+                           int.from_bytes(x[2:], "little"), 0, 0)
+                elif kind == 18:
+                    s = struct.unpack_from("<I", x, 1)[0]
+                    stack.append(s)
+                    yield thread, "realloc_end", x[0], s, 0, 0, 0
+                elif kind == 19:
+                    s = struct.unpack_from("<I", x, 1)[0]
+                    stack.append(s)
+                    yield (thread, "free", x[0], s,
+                           int.from_bytes(x[5:], "little"), 0, 0)
+                elif kind == 20:
+                    yield (thread, "failed", x[0], None,
+                           int.from_bytes(x[3:], "little"), 0, 0)
+                elif kind == 23:
+                    yield thread, "mark", 0, None, x.decode("latin-1"), 0, 0
+                elif kind == 29:
+                    s = struct.unpack_from("<I", x, 2)[0]
+                    yield (thread, "realloc", x[0], s,
+                           int.from_bytes(x[6:], "little"), 0, x[1] >> 1 & 1)
+        if p != len(b):
+            raise Bad("a block has bytes after its last record")
+        if depth - lowest != taken:
+            raise Bad("a block lists %d slots and takes %d" %
+                      (taken, depth - lowest))
+        state[2], state[5] = thread, count
+
+
+def main(path):
+    for thread, what, call, slot, size, align, moved in Processed(path).ops():
+        print(thread, what, CALLS.get(call, "-"),
+              "-" if slot is None else slot, size, align, moved)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1])
+    except (Bad, OSError, IndexError) as e:
+        sys.stderr.write("procdump: %r\n" % e)
+        sys.exit(1)
