@@ -131,8 +131,7 @@ static void take_off(struct sums *sums, const struct sums *what) {
     sums->rare.failed -= what->rare.failed;
 }
 
-/* --- One line ----------------------------------------------------------------
- */
+/* --- One line ------------------------------------------------------------ */
 
 /*
  * Streams of one-byte events: eight are counted at once. A byte of a one-byte
@@ -173,8 +172,7 @@ static const uint8_t *count_line(struct mtr_event_counts *counts,
     return p;
 }
 
-/* --- Lanes
- * --------------------------------------------------------------------- */
+/* --- Lanes --------------------------------------------------------------- */
 
 struct meeting {
     const uint8_t *p;

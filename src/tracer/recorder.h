@@ -147,7 +147,7 @@ struct mtr_thread_record {
    that comes now is not recorded. */
 extern TCM_TLS uint8_t mtr_inside;
 
-/* --- thread_registry.c: threads and their records ----------------------- */
+/* --- thread_registry.c: threads and their records ------------------------ */
 void mtr_registry_init(struct mtr_registry *r);
 /* Calls all threads into mtr_enter with their next event. */
 void mtr_registry_stop_all(struct mtr_recorder *rec);
@@ -160,7 +160,7 @@ struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id);
 /* Gives the record back; its buffer is with the pool already. */
 void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t);
 
-/* --- thread_buf.c ------------------------------------------------------- */
+/* --- thread_buf.c -------------------------------------------------------- */
 /* mtr_enter's second half; ID 0: an ordinary thread. */
 struct mtr_thread *mtr_enter_slow(struct mtr_thread **slot, uint32_t id);
 /* T's first or next buffer; may wait. false: recording ended meanwhile. */
@@ -179,7 +179,7 @@ bool mtr_tokens_are_low(const struct mtr_thread *t);
 /* Takes a block without an event: a BUFFER event follows. */
 void mtr_take_tokens(struct mtr_thread *t);
 
-/* --- thread_early.c: before set-up ---------------------------------------- */
+/* --- thread_early.c: before set-up --------------------------------------- */
 /* mtr_enter before mtr_init: the static buffer, for one thread. */
 struct mtr_thread *mtr_early_enter(struct mtr_thread **slot);
 /* True for the static state. */
@@ -195,7 +195,7 @@ void mtr_early_adopt(struct mtr_recorder *rec);
 /* The calling thread's adopted state, once; else NULL. */
 struct mtr_thread *mtr_early_claim_adopted(void);
 
-/* --- tracer.c ----------------------------------------------------------- */
+/* --- tracer.c ------------------------------------------------------------ */
 /* From MTR_ARMED on to a recording; false: it failed. Any thread. */
 bool mtr_start_armed(struct mtr_recorder *rec);
 /* A wiped child's first call: arms it if children are recorded. */

@@ -18,38 +18,23 @@
 #include "tracer/saver_state.h"
 #include "tracer/trace_name.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef CLOSE_RANGE_UNSHARE
-#define CLOSE_RANGE_UNSHARE (1u << 1)
-#endif
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
 
 #define MS          1000000u
 #define ROUND_NS    (10u * MS)
 #define POLL_NS     (1u * MS)
 #define IDLE_NS_MAX (1000u * MS)
 #define SAMPLE_NS   (100u * MS)
-/* How long the end of the program waits for a FIFO's first reader. */
-#define FIFO_WAIT_NS (5000u * (uint64_t)MS)
 /* Events saved one by one after the destructor, before rounds begin again. */
-#define END_EVENTS  1000u
-#define STACK_BYTES ((size_t)256 << 10)
-#define HEAD_BYTES  ((uint32_t)sizeof(struct mtf_spool_buffer))
+#define END_EVENTS 1000u
+#define HEAD_BYTES ((uint32_t)sizeof(struct mtf_spool_buffer))
 
 static struct mtr_saver saver;
 
-/* --- Called by others
- * --------------------------------------------------------- */
+/* --- Called by others ---------------------------------------------------- */
 
 void mtr_saver_wake(struct mtr_recorder *rec) {
     /* The count changes before the call: a saver that was about to sleep on
@@ -81,8 +66,7 @@ size_t mtr_saver_summary(char *text, size_t cap) {
     return n;
 }
 
-/* --- Saving
- * -------------------------------------------------------------------- */
+/* --- Saving -------------------------------------------------------------- */
 
 static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
                  uint64_t time_hi) {
@@ -231,8 +215,7 @@ static bool make_round(struct mtr_saver *s) {
     return true;
 }
 
-/* --- Buffers ahead of need
- * -------------------------------------------------------- */
+/* --- Buffers ahead of need ----------------------------------------------- */
 
 static bool grow(struct mtr_recorder *rec, enum mtr_size size) {
     size_t bytes =
@@ -242,7 +225,7 @@ static bool grow(struct mtr_recorder *rec, enum mtr_size size) {
     return p != NULL && mtr_pool_add(&rec->pool, size, p, bytes);
 }
 
-static void keep_ready(struct mtr_recorder *rec) {
+void mtr_saver_keep_ready(struct mtr_recorder *rec) {
     bool any = false;
     uint32_t small = mtr_pool_missing(&rec->pool, MTR_SMALL);
     uint32_t large = mtr_pool_missing(&rec->pool, MTR_LARGE);
@@ -254,148 +237,7 @@ static void keep_ready(struct mtr_recorder *rec) {
         mtr_pool_notify(&rec->pool);
 }
 
-/* --- Set-up
- * ---------------------------------------------------------------------------
- */
-
-static bool close_all_but(int keep) {
-    unsigned k = (unsigned)keep;
-    if (keep < 0)
-        return syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) == 0;
-    if (syscall(SYS_close_range, k + 1, ~0u, CLOSE_RANGE_UNSHARE) != 0)
-        return false;
-    if (k != 0)
-        syscall(SYS_close_range, 0u, k - 1, 0u);
-    return true;
-}
-
-/*
- * Descriptors of our own: the program neither sees nor closes nor inherits
- * them. KEEP: one that stays, or -1. 0 to 2 are taken by what nothing can be
- * written to: a last message of whatever code on this thread must not go into
- * the trace.
- */
-static bool unshare_table(int keep) {
-    if (!close_all_but(keep))
-        return false;
-    for (;;) {
-        long fd = syscall(SYS_openat, AT_FDCWD, "/", O_PATH | O_CLOEXEC, 0);
-        if (fd > 2)
-            syscall(SYS_close, fd);
-        if (fd < 0 || fd > 2)
-            return true;
-    }
-}
-
-/* N of /dev/fd/N and its like; -1: none. */
-static int fd_of_name(const char *path) {
-    if (strcmp(path, "/dev/stdout") == 0)
-        return 1;
-    if (strcmp(path, "/dev/stderr") == 0)
-        return 2;
-    const char *p = strrchr(path, '/') + 1;
-    int n = 0;
-    if (*p == '\0')
-        return -1;
-    for (; *p >= '0' && *p <= '9' && n < 1 << 20; p++)
-        n = n * 10 + (*p - '0');
-    return *p == '\0' ? n : -1;
-}
-
-/* /dev/fd/N shows the descriptors of the first thread, so it can be opened
-   from here too; a socket cannot, and is used as it is. */
-static bool open_fd(struct mtr_saver *s, int keep) {
-    if (mtr_output_open(&s->output)) {
-        if (s->output.own_table && keep >= 0)
-            syscall(SYS_close, keep);
-        return true;
-    }
-    if (s->output.error != ENXIO || keep < 0)
-        return false;
-    s->output.fd = s->output.own_table ? keep : fcntl(keep, F_DUPFD_CLOEXEC, 3);
-    s->output.error = 0;
-    return s->output.fd >= 0;
-}
-
-static bool begin_trace(struct mtr_saver *s) {
-    struct mtr_recorder *rec = s->rec;
-    if (mtr_config.compress) {
-        if (s->memory_pid != mtr_config.self.pid) {
-            size_t bytes =
-                tcm_align_up(MTF_RAW_WRITER_MEMORY, tcm_os_page_size());
-            s->memory = tcm_os_map(bytes);
-            if (s->memory == NULL) {
-                s->output.error = ENOMEM;
-                return false;
-            }
-            tcm_os_dont_fork(s->memory, bytes);
-            s->memory_pid = mtr_config.self.pid;
-        }
-    } else {
-        s->memory = NULL;
-    }
-    if (!mtf_raw_writer_init(&s->writer, mtr_output_write, &s->output,
-                             s->memory,
-                             s->memory == NULL ? 0 : MTF_RAW_WRITER_MEMORY) ||
-        !mtf_raw_write_header(&s->writer, rec->header, rec->header_length) ||
-        !mtf_raw_writer_end_frame(&s->writer) || !mtr_output_place(&s->output))
-        return false;
-    if (!s->output.own_table &&
-        !mtf_raw_write_notice(&s->writer, tcm_clock_ns(),
-                              MTF_NOTICE_NO_SAVER_TABLE,
-                              "the descriptor table is shared"))
-        return false;
-    s->ready = true;
-    return true;
-}
-
-/* Spool, buffers, output. What fails here fails the start. */
-static bool set_up(struct mtr_saver *s) {
-    struct mtr_recorder *rec = s->rec;
-    s->output.rec = rec;
-    s->output.fd = -1;
-    s->output.kind = mtr_name_kind(rec->output);
-    int keep = s->output.kind == MTR_OUTPUT_FD ? fd_of_name(rec->output) : -1;
-    s->output.own_table = unshare_table(keep);
-    s->statm = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/statm",
-                            O_RDONLY | O_CLOEXEC, 0);
-    bool is_file = s->output.kind == MTR_OUTPUT_FILE;
-    if (is_file && !rec->spool.exists)
-        rec->spool.notice_due = !mtr_spool_create(rec);
-    if (!rec->spool.exists)
-        rec->spool.is_private = true;
-    keep_ready(rec);
-    if (s->output.kind == MTR_OUTPUT_FIFO)
-        return true;
-    if (s->output.kind == MTR_OUTPUT_FD ? !open_fd(s, keep)
-                                        : !mtr_output_open(&s->output))
-        return false;
-    return begin_trace(s);
-}
-
-/* A FIFO whose reader comes late: meanwhile threads fill the buffers. */
-static bool wait_for_reader(struct mtr_saver *s) {
-    struct mtr_recorder *rec = s->rec;
-    uint64_t give_up = UINT64_MAX;
-    for (;;) {
-        uint32_t seq = tcm_load_acquire(&rec->link.wake);
-        if (!mtr_output_open(&s->output))
-            return false;
-        if (s->output.fd >= 0)
-            return begin_trace(s);
-        keep_ready(rec);
-        if (tcm_load_acquire(&rec->link.finish) != 0 && give_up == UINT64_MAX)
-            give_up = tcm_clock_ns() + FIFO_WAIT_NS;
-        if (tcm_clock_ns() >= give_up) {
-            s->output.error = ENXIO;
-            return false;
-        }
-        tcm_futex_wait(&rec->link.wake, seq, ROUND_NS);
-    }
-}
-
-/* --- The end
- * ------------------------------------------------------------------------ */
+/* --- The end ------------------------------------------------------------- */
 
 /* After the last event of the program as we know it. */
 static bool enter_end_mode(struct mtr_saver *s) {
@@ -423,7 +265,7 @@ static bool leave_end_mode(struct mtr_saver *s) {
     if (s->output.kind == MTR_OUTPUT_FILE && !rec->spool.is_private &&
         mtr_spool_renew(rec)) {
         mtr_pool_new_generation(&rec->pool);
-        keep_ready(rec);
+        mtr_saver_keep_ready(rec);
     }
     tcm_store_seq_cst(&rec->state, (uint32_t)MTR_RUNNING);
     tcm_store_seq_cst(&rec->control.end_mode, 0u);
@@ -458,8 +300,7 @@ static void give_up(struct mtr_saver *s) {
         syscall(SYS_close, s->statm);
 }
 
-/* --- The loop
- * ------------------------------------------------------------------------- */
+/* --- The loop ------------------------------------------------------------ */
 
 /* Quiet: the next event of any thread wakes us. Its order with the owners'
    stores to limit is explained at their end, in thread_buf.c. */
@@ -522,18 +363,18 @@ static void sleep_until_due(struct mtr_saver *s, uint32_t seq) {
 
 static bool run(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
-    if (!s->ready && !wait_for_reader(s))
+    if (!s->ready && !mtr_saver_wait_for_reader(s))
         return false;
     for (;;) {
         uint32_t seq = tcm_load_acquire(&rec->link.wake);
-        keep_ready(rec);
+        mtr_saver_keep_ready(rec);
         if (!do_due(s, tcm_clock_ns()))
             return false;
         sleep_until_due(s, seq);
     }
 }
 
-static void *saver_main(void *arg) {
+void *mtr_saver_main(void *arg) {
     struct mtr_saver *s = &saver;
     struct mtr_recorder *rec = arg;
     mtr_config.host->enter_private();
@@ -546,7 +387,7 @@ static void *saver_main(void *arg) {
     s->memory_pid = memory_pid;
     s->interval = ROUND_NS;
     s->last_round = tcm_clock_ns();
-    bool ok = set_up(s);
+    bool ok = mtr_saver_set_up(s);
     if (ok) {
         tcm_store_release(&rec->state, (uint32_t)MTR_RUNNING);
         tcm_futex_wake(&rec->state, INT32_MAX);
@@ -559,27 +400,4 @@ static void *saver_main(void *arg) {
     if (ok && !run(s))
         give_up(s);
     return NULL;
-}
-
-bool mtr_saver_create(struct mtr_recorder *rec, int *error) {
-    sigset_t all, before;
-    pthread_attr_t attr;
-    pthread_t thread;
-    sigfillset(&all);
-    /* Not the raw call: it would block the C library's own signals too, and
-       setuid() would hang. */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    int rc = pthread_create(&thread, &attr, saver_main, rec);
-    if (rc == EINVAL) {
-        /* Thread-local storage of the program larger than our stack. */
-        pthread_attr_setstacksize(&attr, 32 * STACK_BYTES);
-        rc = pthread_create(&thread, &attr, saver_main, rec);
-    }
-    pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    *error = rc;
-    return rc == 0;
 }

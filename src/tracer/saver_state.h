@@ -29,8 +29,19 @@ struct mtr_saver {
     size_t summary_length;
 };
 
-/* --- saver_account.c -------------------------------------------------------
- */
+/* --- saver_setup.c ------------------------------------------------------- */
+/* Spool, buffers, output. What fails here fails the start. */
+bool mtr_saver_set_up(struct mtr_saver *s);
+/* A FIFO whose reader comes late: meanwhile threads fill the buffers. */
+bool mtr_saver_wait_for_reader(struct mtr_saver *s);
+
+/* --- saver.c ------------------------------------------------------------- */
+/* The thread; its argument is the recorder. */
+void *mtr_saver_main(void *arg);
+/* Buffers ahead of need. */
+void mtr_saver_keep_ready(struct mtr_recorder *rec);
+
+/* --- saver_account.c ----------------------------------------------------- */
 bool mtr_saver_write_sample(struct mtr_saver *s, uint64_t now);
 bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason);
 void mtr_saver_summarise(struct mtr_saver *s, enum mtf_end_reason reason);

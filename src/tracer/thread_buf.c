@@ -142,7 +142,7 @@ void mtr_count_untraced_free(struct mtr_thread *t) {
     mtr_put(t, mtf_inline_payload(MTF_RAW_UNTRACED, 1));
 }
 
-/* --- Buffers and tokens ------------------------------------------------- */
+/* --- Buffers and tokens -------------------------------------------------- */
 
 /* The state of coding starts anew: what a reader needs stands in the event. */
 void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {

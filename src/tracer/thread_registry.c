@@ -125,8 +125,7 @@ void mtr_registry_wipe(void) {
         memset(slabs[i], 0, SLAB_BYTES << i);
 }
 
-/* --- The end of a thread ---------------------------------------------------
- */
+/* --- The end of a thread ------------------------------------------------- */
 
 uint32_t mtr_thread_end(struct mtr_thread **slot) {
     struct mtr_recorder *rec = mtr_recorder;
@@ -153,8 +152,7 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
     return id;
 }
 
-/* --- After the end ---------------------------------------------------------
- */
+/* --- After the end ------------------------------------------------------- */
 
 struct mtr_thread *mtr_late_enter(uint32_t *id) {
     struct mtr_recorder *rec = mtr_recorder;

@@ -101,8 +101,7 @@ static void set_name(struct mtr_recorder *rec, uint32_t number) {
     rec->name_number = number;
 }
 
-/* --- Choosing ----------------------------------------------------------------
- */
+/* --- Choosing ------------------------------------------------------------ */
 
 enum policy {
     TAKE_FREE,  /* only names that nothing has */

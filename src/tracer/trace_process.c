@@ -24,8 +24,7 @@ extern char **environ;
 
 struct mtr_config mtr_config = {.token_end = 1};
 
-/* --- Identity ---------------------------------------------------------------
- */
+/* --- Identity ------------------------------------------------------------ */
 
 /* Field 22 of /proc/PID/stat; what stands before the last ')' may hold
    anything. 0: unknown. */
@@ -81,8 +80,7 @@ void mtr_process_identify(void) {
     c->self.random = random_number();
 }
 
-/* --- The environment ---------------------------------------------------------
- */
+/* --- The environment ----------------------------------------------------- */
 
 static const char *parse_u64(const char *p, uint64_t *v) {
     if (p == NULL || *p < '0' || *p > '9')

@@ -42,8 +42,7 @@ static bool wipe_by_hand;
 /* The prepare handler took the locks. */
 static bool fork_locked;
 
-/* --- Messages
- * ---------------------------------------------------------------------- */
+/* --- Messages ------------------------------------------------------------ */
 
 void mtr_say(const char *text, size_t length) {
     struct stat st;
@@ -103,8 +102,7 @@ void mtr_fail(struct mtr_recorder *rec, const char *what, int error) {
     TCM_TESTPOINT("recording_failed");
 }
 
-/* --- Start
- * -------------------------------------------------------------------------- */
+/* --- Start --------------------------------------------------------------- */
 
 static void build_header(struct mtr_recorder *rec) {
     const struct mtr_config *c = &mtr_config;
@@ -244,9 +242,7 @@ void mtr_init(const struct mtr_host *host) {
     errno = saved;
 }
 
-/* --- End
- * ----------------------------------------------------------------------------
- */
+/* --- End ----------------------------------------------------------------- */
 
 void mtr_exit(void) {
     struct mtr_recorder *rec = mtr_recorder;
@@ -280,9 +276,7 @@ void mtr_leave_slow(void) {
     errno = saved;
 }
 
-/* --- Fork
- * ---------------------------------------------------------------------------
- */
+/* --- Fork ---------------------------------------------------------------- */
 
 void mtr_fork_prepare(void) {
     struct mtr_recorder *rec = mtr_recorder;

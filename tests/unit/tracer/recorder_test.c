@@ -17,8 +17,7 @@
 struct shared_log *shared;
 static char folder[64];
 
-/* --- Scratch
- * ------------------------------------------------------------------ */
+/* --- Scratch ------------------------------------------------------------- */
 
 const char *test_begin(void) {
     snprintf(folder, sizeof(folder), "/tmp/tcm-recorder-XXXXXX");
@@ -77,8 +76,7 @@ void test_end(void) {
     munmap(shared, sizeof(*shared));
 }
 
-/* --- Processes
- * ------------------------------------------------------------------ */
+/* --- Processes ----------------------------------------------------------- */
 
 pid_t test_spawn(const char *output, void (*child)(void)) {
     fflush(stdout);
@@ -116,8 +114,7 @@ const char *test_stderr(void) {
     return text;
 }
 
-/* --- Host and writers
- * ------------------------------------------------------------- */
+/* --- Host and writers ---------------------------------------------------- */
 
 static void nothing(void) {
 }
@@ -289,8 +286,7 @@ void writer_end(struct writer *w) {
     w->log->ended = true;
 }
 
-/* --- Reading back
- * ------------------------------------------------------------------- */
+/* --- Reading back -------------------------------------------------------- */
 
 struct stream {
     struct mtf_stream place;

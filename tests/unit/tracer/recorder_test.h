@@ -77,8 +77,7 @@ pid_t test_spawn(const char *output, void (*child)(void));
 /* What the child wrote to stderr. */
 const char *test_stderr(void);
 
-/* --- in the child ----------------------------------------------------------
- */
+/* --- in the child -------------------------------------------------------- */
 extern const struct mtr_host test_host;
 /* A slot and log for the calling thread. */
 struct writer {
@@ -94,8 +93,7 @@ bool writer_alloc(struct writer *w, enum mtf_call call, uint64_t size);
 bool writer_free(struct writer *w, uint64_t token);
 void writer_end(struct writer *w);
 
-/* --- in the parent ---------------------------------------------------------
- */
+/* --- in the parent ------------------------------------------------------- */
 /*
  * Reads NAME and compares with the log. SLACK: calls that each stream may have
  * beyond the log (1 after a kill). EXACT false: calls may be missing, and what

@@ -141,8 +141,7 @@ static void generations(void) {
            "and one of the old spool does not come back");
 }
 
-/* --- Threads
- * ----------------------------------------------------------------------- */
+/* --- Threads ------------------------------------------------------------- */
 
 #define WORKERS 4
 #define TURNS   20000

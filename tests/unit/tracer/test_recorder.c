@@ -63,8 +63,7 @@ static void basic(const char *name, void (*child)(void)) {
     test_end();
 }
 
-/* --- Before set-up
- * -------------------------------------------------------------- */
+/* --- Before set-up ------------------------------------------------------- */
 
 static struct writer early_writer;
 
@@ -121,8 +120,7 @@ static void early_events(void) {
     test_end();
 }
 
-/* --- Threads
- * ---------------------------------------------------------------------- */
+/* --- Threads ------------------------------------------------------------- */
 
 static void *short_thread(void *arg) {
     struct mtr_thread *slot = &mtr_no_thread;
@@ -162,8 +160,7 @@ static void threads_come_and_go(void) {
     test_end();
 }
 
-/* --- After a thread's end
- * ------------------------------------------------------------ */
+/* --- After a thread's end ------------------------------------------------ */
 
 static void late_events(void) {
     struct writer w;
@@ -221,9 +218,7 @@ static void late(void) {
     test_end();
 }
 
-/* --- Quiet
- * ------------------------------------------------------------------------------
- */
+/* --- Quiet --------------------------------------------------------------- */
 
 static void quiet_child(void) {
     struct writer w;

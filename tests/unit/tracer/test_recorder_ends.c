@@ -23,8 +23,7 @@ static void *endless(void *arg) {
     return NULL;
 }
 
-/* --- Kill
- * ------------------------------------------------------------------------- */
+/* --- Kill ---------------------------------------------------------------- */
 
 static void to_be_killed(void) {
     pthread_t id[3];
@@ -57,8 +56,7 @@ static void kills(void) {
     tap_is_u64(unclean, 8, "kill: no clean end");
 }
 
-/* --- Full buffers
- * ------------------------------------------------------------------- */
+/* --- Full buffers -------------------------------------------------------- */
 
 static void more_than_fits(void) {
     pthread_t id[2];
@@ -111,8 +109,7 @@ static void full_buffers(void) {
     test_end();
 }
 
-/* --- Failures
- * -------------------------------------------------------------------------- */
+/* --- Failures ------------------------------------------------------------ */
 
 static void tries(void) {
     struct writer w;
@@ -204,9 +201,7 @@ static void failures(void) {
     test_end();
 }
 
-/* --- End mode
- * ------------------------------------------------------------------------------
- */
+/* --- End mode ------------------------------------------------------------ */
 
 static uint32_t late_calls;
 
@@ -236,9 +231,7 @@ static void end_mode(uint32_t calls, bool spool) {
     test_end();
 }
 
-/* --- Fork
- * ------------------------------------------------------------------------------------
- */
+/* --- Fork ---------------------------------------------------------------- */
 
 static long fork_raw(void) {
 #if defined(__x86_64__) || defined(__aarch64__)

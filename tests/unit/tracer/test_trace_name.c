@@ -51,8 +51,7 @@ static void clear(void) {
     closedir(d);
 }
 
-/* --- Patterns
- * ----------------------------------------------------------------------- */
+/* --- Patterns ------------------------------------------------------------ */
 
 static void expand(const char *pattern, const char *want) {
     snprintf(mtr_config.pattern, sizeof(mtr_config.pattern), "%s", pattern);
@@ -87,8 +86,7 @@ static void kinds(void) {
     clear();
 }
 
-/* --- Which name
- * ---------------------------------------------------------------------- */
+/* --- Which name ---------------------------------------------------------- */
 
 enum who { FIRST, PER_PROCESS, CONTINUES };
 
