@@ -198,8 +198,11 @@ static void test_out_of_memory(void) {
         execl("/proc/self/exe", "test_heap", "out-of-memory", (char *)NULL);
         _exit(99);
     }
-    tap_is_u64((uint64_t)status_of(pid), 0,
-               "running out of address space is survived");
+    int status = status_of(pid);
+    if (status == 99)
+        tap_skip("this program cannot start itself here");
+    else
+        tap_is_i64(status, 0, "running out of address space is survived");
 #endif
 }
 
