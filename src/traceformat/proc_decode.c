@@ -183,8 +183,8 @@ static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
     case MTF_PROC_REALLOC_SIZE:
         return decode_operation(d, kind, p, n, op, made);
     case MTF_PROC_FAILED:
-        if (!mtf_call_is_plain_alloc(p[0]) && !mtf_call_is_realloc(p[0]) &&
-            !mtf_call_is_aligned_alloc(p[0]))
+        /* also calls of later versions: nothing executes it */
+        if (p[0] == MTF_CALL_NONE || p[0] >= MTF_CALL_FREE)
             return stop(d, "impossible call");
         put_op(op, MTF_OP_FAILED, p[0], 0, bytes_value(p + 3, n - 3));
         op->align_log2 = p[1];

@@ -283,6 +283,8 @@ static enum stop_at decode(struct demux *d, struct demux_thread *t,
         }
         if (rare.kind == MTF_EVENT_GAP)
             t->dropped += rare.value;
+        if (rare.kind == MTF_EVENT_AS_THREAD && t->id != MTF_THREAD_LATE)
+            continue; /* has no meaning there */
         unsigned made = convert(d, &rare, &t->events[count]);
         uncounted += made && rare.kind == MTF_EVENT_AS_THREAD;
         count += made;
@@ -374,7 +376,8 @@ static void limit_interval(const struct demux *d, struct demux_thread *t,
    on an event that may have gone with the old array: it comes first again. */
 static bool start_array(struct demux *d, struct demux_thread *t) {
     t->at = t->count = 0;
-    if (TCM_LIKELY(t->state.as_thread == MTF_THREAD_NONE))
+    if (TCM_LIKELY(t->id != MTF_THREAD_LATE ||
+                   t->state.as_thread == MTF_THREAD_NONE))
         return true;
     if (t->room == 0 && !make_room(d, t))
         return false;
@@ -502,7 +505,9 @@ static int compare_ranges(const void *a, const void *b) {
 
 struct demux_range *demux_births(struct demux *d, size_t *n) {
     struct births b = {0};
-    add_birth(&b, 0); /* so that the array is never NULL */
+    b.a = malloc(sizeof(*b.a)); /* so that the array is never NULL */
+    b.room = b.a != NULL;
+    b.failed = b.a == NULL;
     for (size_t i = 0; i < d->count; i++)
         add_births_of(&b, d->threads[i]);
     if (b.failed) {

@@ -40,16 +40,16 @@ static inline unsigned demux_event_call(const struct demux_event *e) {
 static inline uint64_t demux_event_size(const struct demux_event *e) {
     return e->word >> 11;
 }
-/* The token whose block must exist before this event, or 0. */
-static inline uint64_t demux_event_needs(const struct demux_event *e) {
+/* Whether the block of e->token must exist before this event. */
+static inline bool demux_event_names(const struct demux_event *e) {
     switch (demux_event_kind(e)) {
     case MTF_EVENT_FREE:
     case MTF_EVENT_REALLOC:
     case MTF_EVENT_FREE_SIZE:
     case MTF_EVENT_REALLOC_END:
-        return e->token;
+        return true;
     default:
-        return 0;
+        return false;
     }
 }
 
@@ -93,7 +93,8 @@ struct demux_thread {
 
     /* the sorter's */
     size_t heap_at[DEMUX_HEAPS];
-    uint64_t waits_for; /* token, 0 none */
+    bool waits; /* for the birth of waits_for */
+    uint64_t waits_for;
     struct demux_thread *next_waiter;
     bool late_wait;
 };

@@ -26,7 +26,8 @@ void emit_fini(struct emit *e) {
 /* --- Waiting -------------------------------------------------------------- */
 
 void emit_wait(struct emit *e, struct demux_thread *t) {
-    t->waits_for = demux_event_needs(&t->events[t->at]);
+    t->waits = true;
+    t->waits_for = t->events[t->at].token;
     t->next_waiter = e->waiters;
     e->waiters = t;
     e->waiting[t->waits_for % EMIT_WAIT_BITS]++;
@@ -38,7 +39,7 @@ void emit_forget(struct emit *e, struct demux_thread *t) {
         at = &(*at)->next_waiter;
     *at = t->next_waiter;
     e->waiting[t->waits_for % EMIT_WAIT_BITS]--;
-    t->waits_for = 0;
+    t->waits = false;
 }
 
 /* TOKEN was born and somebody may wait for it. True: somebody did. */
@@ -53,7 +54,7 @@ static TCM_NOINLINE bool wake(struct emit *e, uint64_t token) {
         }
         *at = t->next_waiter;
         e->waiting[token % EMIT_WAIT_BITS]--;
-        t->waits_for = 0;
+        t->waits = false;
         t->next_waiter = e->woken;
         e->woken = t;
         woke = true;
@@ -254,8 +255,8 @@ enum emit_stop emit_check(struct emit *e, struct demux_thread *t) {
         return EMIT_LATE;
     if (t->at == t->count || t->none)
         return EMIT_DONE;
-    uint64_t token = demux_event_needs(&t->events[t->at]);
-    if (token != 0 && slots_find(&e->slots, token) == NULL)
+    const struct demux_event *v = &t->events[t->at];
+    if (demux_event_names(v) && slots_find(&e->slots, v->token) == NULL)
         return EMIT_WAITS;
     return EMIT_DONE;
 }

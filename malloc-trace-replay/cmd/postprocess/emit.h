@@ -14,7 +14,7 @@
 
 /* Threads that wait for a token, findable by it. Most births concern nobody;
    a small table of counts by the token's low bits says so at once. */
-#define EMIT_WAIT_BITS 4096u
+#define EMIT_WAIT_BITS 2048u
 
 struct emit_counts {
     uint64_t mallocs, memaligns, reallocs, frees, failed;
@@ -29,7 +29,7 @@ struct emit {
     struct demux *demux;
     struct emit_counts counts;
     uint64_t live_bytes, peak_live_bytes, live_objects;
-    uint16_t waiting[EMIT_WAIT_BITS];
+    uint32_t waiting[EMIT_WAIT_BITS];
     struct demux_thread *waiters; /* list by next_waiter */
     struct demux_thread *woken;   /* list of those whose token was born */
 };

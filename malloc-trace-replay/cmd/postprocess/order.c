@@ -193,7 +193,7 @@ static bool check(struct order *o, struct demux_thread *t) {
 }
 
 static bool waits(const struct demux_thread *t) {
-    return t->waits_for != 0 || t->late_wait;
+    return t->waits || t->late_wait;
 }
 
 /* Puts T where it belongs, unless it is the current thread. */

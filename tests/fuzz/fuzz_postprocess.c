@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any bytes as the file that postprocess reads: reader, LZ4 frames, sorter and
+ * writer together. What comes out must be a good processed trace.
+ */
+#include "tests/fuzz/fuzz.h"
+#include "tests/unit/tools/order_sort.h"
+
+#include "common/tool_raw.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct sorted out;
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    FUZZ_CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size &&
+               lseek(fd, 0, SEEK_SET) == 0);
+    struct tool_input *in = tool_input_from_fd(fd, "fuzz");
+    FUZZ_CHECK(in != NULL);
+    struct tool_raw *t = tool_raw_from_input(in, NULL);
+    FUZZ_CHECK(t != NULL);
+    struct sorter *s = sorter_begin(&out);
+    struct mtf_item item;
+    do {
+        tool_raw_next(t, &item);
+        sorter_add(s, &item);
+    } while (item.kind != MTF_ITEM_END && item.kind != MTF_ITEM_FAILED);
+    sorter_end(s);
+    tool_raw_close(t);
+    sorted_free(&out);
+    return 0;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any bytes as a processed trace: in pieces of two sizes, which must make no
+ * difference, and, past the checksums that no changed byte would survive, as
+ * the head and payload of one block.
+ */
+#include "tests/fuzz/fuzz.h"
+#include "traceformat/proc_reader.h"
+#include "traceformat/trace_event.h"
+
+#include <string.h>
+
+struct sum {
+    uint64_t ops, parts, damages, skipped, hash;
+    bool foreign;
+};
+
+static void check_op(const struct mtf_proc_decoder *d,
+                     const struct mtf_proc_block *b, const struct mtf_op *op) {
+    size_t n;
+    const uint8_t *p;
+    switch (op->kind) {
+    case MTF_OP_ALLOC:
+        FUZZ_CHECK(mtf_call_is_plain_alloc(op->call));
+        break;
+    case MTF_OP_ALIGNED:
+        FUZZ_CHECK(mtf_call_is_aligned_alloc(op->call) && op->align_log2 < 64);
+        break;
+    case MTF_OP_REALLOC:
+    case MTF_OP_REALLOC_NEW:
+    case MTF_OP_REALLOC_END:
+        FUZZ_CHECK(mtf_call_is_realloc(op->call));
+        break;
+    case MTF_OP_FREE:
+    case MTF_OP_FREE_SIZE:
+        FUZZ_CHECK(mtf_call_is_free(op->call));
+        break;
+    case MTF_OP_THREAD_END:
+    case MTF_OP_MARK:
+    case MTF_OP_SAMPLE:
+    case MTF_OP_LOSS:
+    case MTF_OP_OTHER:
+        p = mtf_proc_bytes(b, op, &n);
+        FUZZ_CHECK(p >= b->payload && n <= b->head.length &&
+                   p + n <= b->payload + b->head.length);
+        break;
+    default:
+        FUZZ_CHECK(op->kind >= MTF_OP_SWITCH && op->kind <= MTF_OP_OTHER);
+    }
+    if (op->kind <= MTF_OP_LAST_OPERATION)
+        FUZZ_CHECK(op->slot < d->slot_count);
+}
+
+/* Decodes BATCH operations at a time; *HASH depends on all of them. */
+static uint64_t decode(const struct mtf_proc_block *b, size_t batch,
+                       uint64_t *hash) {
+    static struct mtf_proc_decoder d;
+    static struct mtf_op ops[4096];
+    uint64_t count = 0;
+    size_t n;
+    mtf_proc_decode_begin(&d, b);
+    while ((n = mtf_proc_decode(&d, ops, batch)) != 0) {
+        count += n;
+        FUZZ_CHECK(count <= MTF_PROC_BLOCK_RECORDS);
+        for (size_t i = 0; i < n; i++) {
+            check_op(&d, b, &ops[i]);
+            *hash = (*hash ^ ops[i].slot ^ (uint64_t)ops[i].kind << 32) *
+                        0x100000001B3u +
+                    ops[i].size;
+        }
+    }
+    FUZZ_CHECK(mtf_proc_decode(&d, ops, batch) == 0);
+    return count;
+}
+
+static void read_trace(const uint8_t *data, size_t size, size_t piece,
+                       size_t batch, struct sum *s) {
+    static uint8_t memory[MTF_PROC_READER_BYTES];
+    struct mtf_proc_reader r;
+    struct mtf_proc_part part;
+    uint64_t value;
+    size_t at = 0, room;
+    memset(s, 0, sizeof(*s));
+    mtf_proc_reader_init(&r, memory, sizeof(memory));
+    for (;;) {
+        FUZZ_CHECK(++s->parts <= 4 * (uint64_t)size + 16);
+        switch (mtf_proc_reader_next(&r, &part)) {
+        case MTF_PROC_MORE: {
+            uint8_t *p = mtf_proc_reader_room(&r, &room);
+            size_t n = size - at < piece ? size - at : piece;
+            n = n < room ? n : room;
+            FUZZ_CHECK(room != 0);
+            memcpy(p, data + at, n);
+            at += n;
+            mtf_proc_reader_filled(&r, n);
+            if (n == 0)
+                mtf_proc_reader_eof(&r);
+            s->parts--;
+            continue;
+        }
+        case MTF_PROC_HEADER:
+            FUZZ_CHECK(part.header.raw_length <= MTF_PROC_HEADER_MAX);
+            continue;
+        case MTF_PROC_OPS:
+            s->ops += decode(&part.block, batch, &s->hash);
+            continue;
+        case MTF_PROC_CLOSING:
+            (void)mtf_proc_account(&part.block, 1, &value);
+            continue;
+        case MTF_PROC_DAMAGE:
+            FUZZ_CHECK(part.problem != NULL);
+            s->damages++;
+            s->skipped += part.skipped;
+            continue;
+        case MTF_PROC_FOREIGN:
+            FUZZ_CHECK(part.problem != NULL);
+            s->foreign = true;
+            break;
+        case MTF_PROC_END:
+            break;
+        }
+        break;
+    }
+    FUZZ_CHECK(s->skipped <= size);
+    s->parts = 0; /* pieces may differ in how often more was asked for */
+}
+
+/* Head and payload of one block, with what the reader would have checked put
+   right. */
+static void read_block(const uint8_t *data, size_t size) {
+    static uint8_t payload[MTF_PROC_PAYLOAD_MAX + 16];
+    struct mtf_proc_block b = {.payload = payload};
+    if (size < sizeof(b.head) || size > MTF_PROC_PAYLOAD_MAX)
+        return;
+    memcpy(&b.head, data, sizeof(b.head));
+    b.head.length = (uint32_t)(size - sizeof(b.head));
+    memcpy(payload, data + sizeof(b.head), b.head.length);
+    memset(payload + b.head.length, 0xFF, 16);
+    uint64_t one = 0, other = 0;
+    FUZZ_CHECK(decode(&b, 4096, &one) == decode(&b, 3, &other));
+    FUZZ_CHECK(one == other);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct sum whole, pieces;
+    read_trace(data, size, SIZE_MAX, 4096, &whole);
+    read_trace(data, size, 5, 3, &pieces);
+    FUZZ_CHECK(memcmp(&whole, &pieces, sizeof(whole)) == 0);
+    read_block(data, size);
+    if (size > 40)
+        read_block(data + 40, size - 40); /* the first block of a trace
+                                             without raw header */
+    return 0;
+}
