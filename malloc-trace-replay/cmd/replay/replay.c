@@ -28,6 +28,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+/* Blocks that stay alive, are refused, or are freed by another kind of call are
+   the trace's doing, not errors of this program. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) {
+    return "detect_leaks=0:allocator_may_return_null=1:"
+           "alloc_dealloc_mismatch=0:new_delete_type_mismatch=0";
+}
+#endif
+
 enum threads_mode { THREADS_DEFAULT, THREADS_SWITCH, THREADS_NONE };
 
 struct options {
