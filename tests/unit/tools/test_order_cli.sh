@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# postprocess from outside: the golden traces, ways of giving it input and
+# output, JSON, exit statuses.
+. "$top_srcdir/tests/lib/preload.sh"
+data=$top_srcdir/tests/data
+
+run "$postprocess" --json v1.json "$data/raw-v1" v1
+is "$status" 0 "the golden raw trace"
+cp "$err" summary
+cp "$out" nothing
+ok "gives the golden processed trace" cmp v1 "$data/processed-v1"
+ok "a summary is on stderr" grep -q 'interval of an event: median' summary
+is "$(wc -c <nothing | tr -d ' ')" 0 "nothing on stdout"
+
+for key in complete clean_end events mallocs memaligns reallocs \
+    requested_bytes peak_live_bytes frees failed_allocations unmatched_frees \
+    untraced_frees dropped_events threads live_at_end order_conflicts ops \
+    raw_bytes file_bytes out_bytes; do
+    grep -q "^ *\"$key\": [a-z0-9]*,*\$" v1.json || echo "$key"
+done >missing
+is "$(cat missing)" "" "JSON has all keys"
+value() {
+    sed -n "s/^ *\"$1\": \([a-z0-9]*\),*\$/\1/p" v1.json
+}
+is "$(value events)" "$(($(value mallocs) + $(value memaligns) + \
+    $(value reallocs) + $(value frees) + $(value failed_allocations)))" \
+    "events are the sum of their kinds"
+is "$(value ops)" "$(($(value events) - $(value failed_allocations) - \
+    $(value unmatched_frees)))" "ops are those in the processed trace"
+is "$(value out_bytes)" "$(wc -c <v1 | tr -d ' ')" "out_bytes"
+is "$(value file_bytes)" "$(wc -c <"$data/raw-v1" | tr -d ' ')" "file_bytes"
+
+"$postprocess" --quiet "$data/raw-v1" >stdout 2>silence
+ok "to stdout" cmp stdout v1
+is "$(cat silence)" "" "--quiet says nothing"
+"$postprocess" --quiet - - <"$data/raw-v1" >stdin
+ok "from stdin" cmp stdin v1
+cat "$data/raw-v1" | "$postprocess" --quiet /dev/stdin /dev/stdout | cat >piped
+ok "from a pipe to a pipe" cmp piped v1
+mkfifo fifo
+cat fifo >fromfifo &
+"$postprocess" --quiet "$data/raw-v1" fifo
+wait $!
+ok "to a FIFO" cmp fromfifo v1
+if [ "${TCM_HAVE_LZ4:-yes}" != no ]; then
+    run "$postprocess" --quiet "$data/raw-v1-frames" frames
+    is "$status" 0 "LZ4 frames"
+else
+    skip "LZ4 frames" "built without lz4"
+fi
+ok "JSON on stdout" sh -c '"$1" --quiet --json - "$2" o | grep -q clean_end' \
+    sh "$postprocess" "$data/raw-v1"
+
+cp "$data/raw-v1" same
+fails_with 1 "input and output are one file" "$postprocess" same same
+ok "which stays as it was" cmp same "$data/raw-v1"
+fails_with 1 "a processed trace is no raw one" "$postprocess" v1 out
+is "$(grep -c 'v1.*processed' "$err")" 1 "and the message says so"
+fails_with 1 "no such file" "$postprocess" nowhere out
+fails_with 1 "an output that cannot be opened" \
+    "$postprocess" "$data/raw-v1" nowhere/out
+if [ -c /dev/full ]; then
+    fails_with 1 "a full disk" "$postprocess" "$data/raw-v1" /dev/full
+fi
+fails_with 2 "no operand" "$postprocess"
+fails_with 2 "three operands" "$postprocess" a b c
+fails_with 2 "an unknown option" "$postprocess" --strip "$data/raw-v1" out
+fails_with 2 "JSON and trace both on stdout" \
+    "$postprocess" --json - "$data/raw-v1"
+
+head -c 6000 "$data/raw-v1" >cut
+fails_with 3 "a cut trace" "$postprocess" --json cut.json cut cut.out
+cp "$err" losses
+ok "JSON is written" grep -q '"complete": false' cut.json
+ok "what is missing is said" grep -q incomplete losses
+fails_with 3 "the output knows it" "$malloc_trace" info cut.out
+tap_end
