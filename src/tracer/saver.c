@@ -229,7 +229,9 @@ void mtr_saver_keep_ready(struct mtr_recorder *rec) {
     bool any = false;
     uint32_t small = mtr_pool_missing(&rec->pool, MTR_SMALL);
     uint32_t large = mtr_pool_missing(&rec->pool, MTR_LARGE);
-    for (uint32_t n = 0; 2 * n < small; n += MTR_READY_SMALL)
+    /* Small ones come in pieces. */
+    for (; small > MTR_READY_SMALL / 2;
+         small -= small < MTR_READY_SMALL ? small : MTR_READY_SMALL)
         any |= grow(rec, MTR_SMALL);
     for (uint32_t n = 0; n < large; n++)
         any |= grow(rec, MTR_LARGE);

@@ -17,8 +17,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Allocated together with the head: a lazy recording needs no more calls. */
-#define FIRST_BYTES (MTR_READY_SMALL * MTR_SMALL_BYTES)
+/* Allocated together with the head, so that a small program needs no more
+   calls: what a lazy recording has, and what a saver keeps ready. */
+#define LAZY_BYTES  (MTR_READY_SMALL * MTR_SMALL_BYTES)
+#define FIRST_BYTES (LAZY_BYTES + MTR_READY_LARGE * MTR_LARGE_BYTES)
 
 static int open_raw(const char *path, int flags) {
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0666);
@@ -78,13 +80,14 @@ static uint8_t *map_window(int fd, uint64_t start) {
 static int make_file(struct mtr_recorder *rec, const char *temp) {
     struct mtr_spool *spool = &rec->spool;
     size_t page = tcm_os_page_size();
+    uint64_t bytes = page + (mtr_config.per_process ? LAZY_BYTES : FIRST_BYTES);
     struct stat st;
     int fd = open_raw(temp, O_RDWR | O_CREAT | O_EXCL);
     if (fd < 0)
         return -1;
     spool->window = NULL;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 &&
-        allocate(fd, 0, page + FIRST_BYTES))
+        allocate(fd, 0, bytes))
         spool->window = map_window(fd, 0);
     if (spool->window == NULL) {
         syscall(SYS_unlinkat, AT_FDCWD, temp, 0);
@@ -95,7 +98,7 @@ static int make_file(struct mtr_recorder *rec, const char *temp) {
     spool->window_start = 0;
     spool->is_private = false;
     spool->used_bytes = page;
-    spool->file_bytes = page + FIRST_BYTES;
+    spool->file_bytes = bytes;
     spool->dev = st.st_dev;
     spool->ino = st.st_ino;
     return fd;

@@ -238,9 +238,13 @@ static enum placed try_output(struct mtr_recorder *rec, const char *temp,
 }
 
 bool mtr_name_place_output(struct mtr_recorder *rec, const char *temp) {
-    /* The spool has the name already. */
-    if (rec->name[0] != '\0')
+    /* The spool has the name already, and is a whole trace until the file is
+       there. What is at the name goes first: renaming over it would make some
+       file systems write the new file's data at once. */
+    if (rec->name[0] != '\0') {
+        syscall(SYS_unlinkat, AT_FDCWD, rec->name, 0);
         return rename_over(temp, rec->name);
+    }
     enum placed placed = TAKEN;
     uint32_t first = first_number();
     for (uint32_t n = first; placed == TAKEN && n < first + NUMBERS_MAX; n++)
