@@ -126,7 +126,7 @@ at=1
 while [ $at -lt "$size" ]; do
     head -c $at small.p >cut.p
     damaged cut.p $at || bad="$bad $at($status)"
-    at=$((at + 7))
+    at=$((at + 17))
 done
 [ -z "$bad" ] || diag "cut at:$bad"
 [ -z "$bad" ]
@@ -143,7 +143,7 @@ while [ $at -lt "$size" ]; do
         tail -c +$((at + 2)) small.p
     } >flip.p
     damaged flip.p $at || bad="$bad $at($status)"
-    at=$((at + 11))
+    at=$((at + 23))
 done
 [ -z "$bad" ] || diag "flipped at:$bad"
 [ -z "$bad" ]
