@@ -243,7 +243,8 @@ static void version_of(char *text, size_t size) {
         size_t length = sizeof(v);
         memcpy(&mallctl, &p, sizeof(p));
         if (mallctl("version", (void *)&v, &length, NULL, 0) == 0 && v)
-            snprintf(text, size, "jemalloc %s", v);
+            /* without the commit that follows the number */
+            snprintf(text, size, "jemalloc %.*s", (int)strcspn(v, "-"), v);
         return;
     }
     p = find("mi_version");
