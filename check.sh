@@ -125,6 +125,47 @@ part_tests() {
         tr '\n' ' '
 }
 
+# A program of four threads through all of it, under the emulator.
+aarch64_pipeline() (
+    set -e
+    cd "$build_root"
+    cat >app.c <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+static void *volatile keep;
+static void *work(void *arg) {
+    for (size_t i = 0; i < 1000; i++) {
+        keep = malloc(7 * i + 1);
+        free(keep);
+    }
+    return arg;
+}
+int main(void) {
+    pthread_t t[4];
+    for (int i = 0; i < 4; i++)
+        pthread_create(t + i, NULL, work, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
+    return 5;
+}
+END
+    aarch64-linux-gnu-gcc -fno-builtin -o app app.c -pthread
+    rm -f app.trace
+    set +e
+    $emulator -E "LD_PRELOAD=$built/.libs/libtcmalloc_minimal_tracing.so" \
+        -E "TCMALLOC_TRACE_OUTPUT=$build_root/app.trace" ./app
+    [ $? -eq 5 ] || exit 1
+    set -e
+    tools=$built/malloc-trace-replay
+    $emulator "$tools/postprocess" --json app.json app.trace app.processed
+    grep '"complete": true' app.json
+    for preload in "" "$built/.libs/libtcmalloc_minimal.so"; do
+        $emulator -E "LD_PRELOAD=$preload" "$tools/replay" \
+            --json replay.json app.processed
+        [ "$(grep '"ops"' replay.json)" = "$(grep '"ops"' app.json)" ]
+    done
+)
+
 built_or_fail() {
     if build "$@"; then
         return 0
@@ -216,11 +257,17 @@ if [ "$long" = yes ]; then
     fi
 
     step "aarch64 under qemu-user"
+    emulator="qemu-aarch64 -L /usr/aarch64-linux-gnu"
     if have aarch64-linux-gnu-gcc && have qemu-aarch64; then
         if built_or_fail aarch64 --host=aarch64-linux-gnu \
             --disable-trace-compression; then
             tests aarch64 TESTS="$(part_tests)" \
-                LOG_COMPILER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+                LOG_COMPILER="$emulator"
+            aarch64_pipeline >"$build_root/aarch64.log" 2>&1
+            aarch64_status=$?
+            [ "$aarch64_status" -eq 0 ] ||
+                tail -n 20 "$build_root/aarch64.log"
+            count "aarch64: record, postprocess, replay" "$aarch64_status"
         fi
     else
         skip "aarch64" "no cross compiler or no qemu-aarch64"
