@@ -215,6 +215,10 @@ static void read_trace(struct trace *t) {
     t->events = info_event_count(&f);
     snprintf(t->executable, sizeof(t->executable), "%.*s",
              (int)sizeof(t->executable) - 1, f.header.executable);
+    /* It comes from a file, and goes to a terminal. */
+    for (char *p = t->executable; *p != '\0'; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
     info_free(&f);
 }
 
