@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Feeds damaged and wrong input to the tools; prints TAP.
 
-bad_input.py TOOLS_FOLDER WORK_FOLDER RAW LZ4_RAW LONG
+bad_input.py TOOLS_FOLDER WORK_FOLDER RAW LZ4_RAW SPOOL LONG
 
-RAW and LZ4_RAW: two small recordings, the second in LZ4 frames or "-". Every
-run has a time and a memory limit. What must hold of each:
+RAW and LZ4_RAW: two small recordings, the second in LZ4 frames or "-". SPOOL: a
+spool that is a whole recording, or "-". Every run has a time and a memory limit. What must hold of each:
   exit status 0, 1, 2 or 3, no signal;
   nothing but the trace or the report on stdout;
   for 1: exactly one line on stderr, not empty;
@@ -21,7 +21,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rawdump import xxh64
 
-tools, work, raw_file, lz4_file, long_run = sys.argv[1:]
+tools, work, raw_file, lz4_file, spool_file, long_run = sys.argv[1:]
 long_run = long_run == "1"
 post = os.path.join(tools, "postprocess")
 replay = os.path.join(tools, "replay")
@@ -111,10 +111,14 @@ def cuts(b, step=1):
 
 def flips(b, step=1):
     for i in range(0, len(b), step):
-        for bits in ((1, 0x80, 0xFF) if long_run else (1 << i % 8,)):
-            c = bytearray(b)
-            c[i] ^= bits
-            yield "byte %d ^ %x" % (i, bits), bytes(c), None
+        yield from flips_at(b, i)
+
+
+def flips_at(b, i):
+    for bits in ((1, 0x80, 0xFF) if long_run else (1 << i % 8,)):
+        c = bytearray(b)
+        c[i] ^= bits
+        yield "byte %d ^ %x" % (i, bits), bytes(c), None
 
 
 P = [post, "--quiet", "--json", json_file, "IN", out]
@@ -241,6 +245,23 @@ for name, args in readers:
     each(name + ": cut processed trace", args, cuts(processed, small))
     each(name + ": flipped byte of a processed trace", args,
          flips(processed, small), (0, 1, 3))
+
+# A spool: its head and header, and the heads and events of its buffers.
+if spool_file != "-":
+    with open(spool_file, "rb") as f:
+        spool = f.read()
+    used = [i for i in range(len(spool)) if spool[i]]
+    step = 1 if long_run else max(1, len(used) // 400)
+    r = run([post, "--quiet", "--json", json_file, spool_file, out])
+    ok(r[0] == 0, "the sample spool itself is good", r[1])
+    each("postprocess: flipped byte of a spool", P,
+         ((label, c, None) for k in used[::step]
+          for label, c, _ in flips_at(spool, k)), (0, 1, 3))
+    each("postprocess: cut spool", P,
+         (("cut to %d" % k, spool[:k], (0, 1, 3)) for k in used[::step]))
+    each("info: flipped byte of a spool", I,
+         ((label, c, None) for k in used[:: step * 4]
+          for label, c, _ in flips_at(spool, k)), (0, 1, 3))
 
 # Every byte is under a checksum: no flip passes as the whole truth.
 passed = []

@@ -13,5 +13,11 @@ if [ "${TCM_HAVE_LZ4:-yes}" != no ]; then
     record "$work/framed" "$built/exchange" 2 80 >/dev/null
     framed=$work/framed
 fi
+# With %p a recording begins with its spool alone; _exit leaves it at that.
+spool=-
+record "$work/spool.%p" "$built/process_target" _exit 0
+for f in "$work"/spool.*.spool; do
+    [ -e "$f" ] && mv "$f" "$work/a.spool" && spool=$work/a.spool
+done
 "$python" "$here/bad_input.py" "$tools" "$work" "$work/raw" "$framed" \
-    "${LONG:-0}"
+    "$spool" "${LONG:-0}"

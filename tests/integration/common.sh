@@ -112,8 +112,12 @@ if [ "${TCM_HAVE_LZ4:-yes}" = no ]; then suffix=trace; else suffix=lz4; fi
 json() {
     "$python" - "$@" <<'PY'
 import json, sys
-with open(sys.argv[1]) as f:
-    d = json.load(f)
+try:
+    with open(sys.argv[1]) as f:
+        d = json.load(f)
+except (OSError, ValueError):
+    print("no JSON in " + sys.argv[1])
+    sys.exit(1)
 def text(v):
     return str(v).lower() if isinstance(v, bool) or v is None else str(v)
 print(" ".join(text(d[k]) if k in d else "missing" for k in sys.argv[2:]))
