@@ -142,8 +142,13 @@ static bool poll_full(struct mtr_saver *s) {
     return true;
 }
 
-/* The buffers with something new, and how much of it: a list. */
-static struct mtr_buffer *look(struct mtr_recorder *rec) {
+/*
+ * The buffers with something new, and how much of it: a list. BEGIN is a time
+ * before the look: in a buffer that has nothing new, what comes is later than
+ * that. (A buffer of which nothing was saved yet may still be in the hands of
+ * its owner, who writes its time.)
+ */
+static struct mtr_buffer *look(struct mtr_recorder *rec, uint64_t begin) {
     struct mtr_buffer *list = NULL, **tail = &list;
     struct mtr_registry *r = &rec->registry;
     tcm_lock(&r->lock);
@@ -161,6 +166,8 @@ static struct mtr_buffer *look(struct mtr_recorder *rec) {
             b->next_seen = NULL;
             *tail = b;
             tail = &b->next_seen;
+        } else if (b != NULL && b->saved > HEAD_BYTES) {
+            b->time_lo = begin;
         }
         tcm_unlock(&rec->pool.lock);
     }
@@ -185,7 +192,7 @@ static bool make_round(struct mtr_saver *s) {
     uint64_t begin = tcm_clock_ns();
     tcm_fence_seq_cst();
     TCM_TESTPOINT("round_began");
-    struct mtr_buffer *list = look(s->rec);
+    struct mtr_buffer *list = look(s->rec, begin);
     uint64_t looked = tcm_clock_ns();
     bool ok = save_full(s);
     for (struct mtr_buffer *b = list; b != NULL; b = b->next_seen) {

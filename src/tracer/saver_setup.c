@@ -138,6 +138,8 @@ bool mtr_saver_set_up(struct mtr_saver *s) {
         rec->spool.notice_due = !mtr_spool_create(rec);
     if (!rec->spool.exists)
         rec->spool.is_private = true;
+    if (s->output.own_table)
+        mtr_spool_hold_folder(rec);
     mtr_saver_keep_ready(rec);
     if (s->output.kind == MTR_OUTPUT_FIFO)
         return true;

@@ -221,15 +221,30 @@ bool mtr_spool_reopen(struct mtr_recorder *rec) {
     return true;
 }
 
+void mtr_spool_hold_folder(struct mtr_recorder *rec) {
+    char *slash = strrchr(rec->name, '/');
+    if (!rec->spool.exists || slash == NULL)
+        return;
+    char kept = slash[1];
+    slash[1] = '\0';
+    rec->spool.folder_plus_1 = open_raw(rec->name, O_PATH | O_DIRECTORY) + 1;
+    slash[1] = kept;
+}
+
 void mtr_spool_remove(struct mtr_recorder *rec) {
     struct mtr_spool *spool = &rec->spool;
     struct stat st;
     const char *path = mtr_name_spool(rec);
+    int folder = AT_FDCWD;
     if (!spool->exists || path == NULL)
         return;
-    if (lstat(path, &st) == 0 && st.st_dev == spool->dev &&
-        st.st_ino == spool->ino)
-        syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+    if (spool->folder_plus_1 != 0) {
+        folder = spool->folder_plus_1 - 1;
+        path = strrchr(path, '/') + 1;
+    }
+    if (fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        st.st_dev == spool->dev && st.st_ino == spool->ino)
+        syscall(SYS_unlinkat, folder, path, 0);
     spool->exists = false;
     TCM_TESTPOINT("spool_removed");
 }

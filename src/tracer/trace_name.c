@@ -17,10 +17,37 @@
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1
 #endif
+/* For a number and ".spool" behind the output's name. */
+#define NAME_ROOM 24u
+#define LINKS_MAX 16
 /* Names tried before a recording gives up. */
 #define NUMBERS_MAX 100000u
 /* Kernel's unit of process start times, whatever the architecture. */
 #define TICKS_PER_SECOND 100u
+
+/*
+ * A link at the name stands for what it points to: that is what is replaced,
+ * and the spool lies beside it. rec->name is room to work in.
+ */
+static void follow_links(struct mtr_recorder *rec) {
+    struct tcm_fmt f;
+    for (int i = 0; i < LINKS_MAX; i++) {
+        char *target = rec->name;
+        long n = syscall(SYS_readlinkat, AT_FDCWD, rec->output, target,
+                         sizeof(rec->name) - 1);
+        if (n <= 0)
+            break;
+        target[n] = '\0';
+        size_t folder = 0;
+        if (target[0] != '/')
+            folder = (size_t)(strrchr(rec->output, '/') - rec->output) + 1;
+        if (folder + (size_t)n + NAME_ROOM >= sizeof(rec->output))
+            break;
+        tcm_fmt_init(&f, rec->output + folder, sizeof(rec->output) - folder);
+        tcm_fmt_str(&f, target);
+    }
+    rec->name[0] = '\0';
+}
 
 bool mtr_name_expand(struct mtr_recorder *rec) {
     struct tcm_fmt f;
@@ -41,9 +68,12 @@ bool mtr_name_expand(struct mtr_recorder *rec) {
             tcm_fmt_char(&f, *p);
         }
     }
-    /* Room for a number and ".spool". */
-    return !mtr_config.pattern_is_bad && !f.cut &&
-           f.len + 24 < sizeof(rec->output);
+    if (mtr_config.pattern_is_bad || f.cut ||
+        f.len + NAME_ROOM >= sizeof(rec->output))
+        return false;
+    if (mtr_name_kind(rec->output) == MTR_OUTPUT_FILE)
+        follow_links(rec);
+    return true;
 }
 
 static bool begins(const char *text, const char *with) {

@@ -39,8 +39,8 @@ TCM_TLS uint8_t mtr_inside;
 
 /* The kernel does not wipe our pages in children; the fork handlers do. */
 static bool wipe_by_hand;
-/* The prepare handler took the locks. */
-static bool fork_locked;
+/* The prepare handler of this thread took the locks. */
+static TCM_TLS bool fork_locked;
 
 /* --- Messages ------------------------------------------------------------ */
 

@@ -165,6 +165,21 @@ static void continued(void) {
     clear();
 }
 
+static void links(void) {
+    put("target");
+    if (symlink("target", in_folder("middle")) != 0 ||
+        symlink(in_folder("middle"), in_folder("t")) != 0)
+        tap_bail("no links here");
+    tap_is_str(record(FIRST), "target", "a link stands for its target");
+    tap_ok(!is_old("target") && there("target.spool"),
+           "which is replaced, the spool beside it");
+    struct stat st;
+    tap_ok(lstat(in_folder("t"), &st) == 0 && S_ISLNK(st.st_mode),
+           "the link stays");
+    end();
+    clear();
+}
+
 static void impossible(void) {
     begin(FIRST);
     rec.output[0] = '\0';
@@ -193,6 +208,7 @@ int main(void) {
     replaced();
     numbered();
     continued();
+    links();
     impossible();
     clear();
     rmdir(folder);
