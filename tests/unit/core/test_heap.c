@@ -248,7 +248,7 @@ static void test_fork(void) {
     bool good = true;
     for (uintptr_t i = 0; i < 3; i++)
         pthread_create(&thread[i], NULL, churn, (void *)(i + 1));
-    for (unsigned i = 0; i < 60; i++) {
+    for (unsigned i = 0; i < 12; i++) {
         tcm_heap_fork_prepare();
         pid_t pid = fork();
         if (pid == 0) {
