@@ -44,14 +44,12 @@ static TCM_ALWAYS_INLINE void mtf_proc_room(struct mtf_proc_writer *w) {
         mtf_proc_make_room(w);
 }
 
-/* Whether OBJECT was born in the block in work. Birth numbers wrap, so the slot
-   is compared too: while an older object holds its slot, no birth of this block
-   can be in it. */
+/* Whether OBJECT was born in the block in work; its BIRTH counts from there. */
 static TCM_ALWAYS_INLINE bool
 mtf_proc_is_young(const struct mtf_proc_writer *w,
                   const struct mtf_proc_object *object, uint32_t *birth) {
-    *birth = object->birth - w->birth_base;
-    return *birth < w->births && w->birth_slot[*birth] == object->slot;
+    *birth = (uint32_t)(object->birth - w->birth_base);
+    return object->birth >= w->birth_base;
 }
 
 static TCM_ALWAYS_INLINE void mtf_proc_take_slot(struct mtf_proc_writer *w,
@@ -62,8 +60,7 @@ static TCM_ALWAYS_INLINE void mtf_proc_take_slot(struct mtf_proc_writer *w,
     else
         slot = mtf_proc_take_slot_slow(w);
     o->slot = slot;
-    o->birth = w->birth_base + w->births;
-    w->birth_slot[w->births++] = slot;
+    o->birth = w->birth_base + w->births++;
 }
 
 static TCM_ALWAYS_INLINE void mtf_proc_give_slot(struct mtf_proc_writer *w,

@@ -108,7 +108,7 @@ void mtf_proc_flush(struct mtf_proc_writer *w) {
 bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_proc_sink sink,
                            mtf_proc_grow grow, void *ctx,
                            const void *raw_header, uint32_t raw_length) {
-    memset(w, 0, offsetof(struct mtf_proc_writer, birth_slot));
+    memset(w, 0, offsetof(struct mtf_proc_writer, taken_slot));
     w->sink = sink;
     w->grow = grow;
     w->ctx = ctx;

@@ -23,8 +23,8 @@ typedef bool (*mtf_proc_grow)(void *ctx, uint32_t **stack, size_t *capacity);
 
 /* What the caller keeps of an allocation until its free. */
 struct mtf_proc_object {
+    uint64_t birth; /* allocations of the trace before it, below 2^48 */
     uint32_t slot;
-    uint32_t birth;
 };
 
 struct mtf_proc_writer {
@@ -33,7 +33,8 @@ struct mtf_proc_writer {
     uint8_t *p, *limit;
     uint32_t records, ops;
     uint64_t last_8th;
-    uint32_t birth_base, births; /* birth numbers are modulo 2^32 */
+    uint64_t birth_base; /* births before this block */
+    uint32_t births;     /* in this block */
     uint32_t last_birth, last_slot;
     uint8_t alloc_call, free_call;
     bool failed;
@@ -51,7 +52,6 @@ struct mtf_proc_writer {
     mtf_proc_grow grow;
     void *ctx;
     uint64_t total_ops, total_records, blocks, bytes, switches;
-    uint32_t birth_slot[MTF_PROC_BLOCK_RECORDS];
     uint32_t taken_slot[MTF_PROC_BLOCK_RECORDS];
     uint8_t payload[MTF_PROC_PAYLOAD_MAX + 64];
     uint8_t taken_bytes[MTF_PROC_PAYLOAD_MAX + 64];

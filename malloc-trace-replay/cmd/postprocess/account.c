@@ -177,10 +177,10 @@ void account_tell_losses(const struct account *a) {
         tool_warn("incomplete: the end of the trace is missing");
     }
     if (a->lost_bytes + a->damaged_places + a->bad_places != 0)
-        tool_warn("incomplete: %s of the streams are missing, %s damaged "
-                  "places",
-                  tool_text_bytes(&t[0], a->lost_bytes),
-                  tool_text_count(&t[1], a->damaged_places + a->bad_places));
+        tool_warn("incomplete: damaged places: %s; bytes of the streams "
+                  "missing: %s",
+                  tool_text_count(&t[1], a->damaged_places + a->bad_places),
+                  tool_text_count(&t[0], a->lost_bytes));
 }
 
 void account_json(const struct account *a, const struct emit *e,

@@ -19,7 +19,7 @@
 #include "slots.h"
 #include "traceformat/raw_reader.h"
 
-#define DEMUX_BATCH 1024u
+#define DEMUX_BATCH 2048u
 
 /* A decoded event. WORD: kind | call << 5 | size << 11. */
 struct demux_event {

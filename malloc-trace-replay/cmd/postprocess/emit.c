@@ -116,14 +116,14 @@ static void count_thread(struct emit *e, struct demux_thread *t) {
     t->counted = true;
 }
 
-static struct slots_object *new_object(struct emit *e, uint64_t token,
-                                       uint64_t size) {
-    struct slots_object *o = slots_insert(&e->slots, token);
-    o->size = size;
+/* The object of TOKEN, whose allocation was written and got PLACE. */
+static TCM_ALWAYS_INLINE void new_object(struct emit *e, uint64_t token,
+                                         uint64_t size,
+                                         struct mtf_proc_object place) {
+    slots_fill(slots_insert(&e->slots, token), size, place);
     e->live_objects++;
     e->counts.requested_bytes += size;
     add_live(e, size);
-    return o;
 }
 
 static void end_object(struct emit *e, struct slots_object *o) {
@@ -147,23 +147,22 @@ static bool run_realloc(struct emit *e, struct demux_thread *t,
     bool moved = (call & 32) != 0;
     call &= 31;
     e->counts.reallocs++;
+    struct mtf_proc_object place;
     if (o == NULL) {
         e->counts.unmatched_reallocs++;
-        o = new_object(e, v->extra, size);
         mtf_proc_put_realloc_new(e->writer, call, MTF_PROC_FLAG_OLD_UNKNOWN,
-                                 size, &o->place);
+                                 size, &place);
+        new_object(e, v->extra, size, place);
         return born(e, v->extra);
     }
     /* one step: the old size goes before the new one comes */
     e->live_bytes -= o->size;
     add_live(e, size);
     e->counts.requested_bytes += size;
-    struct mtf_proc_object place = o->place;
+    place = slots_place(o);
     mtf_proc_put_realloc(e->writer, call, moved, size, &place);
     slots_remove(&e->slots, o);
-    o = slots_insert(&e->slots, v->extra);
-    o->size = size;
-    o->place = place;
+    slots_fill(slots_insert(&e->slots, v->extra), size, place);
     return born(e, v->extra);
 }
 
@@ -180,11 +179,12 @@ static void run_rare_free(struct emit *e, struct demux_thread *t,
         e->counts.unmatched_frees++;
         return;
     }
+    struct mtf_proc_object place = slots_place(o);
     if (is_free)
-        mtf_proc_put_free_size(e->writer, demux_event_call(v), &o->place,
+        mtf_proc_put_free_size(e->writer, demux_event_call(v), &place,
                                v->extra);
     else
-        mtf_proc_put_realloc_end(e->writer, demux_event_call(v), &o->place);
+        mtf_proc_put_realloc_end(e->writer, demux_event_call(v), &place);
     end_object(e, o);
 }
 
@@ -202,22 +202,22 @@ static TCM_NOINLINE bool run_rare(struct emit *e, struct demux_thread *t,
     struct mtf_proc_writer *w = e->writer;
     uint64_t size = demux_event_size(v);
     unsigned call = demux_event_call(v);
-    struct slots_object *o;
+    struct mtf_proc_object place;
     switch (demux_event_kind(v)) {
     case MTF_EVENT_REALLOC:
         return run_realloc(e, t, v);
     case MTF_EVENT_ALIGNED:
-        o = new_object(e, v->token, size);
         e->counts.memaligns++;
-        mtf_proc_put_aligned(w, call, (unsigned)v->extra, size, &o->place);
+        mtf_proc_put_aligned(w, call, (unsigned)v->extra, size, &place);
+        new_object(e, v->token, size, place);
         return born(e, v->token);
     case MTF_EVENT_REALLOC_NEW:
-        o = new_object(e, v->token, size);
         e->counts.reallocs++;
         mtf_proc_put_realloc_new(
             w, call,
             v->extra & MTF_EVENT_OLD_UNKNOWN ? MTF_PROC_FLAG_OLD_UNKNOWN : 0,
-            size, &o->place);
+            size, &place);
+        new_object(e, v->token, size, place);
         return born(e, v->token);
     case MTF_EVENT_FREE_SIZE:
     case MTF_EVENT_REALLOC_END:
@@ -274,8 +274,9 @@ static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
         unsigned kind = demux_event_kind(v);
         if (kind == MTF_EVENT_ALLOC) {
             uint64_t size = demux_event_size(v);
-            struct slots_object *o = new_object(e, v->token, size);
-            mtf_proc_put_alloc(w, demux_event_call(v), size, &o->place);
+            struct mtf_proc_object place;
+            mtf_proc_put_alloc(w, demux_event_call(v), size, &place);
+            new_object(e, v->token, size, place);
             e->counts.mallocs++;
             if (born(e, v->token)) {
                 stop = EMIT_WOKE;
@@ -292,7 +293,8 @@ static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
                 e->counts.unmatched_frees++;
                 t->none = false;
             } else {
-                mtf_proc_put_free(w, demux_event_call(v), &o->place);
+                struct mtf_proc_object place = slots_place(o);
+                mtf_proc_put_free(w, demux_event_call(v), &place);
                 end_object(e, o);
             }
             e->counts.frees++;

@@ -18,14 +18,37 @@
 #include "base/compiler.h"
 #include "traceformat/proc_writer.h"
 
+/* Packed, because how many fit into the cache decides the speed. */
 struct slots_object {
     uint64_t token;
-    uint64_t size;
-    struct mtf_proc_object place;
+    uint64_t size : 48;
+    uint64_t birth_high : 16;
+    uint32_t birth_low;
+    uint32_t slot;
 };
+TCM_STATIC_ASSERT(sizeof(struct slots_object) == 24, "slots object");
+
+static TCM_ALWAYS_INLINE struct mtf_proc_object
+slots_place(const struct slots_object *o) {
+    return (struct mtf_proc_object){
+        .birth = (uint64_t)o->birth_high << 32 | o->birth_low, .slot = o->slot};
+}
+
+/* SIZE is cut to 48 bits; no block that exists is larger. */
+static TCM_ALWAYS_INLINE void slots_fill(struct slots_object *o, uint64_t size,
+                                         struct mtf_proc_object place) {
+    o->size = size & (((uint64_t)1 << 48) - 1);
+    o->birth_high = (uint16_t)(place.birth >> 32);
+    o->birth_low = (uint32_t)place.birth;
+    o->slot = place.slot;
+}
 
 #define SLOTS_YOUNG (1u << 15)
-#define SLOTS_EMPTY UINT32_MAX /* place.slot of an entry without object */
+#define SLOTS_AHEAD 12u /* tokens from looking ahead to being moved */
+/* Tokens that stay neighbours in the hash table: what was made together is
+   often freed together. */
+#define SLOTS_GROUP 16u
+#define SLOTS_EMPTY UINT32_MAX /* slot of an entry without object */
 
 struct slots {
     struct slots_object *young;
@@ -33,7 +56,9 @@ struct slots {
     uint64_t old_mask;
     uint64_t old_count;
     unsigned old_shift;
-    bool failed; /* no memory */
+    bool scattered;      /* the multiplier is a random one */
+    uint64_t multiplier; /* of the hash */
+    bool failed;         /* no memory */
 };
 
 bool slots_init(struct slots *s);
@@ -44,7 +69,9 @@ void slots_grow_old(struct slots *s, const struct slots_object *o);
 
 static TCM_ALWAYS_INLINE uint64_t slots_hash(const struct slots *s,
                                              uint64_t token) {
-    return token * 0x9E3779B97F4A7C15u >> s->old_shift;
+    return ((token / SLOTS_GROUP) * s->multiplier >> s->old_shift &
+            ~(uint64_t)(SLOTS_GROUP - 1)) +
+           token % SLOTS_GROUP;
 }
 
 /* The live object of TOKEN, or NULL. */
@@ -60,9 +87,14 @@ static TCM_ALWAYS_INLINE struct slots_object *slots_find(const struct slots *s,
 static TCM_ALWAYS_INLINE struct slots_object *slots_insert(struct slots *s,
                                                            uint64_t token) {
     struct slots_object *o = &s->young[token % SLOTS_YOUNG];
-    if (o->place.slot != SLOTS_EMPTY)
+    if (o->slot != SLOTS_EMPTY)
         slots_grow_old(s, o);
     o->token = token;
+    /* who has to move soon is known: the tokens come in sequence */
+    const struct slots_object *soon =
+        &s->young[(token + SLOTS_AHEAD) % SLOTS_YOUNG];
+    if (soon->slot != SLOTS_EMPTY && s->old != NULL)
+        __builtin_prefetch(&s->old[slots_hash(s, soon->token)], 1, 2);
     return o;
 }
 
@@ -71,7 +103,7 @@ static TCM_ALWAYS_INLINE void slots_remove(struct slots *s,
     uint64_t i = (uint64_t)(o - s->young);
     if (TCM_LIKELY(i < SLOTS_YOUNG)) {
         o->token = i ^ 1; /* belongs elsewhere, so no search finds it here */
-        o->place.slot = SLOTS_EMPTY;
+        o->slot = SLOTS_EMPTY;
     } else {
         slots_remove_old(s, o);
     }
