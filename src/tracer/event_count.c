@@ -153,18 +153,23 @@ static const uint8_t *count_short(struct sums *sums, const uint8_t *p,
     return p;
 }
 
-static bool is_short(const uint8_t *p) {
+/* Looks at the middle of N bytes: pieces begin with the long event that says
+   where a buffer stands. */
+static bool is_short(const uint8_t *p, size_t n) {
     unsigned ones = 0;
+    if (n < LANES_MIN_BYTES)
+        return false;
+    p += n / 2;
     for (unsigned i = 0; i < 256; i += 8)
         ones += (unsigned)((mtf_load_le64(p + i) & ONES) * ONES >> 56);
     return ones >= 253;
 }
 
 static const uint8_t *count_line(struct mtr_event_counts *counts,
-                                 const uint8_t *p, size_t n) {
+                                 const uint8_t *p, size_t n, bool eight) {
     struct sums sums = {.hot = 0};
     const uint8_t *end = p + n;
-    if (n >= 256 && is_short(p))
+    if (eight)
         p = count_short(&sums, p, end);
     while (p < end)
         p = step(&sums, p);
@@ -258,8 +263,9 @@ void mtr_count_events(struct mtr_event_counts *counts, const uint8_t *p,
     while (p < end) {
         size_t piece = tcm_min_u64((size_t)(end - p), PIECE_MAX);
         const uint8_t *next = NULL;
-        if (piece >= LANES_MIN_BYTES && !is_short(p))
+        bool eight = is_short(p, piece);
+        if (piece >= LANES_MIN_BYTES && !eight)
             next = count_lanes(counts, p, piece);
-        p = next != NULL ? next : count_line(counts, p, piece);
+        p = next != NULL ? next : count_line(counts, p, piece, eight);
     }
 }

@@ -180,12 +180,15 @@ static void remember_stderr(void) {
     }
 }
 
+bool mtr_process_asks(void) {
+    const char *output = tcm_env_get("TCMALLOC_TRACE_OUTPUT");
+    return output != NULL && output[0] != '\0';
+}
+
 bool mtr_process_configure(const struct mtr_host *host, char *scratch) {
     struct mtr_config *c = &mtr_config;
     c->host = host;
     const char *output = tcm_env_get("TCMALLOC_TRACE_OUTPUT");
-    if (output == NULL || output[0] == '\0')
-        return false;
     c->compress = !tcm_env_bool("TCMALLOC_TRACE_UNCOMPRESSED") &&
                   mtf_compress_available();
     c->stats = tcm_env_bool("TCMALLOC_TRACE_STATS");

@@ -9,6 +9,8 @@
 
 #include "tracer/recorder.h"
 
+/* Whether the environment names an output at all. */
+bool mtr_process_asks(void);
 /* Reads the environment into mtr_config. false: this process is not recorded.
    SCRATCH: PATH_MAX bytes. */
 bool mtr_process_configure(const struct mtr_host *host, char *scratch);

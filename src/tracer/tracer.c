@@ -208,7 +208,7 @@ static bool make_recorder(void) {
 
 static void set_up(const struct mtr_host *host) {
     struct mtr_control *off = &control_off;
-    if (!make_recorder()) {
+    if (!mtr_process_asks() || !make_recorder()) {
         tcm_store_release(&mtr_control, off);
         return;
     }
