@@ -84,6 +84,7 @@ void order_init(struct order *o, struct demux *d, struct emit *e) {
     o->births_at = UINT64_MAX;
     o->samples_end = &o->samples;
     o->first_ns = UINT64_MAX;
+    o->held_max = ORDER_HELD_MAX;
 }
 
 void order_fini(struct order *o) {
@@ -115,20 +116,6 @@ static void advance(struct order *o, struct demux_thread *t) {
     count_width(o, t);
     o->first_ns = tcm_min_u64(o->first_ns, t->lo);
     o->last_ns = tcm_max_u64(o->last_ns, t->lo + t->est_width);
-}
-
-void order_add(struct order *o, struct demux_thread *t) {
-    size_t threads = o->demux->count;
-    if (!heap_reserve(&o->hi, threads) || !heap_reserve(&o->later, threads) ||
-        !heap_reserve(&o->ready, threads)) {
-        o->failed = true;
-        return;
-    }
-    if (t->in_hand)
-        return;
-    advance(o, t);
-    if (t->in_hand && t != o->current)
-        heap_put(&o->later, t, t->lo);
 }
 
 /* --- Samples and times ---------------------------------------------------- */
@@ -403,6 +390,30 @@ static void write_all(struct order *o) {
     do {
         drain(o);
     } while (!stopped(o) && resolve(o));
+}
+
+static void write_without_barrier(struct order *o) {
+    uint64_t barrier_ns = o->barrier_ns;
+    o->conflicts++;
+    o->barrier_ns = UINT64_MAX;
+    o->demux->barriers++; /* the list of births is out of date */
+    write_all(o);
+    o->barrier_ns = barrier_ns;
+}
+
+void order_add(struct order *o, struct demux_thread *t) {
+    size_t threads = o->demux->count;
+    if (!heap_reserve(&o->hi, threads) || !heap_reserve(&o->later, threads) ||
+        !heap_reserve(&o->ready, threads)) {
+        o->failed = true;
+        return;
+    }
+    if (!t->in_hand) {
+        advance(o, t);
+        park(o, t, 0);
+    }
+    if (o->demux->held_bytes > o->held_max)
+        write_without_barrier(o);
 }
 
 void order_barrier(struct order *o, uint64_t time_ns) {

@@ -20,6 +20,8 @@
 #define ORDER_SLACK_NS 20000u
 /* A time record goes out when the last one is this old. */
 #define ORDER_TIME_NS 1000000u
+/* No recorder leaves so much between two barriers. */
+#define ORDER_HELD_MAX ((uint64_t)1 << 30)
 
 /* Widths of intervals: 16 classes for each power of two. */
 #define ORDER_WIDTHS (64u * 16u)
@@ -51,13 +53,15 @@ struct order {
     uint64_t widest_ns;
     uint64_t width_events; /* events in `widths` */
     uint64_t widths[ORDER_WIDTHS];
-    bool failed; /* no memory */
+    uint64_t held_max; /* bytes held without a barrier */
+    bool failed;       /* no memory */
 };
 
 void order_init(struct order *o, struct demux *d, struct emit *e);
 void order_fini(struct order *o);
 
-/* New events of T are queued. */
+/* New events of T are queued. If more than held_max bytes are held, all is
+   written as if the input ended here, which is counted as a conflict. */
 void order_add(struct order *o, struct demux_thread *t);
 /* A sample of the allocator's counters, taken at TIME_NS. */
 void order_sample(struct order *o, uint64_t time_ns, const void *data,

@@ -271,9 +271,39 @@ static void test_memory(void) {
            (unsigned long long)held[0], (unsigned long long)held[1]);
 }
 
+/* Input without barriers is not held for ever. */
+static void test_no_barriers(void) {
+    struct history_options o = {.seed = 78,
+                                .threads = 3,
+                                .events = 50000,
+                                .buffer_bytes = 1024,
+                                .round_ns = 1000000000};
+    struct history h;
+    struct sorted out;
+    history_make(&h, &o);
+    struct sorter *s = sorter_begin(&out);
+    s->order.held_max = 20000;
+    for (size_t i = 0; i < h.item_count; i++) {
+        struct mtf_item item;
+        history_item(&h, i, &item);
+        sorter_add(s, &item);
+    }
+    sorter_end(s);
+    uint64_t ops = 0;
+    for (size_t i = 0; i < out.count; i++)
+        ops += is_call(&out.ops[i]);
+    tap_ok(out.held_peak < 25000 && out.conflicts != 0 &&
+               ops + out.counts.unmatched_frees == h.event_count,
+           "without barriers: at most %llu bytes held, nothing lost",
+           (unsigned long long)out.held_peak);
+    sorted_free(&out);
+    history_free(&h);
+}
+
 int main(void) {
     test_consistent();
     test_inconsistent();
     test_memory();
+    test_no_barriers();
     return tap_done();
 }
