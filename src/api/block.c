@@ -84,6 +84,8 @@ void tcm_block_put(struct tcm_thread_state *self, void *ptr,
         return;
     }
     struct tcm_thread_cache *cache = self->own;
+    if (TCM_UNLIKELY(tcm_cache_is_top(cache, info->class, ptr)))
+        tcm_die_pointer("double free of", ptr);
     if (cache == &tcm_no_cache ||
         (!tcm_cache_push(cache, info->class, ptr) &&
          (!tcm_cache_make_room(cache, info->class) ||

@@ -59,8 +59,10 @@ TCM_PUBLIC int TCM_EXPORT(mallopt)(int parameter, int value) {
 }
 
 TCM_PUBLIC int TCM_EXPORT(malloc_trim)(size_t pad) {
-    (void)pad;
-    return tcm_api_init() && tcm_heap_release(SIZE_MAX) != 0;
+    if (!tcm_api_init())
+        return 0;
+    tcm_trace_extension(MTF_EXTENSION_TRIM, pad);
+    return tcm_heap_release(SIZE_MAX) != 0;
 }
 
 static void stats_line(struct tcm_fmt *f, const char *name, uint64_t value) {
@@ -98,8 +100,20 @@ static void xml_element(struct tcm_fmt *f, const char *head, uint64_t value,
 
 int TCM_EXPORT(malloc_info)(int options, FILE *stream);
 
+static void xml_counters(struct tcm_fmt *f) {
+    struct tcm_stats stats;
+    tcm_stats_read(&stats);
+#define X(name)                                                                \
+    xml_element(f, "<counter name=\"tcmalloc." #name "\" value=\"",            \
+                stats.name, "\"/>\n");
+    TCM_STATS(X)
+#undef X
+}
+
+/* glibc's elements, then two of our own: the library with its version, and the
+   allocator's counters. */
 TCM_PUBLIC int TCM_EXPORT(malloc_info)(int options, FILE *stream) {
-    char text[1024];
+    char text[2048];
     struct tcm_fmt f;
     struct tcm_heap_figures h = {0};
     if (options != 0)
@@ -119,6 +133,10 @@ TCM_PUBLIC int TCM_EXPORT(malloc_info)(int options, FILE *stream) {
     xml_element(&f, "<system type=\"current\" size=\"", h.heap_bytes, "\"/>\n");
     xml_element(&f, "<aspace type=\"total\" size=\"",
                 h.heap_bytes + h.released_bytes, "\"/>\n");
+    tcm_fmt_str(&f,
+                "<library name=\"libtcmalloc_minimal\" version=\"" TCM_VERSION
+                "\"/>\n");
+    xml_counters(&f);
     tcm_fmt_str(&f, "</malloc>\n");
     return fputs(f.buf, stream) == EOF ? -1 : 0;
 }

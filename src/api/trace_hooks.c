@@ -122,6 +122,21 @@ void tcm_trace_realloc_failed(struct mtr_thread *t, enum mtf_call call,
     mtr_put_failed(t, call, size, 0, old < t->first_token ? 0 : old);
 }
 
+/* The call gives memory up: its time is read before. */
+void tcm_trace_extension(enum mtf_extension which, uint64_t argument) {
+    struct tcm_thread_state *self = &tcm_self;
+    if (tcm_trace_is_private(self))
+        return;
+    if (self->life == TCM_THREAD_NEW)
+        tcm_thread_need_cache(self);
+    struct mtr_thread *t = tcm_trace_enter(self);
+    if (t == NULL)
+        return;
+    mtr_put_extension(t, which, argument);
+    tcm_trace_gives(t);
+    tcm_trace_leave(self);
+}
+
 /*
  * Host side of the recorder.
  */

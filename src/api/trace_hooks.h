@@ -70,6 +70,10 @@ void tcm_trace_realloc_new(struct mtr_thread *t, enum mtf_call call,
 void tcm_trace_realloc_failed(struct mtr_thread *t, enum mtf_call call,
                               uint64_t size, uint64_t *old_word);
 
+/* A call of the program that changes the heap without being an allocation; made
+   before it takes effect. */
+void tcm_trace_extension(enum mtf_extension which, uint64_t argument);
+
 void tcm_trace_init(void);
 void tcm_trace_thread_begin(struct tcm_thread_state *self);
 void tcm_trace_thread_end(struct tcm_thread_state *self);
@@ -129,6 +133,10 @@ static inline void tcm_trace_realloc_failed(struct mtr_thread *t,
                                             enum mtf_call call, uint64_t size,
                                             uint64_t *old_word) {
     (void)t, (void)call, (void)size, (void)old_word;
+}
+static inline void tcm_trace_extension(enum mtf_extension which,
+                                       uint64_t argument) {
+    (void)which, (void)argument;
 }
 static inline void tcm_trace_init(void) {
 }

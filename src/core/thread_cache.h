@@ -87,13 +87,21 @@ static TCM_ALWAYS_INLINE void tcm_cache_drop_top(struct tcm_thread_cache *cache,
     cache->bin[class].top--;
 }
 
+/* True when PTR is the object that was freed last into its bin: a double free,
+   recognised in passing. */
+static TCM_ALWAYS_INLINE bool tcm_cache_is_top(struct tcm_thread_cache *cache,
+                                               unsigned class,
+                                               const void *ptr) {
+    return (cache->bin[class].top - 1)->ptr == ptr;
+}
+
 /* Push: false when the bin is full (then call tcm_cache_make_room, push
-   again). */
+   again), or PTR is on top of it already. */
 static TCM_ALWAYS_INLINE bool tcm_cache_push(struct tcm_thread_cache *cache,
                                              unsigned class, void *ptr) {
     struct tcm_bin *bin = &cache->bin[class];
     struct tcm_entry *top = bin->top;
-    if (TCM_UNLIKELY(top == bin->end))
+    if (TCM_UNLIKELY(top == bin->end || (top - 1)->ptr == ptr))
         return false;
     top->ptr = ptr;
     bin->top = top + 1;

@@ -106,6 +106,22 @@ enum mtf_raw_kind {
     MTF_RAW_SITE_DEF = 28     /* reserved for call sites */
 };
 
+/* What an EXTENSION event stands for: X(NAME, number, "text"). The argument is
+   malloc_trim's pad, the bytes to release, or 0. */
+#define MTF_EXTENSIONS(X)                                                      \
+    X(TRIM, 1, "malloc_trim")                                                  \
+    X(RELEASE_FREE_MEMORY, 2, "release_free_memory")                           \
+    X(RELEASE_TO_SYSTEM, 3, "release_to_system")                               \
+    X(MARK_IDLE, 4, "mark_thread_idle")                                        \
+    X(MARK_TEMPORARILY_IDLE, 5, "mark_thread_temporarily_idle")                \
+    X(MARK_BUSY, 6, "mark_thread_busy")
+
+enum mtf_extension {
+#define X(name, number, text) MTF_EXTENSION_##name = number,
+    MTF_EXTENSIONS(X)
+#undef X
+};
+
 /* Fields of samples and footers: X(NAME, number, "text") */
 #define MTF_ACCOUNTS(X)                                                        \
     X(THREAD_CACHE_MISSES, 1, "tcmalloc.thread_cache_misses")                  \

@@ -135,6 +135,14 @@ void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
     publish_extended(t, MTF_RAW_FREE_SIZE, 9 + mtf_put_size(p + 9, size));
 }
 
+void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
+                       uint64_t argument) {
+    uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
+    p[0] = (uint8_t)which;
+    mtf_store_le64(p + 1, argument);
+    publish_extended(t, MTF_RAW_EXTENSION, 9);
+}
+
 /* One event each: they are rare, and a count kept back would be lost by a
    kill. */
 void mtr_count_untraced_free(struct mtr_thread *t) {

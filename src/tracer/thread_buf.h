@@ -134,6 +134,9 @@ void mtr_put_failed(struct mtr_thread *t, enum mtf_call call, uint64_t size,
 /* A sized free whose size contradicts the block. */
 void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
                        uint64_t size);
+/* A call that is no allocation but matters to a replay. */
+void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
+                       uint64_t argument);
 /* Counts the free of a block made while not recording. */
 void mtr_count_untraced_free(struct mtr_thread *t);
 
