@@ -105,8 +105,11 @@ show_logs() {
         grep -lE '^:global-test-result: (FAIL|ERROR)' -r --include='*.trs' . |
             head -n 10 | while read -r trs; do
             echo "--- ${trs%.trs}"
-            grep -B 12 -E '^(not ok|Bail out|ERROR:)|Sanitizer' \
-                "${trs%.trs}.log" | head -n 60
+            # Comments come before the check that they explain.
+            awk '/^#/ { if (n < 20) why[n++] = $0; next }
+                 /^not ok|^Bail out|^ERROR|Sanitizer|runtime error/ {
+                     for (i = 0; i < n; i++) print why[i]; print }
+                 !/^(PASS|FAIL):/ { n = 0 }' "${trs%.trs}.log" | head -n 60
         done
     )
 }
