@@ -38,7 +38,7 @@ static void *alloc_any(size_t size, size_t asked, size_t align,
         tcm_thread_need_cache(self);
     struct mtr_thread *trace = tcm_trace_enter(self);
     bool shared = false;
-    struct tcm_block block = tcm_block_get(self, size, align, &shared);
+    struct tcm_block block = tcm_block_get(self, trace, size, align, &shared);
     if (block.ptr == NULL)
         errno = ENOMEM;
     *zeroed = block.zeroed;

@@ -7,8 +7,8 @@
 #include "base/bits.h"
 #include "base/check.h"
 
-static void get_small(struct tcm_thread_state *self, unsigned class,
-                      struct tcm_block *block, bool *shared) {
+static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
+                      unsigned class, struct tcm_block *block, bool *shared) {
     if (self->own == &tcm_no_cache)
         tcm_thread_need_cache(self);
     struct tcm_thread_cache *cache = self->own;
@@ -24,6 +24,10 @@ static void get_small(struct tcm_thread_state *self, unsigned class,
     struct tcm_entry *entry = tcm_cache_peek(cache, class);
     if (entry->ptr == NULL) {
         *shared = true;
+        if (tcm_cache_upkeep_due(cache)) {
+            tcm_trace_gives(trace);
+            tcm_cache_upkeep(cache);
+        }
         if (!tcm_cache_refill(cache, class))
             return;
         entry = tcm_cache_peek(cache, class);
@@ -35,7 +39,8 @@ static void get_small(struct tcm_thread_state *self, unsigned class,
     tcm_cache_drop_top(cache, class);
 }
 
-struct tcm_block tcm_block_get(struct tcm_thread_state *self, size_t size,
+struct tcm_block tcm_block_get(struct tcm_thread_state *self,
+                               struct mtr_thread *trace, size_t size,
                                size_t align, bool *shared) {
     struct tcm_block block = {NULL, NULL, false};
     if (size > TCM_MAX_REQUEST)
@@ -44,7 +49,7 @@ struct tcm_block tcm_block_get(struct tcm_thread_state *self, size_t size,
                          ? tcm_size_class(size)
                          : tcm_size_class_aligned(size, align);
     if (class != 0) {
-        get_small(self, class, &block, shared);
+        get_small(self, trace, class, &block, shared);
         return block;
     }
     *shared = true;

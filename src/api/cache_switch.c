@@ -19,6 +19,7 @@ TCM_EXPORT(release_malloc_thread_cache)(struct ThreadCacheState **place) {
         *place = NULL;
         return true;
     }
+    tcm_trace_cache_moves(self, true);
     self->own = &tcm_no_cache;
     tcm_store_relaxed(&self->cache, NULL);
     tcm_cache_detach(cache);
@@ -41,6 +42,7 @@ TCM_EXPORT(set_malloc_thread_cache)(struct ThreadCacheState *state) {
     if (TCM_UNLIKELY(cache == next))
         return true;
     if (TCM_UNLIKELY(cache != &tcm_no_cache)) {
+        tcm_trace_cache_moves(self, true);
         self->own = &tcm_no_cache;
         tcm_store_relaxed(&self->cache, NULL);
         tcm_cache_destroy(cache);
@@ -48,5 +50,7 @@ TCM_EXPORT(set_malloc_thread_cache)(struct ThreadCacheState *state) {
     if (next != NULL)
         tcm_cache_attach(next);
     tcm_thread_set_own(self, next != NULL ? next : &tcm_no_cache);
+    if (next != NULL)
+        tcm_trace_cache_moves(self, false);
     return true;
 }

@@ -47,14 +47,16 @@ TCM_COLD void tcm_free_sized_slow(void *ptr, size_t size, size_t align,
 /*
  * Parts that realloc and the slow functions share: a block out of and into the
  * calling thread's cache or the levels below it, without any event. *SHARED is
- * set when shared levels were or will be asked.
+ * set when shared levels were or will be asked. TRACE (or NULL) gets the time
+ * before memory that the cache no longer needs is given up on the way.
  */
 struct tcm_block {
     void *ptr;
     uint64_t *word; /* traced builds: its object word, or NULL */
     bool zeroed;
 };
-struct tcm_block tcm_block_get(struct tcm_thread_state *self, size_t size,
+struct tcm_block tcm_block_get(struct tcm_thread_state *self,
+                               struct mtr_thread *trace, size_t size,
                                size_t align, bool *shared);
 bool tcm_block_put_is_shared(struct tcm_thread_state *self,
                              const struct tcm_block_info *info);

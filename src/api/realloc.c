@@ -99,9 +99,9 @@ static void *move(struct tcm_thread_state *self, struct mtr_thread *trace,
                   enum mtf_call call) {
     bool shared = false;
     struct tcm_block to =
-        tcm_block_get(self, moved_size(info->size, size), 0, &shared);
+        tcm_block_get(self, trace, moved_size(info->size, size), 0, &shared);
     if (to.ptr == NULL && size <= TCM_MAX_REQUEST)
-        to = tcm_block_get(self, size, 0, &shared);
+        to = tcm_block_get(self, trace, size, 0, &shared);
     if (shared)
         tcm_trace_took(trace);
     if (to.ptr == NULL)

@@ -137,6 +137,19 @@ void tcm_trace_extension(enum mtf_extension which, uint64_t argument) {
     tcm_trace_leave(self);
 }
 
+void tcm_trace_cache_moves(struct tcm_thread_state *self, bool gives) {
+    if (!mtr_is_recording() || tcm_trace_is_private(self))
+        return;
+    struct mtr_thread *t = tcm_trace_enter(self);
+    if (t == NULL)
+        return;
+    if (gives)
+        tcm_trace_gives(t);
+    else
+        tcm_trace_took(t);
+    tcm_trace_leave(self);
+}
+
 /*
  * Host side of the recorder.
  */

@@ -34,10 +34,13 @@ void tcm_trace_leave(struct tcm_thread_state *self);
 bool tcm_trace_is_private(const struct tcm_thread_state *self);
 
 /* Memory was taken from the levels that threads share. One nanosecond on top
-   keeps the interval apart from the giver's, whose clock may show the same. */
+   keeps the interval apart from the giver's, whose clock may show the same. The
+   fence is the one of tcm_trace_gives. */
 static inline void tcm_trace_took(struct mtr_thread *t) {
-    if (t != NULL)
+    if (t != NULL) {
+        tcm_fence_seq_cst();
         mtr_put_time(t, tcm_clock_ns() + 1);
+    }
 }
 
 /* Memory will be given to the shared levels. The fence makes the events before
@@ -73,6 +76,9 @@ void tcm_trace_realloc_failed(struct mtr_thread *t, enum mtf_call call,
 /* A call of the program that changes the heap without being an allocation; made
    before it takes effect. */
 void tcm_trace_extension(enum mtf_extension which, uint64_t argument);
+
+/* Objects leave this thread (GIVES) or came to it, with a whole cache. */
+void tcm_trace_cache_moves(struct tcm_thread_state *self, bool gives);
 
 void tcm_trace_init(void);
 void tcm_trace_thread_begin(struct tcm_thread_state *self);
@@ -137,6 +143,10 @@ static inline void tcm_trace_realloc_failed(struct mtr_thread *t,
 static inline void tcm_trace_extension(enum mtf_extension which,
                                        uint64_t argument) {
     (void)which, (void)argument;
+}
+static inline void tcm_trace_cache_moves(struct tcm_thread_state *self,
+                                         bool gives) {
+    (void)self, (void)gives;
 }
 static inline void tcm_trace_init(void) {
 }

@@ -200,10 +200,21 @@ static void sweep(struct tcm_thread_cache *cache) {
     tcm_transfer_trim(class);
 }
 
-static void upkeep(struct tcm_thread_cache *cache, unsigned class) {
+/* Counts a slow path of CLASS towards the next sweep. */
+static void note_use(struct tcm_thread_cache *cache, unsigned class) {
     cache->cold[class].active = true;
+    if (cache->sweep_wait > 1)
+        cache->sweep_wait--;
+}
+
+bool tcm_cache_upkeep_due(const struct tcm_thread_cache *cache) {
+    return cache->sweep_wait <= 1 ||
+           cache->capacity_bytes > tcm_load_relaxed(&cache->budget_bytes);
+}
+
+void tcm_cache_upkeep(struct tcm_thread_cache *cache) {
     shrink_to_budget(cache);
-    if (--cache->sweep_wait == 0) {
+    if (cache->sweep_wait <= 1) {
         cache->sweep_wait = SWEEP_WAIT;
         sweep(cache);
     }
@@ -248,7 +259,7 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned class) {
     void *batch[TCM_MAX_BATCH];
     TCM_ASSERT(bin->top == cold->base);
     tcm_store_relaxed(&cache->misses, cache->misses + 1);
-    upkeep(cache, class);
+    note_use(cache, class);
     uint32_t n = cold->fetch;
     if (n > cold->capacity) {
         if (!afford(cache, class, (uint64_t)(n - cold->capacity) * info->size))
@@ -307,7 +318,8 @@ bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned class) {
     TCM_ASSERT(cache->bin[class].top == cache->bin[class].end);
     tcm_store_relaxed(&cache->overflows, cache->overflows + 1);
     bool first = cache->cold[class].region == 0;
-    upkeep(cache, class);
+    note_use(cache, class);
+    tcm_cache_upkeep(cache);
     if (cache->bin[class].top != cache->bin[class].end ||
         raise_capacity(cache, class))
         return !first;

@@ -123,6 +123,14 @@ void tcm_cache_destroy(struct tcm_thread_cache *cache);
 void tcm_cache_detach(struct tcm_thread_cache *cache);
 void tcm_cache_attach(struct tcm_thread_cache *cache);
 
+/*
+ * Idle memory and budget. A refill only takes, so its caller gives first what
+ * is due (a recorder reads its clock before memory is given up, and another
+ * after memory was got). make_room does its own upkeep.
+ */
+bool tcm_cache_upkeep_due(const struct tcm_thread_cache *cache);
+void tcm_cache_upkeep(struct tcm_thread_cache *cache);
+
 /* The bin of CLASS (not 0) is empty: gets at least one object into it. false:
    out of memory. */
 bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned class);

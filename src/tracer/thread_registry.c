@@ -8,6 +8,7 @@
  */
 #include "tracer/recorder.h"
 
+#include "base/clock.h"
 #include "base/os_mem.h"
 #include "base/testpoint.h"
 #include "tracer/saver.h"
@@ -139,6 +140,9 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
         return 0;
     int saved = errno;
     mtr_inside = 1;
+    /* The thread's cache is given up after this. */
+    tcm_fence_seq_cst();
+    mtr_put_time(t, tcm_clock_ns());
     mtr_put_thread_end(t);
     tcm_store_relaxed(&t->limit, NULL);
     struct mtr_buffer *b = t->cold->buffer;

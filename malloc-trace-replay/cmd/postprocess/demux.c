@@ -372,6 +372,25 @@ static void limit_interval(const struct demux *d, struct demux_thread *t,
     t->est_width = end > t->lo ? end - t->lo : 0;
 }
 
+/*
+ * The last interval of a segment ends at the time of the buffer that the next
+ * segment begins with: that was read when the events were published, the
+ * segment's own only when it was saved.
+ */
+bool demux_tighten(const struct demux *d, struct demux_thread *t) {
+    const struct demux_chunk *next = t->first->next;
+    if (!t->open_end || next == NULL ||
+        !mtf_raw_is_buffer_event(next->data, next->data + next->length))
+        return false;
+    uint64_t time;
+    (void)scan(next->data, next->data + next->length, 0, &time);
+    t->open_end = false;
+    if (time >= t->hi)
+        return false;
+    limit_interval(d, t, time);
+    return true;
+}
+
 /* Empties the array. In the late stream, whose events its next one is depends
    on an event that may have gone with the old array: it comes first again. */
 static bool start_array(struct demux *d, struct demux_thread *t) {
@@ -416,6 +435,8 @@ bool demux_next_interval(struct demux *d, struct demux_thread *t) {
         else if (stop == STOP_FULL)
             t->n += scan(t->p, t->end, t->state.time_ns, &time);
         limit_interval(d, t, time);
+        t->open_end = time == UINT64_MAX;
+        (void)demux_tighten(d, t);
         t->in_hand = t->n != 0;
         if (t->in_hand)
             return true;

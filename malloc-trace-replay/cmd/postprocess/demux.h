@@ -69,6 +69,7 @@ struct demux_thread {
 
     /* the interval in hand; in_hand is false when the thread has no event */
     bool in_hand;
+    bool open_end;    /* hi is that of its segment, not of a time in it */
     bool checked;     /* the next event is known to wait for nothing */
     bool none;        /* the allocation that the next event names is missing */
     bool ended;       /* THREAD_END was written */
@@ -134,6 +135,9 @@ struct demux_thread *demux_add(struct demux *d, const struct mtf_item *item);
  * False, and in_hand false: nothing is in hand.
  */
 bool demux_next_interval(struct demux *d, struct demux_thread *t);
+/* After another segment came for T, which has an interval in hand: true if that
+   lowers its hi. */
+bool demux_tighten(const struct demux *d, struct demux_thread *t);
 /* Decodes more of the interval in hand, when all decoded events are done and
    i < n. False: there are none after all (n is set to i). */
 bool demux_refill(struct demux *d, struct demux_thread *t);

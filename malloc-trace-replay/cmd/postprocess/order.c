@@ -411,6 +411,8 @@ void order_add(struct order *o, struct demux_thread *t) {
     if (!t->in_hand) {
         advance(o, t);
         park(o, t, 0);
+    } else if (demux_tighten(o->demux, t)) {
+        heap_put(&o->hi, t, t->hi);
     }
     if (o->demux->held_bytes > o->held_max)
         write_without_barrier(o);
