@@ -35,3 +35,6 @@ __attribute__((constructor)) static void library_begins(void) {
 __attribute__((destructor)) static void library_ends(void) {
     tcm_trace_exit();
 }
+
+void tcm_library_anchor(void) {
+}

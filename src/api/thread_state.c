@@ -23,6 +23,9 @@ TCM_TLS struct tcm_thread_state tcm_self = {
 TCM_STATIC_ASSERT(sizeof(struct tcm_thread_state) < 128,
                   "thread-local storage stays small");
 
+/* Pulls the library's constructor out of a static archive. */
+__attribute__((used)) static void (*const anchor)(void) = tcm_library_anchor;
+
 static pthread_key_t end_key;
 static bool have_end_key;
 static uint32_t initialised;

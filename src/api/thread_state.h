@@ -66,6 +66,9 @@ void tcm_thread_set_own(struct tcm_thread_state *self,
 /* Lets the fast path use own again, unless a recording is on. */
 void tcm_thread_put_back(struct tcm_thread_state *self);
 
+/* Does nothing; in fork_exit.c, whose constructor nothing refers to. */
+void tcm_library_anchor(void);
+
 /* Around fork. */
 void tcm_thread_fork_prepare(void);
 void tcm_thread_fork_parent(void);
