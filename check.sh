@@ -295,6 +295,17 @@ if [ -n "${main:-}" ]; then
                 tr '\n' ' ')'"
     fi
     count "make distcheck" $?
+    if [ -e "$top/.git" ] && have git; then
+        (cd "$top" && git ls-files) | grep -v '^\.gitignore$' |
+            sort >"$build_root/tracked"
+        tar -tf malloc-trace-[0-9]*.tar.xz | sed 's,^[^/]*/,,' |
+            sort >"$build_root/distributed"
+        comm -23 "$build_root/tracked" "$build_root/distributed" \
+            >"$build_root/forgotten"
+        head -n 20 "$build_root/forgotten"
+        [ ! -s "$build_root/forgotten" ]
+        count "what is under version control is distributed" $?
+    fi
 fi
 
 # --- Quick start ------------------------------------------------------------
