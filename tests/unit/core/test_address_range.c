@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of ranges against a list of what was asked of it: which range has
+ * room, what a new one looks like, what is committed, and what is refused.
+ */
+#include "core/address_range.h"
+#include "base/bits.h"
+#include "base/os_mem.h"
+#include "core/page_map.h"
+#include "core_test.h"
+
+#include <sys/resource.h>
+
+#define MANY  20 /* ranges */
+#define STEPS 400
+
+static struct tcm_range_table table;
+static struct tcm_range model[TCM_MAX_RANGES];
+static unsigned model_count;
+
+static bool same_as_model(void) {
+    if (table.count != model_count)
+        return false;
+    for (unsigned i = 0; i < model_count; i++) {
+        if (table.range[i].start != model[i].start ||
+            table.range[i].length != model[i].length ||
+            table.range[i].committed != model[i].committed)
+            return false;
+    }
+    return true;
+}
+
+/* The newest range as the invariants want it. */
+static bool new_one_is_good(size_t bytes) {
+    const struct tcm_range *n = &table.range[table.count - 1];
+    size_t align = (size_t)1 << tcm_log2_floor(n->length);
+    bool good =
+        n->length >= bytes && n->committed == 0 &&
+        n->start % TCM_GROW_STEP == 0 && n->length % TCM_GROW_STEP == 0 &&
+        n->start % (align < ((size_t)64 << 30) ? align : (size_t)64 << 30) ==
+            0 &&
+        (n->start + n->length) >> TCM_ADDRESS_BITS == 0;
+    for (unsigned i = 0; i + 1 < table.count; i++)
+        good &= n->start + n->length <= table.range[i].start ||
+                table.range[i].start + table.range[i].length <= n->start;
+    return good;
+}
+
+static int model_with_room(size_t bytes) {
+    for (unsigned i = 0; i < model_count; i++) {
+        if (model[i].length - model[i].committed >= bytes)
+            return (int)i;
+    }
+    return (int)model_count;
+}
+
+struct verdict {
+    bool room, made, extend, memory, table;
+};
+
+static void step_extend(unsigned i, size_t bytes, struct verdict *v) {
+    char *from = (char *)tcm_range_frontier(&table.range[i]);
+    bool fits = bytes <= model[i].length - model[i].committed;
+    v->extend &= tcm_range_extend(&table.range[i], bytes) == fits;
+    if (!fits)
+        return;
+    model[i].committed += bytes;
+    v->memory &= from[0] == 0 && from[bytes - 1] == 0;
+    from[0] = 1;
+    from[bytes - 1] = 1;
+    v->memory &=
+        tcm_page_root[(uintptr_t)from >> TCM_ROOT_SHIFT] != NULL &&
+        tcm_page_root[((uintptr_t)from + bytes - 1) >> TCM_ROOT_SHIFT] != NULL;
+}
+
+static void test_model(void) {
+    struct prng random;
+    struct verdict v = {true, true, true, true, true};
+    prng_seed(&random, 5);
+    for (unsigned step = 0; step < STEPS; step++) {
+        size_t bytes = (1 + prng_below(&random, 4)) * TCM_GROW_STEP;
+        unsigned what = (unsigned)prng_below(&random, 10);
+        if (model_count == 0 || what < 4) {
+            int want = model_with_room(bytes);
+            if (want == MANY)
+                continue;
+            int got = tcm_range_with_room(&table, bytes);
+            if (got < 0)
+                tap_bail("no address space");
+            v.room &= got == want;
+            if (got == (int)model_count) {
+                v.made &= new_one_is_good(bytes);
+                model[model_count++] = table.range[got];
+            }
+        } else if (what < 7) {
+            unsigned i = (unsigned)prng_below(&random, model_count);
+            step_extend(i, bytes, &v);
+        } else if (what < 9) {
+            /* All but a few steps are taken, as far as the table knows. */
+            unsigned i = (unsigned)prng_below(&random, model_count);
+            size_t left = prng_below(&random, 4) * TCM_GROW_STEP;
+            if (model[i].length - model[i].committed > left) {
+                model[i].committed = model[i].length - left;
+                table.range[i].committed = model[i].committed;
+            }
+        } else {
+            tcm_range_drop_unused(&table);
+            if (model[model_count - 1].committed == 0)
+                model_count--;
+        }
+        v.table &= same_as_model();
+    }
+    tap_ok(model_count > 3, "%u ranges", model_count);
+    tap_ok(v.room, "the lowest range with room is chosen, else a new one");
+    tap_ok(v.made, "a new one is aligned, long enough and overlaps none");
+    tap_ok(v.extend, "it is committed exactly where there is room");
+    tap_ok(v.memory, "what is committed is zero, writable and in the page map");
+    tap_ok(v.table, "and nothing else changes");
+}
+
+static void test_drop(void) {
+    table.count = 0;
+    tcm_range_drop_unused(&table);
+    tap_is_u64(table.count, 0, "an empty table has nothing to drop");
+    int i = tcm_range_with_room(&table, TCM_GROW_STEP);
+    struct tcm_range first = table.range[0];
+    tcm_range_drop_unused(&table);
+    tap_ok(i == 0 && table.count == 0, "an unused range is given up");
+    i = tcm_range_with_room(&table, TCM_GROW_STEP);
+    tap_ok(i == 0 && table.range[0].length == first.length,
+           "and its address space can be had again");
+    tap_ok(tcm_range_extend(&table.range[0], TCM_GROW_STEP), "committed");
+    tcm_range_drop_unused(&table);
+    tap_is_u64(table.count, 1, "a used one stays");
+}
+
+static void test_refused(void) {
+    struct tcm_range before = table.range[0];
+    tap_ok(!tcm_range_extend(&table.range[0],
+                             before.length - before.committed + TCM_GROW_STEP),
+           "more than the range has is refused");
+    tap_ok(memcmp(&before, &table.range[0], sizeof(before)) == 0,
+           "and changes nothing");
+    tap_is_i64(tcm_range_with_room(&table, (size_t)1 << TCM_ADDRESS_BITS), -1,
+               "more than there are addresses is refused");
+    tap_is_i64(tcm_range_with_room(&table, SIZE_MAX & ~(TCM_GROW_STEP - 1)), -1,
+               "so is nearly 2^64");
+    tap_is_u64(table.count, 1, "without a range for it");
+    /* A full table: no room anywhere, and no place for another. */
+    for (unsigned i = 0; i < TCM_MAX_RANGES; i++) {
+        table.range[i] = before;
+        table.range[i].committed = before.length;
+    }
+    table.count = TCM_MAX_RANGES;
+    tap_is_i64(tcm_range_with_room(&table, TCM_GROW_STEP), -1,
+               "a full table is full");
+    table.range[200].committed -= TCM_GROW_STEP;
+    tap_is_i64(tcm_range_with_room(&table, TCM_GROW_STEP), 200,
+               "but what room it has is found");
+    table.range[0] = before;
+    table.count = 1;
+}
+
+/* A length that is no power of two: aligned to the one below. */
+static void test_odd_length(void) {
+    size_t bytes = ((size_t)65 << 30) + TCM_GROW_STEP;
+    uint32_t count = table.count;
+    int i = tcm_range_with_room(&table, bytes);
+    if (i < 0) {
+        tap_skip("no address space for a range of 65 GiB");
+        return;
+    }
+    tap_ok(i == (int)count && new_one_is_good(bytes) &&
+               table.range[i].length >= bytes,
+           "a request longer than a range gets one of its own");
+    tcm_range_drop_unused(&table);
+}
+
+static void write_beyond(void *range) {
+    signal(SIGSEGV, SIG_DFL);
+    *(volatile char *)tcm_range_frontier(range) = 1;
+}
+
+static void test_no_access(void) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        write_beyond(&table.range[0]);
+        _exit(0);
+    }
+    int status;
+    if (waitpid(pid, &status, 0) != pid)
+        tap_bail("waitpid");
+    tap_ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV,
+           "what is only reserved has no access");
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static void test_limited(void) {
+    tap_skip("address space cannot be limited under a sanitizer");
+}
+#else
+/* Where address space is limited, most of it is left to the program. */
+static int limited(void) {
+    rlim_t limit = (rlim_t)4 << 30;
+    if (setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit}) != 0)
+        return 2;
+    int i = tcm_range_with_room(&table, TCM_GROW_STEP);
+    if (i < 0)
+        return 3;
+    if (table.range[i].length > limit / 4)
+        return 4;
+    return tcm_range_with_room(&table, (size_t)8 << 30) == -1 ? 0 : 5;
+}
+
+static void test_limited(void) {
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(limited());
+    int status;
+    if (waitpid(pid, &status, 0) != pid)
+        tap_bail("waitpid");
+    tap_is_i64(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0,
+               "of 4 GiB a range takes at most a quarter");
+}
+#endif
+
+int main(void) {
+    test_limited(); /* before there are ranges that exceed the limit */
+    test_model();
+    test_drop();
+    test_refused();
+    test_odd_length();
+    test_no_access();
+    return tap_done();
+}

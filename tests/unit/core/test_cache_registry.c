@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Budgets of thread caches against a model that keeps each one and the total,
+ * the memory of bins, and sums over caches that are there and that are gone.
+ */
+#include "core/cache_registry.h"
+#include "core_test.h"
+
+#define MIN_BUDGET ((int64_t)512 << 10)
+#define CLAIM_STEP ((int64_t)64 << 10)
+#define CACHES     6 /* few enough that a search for a victim sees all */
+#define STEPS      20000
+
+static struct tcm_thread_cache *cache[CACHES];
+static int64_t model[CACHES]; /* budgets */
+static unsigned count;
+static int64_t total;
+
+static int64_t unclaimed(void) {
+    int64_t sum = 0;
+    for (unsigned i = 0; i < count; i++)
+        sum += model[i];
+    return total - sum;
+}
+
+static bool same_as_model(void) {
+    bool good = tcm_cache_total_budget() == (uint64_t)total;
+    for (unsigned i = 0; i < count; i++)
+        good &= cache[i]->budget_bytes == (uint64_t)model[i];
+    return good;
+}
+
+struct verdict {
+    bool claim, rob, told, total, others;
+};
+
+static void step_claim(struct prng *random, struct verdict *v) {
+    unsigned who = (unsigned)prng_below(random, count);
+    int64_t bytes = (int64_t)prng_below(random, 300 << 10);
+    int64_t want = bytes > CLAIM_STEP ? bytes : CLAIM_STEP;
+    int64_t left = unclaimed();
+    bool done = tcm_registry_claim(cache[who], (uint64_t)bytes);
+    int64_t got = (int64_t)cache[who]->budget_bytes - model[who];
+    v->told &= done == (got >= bytes);
+    if (left >= want) {
+        v->claim &= got == want;
+        model[who] += want;
+        return;
+    }
+    /* What one other has above the minimum, up to WANT. */
+    unsigned victims = 0;
+    int64_t most = 0;
+    for (unsigned i = 0; i < count; i++) {
+        int64_t now = (int64_t)cache[i]->budget_bytes;
+        if (i == who)
+            continue;
+        most = model[i] - MIN_BUDGET > most ? model[i] - MIN_BUDGET : most;
+        if (now == model[i])
+            continue;
+        victims++;
+        int64_t above = model[i] - MIN_BUDGET;
+        v->rob &= model[i] - now == got && got == (above < want ? above : want);
+        model[i] = now;
+    }
+    v->rob &= victims == (most > 0 ? 1 : 0) && got >= 0;
+    model[who] += got;
+}
+
+static void step_total(struct prng *random) {
+    total = (int64_t)prng_below(random, 12 << 20);
+    tcm_cache_set_total_budget((uint64_t)total);
+    for (unsigned i = 0; i < count; i++) {
+        int64_t left = unclaimed();
+        int64_t above = model[i] - MIN_BUDGET;
+        if (left < 0)
+            model[i] -= above < -left ? above : -left;
+    }
+}
+
+static void test_budgets(void) {
+    struct prng random;
+    struct verdict v = {true, true, true, true, true};
+    prng_seed(&random, 4);
+    total = (int64_t)tcm_cache_total_budget();
+    tap_is_i64(total, 32 << 20, "the total at first");
+    total = 6 << 20;
+    tcm_cache_set_total_budget((uint64_t)total);
+    for (unsigned step = 0; step < STEPS; step++) {
+        unsigned what = (unsigned)prng_below(&random, 100);
+        if (count == 0 || (what < 3 && count < CACHES)) {
+            cache[count] = tcm_cache_new();
+            if (cache[count] == NULL)
+                tap_bail("out of memory");
+            model[count++] = MIN_BUDGET;
+        } else if (what < 5) {
+            unsigned i = (unsigned)prng_below(&random, count);
+            tcm_cache_destroy(cache[i]);
+            count--;
+            memmove(&cache[i], &cache[i + 1], (count - i) * sizeof(cache[0]));
+            memmove(&model[i], &model[i + 1], (count - i) * sizeof(model[0]));
+        } else if (what < 8) {
+            step_total(&random);
+            v.total &= same_as_model();
+        } else {
+            step_claim(&random, &v);
+        }
+        v.others &= same_as_model();
+    }
+    tap_ok(v.claim, "what is unclaimed is given, in steps");
+    tap_ok(v.rob, "then one other cache gives what it has above the minimum");
+    tap_ok(v.told, "the answer tells whether it was enough");
+    tap_ok(v.total, "a lower total is taken from the caches, in their order");
+    tap_ok(v.others, "no other budget changes, and none is below the minimum");
+    tcm_cache_set_total_budget(UINT64_MAX);
+    total = INT64_MAX / 2;
+    tap_ok(same_as_model(), "a total without bound is bounded");
+    while (count != 0)
+        tcm_cache_destroy(cache[--count]);
+    total = 32 << 20;
+    tcm_cache_set_total_budget((uint64_t)total);
+    tap_is_i64(unclaimed(), total, "all is unclaimed again");
+    cache[count] = tcm_cache_new();
+    model[count++] = MIN_BUDGET;
+    bool all = tcm_registry_claim(cache[0], (uint64_t)(total - MIN_BUDGET));
+    tap_ok(all && cache[0]->budget_bytes == (uint64_t)total,
+           "and one cache can have it");
+    tap_ok(!tcm_registry_claim(cache[0], 1), "no more");
+    tcm_cache_destroy(cache[--count]);
+}
+
+/* Registered round by round; the search goes on where it ended. */
+static void test_turns(void) {
+    unsigned robbed[3] = {0, 0, 0};
+    uint64_t more = 20 * CLAIM_STEP;
+    for (count = 0; count < 4; count++)
+        cache[count] = tcm_cache_new();
+    for (unsigned i = 1; i < 4; i++)
+        tcm_registry_claim(cache[i], more);
+    tcm_cache_set_total_budget(0);
+    tcm_cache_set_total_budget(4 * (uint64_t)MIN_BUDGET + 3 * more);
+    for (unsigned i = 1; i < 4; i++)
+        tcm_registry_claim(cache[i], more);
+    for (unsigned turn = 0; turn < 30; turn++) {
+        uint64_t before[4];
+        for (unsigned i = 0; i < 4; i++)
+            before[i] = cache[i]->budget_bytes;
+        tcm_registry_claim(cache[0], 1);
+        for (unsigned i = 1; i < 4; i++)
+            robbed[i - 1] += cache[i]->budget_bytes < before[i];
+    }
+    tap_ok(robbed[0] == 10 && robbed[1] == 10 && robbed[2] == 10,
+           "caches give in turn: %u %u %u", robbed[0], robbed[1], robbed[2]);
+    while (count != 0)
+        tcm_cache_destroy(cache[--count]);
+    tcm_cache_set_total_budget(32 << 20);
+}
+
+static void test_regions(void) {
+    enum { EACH = 4 };
+    static struct tcm_entry *region[TCM_MAX_REGION_LOG + 1][EACH];
+    bool kept = true, again = true;
+    for (unsigned k = 0; k <= TCM_MAX_REGION_LOG; k++) {
+        for (unsigned i = 0; i < EACH; i++) {
+            region[k][i] = tcm_registry_get_region(k);
+            if (region[k][i] == NULL)
+                tap_bail("out of memory");
+            memset(region[k][i], (int)(k * EACH + i + 1),
+                   sizeof(struct tcm_entry) << k);
+        }
+    }
+    for (unsigned k = 0; k <= TCM_MAX_REGION_LOG; k++) {
+        for (unsigned i = 0; i < EACH; i++) {
+            const uint8_t *p = (const uint8_t *)region[k][i];
+            for (size_t b = 0; b < sizeof(struct tcm_entry) << k; b++)
+                kept &= p[b] == k * EACH + i + 1;
+        }
+    }
+    for (unsigned k = 0; k <= TCM_MAX_REGION_LOG; k++) {
+        tcm_registry_put_region(k, region[k][1]);
+        tcm_registry_put_region(k, region[k][2]);
+        again &= tcm_registry_get_region(k) == region[k][2] &&
+                 tcm_registry_get_region(k) == region[k][1];
+    }
+    tap_ok(kept, "regions of all lengths do not overlap");
+    tap_ok(again, "and are used again");
+}
+
+static void note_order(struct tcm_thread_cache *c, void *argument) {
+    unsigned *next = argument;
+    if (*next < CACHES && cache[*next] == c)
+        (*next)++;
+    else
+        *next = CACHES + 1;
+}
+
+static void test_totals(void) {
+    struct tcm_cache_totals before, now;
+    tcm_cache_totals(&before);
+    tap_ok(before.caches == 0 && before.cached_bytes == 0, "none at first");
+    for (count = 0; count < CACHES; count++)
+        cache[count] = tcm_cache_new();
+    unsigned seen = 0;
+    tcm_cache_each(note_order, &seen);
+    tap_is_u64(seen, CACHES, "each is visited, in the order of their making");
+
+    unsigned class = tcm_size_class(100);
+    void *block[40];
+    for (unsigned i = 0; i < 40; i++)
+        block[i] = test_alloc(cache[i % 2], 100);
+    for (unsigned i = 0; i < 40; i++)
+        test_free(cache[i % 2], block[i]);
+    uint64_t bytes = 0, misses = 0, overflows = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        for (unsigned k = 1; k < tcm_class_count; k++) {
+            size_t n = (size_t)(cache[i]->bin[k].top - cache[i]->cold[k].base);
+            bytes += n * tcm_class[k].size;
+        }
+        misses += cache[i]->misses;
+        overflows += cache[i]->overflows;
+    }
+    tcm_cache_totals(&now);
+    tap_is_u64(now.caches, CACHES, "caches");
+    tap_ok(bytes >= tcm_class[class].size && now.cached_bytes == bytes,
+           "bytes in them: %llu", (unsigned long long)bytes);
+    tap_ok(misses != 0 && now.misses == before.misses + misses, "misses");
+    cache[3]->overflows += 1000;
+    overflows += 1000;
+    while (count != 0)
+        tcm_cache_destroy(cache[--count]);
+    tcm_cache_totals(&now);
+    tap_ok(now.caches == 0 && now.cached_bytes == 0, "none at last");
+    tap_ok(now.misses >= before.misses + misses &&
+               now.overflows >= before.overflows + overflows,
+           "the counters of those that are gone stay in the sums");
+}
+
+static void test_memory(void) {
+    struct tcm_thread_cache *first = tcm_cache_new();
+    tcm_cache_destroy(first);
+    uint64_t used = tcm_meta_used_bytes();
+    bool same = true;
+    for (unsigned i = 0; i < 50; i++) {
+        struct tcm_thread_cache *c = tcm_cache_new();
+        same &= c == first;
+        tcm_cache_destroy(c);
+    }
+    tap_ok(same && tcm_meta_used_bytes() == used,
+           "a cache's memory is used for the next one");
+}
+
+int main(void) {
+    if (!tcm_heap_init())
+        tap_bail("no heap");
+    test_totals();
+    test_budgets();
+    test_turns();
+    test_regions();
+    test_memory();
+    return tap_done();
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Giving pages back: which run, how much of it, when, and what is left where
+ * the system refuses or has larger pages.
+ */
+#include "core/page_release.h"
+#include "core/page_heap.h"
+#include "core/page_map.h"
+#include "core_test.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+
+#define HEAP      (&tcm_page_heap)
+#define HUGE_PAGE (TCM_GROW_STEP >> TCM_PAGE_SHIFT)
+
+static struct tcm_span *take(size_t pages) {
+    struct tcm_span *s =
+        tcm_page_heap_alloc(pages, HUGE_PAGE, TCM_SPAN_LARGE, 1, NULL);
+    if (s == NULL)
+        tap_bail("out of memory");
+    memset((void *)s->start, 0x5a, tcm_span_bytes(s));
+    return s;
+}
+
+static bool bytes_are(uintptr_t start, size_t pages, uint8_t value) {
+    const uint8_t *p = (const uint8_t *)start;
+    for (size_t i = 0; i < pages << TCM_PAGE_SHIFT; i += 64) {
+        if (p[i] != value)
+            return false;
+    }
+    return true;
+}
+
+static size_t release_run(struct tcm_span *run, size_t pages, bool unlock) {
+    tcm_lock(&HEAP->lock);
+    size_t done = tcm_page_release_run(run, pages, unlock);
+    tcm_unlock(&HEAP->lock);
+    tcm_heap_verify();
+    return done;
+}
+
+static size_t release_locked(size_t pages, bool unlock) {
+    tcm_lock(&HEAP->lock);
+    size_t done = tcm_page_release_locked(pages, unlock);
+    tcm_unlock(&HEAP->lock);
+    tcm_heap_verify();
+    return done;
+}
+
+static uint64_t returned_pages(void) {
+    return tcm_stats.system_bytes_returned >> TCM_PAGE_SHIFT;
+}
+
+static void test_whole_run(void) {
+    for (unsigned unlock = 0; unlock < 2; unlock++) {
+        struct tcm_span *s = take(40);
+        uintptr_t start = s->start;
+        tcm_page_heap_free(s);
+        uint64_t free_pages = HEAP->free_pages, back = returned_pages();
+        uint64_t released = HEAP->released_pages;
+        tap_ok(s->state == TCM_SPAN_FREE && s->pages == 40, "a free run");
+        tap_is_u64(release_run(s, SIZE_MAX, unlock), 40, "all of it goes back");
+        struct tcm_span *now = tcm_page_span((void *)start);
+        tap_ok(HEAP->free_pages == free_pages - 40 &&
+                   HEAP->released_pages == released + 40 &&
+                   returned_pages() == back + 40 && HEAP->busy_pages == 0 &&
+                   HEAP->busy == NULL,
+               "it is counted");
+        tap_ok(now == NULL || now->state != TCM_SPAN_FREE, "it is released");
+        tap_ok(bytes_are(start, 40, 0), "and reads as zero");
+    }
+}
+
+/* With another run on its way, the lock is kept: that run stays known. */
+static void test_other_is_busy(void) {
+    struct tcm_span other = {.state = TCM_SPAN_BUSY};
+    struct tcm_span *s = take(24);
+    tcm_page_heap_free(s);
+    HEAP->busy = &other;
+    HEAP->busy_pages = 5;
+    size_t done = release_run(s, SIZE_MAX, true);
+    tap_ok(done == 24 && HEAP->busy == &other && HEAP->busy_pages == 5,
+           "one run at a time is given back without the lock");
+    HEAP->busy = NULL;
+    HEAP->busy_pages = 0;
+}
+
+static void test_upper_end(void) {
+    size_t all = 4 * HUGE_PAGE;
+    struct tcm_span *s = take(all);
+    uintptr_t start = s->start;
+    tcm_page_heap_free(s);
+    size_t done = release_run(s, HUGE_PAGE + 1, false);
+    tap_is_u64(done, 2 * HUGE_PAGE, "a part: whole huge pages, no fewer");
+    s = tcm_page_span((void *)start);
+    tap_ok(s->state == TCM_SPAN_FREE && s->pages == all - done &&
+               s->start == start,
+           "of the upper end");
+    tap_ok(bytes_are(start, all - done, 0x5a), "what stays keeps its contents");
+    tap_is_u64(release_run(s, 3, false), HUGE_PAGE, "one more");
+    s = tcm_page_span((void *)start);
+    tap_is_u64(release_run(s, 3, false), HUGE_PAGE, "the last one");
+    tap_is_u64(HEAP->free_pages, 0, "nothing is left");
+}
+
+static void test_largest_first(void) {
+    enum { RUNS = 5 };
+    static const size_t pages[RUNS] = {16, 160, 48, 96, 8};
+    struct tcm_span *s[RUNS], *wall[RUNS];
+    uintptr_t start[RUNS];
+    for (unsigned i = 0; i < RUNS; i++) {
+        s[i] = take(pages[i]);
+        wall[i] = tcm_page_heap_alloc(1, 1, TCM_SPAN_LARGE, 1, NULL);
+        start[i] = s[i]->start;
+    }
+    for (unsigned i = 0; i < RUNS; i++)
+        tcm_page_heap_free(s[i]);
+    tap_is_u64(release_locked(0, false), 0, "no pages asked, none given");
+    tap_is_u64(release_locked(161, false), 160 + 96,
+               "the largest first, until it is enough");
+    bool left[RUNS];
+    for (unsigned i = 0; i < RUNS; i++) {
+        struct tcm_span *run = tcm_page_span((void *)start[i]);
+        left[i] = run != NULL && run->state == TCM_SPAN_FREE;
+    }
+    tap_ok(left[0] && !left[1] && left[2] && !left[3] && left[4],
+           "the others stay");
+    tap_is_u64(release_locked(SIZE_MAX, true), 16 + 48 + 8, "then all");
+    tap_is_u64(release_locked(SIZE_MAX, true), 0, "then there is none");
+    for (unsigned i = 0; i < RUNS; i++)
+        tcm_page_heap_free(wall[i]);
+    release_locked(SIZE_MAX, false);
+}
+
+/* Makes believe that the system's pages are 64 KiB long. */
+static void test_larger_system_pages(void) {
+    size_t real = HEAP->system_page;
+    struct tcm_span *s = take(48);
+    uintptr_t start = s->start;
+    /* 3 pages into a system page up to 5 into one. */
+    struct tcm_span *end = s;
+    tcm_page_heap_resize(s, 3);
+    struct tcm_span *middle =
+        tcm_page_heap_alloc(34, 1, TCM_SPAN_LARGE, 1, NULL);
+    struct tcm_span *wall = tcm_page_heap_alloc(1, 1, TCM_SPAN_LARGE, 1, NULL);
+    if (middle->start != start + 3 * TCM_PAGE_SIZE ||
+        wall->start != start + 37 * TCM_PAGE_SIZE)
+        tap_bail("the pages are not where they were cut");
+    memset((void *)middle->start, 0x5a, tcm_span_bytes(middle));
+    HEAP->system_page = 8 * TCM_PAGE_SIZE;
+    tcm_page_heap_free(middle);
+    tap_is_u64(release_run(middle, SIZE_MAX, false), 24,
+               "only whole pages of the system go back");
+    struct tcm_span *head = tcm_page_span((void *)(start + 3 * TCM_PAGE_SIZE));
+    struct tcm_span *body = tcm_page_span((void *)(start + 8 * TCM_PAGE_SIZE));
+    struct tcm_span *tail = tcm_page_span((void *)(start + 32 * TCM_PAGE_SIZE));
+    tap_ok(head != NULL && head->state == TCM_SPAN_FREE && head->pages == 5 &&
+               tail != NULL && tail->state == TCM_SPAN_FREE &&
+               tail->pages == 5 && body != NULL &&
+               body->state == TCM_SPAN_RELEASED && body->pages == 24,
+           "the ends stay free");
+    tap_ok(bytes_are(head->start, 5, 0x5a) && bytes_are(tail->start, 5, 0x5a) &&
+               bytes_are(body->start, 24, 0),
+           "with their contents");
+    uint64_t free_pages = HEAP->free_pages;
+    tap_is_u64(release_run(head, SIZE_MAX, false), 0,
+               "a run without a whole one does not go");
+    tap_is_u64(HEAP->free_pages, free_pages, "and stays free");
+    HEAP->system_page = real;
+    tcm_page_heap_free(wall);
+    tcm_page_heap_free(end);
+    release_locked(SIZE_MAX, false);
+}
+
+/* Locked pages cannot be given back. The call is made directly: a sanitizer
+   turns mlock into nothing. */
+static void test_refused(void) {
+    struct tcm_span *s = take(16);
+    uintptr_t start = s->start;
+    tcm_page_heap_free(s);
+    if (syscall(SYS_mlock, (void *)start, 4 * TCM_PAGE_SIZE) != 0) {
+        tap_skip("memory cannot be locked here: %s", strerror(errno));
+    } else {
+        uint64_t free_pages = HEAP->free_pages, back = returned_pages();
+        tap_ok(release_run(s, SIZE_MAX, false) == 0 &&
+                   release_run(s, SIZE_MAX, true) == 0,
+               "what the system refuses does not go");
+        s = tcm_page_span((void *)start);
+        tap_ok(s->state == TCM_SPAN_FREE && HEAP->free_pages == free_pages &&
+                   returned_pages() == back && HEAP->busy == NULL,
+               "it stays free and is not counted");
+        tap_ok(bytes_are(start, 4, 0x5a), "with its contents");
+        tap_is_u64(release_locked(SIZE_MAX, false), 0, "the search ends");
+        syscall(SYS_munlock, (void *)start, 4 * TCM_PAGE_SIZE);
+    }
+    release_locked(SIZE_MAX, false);
+    tap_is_u64(HEAP->free_pages, 0, "later it goes");
+}
+
+static size_t scavenge(size_t freed) {
+    uint64_t back = returned_pages();
+    tcm_lock(&HEAP->lock);
+    tcm_page_scavenge(freed);
+    tcm_unlock(&HEAP->lock);
+    tcm_heap_verify();
+    return returned_pages() - back;
+}
+
+static void test_scavenging(void) {
+    struct tcm_span *s = take(16 * HUGE_PAGE);
+    tcm_page_heap_free(s);
+    tap_is_u64(scavenge(SIZE_MAX), 0, "rate 0 gives nothing back");
+    HEAP->release_rate_milli = 1000;
+    HEAP->scavenge_wait = 100;
+    tap_ok(scavenge(60) == 0 && HEAP->scavenge_wait == 40,
+           "freed pages shorten the wait");
+    /* An eighth of 16 huge pages is 2. */
+    tap_is_u64(scavenge(40), 2 * HUGE_PAGE, "then an eighth goes back");
+    tap_is_u64(HEAP->scavenge_wait, 1u << 18, "a long wait, but bounded");
+    HEAP->release_rate_milli = 10000;
+    HEAP->scavenge_wait = 1;
+    tap_is_u64(scavenge(1), 2 * HUGE_PAGE, "at least two huge pages");
+    uint64_t fast = HEAP->scavenge_wait;
+    tap_is_u64(fast, (1u << 18) / 10, "ten times the rate, a tenth the wait");
+    unsigned turns = 0;
+    while (HEAP->free_pages != 0 && turns++ < 20) {
+        HEAP->scavenge_wait = 1;
+        scavenge(1);
+    }
+    tap_ok(HEAP->free_pages == 0 && turns <= 8, "in the end all: %u turns",
+           turns);
+    HEAP->scavenge_wait = 1;
+    tap_ok(scavenge(1) == 0 && HEAP->scavenge_wait == 1u << 12,
+           "where nothing is free the next look comes soon");
+    HEAP->release_rate_milli = 0;
+}
+
+int main(void) {
+    if (!tcm_heap_init())
+        tap_bail("no heap");
+    HEAP->release_rate_milli = 0;
+    /* The runs here are whole pages of the system up to that length. */
+    if (HEAP->system_page > 8 * TCM_PAGE_SIZE)
+        return tap_skip_all("pages of the system are longer than 64 KiB");
+    test_whole_run();
+    test_other_is_busy();
+    release_locked(SIZE_MAX, false);
+    test_upper_end();
+    test_largest_first();
+    test_larger_system_pages();
+    test_refused();
+    test_scavenging();
+    return tap_done();
+}

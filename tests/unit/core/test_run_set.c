@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sets of runs, merging and carving against a model that knows the state of
+ * every page and makes a sorted array of runs of it. No page is ever touched,
+ * so the ranges are mere numbers.
+ */
+#include "core/run_set.h"
+#include "core/page_heap.h"
+#include "core/page_map.h"
+#include "prng.h"
+#include "tap.h"
+
+#define PAGES  3000u /* of each range */
+#define RANGES 2u
+#define STEPS  6000
+#define HEAP   (&tcm_page_heap)
+
+static uint8_t model[RANGES][PAGES]; /* enum tcm_span_state */
+
+struct run {
+    uint32_t range;
+    size_t page, pages;
+};
+
+static uintptr_t address_of(uint32_t range, size_t page) {
+    return HEAP->ranges.range[range].start + (page << TCM_PAGE_SHIFT);
+}
+
+static struct tcm_span *span_at(uint32_t range, size_t page) {
+    return tcm_page_span((void *)address_of(range, page));
+}
+
+static bool is_free_state(unsigned state) {
+    return state == TCM_SPAN_FREE || state == TCM_SPAN_RELEASED;
+}
+
+static int by_length(const void *a, const void *b) {
+    const struct run *x = a, *y = b;
+    if (x->pages != y->pages)
+        return x->pages < y->pages ? -1 : 1;
+    if (x->range != y->range)
+        return x->range < y->range ? -1 : 1;
+    return x->page < y->page ? -1 : x->page > y->page;
+}
+
+/* The runs of STATE, sorted; how many. */
+static size_t sorted_runs(unsigned state, struct run *out) {
+    size_t n = 0;
+    for (uint32_t r = 0; r < RANGES; r++) {
+        for (size_t i = 0; i < PAGES;) {
+            size_t end = i;
+            while (end < PAGES && model[r][end] == state)
+                end++;
+            if (end != i)
+                out[n++] = (struct run){r, i, end - i};
+            i = end == i ? i + 1 : end;
+        }
+    }
+    qsort(out, n, sizeof(*out), by_length);
+    return n;
+}
+
+static bool same(const struct tcm_span *span, const struct run *want) {
+    if (span == NULL || want == NULL)
+        return span == NULL && want == NULL;
+    return span->range == want->range && span->pages == want->pages &&
+           span->start == address_of(want->range, want->page);
+}
+
+struct verdict {
+    bool fit, before, counts, map, neighbours, carve;
+};
+
+static void check_set(struct prng *random, unsigned state, struct verdict *v) {
+    static struct run runs[RANGES * PAGES];
+    const struct tcm_run_set *set =
+        state == TCM_SPAN_FREE ? &HEAP->free : &HEAP->released;
+    size_t n = sorted_runs(state, runs);
+    uint64_t pages = 0;
+    for (size_t i = 0; i < n; i++) {
+        pages += runs[i].pages;
+        struct tcm_span *first = span_at(runs[i].range, runs[i].page);
+        v->map &=
+            same(first, &runs[i]) && first->state == state &&
+            span_at(runs[i].range, runs[i].page + runs[i].pages - 1) == first;
+    }
+    v->counts &= pages == (state == TCM_SPAN_FREE ? HEAP->free_pages
+                                                  : HEAP->released_pages);
+    for (unsigned tries = 0; tries < 6; tries++) {
+        size_t want = prng_below(random, tries % 2 == 0 ? 20 : PAGES + 2);
+        size_t i = 0;
+        while (i < n && runs[i].pages < want)
+            i++;
+        v->fit &= same(tcm_run_set_fit(set, want), i < n ? &runs[i] : NULL);
+    }
+    v->before &= same(tcm_run_set_before(set, NULL), n ? &runs[n - 1] : NULL);
+    /* From the largest down, each bounded by the one before. */
+    struct tcm_span bound = {.pages = SIZE_MAX};
+    for (size_t i = n + 1; i-- != 0;) {
+        struct tcm_span *run = tcm_run_set_before(set, &bound);
+        v->before &= same(run, i == 0 ? NULL : &runs[i - 1]);
+        if (run == NULL)
+            break;
+        bound.pages = run->pages;
+        bound.range = run->range;
+        bound.start = run->start;
+    }
+}
+
+static void check_neighbours(struct verdict *v) {
+    for (uint32_t r = 0; r < RANGES; r++) {
+        struct tcm_span *last = NULL;
+        for (size_t i = 0; i < PAGES;) {
+            struct tcm_span *span = span_at(r, i);
+            if (span == NULL || span->pages == 0)
+                tap_bail("no span begins at page %zu of range %u", i, r);
+            v->neighbours &= tcm_run_preceding(span) == last &&
+                             (last == NULL || tcm_run_after(last) == span) &&
+                             tcm_span_range(span) == &HEAP->ranges.range[r];
+            last = span;
+            i += span->pages;
+        }
+        v->neighbours &= tcm_run_after(last) == NULL;
+    }
+}
+
+/* Any span, by a page inside it. */
+static struct tcm_span *random_span(struct prng *random) {
+    uint32_t r = (uint32_t)prng_below(random, RANGES);
+    size_t i = prng_below(random, PAGES);
+    while (i != 0 &&
+           (span_at(r, i) == NULL || span_at(r, i)->start != address_of(r, i)))
+        i--;
+    return span_at(r, i);
+}
+
+static void step(struct prng *random, struct verdict *v) {
+    struct tcm_span *span = random_span(random);
+    size_t page = (span->start - address_of(span->range, 0)) >> TCM_PAGE_SHIFT;
+    uint8_t *state = &model[span->range][page];
+    if (!is_free_state(span->state)) {
+        unsigned to = prng_below(random, 2) ? TCM_SPAN_FREE : TCM_SPAN_RELEASED;
+        memset(state, (int)to, span->pages);
+        tcm_run_insert_merged(span, (enum tcm_span_state)to);
+        return;
+    }
+    size_t most = span->pages < 200 ? span->pages : 200;
+    size_t pages = 1 + prng_below(random, most);
+    size_t rest = span->pages - pages;
+    size_t offset =
+        prng_below(random, 3) == 0 ? 0 : prng_below(random, rest + 1);
+    unsigned words = 1 + (unsigned)prng_below(random, 16);
+    struct tcm_span *made =
+        tcm_run_carve(span, offset, pages, TCM_SPAN_LARGE, words);
+    if (made == NULL)
+        tap_bail("out of memory");
+    memset(state + offset, TCM_SPAN_LARGE, pages);
+    v->carve &=
+        made->state == TCM_SPAN_LARGE && made->pages == pages &&
+        made->bit_words == words &&
+        made == tcm_page_span((void *)made->start) &&
+        made == tcm_page_span((void *)(tcm_span_end(made) - 1)) &&
+        state + offset ==
+            &model[made->range][(made->start - address_of(made->range, 0)) >>
+                                TCM_PAGE_SHIFT];
+}
+
+static void set_up(void) {
+    for (uint32_t r = 0; r < RANGES; r++) {
+        struct tcm_range *range = &HEAP->ranges.range[r];
+        range->start = (uintptr_t)(0x200 + r) << 36;
+        range->length = (size_t)1 << 36;
+        range->committed = (size_t)PAGES << TCM_PAGE_SHIFT;
+        HEAP->ranges.count++;
+        struct tcm_span *all = tcm_span_new(1);
+        if (all == NULL ||
+            !tcm_page_map_cover((void *)range->start, range->committed))
+            tap_bail("out of memory");
+        all->range = r;
+        all->start = range->start;
+        all->pages = PAGES;
+        tcm_run_insert_merged(all, TCM_SPAN_RELEASED);
+        memset(model[r], TCM_SPAN_RELEASED, PAGES);
+    }
+}
+
+static void test_model(void) {
+    struct prng random;
+    struct verdict v = {true, true, true, true, true, true};
+    prng_seed(&random, 7);
+    for (unsigned i = 0; i < STEPS; i++) {
+        step(&random, &v);
+        if (i % 8 == 0) {
+            check_set(&random, TCM_SPAN_FREE, &v);
+            check_set(&random, TCM_SPAN_RELEASED, &v);
+            check_neighbours(&v);
+        }
+    }
+    tap_ok(v.fit, "best fit: the shortest, then the lowest");
+    tap_ok(v.before, "from the largest down, each of them once");
+    tap_ok(v.counts, "pages of each state are counted");
+    tap_ok(v.map, "the page map has each run at its ends, and all are merged");
+    tap_ok(v.neighbours, "neighbours, up to the ends of the range");
+    tap_ok(v.carve, "what is carved is where and what was asked for");
+}
+
+/* Runs around the border between exact lengths and all longer ones. */
+static void test_border(void) {
+    static const size_t lengths[] = {1, 63, 64, 127, 128, 129};
+    static struct tcm_span *made[TCM_ARRAY_SIZE(lengths)];
+    for (uint32_t r = 0; r < RANGES; r++) {
+        for (size_t i = 0; i < PAGES;) {
+            struct tcm_span *span = span_at(r, i);
+            if (!is_free_state(span->state))
+                tcm_run_insert_merged(span, TCM_SPAN_RELEASED);
+            else if (span->state == TCM_SPAN_FREE) {
+                tcm_run_remove(span);
+                tcm_run_insert_merged(span, TCM_SPAN_RELEASED);
+            }
+            i = ((span->start - address_of(r, 0)) >> TCM_PAGE_SHIFT) +
+                span->pages;
+        }
+    }
+    tap_ok(span_at(0, 0)->pages == PAGES && span_at(1, 0)->pages == PAGES &&
+               HEAP->free_pages == 0,
+           "all of one state is one run a range");
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(lengths); i++) {
+        made[i] = tcm_run_carve(span_at(0, PAGES - 1), 0, lengths[i],
+                                TCM_SPAN_LARGE, 1);
+        tcm_run_carve(span_at(0, PAGES - 1), 0, 1, TCM_SPAN_LARGE, 1);
+    }
+    bool good = true;
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(lengths); i++)
+        tcm_run_insert_merged(made[i], TCM_SPAN_FREE);
+    for (size_t pages = 1; pages <= 130; pages++) {
+        unsigned i = 0;
+        while (i < TCM_ARRAY_SIZE(lengths) && lengths[i] < pages)
+            i++;
+        struct tcm_span *want =
+            i < TCM_ARRAY_SIZE(lengths) ? made[i] : (struct tcm_span *)NULL;
+        good &= tcm_run_set_fit(&HEAP->free, pages) == want;
+    }
+    tap_ok(good, "lengths around the border of short ones");
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(lengths); i++)
+        tcm_run_remove(made[i]);
+    bool empty = HEAP->free_pages == 0;
+    for (unsigned w = 0; w < TCM_SHORT_PAGES / 64; w++)
+        empty &= HEAP->free.nonempty[w] == 0;
+    tap_ok(empty && tcm_run_set_fit(&HEAP->free, 1) == NULL &&
+               tcm_run_set_before(&HEAP->free, NULL) == NULL,
+           "an emptied set is empty");
+}
+
+int main(void) {
+    set_up();
+    test_model();
+    test_border();
+    return tap_done();
+}
