@@ -24,12 +24,13 @@ dead_sources() {
 
 dead_links() {
     for file in $(documents); do
-        grep -oE '\]\([^)#]+' "$tree/$file" | sed 's/^](//' | sort -u |
-            while read -r link; do
-                case $link in http:* | https:* | mailto:*) continue ;; esac
-                [ -e "$tree/$(dirname "$file")/$link" ] ||
-                    echo "$file: $link"
-            done
+        # Not what stands between backticks: that is code, as new[](size).
+        sed 's/`[^`]*`//g' "$tree/$file" | grep -oE '\]\([^)#]+' |
+            sed 's/^](//' | sort -u | while read -r link; do
+            case $link in http:* | https:* | mailto:*) continue ;; esac
+            [ -e "$tree/$(dirname "$file")/$link" ] ||
+                echo "$file: $link"
+        done
     done
 }
 
