@@ -182,10 +182,22 @@ void mtf_proc_set_free_call(struct mtf_proc_writer *w, unsigned call) {
     w->free_call = (uint8_t)call;
 }
 
+/* Before the thread changes: counts the change to this one if it had an
+   operation. Threads that only start, end or fail are no change. */
+static void count_switch(struct mtf_proc_writer *w) {
+    uint64_t ops = w->total_ops + w->ops;
+    bool none = ops == w->ops_at_switch;
+    w->ops_at_switch = ops;
+    if (none || w->thread == 0)
+        return;
+    w->switches += w->ops_thread != 0 && w->ops_thread != w->thread;
+    w->ops_thread = w->thread;
+}
+
 void mtf_proc_switch(struct mtf_proc_writer *w, uint32_t thread) {
+    count_switch(w);
     put_inline(w, MTF_PROC_SWITCH, thread);
     w->thread = thread;
-    w->switches++;
 }
 
 uint32_t mtf_proc_take_slot_slow(struct mtf_proc_writer *w) {
@@ -352,6 +364,7 @@ static uint8_t *put_account(uint8_t *p, unsigned field, uint64_t value) {
 bool mtf_proc_writer_end(struct mtf_proc_writer *w,
                          const struct mtf_proc_account_value *accounts,
                          size_t count) {
+    count_switch(w);
     mtf_proc_flush(w);
     uint8_t *start = w->payload, *p = start;
     p = put_account(p, MTF_PROC_ACCOUNT_OPS, w->total_ops);

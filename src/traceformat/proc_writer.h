@@ -51,7 +51,11 @@ struct mtf_proc_writer {
     mtf_proc_sink sink;
     mtf_proc_grow grow;
     void *ctx;
-    uint64_t total_ops, total_records, blocks, bytes, switches;
+    uint64_t total_ops, total_records, blocks, bytes;
+    /* changes of thread from one operation to the next; final after the end */
+    uint64_t switches;
+    uint64_t ops_at_switch; /* operations before the last SWITCH */
+    uint32_t ops_thread;    /* thread of the last of them, 0 none */
     uint32_t taken_slot[MTF_PROC_BLOCK_RECORDS];
     uint8_t payload[MTF_PROC_PAYLOAD_MAX + 64];
     uint8_t taken_bytes[MTF_PROC_PAYLOAD_MAX + 64];

@@ -58,7 +58,6 @@ void account_finish(struct account *a, const struct tool_raw *raw,
     v = footer_value(a, MTF_ACCOUNT_DROPPED_EVENTS);
     a->dropped_events = tcm_max_u64(a->dropped_events, v);
     a->order_conflicts = o->conflicts;
-    a->switches = e->writer->switches;
     a->widest_ns = o->widest_ns;
     a->median_ns = order_median_ns(o);
     a->start_ns = o->first_ns == UINT64_MAX ? 0 : o->first_ns;
@@ -129,8 +128,8 @@ void account_print(const struct account *a, const struct emit *e) {
     const struct emit_counts *c = &e->counts;
     struct tool_text t[4];
     uint64_t time = a->end_ns > a->start_ns ? a->end_ns - a->start_ns : 0;
-    fprintf(stderr, "%s events of %s thread%s in %s\n",
-            tool_text_count(&t[0], a->events),
+    fprintf(stderr, "%s event%s of %s thread%s in %s\n",
+            tool_text_count(&t[0], a->events), a->events == 1 ? "" : "s",
             tool_text_count(&t[1], c->threads), c->threads == 1 ? "" : "s",
             tool_text_ns(&t[2], time));
     print_count("mallocs", c->mallocs);
@@ -146,8 +145,9 @@ void account_print(const struct account *a, const struct emit *e) {
     fprintf(stderr, "  %-18s %s requested, at most %s live\n", "bytes",
             tool_text_bytes(&t[0], c->requested_bytes),
             tool_text_bytes(&t[1], a->peak_live_bytes));
-    fprintf(stderr, "  %-18s %s blocks\n", "live at the end",
-            tool_text_count(&t[0], a->live_at_end));
+    fprintf(stderr, "  %-18s %s block%s\n", "live at the end",
+            tool_text_count(&t[0], a->live_at_end),
+            a->live_at_end == 1 ? "" : "s");
     fprintf(stderr, "  %-18s %s, interval of an event: median %s, widest %s\n",
             "thread switches", tool_text_count(&t[0], a->switches),
             tool_text_ns(&t[1], a->median_ns),

@@ -185,6 +185,7 @@ static bool work_through(struct work *w) {
     if (!good_so_far(w))
         return false;
     w->account.ops = w->writer->total_ops;
+    w->account.switches = w->writer->switches;
     w->account.out_bytes = w->writer->bytes;
     struct tool_output *out = w->out;
     w->out = NULL;
