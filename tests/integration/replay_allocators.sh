@@ -35,7 +35,8 @@ replay_as() {
         return
     fi
     bad=
-    for k in ops threads thread_switches peak_live_bytes; do
+    for k in ops threads thread_switches peak_live_bytes recorded_ns \
+        recorded_trims; do
         want=$(key "$kind.truth" $k)
         got=$(json j $k)
         [ "$got" = "$want" ] || bad="$bad $k $got, not $want;"
@@ -80,6 +81,18 @@ for library in "" libjemalloc.so.2 libmimalloc.so.2 libtcmalloc_minimal.so.4 \
             "$name: none is no switching"
         replay_as "$name" threads "$library" --threads=switch
         is "$(json j thread_cache_switching)" true "$name: switch is"
+        like j '"allocator": "libtcmalloc_minimal.* \([0-9.]+\)"' \
+            "$name: has its own version"
+        sed '/"allocator_counters"/,/}/!d' j >counters
+        is "$(grep -c '"tcmalloc\.[a-z_]*": [0-9]' counters)" 9 \
+            "$name: all its counters are told"
+        [ "$(sed -n 's/.*spans_made": \([0-9]*\).*/\1/p' counters)" -gt 0 ]
+        result $? "$name: and they count"
+        like "$out" 'tcmalloc.central_fetches +[0-9,]+ +[0-9,]+$' \
+            "$name: beside those recorded"
+        replay_as "$name" calls "$library"
+        is "$(json j trims)" "$(json j recorded_trims)" \
+            "$name: malloc_trim is called"
         ;;
     esac
     like j '"allocator": ".+"' "$name: has a name"

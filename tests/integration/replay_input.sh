@@ -41,18 +41,19 @@ refused 2 "--json without a name" --json
 
 : >empty
 refused 1 "an empty file" empty
-like "$err" "empty: offset 0: " "names file and offset"
+like "$err" "empty: byte 0: " "names file and byte"
 echo "This is a text of more than eight bytes." >text
 refused 1 "a text" text
-like "$err" "text: offset 0: " "names file and offset"
+like "$err" "text: byte 0: " "names file and byte"
 printf '\211MTRAW\r\n and more of it, long enough to be a header' >raw
 refused 1 "a raw trace" raw
-like "$err" "raw: offset 0: .*raw trace" "says what it is"
+like "$err" "raw: byte 0: .*raw trace" "says what it is"
 printf '\211MTSPL\r\n and more' >spool
 refused 1 "a spool" spool
 refused 1 "a missing file" missing.p
 like "$err" "missing.p" "names it"
 refused 1 "a folder" .
+like "$err" "\\.: byte 0: Is a directory" "says that it is one"
 refused 1 "a text among traces" p.p text
 printf '\211MTP' >short
 refused 1 "cut within the magic" short
@@ -95,6 +96,22 @@ fi
 ok "a trace of nothing" "$replay" --json j n.p
 is "$(json j ops)" 0 "has no operations"
 is "$(json j ns_per_op)" 0 "and takes no time for each"
+
+# What postprocess says of a recording replay says too.
+ok "postprocess" "$postprocess" --quiet --json a \
+    "$top_srcdir/tests/data/raw-v1" r.p
+ok "replay of a recording" "$replay" --json j r.p
+for k in ops threads thread_switches recorded_ns peak_live_bytes; do
+    is "$(json j $k)" "$(json a $k)" "$k as postprocess has it"
+done
+[ "$(json j recorded_ns)" -gt 0 ] && [ "$(json j thread_switches)" -gt 0 ]
+result $? "which is not nothing"
+
+# One of each, in numbers and words.
+"$make" blob one.p 1 >one.truth || exit 99
+ok "a trace with one block left" "$replay" one.p
+like "$out" '^operations +3 of 1 thread, 0 thread switches ' "one thread"
+like "$out" 'in 1 block$' "one block"
 
 # --- Known to lack something --------------------------------------------------
 
@@ -160,7 +177,7 @@ fails_with 3 "a hole in the middle" timeout 60 "$replay" --json j hole.p
 [ "$(json j ops)" -gt $(($(key big.truth ops) / 3)) ] &&
     [ "$(json j ops)" -lt "$(key big.truth ops)" ]
 result $? "the rest is replayed"
-like "$err" "hole.p: offset [0-9]+: " "the place is named"
+like "$err" "hole.p: byte [0-9]+: " "the place is named"
 
 # --- The decoding process -----------------------------------------------------
 
@@ -219,8 +236,12 @@ exec 9>&-
 
 # --- Outputs ------------------------------------------------------------------
 
-ok "JSON on stdout" "$replay" --json - p.p
-like "$out" '"ops":' "is there"
+for name in - /dev/stdout; do
+    ok "JSON on stdout: $name" "$replay" --json $name p.p
+    is "$(head -c 1 "$out"),$(tail -n 1 "$out"),$(grep -c '"ops":' "$out")" \
+        "{,},1" "it is alone there"
+    like "$err" '^allocator ' "the text is on stderr"
+done
 refused 1 "JSON into a missing folder" --json none/j p.p
 if [ -w /dev/full ]; then
     "$replay" p.p >/dev/full 2>"$err"

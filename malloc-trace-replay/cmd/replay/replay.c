@@ -9,6 +9,7 @@
  * allocates but those of the trace.
  */
 #include "base/compiler.h"
+#include "cmd/replay/replay_counters.h"
 #include "cmd/replay/replay_exec.h"
 #include "cmd/replay/replay_feeder.h"
 #include "cmd/replay/replay_measure.h"
@@ -17,7 +18,6 @@
 #include "common/tool_json.h"
 #include "common/tool_main.h"
 #include "common/tool_text.h"
-#include "traceformat/trace_event.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -54,7 +54,9 @@ static const char help_text[] =
     "LZ4) against the malloc of this process, which LD_PRELOAD chooses, and\n"
     "reports what that took.\n"
     "\n"
-    "      --json FILE     write the results as JSON to FILE, - for stdout\n"
+    "      --json FILE     write the results as JSON to FILE; with - to "
+    "stdout,\n"
+    "                      and the text to stderr\n"
     "      --threads=MODE  switch: each recorded thread with a thread cache "
     "of\n"
     "                      its own; none: all on one thread and its cache.\n"
@@ -218,17 +220,6 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
     replay_time_end(&r->time);
 }
 
-static void read_counters(const struct run *r, uint64_t *value,
-                          uint32_t *known) {
-    *known = 0;
-    for (unsigned i = 0; i < REPLAY_COUNTERS; i++) {
-        const char *name = mtf_account_name(i);
-        if (name != NULL &&
-            replay_calls_counter(&r->exec.calls, name, &value[i]))
-            *known |= 1u << i;
-    }
-}
-
 /* The allocator, found and chosen. False: it lacks what was asked for. */
 static bool run_prepare(struct run *r, const struct options *o) {
     struct replay_exec *x = &r->exec;
@@ -237,7 +228,7 @@ static bool run_prepare(struct run *r, const struct options *o) {
     x->page_size = (size_t)sysconf(_SC_PAGESIZE);
     bool can_switch = x->calls.release_cache != NULL;
     if (o->threads == THREADS_SWITCH && !can_switch) {
-        replay_calls_name(&x->calls);
+        replay_calls_name(&x->calls, "");
         tool_error("--threads=switch: %s cannot switch thread caches",
                    x->calls.name);
         return false;
@@ -250,20 +241,19 @@ static bool run_prepare(struct run *r, const struct options *o) {
 
 /* From the start mark to the end mark, and what is around them. */
 static void run_measured(struct run *r, const struct replay_batch *b) {
-    uint64_t before[REPLAY_COUNTERS];
-    uint32_t known;
-    read_counters(r, before, &known);
+    struct replay_counters before;
+    replay_counters_open(&r->exec.calls);
+    replay_counters_read(&before);
     replay_rss_start(&r->rss, own_bytes(r));
     run_batches(r, b);
     replay_rss_end(&r->rss);
     /* The replayer's own cache again, for all it does from here. */
     replay_exec_switch(&r->exec, 0);
     r->report.own_bytes = own_bytes(r);
-    read_counters(r, r->report.counter, &r->report.counter_known);
-    for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
-        if (known >> i & 1 && r->report.counter[i] >= before[i])
-            r->report.counter[i] -= before[i];
-    replay_calls_name(&r->exec.calls);
+    replay_counters_read(&r->report.counters);
+    replay_counters_close();
+    replay_counters_since(&before, &r->report.counters);
+    replay_calls_name(&r->exec.calls, r->report.counters.version);
 }
 
 /* --- The end -------------------------------------------------------------- */
@@ -287,20 +277,26 @@ static int run_tell(const struct run *r) {
     for (uint32_t i = 0; i < f->notices && i < REPLAY_NOTICES; i++)
         tool_warn("%s", f->notice[i]);
     if (f->notices > REPLAY_NOTICES)
-        tool_warn("%s more places like these",
-                  tool_text_count(&a, f->notices - REPLAY_NOTICES));
+        tool_warn("%s more %s",
+                  tool_text_count(&a, f->notices - REPLAY_NOTICES),
+                  f->notices - REPLAY_NOTICES == 1 ? "place like this"
+                                                   : "places like these");
     if (f->unknown_blocks != 0 || f->lost_frees != 0)
-        tool_warn("%s operations on blocks whose allocation is missing were "
-                  "left out, %s blocks whose free is missing were freed late",
+        tool_warn("left out: %s operation%s on blocks whose allocation is "
+                  "missing; freed late: %s block%s whose free is missing",
                   tool_text_count(&a, f->unknown_blocks),
-                  tool_text_count(&b, f->lost_frees));
+                  replay_plural(f->unknown_blocks),
+                  tool_text_count(&b, f->lost_frees),
+                  replay_plural(f->lost_frees));
     if (r->exec.refused != 0)
-        tool_warn("the allocator refused %s allocations that were granted in "
-                  "the recorded run",
-                  tool_text_count(&a, r->exec.refused));
+        tool_warn("the allocator refused %s allocation%s that the recorded "
+                  "run got",
+                  tool_text_count(&a, r->exec.refused),
+                  replay_plural(r->exec.refused));
     if (r->exec.cache_failures != 0)
-        tool_warn("the allocator refused to switch thread caches %s times",
-                  tool_text_count(&a, r->exec.cache_failures));
+        tool_warn("the allocator refused to switch thread caches %s time%s",
+                  tool_text_count(&a, r->exec.cache_failures),
+                  replay_plural(r->exec.cache_failures));
     if (r->cut_short) {
         tell_child_death(r);
         status = TOOL_DAMAGED;
@@ -314,6 +310,12 @@ static int run_tell(const struct run *r) {
         status = TOOL_FAILED;
     }
     return status;
+}
+
+/* The name that --json was given, if it was. */
+static bool is_stdout(const char *name) {
+    return name != NULL &&
+           (strcmp(name, "-") == 0 || strcmp(name, "/dev/stdout") == 0);
 }
 
 static int run_all(struct run *r, const struct options *o) {
@@ -341,7 +343,7 @@ static int run_all(struct run *r, const struct options *o) {
         r->report.result = &r->ring->result;
         r->report.time = &r->time;
         r->report.rss = &r->rss;
-        replay_report_print(&r->report);
+        replay_report_print(&r->report, is_stdout(o->json) ? stderr : stdout);
         if (o->json != NULL)
             replay_report_json(&r->report, &json);
     }

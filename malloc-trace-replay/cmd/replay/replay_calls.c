@@ -216,10 +216,16 @@ void replay_calls_find(struct replay_calls *c) {
         found.release_cache = NULL;
         found.set_cache = NULL;
     }
+    FIND(trim, "malloc_trim");
+    /* Many have one; only one that can switch caches may be of our kind, and
+       the others are not made to use a stream. */
+    if (found.set_cache)
+        FIND(malloc_info, "malloc_info");
+    FIND(property, "MallocExtension_GetNumericProperty");
     *c = found;
 }
 
-/* --- Name and counters ---------------------------------------------------- */
+/* --- Name ----------------------------------------------------------------- */
 
 static void version_of(char *text, size_t size) {
     const char *(*tc_version)(int *, int *, const char **);
@@ -258,7 +264,7 @@ static void version_of(char *text, size_t size) {
         snprintf(text, size, "glibc %s", gnu_get_libc_version());
 }
 
-void replay_calls_name(struct replay_calls *c) {
+void replay_calls_name(struct replay_calls *c, const char *said) {
     char version[128];
     Dl_info info;
     void *p = dlsym(RTLD_DEFAULT, "malloc");
@@ -268,22 +274,10 @@ void replay_calls_name(struct replay_calls *c) {
     const char *slash = strrchr(file, '/');
     if (slash && slash[1])
         file = slash + 1;
-    version_of(version, sizeof(version));
+    if (said[0])
+        snprintf(version, sizeof(version), "%s", said);
+    else
+        version_of(version, sizeof(version));
     snprintf(c->name, sizeof(c->name), version[0] ? "%.120s (%s)" : "%.120s",
              file, version);
-}
-
-bool replay_calls_counter(const struct replay_calls *c, const char *property,
-                          uint64_t *value) {
-    (void)c;
-    int (*get)(const char *, size_t *);
-    size_t v = 0;
-    void *p = find("MallocExtension_GetNumericProperty");
-    if (!p)
-        return false;
-    memcpy(&get, &p, sizeof(p));
-    if (!get(property, &v))
-        return false;
-    *value = v;
-    return true;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The allocator under test: the malloc family of this process, its C++
- * operators if it has some, its name, its thread cache switch and counters.
+ * operators if it has some, its name, its thread cache switch, malloc_trim
+ * and what it tells of itself.
  *
- * Invariants: every pointer but the two of the cache switch can be called. All
- * calls go to the library that malloc comes from, or are expressed by calls
+ * Invariants: every pointer but those said to be NULL can be called. All calls
+ * go to the library that malloc comes from, or are expressed by calls
  * that do: a block of one allocator is never freed by another.
  *
  * Why: a C program cannot name operators, and a library that lacks a member of
@@ -15,6 +16,8 @@
 #define CMD_REPLAY_REPLAY_CALLS_H
 
 #include "base/compiler.h"
+
+#include <stdio.h>
 
 struct ThreadCacheState;
 
@@ -53,6 +56,9 @@ struct replay_calls {
     /* NULL when the allocator has none */
     bool (*release_cache)(struct ThreadCacheState **place_state_here);
     bool (*set_cache)(struct ThreadCacheState *state);
+    int (*trim)(size_t pad);
+    int (*malloc_info)(int options, FILE *stream);
+    int (*property)(const char *name, size_t *value);
 
     bool has_operators;  /* new and delete are the allocator's own */
     const void *library; /* where malloc comes from */
@@ -64,12 +70,8 @@ extern const char replay_nothrow;
 
 /* Finds everything but the name; may allocate. */
 void replay_calls_find(struct replay_calls *c);
-/* Fills in the name; may allocate. */
-void replay_calls_name(struct replay_calls *c);
-
-/* A counter of the allocator by its property name, e.g.
-   "tcmalloc.central_fetches". False: it has none of that name. */
-bool replay_calls_counter(const struct replay_calls *c, const char *property,
-                          uint64_t *value);
+/* Fills in the name; may allocate. SAID is the version that the allocator tells
+   of itself in malloc_info, or empty. */
+void replay_calls_name(struct replay_calls *c, const char *said);
 
 #endif

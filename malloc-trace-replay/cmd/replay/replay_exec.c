@@ -304,6 +304,13 @@ static TCM_ALWAYS_INLINE void exec_words(struct replay_exec *x,
         case REPLAY_THREAD_END:
             exec_thread_end(x, replay_word_slot(w));
             break;
+        case REPLAY_TRIM:
+            if (c->trim) {
+                c->trim((size_t)at[1]);
+                x->trims++;
+            }
+            at += REPLAY_TRIM_WORDS - 1;
+            break;
         case REPLAY_LONG:
             exec_long(x, how, at);
             at += REPLAY_LONG_WORDS - 1;

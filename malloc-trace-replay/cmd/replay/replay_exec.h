@@ -36,6 +36,7 @@ struct replay_exec {
     uint64_t refused_reallocs;       /* of them; their block was freed */
     uint64_t skipped;                /* operations on empty slots */
     uint64_t skipped_frees;          /* of them: slots that came to their end */
+    uint64_t trims;                  /* calls of malloc_trim */
     uint64_t cache_failures;         /* calls of the switch that said no */
 };
 

@@ -78,8 +78,7 @@ static void feed_block(struct feeder *f, struct tool_input *in,
         f->t.most =
             tcm_min_u64(b->head.first_op + b->head.ops,
                         f->t.most + tool_input_stored_bytes(in) * LZ4_RATIO);
-    if (f->t.first_ns == 0)
-        f->t.first_ns = b->head.time_ns;
+    replay_recorded_time(&f->t.recorded, b->head.time_ns);
     mtf_proc_decode_begin(d, b);
     replay_translate_thread(&f->t, b->head.thread);
     for (;;) {
@@ -88,20 +87,21 @@ static void feed_block(struct feeder *f, struct tool_input *in,
             break;
         if (!replay_translate_ops(&f->t, b, f->op, n)) {
             feed_damage(f,
-                        "%s: offset %llu: block with impossible slots, "
+                        "%s: byte %llu: block with impossible slots, "
                         "the rest of it is left out",
                         f->name, (unsigned long long)b->offset);
             return;
         }
     }
-    f->t.last_ns = d->time_ns;
+    replay_recorded_time(&f->t.recorded, d->time_ns);
     if (d->problem != NULL)
-        feed_damage(f, "%s: offset %llu: %s, the rest of the block is left out",
+        feed_damage(f, "%s: byte %llu: %s, the rest of the block is left out",
                     f->name, (unsigned long long)b->offset, d->problem);
 }
 
 static void feed_closing(struct feeder *f, const struct mtf_proc_block *b) {
     uint64_t v;
+    replay_recorded_closing(&f->t.recorded, b);
     if (mtf_proc_account(b, MTF_PROC_ACCOUNT_GROWING, &v) && v != 0)
         feed_damage(f,
                     "%s: the recording was still going on when it was "
@@ -141,7 +141,7 @@ static bool feed_bytes(struct feeder *f, struct tool_input *in) {
         return true;
     case MTF_SOURCE_BREAK:
         feed_damage(f,
-                    "%s: offset %llu: LZ4 frame %s, %llu stored bytes are "
+                    "%s: byte %llu: LZ4 frame %s, %llu stored bytes are "
                     "without use",
                     f->name, (unsigned long long)source->break_offset,
                     mtf_status_text(source->status),
@@ -156,7 +156,7 @@ static bool feed_bytes(struct feeder *f, struct tool_input *in) {
         break;
     }
     enum mtf_status status = tool_input_status(in);
-    feed_fail(f, "%s: offset %llu: %s", f->name,
+    feed_fail(f, "%s: byte %llu: %s", f->name,
               (unsigned long long)tool_input_stored_bytes(in),
               status == MTF_SYSTEM ? strerror(source->error)
                                    : mtf_status_text(status));
@@ -185,17 +185,17 @@ static void feed_input(struct feeder *f, struct tool_input *in) {
             break;
         case MTF_PROC_DAMAGE:
             f->result->damaged_places++;
-            feed_damage(f, "%s: offset %llu: %s, %llu bytes are left out",
+            feed_damage(f, "%s: byte %llu: %s, %llu bytes are left out",
                         f->name, (unsigned long long)part.offset, part.problem,
                         (unsigned long long)part.skipped);
             break;
         case MTF_PROC_FOREIGN:
-            feed_fail(f, "%s: offset %llu: %s", f->name,
+            feed_fail(f, "%s: byte %llu: %s", f->name,
                       (unsigned long long)part.offset, part.problem);
             return;
         case MTF_PROC_END:
             if (part.problem != NULL && !f->damaged)
-                feed_damage(f, "%s: offset %llu: %s", f->name,
+                feed_damage(f, "%s: byte %llu: %s", f->name,
                             (unsigned long long)part.offset, part.problem);
             return;
         }
@@ -236,7 +236,7 @@ static struct tool_input *feed_open(struct feeder *f, const char *name) {
     } else {
         problem = n == 0 ? "is empty" : "is no processed trace";
     }
-    feed_fail(f, "%s: offset 0: %s", tool_input_name(in), problem);
+    feed_fail(f, "%s: byte 0: %s", tool_input_name(in), problem);
     tool_input_close(in);
     return NULL;
 }

@@ -9,7 +9,8 @@
  *
  * A REPLAY_LONG word is followed by two more: the size, and
  * new << 63 | old size << 8 | log2 of the alignment, where `new` tells a
- * realloc of nothing from that of a block.
+ * realloc of nothing from that of a block. A REPLAY_TRIM word is followed by
+ * one more, the pad.
  *
  * Invariants: operations are consistent. An allocation names a slot that holds
  * nothing, a free or realloc one that an allocation filled, unless it was
@@ -36,6 +37,7 @@ enum replay_code {
     REPLAY_FREE_SIZED,
     REPLAY_SWITCH,     /* attach the cache of this index */
     REPLAY_THREAD_END, /* destroy the cache of this index */
+    REPLAY_TRIM,       /* malloc_trim */
     REPLAY_LONG        /* any call, with all it needs */
 };
 
@@ -43,6 +45,7 @@ enum replay_code {
     ((uint64_t)1 << 24) /* sizes of one-word operations                        \
                          */
 #define REPLAY_LONG_WORDS 3
+#define REPLAY_TRIM_WORDS 2
 /* What one recorded operation may become: the free of a block whose own free
    was lost, a switch, a long operation. */
 #define REPLAY_WORDS_MAX (REPLAY_LONG_WORDS + 2)

@@ -34,72 +34,91 @@ static double per_op(uint64_t ns, uint64_t ops) {
 
 /* --- Text ----------------------------------------------------------------- */
 
-static void print_counters(const struct replay_report *r) {
+static void print_counters(const struct replay_report *r, FILE *out) {
     struct tool_text a, b;
     bool headed = false;
     for (unsigned i = 0; i < REPLAY_COUNTERS; i++) {
         const char *name = mtf_account_name(i);
-        if (name == NULL || !(r->counter_known >> i & 1))
+        if (name == NULL || !(r->counters.known >> i & 1))
             continue;
         if (!headed)
-            printf("\n%-32s %16s %16s\n", "the allocator's counters", "here",
-                   "recorded");
+            fprintf(out, "\n%-32s %16s %16s\n", "the allocator's counters",
+                    "here", "recorded");
         headed = true;
-        printf("%-32s %16s %16s\n", name, tool_text_count(&a, r->counter[i]),
-               r->result->recorded_known >> i & 1
-                   ? tool_text_count(&b, r->result->recorded[i])
-                   : "-");
+        fprintf(out, "%-32s %16s %16s\n", name,
+                tool_text_count(&a, r->counters.value[i]),
+                r->result->recorded_known >> i & 1
+                    ? tool_text_count(&b, r->result->recorded[i])
+                    : "-");
     }
 }
 
-static void print_time(const struct replay_report *r) {
+static void print_time(const struct replay_report *r, FILE *out) {
     struct tool_text a;
     uint64_t ops = r->result->ops;
     uint64_t wall = r->time->wall_ns;
     double rate = wall == 0 ? 0 : (double)ops * 1e3 / (double)wall;
-    printf("time              %s, %.2f ns an operation, %.1f M operations/s\n",
-           tool_text_ns(&a, wall), per_op(wall, ops), rate);
-    printf("processor time    %s\n", tool_text_ns(&a, r->time->cpu_ns));
+    fprintf(out,
+            "time              %s, %.2f ns an operation, %.1f M operations/s\n",
+            tool_text_ns(&a, wall), per_op(wall, ops), rate);
+    fprintf(out, "processor time    %s\n", tool_text_ns(&a, r->time->cpu_ns));
     if (r->time->elapsed_ns > wall + wall / 10 + 1000000)
-        printf("with waits        %s (for operations to be read and decoded)\n",
-               tool_text_ns(&a, r->time->elapsed_ns));
+        fprintf(
+            out,
+            "with waits        %s (for operations to be read and decoded)\n",
+            tool_text_ns(&a, r->time->elapsed_ns));
 }
 
-static void print_memory(const struct replay_report *r) {
+static void print_memory(const struct replay_report *r, FILE *out) {
     struct tool_text a, b, c;
-    printf("live blocks       peak %s, at the end %s in %s blocks\n",
-           tool_text_bytes(&a, r->result->peak_live_bytes),
-           tool_text_bytes(&b, r->result->live_bytes),
-           tool_text_count(&c, replay_end_objects(r)));
-    printf("resident memory   start %s, peak %s%s, end %s\n",
-           tool_text_bytes(&a, r->rss->start_bytes),
-           tool_text_bytes(&b, r->rss->peak_bytes),
-           r->rss->peak_known ? "" : " (since the process began)",
-           tool_text_bytes(&c, r->rss->end_bytes));
+    fprintf(out, "live blocks       peak %s, at the end %s in %s block%s\n",
+            tool_text_bytes(&a, r->result->peak_live_bytes),
+            tool_text_bytes(&b, r->result->live_bytes),
+            tool_text_count(&c, replay_end_objects(r)),
+            replay_plural(replay_end_objects(r)));
+    fprintf(out, "resident memory   start %s, peak %s%s, end %s\n",
+            tool_text_bytes(&a, r->rss->start_bytes),
+            tool_text_bytes(&b, r->rss->peak_bytes),
+            r->rss->peak_known ? "" : " (since the process began)",
+            tool_text_bytes(&c, r->rss->end_bytes));
 }
 
-void replay_report_print(const struct replay_report *r) {
+void replay_report_print(const struct replay_report *r, FILE *out) {
     struct tool_text a, b, c;
     const struct replay_result *f = r->result;
-    printf("allocator         %s\n", r->exec->calls.name);
+    fprintf(out, "allocator         %s\n", r->exec->calls.name);
     if (f->executable[0])
-        printf("recorded from     %s\n", f->executable);
-    printf("operations        %s of %s threads, %s thread switches (%s)\n",
-           tool_text_count(&a, f->ops), tool_text_count(&b, f->threads),
-           tool_text_count(&c, f->thread_switches),
-           r->exec->cache ? "with their thread caches" : "caches not switched");
-    print_time(r);
-    print_memory(r);
+        fprintf(out, "recorded from     %s\n", f->executable);
+    fprintf(
+        out, "operations        %s of %s thread%s, %s thread switch%s (%s)\n",
+        tool_text_count(&a, f->ops), tool_text_count(&b, f->threads),
+        replay_plural(f->threads), tool_text_count(&c, f->thread_switches),
+        f->thread_switches == 1 ? "" : "es",
+        r->exec->cache ? "with their thread caches" : "caches not switched");
+    print_time(r, out);
+    print_memory(r, out);
     if (r->exec->refused != 0)
-        printf("refused           %s allocations that the recorded run got; "
-               "%s operations on them skipped\n",
-               tool_text_count(&a, r->exec->refused),
-               tool_text_count(&b, r->exec->skipped));
+        fprintf(
+            out,
+            "refused           %s allocation%s that the recorded run got; %s "
+            "operation%s skipped for that\n",
+            tool_text_count(&a, r->exec->refused),
+            replay_plural(r->exec->refused),
+            tool_text_count(&b, r->exec->skipped),
+            replay_plural(r->exec->skipped));
     if (f->recorded_failures != 0)
-        printf("failed            %s calls in the recorded run, not "
-               "repeated\n",
-               tool_text_count(&a, f->recorded_failures));
-    print_counters(r);
+        fprintf(out,
+                "failed            %s call%s in the recorded run, not "
+                "repeated\n",
+                tool_text_count(&a, f->recorded_failures),
+                replay_plural(f->recorded_failures));
+    if (f->recorded_trims != 0)
+        fprintf(out, "malloc_trim       %s call%s in the recorded run, %s\n",
+                tool_text_count(&a, f->recorded_trims),
+                replay_plural(f->recorded_trims),
+                r->exec->trims != 0 ? "repeated"
+                                    : "which the allocator does not have");
+    print_counters(r, out);
 }
 
 /* --- JSON ----------------------------------------------------------------- */
@@ -107,8 +126,8 @@ void replay_report_print(const struct replay_report *r) {
 static void json_counters(const struct replay_report *r, struct tool_json *j) {
     tool_json_begin_object(j, "allocator_counters");
     for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
-        if (mtf_account_name(i) != NULL && (r->counter_known >> i & 1))
-            tool_json_u64(j, mtf_account_name(i), r->counter[i]);
+        if (mtf_account_name(i) != NULL && (r->counters.known >> i & 1))
+            tool_json_u64(j, mtf_account_name(i), r->counters.value[i]);
     tool_json_end_object(j);
     tool_json_begin_object(j, "recorded_counters");
     for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
@@ -143,6 +162,8 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_u64(j, "end_live_bytes", f->live_bytes);
     tool_json_u64(j, "skipped_operations", r->exec->skipped);
     tool_json_u64(j, "recorded_failures", f->recorded_failures);
+    tool_json_u64(j, "trims", r->exec->trims);
+    tool_json_u64(j, "recorded_trims", f->recorded_trims);
     tool_json_u64(j, "unknown_blocks", f->unknown_blocks);
     tool_json_u64(j, "lost_frees", f->lost_frees);
     tool_json_u64(j, "damaged_places", f->damaged_places);

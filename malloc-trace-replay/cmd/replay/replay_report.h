@@ -8,10 +8,13 @@
 #define CMD_REPLAY_REPLAY_REPORT_H
 
 #include "base/compiler.h"
+#include "cmd/replay/replay_counters.h"
 #include "cmd/replay/replay_exec.h"
 #include "cmd/replay/replay_measure.h"
 #include "cmd/replay/replay_ring.h"
 #include "common/tool_json.h"
+
+#include <stdio.h>
 
 struct replay_report {
     const struct replay_exec *exec;
@@ -21,16 +24,19 @@ struct replay_report {
     uint64_t own_bytes; /* of the replayer at the end */
     /* The allocator's own counters, used up in the replay; those recorded are
        in the result. */
-    uint64_t counter[REPLAY_COUNTERS];
-    uint32_t counter_known; /* bit per number of enum mtf_account */
+    struct replay_counters counters;
 };
 
 const char *replay_touch_name(enum replay_touch touch);
 /* Blocks that the process holds at the end. */
 uint64_t replay_end_objects(const struct replay_report *r);
 
-/* On stdout. */
-void replay_report_print(const struct replay_report *r);
+/* "s" unless N is one. */
+static inline const char *replay_plural(uint64_t n) {
+    return n == 1 ? "" : "s";
+}
+
+void replay_report_print(const struct replay_report *r, FILE *out);
 void replay_report_json(const struct replay_report *r, struct tool_json *j);
 
 #endif

@@ -58,6 +58,7 @@ struct replay_result {
     uint64_t peak_live_bytes, live_bytes, live_objects;
     uint64_t requested_bytes;
     uint64_t recorded_failures;
+    uint64_t recorded_trims; /* calls of malloc_trim */
     uint64_t unknown_blocks; /* frees, reallocs of blocks whose allocation is
                                 lost: skipped */
     uint64_t lost_frees;     /* blocks whose free is lost: freed when their slot
@@ -67,7 +68,8 @@ struct replay_result {
     uint64_t cpu_ns;      /* of decoding */
     uint64_t recorded_ns; /* from the first to the last time of the trace */
     char executable[256];
-    /* the last sample's accounts, by number; 0 and not known when absent */
+    /* accounts of the recorder's footer, else of the last sample, by number,
+       summed over the traces; 0 and not known when absent */
     uint64_t recorded[REPLAY_COUNTERS];
     uint32_t recorded_known; /* bit per number */
 };

@@ -276,22 +276,15 @@ static const uint8_t family_bits[MTF_CALL_LIMIT] = {
     [MTF_CALL_NEW_ARRAY_ALIGNED_NOTHROW] = NEW_BITS,
 };
 
-static void translate_sample(struct replay_translate *t,
-                             const struct mtf_proc_block *b,
-                             const struct mtf_op *op) {
-    struct replay_result *r = t->result;
-    size_t length;
-    const uint8_t *p = mtf_proc_bytes(b, op, &length);
-    for (size_t i = sizeof(uint64_t); i + 10 <= length; i += 10) {
-        uint16_t field;
-        uint64_t value;
-        memcpy(&field, p + i, sizeof(field));
-        memcpy(&value, p + i + sizeof(field), sizeof(value));
-        if (field >= REPLAY_COUNTERS)
-            continue;
-        r->recorded[field] = value;
-        r->recorded_known |= 1u << field;
-    }
+/* Others than malloc_trim are for one allocator, and for its thread; what they
+   do depends on when the thread would sleep. */
+static void translate_extension(struct replay_translate *t,
+                                const struct mtf_op *op) {
+    if (op->slot != MTF_EXTENSION_TRIM)
+        return;
+    t->result->recorded_trims++;
+    put(t, replay_word(REPLAY_TRIM, 0, 0));
+    put(t, op->size);
 }
 
 /* An operation that is not the commonest. False: it cannot be. */
@@ -306,15 +299,16 @@ static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
         thread_ended(t, op->slot);
         return true;
     case MTF_OP_TIME:
-        if (t->first_ns == 0)
-            t->first_ns = op->size;
-        t->last_ns = op->size;
+        replay_recorded_time(&t->recorded, op->size);
         return true;
     case MTF_OP_FAILED:
         t->result->recorded_failures++;
         return true;
     case MTF_OP_SAMPLE:
-        translate_sample(t, b, op);
+        replay_recorded_sample(&t->recorded, b, op);
+        return true;
+    case MTF_OP_EXTENSION:
+        translate_extension(t, op);
         return true;
     default:
         return true;
@@ -477,13 +471,11 @@ bool replay_translate_init(struct replay_translate *t,
 
 void replay_translate_trace(struct replay_translate *t) {
     replay_threads_forget(&t->threads);
-    if (t->last_ns > t->first_ns)
-        t->result->recorded_ns += t->last_ns - t->first_ns;
+    replay_recorded_end(&t->recorded, t->result);
     t->base = t->used;
     t->most = 0;
     t->thread = t->last_thread = 0;
     t->entered = false;
-    t->first_ns = t->last_ns = 0;
 }
 
 void replay_translate_end(struct replay_translate *t) {

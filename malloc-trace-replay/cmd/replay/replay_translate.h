@@ -18,6 +18,7 @@
 #define CMD_REPLAY_REPLAY_TRANSLATE_H
 
 #include "base/compiler.h"
+#include "cmd/replay/replay_recorded.h"
 #include "cmd/replay/replay_ring.h"
 #include "cmd/replay/replay_thread_map.h"
 #include "traceformat/proc_reader.h"
@@ -47,7 +48,7 @@ struct replay_translate {
     uint32_t last_thread; /* of the last operation, 0 none */
     uint32_t index;       /* of the cache that is attached, 0 the replayer's */
 
-    uint64_t first_ns, last_ns;
+    struct replay_recorded recorded; /* of this trace */
     struct replay_result *result;
 };
 

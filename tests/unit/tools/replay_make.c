@@ -125,6 +125,8 @@ static void make_calls(struct model *m, uint64_t n) {
         case 5:
             m->failed++;
             mtf_proc_put_failed(&m->w, MTF_CALL_MALLOC, 0, 0, UINT64_MAX / 4);
+            if (m->failed % 64 == 0)
+                model_trim(m, prng_next(&m->p));
             break;
         default:
             while (m->live > 300)
@@ -228,10 +230,11 @@ int main(int argc, char **argv) {
     fprintf(say,
             "ops=%llu\nthreads=%llu\nthread_switches=%llu\n"
             "peak_live_bytes=%llu\nend_live_objects=%llu\nfailed=%llu\n"
-            "bytes=%llu\n",
+            "bytes=%llu\nrecorded_ns=%llu\nrecorded_trims=%llu\nallocs=%llu\n",
             (unsigned long long)m.ops, (unsigned long long)m.threads,
             (unsigned long long)m.switches, (unsigned long long)m.peak_bytes,
             (unsigned long long)live, (unsigned long long)m.failed,
-            (unsigned long long)m.w.bytes);
+            (unsigned long long)m.w.bytes, (unsigned long long)m.ops,
+            (unsigned long long)m.trims, (unsigned long long)m.allocs);
     return 0;
 }

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MODEL_START_NS 123456789u
+
 struct model_block {
     struct mtf_proc_object object;
     uint64_t size;
@@ -29,7 +31,7 @@ struct model {
     struct model_block *block;
     size_t live, capacity;
     uint64_t ops, live_bytes, peak_bytes, failed, switches;
-    uint64_t allocs, frees, reallocs;
+    uint64_t allocs, frees, reallocs, trims;
     uint32_t thread, last_thread;
     bool seen[1024];
     uint64_t threads;
@@ -167,6 +169,13 @@ static inline void model_realloc(struct model *m, unsigned call, size_t i,
     mtf_proc_put_realloc(&m->w, call, true, size, &b->object);
 }
 
+static inline void model_trim(struct model *m, uint64_t pad) {
+    m->trims++;
+    mtf_proc_put_extension(&m->w, MTF_EXTENSION_TRIM, pad);
+}
+
+/* Its closing block says that an operation took a nanosecond, and an allocation
+   a fetch. */
 static inline void model_end(struct model *m) {
     struct mtf_proc_account_value account[] = {
         {MTF_PROC_ACCOUNT_LIVE_AT_END, m->live},
@@ -174,6 +183,9 @@ static inline void model_end(struct model *m) {
         {MTF_PROC_ACCOUNT_THREADS, m->threads},
         {MTF_PROC_ACCOUNT_COMPLETE, !m->incomplete},
         {MTF_PROC_ACCOUNT_GROWING, m->growing},
+        {MTF_PROC_ACCOUNT_START_NS, MODEL_START_NS},
+        {MTF_PROC_ACCOUNT_END_NS, MODEL_START_NS + m->ops},
+        {MTF_PROC_ACCOUNT_RECORDER + MTF_ACCOUNT_CENTRAL_FETCHES, m->allocs},
     };
     if (!mtf_proc_writer_end(&m->w, account, TCM_ARRAY_SIZE(account)))
         model_die("writing the trace");

@@ -136,6 +136,11 @@ static bool a_set(struct ThreadCacheState *state) {
     return true;
 }
 
+static int a_trim(size_t pad) {
+    note("trim", NULL, pad, 0, 0);
+    return 1;
+}
+
 static const struct replay_calls calls = {
     .malloc = a_malloc,
     .free = a_free,
@@ -163,6 +168,7 @@ static const struct replay_calls calls = {
     .delete_array_sized_aligned = a_delete_array_sized_aligned,
     .release_cache = a_release,
     .set_cache = a_set,
+    .trim = a_trim,
 };
 
 /* --- Running words -------------------------------------------------------- */
@@ -195,6 +201,14 @@ static void run_long(struct replay_exec *x, unsigned call, uint32_t slot,
     batch.word[0] = replay_word(REPLAY_LONG, slot, call);
     batch.word[1] = size;
     batch.word[2] = replay_long_word(old, align_log2, is_new);
+    replay_exec_batch(x, &batch);
+}
+
+static void run_trim(struct replay_exec *x, uint64_t pad) {
+    batch.words = 3;
+    batch.word[0] = replay_word(REPLAY_TRIM, 0, 0);
+    batch.word[1] = pad;
+    batch.word[2] = replay_word(REPLAY_MALLOC, 1, 24);
     replay_exec_batch(x, &batch);
 }
 
@@ -414,6 +428,24 @@ static struct ThreadCacheState *state(uintptr_t n) {
     return (struct ThreadCacheState *)n;
 }
 
+static void trims(void) {
+    struct replay_exec x;
+    /* The pad would be an impossible word if it were run. */
+    uint64_t pad = replay_word(REPLAY_FREE, 5, 0);
+    begin(&x, REPLAY_TOUCH_NONE);
+    run_trim(&x, pad);
+    tap_ok(asked_count == 2 && strcmp(asked[0].call, "trim") == 0 &&
+               asked[0].size == pad && last_was("malloc", NULL, 24, 0),
+           "malloc_trim gets its pad, and the next word is the next call");
+    tap_is_u64(x.trims, 1, "and is counted");
+    begin(&x, REPLAY_TOUCH_NONE);
+    x.calls.trim = NULL;
+    run_trim(&x, pad);
+    tap_ok(asked_count == 1 && last_was("malloc", NULL, 24, 0) &&
+               x.trims == 0 && x.skipped == 0,
+           "an allocator without one is not asked");
+}
+
 static void switches(void) {
     struct replay_exec x;
     begin(&x, REPLAY_TOUCH_AUTO);
@@ -474,5 +506,6 @@ int main(void) {
     touches();
     growths();
     switches();
+    trims();
     return tap_done();
 }

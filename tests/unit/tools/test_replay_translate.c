@@ -22,7 +22,7 @@ struct taken {
     bool full[4 * SLOTS];
     uint64_t size[4 * SLOTS];
     uint64_t live, bytes, words, impossible, switches, ends, sized_wrong;
-    uint64_t same_index;
+    uint64_t same_index, trims, pads;
     uint32_t index;
     bool begun; /* the cache of an index that ended must not be ended again */
 };
@@ -77,6 +77,11 @@ static void *taker(void *arg) {
                 t->switches++;
                 continue;
             }
+            if (code == REPLAY_TRIM) {
+                t->trims++;
+                t->pads += b->word[++i];
+                continue;
+            }
             if (code == REPLAY_THREAD_END) {
                 t->impossible += slot == 0 || slot >= b->caches;
                 t->ends++;
@@ -124,6 +129,7 @@ struct books {
     bool full[SLOTS];
     uint64_t size[SLOTS];
     uint64_t live, bytes, peak, ops, unknown, lost, requested, failed;
+    uint64_t trims, pads;
 };
 
 static void books_add(struct books *k, uint32_t slot, uint64_t size) {
@@ -143,7 +149,11 @@ static void books_add(struct books *k, uint32_t slot, uint64_t size) {
 
 static void books_take(struct books *k, const struct mtf_op *op) {
     if (op->kind > MTF_OP_LAST_OPERATION) {
+        bool trim =
+            op->kind == MTF_OP_EXTENSION && op->slot == MTF_EXTENSION_TRIM;
         k->failed += op->kind == MTF_OP_FAILED;
+        k->trims += trim;
+        k->pads += trim ? op->size : 0;
         return;
     }
     k->ops++;
@@ -197,6 +207,10 @@ static struct mtf_op random_op(struct prng *p, const struct books *k,
         return op;
     case 3:
         op.kind = MTF_OP_TIME;
+        return op;
+    case 7:
+        op.kind = MTF_OP_EXTENSION;
+        op.slot = (uint32_t)prng_below(p, 8);
         return op;
     case 4:
         op.kind = full ? MTF_OP_REALLOC : MTF_OP_REALLOC_NEW;
@@ -274,6 +288,10 @@ static void random_trace(bool sound, uint64_t seed, uint64_t count) {
     tap_is_u64(r->unknown_blocks, k.unknown, "%s: unknown blocks", what);
     tap_is_u64(r->lost_frees, k.lost, "%s: lost frees", what);
     tap_is_u64(r->recorded_failures, k.failed, "%s: failed calls", what);
+    tap_ok(k.trims > 100, "%s: has calls of malloc_trim", what);
+    tap_is_u64(t.trims, k.trims, "%s: all are handed on", what);
+    tap_is_u64(t.pads, k.pads, "%s: with their pads", what);
+    tap_is_u64(r->recorded_trims, k.trims, "%s: and counted", what);
     tap_is_u64(t.live, k.live, "%s: the words leave the same blocks", what);
     tap_is_u64(t.bytes, k.bytes, "%s: and bytes", what);
     tap_ok(sound == (k.unknown + k.lost == 0), "%s: is one", what);
@@ -310,6 +328,55 @@ static void bounds(void) {
     tap_is_u64(t.live, 2, "has slots of its own");
     tap_is_u64(t.impossible, 0, "in the tables' bounds");
     free(f);
+}
+
+/* --- The recorded run ----------------------------------------------------- */
+
+/* Fields and values as they stand in a sample or closing block. */
+static uint32_t accounts(uint8_t *p, const uint64_t (*pair)[2], size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        uint16_t field = (uint16_t)pair[i][0];
+        memcpy(p + 10 * i, &field, sizeof(field));
+        memcpy(p + 10 * i + 2, &pair[i][1], sizeof(pair[i][1]));
+    }
+    return (uint32_t)(10 * n);
+}
+
+static void recorded(void) {
+    static const uint64_t sampled[][2] = {{MTF_ACCOUNT_CENTRAL_FETCHES, 10},
+                                          {MTF_ACCOUNT_SPANS_MADE, 20},
+                                          {MTF_ACCOUNT_RSS_ANON_BYTES, 5}},
+                          closing[][2] = {
+                              {MTF_PROC_ACCOUNT_START_NS, 1000},
+                              {MTF_PROC_ACCOUNT_END_NS, 1750},
+                              {0x8000 + MTF_ACCOUNT_CENTRAL_FETCHES, 12}};
+    static struct replay_result r;
+    struct replay_recorded c = {0};
+    uint8_t bytes[64] = {0};
+    struct mtf_proc_block block = {.payload = bytes};
+    struct mtf_op op = {.kind = MTF_OP_SAMPLE};
+    op.size = 8 + accounts(bytes + 8, sampled, TCM_ARRAY_SIZE(sampled));
+    replay_recorded_time(&c, 900);
+    replay_recorded_sample(&c, &block, &op);
+    replay_recorded_time(&c, 1200);
+    struct replay_recorded cut = c;
+    replay_recorded_end(&cut, &r);
+    tap_is_u64(r.recorded_ns, 300, "a cut trace: from its first to last time");
+    tap_ok(r.recorded[MTF_ACCOUNT_CENTRAL_FETCHES] == 10 &&
+               r.recorded[MTF_ACCOUNT_SPANS_MADE] == 20,
+           "and its last sample's counters");
+    tap_is_u64(r.recorded_known,
+               1u << MTF_ACCOUNT_CENTRAL_FETCHES | 1u << MTF_ACCOUNT_SPANS_MADE,
+               "and no others");
+    block.head.length = accounts(bytes, closing, TCM_ARRAY_SIZE(closing));
+    replay_recorded_closing(&c, &block);
+    replay_recorded_end(&c, &r);
+    tap_is_u64(r.recorded_ns, 300 + 750, "a whole one adds what it says");
+    tap_is_u64(r.recorded[MTF_ACCOUNT_CENTRAL_FETCHES], 10 + 12,
+               "the footer's counters before the last sample's");
+    tap_is_u64(r.recorded[MTF_ACCOUNT_SPANS_MADE], 20 + 20,
+               "which has what the footer has not");
+    tap_ok(c.known == 0 && c.last_ns == 0, "the next trace begins anew");
 }
 
 /* --- Threads -------------------------------------------------------------- */
@@ -357,6 +424,7 @@ int main(void) {
     random_trace(true, 1, 400000);
     random_trace(false, 2, 400000);
     bounds();
+    recorded();
     thread_map();
     return tap_done();
 }

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/replay/replay_recorded.h"
+
+#include <string.h>
+
+void replay_recorded_sample(struct replay_recorded *c,
+                            const struct mtf_proc_block *b,
+                            const struct mtf_op *op) {
+    size_t length;
+    const uint8_t *p = mtf_proc_bytes(b, op, &length);
+    for (size_t i = sizeof(uint64_t); i + 10 <= length; i += 10) {
+        uint16_t field;
+        uint64_t value;
+        memcpy(&field, p + i, sizeof(field));
+        memcpy(&value, p + i + sizeof(field), sizeof(value));
+        if (field >= REPLAY_COUNTERS)
+            continue;
+        c->value[field] = value;
+        c->known |= 1u << field;
+    }
+}
+
+void replay_recorded_closing(struct replay_recorded *c,
+                             const struct mtf_proc_block *b) {
+    uint64_t first, last;
+    /* Of the events; the times on the way are where records were written. */
+    if (mtf_proc_account(b, MTF_PROC_ACCOUNT_START_NS, &first) &&
+        mtf_proc_account(b, MTF_PROC_ACCOUNT_END_NS, &last)) {
+        c->first_ns = first;
+        c->last_ns = last;
+    }
+    /* The footer's, newer than the last sample. */
+    for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
+        if (mtf_proc_account(b, MTF_PROC_ACCOUNT_RECORDER + i, &c->value[i]))
+            c->known |= 1u << i;
+}
+
+void replay_recorded_end(struct replay_recorded *c,
+                         struct replay_result *result) {
+    if (c->last_ns > c->first_ns)
+        result->recorded_ns += c->last_ns - c->first_ns;
+    for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
+        result->recorded[i] += c->value[i];
+    result->recorded_known |= c->known;
+    memset(c, 0, sizeof(*c));
+}
