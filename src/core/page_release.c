@@ -12,7 +12,7 @@
 #include "core/page_heap.h"
 
 #define EMPTY_WAIT    ((uint64_t)1 << 12)
-#define MAX_WAIT      ((uint64_t)1 << 18) /* at rate 1 */
+#define MAX_WAIT      ((uint64_t)1 << 20) /* at rate 1 */
 #define WAIT_PER_PAGE 1000u               /* at rate 1 */
 #define RELEASE_PAGES 512u                /* at once, at least */
 
