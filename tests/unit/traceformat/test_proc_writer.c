@@ -146,8 +146,12 @@ static void test_accounts(void) {
     mtf_proc_put_switch(w, 3);
     mtf_proc_put_switch(w, 3);
     mtf_proc_put_alloc(w, MTF_CALL_MALLOC, 10, &a);
+    mtf_proc_put_switch(w, 4);
     mtf_proc_put_alloc(w, MTF_CALL_MALLOC, 10, &b);
     mtf_proc_flush(w);
+    /* There and back without an operation is no switch. */
+    mtf_proc_put_switch(w, 5);
+    mtf_proc_put_switch(w, 4);
     mtf_proc_put_free(w, MTF_CALL_FREE, &a);
     mtf_proc_put_mark(w, "x", 1);
     mtf_proc_put_alloc(w, MTF_CALL_MALLOC, UINT64_MAX, &a);
@@ -157,10 +161,11 @@ static void test_accounts(void) {
     read_all(&s, &o);
     tap_ok(good && s.problems == 0, "a small trace of two blocks");
     tap_is_u64(s.accounts[MTF_PROC_ACCOUNT_OPS], 4, "operations");
-    tap_is_u64(s.accounts[MTF_PROC_ACCOUNT_RECORDS], 6, "records");
+    tap_is_u64(s.accounts[MTF_PROC_ACCOUNT_RECORDS], 9, "records");
     tap_is_u64(s.accounts[MTF_PROC_ACCOUNT_BLOCKS], 2, "blocks");
     tap_is_u64(s.accounts[MTF_PROC_ACCOUNT_SLOTS], 2, "slots");
-    tap_is_u64(s.accounts[MTF_PROC_ACCOUNT_SWITCHES], 1, "switches");
+    tap_is_u64(s.accounts[MTF_PROC_ACCOUNT_SWITCHES], 1,
+               "operations that another thread made than the one before");
     tap_is_u64(s.accounts[MTF_PROC_ACCOUNT_THREADS], 9, "the caller's own");
     tap_ok(a.slot == 0 && a.birth == 2 && b.slot == 1 && b.birth == 1,
            "what the caller was told of its objects");
