@@ -4,6 +4,7 @@
  * every page and makes a sorted array of runs of it. No page is ever touched,
  * so the ranges are mere numbers.
  */
+#include "base/check.h"
 #include "core/run_set.h"
 #include "core/page_heap.h"
 #include "core/page_map.h"
@@ -128,10 +129,11 @@ static void check_neighbours(struct verdict *v) {
 static struct tcm_span *random_span(struct prng *random) {
     uint32_t r = (uint32_t)prng_below(random, RANGES);
     size_t i = prng_below(random, PAGES);
-    while (i != 0 &&
-           (span_at(r, i) == NULL || span_at(r, i)->start != address_of(r, i)))
-        i--;
-    return span_at(r, i);
+    struct tcm_span *span = span_at(r, i);
+    while (i != 0 && (span == NULL || span->start != address_of(r, i)))
+        span = span_at(r, --i);
+    TCM_CHECK(span != NULL);
+    return span;
 }
 
 static void step(struct prng *random, struct verdict *v) {
@@ -211,6 +213,7 @@ static void test_border(void) {
     for (uint32_t r = 0; r < RANGES; r++) {
         for (size_t i = 0; i < PAGES;) {
             struct tcm_span *span = span_at(r, i);
+            TCM_CHECK(span != NULL);
             if (!is_free_state(span->state))
                 tcm_run_insert_merged(span, TCM_SPAN_RELEASED);
             else if (span->state == TCM_SPAN_FREE) {
