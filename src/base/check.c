@@ -6,7 +6,10 @@
 #include <stdlib.h>
 
 static TCM_NORETURN void say_and_abort(struct tcm_fmt *f) {
-    tcm_fmt_str(f, "\n");
+    tcm_fmt_char(f, '\n');
+    /* A message that was cut is a line all the same. */
+    if (f->cut)
+        f->buf[f->len - 1] = '\n';
     tcm_io_write_all(2, f->buf, f->len);
     abort();
 }

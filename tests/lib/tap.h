@@ -155,6 +155,13 @@ TAP_PRINTF(1, 2) static void tap_bail(const char *fmt, ...) {
     exit(99);
 }
 
+/* Under an emulator of the processor alone, such as qemu-user, the kernel's
+   limits and advice on memory are not those of the program. Set by whoever
+   runs the tests so. */
+__attribute__((unused)) static bool tap_emulated(void) {
+    return getenv("TCM_EMULATED") != NULL;
+}
+
 /* The exit status of the test: 0 if all that was planned ran and passed. */
 __attribute__((unused)) static int tap_done(void) {
     if (tap_state.planned == 0)

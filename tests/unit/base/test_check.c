@@ -32,6 +32,10 @@ static void watch(void (*die)(void)) {
     said[used] = '\0';
     close(fd[0]);
     waitpid(child, &status, 0);
+    /* An emulator adds lines of its own about the abort. */
+    char *line = strchr(said, '\n');
+    if (tap_emulated() && line != NULL)
+        line[1] = '\0';
     ended_by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
@@ -79,7 +83,8 @@ int main(void) {
     tap_is_str(said, "tcmalloc: bad free 0xabc0\n", "a pointer is named");
     tap_is_i64(ended_by, SIGABRT, "ends in abort");
     watch(die_long);
-    tap_ok(strncmp(said, "tcmalloc: yyy", 13) == 0 && strlen(said) < 300,
+    tap_ok(strncmp(said, "tcmalloc: yyy", 13) == 0 && strlen(said) < 300 &&
+               said[strlen(said) - 1] == '\n',
            "a long message is cut");
     watch(check);
     tap_ok(strstr(said, "tcmalloc: check failed: zero == 1 at ") == said &&

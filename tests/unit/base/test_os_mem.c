@@ -87,8 +87,11 @@ static void test_map(size_t page) {
     tap_ok(!writable(p), "unmapped");
     tcm_os_unmap(p, 0);
     errno = 77;
-    tap_ok(!tcm_os_release((void *)(page * 3), page),
-           "memory that is not there cannot be given back");
+    bool released = tcm_os_release((void *)(page * 3), page);
+    if (tap_emulated())
+        tap_skip("the emulator takes any advice");
+    else
+        tap_ok(!released, "memory that is not there cannot be given back");
     tap_is_i64(errno, 77, "errno is untouched");
 }
 
@@ -107,12 +110,12 @@ static int child_sees(volatile char *p) {
 static void test_fork(size_t page) {
     char *p = tcm_os_map(3 * page);
     memset(p, 5, 3 * page);
-    if (tcm_os_wipe_on_fork(p, page))
+    if (tcm_os_wipe_on_fork(p, page) && !tap_emulated())
         tap_is_i64(child_sees(p), 0, "wiped in the child");
     else
         tap_skip("no MADV_WIPEONFORK here");
     tap_is_i64(child_sees(p + page), 5, "the next page is inherited");
-    if (tcm_os_dont_fork(p + 2 * page, page))
+    if (tcm_os_dont_fork(p + 2 * page, page) && !tap_emulated())
         tap_ok(child_sees(p + 2 * page) != 5, "not there in the child");
     else
         tap_skip("no MADV_DONTFORK here");
@@ -147,7 +150,7 @@ static void test_limits(void) {
                "the limit of the address space");
     low = old;
     low.rlim_cur = (rlim_t)1 << 45;
-    if (setrlimit(RLIMIT_AS, &low) == 0) {
+    if (!tap_emulated() && setrlimit(RLIMIT_AS, &low) == 0) {
         tap_is_u64(tcm_os_address_limit(), (uint64_t)1 << 45, "a set limit");
         setrlimit(RLIMIT_AS, &old);
     } else {
