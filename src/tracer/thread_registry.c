@@ -36,8 +36,9 @@ void mtr_registry_init(struct mtr_registry *r) {
 }
 
 static struct mtr_thread_record *cut_record(struct mtr_registry *r) {
-    if (r->slab < SLABS && r->slab_used * sizeof(struct mtr_thread_record) >=
-                               SLAB_BYTES << r->slab) {
+    if (r->slab < SLABS &&
+        (r->slab_used + 1) * sizeof(struct mtr_thread_record) >
+            SLAB_BYTES << r->slab) {
         r->slab++;
         r->slab_used = 0;
     }
