@@ -88,12 +88,21 @@ bool tcm_os_release(void *start, size_t length) {
     return advise(start, length, MADV_DONTNEED);
 }
 
+/* No kernel knows this advice. An emulator of the processor (qemu-user) that
+   takes all advice as a hint takes it too, and follows none. */
+#define ADVICE_OF_NO_KERNEL 0x7ffe
+
+static bool advise_firmly(void *start, size_t length, int advice) {
+    return advise(start, length, advice) &&
+           !advise(start, length, ADVICE_OF_NO_KERNEL);
+}
+
 bool tcm_os_wipe_on_fork(void *start, size_t length) {
-    return advise(start, length, MADV_WIPEONFORK);
+    return advise_firmly(start, length, MADV_WIPEONFORK);
 }
 
 bool tcm_os_dont_fork(void *start, size_t length) {
-    return advise(start, length, MADV_DONTFORK);
+    return advise_firmly(start, length, MADV_DONTFORK);
 }
 
 bool tcm_os_no_huge_pages(void *start, size_t length) {
