@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/os_mem.h"
 #include "base/bits.h"
+#include "base/testpoint.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,6 +23,8 @@ size_t tcm_os_page_size(void) {
 }
 
 static void *map(void *at, size_t length, int prot, int flags) {
+    if (TCM_REFUSED("mmap"))
+        return NULL;
     int saved = errno;
     void *p = mmap(at, length, prot, flags, -1, 0);
     errno = saved;
@@ -62,11 +65,21 @@ void *tcm_os_reserve(size_t length, size_t align, void *hint) {
     return start;
 }
 
-bool tcm_os_commit(void *start, size_t length) {
+static bool protect(void *start, size_t length, int prot) {
+    if (TCM_REFUSED("mprotect"))
+        return false;
     int saved = errno;
-    int rc = mprotect(start, length, PROT_READ | PROT_WRITE);
+    int rc = mprotect(start, length, prot);
     errno = saved;
     return rc == 0;
+}
+
+bool tcm_os_commit(void *start, size_t length) {
+    return protect(start, length, PROT_READ | PROT_WRITE);
+}
+
+bool tcm_os_commit_read_only(void *start, size_t length) {
+    return protect(start, length, PROT_READ);
 }
 
 void *tcm_os_map(size_t length) {
@@ -75,6 +88,8 @@ void *tcm_os_map(size_t length) {
 }
 
 static bool advise(void *start, size_t length, int advice) {
+    if (TCM_REFUSED("madvise"))
+        return false;
     int saved = errno;
     int rc;
     do {
@@ -110,6 +125,8 @@ bool tcm_os_no_huge_pages(void *start, size_t length) {
 }
 
 void *tcm_os_map_file(int fd, uint64_t offset, size_t length) {
+    if (TCM_REFUSED("mmap of a file"))
+        return NULL;
     int saved = errno;
     void *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                    (off_t)offset);

@@ -24,6 +24,8 @@ void *tcm_os_reserve(size_t length, size_t align, void *hint);
 /* Gives part of a reservation read and write access; zeroed on first touch.
    false: out of memory (overcommit, RLIMIT_AS, RLIMIT_DATA, map count). */
 bool tcm_os_commit(void *start, size_t length);
+/* The same for reading only: zeroes, charged as memory by no one. */
+bool tcm_os_commit_read_only(void *start, size_t length);
 
 /* Private anonymous memory, readable and writable, zeroed. NULL: none left. */
 void *tcm_os_map(size_t length);

@@ -3,4 +3,5 @@
 
 #if defined(TCM_TESTING) && TCM_TESTING
 void (*tcm_testpoint_hook)(const char *label);
+bool (*tcm_testpoint_refuse)(const char *call);
 #endif

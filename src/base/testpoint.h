@@ -12,12 +12,17 @@
 #if defined(TCM_TESTING) && TCM_TESTING
 /* Set by a test; called with the label's name. NULL: nothing happens. */
 extern void (*tcm_testpoint_hook)(const char *label);
+/* Set by a test; true: the system call about to be made fails with ENOMEM. */
+extern bool (*tcm_testpoint_refuse)(const char *call);
+#define TCM_REFUSED(call)                                                      \
+    (TCM_UNLIKELY(tcm_testpoint_refuse != NULL) && tcm_testpoint_refuse(call))
 #define TCM_TESTPOINT(label)                                                   \
     do {                                                                       \
         if (TCM_UNLIKELY(tcm_testpoint_hook != NULL))                          \
             tcm_testpoint_hook(label);                                         \
     } while (0)
 #else
+#define TCM_REFUSED(call) false
 #define TCM_TESTPOINT(label)                                                   \
     do {                                                                       \
     } while (0)
