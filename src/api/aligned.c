@@ -13,8 +13,8 @@
 /* The plain fast path; recording, no cache and the rest are served slowly. */
 static TCM_ALWAYS_INLINE void *aligned_path(size_t size, size_t align,
                                             enum mtf_call call) {
-    struct tcm_thread_cache *cache = tcm_load_relaxed(&tcm_self.cache);
-    if (TCM_LIKELY(cache != NULL)) {
+    if (TCM_LIKELY(tcm_thread_is_plain(&tcm_self))) {
+        struct tcm_thread_cache *cache = tcm_self.own;
         unsigned class = align < TCM_MIN_ALIGN
                              ? tcm_size_class(size)
                              : tcm_size_class_aligned(size, align);

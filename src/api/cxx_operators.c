@@ -66,12 +66,12 @@ static TCM_COLD void *new_slow(size_t size, size_t align, enum mtf_call call,
     static TCM_COLD void *prefix##_slow(size_t size) {                         \
         return new_slow(size, 0, call, throws);                                \
     }                                                                          \
-    static TCM_NOINLINE void *prefix##_traced(size_t size) {                   \
-        return tcm_traced_alloc(size, call, prefix##_slow);                    \
+    static TCM_NOINLINE void *prefix##_far(size_t size) {                      \
+        return tcm_alloc_far(size, call, prefix##_slow);                       \
     }
 
 #define NEW_BODY(prefix)                                                       \
-    return tcm_alloc_path(size, prefix##_traced, prefix##_slow)
+    return tcm_alloc_path(size, prefix##_far, prefix##_slow)
 
 PLAIN_NEW(op_new, MTF_CALL_NEW, true)
 PLAIN_NEW(op_new_array, MTF_CALL_NEW_ARRAY, true)
@@ -79,29 +79,28 @@ PLAIN_NEW(op_new_nothrow, MTF_CALL_NEW_NOTHROW, false)
 PLAIN_NEW(op_new_array_nothrow, MTF_CALL_NEW_ARRAY_NOTHROW, false)
 
 #define PLAIN_DELETE(prefix, call)                                             \
-    static TCM_NOINLINE void prefix##_traced(void *ptr) {                      \
-        tcm_traced_free(ptr, call);                                            \
+    static TCM_COLD void prefix##_slow(void *ptr) {                            \
+        tcm_free_slow(ptr, call);                                              \
+    }                                                                          \
+    static TCM_NOINLINE void prefix##_far(void *ptr) {                         \
+        tcm_free_far(ptr, call);                                               \
     }
+
+#define DELETE_BODY(prefix) tcm_free_path(ptr, prefix##_far, prefix##_slow)
 
 PLAIN_DELETE(op_delete, MTF_CALL_DELETE)
 PLAIN_DELETE(op_delete_array, MTF_CALL_DELETE_ARRAY)
 
-/* The block's class is always looked up: a delete with a wrong size then still
-   frees the right block, traced or not. */
 #define SIZED_DELETE(prefix, call)                                             \
-    static TCM_NOINLINE void prefix##_traced(void *ptr, size_t size) {         \
-        tcm_traced_free_sized(ptr, size, call);                                \
+    static TCM_COLD void prefix##_slow(void *ptr, size_t size) {               \
+        tcm_free_sized_slow(ptr, size, 0, call);                               \
     }                                                                          \
-    static TCM_ALWAYS_INLINE void prefix(void *ptr, size_t size) {             \
-        struct tcm_thread_cache *cache = tcm_load_relaxed(&tcm_self.cache);    \
-        if (TCM_UNLIKELY(cache == NULL)) {                                     \
-            prefix##_traced(ptr, size);                                        \
-            return;                                                            \
-        }                                                                      \
-        unsigned class = (unsigned)(tcm_page_entry(ptr) >> TCM_ENTRY_SHIFT);   \
-        if (TCM_UNLIKELY(!tcm_cache_push(cache, class, ptr)))                  \
-            tcm_free_sized_slow(ptr, size, 0, call);                           \
+    static TCM_NOINLINE void prefix##_far(void *ptr, size_t size) {            \
+        tcm_free_sized_far(ptr, size, call);                                   \
     }
+
+#define SIZED_DELETE_BODY(prefix)                                              \
+    tcm_free_sized_path(ptr, size, prefix##_far, prefix##_slow)
 
 SIZED_DELETE(op_delete_sized, MTF_CALL_DELETE_SIZED)
 SIZED_DELETE(op_delete_array_sized, MTF_CALL_DELETE_ARRAY_SIZED)
@@ -175,19 +174,19 @@ OPERATOR void *N(_ZnamSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
 }
 /* operator delete(void *) */
 OPERATOR void N(_ZdlPv)(void *ptr) {
-    tcm_free_path(ptr, MTF_CALL_DELETE, op_delete_traced);
+    DELETE_BODY(op_delete);
 }
 /* operator delete[](void *) */
 OPERATOR void N(_ZdaPv)(void *ptr) {
-    tcm_free_path(ptr, MTF_CALL_DELETE_ARRAY, op_delete_array_traced);
+    DELETE_BODY(op_delete_array);
 }
 /* operator delete(void *, size_t) */
 OPERATOR void N(_ZdlPvm)(void *ptr, size_t size) {
-    op_delete_sized(ptr, size);
+    SIZED_DELETE_BODY(op_delete_sized);
 }
 /* operator delete[](void *, size_t) */
 OPERATOR void N(_ZdaPvm)(void *ptr, size_t size) {
-    op_delete_array_sized(ptr, size);
+    SIZED_DELETE_BODY(op_delete_array_sized);
 }
 /* operator delete(void *, const std::nothrow_t &) */
 OPERATOR void N(_ZdlPvRKSt9nothrow_t)(void *ptr, const void *nt) {

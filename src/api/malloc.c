@@ -16,24 +16,28 @@ static TCM_COLD void *slow_calloc(size_t size) {
     return tcm_alloc_slow(size, MTF_CALL_CALLOC);
 }
 
-static TCM_NOINLINE void *traced_malloc(size_t size) {
-    return tcm_traced_alloc(size, MTF_CALL_MALLOC, slow_malloc);
+static TCM_COLD void slow_free(void *ptr) {
+    tcm_free_slow(ptr, MTF_CALL_FREE);
 }
 
-static TCM_NOINLINE void *traced_calloc(size_t size) {
-    return tcm_traced_alloc(size, MTF_CALL_CALLOC, slow_calloc);
+static TCM_NOINLINE void *far_malloc(size_t size) {
+    return tcm_alloc_far(size, MTF_CALL_MALLOC, slow_malloc);
 }
 
-static TCM_NOINLINE void traced_free(void *ptr) {
-    tcm_traced_free(ptr, MTF_CALL_FREE);
+static TCM_NOINLINE void *far_calloc(size_t size) {
+    return tcm_alloc_far(size, MTF_CALL_CALLOC, slow_calloc);
+}
+
+static TCM_NOINLINE void far_free(void *ptr) {
+    tcm_free_far(ptr, MTF_CALL_FREE);
 }
 
 TCM_PUBLIC void *TCM_EXPORT(malloc)(size_t size) {
-    return tcm_alloc_path(size, traced_malloc, slow_malloc);
+    return tcm_alloc_path(size, far_malloc, slow_malloc);
 }
 
 TCM_PUBLIC void TCM_EXPORT(free)(void *ptr) {
-    tcm_free_path(ptr, MTF_CALL_FREE, traced_free);
+    tcm_free_path(ptr, far_free, slow_free);
 }
 
 TCM_PUBLIC void TCM_EXPORT(cfree)(void *ptr) {
@@ -49,7 +53,7 @@ TCM_PUBLIC void *TCM_EXPORT(calloc)(size_t n, size_t size) {
     }
     if (TCM_UNLIKELY(bytes > TCM_MAX_SMALL))
         return tcm_calloc_large(bytes);
-    void *p = tcm_alloc_path(bytes, traced_calloc, slow_calloc);
+    void *p = tcm_alloc_path(bytes, far_calloc, slow_calloc);
     if (TCM_LIKELY(p != NULL))
         memset(p, 0, bytes);
     return p;

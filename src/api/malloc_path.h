@@ -3,16 +3,18 @@
  * The ways a block goes: inline fast paths (plain and traced), and the slow
  * functions they end in.
  *
- *   malloc --cache?--> pop --empty--> tcm_alloc_slow
- *      \--NULL--> traced: pop + event --anything rare--> tcm_alloc_slow
- *   free   --cache?--> push --full--> tcm_free_slow
- *      \--NULL--> traced: event + push --anything rare--> tcm_free_slow
+ *   malloc --small, plain?--> pop --empty--> tcm_alloc_slow
+ *      \--else--> plain: pop of a larger class --none--> tcm_alloc_slow
+ *          \----> traced: pop + event --anything rare--> tcm_alloc_slow
+ *   free   --first range, plain?--> push --full--> tcm_free_slow
+ *      \--else--> plain: NULL; push by the page map --full--> tcm_free_slow
+ *          \----> traced: event + push --anything rare--> tcm_free_slow
  *
- * The traced fast path is out of line and reached by one
- * branch that always goes the same way, so that the plain one is what it is in
- * the untraced library.
+ * What the traced path costs the plain one is nothing: it hangs on a compare
+ * that is needed anyway (thread_state.h). The functions that "else" leads to
+ * are out of line; they are called "far" here.
  *
- * free(NULL) has no test of its own: its page entry is 0, bin 0 is always full.
+ * tests/integration/fast_path.sh counts the instructions of both plain paths.
  */
 #ifndef TCM_API_MALLOC_PATH_H
 #define TCM_API_MALLOC_PATH_H
@@ -98,8 +100,9 @@ static TCM_ALWAYS_INLINE bool tcm_traced_free_try(void *ptr, enum mtf_call call,
                      t->pos >= tcm_load_relaxed(&t->limit) ||
                      (sized && page >> TCM_ENTRY_SHIFT != class)))
         return false;
-    size_t slot =
-        ((uintptr_t)ptr & (TCM_PAGE_SIZE - 1)) * bin->reciprocal >> 32;
+    size_t slot = ((uintptr_t)ptr & (TCM_PAGE_SIZE - 1)) *
+                      tcm_class_reciprocal[page >> TCM_ENTRY_SHIFT] >>
+                  32;
     uint64_t *word = table + slot;
     uint64_t token = *word;
     if (TCM_UNLIKELY(token < t->first_token))
@@ -141,13 +144,29 @@ static TCM_ALWAYS_INLINE void tcm_traced_free_sized(void *ptr, size_t size,
 }
 #endif
 
-/* The plain fast path. TRACED is the out-of-line traced twin for this call,
-   SLOW what serves the rest. */
-static TCM_ALWAYS_INLINE void *
-tcm_alloc_path(size_t size, void *(*traced)(size_t), void *(*slow)(size_t)) {
-    struct tcm_thread_cache *cache = tcm_load_relaxed(&tcm_self.cache);
-    if (TCM_UNLIKELY(cache == NULL))
-        return traced(size);
+/* The plain path of a request below alloc_limit. FAR serves the others, SLOW
+   when the bin is empty. */
+static TCM_ALWAYS_INLINE void *tcm_alloc_path(size_t size, void *(*far)(size_t),
+                                              void *(*slow)(size_t)) {
+    if (TCM_UNLIKELY(size >= tcm_load_relaxed(&tcm_self.alloc_limit)))
+        return far(size);
+    struct tcm_thread_cache *cache = tcm_self.own;
+    struct tcm_bin *bin =
+        tcm_bin_at(cache, tcm_cache_scaled_small(cache, size));
+    struct tcm_entry *top = bin->top;
+    void *ptr = (top - 1)->ptr;
+    if (TCM_UNLIKELY(ptr == NULL))
+        return slow(size);
+    bin->top = top - 1;
+    return ptr;
+}
+
+/* Body of FAR. */
+static TCM_ALWAYS_INLINE void *tcm_alloc_far(size_t size, enum mtf_call call,
+                                             void *(*slow)(size_t)) {
+    if (TCM_UNLIKELY(!tcm_thread_is_plain(&tcm_self)))
+        return tcm_traced_alloc(size, call, slow);
+    struct tcm_thread_cache *cache = tcm_self.own;
     unsigned class = tcm_size_class(size);
     void *ptr = tcm_cache_peek(cache, class)->ptr;
     if (TCM_UNLIKELY(ptr == NULL))
@@ -156,16 +175,62 @@ tcm_alloc_path(size_t size, void *(*traced)(size_t), void *(*slow)(size_t)) {
     return ptr;
 }
 
-static TCM_ALWAYS_INLINE void tcm_free_path(void *ptr, enum mtf_call call,
-                                            void (*traced)(void *)) {
-    struct tcm_thread_cache *cache = tcm_load_relaxed(&tcm_self.cache);
-    if (TCM_UNLIKELY(cache == NULL)) {
-        traced(ptr);
+/* The plain path of a free of a block in the first range. FAR serves the
+   others. */
+static TCM_ALWAYS_INLINE void tcm_free_path(void *ptr, void (*far)(void *),
+                                            void (*slow)(void *)) {
+    uintptr_t base = tcm_load_relaxed(&tcm_self.free_base);
+    size_t page = tcm_class_map_page(base, ptr);
+    if (TCM_UNLIKELY(page >= TCM_CLASS_MAP_PAGES)) {
+        far(ptr);
         return;
     }
+    struct tcm_bin *bin =
+        tcm_bin_at(tcm_self.own, tcm_class_map_get(base, page));
+    if (TCM_UNLIKELY(!tcm_bin_push(bin, ptr)))
+        slow(ptr);
+}
+
+/* A block of whatever place; false: not served. NULL is nothing to do. */
+static TCM_ALWAYS_INLINE bool tcm_free_anywhere(void *ptr) {
     unsigned class = (unsigned)(tcm_page_entry(ptr) >> TCM_ENTRY_SHIFT);
-    if (TCM_UNLIKELY(!tcm_cache_push(cache, class, ptr)))
+    return ptr == NULL || tcm_cache_push(tcm_self.own, class, ptr);
+}
+
+/* Body of FAR. */
+static TCM_ALWAYS_INLINE void tcm_free_far(void *ptr, enum mtf_call call) {
+    if (TCM_LIKELY(!tcm_thread_is_plain(&tcm_self)))
+        tcm_traced_free(ptr, call);
+    else if (TCM_UNLIKELY(!tcm_free_anywhere(ptr)))
         tcm_free_slow(ptr, call);
+}
+
+/*
+ * The same for a sized free. The block's class is always looked up: that takes
+ * no more instructions than finding it by SIZE, and a free with a wrong size
+ * frees the right block, traced or not.
+ */
+static TCM_ALWAYS_INLINE void
+tcm_free_sized_path(void *ptr, size_t size, void (*far)(void *, size_t),
+                    void (*slow)(void *, size_t)) {
+    uintptr_t base = tcm_load_relaxed(&tcm_self.free_base);
+    size_t page = tcm_class_map_page(base, ptr);
+    if (TCM_UNLIKELY(page >= TCM_CLASS_MAP_PAGES)) {
+        far(ptr, size);
+        return;
+    }
+    struct tcm_bin *bin =
+        tcm_bin_at(tcm_self.own, tcm_class_map_get(base, page));
+    if (TCM_UNLIKELY(!tcm_bin_push(bin, ptr)))
+        slow(ptr, size);
+}
+
+static TCM_ALWAYS_INLINE void tcm_free_sized_far(void *ptr, size_t size,
+                                                 enum mtf_call call) {
+    if (TCM_LIKELY(!tcm_thread_is_plain(&tcm_self)))
+        tcm_traced_free_sized(ptr, size, call);
+    else if (TCM_UNLIKELY(!tcm_free_anywhere(ptr)))
+        tcm_free_sized_slow(ptr, size, 0, call);
 }
 
 #endif

@@ -174,9 +174,10 @@ static void *realloc_to_zero(void *ptr, enum mtf_call call) {
  * the same on both ways.
  */
 static TCM_ALWAYS_INLINE void *realloc_try(void *ptr, size_t size) {
-    struct tcm_thread_cache *cache = tcm_load_relaxed(&tcm_self.cache);
+    struct tcm_thread_cache *cache = tcm_self.own;
     unsigned old_class = (unsigned)(tcm_page_entry(ptr) >> TCM_ENTRY_SHIFT);
-    if (TCM_UNLIKELY(cache == NULL || old_class == 0 || size > TCM_MAX_SMALL))
+    if (TCM_UNLIKELY(!tcm_thread_is_plain(&tcm_self) || old_class == 0 ||
+                     size > TCM_MAX_SMALL))
         return NULL;
     size_t old_size = tcm_class[old_class].size;
     if (size <= old_size && size >= old_size / 2)

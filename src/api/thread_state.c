@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 TCM_TLS struct tcm_thread_state tcm_self = {
+    .free_base = TCM_NO_BASE,
     .own = &tcm_no_cache,
 #if TCM_TRACING
     .trace = &mtr_no_thread,
@@ -54,7 +55,7 @@ static void thread_ends(void *state) {
     struct tcm_thread_cache *cache = self->own;
     tcm_trace_thread_end(self);
     self->life = TCM_THREAD_ENDED;
-    tcm_store_relaxed(&self->cache, NULL);
+    tcm_thread_leave_plain(self);
     self->own = &tcm_no_cache;
     if (cache != &tcm_no_cache)
         tcm_cache_destroy(cache);
@@ -95,23 +96,28 @@ void tcm_thread_set_own(struct tcm_thread_state *self,
 }
 
 void tcm_thread_put_back(struct tcm_thread_state *self) {
-    struct tcm_thread_cache *cache =
-        self->own == &tcm_no_cache ? NULL : self->own;
+    bool plain = self->own != &tcm_no_cache;
 #if TCM_TRACING
     if (self->private_depth != 0 || mtr_control->early != 0 ||
         mtr_is_recording())
-        cache = NULL;
-    /* The fast path will push without words. */
-    if (cache != NULL && cache->want_words)
-        tcm_cache_want_words(cache, false);
-    /* The store comes before the second look in the single order of seq_cst
-       operations; a starter sets the flag before it writes NULL here. So we see
-       its flag, or its NULL replaces our store. */
-    tcm_store_seq_cst(&self->cache, cache);
-    if (cache != NULL && mtr_is_recording())
-        tcm_store_seq_cst(&self->cache, NULL);
+        plain = false;
+    /* The plain path will push without words. */
+    if (plain && self->own->want_words)
+        tcm_cache_want_words(self->own, false);
+    /* Already so, which no starter has changed, or we see 0. */
+    if (plain && tcm_thread_is_plain(self))
+        return;
+    /* The stores come before the second look in the single order of seq_cst
+       operations; a starter sets the flag before it stores here. So we see its
+       flag, or its stores replace ours. */
+    tcm_store_seq_cst(&self->free_base,
+                      plain ? tcm_class_map_base : TCM_NO_BASE);
+    tcm_store_seq_cst(&self->alloc_limit, plain ? TCM_TABLE_SMALL + 1 : 0);
+    if (plain && mtr_is_recording())
+        tcm_thread_leave_plain(self);
 #else
-    self->cache = cache;
+    self->free_base = plain ? tcm_class_map_base : TCM_NO_BASE;
+    self->alloc_limit = plain ? TCM_TABLE_SMALL + 1 : 0;
 #endif
 }
 

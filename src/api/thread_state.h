@@ -3,16 +3,24 @@
  * What a thread of the program has of ours, in thread-local storage: its cache,
  * its stream, its state of life.
  *
- *   cache   what the fast paths test: the thread's cache, or NULL, which leads
- *           to the traced path (recording) or to the slow path (no cache yet)
- *   own     the cache attached to the thread, also while `cache` is NULL
- *   trace   the thread's stream, or mtr_no_thread
+ *   alloc_limit  requests below take malloc's plain path: TCM_TABLE_SMALL + 1
+ *   free_base    whence free's plain path counts pages: tcm_class_map_base
+ *   own          the cache attached to the thread
+ *   trace        the thread's stream, or mtr_no_thread
  *
- * Invariants: own is never NULL (tcm_no_cache stands in). cache is own or
- * NULL. trace->limit != 0 implies that own wants words.
+ * The two plain paths must compare a size with the largest of the table, and
+ * the number of a page with the largest of the range, in any case. While a
+ * thread records, or has no cache yet, alloc_limit is 0 and free_base is
+ * TCM_NO_BASE, so that no request is below the one and no page within the
+ * other: these compares lead to the traced or the slow path, and a state that
+ * is off costs nothing.
  *
- * Threads: the owner, but `cache` is also set to NULL by a thread that starts
- * a recording (state word protocol, tracer/tracer.h), under the registry lock.
+ * Invariants: own is never NULL (tcm_no_cache stands in). alloc_limit is 0
+ * exactly when free_base is switched off too, but for a moment in which either
+ * is changed. trace->limit != 0 implies that own wants words.
+ *
+ * Threads: the owner, but a thread that starts a recording switches the first
+ * two off (state word protocol, tracer/tracer.h), under the registry lock.
  *
  * Total size stays below 128 bytes, so that a library loaded by dlopen finds
  * room in the static thread-local block.
@@ -32,7 +40,8 @@ enum tcm_thread_life {
 };
 
 struct tcm_thread_state {
-    struct tcm_thread_cache *cache;
+    size_t alloc_limit;
+    uintptr_t free_base;
     struct tcm_thread_cache *own;
 #if TCM_TRACING
     struct mtr_thread *trace;
@@ -63,8 +72,20 @@ bool tcm_api_init(void);
 void tcm_thread_set_own(struct tcm_thread_state *self,
                         struct tcm_thread_cache *cache);
 
-/* Lets the fast path use own again, unless a recording is on. */
+/* Lets the plain paths use own again, unless a recording is on. */
 void tcm_thread_put_back(struct tcm_thread_state *self);
+
+/* True when the plain paths are in use. */
+static TCM_ALWAYS_INLINE bool
+tcm_thread_is_plain(const struct tcm_thread_state *self) {
+    return tcm_load_relaxed(&self->alloc_limit) != 0;
+}
+
+/* Sends the calling thread to the traced or slow paths. */
+static inline void tcm_thread_leave_plain(struct tcm_thread_state *self) {
+    tcm_store_relaxed(&self->alloc_limit, 0);
+    tcm_store_relaxed(&self->free_base, TCM_NO_BASE);
+}
 
 /* Does nothing; in fork_exit.c, whose constructor nothing refers to. */
 void tcm_library_anchor(void);

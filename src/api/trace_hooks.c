@@ -161,7 +161,7 @@ static void enter_private(void) {
     self->saved_trace = self->trace;
     self->own = &tcm_no_cache;
     self->trace = &mtr_no_thread;
-    tcm_store_relaxed(&self->cache, NULL);
+    tcm_thread_leave_plain(self);
 }
 
 static void leave_private(void) {
@@ -177,14 +177,15 @@ static void *private_alloc(size_t bytes) {
     return tcm_arena_alloc(bytes, TCM_MIN_ALIGN);
 }
 
-/* Other threads may be in a fast path with their cache already loaded: that
-   call is not recorded, their next one is. */
+/* Other threads may be in a plain path already: that call is not recorded,
+   their next one is. */
 static void recording_started(void) {
     tcm_lock(&registry_lock);
     for (struct tcm_dlist *l = registry.next; l != &registry; l = l->next) {
         struct tcm_thread_state *s =
             TCM_CONTAINER_OF(l, struct tcm_thread_state, link);
-        tcm_store_seq_cst(&s->cache, NULL);
+        tcm_store_seq_cst(&s->alloc_limit, 0);
+        tcm_store_seq_cst(&s->free_base, TCM_NO_BASE);
     }
     tcm_unlock(&registry_lock);
 }

@@ -9,9 +9,10 @@
 #include "base/bits.h"
 #include "base/os_mem.h"
 #include "base/raw_io.h"
+#include "core/class_map.h"
 #include "core/page_map.h"
 
-#define RANGE_MAX   ((size_t)64 << 30)
+#define RANGE_MAX   TCM_CLASS_MAP_RANGE
 #define RANGE_MIN   TCM_GROW_STEP
 #define FIXED_PLACE ((uintptr_t)0x100000000000)
 
@@ -58,8 +59,19 @@ static bool reserve(struct tcm_range_table *table, size_t length) {
         tcm_os_unmap(start, length);
         return false;
     }
+    if (table->count == 0 && length == TCM_CLASS_MAP_RANGE &&
+        tcm_class_map_init(range->start)) {
+        range->start += TCM_CLASS_MAP_BYTES;
+        range->length -= TCM_CLASS_MAP_BYTES;
+    }
     table->count++;
     return true;
+}
+
+void tcm_range_init(struct tcm_range_table *table) {
+    size_t length = wanted_length();
+    if (table->count == 0)
+        (void)reserve(table, length);
 }
 
 int tcm_range_with_room(struct tcm_range_table *table, size_t bytes) {
@@ -88,14 +100,15 @@ bool tcm_range_extend(struct tcm_range *range, size_t bytes) {
     void *from = (void *)tcm_range_frontier(range);
     /* Memory first: a request for most of the address space fails here, before
        page map leaves were made for it. Committing twice does no harm. */
-    if (!tcm_os_commit(from, bytes) || !tcm_page_map_cover(from, bytes))
+    if (!tcm_os_commit(from, bytes) || !tcm_page_map_cover(from, bytes) ||
+        !tcm_class_map_cover((uintptr_t)from, bytes))
         return false;
     range->committed += bytes;
     return true;
 }
 
 void tcm_range_drop_unused(struct tcm_range_table *table) {
-    if (table->count == 0)
+    if (table->count <= 1)
         return;
     struct tcm_range *last = &table->range[table->count - 1];
     if (last->committed != 0)

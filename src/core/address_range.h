@@ -5,7 +5,9 @@
  *
  * Invariants: a range's start is a multiple of TCM_GROW_STEP, and of its length
  * where that is a power of two, so that offsets are aligned as addresses are.
- * Ranges are numbered in the order of their making.
+ * Ranges are numbered in the order of their making. The first one begins with
+ * the class map (class_map.h) if it is of full length; its start and length are
+ * those of the rest.
  *
  * Threads: the page heap lock is held.
  */
@@ -27,6 +29,10 @@ struct tcm_range_table {
     struct tcm_range range[TCM_MAX_RANGES];
 };
 
+/* Reserves the first range, before anything else is asked for. If there is no
+   room for one, a later request tries again. */
+void tcm_range_init(struct tcm_range_table *table);
+
 /* Lowest range in which BYTES more can be committed; a new one is reserved if
    need be. Its index, or -1. */
 int tcm_range_with_room(struct tcm_range_table *table, size_t bytes);
@@ -35,7 +41,8 @@ int tcm_range_with_room(struct tcm_range_table *table, size_t bytes);
    no room, or the system has no memory. */
 bool tcm_range_extend(struct tcm_range *range, size_t bytes);
 
-/* Gives up the newest range if nothing of it is committed. */
+/* Gives up the newest range, but not the first, if nothing of it is
+   committed. */
 void tcm_range_drop_unused(struct tcm_range_table *table);
 
 static inline uintptr_t tcm_range_frontier(const struct tcm_range *range) {

@@ -22,7 +22,6 @@ static struct tcm_pool region_pool[TCM_MAX_REGION_LOG + 1];
 void tcm_cache_init(void) {
     for (unsigned k = 0; k <= TCM_MAX_REGION_LOG; k++)
         region_pool[k].record_bytes = sizeof(struct tcm_entry) << k;
-    tcm_no_cache_init();
 }
 
 struct tcm_entry *tcm_registry_get_region(unsigned log) {

@@ -30,7 +30,4 @@ void tcm_registry_remove(struct tcm_thread_cache *cache);
    from another cache. false: by less, perhaps nothing. */
 bool tcm_registry_claim(struct tcm_thread_cache *cache, uint64_t bytes);
 
-/* Fills in the constants of tcm_no_cache. */
-void tcm_no_cache_init(void);
-
 #endif

@@ -415,4 +415,5 @@ void tcm_page_heap_fork_child(void) {
 void tcm_page_heap_init(void) {
     tcm_lock_init(&HEAP->lock, TCM_RANK_PAGE_HEAP);
     HEAP->system_page = tcm_os_page_size();
+    tcm_range_init(&HEAP->ranges);
 }

@@ -28,7 +28,9 @@
 #define TCM_PAGE_MAP_H
 
 #include "base/atomic.h"
+#include "core/class_map.h"
 #include "core/core_config.h"
+#include "core/size_class.h"
 
 struct tcm_span;
 
@@ -90,6 +92,7 @@ static inline void tcm_page_map_set_entry(uintptr_t a, uint64_t entry) {
     /* Pairs with the load in tcm_page_entry: the table is zeroed. */
     tcm_store_release(
         &leaf->entry[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)], entry);
+    tcm_class_map_set(a, tcm_class_scale((unsigned)(entry >> TCM_ENTRY_SHIFT)));
 }
 
 /* Makes the leaves of [START, START + LENGTH). false: out of memory. */

@@ -20,6 +20,7 @@
 
 struct tcm_class_info tcm_class[TCM_MAX_CLASSES];
 unsigned tcm_class_count;
+uint32_t tcm_class_reciprocal[TCM_MAX_CLASSES];
 uint8_t tcm_class_small[TCM_TABLE_SMALL / 8 + 1];
 uint8_t tcm_class_medium[TCM_MAX_SMALL / 128 + 1];
 
@@ -55,6 +56,7 @@ static void fill_class(struct tcm_class_info *c, size_t size) {
     c->max_cached = clamp(CACHED_BYTES / size, CACHED_MIN, CACHED_MAX);
     c->reciprocal = (uint32_t)((((uint64_t)1 << 32) + size - 1) / size);
     c->slot_reciprocal = (((uint64_t)1 << 42) + size - 1) / size;
+    tcm_class_reciprocal[c - tcm_class] = c->reciprocal;
     TCM_CHECK(c->objects <= TCM_MAX_OBJECTS);
 }
 

@@ -47,13 +47,6 @@ struct tcm_thread_cache tcm_no_cache = {
 TCM_STATIC_ASSERT((1u << MIN_REGION_LOG) * sizeof(void *) >= TCM_CACHE_LINE,
                   "bins of two threads share no line");
 
-void tcm_no_cache_init(void) {
-#if TCM_OBJECT_WORDS
-    for (unsigned class = 1; class < tcm_class_count; class ++)
-        tcm_no_cache.bin[class].reciprocal = tcm_class[class].reciprocal;
-#endif
-}
-
 static uint32_t bin_count(const struct tcm_thread_cache *cache,
                           unsigned class) {
     return (uint32_t)(cache->bin[class].top - cache->cold[class].base);
@@ -230,7 +223,7 @@ static uint64_t *word_of(const void *object) {
     if (TCM_UNLIKELY(table == NULL))
         return tcm_object_word(object, true);
     uint64_t offset = (uintptr_t)object & (TCM_PAGE_SIZE - 1);
-    uint64_t reciprocal = tcm_class[entry >> TCM_ENTRY_SHIFT].reciprocal;
+    uint64_t reciprocal = tcm_class_reciprocal[entry >> TCM_ENTRY_SHIFT];
     return table + ((offset * reciprocal) >> 32);
 }
 
@@ -355,6 +348,8 @@ struct tcm_thread_cache *tcm_cache_new(void) {
         if (class != 0 && class < tcm_class_count)
             cache->cold[class].fetch = first_fetch(&tcm_class[class]);
     }
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(cache->scaled_small); i++)
+        cache->scaled_small[i] = tcm_class_scale(tcm_class_small[i]);
     cache->sweep_wait = SWEEP_WAIT;
     tcm_store_relaxed(&cache->attached, true);
     tcm_registry_add(cache);

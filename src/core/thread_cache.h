@@ -38,11 +38,9 @@ struct tcm_entry {
 struct tcm_bin {
     struct tcm_entry *top; /* next free place */
     struct tcm_entry *end; /* first place beyond the capacity of now */
-#if TCM_OBJECT_WORDS
-    uint64_t reciprocal; /* of the class, beside what free touches anyway */
-    uint64_t reserved;
-#endif
 };
+TCM_STATIC_ASSERT(sizeof(struct tcm_bin) == 8 * TCM_CLASS_SCALE,
+                  "a scaled class finds its bin");
 
 struct tcm_bin_cold {
     struct tcm_entry *base; /* first place; base[-1] is the guard */
@@ -55,7 +53,10 @@ struct tcm_bin_cold {
 };
 
 struct tcm_thread_cache {
-    struct tcm_bin bin[TCM_MAX_CLASSES];
+    struct tcm_bin bin[TCM_MAX_CLASSES]; /* first: see tcm_bin_at */
+    /* The scaled class by (size + 7) >> 3 up to TCM_TABLE_SMALL: a copy,
+       because one beside the bins costs malloc an instruction less to find. */
+    uint8_t scaled_small[TCM_TABLE_SMALL / 8 + 1];
     struct tcm_bin_cold cold[TCM_MAX_CLASSES];
     struct tcm_dlist link;   /* in the registry of caches */
     uint64_t capacity_bytes; /* sum of capacity * size */
@@ -72,6 +73,18 @@ struct tcm_thread_cache {
 /* A cache whose bins are all empty and full at once: every pop and push takes
    the slow path. Stands in where a thread has none. Read-only. */
 extern struct tcm_thread_cache tcm_no_cache;
+
+/* The bin of a scaled class (size_class.h). */
+static TCM_ALWAYS_INLINE struct tcm_bin *
+tcm_bin_at(struct tcm_thread_cache *cache, uint64_t scaled) {
+    return (struct tcm_bin *)((char *)cache + scaled * 8);
+}
+
+/* Scaled class of SIZE, at most TCM_TABLE_SMALL. */
+static TCM_ALWAYS_INLINE uint64_t
+tcm_cache_scaled_small(const struct tcm_thread_cache *cache, size_t size) {
+    return cache->scaled_small[(size + 7) >> 3];
+}
 
 /*
  * Pop: the entry, or one with a NULL pointer when the bin is empty (then call
@@ -97,15 +110,18 @@ static TCM_ALWAYS_INLINE bool tcm_cache_is_top(struct tcm_thread_cache *cache,
 
 /* Push: false when the bin is full (then call tcm_cache_make_room, push
    again), or PTR is on top of it already. */
-static TCM_ALWAYS_INLINE bool tcm_cache_push(struct tcm_thread_cache *cache,
-                                             unsigned class, void *ptr) {
-    struct tcm_bin *bin = &cache->bin[class];
+static TCM_ALWAYS_INLINE bool tcm_bin_push(struct tcm_bin *bin, void *ptr) {
     struct tcm_entry *top = bin->top;
     if (TCM_UNLIKELY(top == bin->end || (top - 1)->ptr == ptr))
         return false;
     top->ptr = ptr;
     bin->top = top + 1;
     return true;
+}
+
+static TCM_ALWAYS_INLINE bool tcm_cache_push(struct tcm_thread_cache *cache,
+                                             unsigned class, void *ptr) {
+    return tcm_bin_push(&cache->bin[class], ptr);
 }
 
 /*
