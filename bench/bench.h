@@ -7,18 +7,21 @@
  * the number of malloc and free calls of all threads (realloc counts as one),
  * the wall time of the loop without start-up and end, and the CPU time that its
  * own threads took (a recorder's thread is not among them; of use on a machine
- * that does other things too). SCALE multiplies the length; 1 is about half a
- * second.
+ * that does other things too). What else a workload tells follows as KEY=VALUE.
+ * SCALE multiplies the length; 1 is about half a second. Status 77: the
+ * workload needs what is not there.
  */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct workload {
     const char *name;
@@ -57,6 +60,55 @@ static inline void *bench_take(size_t size) {
 
 static inline uint64_t bench_count(double scale, double whole) {
     return (uint64_t)(scale * whole);
+}
+
+/* At least one: what is to run when nearly nothing is asked for. */
+static inline uint64_t bench_some(double scale, double whole) {
+    uint64_t n = bench_count(scale, whole);
+    return n ? n : 1;
+}
+
+/* 2^LOW to 2^(LOW + OCTAVES), each octave as likely as the others. */
+static inline size_t bench_log_size(uint64_t r, unsigned low,
+                                    unsigned octaves) {
+    size_t base = (size_t)1 << (low + (unsigned)(r & 0xff) % octaves);
+    return base + (size_t)((r >> 8) & (base - 1));
+}
+
+/* Writes a byte in each STEP bytes and the last, as whoever fills it would. */
+static inline void bench_touch(char *p, size_t size, size_t step) {
+    for (size_t at = 0; at < size; at += step)
+        p[at] = 1;
+    p[size - 1] = 1;
+}
+
+static inline uint64_t bench_resident_kib(void) {
+    char text[128];
+    unsigned long long pages = 0;
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n > 0) {
+        text[n] = 0;
+        char *second = strchr(text, ' ');
+        pages = second ? strtoull(second, NULL, 10) : 0;
+    }
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
+}
+
+struct bench_note {
+    const char *key;
+    uint64_t value;
+};
+static struct bench_note bench_notes[8];
+
+/* Says KEY=VALUE besides the times. */
+static inline void bench_tell(const char *key, uint64_t value) {
+    unsigned i = 0;
+    while (i < 7 && bench_notes[i].key && strcmp(bench_notes[i].key, key))
+        i++;
+    bench_notes[i] = (struct bench_note){key, value};
 }
 
 static inline uint64_t bench_thread_cpu_ns(void) {
@@ -100,6 +152,27 @@ static inline void bench_threads(int n, void *(*f)(void *), void *args,
         pthread_join(thread[i].id, NULL);
 }
 
+/* 5,000 slots, log-uniform from 16 bytes to 16 KiB; first and last byte
+   written. */
+static inline uint64_t bench_mixed(uint64_t steps, uint64_t seed) {
+    enum { SLOTS = 5000 };
+    void **slot = calloc(SLOTS, sizeof *slot);
+    uint64_t s = seed;
+    for (uint64_t i = 0; i < steps; i++) {
+        uint64_t r = bench_random(&s);
+        unsigned k = (unsigned)((r >> 40) % SLOTS);
+        size_t size = bench_log_size(r, 4, 10);
+        free(slot[k]);
+        char *p = bench_take(size);
+        p[0] = p[size - 1] = 1;
+        slot[k] = p;
+    }
+    for (unsigned k = 0; k < SLOTS; k++)
+        free(slot[k]);
+    free(slot);
+    return 2 * steps;
+}
+
 static inline int bench_main(int argc, char **argv,
                              const struct workload *list) {
     if (argc >= 2) {
@@ -110,8 +183,12 @@ static inline int bench_main(int argc, char **argv,
                 uint64_t ops = w->run(scale);
                 uint64_t ns = bench_now_ns() - start;
                 uint64_t cpu = bench_thread_cpu_ns() + bench_ended_cpu_ns;
-                printf("%llu %llu %llu\n", (unsigned long long)ops,
+                printf("%llu %llu %llu", (unsigned long long)ops,
                        (unsigned long long)ns, (unsigned long long)cpu);
+                for (unsigned i = 0; i < 8 && bench_notes[i].key; i++)
+                    printf(" %s=%llu", bench_notes[i].key,
+                           (unsigned long long)bench_notes[i].value);
+                putchar('\n');
                 return 0;
             }
         if (!strcmp(argv[1], "--list")) {

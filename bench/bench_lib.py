@@ -66,12 +66,17 @@ def allocators(build, work, wanted=None, extra=()):
 
 class Result:
     """One run: operations, wall and CPU ns of the loop as the program says (or
-    None); wall, user and system seconds of the process, peak resident KiB."""
+    None), what else it tells; wall, user and system seconds of the process,
+    peak resident KiB."""
 
     def __init__(self, words, measured):
         self.ops = self.ns = self.loop_cpu = None
-        if len(words) == 3 and all(w.isdigit() for w in words):
-            self.ops, self.ns, self.loop_cpu = map(int, words)
+        self.told = {}
+        if len(words) >= 3 and all(w.isdigit() for w in words[:3]):
+            self.ops, self.ns, self.loop_cpu = map(int, words[:3])
+            for w in words[3:]:
+                key, _, value = w.partition("=")
+                self.told[key] = int(value)
         wall, user, system, self.rss, self.status = measured
         self.wall, self.user, self.system = (wall / 1e9, user / 1e9,
                                              system / 1e9)
@@ -172,10 +177,24 @@ def program(build, name):
     return path
 
 
+BINARIES = ("bench_loops", "bench_work", "bench_large", "bench_threads")
+
+
 def workloads(path):
+    """[(name, what it does)] of a program."""
     text = subprocess.run([path, "--list"], stdout=subprocess.PIPE,
                           check=True).stdout.decode()
-    return [line.split("\t")[0] for line in text.splitlines()]
+    return [tuple(line.split("\t")) for line in text.splitlines()]
+
+
+def all_workloads(build):
+    """{name: (program, what it does)} in the order of the lists."""
+    found = {}
+    for binary in BINARIES:
+        path = program(build, binary)
+        for name, what in workloads(path):
+            found[name] = (path, what)
+    return found
 
 
 class WorkFolder:

@@ -5,6 +5,8 @@
  */
 #include "bench.h"
 
+#include <dlfcn.h>
+
 static uint64_t run_pairs(double scale) {
     uint64_t n = bench_count(scale, 100e6);
     for (uint64_t i = 0; i < n; i++)
@@ -81,6 +83,116 @@ static uint64_t run_random_million(double scale) {
     return run_random_slots(1, scale * 8e6, 1000000);
 }
 
+/* --- Batches: N blocks of one size, freed in the order of allocation -------
+ */
+
+static const uint16_t batch_sizes[] = {16,  24,  32,  48,  64,  96,  128,
+                                       192, 256, 384, 512, 768, 1024};
+enum {
+    BATCH_SIZES = sizeof batch_sizes / sizeof *batch_sizes,
+    BATCH_MAX = 1600
+};
+
+static void batch_round(void **p, unsigned n, size_t size) {
+    for (unsigned j = 0; j < n; j++) {
+        char *block = bench_take(size);
+        *block = 1;
+        p[j] = block;
+    }
+    for (unsigned j = 0; j < n; j++)
+        free(p[j]);
+}
+
+/* STEPS blocks altogether; N is the same all the time, or changes with 0. */
+static uint64_t batch_blocks(uint64_t steps, unsigned n) {
+    static const unsigned counts[] = {25, 100, 400, 1600};
+    void **p = calloc(BATCH_MAX, sizeof *p);
+    if (!p)
+        abort();
+    uint64_t done = 0;
+    for (unsigned i = 0; done < steps; i++) {
+        unsigned m = n ? n : counts[i / BATCH_SIZES % 4];
+        batch_round(p, m, batch_sizes[i % BATCH_SIZES]);
+        done += m;
+    }
+    free(p);
+    return done;
+}
+
+static uint64_t run_batch(double scale, unsigned n) {
+    return 2 * batch_blocks(bench_count(scale, 50e6), n);
+}
+static uint64_t run_batch_25(double scale) {
+    return run_batch(scale, 25);
+}
+static uint64_t run_batch_100(double scale) {
+    return run_batch(scale, 100);
+}
+static uint64_t run_batch_400(double scale) {
+    return run_batch(scale, 400);
+}
+static uint64_t run_batch_1600(double scale) {
+    return run_batch(scale, 1600);
+}
+
+struct batch_thread {
+    uint64_t steps, done;
+    char pad[112];
+};
+static void *batch_thread(void *arg) {
+    struct batch_thread *a = arg;
+    a->done = batch_blocks(a->steps, 0);
+    return NULL;
+}
+static uint64_t run_batch_threads(double scale) {
+    struct batch_thread a[2] = {{bench_count(scale, 40e6), 0, {0}},
+                                {bench_count(scale, 40e6), 0, {0}}};
+    bench_threads(2, batch_thread, a, sizeof *a);
+    return 2 * (a[0].done + a[1].done);
+}
+
+/* --- Sized delete, by its mangled name -------------------------------------
+ */
+
+/* ISO C has no way from an object's address to a function's but a copy. */
+static void find_function(void *place, const char *name) {
+    void *at = dlsym(RTLD_DEFAULT, name);
+    if (!at) {
+        void *cxx = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_GLOBAL);
+        at = cxx ? dlsym(cxx, name) : NULL;
+    }
+    if (!at) {
+        fprintf(stderr, "no C++ operators here\n");
+        exit(77);
+    }
+    memcpy(place, &at, sizeof at);
+}
+
+static uint64_t run_sized(double scale) {
+    enum { SLOTS = 2000 };
+    static void *slot[SLOTS];
+    static uint16_t bytes[SLOTS];
+    void *(*take)(size_t);
+    void (*give)(void *, size_t);
+    find_function(&take, "_Znwm");
+    find_function(&give, "_ZdlPvm");
+    uint64_t n = bench_count(scale, 30e6), s = 7;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t r = bench_random(&s);
+        unsigned k = (unsigned)((r >> 40) % SLOTS);
+        if (slot[k])
+            give(slot[k], bytes[k]);
+        bytes[k] = (uint16_t)(16 + (r & 1 ? (r >> 1) % 128 : (r >> 1) % 1024));
+        char *p = bench_hide(take(bytes[k]));
+        *p = 1;
+        slot[k] = p;
+    }
+    for (unsigned k = 0; k < SLOTS; k++)
+        if (slot[k])
+            give(slot[k], bytes[k]);
+    return 2 * n;
+}
+
 static const struct workload list[] = {
     {"pairs", "malloc(64), free", run_pairs},
     {"lifo", "48 blocks of 24 + 16 (j mod 8) bytes, freed in reverse",
@@ -89,6 +201,13 @@ static const struct workload list[] = {
     {"threads", "two of random at once", run_threads},
     {"random200", "random with 200 slots", run_random_200},
     {"random1m", "random with a million slots", run_random_million},
+    {"batch25", "25 blocks of one size (16 to 1,024), freed in order",
+     run_batch_25},
+    {"batch100", "the same with 100", run_batch_100},
+    {"batch400", "the same with 400", run_batch_400},
+    {"batch1600", "the same with 1,600", run_batch_1600},
+    {"batch2", "two threads, batches of 25 to 1,600", run_batch_threads},
+    {"sized", "operator new and sized delete, 2,000 slots", run_sized},
     {NULL, NULL, NULL}};
 
 int main(int argc, char **argv) {

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Workloads with the shapes of real programs: queues, trees, strings, large
- * blocks, memory that passes between threads, threads that come and go.
+ * Workloads of one thread with the shapes of real programs: queues, trees,
+ * strings, sizes to 16 KiB, alignment, zeroed blocks, fragmentation.
  */
 #include "bench.h"
 
 #include <malloc.h>
-#include <sched.h>
-
-/* --- One thread ----------------------------------------------------------- */
 
 static uint64_t run_fifo(double scale) {
     enum { LENGTH = 10000 };
@@ -123,69 +120,8 @@ static uint64_t run_strings(double scale) {
     return ops;
 }
 
-static uint64_t run_mixed_slots(uint64_t steps, uint64_t seed) {
-    enum { SLOTS = 5000 };
-    void **slot = calloc(SLOTS, sizeof *slot);
-    uint64_t s = seed;
-    for (uint64_t i = 0; i < steps; i++) {
-        uint64_t r = bench_random(&s);
-        unsigned k = (unsigned)((r >> 40) % SLOTS);
-        /* Log-uniform from 16 bytes to 16 KiB. */
-        unsigned log = 4 + (unsigned)(r & 0xff) % 10;
-        size_t size = ((size_t)1 << log) + ((r >> 8) & ((1u << log) - 1));
-        free(slot[k]);
-        char *p = bench_take(size);
-        p[0] = p[size - 1] = 1;
-        slot[k] = p;
-    }
-    for (unsigned k = 0; k < SLOTS; k++)
-        free(slot[k]);
-    free(slot);
-    return 2 * steps;
-}
-
 static uint64_t run_mixed(double scale) {
-    return run_mixed_slots(bench_count(scale, 15e6), 9);
-}
-
-static uint64_t run_large(double scale) {
-    enum { SLOTS = 40 };
-    static void *slot[SLOTS];
-    uint64_t n = bench_count(scale, 100e3), s = 11;
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t r = bench_random(&s);
-        unsigned k = (unsigned)(r % SLOTS);
-        size_t size = (size_t)256 << 10;
-        size += (r >> 8) % (4u << 20);
-        free(slot[k]);
-        char *p = bench_take(size);
-        for (size_t at = 0; at < size; at += 65536)
-            p[at] = 1;
-        slot[k] = p;
-    }
-    for (unsigned k = 0; k < SLOTS; k++)
-        free(slot[k]);
-    return 2 * n;
-}
-
-static uint64_t run_realloc(double scale) {
-    uint64_t n = bench_count(scale, 200e3), ops = 0, s = 13;
-    for (uint64_t i = 0; i < n; i++) {
-        size_t size = 16, end = 64 + bench_random(&s) % 40000;
-        char *p = bench_take(size), *keep = bench_take(100);
-        while (size < end) {
-            size += size / 8 + 8;
-            p = bench_hide(realloc(p, size));
-            if (!p)
-                abort();
-            p[size - 1] = 1;
-            ops++;
-        }
-        free(p);
-        free(keep);
-        ops += 4;
-    }
-    return ops;
+    return bench_mixed(bench_count(scale, 15e6), 9);
 }
 
 static uint64_t run_memalign(double scale) {
@@ -220,186 +156,130 @@ static uint64_t run_calloc(double scale) {
     return 2 * n;
 }
 
+/* Small blocks that stay: memory that was never used before. */
+static uint64_t run_calloc_fresh(double scale) {
+    struct item {
+        struct item *next;
+    } *kept = NULL;
+    uint64_t n = bench_count(scale, 1.5e6), s = 21;
+    for (uint64_t i = 0; i < n; i++) {
+        struct item *p = bench_hide(calloc(1, 16 + bench_random(&s) % 400));
+        if (!p)
+            abort();
+        p->next = kept;
+        kept = p;
+    }
+    while (kept) {
+        struct item *p = kept;
+        kept = p->next;
+        free(p);
+    }
+    return 2 * n;
+}
+
+/* --- Fragmentation ---------------------------------------------------------
+ */
+
+/* Live bytes beside resident ones; the rates are read from these. */
+struct live {
+    uint64_t now, peak, samples, sum_kib, sum_resident_kib;
+};
+
+static void live_add(struct live *l, size_t size) {
+    l->now += size;
+    if (l->now > l->peak)
+        l->peak = l->now;
+}
+
+static void live_sample(struct live *l) {
+    l->samples++;
+    l->sum_kib += l->now >> 10;
+    l->sum_resident_kib += bench_resident_kib();
+}
+
+static void live_tell(const struct live *l) {
+    bench_tell("live_peak_kib", l->peak >> 10);
+    if (l->samples) {
+        bench_tell("live_steady_kib", l->sum_kib / l->samples);
+        bench_tell("resident_steady_kib", l->sum_resident_kib / l->samples);
+    }
+}
+
 /* Fills, frees most of it at random, fills with another size, many times: what
    is held at the end of each phase shows in the peak of resident memory. */
 static uint64_t run_fragmentation(double scale) {
     enum { SLOTS = 200000 };
+    static uint16_t bytes[SLOTS];
     void **slot = calloc(SLOTS, sizeof *slot);
     uint64_t n = bench_count(scale, 24), s = 23, ops = 0;
+    struct live live = {0};
     for (uint64_t round = 0; round < n; round++) {
         size_t base = 16u + (unsigned)(round % 6) * 90;
         for (unsigned k = 0; k < SLOTS; k++)
             if (!slot[k]) {
-                char *p = bench_take(base + bench_random(&s) % 80);
+                bytes[k] = (uint16_t)(base + bench_random(&s) % 80);
+                char *p = bench_take(bytes[k]);
                 *p = 1;
                 slot[k] = p;
+                live_add(&live, bytes[k]);
                 ops++;
             }
+        if (round >= n / 2)
+            live_sample(&live);
         for (unsigned k = 0; k < SLOTS; k++)
             if (bench_random(&s) % 10) {
                 free(slot[k]);
                 slot[k] = NULL;
+                live.now -= bytes[k];
                 ops++;
             }
+        if (round >= n / 2)
+            live_sample(&live);
     }
     for (unsigned k = 0; k < SLOTS; k++)
         free(slot[k]);
     free(slot);
+    live_tell(&live);
     return ops;
 }
 
-/* --- Threads -------------------------------------------------------------- */
-
-struct mixed_thread {
-    uint64_t steps, seed;
-    char pad[112];
-};
-static void *mixed_thread(void *arg) {
-    struct mixed_thread *a = arg;
-    run_mixed_slots(a->steps, a->seed);
-    return NULL;
-}
-static uint64_t run_mixed_threads(double scale) {
-    struct mixed_thread a[2] = {{bench_count(scale, 12e6), 9, {0}},
-                                {bench_count(scale, 12e6), 10, {0}}};
-    bench_threads(2, mixed_thread, a, sizeof *a);
-    return 4 * a[0].steps;
-}
-
-/* Producer and consumer: every block is freed by the other thread. */
-enum { RING = 4096 };
-struct ring {
-    void *slot[RING];
-    char pad1[64];
-    uint64_t head;
-    char pad2[64];
-    uint64_t tail;
-    char pad3[64];
-    uint64_t total;
-};
-
-static void *producer(void *arg) {
-    struct ring *r = arg;
-    uint64_t s = 29;
-    for (uint64_t i = 0; i < r->total; i++) {
-        while (i - __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE) >= RING)
-            sched_yield();
-        char *p = bench_take(16 + bench_random(&s) % 400);
-        *p = 1;
-        r->slot[i % RING] = p;
-        __atomic_store_n(&r->head, i + 1, __ATOMIC_RELEASE);
-    }
-    return NULL;
-}
-
-static uint64_t run_producer(double scale) {
-    static struct ring r;
-    struct bench_thread other;
-    r.head = r.tail = 0;
-    r.total = bench_count(scale, 30e6);
-    bench_start(&other, producer, &r);
-    for (uint64_t i = 0; i < r.total; i++) {
-        while (__atomic_load_n(&r.head, __ATOMIC_ACQUIRE) <= i)
-            sched_yield();
-        free(r.slot[i % RING]);
-        __atomic_store_n(&r.tail, i + 1, __ATOMIC_RELEASE);
-    }
-    pthread_join(other.id, NULL);
-    return 2 * r.total;
-}
-
-/* A server whose worker threads end and hand their blocks to successors. */
-enum { WORKERS = 2, SESSION = 1000 };
-struct worker {
-    void *block[SESSION];
-    uint64_t seed, lives, steps;
-    char pad[64];
-};
-
-static void *serve(void *arg) {
-    struct worker *w = arg;
-    for (uint64_t i = 0; i < w->steps; i++) {
-        uint64_t r = bench_random(&w->seed);
-        unsigned k = (unsigned)((r >> 32) % SESSION);
-        free(w->block[k]);
-        size_t size = 8 + (r & 0xffff) % 500;
-        char *p = bench_take(size);
-        p[0] = p[size - 1] = 1;
-        w->block[k] = p;
-    }
-    if (--w->lives == 0)
-        return NULL;
-    struct bench_thread successor;
-    bench_start(&successor, serve, w);
-    pthread_join(successor.id, NULL);
-    return NULL;
-}
-
-static uint64_t run_server(double scale) {
-    static struct worker w[WORKERS];
-    uint64_t lives = bench_count(scale, 200), steps = 100000;
-    if (lives == 0)
-        lives = 1;
-    for (unsigned i = 0; i < WORKERS; i++) {
-        w[i].seed = 31 + i;
-        w[i].lives = lives;
-        w[i].steps = steps;
-    }
-    bench_threads(WORKERS, serve, w, sizeof *w);
-    for (unsigned i = 0; i < WORKERS; i++)
-        for (unsigned k = 0; k < SESSION; k++) {
-            free(w[i].block[k]);
-            w[i].block[k] = NULL;
-        }
-    return 2 * WORKERS * lives * steps;
-}
-
-static void *short_life(void *arg) {
-    void *p[100];
-    uint64_t s = (uint64_t)(uintptr_t)arg + 37;
-    for (unsigned i = 0; i < 100; i++)
-        p[i] = bench_take(16 + bench_random(&s) % 500);
-    for (unsigned i = 0; i < 100; i++)
-        free(p[i]);
-    return NULL;
-}
-
-static uint64_t run_thread_churn(double scale) {
-    uint64_t n = bench_count(scale, 15e3);
+/*
+ * A long mixed run: slots are replaced at random, nine in ten among the first
+ * tenth, so that some blocks live a hundred times as long as others; the sizes
+ * that are asked for drift. Resident memory is looked at 64 times in the second
+ * half.
+ */
+static uint64_t run_long(double scale) {
+    enum { SLOTS = 60000, PHASES = 16 };
+    static uint32_t bytes[SLOTS];
+    static void *slot[SLOTS];
+    uint64_t n = bench_some(scale, 8e6), s = 25;
+    uint64_t phase = n / PHASES + 1, look = n / 128 + 1;
+    struct live live = {0};
     for (uint64_t i = 0; i < n; i++) {
-        struct bench_thread two[2];
-        for (unsigned k = 0; k < 2; k++)
-            bench_start(&two[k], short_life, (void *)(i * 2 + k));
-        for (unsigned k = 0; k < 2; k++)
-            pthread_join(two[k].id, NULL);
+        uint64_t r = bench_random(&s);
+        unsigned in = (r >> 60) < 15 ? SLOTS / 10 : SLOTS;
+        unsigned k = (unsigned)((((r >> 28) & 0xffffffff) * in) >> 32);
+        /* 16 to 2^8 ... 2^12, and one in 256 of 16 to 64 KiB */
+        size_t size = (r & 0xff00000) == 0
+                          ? bench_log_size(r >> 32, 14, 2)
+                          : bench_log_size(r, 4, 4 + (unsigned)(i / phase) % 5);
+        if (slot[k]) {
+            free(slot[k]);
+            live.now -= bytes[k];
+        }
+        char *p = bench_take(size);
+        bench_touch(p, size, 4096);
+        slot[k] = p;
+        bytes[k] = (uint32_t)size;
+        live_add(&live, size);
+        if (i >= n / 2 && i % look == 0)
+            live_sample(&live);
     }
-    return 400 * n;
-}
-
-/* Blocks of a few bytes of two threads: do they share cache lines? */
-struct sharing {
-    uint64_t rounds;
-    char *first;
-    char pad[112];
-};
-static void *sharing(void *arg) {
-    struct sharing *a = arg;
-    free(a->first); /* made by the main thread, next to the other's */
-    for (uint64_t i = 0; i < a->rounds; i++) {
-        volatile char *p = bench_take(8);
-        for (unsigned k = 0; k < 1000; k++)
-            p[k % 8]++;
-        free((void *)p);
-    }
-    return NULL;
-}
-static uint64_t run_false_sharing(double scale) {
-    struct sharing a[2] = {{bench_count(scale, 400e3), NULL, {0}},
-                           {bench_count(scale, 400e3), NULL, {0}}};
-    a[0].first = bench_take(8);
-    a[1].first = bench_take(8);
-    bench_threads(2, sharing, a, sizeof *a);
-    return 4 * a[0].rounds;
+    for (unsigned k = 0; k < SLOTS; k++)
+        free(slot[k]);
+    live_tell(&live);
+    return 2 * n;
 }
 
 static const struct workload list[] = {
@@ -408,17 +288,12 @@ static const struct workload list[] = {
     {"bignum", "small vectors in arithmetic", run_bignum},
     {"strings", "hash table of strings", run_strings},
     {"mixed", "5,000 slots, 16 bytes to 16 KiB, log-uniform", run_mixed},
-    {"mixed2", "two threads of mixed", run_mixed_threads},
-    {"large", "40 slots of 256 KiB to 4 MiB", run_large},
-    {"realloc", "buffers growing by an eighth to 40 kB", run_realloc},
     {"memalign", "alignments of 32 to 256", run_memalign},
-    {"calloc", "zeroed blocks to 700 bytes", run_calloc},
+    {"calloc", "zeroed blocks to 700 bytes, memory used before", run_calloc},
+    {"calloc-fresh", "zeroed blocks to 415 bytes that stay", run_calloc_fresh},
     {"frag", "fill, free nine of ten, fill with another size",
      run_fragmentation},
-    {"producer", "one thread allocates, the other frees", run_producer},
-    {"server", "threads end and hand their blocks to successors", run_server},
-    {"churn", "threads that live for 100 blocks", run_thread_churn},
-    {"sharing", "blocks of 8 bytes written by two threads", run_false_sharing},
+    {"long", "short and long lives, sizes that drift", run_long},
     {NULL, NULL, NULL}};
 
 int main(int argc, char **argv) {

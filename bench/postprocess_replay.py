@@ -31,14 +31,13 @@ def main():
     os.environ["PYTHONMALLOC"] = "malloc"
     tools = os.path.join(build, "malloc-trace-replay")
     post, replay = (os.path.join(tools, x) for x in ("postprocess", "replay"))
-    loops = lib.program(build, "bench_loops")
-    work_program = lib.program(build, "bench_work")
+    have = lib.all_workloads(build)
     jobs = [("python", [os.path.realpath(sys.executable), "-S",
                         os.path.join(lib.HERE, "python_json.py")]),
-            ("random", [loops, "random", a.scale]),
-            ("threads", [loops, "threads", a.scale]),
-            ("strings", [work_program, "strings", a.scale]),
-            ("server", [work_program, "server", a.scale])]
+            ("random", [have["random"][0], "random", a.scale]),
+            ("threads", [have["threads"][0], "threads", a.scale]),
+            ("strings", [have["strings"][0], "strings", a.scale]),
+            ("server", [have["server"][0], "server", a.scale])]
     rows, replay_rows, names = [], [], []
     with lib.WorkFolder(a.work) as work:
         recorder = lib.allocators(build, work, {"tracing-on"})[0]

@@ -15,15 +15,13 @@ import bench_lib as lib
 
 def jobs(build, only, cpu):
     """(name, command, value of a run in ns, how it is measured)"""
-    for binary in ("bench_loops", "bench_work"):
-        path = lib.program(build, binary)
-        for w in lib.workloads(path):
-            if not only or w in only:
-                if cpu:
-                    yield (w, [path, w], lambda r: r.loop_cpu / r.ops,
-                           "cpu ns/op")
-                else:
-                    yield w, [path, w], lambda r: r.ns / r.ops, "ns/op"
+    for w, (path, _) in lib.all_workloads(build).items():
+        if not only or w in only:
+            if cpu:
+                yield (w, [path, w], lambda r: r.loop_cpu / r.ops,
+                       "cpu ns/op")
+            else:
+                yield w, [path, w], lambda r: r.ns / r.ops, "ns/op"
     if not only or "python" in only:
         os.environ["PYTHONMALLOC"] = "malloc"
         yield ("python", [os.path.realpath(sys.executable), "-S",

@@ -63,10 +63,9 @@ def main():
                   "user_ratio,cpu_ratio,rss_added_kib,raw_bytes_event,"
                   "stored_bytes_event\n")
     jobs = []
-    for binary, names in (("bench_loops", LOOPS), ("bench_work", PROGRAMS)):
-        path = lib.program(build, binary)
-        jobs += [(w, [path, w, a.scale]) for w in names
-                 if not only or w in only]
+    have = lib.all_workloads(build)
+    jobs += [(w, [have[w][0], w, a.scale]) for w in LOOPS + PROGRAMS
+             if not only or w in only]
     if not only or "python" in only:
         jobs.append(("python", [os.path.realpath(sys.executable), "-S",
                                 os.path.join(lib.HERE, "python_json.py")]))
