@@ -70,6 +70,15 @@ struct tcm_block_info tcm_block_check(const void *ptr) {
     return info;
 }
 
+struct tcm_block_info tcm_block_check_realloc(const void *ptr) {
+    struct tcm_block_info info = tcm_block_info(ptr);
+    if (info.kind == TCM_BLOCK_FOREIGN)
+        tcm_die_pointer("attempt to realloc invalid pointer", ptr);
+    if (info.kind == TCM_BLOCK_INTERIOR)
+        tcm_die_pointer("attempt to realloc a pointer inside a block", ptr);
+    return info;
+}
+
 bool tcm_block_put_is_shared(struct tcm_thread_state *self,
                              const struct tcm_block_info *info) {
     if (info->kind != TCM_BLOCK_SMALL || self->own == &tcm_no_cache)

@@ -66,6 +66,8 @@ void tcm_block_put(struct tcm_thread_state *self, void *ptr,
                    const struct tcm_block_info *info);
 /* What PTR is, or the end of the program if it is no block. */
 struct tcm_block_info tcm_block_check(const void *ptr);
+/* The same, with a message that speaks of a realloc. */
+struct tcm_block_info tcm_block_check_realloc(const void *ptr);
 
 #if TCM_TRACING
 /* The traced fast path of a plain allocation; SLOW serves the rest. */

@@ -121,7 +121,7 @@ static void *move(struct tcm_thread_state *self, struct mtr_thread *trace,
 static struct tcm_block_info block_of(const void *ptr) {
     unsigned class = (unsigned)(tcm_page_entry(ptr) >> TCM_ENTRY_SHIFT);
     if (TCM_UNLIKELY(class == 0))
-        return tcm_block_check(ptr);
+        return tcm_block_check_realloc(ptr);
     struct tcm_block_info info = {TCM_BLOCK_SMALL, class, tcm_class[class].size,
                                   NULL};
     return info;
@@ -154,7 +154,7 @@ static void *realloc_block(void *ptr, size_t size, enum mtf_call call) {
 /* realloc(ptr, 0): frees and returns NULL, as glibc does. */
 static void *realloc_to_zero(void *ptr, enum mtf_call call) {
     struct tcm_thread_state *self = &tcm_self;
-    struct tcm_block_info info = tcm_block_check(ptr);
+    struct tcm_block_info info = tcm_block_check_realloc(ptr);
     if (info.kind != TCM_BLOCK_PRIVATE && !tcm_trace_is_private(self)) {
         struct mtr_thread *trace = tcm_trace_enter(self);
         if (trace != NULL) {
@@ -185,7 +185,9 @@ static TCM_ALWAYS_INLINE void *realloc_try(void *ptr, size_t size) {
     unsigned class = tcm_size_class(moved_size(old_size, size));
     void *to = tcm_cache_peek(cache, class)->ptr;
     struct tcm_bin *old_bin = &cache->bin[old_class];
-    if (TCM_UNLIKELY(to == NULL || old_bin->top == old_bin->end))
+    /* A block on top of its bin is free: what follows will say so. */
+    if (TCM_UNLIKELY(to == NULL || old_bin->top == old_bin->end ||
+                     tcm_cache_is_top(cache, old_class, ptr)))
         return NULL;
     tcm_cache_drop_top(cache, class);
     memcpy(to, ptr, size < old_size ? size : old_size);

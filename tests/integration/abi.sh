@@ -6,38 +6,6 @@
 . "$(dirname "$0")/common.sh"
 need "$lib"
 
-# under HOW PROGRAM ARGS...: each of the program's checks becomes one of ours.
-under() {
-    under_how=$1
-    under_program=$2
-    shift 2
-    [ -x "$built/$under_program" ] || {
-        skip "$under_program $under_how" "not built"
-        return
-    }
-    case $under_how in
-    untraced) set -- env LD_PRELOAD="$lib" "$built/$under_program" "$@" ;;
-    quiet) set -- env LD_PRELOAD="$tlib" "$built/$under_program" "$@" ;;
-    *) set -- env LD_PRELOAD="$tlib" \
-        TCMALLOC_TRACE_OUTPUT="$work/$under_program.$suffix" \
-        "$built/$under_program" "$@" ;;
-    esac
-    timeout 200 "$@" >"$work/tap" 2>"$work/err"
-    under_status=$?
-    while read -r line; do
-        case $line in
-        "ok "*"# SKIP"*) skip "$under_program $under_how" "${line#*# SKIP }" ;;
-        "ok "*) ok "$under_program $under_how: ${line#* - }" ;;
-        "not ok "*) not_ok "$under_program $under_how: ${line#* - }" ;;
-        "# "*) echo "$line" ;;
-        esac
-    done <"$work/tap"
-    if ! grep -q '^1\.\.' "$work/tap" || [ $under_status -ge 2 ]; then
-        not_ok "$under_program $under_how: runs to its end ($under_status)"
-        diag <"$work/err"
-    fi
-}
-
 threads=3000
 [ "${LONG:-0}" = 1 ] && threads=100000
 for how in untraced quiet recording; do

@@ -162,6 +162,44 @@ check_trace() {
     fi
 }
 
+# under HOW PROGRAM ARGS...: runs a built program that speaks TAP under one of
+# the libraries (HOW: untraced, quiet, recording, or processes: recording its
+# children too); each of its checks becomes one of ours. The recording is
+# $work/PROGRAM.$suffix, those of processes have the process id before that.
+under() {
+    under_how=$1
+    under_program=$2
+    shift 2
+    [ -x "$built/$under_program" ] || {
+        skip "$under_program $under_how" "not built"
+        return
+    }
+    case $under_how in
+    untraced) set -- env LD_PRELOAD="$lib" "$built/$under_program" "$@" ;;
+    quiet) set -- env LD_PRELOAD="$tlib" "$built/$under_program" "$@" ;;
+    processes) set -- env LD_PRELOAD="$tlib" \
+        TCMALLOC_TRACE_OUTPUT="$work/$under_program.%p.$suffix" \
+        "$built/$under_program" "$@" ;;
+    *) set -- env LD_PRELOAD="$tlib" \
+        TCMALLOC_TRACE_OUTPUT="$work/$under_program.$suffix" \
+        "$built/$under_program" "$@" ;;
+    esac
+    timeout 200 "$@" >"$work/tap" 2>"$work/err"
+    under_status=$?
+    while read -r line; do
+        case $line in
+        "ok "*"# SKIP"*) skip "$under_program $under_how" "${line#*# SKIP }" ;;
+        "ok "*) ok "$under_program $under_how: ${line#* - }" ;;
+        "not ok "*) not_ok "$under_program $under_how: ${line#* - }" ;;
+        "# "*) echo "$line" ;;
+        esac
+    done <"$work/tap"
+    if ! grep -q '^1\.\.' "$work/tap" || [ $under_status -ge 2 ]; then
+        not_ok "$under_program $under_how: runs to its end ($under_status)"
+        diag <"$work/err"
+    fi
+}
+
 # offers TOOL TEXT: whether its --help names an option or subcommand.
 offers() { "$1" --help 2>/dev/null | grep -Eq -- "(^|[[:space:],])$2([[:space:],=]|\$)"; }
 
