@@ -75,3 +75,8 @@ TCM_PUBLIC void *TCM_EXPORT(pvalloc)(size_t size) {
                          : size;
     return tcm_alloc_aligned_as(rounded, size, page, MTF_CALL_PVALLOC);
 }
+
+TCM_ALIAS(tc_memalign, memalign);
+TCM_ALIAS(tc_posix_memalign, posix_memalign);
+TCM_ALIAS(tc_valloc, valloc);
+TCM_ALIAS(tc_pvalloc, pvalloc);

@@ -5,6 +5,7 @@
  * the recorder wants done between two hot events.
  */
 #include "api/malloc_path.h"
+#include "api/new_handler.h"
 #include "base/bits.h"
 
 #include <errno.h>
@@ -25,8 +26,8 @@ static void *private_alloc(size_t size, size_t align) {
 
 /* ASKED is the size that is recorded. ALIGN 0: a plain call. *ZEROED: all bytes
  * are known to be 0. */
-static void *alloc_any(size_t size, size_t asked, size_t align,
-                       enum mtf_call call, bool record_failure, bool *zeroed) {
+static void *alloc_once(size_t size, size_t asked, size_t align,
+                        enum mtf_call call, bool record_failure, bool *zeroed) {
     struct tcm_thread_state *self = &tcm_self;
     if (!tcm_api_init()) {
         errno = ENOMEM;
@@ -51,6 +52,26 @@ static void *alloc_any(size_t size, size_t asked, size_t align,
         tcm_trace_leave(self);
     }
     return block.ptr;
+}
+
+/* Callers that record no failure try again themselves; for the others new mode
+   does. The failure is recorded when it is one. */
+static void *alloc_any(size_t size, size_t asked, size_t align,
+                       enum mtf_call call, bool record_failure, bool *zeroed) {
+    if (TCM_LIKELY(!record_failure || !tcm_new_mode()) ||
+        tcm_trace_is_private(&tcm_self))
+        return alloc_once(size, asked, align, call, record_failure, zeroed);
+    int saved = errno;
+    do {
+        void *p = alloc_once(size, asked, align, call, false, zeroed);
+        if (p != NULL) {
+            errno = saved;
+            return p;
+        }
+    } while (tcm_new_handler_call(true));
+    tcm_alloc_record_failure(asked, call, align_log2_asked(align));
+    errno = ENOMEM;
+    return NULL;
 }
 
 void *tcm_alloc_slow(size_t size, enum mtf_call call) {

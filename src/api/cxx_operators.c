@@ -3,61 +3,35 @@
  * C++ operators new and delete, in C, by their mangled names; each line has its
  * C++ signature beside it.
  *
- * The throwing forms honour the new-handler and throw std::bad_alloc through
- * libstdc++ when the program has it, without this library linking it: weak
- * references, and a look-up when it was loaded later. These C frames lie under
- * a throw, hence -fexceptions.
+ * All forms honour the new-handler; the throwing ones throw std::bad_alloc
+ * (new_handler.h). These C frames lie under a throw, hence -fexceptions.
  */
 #include "api/malloc_path.h"
+#include "api/new_handler.h"
 #include "base/bits.h"
-#include "base/check.h"
-
-#include <dlfcn.h>
-
-typedef void (*new_handler)(void);
-
-/* std::get_new_handler(), std::__throw_bad_alloc() */
-extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
-extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
-
-static new_handler current_handler(void) {
-    new_handler (*get)(void) = _ZSt15get_new_handlerv;
-    if (get == NULL)
-        *(void **)&get = dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv");
-    return get == NULL ? NULL : get();
-}
-
-static TCM_NORETURN TCM_COLD void throw_bad_alloc(void) {
-    void (*throw)(void) = _ZSt17__throw_bad_allocv;
-    if (throw == NULL)
-        *(void **)&throw = dlsym(RTLD_DEFAULT, "_ZSt17__throw_bad_allocv");
-    if (throw != NULL)
-        throw();
-    tcm_die("operator new: out of memory, and no C++ runtime to throw");
-}
 
 /*
  * The loop of [new.delete.single]: try, call the handler, until there is none.
- * A nothrow form must return NULL also when the handler throws; in C that
- * cannot be caught, so there the handler's exception goes through, as with
- * other allocators written in C. ALIGN 0: a plain form.
+ * A nothrow form returns NULL also when the handler throws. ALIGN 0: a plain
+ * form; an alignment that is none is refused at once.
  */
 static TCM_COLD void *new_slow(size_t size, size_t align, enum mtf_call call,
                                bool throws) {
-    for (;;) {
+    bool good = align == 0 || tcm_is_pow2(align);
+    while (good) {
         void *p = align == 0 ? tcm_alloc_try_slow(size, call)
                              : tcm_alloc_aligned(size, align, call, false);
         if (TCM_LIKELY(p != NULL))
             return p;
-        new_handler handler = current_handler();
-        if (handler == NULL)
+        if (!tcm_new_handler_call(!throws))
             break;
-        handler();
     }
     tcm_alloc_record_failure(size, call,
-                             align == 0 ? 0 : tcm_log2_floor(align));
+                             !good        ? 255
+                             : align == 0 ? 0
+                                          : tcm_log2_floor(align));
     if (throws)
-        throw_bad_alloc();
+        tcm_throw_bad_alloc();
     return NULL;
 }
 
@@ -228,3 +202,25 @@ OPERATOR void N(_ZdaPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
     (void)align, (void)nt;
     tcm_free_slow(ptr, MTF_CALL_DELETE_ARRAY_ALIGNED_NOTHROW);
 }
+
+/* The same by the names of <gperftools/tcmalloc.h>. */
+TCM_ALIAS(tc_new, _Znwm);
+TCM_ALIAS(tc_newarray, _Znam);
+TCM_ALIAS(tc_new_nothrow, _ZnwmRKSt9nothrow_t);
+TCM_ALIAS(tc_newarray_nothrow, _ZnamRKSt9nothrow_t);
+TCM_ALIAS(tc_new_aligned, _ZnwmSt11align_val_t);
+TCM_ALIAS(tc_newarray_aligned, _ZnamSt11align_val_t);
+TCM_ALIAS(tc_new_aligned_nothrow, _ZnwmSt11align_val_tRKSt9nothrow_t);
+TCM_ALIAS(tc_newarray_aligned_nothrow, _ZnamSt11align_val_tRKSt9nothrow_t);
+TCM_ALIAS(tc_delete, _ZdlPv);
+TCM_ALIAS(tc_deletearray, _ZdaPv);
+TCM_ALIAS(tc_delete_sized, _ZdlPvm);
+TCM_ALIAS(tc_deletearray_sized, _ZdaPvm);
+TCM_ALIAS(tc_delete_nothrow, _ZdlPvRKSt9nothrow_t);
+TCM_ALIAS(tc_deletearray_nothrow, _ZdaPvRKSt9nothrow_t);
+TCM_ALIAS(tc_delete_aligned, _ZdlPvSt11align_val_t);
+TCM_ALIAS(tc_deletearray_aligned, _ZdaPvSt11align_val_t);
+TCM_ALIAS(tc_delete_sized_aligned, _ZdlPvmSt11align_val_t);
+TCM_ALIAS(tc_deletearray_sized_aligned, _ZdaPvmSt11align_val_t);
+TCM_ALIAS(tc_delete_aligned_nothrow, _ZdlPvSt11align_val_tRKSt9nothrow_t);
+TCM_ALIAS(tc_deletearray_aligned_nothrow, _ZdaPvSt11align_val_tRKSt9nothrow_t);

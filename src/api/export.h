@@ -17,6 +17,23 @@
 
 #define TCM_PUBLIC __attribute__((visibility("default")))
 
+/* NAME, one more name of the exported function TARGET of the same file. The
+   compiler wants it to have all that TARGET was declared with elsewhere. */
+#if defined(__has_attribute)
+#if __has_attribute(copy)
+#define TCM_LIKE(target) __attribute__((copy(target)))
+#endif
+#endif
+#ifndef TCM_LIKE
+#define TCM_LIKE(target)
+#endif
+#define TCM_TEXT_(name) #name
+#define TCM_TEXT(name)  TCM_TEXT_(name)
+#define TCM_ALIAS(name, target)                                                \
+    extern TCM_PUBLIC TCM_LIKE(                                                \
+        TCM_EXPORT(target)) __typeof__(TCM_EXPORT(target))                     \
+    TCM_EXPORT(name) __attribute__((alias(TCM_TEXT(TCM_EXPORT(target)))))
+
 /* The malloc family as this library defines it; used inside too, so that no
    call goes through the procedure linkage table to another library's. */
 struct mallinfo;
@@ -28,6 +45,8 @@ void *TCM_EXPORT(realloc)(void *ptr, size_t size);
 void *TCM_EXPORT(reallocarray)(void *ptr, size_t n, size_t size);
 void TCM_EXPORT(free)(void *ptr);
 void TCM_EXPORT(cfree)(void *ptr);
+void TCM_EXPORT(free_sized)(void *ptr, size_t size);
+void TCM_EXPORT(free_aligned_sized)(void *ptr, size_t align, size_t size);
 void *TCM_EXPORT(memalign)(size_t align, size_t size);
 void *TCM_EXPORT(aligned_alloc)(size_t align, size_t size);
 int TCM_EXPORT(posix_memalign)(void **out, size_t align, size_t size);

@@ -20,6 +20,18 @@ static TCM_COLD void slow_free(void *ptr) {
     tcm_free_slow(ptr, MTF_CALL_FREE);
 }
 
+static TCM_COLD void slow_free_sized(void *ptr, size_t size) {
+    tcm_free_sized_slow(ptr, size, 0, MTF_CALL_FREE_SIZED);
+}
+
+/* For tc_malloc_skip_new_handler. */
+static TCM_COLD void *slow_skip(size_t size) {
+    void *p = tcm_alloc_try_slow(size, MTF_CALL_MALLOC);
+    if (p == NULL)
+        tcm_alloc_record_failure(size, MTF_CALL_MALLOC, 0);
+    return p;
+}
+
 static TCM_NOINLINE void *far_malloc(size_t size) {
     return tcm_alloc_far(size, MTF_CALL_MALLOC, slow_malloc);
 }
@@ -32,6 +44,14 @@ static TCM_NOINLINE void far_free(void *ptr) {
     tcm_free_far(ptr, MTF_CALL_FREE);
 }
 
+static TCM_NOINLINE void far_free_sized(void *ptr, size_t size) {
+    tcm_free_sized_far(ptr, size, MTF_CALL_FREE_SIZED);
+}
+
+static TCM_NOINLINE void *far_skip(size_t size) {
+    return tcm_alloc_far(size, MTF_CALL_MALLOC, slow_skip);
+}
+
 TCM_PUBLIC void *TCM_EXPORT(malloc)(size_t size) {
     return tcm_alloc_path(size, far_malloc, slow_malloc);
 }
@@ -42,6 +62,15 @@ TCM_PUBLIC void TCM_EXPORT(free)(void *ptr) {
 
 TCM_PUBLIC void TCM_EXPORT(cfree)(void *ptr) {
     tcm_free_slow(ptr, MTF_CALL_CFREE);
+}
+
+TCM_PUBLIC void TCM_EXPORT(free_sized)(void *ptr, size_t size) {
+    tcm_free_sized_path(ptr, size, far_free_sized, slow_free_sized);
+}
+
+TCM_PUBLIC void TCM_EXPORT(free_aligned_sized)(void *ptr, size_t align,
+                                               size_t size) {
+    tcm_free_sized_slow(ptr, size, align, MTF_CALL_FREE_ALIGNED_SIZED);
 }
 
 TCM_PUBLIC void *TCM_EXPORT(calloc)(size_t n, size_t size) {
@@ -58,3 +87,16 @@ TCM_PUBLIC void *TCM_EXPORT(calloc)(size_t n, size_t size) {
         memset(p, 0, bytes);
     return p;
 }
+
+void *TCM_EXPORT(tc_malloc_skip_new_handler)(size_t size);
+
+/* malloc that fails at once, also in new mode. */
+TCM_PUBLIC void *TCM_EXPORT(tc_malloc_skip_new_handler)(size_t size) {
+    return tcm_alloc_path(size, far_skip, slow_skip);
+}
+
+TCM_ALIAS(tc_malloc, malloc);
+TCM_ALIAS(tc_calloc, calloc);
+TCM_ALIAS(tc_free, free);
+TCM_ALIAS(tc_cfree, cfree);
+TCM_ALIAS(tc_free_sized, free_sized);

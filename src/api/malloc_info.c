@@ -4,6 +4,7 @@
  * mallinfo2, mallopt, malloc_trim, malloc_stats, malloc_info.
  */
 #include "api/malloc_path.h"
+#include "base/check.h"
 #include "base/fmt.h"
 #include "base/raw_io.h"
 
@@ -13,7 +14,15 @@
 #include <stdio.h>
 
 TCM_PUBLIC size_t TCM_EXPORT(malloc_usable_size)(void *ptr) {
-    return ptr == NULL ? 0 : tcm_block_check(ptr).size;
+    if (ptr == NULL)
+        return 0;
+    struct tcm_block_info info = tcm_block_info(ptr);
+    if (info.kind == TCM_BLOCK_FOREIGN)
+        tcm_die_pointer("attempt to get the size of invalid pointer", ptr);
+    if (info.kind == TCM_BLOCK_INTERIOR)
+        tcm_die_pointer("attempt to get the size of a pointer inside a block",
+                        ptr);
+    return info.size;
 }
 
 TCM_PUBLIC struct mallinfo2 TCM_EXPORT(mallinfo2)(void) {
@@ -36,11 +45,11 @@ TCM_PUBLIC struct mallinfo2 TCM_EXPORT(mallinfo2)(void) {
 }
 
 /* The older form has ints, which wrap as glibc documents. */
-TCM_PUBLIC struct mallinfo TCM_EXPORT(mallinfo)(void) {
-    struct mallinfo2 m = TCM_EXPORT(mallinfo2)();
+static struct mallinfo narrow(struct mallinfo2 m) {
     struct mallinfo info = {
         .arena = (int)m.arena,
         .ordblks = (int)m.ordblks,
+        .smblks = (int)m.smblks,
         .hblks = (int)m.hblks,
         .hblkhd = (int)m.hblkhd,
         .fsmblks = (int)m.fsmblks,
@@ -49,6 +58,17 @@ TCM_PUBLIC struct mallinfo TCM_EXPORT(mallinfo)(void) {
         .keepcost = (int)m.keepcost,
     };
     return info;
+}
+
+TCM_PUBLIC struct mallinfo TCM_EXPORT(mallinfo)(void) {
+    return narrow(TCM_EXPORT(mallinfo2)());
+}
+
+struct mallinfo TCM_EXPORT(tc_mallinfo)(void);
+
+/* No alias: the C library's headers call the other one deprecated. */
+TCM_PUBLIC struct mallinfo TCM_EXPORT(tc_mallinfo)(void) {
+    return narrow(TCM_EXPORT(mallinfo2)());
 }
 
 /* glibc's parameters have no counterpart here; 1 is "done", which programs that
@@ -140,3 +160,7 @@ TCM_PUBLIC int TCM_EXPORT(malloc_info)(int options, FILE *stream) {
     tcm_fmt_str(&f, "</malloc>\n");
     return fputs(f.buf, stream) == EOF ? -1 : 0;
 }
+
+TCM_ALIAS(tc_malloc_size, malloc_usable_size);
+TCM_ALIAS(tc_mallopt, mallopt);
+TCM_ALIAS(tc_malloc_stats, malloc_stats);

@@ -11,6 +11,7 @@
  * up. A successful realloc ends the old block's token also when nothing moves.
  */
 #include "api/malloc_path.h"
+#include "api/new_handler.h"
 #include "base/bits.h"
 
 #include <errno.h>
@@ -127,7 +128,9 @@ static struct tcm_block_info block_of(const void *ptr) {
     return info;
 }
 
-static void *realloc_block(void *ptr, size_t size, enum mtf_call call) {
+/* One try; FAILS: no other will follow a failure. */
+static void *realloc_once(void *ptr, size_t size, enum mtf_call call,
+                          bool fails) {
     struct tcm_thread_state *self = &tcm_self;
     struct tcm_block_info info = block_of(ptr);
     if (info.kind == TCM_BLOCK_PRIVATE)
@@ -140,7 +143,7 @@ static void *realloc_block(void *ptr, size_t size, enum mtf_call call) {
     if (!resize_in_place(trace, ptr, &info, size, call)) {
         result = move(self, trace, ptr, &info, size, call);
         if (result == NULL) {
-            if (trace != NULL)
+            if (trace != NULL && fails)
                 tcm_trace_realloc_failed(trace, call, size,
                                          word_of(ptr, false));
             errno = ENOMEM;
@@ -149,6 +152,20 @@ static void *realloc_block(void *ptr, size_t size, enum mtf_call call) {
     if (trace != NULL)
         tcm_trace_leave(self);
     return result;
+}
+
+static void *realloc_block(void *ptr, size_t size, enum mtf_call call) {
+    if (TCM_LIKELY(!tcm_new_mode()) || tcm_trace_is_private(&tcm_self))
+        return realloc_once(ptr, size, call, true);
+    int saved = errno;
+    do {
+        void *to = realloc_once(ptr, size, call, false);
+        if (to != NULL) {
+            errno = saved;
+            return to;
+        }
+    } while (tcm_new_handler_call(true));
+    return realloc_once(ptr, size, call, true);
 }
 
 /* realloc(ptr, 0): frees and returns NULL, as glibc does. */
@@ -215,3 +232,5 @@ TCM_PUBLIC void *TCM_EXPORT(reallocarray)(void *ptr, size_t n, size_t size) {
         bytes = SIZE_MAX; /* is refused, with the old block's token recorded */
     return realloc_any(ptr, bytes, MTF_CALL_REALLOCARRAY);
 }
+
+TCM_ALIAS(tc_realloc, realloc);

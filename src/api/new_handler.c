@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Catching in C. A function whose frame description names a personality of ours
+ * is, to the unwinder, one with a handler: the personality claims every
+ * exception in the search phase, and in the cleanup phase, when all frames
+ * below are gone, jumps back into the function, which ends the exception by the
+ * means of libstdc++. No table of call sites is needed, because the function
+ * makes one call that can throw; and nothing of the unwinder's is called, so
+ * that its library need not be linked either.
+ */
+#include "api/new_handler.h"
+#include "api/export.h"
+#include "base/atomic.h"
+#include "base/check.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <unwind.h>
+
+typedef void (*new_handler)(void);
+
+/* std::get_new_handler(), std::__throw_bad_alloc() */
+extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
+extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
+extern void *__cxa_begin_catch(void *exception) __attribute__((weak));
+extern void __cxa_end_catch(void) __attribute__((weak));
+
+/* A call of a handler by this thread, the innermost first. */
+struct catcher {
+    struct catcher *outer;
+    struct _Unwind_Exception *caught;
+    jmp_buf place;
+};
+
+static TCM_TLS struct catcher *catchers;
+static TCM_TLS bool looking;
+
+/*
+ * NAME of a libstdc++ that was loaded after this library. A look-up in vain
+ * allocates, for dlerror; when that fails too it must not look again.
+ */
+static void *look_up(const char *name) {
+    if (looking)
+        return NULL;
+    looking = true;
+    void *found = dlsym(RTLD_DEFAULT, name);
+    looking = false;
+    return found;
+}
+
+static new_handler current_handler(void) {
+    new_handler (*get)(void) = _ZSt15get_new_handlerv;
+    if (get == NULL)
+        *(void **)&get = look_up("_ZSt15get_new_handlerv");
+    return get == NULL ? NULL : get();
+}
+
+void tcm_throw_bad_alloc(void) {
+    void (*throw)(void) = _ZSt17__throw_bad_allocv;
+    if (throw == NULL)
+        *(void **)&throw = look_up("_ZSt17__throw_bad_allocv");
+    if (throw != NULL)
+        throw();
+    tcm_die("operator new: out of memory, and no C++ runtime to throw");
+}
+
+/* ------------------------------------------------------------------------ */
+/* Catching                                                                 */
+
+/* Destroys EXCEPTION, as the end of a catch block does. */
+static void end_exception(struct _Unwind_Exception *exception) {
+    void *(*begin)(void *) = __cxa_begin_catch;
+    void (*end)(void) = __cxa_end_catch;
+    if (begin == NULL || end == NULL) {
+        *(void **)&begin = look_up("__cxa_begin_catch");
+        *(void **)&end = look_up("__cxa_end_catch");
+    }
+    if (begin != NULL && end != NULL) {
+        begin(exception);
+        end();
+    } else if (exception->exception_cleanup != NULL) {
+        exception->exception_cleanup(_URC_FOREIGN_EXCEPTION_CAUGHT, exception);
+    }
+}
+
+_Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
+                                          _Unwind_Exception_Class class,
+                                          struct _Unwind_Exception *exception,
+                                          struct _Unwind_Context *context)
+    __attribute__((used, visibility("hidden")));
+
+/* Called by the unwinder for call_catching's frame, by name from there. A
+   cancelled thread is no exception: it unwinds on. */
+_Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
+                                          _Unwind_Exception_Class class,
+                                          struct _Unwind_Exception *exception,
+                                          struct _Unwind_Context *context) {
+    (void)version, (void)class, (void)context;
+    if (actions & _UA_SEARCH_PHASE)
+        return _URC_HANDLER_FOUND;
+    struct catcher *catcher = catchers;
+    catchers = catcher->outer;
+    if ((actions & _UA_FORCE_UNWIND) || !(actions & _UA_HANDLER_FRAME))
+        return _URC_CONTINUE_UNWIND;
+    catcher->caught = exception;
+    _longjmp(catcher->place, 1);
+}
+
+/* false: HANDLER threw. */
+static TCM_NOINLINE bool call_catching(new_handler handler) {
+    struct catcher catcher = {.outer = catchers};
+    /* 0x1b: an offset of four bytes from its place */
+    __asm__ volatile(".cfi_personality 0x1b, tcm_catch_personality");
+    if (_setjmp(catcher.place) == 0) {
+        catchers = &catcher;
+        handler();
+        catchers = catcher.outer;
+        return true;
+    }
+    end_exception(catcher.caught);
+    return false;
+}
+
+bool tcm_new_handler_call(bool catches) {
+    new_handler handler = current_handler();
+    if (handler == NULL)
+        return false;
+    if (catches)
+        return call_catching(handler);
+    handler();
+    return true;
+}
+
+/* ------------------------------------------------------------------------ */
+/* New mode                                                                 */
+
+static int new_mode;
+
+int TCM_EXPORT(tc_set_new_mode)(int flag);
+int TCM_EXPORT(tc_query_new_mode)(void);
+
+bool tcm_new_mode(void) {
+    return tcm_load_relaxed(&new_mode) != 0;
+}
+
+/* Returns the mode of before. */
+TCM_PUBLIC int TCM_EXPORT(tc_set_new_mode)(int flag) {
+    int before = tcm_load_relaxed(&new_mode);
+    /* Publishes nothing else; the reader is tcm_new_mode. */
+    tcm_store_relaxed(&new_mode, flag);
+    return before;
+}
+
+TCM_PUBLIC int TCM_EXPORT(tc_query_new_mode)(void) {
+    return tcm_load_relaxed(&new_mode);
+}

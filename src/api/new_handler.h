@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What happens when memory is out: the new-handler of C++, called by the
+ * operators new and, in new mode (tc_set_new_mode), by malloc and its family;
+ * and std::bad_alloc. This library does not link libstdc++: it uses that of the
+ * program, if it has one.
+ *
+ * Threads: any. Callers hold no lock and have left the recorder: a handler is
+ * the program's code and may allocate, free and throw.
+ */
+#ifndef TCM_API_NEW_HANDLER_H
+#define TCM_API_NEW_HANDLER_H
+
+#include "base/compiler.h"
+
+/*
+ * Calls the new-handler of now. false: there is none, or it threw and CATCHES
+ * is true, in which case the exception is over. Without CATCHES an exception
+ * passes through the caller.
+ */
+bool tcm_new_handler_call(bool catches);
+
+TCM_NORETURN void tcm_throw_bad_alloc(void);
+
+/* True when malloc and its family call the handler too. */
+bool tcm_new_mode(void);
+
+#endif
