@@ -3,6 +3,7 @@
 under one, interleaving, medians and tables."""
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -67,7 +68,7 @@ def allocators(build, work, wanted=None, extra=()):
 class Result:
     """One run: operations, wall and CPU ns of the loop as the program says (or
     None), what else it tells; wall, user and system seconds of the process,
-    peak resident KiB."""
+    peak and average resident KiB."""
 
     def __init__(self, words, measured):
         self.ops = self.ns = self.loop_cpu = None
@@ -77,7 +78,8 @@ class Result:
             for w in words[3:]:
                 key, _, value = w.partition("=")
                 self.told[key] = int(value)
-        wall, user, system, self.rss, self.status = measured
+        (wall, user, system, self.rss, self.status,
+         self.average) = measured
         self.wall, self.user, self.system = (wall / 1e9, user / 1e9,
                                              system / 1e9)
 
@@ -86,10 +88,27 @@ class Result:
         return self.user + self.system
 
 
-def run(allocator, args, build=None):
-    """Runs ARGS under ALLOCATOR, through bench_run."""
-    launcher = program(build or run.build, "bench_run")
-    settings = ["%s=%s" % x for x in allocator.settings.items()]
+class Failed(SystemExit):
+    """A run that did not end well; ends the script unless it is caught."""
+
+
+class Skipped(Failed):
+    """A run that says that it cannot be made here."""
+
+
+LONGEST_S = 1800
+
+
+def run(allocator, args, drive=None, after=None, own_malloc=False,
+        settings=None):
+    """Runs ARGS under ALLOCATOR, through bench_run. DRIVE is called while it
+    runs, AFTER with the result. OWN_MALLOC: the program is linked with another
+    allocator than the C library's, which then has to be preloaded too."""
+    launcher = program(run.build, "bench_run")
+    words = dict(allocator.settings)
+    if own_malloc and "LD_PRELOAD" not in words:
+        words["LD_PRELOAD"] = find_peer("libc.so.6") or ""
+    words.update(settings or {})
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as note:
         env = dict(os.environ)
         for k in list(env):
@@ -97,29 +116,51 @@ def run(allocator, args, build=None):
                 del env[k]
         # Descriptor 3 of the launcher is the note.
         p = subprocess.Popen(["sh", "-c", 'exec "$@" 3>&0 0</dev/null', "sh",
-                              launcher] + settings + args, env=env,
-                             stdin=note, stdout=out)
-        p.wait()
+                              launcher] + ["%s=%s" % x for x in words.items()]
+                             + args, env=env, stdin=note, stdout=out,
+                             start_new_session=True)
+        try:
+            if drive:
+                drive()
+            p.wait(LONGEST_S)
+        except BaseException:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+            raise
         out.seek(0)
         note.seek(0)
         measured = [int(w) for w in note.read().split()]
-        if p.returncode or len(measured) != 5 or measured[4]:
-            sys.exit("%s under %s: status %s" % (
-                " ".join(args), allocator.name,
-                measured[4] if len(measured) == 5 else p.returncode))
-        return Result(out.read().split(), measured)
+        status = measured[4] if len(measured) == 6 else p.returncode
+        if status == 77:
+            raise Skipped("%s: not here" % " ".join(args))
+        if p.returncode or len(measured) != 6 or status:
+            raise Failed("%s under %s: status %s" % (
+                " ".join(args), allocator.name, status))
+        result = Result(out.read().decode(errors="replace").split(),
+                        measured)
+        if after:
+            after(result)
+        return result
 
 
-def interleave(chosen, args, rounds, after=None):
+def interleave(chosen, args, rounds, tolerant=False, **how):
     """{name: [Result]}, each round every allocator once, the order turning;
-    one more run each before, which does not count."""
+    one more run each before, which does not count. HOW: as of run. TOLERANT: an
+    allocator under which it fails is left out of the rest, and of the answer."""
     results = {a.name: [] for a in chosen}
     for r in range(-1, rounds):
         turn = r % len(chosen)
         for a in chosen[turn:] + chosen[:turn]:
-            result = run(a, args)
-            if after:
-                after(a, result)
+            if a.name not in results:
+                continue
+            try:
+                result = run(a, args, **how)
+            except Failed as failure:
+                if not tolerant or isinstance(failure, Skipped):
+                    raise
+                print("  %s" % failure, file=sys.stderr)
+                del results[a.name]
+                continue
             if r >= 0:
                 results[a.name].append(result)
     return results

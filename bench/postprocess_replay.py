@@ -11,7 +11,8 @@ import os
 import subprocess
 import sys
 
-import bench_lib as lib
+sys.dont_write_bytecode = True
+import bench_lib as lib  # noqa: E402
 
 
 def read(path):

@@ -13,7 +13,8 @@ import os
 import subprocess
 import sys
 
-import bench_lib as lib
+sys.dont_write_bytecode = True
+import bench_lib as lib  # noqa: E402
 
 LOOPS = ("pairs", "lifo", "random", "threads", "random200", "random1m")
 PROGRAMS = ("bignum", "strings", "trees", "fifo", "server")
