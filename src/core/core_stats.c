@@ -9,6 +9,7 @@
 #include "core/transfer_cache.h"
 
 struct tcm_stats tcm_stats;
+struct tcm_page_stats tcm_page_stats;
 
 void tcm_stats_read(struct tcm_stats *out) {
 #define X(name) out->name = tcm_load_relaxed(&tcm_stats.name);

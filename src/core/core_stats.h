@@ -34,4 +34,14 @@ extern struct tcm_stats tcm_stats;
 /* A copy of all counters. */
 void tcm_stats_read(struct tcm_stats *out);
 
+/* How often the page heap did what; written under its lock. Names outside are
+   "tcmalloc.pageheap_" followed by the field's name. */
+struct tcm_page_stats {
+    uint64_t reserve_count;  /* growths */
+    uint64_t commit_count;   /* times that RELEASED pages came into use */
+    uint64_t decommit_count; /* runs given back to the system */
+    uint64_t scavenge_count; /* releases that nobody had asked for */
+};
+extern struct tcm_page_stats tcm_page_stats;
+
 #endif

@@ -45,6 +45,7 @@ static bool extend(uint32_t index, size_t bytes) {
         return false;
     }
     HEAP->committed_pages += run->pages;
+    tcm_page_count(&tcm_page_stats.reserve_count, 1);
     tcm_run_insert_merged(run, TCM_SPAN_RELEASED);
     return true;
 }
@@ -124,7 +125,7 @@ static struct tcm_span *absorb(struct tcm_span *run, struct tcm_span *part,
         part->pages = pages;
         tcm_run_insert(rest);
     }
-    tcm_page_count(&tcm_stats.system_bytes_taken, tcm_span_bytes(part));
+    tcm_page_taken(tcm_span_bytes(part));
     tcm_run_insert_merged(part, TCM_SPAN_FREE);
     return part;
 }
@@ -253,7 +254,7 @@ static struct tcm_span *alloc_locked(size_t pages, size_t align_pages,
     if (span == NULL)
         return NULL;
     if (fresh)
-        tcm_page_count(&tcm_stats.system_bytes_taken, tcm_span_bytes(span));
+        tcm_page_taken(tcm_span_bytes(span));
     *zeroed = fresh;
     tcm_page_count(&tcm_stats.spans_made, 1);
     if (state == TCM_SPAN_LARGE) {
@@ -348,8 +349,7 @@ static bool extend_locked(struct tcm_span *span, size_t pages) {
         struct tcm_span *run = tcm_run_after(span);
         size_t take = run->pages < need ? run->pages : need;
         if (run->state == TCM_SPAN_RELEASED)
-            tcm_page_count(&tcm_stats.system_bytes_taken,
-                           take << TCM_PAGE_SHIFT);
+            tcm_page_taken(take << TCM_PAGE_SHIFT);
         tcm_run_remove(run);
         tcm_page_map_set_span(tcm_span_end(span) - TCM_PAGE_SIZE, NULL);
         span->pages += take;

@@ -105,6 +105,7 @@ size_t tcm_page_release_run(struct tcm_span *run, size_t pages, bool unlock) {
         return 0;
     }
     tcm_page_count(&tcm_stats.system_bytes_returned, tcm_span_bytes(run));
+    tcm_page_count(&tcm_page_stats.decommit_count, 1);
     tcm_run_insert_merged(run, TCM_SPAN_RELEASED);
     return pages_back;
 }
@@ -139,6 +140,7 @@ void tcm_page_scavenge(size_t freed) {
     struct tcm_span *run = tcm_run_set_before(&HEAP->free, NULL);
     if (run == NULL)
         return;
+    tcm_page_count(&tcm_page_stats.scavenge_count, 1);
     uint64_t wait = tcm_page_release_run(run, most, true) * WAIT_PER_PAGE;
     if (wait > MAX_WAIT)
         wait = MAX_WAIT;
