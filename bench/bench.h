@@ -3,13 +3,13 @@
  * What the benchmark programs share: a list of workloads by name, a clock, a
  * fast random generator, and the line each run prints.
  *
- * A program is called `PROGRAM WORKLOAD [SCALE]` and prints "OPS NS CPU_NS":
- * the number of malloc and free calls of all threads (realloc counts as one),
- * the wall time of the loop without start-up and end, and the CPU time that its
- * own threads took (a recorder's thread is not among them; of use on a machine
- * that does other things too). What else a workload tells follows as KEY=VALUE.
- * SCALE multiplies the length; 1 is about half a second. Status 77: the
- * workload needs what is not there.
+ * A program is called `PROGRAM WORKLOAD [SCALE [THREADS]]` and prints "OPS NS
+ * CPU_NS": the number of malloc and free calls of all threads (realloc counts
+ * as one), the wall time of the loop without start-up and end, and the CPU time
+ * that its own threads took (a recorder's thread is not among them; of use on a
+ * machine that does other things too). What else a workload tells follows as
+ * KEY=VALUE. SCALE multiplies the length; 1 is about half a second. Status 77:
+ * the workload needs what is not there.
  */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
@@ -117,6 +117,9 @@ static inline uint64_t bench_thread_cpu_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Of workloads that leave it to the caller. */
+static int bench_thread_count = 2;
+
 /* CPU time of threads that ended. */
 static uint64_t bench_ended_cpu_ns;
 
@@ -177,6 +180,8 @@ static inline int bench_main(int argc, char **argv,
                              const struct workload *list) {
     if (argc >= 2) {
         double scale = argc > 2 ? atof(argv[2]) : 1;
+        int threads = argc > 3 ? atoi(argv[3]) : 2;
+        bench_thread_count = threads < 1 ? 1 : threads > 64 ? 64 : threads;
         for (const struct workload *w = list; w->name; w++)
             if (!strcmp(w->name, argv[1])) {
                 uint64_t start = bench_now_ns();
@@ -197,7 +202,8 @@ static inline int bench_main(int argc, char **argv,
             return 0;
         }
     }
-    fprintf(stderr, "usage: %s WORKLOAD [SCALE], or --list\n", argv[0]);
+    fprintf(stderr, "usage: %s WORKLOAD [SCALE [THREADS]], or --list\n",
+            argv[0]);
     return 2;
 }
 
