@@ -165,6 +165,7 @@ static void *realloc_block(void *ptr, size_t size, enum mtf_call call) {
             return to;
         }
     } while (tcm_new_handler_call(true));
+    errno = saved;
     return realloc_once(ptr, size, call, true);
 }
 

@@ -148,18 +148,22 @@ read_place(struct tcm_entry *const *place) {
 }
 
 /* A bin's two pointers can belong to different moments, hence the bound. */
+uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
+                           unsigned class) {
+    uintptr_t top = read_place(&cache->bin[class].top);
+    uintptr_t base = read_place(&cache->cold[class].base);
+    uint64_t count = (top - base) / sizeof(struct tcm_entry);
+    return top > base && count <= tcm_class[class].max_cached ? count : 0;
+}
+
 static void add_totals(struct tcm_thread_cache *cache, void *argument) {
     struct tcm_cache_totals *out = argument;
     out->caches++;
     out->misses += tcm_load_relaxed(&cache->misses);
     out->overflows += tcm_load_relaxed(&cache->overflows);
-    for (unsigned class = 1; class < tcm_class_count; class ++) {
-        uintptr_t top = read_place(&cache->bin[class].top);
-        uintptr_t base = read_place(&cache->cold[class].base);
-        uint64_t count = (top - base) / sizeof(struct tcm_entry);
-        if (top > base && count <= tcm_class[class].max_cached)
-            out->cached_bytes += count * tcm_class[class].size;
-    }
+    for (unsigned class = 1; class < tcm_class_count; class ++)
+        out->cached_bytes +=
+            tcm_cache_objects(cache, class) * tcm_class[class].size;
 }
 
 void tcm_cache_totals(struct tcm_cache_totals *out) {

@@ -30,4 +30,8 @@ void tcm_registry_remove(struct tcm_thread_cache *cache);
    from another cache. false: by less, perhaps nothing. */
 bool tcm_registry_claim(struct tcm_thread_cache *cache, uint64_t bytes);
 
+/* Objects of CLASS in CACHE, whose thread may be changing it just now. */
+uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
+                           unsigned class);
+
 #endif

@@ -149,13 +149,26 @@ void tcm_heap_settings(struct tcm_heap_settings *out) {
     tcm_unlock(&tcm_page_heap.lock);
 }
 
-void tcm_heap_configure(const struct tcm_heap_settings *settings) {
-    tcm_cache_set_total_budget(settings->cache_budget_bytes);
+void tcm_heap_set(enum tcm_heap_setting which, uint64_t value) {
+    if (which == TCM_SET_CACHE_BUDGET) {
+        tcm_cache_set_total_budget(value);
+        return;
+    }
     tcm_lock(&tcm_page_heap.lock);
-    tcm_page_heap.limit_pages = settings->limit_bytes >> TCM_PAGE_SHIFT;
-    tcm_page_heap.release_rate_milli = settings->release_rate_milli;
-    tcm_page_heap.release_at_once = settings->release_at_once;
+    if (which == TCM_SET_LIMIT)
+        tcm_page_heap.limit_pages = value >> TCM_PAGE_SHIFT;
+    else if (which == TCM_SET_RELEASE_RATE)
+        tcm_page_heap.release_rate_milli = (uint32_t)value;
+    else
+        tcm_page_heap.release_at_once = value != 0;
     tcm_unlock(&tcm_page_heap.lock);
+}
+
+void tcm_heap_configure(const struct tcm_heap_settings *settings) {
+    tcm_heap_set(TCM_SET_CACHE_BUDGET, settings->cache_budget_bytes);
+    tcm_heap_set(TCM_SET_LIMIT, settings->limit_bytes);
+    tcm_heap_set(TCM_SET_RELEASE_RATE, settings->release_rate_milli);
+    tcm_heap_set(TCM_SET_RELEASE_AT_ONCE, settings->release_at_once);
 }
 
 void tcm_heap_figures(struct tcm_heap_figures *out) {

@@ -99,11 +99,24 @@ struct tcm_heap_settings {
                                     is given back unasked */
     bool release_at_once;        /* freed pages go back immediately */
 };
+enum tcm_heap_setting {
+    TCM_SET_CACHE_BUDGET,
+    TCM_SET_LIMIT,
+    TCM_SET_RELEASE_RATE,
+    TCM_SET_RELEASE_AT_ONCE
+};
 void tcm_heap_settings(struct tcm_heap_settings *out);
+/* One of them, in the unit of its field; the others stay. */
+void tcm_heap_set(enum tcm_heap_setting which, uint64_t value);
 void tcm_heap_configure(const struct tcm_heap_settings *settings);
 
-/* Debug: walks the whole heap and dies on the first broken invariant. Callers
+/* Walks the whole heap and dies on the first broken invariant. Callers
    hold no lock and no other thread allocates. */
 void tcm_heap_verify(void);
+/*
+ * The same while other threads go on, under all locks: caches of others change
+ * without one, so only CACHE, the caller's own (or tcm_no_cache), is walked.
+ */
+void tcm_heap_verify_running(struct tcm_thread_cache *cache);
 
 #endif

@@ -134,6 +134,7 @@ static void verify_central(unsigned class, const struct page_sums *sums) {
 enum parked { MARK, UNMARK };
 
 static void park(unsigned class, const void *object, enum parked what) {
+    TCM_CHECK(tcm_page_span(object) != NULL);
     struct tcm_block_info info = tcm_block_info(object);
     TCM_CHECK(info.kind == TCM_BLOCK_SMALL && info.class == class);
     uint64_t slot =
@@ -176,15 +177,21 @@ static void park_cache(struct tcm_thread_cache *cache, void *argument) {
     TCM_CHECK(cache->bin[0].top == cache->bin[0].end);
 }
 
-void tcm_heap_verify(void) {
-    static struct page_sums sums;
+static struct page_sums sums; /* the page heap's lock is held */
+
+/* Everything above the objects. */
+static void verify_pages(void) {
     __builtin_memset(&sums, 0, sizeof(sums));
-    tcm_lock(&tcm_page_heap.lock);
     verify_ranges(&sums);
     TCM_CHECK(sums.free == tcm_page_heap.free_pages);
     TCM_CHECK(sums.released == tcm_page_heap.released_pages);
     TCM_CHECK(sums.large == tcm_page_heap.large_pages);
     TCM_CHECK(sums.large_blocks == tcm_page_heap.large_blocks);
+}
+
+void tcm_heap_verify(void) {
+    tcm_lock(&tcm_page_heap.lock);
+    verify_pages();
     tcm_unlock(&tcm_page_heap.lock);
     for (unsigned class = 1; class < tcm_class_count; class ++)
         verify_central(class, &sums);
@@ -195,4 +202,27 @@ void tcm_heap_verify(void) {
     what = UNMARK;
     tcm_cache_each(park_cache, &what);
     park_transfer(what);
+}
+
+void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
+    tcm_arena_verify();
+    tcm_cache_lock_all();
+    tcm_transfer_lock_all();
+    tcm_central_lock_all();
+    tcm_lock(&tcm_page_heap.lock);
+    verify_pages();
+    for (unsigned class = 1; class < tcm_class_count; class ++)
+        verify_central(class, &sums);
+    enum parked what = MARK;
+    park_transfer(what);
+    if (cache != &tcm_no_cache)
+        park_cache(cache, &what);
+    what = UNMARK;
+    if (cache != &tcm_no_cache)
+        park_cache(cache, &what);
+    park_transfer(what);
+    tcm_unlock(&tcm_page_heap.lock);
+    tcm_central_unlock_all();
+    tcm_transfer_unlock_all();
+    tcm_cache_unlock_all();
 }

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "core/heap_census.h"
+#include "base/bits.h"
+#include "core/cache_registry.h"
+#include "core/central_list.h"
+#include "core/heap.h"
+#include "core/page_heap.h"
+#include "core/transfer_cache.h"
+
+static void add_cached(struct tcm_thread_cache *cache, void *argument) {
+    uint64_t *cached = argument;
+    for (unsigned class = 1; class < tcm_class_count; class ++)
+        cached[class] += tcm_cache_objects(cache, class);
+}
+
+void tcm_census_cached(uint64_t cached[TCM_MAX_CLASSES]) {
+    __builtin_memset(cached, 0, TCM_MAX_CLASSES * sizeof(cached[0]));
+    tcm_cache_each(add_cached, cached);
+}
+
+void tcm_census_class(unsigned class, uint64_t cached,
+                      struct tcm_class_figures *out) {
+    const struct tcm_class_info *info = &tcm_class[class];
+    out->size = info->size;
+    out->spans = tcm_load_relaxed(&tcm_central[class].span_count);
+    out->slots = out->spans * info->objects;
+    out->central = tcm_load_relaxed(&tcm_central[class].free_objects);
+    out->transfer = tcm_load_relaxed(&tcm_transfer[class].count);
+    out->cached = cached;
+    uint64_t idle = out->central + out->transfer + cached;
+    /* The parts may be of different moments. */
+    out->in_use = out->slots > idle ? out->slots - idle : 0;
+}
+
+static void add_blocks(struct tcm_census *out, uint64_t count, uint64_t size) {
+    out->blocks += count;
+    out->bytes += count * size;
+    out->histogram[tcm_log2_floor(size) + 1] += count;
+}
+
+/* Calls VISIT for each span of the heap, in the order of addresses, under the
+   page heap's lock. */
+static void each_span(void (*visit)(const struct tcm_span *, void *),
+                      void *argument) {
+    tcm_lock(&tcm_page_heap.lock);
+    for (uint32_t i = 0; i < tcm_page_heap.ranges.count; i++) {
+        const struct tcm_range *range = &tcm_page_heap.ranges.range[i];
+        uintptr_t at = range->start;
+        const struct tcm_span *span;
+        /* Spans cover the range without a gap. */
+        while (at < tcm_range_frontier(range) &&
+               (span = tcm_page_span((void *)at)) != NULL) {
+            visit(span, argument);
+            at = tcm_span_end(span);
+        }
+    }
+    tcm_unlock(&tcm_page_heap.lock);
+}
+
+static void visit_large(const struct tcm_span *span, void *argument) {
+    if (span->state == TCM_SPAN_LARGE)
+        add_blocks(argument, 1, tcm_span_bytes(span));
+}
+
+void tcm_census_blocks(struct tcm_census *out) {
+    uint64_t cached[TCM_MAX_CLASSES];
+    __builtin_memset(out, 0, sizeof(*out));
+    tcm_census_cached(cached);
+    for (unsigned class = 1; class < tcm_class_count; class ++) {
+        struct tcm_class_figures c;
+        tcm_census_class(class, cached[class], &c);
+        add_blocks(out, c.in_use, c.size);
+    }
+    each_span(visit_large, out);
+}
+
+static void add_run(struct tcm_run_figures *out, const struct tcm_span *run) {
+    out->runs++;
+    if (run->pages > out->longest_pages)
+        out->longest_pages = run->pages;
+}
+
+static void visit_run(const struct tcm_span *span, void *argument) {
+    struct tcm_run_figures **both = argument;
+    if (span->state == TCM_SPAN_FREE)
+        add_run(both[0], span);
+    else if (span->state == TCM_SPAN_RELEASED)
+        add_run(both[1], span);
+}
+
+void tcm_census_runs(struct tcm_run_figures *free,
+                     struct tcm_run_figures *released) {
+    struct tcm_run_figures *both[2] = {free, released};
+    __builtin_memset(free, 0, sizeof(*free));
+    __builtin_memset(released, 0, sizeof(*released));
+    each_span(visit_run, both);
+}
+
+uint64_t tcm_census_cache_bytes(const struct tcm_thread_cache *cache) {
+    uint64_t bytes = 0;
+    for (unsigned class = 1; class < tcm_class_count; class ++)
+        bytes += tcm_cache_objects(cache, class) * tcm_class[class].size;
+    return bytes;
+}
+
+bool tcm_census_is_block(const void *ptr) {
+    struct tcm_block_info info = tcm_block_info(ptr);
+    if (info.kind == TCM_BLOCK_LARGE || info.kind == TCM_BLOCK_PRIVATE)
+        return true;
+    if (info.kind != TCM_BLOCK_SMALL)
+        return false;
+    uint64_t slot = tcm_class_slot(&tcm_class[info.class],
+                                   (uintptr_t)ptr - info.span->start);
+    /* The span may have gone meanwhile, if the block is not the caller's. */
+    tcm_lock(&tcm_central[info.class].lock);
+    bool used = info.span->state == TCM_SPAN_SMALL &&
+                info.span->class == info.class &&
+                (info.span->free_bits[slot / 64] >> (slot % 64) & 1) == 0;
+    tcm_unlock(&tcm_central[info.class].lock);
+    return used;
+}
