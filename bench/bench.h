@@ -58,13 +58,9 @@ static inline void *bench_take(size_t size) {
     return p;
 }
 
+/* At least one: each workload does something, however short it is to be. */
 static inline uint64_t bench_count(double scale, double whole) {
-    return (uint64_t)(scale * whole);
-}
-
-/* At least one: what is to run when nearly nothing is asked for. */
-static inline uint64_t bench_some(double scale, double whole) {
-    uint64_t n = bench_count(scale, whole);
+    uint64_t n = (uint64_t)(scale * whole);
     return n ? n : 1;
 }
 

@@ -128,7 +128,7 @@ static uint64_t run_realloc_double(double scale) {
 }
 
 static uint64_t run_realloc_large(double scale) {
-    uint64_t n = bench_some(scale, 15), ops = 0;
+    uint64_t n = bench_count(scale, 15), ops = 0;
     for (uint64_t i = 0; i < n; i++) {
         size_t size = 64 * KIB, next;
         char *p = bench_take(size), *other = NULL;

@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "preload a library that switches thread caches\n");
         return 77;
     }
-    uint64_t n = bench_some(scale, 10e6);
+    uint64_t n = bench_count(scale, 10e6);
     setvbuf(stdout, NULL, _IONBF, 0);
     struct ThreadCacheState *first;
     warm(0); /* before its first malloc a library may not be set up */

@@ -310,7 +310,7 @@ static void *serve(void *arg) {
 
 static uint64_t run_server(double scale) {
     static struct worker w[WORKERS];
-    uint64_t lives = bench_some(scale, 400), steps = 50000;
+    uint64_t lives = bench_count(scale, 400), steps = 50000;
     memset(w, 0, sizeof w);
     for (unsigned i = 0; i < WORKERS; i++) {
         w[i].seed = 31 + i;

@@ -253,7 +253,7 @@ static uint64_t run_long(double scale) {
     enum { SLOTS = 60000, PHASES = 16 };
     static uint32_t bytes[SLOTS];
     static void *slot[SLOTS];
-    uint64_t n = bench_some(scale, 8e6), s = 25;
+    uint64_t n = bench_count(scale, 8e6), s = 25;
     uint64_t phase = n / PHASES + 1, look = n / 128 + 1;
     struct live live = {0};
     for (uint64_t i = 0; i < n; i++) {

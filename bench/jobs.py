@@ -94,7 +94,7 @@ def sqlite_job(work, scale):
                 f.write("SELECT name, note FROM person WHERE id = %d AND "
                         "town <> %d;\n" % (k * 13 % 20000, k % 500))
     return sqlite and [sqlite, "-init", "/dev/null", ":memory:",
-                       ".read " + script], {}
+                       '.read "%s"' % script], {}
 
 
 C_FUNCTION = """

@@ -122,6 +122,6 @@ def write_csv(c, out):
     for m in MEASURES:
         for workload, unit, cells in c.rows[m]:
             for name, (middle, times, spread) in cells.items():
-                out.writerow([m, workload, unit, name, "%.6g" % middle] +
+                out.writerow([m, workload, unit, name, middle] +
                              (["", ""] if times is None else
-                              ["%.4f" % times, "%.4f" % spread]))
+                              [times, spread]))
