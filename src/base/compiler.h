@@ -37,6 +37,18 @@ static TCM_ALWAYS_INLINE void tcm_prefetch_write(const void *p) {
 #endif
 }
 
+/* The compiler takes X for another value from here on: what it has computed
+   from X, an address for instance, it computes anew, in the addressing of the
+   next instruction. */
+#define TCM_FORGET(x) __asm__("" : "+r"(x))
+/* X stays in the register that a function returns it in, which the compiler may
+   fail to see. */
+#if defined(__x86_64__)
+#define TCM_IN_RESULT(x) __asm__("" : "+a"(x))
+#else
+#define TCM_IN_RESULT(x) ((void)(x))
+#endif
+
 #define TCM_CONTAINER_OF(ptr, type, member)                                    \
     ((type *)((char *)(ptr)-offsetof(type, member)))
 #define TCM_ARRAY_SIZE(a)       (sizeof(a) / sizeof((a)[0]))

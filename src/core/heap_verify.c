@@ -63,6 +63,10 @@ static void verify_map(struct tcm_span *span) {
         TCM_CHECK(entry >> TCM_ENTRY_SHIFT == (small ? span->class : 0));
         if (!small)
             TCM_CHECK(entry == 0);
+        size_t index = tcm_class_map_page(tcm_class_map_base, a);
+        if (index < TCM_CLASS_MAP_PAGES)
+            TCM_CHECK(tcm_class_map_get(tcm_class_map_base, index) ==
+                      tcm_class_scale(small ? span->class : 0));
     }
 }
 

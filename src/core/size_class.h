@@ -59,14 +59,19 @@ static TCM_ALWAYS_INLINE unsigned tcm_class_unscale(uint8_t scaled) {
     return scaled / TCM_CLASS_SCALE;
 }
 
+/* Class of a SIZE above TCM_TABLE_SMALL, 0 when it is large. */
+static TCM_ALWAYS_INLINE unsigned tcm_size_class_medium(size_t size) {
+    if (TCM_LIKELY(size <= TCM_MAX_SMALL))
+        return tcm_class_medium[(size + 127) >> 7];
+    return 0;
+}
+
 /* Class of SIZE, 0 when it is large. malloc(0) is a block of the smallest
    class. */
 static TCM_ALWAYS_INLINE unsigned tcm_size_class(size_t size) {
     if (TCM_LIKELY(size <= TCM_TABLE_SMALL))
         return tcm_class_small[(size + 7) >> 3];
-    if (TCM_LIKELY(size <= TCM_MAX_SMALL))
-        return tcm_class_medium[(size + 127) >> 7];
-    return 0;
+    return tcm_size_class_medium(size);
 }
 
 /* Smallest class of at least SIZE whose objects are all aligned to ALIGN (a

@@ -110,18 +110,23 @@ static TCM_ALWAYS_INLINE bool tcm_cache_is_top(struct tcm_thread_cache *cache,
 
 /* Push: false when the bin is full (then call tcm_cache_make_room, push
    again), or PTR is on top of it already. */
-static TCM_ALWAYS_INLINE bool tcm_bin_push(struct tcm_bin *bin, void *ptr) {
-    struct tcm_entry *top = bin->top;
-    if (TCM_UNLIKELY(top == bin->end || (top - 1)->ptr == ptr))
+static TCM_ALWAYS_INLINE bool
+tcm_cache_push_scaled(struct tcm_thread_cache *cache, uint64_t scaled,
+                      void *ptr) {
+    struct tcm_entry *top = tcm_bin_at(cache, scaled)->top;
+    TCM_FORGET(scaled);
+    if (TCM_UNLIKELY(top == tcm_bin_at(cache, scaled)->end ||
+                     (top - 1)->ptr == ptr))
         return false;
     top->ptr = ptr;
-    bin->top = top + 1;
+    TCM_FORGET(scaled);
+    tcm_bin_at(cache, scaled)->top = top + 1;
     return true;
 }
 
 static TCM_ALWAYS_INLINE bool tcm_cache_push(struct tcm_thread_cache *cache,
                                              unsigned class, void *ptr) {
-    return tcm_bin_push(&cache->bin[class], ptr);
+    return tcm_cache_push_scaled(cache, tcm_class_scale(class), ptr);
 }
 
 /*

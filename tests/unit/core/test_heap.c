@@ -140,22 +140,29 @@ static void test_settings(void) {
     tcm_heap_verify();
 }
 
+/* In a process of its own: memory is refused after address space was had; none
+   of it stays. */
+static int memory_refused(void) {
+    struct rlimit limit = {(rlim_t)600 << 20, (rlim_t)600 << 20};
+    tcm_heap_init();
+    struct tcm_thread_cache *c = tcm_cache_new();
+    if (setrlimit(RLIMIT_DATA, &limit) != 0)
+        return 2;
+    if (test_alloc(c, (size_t)1 << 41) != NULL ||
+        tcm_page_heap.ranges.count != 1)
+        return 6;
+    tcm_heap_verify();
+    return test_alloc(c, 3 << 20) == NULL ? 7 : 0;
+}
+
 /* In a process of its own: address space runs out, is refused cleanly, leaves
    the program some, and comes back. */
 static int out_of_memory(void) {
-    struct rlimit data, limit = {(rlim_t)600 << 20, (rlim_t)600 << 20};
+    struct rlimit limit = {(rlim_t)600 << 20, (rlim_t)600 << 20};
+    if (setrlimit(RLIMIT_AS, &limit) != 0)
+        return 2;
     tcm_heap_init();
     struct tcm_thread_cache *c = tcm_cache_new();
-    /* Memory is refused after address space was had: none of it stays. */
-    if (getrlimit(RLIMIT_DATA, &data) != 0 ||
-        setrlimit(RLIMIT_DATA,
-                  &(struct rlimit){limit.rlim_cur, data.rlim_max}) != 0)
-        return 2;
-    if (test_alloc(c, (size_t)1 << 41) != NULL ||
-        tcm_page_heap.ranges.count != 0)
-        return 6;
-    if (setrlimit(RLIMIT_DATA, &data) != 0 || setrlimit(RLIMIT_AS, &limit) != 0)
-        return 2;
     static void *block[400];
     unsigned n = 0;
     while (n < 60 && (block[n] = test_alloc(c, 3 << 20)) != NULL)
@@ -188,22 +195,28 @@ static int status_of(pid_t pid) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
 }
 
-static void test_out_of_memory(void) {
+static void test_alone(const char *mode, const char *what) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    tap_skip("address space cannot be limited under a sanitizer");
+    (void)mode;
+    tap_skip("memory cannot be limited under a sanitizer: %s", what);
 #else
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
-        execl("/proc/self/exe", "test_heap", "out-of-memory", (char *)NULL);
+        execl("/proc/self/exe", "test_heap", mode, (char *)NULL);
         _exit(99);
     }
     int status = status_of(pid);
     if (status == 99)
-        tap_skip("this program cannot start itself here");
+        tap_skip("this program cannot start itself here: %s", what);
     else
-        tap_is_i64(status, 0, "running out of address space is survived");
+        tap_is_i64(status, 0, "%s", what);
 #endif
+}
+
+static void test_out_of_memory(void) {
+    test_alone("out-of-memory", "running out of address space is survived");
+    test_alone("memory-refused", "what is refused leaves no range behind");
 }
 
 /* ------------------------------------------------------------------------ */
@@ -311,6 +324,8 @@ static void test_verify(void) {
 }
 
 int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "memory-refused") == 0)
+        return memory_refused();
     if (argc == 2 && strcmp(argv[1], "out-of-memory") == 0)
         return out_of_memory();
     tap_ok(tcm_heap_init() && tcm_heap_init(), "init, twice");

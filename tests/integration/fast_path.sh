@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The plain fast paths as the compiler made them: how many instructions, how
+# many of them read memory, no call, no locked instruction; the same in both
+# libraries. doc/allocator.md states the figures.
+. "$top_srcdir/tests/lib/preload.sh"
+
+[ -e "$minimal" ] || skip_all "no shared library in this build"
+command -v objdump >/dev/null || skip_all "objdump is not installed"
+case $(objdump -f "$minimal" | sed -n 's/^architecture: \([^,]*\).*/\1/p') in
+i386:x86-64) ;;
+*) skip_all "figures are known for x86-64" ;;
+esac
+readelf -p .comment "$minimal" 2>/dev/null | grep -q 'GCC: .* 1[2-9]\.' ||
+    skip_all "figures are known for gcc from version 12 on"
+grep -q -e '-O[23]' "$top_builddir/config.status" ||
+    skip_all "not an optimised build"
+grep -q -e '-fsanitize' -e 'TCM_DEBUG=1' -e '-fprofile' -e '--coverage' \
+    "$top_builddir/config.status" && skip_all "not a plain build"
+
+# The straight path through function $2 of library $1: from its first
+# instruction to the first return. Jumps on it are those that are not taken.
+straight() {
+    objdump -d --no-show-raw-insn --disassemble="$2" "$1" |
+        awk '/^ *[0-9a-f]+:/ {
+                 sub(/^ *[0-9a-f]+:[ \t]*/, ""); sub(/[ \t]*[#<].*/, "")
+                 if ($1 == "endbr64" || $1 ~ /^(nop|xchg|cs|data16)/) next
+                 print
+                 if ($1 ~ /^ret/) exit
+             }'
+}
+
+# Instructions whose memory operand is read: all with one but stores and lea.
+loads() {
+    awk '$1 !~ /^lea/ && /\(/ {
+             if ($1 ~ /^mov/ && $0 ~ /\)$/) next
+             count++
+         }
+         END { print count + 0 }' "$1"
+}
+
+# $1: function, $2: instructions at most, $3: loads at most
+check_path() {
+    for library in "$minimal" "$tracing"; do
+        name="$1 of $(basename "$library")"
+        straight "$library" "$1" >path
+        count=$(wc -l <path)
+        [ "$count" -gt 8 ] && [ "$count" -le "$2" ]
+        result $? "$name: $count instructions, at most $2"
+        read_count=$(loads path)
+        [ "$read_count" -ge 3 ] && [ "$read_count" -le "$3" ]
+        result $? "$name: $read_count loads, at most $3"
+        ! grep -q -w -e call -e lock -e xchg path
+        result $? "$name: no call, no locked instruction"
+        [ "$(tail -n 1 path | cut -c 1-3)" = ret ]
+        result $? "$name: ends by returning"
+        wc -l <path >>counts
+    done
+}
+: >counts
+check_path malloc 14 6
+check_path free 18 7
+check_path _Znwm 14 6
+check_path _ZdlPv 18 7
+check_path _ZdlPvm 18 7
+[ "$(sort -u counts | wc -l)" -le 2 ]
+result $? "both libraries take as many"
+tap_end
