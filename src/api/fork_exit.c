@@ -8,6 +8,7 @@
  * allocate.
  */
 #include "api/malloc_path.h"
+#include "api/settings.h"
 
 #include <pthread.h>
 
@@ -27,7 +28,8 @@ static void child(void) {
 }
 
 __attribute__((constructor)) static void library_begins(void) {
-    tcm_api_init();
+    if (tcm_api_init())
+        tcm_settings_read();
     pthread_atfork(prepare, parent, child);
     tcm_trace_init();
 }

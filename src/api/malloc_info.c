@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls that ask about the heap or tune it: malloc_usable_size, mallinfo,
- * mallinfo2, mallopt, malloc_trim, malloc_stats, malloc_info.
+ * glibc's calls that ask about the heap or tune it: malloc_usable_size,
+ * mallinfo, mallinfo2, mallopt, malloc_trim, malloc_info; malloc_stats is in
+ * stats_text.c.
  */
 #include "api/malloc_path.h"
 #include "base/check.h"
 #include "base/fmt.h"
-#include "base/raw_io.h"
+#include "core/heap_census.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <malloc.h>
 #include <stdio.h>
 
@@ -25,20 +25,50 @@ TCM_PUBLIC size_t TCM_EXPORT(malloc_usable_size)(void *ptr) {
     return info.size;
 }
 
+/* Free objects by where they are. */
+struct free_objects {
+    uint64_t cached; /* in thread caches */
+    uint64_t shared; /* in transfer caches and central lists */
+};
+
+static struct free_objects count_free(void) {
+    struct free_objects n = {0, 0};
+    uint64_t cached[TCM_MAX_CLASSES];
+    tcm_census_cached(cached);
+    for (unsigned class = 1; class < tcm_class_count; class ++) {
+        struct tcm_class_figures c;
+        tcm_census_class(class, cached[class], &c);
+        n.cached += c.cached;
+        n.shared += c.central + c.transfer;
+    }
+    return n;
+}
+
+static uint64_t at_least_0(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+/* arena = uordblks + fordblks, without large blocks, which count as mapped
+   ones. Thread caches stand for glibc's fast bins. */
 TCM_PUBLIC struct mallinfo2 TCM_EXPORT(mallinfo2)(void) {
     struct tcm_heap_figures f = {0};
-    if (tcm_api_init())
+    struct free_objects n = {0, 0};
+    if (tcm_api_init()) {
         tcm_heap_figures(&f);
-    uint64_t cached = f.central_bytes + f.transfer_bytes + f.cached_bytes;
+        n = count_free();
+    }
+    uint64_t free = f.free_pages_bytes + f.central_bytes + f.transfer_bytes +
+                    f.cached_bytes;
+    uint64_t arena = at_least_0(f.heap_bytes, f.large_bytes);
     struct mallinfo2 info = {
-        .arena = f.heap_bytes - f.large_bytes,
-        .ordblks = 1,
-        .smblks = 0,
+        .arena = arena,
+        .ordblks = n.shared,
+        .smblks = n.cached,
         .hblks = f.large_blocks,
         .hblkhd = f.large_bytes,
-        .fsmblks = cached,
-        .uordblks = f.in_use_bytes - f.large_bytes,
-        .fordblks = f.free_pages_bytes + cached,
+        .fsmblks = f.cached_bytes,
+        .uordblks = at_least_0(arena, free),
+        .fordblks = free,
         .keepcost = f.free_pages_bytes,
     };
     return info;
@@ -71,44 +101,36 @@ TCM_PUBLIC struct mallinfo TCM_EXPORT(tc_mallinfo)(void) {
     return narrow(TCM_EXPORT(mallinfo2)());
 }
 
-/* glibc's parameters have no counterpart here; 1 is "done", which programs that
-   check the result expect. */
+/* Hints about how glibc works are taken and change nothing; what a program
+   could see the effect of is refused, and so is what is not known. */
 TCM_PUBLIC int TCM_EXPORT(mallopt)(int parameter, int value) {
-    (void)parameter, (void)value;
-    return 1;
+    (void)value;
+    switch (parameter) {
+    case M_MXFAST:
+    case M_TRIM_THRESHOLD:
+    case M_TOP_PAD:
+    case M_MMAP_THRESHOLD:
+    case M_MMAP_MAX:
+    case M_ARENA_TEST:
+    case M_ARENA_MAX:
+        return 1;
+    default:
+        return 0;
+    }
 }
 
+/* PAD bytes of free pages stay, if there are so many. */
 TCM_PUBLIC int TCM_EXPORT(malloc_trim)(size_t pad) {
     if (!tcm_api_init())
         return 0;
     tcm_trace_extension(MTF_EXTENSION_TRIM, pad);
-    return tcm_heap_release(SIZE_MAX) != 0;
-}
-
-static void stats_line(struct tcm_fmt *f, const char *name, uint64_t value) {
-    tcm_fmt_str(f, name);
-    tcm_fmt_str(f, " = ");
-    tcm_fmt_u64(f, value);
-    tcm_fmt_str(f, "\n");
-}
-
-TCM_PUBLIC void TCM_EXPORT(malloc_stats)(void) {
-    char text[1024];
-    struct tcm_fmt f;
-    struct tcm_heap_figures h = {0};
-    if (tcm_api_init())
-        tcm_heap_figures(&h);
-    tcm_fmt_init(&f, text, sizeof(text));
-    stats_line(&f, "heap bytes", h.heap_bytes);
-    stats_line(&f, "in use bytes", h.in_use_bytes);
-    stats_line(&f, "free page bytes", h.free_pages_bytes);
-    stats_line(&f, "released bytes", h.released_bytes);
-    stats_line(&f, "central list bytes", h.central_bytes);
-    stats_line(&f, "transfer cache bytes", h.transfer_bytes);
-    stats_line(&f, "thread cache bytes", h.cached_bytes);
-    stats_line(&f, "metadata bytes", h.metadata_bytes);
-    stats_line(&f, "thread caches", h.caches);
-    tcm_io_write_all(2, f.buf, f.len);
+    size_t bytes = SIZE_MAX;
+    if (pad != 0) {
+        struct tcm_heap_figures f;
+        tcm_heap_figures(&f);
+        bytes = at_least_0(f.free_pages_bytes, pad);
+    }
+    return tcm_heap_release(bytes) != 0;
 }
 
 static void xml_element(struct tcm_fmt *f, const char *head, uint64_t value,
@@ -130,27 +152,42 @@ static void xml_counters(struct tcm_fmt *f) {
 #undef X
 }
 
+static void xml_total(struct tcm_fmt *f, const char *type, uint64_t count,
+                      uint64_t size) {
+    tcm_fmt_str(f, "<total type=\"");
+    tcm_fmt_str(f, type);
+    xml_element(f, "\" count=\"", count, "\"");
+    xml_element(f, " size=\"", size, "\"/>\n");
+}
+
 /* glibc's elements, then two of our own: the library with its version, and the
    allocator's counters. */
 TCM_PUBLIC int TCM_EXPORT(malloc_info)(int options, FILE *stream) {
-    char text[2048];
+    char text[4096];
     struct tcm_fmt f;
     struct tcm_heap_figures h = {0};
+    struct free_objects n = {0, 0};
     if (options != 0)
         return EINVAL;
-    if (tcm_api_init())
+    if (tcm_api_init()) {
         tcm_heap_figures(&h);
+        n = count_free();
+    }
+    uint64_t shared = h.free_pages_bytes + h.central_bytes + h.transfer_bytes;
+    uint64_t arena = at_least_0(h.heap_bytes, h.large_bytes);
     tcm_fmt_init(&f, text, sizeof(text));
-    tcm_fmt_str(&f, "<malloc version=\"1\">\n<heap nr=\"0\">\n");
-    xml_element(&f, "<total type=\"fast\" size=\"", h.cached_bytes, "\"/>\n");
-    xml_element(&f, "<total type=\"rest\" size=\"",
-                h.free_pages_bytes + h.central_bytes + h.transfer_bytes,
+    tcm_fmt_str(&f, "<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n"
+                    "</sizes>\n");
+    xml_total(&f, "fast", n.cached, h.cached_bytes);
+    xml_total(&f, "rest", n.shared, shared);
+    xml_element(&f, "<system type=\"current\" size=\"", arena, "\"/>\n");
+    xml_element(&f, "<aspace type=\"total\" size=\"", arena + h.released_bytes,
                 "\"/>\n");
-    xml_element(&f, "<system type=\"current\" size=\"", h.heap_bytes, "\"/>\n");
     tcm_fmt_str(&f, "</heap>\n");
-    xml_element(&f, "<total type=\"mmap\" count=\"", h.large_blocks, "\"");
-    xml_element(&f, " size=\"", h.large_bytes, "\"/>\n");
-    xml_element(&f, "<system type=\"current\" size=\"", h.heap_bytes, "\"/>\n");
+    xml_total(&f, "fast", n.cached, h.cached_bytes);
+    xml_total(&f, "rest", n.shared, shared);
+    xml_total(&f, "mmap", h.large_blocks, h.large_bytes);
+    xml_element(&f, "<system type=\"current\" size=\"", arena, "\"/>\n");
     xml_element(&f, "<aspace type=\"total\" size=\"",
                 h.heap_bytes + h.released_bytes, "\"/>\n");
     tcm_fmt_str(&f,
@@ -158,9 +195,8 @@ TCM_PUBLIC int TCM_EXPORT(malloc_info)(int options, FILE *stream) {
                 "\"/>\n");
     xml_counters(&f);
     tcm_fmt_str(&f, "</malloc>\n");
-    return fputs(f.buf, stream) == EOF ? -1 : 0;
+    return f.cut || fputs(f.buf, stream) == EOF ? -1 : 0;
 }
 
 TCM_ALIAS(tc_malloc_size, malloc_usable_size);
 TCM_ALIAS(tc_mallopt, mallopt);
-TCM_ALIAS(tc_malloc_stats, malloc_stats);

@@ -5,7 +5,7 @@
 #include "core/meta_alloc.h"
 
 #define TOTAL_BUDGET ((int64_t)32 << 20)
-#define MIN_BUDGET   ((uint64_t)512 << 10) /* of a cache */
+#define MIN_BUDGET   TCM_MIN_CACHE_BUDGET
 #define CLAIM_STEP   ((uint64_t)64 << 10)
 
 static struct tcm_lock registry_lock = TCM_LOCK_INIT(TCM_RANK_CACHE_REGISTRY);

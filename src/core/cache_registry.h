@@ -13,6 +13,9 @@
 
 #include "core/thread_cache.h"
 
+/* What each cache may hold, whatever the others do. */
+#define TCM_MIN_CACHE_BUDGET ((uint64_t)512 << 10)
+
 /* Bins live in regions of 2^LOG entries. */
 #define TCM_MAX_REGION_LOG 10
 

@@ -9,9 +9,12 @@ need_preload
 need lz4
 [ "${TCM_HAVE_LZ4:-yes}" = yes ] || skip_all "the examples use LZ4"
 
+# As if everything were installed.
 PATH=$top_builddir/malloc-trace-replay:$PATH
 LD_LIBRARY_PATH=$top_builddir/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export PATH LD_LIBRARY_PATH
+CPATH=$top_srcdir/src
+LIBRARY_PATH=$top_builddir/.libs
+export PATH LD_LIBRARY_PATH CPATH LIBRARY_PATH
 
 # The program that examples record.
 cat >app.c <<'END'
@@ -37,6 +40,17 @@ if bash -o pipefail -c : 2>/dev/null; then
     shell="bash -o pipefail"
 fi
 
+# sources DOCUMENT FOLDER: what a document gives as "with this `NAME`:", a
+# block marked ```c, becomes a file.
+sources() {
+    [ -e "$top_srcdir/doc/$1" ] || return
+    awk -v folder="$2" '
+        /^with this `[a-z_]+\.c`:$/ { split($0, part, "`"); name = part[2] }
+        /^```c$/ && name != "" { on = 1; next }
+        /^```$/ { if (on) name = ""; on = 0 }
+        on { print >(folder "/" name) }' "$top_srcdir/doc/$1"
+}
+
 # try DOCUMENT COMMAND: runs it in the document's folder. A missing library of
 # another project makes the loader complain, which is no failure.
 try() {
@@ -52,6 +66,7 @@ try() {
     if [ ! -d "$folder" ]; then
         mkdir "$folder"
         cp app t.lz4 p.lz4 p "$folder"
+        sources "$1" "$folder"
     fi
     (
         cd "$folder" && timeout 60 $shell -c "$2" </dev/null

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How large a block would be, without making it; contract in
+ * gperftools/nallocx.h and gperftools/malloc_extension_c.h.
+ */
+#include "gperftools/nallocx.h"
+#include "api/malloc_path.h"
+#include "base/bits.h"
+#include "gperftools/malloc_extension_c.h"
+
+/* LG is log2 of the alignment. 0: there can be no such block. */
+static size_t block_size(size_t size, unsigned lg) {
+    if (size > TCM_MAX_REQUEST || lg >= TCM_ADDRESS_BITS || !tcm_api_init())
+        return 0;
+    size_t align = (size_t)1 << lg;
+    unsigned class = align < TCM_MIN_ALIGN
+                         ? tcm_size_class(size)
+                         : tcm_size_class_aligned(size, align);
+    if (class != 0)
+        return tcm_class[class].size;
+    return size == 0 ? TCM_PAGE_SIZE : tcm_align_up(size, TCM_PAGE_SIZE);
+}
+
+size_t TCM_EXPORT(nallocx)(size_t size, int flags);
+
+/* The low bits of the flags are the alignment, as MALLOCX_LG_ALIGN has it. */
+TCM_PUBLIC size_t TCM_EXPORT(nallocx)(size_t size, int flags) {
+    return block_size(size, (unsigned)flags & 63);
+}
+
+TCM_ALIAS(tc_nallocx, nallocx);
+
+size_t TCM_EXPORT(MallocExtension_GetEstimatedAllocatedSize)(size_t size);
+
+TCM_PUBLIC size_t
+TCM_EXPORT(MallocExtension_GetEstimatedAllocatedSize)(size_t size) {
+    size_t real = block_size(size, 0);
+    return real != 0 ? real : size;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a program can ask of the allocator beyond malloc, and tell it. Names and
+ * meaning are gperftools'; doc/extension.md has the properties. Functions that
+ * return int return 1 for yes and 0 for no.
+ */
+#ifndef GPERFTOOLS_MALLOC_EXTENSION_C_H
+#define GPERFTOOLS_MALLOC_EXTENSION_C_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define kMallocExtensionHistogramSize 64
+
+/*
+ * Walks the heap's own records, and stops the program at the first that
+ * contradicts another. Other threads may go on meanwhile: of their caches it is
+ * only seen that each object is one, not that it is there once.
+ */
+int MallocExtension_VerifyAllMemory(void);
+
+/* Is P a block in use, or NULL? The three mean the same: blocks of new, new[]
+   and malloc are not told apart. */
+int MallocExtension_VerifyNewMemory(const void *p);
+int MallocExtension_VerifyArrayNewMemory(const void *p);
+int MallocExtension_VerifyMallocMemory(const void *p);
+
+/*
+ * Counts the blocks in use, by their usable size: number, bytes, and in
+ * HISTOGRAM[i] how many have 2^(i-1) up to 2^i - 1 bytes. Returns 1. The counts
+ * are exact when no other thread allocates or frees.
+ */
+int MallocExtension_MallocMemoryStats(
+    int *blocks, size_t *total, int histogram[kMallocExtensionHistogramSize]);
+
+/*
+ * Text about the heap, with a 0 at its end, into BUFFER; what does not fit is
+ * left out. A BUFFER of 10,000 bytes or more gets a line for each size class
+ * too.
+ */
+void MallocExtension_GetStats(char *buffer, int buffer_length);
+
+/* 0: there is no such property, or it cannot be set. */
+int MallocExtension_GetNumericProperty(const char *property, size_t *value);
+int MallocExtension_SetNumericProperty(const char *property, size_t value);
+
+/* This thread will not allocate for a while: its cache is emptied and given up.
+   Its next allocation, or MarkThreadBusy, makes a new one. */
+void MallocExtension_MarkThreadIdle(void);
+void MallocExtension_MarkThreadBusy(void);
+/* The same, but the empty cache stays. */
+void MallocExtension_MarkThreadTemporarilyIdle(void);
+
+/* Gives free pages back to the system: NUM_BYTES at least, or all there are. */
+void MallocExtension_ReleaseToSystem(size_t num_bytes);
+void MallocExtension_ReleaseFreeMemory(void);
+
+/* What malloc(SIZE) would really take; SIZE if there can be no such block. */
+size_t MallocExtension_GetEstimatedAllocatedSize(size_t size);
+/* The usable bytes of block P, 0 for NULL; another P stops the program. */
+size_t MallocExtension_GetAllocatedSize(const void *p);
+/* Bytes of free objects in this thread's cache. */
+size_t MallocExtension_GetThreadCacheSize(void);
+
+typedef enum {
+    MallocExtension_kUnknownOwnership = 0,
+    MallocExtension_kOwned,
+    MallocExtension_kNotOwned
+} MallocExtension_Ownership;
+
+/* Whether P, a block in use, is this allocator's. Never unknown. */
+MallocExtension_Ownership MallocExtension_GetOwnership(const void *p);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
