@@ -136,7 +136,7 @@ int main(int argc, char **argv) {
     m.kib_ns += (double)(end - m.at) * (double)m.last_kib;
     long long peak = u.ru_maxrss > m.peak_kib ? u.ru_maxrss : m.peak_kib;
     long long average =
-        m.looks >= 3 ? (long long)(m.kib_ns / (double)(end - m.since)) : peak;
+        m.looks >= 8 ? (long long)(m.kib_ns / (double)(end - m.since)) : peak;
     char text[192];
     int n = snprintf(text, sizeof text, "%lld %lld %lld %lld %d %lld\n",
                      end - begin, in_ns(u.ru_utime), in_ns(u.ru_stime), peak,

@@ -6,8 +6,6 @@
  */
 #include "bench.h"
 
-#include <sched.h>
-
 /* --- Each for itself -------------------------------------------------------
  */
 
@@ -116,49 +114,10 @@ static uint64_t run_exchange(double scale) {
 /* --- Producer and consumer: every block is freed by another thread ---------
  */
 
-enum { RING = 4096 };
-struct ring {
-    void *slot[RING];
-    char pad1[64];
-    uint64_t head;
-    char pad2[64];
-    uint64_t tail;
-    char pad3[64];
-    uint64_t total;
-};
-
-static void *ring_producer(void *arg) {
-    struct ring *r = arg;
-    uint64_t s = 29;
-    for (uint64_t i = 0; i < r->total; i++) {
-        while (i - __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE) >= RING)
-            sched_yield();
-        char *p = bench_take(16 + bench_random(&s) % 400);
-        *p = 1;
-        r->slot[i % RING] = p;
-        __atomic_store_n(&r->head, i + 1, __ATOMIC_RELEASE);
-    }
-    return NULL;
-}
-
-static uint64_t run_producer(double scale) {
-    static struct ring r;
-    struct bench_thread other;
-    r.head = r.tail = 0;
-    r.total = bench_count(scale, 30e6);
-    bench_start(&other, ring_producer, &r);
-    for (uint64_t i = 0; i < r.total; i++) {
-        while (__atomic_load_n(&r.head, __ATOMIC_ACQUIRE) <= i)
-            sched_yield();
-        free(r.slot[i % RING]);
-        __atomic_store_n(&r.tail, i + 1, __ATOMIC_RELEASE);
-    }
-    pthread_join(other.id, NULL);
-    return 2 * r.total;
-}
-
-/* Queues whose threads sleep while they cannot go on, so that CPU time is that
-   of the work, with chunks of blocks. */
+/* Queues of chunks of blocks. Threads sleep while they cannot go on, the one
+   that found nothing until the queue is half full, the one that found no room
+   until it is half empty, so that CPU time is that of the work and not of
+   waking. */
 enum { CHUNK = 64, CHUNKS = 32, BURST = 2000, QUEUES = 4 };
 struct queue {
     pthread_mutex_t lock;
@@ -173,10 +132,11 @@ static struct queue queues[QUEUES];
 
 static void queue_put(struct queue *q, const struct chunk *c) {
     pthread_mutex_lock(&q->lock);
-    while (q->used == CHUNKS)
-        pthread_cond_wait(&q->changed, &q->lock);
+    if (q->used == CHUNKS)
+        while (q->used > CHUNKS / 2)
+            pthread_cond_wait(&q->changed, &q->lock);
     q->chunk[(q->first + q->used++) % CHUNKS] = *c;
-    if (q->used == 1)
+    if (q->used == CHUNKS / 2)
         pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
 }
@@ -184,13 +144,14 @@ static void queue_put(struct queue *q, const struct chunk *c) {
 /* False when there is nothing more to come. */
 static int queue_get(struct queue *q, struct chunk *c) {
     pthread_mutex_lock(&q->lock);
-    while (!q->used && q->producers)
-        pthread_cond_wait(&q->changed, &q->lock);
+    if (!q->used)
+        while (q->used < CHUNKS / 2 && q->producers)
+            pthread_cond_wait(&q->changed, &q->lock);
     int got = q->used != 0;
     if (got) {
         *c = q->chunk[q->first];
         q->first = (q->first + 1) % CHUNKS;
-        if (q->used-- == CHUNKS)
+        if (--q->used == CHUNKS / 2)
             pthread_cond_broadcast(&q->changed);
     }
     pthread_mutex_unlock(&q->lock);
@@ -259,6 +220,9 @@ static uint64_t run_queues(unsigned makers, unsigned count, int paired,
     return 2 * makers * blocks;
 }
 
+static uint64_t run_producer(double scale) {
+    return run_queues(1, 1, 0, bench_count(scale, 15e6));
+}
 static uint64_t run_one_to_three(double scale) {
     return run_queues(1, 3, 0, bench_count(scale, 15e6));
 }
