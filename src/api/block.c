@@ -28,8 +28,15 @@ static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
             tcm_trace_gives(trace);
             tcm_cache_upkeep(cache);
         }
-        if (!tcm_cache_refill(cache, class))
+        if (!tcm_cache_refill(cache, class)) {
+            /* The memory that is missing may be the bin's. */
+            block->ptr = tcm_heap_alloc_one(class);
+#if TCM_OBJECT_WORDS
+            if (block->ptr != NULL)
+                block->word = tcm_object_word(block->ptr, true);
+#endif
             return;
+        }
         entry = tcm_cache_peek(cache, class);
     }
     block->ptr = entry->ptr;
@@ -39,12 +46,10 @@ static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
     tcm_cache_drop_top(cache, class);
 }
 
-struct tcm_block tcm_block_get(struct tcm_thread_state *self,
-                               struct mtr_thread *trace, size_t size,
-                               size_t align, bool *shared) {
+static struct tcm_block get_block(struct tcm_thread_state *self,
+                                  struct mtr_thread *trace, size_t size,
+                                  size_t align, bool *shared) {
     struct tcm_block block = {NULL, NULL, false};
-    if (size > TCM_MAX_REQUEST)
-        return block;
     unsigned class = align < TCM_MIN_ALIGN
                          ? tcm_size_class(size)
                          : tcm_size_class_aligned(size, align);
@@ -58,6 +63,23 @@ struct tcm_block tcm_block_get(struct tcm_thread_state *self,
     if (block.ptr != NULL)
         block.word = tcm_object_word(block.ptr, true);
 #endif
+    return block;
+}
+
+struct tcm_block tcm_block_get(struct tcm_thread_state *self,
+                               struct mtr_thread *trace, size_t size,
+                               size_t align, bool *shared) {
+    struct tcm_block block = {NULL, NULL, false};
+    if (size > TCM_MAX_REQUEST)
+        return block;
+    block = get_block(self, trace, size, align, shared);
+    if (TCM_UNLIKELY(block.ptr == NULL)) {
+        struct tcm_thread_cache *cache =
+            self->own == &tcm_no_cache ? NULL : self->own;
+        tcm_trace_gives(trace);
+        if (tcm_heap_gather(cache, size > align ? size : align))
+            block = get_block(self, trace, size, align, shared);
+    }
     return block;
 }
 
@@ -109,6 +131,6 @@ void tcm_block_put(struct tcm_thread_state *self, void *ptr,
     }
 #if TCM_OBJECT_WORDS
     if (cache->want_words)
-        (cache->bin[info->class].top - 1)->word = tcm_object_word(ptr, true);
+        (cache->bin[info->class].top - 1)->word = tcm_cache_word(ptr);
 #endif
 }

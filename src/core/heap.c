@@ -140,6 +140,20 @@ size_t tcm_heap_release(size_t bytes) {
     return tcm_page_heap_release(pages) << TCM_PAGE_SHIFT;
 }
 
+bool tcm_heap_gather(struct tcm_thread_cache *cache, size_t size) {
+    tcm_lock(&tcm_page_heap.lock);
+    uint64_t pages = tcm_page_heap.committed_pages;
+    tcm_unlock(&tcm_page_heap.lock);
+    if (pages <= size >> TCM_PAGE_SHIFT)
+        return false;
+    if (cache != NULL)
+        tcm_cache_flush(cache);
+    tcm_transfer_flush();
+    if (size > TCM_MAX_SMALL)
+        (void)tcm_page_heap_release(SIZE_MAX);
+    return true;
+}
+
 void tcm_heap_settings(struct tcm_heap_settings *out) {
     out->cache_budget_bytes = tcm_cache_total_budget();
     tcm_lock(&tcm_page_heap.lock);

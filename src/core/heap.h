@@ -70,6 +70,13 @@ void tcm_heap_fork_prepare(void);
 void tcm_heap_fork_parent(void);
 void tcm_heap_fork_child(void);
 
+/*
+ * Memory is short: the objects parked in CACHE (or NULL) and in the transfer
+ * caches go back to their spans, and for a large SIZE all free pages become of
+ * one kind, so that they merge. true: asking again for SIZE may help.
+ */
+bool tcm_heap_gather(struct tcm_thread_cache *cache, size_t size);
+
 /* Gives free pages back to the system: at least BYTES if there are so many.
    Returns how many bytes. */
 size_t tcm_heap_release(size_t bytes);

@@ -172,7 +172,7 @@ static void park_cache(struct tcm_thread_cache *cache, void *argument) {
         for (const struct tcm_entry *e = cold->base; e != bin->top; e++) {
             park(class, e->ptr, what);
 #if TCM_OBJECT_WORDS
-            if (cache->want_words && e->word != NULL)
+            if (cache->want_words && e->word != &tcm_no_word)
                 TCM_CHECK(e->word == tcm_object_word(e->ptr, false));
 #endif
         }

@@ -15,11 +15,22 @@
 #define MIN_CHUNK   ((size_t)128 << 10)
 #define MAX_CHUNK   ((size_t)1 << 20)
 
+/* Part of the heap that the records of its spans can take. */
+#define RECORDS_SHARE 64
+#define RESERVE_STEP  ((size_t)64 << 10)
+#define RESERVE_MAX   ((size_t)1 << 30)
+
 static struct tcm_lock meta_lock = TCM_LOCK_INIT(TCM_RANK_META);
 static char first_chunk[FIRST_CHUNK] TCM_ALIGNED(TCM_META_ALIGN);
 static char *bump = first_chunk;
 static char *bump_end = first_chunk + FIRST_CHUNK;
 static size_t next_chunk = MIN_CHUNK;
+/* The reserve: open from `reserve` to `reserve_open`, then addresses only. */
+static char *reserve;
+static char *reserve_open;
+static char *reserve_end;
+static size_t opened_bytes; /* in all */
+static bool have_reserve;   /* has been looked for */
 static uint64_t used_bytes;
 static uint64_t mapped_bytes = FIRST_CHUNK;
 
@@ -61,6 +72,54 @@ void *tcm_meta_alloc(size_t bytes) {
     return p;
 }
 
+/* Addresses for all the reserve that there will be. */
+static void find_reserve(void) {
+    size_t bytes = RESERVE_MAX;
+    uint64_t limit = tcm_os_address_limit() / RECORDS_SHARE;
+    if (bytes > limit)
+        bytes = tcm_align_down(limit, RESERVE_STEP);
+    have_reserve = true;
+    if (bytes == 0)
+        return;
+    reserve = tcm_os_reserve(bytes, tcm_os_page_size(), NULL);
+    reserve_open = reserve;
+    reserve_end = reserve == NULL ? NULL : reserve + bytes;
+}
+
+bool tcm_meta_keep_reserve(uint64_t heap_bytes) {
+    size_t bytes = tcm_align_down(heap_bytes / RECORDS_SHARE, RESERVE_STEP);
+    bool done = true;
+    tcm_lock(&meta_lock);
+    if (bytes > opened_bytes && !have_reserve)
+        find_reserve();
+    size_t more = bytes > opened_bytes ? bytes - opened_bytes : 0;
+    if (more > (size_t)(reserve_end - reserve_open))
+        more = (size_t)(reserve_end - reserve_open);
+    if (more != 0) {
+        done = tcm_os_commit(reserve_open, more);
+        if (done) {
+            reserve_open += more;
+            opened_bytes += more;
+            tcm_store_relaxed(&mapped_bytes, mapped_bytes + more);
+        }
+    }
+    tcm_unlock(&meta_lock);
+    return done;
+}
+
+static void *urgent_alloc(size_t bytes) {
+    char *p = NULL;
+    bytes = tcm_align_up(bytes, TCM_META_ALIGN);
+    tcm_lock(&meta_lock);
+    if ((size_t)(reserve_open - reserve) >= bytes) {
+        p = reserve;
+        reserve += bytes;
+        tcm_store_relaxed(&used_bytes, used_bytes + bytes);
+    }
+    tcm_unlock(&meta_lock);
+    return p;
+}
+
 uint64_t tcm_meta_used_bytes(void) {
     return tcm_load_relaxed(&used_bytes);
 }
@@ -81,8 +140,12 @@ void *tcm_pool_get(struct tcm_pool *pool, bool *fresh) {
     void *record = pool->free;
     if (fresh != NULL)
         *fresh = record == NULL;
-    if (record == NULL)
-        return tcm_meta_alloc(pool->record_bytes);
+    if (record == NULL) {
+        record = tcm_meta_alloc(pool->record_bytes);
+        return record != NULL || !pool->urgent
+                   ? record
+                   : urgent_alloc(pool->record_bytes);
+    }
     pool->free = *(void **)record;
     pool->free_count--;
     return record;

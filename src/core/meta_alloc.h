@@ -16,6 +16,13 @@
    of memory. */
 void *tcm_meta_alloc(size_t bytes);
 
+/*
+ * Keeps a reserve for the records of a heap of HEAP_BYTES, from which urgent
+ * pools are served when the system has nothing more: blocks that are freed
+ * then can serve smaller ones, which takes more records. false: out of memory.
+ */
+bool tcm_meta_keep_reserve(uint64_t heap_bytes);
+
 /* Bytes handed out and bytes taken from the system for them. */
 uint64_t tcm_meta_used_bytes(void);
 uint64_t tcm_meta_mapped_bytes(void);
@@ -28,10 +35,13 @@ struct tcm_pool {
     void *free;
     size_t record_bytes;
     uint64_t free_count;
+    bool urgent; /* may use the reserve */
 };
 
 #define TCM_POOL_INIT(bytes)                                                   \
-    { NULL, (bytes), 0 }
+    { NULL, (bytes), 0, false }
+#define TCM_POOL_INIT_URGENT(bytes)                                            \
+    { NULL, (bytes), 0, true }
 
 /* A record, zeroed only when it is used the first time (*FRESH, if asked). */
 void *tcm_pool_get(struct tcm_pool *pool, bool *fresh);

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/os_mem.h"
 #include "core/core_stats.h"
+#include "core/meta_alloc.h"
 #include "core/page_map.h"
 #include "core/page_release.h"
 #include "core/run_set.h"
@@ -40,7 +41,8 @@ static bool extend(uint32_t index, size_t bytes) {
     run->range = index;
     run->start = tcm_range_frontier(range);
     run->pages = bytes >> TCM_PAGE_SHIFT;
-    if (!tcm_range_extend(range, bytes)) {
+    uint64_t total = (HEAP->committed_pages << TCM_PAGE_SHIFT) + bytes;
+    if (!tcm_meta_keep_reserve(total) || !tcm_range_extend(range, bytes)) {
         tcm_span_delete(run);
         return false;
     }

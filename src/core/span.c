@@ -15,8 +15,9 @@
 TCM_STATIC_ASSERT(RECORD(1) <= LINE, "a free run's record is one line");
 TCM_STATIC_ASSERT(RECORD(MAX_WORDS) <= POOL_COUNT * LINE, "enough pools");
 
-static struct tcm_pool pools[POOL_COUNT] = {
-    TCM_POOL_INIT(LINE), TCM_POOL_INIT(2 * LINE), TCM_POOL_INIT(3 * LINE)};
+static struct tcm_pool pools[POOL_COUNT] = {TCM_POOL_INIT_URGENT(LINE),
+                                            TCM_POOL_INIT_URGENT(2 * LINE),
+                                            TCM_POOL_INIT_URGENT(3 * LINE)};
 
 static struct tcm_pool *pool_of(unsigned bit_words) {
     return &pools[(RECORD(bit_words) - 1) / LINE];

@@ -217,11 +217,18 @@ void tcm_cache_upkeep(struct tcm_thread_cache *cache) {
 /* Slow functions                                                           */
 
 #if TCM_OBJECT_WORDS
-static uint64_t *word_of(const void *object) {
+uint64_t tcm_no_word;
+
+static uint64_t *word_or_none(const void *object) {
+    uint64_t *word = tcm_object_word(object, true);
+    return word != NULL ? word : &tcm_no_word;
+}
+
+uint64_t *tcm_cache_word(const void *object) {
     uint64_t entry = tcm_page_entry(object);
     uint64_t *table = (uint64_t *)(uintptr_t)(entry & TCM_ENTRY_TABLE);
     if (TCM_UNLIKELY(table == NULL))
-        return tcm_object_word(object, true);
+        return word_or_none(object);
     uint64_t offset = (uintptr_t)object & (TCM_PAGE_SIZE - 1);
     uint64_t reciprocal = tcm_class_reciprocal[entry >> TCM_ENTRY_SHIFT];
     return table + ((offset * reciprocal) >> 32);
@@ -229,7 +236,7 @@ static uint64_t *word_of(const void *object) {
 
 static void fill_words(struct tcm_entry *from, struct tcm_entry *to) {
     for (; from != to; from++)
-        from->word = word_of(from->ptr);
+        from->word = tcm_cache_word(from->ptr);
 }
 
 void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want) {

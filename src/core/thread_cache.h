@@ -188,9 +188,14 @@ void tcm_cache_unlock_all(void);
 void tcm_cache_flush(struct tcm_thread_cache *cache);
 
 #if TCM_OBJECT_WORDS
-/* From now on every entry has its word (tables are made as needed; a word that
-   cannot be had is NULL); or none needs it. */
+/* From now on every entry has its word (tables are made as needed); or none
+   needs it. */
 void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want);
+
+/* The word of OBJECT, for an entry; tcm_no_word when memory for a table cannot
+   be had: fast paths store without a look. */
+uint64_t *tcm_cache_word(const void *object);
+extern uint64_t tcm_no_word;
 #endif
 
 #endif
