@@ -178,6 +178,9 @@ class Processed:
                            int.from_bytes(x[3:], "little"), 0, 0)
                 elif kind == 23:
                     yield thread, "mark", 0, None, x.decode("latin-1"), 0, 0
+                elif kind == 24:
+                    yield (thread, "extension", 0, None,
+                           struct.unpack_from("<Q", x, 1)[0], x[0], 0)
                 elif kind == 29:
                     s = struct.unpack_from("<I", x, 2)[0]
                     yield (thread, "realloc", x[0], s,
