@@ -23,7 +23,7 @@ static void parent(void) {
 }
 
 static void child(void) {
-    tcm_heap_fork_child();
+    tcm_heap_fork_child(tcm_self.own);
     tcm_thread_fork_child();
 }
 

@@ -64,6 +64,23 @@ void tcm_registry_remove(struct tcm_thread_cache *cache) {
     tcm_unlock(&registry_lock);
 }
 
+void tcm_registry_forget_others(const struct tcm_thread_cache *own) {
+    struct tcm_dlist *next;
+    for (struct tcm_dlist *at = registry.next; at != &registry; at = next) {
+        struct tcm_thread_cache *cache =
+            TCM_CONTAINER_OF(at, struct tcm_thread_cache, link);
+        next = at->next;
+        if (cache == own || !tcm_load_relaxed(&cache->attached))
+            continue;
+        tcm_dlist_remove(at);
+        unclaimed_budget += (int64_t)cache->budget_bytes;
+        gone_misses += cache->misses;
+        gone_overflows += cache->overflows;
+        tcm_pool_put(&cache_pool, cache);
+    }
+    next_victim = &registry;
+}
+
 /* Takes from another cache, the next in turn that has more than the minimum;
    the registry lock is held. It notices in its next slow path. */
 static uint64_t rob_a_cache(struct tcm_thread_cache *cache, uint64_t bytes) {

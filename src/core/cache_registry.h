@@ -29,6 +29,11 @@ void tcm_registry_add(struct tcm_thread_cache *cache);
 /* Takes an empty cache out and its memory back. */
 void tcm_registry_remove(struct tcm_thread_cache *cache);
 
+/* In the child of fork, with the registry lock held: takes out what was
+   attached to other threads than the caller, whose cache is OWN. Their bins,
+   which may be half changed, are left alone. */
+void tcm_registry_forget_others(const struct tcm_thread_cache *own);
+
 /* Raises the budget of CACHE by at least BYTES: from what is unclaimed, else
    from another cache. false: by less, perhaps nothing. */
 bool tcm_registry_claim(struct tcm_thread_cache *cache, uint64_t bytes);

@@ -3,6 +3,7 @@
 #include "base/bits.h"
 #include "base/lock.h"
 #include "core/arena.h"
+#include "core/cache_registry.h"
 #include "core/central_list.h"
 #include "core/page_heap.h"
 #include "core/transfer_cache.h"
@@ -118,16 +119,17 @@ void tcm_heap_fork_parent(void) {
  * The child's one thread holds the locks as the parent's did, so they are
  * unlocked in the same way. A run that another thread was just giving back is
  * taken over: it may or may not read as zero. Caches of the parent's other
- * threads stay as they are, unused: one of them may have been in the middle of
- * a change.
+ * threads are forgotten with what is in them: one of them may have been in the
+ * middle of a change. Their budget is free.
  */
-void tcm_heap_fork_child(void) {
+void tcm_heap_fork_child(const struct tcm_thread_cache *own) {
     tcm_meta_unlock();
     tcm_arena_unlock();
     tcm_page_heap_fork_child();
     tcm_unlock(&tcm_page_heap.lock);
     tcm_central_unlock_all();
     tcm_transfer_unlock_all();
+    tcm_registry_forget_others(own);
     tcm_cache_unlock_all();
 }
 

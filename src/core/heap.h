@@ -68,7 +68,8 @@ void tcm_arena_free(void *ptr);
 /* Around fork, in the forking thread: all locks of core, in order. */
 void tcm_heap_fork_prepare(void);
 void tcm_heap_fork_parent(void);
-void tcm_heap_fork_child(void);
+/* OWN: the cache of the one thread that there is now. */
+void tcm_heap_fork_child(const struct tcm_thread_cache *own);
 
 /*
  * Memory is short: the objects parked in CACHE (or NULL) and in the transfer

@@ -30,6 +30,7 @@ extern char **environ;
 static void *(*volatile take)(size_t) = malloc;
 static void (*volatile give)(void *) = free;
 static void *(*volatile resize)(void *, size_t) = realloc;
+static size_t (*volatile size_of)(void *) = malloc_usable_size;
 
 static char in_data[64] __attribute__((aligned(64)));
 static void *volatile kept[64];
@@ -202,6 +203,14 @@ static void resize_inside_large(void) {
     kept[0] = resize(culprit((char *)take(3000000) + 64), 100);
 }
 
+static void size_foreign(void) {
+    kept[0] = (void *)size_of(culprit(in_data));
+}
+
+static void size_inside(void) {
+    kept[0] = (void *)size_of(culprit((char *)take_among(100) + 4));
+}
+
 static const struct wrong {
     const char *name;
     void (*run)(void);
@@ -252,6 +261,11 @@ static const struct wrong {
     {"realloc-inside-large", resize_inside_large,
      "attempt to realloc a pointer inside a block",
      "realloc of the inside of a large block"},
+    {"size-foreign", size_foreign, "attempt to get the size of invalid pointer",
+     "malloc_usable_size of static data"},
+    {"size-inside", size_inside,
+     "attempt to get the size of a pointer inside a block",
+     "malloc_usable_size of the inside of a small block"},
 };
 
 #define CASES (sizeof(wrong) / sizeof(wrong[0]))

@@ -265,9 +265,11 @@ static void test_fork(void) {
         tcm_heap_fork_prepare();
         pid_t pid = fork();
         if (pid == 0) {
-            tcm_heap_fork_child();
+            tcm_heap_fork_child(&tcm_no_cache);
             alarm(60);
+            tcm_heap_verify();
             use_heap();
+            tcm_heap_verify();
             _exit(0);
         }
         tcm_heap_fork_parent();
