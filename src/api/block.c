@@ -46,6 +46,23 @@ static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
     tcm_cache_drop_top(cache, class);
 }
 
+static struct tcm_block get_large(size_t size, size_t align, bool *shared) {
+    struct tcm_block block = {NULL, NULL, false};
+    *shared = true;
+    block.ptr = tcm_large_alloc(size, align, &block.zeroed);
+#if TCM_OBJECT_WORDS
+    if (block.ptr != NULL)
+        block.word = tcm_object_word(block.ptr, true);
+#endif
+    return block;
+}
+
+struct tcm_block tcm_block_get_pages(size_t size, bool *shared) {
+    if (size <= TCM_MAX_REQUEST)
+        return get_large(size, 0, shared);
+    return (struct tcm_block){NULL, NULL, false};
+}
+
 static struct tcm_block get_block(struct tcm_thread_state *self,
                                   struct mtr_thread *trace, size_t size,
                                   size_t align, bool *shared) {
@@ -57,13 +74,7 @@ static struct tcm_block get_block(struct tcm_thread_state *self,
         get_small(self, trace, class, &block, shared);
         return block;
     }
-    *shared = true;
-    block.ptr = tcm_large_alloc(size, align, &block.zeroed);
-#if TCM_OBJECT_WORDS
-    if (block.ptr != NULL)
-        block.word = tcm_object_word(block.ptr, true);
-#endif
-    return block;
+    return get_large(size, align, shared);
 }
 
 struct tcm_block tcm_block_get(struct tcm_thread_state *self,

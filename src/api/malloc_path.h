@@ -60,6 +60,8 @@ struct tcm_block {
 struct tcm_block tcm_block_get(struct tcm_thread_state *self,
                                struct mtr_thread *trace, size_t size,
                                size_t align, bool *shared);
+/* A plain block with pages of its own, whatever its size. */
+struct tcm_block tcm_block_get_pages(size_t size, bool *shared);
 bool tcm_block_put_is_shared(struct tcm_thread_state *self,
                              const struct tcm_block_info *info);
 void tcm_block_put(struct tcm_thread_state *self, void *ptr,

@@ -4,8 +4,9 @@
  *
  * A block stays where it is when the new size fits and is not much smaller
  * (half), or when a large block can grow or shrink in place. A block that grows
- * by a small step and must move gets half more than it had (a large one a
- * quarter), so that growing in small steps costs linear time.
+ * by a small step and must move gets half more than it had, twice as much from
+ * 4 KiB on (a large one a quarter), so that growing in small steps costs linear
+ * time.
  *
  * Moment of the event: after the new block exists, before the old one is given
  * up. A successful realloc ends the old block's token also when nothing moves.
@@ -16,6 +17,17 @@
 
 #include <errno.h>
 #include <string.h>
+
+/* From here on what a block has in reserve is whole pages of the system, most
+   often without memory behind them until the block has grown so far. */
+#define ROOM_IS_UNTOUCHED 4096
+
+/* A block that realloc makes longer than this gets pages of its own, also where
+   there is a size class for it: such a block can grow in place, and copying
+   this much costs more than asking the page heap. One that has room for many
+   small steps is copied seldom. */
+#define OWN_PAGES       ((size_t)16 << 10)
+#define OWN_PAGES_ROOMY ((size_t)64 << 10)
 
 static uint64_t *word_of(const void *ptr, bool make) {
 #if TCM_OBJECT_WORDS
@@ -34,9 +46,27 @@ static enum in_place in_place(const struct tcm_block_info *info, size_t size) {
         return size <= info->size && size >= info->size / 2 ? STAYS : MUST_MOVE;
     if (size <= info->size && size >= info->size - info->size / 4)
         return STAYS;
-    if (size <= TCM_MAX_SMALL || size > TCM_MAX_REQUEST)
+    if (size > TCM_MAX_REQUEST)
         return MUST_MOVE;
-    return size < info->size ? SHRINKS : MAY_GROW;
+    if (size > info->size)
+        return MAY_GROW;
+    return size > OWN_PAGES ? SHRINKS : MUST_MOVE;
+}
+
+/* What a block is given that must move or can grow. Growing by less than a
+   quarter is taken for the first of many such steps. */
+static size_t roomy_size(size_t old, size_t size) {
+    size_t step, roomy;
+    if (size <= old || tcm_add_overflows(old, old / 4, &step) || step <= size)
+        return size;
+    size_t room = old < ROOM_IS_UNTOUCHED ? old / 2 : old;
+    if (tcm_add_overflows(old, room, &roomy) || roomy > TCM_MAX_REQUEST)
+        return size;
+    return roomy > TCM_MAX_SMALL ? step : roomy;
+}
+
+static bool wants_own_pages(size_t old, size_t size, size_t roomy) {
+    return size > old && roomy > (roomy == size ? OWN_PAGES : OWN_PAGES_ROOMY);
 }
 
 static void record_in_place(struct mtr_thread *trace, void *ptr, size_t size,
@@ -61,7 +91,8 @@ static bool resize_in_place(struct mtr_thread *trace, void *ptr,
         (void)tcm_large_resize(info->span, size);
         return true;
     case MAY_GROW:
-        if (!tcm_large_resize(info->span, size))
+        if (!tcm_large_resize(info->span, roomy_size(info->size, size)) &&
+            !tcm_large_resize(info->span, size))
             return false;
         tcm_trace_took(trace);
         record_in_place(trace, ptr, size, call);
@@ -84,24 +115,15 @@ static void *realloc_private(void *ptr, size_t size,
     return to;
 }
 
-/* What the block is given when it must move. Growing by less than a quarter is
-   taken for the first of many such steps. */
-static size_t moved_size(size_t old, size_t size) {
-    size_t step, roomy;
-    if (size <= old || tcm_add_overflows(old, old / 4, &step) || step <= size)
-        return size;
-    if (tcm_add_overflows(old, old / 2, &roomy) || roomy > TCM_MAX_REQUEST)
-        return size;
-    return roomy > TCM_MAX_SMALL ? step : roomy;
-}
-
 static void *move(struct tcm_thread_state *self, struct mtr_thread *trace,
                   void *ptr, const struct tcm_block_info *info, size_t size,
                   enum mtf_call call) {
     bool shared = false;
-    struct tcm_block to =
-        tcm_block_get(self, trace, moved_size(info->size, size), 0, &shared);
-    if (to.ptr == NULL && size <= TCM_MAX_REQUEST)
+    size_t roomy = roomy_size(info->size, size);
+    struct tcm_block to = wants_own_pages(info->size, size, roomy)
+                              ? tcm_block_get_pages(roomy, &shared)
+                              : tcm_block_get(self, trace, roomy, 0, &shared);
+    if (to.ptr == NULL)
         to = tcm_block_get(self, trace, size, 0, &shared);
     if (shared)
         tcm_trace_took(trace);
@@ -200,7 +222,10 @@ static TCM_ALWAYS_INLINE void *realloc_try(void *ptr, size_t size) {
     size_t old_size = tcm_class[old_class].size;
     if (size <= old_size && size >= old_size / 2)
         return ptr;
-    unsigned class = tcm_size_class(moved_size(old_size, size));
+    size_t roomy = roomy_size(old_size, size);
+    if (TCM_UNLIKELY(wants_own_pages(old_size, size, roomy)))
+        return NULL;
+    unsigned class = tcm_size_class(roomy);
     void *to = tcm_cache_peek(cache, class)->ptr;
     struct tcm_bin *old_bin = &cache->bin[old_class];
     /* A block on top of its bin is free: what follows will say so. */
