@@ -195,6 +195,8 @@ static void *realloc_block(void *ptr, size_t size, enum mtf_call call) {
 static void *realloc_to_zero(void *ptr, enum mtf_call call) {
     struct tcm_thread_state *self = &tcm_self;
     struct tcm_block_info info = tcm_block_check_realloc(ptr);
+    if (self->life == TCM_THREAD_NEW)
+        tcm_thread_need_cache(self);
     if (info.kind != TCM_BLOCK_PRIVATE && !tcm_trace_is_private(self)) {
         struct mtr_thread *trace = tcm_trace_enter(self);
         if (trace != NULL) {
