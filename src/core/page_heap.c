@@ -17,9 +17,11 @@
 #include "core/page_release.h"
 #include "core/run_set.h"
 
-#define GROW_MAX    ((size_t)32 << 20)
-#define CHAIN_TRIES 32u
-#define GROW_PAGES  (TCM_GROW_STEP >> TCM_PAGE_SHIFT)
+#define GROW_MAX       ((size_t)32 << 20)
+#define CHAIN_TRIES    32u
+#define LARGE_STEPS    8u
+#define LARGE_STEP_MAX 8u /* pages */
+#define GROW_PAGES     (TCM_GROW_STEP >> TCM_PAGE_SHIFT)
 
 struct tcm_page_heap tcm_page_heap = {
     .lock = TCM_LOCK_INIT(TCM_RANK_PAGE_HEAP),
@@ -182,27 +184,6 @@ static struct tcm_span *join_at_end(const struct tcm_range *range,
 /* ------------------------------------------------------------------------ */
 /* Allocation                                                               */
 
-/* Pages from the start of RUN to the first aligned one. */
-static size_t aligned_offset(const struct tcm_span *run, size_t align_pages) {
-    uintptr_t mask = (align_pages << TCM_PAGE_SHIFT) - 1;
-    return (((run->start + mask) & ~mask) - run->start) >> TCM_PAGE_SHIFT;
-}
-
-/* Finds a run of SET for PAGES and the offset of the aligned place in it. */
-static struct tcm_span *aligned_fit(const struct tcm_run_set *set, size_t pages,
-                                    size_t align_pages, size_t *offset) {
-    struct tcm_span *run = tcm_run_set_fit(set, pages);
-    *offset = 0;
-    if (run == NULL || align_pages == 1)
-        return run;
-    if (aligned_offset(run, align_pages) == 0)
-        return run;
-    run = tcm_run_set_fit(set, pages + align_pages - 1);
-    if (run != NULL)
-        *offset = aligned_offset(run, align_pages);
-    return run;
-}
-
 /* True if PAGES more may have memory behind them. */
 static bool within_limit(size_t pages) {
     if (HEAP->limit_pages == 0)
@@ -214,45 +195,80 @@ static bool within_limit(size_t pages) {
     return used + pages <= HEAP->limit_pages;
 }
 
-/* A run that is not, or not wholly, FREE now; *FRESH if it is RELEASED. */
-static struct tcm_span *find_more(size_t pages, size_t align_pages,
-                                  size_t *offset, bool *fresh) {
+/* A request for pages, and how its start is aligned: as it must be, and as it
+   better were. All in pages. */
+struct request {
+    size_t pages;
+    size_t align;
+    size_t wish;
+};
+
+/*
+ * Large blocks begin at coarser steps, of about an eighth of their length:
+ * programs write to the first pages of a block more often than to all of it,
+ * and those who use the memory later so find the same pages resident.
+ */
+static size_t large_step(size_t pages) {
+    size_t step = 1;
+    while (step < LARGE_STEP_MAX && step * LARGE_STEPS <= pages)
+        step *= 2;
+    return step;
+}
+
+static struct tcm_span *fit(const struct tcm_run_set *set,
+                            const struct request *want, size_t *offset) {
     struct tcm_span *run =
-        aligned_fit(&HEAP->released, pages, align_pages, offset);
+        tcm_run_set_fit_aligned(set, want->pages, want->wish, offset);
+    if (run == NULL && want->wish != want->align)
+        run = tcm_run_set_fit_aligned(set, want->pages, want->align, offset);
+    return run;
+}
+
+/* A run that is not, or not wholly, FREE now; *FRESH if it is RELEASED. */
+static struct tcm_span *find_more(const struct request *want, size_t *offset,
+                                  bool *fresh) {
+    struct tcm_span *run = fit(&HEAP->released, want, offset);
     *fresh = run != NULL;
     if (run != NULL)
         return run;
-    size_t most = pages + align_pages - 1;
+    size_t most = want->pages + want->align - 1;
     run = join_somewhere(most);
     if (run == NULL) {
+        size_t least = most;
+        most = want->pages + want->wish - 1;
         int index = grow(most);
+        if (index < 0 && most != least) {
+            most = least;
+            index = grow(most);
+        }
         if (index < 0)
             return NULL;
         run = join_at_end(&HEAP->ranges.range[index], most);
     }
-    if (run != NULL) {
-        *offset = aligned_offset(run, align_pages);
-        return run;
-    }
-    *fresh = true;
-    return aligned_fit(&HEAP->released, pages, align_pages, offset);
+    *fresh = run == NULL;
+    if (run == NULL)
+        return fit(&HEAP->released, want, offset);
+    *offset = tcm_run_offset(run, want->wish);
+    if (*offset + want->pages > run->pages)
+        *offset = tcm_run_offset(run, want->align);
+    return run;
 }
 
-static struct tcm_span *alloc_locked(size_t pages, size_t align_pages,
+static struct tcm_span *alloc_locked(const struct request *want,
                                      enum tcm_span_state state,
                                      unsigned bit_words, bool *zeroed) {
     size_t offset;
     bool fresh = false;
-    struct tcm_span *run =
-        aligned_fit(&HEAP->free, pages, align_pages, &offset);
+    struct tcm_span *run = fit(&HEAP->free, want, &offset);
     if (run == NULL) {
-        if (!within_limit(pages))
+        if (!within_limit(want->pages))
             return NULL;
-        run = find_more(pages, align_pages, &offset, &fresh);
+        run = find_more(want, &offset, &fresh);
     }
     if (run == NULL)
         return NULL;
-    struct tcm_span *span = tcm_run_carve(run, offset, pages, state, bit_words);
+    struct tcm_span *span =
+        tcm_run_carve(run, offset, want->pages, state, bit_words);
     if (span == NULL)
         return NULL;
     if (fresh)
@@ -260,7 +276,7 @@ static struct tcm_span *alloc_locked(size_t pages, size_t align_pages,
     *zeroed = fresh;
     tcm_page_count(&tcm_stats.spans_made, 1);
     if (state == TCM_SPAN_LARGE) {
-        HEAP->large_pages += pages;
+        HEAP->large_pages += want->pages;
         HEAP->large_blocks++;
     }
     return span;
@@ -270,8 +286,11 @@ struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
                                      enum tcm_span_state state,
                                      unsigned bit_words, bool *zeroed) {
     bool unused;
+    struct request want = {pages, align_pages, align_pages};
+    if (state == TCM_SPAN_LARGE && large_step(pages) > align_pages)
+        want.wish = large_step(pages);
     tcm_lock(&HEAP->lock);
-    struct tcm_span *span = alloc_locked(pages, align_pages, state, bit_words,
+    struct tcm_span *span = alloc_locked(&want, state, bit_words,
                                          zeroed != NULL ? zeroed : &unused);
     tcm_unlock(&HEAP->lock);
     return span;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/run_set.h"
+#include "base/bits.h"
 #include "core/page_heap.h"
 #include "core/page_map.h"
+#include "core/page_release.h"
 
-#define HEAP (&tcm_page_heap)
+#define HEAP        (&tcm_page_heap)
+#define ALIGN_TRIES 4u
 
 struct tcm_range *tcm_span_range(const struct tcm_span *span) {
     return &HEAP->ranges.range[span->range];
@@ -54,21 +57,39 @@ struct tcm_span *tcm_run_preceding(const struct tcm_span *span) {
     return tcm_page_span((void *)(span->start - 1));
 }
 
+/* True if RUN, which may be NULL, becomes part of a neighbour of STATE. */
+static bool joins(const struct tcm_span *run, unsigned state) {
+    if (run == NULL)
+        return false;
+    return run->state == state ||
+           (state == TCM_SPAN_FREE && run->state == TCM_SPAN_RELEASED &&
+            run->pages < TCM_RUN_SLIVER);
+}
+
+/* Takes RUN out to become part of a neighbour of STATE. */
+static void take_in(struct tcm_span *run, unsigned state) {
+    tcm_run_remove(run);
+    if (run->state != state)
+        tcm_page_taken(tcm_span_bytes(run));
+}
+
 void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state) {
     tcm_run_map_ends(run, NULL);
     run->state = (uint8_t)state;
     struct tcm_span *before = tcm_run_preceding(run);
-    if (before != NULL && before->state == run->state) {
-        tcm_run_remove(before);
+    while (joins(before, state)) {
+        take_in(before, state);
         run->start = before->start;
         run->pages += before->pages;
         tcm_span_delete(before);
+        before = tcm_run_preceding(run);
     }
     struct tcm_span *after = tcm_run_after(run);
-    if (after != NULL && after->state == run->state) {
-        tcm_run_remove(after);
+    while (joins(after, state)) {
+        take_in(after, state);
         run->pages += after->pages;
         tcm_span_delete(after);
+        after = tcm_run_after(run);
     }
     tcm_run_insert(run);
 }
@@ -98,6 +119,42 @@ struct tcm_span *tcm_run_set_before(const struct tcm_run_set *set,
         i = bound->pages;
     for (; run == NULL && i != 0; i--)
         run = tcm_run_tree_before(&set->tree[i], bound);
+    return run;
+}
+
+/* The next longer run of SET after RUN. NULL: none. */
+static struct tcm_span *next_longer(const struct tcm_run_set *set,
+                                    const struct tcm_span *run) {
+    size_t i = tcm_run_tree_index(run->pages);
+    struct tcm_span *next = tcm_run_tree_after(&set->tree[i], run);
+    if (next != NULL || i == 0)
+        return next;
+    return tcm_run_set_fit(set, i + 1);
+}
+
+size_t tcm_run_offset(const struct tcm_span *run, size_t align) {
+    uintptr_t first = tcm_align_up(run->start, align << TCM_PAGE_SHIFT);
+    return (first - run->start) >> TCM_PAGE_SHIFT;
+}
+
+/* Most often one of the first few has its start in the right place or is long
+   enough; otherwise a run that is long enough wherever it starts. */
+struct tcm_span *tcm_run_set_fit_aligned(const struct tcm_run_set *set,
+                                         size_t pages, size_t align,
+                                         size_t *offset) {
+    struct tcm_span *run = tcm_run_set_fit(set, pages);
+    *offset = 0;
+    if (align == 1)
+        return run;
+    for (unsigned tries = 0; run != NULL && tries < ALIGN_TRIES; tries++) {
+        *offset = tcm_run_offset(run, align);
+        if (*offset + pages <= run->pages)
+            return run;
+        run = next_longer(set, run);
+    }
+    run = tcm_run_set_fit(set, pages + align - 1);
+    if (run != NULL)
+        *offset = tcm_run_offset(run, align);
     return run;
 }
 

@@ -19,6 +19,10 @@
 /* Runs of fewer pages than this are found by their exact number. */
 #define TCM_SHORT_PAGES 128
 
+/* RELEASED runs of fewer pages than this become part of a run that is freed
+   beside them: they would only keep it from meeting the next one. */
+#define TCM_RUN_SLIVER 8
+
 /* All free runs of one state: [pages] for short ones, [0] for all others. */
 struct tcm_run_set {
     struct tcm_run_tree tree[TCM_SHORT_PAGES];
@@ -47,11 +51,18 @@ void tcm_run_insert(struct tcm_span *run);
 /* And out of them. */
 void tcm_run_remove(struct tcm_span *run);
 /* Gives RUN, which is in no set, STATE, joins it with neighbours of that state
-   and inserts the whole. */
+   (a FREE one with RELEASED slivers too) and inserts the whole. */
 void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state);
 
 /* The shortest run of at least PAGES, the lowest of those. NULL: none. */
 struct tcm_span *tcm_run_set_fit(const struct tcm_run_set *set, size_t pages);
+/* A run of at least PAGES from some multiple of ALIGN pages on, a short and low
+   one; *OFFSET: pages before that. NULL: none is surely so. */
+struct tcm_span *tcm_run_set_fit_aligned(const struct tcm_run_set *set,
+                                         size_t pages, size_t align,
+                                         size_t *offset);
+/* Pages from the start of RUN to the first multiple of ALIGN pages. */
+size_t tcm_run_offset(const struct tcm_span *run, size_t align);
 /* The largest run before BOUND in the order of tcm_run_before (NULL: of all).
    NULL: none. */
 struct tcm_span *tcm_run_set_before(const struct tcm_run_set *set,

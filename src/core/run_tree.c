@@ -96,6 +96,20 @@ struct tcm_span *tcm_run_tree_before(const struct tcm_run_tree *tree,
     return best;
 }
 
+struct tcm_span *tcm_run_tree_after(const struct tcm_run_tree *tree,
+                                    const struct tcm_span *bound) {
+    struct tcm_span *best = NULL;
+    for (struct tcm_span *run = tree->root; run != NULL;) {
+        if (tcm_run_before(bound, run)) {
+            best = run;
+            run = run->left;
+        } else {
+            run = run->right;
+        }
+    }
+    return best;
+}
+
 bool tcm_run_tree_holds(const struct tcm_run_tree *tree,
                         const struct tcm_span *run) {
     struct tcm_span *at = tree->root;

@@ -23,6 +23,9 @@ struct tcm_span *tcm_run_tree_fit(const struct tcm_run_tree *tree,
 /* The largest run that is before BOUND in the order (NULL: of all). */
 struct tcm_span *tcm_run_tree_before(const struct tcm_run_tree *tree,
                                      const struct tcm_span *bound);
+/* The smallest run that is after BOUND, which need not be in the tree. */
+struct tcm_span *tcm_run_tree_after(const struct tcm_run_tree *tree,
+                                    const struct tcm_span *bound);
 bool tcm_run_tree_holds(const struct tcm_run_tree *tree,
                         const struct tcm_span *run);
 

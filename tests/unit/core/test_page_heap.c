@@ -2,7 +2,7 @@
 /*
  * The page heap against a model that knows the state of every page of the first
  * range and repeats the rules: FREE before RELEASED, shortest run that fits,
- * lowest position.
+ * lowest position, aligned starts, slivers.
  */
 #include "core/page_heap.h"
 #include "core/page_map.h"
@@ -36,21 +36,57 @@ static size_t index_of(const struct tcm_span *s) {
     return (s->start - origin) >> TCM_PAGE_SHIFT;
 }
 
-/* First page of the best run of STATE for PAGES, or MODEL_PAGES. */
-static size_t model_fit(unsigned char state, size_t pages) {
-    size_t best = MODEL_PAGES;
-    size_t best_length = SIZE_MAX;
+struct model_run {
+    size_t page, pages;
+};
+
+static int by_length(const void *a, const void *b) {
+    const struct model_run *x = a, *y = b;
+    if (x->pages != y->pages)
+        return x->pages < y->pages ? -1 : 1;
+    return x->page < y->page ? -1 : x->page > y->page;
+}
+
+static size_t rounded_up(size_t page, size_t step) {
+    return (page + step - 1) / step * step;
+}
+
+/* Where a block of PAGES goes among runs of STATE if it begins at a multiple of
+   STEP: in one of the four best, or the best that is surely long enough.
+   MODEL_PAGES: nowhere. */
+static size_t model_fit(unsigned char state, size_t pages, size_t step) {
+    static struct model_run run[MODEL_PAGES / 2];
+    size_t n = 0;
     for (size_t i = 0; i < frontier();) {
         size_t end = i;
         while (end < frontier() && model[end] == state)
             end++;
-        if (end - i >= pages && end - i < best_length) {
-            best = i;
-            best_length = end - i;
-        }
+        if (end - i >= pages)
+            run[n++] = (struct model_run){i, end - i};
         i = end == i ? i + 1 : end;
     }
-    return best;
+    qsort(run, n, sizeof(run[0]), by_length);
+    for (size_t i = 0; i < n; i++) {
+        size_t at = rounded_up(run[i].page, step);
+        if (i < 4 ? at + pages <= run[i].page + run[i].pages
+                  : run[i].pages >= pages + step - 1)
+            return at;
+    }
+    return MODEL_PAGES;
+}
+
+/* Blocks of 8 pages or more begin at multiples of a power of two, about an
+   eighth of their length, 8 pages at most. */
+static size_t wanted_step(size_t pages) {
+    size_t step = 1;
+    while (step < 8 && step * 8 <= pages)
+        step *= 2;
+    return step;
+}
+
+static size_t model_place(unsigned char state, size_t pages) {
+    size_t at = model_fit(state, pages, wanted_step(pages));
+    return at != MODEL_PAGES ? at : model_fit(state, pages, 1);
 }
 
 static bool model_is(size_t from, size_t pages, unsigned char state) {
@@ -80,6 +116,31 @@ static void model_learn(void) {
     }
 }
 
+/* What was freed at page I takes in the RELEASED slivers beside it. */
+static void model_absorb(size_t i) {
+    size_t from = i, to = i;
+    for (bool more = true; more;) {
+        while (from != 0 && model[from - 1] == FREE)
+            from--;
+        while (to < frontier() && model[to] == FREE)
+            to++;
+        size_t low = from, high = to;
+        while (low != 0 && model[low - 1] == RELEASED)
+            low--;
+        while (high < frontier() && model[high] == RELEASED)
+            high++;
+        more = false;
+        if (low != from && from - low < TCM_RUN_SLIVER) {
+            model_set(low, from - low, FREE);
+            more = true;
+        }
+        if (high != to && high - to < TCM_RUN_SLIVER) {
+            model_set(to, high - to, FREE);
+            more = true;
+        }
+    }
+}
+
 static bool is_zero(const struct tcm_span *s) {
     const uint64_t *p = (const uint64_t *)s->start;
     for (size_t i = 0; i < tcm_span_bytes(s) / 8; i++) {
@@ -100,10 +161,10 @@ static void step_alloc(struct prng *random, struct verdict *v) {
         prng_below(random, 4) == 0 ? (size_t)1 << prng_below(random, 6) : 1;
     bool zeroed;
     size_t before = frontier();
-    size_t want = model_fit(FREE, pages);
+    size_t want = model_place(FREE, pages);
     unsigned char state = FREE;
     if (want == MODEL_PAGES) {
-        want = model_fit(RELEASED, pages);
+        want = model_place(RELEASED, pages);
         state = RELEASED;
     }
     bool merged = want == MODEL_PAGES && tcm_page_heap.free_pages != 0;
@@ -131,7 +192,9 @@ static void step_alloc(struct prng *random, struct verdict *v) {
 
 static void step_free(struct prng *random) {
     unsigned i = (unsigned)prng_below(random, span_count);
-    model_set(index_of(span[i]), span[i]->pages, FREE);
+    size_t at = index_of(span[i]);
+    model_set(at, span[i]->pages, FREE);
+    model_absorb(at);
     tcm_page_heap_free(span[i]);
     span[i] = span[--span_count];
 }
@@ -153,9 +216,11 @@ static void step_resize(struct prng *random, struct verdict *v) {
         model_learn();
     if (!done)
         return;
-    if (pages < old)
-        model_set(at + pages, old - pages, FREE);
     model_set(at, pages, USED);
+    if (pages < old) {
+        model_set(at + pages, old - pages, FREE);
+        model_absorb(at + pages);
+    }
     memset((void *)s->start, 0xa5, tcm_span_bytes(s));
 }
 

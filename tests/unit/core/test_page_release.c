@@ -138,11 +138,12 @@ static void test_larger_system_pages(void) {
     size_t real = HEAP->system_page;
     struct tcm_span *s = take(48);
     uintptr_t start = s->start;
-    /* 3 pages into a system page up to 5 into one. */
+    /* 3 pages into a system page up to 5 into one. No large block: that would
+       begin at a system page. */
     struct tcm_span *end = s;
     tcm_page_heap_resize(s, 3);
     struct tcm_span *middle =
-        tcm_page_heap_alloc(34, 1, TCM_SPAN_LARGE, 1, NULL);
+        tcm_page_heap_alloc(34, 1, TCM_SPAN_SMALL, 1, NULL);
     struct tcm_span *wall = tcm_page_heap_alloc(1, 1, TCM_SPAN_LARGE, 1, NULL);
     if (middle->start != start + 3 * TCM_PAGE_SIZE ||
         wall->start != start + 37 * TCM_PAGE_SIZE)

@@ -69,8 +69,30 @@ static bool same(const struct tcm_span *span, const struct run *want) {
 }
 
 struct verdict {
-    bool fit, before, counts, map, neighbours, carve;
+    bool fit, aligned, before, counts, map, neighbours, carve;
 };
+
+/* An aligned place is found if a run is surely long enough, is inside its run,
+   and is that of the best fit if it can be. */
+static void check_aligned(const struct tcm_run_set *set, const struct run *runs,
+                          size_t n, size_t want, size_t align,
+                          struct verdict *v) {
+    size_t offset;
+    const struct tcm_span *run =
+        tcm_run_set_fit_aligned(set, want, align, &offset);
+    size_t first = 0;
+    while (first < n && runs[first].pages < want)
+        first++;
+    bool sure = n != 0 && runs[n - 1].pages >= want + align - 1;
+    v->aligned &= run != NULL || !sure;
+    if (run == NULL)
+        return;
+    uintptr_t place = run->start + (offset << TCM_PAGE_SHIFT);
+    v->aligned &= first < n && place % (align << TCM_PAGE_SHIFT) == 0 &&
+                  offset < align && offset + want <= run->pages;
+    if (runs[first].page % align == 0)
+        v->aligned &= same(run, &runs[first]) && offset == 0;
+}
 
 static void check_set(struct prng *random, unsigned state, struct verdict *v) {
     static struct run runs[RANGES * PAGES];
@@ -93,6 +115,11 @@ static void check_set(struct prng *random, unsigned state, struct verdict *v) {
         while (i < n && runs[i].pages < want)
             i++;
         v->fit &= same(tcm_run_set_fit(set, want), i < n ? &runs[i] : NULL);
+    }
+    for (unsigned tries = 0; tries < 6; tries++) {
+        size_t want = 1 + prng_below(random, tries % 2 == 0 ? 20 : 200);
+        check_aligned(set, runs, n, want, (size_t)1 << prng_below(random, 6),
+                      v);
     }
     v->before &= same(tcm_run_set_before(set, NULL), n ? &runs[n - 1] : NULL);
     /* From the largest down, each bounded by the one before. */
@@ -136,6 +163,33 @@ static struct tcm_span *random_span(struct prng *random) {
     return span;
 }
 
+/* The maximal run of one state around page I of RANGE. */
+static struct run model_run(uint32_t range, size_t i) {
+    size_t from = i, to = i;
+    while (from != 0 && model[range][from - 1] == model[range][i])
+        from--;
+    while (to < PAGES && model[range][to] == model[range][i])
+        to++;
+    return (struct run){range, from, to - from};
+}
+
+/* What is FREE from page I on takes in its RELEASED slivers. */
+static void model_absorb(uint32_t range, size_t i) {
+    for (;;) {
+        struct run all = model_run(range, i);
+        size_t end = all.page + all.pages;
+        struct run side = {range, 0, PAGES};
+        if (all.page != 0 && model[range][all.page - 1] == TCM_SPAN_RELEASED)
+            side = model_run(range, all.page - 1);
+        if (side.pages >= TCM_RUN_SLIVER && end < PAGES &&
+            model[range][end] == TCM_SPAN_RELEASED)
+            side = model_run(range, end);
+        if (side.pages >= TCM_RUN_SLIVER)
+            return;
+        memset(&model[range][side.page], TCM_SPAN_FREE, side.pages);
+    }
+}
+
 static void step(struct prng *random, struct verdict *v) {
     struct tcm_span *span = random_span(random);
     size_t page = (span->start - address_of(span->range, 0)) >> TCM_PAGE_SHIFT;
@@ -143,6 +197,8 @@ static void step(struct prng *random, struct verdict *v) {
     if (!is_free_state(span->state)) {
         unsigned to = prng_below(random, 2) ? TCM_SPAN_FREE : TCM_SPAN_RELEASED;
         memset(state, (int)to, span->pages);
+        if (to == TCM_SPAN_FREE)
+            model_absorb(span->range, page);
         tcm_run_insert_merged(span, (enum tcm_span_state)to);
         return;
     }
@@ -188,7 +244,7 @@ static void set_up(void) {
 
 static void test_model(void) {
     struct prng random;
-    struct verdict v = {true, true, true, true, true, true};
+    struct verdict v = {true, true, true, true, true, true, true};
     prng_seed(&random, 7);
     for (unsigned i = 0; i < STEPS; i++) {
         step(&random, &v);
@@ -199,9 +255,11 @@ static void test_model(void) {
         }
     }
     tap_ok(v.fit, "best fit: the shortest, then the lowest");
+    tap_ok(v.aligned, "aligned places, in the best fit where that has one");
     tap_ok(v.before, "from the largest down, each of them once");
     tap_ok(v.counts, "pages of each state are counted");
-    tap_ok(v.map, "the page map has each run at its ends, and all are merged");
+    tap_ok(v.map, "the page map has each run at its ends, and all are merged, "
+                  "with slivers");
     tap_ok(v.neighbours, "neighbours, up to the ends of the range");
     tap_ok(v.carve, "what is carved is where and what was asked for");
 }

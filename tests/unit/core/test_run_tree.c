@@ -41,6 +41,16 @@ static struct tcm_span *model_before(const struct tcm_span *bound) {
     return best;
 }
 
+static struct tcm_span *model_after(const struct tcm_span *bound) {
+    struct tcm_span *best = NULL;
+    for (unsigned i = 0; i < RUNS; i++) {
+        if (in_tree[i] && tcm_run_before(bound, &run[i]) &&
+            (best == NULL || tcm_run_before(&run[i], best)))
+            best = &run[i];
+    }
+    return best;
+}
+
 static bool same_shape(const struct tcm_span *a, const struct tcm_span *b,
                        const struct tcm_span *copy) {
     if (a == NULL || b == NULL)
@@ -59,7 +69,7 @@ static unsigned depth(const struct tcm_span *node) {
 
 static void test_model(struct prng *random) {
     struct tcm_run_tree tree = {NULL};
-    bool fit = true, before = true, holds = true;
+    bool fit = true, before = true, after = true, holds = true;
     for (unsigned step = 0; step < STEPS; step++) {
         unsigned i = (unsigned)prng_below(random, RUNS);
         if (in_tree[i])
@@ -73,9 +83,11 @@ static void test_model(struct prng *random) {
         const struct tcm_span *bound = &run[prng_below(random, RUNS)];
         before &= tcm_run_tree_before(&tree, bound) == model_before(bound);
         before &= tcm_run_tree_before(&tree, NULL) == model_before(NULL);
+        after &= tcm_run_tree_after(&tree, bound) == model_after(bound);
     }
     tap_ok(fit, "best fit, lowest position, as the model");
     tap_ok(before, "largest before a bound, as the model");
+    tap_ok(after, "smallest after a bound, as the model");
     tap_ok(holds, "membership, as the model");
 }
 
