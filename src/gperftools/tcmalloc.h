@@ -62,7 +62,6 @@ void tc_malloc_stats(void) TC_NOTHROW;
 int tc_mallopt(int parameter, int value) TC_NOTHROW;
 struct mallinfo tc_mallinfo(void) TC_NOTHROW;
 
-#ifdef __cplusplus
 /*
  * With FLAG 1, malloc and its family call the new-handler when memory is out
  * and try again, as operator new does; when there is no handler, or it throws,
@@ -72,6 +71,7 @@ struct mallinfo tc_mallinfo(void) TC_NOTHROW;
 int tc_set_new_mode(int flag) TC_NOTHROW;
 int tc_query_new_mode(void) TC_NOTHROW;
 
+#ifdef __cplusplus
 /* operator new and delete */
 void *tc_new(size_t size);
 void *tc_new_nothrow(size_t size, const std::nothrow_t &) TC_NOTHROW;

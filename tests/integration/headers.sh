@@ -1,0 +1,129 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Programs written for gperftools' C headers: compiled with this project's
+# headers and with gperftools' own, as C and as C++, they run on both libraries.
+# Everything that the headers declare is declared by ours, exported, and called
+# here.
+# shellcheck source=common.sh
+. "$(dirname "$0")/common.sh"
+need "$lib"
+: "${CC:=cc}" "${CXX:=c++}"
+$CC --version >/dev/null 2>&1 || skip_all "no compiler"
+cd "$work" || exit 99
+source=$here/tc_api.c
+ours=$top_srcdir/src/gperftools
+cp "$source" tc_api.cc
+
+# The folder with gperftools' headers, or nothing; not those that this project
+# installed.
+theirs=
+for dir in /usr/include /usr/local/include; do
+    [ -e "$dir/gperftools/malloc_extension.h" ] && theirs=$dir/gperftools
+done
+
+# names FOLDER: what the three headers declare.
+names() {
+    cat "$1/tcmalloc.h" "$1/nallocx.h" "$1/malloc_extension_c.h" |
+        sed 's,/\*.*\*/,,; /\/\*/,/\*\//d' |
+        grep -oE '(tc_|MallocExtension_|nallocx)[A-Za-z_]* *\(' |
+        tr -d ' (' | sort -u
+}
+
+exported() {
+    nm -D --defined-only "$1" | awk '{ print $3 }' | sort -u
+}
+
+names "$ours" >declared
+at_least "the headers declare functions" "$(wc -l <declared)" 55
+for name in $(cat declared); do
+    grep -q "$name(" "$source" || echo "$name"
+done >uncalled
+is "each is called by the program" "$(cat uncalled)" ""
+if [ -n "$theirs" ]; then
+    names "$theirs" >theirs
+    is "none of gperftools' is missing" "$(comm -23 theirs declared)" ""
+else
+    skip "none of gperftools' is missing" "gperftools' headers are not here"
+fi
+for l in "$lib" "$tlib"; do
+    [ -e "$l" ] || continue
+    if have nm; then
+        exported "$l" >exported
+        is "$(basename "$l") exports each" "$(comm -23 declared exported)" ""
+    else
+        skip "$(basename "$l") exports each" "no nm"
+    fi
+done
+
+# The same declarations twice are no contradiction: so the types agree.
+if [ -n "$theirs" ]; then
+    {
+        echo "#include \"$ours/tcmalloc.h\""
+        sed 's/^#undef PERFTOOLS_NOTHROW//' "$theirs/tcmalloc.h"
+        echo "#include \"$ours/nallocx.h\""
+        echo "#undef MALLOCX_LG_ALIGN"
+        cat "$theirs/nallocx.h"
+        echo "#include \"$ours/malloc_extension_c.h\""
+        # an enumeration cannot be defined twice
+        sed -e 's/\([ (]\)MallocExtension_Ownership/\1THEIR_Ownership/' \
+            -e 's/MallocExtension_k/THEIR_k/g' \
+            -e 's/^} MallocExtension_Own/} THEIR_Own/' \
+            -e '/THEIR_Ownership MallocExtension_GetOwnership/d' \
+            "$theirs/malloc_extension_c.h"
+    } >both.h
+    for language in "c -std=gnu11" "c++ -std=gnu++11" "c++ -std=gnu++17"; do
+        compiler=$CC
+        [ "${language%% *}" = c ] || compiler=$CXX
+        # shellcheck disable=SC2086
+        check "the declarations agree: $language" $compiler -x $language \
+            -fsyntax-only both.h
+    done
+else
+    skip "the declarations agree" "gperftools' headers are not here"
+fi
+
+# runs NAME HEADERS LIBRARY COMMAND...
+runs() {
+    runs_name=$1
+    runs_headers=$2
+    shift 3
+    check "$runs_name: compiles and links" "$@" -Wall -Wextra -Werror \
+        -fno-builtin -I"$runs_headers" -o program -L"$(dirname "$lib")" \
+        -l"$runs_library" -Wl,-rpath,"$(dirname "$lib")" -pthread
+    timeout 60 ./program >out 2>err
+    is "$runs_name: runs" $? 77
+    grep -v MALLOC err | grep -v -- ---- | diag
+}
+
+for library in minimal minimal_tracing; do
+    [ -e "$(dirname "$lib")/libtcmalloc_$library.so" ] || continue
+    runs_library=tcmalloc_$library
+    for headers in ours theirs; do
+        dir=$top_srcdir/src
+        if [ $headers = theirs ]; then
+            dir=${theirs%/gperftools}
+            [ -n "$dir" ] || {
+                skip "$library, their headers" "they are not here"
+                continue
+            }
+        fi
+        runs "$library, $headers, C" "$dir" "$runs_library" \
+            $CC -std=gnu11 "$source"
+        $CXX --version >/dev/null 2>&1 || continue
+        for standard in gnu++11 gnu++17; do
+            runs "$library, $headers, $standard" "$dir" "$runs_library" \
+                $CXX -std=$standard tc_api.cc
+        done
+    done
+done
+
+# What is linked with gperftools' library itself runs with ours in its place.
+for theirs_so in /usr/lib/*/libtcmalloc_minimal.so.4; do
+    [ -n "$theirs" ] && [ -e "$theirs_so" ] || continue
+    check "linked with gperftools" $CXX -std=gnu++17 -fno-builtin tc_api.cc \
+        -I"${theirs%/gperftools}" -o program "$theirs_so" -pthread
+    LD_LIBRARY_PATH=$(dirname "$lib") timeout 60 ./program >out 2>err
+    is "linked with gperftools, run with ours" $? 77
+    grep -v MALLOC err | diag
+done
+done_testing
