@@ -4,7 +4,7 @@
 # shellcheck source=common.sh
 . "$(dirname "$0")/common.sh"
 need "$lib"
-forks=100
+forks=40
 [ "${LONG:-0}" = 1 ] && forks=1000
 under untraced fork_load $forks
 if [ -e "$tlib" ]; then
@@ -12,9 +12,8 @@ if [ -e "$tlib" ]; then
     [ ! -x "$post" ] || [ -z "$python" ] ||
         check_trace "fork_load recording" "$work/fork_load.$suffix" 10000
     under processes fork_load $((forks / 2))
-    unread=0
     files=0
-    for file in "$work"/fork_load.*.*."$suffix"* "$work"/fork_load.[0-9]*; do
+    for file in "$work"/fork_load.[0-9]*; do
         [ -e "$file" ] || continue
         files=$((files + 1))
     done
