@@ -38,6 +38,8 @@ void tcm_os_unmap(void *start, size_t length) {
     errno = saved;
 }
 
+#define MANY_PLACES ((size_t)64 << 10)
+
 void *tcm_os_reserve(size_t length, size_t align, void *hint) {
     /* Not MAP_NORESERVE: without access nothing is charged anyway, and what is
        given access later must be, or absurd requests would be granted. */
@@ -49,10 +51,13 @@ void *tcm_os_reserve(size_t length, size_t align, void *hint) {
         if (p != NULL)
             tcm_os_unmap(p, length);
     }
-    void *p = map(NULL, length, PROT_NONE, flags);
-    if (p == NULL || ((uintptr_t)p & (align - 1)) == 0)
-        return p;
-    tcm_os_unmap(p, length);
+    /* The kernel's own choice is worth a try where it is likely to fit. */
+    if (align <= MANY_PLACES) {
+        void *p = map(NULL, length, PROT_NONE, flags);
+        if (p == NULL || ((uintptr_t)p & (align - 1)) == 0)
+            return p;
+        tcm_os_unmap(p, length);
+    }
     size_t padded;
     if (tcm_add_overflows(length, align, &padded))
         return NULL;
