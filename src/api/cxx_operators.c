@@ -10,6 +10,8 @@
 #include "api/new_handler.h"
 #include "base/bits.h"
 
+#include <errno.h>
+
 /*
  * The loop of [new.delete.single]: try, call the handler, until there is none.
  * A nothrow form returns NULL also when the handler throws. ALIGN 0: a plain
@@ -18,11 +20,14 @@
 static TCM_COLD void *new_slow(size_t size, size_t align, enum mtf_call call,
                                bool throws) {
     bool good = align == 0 || tcm_is_pow2(align);
+    int saved = errno;
     while (good) {
         void *p = align == 0 ? tcm_alloc_try_slow(size, call)
                              : tcm_alloc_aligned(size, align, call, false);
-        if (TCM_LIKELY(p != NULL))
+        if (TCM_LIKELY(p != NULL)) {
+            errno = saved;
             return p;
+        }
         if (!tcm_new_handler_call(!throws))
             break;
     }
