@@ -16,12 +16,15 @@
  *
  * Every few slow paths one bin is looked at: one that was not used since the
  * last look gives half of its objects back, and so does the class's transfer
- * cache with what it did not need.
+ * cache with what it did not need. While the heap takes memory from the system
+ * every slow path does so: a few idle objects keep as many spans from being
+ * empty, which would serve instead.
  */
 #include "core/thread_cache.h"
 #include "base/bits.h"
 #include "base/check.h"
 #include "core/cache_registry.h"
+#include "core/core_stats.h"
 #include "core/page_map.h"
 #include "core/transfer_cache.h"
 #if TCM_OBJECT_WORDS
@@ -195,9 +198,13 @@ static void sweep(struct tcm_thread_cache *cache) {
 
 /* Counts a slow path of CLASS towards the next sweep. */
 static void note_use(struct tcm_thread_cache *cache, unsigned class) {
+    uint64_t taken = tcm_load_relaxed(&tcm_stats.system_bytes_taken);
     cache->cold[class].active = true;
-    if (cache->sweep_wait > 1)
+    if (taken != cache->taken_seen)
+        cache->sweep_wait = 1;
+    else if (cache->sweep_wait > 1)
         cache->sweep_wait--;
+    cache->taken_seen = taken;
 }
 
 bool tcm_cache_upkeep_due(const struct tcm_thread_cache *cache) {

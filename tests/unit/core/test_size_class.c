@@ -22,20 +22,24 @@ static void test_every_size(void) {
 
 static void test_spans(void) {
     bool sorted = true, full = true, waste = true, batch = true;
+    bool shortest = true;
     for (unsigned c = 1; c < tcm_class_count; c++) {
         const struct tcm_class_info *i = &tcm_class[c];
         size_t bytes = i->pages << TCM_PAGE_SHIFT;
         sorted &= i->size > tcm_class[c - 1].size && i->size % 8 == 0;
         full &= i->objects == bytes / i->size && i->objects >= 1 &&
                 i->objects <= TCM_MAX_OBJECTS &&
-                (i->objects >= 32 || bytes >= 64 << 10);
-        waste &= bytes - i->objects * (size_t)i->size <= bytes / 8;
+                (i->objects >= 16 || bytes >= 32 << 10);
+        waste &= bytes - i->objects * (size_t)i->size <= bytes / 32;
+        shortest &=
+            i->objects <= 1024 && (bytes <= 128 << 10 || i->objects == 1);
         batch &= i->batch >= 1 && i->batch <= TCM_MAX_BATCH &&
                  i->max_cached >= i->batch;
     }
     tap_ok(sorted, "classes rise in size");
     tap_ok(full, "spans hold many objects, 1,024 at most");
-    tap_ok(waste, "at most an eighth of a span is unused");
+    tap_ok(waste, "at most a thirty-second part of a span is unused");
+    tap_ok(shortest, "and none is longer than 128 KiB but for one object");
     tap_ok(batch, "batches fit the bins");
     tap_ok(tcm_class_count <= TCM_MAX_CLASSES, "classes fit their table");
 }
