@@ -7,6 +7,7 @@
 #include "api/malloc_path.h"
 #include "api/new_handler.h"
 #include "base/bits.h"
+#include "base/check.h"
 
 #include <errno.h>
 #include <string.h>
@@ -124,17 +125,33 @@ struct claim {
     size_t align; /* 0: a plain block */
 };
 
+static unsigned claimed_class(const struct claim *claim) {
+    return claim->align < TCM_MIN_ALIGN
+               ? tcm_size_class(claim->size)
+               : tcm_size_class_aligned(claim->size, claim->align);
+}
+
 /* True when a block of the claimed size would not have had this size class, or
    this many pages. */
 static bool contradicts(const struct claim *claim,
                         const struct tcm_block_info *info) {
-    unsigned class = claim->align < TCM_MIN_ALIGN
-                         ? tcm_size_class(claim->size)
-                         : tcm_size_class_aligned(claim->size, claim->align);
+    unsigned class = claimed_class(claim);
     if (info->kind == TCM_BLOCK_SMALL)
         return class != info->class;
     return class != 0 || claim->size > info->size ||
            tcm_align_up(claim->size, TCM_PAGE_SIZE) != info->size;
+}
+
+void tcm_delete_check(const void *ptr, size_t size, size_t align) {
+    struct claim claim = {size, align};
+    if (!tcm_debug || ptr == NULL)
+        return;
+    struct tcm_block_info info = tcm_block_check(ptr);
+    unsigned class = claimed_class(&claim);
+    /* A large block may have got more pages than it needs. */
+    if (info.kind != TCM_BLOCK_PRIVATE &&
+        (class != info.class || (class == 0 && size > info.size)))
+        tcm_die_pointer("sized delete with a wrong size of", ptr);
 }
 
 static void free_recorded(struct tcm_thread_state *self, void *ptr,

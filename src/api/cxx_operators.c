@@ -78,7 +78,14 @@ PLAIN_DELETE(op_delete_array, MTF_CALL_DELETE_ARRAY)
         tcm_free_sized_far(ptr, size, call);                                   \
     }
 
+static TCM_ALWAYS_INLINE void check_delete(const void *ptr, size_t size,
+                                           size_t align) {
+    if (tcm_debug)
+        tcm_delete_check(ptr, size, align);
+}
+
 #define SIZED_DELETE_BODY(prefix)                                              \
+    check_delete(ptr, size, 0);                                                \
     tcm_free_sized_path(ptr, size, prefix##_far, prefix##_slow)
 
 SIZED_DELETE(op_delete_sized, MTF_CALL_DELETE_SIZED)
@@ -189,10 +196,12 @@ OPERATOR void N(_ZdaPvSt11align_val_t)(void *ptr, size_t align) {
 }
 /* operator delete(void *, size_t, std::align_val_t) */
 OPERATOR void N(_ZdlPvmSt11align_val_t)(void *ptr, size_t size, size_t align) {
+    check_delete(ptr, size, align);
     tcm_free_sized_slow(ptr, size, align, MTF_CALL_DELETE_SIZED_ALIGNED);
 }
 /* operator delete[](void *, size_t, std::align_val_t) */
 OPERATOR void N(_ZdaPvmSt11align_val_t)(void *ptr, size_t size, size_t align) {
+    check_delete(ptr, size, align);
     tcm_free_sized_slow(ptr, size, align, MTF_CALL_DELETE_ARRAY_SIZED_ALIGNED);
 }
 /* operator delete(void *, std::align_val_t, const std::nothrow_t &) */

@@ -70,6 +70,9 @@ void tcm_block_put(struct tcm_thread_state *self, void *ptr,
 struct tcm_block_info tcm_block_check(const void *ptr);
 /* The same, with a message that speaks of a realloc. */
 struct tcm_block_info tcm_block_check_realloc(const void *ptr);
+/* Builds with debug checks: the end of the program if SIZE and ALIGN (0: none)
+   cannot be what PTR, or NULL, was made with by operator new. */
+TCM_COLD void tcm_delete_check(const void *ptr, size_t size, size_t align);
 
 #if TCM_TRACING
 /* The traced fast path of a plain allocation; SLOW serves the rest. */
