@@ -228,7 +228,7 @@ static bool run_prepare(struct run *r, const struct options *o) {
     x->page_size = (size_t)sysconf(_SC_PAGESIZE);
     bool can_switch = x->calls.release_cache != NULL;
     if (o->threads == THREADS_SWITCH && !can_switch) {
-        replay_calls_name(&x->calls, "");
+        replay_calls_name(&x->calls);
         tool_error("--threads=switch: %s cannot switch thread caches",
                    x->calls.name);
         return false;
@@ -242,18 +242,16 @@ static bool run_prepare(struct run *r, const struct options *o) {
 /* From the start mark to the end mark, and what is around them. */
 static void run_measured(struct run *r, const struct replay_batch *b) {
     struct replay_counters before;
-    replay_counters_open(&r->exec.calls);
-    replay_counters_read(&before);
+    replay_counters_read(&r->exec.calls, &before);
     replay_rss_start(&r->rss, own_bytes(r));
     run_batches(r, b);
     replay_rss_end(&r->rss);
     /* The replayer's own cache again, for all it does from here. */
     replay_exec_switch(&r->exec, 0);
     r->report.own_bytes = own_bytes(r);
-    replay_counters_read(&r->report.counters);
-    replay_counters_close();
+    replay_counters_read(&r->exec.calls, &r->report.counters);
     replay_counters_since(&before, &r->report.counters);
-    replay_calls_name(&r->exec.calls, r->report.counters.version);
+    replay_calls_name(&r->exec.calls);
 }
 
 /* --- The end -------------------------------------------------------------- */

@@ -217,10 +217,6 @@ void replay_calls_find(struct replay_calls *c) {
         found.set_cache = NULL;
     }
     FIND(trim, "malloc_trim");
-    /* Many have one; only one that can switch caches may be of our kind, and
-       the others are not made to use a stream. */
-    if (found.set_cache)
-        FIND(malloc_info, "malloc_info");
     FIND(property, "MallocExtension_GetNumericProperty");
     *c = found;
 }
@@ -264,7 +260,7 @@ static void version_of(char *text, size_t size) {
         snprintf(text, size, "glibc %s", gnu_get_libc_version());
 }
 
-void replay_calls_name(struct replay_calls *c, const char *said) {
+void replay_calls_name(struct replay_calls *c) {
     char version[128];
     Dl_info info;
     void *p = dlsym(RTLD_DEFAULT, "malloc");
@@ -274,10 +270,7 @@ void replay_calls_name(struct replay_calls *c, const char *said) {
     const char *slash = strrchr(file, '/');
     if (slash && slash[1])
         file = slash + 1;
-    if (said[0])
-        snprintf(version, sizeof(version), "%s", said);
-    else
-        version_of(version, sizeof(version));
+    version_of(version, sizeof(version));
     snprintf(c->name, sizeof(c->name), version[0] ? "%.120s (%s)" : "%.120s",
              file, version);
 }

@@ -17,8 +17,6 @@
 
 #include "base/compiler.h"
 
-#include <stdio.h>
-
 struct ThreadCacheState;
 
 /*
@@ -57,7 +55,6 @@ struct replay_calls {
     bool (*release_cache)(struct ThreadCacheState **place_state_here);
     bool (*set_cache)(struct ThreadCacheState *state);
     int (*trim)(size_t pad);
-    int (*malloc_info)(int options, FILE *stream);
     int (*property)(const char *name, size_t *value);
 
     bool has_operators;  /* new and delete are the allocator's own */
@@ -70,8 +67,7 @@ extern const char replay_nothrow;
 
 /* Finds everything but the name; may allocate. */
 void replay_calls_find(struct replay_calls *c);
-/* Fills in the name; may allocate. SAID is the version that the allocator tells
-   of itself in malloc_info, or empty. */
-void replay_calls_name(struct replay_calls *c, const char *said);
+/* Fills in the name; may allocate. */
+void replay_calls_name(struct replay_calls *c);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the allocator tells of itself: its version and its counters, from
- * malloc_info where that has them, else by name.
+ * What the allocator tells of itself: its counters, which are numeric
+ * properties by the names that a trace has for them.
  *
- * Invariants: between open and close a reading allocates nothing, so that the
- * difference of two readings is what was done between them.
+ * Invariants: this project's libraries allocate nothing for a reading, so that
+ * the difference of two is what was done between them.
  *
  * Threads: one.
  */
@@ -18,20 +18,11 @@
 struct replay_counters {
     uint64_t value[REPLAY_COUNTERS]; /* by number of enum mtf_account */
     uint32_t known;                  /* bit per number */
-    char version[32];                /* empty when not known */
 };
 
-/* Once, before the first reading. May allocate if the allocator has a
-   malloc_info to be read. */
-void replay_counters_open(const struct replay_calls *calls);
-/* What it tells now. */
-void replay_counters_read(struct replay_counters *out);
-/* Once, after the last reading. */
-void replay_counters_close(void);
-
-/* What XML, as malloc_info writes it, has of these: elements
-   <library ... version="V"/> and <counter name="N" value="V"/>. */
-void replay_counters_parse(const char *xml, struct replay_counters *out);
+/* What the allocator of CALLS tells now. */
+void replay_counters_read(const struct replay_calls *calls,
+                          struct replay_counters *out);
 /* From BEFORE to *AFTER, into *AFTER. Known are those that both have. */
 void replay_counters_since(const struct replay_counters *before,
                            struct replay_counters *after);

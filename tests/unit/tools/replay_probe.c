@@ -29,7 +29,7 @@ struct ThreadCacheState;
 bool release_malloc_thread_cache(struct ThreadCacheState **place);
 bool set_malloc_thread_cache(struct ThreadCacheState *state);
 int MallocExtension_GetNumericProperty(const char *name, size_t *value);
-int malloc_info(int options, FILE *stream);
+const char *tc_version(int *major, int *minor, const char **patch);
 int malloc_trim(size_t pad);
 /* Operators are named as the linker knows them. */
 void *memalign(size_t align, size_t size);
@@ -42,7 +42,7 @@ void _ZdlPvm(void *p, size_t size);
 static pid_t owner;
 static uint64_t mallocs, frees, callocs, reallocs, aligned, news, deletes,
     sized_deletes, wrong_sizes;
-static uint64_t infos, trims, last_pad;
+static uint64_t readings, trims, last_pad;
 static uint64_t releases, sets, made, destroyed, violations;
 static enum { FREE, ATTACHED, DETACHED, DESTROYED } cache[PROBE_CACHES];
 static uint64_t attached; /* its number, 0 none */
@@ -157,28 +157,23 @@ bool set_malloc_thread_cache(struct ThreadCacheState *state) {
     return true;
 }
 
+/* One of the counters is there at the first reading only. */
 int MallocExtension_GetNumericProperty(const char *name, size_t *value) {
-    if (strcmp(name, "tcmalloc.central_fetches") != 0)
-        return 0;
-    *value = (size_t)(1000 + mallocs);
-    return 1;
+    if (strcmp(name, "tcmalloc.central_fetches") == 0) {
+        readings++;
+        *value = (size_t)(1000 + mallocs);
+        return 1;
+    }
+    *value = (size_t)mallocs;
+    return strcmp(name, "tcmalloc.spans_made") == 0 ||
+           (strcmp(name, "tcmalloc.spans_freed") == 0 && readings == 1);
 }
 
-/* Nothing that is counted but with REPLAY_PROBE_INFO; then its text is once
-   longer and once shorter. */
-int malloc_info(int options, FILE *stream) {
-    if (options != 0 || getenv("REPLAY_PROBE_INFO") == NULL)
-        return -1;
-    fprintf(stream,
-            "<malloc version=\"1\">\n%s"
-            "<library name=\"probe\" version=\"4.5.6\"/>\n"
-            "<counter name=\"tcmalloc.spans_made\" value=\"%llu\"/>\n%s",
-            infos == 0 ? "<heap nr=\"0\"></heap>\n" : "",
-            (unsigned long long)mallocs,
-            infos == 0 ? "<counter name=\"tcmalloc.spans_freed\" value=\"1\"/>"
-                       : "");
-    infos++;
-    return 0;
+const char *tc_version(int *major, int *minor, const char **patch) {
+    *major = 4;
+    *minor = 5;
+    *patch = "";
+    return "probe 4.5.6";
 }
 
 int malloc_trim(size_t pad) {
@@ -209,7 +204,7 @@ __attribute__((destructor)) static void probe_end(void) {
                  "aligned=%llu\nnews=%llu\ndeletes=%llu\nsized_deletes=%llu\n"
                  "wrong_sizes=%llu\nreleases=%llu\nsets=%llu\nmade=%llu\n"
                  "destroyed=%llu\ndetached=%llu\nused=%llu\nviolations=%llu\n"
-                 "infos=%llu\ntrims=%llu\nlast_pad=%llu\n",
+                 "readings=%llu\ntrims=%llu\nlast_pad=%llu\n",
                  (unsigned long long)mallocs, (unsigned long long)frees,
                  (unsigned long long)callocs, (unsigned long long)reallocs,
                  (unsigned long long)aligned, (unsigned long long)news,
@@ -218,7 +213,7 @@ __attribute__((destructor)) static void probe_end(void) {
                  (unsigned long long)sets, (unsigned long long)made,
                  (unsigned long long)destroyed, (unsigned long long)detached,
                  (unsigned long long)used, (unsigned long long)violations,
-                 (unsigned long long)infos, (unsigned long long)trims,
+                 (unsigned long long)readings, (unsigned long long)trims,
                  (unsigned long long)last_pad);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     if (fd < 0 || write(fd, text, (size_t)n) != n)
