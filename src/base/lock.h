@@ -45,6 +45,10 @@ TCM_COLD void tcm_unlock_slow(struct tcm_lock *lock);
 /* Debug builds: record and check the rank; die on a violation. */
 void tcm_lock_rank_push(struct tcm_lock *lock);
 void tcm_lock_rank_pop(struct tcm_lock *lock);
+#if defined(TCM_TESTING) && TCM_TESTING
+/* How often locks of each rank were taken, in builds that check ranks. */
+extern uint64_t tcm_lock_uses[TCM_RANK_COUNT];
+#endif
 /* In the child of fork: forget what the parent's thread held. */
 void tcm_lock_rank_reset(void);
 

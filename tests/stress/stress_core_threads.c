@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Threads that allocate, check, free, and pass blocks to each other, while
- * caches are switched, memory is released and figures are read. At the end the
- * whole heap is walked, and everything must be free.
+ * caches are switched, memory is released and figures are read. Between phases
+ * and at the end the whole heap is walked; in the end everything must be free.
  *
  * Argument: rounds a thread makes (default for make check is small).
  */
@@ -15,6 +15,7 @@
 #define THREADS 8
 #define SLOTS   400
 #define BOXES   64
+#define PHASES  6
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define DEFAULT_ROUNDS 20000
@@ -29,6 +30,7 @@ struct block {
 
 static struct block *box[BOXES];
 static unsigned long rounds = DEFAULT_ROUNDS;
+static pthread_barrier_t phase;
 static unsigned long broken;
 static unsigned long refused;
 
@@ -92,6 +94,13 @@ static void rare(struct tcm_thread_cache **c, struct prng *random) {
     }
 }
 
+/* All threads wait while one looks at the heap. */
+static void walk(void) {
+    if (pthread_barrier_wait(&phase) == PTHREAD_BARRIER_SERIAL_THREAD)
+        tcm_heap_verify();
+    pthread_barrier_wait(&phase);
+}
+
 static void *work(void *argument) {
     struct prng random;
     struct tcm_thread_cache *c = tcm_cache_new();
@@ -109,6 +118,8 @@ static void *work(void *argument) {
         }
         if (prng_below(&random, 3000) == 0)
             rare(&c, &random);
+        if (n % (rounds / PHASES + 1) == rounds / PHASES)
+            walk();
     }
     for (unsigned i = 0; i < SLOTS; i++) {
         if (slot[i] != NULL)
@@ -121,9 +132,12 @@ static void *work(void *argument) {
 
 int main(int argc, char **argv) {
     pthread_t thread[THREADS];
+    if (getenv("LONG") != NULL)
+        rounds *= 30;
     if (argc > 1)
         rounds = strtoul(argv[1], NULL, 10);
     tcm_heap_init();
+    pthread_barrier_init(&phase, NULL, THREADS);
     for (uintptr_t i = 0; i < THREADS; i++) {
         if (pthread_create(&thread[i], NULL, work, (void *)(i + 100)) != 0)
             tap_bail("no thread");

@@ -108,6 +108,29 @@ static void entry_of_class(void) {
 static void free_count(void) {
     small->free_count++;
 }
+static unsigned lowest_free(void) {
+    unsigned w = 0;
+    while (small->free_bits[w] == 0)
+        w++;
+    return w * 64 + (unsigned)__builtin_ctzll(small->free_bits[w]);
+}
+static void bit_flipped(void) {
+    unsigned slot = lowest_free();
+    small->free_bits[slot / 64] ^= (uint64_t)1 << (slot % 64);
+}
+static void bit_moved(void) {
+    /* From an object that is free to one that is cached. */
+    void *cached = tcm_cache_peek(cache, class_64)->ptr;
+    size_t slot = ((uintptr_t)cached - small->start) / tcm_class[class_64].size;
+    bit_flipped();
+    small->free_bits[slot / 64] |= (uint64_t)1 << (slot % 64);
+    small->first_word = 0;
+}
+static void list_of_another_class(void) {
+    tcm_dlist_remove(&small->link);
+    tcm_dlist_push_front(&tcm_central[class_odd].spans[small->bucket],
+                         &small->link);
+}
 static void first_word(void) {
     odd->free_bits[0] = 1;
     odd->first_word = odd->bit_words;
@@ -143,11 +166,8 @@ static void transfer_count(void) {
 }
 static void transfer_holds_free(void) {
     /* The lowest free object of the span is in the central list. */
-    unsigned w = 0;
-    while (small->free_bits[w] == 0)
-        w++;
-    unsigned slot = w * 64 + (unsigned)__builtin_ctzll(small->free_bits[w]);
-    void *at[1] = {(char *)small->start + slot * tcm_class[class_64].size};
+    size_t offset = lowest_free() * (size_t)tcm_class[class_64].size;
+    void *at[1] = {(char *)small->start + offset};
     tcm_transfer_insert(class_64, at, 1);
 }
 static void transfer_holds_cached(void) {
@@ -212,6 +232,9 @@ static const struct plant {
     {"an entry for a large block", entry_of_large, "entry == 0"},
     {"an entry of another class", entry_of_class, "TCM_ENTRY_SHIFT"},
     {"free objects miscounted", free_count, "free_count == bits_set"},
+    {"a bit of a span flipped", bit_flipped, "free_count == bits_set"},
+    {"a bit of a span moved", bit_moved, "what == UNMARK"},
+    {"a span in another class's list", list_of_another_class, "span->class =="},
     {"a bit below the first word", first_word, "span->first_word"},
     {"a bit beyond the last object", bit_beyond, "objects % 64"},
     {"a span of fewer objects", objects, "info->objects"},
