@@ -172,8 +172,10 @@ void *tcm_arena_alloc(size_t size, size_t align) {
 void tcm_arena_free(void *ptr) {
     tcm_lock(&arena_lock);
     struct chunk *c = (struct chunk *)((char *)ptr - HEADER);
-    if (((uintptr_t)ptr & (HEADER - 1)) != 0 || c->magic != MAGIC_USED)
+    if (((uintptr_t)ptr & (HEADER - 1)) != 0 || c->magic != MAGIC_USED) {
+        tcm_unlock(&arena_lock);
         tcm_die_pointer("attempt to free an invalid pointer", ptr);
+    }
     struct chunk *after = chunk_after(c);
     if (after->magic == MAGIC_FREE) {
         list_remove(after);

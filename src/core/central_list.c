@@ -206,12 +206,21 @@ unsigned tcm_central_fetch(unsigned class, void **out, unsigned count_wanted) {
     return got;
 }
 
-/* The span of OBJECT; dies if that is not of CLASS. */
-static struct tcm_span *span_of(unsigned class, void *object) {
+/* The end of the program. The lock is given up first: a handler of SIGABRT that
+   allocates, as many do, must not wait for it. */
+static TCM_NORETURN TCM_COLD void wrong_free(struct tcm_central *central,
+                                             const char *message,
+                                             const void *object) {
+    tcm_unlock(&central->lock);
+    tcm_die_pointer(message, object);
+}
+
+/* The span of OBJECT; dies if that is not of this class. */
+static struct tcm_span *span_of(struct tcm_central *central, void *object) {
     struct tcm_span *span = tcm_page_span(object);
     if (TCM_UNLIKELY(span == NULL || span->state != TCM_SPAN_SMALL ||
-                     span->class != class))
-        tcm_die_pointer("attempt to free an invalid pointer", object);
+                     span->class != central->class))
+        wrong_free(central, "attempt to free an invalid pointer", object);
     return span;
 }
 
@@ -221,11 +230,11 @@ static void put(struct tcm_central *central, struct tcm_span *span,
     uint64_t offset = (uintptr_t)object - span->start;
     uint64_t slot = tcm_class_slot(info, offset);
     if (TCM_UNLIKELY(slot >= span->objects || slot * info->size != offset))
-        tcm_die_pointer("attempt to free an invalid pointer", object);
+        wrong_free(central, "attempt to free an invalid pointer", object);
     unsigned word = (unsigned)(slot / 64);
     uint64_t bit = (uint64_t)1 << (slot % 64);
     if (TCM_UNLIKELY(span->free_bits[word] & bit))
-        tcm_die_pointer("double free of", object);
+        wrong_free(central, "double free of", object);
     span->free_bits[word] |= bit;
     if (word < span->first_word)
         span->first_word = (uint8_t)word;
@@ -252,7 +261,7 @@ void tcm_central_return(unsigned class, void *const *objects, unsigned n) {
             if (ahead != NULL)
                 __builtin_prefetch(ahead, 1);
         }
-        put(central, span_of(class, objects[i]), objects[i]);
+        put(central, span_of(central, objects[i]), objects[i]);
     }
     count(&central->returns, 1);
     tcm_unlock(&central->lock);

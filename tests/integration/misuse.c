@@ -104,6 +104,21 @@ static void from_central(void) {
     to_central((void *[]){p, NULL});
 }
 
+static void when_aborted(int signo) {
+    (void)signo;
+    for (unsigned i = 0; i < 500; i++)
+        kept[i % 64] = take(5000);
+    for (unsigned i = 0; i < 64; i++)
+        kept[i] = take(i * 100);
+}
+
+/* Programs print stacks and save logs then, and allocate for it. */
+static void handler_allocates(void) {
+    alarm(30);
+    signal(SIGABRT, when_aborted);
+    from_central();
+}
+
 /* A span of one object, so that it goes back as soon as that does. */
 static void span_gone(void) {
     void *p = take(250000);
@@ -223,6 +238,8 @@ static const struct wrong {
     {"two-threads", two_threads, "double free of", "a block in two threads"},
     {"from-central", from_central, "double free of",
      "a block that is in the central list"},
+    {"handler", handler_allocates, "double free of",
+     "one that a handler of SIGABRT allocates after"},
     {"span-gone", span_gone, "attempt to free invalid pointer",
      "a block whose span is gone"},
     {"large-twice", large_twice, "attempt to free invalid pointer",
