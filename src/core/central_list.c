@@ -6,6 +6,8 @@
 #include "core/page_heap.h"
 #include "core/page_map.h"
 
+#define AHEAD 4u /* objects between a look at one and its span's prefetch */
+
 struct tcm_central tcm_central[TCM_MAX_CLASSES];
 
 void tcm_central_init(void) {
@@ -100,8 +102,10 @@ bool tcm_central_make_words(struct tcm_span *span) {
 /* ------------------------------------------------------------------------ */
 /* Spans                                                                    */
 
+/* By quarters of the objects that are free. */
 static unsigned bucket_of(const struct tcm_span *span) {
-    return (span->free_count - 1u) * TCM_CENTRAL_BUCKETS / span->objects;
+    uint64_t scale = tcm_class[span->class].bucket_scale;
+    return (unsigned)(((span->free_count - 1u) * scale) >> 32);
 }
 
 /* Puts SPAN, which is in no list and has free objects, where it belongs. */
@@ -110,16 +114,18 @@ static void list_insert(struct tcm_central *central, struct tcm_span *span) {
     tcm_dlist_push_front(&central->spans[span->bucket], &span->link);
 }
 
-static struct tcm_span *make_span(struct tcm_central *central) {
-    const struct tcm_class_info *info = &tcm_class[central->class];
-    unsigned bit_words = (info->objects + 63) / 64;
+/* A span of CLASS with all objects free, MOVING. No lock is held: the heap may
+   have to grow for it. NULL: out of memory. */
+static struct tcm_span *make_span(unsigned class) {
+    const struct tcm_class_info *info = &tcm_class[class];
+    unsigned bit_words = (info->objects + 63u) / 64;
     struct tcm_span *span =
-        tcm_page_heap_alloc(info->pages, 1, TCM_SPAN_SMALL, bit_words, NULL);
+        tcm_page_heap_alloc(info->pages, 1, TCM_SPAN_MOVING, bit_words, NULL);
     if (span == NULL)
         return NULL;
-    span->class = (uint8_t)central->class;
+    span->class = (uint8_t) class;
     span->words = NULL;
-    span->objects = (uint16_t)info->objects;
+    span->objects = info->objects;
     span->free_count = span->objects;
     span->first_word = 0;
     for (unsigned w = 0; w < bit_words; w++)
@@ -130,22 +136,41 @@ static struct tcm_span *make_span(struct tcm_central *central) {
     for (size_t page = 1; page + 1 < span->pages; page++)
         tcm_page_map_set_span(span->start + (page << TCM_PAGE_SHIFT), span);
     map_entries(span);
-    list_insert(central, span);
-    count(&central->span_count, 1);
-    count(&central->free_objects, span->objects);
     return span;
 }
 
-/* SPAN is in no list and all its objects are free. */
-static void drop_span(struct tcm_central *central, struct tcm_span *span) {
+/* SPAN, new, joins the list. */
+static void add_span(struct tcm_central *central, struct tcm_span *span) {
+    span->state = TCM_SPAN_SMALL;
+    list_insert(central, span);
+    count(&central->span_count, 1);
+    count(&central->free_objects, span->objects);
+}
+
+/* SPAN, in no list and with all objects free, leaves CENTRAL. It becomes the
+   first of CHAIN, of which no other thread knows. */
+static void remove_span(struct tcm_central *central, struct tcm_span *span,
+                        struct tcm_span **chain) {
     give_back_table(central, span);
-    for (size_t page = 0; page < span->pages; page++)
-        tcm_page_map_set_entry(span->start + (page << TCM_PAGE_SHIFT), 0);
-    for (size_t page = 1; page + 1 < span->pages; page++)
-        tcm_page_map_set_span(span->start + (page << TCM_PAGE_SHIFT), NULL);
+    span->state = TCM_SPAN_MOVING;
     count(&central->span_count, -(uint64_t)1);
     count(&central->free_objects, -(uint64_t)span->objects);
-    tcm_page_heap_free(span);
+    span->left = *chain;
+    *chain = span;
+}
+
+/* The spans of CHAIN go back to the page heap. No lock is held: the system may
+   be given memory. */
+static void free_spans(struct tcm_span *chain) {
+    while (chain != NULL) {
+        struct tcm_span *span = chain;
+        chain = span->left;
+        for (size_t page = 0; page < span->pages; page++)
+            tcm_page_map_set_entry(span->start + (page << TCM_PAGE_SHIFT), 0);
+        for (size_t page = 1; page + 1 < span->pages; page++)
+            tcm_page_map_set_span(span->start + (page << TCM_PAGE_SHIFT), NULL);
+        tcm_page_heap_free(span);
+    }
 }
 
 static struct tcm_span *fullest_span(struct tcm_central *central) {
@@ -187,8 +212,15 @@ unsigned tcm_central_fetch(unsigned class, void **out, unsigned count_wanted) {
     tcm_lock(&central->lock);
     while (got < count_wanted) {
         struct tcm_span *span = fullest_span(central);
-        if (span == NULL)
-            span = make_span(central);
+        if (span == NULL) {
+            tcm_unlock(&central->lock);
+            span = make_span(class);
+            tcm_lock(&central->lock);
+            if (span != NULL)
+                add_span(central, span);
+            /* Meanwhile others may have returned objects, to fuller spans. */
+            span = fullest_span(central);
+        }
         if (span == NULL)
             break;
         unsigned n = take(span, out + got, count_wanted - got);
@@ -224,47 +256,74 @@ static struct tcm_span *span_of(struct tcm_central *central, void *object) {
     return span;
 }
 
-static void put(struct tcm_central *central, struct tcm_span *span,
-                void *object) {
+/* Marks those of the first N OBJECTS that follow each other in SPAN as free, at
+   least the first; how many. */
+static unsigned mark_free(struct tcm_central *central, struct tcm_span *span,
+                          void *const *objects, unsigned n) {
     const struct tcm_class_info *info = &tcm_class[central->class];
-    uint64_t offset = (uintptr_t)object - span->start;
-    uint64_t slot = tcm_class_slot(info, offset);
-    if (TCM_UNLIKELY(slot >= span->objects || slot * info->size != offset))
-        wrong_free(central, "attempt to free an invalid pointer", object);
-    unsigned word = (unsigned)(slot / 64);
-    uint64_t bit = (uint64_t)1 << (slot % 64);
-    if (TCM_UNLIKELY(span->free_bits[word] & bit))
-        wrong_free(central, "double free of", object);
-    span->free_bits[word] |= bit;
-    if (word < span->first_word)
-        span->first_word = (uint8_t)word;
-    span->free_count++;
-    if (span->free_count == 1) {
-        list_insert(central, span);
-    } else if (bucket_of(span) != span->bucket) {
+    uintptr_t start = span->start;
+    size_t used_bytes = (size_t)info->objects * info->size;
+    unsigned word = 0;
+    uint64_t bits = span->free_bits[0]; /* of that word, until it changes */
+    unsigned i = 0;
+    do {
+        uint64_t offset = (uintptr_t)objects[i] - start;
+        uint64_t slot = tcm_class_slot(info, offset);
+        if (TCM_UNLIKELY(offset >= used_bytes || slot * info->size != offset))
+            wrong_free(central, "attempt to free an invalid pointer",
+                       objects[i]);
+        if (slot / 64 != word) {
+            span->free_bits[word] = bits;
+            word = (unsigned)(slot / 64);
+            bits = span->free_bits[word];
+        }
+        uint64_t bit = (uint64_t)1 << (slot % 64);
+        if (TCM_UNLIKELY(bits & bit))
+            wrong_free(central, "double free of", objects[i]);
+        bits |= bit;
+        if (word < span->first_word)
+            span->first_word = (uint8_t)word;
+        i++;
+    } while (i < n && (uintptr_t)objects[i] - start < used_bytes);
+    span->free_bits[word] = bits;
+    return i;
+}
+
+/* N objects of SPAN were marked free: moves it to where it belongs now. */
+static void settle(struct tcm_central *central, struct tcm_span *span,
+                   unsigned n, struct tcm_span **empty) {
+    bool listed = span->free_count != 0;
+    span->free_count = (uint16_t)(span->free_count + n);
+    bool whole = span->free_count == span->objects;
+    if (listed && !whole && bucket_of(span) == span->bucket)
+        return;
+    if (listed)
         tcm_dlist_remove(&span->link);
+    if (whole)
+        remove_span(central, span, empty);
+    else
         list_insert(central, span);
-    }
-    if (span->free_count == span->objects) {
-        tcm_dlist_remove(&span->link);
-        drop_span(central, span);
-    }
 }
 
 void tcm_central_return(unsigned class, void *const *objects, unsigned n) {
     struct tcm_central *central = &tcm_central[class];
+    struct tcm_span *empty = NULL;
     tcm_lock(&central->lock);
     count(&central->free_objects, n);
-    for (unsigned i = 0; i < n; i++) {
-        if (i + 4 < n) {
-            struct tcm_span *ahead = tcm_page_span(objects[i + 4]);
+    for (unsigned i = 0; i < n;) {
+        struct tcm_span *span = span_of(central, objects[i]);
+        unsigned same = mark_free(central, span, objects + i, n - i);
+        settle(central, span, same, &empty);
+        i += same;
+        if (i + AHEAD < n) {
+            struct tcm_span *ahead = tcm_page_span(objects[i + AHEAD]);
             if (ahead != NULL)
                 __builtin_prefetch(ahead, 1);
         }
-        put(central, span_of(central, objects[i]), objects[i]);
     }
     count(&central->returns, 1);
     tcm_unlock(&central->lock);
+    free_spans(empty);
 }
 
 void tcm_central_lock_all(void) {

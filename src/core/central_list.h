@@ -9,8 +9,10 @@
  * others can become empty, and from its lowest slot. A span whose objects are
  * all free goes back to the page heap at once.
  *
- * Threads: one lock a class, rank CENTRAL_LIST; page heap and metadata locks
- * are taken inside.
+ * Threads: one lock a class, rank CENTRAL_LIST. It is not held while a span is
+ * got from the page heap or goes back there, for which the system may be asked:
+ * the span is MOVING then, known to one thread. A fork at that moment loses it
+ * to the child.
  */
 #ifndef TCM_CORE_CENTRAL_LIST_H
 #define TCM_CORE_CENTRAL_LIST_H

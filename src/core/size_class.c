@@ -33,7 +33,7 @@ static size_t next_size(size_t size) {
     return size + ((size_t)1 << tcm_log2_floor(size)) / CLASSES_PER_DOUBLING;
 }
 
-static uint32_t span_pages(size_t size) {
+static uint16_t span_pages(size_t size) {
     for (size_t pages = 1;; pages++) {
         size_t bytes = pages << TCM_PAGE_SHIFT;
         size_t objects = bytes / size;
@@ -41,23 +41,24 @@ static uint32_t span_pages(size_t size) {
             (objects < SPAN_MIN_OBJECTS && bytes < SPAN_MIN_BYTES))
             continue;
         if (bytes - objects * size <= bytes >> SPAN_WASTE_SHIFT)
-            return (uint32_t)pages;
+            return (uint16_t)pages;
     }
 }
 
-static uint32_t clamp(size_t value, size_t low, size_t high) {
-    return (uint32_t)(value < low ? low : value > high ? high : value);
+static uint16_t clamp(size_t value, size_t low, size_t high) {
+    return (uint16_t)(value < low ? low : value > high ? high : value);
 }
 
 static void fill_class(struct tcm_class_info *c, size_t size) {
     c->size = (uint32_t)size;
     c->pages = span_pages(size);
-    c->objects = (uint32_t)(((size_t)c->pages << TCM_PAGE_SHIFT) / size);
+    c->objects = (uint16_t)(((size_t)c->pages << TCM_PAGE_SHIFT) / size);
     c->batch = clamp(BATCH_BYTES / size, BATCH_MIN, TCM_MAX_BATCH);
     c->max_cached = clamp(CACHED_BYTES / size, CACHED_MIN, CACHED_MAX);
     c->reciprocal = (uint32_t)((((uint64_t)1 << 32) + size - 1) / size);
     c->slot_reciprocal = (((uint64_t)1 << 42) + size - 1) / size;
     tcm_class_reciprocal[c - tcm_class] = c->reciprocal;
+    c->bucket_scale = ((uint64_t)4 << 32) / c->objects + 1;
     TCM_CHECK(c->objects <= TCM_MAX_OBJECTS);
 }
 

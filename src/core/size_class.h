@@ -17,14 +17,16 @@
 #include "core/core_config.h"
 
 struct tcm_class_info {
-    uint32_t size;       /* bytes of an object */
-    uint32_t pages;      /* of a span of this class */
-    uint32_t objects;    /* slots in a span, at most 1024 */
-    uint32_t batch;      /* objects moved at once */
-    uint32_t max_cached; /* objects in a bin at most */
-    uint32_t reciprocal; /* ceil(2^32 / size); n / size for n < TCM_PAGE_SIZE
-                            is n * reciprocal >> 32 */
+    uint32_t size;            /* bytes of an object */
+    uint32_t reciprocal;      /* ceil(2^32 / size); n / size for n <
+                                 TCM_PAGE_SIZE is n * reciprocal >> 32 */
     uint64_t slot_reciprocal; /* ceil(2^42 / size), for n below a span */
+    uint64_t bucket_scale; /* quarters of a span, times 2^32: n * bucket_scale
+                              >> 32 is 0 to 3 for n < objects */
+    uint16_t pages;        /* of a span of this class */
+    uint16_t objects;      /* slots in a span, at most 1024 */
+    uint16_t batch;        /* objects moved at once */
+    uint16_t max_cached;   /* objects in a bin at most */
 };
 
 /* Slot of an object that starts OFFSET bytes into a span of class INFO; exact

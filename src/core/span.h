@@ -2,18 +2,19 @@
 /*
  * A span: the record of a run of pages.
  *
- *               carve                        central list
- *    RELEASED ----------+               +-------------------> SMALL
- *     ^    |            v               |                       |
- *     |    +---------> (in use by its maker) ---> LARGE         |
- *     |                 ^                           |           |
- *     |     carve       |                           v           v
- *    BUSY <---------- FREE <------------------------+-----------+
+ *               carve                            central list
+ *    RELEASED ----------+              +-----> MOVING <-----> SMALL
+ *     ^    |            v              |         |
+ *     |    +---------> (in use by its maker) ----|-------> LARGE
+ *     |                 ^                        |           |
+ *     |     carve       |                        v           v
+ *    BUSY <---------- FREE <---------------------+-----------+
  *         (the system takes the memory)
  *
  * FREE      free, memory may be behind it, contents unknown
  * RELEASED  free, no memory behind it, reads as zero: never used or given back
  * BUSY      free, being given back without the lock; neighbours do not merge
+ * MOVING    between page heap and central list; one thread knows of it
  * SMALL     objects of one class
  * LARGE     one block
  * PRIVATE   a piece of the private arena
@@ -40,6 +41,7 @@ enum tcm_span_state {
     TCM_SPAN_FREE,
     TCM_SPAN_RELEASED,
     TCM_SPAN_BUSY,
+    TCM_SPAN_MOVING,
     TCM_SPAN_SMALL,
     TCM_SPAN_LARGE,
     TCM_SPAN_PRIVATE

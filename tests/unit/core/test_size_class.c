@@ -45,7 +45,7 @@ static void test_spans(void) {
 }
 
 static void test_division(void) {
-    bool in_page = true, in_span = true;
+    bool in_page = true, in_span = true, quarters = true;
     for (unsigned c = 1; c < tcm_class_count; c++) {
         const struct tcm_class_info *i = &tcm_class[c];
         for (uint64_t n = 0; n < TCM_PAGE_SIZE; n++)
@@ -53,9 +53,12 @@ static void test_division(void) {
         uint64_t bytes = (uint64_t)i->pages << TCM_PAGE_SHIFT;
         for (uint64_t n = 0; n < bytes; n++)
             in_span &= tcm_class_slot(i, n) == n / i->size;
+        for (uint64_t n = 0; n < i->objects; n++)
+            quarters &= (n * i->bucket_scale) >> 32 == n * 4 / i->objects;
     }
     tap_ok(in_page, "reciprocal divides every offset in a page");
     tap_ok(in_span, "slot divides every offset in a span");
+    tap_ok(quarters, "the scale finds the quarter of every count of objects");
 }
 
 static void test_aligned(void) {
