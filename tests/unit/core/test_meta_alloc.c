@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/meta_alloc.h"
+#include "base/testpoint.h"
 #include "prng.h"
 #include "tap.h"
 
@@ -62,8 +63,46 @@ static void test_pool(void) {
     tap_ok(tcm_pool_get(&pool, &fresh) != NULL && fresh, "then a fresh one");
 }
 
+static bool refuse(const char *call) {
+    (void)call;
+    return true;
+}
+
+/* Records that POOL still gives when the system gives nothing. */
+static unsigned when_refused(struct tcm_pool *pool) {
+    unsigned got = 0;
+    tcm_testpoint_refuse = refuse;
+    while (tcm_meta_alloc(128) != NULL)
+        continue;
+    for (unsigned char *p; (p = tcm_pool_get(pool, NULL)) != NULL; got++) {
+        if (!is_zero(p, 128))
+            tap_bail("a record of the reserve is not zeroed");
+        memset(p, 1, 128);
+    }
+    tcm_testpoint_refuse = NULL;
+    return got;
+}
+
+static void test_reserve(void) {
+    struct tcm_pool pool = TCM_POOL_INIT(128);
+    struct tcm_pool urgent = TCM_POOL_INIT_URGENT(128);
+    tap_ok(tcm_meta_keep_reserve((uint64_t)1 << 20), "a small heap");
+    tap_is_u64(when_refused(&urgent), 0, "has no reserve");
+    tap_ok(tcm_meta_keep_reserve((uint64_t)64 << 20), "one of 64 MiB");
+    tap_is_u64(when_refused(&pool), 0, "which other pools do not get");
+    tap_is_u64(when_refused(&urgent), 8192, "has 1 MiB for urgent ones");
+    tcm_testpoint_refuse = refuse;
+    tap_ok(!tcm_meta_keep_reserve((uint64_t)128 << 20),
+           "a heap must not grow without");
+    tcm_testpoint_refuse = NULL;
+    tap_ok(tcm_meta_keep_reserve((uint64_t)128 << 20),
+           "it grows with the heap");
+    tap_is_u64(when_refused(&urgent), 8192, "by as much again");
+}
+
 int main(void) {
     test_blocks();
     test_pool();
+    test_reserve();
     return tap_done();
 }
