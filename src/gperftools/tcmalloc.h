@@ -46,7 +46,8 @@ void *tc_calloc(size_t n, size_t size) TC_NOTHROW;
 void *tc_realloc(void *ptr, size_t size) TC_NOTHROW;
 void tc_free(void *ptr) TC_NOTHROW;
 void tc_cfree(void *ptr) TC_NOTHROW;
-/* SIZE is what was asked for; a wrong one does no harm. C23's free_sized. */
+/* C23's free_sized: SIZE is what was asked for. Builds for debugging stop at a
+   wrong one, others do not mind. */
 void tc_free_sized(void *ptr, size_t size) TC_NOTHROW;
 /* malloc that returns NULL without calling the new-handler in new mode. */
 void *tc_malloc_skip_new_handler(size_t size) TC_NOTHROW;

@@ -55,6 +55,46 @@ for l in "$lib" "$tlib"; do
     fi
 done
 
+# Names of one function: a recording shows them as the twin that it knows.
+twins() {
+    nm -D --defined-only "$1" | awk '
+        { at[$3] = $1 }
+        END {
+            n = split("malloc calloc realloc free cfree memalign " \
+                      "posix_memalign valloc pvalloc mallopt malloc_stats " \
+                      "free_sized", name, " ")
+            for (i = 1; i <= n; i++)
+                pair["tc_" name[i]] = name[i]
+            pair["tc_malloc_size"] = "malloc_usable_size"
+            pair["tc_nallocx"] = "nallocx"
+            nothrow = "RKSt9nothrow_t"
+            align = "St11align_val_t"
+            for (i = 0; i < 2; i++) {
+                array = i ? "array" : ""
+                make = "_Zn" (i ? "a" : "w") "m"
+                drop = "_Zd" (i ? "a" : "l") "Pv"
+                pair["tc_new" array] = make
+                pair["tc_new" array "_nothrow"] = make nothrow
+                pair["tc_new" array "_aligned"] = make align
+                pair["tc_new" array "_aligned_nothrow"] = make align nothrow
+                pair["tc_delete" array] = drop
+                pair["tc_delete" array "_sized"] = drop "m"
+                pair["tc_delete" array "_nothrow"] = drop nothrow
+                pair["tc_delete" array "_aligned"] = drop align
+                pair["tc_delete" array "_sized_aligned"] = drop "m" align
+                pair["tc_delete" array "_aligned_nothrow"] = drop align nothrow
+            }
+            for (p in pair)
+                if (at[p] == "" || at[p] != at[pair[p]])
+                    print p
+        }'
+}
+for l in "$lib" "$tlib"; do
+    [ -e "$l" ] && have nm || continue
+    is "$(basename "$l"): tc_ names are names of the same functions" \
+        "$(twins "$l")" ""
+done
+
 # The same declarations twice are no contradiction: so the types agree.
 if [ -n "$theirs" ]; then
     {

@@ -104,6 +104,10 @@ static void test_settings(void) {
            "mallopt takes hints and refuses the rest");
 }
 
+struct link {
+    struct link *next;
+};
+
 static void test_limit(void) {
     enum { N = 200 };
     static void *p[N];
@@ -143,6 +147,16 @@ static void test_limit(void) {
     give(larger);
     tap_ok(get("tcmalloc.pageheap_committed_bytes") <= mib * MIB,
            "the bound is kept all the time");
+    struct link *list = NULL, *next;
+    for (struct link *l; (l = take(64)) != NULL; list = l)
+        l->next = list;
+    for (; list != NULL; list = next) {
+        next = list->next;
+        give(list);
+    }
+    larger = take(20 * MIB);
+    tap_ok(larger != NULL, "also of small blocks, which caches hold");
+    give(larger);
     set(limit, 0);
     larger = take(100 * MIB);
     tap_ok(larger != NULL, "without it there is more");
