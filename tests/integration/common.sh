@@ -24,6 +24,14 @@ unset LD_PRELOAD TCMALLOC_TRACE_OUTPUT TCMALLOC_TRACE_OWNER \
     TCMALLOC_AGGRESSIVE_DECOMMIT TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/tcm-test.XXXXXX") || exit 99
+# The loader takes a blank or a colon for the end of a library's name.
+case $lib in
+*[[:space:]:]*)
+    ln -s "$top_builddir/.libs" "$work/.libs"
+    lib=$work/.libs/libtcmalloc_minimal.so
+    tlib=$work/.libs/libtcmalloc_minimal_tracing.so
+    ;;
+esac
 cleanup() { :; }
 trap 'cleanup; rm -rf "$work"' EXIT
 trap 'exit 99' HUP INT TERM
