@@ -75,42 +75,51 @@ struct tcm_block_info tcm_block_check_realloc(const void *ptr);
 TCM_COLD void tcm_delete_check(const void *ptr, size_t size, size_t align);
 
 #if TCM_TRACING
-/* The traced fast path of a plain allocation; SLOW serves the rest. */
-static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, enum mtf_call call,
+/* The traced fast path of a plain allocation; SLOW serves the rest. SCALED is
+   the scaled class of SIZE. */
+static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
+                                                enum mtf_call call,
                                                 void *(*slow)(size_t)) {
     struct mtr_thread *t = tcm_self.trace;
     struct tcm_thread_cache *cache = tcm_self.own;
-    unsigned class = tcm_size_class(size);
-    struct tcm_entry *entry = tcm_cache_peek(cache, class);
+    struct tcm_entry *entry = tcm_bin_at(cache, scaled)->top - 1;
     void *ptr = entry->ptr;
     /* pos at limit: no room, no token, not recording, called by the saver. */
-    if (TCM_UNLIKELY(t->pos >= tcm_load_relaxed(&t->limit) || ptr == NULL))
+    if (TCM_UNLIKELY(t->pos >= tcm_load_folded(&t->limit) || ptr == NULL))
         return slow(size);
     if (TCM_UNLIKELY(t->alloc_call != call))
         mtr_put_alloc_call(t, call);
-    tcm_cache_drop_top(cache, class);
+    TCM_FORGET(scaled);
+    tcm_bin_at(cache, scaled)->top = entry;
     *entry->word = mtr_put_alloc(t, size);
     return ptr;
 }
 
-/* The traced fast path of a free. The event is published before the block goes
-   back to the cache. SIZED: the caller claims CLASS for the block. */
+/*
+ * The traced fast path of a free of a block in the first range; false: it is
+ * served slowly, or the thread does not record. The event is published before
+ * the block goes back to the cache. SIZED: the caller claims CLAIM, a scaled
+ * class, for the block. No check for a double free: the token of a free block
+ * is 0.
+ */
 static TCM_ALWAYS_INLINE bool tcm_traced_free_try(void *ptr, enum mtf_call call,
-                                                  bool sized, unsigned class) {
+                                                  bool sized, uint64_t claim) {
     struct mtr_thread *t = tcm_self.trace;
     struct tcm_thread_cache *cache = tcm_self.own;
-    uint64_t page = tcm_page_entry(ptr);
-    uint64_t *table = (uint64_t *)(page & TCM_ENTRY_TABLE);
-    struct tcm_bin *bin = &cache->bin[page >> TCM_ENTRY_SHIFT];
-    struct tcm_entry *top = bin->top;
-    if (TCM_UNLIKELY(table == NULL || top == bin->end ||
-                     t->pos >= tcm_load_relaxed(&t->limit) ||
-                     (sized && page >> TCM_ENTRY_SHIFT != class)))
+    uintptr_t base = tcm_class_map_base;
+    size_t page = tcm_class_map_page(base, ptr);
+    if (TCM_UNLIKELY(page >= TCM_CLASS_MAP_PAGES ||
+                     t->pos >= tcm_load_folded(&t->limit)))
         return false;
-    size_t slot = ((uintptr_t)ptr & (TCM_PAGE_SIZE - 1)) *
-                      tcm_class_reciprocal[page >> TCM_ENTRY_SHIFT] >>
-                  32;
-    uint64_t *word = table + slot;
+    uint64_t scaled = tcm_class_map_get(base, page);
+    uint64_t *table = (uint64_t *)tcm_load_relaxed(&tcm_word_map[page]);
+    struct tcm_entry *top = tcm_bin_at(cache, scaled)->top;
+    TCM_FORGET(scaled);
+    if (TCM_UNLIKELY(table == NULL || top == tcm_bin_at(cache, scaled)->end ||
+                     (sized && scaled != claim)))
+        return false;
+    uint64_t offset = (uintptr_t)ptr & (TCM_PAGE_SIZE - 1);
+    uint64_t *word = table + (offset * tcm_scaled_reciprocal(scaled) >> 32);
     uint64_t token = *word;
     if (TCM_UNLIKELY(token < t->first_token))
         return false;
@@ -120,34 +129,35 @@ static TCM_ALWAYS_INLINE bool tcm_traced_free_try(void *ptr, enum mtf_call call,
     mtr_put_free(t, token);
     top->ptr = ptr;
     top->word = word;
-    bin->top = top + 1;
+    TCM_FORGET(scaled);
+    tcm_bin_at(cache, scaled)->top = top + 1;
     return true;
 }
 
-static TCM_ALWAYS_INLINE void tcm_traced_free(void *ptr, enum mtf_call call) {
-    if (TCM_UNLIKELY(!tcm_traced_free_try(ptr, call, false, 0)))
-        tcm_free_slow(ptr, call);
+static TCM_ALWAYS_INLINE bool tcm_traced_free(void *ptr, enum mtf_call call) {
+    return tcm_traced_free_try(ptr, call, false, 0);
 }
 
-static TCM_ALWAYS_INLINE void tcm_traced_free_sized(void *ptr, size_t size,
+static TCM_ALWAYS_INLINE bool tcm_traced_free_sized(void *ptr, size_t size,
                                                     enum mtf_call call) {
-    if (TCM_UNLIKELY(
-            !tcm_traced_free_try(ptr, call, true, tcm_size_class(size))))
-        tcm_free_sized_slow(ptr, size, 0, call);
+    return tcm_traced_free_try(ptr, call, true,
+                               tcm_class_scale(tcm_size_class(size)));
 }
 #else
-static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, enum mtf_call call,
+static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
+                                                enum mtf_call call,
                                                 void *(*slow)(size_t)) {
-    (void)call;
+    (void)scaled, (void)call;
     return slow(size);
 }
-static TCM_ALWAYS_INLINE void tcm_traced_free(void *ptr, enum mtf_call call) {
-    tcm_free_slow(ptr, call);
+static TCM_ALWAYS_INLINE bool tcm_traced_free(void *ptr, enum mtf_call call) {
+    (void)ptr, (void)call;
+    return false;
 }
-static TCM_ALWAYS_INLINE void tcm_traced_free_sized(void *ptr, size_t size,
+static TCM_ALWAYS_INLINE bool tcm_traced_free_sized(void *ptr, size_t size,
                                                     enum mtf_call call) {
-    (void)size;
-    tcm_free_slow(ptr, call);
+    (void)ptr, (void)size, (void)call;
+    return false;
 }
 #endif
 
@@ -169,13 +179,17 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_path(size_t size, void *(*far)(size_t),
     return ptr;
 }
 
-/* Body of FAR. */
+/* Body of FAR: a small request is only sent here when the plain path is not in
+   use. */
 static TCM_ALWAYS_INLINE void *tcm_alloc_far(size_t size, enum mtf_call call,
                                              void *(*slow)(size_t)) {
-    if (TCM_UNLIKELY(!tcm_thread_is_plain(&tcm_self)))
-        return tcm_traced_alloc(size, call, slow);
     struct tcm_thread_cache *cache = tcm_self.own;
+    if (TCM_LIKELY(size <= TCM_TABLE_SMALL))
+        return tcm_traced_alloc(size, tcm_cache_scaled_small(cache, size), call,
+                                slow);
     unsigned class = tcm_size_class_medium(size);
+    if (TCM_UNLIKELY(!tcm_thread_is_plain(&tcm_self)))
+        return tcm_traced_alloc(size, tcm_class_scale(class), call, slow);
     void *ptr = tcm_cache_peek(cache, class)->ptr;
     if (TCM_UNLIKELY(ptr == NULL))
         return slow(size);
@@ -204,9 +218,9 @@ static TCM_ALWAYS_INLINE bool tcm_free_anywhere(void *ptr) {
 
 /* Body of FAR. */
 static TCM_ALWAYS_INLINE void tcm_free_far(void *ptr, enum mtf_call call) {
-    if (TCM_LIKELY(!tcm_thread_is_plain(&tcm_self)))
-        tcm_traced_free(ptr, call);
-    else if (TCM_UNLIKELY(!tcm_free_anywhere(ptr)))
+    if (TCM_LIKELY(tcm_traced_free(ptr, call)))
+        return;
+    if (!tcm_thread_is_plain(&tcm_self) || !tcm_free_anywhere(ptr))
         tcm_free_slow(ptr, call);
 }
 
@@ -229,9 +243,9 @@ tcm_free_sized_path(void *ptr, size_t size, void (*far)(void *, size_t),
 
 static TCM_ALWAYS_INLINE void tcm_free_sized_far(void *ptr, size_t size,
                                                  enum mtf_call call) {
-    if (TCM_LIKELY(!tcm_thread_is_plain(&tcm_self)))
-        tcm_traced_free_sized(ptr, size, call);
-    else if (TCM_UNLIKELY(!tcm_free_anywhere(ptr)))
+    if (TCM_LIKELY(tcm_traced_free_sized(ptr, size, call)))
+        return;
+    if (!tcm_thread_is_plain(&tcm_self) || !tcm_free_anywhere(ptr))
         tcm_free_sized_slow(ptr, size, 0, call);
 }
 

@@ -9,12 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCM_LIKELY(x)       __builtin_expect(!!(x), 1)
-#define TCM_UNLIKELY(x)     __builtin_expect(!!(x), 0)
-#define TCM_ALWAYS_INLINE   inline __attribute__((always_inline))
-#define TCM_NOINLINE        __attribute__((noinline))
-#define TCM_COLD            __attribute__((noinline, cold))
-#define TCM_NORETURN        __attribute__((noreturn))
+#define TCM_LIKELY(x)     __builtin_expect(!!(x), 1)
+#define TCM_UNLIKELY(x)   __builtin_expect(!!(x), 0)
+#define TCM_ALWAYS_INLINE inline __attribute__((always_inline))
+#define TCM_NOINLINE      __attribute__((noinline))
+#define TCM_COLD          __attribute__((noinline, cold))
+#define TCM_NORETURN      __attribute__((noreturn))
+/* On declarations: a hot variable of another file of the same library, whose
+   address needs no look-up. */
+#define TCM_LOCAL           __attribute__((visibility("hidden")))
 #define TCM_UNUSED          __attribute__((unused))
 #define TCM_ALIGNED(n)      __attribute__((aligned(n)))
 #define TCM_PRINTF(fmt, va) __attribute__((format(printf, fmt, va)))

@@ -11,8 +11,40 @@ uintptr_t tcm_class_map_base = TCM_NO_BASE;
 
 static size_t writable; /* bytes from the start; page heap lock */
 
+#if TCM_OBJECT_WORDS
+uint64_t *tcm_word_map;
+
+static bool word_map_init(void) {
+    size_t bytes = TCM_CLASS_MAP_PAGES * sizeof(uint64_t);
+    void *map = tcm_os_reserve(bytes, tcm_os_page_size(), NULL);
+    if (map == NULL)
+        return false;
+    if (!tcm_os_commit_read_only(map, bytes)) {
+        tcm_os_unmap(map, bytes);
+        return false;
+    }
+    tcm_os_no_huge_pages(map, bytes);
+    tcm_word_map = map;
+    return true;
+}
+
+static bool word_map_cover(size_t page, size_t end) {
+    return tcm_os_commit(tcm_word_map + page, (end - page) * sizeof(uint64_t));
+}
+#else
+static bool word_map_init(void) {
+    return true;
+}
+
+static bool word_map_cover(size_t page, size_t end) {
+    (void)page, (void)end;
+    return true;
+}
+#endif
+
 bool tcm_class_map_init(uintptr_t base) {
-    if (!tcm_os_commit_read_only((void *)base, TCM_CLASS_MAP_BYTES))
+    if (!tcm_os_commit_read_only((void *)base, TCM_CLASS_MAP_BYTES) ||
+        !word_map_init())
         return false;
     tcm_os_no_huge_pages((void *)base, TCM_CLASS_MAP_BYTES);
     writable = 0;
@@ -29,7 +61,8 @@ bool tcm_class_map_cover(uintptr_t start, size_t length) {
     if (end <= writable)
         return true;
     end = tcm_align_up(end, STEP);
-    if (!tcm_os_commit((void *)(base + writable), end - writable))
+    if (!tcm_os_commit((void *)(base + writable), end - writable) ||
+        !word_map_cover(writable, end))
         return false;
     writable = end;
     return true;

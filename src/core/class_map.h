@@ -32,7 +32,7 @@
 /* No address of a user's is within a range of this. */
 #define TCM_NO_BASE ((uintptr_t)1 << 63)
 
-extern uintptr_t tcm_class_map_base;
+extern TCM_LOCAL uintptr_t tcm_class_map_base;
 
 /* Page number of ADDRESS from BASE; not below TCM_CLASS_MAP_PAGES if it is
    elsewhere. */
@@ -53,6 +53,26 @@ static inline void tcm_class_map_set(uintptr_t address, uint8_t scaled) {
     if (page < TCM_CLASS_MAP_PAGES)
         tcm_store_relaxed((uint8_t *)tcm_class_map_base + page, scaled);
 }
+
+#if TCM_OBJECT_WORDS
+/*
+ * In builds with object words another map of the same pages, elsewhere: for
+ * each the address of the object word of the first object that starts in it, 0
+ * if there is no table; the same as in the page map's entry (page_map.h). NULL
+ * when there is no class map. Unlike the class map it is not touched for pages
+ * that never had a table.
+ */
+extern TCM_LOCAL uint64_t *tcm_word_map;
+
+static inline void tcm_word_map_set(uintptr_t address, uint64_t table) {
+    size_t page = tcm_class_map_page(tcm_class_map_base, (void *)address);
+    if (page >= TCM_CLASS_MAP_PAGES)
+        return;
+    /* Pairs with the dependent load of who frees: the table is zeroed. */
+    if (table != 0 || tcm_load_relaxed(&tcm_word_map[page]) != 0)
+        tcm_store_release(&tcm_word_map[page], table);
+}
+#endif
 
 /* Makes the bytes at the low end of the range at BASE readable, all 0, and base
    known. false: no memory. */

@@ -93,6 +93,9 @@ static inline void tcm_page_map_set_entry(uintptr_t a, uint64_t entry) {
     tcm_store_release(
         &leaf->entry[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)], entry);
     tcm_class_map_set(a, tcm_class_scale((unsigned)(entry >> TCM_ENTRY_SHIFT)));
+#if TCM_OBJECT_WORDS
+    tcm_word_map_set(a, entry & TCM_ENTRY_TABLE);
+#endif
 }
 
 /* Makes the leaves of [START, START + LENGTH). false: out of memory. */

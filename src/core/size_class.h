@@ -39,10 +39,10 @@ tcm_class_slot(const struct tcm_class_info *info, uint64_t offset) {
 extern struct tcm_class_info tcm_class[TCM_MAX_CLASSES];
 extern unsigned tcm_class_count; /* with class 0 */
 /* Reciprocals of all classes, close together. */
-extern uint32_t tcm_class_reciprocal[TCM_MAX_CLASSES];
+extern TCM_LOCAL uint32_t tcm_class_reciprocal[TCM_MAX_CLASSES];
 /* By (size + 7) >> 3 up to TCM_TABLE_SMALL, by (size + 127) >> 7 above. */
 extern uint8_t tcm_class_small[TCM_TABLE_SMALL / 8 + 1];
-extern uint8_t tcm_class_medium[TCM_MAX_SMALL / 128 + 1];
+extern TCM_LOCAL uint8_t tcm_class_medium[TCM_MAX_SMALL / 128 + 1];
 
 void tcm_size_class_init(void);
 
@@ -56,6 +56,11 @@ TCM_STATIC_ASSERT(TCM_MAX_CLASSES *TCM_CLASS_SCALE <= 256,
                   "a scaled class is a byte");
 static TCM_ALWAYS_INLINE uint8_t tcm_class_scale(unsigned class) {
     return (uint8_t)(class * TCM_CLASS_SCALE);
+}
+/* Reciprocal of a scaled class. */
+static TCM_ALWAYS_INLINE uint64_t tcm_scaled_reciprocal(uint64_t scaled) {
+    const char *at = (const char *)tcm_class_reciprocal;
+    return *(const uint32_t *)(at + scaled * (4 / TCM_CLASS_SCALE));
 }
 static TCM_ALWAYS_INLINE unsigned tcm_class_unscale(uint8_t scaled) {
     return scaled / TCM_CLASS_SCALE;

@@ -34,22 +34,31 @@
 /* Distances of tokens and times up to here fit any event. */
 #define MTF_ARGUMENT_MAX (((uint64_t)1 << 48) - 1)
 
-/* Size code of SIZE after a size whose eighth was LAST_8TH. Both forms are made
-   and one is selected by a conditional move; the empty statement keeps the
-   compiler from making a branch of it, which mixed sizes would mispredict. */
-static TCM_ALWAYS_INLINE uint64_t mtf_size_code(uint64_t size,
-                                                uint64_t last_8th) {
+/* Size code of SIZE after a size whose eighth was LAST_8TH, with SHIFT bits
+   below it whose value is TYPE. Both forms are made and one is selected by a
+   conditional move; the empty statement keeps the compiler from making a branch
+   of it, which mixed sizes would mispredict. */
+static TCM_ALWAYS_INLINE uint64_t mtf_size_payload(uint64_t size,
+                                                   uint64_t last_8th,
+                                                   unsigned shift,
+                                                   uint64_t type) {
     uint64_t change = mtf_zigzag((int64_t)((size >> 3) - last_8th));
     uint64_t low = size & 7;
-    uint64_t rounded = change << 1;
-    uint64_t exact = change << 4 | low << 1 | 1;
+    uint64_t exact =
+        (change << (4 + shift)) + (low << (1 + shift)) + (1u << shift) + type;
+    uint64_t rounded = (change << (1 + shift)) + type;
     __asm__("" : "+r"(rounded), "+r"(exact));
     return low != 0 ? exact : rounded;
 }
 
+static TCM_ALWAYS_INLINE uint64_t mtf_size_code(uint64_t size,
+                                                uint64_t last_8th) {
+    return mtf_size_payload(size, last_8th, 0, 0);
+}
+
 static TCM_ALWAYS_INLINE uint64_t mtf_alloc_payload(uint64_t size,
                                                     uint64_t last_8th) {
-    return mtf_size_code(size, last_8th) << 2 | MTF_RAW_ALLOC;
+    return mtf_size_payload(size, last_8th, 2, MTF_RAW_ALLOC);
 }
 
 static TCM_ALWAYS_INLINE uint64_t mtf_free_payload(uint64_t token,

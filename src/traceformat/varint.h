@@ -59,6 +59,13 @@ static inline uint64_t mtf_load_le64(const void *p) {
     return v;
 }
 
+/* mtf_varint_put of a V that is not 0. */
+static inline unsigned mtf_varint_put_nonzero(void *p, uint64_t v) {
+    unsigned n = (tcm_log2_floor(v) * 37 >> 8) + 1;
+    mtf_store_le64(p, mtf_varint_word(v, n));
+    return n;
+}
+
 /* Writes V in one 8-byte store, so P needs 8 bytes of room whatever the length;
    returns the length. */
 static inline unsigned mtf_varint_put(void *p, uint64_t v) {

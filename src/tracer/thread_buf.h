@@ -70,11 +70,11 @@ static TCM_ALWAYS_INLINE void mtr_publish(struct mtr_thread *t, uint8_t *pos,
     tcm_store_release(&t->pos, pos + n);
 }
 
-/* Writes and publishes an event of one varint. The caller knows that
-   t->pos < t->limit, or has reserved. */
+/* Writes and publishes an event of one varint; no payload is 0, its type is
+   not. The caller knows that t->pos < t->limit, or has reserved. */
 static TCM_ALWAYS_INLINE void mtr_put(struct mtr_thread *t, uint64_t payload) {
     uint8_t *pos = t->pos;
-    unsigned n = mtf_varint_put(pos, payload);
+    unsigned n = mtf_varint_put_nonzero(pos, payload);
     mtr_publish(t, pos, n);
 }
 
