@@ -94,17 +94,14 @@ int tcm_range_with_room(struct tcm_range_table *table, size_t bytes) {
     return -1;
 }
 
-bool tcm_range_extend(struct tcm_range *range, size_t bytes) {
+bool tcm_range_commit(const struct tcm_range *range, size_t bytes) {
     if (range->length - range->committed < bytes)
         return false;
     void *from = (void *)tcm_range_frontier(range);
     /* Memory first: a request for most of the address space fails here, before
        page map leaves were made for it. Committing twice does no harm. */
-    if (!tcm_os_commit(from, bytes) || !tcm_page_map_cover(from, bytes) ||
-        !tcm_class_map_cover((uintptr_t)from, bytes))
-        return false;
-    range->committed += bytes;
-    return true;
+    return tcm_os_commit(from, bytes) && tcm_page_map_cover(from, bytes) &&
+           tcm_class_map_cover((uintptr_t)from, bytes);
 }
 
 void tcm_range_drop_unused(struct tcm_range_table *table) {

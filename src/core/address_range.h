@@ -9,7 +9,7 @@
  * the class map (class_map.h) if it is of full length; its start and length are
  * those of the rest.
  *
- * Threads: the page heap lock is held.
+ * Threads: the page heap lock is held, and for changes the growth lock.
  */
 #ifndef TCM_CORE_ADDRESS_RANGE_H
 #define TCM_CORE_ADDRESS_RANGE_H
@@ -37,9 +37,11 @@ void tcm_range_init(struct tcm_range_table *table);
    need be. Its index, or -1. */
 int tcm_range_with_room(struct tcm_range_table *table, size_t bytes);
 
-/* Commits BYTES, a multiple of TCM_GROW_STEP, after the committed part. false:
-   no room, or the system has no memory. */
-bool tcm_range_extend(struct tcm_range *range, size_t bytes);
+/* Commits BYTES, a multiple of TCM_GROW_STEP, after the committed part, and
+   makes its places in page map and class map; the caller then adds BYTES to
+   `committed`. Only one thread at a time does so, without the page heap lock.
+   false: no room, or the system has no memory. */
+bool tcm_range_commit(const struct tcm_range *range, size_t bytes);
 
 /* Gives up the newest range, but not the first, if nothing of it is
    committed. */

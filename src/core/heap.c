@@ -101,7 +101,7 @@ void tcm_heap_fork_prepare(void) {
     tcm_cache_lock_all();
     tcm_transfer_lock_all();
     tcm_central_lock_all();
-    tcm_lock(&tcm_page_heap.lock);
+    tcm_page_heap_lock_all();
     tcm_arena_lock();
     tcm_meta_lock();
 }
@@ -109,7 +109,7 @@ void tcm_heap_fork_prepare(void) {
 void tcm_heap_fork_parent(void) {
     tcm_meta_unlock();
     tcm_arena_unlock();
-    tcm_unlock(&tcm_page_heap.lock);
+    tcm_page_heap_unlock_all();
     tcm_central_unlock_all();
     tcm_transfer_unlock_all();
     tcm_cache_unlock_all();
@@ -123,10 +123,11 @@ void tcm_heap_fork_parent(void) {
  * middle of a change. Their budget is free.
  */
 void tcm_heap_fork_child(const struct tcm_thread_cache *own) {
+    tcm_meta_fork_child();
     tcm_meta_unlock();
     tcm_arena_unlock();
     tcm_page_heap_fork_child();
-    tcm_unlock(&tcm_page_heap.lock);
+    tcm_page_heap_unlock_all();
     tcm_central_unlock_all();
     tcm_transfer_unlock_all();
     tcm_registry_forget_others(own);

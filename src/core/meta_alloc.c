@@ -3,7 +3,8 @@
  * Chunks: first an array of the library itself, so that a tiny program maps
  * nothing, then mappings that double from 128 KiB to 1 MiB. Untouched parts of
  * a chunk have no memory behind them. The rest of a chunk that is too short for
- * a request is given up.
+ * a request is given up. The next chunk is mapped before the present one is
+ * used up, by a thread that holds no lock.
  */
 #include "core/meta_alloc.h"
 #include "base/atomic.h"
@@ -14,6 +15,7 @@
 #define FIRST_CHUNK ((size_t)32 << 10)
 #define MIN_CHUNK   ((size_t)128 << 10)
 #define MAX_CHUNK   ((size_t)1 << 20)
+#define LOW_BYTES   ((size_t)8 << 10) /* left when a spare chunk is got */
 
 /* Part of the heap that the records of its spans can take. */
 #define RECORDS_SHARE 64
@@ -25,6 +27,10 @@ static char first_chunk[FIRST_CHUNK] TCM_ALIGNED(TCM_META_ALIGN);
 static char *bump = first_chunk;
 static char *bump_end = first_chunk + FIRST_CHUNK;
 static size_t next_chunk = MIN_CHUNK;
+static char *spare; /* the next chunk, or NULL */
+static char *spare_end;
+static bool getting_spare; /* a thread maps it just now */
+bool tcm_meta_low;
 /* The reserve: open from `reserve` to `reserve_open`, then addresses only. */
 static char *reserve;
 static char *reserve_open;
@@ -42,22 +48,63 @@ static char *map_chunk(size_t bytes) {
     return p;
 }
 
-static char *alloc_locked(size_t bytes) {
-    if ((size_t)(bump_end - bump) >= bytes) {
-        char *p = bump;
-        bump += bytes;
-        return p;
-    }
-    if (bytes > next_chunk / 4)
-        return map_chunk(bytes);
-    char *p = map_chunk(next_chunk);
-    if (p == NULL)
-        return NULL;
-    bump = p + bytes;
-    bump_end = p + next_chunk;
+static size_t take_chunk_size(void) {
+    size_t bytes = next_chunk;
     if (next_chunk < MAX_CHUNK)
         next_chunk *= 2;
+    return bytes;
+}
+
+/* Begins a chunk: the spare one, or a new one. false: out of memory. */
+static bool next_bump(void) {
+    if (spare != NULL) {
+        bump = spare;
+        bump_end = spare_end;
+        spare = NULL;
+        return true;
+    }
+    size_t size = next_chunk;
+    char *p = map_chunk(size);
+    if (p == NULL)
+        return false;
+    bump = p;
+    bump_end = p + size;
+    (void)take_chunk_size();
+    return true;
+}
+
+static char *alloc_locked(size_t bytes) {
+    if ((size_t)(bump_end - bump) < bytes) {
+        if (bytes > MIN_CHUNK / 4 && bytes > next_chunk / 4)
+            return map_chunk(bytes);
+        if (!next_bump())
+            return NULL;
+    }
+    char *p = bump;
+    bump += bytes;
+    /* Seen by who comes next to tcm_meta_stock. */
+    if ((size_t)(bump_end - bump) < LOW_BYTES && spare == NULL)
+        tcm_store_relaxed(&tcm_meta_low, true);
     return p;
+}
+
+void tcm_meta_stock_slow(void) {
+    tcm_lock(&meta_lock);
+    bool mine = tcm_meta_low && spare == NULL && !getting_spare;
+    size_t bytes = mine ? take_chunk_size() : 0;
+    getting_spare = getting_spare || mine;
+    tcm_store_relaxed(&tcm_meta_low, false);
+    tcm_unlock(&meta_lock);
+    if (!mine)
+        return;
+    char *p = tcm_os_map(bytes);
+    tcm_lock(&meta_lock);
+    getting_spare = false;
+    spare = p;
+    spare_end = p == NULL ? NULL : p + bytes;
+    if (p != NULL)
+        tcm_store_relaxed(&mapped_bytes, mapped_bytes + bytes);
+    tcm_unlock(&meta_lock);
 }
 
 void *tcm_meta_alloc(size_t bytes) {
@@ -72,7 +119,8 @@ void *tcm_meta_alloc(size_t bytes) {
     return p;
 }
 
-/* Addresses for all the reserve that there will be. */
+/* Addresses for all the reserve that there will be. The lock is not held: only
+   one thread keeps the reserve. */
 static void find_reserve(void) {
     size_t bytes = RESERVE_MAX;
     uint64_t limit = tcm_os_address_limit() / RECORDS_SHARE;
@@ -81,30 +129,31 @@ static void find_reserve(void) {
     have_reserve = true;
     if (bytes == 0)
         return;
-    reserve = tcm_os_reserve(bytes, tcm_os_page_size(), NULL);
-    reserve_open = reserve;
-    reserve_end = reserve == NULL ? NULL : reserve + bytes;
+    char *start = tcm_os_reserve(bytes, tcm_os_page_size(), NULL);
+    tcm_lock(&meta_lock);
+    reserve = start;
+    reserve_open = start;
+    reserve_end = start == NULL ? NULL : start + bytes;
+    tcm_unlock(&meta_lock);
 }
 
 bool tcm_meta_keep_reserve(uint64_t heap_bytes) {
     size_t bytes = tcm_align_down(heap_bytes / RECORDS_SHARE, RESERVE_STEP);
-    bool done = true;
-    tcm_lock(&meta_lock);
     if (bytes > opened_bytes && !have_reserve)
         find_reserve();
     size_t more = bytes > opened_bytes ? bytes - opened_bytes : 0;
     if (more > (size_t)(reserve_end - reserve_open))
         more = (size_t)(reserve_end - reserve_open);
-    if (more != 0) {
-        done = tcm_os_commit(reserve_open, more);
-        if (done) {
-            reserve_open += more;
-            opened_bytes += more;
-            tcm_store_relaxed(&mapped_bytes, mapped_bytes + more);
-        }
-    }
+    if (more == 0)
+        return true;
+    if (!tcm_os_commit(reserve_open, more))
+        return false;
+    tcm_lock(&meta_lock);
+    reserve_open += more;
+    opened_bytes += more;
+    tcm_store_relaxed(&mapped_bytes, mapped_bytes + more);
     tcm_unlock(&meta_lock);
-    return done;
+    return true;
 }
 
 static void *urgent_alloc(size_t bytes) {
@@ -130,6 +179,10 @@ uint64_t tcm_meta_mapped_bytes(void) {
 
 void tcm_meta_lock(void) {
     tcm_lock(&meta_lock);
+}
+
+void tcm_meta_fork_child(void) {
+    getting_spare = false;
 }
 
 void tcm_meta_unlock(void) {

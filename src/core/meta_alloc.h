@@ -8,6 +8,7 @@
 #ifndef TCM_CORE_META_ALLOC_H
 #define TCM_CORE_META_ALLOC_H
 
+#include "base/atomic.h"
 #include "base/compiler.h"
 
 #define TCM_META_ALIGN 64
@@ -16,10 +17,20 @@
    of memory. */
 void *tcm_meta_alloc(size_t bytes);
 
+/* Maps memory ahead if there is little: for callers that hold no lock and will
+   take locks under which records are made. */
+void tcm_meta_stock_slow(void);
+extern bool tcm_meta_low; /* a hint; relaxed */
+static inline void tcm_meta_stock(void) {
+    if (TCM_UNLIKELY(tcm_load_relaxed(&tcm_meta_low)))
+        tcm_meta_stock_slow();
+}
+
 /*
  * Keeps a reserve for the records of a heap of HEAP_BYTES, from which urgent
  * pools are served when the system has nothing more: blocks that are freed
- * then can serve smaller ones, which takes more records. false: out of memory.
+ * then can serve smaller ones, which takes more records. Only one thread at a
+ * time calls it, who makes the heap grow. false: out of memory.
  */
 bool tcm_meta_keep_reserve(uint64_t heap_bytes);
 
@@ -29,6 +40,8 @@ uint64_t tcm_meta_mapped_bytes(void);
 
 void tcm_meta_lock(void);
 void tcm_meta_unlock(void);
+/* In the child, with the lock held. */
+void tcm_meta_fork_child(void);
 
 /* Records of one size. A free record keeps the link in its first word. */
 struct tcm_pool {

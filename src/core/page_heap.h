@@ -13,7 +13,8 @@
  * range index, then offset: no choice depends on absolute addresses.
  *
  * Threads: one lock, rank PAGE_HEAP; it is not held while the system takes
- * memory back.
+ * memory back or gives some: then the thread holds the growth lock, rank
+ * GROWTH, for which only those wait that find no pages.
  */
 #ifndef TCM_CORE_PAGE_HEAP_H
 #define TCM_CORE_PAGE_HEAP_H
@@ -25,6 +26,7 @@
 
 struct tcm_page_heap {
     struct tcm_lock lock;
+    struct tcm_lock growth_lock; /* of the one thread that makes it grow */
     struct tcm_run_set free;
     struct tcm_run_set released;
     uint64_t committed_pages;
@@ -33,7 +35,7 @@ struct tcm_page_heap {
     uint64_t busy_pages;
     uint64_t large_pages;
     uint64_t large_blocks;
-    struct tcm_span *busy;  /* the run that is being given back unlocked */
+    struct tcm_dlist busy;  /* runs that are being given back unlocked */
     uint64_t scavenge_wait; /* pages to be freed until the next release */
     size_t system_page;     /* bytes; what can be given back alone */
     uint64_t limit_pages;   /* 0: none */
@@ -63,7 +65,10 @@ bool tcm_page_heap_resize(struct tcm_span *span, size_t pages);
    returns how many. */
 size_t tcm_page_heap_release(size_t pages);
 
-/* In the child of fork, with the lock held. */
+/* Both locks, around fork. */
+void tcm_page_heap_lock_all(void);
+void tcm_page_heap_unlock_all(void);
+/* In the child of fork, with the locks held. */
 void tcm_page_heap_fork_child(void);
 
 /* The span of any state that covers ADDRESS, or NULL; slow. */

@@ -78,8 +78,6 @@ static void run_keep_upper(struct tcm_span *run, size_t pages) {
 }
 
 size_t tcm_page_release_run(struct tcm_span *run, size_t pages, bool unlock) {
-    if (HEAP->busy != NULL)
-        unlock = false;
     tcm_run_remove(run);
     run_keep_upper(run, pages);
     if (!run_trim_to_system_pages(run)) {
@@ -90,15 +88,15 @@ size_t tcm_page_release_run(struct tcm_span *run, size_t pages, bool unlock) {
     tcm_run_map_ends(run, run);
     size_t pages_back = run->pages;
     if (unlock) {
-        HEAP->busy = run;
-        HEAP->busy_pages = pages_back;
+        tcm_dlist_push_front(&HEAP->busy, &run->link);
+        HEAP->busy_pages += pages_back;
         tcm_unlock(&HEAP->lock);
     }
     bool done = tcm_os_release((void *)run->start, tcm_span_bytes(run));
     if (unlock) {
         tcm_lock(&HEAP->lock);
-        HEAP->busy = NULL;
-        HEAP->busy_pages = 0;
+        tcm_dlist_remove(&run->link);
+        HEAP->busy_pages -= pages_back;
     }
     if (!done) {
         tcm_run_insert_merged(run, TCM_SPAN_FREE);

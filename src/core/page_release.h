@@ -3,8 +3,8 @@
  * Giving free memory back to the system.
  *
  * Invariants: only whole pages of the system go back; where those are larger
- * than ours, the ends of a run stay FREE. One run at a time is given back
- * without the lock; it is BUSY meanwhile and the heap knows it.
+ * than ours, the ends of a run stay FREE. A run that is given back without the
+ * lock is BUSY meanwhile and in the heap's list of those.
  *
  * Threads: the page heap lock is held, and dropped where it is said.
  */

@@ -48,6 +48,25 @@ static void test_blocks(void) {
     tap_ok(tcm_meta_alloc(64) != NULL, "and small blocks go on");
 }
 
+/* A chunk is mapped ahead only where there is little left, and then used. */
+static void test_stock(void) {
+    bool ahead = true, idle = true;
+    unsigned times = 0;
+    for (unsigned i = 0; i < 40000; i++) {
+        bool low = tcm_meta_low;
+        uint64_t mapped = tcm_meta_mapped_bytes();
+        tcm_meta_stock();
+        times += low;
+        idle &= low || tcm_meta_mapped_bytes() == mapped;
+        mapped = tcm_meta_mapped_bytes();
+        unsigned char *p = tcm_meta_alloc(64 + i % 128);
+        ahead &= tcm_meta_mapped_bytes() == mapped && is_zero(p, 64);
+        memset(p, 1, 64);
+    }
+    tap_ok(idle && times != 0, "memory is mapped ahead when there is little");
+    tap_ok(ahead, "then never in a hurry");
+}
+
 static void test_pool(void) {
     struct tcm_pool pool = TCM_POOL_INIT(128);
     bool fresh;
@@ -102,6 +121,7 @@ static void test_reserve(void) {
 
 int main(void) {
     test_blocks();
+    test_stock();
     test_pool();
     test_reserve();
     return tap_done();

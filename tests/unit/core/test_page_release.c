@@ -65,25 +65,47 @@ static void test_whole_run(void) {
         tap_ok(HEAP->free_pages == free_pages - 40 &&
                    HEAP->released_pages == released + 40 &&
                    returned_pages() == back + 40 && HEAP->busy_pages == 0 &&
-                   HEAP->busy == NULL,
+                   tcm_dlist_empty(&HEAP->busy),
                "it is counted");
         tap_ok(now == NULL || now->state != TCM_SPAN_FREE, "it is released");
         tap_ok(bytes_are(start, 40, 0), "and reads as zero");
     }
 }
 
-/* With another run on its way, the lock is kept: that run stays known. */
+/* With another run on its way. */
 static void test_other_is_busy(void) {
     struct tcm_span other = {.state = TCM_SPAN_BUSY};
     struct tcm_span *s = take(24);
     tcm_page_heap_free(s);
-    HEAP->busy = &other;
+    tcm_dlist_push_front(&HEAP->busy, &other.link);
     HEAP->busy_pages = 5;
     size_t done = release_run(s, SIZE_MAX, true);
-    tap_ok(done == 24 && HEAP->busy == &other && HEAP->busy_pages == 5,
-           "one run at a time is given back without the lock");
-    HEAP->busy = NULL;
+    tap_ok(done == 24 && HEAP->busy.next == &other.link &&
+               HEAP->busy.prev == &other.link && HEAP->busy_pages == 5,
+           "several runs can be on their way");
+    tcm_dlist_remove(&other.link);
     HEAP->busy_pages = 0;
+}
+
+/* The child of a fork takes over what another thread was giving back. */
+static void test_fork_child(void) {
+    struct tcm_span *s[2] = {take(24), take(16)};
+    uint64_t free_pages = HEAP->free_pages;
+    for (unsigned i = 0; i < 2; i++) {
+        s[i]->state = TCM_SPAN_BUSY;
+        HEAP->large_pages -= s[i]->pages;
+        HEAP->large_blocks--;
+        tcm_dlist_push_front(&HEAP->busy, &s[i]->link);
+        HEAP->busy_pages += s[i]->pages;
+    }
+    tcm_page_heap_lock_all();
+    tcm_page_heap_fork_child();
+    tcm_page_heap_unlock_all();
+    tap_ok(tcm_dlist_empty(&HEAP->busy) && HEAP->busy_pages == 0 &&
+               HEAP->free_pages == free_pages + 40,
+           "a child takes over what is on its way");
+    tcm_heap_verify();
+    release_locked(SIZE_MAX, false);
 }
 
 static void test_upper_end(void) {
@@ -189,7 +211,7 @@ static void test_refused(void) {
                "what the system refuses does not go");
         s = tcm_page_span((void *)start);
         tap_ok(s->state == TCM_SPAN_FREE && HEAP->free_pages == free_pages &&
-                   returned_pages() == back && HEAP->busy == NULL,
+                   returned_pages() == back && tcm_dlist_empty(&HEAP->busy),
                "it stays free and is not counted");
         tap_ok(bytes_are(start, 4, 0x5a), "with its contents");
         tap_is_u64(release_locked(SIZE_MAX, false), 0, "the search ends");
@@ -248,6 +270,7 @@ int main(void) {
         return tap_skip_all("pages of the system are longer than 64 KiB");
     test_whole_run();
     test_other_is_busy();
+    test_fork_child();
     release_locked(SIZE_MAX, false);
     test_upper_end();
     test_largest_first();
