@@ -13,17 +13,9 @@
 /* The plain fast path; recording, no cache and the rest are served slowly. */
 static TCM_ALWAYS_INLINE void *aligned_path(size_t size, size_t align,
                                             enum mtf_call call) {
-    if (TCM_LIKELY(tcm_thread_is_plain(&tcm_self))) {
-        struct tcm_thread_cache *cache = tcm_self.own;
-        unsigned class = align < TCM_MIN_ALIGN
-                             ? tcm_size_class(size)
-                             : tcm_size_class_aligned(size, align);
-        void *ptr = tcm_cache_peek(cache, class)->ptr;
-        if (TCM_LIKELY(ptr != NULL)) {
-            tcm_cache_drop_top(cache, class);
-            return ptr;
-        }
-    }
+    void *ptr = tcm_alloc_aligned_plain(size, align);
+    if (TCM_LIKELY(ptr != NULL))
+        return ptr;
     return tcm_alloc_aligned(size, align, call, true);
 }
 

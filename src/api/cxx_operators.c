@@ -69,6 +69,13 @@ PLAIN_NEW(op_new_array_nothrow, MTF_CALL_NEW_ARRAY_NOTHROW, false)
 
 PLAIN_DELETE(op_delete, MTF_CALL_DELETE)
 PLAIN_DELETE(op_delete_array, MTF_CALL_DELETE_ARRAY)
+PLAIN_DELETE(op_delete_nothrow, MTF_CALL_DELETE_NOTHROW)
+PLAIN_DELETE(op_delete_array_nothrow, MTF_CALL_DELETE_ARRAY_NOTHROW)
+PLAIN_DELETE(op_delete_aligned, MTF_CALL_DELETE_ALIGNED)
+PLAIN_DELETE(op_delete_array_aligned, MTF_CALL_DELETE_ARRAY_ALIGNED)
+PLAIN_DELETE(op_delete_aligned_nothrow, MTF_CALL_DELETE_ALIGNED_NOTHROW)
+PLAIN_DELETE(op_delete_array_aligned_nothrow,
+             MTF_CALL_DELETE_ARRAY_ALIGNED_NOTHROW)
 
 #define SIZED_DELETE(prefix, call)                                             \
     static TCM_COLD void prefix##_slow(void *ptr, size_t size) {               \
@@ -90,6 +97,21 @@ static TCM_ALWAYS_INLINE void check_delete(const void *ptr, size_t size,
 
 SIZED_DELETE(op_delete_sized, MTF_CALL_DELETE_SIZED)
 SIZED_DELETE(op_delete_array_sized, MTF_CALL_DELETE_ARRAY_SIZED)
+
+/* While recording, aligned and sized aligned forms are served slowly. */
+static TCM_ALWAYS_INLINE void *new_aligned(size_t size, size_t align,
+                                           enum mtf_call call, bool throws) {
+    void *ptr =
+        tcm_is_pow2(align) ? tcm_alloc_aligned_plain(size, align) : NULL;
+    return TCM_LIKELY(ptr != NULL) ? ptr : new_slow(size, align, call, throws);
+}
+
+static TCM_ALWAYS_INLINE void
+delete_sized_aligned(void *ptr, size_t size, size_t align, enum mtf_call call) {
+    if (TCM_UNLIKELY(!tcm_thread_is_plain(&tcm_self) ||
+                     !tcm_free_anywhere(ptr)))
+        tcm_free_sized_slow(ptr, size, align, call);
+}
 
 #define OPERATOR TCM_PUBLIC
 #define N(name)  TCM_EXPORT(name)
@@ -140,23 +162,23 @@ OPERATOR void *N(_ZnamRKSt9nothrow_t)(size_t size, const void *nt) {
 }
 /* operator new(size_t, std::align_val_t) */
 OPERATOR void *N(_ZnwmSt11align_val_t)(size_t size, size_t align) {
-    return new_slow(size, align, MTF_CALL_NEW_ALIGNED, true);
+    return new_aligned(size, align, MTF_CALL_NEW_ALIGNED, true);
 }
 /* operator new[](size_t, std::align_val_t) */
 OPERATOR void *N(_ZnamSt11align_val_t)(size_t size, size_t align) {
-    return new_slow(size, align, MTF_CALL_NEW_ARRAY_ALIGNED, true);
+    return new_aligned(size, align, MTF_CALL_NEW_ARRAY_ALIGNED, true);
 }
 /* operator new(size_t, std::align_val_t, const std::nothrow_t &) */
 OPERATOR void *N(_ZnwmSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
                                                      const void *nt) {
     (void)nt;
-    return new_slow(size, align, MTF_CALL_NEW_ALIGNED_NOTHROW, false);
+    return new_aligned(size, align, MTF_CALL_NEW_ALIGNED_NOTHROW, false);
 }
 /* operator new[](size_t, std::align_val_t, const std::nothrow_t &) */
 OPERATOR void *N(_ZnamSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
                                                      const void *nt) {
     (void)nt;
-    return new_slow(size, align, MTF_CALL_NEW_ARRAY_ALIGNED_NOTHROW, false);
+    return new_aligned(size, align, MTF_CALL_NEW_ARRAY_ALIGNED_NOTHROW, false);
 }
 /* operator delete(void *) */
 OPERATOR void N(_ZdlPv)(void *ptr) {
@@ -177,44 +199,44 @@ OPERATOR void N(_ZdaPvm)(void *ptr, size_t size) {
 /* operator delete(void *, const std::nothrow_t &) */
 OPERATOR void N(_ZdlPvRKSt9nothrow_t)(void *ptr, const void *nt) {
     (void)nt;
-    tcm_free_slow(ptr, MTF_CALL_DELETE_NOTHROW);
+    DELETE_BODY(op_delete_nothrow);
 }
 /* operator delete[](void *, const std::nothrow_t &) */
 OPERATOR void N(_ZdaPvRKSt9nothrow_t)(void *ptr, const void *nt) {
     (void)nt;
-    tcm_free_slow(ptr, MTF_CALL_DELETE_ARRAY_NOTHROW);
+    DELETE_BODY(op_delete_array_nothrow);
 }
 /* operator delete(void *, std::align_val_t) */
 OPERATOR void N(_ZdlPvSt11align_val_t)(void *ptr, size_t align) {
     (void)align;
-    tcm_free_slow(ptr, MTF_CALL_DELETE_ALIGNED);
+    DELETE_BODY(op_delete_aligned);
 }
 /* operator delete[](void *, std::align_val_t) */
 OPERATOR void N(_ZdaPvSt11align_val_t)(void *ptr, size_t align) {
     (void)align;
-    tcm_free_slow(ptr, MTF_CALL_DELETE_ARRAY_ALIGNED);
+    DELETE_BODY(op_delete_array_aligned);
 }
 /* operator delete(void *, size_t, std::align_val_t) */
 OPERATOR void N(_ZdlPvmSt11align_val_t)(void *ptr, size_t size, size_t align) {
     check_delete(ptr, size, align);
-    tcm_free_sized_slow(ptr, size, align, MTF_CALL_DELETE_SIZED_ALIGNED);
+    delete_sized_aligned(ptr, size, align, MTF_CALL_DELETE_SIZED_ALIGNED);
 }
 /* operator delete[](void *, size_t, std::align_val_t) */
 OPERATOR void N(_ZdaPvmSt11align_val_t)(void *ptr, size_t size, size_t align) {
     check_delete(ptr, size, align);
-    tcm_free_sized_slow(ptr, size, align, MTF_CALL_DELETE_ARRAY_SIZED_ALIGNED);
+    delete_sized_aligned(ptr, size, align, MTF_CALL_DELETE_ARRAY_SIZED_ALIGNED);
 }
 /* operator delete(void *, std::align_val_t, const std::nothrow_t &) */
 OPERATOR void N(_ZdlPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
                                                      const void *nt) {
     (void)align, (void)nt;
-    tcm_free_slow(ptr, MTF_CALL_DELETE_ALIGNED_NOTHROW);
+    DELETE_BODY(op_delete_aligned_nothrow);
 }
 /* operator delete[](void *, std::align_val_t, const std::nothrow_t &) */
 OPERATOR void N(_ZdaPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
                                                      const void *nt) {
     (void)align, (void)nt;
-    tcm_free_slow(ptr, MTF_CALL_DELETE_ARRAY_ALIGNED_NOTHROW);
+    DELETE_BODY(op_delete_array_aligned_nothrow);
 }
 
 /* The same by the names of <gperftools/tcmalloc.h>. */

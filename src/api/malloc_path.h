@@ -197,6 +197,22 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_far(size_t size, enum mtf_call call,
     return ptr;
 }
 
+/* The plain path of an aligned request; ALIGN: a power of two. NULL: to be
+   served slowly. */
+static TCM_ALWAYS_INLINE void *tcm_alloc_aligned_plain(size_t size,
+                                                       size_t align) {
+    if (TCM_UNLIKELY(!tcm_thread_is_plain(&tcm_self)))
+        return NULL;
+    struct tcm_thread_cache *cache = tcm_self.own;
+    unsigned class = align < TCM_MIN_ALIGN
+                         ? tcm_size_class(size)
+                         : tcm_size_class_aligned(size, align);
+    void *ptr = tcm_cache_peek(cache, class)->ptr;
+    if (TCM_LIKELY(ptr != NULL))
+        tcm_cache_drop_top(cache, class);
+    return ptr;
+}
+
 /* The plain path of a free of a block in the first range. FAR serves the
    others. */
 static TCM_ALWAYS_INLINE void tcm_free_path(void *ptr, void (*far)(void *),
