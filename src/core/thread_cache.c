@@ -15,10 +15,10 @@
  * capacity of its own bins. All of that goes round in a fixed order.
  *
  * Every few slow paths one bin is looked at: one that was not used since the
- * last look gives half of its objects back, and so does the class's transfer
- * cache with what it did not need. While the heap takes memory from the system
- * every slow path does so: a few idle objects keep as many spans from being
- * empty, which would serve instead.
+ * last look gives half of its objects back, and the class's transfer cache what
+ * it did not need. While the heap takes memory from the system every slow path
+ * does so, and such a bin gives all: a few idle objects keep as many spans from
+ * being empty, which would serve instead.
  */
 #include "core/thread_cache.h"
 #include "base/bits.h"
@@ -186,7 +186,7 @@ static void sweep(struct tcm_thread_cache *cache) {
     struct tcm_bin_cold *cold = &cache->cold[class];
     uint32_t count = bin_count(cache, class);
     if (count != 0 && !cold->active && count == cold->seen) {
-        bin_return(cache, class, (count + 1) / 2);
+        bin_return(cache, class, cache->heap_grows ? count : (count + 1) / 2);
         set_capacity(cache, class, bin_count(cache, class));
         cold->fetch = (cold->fetch + 1) / 2;
         cold->credit = 0;
@@ -200,7 +200,8 @@ static void sweep(struct tcm_thread_cache *cache) {
 static void note_use(struct tcm_thread_cache *cache, unsigned class) {
     uint64_t taken = tcm_load_relaxed(&tcm_stats.system_bytes_taken);
     cache->cold[class].active = true;
-    if (taken != cache->taken_seen)
+    cache->heap_grows = taken != cache->taken_seen;
+    if (cache->heap_grows)
         cache->sweep_wait = 1;
     else if (cache->sweep_wait > 1)
         cache->sweep_wait--;

@@ -65,6 +65,7 @@ struct tcm_thread_cache {
     uint32_t sweep_class;    /* where the search for idle bins goes on */
     uint32_t sweep_wait;     /* slow paths until the next step of the sweep */
     uint64_t taken_seen;     /* system_bytes_taken at the last slow path */
+    bool heap_grows;         /* took memory between the last two slow paths */
     bool attached;
     bool want_words; /* fill in tcm_entry.word */
     uint64_t misses; /* counters, summed into the totals */

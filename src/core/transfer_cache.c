@@ -86,27 +86,39 @@ void tcm_transfer_insert(unsigned class, void *const *objects, unsigned count) {
         tcm_central_return(class, objects, count);
 }
 
-/* The unneeded ones are at the low end of the stack. */
+/* Takes up to COUNT of those that nobody needed since the last trim: they are
+   at the low end. */
+static unsigned take_unneeded(struct tcm_transfer *transfer, void **out,
+                              unsigned count) {
+    tcm_lock(&transfer->lock);
+    unsigned n = transfer->low < count ? transfer->low : count;
+    unsigned rest = transfer->count - n;
+    if (n != 0) {
+        __builtin_memcpy(out, transfer->object, n * sizeof(out[0]));
+        __builtin_memmove(transfer->object, transfer->object + n,
+                          rest * sizeof(out[0]));
+        tcm_store_relaxed(&transfer->count, rest);
+    }
+    transfer->low -= n;
+    if (transfer->low == 0)
+        transfer->low = rest;
+    tcm_unlock(&transfer->lock);
+    return n;
+}
+
 void tcm_transfer_trim(unsigned class) {
     struct tcm_transfer *transfer = &tcm_transfer[class];
     void *batch[TCM_MAX_BATCH];
+    unsigned todo = tcm_load_relaxed(&transfer->low);
     if (tcm_load_relaxed(&transfer->count) == 0)
         return;
-    tcm_lock(&transfer->lock);
-    unsigned n = (transfer->low + 1) / 2;
-    if (n > TCM_MAX_BATCH)
-        n = TCM_MAX_BATCH;
-    unsigned rest = transfer->count - n;
-    if (n != 0) {
-        __builtin_memcpy(batch, transfer->object, n * sizeof(batch[0]));
-        __builtin_memmove(transfer->object, transfer->object + n,
-                          rest * sizeof(batch[0]));
-        tcm_store_relaxed(&transfer->count, rest);
-    }
-    transfer->low = rest;
-    tcm_unlock(&transfer->lock);
-    if (n != 0)
-        tcm_central_return(class, batch, n);
+    do {
+        unsigned n = take_unneeded(transfer, batch,
+                                   todo < TCM_MAX_BATCH ? todo : TCM_MAX_BATCH);
+        if (n != 0)
+            tcm_central_return(class, batch, n);
+        todo -= n != 0 ? n : todo;
+    } while (todo != 0);
 }
 
 void tcm_transfer_flush(void) {

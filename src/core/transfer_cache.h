@@ -34,8 +34,7 @@ void tcm_transfer_init(void);
 unsigned tcm_transfer_remove(unsigned class, void **out, unsigned count);
 /* Takes COUNT objects (at most TCM_MAX_BATCH) of CLASS. */
 void tcm_transfer_insert(unsigned class, void *const *objects, unsigned count);
-/* Half of what nobody needed since the last call goes on to the central list.
- */
+/* What nobody needed since the last call goes on to the central list. */
 void tcm_transfer_trim(unsigned class);
 /* Everything on to the central lists. */
 void tcm_transfer_flush(void);
