@@ -2,6 +2,7 @@
 #include "core/cache_registry.h"
 #include "base/bits.h"
 #include "base/lock.h"
+#include "core/central_list.h"
 #include "core/meta_alloc.h"
 
 #define TOTAL_BUDGET ((int64_t)32 << 20)
@@ -44,11 +45,17 @@ struct tcm_thread_cache *tcm_registry_get_cache(void) {
     return cache;
 }
 
+/* The registry lock is held. */
+static void count_users(int32_t change) {
+    tcm_store_relaxed(&tcm_central_users, tcm_central_users + (uint32_t)change);
+}
+
 void tcm_registry_add(struct tcm_thread_cache *cache) {
     tcm_lock(&registry_lock);
     cache->budget_bytes = MIN_BUDGET;
     unclaimed_budget -= (int64_t)MIN_BUDGET;
     tcm_dlist_push_back(&registry, &cache->link);
+    count_users(1);
     tcm_unlock(&registry_lock);
 }
 
@@ -57,6 +64,7 @@ void tcm_registry_remove(struct tcm_thread_cache *cache) {
     if (next_victim == &cache->link)
         next_victim = cache->link.prev;
     tcm_dlist_remove(&cache->link);
+    count_users(-1);
     unclaimed_budget += (int64_t)cache->budget_bytes;
     gone_misses += cache->misses;
     gone_overflows += cache->overflows;
@@ -73,6 +81,7 @@ void tcm_registry_forget_others(const struct tcm_thread_cache *own) {
         if (cache == own || !tcm_load_relaxed(&cache->attached))
             continue;
         tcm_dlist_remove(at);
+        count_users(-1);
         unclaimed_budget += (int64_t)cache->budget_bytes;
         gone_misses += cache->misses;
         gone_overflows += cache->overflows;

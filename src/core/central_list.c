@@ -9,6 +9,7 @@
 #define AHEAD 4u /* objects between a look at one and its span's prefetch */
 
 struct tcm_central tcm_central[TCM_MAX_CLASSES];
+uint32_t tcm_central_users;
 
 void tcm_central_init(void) {
     for (unsigned class = 0; class < TCM_MAX_CLASSES; class ++) {
@@ -185,13 +186,59 @@ static struct tcm_span *fullest_span(struct tcm_central *central) {
 /* ------------------------------------------------------------------------ */
 /* Objects                                                                  */
 
-/* Takes up to COUNT of the lowest free objects of SPAN. */
+/* Of BITS, slots of SIZE bytes, those in groups that fill whole cache lines and
+   are free altogether. Only for sizes below a line. */
+static uint64_t whole_lines(uint64_t bits, size_t size) {
+    /* 2 slots of 32 fill a line, 4 of 16, 4 of 48 three lines, 8 of 8. */
+    uint64_t first = 0x5555555555555555u;
+    uint64_t all = bits & bits >> 1;
+    if (size != 32) {
+        first = 0x1111111111111111u;
+        all &= all >> 2;
+    }
+    if (size == 8) {
+        first = 0x0101010101010101u;
+        all &= all >> 4;
+    }
+    all &= first;
+    all |= all << 1;
+    if (size != 32)
+        all |= all << 2;
+    if (size == 8)
+        all |= all << 4;
+    return all;
+}
+
+/* Takes up to COUNT objects of SPAN, which has as many, from whole free lines
+   only. */
+static unsigned take_lines(struct tcm_span *span, void **out, unsigned count) {
+    size_t size = tcm_class[span->class].size;
+    unsigned got = 0;
+    for (unsigned word = span->first_word; word < span->bit_words; word++) {
+        uint64_t lines = whole_lines(span->free_bits[word], size);
+        uintptr_t base = span->start + (size_t)word * 64 * size;
+        for (; lines != 0 && got < count; lines &= lines - 1) {
+            unsigned bit = (unsigned)__builtin_ctzll(lines);
+            span->free_bits[word] &= ~((uint64_t)1 << bit);
+            out[got++] = (void *)(base + (size_t)bit * size);
+        }
+        if (got == count)
+            break;
+    }
+    return got;
+}
+
+/* Takes up to COUNT free objects of SPAN, the lowest. Where several threads may
+   ask and lines hold several objects, those from whole free lines come first:
+   the other objects of a line may be in use by another thread. */
 static unsigned take(struct tcm_span *span, void **out, unsigned count) {
     size_t size = tcm_class[span->class].size;
     unsigned word = span->first_word;
     unsigned got = 0;
     if (count > span->free_count)
         count = span->free_count;
+    if (size < TCM_CACHE_LINE && tcm_load_relaxed(&tcm_central_users) > 1)
+        got = take_lines(span, out, count);
     while (got < count) {
         uint64_t bits = span->free_bits[word];
         uintptr_t base = span->start + (size_t)word * 64 * size;

@@ -39,8 +39,12 @@ extern struct tcm_central tcm_central[TCM_MAX_CLASSES];
 
 void tcm_central_init(void);
 
-/* Up to COUNT objects into OUT, lowest address first within a span; fewer when
-   memory is short. */
+/* How many thread caches there are, told by their registry: where there is more
+   than one, threads are kept from sharing cache lines. A hint, read relaxed. */
+extern uint32_t tcm_central_users;
+
+/* Up to COUNT objects into OUT, lowest address first within a span (those that
+   share a line with others last, see above); fewer when memory is short. */
 unsigned tcm_central_fetch(unsigned class, void **out, unsigned count);
 /* Takes back COUNT objects. Dies on a pointer that is no object in use of this
    class. */

@@ -28,7 +28,12 @@ void *tcm_heap_alloc_one(unsigned class) {
 }
 
 void tcm_heap_free_one(unsigned class, void *ptr) {
-    tcm_transfer_insert(class, &ptr, 1);
+    /* Objects that share a cache line with others go to where whole lines are
+       looked for. */
+    if (tcm_class[class].size < TCM_CACHE_LINE)
+        tcm_central_return(class, &ptr, 1);
+    else
+        tcm_transfer_insert(class, &ptr, 1);
 }
 
 /* ------------------------------------------------------------------------ */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Policy. A bin starts without capacity. If the first thing it is asked is to
- * take an object, that object came from another thread, and neighbours of it
- * may be in use there: it goes back to the central list, lest this thread write
- * to the same cache line. A miss fetches a few objects, twice as many each time
- * up to a batch. An overflow raises the bin's capacity, first freely up to two
- * batches, then only as often as the bin has missed: capacity helps a bin whose
- * length goes up and down, not one that only fills or only drains. What does
- * not get capacity gives back its oldest objects, at the low end of the array;
- * the recently used ones on top stay.
+ * Policy. A bin starts without capacity. What it is asked to take before it has
+ * given anything out came from another thread, and neighbours of it may be in
+ * use there: the first such objects go back to the central list, lest this
+ * thread write to the same cache line. A miss fetches a few objects, twice as
+ * many each time up to a batch. An overflow raises the bin's capacity, first
+ * freely up to two batches, then only as often as the bin has missed: capacity
+ * helps a bin whose length goes up and down, not one that only fills or only
+ * drains. What does not get capacity gives back its oldest objects, at the low
+ * end of the array; the recently used ones on top stay.
  *
  * Capacity is paid from the cache's budget. A cache that needs more takes from
  * the unclaimed part of the total, then from another cache, then from idle
@@ -36,6 +36,11 @@
 #define FREE_BATCHES 2u /* capacity a bin gets without credit */
 /* A fetch takes whole lines pairs, lest threads write to one line. */
 #define FETCH_BYTES (2 * TCM_CACHE_LINE)
+
+/* Objects that a bin refuses before it has given out any, where they share
+   cache lines with others and where not. */
+#define FOREIGN_SHARING 64u
+#define FOREIGN_ANY     1u
 
 #define MIN_REGION_LOG 3
 
@@ -289,6 +294,7 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned class) {
         fill_words(base, base + got);
 #endif
     bin->top = base + got;
+    cold->fetched = true;
     cold->fetch = cold->fetch * 2 < info->batch ? cold->fetch * 2 : info->batch;
     if (cold->credit < MAX_CREDIT)
         cold->credit++;
@@ -321,16 +327,30 @@ static bool raise_capacity(struct tcm_thread_cache *cache, unsigned class) {
     return true;
 }
 
+/* True of the first objects that come to a bin which has given out none: they
+   are of another thread, and their neighbours may be in use there. A thread
+   that goes on freeing what others made may keep them in the end. */
+static bool is_foreign(struct tcm_thread_cache *cache, unsigned class) {
+    struct tcm_bin_cold *cold = &cache->cold[class];
+    uint32_t limit =
+        tcm_class[class].size < TCM_CACHE_LINE ? FOREIGN_SHARING : FOREIGN_ANY;
+    if (cold->fetched || cold->foreign >= limit)
+        return false;
+    cold->foreign++;
+    return true;
+}
+
 bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned class) {
     const struct tcm_class_info *info = &tcm_class[class];
     TCM_ASSERT(cache->bin[class].top == cache->bin[class].end);
     tcm_store_relaxed(&cache->overflows, cache->overflows + 1);
-    bool first = cache->cold[class].region == 0;
+    if (is_foreign(cache, class))
+        return false;
     note_use(cache, class);
     tcm_cache_upkeep(cache);
     if (cache->bin[class].top != cache->bin[class].end ||
         raise_capacity(cache, class))
-        return !first;
+        return true;
     uint32_t count = bin_count(cache, class);
     if (count == 0)
         return false;

@@ -49,7 +49,9 @@ struct tcm_bin_cold {
     uint32_t fetch;         /* objects the next refill takes (slow start) */
     uint32_t seen;          /* objects at the sweep's last visit */
     uint16_t credit;        /* raises of capacity that misses have earned */
+    uint8_t foreign;        /* objects it was offered before it gave any out */
     bool active;            /* took a slow path since the sweep's last visit */
+    bool fetched;           /* has been refilled */
 };
 
 struct tcm_thread_cache {
