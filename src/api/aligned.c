@@ -20,7 +20,7 @@ static TCM_ALWAYS_INLINE void *aligned_path(size_t size, size_t align,
 }
 
 static void *aligned(size_t align, size_t size, enum mtf_call call) {
-    if (align > TCM_MAX_REQUEST / 2 + 1) {
+    if (align > SIZE_MAX / 2 + 1) {
         tcm_alloc_record_failure(size, call, 255);
         errno = EINVAL;
         return NULL;

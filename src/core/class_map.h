@@ -29,8 +29,9 @@
 #define TCM_CLASS_MAP_RANGE ((size_t)64 << 30)
 #define TCM_CLASS_MAP_PAGES (TCM_CLASS_MAP_RANGE >> TCM_PAGE_SHIFT)
 #define TCM_CLASS_MAP_BYTES TCM_CLASS_MAP_PAGES
-/* No address of a user's is within a range of this. */
-#define TCM_NO_BASE ((uintptr_t)1 << 63)
+/* Nothing that a program may take for an address is within a range of this: not
+   even the usual wrong ones, as a single bit, and no tagged one of aarch64. */
+#define TCM_NO_BASE ((uintptr_t)0xb5d37a9000000000)
 
 extern TCM_LOCAL uintptr_t tcm_class_map_base;
 

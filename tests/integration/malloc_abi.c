@@ -165,6 +165,21 @@ static void test_alignment(void) {
     tap_ok(refused, "posix_memalign refuses alignments that are none");
     tap_ok(p == &good && errno == 5, "and changes neither pointer nor errno");
 
+    size_t half = SIZE_MAX / 2 + 1;
+    bool limit = true;
+    for (size_t a = half / 4 + 1; a <= half && a > half / 4; a *= 2) {
+        errno = 0;
+        limit &= !do_memalign(a, 100) && errno == ENOMEM;
+        errno = 0;
+        limit &= !do_aligned_alloc(a - 1, 0) && errno == ENOMEM;
+    }
+    tap_ok(limit, "up to half of all addresses alignments are out of memory");
+    errno = 0;
+    limit = !do_memalign(half + 1, 1) && errno == EINVAL;
+    errno = 0;
+    limit &= !do_aligned_alloc(SIZE_MAX, 1) && errno == EINVAL;
+    tap_ok(limit, "larger ones are wrong");
+
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *v = valloc(1), *w = pvalloc(page + 1), *z = pvalloc(0);
     tap_ok(aligned(v, page) && aligned(w, page) && z && aligned(z, page),

@@ -185,6 +185,24 @@ static void non_canonical(void) {
     give(culprit((void *)0x8001234567890010));
 }
 
+static void top_bit(void) {
+    give(culprit((void *)0x8000000000000000));
+}
+
+/* By a thread without a cache. */
+static void *give_at_once(void *p) {
+    give(p);
+    return NULL;
+}
+
+static void top_bit_first(void) {
+    pthread_t id;
+    void *p = culprit((void *)0x8000000000000010);
+    if (pthread_create(&id, NULL, give_at_once, p) != 0)
+        _exit(9);
+    pthread_join(id, NULL);
+}
+
 static void kernels(void) {
     give(culprit((void *)0xffff800000000040));
 }
@@ -263,6 +281,10 @@ static const struct wrong {
     {"null-and-8", null_and_8, "attempt to free invalid pointer", "NULL + 8"},
     {"non-canonical", non_canonical, "attempt to free invalid pointer",
      "an address that no memory can have"},
+    {"top-bit", top_bit, "attempt to free invalid pointer",
+     "the topmost bit alone"},
+    {"top-bit-first", top_bit_first, "attempt to free invalid pointer",
+     "the like, as a thread's first call"},
     {"kernel", kernels, "attempt to free invalid pointer",
      "an address of the kernel"},
     {"beyond-heap", beyond_heap, "attempt to free invalid pointer",
