@@ -8,6 +8,8 @@
  * low_memory                all of it, in children
  * low_memory BYTES LEAST    what a child does that began with an address space
  *                           of BYTES
+ * low_memory system         the same where the system promises no more memory
+ *                           than it has (vm.overcommit_memory=2)
  *
  * Address space that was reserved at the start cannot be taken away by a limit
  * that comes later, hence the new program for each limit on it.
@@ -222,6 +224,31 @@ static void run_no_addresses(const void *argument) {
     give_all(chain);
 }
 
+/*
+ * Takes all that the system promises, in blocks that are not written, so that
+ * nothing but promises runs out; then small ones of what is left. The kernel
+ * keeps some for other programs.
+ */
+static void run_system_limited(const void *argument) {
+    static const size_t sizes[] = {MIB, 200, 5000};
+    size_t most = (size_t)1 << 46;
+    (void)argument;
+    struct link *large = take_all(64 * MIB, most);
+    size_t had = chain_bytes(large);
+    expect(had >= 512 * MIB && had < most, "much is had, and there is an end");
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        struct link *small = take_all(sizes[i], 256 * MIB);
+        expect(chain_bytes(small) < 256 * MIB, "small blocks end too");
+        refused(most);
+        keeps_block(large, most);
+        give_all_mixed(small);
+    }
+    give_all_mixed(large);
+    large = take_all(48 * MIB, had / 2);
+    expect(chain_bytes(large) >= had / 2, "what was freed can be had again");
+    give_all(large);
+}
+
 /* RUN in a child; what it says comes out as a check. */
 static void in_child(void (*run)(const void *), const void *argument,
                      const char *name) {
@@ -280,6 +307,10 @@ int main(int argc, char **argv) {
         if (problem != NULL)
             tap_diag("%s", problem);
         return problem != NULL;
+    }
+    if (argc > 1) {
+        in_child(run_system_limited, NULL, "no more promises");
+        return tap_done();
     }
     test_limits();
     in_child(run_no_addresses, NULL, "no addresses left");
