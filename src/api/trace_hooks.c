@@ -137,6 +137,19 @@ void tcm_trace_extension(enum mtf_extension which, uint64_t argument) {
     tcm_trace_leave(self);
 }
 
+void tcm_trace_mark(const char *text, size_t length) {
+    struct tcm_thread_state *self = &tcm_self;
+    if (tcm_trace_is_private(self))
+        return;
+    if (self->life == TCM_THREAD_NEW)
+        tcm_thread_need_cache(self);
+    struct mtr_thread *t = tcm_trace_enter(self);
+    if (t == NULL)
+        return;
+    mtr_put_mark(t, text, length);
+    tcm_trace_leave(self);
+}
+
 void tcm_trace_cache_moves(struct tcm_thread_state *self, bool gives) {
     if (!mtr_is_recording() || tcm_trace_is_private(self))
         return;

@@ -80,6 +80,21 @@ void tcm_trace_extension(enum mtf_extension which, uint64_t argument);
 /* Objects leave this thread (GIVES) or came to it, with a whole cache. */
 void tcm_trace_cache_moves(struct tcm_thread_state *self, bool gives);
 
+/* Control by the program; tracer/tracer.h. */
+static inline bool tcm_trace_start(const char *path) {
+    return mtr_start(path);
+}
+static inline bool tcm_trace_stop(void) {
+    return mtr_stop();
+}
+static inline bool tcm_trace_flush(void) {
+    return mtr_flush();
+}
+static inline bool tcm_trace_is_on(void) {
+    return mtr_is_on();
+}
+void tcm_trace_mark(const char *text, size_t length);
+
 void tcm_trace_init(void);
 void tcm_trace_thread_begin(struct tcm_thread_state *self);
 void tcm_trace_thread_end(struct tcm_thread_state *self);
@@ -147,6 +162,22 @@ static inline void tcm_trace_extension(enum mtf_extension which,
 static inline void tcm_trace_cache_moves(struct tcm_thread_state *self,
                                          bool gives) {
     (void)self, (void)gives;
+}
+static inline bool tcm_trace_start(const char *path) {
+    (void)path;
+    return false;
+}
+static inline bool tcm_trace_stop(void) {
+    return false;
+}
+static inline bool tcm_trace_flush(void) {
+    return false;
+}
+static inline bool tcm_trace_is_on(void) {
+    return false;
+}
+static inline void tcm_trace_mark(const char *text, size_t length) {
+    (void)text, (void)length;
 }
 static inline void tcm_trace_init(void) {
 }

@@ -22,13 +22,130 @@ TCM_STATIC_ASSERT(MTR_SMALL_BYTES % MTF_SPOOL_UNIT == 0 &&
                       MTR_LARGE_BYTES % MTF_SPOOL_UNIT == 0,
                   "readers of a spool look at multiples of the unit");
 
-void mtr_pool_init(struct mtr_pool *pool, uint64_t bound) {
-    memset(pool, 0, sizeof(*pool));
-    tcm_lock_init(&pool->lock, TCM_RANK_TRACE_POOL);
+/* --- Memory of a recording ----------------------------------------------- */
+
+/* A mapping. Records lie in slabs, the estate in its own first one. */
+struct region {
+    struct region *next;
+    void *base;
+    size_t bytes;
+};
+
+struct mtr_estate {
+    struct region *regions; /* mapped for buffers */
+    struct region *slabs;   /* each recorded in itself */
+    uint32_t held;          /* buffers in the hands of threads */
+    bool over;              /* the recording has ended */
+};
+
+static void *cut_slab(struct mtr_pool *pool, size_t n) {
+    void *p = pool->slab;
+    pool->slab += n;
+    pool->slab_left -= n;
+    return p;
+}
+
+/* N bytes for a record of the estate, which is made with the first. */
+static void *new_record(struct mtr_pool *pool, size_t n) {
+    n = tcm_align_up(n, sizeof(uint64_t));
+    if (pool->slab_left < n) {
+        size_t bytes = tcm_align_up(SLAB_BYTES, tcm_os_page_size());
+        void *p = tcm_os_map(bytes);
+        if (p == NULL)
+            return NULL;
+        tcm_os_dont_fork(p, bytes);
+        pool->slab = p;
+        pool->slab_left = bytes;
+        struct region *self = cut_slab(pool, sizeof(*self));
+        self->base = p;
+        self->bytes = bytes;
+        if (pool->estate == NULL)
+            pool->estate = cut_slab(pool, sizeof(*pool->estate));
+        self->next = pool->estate->slabs;
+        pool->estate->slabs = self;
+    }
+    return cut_slab(pool, n);
+}
+
+bool mtr_pool_own(struct mtr_pool *pool, void *base, size_t bytes) {
+    struct region *r = new_record(pool, sizeof(*r));
+    if (r == NULL)
+        return false;
+    r->base = base;
+    r->bytes = bytes;
+    r->next = pool->estate->regions;
+    pool->estate->regions = r;
+    return true;
+}
+
+static void unmap_all(struct region *r) {
+    while (r != NULL) {
+        struct region *next = r->next;
+        tcm_os_unmap(r->base, r->bytes);
+        r = next;
+    }
+}
+
+/* Outside the lock: nobody knows the estate any more. */
+static void give_back(struct mtr_estate *estate) {
+    if (estate == NULL)
+        return;
+    struct region *slabs = estate->slabs;
+    unmap_all(estate->regions);
+    unmap_all(slabs);
+}
+
+/* One holder less. Returns the estate if that was its last use; under the
+   lock. */
+static struct mtr_estate *release(struct mtr_estate *estate) {
+    estate->held--;
+    return estate->over && estate->held == 0 ? estate : NULL;
+}
+
+/* --- A recording --------------------------------------------------------- */
+
+static void reset(struct mtr_pool *pool, uint32_t session, uint64_t bound) {
+    pool->session = session;
     pool->bound = bound;
+    pool->low = 0;
+    pool->full_head = NULL;
+    pool->full_tail = NULL;
+    pool->full_bytes = 0;
+    pool->buffers = 0;
+    pool->estate = NULL;
+    pool->slab_left = 0;
+    memset(pool->free, 0, sizeof(pool->free));
     pool->free[MTR_SMALL].ready = MTR_READY_SMALL;
     pool->free[MTR_LARGE].ready = MTR_READY_LARGE;
 }
+
+void mtr_pool_init(struct mtr_pool *pool, uint64_t bound) {
+    memset(pool, 0, sizeof(*pool));
+    tcm_lock_init(&pool->lock, TCM_RANK_TRACE_POOL);
+    reset(pool, 0, bound);
+}
+
+void mtr_pool_open(struct mtr_pool *pool, uint32_t session, uint64_t bound) {
+    tcm_lock(&pool->lock);
+    reset(pool, session, bound);
+    tcm_unlock(&pool->lock);
+}
+
+void mtr_pool_close(struct mtr_pool *pool) {
+    tcm_lock(&pool->lock);
+    struct mtr_estate *estate = pool->estate;
+    reset(pool, 0, 0);
+    if (estate != NULL) {
+        estate->over = true;
+        if (estate->held != 0)
+            estate = NULL;
+    }
+    tcm_unlock(&pool->lock);
+    give_back(estate);
+    TCM_TESTPOINT("pool_closed");
+}
+
+/* --- Buffers ------------------------------------------------------------- */
 
 static struct mtr_buffer *pop(struct mtr_stack *stack) {
     struct mtr_buffer *b = stack->top;
@@ -50,12 +167,17 @@ static void push_full(struct mtr_pool *pool, struct mtr_buffer *full) {
     pool->buffers++;
 }
 
-struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool,
+struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
                                      struct mtr_buffer *full,
                                      enum mtr_size size, uint8_t **pos,
                                      struct mtr_buffer **slot, bool *low) {
     struct mtr_buffer *b = NULL;
     tcm_lock(&pool->lock);
+    if (pool->session != session) {
+        tcm_unlock(&pool->lock);
+        *low = false;
+        return NULL;
+    }
     struct mtr_stack *stack = &pool->free[size];
     bool fits = full == NULL || pool->full_bytes + full->size <= pool->bound ||
                 pool->full_bytes == 0;
@@ -70,6 +192,8 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool,
     if (b != NULL) {
         if (full != NULL)
             push_full(pool, full);
+        else
+            b->estate->held++;
         b->saved = HEAD_BYTES;
         *slot = b;
         /* With release, as every store of a position: the saver reads it with
@@ -81,12 +205,16 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool,
     return b;
 }
 
-void mtr_pool_hand_over(struct mtr_pool *pool, struct mtr_buffer *full,
-                        struct mtr_buffer **slot) {
+/* Who closes the pool sees our hold, or we see that the recording is over. */
+void mtr_pool_hand_over(struct mtr_pool *pool, uint32_t session,
+                        struct mtr_buffer *full, struct mtr_buffer **slot) {
     tcm_lock(&pool->lock);
-    push_full(pool, full);
+    if (pool->session == session)
+        push_full(pool, full);
     *slot = NULL;
+    struct mtr_estate *done = release(full->estate);
     tcm_unlock(&pool->lock);
+    give_back(done);
     TCM_TESTPOINT("pool_handed_over");
 }
 
@@ -140,27 +268,15 @@ void mtr_pool_recycle(struct mtr_pool *pool, struct mtr_buffer *b) {
     tcm_unlock(&pool->lock);
 }
 
-static struct mtr_buffer *new_descriptor(struct mtr_pool *pool) {
-    if (pool->slab_left == 0) {
-        size_t bytes = tcm_align_up(SLAB_BYTES, tcm_os_page_size());
-        pool->slab = tcm_os_map(bytes);
-        if (pool->slab == NULL)
-            return NULL;
-        tcm_os_dont_fork(pool->slab, bytes);
-        pool->slab_left = (uint32_t)(bytes / sizeof(struct mtr_buffer));
-    }
-    pool->slab_left--;
-    return pool->slab++;
-}
-
 bool mtr_pool_add(struct mtr_pool *pool, enum mtr_size size, void *base,
                   size_t bytes) {
     uint32_t each = size == MTR_LARGE ? MTR_LARGE_BYTES : MTR_SMALL_BYTES;
     TCM_ASSERT(bytes % each == 0);
     for (size_t at = 0; at < bytes; at += each) {
-        struct mtr_buffer *b = new_descriptor(pool);
+        struct mtr_buffer *b = new_record(pool, sizeof(*b));
         if (b == NULL)
             return false;
+        b->estate = pool->estate;
         b->base = (uint8_t *)base + at;
         b->size = each;
         b->generation = pool->generation;

@@ -16,6 +16,11 @@
  *
  * Why stacks: what was used last is warm in the caches, and a program that
  * needs few buffers touches few.
+ *
+ * A pool serves one recording after the other. What a recording has of memory
+ * is its estate. A thread may hold a buffer of a recording that has ended, and
+ * be about to write to it; so the estate is given back when the recording has
+ * ended and the last such thread has let its buffer go.
  */
 #ifndef MTR_BUF_POOL_H
 #define MTR_BUF_POOL_H
@@ -29,8 +34,11 @@
 #define MTR_READY_SMALL 8u
 #define MTR_READY_LARGE 2u
 
+struct mtr_estate;
+
 struct mtr_buffer {
     struct mtr_buffer *next; /* in a stack or the queue */
+    struct mtr_estate *estate;
     uint8_t *base;
     uint32_t size;
     uint32_t thread;
@@ -66,27 +74,36 @@ struct mtr_pool {
     uint64_t bound;
     uint64_t buffers; /* handed over so far */
     uint32_t generation;
+    uint32_t session;          /* the recording it serves, 0: none */
+    struct mtr_estate *estate; /* of that recording, NULL: none yet */
     /* descriptors: the saver's, or the thread's that makes a lazy spool */
-    struct mtr_buffer *slab;
-    uint32_t slab_left;
+    uint8_t *slab;
+    size_t slab_left;
 };
 
+/* Serves recording 0 at once. */
 void mtr_pool_init(struct mtr_pool *pool, uint64_t bound);
+/* From now on recording SESSION (not 0); the one before was closed. */
+void mtr_pool_open(struct mtr_pool *pool, uint32_t session, uint64_t bound);
+/* The recording has ended: nothing can be taken or handed over any more, and
+   what waits is dropped. */
+void mtr_pool_close(struct mtr_pool *pool);
 
 /*
  * Hands FULL over (NULL: none) and takes another of SIZE, or of the other size
  * if there is none. *TAKEN is stored under the lock in SLOT too, so that who
  * holds the lock sees a thread's buffer either before or after. NULL: no free
- * buffer or the bound is reached; nothing was done. *LOW is set when the saver
- * should be told.
+ * buffer, the bound is reached, or recording SESSION is over; nothing was done.
+ * *LOW is set when the saver should be told.
  */
-struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool,
+struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
                                      struct mtr_buffer *full,
                                      enum mtr_size size, uint8_t **pos,
                                      struct mtr_buffer **slot, bool *low);
-/* Hands over without taking, whatever the bound; *SLOT becomes NULL. */
-void mtr_pool_hand_over(struct mtr_pool *pool, struct mtr_buffer *full,
-                        struct mtr_buffer **slot);
+/* Hands over without taking, whatever the bound; *SLOT becomes NULL. If
+   recording SESSION is over the buffer is only let go. */
+void mtr_pool_hand_over(struct mtr_pool *pool, uint32_t session,
+                        struct mtr_buffer *full, struct mtr_buffer **slot);
 /* Sleeps until buffers came free after SEQ was read. */
 void mtr_pool_wait(struct mtr_pool *pool, uint32_t seq);
 /* Wakes all that wait: buffers came free, or the recording ended. */
@@ -101,6 +118,8 @@ void mtr_pool_recycle(struct mtr_pool *pool, struct mtr_buffer *b);
    memory for descriptors. */
 bool mtr_pool_add(struct mtr_pool *pool, enum mtr_size size, void *base,
                   size_t bytes);
+/* Makes the mapping part of the estate. false: no memory, and it is not. */
+bool mtr_pool_own(struct mtr_pool *pool, void *base, size_t bytes);
 /* Buffers that are missing from what shall be ready. */
 uint32_t mtr_pool_missing(struct mtr_pool *pool, enum mtr_size size);
 /* From now on buffers of older spools are not used again. */

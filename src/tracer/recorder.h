@@ -10,6 +10,8 @@
  *   idle      the saver sleeps long; the next event of any thread wakes it
  *   lazy      a recording that has only its spool yet, no saver and no file
  *   end mode  after the library's destructor: every event is saved at once
+ *   session   one recording of this process; they are numbered from 1. A
+ *             thread's record is of one session, and useless in the next
  *
  * Memory: struct mtr_recorder and every mtr_thread lie in pages that the child
  * of any fork finds zeroed, so a child sees state MTR_OFF, free locks and
@@ -18,7 +20,8 @@
  * recording begins, and once again by each child that records itself.
  *
  * Locks, in order: late, registry, pool (base/lock.h). None is held across a
- * system call that can block.
+ * system call that can block. Start, stop and flush by call come one at a time
+ * (`busy`, which fork does not wait for: the child finds it zeroed).
  */
 #ifndef MTR_RECORDER_H
 #define MTR_RECORDER_H
@@ -39,8 +42,13 @@ enum mtr_state {
     MTR_LAZY,     /* spool alone */
     MTR_RUNNING,  /* with a saver */
     MTR_ENDED,    /* end mode */
-    MTR_FAILED    /* stopped for good by a failure of ours */
+    MTR_STOPPED,  /* by call or at its size; may begin again */
+    MTR_FAILED    /* stopped by a failure of ours; may begin again by call */
 };
+
+static inline bool mtr_state_is_on(uint32_t state) {
+    return state >= MTR_ARMED && state <= MTR_ENDED;
+}
 
 enum mtr_output_kind {
     MTR_OUTPUT_FILE = 0, /* regular, or nothing there yet: replaced */
@@ -48,6 +56,11 @@ enum mtr_output_kind {
     MTR_OUTPUT_DEVICE,   /* anything else at the name: opened as it is */
     MTR_OUTPUT_FD        /* /dev/fd/N and its like */
 };
+
+/* Of a process whose image has no file yet. */
+#define MTR_NO_NUMBER UINT32_MAX
+/* Longest text of TCMALLOC_TRACE_STATS. */
+#define MTR_SUMMARY_MAX 768u
 
 /* Who a recording belongs to. */
 struct mtr_identity {
@@ -59,15 +72,19 @@ struct mtr_identity {
 struct mtr_config {
     const struct mtr_host *host;
     bool set_up;         /* mtr_init ran */
-    bool wanted;         /* this process and, with per_process, its children */
+    bool named;          /* the environment names an output for this process */
+    bool wanted;         /* children are recorded too, with per_process */
     bool pattern_is_bad; /* too long, or there is no current folder */
     bool per_process;    /* %p in the name */
     bool compress;
     bool stats;
     bool continues;      /* this image continues its process's recording */
     uint32_t owner_name; /* and its predecessor's file had this number */
+    uint32_t named_pid;  /* the process that NAMED was found for */
+    uint32_t starts;     /* recordings begun since this image began */
     uint64_t bound_bytes;
-    uint64_t token_end; /* tokens handed out so far, in all recordings */
+    uint64_t limit_bytes; /* of the output, 0: none */
+    uint64_t token_end;   /* tokens handed out so far, in all recordings */
     struct mtr_identity self;
     struct mtr_identity parent;
     uint64_t stderr_dev, stderr_ino; /* what descriptor 2 was, 0 0: nothing */
@@ -79,6 +96,7 @@ extern struct mtr_config mtr_config;
 /* The cold part of a thread's state, beside struct mtr_thread in one record. */
 struct mtr_thread_cold {
     struct mtr_buffer *buffer; /* changed under the pool lock */
+    uint32_t session;          /* it belongs to */
     uint8_t *room_end;         /* pos up to here: MTR_ROOM bytes are free */
     uint64_t token_end;        /* of the current block */
     uint32_t token_count;      /* of the next block */
@@ -95,7 +113,8 @@ struct mtr_totals {
 
 struct mtr_registry {
     struct tcm_lock lock;
-    uint32_t next_id;
+    uint32_t next_id;  /* never used again in this process */
+    uint32_t first_id; /* all before it were of earlier sessions */
     struct tcm_dlist live;
     struct mtr_thread_record *free;
     uint32_t slab;      /* being cut up */
@@ -110,7 +129,8 @@ struct mtr_saver_link {
     uint32_t wanted;  /* rounds asked for */
     uint32_t done;    /* of these, rounds made */
     uint32_t finish;  /* 1: the library's destructor runs */
-    uint32_t started; /* 0 no, 1 being made, 2 set up */
+    uint32_t stop;    /* 1: the recording shall end now */
+    uint32_t started; /* 0 no saver, 1 being made, 2 set up */
     uint32_t end_events;
     uint32_t no_fifo_wait;
 };
@@ -119,6 +139,12 @@ struct mtr_recorder {
     struct mtr_control control; /* first: mtr_control points here */
     uint32_t state;             /* enum mtr_state, futex */
     uint32_t message_length;    /* of message; taken by who prints it */
+    uint32_t summary_due;       /* 1: the saver made one, not yet printed */
+    uint32_t session;           /* 0: none yet; locks are set up */
+    uint32_t busy;              /* 1: start, stop or flush; 2: and waited for */
+    bool exited;                /* the library's destructor ran */
+    bool pattern_is_bad;        /* the following is */
+    bool pattern_per_process;   /* it has %p */
     uint64_t first_token;
     uint64_t random;
     uint64_t start_ns;
@@ -132,11 +158,18 @@ struct mtr_recorder {
     struct mtr_saver_link link;
     char message[256];
     uint8_t header[MTF_RAW_HEADER_MAX];
-    char output[PATH_MAX]; /* this process's, without number */
-    char name[PATH_MAX];   /* with number */
+    char pattern[PATH_MAX]; /* given by call; "": that of mtr_config */
+    char output[PATH_MAX];  /* this process's, without number */
+    char name[PATH_MAX];    /* with number */
 };
-/* NULL until mtr_init wanted a recording. */
+/* NULL until a recording was wanted. */
 extern struct mtr_recorder *mtr_recorder;
+
+/* Whether every process has a file of its own under this name. */
+static inline bool mtr_is_per_process(const struct mtr_recorder *rec) {
+    return rec->pattern[0] != '\0' ? rec->pattern_per_process
+                                   : mtr_config.per_process;
+}
 
 struct mtr_thread_record {
     struct mtr_thread hot;
@@ -157,7 +190,11 @@ void mtr_registry_totals(struct mtr_recorder *rec, struct mtr_totals *out,
 void mtr_registry_wipe(void);
 /* A new record with ID (0: the next one), without buffer. NULL: no memory. */
 struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id);
-/* Gives the record back; its buffer is with the pool already. */
+/* A session begins: nothing is counted yet. Other records stay in the list
+   until their threads come by. */
+void mtr_registry_begin(struct mtr_registry *r);
+/* Gives the record back, after handing over its buffer if it still has one: the
+   recording may be about to end, and save what is in it. */
 void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t);
 
 /* --- thread_buf.c -------------------------------------------------------- */
@@ -169,6 +206,10 @@ bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t);
    been published after TIME_LO. */
 void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
                       struct mtr_buffer *b, uint64_t stream, uint64_t time_lo);
+/* Room for BYTES of events in the buffer of T, which was entered. false: there
+   is none. */
+bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
+                   unsigned bytes);
 /* The first bytes of a stream or buffer: BUFFER, THREAD_START. */
 void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now);
 void mtr_put_thread_start(struct mtr_thread *t);
@@ -195,19 +236,35 @@ void mtr_early_adopt(struct mtr_recorder *rec);
 /* The calling thread's adopted state, once; else NULL. */
 struct mtr_thread *mtr_early_claim_adopted(void);
 
+/* --- trace_control.c ----------------------------------------------------- */
+/* Only one thread at a time is between the two; waits for the others. */
+void mtr_busy_begin(struct mtr_recorder *rec);
+void mtr_busy_end(struct mtr_recorder *rec);
+
 /* --- tracer.c ------------------------------------------------------------ */
+/* mtr_recorder, made if need be. NULL: no memory. */
+struct mtr_recorder *mtr_recorder_need(void);
+/* From MTR_STARTING to a recording, with a saver at once. false: it failed, and
+   a message waits. */
+bool mtr_begin_recording(struct mtr_recorder *rec);
 /* From MTR_ARMED on to a recording; false: it failed. Any thread. */
 bool mtr_start_armed(struct mtr_recorder *rec);
 /* A wiped child's first call: arms it if children are recorded. */
 bool mtr_child_begin(void);
 /* Makes the saver if there is none, and waits until it is set up. */
 bool mtr_saver_need(struct mtr_recorder *rec);
-/* Stops for good; WHAT and errno ERROR (0: none) go to stderr when a thread of
-   the program comes by. */
+/* Ends the recording as FAILED; WHAT and errno ERROR (0: none) go to stderr
+   when a thread of the program comes by. */
 void mtr_fail(struct mtr_recorder *rec, const char *what, int error);
 /* Prints the message that waits, if any. */
 void mtr_message_flush(struct mtr_recorder *rec);
+/* The same with TCMALLOC_TRACE_STATS and the account of a recording that has
+   ended. */
+void mtr_summary_flush(struct mtr_recorder *rec);
 /* Text on descriptor 2, if that is what it was at the start. */
 void mtr_say(const char *text, size_t length);
+/* The recording is over (MTR_STOPPED or MTR_FAILED): no thread goes on hot, and
+   all that wait for the saver go away. */
+void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state);
 
 #endif

@@ -28,9 +28,7 @@
 #define POLL_NS     (1u * MS)
 #define IDLE_NS_MAX (1000u * MS)
 #define SAMPLE_NS   (100u * MS)
-/* Events saved one by one after the destructor, before rounds begin again. */
-#define END_EVENTS 1000u
-#define HEAD_BYTES ((uint32_t)sizeof(struct mtf_spool_buffer))
+#define HEAD_BYTES  ((uint32_t)sizeof(struct mtf_spool_buffer))
 
 static struct mtr_saver saver;
 
@@ -44,7 +42,7 @@ void mtr_saver_wake(struct mtr_recorder *rec) {
 }
 
 static bool is_over(struct mtr_recorder *rec) {
-    return tcm_load_acquire(&rec->state) == MTR_FAILED;
+    return !mtr_state_is_on(tcm_load_acquire(&rec->state));
 }
 
 bool mtr_saver_round(struct mtr_recorder *rec) {
@@ -91,7 +89,7 @@ static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
 }
 
 /* A buffer is free again when its last byte is with the output. */
-static void recycle_settled(struct mtr_saver *s) {
+void mtr_saver_recycle(struct mtr_saver *s) {
     bool any = false;
     struct mtr_buffer *b;
     while ((b = s->written_head) != NULL &&
@@ -123,7 +121,7 @@ static bool save_full(struct mtr_saver *s) {
             s->written_head = b;
         s->written_tail = b;
         if (ok)
-            recycle_settled(s);
+            mtr_saver_recycle(s);
         b = next;
     }
     return ok;
@@ -137,7 +135,7 @@ static bool poll_full(struct mtr_saver *s) {
         tcm_load_relaxed(&s->rec->pool.waiters) != 0) {
         if (!mtf_raw_writer_flush(&s->writer))
             return false;
-        recycle_settled(s);
+        mtr_saver_recycle(s);
     }
     return true;
 }
@@ -155,6 +153,9 @@ static struct mtr_buffer *look(struct mtr_recorder *rec, uint64_t begin) {
     for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next) {
         struct mtr_thread_record *t =
             TCM_CONTAINER_OF(l, struct mtr_thread_record, cold.link);
+        /* Of a recording before this one; its thread has not come by yet. */
+        if (t->cold.session != rec->session)
+            continue;
         tcm_lock(&rec->pool.lock);
         struct mtr_buffer *b = t->cold.buffer;
         /* Acquire: pairs with mtr_publish; the bytes below are there. */
@@ -188,7 +189,7 @@ static bool write_notices(struct mtr_saver *s, uint64_t now) {
 
 /* A full round. The fence keeps the looks at positions behind the reading of
    the clock. */
-static bool make_round(struct mtr_saver *s) {
+bool mtr_saver_make_round(struct mtr_saver *s) {
     uint64_t begin = tcm_clock_ns();
     tcm_fence_seq_cst();
     TCM_TESTPOINT("round_began");
@@ -217,7 +218,7 @@ static bool make_round(struct mtr_saver *s) {
     } else {
         s->quiet_rounds++;
     }
-    recycle_settled(s);
+    mtr_saver_recycle(s);
     TCM_TESTPOINT("round_ended");
     return true;
 }
@@ -246,69 +247,6 @@ void mtr_saver_keep_ready(struct mtr_recorder *rec) {
         mtr_pool_notify(&rec->pool);
 }
 
-/* --- The end ------------------------------------------------------------- */
-
-/* After the last event of the program as we know it. */
-static bool enter_end_mode(struct mtr_saver *s) {
-    struct mtr_recorder *rec = s->rec;
-    tcm_store_seq_cst(&rec->state, (uint32_t)MTR_ENDED);
-    tcm_store_seq_cst(&rec->control.end_mode, 1u);
-    mtr_registry_stop_all(rec);
-    TCM_TESTPOINT("end_mode");
-    if (!make_round(s) || !mtr_saver_write_footer(s, MTF_END_EXIT))
-        return false;
-    mtr_saver_summarise(s, MTF_END_EXIT);
-    recycle_settled(s);
-    mtr_spool_remove(rec);
-    return true;
-}
-
-/* Too many events for one round each: a new spool, and rounds as before. */
-static bool leave_end_mode(struct mtr_saver *s) {
-    struct mtr_recorder *rec = s->rec;
-    if (!mtf_raw_write_notice(&s->writer, tcm_clock_ns(), MTF_NOTICE_END_MODE,
-                              "recorded after the library's destructor") ||
-        !mtf_raw_writer_end_frame(&s->writer))
-        return false;
-    mtr_spool_close(rec);
-    if (s->output.kind == MTR_OUTPUT_FILE && !rec->spool.is_private &&
-        mtr_spool_renew(rec)) {
-        mtr_pool_new_generation(&rec->pool);
-        mtr_saver_keep_ready(rec);
-    }
-    tcm_store_seq_cst(&rec->state, (uint32_t)MTR_RUNNING);
-    tcm_store_seq_cst(&rec->control.end_mode, 0u);
-    s->quiet_rounds = 0;
-    return true;
-}
-
-static bool end_mode_round(struct mtr_saver *s) {
-    struct mtr_recorder *rec = s->rec;
-    if (!make_round(s) || !mtr_saver_write_footer(s, MTF_END_EXIT))
-        return false;
-    recycle_settled(s);
-    return ++rec->link.end_events < END_EVENTS || leave_end_mode(s);
-}
-
-/* The output failed. What it has is closed by a footer if that can be; the
-   spool keeps what it has not. */
-static void give_up(struct mtr_saver *s) {
-    struct mtr_recorder *rec = s->rec;
-    mtr_fail(rec, "recording stopped, cannot write to", s->output.error);
-    if (s->ready && s->output.kind == MTR_OUTPUT_FILE) {
-        s->writer.failed = false;
-        s->writer.in_frame = false;
-        s->output.footer = true;
-        mtr_saver_write_footer(s, MTF_END_FORCED);
-    }
-    mtr_saver_summarise(s, MTF_END_FORCED);
-    mtr_spool_unlock(rec);
-    mtr_spool_close(rec);
-    mtr_output_close(&s->output);
-    if (s->statm >= 0)
-        syscall(SYS_close, s->statm);
-}
-
 /* --- The loop ------------------------------------------------------------ */
 
 /* Quiet: the next event of any thread wakes us. Its order with the owners'
@@ -327,14 +265,16 @@ static bool do_due(struct mtr_saver *s, uint64_t now) {
     bool asked = wanted != rec->link.done;
     uint32_t state = tcm_load_relaxed(&rec->state);
     bool ok;
+    if (tcm_load_acquire(&rec->link.stop) != 0)
+        return mtr_saver_stop(s, MTF_END_STOP);
     if (asked && state == MTR_RUNNING &&
         tcm_load_acquire(&rec->link.finish) == 1) {
         tcm_store_relaxed(&rec->link.finish, 2u);
-        ok = enter_end_mode(s);
+        ok = mtr_saver_enter_end_mode(s);
     } else if (state == MTR_ENDED) {
-        ok = !asked || end_mode_round(s);
+        ok = !asked || mtr_saver_end_mode_round(s);
     } else if (asked || now - s->last_round >= s->interval) {
-        ok = make_round(s);
+        ok = mtr_saver_make_round(s);
         if (s->quiet_rounds == 1)
             become_idle(s);
         else if (s->quiet_rounds > 1)
@@ -342,6 +282,8 @@ static bool do_due(struct mtr_saver *s, uint64_t now) {
     } else {
         ok = poll_full(s);
     }
+    if (ok && mtr_saver_at_limit(s) && state != MTR_ENDED)
+        ok = mtr_saver_stop(s, MTF_END_LIMIT);
     if (ok && asked) {
         tcm_store_release(&rec->link.done, wanted);
         tcm_futex_wake(&rec->link.done, INT32_MAX);
@@ -370,6 +312,7 @@ static void sleep_until_due(struct mtr_saver *s, uint32_t seq) {
     }
 }
 
+/* Until the recording is over; false: by a failure. */
 static bool run(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     if (!s->ready && !mtr_saver_wait_for_reader(s))
@@ -379,6 +322,8 @@ static bool run(struct mtr_saver *s) {
         mtr_saver_keep_ready(rec);
         if (!do_due(s, tcm_clock_ns()))
             return false;
+        if (s->over)
+            return true;
         sleep_until_due(s, seq);
     }
 }
@@ -388,12 +333,9 @@ void *mtr_saver_main(void *arg) {
     struct mtr_recorder *rec = arg;
     mtr_config.host->enter_private();
     syscall(SYS_prctl, PR_SET_NAME, "malloc-trace", 0, 0, 0);
-    void *memory = s->memory;
-    uint32_t memory_pid = s->memory_pid;
     memset(s, 0, sizeof(*s));
     s->rec = rec;
-    s->memory = memory;
-    s->memory_pid = memory_pid;
+    s->statm = -1;
     s->interval = ROUND_NS;
     s->last_round = tcm_clock_ns();
     bool ok = mtr_saver_set_up(s);
@@ -407,6 +349,7 @@ void *mtr_saver_main(void *arg) {
     tcm_store_release(&rec->link.started, 2u);
     tcm_futex_wake(&rec->link.started, INT32_MAX);
     if (ok && !run(s))
-        give_up(s);
+        mtr_saver_give_up(s);
+    mtr_saver_leave(s);
     return NULL;
 }

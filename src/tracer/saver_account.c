@@ -133,4 +133,5 @@ void mtr_saver_summarise(struct mtr_saver *s, enum mtf_end_reason reason) {
         tcm_fmt_str(&f, "; stopped by a failure");
     tcm_fmt_char(&f, '\n');
     s->summary_length = f.len;
+    tcm_store_release(&s->rec->summary_due, 1u);
 }

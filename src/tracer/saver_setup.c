@@ -94,19 +94,14 @@ static bool open_fd(struct mtr_saver *s, int keep) {
 static bool begin_trace(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     if (mtr_config.compress) {
-        if (s->memory_pid != mtr_config.self.pid) {
-            size_t bytes =
-                tcm_align_up(MTF_RAW_WRITER_MEMORY, tcm_os_page_size());
-            s->memory = tcm_os_map(bytes);
-            if (s->memory == NULL) {
-                s->output.error = ENOMEM;
-                return false;
-            }
-            tcm_os_dont_fork(s->memory, bytes);
-            s->memory_pid = mtr_config.self.pid;
+        s->memory_bytes =
+            tcm_align_up(MTF_RAW_WRITER_MEMORY, tcm_os_page_size());
+        s->memory = tcm_os_map(s->memory_bytes);
+        if (s->memory == NULL) {
+            s->output.error = ENOMEM;
+            return false;
         }
-    } else {
-        s->memory = NULL;
+        tcm_os_dont_fork(s->memory, s->memory_bytes);
     }
     if (!mtf_raw_writer_init(&s->writer, mtr_output_write, &s->output,
                              s->memory,
@@ -134,8 +129,10 @@ bool mtr_saver_set_up(struct mtr_saver *s) {
     s->statm = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/statm",
                             O_RDONLY | O_CLOEXEC, 0);
     bool is_file = s->output.kind == MTR_OUTPUT_FILE;
-    if (is_file && !rec->spool.exists)
-        rec->spool.notice_due = !mtr_spool_create(rec);
+    if (is_file && !rec->spool.exists) {
+        s->made_spool = mtr_spool_create(rec);
+        rec->spool.notice_due = !s->made_spool;
+    }
     if (!rec->spool.exists)
         rec->spool.is_private = true;
     if (s->output.own_table)
@@ -160,7 +157,9 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
         if (s->output.fd >= 0)
             return begin_trace(s);
         mtr_saver_keep_ready(rec);
-        if (tcm_load_acquire(&rec->link.finish) != 0 && give_up == UINT64_MAX)
+        if ((tcm_load_acquire(&rec->link.finish) != 0 ||
+             tcm_load_acquire(&rec->link.stop) != 0) &&
+            give_up == UINT64_MAX)
             give_up = tcm_clock_ns() + FIFO_WAIT_NS;
         if (tcm_clock_ns() >= give_up) {
             s->output.error = ENXIO;

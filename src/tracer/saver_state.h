@@ -15,9 +15,11 @@ struct mtr_saver {
     struct mtr_output output;
     struct mtf_raw_writer writer;
     void *memory; /* of the compressor */
-    uint32_t memory_pid;
-    bool ready; /* the output is open and has its header */
-    bool dirty; /* something was saved since the last barrier */
+    size_t memory_bytes;
+    bool ready;      /* the output is open and has its header */
+    bool dirty;      /* something was saved since the last barrier */
+    bool over;       /* the recording ended as it should */
+    bool made_spool; /* it did not exist before the saver */
     struct mtr_buffer *written_head, *written_tail; /* not yet settled */
     uint64_t last_round, last_sample, last_full;
     uint64_t interval;
@@ -25,7 +27,7 @@ struct mtr_saver {
     uint64_t rounds;
     int statm; /* descriptor of /proc/self/statm, -1 none */
     struct mtr_event_counts counts;
-    char summary[512];
+    char summary[MTR_SUMMARY_MAX];
     size_t summary_length;
 };
 
@@ -40,6 +42,21 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s);
 void *mtr_saver_main(void *arg);
 /* Buffers ahead of need. */
 void mtr_saver_keep_ready(struct mtr_recorder *rec);
+/* A full round. */
+bool mtr_saver_make_round(struct mtr_saver *s);
+/* Buffers whose last byte is with the output become free. */
+void mtr_saver_recycle(struct mtr_saver *s);
+
+/* --- saver_end.c --------------------------------------------------------- */
+bool mtr_saver_enter_end_mode(struct mtr_saver *s);
+bool mtr_saver_end_mode_round(struct mtr_saver *s);
+/* The recording ends for REASON, with a whole trace. */
+bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason);
+/* True when the output has the size that it shall have at most. */
+bool mtr_saver_at_limit(struct mtr_saver *s);
+void mtr_saver_give_up(struct mtr_saver *s);
+/* The last thing the thread does: nothing of the recording stays. */
+void mtr_saver_leave(struct mtr_saver *s);
 
 /* --- saver_account.c ----------------------------------------------------- */
 bool mtr_saver_write_sample(struct mtr_saver *s, uint64_t now);

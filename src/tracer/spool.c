@@ -80,7 +80,8 @@ static uint8_t *map_window(int fd, uint64_t start) {
 static int make_file(struct mtr_recorder *rec, const char *temp) {
     struct mtr_spool *spool = &rec->spool;
     size_t page = tcm_os_page_size();
-    uint64_t bytes = page + (mtr_config.per_process ? LAZY_BYTES : FIRST_BYTES);
+    uint64_t bytes =
+        page + (mtr_is_per_process(rec) ? LAZY_BYTES : FIRST_BYTES);
     struct stat st;
     int fd = open_raw(temp, O_RDWR | O_CREAT | O_EXCL);
     if (fd < 0)
@@ -123,6 +124,7 @@ bool mtr_spool_create(struct mtr_recorder *rec) {
         return false;
     }
     TCM_TESTPOINT("spool_named");
+    mtr_pool_own(&rec->pool, spool->window, MTR_SPOOL_WINDOW);
     spool->fd_plus_1 = fd + 1;
     spool->exists = true;
     return true;
@@ -133,6 +135,7 @@ bool mtr_spool_renew(struct mtr_recorder *rec) {
     char *temp = mtr_name_temporary(rec);
     int fd = temp == NULL ? -1 : make_file(rec, temp);
     if (fd >= 0 && mtr_name_renew_spool(rec, temp)) {
+        mtr_pool_own(&rec->pool, rec->spool.window, MTR_SPOOL_WINDOW);
         rec->spool.fd_plus_1 = fd + 1;
         rec->spool.exists = true;
         return true;
@@ -173,6 +176,7 @@ static void *grow_file(struct mtr_recorder *rec, size_t bytes) {
                          : NULL;
         if (next == NULL)
             return NULL;
+        mtr_pool_own(&rec->pool, next, MTR_SPOOL_WINDOW);
         spool->window = next;
         spool->window_start = spool->used_bytes;
     }
@@ -193,8 +197,10 @@ void *mtr_spool_grow(struct mtr_recorder *rec, size_t bytes) {
             spool->notice_due = true;
         }
         p = tcm_os_map(bytes);
-        if (p != NULL)
+        if (p != NULL) {
             tcm_os_dont_fork(p, bytes);
+            mtr_pool_own(&rec->pool, p, bytes);
+        }
     }
     errno = saved;
     return p;

@@ -229,6 +229,14 @@ static enum mtr_size next_size(const struct mtr_buffer *old, uint64_t now) {
     return lasted < BUSY_NS ? MTR_LARGE : MTR_SMALL;
 }
 
+/* True when the recording that the thread is part of is over, be it that the
+   next one is on already. */
+static bool is_over(struct mtr_recorder *rec,
+                    const struct mtr_thread_cold *cold) {
+    return !mtr_state_is_on(tcm_load_acquire(&rec->state)) ||
+           tcm_load_relaxed(&rec->session) != cold->session;
+}
+
 /* Hands OLD over for a new buffer; waits while there is none. */
 static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
                                       struct mtr_thread *t,
@@ -241,8 +249,9 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
     for (;;) {
         uint32_t seq = tcm_load_acquire(&pool->seq);
         bool low;
-        b = mtr_pool_exchange(pool, old, size, &t->pos, &cold->buffer, &low);
-        if (b != NULL && !low)
+        b = mtr_pool_exchange(pool, cold->session, old, size, &t->pos,
+                              &cold->buffer, &low);
+        if ((b != NULL && !low) || is_over(rec, cold))
             break;
         if (tcm_load_acquire(&rec->state) == MTR_LAZY) {
             if (b != NULL)
@@ -303,8 +312,11 @@ bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t) {
 
 /* --- The way in ---------------------------------------------------------- */
 
-/* The position up to which hot events may go without coming by. */
-static void set_limit(struct mtr_recorder *rec, struct mtr_thread *t) {
+/*
+ * The position up to which hot events may go without coming by. false: the
+ * recording is over.
+ */
+static bool set_limit(struct mtr_recorder *rec, struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
     uint8_t *end = cold->room_end + MTR_ROOM;
     uint64_t left = cold->token_end - t->next_token;
@@ -313,15 +325,30 @@ static void set_limit(struct mtr_recorder *rec, struct mtr_thread *t) {
     /*
      * The saver sets idle (or ends recording), then stores 0 to limit, with a
      * fence between. If its 0 came before our limit in the order of the stores
-     * to limit, we see idle here; otherwise its 0 stands.
+     * to limit, we see idle here; otherwise its 0 stands. The same fence stands
+     * behind the taking of tokens: who begins the next recording counts its
+     * session, makes a fence and reads the first token, so either its first
+     * token is above those we took, or we see its session and use none.
      */
     tcm_fence_seq_cst();
+    TCM_TESTPOINT("limit_set");
     if (tcm_load_relaxed(&rec->link.idle) != 0 &&
         tcm_swap_acq_rel(&rec->link.idle, 0u) != 0)
         mtr_saver_wake(rec);
     uint32_t state = tcm_load_relaxed(&rec->state);
     if (state != MTR_RUNNING && state != MTR_LAZY)
         tcm_store_relaxed(&t->limit, NULL);
+    if (!is_over(rec, cold))
+        return true;
+    tcm_store_relaxed(&t->limit, NULL);
+    return false;
+}
+
+bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
+                   unsigned bytes) {
+    if (t->pos + bytes <= t->cold->room_end + MTR_ROOM)
+        return true;
+    return !mtr_early_is(t) && mtr_buffer_exchange(rec, t) && set_limit(rec, t);
 }
 
 /* T gets room and a token. false: recording ended meanwhile. */
@@ -339,8 +366,7 @@ static bool make_ready(struct mtr_recorder *rec, struct mtr_thread *t) {
         if (t->pos > cold->room_end && !mtr_buffer_exchange(rec, t))
             return false;
     }
-    set_limit(rec, t);
-    return true;
+    return set_limit(rec, t);
 }
 
 /* True when the process records; begins it if it was only to begin with the
@@ -354,11 +380,13 @@ static bool recording_now(struct mtr_recorder *rec) {
         return true;
     if (state == MTR_OFF && !mtr_child_begin())
         return false;
-    if (state == MTR_FAILED) {
+    if (state == MTR_ARMED || state == MTR_OFF ||
+        (state == MTR_STARTING && mtr_is_recording()))
+        return mtr_start_armed(rec);
+    /* Over, or begun by call and not on yet. */
+    if (state != MTR_STARTING)
         mtr_message_flush(rec);
-        return false;
-    }
-    return mtr_start_armed(rec);
+    return false;
 }
 
 /* ID 0: an ordinary thread. */
@@ -370,6 +398,11 @@ static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
             mtr_registry_remove(rec, t);
         *slot = &mtr_no_thread;
         return NULL;
+    }
+    if (t->cold != NULL && !mtr_early_is(t) &&
+        t->cold->session != tcm_load_relaxed(&rec->session)) {
+        mtr_registry_remove(rec, t);
+        t = &mtr_no_thread;
     }
     /* No state yet, one that fork wiped, or one from before set-up. */
     if (t->cold == NULL || mtr_early_is(t)) {

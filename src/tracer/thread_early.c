@@ -89,8 +89,9 @@ void mtr_early_adopt(struct mtr_recorder *rec) {
         return;
     struct mtr_thread_cold *cold = t->cold;
     bool low;
-    struct mtr_buffer *b = mtr_pool_exchange(&rec->pool, NULL, MTR_SMALL,
-                                             &t->pos, &cold->buffer, &low);
+    struct mtr_buffer *b =
+        mtr_pool_exchange(&rec->pool, cold->session, NULL, MTR_SMALL, &t->pos,
+                          &cold->buffer, &low);
     if (b == NULL) {
         mtr_registry_remove(rec, t);
         return;

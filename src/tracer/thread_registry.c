@@ -35,6 +35,13 @@ void mtr_registry_init(struct mtr_registry *r) {
     tcm_dlist_init(&r->live);
 }
 
+void mtr_registry_begin(struct mtr_registry *r) {
+    tcm_lock(&r->lock);
+    memset(&r->ended, 0, sizeof(r->ended));
+    r->first_id = r->next_id;
+    tcm_unlock(&r->lock);
+}
+
 static struct mtr_thread_record *cut_record(struct mtr_registry *r) {
     if (r->slab < SLABS &&
         (r->slab_used + 1) * sizeof(struct mtr_thread_record) >
@@ -68,6 +75,7 @@ struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id) {
         record->hot.id = id != 0 ? id : ++r->next_id;
         record->hot.first_token = rec->first_token;
         record->hot.cold = &record->cold;
+        record->cold.session = tcm_load_relaxed(&rec->session);
         tcm_dlist_push_back(&r->live, &record->cold.link);
     }
     tcm_unlock(&r->lock);
@@ -88,8 +96,15 @@ void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t) {
     struct mtr_registry *r = &rec->registry;
     struct mtr_thread_record *record =
         TCM_CONTAINER_OF(t, struct mtr_thread_record, hot);
+    struct mtr_buffer *b = record->cold.buffer;
+    if (b != NULL) {
+        b->used = (uint32_t)(t->pos - b->base);
+        mtr_pool_hand_over(&rec->pool, record->cold.session, b,
+                           &record->cold.buffer);
+    }
     tcm_lock(&r->lock);
-    add_counts(&r->ended, &record->cold);
+    if (record->cold.session == tcm_load_relaxed(&rec->session))
+        add_counts(&r->ended, &record->cold);
     tcm_dlist_remove(&record->cold.link);
     memset(record, 0, sizeof(*record));
     record->hot.pos = (uint8_t *)r->free;
@@ -114,9 +129,13 @@ void mtr_registry_totals(struct mtr_recorder *rec, struct mtr_totals *out,
     struct mtr_registry *r = &rec->registry;
     tcm_lock(&r->lock);
     *out = r->ended;
-    *threads = r->next_id;
-    for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next)
-        add_counts(out, TCM_CONTAINER_OF(l, struct mtr_thread_cold, link));
+    *threads = r->next_id - r->first_id;
+    for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next) {
+        const struct mtr_thread_cold *cold =
+            TCM_CONTAINER_OF(l, struct mtr_thread_cold, link);
+        if (cold->session == tcm_load_relaxed(&rec->session))
+            add_counts(out, cold);
+    }
     tcm_unlock(&r->lock);
 }
 
@@ -148,7 +167,7 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
     tcm_store_relaxed(&t->limit, NULL);
     struct mtr_buffer *b = t->cold->buffer;
     b->used = (uint32_t)(t->pos - b->base);
-    mtr_pool_hand_over(&rec->pool, b, &t->cold->buffer);
+    mtr_pool_hand_over(&rec->pool, t->cold->session, b, &t->cold->buffer);
     mtr_registry_remove(rec, t);
     *slot = &mtr_no_thread;
     mtr_inside = 0;

@@ -52,7 +52,9 @@ static void follow_links(struct mtr_recorder *rec) {
 bool mtr_name_expand(struct mtr_recorder *rec) {
     struct tcm_fmt f;
     tcm_fmt_init(&f, rec->output, sizeof(rec->output));
-    for (const char *p = mtr_config.pattern; *p != '\0'; p++) {
+    bool is_given = rec->pattern[0] != '\0';
+    const char *p = is_given ? rec->pattern : mtr_config.pattern;
+    for (; *p != '\0'; p++) {
         if (*p != '%' || p[1] == '\0') {
             tcm_fmt_char(&f, *p);
             continue;
@@ -68,7 +70,7 @@ bool mtr_name_expand(struct mtr_recorder *rec) {
             tcm_fmt_char(&f, *p);
         }
     }
-    if (mtr_config.pattern_is_bad || f.cut ||
+    if ((is_given ? rec->pattern_is_bad : mtr_config.pattern_is_bad) || f.cut ||
         f.len + NAME_ROOM >= sizeof(rec->output))
         return false;
     if (mtr_name_kind(rec->output) == MTR_OUTPUT_FILE)
@@ -141,18 +143,25 @@ enum policy {
 
 enum placed { PLACED, TAKEN, IMPOSSIBLE };
 
-static enum policy policy_of(uint32_t number) {
-    if (mtr_config.per_process)
+/* An image that was exec'd, or a second recording of one. */
+static bool continues(const struct mtr_recorder *rec) {
+    return mtr_config.starts != 0 ||
+           (mtr_config.continues && rec->pattern[0] == '\0');
+}
+
+static enum policy policy_of(const struct mtr_recorder *rec, uint32_t number) {
+    if (mtr_is_per_process(rec))
         return TAKE_FREE;
-    if (mtr_config.continues)
+    if (continues(rec))
         return REPLACE_OLD;
     return number == 0 ? REPLACE : TAKE_FREE;
 }
 
-static uint32_t first_number(void) {
-    return mtr_config.per_process || !mtr_config.continues
-               ? 0
-               : mtr_config.owner_name + 1;
+static uint32_t first_number(const struct mtr_recorder *rec) {
+    if (mtr_is_per_process(rec) || rec->pattern[0] != '\0' ||
+        !mtr_config.continues)
+        return 0;
+    return mtr_config.owner_name + 1; /* MTR_NO_NUMBER: 0 */
 }
 
 static bool exists(const char *path) {
@@ -219,7 +228,7 @@ static enum placed replace_spool(const char *temp, const char *path) {
 
 static enum placed try_spool(struct mtr_recorder *rec, const char *temp,
                              uint32_t number) {
-    enum policy policy = policy_of(number);
+    enum policy policy = policy_of(rec, number);
     set_name(rec, number);
     const char *path = mtr_name_spool(rec);
     if (path == NULL)
@@ -237,7 +246,7 @@ static enum placed try_spool(struct mtr_recorder *rec, const char *temp,
 
 bool mtr_name_place_spool(struct mtr_recorder *rec, const char *temp) {
     enum placed placed = TAKEN;
-    uint32_t first = first_number();
+    uint32_t first = first_number(rec);
     for (uint32_t n = first; placed == TAKEN && n < first + NUMBERS_MAX; n++)
         placed = try_spool(rec, temp, n);
     if (placed != PLACED)
@@ -252,7 +261,7 @@ bool mtr_name_renew_spool(struct mtr_recorder *rec, const char *temp) {
 
 static enum placed try_output(struct mtr_recorder *rec, const char *temp,
                               uint32_t number) {
-    enum policy policy = policy_of(number);
+    enum policy policy = policy_of(rec, number);
     set_name(rec, number);
     if (policy == REPLACE_OLD && is_recent(rec->name))
         return TAKEN;
@@ -276,7 +285,7 @@ bool mtr_name_place_output(struct mtr_recorder *rec, const char *temp) {
         return rename_over(temp, rec->name);
     }
     enum placed placed = TAKEN;
-    uint32_t first = first_number();
+    uint32_t first = first_number(rec);
     for (uint32_t n = first; placed == TAKEN && n < first + NUMBERS_MAX; n++)
         placed = try_output(rec, temp, n);
     return placed == PLACED;

@@ -5,7 +5,8 @@
  *
  *   no %p     OUTPUT, replaced; the first free of .1, .2, ... if a living
  *             recording has it. An image that the recorded process execs goes
- *             on with the number after its predecessor's
+ *             on with the number after its predecessor's, and a later start
+ *             of the same process with the first that is not of its own life
  *   with %p   every process, each the first free of OUTPUT, .1, .2, ...
  *
  * Threads: the one that starts a recording, then the saver.

@@ -66,9 +66,21 @@ static uint64_t random_number(void) {
     return r == 0 ? 1 : r;
 }
 
+static void read_executable(void) {
+    char scratch[512];
+    long n = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", scratch,
+                     sizeof(scratch) - 1);
+    scratch[n < 0 ? 0 : n] = '\0';
+    const char *slash = strrchr(scratch, '/');
+    struct tcm_fmt f;
+    tcm_fmt_init(&f, mtr_config.executable, sizeof(mtr_config.executable));
+    tcm_fmt_str(&f, slash == NULL ? scratch : slash + 1);
+}
+
 void mtr_process_identify(void) {
     struct mtr_config *c = &mtr_config;
     uint32_t pid = tcm_os_pid();
+    read_executable();
     if (c->self.random != 0 && c->self.pid != pid) {
         c->parent = c->self;
     } else if (c->self.random == 0) {
@@ -101,7 +113,11 @@ static bool may_own(void) {
     uint64_t pid, start, n;
     const char *p = parse_u64(owner, &pid);
     if (p == NULL || *p != ':' || (p = parse_u64(p + 1, &start)) == NULL ||
-        *p != ':' || (p = parse_u64(p + 1, &n)) == NULL || *p != '\0')
+        *p != ':')
+        return true;
+    if (strcmp(++p, "-") == 0)
+        n = MTR_NO_NUMBER;
+    else if ((p = parse_u64(p, &n)) == NULL || *p != '\0')
         return true;
     if (pid != tcm_os_pid() || start != process_start("/proc/self/stat"))
         return false;
@@ -119,7 +135,10 @@ void mtr_process_own(uint32_t name_number) {
     tcm_fmt_char(&f, ':');
     tcm_fmt_u64(&f, mtr_config.self.start);
     tcm_fmt_char(&f, ':');
-    tcm_fmt_u64(&f, name_number);
+    if (name_number == MTR_NO_NUMBER)
+        tcm_fmt_char(&f, '-');
+    else
+        tcm_fmt_u64(&f, name_number);
     size_t n = 0;
     for (; environ[n] != NULL; n++) {
         if (strncmp(environ[n], OWNER "=", sizeof(OWNER)) == 0) {
@@ -136,36 +155,42 @@ void mtr_process_own(uint32_t name_number) {
     environ = mine;
 }
 
-static void read_executable(char *scratch) {
-    long n = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", scratch,
-                     PATH_MAX - 1);
-    scratch[n < 0 ? 0 : n] = '\0';
-    const char *slash = strrchr(scratch, '/');
-    struct tcm_fmt f;
-    tcm_fmt_init(&f, mtr_config.executable, sizeof(mtr_config.executable));
-    tcm_fmt_str(&f, slash == NULL ? scratch : slash + 1);
+/* The current folder with every % doubled, since it is none of the pattern, and
+   a slash at its end. Worked out in place: a thread's stack may be small. */
+static size_t put_folder(char *out) {
+    long n = syscall(SYS_getcwd, out, PATH_MAX);
+    if (n <= 1 || out[0] != '/')
+        return 0;
+    size_t length = (size_t)n - 1, doubled = 0;
+    for (size_t i = 0; i < length; i++)
+        doubled += out[i] == '%';
+    if (length + doubled + 2 > PATH_MAX)
+        return 0;
+    size_t to = length + doubled;
+    for (size_t i = length; i-- > 0;) {
+        out[--to] = out[i];
+        if (out[i] == '%')
+            out[--to] = '%';
+    }
+    length += doubled;
+    if (out[length - 1] != '/')
+        out[length++] = '/';
+    out[length] = '\0';
+    return length;
 }
 
 /* Made absolute now: the program may change its folder. */
-static bool read_pattern(const char *value, char *scratch) {
+bool mtr_process_pattern(const char *name, char *out, bool *per_process) {
     struct tcm_fmt f;
-    tcm_fmt_init(&f, mtr_config.pattern, sizeof(mtr_config.pattern));
-    if (value[0] != '/') {
-        if (syscall(SYS_getcwd, scratch, PATH_MAX) < 0 || scratch[0] != '/')
-            return false;
-        /* A % in the folder's name is none of the pattern. */
-        for (const char *p = scratch; *p != '\0'; p++) {
-            if (*p == '%')
-                tcm_fmt_char(&f, '%');
-            tcm_fmt_char(&f, *p);
-        }
-        if (f.len == 0 || f.buf[f.len - 1] != '/')
-            tcm_fmt_char(&f, '/');
-    }
-    tcm_fmt_str(&f, value);
-    for (const char *p = value; *p != '\0'; p++) {
+    size_t folder = 0;
+    *per_process = false;
+    if (name[0] != '/' && (folder = put_folder(out)) == 0)
+        return false;
+    tcm_fmt_init(&f, out + folder, PATH_MAX - folder);
+    tcm_fmt_str(&f, name);
+    for (const char *p = name; *p != '\0'; p++) {
         if (p[0] == '%' && p[1] != '\0') {
-            mtr_config.per_process |= p[1] == 'p';
+            *per_process |= p[1] == 'p';
             p++;
         }
     }
@@ -180,25 +205,27 @@ static void remember_stderr(void) {
     }
 }
 
-bool mtr_process_asks(void) {
-    const char *output = tcm_env_get("TCMALLOC_TRACE_OUTPUT");
-    return output != NULL && output[0] != '\0';
-}
-
-bool mtr_process_configure(const struct mtr_host *host, char *scratch) {
+void mtr_process_configure(const struct mtr_host *host) {
     struct mtr_config *c = &mtr_config;
-    c->host = host;
     const char *output = tcm_env_get("TCMALLOC_TRACE_OUTPUT");
+    c->host = host;
     c->compress = !tcm_env_bool("TCMALLOC_TRACE_UNCOMPRESSED") &&
                   mtf_compress_available();
     c->stats = tcm_env_bool("TCMALLOC_TRACE_STATS");
     c->bound_bytes = tcm_env_u64("TCMALLOC_TRACE_BUFFER_MB", 16, 1, 1u << 20)
                      << 20;
-    c->pattern_is_bad = !read_pattern(output, scratch);
-    if (!c->per_process && !may_own())
-        return false;
-    read_executable(scratch);
+    c->limit_bytes = tcm_env_u64("TCMALLOC_TRACE_LIMIT_MB", 0, 0, 1u << 30)
+                     << 20;
     remember_stderr();
-    c->wanted = true;
-    return true;
+    if (output == NULL || output[0] == '\0')
+        return;
+    c->pattern_is_bad =
+        !mtr_process_pattern(output, c->pattern, &c->per_process);
+    if (!c->per_process && !may_own())
+        return;
+    c->named = true;
+    c->named_pid = tcm_os_pid();
+    const char *start = tcm_env_get("TCMALLOC_TRACE_START");
+    c->wanted = start == NULL || start[0] == '\0' ||
+                tcm_env_bool("TCMALLOC_TRACE_START");
 }

@@ -9,14 +9,16 @@
 
 #include "tracer/recorder.h"
 
-/* Whether the environment names an output at all. */
-bool mtr_process_asks(void);
-/* Reads the environment into mtr_config. false: this process is not recorded.
-   SCRATCH: PATH_MAX bytes. */
-bool mtr_process_configure(const struct mtr_host *host, char *scratch);
+/* Reads the environment into mtr_config: NAMED, and WANTED if it shall be
+   recorded without being told by call. */
+void mtr_process_configure(const struct mtr_host *host);
+/* Makes NAME the absolute pattern in OUT (PATH_MAX bytes); *PER_PROCESS tells
+   of %p. false: too long, or there is no current folder. */
+bool mtr_process_pattern(const char *name, char *out, bool *per_process);
 /* This process's identity; the one before becomes the parent's. */
 void mtr_process_identify(void);
-/* Names this process as owner in the environment, for images to come. */
+/* Names this process as owner in the environment, for images to come; with
+   MTR_NO_NUMBER they begin with the first name themselves. */
 void mtr_process_own(uint32_t name_number);
 
 #endif

@@ -3,11 +3,12 @@
  * The life of a recording: set-up, start, end, failure, fork.
  *
  *   mtr_init --> ARMED --> STARTING --> LAZY -----> RUNNING --> ENDED
- *                  ^           |        (spool)     (saver)       |
- *   fork child: OFF            +------> FAILED <--------+---------+
+ *                  ^        ^  |        (spool)     (saver)       |
+ *   fork child: OFF   start-+  +------> FAILED, STOPPED <---------+
  *
  * With %p the recording begins with the first event, and so does that of a
- * forked child; without it at once, and children stay OFF.
+ * forked child; without it at once, and children stay OFF. By call it may begin
+ * in OFF, STOPPED and FAILED, each time as a new session.
  */
 #include "tracer/tracer.h"
 
@@ -63,6 +64,13 @@ void mtr_message_flush(struct mtr_recorder *rec) {
     mtr_say(rec->message, length);
 }
 
+void mtr_summary_flush(struct mtr_recorder *rec) {
+    char text[MTR_SUMMARY_MAX];
+    if (!mtr_config.stats || tcm_swap_acq_rel(&rec->summary_due, 0u) == 0)
+        return;
+    mtr_say(text, mtr_saver_summary(text, sizeof(text)));
+}
+
 static const char *error_text(int error) {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 32)
     return strerrordesc_np(error);
@@ -89,17 +97,25 @@ void mtr_fail(struct mtr_recorder *rec, const char *what, int error) {
     rec->message[f.len] = '\n';
     mtr_config.wanted = false;
     tcm_store_release(&rec->message_length, (uint32_t)f.len + 1);
+    mtr_switch_off(rec, MTR_FAILED);
+    TCM_TESTPOINT("recording_failed");
+}
+
+void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state) {
     /* Seen by threads that look at the flag after they put their cache back,
        and then by those that wait. */
     tcm_store_seq_cst(&rec->control.recording, 0u);
     tcm_store_seq_cst(&rec->control.end_mode, 0u);
-    tcm_store_seq_cst(&rec->state, (uint32_t)MTR_FAILED);
+    tcm_store_seq_cst(&rec->state, (uint32_t)state);
     mtr_registry_stop_all(rec);
+    /* The limits are gone before any position is looked at for the last time:
+       a call that begins after a call that the trace lacks is lacking too. */
+    tcm_fence_seq_cst();
     mtr_pool_notify(&rec->pool);
     tcm_futex_wake(&rec->state, INT32_MAX);
     tcm_add_acq_rel(&rec->link.done, 0u);
     tcm_futex_wake(&rec->link.done, INT32_MAX);
-    TCM_TESTPOINT("recording_failed");
+    TCM_TESTPOINT("switched_off");
 }
 
 /* --- Start --------------------------------------------------------------- */
@@ -118,8 +134,9 @@ static void build_header(struct mtr_recorder *rec) {
         .first_token = rec->first_token,
         .page_size = (uint32_t)tcm_os_page_size(),
         .clock = MTF_CLOCK_MONOTONIC_NS,
-        .settings = (uint8_t)((c->compress ? MTF_SETTING_COMPRESSED : 0) |
-                              (c->per_process ? MTF_SETTING_PER_PROCESS : 0)),
+        .settings =
+            (uint8_t)((c->compress ? MTF_SETTING_COMPRESSED : 0) |
+                      (mtr_is_per_process(rec) ? MTF_SETTING_PER_PROCESS : 0)),
         .buffer_bound = c->bound_bytes,
     };
     rec->header_length = (uint32_t)mtf_raw_build_header(
@@ -129,19 +146,26 @@ static void build_header(struct mtr_recorder *rec) {
 bool mtr_saver_need(struct mtr_recorder *rec) {
     uint32_t expected = 0;
     if (tcm_cas_acq_rel(&rec->link.started, &expected, 1u)) {
-        int error;
+        /* Not for one that ended in the meantime, whose saver is gone. */
+        if (!mtr_state_is_on(tcm_load_acquire(&rec->state))) {
+            tcm_store_release(&rec->link.started, 0u);
+            tcm_futex_wake(&rec->link.started, INT32_MAX);
+            return false;
+        }
+        int error = 0;
         mtr_config.host->enter_private();
         bool ok = mtr_saver_create(rec, &error);
         mtr_config.host->leave_private();
         if (!ok) {
             mtr_fail(rec, "cannot start a thread to record to", error);
-            tcm_store_release(&rec->link.started, 2u);
+            mtr_pool_close(&rec->pool);
+            tcm_store_release(&rec->link.started, 0u);
             tcm_futex_wake(&rec->link.started, INT32_MAX);
         }
     }
     while (tcm_load_acquire(&rec->link.started) == 1)
         tcm_futex_wait(&rec->link.started, 1, UINT64_MAX);
-    return tcm_load_acquire(&rec->state) != MTR_FAILED;
+    return mtr_state_is_on(tcm_load_acquire(&rec->state));
 }
 
 /* The spool alone; no thread, no file, no descriptor that stays. */
@@ -156,27 +180,57 @@ static bool start_lazy(struct mtr_recorder *rec) {
     return ok;
 }
 
-static bool begin_recording(struct mtr_recorder *rec) {
+/* The next session: everything that a recording has of its own. The order of
+   session and first token is explained at set_limit, in thread_buf.c. */
+static bool begin_session(struct mtr_recorder *rec, bool adopt) {
+    uint32_t session = rec->session + 1;
+    if (session == 1) {
+        mtr_registry_init(&rec->registry);
+        mtr_pool_init(&rec->pool, 0);
+        tcm_lock_init(&rec->late_lock, TCM_RANK_TRACE_LATE);
+    }
     mtr_process_identify();
-    bool adopt = mtr_early_has_events();
+    tcm_store_seq_cst(&rec->session, session);
+    tcm_fence_seq_cst();
     rec->random = mtr_config.self.random;
     rec->start_ns = adopt ? mtr_early_time_ns() : tcm_clock_ns();
     rec->first_token = adopt ? mtr_early_first_token()
                              : tcm_load_relaxed(&mtr_config.token_end);
-    mtr_registry_init(&rec->registry);
-    mtr_pool_init(&rec->pool, mtr_config.bound_bytes);
-    tcm_lock_init(&rec->late_lock, TCM_RANK_TRACE_LATE);
+    mtr_registry_begin(&rec->registry);
+    mtr_pool_open(&rec->pool, session, mtr_config.bound_bytes);
+    memset(&rec->spool, 0, sizeof(rec->spool));
+    rec->link.stop = 0;
+    rec->link.finish = 0;
+    rec->link.idle = 0;
+    rec->link.end_events = 0;
+    rec->name[0] = '\0';
+    rec->name_number = 0;
+    TCM_TESTPOINT("session_begun");
     if (!mtr_name_expand(rec)) {
         mtr_fail(rec, "cannot record to", ENAMETOOLONG);
         return false;
     }
     build_header(rec);
+    return true;
+}
+
+bool mtr_begin_recording(struct mtr_recorder *rec) {
+    bool ok = begin_session(rec, false) && mtr_saver_need(rec);
+    mtr_config.starts++;
+    return ok;
+}
+
+static bool begin_armed(struct mtr_recorder *rec) {
+    bool adopt = mtr_early_has_events();
+    if (!begin_session(rec, adopt))
+        return false;
     if (mtr_config.per_process && start_lazy(rec)) {
         tcm_store_release(&rec->state, (uint32_t)MTR_LAZY);
         tcm_futex_wake(&rec->state, INT32_MAX);
     } else if (!mtr_saver_need(rec)) {
         return false;
     }
+    mtr_config.starts++;
     if (adopt)
         mtr_early_adopt(rec);
     return true;
@@ -185,39 +239,47 @@ static bool begin_recording(struct mtr_recorder *rec) {
 bool mtr_start_armed(struct mtr_recorder *rec) {
     uint32_t state = MTR_ARMED;
     if (tcm_cas_acq_rel(&rec->state, &state, (uint32_t)MTR_STARTING)) {
-        bool ok = begin_recording(rec);
+        bool ok = begin_armed(rec);
         if (!ok)
             mtr_message_flush(rec);
         return ok;
     }
     while ((state = tcm_load_acquire(&rec->state)) == MTR_STARTING)
         tcm_futex_wait(&rec->state, MTR_STARTING, UINT64_MAX);
-    return state != MTR_FAILED && state != MTR_OFF;
+    return mtr_state_is_on(state);
 }
 
-static bool make_recorder(void) {
+struct mtr_recorder *mtr_recorder_need(void) {
+    struct mtr_recorder *rec = tcm_load_acquire(&mtr_recorder);
     size_t bytes =
         tcm_align_up(sizeof(struct mtr_recorder), tcm_os_page_size());
-    mtr_recorder = tcm_os_map(bytes);
-    if (mtr_recorder == NULL)
-        return false;
-    if (!tcm_os_wipe_on_fork(mtr_recorder, bytes))
+    if (rec != NULL)
+        return rec;
+    struct mtr_recorder *mine = tcm_os_map(bytes);
+    if (mine == NULL)
+        return NULL;
+    if (!tcm_os_wipe_on_fork(mine, bytes))
         wipe_by_hand = true;
-    return true;
+    /* Publishes a zeroed record; pairs with the loads of who controls it. */
+    if (tcm_cas_acq_rel(&mtr_recorder, &rec, mine))
+        return mine;
+    tcm_os_unmap(mine, bytes);
+    return rec;
 }
 
 static void set_up(const struct mtr_host *host) {
     struct mtr_control *off = &control_off;
-    if (!mtr_process_asks() || !make_recorder()) {
-        tcm_store_release(&mtr_control, off);
+    mtr_process_configure(host);
+    /* Its children are not the first process, whether it is recorded yet. */
+    if (mtr_config.named && !mtr_config.wanted && !mtr_config.per_process) {
+        mtr_process_identify();
+        mtr_process_own(MTR_NO_NUMBER);
+    }
+    struct mtr_recorder *rec = mtr_config.wanted ? mtr_recorder_need() : NULL;
+    if (rec == NULL) {
+        tcm_store_seq_cst(&mtr_control, off);
         return;
     }
-    struct mtr_recorder *rec = mtr_recorder;
-    if (!mtr_process_configure(host, rec->name)) {
-        tcm_store_release(&mtr_control, off);
-        return;
-    }
-    rec->name[0] = '\0';
     rec->state = MTR_ARMED;
     rec->control.recording = 1;
     bool ok = true;
@@ -227,8 +289,8 @@ static void set_up(const struct mtr_host *host) {
     } else if (mtr_early_has_events()) {
         ok = mtr_start_armed(rec);
     }
-    /* Release: who sees the new control sees the recording behind it. */
-    tcm_store_release(&mtr_control, &rec->control);
+    /* Who sees the new control sees the recording behind it. */
+    tcm_store_seq_cst(&mtr_control, &rec->control);
 }
 
 void mtr_init(const struct mtr_host *host) {
@@ -250,18 +312,18 @@ void mtr_exit(void) {
         return;
     int saved = errno;
     mtr_inside = 1;
+    mtr_busy_begin(rec);
+    rec->exited = true;
     if (tcm_load_acquire(&rec->state) == MTR_LAZY)
         mtr_saver_need(rec);
     if (tcm_load_acquire(&rec->state) == MTR_RUNNING &&
         tcm_load_relaxed(&rec->link.finish) == 0) {
         tcm_store_release(&rec->link.finish, 1u);
         mtr_saver_round(rec);
-        if (mtr_config.stats) {
-            char text[512];
-            mtr_say(text, mtr_saver_summary(text, sizeof(text)));
-        }
     }
+    mtr_summary_flush(rec);
     mtr_message_flush(rec);
+    mtr_busy_end(rec);
     mtr_inside = 0;
     errno = saved;
 }
@@ -280,7 +342,7 @@ void mtr_leave_slow(void) {
 
 void mtr_fork_prepare(void) {
     struct mtr_recorder *rec = mtr_recorder;
-    fork_locked = rec != NULL && tcm_load_acquire(&rec->state) >= MTR_LAZY;
+    fork_locked = rec != NULL && tcm_load_acquire(&rec->session) != 0;
     if (!fork_locked)
         return;
     tcm_lock(&rec->late_lock);

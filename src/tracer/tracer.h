@@ -57,8 +57,11 @@ struct mtr_control {
 };
 extern struct mtr_control *mtr_control;
 
+/* The pointer changes when the first recording is begun by call, and its
+   reading is part of the protocol too. */
 static inline bool mtr_is_recording(void) {
-    return tcm_load_seq_cst(&mtr_control->recording) != 0;
+    struct mtr_control *control = tcm_load_seq_cst(&mtr_control);
+    return tcm_load_seq_cst(&control->recording) != 0;
 }
 
 /*
@@ -101,6 +104,26 @@ void mtr_late_leave(void);
 /* The thread ends: its name and end are recorded, its buffer is handed over,
  *SLOT becomes mtr_no_thread. Returns its id for mtr_late_enter, 0 if none. */
 uint32_t mtr_thread_end(struct mtr_thread **slot);
+
+/*
+ * Control by the program or another process; trace_control.c. After mtr_init.
+ * Each waits for those that came before it.
+ *
+ * start: PATH as TCMALLOC_TRACE_OUTPUT, NULL: that of the environment. True
+ * when all calls that begin from now on are recorded; false: a recording is on,
+ * cannot begin (a message waits), or the library's destructor ran.
+ * stop: true when the trace is whole; calls that begin from now on are not in
+ * it. false: none was on, or its end could not be written.
+ * flush: true when all events so far are in the file.
+ */
+bool mtr_start(const char *path);
+bool mtr_stop(void);
+bool mtr_flush(void);
+bool mtr_is_on(void);
+
+/* Writes a mark, cut to MTF_EXTENDED_MAX bytes between two characters of UTF-8,
+   with its time. T is from mtr_enter. */
+void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length);
 
 /* Around fork, before (prepare) and after api's and core's own handlers. */
 void mtr_fork_prepare(void);

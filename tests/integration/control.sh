@@ -94,4 +94,78 @@ for how in 0 1; do
     is "switching under load $how: each is whole" $bad 0
 done
 
+# Whoever asks for what, whenever.
+rm -f t*
+plain t "$target" all 3 2>err
+is "all at once: exit status" $? 0
+diag <err
+n=0
+bad=0
+for f in t*; do
+    case $f in *.spool) bad=$((bad + 1)); continue ;; esac
+    n=$((n + 1))
+    "$post" --quiet --json json "$f" p 2>err &&
+        [ "$(json json complete clean_end unmatched_frees order_conflicts)" = \
+            "true true 0 0" ] || { bad=$((bad + 1)); cat err json | diag; }
+done
+at_least "all at once: traces" $n 5
+is "all at once: each is whole" $bad 0
+
+# Forked children: the name of the environment is their parent's.
+rm -f t*
+plain t "$target" child c.trace 2>err
+is "child: exit status" $? 0
+diag <err
+is "child: two files" "$(echo t* c.trace*)" "t c.trace"
+dump c.trace >list && dump t >list1
+is "child: its calls are its own" \
+    "$(grep -c 'malloc 60005 ' list) $(cat list1 list | grep -c ' 60002')" \
+    "100 20"
+# With %p a child is as its parent was.
+rm -f t*
+TCMALLOC_TRACE_START=0 plain t.%p "$built/process_target" fork 2>err
+is "START=0 with %p: nothing of the children" "$(find . -name 't.*')" ""
+
+# START=0 goes on in what is exec'd in place; the name is not used up.
+rm -f t*
+TCMALLOC_TRACE_START=0 plain t env nice "$target" toggle 2>err
+is "START=0 through env and nice: exit status" $? 0
+diag <err
+is "START=0 through env and nice: the names" "$(echo t*)" "t t.1"
+TCMALLOC_TRACE_START=0 plain t sh -c "$target toggle; exit 7" 2>err
+is "START=0 in a shell: the child is not the first process" $? 7
+check "START=0 in a shell: it cannot start" grep -q 'target: start' err
+
+# The numbers go on; what is older is replaced.
+echo old >t.1
+rm -f t
+TCMALLOC_TRACE_START=0 plain t "$target" toggle 2>err
+dump t.1 >list
+is "a file of an earlier run is replaced" "$(grep -c 'malloc 60002 ' list)" 50
+
+# A FIFO, and a file after it.
+mkfifo pipe
+timeout 20 cat pipe >one &
+LD_PRELOAD=$tlib TCMALLOC_TRACE_UNCOMPRESSED=1 timeout 60 "$target" \
+    path pipe d.trace 2>err
+is "start to a FIFO: exit status" $? 0
+wait $!
+is "start to a FIFO: calls" "$(dump one | grep -c 'malloc 60002 ')" 200
+is "start to a FIFO: and to a file" "$(dump d.trace | grep -c 'malloc 60002 ')" \
+    201
+
+# A limit: what was stopped at its size can be begun again.
+if knows TCMALLOC_TRACE_LIMIT_MB; then
+    rm -f t*
+    TCMALLOC_TRACE_LIMIT_MB=1 record t "$target" limit 8 2>err
+    is "limit, compressed: exit status" $? 51
+    "$post" --quiet --json json t p
+    is "limit, compressed: whole" \
+        "$(json json complete clean_end unmatched_frees)" "true true 0"
+    at_least "limit, compressed: size" "$(wc -c <t)" 700000
+    at_least "limit, compressed: not much more" 1200000 "$(wc -c <t)"
+    check "limit: the trace says so" sh -c \
+        '"$0" info t | grep -i "limit\|size"' "$mtrace"
+fi
+
 done_testing

@@ -8,6 +8,8 @@
  * control_target path FILE...: starts to each FILE in turn
  * control_target flush: flushes, then waits to be killed
  * control_target threads N: N threads work while recording is switched
+ * control_target all N: N threads work, three switch as they like, one forks
+ * control_target child FILE: a forked child starts to FILE
  * control_target limit MB: allocates for about MB MiB of trace
  */
 #include <dlfcn.h>
@@ -17,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "prng.h"
@@ -131,6 +134,82 @@ static int switch_under_load(int n) {
     return 0;
 }
 
+/* Everything at once; what it leaves must be whole traces. */
+static void *switch_at_will(void *arg) {
+    struct prng r;
+    prng_seed(&r, 100 + (uint64_t)(intptr_t)arg);
+    while (!done) {
+        switch (prng_below(&r, 5)) {
+        case 0:
+            start(NULL);
+            break;
+        case 1:
+            stop();
+            break;
+        case 2:
+            flush();
+            break;
+        case 3:
+            mark("at will");
+            break;
+        default:
+            is_on();
+        }
+        usleep((useconds_t)prng_below(&r, 3000));
+    }
+    return NULL;
+}
+
+static void *fork_at_will(void *arg) {
+    (void)arg;
+    while (!done) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            give(take(60004));
+            _exit(is_on() || flush() || stop() || start(NULL));
+        }
+        int status = 1;
+        expect(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0,
+               "a forked child is recorded");
+        usleep(2000);
+    }
+    return NULL;
+}
+
+static int everything(int n) {
+    pthread_t id[64];
+    expect(n > 0 && n <= 60, "threads");
+    for (int i = 0; i < n + 4; i++)
+        expect(!pthread_create(&id[i], NULL,
+                               i < n       ? work
+                               : i < n + 3 ? switch_at_will
+                                           : fork_at_will,
+                               (void *)(intptr_t)i),
+               "pthread_create");
+    usleep(400000);
+    done = true;
+    for (int i = 0; i < n + 4; i++)
+        pthread_join(id[i], NULL);
+    stop();
+    return 0;
+}
+
+static int child(const char *path) {
+    int status;
+    some(60002, 10);
+    pid_t pid = fork();
+    if (pid == 0) {
+        expect(!is_on() && !start(NULL), "the parent's output in the child");
+        expect(start(path), "start in the child");
+        some(60005, 100);
+        expect(stop(), "stop in the child");
+        _exit(0);
+    }
+    expect(waitpid(pid, &status, 0) == pid && status == 0, "the child");
+    some(60002, 10);
+    return 0;
+}
+
 static int limit(int mb) {
     /* Random sizes: a call is two bytes at least. */
     static void *slot[5000];
@@ -166,6 +245,10 @@ int main(int argc, char **argv) {
         return paths(argc - 2, argv + 2);
     if (!strcmp(argv[1], "flush"))
         return flush_and_wait();
+    if (!strcmp(argv[1], "all") && argc == 3)
+        return everything(atoi(argv[2]));
+    if (!strcmp(argv[1], "child") && argc == 3)
+        return child(argv[2]);
     if (!strcmp(argv[1], "threads") && argc == 3)
         return switch_under_load(atoi(argv[2]));
     return 2;

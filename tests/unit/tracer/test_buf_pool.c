@@ -26,7 +26,7 @@ static struct mtr_buffer *exchange(struct holder *h, enum mtr_size size,
     struct mtr_buffer *old = h->buffer;
     if (old != NULL)
         old->used = (uint32_t)(h->pos - old->base);
-    return mtr_pool_exchange(&pool, old, size, &h->pos, &h->buffer, low);
+    return mtr_pool_exchange(&pool, 0, old, size, &h->pos, &h->buffer, low);
 }
 
 static bool add_buffers(enum mtr_size size, unsigned count) {
@@ -81,7 +81,7 @@ static void stacks(void) {
     use(&b, 10);
     tap_ok(exchange(&b, MTR_LARGE, &low) == full, "and taken again first");
     use(&a, 1);
-    mtr_pool_hand_over(&pool, a.buffer, &a.buffer);
+    mtr_pool_hand_over(&pool, 0, a.buffer, &a.buffer);
     tap_ok(a.buffer == NULL, "handed over at a thread's end");
 }
 
@@ -164,7 +164,7 @@ static void *work(void *arg) {
         use(&h, 2);
         (*done)++;
     }
-    mtr_pool_hand_over(&pool, h.buffer, &h.buffer);
+    mtr_pool_hand_over(&pool, 0, h.buffer, &h.buffer);
     return NULL;
 }
 

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a recording ends: with the program, by call, at its size, by a failure.
+ *
+ * Why a stop looks at the threads after it has taken their limits away: what a
+ * thread publishes after that look belongs to a call that had begun before, and
+ * every call that begins later than such a one finds the recording over. So the
+ * trace has no call without those that it depends on.
+ */
+#include "tracer/saver.h"
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/os_mem.h"
+#include "base/os_thread.h"
+#include "base/testpoint.h"
+#include "tracer/saver_state.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Events saved one by one after the destructor, before rounds begin again. */
+#define END_EVENTS 1000u
+
+/* --- With the program ---------------------------------------------------- */
+
+/* After the last event of the program as we know it. */
+bool mtr_saver_enter_end_mode(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    tcm_store_seq_cst(&rec->state, (uint32_t)MTR_ENDED);
+    tcm_store_seq_cst(&rec->control.end_mode, 1u);
+    mtr_registry_stop_all(rec);
+    TCM_TESTPOINT("end_mode");
+    if (!mtr_saver_make_round(s) || !mtr_saver_write_footer(s, MTF_END_EXIT))
+        return false;
+    mtr_saver_summarise(s, MTF_END_EXIT);
+    mtr_saver_recycle(s);
+    mtr_spool_remove(rec);
+    return true;
+}
+
+/* Too many events for one round each: a new spool, and rounds as before. */
+static bool leave_end_mode(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    if (!mtf_raw_write_notice(&s->writer, tcm_clock_ns(), MTF_NOTICE_END_MODE,
+                              "recorded after the library's destructor") ||
+        !mtf_raw_writer_end_frame(&s->writer))
+        return false;
+    mtr_spool_close(rec);
+    if (s->output.kind == MTR_OUTPUT_FILE && !rec->spool.is_private &&
+        mtr_spool_renew(rec)) {
+        mtr_pool_new_generation(&rec->pool);
+        mtr_saver_keep_ready(rec);
+    }
+    tcm_store_seq_cst(&rec->state, (uint32_t)MTR_RUNNING);
+    tcm_store_seq_cst(&rec->control.end_mode, 0u);
+    s->quiet_rounds = 0;
+    return true;
+}
+
+bool mtr_saver_end_mode_round(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    if (!mtr_saver_make_round(s) || !mtr_saver_write_footer(s, MTF_END_EXIT))
+        return false;
+    mtr_saver_recycle(s);
+    return ++rec->link.end_events < END_EVENTS || leave_end_mode(s);
+}
+
+/* --- Before the program does --------------------------------------------- */
+
+bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason) {
+    struct mtr_recorder *rec = s->rec;
+    mtr_switch_off(rec, MTR_STOPPED);
+    if (!mtr_saver_make_round(s) || !mtr_saver_write_footer(s, reason))
+        return false;
+    mtr_saver_summarise(s, reason);
+    mtr_spool_remove(rec);
+    mtr_spool_close(rec);
+    s->over = true;
+    return true;
+}
+
+/* Full buffers that wait will be in the output too, and what can wait shrinks
+   with what is left. */
+bool mtr_saver_at_limit(struct mtr_saver *s) {
+    struct mtr_pool *pool = &s->rec->pool;
+    uint64_t limit = mtr_config.limit_bytes;
+    if (limit == 0)
+        return false;
+    uint64_t stored = s->writer.stored_bytes;
+    uint64_t left = limit - tcm_min_u64(stored, limit);
+    tcm_lock(&pool->lock);
+    pool->bound = tcm_min_u64(left, mtr_config.bound_bytes);
+    bool reached = pool->full_bytes >= left;
+    tcm_unlock(&pool->lock);
+    return reached;
+}
+
+/* The output failed. What it has is closed by a footer if that can be; the
+   spool keeps what it has not. */
+void mtr_saver_give_up(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    mtr_fail(rec, "recording stopped, cannot write to", s->output.error);
+    if (s->ready && s->output.kind == MTR_OUTPUT_FILE) {
+        s->writer.failed = false;
+        s->writer.in_frame = false;
+        s->output.footer = true;
+        mtr_saver_write_footer(s, MTF_END_FORCED);
+    }
+    mtr_saver_summarise(s, MTF_END_FORCED);
+}
+
+void mtr_saver_leave(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    /* Nothing of it is worth anything yet. */
+    if (!s->ready && s->made_spool)
+        mtr_spool_remove(rec);
+    mtr_spool_unlock(rec);
+    mtr_spool_close(rec);
+    mtr_output_close(&s->output);
+    if (s->statm >= 0)
+        syscall(SYS_close, s->statm);
+    mtr_pool_close(&rec->pool);
+    mtr_pool_notify(&rec->pool);
+    if (s->memory != NULL)
+        tcm_os_unmap(s->memory, s->memory_bytes);
+    /* Publishes the end of all of it to the next start, and the summary. */
+    tcm_store_release(&rec->link.started, 0u);
+    tcm_futex_wake(&rec->link.started, INT32_MAX);
+    TCM_TESTPOINT("saver_left");
+}

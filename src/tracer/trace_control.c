@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Start, stop, flush, marks: what the program and others ask of the recorder.
+ *
+ * Start and stop come one at a time and wait for the saver, which is made for
+ * each recording and gone when its stop returns. Nothing of them is a lock that
+ * fork takes: they wait for files, and the child of a fork finds `busy` zeroed.
+ *
+ * Threads: any. A thread that records goes on while the recording ends and the
+ * next one begins; what of the old one it still has in hand is told by the
+ * session in its record (recorder.h).
+ */
+#include "tracer/tracer.h"
+
+#include "base/clock.h"
+#include "base/os_thread.h"
+#include "base/testpoint.h"
+#include "tracer/recorder.h"
+#include "tracer/saver.h"
+#include "tracer/trace_process.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Bytes of a mark beside its text: its head, and a time in several events. */
+#define MARK_EXTRA 48u
+
+/* --- One at a time ------------------------------------------------------- */
+
+void mtr_busy_begin(struct mtr_recorder *rec) {
+    uint32_t expected = 0;
+    if (tcm_cas_acquire(&rec->busy, &expected, 1u))
+        return;
+    while (tcm_swap_acquire(&rec->busy, 2u) != 0)
+        tcm_futex_wait(&rec->busy, 2, UINT64_MAX);
+}
+
+void mtr_busy_end(struct mtr_recorder *rec) {
+    if (tcm_swap_release(&rec->busy, 0u) == 2)
+        tcm_futex_wake(&rec->busy, 1);
+}
+
+static void await_saver_gone(struct mtr_recorder *rec) {
+    uint32_t started;
+    while ((started = tcm_load_acquire(&rec->link.started)) != 0)
+        tcm_futex_wait(&rec->link.started, started, UINT64_MAX);
+}
+
+/* A recording that another thread begins with its first event is there or not
+   when this returns. */
+static uint32_t settled_state(struct mtr_recorder *rec) {
+    uint32_t state;
+    while ((state = tcm_load_acquire(&rec->state)) == MTR_STARTING)
+        tcm_futex_wait(&rec->state, MTR_STARTING, UINT64_MAX);
+    return state;
+}
+
+/* --- Start --------------------------------------------------------------- */
+
+/* False: the environment names no output for this process. */
+static bool take_pattern(struct mtr_recorder *rec, const char *path) {
+    const struct mtr_config *c = &mtr_config;
+    rec->pattern[0] = '\0';
+    if (path == NULL)
+        return c->named && (c->per_process || c->named_pid == tcm_os_pid());
+    if (path[0] == '\0')
+        return false;
+    rec->pattern_is_bad =
+        !mtr_process_pattern(path, rec->pattern, &rec->pattern_per_process);
+    return true;
+}
+
+static bool start(struct mtr_recorder *rec, const char *path) {
+    if (rec->exited || mtr_state_is_on(settled_state(rec)))
+        return false;
+    await_saver_gone(rec);
+    mtr_summary_flush(rec);
+    if (!take_pattern(rec, path))
+        return false;
+    tcm_store_release(&rec->state, (uint32_t)MTR_STARTING);
+    bool ok = mtr_begin_recording(rec);
+    if (ok) {
+        mtr_config.wanted = path == NULL;
+        /* The state word protocol, tracer.h. */
+        tcm_store_seq_cst(&mtr_control, &rec->control);
+        tcm_store_seq_cst(&rec->control.recording, 1u);
+        TCM_TESTPOINT("recording_begins");
+        mtr_config.host->recording_started();
+    } else {
+        mtr_message_flush(rec);
+    }
+    return ok;
+}
+
+bool mtr_start(const char *path) {
+    struct mtr_recorder *rec = mtr_recorder_need();
+    if (rec == NULL || mtr_inside != 0)
+        return false;
+    int saved = errno;
+    mtr_inside = 1;
+    mtr_busy_begin(rec);
+    bool ok = start(rec, path);
+    mtr_busy_end(rec);
+    mtr_inside = 0;
+    errno = saved;
+    return ok;
+}
+
+/* --- Stop, flush --------------------------------------------------------- */
+
+static bool stop(struct mtr_recorder *rec) {
+    uint32_t state = settled_state(rec);
+    if (!mtr_state_is_on(state))
+        return false;
+    mtr_config.wanted = false;
+    /* Nothing was recorded yet, and there is no file. */
+    if (state == MTR_ARMED &&
+        tcm_cas_acq_rel(&rec->state, &state, (uint32_t)MTR_STOPPED)) {
+        tcm_store_seq_cst(&rec->control.recording, 0u);
+        return true;
+    }
+    if (settled_state(rec) == MTR_LAZY)
+        mtr_saver_need(rec);
+    tcm_store_release(&rec->link.stop, 1u);
+    mtr_saver_wake(rec);
+    await_saver_gone(rec);
+    mtr_summary_flush(rec);
+    mtr_message_flush(rec);
+    return tcm_load_acquire(&rec->state) == MTR_STOPPED;
+}
+
+bool mtr_stop(void) {
+    struct mtr_recorder *rec = tcm_load_acquire(&mtr_recorder);
+    if (rec == NULL || mtr_inside != 0)
+        return false;
+    int saved = errno;
+    mtr_inside = 1;
+    mtr_busy_begin(rec);
+    bool ok = stop(rec);
+    mtr_busy_end(rec);
+    mtr_inside = 0;
+    errno = saved;
+    return ok;
+}
+
+/* The round is not waited for while busy: one that a reader holds up must not
+   keep the program from its end. */
+static bool flush(struct mtr_recorder *rec) {
+    mtr_busy_begin(rec);
+    uint32_t state = settled_state(rec);
+    if (state == MTR_LAZY && !mtr_saver_need(rec))
+        state = MTR_FAILED;
+    mtr_busy_end(rec);
+    if (state == MTR_ARMED)
+        return true;
+    if (!mtr_state_is_on(state))
+        return false;
+    if (mtr_saver_round(rec))
+        return true;
+    /* It ended meanwhile; if by a stop, then everything is in the file when
+       that is through. */
+    mtr_busy_begin(rec);
+    state = tcm_load_acquire(&rec->state);
+    mtr_busy_end(rec);
+    return state != MTR_FAILED;
+}
+
+bool mtr_flush(void) {
+    struct mtr_recorder *rec = tcm_load_acquire(&mtr_recorder);
+    if (rec == NULL || mtr_inside != 0)
+        return false;
+    int saved = errno;
+    mtr_inside = 1;
+    bool ok = flush(rec);
+    mtr_inside = 0;
+    errno = saved;
+    return ok;
+}
+
+bool mtr_is_on(void) {
+    return tcm_load_relaxed(&mtr_control->early) == 0 && mtr_is_recording();
+}
+
+/* --- Marks --------------------------------------------------------------- */
+
+/* The most of TEXT that fits, without half a character at the end. */
+static size_t cut_to_fit(const char *text, size_t length) {
+    if (length <= MTF_EXTENDED_MAX)
+        return length;
+    size_t n = MTF_EXTENDED_MAX;
+    while (n > MTF_EXTENDED_MAX - 4 && ((uint8_t)text[n] & 0xC0) == 0x80)
+        n--;
+    return ((uint8_t)text[n] & 0xC0) == 0x80 ? MTF_EXTENDED_MAX : n;
+}
+
+void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length) {
+    int saved = errno;
+    size_t n = cut_to_fit(text, length);
+    if (mtr_make_room(mtr_recorder, t, (unsigned)n + MARK_EXTRA)) {
+        /* What the thread did before is not later than the mark. */
+        tcm_fence_seq_cst();
+        mtr_put_time(t, tcm_clock_ns());
+        memcpy(t->pos + MTF_EXTENDED_HEAD_MAX, text, n);
+        mtf_put_extended_head(t->pos, MTF_RAW_MARK, (unsigned)n);
+        mtr_publish(t, t->pos, MTF_EXTENDED_HEAD_MAX + (unsigned)n);
+    }
+    errno = saved;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Start and stop by call while threads record: a thread stands still inside the
+ * recorder while the recording ends and the next one begins, and then goes on.
+ * Every trace must be whole, with no free of a block that it does not have, and
+ * nothing of an old recording may stay mapped.
+ */
+#include "unit/tracer/recorder_test.h"
+
+#include "base/testpoint.h"
+#include "tracer/recorder.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SWITCHES 12
+#define WRITERS  3
+
+/* --- In the child -------------------------------------------------------- */
+
+static const char *point;
+static uint32_t asked, answered, over;
+static TCM_TLS bool is_writer;
+
+static void hold(const char *label) {
+    if (!is_writer || tcm_load_relaxed(&over) || strcmp(label, point) != 0)
+        return;
+    uint32_t expected = tcm_load_relaxed(&answered);
+    if (expected >= SWITCHES ||
+        !tcm_cas_acq_rel(&asked, &expected, expected + 1))
+        return;
+    while (tcm_load_acquire(&answered) == expected)
+        usleep(50);
+}
+
+static void *write_until_over(void *arg) {
+    struct writer w;
+    unsigned index = (unsigned)(uintptr_t)arg;
+    is_writer = true;
+    writer_init(&w, index);
+    while (!tcm_load_relaxed(&over)) {
+        w.log->count = 0;
+        if (!writer_call(&w))
+            usleep(20);
+        /* Threads end in the middle of it, too. */
+        if (index == 0 && prng_below(&w.prng, 5000) == 0)
+            mtr_thread_end(&w.slot);
+    }
+    writer_end(&w);
+    return NULL;
+}
+
+static unsigned spool_mappings(void) {
+    char line[512];
+    unsigned n = 0;
+    FILE *f = fopen("/proc/self/maps", "r");
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+        n += strstr(line, ".spool") != NULL;
+    if (f != NULL)
+        fclose(f);
+    return n;
+}
+
+static void switch_all(void) {
+    pthread_t id[WRITERS];
+    tcm_testpoint_hook = hold;
+    mtr_init(&test_host);
+    for (uintptr_t i = 0; i < WRITERS; i++)
+        pthread_create(&id[i], NULL, write_until_over, (void *)i);
+    for (uint32_t i = 0; i < SWITCHES; i++) {
+        char name[16];
+        for (int ms = 0; ms < 2000 && tcm_load_acquire(&asked) == i; ms++)
+            usleep(1000);
+        shared->step += tcm_load_acquire(&asked) == i + 1;
+        snprintf(name, sizeof(name), "s%u", i);
+        if (!mtr_stop() || mtr_is_on() || mtr_stop() ||
+            !mtr_start(test_path(name)) || !mtr_is_on() || mtr_start(NULL))
+            abort();
+        tcm_store_relaxed(&asked, i + 1);
+        tcm_store_release(&answered, i + 1);
+        usleep(3000);
+        if (!mtr_flush())
+            abort();
+    }
+    tcm_store_relaxed(&over, 1u);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(id[i], NULL);
+    if (!mtr_stop() || mtr_flush())
+        abort();
+    shared->mark = spool_mappings();
+    mtr_exit();
+    if (mtr_start(test_path("after")))
+        abort();
+}
+
+/* --- In the parent ------------------------------------------------------- */
+
+static int by_token(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+struct tokens {
+    uint64_t *token;
+    size_t count;
+};
+
+static void put(struct tokens *t, uint64_t token) {
+    if ((t->count & (t->count - 1)) == 0)
+        t->token = realloc(t->token, (2 * t->count + 1) * sizeof(uint64_t));
+    t->token[t->count++] = token;
+}
+
+/* Reads all events; deaths without a birth in the same trace. Those of tokens
+   of older recordings are not counted: the host would not have recorded them.
+ */
+static size_t unmatched(const char *name, size_t *events) {
+    struct tokens birth = {NULL, 0}, death = {NULL, 0};
+    struct mtf_item item;
+    struct {
+        uint32_t id;
+        struct mtf_stream stream;
+    } known[200];
+    unsigned threads = 0;
+    size_t bad = 0;
+    uint64_t first = 0;
+    struct tool_raw *t = tool_raw_open(test_path(name));
+    for (;;) {
+        tool_raw_next(t, &item);
+        if (item.kind == MTF_ITEM_END || item.kind == MTF_ITEM_FAILED)
+            break;
+        if (item.kind == MTF_ITEM_HEADER)
+            first = item.info->fixed.first_token;
+        if (item.kind != MTF_ITEM_DATA)
+            continue;
+        unsigned i = 0;
+        while (i < threads && known[i].id != item.thread)
+            i++;
+        if (i == threads && threads++ < 200) {
+            known[i].id = item.thread;
+            mtf_stream_init(&known[i].stream);
+        }
+        struct mtf_placement part;
+        mtf_stream_place(&known[i].stream, &item, &part);
+        bad += part.gap != 0 || part.undecodable != 0;
+        for (size_t at = 0; at < part.length;) {
+            struct mtf_event e;
+            memset(&e, 0, sizeof(e));
+            int n = mtf_raw_decode(&known[i].stream.state, part.data + at,
+                                   part.data + part.length, &e);
+            bad += n < 0;
+            if (n <= 0)
+                break;
+            at += (size_t)n;
+            *events += e.kind < MTF_EVENT_STATE;
+            if (e.token != 0 && e.kind < MTF_EVENT_STATE)
+                put(&birth, e.token);
+            if (e.old_token >= first && e.old_token != 0 &&
+                e.kind < MTF_EVENT_STATE)
+                put(&death, e.old_token);
+        }
+    }
+    bad += !tool_raw_complete(t) || !tool_raw_clean_end(t);
+    tool_raw_close(t);
+    if (birth.count != 0)
+        qsort(birth.token, birth.count, sizeof(uint64_t), by_token);
+    for (size_t i = 0; i < death.count; i++)
+        bad += birth.count == 0 ||
+               bsearch(&death.token[i], birth.token, birth.count,
+                       sizeof(uint64_t), by_token) == NULL;
+    free(birth.token);
+    free(death.token);
+    return bad;
+}
+
+static void race(const char *label) {
+    size_t events = 0, bad = 0, small = 0;
+    point = label;
+    test_begin();
+    int status = test_run(test_path("t"), switch_all);
+    tap_is_u64((uint64_t)status, 0, "held at %s: runs", label);
+    tap_ok(shared->step >= SWITCHES / 2, "held at %s: %u times", label,
+           shared->step);
+    for (int i = -1; i < SWITCHES; i++) {
+        char name[16] = "t";
+        size_t here = 0;
+        if (i >= 0)
+            snprintf(name, sizeof(name), "s%d", i);
+        size_t faults = unmatched(name, &here);
+        if (faults != 0)
+            tap_diag("%s: %zu faults in %zu events", name, faults, here);
+        bad += faults;
+        events += here;
+        small += here < 10;
+    }
+    tap_is_u64(bad, 0, "held at %s: %zu events, each where it belongs", label,
+               events);
+    tap_is_u64(small, 0, "held at %s: in every trace", label);
+    tap_is_u64(shared->mark, 0, "held at %s: nothing stays mapped", label);
+    tap_ok(!test_exists("after") && test_hidden() == 0,
+           "held at %s: nothing else is left", label);
+    test_end();
+}
+
+/* --- Marks --------------------------------------------------------------- */
+
+static void mark_much(void) {
+    struct mtr_thread *slot = &mtr_no_thread;
+    char text[301];
+    mtr_init(&test_host);
+    for (int i = 0; i < 300; i++) {
+        memset(text, 'a' + i % 26, sizeof(text));
+        /* Two-byte characters from an odd place on: 127 falls between. */
+        if (i % 3 == 0)
+            for (int k = 10; k < 300; k += 2)
+                memcpy(text + k, "\xC3\xA9", 2);
+        struct mtr_thread *t = mtr_enter(&slot);
+        mtr_put_mark(t, text, (size_t)(i % 301));
+        mtr_leave();
+    }
+    mtr_thread_end(&slot);
+    mtr_exit();
+}
+
+static void marks(void) {
+    struct mtf_item item;
+    struct mtf_stream s;
+    size_t count = 0, wrong = 0, untimed = 0;
+    test_begin();
+    test_run(test_path("t"), mark_much);
+    mtf_stream_init(&s);
+    struct tool_raw *t = tool_raw_open(test_path("t"));
+    bool timed = false;
+    for (;;) {
+        tool_raw_next(t, &item);
+        if (item.kind == MTF_ITEM_END || item.kind == MTF_ITEM_FAILED)
+            break;
+        if (item.kind != MTF_ITEM_DATA)
+            continue;
+        struct mtf_placement part;
+        mtf_stream_place(&s, &item, &part);
+        for (size_t at = 0; at < part.length;) {
+            struct mtf_event e;
+            int n = mtf_raw_decode(&s.state, part.data + at,
+                                   part.data + part.length, &e);
+            if (n <= 0)
+                break;
+            at += (size_t)n;
+            if (e.kind == MTF_EVENT_MARK) {
+                size_t want = count % 301;
+                if (want > 127)
+                    want = count % 3 == 0 ? 126 : 127;
+                wrong += e.text_length != want;
+                untimed += !timed;
+                count++;
+            }
+            timed = e.kind == MTF_EVENT_TIME;
+        }
+    }
+    tap_is_u64(count, 300, "marks: all");
+    tap_is_u64(wrong, 0, "marks: cut to fit, between characters");
+    tap_is_u64(untimed, 0, "marks: each behind its time");
+    tool_raw_close(t);
+    test_end();
+}
+
+int main(void) {
+    static const char *const points[] = {"limit_set", "pool_exchanged",
+                                         "buffer_has_head", "thread_registered",
+                                         "pool_handed_over"};
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(points); i++)
+        race(points[i]);
+    marks();
+    return tap_done();
+}
