@@ -126,11 +126,13 @@ static TCM_ALWAYS_INLINE bool tcm_traced_free_try(void *ptr, enum mtf_call call,
     if (TCM_UNLIKELY(t->free_call != call))
         mtr_put_free_call(t, call);
     *word = 0;
-    mtr_put_free(t, token);
     top->ptr = ptr;
     top->word = word;
     TCM_FORGET(scaled);
     tcm_bin_at(cache, scaled)->top = top + 1;
+    /* Last, so that its rare half is no more than a jump. Others see the block
+       only through this thread's slow path, which comes later. */
+    mtr_put_free(t, token);
     return true;
 }
 

@@ -10,8 +10,8 @@
  *
  * A varint of n bytes is the little-endian number ((payload << 1 | 1) <<
  * (n-1)). The first byte is never 0, so that zeroed memory marks the end of
- * what was written. Always the shortest form is written; readers take longer
- * ones.
+ * what was written. A value may be written longer than it needs; readers take
+ * any length.
  */
 #ifndef MTF_VARINT_H
 #define MTF_VARINT_H

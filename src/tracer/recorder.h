@@ -101,6 +101,10 @@ struct mtr_thread_cold {
     uint64_t token_end;        /* of the current block */
     uint32_t token_count;      /* of the next block */
     uint32_t as_thread;        /* late stream: whose the events are now */
+    uint32_t id;               /* of the thread in the trace */
+    uint32_t long_frees;       /* without short ones between, to the last */
+    uintptr_t long_free_end;   /* of that one */
+    uint64_t long_free_token;  /* the next token then */
     uint64_t time_ns;          /* last time in the stream */
     uint64_t untraced, dropped, waits, wait_ns, slow_times;
     struct tcm_dlist link; /* registry */

@@ -71,6 +71,40 @@ static void publish_extended(struct mtr_thread *t, enum mtf_raw_kind kind,
     mtr_publish(t, t->pos, MTF_EXTENDED_HEAD_MAX + (unsigned)n);
 }
 
+/* Long frees with no short ones between them make their length the usual one:
+   nearly all need it, and for the others it costs a byte or two. Whether there
+   were short ones is seen by the bytes since the last long one: more than the
+   allocations since then can account for. Beyond 4 bytes none is usual. */
+#define LONG_FREES      16u
+#define ALLOC_BYTES_MAX 3u
+#define FREE_LEN_LIMIT  4u
+
+static void set_free_len(struct mtr_thread *t, unsigned n) {
+    t->free_len = (uint8_t)n;
+    t->free_max = (uint32_t)(((uint64_t)1 << 7 * n) - 1);
+    t->cold->long_frees = 0;
+}
+
+uint32_t mtr_thread_id(const struct mtr_thread *t) {
+    return t->cold->id;
+}
+
+void mtr_put_free_long(struct mtr_thread *t, uint64_t payload) {
+    struct mtr_thread_cold *cold = t->cold;
+    uint8_t *pos = t->pos;
+    unsigned n = mtf_varint_put(pos, payload);
+    uint64_t allocs = t->next_token - cold->long_free_token;
+    if (allocs > 2)
+        allocs = 2; /* more leave room for short frees to hide in */
+    if ((uintptr_t)pos - cold->long_free_end > allocs * ALLOC_BYTES_MAX)
+        cold->long_frees = 0;
+    cold->long_free_end = (uintptr_t)(pos + n);
+    cold->long_free_token = t->next_token;
+    if (n <= FREE_LEN_LIMIT && ++cold->long_frees >= LONG_FREES)
+        set_free_len(t, n);
+    mtr_publish(t, pos, n);
+}
+
 uint64_t mtr_put_aligned(struct mtr_thread *t, enum mtf_call call, size_t size,
                          unsigned align_log2) {
     uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
@@ -158,6 +192,7 @@ void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
     cold->time_ns = tcm_max_u64(now, cold->time_ns);
     t->last_8th = 0;
     t->last_freed = t->next_token;
+    set_free_len(t, 1);
     struct mtf_raw_buffer_state s = {
         .time_ns = cold->time_ns,
         .next_token = t->next_token,
@@ -276,13 +311,13 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
 
 void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
                       struct mtr_buffer *b, uint64_t stream, uint64_t time_lo) {
-    b->thread = t->id;
+    b->thread = t->cold->id;
     b->stream = stream;
     b->taken_ns = time_lo;
     b->time_lo = time_lo;
     b->mark = 0;
     mtf_spool_put_buffer((struct mtf_spool_buffer *)(void *)b->base,
-                         rec->random, b->size, t->id, stream, time_lo);
+                         rec->random, b->size, t->cold->id, stream, time_lo);
     TCM_TESTPOINT("buffer_has_head");
 }
 
@@ -359,7 +394,7 @@ static bool make_ready(struct mtr_recorder *rec, struct mtr_thread *t) {
         bool is_new = cold->buffer == NULL && cold->time_ns == 0;
         if (!mtr_buffer_exchange(rec, t))
             return false;
-        if (is_new && t->id != MTF_THREAD_LATE)
+        if (is_new && t->cold->id != MTF_THREAD_LATE)
             mtr_put_thread_start(t);
     } else if (mtr_tokens_are_low(t)) {
         mtr_put_tokens(t);

@@ -33,7 +33,8 @@
    and all of it must lie inside the buffer, followed by a zero. */
 #define MTR_BUFFER_SLACK 16u
 
-/* Bytes ahead of pos that are fetched: the saver zeroed them on another cpu. */
+/* Bytes ahead of pos that an allocation fetches: the saver zeroed them on
+   another cpu. */
 #define MTR_PREFETCH_AHEAD 256u
 
 /*
@@ -49,9 +50,9 @@ struct mtr_thread {
     uint64_t first_token; /* smaller ones are of no or an older recording */
     uint8_t alloc_call;   /* sticky calls */
     uint8_t free_call;
-    uint8_t flags; /* MTR_THREAD_ bits, owner only */
-    uint8_t reserved;
-    uint32_t id;                  /* of the thread in the trace */
+    uint8_t flags;                /* MTR_THREAD_ bits, owner only */
+    uint8_t free_len;             /* bytes of a free whose payload */
+    uint32_t free_max;            /* is not above this */
     struct mtr_thread_cold *cold; /* the rest; defined by the recorder */
 } TCM_ALIGNED(TCM_CACHE_LINE);
 TCM_STATIC_ASSERT(sizeof(struct mtr_thread) == TCM_CACHE_LINE,
@@ -66,7 +67,6 @@ extern struct mtr_thread mtr_no_thread;
  */
 static TCM_ALWAYS_INLINE void mtr_publish(struct mtr_thread *t, uint8_t *pos,
                                           unsigned n) {
-    tcm_prefetch_write(pos + MTR_PREFETCH_AHEAD);
     tcm_store_release(&t->pos, pos + n);
 }
 
@@ -78,6 +78,9 @@ static TCM_ALWAYS_INLINE void mtr_put(struct mtr_thread *t, uint64_t payload) {
     mtr_publish(t, pos, n);
 }
 
+/* A free whose payload is above free_max; learns from it. */
+void mtr_put_free_long(struct mtr_thread *t, uint64_t payload);
+
 /* The hot two. The caller checked pos < limit and the sticky call. */
 static TCM_ALWAYS_INLINE uint64_t mtr_put_alloc(struct mtr_thread *t,
                                                 size_t size) {
@@ -85,15 +88,29 @@ static TCM_ALWAYS_INLINE uint64_t mtr_put_alloc(struct mtr_thread *t,
     uint64_t payload = mtf_alloc_payload(size, t->last_8th);
     t->next_token = token + 1;
     t->last_8th = size >> 3;
+    tcm_prefetch_write(t->pos + MTR_PREFETCH_AHEAD);
     mtr_put(t, payload);
     return token;
 }
 
+/*
+ * A free's varint has the length that most frees lately needed, also where a
+ * shorter one would do. That length is guessed by the branch predictor, so the
+ * next position does not wait for the token, which is often a cache miss away:
+ * with the length computed from it, every later event's address would hang on
+ * it, and with it the loads behind those stores.
+ */
 static TCM_ALWAYS_INLINE void mtr_put_free(struct mtr_thread *t,
                                            uint64_t token) {
     uint64_t payload = mtf_free_payload(token, t->last_freed);
     t->last_freed = token;
-    mtr_put(t, payload);
+    if (TCM_UNLIKELY(payload > t->free_max)) {
+        mtr_put_free_long(t, payload);
+        return;
+    }
+    uint8_t *pos = t->pos;
+    mtf_store_le64(pos, mtf_varint_word(payload, t->free_len));
+    mtr_publish(t, pos, t->free_len);
 }
 
 /*
@@ -118,6 +135,8 @@ static TCM_ALWAYS_INLINE void mtr_put_free_call(struct mtr_thread *t,
  * The rest is out of line. Each publishes whole events, after mtr_enter has
  * reserved MTR_ROOM for all of one call.
  */
+/* T's id in the trace. */
+uint32_t mtr_thread_id(const struct mtr_thread *t);
 /* A time read by this thread; never goes back in the stream. */
 void mtr_put_time(struct mtr_thread *t, uint64_t ns);
 /* Each returns the token of the new block. */

@@ -72,7 +72,7 @@ struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id) {
         record = cut_record(r);
     if (record != NULL) {
         memset(record, 0, sizeof(*record));
-        record->hot.id = id != 0 ? id : ++r->next_id;
+        record->cold.id = id != 0 ? id : ++r->next_id;
         record->hot.first_token = rec->first_token;
         record->hot.cold = &record->cold;
         record->cold.session = tcm_load_relaxed(&rec->session);
@@ -155,7 +155,7 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
         *slot = &mtr_no_thread;
         return 0;
     }
-    uint32_t id = t->id;
+    uint32_t id = t->cold->id;
     if (mtr_enter(slot) == NULL)
         return 0;
     int saved = errno;

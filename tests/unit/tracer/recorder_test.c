@@ -157,7 +157,7 @@ void writer_init(struct writer *w, unsigned log_index) {
 }
 
 static void log_call(struct writer *w, struct logged call) {
-    w->log->id = w->slot->id;
+    w->log->id = mtr_thread_id(w->slot);
     w->log->calls[w->log->count] = call;
     tcm_store_release(&w->log->count, w->log->count + 1);
 }
