@@ -154,6 +154,18 @@ void tcm_delete_check(const void *ptr, size_t size, size_t align) {
         tcm_die_pointer("sized delete with a wrong size of", ptr);
 }
 
+void tcm_free_sized_check(const void *ptr, size_t size, size_t align) {
+    if (!tcm_debug || ptr == NULL)
+        return;
+    struct tcm_block_info info = tcm_block_check(ptr);
+    if (info.kind == TCM_BLOCK_PRIVATE)
+        return;
+    if (size > info.size)
+        tcm_die_pointer("sized free with a wrong size of", ptr);
+    if (tcm_is_pow2(align) && (uintptr_t)ptr % align != 0)
+        tcm_die_pointer("sized free with a wrong alignment of", ptr);
+}
+
 static void free_recorded(struct tcm_thread_state *self, void *ptr,
                           const struct tcm_block_info *info,
                           const struct claim *claim, enum mtf_call call) {

@@ -24,6 +24,12 @@ static TCM_COLD void slow_free_sized(void *ptr, size_t size) {
     tcm_free_sized_slow(ptr, size, 0, MTF_CALL_FREE_SIZED);
 }
 
+static TCM_ALWAYS_INLINE void check_free(const void *ptr, size_t size,
+                                         size_t align) {
+    if (tcm_debug)
+        tcm_free_sized_check(ptr, size, align);
+}
+
 /* For tc_malloc_skip_new_handler. */
 static TCM_COLD void *slow_skip(size_t size) {
     void *p = tcm_alloc_try_slow(size, MTF_CALL_MALLOC);
@@ -65,11 +71,13 @@ TCM_PUBLIC void TCM_EXPORT(cfree)(void *ptr) {
 }
 
 TCM_PUBLIC void TCM_EXPORT(free_sized)(void *ptr, size_t size) {
+    check_free(ptr, size, 1);
     tcm_free_sized_path(ptr, size, far_free_sized, slow_free_sized);
 }
 
 TCM_PUBLIC void TCM_EXPORT(free_aligned_sized)(void *ptr, size_t align,
                                                size_t size) {
+    check_free(ptr, size, align);
     tcm_free_sized_slow(ptr, size, align, MTF_CALL_FREE_ALIGNED_SIZED);
 }
 

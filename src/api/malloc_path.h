@@ -73,6 +73,9 @@ struct tcm_block_info tcm_block_check_realloc(const void *ptr);
 /* Builds with debug checks: the end of the program if SIZE and ALIGN (0: none)
    cannot be what PTR, or NULL, was made with by operator new. */
 TCM_COLD void tcm_delete_check(const void *ptr, size_t size, size_t align);
+/* The same of a block of malloc's, which realloc may have left roomier than a
+   new one: only a larger size and another alignment are known to be wrong. */
+TCM_COLD void tcm_free_sized_check(const void *ptr, size_t size, size_t align);
 
 #if TCM_TRACING
 /* The traced fast path of a plain allocation; SLOW serves the rest. SCALED is

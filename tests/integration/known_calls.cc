@@ -523,8 +523,7 @@ static void contradicting(struct thread *t) {
     static const int kinds[] = {F_DELETE_SIZED, F_DELETE_ARRAY_SIZED,
                                 F_FREE_SIZED};
     for (int kind : kinds) {
-        if (!free_is_there(kind) ||
-            (kind != F_FREE_SIZED && getenv("DELETES_ARE_CHECKED")))
+        if (!free_is_there(kind) || getenv("SIZES_ARE_CHECKED"))
             continue;
         allocate(t, &b, A_NEW, 10, 0);
         release_wrong_size(t, &b, kind, 1000);

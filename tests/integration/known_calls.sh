@@ -26,10 +26,10 @@ same() {
     fi
 }
 
-# A library with debug checks stops at deletes of a wrong size.
+# A library with debug checks stops at deletes and frees of a wrong size.
 if knows "sized delete with a wrong size"; then
-    DELETES_ARE_CHECKED=1
-    export DELETES_ARE_CHECKED
+    SIZES_ARE_CHECKED=1
+    export SIZES_ARE_CHECKED
 fi
 calls=30000
 [ "${LONG:-0}" = 1 ] && calls=300000

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sized deletes in a build with debug checks: the size of the new is taken, one
- * of another class stops the program.
+ * of another class stops the program. And sized frees: any size that the block
+ * has is taken.
  */
 #include "api/export.h"
 #include "unit/core/core_test.h"
@@ -33,6 +34,48 @@ static void make_and_delete(void *argument) {
     TCM_EXPORT(_ZdaPvm)(TCM_EXPORT(_Znwm)(pair->made), pair->given);
 }
 
+static void make_and_free(void *argument) {
+    const struct pair *pair = argument;
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    if (pair->align != 0)
+        TCM_EXPORT(free_aligned_sized)
+    (TCM_EXPORT(aligned_alloc)(64, pair->made), pair->align, pair->given);
+    else TCM_EXPORT(free_sized)(TCM_EXPORT(malloc)(pair->made), pair->given);
+}
+
+static void check_frees(void) {
+    static struct pair wrong[] = {{10, 1000, 0},
+                                  {100, 10000000, 0},
+                                  {3000000, 4000000, 0},
+                                  {100, 1000, 64}};
+    static const size_t right[] = {0, 1, 8, 100, 1000, 5000, 262144, 3000000};
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(right); i++) {
+        struct pair pair = {right[i], right[i], 0};
+        make_and_free(&pair);
+        pair.align = 64;
+        make_and_free(&pair);
+        /* realloc leaves room behind what grows, and what shrinks. */
+        void *p = TCM_EXPORT(malloc)(right[i]);
+        p = TCM_EXPORT(realloc)(p, right[i] + 20);
+        TCM_EXPORT(free_sized)(p, right[i] + 20);
+        p = TCM_EXPORT(malloc)(right[i] + 1);
+        p = TCM_EXPORT(realloc)(p, right[i] / 2 + 1);
+        TCM_EXPORT(free_sized)(p, right[i] / 2 + 1);
+    }
+    TCM_EXPORT(free_sized)(NULL, 77);
+    TCM_EXPORT(free_aligned_sized)(NULL, 64, 77);
+    tap_ok(true, "sized free: the size of the block is taken");
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(wrong); i++) {
+        tap_ok(test_dies_with(make_and_free, &wrong[i],
+                              "sized free with a wrong size of 0x"),
+               "%zu bytes freed as %zu", wrong[i].made, wrong[i].given);
+    }
+    struct pair aligned = {100, 100, 1 << 30};
+    tap_ok(test_dies_with(make_and_free, &aligned,
+                          "sized free with a wrong alignment of 0x"),
+           "64 freed as aligned to 2^30");
+}
+
 int main(void) {
     static struct pair wrong[] = {
         {10, 1000, 0},
@@ -57,5 +100,6 @@ int main(void) {
                               "sized delete with a wrong size of 0x"),
                "%zu bytes deleted as %zu", wrong[i].made, wrong[i].given);
     }
+    check_frees();
     return tap_done();
 }
