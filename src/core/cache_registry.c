@@ -21,6 +21,7 @@ static struct tcm_pool cache_pool =
 static struct tcm_pool region_pool[TCM_MAX_REGION_LOG + 1];
 
 void tcm_cache_init(void) {
+    tcm_cache_init_model();
     for (unsigned k = 0; k <= TCM_MAX_REGION_LOG; k++)
         region_pool[k].record_bytes = sizeof(struct tcm_entry) << k;
 }

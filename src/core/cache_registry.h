@@ -19,6 +19,9 @@
 /* Bins live in regions of 2^LOG entries. */
 #define TCM_MAX_REGION_LOG 10
 
+/* Makes ready what new caches are copied from. */
+void tcm_cache_init_model(void);
+
 struct tcm_entry *tcm_registry_get_region(unsigned log);
 void tcm_registry_put_region(unsigned log, struct tcm_entry *entries);
 

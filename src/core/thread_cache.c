@@ -372,19 +372,23 @@ void tcm_cache_flush(struct tcm_thread_cache *cache) {
 /* ------------------------------------------------------------------------ */
 /* Life of a cache                                                          */
 
+/* The stand-in is also what new caches are copies of, but for this table: in
+   the stand-in every size leads to bin 0. */
+static uint8_t scaled_small[TCM_TABLE_SMALL / 8 + 1];
+
+void tcm_cache_init_model(void) {
+    for (unsigned class = 1; class < tcm_class_count; class ++)
+        tcm_no_cache.cold[class].fetch = first_fetch(&tcm_class[class]);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(scaled_small); i++)
+        scaled_small[i] = tcm_class_scale(tcm_class_small[i]);
+}
+
 struct tcm_thread_cache *tcm_cache_new(void) {
     struct tcm_thread_cache *cache = tcm_registry_get_cache();
     if (cache == NULL)
         return NULL;
-    __builtin_memset(cache, 0, sizeof(*cache));
-    for (unsigned class = 0; class < TCM_MAX_CLASSES; class ++) {
-        cache->bin[class] = tcm_no_cache.bin[class];
-        cache->cold[class] = tcm_no_cache.cold[class];
-        if (class != 0 && class < tcm_class_count)
-            cache->cold[class].fetch = first_fetch(&tcm_class[class]);
-    }
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(cache->scaled_small); i++)
-        cache->scaled_small[i] = tcm_class_scale(tcm_class_small[i]);
+    __builtin_memcpy(cache, &tcm_no_cache, sizeof(*cache));
+    __builtin_memcpy(cache->scaled_small, scaled_small, sizeof(scaled_small));
     cache->sweep_wait = SWEEP_WAIT;
     tcm_store_relaxed(&cache->attached, true);
     tcm_registry_add(cache);
