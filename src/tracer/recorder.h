@@ -29,6 +29,7 @@
 #include "base/dlist.h"
 #include "base/lock.h"
 #include "traceformat/raw_layout.h"
+#include "traceformat/raw_writer.h"
 #include "tracer/buf_pool.h"
 #include "tracer/spool.h"
 #include "tracer/tracer.h"
@@ -78,6 +79,7 @@ struct mtr_config {
     bool per_process;    /* %p in the name */
     bool compress;
     bool stats;
+    bool control;        /* other processes may ask */
     bool continues;      /* this image continues its process's recording */
     uint32_t owner_name; /* and its predecessor's file had this number */
     uint32_t named_pid;  /* the process that NAMED was found for */
@@ -126,6 +128,12 @@ struct mtr_registry {
     struct mtr_totals ended;
 };
 
+/* What the saver counted up to its last round; for who asks meanwhile. */
+struct mtr_live {
+    uint64_t events, mallocs, memaligns, reallocs, frees, failed;
+    uint64_t segments, raw_bytes, stored_bytes, rounds;
+};
+
 /* Between program threads and the saver. Words are futexes. */
 struct mtr_saver_link {
     uint32_t wake;    /* counts calls to the saver */
@@ -160,6 +168,7 @@ struct mtr_recorder {
     struct mtr_pool pool;
     struct mtr_spool spool;
     struct mtr_saver_link link;
+    struct mtr_live live;
     char message[256];
     uint8_t header[MTF_RAW_HEADER_MAX];
     char pattern[PATH_MAX]; /* given by call; "": that of mtr_config */
@@ -200,6 +209,11 @@ void mtr_registry_begin(struct mtr_registry *r);
 /* Gives the record back, after handing over its buffer if it still has one: the
    recording may be about to end, and save what is in it. */
 void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t);
+
+/* --- saver_account.c ----------------------------------------------------- */
+/* Accounts of the current or last recording; how many, at most CAP. */
+unsigned mtr_live_accounts(struct mtr_recorder *rec,
+                           struct mtf_account_value *out, unsigned cap);
 
 /* --- thread_buf.c -------------------------------------------------------- */
 /* mtr_enter's second half; ID 0: an ordinary thread. */
@@ -265,6 +279,12 @@ void mtr_message_flush(struct mtr_recorder *rec);
 /* The same with TCMALLOC_TRACE_STATS and the account of a recording that has
    ended. */
 void mtr_summary_flush(struct mtr_recorder *rec);
+/* "tcmalloc: WHAT NAME: ERROR" in text of CAP bytes, as a line; its length.
+   NAME may be NULL and ERROR 0. */
+size_t mtr_compose(char *text, size_t cap, const char *what, const char *name,
+                   int error);
+/* Says that at once; on a thread of the program. */
+void mtr_complain(const char *what, const char *name, int error);
 /* Text on descriptor 2, if that is what it was at the start. */
 void mtr_say(const char *text, size_t length);
 /* The recording is over (MTR_STOPPED or MTR_FAILED): no thread goes on hot, and

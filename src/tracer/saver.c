@@ -215,6 +215,7 @@ bool mtr_saver_make_round(struct mtr_saver *s) {
         if (!mtf_raw_write_barrier(&s->writer, begin))
             return false;
         s->dirty = false;
+        mtr_saver_publish(s);
     } else {
         s->quiet_rounds++;
     }

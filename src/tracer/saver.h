@@ -10,8 +10,16 @@
 
 #include "tracer/recorder.h"
 
-/* Makes the thread, with all signals blocked. false: errno in *ERROR. */
+/* Makes the thread. false: errno in *ERROR. */
 bool mtr_saver_create(struct mtr_recorder *rec, int *error);
+/* A thread of the recorder's, detached, with all signals blocked. */
+bool mtr_thread_create(void *(*body)(void *), void *arg, int *error);
+/*
+ * Descriptors of the calling thread's own: the program neither sees nor closes
+ * nor inherits them. KEEP: one that stays, or -1. 0 to 2 are taken by what
+ * nothing can be written to. false: the kernel refused.
+ */
+bool mtr_unshare_table(int keep);
 /* It shall look now. */
 void mtr_saver_wake(struct mtr_recorder *rec);
 /* Asks for a round and waits for it. false: the recording ended. */

@@ -102,7 +102,55 @@ bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason) {
     put(&a, MTF_ACCOUNT_SAVER_CPU_NS, tcm_clock_thread_cpu_ns());
     put(&a, MTF_ACCOUNT_ROUNDS, s->rounds);
     put(&a, MTF_ACCOUNT_END_REASON, reason);
-    return mtf_raw_write_footer(&s->writer, tcm_clock_ns(), a.value, a.count);
+    bool ok =
+        mtf_raw_write_footer(&s->writer, tcm_clock_ns(), a.value, a.count);
+    mtr_saver_publish(s);
+    return ok;
+}
+
+void mtr_saver_publish(struct mtr_saver *s) {
+    struct mtr_live *live = &s->rec->live;
+    const struct mtr_event_counts *c = &s->counts;
+    tcm_store_relaxed(&live->events, event_sum(c));
+    tcm_store_relaxed(&live->mallocs, c->mallocs);
+    tcm_store_relaxed(&live->memaligns, c->memaligns);
+    tcm_store_relaxed(&live->reallocs, c->reallocs);
+    tcm_store_relaxed(&live->frees, c->frees);
+    tcm_store_relaxed(&live->failed, c->failed);
+    tcm_store_relaxed(&live->segments, s->writer.segments);
+    tcm_store_relaxed(&live->raw_bytes, s->writer.raw_bytes);
+    tcm_store_relaxed(&live->stored_bytes, s->writer.stored_bytes);
+    tcm_store_relaxed(&live->rounds, s->rounds);
+}
+
+unsigned mtr_live_accounts(struct mtr_recorder *rec,
+                           struct mtf_account_value *out, unsigned cap) {
+    struct mtr_live *live = &rec->live;
+    struct mtr_totals t = {0};
+    uint32_t threads = 0;
+    if (tcm_load_acquire(&rec->session) != 0)
+        mtr_registry_totals(rec, &t, &threads);
+    const struct mtf_account_value all[] = {
+        {MTF_ACCOUNT_EVENTS, tcm_load_relaxed(&live->events)},
+        {MTF_ACCOUNT_MALLOCS, tcm_load_relaxed(&live->mallocs)},
+        {MTF_ACCOUNT_MEMALIGNS, tcm_load_relaxed(&live->memaligns)},
+        {MTF_ACCOUNT_REALLOCS, tcm_load_relaxed(&live->reallocs)},
+        {MTF_ACCOUNT_FREES, tcm_load_relaxed(&live->frees)},
+        {MTF_ACCOUNT_FAILED_ALLOCATIONS, tcm_load_relaxed(&live->failed)},
+        {MTF_ACCOUNT_UNTRACED_FREES, t.untraced},
+        {MTF_ACCOUNT_DROPPED_EVENTS, t.dropped},
+        {MTF_ACCOUNT_WAITS, t.waits},
+        {MTF_ACCOUNT_WAIT_NS, t.wait_ns},
+        {MTF_ACCOUNT_THREADS, threads},
+        {MTF_ACCOUNT_SEGMENTS, tcm_load_relaxed(&live->segments)},
+        {MTF_ACCOUNT_RAW_BYTES, tcm_load_relaxed(&live->raw_bytes)},
+        {MTF_ACCOUNT_STORED_BYTES, tcm_load_relaxed(&live->stored_bytes)},
+        {MTF_ACCOUNT_ROUNDS, tcm_load_relaxed(&live->rounds)},
+    };
+    unsigned n = 0;
+    for (; n < TCM_ARRAY_SIZE(all) && n < cap; n++)
+        out[n] = all[n];
+    return n;
 }
 
 static void say(struct tcm_fmt *f, uint64_t n, const char *what) {

@@ -43,13 +43,9 @@ static bool close_all_but(int keep) {
     return true;
 }
 
-/*
- * Descriptors of our own: the program neither sees nor closes nor inherits
- * them. KEEP: one that stays, or -1. 0 to 2 are taken by what nothing can be
- * written to: a last message of whatever code on this thread must not go into
- * the trace.
- */
-static bool unshare_table(int keep) {
+/* A last message of whatever code on this thread must not go into the trace, so
+   0 to 2 are taken. */
+bool mtr_unshare_table(int keep) {
     if (!close_all_but(keep))
         return false;
     for (;;) {
@@ -125,7 +121,7 @@ bool mtr_saver_set_up(struct mtr_saver *s) {
     s->output.fd = -1;
     s->output.kind = mtr_name_kind(rec->output);
     int keep = s->output.kind == MTR_OUTPUT_FD ? fd_of_name(rec->output) : -1;
-    s->output.own_table = unshare_table(keep);
+    s->output.own_table = mtr_unshare_table(keep);
     s->statm = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/statm",
                             O_RDONLY | O_CLOEXEC, 0);
     bool is_file = s->output.kind == MTR_OUTPUT_FILE;
@@ -169,7 +165,7 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
     }
 }
 
-bool mtr_saver_create(struct mtr_recorder *rec, int *error) {
+bool mtr_thread_create(void *(*body)(void *), void *arg, int *error) {
     sigset_t all, before;
     pthread_attr_t attr;
     pthread_t thread;
@@ -180,14 +176,18 @@ bool mtr_saver_create(struct mtr_recorder *rec, int *error) {
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    int rc = pthread_create(&thread, &attr, mtr_saver_main, rec);
+    int rc = pthread_create(&thread, &attr, body, arg);
     if (rc == EINVAL) {
         /* Thread-local storage of the program larger than our stack. */
         pthread_attr_setstacksize(&attr, 32 * STACK_BYTES);
-        rc = pthread_create(&thread, &attr, mtr_saver_main, rec);
+        rc = pthread_create(&thread, &attr, body, arg);
     }
     pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     *error = rc;
     return rc == 0;
+}
+
+bool mtr_saver_create(struct mtr_recorder *rec, int *error) {
+    return mtr_thread_create(mtr_saver_main, rec, error);
 }

@@ -217,12 +217,15 @@ void mtr_process_configure(const struct mtr_host *host) {
     c->limit_bytes = tcm_env_u64("TCMALLOC_TRACE_LIMIT_MB", 0, 0, 1u << 30)
                      << 20;
     remember_stderr();
+    c->control = tcm_env_bool("TCMALLOC_TRACE_CONTROL");
     if (output == NULL || output[0] == '\0')
         return;
     c->pattern_is_bad =
         !mtr_process_pattern(output, c->pattern, &c->per_process);
-    if (!c->per_process && !may_own())
+    if (!c->per_process && !may_own()) {
+        c->control = false;
         return;
+    }
     c->named = true;
     c->named_pid = tcm_os_pid();
     const char *start = tcm_env_get("TCMALLOC_TRACE_START");

@@ -20,6 +20,7 @@
 #include "base/raw_io.h"
 #include "base/testpoint.h"
 #include "traceformat/raw_writer.h"
+#include "tracer/control_server.h"
 #include "tracer/recorder.h"
 #include "tracer/saver.h"
 #include "tracer/trace_name.h"
@@ -80,23 +81,39 @@ static const char *error_text(int error) {
 #endif
 }
 
-void mtr_fail(struct mtr_recorder *rec, const char *what, int error) {
+size_t mtr_compose(char *text, size_t cap, const char *what, const char *name,
+                   int error) {
     struct tcm_fmt f;
-    tcm_fmt_init(&f, rec->message, sizeof(rec->message) - 1);
+    tcm_fmt_init(&f, text, cap - 1);
     tcm_fmt_str(&f, "tcmalloc: ");
     tcm_fmt_str(&f, what);
-    tcm_fmt_char(&f, ' ');
-    tcm_fmt_str(&f, rec->name[0] != '\0' ? rec->name : rec->output);
+    if (name != NULL) {
+        tcm_fmt_char(&f, ' ');
+        tcm_fmt_str(&f, name);
+    }
     if (error != 0) {
-        const char *text = error_text(error);
+        const char *reason = error_text(error);
         tcm_fmt_str(&f, ": ");
-        tcm_fmt_str(&f, text != NULL ? text : "error ");
-        if (text == NULL)
+        tcm_fmt_str(&f, reason != NULL ? reason : "error ");
+        if (reason == NULL)
             tcm_fmt_u64(&f, (uint64_t)error);
     }
-    rec->message[f.len] = '\n';
+    text[f.len] = '\n';
+    text[f.len + 1] = '\0';
+    return f.len + 1;
+}
+
+void mtr_complain(const char *what, const char *name, int error) {
+    char text[256];
+    mtr_say(text, mtr_compose(text, sizeof(text), what, name, error));
+}
+
+void mtr_fail(struct mtr_recorder *rec, const char *what, int error) {
+    const char *name = rec->name[0] != '\0' ? rec->name : rec->output;
+    size_t n =
+        mtr_compose(rec->message, sizeof(rec->message), what, name, error);
     mtr_config.wanted = false;
-    tcm_store_release(&rec->message_length, (uint32_t)f.len + 1);
+    tcm_store_release(&rec->message_length, (uint32_t)n);
     mtr_switch_off(rec, MTR_FAILED);
     TCM_TESTPOINT("recording_failed");
 }
@@ -165,7 +182,11 @@ bool mtr_saver_need(struct mtr_recorder *rec) {
     }
     while (tcm_load_acquire(&rec->link.started) == 1)
         tcm_futex_wait(&rec->link.started, 1, UINT64_MAX);
-    return mtr_state_is_on(tcm_load_acquire(&rec->state));
+    bool ok = mtr_state_is_on(tcm_load_acquire(&rec->state));
+    /* A forked child answers from when it has a saver too. */
+    if (ok)
+        mtr_control_server_need();
+    return ok;
 }
 
 /* The spool alone; no thread, no file, no descriptor that stays. */
@@ -205,6 +226,7 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
     rec->link.end_events = 0;
     rec->name[0] = '\0';
     rec->name_number = 0;
+    memset(&rec->live, 0, sizeof(rec->live));
     TCM_TESTPOINT("session_begun");
     if (!mtr_name_expand(rec)) {
         mtr_fail(rec, "cannot record to", ENAMETOOLONG);
@@ -300,6 +322,7 @@ void mtr_init(const struct mtr_host *host) {
     int saved = errno;
     mtr_inside = 1;
     set_up(host);
+    mtr_control_server_need();
     mtr_inside = 0;
     errno = saved;
 }

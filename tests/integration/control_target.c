@@ -8,6 +8,7 @@
  * control_target path FILE...: starts to each FILE in turn
  * control_target flush: flushes, then waits to be killed
  * control_target threads N: N threads work while recording is switched
+ * control_target serve: works until its input ends
  * control_target all N: N threads work, three switch as they like, one forks
  * control_target child FILE: a forked child starts to FILE
  * control_target limit MB: allocates for about MB MiB of trace
@@ -194,6 +195,28 @@ static int everything(int n) {
     return 0;
 }
 
+static void *eat_input(void *arg) {
+    char c;
+    (void)arg;
+    while (read(0, &c, 1) == 1)
+        continue;
+    done = true;
+    return NULL;
+}
+
+static int serve(void) {
+    pthread_t id;
+    expect(!pthread_create(&id, NULL, eat_input, NULL), "pthread_create");
+    puts("ready");
+    fflush(stdout);
+    while (!done) {
+        some(60002, 10);
+        usleep(1000);
+    }
+    pthread_join(id, NULL);
+    return 0;
+}
+
 static int child(const char *path) {
     int status;
     some(60002, 10);
@@ -245,6 +268,8 @@ int main(int argc, char **argv) {
         return paths(argc - 2, argv + 2);
     if (!strcmp(argv[1], "flush"))
         return flush_and_wait();
+    if (!strcmp(argv[1], "serve"))
+        return serve();
     if (!strcmp(argv[1], "all") && argc == 3)
         return everything(atoi(argv[2]));
     if (!strcmp(argv[1], "child") && argc == 3)

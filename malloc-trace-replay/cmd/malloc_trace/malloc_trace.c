@@ -15,6 +15,7 @@ static const struct {
 } commands[] = {
     {"record", "malloc-trace record", cmd_record},
     {"info", "malloc-trace info", cmd_info},
+    {"ctl", "malloc-trace ctl", cmd_ctl},
 };
 
 static const char help[] =
@@ -24,6 +25,7 @@ static const char help[] =
     "Commands:\n"
     "  record  run a program and record what it asks of malloc\n"
     "  info    say what traces hold\n"
+    "  ctl     start, stop and ask a running recording\n"
     "\n"
     "      --help     print this text and exit\n"
     "      --version  print the version and exit\n"

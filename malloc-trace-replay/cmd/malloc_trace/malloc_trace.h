@@ -7,6 +7,7 @@
 #ifndef CMD_MALLOC_TRACE_MALLOC_TRACE_H
 #define CMD_MALLOC_TRACE_MALLOC_TRACE_H
 
+int cmd_ctl(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/ctl_client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* A stop waits for the saver, which may wait for a slow reader. */
+#define ANSWER_MS 60000
+
+static bool problem_is(char problem[CTL_PROBLEM_MAX], pid_t pid,
+                       const char *what, int error) {
+    snprintf(problem, CTL_PROBLEM_MAX, "process %d %s%s%s", (int)pid, what,
+             error != 0 ? ": " : "", error != 0 ? strerror(error) : "");
+    return false;
+}
+
+static int connect_to(pid_t pid) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t n = mtf_control_address(address.sun_path, (uint32_t)pid);
+    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, length) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+bool ctl_is_there(pid_t pid) {
+    int fd = connect_to(pid);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* Why nobody listens. */
+static bool explain(char problem[CTL_PROBLEM_MAX], pid_t pid, int error) {
+    char path[40];
+    struct stat st;
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    if (kill(pid, 0) != 0 && errno == ESRCH)
+        return problem_is(problem, pid, "does not exist", 0);
+    if (stat(path, &st) == 0 && st.st_uid != geteuid())
+        return problem_is(problem, pid, "belongs to another user", 0);
+    if (error != ECONNREFUSED && error != ENOENT)
+        return problem_is(problem, pid, "cannot be asked", error);
+    return problem_is(problem, pid,
+                      "has no control socket: it was not started with "
+                      "TCMALLOC_TRACE_CONTROL=1 under the recording library",
+                      0);
+}
+
+/* The address is free to anyone, so who answers is looked at. */
+static bool is_that_process(int fd, pid_t pid, const char **what) {
+    struct ucred peer;
+    socklen_t n = sizeof(peer);
+    *what = "is not who answers for it";
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0 ||
+        n != sizeof(peer) || peer.pid != pid)
+        return false;
+    *what = "belongs to another user";
+    return peer.uid == geteuid();
+}
+
+static bool exchange(int fd, const struct mtf_control_request *request,
+                     struct mtf_control_reply *reply, const char **what) {
+    uint8_t packet[MTF_CONTROL_REPLY_MAX + 1];
+    size_t length = mtf_control_put_request(packet, request);
+    *what = "did not take the request";
+    if (send(fd, packet, length, MSG_NOSIGNAL) != (ssize_t)length)
+        return false;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int rc;
+    do {
+        rc = poll(&p, 1, ANSWER_MS);
+    } while (rc < 0 && errno == EINTR);
+    *what = "does not answer";
+    errno = ETIMEDOUT;
+    if (rc <= 0)
+        return false;
+    errno = 0;
+    ssize_t n = recv(fd, packet, sizeof(packet), 0);
+    if (n <= 0) {
+        *what = "closed the connection";
+        return false;
+    }
+    *what = "gave an answer that is not understood";
+    return mtf_control_parse_reply(packet, (size_t)n, reply);
+}
+
+bool ctl_ask(pid_t pid, const struct mtf_control_request *request,
+             struct mtf_control_reply *reply, char problem[CTL_PROBLEM_MAX]) {
+    const char *what;
+    int fd = connect_to(pid);
+    if (fd < 0)
+        return explain(problem, pid, errno);
+    errno = 0;
+    bool ok =
+        is_that_process(fd, pid, &what) && exchange(fd, request, reply, &what);
+    int error = errno;
+    close(fd);
+    return ok || problem_is(problem, pid, what, error);
+}
+
+bool ctl_order(pid_t pid, enum mtf_control_command command, const char *text,
+               struct mtf_control_reply *reply, char problem[CTL_PROBLEM_MAX]) {
+    static struct mtf_control_request request;
+    request.command = command;
+    snprintf(request.text, sizeof(request.text), "%s", text);
+    if (!ctl_ask(pid, &request, reply, problem))
+        return false;
+    if (reply->result == MTF_CONTROL_DONE)
+        return true;
+    /* The library's own messages are lines with its name. */
+    const char *why = reply->message;
+    if (strncmp(why, "tcmalloc: ", 10) == 0)
+        why += 10;
+    size_t n = strcspn(why, "\n");
+    snprintf(problem, CTL_PROBLEM_MAX, "process %d: %.*s", (int)pid, (int)n,
+             n != 0 ? why : "the request was not understood");
+    return false;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "traceformat/control_protocol.h"
+
+#include "base/bits.h"
+#include "base/fmt.h"
+
+#include <string.h>
+
+#define REQUEST_HEAD 8u
+#define REPLY_HEAD   12u
+#define ACCOUNT      10u
+
+static size_t length_of(const char *text, size_t most) {
+    return strnlen(text, most);
+}
+
+/* N bytes at P as a text, which has no zero byte. */
+static bool take_text(char *out, const uint8_t *p, size_t n) {
+    if (n != 0 && memchr(p, 0, n) != NULL)
+        return false;
+    if (n != 0)
+        memcpy(out, p, n);
+    out[n] = '\0';
+    return true;
+}
+
+size_t mtf_control_put_request(uint8_t *out,
+                               const struct mtf_control_request *r) {
+    size_t n = length_of(r->text, MTF_CONTROL_TEXT_MAX);
+    memset(out, 0, REQUEST_HEAD);
+    memcpy(out, "MTC1", 4);
+    out[4] = (uint8_t)r->command;
+    memcpy(out + REQUEST_HEAD, r->text, n);
+    return REQUEST_HEAD + n;
+}
+
+bool mtf_control_parse_request(const uint8_t *p, size_t n,
+                               struct mtf_control_request *r) {
+    if (n < REQUEST_HEAD || n > MTF_CONTROL_REQUEST_MAX ||
+        memcmp(p, "MTC1", 4) != 0 || p[4] < MTF_CONTROL_START ||
+        p[4] > MTF_CONTROL_MARK || (p[5] | p[6] | p[7]) != 0)
+        return false;
+    r->command = (enum mtf_control_command)p[4];
+    bool may_have =
+        r->command == MTF_CONTROL_START || r->command == MTF_CONTROL_MARK;
+    if (!may_have && n != REQUEST_HEAD)
+        return false;
+    return take_text(r->text, p + REQUEST_HEAD, n - REQUEST_HEAD);
+}
+
+static void put_u16(uint8_t *p, size_t v) {
+    uint16_t word = (uint16_t)v;
+    memcpy(p, &word, sizeof(word));
+}
+
+static size_t get_u16(const uint8_t *p) {
+    uint16_t word;
+    memcpy(&word, p, sizeof(word));
+    return word;
+}
+
+size_t mtf_control_put_reply(uint8_t *out, const struct mtf_control_reply *r) {
+    size_t count = tcm_min_u64(r->account_count, MTF_CONTROL_ACCOUNTS);
+    size_t name = length_of(r->name, MTF_CONTROL_TEXT_MAX);
+    size_t message = length_of(r->message, MTF_CONTROL_MESSAGE_MAX);
+    memcpy(out, "MTR1", 4);
+    out[4] = r->result;
+    out[5] = r->state;
+    put_u16(out + 6, count);
+    put_u16(out + 8, name);
+    put_u16(out + 10, message);
+    uint8_t *p = out + REPLY_HEAD;
+    for (size_t i = 0; i < count; i++, p += ACCOUNT) {
+        put_u16(p, r->account[i].field);
+        memcpy(p + 2, &r->account[i].value, sizeof(uint64_t));
+    }
+    memcpy(p, r->name, name);
+    memcpy(p + name, r->message, message);
+    return (size_t)(p - out) + name + message;
+}
+
+bool mtf_control_parse_reply(const uint8_t *p, size_t n,
+                             struct mtf_control_reply *r) {
+    if (n < REPLY_HEAD || memcmp(p, "MTR1", 4) != 0)
+        return false;
+    size_t count = get_u16(p + 6);
+    size_t name = get_u16(p + 8), message = get_u16(p + 10);
+    if (count > MTF_CONTROL_ACCOUNTS || name > MTF_CONTROL_TEXT_MAX ||
+        message > MTF_CONTROL_MESSAGE_MAX ||
+        n != REPLY_HEAD + count * ACCOUNT + name + message)
+        return false;
+    r->result = p[4];
+    r->state = p[5];
+    r->account_count = (unsigned)count;
+    p += REPLY_HEAD;
+    for (size_t i = 0; i < count; i++, p += ACCOUNT) {
+        r->account[i].field = (uint16_t)get_u16(p);
+        memcpy(&r->account[i].value, p + 2, sizeof(uint64_t));
+    }
+    return take_text(r->name, p, name) &&
+           take_text(r->message, p + name, message);
+}
+
+size_t mtf_control_address(char *path, uint32_t pid) {
+    struct tcm_fmt f;
+    path[0] = '\0';
+    tcm_fmt_init(&f, path + 1, 39);
+    tcm_fmt_str(&f, "malloc-trace/");
+    tcm_fmt_u64(&f, pid);
+    return f.len + 1;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a recorded process and `malloc-trace ctl` say to each other.
+ *
+ * A connection is a UNIX socket of kind SOCK_SEQPACKET to an abstract address:
+ * a zero byte, then "malloc-trace/" and the process id in decimal. It carries
+ * one packet each way, both little-endian:
+ *
+ *   request  offset size         reply    offset size
+ *   magic      0     4  "MTC1"   magic      0     4  "MTR1"
+ *   command    4     1           result     4     1  enum mtf_control_result
+ *   zero       5     3           state      5     1  enum mtf_control_state
+ *   text       8     rest        accounts   6     2  count
+ *                                name       8     2  length of the output's
+ * name message   10     2  length 12        accounts: u16 field, u64 value
+ * (enum mtf_account) name, message
+ *
+ * TEXT is the name of a START (none: that of the environment) and the text of a
+ * MARK; neither has zero bytes. Lengths must agree with the packet's to the
+ * byte. Numbers that are not known are refused in requests and kept in replies.
+ */
+#ifndef MTF_CONTROL_PROTOCOL_H
+#define MTF_CONTROL_PROTOCOL_H
+
+#include "base/compiler.h"
+#include "traceformat/raw_writer.h"
+
+/* Longest text of a request: a path with its end. */
+#define MTF_CONTROL_TEXT_MAX    4096u
+#define MTF_CONTROL_REQUEST_MAX (8u + MTF_CONTROL_TEXT_MAX)
+#define MTF_CONTROL_MESSAGE_MAX 255u
+#define MTF_CONTROL_ACCOUNTS    32u
+#define MTF_CONTROL_REPLY_MAX                                                  \
+    (12u + 10u * MTF_CONTROL_ACCOUNTS + MTF_CONTROL_TEXT_MAX +                 \
+     MTF_CONTROL_MESSAGE_MAX)
+
+enum mtf_control_command {
+    MTF_CONTROL_START = 1,
+    MTF_CONTROL_STOP = 2,
+    MTF_CONTROL_FLUSH = 3,
+    MTF_CONTROL_STATUS = 4,
+    MTF_CONTROL_MARK = 5
+};
+
+enum mtf_control_result {
+    MTF_CONTROL_DONE = 0,
+    MTF_CONTROL_REFUSED = 1, /* MESSAGE says why */
+    MTF_CONTROL_BAD = 2      /* no request that is known */
+};
+
+enum mtf_control_state {
+    MTF_CONTROL_OFF = 0,
+    MTF_CONTROL_WAITING = 1, /* begins with the next event */
+    MTF_CONTROL_RECORDING = 2,
+    MTF_CONTROL_ENDED = 3, /* the program is at its end */
+    MTF_CONTROL_FAILED = 4
+};
+
+struct mtf_control_request {
+    enum mtf_control_command command;
+    char text[MTF_CONTROL_TEXT_MAX + 1]; /* "": none */
+};
+
+struct mtf_control_reply {
+    uint8_t result;
+    uint8_t state;
+    unsigned account_count;
+    struct mtf_account_value account[MTF_CONTROL_ACCOUNTS];
+    char name[MTF_CONTROL_TEXT_MAX + 1]; /* "": none */
+    char message[MTF_CONTROL_MESSAGE_MAX + 1];
+};
+
+/* The packet in OUT (.._REQUEST_MAX, .._REPLY_MAX bytes); its length. Texts
+   that are too long are cut. */
+size_t mtf_control_put_request(uint8_t *out,
+                               const struct mtf_control_request *r);
+size_t mtf_control_put_reply(uint8_t *out, const struct mtf_control_reply *r);
+
+/* false: N bytes at P are no such packet. */
+bool mtf_control_parse_request(const uint8_t *p, size_t n,
+                               struct mtf_control_request *r);
+bool mtf_control_parse_reply(const uint8_t *p, size_t n,
+                             struct mtf_control_reply *r);
+
+/* Fills the path of a socket's address for process PID (at least 40 bytes);
+   returns how many of them count. */
+size_t mtf_control_address(char *path, uint32_t pid);
+
+#endif

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tracer/control_server.h"
+
+#include "base/clock.h"
+#include "base/fmt.h"
+#include "base/os_thread.h"
+#include "traceformat/control_protocol.h"
+#include "tracer/saver.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* Clients at a time; more wait in the socket's queue. */
+#define CLIENTS 8
+#define QUEUE   64
+/* A client that has sent nothing for so long is sent away. */
+#define PATIENCE_NS 10000000000u
+/* The image before an exec may still be about to close its socket. */
+#define BIND_TRIES 50
+#define BIND_WAIT  10000000u
+
+struct client {
+    int fd;
+    uint64_t since;
+};
+
+struct server {
+    int fd;
+    unsigned count;
+    struct client client[CLIENTS];
+    uint32_t late_id; /* marks come from this thread of the trace */
+    struct mtf_control_request request;
+    struct mtf_control_reply reply;
+    uint8_t packet[MTF_CONTROL_REPLY_MAX];
+};
+
+/* In ordinary memory; the process that it belongs to is told by PID. */
+static struct server server;
+static uint32_t server_pid;
+static uint32_t set_up;  /* futex: 0 not yet, 1 answers, 2 not */
+static int set_up_error; /* errno */
+
+TCM_STATIC_ASSERT(MTF_CONTROL_REPLY_MAX > MTF_CONTROL_REQUEST_MAX,
+                  "the packet holds both");
+
+/* --- Answers ------------------------------------------------------------- */
+
+static enum mtf_control_state state_now(struct mtr_recorder *rec) {
+    switch (rec == NULL ? MTR_OFF : tcm_load_acquire(&rec->state)) {
+    case MTR_ARMED:
+        return MTF_CONTROL_WAITING;
+    case MTR_STARTING:
+    case MTR_LAZY:
+    case MTR_RUNNING:
+        return MTF_CONTROL_RECORDING;
+    case MTR_ENDED:
+        return MTF_CONTROL_ENDED;
+    case MTR_FAILED:
+        return MTF_CONTROL_FAILED;
+    default:
+        return MTF_CONTROL_OFF;
+    }
+}
+
+static void say(struct server *s, const char *text) {
+    struct tcm_fmt f;
+    tcm_fmt_init(&f, s->reply.message, sizeof(s->reply.message));
+    tcm_fmt_str(&f, text);
+}
+
+static void refuse(struct server *s, const char *text) {
+    s->reply.result = MTF_CONTROL_REFUSED;
+    say(s, text);
+}
+
+static void start(struct server *s) {
+    const char *path = s->request.text[0] == '\0' ? NULL : s->request.text;
+    if (mtr_is_on())
+        refuse(s, "a recording is on already");
+    else if (!mtr_start(path)) {
+        struct mtr_recorder *rec = mtr_recorder;
+        if (state_now(rec) == MTF_CONTROL_FAILED)
+            refuse(s, rec->message);
+        else if (path == NULL)
+            refuse(s, "the process has no TCMALLOC_TRACE_OUTPUT: name a file");
+        else
+            refuse(s, "a recording cannot begin now");
+    }
+}
+
+static void mark(struct server *s) {
+    struct mtr_thread *t = mtr_late_enter(&s->late_id);
+    if (t == NULL) {
+        refuse(s, "nothing is being recorded");
+        return;
+    }
+    mtr_put_mark(t, s->request.text, strlen(s->request.text));
+    mtr_late_leave();
+}
+
+static void obey(struct server *s) {
+    switch (s->request.command) {
+    case MTF_CONTROL_START:
+        start(s);
+        break;
+    case MTF_CONTROL_STOP:
+        if (!mtr_is_on())
+            refuse(s, "nothing is being recorded");
+        else if (!mtr_stop())
+            refuse(s, "the end of the trace could not be written");
+        break;
+    case MTF_CONTROL_FLUSH:
+        if (!mtr_is_on())
+            refuse(s, "nothing is being recorded");
+        else if (!mtr_flush())
+            refuse(s, "the trace could not be written");
+        break;
+    case MTF_CONTROL_MARK:
+        mark(s);
+        break;
+    case MTF_CONTROL_STATUS:
+        break;
+    }
+}
+
+static void describe(struct server *s) {
+    struct mtr_recorder *rec = tcm_load_acquire(&mtr_recorder);
+    struct mtf_control_reply *r = &s->reply;
+    struct tcm_fmt f;
+    r->state = (uint8_t)state_now(rec);
+    if (rec == NULL)
+        return;
+    tcm_fmt_init(&f, r->name, sizeof(r->name));
+    tcm_fmt_str(&f, rec->name[0] != '\0' ? rec->name : rec->output);
+    if (r->state == MTF_CONTROL_FAILED && r->message[0] == '\0')
+        say(s, rec->message);
+    r->account_count = mtr_live_accounts(rec, r->account, MTF_CONTROL_ACCOUNTS);
+}
+
+/* --- Clients ------------------------------------------------------------- */
+
+static void send_away(struct server *s, unsigned i) {
+    syscall(SYS_close, s->client[i].fd);
+    s->client[i] = s->client[--s->count];
+}
+
+static bool is_same_user(int fd) {
+    struct ucred peer;
+    socklen_t n = sizeof(peer);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
+           n == sizeof(peer) && peer.uid == (uid_t)syscall(SYS_geteuid);
+}
+
+static void admit(struct server *s) {
+    int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return;
+    if (!is_same_user(fd)) {
+        syscall(SYS_close, fd);
+        return;
+    }
+    s->client[s->count++] = (struct client){fd, tcm_clock_ns()};
+}
+
+/* One request, one reply, and the client goes. */
+static void serve(struct server *s, unsigned i) {
+    int fd = s->client[i].fd;
+    ssize_t n = recv(fd, s->packet, sizeof(s->packet), MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n > 0) {
+        memset(&s->reply, 0, sizeof(s->reply));
+        if (mtf_control_parse_request(s->packet, (size_t)n, &s->request))
+            obey(s);
+        else
+            s->reply.result = MTF_CONTROL_BAD;
+        describe(s);
+        size_t length = mtf_control_put_reply(s->packet, &s->reply);
+        (void)send(fd, s->packet, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    send_away(s, i);
+}
+
+static void serve_all(struct server *s) {
+    struct pollfd fds[CLIENTS + 1];
+    for (;;) {
+        unsigned count = s->count;
+        for (unsigned i = 0; i < count; i++)
+            fds[i] = (struct pollfd){.fd = s->client[i].fd, .events = POLLIN};
+        fds[count] = (struct pollfd){.fd = count < CLIENTS ? s->fd : -1,
+                                     .events = POLLIN};
+        int rc = poll(fds, count + 1, count == 0 ? -1 : 1000);
+        if (rc < 0 && errno != EINTR)
+            return;
+        uint64_t now = tcm_clock_ns();
+        /* Backwards, since who goes is replaced by the last. */
+        for (unsigned i = count; i-- > 0;) {
+            if (rc > 0 && fds[i].revents != 0)
+                serve(s, i);
+            else if (now - s->client[i].since > PATIENCE_NS)
+                send_away(s, i);
+        }
+        if (rc > 0 && fds[count].revents != 0)
+            admit(s);
+    }
+}
+
+/* --- The thread ---------------------------------------------------------- */
+
+static int listen_to(uint32_t pid) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t n = mtf_control_address(address.sun_path, pid);
+    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    uint32_t never = 0;
+    for (int i = 0; i < BIND_TRIES; i++) {
+        if (bind(fd, (struct sockaddr *)&address, length) == 0)
+            return listen(fd, QUEUE) == 0 ? fd : -1;
+        if (errno != EADDRINUSE)
+            return -1;
+        tcm_futex_wait(&never, 0, BIND_WAIT);
+    }
+    return -1;
+}
+
+static void *server_main(void *arg) {
+    struct server *s = &server;
+    (void)arg;
+    mtr_config.host->enter_private();
+    syscall(SYS_prctl, PR_SET_NAME, "malloc-trace-c", 0, 0, 0);
+    memset(s, 0, sizeof(*s));
+    errno = EPERM;
+    s->fd = mtr_unshare_table(-1) ? listen_to(server_pid) : -1;
+    set_up_error = s->fd < 0 ? errno : 0;
+    /* Publishes the error to who waits. */
+    tcm_store_release(&set_up, s->fd < 0 ? 2u : 1u);
+    tcm_futex_wake(&set_up, INT32_MAX);
+    if (s->fd >= 0)
+        serve_all(s);
+    return NULL;
+}
+
+void mtr_control_server_need(void) {
+    uint32_t pid = tcm_os_pid();
+    uint32_t before = tcm_load_relaxed(&server_pid);
+    int error = 0;
+    if (!mtr_config.control || before == pid ||
+        !tcm_cas_acq_rel(&server_pid, &before, pid))
+        return;
+    tcm_store_relaxed(&set_up, 0u);
+    mtr_config.host->enter_private();
+    bool ok = mtr_thread_create(server_main, NULL, &error);
+    mtr_config.host->leave_private();
+    while (ok && tcm_load_acquire(&set_up) == 0)
+        tcm_futex_wait(&set_up, 0, UINT64_MAX);
+    if (ok)
+        error = set_up_error;
+    if (error != 0)
+        mtr_complain("cannot answer malloc-trace ctl", NULL, error);
+}

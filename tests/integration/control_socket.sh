@@ -1,0 +1,195 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# malloc-trace ctl and the socket it talks to.
+# shellcheck source=common.sh
+. "$(dirname "$0")/common.sh"
+need "$tlib" "$built/control_target" "$post" "$mtrace"
+need_python
+offers "$mtrace" ctl || skip_all "no ctl"
+target=$built/control_target
+cd "$work" || exit 99
+
+dump() { "$python" "$here/rawdump.py" "$@"; }
+ctl() { timeout 60 "$mtrace" ctl "$@" >out 2>err; }
+mkfifo in out.pipe
+
+# begin VARIABLE=VALUE...: starts the target; $pid, its input is descriptor 7.
+begin() {
+    env LD_PRELOAD="$tlib" TCMALLOC_TRACE_UNCOMPRESSED=1 "$@" "$target" serve \
+        <in >out.pipe 2>target.err &
+    pid=$!
+    exec 7>in
+    read -r line <out.pipe
+}
+end() {
+    exec 7>&-
+    wait $pid
+    status=$?
+}
+
+fds() { find "/proc/$pid/fd" -type l | wc -l; }
+
+begin TCMALLOC_TRACE_CONTROL=0
+plain_fds=$(fds)
+end
+begin TCMALLOC_TRACE_OUTPUT="$work/t" TCMALLOC_TRACE_START=0 \
+    TCMALLOC_TRACE_CONTROL=1
+[ "$line" = ready ] || not_ok "the target runs"
+is "the program sees no descriptor of ours" "$(fds)" "$plain_fds"
+ctl $pid status
+is "status, off: exit status" $? 0
+check "status, off: says so" grep -q "^process $pid: off" out
+ctl $pid flush
+is "flush while off" $? 1
+check "flush while off: one line" one_line err
+ctl $pid stop
+is "stop while off" $? 1
+ctl $pid mark unheard
+is "mark while off" $? 1
+ctl $pid start
+is "start: exit status" $? 0
+is "start: tells the name" "$(cat out)" "recording to $work/t"
+ctl $pid start
+is "a second start" $? 1
+check "a second start: why" grep -q 'is on already' err
+ctl $pid mark "from outside"
+is "mark" $? 0
+sleep 0.1
+ctl $pid flush
+is "flush" $? 0
+dump t >list 2>dump.err
+at_least "flush: the file has calls" "$(grep -c 'malloc 60002 ' list)" 10
+is "flush: and the mark" "$(grep -c 'mark text=from outside' list)" 1
+ctl $pid status --json s.json
+is "status, on" $? 0
+check "status, on: says so" grep -q "recording to $work/t" out
+is "status, JSON" "$(json s.json pid state output)" "$pid recording $work/t"
+at_least "status, JSON: events" "$(json s.json events)" 10
+at_least "status, JSON: bytes" "$(json s.json stored_bytes)" 100
+ctl $pid stop
+is "stop" $? 0
+"$post" --quiet --json json t p
+is "stop: whole" "$(json json complete clean_end unmatched_frees)" "true true 0"
+(mkdir -p "a%b" && cd "a%b" && ctl $pid start here && ctl $pid stop)
+is "start to a file of the caller's folder" "$(ls "a%b")" "$(printf 'err\nhere\nout')"
+ctl $pid start /nonexistent/x
+is "start where nothing can be" $? 1
+check "start where nothing can be: why" grep -q 'No such file' err
+check "start where nothing can be: one line" one_line err
+ctl $pid status
+check "status, failed" grep -q "^process $pid: failed" out
+
+# Clients that behave badly.
+cat >bad.py <<'PY'
+import os, random, socket, sys, time
+address = "\0malloc-trace/" + sys.argv[1]
+def connect():
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(address)
+    s.settimeout(10)
+    return s
+random.seed(7)
+for i in range(300):
+    s = connect()
+    n = random.choice([1, 7, 8, 9, 100, 4104, 5000])
+    packet = bytearray(os.urandom(n))
+    if random.random() < 0.5:
+        packet[:8] = (b"MTC1" + bytes([random.randrange(8), 0, 0, 0]))[:n]
+        # Not a start, which could really begin one.
+        if n > 4 and packet[4] == 1:
+            packet[4] = 4
+    if n:
+        s.send(bytes(packet))
+    if random.random() < 0.5:
+        try:
+            s.recv(1)
+        except socket.timeout:
+            assert n == 0
+    s.close()
+# More silent ones than are served at a time; then one with a request.
+silent = [connect() for i in range(7)]
+s = connect()
+s.send(b"MTC1\4\0\0\0")
+reply = s.recv(5000)
+assert reply[:4] == b"MTR1" and reply[4] == 0, reply
+# One that never takes its reply.
+for i in range(20):
+    t = connect()
+    t.send(b"MTC1\4\0\0\0")
+s = connect()
+s.send(b"MTC1\4\0\0\0")
+assert s.recv(5000)[:4] == b"MTR1"
+print("good")
+PY
+is "garbage, silence, disconnects" \
+    "$(timeout 60 "$python" bad.py $pid 2>&1 | tail -n 1)" good
+ctl $pid status
+is "it still answers" $? 0
+ctl $pid start again.trace
+is "and records" $? 0
+end
+is "the program's end" $status 0
+is "its stderr: what could not begin" "$(cat target.err)" \
+    "$(grep -o 'tcmalloc: cannot record.*' target.err | head -n 1)"
+"$post" --quiet --json json again.trace p
+is "what was on at the end is whole" "$(json json complete clean_end)" \
+    "true true"
+
+# Who has no socket.
+begin TCMALLOC_TRACE_OUTPUT="$work/u"
+ctl $pid status
+is "no socket: exit status" $? 1
+check "no socket: says what is missing" grep -q TCMALLOC_TRACE_CONTROL err
+end
+ctl $pid status
+is "no process: exit status" $? 1
+check "no process: says so" grep -q 'does not exist' err
+ctl 1 2>err
+is "no command" $? 2
+ctl x status
+is "no process id" $? 2
+ctl $$ nonsense
+is "unknown command" $? 2
+ctl $$ mark
+is "mark without text" $? 2
+
+# Without an output in the environment; on from the start; exec in place.
+begin TCMALLOC_TRACE_CONTROL=1
+ctl $pid start
+is "no output named: exit status" $? 1
+check "no output named: why" grep -q 'name a file' err
+ctl $pid start "$work/named.%p"
+is "no output named: start FILE" "$(cat out)" "recording to $work/named.$pid"
+end
+check "no output named: the file" test -s "named.$pid"
+begin TCMALLOC_TRACE_CONTROL=1 TCMALLOC_TRACE_OUTPUT="$work/v" env nice
+ctl $pid status
+check "on from the start, after exec" grep -q "recording to $work/v" out
+end
+
+# Another user.
+if [ "$(id -u)" = 0 ] && have setpriv; then
+    chmod 755 "$work"
+    begin TCMALLOC_TRACE_CONTROL=1
+    setpriv --reuid 65534 --clear-groups "$mtrace" ctl $pid status >out 2>err
+    is "another user's process: exit status" $? 1
+    check "another user's process: says so" grep -Eq \
+        'another user|Permission denied' err
+    cat >peer.py <<'PY'
+import os, socket, sys
+os.setuid(65534)
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.settimeout(10)
+s.connect("\0malloc-trace/" + sys.argv[1])
+try:
+    s.send(b"MTC1\4\0\0\0")
+    print(len(s.recv(100)))
+except OSError:
+    print(0)
+PY
+    is "another user gets no answer" "$("$python" peer.py $pid)" 0
+    end
+else
+    skip "another user" "not root"
+fi
+done_testing
