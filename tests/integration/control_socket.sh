@@ -167,6 +167,28 @@ ctl $pid status
 check "on from the start, after exec" grep -q "recording to $work/v" out
 end
 
+# record --delay and --duration.
+for delay in "--delay 0.3" ""; do
+    rm -f d.*
+    # shellcheck disable=SC2086
+    "$mtrace" record -o d.%p $delay --duration 0.4 -- "$target" watch \
+        >out 2>err
+    is "record $delay --duration: it began and ended" $? 0
+    diag 3 <err
+    is "record $delay --duration: the traces" "$(find . -name 'd.*' | wc -l)" 1
+    dump d.* >list 2>dump.err
+    diag <dump.err
+    at_least "record $delay --duration: calls of that time" \
+        "$(grep -c 'malloc 70001 ' list)" 1
+    # The program asks whether it is recorded before it makes a call.
+    at_least "record $delay --duration: no others" 2 \
+        "$(grep -c 'malloc 7000[02] ' list)"
+done
+"$mtrace" record -o f --delay 9 -- true 2>err
+is "record --delay: the end comes first" "$? $(find . -name f)" "0 "
+"$mtrace" record --delay x -- true 2>err
+is "record --delay: no number" $? 2
+
 # Another user.
 if [ "$(id -u)" = 0 ] && have setpriv; then
     chmod 755 "$work"

@@ -9,6 +9,8 @@
  * control_target flush: flushes, then waits to be killed
  * control_target threads N: N threads work while recording is switched
  * control_target serve: works until its input ends
+ * control_target watch: allocates 70000 bytes before recording is on, 70001
+ *     while it is, 70002 when it was; status 1 if that takes too long
  * control_target all N: N threads work, three switch as they like, one forks
  * control_target child FILE: a forked child starts to FILE
  * control_target limit MB: allocates for about MB MiB of trace
@@ -195,6 +197,22 @@ static int everything(int n) {
     return 0;
 }
 
+static int watch(void) {
+    int left = 20000, after = 200;
+    size_t size = 70000;
+    for (; left != 0 && after != 0; left--) {
+        bool on = is_on();
+        if (on)
+            size = 70001;
+        else if (size != 70000)
+            size = 70002;
+        some(size, 1);
+        after -= size == 70002;
+        usleep(1000);
+    }
+    return left == 0;
+}
+
 static void *eat_input(void *arg) {
     char c;
     (void)arg;
@@ -268,6 +286,8 @@ int main(int argc, char **argv) {
         return paths(argc - 2, argv + 2);
     if (!strcmp(argv[1], "flush"))
         return flush_and_wait();
+    if (!strcmp(argv[1], "watch"))
+        return watch();
     if (!strcmp(argv[1], "serve"))
         return serve();
     if (!strcmp(argv[1], "all") && argc == 3)

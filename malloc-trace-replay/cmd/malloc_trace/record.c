@@ -13,6 +13,7 @@
  */
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "cmd/malloc_trace/record_report.h"
+#include "cmd/malloc_trace/record_timer.h"
 
 #include "common/tool_main.h"
 
@@ -34,13 +35,17 @@
 #endif
 
 static const char help[] =
-    "Usage: malloc-trace record [-o FILE] [--] COMMAND [ARGUMENT]...\n"
+    "Usage: malloc-trace record [OPTION]... [--] COMMAND [ARGUMENT]...\n"
     "Run COMMAND and record what it asks of malloc.\n"
     "\n"
     "  -o FILE        record to FILE; in its name %p stands for the process\n"
     "                 id, %e for the executable's name, %% for a percent\n"
     "                 sign. With %p every process that COMMAND starts is\n"
     "                 recorded too. Default: COMMAND.%p.trace.lz4\n"
+    "      --delay S     begin after S seconds, and record COMMAND's own\n"
+    "                    process alone\n"
+    "      --duration S  end the recording of COMMAND's own process S seconds\n"
+    "                    after it began; COMMAND goes on\n"
     "      --help     print this text and exit\n"
     "      --version  print the version and exit\n"
     "\n"
@@ -200,6 +205,7 @@ struct run {
     char **command;
     const char *library;
     const char *pattern;
+    struct record_times times;
     sigset_t mask; /* before the run */
     struct sigaction interrupt, quit;
     struct sigaction before[TCM_ARRAY_SIZE(passed_on)];
@@ -219,6 +225,10 @@ static bool set_environment(const struct run *r) {
                 /* The command begins a recording of its own, even when this
                    program runs under another. */
                 unsetenv("TCMALLOC_TRACE_OWNER") == 0;
+    if (r->times.delayed)
+        good = good && setenv("TCMALLOC_TRACE_START", "0", 1) == 0;
+    if (r->times.delayed || r->times.ends)
+        good = good && setenv("TCMALLOC_TRACE_CONTROL", "1", 1) == 0;
     free(list);
     return good;
 }
@@ -310,7 +320,11 @@ static bool run_command(struct run *r, int *status, int *exit_status) {
         n = read(report[0], &error, sizeof(error));
     } while (n < 0 && errno == EINTR);
     close(report[0]);
+    pid_t helper = 0;
+    if (n != (ssize_t)sizeof(error))
+        helper = record_timer_begin(&r->times, child);
     *status = await_command(r);
+    record_timer_end(helper);
     if (n != (ssize_t)sizeof(error))
         return true;
     tool_error("cannot run %s: %s", r->command[0], strerror(error));
@@ -333,9 +347,11 @@ static int die_of(int sig) {
 }
 
 int cmd_record(int argc, char **argv) {
-    enum { OPT_OUTPUT = 1 };
+    enum { OPT_OUTPUT = 1, OPT_DELAY, OPT_DURATION };
     static const struct tool_option table[] = {
         {NULL, 'o', true, OPT_OUTPUT},
+        {"delay", 0, true, OPT_DELAY},
+        {"duration", 0, true, OPT_DURATION},
         {NULL, 0, false, 0},
     };
     static char library[PATH_MAX], link[PATH_MAX], pattern[PATH_MAX];
@@ -346,8 +362,18 @@ int cmd_record(int argc, char **argv) {
 
     tool_options_init(&o, argc, argv, table, help);
     o.stop_at_operand = true;
-    while ((id = tool_option_next(&o)) > 0)
-        file = o.value;
+    while ((id = tool_option_next(&o)) > 0) {
+        if (id == OPT_OUTPUT) {
+            file = o.value;
+            continue;
+        }
+        bool is_delay = id == OPT_DELAY;
+        uint64_t ns;
+        if (!record_parse_seconds(o.value, &ns))
+            return tool_usage_error("'%s' is no number of seconds", o.value);
+        *(is_delay ? &r.times.delay_ns : &r.times.duration_ns) = ns;
+        *(is_delay ? &r.times.delayed : &r.times.ends) = true;
+    }
     if (id < 0)
         return o.status;
     if (o.operand_count == 0 || *o.operand[0] == '\0')
