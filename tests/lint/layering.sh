@@ -33,6 +33,7 @@ tracer_includes() { bad_includes src/tracer base traceformat tracer; }
 api_includes() {
     bad_includes src/api base core traceformat tracer api gperftools
 }
+preload_includes() { bad_includes src/preload base gperftools; }
 gperftools_includes() { bad_includes src/gperftools gperftools; }
 common_includes() {
     bad_includes malloc-trace-replay/common base traceformat common
@@ -98,6 +99,7 @@ clean core_includes "core includes base"
 clean tracer_includes "tracer includes base and traceformat"
 clean api_includes "api includes the layers below"
 clean gperftools_includes "public headers stand alone"
+clean preload_includes "preload includes base and public headers"
 clean common_includes "common includes base and traceformat"
 clean program_includes "programs include common and never each other"
 clean angle_includes "own headers are included in quotes"

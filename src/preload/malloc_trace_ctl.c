@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libmalloc_trace_ctl.so: preloaded into a program that is linked with the
+ * recording library, it records the program from its constructor to its
+ * destructor, without any variable of the recorder's. The trace is
+ * MTRACE_CTL_FILE, or mtrace.out.PID in the temporary folder.
+ *
+ * Threads: the loader's, one after the other.
+ */
+#include "gperftools/malloc_trace.h"
+
+#include "base/fmt.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of the program's library; not there in a program that has none. */
+#pragma weak malloc_trace_start
+#pragma weak malloc_trace_stop
+
+#define NAME_MAX_BYTES 4096
+
+static pid_t recorded; /* the process that this library records, or 0 */
+
+/* A % in the folder's name is none of the pattern. */
+static void name_of_file(struct tcm_fmt *f) {
+    const char *given = secure_getenv("MTRACE_CTL_FILE");
+    const char *folder = secure_getenv("TMPDIR");
+    if (given != NULL && *given != '\0') {
+        tcm_fmt_str(f, given);
+        return;
+    }
+    if (folder == NULL || *folder == '\0')
+        folder = "/tmp";
+    for (; *folder != '\0'; folder++) {
+        if (*folder == '%')
+            tcm_fmt_char(f, '%');
+        tcm_fmt_char(f, *folder);
+    }
+    tcm_fmt_str(f, "/mtrace.out.%p");
+}
+
+static void say(const char *text) {
+    ssize_t n = write(2, text, strlen(text));
+    (void)n;
+}
+
+__attribute__((constructor)) static void begin(void) {
+    char name[NAME_MAX_BYTES];
+    struct tcm_fmt f;
+    if (malloc_trace_start == NULL || malloc_trace_stop == NULL) {
+        say("libmalloc_trace_ctl: the program has no library that records\n");
+        return;
+    }
+    tcm_fmt_init(&f, name, sizeof(name));
+    name_of_file(&f);
+    if (!f.cut && malloc_trace_start(name))
+        recorded = getpid();
+    else
+        say("libmalloc_trace_ctl: recording does not begin: it is on already, "
+            "the library does not record, or the file cannot be made\n");
+}
+
+/* A forked child that was not exec'd has its parent's pages, not its trace. */
+__attribute__((destructor)) static void end(void) {
+    if (recorded != 0 && recorded == getpid())
+        malloc_trace_stop();
+}
