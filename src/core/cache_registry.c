@@ -7,13 +7,16 @@
 
 #define TOTAL_BUDGET ((int64_t)32 << 20)
 #define MIN_BUDGET   TCM_MIN_CACHE_BUDGET
+#define LEAST_BUDGET TCM_LEAST_CACHE_BUDGET
 #define CLAIM_STEP   ((uint64_t)64 << 10)
+#define VICTIMS      8u /* looked at when budget is short */
 
 static struct tcm_lock registry_lock = TCM_LOCK_INIT(TCM_RANK_CACHE_REGISTRY);
 static struct tcm_dlist registry = {&registry, &registry};
 static struct tcm_dlist *next_victim = &registry;
 static int64_t total_budget = TOTAL_BUDGET;
 static int64_t unclaimed_budget = TOTAL_BUDGET;
+static uint64_t owed_total;
 static uint64_t gone_misses;
 static uint64_t gone_overflows;
 static struct tcm_pool cache_pool =
@@ -51,12 +54,76 @@ static void count_users(int32_t change) {
     tcm_store_relaxed(&tcm_central_users, tcm_central_users + (uint32_t)change);
 }
 
+/* Of each cache: the minimum, or an equal share if there is not so much. */
+static uint64_t least_budget(void) {
+    uint64_t share = (uint64_t)total_budget;
+    if (tcm_central_users > 1)
+        share /= tcm_central_users;
+    return tcm_min_u64(MIN_BUDGET, share > LEAST_BUDGET ? share : LEAST_BUDGET);
+}
+
+/* Of what is owed, unless the total itself is lowered. */
+static uint64_t debt_limit(void) {
+    return (uint64_t)total_budget / 2;
+}
+
+/* What CACHE would hold too much if its budget were BUDGET. */
+static uint64_t excess(const struct tcm_thread_cache *cache, uint64_t budget) {
+    uint64_t held = tcm_load_relaxed(&cache->capacity_bytes);
+    return held > budget ? held - budget : 0;
+}
+
+/* Takes BYTES from CACHE's budget, or what it has above the least. The cache
+   notices in its next slow path; what it holds too much until then is owed, and
+   all caches together may owe LIMIT. */
+static uint64_t rob(struct tcm_thread_cache *cache, uint64_t bytes,
+                    uint64_t limit) {
+    uint64_t have = cache->budget_bytes, least = least_budget();
+    uint64_t take = tcm_min_u64(bytes, have > least ? have - least : 0);
+    uint64_t others = owed_total - cache->owed_bytes;
+    uint64_t may_owe = others < limit ? limit - others : 0;
+    uint64_t owes = excess(cache, have - take);
+    if (owes > may_owe) {
+        take -= tcm_min_u64(take, owes - may_owe);
+        owes = excess(cache, have - take);
+    }
+    if (take == 0)
+        return 0;
+    tcm_store_relaxed(&cache->budget_bytes, have - take);
+    tcm_store_relaxed(&cache->owed_bytes, owes);
+    owed_total = others + owes;
+    return take;
+}
+
+void tcm_registry_settle(struct tcm_thread_cache *cache) {
+    tcm_lock(&registry_lock);
+    owed_total -= cache->owed_bytes;
+    tcm_store_relaxed(&cache->owed_bytes, 0);
+    tcm_unlock(&registry_lock);
+}
+
+/* The next cache in turn; NULL now and then. */
+static struct tcm_thread_cache *turn(void) {
+    next_victim = next_victim->next;
+    return next_victim == &registry
+               ? NULL
+               : TCM_CONTAINER_OF(next_victim, struct tcm_thread_cache, link);
+}
+
+/* A cache that there is no budget for gets the least, and a few others give
+   what they have above it: with more and more caches that soon is all. */
 void tcm_registry_add(struct tcm_thread_cache *cache) {
     tcm_lock(&registry_lock);
-    cache->budget_bytes = MIN_BUDGET;
-    unclaimed_budget -= (int64_t)MIN_BUDGET;
-    tcm_dlist_push_back(&registry, &cache->link);
     count_users(1);
+    cache->budget_bytes = least_budget();
+    unclaimed_budget -= (int64_t)cache->budget_bytes;
+    for (unsigned i = 0; i < VICTIMS && unclaimed_budget < 0; i++) {
+        struct tcm_thread_cache *victim = turn();
+        if (victim != NULL)
+            unclaimed_budget +=
+                (int64_t)rob(victim, (uint64_t)-unclaimed_budget, debt_limit());
+    }
+    tcm_dlist_push_back(&registry, &cache->link);
     tcm_unlock(&registry_lock);
 }
 
@@ -69,6 +136,7 @@ void tcm_registry_remove(struct tcm_thread_cache *cache) {
     unclaimed_budget += (int64_t)cache->budget_bytes;
     gone_misses += cache->misses;
     gone_overflows += cache->overflows;
+    owed_total -= cache->owed_bytes;
     tcm_pool_put(&cache_pool, cache);
     tcm_unlock(&registry_lock);
 }
@@ -86,31 +154,24 @@ void tcm_registry_forget_others(const struct tcm_thread_cache *own) {
         unclaimed_budget += (int64_t)cache->budget_bytes;
         gone_misses += cache->misses;
         gone_overflows += cache->overflows;
+        owed_total -= cache->owed_bytes;
         tcm_pool_put(&cache_pool, cache);
     }
     next_victim = &registry;
 }
 
-/* Takes from another cache, the next in turn that has more than the minimum;
-   the registry lock is held. It notices in its next slow path. */
-static uint64_t rob_a_cache(struct tcm_thread_cache *cache, uint64_t bytes) {
-    struct tcm_dlist *at = next_victim;
-    for (unsigned tries = 0; tries < 8; tries++) {
-        at = at->next;
-        if (at == &registry)
-            continue;
-        struct tcm_thread_cache *victim =
-            TCM_CONTAINER_OF(at, struct tcm_thread_cache, link);
-        if (victim == cache || victim->budget_bytes <= MIN_BUDGET)
-            continue;
-        uint64_t most = victim->budget_bytes - MIN_BUDGET;
-        if (bytes > most)
-            bytes = most;
-        tcm_store_relaxed(&victim->budget_bytes, victim->budget_bytes - bytes);
-        next_victim = at;
-        return bytes;
+/* Takes from another cache, the next in turn that has more than the least; the
+   registry lock is held. */
+static uint64_t rob_a_cache(const struct tcm_thread_cache *cache,
+                            uint64_t bytes) {
+    for (unsigned i = 0; i < VICTIMS; i++) {
+        struct tcm_thread_cache *victim = turn();
+        uint64_t got = victim == NULL || victim == cache
+                           ? 0
+                           : rob(victim, bytes, debt_limit());
+        if (got != 0)
+            return got;
     }
-    next_victim = at;
     return 0;
 }
 
@@ -129,7 +190,7 @@ bool tcm_registry_claim(struct tcm_thread_cache *cache, uint64_t bytes) {
     return got >= bytes;
 }
 
-/* A lower total is taken from the caches that have more than the minimum. */
+/* A lower total is taken from the caches that have more than the least. */
 void tcm_cache_set_total_budget(uint64_t bytes) {
     if (bytes > INT64_MAX / 2)
         bytes = INT64_MAX / 2;
@@ -140,11 +201,8 @@ void tcm_cache_set_total_budget(uint64_t bytes) {
     for (; at != &registry && unclaimed_budget < 0; at = at->next) {
         struct tcm_thread_cache *cache =
             TCM_CONTAINER_OF(at, struct tcm_thread_cache, link);
-        uint64_t have = cache->budget_bytes;
-        uint64_t most = have > MIN_BUDGET ? have - MIN_BUDGET : 0;
-        uint64_t take = tcm_min_u64(most, (uint64_t)-unclaimed_budget);
-        tcm_store_relaxed(&cache->budget_bytes, have - take);
-        unclaimed_budget += (int64_t)take;
+        unclaimed_budget +=
+            (int64_t)rob(cache, (uint64_t)-unclaimed_budget, UINT64_MAX);
     }
     tcm_unlock(&registry_lock);
 }

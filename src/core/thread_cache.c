@@ -32,6 +32,9 @@
 #endif
 
 #define SWEEP_WAIT   32u
+#define CLAIM_WAIT   32u  /* slow paths that do not ask for budget in vain */
+#define ROB_TRIES    16u  /* bins asked for capacity */
+#define SHRINK_TRIES 256u /* bins that give when over the budget */
 #define MAX_CREDIT   16u
 #define FREE_BATCHES 2u /* capacity a bin gets without credit */
 /* A fetch takes whole lines pairs, lest threads write to one line. */
@@ -93,12 +96,43 @@ static bool bin_reserve(struct tcm_thread_cache *cache, unsigned class,
     return true;
 }
 
+/* Gives back the memory of a bin that has places for many more objects than its
+   capacity. */
+static void bin_trim(struct tcm_thread_cache *cache, unsigned class) {
+    struct tcm_bin_cold *cold = &cache->cold[class];
+    struct tcm_bin *bin = &cache->bin[class];
+    uint32_t count = bin_count(cache, class);
+    unsigned k = tcm_log2_ceil(cold->capacity + 1);
+    if (k < MIN_REGION_LOG)
+        k = MIN_REGION_LOG;
+    if (cold->region == 0 ||
+        (cold->capacity != 0 && cold->region >> 2 < 1u << k))
+        return;
+    struct tcm_entry *guard = no_entries;
+    if (cold->capacity != 0) {
+        guard = tcm_registry_get_region(k);
+        if (guard == NULL)
+            return;
+        guard[0] = no_entries[0];
+        __builtin_memcpy(guard + 1, cold->base, count * sizeof(guard[0]));
+    }
+    region_free(cold);
+    cold->base = guard + 1;
+    cold->region = cold->capacity != 0 ? (1u << k) - 1 : 0;
+    bin->top = cold->base + count;
+    bin->end = cold->base + cold->capacity;
+}
+
 static void set_capacity(struct tcm_thread_cache *cache, unsigned class,
                          uint32_t capacity) {
     struct tcm_bin_cold *cold = &cache->cold[class];
     int64_t change = (int64_t)capacity - cold->capacity;
+    uint64_t bit = (uint64_t)1 << (class % 64);
     cold->capacity = capacity;
     cache->bin[class].end = cold->base + capacity;
+    cache->with_capacity[class / 64] &= ~bit;
+    if (capacity != 0)
+        cache->with_capacity[class / 64] |= bit;
     tcm_store_relaxed(&cache->capacity_bytes,
                       cache->capacity_bytes +
                           (uint64_t)(change * tcm_class[class].size));
@@ -126,17 +160,30 @@ static void bin_return(struct tcm_thread_cache *cache, unsigned class,
 /* ------------------------------------------------------------------------ */
 /* Budget                                                                   */
 
+/* The next class in turn whose bin has capacity, 0 if none has. */
+static unsigned next_to_rob(struct tcm_thread_cache *cache) {
+    unsigned from = cache->steal_class + 1;
+    for (unsigned i = 0; i <= TCM_MAX_CLASSES / 64;
+         i++, from = (from | 63) + 1) {
+        from %= TCM_MAX_CLASSES;
+        uint64_t bits = cache->with_capacity[from / 64] >> (from % 64);
+        if (bits != 0) {
+            cache->steal_class = from + (unsigned)__builtin_ctzll(bits);
+            return cache->steal_class;
+        }
+    }
+    return 0;
+}
+
 /* Lowers the capacity of other bins that they do not use now, until BYTES are
-   saved or all were asked. */
+   saved or enough were asked. */
 static bool rob_own_bins(struct tcm_thread_cache *cache, unsigned except,
                          uint64_t bytes) {
     uint64_t saved = 0;
-    for (unsigned tries = 1; tries < tcm_class_count && saved < bytes;
-         tries++) {
-        unsigned class = cache->steal_class + 1;
-        if (class >= tcm_class_count)
-            class = 1;
-        cache->steal_class = class;
+    for (unsigned tries = 0; tries < ROB_TRIES && saved < bytes; tries++) {
+        unsigned class = next_to_rob(cache);
+        if (class == 0)
+            break;
         uint32_t capacity = cache->cold[class].capacity;
         uint32_t idle = capacity - bin_count(cache, class);
         if (class == except || idle == 0)
@@ -151,12 +198,25 @@ static bool rob_own_bins(struct tcm_thread_cache *cache, unsigned except,
     return saved >= bytes;
 }
 
+/* Asks the registry for BYTES more. Where all have no more than their share it
+   need not be asked each time. */
+static bool claim(struct tcm_thread_cache *cache, uint64_t bytes) {
+    if (cache->claim_wait != 0) {
+        cache->claim_wait--;
+        return false;
+    }
+    if (tcm_registry_claim(cache, bytes))
+        return true;
+    cache->claim_wait = CLAIM_WAIT;
+    return false;
+}
+
 /* Sees to it that BYTES more of capacity for CLASS are within the budget. */
 static bool afford(struct tcm_thread_cache *cache, unsigned class,
                    uint64_t bytes) {
     uint64_t need = cache->capacity_bytes + bytes;
     uint64_t budget = tcm_load_relaxed(&cache->budget_bytes);
-    if (need <= budget || tcm_registry_claim(cache, need - budget))
+    if (need <= budget || claim(cache, need - budget))
         return true;
     budget = tcm_load_relaxed(&cache->budget_bytes);
     return need <= budget || rob_own_bins(cache, class, need - budget);
@@ -165,22 +225,25 @@ static bool afford(struct tcm_thread_cache *cache, unsigned class,
 /* ------------------------------------------------------------------------ */
 /* Upkeep in slow paths                                                     */
 
-/* Another cache took from this one's budget: gives up idle capacity, then
-   objects of one bin at a time. */
+/* Another cache took from this one's budget, or there was none for what a miss
+   fetched: bins in turn give up idle capacity, then half of what they hold. */
 static void shrink_to_budget(struct tcm_thread_cache *cache) {
     uint64_t budget = tcm_load_relaxed(&cache->budget_bytes);
-    if (TCM_LIKELY(cache->capacity_bytes <= budget) ||
-        rob_own_bins(cache, 0, cache->capacity_bytes - budget))
-        return;
-    unsigned class = cache->steal_class + 1;
-    if (class >= tcm_class_count)
-        class = 1;
-    cache->steal_class = class;
-    uint32_t count = bin_count(cache, class);
-    if (count != 0) {
-        bin_return(cache, class, (count + 1) / 2);
+    for (unsigned tries = 0;
+         tries < SHRINK_TRIES && TCM_UNLIKELY(cache->capacity_bytes > budget);
+         tries++) {
+        unsigned class = next_to_rob(cache);
+        if (class == 0)
+            return;
+        uint32_t count = bin_count(cache, class);
+        if (cache->cold[class].capacity == count)
+            bin_return(cache, class, (count + 1) / 2);
         set_capacity(cache, class, bin_count(cache, class));
+        bin_trim(cache, class);
     }
+    if (tcm_load_relaxed(&cache->owed_bytes) != 0 &&
+        cache->capacity_bytes <= budget)
+        tcm_registry_settle(cache);
 }
 
 static void sweep(struct tcm_thread_cache *cache) {
@@ -193,6 +256,7 @@ static void sweep(struct tcm_thread_cache *cache) {
     if (count != 0 && !cold->active && count == cold->seen) {
         bin_return(cache, class, cache->heap_grows ? count : (count + 1) / 2);
         set_capacity(cache, class, bin_count(cache, class));
+        bin_trim(cache, class);
         cold->fetch = (cold->fetch + 1) / 2;
         cold->credit = 0;
     }
@@ -215,7 +279,8 @@ static void note_use(struct tcm_thread_cache *cache, unsigned class) {
 
 bool tcm_cache_upkeep_due(const struct tcm_thread_cache *cache) {
     return cache->sweep_wait <= 1 ||
-           cache->capacity_bytes > tcm_load_relaxed(&cache->budget_bytes);
+           cache->capacity_bytes > tcm_load_relaxed(&cache->budget_bytes) ||
+           tcm_load_relaxed(&cache->owed_bytes) != 0;
 }
 
 void tcm_cache_upkeep(struct tcm_thread_cache *cache) {

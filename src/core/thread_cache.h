@@ -63,11 +63,14 @@ struct tcm_thread_cache {
     struct tcm_dlist link;   /* in the registry of caches */
     uint64_t capacity_bytes; /* sum of capacity * size */
     uint64_t budget_bytes;   /* bound on capacity_bytes; registry lock */
-    uint32_t steal_class;    /* where the search for idle capacity goes on */
-    uint32_t sweep_class;    /* where the search for idle bins goes on */
-    uint32_t sweep_wait;     /* slow paths until the next step of the sweep */
-    uint64_t taken_seen;     /* system_bytes_taken at the last slow path */
-    bool heap_grows;         /* took memory between the last two slow paths */
+    uint64_t owed_bytes;     /* to give back since it was lowered; same lock */
+    uint64_t with_capacity[TCM_MAX_CLASSES / 64]; /* a bit for each such bin */
+    uint32_t steal_class; /* where the search for idle capacity goes on */
+    uint32_t claim_wait;  /* slow paths until budget is asked for again */
+    uint32_t sweep_class; /* where the search for idle bins goes on */
+    uint32_t sweep_wait;  /* slow paths until the next step of the sweep */
+    uint64_t taken_seen;  /* system_bytes_taken at the last slow path */
+    bool heap_grows;      /* took memory between the last two slow paths */
     bool attached;
     bool want_words; /* fill in tcm_entry.word */
     uint64_t misses; /* counters, summed into the totals */

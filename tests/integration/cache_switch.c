@@ -119,6 +119,57 @@ struct passing {
     bool good;
 };
 
+/* A thousand caches that take turns at random, as a replay of a thousand
+   threads makes them: they hold what the budget allows, and once it is used
+   memory does not grow. 10 million switches with LONG set. */
+static void test_budget(void) {
+    enum { CACHES = 1000, BLOCKS = 1000 };
+    static struct ThreadCacheState *state[CACHES];
+    static void *block[BLOCKS];
+    bool (*property)(const char *, size_t *);
+    *(void **)&property =
+        dlsym(RTLD_DEFAULT, "MallocExtension_GetNumericProperty");
+    if (!property) {
+        tap_skip("no extension interface");
+        return;
+    }
+    unsigned long switches = getenv("LONG") != NULL ? 10000000 : 600000;
+    size_t cached = 0, most = 0, bound = 0, metadata[2] = {0, 0};
+    struct prng random;
+    bool done = true;
+    prng_seed(&random, 6);
+    for (unsigned long i = 0; i < switches; i++) {
+        unsigned k = (unsigned)prng_below(&random, CACHES);
+        unsigned b = (unsigned)prng_below(&random, BLOCKS);
+        done &= set_cache(state[k]);
+        give(block[b]);
+        block[b] = take(prng_below(&random, 3000));
+        done &= release_cache(&state[k]) && state[k] != NULL;
+        if (i % (switches / 10) == 0) {
+            property("tcmalloc.current_total_thread_cache_bytes", &cached);
+            most = cached > most ? cached : most;
+        }
+        if (i == switches / 2)
+            property("tcmalloc.metadata_bytes", &metadata[0]);
+    }
+    property("tcmalloc.metadata_bytes", &metadata[1]);
+    property("tcmalloc.max_total_thread_cache_bytes", &bound);
+    tap_ok(done, "%lu switches among %d caches", switches, CACHES);
+    tap_ok(most > 0 && most <= bound, "they hold %zu KiB at most, of %zu",
+           most / 1024, bound / 1024);
+    tap_ok(metadata[1] <= metadata[0] + metadata[0] / 4,
+           "metadata: %zu KiB half way, %zu at the end", metadata[0] / 1024,
+           metadata[1] / 1024);
+    for (unsigned k = 0; k < CACHES; k++)
+        if (state[k] != NULL)
+            set_cache(state[k]);
+    set_cache(NULL);
+    property("tcmalloc.current_total_thread_cache_bytes", &cached);
+    tap_ok(cached == 0, "and nothing when they are destroyed: %zu", cached);
+    for (unsigned b = 0; b < BLOCKS; b++)
+        give(block[b]);
+}
+
 static void *attach_other(void *arg) {
     struct passing *p = arg;
     work(5);
@@ -174,5 +225,6 @@ int main(void) {
     test_switches();
     test_no_leak();
     test_threads();
+    test_budget();
     return tap_done();
 }

@@ -23,9 +23,12 @@ __attribute__((unused)) static void *test_alloc(struct tcm_thread_cache *cache,
     bool zeroed;
     if (class == 0)
         return tcm_large_alloc(size, TCM_MIN_ALIGN, &zeroed);
-    if (tcm_cache_peek(cache, class)->ptr == NULL &&
-        !tcm_cache_refill(cache, class))
-        return NULL;
+    if (tcm_cache_peek(cache, class)->ptr == NULL) {
+        if (tcm_cache_upkeep_due(cache))
+            tcm_cache_upkeep(cache);
+        if (!tcm_cache_refill(cache, class))
+            return NULL;
+    }
     void *p = tcm_cache_peek(cache, class)->ptr;
     tcm_cache_drop_top(cache, class);
     return p;

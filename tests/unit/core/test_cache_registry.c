@@ -7,6 +7,7 @@
 #include "core_test.h"
 
 #define MIN_BUDGET ((int64_t)512 << 10)
+#define MIN_SHARE  ((int64_t)32 << 10)
 #define CLAIM_STEP ((int64_t)64 << 10)
 #define CACHES     6 /* few enough that a search for a victim sees all */
 #define STEPS      20000
@@ -23,6 +24,18 @@ static int64_t unclaimed(void) {
     return total - sum;
 }
 
+/* What no cache gives away of its budget. */
+static int64_t least(void) {
+    int64_t share = count > 1 ? total / count : total;
+    return share > MIN_BUDGET  ? MIN_BUDGET
+           : share < MIN_SHARE ? MIN_SHARE
+                               : share;
+}
+
+static int64_t above(unsigned i) {
+    return model[i] > least() ? model[i] - least() : 0;
+}
+
 static bool same_as_model(void) {
     bool good = tcm_cache_total_budget() == (uint64_t)total;
     for (unsigned i = 0; i < count; i++)
@@ -31,8 +44,26 @@ static bool same_as_model(void) {
 }
 
 struct verdict {
-    bool claim, rob, told, total, others;
+    bool add, claim, rob, told, total, others;
 };
+
+/* A new cache has its share, and the others give what is missing. */
+static void step_add(struct verdict *v) {
+    cache[count] = tcm_cache_new();
+    if (cache[count] == NULL)
+        tap_bail("out of memory");
+    count++;
+    model[count - 1] = least();
+    int64_t missing = -unclaimed(), most = 0, given = 0;
+    for (unsigned i = 0; i < count - 1; i++) {
+        int64_t gave = model[i] - (int64_t)cache[i]->budget_bytes;
+        v->add &= gave >= 0 && gave <= above(i);
+        most += above(i);
+        given += gave;
+        model[i] -= gave;
+    }
+    v->add &= given == (missing < 0 ? 0 : missing < most ? missing : most);
+}
 
 static void step_claim(struct prng *random, struct verdict *v) {
     unsigned who = (unsigned)prng_below(random, count);
@@ -54,12 +85,12 @@ static void step_claim(struct prng *random, struct verdict *v) {
         int64_t now = (int64_t)cache[i]->budget_bytes;
         if (i == who)
             continue;
-        most = model[i] - MIN_BUDGET > most ? model[i] - MIN_BUDGET : most;
+        most = above(i) > most ? above(i) : most;
         if (now == model[i])
             continue;
         victims++;
-        int64_t above = model[i] - MIN_BUDGET;
-        v->rob &= model[i] - now == got && got == (above < want ? above : want);
+        v->rob &=
+            model[i] - now == got && got == (above(i) < want ? above(i) : want);
         model[i] = now;
     }
     v->rob &= victims == (most > 0 ? 1 : 0) && got >= 0;
@@ -71,15 +102,14 @@ static void step_total(struct prng *random) {
     tcm_cache_set_total_budget((uint64_t)total);
     for (unsigned i = 0; i < count; i++) {
         int64_t left = unclaimed();
-        int64_t above = model[i] - MIN_BUDGET;
         if (left < 0)
-            model[i] -= above < -left ? above : -left;
+            model[i] -= above(i) < -left ? above(i) : -left;
     }
 }
 
 static void test_budgets(void) {
     struct prng random;
-    struct verdict v = {true, true, true, true, true};
+    struct verdict v = {true, true, true, true, true, true};
     prng_seed(&random, 4);
     total = (int64_t)tcm_cache_total_budget();
     tap_is_i64(total, 32 << 20, "the total at first");
@@ -88,10 +118,7 @@ static void test_budgets(void) {
     for (unsigned step = 0; step < STEPS; step++) {
         unsigned what = (unsigned)prng_below(&random, 100);
         if (count == 0 || (what < 3 && count < CACHES)) {
-            cache[count] = tcm_cache_new();
-            if (cache[count] == NULL)
-                tap_bail("out of memory");
-            model[count++] = MIN_BUDGET;
+            step_add(&v);
         } else if (what < 5) {
             unsigned i = (unsigned)prng_below(&random, count);
             tcm_cache_destroy(cache[i]);
@@ -106,11 +133,12 @@ static void test_budgets(void) {
         }
         v.others &= same_as_model();
     }
+    tap_ok(v.add, "a new cache has the minimum or its share of the total");
     tap_ok(v.claim, "what is unclaimed is given, in steps");
-    tap_ok(v.rob, "then one other cache gives what it has above the minimum");
+    tap_ok(v.rob, "then one other cache gives what it has above that");
     tap_ok(v.told, "the answer tells whether it was enough");
     tap_ok(v.total, "a lower total is taken from the caches, in their order");
-    tap_ok(v.others, "no other budget changes, and none is below the minimum");
+    tap_ok(v.others, "no other budget changes");
     tcm_cache_set_total_budget(UINT64_MAX);
     total = INT64_MAX / 2;
     tap_ok(same_as_model(), "a total without bound is bounded");
@@ -128,6 +156,42 @@ static void test_budgets(void) {
     tcm_cache_destroy(cache[--count]);
 }
 
+/* A thousand caches, each of which would hold much: the sum stays near the
+   total. */
+static void test_many(void) {
+    enum { MANY = 1000, BLOCKS = 400, ROUNDS = 8 };
+    static struct tcm_thread_cache *many[MANY];
+    static void *block[BLOCKS];
+    struct prng random;
+    prng_seed(&random, 9);
+    for (unsigned i = 0; i < MANY; i++) {
+        many[i] = tcm_cache_new();
+        if (many[i] == NULL)
+            tap_bail("out of memory");
+    }
+    uint64_t budgets = 0;
+    for (unsigned i = 0; i < MANY; i++)
+        budgets += many[i]->budget_bytes;
+    tap_ok(budgets <= ((uint64_t)40 << 20), "budgets of %d caches: %llu KiB",
+           MANY, (unsigned long long)budgets / 1024);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned i = 0; i < MANY; i++) {
+            for (unsigned k = 0; k < BLOCKS; k++)
+                block[k] = test_alloc(many[i], prng_below(&random, 4000));
+            unsigned other = (unsigned)prng_below(&random, MANY);
+            for (unsigned k = 0; k < BLOCKS; k++)
+                test_free(many[other], block[k]);
+        }
+    }
+    struct tcm_cache_totals now;
+    tcm_cache_totals(&now);
+    tap_ok(now.cached_bytes <= ((uint64_t)64 << 20),
+           "what they hold after use: %llu KiB",
+           (unsigned long long)now.cached_bytes / 1024);
+    for (unsigned i = 0; i < MANY; i++)
+        tcm_cache_destroy(many[i]);
+}
+
 /* Registered round by round; the search goes on where it ended. */
 static void test_turns(void) {
     unsigned robbed[3] = {0, 0, 0};
@@ -136,10 +200,11 @@ static void test_turns(void) {
         cache[count] = tcm_cache_new();
     for (unsigned i = 1; i < 4; i++)
         tcm_registry_claim(cache[i], more);
-    tcm_cache_set_total_budget(0);
-    tcm_cache_set_total_budget(4 * (uint64_t)MIN_BUDGET + 3 * more);
-    for (unsigned i = 1; i < 4; i++)
-        tcm_registry_claim(cache[i], more);
+    /* All of the total is claimed. */
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < 4; i++)
+        sum += cache[i]->budget_bytes;
+    tcm_cache_set_total_budget(sum);
     for (unsigned turn = 0; turn < 30; turn++) {
         uint64_t before[4];
         for (unsigned i = 0; i < 4; i++)
@@ -254,6 +319,7 @@ int main(void) {
     test_totals();
     test_budgets();
     test_turns();
+    test_many();
     test_regions();
     test_memory();
     return tap_done();
