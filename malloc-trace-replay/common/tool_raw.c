@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "common/tool_input.h"
+#include "common/tool_parts.h"
 #include "common/tool_spool.h"
 
 #include <errno.h>
@@ -22,13 +23,15 @@ enum phase {
 struct tool_raw {
     char *name;
     enum phase phase;
-    struct tool_input *in; /* NULL: the spool alone */
-    uint8_t *buffer;       /* of the reader */
+    struct tool_input *in;   /* NULL: the spool alone */
+    struct tool_parts parts; /* of a flight recording; in[at] is IN */
+    uint8_t *buffer;         /* of the reader */
     struct mtf_raw_reader reader;
     struct tool_spool spool;
     struct mtf_raw_info info; /* of the trace */
     bool have_info;
     bool growing;
+    bool begins_late;
     uint64_t last_barrier; /* growing: offset of the last one; 0: none */
     bool use_spool;
     bool footer;      /* one came, and no events after it */
@@ -85,7 +88,8 @@ static void find_spool(struct tool_raw *t, const char *name,
         return;
     }
     struct stat st;
-    if (name == NULL || stat(name, &st) != 0 || !S_ISREG(st.st_mode))
+    if (name == NULL ||
+        (t->parts.count == 0 && (stat(name, &st) != 0 || !S_ISREG(st.st_mode))))
         return;
     char *spool_name = NULL;
     if (asprintf(&spool_name, "%s.spool", name) < 0) {
@@ -114,8 +118,29 @@ static void judge_spool(struct tool_raw *t, const struct mtf_raw_info *info) {
         t->use_spool = true; /* its buffers' checksums tell */
 }
 
+/* NAME may stand for the parts of a flight recording. Returns what the spool is
+   beside. */
+static const char *open_parts(struct tool_raw *t, const char *name) {
+    if (name == NULL)
+        return NULL;
+    if (!tool_parts_find(&t->parts, name, t->buffer)) {
+        fail(t, MTF_NO_MEMORY, 0);
+        return name;
+    }
+    if (t->parts.count == 0)
+        return name;
+    tool_input_close(t->in);
+    t->in = t->parts.in[0];
+    t->parts.in[0] = NULL;
+    t->begins_late = t->parts.part[0] != 0;
+    return t->parts.base;
+}
+
 static void open_trace(struct tool_raw *t, const char *name) {
     struct tool_spool *s = &t->spool;
+    name = open_parts(t, name);
+    if (t->phase == PHASE_FAILED)
+        return;
     if (t->in == NULL)
         t->in = tool_input_open(name);
     if (t->in == NULL && errno == ENOENT && name != NULL) {
@@ -142,7 +167,10 @@ static void open_trace(struct tool_raw *t, const char *name) {
         t->phase = PHASE_SPOOL_START;
         return;
     }
-    if (s->fd >= 0 && s->locked && s->status == MTF_OK) {
+    if (t->parts.count > 1 && s->fd >= 0 && s->locked && s->status == MTF_OK) {
+        /* All parts but the last are whole; its end may be half written. */
+        t->growing = true;
+    } else if (s->fd >= 0 && s->locked && s->status == MTF_OK) {
         uint64_t size = tool_input_file_size(t->in);
         t->last_barrier = find_last_barrier(t, name, size);
         t->growing =
@@ -184,6 +212,7 @@ void tool_raw_close(struct tool_raw *t) {
     if (t == NULL)
         return;
     tool_input_close(t->in);
+    tool_parts_close(&t->parts);
     tool_spool_close(&t->spool);
     free(t->name);
     free(t->buffer);
@@ -246,24 +275,52 @@ static void read_file(struct tool_raw *t, struct mtf_item *item) {
     }
     if (t->cut.kind == 0)
         return;
-    if (item->kind != MTF_ITEM_END || !t->use_spool) {
+    /* Only the last part of a flight recording can have the spool behind it. */
+    if (item->kind != MTF_ITEM_END || !t->use_spool ||
+        !tool_parts_at_last(&t->parts)) {
         t->after = *item;
         *item = t->cut;
     }
     t->cut.kind = 0;
 }
 
+/* The next item of the file, or of the parts one after the other. */
+static void read_parts(struct tool_raw *t, struct mtf_item *item) {
+    for (;;) {
+        read_file(t, item);
+        bool is_last = tool_parts_at_last(&t->parts);
+        if (item->kind == MTF_ITEM_HEADER && t->parts.at != 0)
+            continue;
+        if (is_last || item->kind != MTF_ITEM_END)
+            return;
+        if (tool_parts_skip(&t->parts)) {
+            item->kind = MTF_ITEM_DAMAGE;
+            item->status = MTF_CUT;
+            item->file_offset = tool_input_bytes(t->in);
+            return;
+        }
+        t->in = tool_parts_advance(&t->parts, t->in);
+        mtf_raw_reader_init(&t->reader, tool_input_source(t->in), t->buffer);
+    }
+}
+
 /* True: ITEM is filled. False: the file is at its end. */
 static bool next_of_file(struct tool_raw *t, struct mtf_item *item) {
-    read_file(t, item);
+    read_parts(t, item);
+    if (item->kind == MTF_ITEM_DAMAGE && t->growing && t->parts.count > 1 &&
+        item->status == MTF_CUT && tool_parts_at_last(&t->parts))
+        return false;
     switch (item->kind) {
     case MTF_ITEM_HEADER:
         judge_spool(t, item->info);
+        if (t->parts.count > 1)
+            return true;
         if (t->growing && t->last_barrier == 0)
             t->phase = PHASE_END;
         return true;
     case MTF_ITEM_BARRIER:
-        if (t->growing && item->file_offset >= t->last_barrier)
+        if (t->growing && t->parts.count <= 1 &&
+            item->file_offset >= t->last_barrier)
             t->phase = PHASE_END;
         return true;
     case MTF_ITEM_FAILED:
@@ -394,19 +451,27 @@ bool tool_raw_is_compressed(const struct tool_raw *t) {
     return t->in != NULL && tool_input_is_compressed(t->in);
 }
 
+bool tool_raw_begins_late(const struct tool_raw *t) {
+    return t->begins_late;
+}
+
 uint64_t tool_raw_bytes(const struct tool_raw *t) {
-    return (t->in == NULL ? 0 : tool_input_bytes(t->in)) + t->spool.bytes;
+    return t->parts.past_bytes + (t->in == NULL ? 0 : tool_input_bytes(t->in)) +
+           t->spool.bytes;
 }
 
 uint64_t tool_raw_stored_bytes(const struct tool_raw *t) {
-    uint64_t n = t->in == NULL ? 0 : tool_input_stored_bytes(t->in);
+    uint64_t n = t->parts.past_stored +
+                 (t->in == NULL ? 0 : tool_input_stored_bytes(t->in));
     if (t->use_spool && t->phase == PHASE_END)
         n += t->spool.size;
     return n;
 }
 
 uint64_t tool_raw_total_bytes(const struct tool_raw *t) {
-    return (t->in == NULL ? 0 : tool_input_file_size(t->in)) +
+    uint64_t n = t->parts.past_stored +
+                 (t->in == NULL ? 0 : tool_input_file_size(t->in));
+    return n + tool_parts_left_bytes(&t->parts) +
            (t->use_spool ? t->spool.size : 0);
 }
 

@@ -3,9 +3,11 @@
  * A raw trace by name: the file (or pipe, or stdin) and its spool read as one.
  *
  * NAME is a raw trace, plain or in LZ4 frames; or a spool; or a name of which
- * only NAME.spool exists. A regular file's NAME.spool is read after it when it
- * is of the same recording. If a living recording holds the spool's lock the
- * trace is still growing: it is read up to its last barrier.
+ * only NAME.spool exists; or a flight recording, of which only NAME.k0 to .k7
+ * exist, or one of these: its parts are read as one. A regular file's
+ * NAME.spool is read after it when it is of the same recording. If a living
+ * recording holds the spool's lock the trace is still growing: it is read up to
+ * its last barrier.
  *
  * Invariants: items of the file come in file order, then those made of the
  * spool's buffers, by thread and offset. Doubles are not removed here;
@@ -43,6 +45,9 @@ bool tool_raw_is_growing(const struct tool_raw *t);
 bool tool_raw_has_spool(const struct tool_raw *t);
 /* Whether a file was read at all, or the spool alone. */
 bool tool_raw_has_file(const struct tool_raw *t);
+/* A flight recording of which only the last part is left: streams begin where
+   they begin, and what frees name may be from before. After tool_raw_open. */
+bool tool_raw_begins_late(const struct tool_raw *t);
 bool tool_raw_is_compressed(const struct tool_raw *t);
 
 /* So far: bytes before LZ4, and as stored, spool included. */

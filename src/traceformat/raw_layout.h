@@ -55,8 +55,17 @@ enum mtf_clock { MTF_CLOCK_MONOTONIC_NS = 1 };
 enum mtf_header_tag {
     MTF_TAG_END = 0,
     MTF_TAG_EXECUTABLE = 1, /* base name, no path, no arguments */
-    MTF_TAG_LIBRARY = 2     /* library and version that recorded */
+    MTF_TAG_LIBRARY = 2,    /* library and version that recorded */
+    MTF_TAG_PART = 3        /* u32: part of a flight recording, from 0 */
 };
+
+/*
+ * A flight recording is cut into parts, each a trace by itself, of which the
+ * last ones are kept: part P in OUTPUT.k(P % MTF_PARTS). A buffer that one part
+ * has the beginning of is repeated from there in the next part that has more of
+ * it, so that every part can be the first.
+ */
+#define MTF_PARTS          8u
 #define MTF_RAW_HEADER_MAX 2048u
 
 /* "\xA5SG\xF1", a byte sequence that no event stream is likely to hold */

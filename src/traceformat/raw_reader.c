@@ -47,6 +47,10 @@ static void parse_fields(const uint8_t *p, const uint8_t *end,
             copy_text(info->executable, p, n);
         else if (tag == MTF_TAG_LIBRARY)
             copy_text(info->library, p, n);
+        else if (tag == MTF_TAG_PART && n == sizeof(info->part)) {
+            info->is_part = true;
+            memcpy(&info->part, p, sizeof(info->part));
+        }
         p += n;
     }
 }
@@ -450,44 +454,4 @@ bool mtf_spool_parse_buffer(const uint8_t *p, uint64_t random,
            head->offset <= OFFSET_MAX &&
            tcm_checksum_of(p, offsetof(struct mtf_spool_buffer, checksum),
                            random) == head->checksum;
-}
-
-/* --- Streams ------------------------------------------------------------ */
-
-void mtf_stream_init(struct mtf_stream *s) {
-    memset(s, 0, sizeof(*s));
-    s->lost = true;
-}
-
-void mtf_stream_lose(struct mtf_stream *s) {
-    s->lost = true;
-}
-
-void mtf_stream_place(struct mtf_stream *s, const struct mtf_item *item,
-                      struct mtf_placement *out) {
-    memset(out, 0, sizeof(*out));
-    out->data = item->data;
-    uint64_t start = item->offset;
-    uint64_t end = start + item->length;
-    if (end <= s->next_offset) {
-        out->doubled = item->length;
-        return;
-    }
-    if (start > s->next_offset) {
-        out->gap = start - s->next_offset;
-        s->next_offset = start;
-        s->lost = true;
-    }
-    uint64_t at = s->next_offset;
-    out->doubled = at - start;
-    s->next_offset = end;
-    const uint8_t *data = item->data + out->doubled;
-    if (at == item->buffer_start)
-        s->lost = !mtf_raw_is_buffer_event(data, item->data + item->length);
-    if (s->lost) {
-        out->undecodable = end - at;
-        return;
-    }
-    out->data = data;
-    out->length = (size_t)(end - at);
 }

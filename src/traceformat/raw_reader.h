@@ -25,6 +25,8 @@ struct mtf_raw_info {
     struct mtf_raw_header fixed;
     char executable[256];
     char library[256];
+    bool is_part; /* of a flight recording, */
+    uint32_t part;
 };
 
 /*
@@ -144,10 +146,15 @@ bool mtf_spool_parse_buffer(const uint8_t *p, uint64_t random,
 struct mtf_stream {
     uint64_t next_offset; /* bytes before it came or are given up */
     bool lost;            /* the coding state is not known */
+    bool may_be_late;     /* its beginning may be before the trace */
+    bool before;          /* and so is that of its current buffer */
     struct mtf_raw_state state;
 };
 
 void mtf_stream_init(struct mtf_stream *s);
+/* The same for a trace whose beginning was not kept: the stream begins with the
+   first segment of it that comes, at whatever offset. */
+void mtf_stream_init_late(struct mtf_stream *s);
 
 /* How a data segment continues its stream. */
 struct mtf_placement {
@@ -156,6 +163,8 @@ struct mtf_placement {
     uint64_t doubled;     /* bytes dropped: they came before */
     uint64_t gap;         /* bytes missing before the segment */
     uint64_t undecodable; /* bytes dropped: no state until the next buffer */
+    uint64_t before;      /* the same, in a buffer that began before a trace
+                             whose beginning was not kept: nothing is missing */
 };
 
 /*

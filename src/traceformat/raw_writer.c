@@ -124,13 +124,20 @@ static size_t put_field(uint8_t *p, enum mtf_header_tag tag, const char *text) {
     return sizeof(head) + n;
 }
 
-size_t mtf_raw_build_header(void *out, const struct mtf_raw_header *fixed,
-                            const char *executable, const char *library) {
+static size_t build_header(void *out, const struct mtf_raw_header *fixed,
+                           const char *executable, const char *library,
+                           const uint32_t *part) {
     uint8_t *p = out;
     memset(p, 0, MTF_RAW_HEADER_MAX);
     size_t n = sizeof(*fixed);
     n += put_field(p + n, MTF_TAG_EXECUTABLE, executable);
     n += put_field(p + n, MTF_TAG_LIBRARY, library);
+    if (part != NULL) {
+        const uint16_t head[2] = {MTF_TAG_PART, sizeof(*part)};
+        memcpy(p + n, head, sizeof(head));
+        memcpy(p + n + sizeof(head), part, sizeof(*part));
+        n += sizeof(head) + sizeof(*part);
+    }
     n += 4; /* MTF_TAG_END, length 0 */
     n = tcm_align_up(n, 8) + 8;
     struct mtf_raw_header h = *fixed;
@@ -143,6 +150,17 @@ size_t mtf_raw_build_header(void *out, const struct mtf_raw_header *fixed,
     uint64_t sum = tcm_checksum_of(p, n - 8, 0);
     memcpy(p + n - 8, &sum, sizeof(sum));
     return n;
+}
+
+size_t mtf_raw_build_header(void *out, const struct mtf_raw_header *fixed,
+                            const char *executable, const char *library) {
+    return build_header(out, fixed, executable, library, NULL);
+}
+
+size_t mtf_raw_build_part_header(void *out, const struct mtf_raw_header *fixed,
+                                 const char *executable, const char *library,
+                                 uint32_t part) {
+    return build_header(out, fixed, executable, library, &part);
 }
 
 /* --- Segments ----------------------------------------------------------- */
@@ -207,6 +225,15 @@ bool mtf_raw_write_header(struct mtf_raw_writer *w, const void *header,
     w->header_length = (uint32_t)length;
     w->random = fixed.random;
     return begin_frame(w) && put(w, header, length) && put_header_copy(w);
+}
+
+bool mtf_raw_write_part(struct mtf_raw_writer *w, const void *header,
+                        size_t length) {
+    if (!mtf_raw_writer_end_frame(w))
+        return false;
+    w->header_copies = 0;
+    return mtf_raw_write_header(w, header, length) &&
+           mtf_raw_writer_end_frame(w);
 }
 
 /* A segment whose payload is two pieces; fills in sync, length and checksum. */

@@ -74,10 +74,19 @@ bool mtf_raw_writer_init(struct mtf_raw_writer *w, mtf_sink *sink, void *ctx,
  */
 size_t mtf_raw_build_header(void *out, const struct mtf_raw_header *fixed,
                             const char *executable, const char *library);
+/* The same for part PART of a flight recording. */
+size_t mtf_raw_build_part_header(void *out, const struct mtf_raw_header *fixed,
+                                 const char *executable, const char *library,
+                                 uint32_t part);
 
 /* The first thing to write; HEADER is from mtf_raw_build_header. */
 bool mtf_raw_write_header(struct mtf_raw_writer *w, const void *header,
                           size_t length);
+
+/* Behind a barrier: what follows goes to a new file, which begins with HEADER.
+   Counts go on. */
+bool mtf_raw_write_part(struct mtf_raw_writer *w, const void *header,
+                        size_t length);
 
 /* N is 1 to MTF_SEGMENT_MAX. */
 bool mtf_raw_write_data(struct mtf_raw_writer *w,

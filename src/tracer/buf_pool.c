@@ -195,6 +195,7 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
         else
             b->estate->held++;
         b->saved = HEAD_BYTES;
+        b->renewal = pool->renewal;
         *slot = b;
         /* With release, as every store of a position: the saver reads it with
            acquire, here under the lock. */

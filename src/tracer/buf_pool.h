@@ -44,6 +44,7 @@ struct mtr_buffer {
     uint32_t thread;
     uint32_t used;       /* published bytes with the head, when full */
     uint32_t generation; /* of the spool it lies in */
+    uint32_t renewal;    /* of the pool, when it was taken */
     uint64_t stream;     /* offset of its first event byte in the stream */
     uint64_t taken_ns;
     /* the saver's */
@@ -53,6 +54,7 @@ struct mtr_buffer {
     uint32_t seen;    /* published bytes at the last look */
     struct mtr_buffer *next_seen; /* list of one round */
     bool in_round;
+    uint32_t part; /* of a flight recording, that its beginning is in */
 };
 
 struct mtr_stack {
@@ -74,7 +76,8 @@ struct mtr_pool {
     uint64_t bound;
     uint64_t buffers; /* handed over so far */
     uint32_t generation;
-    uint32_t session;          /* the recording it serves, 0: none */
+    uint32_t renewal; /* threads hand over what they took before it changed */
+    uint32_t session; /* the recording it serves, 0: none */
     struct mtr_estate *estate; /* of that recording, NULL: none yet */
     /* descriptors: the saver's, or the thread's that makes a lazy spool */
     uint8_t *slab;

@@ -70,13 +70,38 @@ bool mtr_output_open(struct mtr_output *out) {
 bool mtr_output_place(struct mtr_output *out) {
     if (out->temp == NULL)
         return true;
-    if (!mtr_name_place_output(out->rec, out->temp)) {
+    if (out->rec->keeps ? !mtr_name_place_part(out->rec, out->temp, out->part)
+                        : !mtr_name_place_output(out->rec, out->temp)) {
         failed(out);
         syscall(SYS_unlinkat, AT_FDCWD, out->temp, 0);
         return false;
     }
     out->temp = NULL;
     return true;
+}
+
+bool mtr_output_part_is_full(const struct mtr_output *out) {
+    return out->rec->keeps &&
+           out->position >= mtr_config.keep_bytes / MTF_PARTS;
+}
+
+bool mtr_output_next_part(struct mtr_output *out) {
+    out->part_bytes[out->part % MTF_PARTS] = out->position;
+    mtr_output_close(out);
+    out->part++;
+    uint64_t kept = mtr_config.keep_bytes / MTF_PARTS;
+    /* From the newest back, as long as they have room. */
+    for (uint32_t age = 1; age <= MTF_PARTS && age <= out->part; age++) {
+        uint64_t *bytes = &out->part_bytes[(out->part - age) % MTF_PARTS];
+        kept += *bytes;
+        if (kept <= mtr_config.keep_bytes || *bytes == 0)
+            continue;
+        *bytes = 0;
+        if (age != MTF_PARTS) /* that one is replaced */
+            mtr_name_remove_part(out->rec, out->part - age);
+    }
+    out->position = 0;
+    return mtr_output_open(out);
 }
 
 /* Where the descriptor table is shared with the program, it may have closed our
@@ -92,7 +117,10 @@ static bool is_ours(const struct mtr_output *out) {
 static bool reopen(struct mtr_output *out) {
     if (out->kind != MTR_OUTPUT_FILE || out->temp != NULL)
         return false;
-    out->fd = open_raw(out->rec->name, O_WRONLY | O_NOFOLLOW);
+    const char *name = out->rec->keeps
+                           ? mtr_name_part(out->rec, out->part % MTF_PARTS)
+                           : out->rec->name;
+    out->fd = name == NULL ? -1 : open_raw(name, O_WRONLY | O_NOFOLLOW);
     if (out->fd < 0)
         return false;
     return is_ours(out) && lseek(out->fd, (off_t)out->position, SEEK_SET) >= 0;

@@ -24,7 +24,9 @@ struct mtr_output {
     int error;      /* errno of the failure */
     uint64_t position;
     uint64_t dev, ino;
-    char *temp; /* not yet renamed to its place */
+    char *temp;                     /* not yet renamed to its place */
+    uint32_t part;                  /* flight recording: the current one, */
+    uint64_t part_bytes[MTF_PARTS]; /* and what those that are kept have */
 };
 
 /*
@@ -32,6 +34,11 @@ struct mtr_output {
  * again. false: out->error tells.
  */
 bool mtr_output_open(struct mtr_output *out);
+/* A flight recording goes on with its next part, which is opened and not placed
+   yet. What is kept of the others leaves room for it. false: as above. */
+bool mtr_output_next_part(struct mtr_output *out);
+/* True when the part has its share of what is kept. */
+bool mtr_output_part_is_full(const struct mtr_output *out);
 /* Gives a regular file its name. */
 bool mtr_output_place(struct mtr_output *out);
 /* The writer's sink. */

@@ -86,6 +86,7 @@ struct mtr_config {
     uint32_t starts;     /* recordings begun since this image began */
     uint64_t bound_bytes;
     uint64_t limit_bytes; /* of the output, 0: none */
+    uint64_t keep_bytes;  /* flight recording: what is kept, 0: all */
     uint64_t token_end;   /* tokens handed out so far, in all recordings */
     struct mtr_identity self;
     struct mtr_identity parent;
@@ -160,6 +161,8 @@ struct mtr_recorder {
     uint64_t first_token;
     uint64_t random;
     uint64_t start_ns;
+    uint64_t wall_ns;
+    bool keeps; /* a flight recording: parts, of which the last are kept */
     uint32_t header_length;
     uint32_t name_number; /* OUTPUT.n; 0: OUTPUT */
     struct tcm_lock late_lock;
@@ -260,6 +263,10 @@ void mtr_busy_begin(struct mtr_recorder *rec);
 void mtr_busy_end(struct mtr_recorder *rec);
 
 /* --- tracer.c ------------------------------------------------------------ */
+/* The trace's header, in OUT (MTF_RAW_HEADER_MAX bytes), of part *PART if PART
+   is not NULL; its length. */
+size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
+                        const uint32_t *part);
 /* mtr_recorder, made if need be. NULL: no memory. */
 struct mtr_recorder *mtr_recorder_need(void);
 /* From MTR_STARTING to a recording, with a saver at once. false: it failed, and

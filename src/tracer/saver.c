@@ -77,11 +77,20 @@ static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
         .time_lo = b->time_lo,
         .time_hi = time_hi,
     };
-    const uint8_t *from = b->base + b->saved;
-    size_t n = upto - b->saved;
-    if (!mtf_raw_write_data(&s->writer, &place, from, n))
+    const uint8_t *fresh = b->base + b->saved;
+    size_t fresh_bytes = upto - b->saved;
+    /* The part of a flight recording that has the buffer's beginning may be
+       gone before this one is. */
+    if (b->part != s->output.part && b->saved != HEAD_BYTES) {
+        place.offset = b->stream;
+        place.time_lo = b->taken_ns;
+        b->saved = HEAD_BYTES;
+    }
+    b->part = s->output.part;
+    if (!mtf_raw_write_data(&s->writer, &place, b->base + b->saved,
+                            upto - b->saved))
         return false;
-    mtr_count_events(&s->counts, from, n);
+    mtr_count_events(&s->counts, fresh, fresh_bytes);
     b->saved = upto;
     b->mark = s->writer.raw_bytes;
     s->dirty = true;
@@ -187,6 +196,26 @@ static bool write_notices(struct mtr_saver *s, uint64_t now) {
     return true;
 }
 
+/* The next part of a flight recording. Threads go on in new buffers, so that
+   few are repeated in it. */
+static bool begin_part(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    uint8_t header[MTF_RAW_HEADER_MAX];
+    if (!mtr_output_next_part(&s->output))
+        return false;
+    size_t n = mtr_build_header(rec, header, &s->output.part);
+    if (!mtf_raw_write_part(&s->writer, header, n) ||
+        !mtr_output_place(&s->output))
+        return false;
+    tcm_lock(&rec->pool.lock);
+    rec->pool.renewal++;
+    tcm_unlock(&rec->pool.lock);
+    tcm_fence_seq_cst();
+    mtr_registry_stop_all(rec);
+    TCM_TESTPOINT("part_begun");
+    return true;
+}
+
 /* A full round. The fence keeps the looks at positions behind the reading of
    the clock. */
 bool mtr_saver_make_round(struct mtr_saver *s) {
@@ -215,6 +244,8 @@ bool mtr_saver_make_round(struct mtr_saver *s) {
         if (!mtf_raw_write_barrier(&s->writer, begin))
             return false;
         s->dirty = false;
+        if (mtr_output_part_is_full(&s->output) && !begin_part(s))
+            return false;
         mtr_saver_publish(s);
     } else {
         s->quiet_rounds++;
@@ -274,7 +305,8 @@ static bool do_due(struct mtr_saver *s, uint64_t now) {
         ok = mtr_saver_enter_end_mode(s);
     } else if (state == MTR_ENDED) {
         ok = !asked || mtr_saver_end_mode_round(s);
-    } else if (asked || now - s->last_round >= s->interval) {
+    } else if (asked || now - s->last_round >= s->interval ||
+               mtr_output_part_is_full(&s->output)) {
         ok = mtr_saver_make_round(s);
         if (s->quiet_rounds == 1)
             become_idle(s);

@@ -85,13 +85,16 @@ bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason) {
 bool mtr_saver_at_limit(struct mtr_saver *s) {
     struct mtr_pool *pool = &s->rec->pool;
     uint64_t limit = mtr_config.limit_bytes;
-    if (limit == 0)
-        return false;
     uint64_t stored = s->writer.stored_bytes;
+    /* A flight recording has its parts: one may not grow too large. */
     uint64_t left = limit - tcm_min_u64(stored, limit);
+    if (s->rec->keeps)
+        left = mtr_config.keep_bytes / MTF_PARTS;
+    else if (limit == 0)
+        return false;
     tcm_lock(&pool->lock);
     pool->bound = tcm_min_u64(left, mtr_config.bound_bytes);
-    bool reached = pool->full_bytes >= left;
+    bool reached = !s->rec->keeps && pool->full_bytes >= left;
     tcm_unlock(&pool->lock);
     return reached;
 }

@@ -99,10 +99,17 @@ static bool begin_trace(struct mtr_saver *s) {
         }
         tcm_os_dont_fork(s->memory, s->memory_bytes);
     }
+    uint8_t part_header[MTF_RAW_HEADER_MAX];
+    const uint8_t *header = rec->header;
+    size_t header_length = rec->header_length;
+    if (rec->keeps) {
+        header = part_header;
+        header_length = mtr_build_header(rec, part_header, &s->output.part);
+    }
     if (!mtf_raw_writer_init(&s->writer, mtr_output_write, &s->output,
                              s->memory,
                              s->memory == NULL ? 0 : MTF_RAW_WRITER_MEMORY) ||
-        !mtf_raw_write_header(&s->writer, rec->header, rec->header_length) ||
+        !mtf_raw_write_header(&s->writer, header, header_length) ||
         !mtf_raw_writer_end_frame(&s->writer) || !mtr_output_place(&s->output))
         return false;
     if (!s->output.own_table &&

@@ -390,7 +390,8 @@ bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
 static bool make_ready(struct mtr_recorder *rec, struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
     if (cold->buffer == NULL || t->pos > cold->room_end ||
-        cold->buffer->generation != tcm_load_relaxed(&rec->pool.generation)) {
+        cold->buffer->generation != tcm_load_relaxed(&rec->pool.generation) ||
+        cold->buffer->renewal != tcm_load_relaxed(&rec->pool.renewal)) {
         bool is_new = cold->buffer == NULL && cold->time_ns == 0;
         if (!mtr_buffer_exchange(rec, t))
             return false;

@@ -122,6 +122,13 @@ const char *mtr_name_spool(struct mtr_recorder *rec) {
     return with_suffix(text, rec->name, ".spool");
 }
 
+const char *mtr_name_part(const struct mtr_recorder *rec, uint32_t number) {
+    static char text[PATH_MAX];
+    char suffix[] = ".k0";
+    suffix[2] = (char)('0' + number % MTF_PARTS);
+    return with_suffix(text, rec->name, suffix);
+}
+
 static void set_name(struct mtr_recorder *rec, uint32_t number) {
     struct tcm_fmt f;
     tcm_fmt_init(&f, rec->name, sizeof(rec->name));
@@ -187,6 +194,17 @@ static bool is_recent(const char *path) {
     return made_ns >= tcm_clock_wall_ns() - age;
 }
 
+/* A flight recording has the names of its parts alone. */
+static bool name_has(const struct mtr_recorder *rec,
+                     bool (*property)(const char *path)) {
+    bool has = property(rec->name);
+    for (uint32_t i = 0; i < MTF_PARTS && !has; i++) {
+        const char *part = mtr_name_part(rec, i);
+        has = part != NULL && property(part);
+    }
+    return has;
+}
+
 /* rename that never replaces. errno tells. */
 static bool rename_new(const char *from, const char *to) {
     if (syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to,
@@ -233,9 +251,9 @@ static enum placed try_spool(struct mtr_recorder *rec, const char *temp,
     const char *path = mtr_name_spool(rec);
     if (path == NULL)
         return IMPOSSIBLE;
-    if (policy == TAKE_FREE && exists(rec->name))
+    if (policy == TAKE_FREE && name_has(rec, exists))
         return TAKEN;
-    if (policy == REPLACE_OLD && (is_recent(rec->name) || is_recent(path)))
+    if (policy == REPLACE_OLD && (name_has(rec, is_recent) || is_recent(path)))
         return TAKEN;
     if (rename_new(temp, path))
         return PLACED;
@@ -263,7 +281,7 @@ static enum placed try_output(struct mtr_recorder *rec, const char *temp,
                               uint32_t number) {
     enum policy policy = policy_of(rec, number);
     set_name(rec, number);
-    if (policy == REPLACE_OLD && is_recent(rec->name))
+    if (policy == REPLACE_OLD && name_has(rec, is_recent))
         return TAKEN;
     if (policy == TAKE_FREE) {
         const char *spool = mtr_name_spool(rec);
@@ -289,4 +307,27 @@ bool mtr_name_place_output(struct mtr_recorder *rec, const char *temp) {
     for (uint32_t n = first; placed == TAKEN && n < first + NUMBERS_MAX; n++)
         placed = try_output(rec, temp, n);
     return placed == PLACED;
+}
+
+void mtr_name_remove_part(const struct mtr_recorder *rec, uint32_t part) {
+    const char *path = mtr_name_part(rec, part);
+    if (path != NULL)
+        syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+bool mtr_name_place_part(struct mtr_recorder *rec, const char *temp,
+                         uint32_t part) {
+    if (part == 0) {
+        /* Chooses the name, if there is no spool that has it. */
+        if (rec->name[0] == '\0' && !mtr_name_place_output(rec, temp))
+            return false;
+        for (uint32_t i = 0; i < MTF_PARTS; i++)
+            mtr_name_remove_part(rec, i);
+        if (exists(temp))
+            syscall(SYS_unlinkat, AT_FDCWD, rec->name, 0);
+        else
+            temp = rec->name;
+    }
+    const char *path = mtr_name_part(rec, part);
+    return path != NULL && rename_over(temp, path);
 }

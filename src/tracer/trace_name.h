@@ -31,5 +31,12 @@ bool mtr_name_renew_spool(struct mtr_recorder *rec, const char *temp);
 /* Renames the output TEMP to rec->name, which it chooses if there is no spool.
    false: errno tells. */
 bool mtr_name_place_output(struct mtr_recorder *rec, const char *temp);
+/* The file of part NUMBER (below MTF_PARTS); static memory. */
+const char *mtr_name_part(const struct mtr_recorder *rec, uint32_t number);
+/* The same as mtr_name_place_output for part PART of a flight recording. With
+   the first part what an earlier recording left under the name goes. */
+bool mtr_name_place_part(struct mtr_recorder *rec, const char *temp,
+                         uint32_t part);
+void mtr_name_remove_part(const struct mtr_recorder *rec, uint32_t part);
 
 #endif

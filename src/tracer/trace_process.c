@@ -216,6 +216,7 @@ void mtr_process_configure(const struct mtr_host *host) {
                      << 20;
     c->limit_bytes = tcm_env_u64("TCMALLOC_TRACE_LIMIT_MB", 0, 0, 1u << 30)
                      << 20;
+    c->keep_bytes = tcm_env_u64("TCMALLOC_TRACE_KEEP_MB", 0, 0, 1u << 30) << 20;
     remember_stderr();
     c->control = tcm_env_bool("TCMALLOC_TRACE_CONTROL");
     if (output == NULL || output[0] == '\0')

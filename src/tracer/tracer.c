@@ -137,7 +137,8 @@ void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state) {
 
 /* --- Start --------------------------------------------------------------- */
 
-static void build_header(struct mtr_recorder *rec) {
+size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
+                        const uint32_t *part) {
     const struct mtr_config *c = &mtr_config;
     struct mtf_raw_header h = {
         .pid = c->self.pid,
@@ -146,7 +147,7 @@ static void build_header(struct mtr_recorder *rec) {
         .random = rec->random,
         .parent_start = c->parent.start,
         .parent_random = c->parent.random,
-        .wall_ns = tcm_clock_wall_ns(),
+        .wall_ns = rec->wall_ns,
         .start_ns = rec->start_ns,
         .first_token = rec->first_token,
         .page_size = (uint32_t)tcm_os_page_size(),
@@ -156,8 +157,10 @@ static void build_header(struct mtr_recorder *rec) {
                       (mtr_is_per_process(rec) ? MTF_SETTING_PER_PROCESS : 0)),
         .buffer_bound = c->bound_bytes,
     };
-    rec->header_length = (uint32_t)mtf_raw_build_header(
-        rec->header, &h, c->executable, "libtcmalloc_minimal " TCM_VERSION);
+    const char *library = "libtcmalloc_minimal " TCM_VERSION;
+    return part == NULL ? mtf_raw_build_header(out, &h, c->executable, library)
+                        : mtf_raw_build_part_header(out, &h, c->executable,
+                                                    library, *part);
 }
 
 bool mtr_saver_need(struct mtr_recorder *rec) {
@@ -232,7 +235,10 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
         mtr_fail(rec, "cannot record to", ENAMETOOLONG);
         return false;
     }
-    build_header(rec);
+    rec->wall_ns = tcm_clock_wall_ns();
+    rec->keeps = mtr_config.keep_bytes != 0 &&
+                 mtr_name_kind(rec->output) == MTR_OUTPUT_FILE;
+    rec->header_length = (uint32_t)mtr_build_header(rec, rec->header, NULL);
     return true;
 }
 

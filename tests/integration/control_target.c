@@ -11,6 +11,7 @@
  * control_target serve: works until its input ends
  * control_target watch: allocates 70000 bytes before recording is on, 70001
  *     while it is, 70002 when it was; status 1 if that takes too long
+ * control_target busy N: N threads work for half a second while it records
  * control_target all N: N threads work, three switch as they like, one forks
  * control_target child FILE: a forked child starts to FILE
  * control_target limit MB: allocates for about MB MiB of trace
@@ -134,6 +135,20 @@ static int switch_under_load(int n) {
     done = true;
     for (int i = 0; i < n; i++)
         pthread_join(id[i], NULL);
+    return 0;
+}
+
+static int busy(int n) {
+    pthread_t id[64];
+    expect(n > 0 && n <= 64 && start(NULL), "start");
+    for (int i = 0; i < n; i++)
+        expect(!pthread_create(&id[i], NULL, work, (void *)(intptr_t)i),
+               "pthread_create");
+    usleep(500000);
+    done = true;
+    for (int i = 0; i < n; i++)
+        pthread_join(id[i], NULL);
+    expect(stop(), "stop");
     return 0;
 }
 
@@ -290,6 +305,8 @@ int main(int argc, char **argv) {
         return watch();
     if (!strcmp(argv[1], "serve"))
         return serve();
+    if (!strcmp(argv[1], "busy") && argc == 3)
+        return busy(atoi(argv[2]));
     if (!strcmp(argv[1], "all") && argc == 3)
         return everything(atoi(argv[2]));
     if (!strcmp(argv[1], "child") && argc == 3)

@@ -43,6 +43,7 @@ struct info_file {
     bool have_header;
     struct mtf_raw_info header;
     bool compressed, from_file, from_spool, growing, complete, clean_end;
+    bool begins_late; /* a flight recording: its beginning was not kept */
     uint64_t raw_bytes, stored_bytes;
     /* raw */
     uint64_t segments[INFO_SEGMENT_KINDS]; /* by enum mtf_segment_kind */

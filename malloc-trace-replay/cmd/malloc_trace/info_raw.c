@@ -54,7 +54,10 @@ static struct info_thread *find_thread(struct info_file *f, uint32_t id) {
     f->thread_index[at] = (uint32_t)f->thread_count;
     memset(t, 0, sizeof(*t));
     t->id = id;
-    mtf_stream_init(&t->stream);
+    if (f->begins_late)
+        mtf_stream_init_late(&t->stream);
+    else
+        mtf_stream_init(&t->stream);
     return t;
 }
 
@@ -270,6 +273,7 @@ void info_read_raw(struct info_file *f, struct tool_input *in,
         info_problem(f, TOOL_FAILED, "out of memory");
         return;
     }
+    f->begins_late = tool_raw_begins_late(t);
     for (;;) {
         tool_raw_next(t, &item);
         if (item.kind == MTF_ITEM_END || item.kind == MTF_ITEM_FAILED)

@@ -55,6 +55,7 @@ void account_finish(struct account *a, const struct tool_raw *raw,
     /* the recorder's own counts have what a lost end of a stream had */
     uint64_t v = footer_value(a, MTF_ACCOUNT_UNTRACED_FREES);
     a->untraced_frees = tcm_max_u64(a->untraced_frees, v);
+    a->untraced_frees += c->untraced_frees;
     v = footer_value(a, MTF_ACCOUNT_DROPPED_EVENTS);
     a->dropped_events = tcm_max_u64(a->dropped_events, v);
     a->order_conflicts = o->conflicts;
@@ -68,6 +69,7 @@ void account_finish(struct account *a, const struct tool_raw *raw,
     a->file_bytes = tool_raw_stored_bytes(raw);
     a->held_peak = d->held_peak;
     a->growing = tool_raw_is_growing(raw);
+    a->begins_late = tool_raw_begins_late(raw);
     a->has_spool = tool_raw_has_spool(raw);
     a->clean_end = tool_raw_clean_end(raw);
     a->forced_stop = a->have_footer &&
@@ -156,6 +158,8 @@ void account_print(const struct account *a, const struct emit *e) {
             tool_text_bytes(&t[0], a->file_bytes),
             tool_text_bytes(&t[1], a->raw_bytes),
             tool_text_bytes(&t[2], a->out_bytes));
+    if (a->begins_late)
+        fprintf(stderr, "  the beginning of the recording was not kept\n");
     if (!a->clean_end && a->complete)
         fprintf(stderr,
                 "  the recording did not end cleanly, but nothing is missing: "
@@ -190,6 +194,7 @@ void account_json(const struct account *a, const struct emit *e,
     tool_json_bool(j, "complete", a->complete);
     tool_json_bool(j, "clean_end", a->clean_end);
     tool_json_bool(j, "still_being_recorded", a->growing);
+    tool_json_bool(j, "begins_late", a->begins_late);
     tool_json_u64(j, "events", a->events);
     tool_json_u64(j, "mallocs", c->mallocs);
     tool_json_u64(j, "memaligns", c->memaligns);

@@ -29,7 +29,7 @@ struct account {
     uint64_t bad_places;
     uint64_t raw_bytes, file_bytes, out_bytes;
     uint64_t held_peak;
-    bool complete, clean_end, growing, has_spool, forced_stop;
+    bool complete, clean_end, growing, begins_late, has_spool, forced_stop;
     bool have_footer;
     uint64_t footer[MTF_ACCOUNT_LIMIT]; /* the last one; by field */
     uint64_t footer_has;                /* bit for each field */

@@ -97,7 +97,10 @@ struct demux_thread *demux_thread(struct demux *d, uint32_t id) {
     t->lost = true;
     for (unsigned i = 0; i < DEMUX_HEAPS; i++)
         t->heap_at[i] = SIZE_MAX;
-    mtf_stream_init(&t->stream);
+    if (d->begins_late)
+        mtf_stream_init_late(&t->stream);
+    else
+        mtf_stream_init(&t->stream);
     d->threads[d->count++] = t;
     d->map[map_place(d, id)] = t;
     return t;

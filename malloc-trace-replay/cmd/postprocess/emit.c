@@ -149,7 +149,7 @@ static bool run_realloc(struct emit *e, struct demux_thread *t,
     e->counts.reallocs++;
     struct mtf_proc_object place;
     if (o == NULL) {
-        e->counts.unmatched_reallocs++;
+        e->counts.unmatched_reallocs += !e->demux->begins_late;
         mtf_proc_put_realloc_new(e->writer, call, MTF_PROC_FLAG_OLD_UNKNOWN,
                                  size, &place);
         new_object(e, v->extra, size, place);
@@ -166,11 +166,20 @@ static bool run_realloc(struct emit *e, struct demux_thread *t,
     return born(e, v->extra);
 }
 
+/* A free of what is not there. In a trace whose beginning was not kept that is
+   a block from before, no event of the trace. */
+static bool counts_as_untraced(struct emit *e) {
+    e->counts.untraced_frees += e->demux->begins_late;
+    return e->demux->begins_late;
+}
+
 /* Frees of rare kinds. */
 static void run_rare_free(struct emit *e, struct demux_thread *t,
                           const struct demux_event *v) {
     bool is_free = demux_event_kind(v) == MTF_EVENT_FREE_SIZE;
     struct slots_object *o = named(e, t, v->token);
+    if (o == NULL && counts_as_untraced(e))
+        return;
     if (is_free)
         e->counts.frees++;
     else
@@ -290,8 +299,10 @@ static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
                     stop = EMIT_WAITS;
                     break;
                 }
-                e->counts.unmatched_frees++;
                 t->none = false;
+                if (counts_as_untraced(e))
+                    continue;
+                e->counts.unmatched_frees++;
             } else {
                 struct mtf_proc_object place = slots_place(o);
                 mtf_proc_put_free(w, demux_event_call(v), &place);

@@ -19,6 +19,7 @@
 struct emit_counts {
     uint64_t mallocs, memaligns, reallocs, frees, failed;
     uint64_t requested_bytes;
+    uint64_t untraced_frees; /* of blocks from before a late beginning */
     uint64_t unmatched_frees, unmatched_reallocs;
     uint64_t threads;
 };

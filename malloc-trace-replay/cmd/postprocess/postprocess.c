@@ -211,6 +211,7 @@ static int run(struct work *w) {
         return TOOL_FAILED;
     }
     w->writer->failed = false;
+    w->demux.begins_late = tool_raw_begins_late(w->raw);
     order_init(&w->order, &w->demux, &w->emit);
     progress_init(&w->progress, w->quiet);
     if (w->json_name != NULL && !tool_json_open(&json, w->json_name))

@@ -205,6 +205,101 @@ static void race(const char *label) {
     test_end();
 }
 
+/* --- Flight recording ---------------------------------------------------- */
+
+static uint32_t parts;
+
+/* A thread that has looked whether it shall take a new buffer stands still
+   while parts begin, and then writes to its old one. */
+static void hold_over_parts(const char *label) {
+    if (strcmp(label, "part_begun") == 0)
+        tcm_add_relaxed(&parts, 1u);
+    if (!is_writer || strcmp(label, "limit_set") != 0 ||
+        tcm_add_relaxed(&asked, 1u) % 40 != 7)
+        return;
+    uint32_t before = tcm_load_relaxed(&parts);
+    for (int i = 0; i < 100 && tcm_load_relaxed(&parts) - before < 10; i++)
+        usleep(200);
+}
+
+static void *write_many(void *arg) {
+    struct writer w;
+    is_writer = true;
+    writer_init(&w, (unsigned)(uintptr_t)arg);
+    for (unsigned i = 0; i < LOG_CALLS; i++)
+        writer_call(&w);
+    writer_end(&w);
+    return NULL;
+}
+
+static void record_flight(void) {
+    pthread_t id[WRITERS];
+    setenv("TCMALLOC_TRACE_KEEP_MB", "1", 1);
+    tcm_testpoint_hook = hold_over_parts;
+    mtr_init(&test_host);
+    for (uintptr_t i = 0; i < WRITERS; i++)
+        pthread_create(&id[i], NULL, write_many, (void *)i);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(id[i], NULL);
+    shared->step = tcm_load_relaxed(&parts);
+    mtr_exit();
+}
+
+/* What is left of each stream can be decoded from its first byte to its last,
+   and ends where the thread did. */
+static void flight(void) {
+    struct mtf_item item;
+    struct mtf_stream s[WRITERS + 1];
+    uint64_t last[WRITERS + 1] = {0}, bad = 0, events = 0, repeated = 0;
+    test_begin();
+    int status = test_run(test_path("t"), record_flight);
+    for (unsigned i = 0; i <= WRITERS; i++)
+        mtf_stream_init_late(&s[i]);
+    struct tool_raw *t = tool_raw_open(test_path("t"));
+    for (;;) {
+        tool_raw_next(t, &item);
+        if (item.kind == MTF_ITEM_END || item.kind == MTF_ITEM_FAILED)
+            break;
+        if (item.kind != MTF_ITEM_DATA || item.thread > WRITERS)
+            continue;
+        struct mtf_placement part;
+        struct mtf_stream *stream = &s[item.thread];
+        mtf_stream_place(stream, &item, &part);
+        bad += part.gap + part.undecodable + part.before;
+        repeated += part.doubled;
+        for (size_t at = 0; at < part.length;) {
+            struct mtf_event e;
+            memset(&e, 0, sizeof(e));
+            int n = mtf_raw_decode(&stream->state, part.data + at,
+                                   part.data + part.length, &e);
+            bad += n < 0;
+            if (n <= 0)
+                break;
+            at += (size_t)n;
+            events++;
+            if (e.kind < MTF_EVENT_STATE && e.token != 0)
+                last[item.thread] = e.token;
+        }
+    }
+    tap_ok(status == 0 && tool_raw_complete(t) && tool_raw_clean_end(t),
+           "flight: whole");
+    tap_ok(tool_raw_begins_late(t) && shared->step > 3, "flight: %u parts",
+           shared->step);
+    tap_is_u64(bad, 0, "flight: %llu events", (unsigned long long)events);
+    tap_ok(repeated != 0, "flight: %llu bytes of buffers over two parts",
+           (unsigned long long)repeated);
+    tool_raw_close(t);
+    for (unsigned i = 0; i < WRITERS; i++) {
+        const struct log_thread *log = &shared->thread[i];
+        uint32_t k = log->count;
+        while (k > 0 && log->calls[k - 1].token == 0)
+            k--;
+        tap_is_u64(last[log->id], k == 0 ? 0 : log->calls[k - 1].token,
+                   "flight: thread %u to its end", i);
+    }
+    test_end();
+}
+
 /* --- Marks --------------------------------------------------------------- */
 
 static void mark_much(void) {
@@ -273,6 +368,7 @@ int main(void) {
                                          "pool_handed_over"};
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(points); i++)
         race(points[i]);
+    flight();
     marks();
     return tap_done();
 }
