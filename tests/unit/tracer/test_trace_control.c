@@ -23,6 +23,7 @@
 
 static const char *point;
 static uint32_t asked, answered, over;
+static uint32_t recorded; /* calls, of all recordings */
 static TCM_TLS bool is_writer;
 
 static void hold(const char *label) {
@@ -43,7 +44,9 @@ static void *write_until_over(void *arg) {
     writer_init(&w, index);
     while (!tcm_load_relaxed(&over)) {
         w.log->count = 0;
-        if (!writer_call(&w))
+        if (writer_call(&w))
+            (void)tcm_add_relaxed(&recorded, 1u);
+        else
             usleep(20);
         /* Threads end in the middle of it, too. */
         if (index == 0 && prng_below(&w.prng, 5000) == 0)
@@ -64,12 +67,21 @@ static unsigned spool_mappings(void) {
     return n;
 }
 
+/* Each trace gets some events, however slow the machine is. */
+static void await_events(void) {
+    uint32_t before = tcm_load_relaxed(&recorded);
+    for (int ms = 0; ms < 5000 && tcm_load_relaxed(&recorded) - before < 100;
+         ms++)
+        usleep(1000);
+}
+
 static void switch_all(void) {
     pthread_t id[WRITERS];
     tcm_testpoint_hook = hold;
     mtr_init(&test_host);
     for (uintptr_t i = 0; i < WRITERS; i++)
         pthread_create(&id[i], NULL, write_until_over, (void *)i);
+    await_events();
     for (uint32_t i = 0; i < SWITCHES; i++) {
         char name[16];
         for (int ms = 0; ms < 2000 && tcm_load_acquire(&asked) == i; ms++)
@@ -81,7 +93,7 @@ static void switch_all(void) {
             abort();
         tcm_store_relaxed(&asked, i + 1);
         tcm_store_release(&answered, i + 1);
-        usleep(3000);
+        await_events();
         if (!mtr_flush())
             abort();
     }
