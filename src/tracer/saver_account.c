@@ -172,13 +172,19 @@ void mtr_saver_summarise(struct mtr_saver *s, enum mtf_end_reason reason) {
     say(&f, s->counts.reallocs, " reallocs, ");
     say(&f, s->counts.frees, " frees, ");
     say(&f, s->counts.failed, " failed; ");
-    say(&f, s->writer.raw_bytes, " bytes, stored ");
+    say(&f, t.untraced, " untraced frees, ");
+    say(&f, t.dropped, " dropped; ");
+    say(&f, s->writer.raw_bytes, " bytes in ");
+    say(&f, s->writer.segments, " segments, stored ");
     say(&f, s->writer.stored_bytes, "; waited ");
     say(&f, t.waits, " times, ");
-    say(&f, t.wait_ns / 1000, " us; saver ");
+    say(&f, t.wait_ns / 1000, " us; ");
+    say(&f, t.slow_times, " times on slow paths; saver ");
     say(&f, tcm_clock_thread_cpu_ns() / 1000, " us");
-    if (reason == MTF_END_FORCED)
-        tcm_fmt_str(&f, "; stopped by a failure");
+    tcm_fmt_str(&f, reason == MTF_END_FORCED  ? "; stopped by a failure"
+                    : reason == MTF_END_STOP  ? "; stopped by call"
+                    : reason == MTF_END_LIMIT ? "; stopped at its size"
+                                              : "");
     tcm_fmt_char(&f, '\n');
     s->summary_length = f.len;
     tcm_store_release(&s->rec->summary_due, 1u);

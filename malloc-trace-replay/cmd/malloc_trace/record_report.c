@@ -38,6 +38,8 @@ struct trace {
     bool growing;
     bool complete;
     char executable[64];
+    /* of the recorder's own account; 0 without one */
+    uint64_t waits, wait_ns, saver_ns, dropped, untraced;
 };
 
 struct record_report {
@@ -114,6 +116,17 @@ static bool cut_spool(char *name) {
     return true;
 }
 
+/* Cuts the ".k3" of a part of a flight recording from NAME, unless PATTERN has
+   it; false: it is none. */
+static bool cut_part(const char *pattern, char *name) {
+    size_t length = strlen(name);
+    if (length < 3 || name[length - 3] != '.' || name[length - 2] != 'k' ||
+        !is_digit(name[length - 1]) || matches(pattern, name))
+        return false;
+    name[length - 3] = '\0';
+    return true;
+}
+
 /* Calls USE for each file under the pattern, NAME without ".spool". */
 static bool walk(struct record_report *r,
                  bool (*use)(struct record_report *r, const char *name,
@@ -130,7 +143,8 @@ static bool walk(struct record_report *r,
     for (size_t i = 0; rc == 0 && good && i < found.gl_pathc; i++) {
         struct stat st;
         bool there = stat(found.gl_pathv[i], &st) == 0;
-        bool spool = cut_spool(found.gl_pathv[i]);
+        bool spool = cut_spool(found.gl_pathv[i]) ||
+                     cut_part(r->pattern, found.gl_pathv[i]);
         if (there && matches(r->pattern, found.gl_pathv[i]))
             good = use(r, found.gl_pathv[i], spool, &st);
     }
@@ -213,6 +227,11 @@ static void read_trace(struct trace *t) {
     t->growing = f.growing;
     t->complete = f.complete;
     t->events = info_event_count(&f);
+    t->waits = f.account[MTF_ACCOUNT_WAITS];
+    t->wait_ns = f.account[MTF_ACCOUNT_WAIT_NS];
+    t->saver_ns = f.account[MTF_ACCOUNT_SAVER_CPU_NS];
+    t->dropped = info_dropped_events(&f);
+    t->untraced = info_untraced_frees(&f);
     snprintf(t->executable, sizeof(t->executable), "%.*s",
              (int)sizeof(t->executable) - 1, f.header.executable);
     /* It comes from a file, and goes to a terminal. */
@@ -231,6 +250,14 @@ static bool add_trace(struct record_report *r, const char *name, bool spool,
     /* A spool beside its file is a part of that. */
     if (spool && stat(name, &other) == 0 && is_new(r, &other))
         return true;
+    /* So are a flight recording's spool and parts of each other; what they take
+       counts. */
+    for (size_t i = 0; spool && i < r->count; i++) {
+        if (strcmp(r->traces[i].name, name) == 0) {
+            r->traces[i].stored += (uint64_t)st->st_blocks * 512;
+            return true;
+        }
+    }
     if ((r->count & (r->count - 1)) == 0) {
         size_t room = r->count == 0 ? 1 : 2 * r->count;
         void *grown = realloc(r->traces, room * sizeof(*r->traces));
@@ -387,6 +414,30 @@ static void print_next(const char *name) {
     fputc('\n', stderr);
 }
 
+/* What recording cost, and what the traces lack. */
+static void print_account(const struct record_report *r) {
+    struct tool_text a, b, c;
+    uint64_t waits = 0, wait_ns = 0, saver_ns = 0, dropped = 0, untraced = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        waits += r->traces[i].waits;
+        wait_ns += r->traces[i].wait_ns;
+        saver_ns += r->traces[i].saver_ns;
+        dropped += r->traces[i].dropped;
+        untraced += r->traces[i].untraced;
+    }
+    if (saver_ns != 0)
+        fprintf(stderr,
+                "  saving took %s of processor time; threads waited %s time%s, "
+                "%s\n",
+                tool_text_ns(&a, saver_ns), tool_text_count(&b, waits),
+                waits == 1 ? "" : "s", tool_text_ns(&c, wait_ns));
+    if (untraced != 0)
+        fprintf(stderr, "  frees of blocks from before: %s\n",
+                tool_text_count(&a, untraced));
+    if (dropped != 0)
+        fprintf(stderr, "  dropped events: %s\n", tool_text_count(&a, dropped));
+}
+
 static void print_all(const struct record_report *r, const char *command) {
     struct tool_text a, b, c;
     uint64_t events = 0, stored = 0;
@@ -405,6 +456,7 @@ static void print_all(const struct record_report *r, const char *command) {
     if (r->count > LIST_MOST)
         fprintf(stderr, "  and %s smaller ones\n",
                 tool_text_count(&a, r->count - LIST_MOST));
+    print_account(r);
     for (size_t i = 0; i < r->count; i++) {
         const struct trace *t = &r->traces[i];
         if (t->counted && t->events == 0) {

@@ -36,7 +36,17 @@ static bool find_in_path(const char *command, char path[PATH_MAX]) {
     }
 }
 
-enum elf_kind { ELF_NONE, ELF_OTHER, ELF_STATIC, ELF_DYNAMIC };
+enum elf_kind {
+    ELF_NONE,
+    ELF_OTHER,
+    ELF_STATIC,
+    ELF_OTHER_LIBC,
+    ELF_OWN_MALLOC,
+    ELF_DYNAMIC
+};
+
+/* Most symbols that are looked through. */
+#define SYMBOLS_MAX 1000000u
 
 #if defined(__x86_64__)
 #define OWN_MACHINE EM_X86_64
@@ -45,6 +55,61 @@ enum elf_kind { ELF_NONE, ELF_OTHER, ELF_STATIC, ELF_DYNAMIC };
 #else
 #define OWN_MACHINE EM_NONE
 #endif
+
+static bool read_at(int fd, uint64_t at, void *out, size_t n) {
+    return (off_t)at >= 0 && pread(fd, out, n, (off_t)at) == (ssize_t)n;
+}
+
+/* Whether a symbol is a malloc that the executable itself exports: the loader
+   finds that one before any library's. */
+static bool is_malloc(int fd, const Elf64_Sym *symbol,
+                      const Elf64_Shdr *strings) {
+    char name[7];
+    return symbol->st_shndx != SHN_UNDEF &&
+           ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+           read_at(fd, strings->sh_offset + symbol->st_name, name,
+                   sizeof(name)) &&
+           memcmp(name, "malloc", sizeof(name)) == 0;
+}
+
+static bool has_malloc(int fd, const Elf64_Ehdr *head) {
+    Elf64_Shdr section, strings;
+    Elf64_Sym symbol[64];
+    for (unsigned i = 0; i < head->e_shnum; i++) {
+        if (!read_at(fd, head->e_shoff + (uint64_t)i * sizeof(section),
+                     &section, sizeof(section)))
+            return false;
+        if (section.sh_type != SHT_DYNSYM ||
+            !read_at(
+                fd, head->e_shoff + (uint64_t)section.sh_link * sizeof(strings),
+                &strings, sizeof(strings)))
+            continue;
+        uint64_t count = section.sh_size / sizeof(symbol[0]);
+        for (uint64_t k = 0; k < count && k < SYMBOLS_MAX;) {
+            uint64_t n = count - k < TCM_ARRAY_SIZE(symbol)
+                             ? count - k
+                             : TCM_ARRAY_SIZE(symbol);
+            if (!read_at(fd, section.sh_offset + k * sizeof(symbol[0]), symbol,
+                         (size_t)n * sizeof(symbol[0])))
+                return false;
+            for (uint64_t m = 0; m < n; m++)
+                if (is_malloc(fd, &symbol[m], &strings))
+                    return true;
+            k += n;
+        }
+    }
+    return false;
+}
+
+/* The loader named in PART is not the one of the C library that the recording
+   library was made for. */
+static bool is_other_loader(int fd, const Elf64_Phdr *part) {
+    char path[256];
+    size_t n = part->p_filesz < sizeof(path) ? (size_t)part->p_filesz : 0;
+    if (n == 0 || !read_at(fd, part->p_offset, path, n) || path[n - 1] != '\0')
+        return false;
+    return strstr(path, "ld-linux") == NULL;
+}
 
 static enum elf_kind kind_of(int fd) {
     Elf64_Ehdr head;
@@ -59,8 +124,10 @@ static enum elf_kind kind_of(int fd) {
         off_t at = (off_t)(head.e_phoff + (uint64_t)i * sizeof(part));
         if (at < 0 || pread(fd, &part, sizeof(part), at) != sizeof(part))
             return ELF_OTHER;
+        if (part.p_type == PT_INTERP && is_other_loader(fd, &part))
+            return ELF_OTHER_LIBC;
         if (part.p_type == PT_INTERP)
-            return ELF_DYNAMIC;
+            return has_malloc(fd, &head) ? ELF_OWN_MALLOC : ELF_DYNAMIC;
     }
     return ELF_STATIC;
 }
@@ -82,6 +149,11 @@ const char *record_why_no_events(const char *command) {
         return "its file is statically linked: no library can be preloaded";
     if (kind == ELF_OTHER)
         return "its file is of another architecture than the library";
+    if (kind == ELF_OTHER_LIBC)
+        return "its file is made for another C library than the GNU one";
+    if (kind == ELF_OWN_MALLOC)
+        return "its file has a malloc of its own, which comes before that of "
+               "any preloaded library";
     return "perhaps it is static or setuid, brings its own allocator, asked "
            "nothing of malloc, or unset LD_PRELOAD";
 }

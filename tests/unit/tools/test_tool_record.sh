@@ -102,6 +102,20 @@ else
     skip "a static program is recognised" "no static C library"
     skip "found through PATH too" "no static C library"
 fi
+cat >own.c <<'END'
+#include <stddef.h>
+static char heap[1 << 16];
+static size_t used;
+void *malloc(size_t n) { return heap + (used += (n + 15) & ~(size_t)15); }
+void free(void *p) { (void)p; }
+void *calloc(size_t n, size_t m) { return malloc(n * m); }
+void *realloc(void *p, size_t n) { (void)p; return malloc(n); }
+int main(void) { return malloc(10) == NULL; }
+END
+if run ${CC:-cc} -w -fno-builtin -o own own.c; then
+    run "$malloc_trace" record ./own
+    like "$err" "malloc of its own" "a program with its own malloc"
+fi
 cp "$(command -v cat)" setuid_cat && chmod u+s setuid_cat
 run "$malloc_trace" record ./setuid_cat </dev/null
 like "$err" "setuid or setgid" "so is a setuid one"
