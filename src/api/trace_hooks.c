@@ -9,6 +9,7 @@
 #include "api/trace_hooks.h"
 #include "api/thread_state.h"
 #include "base/lock.h"
+#include "base/testpoint.h"
 
 static struct tcm_lock registry_lock = TCM_LOCK_INIT(TCM_RANK_API);
 static struct tcm_dlist registry = {&registry, &registry};
@@ -28,6 +29,12 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
         tcm_thread_put_back(self);
         return NULL;
     }
+    /* A starter switches the plain paths off one after the other, and we may be
+       between the two: a block that was freed on the plain path then lay in the
+       cache without its word when the traced path took it out. */
+    if (tcm_load_relaxed(&self->free_base) != TCM_NO_BASE ||
+        tcm_thread_is_plain(self))
+        tcm_thread_leave_plain(self);
     if (!self->own->want_words && self->own != &tcm_no_cache)
         tcm_cache_want_words(self->own, true);
     return t;
@@ -198,6 +205,7 @@ static void recording_started(void) {
         struct tcm_thread_state *s =
             TCM_CONTAINER_OF(l, struct tcm_thread_state, link);
         tcm_store_seq_cst(&s->alloc_limit, 0);
+        TCM_TESTPOINT("plain_malloc_is_off");
         tcm_store_seq_cst(&s->free_base, TCM_NO_BASE);
     }
     tcm_unlock(&registry_lock);
