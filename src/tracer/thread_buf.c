@@ -411,9 +411,12 @@ static bool recording_now(struct mtr_recorder *rec) {
     if (rec == NULL)
         return false;
     uint32_t state = tcm_load_acquire(&rec->state);
+    /* A start by call sets the flag when all else is done, and the host goes by
+       the flag: a thread that wrote earlier would do so without object words.
+     */
     if (TCM_LIKELY(state == MTR_RUNNING || state == MTR_LAZY ||
                    state == MTR_ENDED))
-        return true;
+        return tcm_load_seq_cst(&rec->control.recording) != 0;
     if (state == MTR_OFF && !mtr_child_begin())
         return false;
     if (state == MTR_ARMED || state == MTR_OFF ||
