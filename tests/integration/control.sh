@@ -170,4 +170,46 @@ if knows TCMALLOC_TRACE_LIMIT_MB; then
         '"$0" info t | grep -i "limit\|size"' "$mtrace"
 fi
 
+# Set up and off, malloc and free are those of a process that is not recorded:
+# as many instructions, and no memory more.
+cat >off.c <<'C'
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static void *volatile keep;
+int main(int argc, char **argv) {
+    char line[200];
+    for (int i = 0; i < 100000; i++) {
+        keep = malloc((size_t)i % 500);
+        free(keep);
+    }
+    FILE *f = argc > 1 && argv[1] ? fopen("/proc/self/status", "r") : NULL;
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+        if (strncmp(line, "RssAnon:", 8) == 0)
+            printf("%d\n", atoi(line + 8));
+    return 0;
+}
+C
+if ${CC:-cc} -O1 -o off off.c 2>/dev/null; then
+    anon() { LD_PRELOAD=$tlib "$@" ./off rss; }
+    none=$(anon env)
+    off=$(anon env TCMALLOC_TRACE_START=0 TCMALLOC_TRACE_OUTPUT=off.trace)
+    at_least "off: no memory but the name of the output (KiB)" \
+        $((none + 32)) "$off"
+    if have valgrind && valgrind --tool=callgrind --version >/dev/null 2>&1; then
+        none=$(LD_PRELOAD=$tlib valgrind --tool=callgrind \
+            --callgrind-out-file=/dev/null ./off 2>&1 |
+            sed -n 's/.*Collected : //p')
+        off=$(TCMALLOC_TRACE_START=0 TCMALLOC_TRACE_OUTPUT=off.trace \
+            LD_PRELOAD=$tlib valgrind --tool=callgrind \
+            --callgrind-out-file=/dev/null ./off 2>&1 |
+            sed -n 's/.*Collected : //p')
+        # A tenth of an instruction a call would show.
+        at_least "off: as many instructions ($off, $none)" \
+            $((none + 40000)) "$off"
+    else
+        skip "off: as many instructions" "no valgrind"
+    fi
+fi
+
 done_testing
