@@ -263,10 +263,12 @@ unsigned tcm_central_fetch(unsigned class, void **out, unsigned count_wanted) {
             tcm_unlock(&central->lock);
             span = make_span(class);
             tcm_lock(&central->lock);
+            /* Meanwhile others may have returned objects, to fuller spans; but
+               a span whose objects are all free must not stay in a list. */
             if (span != NULL)
                 add_span(central, span);
-            /* Meanwhile others may have returned objects, to fuller spans. */
-            span = fullest_span(central);
+            else
+                span = fullest_span(central);
         }
         if (span == NULL)
             break;
