@@ -126,9 +126,7 @@ struct claim {
 };
 
 static unsigned claimed_class(const struct claim *claim) {
-    return claim->align < TCM_MIN_ALIGN
-               ? tcm_size_class(claim->size)
-               : tcm_size_class_aligned(claim->size, claim->align);
+    return tcm_size_class_request(claim->size, claim->align);
 }
 
 /* True when a block of the claimed size would not have had this size class, or

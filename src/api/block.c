@@ -67,9 +67,7 @@ static struct tcm_block get_block(struct tcm_thread_state *self,
                                   struct mtr_thread *trace, size_t size,
                                   size_t align, bool *shared) {
     struct tcm_block block = {NULL, NULL, false};
-    unsigned class = align < TCM_MIN_ALIGN
-                         ? tcm_size_class(size)
-                         : tcm_size_class_aligned(size, align);
+    unsigned class = tcm_size_class_request(size, align);
     if (class != 0) {
         get_small(self, trace, class, &block, shared);
         return block;

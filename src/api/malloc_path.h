@@ -100,10 +100,9 @@ static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
 
 /*
  * The traced fast path of a free of a block in the first range; false: it is
- * served slowly, or the thread does not record. The event is published before
- * the block goes back to the cache. SIZED: the caller claims CLAIM, a scaled
- * class, for the block. No check for a double free: the token of a free block
- * is 0.
+ * served slowly, or the thread does not record. SIZED: the caller claims CLAIM,
+ * a scaled class, for the block. No check for a double free: the token of a
+ * free block is 0.
  */
 static TCM_ALWAYS_INLINE bool tcm_traced_free_try(void *ptr, enum mtf_call call,
                                                   bool sized, uint64_t claim) {
@@ -209,9 +208,7 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_aligned_plain(size_t size,
     if (TCM_UNLIKELY(!tcm_thread_is_plain(&tcm_self)))
         return NULL;
     struct tcm_thread_cache *cache = tcm_self.own;
-    unsigned class = align < TCM_MIN_ALIGN
-                         ? tcm_size_class(size)
-                         : tcm_size_class_aligned(size, align);
+    unsigned class = tcm_size_class_request(size, align);
     void *ptr = tcm_cache_peek(cache, class)->ptr;
     if (TCM_LIKELY(ptr != NULL))
         tcm_cache_drop_top(cache, class);

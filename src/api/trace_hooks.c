@@ -32,9 +32,7 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
     /* A starter switches the plain paths off one after the other, and we may be
        between the two: a block that was freed on the plain path then lay in the
        cache without its word when the traced path took it out. */
-    if (tcm_load_relaxed(&self->free_base) != TCM_NO_BASE ||
-        tcm_thread_is_plain(self))
-        tcm_thread_leave_plain(self);
+    tcm_thread_leave_plain(self);
     if (!self->own->want_words && self->own != &tcm_no_cache)
         tcm_cache_want_words(self->own, true);
     return t;
@@ -129,14 +127,20 @@ void tcm_trace_realloc_failed(struct mtr_thread *t, enum mtf_call call,
     mtr_put_failed(t, call, size, 0, old < t->first_token ? 0 : old);
 }
 
+/* tcm_trace_enter for a call that is no allocation; NULL also in recorder
+   code. */
+static struct mtr_thread *enter_from_outside(struct tcm_thread_state *self) {
+    if (tcm_trace_is_private(self))
+        return NULL;
+    if (self->life == TCM_THREAD_NEW)
+        tcm_thread_need_cache(self);
+    return tcm_trace_enter(self);
+}
+
 /* The call gives memory up: its time is read before. */
 void tcm_trace_extension(enum mtf_extension which, uint64_t argument) {
     struct tcm_thread_state *self = &tcm_self;
-    if (tcm_trace_is_private(self))
-        return;
-    if (self->life == TCM_THREAD_NEW)
-        tcm_thread_need_cache(self);
-    struct mtr_thread *t = tcm_trace_enter(self);
+    struct mtr_thread *t = enter_from_outside(self);
     if (t == NULL)
         return;
     mtr_put_extension(t, which, argument);
@@ -146,11 +150,7 @@ void tcm_trace_extension(enum mtf_extension which, uint64_t argument) {
 
 void tcm_trace_mark(const char *text, size_t length) {
     struct tcm_thread_state *self = &tcm_self;
-    if (tcm_trace_is_private(self))
-        return;
-    if (self->life == TCM_THREAD_NEW)
-        tcm_thread_need_cache(self);
-    struct mtr_thread *t = tcm_trace_enter(self);
+    struct mtr_thread *t = enter_from_outside(self);
     if (t == NULL)
         return;
     mtr_put_mark(t, text, length);

@@ -69,9 +69,8 @@ static bool reserve(struct tcm_range_table *table, size_t length) {
 }
 
 void tcm_range_init(struct tcm_range_table *table) {
-    size_t length = wanted_length();
     if (table->count == 0)
-        (void)reserve(table, length);
+        (void)reserve(table, wanted_length());
 }
 
 int tcm_range_with_room(struct tcm_range_table *table, size_t bytes) {

@@ -62,9 +62,6 @@ static TCM_ALWAYS_INLINE uint64_t tcm_scaled_reciprocal(uint64_t scaled) {
     const char *at = (const char *)tcm_class_reciprocal;
     return *(const uint32_t *)(at + scaled * (4 / TCM_CLASS_SCALE));
 }
-static TCM_ALWAYS_INLINE unsigned tcm_class_unscale(uint8_t scaled) {
-    return scaled / TCM_CLASS_SCALE;
-}
 
 /* Class of a SIZE above TCM_TABLE_SMALL, 0 when it is large. */
 static TCM_ALWAYS_INLINE unsigned tcm_size_class_medium(size_t size) {
@@ -84,5 +81,13 @@ static TCM_ALWAYS_INLINE unsigned tcm_size_class(size_t size) {
 /* Smallest class of at least SIZE whose objects are all aligned to ALIGN (a
    power of two); 0 when there is none. */
 unsigned tcm_size_class_aligned(size_t size, size_t align);
+
+/* The class that serves a request; ALIGN is 0 (none asked for) or a power of
+   two. 0: a large block does. */
+static TCM_ALWAYS_INLINE unsigned tcm_size_class_request(size_t size,
+                                                         size_t align) {
+    return align < TCM_MIN_ALIGN ? tcm_size_class(size)
+                                 : tcm_size_class_aligned(size, align);
+}
 
 #endif
