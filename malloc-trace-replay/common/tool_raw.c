@@ -328,6 +328,7 @@ static bool next_of_file(struct tool_raw *t, struct mtf_item *item) {
             t->spool.status != MTF_OK) {
             t->failed.status = item->status;
             t->failed.error = item->error;
+            t->failed.info = item->info;
             t->failed.file_offset = item->file_offset;
             t->failed.kind = MTF_ITEM_FAILED;
             t->phase = PHASE_FAILED;
@@ -356,6 +357,7 @@ static bool start_spool(struct tool_raw *t, struct mtf_item *item) {
     item->file = s->name;
     if (!t->have_info && s->status != MTF_OK) {
         fail(t, s->status == MTF_CUT ? MTF_DAMAGED : s->status, 0);
+        t->failed.info = s->status == MTF_TOO_NEW ? &s->info : NULL;
         *item = t->failed;
         item->file = s->name;
         return true;
@@ -417,9 +419,14 @@ void tool_raw_next(struct tool_raw *t, struct mtf_item *item) {
 
 const char *tool_raw_item_text(struct tool_raw *t,
                                const struct mtf_item *item) {
+    char too_new[MTF_TOO_NEW_TEXT];
     const char *why = item->status == MTF_SYSTEM && item->error != 0
                           ? strerror(item->error)
                           : mtf_status_text(item->status);
+    if (item->status == MTF_TOO_NEW && item->info != NULL)
+        why = mtf_too_new_text(too_new, item->info->fixed.version,
+                               MTF_RAW_VERSION,
+                               item->info->fixed.must_understand);
     unsigned long long at = item->file_offset, lost = item->skipped;
     if (item->kind == MTF_ITEM_DAMAGE && lost != 0)
         (void)snprintf(t->text, sizeof(t->text),

@@ -12,6 +12,7 @@
 #include "base/checksum.h"
 #include "traceformat/raw_decode.h"
 #include "traceformat/trace_event.h"
+#include "traceformat/trace_status.h"
 
 #include <string.h>
 
@@ -103,8 +104,10 @@ static enum mtf_proc_next next_header(struct mtf_proc_reader *r,
     if (tcm_checksum_of(p, h->length - 8, 0) !=
         mtf_load_le64(p + h->length - 8))
         return header_lost(r);
-    if (h->must_understand != 0)
-        return foreign(r, part, "needs a newer reader");
+    if (h->version > MTF_PROC_VERSION || h->must_understand != 0)
+        return foreign(r, part,
+                       mtf_too_new_text(r->text, h->version, MTF_PROC_VERSION,
+                                        h->must_understand));
     part->offset = r->offset;
     part->raw_header = p + sizeof(*h);
     memset(&part->raw, 0, sizeof(part->raw));

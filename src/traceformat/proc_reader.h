@@ -30,6 +30,7 @@
 
 #include "traceformat/proc_layout.h"
 #include "traceformat/raw_layout.h"
+#include "traceformat/trace_status.h"
 
 /* Kinds of ready operations. Those up to MTF_OP_LAST_OPERATION are counted as
    `ops`; a replayer may skip all above MTF_OP_LAST_EXECUTED. */
@@ -111,6 +112,7 @@ struct mtf_proc_reader {
     uint64_t ops;        /* of the blocks so far */
     uint32_t slot_count; /* after the blocks so far */
     uint64_t blocks, damaged_places;
+    char text[MTF_TOO_NEW_TEXT]; /* a problem that names numbers */
 };
 
 /* MEMORY: SIZE bytes, at least MTF_PROC_READER_BYTES. */

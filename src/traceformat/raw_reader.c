@@ -7,13 +7,8 @@
 
 #include <string.h>
 
-#define HEADER_MIN (sizeof(struct mtf_raw_header) + 8)
-/* must-understand bits this reader knows. */
-#define KNOWN_BITS 0u
 /* Bytes that can be read after the buffer's last used one. */
 #define PADDING 8u
-/* Offsets in a stream stay below this, so that sums do not overflow. */
-#define OFFSET_MAX ((uint64_t)1 << 62)
 
 /*
  * In damage every sync word may begin a segment of 1 MiB that has to be summed
@@ -25,65 +20,6 @@
 /* Bytes of LZ4 content that are looked through for a copy of the header before
    they are taken for something else. */
 #define DOUBT_BYTES ((uint64_t)2 * MTF_RAW_FRAME_BYTES)
-
-/* --- Header ------------------------------------------------------------- */
-
-static void copy_text(char out[256], const uint8_t *p, size_t n) {
-    n = n < 255 ? n : 255;
-    memcpy(out, p, n);
-    out[n] = '\0';
-}
-
-static void parse_fields(const uint8_t *p, const uint8_t *end,
-                         struct mtf_raw_info *info) {
-    while (end - p >= 4) {
-        uint16_t tag, n;
-        memcpy(&tag, p, 2);
-        memcpy(&n, p + 2, 2);
-        p += 4;
-        if (tag == MTF_TAG_END || n > end - p)
-            return;
-        if (tag == MTF_TAG_EXECUTABLE)
-            copy_text(info->executable, p, n);
-        else if (tag == MTF_TAG_LIBRARY)
-            copy_text(info->library, p, n);
-        else if (tag == MTF_TAG_PART && n == sizeof(info->part)) {
-            info->is_part = true;
-            memcpy(&info->part, p, sizeof(info->part));
-        }
-        p += n;
-    }
-}
-
-enum mtf_status mtf_raw_parse_header(const uint8_t *p, size_t n,
-                                     struct mtf_raw_info *info) {
-    memset(info, 0, sizeof(*info));
-    if (n < sizeof(info->fixed.magic) ||
-        memcmp(p, MTF_RAW_MAGIC, sizeof(info->fixed.magic)) != 0)
-        return MTF_NO_TRACE;
-    if (n < HEADER_MIN)
-        return MTF_CUT;
-    memcpy(&info->fixed, p, sizeof(info->fixed));
-    size_t length = info->fixed.length;
-    if (length < HEADER_MIN || length > MTF_RAW_HEADER_MAX || length % 8 != 0)
-        return MTF_DAMAGED;
-    if (length > n)
-        return MTF_CUT;
-    uint64_t sum;
-    memcpy(&sum, p + length - 8, sizeof(sum));
-    if (tcm_checksum_of(p, length - 8, 0) != sum || info->fixed.version == 0)
-        return MTF_DAMAGED;
-    if ((info->fixed.must_understand & ~KNOWN_BITS) != 0)
-        return MTF_TOO_NEW;
-    parse_fields(p + sizeof(info->fixed), p + length - 8, info);
-    return MTF_OK;
-}
-
-bool mtf_raw_same_recording(const struct mtf_raw_header *a,
-                            const struct mtf_raw_header *b) {
-    return a->pid == b->pid && a->process_start == b->process_start &&
-           a->random == b->random;
-}
 
 /* --- Window on the source ----------------------------------------------- */
 
@@ -233,6 +169,7 @@ static void give_failure(struct mtf_raw_reader *r, struct mtf_item *item,
     item->kind = MTF_ITEM_FAILED;
     item->status = status;
     item->error = error;
+    item->info = status == MTF_TOO_NEW ? &r->info : NULL;
     item->file_offset = r->base + r->head;
 }
 
@@ -244,6 +181,20 @@ static void give_header(struct mtf_raw_reader *r, struct mtf_item *item,
     item->info = &r->info;
     item->data = bytes;
     item->length = r->info.fixed.length;
+}
+
+/* A copy of the header, which tells what the first one would have told. */
+static bool give_header_copy(struct mtf_raw_reader *r, struct mtf_item *item,
+                             const uint8_t *p, uint32_t length, bool *bad) {
+    enum mtf_status status = mtf_raw_parse_header(p, length, &r->info);
+    if (status == MTF_TOO_NEW) {
+        give_failure(r, item, status, 0);
+        return true;
+    }
+    *bad = status != MTF_OK;
+    if (!*bad)
+        give_header(r, item, p);
+    return !*bad;
 }
 
 /* Fills ITEM from a good segment. False: nothing to yield, or it contradicts
@@ -264,7 +215,8 @@ static bool give_segment(struct mtf_raw_reader *r, struct mtf_item *item,
         item->offset = head->offset;
         item->buffer_start = head->buffer_start;
         *bad = head->thread == MTF_THREAD_NONE || head->length == 0 ||
-               head->offset > OFFSET_MAX || head->buffer_start > head->offset;
+               head->offset > MTF_STREAM_OFFSET_MAX ||
+               head->buffer_start > head->offset;
         break;
     case MTF_SEGMENT_BARRIER:
         item->kind = MTF_ITEM_BARRIER;
@@ -285,10 +237,7 @@ static bool give_segment(struct mtf_raw_reader *r, struct mtf_item *item,
     case MTF_SEGMENT_HEADER:
         if (r->header_given)
             return false;
-        *bad = mtf_raw_parse_header(payload, head->length, &r->info) != MTF_OK;
-        if (!*bad)
-            give_header(r, item, payload);
-        break;
+        return give_header_copy(r, item, payload, head->length, bad);
     default:
         return false; /* of a later version */
     }
@@ -421,37 +370,4 @@ void mtf_raw_reader_next(struct mtf_raw_reader *r, struct mtf_item *item) {
         if (given || bad)
             return;
     }
-}
-
-/* --- Spool -------------------------------------------------------------- */
-
-enum mtf_status mtf_spool_parse_head(const uint8_t *page, size_t n,
-                                     struct mtf_raw_info *info) {
-    struct mtf_spool_head head;
-    memset(info, 0, sizeof(*info));
-    if (n < 8 || memcmp(page, MTF_SPOOL_MAGIC, 8) != 0)
-        return MTF_NO_TRACE;
-    if (n < MTF_SPOOL_UNIT)
-        return MTF_CUT;
-    memcpy(&head, page, sizeof(head));
-    if (tcm_checksum_of(page, offsetof(struct mtf_spool_head, checksum), 0) !=
-            head.checksum ||
-        head.version == 0 || head.header_offset < sizeof(head) ||
-        head.header_offset > n - HEADER_MIN)
-        return MTF_DAMAGED;
-    if ((head.must_understand & ~KNOWN_BITS) != 0)
-        return MTF_TOO_NEW;
-    enum mtf_status status = mtf_raw_parse_header(page + head.header_offset,
-                                                  n - head.header_offset, info);
-    return status == MTF_NO_TRACE ? MTF_DAMAGED : status;
-}
-
-bool mtf_spool_parse_buffer(const uint8_t *p, uint64_t random,
-                            struct mtf_spool_buffer *head) {
-    memcpy(head, p, sizeof(*head));
-    return head->sync == MTF_SPOOL_BUFFER_SYNC && head->size > sizeof(*head) &&
-           head->size <= MTF_SEGMENT_MAX && head->thread != MTF_THREAD_NONE &&
-           head->offset <= OFFSET_MAX &&
-           tcm_checksum_of(p, offsetof(struct mtf_spool_buffer, checksum),
-                           random) == head->checksum;
 }

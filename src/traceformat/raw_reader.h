@@ -32,13 +32,17 @@ struct mtf_raw_info {
 /*
  * Reads the header in N bytes at P. MTF_OK; MTF_CUT if it is longer than N;
  * MTF_NO_TRACE without the magic, MTF_DAMAGED with a wrong checksum or
- * impossible length; MTF_TOO_NEW with unknown must-understand bits.
+ * impossible length; MTF_TOO_NEW of a later version or with unknown
+ * must-understand bits (INFO has both).
  */
 enum mtf_status mtf_raw_parse_header(const uint8_t *p, size_t n,
                                      struct mtf_raw_info *info);
 /* Whether both are of the same recording (process id, start, random). */
 bool mtf_raw_same_recording(const struct mtf_raw_header *a,
                             const struct mtf_raw_header *b);
+
+/* Offsets in a stream stay below this, so that sums do not overflow. */
+#define MTF_STREAM_OFFSET_MAX ((uint64_t)1 << 62)
 
 /* --- Items -------------------------------------------------------------- */
 
@@ -70,9 +74,10 @@ struct mtf_item {
     /* all segments: payload; 8 bytes after it can be read. Until next call. */
     const uint8_t *data;
     uint32_t length;
-    uint64_t number;                 /* BARRIER: from 1; NOTICE: code */
-    const struct mtf_raw_info *info; /* HEADER */
-    int error;                       /* FAILED: errno, or 0 */
+    uint64_t number; /* BARRIER: from 1; NOTICE: code */
+    /* HEADER; FAILED because it is too new: what it says of itself */
+    const struct mtf_raw_info *info;
+    int error; /* FAILED: errno, or 0 */
 };
 
 /* Reads field I of a sample or footer; false: there is none. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "traceformat/trace_status.h"
 
+#include "base/fmt.h"
+
 const char *mtf_status_text(enum mtf_status status) {
     switch (status) {
     case MTF_OK:
@@ -31,4 +33,19 @@ const char *mtf_status_text(enum mtf_status status) {
         return "still being recorded";
     }
     return "unknown status";
+}
+
+const char *mtf_too_new_text(char text[MTF_TOO_NEW_TEXT], unsigned version,
+                             unsigned known, unsigned bits) {
+    struct tcm_fmt f;
+    tcm_fmt_init(&f, text, MTF_TOO_NEW_TEXT);
+    tcm_fmt_str(&f, "is of version ");
+    tcm_fmt_u64(&f, version);
+    if (bits != 0) {
+        tcm_fmt_str(&f, " with must-understand bits 0x");
+        tcm_fmt_hex(&f, bits);
+    }
+    tcm_fmt_str(&f, ", this program knows version ");
+    tcm_fmt_u64(&f, known);
+    return text;
 }

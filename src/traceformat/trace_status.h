@@ -15,7 +15,7 @@ enum mtf_status {
     MTF_IS_RAW,       /* a raw trace where another kind was asked for */
     MTF_IS_SPOOL,     /* a spool, likewise */
     MTF_IS_PROCESSED, /* a processed trace, likewise */
-    MTF_TOO_NEW,      /* must-understand bits of a later version */
+    MTF_TOO_NEW,      /* of a later version, or with its must-understand bits */
     MTF_NO_LZ4,       /* compressed, and this build has no LZ4 */
     MTF_NO_MEMORY,
     /* from here on the rest of the trace can be used */
@@ -26,5 +26,12 @@ enum mtf_status {
 
 /* A short text without the file's name, e.g. "damaged". */
 const char *mtf_status_text(enum mtf_status status);
+
+/* What MTF_TOO_NEW says more exactly, into TEXT: BITS are those of VERSION's
+   must-understand bits that the program does not know, KNOWN is the newest
+   version it does. Returns TEXT. */
+#define MTF_TOO_NEW_TEXT 96u
+const char *mtf_too_new_text(char text[MTF_TOO_NEW_TEXT], unsigned version,
+                             unsigned known, unsigned bits);
 
 #endif

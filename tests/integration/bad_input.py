@@ -84,7 +84,9 @@ def try_file(name, args, content, wanted, data=False):
         f.write(content)
     run.args = args
     args = [path if a == "IN" else a for a in args]
-    return fault(run(args), wanted, data)
+    result = run(args)
+    try_file.stderr = result[1]
+    return fault(result, wanted, data)
 
 
 def each(name, args, variants, wanted=None):
@@ -170,11 +172,11 @@ if lz4:
     ok(not f, "replay of a framed raw trace: status 1", f)
 
 
-def must_understand(b):
-    """Sets an unknown bit in the header (and in its copy, if there is one)."""
+def later(b, at, value):
+    """Changes a number of the header (and of its copy, if there is one)."""
     length = struct.unpack_from("<I", b, 12)[0]
     c = bytearray(b[:length])
-    c[10] |= 0x40
+    struct.pack_into("<H", c, at, value)
     struct.pack_into("<Q", c, length - 8, xxh64(bytes(c[: length - 8])))
     head = bytearray(b[length : length + 56])
     rest = b[length:]
@@ -184,12 +186,36 @@ def must_understand(b):
     return bytes(c) + rest
 
 
-f = try_file("newer", P, must_understand(raw), (1,))
-ok(not f, "postprocess of unknown must-understand bits", f)
-f = try_file("newer", R, must_understand(processed), (1,))
-ok(not f, "replay of unknown must-understand bits", f)
+def later_spool(b, at, value):
+    """The same for the head of a spool."""
+    c = bytearray(b)
+    struct.pack_into("<H", c, at, value)
+    struct.pack_into("<Q", c, 24, xxh64(bytes(c[:24])))
+    return bytes(c)
+
+
+# Newer than the tool: one line with the file, what it is and what is known.
+newer = [(P, "raw", later, raw), (R, "processed", later, processed)]
+for name, args in readers:
+    newer += [(args, "raw", later, raw), (args, "processed", later, processed)]
+if spool_file != "-":
+    with open(spool_file, "rb") as f:
+        spool = f.read()
+    newer += [(args, "spool", later_spool, spool)
+              for args in [P] + [a for _, a in readers]]
+for args, name, change, b in newer:
+    for what, content, says in (
+            ("a later version", change(b, 8, 7), b"version 7, this program "
+             b"knows version 1"),
+            ("unknown must-understand bits", change(b, 10, 0x4000),
+             b"must-understand bits 0x4000, this program knows version 1")):
+        f = try_file("newer", args, content, (1,))
+        f = f or (None if says in try_file.stderr and b"/in: " in
+                  try_file.stderr else try_file.stderr)
+        ok(not f, "%s of %s of a %s" % (
+            " ".join(map(os.path.basename, args[:2])), what, name), f)
 run.args = []
-f = must_understand(raw)
+f = later(raw, 10, 0x4000)
 ok(f[:10] == raw[:10] and f != raw and len(f) == len(raw),
    "(the header was changed)")
 

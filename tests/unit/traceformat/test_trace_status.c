@@ -35,5 +35,12 @@ int main(void) {
            "the other kinds of files are named");
     tap_ok(strstr(mtf_status_text(MTF_NO_LZ4), "LZ4") != NULL,
            "and what a program lacks");
+    char too_new[MTF_TOO_NEW_TEXT];
+    tap_is_str(mtf_too_new_text(too_new, 7, 1, 0),
+               "is of version 7, this program knows version 1", "too new");
+    tap_is_str(mtf_too_new_text(too_new, 65535, 65535, 65535),
+               "is of version 65535 with must-understand bits 0xffff, this "
+               "program knows version 65535",
+               "the longest text");
     return tap_done();
 }
