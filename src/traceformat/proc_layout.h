@@ -8,8 +8,8 @@
  *            multiple of 8 | XXH64
  *   block:   head (72 bytes) | payload
  *
- * Operation blocks come first, one closing block last. Every block can be
- * decoded alone.
+ * Operation blocks come first, then an index of them, one closing block last.
+ * Every block can be decoded alone.
  */
 #ifndef MTF_PROC_LAYOUT_H
 #define MTF_PROC_LAYOUT_H
@@ -63,8 +63,22 @@ TCM_STATIC_ASSERT(sizeof(struct mtf_proc_block_head) == 72, "proc block head");
 
 enum mtf_proc_block_kind {
     MTF_PROC_BLOCK_OPS = 1,
-    MTF_PROC_BLOCK_CLOSING = 2 /* accounts: u16 field, u64 value each */
+    MTF_PROC_BLOCK_CLOSING = 2, /* accounts: u16 field, u64 value each */
+    MTF_PROC_BLOCK_INDEX = 3    /* struct mtf_proc_index_entry each */
 };
+
+/* Where operation blocks begin, rising: each, or every 2nd, 4th, ... of a long
+   trace. Traces from before there was an index have none. */
+struct mtf_proc_index_entry { /* offset */
+    uint64_t offset;          /*  0: of the block in the trace */
+    uint64_t first_op;        /*  8: operations before it */
+    uint64_t time_ns;         /* 16: time before it */
+};
+TCM_STATIC_ASSERT(sizeof(struct mtf_proc_index_entry) == 24, "index layout");
+#define MTF_PROC_INDEX_MAX 8192u
+TCM_STATIC_ASSERT(MTF_PROC_INDEX_MAX * sizeof(struct mtf_proc_index_entry) <=
+                      MTF_PROC_PAYLOAD_MAX,
+                  "the index is one block");
 
 /*
  * A record begins with a varint; the lowest set bit of its payload tells the
@@ -154,7 +168,8 @@ enum mtf_proc_kind {
     X(START_NS, 28, "start_ns")                                                \
     X(END_NS, 29, "end_ns")                                                    \
     X(RAW_BYTES, 30, "raw_bytes")                                              \
-    X(DAMAGED_EVENTS, 31, "damaged_events")
+    X(DAMAGED_EVENTS, 31, "damaged_events")                                    \
+    X(INDEX_OFFSET, 32, "index_offset")
 
 enum mtf_proc_account {
 #define X(name, number, text) MTF_PROC_ACCOUNT_##name = number,

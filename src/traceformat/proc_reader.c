@@ -255,6 +255,11 @@ enum mtf_proc_next mtf_proc_reader_next(struct mtf_proc_reader *r,
     }
 }
 
+bool mtf_proc_is_block(const uint8_t *p, size_t n,
+                       struct mtf_proc_block_head *head) {
+    return look_at(p, n, head) == LOOK_BLOCK;
+}
+
 bool mtf_proc_account(const struct mtf_proc_block *b, unsigned field,
                       uint64_t *value) {
     for (uint32_t i = 0; i + 10 <= b->head.length; i += 10) {

@@ -125,6 +125,11 @@ void mtf_proc_reader_eof(struct mtf_proc_reader *r);
 enum mtf_proc_next mtf_proc_reader_next(struct mtf_proc_reader *r,
                                         struct mtf_proc_part *part);
 
+/* Whether a good block, of any kind, begins at P and ends in its N bytes; fills
+   HEAD. */
+bool mtf_proc_is_block(const uint8_t *p, size_t n,
+                       struct mtf_proc_block_head *head);
+
 /* Value of FIELD in a closing block; false: not there. */
 bool mtf_proc_account(const struct mtf_proc_block *b, unsigned field,
                       uint64_t *value);

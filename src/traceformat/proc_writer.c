@@ -88,6 +88,21 @@ static size_t encode_taken(struct mtf_proc_writer *w) {
     return (size_t)(p - w->taken_bytes);
 }
 
+/* Before the block in work is written. A full index keeps every other entry, so
+   that its size is bounded and depends on the number of blocks alone. */
+static void add_to_index(struct mtf_proc_writer *w) {
+    if (w->blocks % w->index_step != 0)
+        return;
+    if (w->index_count == MTF_PROC_INDEX_MAX) {
+        for (uint32_t i = 0; i < MTF_PROC_INDEX_MAX / 2; i++)
+            w->index[i] = w->index[2 * i];
+        w->index_count = MTF_PROC_INDEX_MAX / 2;
+        w->index_step *= 2;
+    }
+    w->index[w->index_count++] = (struct mtf_proc_index_entry){
+        w->bytes, w->head.first_op, w->head.time_ns};
+}
+
 void mtf_proc_flush(struct mtf_proc_writer *w) {
     if (w->records == 0)
         return;
@@ -97,6 +112,7 @@ void mtf_proc_flush(struct mtf_proc_writer *w) {
     w->head.records = w->records;
     w->head.ops = w->ops;
     w->head.taken = w->taken;
+    add_to_index(w);
     write_block(w, MTF_PROC_BLOCK_OPS, w->taken_bytes, taken,
                 w->payload + RECORDS_START, length);
     w->total_ops += w->ops;
@@ -114,6 +130,7 @@ bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_proc_sink sink,
     w->ctx = ctx;
     w->alloc_call = MTF_CALL_MALLOC;
     w->free_call = MTF_CALL_FREE;
+    w->index_step = 1;
     TCM_CHECK(raw_length <= MTF_RAW_HEADER_MAX);
     if (raw_length >= sizeof(struct mtf_raw_header))
         w->time_ns = mtf_load_le64((const uint8_t *)raw_header +
@@ -366,12 +383,18 @@ bool mtf_proc_writer_end(struct mtf_proc_writer *w,
                          size_t count) {
     count_switch(w);
     mtf_proc_flush(w);
+    uint64_t index_offset = w->bytes;
+    if (w->index_count != 0)
+        write_block(w, MTF_PROC_BLOCK_INDEX, w->index,
+                    w->index_count * sizeof(w->index[0]), NULL, 0);
     uint8_t *start = w->payload, *p = start;
     p = put_account(p, MTF_PROC_ACCOUNT_OPS, w->total_ops);
     p = put_account(p, MTF_PROC_ACCOUNT_RECORDS, w->total_records);
     p = put_account(p, MTF_PROC_ACCOUNT_BLOCKS, w->blocks);
     p = put_account(p, MTF_PROC_ACCOUNT_SLOTS, w->slot_count);
     p = put_account(p, MTF_PROC_ACCOUNT_SWITCHES, w->switches);
+    if (w->index_count != 0)
+        p = put_account(p, MTF_PROC_ACCOUNT_INDEX_OFFSET, index_offset);
     TCM_CHECK(count <= 1024);
     for (size_t i = 0; i < count; i++)
         p = put_account(p, accounts[i].field, accounts[i].value);

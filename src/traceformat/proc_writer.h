@@ -56,7 +56,10 @@ struct mtf_proc_writer {
     uint64_t switches;
     uint64_t ops_at_switch; /* operations before the last SWITCH */
     uint32_t ops_thread;    /* thread of the last of them, 0 none */
+    uint32_t index_count;
+    uint64_t index_step; /* one block of so many is in the index */
     uint32_t taken_slot[MTF_PROC_BLOCK_RECORDS];
+    struct mtf_proc_index_entry index[MTF_PROC_INDEX_MAX];
     uint8_t payload[MTF_PROC_PAYLOAD_MAX + 64];
     uint8_t taken_bytes[MTF_PROC_PAYLOAD_MAX + 64];
 };

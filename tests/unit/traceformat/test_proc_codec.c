@@ -239,7 +239,7 @@ static void test_foreign(void) {
     mtf_store_le64(s.bytes + h.length - 8,
                    tcm_checksum_of(s.bytes, h.length - 8, 0));
     read_all(&r, &s, s.bytes, s.length, 100, 10);
-    tap_ok(r.foreign && strstr(r.problem, "newer") != NULL,
+    tap_ok(r.foreign && strstr(r.problem, "knows version") != NULL,
            "must-understand bits");
     proc_sample_free(&s);
 }

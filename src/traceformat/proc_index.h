@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Finds the block to begin at from the index at the end of a processed trace
+ * whose bytes can be read anywhere: a plain file. Who reads a stream passes the
+ * index over.
+ *
+ * Invariants: nothing is believed whose checksum is wrong, and what cannot be
+ * found costs one look at the end of the file. Offsets found lie in the file,
+ * but what stands there is the reader's to check.
+ * Threads: none shared.
+ */
+#ifndef MTF_PROC_INDEX_H
+#define MTF_PROC_INDEX_H
+
+#include "traceformat/proc_layout.h"
+
+/* Reads up to N bytes at OFFSET; returns how many, fewer only at the end or on
+   failure. */
+typedef size_t (*mtf_proc_read_at)(void *ctx, uint64_t offset, void *data,
+                                   size_t n);
+
+/* What the search works in. */
+#define MTF_PROC_INDEX_MEMORY                                                  \
+    (MTF_PROC_PAYLOAD_MAX + sizeof(struct mtf_proc_block_head))
+
+/*
+ * The last entry whose block begins at WANTED or before. SIZE: of the file.
+ * MEMORY: MTF_PROC_INDEX_MEMORY bytes. False: there is no index that can be
+ * used, or the wanted place lies before the first block.
+ */
+bool mtf_proc_index_find(mtf_proc_read_at read_at, void *ctx, uint64_t size,
+                         void *memory, uint64_t wanted,
+                         struct mtf_proc_index_entry *found);
+
+#endif
