@@ -13,6 +13,10 @@
 /* liblz4 has three blocks: its context, the tables, and the buffer of a frame,
    which it gives back after each frame and asks for again. */
 #define ARENA_BLOCKS 6u
+/* Blocks that liblz4 may ask for zeroed and depends on: its context. The buffer
+   of a frame, which some versions ask for in the same way, is written before it
+   is read, and clearing it would touch 192 KiB for each frame. */
+#define ZEROED_MAX ((size_t)64 << 10)
 
 struct arena_block {
     size_t offset, size;
@@ -50,7 +54,7 @@ static void *arena_alloc(void *opaque, size_t n) {
 
 static void *arena_calloc(void *opaque, size_t n) {
     void *p = arena_alloc(opaque, n);
-    if (p != NULL)
+    if (p != NULL && n < ZEROED_MAX)
         memset(p, 0, n);
     return p;
 }
