@@ -209,3 +209,21 @@ void tcm_free_sized_slow(void *ptr, size_t size, size_t align,
     if (ptr != NULL)
         free_any(ptr, &claim, call);
 }
+
+/* The push of a plain thread; ptr is not NULL. */
+static bool push_anywhere(void *ptr) {
+    unsigned class = (unsigned)(tcm_page_entry(ptr) >> TCM_ENTRY_SHIFT);
+    return tcm_thread_is_plain(&tcm_self) &&
+           tcm_cache_push(tcm_self.own, class, ptr);
+}
+
+void tcm_free_elsewhere(void *ptr, enum mtf_call call) {
+    if (ptr != NULL && !push_anywhere(ptr))
+        free_any(ptr, NULL, call);
+}
+
+void tcm_free_sized_elsewhere(void *ptr, size_t size, size_t align,
+                              enum mtf_call call) {
+    if (ptr != NULL && !push_anywhere(ptr))
+        tcm_free_sized_slow(ptr, size, align, call);
+}

@@ -108,9 +108,7 @@ static TCM_ALWAYS_INLINE void *new_aligned(size_t size, size_t align,
 
 static TCM_ALWAYS_INLINE void
 delete_sized_aligned(void *ptr, size_t size, size_t align, enum mtf_call call) {
-    if (TCM_UNLIKELY(!tcm_thread_is_plain(&tcm_self) ||
-                     !tcm_free_anywhere(ptr)))
-        tcm_free_sized_slow(ptr, size, align, call);
+    tcm_free_sized_elsewhere(ptr, size, align, call);
 }
 
 #define OPERATOR TCM_PUBLIC

@@ -45,6 +45,12 @@ TCM_COLD void tcm_free_slow(void *ptr, enum mtf_call call);
  */
 TCM_COLD void tcm_free_sized_slow(void *ptr, size_t size, size_t align,
                                   enum mtf_call call);
+/* A free that no path above serves: plain ones of NULL and of blocks outside of
+   the first range, and all that is slow. */
+void tcm_free_elsewhere(void *ptr, enum mtf_call call);
+/* ALIGN: 0 for a plain block. */
+void tcm_free_sized_elsewhere(void *ptr, size_t size, size_t align,
+                              enum mtf_call call);
 
 /*
  * Parts that realloc and the slow functions share: a block out of and into the
@@ -228,18 +234,11 @@ static TCM_ALWAYS_INLINE void tcm_free_path(void *ptr, void (*far)(void *),
         slow(ptr);
 }
 
-/* A block of whatever place; false: not served. NULL is nothing to do. */
-static TCM_ALWAYS_INLINE bool tcm_free_anywhere(void *ptr) {
-    unsigned class = (unsigned)(tcm_page_entry(ptr) >> TCM_ENTRY_SHIFT);
-    return ptr == NULL || tcm_cache_push(tcm_self.own, class, ptr);
-}
-
-/* Body of FAR. */
+/* Body of FAR. The rest is out of line, so that the traced path has no register
+   to keep for it. */
 static TCM_ALWAYS_INLINE void tcm_free_far(void *ptr, enum mtf_call call) {
-    if (TCM_LIKELY(tcm_traced_free(ptr, call)))
-        return;
-    if (!tcm_thread_is_plain(&tcm_self) || !tcm_free_anywhere(ptr))
-        tcm_free_slow(ptr, call);
+    if (TCM_UNLIKELY(!tcm_traced_free(ptr, call)))
+        tcm_free_elsewhere(ptr, call);
 }
 
 /*
@@ -261,10 +260,8 @@ tcm_free_sized_path(void *ptr, size_t size, void (*far)(void *, size_t),
 
 static TCM_ALWAYS_INLINE void tcm_free_sized_far(void *ptr, size_t size,
                                                  enum mtf_call call) {
-    if (TCM_LIKELY(tcm_traced_free_sized(ptr, size, call)))
-        return;
-    if (!tcm_thread_is_plain(&tcm_self) || !tcm_free_anywhere(ptr))
-        tcm_free_sized_slow(ptr, size, 0, call);
+    if (TCM_UNLIKELY(!tcm_traced_free_sized(ptr, size, call)))
+        tcm_free_sized_elsewhere(ptr, size, 0, call);
 }
 
 #endif

@@ -80,7 +80,8 @@ struct mtf_compress *mtf_compress_init(void *memory, size_t size) {
     c->top = tcm_align_up(sizeof(*c), 64);
     c->preferences.frameInfo.blockSizeID = LZ4F_max64KB;
     c->preferences.frameInfo.blockMode = LZ4F_blockLinked;
-    c->preferences.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled;
+    /* Every segment in it has one. */
+    c->preferences.frameInfo.contentChecksumFlag = LZ4F_noContentChecksum;
     if (LZ4F_compressBound(MTF_COMPRESS_PIECE, &c->preferences) >
         MTF_COMPRESS_ROOM)
         return NULL;

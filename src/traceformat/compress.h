@@ -6,8 +6,8 @@
  * All state lies in memory the caller gives; nothing is allocated, ever, which
  * is what lets the recorder use it inside the program it records.
  *
- * Invariants: a frame has linked blocks of at most 64 KiB and a checksum of its
- * content. A frame ended is whole on its own.
+ * Invariants: a frame has linked blocks of at most 64 KiB and no checksum (the
+ * segments in it have theirs). A frame ended is whole on its own.
  * Threads: one user at a time for each compressor.
  * Without liblz4 (TCM_HAVE_LZ4 is 0) bytes pass through unchanged and
  * mtf_compress_available() is false.

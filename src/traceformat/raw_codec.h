@@ -45,7 +45,7 @@ static TCM_ALWAYS_INLINE uint64_t mtf_size_payload(uint64_t size,
     uint64_t change = mtf_zigzag((int64_t)((size >> 3) - last_8th));
     uint64_t low = size & 7;
     uint64_t exact =
-        (change << (4 + shift)) + (low << (1 + shift)) + (1u << shift) + type;
+        (((change << 3) + low) << (1 + shift)) + (1u << shift) + type;
     uint64_t rounded = (change << (1 + shift)) + type;
     __asm__("" : "+r"(rounded), "+r"(exact));
     return low != 0 ? exact : rounded;
@@ -61,9 +61,24 @@ static TCM_ALWAYS_INLINE uint64_t mtf_alloc_payload(uint64_t size,
     return mtf_size_payload(size, last_8th, 2, MTF_RAW_ALLOC);
 }
 
-static TCM_ALWAYS_INLINE uint64_t mtf_free_payload(uint64_t token,
-                                                   uint64_t last_freed) {
-    return mtf_zigzag((int64_t)(token - last_freed)) << 2 | MTF_RAW_FREE;
+static TCM_ALWAYS_INLINE uint64_t mtf_free_distance(uint64_t token,
+                                                    uint64_t last_freed) {
+    return mtf_zigzag((int64_t)(token - last_freed));
+}
+
+static inline uint64_t mtf_free_payload(uint64_t token, uint64_t last_freed) {
+    return mtf_free_distance(token, last_freed) << 2 | MTF_RAW_FREE;
+}
+
+/* The varint word of that payload in SHIFT + 1 bytes. */
+static TCM_ALWAYS_INLINE uint64_t mtf_free_word(uint64_t distance,
+                                                size_t shift) {
+    return ((distance << 3) + (MTF_RAW_FREE << 1 | 1)) << shift;
+}
+
+/* The farthest distance for which SHIFT + 1 bytes do. */
+static TCM_ALWAYS_INLINE uint64_t mtf_free_reach(unsigned shift) {
+    return ((uint64_t)1 << (7 * shift + 5)) - 1;
 }
 
 /* Kinds below 16; ARGUMENT at most MTF_ARGUMENT_MAX. */

@@ -32,10 +32,16 @@ static inline int64_t mtf_unzigzag(uint64_t v) {
     return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
 }
 
-/* Bytes that V needs; V at most MTF_VARINT_MAX. x * 37 / 256 is x / 7 for all x
-   below 64, and takes two additions instead of a multiplication. */
+/* Bytes that V needs, less one; V not 0 and at most MTF_VARINT_MAX. x * 37 /
+   256 is x / 7 for all x below 64, and takes two additions instead of a
+   multiplication. */
+static TCM_ALWAYS_INLINE unsigned mtf_varint_shift(uint64_t v) {
+    return tcm_log2_floor(v) * 37 >> 8;
+}
+
+/* Bytes that V needs; V at most MTF_VARINT_MAX. */
 static inline unsigned mtf_varint_length(uint64_t v) {
-    return (tcm_log2_floor(v | 1) * 37 >> 8) + 1;
+    return mtf_varint_shift(v | 1) + 1;
 }
 
 /* The encoded bytes as a little-endian word; N from mtf_varint_length. */
@@ -57,13 +63,6 @@ static inline uint64_t mtf_load_le64(const void *p) {
     v = __builtin_bswap64(v);
 #endif
     return v;
-}
-
-/* mtf_varint_put of a V that is not 0. */
-static inline unsigned mtf_varint_put_nonzero(void *p, uint64_t v) {
-    unsigned n = (tcm_log2_floor(v) * 37 >> 8) + 1;
-    mtf_store_le64(p, mtf_varint_word(v, n));
-    return n;
 }
 
 /* Writes V in one 8-byte store, so P needs 8 bytes of room whatever the length;

@@ -80,8 +80,8 @@ static void publish_extended(struct mtr_thread *t, enum mtf_raw_kind kind,
 #define FREE_LEN_LIMIT  4u
 
 static void set_free_len(struct mtr_thread *t, unsigned n) {
-    t->free_len = (uint8_t)n;
-    t->free_max = (uint32_t)(((uint64_t)1 << 7 * n) - 1);
+    t->free_shift = (uint8_t)(n - 1);
+    t->free_max = (uint32_t)mtf_free_reach(n - 1);
     t->cold->long_frees = 0;
 }
 
@@ -89,10 +89,10 @@ uint32_t mtr_thread_id(const struct mtr_thread *t) {
     return t->cold->id;
 }
 
-void mtr_put_free_long(struct mtr_thread *t, uint64_t payload) {
+void mtr_put_free_long(struct mtr_thread *t, uint64_t distance) {
     struct mtr_thread_cold *cold = t->cold;
     uint8_t *pos = t->pos;
-    unsigned n = mtf_varint_put(pos, payload);
+    unsigned n = mtf_varint_put(pos, distance << 2 | MTF_RAW_FREE);
     uint64_t allocs = t->next_token - cold->long_free_token;
     if (allocs > 2)
         allocs = 2; /* more leave room for short frees to hide in */

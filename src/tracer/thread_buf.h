@@ -51,8 +51,8 @@ struct mtr_thread {
     uint8_t alloc_call;   /* sticky calls */
     uint8_t free_call;
     uint8_t flags;                /* MTR_THREAD_ bits, owner only */
-    uint8_t free_len;             /* bytes of a free whose payload */
-    uint32_t free_max;            /* is not above this */
+    uint8_t free_shift;           /* bytes - 1 of a free whose token is at */
+    uint32_t free_max;            /* most this far (zigzag) from the last */
     struct mtr_thread_cold *cold; /* the rest; defined by the recorder */
 } TCM_ALIGNED(TCM_CACHE_LINE);
 TCM_STATIC_ASSERT(sizeof(struct mtr_thread) == TCM_CACHE_LINE,
@@ -66,7 +66,7 @@ extern struct mtr_thread mtr_no_thread;
  * acquire load of pos: who sees the new position sees the bytes.
  */
 static TCM_ALWAYS_INLINE void mtr_publish(struct mtr_thread *t, uint8_t *pos,
-                                          unsigned n) {
+                                          size_t n) {
     tcm_store_release(&t->pos, pos + n);
 }
 
@@ -74,12 +74,13 @@ static TCM_ALWAYS_INLINE void mtr_publish(struct mtr_thread *t, uint8_t *pos,
    not. The caller knows that t->pos < t->limit, or has reserved. */
 static TCM_ALWAYS_INLINE void mtr_put(struct mtr_thread *t, uint64_t payload) {
     uint8_t *pos = t->pos;
-    unsigned n = mtf_varint_put_nonzero(pos, payload);
-    mtr_publish(t, pos, n);
+    size_t shift = mtf_varint_shift(payload);
+    mtf_store_le64(pos, (payload << 1 | 1) << shift);
+    mtr_publish(t, pos, shift + 1);
 }
 
-/* A free whose payload is above free_max; learns from it. */
-void mtr_put_free_long(struct mtr_thread *t, uint64_t payload);
+/* A free at a DISTANCE above free_max; learns from it. */
+void mtr_put_free_long(struct mtr_thread *t, uint64_t distance);
 
 /* The hot two. The caller checked pos < limit and the sticky call. */
 static TCM_ALWAYS_INLINE uint64_t mtr_put_alloc(struct mtr_thread *t,
@@ -102,15 +103,16 @@ static TCM_ALWAYS_INLINE uint64_t mtr_put_alloc(struct mtr_thread *t,
  */
 static TCM_ALWAYS_INLINE void mtr_put_free(struct mtr_thread *t,
                                            uint64_t token) {
-    uint64_t payload = mtf_free_payload(token, t->last_freed);
+    uint64_t distance = mtf_free_distance(token, t->last_freed);
+    size_t shift = t->free_shift;
+    uint8_t *pos = t->pos;
     t->last_freed = token;
-    if (TCM_UNLIKELY(payload > t->free_max)) {
-        mtr_put_free_long(t, payload);
+    if (TCM_UNLIKELY(distance > t->free_max)) {
+        mtr_put_free_long(t, distance);
         return;
     }
-    uint8_t *pos = t->pos;
-    mtf_store_le64(pos, mtf_varint_word(payload, t->free_len));
-    mtr_publish(t, pos, t->free_len);
+    mtf_store_le64(pos, mtf_free_word(distance, shift));
+    mtr_publish(t, pos, shift + 1);
 }
 
 /*

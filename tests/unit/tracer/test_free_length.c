@@ -19,8 +19,8 @@ static void begin(void) {
     t->pos = bytes;
     t->limit = bytes + sizeof(bytes) - MTR_BUFFER_SLACK;
     t->next_token = t->last_freed = 1 << 20;
-    t->free_len = 1;
-    t->free_max = 127;
+    t->free_shift = 0;
+    t->free_max = (uint32_t)mtf_free_reach(0);
 }
 
 /* Bytes that the free of TOKEN takes; it must read back as TOKEN. */
@@ -51,11 +51,11 @@ int main(void) {
         total += n;
     }
     tap_ok(good, "far frees read back");
-    tap_ok(t->free_len == 3 && spare > 0 && spare < total / 10,
+    tap_ok(t->free_shift == 2 && spare > 0 && spare < total / 10,
            "three bytes become usual: %u of %u bytes are to spare", spare,
            total);
     uint64_t far = t->last_freed + (1 << 24);
-    tap_ok(put_free(far, &good) == 4 && t->free_len == 3 && good,
+    tap_ok(put_free(far, &good) == 4 && t->free_shift == 2 && good,
            "one that is farther is written in full, and changes nothing");
     tap_ok(put_free(far + 1, &good) == 3 && good, "a near one in three bytes");
 
@@ -67,7 +67,7 @@ int main(void) {
         for (unsigned k = 1; k <= 48; k++)
             put_free(t->next_token - k, &good);
     }
-    tap_ok(good && t->free_len == 1, "batches freed in reverse stay short");
+    tap_ok(good && t->free_shift == 0, "batches freed in reverse stay short");
 
     /* As with pairs of blocks: far, near, far, near, without allocations. */
     begin();
@@ -76,12 +76,12 @@ int main(void) {
         put_free(token, &good);
         put_free(token + 1, &good);
     }
-    tap_ok(good && t->free_len == 1, "far and near ones in turn stay short");
+    tap_ok(good && t->free_shift == 0, "far and near ones in turn stay short");
 
     /* Tokens as far apart as they can be. */
     begin();
     for (unsigned i = 0; i < 1000; i++)
         put_free(i % 2 == 0 ? 1 : (uint64_t)1 << 47, &good);
-    tap_ok(good && t->free_len == 1, "the farthest are never usual");
+    tap_ok(good && t->free_shift == 0, "the farthest are never usual");
     return tap_done();
 }
