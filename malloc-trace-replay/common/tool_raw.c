@@ -1,47 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "common/tool_raw.h"
+#include "common/tool_raw_state.h"
 
 #include "base/bits.h"
-#include "common/tool_input.h"
-#include "common/tool_parts.h"
-#include "common/tool_spool.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-enum phase {
-    PHASE_FILE,
-    PHASE_SPOOL_START,
-    PHASE_SPOOL,
-    PHASE_END,
-    PHASE_FAILED
-};
-
-struct tool_raw {
-    char *name;
-    enum phase phase;
-    struct tool_input *in;   /* NULL: the spool alone */
-    struct tool_parts parts; /* of a flight recording; in[at] is IN */
-    uint8_t *buffer;         /* of the reader */
-    struct mtf_raw_reader reader;
-    struct tool_spool spool;
-    struct mtf_raw_info info; /* of the trace */
-    bool have_info;
-    bool growing;
-    bool begins_late;
-    uint64_t last_barrier; /* growing: offset of the last one; 0: none */
-    bool use_spool;
-    bool footer;      /* one came, and no events after it */
-    bool forced_stop; /* says it */
-    uint64_t damages;
-    struct mtf_item cut;   /* DAMAGE held back, see read_file; kind 0: none */
-    struct mtf_item after; /* what came after it, to be yielded next */
-    struct mtf_item failed;
-    char text[512];
-};
 
 /* --- Opening ------------------------------------------------------------ */
 
@@ -208,9 +174,25 @@ struct tool_raw *tool_raw_open(const char *name) {
     return tool_raw_from_input(NULL, name);
 }
 
+/* The reader takes IN from its beginning. */
+static void start_reader(struct tool_raw *t) {
+    t->ahead = t->read_ahead ? tool_ahead_start(t->in) : NULL;
+    mtf_raw_reader_init(&t->reader,
+                        t->ahead != NULL ? tool_ahead_source(t->ahead)
+                                         : tool_input_source(t->in),
+                        t->buffer);
+}
+
+void tool_raw_read_ahead(struct tool_raw *t) {
+    t->read_ahead = true;
+    if (t->in != NULL && t->phase == PHASE_FILE)
+        start_reader(t);
+}
+
 void tool_raw_close(struct tool_raw *t) {
     if (t == NULL)
         return;
+    tool_ahead_stop(t->ahead);
     tool_input_close(t->in);
     tool_parts_close(&t->parts);
     tool_spool_close(&t->spool);
@@ -296,11 +278,12 @@ static void read_parts(struct tool_raw *t, struct mtf_item *item) {
         if (tool_parts_skip(&t->parts)) {
             item->kind = MTF_ITEM_DAMAGE;
             item->status = MTF_CUT;
-            item->file_offset = tool_input_bytes(t->in);
+            item->file_offset = tool_raw_file_bytes(t);
             return;
         }
+        tool_ahead_stop(t->ahead);
         t->in = tool_parts_advance(&t->parts, t->in);
-        mtf_raw_reader_init(&t->reader, tool_input_source(t->in), t->buffer);
+        start_reader(t);
     }
 }
 
@@ -415,80 +398,4 @@ void tool_raw_next(struct tool_raw *t, struct mtf_item *item) {
     if (item->file == NULL)
         item->file = t->name;
     note(t, item);
-}
-
-const char *tool_raw_item_text(struct tool_raw *t,
-                               const struct mtf_item *item) {
-    char too_new[MTF_TOO_NEW_TEXT];
-    const char *why = item->status == MTF_SYSTEM && item->error != 0
-                          ? strerror(item->error)
-                          : mtf_status_text(item->status);
-    if (item->status == MTF_TOO_NEW && item->info != NULL)
-        why = mtf_too_new_text(too_new, item->info->fixed.version,
-                               MTF_RAW_VERSION,
-                               item->info->fixed.must_understand);
-    unsigned long long at = item->file_offset, lost = item->skipped;
-    if (item->kind == MTF_ITEM_DAMAGE && lost != 0)
-        (void)snprintf(t->text, sizeof(t->text),
-                       "%s: byte %llu: %s, %llu bytes lost", item->file, at,
-                       why, lost);
-    else if (item->status == MTF_SYSTEM && at == 0)
-        (void)snprintf(t->text, sizeof(t->text), "%s: %s", item->file, why);
-    else
-        (void)snprintf(t->text, sizeof(t->text), "%s: byte %llu: %s",
-                       item->file, at, why);
-    return t->text;
-}
-
-/* --- What is known ------------------------------------------------------ */
-
-bool tool_raw_is_growing(const struct tool_raw *t) {
-    return t->growing;
-}
-
-bool tool_raw_has_spool(const struct tool_raw *t) {
-    return t->use_spool;
-}
-
-bool tool_raw_has_file(const struct tool_raw *t) {
-    return t->in != NULL;
-}
-
-bool tool_raw_is_compressed(const struct tool_raw *t) {
-    return t->in != NULL && tool_input_is_compressed(t->in);
-}
-
-bool tool_raw_begins_late(const struct tool_raw *t) {
-    return t->begins_late;
-}
-
-uint64_t tool_raw_bytes(const struct tool_raw *t) {
-    return t->parts.past_bytes + (t->in == NULL ? 0 : tool_input_bytes(t->in)) +
-           t->spool.bytes;
-}
-
-uint64_t tool_raw_stored_bytes(const struct tool_raw *t) {
-    uint64_t n = t->parts.past_stored +
-                 (t->in == NULL ? 0 : tool_input_stored_bytes(t->in));
-    if (t->use_spool && t->phase == PHASE_END)
-        n += t->spool.size;
-    return n;
-}
-
-uint64_t tool_raw_total_bytes(const struct tool_raw *t) {
-    uint64_t n = t->parts.past_stored +
-                 (t->in == NULL ? 0 : tool_input_file_size(t->in));
-    return n + tool_parts_left_bytes(&t->parts) +
-           (t->use_spool ? t->spool.size : 0);
-}
-
-bool tool_raw_complete(const struct tool_raw *t) {
-    if (t->damages != 0 || t->growing || !t->have_info ||
-        t->phase == PHASE_FAILED)
-        return false;
-    return t->footer ? !t->forced_stop : t->use_spool;
-}
-
-bool tool_raw_clean_end(const struct tool_raw *t) {
-    return t->footer;
 }

@@ -30,6 +30,9 @@ struct tool_raw *tool_raw_open(const char *name);
 /* The same of an input from whose bytes nothing was read yet (peeking is fine);
    it becomes the trace's. NAME as given to tool_input_open. */
 struct tool_raw *tool_raw_from_input(struct tool_input *in, const char *name);
+/* Reads and decompresses on a thread of its own where that is of use. Before
+   the first item. */
+void tool_raw_read_ahead(struct tool_raw *t);
 void tool_raw_close(struct tool_raw *t);
 
 /* Yields the next item; see mtf_raw_reader_next. item->file is set. */

@@ -76,7 +76,7 @@ void account_finish(struct account *a, const struct tool_raw *raw,
                      footer_value(a, MTF_ACCOUNT_END_REASON) == MTF_END_FORCED;
     a->complete = tool_raw_complete(raw) && a->damaged_places == 0 &&
                   a->lost_bytes == 0 && a->bad_places == 0 &&
-                  a->dropped_events == 0;
+                  a->dropped_events == 0 && !a->interrupted;
 }
 
 size_t account_values(const struct account *a,
@@ -170,7 +170,9 @@ void account_tell_losses(const struct account *a) {
     struct tool_text t[3];
     if (a->complete)
         return;
-    if (a->growing) {
+    if (a->interrupted) {
+        tool_warn("interrupted: what was read until then is written");
+    } else if (a->growing) {
         tool_warn("still being recorded: read up to the last barrier");
     } else if (a->forced_stop) {
         tool_warn("incomplete: the recorder had to stop");
@@ -195,6 +197,7 @@ void account_json(const struct account *a, const struct emit *e,
     tool_json_bool(j, "clean_end", a->clean_end);
     tool_json_bool(j, "still_being_recorded", a->growing);
     tool_json_bool(j, "begins_late", a->begins_late);
+    tool_json_bool(j, "interrupted", a->interrupted);
     tool_json_u64(j, "events", a->events);
     tool_json_u64(j, "mallocs", c->mallocs);
     tool_json_u64(j, "memaligns", c->memaligns);
@@ -229,15 +232,13 @@ void account_json(const struct account *a, const struct emit *e,
 void progress_init(struct progress *p, bool quiet) {
     memset(p, 0, sizeof(*p));
     p->shown = !quiet && isatty(STDERR_FILENO) == 1;
-    p->start_ns = p->last_ns = tcm_clock_ns();
+    p->start_ns = tcm_clock_ns();
 }
 
 void progress_show(struct progress *p, const struct emit *e,
                    const struct tool_raw *raw) {
-    if (++p->calls % 16 != 0)
-        return;
     uint64_t now = tcm_clock_ns();
-    if (now - p->last_ns < 200000000)
+    if (p->last_ns != 0 && now - p->last_ns < 200000000)
         return;
     p->last_ns = now;
     const struct emit_counts *c = &e->counts;

@@ -30,6 +30,7 @@ struct account {
     uint64_t raw_bytes, file_bytes, out_bytes;
     uint64_t held_peak;
     bool complete, clean_end, growing, begins_late, has_spool, forced_stop;
+    bool interrupted; /* by the user: set before account_finish */
     bool have_footer;
     uint64_t footer[MTF_ACCOUNT_LIMIT]; /* the last one; by field */
     uint64_t footer_has;                /* bit for each field */
@@ -54,7 +55,6 @@ void account_json(const struct account *a, const struct emit *e,
 struct progress {
     bool shown;
     uint64_t start_ns, last_ns;
-    unsigned calls;
     int length; /* of the line there now */
 };
 void progress_init(struct progress *p, bool quiet);

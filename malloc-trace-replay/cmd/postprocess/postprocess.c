@@ -12,6 +12,8 @@
 #include "common/tool_main.h"
 #include "common/tool_output.h"
 #include "common/tool_raw.h"
+#include "common/tool_stop.h"
+#include "traceformat/compress.h"
 #include "traceformat/proc_writer.h"
 
 #include <errno.h>
@@ -27,6 +29,7 @@ static const char help_text[] =
     "pipe, or - for standard input; LZ4 frames or plain) into one stream of\n"
     "operations for replay, and write it to OUT (standard output by default).\n"
     "\n"
+    "  -z, --compress  write LZ4 frames\n"
     "  --json FILE   write what was found as JSON to FILE (- for standard\n"
     "                output, when OUT is a file)\n"
     "  --quiet       no summary and no progress\n"
@@ -34,13 +37,15 @@ static const char help_text[] =
     "  --version     version and optional libraries\n"
     "\n"
     "Exit status: 0 success; 1 system error, or RAW is no raw trace; 2 usage;\n"
-    "3 RAW is cut, damaged, still being recorded or known to lack events: "
-    "what\n"
-    "could be recovered was written.\n";
+    "3 RAW is cut, damaged, still being recorded or known to lack events, or\n"
+    "SIGINT or SIGTERM came: what could be recovered or was read until then "
+    "is\n"
+    "written.\n";
 
-enum { OPTION_JSON = 1, OPTION_QUIET };
+enum { OPTION_JSON = 1, OPTION_QUIET, OPTION_COMPRESS };
 
 static const struct tool_option option_table[] = {
+    {"compress", 'z', false, OPTION_COMPRESS},
     {"json", 0, true, OPTION_JSON},
     {"quiet", 0, false, OPTION_QUIET},
     {NULL, 0, false, 0},
@@ -48,7 +53,7 @@ static const struct tool_option option_table[] = {
 
 struct work {
     const char *raw_name, *out_name, *json_name;
-    bool quiet;
+    bool quiet, compress;
     struct tool_raw *raw;
     struct tool_output *out;
     struct mtf_proc_writer *writer;
@@ -114,7 +119,8 @@ static bool begin_output(struct work *w, const void *header, uint32_t length) {
         tool_error("%s: is both input and output", w->out_name);
         return false;
     }
-    w->out = tool_output_open(w->out_name);
+    w->out = tool_output_open(w->out_name, w->compress ? TOOL_OUTPUT_LZ4
+                                                       : TOOL_OUTPUT_PLAIN);
     if (w->out == NULL) {
         tool_error("%s: %s", w->out_name == NULL ? "stdout" : w->out_name,
                    strerror(errno));
@@ -163,11 +169,15 @@ static bool take_item(struct work *w, const struct mtf_item *item) {
     return good_so_far(w);
 }
 
-/* Reads and writes everything; false: a message is out. */
-static bool work_through(struct work *w) {
+/* Reads and orders everything, up to a stop; false: a message is out. */
+static bool order_all(struct work *w) {
     for (;;) {
         struct mtf_item item;
         tool_raw_next(w->raw, &item);
+        if (tool_stop_requested()) {
+            w->account.interrupted = true;
+            return w->begun || begin_output(w, NULL, 0);
+        }
         if (!take_item(w, &item))
             return false;
         if (item.kind == MTF_ITEM_END)
@@ -176,7 +186,12 @@ static bool work_through(struct work *w) {
             progress_show(&w->progress, &w->emit, w->raw);
     }
     order_finish(&w->order);
-    if (!good_so_far(w))
+    return good_so_far(w);
+}
+
+/* Reads and writes everything; false: a message is out. */
+static bool work_through(struct work *w) {
+    if (!order_all(w))
         return false;
     account_finish(&w->account, w->raw, &w->order);
     struct mtf_proc_account_value values[ACCOUNT_VALUES_MAX];
@@ -211,6 +226,8 @@ static int run(struct work *w) {
         return TOOL_FAILED;
     }
     w->writer->failed = false;
+    tool_raw_read_ahead(w->raw);
+    tool_stop_catch();
     w->demux.begins_late = tool_raw_begins_late(w->raw);
     order_init(&w->order, &w->demux, &w->emit);
     progress_init(&w->progress, w->quiet);
@@ -258,6 +275,8 @@ int main(int argc, char **argv) {
     while ((id = tool_option_next(&o)) > 0) {
         if (id == OPTION_JSON)
             w.json_name = o.value;
+        else if (id == OPTION_COMPRESS)
+            w.compress = true;
         else
             w.quiet = true;
     }
@@ -273,6 +292,10 @@ int main(int argc, char **argv) {
         is_stdout(w.out_name))
         return tool_end(tool_usage_error(
             "--json - needs an OUT that is not standard output"));
+    if (w.compress && !mtf_compress_available()) {
+        tool_error("-z: built without LZ4");
+        return tool_end(TOOL_FAILED);
+    }
     int status = run(&w);
     clean_up(&w);
     return tool_end(status);

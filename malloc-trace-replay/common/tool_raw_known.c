@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is known of a raw trace beside its items: messages, sizes, and whether
+ * it is whole.
+ */
+#include "common/tool_raw_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+uint64_t tool_raw_file_bytes(const struct tool_raw *t) {
+    if (t->ahead != NULL)
+        return tool_ahead_bytes(t->ahead);
+    return t->in == NULL ? 0 : tool_input_bytes(t->in);
+}
+
+static uint64_t file_stored_bytes(const struct tool_raw *t) {
+    if (t->ahead != NULL)
+        return tool_ahead_stored_bytes(t->ahead);
+    return t->in == NULL ? 0 : tool_input_stored_bytes(t->in);
+}
+
+const char *tool_raw_item_text(struct tool_raw *t,
+                               const struct mtf_item *item) {
+    char too_new[MTF_TOO_NEW_TEXT];
+    const char *why = item->status == MTF_SYSTEM && item->error != 0
+                          ? strerror(item->error)
+                          : mtf_status_text(item->status);
+    if (item->status == MTF_TOO_NEW && item->info != NULL)
+        why = mtf_too_new_text(too_new, item->info->fixed.version,
+                               MTF_RAW_VERSION,
+                               item->info->fixed.must_understand);
+    unsigned long long at = item->file_offset, lost = item->skipped;
+    if (item->kind == MTF_ITEM_DAMAGE && lost != 0)
+        (void)snprintf(t->text, sizeof(t->text),
+                       "%s: byte %llu: %s, %llu bytes lost", item->file, at,
+                       why, lost);
+    else if (item->status == MTF_SYSTEM && at == 0)
+        (void)snprintf(t->text, sizeof(t->text), "%s: %s", item->file, why);
+    else
+        (void)snprintf(t->text, sizeof(t->text), "%s: byte %llu: %s",
+                       item->file, at, why);
+    return t->text;
+}
+
+/* --- What is known ------------------------------------------------------ */
+
+bool tool_raw_is_growing(const struct tool_raw *t) {
+    return t->growing;
+}
+
+bool tool_raw_has_spool(const struct tool_raw *t) {
+    return t->use_spool;
+}
+
+bool tool_raw_has_file(const struct tool_raw *t) {
+    return t->in != NULL;
+}
+
+bool tool_raw_is_compressed(const struct tool_raw *t) {
+    return t->in != NULL && tool_input_is_compressed(t->in);
+}
+
+bool tool_raw_begins_late(const struct tool_raw *t) {
+    return t->begins_late;
+}
+
+uint64_t tool_raw_bytes(const struct tool_raw *t) {
+    return t->parts.past_bytes + tool_raw_file_bytes(t) + t->spool.bytes;
+}
+
+uint64_t tool_raw_stored_bytes(const struct tool_raw *t) {
+    uint64_t n = t->parts.past_stored + file_stored_bytes(t);
+    if (t->use_spool && t->phase == PHASE_END)
+        n += t->spool.size;
+    return n;
+}
+
+uint64_t tool_raw_total_bytes(const struct tool_raw *t) {
+    uint64_t n = t->parts.past_stored +
+                 (t->in == NULL ? 0 : tool_input_file_size(t->in));
+    return n + tool_parts_left_bytes(&t->parts) +
+           (t->use_spool ? t->spool.size : 0);
+}
+
+bool tool_raw_complete(const struct tool_raw *t) {
+    if (t->damages != 0 || t->growing || !t->have_info ||
+        t->phase == PHASE_FAILED)
+        return false;
+    return t->footer ? !t->forced_stop : t->use_spool;
+}
+
+bool tool_raw_clean_end(const struct tool_raw *t) {
+    return t->footer;
+}

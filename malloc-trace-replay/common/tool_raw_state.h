@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a struct tool_raw holds, for the two files that make it up: tool_raw.c,
+ * which reads, and tool_raw_known.c, which tells.
+ *
+ * Threads: one user at a time.
+ */
+#ifndef COMMON_TOOL_RAW_STATE_H
+#define COMMON_TOOL_RAW_STATE_H
+
+#include "common/tool_ahead.h"
+#include "common/tool_parts.h"
+#include "common/tool_raw.h"
+#include "common/tool_spool.h"
+
+enum phase {
+    PHASE_FILE,
+    PHASE_SPOOL_START,
+    PHASE_SPOOL,
+    PHASE_END,
+    PHASE_FAILED
+};
+
+struct tool_raw {
+    char *name;
+    enum phase phase;
+    struct tool_input *in;    /* NULL: the spool alone */
+    struct tool_ahead *ahead; /* of IN; NULL: read directly */
+    bool read_ahead;          /* wanted, also for parts to come */
+    struct tool_parts parts;  /* of a flight recording; in[at] is IN */
+    uint8_t *buffer;          /* of the reader */
+    struct mtf_raw_reader reader;
+    struct tool_spool spool;
+    struct mtf_raw_info info; /* of the trace */
+    bool have_info;
+    bool growing;
+    bool begins_late;
+    uint64_t last_barrier; /* growing: offset of the last one; 0: none */
+    bool use_spool;
+    bool footer;      /* one came, and no events after it */
+    bool forced_stop; /* says it */
+    uint64_t damages;
+    struct mtf_item cut;   /* DAMAGE held back, see read_file; kind 0: none */
+    struct mtf_item after; /* what came after it, to be yielded next */
+    struct mtf_item failed;
+    char text[512];
+};
+
+/* Bytes taken of IN so far. */
+uint64_t tool_raw_file_bytes(const struct tool_raw *t);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/tool_stop.h"
+
+#include "base/atomic.h"
+
+#include <signal.h>
+
+typedef void (*handler)(int);
+
+static const int stop_signals[] = {SIGINT, SIGTERM};
+static uint32_t requested;
+
+static handler handler_of(int signal) {
+    struct sigaction action;
+    return sigaction(signal, NULL, &action) == 0 ? action.sa_handler : SIG_ERR;
+}
+
+static void set(int signal, handler h) {
+    /* no SA_RESTART: who sleeps in the kernel has to look */
+    struct sigaction action = {.sa_handler = h};
+    sigemptyset(&action.sa_mask);
+    sigaction(signal, &action, NULL);
+}
+
+static void caught(int signal) {
+    (void)signal;
+    tcm_store_relaxed(&requested, 1u);
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(stop_signals); i++)
+        if (handler_of(stop_signals[i]) == caught)
+            set(stop_signals[i], SIG_DFL);
+}
+
+void tool_stop_catch(void) {
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(stop_signals); i++)
+        if (handler_of(stop_signals[i]) == SIG_DFL)
+            set(stop_signals[i], caught);
+}
+
+bool tool_stop_requested(void) {
+    return tcm_load_relaxed(&requested) != 0;
+}

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Progress of postprocess on a terminal, and its early end by a signal.
+
+  post_output.py POSTPROCESS RAW WANT
+
+RAW is a plain raw trace and WANT what postprocess makes of it. One line of TAP
+a check.
+"""
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from procdump import Processed
+
+post, raw, want = sys.argv[1:4]
+count = 0
+
+
+def check(good, name, note=""):
+    global count
+    count += 1
+    print("%s %d - %s" % ("ok" if good else "not ok", count, name))
+    if not good and note:
+        for line in str(note).splitlines()[:10]:
+            print("# " + line)
+
+
+def on_terminal(args, **more):
+    """Exit status, and what arrives at the terminal that stderr is."""
+    master, slave = pty.openpty()
+    p = subprocess.Popen(args, stderr=slave, **more)
+    os.close(slave)
+    text = b""
+    while True:
+        try:
+            piece = os.read(master, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        text += piece
+    os.close(master)
+    return p.wait(), text
+
+
+def progress():
+    status, text = on_terminal([post, raw, "/dev/null"])
+    check(status == 0 and b"\r" in text and b" events, " in text and
+          b" M/s" in text, "progress on a terminal: events and their rate",
+          text)
+    check(b" %, " in text and b" left" in text,
+          "progress on a terminal: percent and time left", text)
+    check(text.rstrip(b"\r\n").count(b"bytes ") >= 1 and
+          b"live at the end" in text.split(b"\r")[-1] + text,
+          "the summary follows", text)
+    status, text = on_terminal([post, "--quiet", raw, "/dev/null"])
+    check(status == 0 and text == b"", "--quiet: silent", text)
+    p = subprocess.run([post, raw, "/dev/null"], stderr=subprocess.PIPE)
+    check(b"\r" not in p.stderr and b"M/s" not in p.stderr,
+          "no progress where stderr is no terminal", p.stderr)
+    # Of a pipe nobody knows the end.
+    with open(raw, "rb") as f:
+        data = f.read()
+    p = subprocess.Popen(["cat", raw], stdout=subprocess.PIPE)
+    status, text = on_terminal([post, "-", "/dev/null"], stdin=p.stdout)
+    p.wait()
+    check(status == 0 and b"M/s" in text and b" left" not in text,
+          "from a pipe: no percent", text)
+    return data
+
+
+def ops(path):
+    return list(Processed(path).ops())
+
+
+def stop(signum, data, name):
+    """Most of the trace comes, then nothing, then the signal."""
+    out = os.path.join(tempfile.mkdtemp(dir="."), "out.p")
+    p = subprocess.Popen([post, "-", out], stdin=subprocess.PIPE,
+                         stderr=subprocess.PIPE)
+    p.stdin.write(data[: len(data) * 3 // 4])
+    p.stdin.flush()
+    # Written blocks say that it is well under way.
+    end = time.monotonic() + 20
+    while time.monotonic() < end and not (
+            os.path.exists(out) and os.path.getsize(out) > 200000):
+        time.sleep(0.01)
+    p.send_signal(signum)
+    err = p.stderr.read()
+    status = p.wait()
+    check(status == 3, name + ": exit status 3", status)
+    check(b"interrupted" in err, name + ": says so", err)
+    try:
+        got, full = ops(out), ops(want)
+        check(1000 < len(got) < len(full), name + ": shorter, not empty",
+              "%d of %d" % (len(got), len(full)))
+        check(got == full[: len(got)],
+              name + ": the beginning of the whole output")
+        closing = Processed(out)
+        list(closing.ops())
+        check(closing.closing is not None and closing.closing[20] == 0,
+              name + ": ends with a closing block that says incomplete",
+              closing.closing)
+    except Exception as e:
+        check(False, name + ": a valid trace", repr(e))
+
+
+def stop_twice():
+    """The output is a pipe that nobody reads: the first signal has to wait."""
+    r, w = os.pipe()
+    p = subprocess.Popen([post, raw, "-"], stdout=w,
+                         stderr=subprocess.DEVNULL)
+    os.close(w)
+    select.select([r], [], [], 60)
+    p.send_signal(signal.SIGINT)
+    end = time.monotonic() + 20
+    while p.poll() is None and time.monotonic() < end:
+        with open("/proc/%d/status" % p.pid) as f:
+            caught = [l for l in f if l.startswith("SigCgt")][0].split()[1]
+        if not int(caught, 16) & 2:
+            break
+        time.sleep(0.01)
+    p.send_signal(signal.SIGINT)
+    check(p.wait() == -signal.SIGINT, "a second SIGINT kills", p.returncode)
+    os.close(r)
+
+
+def ignored():
+    """As under nohup: an ignored signal stays so."""
+    p = subprocess.Popen([post, "--quiet", "-", "/dev/null"],
+                         stdin=subprocess.PIPE,
+                         preexec_fn=lambda: signal.signal(signal.SIGINT,
+                                                          signal.SIG_IGN))
+    with open(raw, "rb") as f:
+        data = f.read()
+    p.stdin.write(data[:-1000])
+    p.stdin.flush()
+    p.send_signal(signal.SIGINT)
+    p.stdin.write(data[-1000:])
+    p.stdin.close()
+    check(p.wait() == 0, "an ignored SIGINT stays ignored", p.returncode)
+
+
+whole = progress()
+stop(signal.SIGINT, whole, "SIGINT")
+stop(signal.SIGTERM, whole, "SIGTERM")
+stop_twice()
+ignored()
+print("# all done")

@@ -1,0 +1,82 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# How postprocess reads and writes: -z, the same bytes on any number of
+# processors, progress on a terminal, an early end by a signal.
+# shellcheck source=common.sh
+. "$(dirname "$0")/common.sh"
+need "$tlib" "$post" "$replay" "$built/exchange"
+need_python
+cd "$work" || exit 99
+
+TCMALLOC_TRACE_UNCOMPRESSED=1 record t.plain "$built/exchange" 3 20000 \
+    >/dev/null || skip_all "recording does not work"
+raws=t.plain
+"$post" --quiet t.plain want.p
+is "postprocess: exit status" $? 0
+at_least "the trace is more than a few blocks" "$(wc -c <want.p)" 500000
+if have lz4 && [ "${TCM_HAVE_LZ4:-yes}" != no ]; then
+    lz4 -qf t.plain t.lz4
+    raws="t.plain t.lz4"
+    "$post" --quiet -z t.plain want.lz4
+    is "-z: exit status" $? 0
+    lz4 -dqc want.lz4 | cmp - want.p >cmp.out 2>&1
+    is "-z: lz4 gives the same bytes" $? 0
+    is "-z: the frame has a checksum of its content" \
+        $(($(od -An -tu1 -j4 -N1 want.lz4) & 4)) 4
+    "$post" --quiet --compress t.plain - | cmp - want.lz4 >cmp.out 2>&1
+    is "--compress to a pipe: the same" $? 0
+    "$replay" --json a.json want.p >/dev/null
+    "$replay" --json b.json want.lz4 >/dev/null
+    is "replay reads both" "$(json b.json ops peak_live_bytes)" \
+        "$(json a.json ops peak_live_bytes)"
+    # One flipped byte in a frame is found by its checksum.
+    "$python" - <<'PY'
+b = bytearray(open("want.lz4", "rb").read())
+b[len(b) // 2] ^= 16
+open("bad.lz4", "wb").write(b)
+PY
+    "$replay" bad.lz4 >/dev/null 2>&1
+    is "-z: damage is found" $? 3
+    "$post" --quiet -z t.plain /dev/full 2>full.err
+    is "-z to a full disk: exit status" $? 1
+    check "and one line says so" one_line full.err
+    same="-z"
+else
+    skip "-z" "no lz4"
+    same=
+fi
+"$post" --quiet t.plain /dev/full 2>full.err
+is "a full disk: exit status" $? 1
+check "and one line says so" one_line full.err
+
+# One that this process may use.
+cpu=$("$python" -c 'import os; print(min(os.sched_getaffinity(0)))')
+
+# The same bytes on any machine, in every run.
+for raw in $raws; do
+    for z in "" $same; do
+        if [ -n "$z" ]; then want=want.lz4; else want=want.p; fi
+        "$post" --quiet $z $raw got
+        check "$raw ${z:-plain}: again" cmp got $want
+        if have taskset; then
+            taskset -c "$cpu" "$post" --quiet $z $raw got
+            check "$raw ${z:-plain}: on one processor" cmp got $want
+        fi
+        # shellcheck disable=SC2002
+        cat $raw | "$post" --quiet $z - - | cat >got
+        check "$raw ${z:-plain}: through pipes" cmp got $want
+    done
+done
+
+"$python" "$here/post_output.py" "$post" t.plain want.p >py.out 2>&1
+while read -r line; do
+    case $line in
+    "ok "*"# SKIP"*) skip "${line#ok * - }" "${line#*# SKIP }" ;;
+    "ok "*) ok "${line#ok * - }" ;;
+    "not ok "*) not_ok "${line#not ok * - }" ;;
+    *) echo "# $line" ;;
+    esac
+done <py.out
+grep -q '^# all done' py.out
+is "the checks of signals and terminals run to their end" $? 0
+done_testing
