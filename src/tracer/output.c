@@ -104,14 +104,16 @@ bool mtr_output_next_part(struct mtr_output *out) {
     return mtr_output_open(out);
 }
 
+static bool is_same_file(const struct mtr_output *out) {
+    struct stat st;
+    return fstat(out->fd, &st) == 0 && st.st_dev == out->dev &&
+           st.st_ino == out->ino;
+}
+
 /* Where the descriptor table is shared with the program, it may have closed our
    descriptor and opened something else under its number. */
 static bool is_ours(const struct mtr_output *out) {
-    struct stat st;
-    if (out->own_table)
-        return true;
-    return fstat(out->fd, &st) == 0 && st.st_dev == out->dev &&
-           st.st_ino == out->ino;
+    return out->own_table || is_same_file(out);
 }
 
 static bool reopen(struct mtr_output *out) {
@@ -123,7 +125,17 @@ static bool reopen(struct mtr_output *out) {
     out->fd = name == NULL ? -1 : open_raw(name, O_WRONLY | O_NOFOLLOW);
     if (out->fd < 0)
         return false;
-    return is_ours(out) && lseek(out->fd, (off_t)out->position, SEEK_SET) >= 0;
+    if (is_same_file(out) &&
+        lseek(out->fd, (off_t)out->position, SEEK_SET) >= 0)
+        return true;
+    syscall(SYS_close, out->fd);
+    out->fd = -1;
+    return false;
+}
+
+bool mtr_output_reopen(struct mtr_output *out) {
+    errno = 0;
+    return reopen(out) || failed(out);
 }
 
 /* Writing over the limit sends SIGXFSZ; and the footer shall still fit. */

@@ -5,7 +5,7 @@
  * Invariants: a regular file is a new inode that gets its name when the trace's
  * header stands in it. What cannot be written whole is cut off again, so that
  * the file ends where the last whole write did.
- * Threads: the saver.
+ * Threads: who saves.
  */
 #ifndef MTR_OUTPUT_H
 #define MTR_OUTPUT_H
@@ -44,5 +44,8 @@ bool mtr_output_place(struct mtr_output *out);
 /* The writer's sink. */
 bool mtr_output_write(void *out, const void *data, size_t n);
 void mtr_output_close(struct mtr_output *out);
+/* A regular file that has its name and was closed, where it was left. false:
+   out->error tells. */
+bool mtr_output_reopen(struct mtr_output *out);
 
 #endif

@@ -143,7 +143,7 @@ struct mtr_saver_link {
     uint32_t done;    /* of these, rounds made */
     uint32_t finish;  /* 1: the library's destructor runs */
     uint32_t stop;    /* 1: the recording shall end now */
-    uint32_t started; /* 0 no saver, 1 being made, 2 set up */
+    uint32_t started; /* 0 no saver, 1 being made or not needed, 2 set up */
     uint32_t end_events;
     uint32_t no_fifo_wait;
 };

@@ -18,6 +18,9 @@
 #include "tracer/saver_state.h"
 #include "tracer/trace_name.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -52,7 +55,7 @@ bool mtr_saver_round(struct mtr_recorder *rec) {
         uint32_t done = tcm_load_acquire(&rec->link.done);
         if ((int32_t)(done - mine) >= 0)
             return true;
-        if (is_over(rec))
+        if (is_over(rec) || !mtr_saver_need(rec))
             return false;
         tcm_futex_wait(&rec->link.done, done, UINT64_MAX);
     }
@@ -200,11 +203,10 @@ static bool write_notices(struct mtr_saver *s, uint64_t now) {
    few are repeated in it. */
 static bool begin_part(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
-    uint8_t header[MTF_RAW_HEADER_MAX];
     if (!mtr_output_next_part(&s->output))
         return false;
-    size_t n = mtr_build_header(rec, header, &s->output.part);
-    if (!mtf_raw_write_part(&s->writer, header, n) ||
+    size_t n = mtr_build_header(rec, s->part_header, &s->output.part);
+    if (!mtf_raw_write_part(&s->writer, s->part_header, n) ||
         !mtr_output_place(&s->output))
         return false;
     tcm_lock(&rec->pool.lock);
@@ -361,26 +363,64 @@ static bool run(struct mtr_saver *s) {
     }
 }
 
+static void publish_started(struct mtr_recorder *rec, uint32_t started) {
+    tcm_store_release(&rec->link.started, started);
+    tcm_futex_wake(&rec->link.started, INT32_MAX);
+}
+
+bool mtr_saver_end_here(struct mtr_recorder *rec) {
+    struct mtr_saver *s = &saver;
+    uint32_t expected = 0;
+    sigset_t all, before;
+    if (!tcm_cas_acq_rel(&rec->link.started, &expected, 1u))
+        return false;
+    if (tcm_load_acquire(&rec->state) != MTR_LAZY) {
+        publish_started(rec, 0);
+        return false;
+    }
+    /* No handler of the program's shall run, or leave, in the middle; and
+       SIGXFSZ is none of its business. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    mtr_saver_begin(s, rec);
+    bool ok = mtr_saver_set_up_here(s);
+    /* A saver has a table of its own, which is empty. */
+    bool done = ok || s->output.error != EMFILE;
+    if (ok && !mtr_saver_enter_end_mode(s)) {
+        mtr_saver_give_up(s);
+        ok = false;
+    } else if (!ok && done) {
+        mtr_fail(rec, "cannot record to", s->output.error);
+    }
+    if (ok || !done) {
+        mtr_saver_rest(s);
+        publish_started(rec, 0);
+    } else {
+        mtr_saver_leave(s);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return done;
+}
+
 void *mtr_saver_main(void *arg) {
     struct mtr_saver *s = &saver;
     struct mtr_recorder *rec = arg;
     mtr_config.host->enter_private();
     syscall(SYS_prctl, PR_SET_NAME, "malloc-trace", 0, 0, 0);
-    memset(s, 0, sizeof(*s));
-    s->rec = rec;
-    s->statm = -1;
+    bool goes_on = tcm_load_acquire(&rec->state) == MTR_ENDED;
+    if (!goes_on)
+        mtr_saver_begin(s, rec);
     s->interval = ROUND_NS;
     s->last_round = tcm_clock_ns();
-    bool ok = mtr_saver_set_up(s);
-    if (ok) {
+    bool ok = goes_on ? mtr_saver_take_over(s) : mtr_saver_set_up(s);
+    if (ok && !goes_on) {
         tcm_store_release(&rec->state, (uint32_t)MTR_RUNNING);
         tcm_futex_wake(&rec->state, INT32_MAX);
-    } else {
+    } else if (!ok) {
         mtr_fail(rec, "cannot record to", s->output.error);
     }
     /* Publishes all of the set-up to the thread that waits for it. */
-    tcm_store_release(&rec->link.started, 2u);
-    tcm_futex_wake(&rec->link.started, INT32_MAX);
+    publish_started(rec, 2);
     if (ok && !run(s))
         mtr_saver_give_up(s);
     mtr_saver_leave(s);

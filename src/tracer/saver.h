@@ -3,7 +3,12 @@
  * The saver thread: takes what threads published, writes it, and says in
  * barriers up to which time all of it is written.
  *
- * Threads: mtr_saver_main is the thread; the rest is called by others.
+ * A short process needs no such thread: if its recording is still lazy at its
+ * end, the thread that ends it does the saving (mtr_saver_end_here).
+ *
+ * Threads: mtr_saver_main is the thread; the rest is called by others. Who
+ * changed link.started from 0 to 1 is, until it changes it again, the only one
+ * that saves.
  */
 #ifndef MTR_SAVER_H
 #define MTR_SAVER_H
@@ -24,6 +29,12 @@ bool mtr_unshare_table(int keep);
 void mtr_saver_wake(struct mtr_recorder *rec);
 /* Asks for a round and waits for it. false: the recording ended. */
 bool mtr_saver_round(struct mtr_recorder *rec);
+/*
+ * The end of the program, for a recording that has its spool alone: the calling
+ * thread writes the file and enters end mode. A saver is made if events follow.
+ * false: there is a saver, or this cannot be done without one.
+ */
+bool mtr_saver_end_here(struct mtr_recorder *rec);
 /* The text of TCMALLOC_TRACE_STATS after the end; its length. */
 size_t mtr_saver_summary(char *text, size_t cap);
 

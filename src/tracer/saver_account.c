@@ -71,6 +71,10 @@ bool mtr_saver_write_sample(struct mtr_saver *s, uint64_t now) {
     return mtf_raw_write_sample(&s->writer, now, a.value, a.count);
 }
 
+uint64_t mtr_saver_cpu_ns(const struct mtr_saver *s) {
+    return tcm_clock_thread_cpu_ns() - s->cpu_from;
+}
+
 static uint64_t event_sum(const struct mtr_event_counts *c) {
     return c->mallocs + c->memaligns + c->reallocs + c->frees + c->failed;
 }
@@ -99,7 +103,7 @@ bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason) {
     put(&a, MTF_ACCOUNT_RAW_BYTES, s->writer.raw_bytes);
     put(&a, MTF_ACCOUNT_STORED_BYTES, s->writer.stored_bytes);
     put(&a, MTF_ACCOUNT_SLOW_TIMES, t.slow_times);
-    put(&a, MTF_ACCOUNT_SAVER_CPU_NS, tcm_clock_thread_cpu_ns());
+    put(&a, MTF_ACCOUNT_SAVER_CPU_NS, mtr_saver_cpu_ns(s));
     put(&a, MTF_ACCOUNT_ROUNDS, s->rounds);
     put(&a, MTF_ACCOUNT_END_REASON, reason);
     bool ok =
@@ -180,7 +184,7 @@ void mtr_saver_summarise(struct mtr_saver *s, enum mtf_end_reason reason) {
     say(&f, t.waits, " times, ");
     say(&f, t.wait_ns / 1000, " us; ");
     say(&f, t.slow_times, " times on slow paths; saver ");
-    say(&f, tcm_clock_thread_cpu_ns() / 1000, " us");
+    say(&f, mtr_saver_cpu_ns(s) / 1000, " us");
     tcm_fmt_str(&f, reason == MTF_END_FORCED  ? "; stopped by a failure"
                     : reason == MTF_END_STOP  ? "; stopped by call"
                     : reason == MTF_END_LIMIT ? "; stopped at its size"

@@ -113,6 +113,19 @@ void mtr_saver_give_up(struct mtr_saver *s) {
     mtr_saver_summarise(s, MTF_END_FORCED);
 }
 
+static void close_all(struct mtr_saver *s) {
+    mtr_output_close(&s->output);
+    if (s->statm >= 0)
+        syscall(SYS_close, s->statm);
+    s->statm = -1;
+}
+
+void mtr_saver_rest(struct mtr_saver *s) {
+    close_all(s);
+    /* What was spent, for the next thread to count on from. */
+    s->cpu_from = mtr_saver_cpu_ns(s);
+}
+
 void mtr_saver_leave(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     /* Nothing of it is worth anything yet. */
@@ -120,9 +133,7 @@ void mtr_saver_leave(struct mtr_saver *s) {
         mtr_spool_remove(rec);
     mtr_spool_unlock(rec);
     mtr_spool_close(rec);
-    mtr_output_close(&s->output);
-    if (s->statm >= 0)
-        syscall(SYS_close, s->statm);
+    close_all(s);
     mtr_pool_close(&rec->pool);
     mtr_pool_notify(&rec->pool);
     if (s->memory != NULL)

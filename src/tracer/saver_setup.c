@@ -99,12 +99,11 @@ static bool begin_trace(struct mtr_saver *s) {
         }
         tcm_os_dont_fork(s->memory, s->memory_bytes);
     }
-    uint8_t part_header[MTF_RAW_HEADER_MAX];
     const uint8_t *header = rec->header;
     size_t header_length = rec->header_length;
     if (rec->keeps) {
-        header = part_header;
-        header_length = mtr_build_header(rec, part_header, &s->output.part);
+        header = s->part_header;
+        header_length = mtr_build_header(rec, s->part_header, &s->output.part);
     }
     if (!mtf_raw_writer_init(&s->writer, mtr_output_write, &s->output,
                              s->memory,
@@ -112,7 +111,7 @@ static bool begin_trace(struct mtr_saver *s) {
         !mtf_raw_write_header(&s->writer, header, header_length) ||
         !mtf_raw_writer_end_frame(&s->writer) || !mtr_output_place(&s->output))
         return false;
-    if (!s->output.own_table &&
+    if (s->shares_table &&
         !mtf_raw_write_notice(&s->writer, tcm_clock_ns(),
                               MTF_NOTICE_NO_SAVER_TABLE,
                               "the descriptor table is shared"))
@@ -121,16 +120,42 @@ static bool begin_trace(struct mtr_saver *s) {
     return true;
 }
 
-/* Spool, buffers, output. What fails here fails the start. */
-bool mtr_saver_set_up(struct mtr_saver *s) {
-    struct mtr_recorder *rec = s->rec;
+void mtr_saver_begin(struct mtr_saver *s, struct mtr_recorder *rec) {
+    memset(s, 0, offsetof(struct mtr_saver, part_header));
+    s->rec = rec;
+    s->statm = -1;
+    s->cpu_from = tcm_clock_thread_cpu_ns();
     s->output.rec = rec;
     s->output.fd = -1;
     s->output.kind = mtr_name_kind(rec->output);
-    int keep = s->output.kind == MTR_OUTPUT_FD ? fd_of_name(rec->output) : -1;
-    s->output.own_table = mtr_unshare_table(keep);
+}
+
+static void open_statm(struct mtr_saver *s) {
     s->statm = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/statm",
                             O_RDONLY | O_CLOEXEC, 0);
+}
+
+bool mtr_saver_set_up_here(struct mtr_saver *s) {
+    if (!mtr_output_open(&s->output))
+        return false;
+    open_statm(s);
+    return begin_trace(s);
+}
+
+bool mtr_saver_take_over(struct mtr_saver *s) {
+    s->cpu_from = tcm_clock_thread_cpu_ns() - s->cpu_from;
+    s->output.own_table = mtr_unshare_table(-1);
+    open_statm(s);
+    return mtr_output_reopen(&s->output);
+}
+
+/* Spool, buffers, output. What fails here fails the start. */
+bool mtr_saver_set_up(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    int keep = s->output.kind == MTR_OUTPUT_FD ? fd_of_name(rec->output) : -1;
+    s->output.own_table = mtr_unshare_table(keep);
+    s->shares_table = !s->output.own_table;
+    open_statm(s);
     bool is_file = s->output.kind == MTR_OUTPUT_FILE;
     if (is_file && !rec->spool.exists) {
         s->made_spool = mtr_spool_create(rec);

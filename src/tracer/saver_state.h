@@ -16,24 +16,37 @@ struct mtr_saver {
     struct mtf_raw_writer writer;
     void *memory; /* of the compressor */
     size_t memory_bytes;
-    bool ready;      /* the output is open and has its header */
-    bool dirty;      /* something was saved since the last barrier */
-    bool over;       /* the recording ended as it should */
-    bool made_spool; /* it did not exist before the saver */
+    bool ready;        /* the output is open and has its header */
+    bool dirty;        /* something was saved since the last barrier */
+    bool over;         /* the recording ended as it should */
+    bool made_spool;   /* it did not exist before the saver */
+    bool shares_table; /* the program sees our descriptors, and for long */
     struct mtr_buffer *written_head, *written_tail; /* not yet settled */
     uint64_t last_round, last_sample, last_full;
     uint64_t interval;
     uint32_t quiet_rounds;
     uint64_t rounds;
-    int statm; /* descriptor of /proc/self/statm, -1 none */
+    int statm;         /* descriptor of /proc/self/statm, -1 none */
+    uint64_t cpu_from; /* the saving thread's processor time at its start */
+    uint8_t part_header[MTF_RAW_HEADER_MAX]; /* of a flight recording */
     struct mtr_event_counts counts;
     char summary[MTR_SUMMARY_MAX];
     size_t summary_length;
 };
 
+/* Processor time that saving has taken. */
+uint64_t mtr_saver_cpu_ns(const struct mtr_saver *s);
+
 /* --- saver_setup.c ------------------------------------------------------- */
+/* Nothing saved yet; by the thread that will. */
+void mtr_saver_begin(struct mtr_saver *s, struct mtr_recorder *rec);
 /* Spool, buffers, output. What fails here fails the start. */
 bool mtr_saver_set_up(struct mtr_saver *s);
+/* The output alone, for a recording that has its spool and ends now; on a
+   thread of the program. */
+bool mtr_saver_set_up_here(struct mtr_saver *s);
+/* A recording that was ended so goes on, in a thread of its own. */
+bool mtr_saver_take_over(struct mtr_saver *s);
 /* A FIFO whose reader comes late: meanwhile threads fill the buffers. */
 bool mtr_saver_wait_for_reader(struct mtr_saver *s);
 
@@ -55,6 +68,9 @@ bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason);
 /* True when the output has the size that it shall have at most. */
 bool mtr_saver_at_limit(struct mtr_saver *s);
 void mtr_saver_give_up(struct mtr_saver *s);
+/* Closes what a thread of the program has opened; mtr_saver_take_over opens it
+   again. */
+void mtr_saver_rest(struct mtr_saver *s);
 /* The last thing the thread does: nothing of the recording stays. */
 void mtr_saver_leave(struct mtr_saver *s);
 

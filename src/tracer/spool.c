@@ -192,7 +192,9 @@ void *mtr_spool_grow(struct mtr_recorder *rec, size_t bytes) {
     if (spool->exists && !spool->is_private)
         p = grow_file(rec, bytes);
     if (p == NULL) {
-        if (!spool->is_private) {
+        /* One that was removed at the end is not missed: until there is
+           another, each event is saved at once. */
+        if (spool->exists && !spool->is_private) {
             spool->is_private = true;
             spool->notice_due = true;
         }

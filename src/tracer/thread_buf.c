@@ -288,13 +288,14 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
                               &cold->buffer, &low);
         if ((b != NULL && !low) || is_over(rec, cold))
             break;
-        if (tcm_load_acquire(&rec->state) == MTR_LAZY) {
-            if (b != NULL)
-                break;
+        uint32_t state = tcm_load_acquire(&rec->state);
+        if (state == MTR_LAZY && b != NULL)
+            break;
+        /* Lazy, or ended without one. */
+        if (state != MTR_RUNNING)
             mtr_saver_need(rec);
-        } else {
+        if (state != MTR_LAZY)
             mtr_saver_wake(rec);
-        }
         if (b != NULL || !mtr_is_recording())
             break;
         if (began == 0)

@@ -119,7 +119,7 @@ static bool stop(struct mtr_recorder *rec) {
         tcm_store_seq_cst(&rec->control.recording, 0u);
         return true;
     }
-    if (settled_state(rec) == MTR_LAZY)
+    if (settled_state(rec) != MTR_RUNNING)
         mtr_saver_need(rec);
     tcm_store_release(&rec->link.stop, 1u);
     mtr_saver_wake(rec);

@@ -163,28 +163,36 @@ size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
                                                     library, *part);
 }
 
-bool mtr_saver_need(struct mtr_recorder *rec) {
-    uint32_t expected = 0;
-    if (tcm_cas_acq_rel(&rec->link.started, &expected, 1u)) {
-        /* Not for one that ended in the meantime, whose saver is gone. */
-        if (!mtr_state_is_on(tcm_load_acquire(&rec->state))) {
-            tcm_store_release(&rec->link.started, 0u);
-            tcm_futex_wake(&rec->link.started, INT32_MAX);
-            return false;
-        }
+/* By who changed link.started to 1. */
+static void make_saver(struct mtr_recorder *rec) {
+    /* Not for one that ended in the meantime, whose saver is gone. */
+    bool ok = mtr_state_is_on(tcm_load_acquire(&rec->state));
+    if (ok) {
         int error = 0;
         mtr_config.host->enter_private();
-        bool ok = mtr_saver_create(rec, &error);
+        ok = mtr_saver_create(rec, &error);
         mtr_config.host->leave_private();
         if (!ok) {
             mtr_fail(rec, "cannot start a thread to record to", error);
             mtr_pool_close(&rec->pool);
-            tcm_store_release(&rec->link.started, 0u);
-            tcm_futex_wake(&rec->link.started, INT32_MAX);
         }
     }
-    while (tcm_load_acquire(&rec->link.started) == 1)
-        tcm_futex_wait(&rec->link.started, 1, UINT64_MAX);
+    if (!ok) {
+        tcm_store_release(&rec->link.started, 0u);
+        tcm_futex_wake(&rec->link.started, INT32_MAX);
+    }
+}
+
+bool mtr_saver_need(struct mtr_recorder *rec) {
+    uint32_t started;
+    while ((started = tcm_load_acquire(&rec->link.started)) != 2) {
+        if (started == 0 && !mtr_state_is_on(tcm_load_acquire(&rec->state)))
+            return false;
+        if (started == 1)
+            tcm_futex_wait(&rec->link.started, 1, UINT64_MAX);
+        else if (tcm_cas_acq_rel(&rec->link.started, &started, 1u))
+            make_saver(rec);
+    }
     bool ok = mtr_state_is_on(tcm_load_acquire(&rec->state));
     /* A forked child answers from when it has a saver too. */
     if (ok)
@@ -343,7 +351,7 @@ void mtr_exit(void) {
     mtr_inside = 1;
     mtr_busy_begin(rec);
     rec->exited = true;
-    if (tcm_load_acquire(&rec->state) == MTR_LAZY)
+    if (tcm_load_acquire(&rec->state) == MTR_LAZY && !mtr_saver_end_here(rec))
         mtr_saver_need(rec);
     if (tcm_load_acquire(&rec->state) == MTR_RUNNING &&
         tcm_load_relaxed(&rec->link.finish) == 0) {
