@@ -157,6 +157,7 @@ static void give_break(struct mtf_raw_reader *r, struct mtf_item *item) {
     item->status = r->source->status;
     item->file_offset = r->source->break_offset;
     item->skipped = r->source->break_skipped;
+    item->offset_is_stored = true;
     r->at_break = false;
 }
 

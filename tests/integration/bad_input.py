@@ -359,8 +359,13 @@ for name, args in [("postprocess", [post, "--quiet", path]),
                        (name, args[:-1] + [path]) for name, args in readers]:
     r, w = os.pipe()
     os.close(r)
-    f = fault(run(args, stdout=w), (1,), False)
+    r = run(args, stdout=w)
     os.close(w)
+    if name == "dump":
+        # Its reader is a person who has seen enough, as with `| head`.
+        ok(r[0] == 1 and not r[1], "dump into a closed pipe: status 1", r)
+        continue
+    f = fault(r, (1,), False)
     ok(not f, "%s into a closed pipe: status 1 and one line" % name, f)
 r = run(["sh", "-c", 'exec "$0" "$@" >&-', post, "--quiet", path])
 f = fault(r, (1,), False)

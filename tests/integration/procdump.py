@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads processed traces, from doc/processed-trace-format.md alone.
 
-  procdump.py FILE    one line an operation
+  procdump.py FILE           one line an operation
+  procdump.py --dump FILE    the lines of `malloc-trace dump`
 
 Any violation of the format ends it with status 1 and one line on stderr.
 """
@@ -12,7 +13,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from rawdump import Bad, CALLS, Header, varint, xxh64, zigzag
+from rawdump import (ACCOUNTS, Bad, CALLS, EXTENSIONS, Header, line, quoted,
+                     request, seconds, varint, xxh64, zigzag)
 
 MAGIC = b"\x89MTPRC\r\n"
 SYNC = b"\xa5PB\xf1"
@@ -21,9 +23,15 @@ SYNC = b"\xa5PB\xf1"
 class Processed:
     """ops() yields (thread, what, call, slot, size, align, moved); what is
     alloc, free, realloc, realloc_new, realloc_end, failed or mark (its text
-    in place of the size)."""
+    in place of the size). With everything=True also block, closing, sized
+    (a free), loss, sample, start, end, other; then record is where the record
+    of the operation at hand is, and its bytes."""
 
-    def __init__(self, path):
+    def __init__(self, path, everything=False):
+        self.everything = everything
+        self.record = (0, b"")
+        self.time = 0
+        self.index = None
         with open(path, "rb") as f:
             b = f.read()
         if b[:4] == b"\x04\x22\x4d\x18":
@@ -37,7 +45,10 @@ class Processed:
         if xxh64(b[: length - 8]) != struct.unpack_from("<Q", b,
                                                         length - 8)[0]:
             raise Bad("checksum of the header")
-        self.raw = Header(b[32 : 32 + raw]) if raw else None
+        try:
+            self.raw = Header(b[32 : 32 + raw]) if raw else None
+        except Bad:
+            self.raw = None  # the blocks are readable without it
         self.data = b
         self.at = length
         self.closing = None
@@ -61,6 +72,12 @@ class Processed:
                 raise Bad("checksum of the block at %d" % p)
             if first != done or slots != count:
                 raise Bad("block at %d follows another one" % p)
+            if kind == 3:
+                self.index = (p, list(struct.iter_unpack("<3Q", payload)))
+            if self.everything and kind in (1, 2):
+                self.record, self.time = (p, payload), time
+                yield ((0, "block", records, None, ops, first, 0) if kind == 1
+                       else (0, "closing", 0, None, 0, 0, 0))
             if kind == 2:
                 self.closing = dict(struct.iter_unpack("<HQ", payload))
                 if p + 72 + length != len(b):
@@ -72,9 +89,10 @@ class Processed:
                 state = [alloc_call, free_call, current, last8, last_slot,
                          count]
                 n = 0
-                for op in self.block(payload, records, taken, stack, state):
+                for op in self.block(payload, records, taken, stack, state,
+                                     p + 72):
                     n += op[1] in ("alloc", "free", "realloc", "realloc_new",
-                                   "realloc_end")
+                                   "realloc_end", "sized")
                     yield op
                 if n != ops:
                     raise Bad("block at %d has %d operations, not %d" %
@@ -84,8 +102,7 @@ class Processed:
             p += 72 + length
         raise Bad("no closing block")
 
-    @staticmethod
-    def block(b, records, taken, stack, state):
+    def block(self, b, records, taken, stack, state, base):
         alloc_call, free_call, thread, last8, last_slot, count = state
         p = 0
         listed = []
@@ -121,6 +138,7 @@ class Processed:
             return last8 * 8
 
         for _ in range(records):
+            self.record = (base + p, b"")
             v, p = varint(b, p)
             if v & 1:
                 n = size(v >> 1)
@@ -146,12 +164,15 @@ class Processed:
                 if kind >= 16:
                     x = b[p : p + arg]
                     p += arg
+                    self.record = (self.record[0], x)
                 if kind == 1:
                     alloc_call = arg
                 elif kind == 2:
                     free_call = arg
                 elif kind == 3:
                     thread = arg
+                elif kind == 4:
+                    self.time += arg
                 elif kind == 5:
                     last_slot += zigzag(arg)
                     w, p = varint(b, p)
@@ -171,8 +192,8 @@ class Processed:
                 elif kind == 19:
                     s = struct.unpack_from("<I", x, 1)[0]
                     stack.append(s)
-                    yield (thread, "free", x[0], s,
-                           int.from_bytes(x[5:], "little"), 0, 0)
+                    yield (thread, "sized" if self.everything else "free",
+                           x[0], s, int.from_bytes(x[5:], "little"), 0, 0)
                 elif kind == 20:
                     yield (thread, "failed", x[0], None,
                            int.from_bytes(x[3:], "little"), 0, 0)
@@ -185,12 +206,109 @@ class Processed:
                     s = struct.unpack_from("<I", x, 2)[0]
                     yield (thread, "realloc", x[0], s,
                            int.from_bytes(x[6:], "little"), 0, x[1] >> 1 & 1)
+                elif kind >= 16 and self.everything:
+                    yield thread, "other", kind, None, len(x), 0, 0
         if p != len(b):
             raise Bad("a block has bytes after its last record")
         if depth - lowest != taken:
             raise Bad("a block lists %d slots and takes %d" %
                       (taken, depth - lowest))
         state[2], state[5] = thread, count
+
+
+CLOSING = (
+    "ops records blocks slots live_at_end peak_live_bytes threads events "
+    "mallocs memaligns reallocs frees failed_allocations requested_bytes "
+    "unmatched_frees unmatched_reallocs untraced_frees dropped_events "
+    "order_conflicts complete clean_end still_being_recorded thread_switches "
+    "widest_interval_ns median_interval_ns damaged_places lost_stream_bytes "
+    "start_ns end_ns raw_bytes damaged_events index_offset").split()
+
+
+def closing_name(field):
+    if field >= 0x8000:
+        return ACCOUNTS.get(field - 0x8000, "field%d" % field)
+    return CLOSING[field - 1] if field <= len(CLOSING) else "field%d" % field
+
+
+def fields(x, name):
+    return "".join(" %s=%d" % (name(f), v)
+                   for f, v in struct.iter_unpack("<HQ", x))
+
+
+def raw_account(field):
+    return ACCOUNTS.get(field, "field%d" % field)
+
+
+def text_of(op, x, start):
+    """What malloc-trace dump prints of an operation with bytes X."""
+    _, what, call, slot, size, align, moved = op
+    name = CALLS.get(call)
+    if what == "alloc":
+        return "slot %d = %s(%s)" % (slot, name,
+                                     request({"size": size, "align": align}))
+    if what == "free":
+        return "%s(slot %d)" % (name, slot)
+    if what == "sized":
+        return "%s(slot %d, %d)" % (name, slot, size)
+    if what == "realloc":
+        return "slot %d = %s(slot %d, %d)%s" % (slot, name, slot, size,
+                                                " moved" if moved else "")
+    if what == "realloc_new":
+        return "slot %d = %s(%s, %d)" % (slot, name, "unknown" if x[1] & 1
+                                         else "NULL", size)
+    if what == "realloc_end":
+        return "%s(slot %d, 0) freed it" % (name, slot)
+    if what == "failed":
+        old = ""
+        if call in (3, 4):
+            old = "known, " if x[2] & 4 else "NULL, "
+        return "%s(%s%s) failed" % (name, old, request({"size": size,
+                                                        "log2": x[1]}))
+    if what == "mark":
+        return "mark " + quoted(x)
+    if what == "extension":
+        return "extension %s(%d)" % (EXTENSIONS.get(align, align), size)
+    kind = call
+    if kind == 21:
+        return "thread starts, kernel id %d" % struct.unpack("<II", x)[1]
+    if kind == 22:
+        return "thread ends, name " + quoted(x[4:])
+    if kind == 25:
+        return "sample" + fields(x[8:], raw_account)
+    if kind == 26:
+        n, a, z = struct.unpack_from("<3Q", x, 4)
+        return "gap, %d events dropped, %s..%s" % (n, seconds(a, start),
+                                                   seconds(z, start))
+    return "record of kind %d, %d bytes" % (kind, len(x))
+
+
+def dump(path):
+    p = Processed(path, everything=True)
+    h = p.raw
+    start = h.clock_start if h else 0
+    print(line(0, "-", "-", "header, version 1" + (
+        ", process %d, executable %s, recorder %s" % (
+            h.pid, quoted(h.fields.get(1, b"")), quoted(h.fields.get(2, b"")))
+        if h else "")))
+    for op in p.ops():
+        at, x = p.record
+        thread, what, kind = op[:3]
+        time = p.time
+        if what == "block":
+            text = "block, %d records, %d operations after %d" % (
+                op[2], op[4], op[5])
+        elif what == "closing":
+            text = "end" + fields(x, closing_name)
+        else:
+            text = text_of(op, x, start)
+        if what in ("block", "closing"):
+            thread = 0
+        elif what == "other" and kind in (21, 22, 26):
+            thread = struct.unpack_from("<I", x)[0]
+        elif what == "other" and kind == 25:
+            thread, time = 0, struct.unpack_from("<Q", x)[0]
+        print(line(at, thread or "-", seconds(time, start), text))
 
 
 def main(path):
@@ -201,7 +319,10 @@ def main(path):
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1])
+        if sys.argv[1] == "--dump":
+            dump(sys.argv[2])
+        else:
+            main(sys.argv[1])
     except (Bad, OSError, IndexError) as e:
         sys.stderr.write("procdump: %r\n" % e)
         sys.exit(1)

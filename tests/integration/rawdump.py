@@ -5,6 +5,7 @@
 An independent reader: it shares no code with the tools it is used to check.
 
   rawdump.py [FILE...]           one line an event
+  rawdump.py --dump FILE...      the lines of `malloc-trace dump`, by offset
   rawdump.py --counts FILE...    JSON of counts, as postprocess defines them
   rawdump.py --marked FILE...    per thread, events between a block of 5130000
                                  + x bytes and one of 5140000 + x, x being the
@@ -45,6 +46,19 @@ CALLS = {
     43: "delete[](size,align)", 44: "delete(align,nothrow)",
     45: "delete[](align,nothrow)", 46: "free_sized",
     47: "free_aligned_sized",
+}
+ACCOUNTS = {
+    1: "tcmalloc.thread_cache_misses", 2: "tcmalloc.thread_cache_overflows",
+    3: "tcmalloc.central_fetches", 4: "tcmalloc.central_returns",
+    5: "tcmalloc.transfer_cache_hits", 6: "tcmalloc.spans_made",
+    7: "tcmalloc.spans_freed", 8: "tcmalloc.system_bytes_taken",
+    9: "tcmalloc.system_bytes_returned", 16: "rss_anon_bytes",
+    17: "minor_faults", 18: "major_faults", 32: "events", 33: "mallocs",
+    34: "memaligns", 35: "reallocs", 36: "frees", 37: "failed_allocations",
+    38: "untraced_frees", 39: "dropped_events", 40: "waits", 41: "wait_ns",
+    42: "threads", 43: "buffers", 44: "segments", 45: "raw_bytes",
+    46: "stored_bytes", 47: "slow_path_times", 48: "saver_cpu_ns",
+    49: "rounds", 50: "end_reason",
 }
 SEGMENTS = {1: "data", 2: "barrier", 3: "sample", 4: "notice", 5: "footer",
             6: "header"}
@@ -159,6 +173,8 @@ class Trace:
         self.header = None
         self.pieces = {}  # thread -> [(offset, bytes, buffer_start, lo, hi)]
         self.segments = []  # (kind, time_lo, time_hi, payload) in file order
+        self.places = []  # offset of each
+        self.header_at = 0
         self.footer = None
         self.cut = False
 
@@ -206,12 +222,13 @@ class Trace:
             if lo > hi:
                 raise Bad("segment at %d: time runs backwards" % p)
             self.segments.append((kind, lo, hi, payload))
+            self.places.append(p)
             if kind == 1:
                 if start > offset:
                     raise Bad("segment at %d before its buffer" % p)
                 if hi <= barrier_time:
                     raise Bad("segment at %d belongs before its barrier" % p)
-                self.add(thread, offset, payload, start, lo, hi)
+                self.add(thread, offset, payload, start, lo, hi, p + 56)
             elif kind == 2:
                 number = struct.unpack("<Q", payload)[0]
                 if number != last_barrier + 1:
@@ -230,6 +247,7 @@ class Trace:
         if xxh64(b[:24]) != struct.unpack_from("<Q", b, 24)[0]:
             raise Bad("checksum of the spool's head")
         h = Header(b[at:])
+        self.header_at = at
         self.take_header(h)
         p = 4096
         while p + 48 <= len(b):
@@ -247,12 +265,12 @@ class Trace:
                 except IndexError:
                     raise Bad("spool buffer at %d: event runs out" % p)
             if q:
-                self.add(thread, offset, body[:q], offset, lo, MASK)
+                self.add(thread, offset, body[:q], offset, lo, MASK, p + 48)
             p += max(4096, (size + 4095) // 4096 * 4096)
 
-    def add(self, thread, offset, payload, start, lo, hi):
+    def add(self, thread, offset, payload, start, lo, hi, place):
         self.pieces.setdefault(thread, []).append(
-            (offset, payload, start, lo, hi))
+            (offset, payload, start, lo, hi, place))
 
     def stream(self, thread):
         """Yields runs of contiguous bytes: (offset, bytes, times); only the
@@ -260,7 +278,7 @@ class Trace:
         at = None
         run = bytearray()
         times = []
-        for offset, payload, start, lo, hi in sorted(
+        for offset, payload, start, lo, hi, place in sorted(
                 self.pieces[thread], key=lambda x: (x[0], len(x[1]))):
             if at is not None and offset + len(payload) <= at:
                 continue
@@ -273,7 +291,7 @@ class Trace:
                     continue
                 run, times, at = bytearray(), [], offset
                 self.gaps += offset > 0 and 1 or 0
-            times.append((len(run), lo, hi))
+            times.append((len(run), lo, hi, place + at - offset))
             run += payload[at - offset :]
             at = offset + len(payload)
         if run:
@@ -285,7 +303,7 @@ class Trace:
         for run, times in self.stream(thread):
             yield from self.decode(thread, run, times)
 
-    def decode(self, thread, b, times):
+    def decode(self, thread, b, times, everything=False):
         p = 0
         owner = thread
         nxt = left = last8 = freed = time = 0
@@ -350,7 +368,7 @@ class Trace:
                         e = None
                     elif kind == 3:
                         time += arg
-                        e = None
+                        e.update(kind="time", time=time)
                     elif kind == 4:
                         nxt += left + (arg >> 5)
                         left = 1 << (arg & 31)
@@ -372,6 +390,8 @@ class Trace:
                         owner = thread
                         e.update(kind="buffer", untraced=untraced,
                                  dropped=dropped, waits=waits, cpu=cpu)
+                        if everything:
+                            e.update(time=time, next=token, left=n)
                     elif kind == 17:
                         e.update(kind="start", tid=struct.unpack("<I", x)[0])
                     elif kind == 18:
@@ -405,12 +425,15 @@ class Trace:
                         n, a, z = struct.unpack("<QQQ", x)
                         e.update(kind="gap", count=n, start=a, stop=z)
                     else:
-                        e = None
+                        e.update(kind="unknown", length=len(x))
             except IndexError:
                 raise Bad("thread %d: event runs out of the stream" % thread)
             except struct.error:
                 raise Bad("thread %d: event of a wrong length" % thread)
+            if e and e["kind"] in ("time", "unknown") and not everything:
+                e = None
             if e:
+                e["at"] = p
                 if "call" in e and e["call"] not in CALLS:
                     raise Bad("thread %d: call %s" % (thread, e["call"]))
                 yield e
@@ -501,7 +524,131 @@ def describe(e, name):
                               else str(1 << e["log2"]))
         return s + (" old " + name(e["old"]) if e["old"] else "")
     return k + "".join(" %s=%s" % (x, e[x]) for x in e
-                       if x not in ("kind", "thread", "lo", "hi"))
+                       if x not in ("kind", "thread", "lo", "hi", "at"))
+
+
+EXTENSIONS = {1: "malloc_trim", 2: "release_free_memory",
+              3: "release_to_system", 4: "mark_thread_idle",
+              5: "mark_thread_temporarily_idle", 6: "mark_thread_busy"}
+
+
+def quoted(b):
+    return '"%s"' % "".join(
+        "\\" + chr(c) if c in b'"\\' else
+        chr(c) if 0x20 <= c < 0x7F else "\\x%02x" % c for c in b)
+
+
+def seconds(ns, start):
+    d = ns - start
+    return "%s%d.%09d" % ("-" if d < 0 else "", abs(d) // 10**9,
+                          abs(d) % 10**9)
+
+
+def line(offset, thread, time, what):
+    """As malloc-trace dump prints it."""
+    return "%10s %4s %s %s" % (offset, thread, time, what)
+
+
+def request(e):
+    log2 = e.get("log2") or e.get("align", 0).bit_length() - 1
+    return "%d%s" % (e["size"],
+                     ", align no power of two" if log2 >= 64 else
+                     ", align %d" % (1 << log2) if log2 > 0 else "")
+
+
+def accounts(payload):
+    return "".join(" %s=%d" % (ACCOUNTS.get(f, "field%d" % f), v)
+                   for f, v in struct.iter_unpack("<HQ", payload))
+
+
+def event_text(e, start):
+    """What malloc-trace dump prints of an event."""
+    k = e["kind"]
+    call = CALLS.get(e.get("call"))
+    if k == "alloc":
+        return "#%d = %s(%s)" % (e["token"], call, request(e))
+    if k == "free":
+        return "%s(#%d%s)" % (call, e["old"], ", %d" % e["given"]
+                              if "given" in e else "")
+    if k == "realloc":
+        return "#%d = %s(#%d, %d)%s" % (e["token"], call, e["old"], e["size"],
+                                        " moved" if e["moved"] else "")
+    if k == "realloc_new":
+        return "#%d = %s(%s, %d)" % (e["token"], call, "unknown" if
+                                     e["unknown"] else "NULL", e["size"])
+    if k == "realloc_end":
+        return "%s(#%d, 0) freed it" % (call, e["old"])
+    if k == "failed":
+        old = ""
+        if e["call"] in (3, 4):
+            old = "#%d, " % e["old"] if e["old"] else "NULL, "
+        return "%s(%s%s) failed" % (call, old, request(e))
+    if k == "buffer":
+        return ("buffer, cpu %d, next #%d, left %d, untraced frees %d, "
+                "dropped %d, waits %d" % (e["cpu"], e["next"], e["left"],
+                                          e["untraced"], e["dropped"],
+                                          e["waits"]))
+    if k == "extension":
+        return "extension %s(%d)" % (EXTENSIONS.get(e["which"], e["which"]),
+                                     e["arg"])
+    if k == "gap":
+        return "gap, %d events dropped, %s..%s" % (
+            e["count"], seconds(e["start"], start), seconds(e["stop"], start))
+    return {"untraced": "untraced frees %s", "start": "thread starts, kernel "
+            "id %s", "end": "thread ends, name %s", "mark": "mark %s",
+            "unknown": "event of a later version, %s bytes"}[k] % (
+                e["count"] if k == "untraced" else e["tid"] if k == "start"
+                else e["length"] if k == "unknown" else
+                quoted(e["name" if k == "end" else "text"].encode("latin-1")))
+
+
+def dump_stream(t, thread, run, times):
+    start = t.header.clock_start
+    events = list(t.decode(thread, run, times, True))
+    lo = 0
+    for n, (begin, seg_lo, seg_hi, place) in enumerate(times):
+        end = times[n + 1][0] if n + 1 < len(times) else len(run)
+        mine = [e for e in events if begin <= e["at"] < end]
+        lo = max(lo, seg_lo)
+        for i, e in enumerate(mine):
+            if "time" in e:
+                lo = max(lo, e["time"])
+                if e["kind"] == "time":
+                    continue
+            later = [x["time"] for x in mine[i + 1:] if "time" in x][:1]
+            hi = max(min(later + [seg_hi]), lo)
+            time = "%s..%s" % (seconds(lo, start), "" if hi == MASK else
+                               seconds(hi, start))
+            if e["kind"] == "buffer":
+                time = seconds(e["time"], start)
+            offset = place + e["at"] - begin
+            owner = e["thread"]
+            yield offset, line(offset, "-" if owner == LATE else owner, time,
+                               event_text(e, start))
+
+
+def dump(t, out):
+    h = t.header
+    lines = [(t.header_at, line(t.header_at, "-", "-",
+              "header, version %d, process %d, executable %s, recorder %s" % (
+                  h.version, h.pid, quoted(h.fields.get(1, b"")),
+                  quoted(h.fields.get(2, b"")))))]
+    for thread in t.pieces:
+        for run, times in t.stream(thread):
+            lines += dump_stream(t, thread, run, times)
+    for (kind, lo, _, payload), at in zip(t.segments, t.places):
+        if kind in (1, 6):
+            continue
+        if kind == 2:
+            text = "barrier %d" % struct.unpack_from("<Q", payload)[0]
+        elif kind == 4:
+            text = "notice %d %s" % (struct.unpack_from("<H", payload)[0],
+                                     quoted(payload[2:]))
+        elif kind in (3, 5):
+            text = SEGMENTS[kind] + accounts(payload)
+        lines.append((at, line(at, "-", seconds(lo, h.clock_start), text)))
+    for _, text in sorted(lines):
+        out.write(text + "\n")
 
 
 def marked(t, out):
@@ -533,7 +680,7 @@ def marked(t, out):
 
 def main(args):
     mode = "list"
-    if args and args[0] in ("--counts", "--marked", "--segments"):
+    if args and args[0] in ("--counts", "--dump", "--marked", "--segments"):
         mode = args.pop(0)[2:]
     if not args or args[0].startswith("--"):
         sys.stderr.write(__doc__)
@@ -541,6 +688,8 @@ def main(args):
     t = load(args)
     if mode == "counts":
         print(json.dumps(counts(t)))
+    elif mode == "dump":
+        dump(t, sys.stdout)
     elif mode == "marked":
         marked(t, sys.stdout)
     elif mode == "segments":

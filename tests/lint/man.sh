@@ -42,6 +42,7 @@ check_program bump-pipes "$bump_pipes"
 check_program malloc-trace "$malloc_trace"
 check_program "malloc-trace record" "$malloc_trace" record
 check_program "malloc-trace info" "$malloc_trace" info
+check_program "malloc-trace dump" "$malloc_trace" dump
 check_program "malloc-trace ctl" "$malloc_trace" ctl
 
 badly_formatted() {

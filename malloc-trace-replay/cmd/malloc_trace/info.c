@@ -56,8 +56,7 @@ void info_free(struct info_file *f) {
         free(f->problems[i]);
         free(f->notices[i]);
     }
-    free(f->threads);
-    free(f->thread_index);
+    raw_threads_free(&f->threads);
 }
 
 static void read_file(struct info_file *f, const char *name) {

@@ -9,6 +9,7 @@
 #define CMD_MALLOC_TRACE_INFO_H
 
 #include "base/compiler.h"
+#include "cmd/malloc_trace/raw_threads.h"
 #include "common/tool_input.h"
 #include "common/tool_json.h"
 #include "traceformat/proc_reader.h"
@@ -21,17 +22,6 @@ enum info_kind { INFO_UNREADABLE, INFO_RAW, INFO_PROCESSED };
 #define INFO_OP_KINDS      ((unsigned)MTF_OP_OTHER + 1)
 /* Texts kept of damage and of notices; the rest is only counted. */
 #define INFO_TEXTS 20u
-
-struct info_thread {
-    uint32_t id;
-    uint64_t events;   /* calls of the malloc family */
-    uint64_t tid;      /* of the kernel; 0 unknown */
-    uint64_t first_ns; /* 0 unknown */
-    uint64_t last_ns;
-    uint64_t gap_events; /* dropped, by its own account */
-    char name[32];
-    struct mtf_stream stream;
-};
 
 struct info_file {
     const char *name;
@@ -58,10 +48,7 @@ struct info_file {
     uint64_t notice_count;
     bool have_account[MTF_ACCOUNT_LIMIT];
     uint64_t account[MTF_ACCOUNT_LIMIT]; /* of the last footer */
-    struct info_thread *threads;         /* by first appearance */
-    size_t thread_count, thread_capacity;
-    uint32_t *thread_index; /* hash by id: place in threads + 1 */
-    size_t index_size;      /* a power of two */
+    struct raw_threads threads;
     /* processed */
     uint16_t proc_version;
     uint64_t blocks;
@@ -84,9 +71,6 @@ void info_problem(struct info_file *f, int status, const char *fmt, ...)
 
 /* Calls of the malloc family, and of these the successful ones by name. */
 uint64_t info_event_count(const struct info_file *f);
-uint64_t info_threads_with_events(const struct info_file *f);
-uint64_t info_dropped_events(const struct info_file *f);
-uint64_t info_untraced_frees(const struct info_file *f);
 const char *info_event_name(unsigned kind);
 const char *info_op_name(unsigned kind);
 const char *info_segment_name(unsigned kind);

@@ -51,8 +51,8 @@ static void json_calls(struct tool_json *j, const struct info_file *f) {
 
 static void json_threads(struct tool_json *j, const struct info_file *f) {
     tool_json_begin_array(j, "thread_list");
-    for (size_t i = 0; i < f->thread_count; i++) {
-        const struct info_thread *t = &f->threads[i];
+    for (size_t i = 0; i < f->threads.count; i++) {
+        const struct raw_thread *t = &f->threads.thread[i];
         tool_json_begin_object(j, NULL);
         tool_json_u64(j, "thread", t->id);
         tool_json_u64(j, "events", t->events);
@@ -77,9 +77,9 @@ static void json_raw(struct tool_json *j, const struct info_file *f) {
     tool_json_u64(j, "events", info_event_count(f));
     tool_json_u64(j, "failed_allocations", f->events[MTF_EVENT_FAILED]);
     tool_json_u64(j, "requested_bytes", f->requested_bytes);
-    tool_json_u64(j, "untraced_frees", info_untraced_frees(f));
-    tool_json_u64(j, "dropped_events", info_dropped_events(f));
-    tool_json_u64(j, "threads", info_threads_with_events(f));
+    tool_json_u64(j, "untraced_frees", raw_threads_untraced(&f->threads));
+    tool_json_u64(j, "dropped_events", raw_threads_dropped(&f->threads));
+    tool_json_u64(j, "threads", raw_threads_with_events(&f->threads));
     json_calls(j, f);
     tool_json_begin_object(j, "kinds");
     for (unsigned k = 0; k < INFO_EVENT_KINDS; k++)

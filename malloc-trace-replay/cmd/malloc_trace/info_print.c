@@ -178,9 +178,9 @@ static void print_calls(const struct info_file *f) {
 
 static void print_threads(const struct info_file *f) {
     struct tool_text t;
-    put_count("threads", info_threads_with_events(f));
-    for (size_t i = 0; i < f->thread_count && i < THREADS_SHOWN; i++) {
-        const struct info_thread *th = &f->threads[i];
+    put_count("threads", raw_threads_with_events(&f->threads));
+    for (size_t i = 0; i < f->threads.count && i < THREADS_SHOWN; i++) {
+        const struct raw_thread *th = &f->threads.thread[i];
         char label[48];
         if (th->id == MTF_THREAD_LATE)
             (void)snprintf(label, sizeof(label), "  late events");
@@ -195,9 +195,9 @@ static void print_threads(const struct info_file *f) {
         }
         putchar('\n');
     }
-    if (f->thread_count > THREADS_SHOWN)
+    if (f->threads.count > THREADS_SHOWN)
         printf("  %-24s %15s more\n", "",
-               tool_text_count(&t, f->thread_count - THREADS_SHOWN));
+               tool_text_count(&t, f->threads.count - THREADS_SHOWN));
 }
 
 static void print_footer(const struct info_file *f) {
@@ -244,7 +244,7 @@ static void print_raw(const struct info_file *f) {
     print_calls(f);
     put_count("  failed calls", f->events[MTF_EVENT_FAILED]);
     put_count("requested bytes", f->requested_bytes);
-    put_count("untraced frees", info_untraced_frees(f));
+    put_count("untraced frees", raw_threads_untraced(&f->threads));
     for (unsigned k = MTF_EVENT_FAILED + 1; k < INFO_EVENT_KINDS; k++)
         if (f->events[k] != 0) {
             char label[48];
@@ -260,7 +260,7 @@ static void print_raw(const struct info_file *f) {
         if (f->notices[i] != NULL)
             put_text("notice", f->notices[i]);
     print_footer(f);
-    put_count("dropped events", info_dropped_events(f));
+    put_count("dropped events", raw_threads_dropped(&f->threads));
     put_count("bytes missing", f->missing_bytes + f->undecodable_bytes);
 }
 

@@ -11,59 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- Threads ------------------------------------------------------------ */
-
-static size_t index_of(uint32_t id, size_t size) {
-    return (uint32_t)(id * 2654435761u) & (size - 1);
-}
-
-static bool grow_index(struct info_file *f) {
-    size_t size = f->index_size == 0 ? 64 : 2 * f->index_size;
-    uint32_t *table = calloc(size, sizeof(*table));
-    if (table == NULL)
-        return false;
-    for (size_t i = 0; i < f->thread_count; i++) {
-        size_t at = index_of(f->threads[i].id, size);
-        while (table[at] != 0)
-            at = (at + 1) & (size - 1);
-        table[at] = (uint32_t)i + 1;
-    }
-    free(f->thread_index);
-    f->thread_index = table;
-    f->index_size = size;
-    return true;
-}
-
-/* The thread ID, made if it is new. NULL without memory. */
-static struct info_thread *find_thread(struct info_file *f, uint32_t id) {
-    if (2 * (f->thread_count + 1) > f->index_size && !grow_index(f))
-        return NULL;
-    size_t at = index_of(id, f->index_size);
-    for (; f->thread_index[at] != 0; at = (at + 1) & (f->index_size - 1))
-        if (f->threads[f->thread_index[at] - 1].id == id)
-            return &f->threads[f->thread_index[at] - 1];
-    if (f->thread_count == f->thread_capacity) {
-        size_t capacity = f->thread_capacity == 0 ? 16 : 2 * f->thread_capacity;
-        void *p = realloc(f->threads, capacity * sizeof(*f->threads));
-        if (p == NULL)
-            return NULL;
-        f->threads = p;
-        f->thread_capacity = capacity;
-    }
-    struct info_thread *t = &f->threads[f->thread_count++];
-    f->thread_index[at] = (uint32_t)f->thread_count;
-    memset(t, 0, sizeof(*t));
-    t->id = id;
-    if (f->begins_late)
-        mtf_stream_init_late(&t->stream);
-    else
-        mtf_stream_init(&t->stream);
-    return t;
-}
-
 /* --- Events ------------------------------------------------------------- */
 
-static void see_time(struct info_file *f, struct info_thread *t, uint64_t ns) {
+static void see_time(struct info_file *f, struct raw_thread *t, uint64_t ns) {
     if (t->first_ns == 0)
         t->first_ns = ns;
     if (ns > t->last_ns)
@@ -73,7 +23,7 @@ static void see_time(struct info_file *f, struct info_thread *t, uint64_t ns) {
 }
 
 /* Everything but the calls of the malloc family. */
-static void count_rare(struct info_file *f, struct info_thread *t,
+static void count_rare(struct info_file *f, struct raw_thread *t,
                        const struct mtf_event *e) {
     switch (e->kind) {
     case MTF_EVENT_TIME:
@@ -102,7 +52,7 @@ static void count_rare(struct info_file *f, struct info_thread *t,
 static bool decode(struct info_file *f, size_t stream, const struct mtf_item *i,
                    const struct mtf_placement *place) {
     const uint8_t *p = place->data, *end = p + place->length;
-    struct mtf_raw_state *s = &f->threads[stream].stream.state;
+    struct mtf_raw_state *s = &f->threads.thread[stream].stream.state;
     size_t owner = stream;
     struct mtf_event e;
     while (p < end) {
@@ -113,27 +63,27 @@ static bool decode(struct info_file *f, size_t stream, const struct mtf_item *i,
                          " cannot be decoded, %zu bytes lost",
                          i->file, i->file_offset, i->thread, (size_t)(end - p));
             f->undecodable_bytes += (uint64_t)(end - p);
-            mtf_stream_lose(&f->threads[stream].stream);
+            mtf_stream_lose(&f->threads.thread[stream].stream);
             return true;
         }
         p += n;
         f->events[e.kind]++;
         if (e.kind < MTF_EVENT_FAILED) {
             f->calls[e.call]++;
-            f->threads[owner].events++;
+            f->threads.thread[owner].events++;
             if (e.kind != MTF_EVENT_FREE && e.kind != MTF_EVENT_FREE_SIZE &&
                 e.kind != MTF_EVENT_REALLOC_END)
                 f->requested_bytes += e.size;
         } else if (e.kind == MTF_EVENT_FAILED) {
-            f->threads[owner].events++;
+            f->threads.thread[owner].events++;
         } else if (e.kind == MTF_EVENT_AS_THREAD) {
-            struct info_thread *t = find_thread(f, e.thread);
+            struct raw_thread *t = raw_threads_find(&f->threads, e.thread);
             if (t == NULL)
                 return false;
-            owner = (size_t)(t - f->threads);
-            s = &f->threads[stream].stream.state;
+            owner = (size_t)(t - f->threads.thread);
+            s = &f->threads.thread[stream].stream.state;
         } else {
-            count_rare(f, &f->threads[owner], &e);
+            count_rare(f, &f->threads.thread[owner], &e);
         }
     }
     return true;
@@ -141,7 +91,7 @@ static bool decode(struct info_file *f, size_t stream, const struct mtf_item *i,
 
 static bool see_data(struct info_file *f, const struct mtf_item *item) {
     struct mtf_placement place;
-    struct info_thread *t = find_thread(f, item->thread);
+    struct raw_thread *t = raw_threads_find(&f->threads, item->thread);
     if (t == NULL)
         return false;
     see_time(f, t, item->time_lo);
@@ -161,7 +111,7 @@ static bool see_data(struct info_file *f, const struct mtf_item *item) {
                      item->file, item->file_offset, item->thread, place.gap,
                      place.undecodable);
     return place.length == 0 ||
-           decode(f, (size_t)(t - f->threads), item, &place);
+           decode(f, (size_t)(t - f->threads.thread), item, &place);
 }
 
 /* --- Other segments ----------------------------------------------------- */
@@ -248,21 +198,19 @@ static void conclude(struct info_file *f, const struct tool_raw *t) {
     f->raw_bytes = tool_raw_bytes(t);
     f->stored_bytes = tool_raw_stored_bytes(t);
     f->complete = tool_raw_complete(t) && f->missing_bytes == 0 &&
-                  f->undecodable_bytes == 0 && info_dropped_events(f) == 0;
-    if (f->growing)
-        info_problem(f, TOOL_DAMAGED, "%s: still being recorded", f->name);
-    else if (info_dropped_events(f) != 0)
+                  f->undecodable_bytes == 0 &&
+                  raw_threads_dropped(&f->threads) == 0;
+    uint64_t dropped = raw_threads_dropped(&f->threads);
+    const char *problem = raw_end_problem(t);
+    if (dropped != 0 && !f->growing)
         info_problem(f, TOOL_DAMAGED,
                      "%s: the recorder dropped %" PRIu64 " events", f->name,
-                     info_dropped_events(f));
-    else if (!f->complete && f->problem_count == 0 && f->clean_end)
-        info_problem(f, TOOL_DAMAGED, "%s: recording was forced to stop",
-                     f->name);
-    else if (!f->complete && f->problem_count == 0)
-        info_problem(f, TOOL_DAMAGED,
-                     "%s: byte %" PRIu64 ": ends without a footer, and there "
-                     "is no spool with the rest",
-                     f->name, f->raw_bytes);
+                     dropped);
+    else if (f->growing)
+        info_problem(f, TOOL_DAMAGED, "%s: %s", f->name, problem);
+    else if (problem != NULL && f->problem_count == 0)
+        info_problem(f, TOOL_DAMAGED, "%s: byte %" PRIu64 ": %s", f->name,
+                     f->raw_bytes, problem);
 }
 
 void info_read_raw(struct info_file *f, struct tool_input *in,
@@ -274,6 +222,7 @@ void info_read_raw(struct info_file *f, struct tool_input *in,
         return;
     }
     f->begins_late = tool_raw_begins_late(t);
+    f->threads.begins_late = f->begins_late;
     for (;;) {
         tool_raw_next(t, &item);
         if (item.kind == MTF_ITEM_END || item.kind == MTF_ITEM_FAILED)
@@ -300,29 +249,5 @@ uint64_t info_event_count(const struct info_file *f) {
     uint64_t n = 0;
     for (unsigned k = MTF_EVENT_ALLOC; k <= MTF_EVENT_FAILED; k++)
         n += f->events[k];
-    return n;
-}
-
-uint64_t info_threads_with_events(const struct info_file *f) {
-    uint64_t n = 0;
-    for (size_t i = 0; i < f->thread_count; i++)
-        n += f->threads[i].events != 0;
-    return n;
-}
-
-uint64_t info_dropped_events(const struct info_file *f) {
-    uint64_t n = 0;
-    for (size_t i = 0; i < f->thread_count; i++) {
-        const struct info_thread *t = &f->threads[i];
-        uint64_t dropped = t->stream.state.dropped;
-        n += t->gap_events > dropped ? t->gap_events : dropped;
-    }
-    return n;
-}
-
-uint64_t info_untraced_frees(const struct info_file *f) {
-    uint64_t n = 0;
-    for (size_t i = 0; i < f->thread_count; i++)
-        n += f->threads[i].stream.state.untraced_frees;
     return n;
 }

@@ -15,6 +15,7 @@ static const struct {
 } commands[] = {
     {"record", "malloc-trace record", cmd_record},
     {"info", "malloc-trace info", cmd_info},
+    {"dump", "malloc-trace dump", cmd_dump},
     {"ctl", "malloc-trace ctl", cmd_ctl},
 };
 
@@ -25,6 +26,7 @@ static const char help[] =
     "Commands:\n"
     "  record  run a program and record what it asks of malloc\n"
     "  info    say what traces hold\n"
+    "  dump    print a trace, one line an event\n"
     "  ctl     start, stop and ask a running recording\n"
     "\n"
     "      --help     print this text and exit\n"

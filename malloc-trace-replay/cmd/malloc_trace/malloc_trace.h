@@ -8,6 +8,7 @@
 #define CMD_MALLOC_TRACE_MALLOC_TRACE_H
 
 int cmd_ctl(int argc, char **argv);
+int cmd_dump(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 

@@ -230,8 +230,8 @@ static void read_trace(struct trace *t) {
     t->waits = f.account[MTF_ACCOUNT_WAITS];
     t->wait_ns = f.account[MTF_ACCOUNT_WAIT_NS];
     t->saver_ns = f.account[MTF_ACCOUNT_SAVER_CPU_NS];
-    t->dropped = info_dropped_events(&f);
-    t->untraced = info_untraced_frees(&f);
+    t->dropped = raw_threads_dropped(&f.threads);
+    t->untraced = raw_threads_untraced(&f.threads);
     snprintf(t->executable, sizeof(t->executable), "%.*s",
              (int)sizeof(t->executable) - 1, f.header.executable);
     /* It comes from a file, and goes to a terminal. */
