@@ -63,19 +63,22 @@ static void make_history(const char *folder, const char *name, uint64_t seed,
                                 .spool_percent = 100};
     struct history h;
     struct bytes out = {0};
-    uint64_t now = 1000000000 - 3000, offsets[4] = {0};
+    uint64_t now = 1000000000 - 3000, offsets[8] = {0};
+    struct history_reader reader;
+    struct mtf_item item;
     history_make(&h, &o);
-    for (size_t i = 0; i < h.item_count; i++) {
-        struct mtf_item item;
-        history_item(&h, i, &item);
+    history_read_begin(&reader, h.trace.data, h.trace.length);
+    while (history_read_next(&reader, &item)) {
+        if (item.kind != MTF_ITEM_DATA && item.kind != MTF_ITEM_BARRIER)
+            continue;
         uint64_t step = item.time_lo > now ? item.time_lo - now : 0;
         step = out.length == 0 ? 0 : step < 65535 ? step : 65535;
         now += step;
-        if (h.items[i].is_barrier) {
+        if (item.kind == MTF_ITEM_BARRIER) {
             put_record(&out, 6, 0, step, 0, NULL, 0);
             continue;
         }
-        unsigned t = item.thread - 1;
+        unsigned t = item.thread == MTF_THREAD_LATE ? 7 : item.thread - 1;
         uint64_t width = item.time_hi > now ? item.time_hi - now : 0;
         unsigned kind = item.time_hi == UINT64_MAX  ? 8
                         : item.offset == offsets[t] ? 0
@@ -84,6 +87,7 @@ static void make_history(const char *folder, const char *name, uint64_t seed,
                    item.data, item.length);
         offsets[t] = item.offset + item.length;
     }
+    history_read_end(&reader);
     save(folder, name, out.data, out.length);
     bytes_free(&out);
     history_free(&h);

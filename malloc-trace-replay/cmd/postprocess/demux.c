@@ -376,18 +376,22 @@ static void limit_interval(const struct demux *d, struct demux_thread *t,
 }
 
 /*
- * The last interval of a segment ends at the time of the buffer that the next
- * segment begins with: that was read when the events were published, the
- * segment's own only when it was saved.
+ * The last interval of a segment ends no later than the first of the next one:
+ * at the first time in it, or the segment's own. Its own segment's time may be
+ * much later, as the saver read it only when it had looked. Without this an
+ * event behind the one in hand could have the lesser hi, and the sorter looks
+ * at the hi of that in hand.
  */
 bool demux_tighten(const struct demux *d, struct demux_thread *t) {
     const struct demux_chunk *next = t->first->next;
-    if (!t->open_end || next == NULL ||
-        !mtf_raw_is_buffer_event(next->data, next->data + next->length))
+    if (!t->open_end || next == NULL)
         return false;
-    uint64_t time;
-    (void)scan(next->data, next->data + next->length, 0, &time);
+    const uint8_t *end = next->data + next->length;
+    uint64_t time = UINT64_MAX;
     t->open_end = false;
+    if (!t->lost || mtf_raw_is_buffer_event(next->data, end))
+        (void)scan(next->data, end, t->state.time_ns, &time);
+    time = tcm_min_u64(time, next->time_hi);
     if (time >= t->hi)
         return false;
     limit_interval(d, t, time);

@@ -77,9 +77,10 @@ static TCM_ALWAYS_INLINE bool born(struct emit *e, uint64_t token) {
 static bool may_be_late(const struct emit *e, const struct demux_thread *late,
                         uint32_t id) {
     const struct demux_thread *own = demux_find(e->demux, id);
-    if (own == NULL || own->ended || e->demux->barriers == UINT64_MAX)
-        return own == NULL || !own->in_hand;
-    return !own->in_hand && e->demux->barriers >= late->window + 2;
+    if (own != NULL && own->in_hand)
+        return false;
+    return (own != NULL && own->ended) || e->demux->barriers == UINT64_MAX ||
+           e->demux->barriers >= late->window + 2;
 }
 
 /* Handles AS_THREAD entries in front of the next event. False: it has to wait.

@@ -253,6 +253,19 @@ static bool choose(struct order *o, uint64_t *limit) {
     return true;
 }
 
+/* The late stream's next event may have waited for a thread's own events, which
+   are done now or decided. */
+static bool retry_late(struct order *o) {
+    struct demux_thread *late = demux_find(o->demux, MTF_THREAD_LATE);
+    if (late == NULL || !late->late_wait)
+        return false;
+    late->late_wait = emit_check(o->emit, late) == EMIT_LATE;
+    if (late->late_wait)
+        return false;
+    park(o, late, 0);
+    return true;
+}
+
 /* Writes COUNT events of the current thread. */
 static void run(struct order *o, uint64_t count) {
     struct demux_thread *t = o->current;
@@ -274,6 +287,8 @@ static void run(struct order *o, uint64_t count) {
         return;
     }
     advance(o, t);
+    if (!t->in_hand)
+        (void)retry_late(o);
 }
 
 /* Writes until nothing is permitted. */
@@ -334,23 +349,12 @@ static bool give_up_missing(struct order *o, uint64_t limit) {
     return any;
 }
 
-static bool retry_late(struct order *o) {
-    struct demux_thread *late = demux_find(o->demux, MTF_THREAD_LATE);
-    if (late == NULL || !late->late_wait)
-        return false;
-    late->late_wait = emit_check(o->emit, late) == EMIT_LATE;
-    if (late->late_wait)
-        return false;
-    park(o, late, 0);
-    return true;
-}
-
 /*
  * Nothing is permitted. True: something was done about it. False: more input
  * may help, or nothing is left.
  */
 static bool resolve(struct order *o) {
-    if (retry_late(o) || give_up_missing(o, horizon(o)))
+    if (give_up_missing(o, horizon(o)))
         return true;
     /* those not permitted by their times were not looked at so far */
     for (size_t i = 0; i < o->hi.count; i++) {
@@ -361,18 +365,20 @@ static bool resolve(struct order *o) {
     if (give_up_missing(o, UINT64_MAX))
         return true;
     struct demux_thread *free_one = NULL, *waiter = NULL;
-    bool any_decided = false;
+    bool any_decided = false, late_undecided = false;
     for (size_t i = 0; i < o->hi.count; i++) {
         struct demux_thread *t = o->hi.a[i].thread;
         any_decided = any_decided || decided(o, t);
         struct demux_thread **least = waits(t) ? &waiter : &free_one;
-        if (t->late_wait)
+        if (t->late_wait) {
+            late_undecided = !decided(o, t);
             continue;
+        }
         if (*least == NULL || t->hi < (*least)->hi ||
             (t->hi == (*least)->hi && t->id < (*least)->id))
             *least = t;
     }
-    if (!any_decided)
+    if (!any_decided || late_undecided)
         return false;
     if (free_one != NULL) {
         o->conflicts++;
@@ -387,6 +393,7 @@ static bool resolve(struct order *o) {
 }
 
 static void write_all(struct order *o) {
+    (void)retry_late(o);
     do {
         drain(o);
     } while (!stopped(o) && resolve(o));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rule of doc/ordering.md, written down as plainly as it can be: for each
- * event it looks at every thread. What the sorter does must be the same.
+ * The rule of doc/ordering.md, written down as plainly as it can be: it decodes
+ * the streams by itself, and for each event it looks at every thread. What the
+ * sorter does must be the same.
  *
  * Threads: none shared.
  */
@@ -10,14 +11,27 @@
 
 #include "order_history.h"
 
-struct order_model {
-    size_t *output;   /* indices of events */
-    uint8_t *missing; /* by event: its allocation was missing */
-    size_t count;
-    uint64_t conflicts, unmatched, unmatched_reallocs;
+/* An event as the trace tells of it. */
+struct order_model_event {
+    size_t truth; /* its index in the history */
+    uint64_t lo, hi;
+    uint64_t i, n;     /* it is event I of the N of its interval */
+    uint64_t interval; /* number of that in the stream, from 1 */
+    uint64_t window;   /* barriers before its segment */
+    bool missing;      /* its allocation was missing */
 };
 
-void order_model_run(struct order_model *m, const struct history *h);
+struct order_model {
+    struct order_model_event **output;
+    size_t count;
+    size_t *at_barrier; /* by barrier: events in the output after it */
+    uint64_t conflicts, unmatched, unmatched_reallocs;
+    struct model_queue *queues; /* they own the events */
+};
+
+/* Sorts the LENGTH bytes at TRACE, a trace of H or what is left of one. */
+void order_model_run(struct order_model *m, const struct history *h,
+                     const void *trace, size_t length);
 void order_model_free(struct order_model *m);
 
 #endif

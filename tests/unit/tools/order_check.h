@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the tests of the sorter ask of its output on a simulated history.
+ *
+ * Threads: none shared.
+ */
+#ifndef TESTS_UNIT_TOOLS_ORDER_CHECK_H
+#define TESTS_UNIT_TOOLS_ORDER_CHECK_H
+
+#include "order_history.h"
+#include "order_model.h"
+
+#include "order_sort.h"
+
+/* Sorts LENGTH bytes of a raw trace. */
+void sort_trace(struct sorted *out, const void *trace, size_t length);
+
+/* Walks output and model side by side. Returns how many differ: another thread,
+   kind or size, or a slot that does not hold the block the event names. */
+uint64_t check_same(const struct sorted *out, const struct history *h,
+                    const struct order_model *m);
+
+/* How often the order in M breaks what the guarantee says. */
+struct check_truth {
+    uint64_t thread_order, birth, interval; /* (a), (b), (c) */
+    uint64_t time;    /* events outside their intervals in the history */
+    uint64_t address; /* memory given out while it was used */
+};
+void check_truth(struct check_truth *c, const struct history *h,
+                 const struct order_model *m);
+bool check_truth_holds(const struct check_truth *c);
+
+/* Says what is wrong, and writes the trace of H to a file. */
+void check_tell(const char *what, const struct history *h,
+                const struct history_options *o, const struct sorted *out,
+                const struct order_model *m);
+
+#endif
