@@ -187,7 +187,7 @@ void dump_end(struct dump_lines *d) {
 bool dump_lines_open(struct dump_lines *d) {
     d->first_file = true;
     d->over = d->count == 0;
-    d->out = tool_output_open(NULL);
+    d->out = tool_output_open(NULL, TOOL_OUTPUT_PLAIN);
     return d->out != NULL;
 }
 
