@@ -271,6 +271,9 @@ void mtr_saver_keep_ready(struct mtr_recorder *rec) {
     bool any = false;
     uint32_t small = mtr_pool_missing(&rec->pool, MTR_SMALL);
     uint32_t large = mtr_pool_missing(&rec->pool, MTR_LARGE);
+    /* Most programs never fill a small one. */
+    if (tcm_load_relaxed(&rec->pool.buffers) == 0)
+        large = 0;
     /* Small ones come in pieces. */
     for (; small > MTR_READY_SMALL / 2;
          small -= small < MTR_READY_SMALL ? small : MTR_READY_SMALL)

@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 /* Allocated together with the head, so that a small program needs no more
-   calls: what a lazy recording has, and what a saver keeps ready. */
-#define LAZY_BYTES  (MTR_READY_SMALL * MTR_SMALL_BYTES)
-#define FIRST_BYTES (LAZY_BYTES + MTR_READY_LARGE * MTR_LARGE_BYTES)
+   calls: what a lazy recording has, and what a saver begins with. */
+#define FIRST_BYTES (MTR_READY_SMALL * MTR_SMALL_BYTES)
+#define FEW_BYTES   ((size_t)64 << 10)
 
 static int open_raw(const char *path, int flags) {
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0666);
@@ -37,7 +37,9 @@ static uint64_t file_size_limit(void) {
     return limit.rlim_cur;
 }
 
-/* For file systems without fallocate. */
+/* For file systems without fallocate, and for the few pages of a lazy spool:
+   file systems that choose blocks late have not chosen any yet when the spool
+   of a short process goes, which is then several times cheaper. */
 static bool write_zeros(int fd, uint64_t from, uint64_t bytes) {
     static const uint8_t zeros[4096];
     while (bytes != 0) {
@@ -60,6 +62,8 @@ static bool write_zeros(int fd, uint64_t from, uint64_t bytes) {
 static bool allocate(int fd, uint64_t from, uint64_t bytes) {
     if (from + bytes > file_size_limit())
         return false;
+    if (from + bytes <= FEW_BYTES)
+        return write_zeros(fd, from, bytes);
     long rc;
     do {
         rc = syscall(SYS_fallocate, fd, 0, from, bytes);
@@ -80,8 +84,7 @@ static uint8_t *map_window(int fd, uint64_t start) {
 static int make_file(struct mtr_recorder *rec, const char *temp) {
     struct mtr_spool *spool = &rec->spool;
     size_t page = tcm_os_page_size();
-    uint64_t bytes =
-        page + (mtr_is_per_process(rec) ? LAZY_BYTES : FIRST_BYTES);
+    uint64_t bytes = page + FIRST_BYTES;
     struct stat st;
     int fd = open_raw(temp, O_RDWR | O_CREAT | O_EXCL);
     if (fd < 0)

@@ -194,11 +194,13 @@ static bool is_recent(const char *path) {
     return made_ns >= tcm_clock_wall_ns() - age;
 }
 
-/* A flight recording has the names of its parts alone. */
+/* A flight recording has the names of its parts alone. Another one does not
+   look at these: each is a file of its own, and looking for one that is not
+   there takes longer than all else that a short process asks of a folder. */
 static bool name_has(const struct mtr_recorder *rec,
                      bool (*property)(const char *path)) {
     bool has = property(rec->name);
-    for (uint32_t i = 0; i < MTF_PARTS && !has; i++) {
+    for (uint32_t i = 0; i < MTF_PARTS && rec->keeps && !has; i++) {
         const char *part = mtr_name_part(rec, i);
         has = part != NULL && property(part);
     }

@@ -80,10 +80,10 @@ static void read_executable(void) {
 void mtr_process_identify(void) {
     struct mtr_config *c = &mtr_config;
     uint32_t pid = tcm_os_pid();
-    read_executable();
     if (c->self.random != 0 && c->self.pid != pid) {
         c->parent = c->self;
     } else if (c->self.random == 0) {
+        read_executable();
         c->parent.pid = (uint32_t)getppid();
         c->parent.start = parent_start();
     }
