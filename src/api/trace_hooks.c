@@ -63,8 +63,19 @@ static uint64_t take_token(const struct mtr_thread *t, uint64_t *word) {
     return token < t->first_token ? 0 : token;
 }
 
+/* A call that is dropped, counted; its block gets no token. */
+static bool is_dropped(struct mtr_thread *t, uint64_t *new_word) {
+    if (TCM_LIKELY(!mtr_drops(t)))
+        return false;
+    set_word(new_word, 0);
+    mtr_count_dropped(t);
+    return true;
+}
+
 void tcm_trace_alloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                      unsigned align_log2, const void *ptr, uint64_t *word) {
+    if (is_dropped(t, word))
+        return;
     if (ptr == NULL) {
         mtr_put_failed(t, call, size, align_log2, 0);
         return;
@@ -86,6 +97,8 @@ void tcm_trace_free(struct mtr_thread *t, enum mtf_call call, uint64_t *word) {
         mtr_count_untraced_free(t);
         return;
     }
+    if (is_dropped(t, NULL))
+        return;
     if (t->free_call != call)
         mtr_put_free_call(t, call);
     mtr_put_free(t, token);
@@ -96,13 +109,15 @@ void tcm_trace_free_size(struct mtr_thread *t, enum mtf_call call,
     uint64_t token = take_token(t, word);
     if (token == 0)
         mtr_count_untraced_free(t);
-    else
+    else if (!is_dropped(t, NULL))
         mtr_put_free_size(t, call, token, size);
 }
 
 void tcm_trace_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                        uint64_t *old_word, uint64_t *new_word, bool moved) {
     uint64_t old = take_token(t, old_word);
+    if (is_dropped(t, new_word))
+        return;
     set_word(new_word, old == 0 ? mtr_put_realloc_new(t, call, size, true)
                                 : mtr_put_realloc(t, call, size, old, moved));
 }
@@ -112,18 +127,22 @@ void tcm_trace_realloc_end(struct mtr_thread *t, enum mtf_call call,
     uint64_t old = take_token(t, old_word);
     if (old == 0)
         mtr_count_untraced_free(t);
-    else
+    else if (!is_dropped(t, NULL))
         mtr_put_realloc_end(t, call, old);
 }
 
 void tcm_trace_realloc_new(struct mtr_thread *t, enum mtf_call call,
                            size_t size, uint64_t *new_word) {
+    if (is_dropped(t, new_word))
+        return;
     set_word(new_word, mtr_put_realloc_new(t, call, size, false));
 }
 
 void tcm_trace_realloc_failed(struct mtr_thread *t, enum mtf_call call,
                               uint64_t size, uint64_t *old_word) {
     uint64_t old = old_word == NULL ? 0 : *old_word;
+    if (is_dropped(t, NULL))
+        return;
     mtr_put_failed(t, call, size, 0, old < t->first_token ? 0 : old);
 }
 

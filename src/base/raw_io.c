@@ -3,9 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+#define NS_PER_S 1000000000u
 
 /* Raw system calls: the C library's wrappers are cancellation points, and a
    program's thread must not be cancelled inside ours. */
@@ -28,6 +32,23 @@ bool tcm_io_write_all(int fd, const void *data, size_t length) {
     }
     errno = saved;
     return true;
+}
+
+long tcm_io_write_some(int fd, const void *data, size_t length,
+                       uint64_t timeout_ns) {
+    struct pollfd wait = {.fd = fd, .events = POLLOUT};
+    struct timespec timeout = {(time_t)(timeout_ns / NS_PER_S),
+                               (long)(timeout_ns % NS_PER_S)};
+    int saved = errno;
+    long n = syscall(SYS_ppoll, &wait, 1, &timeout, NULL, 0);
+    /* A pipe that can be written to has room for as much as is written at
+       once. */
+    if (n > 0)
+        n = syscall(SYS_write, fd, data, length < PIPE_BUF ? length : PIPE_BUF);
+    if (n < 0 && errno != EINTR && errno != EAGAIN)
+        return -1;
+    errno = saved;
+    return n < 0 ? 0 : n;
 }
 
 bool tcm_io_read_full(int fd, void *data, size_t length, size_t *got) {

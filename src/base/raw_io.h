@@ -13,6 +13,12 @@
    non-blocking mode is waited for. */
 bool tcm_io_write_all(int fd, const void *data, size_t length);
 
+/* Writes at least one of LENGTH bytes (not 0) if the descriptor takes any
+   within TIMEOUT_NS. Returns how many, 0: none; -1: errno tells. A pipe never
+   makes it wait longer, whatever the descriptor's mode. */
+long tcm_io_write_some(int fd, const void *data, size_t length,
+                       uint64_t timeout_ns);
+
 /* Reads until LENGTH bytes or the end of the file; the count is stored in
  *GOT also on failure. */
 bool tcm_io_read_full(int fd, void *data, size_t length, size_t *got);

@@ -167,6 +167,20 @@ static void push_full(struct mtr_pool *pool, struct mtr_buffer *full) {
     pool->buffers++;
 }
 
+/* Who has no buffer waits at the bound too: a stream of short threads would
+   take and hand over without end. */
+static bool fits(const struct mtr_pool *pool, const struct mtr_buffer *full) {
+    uint64_t bytes = pool->full_bytes + (full == NULL ? 0 : full->size);
+    return pool->full_bytes == 0 || bytes <= pool->bound;
+}
+
+bool mtr_pool_is_full(struct mtr_pool *pool, const struct mtr_buffer *full) {
+    tcm_lock(&pool->lock);
+    bool full_up = !fits(pool, full);
+    tcm_unlock(&pool->lock);
+    return full_up;
+}
+
 struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
                                      struct mtr_buffer *full,
                                      enum mtr_size size, uint8_t **pos,
@@ -179,9 +193,7 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
         return NULL;
     }
     struct mtr_stack *stack = &pool->free[size];
-    bool fits = full == NULL || pool->full_bytes + full->size <= pool->bound ||
-                pool->full_bytes == 0;
-    if (fits) {
+    if (fits(pool, full)) {
         b = pop(stack);
         if (b == NULL)
             b = pop(&pool->free[size == MTR_SMALL ? MTR_LARGE : MTR_SMALL]);
@@ -219,12 +231,12 @@ void mtr_pool_hand_over(struct mtr_pool *pool, uint32_t session,
     TCM_TESTPOINT("pool_handed_over");
 }
 
-void mtr_pool_wait(struct mtr_pool *pool, uint32_t seq) {
+void mtr_pool_wait(struct mtr_pool *pool, uint32_t seq, uint64_t timeout_ns) {
     /* Counted before the look at seq inside the futex call, so that who changes
        seq and then finds no waiter has changed it before that look. */
     tcm_add_acq_rel(&pool->waiters, 1u);
     tcm_fence_seq_cst();
-    tcm_futex_wait(&pool->seq, seq, UINT64_MAX);
+    tcm_futex_wait(&pool->seq, seq, timeout_ns);
     tcm_sub_acq_rel(&pool->waiters, 1u);
 }
 

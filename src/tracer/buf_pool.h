@@ -107,8 +107,10 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
    recording SESSION is over the buffer is only let go. */
 void mtr_pool_hand_over(struct mtr_pool *pool, uint32_t session,
                         struct mtr_buffer *full, struct mtr_buffer **slot);
-/* Sleeps until buffers came free after SEQ was read. */
-void mtr_pool_wait(struct mtr_pool *pool, uint32_t seq);
+/* Sleeps until buffers came free after SEQ was read, or TIMEOUT_NS went by. */
+void mtr_pool_wait(struct mtr_pool *pool, uint32_t seq, uint64_t timeout_ns);
+/* True when the bound keeps buffers from who would hand FULL (or NULL) over. */
+bool mtr_pool_is_full(struct mtr_pool *pool, const struct mtr_buffer *full);
 /* Wakes all that wait: buffers came free, or the recording ended. */
 void mtr_pool_notify(struct mtr_pool *pool);
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tracer/output.h"
 
+#include "base/clock.h"
 #include "base/raw_io.h"
+#include "tracer/saver_state.h"
 #include "tracer/trace_name.h"
 
 #include <errno.h>
@@ -11,6 +13,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* Between looks after the buffers while a reader stalls. */
+#define LOOK_NS 1000000u
 
 static bool failed(struct mtr_output *out) {
     out->error = errno == 0 ? EIO : errno;
@@ -148,6 +153,44 @@ static bool within_limit(const struct mtr_output *out, size_t n) {
     return out->position + n + room <= limit.rlim_cur;
 }
 
+/*
+ * A reader that stalls must not keep the saver from making buffers, nor the
+ * program from its end, where threads do not wait either.
+ */
+static bool write_patiently(struct mtr_output *out, const char *p, size_t n) {
+    struct mtr_saver_link *link = &out->rec->link;
+    uint64_t give_up = UINT64_MAX;
+    while (n != 0) {
+        long taken = tcm_io_write_some(out->fd, p, n, LOOK_NS);
+        if (taken < 0)
+            return false;
+        p += taken;
+        n -= (size_t)taken;
+        if (taken != 0) {
+            give_up = UINT64_MAX;
+            continue;
+        }
+        mtr_saver_keep_ready(out->rec);
+        if (tcm_load_acquire(&link->finish) == 0 &&
+            tcm_load_acquire(&link->stop) == 0)
+            continue;
+        uint64_t now = tcm_clock_ns();
+        if (give_up == UINT64_MAX)
+            give_up = now + MTR_READER_WAIT_NS;
+        if (now >= give_up) {
+            errno = ETIMEDOUT;
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool write_all(struct mtr_output *out, const void *data, size_t n) {
+    return mtr_config.drops && out->kind != MTR_OUTPUT_FILE
+               ? write_patiently(out, data, n)
+               : tcm_io_write_all(out->fd, data, n);
+}
+
 bool mtr_output_write(void *ctx, const void *data, size_t n) {
     struct mtr_output *out = ctx;
     if (!is_ours(out) && !reopen(out)) {
@@ -158,7 +201,7 @@ bool mtr_output_write(void *ctx, const void *data, size_t n) {
         errno = EFBIG;
         return failed(out);
     }
-    if (!tcm_io_write_all(out->fd, data, n)) {
+    if (!write_all(out, data, n)) {
         failed(out);
         /* No half segment at the end of the file. */
         if (out->kind == MTR_OUTPUT_FILE &&

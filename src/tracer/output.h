@@ -15,6 +15,10 @@
 /* Bytes kept free below RLIMIT_FSIZE, for the footer. */
 #define MTR_FOOTER_ROOM 4096u
 
+/* How long the end of a recording waits for a reader that never came, or, where
+   threads drop what they cannot record, one that takes nothing. */
+#define MTR_READER_WAIT_NS 5000000000u
+
 struct mtr_output {
     struct mtr_recorder *rec;
     enum mtr_output_kind kind;

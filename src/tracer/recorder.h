@@ -79,6 +79,7 @@ struct mtr_config {
     bool per_process;    /* %p in the name */
     bool compress;
     bool stats;
+    bool drops;          /* threads do not wait for buffers for long */
     bool control;        /* other processes may ask */
     bool continues;      /* this image continues its process's recording */
     uint32_t owner_name; /* and its predecessor's file had this number */
@@ -110,6 +111,10 @@ struct mtr_thread_cold {
     uint64_t long_free_token;  /* the next token then */
     uint64_t time_ns;          /* last time in the stream */
     uint64_t untraced, dropped, waits, wait_ns, slow_times;
+    uint64_t gap_ns;       /* the gap began then */
+    uint64_t gap_dropped;  /* of dropped, those that stand in GAP events */
+    uint32_t pool_seq;     /* of the pool when it had no buffer for us */
+    bool gap_is_told;      /* the gap's first GAP stands in the buffer */
     struct tcm_dlist link; /* registry */
 };
 
@@ -221,7 +226,12 @@ unsigned mtr_live_accounts(struct mtr_recorder *rec,
 /* --- thread_buf.c -------------------------------------------------------- */
 /* mtr_enter's second half; ID 0: an ordinary thread. */
 struct mtr_thread *mtr_enter_slow(struct mtr_thread **slot, uint32_t id);
-/* T's first or next buffer; may wait. false: recording ended meanwhile. */
+/* True when the recording that the thread is part of is over, be it that the
+   next one is on already. */
+bool mtr_thread_is_over(struct mtr_recorder *rec,
+                        const struct mtr_thread_cold *cold);
+/* T's first or next buffer; may wait. false: recording ended meanwhile, or
+   there is none and T shall not wait. */
 bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t);
 /* Fills in B, which T took: descriptor and spool head. Its events will have
    been published after TIME_LO. */
@@ -233,6 +243,13 @@ bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
                    unsigned bytes);
 /* The first bytes of a stream or buffer: BUFFER, THREAD_START. */
 void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now);
+/* Counters of a thread's cold part: only its owner adds, the saver reads. */
+static inline void mtr_count(uint64_t *counter, uint64_t n) {
+    tcm_store_relaxed(counter, *counter + n);
+}
+/* Publishes an extended event whose N bytes stand behind its head. */
+void mtr_publish_extended(struct mtr_thread *t, enum mtf_raw_kind kind,
+                          size_t n);
 void mtr_put_thread_start(struct mtr_thread *t);
 void mtr_put_thread_end(struct mtr_thread *t);
 /* A new token block in the middle of a buffer. */
@@ -240,6 +257,26 @@ void mtr_put_tokens(struct mtr_thread *t);
 bool mtr_tokens_are_low(const struct mtr_thread *t);
 /* Takes a block without an event: a BUFFER event follows. */
 void mtr_take_tokens(struct mtr_thread *t);
+
+/* --- thread_gap.c: calls that are dropped -------------------------------- */
+/* Bytes behind the room of every buffer, where threads may drop: a gap is begun
+   there, and ended if the thread ends first. */
+#define MTR_GAP_ROOM 160u
+/* The position up to which B, which the caller holds, has MTR_ROOM. */
+static inline uint8_t *mtr_room_end(const struct mtr_buffer *b) {
+    return b->base + b->size - MTR_BUFFER_SLACK - MTR_ROOM -
+           (mtr_config.drops ? MTR_GAP_ROOM : 0);
+}
+/* How long T may wait for a buffer at NOW, having waited since BEGAN. */
+uint64_t mtr_gap_patience(struct mtr_recorder *rec, const struct mtr_thread *t,
+                          uint64_t began, uint64_t now);
+/* No buffer was to be had: from now on T's calls are dropped. false: they are
+   not to be, but the recording is over. */
+bool mtr_gap_begin(struct mtr_recorder *rec, struct mtr_thread *t);
+/* True while there is nothing new that would end T's gap. */
+bool mtr_gap_lasts(struct mtr_recorder *rec, const struct mtr_thread *t);
+/* Calls are recorded again; there is room. */
+void mtr_gap_end(struct mtr_thread *t, uint64_t now);
 
 /* --- thread_early.c: before set-up --------------------------------------- */
 /* mtr_enter before mtr_init: the static buffer, for one thread. */

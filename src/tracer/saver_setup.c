@@ -26,10 +26,8 @@
 #define SYS_close_range 436
 #endif
 
-/* Between looks whether a FIFO has a reader, and how long the end of the
-   program waits for the first one. */
+/* Between looks whether a FIFO has a reader. */
 #define FIFO_LOOK_NS 10000000u
-#define FIFO_WAIT_NS 5000000000u
 #define STACK_BYTES  ((size_t)256 << 10)
 
 static bool close_all_but(int keep) {
@@ -188,7 +186,7 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
         if ((tcm_load_acquire(&rec->link.finish) != 0 ||
              tcm_load_acquire(&rec->link.stop) != 0) &&
             give_up == UINT64_MAX)
-            give_up = tcm_clock_ns() + FIFO_WAIT_NS;
+            give_up = tcm_clock_ns() + MTR_READER_WAIT_NS;
         if (tcm_clock_ns() >= give_up) {
             s->output.error = ENXIO;
             return false;

@@ -34,11 +34,6 @@
 
 struct mtr_thread mtr_no_thread;
 
-/* Counters are read by the saver too. */
-static void add(uint64_t *counter, uint64_t n) {
-    tcm_store_relaxed(counter, *counter + n);
-}
-
 /* --- Events -------------------------------------------------------------- */
 
 static void put_time(struct mtr_thread *t, uint64_t ns) {
@@ -55,7 +50,9 @@ static void put_time(struct mtr_thread *t, uint64_t ns) {
 }
 
 void mtr_put_time(struct mtr_thread *t, uint64_t ns) {
-    add(&t->cold->slow_times, 1);
+    if (mtr_drops(t))
+        return;
+    mtr_count(&t->cold->slow_times, 1);
     put_time(t, ns);
 }
 
@@ -64,9 +61,8 @@ static uint64_t new_token(struct mtr_thread *t) {
     return t->next_token++;
 }
 
-/* Publishes an extended event whose N bytes stand behind its head. */
-static void publish_extended(struct mtr_thread *t, enum mtf_raw_kind kind,
-                             size_t n) {
+void mtr_publish_extended(struct mtr_thread *t, enum mtf_raw_kind kind,
+                          size_t n) {
     mtf_put_extended_head(t->pos, kind, (unsigned)n);
     mtr_publish(t, t->pos, MTF_EXTENDED_HEAD_MAX + (unsigned)n);
 }
@@ -111,7 +107,7 @@ uint64_t mtr_put_aligned(struct mtr_thread *t, enum mtf_call call, size_t size,
     uint64_t token = new_token(t);
     p[0] = (uint8_t)call;
     p[1] = (uint8_t)align_log2;
-    publish_extended(t, MTF_RAW_ALIGNED, 2 + mtf_put_size(p + 2, size));
+    mtr_publish_extended(t, MTF_RAW_ALIGNED, 2 + mtf_put_size(p + 2, size));
     return token;
 }
 
@@ -138,7 +134,7 @@ uint64_t mtr_put_realloc_new(struct mtr_thread *t, enum mtf_call call,
     uint64_t token = new_token(t);
     p[0] = (uint8_t)call;
     p[1] = old_unknown;
-    publish_extended(t, MTF_RAW_REALLOC_NEW, 2 + mtf_put_size(p + 2, size));
+    mtr_publish_extended(t, MTF_RAW_REALLOC_NEW, 2 + mtf_put_size(p + 2, size));
     return token;
 }
 
@@ -148,7 +144,7 @@ void mtr_put_realloc_end(struct mtr_thread *t, enum mtf_call call,
     p[0] = (uint8_t)call;
     mtf_store_le64(p + 1, old);
     t->last_freed = old;
-    publish_extended(t, MTF_RAW_REALLOC_END, 9);
+    mtr_publish_extended(t, MTF_RAW_REALLOC_END, 9);
 }
 
 void mtr_put_failed(struct mtr_thread *t, enum mtf_call call, uint64_t size,
@@ -157,7 +153,7 @@ void mtr_put_failed(struct mtr_thread *t, enum mtf_call call, uint64_t size,
     p[0] = (uint8_t)call;
     p[1] = (uint8_t)align_log2;
     mtf_store_le64(p + 2, old);
-    publish_extended(t, MTF_RAW_FAILED, 10 + mtf_put_size(p + 10, size));
+    mtr_publish_extended(t, MTF_RAW_FAILED, 10 + mtf_put_size(p + 10, size));
 }
 
 void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
@@ -166,21 +162,27 @@ void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
     p[0] = (uint8_t)call;
     mtf_store_le64(p + 1, token);
     t->last_freed = token;
-    publish_extended(t, MTF_RAW_FREE_SIZE, 9 + mtf_put_size(p + 9, size));
+    mtr_publish_extended(t, MTF_RAW_FREE_SIZE, 9 + mtf_put_size(p + 9, size));
 }
 
 void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
                        uint64_t argument) {
+    if (mtr_drops(t)) {
+        mtr_count_dropped(t);
+        return;
+    }
     uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
     p[0] = (uint8_t)which;
     mtf_store_le64(p + 1, argument);
-    publish_extended(t, MTF_RAW_EXTENSION, 9);
+    mtr_publish_extended(t, MTF_RAW_EXTENSION, 9);
 }
 
 /* One event each: they are rare, and a count kept back would be lost by a
    kill. */
 void mtr_count_untraced_free(struct mtr_thread *t) {
-    add(&t->cold->untraced, 1);
+    mtr_count(&t->cold->untraced, 1);
+    if (mtr_drops(t))
+        return; /* the next buffer begins with the count */
     mtr_put(t, mtf_inline_payload(MTF_RAW_UNTRACED, 1));
 }
 
@@ -206,7 +208,7 @@ void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
         .wait_ns = cold->wait_ns,
     };
     memcpy(t->pos + MTF_EXTENDED_HEAD_MAX, &s, sizeof(s));
-    publish_extended(t, MTF_RAW_BUFFER, sizeof(s));
+    mtr_publish_extended(t, MTF_RAW_BUFFER, sizeof(s));
 }
 
 static uint64_t take_tokens(struct mtr_thread_cold *cold) {
@@ -245,14 +247,14 @@ void mtr_put_tokens(struct mtr_thread *t) {
 void mtr_put_thread_start(struct mtr_thread *t) {
     uint32_t tid = tcm_os_tid();
     memcpy(t->pos + MTF_EXTENDED_HEAD_MAX, &tid, sizeof(tid));
-    publish_extended(t, MTF_RAW_THREAD_START, sizeof(tid));
+    mtr_publish_extended(t, MTF_RAW_THREAD_START, sizeof(tid));
 }
 
 void mtr_put_thread_end(struct mtr_thread *t) {
     char *name = (char *)t->pos + MTF_EXTENDED_HEAD_MAX;
     if (syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0) != 0)
         name[0] = '\0';
-    publish_extended(t, MTF_RAW_THREAD_END, strnlen(name, 15));
+    mtr_publish_extended(t, MTF_RAW_THREAD_END, strnlen(name, 15));
 }
 
 static enum mtr_size next_size(const struct mtr_buffer *old, uint64_t now) {
@@ -264,10 +266,8 @@ static enum mtr_size next_size(const struct mtr_buffer *old, uint64_t now) {
     return lasted < BUSY_NS ? MTR_LARGE : MTR_SMALL;
 }
 
-/* True when the recording that the thread is part of is over, be it that the
-   next one is on already. */
-static bool is_over(struct mtr_recorder *rec,
-                    const struct mtr_thread_cold *cold) {
+bool mtr_thread_is_over(struct mtr_recorder *rec,
+                        const struct mtr_thread_cold *cold) {
     return !mtr_state_is_on(tcm_load_acquire(&rec->state)) ||
            tcm_load_relaxed(&rec->session) != cold->session;
 }
@@ -286,7 +286,7 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
         bool low;
         b = mtr_pool_exchange(pool, cold->session, old, size, &t->pos,
                               &cold->buffer, &low);
-        if ((b != NULL && !low) || is_over(rec, cold))
+        if ((b != NULL && !low) || mtr_thread_is_over(rec, cold))
             break;
         uint32_t state = tcm_load_acquire(&rec->state);
         if (state == MTR_LAZY && b != NULL)
@@ -298,14 +298,20 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
             mtr_saver_wake(rec);
         if (b != NULL || !mtr_is_recording())
             break;
+        uint64_t now = tcm_clock_ns();
+        uint64_t patience =
+            mtr_gap_patience(rec, t, began == 0 ? now : began, now);
+        cold->pool_seq = seq;
+        if (patience == 0)
+            break;
         if (began == 0)
-            began = tcm_clock_ns();
+            began = now;
         TCM_TESTPOINT("buffer_waits");
-        mtr_pool_wait(pool, seq);
+        mtr_pool_wait(pool, seq, patience);
     }
     if (began != 0) {
-        add(&cold->waits, 1);
-        add(&cold->wait_ns, tcm_clock_ns() - began);
+        mtr_count(&cold->waits, 1);
+        mtr_count(&cold->wait_ns, tcm_clock_ns() - began);
     }
     return b;
 }
@@ -338,11 +344,13 @@ bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t) {
         return false;
     now = tcm_clock_ns();
     mtr_buffer_begin(rec, t, b, stream, now);
-    cold->room_end = b->base + b->size - MTR_BUFFER_SLACK - MTR_ROOM;
+    cold->room_end = mtr_room_end(b);
     cold->as_thread = 0;
     if (mtr_tokens_are_low(t))
         mtr_take_tokens(t);
     mtr_put_buffer_state(t, now);
+    if (mtr_drops(t))
+        mtr_gap_end(t, now);
     return true;
 }
 
@@ -374,7 +382,7 @@ static bool set_limit(struct mtr_recorder *rec, struct mtr_thread *t) {
     uint32_t state = tcm_load_relaxed(&rec->state);
     if (state != MTR_RUNNING && state != MTR_LAZY)
         tcm_store_relaxed(&t->limit, NULL);
-    if (!is_over(rec, cold))
+    if (!mtr_thread_is_over(rec, cold))
         return true;
     tcm_store_relaxed(&t->limit, NULL);
     return false;
@@ -382,26 +390,29 @@ static bool set_limit(struct mtr_recorder *rec, struct mtr_thread *t) {
 
 bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
                    unsigned bytes) {
-    if (t->pos + bytes <= t->cold->room_end + MTR_ROOM)
+    if (!mtr_drops(t) && t->pos + bytes <= t->cold->room_end + MTR_ROOM)
         return true;
     return !mtr_early_is(t) && mtr_buffer_exchange(rec, t) && set_limit(rec, t);
 }
 
-/* T gets room and a token. false: recording ended meanwhile. */
+/* T gets room and a token, or its call is dropped. false: recording ended
+   meanwhile. */
 static bool make_ready(struct mtr_recorder *rec, struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
-    if (cold->buffer == NULL || t->pos > cold->room_end ||
+    if (mtr_drops(t) && mtr_gap_lasts(rec, t))
+        return true;
+    if (cold->buffer == NULL || t->pos > cold->room_end || mtr_drops(t) ||
         cold->buffer->generation != tcm_load_relaxed(&rec->pool.generation) ||
         cold->buffer->renewal != tcm_load_relaxed(&rec->pool.renewal)) {
         bool is_new = cold->buffer == NULL && cold->time_ns == 0;
         if (!mtr_buffer_exchange(rec, t))
-            return false;
+            return mtr_gap_begin(rec, t);
         if (is_new && t->cold->id != MTF_THREAD_LATE)
             mtr_put_thread_start(t);
     } else if (mtr_tokens_are_low(t)) {
         mtr_put_tokens(t);
         if (t->pos > cold->room_end && !mtr_buffer_exchange(rec, t))
-            return false;
+            return mtr_gap_begin(rec, t);
     }
     return set_limit(rec, t);
 }

@@ -55,6 +55,8 @@ struct mtr_thread {
     uint32_t free_max;            /* most this far (zigzag) from the last */
     struct mtr_thread_cold *cold; /* the rest; defined by the recorder */
 } TCM_ALIGNED(TCM_CACHE_LINE);
+/* The calls of this thread are dropped: TCMALLOC_TRACE_OVERFLOW. */
+#define MTR_THREAD_DROPS 1u
 TCM_STATIC_ASSERT(sizeof(struct mtr_thread) == TCM_CACHE_LINE,
                   "hot state is one cache line");
 
@@ -160,5 +162,15 @@ void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
                        uint64_t argument);
 /* Counts the free of a block made while not recording. */
 void mtr_count_untraced_free(struct mtr_thread *t);
+
+/*
+ * True when the call that T was entered for is not recorded, because buffers
+ * are full: a block that it makes gets no token, and what it does is counted,
+ * once. Times are passed over by themselves.
+ */
+static inline bool mtr_drops(const struct mtr_thread *t) {
+    return (t->flags & MTR_THREAD_DROPS) != 0;
+}
+void mtr_count_dropped(struct mtr_thread *t);
 
 #endif

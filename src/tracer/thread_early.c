@@ -108,7 +108,7 @@ void mtr_early_adopt(struct mtr_recorder *rec) {
     cold->time_ns = early.cold.time_ns;
     cold->untraced = early.cold.untraced;
     cold->slow_times = early.cold.slow_times;
-    cold->room_end = b->base + b->size - MTR_BUFFER_SLACK - MTR_ROOM;
+    cold->room_end = mtr_room_end(b);
     /* The first event's time is the early buffer's, so is the interval's. */
     mtr_buffer_begin(rec, t, b, 0, rec->start_ns);
     memcpy(t->pos, early_bytes + HEAD_BYTES, n);

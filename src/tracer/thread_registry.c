@@ -155,19 +155,24 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
         *slot = &mtr_no_thread;
         return 0;
     }
-    uint32_t id = t->cold->id;
-    if (mtr_enter(slot) == NULL)
+    /* Another state than before if the next recording has begun. */
+    t = mtr_enter(slot);
+    if (t == NULL)
         return 0;
+    uint32_t id = t->cold->id;
     int saved = errno;
     mtr_inside = 1;
     /* The thread's cache is given up after this. */
     tcm_fence_seq_cst();
-    mtr_put_time(t, tcm_clock_ns());
-    mtr_put_thread_end(t);
-    tcm_store_relaxed(&t->limit, NULL);
-    struct mtr_buffer *b = t->cold->buffer;
-    b->used = (uint32_t)(t->pos - b->base);
-    mtr_pool_hand_over(&rec->pool, t->cold->session, b, &t->cold->buffer);
+    uint64_t now = tcm_clock_ns();
+    /* One that never got a buffer has its calls in the footer's count. */
+    if (t->cold->buffer != NULL) {
+        if (mtr_drops(t))
+            mtr_gap_end(t, now);
+        mtr_put_time(t, now);
+        mtr_put_thread_end(t);
+        tcm_store_relaxed(&t->limit, NULL);
+    }
     mtr_registry_remove(rec, t);
     *slot = &mtr_no_thread;
     mtr_inside = 0;
@@ -195,7 +200,7 @@ struct mtr_thread *mtr_late_enter(uint32_t *id) {
         *id = ++rec->registry.next_id;
         tcm_unlock(&rec->registry.lock);
     }
-    if (t->cold->as_thread != *id) {
+    if (t->cold->as_thread != *id && !mtr_drops(t)) {
         t->cold->as_thread = *id;
         mtr_put(t, mtf_inline_payload(MTF_RAW_AS_THREAD, *id));
     }

@@ -203,6 +203,8 @@ void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length) {
         memcpy(t->pos + MTF_EXTENDED_HEAD_MAX, text, n);
         mtf_put_extended_head(t->pos, MTF_RAW_MARK, (unsigned)n);
         mtr_publish(t, t->pos, MTF_EXTENDED_HEAD_MAX + (unsigned)n);
+    } else if (mtr_gap_begin(mtr_recorder, t)) {
+        mtr_count_dropped(t);
     }
     errno = saved;
 }

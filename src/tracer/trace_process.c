@@ -212,6 +212,8 @@ void mtr_process_configure(const struct mtr_host *host) {
     c->compress = !tcm_env_bool("TCMALLOC_TRACE_UNCOMPRESSED") &&
                   mtf_compress_available();
     c->stats = tcm_env_bool("TCMALLOC_TRACE_STATS");
+    const char *overflow = tcm_env_get("TCMALLOC_TRACE_OVERFLOW");
+    c->drops = overflow != NULL && strcmp(overflow, "drop") == 0;
     c->bound_bytes = tcm_env_u64("TCMALLOC_TRACE_BUFFER_MB", 16, 1, 1u << 20)
                      << 20;
     c->limit_bytes = tcm_env_u64("TCMALLOC_TRACE_LIMIT_MB", 0, 0, 1u << 30)

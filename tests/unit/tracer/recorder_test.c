@@ -162,11 +162,23 @@ static void log_call(struct writer *w, struct logged call) {
     tcm_store_release(&w->log->count, w->log->count + 1);
 }
 
+/* True for a call that is dropped, which is logged as that alone. */
+static bool is_dropped(struct writer *w, struct mtr_thread *t) {
+    if (!mtr_drops(t))
+        return false;
+    mtr_count_dropped(t);
+    w->log->dropped++;
+    mtr_leave();
+    return true;
+}
+
 bool writer_alloc(struct writer *w, enum mtf_call call, uint64_t size) {
     struct mtr_thread *t = w->slot;
     if (t->pos >= tcm_load_relaxed(&t->limit) || t->alloc_call != call) {
         t = mtr_enter(&w->slot);
         if (t == NULL)
+            return false;
+        if (is_dropped(w, t))
             return false;
         if (t->alloc_call != call)
             mtr_put_alloc_call(t, call);
@@ -187,6 +199,8 @@ bool writer_free(struct writer *w, uint64_t token) {
         t->free_call != MTF_CALL_FREE) {
         t = mtr_enter(&w->slot);
         if (t == NULL)
+            return false;
+        if (is_dropped(w, t))
             return false;
         if (t->free_call != MTF_CALL_FREE)
             mtr_put_free_call(t, MTF_CALL_FREE);
@@ -211,6 +225,8 @@ static bool rare_call(struct writer *w) {
     uint64_t kind = prng_below(&w->prng, 8);
     struct mtr_thread *t = mtr_enter(&w->slot);
     if (t == NULL)
+        return false;
+    if (is_dropped(w, t))
         return false;
     uint64_t old = take_live(w);
     if (old == 0 && (kind == 2 || kind == 4 || kind == 5))
@@ -364,6 +380,12 @@ static void compare(struct reading *r, struct stream *s,
         disagree(r, "another alignment", c->align_log2, e->align_log2);
 }
 
+static void found_gap(struct found *found, const struct mtf_event *e) {
+    found->drop_gaps++;
+    found->dropped += e->value;
+    found->backward_gaps += e->time_ns > e->time_hi;
+}
+
 static void read_events(struct reading *r, struct stream *s,
                         const struct mtf_item *item) {
     struct mtf_placement part;
@@ -391,6 +413,8 @@ static void read_events(struct reading *r, struct stream *s,
             compare(r, s, &e);
         else if (e.kind == MTF_EVENT_THREAD_START)
             r->found->thread_starts++;
+        else if (e.kind == MTF_EVENT_GAP)
+            found_gap(r->found, &e);
         else if (e.kind == MTF_EVENT_THREAD_END)
             r->found->thread_ends++;
         else if ((e.kind == MTF_EVENT_TIME || e.kind == MTF_EVENT_BUFFER) &&
@@ -416,6 +440,8 @@ static void read_footer(struct reading *r, const struct mtf_item *item) {
     for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++) {
         if (field == MTF_ACCOUNT_EVENTS)
             r->found->footer_events = value;
+        else if (field == MTF_ACCOUNT_DROPPED_EVENTS)
+            r->found->footer_dropped = value;
         else if (field == MTF_ACCOUNT_WAITS)
             r->found->footer_waits = value;
         else if (field == MTF_ACCOUNT_THREADS)

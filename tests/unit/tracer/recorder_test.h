@@ -33,6 +33,7 @@ struct log_thread {
     uint32_t id;    /* in the trace */
     uint32_t count; /* calls done */
     uint32_t untraced;
+    uint32_t dropped;
     bool ended;
     struct logged calls[LOG_CALLS];
 };
@@ -55,6 +56,7 @@ struct found {
     uint64_t barriers, samples, notices[8], footers, end_reason;
     uint64_t footer_events, footer_waits, footer_threads;
     uint64_t untraced, waits, gaps;
+    uint64_t dropped, drop_gaps, footer_dropped, backward_gaps;
     uint64_t first_token;
     uint64_t thread_starts, thread_ends;
     struct mtf_raw_header header;
@@ -87,7 +89,7 @@ struct writer {
     uint64_t live[256];
 };
 void writer_init(struct writer *w, unsigned log_index);
-/* A random call; false: not recorded. */
+/* A random call; false: not recorded, or dropped and counted. */
 bool writer_call(struct writer *w);
 bool writer_alloc(struct writer *w, enum mtf_call call, uint64_t size);
 bool writer_free(struct writer *w, uint64_t token);

@@ -156,7 +156,7 @@ static void *work(void *arg) {
         bool low;
         if (exchange(&h, *done % 3 == 0 ? MTR_SMALL : MTR_LARGE, &low) ==
             NULL) {
-            mtr_pool_wait(&pool, seq);
+            mtr_pool_wait(&pool, seq, UINT64_MAX);
             continue;
         }
         if (h.pos[0] != 0 || h.pos[1] != 0)

@@ -193,6 +193,8 @@ static void race(const char *label) {
     point = label;
     test_begin();
     int status = test_run(test_path("t"), switch_all);
+    if (status != 0)
+        tap_diag("%s", test_stderr());
     tap_is_u64((uint64_t)status, 0, "held at %s: runs", label);
     tap_ok(shared->step >= SWITCHES / 2, "held at %s: %u times", label,
            shared->step);

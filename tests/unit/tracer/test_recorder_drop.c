@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * TCMALLOC_TRACE_OVERFLOW=drop: the saver stands still while threads fill what
+ * may wait, and go on. What is dropped is in gaps, to the last call; what is
+ * recorded before, between and after is whole.
+ */
+#include "unit/tracer/recorder_test.h"
+
+#include "base/testpoint.h"
+#include "tracer/recorder.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WRITERS    3
+#define GAPS       4u
+#define GAP_DROPS  5000u
+#define CALLS_LEFT 1000
+
+static uint32_t held; /* 1: the saver stands in a round, 2: it may go on */
+static uint32_t gaps; /* times that it was let go */
+
+/* The saver, in every round. */
+static void hold_saver(const char *label) {
+    if (strcmp(label, "round_began") != 0 || tcm_load_relaxed(&gaps) == GAPS)
+        return;
+    tcm_store_release(&held, 1u);
+    while (tcm_load_acquire(&held) == 1)
+        usleep(100);
+}
+
+static uint32_t dropped(void) {
+    uint32_t sum = 0;
+    for (unsigned i = 0; i < WRITERS; i++)
+        sum += tcm_load_relaxed(&shared->thread[i].dropped);
+    return sum;
+}
+
+/* At a pace that leaves room in the log. */
+static void write_some(struct writer *w, int n) {
+    for (int i = 0; i < n && w->log->count < LOG_CALLS - 1; i++)
+        writer_call(w);
+    usleep(50);
+}
+
+/* Threads end as they are: in a gap or not. */
+static void *write_all(void *arg) {
+    struct writer w;
+    writer_init(&w, (unsigned)(uintptr_t)arg);
+    while (tcm_load_relaxed(&gaps) != GAPS)
+        write_some(&w, 100);
+    write_some(&w, CALLS_LEFT);
+    writer_end(&w);
+    return NULL;
+}
+
+/* Lets the saver go on each time GAP_DROPS more calls were dropped. */
+static void watch(void) {
+    for (uint32_t seen = 0; tcm_load_relaxed(&gaps) != GAPS;) {
+        usleep(200);
+        if (tcm_load_acquire(&held) != 1 || dropped() - seen < GAP_DROPS)
+            continue;
+        seen = dropped();
+        tcm_store_relaxed(&gaps, tcm_load_relaxed(&gaps) + 1);
+        tcm_store_release(&held, 2u);
+    }
+}
+
+static void begin(pthread_t *id) {
+    setenv("TCMALLOC_TRACE_OVERFLOW", "drop", 1);
+    setenv("TCMALLOC_TRACE_BUFFER_MB", "1", 1);
+    tcm_testpoint_hook = hold_saver;
+    mtr_init(&test_host);
+    /* So little that the log has room. */
+    tcm_lock(&mtr_recorder->pool.lock);
+    mtr_recorder->pool.bound = 2 * MTR_LARGE_BYTES;
+    tcm_unlock(&mtr_recorder->pool.lock);
+    for (uintptr_t i = 0; i < WRITERS; i++)
+        pthread_create(&id[i], NULL, write_all, (void *)i);
+}
+
+static void record(void) {
+    pthread_t id[WRITERS];
+    begin(id);
+    watch();
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(id[i], NULL);
+    mtr_exit();
+}
+
+static void record_killed(void) {
+    pthread_t id[WRITERS];
+    begin(id);
+    while (dropped() < GAP_DROPS)
+        usleep(200);
+    shared->mark = tcm_load_relaxed(&shared->thread[0].dropped);
+    kill(getpid(), SIGKILL);
+}
+
+static uint32_t logged(void) {
+    uint32_t sum = 0;
+    for (unsigned i = 0; i < WRITERS; i++)
+        sum += shared->thread[i].count;
+    return sum;
+}
+
+static void counted(void) {
+    struct found f;
+    test_begin();
+    int status = test_run(test_path("t"), record);
+    test_read("t", 0, true, &f);
+    tap_ok(status == 0 && f.problem == NULL && f.clean_end,
+           "every call that was not dropped is there, in its place");
+    tap_is_u64(f.events, logged(), "and no other");
+    tap_ok(dropped() >= GAPS * GAP_DROPS, "calls were dropped: %u", dropped());
+    tap_is_u64(f.dropped, dropped(), "all of them stand in gaps");
+    tap_is_u64(f.footer_dropped, dropped(), "and in the footer");
+    tap_ok(f.drop_gaps >= GAPS && f.backward_gaps == 0,
+           "%llu gaps, none of which ends before it begins",
+           (unsigned long long)f.drop_gaps);
+    tap_is_u64(f.thread_ends, WRITERS, "the ends of all threads are there");
+    test_end();
+}
+
+/* The trace of a kill in the middle of gaps knows that calls are missing. */
+static void killed(void) {
+    struct found f;
+    test_begin();
+    int status = test_run(test_path("t"), record_killed);
+    test_read("t", 1, true, &f);
+    tap_ok(WIFSIGNALED(status) && f.problem == NULL,
+           "killed in a gap: every call that was not dropped");
+    tap_ok(f.dropped >= 1 && f.dropped <= dropped() + WRITERS,
+           "killed in a gap: the trace says that calls were dropped");
+    test_end();
+}
+
+int main(void) {
+    counted();
+    killed();
+    return tap_done();
+}
