@@ -57,6 +57,7 @@ void info_free(struct info_file *f) {
         free(f->notices[i]);
     }
     raw_threads_free(&f->threads);
+    info_live_free(&f->live);
 }
 
 static void read_file(struct info_file *f, const char *name) {
@@ -64,6 +65,7 @@ static void read_file(struct info_file *f, const char *name) {
     memset(f, 0, sizeof(*f));
     bool is_stdin = strcmp(name, "-") == 0;
     f->name = is_stdin ? "standard input" : name;
+    f->want_live = true;
     struct tool_input *in = tool_input_open(name);
     if (in == NULL && errno != ENOENT) {
         info_problem(f, TOOL_FAILED, "%s: %s", name, strerror(errno));

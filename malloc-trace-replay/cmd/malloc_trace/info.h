@@ -9,6 +9,7 @@
 #define CMD_MALLOC_TRACE_INFO_H
 
 #include "base/compiler.h"
+#include "cmd/malloc_trace/info_live.h"
 #include "cmd/malloc_trace/raw_threads.h"
 #include "common/tool_input.h"
 #include "common/tool_json.h"
@@ -44,6 +45,8 @@ struct info_file {
     uint64_t doubled_bytes, missing_bytes, undecodable_bytes;
     uint64_t last_ns, last_barrier_ns;
     uint64_t peak_rss_bytes; /* of the samples */
+    bool want_live;          /* by the caller: fill LIVE */
+    struct info_live live;
     char *notices[INFO_TEXTS];
     uint64_t notice_count;
     bool have_account[MTF_ACCOUNT_LIMIT];
@@ -52,6 +55,7 @@ struct info_file {
     /* processed */
     uint16_t proc_version;
     uint64_t blocks;
+    uint64_t impossible_slots;   /* of the block at hand */
     uint64_t ops[INFO_OP_KINDS]; /* by enum mtf_op_kind */
     bool closed;
     uint64_t proc_account_count;

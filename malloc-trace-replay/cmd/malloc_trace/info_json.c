@@ -65,6 +65,42 @@ static void json_threads(struct tool_json *j, const struct info_file *f) {
     tool_json_end_array(j);
 }
 
+static void json_sizes(struct tool_json *j, const struct info_live *l) {
+    tool_json_begin_array(j, "size_histogram");
+    for (unsigned b = 0; b < INFO_SIZES; b++)
+        if (l->sizes[b] != 0) {
+            tool_json_begin_object(j, NULL);
+            tool_json_u64(j, "from", info_size_from(b));
+            tool_json_u64(j, "to", info_size_to(b));
+            tool_json_u64(j, "count", l->sizes[b]);
+            tool_json_end_object(j);
+        }
+    tool_json_end_array(j);
+}
+
+static void json_live(struct tool_json *j, const struct info_file *f) {
+    const struct info_live *l = &f->live;
+    double n = (double)info_event_count(f);
+    tool_json_u64(j, "events", info_event_count(f));
+    tool_json_u64(j, "requested_bytes", f->requested_bytes);
+    tool_json_u64(j, "threads", raw_threads_with_events(&f->threads));
+    if (n > 0) {
+        tool_json_double(j, "bytes_per_event", (double)f->raw_bytes / n);
+        tool_json_double(j, "file_bytes_per_event",
+                         (double)f->stored_bytes / n);
+    }
+    json_sizes(j, l);
+    if (l->failed)
+        return;
+    tool_json_u64(j, "peak_live_bytes", l->peak_bytes);
+    tool_json_u64(j, "peak_live_bytes_ns", l->peak_bytes_ns);
+    if (f->kind == INFO_RAW)
+        tool_json_u64(j, "peak_live_bytes_at_most", info_live_at_most(l));
+    tool_json_u64(j, "peak_live_objects", l->peak_blocks);
+    tool_json_u64(j, "peak_live_objects_ns", l->peak_blocks_ns);
+    tool_json_u64(j, "live_at_end", l->blocks);
+}
+
 static void json_raw(struct tool_json *j, const struct info_file *f) {
     tool_json_bool(j, "from_file", f->from_file);
     tool_json_bool(j, "from_spool", f->from_spool);
@@ -74,12 +110,10 @@ static void json_raw(struct tool_json *j, const struct info_file *f) {
             tool_json_u64(j, info_segment_name(k), f->segments[k]);
     tool_json_end_object(j);
     tool_json_u64(j, "spool_buffers", f->spool_buffers);
-    tool_json_u64(j, "events", info_event_count(f));
+    json_live(j, f);
     tool_json_u64(j, "failed_allocations", f->events[MTF_EVENT_FAILED]);
-    tool_json_u64(j, "requested_bytes", f->requested_bytes);
     tool_json_u64(j, "untraced_frees", raw_threads_untraced(&f->threads));
     tool_json_u64(j, "dropped_events", raw_threads_dropped(&f->threads));
-    tool_json_u64(j, "threads", raw_threads_with_events(&f->threads));
     json_calls(j, f);
     tool_json_begin_object(j, "kinds");
     for (unsigned k = 0; k < INFO_EVENT_KINDS; k++)
@@ -111,12 +145,15 @@ static void json_processed(struct tool_json *j, const struct info_file *f) {
     tool_json_u64(j, "processed_version", f->proc_version);
     tool_json_u64(j, "blocks", f->blocks);
     tool_json_u64(j, "ops", ops);
+    json_live(j, f);
+    tool_json_u64(j, "failed_allocations", f->ops[MTF_OP_FAILED]);
     json_calls(j, f);
     tool_json_begin_object(j, "kinds");
     for (unsigned k = 0; k < INFO_OP_KINDS; k++)
         if (info_op_name(k) != NULL)
             tool_json_u64(j, info_op_name(k), f->ops[k]);
     tool_json_end_object(j);
+    json_threads(j, f);
     for (int recorder = 0; recorder <= 1; recorder++) {
         tool_json_begin_object(j, recorder != 0 ? "recorder" : "account");
         for (uint64_t i = 0; i < f->proc_account_count; i++) {

@@ -15,88 +15,6 @@
 /* Threads listed before the rest is only counted. */
 #define THREADS_SHOWN 16u
 
-/* --- Names -------------------------------------------------------------- */
-
-const char *info_event_name(unsigned kind) {
-    static const char *const names[INFO_EVENT_KINDS] = {
-        [MTF_EVENT_ALLOC] = "alloc",
-        [MTF_EVENT_FREE] = "free",
-        [MTF_EVENT_REALLOC] = "realloc",
-        [MTF_EVENT_ALIGNED] = "aligned",
-        [MTF_EVENT_FREE_SIZE] = "free_size",
-        [MTF_EVENT_REALLOC_NEW] = "realloc_new",
-        [MTF_EVENT_REALLOC_END] = "realloc_end",
-        [MTF_EVENT_FAILED] = "failed",
-        [MTF_EVENT_STATE] = "state",
-        [MTF_EVENT_TIME] = "time",
-        [MTF_EVENT_BUFFER] = "buffer",
-        [MTF_EVENT_AS_THREAD] = "as_thread",
-        [MTF_EVENT_UNTRACED] = "untraced",
-        [MTF_EVENT_THREAD_START] = "thread_start",
-        [MTF_EVENT_THREAD_END] = "thread_end",
-        [MTF_EVENT_MARK] = "mark",
-        [MTF_EVENT_EXTENSION] = "extension",
-        [MTF_EVENT_GAP] = "gap",
-        [MTF_EVENT_UNKNOWN] = "unknown",
-    };
-    return kind < INFO_EVENT_KINDS ? names[kind] : NULL;
-}
-
-const char *info_op_name(unsigned kind) {
-    static const char *const names[INFO_OP_KINDS] = {
-        [MTF_OP_ALLOC] = "alloc",
-        [MTF_OP_FREE] = "free",
-        [MTF_OP_REALLOC] = "realloc",
-        [MTF_OP_ALIGNED] = "aligned",
-        [MTF_OP_REALLOC_NEW] = "realloc_new",
-        [MTF_OP_REALLOC_END] = "realloc_end",
-        [MTF_OP_FREE_SIZE] = "free_size",
-        [MTF_OP_SWITCH] = "switch",
-        [MTF_OP_THREAD_END] = "thread_end",
-        [MTF_OP_TIME] = "time",
-        [MTF_OP_THREAD_START] = "thread_start",
-        [MTF_OP_EXTENSION] = "extension",
-        [MTF_OP_FAILED] = "failed",
-        [MTF_OP_MARK] = "mark",
-        [MTF_OP_SAMPLE] = "sample",
-        [MTF_OP_LOSS] = "loss",
-        [MTF_OP_OTHER] = "other",
-    };
-    return kind < INFO_OP_KINDS ? names[kind] : NULL;
-}
-
-const char *info_segment_name(unsigned kind) {
-    switch (kind) {
-    case MTF_SEGMENT_DATA:
-        return "data";
-    case MTF_SEGMENT_BARRIER:
-        return "barrier";
-    case MTF_SEGMENT_SAMPLE:
-        return "sample";
-    case MTF_SEGMENT_NOTICE:
-        return "notice";
-    case MTF_SEGMENT_FOOTER:
-        return "footer";
-    default:
-        return NULL;
-    }
-}
-
-const char *info_end_reason(uint64_t reason) {
-    switch (reason) {
-    case MTF_END_EXIT:
-        return "the program ended";
-    case MTF_END_STOP:
-        return "stopped by call";
-    case MTF_END_LIMIT:
-        return "the output reached its limit";
-    case MTF_END_FORCED:
-        return "forced: the output failed";
-    default:
-        return "unknown";
-    }
-}
-
 /* --- Lines -------------------------------------------------------------- */
 
 /* Text of a trace may hold anything; control bytes would reach the terminal. */
@@ -174,7 +92,55 @@ static void print_calls(const struct info_file *f) {
         }
 }
 
-/* --- Raw ---------------------------------------------------------------- */
+/* --- Sizes and peaks ------------------------------------------------------ */
+
+static void print_sizes(const struct info_live *l) {
+    struct tool_text t;
+    printf("  sizes asked for\n");
+    for (unsigned b = 0; b < INFO_SIZES; b++)
+        if (l->sizes[b] != 0) {
+            char label[64];
+            if (b < 2)
+                (void)snprintf(label, sizeof(label), "  %u", b);
+            else
+                (void)snprintf(label, sizeof(label),
+                               "  %" PRIu64 " to %" PRIu64, info_size_from(b),
+                               info_size_to(b));
+            printf("  %-24s %15s\n", label, tool_text_count(&t, l->sizes[b]));
+        }
+}
+
+static void print_peak(const struct info_file *f, const char *label, uint64_t n,
+                       uint64_t ns) {
+    uint64_t start = f->have_header ? f->header.fixed.start_ns : 0;
+    struct tool_text a, b;
+    printf("  %-24s %15s, after %s\n", label, tool_text_count(&a, n),
+           tool_text_ns(&b, ns > start ? ns - start : 0));
+}
+
+static void print_live(const struct info_file *f) {
+    const struct info_live *l = &f->live;
+    struct tool_text t;
+    if (l->failed) {
+        put_text("live bytes", "unknown, not enough memory");
+        return;
+    }
+    print_peak(f, "peak of live bytes", l->peak_bytes, l->peak_bytes_ns);
+    if (f->kind == INFO_RAW)
+        printf("  %-24s %15s, see malloc-trace-info(1)\n", "  at most",
+               tool_text_count(&t, info_live_at_most(l)));
+    print_peak(f, "peak of live blocks", l->peak_blocks, l->peak_blocks_ns);
+    put_count("live blocks at the end", l->blocks);
+}
+
+static void print_event_bytes(const struct info_file *f, const char *label) {
+    double n = (double)info_event_count(f);
+    if (n > 0)
+        printf("  %-24s %15.2f, stored as %.2f\n", label,
+               (double)f->raw_bytes / n, (double)f->stored_bytes / n);
+}
+
+/* --- Threads -------------------------------------------------------------- */
 
 static void print_threads(const struct info_file *f) {
     struct tool_text t;
@@ -199,6 +165,8 @@ static void print_threads(const struct info_file *f) {
         printf("  %-24s %15s more\n", "",
                tool_text_count(&t, f->threads.count - THREADS_SHOWN));
 }
+
+/* --- Raw ---------------------------------------------------------------- */
 
 static void print_footer(const struct info_file *f) {
     if (f->segments[MTF_SEGMENT_FOOTER] == 0)
@@ -244,6 +212,9 @@ static void print_raw(const struct info_file *f) {
     print_calls(f);
     put_count("  failed calls", f->events[MTF_EVENT_FAILED]);
     put_count("requested bytes", f->requested_bytes);
+    print_event_bytes(f, "bytes an event");
+    print_sizes(&f->live);
+    print_live(f);
     put_count("untraced frees", raw_threads_untraced(&f->threads));
     for (unsigned k = MTF_EVENT_FAILED + 1; k < INFO_EVENT_KINDS; k++)
         if (f->events[k] != 0) {
@@ -297,6 +268,12 @@ static void print_processed(const struct info_file *f) {
     put_count("blocks", f->blocks);
     put_count("operations", ops);
     print_calls(f);
+    put_count("  failed calls", f->ops[MTF_OP_FAILED]);
+    put_count("requested bytes", f->requested_bytes);
+    print_event_bytes(f, "bytes an event");
+    print_sizes(&f->live);
+    print_live(f);
+    print_threads(f);
     for (unsigned k = MTF_OP_LAST_OPERATION + 1; k < INFO_OP_KINDS; k++)
         if (f->ops[k] != 0) {
             char label[48];

@@ -6,36 +6,121 @@
 #include "common/tool_main.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define OPS_AT_ONCE 4096u
+/* No LZ4 block expands more. */
+#define LZ4_RATIO 255u
 
 struct work {
+    struct tool_input *in;
+    uint64_t time_ns, most_slots;
+    size_t thread; /* index of the one at hand; SIZE_MAX none */
     struct mtf_proc_reader reader;
     struct mtf_proc_decoder decoder;
     struct mtf_op ops[OPS_AT_ONCE];
     uint8_t memory[MTF_PROC_READER_BYTES];
 };
 
+/* Operations that follow are THREAD's. */
+static void switch_to(struct info_file *f, struct work *w, uint32_t thread) {
+    struct raw_thread *t =
+        thread == 0 ? NULL : raw_threads_find(&f->threads, thread);
+    w->thread = t == NULL ? SIZE_MAX : (size_t)(t - f->threads.thread);
+    if (t != NULL && t->first_ns == 0)
+        t->first_ns = w->time_ns;
+}
+
+static void count_event(struct info_file *f, const struct work *w) {
+    if (w->thread == SIZE_MAX)
+        return;
+    struct raw_thread *t = &f->threads.thread[w->thread];
+    t->events++;
+    t->last_ns = w->time_ns;
+}
+
+static void count_operation(struct info_file *f, const struct work *w,
+                            const struct mtf_op *op) {
+    struct info_live *l = &f->live;
+    count_event(f, w);
+    if (op->call < MTF_CALL_LIMIT)
+        f->calls[op->call]++;
+    if (op->kind == MTF_OP_FREE || op->kind == MTF_OP_FREE_SIZE ||
+        op->kind == MTF_OP_REALLOC_END) {
+        info_live_slot_freed(l, op->slot);
+        return;
+    }
+    f->requested_bytes += op->size;
+    f->impossible_slots +=
+        !info_live_slot(l, op->slot, w->most_slots, op->size, w->time_ns);
+}
+
+static void count_rare(struct info_file *f, struct work *w,
+                       const struct mtf_proc_block *b,
+                       const struct mtf_op *op) {
+    struct raw_thread *t;
+    const uint8_t *text;
+    size_t n;
+    switch (op->kind) {
+    case MTF_OP_TIME:
+        w->time_ns = op->size;
+        if (op->size > f->last_ns)
+            f->last_ns = op->size;
+        break;
+    case MTF_OP_SWITCH:
+        switch_to(f, w, op->slot);
+        break;
+    case MTF_OP_FAILED:
+        count_event(f, w);
+        break;
+    case MTF_OP_THREAD_START:
+        t = raw_threads_find(&f->threads, op->slot);
+        if (t != NULL)
+            t->tid = op->size;
+        break;
+    case MTF_OP_THREAD_END:
+        t = raw_threads_find(&f->threads, op->slot);
+        text = mtf_proc_bytes(b, op, &n);
+        if (t != NULL)
+            (void)snprintf(t->name, sizeof(t->name), "%.*s", (int)n,
+                           (const char *)text);
+        break;
+    default:
+        break;
+    }
+}
+
 static void count_block(struct info_file *f, struct work *w,
                         const struct mtf_proc_block *b) {
     f->blocks++;
     bool ok = mtf_proc_decode_begin(&w->decoder, b);
     size_t n;
+    w->time_ns = b->head.time_ns;
+    /* Every slot came with an allocation, which is a byte or more; what was
+       lost with a broken frame is bounded by what LZ4 can make of it. */
+    w->most_slots =
+        tool_input_bytes(w->in) + LZ4_RATIO * tool_input_stored_bytes(w->in);
+    switch_to(f, w, b->head.thread);
     while (ok && (n = mtf_proc_decode(&w->decoder, w->ops, OPS_AT_ONCE)) != 0)
         for (size_t i = 0; i < n; i++) {
             const struct mtf_op *op = &w->ops[i];
             if (op->kind < INFO_OP_KINDS)
                 f->ops[op->kind]++;
-            if (op->kind <= MTF_OP_LAST_OPERATION && op->call < MTF_CALL_LIMIT)
-                f->calls[op->call]++;
-            else if (op->kind == MTF_OP_TIME && op->size > f->last_ns)
-                f->last_ns = op->size;
+            if (op->kind <= MTF_OP_LAST_OPERATION)
+                count_operation(f, w, op);
+            else
+                count_rare(f, w, b, op);
         }
     if (w->decoder.problem != NULL)
         info_problem(f, TOOL_DAMAGED, "%s: byte %" PRIu64 ": %s", f->name,
                      b->offset, w->decoder.problem);
+    if (f->impossible_slots != 0)
+        info_problem(f, TOOL_DAMAGED,
+                     "%s: byte %" PRIu64 ": block with impossible slots",
+                     f->name, b->offset);
+    f->impossible_slots = 0;
 }
 
 static void see_closing(struct info_file *f, const struct mtf_proc_block *b) {
@@ -51,6 +136,8 @@ static void see_closing(struct info_file *f, const struct mtf_proc_block *b) {
             f->clean_end = value != 0;
         else if (field == MTF_PROC_ACCOUNT_GROWING)
             f->growing = value != 0;
+        else if (field == MTF_PROC_ACCOUNT_END_NS && value > f->last_ns)
+            f->last_ns = value;
         if (f->proc_account_count == TCM_ARRAY_SIZE(f->proc_fields))
             continue;
         f->proc_fields[f->proc_account_count] = field;
@@ -97,6 +184,7 @@ static void read_all(struct info_file *f, struct work *w,
                      struct tool_input *in) {
     struct mtf_proc_part part;
     mtf_proc_reader_init(&w->reader, w->memory, sizeof(w->memory));
+    w->in = in;
     for (;;) {
         switch (mtf_proc_reader_next(&w->reader, &part)) {
         case MTF_PROC_MORE:

@@ -45,6 +45,28 @@ static void count_rare(struct info_file *f, struct raw_thread *t,
     }
 }
 
+/* A call of the malloc family. */
+static void count_call(struct info_file *f, const struct mtf_event *e,
+                       uint64_t ns) {
+    struct info_live *l = &f->live;
+    switch (e->kind) {
+    case MTF_EVENT_FREE:
+    case MTF_EVENT_FREE_SIZE:
+    case MTF_EVENT_REALLOC_END:
+        if (f->want_live)
+            info_live_freed(l, e->old_token);
+        return;
+    case MTF_EVENT_REALLOC:
+        if (f->want_live)
+            info_live_resized(l, e->old_token, e->token, e->size, ns);
+        break;
+    default:
+        if (f->want_live)
+            info_live_made(l, e->token, e->size, ns);
+    }
+    f->requested_bytes += e->size;
+}
+
 /*
  * Decodes one placed segment of the stream of thread number STREAM. Events of
  * the late stream belong to the thread named last in it.
@@ -71,9 +93,7 @@ static bool decode(struct info_file *f, size_t stream, const struct mtf_item *i,
         if (e.kind < MTF_EVENT_FAILED) {
             f->calls[e.call]++;
             f->threads.thread[owner].events++;
-            if (e.kind != MTF_EVENT_FREE && e.kind != MTF_EVENT_FREE_SIZE &&
-                e.kind != MTF_EVENT_REALLOC_END)
-                f->requested_bytes += e.size;
+            count_call(f, &e, s->time_ns);
         } else if (e.kind == MTF_EVENT_FAILED) {
             f->threads.thread[owner].events++;
         } else if (e.kind == MTF_EVENT_AS_THREAD) {
@@ -167,6 +187,7 @@ static bool see_item(struct info_file *f, const struct mtf_item *item) {
     case MTF_ITEM_BARRIER:
         f->segments[MTF_SEGMENT_BARRIER]++;
         f->last_barrier_ns = item->time_lo;
+        info_live_round(&f->live);
         if (item->time_lo > f->last_ns)
             f->last_ns = item->time_lo;
         return true;
@@ -201,6 +222,7 @@ static void conclude(struct info_file *f, const struct tool_raw *t) {
                   f->undecodable_bytes == 0 &&
                   raw_threads_dropped(&f->threads) == 0;
     uint64_t dropped = raw_threads_dropped(&f->threads);
+    info_live_round(&f->live);
     const char *problem = raw_end_problem(t);
     if (dropped != 0 && !f->growing)
         info_problem(f, TOOL_DAMAGED,
@@ -247,6 +269,11 @@ void info_read_raw(struct info_file *f, struct tool_input *in,
 
 uint64_t info_event_count(const struct info_file *f) {
     uint64_t n = 0;
+    if (f->kind == INFO_PROCESSED) {
+        for (unsigned k = 0; k <= MTF_OP_LAST_OPERATION; k++)
+            n += f->ops[k];
+        return n + f->ops[MTF_OP_FAILED];
+    }
     for (unsigned k = MTF_EVENT_ALLOC; k <= MTF_EVENT_FAILED; k++)
         n += f->events[k];
     return n;
