@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A deterministic program that prints the address of every block it gets.
+ * A deterministic program that prints the address of every block it gets, and
+ * what the allocator counted.
  *
  * addresses THREADS STEPS: THREADS threads take turns by semaphores, so that
  * the order of all calls is fixed; 1 runs without any thread.
@@ -8,6 +9,7 @@
  * Invariants: nothing allocates but what is printed, and what pthread_create
  * allocates, which is the same in every run.
  */
+#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -30,6 +32,44 @@ static sem_t turn[MAX_THREADS];
 /* All end after the last turn: what a thread gives back when it ends would
    meet the others' calls at no fixed moment. */
 static pthread_barrier_t all_done;
+
+/* Not metadata_bytes: object words are in it. */
+static const char *const counters[] = {
+    "generic.current_allocated_bytes",
+    "generic.heap_size",
+    "tcmalloc.central_cache_free_bytes",
+    "tcmalloc.transfer_cache_free_bytes",
+    "tcmalloc.thread_cache_free_bytes",
+    "tcmalloc.large_blocks",
+    "tcmalloc.large_bytes",
+    "tcmalloc.slack_bytes",
+    "tcmalloc.pageheap_free_bytes",
+    "tcmalloc.pageheap_unmapped_bytes",
+    "tcmalloc.pageheap_commit_count",
+    "tcmalloc.pageheap_decommit_count",
+    "tcmalloc.pageheap_scavenge_count",
+    "tcmalloc.impl.thread_cache_count",
+    "tcmalloc.thread_cache_misses",
+    "tcmalloc.thread_cache_overflows",
+    "tcmalloc.central_fetches",
+    "tcmalloc.central_returns",
+    "tcmalloc.transfer_cache_hits",
+    "tcmalloc.spans_made",
+    "tcmalloc.spans_freed",
+    "tcmalloc.system_bytes_taken",
+    "tcmalloc.system_bytes_returned",
+};
+enum { COUNTERS = sizeof counters / sizeof *counters };
+
+static size_t value[COUNTERS];
+
+static void read_counters(void) {
+    int (*get)(const char *, size_t *);
+    *(void **)&get = dlsym(RTLD_DEFAULT, "MallocExtension_GetNumericProperty");
+    for (int i = 0; i < COUNTERS; i++)
+        if (get == NULL || !get(counters[i], &value[i]))
+            value[i] = (size_t)-1;
+}
 
 static size_t pick_size(struct prng *r) {
     switch (prng_below(r, 16)) {
@@ -75,6 +115,9 @@ static void *run(void *arg) {
         if (threads > 1 && i % TURN == TURN - 1)
             sem_post(&turn[(me + 1) % threads]);
     }
+    /* Whose turn is the last: all others have had theirs. */
+    if (me == threads - 1)
+        read_counters();
     if (threads > 1)
         pthread_barrier_wait(&all_done);
     return NULL;
@@ -107,5 +150,7 @@ int main(int argc, char **argv) {
     }
     for (long i = 0; i < seen_count; i++)
         printf("%lx %ld\n", (unsigned long)seen[i], (long)(seen[i] - seen[0]));
+    for (int i = 0; i < COUNTERS; i++)
+        printf("%s %zu\n", counters[i], value[i]);
     return 0;
 }

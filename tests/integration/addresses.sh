@@ -49,6 +49,56 @@ for threads in 1 6; do
     fi
 done
 
+# Real programs, through a library in between that writes the addresses down.
+# logged NAME MODE PROGRAM...: one run; its environment is of the same size in
+# every mode but for the variable that tells who is recorded.
+logged() {
+    logged_name=$1
+    logged_mode=$2
+    shift 2
+    logged_lib=$tlib
+    set -- TCMALLOC_TRACE_OUTPUT="$work/$logged_name.$suffix" "$@"
+    case $logged_mode in
+    untraced) logged_lib=$lib ;;
+    ready) set -- TCMALLOC_TRACE_START=0 "$@" ;;
+    esac
+    rm -f "$work/$logged_name.$logged_mode"
+    env ADDRESS_LOG="$work/$logged_name.$logged_mode" \
+        LD_PRELOAD="$work/address_log.so:$logged_lib" "$@" \
+        >"$work/$logged_name.out.$logged_mode"
+    is "$logged_name $logged_mode: exit status" $? 0
+}
+real() {
+    real_name=$1
+    shift
+    have "$1" || {
+        skip "$real_name" "there is none"
+        return
+    }
+    for real_mode in untraced on ready; do
+        logged "$real_name" $real_mode "$@"
+    done
+    at_least "$real_name: addresses" "$(wc -c <"$work/$real_name.on")" 800
+    for real_mode in on ready; do
+        check "$real_name $real_mode: same addresses" \
+            cmp "$work/$real_name.untraced" "$work/$real_name.$real_mode"
+        check "$real_name $real_mode: same output" \
+            cmp "$work/$real_name.out.untraced" "$work/$real_name.out.$real_mode"
+    done
+}
+: "${CC:=cc}"
+if $CC -shared -fPIC -O1 -o "$work/address_log.so" "$here/address_log.c" -ldl \
+    2>"$work/err"; then
+    seq 1 20000 >"$work/lines"
+    real sort sort --parallel=1 -r "$work/lines"
+    real sed sed -e 's/\([0-9]\)\1/<\1>/g' -e 'N;P;D' "$work/lines"
+    real diff diff -q "$work/lines" "$work/lines"
+    real awk awk '{ a[$1 % 97] = a[$1 % 97] "x" $1 } END { print length(a[3]) }' \
+        "$work/lines"
+else
+    skip "real programs" "no compiler"
+fi
+
 # With address space layout left to chance, what follows the first block from
 # the same region is still the same.
 LD_PRELOAD=$lib "$built/addresses" 1 20000 | cut -d' ' -f2 >"$work/a"
