@@ -61,6 +61,8 @@ void account_finish(struct account *a, const struct tool_raw *raw,
     a->order_conflicts = o->conflicts;
     a->widest_ns = o->widest_ns;
     a->median_ns = order_median_ns(o);
+    a->waited = o->waited;
+    a->peak_error_bytes = peak_bound_error(&o->peak, e->peak_live_bytes);
     a->start_ns = o->first_ns == UINT64_MAX ? 0 : o->first_ns;
     a->end_ns = o->last_ns;
     a->lost_bytes = d->gap_bytes + d->undecodable_bytes;
@@ -144,9 +146,13 @@ void account_print(const struct account *a, const struct emit *e) {
     print_count("untraced frees", a->untraced_frees);
     print_count("dropped events", a->dropped_events);
     print_count("order conflicts", a->order_conflicts);
-    fprintf(stderr, "  %-18s %s requested, at most %s live\n", "bytes",
+    fprintf(stderr, "  %-18s %s requested, at most %s live", "bytes",
             tool_text_bytes(&t[0], c->requested_bytes),
             tool_text_bytes(&t[1], a->peak_live_bytes));
+    if (a->peak_error_bytes != 0)
+        fprintf(stderr, " (to within %s)",
+                tool_text_bytes(&t[2], a->peak_error_bytes));
+    fputc('\n', stderr);
     fprintf(stderr, "  %-18s %s block%s\n", "live at the end",
             tool_text_count(&t[0], a->live_at_end),
             a->live_at_end == 1 ? "" : "s");
@@ -154,6 +160,12 @@ void account_print(const struct account *a, const struct emit *e) {
             "thread switches", tool_text_count(&t[0], a->switches),
             tool_text_ns(&t[1], a->median_ns),
             tool_text_ns(&t[2], a->widest_ns));
+    if (c->foreign_frees + a->waited != 0)
+        fprintf(stderr,
+                "  %-18s %s frees of other threads' blocks, %s events waited "
+                "for an allocation\n",
+                "hand-over", tool_text_count(&t[0], c->foreign_frees),
+                tool_text_count(&t[1], a->waited));
     fprintf(stderr, "  %-18s %s stored, %s raw, %s out\n", "size",
             tool_text_bytes(&t[0], a->file_bytes),
             tool_text_bytes(&t[1], a->raw_bytes),
@@ -220,6 +232,9 @@ void account_json(const struct account *a, const struct emit *e,
     tool_json_u64(j, "thread_switches", a->switches);
     tool_json_u64(j, "widest_interval_ns", a->widest_ns);
     tool_json_u64(j, "median_interval_ns", a->median_ns);
+    tool_json_u64(j, "cross_thread_frees", c->foreign_frees);
+    tool_json_u64(j, "waited_for_allocation", a->waited);
+    tool_json_u64(j, "peak_live_error_bytes", a->peak_error_bytes);
     tool_json_u64(j, "recorded_ns",
                   a->end_ns > a->start_ns ? a->end_ns - a->start_ns : 0);
     tool_json_u64(j, "damaged_places", a->damaged_places + a->bad_places);

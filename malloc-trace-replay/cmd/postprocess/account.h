@@ -24,6 +24,7 @@ struct account {
     uint64_t untraced_frees, dropped_events;
     uint64_t order_conflicts, switches;
     uint64_t widest_ns, median_ns, start_ns, end_ns;
+    uint64_t waited, peak_error_bytes;
     uint64_t damaged_places; /* segments or frames */
     uint64_t lost_bytes; /* of streams: gaps and what could not be decoded */
     uint64_t bad_places;

@@ -21,6 +21,7 @@ bool emit_init(struct emit *e, struct demux *d, struct mtf_proc_writer *w) {
 
 void emit_fini(struct emit *e) {
     slots_fini(&e->slots);
+    free(e->makers);
 }
 
 /* --- Waiting -------------------------------------------------------------- */
@@ -117,17 +118,21 @@ static void count_thread(struct emit *e, struct demux_thread *t) {
     t->counted = true;
 }
 
-/* The object of TOKEN, whose allocation was written and got PLACE. */
-static TCM_ALWAYS_INLINE void new_object(struct emit *e, uint64_t token,
-                                         uint64_t size,
+/* The object of TOKEN, whose allocation by T was written and got PLACE. */
+static TCM_ALWAYS_INLINE void new_object(struct emit *e,
+                                         const struct demux_thread *t,
+                                         uint64_t token, uint64_t size,
                                          struct mtf_proc_object place) {
+    e->makers[place.slot] = t->out_id;
     slots_fill(slots_insert(&e->slots, token), size, place);
     e->live_objects++;
     e->counts.requested_bytes += size;
     add_live(e, size);
 }
 
-static void end_object(struct emit *e, struct slots_object *o) {
+static void end_object(struct emit *e, const struct demux_thread *t,
+                       struct slots_object *o) {
+    e->counts.foreign_frees += e->makers[o->slot] != t->out_id;
     e->live_bytes -= o->size;
     e->live_objects--;
     slots_remove(&e->slots, o);
@@ -153,7 +158,7 @@ static bool run_realloc(struct emit *e, struct demux_thread *t,
         e->counts.unmatched_reallocs += !e->demux->begins_late;
         mtf_proc_put_realloc_new(e->writer, call, MTF_PROC_FLAG_OLD_UNKNOWN,
                                  size, &place);
-        new_object(e, v->extra, size, place);
+        new_object(e, t, v->extra, size, place);
         return born(e, v->extra);
     }
     /* one step: the old size goes before the new one comes */
@@ -161,6 +166,7 @@ static bool run_realloc(struct emit *e, struct demux_thread *t,
     add_live(e, size);
     e->counts.requested_bytes += size;
     place = slots_place(o);
+    e->makers[place.slot] = t->out_id;
     mtf_proc_put_realloc(e->writer, call, moved, size, &place);
     slots_remove(&e->slots, o);
     slots_fill(slots_insert(&e->slots, v->extra), size, place);
@@ -195,7 +201,7 @@ static void run_rare_free(struct emit *e, struct demux_thread *t,
                                v->extra);
     else
         mtf_proc_put_realloc_end(e->writer, demux_event_call(v), &place);
-    end_object(e, o);
+    end_object(e, t, o);
 }
 
 static void run_thread_end(struct emit *e, struct demux_thread *t,
@@ -219,7 +225,7 @@ static TCM_NOINLINE bool run_rare(struct emit *e, struct demux_thread *t,
     case MTF_EVENT_ALIGNED:
         e->counts.memaligns++;
         mtf_proc_put_aligned(w, call, (unsigned)v->extra, size, &place);
-        new_object(e, v->token, size, place);
+        new_object(e, t, v->token, size, place);
         return born(e, v->token);
     case MTF_EVENT_REALLOC_NEW:
         e->counts.reallocs++;
@@ -227,7 +233,7 @@ static TCM_NOINLINE bool run_rare(struct emit *e, struct demux_thread *t,
             w, call,
             v->extra & MTF_EVENT_OLD_UNKNOWN ? MTF_PROC_FLAG_OLD_UNKNOWN : 0,
             size, &place);
-        new_object(e, v->token, size, place);
+        new_object(e, t, v->token, size, place);
         return born(e, v->token);
     case MTF_EVENT_FREE_SIZE:
     case MTF_EVENT_REALLOC_END:
@@ -286,7 +292,7 @@ static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
             uint64_t size = demux_event_size(v);
             struct mtf_proc_object place;
             mtf_proc_put_alloc(w, demux_event_call(v), size, &place);
-            new_object(e, v->token, size, place);
+            new_object(e, t, v->token, size, place);
             e->counts.mallocs++;
             if (born(e, v->token)) {
                 stop = EMIT_WOKE;
@@ -307,7 +313,7 @@ static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
             } else {
                 struct mtf_proc_object place = slots_place(o);
                 mtf_proc_put_free(w, demux_event_call(v), &place);
-                end_object(e, o);
+                end_object(e, t, o);
             }
             e->counts.frees++;
         } else if (kind == DEMUX_EVENT_AS_THREAD) {
@@ -332,6 +338,22 @@ static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
     return stop;
 }
 
+/* Room for the makers of all slots that one array of events can need. */
+static bool reserve_makers(struct emit *e) {
+    size_t need = (size_t)e->writer->slot_count + DEMUX_BATCH;
+    if (TCM_LIKELY(need <= e->makers_room))
+        return true;
+    size_t room = tcm_max_u64(need, e->makers_room * 2);
+    uint32_t *makers = realloc(e->makers, room * sizeof(*makers));
+    if (makers == NULL) {
+        e->slots.failed = true;
+        return false;
+    }
+    e->makers = makers;
+    e->makers_room = room;
+    return true;
+}
+
 enum emit_stop emit_run(struct emit *e, struct demux_thread *t,
                         uint64_t count) {
     while (count != 0) {
@@ -344,6 +366,8 @@ enum emit_stop emit_run(struct emit *e, struct demux_thread *t,
                 return EMIT_DONE;
             continue;
         }
+        if (!reserve_makers(e))
+            return EMIT_DONE;
         mtf_proc_put_switch(e->writer, t->out_id);
         if (!t->counted || t->id == MTF_THREAD_LATE)
             if (is_call(demux_event_kind(&t->events[t->at])))

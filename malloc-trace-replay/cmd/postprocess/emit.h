@@ -22,6 +22,7 @@ struct emit_counts {
     uint64_t untraced_frees; /* of blocks from before a late beginning */
     uint64_t unmatched_frees, unmatched_reallocs;
     uint64_t threads;
+    uint64_t foreign_frees; /* of blocks that another thread made */
 };
 
 struct emit {
@@ -30,6 +31,8 @@ struct emit {
     struct demux *demux;
     struct emit_counts counts;
     uint64_t live_bytes, peak_live_bytes, live_objects;
+    uint32_t *makers; /* by slot: the thread that made the block */
+    size_t makers_room;
     uint32_t waiting[EMIT_WAIT_BITS];
     struct demux_thread *waiters; /* list by next_waiter */
     struct demux_thread *woken;   /* list of those whose token was born */

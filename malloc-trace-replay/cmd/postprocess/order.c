@@ -92,6 +92,7 @@ void order_fini(struct order *o) {
     free(o->later.a);
     free(o->ready.a);
     free(o->births);
+    peak_bound_fini(&o->peak);
     while (o->samples != NULL) {
         struct order_sample *next = o->samples->next;
         free(o->samples);
@@ -100,8 +101,8 @@ void order_fini(struct order *o) {
 }
 
 static bool stopped(const struct order *o) {
-    return o->failed || o->demux->failed || o->emit->slots.failed ||
-           o->emit->writer->failed;
+    return o->failed || o->peak.failed || o->demux->failed ||
+           o->emit->slots.failed || o->emit->writer->failed;
 }
 
 /* The next interval of T, if any. */
@@ -198,6 +199,7 @@ static void take_woken(struct order *o, uint64_t h) {
     while (o->emit->woken != NULL) {
         struct demux_thread *t = o->emit->woken;
         o->emit->woken = t->next_waiter;
+        o->waited++;
         t->checked = false;
         park(o, t, h);
     }
@@ -266,6 +268,11 @@ static bool retry_late(struct order *o) {
     return true;
 }
 
+/* Bytes allocated and freed so far. */
+static uint64_t moved_bytes(const struct order *o) {
+    return 2 * o->emit->counts.requested_bytes - o->emit->live_bytes;
+}
+
 /* Writes COUNT events of the current thread. */
 static void run(struct order *o, uint64_t count) {
     struct demux_thread *t = o->current;
@@ -279,7 +286,10 @@ static void run(struct order *o, uint64_t count) {
     uint64_t upto = events_below(t, until);
     count = upto == 0 ? 1 : tcm_min_u64(count, upto);
     t->checked = false;
+    uint64_t moved = moved_bytes(o);
+    peak_bound_level(&o->peak, o->emit->live_bytes);
     emit_run(o->emit, t, count);
+    peak_bound_add(&o->peak, t->id, t->lo, t->hi, moved_bytes(o) - moved);
     if (t->i < t->n)
         return;
     if (t->at < t->count && !stopped(o)) { /* more than were foreseen */
@@ -392,11 +402,18 @@ static bool resolve(struct order *o) {
     return true;
 }
 
-static void write_all(struct order *o) {
+/* TIME: of the barrier that was read, or the last known at the end. */
+static void write_all(struct order *o, uint64_t time) {
+    peak_bound_begin(&o->peak, time);
     (void)retry_late(o);
     do {
         drain(o);
     } while (!stopped(o) && resolve(o));
+    /* what waits for a thread's own events may hold up others */
+    const struct demux_thread *late = demux_find(o->demux, MTF_THREAD_LATE);
+    o->peak.held = late != NULL && late->late_wait;
+    if (!o->peak.held)
+        peak_bound_end(&o->peak, o->emit->live_bytes, o->emit->peak_live_bytes);
 }
 
 static void write_without_barrier(struct order *o) {
@@ -404,7 +421,7 @@ static void write_without_barrier(struct order *o) {
     o->conflicts++;
     o->barrier_ns = UINT64_MAX;
     o->demux->barriers++; /* the list of births is out of date */
-    write_all(o);
+    write_all(o, o->demux->last_time);
     o->barrier_ns = barrier_ns;
 }
 
@@ -429,13 +446,13 @@ void order_barrier(struct order *o, uint64_t time_ns) {
     o->barrier_ns = tcm_max_u64(o->barrier_ns, time_ns);
     o->demux->barriers++;
     o->demux->last_time = tcm_max_u64(o->demux->last_time, time_ns);
-    write_all(o);
+    write_all(o, o->barrier_ns);
     put_samples(o, horizon(o));
 }
 
 void order_finish(struct order *o) {
     o->barrier_ns = UINT64_MAX;
     o->demux->barriers = UINT64_MAX;
-    write_all(o);
+    write_all(o, o->demux->last_time);
     put_samples(o, UINT64_MAX);
 }

@@ -16,6 +16,7 @@
 #include "demux.h"
 #include "emit.h"
 #include "heap.h"
+#include "peak_bound.h"
 
 #define ORDER_SLACK_NS 20000u
 /* A time record goes out when the last one is this old. */
@@ -42,6 +43,8 @@ struct order {
     struct demux_thread *current;
     uint64_t barrier_ns; /* time of the last barrier; UINT64_MAX at the end */
     uint64_t conflicts;
+    uint64_t waited; /* events whose turn came before their allocation's */
+    struct peak_bound peak;
 
     struct demux_range *births; /* of events in hand, made at `births_at` */
     size_t births_count;

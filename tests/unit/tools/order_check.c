@@ -212,6 +212,9 @@ void check_tell(const char *what, const struct history *h,
              LL(check_same(out, h, m)), LL(out->conflicts),
              LL(out->counts.unmatched_frees),
              LL(out->counts.unmatched_reallocs));
+    tap_diag("peak %llu, true %llu, bound %llu, %llu foreign frees",
+             LL(out->peak_live_bytes), LL(h->peak_bytes), LL(out->peak_error),
+             LL(out->counts.foreign_frees));
     tap_diag("broken: thread order %llu, birth %llu, interval %llu, time %llu, "
              "address %llu",
              LL(c.thread_order), LL(c.birth), LL(c.interval), LL(c.time),

@@ -20,7 +20,7 @@ struct sorted {
     struct emit_counts counts;
     uint64_t conflicts, lost_bytes, bad_places;
     uint64_t peak_live_bytes, live_at_end, held_peak, switches;
-    uint64_t untraced, dropped;
+    uint64_t untraced, dropped, waited, peak_error;
 };
 
 struct sorter {
@@ -133,6 +133,8 @@ static inline void sorter_end(struct sorter *s) {
     out->bad_places = s->demux.bad_places + s->demux.hidden_zero;
     out->peak_live_bytes = s->emit.peak_live_bytes;
     out->live_at_end = s->emit.live_objects;
+    out->waited = s->order.waited;
+    out->peak_error = peak_bound_error(&s->order.peak, s->emit.peak_live_bytes);
     out->held_peak = s->demux.held_peak;
     out->switches = s->writer.switches;
     for (size_t i = 0; i < s->demux.count; i++) {

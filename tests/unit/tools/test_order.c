@@ -39,9 +39,32 @@ static bool agree(const struct sorted *out, const struct history *h,
            out->counts.unmatched_reallocs == m->unmatched_reallocs;
 }
 
+/* Frees of blocks that another thread made, in the history. */
+static uint64_t cross_frees(const struct history *h) {
+    uint32_t *maker = calloc(h->greatest_token + 1, sizeof(*maker));
+    uint64_t n = 0;
+    for (size_t i = 0; i < h->event_count; i++) {
+        const struct history_event *e = &h->events[i];
+        if (e->born != 0)
+            maker[e->born] = e->thread;
+        n += e->kind == MTF_EVENT_FREE && maker[e->needs] != e->thread;
+    }
+    free(maker);
+    return n;
+}
+
+/* What the summary says of the order is true of the history. */
+static bool account_holds(const struct sorted *out, const struct history *h) {
+    uint64_t found = out->peak_live_bytes, truth = h->peak_bytes;
+    uint64_t error = found > truth ? found - truth : truth - found;
+    return error <= out->peak_error &&
+           out->counts.foreign_frees == cross_frees(h);
+}
+
 static void test_consistent(void) {
     struct prng p;
-    uint64_t bad = 0, late = 0, handed = 0;
+    uint64_t bad = 0, late = 0, alone = 0, waited = 0, cross = 0;
+    uint64_t errors = 0, bounds = 0;
     prng_seed(&p, 1);
     for (unsigned round = 0; round < histories; round++) {
         struct history_options o = make_options(&p, round);
@@ -55,21 +78,31 @@ static void test_consistent(void) {
         check_truth(&truth, &h, &m);
         if (!agree(&out, &h, &m) || m.count != h.event_count ||
             m.conflicts + m.unmatched + m.unmatched_reallocs != 0 ||
-            !check_truth_holds(&truth)) {
+            !check_truth_holds(&truth) || !account_holds(&out, &h)) {
             check_tell("consistent", &h, &o, &out, &m);
             bad++;
         }
-        for (size_t i = 0; i < h.event_count; i++) {
+        for (size_t i = 0; i < h.event_count; i++)
             late += h.events[i].stream == MTF_THREAD_LATE;
-            handed += h.events[i].address != 0 && h.events[i].old_address == 0;
-        }
+        if (o.threads == 1 && o.end_permille == 0)
+            alone += out.peak_error + out.waited + out.counts.foreign_frees;
+        waited += out.waited;
+        cross += out.counts.foreign_frees;
+        errors += out.peak_live_bytes != h.peak_bytes;
+        bounds += out.peak_error < h.peak_bytes / 4;
         sorted_free(&out);
         order_model_free(&m);
         history_free(&h);
     }
     tap_is_u64(bad, 0, "%u consistent histories", histories);
-    tap_ok(late > histories && handed > histories,
-           "they have late events (%llu)", (unsigned long long)late);
+    tap_ok(late > histories && waited > histories && cross > waited,
+           "late events (%llu), hand-over (%llu frees, %llu waited)",
+           (unsigned long long)late, (unsigned long long)cross,
+           (unsigned long long)waited);
+    tap_is_u64(alone, 0, "nothing is uncertain with one thread");
+    tap_ok(errors > histories / 20 && bounds > histories / 20,
+           "peaks that are wrong (%llu), small bounds of the error (%llu)",
+           (unsigned long long)errors, (unsigned long long)bounds);
 }
 
 /* Damage of a trace of LENGTH bytes: an end that is missing, bytes that are

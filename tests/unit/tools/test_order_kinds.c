@@ -127,6 +127,46 @@ static void test_late(void) {
     bytes_free(&late.out);
 }
 
+/* The worked example of doc/ordering.md. */
+static void test_example(void) {
+    static struct text text;
+    struct sorted out;
+    struct encoder a = {.next_token = 1}, b = {.next_token = 1};
+    put_buffer(&a, 10000, 0, 0);
+    put_buffer(&b, 15000, 0, 0);
+    put_tokens(&a, 1, 6);
+    put_tokens(&b, 65, 6);
+    uint64_t x = put_alloc(&a, 100), y = put_alloc(&b, 50);
+    put_time(&a, 20000);
+    put_alloc(&a, 8);
+    put_free(&a, y);
+    put_free(&b, x);
+    put_time(&b, 30000);
+    put_alloc(&b, 16);
+    struct sorter *s = sorter_begin(&out);
+    out.text = &text;
+    add_data(s, &a, 1, 0, 10000, 40000);
+    add_data(s, &b, 2, 0, 15000, 50000);
+    add_barrier(s, 60000);
+    sorter_end(s);
+    tap_is_str(text.s,
+               "thread 1\n"
+               "slot 0 = malloc(100)\n"
+               "slot 1 = malloc(8)\n"
+               "thread 2\n"
+               "slot 2 = malloc(50)\n"
+               "free(slot 0)\n"
+               "slot 0 = malloc(16)\n"
+               "thread 1\n"
+               "free(slot 2)\n",
+               "the example of the documentation");
+    tap_is_u64(out.counts.foreign_frees, 2, "both frees are across threads");
+    tap_is_u64(out.waited, 1, "one of them waited");
+    sorted_free(&out);
+    bytes_free(&a.out);
+    bytes_free(&b.out);
+}
+
 static void test_missing(void) {
     static struct text text;
     struct sorted out;
@@ -260,6 +300,7 @@ static void test_long_interval(void) {
 int main(void) {
     test_every_kind();
     test_late();
+    test_example();
     test_missing();
     test_damage();
     test_long_interval();
