@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tracer/output.h"
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/raw_io.h"
 #include "tracer/saver_state.h"
@@ -94,7 +95,11 @@ bool mtr_output_next_part(struct mtr_output *out) {
     out->part_bytes[out->part % MTF_PARTS] = out->position;
     mtr_output_close(out);
     out->part++;
-    uint64_t kept = mtr_config.keep_bytes / MTF_PARTS;
+    /* Threads that write while a part ends make it larger than its share, and
+       will do so with the next. */
+    out->largest = tcm_max_u64(out->largest, out->position);
+    uint64_t kept =
+        tcm_max_u64(out->largest, mtr_config.keep_bytes / MTF_PARTS);
     /* From the newest back, as long as they have room. */
     for (uint32_t age = 1; age <= MTF_PARTS && age <= out->part; age++) {
         uint64_t *bytes = &out->part_bytes[(out->part - age) % MTF_PARTS];

@@ -31,6 +31,7 @@ struct mtr_output {
     char *temp;                     /* not yet renamed to its place */
     uint32_t part;                  /* flight recording: the current one, */
     uint64_t part_bytes[MTF_PARTS]; /* and what those that are kept have */
+    uint64_t largest;               /* part so far */
 };
 
 /*
