@@ -194,7 +194,7 @@ bool mtr_saver_need(struct mtr_recorder *rec) {
             make_saver(rec);
     }
     bool ok = mtr_state_is_on(tcm_load_acquire(&rec->state));
-    /* A forked child answers from when it has a saver too. */
+    /* One that begins by call, too. */
     if (ok)
         mtr_control_server_need();
     return ok;
@@ -263,6 +263,8 @@ static bool begin_armed(struct mtr_recorder *rec) {
     if (mtr_config.per_process && start_lazy(rec)) {
         tcm_store_release(&rec->state, (uint32_t)MTR_LAZY);
         tcm_futex_wake(&rec->state, INT32_MAX);
+        /* A forked child answers from its first event on. */
+        mtr_control_server_need();
     } else if (!mtr_saver_need(rec)) {
         return false;
     }

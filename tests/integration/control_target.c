@@ -14,6 +14,7 @@
  * control_target busy N: N threads work for half a second while it records
  * control_target all N: N threads work, three switch as they like, one forks
  * control_target child FILE: a forked child starts to FILE
+ * control_target forks FILE: records to FILE while a child is forked
  * control_target limit MB: allocates for about MB MiB of trace
  */
 #include <dlfcn.h>
@@ -266,6 +267,22 @@ static int child(const char *path) {
     return 0;
 }
 
+static int forks(const char *path) {
+    int status;
+    expect(start(path), "start");
+    some(60002, 10);
+    pid_t pid = fork();
+    if (pid == 0) {
+        expect(!is_on(), "the child is recorded");
+        some(60005, 100);
+        exit(0);
+    }
+    expect(waitpid(pid, &status, 0) == pid && status == 0, "the child");
+    some(60002, 10);
+    expect(stop(), "stop");
+    return 0;
+}
+
 static int limit(int mb) {
     /* Random sizes: a call is two bytes at least. */
     static void *slot[5000];
@@ -311,6 +328,8 @@ int main(int argc, char **argv) {
         return everything(atoi(argv[2]));
     if (!strcmp(argv[1], "child") && argc == 3)
         return child(argv[2]);
+    if (!strcmp(argv[1], "forks") && argc == 3)
+        return forks(argv[2]);
     if (!strcmp(argv[1], "threads") && argc == 3)
         return switch_under_load(atoi(argv[2]));
     return 2;

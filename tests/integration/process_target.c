@@ -180,6 +180,20 @@ static int run(const char *mode, const char *argument, char **argv) {
         some(70002, n);
         return 0;
     }
+    if (!strcmp(mode, "child_waits")) {
+        char c;
+        pid_t pid = fork();
+        if (pid == 0) {
+            some(70002, n);
+            if (read(0, &c, 1) != 0)
+                return 88;
+            some(70002, n);
+            return 0;
+        }
+        printf("%ld\n", (long)pid);
+        fflush(stdout);
+        return wait_child(pid);
+    }
     if (!strcmp(mode, "sleep")) {
         usleep((useconds_t)n * 1000);
         return 0;

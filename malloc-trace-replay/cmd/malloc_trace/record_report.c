@@ -19,8 +19,6 @@
 
 /* A trace of more stored bytes is not read for the summary: the user waits. */
 #define READ_MOST ((uint64_t)256 << 20)
-/* More traces than this are not listed. */
-#define LIST_MOST 20
 
 struct known_file {
     dev_t dev;
@@ -451,11 +449,8 @@ static void print_all(const struct record_report *r, const char *command) {
             tool_text_count(&a, r->count), r->count == 1 ? "" : "s",
             unknown ? "at least " : "", tool_text_count(&b, events),
             tool_text_bytes(&c, stored));
-    for (size_t i = 0; i < r->count && i < LIST_MOST; i++)
+    for (size_t i = 0; i < r->count; i++)
         print_trace(&r->traces[i]);
-    if (r->count > LIST_MOST)
-        fprintf(stderr, "  and %s smaller ones\n",
-                tool_text_count(&a, r->count - LIST_MOST));
     print_account(r);
     for (size_t i = 0; i < r->count; i++) {
         const struct trace *t = &r->traces[i];
