@@ -45,7 +45,7 @@ void account_finish(struct account *a, const struct tool_raw *raw,
     a->events = c->mallocs + c->memaligns + c->reallocs + c->frees + c->failed;
     a->ops = a->events - c->failed - c->unmatched_frees;
     a->peak_live_bytes = e->peak_live_bytes;
-    a->live_at_end = e->live_objects;
+    a->live_at_end = e->slots.live;
     for (size_t i = 0; i < d->count; i++) {
         const struct demux_thread *t = d->threads[i];
         a->untraced_frees += t->state.untraced_frees;

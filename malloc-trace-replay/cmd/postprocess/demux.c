@@ -255,7 +255,7 @@ static enum stop_at decode(struct demux *d, struct demux_thread *t,
         if (TCM_LIKELY(n != 0)) {
             p += n;
             if (e.kind == MTF_EVENT_FREE) {
-                slots_prefetch(d->slots, e.old_token, d->newest_token);
+                slots_prefetch(d->slots, e.old_token);
                 put(&t->events[count++], MTF_EVENT_FREE, e.call, e.old_token, 0,
                     0);
             } else {
@@ -292,7 +292,6 @@ static enum stop_at decode(struct demux *d, struct demux_thread *t,
         uncounted += made && rare.kind == MTF_EVENT_AS_THREAD;
         count += made;
     }
-    d->newest_token = tcm_max_u64(d->newest_token, s.next_token);
     t->state = s;
     t->p = p;
     t->count = count;

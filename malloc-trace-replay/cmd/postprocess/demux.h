@@ -107,7 +107,6 @@ struct demux {
     size_t map_mask;
 
     const struct slots *slots; /* for prefetching */
-    uint64_t newest_token;
     uint64_t barriers;
     uint64_t last_time; /* the greatest time read */
     uint64_t held_bytes, held_peak;

@@ -124,52 +124,47 @@ static TCM_ALWAYS_INLINE void new_object(struct emit *e,
                                          uint64_t token, uint64_t size,
                                          struct mtf_proc_object place) {
     e->makers[place.slot] = t->out_id;
-    slots_fill(slots_insert(&e->slots, token), size, place);
-    e->live_objects++;
+    slots_put(&e->slots, token, size, place);
     e->counts.requested_bytes += size;
     add_live(e, size);
 }
 
-static void end_object(struct emit *e, const struct demux_thread *t,
-                       struct slots_object *o) {
-    e->counts.foreign_frees += e->makers[o->slot] != t->out_id;
+/* Ends the object that a free or realloc names; false: it names none (`none`
+   was set). */
+static TCM_ALWAYS_INLINE bool end_object(struct emit *e,
+                                         const struct demux_thread *t,
+                                         uint64_t token,
+                                         struct slots_object *o) {
+    if (TCM_UNLIKELY(t->none) || !slots_take(&e->slots, token, o))
+        return false;
     e->live_bytes -= o->size;
-    e->live_objects--;
-    slots_remove(&e->slots, o);
+    return true;
 }
 
-/* The block of a free or realloc; NULL: it names none (`none` was set). */
-static TCM_ALWAYS_INLINE struct slots_object *
-named(struct emit *e, const struct demux_thread *t, uint64_t token) {
-    return TCM_UNLIKELY(t->none) ? NULL : slots_find(&e->slots, token);
+static TCM_ALWAYS_INLINE void count_foreign(struct emit *e,
+                                            const struct demux_thread *t,
+                                            const struct slots_object *o) {
+    e->counts.foreign_frees += e->makers[o->place.slot] != t->out_id;
 }
 
 /* A realloc; true: somebody waited for the token it made. */
 static bool run_realloc(struct emit *e, struct demux_thread *t,
                         const struct demux_event *v) {
-    struct slots_object *o = named(e, t, v->token);
+    struct slots_object o;
     uint64_t size = demux_event_size(v);
     unsigned call = demux_event_call(v);
     bool moved = (call & 32) != 0;
     call &= 31;
     e->counts.reallocs++;
-    struct mtf_proc_object place;
-    if (o == NULL) {
+    /* one step: the old size goes before the new one comes */
+    if (end_object(e, t, v->token, &o)) {
+        mtf_proc_put_realloc(e->writer, call, moved, size, &o.place);
+    } else {
         e->counts.unmatched_reallocs += !e->demux->begins_late;
         mtf_proc_put_realloc_new(e->writer, call, MTF_PROC_FLAG_OLD_UNKNOWN,
-                                 size, &place);
-        new_object(e, t, v->extra, size, place);
-        return born(e, v->extra);
+                                 size, &o.place);
     }
-    /* one step: the old size goes before the new one comes */
-    e->live_bytes -= o->size;
-    add_live(e, size);
-    e->counts.requested_bytes += size;
-    place = slots_place(o);
-    e->makers[place.slot] = t->out_id;
-    mtf_proc_put_realloc(e->writer, call, moved, size, &place);
-    slots_remove(&e->slots, o);
-    slots_fill(slots_insert(&e->slots, v->extra), size, place);
+    new_object(e, t, v->extra, size, o.place);
     return born(e, v->extra);
 }
 
@@ -184,24 +179,23 @@ static bool counts_as_untraced(struct emit *e) {
 static void run_rare_free(struct emit *e, struct demux_thread *t,
                           const struct demux_event *v) {
     bool is_free = demux_event_kind(v) == MTF_EVENT_FREE_SIZE;
-    struct slots_object *o = named(e, t, v->token);
-    if (o == NULL && counts_as_untraced(e))
+    struct slots_object o;
+    bool found = end_object(e, t, v->token, &o);
+    if (found)
+        count_foreign(e, t, &o);
+    else if (counts_as_untraced(e))
         return;
     if (is_free)
         e->counts.frees++;
     else
         e->counts.reallocs++;
-    if (o == NULL) {
+    if (!found)
         e->counts.unmatched_frees++;
-        return;
-    }
-    struct mtf_proc_object place = slots_place(o);
-    if (is_free)
-        mtf_proc_put_free_size(e->writer, demux_event_call(v), &place,
+    else if (is_free)
+        mtf_proc_put_free_size(e->writer, demux_event_call(v), &o.place,
                                v->extra);
     else
-        mtf_proc_put_realloc_end(e->writer, demux_event_call(v), &place);
-    end_object(e, t, o);
+        mtf_proc_put_realloc_end(e->writer, demux_event_call(v), &o.place);
 }
 
 static void run_thread_end(struct emit *e, struct demux_thread *t,
@@ -272,7 +266,7 @@ enum emit_stop emit_check(struct emit *e, struct demux_thread *t) {
     if (t->at == t->count || t->none)
         return EMIT_DONE;
     const struct demux_event *v = &t->events[t->at];
-    if (demux_event_names(v) && slots_find(&e->slots, v->token) == NULL)
+    if (demux_event_names(v) && !slots_has(&e->slots, v->token))
         return EMIT_WAITS;
     return EMIT_DONE;
 }
@@ -300,8 +294,8 @@ static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
                 break;
             }
         } else if (kind == MTF_EVENT_FREE) {
-            struct slots_object *o = named(e, t, v->token);
-            if (TCM_UNLIKELY(o == NULL)) {
+            struct slots_object o;
+            if (TCM_UNLIKELY(!end_object(e, t, v->token, &o))) {
                 if (!t->none) {
                     stop = EMIT_WAITS;
                     break;
@@ -311,9 +305,8 @@ static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
                     continue;
                 e->counts.unmatched_frees++;
             } else {
-                struct mtf_proc_object place = slots_place(o);
-                mtf_proc_put_free(w, demux_event_call(v), &place);
-                end_object(e, t, o);
+                count_foreign(e, t, &o);
+                mtf_proc_put_free(w, demux_event_call(v), &o.place);
             }
             e->counts.frees++;
         } else if (kind == DEMUX_EVENT_AS_THREAD) {

@@ -30,7 +30,7 @@ struct emit {
     struct mtf_proc_writer *writer;
     struct demux *demux;
     struct emit_counts counts;
-    uint64_t live_bytes, peak_live_bytes, live_objects;
+    uint64_t live_bytes, peak_live_bytes;
     uint32_t *makers; /* by slot: the thread that made the block */
     size_t makers_room;
     uint32_t waiting[EMIT_WAIT_BITS];

@@ -1,130 +1,158 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of old objects: open addressing with linear probing, at most two
- * thirds full. Removal moves later entries of the run back, so that no marks of
- * removed entries pile up in a trace of any length.
+ * Blocks of entries, made when the first token of theirs is born. With each new
+ * one the oldest few are looked at: empty ones are given back, and, when blocks
+ * take more than their share of memory, those that are half empty go to the
+ * hash table. So what is held follows the live objects, for a constant number
+ * of steps a block.
  */
 #include "slots.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
 
-#define OLD_FIRST_LOG2 12u
-#define HUGE_PAGE      ((size_t)2 << 20)
-#define STEPS_MAX      4000u
+#define NONE            UINT64_MAX
+#define DIRECTORY_FIRST 1024u
+#define QUEUE_FIRST     1024u
+#define BLOCK_BYTES     (SLOTS_BLOCK * sizeof(struct slots_entry))
+/* Blocks looked at for each new one; the newest ones, which are being filled,
+   are left alone. */
+#define LOOKS  4u
+#define NEWEST 16u
+
+static bool grow_directory(struct slots *s, uint64_t entries) {
+    struct slots_place *directory = malloc(entries * sizeof(*directory));
+    if (directory == NULL)
+        return false;
+    for (uint64_t i = 0; i < entries; i++)
+        directory[i] = (struct slots_place){.number = NONE};
+    for (uint64_t i = 0; s->directory != NULL && i <= s->mask; i++) {
+        const struct slots_place *place = &s->directory[i];
+        if (place->number != NONE)
+            directory[place->number & (entries - 1)] = *place;
+    }
+    free(s->directory);
+    s->directory = directory;
+    s->mask = entries - 1;
+    return true;
+}
+
+static bool grow_queue(struct slots *s, uint64_t entries) {
+    uint64_t *queue = malloc(entries * sizeof(*queue));
+    if (queue == NULL)
+        return false;
+    uint64_t n = 0;
+    for (uint64_t i = s->queue_head; i != s->queue_tail; i++)
+        queue[n++] = s->queue[i & s->queue_mask];
+    free(s->queue);
+    s->queue = queue;
+    s->queue_mask = entries - 1;
+    s->queue_head = 0;
+    s->queue_tail = n;
+    return true;
+}
+
+static bool enqueue(struct slots *s, uint64_t number) {
+    if (s->queue_tail - s->queue_head > s->queue_mask &&
+        !grow_queue(s, 2 * (s->queue_mask + 1)))
+        return false;
+    s->queue[s->queue_tail++ & s->queue_mask] = number;
+    return true;
+}
 
 bool slots_init(struct slots *s) {
     memset(s, 0, sizeof(*s));
-    s->multiplier = 0x9E3779B97F4A7C15u;
-    s->young = malloc(SLOTS_YOUNG * sizeof(*s->young));
-    if (s->young == NULL)
-        return false;
-    for (uint64_t i = 0; i < SLOTS_YOUNG; i++)
-        s->young[i] =
-            (struct slots_object){.token = i ^ 1, .slot = SLOTS_EMPTY};
-    return true;
+    slots_old_init(&s->old);
+    return grow_directory(s, DIRECTORY_FIRST) && grow_queue(s, QUEUE_FIRST);
 }
 
 void slots_fini(struct slots *s) {
-    free(s->young);
-    free(s->old);
+    for (uint64_t i = 0; s->directory != NULL && i <= s->mask; i++)
+        if (s->directory[i].number != NONE)
+            free(s->directory[i].block);
+    free(s->directory);
+    free(s->queue);
+    free(s->spare);
+    slots_old_fini(&s->old);
 }
 
-struct slots_object *slots_find_old(const struct slots *s, uint64_t token) {
-    uint64_t i = slots_hash(s, token);
-    for (;; i = (i + 1) & s->old_mask) {
-        struct slots_object *o = &s->old[i];
-        if (o->slot == SLOTS_EMPTY)
-            return NULL;
-        if (o->token == token)
-            return o;
-    }
-}
-
-/* Returns how many entries were in the way. */
-static uint64_t put_old(struct slots *s, const struct slots_object *o) {
-    uint64_t i = slots_hash(s, o->token), steps = 0;
-    for (; s->old[i].slot != SLOTS_EMPTY; steps++)
-        i = (i + 1) & s->old_mask;
-    s->old[i] = *o;
-    return steps;
-}
-
-/* Entries are read at random, so a large table wants large pages. */
-static void *get_table(size_t bytes) {
-    if (bytes < HUGE_PAGE)
-        return malloc(bytes);
-    bytes = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
-    void *p = aligned_alloc(HUGE_PAGE, bytes);
-    if (p != NULL)
-        (void)madvise(p, bytes, MADV_HUGEPAGE);
-    return p;
-}
-
-static bool resize_old(struct slots *s, unsigned log2) {
-    struct slots_object *before = s->old;
-    uint64_t entries = before == NULL ? 0 : s->old_mask + 1;
-    size_t n = (size_t)1 << log2;
-    struct slots_object *after = get_table(n * sizeof(*after));
-    if (after == NULL)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        after[i].slot = SLOTS_EMPTY;
-    s->old = after;
-    s->old_mask = n - 1;
-    s->old_shift = 64 - log2;
-    for (uint64_t i = 0; i < entries; i++)
-        if (before[i].slot != SLOTS_EMPTY)
-            put_old(s, &before[i]);
-    free(before);
-    return true;
-}
-
-/* Tokens that all fall on one place are no accident: from now on nobody can
-   tell where they fall. */
-static void scatter(struct slots *s) {
-    uint64_t random = 0;
-    if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
-        random = (uint64_t)(uintptr_t)s->old * 0xD6E8FEB86659FD93u;
-    s->scattered = true;
-    s->multiplier = random | 1;
-    if (!resize_old(s, 64 - s->old_shift))
+void slots_put_aside(struct slots *s, uint64_t token,
+                     const struct slots_entry *e) {
+    struct slots_object object = slots_unpack(e);
+    if (!slots_old_put(&s->old, token, &object))
         s->failed = true;
 }
 
-/* Moves the young object O to the old table. */
-TCM_NOINLINE void slots_grow_old(struct slots *s,
-                                 const struct slots_object *o) {
-    if (s->old == NULL || s->old_count * 3 >= (s->old_mask + 1) * 2) {
-        unsigned log2 = s->old == NULL ? OLD_FIRST_LOG2 : 65 - s->old_shift;
-        if (!resize_old(s, log2)) {
-            s->failed = true;
-            return;
-        }
+/* The block of PLACE, which then has none; its entries are empty. */
+static struct slots_entry *evict(struct slots *s, struct slots_place *place) {
+    uint64_t first = place->number << SLOTS_BLOCK_LOG2;
+    for (uint64_t i = 0; place->live != 0; i++) {
+        struct slots_entry *e = &place->block[i];
+        if (slots_is_empty(e))
+            continue;
+        slots_put_aside(s, first + i, e);
+        e->slot_birth = SLOTS_EMPTY;
+        place->live--;
     }
-    s->old_count++;
-    if (put_old(s, o) > STEPS_MAX && !s->scattered)
-        scatter(s);
+    place->number = NONE;
+    s->blocks--;
+    return place->block;
 }
 
-void slots_remove_old(struct slots *s, struct slots_object *o) {
-    uint64_t hole = (uint64_t)(o - s->old), i = hole;
-    for (;;) {
-        i = (i + 1) & s->old_mask;
-        if (s->old[i].slot == SLOTS_EMPTY)
-            break;
-        /* an entry may fill the hole if its search begins at or before it */
-        uint64_t home = slots_hash(s, s->old[i].token);
-        if (((i - home) & s->old_mask) >= ((i - hole) & s->old_mask)) {
-            s->old[hole] = s->old[i];
-            hole = i;
-        }
+/* One block is kept for the next need, since that comes at once. */
+static void give_back(struct slots *s, struct slots_place *place) {
+    free(s->spare);
+    s->spare = evict(s, place);
+}
+
+static bool is_over_budget(const struct slots *s) {
+    uint64_t live = s->live - s->old.count;
+    return s->blocks * BLOCK_BYTES > SLOTS_SLACK + 32 * live;
+}
+
+static void look_at_oldest(struct slots *s) {
+    for (unsigned i = 0; i < LOOKS && s->queue_tail - s->queue_head > NEWEST;
+         i++) {
+        uint64_t number = s->queue[s->queue_head++ & s->queue_mask];
+        struct slots_place *place = &s->directory[number & s->mask];
+        if (place->number != number)
+            continue; /* gone already */
+        if (place->live == 0 ||
+            (place->live <= SLOTS_BLOCK / 2 && is_over_budget(s)))
+            give_back(s, place);
+        else
+            s->queue[s->queue_tail++ & s->queue_mask] = number;
     }
-    s->old[hole].slot = SLOTS_EMPTY;
-    s->old_count--;
-    /* memory follows the live objects down, too; failing is no harm */
-    if (s->old_count * 16 < s->old_mask && 64 - s->old_shift > OLD_FIRST_LOG2)
-        resize_old(s, 63 - s->old_shift);
+}
+
+static struct slots_entry *new_block(struct slots *s) {
+    struct slots_entry *block = s->spare;
+    s->spare = NULL;
+    if (block != NULL)
+        return block;
+    block = malloc(BLOCK_BYTES);
+    for (unsigned i = 0; block != NULL && i < SLOTS_BLOCK; i++)
+        block[i].slot_birth = SLOTS_EMPTY;
+    return block;
+}
+
+struct slots_place *slots_make_block(struct slots *s, uint64_t number) {
+    look_at_oldest(s);
+    struct slots_place *place = &s->directory[number & s->mask];
+    while (place->number != NONE && s->blocks * 4 > s->mask) {
+        if (!grow_directory(s, 2 * (s->mask + 1)))
+            break;
+        place = &s->directory[number & s->mask];
+    }
+    if (place->number != NONE)
+        give_back(s, place);
+    struct slots_entry *block = new_block(s);
+    if (block == NULL || !enqueue(s, number)) {
+        free(block);
+        s->failed = true;
+        return NULL;
+    }
+    *place = (struct slots_place){.number = number, .block = block};
+    s->blocks++;
+    return place;
 }

@@ -2,118 +2,134 @@
 /*
  * Which live object a token names: its slot in the processed trace, and size.
  *
- * Tokens are given out nearly in sequence and most objects die young, so the
- * newest tokens lie in a table indexed by the token's low bits, which stays in
- * the cache; an object that is still alive when its place there is needed again
- * moves, once, to a hash table.
+ * A thread takes its tokens in sequence, so objects of neighbouring tokens lie
+ * side by side in a block, found by the token's high bits in a directory; no
+ * key is stored or compared. A block of which little is left moves, object by
+ * object, to a hash table (slots_old.h).
  *
- * Invariants: a live object is in exactly one of the two tables. Memory follows
- * the number of live objects. A token that is born twice (inconsistent trace)
- * names the later object; the earlier one stays alive.
+ *     token >> 9 --> directory --> block of 512 entries of 16 bytes
+ *                        \--(none)--> hash table, 24 bytes an entry
+ *
+ * Invariants: a live object is in one of the two. Blocks take at most 32 bytes
+ * an object in them and SLOTS_SLACK; the table at most 40 bytes an object in
+ * it. A token that is born twice (inconsistent trace) names the later object;
+ * the earlier one stays alive.
  * Threads: none shared.
  */
 #ifndef POSTPROCESS_SLOTS_H
 #define POSTPROCESS_SLOTS_H
 
 #include "base/compiler.h"
-#include "traceformat/proc_writer.h"
+#include "slots_old.h"
 
-/* Packed, because how many fit into the cache decides the speed. */
-struct slots_object {
-    uint64_t token;
-    uint64_t size : 48;
-    uint64_t birth_high : 16;
-    uint32_t birth_low;
-    uint32_t slot;
+#define SLOTS_BLOCK_LOG2 9u
+#define SLOTS_BLOCK      (1u << SLOTS_BLOCK_LOG2)
+#define SLOTS_SLACK      ((uint64_t)2 << 20)
+
+/* Two words: slot | birth << 32, and birth >> 32 | size << 16. */
+struct slots_entry {
+    uint64_t slot_birth, birth_size;
 };
-TCM_STATIC_ASSERT(sizeof(struct slots_object) == 24, "slots object");
 
-static TCM_ALWAYS_INLINE struct mtf_proc_object
-slots_place(const struct slots_object *o) {
-    return (struct mtf_proc_object){
-        .birth = (uint64_t)o->birth_high << 32 | o->birth_low, .slot = o->slot};
-}
-
-/* SIZE is cut to 48 bits; no block that exists is larger. */
-static TCM_ALWAYS_INLINE void slots_fill(struct slots_object *o, uint64_t size,
-                                         struct mtf_proc_object place) {
-    o->size = size & (((uint64_t)1 << 48) - 1);
-    o->birth_high = (uint16_t)(place.birth >> 32);
-    o->birth_low = (uint32_t)place.birth;
-    o->slot = place.slot;
-}
-
-#define SLOTS_YOUNG (1u << 15)
-#define SLOTS_AHEAD 12u /* tokens from looking ahead to being moved */
-/* Tokens that stay neighbours in the hash table: what was made together is
-   often freed together. */
-#define SLOTS_GROUP 16u
-#define SLOTS_EMPTY UINT32_MAX /* slot of an entry without object */
+struct slots_place {
+    uint64_t number; /* of the block, UINT64_MAX if there is none */
+    struct slots_entry *block;
+    uint32_t live; /* objects in it */
+};
 
 struct slots {
-    struct slots_object *young;
-    struct slots_object *old; /* NULL until the first object is old */
-    uint64_t old_mask;
-    uint64_t old_count;
-    unsigned old_shift;
-    bool scattered;      /* the multiplier is a random one */
-    uint64_t multiplier; /* of the hash */
-    bool failed;         /* no memory */
+    struct slots_place *directory; /* by the low bits of the number */
+    uint64_t mask;
+    uint64_t live;             /* objects in all */
+    uint64_t blocks;           /* in the directory */
+    struct slots_entry *spare; /* list by the first word; all entries empty */
+    uint64_t *queue; /* numbers of blocks in the order to look at them */
+    uint64_t queue_mask, queue_head, queue_tail;
+    struct slots_old old;
+    bool failed; /* no memory */
 };
 
 bool slots_init(struct slots *s);
 void slots_fini(struct slots *s);
-struct slots_object *slots_find_old(const struct slots *s, uint64_t token);
-void slots_remove_old(struct slots *s, struct slots_object *o);
-void slots_grow_old(struct slots *s, const struct slots_object *o);
+/* The block of NUMBER, made; NULL: no memory (failed). */
+struct slots_place *slots_make_block(struct slots *s, uint64_t number);
+/* A second object of a token. */
+void slots_put_aside(struct slots *s, uint64_t token,
+                     const struct slots_entry *e);
 
-static TCM_ALWAYS_INLINE uint64_t slots_hash(const struct slots *s,
-                                             uint64_t token) {
-    return ((token / SLOTS_GROUP) * s->multiplier >> s->old_shift &
-            ~(uint64_t)(SLOTS_GROUP - 1)) +
-           token % SLOTS_GROUP;
+static TCM_ALWAYS_INLINE struct slots_place *
+slots_place_of(const struct slots *s, uint64_t token) {
+    return &s->directory[token >> SLOTS_BLOCK_LOG2 & s->mask];
 }
 
-/* The live object of TOKEN, or NULL. */
-static TCM_ALWAYS_INLINE struct slots_object *slots_find(const struct slots *s,
-                                                         uint64_t token) {
-    struct slots_object *o = &s->young[token % SLOTS_YOUNG];
-    if (TCM_LIKELY(o->token == token))
-        return o;
-    return s->old == NULL ? NULL : slots_find_old(s, token);
+static TCM_ALWAYS_INLINE bool slots_is_empty(const struct slots_entry *e) {
+    return (uint32_t)e->slot_birth == SLOTS_EMPTY;
 }
 
-/* A place for the object of TOKEN; the caller fills size and place. */
-static TCM_ALWAYS_INLINE struct slots_object *slots_insert(struct slots *s,
-                                                           uint64_t token) {
-    struct slots_object *o = &s->young[token % SLOTS_YOUNG];
-    if (o->slot != SLOTS_EMPTY)
-        slots_grow_old(s, o);
-    o->token = token;
-    /* who has to move soon is known: the tokens come in sequence */
-    const struct slots_object *soon =
-        &s->young[(token + SLOTS_AHEAD) % SLOTS_YOUNG];
-    if (soon->slot != SLOTS_EMPTY && s->old != NULL)
-        __builtin_prefetch(&s->old[slots_hash(s, soon->token)], 1, 2);
-    return o;
+static TCM_ALWAYS_INLINE struct slots_object
+slots_unpack(const struct slots_entry *e) {
+    return (struct slots_object){
+        .size = e->birth_size >> 16,
+        .place = {.birth = (e->birth_size & 0xffff) << 32 | e->slot_birth >> 32,
+                  .slot = (uint32_t)e->slot_birth}};
 }
 
-static TCM_ALWAYS_INLINE void slots_remove(struct slots *s,
-                                           struct slots_object *o) {
-    uint64_t i = (uint64_t)(o - s->young);
-    if (TCM_LIKELY(i < SLOTS_YOUNG)) {
-        o->token = i ^ 1; /* belongs elsewhere, so no search finds it here */
-        o->slot = SLOTS_EMPTY;
-    } else {
-        slots_remove_old(s, o);
+/* Takes the live object of TOKEN out; false: there is none. */
+static TCM_ALWAYS_INLINE bool slots_take(struct slots *s, uint64_t token,
+                                         struct slots_object *object) {
+    struct slots_place *place = slots_place_of(s, token);
+    if (TCM_LIKELY(place->number == token >> SLOTS_BLOCK_LOG2)) {
+        struct slots_entry *e = &place->block[token % SLOTS_BLOCK];
+        if (TCM_LIKELY(!slots_is_empty(e))) {
+            *object = slots_unpack(e);
+            e->slot_birth = SLOTS_EMPTY;
+            place->live--;
+            s->live--;
+            return true;
+        }
     }
+    if (!slots_old_take(&s->old, token, object))
+        return false;
+    s->live--;
+    return true;
 }
 
-/* Brings what slots_find(TOKEN) will read nearer. */
+static TCM_ALWAYS_INLINE bool slots_has(const struct slots *s, uint64_t token) {
+    const struct slots_place *place = slots_place_of(s, token);
+    return (place->number == token >> SLOTS_BLOCK_LOG2 &&
+            !slots_is_empty(&place->block[token % SLOTS_BLOCK])) ||
+           slots_old_has(&s->old, token);
+}
+
+/* A new object of TOKEN. SIZE is cut to 48 bits; no block that exists is
+   larger. */
+static TCM_ALWAYS_INLINE void slots_put(struct slots *s, uint64_t token,
+                                        uint64_t size,
+                                        struct mtf_proc_object where) {
+    struct slots_place *place = slots_place_of(s, token);
+    if (TCM_UNLIKELY(place->number != token >> SLOTS_BLOCK_LOG2)) {
+        place = slots_make_block(s, token >> SLOTS_BLOCK_LOG2);
+        if (place == NULL)
+            return;
+    }
+    struct slots_entry *e = &place->block[token % SLOTS_BLOCK];
+    if (TCM_UNLIKELY(!slots_is_empty(e)))
+        slots_put_aside(s, token, e);
+    else
+        place->live++;
+    e->slot_birth = where.slot | where.birth << 32;
+    e->birth_size = where.birth >> 32 | size << 16;
+    s->live++;
+}
+
+/* Brings what slots_take(TOKEN) will read nearer. */
 static TCM_ALWAYS_INLINE void slots_prefetch(const struct slots *s,
-                                             uint64_t token, uint64_t newest) {
-    if (newest - token > SLOTS_YOUNG / 2 && s->old != NULL)
-        __builtin_prefetch(&s->old[slots_hash(s, token)], 1, 2);
+                                             uint64_t token) {
+    const struct slots_place *place = slots_place_of(s, token);
+    if (TCM_LIKELY(place->number == token >> SLOTS_BLOCK_LOG2))
+        __builtin_prefetch(&place->block[token % SLOTS_BLOCK], 1, 2);
+    else
+        slots_old_prefetch(&s->old, token);
 }
 
 #endif

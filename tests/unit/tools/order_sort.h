@@ -132,7 +132,7 @@ static inline void sorter_end(struct sorter *s) {
     out->lost_bytes = s->demux.gap_bytes + s->demux.undecodable_bytes;
     out->bad_places = s->demux.bad_places + s->demux.hidden_zero;
     out->peak_live_bytes = s->emit.peak_live_bytes;
-    out->live_at_end = s->emit.live_objects;
+    out->live_at_end = s->emit.slots.live;
     out->waited = s->order.waited;
     out->peak_error = peak_bound_error(&s->order.peak, s->emit.peak_live_bytes);
     out->held_peak = s->demux.held_peak;

@@ -14,15 +14,29 @@ static uint64_t size_of(uint64_t token) {
     return token * 0x9E3779B97F4A7C15u >> 20;
 }
 
+#define BITS_48 (((uint64_t)1 << 48) - 1)
+
 static void insert(struct slots *s, uint64_t token) {
-    struct mtf_proc_object place = {.birth = token << 10,
-                                    .slot = (uint32_t)token};
-    slots_fill(slots_insert(s, token), size_of(token), place);
+    struct mtf_proc_object place = {.birth = token << 10 & BITS_48,
+                                    .slot = (uint32_t)token & 0xffffff};
+    slots_put(s, token, size_of(token), place);
 }
 
-static bool is_right(const struct slots_object *o, uint64_t token) {
-    return o != NULL && o->token == token && o->size == size_of(token) &&
-           slots_place(o).birth == token << 10 && o->slot == (uint32_t)token;
+/* Takes the object of TOKEN; it was the right one, or there was none if it is
+   not ALIVE. */
+static bool take(struct slots *s, uint64_t token, bool alive) {
+    struct slots_object o;
+    bool has = slots_has(s, token);
+    if (!slots_take(s, token, &o))
+        return !alive && !has;
+    return alive && has && o.size == size_of(token) &&
+           o.place.birth == (token << 10 & BITS_48) &&
+           o.place.slot == ((uint32_t)token & 0xffffff);
+}
+
+static uint64_t held_bytes(const struct slots *s) {
+    return s->old.room * sizeof(struct slots_old_entry) +
+           s->blocks * SLOTS_BLOCK * sizeof(struct slots_entry);
 }
 
 /* One in KEEP objects is kept alive; others die soon. */
@@ -30,7 +44,7 @@ static void test_against_plain(unsigned keep) {
     struct slots s;
     struct prng p;
     uint8_t *alive = calloc(1, TOKENS);
-    uint64_t wrong = 0, live = 0;
+    uint64_t wrong = 0, live = 0, over = 0;
     prng_seed(&p, keep);
     slots_init(&s);
     for (uint64_t t = 1; t < TOKENS; t++) {
@@ -41,29 +55,45 @@ static void test_against_plain(unsigned keep) {
             uint64_t back = prng_below(&p, 4) != 0 ? 1 + prng_below(&p, 50)
                                                    : 1 + prng_below(&p, t);
             uint64_t victim = t - (back < t ? back : t - 1);
-            struct slots_object *o = slots_find(&s, victim);
-            wrong += alive[victim] ? !is_right(o, victim) : o != NULL;
-            if (o != NULL && (victim % keep != 0 || i == 1)) {
-                slots_remove(&s, o);
-                alive[victim] = 0;
-                live--;
+            if (victim % keep == 0 && i == 0) {
+                wrong += slots_has(&s, victim) != alive[victim];
+                continue;
             }
+            wrong += !take(&s, victim, alive[victim]);
+            live -= alive[victim];
+            alive[victim] = 0;
         }
-    }
-    for (uint64_t t = 1; t < TOKENS; t++) {
-        struct slots_object *o = slots_find(&s, t);
-        wrong += alive[t] ? !is_right(o, t) : o != NULL;
+        over += held_bytes(&s) > 40 * live + SLOTS_SLACK + (512 << 10);
     }
     tap_is_u64(wrong, 0, "kept 1 in %u: every search", keep);
-    tap_ok(s.old == NULL || s.old_mask < 64 * live + (1 << 14),
-           "kept 1 in %u: the table follows the live objects", keep);
+    tap_is_u64(s.live, live, "kept 1 in %u: the count", keep);
+    tap_is_u64(over, 0, "kept 1 in %u: memory follows the live objects", keep);
     for (uint64_t t = 1; t < TOKENS; t++)
-        if (alive[t])
-            slots_remove(&s, slots_find(&s, t));
-    tap_ok(s.old_count == 0 && (s.old == NULL || s.old_mask < 1 << 13),
+        wrong += !take(&s, t, alive[t]);
+    tap_is_u64(wrong, 0, "kept 1 in %u: what is left", keep);
+    tap_ok(s.live == 0 && s.old.count == 0 && s.old.room < 1 << 13,
            "kept 1 in %u: and becomes small again", keep);
     slots_fini(&s);
     free(alive);
+}
+
+/* Many objects, of which one in KEEP stays: all are in the table in the end. */
+static void test_long_lived(uint64_t tokens, unsigned keep) {
+    struct slots s;
+    uint64_t wrong = 0;
+    slots_init(&s);
+    for (uint64_t t = 0; t < tokens; t++) {
+        insert(&s, t);
+        if (t % keep != 0)
+            wrong += !take(&s, t, true);
+    }
+    tap_ok(held_bytes(&s) < 40 * s.live + SLOTS_SLACK + (64 << 10),
+           "%llu of %llu: %llu bytes", (unsigned long long)s.live,
+           (unsigned long long)tokens, (unsigned long long)held_bytes(&s));
+    for (uint64_t t = 0; t < tokens; t += keep)
+        wrong += !take(&s, t, true);
+    tap_is_u64(wrong, 0, "and each is found");
+    slots_fini(&s);
 }
 
 static void test_far_tokens(void) {
@@ -72,21 +102,17 @@ static void test_far_tokens(void) {
     bool good = true;
     uint64_t tokens[] = {0,           1,
                          UINT64_MAX,  UINT64_MAX - 1,
-                         SLOTS_YOUNG, (uint64_t)SLOTS_YOUNG << 20};
+                         SLOTS_BLOCK, (uint64_t)SLOTS_BLOCK << 30};
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(tokens); i++)
-        good = good && slots_find(&s, tokens[i]) == NULL;
+        good = good && take(&s, tokens[i], false);
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(tokens); i++)
         insert(&s, tokens[i]);
-    for (unsigned i = 0; i < TCM_ARRAY_SIZE(tokens); i++) {
-        struct slots_object *o = slots_find(&s, tokens[i]);
-        good = good && o != NULL && o->token == tokens[i];
-    }
-    tap_ok(good, "tokens 0, of 64 bits, and such that share a place");
     insert(&s, 1);
-    slots_remove(&s, slots_find(&s, 1));
-    tap_ok(slots_find(&s, 1) != NULL, "born twice: two objects");
-    slots_remove(&s, slots_find(&s, 1));
-    tap_ok(slots_find(&s, 1) == NULL, "and both can go");
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(tokens); i++)
+        good = good && take(&s, tokens[i], true);
+    tap_ok(good, "tokens 0, of 64 bits, and such that share a place");
+    tap_ok(take(&s, 1, true), "born twice: two objects");
+    tap_ok(take(&s, 1, false), "and both can go");
     slots_fini(&s);
 }
 
@@ -97,17 +123,18 @@ static void test_attack(void) {
     slots_init(&s);
     uint64_t inverse = 1, wrong = 0;
     for (unsigned i = 0; i < 6; i++) /* of the multiplier, modulo 2^64 */
-        inverse *= 2 - s.multiplier * inverse;
-    for (uint64_t i = 1; i <= 300000; i++) {
+        inverse *= 2 - s.old.multiplier * inverse;
+    for (uint64_t i = 1; i <= 100000; i++) {
         uint64_t group = inverse * i & UINT64_MAX >> 4;
         insert(&s, group * SLOTS_GROUP);
-        insert(&s, group * SLOTS_GROUP); /* the one before becomes old */
+        insert(&s, group * SLOTS_GROUP); /* the one before goes to the table */
     }
-    for (uint64_t i = 1; i <= 300000; i++) {
+    for (uint64_t i = 1; i <= 100000; i++) {
         uint64_t token = (inverse * i & UINT64_MAX >> 4) * SLOTS_GROUP;
-        wrong += slots_find(&s, token) == NULL;
+        wrong += !take(&s, token, true) || !take(&s, token, true);
     }
-    tap_ok(wrong == 0 && s.scattered, "tokens that are chosen to collide");
+    tap_ok(wrong == 0 && s.live == 0 && s.old.scattered,
+           "tokens that are chosen to collide");
     slots_fini(&s);
 }
 
@@ -115,6 +142,9 @@ int main(void) {
     test_against_plain(1);
     test_against_plain(2);
     test_against_plain(40);
+    test_long_lived(1000000, 1);
+    test_long_lived(4000000, 20);
+    test_long_lived(2000000, 1000);
     test_far_tokens();
     test_attack();
     return tap_done();
