@@ -28,6 +28,7 @@
 
 #define FRAME_MAGIC    0x184D2204u
 #define FRAME_HEAD_MIN 7u
+#define BLOCK_HEAD     4u
 
 enum tool_input_state { BETWEEN_FRAMES, IN_FRAME, RESYNC };
 
@@ -291,13 +292,30 @@ static enum mtf_source_result begin_frame(struct tool_input *in) {
     return MTF_SOURCE_DATA;
 }
 
+/*
+ * Begins the next piece. The decoder wants the next block's head together with
+ * a block, and keeps what did not fit into BUF; but what is wrong with that
+ * head shall not take the block along, so the head is a piece of its own and
+ * what is kept comes before it. True: *GOT bytes of it came.
+ */
+static bool begin_piece(struct tool_input *in, void *buf, size_t n,
+                        size_t *got) {
+    size_t none = 0;
+    *got = n;
+    size_t hint = LZ4F_decompress(in->context, buf, got, in->window + in->head,
+                                  &none, NULL);
+    if (!LZ4F_isError(hint) && *got != 0)
+        return true;
+    in->piece_start = head_offset(in);
+    in->piece_left = in->hint > BLOCK_HEAD ? in->hint - BLOCK_HEAD : in->hint;
+    return false;
+}
+
 /* Decodes into BUF; *GOT may be 0. DATA: go on. */
 static enum mtf_source_result decode_some(struct tool_input *in, void *buf,
                                           size_t n, size_t *got) {
-    if (in->piece_left == 0) {
-        in->piece_start = head_offset(in);
-        in->piece_left = in->hint;
-    }
+    if (in->piece_left == 0 && begin_piece(in, buf, n, got))
+        return MTF_SOURCE_DATA;
     if (!fill(in, in->piece_left < WINDOW ? in->piece_left : WINDOW))
         return MTF_SOURCE_ERROR;
     size_t stored = in->tail - in->head;

@@ -33,9 +33,9 @@ uint64_t tcm_env_u64(const char *name, uint64_t fallback, uint64_t low,
     for (; *v != '\0'; v++) {
         if (*v < '0' || *v > '9')
             return fallback;
-        if (__builtin_mul_overflow(n, (uint64_t)10, &n) ||
-            __builtin_add_overflow(n, (uint64_t)(*v - '0'), &n))
-            return high;
+        if (n > UINT64_MAX / 10 ||
+            __builtin_add_overflow(n * 10, (uint64_t)(*v - '0'), &n))
+            n = UINT64_MAX; /* and stays, or the rest is no number */
     }
     return n < low ? low : n > high ? high : n;
 }

@@ -25,7 +25,7 @@ bool record_parse_seconds(const char *text, uint64_t *ns) {
     errno = 0;
     double v = strtod(text, &end);
     if (end == text || *end != '\0' || errno != 0 ||
-        (*text != '.' && (*text < '0' || *text > '9')) || !(v <= 1e9))
+        text[strspn(text, "0123456789.")] != '\0' || !(v <= 1e9))
         return false;
     *ns = (uint64_t)(v * 1e9);
     return true;
