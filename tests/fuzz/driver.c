@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Runs a fuzz target without a fuzzer: every file of its corpus as it is, cut
- * at every byte, with every byte changed, and with random changes of a fixed
- * seed. In runs of equal bytes longer than 64 only the ends are cut or changed.
+ * at every byte, with every byte changed (of slow targets every FUZZ_STRIDEth),
+ * and with random changes of a fixed seed. In runs of equal bytes longer than
+ * 64 only the ends are cut or changed.
  *
  * The corpus is tests/fuzz/corpus/FUZZ_TARGET below $top_srcdir, or the files
  * named on the command line. FUZZ_RUNS sets the number of random changes a
@@ -24,6 +25,9 @@
 
 #define RUN_MAX    64u
 #define FILE_LIMIT ((size_t)1 << 20)
+#ifndef FUZZ_STRIDE
+#define FUZZ_STRIDE 1u
+#endif
 
 static uint64_t inputs;
 
@@ -51,7 +55,7 @@ static bool is_dull(const uint8_t *data, size_t n, size_t i) {
 
 static void run_changes(uint8_t *data, size_t n) {
     static const uint8_t masks[] = {0x01, 0x80, 0xFF};
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i += FUZZ_STRIDE) {
         if (is_dull(data, n, i))
             continue;
         run(data, i);

@@ -4,6 +4,7 @@
  * writer together. What comes out must be a good processed trace.
  */
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_repair.h"
 #include "tests/unit/tools/order_sort.h"
 
 #include "common/tool_raw.h"
@@ -11,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+static void run(const uint8_t *data, size_t size) {
     struct sorted out;
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
     FUZZ_CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size &&
@@ -29,5 +30,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sorter_end(s);
     tool_raw_close(t);
     sorted_free(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_both(data, size, run);
     return 0;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Any bytes as a processed trace: in pieces of two sizes, which must make no
- * difference, and, past the checksums that no changed byte would survive, as
- * the head and payload of one block.
+ * difference, through its index, and, past the checksums that no changed byte
+ * would survive, as the head and payload of one block.
  */
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_repair.h"
+#include "traceformat/proc_index.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/trace_event.h"
 
@@ -125,6 +127,29 @@ static void read_trace(const uint8_t *data, size_t size, size_t piece,
     s->parts = 0; /* pieces may differ in how often more was asked for */
 }
 
+struct view {
+    const uint8_t *data;
+    size_t size;
+};
+
+static size_t read_at(void *ctx, uint64_t offset, void *data, size_t n) {
+    const struct view *v = ctx;
+    if (offset >= v->size)
+        return 0;
+    n = n < v->size - offset ? n : v->size - (size_t)offset;
+    memcpy(data, v->data + offset, n);
+    return n;
+}
+
+static void find_in_index(const uint8_t *data, size_t size) {
+    static uint8_t memory[MTF_PROC_INDEX_MEMORY];
+    struct view v = {data, size};
+    struct mtf_proc_index_entry e;
+    for (uint64_t wanted = 1; wanted <= 4 * (uint64_t)size; wanted *= 2)
+        if (mtf_proc_index_find(read_at, &v, size, memory, wanted, &e))
+            FUZZ_CHECK(e.offset <= wanted && e.offset < size);
+}
+
 /* Head and payload of one block, with what the reader would have checked put
    right. */
 static void read_block(const uint8_t *data, size_t size) {
@@ -141,14 +166,19 @@ static void read_block(const uint8_t *data, size_t size) {
     FUZZ_CHECK(one == other);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+static void run(const uint8_t *data, size_t size) {
     struct sum whole, pieces;
     read_trace(data, size, SIZE_MAX, 4096, &whole);
     read_trace(data, size, 5, 3, &pieces);
     FUZZ_CHECK(memcmp(&whole, &pieces, sizeof(whole)) == 0);
+    find_in_index(data, size);
     read_block(data, size);
     if (size > 40)
         read_block(data + 40, size - 40); /* the first block of a trace
                                              without raw header */
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_both(data, size, run);
     return 0;
 }

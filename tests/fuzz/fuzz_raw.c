@@ -5,6 +5,7 @@
  * its LZ4 frames.
  */
 #include "tests/fuzz/fuzz_raw_items.h"
+#include "tests/fuzz/fuzz_repair.h"
 
 #include "common/tool_raw.h"
 
@@ -69,11 +70,15 @@ static void read_file(const uint8_t *data, size_t size,
     tool_raw_close(t);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+static void run(const uint8_t *data, size_t size) {
     static struct fuzz_streams whole, pieces, file;
     read_memory(data, size, SIZE_MAX, &whole);
     read_memory(data, size, 7, &pieces);
     FUZZ_CHECK(memcmp(&whole, &pieces, sizeof(whole)) == 0);
     read_file(data, size, &file);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_both(data, size, run);
     return 0;
 }

@@ -3,13 +3,14 @@
  * Any bytes as the spool of a recording.
  */
 #include "tests/fuzz/fuzz_raw_items.h"
+#include "tests/fuzz/fuzz_repair.h"
 
 #include "common/tool_raw.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+static void run(const uint8_t *data, size_t size) {
     char name[64];
     static struct fuzz_streams f;
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -24,5 +25,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     while (fuzz_item(&f, &item, size));
     tool_raw_close(t);
     close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_both(data, size, run);
     return 0;
 }

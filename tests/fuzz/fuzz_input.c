@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any bytes as a file in LZ4 frames, or plain: whatever they are, reading them
+ * in large and in small pieces gives the same bytes and the same breaks, and no
+ * more than LZ4 can make of so many.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "common/tool_input.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct sum {
+    uint64_t bytes, breaks, skipped, hash;
+    enum mtf_source_result end;
+};
+
+static void read_all(const uint8_t *data, size_t size, size_t piece, bool peek,
+                     struct sum *s) {
+    static uint8_t buffer[1 << 16];
+    uint8_t first[8];
+    size_t got;
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    FUZZ_CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size &&
+               lseek(fd, 0, SEEK_SET) == 0);
+    struct tool_input *in = tool_input_from_fd(fd, "fuzz");
+    FUZZ_CHECK(in != NULL);
+    memset(s, 0, sizeof(*s));
+    if (peek)
+        FUZZ_CHECK(tool_input_peek(in, first) <= sizeof(first));
+    for (;;) {
+        enum mtf_source_result r = tool_input_read(in, buffer, piece, &got);
+        if (r == MTF_SOURCE_DATA) {
+            FUZZ_CHECK(got != 0 && got <= piece);
+            s->bytes += got;
+            for (size_t i = 0; i < got; i++)
+                s->hash = (s->hash ^ buffer[i]) * 0x100000001B3u;
+            continue;
+        }
+        if (r != MTF_SOURCE_BREAK) {
+            s->end = r;
+            break;
+        }
+        struct mtf_source *source = tool_input_source(in);
+        s->skipped += source->break_skipped;
+        s->hash = (s->hash ^ source->break_offset) * 0x100000001B3u;
+        FUZZ_CHECK(++s->breaks <= size && source->break_offset <= size);
+    }
+    FUZZ_CHECK(s->bytes <= 255 * (uint64_t)size && s->skipped <= size);
+    FUZZ_CHECK(tool_input_bytes(in) == s->bytes);
+    tool_input_close(in);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct sum whole, pieces;
+    read_all(data, size, 1 << 16, false, &whole);
+    read_all(data, size, 61, true, &pieces);
+    FUZZ_CHECK(memcmp(&whole, &pieces, sizeof(whole)) == 0);
+    return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any text as the value of an option: numbers and times. What is taken says
+ * what it was taken for.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "cmd/malloc_trace/record_timer.h"
+#include "common/tool_main.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char *text = strndup((const char *)data, size), again[32];
+    uint64_t v = 0, ns = 0;
+    FUZZ_CHECK(text != NULL);
+    if (tool_parse_u64(text, 1000000, &v)) {
+        const char *digits = text + strspn(text, "0");
+        (void)snprintf(again, sizeof(again), "%llu", (unsigned long long)v);
+        FUZZ_CHECK(v <= 1000000 && strcmp(v == 0 ? "" : again, digits) == 0);
+    }
+    if (record_parse_seconds(text, &ns)) {
+        FUZZ_CHECK(ns <= (uint64_t)1000000000 * 1000000000);
+        FUZZ_CHECK(strspn(text, "0123456789.") == strlen(text));
+    }
+    free(text);
+    return 0;
+}
