@@ -86,10 +86,11 @@ bool mtr_saver_at_limit(struct mtr_saver *s) {
     struct mtr_pool *pool = &s->rec->pool;
     uint64_t limit = mtr_config.limit_bytes;
     uint64_t stored = s->writer.stored_bytes;
-    /* A flight recording has its parts: one may not grow too large. */
+    /* A flight recording has its parts. One that is full gets what waits, and
+       what comes to wait meanwhile: half its share each. */
     uint64_t left = limit - tcm_min_u64(stored, limit);
     if (s->rec->keeps)
-        left = mtr_config.keep_bytes / MTF_PARTS;
+        left = mtr_config.keep_bytes / MTF_PARTS / 2;
     else if (limit == 0)
         return false;
     tcm_lock(&pool->lock);

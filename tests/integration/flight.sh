@@ -33,7 +33,7 @@ for how in 0 1; do
     at_least "kept $how: parts" "$(parts t)" 2
     is "kept $how: nothing else" "$(find . -name 't*' ! -name 't.k?')" ""
     at_least "kept $how: not more than asked for" 2200000 "$(size t)"
-    at_least "kept $how: not much less" "$(size t)" 900000
+    at_least "kept $how: not much less" "$(size t)" 700000
     whole "kept $how" t true
     events=$(json json events)
     at_least "kept $how: events" "$events" 100000
