@@ -133,8 +133,12 @@ static void open_trace(struct tool_raw *t, const char *name) {
         t->phase = PHASE_SPOOL_START;
         return;
     }
-    if (t->parts.count > 1 && s->fd >= 0 && s->locked && s->status == MTF_OK) {
-        /* All parts but the last are whole; its end may be half written. */
+    if (t->parts.count != 0 && s->fd >= 0 && s->locked && s->status == MTF_OK) {
+        /* All parts but the last are whole; its end may be half written, and
+           is not waited for. */
+        struct tool_input *last =
+            t->parts.count == 1 ? t->in : t->parts.in[t->parts.count - 1];
+        tool_input_limit(last, tool_input_file_size(last));
         t->growing = true;
     } else if (s->fd >= 0 && s->locked && s->status == MTF_OK) {
         uint64_t size = tool_input_file_size(t->in);
@@ -290,19 +294,19 @@ static void read_parts(struct tool_raw *t, struct mtf_item *item) {
 /* True: ITEM is filled. False: the file is at its end. */
 static bool next_of_file(struct tool_raw *t, struct mtf_item *item) {
     read_parts(t, item);
-    if (item->kind == MTF_ITEM_DAMAGE && t->growing && t->parts.count > 1 &&
+    if (item->kind == MTF_ITEM_DAMAGE && t->growing && t->parts.count != 0 &&
         item->status == MTF_CUT && tool_parts_at_last(&t->parts))
         return false;
     switch (item->kind) {
     case MTF_ITEM_HEADER:
         judge_spool(t, item->info);
-        if (t->parts.count > 1)
+        if (t->parts.count != 0)
             return true;
         if (t->growing && t->last_barrier == 0)
             t->phase = PHASE_END;
         return true;
     case MTF_ITEM_BARRIER:
-        if (t->growing && t->parts.count <= 1 &&
+        if (t->growing && t->parts.count == 0 &&
             item->file_offset >= t->last_barrier)
             t->phase = PHASE_END;
         return true;

@@ -137,6 +137,24 @@ for how in 0 1; do
     at_least "killed $how: events" "$(json json events)" 20000
 done
 
+# While there is only one part it is read as far as it was there.
+LD_PRELOAD=$tlib TCMALLOC_TRACE_OUTPUT=z TCMALLOC_TRACE_KEEP_MB=4096 \
+    "$target" limit 400 2>/dev/null &
+pid=$!
+n=0
+while [ $n -lt 200 ] && [ "$(find . -name z.k0 -size +40k | wc -l)" = 0 ]; do
+    sleep 0.05
+    n=$((n + 1))
+done
+"$post" --quiet --json growing.json z p 2>err
+is "running, one part: exit status" $? 3
+is "running, one part: still being recorded" \
+    "$(json growing.json still_being_recorded)" true
+at_least "running, one part: events" "$(json growing.json events)" 1000
+kill -9 $pid
+wait $pid 2>/dev/null
+rm -f z.*
+
 # Threads.
 for how in 0 1; do
     rm -f y*
