@@ -336,7 +336,7 @@ static bool reserve_makers(struct emit *e) {
     size_t need = (size_t)e->writer->slot_count + DEMUX_BATCH;
     if (TCM_LIKELY(need <= e->makers_room))
         return true;
-    size_t room = tcm_max_u64(need, e->makers_room * 2);
+    size_t room = need + e->makers_room / 8;
     uint32_t *makers = realloc(e->makers, room * sizeof(*makers));
     if (makers == NULL) {
         e->slots.failed = true;
