@@ -150,6 +150,27 @@ dump raw/killed
 is "without its spool: exit status" "$status" 3
 check "and what is missing" grep -q 'ends without a footer' errors
 
+# The parts of a flight recording, of which the first is gone.
+"$python" - "$corpus/parts/two" <<'PY' || exit 99
+import struct, sys
+b = open(sys.argv[1], "rb").read()
+while b:
+    number, _, n = struct.unpack_from("<BBH", b)
+    open("t.k%d" % number, "wb").write(b[4 : 4 + n])
+    b = b[4 + n :]
+PY
+dump t
+is "parts: exit status" "$status" 0
+is "parts: where the next begins" "$(grep -c ' - - file: the next part of "t"$' text)" 1
+cp text whole
+for n in 1 2; do
+    grep -q " barrier $n\$" whole
+    is "parts: part $n is there" "$?" 0
+done
+dump t.k2
+sed 's/"t.k2"$/"t"/' text >renamed
+check "parts: by the name of any" diff renamed whole
+
 # What cannot be written, and who does not want to see more.
 if [ -c /dev/full ]; then
     "$mtrace" dump raw/plain >/dev/full 2>errors

@@ -59,6 +59,7 @@ class Processed:
         stack = []  # all free slots, as an unbounded reader sees them
         count = done = 0
         thread = 0
+        places = []  # of blocks, as the index has them
         while p < len(b):
             if b[p : p + 4] != SYNC or p + 72 > len(b):
                 raise Bad("no block at %d" % p)
@@ -74,6 +75,8 @@ class Processed:
                 raise Bad("block at %d follows another one" % p)
             if kind == 3:
                 self.index = (p, list(struct.iter_unpack("<3Q", payload)))
+            elif kind == 1:
+                places.append((p, first, time))
             if self.everything and kind in (1, 2):
                 self.record, self.time = (p, payload), time
                 yield ((0, "block", records, None, ops, first, 0) if kind == 1
@@ -82,6 +85,7 @@ class Processed:
                 self.closing = dict(struct.iter_unpack("<HQ", payload))
                 if p + 72 + length != len(b):
                     raise Bad("bytes after the closing block")
+                self.check_index(places)
                 return
             if kind == 1:
                 if current != thread and done:
@@ -101,6 +105,17 @@ class Processed:
                 done += n
             p += 72 + length
         raise Bad("no closing block")
+
+    def check_index(self, places):
+        """Every block is in it, or every 2nd, 4th, ... of many."""
+        if (self.index and self.index[0]) != self.closing.get(32):
+            raise Bad("the index is not where the closing block says")
+        if self.index:
+            step = 1
+            while (len(places) + step - 1) // step > 8192:
+                step *= 2
+            if self.index[1] != places[::step]:
+                raise Bad("the index is not that of the blocks")
 
     def block(self, b, records, taken, stack, state, base):
         alloc_call, free_call, thread, last8, last_slot, count = state
