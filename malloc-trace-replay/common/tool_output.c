@@ -127,7 +127,10 @@ static bool prepare(struct tool_output *out, const char *name,
     if (out->memory == NULL || out->room == NULL)
         return false;
     out->compress = mtf_compress_init(out->memory, MTF_COMPRESS_MEMORY);
-    return out->compress != NULL;
+    if (out->compress == NULL)
+        return false;
+    mtf_compress_with_checksum(out->compress);
+    return true;
 }
 
 struct tool_output *tool_output_open(const char *name,

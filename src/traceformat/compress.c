@@ -90,6 +90,10 @@ struct mtf_compress *mtf_compress_init(void *memory, size_t size) {
     return c->context == NULL ? NULL : c;
 }
 
+void mtf_compress_with_checksum(struct mtf_compress *c) {
+    c->preferences.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled;
+}
+
 static size_t result(size_t n) {
     return LZ4F_isError(n) ? MTF_COMPRESS_ERROR : n;
 }
@@ -129,6 +133,10 @@ struct mtf_compress *mtf_compress_init(void *memory, size_t size) {
     struct mtf_compress *c = memory;
     c->size = size;
     return c;
+}
+
+void mtf_compress_with_checksum(struct mtf_compress *c) {
+    (void)c;
 }
 
 size_t mtf_compress_begin(struct mtf_compress *c, void *out, size_t room) {

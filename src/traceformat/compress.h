@@ -7,7 +7,8 @@
  * is what lets the recorder use it inside the program it records.
  *
  * Invariants: a frame has linked blocks of at most 64 KiB and no checksum (the
- * segments in it have theirs). A frame ended is whole on its own.
+ * segments in it have theirs) unless asked for. A frame ended is whole on its
+ * own.
  * Threads: one user at a time for each compressor.
  * Without liblz4 (TCM_HAVE_LZ4 is 0) bytes pass through unchanged and
  * mtf_compress_available() is false.
@@ -33,6 +34,9 @@ bool mtf_compress_available(void);
 /* Places a compressor at MEMORY, which holds SIZE >= MTF_COMPRESS_MEMORY bytes
    and stays the caller's. NULL if it does not fit. */
 struct mtf_compress *mtf_compress_init(void *memory, size_t size);
+
+/* Frames begun from now on end with a checksum of their content. */
+void mtf_compress_with_checksum(struct mtf_compress *c);
 
 /* Each returns the number of bytes written to OUT, which has at least
    MTF_COMPRESS_ROOM bytes, or MTF_COMPRESS_ERROR. Added bytes may stay inside

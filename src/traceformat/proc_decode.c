@@ -170,6 +170,7 @@ static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
         [MTF_PROC_FAILED] = 4,     [MTF_PROC_THREAD_START] = 8,
         [MTF_PROC_THREAD_END] = 4, [MTF_PROC_EXTENSION] = 9,
         [MTF_PROC_SAMPLE] = 8,     [MTF_PROC_LOSS] = 28,
+        [MTF_PROC_PHASE] = 1,
     };
     uint64_t at = (uint64_t)(p - d->payload);
     *made = true;
@@ -210,6 +211,9 @@ static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
     case MTF_PROC_LOSS:
         put_op(op, MTF_OP_LOSS, 0, (uint32_t)bytes_value(p, 4),
                (at + 4) << 32 | (n - 4));
+        return true;
+    case MTF_PROC_PHASE:
+        put_op(op, MTF_OP_PHASE, 0, p[0], 0);
         return true;
     default:
         put_op(op, MTF_OP_OTHER, 0, kind, at << 32 | n);

@@ -123,8 +123,16 @@ enum mtf_proc_kind {
                                    ns, u64 to ns: missing here */
     MTF_PROC_SITE = 27,         /* reserved for call sites */
     MTF_PROC_SITE_DEF = 28,     /* reserved for call sites */
-    MTF_PROC_REALLOC_SIZE = 29  /* u8 call, u8 flags, u32 slot, size: a realloc
+    MTF_PROC_REALLOC_SIZE = 29, /* u8 call, u8 flags, u32 slot, size: a realloc
                                    to a size without size code */
+    MTF_PROC_PHASE = 30         /* u8 enum mtf_proc_phase of what follows */
+};
+
+/* Operations that were not recorded have phases of their own. */
+enum mtf_proc_phase {
+    MTF_PROC_PHASE_RECORDED = 0, /* from the beginning, if nothing is said */
+    MTF_PROC_PHASE_PROLOGUE = 1, /* makes what is alive where a window begins */
+    MTF_PROC_PHASE_EPILOGUE = 2  /* frees what is alive at the end */
 };
 
 /* Flags of REALLOC_NEW and of decoded operations. */
@@ -169,7 +177,10 @@ enum mtf_proc_kind {
     X(END_NS, 29, "end_ns")                                                    \
     X(RAW_BYTES, 30, "raw_bytes")                                              \
     X(DAMAGED_EVENTS, 31, "damaged_events")                                    \
-    X(INDEX_OFFSET, 32, "index_offset")
+    X(INDEX_OFFSET, 32, "index_offset")                                        \
+    X(PROLOGUE_OPS, 40, "prologue_ops")                                        \
+    X(EPILOGUE_OPS, 41, "epilogue_ops")                                        \
+    X(LEFT_OUT_EVENTS, 42, "left_out_events")
 
 enum mtf_proc_account {
 #define X(name, number, text) MTF_PROC_ACCOUNT_##name = number,

@@ -55,7 +55,8 @@ enum mtf_op_kind {
     MTF_OP_SAMPLE = 15, /* bytes: u64 time, then accounts */
     MTF_OP_LOSS = 16,   /* slot = thread; bytes: u64 events, 0 unknown,
                            u64 from, u64 to */
-    MTF_OP_OTHER = 17   /* slot = kind unknown to this reader; bytes */
+    MTF_OP_PHASE = 17,  /* slot = enum mtf_proc_phase */
+    MTF_OP_OTHER = 18   /* slot = kind unknown to this reader; bytes */
 };
 
 /* One ready operation. Of kinds with bytes, `size` says where these stand in

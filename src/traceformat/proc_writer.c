@@ -369,6 +369,11 @@ void mtf_proc_put_loss(struct mtf_proc_writer *w, uint32_t thread,
     put_extended(w, MTF_PROC_LOSS, &thread, sizeof(thread), v, sizeof(v));
 }
 
+void mtf_proc_put_phase(struct mtf_proc_writer *w, unsigned phase) {
+    uint8_t b = (uint8_t)phase;
+    put_extended(w, MTF_PROC_PHASE, &b, sizeof(b), NULL, 0);
+}
+
 /* --- End ------------------------------------------------------------------ */
 
 static uint8_t *put_account(uint8_t *p, unsigned field, uint64_t value) {

@@ -111,5 +111,7 @@ void mtf_proc_put_sample(struct mtf_proc_writer *w, uint64_t time_ns,
                          const void *accounts, size_t length);
 void mtf_proc_put_loss(struct mtf_proc_writer *w, uint32_t thread,
                        uint64_t events, uint64_t from_ns, uint64_t to_ns);
+/* What follows is in PHASE (enum mtf_proc_phase). */
+void mtf_proc_put_phase(struct mtf_proc_writer *w, unsigned phase);
 
 #endif

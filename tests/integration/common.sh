@@ -209,6 +209,20 @@ under() {
     fi
 }
 
+# pass_on FILE: each check of another program's TAP becomes one of ours; its last
+# line has to be "# all done".
+pass_on() {
+    while read -r line; do
+        case $line in
+        "ok "*) ok "${line#ok * - }" ;;
+        "not ok "*) not_ok "${line#not ok * - }" ;;
+        *) echo "# ${line#\# }" ;;
+        esac
+    done <"$1"
+    grep -q '^# all done' "$1"
+    is "all of its checks were made" $? 0
+}
+
 # offers TOOL TEXT: whether its --help names an option or subcommand.
 offers() { "$1" --help 2>/dev/null | grep -Eq -- "(^|[[:space:],])$2([[:space:],=]|\$)"; }
 

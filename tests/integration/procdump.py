@@ -239,10 +239,15 @@ CLOSING = (
     "widest_interval_ns median_interval_ns damaged_places lost_stream_bytes "
     "start_ns end_ns raw_bytes damaged_events index_offset").split()
 
+CLOSING_OF_FILTERS = {40: "prologue_ops", 41: "epilogue_ops",
+                      42: "left_out_events"}
+
 
 def closing_name(field):
     if field >= 0x8000:
         return ACCOUNTS.get(field - 0x8000, "field%d" % field)
+    if field in CLOSING_OF_FILTERS:
+        return CLOSING_OF_FILTERS[field]
     return CLOSING[field - 1] if field <= len(CLOSING) else "field%d" % field
 
 

@@ -103,6 +103,17 @@ static uint64_t shown_thread(uint32_t id) {
     return id == 0 ? DUMP_NONE : id;
 }
 
+static void put_phase(struct dump_lines *l, uint32_t phase) {
+    if (phase == MTF_PROC_PHASE_RECORDED)
+        dump_str(l, "recorded operations follow");
+    else if (phase == MTF_PROC_PHASE_PROLOGUE)
+        dump_str(l, "prologue: makes what is alive here");
+    else if (phase == MTF_PROC_PHASE_EPILOGUE)
+        dump_str(l, "epilogue: frees what is alive at the end");
+    else
+        dump_id(l, "phase ", phase);
+}
+
 /* The record of OP began at OFFSET. */
 static void print_op(struct proc_dump *w, const struct mtf_proc_block *b,
                      const struct mtf_op *op, uint64_t offset) {
@@ -133,6 +144,8 @@ static void print_op(struct proc_dump *w, const struct mtf_proc_block *b,
         put_failed(l, op);
     else if (op->kind == MTF_OP_EXTENSION)
         dump_extension(l, op->slot, op->size);
+    else if (op->kind == MTF_OP_PHASE)
+        put_phase(l, op->slot);
     else if (op->kind == MTF_OP_THREAD_START)
         dump_id(l, "thread starts, kernel id ", op->size);
     else

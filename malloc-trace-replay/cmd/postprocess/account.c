@@ -81,6 +81,25 @@ void account_finish(struct account *a, const struct tool_raw *raw,
                   a->dropped_events == 0 && !a->interrupted;
 }
 
+void account_filter(struct account *a, const struct filter *f) {
+    struct emit_counts all = a->counts;
+    a->filtered = true;
+    a->counts = f->counts;
+    a->counts.unmatched_frees = all.unmatched_frees;
+    a->counts.unmatched_reallocs = all.unmatched_reallocs;
+    const struct emit_counts *c = &a->counts;
+    a->events = c->mallocs + c->memaligns + c->reallocs + c->frees + c->failed;
+    a->peak_live_bytes = f->peak_live_bytes;
+    a->live_at_end = f->live_objects;
+    a->prologue_ops = f->prologue_ops;
+    a->epilogue_ops = f->epilogue_ops;
+    a->left_out_events = f->left_out;
+    if (f->start_ns > a->start_ns)
+        a->start_ns = f->start_ns;
+    if (f->phase == FILTER_AFTER)
+        a->end_ns = f->end_ns;
+}
+
 size_t account_values(const struct account *a,
                       struct mtf_proc_account_value *values) {
     const struct emit_counts *c = &a->counts;
@@ -111,8 +130,17 @@ size_t account_values(const struct account *a,
         {MTF_PROC_ACCOUNT_END_NS, a->end_ns},
         {MTF_PROC_ACCOUNT_RAW_BYTES, a->raw_bytes},
     };
+    const struct mtf_proc_account_value filtered[] = {
+        {MTF_PROC_ACCOUNT_PROLOGUE_OPS, a->prologue_ops},
+        {MTF_PROC_ACCOUNT_EPILOGUE_OPS, a->epilogue_ops},
+        {MTF_PROC_ACCOUNT_LEFT_OUT_EVENTS, a->left_out_events},
+    };
     size_t n = TCM_ARRAY_SIZE(own);
     memcpy(values, own, sizeof(own));
+    if (a->filtered) {
+        memcpy(values + n, filtered, sizeof(filtered));
+        n += TCM_ARRAY_SIZE(filtered);
+    }
     for (unsigned f = 0; f < MTF_ACCOUNT_LIMIT; f++)
         if (a->footer_has >> f & 1)
             values[n++] = (struct mtf_proc_account_value){
@@ -128,8 +156,8 @@ static void print_count(const char *name, uint64_t n) {
         fprintf(stderr, "  %-18s %s\n", name, tool_text_count(&t, n));
 }
 
-void account_print(const struct account *a, const struct emit *e) {
-    const struct emit_counts *c = &e->counts;
+void account_print(const struct account *a) {
+    const struct emit_counts *c = &a->counts;
     struct tool_text t[4];
     uint64_t time = a->end_ns > a->start_ns ? a->end_ns - a->start_ns : 0;
     fprintf(stderr, "%s event%s of %s thread%s in %s\n",
@@ -145,6 +173,9 @@ void account_print(const struct account *a, const struct emit *e) {
     print_count("unmatched reallocs", c->unmatched_reallocs);
     print_count("untraced frees", a->untraced_frees);
     print_count("dropped events", a->dropped_events);
+    print_count("in prologue", a->prologue_ops);
+    print_count("in epilogue", a->epilogue_ops);
+    print_count("left out events", a->left_out_events);
     print_count("order conflicts", a->order_conflicts);
     fprintf(stderr, "  %-18s %s requested, at most %s live", "bytes",
             tool_text_bytes(&t[0], c->requested_bytes),
@@ -201,9 +232,8 @@ void account_tell_losses(const struct account *a) {
                   tool_text_count(&t[0], a->lost_bytes));
 }
 
-void account_json(const struct account *a, const struct emit *e,
-                  struct tool_json *j) {
-    const struct emit_counts *c = &e->counts;
+void account_json(const struct account *a, struct tool_json *j) {
+    const struct emit_counts *c = &a->counts;
     tool_json_begin_object(j, NULL);
     tool_json_bool(j, "complete", a->complete);
     tool_json_bool(j, "clean_end", a->clean_end);
@@ -226,6 +256,9 @@ void account_json(const struct account *a, const struct emit *e,
     tool_json_u64(j, "live_at_end", a->live_at_end);
     tool_json_u64(j, "order_conflicts", a->order_conflicts);
     tool_json_u64(j, "ops", a->ops);
+    tool_json_u64(j, "prologue_ops", a->prologue_ops);
+    tool_json_u64(j, "epilogue_ops", a->epilogue_ops);
+    tool_json_u64(j, "left_out_events", a->left_out_events);
     tool_json_u64(j, "raw_bytes", a->raw_bytes);
     tool_json_u64(j, "file_bytes", a->file_bytes);
     tool_json_u64(j, "out_bytes", a->out_bytes);

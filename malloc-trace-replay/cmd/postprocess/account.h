@@ -9,6 +9,7 @@
 #define POSTPROCESS_ACCOUNT_H
 
 #include "emit.h"
+#include "filter.h"
 #include "order.h"
 
 #include "common/tool_json.h"
@@ -29,8 +30,10 @@ struct account {
     uint64_t lost_bytes; /* of streams: gaps and what could not be decoded */
     uint64_t bad_places;
     uint64_t raw_bytes, file_bytes, out_bytes;
+    uint64_t prologue_ops, epilogue_ops, left_out_events; /* of a filter */
     uint64_t held_peak;
     bool complete, clean_end, growing, begins_late, has_spool, forced_stop;
+    bool filtered;
     bool interrupted; /* by the user: set before account_finish */
     bool have_footer;
     uint64_t footer[MTF_ACCOUNT_LIMIT]; /* the last one; by field */
@@ -42,15 +45,16 @@ void account_notice(struct account *a, const struct mtf_item *item, bool quiet);
 /* Gathers everything; RAW has yielded its end. */
 void account_finish(struct account *a, const struct tool_raw *raw,
                     const struct order *o);
+/* Then, if there is a filter: what it left. */
+void account_filter(struct account *a, const struct filter *f);
 /* For the closing block; VALUES has room for ACCOUNT_VALUES_MAX. */
 size_t account_values(const struct account *a,
                       struct mtf_proc_account_value *values);
 /* The summary, on stderr. */
-void account_print(const struct account *a, const struct emit *e);
+void account_print(const struct account *a);
 /* What is missing, on stderr, if anything. */
 void account_tell_losses(const struct account *a);
-void account_json(const struct account *a, const struct emit *e,
-                  struct tool_json *j);
+void account_json(const struct account *a, struct tool_json *j);
 
 /* A line on the terminal that stderr is. */
 struct progress {

@@ -84,6 +84,7 @@ void order_init(struct order *o, struct demux *d, struct emit *e) {
     o->births_at = UINT64_MAX;
     o->samples_end = &o->samples;
     o->first_ns = UINT64_MAX;
+    o->time_step = ORDER_TIME_NS;
     o->held_max = ORDER_HELD_MAX;
 }
 
@@ -138,7 +139,7 @@ void order_sample(struct order *o, uint64_t time_ns, const void *data,
 
 static void put_time(struct order *o, uint64_t now) {
     struct mtf_proc_writer *w = o->emit->writer;
-    if (now > w->time_ns && now - w->time_ns >= ORDER_TIME_NS)
+    if (now > w->time_ns && now - w->time_ns >= o->time_step)
         mtf_proc_put_time(w, now);
 }
 
@@ -280,7 +281,7 @@ static void run(struct order *o, uint64_t count) {
     put_time(o, now);
     put_samples(o, now);
     /* a time or sample that is due within the run splits it */
-    uint64_t until = o->emit->writer->time_ns + ORDER_TIME_NS;
+    uint64_t until = o->emit->writer->time_ns + o->time_step;
     if (o->samples != NULL && o->samples->time_ns < until)
         until = o->samples->time_ns;
     uint64_t upto = events_below(t, until);

@@ -21,6 +21,8 @@
 #define ORDER_SLACK_NS 20000u
 /* A time record goes out when the last one is this old. */
 #define ORDER_TIME_NS 1000000u
+/* The same for a window, which is cut as exactly as these are. */
+#define ORDER_TIME_FINE_NS 10000u
 /* No recorder leaves so much between two barriers. */
 #define ORDER_HELD_MAX ((uint64_t)1 << 30)
 
@@ -41,6 +43,7 @@ struct order {
     struct heap later; /* not permitted yet, by lo */
     struct heap ready; /* permitted as far as times tell, by estimated time */
     struct demux_thread *current;
+    uint64_t time_step;  /* between time records: ORDER_TIME_NS, or less */
     uint64_t barrier_ns; /* time of the last barrier; UINT64_MAX at the end */
     uint64_t conflicts;
     uint64_t waited; /* events whose turn came before their allocation's */

@@ -6,6 +6,7 @@
 #include "account.h"
 #include "demux.h"
 #include "emit.h"
+#include "filter_options.h"
 #include "order.h"
 
 #include "common/tool_json.h"
@@ -29,12 +30,28 @@ static const char help_text[] =
     "pipe, or - for standard input; LZ4 frames or plain) into one stream of\n"
     "operations for replay, and write it to OUT (standard output by default).\n"
     "\n"
-    "  -z, --compress  write LZ4 frames\n"
-    "  --json FILE   write what was found as JSON to FILE (- for standard\n"
-    "                output, when OUT is a file)\n"
-    "  --quiet       no summary and no progress\n"
-    "  --help        this text\n"
-    "  --version     version and optional libraries\n"
+    "  -z, --compress       write LZ4 frames\n"
+    "  --json FILE          write what was found as JSON to FILE (- for "
+    "standard\n"
+    "                       output, when OUT is a file)\n"
+    "  --quiet              no summary and no progress\n"
+    "  --help               this text\n"
+    "  --version            version and optional libraries\n"
+    "\n"
+    "What to write; blocks alive where a window begins are made first:\n"
+    "  --from TIME          begin there: seconds from the start of the\n"
+    "                       recording, or with h, m, s, ms, us or ns (1m30s)\n"
+    "  --to TIME            end there\n"
+    "  --from-mark TEXT     begin at the first mark with this text\n"
+    "  --to-mark TEXT       end at the first such mark after the beginning\n"
+    "  --only-threads LIST  blocks made by these threads (ids or names, "
+    "commas\n"
+    "                       between them), whoever frees them\n"
+    "  --live-at-end=keep   leave blocks alive at the end (the default),\n"
+    "  --live-at-end=free   or free them\n"
+    "  --strip              no marks, names, process ids: fit for "
+    "publishing\n"
+    "  --drop-sites         no call sites\n"
     "\n"
     "Exit status: 0 success; 1 system error, or RAW is no raw trace; 2 usage;\n"
     "3 RAW is cut, damaged, still being recorded or known to lack events, or\n"
@@ -48,6 +65,14 @@ static const struct tool_option option_table[] = {
     {"compress", 'z', false, OPTION_COMPRESS},
     {"json", 0, true, OPTION_JSON},
     {"quiet", 0, false, OPTION_QUIET},
+    {"from", 0, true, FILTER_OPTION_FROM},
+    {"to", 0, true, FILTER_OPTION_TO},
+    {"from-mark", 0, true, FILTER_OPTION_FROM_MARK},
+    {"to-mark", 0, true, FILTER_OPTION_TO_MARK},
+    {"only-threads", 0, true, FILTER_OPTION_ONLY_THREADS},
+    {"strip", 0, false, FILTER_OPTION_STRIP},
+    {"drop-sites", 0, false, FILTER_OPTION_DROP_SITES},
+    {"live-at-end", 0, true, FILTER_OPTION_LIVE_AT_END},
     {NULL, 0, false, 0},
 };
 
@@ -56,7 +81,10 @@ struct work {
     bool quiet, compress;
     struct tool_raw *raw;
     struct tool_output *out;
-    struct mtf_proc_writer *writer;
+    struct mtf_proc_writer *writer;  /* of the output */
+    struct mtf_proc_writer *ordered; /* what emit writes; WRITER if no filter */
+    struct filter_options options;
+    struct filter *filter; /* NULL: none */
     struct demux demux;
     struct emit emit;
     struct order order;
@@ -65,11 +93,16 @@ struct work {
     bool begun; /* the header is written */
 };
 
-/* --- Callbacks of the writer ---------------------------------------------- */
+/* --- Callbacks of the writers --------------------------------------------- */
 
 static bool write_out(void *ctx, const void *data, size_t n) {
     struct work *w = ctx;
     return tool_output_write(w->out, data, n);
+}
+
+static bool filter_out(void *ctx, const void *data, size_t n) {
+    struct work *w = ctx;
+    return filter_take(w->filter, data, n);
 }
 
 static bool grow_stack(void *ctx, uint32_t **stack, size_t *capacity) {
@@ -95,7 +128,7 @@ static bool out_of_memory(void) {
 static bool good_so_far(struct work *w) {
     if (w->demux.failed || w->emit.slots.failed || w->order.failed)
         return out_of_memory();
-    if (!w->writer->failed)
+    if (!w->writer->failed && !w->ordered->failed)
         return true;
     int error = tool_output_error(w->out);
     if (error == 0)
@@ -127,7 +160,18 @@ static bool begin_output(struct work *w, const void *header, uint32_t length) {
         return false;
     }
     w->begun = true;
-    mtf_proc_writer_begin(w->writer, write_out, grow_stack, w, header, length);
+    if (w->filter == NULL) {
+        mtf_proc_writer_begin(w->writer, write_out, grow_stack, w, header,
+                              length);
+        return good_so_far(w);
+    }
+    uint8_t own[MTF_RAW_HEADER_MAX];
+    uint32_t own_length = 0;
+    if (length != 0)
+        own_length = (uint32_t)filter_header(w->filter, header, length, own);
+    mtf_proc_writer_begin(w->writer, write_out, grow_stack, w, own, own_length);
+    mtf_proc_writer_begin(w->ordered, filter_out, grow_stack, w, header,
+                          length);
     return good_so_far(w);
 }
 
@@ -189,11 +233,24 @@ static bool order_all(struct work *w) {
     return good_so_far(w);
 }
 
+/* False: a message is out. */
+static bool end_filter(struct work *w) {
+    if (w->filter == NULL)
+        return true;
+    mtf_proc_flush(w->ordered);
+    if (w->filter->failed || !filter_end(w->filter))
+        w->ordered->failed = true;
+    return good_so_far(w) &&
+           (w->account.interrupted || filter_found(w->filter, w->raw_name));
+}
+
 /* Reads and writes everything; false: a message is out. */
 static bool work_through(struct work *w) {
-    if (!order_all(w))
+    if (!order_all(w) || !end_filter(w))
         return false;
     account_finish(&w->account, w->raw, &w->order);
+    if (w->filter != NULL)
+        account_filter(&w->account, w->filter);
     struct mtf_proc_account_value values[ACCOUNT_VALUES_MAX];
     size_t n = account_values(&w->account, values);
     mtf_proc_writer_end(w->writer, values, n);
@@ -215,21 +272,38 @@ static bool work_through(struct work *w) {
 
 /* --- Main ----------------------------------------------------------------- */
 
+static bool make_writers(struct work *w) {
+    w->writer = w->ordered = malloc(sizeof(*w->writer));
+    if (w->writer == NULL)
+        return false;
+    w->writer->failed = false;
+    if (!w->options.active)
+        return true;
+    w->ordered = malloc(sizeof(*w->ordered));
+    w->filter = filter_new(&w->options, w->writer);
+    if (w->ordered == NULL || w->filter == NULL)
+        return false;
+    w->ordered->failed = false;
+    return true;
+}
+
 static int run(struct work *w) {
     struct tool_json json;
+    if (!filter_list_resolve(&w->options.only, w->raw_name))
+        return TOOL_FAILED;
     w->raw = tool_raw_open(w->raw_name);
-    w->writer = malloc(sizeof(*w->writer));
-    if (w->raw == NULL || w->writer == NULL ||
+    if (w->raw == NULL || !make_writers(w) ||
         !demux_init(&w->demux, &w->emit.slots) ||
-        !emit_init(&w->emit, &w->demux, w->writer)) {
+        !emit_init(&w->emit, &w->demux, w->ordered)) {
         out_of_memory();
         return TOOL_FAILED;
     }
-    w->writer->failed = false;
     tool_raw_read_ahead(w->raw);
     tool_stop_catch();
     w->demux.begins_late = tool_raw_begins_late(w->raw);
     order_init(&w->order, &w->demux, &w->emit);
+    if (w->options.window)
+        w->order.time_step = ORDER_TIME_FINE_NS;
     progress_init(&w->progress, w->quiet);
     if (w->json_name != NULL && !tool_json_open(&json, w->json_name))
         return TOOL_FAILED;
@@ -238,10 +312,10 @@ static int run(struct work *w) {
     if (!good)
         return TOOL_FAILED;
     if (!w->quiet)
-        account_print(&w->account, &w->emit);
+        account_print(&w->account);
     account_tell_losses(&w->account);
     if (w->json_name != NULL) {
-        account_json(&w->account, &w->emit, &json);
+        account_json(&w->account, &json);
         if (!tool_json_close(&json))
             return TOOL_FAILED;
     }
@@ -255,6 +329,13 @@ static void clean_up(struct work *w) {
         tool_raw_close(w->raw);
     if (w->begun)
         free(w->writer->stack);
+    if (w->ordered != w->writer) {
+        if (w->begun && w->ordered != NULL)
+            free(w->ordered->stack);
+        free(w->ordered);
+    }
+    filter_free(w->filter);
+    filter_options_fini(&w->options);
     order_fini(&w->order);
     demux_fini(&w->demux);
     emit_fini(&w->emit);
@@ -271,17 +352,26 @@ int main(int argc, char **argv) {
     struct tool_options o;
     int id;
     tool_begin("postprocess");
+    filter_options_init(&w.options);
     tool_options_init(&o, argc, argv, option_table, help_text);
     while ((id = tool_option_next(&o)) > 0) {
-        if (id == OPTION_JSON)
+        int status = 0;
+        if (id >= FILTER_OPTION_FIRST)
+            status = filter_options_take(&w.options, id, o.value);
+        else if (id == OPTION_JSON)
             w.json_name = o.value;
         else if (id == OPTION_COMPRESS)
             w.compress = true;
         else
             w.quiet = true;
+        if (status != 0)
+            return tool_end(status);
     }
     if (id < 0)
         return tool_end(o.status);
+    int status = filter_options_check(&w.options);
+    if (status != 0)
+        return tool_end(status);
     if (o.operand_count < 1 || o.operand_count > 2)
         return tool_end(tool_usage_error(o.operand_count < 1
                                              ? "no raw trace given"
@@ -296,7 +386,7 @@ int main(int argc, char **argv) {
         tool_error("-z: built without LZ4");
         return tool_end(TOOL_FAILED);
     }
-    int status = run(&w);
+    status = run(&w);
     clean_up(&w);
     return tool_end(status);
 }
