@@ -149,6 +149,23 @@ def compare(name, full, got_json, want):
     return got
 
 
+def lines_with(text, what):
+    return {int(m) for m in
+            re.findall(r"(?m)^\s*\d+\s+(\d+) \S+ " + what, text)}
+
+
+def ended(text):
+    return lines_with(text, "thread ends")
+
+
+def started(text):
+    return lines_with(text, "thread starts")
+
+
+def threads_of(text):
+    return lines_with(text, r"slot \d+ = ")
+
+
 def windows(full):
     for begin, end in (("turn 2", "turn 5"), ("turn 4", None), (None, "turn 3"),
                        ("turn 1", "turn 1")):
@@ -173,10 +190,16 @@ def windows(full):
             with open("out.json") as f:
                 n = json.load(f)["prologue_ops"]
             check(n > 50 and len(re.findall(r"slot \d+ = ", before)) == n and
-                  "free(" not in before and "thread ends, name" in before and
-                  "thread starts" in before,
-                  "%s to %s: it makes blocks, with their threads" %
-                  (begin, end), before)
+                  "free(" not in before,
+                  "%s to %s: it makes blocks" % (begin, end), before)
+            # Whose end stands before the mark in the whole output has its end
+            # in the prologue, if it has anything there.
+            past = tool("malloc-trace", "dump", raw_out).stdout
+            past = ended(past[: past.index('mark "%s"' % begin)])
+            check(ended(before) == past & threads_of(before) and
+                  threads_of(before) == started(before),
+                  "%s to %s: it starts its threads, and ends those that had "
+                  "ended" % (begin, end), before)
     p = post("--from-mark", "turn 99", status=1)
     check(p.stderr.count("\n") == 1 and '"turn 99"' in p.stderr and
           '"turn 0", "turn 1"' in p.stderr, "no such mark: the others are named",
