@@ -37,79 +37,104 @@ void mtf_proc_put_realloc_huge(struct mtf_proc_writer *w, unsigned call,
                                bool moved, uint64_t size,
                                const struct mtf_proc_object *object);
 
+/* CALL, which needs the writer's own state, in a loop that has it in *H. */
+#define MTF_PROC_OUT_OF_LINE(w, h, call)                                       \
+    do {                                                                       \
+        (w)->hot = *(h);                                                       \
+        call;                                                                  \
+        *(h) = (w)->hot;                                                       \
+    } while (0)
+
 /* Before every record: after it MTF_PROC_RECORD_MAX bytes and one record fit.
  */
-static TCM_ALWAYS_INLINE void mtf_proc_room(struct mtf_proc_writer *w) {
-    if (TCM_UNLIKELY(w->p >= w->limit || w->records == MTF_PROC_BLOCK_RECORDS))
-        mtf_proc_make_room(w);
+static TCM_ALWAYS_INLINE void mtf_proc_room(struct mtf_proc_writer *w,
+                                            struct mtf_proc_hot *h) {
+    if (TCM_UNLIKELY(h->p >= w->limit || h->records == MTF_PROC_BLOCK_RECORDS))
+        MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_make_room(w));
 }
 
-/* Whether OBJECT was born in the block in work; its BIRTH counts from there. */
-static TCM_ALWAYS_INLINE bool
-mtf_proc_is_young(const struct mtf_proc_writer *w,
-                  const struct mtf_proc_object *object, uint32_t *birth) {
-    *birth = (uint32_t)(object->birth - w->birth_base);
-    return object->birth >= w->birth_base;
+/* The distance from the last named block to OBJECT, zigzag: in births if OBJECT
+   was born in the block in work (*YOUNG), else in slots. */
+static TCM_ALWAYS_INLINE uint64_t
+mtf_proc_distance(const struct mtf_proc_writer *w, struct mtf_proc_hot *h,
+                  const struct mtf_proc_object *object, bool *young) {
+    *young = object->birth >= w->birth_base;
+    if (TCM_LIKELY(*young)) {
+        uint32_t birth = (uint32_t)(object->birth - w->birth_base);
+        uint64_t distance = mtf_zigzag((int64_t)birth - h->last_birth);
+        h->last_birth = birth;
+        return distance;
+    }
+    uint64_t distance = mtf_zigzag((int64_t)object->slot - h->last_slot);
+    h->last_slot = object->slot;
+    return distance;
 }
 
 static TCM_ALWAYS_INLINE void mtf_proc_take_slot(struct mtf_proc_writer *w,
+                                                 struct mtf_proc_hot *h,
                                                  struct mtf_proc_object *o) {
-    uint32_t slot;
-    if (TCM_LIKELY(w->depth > w->low_water))
-        slot = w->stack[--w->depth];
+    if (TCM_LIKELY(h->depth > w->low_water))
+        o->slot = w->stack[--h->depth];
     else
-        slot = mtf_proc_take_slot_slow(w);
-    o->slot = slot;
-    o->birth = w->birth_base + w->births++;
+        MTF_PROC_OUT_OF_LINE(w, h, o->slot = mtf_proc_take_slot_slow(w));
+    o->birth = w->birth_base + h->births++;
 }
 
 static TCM_ALWAYS_INLINE void mtf_proc_give_slot(struct mtf_proc_writer *w,
+                                                 struct mtf_proc_hot *h,
                                                  uint32_t slot) {
-    if (TCM_UNLIKELY(w->depth == w->capacity)) {
-        mtf_proc_grow_stack(w);
+    if (TCM_UNLIKELY(h->depth == w->capacity)) {
+        MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_grow_stack(w));
         if (w->failed)
             return;
     }
-    w->stack[w->depth++] = slot;
+    w->stack[h->depth++] = slot;
 }
 
 /* A plain call that made a block; fills OBJECT. */
-static TCM_ALWAYS_INLINE void mtf_proc_put_alloc(struct mtf_proc_writer *w,
-                                                 unsigned call, uint64_t size,
-                                                 struct mtf_proc_object *o) {
+static TCM_ALWAYS_INLINE void
+mtf_proc_put_alloc_hot(struct mtf_proc_writer *w, struct mtf_proc_hot *h,
+                       unsigned call, uint64_t size,
+                       struct mtf_proc_object *o) {
     if (TCM_UNLIKELY(size > MTF_PROC_SIZE_MAX)) {
-        mtf_proc_put_alloc_huge(w, call, size, o);
+        MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_put_alloc_huge(w, call, size, o));
         return;
     }
     if (TCM_UNLIKELY(call != w->alloc_call))
-        mtf_proc_set_alloc_call(w, call);
-    mtf_proc_room(w);
-    w->p += mtf_varint_put(w->p, mtf_size_code(size, w->last_8th) << 1 | 1);
-    w->last_8th = size >> 3;
-    w->records++;
-    w->ops++;
-    mtf_proc_take_slot(w, o);
+        MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_set_alloc_call(w, call));
+    mtf_proc_room(w, h);
+    h->p += mtf_varint_put(h->p, mtf_size_code(size, h->last_8th) << 1 | 1);
+    h->last_8th = size >> 3;
+    h->records++;
+    h->ops++;
+    mtf_proc_take_slot(w, h, o);
+}
+
+static TCM_ALWAYS_INLINE void
+mtf_proc_put_free_hot(struct mtf_proc_writer *w, struct mtf_proc_hot *h,
+                      unsigned call, const struct mtf_proc_object *object) {
+    if (TCM_UNLIKELY(call != w->free_call))
+        MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_set_free_call(w, call));
+    mtf_proc_room(w, h);
+    bool young;
+    uint64_t v = mtf_proc_distance(w, h, object, &young);
+    v = TCM_LIKELY(young) ? v << 2 | 2 : v << 3 | 4;
+    h->p += mtf_varint_put(h->p, v);
+    h->records++;
+    h->ops++;
+    mtf_proc_give_slot(w, h, object->slot);
+}
+
+static TCM_ALWAYS_INLINE void mtf_proc_put_alloc(struct mtf_proc_writer *w,
+                                                 unsigned call, uint64_t size,
+                                                 struct mtf_proc_object *o) {
+    mtf_proc_put_alloc_hot(w, &w->hot, call, size, o);
 }
 
 static TCM_ALWAYS_INLINE void
 mtf_proc_put_free(struct mtf_proc_writer *w, unsigned call,
                   const struct mtf_proc_object *object) {
-    if (TCM_UNLIKELY(call != w->free_call))
-        mtf_proc_set_free_call(w, call);
-    mtf_proc_room(w);
-    uint32_t birth;
-    uint64_t v;
-    if (TCM_LIKELY(mtf_proc_is_young(w, object, &birth))) {
-        v = mtf_zigzag((int64_t)birth - w->last_birth) << 2 | 2;
-        w->last_birth = birth;
-    } else {
-        v = mtf_zigzag((int64_t)object->slot - w->last_slot) << 3 | 4;
-        w->last_slot = object->slot;
-    }
-    w->p += mtf_varint_put(w->p, v);
-    w->records++;
-    w->ops++;
-    mtf_proc_give_slot(w, object->slot);
+    mtf_proc_put_free_hot(w, &w->hot, call, object);
 }
 
 /* realloc or reallocarray of a recorded block; it keeps its slot and birth. */
@@ -120,24 +145,18 @@ mtf_proc_put_realloc(struct mtf_proc_writer *w, unsigned call, bool moved,
         mtf_proc_put_realloc_huge(w, call, moved, size, object);
         return;
     }
-    mtf_proc_room(w);
-    uint32_t birth;
-    uint64_t v;
-    if (TCM_LIKELY(mtf_proc_is_young(w, object, &birth))) {
-        v = mtf_zigzag((int64_t)birth - w->last_birth) << 4 | 8;
-        w->last_birth = birth;
-    } else {
-        v = mtf_zigzag((int64_t)object->slot - w->last_slot);
-        v = v << 9 | (uint64_t)MTF_PROC_REALLOC_OLD << 4;
-        w->last_slot = object->slot;
-    }
-    w->p += mtf_varint_put(w->p, v);
-    v = mtf_size_code(size, w->last_8th) << 2 | (uint64_t)moved << 1 |
+    struct mtf_proc_hot *h = &w->hot;
+    mtf_proc_room(w, h);
+    bool young;
+    uint64_t v = mtf_proc_distance(w, h, object, &young);
+    v = young ? v << 4 | 8 : v << 9 | (uint64_t)MTF_PROC_REALLOC_OLD << 4;
+    h->p += mtf_varint_put(h->p, v);
+    v = mtf_size_code(size, h->last_8th) << 2 | (uint64_t)moved << 1 |
         (call == MTF_CALL_REALLOCARRAY);
-    w->p += mtf_varint_put(w->p, v);
-    w->last_8th = size >> 3;
-    w->records++;
-    w->ops++;
+    h->p += mtf_varint_put(h->p, v);
+    h->last_8th = size >> 3;
+    h->records++;
+    h->ops++;
 }
 
 /* Following records are THREAD's. */

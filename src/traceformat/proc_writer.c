@@ -34,16 +34,16 @@ static void put_bytes(struct mtf_proc_writer *w, const void *data, size_t n) {
 }
 
 static void begin_block(struct mtf_proc_writer *w) {
-    w->p = w->payload + RECORDS_START;
+    w->hot.p = w->payload + RECORDS_START;
     w->limit = w->payload + sizeof(w->payload) - 64 - MTF_PROC_RECORD_MAX -
                TAKEN_BYTES;
-    w->records = 0;
-    w->ops = 0;
+    w->hot.records = 0;
+    w->hot.ops = 0;
     w->taken = 0;
-    w->low_water = w->depth;
-    w->birth_base += w->births;
-    w->births = 0;
-    w->last_birth = 0;
+    w->low_water = w->hot.depth;
+    w->birth_base += w->hot.births;
+    w->hot.births = 0;
+    w->hot.last_birth = 0;
     memset(&w->head, 0, sizeof(w->head));
     w->head.sync = MTF_PROC_SYNC;
     w->head.alloc_call = w->alloc_call;
@@ -52,8 +52,8 @@ static void begin_block(struct mtf_proc_writer *w) {
     w->head.time_ns = w->time_ns;
     w->head.slot_count = w->slot_count;
     w->head.thread = w->thread;
-    w->head.last_8th = w->last_8th;
-    w->head.last_slot = w->last_slot;
+    w->head.last_8th = w->hot.last_8th;
+    w->head.last_slot = w->hot.last_slot;
 }
 
 /* Completes the head and writes the block of the two pieces. */
@@ -104,19 +104,19 @@ static void add_to_index(struct mtf_proc_writer *w) {
 }
 
 void mtf_proc_flush(struct mtf_proc_writer *w) {
-    if (w->records == 0)
+    if (w->hot.records == 0)
         return;
     size_t taken = encode_taken(w);
-    size_t length = (size_t)(w->p - w->payload) - RECORDS_START;
+    size_t length = (size_t)(w->hot.p - w->payload) - RECORDS_START;
     TCM_ASSERT(taken + length <= MTF_PROC_PAYLOAD_MAX);
-    w->head.records = w->records;
-    w->head.ops = w->ops;
+    w->head.records = w->hot.records;
+    w->head.ops = w->hot.ops;
     w->head.taken = w->taken;
     add_to_index(w);
     write_block(w, MTF_PROC_BLOCK_OPS, w->taken_bytes, taken,
                 w->payload + RECORDS_START, length);
-    w->total_ops += w->ops;
-    w->total_records += w->records;
+    w->total_ops += w->hot.ops;
+    w->total_records += w->hot.records;
     w->blocks++;
     begin_block(w);
 }
@@ -159,17 +159,18 @@ void mtf_proc_make_room(struct mtf_proc_writer *w) {
 
 /* Room for a record with LENGTH bytes; returns where to put its head. */
 static uint8_t *room_for(struct mtf_proc_writer *w, size_t length) {
-    if (w->p + length >= w->limit || w->records == MTF_PROC_BLOCK_RECORDS)
+    if (w->hot.p + length >= w->limit ||
+        w->hot.records == MTF_PROC_BLOCK_RECORDS)
         mtf_proc_flush(w);
-    return w->p;
+    return w->hot.p;
 }
 
 static void put_inline(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
                        uint64_t argument) {
     room_for(w, 0);
     uint64_t v = argument << 9 | (uint64_t)kind << 4;
-    w->p += mtf_varint_put(w->p, v);
-    w->records++;
+    w->hot.p += mtf_varint_put(w->hot.p, v);
+    w->hot.records++;
 }
 
 /* A record with LENGTH (at most MTF_PROC_BYTES_MAX) bytes from three pieces. */
@@ -185,8 +186,8 @@ static void put_extended(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
     p += a_length;
     if (b_length != 0)
         memcpy(p, b, b_length);
-    w->p = p + b_length;
-    w->records++;
+    w->hot.p = p + b_length;
+    w->hot.records++;
 }
 
 void mtf_proc_set_alloc_call(struct mtf_proc_writer *w, unsigned call) {
@@ -202,7 +203,7 @@ void mtf_proc_set_free_call(struct mtf_proc_writer *w, unsigned call) {
 /* Before the thread changes: counts the change to this one if it had an
    operation. Threads that only start, end or fail are no change. */
 static void count_switch(struct mtf_proc_writer *w) {
-    uint64_t ops = w->total_ops + w->ops;
+    uint64_t ops = w->total_ops + w->hot.ops;
     bool none = ops == w->ops_at_switch;
     w->ops_at_switch = ops;
     if (none || w->thread == 0)
@@ -218,22 +219,23 @@ void mtf_proc_switch(struct mtf_proc_writer *w, uint32_t thread) {
 }
 
 uint32_t mtf_proc_take_slot_slow(struct mtf_proc_writer *w) {
-    if (w->depth == 0) {
+    if (w->hot.depth == 0) {
         if (w->slot_count == UINT32_MAX - MTF_PROC_BLOCK_RECORDS) {
             w->failed = true; /* more objects than slots can have numbers */
             return 0;
         }
         return w->slot_count++;
     }
-    uint32_t slot = w->stack[--w->depth];
-    w->low_water = w->depth;
+    uint32_t slot = w->stack[--w->hot.depth];
+    w->low_water = w->hot.depth;
     w->taken_slot[w->taken++] = slot;
     w->limit -= TAKEN_BYTES;
     return slot;
 }
 
 void mtf_proc_grow_stack(struct mtf_proc_writer *w) {
-    if (!w->grow(w->ctx, &w->stack, &w->capacity) || w->depth == w->capacity)
+    if (!w->grow(w->ctx, &w->stack, &w->capacity) ||
+        w->hot.depth == w->capacity)
         w->failed = true;
 }
 
@@ -279,8 +281,8 @@ void mtf_proc_put_aligned(struct mtf_proc_writer *w, unsigned call,
     uint8_t b[16];
     put_extended(w, MTF_PROC_ALIGNED, b, pack(b, call, align_log2, size), NULL,
                  0);
-    w->ops++;
-    mtf_proc_take_slot(w, object);
+    w->hot.ops++;
+    mtf_proc_take_slot(w, &w->hot, object);
 }
 
 void mtf_proc_put_alloc_huge(struct mtf_proc_writer *w, unsigned call,
@@ -294,8 +296,8 @@ void mtf_proc_put_realloc_new(struct mtf_proc_writer *w, unsigned call,
     uint8_t b[16];
     put_extended(w, MTF_PROC_REALLOC_NEW, b, pack(b, call, flags, size), NULL,
                  0);
-    w->ops++;
-    mtf_proc_take_slot(w, object);
+    w->hot.ops++;
+    mtf_proc_take_slot(w, &w->hot, object);
 }
 
 void mtf_proc_put_realloc_huge(struct mtf_proc_writer *w, unsigned call,
@@ -307,7 +309,7 @@ void mtf_proc_put_realloc_huge(struct mtf_proc_writer *w, unsigned call,
     memcpy(b + 2, &object->slot, 4);
     size_t n = 6 + mtf_put_size(b + 6, size);
     put_extended(w, MTF_PROC_REALLOC_SIZE, b, n, NULL, 0);
-    w->ops++;
+    w->hot.ops++;
 }
 
 void mtf_proc_put_realloc_end(struct mtf_proc_writer *w, unsigned call,
@@ -316,8 +318,8 @@ void mtf_proc_put_realloc_end(struct mtf_proc_writer *w, unsigned call,
     b[0] = (uint8_t)call;
     memcpy(b + 1, &object->slot, 4);
     put_extended(w, MTF_PROC_REALLOC_END, b, sizeof(b), NULL, 0);
-    w->ops++;
-    mtf_proc_give_slot(w, object->slot);
+    w->hot.ops++;
+    mtf_proc_give_slot(w, &w->hot, object->slot);
 }
 
 void mtf_proc_put_free_size(struct mtf_proc_writer *w, unsigned call,
@@ -328,8 +330,8 @@ void mtf_proc_put_free_size(struct mtf_proc_writer *w, unsigned call,
     memcpy(b + 1, &object->slot, 4);
     put_extended(w, MTF_PROC_FREE_SIZE, b, 5 + mtf_put_size(b + 5, size), NULL,
                  0);
-    w->ops++;
-    mtf_proc_give_slot(w, object->slot);
+    w->hot.ops++;
+    mtf_proc_give_slot(w, &w->hot, object->slot);
 }
 
 void mtf_proc_put_failed(struct mtf_proc_writer *w, unsigned call,

@@ -27,20 +27,28 @@ struct mtf_proc_object {
     uint32_t slot;
 };
 
-struct mtf_proc_writer {
-    /* the payload of the block in work; records begin behind the room that the
-       list of taken slots may need */
-    uint8_t *p, *limit;
-    uint32_t records, ops;
+/* What each frequent record changes. A loop keeps a copy in registers: bytes
+   that are stored through a pointer may, for all the compiler knows, change the
+   writer. */
+struct mtf_proc_hot {
+    uint8_t *p; /* next byte of the payload of the block in work */
     uint64_t last_8th;
-    uint64_t birth_base; /* births before this block */
-    uint32_t births;     /* in this block */
+    uint32_t records, ops;
+    uint32_t births; /* in this block */
     uint32_t last_birth, last_slot;
+    size_t depth; /* of the stack of free slots */
+};
+
+struct mtf_proc_writer {
+    struct mtf_proc_hot hot;
+    /* records begin behind the room that the list of taken slots may need */
+    uint8_t *limit;
+    uint64_t birth_base; /* births before this block */
     uint8_t alloc_call, free_call;
     bool failed;
 
     uint32_t *stack; /* free slots, the last freed at the end */
-    size_t depth, capacity;
+    size_t capacity;
     size_t low_water; /* below: free since before this block */
     uint32_t taken;   /* slots taken from below the block's first low water */
     uint32_t slot_count;

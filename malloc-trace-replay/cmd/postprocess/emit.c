@@ -124,7 +124,7 @@ static TCM_ALWAYS_INLINE void new_object(struct emit *e,
                                          uint64_t token, uint64_t size,
                                          struct mtf_proc_object place) {
     e->makers[place.slot] = t->out_id;
-    slots_put(&e->slots, token, size, place);
+    slots_put(&e->slots, token, size, place, t->out_id);
     e->counts.requested_bytes += size;
     add_live(e, size);
 }
@@ -141,10 +141,16 @@ static TCM_ALWAYS_INLINE bool end_object(struct emit *e,
     return true;
 }
 
-static TCM_ALWAYS_INLINE void count_foreign(struct emit *e,
-                                            const struct demux_thread *t,
-                                            const struct slots_object *o) {
-    e->counts.foreign_frees += e->makers[o->place.slot] != t->out_id;
+/* Whether another thread than THREAD made the object. What its neighbours tell
+   saves a look at the list by slot, which is far from all else that a free
+   needs. */
+static TCM_ALWAYS_INLINE bool is_foreign(const struct emit *e,
+                                         const struct slots_object *o,
+                                         uint32_t thread) {
+    uint32_t maker = o->maker;
+    if (TCM_UNLIKELY(maker == SLOTS_MIXED))
+        maker = e->makers[o->place.slot];
+    return maker != thread;
 }
 
 /* A realloc; true: somebody waited for the token it made. */
@@ -182,7 +188,7 @@ static void run_rare_free(struct emit *e, struct demux_thread *t,
     struct slots_object o;
     bool found = end_object(e, t, v->token, &o);
     if (found)
-        count_foreign(e, t, &o);
+        e->counts.foreign_frees += is_foreign(e, &o, t->out_id);
     else if (counts_as_untraced(e))
         return;
     if (is_free)
@@ -271,63 +277,99 @@ enum emit_stop emit_check(struct emit *e, struct demux_thread *t) {
     return EMIT_DONE;
 }
 
-/* The events of the array that fit into COUNT; *DONE says how many went. */
-static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
-                                uint64_t count, uint64_t *done) {
+/* How many events ahead the objects that they name are fetched. */
+#define AHEAD 12
+
+/*
+ * The frequent events from t->at to END or to one of another kind. None of them
+ * has `none` set. What each of them changes is in registers.
+ */
+static enum emit_stop run_hot(struct emit *e, struct demux_thread *t,
+                              const struct demux_event *end) {
     struct mtf_proc_writer *w = e->writer;
-    struct demux_event *v = t->events + t->at, *end = t->events + t->count;
-    struct demux_event *first = v;
+    struct mtf_proc_hot hot = w->hot;
+    const struct demux_event *v = t->events + t->at;
+    const struct demux_event *ahead = t->events + t->count - 1;
+    uint64_t live = e->live_bytes, peak = e->peak_live_bytes, requested = 0;
+    uint64_t mallocs = 0, frees = 0, foreign = 0;
+    uint32_t thread = t->out_id;
     enum emit_stop stop = EMIT_DONE;
-    if ((uint64_t)(end - v) > count)
-        end = v + count;
     for (; v < end; v++) {
         unsigned kind = demux_event_kind(v);
+        slots_prefetch(&e->slots,
+                       (v + AHEAD < ahead ? v + AHEAD : ahead)->token);
         if (kind == MTF_EVENT_ALLOC) {
             uint64_t size = demux_event_size(v);
             struct mtf_proc_object place;
-            mtf_proc_put_alloc(w, demux_event_call(v), size, &place);
-            new_object(e, t, v->token, size, place);
-            e->counts.mallocs++;
+            mtf_proc_put_alloc_hot(w, &hot, demux_event_call(v), size, &place);
+            e->makers[place.slot] = thread;
+            slots_put(&e->slots, v->token, size, place, thread);
+            requested += size;
+            live += size;
+            peak = live > peak ? live : peak;
+            mallocs++;
             if (born(e, v->token)) {
-                stop = EMIT_WOKE;
                 v++;
+                stop = EMIT_WOKE;
                 break;
             }
         } else if (kind == MTF_EVENT_FREE) {
             struct slots_object o;
-            if (TCM_UNLIKELY(!end_object(e, t, v->token, &o))) {
-                if (!t->none) {
-                    stop = EMIT_WAITS;
-                    break;
-                }
-                t->none = false;
-                if (counts_as_untraced(e))
-                    continue;
-                e->counts.unmatched_frees++;
-            } else {
-                count_foreign(e, t, &o);
-                mtf_proc_put_free(w, demux_event_call(v), &o.place);
-            }
-            e->counts.frees++;
-        } else if (kind == DEMUX_EVENT_AS_THREAD) {
-            break;
-        } else {
-            t->at = (uint32_t)(v - t->events);
-            if (!t->none && emit_check(e, t) == EMIT_WAITS) {
+            if (TCM_UNLIKELY(!slots_take(&e->slots, v->token, &o))) {
                 stop = EMIT_WAITS;
                 break;
             }
-            if (run_rare(e, t, v))
-                stop = EMIT_WOKE;
-            t->none = false;
-            if (stop == EMIT_WOKE) {
-                v++;
-                break;
-            }
+            foreign += is_foreign(e, &o, thread);
+            live -= o.size;
+            frees++;
+            mtf_proc_put_free_hot(w, &hot, demux_event_call(v), &o.place);
+        } else {
+            break;
         }
     }
+    w->hot = hot;
+    e->live_bytes = live;
+    e->peak_live_bytes = peak;
+    e->counts.requested_bytes += requested;
+    e->counts.mallocs += mallocs;
+    e->counts.frees += frees;
+    e->counts.foreign_frees += foreign;
     t->at = (uint32_t)(v - t->events);
-    *done = (uint64_t)(v - first);
+    return stop;
+}
+
+/* One event that is rare or names none. */
+static enum emit_stop run_one(struct emit *e, struct demux_thread *t) {
+    const struct demux_event *v = &t->events[t->at];
+    if (!t->none && emit_check(e, t) == EMIT_WAITS)
+        return EMIT_WAITS;
+    bool woke = false;
+    if (demux_event_kind(v) != MTF_EVENT_FREE) {
+        woke = run_rare(e, t, v);
+    } else if (!counts_as_untraced(e)) {
+        e->counts.unmatched_frees++;
+        e->counts.frees++;
+    }
+    t->none = false;
+    t->at++;
+    return woke ? EMIT_WOKE : EMIT_DONE;
+}
+
+/* The events of the array that fit into COUNT; *DONE says how many went. */
+static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
+                                uint64_t count, uint64_t *done) {
+    uint32_t first = t->at;
+    uint32_t end = first + (uint32_t)tcm_min_u64(t->count - first, count);
+    enum emit_stop stop = EMIT_DONE;
+    while (t->at < end && stop == EMIT_DONE) {
+        if (!t->none)
+            stop = run_hot(e, t, t->events + end);
+        if (stop != EMIT_DONE || t->at == end ||
+            demux_event_kind(&t->events[t->at]) == DEMUX_EVENT_AS_THREAD)
+            break;
+        stop = run_one(e, t);
+    }
+    *done = t->at - first;
     return stop;
 }
 

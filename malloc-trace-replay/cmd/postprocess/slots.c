@@ -78,7 +78,8 @@ void slots_fini(struct slots *s) {
 
 void slots_put_aside(struct slots *s, uint64_t token,
                      const struct slots_entry *e) {
-    struct slots_object object = slots_unpack(e);
+    struct slots_object object;
+    slots_unpack(e, &object);
     if (!slots_old_put(&s->old, token, &object))
         s->failed = true;
 }

@@ -24,7 +24,7 @@
 
 #define SLOTS_BLOCK_LOG2 9u
 #define SLOTS_BLOCK      (1u << SLOTS_BLOCK_LOG2)
-#define SLOTS_SLACK      ((uint64_t)2 << 20)
+#define SLOTS_SLACK      ((uint64_t)4 << 20)
 
 /* Two words: slot | birth << 32, and birth >> 32 | size << 16. */
 struct slots_entry {
@@ -34,7 +34,8 @@ struct slots_entry {
 struct slots_place {
     uint64_t number; /* of the block, UINT64_MAX if there is none */
     struct slots_entry *block;
-    uint32_t live; /* objects in it */
+    uint32_t live;  /* objects in it */
+    uint32_t maker; /* thread of all that were ever put in it, or SLOTS_MIXED */
 };
 
 struct slots {
@@ -66,12 +67,11 @@ static TCM_ALWAYS_INLINE bool slots_is_empty(const struct slots_entry *e) {
     return (uint32_t)e->slot_birth == SLOTS_EMPTY;
 }
 
-static TCM_ALWAYS_INLINE struct slots_object
-slots_unpack(const struct slots_entry *e) {
-    return (struct slots_object){
-        .size = e->birth_size >> 16,
-        .place = {.birth = (e->birth_size & 0xffff) << 32 | e->slot_birth >> 32,
-                  .slot = (uint32_t)e->slot_birth}};
+static TCM_ALWAYS_INLINE void slots_unpack(const struct slots_entry *e,
+                                           struct slots_object *object) {
+    object->size = e->birth_size >> 16;
+    object->place.birth = (e->birth_size & 0xffff) << 32 | e->slot_birth >> 32;
+    object->place.slot = (uint32_t)e->slot_birth;
 }
 
 /* Takes the live object of TOKEN out; false: there is none. */
@@ -81,7 +81,8 @@ static TCM_ALWAYS_INLINE bool slots_take(struct slots *s, uint64_t token,
     if (TCM_LIKELY(place->number == token >> SLOTS_BLOCK_LOG2)) {
         struct slots_entry *e = &place->block[token % SLOTS_BLOCK];
         if (TCM_LIKELY(!slots_is_empty(e))) {
-            *object = slots_unpack(e);
+            slots_unpack(e, object);
+            object->maker = place->maker;
             e->slot_birth = SLOTS_EMPTY;
             place->live--;
             s->live--;
@@ -90,6 +91,7 @@ static TCM_ALWAYS_INLINE bool slots_take(struct slots *s, uint64_t token,
     }
     if (!slots_old_take(&s->old, token, object))
         return false;
+    object->maker = SLOTS_MIXED;
     s->live--;
     return true;
 }
@@ -101,17 +103,21 @@ static TCM_ALWAYS_INLINE bool slots_has(const struct slots *s, uint64_t token) {
            slots_old_has(&s->old, token);
 }
 
-/* A new object of TOKEN. SIZE is cut to 48 bits; no block that exists is
-   larger. */
+/* A new object of TOKEN, made by the thread MAKER. SIZE is cut to 48 bits; no
+   block that exists is larger. */
 static TCM_ALWAYS_INLINE void slots_put(struct slots *s, uint64_t token,
                                         uint64_t size,
-                                        struct mtf_proc_object where) {
+                                        struct mtf_proc_object where,
+                                        uint32_t maker) {
     struct slots_place *place = slots_place_of(s, token);
     if (TCM_UNLIKELY(place->number != token >> SLOTS_BLOCK_LOG2)) {
         place = slots_make_block(s, token >> SLOTS_BLOCK_LOG2);
         if (place == NULL)
             return;
+        place->maker = maker;
     }
+    if (TCM_UNLIKELY(place->maker != maker))
+        place->maker = SLOTS_MIXED;
     struct slots_entry *e = &place->block[token % SLOTS_BLOCK];
     if (TCM_UNLIKELY(!slots_is_empty(e)))
         slots_put_aside(s, token, e);
