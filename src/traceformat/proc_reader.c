@@ -49,6 +49,12 @@ void mtf_proc_reader_eof(struct mtf_proc_reader *r) {
     r->eof = true;
 }
 
+void mtf_proc_reader_lost_header(struct mtf_proc_reader *r) {
+    r->have_header = true;
+    r->in_damage = true;
+    r->damage_start = r->offset;
+}
+
 static void consume(struct mtf_proc_reader *r, size_t n) {
     r->begin += n;
     r->offset += n;
@@ -66,9 +72,7 @@ static enum mtf_proc_next foreign(struct mtf_proc_reader *r,
 
 /* The magic is there and the rest is not good: blocks can still be read. */
 static enum mtf_proc_next header_lost(struct mtf_proc_reader *r) {
-    r->have_header = true;
-    r->in_damage = true;
-    r->damage_start = r->offset;
+    mtf_proc_reader_lost_header(r);
     consume(r, 8);
     return MTF_PROC_MORE;
 }

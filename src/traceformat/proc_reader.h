@@ -123,6 +123,9 @@ void mtf_proc_reader_init(struct mtf_proc_reader *r, void *memory, size_t size);
 uint8_t *mtf_proc_reader_room(struct mtf_proc_reader *r, size_t *room);
 void mtf_proc_reader_filled(struct mtf_proc_reader *r, size_t n);
 void mtf_proc_reader_eof(struct mtf_proc_reader *r);
+/* The bytes up to here are lost, and the header with them: what comes is looked
+   through for blocks. */
+void mtf_proc_reader_lost_header(struct mtf_proc_reader *r);
 enum mtf_proc_next mtf_proc_reader_next(struct mtf_proc_reader *r,
                                         struct mtf_proc_part *part);
 

@@ -8,6 +8,7 @@
 
 #include "cmd/malloc_trace/dump.h"
 #include "cmd/malloc_trace/info.h"
+#include "cmd/malloc_trace/proc_kind.h"
 #include "common/tool_main.h"
 
 #include <fcntl.h>
@@ -36,12 +37,6 @@ static int file_of(const uint8_t *data, size_t size) {
     FUZZ_CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size &&
                lseek(fd, 0, SEEK_SET) == 0);
     return fd;
-}
-
-static bool is_processed(struct tool_input *in) {
-    uint8_t first[8];
-    return tool_input_peek(in, first) == 8 &&
-           memcmp(first, MTF_PROC_MAGIC, 8) == 0;
 }
 
 static void check_lines(int fd) {
@@ -75,7 +70,7 @@ static void run_dump(const uint8_t *data, size_t size, uint64_t from) {
     d.lines.out = tool_output_open(out_name, TOOL_OUTPUT_PLAIN);
     struct tool_input *in = tool_input_open(in_name);
     FUZZ_CHECK(d.lines.out != NULL && in != NULL);
-    if (is_processed(in))
+    if (proc_kind_is_processed(in, in_name))
         dump_processed(&d, in, in_name);
     else
         dump_raw(&d, in, in_name);
@@ -93,7 +88,7 @@ static void run_info(const uint8_t *data, size_t size) {
     memset(&f, 0, sizeof(f));
     f.name = "fuzz";
     f.want_live = true;
-    if (is_processed(in))
+    if (proc_kind_is_processed(in, NULL))
         info_read_processed(&f, in);
     else
         info_read_raw(&f, in, NULL);

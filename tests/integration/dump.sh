@@ -142,6 +142,25 @@ if [ "$lz4" != no ]; then
     is "a cut frame: exit status" "$status" 3
     check "a line of it" grep -q '^ *- *- - damage: LZ4 frame at stored byte' text
 fi
+# Many frames, of which the first is broken: the blocks behind it are there.
+if [ "$lz4" != no ] && have lz4; then
+    { head -c 3000 "$data/processed-v1-index" | lz4 -q
+        tail -c +3001 "$data/processed-v1-index" | lz4 -q; } >frames
+    dump frames
+    is "two frames" "$status $(wc -l <text)" "0 $("$mtrace" dump \
+        "$data/processed-v1-index" | wc -l)"
+    "$python" - frames >bad <<'PY'
+import sys
+b = bytearray(open(sys.argv[1], "rb").read())
+b[9] ^= 0x55
+sys.stdout.buffer.write(b)
+PY
+    dump bad
+    is "the first frame is broken: exit status" "$status" 3
+    check "what is behind it is there" grep -q ' end ops=2590 ' text
+    "$mtrace" info bad >text 2>errors
+    is "and info says what it is" "$? $(grep -c ': processed trace' text)" "3 1"
+fi
 dump raw/killed
 is "killed: exit status" "$status" 0
 check "the spool is told" grep -q '^ *- *- - file: what follows is from "raw/killed.spool"$' text

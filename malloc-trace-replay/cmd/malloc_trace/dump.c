@@ -4,8 +4,8 @@
  */
 #include "cmd/malloc_trace/dump.h"
 #include "cmd/malloc_trace/malloc_trace.h"
+#include "cmd/malloc_trace/proc_kind.h"
 #include "common/tool_main.h"
-#include "traceformat/proc_layout.h"
 
 #include <errno.h>
 #include <string.h>
@@ -52,15 +52,13 @@ void dump_lacks(struct dump *d, const char *what) {
 }
 
 static void dump_file(struct dump *d, const char *name) {
-    uint8_t first[8];
     struct tool_input *in = tool_input_open(name);
     if (in == NULL && errno != ENOENT) {
         tool_error("%s: %s", name, strerror(errno));
         d->status = TOOL_FAILED;
         return;
     }
-    if (in != NULL && tool_input_peek(in, first) == sizeof(first) &&
-        memcmp(first, MTF_PROC_MAGIC, sizeof(first)) == 0)
+    if (in != NULL && proc_kind_is_processed(in, name))
         dump_processed(d, in, name);
     else
         dump_raw(d, in, name);

@@ -259,6 +259,8 @@ static bool feed(struct proc_dump *w) {
         return true;
     case MTF_SOURCE_BREAK:
         see_break(w, s);
+        if (!w->reader.have_header && tool_input_bytes(w->in) < 8)
+            mtf_proc_reader_lost_header(&w->reader);
         return true;
     case MTF_SOURCE_END:
         mtf_proc_reader_eof(&w->reader);

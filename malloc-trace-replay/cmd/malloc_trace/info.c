@@ -4,6 +4,7 @@
  */
 #include "cmd/malloc_trace/info.h"
 #include "cmd/malloc_trace/malloc_trace.h"
+#include "cmd/malloc_trace/proc_kind.h"
 #include "common/tool_main.h"
 #include "common/tool_raw.h"
 
@@ -61,7 +62,6 @@ void info_free(struct info_file *f) {
 }
 
 static void read_file(struct info_file *f, const char *name) {
-    uint8_t first[8];
     memset(f, 0, sizeof(*f));
     bool is_stdin = strcmp(name, "-") == 0;
     f->name = is_stdin ? "standard input" : name;
@@ -71,8 +71,7 @@ static void read_file(struct info_file *f, const char *name) {
         info_problem(f, TOOL_FAILED, "%s: %s", name, strerror(errno));
         return;
     }
-    if (in != NULL && tool_input_peek(in, first) == sizeof(first) &&
-        memcmp(first, MTF_PROC_MAGIC, sizeof(first)) == 0)
+    if (in != NULL && proc_kind_is_processed(in, is_stdin ? NULL : name))
         info_read_processed(f, in);
     else
         info_read_raw(f, in, is_stdin ? NULL : name);

@@ -167,6 +167,8 @@ static bool feed(struct info_file *f, struct work *w, struct tool_input *in) {
                      " bytes lost",
                      f->name, s->break_offset, mtf_status_text(s->status),
                      s->break_skipped);
+        if (!w->reader.have_header && tool_input_bytes(in) < 8)
+            mtf_proc_reader_lost_header(&w->reader);
         return true;
     case MTF_SOURCE_END:
         mtf_proc_reader_eof(&w->reader);

@@ -122,14 +122,6 @@ static void feed_header(struct feeder *f, const struct mtf_proc_part *part) {
                sizeof(f->result->executable));
 }
 
-/* The first bytes of an LZ4 input are lost, the magic with them: what comes is
-   looked through for blocks, as behind a damaged header. */
-static void feed_without_magic(struct feeder *f) {
-    f->reader.have_header = true;
-    f->reader.in_damage = true;
-    f->reader.damage_start = 0;
-}
-
 /* More bytes for the reader. False: given up. */
 static bool feed_bytes(struct feeder *f, struct tool_input *in) {
     size_t room, got;
@@ -147,7 +139,7 @@ static bool feed_bytes(struct feeder *f, struct tool_input *in) {
                     mtf_status_text(source->status),
                     (unsigned long long)source->break_skipped);
         if (!f->reader.have_header && tool_input_bytes(in) < 8)
-            feed_without_magic(f);
+            mtf_proc_reader_lost_header(&f->reader);
         return true;
     case MTF_SOURCE_END:
         mtf_proc_reader_eof(&f->reader);

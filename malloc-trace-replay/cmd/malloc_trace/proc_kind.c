@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/proc_kind.h"
+
+#include "traceformat/proc_reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Reads IN up to the first block of a processed trace. */
+static bool has_block(struct tool_input *in, uint8_t *memory) {
+    struct mtf_proc_reader r;
+    struct mtf_proc_part part;
+    size_t room, got;
+    mtf_proc_reader_init(&r, memory, MTF_PROC_READER_BYTES);
+    mtf_proc_reader_lost_header(&r);
+    for (;;) {
+        switch (mtf_proc_reader_next(&r, &part)) {
+        case MTF_PROC_OPS:
+        case MTF_PROC_CLOSING:
+            return true;
+        case MTF_PROC_DAMAGE:
+            continue;
+        case MTF_PROC_MORE:
+            break;
+        default:
+            return false;
+        }
+        uint8_t *p = mtf_proc_reader_room(&r, &room);
+        switch (tool_input_read(in, p, room, &got)) {
+        case MTF_SOURCE_DATA:
+            mtf_proc_reader_filled(&r, got);
+            break;
+        case MTF_SOURCE_BREAK:
+            break;
+        case MTF_SOURCE_END:
+            mtf_proc_reader_eof(&r);
+            break;
+        default:
+            return false;
+        }
+    }
+}
+
+bool proc_kind_is_processed(struct tool_input *in, const char *name) {
+    uint8_t first[8];
+    if (tool_input_peek(in, first) == sizeof(first))
+        return memcmp(first, MTF_PROC_MAGIC, sizeof(first)) == 0;
+    if (name == NULL || !tool_input_is_compressed(in) ||
+        tool_input_file_size(in) == 0)
+        return false;
+    struct tool_input *again = tool_input_open(name);
+    uint8_t *memory = malloc(MTF_PROC_READER_BYTES);
+    bool found = again != NULL && memory != NULL && has_block(again, memory);
+    free(memory);
+    tool_input_close(again);
+    return found;
+}
