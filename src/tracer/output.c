@@ -218,6 +218,15 @@ bool mtr_output_write(void *ctx, const void *data, size_t n) {
     return true;
 }
 
+bool mtr_output_is_gone(struct mtr_output *out) {
+    struct stat st;
+    if (out->kind != MTR_OUTPUT_FILE || out->temp != NULL || !is_ours(out) ||
+        fstat(out->fd, &st) != 0 || st.st_nlink != 0)
+        return false;
+    out->error = ENOENT;
+    return true;
+}
+
 void mtr_output_close(struct mtr_output *out) {
     if (out->fd >= 0 && is_ours(out))
         syscall(SYS_close, out->fd);

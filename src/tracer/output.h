@@ -48,6 +48,9 @@ bool mtr_output_part_is_full(const struct mtr_output *out);
 bool mtr_output_place(struct mtr_output *out);
 /* The writer's sink. */
 bool mtr_output_write(void *out, const void *data, size_t n);
+/* True when the file was removed, so that what is written to it is lost;
+   out->error tells. */
+bool mtr_output_is_gone(struct mtr_output *out);
 void mtr_output_close(struct mtr_output *out);
 /* A regular file that has its name and was closed, where it was left. false:
    out->error tells. */

@@ -77,6 +77,7 @@ void mtr_saver_leave(struct mtr_saver *s);
 /* --- saver_account.c ----------------------------------------------------- */
 /* Numbers for who asks meanwhile. */
 void mtr_saver_publish(struct mtr_saver *s);
+/* Both notice that a file was removed: false. */
 bool mtr_saver_write_sample(struct mtr_saver *s, uint64_t now);
 bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason);
 void mtr_saver_summarise(struct mtr_saver *s, enum mtf_end_reason reason);

@@ -100,6 +100,22 @@ else
     skip "full file system" "cannot mount"
 fi
 
+# The file is removed meanwhile.
+record "$work/gone.$suffix" "$built/exchange" 4 1000000 >out 2>err &
+program=$!
+tries=0
+while [ ! -s "gone.$suffix" ] && [ $tries -lt 1000 ]; do
+    tries=$((tries + 1))
+    sleep 0.01
+done
+rm "gone.$suffix"
+wait $program
+is "removed file: exit status" $? 0
+check "removed file: the program is whole" grep -q whole out
+check "removed file: one line on stderr" one_line err
+check "removed file: the line says so" \
+    grep -q "recording stopped.*gone.$suffix: No such file" err
+
 # A reader that goes away.
 mkfifo fifo
 timeout 60 head -c 1000 fifo >/dev/null &

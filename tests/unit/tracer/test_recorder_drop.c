@@ -2,7 +2,8 @@
 /*
  * TCMALLOC_TRACE_OVERFLOW=drop: the saver stands still while threads fill what
  * may wait, and go on. What is dropped is in gaps, to the last call; what is
- * recorded before, between and after is whole.
+ * recorded before, between and after is whole. Where threads block instead, a
+ * kill while all of them wait for such a saver loses nothing.
  */
 #include "unit/tracer/recorder_test.h"
 
@@ -70,8 +71,8 @@ static void watch(void) {
     }
 }
 
-static void begin(pthread_t *id) {
-    setenv("TCMALLOC_TRACE_OVERFLOW", "drop", 1);
+static void begin(pthread_t *id, const char *overflow) {
+    setenv("TCMALLOC_TRACE_OVERFLOW", overflow, 1);
     setenv("TCMALLOC_TRACE_BUFFER_MB", "1", 1);
     tcm_testpoint_hook = hold_saver;
     mtr_init(&test_host);
@@ -85,7 +86,7 @@ static void begin(pthread_t *id) {
 
 static void record(void) {
     pthread_t id[WRITERS];
-    begin(id);
+    begin(id, "drop");
     watch();
     for (int i = 0; i < WRITERS; i++)
         pthread_join(id[i], NULL);
@@ -94,10 +95,18 @@ static void record(void) {
 
 static void record_killed(void) {
     pthread_t id[WRITERS];
-    begin(id);
+    begin(id, "drop");
     while (dropped() < GAP_DROPS)
         usleep(200);
     shared->mark = tcm_load_relaxed(&shared->thread[0].dropped);
+    kill(getpid(), SIGKILL);
+}
+
+static void record_starved(void) {
+    pthread_t id[WRITERS];
+    begin(id, "block");
+    while (tcm_load_acquire(&mtr_recorder->pool.waiters) < WRITERS)
+        usleep(200);
     kill(getpid(), SIGKILL);
 }
 
@@ -139,8 +148,23 @@ static void killed(void) {
     test_end();
 }
 
+/* Nothing was saved since the saver stands; the spool has it all. */
+static void starved(void) {
+    struct found f;
+    test_begin();
+    int status = test_run(test_path("t"), record_starved);
+    test_read("t", 1, true, &f);
+    tap_ok(WIFSIGNALED(status) && f.problem == NULL && f.complete,
+           "killed while all wait for the saver: every call");
+    tap_ok(f.events >= logged() && f.events <= logged() + WRITERS,
+           "killed while all wait for the saver: no more than were made");
+    tap_is_u64(f.dropped, 0, "killed while all wait for the saver: no gap");
+    test_end();
+}
+
 int main(void) {
     counted();
     killed();
+    starved();
     return tap_done();
 }
