@@ -18,6 +18,14 @@ struct accounts {
     unsigned count;
 };
 
+/* One at a time, of who saves. Not on the stack, which may be that of a thread
+   of the program. */
+static struct accounts *begin_accounts(void) {
+    static struct accounts accounts;
+    accounts.count = 0;
+    return &accounts;
+}
+
 static void put(struct accounts *a, enum mtf_account field, uint64_t value) {
     if (a->count < MTF_ACCOUNTS_MAX)
         a->value[a->count++] =
@@ -63,14 +71,14 @@ static void put_faults(struct accounts *a) {
 }
 
 bool mtr_saver_write_sample(struct mtr_saver *s, uint64_t now) {
-    struct accounts a = {.count = 0};
-    put_host(&a);
-    put_memory(&a, s->statm);
-    put_faults(&a);
+    struct accounts *a = begin_accounts();
+    put_host(a);
+    put_memory(a, s->statm);
+    put_faults(a);
     s->last_sample = now;
     if (mtr_output_is_gone(&s->output))
         return false;
-    return mtf_raw_write_sample(&s->writer, now, a.value, a.count);
+    return mtf_raw_write_sample(&s->writer, now, a->value, a->count);
 }
 
 uint64_t mtr_saver_cpu_ns(const struct mtr_saver *s) {
@@ -87,31 +95,31 @@ bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason) {
     struct mtr_totals t;
     uint32_t threads;
     mtr_registry_totals(rec, &t, &threads);
-    struct accounts a = {.count = 0};
+    struct accounts *a = begin_accounts();
     if (reason != MTF_END_FORCED && mtr_output_is_gone(&s->output))
         return false;
-    put_host(&a);
-    put(&a, MTF_ACCOUNT_EVENTS, event_sum(c));
-    put(&a, MTF_ACCOUNT_MALLOCS, c->mallocs);
-    put(&a, MTF_ACCOUNT_MEMALIGNS, c->memaligns);
-    put(&a, MTF_ACCOUNT_REALLOCS, c->reallocs);
-    put(&a, MTF_ACCOUNT_FREES, c->frees);
-    put(&a, MTF_ACCOUNT_FAILED_ALLOCATIONS, c->failed);
-    put(&a, MTF_ACCOUNT_UNTRACED_FREES, t.untraced);
-    put(&a, MTF_ACCOUNT_DROPPED_EVENTS, t.dropped);
-    put(&a, MTF_ACCOUNT_WAITS, t.waits);
-    put(&a, MTF_ACCOUNT_WAIT_NS, t.wait_ns);
-    put(&a, MTF_ACCOUNT_THREADS, threads);
-    put(&a, MTF_ACCOUNT_BUFFERS, tcm_load_relaxed(&rec->pool.buffers));
-    put(&a, MTF_ACCOUNT_SEGMENTS, s->writer.segments);
-    put(&a, MTF_ACCOUNT_RAW_BYTES, s->writer.raw_bytes);
-    put(&a, MTF_ACCOUNT_STORED_BYTES, s->writer.stored_bytes);
-    put(&a, MTF_ACCOUNT_SLOW_TIMES, t.slow_times);
-    put(&a, MTF_ACCOUNT_SAVER_CPU_NS, mtr_saver_cpu_ns(s));
-    put(&a, MTF_ACCOUNT_ROUNDS, s->rounds);
-    put(&a, MTF_ACCOUNT_END_REASON, reason);
+    put_host(a);
+    put(a, MTF_ACCOUNT_EVENTS, event_sum(c));
+    put(a, MTF_ACCOUNT_MALLOCS, c->mallocs);
+    put(a, MTF_ACCOUNT_MEMALIGNS, c->memaligns);
+    put(a, MTF_ACCOUNT_REALLOCS, c->reallocs);
+    put(a, MTF_ACCOUNT_FREES, c->frees);
+    put(a, MTF_ACCOUNT_FAILED_ALLOCATIONS, c->failed);
+    put(a, MTF_ACCOUNT_UNTRACED_FREES, t.untraced);
+    put(a, MTF_ACCOUNT_DROPPED_EVENTS, t.dropped);
+    put(a, MTF_ACCOUNT_WAITS, t.waits);
+    put(a, MTF_ACCOUNT_WAIT_NS, t.wait_ns);
+    put(a, MTF_ACCOUNT_THREADS, threads);
+    put(a, MTF_ACCOUNT_BUFFERS, tcm_load_relaxed(&rec->pool.buffers));
+    put(a, MTF_ACCOUNT_SEGMENTS, s->writer.segments);
+    put(a, MTF_ACCOUNT_RAW_BYTES, s->writer.raw_bytes);
+    put(a, MTF_ACCOUNT_STORED_BYTES, s->writer.stored_bytes);
+    put(a, MTF_ACCOUNT_SLOW_TIMES, t.slow_times);
+    put(a, MTF_ACCOUNT_SAVER_CPU_NS, mtr_saver_cpu_ns(s));
+    put(a, MTF_ACCOUNT_ROUNDS, s->rounds);
+    put(a, MTF_ACCOUNT_END_REASON, reason);
     bool ok =
-        mtf_raw_write_footer(&s->writer, tcm_clock_ns(), a.value, a.count);
+        mtf_raw_write_footer(&s->writer, tcm_clock_ns(), a->value, a->count);
     mtr_saver_publish(s);
     return ok;
 }
