@@ -104,8 +104,13 @@ static bool pass_as_thread(struct emit *e, struct demux_thread *t) {
 
 static TCM_ALWAYS_INLINE void add_live(struct emit *e, uint64_t size) {
     e->live_bytes += size;
-    if (e->live_bytes > e->peak_live_bytes)
-        e->peak_live_bytes = e->live_bytes;
+    if (e->live_bytes > e->run_high)
+        e->run_high = e->live_bytes;
+}
+
+static TCM_ALWAYS_INLINE void note_low(struct emit *e) {
+    if (e->live_bytes < e->run_low)
+        e->run_low = e->live_bytes;
 }
 
 static void count_thread(struct emit *e, struct demux_thread *t) {
@@ -138,6 +143,7 @@ static TCM_ALWAYS_INLINE bool end_object(struct emit *e,
     if (TCM_UNLIKELY(t->none) || !slots_take(&e->slots, token, o))
         return false;
     e->live_bytes -= o->size;
+    note_low(e);
     return true;
 }
 
@@ -290,7 +296,8 @@ static enum emit_stop run_hot(struct emit *e, struct demux_thread *t,
     struct mtf_proc_hot hot = w->hot;
     const struct demux_event *v = t->events + t->at;
     const struct demux_event *ahead = t->events + t->count - 1;
-    uint64_t live = e->live_bytes, peak = e->peak_live_bytes, requested = 0;
+    uint64_t live = e->live_bytes, requested = 0;
+    uint64_t high = e->run_high, low = e->run_low;
     uint64_t mallocs = 0, frees = 0, foreign = 0;
     uint32_t thread = t->out_id;
     enum emit_stop stop = EMIT_DONE;
@@ -306,7 +313,7 @@ static enum emit_stop run_hot(struct emit *e, struct demux_thread *t,
             slots_put(&e->slots, v->token, size, place, thread);
             requested += size;
             live += size;
-            peak = live > peak ? live : peak;
+            high = live > high ? live : high;
             mallocs++;
             if (born(e, v->token)) {
                 v++;
@@ -321,6 +328,7 @@ static enum emit_stop run_hot(struct emit *e, struct demux_thread *t,
             }
             foreign += is_foreign(e, &o, thread);
             live -= o.size;
+            low = live < low ? live : low;
             frees++;
             mtf_proc_put_free_hot(w, &hot, demux_event_call(v), &o.place);
         } else {
@@ -329,7 +337,8 @@ static enum emit_stop run_hot(struct emit *e, struct demux_thread *t,
     }
     w->hot = hot;
     e->live_bytes = live;
-    e->peak_live_bytes = peak;
+    e->run_high = high;
+    e->run_low = low;
     e->counts.requested_bytes += requested;
     e->counts.mallocs += mallocs;
     e->counts.frees += frees;

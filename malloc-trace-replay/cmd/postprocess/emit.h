@@ -31,7 +31,8 @@ struct emit {
     struct demux *demux;
     struct emit_counts counts;
     uint64_t live_bytes, peak_live_bytes;
-    uint32_t *makers; /* by slot: the thread that made the block */
+    uint64_t run_high, run_low; /* of live_bytes, since the caller set them */
+    uint32_t *makers;           /* by slot: the thread that made the block */
     size_t makers_room;
     uint32_t waiting[EMIT_WAIT_BITS];
     struct demux_thread *waiters; /* list by next_waiter */

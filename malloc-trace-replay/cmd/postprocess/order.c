@@ -269,11 +269,6 @@ static bool retry_late(struct order *o) {
     return true;
 }
 
-/* Bytes allocated and freed so far. */
-static uint64_t moved_bytes(const struct order *o) {
-    return 2 * o->emit->counts.requested_bytes - o->emit->live_bytes;
-}
-
 /* Writes COUNT events of the current thread. */
 static void run(struct order *o, uint64_t count) {
     struct demux_thread *t = o->current;
@@ -287,10 +282,12 @@ static void run(struct order *o, uint64_t count) {
     uint64_t upto = events_below(t, until);
     count = upto == 0 ? 1 : tcm_min_u64(count, upto);
     t->checked = false;
-    uint64_t moved = moved_bytes(o);
-    peak_bound_level(&o->peak, o->emit->live_bytes);
-    emit_run(o->emit, t, count);
-    peak_bound_add(&o->peak, t->id, t->lo, t->hi, moved_bytes(o) - moved);
+    struct emit *e = o->emit;
+    peak_bound_level(&o->peak, e->live_bytes);
+    e->run_high = e->run_low = e->live_bytes;
+    emit_run(e, t, count);
+    e->peak_live_bytes = tcm_max_u64(e->peak_live_bytes, e->run_high);
+    peak_bound_add(&o->peak, t->id, t->lo, t->hi, e->run_high - e->run_low);
     if (t->i < t->n)
         return;
     if (t->at < t->count && !stopped(o)) { /* more than were foreseen */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How far the peak of live bytes in the order found may be from that of the
- * run. Where intervals overlap the order is an estimate: what the events whose
- * intervals hold a moment allocated and freed bounds the error at that moment
- * (doc/ordering.md has the proof).
+ * run. Where intervals overlap the order is an estimate: how far live bytes go
+ * up and down in the events whose intervals hold a moment bounds the error at
+ * that moment (doc/ordering.md has the proof).
  *
  * It works on pieces of intervals, in windows from barrier to barrier: time is
  * cut into buckets, and a piece counts in all that it touches, so the bound is
@@ -55,7 +55,8 @@ static inline void peak_bound_level(struct peak_bound *b, uint64_t live) {
     if (live > b->level)
         b->level = live;
 }
-/* It is over; its thread and interval, and the BYTES it allocated and freed. */
+/* It is over: its thread and interval, and the BYTES between the most and the
+   least that were live in it. */
 void peak_bound_add(struct peak_bound *b, uint32_t thread, uint64_t lo,
                     uint64_t hi, uint64_t bytes);
 /* All published up to the barrier is written: LIVE bytes, PEAK so far. */

@@ -165,6 +165,34 @@ static void test_inconsistent(void) {
            (unsigned long long)conflicts, (unsigned long long)unmatched);
 }
 
+/* The bound of the peak on intervals made by hand. */
+static void test_bound(void) {
+    static struct peak_bound b;
+    peak_bound_begin(&b, 1000);
+    peak_bound_add(&b, 1, 100, 200, 50);
+    peak_bound_add(&b, 1, 900, 1500, 40);
+    peak_bound_end(&b, 300, 300);
+    tap_is_u64(peak_bound_error(&b, 300), 0, "one thread: no error");
+    peak_bound_begin(&b, 2000);
+    peak_bound_level(&b, 295);
+    peak_bound_add(&b, 2, 1100, 1200, 7);
+    peak_bound_end(&b, 290, 300);
+    tap_is_u64(peak_bound_error(&b, 300), 42,
+               "intervals that reach over a barrier count behind it");
+    peak_bound_begin(&b, 3000);
+    peak_bound_add(&b, 1, 2100, 2200, 500);
+    peak_bound_end(&b, 200, 300);
+    tap_is_u64(peak_bound_error(&b, 300), 42, "then one thread alone again");
+    peak_bound_begin(&b, 4000);
+    peak_bound_add(&b, 1, 3100, 3200, 60);
+    peak_bound_add(&b, 2, 3150, 3250, 30);
+    peak_bound_add(&b, 2, 3900, 3950, 80);
+    peak_bound_end(&b, 200, 1000);
+    tap_is_u64(peak_bound_error(&b, 1000), 90,
+               "the peak found may be too high");
+    peak_bound_fini(&b);
+}
+
 /* What is held does not grow with the trace. */
 static void test_memory(void) {
     uint64_t held[2];
@@ -223,6 +251,7 @@ int main(void) {
         histories = 60000;
     test_consistent();
     test_inconsistent();
+    test_bound();
     test_memory();
     test_no_barriers();
     return tap_done();
