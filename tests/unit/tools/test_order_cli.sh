@@ -68,7 +68,7 @@ if [ -c /dev/full ]; then
 fi
 fails_with 2 "no operand" "$postprocess"
 fails_with 2 "three operands" "$postprocess" a b c
-fails_with 2 "an unknown option" "$postprocess" --strip "$data/raw-v1" out
+fails_with 2 "an unknown option" "$postprocess" --no-such-option "$data/raw-v1" out
 fails_with 2 "JSON and trace both on stdout" \
     "$postprocess" --json - "$data/raw-v1"
 
