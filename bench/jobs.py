@@ -37,6 +37,7 @@ def loops(build, scale, cpu, wanted):
 PROGRAMS = {
     "python": "json.dumps and json.loads of 20,000 dicts, every object by malloc",
     "perl": "words split, counted, sorted and joined",
+    "ruby": "words split, counted, grouped, sorted and joined",
     "sqlite": "tables in memory: inserts, an index, joins, groups, texts",
     "gcc": "the C compiler proper, -O1, on a generated file",
     "redis": "redis-server under redis-benchmark, the server's CPU time",
@@ -59,6 +60,13 @@ def perl_job(_work, scale):
     perl = shutil.which("perl")
     return perl and [perl, os.path.join(lib.HERE, "perl_text.pl"),
                      str(times(scale, 8))], {}
+
+
+def ruby_job(_work, scale):
+    ruby = shutil.which("ruby")
+    return ruby and [ruby, "--disable-gems",
+                     os.path.join(lib.HERE, "ruby_text.rb"),
+                     str(times(scale, 16))], {}
 
 
 SQL_SETUP = """

@@ -15,26 +15,43 @@ import sys
 
 sys.dont_write_bytecode = True
 import bench_lib as lib  # noqa: E402
+import jobs  # noqa: E402
 
 LOOPS = ("pairs", "lifo", "random", "threads", "random200", "random1m")
-PROGRAMS = ("bignum", "strings", "trees", "fifo", "server")
+MALLOC_BOUND = ("bignum", "strings", "trees", "fifo", "server")
+PROGRAMS = ("python", "perl", "ruby", "sqlite", "gcc")
 QUICK = ("pairs", "lifo", "random", "threads", "bignum", "strings")
 
 
-def trace_size(build, path):
-    """(events, raw bytes, stored bytes) by postprocess."""
-    out = path + ".json"
+def account(build, path):
+    """What malloc-trace info tells of the trace."""
     p = subprocess.run([os.path.join(build, "malloc-trace-replay",
-                                     "postprocess"),
-                        "--quiet", "--json", out, path, "/dev/null"],
-                       check=False)
+                                     "malloc-trace"),
+                        "info", "--json", "-", path],
+                       stdout=subprocess.PIPE, check=False)
     if p.returncode:
-        sys.exit("postprocess: status %d" % p.returncode)
-    with open(out) as f:
-        d = json.load(f)
+        sys.exit("malloc-trace info: status %d" % p.returncode)
+    d = json.loads(p.stdout)["files"][0]
     if not d["complete"]:
         sys.exit("the recording lacks something")
-    return d["events"], d["raw_bytes"], d["file_bytes"]
+    return d
+
+
+def commands(build, work, scale, wanted):
+    """[(name, command)]: loops, malloc-bound programs, real programs."""
+    have = lib.all_workloads(build)
+    for name in LOOPS + MALLOC_BOUND:
+        if wanted(name):
+            yield name, [have[name][0], name, str(scale)]
+    for name in PROGRAMS:
+        if wanted(name):
+            job = jobs.program(name, work, scale)
+            if job is None:
+                print("  %s: not installed, left out" % name, file=sys.stderr)
+            else:
+                yield name, job.args
+    if wanted("small"):
+        yield "small", ["/bin/true"]
 
 
 def main():
@@ -42,36 +59,24 @@ def main():
                                 formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--build", default=".")
     p.add_argument("--rounds", type=int, default=9)
-    p.add_argument("--scale", default="1")
+    p.add_argument("--scale", type=float, default=1)
     p.add_argument("--only", help="workloads, separated by commas")
     p.add_argument("--quick", action="store_true", help="a few workloads")
     p.add_argument("--no-lz4", action="store_true",
                    help="record without LZ4 frames")
-    p.add_argument("--sizes", action="store_true",
-                   help="also run postprocess for bytes an event (slow)")
     p.add_argument("--csv")
     p.add_argument("--work", help="folder for traces (default /tmp)")
     a = p.parse_args()
     build = os.path.abspath(a.build)
     only = (set(a.only.split(",")) if a.only
             else set(QUICK) if a.quick else None)
-    os.environ["PYTHONMALLOC"] = "malloc"
     if a.no_lz4:
         os.environ.pop("TCMALLOC_TRACE_UNCOMPRESSED", None)
     csv = open(a.csv, "w") if a.csv else None
     if csv:
-        csv.write("workload,events,ns_event,ns_event_loop,ns_event_cpu,wall_ratio,"
-                  "user_ratio,cpu_ratio,rss_added_kib,raw_bytes_event,"
-                  "stored_bytes_event\n")
-    jobs = []
-    have = lib.all_workloads(build)
-    jobs += [(w, [have[w][0], w, a.scale]) for w in LOOPS + PROGRAMS
-             if not only or w in only]
-    if not only or "python" in only:
-        jobs.append(("python", [os.path.realpath(sys.executable), "-S",
-                                os.path.join(lib.HERE, "python_json.py")]))
-    if not only or "small" in only:
-        jobs.append(("small", ["/bin/true"]))
+        csv.write("workload,events,ns_event,ns_event_loop,ns_event_cpu,"
+                  "wall_ratio,user_ratio,cpu_ratio,rss_added_kib,"
+                  "raw_bytes_event,stored_bytes_event,saver_s_per_million\n")
     rows = []
     ratios = []
     with lib.WorkFolder(a.work) as work:
@@ -80,15 +85,14 @@ def main():
         trace = os.path.join(work, "trace.lz4")
         if a.no_lz4:
             chosen[-1].settings["TCMALLOC_TRACE_UNCOMPRESSED"] = "1"
-        for name, command in jobs:
+        for name, command in commands(build, work, a.scale,
+                                      lambda x: not only or x in only):
             results = lib.interleave(chosen, command, a.rounds)
             off, quiet, on = (results[x.name] for x in chosen)
-            events = off[0].ops
-            raw = stored = None
-            if name == "small":
-                events = 0
-            elif a.sizes or not events:
-                events, raw, stored = trace_size(build, trace)
+            told = account(build, trace)
+            events = told["events"]
+            raw, stored = told["bytes"], told["file_bytes"]
+            saver = told["footer"]["saver_cpu_ns"] / 1e3
             wall = lib.ratio([r.wall for r in on], [r.wall for r in off])
             still = lib.ratio([r.wall for r in quiet], [r.wall for r in off])
             added = (lib.median([(x.wall - y.wall) * 1e9 / events
@@ -106,7 +110,7 @@ def main():
             if name == "small":
                 print("start and end of a recording: %.0f us" % lib.median(
                     [(x.wall - y.wall) * 1e6 for x, y in zip(on, off)]))
-            if name in PROGRAMS:
+            if name in MALLOC_BOUND:
                 ratios.append(wall[0])
 
             def text(v, form="%.2f"):
@@ -114,8 +118,8 @@ def main():
             row = [name, "%.1f" % (events / 1e6), text(added), text(loop),
                    text(own), "%.3f+-%.3f" % wall, "%.3f" % still[0], text(user, "%.3f"),
                    text(cpu, "%.3f"), "%d" % rss,
-                   text(raw and raw / events),
-                   text(stored and stored / events, "%.3f")]
+                   text(raw / events), text(stored / events, "%.3f"),
+                   text(saver / events, "%.5f")]
             rows.append(row)
             print("  " + "  ".join(row), file=sys.stderr)
             if csv:
@@ -130,10 +134,10 @@ def main():
           (a.rounds, ", without LZ4" if a.no_lz4 else ""))
     lib.table(["workload", "M events", "ns/event", "loop", "cpu", "wall ratio",
                "off", "user", "user+sys", "RSS +KiB", "raw B/event",
-               "stored"], rows)
+               "stored", "saver s/M"], rows)
     if ratios:
-        print("\ngeometric mean of wall ratios of the programs (%s): %.3f" %
-              (", ".join(n for n in PROGRAMS if not only or n in only),
+        print("\ngeometric mean of wall ratios of malloc-bound programs (%s): %.3f" %
+              (", ".join(n for n in MALLOC_BOUND if not only or n in only),
                lib.geometric_mean(ratios)))
 
 
