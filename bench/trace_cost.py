@@ -89,15 +89,18 @@ def main():
                                       lambda x: not only or x in only):
             results = lib.interleave(chosen, command, a.rounds)
             off, quiet, on = (results[x.name] for x in chosen)
+            if name == "small":
+                print("start and end of a recording: %.0f us" % lib.median(
+                    [(x.wall - y.wall) * 1e6 for x, y in zip(on, off)]))
+                continue
             told = account(build, trace)
             events = told["events"]
             raw, stored = told["bytes"], told["file_bytes"]
             saver = told["footer"]["saver_cpu_ns"] / 1e3
             wall = lib.ratio([r.wall for r in on], [r.wall for r in off])
             still = lib.ratio([r.wall for r in quiet], [r.wall for r in off])
-            added = (lib.median([(x.wall - y.wall) * 1e9 / events
-                                 for x, y in zip(on, off)])
-                     if events else None)
+            added = lib.median([(x.wall - y.wall) * 1e9 / max(events, 1)
+                                for x, y in zip(on, off)])
             loop = lib.median([(x.ns - y.ns) / events
                                for x, y in zip(on, off)]) if off[0].ns else None
             own = lib.median([(x.loop_cpu - y.loop_cpu) / events
@@ -107,9 +110,6 @@ def main():
             cpu = (lib.ratio([r.cpu for r in on], [r.cpu for r in off])[0]
                    if all(r.cpu for r in off) else None)
             rss = lib.median([x.rss - y.rss for x, y in zip(on, off)])
-            if name == "small":
-                print("start and end of a recording: %.0f us" % lib.median(
-                    [(x.wall - y.wall) * 1e6 for x, y in zip(on, off)]))
             if name in MALLOC_BOUND:
                 ratios.append(wall[0])
 
