@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Any text as the value of an option: numbers and times. What is taken says
- * what it was taken for.
+ * Any text as the value of an option: numbers, times and lists of threads. What
+ * is taken says what it was taken for.
  */
 #include "tests/fuzz/fuzz.h"
 
 #include "cmd/malloc_trace/record_timer.h"
+#include "cmd/postprocess/filter_options.h"
+#include "cmd/postprocess/filter_threads.h"
 #include "common/tool_main.h"
 
 #include <string.h>
@@ -23,6 +25,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         FUZZ_CHECK(ns <= (uint64_t)1000000000 * 1000000000);
         FUZZ_CHECK(strspn(text, "0123456789.") == strlen(text));
     }
+    if (filter_parse_time(text, &ns))
+        FUZZ_CHECK(strspn(text, "0123456789.hmnsu") == strlen(text));
+    struct filter_list list = {0};
+    if (filter_list_parse(&list, text)) {
+        FUZZ_CHECK(list.ids + list.names != 0 &&
+                   list.ids + list.names <= strlen(text));
+        for (size_t i = 1; i < list.ids; i++)
+            FUZZ_CHECK(list.id[i - 1] <= list.id[i]);
+    }
+    filter_list_free(&list);
     free(text);
     return 0;
 }
