@@ -376,6 +376,53 @@ static void marks(void) {
     test_end();
 }
 
+/* --- A thread that ends in the next recording ---------------------------- */
+
+/* Its calls were in the first one; by its end the second is on, and it has made
+   no call meanwhile. */
+static void *end_late(void *arg) {
+    struct writer w;
+    (void)arg;
+    writer_init(&w, 0);
+    for (int i = 0; i < 1000; i++)
+        writer_call(&w);
+    tcm_store_release(&asked, 1u);
+    while (tcm_load_acquire(&answered) == 0)
+        usleep(100);
+    writer_end(&w);
+    return NULL;
+}
+
+static void end_in_the_next(void) {
+    pthread_t id;
+    mtr_init(&test_host);
+    pthread_create(&id, NULL, end_late, NULL);
+    while (tcm_load_acquire(&asked) == 0)
+        usleep(100);
+    if (!mtr_stop() || !mtr_start(test_path("next")))
+        abort();
+    tcm_store_release(&answered, 1u);
+    pthread_join(id, NULL);
+    if (!mtr_stop())
+        abort();
+    mtr_exit();
+}
+
+static void late_end(void) {
+    struct found f;
+    test_begin();
+    int status = test_run(test_path("t"), end_in_the_next);
+    tap_is_u64((uint64_t)status, 0, "an end in the next recording: runs");
+    test_read("t", 0, true, &f);
+    tap_ok(f.problem == NULL && f.complete && f.clean_end &&
+               f.events == shared->thread[0].count,
+           "an end in the next recording: the first is whole");
+    test_read("next", 0, false, &f);
+    tap_ok(f.complete && f.clean_end && f.events == 0,
+           "an end in the next recording: that has none of its calls");
+    test_end();
+}
+
 int main(void) {
     static const char *const points[] = {"limit_set", "pool_exchanged",
                                          "buffer_has_head", "thread_registered",
@@ -384,5 +431,6 @@ int main(void) {
         race(points[i]);
     flight();
     marks();
+    late_end();
     return tap_done();
 }
