@@ -146,6 +146,11 @@ def compare(name, full, got_json, want):
            r["unknown_blocks"], r["lost_frees"]) ==
           (0, n, got_json["peak_live_bytes"], live, 0, 0),
           name + ": replays by itself", p.stderr + str(r))
+    apart = got_json["prologue_ops"] + got_json["epilogue_ops"]
+    check(r["apart_ops"] == apart and (r["apart_ns"] > 0) == (apart > 0) and
+          abs(r["ns_per_op"] * (n - apart) - r["wall_ns"]) <
+          r["wall_ns"] * 0.01, name + ": what was not recorded is timed apart",
+          str(r))
     return got
 
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "prng.h"
 
@@ -79,6 +80,7 @@ int main(int argc, char **argv) {
         if (pthread_create(&thread, NULL, turn, names[i % 3]) != 0)
             return 1;
         pthread_join(thread, NULL);
+        usleep(2000); /* so that times of the trace tell turns apart */
         for (int k = 0; k < 50; k++)
             step();
     }

@@ -207,7 +207,7 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
         }
         replay_time_batch_begin(&r->time);
         replay_exec_batch(&r->exec, b);
-        replay_time_batch_end(&r->time);
+        replay_time_batch_end(&r->time, b->apart != 0);
         if (b->last)
             break;
         replay_ring_taken(r->ring);

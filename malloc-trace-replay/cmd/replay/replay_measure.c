@@ -155,9 +155,15 @@ void replay_time_batch_begin(struct replay_time *t) {
     t->batch_wall_ns = tcm_clock_ns();
 }
 
-void replay_time_batch_end(struct replay_time *t) {
-    t->wall_ns += tcm_clock_ns() - t->batch_wall_ns;
-    t->thread_ns += tcm_clock_thread_cpu_ns() - t->batch_thread_ns;
+void replay_time_batch_end(struct replay_time *t, bool apart) {
+    uint64_t wall_ns = tcm_clock_ns() - t->batch_wall_ns;
+    uint64_t thread_ns = tcm_clock_thread_cpu_ns() - t->batch_thread_ns;
+    if (apart) {
+        t->apart_ns += wall_ns;
+        return;
+    }
+    t->wall_ns += wall_ns;
+    t->thread_ns += thread_ns;
 }
 
 void replay_time_end(struct replay_time *t) {

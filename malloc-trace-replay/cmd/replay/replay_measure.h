@@ -55,11 +55,13 @@ struct replay_time {
     uint64_t first_wall_ns, first_thread_ns, first_process_ns;
     uint64_t batch_wall_ns, batch_thread_ns; /* at the start of this batch */
     uint64_t thread_ns;                      /* within batches */
+    uint64_t apart_ns; /* of batches apart; in no other but elapsed_ns */
 };
 
 void replay_time_start(struct replay_time *t);
 void replay_time_batch_begin(struct replay_time *t);
-void replay_time_batch_end(struct replay_time *t);
+/* APART: the batch's time is kept apart from that of the others. */
+void replay_time_batch_end(struct replay_time *t, bool apart);
 void replay_time_end(struct replay_time *t);
 
 #endif

@@ -53,14 +53,25 @@ static void print_counters(const struct replay_report *r, FILE *out) {
     }
 }
 
+/* Those that wall_ns is the time of. */
+static uint64_t timed_ops(const struct replay_report *r) {
+    return r->result->ops - r->result->apart_ops;
+}
+
 static void print_time(const struct replay_report *r, FILE *out) {
-    struct tool_text a;
-    uint64_t ops = r->result->ops;
+    struct tool_text a, b;
+    uint64_t ops = timed_ops(r);
     uint64_t wall = r->time->wall_ns;
     double rate = wall == 0 ? 0 : (double)ops * 1e3 / (double)wall;
     fprintf(out,
             "time              %s, %.2f ns an operation, %.1f M operations/s\n",
             tool_text_ns(&a, wall), per_op(wall, ops), rate);
+    if (r->result->apart_ops != 0)
+        fprintf(out,
+                "apart             %s operations of prologue and epilogue, "
+                "%s\n",
+                tool_text_count(&b, r->result->apart_ops),
+                tool_text_ns(&a, r->time->apart_ns));
     fprintf(out, "processor time    %s\n", tool_text_ns(&a, r->time->cpu_ns));
     if (r->time->elapsed_ns > wall + wall / 10 + 1000000)
         fprintf(
@@ -143,7 +154,7 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_u64(j, "threads", f->threads);
     tool_json_u64(j, "wall_ns", r->time->wall_ns);
     tool_json_u64(j, "cpu_ns", r->time->cpu_ns);
-    tool_json_double(j, "ns_per_op", per_op(r->time->wall_ns, f->ops));
+    tool_json_double(j, "ns_per_op", per_op(r->time->wall_ns, timed_ops(r)));
     tool_json_u64(j, "peak_live_bytes", f->peak_live_bytes);
     tool_json_u64(j, "end_live_objects", replay_end_objects(r));
     tool_json_u64(j, "failed_allocations", r->exec->refused);
@@ -168,6 +179,8 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_u64(j, "lost_frees", f->lost_frees);
     tool_json_u64(j, "damaged_places", f->damaged_places);
     tool_json_bool(j, "peak_rss_known", r->rss->peak_known);
+    tool_json_u64(j, "apart_ops", f->apart_ops);
+    tool_json_u64(j, "apart_ns", r->time->apart_ns);
     tool_json_u64(j, "elapsed_ns", r->time->elapsed_ns);
     tool_json_u64(j, "decode_cpu_ns", f->cpu_ns);
     tool_json_u64(j, "recorded_ns", f->recorded_ns);

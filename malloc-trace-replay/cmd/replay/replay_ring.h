@@ -39,7 +39,8 @@ struct replay_batch {
     uint32_t slots;  /* slots that this and all batches before use */
     uint32_t caches; /* the same for indices of thread caches */
     uint32_t last;   /* 1: none comes after this one */
-    uint64_t unused[6];
+    uint32_t apart;  /* 1: of a prologue or epilogue, not recorded there */
+    uint32_t unused[11];
     uint64_t word[REPLAY_BATCH_WORDS + REPLAY_BATCH_PAD];
 };
 
@@ -57,6 +58,7 @@ struct replay_result {
     uint64_t ops, threads, thread_switches;
     uint64_t peak_live_bytes, live_bytes, live_objects;
     uint64_t requested_bytes;
+    uint64_t apart_ops; /* of ops: of prologues and epilogues */
     uint64_t recorded_failures;
     uint64_t recorded_trims; /* calls of malloc_trim */
     uint64_t unknown_blocks; /* frees, reallocs of blocks whose allocation is

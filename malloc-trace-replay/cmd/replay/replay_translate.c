@@ -15,6 +15,7 @@
 static void batch_begin(struct replay_translate *t) {
     t->batch = replay_ring_fill(t->ring);
     t->at = t->batch->word;
+    t->batch->apart = t->apart;
     t->limit = t->at + REPLAY_BATCH_WORDS - REPLAY_WORDS_MAX;
 }
 
@@ -23,6 +24,7 @@ static void batch_begin(struct replay_translate *t) {
 static void account(struct replay_translate *t) {
     struct replay_result *r = t->result;
     r->ops = t->ops;
+    r->apart_ops = t->apart_ops + (t->apart ? t->ops - t->apart_since : 0);
     r->threads = t->threads.counted;
     r->thread_switches = t->switches;
     r->live_bytes = t->live_bytes;
@@ -47,6 +49,17 @@ static void batch_end(struct replay_translate *t, bool last) {
 static TCM_NOINLINE void batch_next(struct replay_translate *t) {
     batch_end(t, false);
     batch_begin(t);
+}
+
+/* From here on operations are APART from the recorded ones, or no longer: they
+   come in batches of their own, so that these can be timed apart. */
+static void begin_phase(struct replay_translate *t, bool apart) {
+    t->apart_ops += t->apart ? t->ops - t->apart_since : 0;
+    t->apart_since = t->ops;
+    t->apart = apart;
+    if (t->at != t->batch->word)
+        batch_next(t);
+    t->batch->apart = apart;
 }
 
 static TCM_ALWAYS_INLINE void put(struct replay_translate *t, uint64_t w) {
@@ -253,29 +266,6 @@ static void put_realloc(struct replay_translate *t, const struct mtf_op *op,
     put_long(t, op->call, slot, size, old, 0, false);
 }
 
-#define NEW_BITS      (REPLAY_FAMILY_NEW << 1 | 1)
-#define MEMALIGN_BITS (REPLAY_FAMILY_MEMALIGN << 1 | 1)
-/* Low bits of the slot's word, by call; those of malloc's family are 1. */
-static const uint8_t family_bits[MTF_CALL_LIMIT] = {
-    [MTF_CALL_MALLOC] = 1,
-    [MTF_CALL_CALLOC] = 1,
-    [MTF_CALL_REALLOC] = 1,
-    [MTF_CALL_REALLOCARRAY] = 1,
-    [MTF_CALL_NEW] = NEW_BITS,
-    [MTF_CALL_NEW_ARRAY] = NEW_BITS,
-    [MTF_CALL_NEW_NOTHROW] = NEW_BITS,
-    [MTF_CALL_NEW_ARRAY_NOTHROW] = NEW_BITS,
-    [MTF_CALL_MEMALIGN] = MEMALIGN_BITS,
-    [MTF_CALL_ALIGNED_ALLOC] = MEMALIGN_BITS,
-    [MTF_CALL_POSIX_MEMALIGN] = MEMALIGN_BITS,
-    [MTF_CALL_VALLOC] = MEMALIGN_BITS,
-    [MTF_CALL_PVALLOC] = MEMALIGN_BITS,
-    [MTF_CALL_NEW_ALIGNED] = NEW_BITS,
-    [MTF_CALL_NEW_ARRAY_ALIGNED] = NEW_BITS,
-    [MTF_CALL_NEW_ALIGNED_NOTHROW] = NEW_BITS,
-    [MTF_CALL_NEW_ARRAY_ALIGNED_NOTHROW] = NEW_BITS,
-};
-
 /* Others than malloc_trim are for one allocator, and for its thread; what they
    do depends on when the thread would sleep. */
 static void translate_extension(struct replay_translate *t,
@@ -310,6 +300,9 @@ static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
     case MTF_OP_EXTENSION:
         translate_extension(t, op);
         return true;
+    case MTF_OP_PHASE:
+        begin_phase(t, op->slot != MTF_PROC_PHASE_RECORDED);
+        return true;
     default:
         return true;
     }
@@ -328,7 +321,8 @@ static TCM_NOINLINE bool translate_operation(struct replay_translate *t,
     switch (op->kind) {
     case MTF_OP_ALLOC:
     case MTF_OP_ALIGNED:
-        block = replay_block(family_bits[op->call], op->align_log2, op->size);
+        block = replay_block(replay_family_bits[op->call], op->align_log2,
+                             op->size);
         block_born(t, slot, block);
         put_alloc(t, op->call, slot, replay_block_size(block), op->align_log2);
         break;
@@ -396,7 +390,7 @@ static TCM_ALWAYS_INLINE bool translate_common(struct translate_hot *h,
         if (TCM_UNLIKELY(code == 0 || op->size >= REPLAY_SIZE_LIMIT ||
                          replay_block_lives(block)))
             return false;
-        *place = op->size << 9 | family_bits[op->call];
+        *place = op->size << 9 | replay_family_bits[op->call];
         h->live_objects++;
         h->live_bytes += op->size;
         h->requested_bytes += op->size;
@@ -476,6 +470,7 @@ void replay_translate_trace(struct replay_translate *t) {
     t->most = 0;
     t->thread = t->last_thread = 0;
     t->entered = false;
+    begin_phase(t, false);
 }
 
 void replay_translate_end(struct replay_translate *t) {

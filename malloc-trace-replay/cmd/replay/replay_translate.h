@@ -50,6 +50,8 @@ struct replay_translate {
 
     struct replay_recorded recorded; /* of this trace */
     struct replay_result *result;
+    bool apart;                      /* in a prologue or epilogue, */
+    uint64_t apart_since, apart_ops; /* which began after so many ops; past */
 };
 
 /* Begins the first batch, in any case. False: out of memory. */
