@@ -116,15 +116,37 @@ void mtr_saver_recycle(struct mtr_saver *s) {
         mtr_pool_notify(&s->rec->pool);
 }
 
+/*
+ * The time to the next look for full buffers, after one that FOUND some:
+ * shorter when these were more than a quarter of what is kept ready, longer
+ * when few. A timer that fires costs as much as saving some thousand events, so
+ * looking every POLL_NS would cost a slow program more than its events do. A
+ * thread that finds the pool low calls, whatever the pace. (The saver alone
+ * changes `ready`.)
+ */
+static void set_pace(struct mtr_saver *s, const uint32_t found[2]) {
+    const struct mtr_stack *kept = s->rec->pool.free;
+    bool many = false, few = true;
+    for (unsigned i = 0; i < 2; i++) {
+        many = many || found[i] * 4 > kept[i].ready;
+        few = few && found[i] * 8 <= kept[i].ready;
+    }
+    if (many)
+        s->poll_ns = tcm_max_u64(s->poll_ns / 2, POLL_NS);
+    else if (few)
+        s->poll_ns = tcm_min_u64(s->poll_ns * 2, ROUND_NS);
+}
+
 static bool save_full(struct mtr_saver *s) {
     struct mtr_buffer *b = mtr_pool_take_full(&s->rec->pool);
-    if (b == NULL)
-        return true;
-    uint64_t now = tcm_clock_ns();
-    s->last_full = now;
+    uint32_t found[2] = {0, 0};
+    uint64_t now = b == NULL ? 0 : tcm_clock_ns();
+    if (b != NULL)
+        s->last_full = now;
     bool ok = true;
     while (b != NULL) {
         struct mtr_buffer *next = b->next;
+        found[b->size == MTR_LARGE_BYTES ? MTR_LARGE : MTR_SMALL]++;
         ok = ok && save(s, b, b->used, now);
         b->next = NULL;
         if (s->written_tail != NULL)
@@ -136,6 +158,7 @@ static bool save_full(struct mtr_saver *s) {
             mtr_saver_recycle(s);
         b = next;
     }
+    set_pace(s, found);
     return ok;
 }
 
@@ -338,9 +361,11 @@ static void sleep_until_due(struct mtr_saver *s, uint32_t seq) {
     uint64_t now = tcm_clock_ns();
     uint64_t due = s->last_round + s->interval;
     if (now - s->last_full < ROUND_NS)
-        due = tcm_min_u64(due, now + POLL_NS);
+        due = tcm_min_u64(due, now + s->poll_ns);
     if (due > now)
         tcm_futex_wait(&rec->link.wake, seq, due - now);
+    if (tcm_load_relaxed(&rec->link.wake) != seq)
+        s->poll_ns = POLL_NS;
     /* Woken by an event after quiet: the round comes when it is due from now
        on, not when it was. */
     if (s->quiet_rounds != 0 && tcm_load_relaxed(&rec->link.idle) == 0) {
@@ -414,6 +439,7 @@ void *mtr_saver_main(void *arg) {
     if (!goes_on)
         mtr_saver_begin(s, rec);
     s->interval = ROUND_NS;
+    s->poll_ns = POLL_NS;
     s->last_round = tcm_clock_ns();
     bool ok = goes_on ? mtr_saver_take_over(s) : mtr_saver_set_up(s);
     if (ok && !goes_on) {

@@ -23,7 +23,8 @@ struct mtr_saver {
     bool shares_table; /* the program sees our descriptors, and for long */
     struct mtr_buffer *written_head, *written_tail; /* not yet settled */
     uint64_t last_round, last_sample, last_full;
-    uint64_t interval;
+    uint64_t interval; /* of rounds */
+    uint64_t poll_ns;  /* of looks for full buffers */
     uint32_t quiet_rounds;
     uint64_t rounds;
     int statm;         /* descriptor of /proc/self/statm, -1 none */
