@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The plain fast paths as the compiler made them: how many instructions, how
-# many of them read memory, no call, no locked instruction; the same in both
-# libraries. doc/allocator.md states the figures.
+# The fast paths as the compiler made them: how many instructions, how many of
+# them read memory, no call, no locked instruction; the plain ones the same in
+# both libraries. doc/allocator.md and doc/tracing.md state the figures.
 . "$top_srcdir/tests/lib/preload.sh"
 
 [ -e "$minimal" ] || skip_all "no shared library in this build"
@@ -39,17 +39,19 @@ loads() {
          END { print count + 0 }' "$1"
 }
 
-# $1: function, $2: instructions at most, $3: loads at most
+# $1: function, $2: instructions at most, $3: loads at most, others: libraries
 check_path() {
-    for library in "$minimal" "$tracing"; do
-        name="$1 of $(basename "$library")"
-        straight "$library" "$1" >path
+    function=$1 most=$2 most_loads=$3
+    shift 3
+    for library; do
+        name="$function of $(basename "$library")"
+        straight "$library" "$function" >path
         count=$(wc -l <path)
-        [ "$count" -gt 8 ] && [ "$count" -le "$2" ]
-        result $? "$name: $count instructions, at most $2"
+        [ "$count" -gt 8 ] && [ "$count" -le "$most" ]
+        result $? "$name: $count instructions, at most $most"
         read_count=$(loads path)
-        [ "$read_count" -ge 3 ] && [ "$read_count" -le "$3" ]
-        result $? "$name: $read_count loads, at most $3"
+        [ "$read_count" -ge 3 ] && [ "$read_count" -le "$most_loads" ]
+        result $? "$name: $read_count loads, at most $most_loads"
         ! grep -q -w -e call -e lock -e xchg path
         result $? "$name: no call, no locked instruction"
         [ "$(tail -n 1 path | cut -c 1-3)" = ret ]
@@ -58,11 +60,18 @@ check_path() {
     done
 }
 : >counts
-check_path malloc 14 6
-check_path free 18 7
-check_path _Znwm 14 6
-check_path _ZdlPv 18 7
-check_path _ZdlPvm 18 7
+check_plain() {
+    check_path "$@" "$minimal" "$tracing"
+}
+check_plain malloc 14 6
+check_plain free 18 7
+check_plain _Znwm 14 6
+check_plain _ZdlPv 18 7
+check_plain _ZdlPvm 18 7
 [ "$(sort -u counts | wc -l)" -le 2 ]
 result $? "both libraries take as many"
+
+# What these jump to while a thread records.
+check_path far_malloc 54 13 "$tracing"
+check_path far_free 55 18 "$tracing"
 tap_end
