@@ -269,6 +269,7 @@ void filter_free_op(struct filter *f, const struct mtf_op *op) {
     }
     struct mtf_proc_object place = place_of(b);
     filter_enter(f, f->thread, true);
+    f->counts.foreign_frees += b->thread != f->thread;
     if (op->kind == MTF_OP_REALLOC_END) {
         f->counts.reallocs++;
         mtf_proc_put_realloc_end(f->out, op->call, &place);
