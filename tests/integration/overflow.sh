@@ -4,7 +4,7 @@
 # nothing, and every call is in the trace, in a gap, or an untraced free.
 # shellcheck source=common.sh
 . "$(dirname "$0")/common.sh"
-need "$tlib" "$built/overflow_target" "$post" "$replay"
+need "$tlib" "$built/overflow_target" "$post" "$replay" "$mtrace"
 need_python
 target=$built/overflow_target
 steps=100000
@@ -36,6 +36,16 @@ all_counted() {
     is "$1: each call is recorded, dropped, or an untraced free" \
         $(($(json json events) + $(json json dropped_events) +
             $(json json untraced_frees))) $calls
+    "$mtrace" info --json files "$2" >out 2>err
+    is "$1: exit status of malloc-trace info" $? 3
+    "$python" -c 'import json
+json.dump(json.load(open("files"))["files"][0], open("json2", "w"))'
+    is "$1: malloc-trace info counts the same" \
+        "$(json json2 complete dropped_events untraced_frees)" \
+        "false $(json json dropped_events untraced_frees)"
+    check "$1: the setting is known" grep -q ", drop when full" out
+    "$mtrace" dump "$2" >/dev/null 2>err
+    is "$1: exit status of malloc-trace dump" $? 3
     "$replay" --json json2 p >out 2>err
     is "$1: replay" "$? $(json json2 ops end_live_objects failed_allocations)" \
         "3 $(json json ops live_at_end) 0"

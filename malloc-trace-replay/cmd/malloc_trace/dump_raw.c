@@ -300,6 +300,8 @@ static void see_damage(struct raw_dump *r, const struct mtf_item *item) {
 /* Segments without a thread. */
 static void see_other(struct raw_dump *r, const struct mtf_item *item) {
     struct dump_lines *l = &r->d->lines;
+    if (item->kind == MTF_ITEM_FOOTER)
+        raw_threads_footer(&r->threads, item);
     dump_begin_at(l, item->file_offset, DUMP_NONE, item->time_lo);
     switch (item->kind) {
     case MTF_ITEM_BARRIER:

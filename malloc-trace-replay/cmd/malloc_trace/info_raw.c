@@ -201,6 +201,7 @@ static bool see_item(struct info_file *f, const struct mtf_item *item) {
         return true;
     case MTF_ITEM_FOOTER:
         f->segments[MTF_SEGMENT_FOOTER]++;
+        raw_threads_footer(&f->threads, item);
         see_accounts(f, item);
         return true;
     default:
