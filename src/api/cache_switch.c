@@ -12,8 +12,9 @@ bool TCM_EXPORT(set_malloc_thread_cache)(struct ThreadCacheState *state);
 TCM_PUBLIC bool
 TCM_EXPORT(release_malloc_thread_cache)(struct ThreadCacheState **place) {
     struct tcm_thread_state *self = &tcm_self;
-    if (TCM_UNLIKELY(self->life != TCM_THREAD_LIVE))
+    if (TCM_UNLIKELY(self->life == TCM_THREAD_ENDED))
         return false;
+    /* A thread that never asked for memory has none either. */
     struct tcm_thread_cache *cache = self->own;
     if (cache == &tcm_no_cache) {
         *place = NULL;

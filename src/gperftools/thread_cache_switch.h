@@ -23,8 +23,7 @@ struct ThreadCacheState;
  * makes a new one. A detached cache counts in the budget of all caches and may
  * be attached by any one thread.
  *
- * false: nothing changed (before the library is set up, or after the thread's
- * last destructor round).
+ * false: nothing changed (after the thread's last destructor round).
  */
 bool release_malloc_thread_cache(struct ThreadCacheState **place_state_here);
 
@@ -32,7 +31,7 @@ bool release_malloc_thread_cache(struct ThreadCacheState **place_state_here);
  * Drains and destroys the calling thread's cache, if any, and attaches STATE;
  * NULL attaches none. To destroy a detached cache, attach it and then set NULL.
  *
- * false: as above.
+ * false: as above, or there is no memory to set up the library.
  */
 bool set_malloc_thread_cache(struct ThreadCacheState *state);
 

@@ -194,9 +194,22 @@ static void *release_and_end(void *arg) {
     return NULL;
 }
 
+/* A replayer's thread, which asks for nothing before. */
+static void *switch_first(void *arg) {
+    struct passing *p = arg;
+    struct ThreadCacheState *s = (void *)1;
+    p->good = release_cache(&s) && s == NULL && set_cache(NULL);
+    work(11);
+    p->good &= release_cache(&s) && s != NULL && set_cache(s);
+    return NULL;
+}
+
 static void test_threads(void) {
     struct passing p = {NULL, false};
     pthread_t id;
+    pthread_create(&id, NULL, switch_first, &p);
+    pthread_join(id, NULL);
+    tap_ok(p.good, "a thread that never allocated has none to release");
     work(4);
     bool good = release_cache(&p.state) && p.state;
     pthread_create(&id, NULL, attach_other, &p);

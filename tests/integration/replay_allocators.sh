@@ -81,6 +81,7 @@ for library in "" libjemalloc.so.2 libmimalloc.so.2 libtcmalloc_minimal.so.4 \
             "$name: none is no switching"
         replay_as "$name" threads "$library" --threads=switch
         is "$(json j thread_cache_switching)" true "$name: switch is"
+        is "$(cat "$err")" "" "$name: and never refused"
         like j '"allocator": "libtcmalloc_minimal.* \(malloc-trace [0-9.]+\)"' \
             "$name: has its own version"
         sed '/"allocator_counters"/,/}/!d' j >counters
