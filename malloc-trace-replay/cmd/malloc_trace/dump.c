@@ -102,9 +102,7 @@ int cmd_dump(int argc, char **argv) {
     if (!d.lines.over)
         dump_file(&d, name);
     if (!dump_lines_close(&d.lines)) {
-        /* Who closed the pipe has seen enough. */
-        if (errno != EPIPE)
-            tool_error("cannot write to standard output: %s", strerror(errno));
+        tool_error("cannot write to standard output: %s", strerror(errno));
         return TOOL_FAILED;
     }
     return d.status;

@@ -187,10 +187,11 @@ void account_print(const struct account *a) {
     fprintf(stderr, "  %-18s %s block%s\n", "live at the end",
             tool_text_count(&t[0], a->live_at_end),
             a->live_at_end == 1 ? "" : "s");
-    fprintf(stderr, "  %-18s %s, interval of an event: median %s, widest %s\n",
+    fprintf(stderr,
+            "  %-18s %s, interval of an event: median %s us, widest %s us\n",
             "thread switches", tool_text_count(&t[0], a->switches),
-            tool_text_ns(&t[1], a->median_ns),
-            tool_text_ns(&t[2], a->widest_ns));
+            tool_text_count(&t[1], a->median_ns / 1000),
+            tool_text_count(&t[2], a->widest_ns / 1000));
     if (c->foreign_frees + a->waited != 0)
         fprintf(stderr,
                 "  %-18s %s frees of other threads' blocks, %s events waited "
