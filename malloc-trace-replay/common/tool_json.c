@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void flush(struct tool_json *j) {
@@ -38,6 +39,24 @@ static void put_text(struct tool_json *j, const char *text) {
     put(j, text, strlen(text));
 }
 
+/* Whether the file PATH is a trace or LZ4 frames: one that was named in the
+   wrong place is not to be lost. */
+static bool is_trace(const char *path) {
+    static const char trace[] = "\x89MT", frame[] = "\x04\x22\x4d\x18";
+    char start[4] = "";
+    struct stat st;
+    size_t got = 0;
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool good = tcm_io_read_full(fd, start, sizeof(start), &got);
+    close(fd);
+    return good && (memcmp(start, trace, 3) == 0 ||
+                    memcmp(start, frame, sizeof(start)) == 0);
+}
+
 bool tool_json_open(struct tool_json *j, const char *path) {
     j->path = path;
     j->error = 0;
@@ -49,6 +68,10 @@ bool tool_json_open(struct tool_json *j, const char *path) {
         j->path = "standard output";
         j->fd = 1;
         return true;
+    }
+    if (is_trace(path)) {
+        tool_error("%s: is a trace, and not replaced by JSON", path);
+        return false;
     }
     j->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (j->fd >= 0)

@@ -8,8 +8,17 @@ need "$tlib" "$post" "$replay" "$built/exchange"
 need_python
 cd "$work" || exit 99
 
-TCMALLOC_TRACE_UNCOMPRESSED=1 record t.plain "$built/exchange" 3 20000 \
-    >/dev/null || skip_all "recording does not work"
+# What is ordered before the end is what stands before a barrier: one in the
+# first two thirds leaves enough for a stop after three quarters.
+tries=0
+while [ $tries -lt 20 ]; do
+    tries=$((tries + 1))
+    TCMALLOC_TRACE_UNCOMPRESSED=1 record t.plain "$built/exchange" 3 20000 \
+        >/dev/null || skip_all "recording does not work"
+    "$mtrace" dump t.plain | awk -v size="$(wc -c <t.plain)" \
+        '/barrier/ && $1 > size / 2.5 && $1 < size / 1.5 { found = 1 }
+         END { exit !found }' && break
+done
 raws=t.plain
 "$post" --quiet t.plain want.p
 is "postprocess: exit status" $? 0
@@ -48,6 +57,33 @@ fi
 "$post" --quiet t.plain /dev/full 2>full.err
 is "a full disk: exit status" $? 1
 check "and one line says so" one_line full.err
+
+# What is read is not written, by whatever name, nor a trace replaced by JSON.
+cp t.plain both
+cp t.plain both.spool
+ln both link
+for out in both both.spool ./both "$PWD/link"; do
+    "$post" --quiet both "$out" 2>both.err
+    is "output equals input, $out: exit status" $? 1
+    check "and one line says so" grep -q "both input and output$" both.err
+done
+# shellcheck disable=SC2094
+"$post" --quiet - both <both 2>both.err
+is "output equals standard input: exit status" $? 1
+# shellcheck disable=SC2094
+"$post" --quiet both >>both 2>both.err
+is "standard output equals input: exit status" $? 1
+"$post" --quiet --json both t.plain both.p 2>both.err
+is "--json in place of a trace: exit status" $? 1
+check "and one line says so" grep -q "^postprocess: both: is a trace" both.err
+cp want.p both.p
+"$post" --quiet --json both.p t.plain /dev/null 2>both.err
+is "--json in place of a processed trace: exit status" $? 1
+cmp both t.plain && cmp both.spool t.plain && cmp both.p want.p
+result $? "they stay as they were"
+echo '{}' >both.json
+"$post" --quiet --json both.json t.plain /dev/null
+is "--json in place of JSON: exit status" $? 0
 
 # One that this process may use.
 cpu=$("$python" -c 'import os; print(min(os.sched_getaffinity(0)))')

@@ -318,6 +318,9 @@ def threads(full):
     p = post("--only-threads", "nobody", status=1)
     check('"nobody"' in p.stderr and p.stderr.count("\n") == 1,
           "no such name: says so", p.stderr)
+    p = post("--only-threads", "1,9999", status=1)
+    check(p.stderr.endswith(": no thread 9999\n") and
+          p.stderr.count("\n") == 1, "no such number: says so", p.stderr)
     with open(raw, "rb") as f:
         p = subprocess.run([os.path.join(tools, "postprocess"),
                             "--only-threads", "maker", "-", "/dev/null"],

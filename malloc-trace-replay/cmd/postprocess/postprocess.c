@@ -137,19 +137,24 @@ static bool good_so_far(struct work *w) {
     return false;
 }
 
+static bool is_stdout(const char *name) {
+    return name == NULL || strcmp(name, "-") == 0 ||
+           strcmp(name, "/dev/stdout") == 0;
+}
+
 /* Reading and writing one file would destroy it. */
-static bool same_file(const char *raw, const char *out) {
-    struct stat a, b;
-    return out != NULL && raw != NULL && stat(raw, &a) == 0 &&
-           stat(out, &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino;
+static bool is_input(const struct tool_raw *raw, const char *out) {
+    struct stat st;
+    return (is_stdout(out) ? fstat(STDOUT_FILENO, &st) : stat(out, &st)) == 0 &&
+           tool_raw_is_read_from(raw, &st);
 }
 
 /* Opens the output and writes the header, which carries that of the raw trace,
    LENGTH bytes at HEADER. */
 static bool begin_output(struct work *w, const void *header, uint32_t length) {
-    if (same_file(w->raw_name, w->out_name)) {
-        tool_error("%s: is both input and output", w->out_name);
+    if (is_input(w->raw, w->out_name)) {
+        tool_error("%s: is both input and output",
+                   w->out_name == NULL ? "stdout" : w->out_name);
         return false;
     }
     w->out = tool_output_open(w->out_name, w->compress ? TOOL_OUTPUT_LZ4
@@ -233,6 +238,18 @@ static bool order_all(struct work *w) {
     return good_so_far(w);
 }
 
+/* A thread that was asked for by number and is not there is a mistake, as a
+   name is that no thread has. False: a message is out. */
+static bool threads_found(struct work *w) {
+    const struct filter_list *l = &w->options.only;
+    for (size_t i = 0; i < l->ids; i++)
+        if (demux_find(&w->demux, l->id[i]) == NULL) {
+            tool_error("%s: no thread %u", w->raw_name, l->id[i]);
+            return false;
+        }
+    return true;
+}
+
 /* False: a message is out. */
 static bool end_filter(struct work *w) {
     if (w->filter == NULL)
@@ -241,7 +258,8 @@ static bool end_filter(struct work *w) {
     if (w->filter->failed || !filter_end(w->filter))
         w->ordered->failed = true;
     return good_so_far(w) &&
-           (w->account.interrupted || filter_found(w->filter, w->raw_name));
+           (w->account.interrupted ||
+            (threads_found(w) && filter_found(w->filter, w->raw_name)));
 }
 
 /* Reads and writes everything; false: a message is out. */
@@ -340,11 +358,6 @@ static void clean_up(struct work *w) {
     demux_fini(&w->demux);
     emit_fini(&w->emit);
     free(w->writer);
-}
-
-static bool is_stdout(const char *name) {
-    return name == NULL || strcmp(name, "-") == 0 ||
-           strcmp(name, "/dev/stdout") == 0;
 }
 
 int main(int argc, char **argv) {
