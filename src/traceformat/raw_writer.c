@@ -52,6 +52,14 @@ static bool store_compressed(struct mtf_raw_writer *w, size_t n) {
     return store(w, w->out, n);
 }
 
+/* All bytes so far are with the sink; the last one ends a segment. */
+static bool settle(struct mtf_raw_writer *w) {
+    w->settled_bytes = w->raw_bytes;
+    w->settled_stored = w->stored_bytes;
+    w->settled_in_frame = w->in_frame;
+    return true;
+}
+
 static bool put(struct mtf_raw_writer *w, const void *data, size_t n) {
     if (w->failed)
         return false;
@@ -59,7 +67,6 @@ static bool put(struct mtf_raw_writer *w, const void *data, size_t n) {
         if (!store(w, data, n))
             return false;
         w->raw_bytes += n;
-        w->settled_bytes = w->raw_bytes;
         return true;
     }
     const uint8_t *p = data;
@@ -82,10 +89,22 @@ bool mtf_raw_writer_flush(struct mtf_raw_writer *w) {
     if (w->compress == NULL || !w->in_frame)
         return true;
     size_t n = mtf_compress_flush(w->compress, w->out, MTF_COMPRESS_ROOM);
-    if (!store_compressed(w, n))
-        return false;
-    w->settled_bytes = w->raw_bytes;
-    return true;
+    return store_compressed(w, n) && settle(w);
+}
+
+uint64_t mtf_raw_writer_excess(const struct mtf_raw_writer *w) {
+    return w->stored_bytes - w->settled_stored;
+}
+
+bool mtf_raw_writer_go_back(struct mtf_raw_writer *w) {
+    static const uint8_t end_mark[4];
+    w->failed = false;
+    w->in_frame = false;
+    w->raw_bytes = w->settled_bytes;
+    w->stored_bytes = w->settled_stored;
+    if (w->compress == NULL || !w->settled_in_frame)
+        return true;
+    return store(w, end_mark, sizeof(end_mark)) && settle(w);
 }
 
 bool mtf_raw_writer_end_frame(struct mtf_raw_writer *w) {
@@ -99,8 +118,7 @@ bool mtf_raw_writer_end_frame(struct mtf_raw_writer *w) {
         if (!store_compressed(w, n))
             return false;
     }
-    w->settled_bytes = w->raw_bytes;
-    return true;
+    return settle(w);
 }
 
 static bool begin_frame(struct mtf_raw_writer *w) {
@@ -188,7 +206,7 @@ static bool put_header_copy(struct mtf_raw_writer *w) {
     w->header_copy = w->raw_bytes;
     w->header_copies++;
     w->segments++;
-    return true;
+    return w->compress != NULL || settle(w);
 }
 
 /*
@@ -248,7 +266,7 @@ static bool write_segment(struct mtf_raw_writer *w, struct mtf_segment *head,
         !put(w, b, b_bytes))
         return false;
     w->segments++;
-    return true;
+    return w->compress != NULL || settle(w);
 }
 
 bool mtf_raw_write_data(struct mtf_raw_writer *w,

@@ -6,7 +6,8 @@
  * where damage to the first one would otherwise cost the trace.
  *
  * Invariants: a segment never crosses the end of a frame. Once the sink has
- * refused bytes the writer writes nothing more and every call returns false.
+ * refused bytes the writer writes nothing more and every call returns false,
+ * until mtf_raw_writer_go_back.
  * Threads: one user at a time.
  */
 #ifndef MTF_RAW_WRITER_H
@@ -42,9 +43,10 @@ struct mtf_raw_writer {
     struct mtf_compress *compress; /* NULL: plain */
     uint8_t *out;                  /* compressed bytes on their way */
     uint64_t random;
-    uint64_t raw_bytes;     /* written, before compression */
-    uint64_t settled_bytes; /* of those: handed to the sink */
-    uint64_t stored_bytes;  /* handed to the sink, after compression */
+    uint64_t raw_bytes;      /* written, before compression */
+    uint64_t settled_bytes;  /* of those, in whole segments, with the sink */
+    uint64_t stored_bytes;   /* handed to the sink, after compression */
+    uint64_t settled_stored; /* of those, when settled_bytes was set */
     uint64_t segments;
     uint64_t barriers;
     uint64_t frame_start; /* raw_bytes where the frame began */
@@ -52,6 +54,7 @@ struct mtf_raw_writer {
     uint32_t header_length;
     uint32_t header_copies;
     bool in_frame;
+    bool settled_in_frame; /* in_frame, when settled_bytes was set */
     bool failed;
     uint8_t header[MTF_RAW_HEADER_MAX];
 };
@@ -113,6 +116,12 @@ bool mtf_raw_write_footer(struct mtf_raw_writer *w, uint64_t time_ns,
  * mtf_raw_write_data with settled_bytes, or flushes.
  */
 bool mtf_raw_writer_flush(struct mtf_raw_writer *w);
+/* Bytes behind the last whole segment that the sink has: what there is to take
+   off the end of the output once it refused some. */
+uint64_t mtf_raw_writer_excess(const struct mtf_raw_writer *w);
+/* They were taken off: closes the frame that is open there, with 4 bytes. What
+   is written next follows as if nothing had been refused. */
+bool mtf_raw_writer_go_back(struct mtf_raw_writer *w);
 /* Ends a frame that is open; the next segment begins one. */
 bool mtf_raw_writer_end_frame(struct mtf_raw_writer *w);
 

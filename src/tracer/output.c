@@ -206,15 +206,19 @@ bool mtr_output_write(void *ctx, const void *data, size_t n) {
         errno = EFBIG;
         return failed(out);
     }
-    if (!write_all(out, data, n)) {
-        failed(out);
-        /* No half segment at the end of the file. */
-        if (out->kind == MTR_OUTPUT_FILE &&
-            ftruncate(out->fd, (off_t)out->position) == 0)
-            lseek(out->fd, (off_t)out->position, SEEK_SET);
-        return false;
-    }
+    if (!write_all(out, data, n))
+        return failed(out);
     out->position += n;
+    return true;
+}
+
+bool mtr_output_take_back(struct mtr_output *out, uint64_t n) {
+    uint64_t left = n < out->position ? out->position - n : 0;
+    if (out->fd < 0 || (!is_ours(out) && !reopen(out)) ||
+        ftruncate(out->fd, (off_t)left) != 0 ||
+        lseek(out->fd, (off_t)left, SEEK_SET) < 0)
+        return false;
+    out->position = left;
     return true;
 }
 

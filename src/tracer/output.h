@@ -48,6 +48,9 @@ bool mtr_output_part_is_full(const struct mtr_output *out);
 bool mtr_output_place(struct mtr_output *out);
 /* The writer's sink. */
 bool mtr_output_write(void *out, const void *data, size_t n);
+/* Takes the last N bytes of a regular file off again, and what of a write that
+   failed came through; the next write follows there. */
+bool mtr_output_take_back(struct mtr_output *out, uint64_t n);
 /* True when the file was removed, so that what is written to it is lost;
    out->error tells. */
 bool mtr_output_is_gone(struct mtr_output *out);

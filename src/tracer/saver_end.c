@@ -106,10 +106,11 @@ void mtr_saver_give_up(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     mtr_fail(rec, "recording stopped, cannot write to", s->output.error);
     if (s->ready && s->output.kind == MTR_OUTPUT_FILE) {
-        s->writer.failed = false;
-        s->writer.in_frame = false;
         s->output.footer = true;
-        mtr_saver_write_footer(s, MTF_END_FORCED);
+        if (mtr_output_take_back(&s->output,
+                                 mtf_raw_writer_excess(&s->writer)) &&
+            mtf_raw_writer_go_back(&s->writer))
+            mtr_saver_write_footer(s, MTF_END_FORCED);
     }
     mtr_saver_summarise(s, MTF_END_FORCED);
 }

@@ -73,6 +73,8 @@ if [ -x "$post" ] && [ -n "$python" ]; then
     is "file size limit: what is there can be processed" $? 3
     is "file size limit: known to be incomplete" "$(json json complete)" false
     at_least "file size limit: events" "$(json json events)" 10000
+    is "file size limit: it ends with a whole segment" \
+        "$(grep -c ': damaged' err) $(json json clean_end)" "0 true"
 fi
 
 # A file system that fills up.

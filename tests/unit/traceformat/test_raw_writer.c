@@ -264,44 +264,45 @@ static void test_settled(void) {
 
 /* A short trace; true when all calls were. Calls after a refusal must all be
    false: *LATE counts those that were not. */
-static bool write_all(struct sink *s, void *memory, unsigned *late) {
+static bool write_all(struct mtf_raw_writer *w, struct sink *s, void *memory,
+                      unsigned *late) {
     uint8_t header[MTF_RAW_HEADER_MAX];
     static const uint8_t events[5000] = {1, 2, 3};
     size_t n = make_header(header);
-    struct mtf_raw_writer w;
     struct mtf_raw_place place = {1, 0, 0, 0, 0};
-    mtf_raw_writer_init(&w, sink_take, s, memory,
+    mtf_raw_writer_init(w, sink_take, s, memory,
                         memory ? MTF_RAW_WRITER_MEMORY : 0);
     bool good = true;
     for (unsigned i = 0; i < 12; i++) {
         bool did =
-            i == 0   ? mtf_raw_write_header(&w, header, n)
-            : i == 2 ? mtf_raw_write_barrier(&w, 5)
-            : i == 4 ? mtf_raw_write_sample(&w, 6, accounts, 2)
-            : i == 5 ? mtf_raw_write_notice(&w, 6, MTF_NOTICE_NO_SPOOL, "words")
-            : i == 7 ? mtf_raw_writer_flush(&w)
-            : i == 9 ? mtf_raw_writer_end_frame(&w)
-            : i == 11 ? mtf_raw_write_footer(&w, 9, accounts, 2)
-                      : mtf_raw_write_data(&w, &place, events, sizeof(events));
+            i == 0    ? mtf_raw_write_header(w, header, n)
+            : i == 2  ? mtf_raw_write_barrier(w, 5)
+            : i == 4  ? mtf_raw_write_sample(w, 6, accounts, 2)
+            : i == 5  ? mtf_raw_write_notice(w, 6, MTF_NOTICE_NO_SPOOL, "words")
+            : i == 7  ? mtf_raw_writer_flush(w)
+            : i == 9  ? mtf_raw_writer_end_frame(w)
+            : i == 11 ? mtf_raw_write_footer(w, 9, accounts, 2)
+                      : mtf_raw_write_data(w, &place, events, sizeof(events));
         *late += did && !good;
         good &= did;
     }
-    if (good != !w.failed || w.stored_bytes != s->out.length)
+    if (good != !w->failed || w->stored_bytes != s->out.length)
         tap_bail("the writer and its sink disagree");
     return good;
 }
 
 static void test_sink_refuses(bool compressed) {
     void *memory = compressed ? malloc(MTF_RAW_WRITER_MEMORY) : NULL;
+    struct mtf_raw_writer w;
     struct sink whole = {.calls = 0};
     unsigned late = 0;
     const char *kind = compressed ? "compressed" : "plain";
-    tap_ok(write_all(&whole, memory, &late), "%s: %u calls of the sink", kind,
-           whole.calls);
+    tap_ok(write_all(&w, &whole, memory, &late), "%s: %u calls of the sink",
+           kind, whole.calls);
     bool told = true, quiet = true, prefix = true;
     for (unsigned at = 1; at <= whole.calls; at++) {
         struct sink s = {.refuse_at = at};
-        told &= !write_all(&s, memory, &late);
+        told &= !write_all(&w, &s, memory, &late);
         quiet &= s.late == 0;
         prefix &= s.out.length < whole.out.length &&
                   memcmp(s.out.data ? s.out.data : whole.out.data,
@@ -314,6 +315,35 @@ static void test_sink_refuses(bool compressed) {
     tap_ok(prefix, "%s: what came before is the start of the trace", kind);
     bytes_free(&whole.out);
     free(memory);
+}
+
+/* Wherever the sink refuses a plain trace: it goes on behind its last whole
+   segment. */
+static void test_goes_back(void) {
+    struct mtf_raw_writer w;
+    struct sink whole = {.calls = 0};
+    uint8_t header[MTF_RAW_HEADER_MAX];
+    unsigned late = 0, cut = 0;
+    bool good = write_all(&w, &whole, NULL, &late);
+    for (unsigned call = 4; call <= whole.calls; call++) {
+        struct sink s = {.refuse_at = call};
+        struct mtf_segment h = {.kind = 0};
+        const uint8_t *p;
+        size_t at = make_header(header);
+        good &= !write_all(&w, &s, NULL, &late);
+        s.refuse_at = 0;
+        cut += mtf_raw_writer_excess(&w) != 0;
+        s.out.length -= mtf_raw_writer_excess(&w);
+        good &= mtf_raw_writer_go_back(&w) &&
+                mtf_raw_write_footer(&w, 9, accounts, 2) &&
+                w.stored_bytes == s.out.length && w.raw_bytes == s.out.length;
+        while (at < s.out.length && next_segment(&s.out, &at, &h, &p))
+            continue;
+        good &= at == s.out.length && h.kind == MTF_SEGMENT_FOOTER;
+        bytes_free(&s.out);
+    }
+    tap_ok(good && cut != 0, "a trace goes on behind its last whole segment");
+    bytes_free(&whole.out);
 }
 
 /* After an argument beyond its limit nothing is written. */
@@ -395,6 +425,7 @@ int main(void) {
     test_sink_refuses(false);
     if (mtf_compress_available())
         test_sink_refuses(true);
+    test_goes_back();
     test_limits();
     test_spool();
     return tap_done();
