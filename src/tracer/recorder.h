@@ -211,9 +211,10 @@ void mtr_registry_totals(struct mtr_recorder *rec, struct mtr_totals *out,
 void mtr_registry_wipe(void);
 /* A new record with ID (0: the next one), without buffer. NULL: no memory. */
 struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id);
-/* A session begins: nothing is counted yet. Other records stay in the list
-   until their threads come by. */
-void mtr_registry_begin(struct mtr_registry *r);
+/* SESSION begins, with the early events (ADOPT) or with the next token: nothing
+   is counted yet. Other records stay in the list until their threads come by.
+ */
+void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session, bool adopt);
 /* Gives the record back, after handing over its buffer if it still has one: the
    recording may be about to end, and save what is in it. */
 void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t);
@@ -228,8 +229,11 @@ unsigned mtr_live_accounts(struct mtr_recorder *rec,
 struct mtr_thread *mtr_enter_slow(struct mtr_thread **slot, uint32_t id);
 /* True when the recording that the thread is part of is over, be it that the
    next one is on already. */
-bool mtr_thread_is_over(struct mtr_recorder *rec,
-                        const struct mtr_thread_cold *cold);
+static inline bool mtr_thread_is_over(struct mtr_recorder *rec,
+                                      const struct mtr_thread_cold *cold) {
+    return !mtr_state_is_on(tcm_load_acquire(&rec->state)) ||
+           tcm_load_relaxed(&rec->session) != cold->session;
+}
 /* T's first or next buffer; may wait. false: recording ended meanwhile, or
    there is none and T shall not wait. */
 bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t);
@@ -313,7 +317,8 @@ bool mtr_begin_recording(struct mtr_recorder *rec);
 bool mtr_start_armed(struct mtr_recorder *rec);
 /* A wiped child's first call: arms it if children are recorded. */
 bool mtr_child_begin(void);
-/* Makes the saver if there is none, and waits until it is set up. */
+/* Makes the saver of a recording that is on if there is none, and waits until
+   it is set up. false: the recording is over, be it that another begins. */
 bool mtr_saver_need(struct mtr_recorder *rec);
 /* Ends the recording as FAILED; WHAT and errno ERROR (0: none) go to stderr
    when a thread of the program comes by. */

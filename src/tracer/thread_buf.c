@@ -266,12 +266,6 @@ static enum mtr_size next_size(const struct mtr_buffer *old, uint64_t now) {
     return lasted < BUSY_NS ? MTR_LARGE : MTR_SMALL;
 }
 
-bool mtr_thread_is_over(struct mtr_recorder *rec,
-                        const struct mtr_thread_cold *cold) {
-    return !mtr_state_is_on(tcm_load_acquire(&rec->state)) ||
-           tcm_load_relaxed(&rec->session) != cold->session;
-}
-
 /* Hands OLD over for a new buffer; waits while there is none. */
 static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
                                       struct mtr_thread *t,
@@ -288,6 +282,7 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
                               &cold->buffer, &low);
         if ((b != NULL && !low) || mtr_thread_is_over(rec, cold))
             break;
+        TCM_TESTPOINT("buffers_are_low");
         uint32_t state = tcm_load_acquire(&rec->state);
         if (state == MTR_LAZY && b != NULL)
             break;
@@ -444,24 +439,30 @@ static bool recording_now(struct mtr_recorder *rec) {
 static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
     struct mtr_thread *t = *slot;
     struct mtr_recorder *rec = mtr_recorder;
+    /* One that fork wiped, or one from before set-up. */
+    if (t->cold == NULL || mtr_early_is(t))
+        t = NULL;
     if (!recording_now(rec)) {
-        if (rec != NULL && t->cold != NULL && !mtr_early_is(t))
+        if (t != NULL)
             mtr_registry_remove(rec, t);
         *slot = &mtr_no_thread;
         return NULL;
     }
-    if (t->cold != NULL && !mtr_early_is(t) &&
-        t->cold->session != tcm_load_relaxed(&rec->session)) {
+    TCM_TESTPOINT("recording_is_on");
+    if (t == NULL && id == 0)
+        t = mtr_early_claim_adopted();
+    if (t != NULL && t->cold->session != tcm_load_relaxed(&rec->session)) {
         mtr_registry_remove(rec, t);
-        t = &mtr_no_thread;
+        t = NULL;
     }
-    /* No state yet, one that fork wiped, or one from before set-up. */
-    if (t->cold == NULL || mtr_early_is(t)) {
-        t = id == 0 ? mtr_early_claim_adopted() : NULL;
-        if (t == NULL)
-            t = mtr_registry_add(rec, id);
-    }
-    if (t == NULL || !make_ready(rec, t)) {
+    bool is_new = t == NULL;
+    if (is_new)
+        t = mtr_registry_add(rec, id);
+    /* The recording that was on may have ended before we took the session of
+       the next one, which then is not on before its flag is set. */
+    if (t == NULL ||
+        (is_new && tcm_load_seq_cst(&rec->control.recording) == 0) ||
+        !make_ready(rec, t)) {
         if (t != NULL)
             mtr_registry_remove(rec, t);
         *slot = &mtr_no_thread;

@@ -35,8 +35,17 @@ void mtr_registry_init(struct mtr_registry *r) {
     tcm_dlist_init(&r->live);
 }
 
-void mtr_registry_begin(struct mtr_registry *r) {
+/* Session and first token under the lock, so that a new record has both of the
+   same recording. Their order is explained at set_limit, in thread_buf.c. */
+void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
+                        bool adopt) {
+    struct mtr_registry *r = &rec->registry;
     tcm_lock(&r->lock);
+    tcm_store_seq_cst(&rec->session, session);
+    tcm_fence_seq_cst();
+    TCM_TESTPOINT("session_counted");
+    rec->first_token = adopt ? mtr_early_first_token()
+                             : tcm_load_relaxed(&mtr_config.token_end);
     memset(&r->ended, 0, sizeof(r->ended));
     r->first_id = r->next_id;
     tcm_unlock(&r->lock);

@@ -81,6 +81,7 @@ static bool start(struct mtr_recorder *rec, const char *path) {
     bool ok = mtr_begin_recording(rec);
     if (ok) {
         mtr_config.wanted = path == NULL;
+        TCM_TESTPOINT("start_is_ready");
         /* The state word protocol, tracer.h. */
         tcm_store_seq_cst(&mtr_control, &rec->control);
         tcm_store_seq_cst(&rec->control.recording, 1u);

@@ -164,10 +164,23 @@ size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
                                                     library, *part);
 }
 
+/*
+ * Whether a saver that is missing may be made now. While a recording is being
+ * set up only by who does that (STARTS), when all that the saver goes by is
+ * there: others may come from the recording before, and not know yet that it is
+ * over. None is missing in a recording that has had one, but in end mode.
+ */
+static bool saver_is_due(struct mtr_recorder *rec, bool starts) {
+    uint32_t state = tcm_load_acquire(&rec->state);
+    return state == MTR_LAZY || state == MTR_ENDED ||
+           (starts && state == MTR_STARTING);
+}
+
 /* By who changed link.started to 1. */
-static void make_saver(struct mtr_recorder *rec) {
-    /* Not for one that ended in the meantime, whose saver is gone. */
-    bool ok = mtr_state_is_on(tcm_load_acquire(&rec->state));
+static void make_saver(struct mtr_recorder *rec, bool starts) {
+    /* Not for one that ended in the meantime, whose saver is gone. The state
+       cannot leave LAZY and ENDED while the saver is being made. */
+    bool ok = saver_is_due(rec, starts);
     if (ok) {
         int error = 0;
         mtr_config.host->enter_private();
@@ -184,21 +197,25 @@ static void make_saver(struct mtr_recorder *rec) {
     }
 }
 
-bool mtr_saver_need(struct mtr_recorder *rec) {
+static bool need_saver(struct mtr_recorder *rec, bool starts) {
     uint32_t started;
     while ((started = tcm_load_acquire(&rec->link.started)) != 2) {
-        if (started == 0 && !mtr_state_is_on(tcm_load_acquire(&rec->state)))
+        if (started == 0 && !saver_is_due(rec, starts))
             return false;
         if (started == 1)
             tcm_futex_wait(&rec->link.started, 1, UINT64_MAX);
         else if (tcm_cas_acq_rel(&rec->link.started, &started, 1u))
-            make_saver(rec);
+            make_saver(rec, starts);
     }
     bool ok = mtr_state_is_on(tcm_load_acquire(&rec->state));
     /* One that begins by call, too. */
     if (ok)
         mtr_control_server_need();
     return ok;
+}
+
+bool mtr_saver_need(struct mtr_recorder *rec) {
+    return need_saver(rec, false);
 }
 
 /* The spool alone; no thread, no file, no descriptor that stays. */
@@ -213,8 +230,7 @@ static bool start_lazy(struct mtr_recorder *rec) {
     return ok;
 }
 
-/* The next session: everything that a recording has of its own. The order of
-   session and first token is explained at set_limit, in thread_buf.c. */
+/* The next session: everything that a recording has of its own. */
 static bool begin_session(struct mtr_recorder *rec, bool adopt) {
     uint32_t session = rec->session + 1;
     if (session == 1) {
@@ -223,13 +239,9 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
         tcm_lock_init(&rec->late_lock, TCM_RANK_TRACE_LATE);
     }
     mtr_process_identify();
-    tcm_store_seq_cst(&rec->session, session);
-    tcm_fence_seq_cst();
+    mtr_registry_begin(rec, session, adopt);
     rec->random = mtr_config.self.random;
     rec->start_ns = adopt ? mtr_early_time_ns() : tcm_clock_ns();
-    rec->first_token = adopt ? mtr_early_first_token()
-                             : tcm_load_relaxed(&mtr_config.token_end);
-    mtr_registry_begin(&rec->registry);
     mtr_pool_open(&rec->pool, session, mtr_config.bound_bytes);
     memset(&rec->spool, 0, sizeof(rec->spool));
     rec->link.stop = 0;
@@ -252,7 +264,7 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
 }
 
 bool mtr_begin_recording(struct mtr_recorder *rec) {
-    bool ok = begin_session(rec, false) && mtr_saver_need(rec);
+    bool ok = begin_session(rec, false) && need_saver(rec, true);
     mtr_config.starts++;
     return ok;
 }
@@ -266,7 +278,7 @@ static bool begin_armed(struct mtr_recorder *rec) {
         tcm_futex_wake(&rec->state, INT32_MAX);
         /* A forked child answers from its first event on. */
         mtr_control_server_need();
-    } else if (!mtr_saver_need(rec)) {
+    } else if (!need_saver(rec, true)) {
         return false;
     }
     mtr_config.starts++;
