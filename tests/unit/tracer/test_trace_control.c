@@ -120,6 +120,27 @@ struct tokens {
     size_t count;
 };
 
+/* Threads end all the time: there may be any number. */
+struct known_stream {
+    uint32_t id;
+    struct mtf_stream stream;
+};
+struct streams {
+    struct known_stream *known;
+    size_t count;
+};
+
+static struct mtf_stream *stream_of(struct streams *s, uint32_t id) {
+    for (size_t i = s->count; i-- > 0;) {
+        if (s->known[i].id == id)
+            return &s->known[i].stream;
+    }
+    s->known = realloc(s->known, (s->count + 1) * sizeof(*s->known));
+    s->known[s->count].id = id;
+    mtf_stream_init(&s->known[s->count].stream);
+    return &s->known[s->count++].stream;
+}
+
 static void put(struct tokens *t, uint64_t token) {
     if ((t->count & (t->count - 1)) == 0)
         t->token = realloc(t->token, (2 * t->count + 1) * sizeof(uint64_t));
@@ -132,11 +153,7 @@ static void put(struct tokens *t, uint64_t token) {
 static size_t unmatched(const char *name, size_t *events) {
     struct tokens birth = {NULL, 0}, death = {NULL, 0};
     struct mtf_item item;
-    struct {
-        uint32_t id;
-        struct mtf_stream stream;
-    } known[200];
-    unsigned threads = 0;
+    struct streams streams = {NULL, 0};
     size_t bad = 0;
     uint64_t first = 0;
     struct tool_raw *t = tool_raw_open(test_path(name));
@@ -148,20 +165,14 @@ static size_t unmatched(const char *name, size_t *events) {
             first = item.info->fixed.first_token;
         if (item.kind != MTF_ITEM_DATA)
             continue;
-        unsigned i = 0;
-        while (i < threads && known[i].id != item.thread)
-            i++;
-        if (i == threads && threads++ < 200) {
-            known[i].id = item.thread;
-            mtf_stream_init(&known[i].stream);
-        }
+        struct mtf_stream *stream = stream_of(&streams, item.thread);
         struct mtf_placement part;
-        mtf_stream_place(&known[i].stream, &item, &part);
+        mtf_stream_place(stream, &item, &part);
         bad += part.gap != 0 || part.undecodable != 0;
         for (size_t at = 0; at < part.length;) {
             struct mtf_event e;
             memset(&e, 0, sizeof(e));
-            int n = mtf_raw_decode(&known[i].stream.state, part.data + at,
+            int n = mtf_raw_decode(&stream->state, part.data + at,
                                    part.data + part.length, &e);
             bad += n < 0;
             if (n <= 0)
@@ -183,6 +194,7 @@ static size_t unmatched(const char *name, size_t *events) {
         bad += birth.count == 0 ||
                bsearch(&death.token[i], birth.token, birth.count,
                        sizeof(uint64_t), by_token) == NULL;
+    free(streams.known);
     free(birth.token);
     free(death.token);
     return bad;
@@ -236,12 +248,20 @@ static void hold_over_parts(const char *label) {
         usleep(200);
 }
 
+/* Who comes early waits before its last calls: these are of the last parts,
+   whoever ran when. */
+static pthread_barrier_t nearly_done;
+#define LAST_CALLS 2000u
+
 static void *write_many(void *arg) {
     struct writer w;
     is_writer = true;
     writer_init(&w, (unsigned)(uintptr_t)arg);
-    for (unsigned i = 0; i < LOG_CALLS; i++)
+    for (unsigned i = 0; i < LOG_CALLS; i++) {
+        if (i == LOG_CALLS - LAST_CALLS)
+            pthread_barrier_wait(&nearly_done);
         writer_call(&w);
+    }
     writer_end(&w);
     return NULL;
 }
@@ -250,6 +270,7 @@ static void record_flight(void) {
     pthread_t id[WRITERS];
     setenv("TCMALLOC_TRACE_KEEP_MB", "1", 1);
     tcm_testpoint_hook = hold_over_parts;
+    pthread_barrier_init(&nearly_done, NULL, WRITERS);
     mtr_init(&test_host);
     for (uintptr_t i = 0; i < WRITERS; i++)
         pthread_create(&id[i], NULL, write_many, (void *)i);
