@@ -210,25 +210,46 @@ static void *realloc_to_zero(void *ptr, enum mtf_call call) {
     return NULL;
 }
 
-/*
- * The plain fast path: a small block that stays, or moves between two small
- * classes of this thread's cache. NULL: served slowly. Where a block lands is
- * the same on both ways.
+/* What is recorded of a realloc on the fast path; T is NULL on the plain one.
  */
-static TCM_ALWAYS_INLINE void *realloc_try(void *ptr, size_t size) {
+struct recorded {
+    struct mtr_thread *t;
+    enum mtf_call call;
+    uint64_t *word; /* of the old block */
+};
+
+static TCM_ALWAYS_INLINE void record(const struct recorded *r, size_t size,
+                                     uint64_t *new_word, bool moved) {
+#if TCM_TRACING
+    uint64_t old = *r->word;
+    *r->word = 0;
+    *new_word = mtr_put_realloc(r->t, r->call, size, old, moved);
+#else
+    (void)r, (void)size, (void)new_word, (void)moved;
+#endif
+}
+
+/*
+ * The fast path: a small block that stays, or moves between two small classes
+ * of this thread's cache. NULL: served slowly. Where a block lands is the same
+ * on all ways.
+ */
+static TCM_ALWAYS_INLINE void *realloc_small(void *ptr, unsigned old_class,
+                                             size_t size,
+                                             const struct recorded *r) {
     struct tcm_thread_cache *cache = tcm_self.own;
-    unsigned old_class = (unsigned)(tcm_page_entry(ptr) >> TCM_ENTRY_SHIFT);
-    if (TCM_UNLIKELY(!tcm_thread_is_plain(&tcm_self) || old_class == 0 ||
-                     size > TCM_MAX_SMALL))
-        return NULL;
     size_t old_size = tcm_class[old_class].size;
-    if (size <= old_size && size >= old_size / 2)
+    if (size <= old_size && size >= old_size / 2) {
+        if (r->t != NULL)
+            record(r, size, r->word, false);
         return ptr;
+    }
     size_t roomy = roomy_size(old_size, size);
     if (TCM_UNLIKELY(wants_own_pages(old_size, size, roomy)))
         return NULL;
     unsigned class = tcm_size_class(roomy);
-    void *to = tcm_cache_peek(cache, class)->ptr;
+    struct tcm_entry *entry = tcm_cache_peek(cache, class);
+    void *to = entry->ptr;
     struct tcm_bin *old_bin = &cache->bin[old_class];
     /* A block on top of its bin is free: what follows will say so. */
     if (TCM_UNLIKELY(to == NULL || old_bin->top == old_bin->end ||
@@ -236,9 +257,51 @@ static TCM_ALWAYS_INLINE void *realloc_try(void *ptr, size_t size) {
         return NULL;
     tcm_cache_drop_top(cache, class);
     memcpy(to, ptr, size < old_size ? size : old_size);
+#if TCM_OBJECT_WORDS
+    if (r->t != NULL) {
+        record(r, size, entry->word, true);
+        old_bin->top->word = r->word;
+    }
+#endif
     (void)tcm_cache_push(cache, old_class, ptr);
     return to;
 }
+
+static TCM_ALWAYS_INLINE void *realloc_plain(void *ptr, size_t size) {
+    unsigned class = (unsigned)(tcm_page_entry(ptr) >> TCM_ENTRY_SHIFT);
+    if (TCM_UNLIKELY(class == 0 || size > TCM_MAX_SMALL))
+        return NULL;
+    const struct recorded nothing = {.t = NULL};
+    return realloc_small(ptr, class, size, &nothing);
+}
+
+#if TCM_TRACING
+/* Bytes that a first varint can take; behind it there must be room for another
+   event. */
+#define FIRST_BYTES 8
+
+static TCM_NOINLINE void *realloc_traced(void *ptr, size_t size,
+                                         enum mtf_call call) {
+    struct recorded r = {.t = tcm_self.trace, .call = call};
+    uint64_t entry = tcm_page_entry(ptr);
+    uint64_t *table = (uint64_t *)(uintptr_t)(entry & TCM_ENTRY_TABLE);
+    unsigned class = (unsigned)(entry >> TCM_ENTRY_SHIFT);
+    if (TCM_UNLIKELY(class == 0 || table == NULL || size > TCM_MAX_SMALL ||
+                     r.t->pos + FIRST_BYTES >= tcm_load_folded(&r.t->limit)))
+        return NULL;
+    uint64_t offset = (uintptr_t)ptr & (TCM_PAGE_SIZE - 1);
+    r.word = table + (offset * tcm_class_reciprocal[class] >> 32);
+    if (TCM_UNLIKELY(*r.word < r.t->first_token))
+        return NULL;
+    return realloc_small(ptr, class, size, &r);
+}
+#else
+static TCM_ALWAYS_INLINE void *realloc_traced(void *ptr, size_t size,
+                                              enum mtf_call call) {
+    (void)ptr, (void)size, (void)call;
+    return NULL;
+}
+#endif
 
 static TCM_ALWAYS_INLINE void *realloc_any(void *ptr, size_t size,
                                            enum mtf_call call) {
@@ -246,7 +309,9 @@ static TCM_ALWAYS_INLINE void *realloc_any(void *ptr, size_t size,
         return tcm_alloc_slow(size, call);
     if (TCM_UNLIKELY(size == 0))
         return realloc_to_zero(ptr, call);
-    void *to = realloc_try(ptr, size);
+    void *to = TCM_LIKELY(tcm_thread_is_plain(&tcm_self))
+                   ? realloc_plain(ptr, size)
+                   : realloc_traced(ptr, size, call);
     return TCM_LIKELY(to != NULL) ? to : realloc_block(ptr, size, call);
 }
 

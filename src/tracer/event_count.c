@@ -80,14 +80,21 @@ static size_t count_extended(struct mtr_event_counts *c, uint64_t v) {
     return kind >= 16 ? tcm_min_u64(v >> 7, MTF_EXTENDED_MAX) : 0;
 }
 
+static unsigned varint_bytes(uint8_t first) {
+    return (unsigned)__builtin_ctz(first | 0x80u) + 1;
+}
+
 /* Any event; its end. Not more than its bytes are looked at: those behind may
    be written to at this moment. The added bits bound lengths whatever the
    bytes are. */
 static TCM_NOINLINE const uint8_t *count_rare(struct sums *sums,
                                               const uint8_t *p) {
+    unsigned n = varint_bytes(*p);
     uint64_t w = 0;
-    memcpy(&w, p, (unsigned)__builtin_ctz(*p | 0x80u) + 1);
-    unsigned n = (unsigned)__builtin_ctzll(w | 0x80) + 1;
+    if (n <= 2)
+        w = n == 1 ? p[0] : (uint64_t)p[1] << 8 | p[0];
+    else
+        memcpy(&w, p, n);
     uint64_t v = w << (64 - 8 * n) >> (64 - 7 * n);
     p += n;
     switch (v & 3) {
@@ -99,7 +106,7 @@ static TCM_NOINLINE const uint8_t *count_rare(struct sums *sums,
         return p;
     case MTF_RAW_REALLOC:
         sums->rare.reallocs++;
-        return p + (unsigned)__builtin_ctz(*p | 0x80u) + 1;
+        return p + varint_bytes(*p);
     default:
         return p + count_extended(&sums->rare, v);
     }
