@@ -341,6 +341,9 @@ static bool start_spool(struct tool_raw *t, struct mtf_item *item) {
         s->fault.kind = 0;
     if (s->fd < 0 || !t->use_spool)
         return false;
+    struct mtf_spool_head head;
+    memcpy(&head, s->page, sizeof(head));
+    t->forced_stop |= s->status == MTF_OK && head.end_reason == MTF_END_FORCED;
     item->file = s->name;
     if (!t->have_info && s->status != MTF_OK) {
         fail(t, s->status == MTF_CUT ? MTF_DAMAGED : s->status, 0);
@@ -365,8 +368,6 @@ static bool start_spool(struct tool_raw *t, struct mtf_item *item) {
     }
     if (t->have_info)
         return false;
-    struct mtf_spool_head head;
-    memcpy(&head, s->page, sizeof(head));
     item->kind = MTF_ITEM_HEADER;
     item->info = &s->info;
     item->from_spool = true;

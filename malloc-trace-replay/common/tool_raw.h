@@ -72,6 +72,8 @@ uint64_t tool_raw_total_bytes(const struct tool_raw *t);
  * (gaps, drops) is the caller's to add.
  */
 bool tool_raw_complete(const struct tool_raw *t);
+/* Its footer or its spool says that the recorder had to stop. */
+bool tool_raw_forced_stop(const struct tool_raw *t);
 /* A footer ended the file. */
 bool tool_raw_clean_end(const struct tool_raw *t);
 

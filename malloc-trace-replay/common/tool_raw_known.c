@@ -110,7 +110,11 @@ bool tool_raw_complete(const struct tool_raw *t) {
     if (t->damages != 0 || t->growing || !t->have_info ||
         t->phase == PHASE_FAILED)
         return false;
-    return t->footer ? !t->forced_stop : t->use_spool;
+    return !t->forced_stop && (t->footer || t->use_spool);
+}
+
+bool tool_raw_forced_stop(const struct tool_raw *t) {
+    return t->forced_stop;
 }
 
 bool tool_raw_clean_end(const struct tool_raw *t) {

@@ -38,7 +38,7 @@ struct tool_raw {
     uint64_t last_barrier; /* growing: offset of the last one; 0: none */
     bool use_spool;
     bool footer;      /* one came, and no events after it */
-    bool forced_stop; /* says it */
+    bool forced_stop; /* it, or the spool, says so */
     uint64_t damages;
     struct mtf_item cut;   /* DAMAGE held back, see read_file; kind 0: none */
     struct mtf_item after; /* what came after it, to be yielded next */

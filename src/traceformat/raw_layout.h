@@ -134,7 +134,7 @@ struct mtf_spool_head {       /* offset */
     uint16_t version;         /*  8 */
     uint16_t must_understand; /* 10 */
     uint32_t header_offset;   /* 12: of the raw header in this file */
-    uint64_t reserved;        /* 16 */
+    uint64_t end_reason;      /* 16: MTF_END_FORCED, or 0 */
     uint64_t checksum;        /* 24: XXH64 of bytes 0..23, seed 0 */
 };
 TCM_STATIC_ASSERT(sizeof(struct mtf_spool_head) == 32, "spool head layout");

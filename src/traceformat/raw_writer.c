@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/checksum.h"
+#include "traceformat/trace_event.h"
 
 #include <string.h>
 
@@ -345,6 +346,15 @@ void mtf_spool_put_head(void *page, const void *header, size_t length) {
         tcm_checksum_of(&head, offsetof(struct mtf_spool_head, checksum), 0);
     memcpy(page, &head, sizeof(head));
     memcpy((uint8_t *)page + sizeof(head), header, length);
+}
+
+void mtf_spool_put_forced(void *page) {
+    struct mtf_spool_head head;
+    memcpy(&head, page, sizeof(head));
+    head.end_reason = MTF_END_FORCED;
+    head.checksum =
+        tcm_checksum_of(&head, offsetof(struct mtf_spool_head, checksum), 0);
+    memcpy(page, &head, sizeof(head));
 }
 
 void mtf_spool_put_buffer(struct mtf_spool_buffer *head, uint64_t random,

@@ -128,6 +128,9 @@ bool mtf_raw_writer_end_frame(struct mtf_raw_writer *w);
 /* Fills page 0 of a spool (PAGE_BYTES >= MTF_SPOOL_UNIT, zeroed by the caller)
    with its head and the trace's header. */
 void mtf_spool_put_head(void *page, const void *header, size_t length);
+/* The recording was forced to stop: says so in page 0 of its spool, for the
+   output that has no room for a footer. */
+void mtf_spool_put_forced(void *page);
 /* Fills the head of a spool buffer of SIZE bytes, head included. The sync word
    is stored last, so that a half-written head is no head. */
 void mtf_spool_put_buffer(struct mtf_spool_buffer *head, uint64_t random,

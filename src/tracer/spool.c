@@ -99,6 +99,7 @@ static int make_file(struct mtr_recorder *rec, const char *temp) {
         return -1;
     }
     mtf_spool_put_head(spool->window, rec->header, rec->header_length);
+    spool->head = spool->window;
     spool->window_start = 0;
     spool->is_private = false;
     spool->used_bytes = page;
@@ -131,6 +132,11 @@ bool mtr_spool_create(struct mtr_recorder *rec) {
     spool->fd_plus_1 = fd + 1;
     spool->exists = true;
     return true;
+}
+
+void mtr_spool_tell_stop(struct mtr_recorder *rec) {
+    if (rec->spool.exists)
+        mtf_spool_put_forced(rec->spool.head);
 }
 
 bool mtr_spool_renew(struct mtr_recorder *rec) {

@@ -28,6 +28,7 @@ struct mtr_spool {
     bool notice_due;     /* and the trace does not say so yet */
     uint64_t file_bytes; /* allocated */
     uint64_t used_bytes; /* of those, given to buffers (and the head) */
+    uint8_t *head;       /* page 0 */
     uint8_t *window;
     uint64_t window_start;
     uint64_t dev, ino;
@@ -46,6 +47,8 @@ bool mtr_spool_renew(struct mtr_recorder *rec);
 /* BYTES (a multiple of the page size) of zeroed memory for buffers, in the file
    or private. NULL: none left. */
 void *mtr_spool_grow(struct mtr_recorder *rec, size_t bytes);
+/* Says in the file, if there is one, that the recording had to stop. */
+void mtr_spool_tell_stop(struct mtr_recorder *rec);
 /* Closes the descriptor, keeping mappings and lock. */
 void mtr_spool_close(struct mtr_recorder *rec);
 /* Opens it again, to grow. false: the file is not there any more. */

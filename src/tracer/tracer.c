@@ -113,6 +113,7 @@ void mtr_fail(struct mtr_recorder *rec, const char *what, int error) {
     size_t n =
         mtr_compose(rec->message, sizeof(rec->message), what, name, error);
     mtr_config.wanted = false;
+    mtr_spool_tell_stop(rec);
     tcm_store_release(&rec->message_length, (uint32_t)n);
     mtr_switch_off(rec, MTR_FAILED);
     TCM_TESTPOINT("recording_failed");

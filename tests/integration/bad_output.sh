@@ -97,6 +97,8 @@ if [ "$(id -u)" = 0 ] && mkdir small &&
         is "full file system: what is there can be processed" $? 3
         is "full file system: known to be incomplete" \
             "$(json json complete)" false
+        # Nor does a footer that finds no room make it a killed program's.
+        check "full file system: it says why" grep -q "had to stop" err
     fi
 else
     skip "full file system" "cannot mount"

@@ -97,7 +97,7 @@ const char *raw_end_problem(const struct tool_raw *t) {
         return "still being recorded";
     if (tool_raw_complete(t))
         return NULL;
-    return tool_raw_clean_end(t) ? "recording was forced to stop"
-                                 : "ends without a footer, and there is no "
-                                   "spool with the rest";
+    return tool_raw_forced_stop(t) ? "recording was forced to stop"
+                                   : "ends without a footer, and there is no "
+                                     "spool with the rest";
 }

@@ -74,8 +74,7 @@ void account_finish(struct account *a, const struct tool_raw *raw,
     a->begins_late = tool_raw_begins_late(raw);
     a->has_spool = tool_raw_has_spool(raw);
     a->clean_end = tool_raw_clean_end(raw);
-    a->forced_stop = a->have_footer &&
-                     footer_value(a, MTF_ACCOUNT_END_REASON) == MTF_END_FORCED;
+    a->forced_stop = tool_raw_forced_stop(raw);
     a->complete = tool_raw_complete(raw) && a->damaged_places == 0 &&
                   a->lost_bytes == 0 && a->bad_places == 0 &&
                   a->dropped_events == 0 && !a->interrupted;
