@@ -4,6 +4,7 @@
 #include "base/raw_io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,8 +24,20 @@ static const char *program_name = "malloc-trace";
 static bool begun;
 static void (*sigpipe_before)(int);
 
+/* A closed standard descriptor would become that of the next file that is
+   opened, and messages would be written into it. Those that take the places
+   refuse what the closed ones did, and no program that is run has them. */
+static void take_closed_descriptors(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", (fd == 0 ? O_WRONLY : O_RDONLY) | O_CLOEXEC) < 0)
+            return;
+}
+
 void tool_begin(const char *name) {
     program_name = name;
+    if (!begun)
+        take_closed_descriptors();
     /* Again for a subcommand, under a longer name. */
     if (!begun)
         sigpipe_before = signal(SIGPIPE, SIG_IGN);

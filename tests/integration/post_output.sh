@@ -85,6 +85,16 @@ echo '{}' >both.json
 "$post" --quiet --json both.json t.plain /dev/null
 is "--json in place of JSON: exit status" $? 0
 
+# Files that are opened do not take the places of closed descriptors.
+"$post" --quiet t.plain 2>closed.err >&-
+is "closed standard output: exit status" $? 1
+check "and one line says so" grep -q "standard output: Bad file" closed.err
+head -c 300000 t.plain >cut.plain
+"$post" cut.plain cut.p 2>/dev/null
+"$post" cut.plain closed.p <&- 2>&- >&-
+is "all three closed: exit status" $? 3
+check "and nothing is printed into the output" cmp closed.p cut.p
+
 # One that this process may use.
 cpu=$("$python" -c 'import os; print(min(os.sched_getaffinity(0)))')
 
