@@ -373,20 +373,24 @@ static bool resolve(struct order *o) {
     if (give_up_missing(o, UINT64_MAX))
         return true;
     struct demux_thread *free_one = NULL, *waiter = NULL;
-    bool any_decided = false, late_undecided = false;
+    uint64_t h = horizon(o);
+    bool any_decided = false, undecided = false;
     for (size_t i = 0; i < o->hi.count; i++) {
         struct demux_thread *t = o->hi.a[i].thread;
         any_decided = any_decided || decided(o, t);
         struct demux_thread **least = waits(t) ? &waiter : &free_one;
         if (t->late_wait) {
-            late_undecided = !decided(o, t);
+            undecided = undecided || !decided(o, t);
             continue;
         }
+        /* Others may wait for what comes behind this one. */
+        undecided = undecided || (t->waits && t->lo <= h && !decided(o, t) &&
+                                  !is_in_hand(o, t->waits_for));
         if (*least == NULL || t->hi < (*least)->hi ||
             (t->hi == (*least)->hi && t->id < (*least)->id))
             *least = t;
     }
-    if (!any_decided || late_undecided)
+    if (!any_decided || undecided)
         return false;
     if (free_one != NULL) {
         o->conflicts++;

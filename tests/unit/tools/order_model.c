@@ -301,6 +301,9 @@ static bool resolve(struct model *m) {
                 return false;
             continue;
         }
+        if (waits(m, q) && next_of(q)->lo <= horizon(m) && !decided(m, q) &&
+            !m->read[truth_of(m, next_of(q))->needs])
+            return false;
         struct model_queue **l = &least[waits(m, q)];
         if (*l == NULL || next_of(q)->hi < next_of(*l)->hi ||
             (next_of(q)->hi == next_of(*l)->hi && q->stream < (*l)->stream))
