@@ -2,6 +2,7 @@
 #include "common/tool_input.h"
 
 #include "base/bits.h"
+#include "traceformat/proc_layout.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -375,6 +376,25 @@ static enum mtf_source_result read_frames(struct tool_input *in, void *buf,
 
 /* --- Reading ------------------------------------------------------------ */
 
+/* What begins with no known magic may have lost it: whether the head of an LZ4
+   frame is near. False also if the system failed. */
+static bool has_frame(struct tool_input *in) {
+    const uint32_t magic = FRAME_MAGIC;
+    if (!fill(in, 8) || in->tail - in->head < 8)
+        return false;
+    const uint8_t *p = in->window + in->head;
+    if (memcmp(p, MTF_RAW_MAGIC, 8) == 0 || memcmp(p, MTF_PROC_MAGIC, 8) == 0 ||
+        memcmp(p, MTF_SPOOL_MAGIC, 8) == 0 || !fill(in, READ_AHEAD))
+        return false;
+    p = in->window + in->head;
+    const uint8_t *end = in->window + in->tail;
+    for (; (p = memmem(p, (size_t)(end - p), &magic, 4)) != NULL; p++)
+        if (end - p >= (ptrdiff_t)FRAME_HEAD_MIN && (p[4] & 0xC2) == 0x40 &&
+            (p[5] & 0x8F) == 0) /* version 1, no reserved bits */
+            return true;
+    return false;
+}
+
 static enum mtf_source_result read_plain(struct tool_input *in, void *buf,
                                          size_t n, size_t *got) {
     size_t waiting = in->tail - in->head;
@@ -401,7 +421,8 @@ static enum mtf_source_result read_any(struct tool_input *in, void *buf,
         in->sniffed = true;
         size_t waiting = in->tail - in->head;
         uint32_t magic = waiting >= 4 ? word_at(in, in->head) : 0;
-        in->compressed = magic == FRAME_MAGIC || is_skippable(magic);
+        in->compressed =
+            magic == FRAME_MAGIC || is_skippable(magic) || has_frame(in);
         in->source.framed = in->compressed;
     }
     return in->compressed ? read_frames(in, buf, n, got)

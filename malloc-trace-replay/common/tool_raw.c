@@ -80,7 +80,8 @@ static void judge_spool(struct tool_raw *t, const struct mtf_raw_info *info) {
     if (s->status == MTF_OK)
         t->use_spool = info == NULL ||
                        mtf_raw_same_recording(&s->info.fixed, &info->fixed);
-    else if (info != NULL && s->status == MTF_DAMAGED)
+    else if (info != NULL &&
+             (s->status == MTF_DAMAGED || s->status == MTF_NO_TRACE))
         t->use_spool = true; /* its buffers' checksums tell */
 }
 
@@ -291,9 +292,27 @@ static void read_parts(struct tool_raw *t, struct mtf_item *item) {
     }
 }
 
+/* Barriers are numbered, so that what is gone without a trace of it is missed,
+   as where a part was cut between two segments. */
+static void check_barrier(struct tool_raw *t, struct mtf_item *item) {
+    uint64_t before = t->barrier;
+    bool told = t->damages != t->barrier_damages;
+    t->barrier = item->number;
+    t->barrier_damages = t->damages;
+    /* every part ends with one */
+    bool whole = before == 0 ? t->parts.at == 0 : item->number <= before + 1;
+    if (whole || told)
+        return;
+    t->after = *item;
+    item->kind = MTF_ITEM_DAMAGE;
+    item->status = MTF_CUT;
+}
+
 /* True: ITEM is filled. False: the file is at its end. */
 static bool next_of_file(struct tool_raw *t, struct mtf_item *item) {
     read_parts(t, item);
+    if (item->kind == MTF_ITEM_BARRIER)
+        check_barrier(t, item);
     if (item->kind == MTF_ITEM_DAMAGE && t->growing && t->parts.count != 0 &&
         item->status == MTF_CUT && tool_parts_at_last(&t->parts))
         return false;
@@ -311,8 +330,8 @@ static bool next_of_file(struct tool_raw *t, struct mtf_item *item) {
             t->phase = PHASE_END;
         return true;
     case MTF_ITEM_FAILED:
-        if (item->status != MTF_EMPTY || t->spool.fd < 0 ||
-            t->spool.status != MTF_OK) {
+        if ((item->status != MTF_EMPTY && item->status != MTF_NO_TRACE) ||
+            t->spool.fd < 0 || t->spool.status != MTF_OK) {
             t->failed.status = item->status;
             t->failed.error = item->error;
             t->failed.info = item->info;
@@ -321,7 +340,12 @@ static bool next_of_file(struct tool_raw *t, struct mtf_item *item) {
             t->phase = PHASE_FAILED;
             return true;
         }
-        return false; /* killed before anything was written */
+        if (item->status == MTF_EMPTY) /* killed before anything was written */
+            return false;
+        item->kind = MTF_ITEM_DAMAGE; /* every header is lost */
+        item->status = MTF_DAMAGED;
+        t->phase = PHASE_SPOOL_START;
+        return true;
     case MTF_ITEM_END:
         return false;
     default:

@@ -40,6 +40,8 @@ struct tool_raw {
     bool footer;      /* one came, and no events after it */
     bool forced_stop; /* it, or the spool, says so */
     uint64_t damages;
+    uint64_t barrier;         /* number of the last one, 0 none */
+    uint64_t barrier_damages; /* told up to there */
     struct mtf_item cut;   /* DAMAGE held back, see read_file; kind 0: none */
     struct mtf_item after; /* what came after it, to be yielded next */
     struct mtf_item failed;

@@ -180,6 +180,12 @@ enum mtf_status tool_spool_scan(struct tool_spool *s, uint64_t random) {
                 return MTF_NO_MEMORY;
             at += tcm_align_up(head.size, MTF_SPOOL_UNIT);
         } else {
+            /* The sync word is the last of a head to be written and the first
+               to be taken away. */
+            head.size = 0;
+            if (got == sizeof(bytes) && head.sync == MTF_SPOOL_BUFFER_SYNC &&
+                !spool_add(s, at, &head))
+                return MTF_NO_MEMORY;
             at += MTF_SPOOL_UNIT;
         }
     }
@@ -220,6 +226,10 @@ bool tool_spool_next(struct tool_spool *s, struct mtf_item *item) {
             return false;
         const struct tool_spool_entry *e = &s->entries[s->next++];
         size_t got;
+        if (e->head.size == 0) {
+            tool_spool_set_fault(s, MTF_DAMAGED, e->position, MTF_SPOOL_UNIT);
+            continue;
+        }
         if (!read_at(s->fd, e->position, s->buffer, e->head.size, &got)) {
             tool_spool_set_fault(s, MTF_SYSTEM, e->position, e->head.size);
             s->fault.error = errno;

@@ -16,8 +16,8 @@
 
 /* One buffer of the spool that is in use. */
 struct tool_spool_entry {
-    uint64_t position; /* of its head in the spool */
-    struct mtf_spool_buffer head;
+    uint64_t position;            /* of its head in the spool */
+    struct mtf_spool_buffer head; /* size 0: damaged */
 };
 
 struct tool_spool {

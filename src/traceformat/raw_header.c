@@ -105,9 +105,12 @@ enum mtf_status mtf_spool_parse_head(const uint8_t *page, size_t n,
 bool mtf_spool_parse_buffer(const uint8_t *p, uint64_t random,
                             struct mtf_spool_buffer *head) {
     memcpy(head, p, sizeof(*head));
-    return head->sync == MTF_SPOOL_BUFFER_SYNC && head->size > sizeof(*head) &&
-           head->size <= MTF_SEGMENT_MAX && head->thread != MTF_THREAD_NONE &&
+    if (head->sync == 0) /* not in use */
+        return false;
+    head->sync = MTF_SPOOL_BUFFER_SYNC; /* the checksum tells */
+    return head->size > sizeof(*head) && head->size <= MTF_SEGMENT_MAX &&
+           head->thread != MTF_THREAD_NONE &&
            head->offset <= MTF_STREAM_OFFSET_MAX &&
-           tcm_checksum_of(p, offsetof(struct mtf_spool_buffer, checksum),
+           tcm_checksum_of(head, offsetof(struct mtf_spool_buffer, checksum),
                            random) == head->checksum;
 }

@@ -17,7 +17,7 @@
  */
 #define BUDGET_START ((uint64_t)16 << 20)
 #define BUDGET_BYTE  32u
-/* Bytes of LZ4 content that are looked through for a copy of the header before
+/* Bytes without magic that are looked through for a copy of the header before
    they are taken for something else. */
 #define DOUBT_BYTES ((uint64_t)2 * MTF_RAW_FRAME_BYTES)
 
@@ -293,10 +293,11 @@ static bool start(struct mtf_raw_reader *r, struct mtf_item *item) {
             status = kind_of_magic(p);
         else if (available(r) == 0)
             status = MTF_EMPTY;
-        /* The first frame may be damaged, and copies of the header follow. */
+        /* The first bytes may be damaged, and copies of the header follow. */
         if (r->at_break && available(r) < 8)
             return false;
-        if (broke(r) || (status == MTF_NO_TRACE && r->source->framed)) {
+        if (broke(r) || (status == MTF_NO_TRACE &&
+                         (r->source->framed || available(r) >= 8))) {
             r->doubtful = !broke(r);
             return false;
         }

@@ -182,11 +182,6 @@ static void test_every_byte(void) {
         out.data[at] ^= 0x41;
         read_trace(out.data, out.length, &seen);
         out.data[at] ^= 0x41;
-        if (at < 8) {
-            told = told && seen.counts[MTF_ITEM_FAILED] == 1 &&
-                   seen.status == MTF_NO_TRACE;
-            continue;
-        }
         told = told && seen.counts[MTF_ITEM_DAMAGE] >= 1 &&
                seen.counts[MTF_ITEM_FAILED] == 0 && seen.skipped != 0 &&
                seen.fault_offset <= at;
