@@ -27,7 +27,7 @@
 #define REWORK_START ((uint64_t)16 << 20)
 #define REWORK_BYTE  4u
 
-#define FRAME_MAGIC    0x184D2204u
+static const uint32_t frame_magic = 0x184D2204u;
 #define FRAME_HEAD_MIN 7u
 #define BLOCK_HEAD     4u
 
@@ -218,13 +218,12 @@ static void lose(struct tool_input *in, enum mtf_status status, uint64_t offset,
 }
 
 static enum mtf_source_result resync(struct tool_input *in) {
-    static const uint8_t magic[4] = {0x04, 0x22, 0x4D, 0x18};
     for (;;) {
         if (!fill(in, FRAME_HEAD_MIN))
             return MTF_SOURCE_ERROR;
         size_t n = in->tail - in->head;
         const uint8_t *from = in->window + in->head;
-        const uint8_t *p = memmem(from, n, magic, sizeof(magic));
+        const uint8_t *p = memmem(from, n, &frame_magic, sizeof(frame_magic));
         if (p != NULL) {
             /* What seemed cut by the end had a wrong length. */
             in->break_status = MTF_DAMAGED;
@@ -237,7 +236,7 @@ static enum mtf_source_result resync(struct tool_input *in) {
                 in->break_offset = head_offset(in);
             break;
         }
-        in->head += n - (sizeof(magic) - 1);
+        in->head += n - (sizeof(frame_magic) - 1);
     }
     in->state = BETWEEN_FRAMES;
     in->source.status = in->break_status;
@@ -277,7 +276,7 @@ static enum mtf_source_result begin_frame(struct tool_input *in) {
         in->head = in->tail;
         return MTF_SOURCE_DATA;
     }
-    if (magic != FRAME_MAGIC && !is_skippable(magic)) {
+    if (magic != frame_magic && !is_skippable(magic)) {
         lose(in, MTF_DAMAGED, here, here);
         return MTF_SOURCE_DATA;
     }
@@ -379,16 +378,15 @@ static enum mtf_source_result read_frames(struct tool_input *in, void *buf,
 /* What begins with no known magic may have lost it: whether the head of an LZ4
    frame is near. False also if the system failed. */
 static bool has_frame(struct tool_input *in) {
-    const uint32_t magic = FRAME_MAGIC;
     if (!fill(in, 8) || in->tail - in->head < 8)
         return false;
-    const uint8_t *p = in->window + in->head;
+    const uint8_t *p = in->window + in->head, *end;
     if (memcmp(p, MTF_RAW_MAGIC, 8) == 0 || memcmp(p, MTF_PROC_MAGIC, 8) == 0 ||
         memcmp(p, MTF_SPOOL_MAGIC, 8) == 0 || !fill(in, READ_AHEAD))
         return false;
-    p = in->window + in->head;
-    const uint8_t *end = in->window + in->tail;
-    for (; (p = memmem(p, (size_t)(end - p), &magic, 4)) != NULL; p++)
+    end = in->window + in->tail;
+    for (p = in->window + in->head;
+         (p = memmem(p, (size_t)(end - p), &frame_magic, 4)) != NULL; p++)
         if (end - p >= (ptrdiff_t)FRAME_HEAD_MIN && (p[4] & 0xC2) == 0x40 &&
             (p[5] & 0x8F) == 0) /* version 1, no reserved bits */
             return true;
@@ -422,7 +420,7 @@ static enum mtf_source_result read_any(struct tool_input *in, void *buf,
         size_t waiting = in->tail - in->head;
         uint32_t magic = waiting >= 4 ? word_at(in, in->head) : 0;
         in->compressed =
-            magic == FRAME_MAGIC || is_skippable(magic) || has_frame(in);
+            magic == frame_magic || is_skippable(magic) || has_frame(in);
         in->source.framed = in->compressed;
     }
     return in->compressed ? read_frames(in, buf, n, got)
@@ -456,13 +454,11 @@ enum mtf_source_result tool_input_read(struct tool_input *in, void *buf,
         in->bytes += *got;
         return MTF_SOURCE_DATA;
     }
-    if (in->after_ahead != MTF_SOURCE_DATA) {
-        enum mtf_source_result r = in->after_ahead;
-        in->after_ahead = MTF_SOURCE_DATA;
-        *got = 0;
-        return r;
-    }
-    enum mtf_source_result r = read_any(in, buf, n, got);
+    enum mtf_source_result r = in->after_ahead;
+    in->after_ahead = MTF_SOURCE_DATA;
+    *got = 0;
+    if (r == MTF_SOURCE_DATA)
+        r = read_any(in, buf, n, got);
     in->bytes += *got;
     return r;
 }
