@@ -77,9 +77,10 @@ static void print_status(pid_t pid, const struct mtf_control_reply *r) {
     putchar('\n');
     if (account(r, MTF_ACCOUNT_RAW_BYTES) == 0)
         return;
-    printf("  %s events of %s threads, %s raw, %s stored\n",
+    uint64_t threads = account(r, MTF_ACCOUNT_THREADS);
+    printf("  %s events of %s thread%s, %s raw, %s stored\n",
            tool_text_count(&t[0], account(r, MTF_ACCOUNT_EVENTS)),
-           tool_text_count(&t[1], account(r, MTF_ACCOUNT_THREADS)),
+           tool_text_count(&t[1], threads), threads == 1 ? "" : "s",
            tool_text_bytes(&t[2], account(r, MTF_ACCOUNT_RAW_BYTES)),
            tool_text_bytes(&t[3], account(r, MTF_ACCOUNT_STORED_BYTES)));
     printf("  waited %s times, %s; untraced frees %s, dropped %s\n",
