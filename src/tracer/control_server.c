@@ -157,6 +157,15 @@ static bool is_same_user(int fd) {
            n == sizeof(peer) && peer.uid == (uid_t)syscall(SYS_geteuid);
 }
 
+/* Makes room for one more, who may have something to say. */
+static void send_oldest_away(struct server *s) {
+    unsigned oldest = 0;
+    for (unsigned i = 1; i < s->count; i++)
+        if (s->client[i].since < s->client[oldest].since)
+            oldest = i;
+    send_away(s, oldest);
+}
+
 static void admit(struct server *s) {
     int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
@@ -165,6 +174,8 @@ static void admit(struct server *s) {
         syscall(SYS_close, fd);
         return;
     }
+    if (s->count == CLIENTS)
+        send_oldest_away(s);
     s->client[s->count++] = (struct client){fd, tcm_clock_ns()};
 }
 
@@ -193,8 +204,7 @@ static void serve_all(struct server *s) {
         unsigned count = s->count;
         for (unsigned i = 0; i < count; i++)
             fds[i] = (struct pollfd){.fd = s->client[i].fd, .events = POLLIN};
-        fds[count] = (struct pollfd){.fd = count < CLIENTS ? s->fd : -1,
-                                     .events = POLLIN};
+        fds[count] = (struct pollfd){.fd = s->fd, .events = POLLIN};
         int rc = poll(fds, count + 1, count == 0 ? -1 : 1000);
         if (rc < 0 && errno != EINTR)
             return;

@@ -107,11 +107,13 @@ for i in range(300):
             assert n == 0
     s.close()
 # More silent ones than are served at a time; then one with a request.
-silent = [connect() for i in range(7)]
+silent = [connect() for i in range(20)]
 s = connect()
 s.send(b"MTC1\4\0\0\0")
 reply = s.recv(5000)
 assert reply[:4] == b"MTR1" and reply[4] == 0, reply
+# The oldest made room for it.
+assert silent[0].recv(1) == b""
 # One that never takes its reply.
 for i in range(20):
     t = connect()
