@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What postprocess leaves of a trace, against a model of it.
 
-  post_window.py TOOLS RAW
+  post_window.py TOOLS RAW [killed | growing | fifo | parts]
 
-RAW is of window_target. The whole output is cut by the model below, which knows
+RAW is of window_target, whole or in the form that is named. The whole output is cut by the model below, which knows
 the documentation only; what postprocess cut must be equal, operation for
 operation. One line of TAP a check.
 """
@@ -19,6 +19,9 @@ from procdump import Processed
 from rawdump import Header
 
 tools, raw = sys.argv[1:3]
+form = sys.argv[3] if len(sys.argv) > 3 else "file"
+# Growing: what came up to the last barrier.
+usual = 3 if form == "growing" else 0
 count = 0
 OPS = ("alloc", "realloc_new", "realloc", "free", "realloc_end")
 
@@ -38,12 +41,21 @@ def tool(name, *args):
                           text=True)
 
 
-def post(*args, out="out.p", status=0):
-    p = tool("postprocess", "--quiet", "--json", "out.json", *args, raw, out)
+def post(*args, out="out.p", status=None):
+    status = usual if status is None else status
+    name, feeder = raw, None
+    if form == "fifo":
+        name = "fifo"
+        feeder = subprocess.Popen(["sh", "-c", 'exec cat "$1" >fifo', "sh",
+                                   raw], stderr=subprocess.DEVNULL)
+    p = tool("postprocess", "--quiet", "--json", "out.json", *args, name, out)
+    if feeder:
+        feeder.kill()  # where it was not read to its end
+        feeder.wait()
     if p.returncode != status:
         check(False, "%s: exit status %d" % (args, p.returncode), p.stderr)
         sys.exit(0)
-    if status == 0:
+    if status == usual:
         with open("out.json") as f:
             return json.load(f)
     return p
@@ -156,9 +168,9 @@ def compare(name, full, got_json, want):
     p = tool("replay", "--json", "replay.json", "out.p")
     with open("replay.json") as f:
         r = json.load(f)
-    check((p.returncode, r["ops"], r["peak_live_bytes"], r["end_live_objects"],
+    check((p.returncode in (0, usual), r["ops"], r["peak_live_bytes"], r["end_live_objects"],
            r["unknown_blocks"], r["lost_frees"]) ==
-          (0, n, got_json["peak_live_bytes"], live, 0, 0),
+          (True, n, got_json["peak_live_bytes"], live, 0, 0),
           name + ": replays by itself", p.stderr + str(r))
     apart = got_json["prologue_ops"] + got_json["epilogue_ops"]
     check(r["apart_ops"] == apart and (r["apart_ns"] > 0) == (apart > 0) and
@@ -248,6 +260,13 @@ def times(full):
             forms[text] = f.read()
     check(len(set(forms.values())) == 1, "--from: the same time in any form",
           {k: len(v) for k, v in forms.items()})
+    time_window(full)
+    p = post("--from", "9h", status=1)
+    check(p.stderr.count("\n") == 1 and "behind the end" in p.stderr,
+          "--from behind the end: says so", p.stderr)
+
+
+def time_window(full):
     # Times that the whole output states, of operations well inside.
     reader = Processed(raw_out)
     stamps = []
@@ -275,21 +294,20 @@ def times(full):
               stamps[last] <= end and
               (not inner or first <= inner[0] and inner[-1] <= last),
               "--from --to: the right part", (first, last, begin, end))
-    p = post("--from", "9h", status=1)
-    check(p.stderr.count("\n") == 1 and "behind the end" in p.stderr,
-          "--from behind the end: says so", p.stderr)
 
 
-def threads(full):
-    ids = {}
-    for thread, what, *_ in Processed(raw_out, True).ops():
-        ids.setdefault(thread, 0)
-    text = tool("malloc-trace", "dump", raw_out).stdout
+def names():
+    """The threads that ended, by name."""
     named = {}
-    for line in text.splitlines():
+    for line in tool("malloc-trace", "dump", raw_out).stdout.splitlines():
         m = re.match(r"\s*\d+\s+(\d+) .*thread ends, name \"(\w+)\"", line)
         if m:
             named.setdefault(m.group(2), []).append(int(m.group(1)))
+    return named
+
+
+def threads(full):
+    named = names()
     check(sorted(named) == ["maker", "rest", "user"] and
           len(named["maker"]) >= 3, "the threads have names", named)
     for what, only in (("maker", named["maker"]),
@@ -351,15 +369,50 @@ def strip(full):
     check(set(re.findall(r"kernel id (\d+)", text)) == {"0"} and
           set(re.findall(r'thread ends, name "(.*)"', text)) == {""},
           "--strip: threads have neither name nor kernel id")
-    post("--strip", "--from-mark", "turn 2", "--only-threads", "user")
+    marks = [op[4] for op in full if op[1] == "mark"]
+    post("--strip", "--from-mark", marks[2], "--only-threads",
+         str(names()["user"][0]))
     check(os.path.getsize("out.p") > 1000, "--strip goes with a window")
 
 
+def other_form(full):
+    """Every option once, on what is no whole file."""
+    marks = [op[4] for op in full if op[1] == "mark"]
+    check(len(marks) > 4 and (marks[-1] == "end"), "marks, up to the last",
+          marks)
+    begin, end = marks[len(marks) // 3], marks[len(marks) * 2 // 3]
+    named = names()
+    makers = ",".join(map(str, named["maker"]))
+    compare(form + ": a window", full,
+            post("--from-mark", begin, "--to-mark", end),
+            model(full, begin, end))
+    compare(form + ": from a mark to the end, live blocks freed", full,
+            post("--from-mark", begin, "--live-at-end=free"),
+            model(full, begin, free=True))
+    compare(form + ": threads by number, up to a mark", full,
+            post("--only-threads", makers, "--to-mark", end),
+            model(full, None, end, set(named["maker"])))
+    if form == "fifo":
+        p = post("--only-threads", "maker", status=1)
+        check("read twice" in p.stderr, "fifo: names say why not", p.stderr)
+    else:
+        compare(form + ": threads by name, stripped", full,
+                post("--only-threads", "maker", "--strip"),
+                model(full, only=set(named["maker"]), strip=True))
+    time_window(full)
+    strip(full)
+
+
 raw_out = "full.p"
+if form == "fifo":
+    os.mkfifo("fifo")
 post(out=raw_out)
 everything = list(Processed(raw_out).ops())
-windows(everything)
-times(everything)
-threads(everything)
-strip(everything)
+if form == "file":
+    windows(everything)
+    times(everything)
+    threads(everything)
+    strip(everything)
+else:
+    other_form(everything)
 print("# all done")

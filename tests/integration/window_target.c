@@ -3,24 +3,27 @@
  * Marks, named threads and blocks that live across both; the same in every run.
  * One thread works at a time, so the order of events is known.
  *
- * window_target SEED ROUNDS: in each round threads "maker", "user" and "rest"
- * take turns on a shelf of blocks, with all kinds of calls; before each turn
- * the main thread sets the mark "turn N".
+ * window_target SEED ROUNDS [STEPS [END]]: in each round threads "maker",
+ * "user" and "rest" take turns of STEPS steps on a shelf of blocks, with all
+ * kinds of calls; before each turn the main thread sets the mark "turn N". END
+ * "kill" kills it behind its last mark, "stay" lets it wait there.
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "prng.h"
 
-enum { SHELF = 200, STEPS = 400 };
+enum { SHELF = 200 };
 
 static void *shelf[SHELF];
 static void *volatile stays[64]; /* a block of each turn, never freed */
-static int stay;
+static int stay, steps = 400;
 static struct prng random_state;
 static void (*mark)(const char *);
 static void *(*volatile take)(size_t) = malloc;
@@ -56,7 +59,7 @@ static void step(void) {
 static void *turn(void *name) {
     pthread_setname_np(pthread_self(), name);
     stays[stay++] = take(8);
-    for (int i = 0; i < STEPS; i++)
+    for (int i = 0; i < steps; i++)
         step();
     return NULL;
 }
@@ -72,6 +75,8 @@ int main(int argc, char **argv) {
     int rounds = atoi(argv[2]);
     if (rounds > 64 / 3)
         return 2;
+    if (argc > 3)
+        steps = atoi(argv[3]);
     for (int i = 0; i < 3 * rounds; i++) {
         char text[32];
         snprintf(text, sizeof(text), "turn %d", i);
@@ -85,5 +90,9 @@ int main(int argc, char **argv) {
             step();
     }
     mark("end");
+    if (argc > 4 && strcmp(argv[4], "kill") == 0)
+        kill(getpid(), SIGKILL);
+    if (argc > 4 && strcmp(argv[4], "stay") == 0)
+        pause();
     return 0;
 }
