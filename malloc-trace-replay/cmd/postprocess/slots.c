@@ -8,6 +8,8 @@
  */
 #include "slots.h"
 
+#include "base/os_mem.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +21,13 @@
    are left alone. */
 #define LOOKS  4u
 #define NEWEST 16u
+/* Blocks are cut from larger pieces, at page boundaries, so that the system can
+   have the memory of those that are not needed: objects that move to the table
+   leave holes that nothing else would fill. Some stay at hand. */
+#define SLAB_BLOCKS     32u
+#define SPARES_RESIDENT 64u
+/* Tag of a spare block whose memory was given back, and has to be emptied. */
+#define RELEASED ((uintptr_t)1)
 
 static bool grow_directory(struct slots *s, uint64_t entries) {
     struct slots_place *directory = malloc(entries * sizeof(*directory));
@@ -67,12 +76,12 @@ bool slots_init(struct slots *s) {
 }
 
 void slots_fini(struct slots *s) {
-    for (uint64_t i = 0; s->directory != NULL && i <= s->mask; i++)
-        if (s->directory[i].number != NONE)
-            free(s->directory[i].block);
+    for (size_t i = 0; i < s->slabs; i++)
+        free(s->slab[i]);
+    free(s->slab);
+    free(s->spare);
     free(s->directory);
     free(s->queue);
-    free(s->spare);
     slots_old_fini(&s->old);
 }
 
@@ -100,10 +109,26 @@ static struct slots_entry *evict(struct slots *s, struct slots_place *place) {
     return place->block;
 }
 
-/* One block is kept for the next need, since that comes at once. */
+/* The block of PLACE is not needed any more. */
 static void give_back(struct slots *s, struct slots_place *place) {
-    free(s->spare);
-    s->spare = evict(s, place);
+    uintptr_t block = (uintptr_t)evict(s, place);
+    if (s->spares == s->spare_room) {
+        size_t room = s->spare_room == 0 ? 256 : 2 * s->spare_room;
+        uintptr_t *spare = realloc(s->spare, room * sizeof(*spare));
+        if (spare == NULL) {
+            s->failed = true;
+            return;
+        }
+        s->spare = spare;
+        s->spare_room = room;
+    }
+    if (s->spares_resident >= SPARES_RESIDENT &&
+        BLOCK_BYTES % tcm_os_page_size() == 0 &&
+        tcm_os_release((void *)block, BLOCK_BYTES))
+        block |= RELEASED;
+    else
+        s->spares_resident++;
+    s->spare[s->spares++] = block;
 }
 
 static bool is_over_budget(const struct slots *s) {
@@ -126,13 +151,39 @@ static void look_at_oldest(struct slots *s) {
     }
 }
 
+static bool new_slab(struct slots *s) {
+    if (s->slabs == s->slab_room) {
+        size_t room = s->slab_room == 0 ? 16 : 2 * s->slab_room;
+        struct slots_entry **slab = realloc(s->slab, room * sizeof(*slab));
+        if (slab == NULL)
+            return false;
+        s->slab = slab;
+        s->slab_room = room;
+    }
+    struct slots_entry *more =
+        aligned_alloc(BLOCK_BYTES, SLAB_BLOCKS * BLOCK_BYTES);
+    if (more == NULL)
+        return false;
+    s->slab[s->slabs++] = more;
+    s->slab_used = 0;
+    return true;
+}
+
 static struct slots_entry *new_block(struct slots *s) {
-    struct slots_entry *block = s->spare;
-    s->spare = NULL;
-    if (block != NULL)
-        return block;
-    block = malloc(BLOCK_BYTES);
-    for (unsigned i = 0; block != NULL && i < SLOTS_BLOCK; i++)
+    struct slots_entry *block;
+    if (s->spares != 0) {
+        uintptr_t spare = s->spare[--s->spares];
+        block = (struct slots_entry *)(spare & ~RELEASED);
+        if ((spare & RELEASED) == 0) {
+            s->spares_resident--;
+            return block;
+        }
+    } else {
+        if ((s->slabs == 0 || s->slab_used == SLAB_BLOCKS) && !new_slab(s))
+            return NULL;
+        block = s->slab[s->slabs - 1] + SLOTS_BLOCK * s->slab_used++;
+    }
+    for (unsigned i = 0; i < SLOTS_BLOCK; i++)
         block[i].slot_birth = SLOTS_EMPTY;
     return block;
 }
@@ -149,7 +200,6 @@ struct slots_place *slots_make_block(struct slots *s, uint64_t number) {
         give_back(s, place);
     struct slots_entry *block = new_block(s);
     if (block == NULL || !enqueue(s, number)) {
-        free(block);
         s->failed = true;
         return NULL;
     }

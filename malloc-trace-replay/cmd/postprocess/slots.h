@@ -41,9 +41,12 @@ struct slots_place {
 struct slots {
     struct slots_place *directory; /* by the low bits of the number */
     uint64_t mask;
-    uint64_t live;             /* objects in all */
-    uint64_t blocks;           /* in the directory */
-    struct slots_entry *spare; /* list by the first word; all entries empty */
+    uint64_t live;    /* objects in all */
+    uint64_t blocks;  /* in the directory */
+    uintptr_t *spare; /* blocks without use; see slots.c */
+    size_t spares, spare_room, spares_resident;
+    struct slots_entry **slab;          /* what blocks are cut from */
+    size_t slabs, slab_room, slab_used; /* used: blocks of the last one */
     uint64_t *queue; /* numbers of blocks in the order to look at them */
     uint64_t queue_mask, queue_head, queue_tail;
     struct slots_old old;

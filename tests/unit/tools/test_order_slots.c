@@ -5,8 +5,11 @@
  * on one place.
  */
 #include "malloc-trace-replay/cmd/postprocess/slots.h"
+#include "base/os_mem.h"
 #include "prng.h"
 #include "tap.h"
+
+#include <sys/mman.h>
 
 #define TOKENS (1u << 19)
 
@@ -96,6 +99,45 @@ static void test_long_lived(uint64_t tokens, unsigned keep) {
     slots_fini(&s);
 }
 
+/* Bytes of the blocks' memory that the system has behind them. */
+static uint64_t resident_bytes(const struct slots *s) {
+    size_t page = tcm_os_page_size(), slab = (size_t)32 * SLOTS_BLOCK * 16;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < s->slabs; i++)
+        for (size_t at = 0; at < slab; at += page) {
+            unsigned char in;
+            if (mincore((char *)s->slab[i] + at, page, &in) == 0)
+                bytes += (in & 1) * page;
+        }
+    return bytes;
+}
+
+/* Blocks that are full at first and sparse later leave no holes behind. */
+static void test_holes(void) {
+    struct slots s;
+    struct prng p;
+    uint64_t wrong = 0;
+    if (tcm_os_page_size() > SLOTS_BLOCK * sizeof(struct slots_entry)) {
+        tap_skip("pages are larger than blocks");
+        return;
+    }
+    prng_seed(&p, 5);
+    slots_init(&s);
+    for (uint64_t t = 0; t < 2 * TOKENS; t++) {
+        insert(&s, t);
+        uint64_t before = t - TOKENS;
+        if (t >= TOKENS && before % 16 != 0)
+            wrong += !take(&s, before, true);
+        if (t >= TOKENS && before % 16 != 8)
+            wrong += !take(&s, t, true);
+    }
+    uint64_t blocks = s.blocks * SLOTS_BLOCK * sizeof(struct slots_entry);
+    tap_ok(wrong == 0 && resident_bytes(&s) < blocks + (1 << 20),
+           "blocks of %llu bytes: %llu are resident",
+           (unsigned long long)blocks, (unsigned long long)resident_bytes(&s));
+    slots_fini(&s);
+}
+
 static void test_far_tokens(void) {
     struct slots s;
     slots_init(&s);
@@ -145,6 +187,7 @@ int main(void) {
     test_long_lived(1000000, 1);
     test_long_lived(4000000, 20);
     test_long_lived(2000000, 1000);
+    test_holes();
     test_far_tokens();
     test_attack();
     return tap_done();
