@@ -11,7 +11,8 @@
  * control_target serve: works until its input ends
  * control_target watch: allocates 70000 bytes before recording is on, 70001
  *     while it is, 70002 when it was; status 1 if that takes too long
- * control_target busy N: N threads work for half a second while it records
+ * control_target busy N: N threads work while it records, for half a second and
+ *     until it has several MiB
  * control_target all N: N threads work, three switch as they like, one forks
  * control_target child FILE: a forked child starts to FILE
  * control_target forks FILE: records to FILE while a child is forked
@@ -107,11 +108,15 @@ static int flush_and_wait(void) {
 }
 
 static void *shelf[256];
+static unsigned worked; /* blocks taken and given, by all threads */
+#define COUNT_EACH 4096u
 
 static void *work(void *arg) {
     struct prng r;
     prng_seed(&r, (uint64_t)(intptr_t)arg);
-    while (!done) {
+    for (unsigned i = 1; !done; i++) {
+        if (i % COUNT_EACH == 0)
+            __atomic_fetch_add(&worked, COUNT_EACH, __ATOMIC_RELAXED);
         unsigned k = (unsigned)prng_below(&r, 256);
         void *p = take(prng_below(&r, 2000));
         give(__atomic_exchange_n(&shelf[k], p, __ATOMIC_ACQ_REL));
@@ -146,6 +151,8 @@ static int busy(int n) {
         expect(!pthread_create(&id[i], NULL, work, (void *)(intptr_t)i),
                "pthread_create");
     usleep(500000);
+    while (__atomic_load_n(&worked, __ATOMIC_RELAXED) < 2000000)
+        usleep(10000);
     done = true;
     for (int i = 0; i < n; i++)
         pthread_join(id[i], NULL);
