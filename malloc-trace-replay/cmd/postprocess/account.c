@@ -62,7 +62,8 @@ void account_finish(struct account *a, const struct tool_raw *raw,
     a->widest_ns = o->widest_ns;
     a->median_ns = order_median_ns(o);
     a->waited = o->waited;
-    a->peak_error_bytes = peak_bound_error(&o->peak, e->peak_live_bytes);
+    a->peak_error_bytes = peak_bound_error(&o->peak, e->peak_live_bytes,
+                                           e->counts.requested_bytes);
     a->start_ns = o->first_ns == UINT64_MAX ? 0 : o->first_ns;
     a->end_ns = o->last_ns;
     a->lost_bytes = d->gap_bytes + d->undecodable_bytes;

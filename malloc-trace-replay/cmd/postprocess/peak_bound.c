@@ -86,7 +86,9 @@ void peak_bound_end(struct peak_bound *b, uint64_t live, uint64_t peak) {
     b->peak = peak;
 }
 
-uint64_t peak_bound_error(const struct peak_bound *b, uint64_t peak) {
-    uint64_t above = b->at_most > peak ? b->at_most - peak : 0;
+uint64_t peak_bound_error(const struct peak_bound *b, uint64_t peak,
+                          uint64_t requested) {
+    uint64_t at_most = tcm_min_u64(b->at_most, requested);
+    uint64_t above = at_most > peak ? at_most - peak : 0;
     return tcm_max_u64(above, tcm_min_u64(b->less_by, peak));
 }

@@ -62,7 +62,9 @@ void peak_bound_add(struct peak_bound *b, uint32_t thread, uint64_t lo,
 /* All published up to the barrier is written: LIVE bytes, PEAK so far. */
 void peak_bound_end(struct peak_bound *b, uint64_t live, uint64_t peak);
 
-/* The most that the true peak is above or below PEAK. */
-uint64_t peak_bound_error(const struct peak_bound *b, uint64_t peak);
+/* The most that the true peak is above or below PEAK; REQUESTED bytes in all
+   were asked for. */
+uint64_t peak_bound_error(const struct peak_bound *b, uint64_t peak,
+                          uint64_t requested);
 
 #endif

@@ -134,7 +134,8 @@ static inline void sorter_end(struct sorter *s) {
     out->peak_live_bytes = s->emit.peak_live_bytes;
     out->live_at_end = s->emit.slots.live;
     out->waited = s->order.waited;
-    out->peak_error = peak_bound_error(&s->order.peak, s->emit.peak_live_bytes);
+    out->peak_error = peak_bound_error(&s->order.peak, s->emit.peak_live_bytes,
+                                       s->emit.counts.requested_bytes);
     out->held_peak = s->demux.held_peak;
     out->switches = s->writer.switches;
     for (size_t i = 0; i < s->demux.count; i++) {

@@ -172,23 +172,27 @@ static void test_bound(void) {
     peak_bound_add(&b, 1, 100, 200, 50);
     peak_bound_add(&b, 1, 900, 1500, 40);
     peak_bound_end(&b, 300, 300);
-    tap_is_u64(peak_bound_error(&b, 300), 0, "one thread: no error");
+    tap_is_u64(peak_bound_error(&b, 300, UINT64_MAX), 0,
+               "one thread: no error");
     peak_bound_begin(&b, 2000);
     peak_bound_level(&b, 295);
     peak_bound_add(&b, 2, 1100, 1200, 7);
     peak_bound_end(&b, 290, 300);
-    tap_is_u64(peak_bound_error(&b, 300), 42,
+    tap_is_u64(peak_bound_error(&b, 300, UINT64_MAX), 42,
                "intervals that reach over a barrier count behind it");
+    tap_is_u64(peak_bound_error(&b, 300, 310), 10,
+               "no more can be live than was asked for");
     peak_bound_begin(&b, 3000);
     peak_bound_add(&b, 1, 2100, 2200, 500);
     peak_bound_end(&b, 200, 300);
-    tap_is_u64(peak_bound_error(&b, 300), 42, "then one thread alone again");
+    tap_is_u64(peak_bound_error(&b, 300, UINT64_MAX), 42,
+               "then one thread alone again");
     peak_bound_begin(&b, 4000);
     peak_bound_add(&b, 1, 3100, 3200, 60);
     peak_bound_add(&b, 2, 3150, 3250, 30);
     peak_bound_add(&b, 2, 3900, 3950, 80);
     peak_bound_end(&b, 200, 1000);
-    tap_is_u64(peak_bound_error(&b, 1000), 90,
+    tap_is_u64(peak_bound_error(&b, 1000, UINT64_MAX), 90,
                "the peak found may be too high");
     peak_bound_fini(&b);
 }
