@@ -98,8 +98,8 @@ void tcm_thread_set_own(struct tcm_thread_state *self,
 void tcm_thread_put_back(struct tcm_thread_state *self) {
     bool plain = self->own != &tcm_no_cache;
 #if TCM_TRACING
-    if (self->private_depth != 0 || mtr_control->early != 0 ||
-        mtr_is_recording())
+    if (self->private_depth != 0 ||
+        tcm_load_relaxed(&mtr_control)->early != 0 || mtr_is_recording())
         plain = false;
     /* The plain path will push without words. */
     if (plain && self->own->want_words)

@@ -20,7 +20,7 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
     struct mtr_thread *t = NULL;
     /* A state that is left from before: a recording that ended, or one that
        fork wiped. The recorder knows. */
-    if (mtr_is_recording() || mtr_control->early != 0 ||
+    if (mtr_is_recording() || tcm_load_relaxed(&mtr_control)->early != 0 ||
         self->trace != &mtr_no_thread)
         t = mtr_enter(&self->trace);
     else

@@ -111,7 +111,7 @@ static void reset(struct mtr_pool *pool, uint32_t session, uint64_t bound) {
     pool->full_head = NULL;
     pool->full_tail = NULL;
     pool->full_bytes = 0;
-    pool->buffers = 0;
+    tcm_store_relaxed(&pool->buffers, (uint64_t)0);
     pool->estate = NULL;
     pool->slab_left = 0;
     memset(pool->free, 0, sizeof(pool->free));
@@ -164,7 +164,7 @@ static void push_full(struct mtr_pool *pool, struct mtr_buffer *full) {
         pool->full_head = full;
     pool->full_tail = full;
     pool->full_bytes += full->size;
-    pool->buffers++;
+    tcm_store_relaxed(&pool->buffers, pool->buffers + 1);
 }
 
 /* Who has no buffer waits at the bound too: a stream of short threads would
@@ -318,7 +318,7 @@ uint32_t mtr_pool_missing(struct mtr_pool *pool, enum mtr_size size) {
 
 void mtr_pool_new_generation(struct mtr_pool *pool) {
     tcm_lock(&pool->lock);
-    pool->generation++;
+    tcm_store_relaxed(&pool->generation, pool->generation + 1);
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(pool->free); i++) {
         pool->free[i].top = NULL;
         pool->free[i].count = 0;

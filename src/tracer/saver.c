@@ -233,7 +233,7 @@ static bool begin_part(struct mtr_saver *s) {
         !mtr_output_place(&s->output))
         return false;
     tcm_lock(&rec->pool.lock);
-    rec->pool.renewal++;
+    tcm_store_relaxed(&rec->pool.renewal, rec->pool.renewal + 1);
     tcm_unlock(&rec->pool.lock);
     tcm_fence_seq_cst();
     mtr_registry_stop_all(rec);

@@ -245,10 +245,10 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
     rec->start_ns = adopt ? mtr_early_time_ns() : tcm_clock_ns();
     mtr_pool_open(&rec->pool, session, mtr_config.bound_bytes);
     memset(&rec->spool, 0, sizeof(rec->spool));
-    rec->link.stop = 0;
-    rec->link.finish = 0;
-    rec->link.idle = 0;
-    rec->link.end_events = 0;
+    tcm_store_relaxed(&rec->link.stop, 0u);
+    tcm_store_relaxed(&rec->link.finish, 0u);
+    tcm_store_relaxed(&rec->link.idle, 0u);
+    tcm_store_relaxed(&rec->link.end_events, 0u);
     rec->name[0] = '\0';
     rec->name_number = 0;
     memset(&rec->live, 0, sizeof(rec->live));

@@ -89,7 +89,8 @@ struct mtr_thread *mtr_enter(struct mtr_thread **slot);
  */
 void mtr_leave_slow(void);
 static inline void mtr_leave(void) {
-    if (TCM_UNLIKELY(tcm_load_relaxed(&mtr_control->end_mode) != 0))
+    if (TCM_UNLIKELY(
+            tcm_load_relaxed(&tcm_load_relaxed(&mtr_control)->end_mode) != 0))
         mtr_leave_slow();
 }
 
