@@ -169,6 +169,8 @@ unsigned mtr_live_accounts(struct mtr_recorder *rec,
     return n;
 }
 
+#define NEXT_LINE "\ntcmalloc:   "
+
 static void say(struct tcm_fmt *f, uint64_t n, const char *what) {
     tcm_fmt_u64(f, n);
     tcm_fmt_str(f, what);
@@ -182,26 +184,26 @@ void mtr_saver_summarise(struct mtr_saver *s, enum mtf_end_reason reason) {
     tcm_fmt_init(&f, s->summary, sizeof(s->summary));
     tcm_fmt_str(&f, "tcmalloc: recorded ");
     say(&f, event_sum(&s->counts), " events of ");
-    say(&f, threads, threads == 1 ? " thread: " : " threads: ");
+    say(&f, threads, threads == 1 ? " thread" : " threads");
+    tcm_fmt_str(&f, reason == MTF_END_FORCED  ? ", stopped by a failure"
+                    : reason == MTF_END_STOP  ? ", stopped by call"
+                    : reason == MTF_END_LIMIT ? ", stopped at its size"
+                                              : "");
+    tcm_fmt_str(&f, NEXT_LINE);
     say(&f, s->counts.mallocs, " mallocs, ");
     say(&f, s->counts.memaligns, " memaligns, ");
     say(&f, s->counts.reallocs, " reallocs, ");
     say(&f, s->counts.frees, " frees, ");
     say(&f, s->counts.failed, " failed; ");
     say(&f, t.untraced, " untraced frees, ");
-    say(&f, t.dropped, " dropped; ");
+    say(&f, t.dropped, " dropped" NEXT_LINE);
     say(&f, s->writer.raw_bytes, " bytes in ");
     say(&f, s->writer.segments, " segments, stored ");
-    say(&f, s->writer.stored_bytes, "; waited ");
+    say(&f, s->writer.stored_bytes, NEXT_LINE "waited ");
     say(&f, t.waits, " times, ");
     say(&f, t.wait_ns / 1000, " us; ");
     say(&f, t.slow_times, " times on slow paths; saver ");
-    say(&f, mtr_saver_cpu_ns(s) / 1000, " us");
-    tcm_fmt_str(&f, reason == MTF_END_FORCED  ? "; stopped by a failure"
-                    : reason == MTF_END_STOP  ? "; stopped by call"
-                    : reason == MTF_END_LIMIT ? "; stopped at its size"
-                                              : "");
-    tcm_fmt_char(&f, '\n');
+    say(&f, mtr_saver_cpu_ns(s) / 1000, " us\n");
     s->summary_length = f.len;
     tcm_store_release(&s->rec->summary_due, 1u);
 }

@@ -72,8 +72,16 @@ rm -f t*
 plain t "$built/process_target" plain 2>err
 is "silent by default" "$(cat err)" ""
 TCMALLOC_TRACE_STATS=1 plain t "$built/process_target" plain 2>err
-check "STATS=1 prints the number of events" grep -Eq '[0-9]+ events|events' err
-at_least "STATS=1 prints something" "$(wc -c <err)" 20
+is "STATS=1 prints four lines" \
+    "$(grep -c '^tcmalloc: ' err) $(wc -l <err | tr -d ' ')" "4 4"
+"$post" --quiet --json json t p
+is "STATS=1 prints the number of events" \
+    "$(sed -n 's/^tcmalloc: recorded \([0-9]*\) events.*/\1/p' err)" \
+    "$(json json events)"
+is "STATS=1 prints them by kind" \
+    "$(sed -n 's/^tcmalloc:   \([0-9]*\) mallocs.* \([0-9]*\) frees,.*/\1 \2/p' \
+        err)" \
+    "$(json json mallocs frees)"
 
 # What the environment of the program shows, and what it does not.
 env | sed 's/=.*//' | sort -u >plain.env

@@ -5,6 +5,7 @@
  */
 #include "cmd/malloc_trace/record_report.h"
 #include "cmd/malloc_trace/info.h"
+#include "cmd/malloc_trace/record_account.h"
 #include "cmd/malloc_trace/record_why.h"
 
 #include "common/tool_main.h"
@@ -36,8 +37,8 @@ struct trace {
     bool growing;
     bool complete;
     char executable[64];
-    /* of the recorder's own account; 0 without one */
-    uint64_t waits, wait_ns, saver_ns, dropped, untraced;
+    uint64_t dropped, untraced;
+    uint64_t account[MTF_ACCOUNT_LIMIT]; /* the recorder's; 0 without one */
 };
 
 struct record_report {
@@ -225,9 +226,7 @@ static void read_trace(struct trace *t) {
     t->growing = f.growing;
     t->complete = f.complete;
     t->events = info_event_count(&f);
-    t->waits = f.account[MTF_ACCOUNT_WAITS];
-    t->wait_ns = f.account[MTF_ACCOUNT_WAIT_NS];
-    t->saver_ns = f.account[MTF_ACCOUNT_SAVER_CPU_NS];
+    memcpy(t->account, f.account, sizeof(t->account));
     t->dropped = raw_threads_dropped(&f.threads);
     t->untraced = raw_threads_untraced(&f.threads);
     snprintf(t->executable, sizeof(t->executable), "%.*s",
@@ -414,26 +413,21 @@ static void print_next(const char *name) {
 
 /* What recording cost, and what the traces lack. */
 static void print_account(const struct record_report *r) {
-    struct tool_text a, b, c;
-    uint64_t waits = 0, wait_ns = 0, saver_ns = 0, dropped = 0, untraced = 0;
+    struct tool_text text;
+    uint64_t sum[MTF_ACCOUNT_LIMIT] = {0}, dropped = 0, untraced = 0;
     for (size_t i = 0; i < r->count; i++) {
-        waits += r->traces[i].waits;
-        wait_ns += r->traces[i].wait_ns;
-        saver_ns += r->traces[i].saver_ns;
+        for (unsigned k = 0; k < MTF_ACCOUNT_LIMIT; k++)
+            sum[k] += r->traces[i].account[k];
         dropped += r->traces[i].dropped;
         untraced += r->traces[i].untraced;
     }
-    if (saver_ns != 0)
-        fprintf(stderr,
-                "  saving took %s of processor time; threads waited %s time%s, "
-                "%s\n",
-                tool_text_ns(&a, saver_ns), tool_text_count(&b, waits),
-                waits == 1 ? "" : "s", tool_text_ns(&c, wait_ns));
+    record_print_account(sum);
     if (untraced != 0)
         fprintf(stderr, "  frees of blocks from before: %s\n",
-                tool_text_count(&a, untraced));
+                tool_text_count(&text, untraced));
     if (dropped != 0)
-        fprintf(stderr, "  dropped events: %s\n", tool_text_count(&a, dropped));
+        fprintf(stderr, "  dropped events: %s\n",
+                tool_text_count(&text, dropped));
 }
 
 static void print_all(const struct record_report *r, const char *command) {
