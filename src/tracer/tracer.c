@@ -359,6 +359,20 @@ void mtr_init(const struct mtr_host *host) {
 
 /* --- End ----------------------------------------------------------------- */
 
+/*
+ * A saver that ended the recording itself, by a failure or at its size, may be
+ * writing the footer. The program waits for it, as it does for one that it asks
+ * to end; but what failed once may hang, so not for ever.
+ */
+#define LAST_WORDS_NS 5000000000u
+
+static void await_last_words(struct mtr_recorder *rec) {
+    uint64_t end = tcm_clock_ns() + LAST_WORDS_NS, now;
+    while (tcm_load_acquire(&rec->link.started) == 2 &&
+           (now = tcm_clock_ns()) < end)
+        tcm_futex_wait(&rec->link.started, 2, end - now);
+}
+
 void mtr_exit(void) {
     struct mtr_recorder *rec = mtr_recorder;
     if (rec == NULL)
@@ -374,6 +388,9 @@ void mtr_exit(void) {
         tcm_store_release(&rec->link.finish, 1u);
         mtr_saver_round(rec);
     }
+    uint32_t state = tcm_load_acquire(&rec->state);
+    if (state == MTR_FAILED || state == MTR_STOPPED)
+        await_last_words(rec);
     mtr_summary_flush(rec);
     mtr_message_flush(rec);
     mtr_busy_end(rec);
