@@ -23,9 +23,10 @@
 #define NEWEST 16u
 /* Blocks are cut from larger pieces, at page boundaries, so that the system can
    have the memory of those that are not needed: objects that move to the table
-   leave holes that nothing else would fill. Some stay at hand. */
+   leave holes that nothing else would fill. Some stay at hand, because a first
+   touch of a page costs as much as a hundred events. */
 #define SLAB_BLOCKS     32u
-#define SPARES_RESIDENT 64u
+#define SPARES_RESIDENT (SLOTS_SLACK / BLOCK_BYTES)
 /* Tag of a spare block whose memory was given back, and has to be emptied. */
 #define RELEASED ((uintptr_t)1)
 

@@ -11,9 +11,9 @@
  *                        \--(none)--> hash table, 24 bytes an entry
  *
  * Invariants: a live object is in one of the two. Blocks take at most 32 bytes
- * an object in them and SLOTS_SLACK; the table at most 40 bytes an object in
- * it. A token that is born twice (inconsistent trace) names the later object;
- * the earlier one stays alive.
+ * an object in them and SLOTS_SLACK, and as much again is kept for the next
+ * ones; the table at most 40 bytes an object in it. A token that is born twice
+ * (inconsistent trace) names the later object; the earlier one stays alive.
  * Threads: none shared.
  */
 #ifndef POSTPROCESS_SLOTS_H
