@@ -212,7 +212,7 @@ void tcm_free_sized_slow(void *ptr, size_t size, size_t align,
 
 /* The push of a plain thread; ptr is not NULL. */
 static bool push_anywhere(void *ptr) {
-    unsigned class = (unsigned)(tcm_page_entry(ptr) >> TCM_ENTRY_SHIFT);
+    unsigned class = tcm_entry_class(tcm_page_entry(ptr));
     return tcm_thread_is_plain(&tcm_self) &&
            tcm_cache_push(tcm_self.own, class, ptr);
 }

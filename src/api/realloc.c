@@ -142,7 +142,7 @@ static void *move(struct tcm_thread_state *self, struct mtr_thread *trace,
 
 /* Small blocks are known by their page's entry alone, without their span. */
 static struct tcm_block_info block_of(const void *ptr) {
-    unsigned class = (unsigned)(tcm_page_entry(ptr) >> TCM_ENTRY_SHIFT);
+    unsigned class = tcm_entry_class(tcm_page_entry(ptr));
     if (TCM_UNLIKELY(class == 0))
         return tcm_block_check_realloc(ptr);
     struct tcm_block_info info = {TCM_BLOCK_SMALL, class, tcm_class[class].size,
@@ -268,7 +268,7 @@ static TCM_ALWAYS_INLINE void *realloc_small(void *ptr, unsigned old_class,
 }
 
 static TCM_ALWAYS_INLINE void *realloc_plain(void *ptr, size_t size) {
-    unsigned class = (unsigned)(tcm_page_entry(ptr) >> TCM_ENTRY_SHIFT);
+    unsigned class = tcm_entry_class(tcm_page_entry(ptr));
     if (TCM_UNLIKELY(class == 0 || size > TCM_MAX_SMALL))
         return NULL;
     const struct recorded nothing = {.t = NULL};
@@ -284,14 +284,11 @@ static TCM_NOINLINE void *realloc_traced(void *ptr, size_t size,
                                          enum mtf_call call) {
     struct recorded r = {.t = tcm_self.trace, .call = call};
     uint64_t entry = tcm_page_entry(ptr);
-    uint64_t *table = (uint64_t *)(uintptr_t)(entry & TCM_ENTRY_TABLE);
-    unsigned class = (unsigned)(entry >> TCM_ENTRY_SHIFT);
-    if (TCM_UNLIKELY(class == 0 || table == NULL || size > TCM_MAX_SMALL ||
-                     r.t->pos + FIRST_BYTES >= tcm_load_folded(&r.t->limit)))
-        return NULL;
-    uint64_t offset = (uintptr_t)ptr & (TCM_PAGE_SIZE - 1);
-    r.word = table + (offset * tcm_class_reciprocal[class] >> 32);
-    if (TCM_UNLIKELY(*r.word < r.t->first_token))
+    unsigned class = tcm_entry_class(entry);
+    r.word = tcm_entry_word(entry, ptr);
+    if (TCM_UNLIKELY(class == 0 || r.word == NULL || size > TCM_MAX_SMALL ||
+                     r.t->pos + FIRST_BYTES >= tcm_load_folded(&r.t->limit) ||
+                     *r.word < r.t->first_token))
         return NULL;
     return realloc_small(ptr, class, size, &r);
 }

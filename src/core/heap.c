@@ -87,15 +87,10 @@ uint64_t *tcm_object_word(const void *ptr, bool make) {
         return &span->word;
     if (span->state != TCM_SPAN_SMALL)
         return NULL;
-    uint64_t entry = tcm_page_entry(ptr);
-    if ((entry & TCM_ENTRY_TABLE) == 0) {
-        if (!make || !tcm_central_make_words(span))
-            return NULL;
-        entry = tcm_page_entry(ptr);
-    }
-    uint64_t *table = (uint64_t *)(uintptr_t)(entry & TCM_ENTRY_TABLE);
-    uint64_t offset = (uintptr_t)ptr & (TCM_PAGE_SIZE - 1);
-    return table + ((offset * tcm_class[span->class].reciprocal) >> 32);
+    uint64_t *word = tcm_entry_word(tcm_page_entry(ptr), ptr);
+    if (word != NULL || !make || !tcm_central_make_words(span))
+        return word;
+    return tcm_entry_word(tcm_page_entry(ptr), ptr);
 }
 #endif
 

@@ -61,6 +61,25 @@ static TCM_ALWAYS_INLINE uint64_t tcm_page_entry(const void *address) {
         &leaf->entry[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)]);
 }
 
+/* Size class of the page with ENTRY, 0 if it has none. */
+static TCM_ALWAYS_INLINE unsigned tcm_entry_class(uint64_t entry) {
+    return (unsigned)(entry >> TCM_ENTRY_SHIFT);
+}
+
+#if TCM_OBJECT_WORDS
+/* The word of OBJECT, which lies on the page with ENTRY; NULL if its span has
+   no table. */
+static TCM_ALWAYS_INLINE uint64_t *tcm_entry_word(uint64_t entry,
+                                                  const void *object) {
+    uint64_t *table = (uint64_t *)(uintptr_t)(entry & TCM_ENTRY_TABLE);
+    if (TCM_UNLIKELY(table == NULL))
+        return NULL;
+    uint64_t offset = (uintptr_t)object & (TCM_PAGE_SIZE - 1);
+    uint64_t reciprocal = tcm_class_reciprocal[tcm_entry_class(entry)];
+    return table + (offset * reciprocal >> 32);
+}
+#endif
+
 /* Span that holds ADDRESS, or NULL. */
 static inline struct tcm_span *tcm_page_span(const void *address) {
     uintptr_t a = (uintptr_t)address;
@@ -92,7 +111,7 @@ static inline void tcm_page_map_set_entry(uintptr_t a, uint64_t entry) {
     /* Pairs with the load in tcm_page_entry: the table is zeroed. */
     tcm_store_release(
         &leaf->entry[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)], entry);
-    tcm_class_map_set(a, tcm_class_scale((unsigned)(entry >> TCM_ENTRY_SHIFT)));
+    tcm_class_map_set(a, tcm_class_scale(tcm_entry_class(entry)));
 #if TCM_OBJECT_WORDS
     tcm_word_map_set(a, entry & TCM_ENTRY_TABLE);
 #endif

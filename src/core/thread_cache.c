@@ -303,13 +303,8 @@ static uint64_t *word_or_none(const void *object) {
 }
 
 uint64_t *tcm_cache_word(const void *object) {
-    uint64_t entry = tcm_page_entry(object);
-    uint64_t *table = (uint64_t *)(uintptr_t)(entry & TCM_ENTRY_TABLE);
-    if (TCM_UNLIKELY(table == NULL))
-        return word_or_none(object);
-    uint64_t offset = (uintptr_t)object & (TCM_PAGE_SIZE - 1);
-    uint64_t reciprocal = tcm_class_reciprocal[entry >> TCM_ENTRY_SHIFT];
-    return table + ((offset * reciprocal) >> 32);
+    uint64_t *word = tcm_entry_word(tcm_page_entry(object), object);
+    return TCM_LIKELY(word != NULL) ? word : word_or_none(object);
 }
 
 static void fill_words(struct tcm_entry *from, struct tcm_entry *to) {
