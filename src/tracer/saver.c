@@ -61,6 +61,17 @@ bool mtr_saver_round(struct mtr_recorder *rec) {
     }
 }
 
+void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns) {
+    uint64_t now = tcm_clock_ns();
+    uint64_t end =
+        timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
+    uint32_t started;
+    while ((started = tcm_load_acquire(&rec->link.started)) != 0 &&
+           (now = tcm_clock_ns()) < end)
+        tcm_futex_wait(&rec->link.started, started,
+                       end == UINT64_MAX ? end : end - now);
+}
+
 size_t mtr_saver_summary(char *text, size_t cap) {
     size_t n = saver.summary_length < cap ? saver.summary_length : cap;
     memcpy(text, saver.summary, n);

@@ -35,6 +35,9 @@ bool mtr_saver_round(struct mtr_recorder *rec);
  * false: there is a saver, or this cannot be done without one.
  */
 bool mtr_saver_end_here(struct mtr_recorder *rec);
+/* Until the saver that ended, or ends, a recording has left it, TIMEOUT_NS at
+   most (UINT64_MAX: for ever). */
+void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns);
 /* The text of TCMALLOC_TRACE_STATS after the end; its length. */
 size_t mtr_saver_summary(char *text, size_t cap);
 

@@ -40,12 +40,6 @@ void mtr_busy_end(struct mtr_recorder *rec) {
         tcm_futex_wake(&rec->busy, 1);
 }
 
-static void await_saver_gone(struct mtr_recorder *rec) {
-    uint32_t started;
-    while ((started = tcm_load_acquire(&rec->link.started)) != 0)
-        tcm_futex_wait(&rec->link.started, started, UINT64_MAX);
-}
-
 /* A recording that another thread begins with its first event is there or not
    when this returns. */
 static uint32_t settled_state(struct mtr_recorder *rec) {
@@ -73,7 +67,7 @@ static bool take_pattern(struct mtr_recorder *rec, const char *path) {
 static bool start(struct mtr_recorder *rec, const char *path) {
     if (rec->exited || mtr_state_is_on(settled_state(rec)))
         return false;
-    await_saver_gone(rec);
+    mtr_saver_await_gone(rec, UINT64_MAX);
     mtr_summary_flush(rec);
     if (!take_pattern(rec, path))
         return false;
@@ -124,7 +118,7 @@ static bool stop(struct mtr_recorder *rec) {
         mtr_saver_need(rec);
     tcm_store_release(&rec->link.stop, 1u);
     mtr_saver_wake(rec);
-    await_saver_gone(rec);
+    mtr_saver_await_gone(rec, UINT64_MAX);
     mtr_summary_flush(rec);
     mtr_message_flush(rec);
     return tcm_load_acquire(&rec->state) == MTR_STOPPED;

@@ -366,13 +366,6 @@ void mtr_init(const struct mtr_host *host) {
  */
 #define LAST_WORDS_NS 5000000000u
 
-static void await_last_words(struct mtr_recorder *rec) {
-    uint64_t end = tcm_clock_ns() + LAST_WORDS_NS, now;
-    while (tcm_load_acquire(&rec->link.started) == 2 &&
-           (now = tcm_clock_ns()) < end)
-        tcm_futex_wait(&rec->link.started, 2, end - now);
-}
-
 void mtr_exit(void) {
     struct mtr_recorder *rec = mtr_recorder;
     if (rec == NULL)
@@ -390,7 +383,7 @@ void mtr_exit(void) {
     }
     uint32_t state = tcm_load_acquire(&rec->state);
     if (state == MTR_FAILED || state == MTR_STOPPED)
-        await_last_words(rec);
+        mtr_saver_await_gone(rec, LAST_WORDS_NS);
     mtr_summary_flush(rec);
     mtr_message_flush(rec);
     mtr_busy_end(rec);
