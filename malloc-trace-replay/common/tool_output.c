@@ -94,11 +94,14 @@ static void *put_all(void *argument) {
     struct tool_output *out = argument;
     for (;;) {
         size_t n;
+        /* Read before the look: what is given comes before the close, so that
+           only a queue closed first and empty then is at its end. */
+        bool closed = tool_queue_is_closed(&out->queue);
         const uint8_t *data = tool_queue_full(&out->queue, &n, UINT64_MAX);
         if (data != NULL) {
             put_buffer(out, data, n);
             tool_queue_done(&out->queue);
-        } else if (tool_queue_is_closed(&out->queue)) {
+        } else if (closed) {
             return NULL;
         }
     }

@@ -41,8 +41,9 @@ uint8_t *tool_queue_free(struct tool_queue *q);
 /* That buffer, filled with LENGTH bytes, goes to the consumer. */
 void tool_queue_give(struct tool_queue *q, size_t length);
 
-/* The oldest full buffer. NULL: none came within TIMEOUT_NS or until a signal,
-   or closed and empty. */
+/* The oldest full buffer. NULL: none came within TIMEOUT_NS, until a signal or
+   a wake meant for an earlier sleep; or closed and empty, for sure only if it
+   was closed before the call. */
 uint8_t *tool_queue_full(struct tool_queue *q, size_t *length,
                          uint64_t timeout_ns);
 /* That buffer is free again. */
