@@ -5,7 +5,7 @@
  * same in words, with worked examples; the two change together.
  *
  *   header:  fixed part (32 bytes) | the raw trace's header | zeros to a
- *            multiple of 8 | XXH64
+ *            multiple of 8 | fields | zeros to a multiple of 8 | XXH64
  *   block:   head (72 bytes) | payload
  *
  * Operation blocks come first, then an index of them, one closing block last.
@@ -31,6 +31,14 @@ struct mtf_proc_header {      /* offset */
 TCM_STATIC_ASSERT(sizeof(struct mtf_proc_header) == 32, "proc header layout");
 
 #define MTF_PROC_HEADER_MAX 4096u
+
+/* Header fields: u16 tag, u16 length, bytes; tag 0 or the checksum ends them.
+   postprocess writes none. */
+enum mtf_proc_tag {
+    MTF_PROC_TAG_END = 0,
+    MTF_PROC_TAG_CONVERTER = 1 /* name and version of who made the trace of one
+                                  of another format */
+};
 
 /* "\xA5PB\xF1" */
 #define MTF_PROC_SYNC 0xF14250A5u

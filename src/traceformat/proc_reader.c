@@ -9,6 +9,7 @@
  */
 #include "traceformat/proc_reader.h"
 
+#include "base/bits.h"
 #include "base/checksum.h"
 #include "traceformat/raw_decode.h"
 #include "traceformat/trace_event.h"
@@ -77,6 +78,27 @@ static enum mtf_proc_next header_lost(struct mtf_proc_reader *r) {
     return MTF_PROC_MORE;
 }
 
+/* P is the header H, whose checksum is right. */
+static void parse_fields(const uint8_t *p, const struct mtf_proc_header *h,
+                         struct mtf_proc_part *part) {
+    const uint8_t *end = p + h->length - 8;
+    p += tcm_align_up(sizeof(*h) + h->raw_length, 8);
+    part->converter_length = 0;
+    while (end - p >= 4) {
+        uint16_t tag, n;
+        memcpy(&tag, p, 2);
+        memcpy(&n, p + 2, 2);
+        p += 4;
+        if (tag == MTF_PROC_TAG_END || n > end - p)
+            return;
+        if (tag == MTF_PROC_TAG_CONVERTER) {
+            part->converter = (const char *)p;
+            part->converter_length = n;
+        }
+        p += n;
+    }
+}
+
 static enum mtf_proc_next next_header(struct mtf_proc_reader *r,
                                       struct mtf_proc_part *part) {
     const uint8_t *p = r->memory + r->begin;
@@ -118,6 +140,7 @@ static enum mtf_proc_next next_header(struct mtf_proc_reader *r,
     memcpy(&part->raw, part->raw_header,
            h->raw_length < sizeof(part->raw) ? h->raw_length
                                              : sizeof(part->raw));
+    parse_fields(p, h, part);
     r->have_header = true;
     consume(r, h->length);
     return MTF_PROC_HEADER;

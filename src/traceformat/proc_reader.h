@@ -95,6 +95,8 @@ struct mtf_proc_part {
     struct mtf_proc_header header; /* HEADER */
     struct mtf_raw_header raw;     /* HEADER: fixed part of the raw header */
     const uint8_t *raw_header;     /* HEADER: header.raw_length bytes */
+    const char *converter;         /* HEADER: who made it, not ended by 0 */
+    size_t converter_length;       /* 0: postprocess */
     struct mtf_proc_block block;   /* OPS, CLOSING */
 };
 

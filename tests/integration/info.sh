@@ -140,4 +140,86 @@ PY
 (ulimit -v 400000 && "$mtrace" info forged) >text 2>errors
 is "impossible slots: exit status" "$?" 3
 check "and a message" grep -q 'forged: byte 40: block with impossible slots' errors
+
+# A trace that was made of one of another format names its converter.
+"$python" - "$here" "$data/processed-v1" converted <<'PY' || exit 99
+import struct, sys
+sys.path.insert(0, sys.argv[1])
+from rawdump import xxh64
+import procdump
+blocks = open(sys.argv[2], "rb").read()
+blocks = blocks[struct.unpack_from("<I", blocks, 12)[0]:]
+name = b"wl2p 1.2\x07"
+fields = struct.pack("<HH", 7, 3) + b"???" + struct.pack("<HH", 1, len(name))
+fields += name
+fields += b"\0" * (-len(fields) % 8)
+head = b"\x89MTPRC\r\n" + struct.pack("<HHIIIQ", 1, 0, 40 + len(fields), 0, 0,
+                                       0) + fields
+with open(sys.argv[3], "wb") as f:
+    f.write(head + struct.pack("<Q", xxh64(head)) + blocks)
+assert procdump.Processed(sys.argv[3]).converter.encode() == name
+PY
+"$mtrace" info --json converted.json converted >text
+is "a converted trace: exit status" "$?" 0
+check "its converter is shown, and nothing that is no text" \
+    grep -q '^  converted by  *wl2p 1.2?$' text
+check "and in the JSON" grep -Fq '"converter": "wl2p 1.2\u0007"' converted.json
+"$mtrace" info --json other.json "$data/processed-v1" >/dev/null
+is "which has none for other traces" "$(grep -c converter other.json)" 0
+"$replay" converted >/dev/null
+is "it replays" "$?" 0
+
+# AS_THREAD holds until the next one or the next buffer, also in later segments,
+# and says nothing outside of the late stream.
+"$python" - "$here" late <<'PY' || exit 99
+import struct, sys
+sys.path.insert(0, sys.argv[1])
+from rawdump import xxh64, LATE
+SEED = 5
+def varint(v):
+    n = max(1, -(-v.bit_length() // 7))
+    return ((v << 1 | 1) << (n - 1)).to_bytes(n, "little")
+def as_thread(t):
+    return varint(t << 7 | 5 << 2)
+def buffer(time):
+    return varint(56 << 7 | 16 << 2) + struct.pack(
+        "<QQIHBBQQQQ", time, 1000, 0, 0, 0, 0, 0, 0, 0, 0)
+def free(token, last):
+    v = token - last
+    return varint((2 * v if v >= 0 else -2 * v - 1) << 2 | 2)
+def segment(kind, thread, at, payload, lo, hi):
+    h = struct.pack("<4sBBHIIQQQQ", b"\xa5SG\xf1", kind, 0, 0, len(payload),
+                    thread, at, 0, lo, hi)
+    return h + struct.pack("<Q", xxh64(h + payload, SEED)) + payload
+h = b"\x89MTRAW\r\n" + struct.pack("<HHIIIQQQQQQQIBBHQ", 1, 0, 104, 7, 1, 9, SEED,
+                                   0, 0, 10**18, 100, 1, 4096, 1, 0, 0, 0)
+out = h + struct.pack("<Q", xxh64(h))
+first = buffer(200) + as_thread(3) + free(20, 1000)
+own = buffer(150) + as_thread(3) + free(900, 1000)
+out += segment(1, LATE, 0, first, 190, 300)
+out += segment(1, 2, 0, own, 140, 300)
+out += segment(2, 0, 0, struct.pack("<Q", 1), 300, 300)
+out += segment(1, LATE, len(first), free(30, 20) + free(40, 30), 300, 400)
+out += segment(2, 0, 0, struct.pack("<Q", 2), 400, 400)
+out += segment(5, 0, 0, struct.pack("<HQHQ", 32, 4, 50, 1), 500, 500)
+open(sys.argv[2], "wb").write(out)
+PY
+"$mtrace" info --json late.json late >/dev/null
+is "late events in two segments: whose they are" "$("$python" -c '
+import json
+print(sorted((t["thread"], t["events"])
+             for t in json.load(open("late.json"))["files"][0]["thread_list"]
+             if t["events"]))')" "[(2, 1), (3, 3)]"
+"$post" --quiet --json post.json late p 2>/dev/null
+is "a trace that lacks the blocks: postprocess" "$(json post.json events frees \
+    unmatched_frees ops)" "4 4 4 0"
+is "and its closing block" "$("$python" - "$here" p <<'PY'
+import sys
+sys.path.insert(0, sys.argv[1])
+import procdump
+t = procdump.Processed(sys.argv[2])
+list(t.ops())
+print(*(t.closing[f] for f in (1, 8, 12, 13, 15)))
+PY
+)" "0 4 4 0 4"
 done_testing

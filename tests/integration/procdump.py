@@ -49,6 +49,15 @@ class Processed:
             self.raw = Header(b[32 : 32 + raw]) if raw else None
         except Bad:
             self.raw = None  # the blocks are readable without it
+        self.converter = None
+        p = (32 + raw + 7) // 8 * 8
+        while length - 8 - p >= 4:
+            tag, n = struct.unpack_from("<HH", b, p)
+            if tag == 0 or n > length - 8 - p - 4:
+                break
+            if tag == 1:
+                self.converter = b[p + 4 : p + 4 + n].decode()
+            p += 4 + n
         self.data = b
         self.at = length
         self.closing = None

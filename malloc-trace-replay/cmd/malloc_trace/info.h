@@ -54,6 +54,7 @@ struct info_file {
     struct raw_threads threads;
     /* processed */
     uint16_t proc_version;
+    char converter[256]; /* who made it of another format, or "" */
     uint64_t blocks;
     uint64_t impossible_slots;   /* of the block at hand */
     uint64_t ops[INFO_OP_KINDS]; /* by enum mtf_op_kind */

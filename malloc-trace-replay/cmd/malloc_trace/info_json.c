@@ -143,6 +143,8 @@ static void json_processed(struct tool_json *j, const struct info_file *f) {
     for (unsigned k = 0; k <= MTF_OP_LAST_OPERATION; k++)
         ops += f->ops[k];
     tool_json_u64(j, "processed_version", f->proc_version);
+    if (f->converter[0] != '\0')
+        tool_json_string(j, "converter", f->converter);
     tool_json_u64(j, "blocks", f->blocks);
     tool_json_u64(j, "ops", ops);
     json_live(j, f);

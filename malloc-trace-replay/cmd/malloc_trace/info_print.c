@@ -259,6 +259,8 @@ static void print_processed(const struct info_file *f) {
     uint64_t ops = 0;
     printf("%s: processed trace%s, version %u\n", f->name,
            f->compressed ? " in LZ4 frames" : "", (unsigned)f->proc_version);
+    if (f->converter[0] != '\0')
+        put_text("converted by", f->converter);
     print_recording(f);
     printf("  %-24s %s, stored as %s\n", "size",
            tool_text_bytes(&a, f->raw_bytes),

@@ -2,6 +2,7 @@
 /*
  * Reads a processed trace and counts what is in it.
  */
+#include "base/bits.h"
 #include "cmd/malloc_trace/info.h"
 #include "common/tool_main.h"
 
@@ -147,6 +148,9 @@ static void see_closing(struct info_file *f, const struct mtf_proc_block *b) {
 
 static void see_header(struct info_file *f, const struct mtf_proc_part *part) {
     f->proc_version = part->header.version;
+    size_t n = tcm_min_u64(part->converter_length, sizeof(f->converter) - 1);
+    if (n != 0)
+        memcpy(f->converter, part->converter, n);
     f->have_header =
         mtf_raw_parse_header(part->raw_header, part->header.raw_length,
                              &f->header) == MTF_OK;

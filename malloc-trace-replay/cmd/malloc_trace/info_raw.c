@@ -67,6 +67,18 @@ static void count_call(struct info_file *f, const struct mtf_event *e,
     f->requested_bytes += e->size;
 }
 
+/* What follows in the late stream, number STREAM, is thread ID's. The list may
+   move, and the stream's state S with it. */
+static bool find_owner(struct info_file *f, size_t stream, uint32_t id,
+                       struct mtf_raw_state **s, size_t *owner) {
+    struct raw_thread *t = raw_threads_find(&f->threads, id);
+    if (t == NULL)
+        return false;
+    *owner = (size_t)(t - f->threads.thread);
+    *s = &f->threads.thread[stream].stream.state;
+    return true;
+}
+
 /*
  * Decodes one placed segment of the stream of thread number STREAM. Events of
  * the late stream belong to the thread named last in it.
@@ -75,8 +87,12 @@ static bool decode(struct info_file *f, size_t stream, const struct mtf_item *i,
                    const struct mtf_placement *place) {
     const uint8_t *p = place->data, *end = p + place->length;
     struct mtf_raw_state *s = &f->threads.thread[stream].stream.state;
+    bool late = i->thread == MTF_THREAD_LATE;
     size_t owner = stream;
     struct mtf_event e;
+    if (late && s->as_thread != MTF_THREAD_NONE &&
+        !find_owner(f, stream, s->as_thread, &s, &owner))
+        return false;
     while (p < end) {
         int n = mtf_raw_decode(s, p, end, &e);
         if (TCM_UNLIKELY(n <= 0)) {
@@ -97,11 +113,8 @@ static bool decode(struct info_file *f, size_t stream, const struct mtf_item *i,
         } else if (e.kind == MTF_EVENT_FAILED) {
             f->threads.thread[owner].events++;
         } else if (e.kind == MTF_EVENT_AS_THREAD) {
-            struct raw_thread *t = raw_threads_find(&f->threads, e.thread);
-            if (t == NULL)
+            if (late && !find_owner(f, stream, e.thread, &s, &owner))
                 return false;
-            owner = (size_t)(t - f->threads.thread);
-            s = &f->threads.thread[stream].stream.state;
         } else {
             count_rare(f, &f->threads.thread[owner], &e);
         }
