@@ -16,9 +16,8 @@
 #include <lz4frame.h>
 #endif
 
-/* Holds the largest block of the LZ4 frame format (4 MiB) with its length and
-   checksum, so that what follows a broken block's start can be looked at again.
-   Untouched as long as blocks are small. */
+/* The largest LZ4 block with its length and checksum, so that what follows a
+   broken block's start can be read again. Untouched while blocks are small. */
 #define WINDOW ((size_t)4 << 20 | (size_t)64 << 10)
 /* Bytes asked of the system at once. */
 #define READ_AHEAD ((size_t)256 << 10)
@@ -382,7 +381,8 @@ static bool has_frame(struct tool_input *in) {
         return false;
     const uint8_t *p = in->window + in->head, *end;
     if (memcmp(p, MTF_RAW_MAGIC, 8) == 0 || memcmp(p, MTF_PROC_MAGIC, 8) == 0 ||
-        memcmp(p, MTF_SPOOL_MAGIC, 8) == 0 || !fill(in, READ_AHEAD))
+        memcmp(p, MTF_SPOOL_MAGIC, 8) == 0 || mtf_foreign_magic(p, 8) != NULL ||
+        !fill(in, READ_AHEAD))
         return false;
     end = in->window + in->tail;
     for (p = in->window + in->head;

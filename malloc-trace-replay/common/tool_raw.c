@@ -335,6 +335,7 @@ static bool next_of_file(struct tool_raw *t, struct mtf_item *item) {
             t->failed.status = item->status;
             t->failed.error = item->error;
             t->failed.info = item->info;
+            t->failed.foreign = item->foreign;
             t->failed.file_offset = item->file_offset;
             t->failed.kind = MTF_ITEM_FAILED;
             t->phase = PHASE_FAILED;

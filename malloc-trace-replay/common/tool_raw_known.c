@@ -53,6 +53,8 @@ const char *tool_raw_item_text(struct tool_raw *t,
         why = mtf_too_new_text(too_new, item->info->fixed.version,
                                MTF_RAW_VERSION,
                                item->info->fixed.must_understand);
+    if (item->status == MTF_NO_TRACE && item->foreign != NULL)
+        why = item->foreign;
     unsigned long long at = item->file_offset, lost = item->skipped;
     if (item->kind == MTF_ITEM_DAMAGE && lost != 0)
         (void)snprintf(t->text, sizeof(t->text),

@@ -63,6 +63,12 @@ static void consume(struct mtf_proc_reader *r, size_t n) {
 
 /* --- Header --------------------------------------------------------------- */
 
+/* The N bytes at P are no processed trace. */
+static const char *foreign_text(const uint8_t *p, size_t n) {
+    const char *text = mtf_foreign_text(p, n);
+    return text != NULL ? text : "is no processed trace";
+}
+
 static enum mtf_proc_next foreign(struct mtf_proc_reader *r,
                                   struct mtf_proc_part *part,
                                   const char *problem) {
@@ -112,13 +118,12 @@ static enum mtf_proc_next next_header(struct mtf_proc_reader *r,
             return foreign(r, part, "is a raw trace, not a processed one");
         if (n >= 8 && memcmp(p, MTF_SPOOL_MAGIC, 8) == 0)
             return foreign(r, part, "is a spool, not a processed trace");
-        return foreign(r, part, "is no processed trace");
+        return foreign(r, part, foreign_text(p, n));
     }
     if (n == 0)
         return r->eof ? foreign(r, part, "is empty") : MTF_PROC_MORE;
     if (n < 8)
-        return r->eof ? foreign(r, part, "is no processed trace")
-                      : MTF_PROC_MORE;
+        return r->eof ? foreign(r, part, foreign_text(p, n)) : MTF_PROC_MORE;
     if (n < sizeof(*h))
         return r->eof ? header_lost(r) : MTF_PROC_MORE;
     memcpy(h, p, sizeof(*h));

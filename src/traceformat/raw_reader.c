@@ -171,6 +171,7 @@ static void give_failure(struct mtf_raw_reader *r, struct mtf_item *item,
     item->status = status;
     item->error = error;
     item->info = status == MTF_TOO_NEW ? &r->info : NULL;
+    item->foreign = status == MTF_NO_TRACE ? r->foreign : NULL;
     item->file_offset = r->base + r->head;
 }
 
@@ -289,6 +290,7 @@ static bool start(struct mtf_raw_reader *r, struct mtf_item *item) {
         give_failure(r, item, status, 0);
         return true;
     case MTF_NO_TRACE:
+        r->foreign = mtf_foreign_text(p, available(r));
         if (available(r) >= 8)
             status = kind_of_magic(p);
         else if (available(r) == 0)
@@ -340,6 +342,7 @@ void mtf_raw_reader_next(struct mtf_raw_reader *r, struct mtf_item *item) {
         item->kind = r->failure == MTF_OK ? MTF_ITEM_END : MTF_ITEM_FAILED;
         item->status = r->failure;
         item->error = r->source->error;
+        item->foreign = r->failure == MTF_NO_TRACE ? r->foreign : NULL;
         return;
     }
     if (!r->started && start(r, item))

@@ -78,7 +78,8 @@ struct mtf_item {
     uint64_t number; /* BARRIER: from 1; NOTICE: code */
     /* HEADER; FAILED because it is too new: what it says of itself */
     const struct mtf_raw_info *info;
-    int error; /* FAILED: errno, or 0 */
+    int error;           /* FAILED: errno, or 0 */
+    const char *foreign; /* FAILED with MTF_NO_TRACE: what it is, or NULL */
 };
 
 /* Reads field I of a sample or footer; false: there is none. */
@@ -116,6 +117,7 @@ struct mtf_raw_reader {
     uint64_t base;      /* offset in the trace of buffer[0] */
     uint64_t lost_from; /* damage being passed over */
     uint64_t lost_bytes;
+    const char *foreign;   /* what the first bytes are of, or NULL */
     uint64_t check_budget; /* bytes that may still be checked in damage */
     enum mtf_status lost_status;
     enum mtf_status failure; /* over by MTF_ITEM_FAILED */

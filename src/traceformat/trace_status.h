@@ -27,6 +27,12 @@ enum mtf_status {
 /* A short text without the file's name, e.g. "damaged". */
 const char *mtf_status_text(enum mtf_status status);
 
+/* What begins with these N bytes and is no trace of ours, e.g. "is a gzip file,
+   ..."; NULL if that cannot be told. The second looks for what has a magic
+   alone, the first also for text. */
+const char *mtf_foreign_text(const uint8_t *p, size_t n);
+const char *mtf_foreign_magic(const uint8_t *p, size_t n);
+
 /* What MTF_TOO_NEW says more exactly, into TEXT: BITS are those of VERSION's
    must-understand bits that the program does not know, KNOWN is the newest
    version it does. Returns TEXT. */

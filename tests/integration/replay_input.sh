@@ -45,6 +45,33 @@ like "$err" "empty: byte 0: " "names file and byte"
 echo "This is a text of more than eight bytes." >text
 refused 1 "a text" text
 like "$err" "text: byte 0: " "names file and byte"
+# named NAME WORDS: every reader says what it is, in one line.
+named() {
+    refused 1 "$1" "$1"
+    like "$err" "$1: byte 0: is $2" "says what it is"
+    for tool in "$postprocess" "$malloc_trace info" "$malloc_trace dump"; do
+        # shellcheck disable=SC2086
+        $tool "$1" >/dev/null 2>named.err
+        is "$?,$(wc -l <named.err | tr -d ' ')" 1,1 "$(basename "$tool") too"
+        like named.err "$1: byte 0: is $2" "in the same words"
+    done
+}
+printf '\037\213\010\010 and more' >gzip
+named gzip "a gzip file"
+printf '\050\265\057\375 and more' >zstd
+named zstd "a zstd file"
+printf '\3757zXZ\000\000\004 and more' >xz
+named xz "an xz file"
+printf '\344\143\275\154\007\006\040\033\005' >foreign
+named foreign "a raw trace of gperftools"
+printf '\005' >foreign2
+head -c 47 /dev/zero >>foreign2
+named foreign2 "a processed trace for gperftools"
+# It holds the bytes that an LZ4 frame begins with.
+named "$replay" "an ELF file"
+echo '{"a": 1, "b": 2}' >json
+named json "JSON"
+named text "text"
 printf '\211MTRAW\r\n and more of it, long enough to be a header' >raw
 refused 1 "a raw trace" raw
 like "$err" "raw: byte 0: .*raw trace" "says what it is"

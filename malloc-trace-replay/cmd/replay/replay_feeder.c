@@ -194,6 +194,11 @@ static void feed_input(struct feeder *f, struct tool_input *in) {
     }
 }
 
+static const char *foreign_text(const uint8_t *first, size_t n) {
+    const char *text = mtf_foreign_text(first, n);
+    return text != NULL ? text : "is no processed trace";
+}
+
 /* Opens NAME and looks at its first bytes. NULL: given up. */
 static struct tool_input *feed_open(struct feeder *f, const char *name) {
     uint8_t first[8];
@@ -215,7 +220,7 @@ static struct tool_input *feed_open(struct feeder *f, const char *name) {
         else if (memcmp(first, MTF_SPOOL_MAGIC, n) == 0)
             problem = mtf_status_text(MTF_IS_SPOOL);
         else
-            problem = "is no processed trace";
+            problem = foreign_text(first, n);
     } else if (status == MTF_SYSTEM) {
         problem = strerror(tool_input_source(in)->error);
     } else if (status != MTF_OK && status < MTF_CUT) {
@@ -226,7 +231,7 @@ static struct tool_input *feed_open(struct feeder *f, const char *name) {
            tells. */
         return in;
     } else {
-        problem = n == 0 ? "is empty" : "is no processed trace";
+        problem = n == 0 ? "is empty" : foreign_text(first, n);
     }
     feed_fail(f, "%s: byte 0: %s", tool_input_name(in), problem);
     tool_input_close(in);

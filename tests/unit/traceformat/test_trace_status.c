@@ -42,5 +42,43 @@ int main(void) {
                "is of version 65535 with must-understand bits 0xffff, this "
                "program knows version 65535",
                "the longest text");
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *want; /* in the text; NULL: none */
+    } foreign[] = {
+        {"\x1f\x8b\x08\x08....", 8, "gzip"},
+        {"BZh91AY&", 8, "bzip2"},
+        {"\xfd"
+         "7zXZ\0\0\4",
+         8, " xz "},
+        {"\x28\xb5\x2f\xfd....", 8, "zstd"},
+        {"\x7f"
+         "ELF\2\1\1\0",
+         8, "ELF"},
+        {"\xe4\x63\xbd\x6c\x07\x06 \x1b", 8, "raw trace of gperftools"},
+        {"\5\0\0\0\0\0\0\0", 8, "processed trace for gperftools"},
+        {"{\n \"a\":", 7, "JSON"},
+        {" [1, 2]", 7, "JSON"},
+        {"malloc(1)", 9, "text"},
+        {"caf\xc3\xa9 a", 7, "text"},
+        {"x", 1, "text"},
+        {"", 0, NULL},
+        {"\x89MTRAW\r\n", 8, NULL},
+        {"\x89MT", 3, NULL},
+        {"\x04\x22\x4d\x18....", 8, NULL},
+        {"\5\0\0\0\0\0\0", 7, NULL},
+        {"abc\0def", 7, NULL},
+        {"\x1f", 1, NULL},
+    };
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(foreign); i++) {
+        const char *text =
+            mtf_foreign_text((const uint8_t *)foreign[i].bytes, foreign[i].n);
+        tap_ok(foreign[i].want == NULL
+                   ? text == NULL
+                   : text != NULL && strstr(text, foreign[i].want) != NULL,
+               "what is no trace: %s",
+               foreign[i].want == NULL ? "unknown" : foreign[i].want);
+    }
     return tap_done();
 }
