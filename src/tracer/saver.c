@@ -74,7 +74,7 @@ void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns) {
 
 size_t mtr_saver_summary(char *text, size_t cap) {
     size_t n = saver.summary_length < cap ? saver.summary_length : cap;
-    memcpy(text, saver.summary, n);
+    memcpy(text, saver.texts.summary, n);
     return n;
 }
 
@@ -239,8 +239,8 @@ static bool begin_part(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     if (!mtr_output_next_part(&s->output))
         return false;
-    size_t n = mtr_build_header(rec, s->part_header, &s->output.part);
-    if (!mtf_raw_write_part(&s->writer, s->part_header, n) ||
+    size_t n = mtr_build_header(rec, s->texts.part_header, &s->output.part);
+    if (!mtf_raw_write_part(&s->writer, s->texts.part_header, n) ||
         !mtr_output_place(&s->output))
         return false;
     tcm_lock(&rec->pool.lock);

@@ -181,7 +181,7 @@ void mtr_saver_summarise(struct mtr_saver *s, enum mtf_end_reason reason) {
     uint32_t threads;
     struct tcm_fmt f;
     mtr_registry_totals(s->rec, &t, &threads);
-    tcm_fmt_init(&f, s->summary, sizeof(s->summary));
+    tcm_fmt_init(&f, s->texts.summary, sizeof(s->texts.summary));
     tcm_fmt_str(&f, "tcmalloc: recorded ");
     say(&f, event_sum(&s->counts), " events of ");
     say(&f, threads, threads == 1 ? " thread" : " threads");

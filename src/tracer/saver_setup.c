@@ -100,8 +100,9 @@ static bool begin_trace(struct mtr_saver *s) {
     const uint8_t *header = rec->header;
     size_t header_length = rec->header_length;
     if (rec->keeps) {
-        header = s->part_header;
-        header_length = mtr_build_header(rec, s->part_header, &s->output.part);
+        header = s->texts.part_header;
+        header_length =
+            mtr_build_header(rec, s->texts.part_header, &s->output.part);
     }
     if (!mtf_raw_writer_init(&s->writer, mtr_output_write, &s->output,
                              s->memory,
@@ -119,7 +120,7 @@ static bool begin_trace(struct mtr_saver *s) {
 }
 
 void mtr_saver_begin(struct mtr_saver *s, struct mtr_recorder *rec) {
-    memset(s, 0, offsetof(struct mtr_saver, part_header));
+    memset(s, 0, offsetof(struct mtr_saver, texts));
     s->rec = rec;
     s->statm = -1;
     s->cpu_from = tcm_clock_thread_cpu_ns();

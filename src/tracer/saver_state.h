@@ -29,10 +29,13 @@ struct mtr_saver {
     uint64_t rounds;
     int statm;         /* descriptor of /proc/self/statm, -1 none */
     uint64_t cpu_from; /* the saving thread's processor time at its start */
-    uint8_t part_header[MTF_RAW_HEADER_MAX]; /* of a flight recording */
     struct mtr_event_counts counts;
-    char summary[MTR_SUMMARY_MAX];
     size_t summary_length;
+    /* mtr_saver_begin clears what stands before TEXTS. */
+    struct {
+        uint8_t part_header[MTF_RAW_HEADER_MAX]; /* of a flight recording */
+        char summary[MTR_SUMMARY_MAX];
+    } texts;
 };
 
 /* Processor time that saving has taken. */

@@ -14,10 +14,31 @@ plain() { TCMALLOC_TRACE_UNCOMPRESSED=1 record "$@"; }
 LD_PRELOAD=$tlib "$target" untraced 2>/dev/null
 [ $? != 3 ] || skip_all "the library has no calls for it"
 
+# own_account NAME FILE: the footer counts what this recording has.
+own_account() {
+    "$mtrace" info --json info "$2" >/dev/null
+    is "$1: the footer counts this recording's events" "$("$python" - info <<'PY'
+import json, sys
+f = json.load(open(sys.argv[1]))["files"][0]
+n, k = f["footer"], f["kinds"]
+has = {
+    "mallocs": k["alloc"],
+    "memaligns": k["aligned"],
+    "reallocs": k["realloc"] + k["realloc_new"] + k["realloc_end"],
+    "frees": k["free"] + k["free_size"],
+    "failed_allocations": k["failed"],
+    "untraced_frees": k["untraced"],
+}
+has["events"] = sum(has.values()) - has["untraced_frees"]
+has["rounds"] = f["segments"]["barrier"]
+print([(name, n[name], has[name]) for name in has if n[name] != has[name]])
+PY
+    )" "[]"
+}
+
 # Off, on, off, on.
-TCMALLOC_TRACE_START=0 plain t "$target" toggle 2>err
+TCMALLOC_TRACE_STATS=1 TCMALLOC_TRACE_START=0 plain t "$target" toggle 2>said
 is "toggle: exit status" $? 0
-diag <err
 is "toggle: two files" "$(find . -name 't*' | sort | tr '\n' ' ')" "./t ./t.1 "
 dump t >list1 2>err && dump t.1 >list2 2>>err
 is "toggle: both can be read" $? 0
@@ -33,12 +54,16 @@ is "toggle: realloc of an unknown block" \
 for n in 1 2; do
     f=t
     [ $n = 2 ] && f=t.1
-    "$post" --quiet --json json $f p 2>err
+    "$post" --quiet --json json $f p
     is "toggle, recording $n: postprocess" $? 0
     is "toggle, recording $n: whole" \
         "$(json json complete clean_end unmatched_frees)" "true true 0"
     eval "untraced$n=\$(json json untraced_frees)"
+    own_account "toggle, recording $n" $f
 done
+is "toggle: the last of the summaries is the last recording's" \
+    "$(sed -n 's/^tcmalloc: recorded \([0-9]*\) events.*/\1/p' said | tail -n 1)" \
+    "$(json json events)"
 # shellcheck disable=SC2154
 is "toggle: frees of blocks made while off" "$untraced1 $untraced2" "1 3"
 
@@ -48,6 +73,7 @@ is "start to a path: exit status" $? 0
 head -n 1 err | diag
 for f in a.trace b.trace c.trace; do
     check_trace "start to a path: $f" $f 400
+    own_account "start to a path: $f" $f
 done
 
 # The untraced library has the calls and refuses.
@@ -121,6 +147,8 @@ dump c.trace >list && dump t >list1
 is "child: its calls are its own" \
     "$(grep -c 'malloc 60005 ' list) $(cat list1 list | grep -c ' 60002')" \
     "100 20"
+own_account "child: the parent" t
+own_account "child: the child" c.trace
 # With %p a child is as its parent was.
 rm -f t*
 TCMALLOC_TRACE_START=0 plain t.%p "$built/process_target" fork 2>err

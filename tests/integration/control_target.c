@@ -261,6 +261,8 @@ static int serve(void) {
 static int child(const char *path) {
     int status;
     some(60002, 10);
+    /* What is counted before must not count in the child. */
+    expect(flush(), "flush");
     pid_t pid = fork();
     if (pid == 0) {
         expect(!is_on() && !start(NULL), "the parent's output in the child");
