@@ -226,6 +226,8 @@ static enum mtf_proc_next take_block(struct mtf_proc_reader *r,
     b->offset = r->offset;
     b->payload = r->memory + r->begin + HEAD_SIZE;
     consume(r, HEAD_SIZE + b->head.length);
+    if (b->head.kind == MTF_PROC_BLOCK_INDEX)
+        return MTF_PROC_INDEX;
     if (b->head.kind == MTF_PROC_BLOCK_CLOSING) {
         r->closed = true;
         return MTF_PROC_CLOSING;
@@ -261,8 +263,9 @@ enum mtf_proc_next mtf_proc_reader_next(struct mtf_proc_reader *r,
             look = look_at(r->memory + r->begin, n, &part->block.head);
         if (look == LOOK_BLOCK && !r->closed) {
             unsigned kind = part->block.head.kind;
-            bool known =
-                kind == MTF_PROC_BLOCK_OPS || kind == MTF_PROC_BLOCK_CLOSING;
+            bool known = kind == MTF_PROC_BLOCK_OPS ||
+                         kind == MTF_PROC_BLOCK_CLOSING ||
+                         (kind == MTF_PROC_BLOCK_INDEX && r->index_too);
             if (r->in_damage)
                 return damage(r, part);
             if (part->block.head.flags != 0)

@@ -11,6 +11,7 @@
  *         case MTF_PROC_OPS:      mtf_proc_decode_begin(d, &part.block), then
  *                                 mtf_proc_decode until it returns 0
  *         case MTF_PROC_CLOSING:  mtf_proc_account(&part.block, field, &value)
+ *         case MTF_PROC_INDEX:    part.block: only if asked for
  *         case MTF_PROC_DAMAGE:   part.offset, part.skipped: report, go on
  *         case MTF_PROC_FOREIGN:  part.problem: not a processed trace
  *         case MTF_PROC_END:      part.problem: NULL, or what is missing
@@ -85,7 +86,8 @@ enum mtf_proc_next {
     MTF_PROC_CLOSING,
     MTF_PROC_DAMAGE,
     MTF_PROC_FOREIGN,
-    MTF_PROC_END
+    MTF_PROC_END,
+    MTF_PROC_INDEX /* only if `index_too` is set */
 };
 
 struct mtf_proc_part {
@@ -97,7 +99,7 @@ struct mtf_proc_part {
     const uint8_t *raw_header;     /* HEADER: header.raw_length bytes */
     const char *converter;         /* HEADER: who made it, not ended by 0 */
     size_t converter_length;       /* 0: postprocess */
-    struct mtf_proc_block block;   /* OPS, CLOSING */
+    struct mtf_proc_block block;   /* OPS, CLOSING, INDEX */
 };
 
 /* Memory the reader needs: two blocks, so that it moves bytes rarely. */
@@ -110,6 +112,7 @@ struct mtf_proc_reader {
     size_t begin, end;
     uint64_t offset; /* of memory[begin] in the trace */
     bool eof, have_header, closed, done;
+    bool index_too; /* by the caller: hand out index blocks */
     bool in_damage;
     uint64_t damage_start;
     uint64_t ops;        /* of the blocks so far */

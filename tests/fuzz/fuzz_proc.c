@@ -2,20 +2,123 @@
 /*
  * Any bytes as a processed trace: in pieces of two sizes, which must make no
  * difference, through its index, and, past the checksums that no changed byte
- * would survive, as the head and payload of one block.
+ * would survive, as the head and payload of one block. What is held against it
+ * (tool_check.h) comes to an end, and what replay makes of it frees each block
+ * once, whatever it says.
  */
+#include "cmd/replay/replay_translate.h"
+#include "common/tool_check.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_repair.h"
 #include "traceformat/proc_index.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/trace_event.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct sum {
-    uint64_t ops, parts, damages, skipped, hash;
+    uint64_t ops, parts, damages, skipped, hash, told;
     bool foreign;
 };
+
+/* --- What replay executes ------------------------------------------------- */
+
+static struct replay_translate translate;
+static struct replay_ring *ring;
+static uint8_t *filled; /* by slot: it holds a block */
+static size_t slots;
+
+static void fill(uint32_t slot, bool with) {
+    FUZZ_CHECK(slot < slots && filled[slot] != with);
+    filled[slot] = with;
+}
+
+static void execute_long(const uint64_t *w) {
+    unsigned call = (unsigned)replay_word_size(w[0]);
+    uint32_t slot = replay_word_slot(w[0]);
+    if (!mtf_call_is_realloc(call) || replay_long_is_new(w[2]))
+        fill(slot, !mtf_call_is_free(call));
+    else
+        FUZZ_CHECK(slot < slots && filled[slot]);
+}
+
+static void execute(const struct replay_batch *b) {
+    if (b->slots > slots) {
+        filled = realloc(filled, b->slots);
+        FUZZ_CHECK(filled != NULL);
+        memset(filled + slots, 0, b->slots - slots);
+        slots = b->slots;
+    }
+    for (const uint64_t *w = b->word, *end = w + b->words; w < end; w++) {
+        switch (replay_word_code(*w)) {
+        case REPLAY_MALLOC:
+        case REPLAY_CALLOC:
+        case REPLAY_NEW:
+        case REPLAY_NEW_ARRAY:
+            fill(replay_word_slot(*w), true);
+            break;
+        case REPLAY_SWITCH:
+        case REPLAY_THREAD_END:
+            FUZZ_CHECK(replay_word_slot(*w) < b->caches);
+            break;
+        case REPLAY_TRIM:
+            w += REPLAY_TRIM_WORDS - 1;
+            break;
+        case REPLAY_LONG:
+            execute_long(w);
+            w += REPLAY_LONG_WORDS - 1;
+            break;
+        default:
+            fill(replay_word_slot(*w), false);
+        }
+    }
+}
+
+static void execute_all(void) {
+    while (ring->filled != ring->taken) {
+        execute(&ring->batch[ring->taken % REPLAY_BATCHES]);
+        replay_ring_taken(ring);
+    }
+}
+
+static void replay_begin(struct tool_check *check) {
+    if (ring == NULL)
+        ring = replay_ring_new();
+    FUZZ_CHECK(ring != NULL && replay_translate_init(&translate, ring));
+    slots = 0;
+    replay_translate_trace(&translate);
+    translate.check = check;
+}
+
+static void replay_block(const struct mtf_proc_block *b, size_t bytes) {
+    static struct mtf_proc_decoder d;
+    static struct mtf_op ops[512 + REPLAY_OPS_AHEAD];
+    size_t n;
+    translate.most = bytes;
+    mtf_proc_decode_begin(&d, b);
+    replay_translate_thread(&translate, b->head.thread);
+    while ((n = mtf_proc_decode(&d, ops, 512)) != 0) {
+        bool good = replay_translate_ops(&translate, b, ops, n);
+        execute_all();
+        if (!good)
+            return;
+    }
+}
+
+static void replay_end(void) {
+    replay_translate_end(&translate);
+    execute_all();
+}
+
+/* --- Reading -------------------------------------------------------------- */
+
+static void count_told(void *ctx, uint64_t offset, const char *text) {
+    struct sum *s = ctx;
+    (void)offset;
+    FUZZ_CHECK(text[0] != '\0');
+    s->told++;
+}
 
 static void check_op(const struct mtf_proc_decoder *d,
                      const struct mtf_proc_block *b, const struct mtf_op *op) {
@@ -55,12 +158,14 @@ static void check_op(const struct mtf_proc_decoder *d,
 
 /* Decodes BATCH operations at a time; *HASH depends on all of them. */
 static uint64_t decode(const struct mtf_proc_block *b, size_t batch,
-                       uint64_t *hash) {
+                       uint64_t *hash, struct tool_check *check) {
     static struct mtf_proc_decoder d;
     static struct mtf_op ops[4096];
     uint64_t count = 0;
     size_t n;
     mtf_proc_decode_begin(&d, b);
+    if (check != NULL)
+        tool_check_block(check, b, &d);
     while ((n = mtf_proc_decode(&d, ops, batch)) != 0) {
         count += n;
         FUZZ_CHECK(count <= MTF_PROC_BLOCK_RECORDS);
@@ -72,18 +177,24 @@ static uint64_t decode(const struct mtf_proc_block *b, size_t batch,
         }
     }
     FUZZ_CHECK(mtf_proc_decode(&d, ops, batch) == 0);
+    if (check != NULL)
+        tool_check_decoded(check, b, &d);
     return count;
 }
 
 static void read_trace(const uint8_t *data, size_t size, size_t piece,
                        size_t batch, struct sum *s) {
     static uint8_t memory[MTF_PROC_READER_BYTES];
+    static struct tool_check check;
+    const struct tool_check_sums sums = {0};
     struct mtf_proc_reader r;
     struct mtf_proc_part part;
-    uint64_t value;
     size_t at = 0, room;
     memset(s, 0, sizeof(*s));
     mtf_proc_reader_init(&r, memory, sizeof(memory));
+    r.index_too = true;
+    tool_check_init(&check, count_told, s);
+    replay_begin(&check);
     for (;;) {
         FUZZ_CHECK(++s->parts <= 4 * (uint64_t)size + 16);
         switch (mtf_proc_reader_next(&r, &part)) {
@@ -104,12 +215,17 @@ static void read_trace(const uint8_t *data, size_t size, size_t piece,
             FUZZ_CHECK(part.header.raw_length <= MTF_PROC_HEADER_MAX);
             continue;
         case MTF_PROC_OPS:
-            s->ops += decode(&part.block, batch, &s->hash);
+            s->ops += decode(&part.block, batch, &s->hash, &check);
+            replay_block(&part.block, size);
+            continue;
+        case MTF_PROC_INDEX:
+            tool_check_index(&check, &part.block);
             continue;
         case MTF_PROC_CLOSING:
-            (void)mtf_proc_account(&part.block, 1, &value);
+            tool_check_closing(&check, &part.block, &sums);
             continue;
         case MTF_PROC_DAMAGE:
+            tool_check_lost(&check);
             FUZZ_CHECK(part.problem != NULL);
             s->damages++;
             s->skipped += part.skipped;
@@ -123,6 +239,8 @@ static void read_trace(const uint8_t *data, size_t size, size_t piece,
         }
         break;
     }
+    tool_check_fini(&check);
+    replay_end();
     FUZZ_CHECK(s->skipped <= size);
     s->parts = 0; /* pieces may differ in how often more was asked for */
 }
@@ -162,8 +280,11 @@ static void read_block(const uint8_t *data, size_t size) {
     memcpy(payload, data + sizeof(b.head), b.head.length);
     memset(payload + b.head.length, 0xFF, 16);
     uint64_t one = 0, other = 0;
-    FUZZ_CHECK(decode(&b, 4096, &one) == decode(&b, 3, &other));
+    FUZZ_CHECK(decode(&b, 4096, &one, NULL) == decode(&b, 3, &other, NULL));
     FUZZ_CHECK(one == other);
+    replay_begin(NULL);
+    replay_block(&b, size);
+    replay_end();
 }
 
 static void run(const uint8_t *data, size_t size) {

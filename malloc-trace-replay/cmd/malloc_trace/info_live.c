@@ -235,8 +235,12 @@ bool info_live_slot(struct info_live *l, uint32_t slot, uint64_t limit,
     return true;
 }
 
+bool info_live_slot_lives(const struct info_live *l, uint32_t slot) {
+    return slot < l->capacity && l->block[slot].token != 0;
+}
+
 void info_live_slot_freed(struct info_live *l, uint32_t slot) {
-    if (slot >= l->capacity || l->block[slot].token == 0)
+    if (!info_live_slot_lives(l, slot))
         return;
     shrank(l, l->block[slot].size);
     l->block[slot].token = 0;

@@ -75,5 +75,7 @@ static inline uint64_t info_size_to(unsigned b) {
 bool info_live_slot(struct info_live *l, uint32_t slot, uint64_t limit,
                     uint64_t size, uint64_t ns);
 void info_live_slot_freed(struct info_live *l, uint32_t slot);
+/* Whether SLOT holds a block. */
+bool info_live_slot_lives(const struct info_live *l, uint32_t slot);
 
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads a processed trace and counts what is in it.
+ * Reads a processed trace, counts what is in it, and tells where it contradicts
+ * itself. After damage only what a block says of itself is held against it.
  */
 #include "base/bits.h"
 #include "cmd/malloc_trace/info.h"
+#include "common/tool_check.h"
 #include "common/tool_main.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,36 +19,96 @@
 #define LZ4_RATIO 255u
 
 struct work {
+    struct info_file *f;
     struct tool_input *in;
     uint64_t time_ns, most_slots;
-    size_t thread; /* index of the one at hand; SIZE_MAX none */
+    size_t thread;      /* index of the one at hand; SIZE_MAX none */
+    size_t last_thread; /* of the last operation */
+    uint64_t switches;  /* changes of thread between operations */
+    uint64_t op;        /* number of the operation at hand, from 1 */
+    uint64_t block_at;  /* offset of the block at hand */
+    unsigned phase;     /* enum mtf_proc_phase, if known */
+    uint64_t phase_ops[MTF_PROC_PHASE_EPILOGUE + 1];
+    struct tool_check check;
     struct mtf_proc_reader reader;
     struct mtf_proc_decoder decoder;
     struct mtf_op ops[OPS_AT_ONCE];
     uint8_t memory[MTF_PROC_READER_BYTES];
 };
 
+/* --- Contradictions ------------------------------------------------------- */
+
+/* A tool_check_tell. */
+static void tell_check(void *ctx, uint64_t offset, const char *text) {
+    struct work *w = ctx;
+    info_problem(w->f, TOOL_DAMAGED, "%s: byte %" PRIu64 ": %s", w->f->name,
+                 offset, text);
+}
+
+static void contradicts(struct work *w, const char *fmt, ...) TCM_PRINTF(2, 3);
+static void contradicts(struct work *w, const char *fmt, ...) {
+    char text[120];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    tell_check(w, w->block_at, text);
+}
+
+/* Whether the slot of OP is as it needs it. */
+static void check_slot(struct work *w, const struct mtf_op *op) {
+    bool fills = op->kind == MTF_OP_ALLOC || op->kind == MTF_OP_ALIGNED ||
+                 op->kind == MTF_OP_REALLOC_NEW;
+    if (w->check.lost || w->f->live.failed ||
+        info_live_slot_lives(&w->f->live, op->slot) != fills)
+        return;
+    contradicts(w, "operation %" PRIu64 ": %s slot %" PRIu32 ", which holds %s",
+                w->op,
+                fills                        ? "an allocation takes"
+                : op->kind == MTF_OP_REALLOC ? "a realloc names"
+                                             : "a free names",
+                op->slot, fills ? "a block" : "nothing");
+}
+
+/* --- Counting ------------------------------------------------------------- */
+
 /* Operations that follow are THREAD's. */
 static void switch_to(struct info_file *f, struct work *w, uint32_t thread) {
     struct raw_thread *t =
         thread == 0 ? NULL : raw_threads_find(&f->threads, thread);
     w->thread = t == NULL ? SIZE_MAX : (size_t)(t - f->threads.thread);
-    if (t != NULL && t->first_ns == 0)
+    if (t == NULL)
+        return;
+    t->life.began = true;
+    if (t->first_ns == 0)
         t->first_ns = w->time_ns;
 }
 
-static void count_event(struct info_file *f, const struct work *w) {
-    if (w->thread == SIZE_MAX)
+static void count_event(struct info_file *f, struct work *w,
+                        const struct mtf_proc_block *b) {
+    if (w->thread == SIZE_MAX) {
+        tool_check_no_thread(&w->check, b);
         return;
+    }
     struct raw_thread *t = &f->threads.thread[w->thread];
     t->events++;
     t->last_ns = w->time_ns;
 }
 
-static void count_operation(struct info_file *f, const struct work *w,
+static void count_operation(struct info_file *f, struct work *w,
+                            const struct mtf_proc_block *b,
                             const struct mtf_op *op) {
     struct info_live *l = &f->live;
-    count_event(f, w);
+    w->op++;
+    count_event(f, w, b);
+    check_slot(w, op);
+    if (w->thread != SIZE_MAX) {
+        w->switches +=
+            w->last_thread != SIZE_MAX && w->last_thread != w->thread;
+        w->last_thread = w->thread;
+    }
+    if (w->phase < TCM_ARRAY_SIZE(w->phase_ops))
+        w->phase_ops[w->phase]++;
     if (op->call < MTF_CALL_LIMIT)
         f->calls[op->call]++;
     if (op->kind == MTF_OP_FREE || op->kind == MTF_OP_FREE_SIZE ||
@@ -61,9 +124,12 @@ static void count_operation(struct info_file *f, const struct work *w,
 static void count_rare(struct info_file *f, struct work *w,
                        const struct mtf_proc_block *b,
                        const struct mtf_op *op) {
-    struct raw_thread *t;
+    struct raw_thread *t = NULL;
     const uint8_t *text;
     size_t n;
+    if (op->kind == MTF_OP_THREAD_START || op->kind == MTF_OP_THREAD_END)
+        t = raw_threads_find(&f->threads, op->slot);
+    tool_check_record(&w->check, b, op, t == NULL ? NULL : &t->life);
     switch (op->kind) {
     case MTF_OP_TIME:
         w->time_ns = op->size;
@@ -73,16 +139,17 @@ static void count_rare(struct info_file *f, struct work *w,
     case MTF_OP_SWITCH:
         switch_to(f, w, op->slot);
         break;
+    case MTF_OP_PHASE:
+        w->phase = op->slot;
+        break;
     case MTF_OP_FAILED:
-        count_event(f, w);
+        count_event(f, w, b);
         break;
     case MTF_OP_THREAD_START:
-        t = raw_threads_find(&f->threads, op->slot);
         if (t != NULL)
             t->tid = op->size;
         break;
     case MTF_OP_THREAD_END:
-        t = raw_threads_find(&f->threads, op->slot);
         text = mtf_proc_bytes(b, op, &n);
         if (t != NULL)
             (void)snprintf(t->name, sizeof(t->name), "%.*s", (int)n,
@@ -99,6 +166,9 @@ static void count_block(struct info_file *f, struct work *w,
     bool ok = mtf_proc_decode_begin(&w->decoder, b);
     size_t n;
     w->time_ns = b->head.time_ns;
+    w->op = b->head.first_op;
+    w->block_at = b->offset;
+    tool_check_block(&w->check, b, &w->decoder);
     /* Every slot came with an allocation, which is a byte or more; what was
        lost with a broken frame is bounded by what LZ4 can make of it. */
     w->most_slots =
@@ -110,18 +180,49 @@ static void count_block(struct info_file *f, struct work *w,
             if (op->kind < INFO_OP_KINDS)
                 f->ops[op->kind]++;
             if (op->kind <= MTF_OP_LAST_OPERATION)
-                count_operation(f, w, op);
+                count_operation(f, w, b, op);
             else
                 count_rare(f, w, b, op);
         }
     if (w->decoder.problem != NULL)
-        info_problem(f, TOOL_DAMAGED, "%s: byte %" PRIu64 ": %s", f->name,
-                     b->offset, w->decoder.problem);
-    if (f->impossible_slots != 0)
-        info_problem(f, TOOL_DAMAGED,
-                     "%s: byte %" PRIu64 ": block with impossible slots",
-                     f->name, b->offset);
+        contradicts(w, "%s", w->decoder.problem);
+    tool_check_decoded(&w->check, b, &w->decoder);
+    if (f->impossible_slots != 0) {
+        contradicts(w, "block with impossible slots");
+        tool_check_lost(&w->check);
+    }
     f->impossible_slots = 0;
+}
+
+/* What was counted stands against what the closing block B says. */
+static void check_closing(struct info_file *f, struct work *w,
+                          const struct mtf_proc_block *b) {
+    const uint64_t *ops = f->ops;
+    struct tool_check_sums s = {0};
+    uint64_t reallocs =
+        ops[MTF_OP_REALLOC] + ops[MTF_OP_REALLOC_NEW] + ops[MTF_OP_REALLOC_END];
+    uint64_t frees = ops[MTF_OP_FREE] + ops[MTF_OP_FREE_SIZE];
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_OPS,
+                   ops[MTF_OP_ALLOC] + ops[MTF_OP_ALIGNED] + reallocs + frees);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_MALLOCS, ops[MTF_OP_ALLOC]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_MEMALIGNS, ops[MTF_OP_ALIGNED]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_REALLOCS, reallocs);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_FREES, frees);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_FAILED_ALLOCATIONS, ops[MTF_OP_FAILED]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_REQUESTED_BYTES, f->requested_bytes);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_THREADS,
+                   raw_threads_with_events(&f->threads));
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_SWITCHES, w->switches);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_PROLOGUE_OPS,
+                   w->phase_ops[MTF_PROC_PHASE_PROLOGUE]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_EPILOGUE_OPS,
+                   w->phase_ops[MTF_PROC_PHASE_EPILOGUE]);
+    if (!f->live.failed) {
+        tool_check_sum(&s, MTF_PROC_ACCOUNT_LIVE_AT_END, f->live.blocks);
+        tool_check_sum(&s, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES,
+                       f->live.peak_bytes);
+    }
+    tool_check_closing(&w->check, b, &s);
 }
 
 static void see_closing(struct info_file *f, const struct mtf_proc_block *b) {
@@ -151,9 +252,15 @@ static void see_header(struct info_file *f, const struct mtf_proc_part *part) {
     size_t n = tcm_min_u64(part->converter_length, sizeof(f->converter) - 1);
     if (n != 0)
         memcpy(f->converter, part->converter, n);
-    f->have_header =
-        mtf_raw_parse_header(part->raw_header, part->header.raw_length,
-                             &f->header) == MTF_OK;
+    if (part->header.raw_length == 0)
+        return;
+    enum mtf_status status = mtf_raw_parse_header(
+        part->raw_header, part->header.raw_length, &f->header);
+    f->have_header = status == MTF_OK;
+    if (status != MTF_OK && status != MTF_TOO_NEW)
+        info_problem(f, TOOL_DAMAGED,
+                     "%s: byte %zu: the raw trace's header is damaged", f->name,
+                     sizeof(part->header));
 }
 
 /* Gives the reader more bytes. False: the system failed. */
@@ -171,6 +278,7 @@ static bool feed(struct info_file *f, struct work *w, struct tool_input *in) {
                      " bytes lost",
                      f->name, s->break_offset, mtf_status_text(s->status),
                      s->break_skipped);
+        tool_check_lost(&w->check);
         if (!w->reader.have_header && tool_input_bytes(in) < 8)
             mtf_proc_reader_lost_header(&w->reader);
         return true;
@@ -190,6 +298,7 @@ static void read_all(struct info_file *f, struct work *w,
                      struct tool_input *in) {
     struct mtf_proc_part part;
     mtf_proc_reader_init(&w->reader, w->memory, sizeof(w->memory));
+    w->reader.index_too = true;
     w->in = in;
     for (;;) {
         switch (mtf_proc_reader_next(&w->reader, &part)) {
@@ -204,10 +313,15 @@ static void read_all(struct info_file *f, struct work *w,
         case MTF_PROC_OPS:
             count_block(f, w, &part.block);
             break;
+        case MTF_PROC_INDEX:
+            tool_check_index(&w->check, &part.block);
+            break;
         case MTF_PROC_CLOSING:
+            check_closing(f, w, &part.block);
             see_closing(f, &part.block);
             break;
         case MTF_PROC_DAMAGE:
+            tool_check_lost(&w->check);
             info_problem(f, TOOL_DAMAGED,
                          "%s: byte %" PRIu64 ": %s, %" PRIu64 " bytes lost",
                          f->name, part.offset,
@@ -232,10 +346,16 @@ void info_read_processed(struct info_file *f, struct tool_input *in) {
     struct work *w = malloc(sizeof(*w));
     f->compressed = tool_input_is_compressed(in);
     f->from_file = true;
-    if (w == NULL)
+    if (w == NULL) {
         info_problem(f, TOOL_FAILED, "out of memory");
-    else
+    } else {
+        memset(w, 0, offsetof(struct work, check));
+        w->f = f;
+        w->thread = w->last_thread = SIZE_MAX;
+        tool_check_init(&w->check, tell_check, w);
         read_all(f, w, in);
+        tool_check_fini(&w->check);
+    }
     free(w);
     f->raw_bytes = tool_input_bytes(in);
     f->stored_bytes = tool_input_stored_bytes(in);

@@ -10,6 +10,7 @@
 #define CMD_MALLOC_TRACE_RAW_THREADS_H
 
 #include "base/compiler.h"
+#include "common/tool_check.h"
 #include "common/tool_raw.h"
 #include "traceformat/raw_reader.h"
 
@@ -19,7 +20,8 @@ struct raw_thread {
     uint64_t tid;      /* of the kernel; 0 unknown */
     uint64_t first_ns; /* 0 unknown */
     uint64_t last_ns;
-    uint64_t gap_events; /* dropped, by its own account */
+    uint64_t gap_events;         /* dropped, by its own account */
+    struct tool_check_life life; /* processed */
     char name[32];
     struct mtf_stream stream;
 };

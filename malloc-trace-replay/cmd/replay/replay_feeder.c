@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "cmd/replay/replay_translate.h"
+#include "common/tool_check.h"
 #include "common/tool_input.h"
 #include "common/tool_main.h"
 #include "traceformat/proc_reader.h"
@@ -24,11 +25,15 @@ struct feeder {
     struct replay_result *result;
     const char *name; /* of the input */
     bool damaged;     /* something of this input is lost */
-    bool gave_up;     /* result->status is TOOL_FAILED */
+    /* the account where this input begins, and its births since */
+    struct replay_translate first;
+    uint64_t first_failures, births;
+    bool gave_up; /* result->status is TOOL_FAILED */
 
     struct mtf_op op[FEED_OPS + REPLAY_OPS_AHEAD];
     struct mtf_proc_reader reader;
     struct mtf_proc_decoder decoder;
+    struct tool_check check;
     uint8_t memory[MTF_PROC_READER_BYTES];
 };
 
@@ -52,10 +57,20 @@ static void feed_notice(struct feeder *f, const char *fmt, ...) {
 #define feed_damage(f, ...)                                                    \
     do {                                                                       \
         (f)->damaged = true;                                                   \
+        tool_check_lost(&(f)->check);                                          \
         if ((f)->result->status == TOOL_OK)                                    \
             (f)->result->status = TOOL_DAMAGED;                                \
         feed_notice((f), __VA_ARGS__);                                         \
     } while (0)
+
+/* A tool_check_tell: the input contradicts itself; it is used as it is. */
+static void feed_contradiction(void *ctx, uint64_t offset, const char *text) {
+    struct feeder *f = ctx;
+    if (f->result->status == TOOL_OK)
+        f->result->status = TOOL_DAMAGED;
+    feed_notice(f, "%s: byte %llu: %s", f->name, (unsigned long long)offset,
+                text);
+}
 
 static void feed_fail(struct feeder *f, const char *fmt, ...) TCM_PRINTF(2, 3);
 static void feed_fail(struct feeder *f, const char *fmt, ...) {
@@ -69,9 +84,25 @@ static void feed_fail(struct feeder *f, const char *fmt, ...) {
 
 /* --- Blocks and inputs ---------------------------------------------------- */
 
+/* Operations of block B on slots that are not as they need them. Where nothing
+   is lost no trace has any. */
+static void tell_slots(struct feeder *f, const struct mtf_proc_block *b,
+                       uint64_t unknown, uint64_t filled) {
+    char text[120];
+    if (f->damaged || (unknown | filled) == 0)
+        return;
+    snprintf(text, sizeof(text),
+             "%llu operations on slots that hold nothing, %llu allocations to "
+             "slots that hold a block",
+             (unsigned long long)unknown, (unsigned long long)filled);
+    feed_contradiction(f, b->offset, text);
+}
+
 static void feed_block(struct feeder *f, struct tool_input *in,
                        const struct mtf_proc_block *b) {
     struct mtf_proc_decoder *d = &f->decoder;
+    uint64_t unknown = f->result->unknown_blocks;
+    uint64_t filled = f->result->lost_frees;
     /* Every slot came with an allocation, which is a byte or more. */
     f->t.most = tool_input_bytes(in);
     if (f->damaged)
@@ -80,6 +111,7 @@ static void feed_block(struct feeder *f, struct tool_input *in,
                         f->t.most + tool_input_stored_bytes(in) * LZ4_RATIO);
     replay_recorded_time(&f->t.recorded, b->head.time_ns);
     mtf_proc_decode_begin(d, b);
+    tool_check_block(&f->check, b, d);
     replay_translate_thread(&f->t, b->head.thread);
     for (;;) {
         size_t n = mtf_proc_decode(d, f->op, FEED_OPS);
@@ -97,10 +129,57 @@ static void feed_block(struct feeder *f, struct tool_input *in,
     if (d->problem != NULL)
         feed_damage(f, "%s: byte %llu: %s, the rest of the block is left out",
                     f->name, (unsigned long long)b->offset, d->problem);
+    tool_check_decoded(&f->check, b, d);
+    f->births += d->births;
+    tell_slots(f, b, f->result->unknown_blocks - unknown,
+               f->result->lost_frees - filled);
+}
+
+static void check_begin(struct feeder *f) {
+    tool_check_fini(&f->check);
+    tool_check_init(&f->check, feed_contradiction, f);
+    f->t.check = &f->check;
+    f->first = f->t;
+    f->first_failures = f->result->recorded_failures;
+    f->births = 0;
+}
+
+/* What was counted of this input stands against its closing block B. */
+static void check_closing(struct feeder *f, const struct mtf_proc_block *b) {
+    const struct replay_translate *t = &f->t, *t0 = &f->first;
+    struct tool_check_sums s = {0};
+    uint64_t n[MTF_OP_LAST_OPERATION + 1];
+    for (unsigned i = 0; i <= MTF_OP_LAST_OPERATION; i++)
+        n[i] = t->rare[i] - t0->rare[i];
+    uint64_t resized = n[MTF_OP_REALLOC] + n[MTF_OP_REALLOC_END];
+    uint64_t ops = t->ops - t0->ops;
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_OPS, ops);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_MALLOCS,
+                   f->births - n[MTF_OP_ALIGNED] - n[MTF_OP_REALLOC_NEW]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_MEMALIGNS, n[MTF_OP_ALIGNED]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_REALLOCS,
+                   resized + n[MTF_OP_REALLOC_NEW]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_FREES, ops - f->births - resized);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_FAILED_ALLOCATIONS,
+                   f->result->recorded_failures - f->first_failures);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_LIVE_AT_END,
+                   t->live_objects - t0->live_objects);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_REQUESTED_BYTES,
+                   t->requested_bytes - t0->requested_bytes);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_THREADS,
+                   t->threads.counted + t->threads.failed_only -
+                       t0->threads.counted - t0->threads.failed_only);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_SWITCHES, t->switches - t0->switches);
+    /* of all inputs so far; this one's only if it is the highest */
+    if (t0->peak_bytes == 0 || t->peak_bytes > t0->peak_bytes)
+        tool_check_sum(&s, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES,
+                       t->peak_bytes - t0->live_bytes);
+    tool_check_closing(&f->check, b, &s);
 }
 
 static void feed_closing(struct feeder *f, const struct mtf_proc_block *b) {
     uint64_t v;
+    check_closing(f, b);
     replay_recorded_closing(&f->t.recorded, b);
     if (mtf_proc_account(b, MTF_PROC_ACCOUNT_GROWING, &v) && v != 0)
         feed_damage(f,
@@ -116,8 +195,14 @@ static void feed_closing(struct feeder *f, const struct mtf_proc_block *b) {
 
 static void feed_header(struct feeder *f, const struct mtf_proc_part *part) {
     static struct mtf_raw_info info;
-    if (mtf_raw_parse_header(part->raw_header, part->header.raw_length,
-                             &info) == MTF_OK)
+    if (part->header.raw_length == 0)
+        return;
+    enum mtf_status status =
+        mtf_raw_parse_header(part->raw_header, part->header.raw_length, &info);
+    if (status != MTF_OK && status != MTF_TOO_NEW)
+        feed_contradiction(f, sizeof(part->header),
+                           "the raw trace's header is damaged");
+    if (status == MTF_OK)
         memcpy(f->result->executable, info.executable,
                sizeof(f->result->executable));
 }
@@ -158,8 +243,10 @@ static bool feed_bytes(struct feeder *f, struct tool_input *in) {
 static void feed_input(struct feeder *f, struct tool_input *in) {
     struct mtf_proc_part part;
     mtf_proc_reader_init(&f->reader, f->memory, sizeof(f->memory));
+    f->reader.index_too = true;
     replay_translate_trace(&f->t);
     f->damaged = false;
+    check_begin(f);
     for (;;) {
         switch (mtf_proc_reader_next(&f->reader, &part)) {
         case MTF_PROC_MORE:
@@ -171,6 +258,9 @@ static void feed_input(struct feeder *f, struct tool_input *in) {
             break;
         case MTF_PROC_OPS:
             feed_block(f, in, &part.block);
+            break;
+        case MTF_PROC_INDEX:
+            tool_check_index(&f->check, &part.block);
             break;
         case MTF_PROC_CLOSING:
             feed_closing(f, &part.block);

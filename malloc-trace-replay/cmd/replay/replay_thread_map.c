@@ -67,28 +67,14 @@ bool replay_threads_index(struct replay_thread_map *t,
     return true;
 }
 
-uint32_t replay_threads_remove(struct replay_thread_map *t, uint32_t id) {
+uint32_t replay_threads_end(struct replay_thread_map *t, uint32_t id) {
     if (t->capacity == 0)
         return 0;
     struct replay_thread *e = place(t, id);
-    if (e->id == 0)
-        return 0;
-    uint32_t index = e->index;
+    uint32_t index = e->id == 0 ? 0 : e->index;
     if (index != 0)
         t->free_index[t->free_count++] = index;
-    /* Close the gap: what follows may not be found behind an empty place. */
-    uint32_t mask = t->capacity - 1;
-    uint32_t gap = (uint32_t)(e - t->entry);
-    for (uint32_t i = (gap + 1) & mask; t->entry[i].id != 0;
-         i = (i + 1) & mask) {
-        uint32_t h = home(t, t->entry[i].id);
-        if (((i - h) & mask) < ((i - gap) & mask))
-            continue;
-        t->entry[gap] = t->entry[i];
-        gap = i;
-    }
-    t->entry[gap].id = 0;
-    t->count--;
+    e->index = 0;
     return index;
 }
 

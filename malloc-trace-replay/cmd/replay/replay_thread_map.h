@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Recorded threads that have not ended, and the indices of the thread caches
- * that stand for them: small numbers from 1, used again when a thread ends.
+ * Recorded threads, and the indices of the thread caches that stand for those
+ * that have not ended: small numbers from 1, used again when a thread ends.
  *
  * Threads: one.
  */
@@ -9,20 +9,24 @@
 #define CMD_REPLAY_REPLAY_THREAD_MAP_H
 
 #include "base/compiler.h"
+#include "common/tool_check.h"
 
 /* Open addressing; all zero is an empty one. */
 struct replay_thread_map {
     struct replay_thread {
         uint32_t id;    /* 0: empty */
         uint32_t index; /* 0 until the thread has an operation */
-        bool counted;
+        bool counted;   /* it had an operation */
+        bool failed;    /* it had a call that failed */
+        struct tool_check_life life;
     } * entry;
     uint32_t capacity; /* power of two, 0 at first */
     uint32_t count;
     uint32_t *free_index;
     uint32_t free_count, free_capacity;
-    uint32_t indices; /* given out so far, and 1 */
-    uint64_t counted; /* threads with an event */
+    uint32_t indices;     /* given out so far, and 1 */
+    uint64_t counted;     /* threads with an operation */
+    uint64_t failed_only; /* threads with failed calls alone */
 };
 
 /* The entry of thread ID, made if need be; valid until the next call. NULL: out
@@ -32,8 +36,9 @@ struct replay_thread *replay_threads_get(struct replay_thread_map *t,
 /* Gives ENTRY an index. False: out of memory. */
 bool replay_threads_index(struct replay_thread_map *t,
                           struct replay_thread *entry);
-/* Forgets thread ID; returns its index, 0 if it had none. */
-uint32_t replay_threads_remove(struct replay_thread_map *t, uint32_t id);
+/* Thread ID has no index any more; returns the one it had, or 0. Frees may
+   follow. */
+uint32_t replay_threads_end(struct replay_thread_map *t, uint32_t id);
 /* Forgets all threads; their indices stay taken, and their count. */
 void replay_threads_forget(struct replay_thread_map *t);
 void replay_threads_fini(struct replay_thread_map *t);

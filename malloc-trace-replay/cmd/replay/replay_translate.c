@@ -133,16 +133,20 @@ static uint64_t block_gone(struct replay_translate *t, uint32_t slot) {
 /* --- Threads -------------------------------------------------------------- */
 
 /* Before an operation of the current thread: its cache is attached. */
-static TCM_NOINLINE bool thread_enter(struct replay_translate *t) {
+static TCM_NOINLINE bool thread_enter(struct replay_translate *t,
+                                      const struct mtf_proc_block *b) {
     t->entered = true;
-    if (t->thread == 0)
+    if (t->thread == 0) {
+        tool_check_no_thread(t->check, b);
         return true;
+    }
     struct replay_thread *e = replay_threads_get(&t->threads, t->thread);
     if (e == NULL)
         return false;
     if (!e->counted) {
         e->counted = true;
         t->threads.counted++;
+        t->threads.failed_only -= e->failed;
     }
     if (e->index == 0 && !replay_threads_index(&t->threads, e))
         return false;
@@ -157,14 +161,20 @@ static TCM_NOINLINE bool thread_enter(struct replay_translate *t) {
 }
 
 void replay_translate_thread(struct replay_translate *t, uint32_t thread) {
-    if (thread != t->thread) {
-        t->thread = thread;
-        t->entered = false;
-    }
+    if (thread == t->thread)
+        return;
+    /* one that only was switched to is known from here */
+    struct replay_thread *e = NULL;
+    if (!t->entered && t->thread != 0)
+        e = replay_threads_get(&t->threads, t->thread);
+    if (e != NULL)
+        e->life.began = true;
+    t->thread = thread;
+    t->entered = false;
 }
 
 static void thread_ended(struct replay_translate *t, uint32_t thread) {
-    uint32_t index = replay_threads_remove(&t->threads, thread);
+    uint32_t index = replay_threads_end(&t->threads, thread);
     if (index != 0)
         put(t, replay_word(REPLAY_THREAD_END, index, 0));
     if (thread == t->thread)
@@ -172,32 +182,6 @@ static void thread_ended(struct replay_translate *t, uint32_t thread) {
 }
 
 /* --- Operations ----------------------------------------------------------- */
-
-/* One-word operations: codes by call, 0 for calls that have none. */
-static const uint8_t alloc_code[MTF_CALL_LIMIT] = {
-    [MTF_CALL_MALLOC] = REPLAY_MALLOC,
-    [MTF_CALL_CALLOC] = REPLAY_CALLOC,
-    [MTF_CALL_NEW] = REPLAY_NEW,
-    [MTF_CALL_NEW_NOTHROW] = REPLAY_NEW,
-    [MTF_CALL_NEW_ARRAY] = REPLAY_NEW_ARRAY,
-    [MTF_CALL_NEW_ARRAY_NOTHROW] = REPLAY_NEW_ARRAY,
-};
-static const uint8_t free_code[MTF_CALL_LIMIT] = {
-    [MTF_CALL_REALLOC] = REPLAY_FREE,
-    [MTF_CALL_REALLOCARRAY] = REPLAY_FREE,
-    [MTF_CALL_FREE] = REPLAY_FREE,
-    [MTF_CALL_CFREE] = REPLAY_FREE,
-    [MTF_CALL_DELETE] = REPLAY_DELETE,
-    [MTF_CALL_DELETE_NOTHROW] = REPLAY_DELETE,
-    [MTF_CALL_DELETE_ARRAY] = REPLAY_DELETE_ARRAY,
-    [MTF_CALL_DELETE_ARRAY_NOTHROW] = REPLAY_DELETE_ARRAY,
-};
-/* These carry the size. */
-static const uint8_t sized_free_code[MTF_CALL_LIMIT] = {
-    [MTF_CALL_DELETE_SIZED] = REPLAY_DELETE_SIZED,
-    [MTF_CALL_DELETE_ARRAY_SIZED] = REPLAY_DELETE_ARRAY_SIZED,
-    [MTF_CALL_FREE_SIZED] = REPLAY_FREE_SIZED,
-};
 
 static void put_alloc(struct replay_translate *t, unsigned call, uint32_t slot,
                       uint64_t size, unsigned align_log2) {
@@ -277,10 +261,43 @@ static void translate_extension(struct replay_translate *t,
     put(t, op->size);
 }
 
-/* An operation that is not the commonest. False: it cannot be. */
+/* A failed call is its thread's. False: no memory. */
+static bool call_failed(struct replay_translate *t,
+                        const struct mtf_proc_block *b) {
+    if (t->thread == 0) {
+        tool_check_no_thread(t->check, b);
+        return true;
+    }
+    struct replay_thread *e = replay_threads_get(&t->threads, t->thread);
+    if (e == NULL)
+        return false;
+    t->threads.failed_only += !e->counted && !e->failed;
+    e->failed = true;
+    return true;
+}
+
+/* False: no memory. */
+static bool check_record(struct replay_translate *t,
+                         const struct mtf_proc_block *b,
+                         const struct mtf_op *op) {
+    struct replay_thread *e = NULL;
+    if ((op->kind == MTF_OP_THREAD_START || op->kind == MTF_OP_THREAD_END) &&
+        op->slot != 0) {
+        e = replay_threads_get(&t->threads, op->slot);
+        if (e == NULL)
+            return false;
+        e->life.began |= e->counted || op->slot == t->thread;
+    }
+    tool_check_record(t->check, b, op, e == NULL ? NULL : &e->life);
+    return true;
+}
+
+/* False: it cannot be. */
 static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
                                         const struct mtf_proc_block *b,
                                         const struct mtf_op *op) {
+    if (!check_record(t, b, op))
+        return false;
     switch (op->kind) {
     case MTF_OP_SWITCH:
         replay_translate_thread(t, op->slot);
@@ -293,7 +310,7 @@ static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
         return true;
     case MTF_OP_FAILED:
         t->result->recorded_failures++;
-        return true;
+        return call_failed(t, b);
     case MTF_OP_SAMPLE:
         replay_recorded_sample(&t->recorded, b, op);
         return true;
@@ -310,12 +327,13 @@ static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
 
 /* One of those that are counted. False: its slot cannot be. */
 static TCM_NOINLINE bool translate_operation(struct replay_translate *t,
+                                             const struct mtf_proc_block *b,
                                              const struct mtf_op *op) {
     uint64_t wide = (uint64_t)t->base + op->slot;
     if (wide >= t->used && !slot_extend(t, wide))
         return false;
     uint32_t slot = (uint32_t)wide;
-    if (!t->entered && !thread_enter(t))
+    if (!t->entered && !thread_enter(t, b))
         return false;
     uint64_t block;
     switch (op->kind) {
@@ -413,13 +431,13 @@ static TCM_NOINLINE bool translate_other(struct replay_translate *t,
         batch_next(t);
     if (op->kind > MTF_OP_LAST_OPERATION)
         return translate_rare(t, b, op);
-    if (!translate_operation(t, op))
+    if (!translate_operation(t, b, op))
         return false;
     t->ops++;
+    t->rare[op->kind]++;
     return true;
 }
 
-/* N operations of block B. False: the rest of the block is of no use. */
 bool replay_translate_ops(struct replay_translate *t,
                           const struct mtf_proc_block *b,
                           const struct mtf_op *ops, size_t n) {

@@ -21,6 +21,7 @@
 #include "cmd/replay/replay_recorded.h"
 #include "cmd/replay/replay_ring.h"
 #include "cmd/replay/replay_thread_map.h"
+#include "common/tool_check.h"
 #include "traceformat/proc_reader.h"
 
 /* Entries behind the last operation that may be read, for prefetching. */
@@ -40,6 +41,8 @@ struct replay_translate {
     uint64_t most;   /* slots this trace can have: the caller's bound */
     uint64_t live_bytes, live_objects, peak_bytes, requested_bytes;
     uint64_t ops, switches;
+    uint64_t
+        rare[MTF_OP_LAST_OPERATION + 1]; /* all but the commonest, by kind */
 
     /* threads */
     struct replay_thread_map threads;
@@ -49,6 +52,7 @@ struct replay_translate {
     uint32_t index;       /* of the cache that is attached, 0 the replayer's */
 
     struct replay_recorded recorded; /* of this trace */
+    struct tool_check *check;        /* the caller's, of this trace; or NULL */
     struct replay_result *result;
     bool apart;                      /* in a prologue or epilogue, */
     uint64_t apart_since, apart_ops; /* which began after so many ops; past */

@@ -106,6 +106,7 @@ static void read_all(struct reading *out, const struct proc_sample *s,
             out->foreign = true;
             break;
         case MTF_PROC_END:
+        case MTF_PROC_INDEX:
             break;
         }
         break;
