@@ -71,15 +71,13 @@ echo "The program printed: $printed"
 "$tools/malloc-trace" info t.lz4
 
 step "Ordering the streams of its threads"
-{ "$tools/postprocess" --json postprocess.json t.lz4 - || echo failed >failed; } |
-    lz4 -q >p.lz4
-[ ! -e failed ] || die "postprocess failed"
+"$tools/postprocess" -z --json postprocess.json t.lz4 p.lz4
 
 step "Replaying the same requests under the C library's malloc"
-lz4 -d -q -c <p.lz4 | "$tools/replay" --json libc.json
+"$tools/replay" --json libc.json p.lz4
 
 step "Replaying them under libtcmalloc_minimal"
-lz4 -d -q -c <p.lz4 | LD_PRELOAD=$minimal "$tools/replay" --json tcmalloc.json
+LD_PRELOAD=$minimal "$tools/replay" --json tcmalloc.json p.lz4
 
 # --- The result -------------------------------------------------------------
 value() {

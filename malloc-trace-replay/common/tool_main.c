@@ -22,6 +22,7 @@
 static const char *program_name = "malloc-trace";
 
 static bool begun;
+static bool quiet;
 static void (*sigpipe_before)(int);
 
 /* A closed standard descriptor would become that of the next file that is
@@ -47,6 +48,10 @@ void tool_begin(const char *name) {
 void tool_before_exec(void) {
     if (begun && sigpipe_before != SIG_ERR)
         signal(SIGPIPE, sigpipe_before);
+}
+
+bool tool_is_quiet(void) {
+    return quiet;
 }
 
 const char *tool_name(void) {
@@ -134,7 +139,15 @@ int tool_end(int status) {
 
 /* --- Options ----------------------------------------------------------- */
 
-enum { OPT_STOP = -1, OPT_HELP = -2, OPT_VERSION = -3 };
+enum { OPT_STOP = -1, OPT_HELP = -2, OPT_VERSION = -3, OPT_QUIET = -4 };
+
+/* What every program has, unless its own table says otherwise. */
+static const struct tool_option common[] = {
+    {"help", 'h', false, OPT_HELP},
+    {"version", 'V', false, OPT_VERSION},
+    {"quiet", 'q', false, OPT_QUIET},
+    {NULL, 0, false, 0},
+};
 
 void tool_options_init(struct tool_options *o, int argc, char **argv,
                        const struct tool_option *table, const char *help) {
@@ -152,8 +165,13 @@ static int stop(struct tool_options *o, int status) {
     return OPT_STOP;
 }
 
-static int print_and_stop(struct tool_options *o, bool version) {
-    if (version)
+/* An option of COMMON. 0: go on. */
+static int take_common(struct tool_options *o, int id) {
+    if (id == OPT_QUIET) {
+        quiet = true;
+        return 0;
+    }
+    if (id == OPT_VERSION)
         printf("%s (malloc-trace) %s\nOptional libraries: lz4 %s\n",
                program_name, TCM_VERSION,
                TCM_HAVE_LZ4 ? "yes" : "no (traces uncompressed)");
@@ -162,11 +180,19 @@ static int print_and_stop(struct tool_options *o, bool version) {
     return stop(o, TOOL_OK);
 }
 
-static const struct tool_option *find_long(const struct tool_options *o,
+static const struct tool_option *find_long(const struct tool_option *t,
                                            const char *name, size_t length) {
-    for (const struct tool_option *t = o->table; t->id != 0; t++)
+    for (; t->id != 0; t++)
         if (t->name != NULL && strlen(t->name) == length &&
             memcmp(t->name, name, length) == 0)
+            return t;
+    return NULL;
+}
+
+static const struct tool_option *find_short(const struct tool_option *t,
+                                            char letter) {
+    for (; t->id != 0; t++)
+        if (t->letter == letter)
             return t;
     return NULL;
 }
@@ -175,10 +201,9 @@ static int long_option(struct tool_options *o, const char *word) {
     const char *name = word + 2;
     const char *equals = strchr(name, '=');
     size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
-    bool help = strcmp(name, "help") == 0;
-    if (help || strcmp(name, "version") == 0)
-        return print_and_stop(o, !help);
-    const struct tool_option *t = find_long(o, name, length);
+    const struct tool_option *t = find_long(o->table, name, length);
+    if (t == NULL)
+        t = find_long(common, name, length);
     if (t == NULL)
         return stop(
             o, tool_usage_error("unknown option --%.*s", (int)length, name));
@@ -186,7 +211,7 @@ static int long_option(struct tool_options *o, const char *word) {
         if (equals != NULL)
             return stop(
                 o, tool_usage_error("option --%s takes no value", t->name));
-        return t->id;
+        return t->id < 0 ? take_common(o, t->id) : t->id;
     }
     if (equals != NULL)
         o->value = equals + 1;
@@ -199,13 +224,13 @@ static int long_option(struct tool_options *o, const char *word) {
 
 static int short_option(struct tool_options *o) {
     char letter = *o->letters++;
-    const struct tool_option *t = o->table;
-    while (t->id != 0 && t->letter != letter)
-        t++;
-    if (t->id == 0)
+    const struct tool_option *t = find_short(o->table, letter);
+    if (t == NULL)
+        t = find_short(common, letter);
+    if (t == NULL)
         return stop(o, tool_usage_error("unknown option -%c", letter));
     if (!t->has_value)
-        return t->id;
+        return t->id < 0 ? take_common(o, t->id) : t->id;
     if (*o->letters != '\0')
         o->value = o->letters;
     else if (o->next < o->argc)
@@ -224,8 +249,13 @@ static void take_operands(struct tool_options *o, int count) {
 int tool_option_next(struct tool_options *o) {
     o->value = NULL;
     for (;;) {
-        if (o->letters != NULL && *o->letters != '\0')
-            return short_option(o);
+        int id = 0;
+        if (o->letters != NULL && *o->letters != '\0') {
+            id = short_option(o);
+            if (id == 0)
+                continue;
+            return id;
+        }
         o->letters = NULL;
         if (o->next >= o->argc)
             return 0;
@@ -240,9 +270,10 @@ int tool_option_next(struct tool_options *o) {
             continue;
         }
         o->next++;
-        if (word[1] == '-')
-            return long_option(o, word);
-        o->letters = word + 1;
+        if (word[1] != '-')
+            o->letters = word + 1;
+        else if ((id = long_option(o, word)) != 0)
+            return id;
     }
 }
 

@@ -49,7 +49,8 @@ struct tool_option {
 };
 
 /*
- * Walks the options. --help and --version are known by themselves. Usage:
+ * Walks the options. -h, --help, -V, --version, -q and --quiet are known by
+ * themselves unless the table has them. Usage:
  *
  *     struct tool_options o;
  *     int id;
@@ -83,6 +84,9 @@ void tool_options_init(struct tool_options *o, int argc, char **argv,
 /* The id of the next option; 0 at the end; -1 when the program has to exit
    with o->status (help, version, a bad option: the message is out). */
 int tool_option_next(struct tool_options *o);
+
+/* -q was given: a program says nothing but what is wrong. */
+bool tool_is_quiet(void);
 
 /* A whole decimal number of at most MAX. false: it is none; no message. */
 bool tool_parse_u64(const char *text, uint64_t max, uint64_t *value);

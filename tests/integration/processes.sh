@@ -110,6 +110,18 @@ is "exec in place: goes on in numbered files" \
     "$(files | tr ' ' '\n' | grep -v spool | tr '\n' ' ')" "t t.1 t.2 t.3 "
 for f in t t.1 t.2; do whole "exec in place: $f" "$work/t/$f" false; done
 whole "exec in place: t.3" "$work/t/t.3" true
+# told FILE: where postprocess says that the process recorded on.
+told() {
+    (cd "$work/t" && "$post" "$1" "$work/p" 2>&1) |
+        sed -n 's/^  the process recorded on in \(.*\), after an exec .*/\1/p'
+}
+is "exec in place: what follows the first is told" "$(told t)" "t.1 to t.3"
+is "exec in place: and the second" "$(told t.2)" "t.3"
+is "exec in place: nothing follows the last" "$(told t.3)" ""
+cp "$work/t/t" "$work/t/u"
+[ ! -e "$work/t/t.spool" ] || cp "$work/t/t.spool" "$work/t/u.spool"
+cp "$top_srcdir/tests/data/raw-v1" "$work/t/u.1"
+is "exec in place: nor what another process recorded" "$(told u)" ""
 is "exec in place: calls of the first image" \
     "$(allocations "$work/t/t" 70001)" 100
 is "exec in place: calls of the last" "$(allocations "$work/t/t.3" 70006)" 50

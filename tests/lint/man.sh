@@ -18,6 +18,15 @@ options_of() {
 check_program() {
     name=$1
     shift
+    "$@" --help >long_help
+    ok "$name -V" "$@" -V
+    like "$out" "^$name \\(malloc-trace\\) [0-9]" "$name: its version"
+    ok "$name -h" "$@" -h
+    cp "$out" short_help
+    ok "$name: the same as --help" cmp -s short_help long_help
+    like short_help "^ *-q, --quiet " "$name: has -q"
+    like short_help "^ *-h, --help " "$name: has -h"
+    like short_help "^ *-V, --version " "$name: has -V"
     ok "$name --help" "$@" --help
     options_of <"$out" >help_options
     page=$pages/$(echo "$name" | tr ' ' -).1

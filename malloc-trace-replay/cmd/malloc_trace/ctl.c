@@ -32,8 +32,9 @@ static const char help[] =
     "\n"
     "      --json FILE  status: write it to FILE too, as JSON (-: to standard\n"
     "                   output instead)\n"
-    "      --help       print this text and exit\n"
-    "      --version    print the version and exit\n"
+    "  -q, --quiet      say only what is wrong\n"
+    "  -h, --help       print this text and exit\n"
+    "  -V, --version    print the version and exit\n"
     "\n"
     "Exit status: 0 done; 1 the process cannot be asked or refused; 2 wrong\n"
     "command line.\n";
@@ -184,6 +185,8 @@ int cmd_ctl(int argc, char **argv) {
     }
     if (json != NULL && !write_status(json, (pid_t)pid, &reply))
         return TOOL_FAILED;
+    if (tool_is_quiet())
+        return TOOL_OK;
     if (is_status && (json == NULL || strcmp(json, "-") != 0))
         print_status((pid_t)pid, &reply);
     else if (commands[c].command == MTF_CONTROL_START)

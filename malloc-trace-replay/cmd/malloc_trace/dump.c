@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char help[] =
     "Usage: malloc-trace dump [OPTION]... [FILE]\n"
@@ -24,8 +25,9 @@ static const char help[] =
     "                 exist. '-', or none, is standard input\n"
     "  --from OFFSET  leave out what stands before this byte offset of FILE\n"
     "  --count N      print so many lines at most\n"
-    "  --help         print this\n"
-    "  --version      print the version\n"
+    "  -q, --quiet    print no lines; say what is wrong\n"
+    "  -h, --help     print this\n"
+    "  -V, --version  print the version\n"
     "\n"
     "Exit status: 0; 1 a file could not be read or is no trace, or standard\n"
     "output could not be written; 2 usage; 3 the trace is cut, damaged, still\n"
@@ -94,6 +96,10 @@ int cmd_dump(int argc, char **argv) {
     const char *name = o.operand_count == 0 || strcmp(o.operand[0], "-") == 0
                            ? NULL
                            : o.operand[0];
+    if (o.operand_count == 0 && isatty(STDIN_FILENO) == 1)
+        return tool_usage_error(
+            "no FILE given, and standard input is a terminal");
+    d.lines.quiet = tool_is_quiet();
     d.name = name == NULL ? "standard input" : name;
     if (!dump_lines_open(&d.lines)) {
         tool_error("out of memory");

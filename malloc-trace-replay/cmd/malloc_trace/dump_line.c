@@ -181,7 +181,8 @@ void dump_end(struct dump_lines *d) {
     if (d->left_out)
         return;
     tcm_fmt_char(&d->f, '\n');
-    d->over = !tool_output_write(d->out, d->line, d->f.len) || --d->count == 0;
+    d->over = (!d->quiet && !tool_output_write(d->out, d->line, d->f.len)) ||
+              --d->count == 0;
 }
 
 bool dump_lines_open(struct dump_lines *d) {

@@ -26,6 +26,7 @@ struct dump_lines {
     uint64_t count; /* lines that may still be printed */
     bool over;      /* nothing more shall be printed */
     bool first_file;
+    bool quiet;        /* nothing is printed at all */
     uint64_t start_ns; /* times count from here */
     bool left_out;     /* the line at hand */
     struct tcm_fmt f;

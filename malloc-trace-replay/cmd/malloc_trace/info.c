@@ -19,12 +19,13 @@ static const char help[] =
     "Says what raw traces, their spools and processed traces hold. With\n"
     "several files, also which process started which.\n"
     "\n"
-    "  FILE         a trace, plain or in LZ4 frames; a spool; or a name of\n"
-    "               which only NAME.spool exists. '-' is standard input\n"
-    "  --json FILE  write the same as JSON ('-' is standard output, which\n"
-    "               then has no text)\n"
-    "  --help       print this\n"
-    "  --version    print the version\n"
+    "  FILE           a trace, plain or in LZ4 frames; a spool; or a name of\n"
+    "                 which only NAME.spool exists. '-' is standard input\n"
+    "  --json FILE    write the same as JSON ('-' is standard output, which\n"
+    "                 then has no text)\n"
+    "  -q, --quiet    no text; say what is wrong\n"
+    "  -h, --help     print this\n"
+    "  -V, --version  print the version\n"
     "\n"
     "Exit status: 0; 1 a file could not be read or is no trace; 2 usage;\n"
     "3 a trace is cut, damaged, contradicts itself, is still being recorded,\n"
@@ -118,7 +119,7 @@ int cmd_info(int argc, char **argv) {
         return TOOL_FAILED;
     }
     int status = TOOL_OK;
-    bool text = json == NULL || strcmp(json, "-") != 0;
+    bool text = !tool_is_quiet() && (json == NULL || strcmp(json, "-") != 0);
     for (int i = 0; i < o.operand_count; i++) {
         struct info_file *f = &files[i];
         read_file(f, o.operand[i]);

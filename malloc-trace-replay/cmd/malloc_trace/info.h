@@ -70,6 +70,11 @@ void info_read_raw(struct info_file *f, struct tool_input *in,
 void info_read_processed(struct info_file *f, struct tool_input *in);
 void info_free(struct info_file *f);
 
+/* postprocess --strip left out who was recorded, and when. */
+static inline bool info_is_stripped(const struct info_file *f) {
+    return f->header.fixed.pid == 0 && f->header.fixed.wall_ns == 0;
+}
+
 /* Keeps a line for the user; STATUS is what the file's becomes at least. */
 void info_problem(struct info_file *f, int status, const char *fmt, ...)
     TCM_PRINTF(3, 4);

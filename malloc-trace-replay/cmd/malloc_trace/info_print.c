@@ -55,13 +55,9 @@ static void print_settings(const struct mtf_raw_header *h) {
                                                         : "");
 }
 
-static void print_recording(const struct info_file *f) {
+/* What postprocess --strip leaves out. */
+static void print_origin(const struct info_file *f) {
     const struct mtf_raw_header *h = &f->header.fixed;
-    struct tool_text t;
-    if (!f->have_header) {
-        put_text("recording", "header lost");
-        return;
-    }
     printf("  %-24s process %" PRIu32 ", started %" PRIu64 ", id %016" PRIx64
            "\n",
            "recording", h->pid, h->process_start, h->random);
@@ -71,8 +67,21 @@ static void print_recording(const struct info_file *f) {
     else
         printf("  %-24s process %" PRIu32 "\n", "parent", h->parent_pid);
     put_text("executable", f->header.executable);
-    put_text("recorded by", f->header.library);
     print_start(h);
+}
+
+static void print_recording(const struct info_file *f) {
+    const struct mtf_raw_header *h = &f->header.fixed;
+    struct tool_text t;
+    if (!f->have_header) {
+        put_text("recording", "header lost");
+        return;
+    }
+    if (info_is_stripped(f))
+        put_text("recording", "process, program and date were left out");
+    else
+        print_origin(f);
+    put_text("recorded by", f->header.library);
     if (f->last_ns > h->start_ns)
         printf("  %-24s %s\n", "lasted",
                tool_text_ns(&t, f->last_ns - h->start_ns));
@@ -355,7 +364,9 @@ void info_print_tree(const struct info_file *files, int count) {
     if (nodes == NULL)
         return;
     for (int i = 0; i < count; i++)
-        nodes[i].parent = files[i].have_header ? above(files, count, i) : -2;
+        nodes[i].parent = files[i].have_header && !info_is_stripped(&files[i])
+                              ? above(files, count, i)
+                              : -2;
     printf("process tree\n");
     int at = -1, child = next_child(files, nodes, count, -1, -1), depth = 1;
     for (;;) {

@@ -29,8 +29,9 @@ static const char help[] =
     "  dump    print a trace, one line an event\n"
     "  ctl     start, stop and ask a running recording\n"
     "\n"
-    "      --help     print this text and exit\n"
-    "      --version  print the version and exit\n"
+    "  -q, --quiet    before or after COMMAND: say only what is wrong\n"
+    "  -h, --help     print this text and exit\n"
+    "  -V, --version  print the version and exit\n"
     "\n"
     "'malloc-trace COMMAND --help' tells more about each.\n";
 

@@ -14,6 +14,7 @@
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "cmd/malloc_trace/record_report.h"
 #include "cmd/malloc_trace/record_timer.h"
+#include "cmd/malloc_trace/record_words.h"
 
 #include "common/tool_main.h"
 
@@ -46,8 +47,9 @@ static const char help[] =
     "                    process alone\n"
     "      --duration S  end the recording of COMMAND's own process S seconds\n"
     "                    after it began; COMMAND goes on\n"
-    "      --help     print this text and exit\n"
-    "      --version  print the version and exit\n"
+    "  -q, --quiet    no summary, but what is wrong\n"
+    "  -h, --help     print this text and exit\n"
+    "  -V, --version  print the version and exit\n"
     "\n"
     "The exit status is COMMAND's; a signal that kills COMMAND kills this\n"
     "program too. 1: cannot record; 2: wrong command line; 126, 127: COMMAND\n"

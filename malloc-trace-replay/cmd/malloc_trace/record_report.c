@@ -7,10 +7,13 @@
 #include "cmd/malloc_trace/info.h"
 #include "cmd/malloc_trace/record_account.h"
 #include "cmd/malloc_trace/record_why.h"
+#include "cmd/malloc_trace/record_words.h"
 
 #include "common/tool_main.h"
 #include "common/tool_text.h"
+#include "traceformat/compress.h"
 
+#include <errno.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +23,9 @@
 
 /* A trace of more stored bytes is not read for the summary: the user waits. */
 #define READ_MOST ((uint64_t)256 << 20)
+
+/* Traces that are listed; of the rest there is a number. */
+#define SHOWN_MOST 20u
 
 struct known_file {
     dev_t dev;
@@ -295,80 +301,12 @@ static int by_size(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* --- Words -------------------------------------------------------------- */
-
-bool record_own_folder(char folder[PATH_MAX]) {
-    ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-    if (n <= 0)
-        return false;
-    folder[n] = '\0';
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL)
-        return false;
-    *slash = '\0';
-    return true;
-}
-
-/* Prints S as one word of a shell. */
-static void print_word(const char *s) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
-                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789_-./+,:@%=";
-    if (*s != '\0' && s[strspn(s, plain)] == '\0') {
-        fputs(s, stderr);
-        return;
-    }
-    fputc('\'', stderr);
-    for (; *s != '\0'; s++) {
-        if (*s == '\'')
-            fputs("'\\''", stderr);
-        else
-            fputc(*s, stderr);
-    }
-    fputc('\'', stderr);
-}
-
-/* Prints the program's bare name if a shell finds it by that. */
-static void print_program(const char *name) {
-    char folder[PATH_MAX], own[2 * PATH_MAX], try[2 * PATH_MAX];
-    struct stat mine, other;
-    if (!record_own_folder(folder)) {
-        fputs(name, stderr);
-        return;
-    }
-    snprintf(own, sizeof(own), "%s/%s", folder, name);
-    const char *list = getenv("PATH");
-    while (list != NULL && *list != '\0' && stat(own, &mine) == 0) {
-        size_t length = strcspn(list, ":");
-        snprintf(try, sizeof(try), "%.*s/%s", (int)length, list, name);
-        if (length != 0 && access(try, X_OK) == 0 && stat(try, &other) == 0) {
-            if (mine.st_ino == other.st_ino && mine.st_dev == other.st_dev) {
-                fputs(name, stderr);
-                return;
-            }
-            break;
-        }
-        list += length + (list[length] == ':');
-    }
-    print_word(own);
-}
-
-/* Names under the current folder are shown as seen from there. */
-static const char *short_name(const char *name) {
-    static char here[PATH_MAX];
-    if (getcwd(here, sizeof(here)) == NULL)
-        return name;
-    size_t length = strlen(here);
-    if (strncmp(name, here, length) != 0 || name[length] != '/' ||
-        name[length + 1] == '\0' || name[length + 1] == '-')
-        return name;
-    return name + length + 1;
-}
+/* --- The summary -------------------------------------------------------- */
 
 static void print_trace(const struct trace *t) {
     struct tool_text text;
     fputs("  ", stderr);
-    print_word(short_name(t->name));
+    record_print_word(record_short_name(t->name));
     if (!t->is_file) {
         fputs("  not a regular file\n", stderr);
         return;
@@ -378,7 +316,7 @@ static void print_trace(const struct trace *t) {
         fprintf(stderr, "  %s events", tool_text_count(&text, t->events));
     if (t->executable[0] != '\0') {
         fputs("  ", stderr);
-        print_word(t->executable);
+        record_print_word(t->executable);
     }
     if (t->growing)
         fputs("  still being recorded", stderr);
@@ -391,23 +329,25 @@ static void print_trace(const struct trace *t) {
 
 static void print_next(const char *name) {
     char target[PATH_MAX + 32];
-    snprintf(target, sizeof(target), "%s", short_name(name));
+    snprintf(target, sizeof(target), "%s", record_short_name(name));
     size_t length = strlen(target);
     if (length > 4 && strcmp(target + length - 4, ".lz4") == 0)
         target[length -= 4] = '\0';
     if (length > 6 && strcmp(target + length - 6, ".trace") == 0)
         target[length -= 6] = '\0';
-    snprintf(target + length, sizeof(target) - length, ".processed.lz4");
+    bool lz4 = mtf_compress_available();
+    snprintf(target + length, sizeof(target) - length, ".processed%s",
+             lz4 ? ".lz4" : "");
     fputs("Next:\n  ", stderr);
-    print_program("postprocess");
+    record_print_program("postprocess");
+    fputs(lz4 ? " -z " : " ", stderr);
+    record_print_word(record_short_name(name));
     fputc(' ', stderr);
-    print_word(short_name(name));
-    fputs(" - | lz4 > ", stderr);
-    print_word(target);
-    fputs("\n  lz4 -d < ", stderr);
-    print_word(target);
-    fputs(" | ", stderr);
-    print_program("replay");
+    record_print_word(target);
+    fputs("\n  ", stderr);
+    record_print_program("replay");
+    fputc(' ', stderr);
+    record_print_word(target);
     fputc('\n', stderr);
 }
 
@@ -430,31 +370,44 @@ static void print_account(const struct record_report *r) {
                 tool_text_count(&text, dropped));
 }
 
-static void print_all(const struct record_report *r, const char *command) {
+static void print_list(const struct record_report *r, uint64_t events,
+                       bool unknown) {
     struct tool_text a, b, c;
-    uint64_t events = 0, stored = 0;
-    bool unknown = false;
-    for (size_t i = 0; i < r->count; i++) {
-        events += r->traces[i].events;
+    uint64_t stored = 0;
+    for (size_t i = 0; i < r->count; i++)
         stored += r->traces[i].stored;
-        unknown = unknown || !r->traces[i].counted;
-    }
     fprintf(stderr, "%s: %s trace%s, %s%s events, %s\n", tool_name(),
             tool_text_count(&a, r->count), r->count == 1 ? "" : "s",
             unknown ? "at least " : "", tool_text_count(&b, events),
             tool_text_bytes(&c, stored));
-    for (size_t i = 0; i < r->count; i++)
+    /* One more would take the line that tells of it. */
+    size_t shown = r->count > SHOWN_MOST + 1 ? SHOWN_MOST : r->count;
+    for (size_t i = 0; i < shown; i++)
         print_trace(&r->traces[i]);
+    if (shown < r->count)
+        fprintf(stderr, "  and %s more\n",
+                tool_text_count(&a, r->count - shown));
     print_account(r);
+}
+
+static void print_all(const struct record_report *r, const char *command) {
+    uint64_t events = 0;
+    bool unknown = false;
+    for (size_t i = 0; i < r->count; i++) {
+        events += r->traces[i].events;
+        unknown = unknown || !r->traces[i].counted;
+    }
+    if (!tool_is_quiet())
+        print_list(r, events, unknown);
     for (size_t i = 0; i < r->count; i++) {
         const struct trace *t = &r->traces[i];
         if (t->counted && t->events == 0) {
-            tool_warn("%s holds no events: %s", short_name(t->name),
+            tool_warn("%s holds no events: %s", record_short_name(t->name),
                       record_why_no_events(command));
             break;
         }
     }
-    if (!unknown && events == 0)
+    if ((!unknown && events == 0) || tool_is_quiet())
         return;
     print_next(r->traces[0].name);
 }
@@ -469,10 +422,15 @@ void record_report_after(struct record_report *r, const char *command) {
     }
     struct stat st;
     if (stat(r->pattern, &st) == 0 && !S_ISREG(st.st_mode)) {
-        fprintf(stderr, "%s: recorded to %s, which is no regular file\n",
-                tool_name(), r->pattern);
+        if (!tool_is_quiet())
+            fprintf(stderr, "%s: recorded to %s, which is no regular file\n",
+                    tool_name(), r->pattern);
         return;
     }
-    tool_warn("no trace was written: %s: %s", command,
-              record_why_no_events(command));
+    const char *folder = record_why_no_folder(r->pattern);
+    if (folder != NULL)
+        tool_warn("no trace was written: %s: %s", folder, strerror(errno));
+    else
+        tool_warn("no trace was written: %s: %s", command,
+                  record_why_no_events(command));
 }

@@ -6,10 +6,6 @@
 #ifndef CMD_MALLOC_TRACE_RECORD_REPORT_H
 #define CMD_MALLOC_TRACE_RECORD_REPORT_H
 
-#include "base/compiler.h"
-
-#include <limits.h>
-
 struct record_report;
 
 /* Remembers what exists under PATTERN (as in TCMALLOC_TRACE_OUTPUT, absolute)
@@ -20,8 +16,5 @@ struct record_report *record_report_before(const char *pattern);
 void record_report_after(struct record_report *r, const char *command);
 
 void record_report_free(struct record_report *r);
-
-/* Folder of the running program. false: unknown. */
-bool record_own_folder(char folder[PATH_MAX]);
 
 #endif

@@ -157,3 +157,19 @@ const char *record_why_no_events(const char *command) {
     return "perhaps it is static or setuid, brings its own allocator, asked "
            "nothing of malloc, or unset LD_PRELOAD";
 }
+
+const char *record_why_no_folder(const char *pattern) {
+    static char folder[PATH_MAX];
+    const char *slash = strrchr(pattern, '/');
+    size_t n = 0;
+    for (const char *p = pattern; slash != NULL && p < slash; p++) {
+        if (*p == '%' && *++p != '%')
+            return NULL;
+        if (n + 2 < sizeof(folder))
+            folder[n++] = *p;
+    }
+    if (n == 0)
+        folder[n++] = '/';
+    folder[n] = '\0';
+    return access(folder, R_OK | W_OK | X_OK) == 0 ? NULL : folder;
+}

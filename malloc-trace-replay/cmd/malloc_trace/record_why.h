@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Why a command may have left no events.
+ * Why a command may have left no events, or no trace.
  */
 #ifndef CMD_MALLOC_TRACE_RECORD_WHY_H
 #define CMD_MALLOC_TRACE_RECORD_WHY_H
 
 /* A text for "COMMAND ...", from what its executable shows. */
 const char *record_why_no_events(const char *command);
+/* The folder of the output's PATTERN if no trace can be made or found there,
+   errno saying why. NULL: it can, or the folder depends on the program. */
+const char *record_why_no_folder(const char *pattern);
 
 #endif

@@ -8,6 +8,7 @@
 #include "emit.h"
 #include "filter_options.h"
 #include "order.h"
+#include "went_on.h"
 
 #include "common/tool_json.h"
 #include "common/tool_main.h"
@@ -34,9 +35,9 @@ static const char help_text[] =
     "  --json FILE          write what was found as JSON to FILE (- for "
     "standard\n"
     "                       output, when OUT is a file)\n"
-    "  --quiet              no summary and no progress\n"
-    "  --help               this text\n"
-    "  --version            version and optional libraries\n"
+    "  -q, --quiet          no summary and no progress\n"
+    "  -h, --help           this text\n"
+    "  -V, --version        version and optional libraries\n"
     "\n"
     "What to write; blocks alive where a window begins are made first:\n"
     "  --from TIME          begin there: seconds from the start of the\n"
@@ -51,7 +52,6 @@ static const char help_text[] =
     "  --live-at-end=free   or free them\n"
     "  --strip              no marks, names, process ids: fit for "
     "publishing\n"
-    "  --drop-sites         no call sites\n"
     "\n"
     "Exit status: 0 success; 1 system error, or RAW is no raw trace; 2 usage;\n"
     "3 RAW is cut, damaged, still being recorded or known to lack events, or\n"
@@ -59,18 +59,18 @@ static const char help_text[] =
     "is\n"
     "written.\n";
 
-enum { OPTION_JSON = 1, OPTION_QUIET, OPTION_COMPRESS };
+enum { OPTION_JSON = 1, OPTION_COMPRESS };
 
 static const struct tool_option option_table[] = {
     {"compress", 'z', false, OPTION_COMPRESS},
     {"json", 0, true, OPTION_JSON},
-    {"quiet", 0, false, OPTION_QUIET},
     {"from", 0, true, FILTER_OPTION_FROM},
     {"to", 0, true, FILTER_OPTION_TO},
     {"from-mark", 0, true, FILTER_OPTION_FROM_MARK},
     {"to-mark", 0, true, FILTER_OPTION_TO_MARK},
     {"only-threads", 0, true, FILTER_OPTION_ONLY_THREADS},
     {"strip", 0, false, FILTER_OPTION_STRIP},
+    /* Not shown: traces have no call sites. */
     {"drop-sites", 0, false, FILTER_OPTION_DROP_SITES},
     {"live-at-end", 0, true, FILTER_OPTION_LIVE_AT_END},
     {NULL, 0, false, 0},
@@ -89,6 +89,8 @@ struct work {
     struct emit emit;
     struct order order;
     struct account account;
+    bool have_header;
+    struct mtf_raw_header header; /* of the raw trace */
     struct progress progress;
     bool begun; /* the header is written */
 };
@@ -142,6 +144,12 @@ static bool is_stdout(const char *name) {
            strcmp(name, "/dev/stdout") == 0;
 }
 
+/* What is written is for no terminal. /dev/stdout is taken at its word. */
+static bool is_terminal(const char *name) {
+    return (name == NULL || strcmp(name, "-") == 0) &&
+           isatty(STDOUT_FILENO) == 1;
+}
+
 /* Reading and writing one file would destroy it. */
 static bool is_input(const struct tool_raw *raw, const char *out) {
     struct stat st;
@@ -191,6 +199,10 @@ static bool take_item(struct work *w, const struct mtf_item *item) {
                       item->kind == MTF_ITEM_HEADER ? item->length : 0))
         return false;
     switch (item->kind) {
+    case MTF_ITEM_HEADER:
+        w->have_header = true;
+        w->header = item->info->fixed;
+        break;
     case MTF_ITEM_DATA:
         t = demux_add(&w->demux, item);
         if (t != NULL)
@@ -331,6 +343,8 @@ static int run(struct work *w) {
         return TOOL_FAILED;
     if (!w->quiet)
         account_print(&w->account);
+    if (!w->quiet && w->have_header && strcmp(w->raw_name, "-") != 0)
+        went_on_tell(w->raw_name, &w->header);
     account_tell_losses(&w->account);
     if (w->json_name != NULL) {
         account_json(&w->account, &json);
@@ -373,10 +387,8 @@ int main(int argc, char **argv) {
             status = filter_options_take(&w.options, id, o.value);
         else if (id == OPTION_JSON)
             w.json_name = o.value;
-        else if (id == OPTION_COMPRESS)
-            w.compress = true;
         else
-            w.quiet = true;
+            w.compress = true;
         if (status != 0)
             return tool_end(status);
     }
@@ -389,8 +401,12 @@ int main(int argc, char **argv) {
         return tool_end(tool_usage_error(o.operand_count < 1
                                              ? "no raw trace given"
                                              : "more than two operands"));
+    w.quiet = tool_is_quiet();
     w.raw_name = o.operand[0];
     w.out_name = o.operand_count == 2 ? o.operand[1] : NULL;
+    if (is_terminal(w.out_name))
+        return tool_end(tool_usage_error(
+            "no OUT given, and standard output is a terminal"));
     if (w.json_name != NULL && strcmp(w.json_name, "-") == 0 &&
         is_stdout(w.out_name))
         return tool_end(tool_usage_error(

@@ -66,8 +66,9 @@ static const char help_text[] =
     "bytes\n"
     "                      below 4 KiB, all of larger ones), none, first (8\n"
     "                      bytes), page (a byte a page), all. Default: auto\n"
-    "      --help          this text\n"
-    "      --version       version and what is built in\n"
+    "  -q, --quiet         no report, but what is wrong\n"
+    "  -h, --help          this text\n"
+    "  -V, --version       version and what is built in\n"
     "\n"
     "Exit status: 0 success; 1 system error, or no processed trace; 2 usage;\n"
     "3 something of the trace is missing, the rest was replayed.\n";
@@ -127,6 +128,11 @@ static bool parse_options(int argc, char **argv, struct options *out,
     }
     if (id < 0) {
         *status = o.status;
+        return false;
+    }
+    if (o.operand_count == 0 && isatty(STDIN_FILENO) == 1) {
+        *status =
+            tool_usage_error("no FILE given, and standard input is a terminal");
         return false;
     }
     out->file = o.operand;
@@ -341,7 +347,9 @@ static int run_all(struct run *r, const struct options *o) {
         r->report.result = &r->ring->result;
         r->report.time = &r->time;
         r->report.rss = &r->rss;
-        replay_report_print(&r->report, is_stdout(o->json) ? stderr : stdout);
+        if (!tool_is_quiet())
+            replay_report_print(&r->report,
+                                is_stdout(o->json) ? stderr : stdout);
         if (o->json != NULL)
             replay_report_json(&r->report, &json);
     }

@@ -68,9 +68,40 @@ if [ -c /dev/full ]; then
 fi
 fails_with 2 "no operand" "$postprocess"
 fails_with 2 "three operands" "$postprocess" a b c
+if command -v script >/dev/null 2>&1; then
+    # on_terminal STATUS WHAT COMMAND: with a terminal for stdin and stdout.
+    on_terminal() {
+        script -qec "$3; echo \"status \$?\"" /dev/null </dev/null >terminal \
+            2>&1
+        is "$(tr -d '\r' <terminal | grep -c "^status $1\$")" 1 "$2"
+    }
+    on_terminal 2 "a terminal for OUT" "$postprocess '$data/raw-v1'"
+    ok "it is said" grep -q 'standard output is a terminal' terminal
+    is "$(grep -c MTPRC terminal)" 0 "and nothing written"
+    on_terminal 2 "also as -" "$postprocess -q '$data/raw-v1' -"
+    on_terminal 0 "but not as /dev/stdout" \
+        "$postprocess -q '$data/raw-v1' /dev/stdout"
+    on_terminal 0 "nor is a file" "$postprocess -q '$data/raw-v1' terminal.p"
+    on_terminal 2 "replay of a terminal" "$replay"
+    on_terminal 2 "dump of a terminal" "$malloc_trace dump"
+else
+    skip "a terminal" "no script(1)"
+fi
 fails_with 2 "an unknown option" "$postprocess" --no-such-option "$data/raw-v1" out
 fails_with 2 "JSON and trace both on stdout" \
     "$postprocess" --json - "$data/raw-v1"
+
+# What is hidden works as ever.
+ok "--drop-sites" "$postprocess" --drop-sites "$data/raw-v1" sites
+ok "changes nothing" cmp -n 6741 sites v1
+run "$postprocess" --help
+is "$(grep -c sites "$out")" 0 "and is not shown"
+
+# A stripped trace has no process and no date to show.
+"$postprocess" -q --strip "$data/raw-v1" stripped
+run "$malloc_trace" info stripped
+is "$status $(grep -cE 'process 0|1970' "$out")" "0 0" "a stripped trace"
+like "$out" "left out" "says what it lacks"
 
 head -c 6000 "$data/raw-v1" >cut
 fails_with 3 "a cut trace" "$postprocess" --json cut.json cut cut.out

@@ -151,6 +151,32 @@ static int ask_version(void) {
     return walk_status;
 }
 
+static int ask_h(void) {
+    WALK(W("-qh"), W("--nonsense"));
+    return walk_status;
+}
+
+static int ask_v(void) {
+    WALK(W("-V"));
+    return walk_status;
+}
+
+/* A program whose table has none of them. */
+static int be_quiet(void) {
+    static const struct tool_option none[] = {{NULL, 0, false, 0}};
+    char *long_form[] = {W("prog"), W("--quiet"), W("x"), NULL};
+    char *short_form[] = {W("prog"), W("y"), W("-qq"), NULL};
+    struct tool_options o;
+    bool before = tool_is_quiet();
+    tool_options_init(&o, 3, long_form, none, help);
+    bool good = tool_option_next(&o) == 0 && o.operand_count == 1 &&
+                strcmp(o.operand[0], "x") == 0;
+    tool_options_init(&o, 3, short_form, none, help);
+    good = good && tool_option_next(&o) == 0 && o.operand_count == 1 &&
+           strcmp(o.operand[0], "y") == 0;
+    return good && !before && tool_is_quiet() ? 0 : 9;
+}
+
 static void test_stops(void) {
     in_child(unknown_long);
     tap_ok(status == TOOL_USAGE && out[0] == '\0', "an abbreviation: usage");
@@ -176,6 +202,14 @@ static void test_stops(void) {
     tap_ok(status == TOOL_OK && strncmp(out, "prog (malloc-trace) ", 20) == 0 &&
                strstr(out, "lz4 ") != NULL && err[0] == '\0',
            "version names the optional libraries");
+    in_child(ask_h);
+    tap_ok(status == TOOL_OK && strcmp(out, help) == 0, "-h");
+    in_child(ask_v);
+    tap_ok(status == TOOL_OK && strncmp(out, "prog (malloc-trace) ", 20) == 0,
+           "-V");
+    in_child(be_quiet);
+    tap_ok(status == TOOL_OK && out[0] == '\0' && err[0] == '\0',
+           "-q and --quiet are known without a table");
 }
 
 /* --- Messages ------------------------------------------------------------ */

@@ -121,6 +121,18 @@ run "$malloc_trace" record ./setuid_cat </dev/null
 like "$err" "setuid or setgid" "so is a setuid one"
 is "$(ls ./*.lz4 2>/dev/null)" "" "nothing was written"
 
+# Where there can be none it is not the command's fault.
+run "$malloc_trace" record -o "$work/none/t" true
+like "$err" "no trace was written: $work/none: No such file or directory$" \
+    "a folder that is not there"
+if [ "$(id -u)" != 0 ]; then
+    mkdir locked && chmod 555 locked
+    run "$malloc_trace" record -o locked/t true
+    like "$err" "no trace was written: .*/locked: Permission denied$" \
+        "one that cannot be written to"
+fi
+is "$(grep -c static "$err")" 0 "nothing is guessed"
+
 # --- The summary ----------------------------------------------------------
 unset MALLOC_TRACE_LIBRARY
 if [ "${TCM_SANITIZED:-no}" != no ] || [ ! -e "$tracing" ]; then
@@ -160,15 +172,25 @@ result $? "by the default name"
 like "$err" "^malloc-trace record: 1 trace, 2,[0-9]{3} events, " \
     "the summary counts its events"
 like "$err" "^  $1  .* 2,[0-9]{3} events  ask\$" "the trace is listed"
-like "$err" "^  .*postprocess $1 - \| lz4 > ${1%.trace.lz4}.processed.lz4" \
-    "with the next command"
-# The command as it stands there.
-sed -n 's/^  \(.*postprocess .*\)/\1/p' "$err" >next.sh
-if [ "${TCM_HAVE_LZ4:-yes}" = yes ] && command -v lz4 >/dev/null; then
-    ok "that command runs" sh -e next.sh
-else
-    skip "that command runs" "no lz4"
-fi
+z=" -z"
+next=${1%.trace.lz4}.processed.lz4
+[ "${TCM_HAVE_LZ4:-yes}" = yes ] || z="" next=${next%.lz4}
+like "$err" "^  .*postprocess$z $1 $next\$" "with the next commands"
+like "$err" "^  .*replay $next\$" "two of them"
+# The commands as they stand there.
+sed -n '/^Next:/,$s/^  //p' "$err" >next.sh
+ok "they run" sh -e next.sh
+like "$out" "^operations " "to the end"
+rm -f ./*
+run "$malloc_trace" record --quiet ../ask
+is "$status $(wc -c <"$err" | tr -d ' ')" "3 0" "--quiet: no summary"
+rm -f ./*
+# shellcheck disable=SC2016
+run "$malloc_trace" record -o 'm.%p' sh -c 'i=0; while [ $i -lt 25 ]; do
+    ../ask; i=$((i + 1)); done'
+like "$err" ": 26 traces, " "many traces"
+is "$(grep -c '^  m\.' "$err")" 20 "are not all listed"
+like "$err" "^  and 6 more\$" "the rest has a number"
 rm -f ./*
 run "$malloc_trace" record -o 'it'\''s %e %p' -- ../ask child
 is "$status" 3 "the status again"
