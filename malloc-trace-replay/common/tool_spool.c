@@ -2,13 +2,13 @@
 #include "common/tool_spool.h"
 
 #include "base/bits.h"
+#include "base/os_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,16 +37,6 @@ static bool read_at(int fd, uint64_t offset, void *buf, size_t n, size_t *got) {
     return true;
 }
 
-/* A shared lock conflicts with the recording's exclusive one only, so tools
-   that read at the same time do not take each other for recordings. */
-static bool is_locked(int fd) {
-    if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
-        (void)flock(fd, LOCK_UN);
-        return false;
-    }
-    return errno == EWOULDBLOCK;
-}
-
 /* Takes FD, a regular file. */
 static bool spool_adopt(struct tool_spool *s, int fd, const char *name) {
     struct stat st;
@@ -55,7 +45,7 @@ static bool spool_adopt(struct tool_spool *s, int fd, const char *name) {
     if (s->name == NULL || fstat(fd, &st) != 0)
         return false;
     s->size = (uint64_t)st.st_size;
-    s->locked = is_locked(fd);
+    s->locked = tcm_file_is_locked(fd);
     size_t got;
     if (!read_at(fd, 0, s->page, sizeof(s->page), &got))
         return false;

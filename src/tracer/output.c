@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/os_file.h"
 #include "base/raw_io.h"
 #include "tracer/saver_state.h"
 #include "tracer/trace_name.h"
@@ -18,13 +19,23 @@
 /* Between looks after the buffers while a reader stalls. */
 #define LOOK_NS 1000000u
 
+/* What never got its name is nothing yet. */
+static void drop_temporary(struct mtr_output *out) {
+    if (out->temp != NULL && out->fd >= 0)
+        syscall(SYS_unlinkat, AT_FDCWD, out->temp, 0);
+    out->temp = NULL;
+}
+
+/* Tidies up at once: the program goes on when it hears of the failure, and may
+   exec before the saver has left. */
 static bool failed(struct mtr_output *out) {
     out->error = errno == 0 ? EIO : errno;
+    drop_temporary(out);
     return false;
 }
 
 static int open_raw(const char *path, int flags) {
-    return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0666);
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
 }
 
 static bool open_file(struct mtr_output *out) {
@@ -33,7 +44,7 @@ static bool open_file(struct mtr_output *out) {
         errno = ENAMETOOLONG;
         return false;
     }
-    out->fd = open_raw(out->temp, O_WRONLY | O_CREAT | O_EXCL);
+    out->fd = tcm_file_make_own(out->temp, O_WRONLY);
     return out->fd >= 0;
 }
 
@@ -78,9 +89,7 @@ bool mtr_output_place(struct mtr_output *out) {
         return true;
     if (out->rec->keeps ? !mtr_name_place_part(out->rec, out->temp, out->part)
                         : !mtr_name_place_output(out->rec, out->temp)) {
-        failed(out);
-        syscall(SYS_unlinkat, AT_FDCWD, out->temp, 0);
-        return false;
+        return failed(out);
     }
     out->temp = NULL;
     return true;
@@ -232,6 +241,7 @@ bool mtr_output_is_gone(struct mtr_output *out) {
 }
 
 void mtr_output_close(struct mtr_output *out) {
+    drop_temporary(out);
     if (out->fd >= 0 && is_ours(out))
         syscall(SYS_close, out->fd);
     out->fd = -1;

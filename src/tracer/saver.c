@@ -457,6 +457,9 @@ void *mtr_saver_main(void *arg) {
         tcm_store_release(&rec->state, (uint32_t)MTR_RUNNING);
         tcm_futex_wake(&rec->state, INT32_MAX);
     } else if (!ok) {
+        /* Nothing of it is worth anything yet. */
+        if (s->made_spool)
+            mtr_spool_remove(rec);
         mtr_fail(rec, "cannot record to", s->output.error);
     }
     /* Publishes all of the set-up to the thread that waits for it. */

@@ -130,9 +130,6 @@ void mtr_saver_rest(struct mtr_saver *s) {
 
 void mtr_saver_leave(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
-    /* Nothing of it is worth anything yet. */
-    if (!s->ready && s->made_spool)
-        mtr_spool_remove(rec);
     mtr_spool_unlock(rec);
     mtr_spool_close(rec);
     close_all(s);

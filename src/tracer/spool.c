@@ -2,6 +2,7 @@
 #include "tracer/spool.h"
 
 #include "base/bits.h"
+#include "base/os_file.h"
 #include "base/os_mem.h"
 #include "base/testpoint.h"
 #include "traceformat/raw_writer.h"
@@ -11,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -23,7 +23,7 @@
 #define FEW_BYTES   ((size_t)64 << 10)
 
 static int open_raw(const char *path, int flags) {
-    return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0666);
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
 }
 
 static void close_raw(int fd) {
@@ -86,12 +86,11 @@ static int make_file(struct mtr_recorder *rec, const char *temp) {
     size_t page = tcm_os_page_size();
     uint64_t bytes = page + FIRST_BYTES;
     struct stat st;
-    int fd = open_raw(temp, O_RDWR | O_CREAT | O_EXCL);
+    int fd = tcm_file_make_own(temp, O_RDWR);
     if (fd < 0)
         return -1;
     spool->window = NULL;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 &&
-        allocate(fd, 0, bytes))
+    if (tcm_file_lock(fd) && fstat(fd, &st) == 0 && allocate(fd, 0, bytes))
         spool->window = map_window(fd, 0);
     if (spool->window == NULL) {
         syscall(SYS_unlinkat, AT_FDCWD, temp, 0);
@@ -270,5 +269,5 @@ void mtr_spool_remove(struct mtr_recorder *rec) {
    up. */
 void mtr_spool_unlock(struct mtr_recorder *rec) {
     if (rec->spool.exists && have_fd(rec))
-        flock(rec->spool.fd_plus_1 - 1, LOCK_UN);
+        tcm_file_unlock(rec->spool.fd_plus_1 - 1);
 }

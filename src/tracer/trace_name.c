@@ -3,13 +3,13 @@
 
 #include "base/clock.h"
 #include "base/fmt.h"
+#include "base/os_file.h"
 #include "tracer/trace_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -229,19 +229,25 @@ static bool rename_over(const char *from, const char *to) {
 /*
  * Replaces the spool at PATH unless its recording lives. Its lock is held while
  * it is replaced: of two that find the same dead spool only one gets it, and
- * the other then finds the winner's living one.
+ * the other then finds the winner's living one. A lock for reading, which
+ * another user may have if he may read it, is no recording's. What another user
+ * has at the name, and does not let us replace, is left to him.
  */
 static enum placed replace_spool(const char *temp, const char *path) {
     struct stat held, named;
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path,
                           O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
     if (fd < 0)
-        return errno == ENOENT ? TAKEN : IMPOSSIBLE;
+        return errno == EMFILE || errno == ENFILE ? IMPOSSIBLE : TAKEN;
     enum placed result = TAKEN;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &held) == 0 &&
-        lstat(path, &named) == 0 && held.st_ino == named.st_ino &&
-        held.st_dev == named.st_dev)
-        result = rename_over(temp, path) ? PLACED : IMPOSSIBLE;
+    if ((tcm_file_lock(fd) || !tcm_file_is_locked(fd)) &&
+        fstat(fd, &held) == 0 && lstat(path, &named) == 0 &&
+        held.st_ino == named.st_ino && held.st_dev == named.st_dev) {
+        if (rename_over(temp, path))
+            result = PLACED;
+        else if (errno != EPERM && errno != EACCES)
+            result = IMPOSSIBLE;
+    }
     syscall(SYS_close, fd);
     return result;
 }

@@ -26,7 +26,6 @@ static const struct {
 } calls[] = {
     {"close_range", SYS_close_range},
     {"fallocate", SYS_fallocate},
-    {"flock", SYS_flock},
     {"getrandom", SYS_getrandom},
     {"madvise", SYS_madvise},
     {"ftruncate", SYS_ftruncate},

@@ -27,10 +27,10 @@ whole() { # NAME FILE
 
 "$built/confine" getcpu true
 if [ $? = 0 ]; then
-    most=close_range,fallocate,flock,getrandom,madvise,ftruncate,unshare
+    most=close_range,fallocate,getrandom,madvise,ftruncate,unshare
     each="close_range fallocate madvise"
     if [ "${LONG:-0}" = 1 ]; then
-        each="$each flock getrandom ftruncate readlinkat prctl getcpu unshare"
+        each="$each getrandom ftruncate readlinkat prctl getcpu unshare"
     fi
     for calls in $each $most; do
         rm -f t.*

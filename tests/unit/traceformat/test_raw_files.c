@@ -3,6 +3,7 @@
  * Traces as files: with and without a spool, plain and in LZ4 frames, from
  * pipes, still growing, damaged. And where tools write to.
  */
+#include "base/os_file.h"
 #include "common/tool_input.h"
 #include "common/tool_output.h"
 #include "common/tool_raw.h"
@@ -376,7 +377,7 @@ static void test_growing(void) {
                       : write(fd, sync, sizeof(sync)) == sizeof(sync);
         close(fd);
         fd = open(path_of("t.spool"), O_RDWR);
-        ok = ok && flock(fd, LOCK_EX) == 0;
+        ok = ok && tcm_file_lock(fd);
         read_name(path_of("t"), &r);
         tap_ok(ok && r.growing && !r.complete && r.mallocs == 50 &&
                    r.items[MTF_ITEM_BARRIER] == 5 &&
@@ -392,10 +393,12 @@ static void test_growing(void) {
         read_name(path_of("t"), &r);
         tap_ok(!r.growing, "and when the lock is gone it is not");
     }
-    /* Two readers are not a recording to each other. */
+    /* Readers are not a recording to each other, nor is one who may only
+       read, whatever he locks. */
     record(&rec, true);
     int fd = open(path_of("t.spool"), O_RDONLY);
-    bool ok = flock(fd, LOCK_SH) == 0;
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    bool ok = fcntl(fd, F_OFD_SETLK, &lock) == 0 && flock(fd, LOCK_EX) == 0;
     read_name(path_of("t"), &r);
     tap_ok(ok && !r.growing && r.mallocs == 80, "another reader's lock");
     close(fd);
