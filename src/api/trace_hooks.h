@@ -17,13 +17,13 @@
 #ifndef TCM_API_TRACE_HOOKS_H
 #define TCM_API_TRACE_HOOKS_H
 
-#include "base/clock.h"
 #include "base/compiler.h"
 #include "traceformat/trace_event.h"
 
 struct tcm_thread_state;
 
 #if TCM_TRACING
+#include "tracer/trace_clock.h"
 #include "tracer/tracer.h"
 
 /* The calling thread's stream, ready for one call's events, or NULL. */
@@ -34,12 +34,12 @@ void tcm_trace_leave(struct tcm_thread_state *self);
 bool tcm_trace_is_private(const struct tcm_thread_state *self);
 
 /* Memory was taken from the levels that threads share. One nanosecond on top
-   keeps the interval apart from the giver's, whose clock may show the same. The
-   fence is the one of tcm_trace_gives. */
+   keeps the interval apart from the giver's, should a fine clock show the same
+   twice. The fence is the one of tcm_trace_gives. */
 static inline void tcm_trace_took(struct mtr_thread *t) {
     if (t != NULL) {
         tcm_fence_seq_cst();
-        mtr_put_time(t, tcm_clock_ns() + 1);
+        mtr_put_time(t, mtr_clock_ns() + 1);
     }
 }
 
@@ -49,7 +49,7 @@ static inline void tcm_trace_took(struct mtr_thread *t) {
 static inline void tcm_trace_gives(struct mtr_thread *t) {
     if (t != NULL) {
         tcm_fence_seq_cst();
-        mtr_put_time(t, tcm_clock_ns());
+        mtr_put_time(t, mtr_clock_ns());
     }
 }
 

@@ -21,6 +21,12 @@ static inline uint64_t tcm_clock_ns(void) {
     return tcm_clock_read_ns(CLOCK_MONOTONIC);
 }
 
+/* The time that a reading of NOW stands for, when readings so far reached LAST
+   and each is to be greater than those before. */
+static inline uint64_t tcm_clock_after(uint64_t last, uint64_t now) {
+    return now > last ? now : last + 1;
+}
+
 /* Nanoseconds since 1970. */
 static inline uint64_t tcm_clock_wall_ns(void) {
     return tcm_clock_read_ns(CLOCK_REALTIME);

@@ -11,11 +11,11 @@
 #include "tracer/saver.h"
 
 #include "base/bits.h"
-#include "base/clock.h"
 #include "base/os_mem.h"
 #include "base/os_thread.h"
 #include "base/testpoint.h"
 #include "tracer/saver_state.h"
+#include "tracer/trace_clock.h"
 #include "tracer/trace_name.h"
 
 #include <errno.h>
@@ -62,12 +62,12 @@ bool mtr_saver_round(struct mtr_recorder *rec) {
 }
 
 void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns) {
-    uint64_t now = tcm_clock_ns();
+    uint64_t now = mtr_clock_ns();
     uint64_t end =
         timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
     uint32_t started;
     while ((started = tcm_load_acquire(&rec->link.started)) != 0 &&
-           (now = tcm_clock_ns()) < end)
+           (now = mtr_clock_ns()) < end)
         tcm_futex_wait(&rec->link.started, started,
                        end == UINT64_MAX ? end : end - now);
 }
@@ -151,7 +151,7 @@ static void set_pace(struct mtr_saver *s, const uint32_t found[2]) {
 static bool save_full(struct mtr_saver *s) {
     struct mtr_buffer *b = mtr_pool_take_full(&s->rec->pool);
     uint32_t found[2] = {0, 0};
-    uint64_t now = b == NULL ? 0 : tcm_clock_ns();
+    uint64_t now = b == NULL ? 0 : mtr_clock_ns();
     if (b != NULL)
         s->last_full = now;
     bool ok = true;
@@ -255,11 +255,11 @@ static bool begin_part(struct mtr_saver *s) {
 /* A full round. The fence keeps the looks at positions behind the reading of
    the clock. */
 bool mtr_saver_make_round(struct mtr_saver *s) {
-    uint64_t begin = tcm_clock_ns();
+    uint64_t begin = mtr_clock_ns();
     tcm_fence_seq_cst();
     TCM_TESTPOINT("round_began");
     struct mtr_buffer *list = look(s->rec, begin);
-    uint64_t looked = tcm_clock_ns();
+    uint64_t looked = mtr_clock_ns();
     bool ok = save_full(s);
     for (struct mtr_buffer *b = list; b != NULL; b = b->next_seen) {
         ok = ok && save(s, b, b->seen, looked);
@@ -369,7 +369,7 @@ static void sleep_until_due(struct mtr_saver *s, uint32_t seq) {
         tcm_futex_wait(&rec->link.wake, seq, UINT64_MAX);
         return;
     }
-    uint64_t now = tcm_clock_ns();
+    uint64_t now = mtr_clock_ns();
     uint64_t due = s->last_round + s->interval;
     if (now - s->last_full < ROUND_NS)
         due = tcm_min_u64(due, now + s->poll_ns);
@@ -382,7 +382,7 @@ static void sleep_until_due(struct mtr_saver *s, uint32_t seq) {
     if (s->quiet_rounds != 0 && tcm_load_relaxed(&rec->link.idle) == 0) {
         s->quiet_rounds = 0;
         s->interval = ROUND_NS;
-        s->last_round = tcm_clock_ns();
+        s->last_round = mtr_clock_ns();
     }
 }
 
@@ -394,7 +394,7 @@ static bool run(struct mtr_saver *s) {
     for (;;) {
         uint32_t seq = tcm_load_acquire(&rec->link.wake);
         mtr_saver_keep_ready(rec);
-        if (!do_due(s, tcm_clock_ns()))
+        if (!do_due(s, mtr_clock_ns()))
             return false;
         if (s->over)
             return true;
@@ -451,7 +451,7 @@ void *mtr_saver_main(void *arg) {
         mtr_saver_begin(s, rec);
     s->interval = ROUND_NS;
     s->poll_ns = POLL_NS;
-    s->last_round = tcm_clock_ns();
+    s->last_round = mtr_clock_ns();
     bool ok = goes_on ? mtr_saver_take_over(s) : mtr_saver_set_up(s);
     if (ok && !goes_on) {
         tcm_store_release(&rec->state, (uint32_t)MTR_RUNNING);

@@ -8,6 +8,7 @@
 #include "base/fmt.h"
 #include "base/os_mem.h"
 #include "tracer/saver_state.h"
+#include "tracer/trace_clock.h"
 
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -119,7 +120,7 @@ bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason) {
     put(a, MTF_ACCOUNT_ROUNDS, s->rounds);
     put(a, MTF_ACCOUNT_END_REASON, reason);
     bool ok =
-        mtf_raw_write_footer(&s->writer, tcm_clock_ns(), a->value, a->count);
+        mtf_raw_write_footer(&s->writer, mtr_clock_ns(), a->value, a->count);
     mtr_saver_publish(s);
     return ok;
 }

@@ -10,11 +10,11 @@
 #include "tracer/saver.h"
 
 #include "base/bits.h"
-#include "base/clock.h"
 #include "base/os_mem.h"
 #include "base/os_thread.h"
 #include "base/testpoint.h"
 #include "tracer/saver_state.h"
+#include "tracer/trace_clock.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@ bool mtr_saver_enter_end_mode(struct mtr_saver *s) {
 /* Too many events for one round each: a new spool, and rounds as before. */
 static bool leave_end_mode(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
-    if (!mtf_raw_write_notice(&s->writer, tcm_clock_ns(), MTF_NOTICE_END_MODE,
+    if (!mtf_raw_write_notice(&s->writer, mtr_clock_ns(), MTF_NOTICE_END_MODE,
                               "recorded after the library's destructor") ||
         !mtf_raw_writer_end_frame(&s->writer))
         return false;

@@ -9,6 +9,7 @@
 #include "base/os_mem.h"
 #include "base/os_thread.h"
 #include "tracer/saver_state.h"
+#include "tracer/trace_clock.h"
 #include "tracer/trace_name.h"
 
 #include <errno.h>
@@ -111,7 +112,7 @@ static bool begin_trace(struct mtr_saver *s) {
         !mtf_raw_writer_end_frame(&s->writer) || !mtr_output_place(&s->output))
         return false;
     if (s->shares_table &&
-        !mtf_raw_write_notice(&s->writer, tcm_clock_ns(),
+        !mtf_raw_write_notice(&s->writer, mtr_clock_ns(),
                               MTF_NOTICE_NO_SAVER_TABLE,
                               "the descriptor table is shared"))
         return false;

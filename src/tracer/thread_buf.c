@@ -11,10 +11,10 @@
 #include "tracer/token.h"
 
 #include "base/bits.h"
-#include "base/clock.h"
 #include "base/os_thread.h"
 #include "base/testpoint.h"
 #include "traceformat/raw_writer.h"
+#include "tracer/trace_clock.h"
 
 #include <errno.h>
 #include <string.h>
@@ -236,7 +236,7 @@ void mtr_put_tokens(struct mtr_thread *t) {
     uint64_t old_end = t->cold->token_end;
     uint64_t first = take_tokens(t->cold);
     tcm_fence_seq_cst();
-    put_time(t, tcm_clock_ns());
+    put_time(t, mtr_clock_ns());
     mtr_put(
         t, mtf_inline_payload(MTF_RAW_TOKENS,
                               mtf_tokens_argument(first - old_end,
@@ -293,7 +293,7 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
             mtr_saver_wake(rec);
         if (b != NULL || !mtr_is_recording())
             break;
-        uint64_t now = tcm_clock_ns();
+        uint64_t now = mtr_clock_ns();
         uint64_t patience =
             mtr_gap_patience(rec, t, began == 0 ? now : began, now);
         cold->pool_seq = seq;
@@ -306,7 +306,7 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
     }
     if (began != 0) {
         mtr_count(&cold->waits, 1);
-        mtr_count(&cold->wait_ns, tcm_clock_ns() - began);
+        mtr_count(&cold->wait_ns, mtr_clock_ns() - began);
     }
     return b;
 }
@@ -329,7 +329,7 @@ bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t) {
     uint64_t stream = 0;
     tcm_store_relaxed(&t->limit, NULL);
     tcm_fence_seq_cst();
-    uint64_t now = tcm_clock_ns();
+    uint64_t now = mtr_clock_ns();
     if (old != NULL) {
         old->used = (uint32_t)(t->pos - old->base);
         stream = old->stream + old->used - HEAD_BYTES;
@@ -337,7 +337,7 @@ bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t) {
     struct mtr_buffer *b = take_buffer(rec, t, old, next_size(old, now));
     if (b == NULL)
         return false;
-    now = tcm_clock_ns();
+    now = mtr_clock_ns();
     mtr_buffer_begin(rec, t, b, stream, now);
     cold->room_end = mtr_room_end(b);
     cold->as_thread = 0;

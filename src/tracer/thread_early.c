@@ -9,9 +9,9 @@
  */
 #include "tracer/recorder.h"
 
-#include "base/clock.h"
 #include "base/os_thread.h"
 #include "traceformat/raw_writer.h"
+#include "tracer/trace_clock.h"
 
 #include <string.h>
 
@@ -43,10 +43,10 @@ static void begin(struct mtr_thread *t) {
     t->pos = early_bytes + HEAD_BYTES;
     early.cold.room_end =
         early_bytes + MTR_SMALL_BYTES - MTR_BUFFER_SLACK - MTR_ROOM;
-    early_time_ns = tcm_clock_ns();
+    early_time_ns = mtr_clock_ns();
     mtr_take_tokens(t);
     early_first_token = t->next_token;
-    mtr_put_buffer_state(t, tcm_clock_ns());
+    mtr_put_buffer_state(t, mtr_clock_ns());
     mtr_put_thread_start(t);
 }
 

@@ -14,8 +14,8 @@
  */
 #include "tracer/recorder.h"
 
-#include "base/clock.h"
 #include "base/testpoint.h"
+#include "tracer/trace_clock.h"
 
 #include <string.h>
 
@@ -45,7 +45,7 @@ bool mtr_gap_begin(struct mtr_recorder *rec, struct mtr_thread *t) {
         return false;
     if (!mtr_drops(t)) {
         t->flags |= MTR_THREAD_DROPS;
-        t->cold->gap_ns = tcm_clock_ns();
+        t->cold->gap_ns = mtr_clock_ns();
         TCM_TESTPOINT("gap_begins");
     }
     return true;

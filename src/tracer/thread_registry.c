@@ -8,10 +8,10 @@
  */
 #include "tracer/recorder.h"
 
-#include "base/clock.h"
 #include "base/os_mem.h"
 #include "base/testpoint.h"
 #include "tracer/saver.h"
+#include "tracer/trace_clock.h"
 
 #include <errno.h>
 #include <string.h>
@@ -173,7 +173,7 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
     mtr_inside = 1;
     /* The thread's cache is given up after this. */
     tcm_fence_seq_cst();
-    uint64_t now = tcm_clock_ns();
+    uint64_t now = mtr_clock_ns();
     /* One that never got a buffer has its calls in the footer's count. */
     if (t->cold->buffer != NULL) {
         if (mtr_drops(t))

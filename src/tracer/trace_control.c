@@ -12,11 +12,11 @@
  */
 #include "tracer/tracer.h"
 
-#include "base/clock.h"
 #include "base/os_thread.h"
 #include "base/testpoint.h"
 #include "tracer/recorder.h"
 #include "tracer/saver.h"
+#include "tracer/trace_clock.h"
 #include "tracer/trace_process.h"
 
 #include <errno.h>
@@ -195,7 +195,7 @@ void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length) {
     if (mtr_make_room(mtr_recorder, t, (unsigned)n + MARK_EXTRA)) {
         /* What the thread did before is not later than the mark. */
         tcm_fence_seq_cst();
-        mtr_put_time(t, tcm_clock_ns());
+        mtr_put_time(t, mtr_clock_ns());
         memcpy(t->pos + MTF_EXTENDED_HEAD_MAX, text, n);
         mtf_put_extended_head(t->pos, MTF_RAW_MARK, (unsigned)n);
         mtr_publish(t, t->pos, MTF_EXTENDED_HEAD_MAX + (unsigned)n);

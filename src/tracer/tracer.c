@@ -23,6 +23,7 @@
 #include "tracer/control_server.h"
 #include "tracer/recorder.h"
 #include "tracer/saver.h"
+#include "tracer/trace_clock.h"
 #include "tracer/trace_name.h"
 #include "tracer/trace_process.h"
 
@@ -242,7 +243,7 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
     mtr_process_identify();
     mtr_registry_begin(rec, session, adopt);
     rec->random = mtr_config.self.random;
-    rec->start_ns = adopt ? mtr_early_time_ns() : tcm_clock_ns();
+    rec->start_ns = adopt ? mtr_early_time_ns() : mtr_clock_ns();
     mtr_pool_open(&rec->pool, session, mtr_config.bound_bytes);
     memset(&rec->spool, 0, sizeof(rec->spool));
     tcm_store_relaxed(&rec->link.stop, 0u);

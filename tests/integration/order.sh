@@ -14,34 +14,54 @@ if [ "${LONG:-0}" = 1 ]; then
     steps=60000
     rounds=10
 fi
-round=0
 handed=0
+
+# fits NAME THREADS STEPS LIVES: a recording of that shape.
+fits() {
+    name=$1
+    shift
+    record "$work/t" "$built/order_target" "$work/log" "$@"
+    is "$name: program" $? 0
+    "$post" --quiet --json "$work/json" "$work/t" "$work/p" 2>"$work/err"
+    is "$name: postprocess" $? 0
+    diag <"$work/err"
+    is "$name: no conflicts" \
+        "$(json "$work/json" complete order_conflicts unmatched_frees)" \
+        "true 0 0"
+    if got=$("$python" "$here/order_check.py" "$work/log" "$@" \
+        "$work/p" 2>"$work/err"); then
+        ok "$name: the order fits every address"
+        at_least "$name: enough was checked" "${got% *}" $((steps / 4))
+        handed=$((handed + ${got#* }))
+    else
+        not_ok "$name: the order fits every address"
+        diag <"$work/err"
+    fi
+}
+
+round=0
 while [ $round -lt $rounds ]; do
     round=$((round + 1))
     for shape in "2 $steps 1" "4 $((steps / 2)) 3" "12 $((steps / 8)) 2" \
         "1 $steps 4"; do
-        name="$shape, round $round"
+        TCMALLOC_TRACE_UNCOMPRESSED=$((round % 2))
+        export TCMALLOC_TRACE_UNCOMPRESSED
         # shellcheck disable=SC2086
-        TCMALLOC_TRACE_UNCOMPRESSED=$((round % 2)) record "$work/t" \
-            "$built/order_target" "$work/log" $shape
-        is "$name: program" $? 0
-        "$post" --quiet --json "$work/json" "$work/t" "$work/p" 2>"$work/err"
-        is "$name: postprocess" $? 0
-        diag <"$work/err"
-        is "$name: no conflicts" \
-            "$(json "$work/json" complete order_conflicts unmatched_frees)" \
-            "true 0 0"
-        # shellcheck disable=SC2086
-        if got=$("$python" "$here/order_check.py" "$work/log" $shape \
-            "$work/p" 2>"$work/err"); then
-            ok "$name: the order fits every address"
-            at_least "$name: enough was checked" "${got% *}" $((steps / 4))
-            handed=$((handed + ${got#* }))
-        else
-            not_ok "$name: the order fits every address"
-            diag <"$work/err"
-        fi
+        fits "$shape, round $round" $shape
     done
 done
 at_least "memory went from thread to thread" $handed $((rounds * 20))
+
+# Where the clock stands still while memory goes from thread to thread.
+handed=0
+: "${CC:=cc}"
+if $CC -shared -fPIC -O1 -o "$work/coarse_clock.so" "$here/coarse_clock.c" \
+    2>"$work/err"; then
+    tlib=$work/coarse_clock.so:$tlib
+    fits "coarse clock, 2 threads" 2 $steps 1
+    fits "coarse clock, 12 threads" 12 $((steps / 8)) 2
+    at_least "coarse clock: memory went from thread to thread" $handed 20
+else
+    skip "coarse clock" "no compiler"
+fi
 done_testing

@@ -56,8 +56,8 @@ struct sim {
 
 /* --- Recording ------------------------------------------------------------ */
 
-static uint64_t clock_of(const struct sim *s, const struct sim_thread *t) {
-    return s->r.now + (uint64_t)t->skew;
+static uint64_t clock_of(struct sim *s, const struct sim_thread *t) {
+    return recorder_clock(&s->r, s->r.now + (uint64_t)t->skew);
 }
 
 static void prepare(struct sim *s, struct sim_thread *t, bool born) {

@@ -32,6 +32,8 @@ struct history_options {
     unsigned buffer_bytes; /* of a thread's buffer */
     unsigned end_permille; /* chance of an action to be a thread's end */
     uint64_t skew_ns;      /* clocks of threads are wrong by up to this */
+    uint64_t tick_ns;      /* the clock stands still for so long; 0: never */
+    bool same_times;       /* with a tick: times are as the clock shows them */
     uint64_t saver_seed;
     unsigned round_ns;       /* between rounds of the saver */
     unsigned jitter_ns;      /* from looking at a position to reading a clock */

@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "order_recorder.h"
 
+#include "base/clock.h"
+
 #define ROOM 40u /* of one event with what may stand before it */
+
+/* As mtr_clock_ns of src/tracer/trace_clock.h. */
+uint64_t recorder_clock(struct recorder *r, uint64_t now) {
+    if (r->o->tick_ns == 0)
+        return now;
+    now -= now % r->o->tick_ns;
+    if (!r->o->same_times)
+        now = r->last_ns = tcm_clock_after(r->last_ns, now);
+    return now;
+}
 
 /* --- Streams -------------------------------------------------------------- */
 
@@ -125,6 +137,11 @@ static void write_full(struct recorder *r) {
 static void look(struct recorder *r, struct rec_stream *s) {
     uint64_t before = r->now - prng_below(&r->prng, r->o->jitter_ns);
     uint64_t after = r->now + prng_below(&r->prng, r->o->jitter_ns);
+    uint64_t awake = after;
+    if (r->o->tick_ns != 0) { /* readings have one order: both are made now */
+        before = recorder_clock(r, r->now);
+        after = recorder_clock(r, r->now);
+    }
     write_full(r);
     if (s->e.out.length == s->saved)
         return;
@@ -140,7 +157,7 @@ static void look(struct recorder *r, struct rec_stream *s) {
     write_data(r, &b);
     s->saved = s->e.out.length;
     s->look_lo = before < s->look_lo ? s->look_lo : before;
-    r->saver_at = after; /* it reads the clock before it goes on */
+    r->saver_at = awake; /* it reads the clock before it goes on */
 }
 
 static void put_barrier(struct recorder *r) {
@@ -162,7 +179,7 @@ void recorder_saver_step(struct recorder *r) {
     if (!r->in_round) {
         r->in_round = true;
         r->saver_next = 0;
-        r->barrier_time = r->now;
+        r->barrier_time = recorder_clock(r, r->now);
     } else if (r->saver_next < RECORDER_STREAMS) {
         while (r->saver_next < RECORDER_STREAMS &&
                r->streams[r->saver_next].id == 0)
@@ -192,7 +209,7 @@ void recorder_begin(struct recorder *r, struct history *h,
     prng_seed(&r->prng, o->saver_seed + 17);
     r->saver_at = r->now + prng_below(&r->prng, o->round_ns);
     begin_trace(&r->writer, &h->trace, false);
-    recorder_open(r, MTF_THREAD_LATE, r->now);
+    recorder_open(r, MTF_THREAD_LATE, recorder_clock(r, r->now));
 }
 
 void recorder_finish(struct recorder *r) {
@@ -213,7 +230,7 @@ void recorder_finish(struct recorder *r) {
     }
     write_full(r);
     if (!spool) {
-        r->barrier_time = r->now;
+        r->barrier_time = recorder_clock(r, r->now);
         put_barrier(r);
         mtf_raw_write_footer(&r->writer, r->now, NULL, 0);
     }

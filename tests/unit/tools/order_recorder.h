@@ -38,6 +38,7 @@ struct recorder {
     const struct history_options *o;
     struct prng prng; /* of the saver: the program does not depend on it */
     uint64_t now;
+    uint64_t last_ns; /* greatest time that a coarse clock gave */
     uint64_t token;
     struct rec_stream streams[RECORDER_STREAMS]; /* the first: late */
     struct rec_full *full;
@@ -55,6 +56,9 @@ struct recorder {
             (array) = realloc((array), (room) * sizeof(*(array)));             \
         }                                                                      \
     } while (0)
+
+/* What the recorder reads of its clock at time NOW. */
+uint64_t recorder_clock(struct recorder *r, uint64_t now);
 
 void recorder_begin(struct recorder *r, struct history *h,
                     const struct history_options *o);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The clock that the recorder writes times of.
+ *
+ * Invariants: of two readings, one made after the other by whatever way threads
+ * know that (a lock, a block handed over), the later shows the greater time. So
+ * what a thread published before it read the clock comes before all that has a
+ * later time (doc/ordering.md).
+ * Threads: any.
+ * Why: one that ticks more slowly than it can be read shows the same time at
+ * both readings; then, and only then, readings pass through one word.
+ */
+#ifndef TCM_TRACER_TRACE_CLOCK_H
+#define TCM_TRACER_TRACE_CLOCK_H
+
+#include "base/atomic.h"
+#include "base/clock.h"
+
+enum mtr_clock_kind { MTR_CLOCK_UNKNOWN = 0, MTR_CLOCK_FINE, MTR_CLOCK_COARSE };
+
+extern uint32_t mtr_clock_kind;
+
+/* The clock when it is not known to be fine. */
+uint64_t mtr_clock_other_ns(void);
+
+static inline uint64_t mtr_clock_ns(void) {
+    if (TCM_LIKELY(tcm_load_relaxed(&mtr_clock_kind) == MTR_CLOCK_FINE))
+        return tcm_clock_ns();
+    return mtr_clock_other_ns();
+}
+
+#endif
