@@ -208,6 +208,21 @@ void tool_raw_close(struct tool_raw *t) {
 
 /* --- Items -------------------------------------------------------------- */
 
+static void note_footer(struct tool_raw *t, const struct mtf_item *item) {
+    uint16_t field;
+    uint64_t value;
+    t->footer = true;
+    t->footer_offset = item->file_offset;
+    memset(t->has_account, 0, sizeof(t->has_account));
+    for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++)
+        if (field < MTF_ACCOUNT_LIMIT) {
+            t->has_account[field] = true;
+            t->account[field] = value;
+        }
+    t->forced_stop = t->has_account[MTF_ACCOUNT_END_REASON] &&
+                     t->account[MTF_ACCOUNT_END_REASON] == MTF_END_FORCED;
+}
+
 static void note(struct tool_raw *t, const struct mtf_item *item) {
     switch (item->kind) {
     case MTF_ITEM_HEADER:
@@ -217,16 +232,9 @@ static void note(struct tool_raw *t, const struct mtf_item *item) {
     case MTF_ITEM_DATA:
         t->footer = item->from_spool && t->footer;
         break;
-    case MTF_ITEM_FOOTER: {
-        uint16_t field;
-        uint64_t value;
-        t->footer = true;
-        t->forced_stop = false;
-        for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++)
-            if (field == MTF_ACCOUNT_END_REASON)
-                t->forced_stop = value == MTF_END_FORCED;
+    case MTF_ITEM_FOOTER:
+        note_footer(t, item);
         break;
-    }
     case MTF_ITEM_DAMAGE:
         t->damages++;
         break;

@@ -76,5 +76,25 @@ bool tool_raw_complete(const struct tool_raw *t);
 bool tool_raw_forced_stop(const struct tool_raw *t);
 /* A footer ended the file. */
 bool tool_raw_clean_end(const struct tool_raw *t);
+/* FIELD (enum mtf_account) of the last footer so far; false: it has none. */
+bool tool_raw_account(const struct tool_raw *t, unsigned field,
+                      uint64_t *value);
+/* The same, which knows what ends of streams that are lost had, if it is more
+   than FOUND in the streams. */
+uint64_t tool_raw_at_least(const struct tool_raw *t, unsigned field,
+                           uint64_t found);
+
+/* What a reader found in the streams. */
+struct tool_raw_counts {
+    uint64_t mallocs, memaligns, reallocs, frees, failed;
+    uint64_t untraced, dropped;
+};
+/*
+ * How the footer contradicts COUNTS, a line with file and offset, or NULL: it
+ * does not. If it does the trace is damaged. To be asked when MTF_ITEM_END was
+ * yielded and the caller misses nothing. Valid until the next call.
+ */
+const char *tool_raw_footer_problem(struct tool_raw *t,
+                                    const struct tool_raw_counts *counts);
 
 #endif

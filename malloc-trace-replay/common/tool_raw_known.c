@@ -5,6 +5,8 @@
  */
 #include "common/tool_raw_state.h"
 
+#include "base/bits.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -121,4 +123,65 @@ bool tool_raw_forced_stop(const struct tool_raw *t) {
 
 bool tool_raw_clean_end(const struct tool_raw *t) {
     return t->footer;
+}
+
+bool tool_raw_account(const struct tool_raw *t, unsigned field,
+                      uint64_t *value) {
+    if (field >= MTF_ACCOUNT_LIMIT || !t->has_account[field])
+        return false;
+    *value = t->account[field];
+    return true;
+}
+
+uint64_t tool_raw_at_least(const struct tool_raw *t, unsigned field,
+                           uint64_t found) {
+    uint64_t v;
+    return tool_raw_account(t, field, &v) ? tcm_max_u64(v, found) : found;
+}
+
+/* --- The footer against the streams -------------------------------------- */
+
+/* The streams may have less: events of parts that were not kept, and what is
+   counted of gaps that were open at the end. They have more if the process was
+   killed behind its footer and the spool has what came then. */
+static bool contradicts(const struct tool_raw *t, uint64_t footer,
+                        uint64_t found, bool may_be_less) {
+    if (found < footer)
+        return !may_be_less && !t->begins_late;
+    return found > footer && !t->use_spool;
+}
+
+const char *tool_raw_footer_problem(struct tool_raw *t,
+                                    const struct tool_raw_counts *counts) {
+    const struct {
+        unsigned field;
+        uint64_t found;
+        const char *what;
+        bool may_be_less;
+    } all[] = {
+        {MTF_ACCOUNT_MALLOCS, counts->mallocs, "mallocs", false},
+        {MTF_ACCOUNT_MEMALIGNS, counts->memaligns, "memaligns", false},
+        {MTF_ACCOUNT_REALLOCS, counts->reallocs, "reallocs", false},
+        {MTF_ACCOUNT_FREES, counts->frees, "frees", false},
+        {MTF_ACCOUNT_FAILED_ALLOCATIONS, counts->failed, "failed", false},
+        {MTF_ACCOUNT_UNTRACED_FREES, counts->untraced, "untraced frees", true},
+        {MTF_ACCOUNT_DROPPED_EVENTS, counts->dropped, "dropped events", true},
+    };
+    uint64_t footer;
+    if (!t->footer || !tool_raw_complete(t))
+        return NULL;
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(all); i++) {
+        if (!tool_raw_account(t, all[i].field, &footer) ||
+            !contradicts(t, footer, all[i].found, all[i].may_be_less))
+            continue;
+        (void)snprintf(
+            t->text, sizeof(t->text),
+            "%s: byte %llu: the footer counts %llu %s, the trace has "
+            "%llu",
+            t->name, (unsigned long long)t->footer_offset,
+            (unsigned long long)footer, all[i].what,
+            (unsigned long long)all[i].found);
+        return t->text;
+    }
+    return NULL;
 }

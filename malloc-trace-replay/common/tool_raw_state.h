@@ -37,7 +37,10 @@ struct tool_raw {
     bool begins_late;
     uint64_t last_barrier; /* growing: offset of the last one; 0: none */
     bool use_spool;
-    bool footer;      /* one came, and no events after it */
+    bool footer; /* one came, and no events after it */
+    uint64_t footer_offset;
+    uint64_t account[MTF_ACCOUNT_LIMIT]; /* of the last one, by field */
+    bool has_account[MTF_ACCOUNT_LIMIT];
     bool forced_stop; /* it, or the spool, says so */
     uint64_t damages;
     uint64_t barrier;         /* number of the last one, 0 none */

@@ -17,6 +17,7 @@ struct raw_dump {
     struct dump *d;
     struct tool_raw *raw;
     struct raw_threads threads;
+    struct tool_raw_counts counts;
     bool in_spool;
     uint64_t last_offset; /* of the last segment in the file at hand */
 };
@@ -182,10 +183,20 @@ static void look_ahead(struct stretch *s) {
         s->hi = s->lo;
 }
 
+static void count(struct tool_raw_counts *c, unsigned kind) {
+    c->mallocs += kind == MTF_EVENT_ALLOC;
+    c->memaligns += kind == MTF_EVENT_ALIGNED;
+    c->reallocs += kind == MTF_EVENT_REALLOC || kind == MTF_EVENT_REALLOC_NEW ||
+                   kind == MTF_EVENT_REALLOC_END;
+    c->frees += kind == MTF_EVENT_FREE || kind == MTF_EVENT_FREE_SIZE;
+    c->failed += kind == MTF_EVENT_FAILED;
+}
+
 static void see_event(struct raw_dump *r, struct stretch *s,
                       const struct mtf_event *e, uint64_t offset) {
     struct raw_thread *t = &r->threads.thread[s->thread];
     uint32_t owner = t->stream.state.as_thread;
+    count(&r->counts, e->kind);
     switch (e->kind) {
     case MTF_EVENT_STATE:
     case MTF_EVENT_AS_THREAD:
@@ -300,8 +311,6 @@ static void see_damage(struct raw_dump *r, const struct mtf_item *item) {
 /* Segments without a thread. */
 static void see_other(struct raw_dump *r, const struct mtf_item *item) {
     struct dump_lines *l = &r->d->lines;
-    if (item->kind == MTF_ITEM_FOOTER)
-        raw_threads_footer(&r->threads, item);
     dump_begin_at(l, item->file_offset, DUMP_NONE, item->time_lo);
     switch (item->kind) {
     case MTF_ITEM_BARRIER:
@@ -367,7 +376,16 @@ static void conclude(struct raw_dump *r) {
     const char *problem = raw_end_problem(r->raw);
     if (problem != NULL && (r->d->damages == 0 || tool_raw_is_growing(r->raw)))
         dump_lacks(r->d, problem);
-    if (raw_threads_dropped(&r->threads) != 0)
+    r->counts.untraced = raw_threads_untraced(&r->threads);
+    r->counts.dropped = raw_threads_dropped(&r->threads);
+    const char *footer = tool_raw_footer_problem(r->raw, &r->counts);
+    if (r->d->damages == 0 && footer != NULL) {
+        dump_damage(r->d, DUMP_NONE, DUMP_NONE);
+        dump_str(&r->d->lines, footer);
+        dump_end(&r->d->lines);
+    }
+    if (tool_raw_at_least(r->raw, MTF_ACCOUNT_DROPPED_EVENTS,
+                          r->counts.dropped) != 0)
         dump_lacks(r->d, "the recorder dropped events");
 }
 

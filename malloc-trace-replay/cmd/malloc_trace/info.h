@@ -42,6 +42,8 @@ struct info_file {
     uint64_t events[INFO_EVENT_KINDS]; /* by enum mtf_event_kind */
     uint64_t calls[MTF_CALL_LIMIT];    /* those that succeeded */
     uint64_t requested_bytes;
+    struct tool_raw_counts counts; /* of the streams */
+    uint64_t untraced, dropped;    /* of the recording */
     uint64_t doubled_bytes, missing_bytes, undecodable_bytes;
     uint64_t last_ns, last_barrier_ns;
     uint64_t peak_rss_bytes; /* of the samples */

@@ -112,8 +112,8 @@ static void json_raw(struct tool_json *j, const struct info_file *f) {
     tool_json_u64(j, "spool_buffers", f->spool_buffers);
     json_live(j, f);
     tool_json_u64(j, "failed_allocations", f->events[MTF_EVENT_FAILED]);
-    tool_json_u64(j, "untraced_frees", raw_threads_untraced(&f->threads));
-    tool_json_u64(j, "dropped_events", raw_threads_dropped(&f->threads));
+    tool_json_u64(j, "untraced_frees", f->untraced);
+    tool_json_u64(j, "dropped_events", f->dropped);
     json_calls(j, f);
     tool_json_begin_object(j, "kinds");
     for (unsigned k = 0; k < INFO_EVENT_KINDS; k++)

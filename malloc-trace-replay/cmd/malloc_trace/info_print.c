@@ -224,7 +224,7 @@ static void print_raw(const struct info_file *f) {
     print_event_bytes(f, "bytes an event");
     print_sizes(&f->live);
     print_live(f);
-    put_count("untraced frees", raw_threads_untraced(&f->threads));
+    put_count("untraced frees", f->untraced);
     for (unsigned k = MTF_EVENT_FAILED + 1; k < INFO_EVENT_KINDS; k++)
         if (f->events[k] != 0) {
             char label[48];
@@ -240,7 +240,7 @@ static void print_raw(const struct info_file *f) {
         if (f->notices[i] != NULL)
             put_text("notice", f->notices[i]);
     print_footer(f);
-    put_count("dropped events", raw_threads_dropped(&f->threads));
+    put_count("dropped events", f->dropped);
     put_count("bytes missing", f->missing_bytes + f->undecodable_bytes);
 }
 

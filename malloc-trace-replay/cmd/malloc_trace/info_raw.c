@@ -149,20 +149,12 @@ static bool see_data(struct info_file *f, const struct mtf_item *item) {
 
 /* --- Other segments ----------------------------------------------------- */
 
-static void see_accounts(struct info_file *f, const struct mtf_item *item) {
+static void see_sample(struct info_file *f, const struct mtf_item *item) {
     uint16_t field;
     uint64_t value;
-    if (item->kind == MTF_ITEM_FOOTER)
-        memset(f->have_account, 0, sizeof(f->have_account));
-    for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++) {
-        if (item->kind == MTF_ITEM_FOOTER && field < MTF_ACCOUNT_LIMIT) {
-            f->have_account[field] = true;
-            f->account[field] = value;
-        } else if (field == MTF_ACCOUNT_RSS_ANON_BYTES &&
-                   value > f->peak_rss_bytes) {
+    for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++)
+        if (field == MTF_ACCOUNT_RSS_ANON_BYTES && value > f->peak_rss_bytes)
             f->peak_rss_bytes = value;
-        }
-    }
 }
 
 static const char *notice_text(uint64_t code) {
@@ -206,7 +198,7 @@ static bool see_item(struct info_file *f, const struct mtf_item *item) {
         return true;
     case MTF_ITEM_SAMPLE:
         f->segments[MTF_SEGMENT_SAMPLE]++;
-        see_accounts(f, item);
+        see_sample(f, item);
         return true;
     case MTF_ITEM_NOTICE:
         f->segments[MTF_SEGMENT_NOTICE]++;
@@ -214,8 +206,6 @@ static bool see_item(struct info_file *f, const struct mtf_item *item) {
         return true;
     case MTF_ITEM_FOOTER:
         f->segments[MTF_SEGMENT_FOOTER]++;
-        raw_threads_footer(&f->threads, item);
-        see_accounts(f, item);
         return true;
     default:
         return true;
@@ -224,7 +214,29 @@ static bool see_item(struct info_file *f, const struct mtf_item *item) {
 
 /* --- The whole trace ---------------------------------------------------- */
 
-static void conclude(struct info_file *f, const struct tool_raw *t) {
+/* What the footer says, and what it says against the streams, or NULL. */
+static const char *see_footer(struct info_file *f, struct tool_raw *t) {
+    const uint64_t *e = f->events;
+    f->counts = (struct tool_raw_counts){
+        .mallocs = e[MTF_EVENT_ALLOC],
+        .memaligns = e[MTF_EVENT_ALIGNED],
+        .reallocs = e[MTF_EVENT_REALLOC] + e[MTF_EVENT_REALLOC_NEW] +
+                    e[MTF_EVENT_REALLOC_END],
+        .frees = e[MTF_EVENT_FREE] + e[MTF_EVENT_FREE_SIZE],
+        .failed = e[MTF_EVENT_FAILED],
+        .untraced = raw_threads_untraced(&f->threads),
+        .dropped = raw_threads_dropped(&f->threads),
+    };
+    for (unsigned i = 0; i < MTF_ACCOUNT_LIMIT; i++)
+        f->have_account[i] = tool_raw_account(t, i, &f->account[i]);
+    f->untraced =
+        tool_raw_at_least(t, MTF_ACCOUNT_UNTRACED_FREES, f->counts.untraced);
+    f->dropped =
+        tool_raw_at_least(t, MTF_ACCOUNT_DROPPED_EVENTS, f->counts.dropped);
+    return tool_raw_footer_problem(t, &f->counts);
+}
+
+static void conclude(struct info_file *f, struct tool_raw *t) {
     f->compressed = tool_raw_is_compressed(t);
     f->from_file = tool_raw_has_file(t);
     f->from_spool = tool_raw_has_spool(t);
@@ -232,16 +244,18 @@ static void conclude(struct info_file *f, const struct tool_raw *t) {
     f->clean_end = tool_raw_clean_end(t);
     f->raw_bytes = tool_raw_bytes(t);
     f->stored_bytes = tool_raw_stored_bytes(t);
+    const char *footer = see_footer(f, t);
     f->complete = tool_raw_complete(t) && f->missing_bytes == 0 &&
-                  f->undecodable_bytes == 0 &&
-                  raw_threads_dropped(&f->threads) == 0;
-    uint64_t dropped = raw_threads_dropped(&f->threads);
+                  f->undecodable_bytes == 0 && footer == NULL &&
+                  f->dropped == 0;
     info_live_round(&f->live);
+    if (f->problem_count == 0 && footer != NULL)
+        info_problem(f, TOOL_DAMAGED, "%s", footer);
     const char *problem = raw_end_problem(t);
-    if (dropped != 0 && !f->growing)
+    if (f->dropped != 0 && !f->growing)
         info_problem(f, TOOL_DAMAGED,
                      "%s: the recorder dropped %" PRIu64 " events", f->name,
-                     dropped);
+                     f->dropped);
     else if (f->growing)
         info_problem(f, TOOL_DAMAGED, "%s: %s", f->name, problem);
     else if (problem != NULL && f->problem_count == 0)

@@ -58,16 +58,6 @@ void raw_threads_free(struct raw_threads *t) {
     free(t->index);
 }
 
-void raw_threads_footer(struct raw_threads *t, const struct mtf_item *item) {
-    uint16_t field;
-    uint64_t value;
-    for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++)
-        if (field == MTF_ACCOUNT_DROPPED_EVENTS)
-            t->footer_dropped = value;
-        else if (field == MTF_ACCOUNT_UNTRACED_FREES)
-            t->footer_untraced = value;
-}
-
 uint64_t raw_threads_with_events(const struct raw_threads *t) {
     uint64_t n = 0;
     for (size_t i = 0; i < t->count; i++)
@@ -82,14 +72,14 @@ uint64_t raw_threads_dropped(const struct raw_threads *t) {
         uint64_t dropped = r->stream.state.dropped;
         n += r->gap_events > dropped ? r->gap_events : dropped;
     }
-    return tcm_max_u64(n, t->footer_dropped);
+    return n;
 }
 
 uint64_t raw_threads_untraced(const struct raw_threads *t) {
     uint64_t n = 0;
     for (size_t i = 0; i < t->count; i++)
         n += t->thread[i].stream.state.untraced_frees;
-    return tcm_max_u64(n, t->footer_untraced);
+    return n;
 }
 
 const char *raw_end_problem(const struct tool_raw *t) {

@@ -32,18 +32,13 @@ struct raw_threads {
     uint32_t *index; /* hash by id: place in thread + 1 */
     size_t index_size;
     bool begins_late; /* a flight recording: its beginning was not kept */
-    /* of the last footer, which knows what a lost end of a stream had */
-    uint64_t footer_dropped, footer_untraced;
 };
 
 /* The thread ID, made if it is new. NULL without memory. */
 struct raw_thread *raw_threads_find(struct raw_threads *t, uint32_t id);
 void raw_threads_free(struct raw_threads *t);
 
-/* A FOOTER: its counts stand beside those of the streams. */
-void raw_threads_footer(struct raw_threads *t, const struct mtf_item *item);
-
-/* Sums over all threads. */
+/* Sums over all streams. */
 uint64_t raw_threads_with_events(const struct raw_threads *t);
 uint64_t raw_threads_dropped(const struct raw_threads *t);
 uint64_t raw_threads_untraced(const struct raw_threads *t);

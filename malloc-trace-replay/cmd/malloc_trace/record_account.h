@@ -5,10 +5,19 @@
 #ifndef CMD_MALLOC_TRACE_RECORD_ACCOUNT_H
 #define CMD_MALLOC_TRACE_RECORD_ACCOUNT_H
 
-#include <stdint.h>
+#include "common/tool_raw.h"
+#include "traceformat/trace_event.h"
 
-/* SUM: by enum mtf_account, over all traces that have one. Nothing is printed
-   if none has. */
-void record_print_account(const uint64_t *sum);
+/* Sums over all traces that were read. */
+struct record_account {
+    struct tool_raw_counts counts; /* as the traces have them */
+    uint64_t raw_bytes, segments;
+    uint64_t traces;
+    uint64_t footers; /* traces that have the recorder's account */
+    uint64_t footer[MTF_ACCOUNT_LIMIT];
+};
+
+/* Nothing is printed of no traces. */
+void record_print_account(const struct record_account *a);
 
 #endif

@@ -44,7 +44,6 @@ struct trace {
     bool complete;
     char executable[64];
     uint64_t dropped, untraced;
-    uint64_t account[MTF_ACCOUNT_LIMIT]; /* the recorder's; 0 without one */
 };
 
 struct record_report {
@@ -53,6 +52,7 @@ struct record_report {
     size_t known_count;
     struct trace *traces;
     size_t count;
+    struct record_account account;
 };
 
 /* --- Names -------------------------------------------------------------- */
@@ -221,7 +221,23 @@ static bool is_new(const struct record_report *r, const struct stat *st) {
 
 /* --- After -------------------------------------------------------------- */
 
-static void read_trace(struct trace *t) {
+static void add_account(struct record_account *a, const struct info_file *f) {
+    const struct tool_raw_counts *c = &f->counts;
+    a->counts.mallocs += c->mallocs;
+    a->counts.memaligns += c->memaligns;
+    a->counts.reallocs += c->reallocs;
+    a->counts.frees += c->frees;
+    a->counts.failed += c->failed;
+    a->raw_bytes += f->raw_bytes;
+    for (unsigned k = 0; k < INFO_SEGMENT_KINDS; k++)
+        a->segments += f->segments[k];
+    a->traces += f->kind == INFO_RAW;
+    a->footers += f->have_account[MTF_ACCOUNT_SEGMENTS];
+    for (unsigned k = 0; k < MTF_ACCOUNT_LIMIT; k++)
+        a->footer[k] += f->have_account[k] ? f->account[k] : 0;
+}
+
+static void read_trace(struct record_report *r, struct trace *t) {
     static struct info_file f;
     memset(&f, 0, sizeof(f));
     f.name = t->name;
@@ -232,9 +248,9 @@ static void read_trace(struct trace *t) {
     t->growing = f.growing;
     t->complete = f.complete;
     t->events = info_event_count(&f);
-    memcpy(t->account, f.account, sizeof(t->account));
-    t->dropped = raw_threads_dropped(&f.threads);
-    t->untraced = raw_threads_untraced(&f.threads);
+    add_account(&r->account, &f);
+    t->dropped = f.dropped;
+    t->untraced = f.untraced;
     snprintf(t->executable, sizeof(t->executable), "%.*s",
              (int)sizeof(t->executable) - 1, f.header.executable);
     /* It comes from a file, and goes to a terminal. */
@@ -285,7 +301,7 @@ static bool add_trace(struct record_report *r, const char *name, bool spool,
     if (!spool && stat(spool_name, &other) == 0)
         t->stored += (uint64_t)other.st_blocks * 512;
     if (t->stored <= READ_MOST)
-        read_trace(t);
+        read_trace(r, t);
     return true;
 }
 
@@ -354,14 +370,12 @@ static void print_next(const char *name) {
 /* What recording cost, and what the traces lack. */
 static void print_account(const struct record_report *r) {
     struct tool_text text;
-    uint64_t sum[MTF_ACCOUNT_LIMIT] = {0}, dropped = 0, untraced = 0;
+    uint64_t dropped = 0, untraced = 0;
     for (size_t i = 0; i < r->count; i++) {
-        for (unsigned k = 0; k < MTF_ACCOUNT_LIMIT; k++)
-            sum[k] += r->traces[i].account[k];
         dropped += r->traces[i].dropped;
         untraced += r->traces[i].untraced;
     }
-    record_print_account(sum);
+    record_print_account(&r->account);
     if (untraced != 0)
         fprintf(stderr, "  frees of blocks from before: %s\n",
                 tool_text_count(&text, untraced));

@@ -11,22 +11,6 @@
 
 /* --- Gathering ------------------------------------------------------------ */
 
-void account_footer(struct account *a, const struct mtf_item *item) {
-    uint16_t field;
-    uint64_t value;
-    a->have_footer = true;
-    a->footer_has = 0;
-    for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++)
-        if (field < MTF_ACCOUNT_LIMIT) {
-            a->footer[field] = value;
-            a->footer_has |= (uint64_t)1 << field;
-        }
-}
-
-static uint64_t footer_value(const struct account *a, unsigned field) {
-    return a->footer_has >> field & 1 ? a->footer[field] : 0;
-}
-
 void account_notice(struct account *a, const struct mtf_item *item,
                     bool quiet) {
     (void)a;
@@ -36,28 +20,41 @@ void account_notice(struct account *a, const struct mtf_item *item,
               (const char *)item->data + 2);
 }
 
-void account_finish(struct account *a, const struct tool_raw *raw,
-                    const struct order *o) {
+static void finish_losses(struct account *a, struct tool_raw *raw,
+                          const struct order *o) {
     const struct demux *d = o->demux;
-    const struct emit *e = o->emit;
-    const struct emit_counts *c = &e->counts;
-    a->counts = *c;
-    a->events = c->mallocs + c->memaligns + c->reallocs + c->frees + c->failed;
-    a->ops = a->events - c->failed - c->unmatched_frees;
-    a->peak_live_bytes = e->peak_live_bytes;
-    a->live_at_end = e->slots.live;
+    const struct emit_counts *c = &a->counts;
     for (size_t i = 0; i < d->count; i++) {
         const struct demux_thread *t = d->threads[i];
         a->untraced_frees += t->state.untraced_frees;
         /* a GAP may be lost, and one may follow the last buffer's start */
         a->dropped_events += tcm_max_u64(t->dropped, t->state.dropped);
     }
-    /* the recorder's own counts have what a lost end of a stream had */
-    uint64_t v = footer_value(a, MTF_ACCOUNT_UNTRACED_FREES);
-    a->untraced_frees = tcm_max_u64(a->untraced_frees, v);
-    a->untraced_frees += c->untraced_frees;
-    v = footer_value(a, MTF_ACCOUNT_DROPPED_EVENTS);
-    a->dropped_events = tcm_max_u64(a->dropped_events, v);
+    const struct tool_raw_counts found = {
+        c->mallocs, c->memaligns,      c->reallocs,       c->frees,
+        c->failed,  a->untraced_frees, a->dropped_events,
+    };
+    if (a->lost_bytes + a->bad_places == 0 && !a->interrupted)
+        a->footer_problem = tool_raw_footer_problem(raw, &found);
+    a->untraced_frees =
+        c->untraced_frees +
+        tool_raw_at_least(raw, MTF_ACCOUNT_UNTRACED_FREES, a->untraced_frees);
+    a->dropped_events =
+        tool_raw_at_least(raw, MTF_ACCOUNT_DROPPED_EVENTS, a->dropped_events);
+    a->bad_places += a->footer_problem != NULL;
+}
+
+void account_finish(struct account *a, struct tool_raw *raw,
+                    const struct order *o) {
+    const struct demux *d = o->demux;
+    const struct emit *e = o->emit;
+    const struct emit_counts *c = &e->counts;
+    a->raw = raw;
+    a->counts = *c;
+    a->events = c->mallocs + c->memaligns + c->reallocs + c->frees + c->failed;
+    a->ops = a->events - c->failed - c->unmatched_frees;
+    a->peak_live_bytes = e->peak_live_bytes;
+    a->live_at_end = e->slots.live;
     a->order_conflicts = o->conflicts;
     a->widest_ns = o->widest_ns;
     a->median_ns = order_median_ns(o);
@@ -68,6 +65,7 @@ void account_finish(struct account *a, const struct tool_raw *raw,
     a->end_ns = o->last_ns;
     a->lost_bytes = d->gap_bytes + d->undecodable_bytes;
     a->bad_places = d->bad_places + d->hidden_zero;
+    finish_losses(a, raw, o);
     a->raw_bytes = tool_raw_bytes(raw);
     a->file_bytes = tool_raw_stored_bytes(raw);
     a->held_peak = d->held_peak;
@@ -141,10 +139,11 @@ size_t account_values(const struct account *a,
         memcpy(values + n, filtered, sizeof(filtered));
         n += TCM_ARRAY_SIZE(filtered);
     }
+    uint64_t v;
     for (unsigned f = 0; f < MTF_ACCOUNT_LIMIT; f++)
-        if (a->footer_has >> f & 1)
+        if (tool_raw_account(a->raw, f, &v))
             values[n++] = (struct mtf_proc_account_value){
-                (uint16_t)(MTF_PROC_ACCOUNT_RECORDER + f), a->footer[f]};
+                (uint16_t)(MTF_PROC_ACCOUNT_RECORDER + f), v};
     return n;
 }
 
@@ -226,7 +225,9 @@ void account_tell_losses(const struct account *a) {
     } else if (a->lost_bytes + a->damaged_places + a->bad_places == 0) {
         tool_warn("incomplete: the end of the trace is missing");
     }
-    if (a->lost_bytes + a->damaged_places + a->bad_places != 0)
+    if (a->footer_problem != NULL)
+        tool_warn("%s", a->footer_problem);
+    else if (a->lost_bytes + a->damaged_places + a->bad_places != 0)
         tool_warn("incomplete: damaged places: %s; bytes of the streams "
                   "missing: %s",
                   tool_text_count(&t[1], a->damaged_places + a->bad_places),

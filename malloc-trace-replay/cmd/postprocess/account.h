@@ -34,16 +34,14 @@ struct account {
     uint64_t held_peak;
     bool complete, clean_end, growing, begins_late, has_spool, forced_stop;
     bool filtered;
-    bool interrupted; /* by the user: set before account_finish */
-    bool have_footer;
-    uint64_t footer[MTF_ACCOUNT_LIMIT]; /* the last one; by field */
-    uint64_t footer_has;                /* bit for each field */
+    bool interrupted;           /* by the user: set before account_finish */
+    const char *footer_problem; /* it contradicts the streams; or NULL */
+    const struct tool_raw *raw; /* has the footer */
 };
 
-void account_footer(struct account *a, const struct mtf_item *item);
 void account_notice(struct account *a, const struct mtf_item *item, bool quiet);
-/* Gathers everything; RAW has yielded its end. */
-void account_finish(struct account *a, const struct tool_raw *raw,
+/* Gathers everything; RAW has yielded its end, and lives on. */
+void account_finish(struct account *a, struct tool_raw *raw,
                     const struct order *o);
 /* Then, if there is a filter: what it left. */
 void account_filter(struct account *a, const struct filter *f);

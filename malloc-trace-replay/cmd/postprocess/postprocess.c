@@ -214,9 +214,6 @@ static bool take_item(struct work *w, const struct mtf_item *item) {
     case MTF_ITEM_SAMPLE:
         order_sample(&w->order, item->time_lo, item->data, item->length);
         break;
-    case MTF_ITEM_FOOTER:
-        account_footer(&w->account, item);
-        break;
     case MTF_ITEM_NOTICE:
         account_notice(&w->account, item, w->quiet);
         break;

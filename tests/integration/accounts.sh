@@ -1,0 +1,105 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The footer and what the trace holds: a trace that contradicts its footer is
+# damaged, for each reader; and what malloc-trace record says adds up.
+# shellcheck source=common.sh
+. "$(dirname "$0")/common.sh"
+need "$tlib" "$built/control_target" "$built/process_target" "$post" "$mtrace"
+need_python
+cd "$work" || exit 99
+
+# edit IN OUT footer FIELD DIFFERENCE: changes a number of the last footer.
+# edit IN OUT segment: leaves out the last segment of a thread.
+edit() { "$python" - "$here" "$@" <<'PY'
+import struct, sys
+sys.path.insert(0, sys.argv[1])
+import rawdump
+source, target, how = sys.argv[2:5]
+t = rawdump.load([source])
+b = bytearray(open(source, "rb").read())
+kind = 5 if how == "footer" else 1
+at = [p for p, s in zip(t.places, t.segments) if s[0] == kind][-1]
+length = struct.unpack_from("<I", b, at + 8)[0]
+end = at + 56 + length
+if how == "segment":
+    del b[at:end]
+else:
+    for p in range(at + 56, end, 10):
+        field, value = struct.unpack_from("<HQ", b, p)
+        if field == int(sys.argv[5]):
+            value += int(sys.argv[6])
+            struct.pack_into("<Q", b, p + 2, value)
+    struct.pack_into("<Q", b, at + 48, rawdump.xxh64(
+        bytes(b[at : at + 48] + b[at + 56 : end]), t.header.random))
+open(target, "wb").write(b)
+PY
+}
+
+# sound NAME FILE
+sound() {
+    "$post" --quiet --json json "$2" p 2>err
+    is "$1: postprocess" "$? $(json json complete damaged_places)" "0 true 0"
+    "$mtrace" info "$2" >out 2>>err
+    is "$1: info" "$? $(grep -c 'complete *yes$' out)" "0 1"
+    "$mtrace" dump "$2" >/dev/null 2>>err
+    is "$1: dump" "$? $(cat err)" "0 "
+}
+
+# damaged NAME FILE WHAT: each reader says what differs, and ends with 3.
+damaged() {
+    "$post" --quiet --json json "$2" p 2>err
+    is "$1: postprocess" "$? $(json json complete damaged_places)" "3 false 1"
+    check "$1: postprocess tells it" grep -q "footer counts .* $3, the" err
+    check "$1: postprocess: one line" one_line err
+    "$mtrace" info "$2" >out 2>err
+    is "$1: info" "$? $(grep -c 'complete *no$' out)" "3 1"
+    check "$1: info tells it" grep -q "$2: byte .*footer counts .* $3" err
+    "$mtrace" dump "$2" >out 2>err
+    is "$1: dump" $? 3
+    check "$1: dump tells it" grep -q "footer counts .* $3, the" out
+}
+
+TCMALLOC_TRACE_UNCOMPRESSED=1 record t "$built/process_target" plain 2>err
+sound "as recorded" t
+edit t one footer 33 1
+damaged "a malloc more in the footer" one mallocs
+edit t one footer 36 -1
+damaged "a free less" one frees
+edit t one footer 37 1
+damaged "a failed call more" one failed
+edit t one segment
+damaged "the last segment of a thread is gone" one ".*"
+"$post" --quiet --from 0s --to 1h one p 2>err
+is "the same in a window" $? 3
+check "the same in a window: told" grep -q "the footer counts" err
+
+# Of a flight recording the footer counts what was not kept, too.
+TCMALLOC_TRACE_UNCOMPRESSED=1 TCMALLOC_TRACE_KEEP_MB=1 \
+    record f "$built/control_target" limit 8 2>err
+is "flight: exit status" $? 51
+sound "flight" f
+
+# A run that leaves traces of all ends: killed, exec'd in place, exited.
+mkfifo line
+cat >job <<'SH'
+"$1" flush >line &
+read -r word <line
+kill -9 $!
+"$2" plain
+exec "$2" plain
+SH
+env -u LD_PRELOAD timeout 60 "$mtrace" record -o 'r.%p' -- \
+    sh job "$built/control_target" "$built/process_target" >out 2>err
+"$python" - err <<'PY' >sums
+import re, sys
+text = open(sys.argv[1]).read().replace(",", "")
+total = int(re.search(r"traces?[ ](\d+) events", text).group(1))
+kinds = re.search(r"  mallocs.*", text).group(0)
+print(total == sum(map(int, re.findall(r"\d+", kinds))), total >= 1000)
+PY
+is "record: the kinds add up to the events" "$(cat sums)" "True True"
+at_least "record: some traces have no footer" "$(find . -name 'r.*.spool' |
+    wc -l)" 2
+check "record: whose account the rest is" \
+    grep -q "by the .* of [0-9]* traces that end with" err
+done_testing
