@@ -11,6 +11,8 @@ AC_DEFUN([TCM_COMPRESSION], [
   LZ4_STATIC_LIBS=
   # In a library: past libtool, which would put the archive into our own.
   LZ4_SHARED_LIBS=
+  # In pkg-config's file, for programs that are linked statically.
+  LZ4_PRIVATE_LIBS=
   AS_IF([test "x$enable_trace_compression" != xno], [
     tcm_lz4_missing=
     AC_CHECK_HEADER([lz4frame.h], [], [tcm_lz4_missing="lz4frame.h"])
@@ -34,6 +36,7 @@ AC_DEFUN([TCM_COMPRESSION], [
             [tcm_lz4_missing="the static archive liblz4.a (1.9.4 or newer)"],
             [LZ4_STATIC_LIBS=$tcm_cv_lz4_static
              LZ4_SHARED_LIBS=-Wl,$tcm_cv_lz4_static
+             LZ4_PRIVATE_LIBS=-llz4
              tcm_have_lz4=yes])
     ])
     AS_IF([test "x$tcm_have_lz4" = xno &&
@@ -47,6 +50,7 @@ install the package liblz4-dev (Debian, Ubuntu), lz4-devel and lz4-static
         [TCM_LZ4_CPPFLAGS=-DTCM_HAVE_LZ4=0])
   AC_SUBST([LZ4_STATIC_LIBS])
   AC_SUBST([LZ4_SHARED_LIBS])
+  AC_SUBST([LZ4_PRIVATE_LIBS])
   AC_SUBST([TCM_LZ4_CPPFLAGS])
   AC_SUBST([TCM_HAVE_LZ4_TEXT], [$tcm_have_lz4])
   AM_CONDITIONAL([TCM_LZ4], [test "x$tcm_have_lz4" = xyes])

@@ -24,8 +24,10 @@ TCM_TLS struct tcm_thread_state tcm_self = {
 TCM_STATIC_ASSERT(sizeof(struct tcm_thread_state) < 128,
                   "thread-local storage stays small");
 
-/* Pulls the library's constructor out of a static archive. */
-__attribute__((used)) static void (*const anchor)(void) = tcm_library_anchor;
+/* Whatever a program takes of a static archive, it gets this, and with it the
+   whole family and the library's constructor. */
+__attribute__((used)) static const struct tcm_family *const anchor =
+    &tcm_family;
 
 static pthread_key_t end_key;
 static bool have_end_key;

@@ -89,6 +89,8 @@ static inline void tcm_thread_leave_plain(struct tcm_thread_state *self) {
 
 /* Does nothing; in fork_exit.c, whose constructor nothing refers to. */
 void tcm_library_anchor(void);
+/* Refers to every file with exported functions. */
+extern const struct tcm_family tcm_family;
 
 /* Around fork. */
 void tcm_thread_fork_prepare(void);

@@ -78,17 +78,180 @@ for name in minimal minimal_tracing; do
     fi
 done
 
-# Linked or preloaded, what is recorded is the same.
-[ -x "$post" ] && [ -n "$python" ] || { done_testing; }
-for how in shared static; do
-    [ -x $how ] || continue
-    TCMALLOC_TRACE_OUTPUT=$work/$how.$suffix timeout 60 ./$how
-    is "$how, recording: runs" $? 21
-    rm -f json
-    "$post" --quiet --json json "$work/$how.$suffix" p 2>err
-    is "$how, recording: whole" "$(json json complete clean_end \
+# recorded NAME PROGRAM STATUS LEAST: linked or preloaded, what is recorded is
+# whole.
+recorded() {
+    [ -x "$post" ] && [ -n "$python" ] || return
+    rm -f json trace.*
+    TCMALLOC_TRACE_OUTPUT=$work/trace.$suffix timeout 60 "$2" >/dev/null
+    is "$1, recording: runs" $? "$3"
+    "$post" --quiet --json json "$work/trace.$suffix" p 2>err
+    is "$1, recording: whole" "$(json json complete clean_end \
         unmatched_frees)" "true true 0"
-    at_least "$how, recording: events" "$(json json events)" 4
+    at_least "$1, recording: events" "$(json json events)" "$4"
     diag <err
+}
+for how in shared static; do
+    [ -x $how ] && recorded $how ./$how 21 4
 done
+
+# ---------------------------------------------------------------------------
+# With what pkg-config says.
+
+# flags NAME [--static]
+flags() {
+    if have pkg-config; then
+        PKG_CONFIG_PATH=$top_builddir pkg-config \
+            --define-variable=libdir="$dir" $2 --libs "libtcmalloc_$1"
+    else
+        sed -n -e 's/^Libs: //p' ${2:+-e 's/^Libs.private: //p'} \
+            "$top_builddir/libtcmalloc_$1.pc" | sed "s,\${libdir},$dir," |
+            tr '\n' ' '
+    fi
+}
+
+# All that asks for memory is the C library. No other malloc knows a heap limit.
+cat >none.c <<'C'
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char text[32 << 20], line[] = "a line";
+int main(int argc, char **argv) {
+    char *got = 0;
+    size_t room = 0;
+    int status = 1;
+    memset(text, 'x', sizeof text - 1);
+    FILE *f = fopen(argv[argc - 1], "r");
+    ssize_t n = getdelim(&got, &room, 0, f);
+    fclose(f);
+    if (n < 4 || !strdup(line))
+        return 2;
+    if (!fork())
+        _exit(strdup(line) ? 5 : 6);
+    wait(&status);
+    if (WEXITSTATUS(status) != 5)
+        return 3;
+    return strdup(text) ? 1 : 23;
+}
+C
+# The exception is not named, and no standard class is used.
+cat >any.cc <<'C'
+int main() {
+    volatile unsigned long huge = 1UL << 62;
+    try {
+        delete[] new char[huge];
+    } catch (...) {
+        return 24;
+    }
+    return 2;
+}
+C
+echo 'int main(void) { return 25; }' >empty.c
+TCMALLOC_HEAP_LIMIT_MB=16
+export TCMALLOC_HEAP_LIMIT_MB
+programs="a:21 none:23 empty:25"
+for p in a none empty; do
+    check "$p.c compiles" $CC -fPIE -O1 -c $p.c -I"$top_srcdir/src"
+done
+check "malloc_abi.c compiles" $CC -fPIE -O1 -fno-builtin -c -D_GNU_SOURCE \
+    -I"$top_srcdir/tests/lib" "$here/malloc_abi.c"
+if $CXX --version >/dev/null 2>&1; then
+    programs="$programs axx:22 any:24"
+    check "a.cc compiles" $CXX -fPIE -O0 -c a.cc -o axx.o
+    check "any.cc compiles" $CXX -fPIE -O0 -c any.cc
+fi
+
+for name in minimal minimal_tracing; do
+    # shellcheck disable=SC2046
+    build "$name, as needed" $CC -o shared none.o -Wl,--as-needed \
+        $(flags $name) -Wl,-rpath,"$dir"
+    timeout 60 ./shared
+    is "$name, as needed: runs with it" $? 23
+done
+
+# Without a library first, in case that the system has no static ones.
+linked() { $CXX $how axx.o -o plain -pthread >/dev/null 2>&1 && ./plain; }
+
+sed -e '/^global:/d' -e '/^local:/,$d' -e 's/[{}]//g' \
+    "$top_srcdir/src/exports/tracing.sym" | tr ';' '\n' | tr -d ' \t' |
+    grep . | sort >family
+at_least "exported names are known" "$(wc -l <family)" 60
+
+# static_program NAME PROGRAM.o STATUS: is built in both orders, has one malloc
+# and all of the family, and runs.
+static_program() {
+    compiler=$CC
+    case $2 in axx.o | any.o) compiler=$CXX ;; esac
+    for order in before after; do
+        link="$2 $flags"
+        [ $order = after ] || link="$flags $2"
+        rm -f program names
+        # shellcheck disable=SC2086
+        $compiler $how -o program $link >out 2>&1
+        timeout 60 ./program >>out 2>&1
+        got="status $?"
+        if have nm; then
+            nm --defined-only program 2>>out | awk '{ print $3 }' |
+                sort >names
+            got="$got$(grep -x _int_malloc names)"
+            case $how in
+            *gc-sections*) ;; # takes out again what is not used
+            *) got="$got$(comm -23 family names | tr '\n' ' ')" ;;
+            esac
+        fi
+        is "$1, $2, library $order" "$got" "status $3"
+        [ "$got" = "status $3" ] || diag <out
+    done
+}
+
+for how in "-static" "-static-pie" "-static -fuse-ld=gold" \
+    "-static -fuse-ld=lld" "-static -Wl,--gc-sections"; do
+    [ -e axx.o ] && linked
+    [ $? = 22 ] || {
+        skip "$how" "does not work here"
+        continue
+    }
+    for name in minimal minimal_tracing; do
+        [ -e "$dir/libtcmalloc_$name.a" ] || {
+            skip "$name, $how" "not built"
+            continue
+        }
+        flags=$(flags $name --static)
+        for p in $programs; do
+            static_program "$name, $how" "${p%:*}.o" "${p#*:}"
+            if [ $name = minimal_tracing ]; then
+                case $p in
+                a:* | none:*) recorded "$how, $p" ./program "${p#*:}" 4 ;;
+                axx:*) recorded "$how, $p" ./program "${p#*:}" 1000 ;;
+                esac
+            fi
+        done
+    done
+done
+
+# Not with pkg-config's help: still no malloc beside ours.
+how=-static
+if [ -e axx.o ] && linked; [ $? = 22 ] && [ -e "$dir/libtcmalloc_minimal.a" ]; then
+    build "-static, no flags" $CC -static a.o -o program \
+        "$dir/libtcmalloc_minimal.a" -pthread
+    timeout 60 ./program
+    is "-static, no flags: runs" $? 21
+fi
+unset TCMALLOC_HEAP_LIMIT_MB
+
+# A long recording of a static program.
+flags=$(flags minimal_tracing --static)
+# shellcheck disable=SC2086
+if [ -e "$dir/libtcmalloc_minimal_tracing.a" ] &&
+    $CC -static empty.o -o plain >/dev/null 2>&1; then
+    build "static malloc_abi" $CC -static malloc_abi.o -o abi $flags
+    TCMALLOC_TRACE_OUTPUT=$work/abi.$suffix timeout 100 ./abi >tap 2>err
+    is "static malloc_abi: succeeds" $? 0
+    grep '^not ok' tap | diag
+    diag <err
+    [ ! -x "$post" ] || [ -z "$python" ] ||
+        check_trace "static malloc_abi" "$work/abi.$suffix" 1000000
+fi
 done_testing
