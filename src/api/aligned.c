@@ -2,7 +2,7 @@
 /*
  * The aligned members of the malloc family, with glibc's rules: memalign and
  * aligned_alloc round an odd alignment up to a power of two, posix_memalign
- * refuses it.
+ * refuses it, and sets errno only when memory is out.
  */
 #include "api/malloc_path.h"
 #include "base/bits.h"
@@ -46,9 +46,7 @@ TCM_PUBLIC int TCM_EXPORT(posix_memalign)(void **out, size_t align,
                                                     : 255);
         return EINVAL;
     }
-    int saved = errno;
     void *p = aligned_path(size, align, MTF_CALL_POSIX_MEMALIGN);
-    errno = saved;
     if (p == NULL)
         return ENOMEM;
     *out = p;
@@ -72,3 +70,7 @@ TCM_ALIAS(tc_memalign, memalign);
 TCM_ALIAS(tc_posix_memalign, posix_memalign);
 TCM_ALIAS(tc_valloc, valloc);
 TCM_ALIAS(tc_pvalloc, pvalloc);
+TCM_ALIAS(__libc_memalign, memalign);
+TCM_ALIAS(__libc_valloc, valloc);
+TCM_ALIAS(__libc_pvalloc, pvalloc);
+TCM_ALIAS(__posix_memalign, posix_memalign);

@@ -108,3 +108,9 @@ TCM_ALIAS(tc_calloc, calloc);
 TCM_ALIAS(tc_free, free);
 TCM_ALIAS(tc_cfree, cfree);
 TCM_ALIAS(tc_free_sized, free_sized);
+
+/* glibc's other names of its own functions. */
+TCM_ALIAS(__libc_malloc, malloc);
+TCM_ALIAS(__libc_calloc, calloc);
+TCM_ALIAS(__libc_free, free);
+TCM_ALIAS(__libc_cfree, cfree);

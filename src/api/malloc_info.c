@@ -199,4 +199,7 @@ TCM_PUBLIC int TCM_EXPORT(malloc_info)(int options, FILE *stream) {
 }
 
 TCM_ALIAS(tc_malloc_size, malloc_usable_size);
+TCM_ALIAS(malloc_size, malloc_usable_size);
 TCM_ALIAS(tc_mallopt, mallopt);
+TCM_ALIAS(__libc_mallopt, mallopt);
+TCM_ALIAS(__libc_mallinfo, tc_mallinfo);

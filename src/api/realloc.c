@@ -324,3 +324,5 @@ TCM_PUBLIC void *TCM_EXPORT(reallocarray)(void *ptr, size_t n, size_t size) {
 }
 
 TCM_ALIAS(tc_realloc, realloc);
+TCM_ALIAS(__libc_realloc, realloc);
+TCM_ALIAS(__libc_reallocarray, reallocarray);

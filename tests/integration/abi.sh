@@ -14,6 +14,7 @@ for how in untraced quiet recording; do
         continue
     }
     under $how malloc_abi
+    under $how malloc_names
     under $how cxx_operators
     under $how fork_exit
     under $how thread_exit $threads
@@ -22,7 +23,7 @@ done
 
 # What was recorded on the way is whole.
 if [ -e "$tlib" ] && [ -x "$post" ] && [ -n "$python" ]; then
-    for p in malloc_abi cxx_operators fork_exit thread_exit cache_switch; do
+    for p in malloc_abi malloc_names cxx_operators fork_exit thread_exit cache_switch; do
         if "$post" --quiet --json "$work/json" "$work/$p.$suffix" \
             "$work/p" 2>"$work/err"; then
             is "recording of $p: whole" "$(json "$work/json" complete \

@@ -19,9 +19,12 @@ grep -q -e '-fsanitize' -e 'TCM_DEBUG=1' -e '-fprofile' -e '--coverage' \
     "$top_builddir/config.status" && skip_all "not a plain build"
 
 # The straight path through function $2 of library $1: from its first
-# instruction to the first return. Jumps on it are those that are not taken.
+# instruction to the first return. Jumps on it are those that are not taken. By
+# address: of a function with more names objdump knows one.
 straight() {
-    objdump -d --no-show-raw-insn --disassemble="$2" "$1" |
+    start=0x$(nm "$1" | awk -v name="$2" '$3 == name { print $1 }')
+    objdump -d --no-show-raw-insn --start-address="$start" \
+        --stop-address="$((start + 4096))" "$1" |
         awk '/^ *[0-9a-f]+:/ {
                  sub(/^ *[0-9a-f]+:[ \t]*/, ""); sub(/[ \t]*[#<].*/, "")
                  if ($1 == "endbr64" || $1 ~ /^(nop|xchg|cs|data16)/) next

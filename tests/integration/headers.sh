@@ -65,7 +65,14 @@ twins() {
                       "free_sized", name, " ")
             for (i = 1; i <= n; i++)
                 pair["tc_" name[i]] = name[i]
+            n = split("malloc calloc realloc reallocarray free cfree " \
+                      "memalign valloc pvalloc mallopt", name, " ")
+            for (i = 1; i <= n; i++)
+                pair["__libc_" name[i]] = name[i]
+            pair["__posix_memalign"] = "posix_memalign"
+            pair["__libc_mallinfo"] = "tc_mallinfo"
             pair["tc_malloc_size"] = "malloc_usable_size"
+            pair["malloc_size"] = "malloc_usable_size"
             pair["tc_nallocx"] = "nallocx"
             nothrow = "RKSt9nothrow_t"
             align = "St11align_val_t"
@@ -91,8 +98,23 @@ twins() {
 }
 for l in "$lib" "$tlib"; do
     [ -e "$l" ] && have nm || continue
-    is "$(basename "$l"): tc_ names are names of the same functions" \
+    is "$(basename "$l"): other names are names of the same functions" \
         "$(twins "$l")" ""
+done
+
+# What gperftools' library has and ours lack is listed in the document, and only
+# that. C++ names are left out.
+for theirs_so in /usr/lib/*/libtcmalloc_minimal.so.4; do
+    [ -e "$theirs_so" ] && have nm || {
+        skip "what is missing is documented" "gperftools' library is not here"
+        continue
+    }
+    sed -n '/^## Not provided/,/^## [^N]/p' "$top_srcdir/doc/extension.md" |
+        sed -n 's/^    //p' | tr -s ' ' '\n' | grep . | sort >missing
+    exported "$theirs_so" | grep -v '^_Z' >theirs
+    exported "$lib" >exported
+    is "what is missing is documented" "$(comm -23 theirs exported)" \
+        "$(cat missing)"
 done
 
 # The same declarations twice are no contradiction: so the types agree.

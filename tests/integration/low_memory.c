@@ -105,7 +105,7 @@ static void refused(size_t size) {
     errno = 0;
     expect(resize(NULL, size) == NULL && errno == ENOMEM, "realloc of NULL");
     errno = 5;
-    expect(take_posix(&p, 64, size) == ENOMEM && p == &p && errno == 5,
+    expect(take_posix(&p, 64, size) == ENOMEM && p == &p && errno == ENOMEM,
            "posix_memalign");
 }
 

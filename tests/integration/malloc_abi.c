@@ -102,7 +102,9 @@ static void test_too_large(void) {
         good &= !valloc(sizes[i]) && errno == ENOMEM;
         errno = 0;
         good &= !pvalloc(sizes[i]) && errno == ENOMEM;
-        good &= do_posix_memalign(&q, 64, sizes[i]) == ENOMEM && q == &good;
+        errno = 0;
+        good &= do_posix_memalign(&q, 64, sizes[i]) == ENOMEM && q == &good &&
+                errno == ENOMEM;
         if (!good)
             tap_diag("size %zx", sizes[i]);
     }

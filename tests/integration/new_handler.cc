@@ -45,10 +45,7 @@ struct form {
 
 static void *by_posix_memalign(size_t size) {
     void *p = nullptr;
-    errno = 3;
-    int result = posix_memalign(&p, 64, size);
-    errno = errno == 3 ? result : 99; /* it leaves errno alone */
-    return p;
+    return posix_memalign(&p, 64, size) ? nullptr : p;
 }
 
 static const form forms[] = {
