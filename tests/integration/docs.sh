@@ -21,7 +21,7 @@ cat >app.c <<'END'
 #include <stdlib.h>
 static void *volatile keep[100];
 int main(void) {
-    for (int i = 0; i < 10000; i++) {
+    for (int i = 0; i < 100000; i++) {
         free(keep[i % 100]);
         keep[i % 100] = malloc((size_t)(i % 500));
     }
