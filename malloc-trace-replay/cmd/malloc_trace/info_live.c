@@ -2,10 +2,10 @@
 #include "cmd/malloc_trace/info_live.h"
 
 #include "base/bits.h"
+#include "common/tool_hash.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 /* Freed before its allocation was seen. */
 #define SIZE_EARLY UINT64_MAX
@@ -50,11 +50,8 @@ static void shrank(struct info_live *l, uint64_t size) {
 
 /* --- Blocks by token ------------------------------------------------------ */
 
-/* Which tokens fall together must not be for the trace to choose. */
 static size_t place_of(const struct info_live *l, uint64_t token) {
-    uint64_t h = (token ^ l->seed) * 0x9E3779B97F4A7C15u;
-    h = (h ^ h >> 32 ^ l->seed) * 0xD6E8FEB86659FD93u;
-    return (size_t)(h ^ h >> 32) & (l->capacity - 1);
+    return tool_hash(token, l->seed) & (l->capacity - 1);
 }
 
 /* The place of TOKEN, or the empty one where it would be. */
@@ -68,9 +65,8 @@ static struct info_live_block *find(const struct info_live *l, uint64_t token) {
 static bool grow(struct info_live *l) {
     struct info_live_block *old = l->block;
     size_t count = l->capacity;
-    if (count == 0 &&
-        getrandom(&l->seed, sizeof(l->seed), 0) != (ssize_t)sizeof(l->seed))
-        l->seed = (uintptr_t)l;
+    if (count == 0)
+        l->seed = tool_hash_seed();
     struct info_live_block *block =
         calloc(count == 0 ? 1024 : 2 * count, sizeof(*block));
     if (block == NULL) {

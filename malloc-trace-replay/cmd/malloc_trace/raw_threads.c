@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/raw_threads.h"
 
+#include "base/bits.h"
+#include "common/tool_hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bits.h"
-
-static size_t index_of(uint32_t id, size_t size) {
-    return (uint32_t)(id * 2654435761u) & (size - 1);
+static size_t index_of(const struct raw_threads *t, uint32_t id, size_t size) {
+    return tool_hash(id, t->seed) & (size - 1);
 }
 
 static bool grow_index(struct raw_threads *t) {
     size_t size = t->index_size == 0 ? 64 : 2 * t->index_size;
+    if (t->index_size == 0)
+        t->seed = tool_hash_seed();
     uint32_t *table = calloc(size, sizeof(*table));
     if (table == NULL)
         return false;
     for (size_t i = 0; i < t->count; i++) {
-        size_t at = index_of(t->thread[i].id, size);
+        size_t at = index_of(t, t->thread[i].id, size);
         while (table[at] != 0)
             at = (at + 1) & (size - 1);
         table[at] = (uint32_t)i + 1;
@@ -30,7 +33,7 @@ static bool grow_index(struct raw_threads *t) {
 struct raw_thread *raw_threads_find(struct raw_threads *t, uint32_t id) {
     if (2 * (t->count + 1) > t->index_size && !grow_index(t))
         return NULL;
-    size_t at = index_of(id, t->index_size);
+    size_t at = index_of(t, id, t->index_size);
     for (; t->index[at] != 0; at = (at + 1) & (t->index_size - 1))
         if (t->thread[t->index[at] - 1].id == id)
             return &t->thread[t->index[at] - 1];

@@ -31,6 +31,7 @@ struct raw_threads {
     size_t count, capacity;
     uint32_t *index; /* hash by id: place in thread + 1 */
     size_t index_size;
+    uint64_t seed;
     bool begins_late; /* a flight recording: its beginning was not kept */
 };
 

@@ -16,6 +16,8 @@
  */
 #include "demux.h"
 
+#include "common/tool_hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +29,8 @@
 bool demux_init(struct demux *d, const struct slots *slots) {
     memset(d, 0, sizeof(*d));
     d->slots = slots;
+    tcm_dlist_init(&d->by_age);
+    d->seed = tool_hash_seed();
     d->map_mask = 63;
     d->map = calloc(d->map_mask + 1, sizeof(*d->map));
     return d->map != NULL;
@@ -41,14 +45,16 @@ void demux_fini(struct demux *d) {
             t->first = next;
         }
         free(t->events);
+        free(t->looked);
         free(t);
     }
+    births_fini(&d->births);
     free(d->threads);
     free(d->map);
 }
 
 static size_t map_place(const struct demux *d, uint32_t id) {
-    size_t i = (id * 0x9E3779B1u) & d->map_mask;
+    size_t i = tool_hash(id, d->seed) & d->map_mask;
     while (d->map[i] != NULL && d->map[i]->id != id)
         i = (i + 1) & d->map_mask;
     return i;
@@ -97,6 +103,7 @@ struct demux_thread *demux_thread(struct demux *d, uint32_t id) {
     t->lost = true;
     for (unsigned i = 0; i < DEMUX_HEAPS; i++)
         t->heap_at[i] = SIZE_MAX;
+    tcm_dlist_init(&t->look);
     if (d->begins_late)
         mtf_stream_init_late(&t->stream);
     else
@@ -126,6 +133,8 @@ struct demux_thread *demux_add(struct demux *d, const struct mtf_item *item) {
         return NULL;
     }
     c->next = NULL;
+    tcm_dlist_push_back(&d->by_age, &c->by_age);
+    c->seen = false;
     c->window = d->barriers;
     c->time_lo = item->time_lo;
     c->time_hi = item->time_hi;
@@ -137,6 +146,7 @@ struct demux_thread *demux_add(struct demux *d, const struct mtf_item *item) {
     else
         t->last->next = c;
     t->last = c;
+    births_new_segment(d, t);
     d->held_bytes += place.length;
     if (d->held_bytes > d->held_peak)
         d->held_peak = d->held_bytes;
@@ -209,19 +219,31 @@ static unsigned convert(struct demux *d, const struct mtf_event *e,
     }
 }
 
-/* Room for MORE events behind those in the array, DEMUX_BATCH at most. */
+/* Room for more events behind those in the array. False: it has all that it may
+   have, or there is no memory. */
 static bool make_room(struct demux *d, struct demux_thread *t) {
-    uint32_t room = t->room == 0 ? 32 : t->room * 4;
-    if (room > DEMUX_BATCH)
-        room = DEMUX_BATCH;
+    uint32_t limit =
+        d->array_bytes < DEMUX_ARRAYS_MAX ? DEMUX_BATCH : DEMUX_BATCH_MIN;
+    uint32_t room =
+        t->room == 0 ? 8 : (uint32_t)tcm_min_u64(t->room * 4, limit);
+    if (room <= t->room)
+        return false;
     struct demux_event *events = realloc(t->events, room * sizeof(*events));
     if (events == NULL) {
         d->failed = true;
         return false;
     }
     t->events = events;
+    d->array_bytes += (room - t->room) * sizeof(*events);
     t->room = room;
     return true;
+}
+
+static void give_array_back(struct demux *d, struct demux_thread *t) {
+    d->array_bytes -= t->room * sizeof(*t->events);
+    free(t->events);
+    t->events = NULL;
+    t->room = 0;
 }
 
 enum stop_at {
@@ -245,7 +267,7 @@ static enum stop_at decode(struct demux *d, struct demux_thread *t,
             break;
         }
         if (TCM_UNLIKELY(count == t->room)) {
-            if (t->room == DEMUX_BATCH || !make_room(d, t)) {
+            if (!make_room(d, t)) {
                 result = STOP_FULL;
                 break;
             }
@@ -289,7 +311,15 @@ static enum stop_at decode(struct demux *d, struct demux_thread *t,
         if (rare.kind == MTF_EVENT_AS_THREAD && t->id != MTF_THREAD_LATE)
             continue; /* has no meaning there */
         unsigned made = convert(d, &rare, &t->events[count]);
-        uncounted += made && rare.kind == MTF_EVENT_AS_THREAD;
+        if (rare.kind == MTF_EVENT_AS_THREAD) {
+            /* many of them in a row need the place of one */
+            if (count != 0 && demux_event_kind(&t->events[count - 1]) ==
+                                  DEMUX_EVENT_AS_THREAD) {
+                t->events[count - 1] = t->events[count];
+                continue;
+            }
+            uncounted++;
+        }
         count += made;
     }
     t->state = s;
@@ -345,6 +375,7 @@ static bool next_chunk(struct demux *d, struct demux_thread *t) {
         struct demux_chunk *done = t->first;
         if (t->p != NULL) {
             t->first = done->next;
+            tcm_dlist_remove(&done->by_age);
             d->held_bytes -= done->length;
             free(done);
             t->p = NULL;
@@ -419,11 +450,8 @@ bool demux_next_interval(struct demux *d, struct demux_thread *t) {
     for (;;) {
         if (t->p == NULL || t->p >= t->end) {
             if (!next_chunk(d, t)) {
-                if (t->ended) {
-                    free(t->events);
-                    t->events = NULL;
-                    t->room = 0;
-                }
+                if (t->ended || d->array_bytes > DEMUX_ARRAYS_KEPT)
+                    give_array_back(d, t);
                 return false;
             }
         }

@@ -8,18 +8,27 @@
  * and place in it, is what the sorter (order.h) works on.
  *
  * Memory: segments until their events are written, and at most DEMUX_BATCH
- * decoded events a thread. An interval longer than that is scanned ahead
- * without keeping its events, because the estimated time of an event needs the
- * number of events of its interval.
+ * decoded events a thread, and fewer once those of all threads together take
+ * DEMUX_ARRAYS_MAX bytes. An interval longer than that is scanned ahead without
+ * keeping its events, because the estimated time of an event needs the number
+ * of events of its interval.
  * Threads: none shared.
  */
 #ifndef POSTPROCESS_DEMUX_H
 #define POSTPROCESS_DEMUX_H
 
+#include "births.h"
 #include "slots.h"
+
+#include "base/dlist.h"
 #include "traceformat/raw_reader.h"
 
-#define DEMUX_BATCH 2048u
+#define DEMUX_BATCH     2048u
+#define DEMUX_BATCH_MIN 32u
+/* Beyond the first, a thread without events gives its array back; beyond the
+   second none gets more than the least. */
+#define DEMUX_ARRAYS_KEPT ((size_t)16 << 20)
+#define DEMUX_ARRAYS_MAX  ((size_t)64 << 20)
 
 /* A decoded event. WORD: kind | call << 5 | size << 11. */
 struct demux_event {
@@ -54,10 +63,12 @@ static inline bool demux_event_names(const struct demux_event *e) {
 }
 
 struct demux_chunk {
-    struct demux_chunk *next;
-    uint64_t window; /* barriers read before it */
+    struct demux_chunk *next; /* of its thread */
+    struct tcm_dlist by_age;  /* of all threads, as they came */
+    uint64_t window;          /* barriers read before it */
     uint64_t time_lo, time_hi;
     size_t length;
+    bool seen;      /* by births_look: the tokens it makes are known */
     uint8_t data[]; /* and 16 bytes of padding */
 };
 
@@ -92,12 +103,18 @@ struct demux_thread {
 
     struct mtf_stream stream; /* placement alone; its state is not used */
 
+    /* births.c's */
+    struct births_place *looked; /* NULL: nowhere yet */
+    struct demux_thread *next_new;
+    bool is_new; /* is in the list of threads with new segments */
+
     /* the sorter's */
     size_t heap_at[DEMUX_HEAPS];
     bool waits; /* for the birth of waits_for */
-    uint64_t waits_for;
-    struct demux_thread *next_waiter;
     bool late_wait;
+    uint64_t waits_for;
+    struct demux_thread *next_waiter, **waiter_at; /* waiters.h */
+    struct tcm_dlist look; /* in one of the lists of stall.h, or none */
 };
 
 struct demux {
@@ -105,11 +122,15 @@ struct demux {
     size_t count, room;
     struct demux_thread **map; /* by id */
     size_t map_mask;
+    uint64_t seed;
+    struct tcm_dlist by_age; /* segments of all threads */
+    struct births births;
 
     const struct slots *slots; /* for prefetching */
     uint64_t barriers;
     uint64_t last_time; /* the greatest time read */
     uint64_t held_bytes, held_peak;
+    size_t array_bytes; /* of all threads' decoded events */
 
     uint64_t gap_bytes, undecodable_bytes, doubled_bytes, bad_places;
     uint64_t hidden_zero;  /* segments that ended early with a zero byte */
@@ -142,11 +163,11 @@ bool demux_tighten(const struct demux *d, struct demux_thread *t);
    i < n. False: there are none after all (n is set to i). */
 bool demux_refill(struct demux *d, struct demux_thread *t);
 
-/* The tokens made by events that are in hand, as sorted ranges. */
-struct demux_range {
-    uint64_t first, last;
-};
-/* NULL: no memory (failed is set). *N ranges; the caller frees. */
-struct demux_range *demux_births(struct demux *d, size_t *n);
+/* The oldest segment of which events are in hand, or NULL. */
+static inline const struct demux_chunk *demux_oldest(const struct demux *d) {
+    if (tcm_dlist_empty(&d->by_age))
+        return NULL;
+    return TCM_CONTAINER_OF(d->by_age.next, struct demux_chunk, by_age);
+}
 
 #endif

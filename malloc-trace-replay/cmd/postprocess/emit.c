@@ -16,56 +16,33 @@ bool emit_init(struct emit *e, struct demux *d, struct mtf_proc_writer *w) {
     memset(e, 0, sizeof(*e));
     e->demux = d;
     e->writer = w;
-    return slots_init(&e->slots);
+    return slots_init(&e->slots) && waiters_init(&e->waiters);
 }
 
 void emit_fini(struct emit *e) {
     slots_fini(&e->slots);
+    waiters_fini(&e->waiters);
     free(e->makers);
 }
 
 /* --- Waiting -------------------------------------------------------------- */
 
 void emit_wait(struct emit *e, struct demux_thread *t) {
-    t->waits = true;
-    t->waits_for = t->events[t->at].token;
-    t->next_waiter = e->waiters;
-    e->waiters = t;
-    e->waiting[t->waits_for % EMIT_WAIT_BITS]++;
+    if (!waiters_add(&e->waiters, t, t->events[t->at].token))
+        e->slots.failed = true;
 }
 
 void emit_forget(struct emit *e, struct demux_thread *t) {
-    struct demux_thread **at = &e->waiters;
-    while (*at != t)
-        at = &(*at)->next_waiter;
-    *at = t->next_waiter;
-    e->waiting[t->waits_for % EMIT_WAIT_BITS]--;
-    t->waits = false;
+    waiters_remove(&e->waiters, t);
 }
 
 /* TOKEN was born and somebody may wait for it. True: somebody did. */
 static TCM_NOINLINE bool wake(struct emit *e, uint64_t token) {
-    bool woke = false;
-    struct demux_thread **at = &e->waiters;
-    while (*at != NULL) {
-        struct demux_thread *t = *at;
-        if (t->waits_for != token) {
-            at = &t->next_waiter;
-            continue;
-        }
-        *at = t->next_waiter;
-        e->waiting[token % EMIT_WAIT_BITS]--;
-        t->waits = false;
-        t->next_waiter = e->woken;
-        e->woken = t;
-        woke = true;
-    }
-    return woke;
+    return waiters_wake(&e->waiters, token, &e->woken);
 }
 
 static TCM_ALWAYS_INLINE bool born(struct emit *e, uint64_t token) {
-    return TCM_UNLIKELY(e->waiting[token % EMIT_WAIT_BITS] != 0) &&
-           wake(e, token);
+    return TCM_UNLIKELY(waiters_may_have(&e->waiters, token)) && wake(e, token);
 }
 
 /* --- The late stream ------------------------------------------------------ */
@@ -379,6 +356,8 @@ static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
         stop = run_one(e, t);
     }
     *done = t->at - first;
+    if (TCM_UNLIKELY(e->demux->births.count != 0) && t->first->seen)
+        births_written(&e->demux->births, t->events + first, t->at - first);
     return stop;
 }
 

@@ -10,11 +10,8 @@
 
 #include "demux.h"
 #include "slots.h"
+#include "waiters.h"
 #include "traceformat/proc_writer.h"
-
-/* Threads that wait for a token, findable by it. Most births concern nobody;
-   a small table of counts by the token's low bits says so at once. */
-#define EMIT_WAIT_BITS 2048u
 
 struct emit_counts {
     uint64_t mallocs, memaligns, reallocs, frees, failed;
@@ -34,9 +31,8 @@ struct emit {
     uint64_t run_high, run_low; /* of live_bytes, since the caller set them */
     uint32_t *makers;           /* by slot: the thread that made the block */
     size_t makers_room;
-    uint32_t waiting[EMIT_WAIT_BITS];
-    struct demux_thread *waiters; /* list by next_waiter */
-    struct demux_thread *woken;   /* list of those whose token was born */
+    struct waiters waiters;
+    struct demux_thread *woken; /* list of those whose token was born */
 };
 
 bool emit_init(struct emit *e, struct demux *d, struct mtf_proc_writer *w);

@@ -3,6 +3,7 @@
 
 #include "demux.h"
 
+#include "common/tool_hash.h"
 #include "common/tool_main.h"
 #include "common/tool_raw.h"
 
@@ -18,14 +19,24 @@ static int compare_ids(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-bool filter_list_add(struct filter_list *l, uint32_t id) {
-    uint32_t *ids = realloc(l->id, (l->ids + 1) * sizeof(*ids));
-    if (ids == NULL)
-        return false;
-    l->id = ids;
+static bool add_id(struct filter_list *l, uint32_t id) {
+    if (l->ids != 0 && l->id[l->ids - 1] == id)
+        return true;
+    if (l->ids == l->id_room) {
+        size_t room = l->id_room == 0 ? 16 : 2 * l->id_room;
+        uint32_t *ids = realloc(l->id, room * sizeof(*ids));
+        if (ids == NULL)
+            return false;
+        l->id = ids;
+        l->id_room = room;
+    }
     l->id[l->ids++] = id;
-    qsort(l->id, l->ids, sizeof(*l->id), compare_ids);
     return true;
+}
+
+static void sort_ids(struct filter_list *l) {
+    if (l->ids != 0)
+        qsort(l->id, l->ids, sizeof(*l->id), compare_ids);
 }
 
 static bool add_name(struct filter_list *l, const char *name, size_t length) {
@@ -53,14 +64,15 @@ bool filter_list_parse(struct filter_list *l, const char *text) {
         snprintf(number, sizeof(number), "%.*s", (int)length, text);
         bool is_id = length < sizeof(number) &&
                      tool_parse_u64(number, UINT32_MAX, &id) && id != 0;
-        if (!(is_id ? filter_list_add(l, (uint32_t)id)
-                    : add_name(l, text, length)))
+        if (!(is_id ? add_id(l, (uint32_t)id) : add_name(l, text, length)))
             return false;
         text += length;
         if (*text == '\0')
-            return true;
+            break;
         text++;
     }
+    sort_ids(l);
+    return true;
 }
 
 void filter_list_free(struct filter_list *l) {
@@ -85,7 +97,7 @@ static bool take_name(struct filter_list *l, uint32_t id, const char *name,
         if (strlen(l->name[i]) == length &&
             memcmp(l->name[i], name, length) == 0) {
             l->name_found[i] = true;
-            if (!filter_list_add(l, id))
+            if (!add_id(l, id))
                 return false;
         }
     return true;
@@ -171,6 +183,7 @@ bool filter_list_resolve(struct filter_list *l, const char *raw_name) {
     }
     tool_raw_close(raw);
     slots_fini(&slots);
+    sort_ids(l);
     for (size_t i = 0; good && i < l->names; i++)
         if (!l->name_found[i]) {
             tool_error("%s: no thread ended with the name \"%s\"", raw_name,
@@ -184,7 +197,7 @@ bool filter_list_resolve(struct filter_list *l, const char *raw_name) {
 
 static struct filter_thread *place_of(const struct filter_threads *t,
                                       uint32_t id) {
-    size_t i = id * (size_t)0x9E3779B1u & t->mask;
+    size_t i = tool_hash(id, t->seed) & t->mask;
     while (t->place[i].id != 0 && t->place[i].id != id)
         i = (i + 1) & t->mask;
     return &t->place[i];
@@ -192,10 +205,13 @@ static struct filter_thread *place_of(const struct filter_threads *t,
 
 static bool grow(struct filter_threads *t) {
     struct filter_threads next = {.mask = t->mask == 0 ? 63 : t->mask * 2 + 1,
-                                  .count = t->count};
+                                  .count = t->count,
+                                  .seed = t->seed};
     next.place = calloc(next.mask + 1, sizeof(*next.place));
     if (next.place == NULL)
         return false;
+    if (t->mask == 0)
+        next.seed = tool_hash_seed();
     for (size_t i = 0; t->mask != 0 && i <= t->mask; i++)
         if (t->place[i].id != 0)
             *place_of(&next, t->place[i].id) = t->place[i];

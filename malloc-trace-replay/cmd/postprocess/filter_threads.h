@@ -12,8 +12,8 @@
 
 /* What --only-threads names: ids, and names until filter_names_resolve. */
 struct filter_list {
-    uint32_t *id; /* sorted */
-    size_t ids;
+    uint32_t *id; /* sorted once all are known */
+    size_t ids, id_room;
     char **name;
     bool *name_found;
     size_t names;
@@ -23,7 +23,6 @@ struct filter_list {
 /* TEXT: ids and names, separated by commas. False: it is none, or no memory. */
 bool filter_list_parse(struct filter_list *l, const char *text);
 void filter_list_free(struct filter_list *l);
-bool filter_list_add(struct filter_list *l, uint32_t id);
 /* Whether ID is asked for; all are when no list is given. */
 bool filter_list_has(const struct filter_list *l, uint32_t id);
 /* Reads the raw trace NAME for the ids of the threads with the names of the
@@ -42,6 +41,7 @@ struct filter_thread {
 struct filter_threads {
     struct filter_thread *place;
     size_t mask, count; /* mask 0: no table yet */
+    uint64_t seed;
 };
 
 /* The thread of ID, made if need be. NULL: no memory. Moves the others. */

@@ -41,7 +41,7 @@ static void sift_down(struct heap *h, size_t i, struct heap_item item) {
 bool heap_reserve(struct heap *h, size_t threads) {
     if (threads <= h->room)
         return true;
-    size_t room = threads * 2;
+    size_t room = threads + threads / 2 + 8;
     struct heap_item *a = realloc(h->a, room * sizeof(*a));
     if (a == NULL)
         return false;

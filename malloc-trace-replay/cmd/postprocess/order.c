@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Three heaps decide who is permitted; an interval's events go out in one run,
- * so that the cost of deciding is paid for each interval or switch and not for
+ * Heaps decide who is permitted; an interval's events go out in one run, so
+ * that the cost of deciding is paid for each interval or switch and not for
  * each event.
  *
- * Invariants: a thread with an event in hand is in `hi`, and, unless it is the
- * current one or waits, in one of `later` and `ready`.
+ * Invariants: a thread with an event in hand is in `hi` or `waiting`, or it is
+ * `late`. Unless it is the current one or waits, it is in one of `later` and
+ * `ready`; in `later` it is checked or in stall.unchecked.
  * Why: a consistent trace never stalls once an event's deciding barrier is
- * read (doc/ordering.md has the proof); all of resolve() is for others.
+ * read (doc/ordering.md has the proof); all of stall.h is for others.
  */
 #include "order.h"
 
@@ -81,7 +82,8 @@ void order_init(struct order *o, struct demux *d, struct emit *e) {
     o->later.which = 0;
     o->ready.which = 0; /* never in both */
     o->hi.which = 1;
-    o->births_at = UINT64_MAX;
+    o->waiting.which = 1;
+    stall_init(&o->stall);
     o->samples_end = &o->samples;
     o->first_ns = UINT64_MAX;
     o->time_step = ORDER_TIME_NS;
@@ -90,9 +92,10 @@ void order_init(struct order *o, struct demux *d, struct emit *e) {
 
 void order_fini(struct order *o) {
     free(o->hi.a);
+    free(o->waiting.a);
     free(o->later.a);
     free(o->ready.a);
-    free(o->births);
+    stall_fini(&o->stall);
     peak_bound_fini(&o->peak);
     while (o->samples != NULL) {
         struct order_sample *next = o->samples->next;
@@ -157,23 +160,37 @@ static void put_samples(struct order *o, uint64_t now) {
 
 /* --- Who is permitted ----------------------------------------------------- */
 
-static uint64_t horizon(const struct order *o) {
+/* It falls when a damaged place comes again, with the times of before: whoever
+   was permitted by then stays so. */
+uint64_t order_horizon(struct order *o) {
     uint64_t h = o->barrier_ns;
-    if (o->hi.count != 0 && o->hi.a[0].key < h)
-        h = o->hi.a[0].key;
-    return h;
+    if (o->hi.count != 0)
+        h = tcm_min_u64(h, o->hi.a[0].key);
+    if (o->waiting.count != 0)
+        h = tcm_min_u64(h, o->waiting.a[0].key);
+    if (o->late != NULL)
+        h = tcm_min_u64(h, o->late->hi);
+    o->horizon = tcm_max_u64(o->horizon, h);
+    return o->horizon;
 }
 
-/* T's next event is permitted as far as times tell; looks whether it waits. */
-static bool check(struct order *o, struct demux_thread *t) {
+bool order_check(struct order *o, struct demux_thread *t) {
     if (t->checked)
         return true;
+    stall_checked(t);
     switch (emit_check(o->emit, t)) {
     case EMIT_WAITS:
         emit_wait(o->emit, t);
+        heap_remove(&o->later, t);
+        heap_remove(&o->hi, t);
+        heap_put(&o->waiting, t, t->hi);
+        stall_waits(&o->stall, t);
         return false;
     case EMIT_LATE:
         t->late_wait = true;
+        heap_remove(&o->later, t);
+        heap_remove(&o->hi, t);
+        o->late = t;
         return false;
     default:
         t->checked = true;
@@ -189,10 +206,28 @@ static bool waits(const struct demux_thread *t) {
 static void park(struct order *o, struct demux_thread *t, uint64_t h) {
     if (t == o->current || !t->in_hand || waits(t))
         return;
-    if (t->lo <= h)
+    if (t->lo <= h) {
         heap_put(&o->ready, t, estimate(t));
-    else
-        heap_put(&o->later, t, t->lo);
+        return;
+    }
+    heap_put(&o->later, t, t->lo);
+    if (!t->checked)
+        stall_unchecked(&o->stall, t);
+}
+
+/* T does not wait for an allocation any more. */
+static void end_wait(struct order *o, struct demux_thread *t) {
+    stall_goes_on(&o->stall, t);
+    heap_remove(&o->waiting, t);
+    heap_put(&o->hi, t, t->hi);
+}
+
+void order_give_up(struct order *o, struct demux_thread *t) {
+    emit_forget(o->emit, t);
+    end_wait(o, t);
+    t->none = true;
+    t->checked = true;
+    park(o, t, 0);
 }
 
 /* Those whose token was born are candidates again. */
@@ -201,6 +236,7 @@ static void take_woken(struct order *o, uint64_t h) {
         struct demux_thread *t = o->emit->woken;
         o->emit->woken = t->next_waiter;
         o->waited++;
+        end_wait(o, t);
         t->checked = false;
         park(o, t, h);
     }
@@ -215,7 +251,7 @@ static struct demux_thread *best(struct order *o, uint64_t h) {
     }
     while (o->ready.count != 0) {
         struct demux_thread *t = o->ready.a[0].thread;
-        if (t->lo <= h && check(o, t))
+        if (t->lo <= h && order_check(o, t))
             return t;
         heap_remove(&o->ready, t);
         park(o, t, h);
@@ -235,11 +271,11 @@ static void make_current(struct order *o, struct demux_thread *t, uint64_t h) {
 /* Makes the right thread current; *LIMIT is the estimated time at which it has
    to be looked at again. False: none is permitted. */
 static bool choose(struct order *o, uint64_t *limit) {
-    uint64_t h = horizon(o);
+    uint64_t h = order_horizon(o);
     take_woken(o, h);
     struct demux_thread *other = best(o, h), *c = o->current;
     bool stay =
-        c != NULL && c->in_hand && c->lo <= h && !waits(c) && check(o, c);
+        c != NULL && c->in_hand && c->lo <= h && !waits(c) && order_check(o, c);
     if (stay && other != NULL) {
         uint64_t mine = estimate(c), least = o->ready.a[0].key;
         stay = mine < least || mine - least < ORDER_SLACK_NS;
@@ -258,15 +294,14 @@ static bool choose(struct order *o, uint64_t *limit) {
 
 /* The late stream's next event may have waited for a thread's own events, which
    are done now or decided. */
-static bool retry_late(struct order *o) {
-    struct demux_thread *late = demux_find(o->demux, MTF_THREAD_LATE);
-    if (late == NULL || !late->late_wait)
-        return false;
-    late->late_wait = emit_check(o->emit, late) == EMIT_LATE;
-    if (late->late_wait)
-        return false;
+static void retry_late(struct order *o) {
+    struct demux_thread *late = o->late;
+    if (late == NULL || emit_check(o->emit, late) == EMIT_LATE)
+        return;
+    late->late_wait = false;
+    o->late = NULL;
+    heap_put(&o->hi, late, late->hi);
     park(o, late, 0);
-    return true;
 }
 
 /* Writes COUNT events of the current thread. */
@@ -296,7 +331,7 @@ static void run(struct order *o, uint64_t count) {
     }
     advance(o, t);
     if (!t->in_hand)
-        (void)retry_late(o);
+        retry_late(o);
 }
 
 /* Writes until nothing is permitted. */
@@ -308,129 +343,45 @@ static void drain(struct order *o) {
     }
 }
 
-/* --- What no consistent trace needs --------------------------------------- */
-
-/* Whether the barrier after the one after T's next event is read. */
-static bool decided(const struct order *o, const struct demux_thread *t) {
-    return o->barrier_ns == UINT64_MAX || o->demux->barriers >= t->window + 2;
-}
-
-static bool is_in_hand(struct order *o, uint64_t token) {
-    if (o->births == NULL || o->births_at != o->demux->barriers) {
-        free(o->births);
-        o->births = demux_births(o->demux, &o->births_count);
-        o->births_at = o->demux->barriers;
-        if (o->births == NULL)
-            return true;
-    }
-    size_t low = 0, high = o->births_count;
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-        if (o->births[mid].last < token)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < o->births_count && o->births[low].first <= token;
-}
-
-/* T, which waits, shall go on without the allocation. */
-static void give_up(struct order *o, struct demux_thread *t) {
-    emit_forget(o->emit, t);
-    t->none = true;
-    t->checked = true;
-    park(o, t, 0);
-}
-
-/* Events that wait for an allocation which is neither written nor in hand name
-   none, if their lo is not above LIMIT. */
-static bool give_up_missing(struct order *o, uint64_t limit) {
-    bool any = false;
-    struct demux_thread *next;
-    for (struct demux_thread *t = o->emit->waiters; t != NULL; t = next) {
-        next = t->next_waiter;
-        if (t->lo <= limit && decided(o, t) && !is_in_hand(o, t->waits_for)) {
-            give_up(o, t);
-            any = true;
-        }
-    }
-    return any;
-}
-
-/*
- * Nothing is permitted. True: something was done about it. False: more input
- * may help, or nothing is left.
- */
-static bool resolve(struct order *o) {
-    if (give_up_missing(o, horizon(o)))
-        return true;
-    /* those not permitted by their times were not looked at so far */
-    for (size_t i = 0; i < o->hi.count; i++) {
-        struct demux_thread *t = o->hi.a[i].thread;
-        if (!waits(t) && !check(o, t))
-            heap_remove(&o->later, t);
-    }
-    if (give_up_missing(o, UINT64_MAX))
-        return true;
-    struct demux_thread *free_one = NULL, *waiter = NULL;
-    uint64_t h = horizon(o);
-    bool any_decided = false, undecided = false;
-    for (size_t i = 0; i < o->hi.count; i++) {
-        struct demux_thread *t = o->hi.a[i].thread;
-        any_decided = any_decided || decided(o, t);
-        struct demux_thread **least = waits(t) ? &waiter : &free_one;
-        if (t->late_wait) {
-            undecided = undecided || !decided(o, t);
-            continue;
-        }
-        /* Others may wait for what comes behind this one. */
-        undecided = undecided || (t->waits && t->lo <= h && !decided(o, t) &&
-                                  !is_in_hand(o, t->waits_for));
-        if (*least == NULL || t->hi < (*least)->hi ||
-            (t->hi == (*least)->hi && t->id < (*least)->id))
-            *least = t;
-    }
-    if (!any_decided || undecided)
-        return false;
-    if (free_one != NULL) {
-        o->conflicts++;
-        make_current(o, free_one, 0);
-        run(o, 1);
-        return true;
-    }
-    if (waiter == NULL)
-        return false;
-    give_up(o, waiter);
-    return true;
-}
+/* --- Reading -------------------------------------------------------------- */
 
 /* TIME: of the barrier that was read, or the last known at the end. */
 static void write_all(struct order *o, uint64_t time) {
     peak_bound_begin(&o->peak, time);
-    (void)retry_late(o);
-    do {
+    stall_barrier(&o->stall);
+    retry_late(o);
+    for (;;) {
         drain(o);
-    } while (!stopped(o) && resolve(o));
+        enum stall_end end = stopped(o) ? STALL_STAYS : stall_resolve(o);
+        if (end == STALL_STAYS)
+            break;
+        if (end == STALL_OVER)
+            continue;
+        o->conflicts++;
+        make_current(o, o->hi.a[0].thread, 0);
+        run(o, 1);
+    }
     /* what waits for a thread's own events may hold up others */
-    const struct demux_thread *late = demux_find(o->demux, MTF_THREAD_LATE);
-    o->peak.held = late != NULL && late->late_wait;
+    o->peak.held = o->late != NULL;
     if (!o->peak.held)
         peak_bound_end(&o->peak, o->emit->live_bytes, o->emit->peak_live_bytes);
 }
 
 static void write_without_barrier(struct order *o) {
-    uint64_t barrier_ns = o->barrier_ns;
+    uint64_t barrier_ns = o->barrier_ns, horizon = order_horizon(o);
     o->conflicts++;
     o->barrier_ns = UINT64_MAX;
-    o->demux->barriers++; /* the list of births is out of date */
+    o->demux->barriers++;
     write_all(o, o->demux->last_time);
     o->barrier_ns = barrier_ns;
+    o->horizon = horizon;
 }
 
 void order_add(struct order *o, struct demux_thread *t) {
     size_t threads = o->demux->count;
     if (!heap_reserve(&o->hi, threads) || !heap_reserve(&o->later, threads) ||
-        !heap_reserve(&o->ready, threads)) {
+        !heap_reserve(&o->ready, threads) ||
+        !heap_reserve(&o->waiting, threads)) {
         o->failed = true;
         return;
     }
@@ -438,7 +389,8 @@ void order_add(struct order *o, struct demux_thread *t) {
         advance(o, t);
         park(o, t, 0);
     } else if (demux_tighten(o->demux, t)) {
-        heap_put(&o->hi, t, t->hi);
+        if (!t->late_wait)
+            heap_put(t->waits ? &o->waiting : &o->hi, t, t->hi);
     }
     if (o->demux->held_bytes > o->held_max)
         write_without_barrier(o);
@@ -449,7 +401,7 @@ void order_barrier(struct order *o, uint64_t time_ns) {
     o->demux->barriers++;
     o->demux->last_time = tcm_max_u64(o->demux->last_time, time_ns);
     write_all(o, o->barrier_ns);
-    put_samples(o, horizon(o));
+    put_samples(o, order_horizon(o));
 }
 
 void order_finish(struct order *o) {

@@ -17,6 +17,7 @@
 #include "emit.h"
 #include "heap.h"
 #include "peak_bound.h"
+#include "stall.h"
 
 #define ORDER_SLACK_NS 20000u
 /* A time record goes out when the last one is this old. */
@@ -39,19 +40,22 @@ struct order_sample {
 struct order {
     struct demux *demux;
     struct emit *emit;
-    struct heap hi;    /* all threads with an event in hand, by its hi */
-    struct heap later; /* not permitted yet, by lo */
+    /* The threads with an event in hand, by its hi: those whose event waits for
+       nothing, as far as is known, and those whose event waits for an
+       allocation. */
+    struct heap hi, waiting;
+    struct demux_thread *late; /* the late stream, if its event waits for its
+                                  thread's own: it is in neither */
+    struct heap later;         /* not permitted yet, by lo */
     struct heap ready; /* permitted as far as times tell, by estimated time */
+    struct stall stall;
     struct demux_thread *current;
+    uint64_t horizon;    /* never falls */
     uint64_t time_step;  /* between time records: ORDER_TIME_NS, or less */
     uint64_t barrier_ns; /* time of the last barrier; UINT64_MAX at the end */
     uint64_t conflicts;
     uint64_t waited; /* events whose turn came before their allocation's */
     struct peak_bound peak;
-
-    struct demux_range *births; /* of events in hand, made at `births_at` */
-    size_t births_count;
-    uint64_t births_at;
 
     struct order_sample *samples, **samples_end;
 
@@ -76,6 +80,14 @@ void order_sample(struct order *o, uint64_t time_ns, const void *data,
 void order_barrier(struct order *o, uint64_t time_ns);
 /* The input ended: writes the rest. */
 void order_finish(struct order *o);
+
+/* For stall.h. H: what is not above it is permitted by its times. */
+uint64_t order_horizon(struct order *o);
+/* T's next event is permitted as far as times tell, or is not: looks whether it
+   waits. True: it does not. */
+bool order_check(struct order *o, struct demux_thread *t);
+/* T, which waits, shall go on without the allocation. */
+void order_give_up(struct order *o, struct demux_thread *t);
 
 /* Median width of the intervals, weighted by events, to 1/16. */
 uint64_t order_median_ns(const struct order *o);

@@ -32,9 +32,13 @@ struct peak_bound {
     bool held;         /* the window goes on behind its barrier */
     /* bytes of the pieces that begin and end in each bucket */
     uint64_t begins[PEAK_BUCKETS], ends[PEAK_BUCKETS];
-    /* pieces that reach beyond the window */
+    bool used; /* any of them is not 0 */
+    /* pieces that reach beyond the window: a heap, the least hi first, and the
+       sum of all, with those that have no end */
     struct peak_piece *carried;
     size_t carried_count, carried_room;
+    uint64_t carried_bytes;
+    bool endless; /* there is one without end */
     /* since no piece was carried over a barrier: the thread of all pieces */
     uint32_t thread;
     bool any, many;

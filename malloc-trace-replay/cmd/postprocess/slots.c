@@ -86,12 +86,16 @@ void slots_fini(struct slots *s) {
     slots_old_fini(&s->old);
 }
 
-void slots_put_aside(struct slots *s, uint64_t token,
-                     const struct slots_entry *e) {
+/* To the table, if no later object has its token. */
+static void put_aside(struct slots *s, uint64_t token,
+                      const struct slots_entry *e) {
     struct slots_object object;
+    uint64_t count = s->old.count;
     slots_unpack(e, &object);
     if (!slots_old_put(&s->old, token, &object))
         s->failed = true;
+    else
+        s->unnamed += s->old.count == count;
 }
 
 /* The block of PLACE, which then has none; its entries are empty. */
@@ -101,7 +105,7 @@ static struct slots_entry *evict(struct slots *s, struct slots_place *place) {
         struct slots_entry *e = &place->block[i];
         if (slots_is_empty(e))
             continue;
-        slots_put_aside(s, first + i, e);
+        put_aside(s, first + i, e);
         e->slot_birth = SLOTS_EMPTY;
         place->live--;
     }
@@ -133,7 +137,7 @@ static void give_back(struct slots *s, struct slots_place *place) {
 }
 
 static bool is_over_budget(const struct slots *s) {
-    uint64_t live = s->live - s->old.count;
+    uint64_t live = s->live - s->unnamed - s->old.count;
     return s->blocks * BLOCK_BYTES > SLOTS_SLACK + 32 * live;
 }
 

@@ -13,7 +13,8 @@
  * Invariants: a live object is in one of the two. Blocks take at most 32 bytes
  * an object in them and SLOTS_SLACK, and as much again is kept for the next
  * ones; the table at most 40 bytes an object in it. A token that is born twice
- * (inconsistent trace) names the later object; the earlier one stays alive.
+ * (inconsistent trace) names the later object; the earlier one stays alive, and
+ * nothing names it any more.
  * Threads: none shared.
  */
 #ifndef POSTPROCESS_SLOTS_H
@@ -42,6 +43,7 @@ struct slots {
     struct slots_place *directory; /* by the low bits of the number */
     uint64_t mask;
     uint64_t live;    /* objects in all */
+    uint64_t unnamed; /* of them, those that no token names */
     uint64_t blocks;  /* in the directory */
     uintptr_t *spare; /* blocks without use; see slots.c */
     size_t spares, spare_room, spares_resident;
@@ -57,10 +59,6 @@ bool slots_init(struct slots *s);
 void slots_fini(struct slots *s);
 /* The block of NUMBER, made; NULL: no memory (failed). */
 struct slots_place *slots_make_block(struct slots *s, uint64_t number);
-/* A second object of a token. */
-void slots_put_aside(struct slots *s, uint64_t token,
-                     const struct slots_entry *e);
-
 static TCM_ALWAYS_INLINE struct slots_place *
 slots_place_of(const struct slots *s, uint64_t token) {
     return &s->directory[token >> SLOTS_BLOCK_LOG2 & s->mask];
@@ -99,7 +97,7 @@ static TCM_ALWAYS_INLINE bool slots_take(struct slots *s, uint64_t token,
     return true;
 }
 
-static TCM_ALWAYS_INLINE bool slots_has(const struct slots *s, uint64_t token) {
+static TCM_ALWAYS_INLINE bool slots_has(struct slots *s, uint64_t token) {
     const struct slots_place *place = slots_place_of(s, token);
     return (place->number == token >> SLOTS_BLOCK_LOG2 &&
             !slots_is_empty(&place->block[token % SLOTS_BLOCK])) ||
@@ -123,7 +121,7 @@ static TCM_ALWAYS_INLINE void slots_put(struct slots *s, uint64_t token,
         place->maker = SLOTS_MIXED;
     struct slots_entry *e = &place->block[token % SLOTS_BLOCK];
     if (TCM_UNLIKELY(!slots_is_empty(e)))
-        slots_put_aside(s, token, e);
+        s->unnamed++;
     else
         place->live++;
     e->slot_birth = where.slot | where.birth << 32;

@@ -10,8 +10,10 @@
 #define HOMES_FIRST 1024u
 /* Places behind the last home; a run that needs more makes the table grow. */
 #define TAIL(homes) (64 + (homes) / 64)
-/* No group of tokens can have this many neighbours by chance. */
-#define SHIFT_MAX 4000u
+/* More steps than these for each search, over a while of searches, are no
+   chance. */
+#define STEPS_USUAL 512u
+#define STEPS_LIMIT ((uint64_t)1 << 17)
 
 void slots_old_init(struct slots_old *s) {
     memset(s, 0, sizeof(*s));
@@ -116,8 +118,8 @@ static int by_hash(const void *a, const void *b, void *s) {
     return x < y ? -1 : x > y;
 }
 
-/* Tokens that all fall on one place are no accident: from now on nobody can
-   tell where they fall. */
+/* Tokens that fall on few places are no accident: from now on nobody can tell
+   where they fall. */
 static bool scatter(struct slots_old *s) {
     uint64_t random = 0;
     if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
@@ -131,56 +133,70 @@ static bool scatter(struct slots_old *s) {
 
 /* --- Entries ------------------------------------------------------------- */
 
+/* A search took STEPS. */
+static void count_steps(struct slots_old *s, uint64_t steps) {
+    s->steps += steps;
+    s->steps -= tcm_min_u64(s->steps, STEPS_USUAL);
+}
+
+/* Before a search. false: no memory. */
+static bool keep_short(struct slots_old *s) {
+    return s->steps <= STEPS_LIMIT || s->scattered || scatter(s);
+}
+
 bool slots_old_put(struct slots_old *s, uint64_t token,
                    const struct slots_object *object) {
-    if (s->count * 5 >= s->homes * 4 && !grow(s))
+    if ((s->count * 5 >= s->homes * 4 && !grow(s)) || !keep_short(s))
         return false;
-    uint64_t home, at, end;
-    for (;;) {
-        uint64_t hash = slots_old_hash(s, token);
-        home = slots_old_home(s, token);
-        at = home;
-        while (at < s->room && !is_empty(&s->table[at]) &&
-               slots_old_hash(s, s->table[at].token) <= hash)
-            at++;
-        end = at;
-        while (end < s->room && !is_empty(&s->table[end]))
-            end++;
-        if (end - home > SHIFT_MAX && !s->scattered) {
-            if (!scatter(s))
-                return false;
-        } else if (end < s->room) {
-            break;
-        } else if (!grow(s)) {
-            return false;
-        }
-    }
-    memmove(&s->table[at + 1], &s->table[at], (end - at) * sizeof(*s->table));
-    s->table[at] = (struct slots_old_entry){
+    const struct slots_old_entry entry = {
         .token = token,
         .size = object->size & (((uint64_t)1 << 48) - 1),
         .birth_high = object->place.birth >> 32 & 0xffff,
         .birth_low = (uint32_t)object->place.birth,
         .slot = object->place.slot,
     };
+    uint64_t home, at, end;
+    for (;;) {
+        uint64_t hash = slots_old_hash(s, token);
+        home = slots_old_home(s, token);
+        at = home;
+        while (at < s->room && !is_empty(&s->table[at]) &&
+               slots_old_hash(s, s->table[at].token) <= hash) {
+            if (s->table[at].token == token) {
+                s->table[at] = entry;
+                count_steps(s, at - home);
+                return true;
+            }
+            at++;
+        }
+        end = at;
+        while (end < s->room && !is_empty(&s->table[end]))
+            end++;
+        count_steps(s, end - home);
+        if (end < s->room)
+            break;
+        if (!grow(s))
+            return false;
+    }
+    memmove(&s->table[at + 1], &s->table[at], (end - at) * sizeof(*s->table));
+    s->table[at] = entry;
     s->count++;
     return true;
 }
 
 /* The entry of TOKEN, or s->room. */
-static uint64_t find(const struct slots_old *s, uint64_t token) {
-    if (s->table == NULL)
+static uint64_t find(struct slots_old *s, uint64_t token) {
+    if (s->table == NULL || !keep_short(s))
         return s->room;
-    uint64_t at = slots_old_home(s, token);
-    while (at < s->room && !is_empty(&s->table[at])) {
-        if (s->table[at].token == token)
-            return at;
+    uint64_t home = slots_old_home(s, token), at = home;
+    while (at < s->room && !is_empty(&s->table[at]) &&
+           s->table[at].token != token)
         at++;
-    }
-    return s->room;
+    count_steps(s, at - home);
+    return at < s->room && !is_empty(&s->table[at]) ? at : s->room;
 }
 
-bool slots_old_has(const struct slots_old *s, uint64_t token) {
+bool slots_old_has(struct slots_old *s, uint64_t token) {
     return find(s, token) < s->room;
 }
 
@@ -199,6 +215,7 @@ bool slots_old_take(struct slots_old *s, uint64_t token,
         end++;
     memmove(&s->table[at], &s->table[at + 1],
             (end - at - 1) * sizeof(*s->table));
+    count_steps(s, end - at);
     s->table[end - 1].slot = SLOTS_EMPTY;
     s->count--;
     /* Memory follows the live objects down, too; failing is no harm. */

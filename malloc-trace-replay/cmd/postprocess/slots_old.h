@@ -47,18 +47,19 @@ struct slots_old {
     uint64_t room;                 /* places in all */
     uint64_t count;
     uint64_t multiplier; /* of the hash */
+    uint64_t steps;      /* beyond the usual ones, lately */
     bool scattered;      /* it is a random one */
 };
 
 void slots_old_init(struct slots_old *s);
 void slots_old_fini(struct slots_old *s);
-/* false: no memory. */
+/* An object that the token had is forgotten. false: no memory. */
 bool slots_old_put(struct slots_old *s, uint64_t token,
                    const struct slots_object *object);
-/* Takes one object of TOKEN out; false: there is none. */
+/* Takes the object of TOKEN out; false: there is none. */
 bool slots_old_take(struct slots_old *s, uint64_t token,
                     struct slots_object *object);
-bool slots_old_has(const struct slots_old *s, uint64_t token);
+bool slots_old_has(struct slots_old *s, uint64_t token);
 
 static TCM_ALWAYS_INLINE uint64_t slots_old_hash(const struct slots_old *s,
                                                  uint64_t token) {

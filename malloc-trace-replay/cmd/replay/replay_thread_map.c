@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/replay/replay_thread_map.h"
 
+#include "common/tool_hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #define THREADS_FIRST 64u
 
 static uint32_t home(const struct replay_thread_map *t, uint32_t id) {
-    return (uint32_t)((uint64_t)id * 0x9E3779B97F4A7C15u >> 32) &
-           (t->capacity - 1);
+    return (uint32_t)tool_hash(id, t->seed) & (t->capacity - 1);
 }
 
 static struct replay_thread *place(struct replay_thread_map *t, uint32_t id) {
@@ -27,6 +28,8 @@ static bool grow(struct replay_thread_map *t) {
         return false;
     }
     t->capacity = capacity;
+    if (old.capacity == 0)
+        t->seed = tool_hash_seed();
     for (uint32_t i = 0; i < old.capacity; i++)
         if (old.entry[i].id != 0)
             *place(t, old.entry[i].id) = old.entry[i];
@@ -79,8 +82,10 @@ uint32_t replay_threads_end(struct replay_thread_map *t, uint32_t id) {
 }
 
 void replay_threads_forget(struct replay_thread_map *t) {
-    if (t->capacity != 0)
-        memset(t->entry, 0, t->capacity * sizeof(*t->entry));
+    /* a table once made for many is not for each of a row of small traces */
+    free(t->entry);
+    t->entry = NULL;
+    t->capacity = 0;
     t->count = 0;
 }
 

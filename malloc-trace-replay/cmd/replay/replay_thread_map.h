@@ -27,6 +27,7 @@ struct replay_thread_map {
     uint32_t indices;     /* given out so far, and 1 */
     uint64_t counted;     /* threads with an operation */
     uint64_t failed_only; /* threads with failed calls alone */
+    uint64_t seed;
 };
 
 /* The entry of thread ID, made if need be; valid until the next call. NULL: out

@@ -31,8 +31,9 @@ struct model {
     struct order_model *out;
     struct model_queue *current;
     uint64_t barrier, barriers, last_time;
-    uint8_t *alive; /* by token: its block is written and not ended */
-    uint8_t *read;  /* by token: its birth is read and not written */
+    uint64_t horizon; /* the greatest so far */
+    uint8_t *alive;   /* by token: its block is written and not ended */
+    uint8_t *read;    /* by token: its birth is read and not written */
 };
 
 /* --- Reading -------------------------------------------------------------- */
@@ -217,12 +218,14 @@ static bool waits(const struct model *m, const struct model_queue *q) {
     return needs != 0 && !q->none && !m->alive[needs];
 }
 
-static uint64_t horizon(const struct model *m) {
+static uint64_t horizon(struct model *m) {
     uint64_t h = m->barrier;
     for (const struct model_queue *q = m->out->queues; q != NULL; q = q->next)
         if (has_next(q) && next_of(q)->hi < h)
             h = next_of(q)->hi;
-    return h;
+    if (h > m->horizon)
+        m->horizon = h;
+    return m->horizon;
 }
 
 static void write_next(struct model *m, struct model_queue *q) {
