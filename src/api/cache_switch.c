@@ -21,8 +21,7 @@ TCM_EXPORT(release_malloc_thread_cache)(struct ThreadCacheState **place) {
         return true;
     }
     tcm_trace_cache_moves(self, true);
-    /* The plain paths may go on: the stand-in sends them to the slow ones. */
-    self->own = &tcm_no_cache;
+    tcm_thread_drop_own(self);
     tcm_cache_detach(cache);
     *place = (struct ThreadCacheState *)cache;
     return true;
@@ -44,7 +43,7 @@ TCM_EXPORT(set_malloc_thread_cache)(struct ThreadCacheState *state) {
         return true;
     if (TCM_UNLIKELY(cache != &tcm_no_cache)) {
         tcm_trace_cache_moves(self, true);
-        self->own = &tcm_no_cache;
+        tcm_thread_drop_own(self);
         tcm_cache_destroy(cache);
     }
     if (next != NULL)

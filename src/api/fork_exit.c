@@ -2,35 +2,157 @@
 /*
  * Library constructor and destructor, and fork.
  *
- * Fork takes every lock in the one order of base/lock.h (control, tracer, api,
- * core), so that the child finds consistent structures. Handlers registered by
- * the program run before ours in prepare (we register first), so they may
- * allocate.
+ * Fork takes every lock of api and core in the one order of base/lock.h, so
+ * that the child finds consistent structures. Handlers of others allocate, join
+ * threads, wait for locks whose holders allocate: none of them may run while
+ * the locks are held. The C library runs prepare handlers in the reverse order
+ * of their registration and the others in that order, so ours are registered
+ * before all others, whenever these are (tcm_fork_handlers).
+ *
+ * The C library's own locks: those of its streams are taken by fork after the
+ * handlers, and are held by threads that allocate (getline) or wait for one
+ * that does (fflush of all streams). So the list of streams is locked here
+ * already, ahead of our locks.
+ *
+ * Signals are blocked while the locks are held: a handler that forks, too,
+ * would wait for its own thread. A handler that forks in the middle of an
+ * allocation finds locks held by its own thread; it forks without any, which is
+ * right as long as no other thread holds one at that moment.
  */
 #include "api/malloc_path.h"
 #include "api/settings.h"
+#include "base/lock.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
+
+/* Of glibc's libio: exported, in no header of today. The lock is recursive. */
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+extern void _IO_list_resetlock(void) __attribute__((weak));
+
+TCM_STATIC_ASSERT(NSIG <= 8 * sizeof(uint64_t) + 1,
+                  "the kernel's set of signals is one word");
+
+/* Of the fork that this thread is in. */
+static TCM_TLS uint64_t mask_before;
+static TCM_TLS bool has_locks;
+
+static void block_signals(void) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    __builtin_memcpy(&mask_before, &before, sizeof(mask_before));
+}
+
+static void restore_signals(void) {
+    sigset_t before;
+    sigemptyset(&before);
+    __builtin_memcpy(&before, &mask_before, sizeof(mask_before));
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
 
 static void prepare(void) {
-    tcm_thread_fork_prepare();
+    block_signals();
+    has_locks = tcm_locks_held == 0;
+    if (!has_locks)
+        return;
+    if (_IO_list_lock != NULL)
+        _IO_list_lock();
+    tcm_record_fork_prepare();
     tcm_heap_fork_prepare();
 }
 
 static void parent(void) {
-    tcm_heap_fork_parent();
-    tcm_thread_fork_parent();
+    if (has_locks) {
+        tcm_heap_fork_parent();
+        tcm_record_fork_parent();
+        if (_IO_list_unlock != NULL)
+            _IO_list_unlock();
+    }
+    restore_signals();
 }
 
 static void child(void) {
-    tcm_heap_fork_child(tcm_self.own);
-    tcm_thread_fork_child();
+    struct tcm_thread_state *self = &tcm_self;
+    if (has_locks) {
+        tcm_heap_fork_child(self->own);
+        tcm_record_fork_child(self->record);
+        /* The C library may have reset it already. */
+        if (_IO_list_resetlock != NULL)
+            _IO_list_resetlock();
+    }
+    tcm_trace_fork_child(self);
+    restore_signals();
 }
 
+/* --- Registration -------------------------------------------------------- */
+
+typedef int register_function(void (*)(void), void (*)(void), void (*)(void),
+                              void *);
+
+#if defined(PIC) && defined(__GLIBC__)
+/*
+ * What pthread_atfork, which is linked into each object, calls. Those that
+ * register before our constructor runs, libraries of a program that we are
+ * preloaded to, may not have allocated yet: so they come by here.
+ */
+TCM_PUBLIC register_function TCM_EXPORT(__register_atfork);
+
+static register_function *next_register(void) {
+    static register_function *next;
+    register_function *f = tcm_load_relaxed(&next);
+    if (f == NULL) {
+        f = (register_function *)dlsym(RTLD_NEXT, "__register_atfork");
+        tcm_store_relaxed(&next, f);
+    }
+    return f;
+}
+
+/* For no object: they stay when the library's destructor has run. */
+static void register_ours(void) {
+    register_function *f = next_register();
+    if (f != NULL)
+        f(prepare, parent, child, NULL);
+}
+
+TCM_PUBLIC int TCM_EXPORT(__register_atfork)(void (*before)(void),
+                                             void (*in_parent)(void),
+                                             void (*in_child)(void),
+                                             void *object) {
+    tcm_fork_handlers();
+    register_function *f = next_register();
+    return f != NULL ? f(before, in_parent, in_child, object) : ENOSYS;
+}
+#else
+static void register_ours(void) {
+    pthread_atfork(prepare, parent, child);
+}
+#endif
+
+void tcm_fork_handlers(void) {
+    static uint32_t registered;
+    uint32_t no = 0;
+    if (tcm_load_relaxed(&registered) == 0 &&
+        tcm_cas_acquire(&registered, &no, 1u))
+        register_ours();
+}
+
+#if !defined(PIC) && !(defined(TCM_TESTING) && TCM_TESTING)
+/* Linked into a program, we cannot stand before the C library's function, but
+   may come before the constructors of its libraries. */
+__attribute__((section(".preinit_array"),
+               used)) static void (*const first)(void) = tcm_fork_handlers;
+#endif
+
+/* --- Constructor and destructor ------------------------------------------ */
+
 __attribute__((constructor)) static void library_begins(void) {
+    tcm_fork_handlers();
     if (tcm_api_init())
         tcm_settings_read();
-    pthread_atfork(prepare, parent, child);
     tcm_trace_init();
 }
 

@@ -126,10 +126,8 @@ TCM_PUBLIC void N(MarkThreadIdle)(void) {
     struct tcm_thread_cache *cache = self->own;
     if (cache == &tcm_no_cache)
         return;
-    /* The stand-in sends the plain paths to the slow ones. */
-    self->own = &tcm_no_cache;
+    tcm_thread_drop_own(self);
     tcm_cache_destroy(cache);
-    tcm_thread_set_own(self, &tcm_no_cache);
 }
 
 TCM_PUBLIC void N(MarkThreadTemporarilyIdle)(void) {

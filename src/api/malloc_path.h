@@ -171,13 +171,13 @@ static TCM_ALWAYS_INLINE bool tcm_traced_free_sized(void *ptr, size_t size,
 }
 #endif
 
-/* The plain path of a request below alloc_limit. FAR serves the others, SLOW
-   when the bin is empty. */
+/* The plain path of a request below the cache's alloc_limit. FAR serves the
+   others, SLOW when the bin is empty. */
 static TCM_ALWAYS_INLINE void *tcm_alloc_path(size_t size, void *(*far)(size_t),
                                               void *(*slow)(size_t)) {
-    if (TCM_UNLIKELY(size >= tcm_load_folded(&tcm_self.alloc_limit)))
-        return far(size);
     struct tcm_thread_cache *cache = tcm_self.own;
+    if (TCM_UNLIKELY(size >= tcm_load_folded(&cache->alloc_limit)))
+        return far(size);
     uint64_t scaled = tcm_cache_scaled_small(cache, size);
     struct tcm_entry *top = tcm_bin_at(cache, scaled)->top - 1;
     void *ptr = top->ptr;
@@ -225,12 +225,13 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_aligned_plain(size_t size,
    others. */
 static TCM_ALWAYS_INLINE void tcm_free_path(void *ptr, void (*far)(void *),
                                             void (*slow)(void *)) {
-    uintptr_t base = tcm_load_folded(&tcm_self.free_base);
+    struct tcm_thread_cache *cache = tcm_self.own;
+    uintptr_t base = tcm_load_folded(&cache->free_base);
     size_t page = tcm_class_map_page(base, ptr);
     if (TCM_UNLIKELY(page >= TCM_CLASS_MAP_PAGES))
         far(ptr);
     else if (TCM_UNLIKELY(!tcm_cache_push_scaled(
-                 tcm_self.own, tcm_class_map_get(base, page), ptr)))
+                 cache, tcm_class_map_get(base, page), ptr)))
         slow(ptr);
 }
 
@@ -249,12 +250,13 @@ static TCM_ALWAYS_INLINE void tcm_free_far(void *ptr, enum mtf_call call) {
 static TCM_ALWAYS_INLINE void
 tcm_free_sized_path(void *ptr, size_t size, void (*far)(void *, size_t),
                     void (*slow)(void *, size_t)) {
-    uintptr_t base = tcm_load_folded(&tcm_self.free_base);
+    struct tcm_thread_cache *cache = tcm_self.own;
+    uintptr_t base = tcm_load_folded(&cache->free_base);
     size_t page = tcm_class_map_page(base, ptr);
     if (TCM_UNLIKELY(page >= TCM_CLASS_MAP_PAGES))
         far(ptr, size);
     else if (TCM_UNLIKELY(!tcm_cache_push_scaled(
-                 tcm_self.own, tcm_class_map_get(base, page), ptr)))
+                 cache, tcm_class_map_get(base, page), ptr)))
         slow(ptr, size);
 }
 

@@ -2,10 +2,11 @@
 /*
  * Birth and death of a thread's state, and of the library's.
  *
- * A thread is born with its first slow path. It dies in the last round of its
- * thread-specific destructors: our key's destructor puts the key back until
- * then, so that destructors of others which allocate find a cache. What runs
- * later (the C library's own cleanup) uses the central lists.
+ * A thread is born with its first slow path. It ends when our key's destructor
+ * is called for the second time: destructors of others mostly run in the first
+ * round, and those which allocate there find a cache. What runs later uses the
+ * central lists. A thread that was born too late for two calls, or that leaves
+ * without any, is ended by one that is born after it.
  */
 #include "api/thread_state.h"
 #include "base/check.h"
@@ -15,7 +16,6 @@
 #include <pthread.h>
 
 TCM_TLS struct tcm_thread_state tcm_self = {
-    .free_base = TCM_NO_BASE,
     .own = &tcm_no_cache,
 #if TCM_TRACING
     .trace = &mtr_no_thread,
@@ -46,21 +46,39 @@ bool tcm_api_init(void) {
         tcm_store_release(&initialised, 1u);
     }
     tcm_unlock(&init_lock);
+    tcm_fork_handlers();
     return tcm_load_relaxed(&initialised) != 0;
 }
 
+/* The C library makes PTHREAD_DESTRUCTOR_ITERATIONS rounds. The second call
+   comes in the second of them if the thread was born before its destructors
+   ran, in the third or fourth if it was born by one. */
 static void thread_ends(void *state) {
     struct tcm_thread_state *self = state;
-    if (++self->destructor_rounds < PTHREAD_DESTRUCTOR_ITERATIONS &&
-        pthread_setspecific(end_key, self) == 0)
+    if (++self->end_calls == 1 && pthread_setspecific(end_key, self) == 0)
         return;
     struct tcm_thread_cache *cache = self->own;
+    struct tcm_thread_record *record = self->record;
     tcm_trace_thread_end(self);
     self->life = TCM_THREAD_ENDED;
-    tcm_thread_leave_plain(self);
-    self->own = &tcm_no_cache;
+    tcm_thread_drop_own(self);
+    self->record = NULL;
     if (cache != &tcm_no_cache)
         tcm_cache_destroy(cache);
+    if (record != NULL)
+        tcm_record_remove(record);
+}
+
+/* What a thread left that is gone without its end. */
+static void end_dead_thread(void) {
+    struct tcm_thread_record *dead = tcm_record_take_dead();
+    if (dead == NULL)
+        return;
+    if (dead->trace != NULL)
+        tcm_trace_dead_thread(dead->trace);
+    if (dead->cache != NULL)
+        tcm_cache_destroy(dead->cache);
+    tcm_record_free(dead);
 }
 
 void tcm_thread_need_cache(struct tcm_thread_state *self) {
@@ -70,6 +88,8 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
     if (self->private_depth != 0)
         return;
 #endif
+    if (self->life == TCM_THREAD_NEW)
+        end_dead_thread();
     if (self->own == &tcm_no_cache) {
         struct tcm_thread_cache *cache = tcm_cache_new();
         if (cache == NULL)
@@ -79,7 +99,9 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
     if (self->life == TCM_THREAD_NEW) {
         /* Live before pthread_setspecific, which may itself allocate. */
         self->life = TCM_THREAD_LIVE;
-        tcm_trace_thread_begin(self);
+        self->record = tcm_record_add();
+        if (self->record != NULL && self->own != &tcm_no_cache)
+            self->record->cache = self->own;
         if (have_end_key)
             pthread_setspecific(end_key, self);
     }
@@ -88,6 +110,8 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
 void tcm_thread_set_own(struct tcm_thread_state *self,
                         struct tcm_thread_cache *cache) {
     self->own = cache;
+    if (self->record != NULL)
+        self->record->cache = cache == &tcm_no_cache ? NULL : cache;
 #if TCM_TRACING
     bool records =
         tcm_load_relaxed(&self->trace->limit) != NULL || mtr_is_recording();
@@ -98,36 +122,32 @@ void tcm_thread_set_own(struct tcm_thread_state *self,
 }
 
 void tcm_thread_put_back(struct tcm_thread_state *self) {
-    bool plain = self->own != &tcm_no_cache;
+    struct tcm_thread_cache *cache = self->own;
+    if (cache == &tcm_no_cache)
+        return;
 #if TCM_TRACING
+    bool plain = true;
     if (self->private_depth != 0 ||
         tcm_load_relaxed(&mtr_control)->early != 0 || mtr_is_recording())
         plain = false;
+    if (!plain) {
+        tcm_cache_shut(cache);
+        return;
+    }
     /* The plain path will push without words. */
-    if (plain && self->own->want_words)
-        tcm_cache_want_words(self->own, false);
+    if (cache->want_words)
+        tcm_cache_want_words(cache, false);
     /* Already so, which no starter has changed, or we see 0. */
-    if (plain && tcm_thread_is_plain(self))
+    if (tcm_cache_is_open(cache))
         return;
     /* The stores come before the second look in the single order of seq_cst
-       operations; a starter sets the flag before it stores here. So we see its
+       operations; a starter sets the flag before it shuts caches. So we see its
        flag, or its stores replace ours. */
-    tcm_store_seq_cst(&self->free_base,
-                      plain ? tcm_class_map_base : TCM_NO_BASE);
-    tcm_store_seq_cst(&self->alloc_limit, plain ? TCM_TABLE_SMALL + 1 : 0);
-    if (plain && mtr_is_recording())
-        tcm_thread_leave_plain(self);
+    tcm_cache_open(cache);
+    if (mtr_is_recording())
+        tcm_cache_shut(cache);
 #else
-    self->free_base = plain ? tcm_class_map_base : TCM_NO_BASE;
-    self->alloc_limit = plain ? TCM_TABLE_SMALL + 1 : 0;
+    if (!tcm_cache_is_open(cache))
+        tcm_cache_open(cache);
 #endif
 }
-
-#if !TCM_TRACING
-void tcm_thread_fork_prepare(void) {
-}
-void tcm_thread_fork_parent(void) {
-}
-void tcm_thread_fork_child(void) {
-}
-#endif

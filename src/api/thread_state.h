@@ -3,24 +3,24 @@
  * What a thread of the program has of ours, in thread-local storage: its cache,
  * its stream, its state of life.
  *
- *   alloc_limit  requests below take malloc's plain path: TCM_TABLE_SMALL + 1
- *   free_base    whence free's plain path counts pages: tcm_class_map_base
- *   own          the cache attached to the thread
- *   trace        the thread's stream, or mtr_no_thread
+ *   own     the cache attached to the thread
+ *   trace   the thread's stream, or mtr_no_thread
+ *   record  the thread as others know it (thread_record.h)
  *
  * The two plain paths must compare a size with the largest of the table, and
  * the number of a page with the largest of the range, in any case. While a
- * thread records, or has no cache yet, alloc_limit is 0 and free_base is
- * TCM_NO_BASE, so that no request is below the one and no page within the
- * other: these compares lead to the traced or the slow path, and a state that
- * is off costs nothing.
+ * thread records, its cache is shut (core/thread_cache.h): no request is below
+ * the cache's limit and no page within its range, so these compares lead to the
+ * traced or the slow path, and a state that is off costs nothing. The stand-in
+ * of a thread without a cache is always shut.
  *
- * Invariants: own is never NULL (tcm_no_cache stands in). alloc_limit is 0
- * exactly when free_base is switched off too, but for a moment in which either
- * is changed. trace->limit != 0 implies that own wants words.
+ * Invariants: own is never NULL (tcm_no_cache stands in). trace->limit != 0
+ * implies that own wants words.
  *
- * Threads: the owner, but a thread that starts a recording switches the first
- * two off (state word protocol, tracer/tracer.h), under the registry lock.
+ * Threads: the owner alone. A thread that starts a recording shuts the caches
+ * (state word protocol, tracer/tracer.h), whose memory stays when a thread ends
+ * without a word; the thread's own storage may be gone by then, or another
+ * thread's.
  *
  * Total size stays below 128 bytes, so that a library loaded by dlopen finds
  * room in the static thread-local block.
@@ -28,31 +28,29 @@
 #ifndef TCM_API_THREAD_STATE_H
 #define TCM_API_THREAD_STATE_H
 
+#include "api/thread_record.h"
 #include "api/trace_hooks.h"
 #include "base/compiler.h"
-#include "base/dlist.h"
 #include "core/heap.h"
 
 enum tcm_thread_life {
     TCM_THREAD_NEW = 0, /* nothing set up yet */
     TCM_THREAD_LIVE,
-    TCM_THREAD_ENDED /* past its last destructor round: no cache any more */
+    TCM_THREAD_ENDED /* no cache any more; its last destructors may run */
 };
 
 struct tcm_thread_state {
-    size_t alloc_limit;
-    uintptr_t free_base;
     struct tcm_thread_cache *own;
+    struct tcm_thread_record *record; /* NULL: none, or no memory for it */
 #if TCM_TRACING
     struct mtr_thread *trace;
     struct tcm_thread_cache *saved_own; /* while in recorder code */
     struct mtr_thread *saved_trace;
-    struct tcm_dlist link;  /* in the registry of threads */
     uint32_t late_id;       /* the thread's id after its end */
     uint16_t private_depth; /* > 0: in recorder code, served by the arena */
 #endif
     uint8_t life;
-    uint8_t destructor_rounds;
+    uint8_t end_calls; /* of our key's destructor */
 };
 
 extern TCM_TLS struct tcm_thread_state tcm_self;
@@ -71,6 +69,12 @@ bool tcm_api_init(void);
 /* Attaches CACHE (or tcm_no_cache) as own, with words if the thread records. */
 void tcm_thread_set_own(struct tcm_thread_state *self,
                         struct tcm_thread_cache *cache);
+/* Leaves own to the caller: tcm_no_cache takes its place. */
+static inline void tcm_thread_drop_own(struct tcm_thread_state *self) {
+    self->own = &tcm_no_cache;
+    if (TCM_LIKELY(self->record != NULL))
+        self->record->cache = NULL;
+}
 
 /* Lets the plain paths use own again, unless a recording is on. */
 void tcm_thread_put_back(struct tcm_thread_state *self);
@@ -78,23 +82,23 @@ void tcm_thread_put_back(struct tcm_thread_state *self);
 /* True when the plain paths are in use. */
 static TCM_ALWAYS_INLINE bool
 tcm_thread_is_plain(const struct tcm_thread_state *self) {
-    return tcm_load_relaxed(&self->alloc_limit) != 0;
+    return tcm_cache_is_open(self->own);
 }
 
 /* Sends the calling thread to the traced or slow paths. */
 static inline void tcm_thread_leave_plain(struct tcm_thread_state *self) {
-    tcm_store_relaxed(&self->alloc_limit, 0);
-    tcm_store_relaxed(&self->free_base, TCM_NO_BASE);
+    if (self->own == &tcm_no_cache)
+        return;
+    tcm_store_relaxed(&self->own->alloc_limit, 0);
+    tcm_store_relaxed(&self->own->free_base, TCM_NO_BASE);
 }
+
+/* Registers what is done around fork, once; the earlier the better. */
+void tcm_fork_handlers(void);
 
 /* Does nothing; in fork_exit.c, whose constructor nothing refers to. */
 void tcm_library_anchor(void);
 /* Refers to every file with exported functions. */
 extern const struct tcm_family tcm_family;
-
-/* Around fork. */
-void tcm_thread_fork_prepare(void);
-void tcm_thread_fork_parent(void);
-void tcm_thread_fork_child(void);
 
 #endif

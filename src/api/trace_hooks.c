@@ -8,11 +8,18 @@
  */
 #include "api/trace_hooks.h"
 #include "api/thread_state.h"
-#include "base/lock.h"
-#include "base/testpoint.h"
 
-static struct tcm_lock registry_lock = TCM_LOCK_INIT(TCM_RANK_API);
-static struct tcm_dlist registry = {&registry, &registry};
+/* The record names no stream while the recorder may give it to another. */
+static struct mtr_thread *enter_recorder(struct tcm_thread_state *self) {
+    struct tcm_thread_record *record = self->record;
+    if (record == NULL)
+        return mtr_enter(&self->trace);
+    record->trace = NULL;
+    tcm_fence_signal();
+    struct mtr_thread *t = mtr_enter(&self->trace);
+    record->trace = t;
+    return t;
+}
 
 struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
     if (self->life == TCM_THREAD_ENDED)
@@ -22,7 +29,7 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
        fork wiped. The recorder knows. */
     if (mtr_is_recording() || tcm_load_relaxed(&mtr_control)->early != 0 ||
         self->trace != &mtr_no_thread)
-        t = mtr_enter(&self->trace);
+        t = enter_recorder(self);
     else
         self->trace = &mtr_no_thread;
     if (t == NULL) {
@@ -200,7 +207,6 @@ static void enter_private(void) {
     self->saved_trace = self->trace;
     self->own = &tcm_no_cache;
     self->trace = &mtr_no_thread;
-    tcm_thread_leave_plain(self);
 }
 
 static void leave_private(void) {
@@ -219,15 +225,7 @@ static void *private_alloc(size_t bytes) {
 /* Other threads may be in a plain path already: that call is not recorded,
    their next one is. */
 static void recording_started(void) {
-    tcm_lock(&registry_lock);
-    for (struct tcm_dlist *l = registry.next; l != &registry; l = l->next) {
-        struct tcm_thread_state *s =
-            TCM_CONTAINER_OF(l, struct tcm_thread_state, link);
-        tcm_store_seq_cst(&s->alloc_limit, 0);
-        TCM_TESTPOINT("plain_malloc_is_off");
-        tcm_store_seq_cst(&s->free_base, TCM_NO_BASE);
-    }
-    tcm_unlock(&registry_lock);
+    tcm_cache_shut_all();
 }
 
 static unsigned sample(uint16_t *fields, uint64_t *values, unsigned cap) {
@@ -272,35 +270,12 @@ void tcm_trace_exit(void) {
     mtr_exit();
 }
 
-void tcm_trace_thread_begin(struct tcm_thread_state *self) {
-    tcm_lock(&registry_lock);
-    tcm_dlist_push_back(&registry, &self->link);
-    tcm_unlock(&registry_lock);
-}
-
 void tcm_trace_thread_end(struct tcm_thread_state *self) {
+    if (self->record != NULL)
+        self->record->trace = NULL;
     self->late_id = mtr_thread_end(&self->trace);
-    tcm_lock(&registry_lock);
-    tcm_dlist_remove(&self->link);
-    tcm_unlock(&registry_lock);
 }
 
-void tcm_thread_fork_prepare(void) {
-    mtr_fork_prepare();
-    tcm_lock(&registry_lock);
-}
-
-void tcm_thread_fork_parent(void) {
-    tcm_unlock(&registry_lock);
-    mtr_fork_parent();
-}
-
-/* The other threads' states were in memory that new threads will reuse. */
-void tcm_thread_fork_child(void) {
-    struct tcm_thread_state *self = &tcm_self;
-    tcm_lock_init(&registry_lock, TCM_RANK_API);
-    tcm_dlist_init(&registry);
-    if (self->life == TCM_THREAD_LIVE)
-        tcm_dlist_push_back(&registry, &self->link);
-    mtr_fork_child();
+void tcm_trace_fork_child(struct tcm_thread_state *self) {
+    mtr_fork_child(&self->trace);
 }

@@ -96,9 +96,14 @@ static inline bool tcm_trace_is_on(void) {
 void tcm_trace_mark(const char *text, size_t length);
 
 void tcm_trace_init(void);
-void tcm_trace_thread_begin(struct tcm_thread_state *self);
 void tcm_trace_thread_end(struct tcm_thread_state *self);
+/* T is the stream of a thread that is gone without its end. */
+static inline void tcm_trace_dead_thread(struct mtr_thread *t) {
+    mtr_thread_end_dead(t);
+}
 void tcm_trace_exit(void);
+/* In the child of fork, whose one thread is SELF. */
+void tcm_trace_fork_child(struct tcm_thread_state *self);
 
 #else
 struct mtr_thread;
@@ -181,13 +186,16 @@ static inline void tcm_trace_mark(const char *text, size_t length) {
 }
 static inline void tcm_trace_init(void) {
 }
-static inline void tcm_trace_thread_begin(struct tcm_thread_state *self) {
-    (void)self;
-}
 static inline void tcm_trace_thread_end(struct tcm_thread_state *self) {
     (void)self;
 }
+static inline void tcm_trace_dead_thread(struct mtr_thread *t) {
+    (void)t;
+}
 static inline void tcm_trace_exit(void) {
+}
+static inline void tcm_trace_fork_child(struct tcm_thread_state *self) {
+    (void)self;
 }
 #endif
 

@@ -9,6 +9,7 @@
 
 #define SPIN_ROUNDS 100
 
+TCM_TLS uint32_t tcm_locks_held;
 static TCM_TLS uint8_t held_count[TCM_RANK_COUNT];
 
 #if defined(TCM_TESTING) && TCM_TESTING
@@ -54,9 +55,4 @@ void tcm_lock_rank_pop(struct tcm_lock *lock) {
         return;
     TCM_CHECK(held_count[lock->rank] != 0);
     held_count[lock->rank]--;
-}
-
-void tcm_lock_rank_reset(void) {
-    for (unsigned r = 0; r < TCM_RANK_COUNT; r++)
-        held_count[r] = 0;
 }

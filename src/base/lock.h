@@ -50,13 +50,19 @@ void tcm_lock_rank_pop(struct tcm_lock *lock);
 /* How often locks of each rank were taken, in builds that check ranks. */
 extern uint64_t tcm_lock_uses[TCM_RANK_COUNT];
 #endif
-/* In the child of fork: forget what the parent's thread held. */
-void tcm_lock_rank_reset(void);
+
+/* Locks that the calling thread holds or is about to: not 0 in a signal handler
+   which came in the middle of what they guard. */
+extern TCM_TLS uint32_t tcm_locks_held;
 
 static inline bool tcm_lock_try(struct tcm_lock *lock) {
     uint32_t expected = 0;
-    if (!tcm_cas_acquire(&lock->state, &expected, 1u))
+    tcm_locks_held++;
+    tcm_fence_signal();
+    if (!tcm_cas_acquire(&lock->state, &expected, 1u)) {
+        tcm_locks_held--;
         return false;
+    }
     if (tcm_debug)
         tcm_lock_rank_push(lock);
     return true;
@@ -64,6 +70,8 @@ static inline bool tcm_lock_try(struct tcm_lock *lock) {
 
 static inline void tcm_lock(struct tcm_lock *lock) {
     uint32_t expected = 0;
+    tcm_locks_held++;
+    tcm_fence_signal();
     if (TCM_UNLIKELY(!tcm_cas_acquire(&lock->state, &expected, 1u)))
         tcm_lock_slow(lock);
     if (tcm_debug)
@@ -75,6 +83,8 @@ static inline void tcm_unlock(struct tcm_lock *lock) {
         tcm_lock_rank_pop(lock);
     if (TCM_UNLIKELY(tcm_swap_release(&lock->state, 0u) == 2))
         tcm_unlock_slow(lock);
+    tcm_fence_signal();
+    tcm_locks_held--;
 }
 
 static inline bool tcm_lock_is_held(struct tcm_lock *lock) {

@@ -2,7 +2,9 @@
 #include "core/cache_registry.h"
 #include "base/bits.h"
 #include "base/lock.h"
+#include "base/testpoint.h"
 #include "core/central_list.h"
+#include "core/class_map.h"
 #include "core/meta_alloc.h"
 
 #define TOTAL_BUDGET ((int64_t)32 << 20)
@@ -220,6 +222,22 @@ void tcm_cache_each(void (*visit)(struct tcm_thread_cache *, void *),
     for (struct tcm_dlist *at = registry.next; at != &registry; at = at->next)
         visit(TCM_CONTAINER_OF(at, struct tcm_thread_cache, link), argument);
     tcm_unlock(&registry_lock);
+}
+
+static void shut_malloc(struct tcm_thread_cache *cache, void *unused) {
+    (void)unused;
+    tcm_store_seq_cst(&cache->alloc_limit, 0);
+}
+
+static void shut_free(struct tcm_thread_cache *cache, void *unused) {
+    (void)unused;
+    tcm_store_seq_cst(&cache->free_base, TCM_NO_BASE);
+}
+
+void tcm_cache_shut_all(void) {
+    tcm_cache_each(shut_malloc, NULL);
+    TCM_TESTPOINT("plain_malloc_is_off");
+    tcm_cache_each(shut_free, NULL);
 }
 
 /*

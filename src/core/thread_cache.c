@@ -24,6 +24,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "core/cache_registry.h"
+#include "core/class_map.h"
 #include "core/core_stats.h"
 #include "core/page_map.h"
 #include "core/transfer_cache.h"
@@ -52,6 +53,7 @@ static struct tcm_entry no_entries[2]; /* the guard of bins without memory */
 struct tcm_thread_cache tcm_no_cache = {
     .bin = {[0 ... TCM_MAX_CLASSES - 1] = {.top = no_entries + 1,
                                            .end = no_entries + 1}},
+    .free_base = TCM_NO_BASE,
     .cold = {[0 ... TCM_MAX_CLASSES - 1] = {.base = no_entries + 1}},
 };
 
@@ -460,6 +462,16 @@ void tcm_cache_destroy(struct tcm_thread_cache *cache) {
     for (unsigned class = 1; class < tcm_class_count; class ++)
         region_free(&cache->cold[class]);
     tcm_registry_remove(cache);
+}
+
+void tcm_cache_open(struct tcm_thread_cache *cache) {
+    tcm_store_seq_cst(&cache->free_base, tcm_class_map_base);
+    tcm_store_seq_cst(&cache->alloc_limit, TCM_TABLE_SMALL + 1);
+}
+
+void tcm_cache_shut(struct tcm_thread_cache *cache) {
+    tcm_store_seq_cst(&cache->alloc_limit, 0);
+    tcm_store_seq_cst(&cache->free_base, TCM_NO_BASE);
 }
 
 void tcm_cache_detach(struct tcm_thread_cache *cache) {

@@ -17,12 +17,13 @@
  * paths only.
  *
  * Threads: a cache is used by the one thread it is attached to. Others read
- * its capacity counter and lower its budget (relaxed). Detached caches are
- * used by none.
+ * its capacity counter, lower its budget (relaxed) and may shut it. Detached
+ * caches are used by none.
  */
 #ifndef TCM_THREAD_CACHE_H
 #define TCM_THREAD_CACHE_H
 
+#include "base/atomic.h"
 #include "base/dlist.h"
 #include "core/core_config.h"
 #include "core/size_class.h"
@@ -56,6 +57,11 @@ struct tcm_bin_cold {
 
 struct tcm_thread_cache {
     struct tcm_bin bin[TCM_MAX_CLASSES]; /* first: see tcm_bin_at */
+    /* What the plain paths of malloc and free compare a size and a page with:
+       TCM_TABLE_SMALL + 1 and tcm_class_map_base, or 0 and TCM_NO_BASE while
+       the cache is shut. Beside the table, whose line malloc reads anyway. */
+    size_t alloc_limit TCM_ALIGNED(TCM_CACHE_LINE);
+    uintptr_t free_base;
     /* The scaled class by (size + 7) >> 3 up to TCM_TABLE_SMALL: a copy,
        because one beside the bins costs malloc an instruction less to find. */
     uint8_t scaled_small[TCM_TABLE_SMALL / 8 + 1];
@@ -185,6 +191,20 @@ void tcm_cache_totals(struct tcm_cache_totals *out);
 /* Calls VISIT for every cache, under the registry lock. */
 void tcm_cache_each(void (*visit)(struct tcm_thread_cache *, void *),
                     void *argument);
+
+/*
+ * A cache is shut until its thread opens it: requests then do not take the
+ * plain paths, which use bins without object words. Any thread may shut all,
+ * detached ones too; who opens one looks afterwards whether it should be shut,
+ * so that both orders of the stores (sequentially consistent) end with a shut
+ * cache. Not for tcm_no_cache, which is shut and read-only.
+ */
+void tcm_cache_open(struct tcm_thread_cache *cache);
+void tcm_cache_shut(struct tcm_thread_cache *cache);
+void tcm_cache_shut_all(void);
+static inline bool tcm_cache_is_open(const struct tcm_thread_cache *cache) {
+    return tcm_load_relaxed(&cache->alloc_limit) != 0;
+}
 
 void tcm_cache_init(void);
 /* The registry lock, around fork. */

@@ -19,9 +19,10 @@
  * lies in struct mtr_config, ordinary memory that is written before the first
  * recording begins, and once again by each child that records itself.
  *
- * Locks, in order: late, registry, pool (base/lock.h). None is held across a
- * system call that can block. Start, stop and flush by call come one at a time
- * (`busy`, which fork does not wait for: the child finds it zeroed).
+ * Locks, in order: late, registry, pool (base/lock.h). Late alone is held
+ * across system calls that can block. Fork takes none of them: the child finds
+ * them zeroed, with what they guard. Start, stop and flush by call come one at
+ * a time (`busy`, the same).
  */
 #ifndef MTR_RECORDER_H
 #define MTR_RECORDER_H
@@ -207,10 +208,17 @@ void mtr_registry_init(struct mtr_registry *r);
 void mtr_registry_stop_all(struct mtr_recorder *rec);
 void mtr_registry_totals(struct mtr_recorder *rec, struct mtr_totals *out,
                          uint32_t *threads);
-/* Fork: forget all threads; their records become free memory. */
-void mtr_registry_wipe(void);
-/* A new record with ID (0: the next one), without buffer. NULL: no memory. */
-struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id);
+/* Fork: forget all threads; their records become free memory, but that which
+   SLOT points to. */
+void mtr_registry_wipe(struct mtr_thread **slot);
+/* A new record with ID (0: the next one), without buffer, owned by SLOT. NULL:
+   no memory. */
+struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id,
+                                    struct mtr_thread **slot);
+/* SLOT, or nothing if NULL, points to T from now on. */
+void mtr_registry_own(struct mtr_thread *t, struct mtr_thread **slot);
+bool mtr_registry_is_owner(const struct mtr_thread *t,
+                           struct mtr_thread **slot);
 /* SESSION begins, with the early events (ADOPT) or with the next token: nothing
    is counted yet. Other records stay in the list until their threads come by.
  */
@@ -225,8 +233,6 @@ unsigned mtr_live_accounts(struct mtr_recorder *rec,
                            struct mtf_account_value *out, unsigned cap);
 
 /* --- thread_buf.c -------------------------------------------------------- */
-/* mtr_enter's second half; ID 0: an ordinary thread. */
-struct mtr_thread *mtr_enter_slow(struct mtr_thread **slot, uint32_t id);
 /* True when the recording that the thread is part of is over, be it that the
    next one is on already. */
 static inline bool mtr_thread_is_over(struct mtr_recorder *rec,
@@ -241,10 +247,6 @@ bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t);
    been published after TIME_LO. */
 void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
                       struct mtr_buffer *b, uint64_t stream, uint64_t time_lo);
-/* Room for BYTES of events in the buffer of T, which was entered. false: there
-   is none. */
-bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
-                   unsigned bytes);
 /* The first bytes of a stream or buffer: BUFFER, THREAD_START. */
 void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now);
 /* Counters of a thread's cold part: only its owner adds, the saver reads. */
@@ -255,12 +257,21 @@ static inline void mtr_count(uint64_t *counter, uint64_t n) {
 void mtr_publish_extended(struct mtr_thread *t, enum mtf_raw_kind kind,
                           size_t n);
 void mtr_put_thread_start(struct mtr_thread *t);
-void mtr_put_thread_end(struct mtr_thread *t);
+/* With its name if it is the calling thread's (IS_SELF). */
+void mtr_put_thread_end(struct mtr_thread *t, bool is_self);
 /* A new token block in the middle of a buffer. */
 void mtr_put_tokens(struct mtr_thread *t);
 bool mtr_tokens_are_low(const struct mtr_thread *t);
 /* Takes a block without an event: a BUFFER event follows. */
 void mtr_take_tokens(struct mtr_thread *t);
+
+/* --- thread_enter.c ------------------------------------------------------ */
+/* mtr_enter's second half; ID 0: an ordinary thread. */
+struct mtr_thread *mtr_enter_slow(struct mtr_thread **slot, uint32_t id);
+/* Room for BYTES of events in the buffer of T, which was entered. false: there
+   is none. */
+bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
+                   unsigned bytes);
 
 /* --- thread_gap.c: calls that are dropped -------------------------------- */
 /* Bytes behind the room of every buffer, where threads may drop: a gap is begun
@@ -295,8 +306,8 @@ uint64_t mtr_early_first_token(void);
 uint64_t mtr_early_time_ns(void);
 /* Makes them the beginning of the calling thread's stream. */
 void mtr_early_adopt(struct mtr_recorder *rec);
-/* The calling thread's adopted state, once; else NULL. */
-struct mtr_thread *mtr_early_claim_adopted(void);
+/* The calling thread's adopted state, once, owned by SLOT; else NULL. */
+struct mtr_thread *mtr_early_claim_adopted(struct mtr_thread **slot);
 
 /* --- trace_control.c ----------------------------------------------------- */
 /* Only one thread at a time is between the two; waits for the others. */

@@ -83,7 +83,7 @@ uint64_t mtr_early_time_ns(void) {
 }
 
 void mtr_early_adopt(struct mtr_recorder *rec) {
-    struct mtr_thread *t = mtr_registry_add(rec, 0);
+    struct mtr_thread *t = mtr_registry_add(rec, 0, NULL);
     early.hot.limit = NULL;
     if (t == NULL)
         return;
@@ -116,11 +116,12 @@ void mtr_early_adopt(struct mtr_recorder *rec) {
     early_adopted = t;
 }
 
-struct mtr_thread *mtr_early_claim_adopted(void) {
+struct mtr_thread *mtr_early_claim_adopted(struct mtr_thread **slot) {
     struct mtr_thread *t = early_adopted;
     if (t == NULL || !is_owner())
         return NULL;
     early_adopted = NULL;
     early_owner = UINT32_MAX;
+    mtr_registry_own(t, slot);
     return t;
 }

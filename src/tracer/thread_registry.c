@@ -3,11 +3,13 @@
  * The threads of a recording, their records, and their end.
  *
  * Records are cut from slabs whose addresses lie in ordinary memory: the child
- * of a fork finds them zeroed and cuts them anew, so chains of forks use no
+ * of a fork finds them zeroed and cuts them anew, so chains of forks use little
  * more memory than one process.
  */
 #include "tracer/recorder.h"
 
+#include "base/bits.h"
+#include "base/check.h"
 #include "base/os_mem.h"
 #include "base/testpoint.h"
 #include "tracer/saver.h"
@@ -23,7 +25,19 @@ TCM_STATIC_ASSERT(sizeof(struct mtr_thread_record) % TCM_CACHE_LINE == 0,
 #define SLAB_BYTES ((size_t)64 << 10)
 #define SLABS      16u
 
-static struct mtr_thread_record *slabs[SLABS];
+/*
+ * Each record's owner, the slot that points to it, is told in memory that a
+ * child keeps. There the records begin anew, but the one thread of the child
+ * still has its slot, and comes by only when the record's limit says so: its
+ * record must go to no other thread until then, whichever comes first, and
+ * whether or not a handler ran. Owners that the child does not have cost their
+ * records' memory, until a handler forgets them.
+ */
+struct slab {
+    struct mtr_thread_record *records; /* wiped in children */
+    struct mtr_thread ***owners;       /* kept; NULL: none */
+};
+static struct slab slabs[SLABS];
 /* Kernels without wipe-on-fork: the fork handlers do it. */
 static bool wipe_by_hand;
 
@@ -36,7 +50,7 @@ void mtr_registry_init(struct mtr_registry *r) {
 }
 
 /* Session and first token under the lock, so that a new record has both of the
-   same recording. Their order is explained at set_limit, in thread_buf.c. */
+   same recording. Their order is explained at set_limit, in thread_enter.c. */
 void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
                         bool adopt) {
     struct mtr_registry *r = &rec->registry;
@@ -51,35 +65,75 @@ void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
     tcm_unlock(&r->lock);
 }
 
-static struct mtr_thread_record *cut_record(struct mtr_registry *r) {
-    if (r->slab < SLABS &&
-        (r->slab_used + 1) * sizeof(struct mtr_thread_record) >
-            SLAB_BYTES << r->slab) {
-        r->slab++;
-        r->slab_used = 0;
-    }
-    if (r->slab == SLABS)
-        return NULL;
-    size_t bytes = SLAB_BYTES << r->slab;
-    if (slabs[r->slab] == NULL) {
-        slabs[r->slab] = tcm_os_map(bytes);
-        if (slabs[r->slab] == NULL)
-            return NULL;
-        if (!tcm_os_wipe_on_fork(slabs[r->slab], bytes))
-            wipe_by_hand = true;
-    }
-    return &slabs[r->slab][r->slab_used++];
+static uint32_t slab_records(uint32_t i) {
+    return (uint32_t)((SLAB_BYTES << i) / sizeof(struct mtr_thread_record));
 }
 
-struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id) {
+static bool make_slab(uint32_t i) {
+    size_t bytes = SLAB_BYTES << i;
+    size_t owner_bytes =
+        tcm_align_up(slab_records(i) * sizeof(void *), tcm_os_page_size());
+    struct slab s = {tcm_os_map(bytes), tcm_os_map(owner_bytes)};
+    if (s.records == NULL || s.owners == NULL) {
+        tcm_os_unmap(s.records, s.records == NULL ? 0 : bytes);
+        tcm_os_unmap(s.owners, s.owners == NULL ? 0 : owner_bytes);
+        return false;
+    }
+    if (!tcm_os_wipe_on_fork(s.records, bytes))
+        wipe_by_hand = true;
+    slabs[i] = s;
+    return true;
+}
+
+/* Where T's owner is told. */
+static struct mtr_thread ***owner_of(const struct mtr_thread *t) {
+    const struct mtr_thread_record *record =
+        TCM_CONTAINER_OF(t, const struct mtr_thread_record, hot);
+    for (uint32_t i = 0; i < SLABS && slabs[i].records != NULL; i++) {
+        uintptr_t offset = (uintptr_t)record - (uintptr_t)slabs[i].records;
+        if (offset < SLAB_BYTES << i)
+            return &slabs[i].owners[offset / sizeof(*record)];
+    }
+    TCM_CHECK(false);
+    return NULL;
+}
+
+/* The next record that nobody points to but SLOT. */
+static struct mtr_thread_record *cut_record(struct mtr_registry *r,
+                                            struct mtr_thread **slot) {
+    for (; r->slab < SLABS; r->slab++, r->slab_used = 0) {
+        if (slabs[r->slab].records == NULL && !make_slab(r->slab))
+            return NULL;
+        const struct slab *s = &slabs[r->slab];
+        while (r->slab_used < slab_records(r->slab)) {
+            struct mtr_thread **owner = s->owners[r->slab_used++];
+            if (owner == NULL || owner == slot)
+                return &s->records[r->slab_used - 1];
+        }
+    }
+    return NULL;
+}
+
+void mtr_registry_own(struct mtr_thread *t, struct mtr_thread **slot) {
+    *owner_of(t) = slot;
+}
+
+bool mtr_registry_is_owner(const struct mtr_thread *t,
+                           struct mtr_thread **slot) {
+    return *owner_of(t) == slot;
+}
+
+struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id,
+                                    struct mtr_thread **slot) {
     struct mtr_registry *r = &rec->registry;
     tcm_lock(&r->lock);
     struct mtr_thread_record *record = r->free;
     if (record != NULL)
         r->free = (struct mtr_thread_record *)(void *)record->hot.pos;
     else
-        record = cut_record(r);
+        record = cut_record(r, slot);
     if (record != NULL) {
+        *owner_of(&record->hot) = slot;
         memset(record, 0, sizeof(*record));
         record->cold.id = id != 0 ? id : ++r->next_id;
         record->hot.first_token = rec->first_token;
@@ -115,6 +169,7 @@ void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t) {
     if (record->cold.session == tcm_load_relaxed(&rec->session))
         add_counts(&r->ended, &record->cold);
     tcm_dlist_remove(&record->cold.link);
+    *owner_of(t) = NULL;
     memset(record, 0, sizeof(*record));
     record->hot.pos = (uint8_t *)r->free;
     r->free = record;
@@ -148,11 +203,15 @@ void mtr_registry_totals(struct mtr_recorder *rec, struct mtr_totals *out,
     tcm_unlock(&r->lock);
 }
 
-void mtr_registry_wipe(void) {
-    if (!wipe_by_hand)
-        return;
-    for (unsigned i = 0; i < SLABS && slabs[i] != NULL; i++)
-        memset(slabs[i], 0, SLAB_BYTES << i);
+void mtr_registry_wipe(struct mtr_thread **slot) {
+    for (uint32_t i = 0; i < SLABS && slabs[i].records != NULL; i++) {
+        if (wipe_by_hand)
+            memset(slabs[i].records, 0, SLAB_BYTES << i);
+        for (uint32_t k = 0; k < slab_records(i); k++) {
+            if (slabs[i].owners[k] != NULL && slabs[i].owners[k] != slot)
+                slabs[i].owners[k] = NULL;
+        }
+    }
 }
 
 /* --- The end of a thread ------------------------------------------------- */
@@ -179,7 +238,7 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
         if (mtr_drops(t))
             mtr_gap_end(t, now);
         mtr_put_time(t, now);
-        mtr_put_thread_end(t);
+        mtr_put_thread_end(t, true);
         tcm_store_relaxed(&t->limit, NULL);
     }
     mtr_registry_remove(rec, t);
@@ -188,6 +247,23 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
     errno = saved;
     mtr_leave();
     return id;
+}
+
+void mtr_thread_end_dead(struct mtr_thread *t) {
+    struct mtr_recorder *rec = mtr_recorder;
+    if (rec == NULL || t->cold == NULL || mtr_early_is(t) || mtr_inside != 0)
+        return;
+    int saved = errno;
+    mtr_inside = 1;
+    if (t->cold->buffer != NULL && !mtr_thread_is_over(rec, t->cold) &&
+        mtr_make_room(rec, t, MTR_ROOM)) {
+        mtr_put_time(t, mtr_clock_ns());
+        mtr_put_thread_end(t, false);
+    }
+    mtr_registry_remove(rec, t);
+    mtr_inside = 0;
+    errno = saved;
+    mtr_leave();
 }
 
 /* --- After the end ------------------------------------------------------- */

@@ -42,8 +42,6 @@ TCM_TLS uint8_t mtr_inside;
 
 /* The kernel does not wipe our pages in children; the fork handlers do. */
 static bool wipe_by_hand;
-/* The prepare handler of this thread took the locks. */
-static TCM_TLS bool fork_locked;
 
 /* --- Messages ------------------------------------------------------------ */
 
@@ -404,24 +402,11 @@ void mtr_leave_slow(void) {
 
 /* --- Fork ---------------------------------------------------------------- */
 
-void mtr_fork_prepare(void) {
-    struct mtr_recorder *rec = mtr_recorder;
-    fork_locked = rec != NULL && tcm_load_acquire(&rec->session) != 0;
-    if (!fork_locked)
-        return;
-    tcm_lock(&rec->late_lock);
-    tcm_lock(&rec->registry.lock);
-    tcm_lock(&rec->pool.lock);
-}
-
-void mtr_fork_parent(void) {
-    struct mtr_recorder *rec = mtr_recorder;
-    if (!fork_locked)
-        return;
-    tcm_unlock(&rec->pool.lock);
-    tcm_unlock(&rec->registry.lock);
-    tcm_unlock(&rec->late_lock);
-}
+/*
+ * Fork takes no lock of the recorder: what they guard is wiped in the child,
+ * or is memory that it never looks at. So a thread that waits for buffers with
+ * the lock of the late stream keeps no other from forking.
+ */
 
 bool mtr_child_begin(void) {
     struct mtr_recorder *rec = mtr_recorder;
@@ -433,13 +418,12 @@ bool mtr_child_begin(void) {
     return true;
 }
 
-void mtr_fork_child(void) {
+void mtr_fork_child(struct mtr_thread **slot) {
     struct mtr_recorder *rec = mtr_recorder;
     if (rec == NULL)
         return;
     if (wipe_by_hand)
         memset(rec, 0, sizeof(*rec));
-    mtr_registry_wipe();
-    tcm_lock_rank_reset();
+    mtr_registry_wipe(slot);
     mtr_child_begin();
 }

@@ -105,6 +105,9 @@ void mtr_late_leave(void);
 /* The thread ends: its name and end are recorded, its buffer is handed over,
  *SLOT becomes mtr_no_thread. Returns its id for mtr_late_enter, 0 if none. */
 uint32_t mtr_thread_end(struct mtr_thread **slot);
+/* The same for T, the state of another thread that is gone without its end: no
+   name is recorded, and the time is that of the call. */
+void mtr_thread_end_dead(struct mtr_thread *t);
 
 /*
  * Control by the program or another process; trace_control.c. After mtr_init.
@@ -126,9 +129,8 @@ bool mtr_is_on(void);
    with its time. T is from mtr_enter. */
 void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length);
 
-/* Around fork, before (prepare) and after api's and core's own handlers. */
-void mtr_fork_prepare(void);
-void mtr_fork_parent(void);
-void mtr_fork_child(void);
+/* In the child of fork: what no handler need do, at once. SLOT: that of the one
+   thread there is. */
+void mtr_fork_child(struct mtr_thread **slot);
 
 #endif

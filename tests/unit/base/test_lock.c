@@ -96,15 +96,6 @@ static void test_ranks(void) {
                "equal ranks");
     tap_is_i64(signal_of(TCM_RANK_META, TCM_RANK_NONE), 0,
                "a leaf inside everything");
-    struct tcm_lock high;
-    tcm_lock_init(&high, TCM_RANK_META);
-    tcm_lock(&high);
-    tcm_lock_rank_reset();
-    struct tcm_lock low;
-    tcm_lock_init(&low, TCM_RANK_API);
-    tcm_lock(&low);
-    tcm_unlock(&low);
-    tap_ok(true, "after a reset nothing counts as held");
 }
 
 int main(void) {

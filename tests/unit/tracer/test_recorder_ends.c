@@ -251,13 +251,10 @@ static long fork_raw(void) {
 #endif
 }
 
-static long fork_with_handlers(void) {
-    mtr_fork_prepare();
+static long fork_with_handlers(struct mtr_thread **slot) {
     long pid = fork_raw();
     if (pid == 0)
-        mtr_fork_child();
-    else
-        mtr_fork_parent();
+        mtr_fork_child(slot);
     return pid;
 }
 
@@ -271,7 +268,7 @@ static void forks(void) {
     for (int i = 0; i < 3000; i++)
         writer_call(&w);
     shared->mark = w.log->count;
-    long pid = with_handlers ? fork_with_handlers() : fork_raw();
+    long pid = with_handlers ? fork_with_handlers(&w.slot) : fork_raw();
     if (pid == 0) {
         w.log = &shared->thread[1];
         bool recorded = writer_call(&w);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "api/thread_record.h"
+
+#include "base/check.h"
+#include "base/lock.h"
+#include "core/meta_alloc.h"
+
+#include <errno.h>
+
+/* Looked at for each birth. Two, so that the dead do not gather however many
+   there are: a birth adds one. */
+#define LOOKS 2u
+
+static struct tcm_lock lock = TCM_LOCK_INIT(TCM_RANK_API);
+static struct tcm_dlist records = {&records, &records};
+static struct tcm_dlist *next_look = &records;
+static struct tcm_pool pool = TCM_POOL_INIT(sizeof(struct tcm_thread_record));
+
+/* Held by the calling thread from now on. Where the C library has no robust
+   mutexes the dead are not found. */
+static void become_owner(struct tcm_thread_record *record) {
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&record->alive, &attr);
+    pthread_mutexattr_destroy(&attr);
+    pthread_mutex_lock(&record->alive);
+}
+
+struct tcm_thread_record *tcm_record_add(void) {
+    tcm_lock(&lock);
+    struct tcm_thread_record *record = tcm_pool_get(&pool, NULL);
+    tcm_unlock(&lock);
+    if (record == NULL)
+        return NULL;
+    record->cache = NULL;
+    record->trace = NULL;
+    become_owner(record);
+    tcm_lock(&lock);
+    tcm_dlist_push_back(&records, &record->link);
+    tcm_unlock(&lock);
+    return record;
+}
+
+/* The lock is held. */
+static void take_out(struct tcm_thread_record *record) {
+    if (next_look == &record->link)
+        next_look = next_look->prev;
+    tcm_dlist_remove(&record->link);
+}
+
+void tcm_record_free(struct tcm_thread_record *record) {
+    pthread_mutex_unlock(&record->alive);
+    pthread_mutex_destroy(&record->alive);
+    tcm_lock(&lock);
+    tcm_pool_put(&pool, record);
+    tcm_unlock(&lock);
+}
+
+void tcm_record_remove(struct tcm_thread_record *record) {
+    tcm_lock(&lock);
+    take_out(record);
+    tcm_unlock(&lock);
+    tcm_record_free(record);
+}
+
+/* The mutex becomes ours if its owner is dead. */
+static bool is_dead(struct tcm_thread_record *record) {
+    int rc = pthread_mutex_trylock(&record->alive);
+    TCM_ASSERT(rc != 0);
+    if (rc != EOWNERDEAD)
+        return false;
+    pthread_mutex_consistent(&record->alive);
+    return true;
+}
+
+struct tcm_thread_record *tcm_record_take_dead(void) {
+    struct tcm_thread_record *dead = NULL;
+    tcm_lock(&lock);
+    for (unsigned i = 0; i < LOOKS && dead == NULL; i++) {
+        next_look = next_look->next;
+        if (next_look == &records)
+            next_look = next_look->next;
+        if (next_look == &records)
+            break;
+        struct tcm_thread_record *record =
+            TCM_CONTAINER_OF(next_look, struct tcm_thread_record, link);
+        if (is_dead(record)) {
+            take_out(record);
+            dead = record;
+        }
+    }
+    tcm_unlock(&lock);
+    return dead;
+}
+
+void tcm_record_fork_prepare(void) {
+    tcm_lock(&lock);
+}
+
+void tcm_record_fork_parent(void) {
+    tcm_unlock(&lock);
+}
+
+/* The mutexes of the others name threads that this process never had, and ours
+   the thread that we were. */
+void tcm_record_fork_child(struct tcm_thread_record *own) {
+    while (records.next != &records) {
+        struct tcm_thread_record *record =
+            TCM_CONTAINER_OF(records.next, struct tcm_thread_record, link);
+        tcm_dlist_remove(&record->link);
+        if (record != own)
+            tcm_pool_put(&pool, record);
+    }
+    next_look = &records;
+    if (own != NULL) {
+        own->trace = NULL;
+        become_owner(own);
+        tcm_dlist_push_back(&records, &own->link);
+    }
+    tcm_unlock(&lock);
+}

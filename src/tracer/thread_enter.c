@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The way into a stream: whether the thread records, with which record, and up
+ * to where it may write before it comes by again.
+ */
+#include "tracer/recorder.h"
+#include "tracer/saver.h"
+
+#include "base/testpoint.h"
+
+#include <errno.h>
+
+/*
+ * The position up to which hot events may go without coming by. false: the
+ * recording is over.
+ */
+static bool set_limit(struct mtr_recorder *rec, struct mtr_thread *t) {
+    struct mtr_thread_cold *cold = t->cold;
+    uint8_t *end = cold->room_end + MTR_ROOM;
+    uint64_t left = cold->token_end - t->next_token;
+    uint8_t *limit = (uint64_t)(end - t->pos) <= left ? end : t->pos + left;
+    tcm_store_relaxed(&t->limit, limit);
+    /*
+     * The saver sets idle (or ends recording), then stores 0 to limit, with a
+     * fence between. If its 0 came before our limit in the order of the stores
+     * to limit, we see idle here; otherwise its 0 stands. The same fence stands
+     * behind the taking of tokens: who begins the next recording counts its
+     * session, makes a fence and reads the first token, so either its first
+     * token is above those we took, or we see its session and use none.
+     */
+    tcm_fence_seq_cst();
+    TCM_TESTPOINT("limit_set");
+    if (tcm_load_relaxed(&rec->link.idle) != 0 &&
+        tcm_swap_acq_rel(&rec->link.idle, 0u) != 0)
+        mtr_saver_wake(rec);
+    uint32_t state = tcm_load_relaxed(&rec->state);
+    if (state != MTR_RUNNING && state != MTR_LAZY)
+        tcm_store_relaxed(&t->limit, NULL);
+    if (!mtr_thread_is_over(rec, cold))
+        return true;
+    tcm_store_relaxed(&t->limit, NULL);
+    return false;
+}
+
+bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
+                   unsigned bytes) {
+    if (!mtr_drops(t) && t->pos + bytes <= t->cold->room_end + MTR_ROOM)
+        return true;
+    return !mtr_early_is(t) && mtr_buffer_exchange(rec, t) && set_limit(rec, t);
+}
+
+/* T gets room and a token, or its call is dropped. false: recording ended
+   meanwhile. */
+static bool make_ready(struct mtr_recorder *rec, struct mtr_thread *t) {
+    struct mtr_thread_cold *cold = t->cold;
+    if (mtr_drops(t) && mtr_gap_lasts(rec, t))
+        return true;
+    if (cold->buffer == NULL || t->pos > cold->room_end || mtr_drops(t) ||
+        cold->buffer->generation != tcm_load_relaxed(&rec->pool.generation) ||
+        cold->buffer->renewal != tcm_load_relaxed(&rec->pool.renewal)) {
+        bool is_new = cold->buffer == NULL && cold->time_ns == 0;
+        if (!mtr_buffer_exchange(rec, t))
+            return mtr_gap_begin(rec, t);
+        if (is_new && t->cold->id != MTF_THREAD_LATE)
+            mtr_put_thread_start(t);
+    } else if (mtr_tokens_are_low(t)) {
+        mtr_put_tokens(t);
+        if (t->pos > cold->room_end && !mtr_buffer_exchange(rec, t))
+            return mtr_gap_begin(rec, t);
+    }
+    return set_limit(rec, t);
+}
+
+/* True when the process records; begins it if it was only to begin with the
+   first event. */
+static bool recording_now(struct mtr_recorder *rec) {
+    if (rec == NULL)
+        return false;
+    uint32_t state = tcm_load_acquire(&rec->state);
+    /* A start by call sets the flag when all else is done, and the host goes by
+       the flag: a thread that wrote earlier would do so without object words.
+     */
+    if (TCM_LIKELY(state == MTR_RUNNING || state == MTR_LAZY ||
+                   state == MTR_ENDED))
+        return tcm_load_seq_cst(&rec->control.recording) != 0;
+    if (state == MTR_OFF && !mtr_child_begin())
+        return false;
+    if (state == MTR_ARMED || state == MTR_OFF ||
+        (state == MTR_STARTING && mtr_is_recording()))
+        return mtr_start_armed(rec);
+    /* Over, or begun by call and not on yet. */
+    if (state != MTR_STARTING)
+        mtr_message_flush(rec);
+    return false;
+}
+
+/* ID 0: an ordinary thread. */
+static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
+    struct mtr_thread *t = *slot;
+    struct mtr_recorder *rec = mtr_recorder;
+    /* One from before set-up, or one that fork wiped, which we own no more. */
+    if (mtr_early_is(t) || t == &mtr_no_thread) {
+        t = NULL;
+    } else if (t->cold == NULL) {
+        mtr_registry_own(t, NULL);
+        t = NULL;
+    }
+    TCM_ASSERT(t == NULL || mtr_registry_is_owner(t, slot));
+    if (!recording_now(rec)) {
+        if (t != NULL)
+            mtr_registry_remove(rec, t);
+        *slot = &mtr_no_thread;
+        return NULL;
+    }
+    TCM_TESTPOINT("recording_is_on");
+    if (t == NULL && id == 0)
+        t = mtr_early_claim_adopted(slot);
+    if (t != NULL && t->cold->session != tcm_load_relaxed(&rec->session)) {
+        mtr_registry_remove(rec, t);
+        t = NULL;
+    }
+    bool is_new = t == NULL;
+    if (is_new)
+        t = mtr_registry_add(rec, id, slot);
+    /* The recording that was on may have ended before we took the session of
+       the next one, which then is not on before its flag is set. */
+    if (t == NULL ||
+        (is_new && tcm_load_seq_cst(&rec->control.recording) == 0) ||
+        !make_ready(rec, t)) {
+        if (t != NULL)
+            mtr_registry_remove(rec, t);
+        *slot = &mtr_no_thread;
+        return NULL;
+    }
+    *slot = t;
+    return t;
+}
+
+struct mtr_thread *mtr_enter_slow(struct mtr_thread **slot, uint32_t id) {
+    /* A malloc of a signal handler that came while we are in here. */
+    if (mtr_inside != 0) {
+        *slot = &mtr_no_thread;
+        return NULL;
+    }
+    int saved = errno;
+    mtr_inside = 1;
+    struct mtr_thread *t = tcm_load_relaxed(&mtr_control)->early != 0
+                               ? mtr_early_enter(slot)
+                               : enter(slot, id);
+    mtr_inside = 0;
+    errno = saved;
+    return t;
+}
+
+struct mtr_thread *mtr_enter(struct mtr_thread **slot) {
+    struct mtr_thread *t = *slot;
+    if (TCM_LIKELY(t->pos < tcm_load_relaxed(&t->limit) &&
+                   t->pos <= t->cold->room_end))
+        return t;
+    return mtr_enter_slow(slot, 0);
+}

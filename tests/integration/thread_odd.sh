@@ -1,0 +1,88 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Threads that end in odd ways: by destructors in any round, without any, or in
+# libraries that make threads of their own.
+# shellcheck source=common.sh
+. "$(dirname "$0")/common.sh"
+need "$lib"
+threads=2000
+[ "${LONG:-0}" = 1 ] && threads=20000
+under untraced thread_odd $threads
+if [ -e "$tlib" ]; then
+    under quiet thread_odd $threads "$work/started.$suffix"
+    [ ! -x "$post" ] || [ -z "$python" ] || {
+        check_trace "thread_odd started" "$work/started.$suffix" 12000
+        # 400 threads, of which each made and freed 30 blocks.
+        is "thread_odd started: every event of every thread" \
+            "$(json "$work/.post.json" mallocs frees)" "12000 12000"
+    }
+    under recording thread_odd $threads
+    [ ! -x "$post" ] || [ -z "$python" ] || {
+        check_trace "thread_odd recording" "$work/thread_odd.$suffix" 10000
+        at_least "thread_odd recording: all threads" \
+            "$(json "$work/.post.json" threads)" $((threads * 6))
+    }
+else
+    skip "thread_odd, recording" "no tracing library"
+fi
+
+# GLib's threads free what it keeps for them in a destructor: for one that does
+# nothing but compute it is the first call.
+cat >"$work/glib.c" <<'END'
+#include <glib.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+static int ended;
+static gpointer compute(gpointer n) {
+    volatile long sum = 0;
+    for (long i = 0; i < GPOINTER_TO_INT(n); i++)
+        sum += i;
+    g_atomic_int_inc(&ended);
+    return NULL;
+}
+static long resident(void) {
+    long total = 0, pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f == NULL || fscanf(f, "%ld %ld", &total, &pages) != 2)
+        return 0;
+    fclose(f);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+int main(void) {
+    long early = 0;
+    for (int i = 0; i < 6000; i++) {
+        g_thread_unref(g_thread_new("compute", compute, GINT_TO_POINTER(1000)));
+        while (g_atomic_int_get(&ended) <= i - 8)
+            g_thread_yield();
+        if (i == 1000)
+            early = resident();
+    }
+    while (g_atomic_int_get(&ended) < 6000)
+        g_usleep(1000);
+    printf("%s %ld\n", resident() <= early + 2048 ? "flat" : "grows",
+           resident() - early);
+    return 0;
+}
+END
+# shellcheck disable=SC2046
+if have pkg-config && pkg-config --exists glib-2.0 &&
+    ${CC:-cc} -O1 -o "$work/glib" "$work/glib.c" \
+        $(pkg-config --cflags --libs glib-2.0) >"$work/cc.log" 2>&1; then
+    for library in "$lib" "$tlib"; do
+        [ -e "$library" ] || continue
+        name=$(basename "$library" .so)
+        got=$(LD_PRELOAD=$library timeout 100 "$work/glib")
+        is "GLib's detached threads under $name leave nothing ($got)" \
+            "$? ${got%% *}" "0 flat"
+    done
+    if [ -e "$tlib" ]; then
+        got=$(record "$work/glib.$suffix" "$work/glib")
+        is "GLib's detached threads, recorded ($got)" "$? ${got%% *}" "0 flat"
+        [ ! -x "$post" ] || [ -z "$python" ] ||
+            check_trace "GLib's threads" "$work/glib.$suffix" 6000
+    fi
+else
+    skip "GLib's threads" "no libglib2.0-dev"
+fi
+done_testing
