@@ -5,12 +5,12 @@
 #include "base/fmt.h"
 #include "base/os_thread.h"
 #include "traceformat/control_protocol.h"
+#include "tracer/own_thread.h"
 #include "tracer/saver.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -21,6 +21,8 @@
 #define QUEUE   64
 /* A client that has sent nothing for so long is sent away. */
 #define PATIENCE_NS 10000000000u
+/* Between looks after silent clients, and whether the program is there. */
+#define LOOK_MS 1000
 /* The image before an exec may still be about to close its socket. */
 #define BIND_TRIES 50
 #define BIND_WAIT  10000000u
@@ -134,7 +136,7 @@ static void describe(struct server *s) {
     struct mtf_control_reply *r = &s->reply;
     struct tcm_fmt f;
     r->state = (uint8_t)state_now(rec);
-    if (rec == NULL)
+    if (rec == NULL || tcm_load_acquire(&rec->session) == 0)
         return;
     tcm_fmt_init(&f, r->name, sizeof(r->name));
     tcm_fmt_str(&f, rec->name[0] != '\0' ? rec->name : rec->output);
@@ -198,16 +200,21 @@ static void serve(struct server *s, unsigned i) {
     send_away(s, i);
 }
 
-static void serve_all(struct server *s) {
+/* True when no thread of the program is left. */
+static bool serve_all(struct server *s, struct mtr_recorder *rec) {
+    struct mtr_statm statm;
+    mtr_statm_open(&statm);
     struct pollfd fds[CLIENTS + 1];
     for (;;) {
         unsigned count = s->count;
         for (unsigned i = 0; i < count; i++)
             fds[i] = (struct pollfd){.fd = s->client[i].fd, .events = POLLIN};
         fds[count] = (struct pollfd){.fd = s->fd, .events = POLLIN};
-        int rc = poll(fds, count + 1, count == 0 ? -1 : 1000);
+        int rc = poll(fds, count + 1, LOOK_MS);
         if (rc < 0 && errno != EINTR)
-            return;
+            return false;
+        if (rc == 0 && mtr_own_are_alone(rec, &statm))
+            return true;
         uint64_t now = tcm_clock_ns();
         /* Backwards, since who goes is replaced by the last. */
         for (unsigned i = count; i-- > 0;) {
@@ -243,9 +250,8 @@ static int listen_to(uint32_t pid) {
 
 static void *server_main(void *arg) {
     struct server *s = &server;
-    (void)arg;
-    mtr_config.host->enter_private();
-    syscall(SYS_prctl, PR_SET_NAME, "malloc-trace-c", 0, 0, 0);
+    struct mtr_recorder *rec = arg;
+    mtr_own_begin(rec, "malloc-trace-c");
     memset(s, 0, sizeof(*s));
     errno = EPERM;
     s->fd = mtr_unshare_table(-1) ? listen_to(server_pid) : -1;
@@ -253,21 +259,24 @@ static void *server_main(void *arg) {
     /* Publishes the error to who waits. */
     tcm_store_release(&set_up, s->fd < 0 ? 2u : 1u);
     tcm_futex_wake(&set_up, INT32_MAX);
-    if (s->fd >= 0)
-        serve_all(s);
+    bool alone = s->fd >= 0 && serve_all(s, rec);
+    mtr_own_end(rec, alone);
     return NULL;
 }
 
 void mtr_control_server_need(void) {
+    if (!mtr_config.control)
+        return;
     uint32_t pid = tcm_os_pid();
     uint32_t before = tcm_load_relaxed(&server_pid);
-    int error = 0;
-    if (!mtr_config.control || before == pid ||
-        !tcm_cas_acq_rel(&server_pid, &before, pid))
+    if (before == pid || !tcm_cas_acq_rel(&server_pid, &before, pid))
         return;
     tcm_store_relaxed(&set_up, 0u);
+    struct mtr_recorder *rec = mtr_recorder_need();
+    pthread_t thread;
+    int error = ENOMEM;
     mtr_config.host->enter_private();
-    bool ok = mtr_thread_create(server_main, NULL, &error);
+    bool ok = rec != NULL && mtr_own_create(&thread, server_main, rec, &error);
     mtr_config.host->leave_private();
     while (ok && tcm_load_acquire(&set_up) == 0)
         tcm_futex_wait(&set_up, 0, UINT64_MAX);

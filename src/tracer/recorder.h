@@ -36,6 +36,7 @@
 #include "tracer/tracer.h"
 
 #include <limits.h>
+#include <pthread.h>
 
 enum mtr_state {
     MTR_OFF = 0,  /* no recording; a wiped child */
@@ -161,9 +162,11 @@ struct mtr_recorder {
     uint32_t summary_due;       /* 1: the saver made one, not yet printed */
     uint32_t session;           /* 0: none yet; locks are set up */
     uint32_t busy;              /* 1: start, stop or flush; 2: and waited for */
-    bool exited;                /* the library's destructor ran */
-    bool pattern_is_bad;        /* the following is */
-    bool pattern_per_process;   /* it has %p */
+    uint32_t own_threads;     /* of the recorder's, as they count themselves */
+    pthread_t saver_thread;   /* 0: none, or nobody need wait for its end */
+    bool exited;              /* the library's destructor ran */
+    bool pattern_is_bad;      /* the following is */
+    bool pattern_per_process; /* it has %p */
     uint64_t first_token;
     uint64_t random;
     uint64_t start_ns;

@@ -22,9 +22,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define MS          1000000u
 #define ROUND_NS    (10u * MS)
@@ -366,7 +363,7 @@ static bool do_due(struct mtr_saver *s, uint64_t now) {
 static void sleep_until_due(struct mtr_saver *s, uint32_t seq) {
     struct mtr_recorder *rec = s->rec;
     if (tcm_load_relaxed(&rec->state) == MTR_ENDED) {
-        tcm_futex_wait(&rec->link.wake, seq, UINT64_MAX);
+        tcm_futex_wait(&rec->link.wake, seq, IDLE_NS_MAX);
         return;
     }
     uint64_t now = mtr_clock_ns();
@@ -386,6 +383,17 @@ static void sleep_until_due(struct mtr_saver *s, uint32_t seq) {
     }
 }
 
+/* Looks only when nothing was published since the last look. What exit handlers
+   still do, should there be any, is end mode. */
+static bool end_if_alone(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    bool ended = tcm_load_relaxed(&rec->state) == MTR_ENDED;
+    if ((s->quiet_rounds == 0 && !ended) || !mtr_own_are_alone(rec, &s->statm))
+        return true;
+    s->alone = true;
+    return ended || mtr_saver_enter_end_mode(s);
+}
+
 /* Until the recording is over; false: by a failure. */
 static bool run(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
@@ -394,9 +402,9 @@ static bool run(struct mtr_saver *s) {
     for (;;) {
         uint32_t seq = tcm_load_acquire(&rec->link.wake);
         mtr_saver_keep_ready(rec);
-        if (!do_due(s, mtr_clock_ns()))
+        if (!do_due(s, mtr_clock_ns()) || (!s->over && !end_if_alone(s)))
             return false;
-        if (s->over)
+        if (s->over || s->alone)
             return true;
         sleep_until_due(s, seq);
     }
@@ -444,8 +452,7 @@ bool mtr_saver_end_here(struct mtr_recorder *rec) {
 void *mtr_saver_main(void *arg) {
     struct mtr_saver *s = &saver;
     struct mtr_recorder *rec = arg;
-    mtr_config.host->enter_private();
-    syscall(SYS_prctl, PR_SET_NAME, "malloc-trace", 0, 0, 0);
+    mtr_own_begin(rec, "malloc-trace");
     bool goes_on = tcm_load_acquire(&rec->state) == MTR_ENDED;
     if (!goes_on)
         mtr_saver_begin(s, rec);
@@ -466,6 +473,12 @@ void *mtr_saver_main(void *arg) {
     publish_started(rec, 2);
     if (ok && !run(s))
         mtr_saver_give_up(s);
-    mtr_saver_leave(s);
+    if (s->alone) {
+        mtr_saver_rest(s);
+        publish_started(rec, 0);
+    } else {
+        mtr_saver_leave(s);
+    }
+    mtr_own_end(rec, s->alone);
     return NULL;
 }

@@ -17,8 +17,6 @@
 
 /* Makes the thread. false: errno in *ERROR. */
 bool mtr_saver_create(struct mtr_recorder *rec, int *error);
-/* A thread of the recorder's, detached, with all signals blocked. */
-bool mtr_thread_create(void *(*body)(void *), void *arg, int *error);
 /*
  * Descriptors of the calling thread's own: the program neither sees nor closes
  * nor inherits them. KEEP: one that stays, or -1. 0 to 2 are taken by what

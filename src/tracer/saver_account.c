@@ -11,8 +11,6 @@
 #include "tracer/trace_clock.h"
 
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 struct accounts {
     struct mtf_account_value value[MTF_ACCOUNTS_MAX];
@@ -43,24 +41,11 @@ static void put_host(struct accounts *a) {
 }
 
 /* Anonymous resident bytes: resident less shared (of files and memory). */
-static void put_memory(struct accounts *a, int statm) {
-    char text[128];
-    long n = statm < 0
-                 ? -1
-                 : syscall(SYS_pread64, statm, text, sizeof(text) - 1, 0L);
-    if (n <= 0)
-        return;
-    text[n] = '\0';
-    uint64_t field[3] = {0, 0, 0};
-    const char *p = text;
-    for (unsigned i = 0; i < 3; i++) {
-        for (; *p >= '0' && *p <= '9'; p++)
-            field[i] = field[i] * 10 + (uint64_t)(*p - '0');
-        if (*p == ' ')
-            p++;
-    }
-    put(a, MTF_ACCOUNT_RSS_ANON_BYTES,
-        (field[1] - tcm_min_u64(field[2], field[1])) * tcm_os_page_size());
+static void put_memory(struct accounts *a, struct mtr_statm *statm) {
+    uint64_t field[3];
+    if (mtr_statm_read(statm, field))
+        put(a, MTF_ACCOUNT_RSS_ANON_BYTES,
+            (field[1] - tcm_min_u64(field[2], field[1])) * tcm_os_page_size());
 }
 
 static void put_faults(struct accounts *a) {
@@ -74,7 +59,7 @@ static void put_faults(struct accounts *a) {
 bool mtr_saver_write_sample(struct mtr_saver *s, uint64_t now) {
     struct accounts *a = begin_accounts();
     put_host(a);
-    put_memory(a, s->statm);
+    put_memory(a, &s->statm);
     put_faults(a);
     s->last_sample = now;
     if (mtr_output_is_gone(&s->output))

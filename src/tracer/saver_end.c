@@ -16,9 +16,6 @@
 #include "tracer/saver_state.h"
 #include "tracer/trace_clock.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 /* Events saved one by one after the destructor, before rounds begin again. */
 #define END_EVENTS 1000u
 
@@ -117,9 +114,7 @@ void mtr_saver_give_up(struct mtr_saver *s) {
 
 static void close_all(struct mtr_saver *s) {
     mtr_output_close(&s->output);
-    if (s->statm >= 0)
-        syscall(SYS_close, s->statm);
-    s->statm = -1;
+    mtr_statm_close(&s->statm);
 }
 
 void mtr_saver_rest(struct mtr_saver *s) {

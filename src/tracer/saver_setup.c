@@ -14,8 +14,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -29,7 +27,6 @@
 
 /* Between looks whether a FIFO has a reader. */
 #define FIFO_LOOK_NS 10000000u
-#define STACK_BYTES  ((size_t)256 << 10)
 
 static bool close_all_but(int keep) {
     unsigned k = (unsigned)keep;
@@ -123,29 +120,30 @@ static bool begin_trace(struct mtr_saver *s) {
 void mtr_saver_begin(struct mtr_saver *s, struct mtr_recorder *rec) {
     memset(s, 0, offsetof(struct mtr_saver, texts));
     s->rec = rec;
-    s->statm = -1;
+    s->statm.fd = -1;
     s->cpu_from = tcm_clock_thread_cpu_ns();
     s->output.rec = rec;
     s->output.fd = -1;
     s->output.kind = mtr_name_kind(rec->output);
 }
 
-static void open_statm(struct mtr_saver *s) {
-    s->statm = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/statm",
-                            O_RDONLY | O_CLOEXEC, 0);
-}
-
 bool mtr_saver_set_up_here(struct mtr_saver *s) {
     if (!mtr_output_open(&s->output))
         return false;
-    open_statm(s);
+    mtr_statm_open(&s->statm);
     return begin_trace(s);
+}
+
+/* Not among the program's descriptors, which it may close and use again. */
+static void hold_statm(struct mtr_saver *s) {
+    if (s->output.own_table)
+        mtr_statm_open(&s->statm);
 }
 
 bool mtr_saver_take_over(struct mtr_saver *s) {
     s->cpu_from = tcm_clock_thread_cpu_ns() - s->cpu_from;
     s->output.own_table = mtr_unshare_table(-1);
-    open_statm(s);
+    hold_statm(s);
     return mtr_output_reopen(&s->output);
 }
 
@@ -155,7 +153,7 @@ bool mtr_saver_set_up(struct mtr_saver *s) {
     int keep = s->output.kind == MTR_OUTPUT_FD ? fd_of_name(rec->output) : -1;
     s->output.own_table = mtr_unshare_table(keep);
     s->shares_table = !s->output.own_table;
-    open_statm(s);
+    hold_statm(s);
     bool is_file = s->output.kind == MTR_OUTPUT_FILE;
     if (is_file && !rec->spool.exists) {
         s->made_spool = mtr_spool_create(rec);
@@ -189,7 +187,7 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
              tcm_load_acquire(&rec->link.stop) != 0) &&
             give_up == UINT64_MAX)
             give_up = tcm_clock_ns() + MTR_READER_WAIT_NS;
-        if (tcm_clock_ns() >= give_up) {
+        if (mtr_clock_ns() >= give_up || mtr_own_are_alone(rec, &s->statm)) {
             s->output.error = ENXIO;
             return false;
         }
@@ -197,29 +195,8 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
     }
 }
 
-bool mtr_thread_create(void *(*body)(void *), void *arg, int *error) {
-    sigset_t all, before;
-    pthread_attr_t attr;
-    pthread_t thread;
-    sigfillset(&all);
-    /* Not the raw call: it would block the C library's own signals too, and
-       setuid() would hang. */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    int rc = pthread_create(&thread, &attr, body, arg);
-    if (rc == EINVAL) {
-        /* Thread-local storage of the program larger than our stack. */
-        pthread_attr_setstacksize(&attr, 32 * STACK_BYTES);
-        rc = pthread_create(&thread, &attr, body, arg);
-    }
-    pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    *error = rc;
-    return rc == 0;
-}
-
 bool mtr_saver_create(struct mtr_recorder *rec, int *error) {
-    return mtr_thread_create(mtr_saver_main, rec, error);
+    /* Of the recording before, if that ended by itself. */
+    mtr_own_join(&rec->saver_thread);
+    return mtr_own_create(&rec->saver_thread, mtr_saver_main, rec, error);
 }

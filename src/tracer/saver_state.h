@@ -9,6 +9,7 @@
 #include "traceformat/raw_writer.h"
 #include "tracer/event_count.h"
 #include "tracer/output.h"
+#include "tracer/own_thread.h"
 
 struct mtr_saver {
     struct mtr_recorder *rec;
@@ -19,6 +20,7 @@ struct mtr_saver {
     bool ready;        /* the output is open and has its header */
     bool dirty;        /* something was saved since the last barrier */
     bool over;         /* the recording ended as it should */
+    bool alone;        /* no thread of the program is left */
     bool made_spool;   /* it did not exist before the saver */
     bool shares_table; /* the program sees our descriptors, and for long */
     struct mtr_buffer *written_head, *written_tail; /* not yet settled */
@@ -27,7 +29,7 @@ struct mtr_saver {
     uint64_t poll_ns;  /* of looks for full buffers */
     uint32_t quiet_rounds;
     uint64_t rounds;
-    int statm;         /* descriptor of /proc/self/statm, -1 none */
+    struct mtr_statm statm;
     uint64_t cpu_from; /* the saving thread's processor time at its start */
     struct mtr_event_counts counts;
     size_t summary_length;

@@ -14,7 +14,7 @@
 
 #include "base/os_thread.h"
 #include "base/testpoint.h"
-#include "tracer/recorder.h"
+#include "tracer/own_thread.h"
 #include "tracer/saver.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_process.h"
@@ -119,6 +119,7 @@ static bool stop(struct mtr_recorder *rec) {
     tcm_store_release(&rec->link.stop, 1u);
     mtr_saver_wake(rec);
     mtr_saver_await_gone(rec, UINT64_MAX);
+    mtr_own_join(&rec->saver_thread);
     mtr_summary_flush(rec);
     mtr_message_flush(rec);
     return tcm_load_acquire(&rec->state) == MTR_STOPPED;

@@ -21,6 +21,7 @@
 #include "base/testpoint.h"
 #include "traceformat/raw_writer.h"
 #include "tracer/control_server.h"
+#include "tracer/own_thread.h"
 #include "tracer/recorder.h"
 #include "tracer/saver.h"
 #include "tracer/trace_clock.h"
@@ -321,6 +322,7 @@ struct mtr_recorder *mtr_recorder_need(void) {
 static void set_up(const struct mtr_host *host) {
     struct mtr_control *off = &control_off;
     mtr_process_configure(host);
+    mtr_own_init();
     /* Its children are not the first process, whether it is recorded yet. */
     if (mtr_config.named && !mtr_config.wanted && !mtr_config.per_process) {
         mtr_process_identify();

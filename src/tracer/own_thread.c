@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tracer/own_thread.h"
+
+#include "base/raw_io.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define STACK_BYTES ((size_t)256 << 10)
+/* Links of a folder in /proc that has no folders. */
+#define FOLDER_LINKS 2u
+
+/* Threads that the C library counts, or NULL. */
+static unsigned *counted;
+
+void mtr_own_init(void) {
+    mtr_config.host->enter_private();
+    counted = dlsym(RTLD_DEFAULT, "__nptl_nthreads");
+    /* The program's first call of dlerror is not to tell of this one. */
+    if (counted == NULL)
+        (void)dlerror();
+    mtr_config.host->leave_private();
+}
+
+bool mtr_own_create(pthread_t *thread, void *(*body)(void *), void *arg,
+                    int *error) {
+    sigset_t all, before;
+    pthread_attr_t attr;
+    sigfillset(&all);
+    /* Not the raw call: it would block the C library's own signals too, and
+       setuid() would hang. */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    int rc = pthread_create(thread, &attr, body, arg);
+    if (rc == EINVAL) {
+        /* Thread-local storage of the program larger than our stack. */
+        pthread_attr_setstacksize(&attr, 32 * STACK_BYTES);
+        rc = pthread_create(thread, &attr, body, arg);
+    }
+    if (rc != 0)
+        *thread = 0;
+    pthread_attr_destroy(&attr);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    *error = rc;
+    return rc == 0;
+}
+
+void mtr_own_begin(struct mtr_recorder *rec, const char *name) {
+    mtr_config.host->enter_private();
+    tcm_add_acq_rel(&rec->own_threads, 1u);
+    if (counted != NULL)
+        tcm_sub_acq_rel(counted, 1u);
+    syscall(SYS_prctl, PR_SET_NAME, name, 0, 0, 0);
+    syscall(SYS_unshare, CLONE_FS);
+}
+
+/* As the first thread told the kernel: the last field of its line, in the form
+   of wait. */
+static int first_exit_code(void) {
+    char text[512];
+    const char *p = NULL;
+    int code = 0;
+    if (tcm_io_read_file("/proc/self/stat", text, sizeof(text)) > 0)
+        p = strrchr(text, ' ');
+    while (p != NULL && *++p >= '0' && *p <= '9')
+        code = code * 10 + (*p - '0');
+    return code >> 8;
+}
+
+void mtr_own_end(struct mtr_recorder *rec, bool alone) {
+    if (alone && counted != NULL) {
+        int code = first_exit_code();
+        tcm_sub_acq_rel(&rec->own_threads, 1u);
+        syscall(SYS_exit, code);
+    }
+    if (counted != NULL)
+        tcm_add_acq_rel(counted, 1u);
+    tcm_sub_acq_rel(&rec->own_threads, 1u);
+}
+
+void mtr_own_join(pthread_t *thread) {
+    pthread_t ended = tcm_swap_acq_rel(thread, (pthread_t)0);
+    int state;
+    if (ended == 0)
+        return;
+    mtr_config.host->enter_private();
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    pthread_join(ended, NULL);
+    pthread_setcancelstate(state, &state);
+    mtr_config.host->leave_private();
+}
+
+/* --- Are they alone? ----------------------------------------------------- */
+
+static int open_raw(const char *path) {
+    return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+}
+
+void mtr_statm_open(struct mtr_statm *m) {
+    m->fd = open_raw("/proc/self/statm");
+    m->first_is_gone = false;
+}
+
+void mtr_statm_close(struct mtr_statm *m) {
+    if (m->fd >= 0)
+        syscall(SYS_close, m->fd);
+    m->fd = -1;
+}
+
+static bool read_fields(int fd, uint64_t field[3]) {
+    char text[128];
+    long n = fd < 0 ? -1 : syscall(SYS_pread64, fd, text, sizeof(text) - 1, 0L);
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    const char *p = text;
+    for (unsigned i = 0; i < 3; i++) {
+        for (field[i] = 0; *p >= '0' && *p <= '9'; p++)
+            field[i] = field[i] * 10 + (uint64_t)(*p - '0');
+        if (*p == ' ')
+            p++;
+    }
+    return true;
+}
+
+bool mtr_statm_read(struct mtr_statm *m, uint64_t field[3]) {
+    if (!read_fields(m->fd, field))
+        return false;
+    if (field[0] == 0 && !m->first_is_gone) {
+        m->first_is_gone = true;
+        syscall(SYS_close, m->fd);
+        m->fd = open_raw("/proc/thread-self/statm");
+        return read_fields(m->fd, field);
+    }
+    return true;
+}
+
+bool mtr_own_are_alone(struct mtr_recorder *rec, struct mtr_statm *m) {
+    uint64_t field[3];
+    struct stat st;
+    uint32_t ours = tcm_load_acquire(&rec->own_threads);
+    if (!m->first_is_gone)
+        (void)mtr_statm_read(m, field);
+    return m->first_is_gone && stat("/proc/self/task", &st) == 0 &&
+           st.st_nlink == FOLDER_LINKS + 1 + ours &&
+           tcm_load_acquire(&rec->own_threads) == ours;
+}

@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Programs that end with their last thread, not by exit: the recorder's threads
+# do not keep them, what they print and their status are those of the untraced
+# run, and the trace has its end.
+# shellcheck source=common.sh
+. "$(dirname "$0")/common.sh"
+need "$lib" "$tlib" "$built/last_thread" "$post"
+need_python
+target=$built/last_thread
+cd "$work" || exit 99
+
+# ends NAME VARIABLE=VALUE... MODE: compares with "plain" and its status.
+ends() {
+    ends_name=$1
+    shift
+    timeout -s KILL 30 env LD_PRELOAD="$tlib" "$@" >out 2>err
+    is "$ends_name: exit status" $? "$status"
+    check "$ends_name: the same output" diff plain out
+    is "$ends_name: nothing on stderr" "$(cat err)" ""
+}
+whole() { # NAME FILE WANT
+    "$post" --quiet --json json "$2" p 2>err
+    is "$1: postprocess, complete, clean_end" \
+        "$? $(json json complete clean_end)" "$3"
+}
+
+for mode in returns silent another joins alone raw first-raw; do
+    timeout -s KILL 30 env LD_PRELOAD="$lib" "$target" $mode >plain 2>err
+    status=$?
+    ends "$mode, recorded" TCMALLOC_TRACE_OUTPUT=$mode.$suffix "$target" $mode
+    whole "$mode, recorded" $mode.$suffix "0 true true"
+    ends "$mode, recorded for each process" \
+        TCMALLOC_TRACE_OUTPUT="$mode.%p.$suffix" "$target" $mode
+    found=$(find . -name "$mode.[0-9]*.$suffix")
+    whole "$mode, recorded for each process" "$found" "0 true true"
+    mkfifo $mode.fifo
+    cat $mode.fifo >$mode.read &
+    ends "$mode, into a FIFO" TCMALLOC_TRACE_OUTPUT=$mode.fifo "$target" $mode
+    wait $!
+    whole "$mode, into a FIFO" $mode.read "0 true true"
+    ends "$mode, with a control socket" TCMALLOC_TRACE_CONTROL=1 \
+        "$target" $mode
+    ends "$mode, with both" TCMALLOC_TRACE_CONTROL=1 \
+        TCMALLOC_TRACE_OUTPUT=both.$mode.$suffix "$target" $mode
+    whole "$mode, with both" both.$mode.$suffix "0 true true"
+done
+
+printf '%s\n' recorded "an exit handler ran" >plain
+status=0
+for i in 1 2 3 4 5; do
+    ends "stopped just before, $i" "$target" calls calls.$i.$suffix
+done
+whole "stopped just before" calls.5.$suffix "0 true true"
+done_testing
