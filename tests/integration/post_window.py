@@ -155,7 +155,7 @@ def foreign_frees(ops):
     return n
 
 
-def compare(name, full, got_json, want):
+def compare(name, full, got_json, want, part=True):
     ops, live = want
     got = by_block(Processed("out.p").ops())
     check(got == ops, name + ": as the model says", first_difference(got, ops))
@@ -177,6 +177,9 @@ def compare(name, full, got_json, want):
           abs(r["ns_per_op"] * (n - apart) - r["wall_ns"]) <
           r["wall_ns"] * 0.01, name + ": what was not recorded is timed apart",
           str(r))
+    check((r["is_part"], r["recorded_counters"]) == (part, {}) or
+          (not part and r["recorded_counters"]),
+          name + ": counters of the whole run do not stand beside its", str(r))
     return got
 
 
@@ -349,7 +352,8 @@ def threads(full):
 
 def strip(full):
     j = post("--strip")
-    compare("--strip", full, j, model(full, strip=True))
+    compare("--strip", full, j, model(full, strip=True),
+            part=False)
     with open("out.p", "rb") as f:
         data = f.read()
     words = [b"turn", b"maker", b"user", b"rest", b"window_target",

@@ -77,6 +77,7 @@ is "$(key account destroyed)" 32 "caches of ended threads are destroyed"
 [ "$(key account releases)" -ge "$(key t.truth thread_switches)" ]
 result $? "at every switch"
 is "$(json j thread_cache_switching)" true "and that is told"
+is "$(cat "$err")" "" "without a warning"
 probed t.p
 is "$(json j thread_cache_switching)" true \
     "switching is the default where it can be"
@@ -86,6 +87,10 @@ for value in "" 0 1; do
     probed t.p
     is "$(key account releases),$(json j thread_cache_switching)" 0,false \
         "NO_THREAD_CACHE_SWITCH='$value' turns it off"
+    like "$err" "$(key t.truth threads) threads were recorded, and all ran on one thread" \
+        "which is warned of"
+    like j "\"$(key t.truth threads) threads were recorded, and all ran on" \
+        "in JSON too"
 done
 probed t.p --threads=switch
 is "$(json j thread_cache_switching)" true "asked for in words it is done"
@@ -104,6 +109,7 @@ like "$out" "tcmalloc.central_fetches +50,00[0-9] " \
     "the allocator's counters are told, from start to end"
 like "$out" "tcmalloc.central_fetches +50,00[0-9] +50,000\$" \
     "beside those recorded"
+is "$(cat "$err")" "" "one thread: no warning"
 is "$(counter recorded_counters central_fetches)" "$(key 1.truth allocs)" \
     "in JSON too"
 is "$(counter allocator_counters spans_made)" 50000 \

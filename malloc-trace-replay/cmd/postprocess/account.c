@@ -81,7 +81,8 @@ void account_finish(struct account *a, struct tool_raw *raw,
 
 void account_filter(struct account *a, const struct filter *f) {
     struct emit_counts all = a->counts;
-    a->filtered = true;
+    const struct filter_options *o = f->options;
+    a->is_part = o->window || o->only.given || o->free_at_end;
     a->counts = f->counts;
     a->counts.unmatched_frees = all.unmatched_frees;
     a->counts.unmatched_reallocs = all.unmatched_reallocs;
@@ -135,7 +136,7 @@ size_t account_values(const struct account *a,
     };
     size_t n = TCM_ARRAY_SIZE(own);
     memcpy(values, own, sizeof(own));
-    if (a->filtered) {
+    if (a->is_part) {
         memcpy(values + n, filtered, sizeof(filtered));
         n += TCM_ARRAY_SIZE(filtered);
     }

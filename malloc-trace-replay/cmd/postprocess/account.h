@@ -33,8 +33,8 @@ struct account {
     uint64_t prologue_ops, epilogue_ops, left_out_events; /* of a filter */
     uint64_t held_peak;
     bool complete, clean_end, growing, begins_late, has_spool, forced_stop;
-    bool filtered;
-    bool interrupted;           /* by the user: set before account_finish */
+    bool is_part;     /* operations were left out or added on purpose */
+    bool interrupted; /* by the user: set before account_finish */
     const char *footer_problem; /* it contradicts the streams; or NULL */
     const struct tool_raw *raw; /* has the footer */
 };

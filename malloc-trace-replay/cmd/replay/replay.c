@@ -348,8 +348,8 @@ static int run_all(struct run *r, const struct options *o) {
         r->report.time = &r->time;
         r->report.rss = &r->rss;
         if (!tool_is_quiet())
-            replay_report_print(&r->report,
-                                is_stdout(o->json) ? stderr : stdout);
+            replay_report_warn(&r->report);
+        replay_report_print(&r->report, is_stdout(o->json) ? stderr : stdout);
         if (o->json != NULL)
             replay_report_json(&r->report, &json);
     }

@@ -346,7 +346,10 @@ static void feed_all(struct feeder *f, char *const *name, int count) {
         if (in == NULL)
             return;
         f->name = tool_input_name(in);
+        uint64_t threads = f->t.threads.counted;
         feed_input(f, in);
+        f->result->most_threads = tcm_max_u64(f->result->most_threads,
+                                              f->t.threads.counted - threads);
         f->result->input_bytes += tool_input_bytes(in);
         f->result->stored_bytes += tool_input_stored_bytes(in);
         tool_input_close(in);

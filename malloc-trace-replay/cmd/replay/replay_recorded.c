@@ -29,6 +29,9 @@ void replay_recorded_closing(struct replay_recorded *c,
         c->first_ns = first;
         c->last_ns = last;
     }
+    uint64_t some;
+    if (mtf_proc_account(b, MTF_PROC_ACCOUNT_PROLOGUE_OPS, &some))
+        c->is_part = true;
     /* The footer's, newer than the last sample. */
     for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
         if (mtf_proc_account(b, MTF_PROC_ACCOUNT_RECORDER + i, &c->value[i]))
@@ -39,8 +42,13 @@ void replay_recorded_end(struct replay_recorded *c,
                          struct replay_result *result) {
     if (c->last_ns > c->first_ns)
         result->recorded_ns += c->last_ns - c->first_ns;
+    /* of what was left out, too: they stand beside nothing */
+    result->is_part |= c->is_part;
+    if (c->is_part)
+        c->known = 0;
     for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
-        result->recorded[i] += c->value[i];
+        if (c->known >> i & 1)
+            result->recorded[i] += c->value[i];
     result->recorded_known |= c->known;
     memset(c, 0, sizeof(*c));
 }

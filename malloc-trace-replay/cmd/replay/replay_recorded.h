@@ -16,6 +16,7 @@ struct replay_recorded {
     uint64_t first_ns, last_ns;
     uint64_t value[REPLAY_COUNTERS]; /* by number of enum mtf_account */
     uint32_t known;                  /* bit per number */
+    bool is_part; /* the trace has not all of the run that was counted */
 };
 
 /* A time on the way. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/replay/replay_report.h"
 
+#include "common/tool_main.h"
 #include "common/tool_text.h"
 #include "traceformat/trace_event.h"
 
@@ -51,6 +52,32 @@ static void print_counters(const struct replay_report *r, FILE *out) {
                     ? tool_text_count(&b, r->result->recorded[i])
                     : "-");
     }
+    if (headed && r->result->is_part)
+        fputs(
+            "(those recorded are of the whole run, of which this is a part)\n",
+            out);
+}
+
+/* --- Warnings ------------------------------------------------------------- */
+
+/* Caches that are not switched: one thread's serves all. */
+static bool text_threads(const struct replay_report *r, char *text,
+                         size_t size) {
+    struct tool_text a;
+    if (r->result->most_threads < 2 || r->exec->cache != NULL)
+        return false;
+    snprintf(text, size,
+             "%s threads were recorded, and all ran on one thread and its "
+             "cache: with threads of their own this allocator may take several "
+             "times the memory, and another time",
+             tool_text_count(&a, r->result->most_threads));
+    return true;
+}
+
+void replay_report_warn(const struct replay_report *r) {
+    char text[REPLAY_NOTICE_SIZE];
+    if (text_threads(r, text, sizeof(text)))
+        tool_warn("%s", text);
 }
 
 /* Those that wall_ns is the time of. */
@@ -149,6 +176,7 @@ static void json_counters(const struct replay_report *r, struct tool_json *j) {
 
 void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     const struct replay_result *f = r->result;
+    char text[REPLAY_NOTICE_SIZE];
     tool_json_begin_object(j, NULL);
     tool_json_u64(j, "ops", f->ops);
     tool_json_u64(j, "threads", f->threads);
@@ -185,6 +213,11 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_u64(j, "decode_cpu_ns", f->cpu_ns);
     tool_json_u64(j, "recorded_ns", f->recorded_ns);
     tool_json_u64(j, "replayer_rss_bytes", r->own_bytes);
+    tool_json_begin_array(j, "warnings");
+    if (text_threads(r, text, sizeof(text)))
+        tool_json_string(j, NULL, text);
+    tool_json_end_array(j);
+    tool_json_bool(j, "is_part", f->is_part);
     tool_json_u64(j, "input_bytes", f->input_bytes);
     tool_json_u64(j, "stored_bytes", f->stored_bytes);
     json_counters(r, j);

@@ -36,6 +36,8 @@ static inline const char *replay_plural(uint64_t n) {
     return n == 1 ? "" : "s";
 }
 
+/* On standard error, what the figures must not be taken for. */
+void replay_report_warn(const struct replay_report *r);
 void replay_report_print(const struct replay_report *r, FILE *out);
 void replay_report_json(const struct replay_report *r, struct tool_json *j);
 

@@ -56,6 +56,7 @@ struct replay_result {
     char error[REPLAY_NOTICE_SIZE]; /* status is TOOL_FAILED */
 
     uint64_t ops, threads, thread_switches;
+    uint64_t most_threads; /* of one trace */
     uint64_t peak_live_bytes, live_bytes, live_objects;
     uint64_t requested_bytes;
     uint64_t apart_ops; /* of ops: of prologues and epilogues */
@@ -74,6 +75,7 @@ struct replay_result {
        summed over the traces; 0 and not known when absent */
     uint64_t recorded[REPLAY_COUNTERS];
     uint32_t recorded_known; /* bit per number */
+    bool is_part; /* a trace has not all of its run: it has no counters */
 };
 
 struct replay_ring {

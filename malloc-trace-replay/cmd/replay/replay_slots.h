@@ -95,4 +95,34 @@ static const uint8_t sized_free_code[MTF_CALL_LIMIT] = {
     [MTF_CALL_FREE_SIZED] = REPLAY_FREE_SIZED,
 };
 
+/* What a sized free of an allocator may trust must hold here too: the size is
+   that of the call that made the block, and that call is of the same kind. A
+   free for which this does not hold is made without it. */
+static inline unsigned replay_free_call(unsigned call, uint64_t block) {
+    enum replay_family family = replay_block_family(block);
+    bool aligned = replay_block_align_log2(block) != 0;
+    switch (call) {
+    case MTF_CALL_DELETE_SIZED:
+        return family == REPLAY_FAMILY_NEW && !aligned ? call : MTF_CALL_DELETE;
+    case MTF_CALL_DELETE_ARRAY_SIZED:
+        return family == REPLAY_FAMILY_NEW && !aligned ? call
+                                                       : MTF_CALL_DELETE_ARRAY;
+    case MTF_CALL_DELETE_ALIGNED:
+    case MTF_CALL_DELETE_ALIGNED_NOTHROW:
+    case MTF_CALL_DELETE_SIZED_ALIGNED:
+        return family == REPLAY_FAMILY_NEW && aligned ? call : MTF_CALL_DELETE;
+    case MTF_CALL_DELETE_ARRAY_ALIGNED:
+    case MTF_CALL_DELETE_ARRAY_ALIGNED_NOTHROW:
+    case MTF_CALL_DELETE_ARRAY_SIZED_ALIGNED:
+        return family == REPLAY_FAMILY_NEW && aligned ? call
+                                                      : MTF_CALL_DELETE_ARRAY;
+    case MTF_CALL_FREE_SIZED:
+        return family == REPLAY_FAMILY_MALLOC ? call : MTF_CALL_FREE;
+    case MTF_CALL_FREE_ALIGNED_SIZED:
+        return family == REPLAY_FAMILY_MEMALIGN ? call : MTF_CALL_FREE;
+    default:
+        return call;
+    }
+}
+
 #endif

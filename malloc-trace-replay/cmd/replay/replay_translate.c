@@ -191,40 +191,10 @@ static void put_alloc(struct replay_translate *t, unsigned call, uint32_t slot,
         put_long(t, call, slot, size, 0, align_log2, false);
 }
 
-/* What a sized free of an allocator may trust must hold here too: the size is
-   that of the call that made the block, and that call is of the same kind. A
-   free for which this does not hold is made without it. */
-static unsigned free_call_for(unsigned call, uint64_t block) {
-    enum replay_family family = replay_block_family(block);
-    bool aligned = replay_block_align_log2(block) != 0;
-    switch (call) {
-    case MTF_CALL_DELETE_SIZED:
-        return family == REPLAY_FAMILY_NEW && !aligned ? call : MTF_CALL_DELETE;
-    case MTF_CALL_DELETE_ARRAY_SIZED:
-        return family == REPLAY_FAMILY_NEW && !aligned ? call
-                                                       : MTF_CALL_DELETE_ARRAY;
-    case MTF_CALL_DELETE_ALIGNED:
-    case MTF_CALL_DELETE_ALIGNED_NOTHROW:
-    case MTF_CALL_DELETE_SIZED_ALIGNED:
-        return family == REPLAY_FAMILY_NEW && aligned ? call : MTF_CALL_DELETE;
-    case MTF_CALL_DELETE_ARRAY_ALIGNED:
-    case MTF_CALL_DELETE_ARRAY_ALIGNED_NOTHROW:
-    case MTF_CALL_DELETE_ARRAY_SIZED_ALIGNED:
-        return family == REPLAY_FAMILY_NEW && aligned ? call
-                                                      : MTF_CALL_DELETE_ARRAY;
-    case MTF_CALL_FREE_SIZED:
-        return family == REPLAY_FAMILY_MALLOC ? call : MTF_CALL_FREE;
-    case MTF_CALL_FREE_ALIGNED_SIZED:
-        return family == REPLAY_FAMILY_MEMALIGN ? call : MTF_CALL_FREE;
-    default:
-        return call;
-    }
-}
-
 static void put_free(struct replay_translate *t, unsigned call, uint32_t slot,
                      uint64_t block) {
     uint64_t size = replay_block_size(block);
-    call = free_call_for(call, block);
+    call = replay_free_call(call, block);
     if (free_code[call] != 0)
         put(t, replay_word((enum replay_code)free_code[call], slot, 0));
     else if (sized_free_code[call] != 0 && size < REPLAY_SIZE_LIMIT)
@@ -318,6 +288,7 @@ static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
         translate_extension(t, op);
         return true;
     case MTF_OP_PHASE:
+        t->recorded.is_part = true;
         begin_phase(t, op->slot != MTF_PROC_PHASE_RECORDED);
         return true;
     default:
