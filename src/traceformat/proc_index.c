@@ -2,20 +2,16 @@
 #include "traceformat/proc_index.h"
 
 #include "base/bits.h"
-#include "traceformat/proc_reader.h"
 
 #include <string.h>
 
 #define HEAD_SIZE  sizeof(struct mtf_proc_block_head)
 #define ENTRY_SIZE sizeof(struct mtf_proc_index_entry)
-/* The closing block is looked for in so many bytes at the end. */
-#define TAIL_BYTES ((size_t)16 << 10)
 
-/* Finds the closing block that ends with the file. Its payload stays in
-   MEMORY. */
-static bool find_closing(mtf_proc_read_at read_at, void *ctx, uint64_t size,
-                         uint8_t *memory, struct mtf_proc_block *closing) {
-    size_t n = (size_t)tcm_min_u64(size, TAIL_BYTES);
+bool mtf_proc_find_closing(mtf_proc_read_at read_at, void *ctx, uint64_t size,
+                           void *room, struct mtf_proc_block *closing) {
+    uint8_t *memory = room;
+    size_t n = (size_t)tcm_min_u64(size, MTF_PROC_CLOSING_TAIL);
     if (n < HEAD_SIZE || read_at(ctx, size - n, memory, n) != n)
         return false;
     for (size_t at = n - HEAD_SIZE + 1; at-- != 0;) {
@@ -58,7 +54,7 @@ bool mtf_proc_index_find(mtf_proc_read_at read_at, void *ctx, uint64_t size,
                          struct mtf_proc_index_entry *found) {
     struct mtf_proc_block closing;
     uint64_t offset;
-    if (!find_closing(read_at, ctx, size, memory, &closing) ||
+    if (!mtf_proc_find_closing(read_at, ctx, size, memory, &closing) ||
         !mtf_proc_account(&closing, MTF_PROC_ACCOUNT_INDEX_OFFSET, &offset) ||
         offset >= closing.offset)
         return false;

@@ -12,16 +12,24 @@
 #ifndef MTF_PROC_INDEX_H
 #define MTF_PROC_INDEX_H
 
-#include "traceformat/proc_layout.h"
+#include "traceformat/proc_reader.h"
 
 /* Reads up to N bytes at OFFSET; returns how many, fewer only at the end or on
    failure. */
 typedef size_t (*mtf_proc_read_at)(void *ctx, uint64_t offset, void *data,
                                    size_t n);
 
+/* The closing block is looked for in so many bytes at the end. */
+#define MTF_PROC_CLOSING_TAIL ((size_t)16 << 10)
+
 /* What the search works in. */
 #define MTF_PROC_INDEX_MEMORY                                                  \
     (MTF_PROC_PAYLOAD_MAX + sizeof(struct mtf_proc_block_head))
+
+/* Finds the closing block that ends the SIZE bytes. Its payload stays in MEMORY
+   (MTF_PROC_CLOSING_TAIL bytes). */
+bool mtf_proc_find_closing(mtf_proc_read_at read_at, void *ctx, uint64_t size,
+                           void *memory, struct mtf_proc_block *closing);
 
 /*
  * The last entry whose block begins at WANTED or before. SIZE: of the file.

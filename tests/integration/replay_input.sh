@@ -261,6 +261,44 @@ done
 result $? "replay killed: the decoding process goes too"
 exec 9>&-
 
+# --- More than there is -------------------------------------------------------
+
+# A quarter more than there is, so that only the stop is between it and the
+# kernel's killer; the limit is there to be refused, should that fail.
+gib=$(($(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo) / 838860 +
+    $(sed -n 's/^SwapFree: *\([0-9]*\) kB/\1/p' /proc/meminfo) / 838860 + 2))
+"$make" huge huge.p $gib >huge.truth || exit 99
+cat huge.p >huge.copy
+limited() (
+    ulimit -v 1500000
+    exec timeout 60 "$@"
+)
+limited "$replay" huge.p >"$out" 2>"$err"
+is $? 1 "more than the memory that is there: status 1"
+like "$err" "huge.p: the peak of live blocks is $gib" "a warning before it"
+like "$err" "near operation [0-9]+: live blocks" "then it stops"
+is "$(wc -c <"$out" | tr -d ' ')" 0 "without figures"
+limited "$replay" <huge.p >"$out" 2>"$err"
+like "$err" "standard input: the peak of live blocks" "a file on stdin"
+cat huge.p | limited "$replay" >"$out" 2>"$err"
+is $? 1 "through a pipe: status 1"
+like "$err" "standard input: near operation" "it stops"
+is "$(grep -c "the peak of" "$err")" 0 "without a warning before"
+if command -v lz4 >/dev/null; then
+    lz4 -q -f huge.p huge.lz4
+    cat p.p huge.p | lz4 -q >two.lz4
+    limited "$replay" huge.lz4 >"$out" 2>"$err"
+    like "$err" "huge.lz4: the peak of live blocks" "compressed: a warning"
+fi
+limited "$replay" --touch=none --json j huge.p >"$out" 2>"$err"
+is $? 0 "written not at all: runs"
+is "$(cat "$err" | grep -c 'peak of live')" 0 "and is not warned of"
+"$make" blob blob.p 2000 >blob.truth || exit 99
+limited "$replay" --json j blob.p >"$out" 2>"$err"
+is "$?,$(json j failed_allocations)" 0,1 "more than the limit of address space"
+like "$err" "more than the limit of address space" "a warning"
+like j '"blob.p: the peak of live blocks is 1.95 GiB, more' "in JSON too"
+
 # --- Outputs ------------------------------------------------------------------
 
 for name in - /dev/stdout; do

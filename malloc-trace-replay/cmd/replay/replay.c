@@ -148,7 +148,7 @@ static TCM_NORETURN void child_run(struct replay_ring *ring, pid_t parent,
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(TOOL_FAILED);
-    replay_feed(ring, o->file, o->files);
+    replay_feed(ring, o->file, o->files, o->touch);
     _exit(0);
 }
 

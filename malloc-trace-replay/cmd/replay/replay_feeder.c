@@ -2,10 +2,14 @@
 #include "cmd/replay/replay_feeder.h"
 
 #include "base/bits.h"
+#include "cmd/replay/replay_memory.h"
+#include "cmd/replay/replay_peek.h"
+#include "cmd/replay/replay_report.h"
 #include "cmd/replay/replay_translate.h"
 #include "common/tool_check.h"
 #include "common/tool_input.h"
 #include "common/tool_main.h"
+#include "common/tool_text.h"
 #include "traceformat/proc_reader.h"
 
 #include <errno.h>
@@ -29,6 +33,8 @@ struct feeder {
     struct replay_translate first;
     uint64_t first_failures, births;
     bool gave_up; /* result->status is TOOL_FAILED */
+    enum replay_touch touch;
+    struct replay_memory there;
 
     struct mtf_op op[FEED_OPS + REPLAY_OPS_AHEAD];
     struct mtf_proc_reader reader;
@@ -82,6 +88,59 @@ static void feed_fail(struct feeder *f, const char *fmt, ...) {
     f->gave_up = true;
 }
 
+/* --- Memory --------------------------------------------------------------- */
+
+/* The memory that is there, if blocks are written whole or a byte a page: else
+   live bytes do not tell how much of it is needed. */
+static void find_memory(struct feeder *f, enum replay_touch touch) {
+    f->touch = touch;
+    replay_memory_find(&f->there, "");
+    if (touch == REPLAY_TOUCH_NONE || touch == REPLAY_TOUCH_FIRST)
+        f->there.room_bytes = f->there.address_bytes = UINT64_MAX;
+    f->t.room_bytes = f->there.room_bytes;
+    f->t.grant_bytes = f->there.grant_bytes;
+}
+
+/* Before anything runs: NAME's peak against it, if that is known. */
+static void warn_of_peak(struct feeder *f, const char *name) {
+    struct tool_text a, b;
+    uint64_t peak;
+    char *text = f->result->memory;
+    if (text[0] != '\0' || !replay_peek_peak(name, &peak))
+        return;
+    if (peak > f->there.room_bytes)
+        snprintf(text, REPLAY_NOTICE_SIZE,
+                 "%s: the peak of live blocks is %s, and they are written, but "
+                 "only %s are there (%s): replay will stop before that",
+                 name != NULL ? name : "standard input",
+                 tool_text_bytes(&a, peak),
+                 tool_text_bytes(&b, f->there.room_bytes), f->there.room_of);
+    else if (peak > f->there.address_bytes)
+        snprintf(text, REPLAY_NOTICE_SIZE,
+                 "%s: the peak of live blocks is %s, more than the limit of "
+                 "address space, %s: blocks will be refused",
+                 name != NULL ? name : "standard input",
+                 tool_text_bytes(&a, peak),
+                 tool_text_bytes(&b, f->there.address_bytes));
+    if (text[0] != '\0')
+        tool_warn("%s", text);
+}
+
+/* False: given up, as what was translated needs more than there is. */
+static bool fits(struct feeder *f) {
+    struct tool_text a, b;
+    if (f->gave_up || replay_translate_fits(&f->t))
+        return !f->gave_up;
+    feed_fail(f,
+              "%s: near operation %s: live blocks, which are written "
+              "(--touch=%s), need more than the %s that are there (%s); "
+              "stopped before the system does (--touch=none writes nothing)",
+              f->name, tool_text_count(&a, f->t.ops - f->first.ops),
+              replay_touch_name(f->touch),
+              tool_text_bytes(&b, f->there.room_bytes), f->there.room_of);
+    return false;
+}
+
 /* --- Blocks and inputs ---------------------------------------------------- */
 
 /* Operations of block B on slots that are not as they need them. Where nothing
@@ -124,6 +183,8 @@ static void feed_block(struct feeder *f, struct tool_input *in,
                         f->name, (unsigned long long)b->offset);
             return;
         }
+        if (!fits(f))
+            return;
     }
     replay_recorded_time(&f->t.recorded, d->time_ns);
     if (d->problem != NULL)
@@ -258,6 +319,8 @@ static void feed_input(struct feeder *f, struct tool_input *in) {
             break;
         case MTF_PROC_OPS:
             feed_block(f, in, &part.block);
+            if (f->gave_up)
+                return;
             break;
         case MTF_PROC_INDEX:
             tool_check_index(&f->check, &part.block);
@@ -340,6 +403,8 @@ static void feed_all(struct feeder *f, char *const *name, int count) {
         if (input[i] == NULL)
             return;
     }
+    for (int i = 0; i < count && i < FEED_INPUTS; i++)
+        warn_of_peak(f, name[i]);
     for (int i = 0; i < count && !f->gave_up; i++) {
         struct tool_input *in =
             i < FEED_INPUTS ? input[i] : feed_open(f, name[i]);
@@ -356,12 +421,15 @@ static void feed_all(struct feeder *f, char *const *name, int count) {
     }
 }
 
-void replay_feed(struct replay_ring *ring, char *const *name, int count) {
+void replay_feed(struct replay_ring *ring, char *const *name, int count,
+                 enum replay_touch touch) {
     static struct feeder f;
     f.result = &ring->result;
-    if (replay_translate_init(&f.t, ring))
+    if (replay_translate_init(&f.t, ring)) {
+        find_memory(&f, touch);
         feed_all(&f, name, count);
-    else
+    } else {
         feed_fail(&f, "out of memory");
+    }
     replay_translate_end(&f.t);
 }

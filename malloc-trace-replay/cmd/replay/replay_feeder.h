@@ -17,10 +17,12 @@
 #define CMD_REPLAY_REPLAY_FEEDER_H
 
 #include "base/compiler.h"
+#include "cmd/replay/replay_exec.h"
 #include "cmd/replay/replay_ring.h"
 
 /* The traces NAME[0 .. COUNT - 1], one after another; stdin if there is none.
-   The last batch is given when it returns. */
-void replay_feed(struct replay_ring *ring, char *const *name, int count);
+   The last batch is given when it returns. TOUCH: what will be written. */
+void replay_feed(struct replay_ring *ring, char *const *name, int count,
+                 enum replay_touch touch);
 
 #endif

@@ -214,6 +214,8 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_u64(j, "recorded_ns", f->recorded_ns);
     tool_json_u64(j, "replayer_rss_bytes", r->own_bytes);
     tool_json_begin_array(j, "warnings");
+    if (f->memory[0] != '\0')
+        tool_json_string(j, NULL, f->memory);
     if (text_threads(r, text, sizeof(text)))
         tool_json_string(j, NULL, text);
     tool_json_end_array(j);

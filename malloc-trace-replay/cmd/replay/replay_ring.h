@@ -53,7 +53,8 @@ struct replay_result {
     uint32_t status;  /* enum tool_status */
     uint32_t notices; /* told so far; only the first REPLAY_NOTICES are kept */
     char notice[REPLAY_NOTICES][REPLAY_NOTICE_SIZE];
-    char error[REPLAY_NOTICE_SIZE]; /* status is TOOL_FAILED */
+    char error[REPLAY_NOTICE_SIZE];  /* status is TOOL_FAILED */
+    char memory[REPLAY_NOTICE_SIZE]; /* said before the run; "": nothing */
 
     uint64_t ops, threads, thread_switches;
     uint64_t most_threads; /* of one trace */

@@ -36,6 +36,8 @@ static void account(struct replay_translate *t) {
 
 static void batch_end(struct replay_translate *t, bool last) {
     struct replay_batch *b = t->batch;
+    if (!replay_translate_fits(t))
+        t->at = b->word;
     b->words = (uint32_t)(t->at - b->word);
     b->slots = t->used;
     b->caches = t->threads.indices;
@@ -96,6 +98,11 @@ static TCM_COLD bool slot_extend(struct replay_translate *t, uint64_t slot) {
     return true;
 }
 
+/* A block of SIZE that the kernel refuses is alive in the account alone. */
+static uint64_t refused(const struct replay_translate *t, uint64_t size) {
+    return size > t->grant_bytes ? size : 0;
+}
+
 static void live_add(struct replay_translate *t, uint64_t size) {
     t->live_bytes += size;
     if (t->live_bytes > t->peak_bytes)
@@ -107,6 +114,7 @@ static void block_born(struct replay_translate *t, uint32_t slot,
                        uint64_t block) {
     if (TCM_UNLIKELY(replay_block_lives(t->slot[slot]))) {
         t->live_bytes -= replay_block_size(t->slot[slot]);
+        t->refused_bytes -= refused(t, replay_block_size(t->slot[slot]));
         t->live_objects--;
         t->result->lost_frees++;
         put(t, replay_word(REPLAY_FREE, slot, 0));
@@ -114,6 +122,7 @@ static void block_born(struct replay_translate *t, uint32_t slot,
     t->slot[slot] = block;
     t->live_objects++;
     t->requested_bytes += replay_block_size(block);
+    t->refused_bytes += refused(t, replay_block_size(block));
     live_add(t, replay_block_size(block));
 }
 
@@ -126,6 +135,7 @@ static uint64_t block_gone(struct replay_translate *t, uint32_t slot) {
     }
     t->slot[slot] = 0;
     t->live_bytes -= replay_block_size(b);
+    t->refused_bytes -= refused(t, replay_block_size(b));
     t->live_objects--;
     return b;
 }
@@ -215,6 +225,7 @@ static void put_realloc(struct replay_translate *t, const struct mtf_op *op,
     }
     t->slot[slot] = next;
     t->live_bytes -= old;
+    t->refused_bytes += refused(t, size) - refused(t, old);
     t->requested_bytes += size;
     live_add(t, size);
     put_long(t, op->call, slot, size, old, 0, false);
@@ -338,12 +349,16 @@ static TCM_NOINLINE bool translate_operation(struct replay_translate *t,
 struct translate_hot {
     uint64_t *at;
     uint64_t live_bytes, peak_bytes, requested_bytes, live_objects, ops;
+    uint64_t granted; /* slot words of larger blocks go the other way */
 };
 
 static TCM_ALWAYS_INLINE void hot_load(struct translate_hot *h,
                                        const struct replay_translate *t) {
-    *h = (struct translate_hot){
-        .at = t->at, .live_bytes = t->live_bytes, .peak_bytes = t->peak_bytes};
+    *h =
+        (struct translate_hot){.at = t->at,
+                               .live_bytes = t->live_bytes,
+                               .peak_bytes = t->peak_bytes,
+                               .granted = replay_block(511, 0, t->grant_bytes)};
 }
 
 static TCM_ALWAYS_INLINE void hot_store(const struct translate_hot *h,
@@ -368,7 +383,8 @@ static TCM_ALWAYS_INLINE bool translate_common(struct translate_hot *h,
     uint64_t block = *place;
     if (op->kind == MTF_OP_FREE) {
         unsigned code = free_code[op->call];
-        if (TCM_UNLIKELY(code == 0 || !replay_block_lives(block)))
+        if (TCM_UNLIKELY(code == 0 || !replay_block_lives(block) ||
+                         block > h->granted))
             return false;
         *place = 0;
         h->live_bytes -= replay_block_size(block);
@@ -442,6 +458,7 @@ bool replay_translate_init(struct replay_translate *t,
     memset(t, 0, sizeof(*t));
     t->ring = ring;
     t->result = &ring->result;
+    t->room_bytes = t->grant_bytes = UINT64_MAX;
     batch_begin(t);
     void *p = mmap(NULL, SLOTS_FIRST * sizeof(*t->slot), PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

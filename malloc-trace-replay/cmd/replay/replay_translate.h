@@ -39,6 +39,10 @@ struct replay_translate {
     uint32_t used;   /* slots that were named so far, in all traces */
     uint32_t base;   /* number of this trace's slot 0 */
     uint64_t most;   /* slots this trace can have: the caller's bound */
+    /* Memory that is there: the caller's. A batch that would need more is not
+       handed out. Blocks above `grant_bytes` are refused by the kernel; those
+       alive have `refused_bytes`. */
+    uint64_t room_bytes, grant_bytes, refused_bytes;
     uint64_t live_bytes, live_objects, peak_bytes, requested_bytes;
     uint64_t ops, switches;
     uint64_t
@@ -70,6 +74,12 @@ void replay_translate_thread(struct replay_translate *t, uint32_t thread);
 bool replay_translate_ops(struct replay_translate *t,
                           const struct mtf_proc_block *b,
                           const struct mtf_op *ops, size_t n);
+/* Whether what was translated fits into the memory that is there. */
+static inline bool replay_translate_fits(const struct replay_translate *t) {
+    return (t->refused_bytes == 0
+                ? t->peak_bytes
+                : t->live_bytes - t->refused_bytes) <= t->room_bytes;
+}
 /* Gives the last batch and the account. */
 void replay_translate_end(struct replay_translate *t);
 

@@ -170,6 +170,13 @@ static void make_blob(struct model *m, uint64_t n) {
     model_free(m, MTF_CALL_FREE, 1);
 }
 
+/* N blocks of a GiB, all alive. */
+static void make_huge(struct model *m, uint64_t n) {
+    model_thread(m, 1);
+    for (uint64_t i = 0; i < n; i++)
+        model_alloc(m, MTF_CALL_MALLOC, (uint64_t)1 << 30);
+}
+
 /* Mallocs and frees only: each is one call of the allocator. */
 static void make_pairs(struct model *m, uint64_t n) {
     model_thread(m, 1);
@@ -190,6 +197,8 @@ static void make(struct model *m, const char *kind, uint64_t n) {
         make_calls(m, n);
     } else if (strcmp(kind, "blob") == 0) {
         make_blob(m, n);
+    } else if (strcmp(kind, "huge") == 0) {
+        make_huge(m, n);
     } else if (strcmp(kind, "lifo") == 0) {
         make_lifo(m, n);
     } else if (strcmp(kind, "refused") == 0) {
