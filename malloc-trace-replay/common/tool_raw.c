@@ -81,7 +81,8 @@ static void judge_spool(struct tool_raw *t, const struct mtf_raw_info *info) {
         t->use_spool = info == NULL ||
                        mtf_raw_same_recording(&s->info.fixed, &info->fixed);
     else if (info != NULL &&
-             (s->status == MTF_DAMAGED || s->status == MTF_NO_TRACE))
+             (s->status == MTF_DAMAGED || s->status == MTF_NO_TRACE ||
+              s->status == MTF_CUT))
         t->use_spool = true; /* its buffers' checksums tell */
 }
 
@@ -396,7 +397,9 @@ static bool start_spool(struct tool_raw *t, struct mtf_item *item) {
             item->file = s->name;
             return true;
         }
-        if (s->status != MTF_OK && (!t->footer || s->count != 0))
+        if (s->status == MTF_CUT && !t->footer)
+            tool_spool_set_fault(s, MTF_CUT, s->size, MTF_SPOOL_UNIT - s->size);
+        else if (s->status != MTF_OK && (!t->footer || s->count != 0))
             tool_spool_set_fault(s, MTF_DAMAGED, 0, MTF_SPOOL_UNIT);
     }
     if (t->have_info)
@@ -423,9 +426,12 @@ void tool_raw_next(struct tool_raw *t, struct mtf_item *item) {
     if (!given && t->phase == PHASE_SPOOL_START)
         given = start_spool(t, item);
     if (!given && t->phase == PHASE_SPOOL) {
-        given = tool_spool_next(&t->spool, item);
-        item->file = t->spool.name;
-        item->from_spool = true;
+        given = tool_raw_next_dispute(t, item);
+        if (!given) {
+            given = tool_spool_next(&t->spool, item);
+            item->file = t->spool.name;
+            item->from_spool = true;
+        }
         if (!given)
             t->phase = PHASE_END;
     }

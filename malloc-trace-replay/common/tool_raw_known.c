@@ -45,6 +45,73 @@ static uint64_t file_stored_bytes(const struct tool_raw *t) {
     return t->in == NULL ? 0 : tool_input_stored_bytes(t->in);
 }
 
+/* --- File and spool ------------------------------------------------------ */
+
+static bool dispute(struct mtf_item *item, enum mtf_status status,
+                    uint64_t offset, uint64_t lost) {
+    item->kind = MTF_ITEM_DAMAGE;
+    item->status = status;
+    item->file_offset = offset;
+    item->skipped = lost;
+    return true;
+}
+
+/* END bytes of the trace were found in its file. */
+static bool dispute_bytes(struct tool_raw *t, struct mtf_item *item,
+                          uint64_t end) {
+    const struct tool_spool *s = &t->spool;
+    const uint64_t head = sizeof(struct mtf_spool_head);
+    uint64_t saved = tcm_max_u64(s->mark.saved, s->emptied);
+    if (saved > end && t->in == NULL)
+        return dispute(item, MTF_NO_FILE,
+                       head + offsetof(struct mtf_spool_mark, saved),
+                       saved - end);
+    if (saved > end) {
+        item->file = t->name;
+        item->offset_is_stored = true;
+        return dispute(item, MTF_CUT, file_stored_bytes(t), saved - end);
+    }
+    /* What has its end needs no spool, of whatever age. */
+    if (t->footer)
+        return false;
+    if (end > s->mark.begun)
+        return dispute(item, MTF_NOT_ONE,
+                       head + offsetof(struct mtf_spool_mark, begun), 0);
+    if (s->emptied > s->mark.saved)
+        return dispute(item, MTF_NOT_ONE, s->emptied_at, 0);
+    return false;
+}
+
+/* CHECK 0 to CHECKS - 1. */
+enum { CHECKS = 3 };
+static bool is_disputed(struct tool_raw *t, struct mtf_item *item,
+                        unsigned check) {
+    const struct tool_spool *s = &t->spool;
+    const struct mtf_spool_mark *mark = &s->mark;
+    uint64_t file =
+        t->in == NULL ? 0 : t->reader.info.part_start + tool_raw_file_bytes(t);
+    item->file = s->name;
+    if (check == 0) /* what is behind damage is not counted */
+        return t->damages == 0 && dispute_bytes(t, item, file);
+    if (t->footer)
+        return false;
+    if (check == 1)
+        return s->size < mark->length &&
+               dispute(item, MTF_CUT, s->size, mark->length - s->size);
+    return (mark->flags & MTF_SPOOL_PRIVATE) != 0 &&
+           dispute(item, MTF_PRIVATE,
+                   sizeof(struct mtf_spool_head) +
+                       offsetof(struct mtf_spool_mark, flags),
+                   0);
+}
+
+bool tool_raw_next_dispute(struct tool_raw *t, struct mtf_item *item) {
+    while (t->use_spool && t->spool.has_mark && t->checks < CHECKS)
+        if (is_disputed(t, item, t->checks++))
+            return true;
+    return false;
+}
+
 const char *tool_raw_item_text(struct tool_raw *t,
                                const struct mtf_item *item) {
     char too_new[MTF_TOO_NEW_TEXT];

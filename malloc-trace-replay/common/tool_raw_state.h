@@ -37,7 +37,8 @@ struct tool_raw {
     bool begins_late;
     uint64_t last_barrier; /* growing: offset of the last one; 0: none */
     bool use_spool;
-    bool footer; /* one came, and no events after it */
+    unsigned checks; /* made of what the spool knows */
+    bool footer;     /* one came, and no events after it */
     uint64_t footer_offset;
     uint64_t account[MTF_ACCOUNT_LIMIT]; /* of the last one, by field */
     bool has_account[MTF_ACCOUNT_LIMIT];
@@ -53,5 +54,8 @@ struct tool_raw {
 
 /* Bytes taken of IN so far. */
 uint64_t tool_raw_file_bytes(const struct tool_raw *t);
+/* Behind the file, with a spool that was looked through: ITEM tells of the next
+   thing that the two do not agree about; false: there is none (any more). */
+bool tool_raw_next_dispute(struct tool_raw *t, struct mtf_item *item);
 
 #endif

@@ -50,6 +50,7 @@ static bool spool_adopt(struct tool_spool *s, int fd, const char *name) {
     if (!read_at(fd, 0, s->page, sizeof(s->page), &got))
         return false;
     s->status = mtf_spool_parse_head(s->page, got, &s->info);
+    s->has_mark = s->status == MTF_OK && mtf_spool_get_mark(s->page, &s->mark);
     return true;
 }
 
@@ -152,6 +153,15 @@ static uint64_t skip_hole(int fd, uint64_t position) {
                        tcm_align_down((uint64_t)data, MTF_SPOOL_UNIT));
 }
 
+/* A buffer, in use or not, says how much had been saved when it was emptied. */
+static void note_emptied(struct tool_spool *s, uint64_t position,
+                         const struct mtf_spool_buffer *head) {
+    if (head->saved > s->emptied) {
+        s->emptied = head->saved;
+        s->emptied_at = position;
+    }
+}
+
 /* Finds the buffers in use. */
 enum mtf_status tool_spool_scan(struct tool_spool *s, uint64_t random) {
     s->buffer = malloc(MTF_SEGMENT_MAX + 8);
@@ -168,11 +178,14 @@ enum mtf_status tool_spool_scan(struct tool_spool *s, uint64_t random) {
             mtf_spool_parse_buffer(bytes, random, &head)) {
             if (!spool_add(s, at, &head))
                 return MTF_NO_MEMORY;
+            note_emptied(s, at, &head);
             at += tcm_align_up(head.size, MTF_SPOOL_UNIT);
         } else {
             /* The sync word is the last of a head to be written and the first
                to be taken away. */
             head.size = 0;
+            if (got == sizeof(bytes) && head.sync == 0)
+                note_emptied(s, at, &head);
             if (got == sizeof(bytes) && head.sync == MTF_SPOOL_BUFFER_SYNC &&
                 !spool_add(s, at, &head))
                 return MTF_NO_MEMORY;

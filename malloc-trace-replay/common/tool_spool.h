@@ -27,6 +27,10 @@ struct tool_spool {
     enum mtf_status status; /* of page 0 */
     bool locked;            /* by a living recording */
     struct mtf_raw_info info;
+    bool has_mark; /* it is of a library that writes one */
+    struct mtf_spool_mark mark;
+    uint64_t emptied;    /* the last mark.saved that a buffer has, and */
+    uint64_t emptied_at; /* where; after tool_spool_scan */
     struct tool_spool_entry *entries;
     size_t count, capacity, next;
     uint64_t bytes;        /* of events yielded */

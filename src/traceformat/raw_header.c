@@ -37,7 +37,8 @@ static void parse_fields(const uint8_t *p, const uint8_t *end,
         else if (tag == MTF_TAG_PART && n == sizeof(info->part)) {
             info->is_part = true;
             memcpy(&info->part, p, sizeof(info->part));
-        }
+        } else if (tag == MTF_TAG_PART_START && n == sizeof(info->part_start))
+            memcpy(&info->part_start, p, sizeof(info->part_start));
         p += n;
     }
 }
@@ -100,6 +101,16 @@ enum mtf_status mtf_spool_parse_head(const uint8_t *page, size_t n,
     enum mtf_status status = mtf_raw_parse_header(page + head.header_offset,
                                                   n - head.header_offset, info);
     return status == MTF_NO_TRACE ? MTF_DAMAGED : status;
+}
+
+bool mtf_spool_get_mark(const uint8_t *page, struct mtf_spool_mark *mark) {
+    struct mtf_spool_head head;
+    memcpy(&head, page, sizeof(head));
+    memset(mark, 0, sizeof(*mark));
+    if (head.header_offset < sizeof(head) + sizeof(*mark))
+        return false;
+    memcpy(mark, page + sizeof(head), sizeof(*mark));
+    return true;
 }
 
 bool mtf_spool_parse_buffer(const uint8_t *p, uint64_t random,

@@ -8,7 +8,7 @@
  *
  *   header:   fixed part (96 bytes) | fields | zeros to a multiple of 8 | XXH64
  *   segment:  head (56 bytes) | payload
- *   spool:    page 0: spool head | the trace's header
+ *   spool:    page 0: spool head | spool mark | the trace's header
  *             then buffers, each from a multiple of 4096 on: head (48 bytes) |
  *             events | zeros
  */
@@ -56,7 +56,8 @@ enum mtf_header_tag {
     MTF_TAG_END = 0,
     MTF_TAG_EXECUTABLE = 1, /* base name, no path, no arguments */
     MTF_TAG_LIBRARY = 2,    /* library and version that recorded */
-    MTF_TAG_PART = 3        /* u32: part of a flight recording, from 0 */
+    MTF_TAG_PART = 3,       /* u32: part of a flight recording, from 0 */
+    MTF_TAG_PART_START = 4  /* u64: bytes of the parts before it */
 };
 
 /*
@@ -139,19 +140,35 @@ struct mtf_spool_head {       /* offset */
 };
 TCM_STATIC_ASSERT(sizeof(struct mtf_spool_head) == 32, "spool head layout");
 
+/*
+ * Stands behind the head where header_offset leaves room for it. Its words
+ * change while the spool is in use, one store each, so a kill leaves every one
+ * whole. Bytes of the trace are those before LZ4, of all parts together.
+ */
+struct mtf_spool_mark { /* offset in the spool */
+    uint64_t length;    /* 32: the spool has at least that many bytes */
+    uint64_t saved;     /* 40: bytes of the trace that the output had before a
+                               buffer was emptied; it has at least these */
+    uint64_t begun;     /* 48: bytes that it can have at most */
+    uint64_t flags;     /* 56: MTF_SPOOL_ bits */
+};
+TCM_STATIC_ASSERT(sizeof(struct mtf_spool_mark) == 32, "spool mark layout");
+/* Some buffers were in private memory, not here. */
+#define MTF_SPOOL_PRIVATE 1u
+
 #define MTF_SPOOL_BUFFER_SYNC 0xF14253A5u
 
-/* At the start of each buffer in use. A scanner that finds none at a unit goes
-   on to the next unit. */
+/* At the start of each buffer in use; in one that was emptied all is 0 but
+   `saved`. A scanner that finds none at a unit goes on to the next unit. */
 struct mtf_spool_buffer { /* offset */
     uint32_t sync;        /*  0 */
     uint32_t size;        /*  4: bytes of the buffer with this head */
     uint32_t thread;      /*  8 */
     uint32_t reserved;    /* 12 */
-    uint64_t offset;    /* 16: of the first event byte in the thread's stream */
-    uint64_t time_lo;   /* 24: its events were published after this */
-    uint64_t reserved2; /* 32 */
-    uint64_t checksum;  /* 40: XXH64 of bytes 0..39, seed = header's random */
+    uint64_t offset;   /* 16: of the first event byte in the thread's stream */
+    uint64_t time_lo;  /* 24: its events were published after this */
+    uint64_t saved;    /* 32: mark.saved when it was emptied last, 0 never */
+    uint64_t checksum; /* 40: XXH64 of bytes 0..39, seed = header's random */
 };
 TCM_STATIC_ASSERT(sizeof(struct mtf_spool_buffer) == 48, "spool buffer");
 

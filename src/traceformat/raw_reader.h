@@ -27,6 +27,7 @@ struct mtf_raw_info {
     char library[256];
     bool is_part; /* of a flight recording, */
     uint32_t part;
+    uint64_t part_start; /* with as many bytes before it */
 };
 
 /*
@@ -144,6 +145,9 @@ void mtf_raw_reader_next(struct mtf_raw_reader *r, struct mtf_item *item);
 /* Checks page 0 (N >= MTF_SPOOL_UNIT bytes) and reads the trace's header. */
 enum mtf_status mtf_spool_parse_head(const uint8_t *page, size_t n,
                                      struct mtf_raw_info *info);
+/* What page 0, whose head is good, says of the trace. false: it is of an older
+   library, which did not. */
+bool mtf_spool_get_mark(const uint8_t *page, struct mtf_spool_mark *mark);
 /* Whether the head of a buffer stands at P (48 bytes); fills HEAD. */
 bool mtf_spool_parse_buffer(const uint8_t *p, uint64_t random,
                             struct mtf_spool_buffer *head);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "traceformat/raw_writer.h"
 
+#include "base/atomic.h"
 #include "base/bits.h"
 #include "base/checksum.h"
 #include "traceformat/trace_event.h"
@@ -64,6 +65,9 @@ static bool settle(struct mtf_raw_writer *w) {
 static bool put(struct mtf_raw_writer *w, const void *data, size_t n) {
     if (w->failed)
         return false;
+    /* Seen by readers after a kill, and in a copy. */
+    if (w->begun != NULL)
+        tcm_store_relaxed(w->begun, w->raw_bytes + n);
     if (w->compress == NULL) {
         if (!store(w, data, n))
             return false;
@@ -143,19 +147,25 @@ static size_t put_field(uint8_t *p, enum mtf_header_tag tag, const char *text) {
     return sizeof(head) + n;
 }
 
+static size_t put_number(uint8_t *p, enum mtf_header_tag tag,
+                         const void *number, uint16_t bytes) {
+    uint16_t head[2] = {(uint16_t)tag, bytes};
+    memcpy(p, head, sizeof(head));
+    memcpy(p + sizeof(head), number, bytes);
+    return sizeof(head) + bytes;
+}
+
 static size_t build_header(void *out, const struct mtf_raw_header *fixed,
                            const char *executable, const char *library,
-                           const uint32_t *part) {
+                           const uint32_t *part, uint64_t start) {
     uint8_t *p = out;
     memset(p, 0, MTF_RAW_HEADER_MAX);
     size_t n = sizeof(*fixed);
     n += put_field(p + n, MTF_TAG_EXECUTABLE, executable);
     n += put_field(p + n, MTF_TAG_LIBRARY, library);
     if (part != NULL) {
-        const uint16_t head[2] = {MTF_TAG_PART, sizeof(*part)};
-        memcpy(p + n, head, sizeof(head));
-        memcpy(p + n + sizeof(head), part, sizeof(*part));
-        n += sizeof(head) + sizeof(*part);
+        n += put_number(p + n, MTF_TAG_PART, part, sizeof(*part));
+        n += put_number(p + n, MTF_TAG_PART_START, &start, sizeof(start));
     }
     n += 4; /* MTF_TAG_END, length 0 */
     n = tcm_align_up(n, 8) + 8;
@@ -173,13 +183,13 @@ static size_t build_header(void *out, const struct mtf_raw_header *fixed,
 
 size_t mtf_raw_build_header(void *out, const struct mtf_raw_header *fixed,
                             const char *executable, const char *library) {
-    return build_header(out, fixed, executable, library, NULL);
+    return build_header(out, fixed, executable, library, NULL, 0);
 }
 
 size_t mtf_raw_build_part_header(void *out, const struct mtf_raw_header *fixed,
                                  const char *executable, const char *library,
-                                 uint32_t part) {
-    return build_header(out, fixed, executable, library, &part);
+                                 uint32_t part, uint64_t start) {
+    return build_header(out, fixed, executable, library, &part, start);
 }
 
 /* --- Segments ----------------------------------------------------------- */
@@ -337,15 +347,22 @@ bool mtf_raw_write_footer(struct mtf_raw_writer *w, uint64_t time_ns,
 
 /* --- Spool -------------------------------------------------------------- */
 
-void mtf_spool_put_head(void *page, const void *header, size_t length) {
+struct mtf_spool_mark *mtf_spool_mark_of(void *page) {
+    return (void *)((uint8_t *)page + sizeof(struct mtf_spool_head));
+}
+
+void mtf_spool_put_head(void *page, const void *header, size_t length,
+                        uint64_t saved) {
+    struct mtf_spool_mark mark = {
+        .length = MTF_SPOOL_UNIT, .saved = saved, .begun = saved};
     struct mtf_spool_head head = {.version = MTF_RAW_VERSION,
-                                  .header_offset =
-                                      sizeof(struct mtf_spool_head)};
+                                  .header_offset = sizeof(head) + sizeof(mark)};
     memcpy(head.magic, MTF_SPOOL_MAGIC, sizeof(head.magic));
     head.checksum =
         tcm_checksum_of(&head, offsetof(struct mtf_spool_head, checksum), 0);
     memcpy(page, &head, sizeof(head));
-    memcpy((uint8_t *)page + sizeof(head), header, length);
+    memcpy(mtf_spool_mark_of(page), &mark, sizeof(mark));
+    memcpy((uint8_t *)page + head.header_offset, header, length);
 }
 
 void mtf_spool_put_forced(void *page) {
@@ -364,7 +381,8 @@ void mtf_spool_put_buffer(struct mtf_spool_buffer *head, uint64_t random,
                                  .size = size,
                                  .thread = thread,
                                  .offset = offset,
-                                 .time_lo = time_lo};
+                                 .time_lo = time_lo,
+                                 .saved = head->saved};
     h.checksum = tcm_checksum_of(
         &h, offsetof(struct mtf_spool_buffer, checksum), random);
     uint32_t sync = h.sync;

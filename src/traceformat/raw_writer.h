@@ -47,6 +47,8 @@ struct mtf_raw_writer {
     uint64_t settled_bytes;  /* of those, in whole segments, with the sink */
     uint64_t stored_bytes;   /* handed to the sink, after compression */
     uint64_t settled_stored; /* of those, when settled_bytes was set */
+    uint64_t *begun;         /* told what raw_bytes will be before the sink
+                                gets any of it; NULL: nobody asks */
     uint64_t segments;
     uint64_t barriers;
     uint64_t frame_start; /* raw_bytes where the frame began */
@@ -77,10 +79,11 @@ bool mtf_raw_writer_init(struct mtf_raw_writer *w, mtf_sink *sink, void *ctx,
  */
 size_t mtf_raw_build_header(void *out, const struct mtf_raw_header *fixed,
                             const char *executable, const char *library);
-/* The same for part PART of a flight recording. */
+/* The same for part PART of a flight recording, with START bytes in the parts
+   before it. */
 size_t mtf_raw_build_part_header(void *out, const struct mtf_raw_header *fixed,
                                  const char *executable, const char *library,
-                                 uint32_t part);
+                                 uint32_t part, uint64_t start);
 
 /* The first thing to write; HEADER is from mtf_raw_build_header. */
 bool mtf_raw_write_header(struct mtf_raw_writer *w, const void *header,
@@ -126,13 +129,18 @@ bool mtf_raw_writer_go_back(struct mtf_raw_writer *w);
 bool mtf_raw_writer_end_frame(struct mtf_raw_writer *w);
 
 /* Fills page 0 of a spool (PAGE_BYTES >= MTF_SPOOL_UNIT, zeroed by the caller)
-   with its head and the trace's header. */
-void mtf_spool_put_head(void *page, const void *header, size_t length);
+   with its head, the trace's header, and a mark for an output that has SAVED
+   bytes of the trace. */
+void mtf_spool_put_head(void *page, const void *header, size_t length,
+                        uint64_t saved);
+/* The mark in page 0. */
+struct mtf_spool_mark *mtf_spool_mark_of(void *page);
 /* The recording was forced to stop: says so in page 0 of its spool, for the
    output that has no room for a footer. */
 void mtf_spool_put_forced(void *page);
-/* Fills the head of a spool buffer of SIZE bytes, head included. The sync word
-   is stored last, so that a half-written head is no head. */
+/* Fills the head of an empty spool buffer of SIZE bytes, head included, and
+   keeps what it says of its last use. The sync word is stored last, so that a
+   half-written head is no head. */
 void mtf_spool_put_buffer(struct mtf_spool_buffer *head, uint64_t random,
                           uint32_t size, uint32_t thread, uint64_t offset,
                           uint64_t time_lo);

@@ -31,6 +31,12 @@ const char *mtf_status_text(enum mtf_status status) {
         return "ends in the middle";
     case MTF_DAMAGED:
         return "damaged";
+    case MTF_NOT_ONE:
+        return "file and spool are not of one moment";
+    case MTF_NO_FILE:
+        return "the file that it belongs to was not read";
+    case MTF_PRIVATE:
+        return "buffers that were in private memory are lost";
     case MTF_GROWING:
         return "still being recorded";
     }

@@ -21,6 +21,9 @@ enum mtf_status {
     /* from here on the rest of the trace can be used */
     MTF_CUT,     /* ends in the middle */
     MTF_DAMAGED, /* wrong checksum or impossible bytes */
+    MTF_NOT_ONE, /* file and spool, or parts of the spool, differ in age */
+    MTF_NO_FILE, /* a spool without the file that has the rest */
+    MTF_PRIVATE, /* what was not in the spool is lost */
     MTF_GROWING  /* still being recorded */
 };
 

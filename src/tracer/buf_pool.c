@@ -264,16 +264,24 @@ static void make_free(struct mtr_pool *pool, struct mtr_buffer *b) {
     stack->count++;
 }
 
-void mtr_pool_recycle(struct mtr_pool *pool, struct mtr_buffer *b) {
+void mtr_pool_recycle(struct mtr_pool *pool, struct mtr_buffer *b,
+                      uint64_t saved) {
     /* The sync word goes first: a kill in the middle of the rest must not leave
-       a head whose events are half gone. */
-    uint32_t *sync = (uint32_t *)(void *)b->base;
-    tcm_store_relaxed(sync, 0u);
+       a head whose events are half gone. A copy of the spool that lacks them
+       has SAVED instead. */
+    struct mtf_spool_buffer *head = (void *)b->base;
+    tcm_store_relaxed(&head->sync, 0u);
+    tcm_fence_signal();
+    tcm_store_relaxed(&head->saved, saved);
     tcm_fence_signal();
     TCM_TESTPOINT("pool_head_gone");
     bool current = b->generation == pool->generation;
-    if (current)
-        memset(b->base, 0, b->used);
+    if (current) {
+        const size_t before = offsetof(struct mtf_spool_buffer, saved);
+        const size_t behind = before + sizeof(head->saved);
+        memset(b->base, 0, before);
+        memset(b->base + behind, 0, b->used - behind);
+    }
     tcm_lock(&pool->lock);
     pool->full_bytes -= b->size;
     if (current)

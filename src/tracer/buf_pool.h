@@ -6,9 +6,10 @@
  *   free stack ---> a thread's own ---> queue of full ---> (saver) ---> free
  *        ^-- grow: the saver makes more when a stack runs low
  *
- * Invariants: a free buffer is all zero. A buffer in use begins with a spool
- * head. Only full buffers that wait count against the bound. The descriptor
- * belongs to who holds the buffer; the fields named so to the saver always.
+ * Invariants: a free buffer is all zero but for what it says of its last use. A
+ * buffer in use begins with a spool head. Only full buffers that wait count
+ * against the bound. The descriptor belongs to who holds the buffer; the fields
+ * named so to the saver always.
  *
  * Threads: stacks and queue under the lock, which is held for a few
  * instructions. Waiting threads sleep on `seq`, which changes whenever buffers
@@ -117,8 +118,10 @@ void mtr_pool_notify(struct mtr_pool *pool);
 /* --- the saver ----------------------------------------------------------- */
 /* All full buffers so far, in the order in which they were handed over. */
 struct mtr_buffer *mtr_pool_take_full(struct mtr_pool *pool);
-/* A saved buffer becomes free, or nothing if its spool is gone. */
-void mtr_pool_recycle(struct mtr_pool *pool, struct mtr_buffer *b);
+/* A saved buffer becomes free, or nothing if its spool is gone. The output has
+   SAVED bytes of the trace, those of the buffer among them. */
+void mtr_pool_recycle(struct mtr_pool *pool, struct mtr_buffer *b,
+                      uint64_t saved);
 /* Cuts BYTES new zeroed bytes at BASE into free buffers of SIZE. false: no
    memory for descriptors. */
 bool mtr_pool_add(struct mtr_pool *pool, enum mtr_size size, void *base,

@@ -319,9 +319,9 @@ void mtr_busy_end(struct mtr_recorder *rec);
 
 /* --- tracer.c ------------------------------------------------------------ */
 /* The trace's header, in OUT (MTF_RAW_HEADER_MAX bytes), of part *PART if PART
-   is not NULL; its length. */
+   is not NULL, with START bytes in the parts before; its length. */
 size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
-                        const uint32_t *part);
+                        const uint32_t *part, uint64_t start);
 /* mtr_recorder, made if need be. NULL: no memory. */
 struct mtr_recorder *mtr_recorder_need(void);
 /* From MTR_STARTING to a recording, with a saver at once. false: it failed, and

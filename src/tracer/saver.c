@@ -108,16 +108,19 @@ static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
     return true;
 }
 
-/* A buffer is free again when its last byte is with the output. */
+/* A buffer is free again when its last byte is with the output. The spool is
+   told before the first one loses its events. */
 void mtr_saver_recycle(struct mtr_saver *s) {
+    uint64_t saved = s->writer.settled_bytes;
     bool any = false;
     struct mtr_buffer *b;
-    while ((b = s->written_head) != NULL &&
-           b->mark <= s->writer.settled_bytes && !b->in_round) {
+    while ((b = s->written_head) != NULL && b->mark <= saved && !b->in_round) {
+        if (!any)
+            mtr_spool_tell_saved(s->rec, saved);
         s->written_head = b->next;
         if (b->next == NULL)
             s->written_tail = NULL;
-        mtr_pool_recycle(&s->rec->pool, b);
+        mtr_pool_recycle(&s->rec->pool, b, saved);
         any = true;
     }
     if (any)
@@ -236,7 +239,8 @@ static bool begin_part(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     if (!mtr_output_next_part(&s->output))
         return false;
-    size_t n = mtr_build_header(rec, s->texts.part_header, &s->output.part);
+    size_t n = mtr_build_header(rec, s->texts.part_header, &s->output.part,
+                                s->writer.raw_bytes);
     if (!mtf_raw_write_part(&s->writer, s->texts.part_header, n) ||
         !mtr_output_place(&s->output))
         return false;

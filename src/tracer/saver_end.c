@@ -44,8 +44,10 @@ static bool leave_end_mode(struct mtr_saver *s) {
         !mtf_raw_writer_end_frame(&s->writer))
         return false;
     mtr_spool_close(rec);
+    mtr_spool_tell_saved(rec, s->writer.settled_bytes);
     if (s->output.kind == MTR_OUTPUT_FILE && !rec->spool.is_private &&
         mtr_spool_renew(rec)) {
+        s->writer.begun = mtr_spool_begun(rec);
         mtr_pool_new_generation(&rec->pool);
         mtr_saver_keep_ready(rec);
     }

@@ -100,12 +100,14 @@ static bool begin_trace(struct mtr_saver *s) {
     if (rec->keeps) {
         header = s->texts.part_header;
         header_length =
-            mtr_build_header(rec, s->texts.part_header, &s->output.part);
+            mtr_build_header(rec, s->texts.part_header, &s->output.part, 0);
     }
     if (!mtf_raw_writer_init(&s->writer, mtr_output_write, &s->output,
                              s->memory,
-                             s->memory == NULL ? 0 : MTF_RAW_WRITER_MEMORY) ||
-        !mtf_raw_write_header(&s->writer, header, header_length) ||
+                             s->memory == NULL ? 0 : MTF_RAW_WRITER_MEMORY))
+        return false;
+    s->writer.begun = mtr_spool_begun(rec);
+    if (!mtf_raw_write_header(&s->writer, header, header_length) ||
         !mtf_raw_writer_end_frame(&s->writer) || !mtr_output_place(&s->output))
         return false;
     if (s->shares_table &&

@@ -97,7 +97,8 @@ static int make_file(struct mtr_recorder *rec, const char *temp) {
         close_raw(fd);
         return -1;
     }
-    mtf_spool_put_head(spool->window, rec->header, rec->header_length);
+    mtf_spool_put_head(spool->window, rec->header, rec->header_length,
+                       spool->saved);
     spool->head = spool->window;
     spool->window_start = 0;
     spool->is_private = false;
@@ -136,6 +137,19 @@ bool mtr_spool_create(struct mtr_recorder *rec) {
 void mtr_spool_tell_stop(struct mtr_recorder *rec) {
     if (rec->spool.exists)
         mtf_spool_put_forced(rec->spool.head);
+}
+
+void mtr_spool_tell_saved(struct mtr_recorder *rec, uint64_t saved) {
+    struct mtr_spool *spool = &rec->spool;
+    spool->saved = saved;
+    if (spool->exists)
+        tcm_store_relaxed(&mtf_spool_mark_of(spool->head)->saved, saved);
+    tcm_fence_signal();
+}
+
+uint64_t *mtr_spool_begun(struct mtr_recorder *rec) {
+    struct mtr_spool *spool = &rec->spool;
+    return spool->exists ? &mtf_spool_mark_of(spool->head)->begun : NULL;
 }
 
 bool mtr_spool_renew(struct mtr_recorder *rec) {
@@ -190,6 +204,7 @@ static void *grow_file(struct mtr_recorder *rec, size_t bytes) {
     }
     void *p = spool->window + (spool->used_bytes - spool->window_start);
     spool->used_bytes = end;
+    tcm_store_relaxed(&mtf_spool_mark_of(spool->head)->length, end);
     return p;
 }
 
@@ -205,6 +220,8 @@ void *mtr_spool_grow(struct mtr_recorder *rec, size_t bytes) {
         if (spool->exists && !spool->is_private) {
             spool->is_private = true;
             spool->notice_due = true;
+            tcm_store_relaxed(&mtf_spool_mark_of(spool->head)->flags,
+                              (uint64_t)MTF_SPOOL_PRIVATE);
         }
         p = tcm_os_map(bytes);
         if (p != NULL) {

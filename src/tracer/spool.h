@@ -28,6 +28,7 @@ struct mtr_spool {
     bool notice_due;     /* and the trace does not say so yet */
     uint64_t file_bytes; /* allocated */
     uint64_t used_bytes; /* of those, given to buffers (and the head) */
+    uint64_t saved;      /* bytes of the trace that the output has */
     uint8_t *head;       /* page 0 */
     uint8_t *window;
     uint64_t window_start;
@@ -49,6 +50,12 @@ bool mtr_spool_renew(struct mtr_recorder *rec);
 void *mtr_spool_grow(struct mtr_recorder *rec, size_t bytes);
 /* Says in the file, if there is one, that the recording had to stop. */
 void mtr_spool_tell_stop(struct mtr_recorder *rec);
+/* And that the output has SAVED bytes of the trace, before buffers whose events
+   are among them are emptied. */
+void mtr_spool_tell_saved(struct mtr_recorder *rec, uint64_t saved);
+/* Where the file tells of bytes before they are with the output. NULL: there is
+   no file. */
+uint64_t *mtr_spool_begun(struct mtr_recorder *rec);
 /* Closes the descriptor, keeping mappings and lock. */
 void mtr_spool_close(struct mtr_recorder *rec);
 /* Opens it again, to grow. false: the file is not there any more. */

@@ -139,7 +139,7 @@ void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state) {
 /* --- Start --------------------------------------------------------------- */
 
 size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
-                        const uint32_t *part) {
+                        const uint32_t *part, uint64_t start) {
     const struct mtr_config *c = &mtr_config;
     struct mtf_raw_header h = {
         .pid = c->self.pid,
@@ -162,7 +162,7 @@ size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
     const char *library = "libtcmalloc_minimal " TCM_VERSION;
     return part == NULL ? mtf_raw_build_header(out, &h, c->executable, library)
                         : mtf_raw_build_part_header(out, &h, c->executable,
-                                                    library, *part);
+                                                    library, *part, start);
 }
 
 /*
@@ -260,7 +260,7 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
     rec->wall_ns = tcm_clock_wall_ns();
     rec->keeps = mtr_config.keep_bytes != 0 &&
                  mtr_name_kind(rec->output) == MTR_OUTPUT_FILE;
-    rec->header_length = (uint32_t)mtr_build_header(rec, rec->header, NULL);
+    rec->header_length = (uint32_t)mtr_build_header(rec, rec->header, NULL, 0);
     return true;
 }
 

@@ -85,7 +85,7 @@ static void make_trace(struct bytes *out, bool compressed, bool whole) {
 
 static void put_spool_buffer(struct bytes *out, const struct encoder *e,
                              uint32_t thread, uint64_t offset, uint32_t size) {
-    struct mtf_spool_buffer head;
+    struct mtf_spool_buffer head = {0};
     mtf_spool_put_buffer(&head, RANDOM, size, thread, offset, 990);
     uint8_t *p = bytes_room(out, size);
     memcpy(p, &head, sizeof(head));
@@ -98,7 +98,9 @@ static void make_spool(struct bytes *out) {
     struct mtf_raw_header h = example_header();
     uint8_t header[MTF_RAW_HEADER_MAX];
     size_t n = mtf_raw_build_header(header, &h, "program", "recorder 1");
-    mtf_spool_put_head(bytes_room(out, MTF_SPOOL_UNIT), header, n);
+    uint8_t *page = bytes_room(out, MTF_SPOOL_UNIT);
+    mtf_spool_put_head(page, header, n, 0);
+    mtf_spool_mark_of(page)->begun = UINT64_MAX; /* of whatever file */
     out->length += MTF_SPOOL_UNIT;
     put_every_kind(&two, 1500, 65);
     put_spool_buffer(out, &two, 2, 0, 4096);

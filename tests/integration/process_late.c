@@ -2,9 +2,11 @@
 /*
  * A library whose constructors run before a preloaded one's and whose
  * destructors run after: size 71001 before main, 71002 after it, 71003 lives
- * from before to after. LATE_CALLS: how many.
+ * from before to after. LATE_CALLS: how many; LATE_KILL: a kill behind them.
  */
+#include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 int process_late_used;
 static void *(*volatile take)(size_t) = malloc;
@@ -25,4 +27,6 @@ __attribute__((destructor)) static void after(void) {
         give(take(71002));
     for (int i = 0; i < 50; i++)
         give(kept[i]);
+    if (getenv("LATE_KILL"))
+        kill(getpid(), SIGKILL);
 }

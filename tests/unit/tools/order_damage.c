@@ -160,8 +160,8 @@ static void find_places(struct trace *t, unsigned file) {
 static size_t build_header(uint8_t *out, int part) {
     struct mtf_raw_header h = example_header();
     return part < 0 ? mtf_raw_build_header(out, &h, "program", "recorder 1")
-                    : mtf_raw_build_part_header(out, &h, "program",
-                                                "recorder 1", (uint32_t)part);
+                    : mtf_raw_build_part_header(
+                          out, &h, "program", "recorder 1", (uint32_t)part, 0);
 }
 
 static void make_plain(struct trace *t, const struct pieces *list) {
@@ -216,9 +216,11 @@ static void make_killed(struct trace *t, const struct pieces *list) {
     }
     find_places(t, 0);
     size_t n = build_header(header, -1);
-    mtf_spool_put_head(bytes_room(spool, MTF_SPOOL_UNIT), header, n);
+    uint8_t *page = bytes_room(spool, MTF_SPOOL_UNIT);
+    mtf_spool_put_head(page, header, n, 0);
+    mtf_spool_mark_of(page)->begun = UINT64_MAX;
     spool->length += MTF_SPOOL_UNIT;
-    add_place(t, 1, 0, 32 + n); /* the file has the header too */
+    add_place(t, 1, 0, 64 + n); /* the file has the header too */
     for (; i < list->count; i++) {
         const struct piece *piece = &list->of[i];
         bool is_last = piece->kind == MTF_ITEM_DATA;
@@ -228,7 +230,7 @@ static void make_killed(struct trace *t, const struct pieces *list) {
                 list->of[k].place.buffer_start != piece->place.buffer_start;
         if (!is_last)
             continue;
-        struct mtf_spool_buffer head;
+        struct mtf_spool_buffer head = {0};
         mtf_spool_put_buffer(&head, example_header().random, MTF_SPOOL_UNIT,
                              piece->place.thread, piece->place.buffer_start,
                              piece->buffer_lo);

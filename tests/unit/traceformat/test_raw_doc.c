@@ -266,32 +266,38 @@ static void read_trace(void) {
 static void print_spool(struct text *t) {
     struct mtf_raw_header h = example_header();
     static uint8_t page[MTF_SPOOL_UNIT];
-    struct mtf_spool_buffer head;
+    struct mtf_spool_buffer head = {.saved = 960};
     uint8_t header[MTF_RAW_HEADER_MAX];
     size_t n = mtf_raw_build_header(header, &h, "sh", "tcm 1.0");
-    mtf_spool_put_head(page, header, n);
-    add_bytes(t, page, 32, "at 0: head; the trace's header stands at 32");
+    mtf_spool_put_head(page, header, n, 960);
+    mtf_spool_mark_of(page)->length = 36864;
+    mtf_spool_mark_of(page)->begun = 1024;
+    add_bytes(t, page, 64, "at 0: head; the trace's header stands at 64");
     mtf_spool_put_buffer(&head, h.random, 4096, 1, 73, 1100);
     add_bytes(t, (uint8_t *)&head, 48,
-              "at 4096: 4096 bytes, thread 1, offset 73, from 1100");
+              "at 4096: 4096 bytes, thread 1, offset 73, from 1100; the buffer "
+              "was emptied when 960 bytes were saved");
 }
 
 static void read_spool(const uint8_t *p, size_t n, const char *what) {
     struct mtf_spool_buffer head;
     static uint8_t page[MTF_SPOOL_UNIT];
     struct mtf_raw_info info;
-    if (n == 32) {
+    struct mtf_spool_mark mark;
+    if (n == 64) {
         struct mtf_raw_header h = example_header();
         memcpy(page, p, n);
-        mtf_raw_build_header(page + 32, &h, "sh", NULL);
+        mtf_raw_build_header(page + n, &h, "sh", NULL);
         tap_ok(mtf_spool_parse_head(page, sizeof(page), &info) == MTF_OK &&
-                   info.fixed.pid == 4711,
+                   info.fixed.pid == 4711 && mtf_spool_get_mark(page, &mark) &&
+                   mark.length == 36864 && mark.saved == 960 &&
+                   mark.begun == 1024 && mark.flags == 0,
                "%s", what);
     } else {
         tap_ok(n == 48 &&
                    mtf_spool_parse_buffer(p, example_header().random, &head) &&
                    head.size == 4096 && head.thread == 1 && head.offset == 73 &&
-                   head.time_lo == 1100,
+                   head.time_lo == 1100 && head.saved == 960,
                "%s", what);
     }
 }

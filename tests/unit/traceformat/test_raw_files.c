@@ -8,6 +8,7 @@
 #include "common/tool_output.h"
 #include "common/tool_raw.h"
 
+#include "base/checksum.h"
 #include "prng.h"
 #include "raw_build.h"
 #include "tap.h"
@@ -148,7 +149,9 @@ static void make_spool(const struct recording *rec, struct bytes *out) {
     if (rec->random != 0)
         h.random = rec->random;
     size_t n = mtf_raw_build_header(header, &h, "program", "recorder 1");
-    mtf_spool_put_head(bytes_room(out, MTF_SPOOL_UNIT), header, n);
+    uint8_t *page = bytes_room(out, MTF_SPOOL_UNIT);
+    mtf_spool_put_head(page, header, n, 0);
+    mtf_spool_mark_of(page)->begun = UINT64_MAX;
     out->length = MTF_SPOOL_UNIT * (size_t)(rec->buffers + 1);
     bytes_room(out, 0);
     memset(out->data + MTF_SPOOL_UNIT, 0, out->length - MTF_SPOOL_UNIT);
@@ -158,7 +161,7 @@ static void make_spool(const struct recording *rec, struct bytes *out) {
         encode_buffer(&e[i % 2], i);
         uint8_t *p = out->data + MTF_SPOOL_UNIT * (size_t)(rec->buffers - i);
         if (i >= rec->first) {
-            struct mtf_spool_buffer head;
+            struct mtf_spool_buffer head = {0};
             mtf_spool_put_buffer(&head, h.random, 4096, 1 + i % 2,
                                  offset[i % 2], 990 + 100 * i);
             memcpy(p, &head, sizeof(head));
@@ -294,7 +297,7 @@ static void test_spool_alone(void) {
     read_all(tool_raw_from_input(input, NULL), &r);
     tap_ok(r.complete && r.mallocs == 60, "through a pipe");
 
-    b.data[40] ^= 1; /* in the header's copy of page 0 */
+    b.data[72] ^= 1; /* in the header's copy of page 0 */
     save("t.spool", b.data, b.length);
     read_name(path_of("t.spool"), &r);
     tap_ok(r.items[MTF_ITEM_FAILED] == 1 && r.status == MTF_DAMAGED,
@@ -307,7 +310,7 @@ static void test_spool_alone(void) {
     tap_ok(r.mallocs == 60 && r.items[MTF_ITEM_DAMAGE] == 1 && !r.complete,
            "but it can with the file's header, and the damage is told");
     bytes_free(&file);
-    b.data[40] ^= 1;
+    b.data[72] ^= 1;
     mtf_spool_put_forced(b.data);
     save("t.spool", b.data, b.length);
     read_name(path_of("t.spool"), &r);
@@ -359,6 +362,71 @@ static void test_spool_damage(void) {
     } else {
         tap_skip("no sparse files here");
     }
+    bytes_free(&b);
+}
+
+/* What a spool knows of its file, and of itself. */
+static void test_spool_mark(void) {
+    struct recording rec = {.buffers = 8, .saved = 5, .first = 3};
+    struct bytes b = {0};
+    struct stat st;
+    struct result r;
+    record(&rec, false);
+    stat(path_of("t"), &st);
+    make_spool(&rec, &b);
+    struct mtf_spool_mark *mark = mtf_spool_mark_of(b.data);
+    const struct mtf_spool_mark right = {.length = b.length,
+                                         .saved = (uint64_t)st.st_size,
+                                         .begun = (uint64_t)st.st_size};
+    uint64_t *emptied = /* of the first buffer, which is not in use */
+        &((struct mtf_spool_buffer *)(void *)(b.data + b.length -
+                                              MTF_SPOOL_UNIT))
+             ->saved;
+    static const struct {
+        const char *what;
+        struct mtf_spool_mark add; /* to what is right */
+        uint64_t emptied;
+        enum mtf_status status; /* MTF_OK: nothing is told */
+    } cases[] = {
+        {"all agree", {0}, 0, MTF_OK},
+        {"a buffer that was emptied before", {0}, 100, MTF_OK},
+        {"the output has less than it had", {.saved = 1}, 0, MTF_CUT},
+        {"the output may have had more", {.begun = 1}, 0, MTF_OK},
+        {"the output has more than was begun", {.begun = -1}, 0, MTF_NOT_ONE},
+        {"a buffer is newer than page 0", {.saved = -50}, -1, MTF_NOT_ONE},
+        {"a buffer says that more was saved", {0}, 1 << 20, MTF_CUT},
+        {"the spool was longer", {.length = 4096}, 0, MTF_CUT},
+        {"buffers elsewhere", {.flags = MTF_SPOOL_PRIVATE}, 0, MTF_PRIVATE},
+        {"unknown bits", {.flags = 2}, 0, MTF_OK},
+    };
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(cases); i++) {
+        mark->length = right.length + cases[i].add.length;
+        mark->saved = right.saved + cases[i].add.saved;
+        mark->begun = right.begun + cases[i].add.begun;
+        mark->flags = cases[i].add.flags;
+        *emptied =
+            cases[i].emptied == UINT64_MAX ? right.saved : cases[i].emptied;
+        save("t.spool", b.data, b.length);
+        read_name(path_of("t"), &r);
+        bool fine = cases[i].status == MTF_OK;
+        tap_ok(r.mallocs == 80 && r.complete == fine &&
+                   r.items[MTF_ITEM_DAMAGE] == !fine &&
+                   (fine || r.status == cases[i].status),
+               "spool and file: %s", cases[i].what);
+    }
+    /* One of an older library: the header is where the mark would be. */
+    struct mtf_spool_head head;
+    memcpy(&head, b.data, sizeof(head));
+    memmove(b.data + sizeof(head), b.data + head.header_offset,
+            MTF_RAW_HEADER_MAX);
+    head.header_offset = sizeof(head);
+    head.checksum =
+        tcm_checksum_of(&head, offsetof(struct mtf_spool_head, checksum), 0);
+    memcpy(b.data, &head, sizeof(head));
+    save("t.spool", b.data, b.length);
+    read_name(path_of("t"), &r);
+    tap_ok(r.complete && r.mallocs == 80 && r.spool,
+           "a spool without a mark is read as before");
     bytes_free(&b);
 }
 
@@ -698,6 +766,7 @@ int main(void) {
     test_killed(false);
     test_spool_alone();
     test_spool_damage();
+    test_spool_mark();
     test_wrong_names();
     test_input();
     test_output();

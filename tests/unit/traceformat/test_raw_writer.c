@@ -4,6 +4,7 @@
  * and their checksums, where frames end and headers are repeated, a sink that
  * refuses at any of its calls, and arguments beyond their limits.
  */
+#include "traceformat/raw_reader.h"
 #include "traceformat/raw_writer.h"
 
 #include "base/bits.h"
@@ -398,20 +399,25 @@ static void test_spool(void) {
     uint8_t header[MTF_RAW_HEADER_MAX];
     size_t n = make_header(header);
     struct mtf_spool_head h;
-    mtf_spool_put_head(page, header, n);
+    struct mtf_spool_mark mark;
+    mtf_spool_put_head(page, header, n, 77);
     memcpy(&h, page, sizeof(h));
     tap_ok(memcmp(h.magic, MTF_SPOOL_MAGIC, 8) == 0 &&
                h.version == MTF_RAW_VERSION && h.must_understand == 0 &&
-               h.header_offset == sizeof(h) &&
+               h.header_offset == sizeof(h) + sizeof(mark) &&
                h.checksum == tcm_checksum_of(page, 24, 0),
            "the spool's head");
-    tap_ok(memcmp(page + sizeof(h), header, n) == 0, "then the trace's");
+    tap_ok(mtf_spool_get_mark(page, &mark) && mark.length == MTF_SPOOL_UNIT &&
+               mark.saved == 77 && mark.begun == 77 && mark.flags == 0,
+           "what it knows of the output");
+    tap_ok(memcmp(page + h.header_offset, header, n) == 0, "then the trace's");
     struct mtf_spool_buffer b;
     memset(&b, 0xff, sizeof(b));
+    b.saved = 55;
     mtf_spool_put_buffer(&b, 99, 65536, 3, 1000, 2000);
     tap_ok(b.sync == MTF_SPOOL_BUFFER_SYNC && b.size == 65536 &&
                b.thread == 3 && b.offset == 1000 && b.time_lo == 2000 &&
-               b.reserved == 0 && b.reserved2 == 0,
+               b.reserved == 0 && b.saved == 55,
            "a buffer's head");
     tap_is_u64(b.checksum, tcm_checksum_of(&b, 40, 99), "its checksum");
 }

@@ -35,8 +35,14 @@ static bool add_buffers(enum mtr_size size, unsigned count) {
     return mtr_pool_add(&pool, size, tcm_os_map(bytes), bytes);
 }
 
-static bool is_zero(const struct mtr_buffer *b) {
+/* All but what it says of its last use. */
+static bool is_empty(const struct mtr_buffer *b, uint64_t saved) {
+    const struct mtf_spool_buffer *head = (const void *)b->base;
+    if (head->saved != saved)
+        return false;
     for (uint32_t i = 0; i < b->size; i++) {
+        if (i == offsetof(struct mtf_spool_buffer, saved))
+            i += sizeof(head->saved);
         if (b->base[i] != 0)
             return false;
     }
@@ -76,8 +82,8 @@ static void stacks(void) {
     tap_ok(full == first && full->next == NULL && full->used == HEAD + 100,
            "the full one is in the queue");
     tap_ok(mtr_pool_take_full(&pool) == NULL, "once");
-    mtr_pool_recycle(&pool, full);
-    tap_ok(is_zero(full), "it is zeroed");
+    mtr_pool_recycle(&pool, full, 4711);
+    tap_ok(is_empty(full, 4711), "it is zeroed, and says what was saved");
     use(&b, 10);
     tap_ok(exchange(&b, MTR_LARGE, &low) == full, "and taken again first");
     use(&a, 1);
@@ -110,7 +116,7 @@ static void bound(void) {
         next = b->next;
         order += b->used == HEAD + 50;
         at++;
-        mtr_pool_recycle(&pool, b);
+        mtr_pool_recycle(&pool, b, 1);
     }
     tap_is_u64(order, 4, "all in the queue, %u", at);
     tap_ok(exchange(&h[19], MTR_LARGE, &low) != NULL,
@@ -135,7 +141,7 @@ static void generations(void) {
     tap_ok(exchange(&h, MTR_SMALL, &low) == NULL, "old buffers are gone");
     add_buffers(MTR_SMALL, 1);
     tap_ok(exchange(&h, MTR_SMALL, &low) != old, "a new one is taken");
-    mtr_pool_recycle(&pool, mtr_pool_take_full(&pool));
+    mtr_pool_recycle(&pool, mtr_pool_take_full(&pool), 1);
     struct holder other = {NULL, NULL};
     tap_ok(exchange(&other, MTR_SMALL, &low) == NULL,
            "and one of the old spool does not come back");
@@ -176,7 +182,7 @@ static void *save(void *arg) {
         for (; b != NULL; b = next) {
             next = b->next;
             (*saved)++;
-            mtr_pool_recycle(&pool, b);
+            mtr_pool_recycle(&pool, b, 1);
         }
         mtr_pool_notify(&pool);
         if (last)
