@@ -83,6 +83,8 @@ struct mtr_config {
     bool stats;
     bool drops;          /* threads do not wait for buffers for long */
     bool control;        /* other processes may ask */
+    bool filtered;       /* this image began with a filter of system calls */
+    bool confined;       /* it got its first one since */
     bool continues;      /* this image continues its process's recording */
     uint32_t owner_name; /* and its predecessor's file had this number */
     uint32_t named_pid;  /* the process that NAMED was found for */

@@ -189,7 +189,7 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
              tcm_load_acquire(&rec->link.stop) != 0) &&
             give_up == UINT64_MAX)
             give_up = tcm_clock_ns() + MTR_READER_WAIT_NS;
-        if (mtr_clock_ns() >= give_up || mtr_own_are_alone(rec, &s->statm)) {
+        if (tcm_clock_ns() >= give_up || mtr_own_are_alone(rec, &s->statm)) {
             s->output.error = ENXIO;
             return false;
         }

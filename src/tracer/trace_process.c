@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -90,6 +91,17 @@ void mtr_process_identify(void) {
     c->self.pid = pid;
     c->self.start = process_start("/proc/self/stat");
     c->self.random = random_number();
+}
+
+static bool has_filter(void) {
+    return syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
+}
+
+bool mtr_process_is_confined(void) {
+    struct mtr_config *c = &mtr_config;
+    if (c->per_process && !c->filtered && !c->confined)
+        c->confined = has_filter();
+    return c->confined;
 }
 
 /* --- The environment ----------------------------------------------------- */
@@ -225,6 +237,8 @@ void mtr_process_configure(const struct mtr_host *host) {
         return;
     c->pattern_is_bad =
         !mtr_process_pattern(output, c->pattern, &c->per_process);
+    if (c->per_process)
+        c->filtered = has_filter();
     if (!c->per_process && !may_own()) {
         c->control = false;
         return;

@@ -21,4 +21,12 @@ void mtr_process_identify(void);
    MTR_NO_NUMBER they begin with the first name themselves. */
 void mtr_process_own(uint32_t name_number);
 
+/*
+ * True when a name with %p was given and the program has installed a filter of
+ * system calls since it began: it may end the program at a call that opens a
+ * file or makes a thread, so files and saver that are not there are not made.
+ * What began with a filter, in a container, is told by errors.
+ */
+bool mtr_process_is_confined(void);
+
 #endif

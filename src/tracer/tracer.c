@@ -49,7 +49,7 @@ static bool wipe_by_hand;
 void mtr_say(const char *text, size_t length) {
     struct stat st;
     int saved = errno;
-    if (length != 0 && fstat(2, &st) == 0 &&
+    if (length != 0 && !mtr_config.confined && fstat(2, &st) == 0 &&
         st.st_dev == mtr_config.stderr_dev &&
         st.st_ino == mtr_config.stderr_ino)
         tcm_io_write_all(2, text, length);
@@ -183,9 +183,10 @@ static void make_saver(struct mtr_recorder *rec, bool starts) {
        cannot leave LAZY and ENDED while the saver is being made. */
     bool ok = saver_is_due(rec, starts);
     if (ok) {
-        int error = 0;
+        int error = EPERM;
         mtr_config.host->enter_private();
-        ok = mtr_saver_create(rec, &error);
+        ok = (starts || !mtr_process_is_confined()) &&
+             mtr_saver_create(rec, &error);
         mtr_config.host->leave_private();
         if (!ok) {
             mtr_fail(rec, "cannot start a thread to record to", error);
@@ -231,14 +232,17 @@ static bool start_lazy(struct mtr_recorder *rec) {
     return ok;
 }
 
+static void prepare_first_session(struct mtr_recorder *rec) {
+    mtr_registry_init(&rec->registry);
+    mtr_pool_init(&rec->pool, 0);
+    tcm_lock_init(&rec->late_lock, TCM_RANK_TRACE_LATE);
+}
+
 /* The next session: everything that a recording has of its own. */
 static bool begin_session(struct mtr_recorder *rec, bool adopt) {
     uint32_t session = rec->session + 1;
-    if (session == 1) {
-        mtr_registry_init(&rec->registry);
-        mtr_pool_init(&rec->pool, 0);
-        tcm_lock_init(&rec->late_lock, TCM_RANK_TRACE_LATE);
-    }
+    if (session == 1)
+        prepare_first_session(rec);
     mtr_process_identify();
     mtr_registry_begin(rec, session, adopt);
     rec->random = mtr_config.self.random;
@@ -272,6 +276,12 @@ bool mtr_begin_recording(struct mtr_recorder *rec) {
 
 static bool begin_armed(struct mtr_recorder *rec) {
     bool adopt = mtr_early_has_events();
+    if (mtr_process_is_confined()) {
+        prepare_first_session(rec);
+        mtr_config.wanted = false;
+        mtr_switch_off(rec, MTR_FAILED);
+        return false;
+    }
     if (!begin_session(rec, adopt))
         return false;
     if (mtr_config.per_process && start_lazy(rec)) {
