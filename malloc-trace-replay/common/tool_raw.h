@@ -79,10 +79,11 @@ bool tool_raw_clean_end(const struct tool_raw *t);
 /* FIELD (enum mtf_account) of the last footer so far; false: it has none. */
 bool tool_raw_account(const struct tool_raw *t, unsigned field,
                       uint64_t *value);
-/* The same, which knows what ends of streams that are lost had, if it is more
-   than FOUND in the streams. */
-uint64_t tool_raw_at_least(const struct tool_raw *t, unsigned field,
-                           uint64_t found);
+/* MTF_ACCOUNT_UNTRACED_FREES or _DROPPED_EVENTS of the recording, FOUND in the
+   streams. Footer and spool know what no stream has, the footer also what a
+   lost end of one had. */
+uint64_t tool_raw_in_all(const struct tool_raw *t, unsigned field,
+                         uint64_t found);
 
 /* What a reader found in the streams. */
 struct tool_raw_counts {

@@ -200,10 +200,18 @@ bool tool_raw_account(const struct tool_raw *t, unsigned field,
     return true;
 }
 
-uint64_t tool_raw_at_least(const struct tool_raw *t, unsigned field,
-                           uint64_t found) {
-    uint64_t v;
-    return tool_raw_account(t, field, &v) ? tcm_max_u64(v, found) : found;
+uint64_t tool_raw_in_all(const struct tool_raw *t, unsigned field,
+                         uint64_t found) {
+    uint64_t footer = 0;
+    (void)tool_raw_account(t, field, &footer);
+    if (t->use_spool && t->spool.status == MTF_OK) {
+        struct mtf_spool_lost lost;
+        memcpy(&lost, t->spool.page + MTF_SPOOL_UNIT - sizeof(lost),
+               sizeof(lost));
+        found +=
+            field == MTF_ACCOUNT_DROPPED_EVENTS ? lost.dropped : lost.untraced;
+    }
+    return tcm_max_u64(footer, found);
 }
 
 /* --- The footer against the streams -------------------------------------- */

@@ -156,6 +156,19 @@ TCM_STATIC_ASSERT(sizeof(struct mtf_spool_mark) == 32, "spool mark layout");
 /* Some buffers were in private memory, not here. */
 #define MTF_SPOOL_PRIVATE 1u
 
+/* At the end of page 0: what threads lost that have no stream. Changes while
+   the spool is in use. */
+struct mtf_spool_lost { /* offset */
+    uint64_t dropped;   /* 4080: calls */
+    uint64_t untraced;  /* 4088: frees of blocks made while not recording */
+};
+TCM_STATIC_ASSERT(sizeof(struct mtf_spool_lost) == 16, "what a spool lost");
+
+static inline struct mtf_spool_lost *mtf_spool_lost_of(void *page) {
+    return (struct mtf_spool_lost *)(void *)((uint8_t *)page + MTF_SPOOL_UNIT -
+                                             sizeof(struct mtf_spool_lost));
+}
+
 #define MTF_SPOOL_BUFFER_SYNC 0xF14253A5u
 
 /* At the start of each buffer in use; in one that was emptied all is 0 but

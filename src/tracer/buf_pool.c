@@ -113,6 +113,7 @@ static void reset(struct mtr_pool *pool, uint32_t session, uint64_t bound) {
     pool->full_bytes = 0;
     tcm_store_relaxed(&pool->buffers, (uint64_t)0);
     pool->estate = NULL;
+    pool->lost = NULL;
     pool->slab_left = 0;
     memset(pool->free, 0, sizeof(pool->free));
     pool->free[MTR_SMALL].ready = MTR_READY_SMALL;
@@ -229,6 +230,26 @@ void mtr_pool_hand_over(struct mtr_pool *pool, uint32_t session,
     tcm_unlock(&pool->lock);
     give_back(done);
     TCM_TESTPOINT("pool_handed_over");
+}
+
+/* Under the lock, since page 0 is unmapped with the recording. Few threads come
+   here: those that began while no buffer was to be had. */
+void mtr_pool_count_lost(struct mtr_pool *pool, uint32_t session,
+                         uint64_t dropped, uint64_t untraced) {
+    tcm_lock(&pool->lock);
+    if (pool->session == session && pool->lost != NULL) {
+        pool->lost->dropped += dropped;
+        pool->lost->untraced += untraced;
+    }
+    tcm_unlock(&pool->lock);
+}
+
+void mtr_pool_tell_lost(struct mtr_pool *pool, struct mtf_spool_lost *lost) {
+    tcm_lock(&pool->lock);
+    if (pool->lost != NULL)
+        *lost = *pool->lost;
+    pool->lost = lost;
+    tcm_unlock(&pool->lock);
 }
 
 void mtr_pool_wait(struct mtr_pool *pool, uint32_t seq, uint64_t timeout_ns) {

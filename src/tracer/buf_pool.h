@@ -36,6 +36,7 @@
 #define MTR_READY_LARGE 2u
 
 struct mtr_estate;
+struct mtf_spool_lost;
 
 struct mtr_buffer {
     struct mtr_buffer *next; /* in a stack or the queue */
@@ -79,7 +80,8 @@ struct mtr_pool {
     uint32_t generation;
     uint32_t renewal; /* threads hand over what they took before it changed */
     uint32_t session; /* the recording it serves, 0: none */
-    struct mtr_estate *estate; /* of that recording, NULL: none yet */
+    struct mtr_estate *estate;   /* of that recording, NULL: none yet */
+    struct mtf_spool_lost *lost; /* in page 0 of its spool, NULL: none */
     /* descriptors: the saver's, or the thread's that makes a lazy spool */
     uint8_t *slab;
     size_t slab_left;
@@ -115,6 +117,10 @@ bool mtr_pool_is_full(struct mtr_pool *pool, const struct mtr_buffer *full);
 /* Wakes all that wait: buffers came free, or the recording ended. */
 void mtr_pool_notify(struct mtr_pool *pool);
 
+/* Adds to what threads of recording SESSION lost that have no stream. */
+void mtr_pool_count_lost(struct mtr_pool *pool, uint32_t session,
+                         uint64_t dropped, uint64_t untraced);
+
 /* --- the saver ----------------------------------------------------------- */
 /* All full buffers so far, in the order in which they were handed over. */
 struct mtr_buffer *mtr_pool_take_full(struct mtr_pool *pool);
@@ -128,6 +134,9 @@ bool mtr_pool_add(struct mtr_pool *pool, enum mtr_size size, void *base,
                   size_t bytes);
 /* Makes the mapping part of the estate. false: no memory, and it is not. */
 bool mtr_pool_own(struct mtr_pool *pool, void *base, size_t bytes);
+/* What was lost so far, and will be, is told in LOST, part of what the pool
+   owns. */
+void mtr_pool_tell_lost(struct mtr_pool *pool, struct mtf_spool_lost *lost);
 /* Buffers that are missing from what shall be ready. */
 uint32_t mtr_pool_missing(struct mtr_pool *pool, enum mtr_size size);
 /* From now on buffers of older spools are not used again. */

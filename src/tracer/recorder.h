@@ -116,9 +116,11 @@ struct mtr_thread_cold {
     uint64_t time_ns;          /* last time in the stream */
     uint64_t untraced, dropped, waits, wait_ns, slow_times;
     uint64_t gap_ns;       /* the gap began then */
-    uint64_t gap_dropped;  /* of dropped, those that stand in GAP events */
+    uint64_t gap_dropped;  /* in it, and in no published event yet */
+    uint64_t gap_untraced; /* the same */
     uint32_t pool_seq;     /* of the pool when it had no buffer for us */
-    bool gap_is_told;      /* the gap's first GAP stands in the buffer */
+    uint8_t gap_bytes;     /* of the events behind pos that tell of it */
+    bool gap_passed;       /* it has something that is no call */
     struct tcm_dlist link; /* registry */
 };
 
@@ -279,8 +281,8 @@ bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
                    unsigned bytes);
 
 /* --- thread_gap.c: calls that are dropped -------------------------------- */
-/* Bytes behind the room of every buffer, where threads may drop: a gap is begun
-   there, and ended if the thread ends first. */
+/* Bytes behind the room of every buffer, where threads may drop: what tells of
+   a gap stands there, and the end of its thread. */
 #define MTR_GAP_ROOM 160u
 /* The position up to which B, which the caller holds, has MTR_ROOM. */
 static inline uint8_t *mtr_room_end(const struct mtr_buffer *b) {
@@ -295,7 +297,12 @@ uint64_t mtr_gap_patience(struct mtr_recorder *rec, const struct mtr_thread *t,
 bool mtr_gap_begin(struct mtr_recorder *rec, struct mtr_thread *t);
 /* True while there is nothing new that would end T's gap. */
 bool mtr_gap_lasts(struct mtr_recorder *rec, const struct mtr_thread *t);
-/* Calls are recorded again; there is room. */
+/* What T's buffer tells of a gap ends at NOW, if T lets it go now. Bytes behind
+   pos that are part of it then. */
+uint32_t mtr_gap_close(struct mtr_thread *t, uint64_t now);
+/* That buffer was let go, with those bytes. */
+void mtr_gap_let_go(struct mtr_thread *t);
+/* Calls are recorded again, or T ends; there is room. */
 void mtr_gap_end(struct mtr_thread *t, uint64_t now);
 
 /* --- thread_early.c: before set-up --------------------------------------- */

@@ -116,6 +116,13 @@ static void drop_file(struct mtr_spool *spool, int fd, const char *temp) {
     close_raw(fd);
 }
 
+/* The first, which begins with page 0. */
+static void own_window(struct mtr_recorder *rec) {
+    uint8_t *window = rec->spool.window;
+    if (mtr_pool_own(&rec->pool, window, MTR_SPOOL_WINDOW))
+        mtr_pool_tell_lost(&rec->pool, mtf_spool_lost_of(window));
+}
+
 bool mtr_spool_create(struct mtr_recorder *rec) {
     struct mtr_spool *spool = &rec->spool;
     char *temp = mtr_name_temporary(rec);
@@ -128,7 +135,7 @@ bool mtr_spool_create(struct mtr_recorder *rec) {
         return false;
     }
     TCM_TESTPOINT("spool_named");
-    mtr_pool_own(&rec->pool, spool->window, MTR_SPOOL_WINDOW);
+    own_window(rec);
     spool->fd_plus_1 = fd + 1;
     spool->exists = true;
     return true;
@@ -157,7 +164,7 @@ bool mtr_spool_renew(struct mtr_recorder *rec) {
     char *temp = mtr_name_temporary(rec);
     int fd = temp == NULL ? -1 : make_file(rec, temp);
     if (fd >= 0 && mtr_name_renew_spool(rec, temp)) {
-        mtr_pool_own(&rec->pool, rec->spool.window, MTR_SPOOL_WINDOW);
+        own_window(rec);
         rec->spool.fd_plus_1 = fd + 1;
         rec->spool.exists = true;
         return true;

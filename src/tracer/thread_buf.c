@@ -168,22 +168,13 @@ void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
 void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
                        uint64_t argument) {
     if (mtr_drops(t)) {
-        mtr_count_dropped(t);
+        mtr_pass_over(t);
         return;
     }
     uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
     p[0] = (uint8_t)which;
     mtf_store_le64(p + 1, argument);
     mtr_publish_extended(t, MTF_RAW_EXTENSION, 9);
-}
-
-/* One event each: they are rare, and a count kept back would be lost by a
-   kill. */
-void mtr_count_untraced_free(struct mtr_thread *t) {
-    mtr_count(&t->cold->untraced, 1);
-    if (mtr_drops(t))
-        return; /* the next buffer begins with the count */
-    mtr_put(t, mtf_inline_payload(MTF_RAW_UNTRACED, 1));
 }
 
 /* --- Buffers and tokens -------------------------------------------------- */
@@ -202,8 +193,8 @@ void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
         .cpu = (uint16_t)tcm_os_cpu(),
         .alloc_call = t->alloc_call,
         .free_call = t->free_call,
-        .untraced_frees = cold->untraced,
-        .dropped = cold->dropped,
+        .untraced_frees = cold->untraced - cold->gap_untraced,
+        .dropped = cold->dropped - cold->gap_dropped,
         .waits = cold->waits,
         .wait_ns = cold->wait_ns,
     };
@@ -331,12 +322,14 @@ bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t) {
     tcm_fence_seq_cst();
     uint64_t now = mtr_clock_ns();
     if (old != NULL) {
-        old->used = (uint32_t)(t->pos - old->base);
+        old->used = (uint32_t)(t->pos - old->base) + mtr_gap_close(t, now);
         stream = old->stream + old->used - HEAD_BYTES;
     }
     struct mtr_buffer *b = take_buffer(rec, t, old, next_size(old, now));
     if (b == NULL)
         return false;
+    if (old != NULL)
+        mtr_gap_let_go(t);
     now = mtr_clock_ns();
     mtr_buffer_begin(rec, t, b, stream, now);
     cold->room_end = mtr_room_end(b);

@@ -172,5 +172,7 @@ static inline bool mtr_drops(const struct mtr_thread *t) {
     return (t->flags & MTR_THREAD_DROPS) != 0;
 }
 void mtr_count_dropped(struct mtr_thread *t);
+/* The same of what is no call of the malloc family: it is not counted. */
+void mtr_pass_over(struct mtr_thread *t);
 
 #endif

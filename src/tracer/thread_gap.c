@@ -3,11 +3,16 @@
  * TCMALLOC_TRACE_OVERFLOW=drop: a thread that finds no buffer goes on, and what
  * it does is counted instead of recorded, until there is one.
  *
- *   ... events | GAP 1 || BUFFER with the count | GAP n - 1 | events ...
- *              first dropped call               recorded again
+ *   ... events | UNTRACED m, GAP n || BUFFER | events ...
+ *         pos --^                    recorded again
  *
- * The first GAP stands in the full buffer, in MTR_GAP_ROOM behind its events,
- * so that a kill leaves a trace which knows that something is missing.
+ * What a gap has so far stands in two events behind pos: unpublished, and
+ * changed in place, so that the spool of a process that is killed in the gap
+ * has the numbers of that moment. They are published when the buffer is let go.
+ * The saver does not see them before, and needs not: totals are in the footer.
+ *
+ * A thread that was born in the gap has no buffer. Its numbers are in page 0 of
+ * the spool, under the pool's lock, until it has.
  *
  * Threads: all of it is done by the thread whose gap it is. Its limit is NULL
  * meanwhile, so each call comes by.
@@ -23,10 +28,11 @@
    it runs. */
 #define PATIENCE_NS 100000000u
 
-#define GAP_BYTES 24u
-/* Two gaps, the times and the end of a thread. */
-TCM_STATIC_ASSERT(2 * (MTF_EXTENDED_HEAD_MAX + GAP_BYTES) + 5 * 8 +
-                          MTF_EXTENDED_HEAD_MAX + 15 <=
+#define UNTRACED_BYTES 8u
+#define GAP_BYTES      24u
+#define TOLD_BYTES     (UNTRACED_BYTES + MTF_EXTENDED_HEAD_MAX + GAP_BYTES)
+/* A gap, the times and the end of a thread. */
+TCM_STATIC_ASSERT(TOLD_BYTES + 5 * 8 + MTF_EXTENDED_HEAD_MAX + 15 <=
                       MTR_GAP_ROOM,
                   "a gap and the end of its thread fit behind a full buffer");
 
@@ -56,32 +62,89 @@ bool mtr_gap_lasts(struct mtr_recorder *rec, const struct mtr_thread *t) {
            !mtr_thread_is_over(rec, t->cold);
 }
 
-/* What was dropped and stands in no GAP yet, between the gap's begin and TO. */
-static void put_gap(struct mtr_thread *t, uint64_t to) {
+/* What the gap has so far, behind pos. An event's bytes come before its first
+   one, and the first event's last. */
+static void tell(struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
-    uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
-    if (cold->dropped == cold->gap_dropped)
-        return;
-    mtf_store_le64(p, cold->dropped - cold->gap_dropped);
-    mtf_store_le64(p + 8, cold->gap_ns);
-    mtf_store_le64(p + 16, to);
-    cold->gap_dropped = cold->dropped;
-    mtr_publish_extended(t, MTF_RAW_GAP, GAP_BYTES);
+    uint8_t *gap = t->pos + UNTRACED_BYTES + MTF_EXTENDED_HEAD_MAX;
+    uint8_t bytes = UNTRACED_BYTES;
+    if (cold->gap_dropped != 0 || cold->gap_passed) {
+        bytes = TOLD_BYTES;
+        mtf_store_le64(gap, cold->gap_dropped);
+    }
+    if (bytes > cold->gap_bytes && bytes == TOLD_BYTES) {
+        mtf_store_le64(gap + 8, cold->gap_ns);
+        mtf_store_le64(gap + 16, cold->gap_ns);
+        mtf_put_extended_head(t->pos + UNTRACED_BYTES, MTF_RAW_GAP, GAP_BYTES);
+    }
+    tcm_fence_signal();
+    mtf_store_le64(t->pos,
+                   mtf_varint_word(
+                       mtf_inline_payload(MTF_RAW_UNTRACED, cold->gap_untraced),
+                       UNTRACED_BYTES));
+    cold->gap_bytes = bytes;
+}
+
+static void count(struct mtr_thread *t, uint64_t dropped, uint64_t untraced) {
+    struct mtr_thread_cold *cold = t->cold;
+    mtr_count(&cold->dropped, dropped);
+    mtr_count(&cold->untraced, untraced);
+    cold->gap_dropped += dropped;
+    cold->gap_untraced += untraced;
+    if (cold->buffer != NULL)
+        tell(t);
+    else
+        mtr_pool_count_lost(&mtr_recorder->pool, cold->session, dropped,
+                            untraced);
 }
 
 void mtr_count_dropped(struct mtr_thread *t) {
-    struct mtr_thread_cold *cold = t->cold;
-    mtr_count(&cold->dropped, 1);
-    /* Once in a gap, which ends with the buffer. */
-    if (cold->buffer != NULL && !cold->gap_is_told) {
-        cold->gap_is_told = true;
-        put_gap(t, cold->gap_ns);
+    count(t, 1, 0);
+}
+
+/* One event each: they are rare, and a count kept back would be lost by a
+   kill. */
+void mtr_count_untraced_free(struct mtr_thread *t) {
+    if (mtr_drops(t)) {
+        count(t, 0, 1);
+        return;
     }
+    mtr_count(&t->cold->untraced, 1);
+    mtr_put(t, mtf_inline_payload(MTF_RAW_UNTRACED, 1));
+}
+
+void mtr_pass_over(struct mtr_thread *t) {
+    t->cold->gap_passed = true;
+    count(t, 0, 0);
+}
+
+uint32_t mtr_gap_close(struct mtr_thread *t, uint64_t now) {
+    uint8_t *gap = t->pos + UNTRACED_BYTES + MTF_EXTENDED_HEAD_MAX;
+    if (t->cold->gap_bytes == TOLD_BYTES)
+        mtf_store_le64(gap + 16, now);
+    return t->cold->gap_bytes;
+}
+
+void mtr_gap_let_go(struct mtr_thread *t) {
+    struct mtr_thread_cold *cold = t->cold;
+    cold->gap_dropped = cold->gap_untraced = 0;
+    cold->gap_bytes = 0;
+    cold->gap_passed = false;
 }
 
 void mtr_gap_end(struct mtr_thread *t, uint64_t now) {
+    struct mtr_thread_cold *cold = t->cold;
     t->flags &= (uint8_t)~MTR_THREAD_DROPS;
-    t->cold->gap_is_told = false;
-    put_gap(t, now);
+    /* It was counted in page 0 until now, and begins this buffer. */
+    if (cold->gap_bytes == 0 && (cold->gap_dropped != 0 ||
+                                 cold->gap_untraced != 0 || cold->gap_passed)) {
+        mtr_pool_count_lost(&mtr_recorder->pool, cold->session,
+                            -cold->gap_dropped, -cold->gap_untraced);
+        tell(t);
+    }
+    uint32_t told = mtr_gap_close(t, now);
+    if (told != 0)
+        mtr_publish(t, t->pos, told);
+    mtr_gap_let_go(t);
     TCM_TESTPOINT("gap_ends");
 }

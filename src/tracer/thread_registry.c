@@ -161,6 +161,8 @@ void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t) {
         TCM_CONTAINER_OF(t, struct mtr_thread_record, hot);
     struct mtr_buffer *b = record->cold.buffer;
     if (b != NULL) {
+        if (mtr_drops(t))
+            mtr_gap_end(t, mtr_clock_ns());
         b->used = (uint32_t)(t->pos - b->base);
         mtr_pool_hand_over(&rec->pool, record->cold.session, b,
                            &record->cold.buffer);

@@ -201,7 +201,7 @@ void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length) {
         mtf_put_extended_head(t->pos, MTF_RAW_MARK, (unsigned)n);
         mtr_publish(t, t->pos, MTF_EXTENDED_HEAD_MAX + (unsigned)n);
     } else if (mtr_gap_begin(mtr_recorder, t)) {
-        mtr_count_dropped(t);
+        mtr_pass_over(t);
     }
     errno = saved;
 }

@@ -79,6 +79,40 @@ TCMALLOC_TRACE_UNCOMPRESSED=1 TCMALLOC_TRACE_KEEP_MB=1 \
 is "flight: exit status" $? 51
 sound "flight" f
 
+# What is recorded, dropped, and freed untraced is together what the program did,
+# with marks in the gaps, gaps open at the end, and threads born in one.
+mkfifo slow
+(
+    exec <slow
+    tries=0
+    while [ ! -e worked ] && [ $tries -lt 1200 ]; do
+        tries=$((tries + 1))
+        sleep 0.05
+    done
+    cat >late
+) &
+LD_PRELOAD=$tlib TCMALLOC_TRACE_OVERFLOW=drop TCMALLOC_TRACE_BUFFER_MB=1 \
+    timeout 120 "$built/accounts_target" "$work/slow" "$work/worked" >truth 2>err
+is "gaps: exit status" $? 0
+diag <err
+wait $!
+"$post" --quiet --json json late p 2>err
+is "gaps: postprocess" $? 3
+at_least "gaps: dropped" "$(json json dropped_events)" 1000
+is "gaps: recorded, dropped and untraced are the program's calls" \
+    "$(($(json json events) + $(json json dropped_events) +
+        $(json json untraced_frees)))" "$(cat truth)"
+at_least "gaps: untraced frees" "$(json json untraced_frees)" 2200
+"$mtrace" info --json info late >/dev/null 2>err
+is "gaps: info counts the same" "$("$python" - info <<'PY'
+import json, sys
+f = json.load(open(sys.argv[1]))["files"][0]
+print(*(f[k] for k in ("events", "dropped_events", "untraced_frees")),
+      *(f["footer"][k] for k in ("events", "dropped_events", "untraced_frees")))
+PY
+)" "$(json json events dropped_events untraced_frees events dropped_events \
+    untraced_frees)"
+
 # A run that leaves traces of all ends: killed, exec'd in place, exited.
 mkfifo line
 cat >job <<'SH'

@@ -384,8 +384,8 @@ static void conclude(struct raw_dump *r) {
         dump_str(&r->d->lines, footer);
         dump_end(&r->d->lines);
     }
-    if (tool_raw_at_least(r->raw, MTF_ACCOUNT_DROPPED_EVENTS,
-                          r->counts.dropped) != 0)
+    if (tool_raw_in_all(r->raw, MTF_ACCOUNT_DROPPED_EVENTS,
+                        r->counts.dropped) != 0)
         dump_lacks(r->d, "the recorder dropped events");
 }
 

@@ -230,9 +230,9 @@ static const char *see_footer(struct info_file *f, struct tool_raw *t) {
     for (unsigned i = 0; i < MTF_ACCOUNT_LIMIT; i++)
         f->have_account[i] = tool_raw_account(t, i, &f->account[i]);
     f->untraced =
-        tool_raw_at_least(t, MTF_ACCOUNT_UNTRACED_FREES, f->counts.untraced);
+        tool_raw_in_all(t, MTF_ACCOUNT_UNTRACED_FREES, f->counts.untraced);
     f->dropped =
-        tool_raw_at_least(t, MTF_ACCOUNT_DROPPED_EVENTS, f->counts.dropped);
+        tool_raw_in_all(t, MTF_ACCOUNT_DROPPED_EVENTS, f->counts.dropped);
     return tool_raw_footer_problem(t, &f->counts);
 }
 

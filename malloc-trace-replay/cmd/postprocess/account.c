@@ -38,9 +38,9 @@ static void finish_losses(struct account *a, struct tool_raw *raw,
         a->footer_problem = tool_raw_footer_problem(raw, &found);
     a->untraced_frees =
         c->untraced_frees +
-        tool_raw_at_least(raw, MTF_ACCOUNT_UNTRACED_FREES, a->untraced_frees);
+        tool_raw_in_all(raw, MTF_ACCOUNT_UNTRACED_FREES, a->untraced_frees);
     a->dropped_events =
-        tool_raw_at_least(raw, MTF_ACCOUNT_DROPPED_EVENTS, a->dropped_events);
+        tool_raw_in_all(raw, MTF_ACCOUNT_DROPPED_EVENTS, a->dropped_events);
     a->bad_places += a->footer_problem != NULL;
 }
 

@@ -226,9 +226,17 @@ static bool rare_call(struct writer *w) {
     struct mtr_thread *t = mtr_enter(&w->slot);
     if (t == NULL)
         return false;
+    uint64_t old = take_live(w);
+    /* In a gap, too. */
+    if (kind == 7) {
+        mtr_put_time(t, tcm_clock_ns());
+        mtr_count_untraced_free(t);
+        w->log->untraced++;
+        mtr_leave();
+        return true;
+    }
     if (is_dropped(w, t))
         return false;
-    uint64_t old = take_live(w);
     if (old == 0 && (kind == 2 || kind == 4 || kind == 5))
         kind = 0;
     switch (kind) {
@@ -266,18 +274,12 @@ static bool rare_call(struct writer *w) {
         c.old = old;
         mtr_put_free_size(t, c.call, old, c.size);
         break;
-    case 6:
+    default:
         c.kind = MTF_EVENT_FAILED;
         c.call = MTF_CALL_CALLOC;
         c.size = UINT64_MAX - c.size;
         mtr_put_failed(t, c.call, c.size, 0, 0);
         break;
-    default:
-        mtr_put_time(t, tcm_clock_ns());
-        mtr_count_untraced_free(t);
-        w->log->untraced++;
-        mtr_leave();
-        return true;
     }
     log_call(w, c);
     mtr_leave();
@@ -417,6 +419,8 @@ static void read_events(struct reading *r, struct stream *s,
             found_gap(r->found, &e);
         else if (e.kind == MTF_EVENT_THREAD_END)
             r->found->thread_ends++;
+        else if (e.kind == MTF_EVENT_UNTRACED)
+            r->found->untraced_events += e.value;
         else if ((e.kind == MTF_EVENT_TIME || e.kind == MTF_EVENT_BUFFER) &&
                  e.time_ns > item->time_hi)
             disagree(r, "a time after its segment's", e.time_ns, item->time_hi);
@@ -442,6 +446,8 @@ static void read_footer(struct reading *r, const struct mtf_item *item) {
             r->found->footer_events = value;
         else if (field == MTF_ACCOUNT_DROPPED_EVENTS)
             r->found->footer_dropped = value;
+        else if (field == MTF_ACCOUNT_UNTRACED_FREES)
+            r->found->footer_untraced = value;
         else if (field == MTF_ACCOUNT_WAITS)
             r->found->footer_waits = value;
         else if (field == MTF_ACCOUNT_THREADS)
@@ -500,6 +506,10 @@ void test_read(const char *name, unsigned slack, bool exact,
         found->clean_end = tool_raw_clean_end(t);
     }
     finish_streams(&r);
+    found->all_dropped =
+        tool_raw_in_all(t, MTF_ACCOUNT_DROPPED_EVENTS, found->dropped);
+    found->all_untraced =
+        tool_raw_in_all(t, MTF_ACCOUNT_UNTRACED_FREES, found->untraced);
     if (found->problem != NULL)
         tap_diag("%s: %s", name, found->problem);
     tool_raw_close(t);

@@ -56,7 +56,10 @@ struct found {
     uint64_t barriers, samples, notices[8], footers, end_reason;
     uint64_t footer_events, footer_waits, footer_threads;
     uint64_t untraced, waits, gaps;
-    uint64_t dropped, drop_gaps, footer_dropped, backward_gaps;
+    uint64_t dropped, drop_gaps, backward_gaps;
+    uint64_t untraced_events;           /* sum of UNTRACED */
+    uint64_t all_dropped, all_untraced; /* with what is in no stream */
+    uint64_t footer_dropped, footer_untraced;
     uint64_t first_token;
     uint64_t thread_starts, thread_ends;
     struct mtf_raw_header header;

@@ -4,6 +4,10 @@
  * may wait, and go on. What is dropped is in gaps, to the last call; what is
  * recorded before, between and after is whole. Where threads block instead, a
  * kill while all of them wait for such a saver loses nothing.
+ *
+ * What was recorded, dropped, and freed untraced is together what the threads
+ * did, to the last call: with marks in the gaps, which are no calls; where gaps
+ * are open at the end, or in a kill; and of a thread that was born in one.
  */
 #include "unit/tracer/recorder_test.h"
 
@@ -21,6 +25,7 @@
 #define GAPS       4u
 #define GAP_DROPS  5000u
 #define CALLS_LEFT 1000
+#define BORN       4
 
 static uint32_t held; /* 1: the saver stands in a round, 2: it may go on */
 static uint32_t gaps; /* times that it was let go */
@@ -36,15 +41,32 @@ static void hold_saver(const char *label) {
 
 static uint32_t dropped(void) {
     uint32_t sum = 0;
-    for (unsigned i = 0; i < WRITERS; i++)
+    for (unsigned i = 0; i < LOG_THREADS; i++)
         sum += tcm_load_relaxed(&shared->thread[i].dropped);
     return sum;
+}
+
+static uint32_t untraced(void) {
+    uint32_t sum = 0;
+    for (unsigned i = 0; i < LOG_THREADS; i++)
+        sum += tcm_load_relaxed(&shared->thread[i].untraced);
+    return sum;
+}
+
+static void put_mark(struct writer *w) {
+    struct mtr_thread *t = mtr_enter(&w->slot);
+    if (t != NULL) {
+        mtr_put_mark(t, "mark", 4);
+        mtr_put_extension(t, MTF_EXTENSION_TRIM, 0);
+        mtr_leave();
+    }
 }
 
 /* At a pace that leaves room in the log. */
 static void write_some(struct writer *w, int n) {
     for (int i = 0; i < n && w->log->count < LOG_CALLS - 1; i++)
         writer_call(w);
+    put_mark(w);
     usleep(50);
 }
 
@@ -71,7 +93,38 @@ static void watch(void) {
     }
 }
 
-static void begin(pthread_t *id, const char *overflow) {
+static uint32_t parked;
+
+static void park(void) {
+    tcm_add_acq_rel(&parked, 1u);
+    for (;;)
+        pause();
+}
+
+/* In a gap at the end. */
+static void *write_and_park(void *arg) {
+    struct writer w;
+    writer_init(&w, (unsigned)(uintptr_t)arg);
+    do {
+        write_some(&w, 100);
+    } while (tcm_load_relaxed(&w.log->dropped) < GAP_DROPS / WRITERS);
+    park();
+    return NULL;
+}
+
+/* Born in a gap; the one that is even ends in it. */
+static void *write_few(void *arg) {
+    struct writer w;
+    unsigned index = (unsigned)(uintptr_t)arg;
+    writer_init(&w, index);
+    write_some(&w, 1000);
+    if (index % 2 == 0)
+        writer_end(&w);
+    park();
+    return NULL;
+}
+
+static void begin(pthread_t *id, void *(*write)(void *), const char *overflow) {
     setenv("TCMALLOC_TRACE_OVERFLOW", overflow, 1);
     setenv("TCMALLOC_TRACE_BUFFER_MB", "1", 1);
     tcm_testpoint_hook = hold_saver;
@@ -81,30 +134,47 @@ static void begin(pthread_t *id, const char *overflow) {
     mtr_recorder->pool.bound = 2 * MTR_LARGE_BYTES;
     tcm_unlock(&mtr_recorder->pool.lock);
     for (uintptr_t i = 0; i < WRITERS; i++)
-        pthread_create(&id[i], NULL, write_all, (void *)i);
+        pthread_create(&id[i], NULL, write, (void *)i);
 }
 
 static void record(void) {
     pthread_t id[WRITERS];
-    begin(id, "drop");
+    begin(id, write_all, "drop");
     watch();
     for (int i = 0; i < WRITERS; i++)
         pthread_join(id[i], NULL);
     mtr_exit();
 }
 
-static void record_killed(void) {
+static void record_parked(void) {
     pthread_t id[WRITERS];
-    begin(id, "drop");
-    while (dropped() < GAP_DROPS)
+    begin(id, write_and_park, "drop");
+    while (tcm_load_acquire(&parked) != WRITERS)
         usleep(200);
-    shared->mark = tcm_load_relaxed(&shared->thread[0].dropped);
+    tcm_lock(&mtr_recorder->pool.lock);
+    mtr_recorder->pool.bound = 0;
+    tcm_unlock(&mtr_recorder->pool.lock);
+    for (uintptr_t i = WRITERS; i < WRITERS + BORN; i++)
+        pthread_create(&id[0], NULL, write_few, (void *)i);
+    while (tcm_load_acquire(&parked) != WRITERS + BORN)
+        usleep(200);
+}
+
+static void record_killed(void) {
+    record_parked();
     kill(getpid(), SIGKILL);
+}
+
+static void record_open(void) {
+    record_parked();
+    tcm_store_relaxed(&gaps, GAPS);
+    tcm_store_release(&held, 2u);
+    mtr_exit();
 }
 
 static void record_starved(void) {
     pthread_t id[WRITERS];
-    begin(id, "block");
+    begin(id, write_all, "block");
     while (tcm_load_acquire(&mtr_recorder->pool.waiters) < WRITERS)
         usleep(200);
     kill(getpid(), SIGKILL);
@@ -112,7 +182,7 @@ static void record_starved(void) {
 
 static uint32_t logged(void) {
     uint32_t sum = 0;
-    for (unsigned i = 0; i < WRITERS; i++)
+    for (unsigned i = 0; i < LOG_THREADS; i++)
         sum += shared->thread[i].count;
     return sum;
 }
@@ -128,6 +198,9 @@ static void counted(void) {
     tap_ok(dropped() >= GAPS * GAP_DROPS, "calls were dropped: %u", dropped());
     tap_is_u64(f.dropped, dropped(), "all of them stand in gaps");
     tap_is_u64(f.footer_dropped, dropped(), "and in the footer");
+    tap_is_u64(f.untraced_events, untraced(), "untraced frees, also in gaps");
+    tap_ok(f.untraced == untraced() && f.footer_untraced == untraced(),
+           "and in the sums");
     tap_ok(f.drop_gaps >= GAPS && f.backward_gaps == 0,
            "%llu gaps, none of which ends before it begins",
            (unsigned long long)f.drop_gaps);
@@ -140,11 +213,36 @@ static void killed(void) {
     struct found f;
     test_begin();
     int status = test_run(test_path("t"), record_killed);
-    test_read("t", 1, true, &f);
+    test_read("t", 0, true, &f);
     tap_ok(WIFSIGNALED(status) && f.problem == NULL,
            "killed in a gap: every call that was not dropped");
-    tap_ok(f.dropped >= 1 && f.dropped <= dropped() + WRITERS,
-           "killed in a gap: the trace says that calls were dropped");
+    tap_is_u64(f.events, logged(), "killed in a gap: and no other");
+    tap_ok(dropped() > GAP_DROPS && untraced() > 100,
+           "killed in a gap: %u dropped, %u untraced", dropped(), untraced());
+    tap_ok(f.dropped != 0 && f.dropped < dropped(),
+           "killed in a gap: threads born in one have no stream");
+    tap_is_u64(f.all_dropped, dropped(), "killed in a gap: all are counted");
+    tap_is_u64(f.all_untraced, untraced(),
+               "killed in a gap: so are untraced frees");
+    tap_is_u64(f.untraced_events, f.untraced,
+               "killed in a gap: each has its event");
+    test_end();
+}
+
+/* The end of the program finds its threads in gaps. */
+static void open_end(void) {
+    struct found f;
+    test_begin();
+    int status = test_run(test_path("t"), record_open);
+    test_read("t", 0, true, &f);
+    tap_ok(status == 0 && f.problem == NULL && f.clean_end,
+           "open gaps: every call that was not dropped");
+    tap_is_u64(f.events, logged(), "open gaps: and no other");
+    tap_is_u64(f.footer_events, logged(), "open gaps: the footer counts them");
+    tap_is_u64(f.footer_dropped, dropped(), "open gaps: what was dropped");
+    tap_is_u64(f.footer_untraced, untraced(), "open gaps: untraced frees");
+    tap_ok(f.dropped <= dropped() && f.untraced <= untraced(),
+           "open gaps: no more in the streams");
     test_end();
 }
 
@@ -165,6 +263,7 @@ static void starved(void) {
 int main(void) {
     counted();
     killed();
+    open_end();
     starved();
     return tap_done();
 }
