@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/raw_io.h"
+#include "common/tool_files.h"
 #include "common/tool_main.h"
 
 #include <errno.h>
@@ -64,7 +65,7 @@ bool tool_json_open(struct tool_json *j, const char *path) {
     j->used = 0;
     j->has_items[0] = false;
     j->in_array[0] = false;
-    if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0) {
+    if (tool_file_is_stdout(path)) {
         j->path = "standard output";
         j->fd = 1;
         return true;
@@ -73,7 +74,7 @@ bool tool_json_open(struct tool_json *j, const char *path) {
         tool_error("%s: is a trace, and not replaced by JSON", path);
         return false;
     }
-    j->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    j->fd = tool_file_open_output(path);
     if (j->fd >= 0)
         return true;
     tool_error("cannot write %s: %s", path, strerror(errno));

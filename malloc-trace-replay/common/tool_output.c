@@ -9,6 +9,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/raw_io.h"
+#include "common/tool_files.h"
 #include "common/tool_queue.h"
 #include "traceformat/compress.h"
 
@@ -42,11 +43,6 @@ struct tool_output {
     uint8_t *room;
     unsigned frame_buffers; /* in the frame so far; 0: none is begun */
 };
-
-static bool is_stdout(const char *name) {
-    return name == NULL || strcmp(name, "-") == 0 ||
-           strcmp(name, "/dev/stdout") == 0;
-}
 
 /* --- Putting out ---------------------------------------------------------- */
 
@@ -119,7 +115,7 @@ static void release(struct tool_output *out) {
 
 static bool prepare(struct tool_output *out, const char *name,
                     enum tool_output_form form) {
-    out->name = strdup(is_stdout(name) ? "standard output" : name);
+    out->name = strdup(tool_file_is_stdout(name) ? "standard output" : name);
     if (out->name == NULL ||
         !tool_queue_init(&out->queue, BUFFERS, BUFFER_BYTES))
         return false;
@@ -145,9 +141,8 @@ struct tool_output *tool_output_open(const char *name,
     if (!prepare(out, name, form))
         goto failed;
     out->fd = STDOUT_FILENO;
-    /* O_TRUNC does nothing to FIFOs and devices. */
-    if (!is_stdout(name))
-        out->fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (!tool_file_is_stdout(name))
+        out->fd = tool_file_open_output(name);
     if (out->fd < 0)
         goto failed;
     out->buffer = tool_queue_free(&out->queue);

@@ -44,10 +44,6 @@ void tool_raw_next(struct tool_raw *t, struct mtf_item *item);
    the next call. */
 const char *tool_raw_item_text(struct tool_raw *t, const struct mtf_item *item);
 
-/* Whether the trace is read from the regular file that ST tells of: its file,
-   spool or parts, by their names. */
-bool tool_raw_is_read_from(const struct tool_raw *t, const struct stat *st);
-
 /* Growing: "still being recorded". Known after tool_raw_open. */
 bool tool_raw_is_growing(const struct tool_raw *t);
 /* A spool of the same recording was there and is read. */

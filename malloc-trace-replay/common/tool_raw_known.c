@@ -10,29 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_same(const struct stat *a, const struct stat *b) {
-    return S_ISREG(a->st_mode) && a->st_dev == b->st_dev &&
-           a->st_ino == b->st_ino;
-}
-
-bool tool_raw_is_read_from(const struct tool_raw *t, const struct stat *st) {
-    struct stat other;
-    char name[4096];
-    if (t->in != NULL && fstat(tool_input_fd(t->in), &other) == 0 &&
-        is_same(&other, st))
-        return true;
-    (void)snprintf(name, sizeof(name), "%s.spool", t->name);
-    if ((stat(t->name, &other) == 0 && is_same(&other, st)) ||
-        (stat(name, &other) == 0 && is_same(&other, st)))
-        return true;
-    for (unsigned i = 0; t->parts.base != NULL && i < MTF_PARTS; i++) {
-        (void)snprintf(name, sizeof(name), "%s.k%u", t->parts.base, i);
-        if (stat(name, &other) == 0 && is_same(&other, st))
-            return true;
-    }
-    return false;
-}
-
 uint64_t tool_raw_file_bytes(const struct tool_raw *t) {
     if (t->ahead != NULL)
         return tool_ahead_bytes(t->ahead);

@@ -22,7 +22,7 @@
 /* What never got its name is nothing yet. */
 static void drop_temporary(struct mtr_output *out) {
     if (out->temp != NULL && out->fd >= 0)
-        syscall(SYS_unlinkat, AT_FDCWD, out->temp, 0);
+        mtr_folder_remove(out->rec, out->temp);
     out->temp = NULL;
 }
 
@@ -34,24 +34,24 @@ static bool failed(struct mtr_output *out) {
     return false;
 }
 
-static int open_raw(const char *path, int flags) {
-    return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
-}
-
 static bool open_file(struct mtr_output *out) {
     out->temp = mtr_name_temporary(out->rec);
     if (out->temp == NULL) {
         errno = ENAMETOOLONG;
         return false;
     }
-    out->fd = tcm_file_make_own(out->temp, O_WRONLY);
+    int folder = mtr_folder(out->rec);
+    if (folder < 0)
+        return false;
+    out->fd = tcm_file_make_own(folder, out->temp, O_WRONLY);
+    mtr_folder_done(out->rec, folder);
     return out->fd >= 0;
 }
 
 /* Opened without waiting, so that the saver can look after the buffers until a
    reader comes. */
 static bool open_fifo(struct mtr_output *out) {
-    out->fd = open_raw(out->rec->output, O_WRONLY | O_NONBLOCK);
+    out->fd = mtr_name_open_output(out->rec, O_WRONLY | O_NONBLOCK);
     if (out->fd < 0)
         return errno == ENXIO || errno == EINTR;
     int flags = fcntl(out->fd, F_GETFL);
@@ -70,7 +70,7 @@ bool mtr_output_open(struct mtr_output *out) {
         ok = open_fifo(out);
         break;
     default:
-        out->fd = open_raw(out->rec->output, O_WRONLY | O_NOCTTY);
+        out->fd = mtr_name_open_output(out->rec, O_WRONLY | O_NOCTTY);
         ok = out->fd >= 0;
     }
     if (!ok)
@@ -140,8 +140,8 @@ static bool reopen(struct mtr_output *out) {
         return false;
     const char *name = out->rec->keeps
                            ? mtr_name_part(out->rec, out->part % MTF_PARTS)
-                           : out->rec->name;
-    out->fd = name == NULL ? -1 : open_raw(name, O_WRONLY | O_NOFOLLOW);
+                           : mtr_name_output(out->rec);
+    out->fd = name == NULL ? -1 : mtr_folder_open(out->rec, name, O_WRONLY);
     if (out->fd < 0)
         return false;
     if (is_same_file(out) &&

@@ -57,7 +57,8 @@ enum mtr_output_kind {
     MTR_OUTPUT_FILE = 0, /* regular, or nothing there yet: replaced */
     MTR_OUTPUT_FIFO,     /* opened when its reader comes */
     MTR_OUTPUT_DEVICE,   /* anything else at the name: opened as it is */
-    MTR_OUTPUT_FD        /* /dev/fd/N and its like */
+    MTR_OUTPUT_FD,       /* /dev/fd/N and its like */
+    MTR_OUTPUT_UNKNOWN   /* there was no descriptor left to look with */
 };
 
 /* Of a process whose image has no file yet. */
@@ -178,6 +179,8 @@ struct mtr_recorder {
     bool keeps; /* a flight recording: parts, of which the last are kept */
     uint32_t header_length;
     uint32_t name_number; /* OUTPUT.n; 0: OUTPUT */
+    enum mtr_output_kind kind;
+    int folder_plus_1; /* descriptor of the output's folder, 0: not held */
     struct tcm_lock late_lock;
     struct mtr_thread *late;
     struct mtr_registry registry;

@@ -441,6 +441,7 @@ bool mtr_saver_end_here(struct mtr_recorder *rec) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     mtr_saver_begin(s, rec);
+    mtr_folder_hold(rec);
     bool ok = mtr_saver_set_up_here(s);
     /* A saver has a table of its own, which is empty. */
     bool done = ok || s->output.error != EMFILE;

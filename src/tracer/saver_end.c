@@ -15,6 +15,7 @@
 #include "base/testpoint.h"
 #include "tracer/saver_state.h"
 #include "tracer/trace_clock.h"
+#include "tracer/trace_name.h"
 
 /* Events saved one by one after the destructor, before rounds begin again. */
 #define END_EVENTS 1000u
@@ -117,6 +118,7 @@ void mtr_saver_give_up(struct mtr_saver *s) {
 static void close_all(struct mtr_saver *s) {
     mtr_output_close(&s->output);
     mtr_statm_close(&s->statm);
+    mtr_folder_let_go(s->rec);
 }
 
 void mtr_saver_rest(struct mtr_saver *s) {

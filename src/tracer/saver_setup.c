@@ -126,7 +126,7 @@ void mtr_saver_begin(struct mtr_saver *s, struct mtr_recorder *rec) {
     s->cpu_from = tcm_clock_thread_cpu_ns();
     s->output.rec = rec;
     s->output.fd = -1;
-    s->output.kind = mtr_name_kind(rec->output);
+    s->output.kind = rec->kind;
 }
 
 bool mtr_saver_set_up_here(struct mtr_saver *s) {
@@ -146,6 +146,9 @@ bool mtr_saver_take_over(struct mtr_saver *s) {
     s->cpu_from = tcm_clock_thread_cpu_ns() - s->cpu_from;
     s->output.own_table = mtr_unshare_table(-1);
     hold_statm(s);
+    /* As below. */
+    if (s->output.own_table)
+        mtr_folder_hold(s->rec);
     return mtr_output_reopen(&s->output);
 }
 
@@ -155,16 +158,23 @@ bool mtr_saver_set_up(struct mtr_saver *s) {
     int keep = s->output.kind == MTR_OUTPUT_FD ? fd_of_name(rec->output) : -1;
     s->output.own_table = mtr_unshare_table(keep);
     s->shares_table = !s->output.own_table;
+    if (rec->kind == MTR_OUTPUT_UNKNOWN) {
+        s->output.error = mtr_name_resolve(rec);
+        s->output.kind = rec->kind;
+        if (s->output.error != 0)
+            return false;
+    }
     hold_statm(s);
     bool is_file = s->output.kind == MTR_OUTPUT_FILE;
+    /* The program may change its root, or its rights. */
+    if (is_file && s->output.own_table)
+        mtr_folder_hold(rec);
     if (is_file && !rec->spool.exists) {
         s->made_spool = mtr_spool_create(rec);
         rec->spool.notice_due = !s->made_spool;
     }
     if (!rec->spool.exists)
         rec->spool.is_private = true;
-    if (s->output.own_table)
-        mtr_spool_hold_folder(rec);
     mtr_saver_keep_ready(rec);
     if (s->output.kind == MTR_OUTPUT_FIFO)
         return true;

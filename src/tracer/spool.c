@@ -22,10 +22,6 @@
 #define FIRST_BYTES (MTR_READY_SMALL * MTR_SMALL_BYTES)
 #define FEW_BYTES   ((size_t)64 << 10)
 
-static int open_raw(const char *path, int flags) {
-    return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
-}
-
 static void close_raw(int fd) {
     syscall(SYS_close, fd);
 }
@@ -86,14 +82,18 @@ static int make_file(struct mtr_recorder *rec, const char *temp) {
     size_t page = tcm_os_page_size();
     uint64_t bytes = page + FIRST_BYTES;
     struct stat st;
-    int fd = tcm_file_make_own(temp, O_RDWR);
+    int folder = mtr_folder(rec);
+    if (folder < 0)
+        return -1;
+    int fd = tcm_file_make_own(folder, temp, O_RDWR);
+    mtr_folder_done(rec, folder);
     if (fd < 0)
         return -1;
     spool->window = NULL;
     if (tcm_file_lock(fd) && fstat(fd, &st) == 0 && allocate(fd, 0, bytes))
         spool->window = map_window(fd, 0);
     if (spool->window == NULL) {
-        syscall(SYS_unlinkat, AT_FDCWD, temp, 0);
+        mtr_folder_remove(rec, temp);
         close_raw(fd);
         return -1;
     }
@@ -109,10 +109,10 @@ static int make_file(struct mtr_recorder *rec, const char *temp) {
     return fd;
 }
 
-static void drop_file(struct mtr_spool *spool, int fd, const char *temp) {
-    syscall(SYS_unlinkat, AT_FDCWD, temp, 0);
-    tcm_os_unmap(spool->window, MTR_SPOOL_WINDOW);
-    spool->window = NULL;
+static void drop_file(struct mtr_recorder *rec, int fd, const char *temp) {
+    mtr_folder_remove(rec, temp);
+    tcm_os_unmap(rec->spool.window, MTR_SPOOL_WINDOW);
+    rec->spool.window = NULL;
     close_raw(fd);
 }
 
@@ -131,7 +131,7 @@ bool mtr_spool_create(struct mtr_recorder *rec) {
         return false;
     TCM_TESTPOINT("spool_made");
     if (!mtr_name_place_spool(rec, temp)) {
-        drop_file(spool, fd, temp);
+        drop_file(rec, fd, temp);
         return false;
     }
     TCM_TESTPOINT("spool_named");
@@ -170,7 +170,7 @@ bool mtr_spool_renew(struct mtr_recorder *rec) {
         return true;
     }
     if (fd >= 0)
-        drop_file(&rec->spool, fd, temp);
+        drop_file(rec, fd, temp);
     rec->spool = old;
     return false;
 }
@@ -249,8 +249,8 @@ void mtr_spool_close(struct mtr_recorder *rec) {
 
 bool mtr_spool_reopen(struct mtr_recorder *rec) {
     struct mtr_spool *spool = &rec->spool;
-    const char *path = mtr_name_spool(rec);
-    int fd = path == NULL ? -1 : open_raw(path, O_RDWR | O_NOFOLLOW);
+    const char *name = mtr_name_spool(rec);
+    int fd = name == NULL ? -1 : mtr_folder_open(rec, name, O_RDWR);
     if (fd < 0)
         return false;
     if (!fd_is_ours(spool, fd)) {
@@ -261,30 +261,17 @@ bool mtr_spool_reopen(struct mtr_recorder *rec) {
     return true;
 }
 
-void mtr_spool_hold_folder(struct mtr_recorder *rec) {
-    char *slash = strrchr(rec->name, '/');
-    if (!rec->spool.exists || slash == NULL)
-        return;
-    char kept = slash[1];
-    slash[1] = '\0';
-    rec->spool.folder_plus_1 = open_raw(rec->name, O_PATH | O_DIRECTORY) + 1;
-    slash[1] = kept;
-}
-
 void mtr_spool_remove(struct mtr_recorder *rec) {
     struct mtr_spool *spool = &rec->spool;
     struct stat st;
-    const char *path = mtr_name_spool(rec);
-    int folder = AT_FDCWD;
-    if (!spool->exists || path == NULL)
+    const char *name = mtr_name_spool(rec);
+    int folder = !spool->exists || name == NULL ? -1 : mtr_folder(rec);
+    if (folder < 0)
         return;
-    if (spool->folder_plus_1 != 0) {
-        folder = spool->folder_plus_1 - 1;
-        path = strrchr(path, '/') + 1;
-    }
-    if (fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
         st.st_dev == spool->dev && st.st_ino == spool->ino)
-        syscall(SYS_unlinkat, folder, path, 0);
+        syscall(SYS_unlinkat, folder, name, 0);
+    mtr_folder_done(rec, folder);
     spool->exists = false;
     TCM_TESTPOINT("spool_removed");
 }

@@ -33,7 +33,6 @@ struct mtr_spool {
     uint8_t *window;
     uint64_t window_start;
     uint64_t dev, ino;
-    int folder_plus_1; /* descriptor of its folder, 0: none */
 };
 
 /*
@@ -60,9 +59,6 @@ uint64_t *mtr_spool_begun(struct mtr_recorder *rec);
 void mtr_spool_close(struct mtr_recorder *rec);
 /* Opens it again, to grow. false: the file is not there any more. */
 bool mtr_spool_reopen(struct mtr_recorder *rec);
-/* Keeps hold of the folder, for the removal in a program that has changed its
-   root meanwhile. For a caller with a descriptor table of its own. */
-void mtr_spool_hold_folder(struct mtr_recorder *rec);
 /* Removes the file's name, if it is still ours. */
 void mtr_spool_remove(struct mtr_recorder *rec);
 /* Gives the lock up, keeping the file. */

@@ -25,31 +25,53 @@
 /* Kernel's unit of process start times, whatever the architecture. */
 #define TICKS_PER_SECOND 100u
 
-/*
- * A link at the name stands for what it points to: that is what is replaced,
- * and the spool lies beside it. rec->name is room to work in.
- */
-static void follow_links(struct mtr_recorder *rec) {
-    struct tcm_fmt f;
-    for (int i = 0; i < LINKS_MAX; i++) {
-        char *target = rec->name;
-        long n = syscall(SYS_readlinkat, AT_FDCWD, rec->output, target,
-                         sizeof(rec->name) - 1);
-        if (n <= 0)
-            break;
-        target[n] = '\0';
-        size_t folder = 0;
-        if (target[0] != '/')
-            folder = (size_t)(strrchr(rec->output, '/') - rec->output) + 1;
-        if (folder + (size_t)n + NAME_ROOM >= sizeof(rec->output))
-            break;
-        tcm_fmt_init(&f, rec->output + folder, sizeof(rec->output) - folder);
-        tcm_fmt_str(&f, target);
-    }
-    rec->name[0] = '\0';
+/* For those who look for a place. */
+static char room[PATH_MAX];
+
+static bool begins(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
 }
 
-bool mtr_name_expand(struct mtr_recorder *rec) {
+static bool is_descriptor(const char *path) {
+    return begins(path, "/dev/fd/") || begins(path, "/proc/self/fd/") ||
+           strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0;
+}
+
+static enum mtr_output_kind kind_at(const struct tcm_place *place,
+                                    const char *path) {
+    if (place->is_magic && is_descriptor(path))
+        return MTR_OUTPUT_FD;
+    if (S_ISFIFO(place->mode))
+        return MTR_OUTPUT_FIFO;
+    return place->mode == 0 || (S_ISREG(place->mode) && !place->is_magic)
+               ? MTR_OUTPUT_FILE
+               : MTR_OUTPUT_DEVICE;
+}
+
+/*
+ * A link at the name stands for what it points to: that is what is replaced,
+ * and the spool lies beside it.
+ */
+int mtr_name_resolve(struct mtr_recorder *rec) {
+    struct tcm_place place;
+    rec->kind = MTR_OUTPUT_FD;
+    if (is_descriptor(rec->output))
+        return 0;
+    rec->kind = MTR_OUTPUT_UNKNOWN;
+    if (!tcm_place_find(&place, rec->output, room))
+        return errno;
+    syscall(SYS_close, place.folder);
+    if (strlen(rec->output) + NAME_ROOM >= sizeof(rec->output))
+        return ENAMETOOLONG;
+    if (place.name[0] == '\0')
+        return EISDIR;
+    rec->kind = kind_at(&place, rec->output);
+    rec->keeps = mtr_config.keep_bytes != 0 && rec->kind == MTR_OUTPUT_FILE;
+    /* A file is replaced, and not written to. */
+    return place.is_foreign && rec->kind != MTR_OUTPUT_FILE ? EACCES : 0;
+}
+
+int mtr_name_expand(struct mtr_recorder *rec) {
     struct tcm_fmt f;
     tcm_fmt_init(&f, rec->output, sizeof(rec->output));
     bool is_given = rec->pattern[0] != '\0';
@@ -72,61 +94,122 @@ bool mtr_name_expand(struct mtr_recorder *rec) {
     }
     if ((is_given ? rec->pattern_is_bad : mtr_config.pattern_is_bad) || f.cut ||
         f.len + NAME_ROOM >= sizeof(rec->output))
-        return false;
-    if (mtr_name_kind(rec->output) == MTR_OUTPUT_FILE)
-        follow_links(rec);
-    return true;
+        return ENAMETOOLONG;
+    rec->keeps = false;
+    int error = mtr_name_resolve(rec);
+    /* The program has no descriptor left. The saver has. */
+    return error == EMFILE ? 0 : error;
 }
 
-static bool begins(const char *text, const char *with) {
-    return strncmp(text, with, strlen(with)) == 0;
+int mtr_name_open_output(struct mtr_recorder *rec, int flags) {
+    static char path[PATH_MAX];
+    struct tcm_place place;
+    if (rec->kind == MTR_OUTPUT_FD)
+        return (int)syscall(SYS_openat, AT_FDCWD, rec->output,
+                            flags | O_CLOEXEC, 0);
+    memcpy(path, rec->output, sizeof(path));
+    if (!tcm_place_find(&place, path, room))
+        return -1;
+    int fd = tcm_place_open(&place, flags);
+    int saved = errno;
+    syscall(SYS_close, place.folder);
+    errno = saved;
+    return fd;
 }
 
-enum mtr_output_kind mtr_name_kind(const char *path) {
-    if (begins(path, "/dev/fd/") || begins(path, "/proc/self/fd/") ||
-        strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0)
-        return MTR_OUTPUT_FD;
-    struct stat st;
-    if (stat(path, &st) != 0 || S_ISREG(st.st_mode))
-        return MTR_OUTPUT_FILE;
-    return S_ISFIFO(st.st_mode) ? MTR_OUTPUT_FIFO : MTR_OUTPUT_DEVICE;
+/* --- The folder ----------------------------------------------------------- */
+
+static const char *last_name(const char *path) {
+    return strrchr(path, '/') + 1;
+}
+
+int mtr_folder(struct mtr_recorder *rec) {
+    static char path[PATH_MAX];
+    struct tcm_place place;
+    if (rec->folder_plus_1 != 0)
+        return rec->folder_plus_1 - 1;
+    size_t n = (size_t)(last_name(rec->output) - rec->output);
+    memcpy(path, rec->output, n);
+    path[n] = '\0';
+    return tcm_place_find(&place, path, room) ? place.folder : -1;
+}
+
+void mtr_folder_done(struct mtr_recorder *rec, int folder) {
+    int saved = errno;
+    if (rec->folder_plus_1 == 0)
+        syscall(SYS_close, folder);
+    errno = saved;
+}
+
+bool mtr_folder_hold(struct mtr_recorder *rec) {
+    rec->folder_plus_1 = mtr_folder(rec) + 1;
+    return rec->folder_plus_1 != 0;
+}
+
+void mtr_folder_let_go(struct mtr_recorder *rec) {
+    int folder = rec->folder_plus_1 - 1;
+    rec->folder_plus_1 = 0;
+    if (folder >= 0)
+        mtr_folder_done(rec, folder);
+}
+
+int mtr_folder_open(struct mtr_recorder *rec, const char *name, int flags) {
+    int folder = mtr_folder(rec);
+    if (folder < 0)
+        return -1;
+    int fd = (int)syscall(SYS_openat, folder, name,
+                          flags | O_NOFOLLOW | O_CLOEXEC, 0);
+    mtr_folder_done(rec, folder);
+    return fd;
+}
+
+void mtr_folder_remove(struct mtr_recorder *rec, const char *name) {
+    int folder = mtr_folder(rec);
+    if (folder < 0)
+        return;
+    syscall(SYS_unlinkat, folder, name, 0);
+    mtr_folder_done(rec, folder);
+}
+
+/* --- Names in it ---------------------------------------------------------- */
+
+const char *mtr_name_output(const struct mtr_recorder *rec) {
+    return last_name(rec->name[0] != '\0' ? rec->name : rec->output);
 }
 
 char *mtr_name_temporary(struct mtr_recorder *rec) {
-    static char text[PATH_MAX];
+    static char text[64];
     static uint32_t counter;
-    const char *slash = strrchr(rec->output, '/');
     struct tcm_fmt f;
     tcm_fmt_init(&f, text, sizeof(text));
-    tcm_fmt_mem(&f, rec->output, (size_t)(slash - rec->output) + 1);
     tcm_fmt_str(&f, ".malloc-trace-");
     tcm_fmt_u64(&f, mtr_config.self.pid);
     tcm_fmt_char(&f, '-');
     tcm_fmt_hex(&f, rec->random + counter++);
-    return f.cut ? NULL : text;
+    return text;
 }
 
-static const char *with_suffix(char *text, const char *name,
+static const char *with_suffix(char *text, const struct mtr_recorder *rec,
                                const char *suffix) {
     struct tcm_fmt f;
     tcm_fmt_init(&f, text, PATH_MAX);
-    tcm_fmt_str(&f, name);
+    tcm_fmt_str(&f, mtr_name_output(rec));
     tcm_fmt_str(&f, suffix);
     return f.cut ? NULL : text;
 }
 
-const char *mtr_name_spool(struct mtr_recorder *rec) {
+const char *mtr_name_spool(const struct mtr_recorder *rec) {
     static char text[PATH_MAX];
     if (rec->name[0] == '\0')
         return NULL;
-    return with_suffix(text, rec->name, ".spool");
+    return with_suffix(text, rec, ".spool");
 }
 
 const char *mtr_name_part(const struct mtr_recorder *rec, uint32_t number) {
     static char text[PATH_MAX];
     char suffix[] = ".k0";
     suffix[2] = (char)('0' + number % MTF_PARTS);
-    return with_suffix(text, rec->name, suffix);
+    return with_suffix(text, rec, suffix);
 }
 
 static void set_name(struct mtr_recorder *rec, uint32_t number) {
@@ -171,9 +254,9 @@ static uint32_t first_number(const struct mtr_recorder *rec) {
     return mtr_config.owner_name + 1; /* MTR_NO_NUMBER: 0 */
 }
 
-static bool exists(const char *path) {
+static bool exists(int folder, const char *name) {
     struct stat st;
-    return lstat(path, &st) == 0;
+    return fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /*
@@ -181,9 +264,9 @@ static bool exists(const char *path) {
  * run, which must not be lost to the names of a chain of execs. Both times are
  * rounded towards "yes".
  */
-static bool is_recent(const char *path) {
+static bool is_recent(int folder, const char *name) {
     struct statx st;
-    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BTIME | STATX_MTIME,
+    if (statx(folder, name, AT_SYMLINK_NOFOLLOW, STATX_BTIME | STATX_MTIME,
               &st) != 0)
         return false;
     const struct statx_timestamp *made =
@@ -197,53 +280,54 @@ static bool is_recent(const char *path) {
 /* A flight recording has the names of its parts alone. Another one does not
    look at these: each is a file of its own, and looking for one that is not
    there takes longer than all else that a short process asks of a folder. */
-static bool name_has(const struct mtr_recorder *rec,
-                     bool (*property)(const char *path)) {
-    bool has = property(rec->name);
+static bool name_has(const struct mtr_recorder *rec, int folder,
+                     bool (*property)(int folder, const char *name)) {
+    bool has = property(folder, mtr_name_output(rec));
     for (uint32_t i = 0; i < MTF_PARTS && rec->keeps && !has; i++) {
         const char *part = mtr_name_part(rec, i);
-        has = part != NULL && property(part);
+        has = part != NULL && property(folder, part);
     }
     return has;
 }
 
 /* rename that never replaces. errno tells. */
-static bool rename_new(const char *from, const char *to) {
-    if (syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to,
-                RENAME_NOREPLACE) == 0)
+static bool rename_new(int folder, const char *from, const char *to) {
+    if (syscall(SYS_renameat2, folder, from, folder, to, RENAME_NOREPLACE) == 0)
         return true;
     if (errno != EINVAL && errno != ENOSYS)
         return false;
     /* File systems that cannot: a second name, then the first one goes. */
-    if (syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0) != 0)
+    if (syscall(SYS_linkat, folder, from, folder, to, 0) != 0)
         return false;
-    syscall(SYS_unlinkat, AT_FDCWD, from, 0);
+    syscall(SYS_unlinkat, folder, from, 0);
     return true;
 }
 
-static bool rename_over(const char *from, const char *to) {
-    return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0) == 0 ||
-           (errno == ENOSYS && rename(from, to) == 0);
+static bool rename_over(int folder, const char *from, const char *to) {
+    return syscall(SYS_renameat2, folder, from, folder, to, 0) == 0 ||
+           (errno == ENOSYS && renameat(folder, from, folder, to) == 0);
 }
 
 /*
- * Replaces the spool at PATH unless its recording lives. Its lock is held while
+ * Replaces the spool NAME unless its recording lives. Its lock is held while
  * it is replaced: of two that find the same dead spool only one gets it, and
  * the other then finds the winner's living one. A lock for reading, which
  * another user may have if he may read it, is no recording's. What another user
  * has at the name, and does not let us replace, is left to him.
  */
-static enum placed replace_spool(const char *temp, const char *path) {
+static enum placed replace_spool(int folder, const char *temp,
+                                 const char *name) {
     struct stat held, named;
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, path,
+    int fd = (int)syscall(SYS_openat, folder, name,
                           O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
     if (fd < 0)
         return errno == EMFILE || errno == ENFILE ? IMPOSSIBLE : TAKEN;
     enum placed result = TAKEN;
     if ((tcm_file_lock(fd) || !tcm_file_is_locked(fd)) &&
-        fstat(fd, &held) == 0 && lstat(path, &named) == 0 &&
+        fstat(fd, &held) == 0 &&
+        fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
         held.st_ino == named.st_ino && held.st_dev == named.st_dev) {
-        if (rename_over(temp, path))
+        if (rename_over(folder, temp, name))
             result = PLACED;
         else if (errno != EPERM && errno != EACCES)
             result = IMPOSSIBLE;
@@ -252,90 +336,114 @@ static enum placed replace_spool(const char *temp, const char *path) {
     return result;
 }
 
-static enum placed try_spool(struct mtr_recorder *rec, const char *temp,
-                             uint32_t number) {
+static enum placed try_spool(struct mtr_recorder *rec, int folder,
+                             const char *temp, uint32_t number) {
     enum policy policy = policy_of(rec, number);
     set_name(rec, number);
-    const char *path = mtr_name_spool(rec);
-    if (path == NULL)
+    const char *name = mtr_name_spool(rec);
+    if (name == NULL)
         return IMPOSSIBLE;
-    if (policy == TAKE_FREE && name_has(rec, exists))
+    if (policy == TAKE_FREE && name_has(rec, folder, exists))
         return TAKEN;
-    if (policy == REPLACE_OLD && (name_has(rec, is_recent) || is_recent(path)))
+    if (policy == REPLACE_OLD &&
+        (name_has(rec, folder, is_recent) || is_recent(folder, name)))
         return TAKEN;
-    if (rename_new(temp, path))
+    if (rename_new(folder, temp, name))
         return PLACED;
     if (errno != EEXIST)
         return IMPOSSIBLE;
-    return policy == TAKE_FREE ? TAKEN : replace_spool(temp, path);
+    return policy == TAKE_FREE ? TAKEN : replace_spool(folder, temp, name);
 }
 
-bool mtr_name_place_spool(struct mtr_recorder *rec, const char *temp) {
-    enum placed placed = TAKEN;
-    uint32_t first = first_number(rec);
-    for (uint32_t n = first; placed == TAKEN && n < first + NUMBERS_MAX; n++)
-        placed = try_spool(rec, temp, n);
-    if (placed != PLACED)
-        rec->name[0] = '\0';
-    return placed == PLACED;
-}
-
-bool mtr_name_renew_spool(struct mtr_recorder *rec, const char *temp) {
-    const char *path = mtr_name_spool(rec);
-    return path != NULL && rename_new(temp, path);
-}
-
-static enum placed try_output(struct mtr_recorder *rec, const char *temp,
-                              uint32_t number) {
+static enum placed try_output(struct mtr_recorder *rec, int folder,
+                              const char *temp, uint32_t number) {
     enum policy policy = policy_of(rec, number);
     set_name(rec, number);
-    if (policy == REPLACE_OLD && name_has(rec, is_recent))
+    if (policy == REPLACE_OLD && name_has(rec, folder, is_recent))
         return TAKEN;
     if (policy == TAKE_FREE) {
         const char *spool = mtr_name_spool(rec);
-        if (spool != NULL && exists(spool))
+        if (spool != NULL && exists(folder, spool))
             return TAKEN;
-        if (rename_new(temp, rec->name))
+        if (rename_new(folder, temp, mtr_name_output(rec)))
             return PLACED;
         return errno == EEXIST ? TAKEN : IMPOSSIBLE;
     }
-    return rename_over(temp, rec->name) ? PLACED : IMPOSSIBLE;
+    return rename_over(folder, temp, mtr_name_output(rec)) ? PLACED
+                                                           : IMPOSSIBLE;
 }
 
-bool mtr_name_place_output(struct mtr_recorder *rec, const char *temp) {
-    /* The spool has the name already, and is a whole trace until the file is
-       there. What is at the name goes first: renaming over it would make some
-       file systems write the new file's data at once. */
-    if (rec->name[0] != '\0') {
-        syscall(SYS_unlinkat, AT_FDCWD, rec->name, 0);
-        return rename_over(temp, rec->name);
-    }
+/* The first number that can be had; errno tells why there is none. */
+static bool place_first(struct mtr_recorder *rec, const char *temp,
+                        enum placed (*try)(struct mtr_recorder *rec, int folder,
+                                           const char *temp, uint32_t number)) {
     enum placed placed = TAKEN;
     uint32_t first = first_number(rec);
+    int folder = mtr_folder(rec);
+    if (folder < 0)
+        return false;
     for (uint32_t n = first; placed == TAKEN && n < first + NUMBERS_MAX; n++)
-        placed = try_output(rec, temp, n);
+        placed = try(rec, folder, temp, n);
+    mtr_folder_done(rec, folder);
     return placed == PLACED;
 }
 
-void mtr_name_remove_part(const struct mtr_recorder *rec, uint32_t part) {
-    const char *path = mtr_name_part(rec, part);
-    if (path != NULL)
-        syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+bool mtr_name_place_spool(struct mtr_recorder *rec, const char *temp) {
+    bool placed = place_first(rec, temp, try_spool);
+    if (!placed)
+        rec->name[0] = '\0';
+    return placed;
+}
+
+bool mtr_name_renew_spool(struct mtr_recorder *rec, const char *temp) {
+    const char *name = mtr_name_spool(rec);
+    int folder = name == NULL ? -1 : mtr_folder(rec);
+    if (folder < 0)
+        return false;
+    bool ok = rename_new(folder, temp, name);
+    mtr_folder_done(rec, folder);
+    return ok;
+}
+
+bool mtr_name_place_output(struct mtr_recorder *rec, const char *temp) {
+    if (rec->name[0] == '\0')
+        return place_first(rec, temp, try_output);
+    /* The spool has the name already, and is a whole trace until the file is
+       there. What is at the name goes first: renaming over it would make some
+       file systems write the new file's data at once. */
+    int folder = mtr_folder(rec);
+    if (folder < 0)
+        return false;
+    syscall(SYS_unlinkat, folder, mtr_name_output(rec), 0);
+    bool ok = rename_over(folder, temp, mtr_name_output(rec));
+    mtr_folder_done(rec, folder);
+    return ok;
+}
+
+void mtr_name_remove_part(struct mtr_recorder *rec, uint32_t part) {
+    const char *name = mtr_name_part(rec, part);
+    if (name != NULL)
+        mtr_folder_remove(rec, name);
 }
 
 bool mtr_name_place_part(struct mtr_recorder *rec, const char *temp,
                          uint32_t part) {
+    /* Chooses the name, if there is no spool that has it. */
+    if (part == 0 && rec->name[0] == '\0' && !mtr_name_place_output(rec, temp))
+        return false;
+    int folder = mtr_folder(rec);
+    if (folder < 0)
+        return false;
     if (part == 0) {
-        /* Chooses the name, if there is no spool that has it. */
-        if (rec->name[0] == '\0' && !mtr_name_place_output(rec, temp))
-            return false;
         for (uint32_t i = 0; i < MTF_PARTS; i++)
             mtr_name_remove_part(rec, i);
-        if (exists(temp))
-            syscall(SYS_unlinkat, AT_FDCWD, rec->name, 0);
+        if (exists(folder, temp))
+            syscall(SYS_unlinkat, folder, mtr_name_output(rec), 0);
         else
-            temp = rec->name;
+            temp = mtr_name_output(rec);
     }
-    const char *path = mtr_name_part(rec, part);
-    return path != NULL && rename_over(temp, path);
+    const char *name = mtr_name_part(rec, part);
+    bool ok = name != NULL && rename_over(folder, temp, name);
+    mtr_folder_done(rec, folder);
+    return ok;
 }

@@ -224,7 +224,12 @@ bool mtr_saver_need(struct mtr_recorder *rec) {
 static bool start_lazy(struct mtr_recorder *rec) {
     size_t page = tcm_os_page_size();
     size_t bytes = tcm_align_up(MTR_READY_SMALL * MTR_SMALL_BYTES, page);
-    if (mtr_name_kind(rec->output) != MTR_OUTPUT_FILE || !mtr_spool_create(rec))
+    if (rec->kind != MTR_OUTPUT_FILE)
+        return false;
+    mtr_folder_hold(rec);
+    bool made = mtr_spool_create(rec);
+    mtr_folder_let_go(rec);
+    if (!made)
         return false;
     void *p = mtr_spool_grow(rec, bytes);
     bool ok = p != NULL && mtr_pool_add(&rec->pool, MTR_SMALL, p, bytes);
@@ -257,13 +262,12 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
     rec->name_number = 0;
     memset(&rec->live, 0, sizeof(rec->live));
     TCM_TESTPOINT("session_begun");
-    if (!mtr_name_expand(rec)) {
-        mtr_fail(rec, "cannot record to", ENAMETOOLONG);
+    int error = mtr_name_expand(rec);
+    if (error != 0) {
+        mtr_fail(rec, "cannot record to", error);
         return false;
     }
     rec->wall_ns = tcm_clock_wall_ns();
-    rec->keeps = mtr_config.keep_bytes != 0 &&
-                 mtr_name_kind(rec->output) == MTR_OUTPUT_FILE;
     rec->header_length = (uint32_t)mtr_build_header(rec, rec->header, NULL, 0);
     return true;
 }

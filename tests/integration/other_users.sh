@@ -4,7 +4,7 @@
 # locks, files left behind.
 # shellcheck source=common.sh
 . "$(dirname "$0")/common.sh"
-need "$tlib" "$built/exchange" "$post"
+need "$tlib" "$built/exchange" "$post" "$replay" "$mtrace"
 need_python
 want=$("$built/exchange" 3 12000)
 cd "$work" || exit 99
@@ -58,6 +58,99 @@ is "locked dead spool: is replaced" "$(echo dead*) $(cat out err)" \
     "dead dead.p $want"
 exec 8>&-
 wait
+
+# --- Own links and FIFOs ---------------------------------------------------
+mkdir open
+chmod 1777 open
+ln -s ../own open/link
+record "$work/open/link" "$built/exchange" 3 12000 >out 2>err
+is "an own link in a sticky folder" "$(cat out err) $(mode own)" "$want 600 "
+mkfifo open/fifo
+cat open/fifo >piped &
+record "$work/open/fifo" "$built/exchange" 3 12000 >out 2>err
+wait $!
+is "an own FIFO in a sticky folder" "$(cat out err)" "$want"
+"$post" --quiet --json json piped piped.p
+is "is whole" "$(json json complete clean_end)" "true true"
+ln -s /dev/stdout open/stdout
+record "$work/open/stdout" "$built/exchange" 3 12000 2>err | cat >piped
+"$post" --quiet --json json piped piped.p 2>>err
+at_least "an own link to standard output" "$(json json events)" 40000
+
+# --- Planted ones -----------------------------------------------------------
+strangers() { # VICTIM USER
+    who=$1
+    victim="setpriv --reuid $2 --regid $2 --clear-groups"
+    stranger="setpriv --reuid 65534 --regid 65534 --clear-groups"
+    rm -rf open/* "home$2"
+    mkdir "home$2"
+    echo precious >"home$2/file"
+    chown -R "$2:$2" "home$2"
+    chmod 755 "home$2"
+    chmod 644 piped piped.p
+    $stranger sh -c "ln -s '$work/home$2/file' open/t &&
+        ln -s '$work/home$2/file' open/z.spool && ln -s '$work/home$2' open/sub &&
+        mkfifo -m 666 open/fifo && mkdir open/own && chmod 777 open/own &&
+        ln -s '$work/home$2/file' open/own/t && : >open/file &&
+        chmod 666 open/file"
+    # What reads the FIFO gets nothing.
+    $stranger timeout 60 cat open/fifo >fifo.got &
+    reader=$!
+    for name in t sub/file fifo own/t; do
+        $victim env LD_PRELOAD="$tlib" TCMALLOC_TRACE_OUTPUT="$work/open/$name" \
+            "$built/exchange" 3 12000 >out 2>err
+        is "$who, recording to a planted $name: the program" "$? $(cat out)" \
+            "0 $want"
+        check "$who, recording to a planted $name: one line" one_line err
+        check "$who, recording to a planted $name: says why" \
+            grep -q "$work/open/$name: Permission denied" err
+        for tool in "$post --quiet piped" "$post --quiet piped /dev/null --json" \
+            "$replay piped.p --json" "$mtrace info piped --json"; do
+            # shellcheck disable=SC2086
+            $victim $tool "open/$name" >out 2>err
+            is "$who, ${tool##*/} to a planted $name" "$?" 1
+        done
+    done
+    for tool in "$post --quiet piped" "$replay piped.p --json"; do
+        # shellcheck disable=SC2086
+        $victim $tool "open/file" >out 2>err
+        is "$who, ${tool##*/} to a stranger's file" "$?" 1
+    done
+    is "$who: nothing was written through them" \
+        "$(cat "home$2/file" open/file fifo.got)" precious
+    is "$who: nor beside" "$(ls "home$2")" file
+    kill $reader 2>/dev/null
+    # A name of the spool that is taken costs nothing but the name.
+    $victim env LD_PRELOAD="$tlib" TCMALLOC_TRACE_OUTPUT="$work/open/z" \
+        "$built/exchange" 3 12000 >out 2>err
+    is "$who, a planted spool: the program" "$(cat out err)" "$want"
+    is "$who, a planted spool: the link is not followed" \
+        "$(cat "home$2/file")" precious
+    is "$who, a planted spool: a trace" "$(find open -name 'z*' -type f)" \
+        "$3"
+}
+if [ "$(id -u)" = 0 ] && have setpriv; then
+    strangers root 0 open/z.1
+    strangers "a user" 1 open/z.1
+    # A group's folder.
+    mkdir group
+    : >group/p
+    chown -R 65534:7 group
+    chmod 2775 group
+    chmod 664 group/p
+    chmod 644 own
+    setpriv --reuid 1 --regid 7 --clear-groups "$post" --quiet own group/p 2>err
+    is "a file that a group shares" "$? $(cat err)" "0 "
+    at_least "has what was written" "$(stat -c %s group/p)" 1000
+    # A file that anybody may write to is replaced, not filled.
+    : >open/m
+    chmod 666 open/m
+    chown 65534 open/m
+    record "$work/open/m" true
+    is "a stranger's file is replaced" "$(stat -c '%a %u' open/m)" "600 0"
+else
+    skip "planted links" "not root"
+fi
 
 # --- What is left behind -------------------------------------------------
 left() { find "$1" -name '.malloc-trace-*' | wc -l; }

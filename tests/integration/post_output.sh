@@ -64,21 +64,63 @@ cp t.plain both.spool
 ln both link
 for out in both both.spool ./both "$PWD/link"; do
     "$post" --quiet both "$out" 2>both.err
-    is "output equals input, $out: exit status" $? 1
-    check "and one line says so" grep -q "both input and output$" both.err
+    is "output equals input, $out: exit status" $? 2
+    check "and one line says so" grep -q "both input and output (" both.err
 done
 # shellcheck disable=SC2094
 "$post" --quiet - both <both 2>both.err
-is "output equals standard input: exit status" $? 1
+is "output equals standard input: exit status" $? 2
 # shellcheck disable=SC2094
 "$post" --quiet both >>both 2>both.err
-is "standard output equals input: exit status" $? 1
+is "standard output equals input: exit status" $? 2
 "$post" --quiet --json both t.plain both.p 2>both.err
 is "--json in place of a trace: exit status" $? 1
 check "and one line says so" grep -q "^postprocess: both: is a trace" both.err
 cp want.p both.p
 "$post" --quiet --json both.p t.plain /dev/null 2>both.err
 is "--json in place of a processed trace: exit status" $? 1
+ln -s both.new symbolic
+for outs in "--json both both both.p" "--json both.p both both.p" \
+    "--json both.spool both both.p" "--json ./new both new" \
+    "--json both.new both symbolic" "--json new both $PWD/new" \
+    "--json - both" "--json /dev/stdout both -" "--json /dev/fd/1 both" \
+    "--json - both /dev/fd/1" "--json both.k3 both new" "both both.k3" \
+    "both.k2 both.spool"; do
+    # shellcheck disable=SC2086
+    "$post" --quiet $outs >both.out 2>both.err
+    is "$outs: exit status" $? 2
+    check "and one line says so" one_line both.err
+done
+[ ! -s both.out ] && [ ! -e new ] && [ ! -e both.new ]
+result $? "nothing was written"
+# shellcheck disable=SC2094
+"$post" --quiet --json both.out both >>both.out 2>both.err
+is "--json equals standard output: exit status" $? 2
+"$post" --quiet --json /dev/null t.plain /dev/null
+is "a device for both: exit status" $? 0
+"$replay" --json want.p want.p 2>both.err
+is "replay, --json equals input: exit status" $? 2
+# shellcheck disable=SC2094
+"$replay" --json both.out want.p >both.out 2>both.err
+is "replay, --json equals standard output: exit status" $? 2
+"$replay" --json /dev/fd/1 want.p 2>/dev/null | "$python" -m json.tool >/dev/null
+is "replay, --json to standard output by another name" $? 0
+if [ -x "$mtrace" ]; then
+    "$mtrace" info --json want.p t.plain want.p >/dev/null 2>both.err
+    is "info, --json equals input: exit status" $? 2
+    # shellcheck disable=SC2094
+    "$mtrace" info t.plain both >>both 2>both.err
+    is "info, output equals input: exit status" $? 2
+    # shellcheck disable=SC2094
+    "$mtrace" dump both >>both 2>both.err
+    is "dump, output equals input: exit status" $? 2
+    # shellcheck disable=SC2094
+    "$mtrace" dump <both >>both 2>both.err
+    is "dump, output equals standard input: exit status" $? 2
+    # shellcheck disable=SC2094
+    "$mtrace" record -o both.out true >both.out 2>both.err
+    is "record, the trace in the command's output: exit status" $? 2
+fi
 cmp both t.plain && cmp both.spool t.plain && cmp both.p want.p
 result $? "they stay as they were"
 echo '{}' >both.json

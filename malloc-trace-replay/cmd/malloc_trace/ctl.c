@@ -5,6 +5,7 @@
 #include "cmd/malloc_trace/ctl_client.h"
 #include "cmd/malloc_trace/malloc_trace.h"
 
+#include "common/tool_files.h"
 #include "common/tool_json.h"
 #include "common/tool_main.h"
 #include "common/tool_text.h"
@@ -173,6 +174,8 @@ int cmd_ctl(int argc, char **argv) {
     bool is_status = commands[c].command == MTF_CONTROL_STATUS;
     if (json != NULL && !is_status)
         return tool_usage_error("--json is for status");
+    if (tool_files_collide_text(json, NULL, 0))
+        return TOOL_USAGE;
     if (commands[c].command == MTF_CONTROL_MARK)
         snprintf(text, sizeof(text), "%s", o.operand[2]);
     else if (words == 1 && *o.operand[2] == '\0')
@@ -187,7 +190,7 @@ int cmd_ctl(int argc, char **argv) {
         return TOOL_FAILED;
     if (tool_is_quiet())
         return TOOL_OK;
-    if (is_status && (json == NULL || strcmp(json, "-") != 0))
+    if (is_status && (json == NULL || !tool_file_is_stdout(json)))
         print_status((pid_t)pid, &reply);
     else if (commands[c].command == MTF_CONTROL_START)
         printf("recording to %s\n", reply.name);

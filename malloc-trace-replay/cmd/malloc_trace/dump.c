@@ -5,6 +5,7 @@
 #include "cmd/malloc_trace/dump.h"
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "cmd/malloc_trace/proc_kind.h"
+#include "common/tool_files.h"
 #include "common/tool_main.h"
 
 #include <errno.h>
@@ -100,6 +101,8 @@ int cmd_dump(int argc, char **argv) {
         return tool_usage_error(
             "no FILE given, and standard input is a terminal");
     d.lines.quiet = tool_is_quiet();
+    if (tool_files_collide_text(NULL, &name, 1))
+        return TOOL_USAGE;
     d.name = name == NULL ? "standard input" : name;
     if (!dump_lines_open(&d.lines)) {
         tool_error("out of memory");

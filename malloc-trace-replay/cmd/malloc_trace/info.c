@@ -5,6 +5,7 @@
 #include "cmd/malloc_trace/info.h"
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "cmd/malloc_trace/proc_kind.h"
+#include "common/tool_files.h"
 #include "common/tool_main.h"
 #include "common/tool_raw.h"
 
@@ -113,13 +114,17 @@ int cmd_info(int argc, char **argv) {
         return o.status;
     if (o.operand_count == 0)
         return tool_usage_error("no file given");
+    if (tool_files_collide_text(json, (const char *const *)o.operand,
+                                o.operand_count))
+        return TOOL_USAGE;
     struct info_file *files = calloc((size_t)o.operand_count, sizeof(*files));
     if (files == NULL) {
         tool_error("out of memory");
         return TOOL_FAILED;
     }
     int status = TOOL_OK;
-    bool text = !tool_is_quiet() && (json == NULL || strcmp(json, "-") != 0);
+    bool text =
+        !tool_is_quiet() && (json == NULL || !tool_file_is_stdout(json));
     for (int i = 0; i < o.operand_count; i++) {
         struct info_file *f = &files[i];
         read_file(f, o.operand[i]);

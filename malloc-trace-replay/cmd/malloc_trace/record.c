@@ -16,6 +16,7 @@
 #include "cmd/malloc_trace/record_timer.h"
 #include "cmd/malloc_trace/record_words.h"
 
+#include "common/tool_files.h"
 #include "common/tool_main.h"
 
 #include <errno.h>
@@ -382,6 +383,11 @@ int cmd_record(int argc, char **argv) {
         return tool_usage_error("no command given");
     if (file != NULL && (*file == '\0' || strcmp(file, "-") == 0))
         return tool_usage_error("-o needs the name of a file");
+    /* The file would be replaced while COMMAND writes to it. */
+    const char *const outs[] = {NULL, file};
+    if (file != NULL && strchr(file, '%') == NULL &&
+        !tool_file_is_stdout(file) && tool_files_collide(outs, 2, NULL, 0))
+        return TOOL_USAGE;
     o.operand[o.operand_count] = NULL;
     r.command = o.operand;
 

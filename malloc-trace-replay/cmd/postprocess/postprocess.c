@@ -10,6 +10,7 @@
 #include "order.h"
 #include "went_on.h"
 
+#include "common/tool_files.h"
 #include "common/tool_json.h"
 #include "common/tool_main.h"
 #include "common/tool_output.h"
@@ -22,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char help_text[] =
@@ -139,32 +139,15 @@ static bool good_so_far(struct work *w) {
     return false;
 }
 
-static bool is_stdout(const char *name) {
-    return name == NULL || strcmp(name, "-") == 0 ||
-           strcmp(name, "/dev/stdout") == 0;
-}
-
 /* What is written is for no terminal. /dev/stdout is taken at its word. */
 static bool is_terminal(const char *name) {
     return (name == NULL || strcmp(name, "-") == 0) &&
            isatty(STDOUT_FILENO) == 1;
 }
 
-/* Reading and writing one file would destroy it. */
-static bool is_input(const struct tool_raw *raw, const char *out) {
-    struct stat st;
-    return (is_stdout(out) ? fstat(STDOUT_FILENO, &st) : stat(out, &st)) == 0 &&
-           tool_raw_is_read_from(raw, &st);
-}
-
 /* Opens the output and writes the header, which carries that of the raw trace,
    LENGTH bytes at HEADER. */
 static bool begin_output(struct work *w, const void *header, uint32_t length) {
-    if (is_input(w->raw, w->out_name)) {
-        tool_error("%s: is both input and output",
-                   w->out_name == NULL ? "stdout" : w->out_name);
-        return false;
-    }
     w->out = tool_output_open(w->out_name, w->compress ? TOOL_OUTPUT_LZ4
                                                        : TOOL_OUTPUT_PLAIN);
     if (w->out == NULL) {
@@ -404,10 +387,9 @@ int main(int argc, char **argv) {
     if (is_terminal(w.out_name))
         return tool_end(tool_usage_error(
             "no OUT given, and standard output is a terminal"));
-    if (w.json_name != NULL && strcmp(w.json_name, "-") == 0 &&
-        is_stdout(w.out_name))
-        return tool_end(tool_usage_error(
-            "--json - needs an OUT that is not standard output"));
+    const char *const outs[] = {w.out_name, w.json_name};
+    if (tool_files_collide(outs, w.json_name != NULL ? 2 : 1, &w.raw_name, 1))
+        return tool_end(TOOL_USAGE);
     if (w.compress && !mtf_compress_available()) {
         tool_error("-z: built without LZ4");
         return tool_end(TOOL_FAILED);

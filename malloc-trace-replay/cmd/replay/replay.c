@@ -15,6 +15,7 @@
 #include "cmd/replay/replay_measure.h"
 #include "cmd/replay/replay_report.h"
 #include "cmd/replay/replay_ring.h"
+#include "common/tool_files.h"
 #include "common/tool_json.h"
 #include "common/tool_main.h"
 #include "common/tool_text.h"
@@ -137,7 +138,12 @@ static bool parse_options(int argc, char **argv, struct options *out,
     }
     out->file = o.operand;
     out->files = o.operand_count;
-    return true;
+    static const char *const standard[] = {"-"};
+    const char *const *in =
+        out->files == 0 ? standard : (const char *const *)o.operand;
+    *status = TOOL_USAGE;
+    return !tool_files_collide_text(out->json, in,
+                                    out->files == 0 ? 1 : out->files);
 }
 
 /* --- The child ------------------------------------------------------------ */
@@ -316,12 +322,6 @@ static int run_tell(const struct run *r) {
     return status;
 }
 
-/* The name that --json was given, if it was. */
-static bool is_stdout(const char *name) {
-    return name != NULL &&
-           (strcmp(name, "-") == 0 || strcmp(name, "/dev/stdout") == 0);
-}
-
 static int run_all(struct run *r, const struct options *o) {
     static struct tool_json json;
     static char stdout_buffer[8192];
@@ -335,6 +335,7 @@ static int run_all(struct run *r, const struct options *o) {
         tool_error("%s", r->ring->result.error);
         return TOOL_FAILED;
     }
+    bool to_stdout = o->json != NULL && tool_file_is_stdout(o->json);
     if (o->json != NULL && !tool_json_open(&json, o->json))
         return TOOL_FAILED;
     if (b != NULL)
@@ -347,9 +348,9 @@ static int run_all(struct run *r, const struct options *o) {
         r->report.result = &r->ring->result;
         r->report.time = &r->time;
         r->report.rss = &r->rss;
+        replay_report_warn(&r->report);
         if (!tool_is_quiet())
-            replay_report_warn(&r->report);
-        replay_report_print(&r->report, is_stdout(o->json) ? stderr : stdout);
+            replay_report_print(&r->report, to_stdout ? stderr : stdout);
         if (o->json != NULL)
             replay_report_json(&r->report, &json);
     }

@@ -55,8 +55,9 @@ static void clear(void) {
 
 static void expand(const char *pattern, const char *want) {
     snprintf(mtr_config.pattern, sizeof(mtr_config.pattern), "%s", pattern);
-    bool ok = mtr_name_expand(&rec);
-    tap_is_str(ok ? rec.output : NULL, want, "pattern %.40s", pattern);
+    int error = mtr_name_expand(&rec);
+    tap_is_str(error == 0 || error == ENOENT ? rec.output : NULL, want,
+               "pattern %.40s", pattern);
 }
 
 static void patterns(void) {
@@ -74,15 +75,82 @@ static void patterns(void) {
     expand(text, NULL);
 }
 
+static void kind_is(const char *path, enum mtr_output_kind want,
+                    const char *what) {
+    snprintf(mtr_config.pattern, sizeof(mtr_config.pattern), "%s", path);
+    int error = mtr_name_expand(&rec);
+    tap_ok(error == 0 && rec.kind == want, "kind: %s", what);
+}
+
+/* Another user's links, and what he may do with ours. */
+static void strangers(void) {
+    static const struct {
+        const char *name, *link, *by_whom;
+        mode_t mode; /* of the folder */
+        bool is_fine;
+    } c[] = {
+        {"s", "target", "theirs", 01777, false},
+        {"s", "target", "theirs", 0775, false},
+        {"s", "target", "theirs", 0755, true},
+        {"s", "target", "ours", 01777, true},
+        {"s/t", ".", "theirs", 01777, false},
+        {"s/t", ".", "ours", 01777, true},
+    };
+    if (geteuid() != 0) {
+        tap_skip("strangers: not root");
+        return;
+    }
+    mkdir(in_folder("sub"), 0755);
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(c); i++) {
+        char *link = strdup(in_folder("sub/s"));
+        if (symlink(c[i].link, link) != 0 ||
+            (c[i].by_whom[0] == 't' && lchown(link, 1000, 1000) != 0) ||
+            chmod(in_folder("sub"), c[i].mode) != 0)
+            tap_bail("cannot make %s", link);
+        snprintf(mtr_config.pattern, sizeof(mtr_config.pattern), "%s/sub/%s",
+                 folder, c[i].name);
+        int error = mtr_name_expand(&rec);
+        tap_is_u64((unsigned)error, c[i].is_fine ? 0 : EACCES,
+                   "%s link, folder %o, %s", c[i].by_whom, c[i].mode,
+                   c[i].name);
+        unlink(link);
+        free(link);
+    }
+    mkfifo(in_folder("sub/s"), 0666);
+    snprintf(mtr_config.pattern, sizeof(mtr_config.pattern), "%s/sub/s",
+             folder);
+    tap_ok(mtr_name_expand(&rec) == 0 && rec.kind == MTR_OUTPUT_FIFO,
+           "our FIFO");
+    /* After the look. */
+    int reader = open(in_folder("sub/s"), O_RDONLY | O_NONBLOCK);
+    int fd = mtr_name_open_output(&rec, O_WRONLY | O_NONBLOCK);
+    tap_ok(fd >= 0, "can be opened");
+    close(fd);
+    if (chown(in_folder("sub/s"), 1000, 1000) != 0)
+        tap_bail("cannot chown");
+    tap_ok(mtr_name_open_output(&rec, O_WRONLY | O_NONBLOCK) < 0 &&
+               errno == EACCES,
+           "another one that comes into its place cannot");
+    tap_ok(mtr_name_expand(&rec) == EACCES, "nor is it taken");
+    close(reader);
+    unlink(in_folder("sub/s"));
+    rmdir(in_folder("sub"));
+}
+
 static void kinds(void) {
     mkfifo(in_folder("fifo"), 0600);
     put("file");
-    tap_is_u64(mtr_name_kind(in_folder("none")), MTR_OUTPUT_FILE, "missing");
-    tap_is_u64(mtr_name_kind(in_folder("file")), MTR_OUTPUT_FILE, "file");
-    tap_is_u64(mtr_name_kind(in_folder("fifo")), MTR_OUTPUT_FIFO, "FIFO");
-    tap_is_u64(mtr_name_kind("/dev/null"), MTR_OUTPUT_DEVICE, "device");
-    tap_is_u64(mtr_name_kind("/dev/fd/1"), MTR_OUTPUT_FD, "descriptor");
-    tap_is_u64(mtr_name_kind("/dev/stdout"), MTR_OUTPUT_FD, "stdout");
+    kind_is(in_folder("none"), MTR_OUTPUT_FILE, "missing");
+    kind_is(in_folder("file"), MTR_OUTPUT_FILE, "file");
+    kind_is(in_folder("fifo"), MTR_OUTPUT_FIFO, "FIFO");
+    kind_is("/dev/null", MTR_OUTPUT_DEVICE, "device");
+    kind_is("/dev/fd/1", MTR_OUTPUT_FD, "descriptor");
+    kind_is("/dev/stdout", MTR_OUTPUT_FD, "stdout");
+    if (symlink("/dev/stdout", in_folder("out")) != 0 ||
+        symlink("fifo", in_folder("pipe")) != 0)
+        tap_bail("no links here");
+    kind_is(in_folder("out"), MTR_OUTPUT_FD, "a link to a descriptor");
+    kind_is(in_folder("pipe"), MTR_OUTPUT_FIFO, "a link to a FIFO");
     clear();
 }
 
@@ -99,7 +167,7 @@ static void begin(enum who who) {
     mtr_process_identify();
     rec.random = mtr_config.self.random;
     snprintf(mtr_config.pattern, sizeof(mtr_config.pattern), "%s/t", folder);
-    if (!mtr_name_expand(&rec))
+    if (mtr_name_expand(&rec) != 0)
         tap_bail("cannot expand");
 }
 
@@ -109,7 +177,7 @@ static const char *record(enum who who) {
     if (!mtr_spool_create(&rec))
         return "";
     char *temp = mtr_name_temporary(&rec);
-    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    int fd = open(in_folder(temp), O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (fd < 0 || !mtr_name_place_output(&rec, temp))
         return "";
     close(fd);
@@ -212,6 +280,7 @@ int main(void) {
     numbered();
     continued();
     links();
+    strangers();
     impossible();
     clear();
     rmdir(folder);
