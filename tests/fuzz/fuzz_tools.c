@@ -95,7 +95,7 @@ static void run_info(const uint8_t *data, size_t size) {
     FUZZ_CHECK(f.kind != INFO_UNREADABLE || f.status == TOOL_FAILED);
     int copy = silence(STDOUT_FILENO);
     if (f.kind != INFO_UNREADABLE)
-        info_print(&f);
+        info_print(&f, true);
     (void)fflush(stdout);
     put_back(copy, STDOUT_FILENO);
     FUZZ_CHECK(tool_json_open(&j, "/dev/null"));

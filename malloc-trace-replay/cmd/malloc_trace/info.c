@@ -16,14 +16,15 @@
 #include <string.h>
 
 static const char help[] =
-    "Usage: malloc-trace info [--json FILE] FILE...\n"
+    "Usage: malloc-trace info [-v] [--json FILE] FILE...\n"
     "Says what raw traces, their spools and processed traces hold. With\n"
-    "several files, also which process started which.\n"
+    "several files, first which process started which.\n"
     "\n"
     "  FILE           a trace, plain or in LZ4 frames; a spool; or a name of\n"
     "                 which only NAME.spool exists. '-' is standard input\n"
     "  --json FILE    write the same as JSON ('-' is standard output, which\n"
     "                 then has no text)\n"
+    "  -v, --verbose  say all that is known\n"
     "  -q, --quiet    no text; say what is wrong\n"
     "  -h, --help     print this\n"
     "  -V, --version  print the version\n"
@@ -32,10 +33,11 @@ static const char help[] =
     "3 a trace is cut, damaged, contradicts itself, is still being recorded,\n"
     "or known to lack something.\n";
 
-enum { OPTION_JSON = 1 };
+enum { OPTION_JSON = 1, OPTION_VERBOSE };
 
 static const struct tool_option options[] = {
     {"json", 0, true, OPTION_JSON},
+    {"verbose", 'v', false, OPTION_VERBOSE},
     {NULL, 0, false, 0},
 };
 
@@ -77,6 +79,7 @@ static void read_file(struct info_file *f, const char *name) {
         info_read_processed(f, in);
     else
         info_read_raw(f, in, is_stdin ? NULL : name);
+    info_live_forget(&f->live);
 }
 
 static void tell_problems(const struct info_file *f) {
@@ -107,9 +110,13 @@ int cmd_info(int argc, char **argv) {
     const char *json = NULL;
     int id;
     tool_options_init(&o, argc, argv, options, help);
-    while ((id = tool_option_next(&o)) > 0)
+    bool all = false;
+    while ((id = tool_option_next(&o)) > 0) {
         if (id == OPTION_JSON)
             json = o.value;
+        else
+            all = true;
+    }
     if (id < 0)
         return o.status;
     if (o.operand_count == 0)
@@ -125,18 +132,19 @@ int cmd_info(int argc, char **argv) {
     int status = TOOL_OK;
     bool text =
         !tool_is_quiet() && (json == NULL || !tool_file_is_stdout(json));
+    for (int i = 0; i < o.operand_count; i++)
+        read_file(&files[i], o.operand[i]);
+    if (text && o.operand_count > 1)
+        info_print_tree(files, o.operand_count);
     for (int i = 0; i < o.operand_count; i++) {
         struct info_file *f = &files[i];
-        read_file(f, o.operand[i]);
         if (text && f->kind != INFO_UNREADABLE)
-            info_print(f);
+            info_print(f, all);
         (void)fflush(stdout);
         tell_problems(f);
         if (f->status == TOOL_FAILED || status == TOOL_OK)
             status = f->status;
     }
-    if (text && o.operand_count > 1)
-        info_print_tree(files, o.operand_count);
     if (json != NULL && !write_json(json, files, o.operand_count))
         status = TOOL_FAILED;
     for (int i = 0; i < o.operand_count; i++)

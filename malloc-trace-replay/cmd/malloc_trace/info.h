@@ -88,7 +88,11 @@ const char *info_op_name(unsigned kind);
 const char *info_segment_name(unsigned kind);
 const char *info_end_reason(uint64_t reason);
 
-void info_print(const struct info_file *f);
+/* A few lines, and ALL that is known behind them. */
+void info_print(const struct info_file *f, bool all);
+void info_summary(const struct info_file *f);
+/* Prints TEXT, which comes from a file, with ? for control bytes. */
+void info_put_clean(const char *text);
 void info_print_tree(const struct info_file *files, int count);
 void info_json(struct tool_json *j, const struct info_file *f);
 

@@ -21,6 +21,13 @@ void info_live_free(struct info_live *l) {
     free(l->early[1].token);
 }
 
+void info_live_forget(struct info_live *l) {
+    info_live_free(l);
+    l->block = NULL;
+    l->capacity = l->used = 0;
+    memset(l->early, 0, sizeof(l->early));
+}
+
 /* --- Sums ----------------------------------------------------------------- */
 
 static void count_size(struct info_live *l, uint64_t size) {

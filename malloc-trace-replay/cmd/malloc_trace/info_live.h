@@ -46,6 +46,8 @@ struct info_live {
 };
 
 void info_live_free(struct info_live *l);
+/* Frees the memory of the blocks; the sums stay. */
+void info_live_forget(struct info_live *l);
 
 /* A raw trace. A free of a token that was not seen yet is kept for
    two rounds. */

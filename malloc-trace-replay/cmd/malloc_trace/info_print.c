@@ -17,12 +17,6 @@
 
 /* --- Lines -------------------------------------------------------------- */
 
-/* Text of a trace may hold anything; control bytes would reach the terminal. */
-static void put_clean(const char *text) {
-    for (; *text != '\0'; text++)
-        putchar((unsigned char)*text < 0x20 || *text == 0x7F ? '?' : *text);
-}
-
 static void put_count(const char *label, uint64_t n) {
     struct tool_text t;
     printf("  %-24s %15s\n", label, tool_text_count(&t, n));
@@ -30,7 +24,7 @@ static void put_count(const char *label, uint64_t n) {
 
 static void put_text(const char *label, const char *text) {
     printf("  %-24s ", label);
-    put_clean(text);
+    info_put_clean(text);
     putchar('\n');
 }
 
@@ -101,23 +95,7 @@ static void print_calls(const struct info_file *f) {
         }
 }
 
-/* --- Sizes and peaks ------------------------------------------------------ */
-
-static void print_sizes(const struct info_live *l) {
-    struct tool_text t;
-    printf("  sizes asked for\n");
-    for (unsigned b = 0; b < INFO_SIZES; b++)
-        if (l->sizes[b] != 0) {
-            char label[64];
-            if (b < 2)
-                (void)snprintf(label, sizeof(label), "  %u", b);
-            else
-                (void)snprintf(label, sizeof(label),
-                               "  %" PRIu64 " to %" PRIu64, info_size_from(b),
-                               info_size_to(b));
-            printf("  %-24s %15s\n", label, tool_text_count(&t, l->sizes[b]));
-        }
-}
+/* --- Peaks --------------------------------------------------------------- */
 
 static void print_peak(const struct info_file *f, const char *label, uint64_t n,
                        uint64_t ns) {
@@ -166,7 +144,7 @@ static void print_threads(const struct info_file *f) {
             printf(", kernel id %" PRIu64, th->tid);
         if (th->name[0] != '\0') {
             printf(", ");
-            put_clean(th->name);
+            info_put_clean(th->name);
         }
         putchar('\n');
     }
@@ -196,12 +174,6 @@ static void print_footer(const struct info_file *f) {
 
 static void print_raw(const struct info_file *f) {
     struct tool_text a, b;
-    const char *what = !f->from_file   ? "spool of a raw trace"
-                       : f->compressed ? "raw trace in LZ4 frames"
-                                       : "raw trace";
-    printf("%s: %s, version %u%s\n", f->name, what,
-           (unsigned)f->header.fixed.version,
-           f->from_file && f->from_spool ? ", and its spool" : "");
     print_recording(f);
     printf("  %-24s %s, stored as %s\n", "size",
            tool_text_bytes(&a, f->raw_bytes),
@@ -222,7 +194,6 @@ static void print_raw(const struct info_file *f) {
     put_count("  failed calls", f->events[MTF_EVENT_FAILED]);
     put_count("requested bytes", f->requested_bytes);
     print_event_bytes(f, "bytes an event");
-    print_sizes(&f->live);
     print_live(f);
     put_count("untraced frees", f->untraced);
     for (unsigned k = MTF_EVENT_FAILED + 1; k < INFO_EVENT_KINDS; k++)
@@ -266,10 +237,6 @@ static void print_proc_account(const struct info_file *f) {
 static void print_processed(const struct info_file *f) {
     struct tool_text a, b;
     uint64_t ops = 0;
-    printf("%s: processed trace%s, version %u\n", f->name,
-           f->compressed ? " in LZ4 frames" : "", (unsigned)f->proc_version);
-    if (f->converter[0] != '\0')
-        put_text("converted by", f->converter);
     print_recording(f);
     printf("  %-24s %s, stored as %s\n", "size",
            tool_text_bytes(&a, f->raw_bytes),
@@ -282,7 +249,6 @@ static void print_processed(const struct info_file *f) {
     put_count("  failed calls", f->ops[MTF_OP_FAILED]);
     put_count("requested bytes", f->requested_bytes);
     print_event_bytes(f, "bytes an event");
-    print_sizes(&f->live);
     print_live(f);
     print_threads(f);
     for (unsigned k = MTF_OP_LAST_OPERATION + 1; k < INFO_OP_KINDS; k++)
@@ -295,13 +261,30 @@ static void print_processed(const struct info_file *f) {
         print_proc_account(f);
 }
 
-void info_print(const struct info_file *f) {
+/* What kind of file it is. */
+static void print_kind(const struct info_file *f) {
+    const char *what = !f->from_file   ? "spool of a raw trace"
+                       : f->compressed ? "raw trace in LZ4 frames"
+                                       : "raw trace";
+    if (f->kind == INFO_RAW)
+        printf("%s: %s, version %u%s\n", f->name, what,
+               (unsigned)f->header.fixed.version,
+               f->from_file && f->from_spool ? ", and its spool" : "");
+    else
+        printf("%s: processed trace%s, version %u\n", f->name,
+               f->compressed ? " in LZ4 frames" : "",
+               (unsigned)f->proc_version);
+}
+
+void info_print(const struct info_file *f, bool all) {
+    print_kind(f);
+    info_summary(f);
+    if (!all)
+        return;
     if (f->kind == INFO_RAW)
         print_raw(f);
     else
         print_processed(f);
-    printf("  %-24s %s%s\n", "complete", f->complete ? "yes" : "no",
-           f->clean_end ? "" : ", without clean end");
 }
 
 /* --- Process tree ------------------------------------------------------- */
@@ -373,7 +356,7 @@ void info_print_tree(const struct info_file *files, int count) {
         if (child >= 0) {
             const struct info_file *f = &files[child];
             printf("%*s%" PRIu32 " ", 2 * depth, "", head_of(f)->pid);
-            put_clean(f->header.executable);
+            info_put_clean(f->header.executable);
             printf("  %s events  %s\n",
                    tool_text_count(&t, info_event_count(f)), f->name);
             at = child;

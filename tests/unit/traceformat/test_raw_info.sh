@@ -52,9 +52,21 @@ for kind in plain lz4; do
     holds "$kind.json" damaged_places 0
 done
 info traces/raw/plain
-ok "text names the events" grep -Eq 'events +27$' text
-ok "and the notice" grep -q 'old kernel' text
+ok "text names the events" grep -Eq 'events +27: [0-9]+ mallocs, ' text
+is "$(sed '/^  sizes asked for/,$d' text | wc -l)" 10 "in ten lines"
+is "$(awk 'length($0) > 80' text)" "" "of 80 columns"
+is "$(sed -n '/^  sizes asked for/,$p' text | sed 1d |
+    awk '{ n += $(NF - 2) } END { print n, $(NF - 1) }')" "16 100.0" \
+    "and a bar for the sizes, up to all of them"
 is "$(wc -c <errors)" 0 "nothing on stderr"
+is "$(grep -c 'old kernel' text)" 0 "a notice is no line of them"
+cp text short
+info -v traces/raw/plain
+head -n "$(wc -l <short)" text >beginning
+ok "-v begins with the same" cmp -s short beginning
+ok "and has the notice" grep -q 'old kernel' text
+info --quiet traces/raw/plain
+is "$status $(wc -c <text) $(wc -c <errors)" "0 0 0" "--quiet says nothing"
 
 info --json killed.json traces/raw/killed
 is "$status" 0 "killed: with its spool the trace is complete"
@@ -88,7 +100,7 @@ for bad in /dev/null "$top_srcdir/COPYING" . missing; do
 done
 info traces/raw/plain missing
 is "$status" 1 "one good and one bad file: exit status 1"
-ok "the good one is shown" grep -Eq 'events +27$' text
+ok "the good one is shown" grep -Eq 'events +27: ' text
 info
 is "$status" 2 "no file: exit status 2"
 info --nonsense x
@@ -105,7 +117,8 @@ is "$(head -c 1 text) $(value text events)" "{ 27" \
 
 info tree/again tree/right tree/left tree/root
 is "$status" 0 "four processes"
-sed -n '/^process tree/,$s/  0 events.*//p' text >got
+is "$(head -n 1 text)" "process tree" "the tree comes first"
+sed -n '/^process tree/,/^[^ ]*:/s/  0 events.*//p' text >got
 cat >want <<'END'
 process tree
   10 root
