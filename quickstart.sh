@@ -93,11 +93,25 @@ done
 step "Result"
 printf '%s operations recorded; the trace takes %s bytes on disk.\n' \
     "$ops" "$(value postprocess.json file_bytes)"
-printf '%-22s %14s %22s\n' allocator ns/operation 'peak memory (bytes)'
-printf '%-22s %14.1f %22s\n' "C library" "$(value libc.json ns_per_op)" \
-    "$(value libc.json peak_rss_bytes)"
-printf '%-22s %14.1f %22s\n' libtcmalloc_minimal \
-    "$(value tcmalloc.json ns_per_op)" "$(value tcmalloc.json peak_rss_bytes)"
+# A line for each allocator; of the processor time replay's own share.
+printf '%-20s %36s %20s\n' '' 'ns an operation' ''
+printf '%-20s %12s %14s %8s %20s\n' allocator processor "replay's own" \
+    wall 'peak memory (bytes)'
+for file in libc tcmalloc; do
+    case $file in
+    libc) name="C library" ;;
+    *) name=libtcmalloc_minimal ;;
+    esac
+    own=$(value $file.json replayer_cpu_ns)
+    printf '%-20s %12.1f %14.1f %8.1f %20s\n' "$name" \
+        "$(value $file.json cpu_ns_per_op)" \
+        "$(echo "${own:-0} $ops" | awk '{ print $1 / $2 }')" \
+        "$(value $file.json ns_per_op)" "$(value $file.json peak_rss_bytes)"
+done
+percent=$(value libc.json malloc_percent)
+[ -z "$percent" ] || printf \
+    '\nmalloc took about %.0f %% of the recorded run (replayed with the C library).\n' \
+    "$percent"
 if [ "$place_is_temporary" = no ]; then
     printf '\nThe traces are in %s\n' "$traces"
     printf 'Next, record a program of yours:\n  %s record PROGRAM\n' \

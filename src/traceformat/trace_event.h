@@ -154,7 +154,8 @@ enum mtf_extension {
     X(SLOW_TIMES, 47, "slow_path_times")                                       \
     X(SAVER_CPU_NS, 48, "saver_cpu_ns")                                        \
     X(ROUNDS, 49, "rounds")                                                    \
-    X(END_REASON, 50, "end_reason")
+    X(END_REASON, 50, "end_reason")                                            \
+    X(PROGRAM_CPU_NS, 51, "program_cpu_ns")
 
 enum mtf_account {
 #define X(name, number, text) MTF_ACCOUNT_##name = number,

@@ -175,6 +175,7 @@ struct mtr_recorder {
     uint64_t first_token;
     uint64_t random;
     uint64_t start_ns;
+    uint64_t start_cpu_ns; /* processor time of the process before */
     uint64_t wall_ns;
     bool keeps; /* a flight recording: parts, of which the last are kept */
     uint32_t header_length;

@@ -71,6 +71,14 @@ uint64_t mtr_saver_cpu_ns(const struct mtr_saver *s) {
     return tcm_clock_thread_cpu_ns() - s->cpu_from;
 }
 
+/* Of the program's threads, since the recording began. */
+static void put_program_cpu(struct accounts *a, const struct mtr_saver *s) {
+    uint64_t all = tcm_clock_process_cpu_ns();
+    uint64_t other = s->rec->start_cpu_ns + mtr_saver_cpu_ns(s);
+    if (all > other)
+        put(a, MTF_ACCOUNT_PROGRAM_CPU_NS, all - other);
+}
+
 static uint64_t event_sum(const struct mtr_event_counts *c) {
     return c->mallocs + c->memaligns + c->reallocs + c->frees + c->failed;
 }
@@ -104,6 +112,7 @@ bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason) {
     put(a, MTF_ACCOUNT_SAVER_CPU_NS, mtr_saver_cpu_ns(s));
     put(a, MTF_ACCOUNT_ROUNDS, s->rounds);
     put(a, MTF_ACCOUNT_END_REASON, reason);
+    put_program_cpu(a, s);
     bool ok =
         mtf_raw_write_footer(&s->writer, mtr_clock_ns(), a->value, a->count);
     mtr_saver_publish(s);

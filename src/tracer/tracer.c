@@ -252,6 +252,7 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
     mtr_registry_begin(rec, session, adopt);
     rec->random = mtr_config.self.random;
     rec->start_ns = adopt ? mtr_early_time_ns() : mtr_clock_ns();
+    rec->start_cpu_ns = tcm_clock_process_cpu_ns();
     mtr_pool_open(&rec->pool, session, mtr_config.bound_bytes);
     memset(&rec->spool, 0, sizeof(rec->spool));
     tcm_store_relaxed(&rec->link.stop, 0u);

@@ -168,4 +168,50 @@ wall=$(json j wall_ns)
 cpu=$(json j cpu_ns)
 [ "$wall" -gt 0 ] && [ "$cpu" -gt 0 ]
 result $? "times are told"
+
+# The replayer's own share: some of the processor time, and not all of it, also
+# of a trace that has fewer batches than are looked at, and of far more. It
+# disturbs nothing that is counted (what the other checks here hold).
+for n in 100 400000; do
+    "$make" python s.p $n >s.truth || exit 99
+    ok "$n operations and more" "$replay" --json j s.p
+    cp "$out" s.txt
+    own=$(json j replayer_cpu_ns)
+    diag "own share $own of $(json j cpu_ns) ns"
+    [ "${own:-0}" -gt 0 ]
+    result $? "the replayer's own share is told"
+    like s.txt "^processor time .*; replay's own share [0-9.]* ns\$" \
+        "beside the processor time"
+    is "$(json j ops) $(json j end_live_objects)" \
+        "$(sed -n 's/^ops=//p' s.truth) \
+$(sed -n 's/^end_live_objects=//p' s.truth)" "the run is as ever"
+done
+[ "$own" -lt "$(json j cpu_ns)" ]
+result $? "it is less than all"
+is "$(json j malloc_percent)" "" "a made trace has no recorded time"
+
+# What malloc took of the recorded run.
+if record work.t "$top_builddir/tests/integration/exchange" 2 20000 \
+    >/dev/null 2>&1; then
+    "$postprocess" -q work.t work.p
+    ok "a recording" "$replay" --json j work.p
+    like "$out" \
+        '^malloc took +about [0-9.]+ % of the recorded run \(.* of processor time\)$' \
+        "malloc's share is told"
+    recorded=$(json j recorded_cpu_ns)
+    [ "${recorded:-0}" -gt 0 ]
+    result $? "with the processor time of the recorded run"
+    ok "twice" "$replay" --json j work.p work.p
+    is "$(json j recorded_cpu_ns)" $((2 * recorded)) "two traces: the sum"
+    "$postprocess" -q --to 1us work.t part.p
+    ok "a part of it" "$replay" --json j part.p
+    is "$(json j malloc_percent)" "" "says nothing of the whole"
+    ok "a part and the whole" "$replay" --json j part.p work.p
+    is "$(json j recorded_cpu_ns)" "" "nor do both"
+    "$postprocess" -q --strip work.t strip.p
+    ok "all of it, stripped" "$replay" --json j strip.p
+    is "$(json j recorded_cpu_ns)" "$recorded" "has it"
+else
+    skip "malloc's share of the recorded run" "no recording here"
+fi
 tap_end

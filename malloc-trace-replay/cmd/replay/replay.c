@@ -16,6 +16,7 @@
 #include "cmd/replay/replay_report.h"
 #include "cmd/replay/replay_ring.h"
 #include "common/tool_files.h"
+#include "cmd/replay/replay_share.h"
 #include "common/tool_json.h"
 #include "common/tool_main.h"
 #include "common/tool_text.h"
@@ -181,6 +182,7 @@ struct run {
     struct replay_exec exec;
     struct replay_table slots, caches;
     struct replay_time time;
+    struct replay_share share;
     struct replay_rss rss;
     struct replay_report report;
     pid_t child;      /* -1 when it was found ended */
@@ -191,7 +193,8 @@ struct run {
 };
 
 static uint64_t own_bytes(const struct run *r) {
-    return REPLAY_RING_BYTES + r->slots.bytes + r->caches.bytes;
+    return REPLAY_RING_BYTES + r->slots.bytes + r->caches.bytes +
+           replay_share_bytes(&r->share);
 }
 
 /* Room in the tables for what batch B names. Outside of what is timed. */
@@ -220,6 +223,8 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
         replay_time_batch_begin(&r->time);
         replay_exec_batch(&r->exec, b);
         replay_time_batch_end(&r->time, b->apart != 0);
+        if (b->apart == 0)
+            replay_share_see(&r->share, b);
         if (b->last)
             break;
         replay_ring_taken(r->ring);
@@ -254,6 +259,7 @@ static bool run_prepare(struct run *r, const struct options *o) {
 /* From the start mark to the end mark, and what is around them. */
 static void run_measured(struct run *r, const struct replay_batch *b) {
     struct replay_counters before;
+    replay_share_begin(&r->share);
     replay_counters_read(&r->exec.calls, &before);
     replay_rss_start(&r->rss, own_bytes(r));
     run_batches(r, b);
@@ -263,6 +269,7 @@ static void run_measured(struct run *r, const struct replay_batch *b) {
     r->report.own_bytes = own_bytes(r);
     replay_counters_read(&r->exec.calls, &r->report.counters);
     replay_counters_since(&before, &r->report.counters);
+    r->report.replayer_cpu_ns = replay_share_ns(&r->share, &r->exec);
     replay_calls_name(&r->exec.calls);
 }
 

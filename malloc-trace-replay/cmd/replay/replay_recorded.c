@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/replay/replay_recorded.h"
 
+#include "traceformat/trace_event.h"
+
 #include <string.h>
 
 void replay_recorded_sample(struct replay_recorded *c,
@@ -23,6 +25,7 @@ void replay_recorded_sample(struct replay_recorded *c,
 void replay_recorded_closing(struct replay_recorded *c,
                              const struct mtf_proc_block *b) {
     uint64_t first, last;
+    c->seen = true;
     /* Of the events; the times on the way are where records were written. */
     if (mtf_proc_account(b, MTF_PROC_ACCOUNT_START_NS, &first) &&
         mtf_proc_account(b, MTF_PROC_ACCOUNT_END_NS, &last)) {
@@ -32,6 +35,14 @@ void replay_recorded_closing(struct replay_recorded *c,
     uint64_t some;
     if (mtf_proc_account(b, MTF_PROC_ACCOUNT_PROLOGUE_OPS, &some))
         c->is_part = true;
+    uint64_t cpu, here, all;
+    /* That of a whole recording is none of a part's. */
+    if (mtf_proc_account(
+            b, MTF_PROC_ACCOUNT_RECORDER + MTF_ACCOUNT_PROGRAM_CPU_NS, &cpu) &&
+        mtf_proc_account(b, MTF_PROC_ACCOUNT_RECORDER + MTF_ACCOUNT_EVENTS,
+                         &all) &&
+        mtf_proc_account(b, MTF_PROC_ACCOUNT_EVENTS, &here) && here == all)
+        c->cpu_ns = cpu;
     /* The footer's, newer than the last sample. */
     for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
         if (mtf_proc_account(b, MTF_PROC_ACCOUNT_RECORDER + i, &c->value[i]))
@@ -46,6 +57,8 @@ void replay_recorded_end(struct replay_recorded *c,
     result->is_part |= c->is_part;
     if (c->is_part)
         c->known = 0;
+    result->recorded_cpu_ns += c->cpu_ns;
+    result->without_cpu += c->seen && c->cpu_ns == 0;
     for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
         if (c->known >> i & 1)
             result->recorded[i] += c->value[i];

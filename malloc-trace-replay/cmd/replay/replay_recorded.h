@@ -14,6 +14,8 @@
 
 struct replay_recorded {
     uint64_t first_ns, last_ns;
+    uint64_t cpu_ns;                 /* 0 unknown */
+    bool seen;                       /* something of a trace */
     uint64_t value[REPLAY_COUNTERS]; /* by number of enum mtf_account */
     uint32_t known;                  /* bit per number */
     bool is_part; /* the trace has not all of the run that was counted */
@@ -22,6 +24,7 @@ struct replay_recorded {
 /* A time on the way. */
 static inline void replay_recorded_time(struct replay_recorded *c,
                                         uint64_t time_ns) {
+    c->seen = true;
     if (c->first_ns == 0)
         c->first_ns = time_ns;
     c->last_ns = time_ns;

@@ -85,13 +85,34 @@ static uint64_t timed_ops(const struct replay_report *r) {
     return r->result->ops - r->result->apart_ops;
 }
 
+/* The processor time that the calls took, as far as the replayer's own is
+   known. */
+static uint64_t calls_cpu_ns(const struct replay_report *r) {
+    uint64_t own = r->replayer_cpu_ns;
+    return own < r->time->cpu_ns ? r->time->cpu_ns - own : 0;
+}
+
+/* Of the recorded run, in per cent; 0: unknown. */
+static double malloc_share(const struct replay_report *r) {
+    uint64_t recorded = r->result->recorded_cpu_ns;
+    if (recorded == 0 || r->result->without_cpu != 0)
+        return 0;
+    return (double)calls_cpu_ns(r) * 100 / (double)recorded;
+}
+
 static void print_time(const struct replay_report *r, FILE *out) {
     struct tool_text a, b;
     uint64_t ops = timed_ops(r);
-    uint64_t wall = r->time->wall_ns;
+    uint64_t wall = r->time->wall_ns, cpu = r->time->cpu_ns;
     double rate = wall == 0 ? 0 : (double)ops * 1e3 / (double)wall;
+    fprintf(out, "processor time    %s, %.2f ns an operation",
+            tool_text_ns(&a, cpu), per_op(cpu, ops));
+    if (r->replayer_cpu_ns != 0)
+        fprintf(out, "; replay's own share %.2f ns",
+                per_op(r->replayer_cpu_ns, ops));
     fprintf(out,
-            "time              %s, %.2f ns an operation, %.1f M operations/s\n",
+            "\nwall time         %s, %.2f ns an operation, %.1f M "
+            "operations/s\n",
             tool_text_ns(&a, wall), per_op(wall, ops), rate);
     if (r->result->apart_ops != 0)
         fprintf(out,
@@ -99,12 +120,17 @@ static void print_time(const struct replay_report *r, FILE *out) {
                 "%s\n",
                 tool_text_count(&b, r->result->apart_ops),
                 tool_text_ns(&a, r->time->apart_ns));
-    fprintf(out, "processor time    %s\n", tool_text_ns(&a, r->time->cpu_ns));
     if (r->time->elapsed_ns > wall + wall / 10 + 1000000)
         fprintf(
             out,
             "with waits        %s (for operations to be read and decoded)\n",
             tool_text_ns(&a, r->time->elapsed_ns));
+    if (malloc_share(r) > 0)
+        fprintf(out,
+                "malloc took       about %.*f %% of the recorded run (%s of "
+                "processor time)\n",
+                malloc_share(r) < 10 ? 1 : 0, malloc_share(r),
+                tool_text_ns(&a, r->result->recorded_cpu_ns));
 }
 
 static void print_memory(const struct replay_report *r, FILE *out) {
@@ -212,6 +238,13 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_u64(j, "elapsed_ns", r->time->elapsed_ns);
     tool_json_u64(j, "decode_cpu_ns", f->cpu_ns);
     tool_json_u64(j, "recorded_ns", f->recorded_ns);
+    if (r->replayer_cpu_ns != 0)
+        tool_json_u64(j, "replayer_cpu_ns", r->replayer_cpu_ns);
+    tool_json_double(j, "cpu_ns_per_op", per_op(r->time->cpu_ns, timed_ops(r)));
+    if (malloc_share(r) > 0) {
+        tool_json_u64(j, "recorded_cpu_ns", f->recorded_cpu_ns);
+        tool_json_double(j, "malloc_percent", malloc_share(r));
+    }
     tool_json_u64(j, "replayer_rss_bytes", r->own_bytes);
     tool_json_begin_array(j, "warnings");
     if (f->memory[0] != '\0')

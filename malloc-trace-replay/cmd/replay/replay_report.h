@@ -21,7 +21,8 @@ struct replay_report {
     const struct replay_result *result;
     const struct replay_time *time;
     const struct replay_rss *rss;
-    uint64_t own_bytes; /* of the replayer at the end */
+    uint64_t own_bytes;       /* of the replayer at the end */
+    uint64_t replayer_cpu_ns; /* about its own share; 0 unknown */
     /* The allocator's own counters, used up in the replay; those recorded are
        in the result. */
     struct replay_counters counters;

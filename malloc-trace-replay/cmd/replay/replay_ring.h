@@ -69,8 +69,10 @@ struct replay_result {
                                 was taken again */
     uint64_t damaged_places;
     uint64_t input_bytes, stored_bytes;
-    uint64_t cpu_ns;      /* of decoding */
-    uint64_t recorded_ns; /* from the first to the last time of the trace */
+    uint64_t cpu_ns;          /* of decoding */
+    uint64_t recorded_ns;     /* from the first to the last time of the trace */
+    uint64_t recorded_cpu_ns; /* of the recorded programs */
+    uint32_t without_cpu; /* traces that do not have it, or are a part only */
     char executable[256];
     /* accounts of the recorder's footer, else of the last sample, by number,
        summed over the traces; 0 and not known when absent */
