@@ -29,11 +29,17 @@ passed=0
 failed=0
 skipped=0
 failures=
-started=$(date +%s)
+counter=
+first=
 
 verdict() {
+    stop_counter
     [ -z "$failures" ] || printf '\nFailed:%s\n' "$failures"
-    printf '\n%s seconds\n' "$(($(date +%s) - started))"
+    printf '\n'
+    if [ -n "$first" ] && [ "$place_is_temporary" = no ]; then
+        where_programs "$first"
+    fi
+    printf '%s seconds\n' "$(seconds)"
     printf '%s passed, %s failed' "$passed" "$failed"
     [ "$skipped" -eq 0 ] || printf ', %s skipped' "$skipped"
     printf '\n'
@@ -60,6 +66,33 @@ skip() {
     echo "skipped: $1: $2"
 }
 
+# Tests that passed and failed so far, while they run: on a terminal every
+# second in one line, else every half minute.
+count_tests() {
+    count_began=$(seconds)
+    count_turn=0
+    while sleep 1 && kill -0 $$ 2>/dev/null; do
+        count_turn=$((count_turn + 1))
+        [ -t 1 ] || [ $((count_turn % 30)) -eq 0 ] || continue
+        count_text=$(awk '/^PASS: / { pass++ } /^(FAIL|ERROR|XPASS): / { fail++ }
+            END { printf "%d passed, %d failed", pass, fail }' "$1")
+        if [ -t 1 ]; then
+            printf '\r  %s, %d s ' "$count_text" $(($(seconds) - count_began))
+        else
+            printf '  %s, %d s\n' "$count_text" $(($(seconds) - count_began))
+        fi
+    done
+}
+
+stop_counter() {
+    [ -n "$counter" ] || return 0
+    kill "$counter" 2>/dev/null
+    wait "$counter" 2>/dev/null
+    counter=
+    # What follows takes its line.
+    [ ! -t 1 ] || printf '\r%50s\r' ''
+}
+
 # total LOG NAME: the number behind "# NAME:" in the summary of make check.
 total() {
     sed -n "s/^# $2: *\([0-9]*\).*/\1/p" "$1" | tail -n 1
@@ -70,8 +103,13 @@ tests() {
     tests_name=$1
     shift
     tests_log=$build_root/check-$tests_name.log
+    tests_began=$(seconds)
+    : >"$tests_log"
+    count_tests "$tests_log" &
+    counter=$!
     (cd "$built" && make -k -j"$(jobs)" check "$@") >"$tests_log" 2>&1
     tests_status=$?
+    stop_counter
     tests_pass=$(total "$tests_log" PASS)
     if [ -z "$tests_pass" ]; then
         tail -n 30 "$tests_log"
@@ -84,7 +122,7 @@ tests() {
     passed=$((passed + tests_pass))
     skipped=$((skipped + tests_skip))
     echo "$tests_name: $tests_pass passed, $tests_fail failed," \
-        "$tests_skip skipped"
+        "$tests_skip skipped, $(($(seconds) - tests_began)) s"
     [ "$tests_skip" -eq 0 ] || grep '^SKIP: ' "$tests_log" | head -n 40
     if [ "$tests_fail" -ne 0 ]; then
         failed=$((failed + tests_fail))
@@ -207,6 +245,7 @@ if built_or_fail main --enable-trace-compression $werror; then
     count "build main" 0
     tests main
     main=$built
+    first=$built
     step "Installation"
     (
         set -e
@@ -320,5 +359,13 @@ copy_sources "$build_root/a folder"
 (cd / && quietly "$build_root/quickstart.log" \
     "$build_root/a folder/quickstart.sh")
 count "quickstart.sh" $?
+(
+    cd "$build_root/a folder/build/quickstart" &&
+        ./malloc-trace-replay/malloc-trace record -q -o again.lz4 ls / &&
+        ./malloc-trace-replay/postprocess -qz again.lz4 again.p &&
+        ./malloc-trace-replay/replay -q again.p &&
+        ./malloc-trace-replay/replay -q traces/p.lz4
+) >/dev/null
+count "what it built stays there and works" $?
 
 verdict

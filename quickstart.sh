@@ -30,6 +30,16 @@ step "Building in $build_root"
 generate
 build tree --enable-trace-compression
 
+# Where the results stay: a build elsewhere is gone in the end. In a folder that
+# cannot be written to there is no better place than that.
+kept=$built
+if [ "$place_is_temporary" = yes ] && [ -w "$top" ]; then
+    kept=$top/build/quickstart
+    keep_programs "$kept"
+elif [ "$place_is_temporary" = yes ]; then
+    trap - EXIT
+fi
+
 tools=$built/malloc-trace-replay
 minimal=$built/.libs/libtcmalloc_minimal.so
 tracing=$built/.libs/libtcmalloc_minimal_tracing.so
@@ -112,8 +122,14 @@ percent=$(value libc.json malloc_percent)
 [ -z "$percent" ] || printf \
     '\nmalloc took about %.0f %% of the recorded run (replayed with the C library).\n' \
     "$percent"
-if [ "$place_is_temporary" = no ]; then
-    printf '\nThe traces are in %s\n' "$traces"
-    printf 'Next, record a program of yours:\n  %s record PROGRAM\n' \
-        "$tools/malloc-trace"
+
+if [ "$kept" != "$built" ]; then
+    rm -rf "$kept/traces"
+    cp -R "$traces" "$kept/"
+    traces=$kept/traces
 fi
+step "Done"
+where_programs "$kept"
+printf 'traces     %s\n' "$traces"
+printf '\nNext, record a program of yours:\n  "%s" record PROGRAM\n' \
+    "$kept/malloc-trace-replay/malloc-trace"

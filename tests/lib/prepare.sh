@@ -4,8 +4,15 @@
 #
 # Before this is read: $top is the folder of the sources, absolute.
 
+began=$(date +%s)
+
+seconds() {
+    echo $(($(date +%s) - began))
+}
+
+# What comes now, and how long all before it took.
 step() {
-    printf '\n== %s\n' "$*"
+    printf '\n[%4d s] %s\n' "$(seconds)" "$*"
 }
 
 die() {
@@ -189,16 +196,41 @@ remove_place() {
     [ "${place_is_temporary:-no}" = no ] || rm -rf "$place"
 }
 
+# keep_programs FOLDER: copies programs and libraries of $built there, laid out
+# as they are.
+keep_programs() {
+    rm -rf "$1/malloc-trace-replay" "$1/.libs"
+    mkdir -p "$1/malloc-trace-replay" "$1/.libs" || return 1
+    for program in postprocess replay malloc-trace bump-pipes; do
+        cp "$built/malloc-trace-replay/$program" "$1/malloc-trace-replay/" ||
+            return 1
+    done
+    cp -P "$built"/.libs/*.so* "$1/.libs/"
+}
+
+# where_programs FOLDER: says where they are.
+where_programs() {
+    printf 'programs   %s\n' "$1/malloc-trace-replay"
+    printf 'libraries  %s\n' "$1/.libs"
+}
+
 # --- Build ------------------------------------------------------------------
 
-# Runs a command with its output in a file; shows the end of that when the
-# command fails.
+# Runs a command with its output in a file, which has the name of what is done
+# (and .log); says that, and how long it took. Shows the end of the output when
+# the command fails.
 quietly() {
     quiet_log=$1
     shift
-    "$@" >"$quiet_log" 2>&1 && return 0
-    quiet_status=$?
-    echo "Failed: $*"
+    quiet_began=$(seconds)
+    printf '  %s ...' "$(basename "$quiet_log" .log)"
+    if "$@" >"$quiet_log" 2>&1; then
+        printf ' %d s\n' $(($(seconds) - quiet_began))
+        return 0
+    else
+        quiet_status=$?
+    fi
+    printf ' failed after %d s: %s\n' $(($(seconds) - quiet_began)) "$*"
     tail -n 40 "$quiet_log"
     return "$quiet_status"
 }
