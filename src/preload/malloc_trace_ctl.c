@@ -3,7 +3,8 @@
  * libmalloc_trace_ctl.so: preloaded into a program that is linked with the
  * recording library, it records the program from its constructor to its
  * destructor, without any variable of the recorder's. The trace is
- * MTRACE_CTL_FILE, or mtrace.out.PID in the temporary folder.
+ * MTRACE_CTL_FILE, or mtrace.out.PID.RANDOM in the temporary folder: a name
+ * that nobody can take there beforehand.
  *
  * Threads: the loader's, one after the other.
  */
@@ -13,6 +14,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 /* Of the program's library; not there in a program that has none. */
@@ -23,13 +25,15 @@
 
 static pid_t recorded; /* the process that this library records, or 0 */
 
-/* A % in the folder's name is none of the pattern. */
-static void name_of_file(struct tcm_fmt *f) {
+/* A % in the folder's name is none of the pattern. false: there is no name that
+   cannot be foretold. */
+static bool name_of_file(struct tcm_fmt *f) {
+    uint64_t number;
     const char *given = secure_getenv("MTRACE_CTL_FILE");
     const char *folder = secure_getenv("TMPDIR");
     if (given != NULL && *given != '\0') {
         tcm_fmt_str(f, given);
-        return;
+        return !f->cut;
     }
     if (folder == NULL || *folder == '\0')
         folder = "/tmp";
@@ -38,7 +42,12 @@ static void name_of_file(struct tcm_fmt *f) {
             tcm_fmt_char(f, '%');
         tcm_fmt_char(f, *folder);
     }
-    tcm_fmt_str(f, "/mtrace.out.%p");
+    tcm_fmt_str(f, "/mtrace.out.%p.");
+    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) !=
+        (ssize_t)sizeof(number))
+        return false;
+    tcm_fmt_hex(f, number);
+    return !f->cut;
 }
 
 static void say(const char *text) {
@@ -54,8 +63,7 @@ __attribute__((constructor)) static void begin(void) {
         return;
     }
     tcm_fmt_init(&f, name, sizeof(name));
-    name_of_file(&f);
-    if (!f.cut && malloc_trace_start(name))
+    if (name_of_file(&f) && malloc_trace_start(name))
         recorded = getpid();
     else
         say("libmalloc_trace_ctl: recording does not begin: it is on already, "

@@ -101,11 +101,14 @@ bool mtf_control_parse_reply(const uint8_t *p, size_t n,
            take_text(r->message, p + name, message);
 }
 
-size_t mtf_control_address(char *path, uint32_t pid) {
+size_t mtf_control_address(char *path, uint32_t pid, uint64_t random) {
     struct tcm_fmt f;
     path[0] = '\0';
-    tcm_fmt_init(&f, path + 1, 39);
+    tcm_fmt_init(&f, path + 1, MTF_CONTROL_ADDRESS_MAX - 1);
     tcm_fmt_str(&f, "malloc-trace/");
     tcm_fmt_u64(&f, pid);
+    tcm_fmt_char(&f, '/');
+    for (unsigned i = MTF_CONTROL_DIGITS; i-- > 0;)
+        tcm_fmt_char(&f, "0123456789abcdef"[random >> 4 * i & 15]);
     return f.len + 1;
 }

@@ -3,8 +3,11 @@
  * What a recorded process and `malloc-trace ctl` say to each other.
  *
  * A connection is a UNIX socket of kind SOCK_SEQPACKET to an abstract address:
- * a zero byte, then "malloc-trace/" and the process id in decimal. It carries
- * one packet each way, both little-endian:
+ * a zero byte, then "malloc-trace/", the process id in decimal, "/" and a
+ * random number in 16 hexadecimal digits, so that nobody can take the address
+ * first. Who asks finds it in /proc/net/unix, and looks at who listens there:
+ * anybody may take others of this form. It carries one packet each way, both
+ * little-endian:
  *
  *   request  offset size         reply    offset size
  *   magic      0     4  "MTC1"   magic      0     4  "MTR1"
@@ -82,8 +85,12 @@ bool mtf_control_parse_request(const uint8_t *p, size_t n,
 bool mtf_control_parse_reply(const uint8_t *p, size_t n,
                              struct mtf_control_reply *r);
 
-/* Fills the path of a socket's address for process PID (at least 40 bytes);
-   returns how many of them count. */
-size_t mtf_control_address(char *path, uint32_t pid);
+/* Longest address, with the zero byte before it and one behind it. */
+#define MTF_CONTROL_ADDRESS_MAX 48u
+#define MTF_CONTROL_DIGITS      16u /* of the random number, at its end */
+
+/* Fills the path of a socket's address for process PID
+   (MTF_CONTROL_ADDRESS_MAX bytes); returns how many of them count. */
+size_t mtf_control_address(char *path, uint32_t pid, uint64_t random);
 
 #endif

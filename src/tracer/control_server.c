@@ -7,6 +7,7 @@
 #include "traceformat/control_protocol.h"
 #include "tracer/own_thread.h"
 #include "tracer/saver.h"
+#include "tracer/trace_process.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -23,9 +24,6 @@
 #define PATIENCE_NS 10000000000u
 /* Between looks after silent clients, and whether the program is there. */
 #define LOOK_MS 1000
-/* The image before an exec may still be about to close its socket. */
-#define BIND_TRIES 50
-#define BIND_WAIT  10000000u
 
 struct client {
     int fd;
@@ -232,20 +230,15 @@ static bool serve_all(struct server *s, struct mtr_recorder *rec) {
 
 static int listen_to(uint32_t pid) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t n = mtf_control_address(address.sun_path, pid);
+    size_t n = mtf_control_address(address.sun_path, pid, mtr_process_random());
     socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
-    uint32_t never = 0;
-    for (int i = 0; i < BIND_TRIES; i++) {
-        if (bind(fd, (struct sockaddr *)&address, length) == 0)
-            return listen(fd, QUEUE) == 0 ? fd : -1;
-        if (errno != EADDRINUSE)
-            return -1;
-        tcm_futex_wait(&never, 0, BIND_WAIT);
-    }
-    return -1;
+    return bind(fd, (struct sockaddr *)&address, length) == 0 &&
+                   listen(fd, QUEUE) == 0
+               ? fd
+               : -1;
 }
 
 static void *server_main(void *arg) {

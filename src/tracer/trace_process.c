@@ -56,7 +56,7 @@ static uint64_t parent_start(void) {
     return process_start(path);
 }
 
-static uint64_t random_number(void) {
+uint64_t mtr_process_random(void) {
     uint64_t r = 0;
     if (syscall(SYS_getrandom, &r, sizeof(r), GRND_NONBLOCK) != (long)sizeof(r))
         r = 0;
@@ -90,7 +90,7 @@ void mtr_process_identify(void) {
     }
     c->self.pid = pid;
     c->self.start = process_start("/proc/self/stat");
-    c->self.random = random_number();
+    c->self.random = mtr_process_random();
 }
 
 static bool has_filter(void) {

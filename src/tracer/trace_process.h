@@ -17,6 +17,8 @@ void mtr_process_configure(const struct mtr_host *host);
 bool mtr_process_pattern(const char *name, char *out, bool *per_process);
 /* This process's identity; the one before becomes the parent's. */
 void mtr_process_identify(void);
+/* A number that others cannot foretell, not 0. */
+uint64_t mtr_process_random(void);
 /* Names this process as owner in the environment, for images to come; with
    MTR_NO_NUMBER they begin with the first name themselves. */
 void mtr_process_own(uint32_t name_number);

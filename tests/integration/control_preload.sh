@@ -42,8 +42,16 @@ pid=$!
 wait $pid
 is "temporary folder: exit status" $? 7
 diag <err
-is "temporary folder: one file" "$(ls "100%p")" "mtrace.out.$pid"
-check_trace "temporary folder" "100%p/mtrace.out.$pid" 1900
+is "temporary folder: one file" "$(ls "100%p" | sed 's/\.[0-9a-f]*$//')" \
+    "mtrace.out.$pid"
+check_trace "temporary folder" "100%p/$(ls "100%p")" 1900
+# The name cannot be taken before.
+for i in 1 2 3; do
+    TMPDIR=$work/100%p LD_PRELOAD=$ctl_lib ./linked 2>err
+done
+is "temporary folder: every name ends in another way" \
+    "$(ls "100%p" | sed -En 's/mtrace.out.[0-9]+.([0-9a-f]{10,})$/\1/p' |
+        sort -u | wc -l)" 4
 TCMALLOC_TRACE_OUTPUT=both MTRACE_CTL_FILE=none LD_PRELOAD=$ctl_lib ./linked 2>err
 is "on already: exit status" $? 7
 check "on already: one line" one_line err

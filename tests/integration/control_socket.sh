@@ -79,10 +79,21 @@ check "start where nothing can be: one line" one_line err
 ctl $pid status
 check "status, failed" grep -q "^process $pid: failed" out
 
+# Where a process listens, for those who do not ask politely.
+cat >find.py <<'PY'
+def find(pid):
+    start = "@malloc-trace/%s/" % pid
+    with open("/proc/net/unix") as f:
+        found = [l.split()[-1] for l in f if start in l]
+    assert len(found) == 1, found
+    return "\0" + found[0][1:]
+PY
+
 # Clients that behave badly.
 cat >bad.py <<'PY'
 import os, random, socket, sys, time
-address = "\0malloc-trace/" + sys.argv[1]
+from find import find
+address = find(sys.argv[1])
 def connect():
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     s.connect(address)
@@ -191,6 +202,54 @@ is "record --delay: the end comes first" "$? $(find . -name f)" "0 "
 "$mtrace" record --delay x -- true 2>err
 is "record --delay: no number" $? 2
 
+# Someone else listens at addresses of the process, takes nobody in, or speaks
+# nonsense; he was there first.
+cat >squat.py <<'PY'
+import os, socket, sys, time
+pid = os.getpid()
+r, w = os.pipe()
+if os.fork() == 0:
+    os.close(r)
+    if os.getuid() == 0:
+        os.setuid(65534)
+    kept = []
+    for name in ["%d" % pid] + ["%d/%016x" % (pid, i) for i in range(200)]:
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        s.bind("\0malloc-trace/" + name)
+        s.listen(0)
+        kept.append(s)
+        # The queue is full.
+        for i in range(2):
+            t = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            t.setblocking(False)
+            try:
+                t.connect("\0malloc-trace/" + name)
+            except OSError:
+                pass
+            kept.append(t)
+    os.write(w, b"x")
+    os.close(w)
+    for fd in range(3):
+        os.close(fd)
+    # Until the process is gone.
+    while os.getppid() == pid:
+        time.sleep(0.1)
+    os._exit(0)
+os.read(r, 1)
+os.execvp(sys.argv[1], sys.argv[1:])
+PY
+env "$python" squat.py env LD_PRELOAD="$tlib" TCMALLOC_TRACE_CONTROL=1 \
+    "$target" serve <in >out.pipe 2>target.err &
+pid=$!
+exec 7>in
+read -r line <out.pipe
+ctl $pid status
+is "addresses that others took: it answers" "$? $(cat err)" "0 "
+ctl $pid start "$work/squat"
+is "addresses that others took: it records" "$?" 0
+end
+is "addresses that others took: nothing is said" "$status $(cat target.err)" "0 "
+
 # Another user.
 if [ "$(id -u)" = 0 ] && have setpriv; then
     chmod 755 "$work"
@@ -201,10 +260,11 @@ if [ "$(id -u)" = 0 ] && have setpriv; then
         'another user|Permission denied' err
     cat >peer.py <<'PY'
 import os, socket, sys
+from find import find
 os.setuid(65534)
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 s.settimeout(10)
-s.connect("\0malloc-trace/" + sys.argv[1])
+s.connect(find(sys.argv[1]))
 try:
     s.send(b"MTC1\4\0\0\0")
     print(len(s.recv(100)))
