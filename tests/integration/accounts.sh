@@ -40,7 +40,7 @@ sound() {
     "$post" --quiet --json json "$2" p 2>err
     is "$1: postprocess" "$? $(json json complete damaged_places)" "0 true 0"
     "$mtrace" info "$2" >out 2>>err
-    is "$1: info" "$? $(grep -c 'complete *yes$' out)" "0 1"
+    is "$1: info" "$? $(grep -c '^  complete  *yes' out)" "0 1"
     "$mtrace" dump "$2" >/dev/null 2>>err
     is "$1: dump" "$? $(cat err)" "0 "
 }
@@ -52,7 +52,7 @@ damaged() {
     check "$1: postprocess tells it" grep -q "footer counts .* $3, the" err
     check "$1: postprocess: one line" one_line err
     "$mtrace" info "$2" >out 2>err
-    is "$1: info" "$? $(grep -c 'complete *no$' out)" "3 1"
+    is "$1: info" "$? $(grep -c '^  complete  *no' out)" "3 1"
     check "$1: info tells it" grep -q "$2: byte .*footer counts .* $3" err
     "$mtrace" dump "$2" >out 2>err
     is "$1: dump" $? 3

@@ -36,7 +36,7 @@ all_counted() {
     is "$1: each call is recorded, dropped, or an untraced free" \
         $(($(json json events) + $(json json dropped_events) +
             $(json json untraced_frees))) $calls
-    "$mtrace" info --json files "$2" >out 2>err
+    "$mtrace" info -v --json files "$2" >out 2>err
     is "$1: exit status of malloc-trace info" $? 3
     "$python" -c 'import json
 json.dump(json.load(open("files"))["files"][0], open("json2", "w"))'

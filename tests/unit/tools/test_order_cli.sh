@@ -56,7 +56,7 @@ ok "JSON on stdout" sh -c '"$1" --quiet --json - "$2" o | grep -q clean_end' \
     sh "$postprocess" "$data/raw-v1"
 
 cp "$data/raw-v1" same
-fails_with 1 "input and output are one file" "$postprocess" same same
+fails_with 2 "input and output are one file" "$postprocess" same same
 ok "which stays as it was" cmp same "$data/raw-v1"
 fails_with 1 "a processed trace is no raw one" "$postprocess" v1 out
 is "$(grep -c 'v1.*processed' "$err")" 1 "and the message says so"
