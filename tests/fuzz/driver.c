@@ -7,7 +7,8 @@
  *
  * The corpus is tests/fuzz/corpus/FUZZ_TARGET below $top_srcdir, or the files
  * named on the command line. FUZZ_RUNS sets the number of random changes a
- * file. A target that finds something wrong aborts.
+ * file. A target that finds something wrong aborts; the input is then in the
+ * file that FUZZ_FOUND names, if it is set.
  *
  * With libFuzzer: clang -fsanitize=fuzzer,address,undefined, the target's
  * source without this file, and libtracetools.a built with clang.
@@ -19,17 +20,34 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define RUN_MAX    64u
 #define FILE_LIMIT ((size_t)1 << 20)
 #ifndef FUZZ_STRIDE
 #define FUZZ_STRIDE 1u
 #endif
+#ifndef FUZZ_RUNS
+#define FUZZ_RUNS 500u
+#endif
 
 static uint64_t inputs;
+static const uint8_t *running; /* of RUNNING_SIZE bytes */
+static size_t running_size;
+
+static void keep_input(int number) {
+    const char *path = getenv("FUZZ_FOUND");
+    int fd = path == NULL ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (fd >= 0 && write(fd, running, running_size) >= 0)
+        close(fd);
+    (void)signal(number, SIG_DFL);
+    (void)raise(number);
+}
 
 /* A copy of its own for each input, so that a sanitizer sees a read past it. */
 static void run(const uint8_t *data, size_t n) {
@@ -38,6 +56,8 @@ static void run(const uint8_t *data, size_t n) {
         tap_bail("out of memory");
     if (n != 0)
         memcpy(copy, data, n);
+    running = copy;
+    running_size = n;
     (void)LLVMFuzzerTestOneInput(copy, n);
     free(copy);
     inputs++;
@@ -140,7 +160,8 @@ static void run_corpus(const char *folder, uint64_t runs) {
 
 int main(int argc, char **argv) {
     const char *text = getenv("FUZZ_RUNS");
-    uint64_t runs = text == NULL ? 500 : strtoull(text, NULL, 10);
+    uint64_t runs = text == NULL ? FUZZ_RUNS : strtoull(text, NULL, 10);
+    (void)signal(SIGABRT, keep_input);
     static const uint8_t none[1];
     run(none, 0);
     tap_ok(true, "empty input");

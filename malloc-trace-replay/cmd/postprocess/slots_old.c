@@ -134,7 +134,9 @@ static bool scatter(struct slots_old *s) {
 /* --- Entries ------------------------------------------------------------- */
 
 /* A search took STEPS. */
-static void count_steps(struct slots_old *s, uint64_t steps) {
+static TCM_ALWAYS_INLINE void count_steps(struct slots_old *s, uint64_t steps) {
+    if (TCM_LIKELY(steps <= STEPS_USUAL && s->steps == 0))
+        return;
     s->steps += steps;
     s->steps -= tcm_min_u64(s->steps, STEPS_USUAL);
 }

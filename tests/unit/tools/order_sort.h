@@ -121,7 +121,8 @@ static inline void sorted_decode(struct sorted *out) {
     free(d);
 }
 
-static inline void sorter_end(struct sorter *s) {
+/* Ends it; the operations are not decoded. */
+static inline void sorter_close(struct sorter *s) {
     struct sorted *out = s->out;
     order_finish(&s->order);
     if (!mtf_proc_writer_end(&s->writer, NULL, 0) || s->order.failed ||
@@ -147,6 +148,11 @@ static inline void sorter_end(struct sorter *s) {
     demux_fini(&s->demux);
     emit_fini(&s->emit);
     free(s);
+}
+
+static inline void sorter_end(struct sorter *s) {
+    struct sorted *out = s->out;
+    sorter_close(s);
     sorted_decode(out);
 }
 
