@@ -189,6 +189,7 @@ static void free_recorded(struct tcm_thread_state *self, void *ptr,
 static void free_any(void *ptr, const struct claim *claim, enum mtf_call call) {
     struct tcm_thread_state *self = &tcm_self;
     struct tcm_block_info info = tcm_block_check(ptr);
+    tcm_trace_free_begins();
     /* A thread that only frees needs a cache as much as another, and its end
        must be seen. */
     if (self->life == TCM_THREAD_NEW)
@@ -196,6 +197,7 @@ static void free_any(void *ptr, const struct claim *claim, enum mtf_call call) {
     if (info.kind != TCM_BLOCK_PRIVATE && !tcm_trace_is_private(self))
         free_recorded(self, ptr, &info, claim, call);
     tcm_block_put(self, ptr, &info);
+    tcm_trace_free_ends();
 }
 
 void tcm_free_slow(void *ptr, enum mtf_call call) {

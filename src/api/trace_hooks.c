@@ -25,10 +25,11 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
     if (self->life == TCM_THREAD_ENDED)
         return mtr_late_enter(&self->late_id);
     struct mtr_thread *t = NULL;
-    /* A state that is left from before: a recording that ended, or one that
-       fork wiped. The recorder knows. */
-    if (mtr_is_recording() || tcm_load_relaxed(&mtr_control)->early != 0 ||
-        self->trace != &mtr_no_thread)
+    const struct mtr_control *control = tcm_load_relaxed(&mtr_control);
+    /* A state that is left from before, or a child that no handler told of: the
+       recorder knows. */
+    if (mtr_is_recording() || tcm_load_relaxed(&control->early) != 0 ||
+        self->trace != &mtr_no_thread || tcm_load_relaxed(&control->known) == 0)
         t = enter_recorder(self);
     else
         self->trace = &mtr_no_thread;

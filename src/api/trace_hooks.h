@@ -30,6 +30,14 @@ struct tcm_thread_state;
 struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self);
 void tcm_trace_leave(struct tcm_thread_state *self);
 
+/* Around a call that frees and does not allocate; tracer/tracer.h. */
+static inline void tcm_trace_free_begins(void) {
+    mtr_freeing++;
+}
+static inline void tcm_trace_free_ends(void) {
+    mtr_freeing--;
+}
+
 /* True in recorder code: serve this call from the private arena. */
 bool tcm_trace_is_private(const struct tcm_thread_state *self);
 
@@ -115,6 +123,10 @@ tcm_trace_enter(struct tcm_thread_state *self) {
 }
 static inline void tcm_trace_leave(struct tcm_thread_state *self) {
     (void)self;
+}
+static inline void tcm_trace_free_begins(void) {
+}
+static inline void tcm_trace_free_ends(void) {
 }
 static inline bool tcm_trace_is_private(const struct tcm_thread_state *self) {
     (void)self;

@@ -156,17 +156,18 @@ struct mtr_saver_link {
     uint32_t finish;  /* 1: the library's destructor runs */
     uint32_t stop;    /* 1: the recording shall end now */
     uint32_t started; /* 0 no saver, 1 being made or not needed, 2 set up */
+    uint32_t due;     /* 1: the next call that may make a saver shall */
     uint32_t end_events;
-    uint32_t no_fifo_wait;
 };
 
 struct mtr_recorder {
     struct mtr_control control; /* first: mtr_control points here */
     uint32_t state;             /* enum mtr_state, futex */
-    uint32_t message_length;    /* of message; taken by who prints it */
-    uint32_t summary_due;       /* 1: the saver made one, not yet printed */
-    uint32_t session;           /* 0: none yet; locks are set up */
-    uint32_t busy;              /* 1: start, stop or flush; 2: and waited for */
+    uint32_t pid; /* whose recording it is; another's in a vfork child */
+    uint32_t message_length;  /* of message; taken by who prints it */
+    uint32_t summary_due;     /* 1: the saver made one, not yet printed */
+    uint32_t session;         /* 0: none yet; locks are set up */
+    uint32_t busy;            /* 1: start, stop or flush; 2: and waited for */
     uint32_t own_threads;     /* of the recorder's, as they count themselves */
     pthread_t saver_thread;   /* 0: none, or nobody need wait for its end */
     bool exited;              /* the library's destructor ran */
@@ -291,7 +292,7 @@ bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
 /* The position up to which B, which the caller holds, has MTR_ROOM. */
 static inline uint8_t *mtr_room_end(const struct mtr_buffer *b) {
     return b->base + b->size - MTR_BUFFER_SLACK - MTR_ROOM -
-           (mtr_config.drops ? MTR_GAP_ROOM : 0);
+           (mtr_config.drops || mtr_config.per_process ? MTR_GAP_ROOM : 0);
 }
 /* How long T may wait for a buffer at NOW, having waited since BEGAN. */
 uint64_t mtr_gap_patience(struct mtr_recorder *rec, const struct mtr_thread *t,
@@ -322,6 +323,9 @@ uint64_t mtr_early_first_token(void);
 uint64_t mtr_early_time_ns(void);
 /* Makes them the beginning of the calling thread's stream. */
 void mtr_early_adopt(struct mtr_recorder *rec);
+/* Set-up is done, and the control changed: nobody goes on writing there without
+   coming by, whether its events were adopted or are forgotten. */
+void mtr_early_end(void);
 /* The calling thread's adopted state, once, owned by SLOT; else NULL. */
 struct mtr_thread *mtr_early_claim_adopted(struct mtr_thread **slot);
 

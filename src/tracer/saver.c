@@ -31,7 +31,7 @@
 #define SAMPLE_NS   (100u * MS)
 #define HEAD_BYTES  ((uint32_t)sizeof(struct mtf_spool_buffer))
 
-static struct mtr_saver saver;
+struct mtr_saver mtr_saver;
 
 /* --- Called by others ---------------------------------------------------- */
 
@@ -74,8 +74,8 @@ void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns) {
 }
 
 size_t mtr_saver_summary(char *text, size_t cap) {
-    size_t n = saver.summary_length < cap ? saver.summary_length : cap;
-    memcpy(text, saver.texts.summary, n);
+    size_t n = mtr_saver.summary_length < cap ? mtr_saver.summary_length : cap;
+    memcpy(text, mtr_saver.texts.summary, n);
     return n;
 }
 
@@ -298,7 +298,7 @@ bool mtr_saver_make_round(struct mtr_saver *s) {
 
 /* --- Buffers ahead of need ----------------------------------------------- */
 
-static bool grow(struct mtr_recorder *rec, enum mtr_size size) {
+bool mtr_saver_grow(struct mtr_recorder *rec, enum mtr_size size) {
     size_t bytes =
         size == MTR_LARGE ? MTR_LARGE_BYTES : MTR_READY_SMALL * MTR_SMALL_BYTES;
     bytes = tcm_align_up(bytes, tcm_os_page_size());
@@ -316,9 +316,9 @@ void mtr_saver_keep_ready(struct mtr_recorder *rec) {
     /* Small ones come in pieces. */
     for (; small > MTR_READY_SMALL / 2;
          small -= small < MTR_READY_SMALL ? small : MTR_READY_SMALL)
-        any |= grow(rec, MTR_SMALL);
+        any |= mtr_saver_grow(rec, MTR_SMALL);
     for (uint32_t n = 0; n < large; n++)
-        any |= grow(rec, MTR_LARGE);
+        any |= mtr_saver_grow(rec, MTR_LARGE);
     if (any)
         mtr_pool_notify(&rec->pool);
 }
@@ -348,7 +348,7 @@ static bool do_due(struct mtr_saver *s, uint64_t now) {
         tcm_store_relaxed(&rec->link.finish, 2u);
         ok = mtr_saver_enter_end_mode(s);
     } else if (state == MTR_ENDED) {
-        ok = !asked || mtr_saver_end_mode_round(s);
+        ok = !asked || mtr_saver_end_mode_round(s, false);
     } else if (asked || now - s->last_round >= s->interval ||
                mtr_output_part_is_full(&s->output)) {
         ok = mtr_saver_make_round(s);
@@ -418,51 +418,13 @@ static bool run(struct mtr_saver *s) {
     }
 }
 
-static void publish_started(struct mtr_recorder *rec, uint32_t started) {
+void mtr_saver_publish_started(struct mtr_recorder *rec, uint32_t started) {
     tcm_store_release(&rec->link.started, started);
     tcm_futex_wake(&rec->link.started, INT32_MAX);
 }
 
-bool mtr_saver_end_here(struct mtr_recorder *rec) {
-    struct mtr_saver *s = &saver;
-    uint32_t expected = 0;
-    sigset_t all, before;
-    /* What was published is in the spool. */
-    if (mtr_process_is_confined())
-        return true;
-    if (!tcm_cas_acq_rel(&rec->link.started, &expected, 1u))
-        return false;
-    if (tcm_load_acquire(&rec->state) != MTR_LAZY) {
-        publish_started(rec, 0);
-        return false;
-    }
-    /* No handler of the program's shall run, or leave, in the middle; and
-       SIGXFSZ is none of its business. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    mtr_saver_begin(s, rec);
-    mtr_folder_hold(rec);
-    bool ok = mtr_saver_set_up_here(s);
-    /* A saver has a table of its own, which is empty. */
-    bool done = ok || s->output.error != EMFILE;
-    if (ok && !mtr_saver_enter_end_mode(s)) {
-        mtr_saver_give_up(s);
-        ok = false;
-    } else if (!ok && done) {
-        mtr_fail(rec, "cannot record to", s->output.error);
-    }
-    if (ok || !done) {
-        mtr_saver_rest(s);
-        publish_started(rec, 0);
-    } else {
-        mtr_saver_leave(s);
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return done;
-}
-
 void *mtr_saver_main(void *arg) {
-    struct mtr_saver *s = &saver;
+    struct mtr_saver *s = &mtr_saver;
     struct mtr_recorder *rec = arg;
     mtr_own_begin(rec, "malloc-trace");
     bool goes_on = tcm_load_acquire(&rec->state) == MTR_ENDED;
@@ -482,12 +444,12 @@ void *mtr_saver_main(void *arg) {
         mtr_fail(rec, "cannot record to", s->output.error);
     }
     /* Publishes all of the set-up to the thread that waits for it. */
-    publish_started(rec, 2);
+    mtr_saver_publish_started(rec, 2);
     if (ok && !run(s))
         mtr_saver_give_up(s);
     if (s->alone) {
         mtr_saver_rest(s);
-        publish_started(rec, 0);
+        mtr_saver_publish_started(rec, 0);
     } else {
         mtr_saver_leave(s);
     }

@@ -23,6 +23,8 @@ bool mtr_saver_create(struct mtr_recorder *rec, int *error);
  * nothing can be written to. false: the kernel refused.
  */
 bool mtr_unshare_table(int keep);
+/* Buffers ahead of need; by who saves, or will. */
+void mtr_saver_keep_ready(struct mtr_recorder *rec);
 /* It shall look now. */
 void mtr_saver_wake(struct mtr_recorder *rec);
 /* Asks for a round and waits for it. false: the recording ended. */
@@ -33,6 +35,14 @@ bool mtr_saver_round(struct mtr_recorder *rec);
  * false: there is a saver, or this cannot be done without one.
  */
 bool mtr_saver_end_here(struct mtr_recorder *rec);
+/*
+ * The work of a saver that may not be made by this call (mtr_freeing, vfork),
+ * on the calling thread: buffers for a recording that has its spool alone
+ * (false: one is being made, which is not to be waited for long), and a round
+ * in end mode.
+ */
+bool mtr_saver_stock_here(struct mtr_recorder *rec);
+void mtr_saver_round_here(struct mtr_recorder *rec);
 /* Until the saver that ended, or ends, a recording has left it, TIMEOUT_NS at
    most (UINT64_MAX: for ever). */
 void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns);

@@ -58,12 +58,12 @@ static bool leave_end_mode(struct mtr_saver *s) {
     return true;
 }
 
-bool mtr_saver_end_mode_round(struct mtr_saver *s) {
+bool mtr_saver_end_mode_round(struct mtr_saver *s, bool here) {
     struct mtr_recorder *rec = s->rec;
     if (!mtr_saver_make_round(s) || !mtr_saver_write_footer(s, MTF_END_EXIT))
         return false;
     mtr_saver_recycle(s);
-    return ++rec->link.end_events < END_EVENTS || leave_end_mode(s);
+    return here || ++rec->link.end_events < END_EVENTS || leave_end_mode(s);
 }
 
 /* --- Before the program does --------------------------------------------- */

@@ -142,14 +142,18 @@ static void hold_statm(struct mtr_saver *s) {
         mtr_statm_open(&s->statm);
 }
 
-bool mtr_saver_take_over(struct mtr_saver *s) {
+bool mtr_saver_resume(struct mtr_saver *s) {
     s->cpu_from = tcm_clock_thread_cpu_ns() - s->cpu_from;
-    s->output.own_table = mtr_unshare_table(-1);
     hold_statm(s);
     /* As below. */
     if (s->output.own_table)
         mtr_folder_hold(s->rec);
     return mtr_output_reopen(&s->output);
+}
+
+bool mtr_saver_take_over(struct mtr_saver *s) {
+    s->output.own_table = mtr_unshare_table(-1);
+    return mtr_saver_resume(s);
 }
 
 /* Spool, buffers, output. What fails here fails the start. */

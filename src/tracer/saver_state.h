@@ -51,16 +51,22 @@ bool mtr_saver_set_up(struct mtr_saver *s);
 /* The output alone, for a recording that has its spool and ends now; on a
    thread of the program. */
 bool mtr_saver_set_up_here(struct mtr_saver *s);
-/* A recording that was ended so goes on, in a thread of its own. */
+/* A recording that was ended so goes on, in a thread of its own, or on one of
+   the program. */
 bool mtr_saver_take_over(struct mtr_saver *s);
+bool mtr_saver_resume(struct mtr_saver *s);
 /* A FIFO whose reader comes late: meanwhile threads fill the buffers. */
 bool mtr_saver_wait_for_reader(struct mtr_saver *s);
+
+extern struct mtr_saver mtr_saver;
 
 /* --- saver.c ------------------------------------------------------------- */
 /* The thread; its argument is the recorder. */
 void *mtr_saver_main(void *arg);
-/* Buffers ahead of need. */
-void mtr_saver_keep_ready(struct mtr_recorder *rec);
+/* Link.started becomes STARTED; by who changed it to 1. */
+void mtr_saver_publish_started(struct mtr_recorder *rec, uint32_t started);
+/* More buffers of SIZE. false: no memory. */
+bool mtr_saver_grow(struct mtr_recorder *rec, enum mtr_size size);
 /* A full round. */
 bool mtr_saver_make_round(struct mtr_saver *s);
 /* Buffers whose last byte is with the output become free. */
@@ -68,7 +74,8 @@ void mtr_saver_recycle(struct mtr_saver *s);
 
 /* --- saver_end.c --------------------------------------------------------- */
 bool mtr_saver_enter_end_mode(struct mtr_saver *s);
-bool mtr_saver_end_mode_round(struct mtr_saver *s);
+/* HERE: on a thread of the program, which makes no other rounds. */
+bool mtr_saver_end_mode_round(struct mtr_saver *s, bool here);
 /* The recording ends for REASON, with a whole trace. */
 bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason);
 /* True when the output has the size that it shall have at most. */

@@ -277,9 +277,14 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
         uint32_t state = tcm_load_acquire(&rec->state);
         if (state == MTR_LAZY && b != NULL)
             break;
+        cold->pool_seq = seq;
         /* Lazy, or ended without one. */
-        if (state != MTR_RUNNING)
-            mtr_saver_need(rec);
+        if (state != MTR_RUNNING && !mtr_saver_need(rec)) {
+            if (b != NULL || mtr_thread_is_over(rec, cold) ||
+                !mtr_saver_stock_here(rec))
+                break;
+            continue;
+        }
         if (state != MTR_LAZY)
             mtr_saver_wake(rec);
         if (b != NULL || !mtr_is_recording())
@@ -287,7 +292,6 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
         uint64_t now = mtr_clock_ns();
         uint64_t patience =
             mtr_gap_patience(rec, t, began == 0 ? now : began, now);
-        cold->pool_seq = seq;
         if (patience == 0)
             break;
         if (began == 0)

@@ -66,8 +66,18 @@ struct mtr_thread *mtr_early_enter(struct mtr_thread **slot) {
     if (mtr_tokens_are_low(t))
         mtr_put_tokens(t);
     set_early_limit(t);
+    /* Set-up changes the control and then takes the limit away, in the order of
+       seq_cst operations: its store replaces ours, or we see its change. */
+    tcm_fence_seq_cst();
+    if (tcm_load_relaxed(&mtr_control)->early == 0)
+        tcm_store_relaxed(&t->limit, NULL);
     *slot = t;
     return t;
+}
+
+void mtr_early_end(void) {
+    tcm_fence_seq_cst();
+    tcm_store_relaxed(&early.hot.limit, NULL);
 }
 
 bool mtr_early_has_events(void) {

@@ -34,7 +34,8 @@ static bool set_limit(struct mtr_recorder *rec, struct mtr_thread *t) {
         tcm_swap_acq_rel(&rec->link.idle, 0u) != 0)
         mtr_saver_wake(rec);
     uint32_t state = tcm_load_relaxed(&rec->state);
-    if (state != MTR_RUNNING && state != MTR_LAZY)
+    if ((state != MTR_RUNNING && state != MTR_LAZY) ||
+        tcm_load_relaxed(&rec->link.due) != 0)
         tcm_store_relaxed(&t->limit, NULL);
     if (!mtr_thread_is_over(rec, cold))
         return true;
@@ -53,6 +54,10 @@ bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
    meanwhile. */
 static bool make_ready(struct mtr_recorder *rec, struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
+    if (mtr_freeing == 0 && tcm_load_relaxed(&rec->link.due) != 0) {
+        tcm_store_relaxed(&rec->link.due, 0u);
+        mtr_saver_need(rec);
+    }
     if (mtr_drops(t) && mtr_gap_lasts(rec, t))
         return true;
     if (cold->buffer == NULL || t->pos > cold->room_end || mtr_drops(t) ||

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * TCMALLOC_TRACE_OVERFLOW=drop: a thread that finds no buffer goes on, and what
- * it does is counted instead of recorded, until there is one.
+ * it does is counted instead of recorded, until there is one. With %p so does
+ * one in a call that frees and must not wait for a saver (mtr_freeing).
  *
  *   ... events | UNTRACED m, GAP n || BUFFER | events ...
  *         pos --^                    recorded again
@@ -47,7 +48,9 @@ uint64_t mtr_gap_patience(struct mtr_recorder *rec, const struct mtr_thread *t,
 }
 
 bool mtr_gap_begin(struct mtr_recorder *rec, struct mtr_thread *t) {
-    if (!mtr_config.drops || mtr_thread_is_over(rec, t->cold))
+    if (!mtr_config.drops && (!mtr_config.per_process || mtr_freeing == 0))
+        return false;
+    if (mtr_thread_is_over(rec, t->cold))
         return false;
     if (!mtr_drops(t)) {
         t->flags |= MTR_THREAD_DROPS;
@@ -58,7 +61,8 @@ bool mtr_gap_begin(struct mtr_recorder *rec, struct mtr_thread *t) {
 }
 
 bool mtr_gap_lasts(struct mtr_recorder *rec, const struct mtr_thread *t) {
-    return tcm_load_acquire(&rec->pool.seq) == t->cold->pool_seq &&
+    return (mtr_config.drops || mtr_freeing != 0) &&
+           tcm_load_acquire(&rec->pool.seq) == t->cold->pool_seq &&
            !mtr_thread_is_over(rec, t->cold);
 }
 

@@ -46,12 +46,12 @@ static uint64_t process_start(const char *path) {
     return start;
 }
 
-static uint64_t parent_start(void) {
+static uint64_t start_of(uint64_t pid) {
     char path[40];
     struct tcm_fmt f;
     tcm_fmt_init(&f, path, sizeof(path));
     tcm_fmt_str(&f, "/proc/");
-    tcm_fmt_u64(&f, (uint64_t)getppid());
+    tcm_fmt_u64(&f, pid);
     tcm_fmt_str(&f, "/stat");
     return process_start(path);
 }
@@ -78,18 +78,18 @@ static void read_executable(void) {
     tcm_fmt_str(&f, slash == NULL ? scratch : slash + 1);
 }
 
-void mtr_process_identify(void) {
+void mtr_process_identify(uint32_t pid) {
     struct mtr_config *c = &mtr_config;
-    uint32_t pid = tcm_os_pid();
     if (c->self.random != 0 && c->self.pid != pid) {
         c->parent = c->self;
     } else if (c->self.random == 0) {
         read_executable();
         c->parent.pid = (uint32_t)getppid();
-        c->parent.start = parent_start();
+        c->parent.start = start_of(c->parent.pid);
     }
     c->self.pid = pid;
-    c->self.start = process_start("/proc/self/stat");
+    c->self.start =
+        pid == tcm_os_pid() ? process_start("/proc/self/stat") : start_of(pid);
     c->self.random = mtr_process_random();
 }
 

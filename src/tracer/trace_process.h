@@ -15,10 +15,11 @@ void mtr_process_configure(const struct mtr_host *host);
 /* Makes NAME the absolute pattern in OUT (PATH_MAX bytes); *PER_PROCESS tells
    of %p. false: too long, or there is no current folder. */
 bool mtr_process_pattern(const char *name, char *out, bool *per_process);
-/* This process's identity; the one before becomes the parent's. */
-void mtr_process_identify(void);
 /* A number that others cannot foretell, not 0. */
 uint64_t mtr_process_random(void);
+/* The identity of process PID, which is this one, or has made it to use its
+   memory (vfork); the one before becomes the parent's. */
+void mtr_process_identify(uint32_t pid);
 /* Names this process as owner in the environment, for images to come; with
    MTR_NO_NUMBER they begin with the first name themselves. */
 void mtr_process_own(uint32_t name_number);

@@ -34,12 +34,14 @@
 
 /* Before set-up: record to the static buffer. After it, if this process is not
    recorded: off. Both are never written. */
-static struct mtr_control control_early = {.recording = 1, .early = 1};
-static struct mtr_control control_off;
+static struct mtr_control control_early = {
+    .recording = 1, .early = 1, .known = 1};
+static struct mtr_control control_off = {.known = 1};
 struct mtr_control *mtr_control = &control_early;
 
 struct mtr_recorder *mtr_recorder;
 TCM_TLS uint8_t mtr_inside;
+TCM_TLS uint8_t mtr_freeing;
 
 /* The kernel does not wipe our pages in children; the fork handlers do. */
 static bool wipe_by_hand;
@@ -177,6 +179,14 @@ static bool saver_is_due(struct mtr_recorder *rec, bool starts) {
            (starts && state == MTR_STARTING);
 }
 
+/* Whether this call may make threads, and wait for one that is being made. The
+   child of a vfork may not: its threads end with it. (A confined process is not
+   asked for its id: it gets no thread anyway.) */
+static bool may_make_thread(const struct mtr_recorder *rec) {
+    return mtr_freeing == 0 &&
+           (mtr_process_is_confined() || tcm_os_pid() == rec->pid);
+}
+
 /* By who changed link.started to 1. */
 static void make_saver(struct mtr_recorder *rec, bool starts) {
     /* Not for one that ended in the meantime, whose saver is gone. The state
@@ -184,9 +194,14 @@ static void make_saver(struct mtr_recorder *rec, bool starts) {
     bool ok = saver_is_due(rec, starts);
     if (ok) {
         int error = EPERM;
+        bool allowed = starts || !mtr_process_is_confined();
+        /* Calls that cannot wait for it find buffers meanwhile. */
+        if (allowed && tcm_load_relaxed(&rec->state) == MTR_LAZY) {
+            mtr_saver_keep_ready(rec);
+            mtr_spool_close(rec);
+        }
         mtr_config.host->enter_private();
-        ok = (starts || !mtr_process_is_confined()) &&
-             mtr_saver_create(rec, &error);
+        ok = allowed && mtr_saver_create(rec, &error);
         mtr_config.host->leave_private();
         if (!ok) {
             mtr_fail(rec, "cannot start a thread to record to", error);
@@ -203,6 +218,8 @@ static bool need_saver(struct mtr_recorder *rec, bool starts) {
     uint32_t started;
     while ((started = tcm_load_acquire(&rec->link.started)) != 2) {
         if (started == 0 && !saver_is_due(rec, starts))
+            return false;
+        if (!may_make_thread(rec))
             return false;
         if (started == 1)
             tcm_futex_wait(&rec->link.started, 1, UINT64_MAX);
@@ -248,7 +265,9 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
     uint32_t session = rec->session + 1;
     if (session == 1)
         prepare_first_session(rec);
-    mtr_process_identify();
+    if (rec->pid == 0)
+        rec->pid = tcm_os_pid();
+    mtr_process_identify(rec->pid);
     mtr_registry_begin(rec, session, adopt);
     rec->random = mtr_config.self.random;
     rec->start_ns = adopt ? mtr_early_time_ns() : mtr_clock_ns();
@@ -258,6 +277,7 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
     tcm_store_relaxed(&rec->link.stop, 0u);
     tcm_store_relaxed(&rec->link.finish, 0u);
     tcm_store_relaxed(&rec->link.idle, 0u);
+    tcm_store_relaxed(&rec->link.due, 0u);
     tcm_store_relaxed(&rec->link.end_events, 0u);
     rec->name[0] = '\0';
     rec->name_number = 0;
@@ -275,7 +295,11 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
 
 bool mtr_begin_recording(struct mtr_recorder *rec) {
     bool ok = begin_session(rec, false) && need_saver(rec, true);
+    uint32_t starting = MTR_STARTING;
     mtr_config.starts++;
+    /* There can be no saver here, which is no failure. */
+    if (!ok && tcm_cas_acq_rel(&rec->state, &starting, (uint32_t)MTR_STOPPED))
+        tcm_futex_wake(&rec->state, INT32_MAX);
     return ok;
 }
 
@@ -293,7 +317,8 @@ static bool begin_armed(struct mtr_recorder *rec) {
         tcm_store_release(&rec->state, (uint32_t)MTR_LAZY);
         tcm_futex_wake(&rec->state, INT32_MAX);
         /* A forked child answers from its first event on. */
-        mtr_control_server_need();
+        if (may_make_thread(rec))
+            mtr_control_server_need();
     } else if (!need_saver(rec, true)) {
         return false;
     }
@@ -307,13 +332,18 @@ bool mtr_start_armed(struct mtr_recorder *rec) {
     uint32_t state = MTR_ARMED;
     if (tcm_cas_acq_rel(&rec->state, &state, (uint32_t)MTR_STARTING)) {
         bool ok = begin_armed(rec);
+        state = MTR_STARTING;
+        /* It takes a saver, which another call may make. */
+        if (!ok && tcm_cas_acq_rel(&rec->state, &state, (uint32_t)MTR_ARMED))
+            tcm_futex_wake(&rec->state, INT32_MAX);
         if (!ok)
             mtr_message_flush(rec);
         return ok;
     }
-    while ((state = tcm_load_acquire(&rec->state)) == MTR_STARTING)
+    while ((state = tcm_load_acquire(&rec->state)) == MTR_STARTING &&
+           mtr_freeing == 0)
         tcm_futex_wait(&rec->state, MTR_STARTING, UINT64_MAX);
-    return mtr_state_is_on(state);
+    return state == MTR_LAZY || state == MTR_RUNNING || state == MTR_ENDED;
 }
 
 struct mtr_recorder *mtr_recorder_need(void) {
@@ -327,6 +357,8 @@ struct mtr_recorder *mtr_recorder_need(void) {
         return NULL;
     if (!tcm_os_wipe_on_fork(mine, bytes))
         wipe_by_hand = true;
+    mine->pid = tcm_os_pid();
+    mine->control.known = 1;
     /* Publishes a zeroed record; pairs with the loads of who controls it. */
     if (tcm_cas_acq_rel(&mtr_recorder, &rec, mine))
         return mine;
@@ -340,7 +372,7 @@ static void set_up(const struct mtr_host *host) {
     mtr_own_init();
     /* Its children are not the first process, whether it is recorded yet. */
     if (mtr_config.named && !mtr_config.wanted && !mtr_config.per_process) {
-        mtr_process_identify();
+        mtr_process_identify(tcm_os_pid());
         mtr_process_own(MTR_NO_NUMBER);
     }
     struct mtr_recorder *rec = mtr_config.wanted ? mtr_recorder_need() : NULL;
@@ -368,6 +400,7 @@ void mtr_init(const struct mtr_host *host) {
     int saved = errno;
     mtr_inside = 1;
     set_up(host);
+    mtr_early_end();
     mtr_control_server_need();
     mtr_inside = 0;
     errno = saved;
@@ -385,6 +418,10 @@ void mtr_init(const struct mtr_host *host) {
 void mtr_exit(void) {
     struct mtr_recorder *rec = mtr_recorder;
     if (rec == NULL)
+        return;
+    /* The child of a vfork ends, its parent goes on. */
+    if (tcm_load_acquire(&rec->state) == MTR_LAZY &&
+        !mtr_process_is_confined() && tcm_os_pid() != rec->pid)
         return;
     int saved = errno;
     mtr_inside = 1;
@@ -412,8 +449,8 @@ void mtr_leave_slow(void) {
     if (rec == NULL || mtr_inside != 0)
         return;
     int saved = errno;
-    if (tcm_load_acquire(&rec->state) == MTR_ENDED)
-        mtr_saver_round(rec);
+    if (tcm_load_acquire(&rec->state) == MTR_ENDED && !mtr_saver_round(rec))
+        mtr_saver_round_here(rec);
     errno = saved;
 }
 
@@ -428,8 +465,11 @@ void mtr_leave_slow(void) {
 bool mtr_child_begin(void) {
     struct mtr_recorder *rec = mtr_recorder;
     uint32_t off = MTR_OFF;
+    tcm_store_relaxed(&rec->control.known, 1u);
     if (!mtr_config.wanted || !mtr_config.per_process)
         return false;
+    if (tcm_load_relaxed(&rec->pid) == 0)
+        tcm_store_relaxed(&rec->pid, tcm_os_pid());
     if (tcm_cas_acq_rel(&rec->state, &off, (uint32_t)MTR_ARMED))
         tcm_store_seq_cst(&rec->control.recording, 1u);
     return true;

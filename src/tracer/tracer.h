@@ -54,6 +54,8 @@ struct mtr_control {
     uint32_t recording; /* 1: threads shall record; seq_cst, see above */
     uint32_t early;     /* 1: before mtr_init: into the static buffer */
     uint32_t end_mode;  /* 1: each event is saved before the program goes on */
+    uint32_t known;     /* 0: a child, and mtr_enter has not looked yet whether
+                           it shall be recorded */
 };
 extern struct mtr_control *mtr_control;
 
@@ -93,6 +95,15 @@ static inline void mtr_leave(void) {
             tcm_load_relaxed(&tcm_load_relaxed(&mtr_control)->end_mode) != 0))
         mtr_leave_slow();
 }
+
+/*
+ * Above 0 in a call that frees and does not allocate. The C library frees while
+ * it holds the lock of its threads' stacks, which making a thread takes, too:
+ * so in such a call no thread is made, nor one waited for that is being made.
+ * (In calls that allocate it holds no lock that making a thread takes, but for
+ * recursive ones of the loader.)
+ */
+extern TCM_TLS uint8_t mtr_freeing;
 
 /*
  * mtr_enter for a thread that is past its last destructor round, which has no

@@ -369,8 +369,74 @@ static void lazy(void) {
     test_end();
 }
 
+/* --- Calls that free make no thread -------------------------------------- */
+
+static unsigned thread_count(void) {
+    char line[200];
+    unsigned n = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+        sscanf(line, "Threads: %u", &n);
+    if (f != NULL)
+        fclose(f);
+    return n;
+}
+
+/* More than a lazy recording has buffers for; steps: most threads seen, and
+   what there were after a call that may make one. */
+static void frees_for_long(void) {
+    struct writer w;
+    unsigned most = 0;
+    mtr_init(&test_host);
+    writer_init(&w, 0);
+    writer_call(&w);
+    mtr_freeing = 1;
+    for (int i = 0; i < 40000; i++) {
+        writer_call(&w);
+        unsigned n = i % 1000 == 0 ? thread_count() : 0;
+        if (n > most)
+            most = n;
+    }
+    mtr_freeing = 0;
+    if (late_calls != 0)
+        mtr_exit();
+    mtr_freeing = 1;
+    for (uint32_t i = 0; i < late_calls; i++)
+        writer_alloc(&w, MTF_CALL_MALLOC, i);
+    unsigned n = thread_count();
+    shared->step = n > most ? n : most;
+    mtr_freeing = 0;
+    if (late_calls == 0) {
+        for (int i = 0; i < 10; i++)
+            writer_call(&w);
+        shared->mark = thread_count();
+        mtr_exit();
+    }
+}
+
+static void frees(uint32_t calls) {
+    struct found f;
+    char name[32];
+    late_calls = calls;
+    test_begin();
+    pid_t pid = test_spawn(test_path("t.%p"), frees_for_long);
+    waitpid(pid, NULL, 0);
+    snprintf(name, sizeof(name), "t.%d", pid);
+    test_read(name, 0, true, &f);
+    tap_ok(f.problem == NULL && f.complete && f.clean_end && f.dropped == 0,
+           "calls that free, %u after the end: the trace is whole", calls);
+    if (f.problem != NULL)
+        tap_diag("%s", f.problem);
+    tap_is_u64(shared->step, 1, "calls that free make no thread");
+    if (calls == 0)
+        tap_is_u64(shared->mark, 2, "one that allocates makes the saver");
+    test_end();
+}
+
 int main(void) {
     kills();
+    frees(0);
+    frees(1200);
     full_buffers();
     failures();
     end_mode(0, false);

@@ -164,7 +164,7 @@ static void begin(enum who who) {
     mtr_config.continues = who == CONTINUES;
     mtr_config.owner_name = 0;
     mtr_config.self.random = 0;
-    mtr_process_identify();
+    mtr_process_identify((uint32_t)getpid());
     rec.random = mtr_config.self.random;
     snprintf(mtr_config.pattern, sizeof(mtr_config.pattern), "%s/t", folder);
     if (mtr_name_expand(&rec) != 0)
