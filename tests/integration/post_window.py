@@ -256,8 +256,9 @@ def times(full):
     got = by_block(Processed("out.p").ops())
     check(got == plain, "--from 0 --to 10h: everything")
     forms = {}
-    for text in ("%dns" % (length // 2), "%.9f" % (length / 2e9),
-                 "%.6fms" % (length / 2e6), "0h0m%.9fs" % (length / 2e9)):
+    half = length // 2
+    for text in ("%dns" % half, "%.9f" % (half / 1e9),
+                 "%.6fms" % (half / 1e6), "0h0m%.9fs" % (half / 1e9)):
         post("--from", text, out="half.p")
         with open("half.p", "rb") as f:
             forms[text] = f.read()
@@ -382,7 +383,7 @@ def strip(full):
 def other_form(full):
     """Every option once, on what is no whole file."""
     marks = [op[4] for op in full if op[1] == "mark"]
-    check(len(marks) > 4 and (marks[-1] == "end"), "marks, up to the last",
+    check(len(marks) > 2 and (marks[-1] == "end"), "marks, up to the last",
           marks)
     begin, end = marks[len(marks) // 3], marks[len(marks) * 2 // 3]
     named = names()

@@ -153,14 +153,30 @@ void filter_end_thread(struct filter *f, struct filter_thread *t,
                             f->options->strip ? 0 : length);
 }
 
-/* Threads that ended before the window, and made blocks of it. */
+static int compare_threads(const void *a, const void *b) {
+    const struct filter_thread *const *x = a, *const *y = b;
+    return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
+}
+
+/* Threads that ended before the window, and made blocks of it. By their ids:
+   places of the table are another in each run. */
 static void end_threads(struct filter *f) {
     struct filter_threads *s = &f->threads;
+    struct filter_thread **a = malloc((s->count + 1) * sizeof(*a));
+    size_t n = 0;
+    if (a == NULL) {
+        f->failed = true;
+        return;
+    }
     for (size_t i = 0; s->mask != 0 && i <= s->mask; i++) {
         struct filter_thread *t = &s->place[i];
         if (t->ended && t->start_written && !t->end_written)
-            filter_end_thread(f, t, t->name, t->name_length);
+            a[n++] = t;
     }
+    qsort(a, n, sizeof(struct filter_thread *), compare_threads);
+    for (size_t i = 0; i < n; i++)
+        filter_end_thread(f, a[i], a[i]->name, a[i]->name_length);
+    free(a);
 }
 
 void filter_begin_window(struct filter *f) {
