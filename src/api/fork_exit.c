@@ -90,25 +90,39 @@ static void child(void) {
 
 /* --- Registration -------------------------------------------------------- */
 
+#if defined(__GLIBC__)
 typedef int register_function(void (*)(void), void (*)(void), void (*)(void),
                               void *);
 
-#if defined(PIC) && defined(__GLIBC__)
+static register_function register_after_ours;
+
 /*
  * What pthread_atfork, which is linked into each object, calls. Those that
  * register before our constructor runs, libraries of a program that we are
- * preloaded to, may not have allocated yet: so they come by here.
+ * preloaded to, may not have allocated yet: so they come by here. Weak, since a
+ * static program has the C library's own.
  */
-TCM_PUBLIC register_function TCM_EXPORT(__register_atfork);
+TCM_PUBLIC register_function TCM_EXPORT(__register_atfork)
+    __attribute__((weak, alias("register_after_ours")));
 
+/* The C library's, or NULL. */
 static register_function *next_register(void) {
     static register_function *next;
     register_function *f = tcm_load_relaxed(&next);
     if (f == NULL) {
-        f = (register_function *)dlsym(RTLD_NEXT, "__register_atfork");
+        f = TCM_EXPORT(__register_atfork);
+        if (f == register_after_ours)
+            f = (register_function *)dlsym(RTLD_NEXT, "__register_atfork");
         tcm_store_relaxed(&next, f);
     }
     return f;
+}
+
+static int register_after_ours(void (*before)(void), void (*in_parent)(void),
+                               void (*in_child)(void), void *object) {
+    tcm_fork_handlers();
+    register_function *f = next_register();
+    return f != NULL ? f(before, in_parent, in_child, object) : ENOSYS;
 }
 
 /* For no object: they stay when the library's destructor has run. */
@@ -116,15 +130,6 @@ static void register_ours(void) {
     register_function *f = next_register();
     if (f != NULL)
         f(prepare, parent, child, NULL);
-}
-
-TCM_PUBLIC int TCM_EXPORT(__register_atfork)(void (*before)(void),
-                                             void (*in_parent)(void),
-                                             void (*in_child)(void),
-                                             void *object) {
-    tcm_fork_handlers();
-    register_function *f = next_register();
-    return f != NULL ? f(before, in_parent, in_child, object) : ENOSYS;
 }
 #else
 static void register_ours(void) {
@@ -139,13 +144,6 @@ void tcm_fork_handlers(void) {
         tcm_cas_acquire(&registered, &no, 1u))
         register_ours();
 }
-
-#if !defined(PIC) && !(defined(TCM_TESTING) && TCM_TESTING)
-/* Linked into a program, we cannot stand before the C library's function, but
-   may come before the constructors of its libraries. */
-__attribute__((section(".preinit_array"),
-               used)) static void (*const first)(void) = tcm_fork_handlers;
-#endif
 
 /* --- Constructor and destructor ------------------------------------------ */
 

@@ -92,6 +92,8 @@ int main(void) {
 }
 C
 libs=$(dirname "$lib")
+lz4=-llz4
+[ "${TCM_HAVE_LZ4:-yes}" != no ] || lz4=
 check "the library with handlers" $CC -O1 -fPIC -shared -o libhandlers.so \
     handlers.c -pthread
 check "and with a malloc before them" $CC -O1 -fPIC -shared -DFIRST_MALLOC \
@@ -118,7 +120,7 @@ for kind in handlers handlers_m; do
             # A main program whose malloc the library finds.
             if $CC -O1 -rdynamic -o archive app.c -L. -l$kind \
                 "$libs/lib$name.a" -Wl,-rpath,"$work" -pthread -ldl \
-                $([ "${TCM_HAVE_LZ4:-yes}" = no ] || echo -llz4) >cc.log 2>&1
+                ${lz4:+"$lz4"} >cc.log 2>&1
             then
                 runs "$kind: linked with the archive of $name" ./archive
             else
