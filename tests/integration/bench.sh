@@ -9,7 +9,8 @@ need python3
 bench=$top_srcdir/bench
 run=$bench/run.sh
 build=$top_builddir
-programs="perl,sqlite,gcc,redis,replay-perl,replay-sqlite,replay-gcc,replay-redis"
+programs=perl,ruby,sqlite,gcc,redis
+programs=$programs,replay-perl,replay-ruby,replay-sqlite,replay-gcc,replay-redis
 
 # --- Every workload, two allocators ------------------------------------------
 

@@ -16,7 +16,7 @@ cat >tree.py <<'PY'
 # Checks the tree that "malloc-trace info" makes of the files of one run.
 # Arguments: its JSON, its text, the least number of processes, and least
 # numbers of events by executable ("cc1=100").
-import json, sys
+import itertools, json, sys
 files = json.load(open(sys.argv[1]))["files"]
 rec = [f["recording"] for f in files]
 known = {r["random"] for r in rec}
@@ -32,6 +32,7 @@ if len(roots) != 1:
     problems.append("roots: %s" % [(r["executable"], r["pid"], r["parent_pid"])
                                    for r in roots])
 text = open(sys.argv[2]).read().split("process tree\n")[1].splitlines()
+text = list(itertools.takewhile(lambda line: line.startswith("  "), text))
 if len(text) != len(files):
     problems.append("%d files, %d lines" % (len(files), len(text)))
 if sum(line.startswith("  ") and line[2] != " " for line in text) != 1:

@@ -357,8 +357,9 @@ void info_print_tree(const struct info_file *files, int count) {
             const struct info_file *f = &files[child];
             printf("%*s%" PRIu32 " ", 2 * depth, "", head_of(f)->pid);
             info_put_clean(f->header.executable);
-            printf("  %s events  %s\n",
-                   tool_text_count(&t, info_event_count(f)), f->name);
+            uint64_t events = info_event_count(f);
+            printf("  %s event%s  %s\n", tool_text_count(&t, events),
+                   events == 1 ? "" : "s", f->name);
             at = child;
             depth++;
             child = next_child(files, nodes, count, at, -1);
@@ -370,5 +371,6 @@ void info_print_tree(const struct info_file *files, int count) {
             break;
         }
     }
+    printf("\n");
     free(nodes);
 }
