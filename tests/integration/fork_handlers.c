@@ -206,15 +206,13 @@ static void first_in_child(int n, long (*make_child)(void)) {
     }
 }
 
-static void allocate_in_vfork(int n) {
-    for (int i = 0; i < n; i++) {
-        pid_t pid = vfork();
-        if (pid == 0) {
-            use_heap(100000);
-            _exit(0);
-        }
-        await(pid);
+static pid_t allocate_in_vfork(void) {
+    pid_t pid = vfork();
+    if (pid == 0) {
+        use_heap(100000);
+        _exit(0);
     }
+    return pid;
 }
 
 /* --- A thread past its end ----------------------------------------------- */
@@ -270,7 +268,8 @@ int main(int argc, char **argv) {
     } else if (strcmp(what, "thread-Fork") == 0) {
         thread_first(8, by_Fork);
     } else if (strcmp(what, "vfork") == 0) {
-        allocate_in_vfork(4);
+        for (int i = 0; i < 4; i++)
+            await(allocate_in_vfork());
     } else if (strcmp(what, "late") == 0 && path != NULL) {
         fork_beside_late();
     } else if (strcmp(what, "first-Fork") == 0) {
