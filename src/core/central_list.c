@@ -142,7 +142,8 @@ static struct tcm_span *make_span(unsigned class) {
 
 /* SPAN, new, joins the list. */
 static void add_span(struct tcm_central *central, struct tcm_span *span) {
-    span->state = TCM_SPAN_SMALL;
+    /* Others look whether a neighbour of theirs is free. */
+    tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_SMALL);
     list_insert(central, span);
     count(&central->span_count, 1);
     count(&central->free_objects, span->objects);

@@ -54,8 +54,11 @@ bool tcm_page_extend(uint32_t index, size_t bytes) {
 }
 
 static bool is_free(const struct tcm_span *span) {
-    return span != NULL &&
-           (span->state == TCM_SPAN_FREE || span->state == TCM_SPAN_RELEASED);
+    if (span == NULL)
+        return false;
+    /* As in run_set.c: an owner's change leads to neither. */
+    unsigned state = tcm_load_relaxed(&span->state);
+    return state == TCM_SPAN_FREE || state == TCM_SPAN_RELEASED;
 }
 
 /* Free pages of either kind at the end of RANGE. */

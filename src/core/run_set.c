@@ -61,8 +61,11 @@ struct tcm_span *tcm_run_preceding(const struct tcm_span *span) {
 static bool joins(const struct tcm_span *run, unsigned state) {
     if (run == NULL)
         return false;
-    return run->state == state ||
-           (state == TCM_SPAN_FREE && run->state == TCM_SPAN_RELEASED &&
+    /* A run that has an owner changes state without our lock, but not to one
+       of those here. */
+    unsigned its = tcm_load_relaxed(&run->state);
+    return its == state ||
+           (state == TCM_SPAN_FREE && its == TCM_SPAN_RELEASED &&
             run->pages < TCM_RUN_SLIVER);
 }
 

@@ -314,7 +314,8 @@ void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
     b->time_lo = time_lo;
     b->mark = 0;
     mtf_spool_put_buffer((struct mtf_spool_buffer *)(void *)b->base,
-                         rec->random, b->size, t->cold->id, stream, time_lo);
+                         tcm_load_relaxed(&rec->random), b->size, t->cold->id,
+                         stream, time_lo);
     TCM_TESTPOINT("buffer_has_head");
 }
 

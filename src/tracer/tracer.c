@@ -269,7 +269,9 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
         rec->pid = tcm_os_pid();
     mtr_process_identify(rec->pid);
     mtr_registry_begin(rec, session, adopt);
-    rec->random = mtr_config.self.random;
+    /* A thread that comes from the recording before may be writing the head of
+       its last buffer there. */
+    tcm_store_relaxed(&rec->random, mtr_config.self.random);
     rec->start_ns = adopt ? mtr_early_time_ns() : mtr_clock_ns();
     rec->start_cpu_ns = tcm_clock_process_cpu_ns();
     mtr_pool_open(&rec->pool, session, mtr_config.bound_bytes);
@@ -435,8 +437,11 @@ void mtr_exit(void) {
         mtr_saver_round(rec);
     }
     uint32_t state = tcm_load_acquire(&rec->state);
-    if (state == MTR_FAILED || state == MTR_STOPPED)
+    if (state == MTR_FAILED || state == MTR_STOPPED) {
         mtr_saver_await_gone(rec, LAST_WORDS_NS);
+        if (tcm_load_acquire(&rec->link.started) == 0)
+            mtr_own_join(&rec->saver_thread);
+    }
     mtr_summary_flush(rec);
     mtr_message_flush(rec);
     mtr_busy_end(rec);
