@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "api/thread_record.h"
 
-#include "base/check.h"
 #include "base/lock.h"
 #include "core/meta_alloc.h"
 
-#include <errno.h>
+#include <linux/futex.h>
 
 /* Looked at for each birth. Two, so that the dead do not gather however many
    there are: a birth adds one. */
@@ -16,8 +15,8 @@ static struct tcm_dlist records = {&records, &records};
 static struct tcm_dlist *next_look = &records;
 static struct tcm_pool pool = TCM_POOL_INIT(sizeof(struct tcm_thread_record));
 
-/* Held by the calling thread from now on. Where the C library has no robust
-   mutexes the dead are not found. */
+/* Held by the calling thread from now on. Where the C library is another, the
+   dead are not found. */
 static void become_owner(struct tcm_thread_record *record) {
     pthread_mutexattr_t attr;
     pthread_mutexattr_init(&attr);
@@ -50,8 +49,6 @@ static void take_out(struct tcm_thread_record *record) {
 }
 
 void tcm_record_free(struct tcm_thread_record *record) {
-    pthread_mutex_unlock(&record->alive);
-    pthread_mutex_destroy(&record->alive);
     tcm_lock(&lock);
     tcm_pool_put(&pool, record);
     tcm_unlock(&lock);
@@ -61,17 +58,23 @@ void tcm_record_remove(struct tcm_thread_record *record) {
     tcm_lock(&lock);
     take_out(record);
     tcm_unlock(&lock);
+    pthread_mutex_unlock(&record->alive);
     tcm_record_free(record);
 }
 
-/* The mutex becomes ours if its owner is dead. */
+/*
+ * Whether the kernel has marked the mutex. Read from its word: a call of
+ * pthread_mutex_trylock may be another library's, which allocates or takes
+ * locks, and ours is held. Acquire: what the dead did is seen.
+ */
 static bool is_dead(struct tcm_thread_record *record) {
-    int rc = pthread_mutex_trylock(&record->alive);
-    TCM_ASSERT(rc != 0);
-    if (rc != EOWNERDEAD)
-        return false;
-    pthread_mutex_consistent(&record->alive);
-    return true;
+#if defined(__GLIBC__)
+    int word = tcm_load_acquire(&record->alive.__data.__lock);
+    return ((uint32_t)word & FUTEX_OWNER_DIED) != 0;
+#else
+    (void)record;
+    return false;
+#endif
 }
 
 struct tcm_thread_record *tcm_record_take_dead(void) {

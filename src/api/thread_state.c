@@ -88,8 +88,6 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
     if (self->private_depth != 0)
         return;
 #endif
-    if (self->life == TCM_THREAD_NEW)
-        end_dead_thread();
     if (self->own == &tcm_no_cache) {
         struct tcm_thread_cache *cache = tcm_cache_new();
         if (cache == NULL)
@@ -97,8 +95,10 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
         tcm_thread_set_own(self, cache);
     }
     if (self->life == TCM_THREAD_NEW) {
-        /* Live before pthread_setspecific, which may itself allocate. */
+        /* Live before calls of the C library, or of who stands before it, which
+           may allocate. */
         self->life = TCM_THREAD_LIVE;
+        end_dead_thread();
         self->record = tcm_record_add();
         if (self->record != NULL && self->own != &tcm_no_cache)
             self->record->cache = self->own;

@@ -101,7 +101,11 @@ bool mtr_output_part_is_full(const struct mtr_output *out) {
            out->position >= mtr_config.keep_bytes / MTF_PARTS;
 }
 
+static bool write_held(struct mtr_output *out);
+
 bool mtr_output_next_part(struct mtr_output *out) {
+    if (!write_held(out))
+        return false;
     out->part_bytes[out->part % MTF_PARTS] = out->position;
     mtr_output_close(out);
     out->part++;
@@ -206,8 +210,10 @@ static bool write_all(struct mtr_output *out, const void *data, size_t n) {
                : tcm_io_write_all(out->fd, data, n);
 }
 
-bool mtr_output_write(void *ctx, const void *data, size_t n) {
-    struct mtr_output *out = ctx;
+/* What is held of OUT, which is one recording's at a time. */
+static uint8_t held[32 << 10];
+
+static bool write_now(struct mtr_output *out, const void *data, size_t n) {
     if (!is_ours(out) && !reopen(out)) {
         errno = EBADF;
         return failed(out);
@@ -219,6 +225,32 @@ bool mtr_output_write(void *ctx, const void *data, size_t n) {
     if (!write_all(out, data, n))
         return failed(out);
     out->position += n;
+    return true;
+}
+
+static bool write_held(struct mtr_output *out) {
+    size_t n = out->held_bytes;
+    out->held_bytes = 0;
+    return n == 0 || write_now(out, held, n);
+}
+
+void mtr_output_hold(struct mtr_output *out) {
+    out->holds = true;
+}
+
+bool mtr_output_release(struct mtr_output *out) {
+    out->holds = false;
+    return write_held(out);
+}
+
+bool mtr_output_write(void *ctx, const void *data, size_t n) {
+    struct mtr_output *out = ctx;
+    if (n > sizeof(held) - out->held_bytes && !write_held(out))
+        return false;
+    if (!out->holds || n > sizeof(held))
+        return write_now(out, data, n);
+    memcpy(held + out->held_bytes, data, n);
+    out->held_bytes += n;
     return true;
 }
 

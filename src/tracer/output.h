@@ -22,10 +22,12 @@
 struct mtr_output {
     struct mtr_recorder *rec;
     enum mtr_output_kind kind;
-    int fd;         /* -1: closed */
-    bool own_table; /* the descriptor table is the saver's alone */
-    bool footer;    /* the room for the footer may be used */
-    int error;      /* errno of the failure */
+    int fd;            /* -1: closed */
+    bool own_table;    /* the descriptor table is the saver's alone */
+    bool footer;       /* the room for the footer may be used */
+    int error;         /* errno of the failure */
+    bool holds;        /* what is written waits for the release */
+    size_t held_bytes; /* so much of it */
     uint64_t position;
     uint64_t dev, ino;
     char *temp;                     /* not yet renamed to its place */
@@ -48,6 +50,11 @@ bool mtr_output_part_is_full(const struct mtr_output *out);
 bool mtr_output_place(struct mtr_output *out);
 /* The writer's sink. */
 bool mtr_output_write(void *out, const void *data, size_t n);
+/* Between the two what is written, if it is not much, goes out in one write:
+   the program may end at any moment, and a write to a file is whole or not
+   there. */
+void mtr_output_hold(struct mtr_output *out);
+bool mtr_output_release(struct mtr_output *out);
 /* Takes the last N bytes of a regular file off again, and what of a write that
    failed came through; the next write follows there. */
 bool mtr_output_take_back(struct mtr_output *out, uint64_t n);

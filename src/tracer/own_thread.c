@@ -20,12 +20,18 @@
 
 /* Threads that the C library counts, or NULL. */
 static unsigned *counted;
+/* The C library's: one that stands before it, in the program, would see threads
+   that the program did not make. */
+static __typeof__(pthread_create) *create = pthread_create;
 
 void mtr_own_init(void) {
     mtr_config.host->enter_private();
     counted = dlsym(RTLD_DEFAULT, "__nptl_nthreads");
-    /* The program's first call of dlerror is not to tell of this one. */
-    if (counted == NULL)
+    void *next = dlsym(RTLD_NEXT, "pthread_create");
+    if (next != NULL)
+        create = (__typeof__(create))next;
+    /* The program's first call of dlerror is not to tell of these. */
+    if (counted == NULL || next == NULL)
         (void)dlerror();
     mtr_config.host->leave_private();
 }
@@ -40,11 +46,11 @@ bool mtr_own_create(pthread_t *thread, void *(*body)(void *), void *arg,
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    int rc = pthread_create(thread, &attr, body, arg);
+    int rc = create(thread, &attr, body, arg);
     if (rc == EINVAL) {
         /* Thread-local storage of the program larger than our stack. */
         pthread_attr_setstacksize(&attr, 32 * STACK_BYTES);
-        rc = pthread_create(thread, &attr, body, arg);
+        rc = create(thread, &attr, body, arg);
     }
     if (rc != 0)
         *thread = 0;

@@ -60,7 +60,10 @@ static bool leave_end_mode(struct mtr_saver *s) {
 
 bool mtr_saver_end_mode_round(struct mtr_saver *s, bool here) {
     struct mtr_recorder *rec = s->rec;
-    if (!mtr_saver_make_round(s) || !mtr_saver_write_footer(s, MTF_END_EXIT))
+    mtr_output_hold(&s->output);
+    bool ok =
+        mtr_saver_make_round(s) && mtr_saver_write_footer(s, MTF_END_EXIT);
+    if (!mtr_output_release(&s->output) || !ok)
         return false;
     mtr_saver_recycle(s);
     return here || ++rec->link.end_events < END_EVENTS || leave_end_mode(s);

@@ -50,6 +50,12 @@ static void *leaves_raw(void *arg) {
     return arg;
 }
 
+static void *goes_on(void *arg) {
+    for (;;)
+        work();
+    return arg;
+}
+
 static void *makes_another(void *arg) {
     pthread_t id;
     work();
@@ -95,6 +101,12 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "first-raw"))
         syscall(SYS_exit, 3);
     first = pthread_self();
+    if (!strcmp(argv[1], "busy")) {
+        pthread_create(&id, NULL, goes_on, NULL);
+        pthread_create(&id, NULL, goes_on, NULL);
+        usleep(5000);
+        return 0;
+    }
     for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
         void *arg = modes[i].body == joins_first ? (void *)&first : argv[2];
         if (strcmp(argv[1], modes[i].name) != 0)

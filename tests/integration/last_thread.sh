@@ -52,4 +52,18 @@ for i in 1 2 3 4 5; do
     ends "stopped just before, $i" "$target" calls calls.$i.$suffix
 done
 whole "stopped just before" calls.5.$suffix "0 true true"
+
+# Main returns while others go on: whatever moment that ends them at.
+for output in busy.$suffix "busy.%p.$suffix"; do
+    good=0
+    for i in 1 2 3 4 5 6 7 8; do
+        rm -f busy.*
+        timeout -s KILL 30 env LD_PRELOAD="$tlib" \
+            TCMALLOC_TRACE_OUTPUT="$output" "$target" busy >out 2>err || break
+        file=$(find . -name "busy.*$suffix" | head -n 1)
+        "$post" --quiet --json json "$file" p 2>err || break
+        [ "$(json json complete)" = true ] && good=$((good + 1))
+    done
+    is "busy at the end, to $output: whole" "$good" 8
+done
 done_testing

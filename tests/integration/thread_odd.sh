@@ -86,4 +86,69 @@ if have pkg-config && pkg-config --exists glib-2.0 &&
 else
     skip "GLib's threads" "no libglib2.0-dev"
 fi
+
+# What stands before the C library's functions in a program, as profilers of
+# locks do, may allocate, and sees the program's own threads only.
+cat >"$work/before.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static pthread_t all[64];
+static int made, calls;
+static void note(void) {
+    static __thread int inside;
+    if (inside++ == 0)
+        free(calloc(1, 100 + __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED)));
+    inside--;
+}
+#define BEFORE(name)                                                           \
+    int name(pthread_mutex_t *m) {                                             \
+        int (*next)(pthread_mutex_t *) = dlsym(RTLD_NEXT, #name);              \
+        note();                                                                \
+        return next(m);                                                        \
+    }
+BEFORE(pthread_mutex_lock)
+BEFORE(pthread_mutex_trylock)
+BEFORE(pthread_mutex_unlock)
+BEFORE(pthread_mutex_destroy)
+int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *),
+                   void *arg) {
+    int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+        dlsym(RTLD_NEXT, "pthread_create");
+    int rc = next(t, a, f, arg);
+    all[made++] = *t;
+    return rc;
+}
+static void *body(void *arg) {
+    for (int i = 0; i < 5000; i++)
+        free(malloc(i));
+    return arg;
+}
+int main(void) {
+    pthread_t t;
+    for (int i = 0; i < 20; i++)
+        pthread_create(&t, NULL, body, NULL);
+    for (int i = 0; i < made; i++)
+        pthread_join(all[i], NULL);
+    printf("%d threads\n", made);
+    return 0;
+}
+END
+if ${CC:-cc} -O1 -o "$work/before" "$work/before.c" -pthread -ldl \
+    >"$work/cc.log" 2>&1; then
+    for library in "$lib" "$tlib"; do
+        [ ! -e "$library" ] ||
+            is "functions before the C library's, $(basename "$library" .so)" \
+                "$(LD_PRELOAD=$library timeout 60 "$work/before")" "20 threads"
+    done
+    for name in before before.%p; do
+        [ ! -e "$tlib" ] ||
+            is "functions before the C library's, recorded to $name" \
+                "$(record "$work/$name.$suffix" "$work/before")" "20 threads"
+    done
+else
+    skip "functions before the C library's" "no compiler"
+fi
 done_testing
