@@ -46,6 +46,7 @@ static bool dispute_bytes(struct tool_raw *t, struct mtf_item *item,
     if (saved > end) {
         item->file = t->name;
         item->offset_is_stored = true;
+        item->lost_unpacked = tool_raw_is_compressed(t);
         return dispute(item, MTF_CUT, file_stored_bytes(t), saved - end);
     }
     /* What has its end needs no spool, of whatever age. */
@@ -104,8 +105,9 @@ const char *tool_raw_item_text(struct tool_raw *t,
     unsigned long long at = item->file_offset, lost = item->skipped;
     if (item->kind == MTF_ITEM_DAMAGE && lost != 0)
         (void)snprintf(t->text, sizeof(t->text),
-                       "%s: byte %llu: %s, %llu bytes lost", item->file, at,
-                       why, lost);
+                       "%s: byte %llu: %s, %llu bytes%s lost", item->file, at,
+                       why, lost,
+                       item->lost_unpacked ? " before compression" : "");
     else if (item->status == MTF_SYSTEM && at == 0)
         (void)snprintf(t->text, sizeof(t->text), "%s: %s", item->file, why);
     else
@@ -143,7 +145,7 @@ uint64_t tool_raw_bytes(const struct tool_raw *t) {
 uint64_t tool_raw_stored_bytes(const struct tool_raw *t) {
     uint64_t n = t->parts.past_stored + file_stored_bytes(t);
     if (t->use_spool && t->phase == PHASE_END)
-        n += t->spool.size;
+        n += t->spool.used;
     return n;
 }
 

@@ -265,6 +265,7 @@ bool tool_spool_next(struct tool_spool *s, struct mtf_item *item) {
         item->data = s->buffer + from;
         item->length = (uint32_t)n;
         s->bytes += n;
+        s->used += used;
         return true;
     }
 }

@@ -33,7 +33,8 @@ struct tool_spool {
     uint64_t emptied_at; /* where; after tool_spool_scan */
     struct tool_spool_entry *entries;
     size_t count, capacity, next;
-    uint64_t bytes;        /* of events yielded */
+    uint64_t bytes;        /* of events yielded, and */
+    uint64_t used;         /* with their heads; the rest is only reserved */
     struct mtf_item fault; /* DAMAGE to be yielded next, if its kind is set */
     uint8_t page[MTF_SPOOL_UNIT];
     uint8_t *buffer; /* the one at hand, MTF_SEGMENT_MAX and padding */

@@ -67,6 +67,7 @@ struct mtf_item {
     uint64_t file_offset; /* of the segment, before LZ4; DAMAGE: as stored */
     uint64_t skipped;     /* DAMAGE: bytes without use */
     bool offset_is_stored; /* DAMAGE: of an LZ4 frame; both count its bytes */
+    bool lost_unpacked;    /* but SKIPPED counts bytes before compression */
     /* DATA */
     uint32_t thread;
     uint64_t offset;       /* of data[0] in the thread's stream */

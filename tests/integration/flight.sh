@@ -52,6 +52,16 @@ for how in 0 1; do
     "$mtrace" info --json i.json t >out 2>err
     is "kept $how: info" $? 0
     diag <err
+    is "kept $how: events, with frees of what is gone, for both" \
+        "$("$python" -c 'import json
+i, p = json.load(open("i.json"))["files"][0], json.load(open("json"))
+print(i["events"] - i["older_frees"] - p["events"],
+      i["older_frees"] - p["untraced_frees"])')" "0 0"
+    check "kept $how: and it is said" \
+        grep -q '^  events .*; [0-9,]* of older blocks$' out
+    is "kept $how: it lasted as long for both" \
+        "$(sed -n 's/^  lasted *\([^,]*\).*/\1/p' out)" \
+        "$("$post" t p 2>&1 | sed -n '1s/.* in //p')"
 done
 
 # What is kept stays below what was asked for, whatever a part grows to, and a

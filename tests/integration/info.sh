@@ -4,7 +4,8 @@
 # what postprocess and readers made from the documents count.
 # shellcheck source=common.sh
 . "$(dirname "$0")/common.sh"
-need "$mtrace" "$post" "$built/exchange" "$top_builddir/tests/bin/make_raw_corpus"
+need "$mtrace" "$post" "$built/exchange" "$built/many_threads" \
+    "$top_builddir/tests/bin/make_raw_corpus"
 need_python
 cd "$work" || exit 99
 data=$top_srcdir/tests/data
@@ -121,6 +122,74 @@ PY
     fi
 else
     skip "recordings" "recording does not work here"
+fi
+
+# What a person reads fits on a terminal, and what is said of a part is of it.
+like() { check "$3" grep -Eq -- "$2" "$1"; }
+narrow() { is "$1: lines of more than 79 columns" "$(awk 'length > 79' "$2")" ""; }
+part() { # NAME ARGUMENT... of postprocess
+    part=$1
+    shift
+    "$post" --quiet --json post.json "$@" part.p
+    "$mtrace" info part.p >text
+    is "$part: exit status" "$?" 0
+    like text '^  part  +of a recording: [0-9]' "$part: it says so"
+    like text '^  complete  +yes$' "$part: nothing of the recording's end"
+    like text '^  cost  +[0-9.]+ .?i?B, [0-9.]+ bytes an event$' \
+        "$part: nor of what that took"
+    check "$part: it lasted as postprocess says" "$python" - <<'PY'
+import json, re
+text = re.search(r"^  lasted +([0-9.]+) (ns|us|ms|s)", open("text").read(), re.M)
+ns = float(text[1]) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[text[2]]
+truth = json.load(open("post.json"))["recorded_ns"]
+assert 0.89 * truth <= ns <= truth, (ns, truth)
+PY
+    narrow "$part" text
+}
+if [ -e one ]; then
+    "$mtrace" info --json raw.json one >text
+    like text '^  lasted ' "the whole"
+    is "the whole: no part" "$(grep -c '^  part ' text)" 0
+    is "one thread: its peak needs no bound" "$(grep -c 'surely at most' text)" 0
+    is "one thread: nor in the JSON" "$("$python" -c '
+import json
+f = json.load(open("raw.json"))["files"][0]
+print(f["peak_live_bytes_at_most"] - f["peak_live_bytes"])')" 0
+    is "the peak of blocks is another moment" "$(grep -c '^  peak .*block' text)" 0
+    like text 'requests +up to here$' "the shares add up"
+    # from a third of it to its half
+    span=$("$python" -c '
+import json
+r = json.load(open("raw.json"))["files"][0]["recording"]
+ns = r["last_ns"] - r["start_ns"]
+print("%dns %dns" % (ns / 3, ns / 2))')
+    part "a window" --from "${span% *}" --to "${span#* }" one
+    like text ' part .*: [0-9,]+ operations of prologue' "what lived before it"
+    "$mtrace" info t >text
+    narrow "threads" text
+    like text '^  threads  +[0-9]+, the busiest: thread [0-9]+( \(.*\))?: [0-9]+ %' \
+        "threads are named as such"
+fi
+if record many "$built/many_threads" 200 >/dev/null; then
+    "$mtrace" info many >text
+    narrow "many threads" text
+    is "many threads: none is the busiest with 0 %" "$(grep -c '[: ]0 %' text)" 0
+fi
+# The shell has the recorder's account, and what it starts has none.
+"$mtrace" record -o r.%e -- /bin/sh -c "'$built/process_target' _exit 0; true" \
+    2>text
+if grep -q ' 2 traces' text; then
+    like text '^  \(known of 1 of 2 traces\)$' "record: whose account it has"
+    like text '^  r.process_target  [0-9.]+ B ' "record: what is used of a spool"
+else
+    skip "record: of two traces" "the shell was not recorded"
+fi
+if [ -e a.spool ]; then
+    "$mtrace" info --json i.json a.spool >text
+    is "a spool: what is used of it counts" "$("$python" -c '
+import json
+f = json.load(open("i.json"))["files"][0]
+print(f["file_bytes"] - f["bytes"] - 48 * f["spool_buffers"])')" 0
 fi
 
 # Forged: slots that no allocation can have made cost no memory.

@@ -137,7 +137,8 @@ result $? "which is not nothing"
 # One of each, in numbers and words.
 "$make" blob one.p 1 >one.truth || exit 99
 ok "a trace with one block left" "$replay" one.p
-like "$out" '^operations +3 of 1 thread, 0 thread switches ' "one thread"
+like "$out" '^operations +3 of 1 thread$' "one thread"
+like "$out" '^thread switches +0 \(' "no switches"
 like "$out" 'in 1 block$' "one block"
 
 # --- Known to lack something --------------------------------------------------

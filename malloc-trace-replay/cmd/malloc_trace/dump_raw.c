@@ -304,7 +304,9 @@ static void see_damage(struct raw_dump *r, const struct mtf_item *item) {
     }
     dump_str(l, mtf_status_text(item->status));
     dump_id(l, ", ", item->skipped);
-    dump_str(l, stored ? " stored bytes lost" : " bytes lost");
+    dump_str(l, item->lost_unpacked ? " bytes before compression lost"
+                : stored            ? " stored bytes lost"
+                                    : " bytes lost");
     dump_end(l);
 }
 

@@ -95,7 +95,7 @@ static void json_live(struct tool_json *j, const struct info_file *f) {
     tool_json_u64(j, "peak_live_bytes", l->peak_bytes);
     tool_json_u64(j, "peak_live_bytes_ns", l->peak_bytes_ns);
     if (f->kind == INFO_RAW)
-        tool_json_u64(j, "peak_live_bytes_at_most", info_live_at_most(l));
+        tool_json_u64(j, "peak_live_bytes_at_most", info_at_most(f));
     tool_json_u64(j, "peak_live_objects", l->peak_blocks);
     tool_json_u64(j, "peak_live_objects_ns", l->peak_blocks_ns);
     tool_json_u64(j, "live_at_end", l->blocks);
@@ -114,6 +114,8 @@ static void json_raw(struct tool_json *j, const struct info_file *f) {
     tool_json_u64(j, "failed_allocations", f->events[MTF_EVENT_FAILED]);
     tool_json_u64(j, "untraced_frees", f->untraced);
     tool_json_u64(j, "dropped_events", f->dropped);
+    if (f->begins_late && !f->live.failed)
+        tool_json_u64(j, "older_frees", f->live.older_frees);
     json_calls(j, f);
     tool_json_begin_object(j, "kinds");
     for (unsigned k = 0; k < INFO_EVENT_KINDS; k++)

@@ -7,8 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Freed before its allocation was seen. */
-#define SIZE_EARLY UINT64_MAX
+/* Freed, or resized, before its allocation was seen. */
+#define SIZE_FREED   UINT64_MAX
+#define SIZE_RESIZED (UINT64_MAX - 1)
+
+static bool is_early(uint64_t size) {
+    return size >= SIZE_RESIZED;
+}
 
 struct info_live_block {
     uint64_t token; /* 0: an empty place */
@@ -115,16 +120,16 @@ static void take_out(struct info_live *l, struct info_live_block *b) {
 
 /* --- Raw traces ----------------------------------------------------------- */
 
-/* Ends the block of TOKEN; returns its size, or SIZE_EARLY: it was not seen
-   yet, which is kept in mind. */
-static uint64_t end_block(struct info_live *l, uint64_t token) {
+/* Ends the block of TOKEN; returns its size, or EARLY: it was not seen yet,
+   which is kept in mind. */
+static uint64_t end_block(struct info_live *l, uint64_t token, uint64_t early) {
     struct info_live_block *b = place(l, token);
     struct info_early *e = &l->early[0];
     if (b == NULL)
-        return SIZE_EARLY;
+        return early;
     if (b->token != 0) {
         uint64_t size = b->size;
-        if (size != SIZE_EARLY)
+        if (!is_early(size))
             take_out(l, b);
         return size;
     }
@@ -133,15 +138,16 @@ static uint64_t end_block(struct info_live *l, uint64_t token) {
         void *p = realloc(e->token, capacity * sizeof(*e->token));
         if (p == NULL) {
             l->failed = true;
-            return SIZE_EARLY;
+            return early;
         }
         e->token = p;
         e->capacity = capacity;
     }
     e->token[e->count++] = token;
-    *b = (struct info_live_block){token, SIZE_EARLY};
+    *b = (struct info_live_block){token, early};
     l->used++;
-    return SIZE_EARLY;
+    l->older_frees += early == SIZE_FREED;
+    return early;
 }
 
 /* Begins a block. False: it was ended before, or there is no memory. */
@@ -151,8 +157,10 @@ static bool begin_block(struct info_live *l, uint64_t token, uint64_t size) {
         return false;
     if (b->token != 0) {
         /* or it was begun twice, in a damaged trace */
-        if (b->size == SIZE_EARLY)
+        if (is_early(b->size)) {
+            l->older_frees -= b->size == SIZE_FREED;
             take_out(l, b);
+        }
         return false;
     }
     *b = (struct info_live_block){token, size};
@@ -170,8 +178,8 @@ void info_live_made(struct info_live *l, uint64_t token, uint64_t size,
 
 void info_live_resized(struct info_live *l, uint64_t old, uint64_t token,
                        uint64_t size, uint64_t ns) {
-    uint64_t old_size = end_block(l, old);
-    if (old_size == SIZE_EARLY) {
+    uint64_t old_size = end_block(l, old, SIZE_RESIZED);
+    if (is_early(old_size)) {
         info_live_made(l, token, size, ns);
         return;
     }
@@ -187,8 +195,8 @@ void info_live_resized(struct info_live *l, uint64_t old, uint64_t token,
 }
 
 void info_live_freed(struct info_live *l, uint64_t token) {
-    uint64_t size = end_block(l, token);
-    if (size != SIZE_EARLY)
+    uint64_t size = end_block(l, token, SIZE_FREED);
+    if (!is_early(size))
         shrank(l, size);
 }
 
@@ -202,7 +210,7 @@ void info_live_round(struct info_live *l) {
     l->made = 0;
     for (size_t i = 0; i < old->count; i++) {
         struct info_live_block *b = find(l, old->token[i]);
-        if (b->token != 0 && b->size == SIZE_EARLY)
+        if (b->token != 0 && is_early(b->size))
             take_out(l, b);
     }
     old->count = 0;

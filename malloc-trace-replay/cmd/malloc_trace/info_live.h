@@ -34,8 +34,9 @@ struct info_live {
     uint64_t bytes, blocks;     /* alive now */
     uint64_t peak_bytes, peak_bytes_ns;
     uint64_t peak_blocks, peak_blocks_ns;
-    uint64_t at_most; /* raw: bound on the true peak of bytes */
-    bool failed;      /* no memory: what follows is not counted */
+    uint64_t at_most;     /* raw: bound on the true peak of bytes */
+    uint64_t older_frees; /* raw: of blocks whose allocation was not seen */
+    bool failed;          /* no memory: what follows is not counted */
     /* of the rounds, see above */
     uint64_t before_bytes, before_freed, freed, made;
     /* raw: live blocks by token; processed: by slot */

@@ -113,9 +113,9 @@ static void print_live(const struct info_file *f) {
         return;
     }
     print_peak(f, "peak of live bytes", l->peak_bytes, l->peak_bytes_ns);
-    if (f->kind == INFO_RAW)
+    if (f->kind == INFO_RAW && info_at_most(f) > l->peak_bytes)
         printf("  %-24s %15s, see malloc-trace-info(1)\n", "  at most",
-               tool_text_count(&t, info_live_at_most(l)));
+               tool_text_count(&t, info_at_most(f)));
     print_peak(f, "peak of live blocks", l->peak_blocks, l->peak_blocks_ns);
     put_count("live blocks at the end", l->blocks);
 }

@@ -7,6 +7,7 @@
 #include "common/tool_text.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +15,9 @@
 /* Threads named as the busiest ones, and the width of the longest bar. */
 #define BUSIEST   3u
 #define BAR_WIDTH 30u
+/* Columns of a line, and those in front of what a label names. */
+#define WIDTH  80u
+#define INDENT 16u
 
 /* Text of a trace may hold anything; control bytes would reach the terminal. */
 void info_put_clean(const char *text) {
@@ -21,22 +25,61 @@ void info_put_clean(const char *text) {
         putchar((unsigned char)*text < 0x20 || *text == 0x7F ? '?' : *text);
 }
 
-static void put_label(const char *label) {
-    printf("  %-13s ", label);
+/* A line of parts that goes on below its beginning where it gets too wide. */
+struct line {
+    size_t used; /* columns */
+};
+
+static struct line put_label(const char *label) {
+    return (struct line){(size_t)printf("  %-13s ", label)};
 }
 
-/* Field of the recorder's account, which a processed trace passes on. */
-static bool account(const struct info_file *f, unsigned field, uint64_t *n) {
-    if (f->kind == INFO_RAW) {
-        *n = f->account[field];
-        return f->have_account[field];
+/* BEFORE stands between the part and the one in front of it. */
+static void put_part(struct line *l, const char *before, const char *fmt, ...)
+    TCM_PRINTF(3, 4);
+static void put_part(struct line *l, const char *before, const char *fmt, ...) {
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    size_t n = strlen(before), length = strlen(text);
+    bool wide = l->used + n + length >= WIDTH && l->used > INDENT;
+    if (wide) {
+        printf("%.*s\n%*s", (int)n - (n != 0 && before[n - 1] == ' '), before,
+               (int)INDENT, "");
+        l->used = INDENT;
+    } else {
+        fputs(before, stdout);
+        l->used += n;
     }
+    info_put_clean(text);
+    l->used += length;
+}
+
+static bool proc_account(const struct info_file *f, unsigned field,
+                         uint64_t *n) {
     for (uint64_t i = 0; i < f->proc_account_count; i++)
-        if (f->proc_fields[i] == MTF_PROC_ACCOUNT_RECORDER + field) {
+        if (f->proc_fields[i] == field) {
             *n = f->proc_values[i];
             return true;
         }
     return false;
+}
+
+/* Field of the recorder's account, which a processed trace passes on. */
+static bool account(const struct info_file *f, unsigned field, uint64_t *n) {
+    if (f->kind != INFO_RAW)
+        return proc_account(f, MTF_PROC_ACCOUNT_RECORDER + field, n);
+    *n = f->account[field];
+    return f->have_account[field];
+}
+
+/* Whether F has a window or some threads of a recording only, so that what is
+   known of the whole does not describe it. */
+static bool is_part(const struct info_file *f) {
+    uint64_t n;
+    return proc_account(f, MTF_PROC_ACCOUNT_PROLOGUE_OPS, &n);
 }
 
 /* In tenths, of N in ALL. */
@@ -72,24 +115,67 @@ static void print_program(const struct info_file *f) {
     printf(", process %" PRIu32 "%s\n", h->pid, text);
 }
 
-static uint64_t lasted(const struct info_file *f) {
-    uint64_t start = f->have_header ? f->header.fixed.start_ns : 0;
-    uint64_t last = f->last_ns;
-    if (!f->have_header)
-        for (size_t i = 0; i < f->threads.count; i++)
-            if (start == 0 || f->threads.thread[i].first_ns < start)
-                start = f->threads.thread[i].first_ns;
-    return last > start ? last - start : 0;
+/* Of what is in the file: a part begins later than its recording. */
+static uint64_t start_of(const struct info_file *f) {
+    uint64_t start = 0;
+    bool late = f->begins_late || is_part(f);
+    if (late && proc_account(f, MTF_PROC_ACCOUNT_START_NS, &start))
+        return start;
+    if (f->have_header && !late)
+        return f->header.fixed.start_ns;
+    for (size_t i = 0; i < f->threads.count; i++) {
+        uint64_t first = f->threads.thread[i].first_ns;
+        if (first != 0 && (start == 0 || first < start))
+            start = first;
+    }
+    return start;
 }
 
 static void print_length(const struct info_file *f) {
     struct tool_text a, b;
-    uint64_t ns = lasted(f), n = info_event_count(f);
-    put_label("lasted");
-    printf("%s", tool_text_ns(&a, ns));
+    uint64_t start = start_of(f), last = f->last_ns, n = info_event_count(f);
+    uint64_t apart = 0;
+    if (is_part(f)) {
+        (void)proc_account(f, MTF_PROC_ACCOUNT_END_NS, &last);
+        if (proc_account(f, MTF_PROC_ACCOUNT_PROLOGUE_OPS, &apart) &&
+            apart <= n)
+            n -= apart;
+        if (proc_account(f, MTF_PROC_ACCOUNT_EPILOGUE_OPS, &apart) &&
+            apart <= n)
+            n -= apart;
+    }
+    uint64_t ns = last > start ? last - start : 0;
+    struct line l = put_label("lasted");
+    put_part(&l, "", "%s", tool_text_ns(&a, ns));
     if (ns >= 1000000)
-        printf(", %s events a second",
-               tool_text_count(&b, (uint64_t)((double)n * 1e9 / (double)ns)));
+        put_part(&l, ", ", "%s events a second",
+                 tool_text_count(&b, (uint64_t)((double)n * 1e9 / (double)ns)));
+    putchar('\n');
+}
+
+/* What of the recording is not in the file, and what was put in for it. */
+static void print_part(const struct info_file *f) {
+    static const struct {
+        unsigned field;
+        const char *text;
+    } parts[] = {
+        {MTF_PROC_ACCOUNT_PROLOGUE_OPS, "operations of prologue"},
+        {MTF_PROC_ACCOUNT_EPILOGUE_OPS, "operations of epilogue"},
+        {MTF_PROC_ACCOUNT_LEFT_OUT_EVENTS, "events left out"},
+    };
+    struct tool_text t;
+    uint64_t n;
+    if (!is_part(f))
+        return;
+    struct line l = put_label("part");
+    put_part(&l, "", "of a recording");
+    const char *before = ": ";
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(parts); i++) {
+        if (!proc_account(f, parts[i].field, &n) || n == 0)
+            continue;
+        put_part(&l, before, "%s %s", tool_text_count(&t, n), parts[i].text);
+        before = ", ";
+    }
     putchar('\n');
 }
 
@@ -107,16 +193,32 @@ static void print_events(const struct info_file *f) {
                                            : 0] += f->calls[c];
     sum[4] = f->kind == INFO_RAW ? f->events[MTF_EVENT_FAILED]
                                  : f->ops[MTF_OP_FAILED];
-    put_label("events");
-    fputs(tool_text_count(&t, info_event_count(f)), stdout);
+    struct line l = put_label("events");
+    put_part(&l, "", "%s", tool_text_count(&t, info_event_count(f)));
     const char *before = ": ";
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(sum); i++) {
         if (sum[i] == 0)
             continue;
-        printf("%s%s %s", before, tool_text_count(&t, sum[i]), name[i]);
+        put_part(&l, before, "%s %.*s", tool_text_count(&t, sum[i]),
+                 (int)strlen(name[i]) - (sum[i] == 1 && i < 4), name[i]);
         before = ", ";
     }
+    /* postprocess counts these as frees of what was not recorded */
+    if (f->begins_late && f->kind == INFO_RAW && f->live.older_frees != 0)
+        put_part(&l, "; ", "%s of older blocks",
+                 tool_text_count(&t, f->live.older_frees));
     putchar('\n');
+}
+
+static void put_busy(struct line *l, const char *before,
+                     const struct raw_thread *t, uint64_t all) {
+    char id[32] = "late events", name[40] = "";
+    if (t->id != MTF_THREAD_LATE)
+        (void)snprintf(id, sizeof(id), "thread %" PRIu32, t->id);
+    if (t->name[0] != '\0')
+        (void)snprintf(name, sizeof(name), " (%s)", t->name);
+    put_part(l, before, "%s%s: %" PRIu64 " %%", id, name,
+             per_mille(t->events, all) / 10);
 }
 
 static void print_busiest(const struct info_file *f) {
@@ -124,8 +226,8 @@ static void print_busiest(const struct info_file *f) {
     const struct raw_thread *shown[BUSIEST];
     uint64_t all = info_event_count(f), threads = raw_threads_with_events(r);
     struct tool_text t;
-    put_label("threads");
-    fputs(tool_text_count(&t, threads), stdout);
+    struct line l = put_label("threads");
+    put_part(&l, "", "%s", tool_text_count(&t, threads));
     unsigned n = 0;
     for (; threads > 1 && n < BUSIEST; n++) {
         const struct raw_thread *most = NULL;
@@ -138,20 +240,10 @@ static void print_busiest(const struct info_file *f) {
                 (most == NULL || th->events > most->events))
                 most = th;
         }
-        if (most == NULL)
+        if (most == NULL || per_mille(most->events, all) < 10)
             break;
         shown[n] = most;
-        printf("%s", n == 0 ? "; busiest: " : ", ");
-        if (most->id == MTF_THREAD_LATE)
-            printf("late");
-        else
-            printf("%" PRIu32, most->id);
-        if (most->name[0] != '\0') {
-            printf(" (");
-            info_put_clean(most->name);
-            putchar(')');
-        }
-        printf(" %" PRIu64 " %%", per_mille(most->events, all) / 10);
+        put_busy(&l, n == 0 ? ", the busiest: " : ", ", most, all);
     }
     putchar('\n');
 }
@@ -171,22 +263,22 @@ static void print_requested(const struct info_file *f) {
 
 static void print_peak(const struct info_file *f) {
     const struct info_live *l = &f->live;
-    uint64_t start = f->have_header ? f->header.fixed.start_ns : 0;
+    uint64_t start = start_of(f);
     struct tool_text a, b;
-    put_label("peak");
+    struct line line = put_label("peak");
     if (l->failed) {
         puts("unknown, not enough memory");
         put_label("live at end");
         puts("unknown");
         return;
     }
-    printf("%s", tool_text_bytes(&a, l->peak_bytes));
+    put_part(&line, "", "%s", tool_text_bytes(&a, l->peak_bytes));
     if (l->peak_bytes_ns > start)
-        printf(" after %s", tool_text_ns(&b, l->peak_bytes_ns - start));
-    printf("; %s blocks", tool_text_count(&a, l->peak_blocks));
-    if (f->kind == INFO_RAW && info_live_at_most(l) > l->peak_bytes)
-        printf("; surely at most %s",
-               tool_text_bytes(&b, info_live_at_most(l)));
+        put_part(&line, " ", "after %s",
+                 tool_text_ns(&b, l->peak_bytes_ns - start));
+    if (f->kind == INFO_RAW && info_at_most(f) > l->peak_bytes)
+        put_part(&line, "; ", "surely at most %s",
+                 tool_text_bytes(&b, info_at_most(f)));
     putchar('\n');
     put_label("live at end");
     printf("%s in %s block%s\n", tool_text_bytes(&a, l->bytes),
@@ -203,6 +295,8 @@ static void print_complete(const struct info_file *f) {
         fputs(", but for what was before", stdout);
     if (f->growing)
         fputs(", still being recorded", stdout);
+    else if (is_part(f))
+        ; /* it ends where it was cut */
     else if (!f->clean_end)
         fputs(", without clean end", stdout);
     else if (account(f, MTF_ACCOUNT_END_REASON, &reason))
@@ -213,16 +307,19 @@ static void print_complete(const struct info_file *f) {
 static void print_cost(const struct info_file *f) {
     uint64_t n = info_event_count(f), saver, waits, wait_ns;
     struct tool_text a, b;
-    put_label("cost");
-    printf("%s", tool_text_bytes(&a, f->stored_bytes));
+    struct line l = put_label("cost");
+    put_part(&l, "", "%s", tool_text_bytes(&a, f->stored_bytes));
     if (n != 0)
-        printf(", %.2f bytes an event", (double)f->stored_bytes / (double)n);
-    if (account(f, MTF_ACCOUNT_SAVER_CPU_NS, &saver))
-        printf("; saving took %s", tool_text_ns(&a, saver));
-    if (account(f, MTF_ACCOUNT_WAITS, &waits) && waits != 0 &&
+        put_part(&l, ", ", "%.2f bytes an event",
+                 (double)f->stored_bytes / (double)n);
+    /* the recorder's own account is one of the whole recording */
+    bool whole = !f->begins_late && !is_part(f);
+    if (whole && account(f, MTF_ACCOUNT_SAVER_CPU_NS, &saver))
+        put_part(&l, "; ", "saving took %s", tool_text_ns(&a, saver));
+    if (whole && account(f, MTF_ACCOUNT_WAITS, &waits) && waits != 0 &&
         account(f, MTF_ACCOUNT_WAIT_NS, &wait_ns))
-        printf("; waited %s times, %s", tool_text_count(&a, waits),
-               tool_text_ns(&b, wait_ns));
+        put_part(&l, "; ", "waited %s time%s, %s", tool_text_count(&a, waits),
+                 waits == 1 ? "" : "s", tool_text_ns(&b, wait_ns));
     putchar('\n');
 }
 
@@ -255,7 +352,7 @@ static void print_sizes(const struct info_live *l) {
     }
     if (all == 0)
         return;
-    printf("  sizes asked for        %31s%11s\n", "requests", "so far");
+    printf("  sizes asked for        %31s%11s\n", "requests", "up to here");
     for (unsigned b = 0; b < INFO_SIZES; b++) {
         uint64_t n = l->sizes[b];
         if (n == 0)
@@ -274,6 +371,7 @@ static void print_sizes(const struct info_live *l) {
 
 void info_summary(const struct info_file *f) {
     print_program(f);
+    print_part(f);
     print_length(f);
     print_events(f);
     print_busiest(f);

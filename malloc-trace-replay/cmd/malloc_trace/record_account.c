@@ -35,9 +35,7 @@ void record_print_account(const struct record_account *a) {
             tool_text_ns(&t[2], f[MTF_ACCOUNT_WAIT_NS]),
             tool_text_count(&t[3], f[MTF_ACCOUNT_SLOW_TIMES]));
     if (a->footers != a->traces)
-        fprintf(stderr,
-                "  (by the %s of %s traces that end with the recorder's "
-                "account)\n",
+        fprintf(stderr, "  (known of %s of %s traces)\n",
                 tool_text_count(&t[0], a->footers),
                 tool_text_count(&t[1], a->traces));
 }

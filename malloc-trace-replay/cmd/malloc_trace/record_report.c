@@ -35,7 +35,7 @@ struct known_file {
 
 struct trace {
     char *name;      /* of the file, also when only its spool exists */
-    uint64_t stored; /* file and spool */
+    uint64_t stored; /* file, and what is used of the spool, if readable */
     uint64_t events;
     bool is_file;  /* regular, or a spool */
     bool counted;  /* the following are known */
@@ -247,6 +247,8 @@ static void read_trace(struct record_report *r, struct trace *t) {
     t->readable = f.kind == INFO_RAW && f.have_header;
     t->growing = f.growing;
     t->complete = f.complete;
+    if (t->readable)
+        t->stored = f.stored_bytes;
     t->events = info_event_count(&f);
     add_account(&r->account, &f);
     t->dropped = f.dropped;
@@ -273,7 +275,8 @@ static bool add_trace(struct record_report *r, const char *name, bool spool,
        counts. */
     for (size_t i = 0; spool && i < r->count; i++) {
         if (strcmp(r->traces[i].name, name) == 0) {
-            r->traces[i].stored += (uint64_t)st->st_blocks * 512;
+            if (!r->traces[i].readable)
+                r->traces[i].stored += (uint64_t)st->st_blocks * 512;
             return true;
         }
     }

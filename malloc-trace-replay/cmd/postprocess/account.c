@@ -181,22 +181,22 @@ void account_print(const struct account *a) {
             tool_text_bytes(&t[0], c->requested_bytes),
             tool_text_bytes(&t[1], a->peak_live_bytes));
     if (a->peak_error_bytes != 0)
-        fprintf(stderr, " (to within %s)",
+        fprintf(stderr, "\n  %-18s (to within %s)", "",
                 tool_text_bytes(&t[2], a->peak_error_bytes));
     fputc('\n', stderr);
     fprintf(stderr, "  %-18s %s block%s\n", "live at the end",
             tool_text_count(&t[0], a->live_at_end),
             a->live_at_end == 1 ? "" : "s");
     fprintf(stderr,
-            "  %-18s %s, interval of an event: median %s us, widest %s us\n",
-            "thread switches", tool_text_count(&t[0], a->switches),
+            "  %-18s %s\n  %-18s of an event: median %s us, widest %s us\n",
+            "thread switches", tool_text_count(&t[0], a->switches), "interval",
             tool_text_count(&t[1], a->median_ns / 1000),
             tool_text_count(&t[2], a->widest_ns / 1000));
     if (c->foreign_frees + a->waited != 0)
         fprintf(stderr,
-                "  %-18s %s frees of other threads' blocks, %s events waited "
-                "for an allocation\n",
-                "hand-over", tool_text_count(&t[0], c->foreign_frees),
+                "  %-18s %s frees of other threads' blocks\n"
+                "  %-18s %s events waited for an allocation\n",
+                "hand-over", tool_text_count(&t[0], c->foreign_frees), "",
                 tool_text_count(&t[1], a->waited));
     fprintf(stderr, "  %-18s %s stored, %s raw, %s out\n", "size",
             tool_text_bytes(&t[0], a->file_bytes),
@@ -206,8 +206,8 @@ void account_print(const struct account *a) {
         fprintf(stderr, "  the beginning of the recording was not kept\n");
     if (!a->clean_end && a->complete)
         fprintf(stderr,
-                "  the recording did not end cleanly, but nothing is missing: "
-                "the spool held the rest\n");
+                "  the recording did not end cleanly; nothing is missing, the "
+                "spool had it\n");
 }
 
 void account_tell_losses(const struct account *a) {
@@ -228,11 +228,14 @@ void account_tell_losses(const struct account *a) {
     }
     if (a->footer_problem != NULL)
         tool_warn("%s", a->footer_problem);
-    else if (a->lost_bytes + a->damaged_places + a->bad_places != 0)
+    else if (a->lost_bytes != 0)
         tool_warn("incomplete: damaged places: %s; bytes of the streams "
                   "missing: %s",
                   tool_text_count(&t[1], a->damaged_places + a->bad_places),
                   tool_text_count(&t[0], a->lost_bytes));
+    else if (a->damaged_places + a->bad_places != 0)
+        tool_warn("incomplete: damaged places: %s",
+                  tool_text_count(&t[1], a->damaged_places + a->bad_places));
 }
 
 void account_json(const struct account *a, struct tool_json *j) {

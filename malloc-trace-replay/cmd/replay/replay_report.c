@@ -76,8 +76,14 @@ static bool text_threads(const struct replay_report *r, char *text,
 
 void replay_report_warn(const struct replay_report *r) {
     char text[REPLAY_NOTICE_SIZE];
-    if (text_threads(r, text, sizeof(text)))
-        tool_warn("%s", text);
+    struct tool_text a;
+    if (!text_threads(r, text, sizeof(text)))
+        return;
+    /* in two lines, that fit on a terminal */
+    tool_warn("%s threads were recorded, and all ran on one thread",
+              tool_text_count(&a, r->result->most_threads));
+    tool_warn(
+        "with their own this allocator may take several times the memory");
 }
 
 /* Those that wall_ns is the time of. */
@@ -153,12 +159,13 @@ void replay_report_print(const struct replay_report *r, FILE *out) {
     fprintf(out, "allocator         %s\n", r->exec->calls.name);
     if (f->executable[0])
         fprintf(out, "recorded from     %s\n", f->executable);
-    fprintf(
-        out, "operations        %s of %s thread%s, %s thread switch%s (%s)\n",
-        tool_text_count(&a, f->ops), tool_text_count(&b, f->threads),
-        replay_plural(f->threads), tool_text_count(&c, f->thread_switches),
-        f->thread_switches == 1 ? "" : "es",
-        r->exec->cache ? "with their thread caches" : "caches not switched");
+    fprintf(out,
+            "operations        %s of %s thread%s\n"
+            "thread switches   %s (%s)\n",
+            tool_text_count(&a, f->ops), tool_text_count(&b, f->threads),
+            replay_plural(f->threads), tool_text_count(&c, f->thread_switches),
+            r->exec->cache ? "with their thread caches"
+                           : "caches not switched");
     print_time(r, out);
     print_memory(r, out);
     if (r->exec->refused != 0)
