@@ -226,9 +226,9 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_aligned_plain(size_t size,
 static TCM_ALWAYS_INLINE void tcm_free_path(void *ptr, void (*far)(void *),
                                             void (*slow)(void *)) {
     struct tcm_thread_cache *cache = tcm_self.own;
-    uintptr_t base = tcm_load_folded(&cache->free_base);
+    uintptr_t base = tcm_class_map_base;
     size_t page = tcm_class_map_page(base, ptr);
-    if (TCM_UNLIKELY(page >= TCM_CLASS_MAP_PAGES))
+    if (TCM_UNLIKELY(page >= tcm_load_folded(&cache->free_pages)))
         far(ptr);
     else if (TCM_UNLIKELY(!tcm_cache_push_scaled(
                  cache, tcm_class_map_get(base, page), ptr)))
@@ -251,9 +251,9 @@ static TCM_ALWAYS_INLINE void
 tcm_free_sized_path(void *ptr, size_t size, void (*far)(void *, size_t),
                     void (*slow)(void *, size_t)) {
     struct tcm_thread_cache *cache = tcm_self.own;
-    uintptr_t base = tcm_load_folded(&cache->free_base);
+    uintptr_t base = tcm_class_map_base;
     size_t page = tcm_class_map_page(base, ptr);
-    if (TCM_UNLIKELY(page >= TCM_CLASS_MAP_PAGES))
+    if (TCM_UNLIKELY(page >= tcm_load_folded(&cache->free_pages)))
         far(ptr, size);
     else if (TCM_UNLIKELY(!tcm_cache_push_scaled(
                  cache, tcm_class_map_get(base, page), ptr)))

@@ -10,7 +10,7 @@
  * The two plain paths must compare a size with the largest of the table, and
  * the number of a page with the largest of the range, in any case. While a
  * thread records, its cache is shut (core/thread_cache.h): no request is below
- * the cache's limit and no page within its range, so these compares lead to the
+ * the cache's limit and no page among its pages, so these compares lead to the
  * traced or the slow path, and a state that is off costs nothing. The stand-in
  * of a thread without a cache is always shut.
  *
@@ -90,7 +90,7 @@ static inline void tcm_thread_leave_plain(struct tcm_thread_state *self) {
     if (self->own == &tcm_no_cache)
         return;
     tcm_store_relaxed(&self->own->alloc_limit, 0);
-    tcm_store_relaxed(&self->own->free_base, TCM_NO_BASE);
+    tcm_store_relaxed(&self->own->free_pages, 0);
 }
 
 /* Registers what is done around fork, once; the earlier the better. */

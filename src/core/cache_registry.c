@@ -4,7 +4,6 @@
 #include "base/lock.h"
 #include "base/testpoint.h"
 #include "core/central_list.h"
-#include "core/class_map.h"
 #include "core/meta_alloc.h"
 
 #define TOTAL_BUDGET ((int64_t)32 << 20)
@@ -231,7 +230,7 @@ static void shut_malloc(struct tcm_thread_cache *cache, void *unused) {
 
 static void shut_free(struct tcm_thread_cache *cache, void *unused) {
     (void)unused;
-    tcm_store_seq_cst(&cache->free_base, TCM_NO_BASE);
+    tcm_store_seq_cst(&cache->free_pages, 0);
 }
 
 void tcm_cache_shut_all(void) {

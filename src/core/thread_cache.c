@@ -53,7 +53,6 @@ static struct tcm_entry no_entries[2]; /* the guard of bins without memory */
 struct tcm_thread_cache tcm_no_cache = {
     .bin = {[0 ... TCM_MAX_CLASSES - 1] = {.top = no_entries + 1,
                                            .end = no_entries + 1}},
-    .free_base = TCM_NO_BASE,
     .cold = {[0 ... TCM_MAX_CLASSES - 1] = {.base = no_entries + 1}},
 };
 
@@ -465,13 +464,13 @@ void tcm_cache_destroy(struct tcm_thread_cache *cache) {
 }
 
 void tcm_cache_open(struct tcm_thread_cache *cache) {
-    tcm_store_seq_cst(&cache->free_base, tcm_class_map_base);
+    tcm_store_seq_cst(&cache->free_pages, TCM_CLASS_MAP_PAGES);
     tcm_store_seq_cst(&cache->alloc_limit, TCM_TABLE_SMALL + 1);
 }
 
 void tcm_cache_shut(struct tcm_thread_cache *cache) {
     tcm_store_seq_cst(&cache->alloc_limit, 0);
-    tcm_store_seq_cst(&cache->free_base, TCM_NO_BASE);
+    tcm_store_seq_cst(&cache->free_pages, 0);
 }
 
 void tcm_cache_detach(struct tcm_thread_cache *cache) {

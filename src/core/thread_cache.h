@@ -58,10 +58,10 @@ struct tcm_bin_cold {
 struct tcm_thread_cache {
     struct tcm_bin bin[TCM_MAX_CLASSES]; /* first: see tcm_bin_at */
     /* What the plain paths of malloc and free compare a size and a page with:
-       TCM_TABLE_SMALL + 1 and tcm_class_map_base, or 0 and TCM_NO_BASE while
-       the cache is shut. Beside the table, whose line malloc reads anyway. */
+       TCM_TABLE_SMALL + 1 and TCM_CLASS_MAP_PAGES, or 0 while the cache is
+       shut. Beside the table, whose line malloc reads anyway. */
     size_t alloc_limit TCM_ALIGNED(TCM_CACHE_LINE);
-    uintptr_t free_base;
+    size_t free_pages;
     /* The scaled class by (size + 7) >> 3 up to TCM_TABLE_SMALL: a copy,
        because one beside the bins costs malloc an instruction less to find. */
     uint8_t scaled_small[TCM_TABLE_SMALL / 8 + 1];

@@ -67,10 +67,10 @@ check_plain() {
     check_path "$@" "$minimal" "$tracing"
 }
 check_plain malloc 14 6
-check_plain free 18 7
+check_plain free 18 8
 check_plain _Znwm 14 6
-check_plain _ZdlPv 18 7
-check_plain _ZdlPvm 18 7
+check_plain _ZdlPv 18 8
+check_plain _ZdlPvm 18 8
 [ "$(sort -u counts | wc -l)" -le 2 ]
 result $? "both libraries take as many"
 
