@@ -135,5 +135,5 @@ is "record: the kinds add up to the events" "$(cat sums)" "True True"
 at_least "record: some traces have no footer" "$(find . -name 'r.*.spool' |
     wc -l)" 2
 check "record: whose account the rest is" \
-    grep -q "by the .* of [0-9]* traces that end with" err
+    grep -q "known of [0-9]* of [0-9]* traces" err
 done_testing
