@@ -188,7 +188,8 @@ enum mtf_proc_phase {
     X(INDEX_OFFSET, 32, "index_offset")                                        \
     X(PROLOGUE_OPS, 40, "prologue_ops")                                        \
     X(EPILOGUE_OPS, 41, "epilogue_ops")                                        \
-    X(LEFT_OUT_EVENTS, 42, "left_out_events")
+    X(LEFT_OUT_EVENTS, 42, "left_out_events")                                  \
+    X(BEGINS_LATE, 43, "begins_late")
 
 enum mtf_proc_account {
 #define X(name, number, text) MTF_PROC_ACCOUNT_##name = number,

@@ -44,6 +44,10 @@ for how in 0 1; do
     is "kept $how: replay agrees" \
         "$(json r.json ops peak_live_bytes end_live_objects)" \
         "$(json json ops peak_live_bytes live_at_end)"
+    is "kept $how: replay knows it as a part" \
+        "$(json r.json is_part recorded_counters)" "true {}"
+    check "kept $how: no column for the whole run's counters" \
+        [ "$(grep -c ' recorded$' out)" = 0 ]
     part=$(find . -name 't.k?' | sort | head -n 1)
     cp json whole.json
     whole "kept $how: by the name of a part" "$part" true

@@ -238,6 +238,8 @@ static void see_closing(struct info_file *f, const struct mtf_proc_block *b) {
             f->clean_end = value != 0;
         else if (field == MTF_PROC_ACCOUNT_GROWING)
             f->growing = value != 0;
+        else if (field == MTF_PROC_ACCOUNT_BEGINS_LATE)
+            f->begins_late = value != 0;
         else if (field == MTF_PROC_ACCOUNT_END_NS && value > f->last_ns)
             f->last_ns = value;
         if (f->proc_account_count == TCM_ARRAY_SIZE(f->proc_fields))

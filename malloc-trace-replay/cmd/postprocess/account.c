@@ -140,6 +140,9 @@ size_t account_values(const struct account *a,
         memcpy(values + n, filtered, sizeof(filtered));
         n += TCM_ARRAY_SIZE(filtered);
     }
+    if (a->begins_late)
+        values[n++] =
+            (struct mtf_proc_account_value){MTF_PROC_ACCOUNT_BEGINS_LATE, 1};
     uint64_t v;
     for (unsigned f = 0; f < MTF_ACCOUNT_LIMIT; f++)
         if (tool_raw_account(a->raw, f, &v))

@@ -32,8 +32,9 @@ void replay_recorded_closing(struct replay_recorded *c,
         c->first_ns = first;
         c->last_ns = last;
     }
-    uint64_t some;
-    if (mtf_proc_account(b, MTF_PROC_ACCOUNT_PROLOGUE_OPS, &some))
+    uint64_t v;
+    if (mtf_proc_account(b, MTF_PROC_ACCOUNT_PROLOGUE_OPS, &v) ||
+        (mtf_proc_account(b, MTF_PROC_ACCOUNT_BEGINS_LATE, &v) && v != 0))
         c->is_part = true;
     uint64_t cpu, here, all;
     /* That of a whole recording is none of a part's. */

@@ -37,25 +37,25 @@ static double per_op(uint64_t ns, uint64_t ops) {
 
 static void print_counters(const struct replay_report *r, FILE *out) {
     struct tool_text a, b;
-    bool headed = false;
+    /* those of a whole run are none of a part of it */
+    bool headed = false, beside = r->result->recorded_known != 0;
     for (unsigned i = 0; i < REPLAY_COUNTERS; i++) {
         const char *name = mtf_account_name(i);
         if (name == NULL || !(r->counters.known >> i & 1))
             continue;
         if (!headed)
-            fprintf(out, "\n%-32s %16s %16s\n", "the allocator's counters",
-                    "here", "recorded");
+            fprintf(out, "\n%-32s %16s%s\n", "the allocator's counters", "here",
+                    beside ? "         recorded" : "");
         headed = true;
-        fprintf(out, "%-32s %16s %16s\n", name,
-                tool_text_count(&a, r->counters.value[i]),
-                r->result->recorded_known >> i & 1
-                    ? tool_text_count(&b, r->result->recorded[i])
-                    : "-");
+        fprintf(out, "%-32s %16s", name,
+                tool_text_count(&a, r->counters.value[i]));
+        if (beside)
+            fprintf(out, " %16s",
+                    r->result->recorded_known >> i & 1
+                        ? tool_text_count(&b, r->result->recorded[i])
+                        : "-");
+        fputc('\n', out);
     }
-    if (headed && r->result->is_part)
-        fputs(
-            "(those recorded are of the whole run, of which this is a part)\n",
-            out);
 }
 
 /* --- Warnings ------------------------------------------------------------- */
