@@ -344,13 +344,17 @@ static int next_child(const struct info_file *files,
 void info_print_tree(const struct info_file *files, int count) {
     struct tree_node *nodes = calloc((size_t)count, sizeof(*nodes));
     struct tool_text t;
+    bool any = false;
     if (nodes == NULL)
         return;
     for (int i = 0; i < count; i++)
         nodes[i].parent = files[i].have_header && !info_is_stripped(&files[i])
                               ? above(files, count, i)
                               : -2;
-    printf("process tree\n");
+    for (int i = 0; i < count; i++)
+        any = any || nodes[i].parent != -2;
+    if (any)
+        printf("process tree\n");
     int at = -1, child = next_child(files, nodes, count, -1, -1), depth = 1;
     for (;;) {
         if (child >= 0) {
@@ -371,6 +375,7 @@ void info_print_tree(const struct info_file *files, int count) {
             break;
         }
     }
-    printf("\n");
+    if (any)
+        printf("\n");
     free(nodes);
 }

@@ -53,8 +53,8 @@ static const char help[] =
     "  -V, --version  print the version and exit\n"
     "\n"
     "The exit status is COMMAND's; a signal that kills COMMAND kills this\n"
-    "program too. 1: cannot record; 2: wrong command line; 126, 127: COMMAND\n"
-    "cannot be run, is not found.\n"
+    "program too. 1: the library is not there; 2: wrong command line;\n"
+    "126, 127: COMMAND cannot be run, is not found.\n"
     "Environment: MALLOC_TRACE_LIBRARY, the recording library to use instead\n"
     "of the one that was built or installed with this program.\n";
 

@@ -438,9 +438,15 @@ void record_report_after(struct record_report *r, const char *command) {
         return;
     }
     struct stat st;
-    if (stat(r->pattern, &st) == 0 && !S_ISREG(st.st_mode)) {
+    bool there = stat(r->pattern, &st) == 0;
+    if (there && S_ISDIR(st.st_mode)) {
+        tool_warn("no trace was written: %s: %s", r->pattern, strerror(EISDIR));
+        return;
+    }
+    /* Whether all was taken the recorder alone knows, and says. */
+    if (there && !S_ISREG(st.st_mode)) {
         if (!tool_is_quiet())
-            fprintf(stderr, "%s: recorded to %s, which is no regular file\n",
+            fprintf(stderr, "%s: no summary of %s, which is no regular file\n",
                     tool_name(), r->pattern);
         return;
     }
@@ -449,5 +455,5 @@ void record_report_after(struct record_report *r, const char *command) {
         tool_warn("no trace was written: %s: %s", folder, strerror(errno));
     else
         tool_warn("no trace was written: %s: %s", command,
-                  record_why_no_events(command));
+                  record_why_no_trace(command));
 }

@@ -132,7 +132,29 @@ static enum elf_kind kind_of(int fd) {
     return ELF_STATIC;
 }
 
-const char *record_why_no_events(const char *command) {
+/* Of a script what runs it counts. */
+static enum elf_kind kind_behind(const char *path) {
+    char line[256];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return ELF_NONE;
+    enum elf_kind kind = kind_of(fd);
+    ssize_t n = pread(fd, line, sizeof(line) - 1, 0);
+    close(fd);
+    if (kind != ELF_NONE || n < 3 || line[0] != '#' || line[1] != '!')
+        return kind;
+    line[n] = '\0';
+    char *name = line + 2 + strspn(line + 2, " \t");
+    name[strcspn(name, " \t\r\n")] = '\0';
+    fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        kind = kind_of(fd);
+        close(fd);
+    }
+    return kind == ELF_DYNAMIC ? kind : ELF_NONE;
+}
+
+static const char *why(const char *command, bool nothing_written) {
     char path[PATH_MAX];
     struct stat st;
     if (!find_in_path(command, path) || stat(path, &st) != 0)
@@ -141,10 +163,7 @@ const char *record_why_no_events(const char *command) {
         ((st.st_mode & S_ISGID) != 0 && (st.st_mode & S_IXGRP) != 0))
         return "its file is setuid or setgid, where the loader takes no "
                "preloaded library and the recorder no environment";
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    enum elf_kind kind = fd < 0 ? ELF_NONE : kind_of(fd);
-    if (fd >= 0)
-        close(fd);
+    enum elf_kind kind = kind_behind(path);
     if (kind == ELF_STATIC)
         return "its file is statically linked: no library can be preloaded";
     if (kind == ELF_OTHER)
@@ -154,8 +173,19 @@ const char *record_why_no_events(const char *command) {
     if (kind == ELF_OWN_MALLOC)
         return "its file has a malloc of its own, which comes before that of "
                "any preloaded library";
+    if (kind == ELF_DYNAMIC && nothing_written)
+        return "its file takes a preloaded library: what the recorder or the "
+               "loader said above is the cause";
     return "perhaps it is static or setuid, brings its own allocator, asked "
            "nothing of malloc, or unset LD_PRELOAD";
+}
+
+const char *record_why_no_events(const char *command) {
+    return why(command, false);
+}
+
+const char *record_why_no_trace(const char *command) {
+    return why(command, true);
 }
 
 const char *record_why_no_folder(const char *pattern) {
