@@ -133,10 +133,10 @@ static unsigned claimed_class(const struct claim *claim) {
    this many pages. */
 static bool contradicts(const struct claim *claim,
                         const struct tcm_block_info *info) {
-    unsigned class = claimed_class(claim);
+    unsigned size_class = claimed_class(claim);
     if (info->kind == TCM_BLOCK_SMALL)
-        return class != info->class;
-    return class != 0 || claim->size > info->size ||
+        return size_class != info->size_class;
+    return size_class != 0 || claim->size > info->size ||
            tcm_align_up(claim->size, TCM_PAGE_SIZE) != info->size;
 }
 
@@ -145,10 +145,11 @@ void tcm_delete_check(const void *ptr, size_t size, size_t align) {
     if (!tcm_debug || ptr == NULL)
         return;
     struct tcm_block_info info = tcm_block_check(ptr);
-    unsigned class = claimed_class(&claim);
+    unsigned size_class = claimed_class(&claim);
     /* A large block may have got more pages than it needs. */
     if (info.kind != TCM_BLOCK_PRIVATE &&
-        (class != info.class || (class == 0 && size > info.size)))
+        (size_class != info.size_class ||
+         (size_class == 0 && size > info.size)))
         tcm_die_pointer("sized delete with a wrong size of", ptr);
 }
 
@@ -214,9 +215,9 @@ void tcm_free_sized_slow(void *ptr, size_t size, size_t align,
 
 /* The push of a plain thread; ptr is not NULL. */
 static bool push_anywhere(void *ptr) {
-    unsigned class = tcm_entry_class(tcm_page_entry(ptr));
+    unsigned size_class = tcm_entry_class(tcm_page_entry(ptr));
     return tcm_thread_is_plain(&tcm_self) &&
-           tcm_cache_push(tcm_self.own, class, ptr);
+           tcm_cache_push(tcm_self.own, size_class, ptr);
 }
 
 void tcm_free_elsewhere(void *ptr, enum mtf_call call) {

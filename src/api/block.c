@@ -8,42 +8,43 @@
 #include "base/check.h"
 
 static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
-                      unsigned class, struct tcm_block *block, bool *shared) {
+                      unsigned size_class, struct tcm_block *block,
+                      bool *shared) {
     if (self->own == &tcm_no_cache)
         tcm_thread_need_cache(self);
     struct tcm_thread_cache *cache = self->own;
     if (cache == &tcm_no_cache) {
         *shared = true;
-        block->ptr = tcm_heap_alloc_one(class);
+        block->ptr = tcm_heap_alloc_one(size_class);
 #if TCM_OBJECT_WORDS
         if (block->ptr != NULL)
             block->word = tcm_object_word(block->ptr, true);
 #endif
         return;
     }
-    struct tcm_entry *entry = tcm_cache_peek(cache, class);
+    struct tcm_entry *entry = tcm_cache_peek(cache, size_class);
     if (entry->ptr == NULL) {
         *shared = true;
         if (tcm_cache_upkeep_due(cache)) {
             tcm_trace_gives(trace);
             tcm_cache_upkeep(cache);
         }
-        if (!tcm_cache_refill(cache, class)) {
+        if (!tcm_cache_refill(cache, size_class)) {
             /* The memory that is missing may be the bin's. */
-            block->ptr = tcm_heap_alloc_one(class);
+            block->ptr = tcm_heap_alloc_one(size_class);
 #if TCM_OBJECT_WORDS
             if (block->ptr != NULL)
                 block->word = tcm_object_word(block->ptr, true);
 #endif
             return;
         }
-        entry = tcm_cache_peek(cache, class);
+        entry = tcm_cache_peek(cache, size_class);
     }
     block->ptr = entry->ptr;
 #if TCM_OBJECT_WORDS
     block->word = cache->want_words ? entry->word : NULL;
 #endif
-    tcm_cache_drop_top(cache, class);
+    tcm_cache_drop_top(cache, size_class);
 }
 
 static struct tcm_block get_large(size_t size, size_t align, bool *shared) {
@@ -67,9 +68,9 @@ static struct tcm_block get_block(struct tcm_thread_state *self,
                                   struct mtr_thread *trace, size_t size,
                                   size_t align, bool *shared) {
     struct tcm_block block = {NULL, NULL, false};
-    unsigned class = tcm_size_class_request(size, align);
-    if (class != 0) {
-        get_small(self, trace, class, &block, shared);
+    unsigned size_class = tcm_size_class_request(size, align);
+    if (size_class != 0) {
+        get_small(self, trace, size_class, &block, shared);
         return block;
     }
     return get_large(size, align, shared);
@@ -114,7 +115,7 @@ bool tcm_block_put_is_shared(struct tcm_thread_state *self,
                              const struct tcm_block_info *info) {
     if (info->kind != TCM_BLOCK_SMALL || self->own == &tcm_no_cache)
         return true;
-    struct tcm_bin *bin = &self->own->bin[info->class];
+    struct tcm_bin *bin = &self->own->bin[info->size_class];
     return bin->top == bin->end;
 }
 
@@ -129,17 +130,17 @@ void tcm_block_put(struct tcm_thread_state *self, void *ptr,
         return;
     }
     struct tcm_thread_cache *cache = self->own;
-    if (TCM_UNLIKELY(tcm_cache_is_top(cache, info->class, ptr)))
+    if (TCM_UNLIKELY(tcm_cache_is_top(cache, info->size_class, ptr)))
         tcm_die_pointer("double free of", ptr);
     if (cache == &tcm_no_cache ||
-        (!tcm_cache_push(cache, info->class, ptr) &&
-         (!tcm_cache_make_room(cache, info->class) ||
-          !tcm_cache_push(cache, info->class, ptr)))) {
-        tcm_heap_free_one(info->class, ptr);
+        (!tcm_cache_push(cache, info->size_class, ptr) &&
+         (!tcm_cache_make_room(cache, info->size_class) ||
+          !tcm_cache_push(cache, info->size_class, ptr)))) {
+        tcm_heap_free_one(info->size_class, ptr);
         return;
     }
 #if TCM_OBJECT_WORDS
     if (cache->want_words)
-        (cache->bin[info->class].top - 1)->word = tcm_cache_word(ptr);
+        (cache->bin[info->size_class].top - 1)->word = tcm_cache_word(ptr);
 #endif
 }

@@ -35,9 +35,9 @@ static struct free_objects count_free(void) {
     struct free_objects n = {0, 0};
     uint64_t cached[TCM_MAX_CLASSES];
     tcm_census_cached(cached);
-    for (unsigned class = 1; class < tcm_class_count; class ++) {
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
         struct tcm_class_figures c;
-        tcm_census_class(class, cached[class], &c);
+        tcm_census_class(size_class, cached[size_class], &c);
         n.cached += c.cached;
         n.shared += c.central + c.transfer;
     }

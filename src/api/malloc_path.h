@@ -197,13 +197,13 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_far(size_t size, enum mtf_call call,
     if (TCM_LIKELY(size <= TCM_TABLE_SMALL))
         return tcm_traced_alloc(size, tcm_cache_scaled_small(cache, size), call,
                                 slow);
-    unsigned class = tcm_size_class_medium(size);
+    unsigned size_class = tcm_size_class_medium(size);
     if (TCM_UNLIKELY(!tcm_thread_is_plain(&tcm_self)))
-        return tcm_traced_alloc(size, tcm_class_scale(class), call, slow);
-    void *ptr = tcm_cache_peek(cache, class)->ptr;
+        return tcm_traced_alloc(size, tcm_class_scale(size_class), call, slow);
+    void *ptr = tcm_cache_peek(cache, size_class)->ptr;
     if (TCM_UNLIKELY(ptr == NULL))
         return slow(size);
-    tcm_cache_drop_top(cache, class);
+    tcm_cache_drop_top(cache, size_class);
     return ptr;
 }
 
@@ -214,10 +214,10 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_aligned_plain(size_t size,
     if (TCM_UNLIKELY(!tcm_thread_is_plain(&tcm_self)))
         return NULL;
     struct tcm_thread_cache *cache = tcm_self.own;
-    unsigned class = tcm_size_class_request(size, align);
-    void *ptr = tcm_cache_peek(cache, class)->ptr;
+    unsigned size_class = tcm_size_class_request(size, align);
+    void *ptr = tcm_cache_peek(cache, size_class)->ptr;
     if (TCM_LIKELY(ptr != NULL))
-        tcm_cache_drop_top(cache, class);
+        tcm_cache_drop_top(cache, size_class);
     return ptr;
 }
 

@@ -13,9 +13,9 @@ static size_t block_size(size_t size, unsigned lg) {
     if (size > TCM_MAX_REQUEST || lg >= TCM_ADDRESS_BITS || !tcm_api_init())
         return 0;
     size_t align = (size_t)1 << lg;
-    unsigned class = tcm_size_class_request(size, align);
-    if (class != 0)
-        return tcm_class[class].size;
+    unsigned size_class = tcm_size_class_request(size, align);
+    if (size_class != 0)
+        return tcm_class[size_class].size;
     return size == 0 ? TCM_PAGE_SIZE : tcm_align_up(size, TCM_PAGE_SIZE);
 }
 

@@ -85,7 +85,7 @@ static void end_exception(struct _Unwind_Exception *exception) {
 }
 
 _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
-                                          _Unwind_Exception_Class class,
+                                          _Unwind_Exception_Class size_class,
                                           struct _Unwind_Exception *exception,
                                           struct _Unwind_Context *context)
     __attribute__((used, visibility("hidden")));
@@ -93,10 +93,10 @@ _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
 /* Called by the unwinder for call_catching's frame, by name from there. A
    cancelled thread is no exception: it unwinds on. */
 _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
-                                          _Unwind_Exception_Class class,
+                                          _Unwind_Exception_Class size_class,
                                           struct _Unwind_Exception *exception,
                                           struct _Unwind_Context *context) {
-    (void)version, (void)class, (void)context;
+    (void)version, (void)size_class, (void)context;
     if (actions & _UA_SEARCH_PHASE)
         return _URC_HANDLER_FOUND;
     struct catcher *catcher = catchers;

@@ -142,11 +142,11 @@ static void *move(struct tcm_thread_state *self, struct mtr_thread *trace,
 
 /* Small blocks are known by their page's entry alone, without their span. */
 static struct tcm_block_info block_of(const void *ptr) {
-    unsigned class = tcm_entry_class(tcm_page_entry(ptr));
-    if (TCM_UNLIKELY(class == 0))
+    unsigned size_class = tcm_entry_class(tcm_page_entry(ptr));
+    if (TCM_UNLIKELY(size_class == 0))
         return tcm_block_check_realloc(ptr);
-    struct tcm_block_info info = {TCM_BLOCK_SMALL, class, tcm_class[class].size,
-                                  NULL};
+    struct tcm_block_info info = {TCM_BLOCK_SMALL, size_class,
+                                  tcm_class[size_class].size, NULL};
     return info;
 }
 
@@ -247,15 +247,15 @@ static TCM_ALWAYS_INLINE void *realloc_small(void *ptr, unsigned old_class,
     size_t roomy = roomy_size(old_size, size);
     if (TCM_UNLIKELY(wants_own_pages(old_size, size, roomy)))
         return NULL;
-    unsigned class = tcm_size_class(roomy);
-    struct tcm_entry *entry = tcm_cache_peek(cache, class);
+    unsigned size_class = tcm_size_class(roomy);
+    struct tcm_entry *entry = tcm_cache_peek(cache, size_class);
     void *to = entry->ptr;
     struct tcm_bin *old_bin = &cache->bin[old_class];
     /* A block on top of its bin is free: what follows will say so. */
     if (TCM_UNLIKELY(to == NULL || old_bin->top == old_bin->end ||
                      tcm_cache_is_top(cache, old_class, ptr)))
         return NULL;
-    tcm_cache_drop_top(cache, class);
+    tcm_cache_drop_top(cache, size_class);
     memcpy(to, ptr, size < old_size ? size : old_size);
 #if TCM_OBJECT_WORDS
     if (r->t != NULL) {
@@ -268,11 +268,11 @@ static TCM_ALWAYS_INLINE void *realloc_small(void *ptr, unsigned old_class,
 }
 
 static TCM_ALWAYS_INLINE void *realloc_plain(void *ptr, size_t size) {
-    unsigned class = tcm_entry_class(tcm_page_entry(ptr));
-    if (TCM_UNLIKELY(class == 0 || size > TCM_MAX_SMALL))
+    unsigned size_class = tcm_entry_class(tcm_page_entry(ptr));
+    if (TCM_UNLIKELY(size_class == 0 || size > TCM_MAX_SMALL))
         return NULL;
     const struct recorded nothing = {.t = NULL};
-    return realloc_small(ptr, class, size, &nothing);
+    return realloc_small(ptr, size_class, size, &nothing);
 }
 
 #if TCM_TRACING
@@ -284,13 +284,14 @@ static TCM_NOINLINE void *realloc_traced(void *ptr, size_t size,
                                          enum mtf_call call) {
     struct recorded r = {.t = tcm_self.trace, .call = call};
     uint64_t entry = tcm_page_entry(ptr);
-    unsigned class = tcm_entry_class(entry);
+    unsigned size_class = tcm_entry_class(entry);
     r.word = tcm_entry_word(entry, ptr);
-    if (TCM_UNLIKELY(class == 0 || r.word == NULL || size > TCM_MAX_SMALL ||
+    if (TCM_UNLIKELY(size_class == 0 || r.word == NULL ||
+                     size > TCM_MAX_SMALL ||
                      r.t->pos + FIRST_BYTES >= tcm_load_folded(&r.t->limit) ||
                      *r.word < r.t->first_token))
         return NULL;
-    return realloc_small(ptr, class, size, &r);
+    return realloc_small(ptr, size_class, size, &r);
 }
 #else
 static TCM_ALWAYS_INLINE void *realloc_traced(void *ptr, size_t size,

@@ -83,12 +83,12 @@ static void put_figures(struct tcm_fmt *f, const struct tcm_heap_figures *h,
     tcm_fmt_str(f, rule);
 }
 
-static void put_class(struct tcm_fmt *f, unsigned class,
+static void put_class(struct tcm_fmt *f, unsigned size_class,
                       const struct tcm_class_figures *c, uint64_t *cumulated) {
     uint64_t free = c->central + c->transfer;
     *cumulated += free * c->size;
     tcm_fmt_str(f, "class ");
-    put_number(f, class, 3);
+    put_number(f, size_class, 3);
     tcm_fmt_str(f, " [ ");
     put_number(f, c->size, 8);
     tcm_fmt_str(f, " bytes ] : ");
@@ -123,11 +123,11 @@ static void put_classes(struct tcm_fmt *f, const struct tcm_heap_figures *h) {
     uint64_t cached[TCM_MAX_CLASSES], cumulated = 0;
     struct tcm_run_figures free, released;
     tcm_census_cached(cached);
-    for (unsigned class = 1; class < tcm_class_count; class ++) {
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
         struct tcm_class_figures c;
-        tcm_census_class(class, cached[class], &c);
+        tcm_census_class(size_class, cached[size_class], &c);
         if (c.slots != 0)
-            put_class(f, class, &c, &cumulated);
+            put_class(f, size_class, &c, &cumulated);
     }
     tcm_fmt_str(f, rule);
     tcm_census_runs(&free, &released);

@@ -251,11 +251,11 @@ read_place(struct tcm_entry *const *place) {
 
 /* A bin's two pointers can belong to different moments, hence the bound. */
 uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
-                           unsigned class) {
-    uintptr_t top = read_place(&cache->bin[class].top);
-    uintptr_t base = read_place(&cache->cold[class].base);
+                           unsigned size_class) {
+    uintptr_t top = read_place(&cache->bin[size_class].top);
+    uintptr_t base = read_place(&cache->cold[size_class].base);
     uint64_t count = (top - base) / sizeof(struct tcm_entry);
-    return top > base && count <= tcm_class[class].max_cached ? count : 0;
+    return top > base && count <= tcm_class[size_class].max_cached ? count : 0;
 }
 
 static void add_totals(struct tcm_thread_cache *cache, void *argument) {
@@ -263,9 +263,9 @@ static void add_totals(struct tcm_thread_cache *cache, void *argument) {
     out->caches++;
     out->misses += tcm_load_relaxed(&cache->misses);
     out->overflows += tcm_load_relaxed(&cache->overflows);
-    for (unsigned class = 1; class < tcm_class_count; class ++)
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
         out->cached_bytes +=
-            tcm_cache_objects(cache, class) * tcm_class[class].size;
+            tcm_cache_objects(cache, size_class) * tcm_class[size_class].size;
 }
 
 void tcm_cache_totals(struct tcm_cache_totals *out) {

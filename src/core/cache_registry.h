@@ -50,6 +50,6 @@ void tcm_registry_settle(struct tcm_thread_cache *cache);
 
 /* Objects of CLASS in CACHE, whose thread may be changing it just now. */
 uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
-                           unsigned class);
+                           unsigned size_class);
 
 #endif

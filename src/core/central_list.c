@@ -12,10 +12,10 @@ struct tcm_central tcm_central[TCM_MAX_CLASSES];
 uint32_t tcm_central_users;
 
 void tcm_central_init(void) {
-    for (unsigned class = 0; class < TCM_MAX_CLASSES; class ++) {
-        struct tcm_central *central = &tcm_central[class];
+    for (unsigned size_class = 0; size_class < TCM_MAX_CLASSES; size_class++) {
+        struct tcm_central *central = &tcm_central[size_class];
         tcm_lock_init(&central->lock, TCM_RANK_CENTRAL_LIST);
-        central->class = class;
+        central->size_class = size_class;
         for (unsigned b = 0; b < TCM_CENTRAL_BUCKETS; b++)
             tcm_dlist_init(&central->spans[b]);
     }
@@ -36,10 +36,10 @@ static void count(uint64_t *counter, uint64_t n) {
  * start before the page.
  */
 static uint64_t page_entry(const struct tcm_span *span, size_t page) {
-    uint64_t entry = (uint64_t)span->class << TCM_ENTRY_SHIFT;
+    uint64_t entry = (uint64_t)span->size_class << TCM_ENTRY_SHIFT;
     if (span->words == NULL)
         return entry;
-    size_t size = tcm_class[span->class].size;
+    size_t size = tcm_class[span->size_class].size;
     size_t first = ((page << TCM_PAGE_SHIFT) + size - 1) / size;
     return entry | (uint64_t)(uintptr_t)(span->words + first);
 }
@@ -58,7 +58,7 @@ static void give_back_table(struct tcm_central *central,
 
 static uint64_t page_entry(const struct tcm_span *span, size_t page) {
     (void)page;
-    return (uint64_t)span->class << TCM_ENTRY_SHIFT;
+    return (uint64_t)span->size_class << TCM_ENTRY_SHIFT;
 }
 
 static void give_back_table(struct tcm_central *central,
@@ -78,7 +78,7 @@ static void map_entries(const struct tcm_span *span) {
 #if TCM_OBJECT_WORDS
 
 bool tcm_central_make_words(struct tcm_span *span) {
-    struct tcm_central *central = &tcm_central[span->class];
+    struct tcm_central *central = &tcm_central[span->size_class];
     bool done = true;
     tcm_lock(&central->lock);
     if (span->words == NULL) {
@@ -105,7 +105,7 @@ bool tcm_central_make_words(struct tcm_span *span) {
 
 /* By quarters of the objects that are free. */
 static unsigned bucket_of(const struct tcm_span *span) {
-    uint64_t scale = tcm_class[span->class].bucket_scale;
+    uint64_t scale = tcm_class[span->size_class].bucket_scale;
     return (unsigned)(((span->free_count - 1u) * scale) >> 32);
 }
 
@@ -117,14 +117,14 @@ static void list_insert(struct tcm_central *central, struct tcm_span *span) {
 
 /* A span of CLASS with all objects free, MOVING. No lock is held: the heap may
    have to grow for it. NULL: out of memory. */
-static struct tcm_span *make_span(unsigned class) {
-    const struct tcm_class_info *info = &tcm_class[class];
+static struct tcm_span *make_span(unsigned size_class) {
+    const struct tcm_class_info *info = &tcm_class[size_class];
     unsigned bit_words = (info->objects + 63u) / 64;
     struct tcm_span *span =
         tcm_page_heap_alloc(info->pages, 1, TCM_SPAN_MOVING, bit_words, NULL);
     if (span == NULL)
         return NULL;
-    span->class = (uint8_t) class;
+    span->size_class = (uint8_t)size_class;
     span->words = NULL;
     span->objects = info->objects;
     span->free_count = span->objects;
@@ -213,7 +213,7 @@ static uint64_t whole_lines(uint64_t bits, size_t size) {
 /* Takes up to COUNT objects of SPAN, which has as many, from whole free lines
    only. */
 static unsigned take_lines(struct tcm_span *span, void **out, unsigned count) {
-    size_t size = tcm_class[span->class].size;
+    size_t size = tcm_class[span->size_class].size;
     unsigned got = 0;
     for (unsigned word = span->first_word; word < span->bit_words; word++) {
         uint64_t lines = whole_lines(span->free_bits[word], size);
@@ -233,7 +233,7 @@ static unsigned take_lines(struct tcm_span *span, void **out, unsigned count) {
    ask and lines hold several objects, those from whole free lines come first:
    the other objects of a line may be in use by another thread. */
 static unsigned take(struct tcm_span *span, void **out, unsigned count) {
-    size_t size = tcm_class[span->class].size;
+    size_t size = tcm_class[span->size_class].size;
     unsigned word = span->first_word;
     unsigned got = 0;
     if (count > span->free_count)
@@ -254,15 +254,16 @@ static unsigned take(struct tcm_span *span, void **out, unsigned count) {
     return got;
 }
 
-unsigned tcm_central_fetch(unsigned class, void **out, unsigned count_wanted) {
-    struct tcm_central *central = &tcm_central[class];
+unsigned tcm_central_fetch(unsigned size_class, void **out,
+                           unsigned count_wanted) {
+    struct tcm_central *central = &tcm_central[size_class];
     unsigned got = 0;
     tcm_lock(&central->lock);
     while (got < count_wanted) {
         struct tcm_span *span = fullest_span(central);
         if (span == NULL) {
             tcm_unlock(&central->lock);
-            span = make_span(class);
+            span = make_span(size_class);
             tcm_lock(&central->lock);
             /* Meanwhile others may have returned objects, to fuller spans; but
                a span whose objects are all free must not stay in a list. */
@@ -301,7 +302,7 @@ static TCM_NORETURN TCM_COLD void wrong_free(struct tcm_central *central,
 static struct tcm_span *span_of(struct tcm_central *central, void *object) {
     struct tcm_span *span = tcm_page_span(object);
     if (TCM_UNLIKELY(span == NULL || span->state != TCM_SPAN_SMALL ||
-                     span->class != central->class))
+                     span->size_class != central->size_class))
         wrong_free(central, "attempt to free an invalid pointer", object);
     return span;
 }
@@ -310,7 +311,7 @@ static struct tcm_span *span_of(struct tcm_central *central, void *object) {
    least the first; how many. */
 static unsigned mark_free(struct tcm_central *central, struct tcm_span *span,
                           void *const *objects, unsigned n) {
-    const struct tcm_class_info *info = &tcm_class[central->class];
+    const struct tcm_class_info *info = &tcm_class[central->size_class];
     uintptr_t start = span->start;
     size_t used_bytes = (size_t)info->objects * info->size;
     unsigned word = 0;
@@ -355,8 +356,8 @@ static void settle(struct tcm_central *central, struct tcm_span *span,
         list_insert(central, span);
 }
 
-void tcm_central_return(unsigned class, void *const *objects, unsigned n) {
-    struct tcm_central *central = &tcm_central[class];
+void tcm_central_return(unsigned size_class, void *const *objects, unsigned n) {
+    struct tcm_central *central = &tcm_central[size_class];
     struct tcm_span *empty = NULL;
     tcm_lock(&central->lock);
     count(&central->free_objects, n);
@@ -377,11 +378,11 @@ void tcm_central_return(unsigned class, void *const *objects, unsigned n) {
 }
 
 void tcm_central_lock_all(void) {
-    for (unsigned class = 1; class < tcm_class_count; class ++)
-        tcm_lock(&tcm_central[class].lock);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        tcm_lock(&tcm_central[size_class].lock);
 }
 
 void tcm_central_unlock_all(void) {
-    for (unsigned class = 1; class < tcm_class_count; class ++)
-        tcm_unlock(&tcm_central[class].lock);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        tcm_unlock(&tcm_central[size_class].lock);
 }

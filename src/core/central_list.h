@@ -26,7 +26,7 @@
 
 struct tcm_central {
     struct tcm_lock lock;
-    uint32_t class;
+    uint32_t size_class;
     struct tcm_dlist spans[TCM_CENTRAL_BUCKETS]; /* [0]: fewest free objects */
     void *free_tables;   /* tables of object words, all zero but the link */
     uint64_t span_count; /* this and the next three: read without the lock */
@@ -45,10 +45,11 @@ extern uint32_t tcm_central_users;
 
 /* Up to COUNT objects into OUT, lowest address first within a span (those that
    share a line with others last, see above); fewer when memory is short. */
-unsigned tcm_central_fetch(unsigned class, void **out, unsigned count);
+unsigned tcm_central_fetch(unsigned size_class, void **out, unsigned count);
 /* Takes back COUNT objects. Dies on a pointer that is no object in use of this
    class. */
-void tcm_central_return(unsigned class, void *const *objects, unsigned count);
+void tcm_central_return(unsigned size_class, void *const *objects,
+                        unsigned count);
 
 #if TCM_OBJECT_WORDS
 /* Makes SPAN's table of object words, if it has none; the caller owns an object

@@ -15,11 +15,12 @@ void tcm_stats_read(struct tcm_stats *out) {
 #define X(name) out->name = tcm_load_relaxed(&tcm_stats.name);
     TCM_STATS(X)
 #undef X
-    for (unsigned class = 1; class < tcm_class_count; class ++) {
-        const struct tcm_central *central = &tcm_central[class];
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
+        const struct tcm_central *central = &tcm_central[size_class];
         out->central_fetches += tcm_load_relaxed(&central->fetches);
         out->central_returns += tcm_load_relaxed(&central->returns);
-        out->transfer_cache_hits += tcm_load_relaxed(&tcm_transfer[class].hits);
+        out->transfer_cache_hits +=
+            tcm_load_relaxed(&tcm_transfer[size_class].hits);
     }
     struct tcm_cache_totals caches;
     tcm_cache_totals(&caches);

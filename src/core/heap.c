@@ -22,27 +22,27 @@ bool tcm_heap_init(void) {
     return true;
 }
 
-void *tcm_heap_alloc_one(unsigned class) {
+void *tcm_heap_alloc_one(unsigned size_class) {
     void *object;
-    return tcm_transfer_remove(class, &object, 1) == 1 ? object : NULL;
+    return tcm_transfer_remove(size_class, &object, 1) == 1 ? object : NULL;
 }
 
-void tcm_heap_free_one(unsigned class, void *ptr) {
+void tcm_heap_free_one(unsigned size_class, void *ptr) {
     /* Objects that share a cache line with others go to where whole lines are
        looked for. */
-    if (tcm_class[class].size < TCM_CACHE_LINE)
-        tcm_central_return(class, &ptr, 1);
+    if (tcm_class[size_class].size < TCM_CACHE_LINE)
+        tcm_central_return(size_class, &ptr, 1);
     else
-        tcm_transfer_insert(class, &ptr, 1);
+        tcm_transfer_insert(size_class, &ptr, 1);
 }
 
 /* ------------------------------------------------------------------------ */
 /* What an address is                                                       */
 
 static struct tcm_block_info small_info(struct tcm_span *span, uintptr_t a) {
-    unsigned class = span->class;
-    const struct tcm_class_info *c = &tcm_class[class];
-    struct tcm_block_info info = {TCM_BLOCK_SMALL, class, c->size, span};
+    unsigned size_class = span->size_class;
+    const struct tcm_class_info *c = &tcm_class[size_class];
+    struct tcm_block_info info = {TCM_BLOCK_SMALL, size_class, c->size, span};
     uint64_t offset = a - span->start;
     uint64_t slot = tcm_class_slot(c, offset);
     if (slot * c->size != offset)
@@ -196,15 +196,16 @@ void tcm_heap_figures(struct tcm_heap_figures *out) {
         .caches = caches.caches,
         .metadata_bytes = tcm_meta_mapped_bytes(),
     };
-    for (unsigned class = 1; class < tcm_class_count; class ++) {
-        uint64_t size = tcm_class[class].size;
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
+        uint64_t size = tcm_class[size_class].size;
         out->central_bytes +=
-            tcm_load_relaxed(&tcm_central[class].free_objects) * size;
+            tcm_load_relaxed(&tcm_central[size_class].free_objects) * size;
         out->transfer_bytes +=
-            tcm_load_relaxed(&tcm_transfer[class].count) * size;
-        out->slack_bytes += tcm_load_relaxed(&tcm_central[class].span_count) *
-                            ((uint64_t)tcm_class[class].pages * TCM_PAGE_SIZE -
-                             tcm_class[class].objects * size);
+            tcm_load_relaxed(&tcm_transfer[size_class].count) * size;
+        out->slack_bytes +=
+            tcm_load_relaxed(&tcm_central[size_class].span_count) *
+            ((uint64_t)tcm_class[size_class].pages * TCM_PAGE_SIZE -
+             tcm_class[size_class].objects * size);
     }
     tcm_lock(&tcm_page_heap.lock);
     uint64_t held =

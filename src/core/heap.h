@@ -21,8 +21,8 @@
 bool tcm_heap_init(void);
 
 /* One object of CLASS (not 0) straight from, and back to, the central lists. */
-void *tcm_heap_alloc_one(unsigned class);
-void tcm_heap_free_one(unsigned class, void *ptr);
+void *tcm_heap_alloc_one(unsigned size_class);
+void tcm_heap_free_one(unsigned size_class, void *ptr);
 
 /*
  * A block of its own pages: SIZE rounded up to pages, aligned to ALIGN (a power
@@ -44,8 +44,8 @@ enum tcm_block_kind {
 };
 struct tcm_block_info {
     enum tcm_block_kind kind;
-    unsigned class; /* small */
-    size_t size;    /* usable bytes */
+    unsigned size_class; /* small */
+    size_t size;         /* usable bytes */
     struct tcm_span *span;
 };
 struct tcm_block_info tcm_block_info(const void *ptr);

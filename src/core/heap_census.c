@@ -9,8 +9,8 @@
 
 static void add_cached(struct tcm_thread_cache *cache, void *argument) {
     uint64_t *cached = argument;
-    for (unsigned class = 1; class < tcm_class_count; class ++)
-        cached[class] += tcm_cache_objects(cache, class);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        cached[size_class] += tcm_cache_objects(cache, size_class);
 }
 
 void tcm_census_cached(uint64_t cached[TCM_MAX_CLASSES]) {
@@ -18,14 +18,14 @@ void tcm_census_cached(uint64_t cached[TCM_MAX_CLASSES]) {
     tcm_cache_each(add_cached, cached);
 }
 
-void tcm_census_class(unsigned class, uint64_t cached,
+void tcm_census_class(unsigned size_class, uint64_t cached,
                       struct tcm_class_figures *out) {
-    const struct tcm_class_info *info = &tcm_class[class];
+    const struct tcm_class_info *info = &tcm_class[size_class];
     out->size = info->size;
-    out->spans = tcm_load_relaxed(&tcm_central[class].span_count);
+    out->spans = tcm_load_relaxed(&tcm_central[size_class].span_count);
     out->slots = out->spans * info->objects;
-    out->central = tcm_load_relaxed(&tcm_central[class].free_objects);
-    out->transfer = tcm_load_relaxed(&tcm_transfer[class].count);
+    out->central = tcm_load_relaxed(&tcm_central[size_class].free_objects);
+    out->transfer = tcm_load_relaxed(&tcm_transfer[size_class].count);
     out->cached = cached;
     uint64_t idle = out->central + out->transfer + cached;
     /* The parts may be of different moments. */
@@ -66,9 +66,9 @@ void tcm_census_blocks(struct tcm_census *out) {
     uint64_t cached[TCM_MAX_CLASSES];
     __builtin_memset(out, 0, sizeof(*out));
     tcm_census_cached(cached);
-    for (unsigned class = 1; class < tcm_class_count; class ++) {
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
         struct tcm_class_figures c;
-        tcm_census_class(class, cached[class], &c);
+        tcm_census_class(size_class, cached[size_class], &c);
         add_blocks(out, c.in_use, c.size);
     }
     each_span(visit_large, out);
@@ -98,8 +98,9 @@ void tcm_census_runs(struct tcm_run_figures *free,
 
 uint64_t tcm_census_cache_bytes(const struct tcm_thread_cache *cache) {
     uint64_t bytes = 0;
-    for (unsigned class = 1; class < tcm_class_count; class ++)
-        bytes += tcm_cache_objects(cache, class) * tcm_class[class].size;
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        bytes +=
+            tcm_cache_objects(cache, size_class) * tcm_class[size_class].size;
     return bytes;
 }
 
@@ -109,13 +110,13 @@ bool tcm_census_is_block(const void *ptr) {
         return true;
     if (info.kind != TCM_BLOCK_SMALL)
         return false;
-    uint64_t slot = tcm_class_slot(&tcm_class[info.class],
+    uint64_t slot = tcm_class_slot(&tcm_class[info.size_class],
                                    (uintptr_t)ptr - info.span->start);
     /* The span may have gone meanwhile, if the block is not the caller's. */
-    tcm_lock(&tcm_central[info.class].lock);
+    tcm_lock(&tcm_central[info.size_class].lock);
     bool used = info.span->state == TCM_SPAN_SMALL &&
-                info.span->class == info.class &&
+                info.span->size_class == info.size_class &&
                 (info.span->free_bits[slot / 64] >> (slot % 64) & 1) == 0;
-    tcm_unlock(&tcm_central[info.class].lock);
+    tcm_unlock(&tcm_central[info.size_class].lock);
     return used;
 }

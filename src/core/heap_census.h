@@ -27,7 +27,7 @@ struct tcm_class_figures {
 /* Objects in thread caches, by class. */
 void tcm_census_cached(uint64_t cached[TCM_MAX_CLASSES]);
 /* CACHED: of the class, from the above. */
-void tcm_census_class(unsigned class, uint64_t cached,
+void tcm_census_class(unsigned size_class, uint64_t cached,
                       struct tcm_class_figures *out);
 
 /* Blocks in use: how many, their usable bytes, and by the number of bits that

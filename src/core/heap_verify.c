@@ -29,7 +29,7 @@ static void verify_run(const struct tcm_span *run) {
                                         : &tcm_page_heap.released;
     TCM_CHECK(tcm_run_tree_holds(&set->tree[i], run));
     TCM_CHECK((set->nonempty[i / 64] >> (i % 64) & 1) != 0);
-    TCM_CHECK(run->class == 0);
+    TCM_CHECK(run->size_class == 0);
 }
 
 static unsigned bits_set(const struct tcm_span *span) {
@@ -42,8 +42,8 @@ static unsigned bits_set(const struct tcm_span *span) {
 }
 
 static void verify_small(const struct tcm_span *span) {
-    const struct tcm_class_info *info = &tcm_class[span->class];
-    TCM_CHECK(span->class != 0 && span->class < tcm_class_count);
+    const struct tcm_class_info *info = &tcm_class[span->size_class];
+    TCM_CHECK(span->size_class != 0 && span->size_class < tcm_class_count);
     TCM_CHECK(span->pages == info->pages && span->objects == info->objects);
     TCM_CHECK(span->free_count == bits_set(span));
     TCM_CHECK(span->free_count < span->objects);
@@ -60,13 +60,13 @@ static void verify_map(struct tcm_span *span) {
         bool end = page == 0 || page + 1 == span->pages;
         TCM_CHECK(tcm_page_span(a) == (small || end ? span : NULL));
         uint64_t entry = tcm_page_entry(a);
-        TCM_CHECK(entry >> TCM_ENTRY_SHIFT == (small ? span->class : 0));
+        TCM_CHECK(entry >> TCM_ENTRY_SHIFT == (small ? span->size_class : 0));
         if (!small)
             TCM_CHECK(entry == 0);
         size_t index = tcm_class_map_page(tcm_class_map_base, a);
         if (index < TCM_CLASS_MAP_PAGES)
             TCM_CHECK(tcm_class_map_get(tcm_class_map_base, index) ==
-                      tcm_class_scale(small ? span->class : 0));
+                      tcm_class_scale(small ? span->size_class : 0));
     }
 }
 
@@ -89,8 +89,8 @@ static void verify_span(struct tcm_span *span, struct page_sums *sums) {
         break;
     case TCM_SPAN_SMALL:
         verify_small(span);
-        sums->spans[span->class]++;
-        sums->objects[span->class] += span->free_count;
+        sums->spans[span->size_class]++;
+        sums->objects[span->size_class] += span->free_count;
         break;
     default:
         TCM_CHECK(span->state == TCM_SPAN_BUSY ||
@@ -117,22 +117,23 @@ static void verify_ranges(struct page_sums *sums) {
     }
 }
 
-static void verify_central(unsigned class, const struct page_sums *sums) {
-    struct tcm_central *central = &tcm_central[class];
+static void verify_central(unsigned size_class, const struct page_sums *sums) {
+    struct tcm_central *central = &tcm_central[size_class];
     uint64_t objects = 0;
     for (unsigned b = 0; b < TCM_CENTRAL_BUCKETS; b++) {
         struct tcm_dlist *head = &central->spans[b];
         for (struct tcm_dlist *at = head->next; at != head; at = at->next) {
             const struct tcm_span *span =
                 TCM_CONTAINER_OF(at, struct tcm_span, link);
-            TCM_CHECK(span->state == TCM_SPAN_SMALL && span->class == class);
+            TCM_CHECK(span->state == TCM_SPAN_SMALL &&
+                      span->size_class == size_class);
             TCM_CHECK(span->bucket == b && span->free_count != 0);
             objects += span->free_count;
         }
     }
-    TCM_CHECK(central->span_count == sums->spans[class]);
+    TCM_CHECK(central->span_count == sums->spans[size_class]);
     TCM_CHECK(central->free_objects == objects);
-    TCM_CHECK(sums->objects[class] == objects);
+    TCM_CHECK(sums->objects[size_class] == objects);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -140,12 +141,12 @@ static void verify_central(unsigned class, const struct page_sums *sums) {
 
 enum parked { MARK, UNMARK };
 
-static void park(unsigned class, const void *object, enum parked what) {
+static void park(unsigned size_class, const void *object, enum parked what) {
     TCM_CHECK(tcm_page_span(object) != NULL);
     struct tcm_block_info info = tcm_block_info(object);
-    TCM_CHECK(info.kind == TCM_BLOCK_SMALL && info.class == class);
-    uint64_t slot =
-        tcm_class_slot(&tcm_class[class], (uintptr_t)object - info.span->start);
+    TCM_CHECK(info.kind == TCM_BLOCK_SMALL && info.size_class == size_class);
+    uint64_t slot = tcm_class_slot(&tcm_class[size_class],
+                                   (uintptr_t)object - info.span->start);
     uint64_t bit = (uint64_t)1 << (slot % 64);
     uint64_t *word = &info.span->free_bits[slot / 64];
     TCM_CHECK(((*word & bit) != 0) == (what == UNMARK));
@@ -153,27 +154,27 @@ static void park(unsigned class, const void *object, enum parked what) {
 }
 
 static void park_transfer(enum parked what) {
-    for (unsigned class = 1; class < tcm_class_count; class ++) {
-        const struct tcm_transfer *transfer = &tcm_transfer[class];
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
+        const struct tcm_transfer *transfer = &tcm_transfer[size_class];
         TCM_CHECK(transfer->count <= transfer->capacity);
         for (uint32_t i = 0; i < transfer->count; i++)
-            park(class, transfer->object[i], what);
+            park(size_class, transfer->object[i], what);
     }
 }
 
 static void park_cache(struct tcm_thread_cache *cache, void *argument) {
     enum parked what = *(enum parked *)argument;
     uint64_t bytes = 0;
-    for (unsigned class = 1; class < tcm_class_count; class ++) {
-        const struct tcm_bin_cold *cold = &cache->cold[class];
-        const struct tcm_bin *bin = &cache->bin[class];
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
+        const struct tcm_bin_cold *cold = &cache->cold[size_class];
+        const struct tcm_bin *bin = &cache->bin[size_class];
         TCM_CHECK(cold->base[-1].ptr == NULL);
         TCM_CHECK(bin->end == cold->base + cold->capacity);
         TCM_CHECK(bin->top >= cold->base && bin->top <= bin->end);
         TCM_CHECK(cold->capacity <= cold->region);
-        bytes += (uint64_t)cold->capacity * tcm_class[class].size;
+        bytes += (uint64_t)cold->capacity * tcm_class[size_class].size;
         for (const struct tcm_entry *e = cold->base; e != bin->top; e++) {
-            park(class, e->ptr, what);
+            park(size_class, e->ptr, what);
 #if TCM_OBJECT_WORDS
             if (cache->want_words && e->word != &tcm_no_word)
                 TCM_CHECK(e->word == tcm_object_word(e->ptr, false));
@@ -200,8 +201,8 @@ void tcm_heap_verify(void) {
     tcm_lock(&tcm_page_heap.lock);
     verify_pages();
     tcm_unlock(&tcm_page_heap.lock);
-    for (unsigned class = 1; class < tcm_class_count; class ++)
-        verify_central(class, &sums);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        verify_central(size_class, &sums);
     tcm_arena_verify();
     enum parked what = MARK;
     park_transfer(what);
@@ -218,8 +219,8 @@ void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
     tcm_central_lock_all();
     tcm_lock(&tcm_page_heap.lock);
     verify_pages();
-    for (unsigned class = 1; class < tcm_class_count; class ++)
-        verify_central(class, &sums);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        verify_central(size_class, &sums);
     enum parked what = MARK;
     park_transfer(what);
     if (cache != &tcm_no_cache)

@@ -202,7 +202,7 @@ void tcm_page_heap_free(struct tcm_span *span) {
         HEAP->large_pages -= pages;
         HEAP->large_blocks--;
     }
-    span->class = 0;
+    span->size_class = 0;
     tcm_run_insert_merged(span, TCM_SPAN_FREE);
     if (HEAP->release_at_once)
         (void)tcm_page_release_run(span, SIZE_MAX, true);

@@ -63,19 +63,19 @@ static void fill_class(struct tcm_class_info *c, size_t size) {
 }
 
 void tcm_size_class_init(void) {
-    unsigned class = 1;
+    unsigned size_class = 1;
     size_t small = 0;
     size_t medium = TCM_TABLE_SMALL / 128 + 1;
     for (size_t size = 8; size <= TCM_MAX_SMALL; size = next_size(size)) {
-        TCM_CHECK(class < TCM_MAX_CLASSES);
-        fill_class(&tcm_class[class], size);
+        TCM_CHECK(size_class < TCM_MAX_CLASSES);
+        fill_class(&tcm_class[size_class], size);
         for (; small <= size / 8 && small <= TCM_TABLE_SMALL / 8; small++)
-            tcm_class_small[small] = (uint8_t) class;
+            tcm_class_small[small] = (uint8_t)size_class;
         for (; medium <= size / 128; medium++)
-            tcm_class_medium[medium] = (uint8_t) class;
-        class ++;
+            tcm_class_medium[medium] = (uint8_t)size_class;
+        size_class++;
     }
-    tcm_class_count = class;
+    tcm_class_count = size_class;
 }
 
 unsigned tcm_size_class_aligned(size_t size, size_t align) {
@@ -84,10 +84,10 @@ unsigned tcm_size_class_aligned(size_t size, size_t align) {
     /* A class that is a multiple of ALIGN holds the rounded size too; most
        often it is the first one that does. */
     size = size == 0 ? align : tcm_align_up(size, align);
-    for (unsigned class = tcm_size_class(size);
-         class != 0 && class < tcm_class_count; class ++) {
-        if ((tcm_class[class].size & (align - 1)) == 0)
-            return class;
+    for (unsigned size_class = tcm_size_class(size);
+         size_class != 0 && size_class < tcm_class_count; size_class++) {
+        if ((tcm_class[size_class].size & (align - 1)) == 0)
+            return size_class;
     }
     return 0;
 }

@@ -54,8 +54,8 @@ void tcm_size_class_init(void);
 #define TCM_CLASS_SCALE 2
 TCM_STATIC_ASSERT(TCM_MAX_CLASSES *TCM_CLASS_SCALE <= 256,
                   "a scaled class is a byte");
-static TCM_ALWAYS_INLINE uint8_t tcm_class_scale(unsigned class) {
-    return (uint8_t)(class * TCM_CLASS_SCALE);
+static TCM_ALWAYS_INLINE uint8_t tcm_class_scale(unsigned size_class) {
+    return (uint8_t)(size_class * TCM_CLASS_SCALE);
 }
 /* Reciprocal of a scaled class. */
 static TCM_ALWAYS_INLINE uint64_t tcm_scaled_reciprocal(uint64_t scaled) {

@@ -60,8 +60,9 @@ TCM_STATIC_ASSERT((1u << MIN_REGION_LOG) * sizeof(void *) >= TCM_CACHE_LINE,
                   "bins of two threads share no line");
 
 static uint32_t bin_count(const struct tcm_thread_cache *cache,
-                          unsigned class) {
-    return (uint32_t)(cache->bin[class].top - cache->cold[class].base);
+                          unsigned size_class) {
+    return (uint32_t)(cache->bin[size_class].top -
+                      cache->cold[size_class].base);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -74,9 +75,9 @@ static void region_free(struct tcm_bin_cold *cold) {
 }
 
 /* Makes memory for PLACES entries; those in the bin stay. */
-static bool bin_reserve(struct tcm_thread_cache *cache, unsigned class,
+static bool bin_reserve(struct tcm_thread_cache *cache, unsigned size_class,
                         uint32_t places) {
-    struct tcm_bin_cold *cold = &cache->cold[class];
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
     if (places <= cold->region)
         return true;
     unsigned k = tcm_log2_ceil(places + 1);
@@ -85,24 +86,24 @@ static bool bin_reserve(struct tcm_thread_cache *cache, unsigned class,
     struct tcm_entry *guard = tcm_registry_get_region(k);
     if (guard == NULL)
         return false;
-    uint32_t count = bin_count(cache, class);
+    uint32_t count = bin_count(cache, size_class);
     guard[0] = no_entries[0];
     if (count != 0)
         __builtin_memcpy(guard + 1, cold->base, count * sizeof(guard[0]));
     region_free(cold);
     cold->base = guard + 1;
     cold->region = (1u << k) - 1;
-    cache->bin[class].top = cold->base + count;
-    cache->bin[class].end = cold->base + cold->capacity;
+    cache->bin[size_class].top = cold->base + count;
+    cache->bin[size_class].end = cold->base + cold->capacity;
     return true;
 }
 
 /* Gives back the memory of a bin that has places for many more objects than its
    capacity. */
-static void bin_trim(struct tcm_thread_cache *cache, unsigned class) {
-    struct tcm_bin_cold *cold = &cache->cold[class];
-    struct tcm_bin *bin = &cache->bin[class];
-    uint32_t count = bin_count(cache, class);
+static void bin_trim(struct tcm_thread_cache *cache, unsigned size_class) {
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
+    struct tcm_bin *bin = &cache->bin[size_class];
+    uint32_t count = bin_count(cache, size_class);
     unsigned k = tcm_log2_ceil(cold->capacity + 1);
     if (k < MIN_REGION_LOG)
         k = MIN_REGION_LOG;
@@ -124,36 +125,36 @@ static void bin_trim(struct tcm_thread_cache *cache, unsigned class) {
     bin->end = cold->base + cold->capacity;
 }
 
-static void set_capacity(struct tcm_thread_cache *cache, unsigned class,
+static void set_capacity(struct tcm_thread_cache *cache, unsigned size_class,
                          uint32_t capacity) {
-    struct tcm_bin_cold *cold = &cache->cold[class];
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
     int64_t change = (int64_t)capacity - cold->capacity;
-    uint64_t bit = (uint64_t)1 << (class % 64);
+    uint64_t bit = (uint64_t)1 << (size_class % 64);
     cold->capacity = capacity;
-    cache->bin[class].end = cold->base + capacity;
-    cache->with_capacity[class / 64] &= ~bit;
+    cache->bin[size_class].end = cold->base + capacity;
+    cache->with_capacity[size_class / 64] &= ~bit;
     if (capacity != 0)
-        cache->with_capacity[class / 64] |= bit;
+        cache->with_capacity[size_class / 64] |= bit;
     tcm_store_relaxed(&cache->capacity_bytes,
                       cache->capacity_bytes +
-                          (uint64_t)(change * tcm_class[class].size));
+                          (uint64_t)(change * tcm_class[size_class].size));
 }
 
 /* Returns the COUNT oldest objects of a bin. */
-static void bin_return(struct tcm_thread_cache *cache, unsigned class,
+static void bin_return(struct tcm_thread_cache *cache, unsigned size_class,
                        uint32_t count) {
-    struct tcm_bin *bin = &cache->bin[class];
-    struct tcm_entry *base = cache->cold[class].base;
+    struct tcm_bin *bin = &cache->bin[size_class];
+    struct tcm_entry *base = cache->cold[size_class].base;
     void *batch[TCM_MAX_BATCH];
-    uint32_t most = tcm_class[class].batch;
+    uint32_t most = tcm_class[size_class].batch;
     for (uint32_t done = 0; done < count;) {
         uint32_t n = count - done < most ? count - done : most;
         for (uint32_t i = 0; i < n; i++)
             batch[i] = base[done + i].ptr;
-        tcm_transfer_insert(class, batch, n);
+        tcm_transfer_insert(size_class, batch, n);
         done += n;
     }
-    uint32_t rest = bin_count(cache, class) - count;
+    uint32_t rest = bin_count(cache, size_class) - count;
     __builtin_memmove(base, base + count, rest * sizeof(base[0]));
     bin->top = base + rest;
 }
@@ -182,18 +183,18 @@ static bool rob_own_bins(struct tcm_thread_cache *cache, unsigned except,
                          uint64_t bytes) {
     uint64_t saved = 0;
     for (unsigned tries = 0; tries < ROB_TRIES && saved < bytes; tries++) {
-        unsigned class = next_to_rob(cache);
-        if (class == 0)
+        unsigned size_class = next_to_rob(cache);
+        if (size_class == 0)
             break;
-        uint32_t capacity = cache->cold[class].capacity;
-        uint32_t idle = capacity - bin_count(cache, class);
-        if (class == except || idle == 0)
+        uint32_t capacity = cache->cold[size_class].capacity;
+        uint32_t idle = capacity - bin_count(cache, size_class);
+        if (size_class == except || idle == 0)
             continue;
-        uint64_t size = tcm_class[class].size;
+        uint64_t size = tcm_class[size_class].size;
         uint64_t most = (bytes - saved + size - 1) / size;
         if (idle > most)
             idle = (uint32_t)most;
-        set_capacity(cache, class, capacity - idle);
+        set_capacity(cache, size_class, capacity - idle);
         saved += idle * size;
     }
     return saved >= bytes;
@@ -213,14 +214,14 @@ static bool claim(struct tcm_thread_cache *cache, uint64_t bytes) {
 }
 
 /* Sees to it that BYTES more of capacity for CLASS are within the budget. */
-static bool afford(struct tcm_thread_cache *cache, unsigned class,
+static bool afford(struct tcm_thread_cache *cache, unsigned size_class,
                    uint64_t bytes) {
     uint64_t need = cache->capacity_bytes + bytes;
     uint64_t budget = tcm_load_relaxed(&cache->budget_bytes);
     if (need <= budget || claim(cache, need - budget))
         return true;
     budget = tcm_load_relaxed(&cache->budget_bytes);
-    return need <= budget || rob_own_bins(cache, class, need - budget);
+    return need <= budget || rob_own_bins(cache, size_class, need - budget);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -233,14 +234,14 @@ static void shrink_to_budget(struct tcm_thread_cache *cache) {
     for (unsigned tries = 0;
          tries < SHRINK_TRIES && TCM_UNLIKELY(cache->capacity_bytes > budget);
          tries++) {
-        unsigned class = next_to_rob(cache);
-        if (class == 0)
+        unsigned size_class = next_to_rob(cache);
+        if (size_class == 0)
             return;
-        uint32_t count = bin_count(cache, class);
-        if (cache->cold[class].capacity == count)
-            bin_return(cache, class, (count + 1) / 2);
-        set_capacity(cache, class, bin_count(cache, class));
-        bin_trim(cache, class);
+        uint32_t count = bin_count(cache, size_class);
+        if (cache->cold[size_class].capacity == count)
+            bin_return(cache, size_class, (count + 1) / 2);
+        set_capacity(cache, size_class, bin_count(cache, size_class));
+        bin_trim(cache, size_class);
     }
     if (tcm_load_relaxed(&cache->owed_bytes) != 0 &&
         cache->capacity_bytes <= budget)
@@ -248,28 +249,29 @@ static void shrink_to_budget(struct tcm_thread_cache *cache) {
 }
 
 static void sweep(struct tcm_thread_cache *cache) {
-    unsigned class = cache->sweep_class + 1;
-    if (class >= tcm_class_count)
-        class = 1;
-    cache->sweep_class = class;
-    struct tcm_bin_cold *cold = &cache->cold[class];
-    uint32_t count = bin_count(cache, class);
+    unsigned size_class = cache->sweep_class + 1;
+    if (size_class >= tcm_class_count)
+        size_class = 1;
+    cache->sweep_class = size_class;
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
+    uint32_t count = bin_count(cache, size_class);
     if (count != 0 && !cold->active && count == cold->seen) {
-        bin_return(cache, class, cache->heap_grows ? count : (count + 1) / 2);
-        set_capacity(cache, class, bin_count(cache, class));
-        bin_trim(cache, class);
+        bin_return(cache, size_class,
+                   cache->heap_grows ? count : (count + 1) / 2);
+        set_capacity(cache, size_class, bin_count(cache, size_class));
+        bin_trim(cache, size_class);
         cold->fetch = (cold->fetch + 1) / 2;
         cold->credit = 0;
     }
     cold->active = false;
-    cold->seen = bin_count(cache, class);
-    tcm_transfer_trim(class);
+    cold->seen = bin_count(cache, size_class);
+    tcm_transfer_trim(size_class);
 }
 
 /* Counts a slow path of CLASS towards the next sweep. */
-static void note_use(struct tcm_thread_cache *cache, unsigned class) {
+static void note_use(struct tcm_thread_cache *cache, unsigned size_class) {
     uint64_t taken = tcm_load_relaxed(&tcm_stats.system_bytes_taken);
-    cache->cold[class].active = true;
+    cache->cold[size_class].active = true;
     cache->heap_grows = taken != cache->taken_seen;
     if (cache->heap_grows)
         cache->sweep_wait = 1;
@@ -315,8 +317,9 @@ static void fill_words(struct tcm_entry *from, struct tcm_entry *to) {
 
 void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want) {
     cache->want_words = want;
-    for (unsigned class = 1; want && class < tcm_class_count; class ++)
-        fill_words(cache->cold[class].base, cache->bin[class].top);
+    for (unsigned size_class = 1; want && size_class < tcm_class_count;
+         size_class++)
+        fill_words(cache->cold[size_class].base, cache->bin[size_class].top);
 }
 #endif
 
@@ -326,24 +329,25 @@ static uint32_t first_fetch(const struct tcm_class_info *info) {
     return n < least ? least : n > info->batch ? info->batch : n;
 }
 
-bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned class) {
-    const struct tcm_class_info *info = &tcm_class[class];
-    struct tcm_bin *bin = &cache->bin[class];
-    struct tcm_bin_cold *cold = &cache->cold[class];
+bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class) {
+    const struct tcm_class_info *info = &tcm_class[size_class];
+    struct tcm_bin *bin = &cache->bin[size_class];
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
     void *batch[TCM_MAX_BATCH];
     TCM_ASSERT(bin->top == cold->base);
     tcm_store_relaxed(&cache->misses, cache->misses + 1);
-    note_use(cache, class);
+    note_use(cache, size_class);
     uint32_t n = cold->fetch;
     if (n > cold->capacity) {
-        if (!afford(cache, class, (uint64_t)(n - cold->capacity) * info->size))
+        if (!afford(cache, size_class,
+                    (uint64_t)(n - cold->capacity) * info->size))
             n = cold->capacity != 0 ? cold->capacity : 1;
-        if (!bin_reserve(cache, class, n))
+        if (!bin_reserve(cache, size_class, n))
             return false;
         if (n > cold->capacity)
-            set_capacity(cache, class, n);
+            set_capacity(cache, size_class, n);
     }
-    uint32_t got = tcm_transfer_remove(class, batch, n);
+    uint32_t got = tcm_transfer_remove(size_class, batch, n);
     if (got == 0)
         return false;
     /* Lowest address on top: it is used first. */
@@ -363,9 +367,10 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned class) {
 }
 
 /* Raises the capacity of a full bin if that is deserved and affordable. */
-static bool raise_capacity(struct tcm_thread_cache *cache, unsigned class) {
-    const struct tcm_class_info *info = &tcm_class[class];
-    struct tcm_bin_cold *cold = &cache->cold[class];
+static bool raise_capacity(struct tcm_thread_cache *cache,
+                           unsigned size_class) {
+    const struct tcm_class_info *info = &tcm_class[size_class];
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
     bool free_of_charge = cold->capacity < FREE_BATCHES * info->batch;
     if (!free_of_charge && cold->credit == 0)
         return false;
@@ -378,55 +383,57 @@ static bool raise_capacity(struct tcm_thread_cache *cache, unsigned class) {
     if (target > info->max_cached)
         target = info->max_cached;
     if (target <= cold->capacity ||
-        !afford(cache, class, (uint64_t)(target - cold->capacity) * info->size))
+        !afford(cache, size_class,
+                (uint64_t)(target - cold->capacity) * info->size))
         return false;
-    if (!bin_reserve(cache, class, target))
+    if (!bin_reserve(cache, size_class, target))
         return false;
     if (!free_of_charge)
         cold->credit--;
-    set_capacity(cache, class, target);
+    set_capacity(cache, size_class, target);
     return true;
 }
 
 /* True of the first objects that come to a bin which has given out none: they
    are of another thread, and their neighbours may be in use there. A thread
    that goes on freeing what others made may keep them in the end. */
-static bool is_foreign(struct tcm_thread_cache *cache, unsigned class) {
-    struct tcm_bin_cold *cold = &cache->cold[class];
-    uint32_t limit =
-        tcm_class[class].size < TCM_CACHE_LINE ? FOREIGN_SHARING : FOREIGN_ANY;
+static bool is_foreign(struct tcm_thread_cache *cache, unsigned size_class) {
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
+    uint32_t limit = tcm_class[size_class].size < TCM_CACHE_LINE
+                         ? FOREIGN_SHARING
+                         : FOREIGN_ANY;
     if (cold->fetched || cold->foreign >= limit)
         return false;
     cold->foreign++;
     return true;
 }
 
-bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned class) {
-    const struct tcm_class_info *info = &tcm_class[class];
-    TCM_ASSERT(cache->bin[class].top == cache->bin[class].end);
+bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned size_class) {
+    const struct tcm_class_info *info = &tcm_class[size_class];
+    TCM_ASSERT(cache->bin[size_class].top == cache->bin[size_class].end);
     tcm_store_relaxed(&cache->overflows, cache->overflows + 1);
-    if (is_foreign(cache, class))
+    if (is_foreign(cache, size_class))
         return false;
-    note_use(cache, class);
+    note_use(cache, size_class);
     tcm_cache_upkeep(cache);
-    if (cache->bin[class].top != cache->bin[class].end ||
-        raise_capacity(cache, class))
+    if (cache->bin[size_class].top != cache->bin[size_class].end ||
+        raise_capacity(cache, size_class))
         return true;
-    uint32_t count = bin_count(cache, class);
+    uint32_t count = bin_count(cache, size_class);
     if (count == 0)
         return false;
     uint32_t n = (count + 1) / 2;
     if (count > info->batch)
         n = count / 4 > info->batch ? count / 4 : info->batch;
-    bin_return(cache, class, n);
+    bin_return(cache, size_class, n);
     return true;
 }
 
 void tcm_cache_flush(struct tcm_thread_cache *cache) {
-    for (unsigned class = 1; class < tcm_class_count; class ++) {
-        uint32_t count = bin_count(cache, class);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
+        uint32_t count = bin_count(cache, size_class);
         if (count != 0)
-            bin_return(cache, class, count);
+            bin_return(cache, size_class, count);
     }
 }
 
@@ -438,8 +445,9 @@ void tcm_cache_flush(struct tcm_thread_cache *cache) {
 static uint8_t scaled_small[TCM_TABLE_SMALL / 8 + 1];
 
 void tcm_cache_init_model(void) {
-    for (unsigned class = 1; class < tcm_class_count; class ++)
-        tcm_no_cache.cold[class].fetch = first_fetch(&tcm_class[class]);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        tcm_no_cache.cold[size_class].fetch =
+            first_fetch(&tcm_class[size_class]);
     for (size_t i = 0; i < TCM_ARRAY_SIZE(scaled_small); i++)
         scaled_small[i] = tcm_class_scale(tcm_class_small[i]);
 }
@@ -458,8 +466,8 @@ struct tcm_thread_cache *tcm_cache_new(void) {
 
 void tcm_cache_destroy(struct tcm_thread_cache *cache) {
     tcm_cache_flush(cache);
-    for (unsigned class = 1; class < tcm_class_count; class ++)
-        region_free(&cache->cold[class]);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        region_free(&cache->cold[size_class]);
     tcm_registry_remove(cache);
 }
 

@@ -104,21 +104,21 @@ tcm_cache_scaled_small(const struct tcm_thread_cache *cache, size_t size) {
  * tcm_cache_refill and pop again).
  */
 static TCM_ALWAYS_INLINE struct tcm_entry *
-tcm_cache_peek(struct tcm_thread_cache *cache, unsigned class) {
-    return cache->bin[class].top - 1;
+tcm_cache_peek(struct tcm_thread_cache *cache, unsigned size_class) {
+    return cache->bin[size_class].top - 1;
 }
 
 static TCM_ALWAYS_INLINE void tcm_cache_drop_top(struct tcm_thread_cache *cache,
-                                                 unsigned class) {
-    cache->bin[class].top--;
+                                                 unsigned size_class) {
+    cache->bin[size_class].top--;
 }
 
 /* True when PTR is the object that was freed last into its bin: a double free,
    recognised in passing. */
 static TCM_ALWAYS_INLINE bool tcm_cache_is_top(struct tcm_thread_cache *cache,
-                                               unsigned class,
+                                               unsigned size_class,
                                                const void *ptr) {
-    return (cache->bin[class].top - 1)->ptr == ptr;
+    return (cache->bin[size_class].top - 1)->ptr == ptr;
 }
 
 /* Push: false when the bin is full (then call tcm_cache_make_room, push
@@ -138,8 +138,8 @@ tcm_cache_push_scaled(struct tcm_thread_cache *cache, uint64_t scaled,
 }
 
 static TCM_ALWAYS_INLINE bool tcm_cache_push(struct tcm_thread_cache *cache,
-                                             unsigned class, void *ptr) {
-    return tcm_cache_push_scaled(cache, tcm_class_scale(class), ptr);
+                                             unsigned size_class, void *ptr) {
+    return tcm_cache_push_scaled(cache, tcm_class_scale(size_class), ptr);
 }
 
 /*
@@ -167,12 +167,12 @@ void tcm_cache_upkeep(struct tcm_thread_cache *cache);
 
 /* The bin of CLASS (not 0) is empty: gets at least one object into it. false:
    out of memory. */
-bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned class);
+bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class);
 /* The bin of CLASS (not 0) is full: raises its capacity or returns objects to
    the central list. true: there is room. false: this object is better not
    cached, or memory for the bin could not be had; the caller gives it to
    tcm_heap_free_one. */
-bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned class);
+bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned size_class);
 
 /* Bound on the budgets of all caches together; each cache keeps a minimum. */
 void tcm_cache_set_total_budget(uint64_t bytes);

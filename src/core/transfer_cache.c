@@ -11,9 +11,9 @@
 struct tcm_transfer tcm_transfer[TCM_MAX_CLASSES];
 
 void tcm_transfer_init(void) {
-    for (unsigned class = 1; class < tcm_class_count; class ++) {
-        struct tcm_transfer *transfer = &tcm_transfer[class];
-        const struct tcm_class_info *info = &tcm_class[class];
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
+        struct tcm_transfer *transfer = &tcm_transfer[size_class];
+        const struct tcm_class_info *info = &tcm_class[size_class];
         tcm_lock_init(&transfer->lock, TCM_RANK_TRANSFER_CACHE);
         size_t capacity = PARKED_BYTES / info->size;
         if (capacity > PARKED_BATCHES * info->batch)
@@ -47,9 +47,9 @@ static unsigned take(struct tcm_transfer *transfer, void **out, unsigned count,
  * one handed on by a thread may share its line with that thread's: unless there
  * is about what was asked for, the central list serves.
  */
-unsigned tcm_transfer_remove(unsigned class, void **out, unsigned count) {
-    struct tcm_transfer *transfer = &tcm_transfer[class];
-    unsigned half = (tcm_class[class].batch + 1) / 2;
+unsigned tcm_transfer_remove(unsigned size_class, void **out, unsigned count) {
+    struct tcm_transfer *transfer = &tcm_transfer[size_class];
+    unsigned half = (tcm_class[size_class].batch + 1) / 2;
     unsigned least = count < half ? count : half;
     /* An unlocked look: an empty one is the common case of one thread. */
     if (tcm_load_relaxed(&transfer->count) >= least) {
@@ -59,7 +59,7 @@ unsigned tcm_transfer_remove(unsigned class, void **out, unsigned count) {
             return got;
         }
     }
-    unsigned got = tcm_central_fetch(class, out, count);
+    unsigned got = tcm_central_fetch(size_class, out, count);
     return got != 0 ? got : take(transfer, out, count, 1);
 }
 
@@ -71,8 +71,9 @@ static bool has_memory(struct tcm_transfer *transfer) {
     return transfer->object != NULL;
 }
 
-void tcm_transfer_insert(unsigned class, void *const *objects, unsigned count) {
-    struct tcm_transfer *transfer = &tcm_transfer[class];
+void tcm_transfer_insert(unsigned size_class, void *const *objects,
+                         unsigned count) {
+    struct tcm_transfer *transfer = &tcm_transfer[size_class];
     tcm_lock(&transfer->lock);
     bool fits =
         transfer->count + count <= transfer->capacity && has_memory(transfer);
@@ -83,7 +84,7 @@ void tcm_transfer_insert(unsigned class, void *const *objects, unsigned count) {
     }
     tcm_unlock(&transfer->lock);
     if (!fits)
-        tcm_central_return(class, objects, count);
+        tcm_central_return(size_class, objects, count);
 }
 
 /* Takes up to COUNT of those that nobody needed since the last trim: they are
@@ -106,8 +107,8 @@ static unsigned take_unneeded(struct tcm_transfer *transfer, void **out,
     return n;
 }
 
-void tcm_transfer_trim(unsigned class) {
-    struct tcm_transfer *transfer = &tcm_transfer[class];
+void tcm_transfer_trim(unsigned size_class) {
+    struct tcm_transfer *transfer = &tcm_transfer[size_class];
     void *batch[TCM_MAX_BATCH];
     unsigned todo = tcm_load_relaxed(&transfer->low);
     if (tcm_load_relaxed(&transfer->count) == 0)
@@ -116,30 +117,30 @@ void tcm_transfer_trim(unsigned class) {
         unsigned n = take_unneeded(transfer, batch,
                                    todo < TCM_MAX_BATCH ? todo : TCM_MAX_BATCH);
         if (n != 0)
-            tcm_central_return(class, batch, n);
+            tcm_central_return(size_class, batch, n);
         todo -= n != 0 ? n : todo;
     } while (todo != 0);
 }
 
 void tcm_transfer_flush(void) {
-    for (unsigned class = 1; class < tcm_class_count; class ++) {
-        struct tcm_transfer *transfer = &tcm_transfer[class];
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
+        struct tcm_transfer *transfer = &tcm_transfer[size_class];
         void *batch[TCM_MAX_BATCH];
         for (;;) {
             unsigned got = take(transfer, batch, TCM_MAX_BATCH, 1);
             if (got == 0)
                 break;
-            tcm_central_return(class, batch, got);
+            tcm_central_return(size_class, batch, got);
         }
     }
 }
 
 void tcm_transfer_lock_all(void) {
-    for (unsigned class = 1; class < tcm_class_count; class ++)
-        tcm_lock(&tcm_transfer[class].lock);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        tcm_lock(&tcm_transfer[size_class].lock);
 }
 
 void tcm_transfer_unlock_all(void) {
-    for (unsigned class = 1; class < tcm_class_count; class ++)
-        tcm_unlock(&tcm_transfer[class].lock);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        tcm_unlock(&tcm_transfer[size_class].lock);
 }

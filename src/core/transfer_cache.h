@@ -31,11 +31,12 @@ void tcm_transfer_init(void);
 
 /* Up to COUNT (at most TCM_MAX_BATCH) objects of CLASS into OUT; 0: out of
    memory. */
-unsigned tcm_transfer_remove(unsigned class, void **out, unsigned count);
+unsigned tcm_transfer_remove(unsigned size_class, void **out, unsigned count);
 /* Takes COUNT objects (at most TCM_MAX_BATCH) of CLASS. */
-void tcm_transfer_insert(unsigned class, void *const *objects, unsigned count);
+void tcm_transfer_insert(unsigned size_class, void *const *objects,
+                         unsigned count);
 /* What nobody needed since the last call goes on to the central list. */
-void tcm_transfer_trim(unsigned class);
+void tcm_transfer_trim(unsigned size_class);
 /* Everything on to the central lists. */
 void tcm_transfer_flush(void);
 

@@ -158,8 +158,8 @@ int main(int argc, char **argv) {
     tap_is_u64(figures.in_use_bytes, 0, "all blocks are free");
     tcm_transfer_flush();
     uint64_t spans = 0;
-    for (unsigned class = 1; class < tcm_class_count; class ++)
-        spans += tcm_central[class].span_count;
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        spans += tcm_central[size_class].span_count;
     tap_is_u64(spans, 0, "all spans went back");
     tcm_heap_verify();
     return tap_done();

@@ -41,9 +41,8 @@ enum replay_code {
     REPLAY_LONG        /* any call, with all it needs */
 };
 
-#define REPLAY_SIZE_LIMIT                                                      \
-    ((uint64_t)1 << 24) /* sizes of one-word operations                        \
-                         */
+/* Sizes of one-word operations are below. */
+#define REPLAY_SIZE_LIMIT ((uint64_t)1 << 24)
 #define REPLAY_LONG_WORDS 3
 #define REPLAY_TRIM_WORDS 2
 /* What one recorded operation may become: the free of a block whose own free

@@ -19,39 +19,39 @@
 /* A block through CACHE, NULL when out of memory. */
 __attribute__((unused)) static void *test_alloc(struct tcm_thread_cache *cache,
                                                 size_t size) {
-    unsigned class = tcm_size_class(size);
+    unsigned size_class = tcm_size_class(size);
     bool zeroed;
-    if (class == 0)
+    if (size_class == 0)
         return tcm_large_alloc(size, TCM_MIN_ALIGN, &zeroed);
-    if (tcm_cache_peek(cache, class)->ptr == NULL) {
+    if (tcm_cache_peek(cache, size_class)->ptr == NULL) {
         if (tcm_cache_upkeep_due(cache))
             tcm_cache_upkeep(cache);
-        if (!tcm_cache_refill(cache, class))
+        if (!tcm_cache_refill(cache, size_class))
             return NULL;
     }
-    void *p = tcm_cache_peek(cache, class)->ptr;
-    tcm_cache_drop_top(cache, class);
+    void *p = tcm_cache_peek(cache, size_class)->ptr;
+    tcm_cache_drop_top(cache, size_class);
     return p;
 }
 
 __attribute__((unused)) static void test_free(struct tcm_thread_cache *cache,
                                               void *p) {
-    unsigned class = (unsigned)(tcm_page_entry(p) >> TCM_ENTRY_SHIFT);
-    if (class == 0) {
+    unsigned size_class = (unsigned)(tcm_page_entry(p) >> TCM_ENTRY_SHIFT);
+    if (size_class == 0) {
         tcm_large_free(tcm_page_span(p));
         return;
     }
-    if (!tcm_cache_push(cache, class, p)) {
-        if (!tcm_cache_make_room(cache, class)) {
-            tcm_heap_free_one(class, p);
+    if (!tcm_cache_push(cache, size_class, p)) {
+        if (!tcm_cache_make_room(cache, size_class)) {
+            tcm_heap_free_one(size_class, p);
             return;
         }
-        if (!tcm_cache_push(cache, class, p))
+        if (!tcm_cache_push(cache, size_class, p))
             tap_bail("no room after make_room");
     }
 #if TCM_OBJECT_WORDS
     if (cache->want_words)
-        tcm_cache_peek(cache, class)->word = tcm_object_word(p, true);
+        tcm_cache_peek(cache, size_class)->word = tcm_object_word(p, true);
 #endif
 }
 

@@ -268,7 +268,7 @@ static void test_totals(void) {
     tcm_cache_each(note_order, &seen);
     tap_is_u64(seen, CACHES, "each is visited, in the order of their making");
 
-    unsigned class = tcm_size_class(100);
+    unsigned size_class = tcm_size_class(100);
     void *block[40];
     for (unsigned i = 0; i < 40; i++)
         block[i] = test_alloc(cache[i % 2], 100);
@@ -285,7 +285,7 @@ static void test_totals(void) {
     }
     tcm_cache_totals(&now);
     tap_is_u64(now.caches, CACHES, "caches");
-    tap_ok(bytes >= tcm_class[class].size && now.cached_bytes == bytes,
+    tap_ok(bytes >= tcm_class[size_class].size && now.cached_bytes == bytes,
            "bytes in them: %llu", (unsigned long long)bytes);
     tap_ok(misses != 0 && now.misses == before.misses + misses, "misses");
     cache[3]->overflows += 1000;

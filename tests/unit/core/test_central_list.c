@@ -20,30 +20,30 @@ static int by_address(const void *a, const void *b) {
 
 /* True if all objects that are out lie at slots of spans of CLASS and none is
    there twice. */
-static bool all_distinct(unsigned class) {
+static bool all_distinct(unsigned size_class) {
     static void *sorted[MAX_OUT];
     memcpy(sorted, out, out_count * sizeof(out[0]));
     qsort(sorted, out_count, sizeof(out[0]), by_address);
     for (unsigned i = 0; i < out_count; i++) {
         struct tcm_block_info info = tcm_block_info(sorted[i]);
-        if (info.kind != TCM_BLOCK_SMALL || info.class != class)
+        if (info.kind != TCM_BLOCK_SMALL || info.size_class != size_class)
             return false;
         if (i != 0 && (uintptr_t)sorted[i] - (uintptr_t)sorted[i - 1] <
-                          tcm_class[class].size)
+                          tcm_class[size_class].size)
             return false;
     }
     return true;
 }
 
-static void test_model(unsigned class) {
+static void test_model(unsigned size_class) {
     struct prng random;
     bool distinct = true, counted = true;
-    struct tcm_central *central = &tcm_central[class];
-    prng_seed(&random, class);
+    struct tcm_central *central = &tcm_central[size_class];
+    prng_seed(&random, size_class);
     for (unsigned step = 0; step < STEPS; step++) {
         unsigned n = 1 + (unsigned)prng_below(&random, TCM_MAX_BATCH);
         if (prng_below(&random, 2) == 0 && out_count + n <= MAX_OUT) {
-            out_count += tcm_central_fetch(class, out + out_count, n);
+            out_count += tcm_central_fetch(size_class, out + out_count, n);
         } else if (n <= out_count) {
             for (unsigned i = 0; i < n; i++) {
                 unsigned j = (unsigned)prng_below(&random, out_count - i) + i;
@@ -51,78 +51,80 @@ static void test_model(unsigned class) {
                 out[i] = out[j];
                 out[j] = swap;
             }
-            tcm_central_return(class, out, n);
+            tcm_central_return(size_class, out, n);
             out_count -= n;
             memmove(out, out + n, out_count * sizeof(out[0]));
         }
         counted &= central->free_objects + out_count ==
-                   central->span_count * tcm_class[class].objects;
+                   central->span_count * tcm_class[size_class].objects;
         if (step % 200 == 0) {
-            distinct &= all_distinct(class);
+            distinct &= all_distinct(size_class);
             tcm_heap_verify();
         }
     }
-    tap_ok(distinct, "class %u: objects are distinct slots", class);
-    tap_ok(counted, "class %u: free objects are counted", class);
+    tap_ok(distinct, "class %u: objects are distinct slots", size_class);
+    tap_ok(counted, "class %u: free objects are counted", size_class);
     while (out_count != 0) {
         unsigned n = out_count < TCM_MAX_BATCH ? out_count : TCM_MAX_BATCH;
-        tcm_central_return(class, out, n);
+        tcm_central_return(size_class, out, n);
         out_count -= n;
         memmove(out, out + n, out_count * sizeof(out[0]));
     }
     tcm_heap_verify();
-    tap_is_u64(central->span_count, 0, "class %u: empty spans go back", class);
-    tap_is_u64(central->free_objects, 0, "class %u: nothing left", class);
+    tap_is_u64(central->span_count, 0, "class %u: empty spans go back",
+               size_class);
+    tap_is_u64(central->free_objects, 0, "class %u: nothing left", size_class);
 }
 
 /* A fresh span is handed out from its low end; the fullest span is next. */
 static void test_order(void) {
-    unsigned class = tcm_size_class(64);
-    unsigned objects = tcm_class[class].objects;
+    unsigned size_class = tcm_size_class(64);
+    unsigned objects = tcm_class[size_class].objects;
     void *first[TCM_MAX_OBJECTS], *second[TCM_MAX_OBJECTS];
-    tap_is_u64(tcm_central_fetch(class, first, objects), objects,
+    tap_is_u64(tcm_central_fetch(size_class, first, objects), objects,
                "a whole span");
     bool rising = true;
     for (unsigned i = 1; i < objects; i++)
         rising &= (char *)first[i] == (char *)first[0] + i * 64;
     tap_ok(rising, "in order of addresses");
-    tap_is_u64(tcm_central_fetch(class, second, objects), objects, "another");
+    tap_is_u64(tcm_central_fetch(size_class, second, objects), objects,
+               "another");
     /* Of the first nearly all are free, of the second a few. */
-    tcm_central_return(class, first + 1, objects - 1);
-    tcm_central_return(class, second, 3);
+    tcm_central_return(size_class, first + 1, objects - 1);
+    tcm_central_return(size_class, second, 3);
     void *next[4];
-    tcm_central_fetch(class, next, 4);
+    tcm_central_fetch(size_class, next, 4);
     tap_ok(next[0] == second[0] && next[1] == second[1] && next[2] == second[2],
            "the fullest span is used first, its lowest object first");
     tap_ok(next[3] == first[1], "then the other");
-    tcm_central_return(class, next, 4);
-    tcm_central_return(class, first, 1);
-    tcm_central_return(class, second + 3, objects - 3);
-    tap_is_u64(tcm_central[class].span_count, 0, "all back");
+    tcm_central_return(size_class, next, 4);
+    tcm_central_return(size_class, first, 1);
+    tcm_central_return(size_class, second + 3, objects - 3);
+    tap_is_u64(tcm_central[size_class].span_count, 0, "all back");
 }
 
 struct bad_free {
-    unsigned class;
+    unsigned size_class;
     void *ptr;
 };
 
 static void return_one(void *argument) {
     struct bad_free *bad = argument;
-    tcm_central_return(bad->class, &bad->ptr, 1);
+    tcm_central_return(bad->size_class, &bad->ptr, 1);
 }
 
 static void return_twice(void *argument) {
     struct bad_free *bad = argument;
     void *twice[2] = {bad->ptr, bad->ptr};
-    tcm_central_return(bad->class, twice, 2);
+    tcm_central_return(bad->size_class, twice, 2);
 }
 
 static void test_bad_pointers(void) {
-    unsigned class = tcm_size_class(48);
+    unsigned size_class = tcm_size_class(48);
     void *object[2];
     char text[64];
-    tcm_central_fetch(class, object, 2);
-    struct bad_free bad = {class, object[0]};
+    tcm_central_fetch(size_class, object, 2);
+    struct bad_free bad = {size_class, object[0]};
     snprintf(text, sizeof(text), "double free of %p", object[0]);
     tap_ok(test_dies_with(return_twice, &bad, text),
            "a double free dies and names the pointer");
@@ -133,16 +135,17 @@ static void test_bad_pointers(void) {
     tap_ok(test_dies_with(return_one, &bad, "invalid pointer"),
            "and a foreign one");
     bad.ptr = object[0];
-    bad.class = class + 1;
+    bad.size_class = size_class + 1;
     tap_ok(test_dies_with(return_one, &bad, "invalid pointer"),
            "and one of another class");
-    size_t last = tcm_class[class].objects * (size_t)tcm_class[class].size;
-    bad.class = class;
+    size_t last =
+        tcm_class[size_class].objects * (size_t)tcm_class[size_class].size;
+    bad.size_class = size_class;
     bad.ptr = (char *)tcm_page_span(object[0])->start + last;
     tap_ok(last == tcm_span_bytes(tcm_page_span(object[0])) ||
                test_dies_with(return_one, &bad, "invalid pointer"),
            "and one behind the last object");
-    tcm_central_return(class, object, 2);
+    tcm_central_return(size_class, object, 2);
     tcm_heap_verify();
 }
 

@@ -65,10 +65,10 @@ static void test_agrees(void) {
         if (block[i] == NULL)
             tap_bail("no memory");
         uintptr_t a = (uintptr_t)block[i];
-        unsigned class =
+        unsigned size_class =
             (unsigned)(tcm_page_entry(block[i]) >> TCM_ENTRY_SHIFT);
-        same &= byte_of(a) == tcm_class_scale(class) &&
-                byte_of(a) / TCM_CLASS_SCALE == class;
+        same &= byte_of(a) == tcm_class_scale(size_class) &&
+                byte_of(a) / TCM_CLASS_SCALE == size_class;
         if (size > TCM_MAX_SMALL)
             large &= byte_of(a) == 0 && byte_of(a + size - 1) == 0;
     }

@@ -16,7 +16,7 @@ static void test_block_info(void) {
     void *p = tcm_heap_alloc_one(tcm_size_class(3000));
     struct tcm_block_info info = tcm_block_info(p);
     tap_ok(info.kind == TCM_BLOCK_SMALL && info.size >= 3000 &&
-               info.class == tcm_size_class(3000),
+               info.size_class == tcm_size_class(3000),
            "the start of an object");
     tap_ok(tcm_block_info((char *)p + 16).kind == TCM_BLOCK_INTERIOR,
            "inside an object");
@@ -25,7 +25,7 @@ static void test_block_info(void) {
     tap_ok(tcm_block_info(NULL).kind == TCM_BLOCK_FOREIGN, "NULL");
     tap_ok(tcm_block_info((void *)UINTPTR_MAX).kind == TCM_BLOCK_FOREIGN,
            "the last address");
-    tcm_heap_free_one(info.class, p);
+    tcm_heap_free_one(info.size_class, p);
     tcm_transfer_flush();
     tap_ok(tcm_block_info(p).kind == TCM_BLOCK_FOREIGN,
            "an object of a span that went back");
@@ -35,9 +35,9 @@ static void test_block_info(void) {
 static void test_words(void) {
     static void *object[2 * TCM_MAX_OBJECTS];
     bool lazy = true, own = true, again = true;
-    for (unsigned class = 1; class < tcm_class_count; class ++) {
-        unsigned n = 2 * tcm_class[class].objects;
-        n = tcm_central_fetch(class, object, n);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
+        unsigned n = 2 * tcm_class[size_class].objects;
+        n = tcm_central_fetch(size_class, object, n);
         lazy &= tcm_object_word(object[0], false) == NULL;
         for (unsigned i = 0; i < n; i++) {
             uint64_t *word = tcm_object_word(object[i], true);
@@ -48,27 +48,28 @@ static void test_words(void) {
             uint64_t entry = tcm_page_entry(object[i]);
             uint64_t *table = (uint64_t *)(uintptr_t)(entry & TCM_ENTRY_TABLE);
             uint64_t *word = table + (uintptr_t)object[i] % TCM_PAGE_SIZE /
-                                         tcm_class[class].size;
+                                         tcm_class[size_class].size;
             own &= *word == (uint64_t)(uintptr_t)object[i] &&
                    word == tcm_object_word(object[i], false);
             *word = 0;
         }
-        tcm_central_return(class, object, n);
-        n = tcm_central_fetch(class, object, 2 * tcm_class[class].objects);
+        tcm_central_return(size_class, object, n);
+        n = tcm_central_fetch(size_class, object,
+                              2 * tcm_class[size_class].objects);
         for (unsigned i = 0; i < n; i++)
             again &= *tcm_object_word(object[i], true) == 0;
-        tcm_central_return(class, object, n);
+        tcm_central_return(size_class, object, n);
     }
     tap_ok(lazy, "tables are made only when asked for");
     tap_ok(own, "each object has its own word, found from its page's entry");
     tap_ok(again, "words of new objects are 0 again");
     uint64_t metadata = tcm_meta_used_bytes();
     for (unsigned round = 0; round < 50; round++) {
-        unsigned class = tcm_size_class(64);
-        unsigned n = tcm_central_fetch(class, object, 128);
+        unsigned size_class = tcm_size_class(64);
+        unsigned n = tcm_central_fetch(size_class, object, 128);
         for (unsigned i = 0; i < n; i++)
             tcm_object_word(object[i], true);
-        tcm_central_return(class, object, n);
+        tcm_central_return(size_class, object, n);
     }
     tap_is_u64(tcm_meta_used_bytes(), metadata,
                "tables go back with their spans");

@@ -12,24 +12,24 @@
 static void *held[BLOCKS];
 
 static void test_classes(struct tcm_thread_cache *cache) {
-    unsigned class = tcm_size_class(100);
+    unsigned size_class = tcm_size_class(100);
     uint64_t cached[TCM_MAX_CLASSES];
     struct tcm_class_figures c;
     for (unsigned i = 0; i < BLOCKS; i++)
         held[i] = test_alloc(cache, 100);
     tcm_census_cached(cached);
-    tcm_census_class(class, cached[class], &c);
-    tap_is_u64(c.size, tcm_class[class].size, "size of a class");
+    tcm_census_class(size_class, cached[size_class], &c);
+    tap_is_u64(c.size, tcm_class[size_class].size, "size of a class");
     tap_is_u64(c.in_use, BLOCKS, "its objects in use");
     tap_is_u64(c.in_use + c.central + c.transfer + c.cached, c.slots,
                "with the free ones that is all");
     for (unsigned i = 0; i < BLOCKS; i += 2)
         test_free(cache, held[i]);
     tcm_census_cached(cached);
-    tcm_census_class(class, cached[class], &c);
+    tcm_census_class(size_class, cached[size_class], &c);
     tap_is_u64(c.in_use, BLOCKS / 2, "half of them");
-    tap_ok(cached[class] > 0 &&
-               tcm_census_cache_bytes(cache) == cached[class] * c.size,
+    tap_ok(cached[size_class] > 0 &&
+               tcm_census_cache_bytes(cache) == cached[size_class] * c.size,
            "bytes in the one cache there is");
     for (unsigned i = 1; i < BLOCKS; i += 2)
         test_free(cache, held[i]);

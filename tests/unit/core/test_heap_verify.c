@@ -52,7 +52,7 @@ static void run_without_bit(void) {
 }
 
 static void run_with_class(void) {
-    a_run()->class = 1;
+    a_run()->size_class = 1;
 }
 
 static void runs_not_merged(void) {
@@ -219,7 +219,7 @@ static const struct plant {
     {"large blocks miscounted", large_blocks, "sums.large_blocks =="},
     {"a run in no tree", run_in_no_tree, "tcm_run_tree_holds"},
     {"a tree without its bit", run_without_bit, "nonempty"},
-    {"a run with a class", run_with_class, "run->class == 0"},
+    {"a run with a class", run_with_class, "run->size_class == 0"},
     {"neighbours not merged", runs_not_merged, "span->state != last"},
     {"a span of unknown state", unknown_state, "TCM_SPAN_BUSY"},
     {"a span without pages", no_pages, "span->pages != 0"},
@@ -234,7 +234,8 @@ static const struct plant {
     {"free objects miscounted", free_count, "free_count == bits_set"},
     {"a bit of a span flipped", bit_flipped, "free_count == bits_set"},
     {"a bit of a span moved", bit_moved, "what == UNMARK"},
-    {"a span in another class's list", list_of_another_class, "span->class =="},
+    {"a span in another class's list", list_of_another_class,
+     "span->size_class =="},
     {"a bit below the first word", first_word, "span->first_word"},
     {"a bit beyond the last object", bit_beyond, "objects % 64"},
     {"a span of fewer objects", objects, "info->objects"},
@@ -247,7 +248,7 @@ static const struct plant {
     {"an object there and cached", transfer_holds_cached, "what == UNMARK"},
     {"an object cached twice", cached_twice, "what == UNMARK"},
     {"the inside of an object", cached_inside, "TCM_BLOCK_SMALL"},
-    {"an object of another class", cached_of_other_class, "info.class"},
+    {"an object of another class", cached_of_other_class, "info.size_class"},
     {"a bin without guard", guard, "base[-1]"},
     {"a bin's end", bin_end, "bin->end == "},
     {"a bin's top", bin_top, "bin->top >= "},

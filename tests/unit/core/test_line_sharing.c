@@ -75,20 +75,20 @@ static void test_consumer(void) {
     static void *block[MOST];
     struct tcm_thread_cache *maker = tcm_cache_new();
     struct tcm_thread_cache *consumer = tcm_cache_new();
-    unsigned class = tcm_size_class(32);
+    unsigned size_class = tcm_size_class(32);
     take(maker, block, MOST, 32);
     give(consumer, block, 64);
-    tap_is_u64(tcm_cache_objects(consumer, class), 0,
+    tap_is_u64(tcm_cache_objects(consumer, size_class), 0,
                "the first blocks of another thread are passed on");
     give(consumer, block + 64, MOST - 64);
-    tap_ok(tcm_cache_objects(consumer, class) != 0,
+    tap_ok(tcm_cache_objects(consumer, size_class) != 0,
            "a thread that goes on freeing keeps them");
     struct tcm_thread_cache *other = tcm_cache_new();
     void *mine = test_alloc(other, 32);
     take(maker, block, 10, 32);
-    uint64_t before = tcm_cache_objects(other, class);
+    uint64_t before = tcm_cache_objects(other, size_class);
     give(other, block, 1);
-    tap_is_u64(tcm_cache_objects(other, class), before + 1,
+    tap_is_u64(tcm_cache_objects(other, size_class), before + 1,
                "one that has allocated keeps the first at once");
     give(maker, block + 1, 9);
     test_free(other, mine);

@@ -120,9 +120,9 @@ static bool meanwhile(const char *call) {
     if (acting)
         return false;
     bool held = is_held(&HEAP->lock);
-    for (unsigned class = 1; class < tcm_class_count; class ++)
-        held = held || is_held(&tcm_central[class].lock) ||
-               is_held(&tcm_transfer[class].lock);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        held = held || is_held(&tcm_central[size_class].lock) ||
+               is_held(&tcm_transfer[size_class].lock);
     calls++;
     blocked += held;
     acting = true;

@@ -5,10 +5,10 @@
 static void test_every_size(void) {
     bool fits = true, smallest = true, waste = true, aligned = true;
     for (size_t size = 0; size <= TCM_MAX_SMALL; size++) {
-        unsigned class = tcm_size_class(size);
-        size_t got = tcm_class[class].size;
-        fits &= class != 0 && class < tcm_class_count && got >= size;
-        smallest &= class == 1 || tcm_class[class - 1].size < size;
+        unsigned size_class = tcm_size_class(size);
+        size_t got = tcm_class[size_class].size;
+        fits &= size_class != 0 && size_class < tcm_class_count && got >= size;
+        smallest &= size_class == 1 || tcm_class[size_class - 1].size < size;
         waste &= size <= 128 || got - size <= size / 8;
         aligned &= size <= 8 || got % 16 == 0;
     }

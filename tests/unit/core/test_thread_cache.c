@@ -78,8 +78,8 @@ static void test_model(void) {
         tcm_cache_destroy(cache[i]);
     tcm_transfer_flush();
     uint64_t spans = 0;
-    for (unsigned class = 1; class < tcm_class_count; class ++)
-        spans += tcm_central[class].span_count;
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        spans += tcm_central[size_class].span_count;
     tap_is_u64(spans, 0, "without caches no span is left");
     tcm_heap_verify();
 }
@@ -125,10 +125,10 @@ static void test_slow_path_rate(void) {
         test_free(c, slot[i]);
     /* A thread that only frees, or only allocates, must not hoard. */
     uint64_t capacity = c->capacity_bytes;
-    unsigned class = tcm_size_class(256);
+    unsigned size_class = tcm_size_class(256);
     void *batch[TCM_MAX_BATCH];
     for (unsigned n = 0; n < 20000; n += TCM_MAX_BATCH) {
-        unsigned got = tcm_central_fetch(class, batch, TCM_MAX_BATCH);
+        unsigned got = tcm_central_fetch(size_class, batch, TCM_MAX_BATCH);
         for (unsigned i = 0; i < got; i++)
             test_free(c, batch[i]);
     }
@@ -237,9 +237,9 @@ static void test_rob(void) {
 static void test_no_cache(void) {
     bool empty = true, full = true;
     char object[16];
-    for (unsigned class = 0; class < TCM_MAX_CLASSES; class ++) {
-        empty &= tcm_cache_peek(&tcm_no_cache, class)->ptr == NULL;
-        full &= !tcm_cache_push(&tcm_no_cache, class, object);
+    for (unsigned size_class = 0; size_class < TCM_MAX_CLASSES; size_class++) {
+        empty &= tcm_cache_peek(&tcm_no_cache, size_class)->ptr == NULL;
+        full &= !tcm_cache_push(&tcm_no_cache, size_class, object);
     }
     tap_ok(empty && full, "the stand-in is empty and full at once");
     struct tcm_thread_cache *c = tcm_cache_new();
@@ -252,23 +252,24 @@ static void test_words(void) {
     struct tcm_thread_cache *c = tcm_cache_new();
     void *p = test_alloc(c, 100);
     test_free(c, p);
-    unsigned class = tcm_size_class(100);
+    unsigned size_class = tcm_size_class(100);
     tcm_cache_want_words(c, true);
     bool good = true;
-    for (struct tcm_entry *e = c->cold[class].base; e != c->bin[class].top; e++)
+    for (struct tcm_entry *e = c->cold[size_class].base;
+         e != c->bin[size_class].top; e++)
         good &= e->word != NULL && e->word == tcm_object_word(e->ptr, false) &&
                 *e->word == 0;
     tap_ok(good, "wanting words fills in those of cached objects");
     static void *block[500];
     good = true;
     for (unsigned i = 0; i < 500; i++) {
-        if (tcm_cache_peek(c, class)->ptr == NULL)
-            tcm_cache_refill(c, class);
-        struct tcm_entry *e = tcm_cache_peek(c, class);
+        if (tcm_cache_peek(c, size_class)->ptr == NULL)
+            tcm_cache_refill(c, size_class);
+        struct tcm_entry *e = tcm_cache_peek(c, size_class);
         good &= e->word == tcm_object_word(e->ptr, false) && *e->word == 0;
         *e->word = i + 1;
         block[i] = e->ptr;
-        tcm_cache_drop_top(c, class);
+        tcm_cache_drop_top(c, size_class);
     }
     for (unsigned i = 0; i < 500; i++)
         good &= *tcm_object_word(block[i], false) == i + 1;
