@@ -10,15 +10,15 @@ documents() {
 
 # Names with a folder, as they are written in comments: traceformat/varint.h.
 dead_sources() {
-    for file in $(list '*.c' '*.h' '*.cc' '*.md' |
-        grep -E '^(src|malloc-trace-replay|tests|doc|bench|[A-Z])'); do
-        grep -oE '\b(src|base|core|traceformat|tracer|api|common|cmd|malloc-trace-replay|tests|bench|doc|gperftools)/[A-Za-z0-9_/-]+\.(c|h|cc|sh|md|py)\b' \
-            "$tree/$file" | sort -u | while read -r name; do
-            for root in . src malloc-trace-replay tests tests/unit; do
-                [ ! -e "$tree/$root/$name" ] || continue 2
-            done
-            echo "$file: $name"
+    # shellcheck disable=SC2046
+    (cd "$tree" && grep -oHE '\b(src|base|core|traceformat|tracer|api|common|cmd|malloc-trace-replay|tests|bench|doc|gperftools)/[A-Za-z0-9_/-]+\.(c|h|cc|sh|md|py)\b' \
+        $(list '*.c' '*.h' '*.cc' '*.md' |
+            grep -E '^(src|malloc-trace-replay|tests|doc|bench|[A-Z])')) |
+        sort -t : -u -k 2 | while IFS=: read -r file name; do
+        for root in . src malloc-trace-replay tests tests/unit; do
+            [ ! -e "$tree/$root/$name" ] || continue 2
         done
+        echo "$file: $name"
     done
 }
 

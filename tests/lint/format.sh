@@ -19,12 +19,22 @@ for name in clang-format-14 clang-format; do
     esac
 done
 
+# One run of the formatter for all files: a run for each takes a minute.
 unformatted() {
     cp "$top_srcdir/.clang-format" "$work"
-    for file in $(sources); do
-        $formatter --style=file:"$work/.clang-format" "$tree/$file" |
-            cmp -s - "$tree/$file" || echo "$file"
-    done
+    (
+        cd "$tree" || exit
+        # shellcheck disable=SC2046
+        $formatter --style=file:"$work/.clang-format" --dry-run -Werror \
+            $(sources) 2>&1
+    ) | sed -n 's/^\([^ :]*\):[0-9]*:[0-9]*: error: .*/\1/p' | sort -u
+}
+
+long_lines() {
+    # Characters, not bytes; a link has no place to be cut at.
+    # shellcheck disable=SC2046
+    (cd "$tree" && awk 'length($0) > 80 && !/https?:/ {
+        print FILENAME ":" FNR ": " length($0) " columns" }' $(sources))
 }
 
 long_lines() {
@@ -36,19 +46,19 @@ long_lines() {
 }
 
 bad_blanks() {
-    for file in $(sources) $(list '*.sh' | grep -v '^build-aux/'); do
-        grep -nE '[[:blank:]]$' "$tree/$file" | sed "s,^,$file:,"
-    done
-    for file in $(sources); do
-        grep -n "$(printf '\t')" "$tree/$file" | sed "s,^,$file:,"
-    done
+    # shellcheck disable=SC2046
+    (
+        cd "$tree" || exit
+        grep -nE '[[:blank:]]$' $(sources) $(list '*.sh' |
+            grep -v '^build-aux/')
+        grep -n "$(printf '\t')" $(sources)
+    )
 }
 
 long_files() {
-    for file in $(sources); do
-        lines=$(wc -l <"$tree/$file")
-        [ "$lines" -le 800 ] || echo "$file: $lines lines"
-    done
+    # shellcheck disable=SC2046
+    (cd "$tree" && wc -l $(sources) | awk '$2 != "total" && $1 > 800 {
+        print $2 ": " $1 " lines" }')
 }
 
 if [ -n "$formatter" ]; then

@@ -1,61 +1,58 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Each header compiles alone, in each build that it is meant for, and its guard
-# is its path. The public ones are C90 and C++ too.
+# ends with its name. The public ones are C99 and C++11 too.
 . "$top_srcdir/tests/lint/lint.sh"
 
 run ${CC:-cc} --version || skip_all "no compiler here"
 lz4=$([ "${TCM_HAVE_LZ4:-no}" = yes ] && echo 1 || echo 0)
 flags="-D_GNU_SOURCE -DTCM_HAVE_LZ4=$lz4 -fsyntax-only -Wall -Wextra -Werror"
 
-# compile HEADER FLAGS...: a message if it does not compile alone.
+# compile PATTERN FLAGS...: what the compiler says of the headers that match,
+# each by itself.
 compile() {
-    header=$1
+    names=$(list '*.h' | grep -E "^(src|malloc-trace-replay)/" |
+        grep -E "$1")
     shift
-    echo "#include \"$header\"" |
+    [ -z "$names" ] || (
+        cd "$tree" || exit
+        # shellcheck disable=SC2086
         ${CC:-cc} -x c -std=gnu11 $flags -I"$tree" -I"$tree/src" \
-            -I"$tree/malloc-trace-replay" "$@" - 2>&1 |
-        sed "s,^,$header: ,"
-}
-
-headers() {
-    list '*.h' | grep -E '^(src|malloc-trace-replay)/'
+            -I"$tree/malloc-trace-replay" "$@" $names 2>&1
+    )
 }
 
 alone() {
-    for header in $(headers); do
-        case $header in
-        src/api/* | src/tracer/*)
-            compile "$header" -DTCM_TRACING=1 -DTCM_OBJECT_WORDS=1 \
-                -DTCM_DEBUG=0
-            ;;
-        src/core/*)
-            compile "$header" -DTCM_TRACING=0 -DTCM_OBJECT_WORDS=0 \
-                -DTCM_DEBUG=0
-            compile "$header" -DTCM_TRACING=1 -DTCM_OBJECT_WORDS=1 \
-                -DTCM_DEBUG=1 -DTCM_TESTING=1
-            ;;
-        *)
-            compile "$header" -DTCM_DEBUG=1
-            ;;
-        esac
-    done
+    compile '^src/(api|tracer)/' -DTCM_TRACING=1 -DTCM_OBJECT_WORDS=1 \
+        -DTCM_DEBUG=0
+    compile '^src/core/' -DTCM_TRACING=0 -DTCM_OBJECT_WORDS=0 -DTCM_DEBUG=0
+    compile '^src/core/' -DTCM_TRACING=1 -DTCM_OBJECT_WORDS=1 -DTCM_DEBUG=1 \
+        -DTCM_TESTING=1
+    compile '^src/(base|traceformat|gperftools)/|^malloc-trace-replay/' \
+        -DTCM_DEBUG=1
 }
 
 # A guard ends with the file's name in capitals, after its folder's or its
 # layer's, and no two are the same.
 guards() {
-    for header in $(headers); do
-        want=$(basename "$header" | tr 'a-z.-' 'A-Z__')
-        guard=$(sed -n 's/^#ifndef //p' "$tree/$header" | head -n 1)
-        case $guard in
-        *_"$want") echo "$guard $header" >>guards_seen ;;
-        *) echo "$header: no guard that ends with $want" ;;
-        esac
-    done
-    sort guards_seen | awk '$1 == last { print $2 ": guard of another" }
-        { last = $1 }'
-    rm -f guards_seen
+    names=$(list '*.h' | grep -E '^(src|malloc-trace-replay)/')
+    # shellcheck disable=SC2086
+    (cd "$tree" && awk '
+        function check() {
+            want = last
+            sub(/.*\//, "", want)
+            gsub(/[-.]/, "_", want)
+            want = "_" toupper(want)
+            if (substr(guard, length(guard) - length(want) + 1) != want)
+                print last ": no guard that ends with " want
+            else if (guard in seen)
+                print last ": guard of " seen[guard]
+            seen[guard] = last
+        }
+        FNR == 1 && NR > 1 { check() }
+        FNR == 1 { guard = ""; last = FILENAME }
+        /^#ifndef / && guard == "" { guard = $2 }
+        END { check() }' $names)
 }
 
 public() {

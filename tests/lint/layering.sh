@@ -6,22 +6,31 @@
 . "$top_srcdir/tests/lint/lint.sh"
 
 # bad_includes FOLDER ALLOWED...: "file: include" for each quoted include from
-# a file of FOLDER that is not of an allowed folder.
+# a file of FOLDER that is not of an allowed folder. A neighbour may be included
+# by its bare name.
 bad_includes() {
     folder=$1
     shift
     allowed=$(printf '%s/|' "$@")
-    list "$folder/*.c" "$folder/*.h" | grep "^$folder/" |
-        while read -r file; do
-            sed -n 's/^[[:blank:]]*#[[:blank:]]*include[[:blank:]]*"\(.*\)".*/\1/p' \
-                "$tree/$file" | grep -Ev "^(${allowed%|})" |
-                while read -r name; do
-                    # A neighbour by its bare name.
-                    [ "${name##*/}" = "$name" ] &&
-                        [ -e "$tree/$(dirname "$file")/$name" ] ||
-                        echo "$file: includes $name"
-                done
-        done
+    files=$(list "$folder/*.c" "$folder/*.h" | grep "^$folder/")
+    [ -z "$files" ] || (
+        cd "$tree" || exit
+        # shellcheck disable=SC2086
+        allowed="^(${allowed%|})" awk '
+            BEGIN { allowed = ENVIRON["allowed"] }
+            /^[[:blank:]]*#[[:blank:]]*include[[:blank:]]*"/ {
+                split($0, part, "\"")
+                if (part[2] ~ allowed)
+                    next
+                own = FILENAME
+                sub(/[^\/]*$/, "", own)
+                if (part[2] !~ /\// && (getline line <(own part[2])) > 0) {
+                    close(own part[2])
+                    next
+                }
+                print FILENAME ": includes " part[2]
+            }' $files
+    )
 }
 
 base_includes() { bad_includes src/base base; }
@@ -47,27 +56,36 @@ program_includes() {
 }
 # Public headers may be included from the system's place only by users.
 angle_includes() {
-    list 'src/*.c' 'src/*.h' 'malloc-trace-replay/*.c' \
-        'malloc-trace-replay/*.h' | grep -E '^(src|malloc-trace-replay)/' |
-        while read -r file; do
-            grep -E '#[[:blank:]]*include[[:blank:]]*<(base|core|traceformat|tracer|api|common|cmd)/' \
-                "$tree/$file" | sed "s,^,$file: ,"
-        done
+    (cd "$tree" && grep -rnE --include='*.[ch]' \
+        '#[[:blank:]]*include[[:blank:]]*<(base|core|traceformat|tracer|api|common|cmd)/' \
+        src malloc-trace-replay)
 }
 
-# code FILE: the file without comments and text in quotes.
-code() {
-    sed -e 's/"\([^"\\]\|\\.\)*"/""/g' -e 's,/\*.*\*/,,' "$1" |
-        awk '/\/\*/ && !/\*\// { sub(/\/\*.*/, ""); print; skip = 1; next }
-             skip { if (/\*\//) { skip = 0 } ; next } { print }'
-}
-
-# calls FOLDER PATTERN [EXCEPT]: lines of code in FOLDER that match.
+# calls FOLDER PATTERN [EXCEPT]: lines of code in FOLDER that match, without
+# comments and text in quotes.
 calls() {
-    list "$1/*.c" "$1/*.h" | grep "^$1/" | grep -Ev "^(${3:-none})\$" |
-        while read -r file; do
-            code "$tree/$file" | grep -En "$2" | sed "s,^,$file: ,"
-        done
+    files=$(list "$1/*.c" "$1/*.h" | grep "^$1/" | grep -Ev "^(${3:-none})\$")
+    [ -z "$files" ] || (
+        cd "$tree" || exit
+        # shellcheck disable=SC2086
+        pattern=$2 awk '
+            BEGIN { pattern = ENVIRON["pattern"] }
+            FNR == 1 { skip = 0 }
+            skip && !/\*\// { next }
+            {
+                line = $0
+                gsub(/"([^"\\]|\\.)*"/, "\"\"", line)
+                if (skip) {
+                    sub(/.*\*\//, "", line)
+                    skip = 0
+                }
+                gsub(/\/\*.*\*\//, "", line)
+                if (sub(/\/\*.*/, "", line))
+                    skip = 1
+                if (line ~ pattern)
+                    print FILENAME " " FNR ":" line
+            }' $files
+    )
 }
 
 memory_calls() {

@@ -15,10 +15,9 @@ list() {
         cd "$tree" || exit
         if [ "$tree" = "$(git rev-parse --show-toplevel 2>/dev/null)" ]; then
             # Also what is new and not ignored; not what is deleted.
+            tap_gone=$(git ls-files --deleted)
             git ls-files --cached --others --exclude-standard -- "$@" |
-                while read -r tap_file; do
-                    [ ! -f "$tap_file" ] || echo "$tap_file"
-                done
+                grep -Fxv -e "${tap_gone:-/}"
         else
             for tap_glob in "$@"; do
                 find . -type f -name "${tap_glob##*/}" -print
@@ -29,17 +28,20 @@ list() {
 }
 
 # plant FILE TEXT: makes $tree a copy of the sources in which FILE has a line
-# more. Call unplant after.
+# more. Call unplant after. There is one copy for all of a test.
 plant() {
     planted_from=$tree
-    rm -rf "$work/planted"
-    mkdir "$work/planted"
-    for tap_part in src malloc-trace-replay tests bench; do
-        [ ! -d "$tree/$tap_part" ] || (
-            cd "$tree" && find "$tap_part" -name '*.[ch]' -o -name '*.cc' \
-                -o -name '*.sh' | tar -cf - -T - | tar -xf - -C "$work/planted"
-        )
-    done
+    planted_file=$1
+    if [ ! -d "$work/planted" ]; then
+        mkdir "$work/planted"
+        for tap_part in src malloc-trace-replay tests bench; do
+            [ ! -d "$tree/$tap_part" ] || (
+                cd "$tree" && find "$tap_part" '(' -name '*.[ch]' -o \
+                    -name '*.cc' -o -name '*.sh' ')' -print |
+                    tar -cf - -T - | tar -xf - -C "$work/planted"
+            )
+        done
+    fi
     mkdir -p "$(dirname "$work/planted/$1")"
     printf '%s\n' "$2" >>"$work/planted/$1"
     tree=$work/planted
@@ -47,6 +49,9 @@ plant() {
 
 unplant() {
     tree=$planted_from
+    rm -f "$work/planted/$planted_file"
+    [ ! -e "$tree/$planted_file" ] ||
+        cp "$tree/$planted_file" "$work/planted/$planted_file"
 }
 
 # clean COMMAND WHAT: passes if the command prints nothing; shows what it

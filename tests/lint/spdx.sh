@@ -4,12 +4,14 @@
 . "$top_srcdir/tests/lint/lint.sh"
 
 unlicensed() {
-    for file in $(list '*.c' '*.h' '*.cc' '*.sh' '*.py' '*.m4' 'configure.ac' \
-        'Makefile.am' | grep -Ev '^(m4/(lt|libtool)|build-aux/|aclocal)'); do
-        case $file in autogen.sh | m4/*) continue ;; esac
-        head -n 3 "$tree/$file" |
-            grep -q 'SPDX-License-Identifier: BSD-3-Clause' || echo "$file"
-    done
+    # shellcheck disable=SC2046
+    (cd "$tree" && awk '
+        FNR == 1 && NR > 1 && !named { print last }
+        FNR == 1 { named = 0; last = FILENAME }
+        FNR <= 3 && /SPDX-License-Identifier: BSD-3-Clause/ { named = 1 }
+        END { if (!named) print last }' \
+        $(list '*.c' '*.h' '*.cc' '*.sh' '*.py' '*.m4' 'configure.ac' \
+            'Makefile.am' | grep -Ev '^(m4/|build-aux/|aclocal|autogen.sh)'))
 }
 
 clean unlicensed "each source names its license"
