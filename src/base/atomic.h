@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic operations with the memory order in their names, so that it is
- * visible at the call and can be searched for. The only file that names a
- * memory order. They work on plain integer and pointer lvalues of up to 8
- * bytes.
+ * Atomic operations with the memory order in their names: it is visible at the
+ * call and can be searched for. No other file names a memory order. Operands
+ * are plain integer and pointer lvalues of up to 8 bytes.
  */
 #ifndef TCM_BASE_ATOMIC_H
 #define TCM_BASE_ATOMIC_H
@@ -16,8 +15,8 @@
 
 /*
  * A relaxed load that the compiler may fold into the instruction that uses the
- * value, as it does not with an atomic one. For words that only fast paths
- * read, once: aligned and not longer than a register, they come whole.
+ * value; it does not fold an atomic one. For words that a fast path reads once:
+ * an aligned load of at most a register is not torn.
  */
 #if defined(__SANITIZE_THREAD__)
 #define tcm_load_folded(p) tcm_load_relaxed(p)
@@ -46,13 +45,14 @@
                                 __ATOMIC_ACQUIRE)
 
 /*
- * Full fence: earlier stores are visible to all before later loads, or a later
- * read of the clock, are made.
+ * Full fence: earlier stores are visible to all threads before any later load,
+ * or later read of the clock.
  */
 #define tcm_fence_seq_cst() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define tcm_fence_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define tcm_fence_release() __atomic_thread_fence(__ATOMIC_RELEASE)
-/* Against the compiler only: the order seen by a signal or a kill. */
+/* Orders against the compiler only: for a signal handler of the same thread, or
+   a reader of memory that outlives a killed process. */
 #define tcm_fence_signal() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
 static TCM_ALWAYS_INLINE void tcm_cpu_relax(void) {

@@ -12,10 +12,8 @@
 
 #include "base/compiler.h"
 
-/*
- * Prints "tcmalloc: MESSAGE" (and POINTER in hexadecimal, if with_pointer) on
- * descriptor 2 and aborts.
- */
+/* Print "tcmalloc: MESSAGE", the second with " 0x" and POINTER in hexadecimal,
+   on descriptor 2 and abort. */
 TCM_NORETURN TCM_COLD void tcm_die(const char *message);
 TCM_NORETURN TCM_COLD void tcm_die_pointer(const char *message,
                                            const void *pointer);

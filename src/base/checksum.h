@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XXH64, the 64-bit checksum of Yann Collet's xxHash specification. Written
- * here, with the specification's test vectors as its test, because both trace
- * formats need it in builds without any library, and the preloaded recorder
- * must not bring one along.
+ * XXH64, the 64-bit checksum of Yann Collet's xxHash specification. Own code,
+ * tested with the specification's vectors, because both trace formats need it
+ * in builds without any library, and the preloaded recorder must not load one.
  */
 #ifndef TCM_BASE_CHECKSUM_H
 #define TCM_BASE_CHECKSUM_H

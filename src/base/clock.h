@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Time. CLOCK_MONOTONIC is consistent across CPUs and, on the platforms we
- * run on, read without a system call. None changes errno.
+ * Clocks. CLOCK_MONOTONIC is consistent across CPUs and, on the supported
+ * platforms, read without a system call. No function changes errno.
  */
 #ifndef TCM_BASE_CLOCK_H
 #define TCM_BASE_CLOCK_H
@@ -21,8 +21,8 @@ static inline uint64_t tcm_clock_ns(void) {
     return tcm_clock_read_ns(CLOCK_MONOTONIC);
 }
 
-/* The time that a reading of NOW stands for, when readings so far reached LAST
-   and each is to be greater than those before. */
+/* Makes readings strictly increasing: the time to use for a reading of NOW when
+   the latest time used is LAST. */
 static inline uint64_t tcm_clock_after(uint64_t last, uint64_t now) {
     return now > last ? now : last + 1;
 }
@@ -32,7 +32,7 @@ static inline uint64_t tcm_clock_wall_ns(void) {
     return tcm_clock_read_ns(CLOCK_REALTIME);
 }
 
-/* Processor time of the calling thread, of the whole process. */
+/* CPU time of the calling thread, and of the whole process. */
 static inline uint64_t tcm_clock_thread_cpu_ns(void) {
     return tcm_clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 }

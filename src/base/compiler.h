@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the code asks of the compiler beyond C11.
+ * Compiler features beyond C11.
  */
 #ifndef TCM_BASE_COMPILER_H
 #define TCM_BASE_COMPILER_H
@@ -15,8 +15,8 @@
 #define TCM_NOINLINE      __attribute__((noinline))
 #define TCM_COLD          __attribute__((noinline, cold))
 #define TCM_NORETURN      __attribute__((noreturn))
-/* On declarations: a hot variable of another file of the same library, whose
-   address needs no look-up. */
+/* On the declaration of a hot variable that another file of the same library
+   defines: its address then needs no load from the global offset table. */
 #define TCM_LOCAL           __attribute__((visibility("hidden")))
 #define TCM_UNUSED          __attribute__((unused))
 #define TCM_ALIGNED(n)      __attribute__((aligned(n)))
@@ -29,9 +29,9 @@
  */
 #define TCM_TLS __thread __attribute__((tls_model("initial-exec")))
 
-/* Asks for the cache line at P, to be written soon; never faults. On x86 the
-   instruction is spelled out, because the compiler's baseline form would fetch
-   the line shared; processors without it take it as no operation. */
+/* Prefetches the cache line at P for a store; never faults. On x86 the
+   instruction is spelled out, because the compiler's baseline form fetches the
+   line in shared state; processors without it execute it as a no-op. */
 static TCM_ALWAYS_INLINE void tcm_prefetch_write(const void *p) {
 #if defined(__x86_64__)
     __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)p));
@@ -40,12 +40,12 @@ static TCM_ALWAYS_INLINE void tcm_prefetch_write(const void *p) {
 #endif
 }
 
-/* The compiler takes X for another value from here on: what it has computed
-   from X, an address for instance, it computes anew, in the addressing of the
-   next instruction. */
+/* Hides the value of X from the compiler: an address computed from X before is
+   not kept in a register, but computed again in the addressing mode of the next
+   instruction. */
 #define TCM_FORGET(x) __asm__("" : "+r"(x))
-/* X stays in the register that a function returns it in, which the compiler may
-   fail to see. */
+/* Keeps X in the register of the return value, which the compiler may fail to
+   choose. */
 #if defined(__x86_64__)
 #define TCM_IN_RESULT(x) __asm__("" : "+a"(x))
 #else

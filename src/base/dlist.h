@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Intrusive doubly linked list with a head node. The caller locks.
+ * Intrusive doubly linked list with a head node. A node that is in no list
+ * links to itself, or has never been linked. The caller locks.
  */
 #ifndef TCM_BASE_DLIST_H
 #define TCM_BASE_DLIST_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bounded text without malloc, stdio or locale. The text is always terminated;
- * what does not fit is cut and `cut` says so.
+ * what does not fit is dropped, and `cut` is set.
  */
 #ifndef TCM_BASE_FMT_H
 #define TCM_BASE_FMT_H
@@ -15,7 +15,7 @@ struct tcm_fmt {
     bool cut;
 };
 
-/* CAP bytes at BUF, at least 1. */
+/* Empty text in the CAP bytes at BUF; CAP is at least 1. */
 void tcm_fmt_init(struct tcm_fmt *f, char *buf, size_t cap);
 void tcm_fmt_char(struct tcm_fmt *f, char c);
 void tcm_fmt_str(struct tcm_fmt *f, const char *s);

@@ -2,9 +2,9 @@
 /*
  * A 4-byte futex lock without malloc and without recursion.
  *
- * Ranks: a thread takes locks only in rising rank. Debug builds check it. Fork
- * takes them in the same order. Every lock is all-zero when free, apart from
- * its rank.
+ * Ranks: a thread takes locks in rising rank only, and fork takes all of them
+ * in that order. Debug builds check it. A free lock is all zero but for its
+ * rank.
  *
  * Threads: any. Lock acquires, unlock releases.
  */
@@ -16,7 +16,7 @@
 
 /* In the order in which they may be taken: control, tracer, api, core. */
 enum tcm_lock_rank {
-    TCM_RANK_NONE = 0, /* a leaf outside the order: takes nothing inside */
+    TCM_RANK_NONE = 0, /* outside the order: no lock is taken inside */
     TCM_RANK_TRACE_CONTROL,
     TCM_RANK_TRACE_LATE,
     TCM_RANK_TRACE_REGISTRY,
@@ -51,8 +51,8 @@ void tcm_lock_rank_pop(struct tcm_lock *lock);
 extern uint64_t tcm_lock_uses[TCM_RANK_COUNT];
 #endif
 
-/* Locks that the calling thread holds or is about to: not 0 in a signal handler
-   which came in the middle of what they guard. */
+/* How many locks the calling thread holds or is about to take: not 0 in a
+   signal handler that interrupted a critical section. */
 extern TCM_TLS uint32_t tcm_locks_held;
 
 static inline bool tcm_lock_try(struct tcm_lock *lock) {

@@ -27,7 +27,7 @@ bool tcm_file_unlock(int fd) {
     return set_lock(fd, F_UNLCK);
 }
 
-/* Asked as for a read lock, which only a write lock is in the way of. */
+/* Asks for a read lock, which only a write lock prevents. */
 bool tcm_file_is_locked(int fd) {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
     return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
@@ -38,13 +38,14 @@ int tcm_file_make_own(int folder, const char *name, int flags) {
     int fd =
         (int)syscall(SYS_openat, folder, name,
                      flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    /* A umask may take even the owner's rights. */
+    /* A umask may remove even the owner's permissions. */
     if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0777) != 0600)
         (void)fchmod(fd, 0600);
     return fd;
 }
 
-/* --- Places --------------------------------------------------------------- */
+/* ------------------------------------------------------------------------ */
+/* Places                                                                   */
 
 static int open_raw(int folder, const char *name, int flags) {
     return (int)syscall(SYS_openat, folder, name, flags | O_CLOEXEC, 0);
@@ -62,7 +63,7 @@ static bool is_trusted(uid_t user) {
            (stat("/", &root) == 0 && user == root.st_uid);
 }
 
-/* Whether ENTRY may be a stranger's doing. */
+/* Whether an untrusted user may have made ENTRY of FOLDER. */
 static bool is_foreign(int folder, const struct stat *entry) {
     struct stat st;
     if (is_trusted(entry->st_uid))
@@ -76,8 +77,8 @@ static bool is_proc(int folder) {
     return fstatfs(folder, &fs) == 0 && fs.f_type == PROC_MAGIC;
 }
 
-/* Puts what the link NAME says in the place of the name, which is N bytes at
-   PATH + AT with a zero behind it where DELIMITER was. */
+/* Replaces the name of a link, N bytes at PATH + AT, by the link's target. The
+   name is terminated with a zero in place of DELIMITER, which is restored. */
 static bool expand(int folder, char *path, size_t at, size_t n, char delimiter,
                    char *room) {
     ssize_t length =
@@ -96,7 +97,7 @@ static bool expand(int folder, char *path, size_t at, size_t n, char delimiter,
     return true;
 }
 
-/* What has the last name, of which ENTRY is known if FOUND. */
+/* Fills in the entry of the last name, whose status is ENTRY if FOUND. */
 static void describe(struct tcm_place *place, struct stat *entry, bool found) {
     if (place->is_magic)
         found = fstatat(place->folder, place->name, entry, 0) == 0;
@@ -107,7 +108,8 @@ static void describe(struct tcm_place *place, struct stat *entry, bool found) {
 
 enum step { ARRIVED, WENT_ON, EXPANDED, FAILED };
 
-/* Takes the next name of PATH, at *AT: into it, if it is no link. */
+/* Handles the next name of PATH, at *AT: enters it if it is a folder, expands
+   it if it is a link, describes it if it is the last. */
 static enum step take_step(struct tcm_place *place, char *path, char *room,
                            size_t *at) {
     struct stat entry;
@@ -183,7 +185,7 @@ int tcm_place_open(const struct tcm_place *place, int flags) {
                       place->is_magic ? flags : flags | O_NOFOLLOW);
     if (fd < 0 || place->is_magic)
         return fd;
-    /* What has the name by now. */
+    /* The name may have been given to another file since it was looked up. */
     if (fstat(fd, &st) == 0 && !is_foreign(place->folder, &st))
         return fd;
     close_raw(fd);

@@ -1,55 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files in folders that others may write to: names that lead where their user
- * means, and a lock that is worth something.
+ * Files in folders that other users may write to: paths that another user
+ * cannot redirect, and a lock that only a writer can hold.
  *
- * A name is foreign if another user may have put it where it is: it is neither
- * ours nor the system's (user 0, or whose the root folder is), and its folder
- * is not theirs either or may be written to by others. A foreign link is not
- * followed, wherever in a path it stands, and what is no regular file is not
- * opened under a foreign name. That is what the kernel does in sticky folders
- * if it is set up so (protected_symlinks), and more: folders of other users,
- * and links in the middle of a path, which it follows.
+ * A trusted user is the caller, user 0 or the owner of the root folder. A
+ * directory entry is foreign if an untrusted user may have made it: an
+ * untrusted user owns it, and its folder belongs to an untrusted user or is
+ * writable by group or others. A foreign link is not followed, at any place in
+ * a path, and no foreign file is opened. The kernel's protected_symlinks covers
+ * less: only the last name of a path, and only in sticky folders.
  *
- * The lock is a write lock on the whole file, of the open file and not of the
- * process: it lasts as long as a descriptor or mapping of it. Why not flock:
- * that needs no right to write, so whoever may read a file could pass for who
- * writes it.
+ * The lock is a write lock on the whole file. It belongs to the open file
+ * description, not to the process, so it lasts as long as any descriptor of it.
+ * Why not flock: it needs no write permission, so any reader of a file could
+ * pass for its writer.
  *
- * Threads: any. errno tells of failures.
+ * Threads: any. Failures set errno.
  */
 #ifndef TCM_BASE_OS_FILE_H
 #define TCM_BASE_OS_FILE_H
 
 #include "base/compiler.h"
 
-/* Locks the file for writing. false: someone else has a lock, or there are
-   none. */
+/* Locks the file for writing. false: another open file has a lock, or the file
+   system has no locks. */
 bool tcm_file_lock(int fd);
 bool tcm_file_unlock(int fd);
-/* Whether someone else has it locked for writing. */
+/* Whether another open file has it locked for writing. */
 bool tcm_file_is_locked(int fd);
-/* A new file NAME in FOLDER that only its owner may use, whatever the umask;
-   FLAGS besides those that make it. -1: errno tells. */
+/* Creates NAME in FOLDER with mode 0600 whatever the umask is, and opens it
+   with FLAGS. -1 on failure. */
 int tcm_file_make_own(int folder, const char *name, int flags);
 
 /* Where a path leads. */
 struct tcm_place {
-    int folder;       /* its folder, opened with O_PATH */
-    const char *name; /* and its name there: the end of the path */
-    uint32_t mode;    /* st_mode of what has the name; 0: nothing */
-    bool is_foreign;  /* and whose */
+    int folder;       /* opened with O_PATH */
+    const char *name; /* in the folder: the end of the path */
+    uint32_t mode;    /* st_mode of the entry; 0: there is none */
+    bool is_foreign;  /* the entry */
     bool is_magic;    /* a link of /proc, which only the kernel can follow */
 };
 
 /*
- * Follows PATH up to its last name and rewrites it so that it has no links that
- * are not magic. PATH and ROOM have PATH_MAX bytes each; ROOM is to work in.
- * The caller closes the folder. false: errno tells; EACCES for a foreign link.
+ * Follows PATH up to its last name and rewrites it without links, other than
+ * magic ones. PATH and ROOM, which is working space, have PATH_MAX bytes each.
+ * The caller closes the folder. false on failure, with EACCES for a foreign
+ * link.
  */
 bool tcm_place_find(struct tcm_place *place, char *path, char *room);
-/* Opens what is at the place, unless it is foreign (EACCES). -1: errno tells.
- */
+/* Opens the entry unless it is foreign (EACCES). -1 on failure. */
 int tcm_place_open(const struct tcm_place *place, int flags);
 
 #endif

@@ -41,8 +41,8 @@ void tcm_os_unmap(void *start, size_t length) {
 #define MANY_PLACES ((size_t)64 << 10)
 
 void *tcm_os_reserve(size_t length, size_t align, void *hint) {
-    /* Not MAP_NORESERVE: without access nothing is charged anyway, and what is
-       given access later must be, or absurd requests would be granted. */
+    /* Not MAP_NORESERVE: memory without access is not charged anyway, and must
+       be charged when it is given access, or absurd requests are granted. */
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
     if (hint != NULL && ((uintptr_t)hint & (align - 1)) == 0) {
         void *p = map(hint, length, PROT_NONE, flags | MAP_FIXED_NOREPLACE);
@@ -51,7 +51,7 @@ void *tcm_os_reserve(size_t length, size_t align, void *hint) {
         if (p != NULL)
             tcm_os_unmap(p, length);
     }
-    /* The kernel's own choice is worth a try where it is likely to fit. */
+    /* Try the kernel's own choice where it is likely to be aligned. */
     if (align <= MANY_PLACES) {
         void *p = map(NULL, length, PROT_NONE, flags);
         if (p == NULL || ((uintptr_t)p & (align - 1)) == 0)
@@ -108,8 +108,8 @@ bool tcm_os_release(void *start, size_t length) {
     return advise(start, length, MADV_DONTNEED);
 }
 
-/* No kernel knows this advice. An emulator of the processor (qemu-user) that
-   takes all advice as a hint takes it too, and follows none. */
+/* No kernel knows this advice. An emulator (qemu-user) that accepts all advice
+   and follows none of it accepts this one too. */
 #define ADVICE_OF_NO_KERNEL 0x7ffe
 
 static bool advise_firmly(void *start, size_t length, int advice) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of the system. With os_mem.c, the only place that calls mmap, munmap,
- * mprotect and madvise. Lengths and addresses are multiples of the system's
- * page size; the functions check nothing else. None changes errno.
+ * Memory from the system. os_mem.c alone calls mmap, munmap, mprotect and
+ * madvise. Lengths and addresses are multiples of the system's page size. No
+ * function changes errno.
  *
  * Threads: any; the kernel serialises.
  */
@@ -11,40 +11,42 @@
 
 #include "base/compiler.h"
 
-/* Of the system, bytes: 4, 16 or 64 KiB. */
+/* Bytes of a page of the system: 4, 16 or 64 KiB. */
 size_t tcm_os_page_size(void);
 
 /*
  * Reserves LENGTH bytes of address space without access and without memory
- * behind it, aligned to ALIGN (a power of two, at least a page). HINT: where it
- * would be welcome, or NULL. NULL when the address space has no such room.
+ * behind it, aligned to ALIGN (a power of two, at least a page). HINT is a
+ * preferred address, or NULL. Returns NULL when the address space has no room.
  */
 void *tcm_os_reserve(size_t length, size_t align, void *hint);
 
 /* Gives part of a reservation read and write access; zeroed on first touch.
    false: out of memory (overcommit, RLIMIT_AS, RLIMIT_DATA, map count). */
 bool tcm_os_commit(void *start, size_t length);
-/* The same for reading only: zeroes, charged as memory by no one. */
+/* Gives read access only: reads as zero, and is not charged as memory. */
 bool tcm_os_commit_read_only(void *start, size_t length);
 
-/* Private anonymous memory, readable and writable, zeroed. NULL: none left. */
+/* Private anonymous memory, readable and writable, zeroed. NULL: out of
+   memory. */
 void *tcm_os_map(size_t length);
 void tcm_os_unmap(void *start, size_t length);
 
-/* Gives the pages back to the system; they read as zero afterwards. false: the
-   kernel refused (locked pages), contents unchanged. */
+/* Returns the memory of the pages to the system; they read as zero afterwards.
+   false: the kernel refused (locked pages), contents unchanged. */
 bool tcm_os_release(void *start, size_t length);
 
-/* Wipe-on-fork: the child of any fork finds the range zeroed. Do-not-fork: it
-   does not find the range at all. false: the kernel lacks it. */
+/* After a fork the child finds the range zeroed, or does not have it at all.
+   false: the kernel does not support it. */
 bool tcm_os_wipe_on_fork(void *start, size_t length);
 bool tcm_os_dont_fork(void *start, size_t length);
 
-/* No huge pages in the range: memory that is touched here and there. false: the
-   kernel knows none. */
+/* Forbids huge pages in the range, for memory that is touched sparsely. false:
+   the kernel has none. */
 bool tcm_os_no_huge_pages(void *start, size_t length);
 
-/* A shared mapping of LENGTH bytes of FD from OFFSET on. NULL on failure. */
+/* A shared, writable mapping of LENGTH bytes of FD from OFFSET on. NULL on
+   failure. */
 void *tcm_os_map_file(int fd, uint64_t offset, size_t length);
 
 /* RLIMIT_AS in bytes, or UINT64_MAX. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads of the system: futexes, ids, cpu number. None changes errno.
+ * Threads of the system: futexes, ids, CPU number. No function changes errno.
  */
 #ifndef TCM_BASE_OS_THREAD_H
 #define TCM_BASE_OS_THREAD_H
@@ -8,9 +8,9 @@
 #include "base/compiler.h"
 
 /*
- * Sleeps while *WORD is EXPECTED, for at most TIMEOUT_NS (UINT64_MAX: for
- * ever). Returns on a wake, a signal, a different value or the end of the time;
- * the caller looks again.
+ * Sleeps while *WORD is EXPECTED, for at most TIMEOUT_NS (UINT64_MAX: no
+ * limit). Returns on a wake, a signal, a different value or the timeout; the
+ * caller checks *WORD again.
  */
 void tcm_futex_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 /* Wakes at most COUNT sleepers on WORD. */
@@ -19,7 +19,7 @@ void tcm_futex_wake(uint32_t *word, int count);
 /* Kernel ids of the calling thread and its process. */
 uint32_t tcm_os_tid(void);
 uint32_t tcm_os_pid(void);
-/* Cpu the caller runs on at this moment. */
+/* CPU that the caller runs on at this moment. */
 uint32_t tcm_os_cpu(void);
 
 #endif

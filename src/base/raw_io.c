@@ -41,8 +41,7 @@ long tcm_io_write_some(int fd, const void *data, size_t length,
                                (long)(timeout_ns % NS_PER_S)};
     int saved = errno;
     long n = syscall(SYS_ppoll, &wait, 1, &timeout, NULL, 0);
-    /* A pipe that can be written to has room for as much as is written at
-       once. */
+    /* A pipe that polls as writable has room for PIPE_BUF bytes. */
     if (n > 0)
         n = syscall(SYS_write, fd, data, length < PIPE_BUF ? length : PIPE_BUF);
     if (n < 0 && errno != EINTR && errno != EAGAIN)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Test points: labels after a visible side effect, where a test can stop or
- * run other code to force an interleaving. Builds without TCM_TESTING contain
- * nothing of them.
+ * Test points: labels after a visible side effect, where a test can stop or run
+ * other code to force an interleaving. They are compiled out without
+ * TCM_TESTING.
  */
 #ifndef TCM_BASE_TESTPOINT_H
 #define TCM_BASE_TESTPOINT_H
@@ -10,9 +10,10 @@
 #include "base/compiler.h"
 
 #if defined(TCM_TESTING) && TCM_TESTING
-/* Set by a test; called with the label's name. NULL: nothing happens. */
+/* Set by a test, or NULL; called with the label. */
 extern void (*tcm_testpoint_hook)(const char *label);
-/* Set by a test; true: the system call about to be made fails with ENOMEM. */
+/* Set by a test, or NULL; true: the system call about to be made fails as if
+   memory were short. */
 extern bool (*tcm_testpoint_refuse)(const char *call);
 #define TCM_REFUSED(call)                                                      \
     (TCM_UNLIKELY(tcm_testpoint_refuse != NULL) && tcm_testpoint_refuse(call))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Where address space is scarce (RLIMIT_AS, small address spaces) ranges are
- * smaller, so that the program itself can still map. With a fixed layout the
- * kernel's choice would depend on what else the process has mapped, which
- * differs between variants of the library; a fixed place does not.
+ * shorter, so that the program itself can still map memory. In a process with a
+ * fixed address layout the ranges are at fixed addresses too: the kernel's
+ * choice depends on the other mappings, which differ between the libraries.
  */
 #include "core/address_range.h"
 #include "base/bits.h"
@@ -16,7 +16,7 @@
 #define RANGE_MIN   TCM_GROW_STEP
 #define FIXED_PLACE ((uintptr_t)0x100000000000)
 
-/* Address space the process uses now; 0 if that cannot be found out. */
+/* Address space the process uses now; 0 if that is unknown. */
 static uint64_t address_space_in_use(void) {
     char text[64];
     if (tcm_io_read_file("/proc/self/statm", text, sizeof(text)) <= 0)
@@ -98,7 +98,7 @@ bool tcm_range_commit(const struct tcm_range *range, size_t bytes) {
         return false;
     void *from = (void *)tcm_range_frontier(range);
     /* Memory first: a request for most of the address space fails here, before
-       page map leaves were made for it. Committing twice does no harm. */
+       page map leaves are made for it. Committing twice does no harm. */
     return tcm_os_commit(from, bytes) && tcm_page_map_cover(from, bytes) &&
            tcm_class_map_cover((uintptr_t)from, bytes);
 }

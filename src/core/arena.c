@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small heap for rare use. Pieces of address space, one after another, are
- * tiled by chunks; each begins with a header that has its own size and that of
- * the chunk before it, so that neighbours merge.
+ * A small heap for rare use. Chunks cover each piece of address space without
+ * gaps. A chunk begins with a header, which has its size and that of the chunk
+ * before it, so that neighbours merge.
  *
  *    piece: [header|block ...][header|free ...][header|block]...[end header]
  *
  * First fit over the free list, newest first. A piece whose chunks are all free
- * is kept: the recorder will need it again.
+ * is kept: the layers above will need it again.
  */
 #include "core/arena.h"
 #include "base/bits.h"
@@ -104,7 +104,8 @@ static bool add_piece(size_t size) {
     return true;
 }
 
-/* Cuts C, in no list, to SIZE; the rest becomes a free chunk. */
+/* Shortens C, which is in no list, to SIZE; the rest becomes a free chunk if it
+   has room for a block. */
 static void cut(struct chunk *c, size_t size) {
     size_t rest = c->size - size;
     if (rest < 2 * HEADER)
@@ -118,8 +119,8 @@ static void cut(struct chunk *c, size_t size) {
     list_add(tail);
 }
 
-/* Where in C a chunk of SIZE with its block aligned to ALIGN begins, as an
-   offset; SIZE_MAX: it does not fit. What is before is 0 or holds a chunk. */
+/* Offset in C of a chunk of SIZE whose block is aligned to ALIGN; SIZE_MAX: it
+   does not fit. The offset is 0 or leaves room for a chunk before it. */
 static size_t place_in(struct chunk *c, size_t size, size_t align) {
     uintptr_t block = (uintptr_t)c + HEADER;
     uintptr_t aligned = tcm_align_up(block, align);

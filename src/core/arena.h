@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The private arena, inside core: its interface for the layers above is in
- * heap.h.
+ * The private arena as core uses it; allocation and free are in heap.h.
  *
  * Threads: one lock, rank PAGE_HEAP; metadata lock inside.
  */

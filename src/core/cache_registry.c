@@ -55,7 +55,7 @@ static void count_users(int32_t change) {
     tcm_store_relaxed(&tcm_central_users, tcm_central_users + (uint32_t)change);
 }
 
-/* Of each cache: the minimum, or an equal share if there is not so much. */
+/* The budget of each cache that no other can take. */
 static uint64_t least_budget(void) {
     uint64_t share = (uint64_t)total_budget;
     if (tcm_central_users > 1)
@@ -63,19 +63,19 @@ static uint64_t least_budget(void) {
     return tcm_min_u64(MIN_BUDGET, share > LEAST_BUDGET ? share : LEAST_BUDGET);
 }
 
-/* Of what is owed, unless the total itself is lowered. */
+/* Bound on what all caches owe, unless the total itself is lowered. */
 static uint64_t debt_limit(void) {
     return (uint64_t)total_budget / 2;
 }
 
-/* What CACHE would hold too much if its budget were BUDGET. */
+/* Capacity of CACHE beyond BUDGET. */
 static uint64_t excess(const struct tcm_thread_cache *cache, uint64_t budget) {
     uint64_t held = tcm_load_relaxed(&cache->capacity_bytes);
     return held > budget ? held - budget : 0;
 }
 
-/* Takes BYTES from CACHE's budget, or what it has above the least. The cache
-   notices in its next slow path; what it holds too much until then is owed, and
+/* Takes up to BYTES from CACHE's budget, which stays at least the least one.
+   The cache shrinks in its next slow path; until then it owes its excess, and
    all caches together may owe LIMIT. */
 static uint64_t rob(struct tcm_thread_cache *cache, uint64_t bytes,
                     uint64_t limit) {
@@ -103,7 +103,7 @@ void tcm_registry_settle(struct tcm_thread_cache *cache) {
     tcm_unlock(&registry_lock);
 }
 
-/* The next cache in turn; NULL now and then. */
+/* The next cache in turn; NULL once in each round. */
 static struct tcm_thread_cache *turn(void) {
     next_victim = next_victim->next;
     return next_victim == &registry
@@ -111,8 +111,8 @@ static struct tcm_thread_cache *turn(void) {
                : TCM_CONTAINER_OF(next_victim, struct tcm_thread_cache, link);
 }
 
-/* A cache that there is no budget for gets the least, and a few others give
-   what they have above it: with more and more caches that soon is all. */
+/* A new cache gets the least budget even if none is unclaimed; then a few
+   others in turn give what they have above the least. */
 void tcm_registry_add(struct tcm_thread_cache *cache) {
     tcm_lock(&registry_lock);
     count_users(1);
@@ -161,7 +161,7 @@ void tcm_registry_forget_others(const struct tcm_thread_cache *own) {
     next_victim = &registry;
 }
 
-/* Takes from another cache, the next in turn that has more than the least; the
+/* Takes budget from the next cache in turn that has more than the least. The
    registry lock is held. */
 static uint64_t rob_a_cache(const struct tcm_thread_cache *cache,
                             uint64_t bytes) {
@@ -240,16 +240,16 @@ void tcm_cache_shut_all(void) {
 }
 
 /*
- * Reads a pointer of a cache that may be in use: its owner's fast path stores
- * it plainly, on purpose; no compiler splits a pointer's store or this load.
- * The thread sanitizer is not to look.
+ * Reads a pointer of a cache that may be in use. Its owner's fast path stores
+ * it plainly, on purpose: no compiler splits a pointer's store or this load.
+ * Hidden from the thread sanitizer.
  */
 static __attribute__((no_sanitize("thread"), noinline)) uintptr_t
 read_place(struct tcm_entry *const *place) {
     return (uintptr_t) * (struct tcm_entry *const volatile *)place;
 }
 
-/* A bin's two pointers can belong to different moments, hence the bound. */
+/* The two pointers may be of different moments, hence the bound. */
 uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
                            unsigned size_class) {
     uintptr_t top = read_place(&cache->bin[size_class].top);

@@ -6,7 +6,7 @@
 #include "core/page_heap.h"
 #include "core/page_map.h"
 
-#define AHEAD 4u /* objects between a look at one and its span's prefetch */
+#define AHEAD 4u /* objects between a span's prefetch and its use */
 
 struct tcm_central tcm_central[TCM_MAX_CLASSES];
 uint32_t tcm_central_users;
@@ -31,10 +31,8 @@ static void count(uint64_t *counter, uint64_t n) {
 
 #if TCM_OBJECT_WORDS
 
-/*
- * Entry of page PAGE of SPAN: the table's address moved on by the objects that
- * start before the page.
- */
+/* Page map entry of page PAGE of SPAN: the table's address is advanced by the
+   objects that start before the page. */
 static uint64_t page_entry(const struct tcm_span *span, size_t page) {
     uint64_t entry = (uint64_t)span->size_class << TCM_ENTRY_SHIFT;
     if (span->words == NULL)
@@ -142,7 +140,7 @@ static struct tcm_span *make_span(unsigned size_class) {
 
 /* SPAN, new, joins the list. */
 static void add_span(struct tcm_central *central, struct tcm_span *span) {
-    /* Others look whether a neighbour of theirs is free. */
+    /* Threads with a neighbouring span read whether this one is free. */
     tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_SMALL);
     list_insert(central, span);
     count(&central->span_count, 1);
@@ -161,8 +159,8 @@ static void remove_span(struct tcm_central *central, struct tcm_span *span,
     *chain = span;
 }
 
-/* The spans of CHAIN go back to the page heap. No lock is held: the system may
-   be given memory. */
+/* Returns the spans of CHAIN to the page heap. No lock is held: memory may go
+   back to the system. */
 static void free_spans(struct tcm_span *chain) {
     while (chain != NULL) {
         struct tcm_span *span = chain;
@@ -265,8 +263,9 @@ unsigned tcm_central_fetch(unsigned size_class, void **out,
             tcm_unlock(&central->lock);
             span = make_span(size_class);
             tcm_lock(&central->lock);
-            /* Meanwhile others may have returned objects, to fuller spans; but
-               a span whose objects are all free must not stay in a list. */
+            /* Meanwhile other threads may have returned objects to fuller
+               spans; but the new span must not stay in a list with all its
+               objects free, so it is used. */
             if (span != NULL)
                 add_span(central, span);
             else
@@ -289,7 +288,7 @@ unsigned tcm_central_fetch(unsigned size_class, void **out,
     return got;
 }
 
-/* The end of the program. The lock is given up first: a handler of SIGABRT that
+/* Ends the program. The lock is released first: a handler of SIGABRT that
    allocates, as many do, must not wait for it. */
 static TCM_NORETURN TCM_COLD void wrong_free(struct tcm_central *central,
                                              const char *message,
@@ -307,8 +306,8 @@ static struct tcm_span *span_of(struct tcm_central *central, void *object) {
     return span;
 }
 
-/* Marks those of the first N OBJECTS that follow each other in SPAN as free, at
-   least the first; how many. */
+/* Marks the first objects of the N OBJECTS as free, at least one, up to the
+   first that is not in SPAN. Returns how many. */
 static unsigned mark_free(struct tcm_central *central, struct tcm_span *span,
                           void *const *objects, unsigned n) {
     const struct tcm_class_info *info = &tcm_class[central->size_class];
@@ -340,7 +339,8 @@ static unsigned mark_free(struct tcm_central *central, struct tcm_span *span,
     return i;
 }
 
-/* N objects of SPAN were marked free: moves it to where it belongs now. */
+/* N objects of SPAN were marked free: moves it to the list of its new bucket,
+   or to *EMPTY. */
 static void settle(struct tcm_central *central, struct tcm_span *span,
                    unsigned n, struct tcm_span **empty) {
     bool listed = span->free_count != 0;

@@ -3,16 +3,16 @@
  * The central list of a size class: free objects of all its spans, for all
  * threads.
  *
- * Invariants: a span of the class is in the list of its bucket when it has free
- * objects, in none when it has not. A bucket holds spans with like shares of
- * free objects; objects are taken from the fullest span first, so that the
- * others can become empty, and from its lowest slot. A span whose objects are
- * all free goes back to the page heap at once.
+ * Invariants: a span of the class is in the list of its bucket if it has free
+ * objects, else in none. A bucket holds spans with like shares of free objects.
+ * Objects are taken from the fullest bucket first, so that spans of the others
+ * can become empty, and from the lowest slot of the span. A span whose objects
+ * are all free goes back to the page heap at once.
  *
- * Threads: one lock a class, rank CENTRAL_LIST. It is not held while a span is
- * got from the page heap or goes back there, for which the system may be asked:
- * the span is MOVING then, known to one thread. A fork at that moment loses it
- * to the child.
+ * Threads: one lock per class, rank CENTRAL_LIST. It is not held while a span
+ * comes from the page heap or goes back there, for which the system may be
+ * asked: the span is MOVING then, known to one thread. A child that is forked
+ * at that moment loses it.
  */
 #ifndef TCM_CORE_CENTRAL_LIST_H
 #define TCM_CORE_CENTRAL_LIST_H
@@ -28,7 +28,7 @@ struct tcm_central {
     struct tcm_lock lock;
     uint32_t size_class;
     struct tcm_dlist spans[TCM_CENTRAL_BUCKETS]; /* [0]: fewest free objects */
-    void *free_tables;   /* tables of object words, all zero but the link */
+    void *free_tables;   /* tables of object words, zero but for the link */
     uint64_t span_count; /* this and the next three: read without the lock */
     uint64_t free_objects;
     uint64_t fetches;
@@ -39,15 +39,15 @@ extern struct tcm_central tcm_central[TCM_MAX_CLASSES];
 
 void tcm_central_init(void);
 
-/* How many thread caches there are, told by their registry: where there is more
-   than one, threads are kept from sharing cache lines. A hint, read relaxed. */
+/* Number of thread caches, set by their registry: with more than one, threads
+   are kept from sharing cache lines. A hint, read relaxed. */
 extern uint32_t tcm_central_users;
 
-/* Up to COUNT objects into OUT, lowest address first within a span (those that
-   share a line with others last, see above); fewer when memory is short. */
+/* Up to COUNT objects into OUT, lowest address first within a span, but those
+   that share a cache line with others last; fewer when memory is short. */
 unsigned tcm_central_fetch(unsigned size_class, void **out, unsigned count);
-/* Takes back COUNT objects. Dies on a pointer that is no object in use of this
-   class. */
+/* Takes back COUNT objects. Dies on a pointer that is not an object in use of
+   this class. */
 void tcm_central_return(unsigned size_class, void *const *objects,
                         unsigned count);
 

@@ -3,13 +3,13 @@
 #include "base/bits.h"
 #include "base/os_mem.h"
 
-/* The map becomes writable, and is charged as memory where that is counted, in
-   such pieces; one serves 512 MiB of heap. */
+/* The map becomes writable, and is charged as memory, in steps of this; one
+   serves 512 MiB of heap. */
 #define STEP ((size_t)64 << 10)
 
 uintptr_t tcm_class_map_base = TCM_NO_BASE;
 
-static size_t writable; /* bytes from the start; page heap lock */
+static size_t writable; /* bytes from the start; growth lock */
 
 #if TCM_OBJECT_WORDS
 uint64_t *tcm_word_map;

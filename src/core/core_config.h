@@ -1,26 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Words of the allocator and its constants.
+ * Terms of the allocator, and its constants.
  *
- * page        8 KiB of heap (TCM_PAGE_SIZE), whatever the system's page is
- * range       address space reserved ahead, without memory, aligned to its size
- * span        a run of pages: free in the page heap, or holding the objects of
- *             one size class, or one large block
- * size class  a size that small requests are rounded up to
- * object      a block of a size class; a slot is its place in its span
- * object word one 64-bit word an object, in a table of its span, for the layer
- *             above (builds with TCM_OBJECT_WORDS only); core knows no meaning
- * bin         the free objects of one class in a thread cache
- * batch       objects moved at once between a bin and the transfer cache
- * central     free objects of one class for all threads
+ * page         8 KiB of heap (TCM_PAGE_SIZE), whatever the system's page is
+ * range        address space reserved ahead, without memory
+ * span         consecutive pages with one record: free, or the objects of one
+ *              size class, or one large block
+ * run          a free span
+ * size class   a size that small requests are rounded up to
+ * scaled class a size class as an offset to its bin (size_class.h)
+ * object       a block of a size class; its slot is its index in the span
+ * large block  a block with a span of its own
+ * object word  a 64-bit word per object for the layer above, in a table of the
+ *              span; builds with TCM_OBJECT_WORDS only
+ * entry        of the page map: class and table of a page; of a bin: one object
+ * central list the free objects of one class, for all threads
+ * bucket       spans of a central list with like shares of free objects
+ * transfer     objects of one class on their way between threads
+ * bin          the free objects of one class in a thread cache
+ * batch        objects moved at once between a bin and the transfer cache
+ * budget       bytes of capacity that the bins of a thread cache may have
+ * registry     all thread caches, their memory and their budgets
  */
 #ifndef TCM_CORE_CONFIG_H
 #define TCM_CORE_CONFIG_H
 
 #include "base/compiler.h"
 
-/* 1 in the tracing library: bins carry object words' addresses, spans have
-   tables. Addresses handed out do not depend on it. */
+/* 1 in the tracing library: entries of bins carry the address of the object
+   word, and spans have tables. The addresses handed out do not depend on it. */
 #ifndef TCM_OBJECT_WORDS
 #define TCM_OBJECT_WORDS 0
 #endif
@@ -29,9 +37,9 @@
 #define TCM_PAGE_SIZE    ((size_t)1 << TCM_PAGE_SHIFT)
 #define TCM_ADDRESS_BITS 48
 
-/* Largest size of a size class; more is a large block of its own pages. */
+/* Largest size class; larger requests are large blocks. */
 #define TCM_MAX_SMALL ((size_t)256 << 10)
-/* Up to here classes are found in a table by 8 bytes, above by 128. */
+/* Up to this size the class table has an entry per 8 bytes, above per 128. */
 #define TCM_TABLE_SMALL 1024
 #define TCM_MIN_ALIGN   16
 #define TCM_MAX_CLASSES 128
@@ -41,7 +49,7 @@
 /* The heap grows by multiples of this, aligned to it. */
 #define TCM_GROW_STEP ((size_t)2 << 20)
 
-/* Largest request: half of the address space, as glibc (PTRDIFF_MAX). */
+/* Largest request, as in glibc. */
 #define TCM_MAX_REQUEST ((size_t)PTRDIFF_MAX)
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters live with the structure whose owner or lock protects them, so that
- * counting needs no atomic operation; here they are summed up.
+ * Most counters are part of the structure whose owner or lock protects them, so
+ * that counting needs no locked instruction; here they are summed.
  */
 #include "core/core_stats.h"
 #include "core/central_list.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters of the allocator, counted in slow paths only. Names outside are
+ * Counters of the allocator, counted in slow paths only. Their public names are
  * "tcmalloc." followed by the field's name.
  *
- * Threads: relaxed atomics; a reader sees each monotone, not all of one moment.
+ * Threads: relaxed atomics; each counter only rises, but a copy of all is not
+ * of one moment.
  */
 #ifndef TCM_CORE_STATS_H
 #define TCM_CORE_STATS_H
@@ -34,13 +35,13 @@ extern struct tcm_stats tcm_stats;
 /* A copy of all counters. */
 void tcm_stats_read(struct tcm_stats *out);
 
-/* How often the page heap did what; written under its lock. Names outside are
-   "tcmalloc.pageheap_" followed by the field's name. */
+/* Counters of the page heap's operations, written under its lock. Their public
+   names are "tcmalloc.pageheap_" followed by the field's name. */
 struct tcm_page_stats {
     uint64_t reserve_count;  /* growths */
     uint64_t commit_count;   /* times that RELEASED pages came into use */
-    uint64_t decommit_count; /* runs given back to the system */
-    uint64_t scavenge_count; /* releases that nobody had asked for */
+    uint64_t decommit_count; /* runs returned to the system */
+    uint64_t scavenge_count; /* returns that were not requested */
 };
 extern struct tcm_page_stats tcm_page_stats;
 

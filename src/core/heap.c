@@ -28,8 +28,8 @@ void *tcm_heap_alloc_one(unsigned size_class) {
 }
 
 void tcm_heap_free_one(unsigned size_class, void *ptr) {
-    /* Objects that share a cache line with others go to where whole lines are
-       looked for. */
+    /* The central list hands out whole cache lines; the transfer cache does
+       not. */
     if (tcm_class[size_class].size < TCM_CACHE_LINE)
         tcm_central_return(size_class, &ptr, 1);
     else
@@ -117,10 +117,10 @@ void tcm_heap_fork_parent(void) {
 
 /*
  * The child's one thread holds the locks as the parent's did, so they are
- * unlocked in the same way. A run that another thread was just giving back is
- * taken over: it may or may not read as zero. Caches of the parent's other
- * threads are forgotten with what is in them: one of them may have been in the
- * middle of a change. Their budget is free.
+ * unlocked in the same way. A run that another thread was returning to the
+ * system becomes FREE: it may or may not read as zero. Caches of the parent's
+ * other threads are abandoned with their objects, because they may have been in
+ * the middle of a change; their budget becomes unclaimed.
  */
 void tcm_heap_fork_child(const struct tcm_thread_cache *own) {
     tcm_meta_fork_child();

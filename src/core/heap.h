@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The heap as its callers (src/api) see it: the one global instance, blocks
- * without a thread cache, large blocks, object words, fork, counters. The
- * inline paths are in thread_cache.h and page_map.h.
+ * The heap as the layer above (src/api) sees it: start, blocks without a thread
+ * cache, large blocks, object words, fork, settings and figures. The inline
+ * paths are in thread_cache.h, page_map.h and class_map.h, which come along.
  *
- * Threads: any, unless said otherwise. errno is left alone everywhere; NULL or
- * false means out of memory.
+ * Threads: any, unless said otherwise. No function changes errno; NULL or false
+ * means out of memory.
  */
-#ifndef TCM_HEAP_H
-#define TCM_HEAP_H
+#ifndef TCM_CORE_HEAP_H
+#define TCM_CORE_HEAP_H
 
 #include "core/core_config.h"
 #include "core/core_stats.h"
@@ -25,18 +25,18 @@ void *tcm_heap_alloc_one(unsigned size_class);
 void tcm_heap_free_one(unsigned size_class, void *ptr);
 
 /*
- * A block of its own pages: SIZE rounded up to pages, aligned to ALIGN (a power
- * of two). *ZEROED is set when all its bytes are known to be 0.
+ * A large block: SIZE rounded up to pages, aligned to ALIGN (a power of two).
+ * *ZEROED tells whether all its bytes are known to be 0.
  */
 void *tcm_large_alloc(size_t size, size_t align, bool *zeroed);
-/* Gives back a block that tcm_page_span says is large. */
+/* SPAN is of a large block. */
 void tcm_large_free(struct tcm_span *span);
 /* Grows or shrinks a large block where it is. false: not possible there. */
 bool tcm_large_resize(struct tcm_span *span, size_t size);
 
 /* What an address is. */
 enum tcm_block_kind {
-    TCM_BLOCK_FOREIGN, /* not ours, or in no span that is in use */
+    TCM_BLOCK_FOREIGN, /* not of this heap, or in no span that is in use */
     TCM_BLOCK_SMALL,   /* start of an object's slot */
     TCM_BLOCK_LARGE,   /* start of a large block */
     TCM_BLOCK_PRIVATE, /* of the private arena */
@@ -52,15 +52,15 @@ struct tcm_block_info tcm_block_info(const void *ptr);
 
 #if TCM_OBJECT_WORDS
 /* Address of the object word of PTR, the start of a block in use; its table is
-   made if MAKE. NULL: no table, or none could be made. The word of a new table
-   and of a new large block is 0; a freed block's word must be 0 again. */
+   made if MAKE. NULL: there is no table. Words of a new table and of a new
+   large block are 0; when a block is freed its word must be 0 again. */
 uint64_t *tcm_object_word(const void *ptr, bool make);
 #endif
 
 /*
  * The private arena: a second heap in other address ranges, for memory that the
- * layers above need while the program's heap must not change. Blocks are freed
- * and resized by any thread; tcm_block_info knows them.
+ * layers above need while the program's heap must not change. Any thread frees
+ * and resizes blocks; tcm_block_info knows them.
  */
 void *tcm_arena_alloc(size_t size, size_t align);
 void tcm_arena_free(void *ptr);
@@ -68,18 +68,18 @@ void tcm_arena_free(void *ptr);
 /* Around fork, in the forking thread: all locks of core, in order. */
 void tcm_heap_fork_prepare(void);
 void tcm_heap_fork_parent(void);
-/* OWN: the cache of the one thread that there is now. */
+/* OWN is the cache of the calling thread, the only one of the child. */
 void tcm_heap_fork_child(const struct tcm_thread_cache *own);
 
 /*
- * Memory is short: the objects parked in CACHE (or NULL) and in the transfer
- * caches go back to their spans, and for a large SIZE all free pages become of
- * one kind, so that they merge. true: asking again for SIZE may help.
+ * For when memory is short: the objects in CACHE (or NULL) and in the transfer
+ * caches go back to their spans, and for a large SIZE all FREE pages become
+ * RELEASED, so that they merge. true: another request for SIZE may succeed.
  */
 bool tcm_heap_gather(struct tcm_thread_cache *cache, size_t size);
 
-/* Gives free pages back to the system: at least BYTES if there are so many.
-   Returns how many bytes. */
+/* Returns FREE pages to the system, at least BYTES if there are so many; tells
+   how many bytes. */
 size_t tcm_heap_release(size_t bytes);
 
 /* Figures of the heap for mallinfo and malloc_stats. */
@@ -103,9 +103,9 @@ void tcm_heap_figures(struct tcm_heap_figures *out);
 struct tcm_heap_settings {
     uint64_t cache_budget_bytes; /* bound on what all thread caches may hold */
     uint64_t limit_bytes;        /* of heap_bytes; 0: none */
-    uint32_t release_rate_milli; /* 1000: about a page per 1,000 freed; 0: none
-                                    is given back unasked */
-    bool release_at_once;        /* freed pages go back immediately */
+    uint32_t release_rate_milli; /* 1000: about a page per 1,000 freed; 0: only
+                                    on request */
+    bool release_at_once;        /* freed pages are returned immediately */
 };
 enum tcm_heap_setting {
     TCM_SET_CACHE_BUDGET,

@@ -2,8 +2,8 @@
 /*
  * Counts of the heap by class and by block, for statistics.
  *
- * Threads: any. What other threads change meanwhile is counted as of before or
- * after the change.
+ * Threads: any. Changes by other threads during a count may be counted or
+ * not.
  */
 #ifndef TCM_CORE_HEAP_CENSUS_H
 #define TCM_CORE_HEAP_CENSUS_H
@@ -12,8 +12,8 @@
 
 struct tcm_thread_cache;
 
-/* Objects of a class: SLOTS are those of its spans; those that are not free in
-   one of three places are in use. */
+/* Objects of a class. Its spans have `slots`; those that are free in none of
+   the three places are in use. */
 struct tcm_class_figures {
     uint64_t size;
     uint64_t spans;
@@ -26,16 +26,15 @@ struct tcm_class_figures {
 
 /* Objects in thread caches, by class. */
 void tcm_census_cached(uint64_t cached[TCM_MAX_CLASSES]);
-/* CACHED: of the class, from the above. */
+/* CACHED: the element of the class from tcm_census_cached. */
 void tcm_census_class(unsigned size_class, uint64_t cached,
                       struct tcm_class_figures *out);
 
-/* Blocks in use: how many, their usable bytes, and by the number of bits that
-   their usable size has. */
+/* Blocks in use. */
 struct tcm_census {
     uint64_t blocks;
-    uint64_t bytes;
-    uint64_t histogram[64];
+    uint64_t bytes;         /* usable */
+    uint64_t histogram[64]; /* blocks by the bits of their usable size */
 };
 void tcm_census_blocks(struct tcm_census *out);
 

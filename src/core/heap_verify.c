@@ -2,8 +2,8 @@
 /*
  * A walk over everything that core keeps twice: ranges against the page map and
  * the sets of runs, central lists against the spans' bitmaps, and every object
- * in a transfer cache or thread cache against its span: an object parked there
- * is marked in the bitmap for the time of the walk, so that one that is parked
+ * in a transfer cache or thread cache against its span. Such a parked object is
+ * marked in its span's bitmap during the walk, so that an object that is parked
  * twice, or is in the central list too, is found.
  */
 #include "base/check.h"

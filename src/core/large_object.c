@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Large blocks: a span each, straight from the page heap.
+ * Large blocks: each a span of the page heap.
  */
 #include "base/bits.h"
 #include "core/heap.h"
 #include "core/page_heap.h"
 
-/* Pages for SIZE; 0 when SIZE is no sane request. */
+/* Pages for SIZE; 0 if it is more than the largest request. */
 static size_t pages_of(size_t size) {
     if (size > TCM_MAX_REQUEST)
         return 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Chunks: first an array of the library itself, so that a tiny program maps
- * nothing, then mappings that double from 128 KiB to 1 MiB. Untouched parts of
- * a chunk have no memory behind them. The rest of a chunk that is too short for
- * a request is given up. The next chunk is mapped before the present one is
- * used up, by a thread that holds no lock.
+ * Chunks: the first is an array of the library itself, so that a tiny program
+ * maps nothing; the others are mappings that double from 128 KiB to 1 MiB.
+ * Untouched parts of a chunk have no memory behind them. The end of a chunk
+ * that is too short for a request is lost. The next chunk is mapped before the
+ * present one is used up, by a thread that holds no lock.
  */
 #include "core/meta_alloc.h"
 #include "base/atomic.h"
@@ -15,9 +15,9 @@
 #define FIRST_CHUNK ((size_t)32 << 10)
 #define MIN_CHUNK   ((size_t)128 << 10)
 #define MAX_CHUNK   ((size_t)1 << 20)
-#define LOW_BYTES   ((size_t)8 << 10) /* left when a spare chunk is got */
+#define LOW_BYTES   ((size_t)8 << 10) /* left when a spare chunk is mapped */
 
-/* Part of the heap that the records of its spans can take. */
+/* Records of spans take at most this part of the heap. */
 #define RECORDS_SHARE 64
 #define RESERVE_STEP  ((size_t)64 << 10)
 #define RESERVE_MAX   ((size_t)1 << 30)
@@ -29,9 +29,9 @@ static char *bump_end = first_chunk + FIRST_CHUNK;
 static size_t next_chunk = MIN_CHUNK;
 static char *spare; /* the next chunk, or NULL */
 static char *spare_end;
-static bool getting_spare; /* a thread maps it just now */
+static bool getting_spare; /* a thread is mapping it */
 bool tcm_meta_low;
-/* The reserve: open from `reserve` to `reserve_open`, then addresses only. */
+/* The reserve: memory from `reserve` to `reserve_open`, then addresses only. */
 static char *reserve;
 static char *reserve_open;
 static char *reserve_end;
@@ -82,7 +82,7 @@ static char *alloc_locked(size_t bytes) {
     }
     char *p = bump;
     bump += bytes;
-    /* Seen by who comes next to tcm_meta_stock. */
+    /* Read by the next caller of tcm_meta_stock. */
     if ((size_t)(bump_end - bump) < LOW_BYTES && spare == NULL)
         tcm_store_relaxed(&tcm_meta_low, true);
     return p;
@@ -119,8 +119,8 @@ void *tcm_meta_alloc(size_t bytes) {
     return p;
 }
 
-/* Addresses for all the reserve that there will be. The lock is not held: only
-   one thread keeps the reserve. */
+/* Finds addresses for all the reserve that there will ever be. The lock is not
+   held: only one thread at a time keeps the reserve. */
 static void find_reserve(void) {
     size_t bytes = RESERVE_MAX;
     uint64_t limit = tcm_os_address_limit() / RECORDS_SHARE;

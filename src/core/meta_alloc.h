@@ -17,8 +17,8 @@
    of memory. */
 void *tcm_meta_alloc(size_t bytes);
 
-/* Maps memory ahead if there is little: for callers that hold no lock and will
-   take locks under which records are made. */
+/* Maps memory ahead if little is left: for callers that hold no lock and are
+   about to take one under which records are made. */
 void tcm_meta_stock_slow(void);
 extern bool tcm_meta_low; /* a hint; relaxed */
 static inline void tcm_meta_stock(void) {
@@ -27,10 +27,10 @@ static inline void tcm_meta_stock(void) {
 }
 
 /*
- * Keeps a reserve for the records of a heap of HEAP_BYTES, from which urgent
- * pools are served when the system has nothing more: blocks that are freed
- * then can serve smaller ones, which takes more records. Only one thread at a
- * time calls it, who makes the heap grow. false: out of memory.
+ * Keeps a reserve for the records of a heap of HEAP_BYTES. It serves urgent
+ * pools when the system has no more memory: to split a block that was freed
+ * into smaller ones then still takes records. Only the thread that makes the
+ * heap grow calls it, with the growth lock. false: out of memory.
  */
 bool tcm_meta_keep_reserve(uint64_t heap_bytes);
 
@@ -56,7 +56,8 @@ struct tcm_pool {
 #define TCM_POOL_INIT_URGENT(bytes)                                            \
     { NULL, (bytes), 0, true }
 
-/* A record, zeroed only when it is used the first time (*FRESH, if asked). */
+/* A record; zeroed if it was never used before, which *FRESH tells unless it is
+   NULL. NULL: out of memory. */
 void *tcm_pool_get(struct tcm_pool *pool, bool *fresh);
 void tcm_pool_put(struct tcm_pool *pool, void *record);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The heap grows by an eighth of itself, 2 to 32 MiB, or what is asked for. The
- * system is asked without the page heap's lock; only one thread at a time does
- * so, and the place where a range ends moves under both locks.
+ * The heap grows by an eighth of itself, at most 32 MiB, or by what is asked
+ * for if that is more. The system is asked with the growth lock alone; the end
+ * of the committed part moves under both locks.
  */
 #include "core/page_grow.h"
 #include "base/bits.h"
@@ -23,7 +23,7 @@
 /* ------------------------------------------------------------------------ */
 /* Growth                                                                   */
 
-/* What the system is asked for; the heap's lock is not held. */
+/* Asks the system for BYTES; the page heap lock is dropped meanwhile. */
 static bool get_memory(const struct tcm_range *range, size_t bytes,
                        uint64_t heap_bytes) {
     tcm_unlock(&HEAP->lock);
@@ -56,7 +56,7 @@ bool tcm_page_extend(uint32_t index, size_t bytes) {
 static bool is_free(const struct tcm_span *span) {
     if (span == NULL)
         return false;
-    /* As in run_set.c: an owner's change leads to neither. */
+    /* A span that is in use may change its state now, but not to a free one. */
     unsigned state = tcm_load_relaxed(&span->state);
     return state == TCM_SPAN_FREE || state == TCM_SPAN_RELEASED;
 }
@@ -100,7 +100,7 @@ int tcm_page_grow(size_t pages) {
                 tcm_page_extend((uint32_t)index, least);
     if (done)
         return index;
-    /* A range as long as an absurd request must not stay. */
+    /* A range that was reserved for an absurd request must not stay. */
     tcm_range_drop_unused(&HEAP->ranges);
     return -1;
 }
@@ -108,8 +108,8 @@ int tcm_page_grow(size_t pages) {
 /* ------------------------------------------------------------------------ */
 /* Chains of FREE and RELEASED neighbours                                   */
 
-/* Makes up to PAGES of PART, a RELEASED neighbour of the FREE run RUN, part of
-   that; the joined run. */
+/* Joins up to PAGES of PART, a RELEASED neighbour, to the FREE run RUN. Returns
+   the joined run. */
 static struct tcm_span *absorb(struct tcm_span *run, struct tcm_span *part,
                                size_t pages) {
     struct tcm_span *rest = NULL;
@@ -134,7 +134,8 @@ static struct tcm_span *absorb(struct tcm_span *run, struct tcm_span *part,
     return part;
 }
 
-/* Joins RUN, FREE, with its neighbours to PAGES. NULL: they are too few. */
+/* Joins the FREE run RUN with its neighbours to PAGES. NULL: they are too
+   few. */
 static struct tcm_span *join_around(struct tcm_span *run, size_t pages) {
     size_t total = run->pages;
     const struct tcm_span *at = tcm_run_after(run);

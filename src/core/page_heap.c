@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Choice of a run: the shortest FREE run that fits, the lowest of those; if
- * there is none, the same among RELEASED runs, whose use costs page faults;
- * then a chain of neighbours of both kinds, of which the RELEASED ones become
- * FREE; else the heap grows, by what is missing at the end of its range.
+ * Choice of a run: the shortest FREE run that fits, of several the lowest; then
+ * the same among RELEASED runs, whose use costs page faults; then a chain of
+ * neighbours of both kinds, of which the RELEASED ones become FREE; then the
+ * heap grows, by what is missing at the end of a range.
  *
- * Fresh memory counts as RELEASED: nothing is behind it either.
+ * Fresh memory counts as RELEASED: no memory is behind it either.
  */
 #include "core/page_heap.h"
 #include "base/bits.h"
@@ -35,8 +35,8 @@ struct tcm_page_heap tcm_page_heap = {
 /* ------------------------------------------------------------------------ */
 /* Allocation                                                               */
 
-/* True if PAGES more may have memory behind them, if need be for others that
-   go back. The lock is dropped meanwhile. */
+/* True if PAGES more may have memory behind them; others are returned to the
+   system for them if need be, for which the lock is dropped. */
 static bool within_limit(size_t pages) {
     if (HEAP->limit_pages == 0)
         return true;
@@ -48,19 +48,17 @@ static bool within_limit(size_t pages) {
     return used + pages <= HEAP->limit_pages;
 }
 
-/* A request for pages, and how its start is aligned: as it must be, and as it
-   better were. All in pages. */
 struct request {
     size_t pages;
-    size_t align;
-    size_t wish;
+    size_t align;  /* of the start, in pages */
+    size_t wish;   /* preferred alignment, in pages; a multiple of align */
     bool may_grow; /* the growth lock is held */
 };
 
 /*
- * Large blocks begin at coarser steps, of about an eighth of their length:
- * programs write to the first pages of a block more often than to all of it,
- * and those who use the memory later so find the same pages resident.
+ * Large blocks preferably begin at multiples of about an eighth of their
+ * length: programs write to the first pages of a block more often than to all
+ * of it, and later blocks in the same memory then find these pages resident.
  */
 static size_t large_step(size_t pages) {
     size_t step = 1;
@@ -78,7 +76,7 @@ static struct tcm_span *fit(const struct tcm_run_set *set,
     return run;
 }
 
-/* Where a block goes in RUN, which is long enough for it. */
+/* Offset of the block in RUN, which is long enough for it. */
 static size_t offset_in(const struct tcm_span *run,
                         const struct request *want) {
     size_t offset = tcm_run_offset(run, want->wish);
@@ -100,8 +98,8 @@ static struct tcm_span *find_more(const struct request *want, size_t *offset,
     return run;
 }
 
-/* The same from growth. *MORE: the heap has grown, but another thread was
-   faster; ask again. */
+/* The same after growth. *MORE: the heap has grown, but another thread may have
+   taken the pages; the caller tries again. */
 static struct tcm_span *find_new(const struct request *want, size_t *offset,
                                  bool *fresh, bool *more) {
     size_t least = want->pages + want->align - 1;
@@ -122,7 +120,8 @@ static struct tcm_span *find_new(const struct request *want, size_t *offset,
     return run;
 }
 
-/* Any run for WANT. NULL: there is none; if it may not grow, perhaps later. */
+/* A run for WANT. NULL: there is none, perhaps because the heap may not
+   grow. */
 static struct tcm_span *find(const struct request *want, size_t *offset,
                              bool *fresh) {
     for (bool more = true; more;) {
@@ -161,7 +160,7 @@ static struct tcm_span *alloc_locked(const struct request *want,
     return span;
 }
 
-/* Both locks, or both less the growth lock if GROW is not wanted. */
+/* Takes the page heap lock, before it the growth lock if GROW. */
 static void lock_heap(bool grow) {
     if (grow)
         tcm_lock(&HEAP->growth_lock);
@@ -174,7 +173,7 @@ static void unlock_heap(bool grow) {
         tcm_unlock(&HEAP->growth_lock);
 }
 
-/* Only who finds nothing waits for a thread that grows. */
+/* The first attempt does not wait for a thread that makes the heap grow. */
 struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
                                      enum tcm_span_state state,
                                      unsigned bit_words, bool *zeroed) {
@@ -234,8 +233,8 @@ static bool shrink_locked(struct tcm_span *span, size_t pages) {
     return true;
 }
 
-/* Pages that are free right behind SPAN, NEED or more if there are so many;
-   the heap grows there if they reach its end and it may. */
+/* Free pages directly behind SPAN, counted up to NEED or more. If they reach
+   the end of the committed part, the heap grows there if it may. */
 static size_t room_behind(const struct tcm_span *span, size_t need,
                           bool may_grow) {
     struct tcm_range *range = tcm_span_range(span);

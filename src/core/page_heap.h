@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The page heap: free runs of pages in reserved address ranges. It splits,
- * merges, grows into the ranges, and gives memory back to the system.
+ * The page heap: spans of pages in reserved address ranges. It splits and
+ * merges free runs, grows into the ranges, and returns memory to the system.
+ * run_set.c, page_grow.c and page_release.c are parts of it and work on the
+ * same state.
  *
  *    range  |<----- committed ----->|<--- reserved, no access --->|
  *           [used][FREE][used][REL.]
@@ -12,9 +14,9 @@
  * neighbours inside a range (a FREE and a RELEASED one may be). Position means
  * range index, then offset: no choice depends on absolute addresses.
  *
- * Threads: one lock, rank PAGE_HEAP; it is not held while the system takes
- * memory back or gives some: then the thread holds the growth lock, rank
- * GROWTH, for which only those wait that find no pages.
+ * Threads: one lock, rank PAGE_HEAP. It is dropped while the system is asked
+ * for memory or takes it back. A thread that makes the heap grow holds the
+ * growth lock, rank GROWTH, for which only threads wait that find no pages.
  */
 #ifndef TCM_CORE_PAGE_HEAP_H
 #define TCM_CORE_PAGE_HEAP_H
@@ -26,18 +28,18 @@
 
 struct tcm_page_heap {
     struct tcm_lock lock;
-    struct tcm_lock growth_lock; /* of the one thread that makes it grow */
+    struct tcm_lock growth_lock; /* held by the thread that makes it grow */
     struct tcm_run_set free;
     struct tcm_run_set released;
-    uint64_t committed_pages;
-    uint64_t free_pages;
+    uint64_t committed_pages; /* in all ranges */
+    uint64_t free_pages;      /* those that are FREE, and so on */
     uint64_t released_pages;
     uint64_t busy_pages;
     uint64_t large_pages;
     uint64_t large_blocks;
-    struct tcm_dlist busy;  /* runs that are being given back unlocked */
+    struct tcm_dlist busy;  /* BUSY runs */
     uint64_t scavenge_wait; /* pages to be freed until the next release */
-    size_t system_page;     /* bytes; what can be given back alone */
+    size_t system_page;     /* bytes; the system takes whole ones back */
     uint64_t limit_pages;   /* 0: none */
     uint32_t release_rate_milli;
     bool release_at_once;
@@ -49,20 +51,21 @@ extern struct tcm_page_heap tcm_page_heap;
 void tcm_page_heap_init(void);
 
 /*
- * A run of PAGES whose start is a multiple of ALIGN_PAGES (a power of two), in
- * STATE (SMALL or LARGE), with a record of BIT_WORDS words. *ZEROED, if asked:
- * all bytes are 0. The page map knows first and last page. NULL: out of memory.
+ * A span of PAGES whose start is a multiple of ALIGN_PAGES (a power of two), in
+ * STATE (MOVING or LARGE), with a record of BIT_WORDS words, at its ends in the
+ * page map. *ZEROED, unless NULL, tells whether all bytes are 0. NULL: out of
+ * memory. No lock of core is held.
  */
 struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
                                      enum tcm_span_state state,
                                      unsigned bit_words, bool *zeroed);
-/* Takes back a SMALL or LARGE span; its entries in the page map are 0 and a
-   SMALL one's inner pages are cleared. */
+/* Takes back a MOVING or LARGE span, which the page map has at its ends only
+   and without entries. */
 void tcm_page_heap_free(struct tcm_span *span);
-/* Makes a LARGE span PAGES long where it is. */
+/* Makes a LARGE span PAGES long where it is. false: not possible there. */
 bool tcm_page_heap_resize(struct tcm_span *span, size_t pages);
-/* Gives at least PAGES free pages back to the system, if there are so many;
-   returns how many. */
+/* Returns at least PAGES FREE pages to the system, if there are so many; tells
+   how many. */
 size_t tcm_page_heap_release(size_t pages);
 
 /* Both locks, around fork. */

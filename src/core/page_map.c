@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Leaves are made without a lock: of two threads that make the same one, the
- * first to store it wins. 8 MiB of address space each, for 4 GiB of addresses;
- * memory comes as entries are touched.
+ * first to store it wins. A leaf takes 8 MiB of address space for 4 GiB of
+ * addresses; memory is behind the entries that were touched.
  */
 #include "core/page_map.h"
 #include "base/os_mem.h"
@@ -20,8 +20,8 @@ bool tcm_page_map_cover(const void *start, size_t length) {
         struct tcm_page_leaf *leaf = tcm_os_map(sizeof(*leaf));
         if (leaf == NULL)
             return false;
-        /* A few entries are used; a huge page behind them would be more than
-           the whole heap of a small program. */
+        /* Mostly a few entries are used; a huge page behind them would be
+           larger than the whole heap of a small program. */
         tcm_os_no_huge_pages(leaf, sizeof(*leaf));
         struct tcm_page_leaf *expected = NULL;
         /* Publishes a leaf of zeroes; pairs with the loads of the readers. */

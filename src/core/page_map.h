@@ -12,20 +12,21 @@
  *               class      address of the object word of the first object that
  *                          starts in this page (0: no table)
  *
- * Because the entry of every page is biased by the objects that start before
- * it, the word of an object is entry_table[(address % page) / size], whatever
- * the span's length. Entries are 0 for large blocks, free spans, the private
+ * The table address of each page is advanced by the objects that start before
+ * the page, so the word of an object is table[(address % page) / size] whatever
+ * the span's length is. Entries are 0 for large blocks, free spans, the private
  * arena and foreign addresses.
  *
- * Threads: lock-free readers; written by the owner of the pages (page heap or
- * central list lock held). A reader asks only for a block that it owns, so the
- * entry it needs was stored before the block was handed out. The table half of
- * an entry may be added while objects are in use: one 8-byte release store of
- * the whole entry, after the table was zeroed; its load is followed by an
- * address dependency. Leaves are never freed.
+ * Threads: lock-free readers; written by the owner of the pages: under the page
+ * heap lock, by the one thread that knows of a MOVING span, or, for the table
+ * of a SMALL one, under the central list's lock. A reader asks only for a block
+ * that it owns, so the entry it needs was stored before the block was handed
+ * out. The table half of an entry may be added while objects are in use: one
+ * 8-byte release store of the whole entry, after the table was zeroed; its load
+ * is followed by an address dependency. Leaves are never freed.
  */
-#ifndef TCM_PAGE_MAP_H
-#define TCM_PAGE_MAP_H
+#ifndef TCM_CORE_PAGE_MAP_H
+#define TCM_CORE_PAGE_MAP_H
 
 #include "base/atomic.h"
 #include "core/class_map.h"

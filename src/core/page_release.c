@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * After every so many freed pages the upper end of the largest FREE run goes
- * back, an eighth of all FREE pages or the whole run; the wait until the next
- * time is in proportion to what went. A heap in steady use so keeps what it
- * uses again, and one that has shrunk gets smaller by and by.
+ * After every so many freed pages the upper end of the longest FREE run is
+ * returned, up to an eighth of all FREE pages; the wait until the next time is
+ * in proportion to what was returned. So a heap in steady use keeps the pages
+ * that it uses again, and one that has shrunk returns its pages over time.
  */
 #include "core/page_release.h"
 #include "base/bits.h"
@@ -18,8 +18,9 @@
 
 #define HEAP (&tcm_page_heap)
 
-/* Splits off RUN, in no set, the ends that are no whole system pages; they stay
-   FREE. false: nothing is left, or a record is missing; RUN is unchanged. */
+/* Splits off the ends of RUN, which is in no set, that are not whole pages of
+   the system; they stay FREE. false, with RUN unchanged: nothing would be left,
+   or no memory for a record. */
 static bool run_trim_to_system_pages(struct tcm_span *run) {
     uintptr_t page = HEAP->system_page;
     if (page <= TCM_PAGE_SIZE)
@@ -56,8 +57,8 @@ static bool run_trim_to_system_pages(struct tcm_span *run) {
     return true;
 }
 
-/* Keeps the upper part of RUN, in no set, of at least PAGES; the rest stays
-   FREE. Huge pages are not cut. */
+/* Shortens RUN, which is in no set, to its upper part of at least PAGES; the
+   rest stays FREE. Huge pages are not cut. */
 static void run_keep_upper(struct tcm_span *run, size_t pages) {
     if (run->pages <= pages)
         return;
@@ -115,7 +116,7 @@ size_t tcm_page_release_locked(size_t pages, bool unlock) {
         struct tcm_span *run = tcm_run_set_before(&HEAP->free, &bound);
         if (run == NULL || (run->pages << TCM_PAGE_SHIFT) < HEAP->system_page)
             break;
-        /* Goes on below this run, whatever becomes of it. */
+        /* The next run is before this one in the order, which may be gone. */
         bound.pages = run->pages;
         bound.range = run->range;
         bound.start = run->start;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Giving free memory back to the system.
+ * Returning the memory of FREE runs to the system.
  *
- * Invariants: only whole pages of the system go back; where those are larger
- * than ours, the ends of a run stay FREE. A run that is given back without the
- * lock is BUSY meanwhile and in the heap's list of those.
+ * Invariants: only whole pages of the system are returned; where those are
+ * larger than the heap's, the ends of a run stay FREE. While the lock is
+ * dropped the run is BUSY and in the heap's list of busy runs.
  *
- * Threads: the page heap lock is held, and dropped where it is said.
+ * Threads: the page heap lock is held, and dropped where that is said.
  */
 #ifndef TCM_CORE_PAGE_RELEASE_H
 #define TCM_CORE_PAGE_RELEASE_H
@@ -30,19 +30,18 @@ static inline void tcm_page_taken(uint64_t bytes) {
 }
 
 /*
- * Gives RUN, FREE and in its set, or its upper end of at least PAGES, back to
- * the system. With UNLOCK the lock is dropped meanwhile; the caller's view of
- * the heap is stale afterwards. Pages given back; 0: the system or a missing
- * record refused.
+ * Returns RUN, FREE and in its set, or its upper end of at least PAGES, to the
+ * system. With UNLOCK the lock is dropped meanwhile, and the caller's view of
+ * the heap is stale afterwards. The number of pages returned; 0: the system
+ * refused, or no memory for a record.
  */
 size_t tcm_page_release_run(struct tcm_span *run, size_t pages, bool unlock);
 
-/* Gives back FREE runs, largest first, until PAGES are back or none is left;
-   how many. UNLOCK as above. */
+/* Returns FREE runs, longest first, until PAGES are returned or none is left.
+   The number of pages returned. UNLOCK as above. */
 size_t tcm_page_release_locked(size_t pages, bool unlock);
 
-/* After FREED pages were freed: gives some back if it is time. Drops the
-   lock. */
+/* Counts FREED pages, and returns some if it is time. Drops the lock. */
 void tcm_page_scavenge(size_t freed);
 
 #endif

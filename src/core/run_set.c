@@ -61,15 +61,15 @@ struct tcm_span *tcm_run_preceding(const struct tcm_span *span) {
 static bool joins(const struct tcm_span *run, unsigned state) {
     if (run == NULL)
         return false;
-    /* A run that has an owner changes state without our lock, but not to one
-       of those here. */
+    /* A span that is in use changes its state without the page heap lock, but
+       not to a free one. */
     unsigned its = tcm_load_relaxed(&run->state);
     return its == state ||
            (state == TCM_SPAN_FREE && its == TCM_SPAN_RELEASED &&
             run->pages < TCM_RUN_SLIVER);
 }
 
-/* Takes RUN out to become part of a neighbour of STATE. */
+/* Takes RUN out of its set to become part of a neighbour of STATE. */
 static void take_in(struct tcm_span *run, unsigned state) {
     tcm_run_remove(run);
     if (run->state != state)
@@ -140,8 +140,8 @@ size_t tcm_run_offset(const struct tcm_span *run, size_t align) {
     return (first - run->start) >> TCM_PAGE_SHIFT;
 }
 
-/* Most often one of the first few has its start in the right place or is long
-   enough; otherwise a run that is long enough wherever it starts. */
+/* Mostly one of the first few runs is aligned or long enough; otherwise a run
+   is taken that is long enough wherever it starts. */
 struct tcm_span *tcm_run_set_fit_aligned(const struct tcm_run_set *set,
                                          size_t pages, size_t align,
                                          size_t *offset) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Free runs of the page heap: their sets, their ends in the page map, merging
- * and carving. No policy: page_heap.c says which run, and when.
+ * and carving. No policy: the callers choose the run.
  *
  * Invariants: a FREE or RELEASED run is in the set of its state, in the tree of
- * its length, counted in the heap's pages of that state, and the page map has
- * it at its ends; or, between two steps of a change, in none of them.
+ * its length, counted in the heap's pages of that state, and at its ends in the
+ * page map; or, during a change, in none of them.
  *
  * Threads: the page heap lock is held.
  */
@@ -16,17 +16,17 @@
 #include "core/run_tree.h"
 #include "core/span.h"
 
-/* Runs of fewer pages than this are found by their exact number. */
+/* Runs of fewer pages than this have a tree for each length. */
 #define TCM_SHORT_PAGES 128
 
-/* RELEASED runs of fewer pages than this become part of a run that is freed
-   beside them: they would only keep it from meeting the next one. */
+/* RELEASED runs of fewer pages than this join a neighbour that is freed: they
+   would only keep it from merging with the next FREE one. */
 #define TCM_RUN_SLIVER 8
 
 /* All free runs of one state: [pages] for short ones, [0] for all others. */
 struct tcm_run_set {
     struct tcm_run_tree tree[TCM_SHORT_PAGES];
-    uint64_t nonempty[TCM_SHORT_PAGES / 64]; /* bit of each tree, but [0] */
+    uint64_t nonempty[TCM_SHORT_PAGES / 64]; /* a bit per tree */
 };
 
 static inline size_t tcm_run_tree_index(size_t pages) {
@@ -46,32 +46,33 @@ struct tcm_span *tcm_run_after(const struct tcm_span *span);
 /* The span that ends where SPAN begins, or NULL at the start of the range. */
 struct tcm_span *tcm_run_preceding(const struct tcm_span *span);
 
-/* RUN, FREE or RELEASED and in its final shape, into set, counts and map. */
+/* Enters RUN, FREE or RELEASED, into set, counts and map. Its neighbours are
+   not of its state. */
 void tcm_run_insert(struct tcm_span *run);
-/* And out of them. */
+/* Takes RUN out of set, counts and map. */
 void tcm_run_remove(struct tcm_span *run);
 /* Gives RUN, which is in no set, STATE, joins it with neighbours of that state
    (a FREE one with RELEASED slivers too) and inserts the whole. */
 void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state);
 
-/* The shortest run of at least PAGES, the lowest of those. NULL: none. */
+/* The shortest run of at least PAGES, of several the lowest. NULL: none. */
 struct tcm_span *tcm_run_set_fit(const struct tcm_run_set *set, size_t pages);
-/* A run of at least PAGES from some multiple of ALIGN pages on, a short and low
-   one; *OFFSET: pages before that. NULL: none is surely so. */
+/* A short and low run that has PAGES from a multiple of ALIGN pages on, and
+ *OFFSET pages before that. NULL: none was found. */
 struct tcm_span *tcm_run_set_fit_aligned(const struct tcm_run_set *set,
                                          size_t pages, size_t align,
                                          size_t *offset);
 /* Pages from the start of RUN to the first multiple of ALIGN pages. */
 size_t tcm_run_offset(const struct tcm_span *run, size_t align);
-/* The largest run before BOUND in the order of tcm_run_before (NULL: of all).
-   NULL: none. */
+/* The last run before BOUND in the order of tcm_run_before; the last of all if
+   BOUND is NULL. NULL: none. */
 struct tcm_span *tcm_run_set_before(const struct tcm_run_set *set,
                                     const struct tcm_span *bound);
 
 /*
  * Makes PAGES pages, OFFSET pages into RUN, which is in its set, a span of
  * STATE with a record of BIT_WORDS; what is left of RUN on either side stays
- * free. NULL, and nothing changed, when a record cannot be had.
+ * free. NULL, with nothing changed: no memory for a record.
  */
 struct tcm_span *tcm_run_carve(struct tcm_span *run, size_t offset,
                                size_t pages, enum tcm_span_state state,

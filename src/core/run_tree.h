@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An ordered set of free runs: by number of pages, then by position. A treap
- * whose priorities are a hash of the position, so that its shape, like every
- * choice made with it, is a function of the set alone.
+ * An ordered set of free runs: by number of pages, then by range, then by
+ * address. A treap whose priorities are a hash of the position, so that its
+ * shape is a function of the set alone.
  *
  * Threads: the page heap lock is held.
  */
@@ -17,13 +17,14 @@ struct tcm_run_tree {
 
 void tcm_run_tree_insert(struct tcm_run_tree *tree, struct tcm_span *run);
 void tcm_run_tree_remove(struct tcm_run_tree *tree, struct tcm_span *run);
-/* The shortest run of at least PAGES, the lowest of those. NULL: none. */
+/* The shortest run of at least PAGES, of several the lowest. NULL: none. */
 struct tcm_span *tcm_run_tree_fit(const struct tcm_run_tree *tree,
                                   size_t pages);
-/* The largest run that is before BOUND in the order (NULL: of all). */
+/* The last run that is before BOUND in the order; the last of all if BOUND is
+   NULL. */
 struct tcm_span *tcm_run_tree_before(const struct tcm_run_tree *tree,
                                      const struct tcm_span *bound);
-/* The smallest run that is after BOUND, which need not be in the tree. */
+/* The first run that is after BOUND, which need not be in the tree. */
 struct tcm_span *tcm_run_tree_after(const struct tcm_run_tree *tree,
                                     const struct tcm_span *bound);
 bool tcm_run_tree_holds(const struct tcm_run_tree *tree,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Spacing: 8, then multiples of 16 up to 128, then eight classes to each
- * doubling. A span is as short as leaves it some objects or some length, and
- * little waste: of objects that die at random, nine of ten, spans of 64 objects
- * are empty one time in a thousand, of 16 one in five.
+ * Spacing: 8, then multiples of 16 up to 128, then eight classes per doubling.
+ * A span is the shortest that wastes little and has SPAN_MIN_OBJECTS objects or
+ * SPAN_MIN_BYTES bytes: when nine of ten objects die at random, a span of 16
+ * objects becomes empty one time in five, one of 64 one time in a thousand.
  */
 #include "core/size_class.h"
 #include "base/bits.h"
@@ -81,8 +81,8 @@ void tcm_size_class_init(void) {
 unsigned tcm_size_class_aligned(size_t size, size_t align) {
     if (align > TCM_PAGE_SIZE || size > TCM_MAX_SMALL)
         return 0;
-    /* A class that is a multiple of ALIGN holds the rounded size too; most
-       often it is the first one that does. */
+    /* A class that is a multiple of ALIGN holds the rounded size too; mostly
+       the first class that is large enough is one. */
     size = size == 0 ? align : tcm_align_up(size, align);
     for (unsigned size_class = tcm_size_class(size);
          size_class != 0 && size_class < tcm_class_count; size_class++) {

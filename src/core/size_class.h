@@ -2,35 +2,35 @@
 /*
  * Size classes and the tables that find them.
  *
- * Invariants: classes are numbered from 1 by rising size; class 0 is "no class"
- * (large). Sizes are multiples of 8; sizes from 16 on are multiples of 16, and
- * the smallest class that holds a request of 2^k..2^k+x bytes is aligned as C
- * demands. Waste inside an object is at most 1/8 of the request above 128
- * bytes. The tables are constant after tcm_size_class_init, which depends on
- * nothing but core_config.h.
+ * Invariants: classes are numbered from 1 by rising size; class 0 means "no
+ * class": a large block. The smallest size is 8, all others are multiples of
+ * 16, so objects are aligned as C requires for their size. An object wastes at
+ * most 1/8 of a request above 128 bytes. The tables are constant after
+ * tcm_size_class_init and depend on core_config.h alone.
  *
  * Threads: read by any after init.
  */
-#ifndef TCM_SIZE_CLASS_H
-#define TCM_SIZE_CLASS_H
+#ifndef TCM_CORE_SIZE_CLASS_H
+#define TCM_CORE_SIZE_CLASS_H
 
 #include "core/core_config.h"
 
 struct tcm_class_info {
-    uint32_t size;            /* bytes of an object */
-    uint32_t reciprocal;      /* ceil(2^32 / size); n / size for n <
-                                 TCM_PAGE_SIZE is n * reciprocal >> 32 */
-    uint64_t slot_reciprocal; /* ceil(2^42 / size), for n below a span */
-    uint64_t bucket_scale; /* quarters of a span, times 2^32: n * bucket_scale
-                              >> 32 is 0 to 3 for n < objects */
-    uint16_t pages;        /* of a span of this class */
-    uint16_t objects;      /* slots in a span, at most 1024 */
-    uint16_t batch;        /* objects moved at once */
-    uint16_t max_cached;   /* objects in a bin at most */
+    uint32_t size; /* bytes of an object */
+    /* ceil(2^32 / size): n / size is n * reciprocal >> 32, n < TCM_PAGE_SIZE */
+    uint32_t reciprocal;
+    /* ceil(2^42 / size): the same with >> 42, for n in a span */
+    uint64_t slot_reciprocal;
+    /* 2^34 / objects: n * bucket_scale >> 32 is 0 to 3 for n < objects */
+    uint64_t bucket_scale;
+    uint16_t pages;      /* of a span */
+    uint16_t objects;    /* of a span, at most TCM_MAX_OBJECTS */
+    uint16_t batch;      /* objects moved at once */
+    uint16_t max_cached; /* objects in a bin at most */
 };
 
-/* Slot of an object that starts OFFSET bytes into a span of class INFO; exact
-   for offsets below 2^19, which is more than any span of small objects. */
+/* Slot of the object that holds byte OFFSET of a span of class INFO; exact for
+   offsets below 2^19, which is longer than any span of small objects. */
 static TCM_ALWAYS_INLINE uint64_t
 tcm_class_slot(const struct tcm_class_info *info, uint64_t offset) {
     return (offset * info->slot_reciprocal) >> 42;
@@ -38,7 +38,7 @@ tcm_class_slot(const struct tcm_class_info *info, uint64_t offset) {
 
 extern struct tcm_class_info tcm_class[TCM_MAX_CLASSES];
 extern unsigned tcm_class_count; /* with class 0 */
-/* Reciprocals of all classes, close together. */
+/* The reciprocals of all classes again, in few cache lines. */
 extern TCM_LOCAL uint32_t tcm_class_reciprocal[TCM_MAX_CLASSES];
 /* By (size + 7) >> 3 up to TCM_TABLE_SMALL, by (size + 127) >> 7 above. */
 extern uint8_t tcm_class_small[TCM_TABLE_SMALL / 8 + 1];
@@ -47,9 +47,9 @@ extern TCM_LOCAL uint8_t tcm_class_medium[TCM_MAX_SMALL / 128 + 1];
 void tcm_size_class_init(void);
 
 /*
- * A class as it stands where the fast paths look it up: the place of its bin in
- * a thread cache, in units of 8 bytes, so that an address of the form base +
- * 8 * index finds it.
+ * A scaled class, as the fast paths look it up: the offset of the class's bin
+ * in a thread cache in units of 8 bytes, so that one address of the form base +
+ * 8 * index reaches the bin.
  */
 #define TCM_CLASS_SCALE 2
 TCM_STATIC_ASSERT(TCM_MAX_CLASSES *TCM_CLASS_SCALE <= 256,
@@ -83,7 +83,7 @@ static TCM_ALWAYS_INLINE unsigned tcm_size_class(size_t size) {
 unsigned tcm_size_class_aligned(size_t size, size_t align);
 
 /* The class that serves a request; ALIGN is 0 (none asked for) or a power of
-   two. 0: a large block does. */
+   two. 0: a large block serves it. */
 static TCM_ALWAYS_INLINE unsigned tcm_size_class_request(size_t size,
                                                          size_t align) {
     return align < TCM_MIN_ALIGN ? tcm_size_class(size)

@@ -20,15 +20,16 @@
  * PRIVATE   a piece of the private arena
  * NONE      record not in use
  *
- * Invariants: start and pages change only while the owner of the state holds
- * its lock: page heap (FREE, RELEASED, BUSY), the class's central list (SMALL),
- * the block's owner (LARGE). Bit I of free_bits is set when object I is free
- * and in no cache; free_count is their number; bits beyond the last object are
- * never set.
+ * Invariants: start and pages are changed by the state's owner only: under the
+ * page heap lock (FREE, RELEASED, BUSY), by the one thread that knows of it
+ * (MOVING), or by the block's owner under the page heap lock (LARGE); those of
+ * a SMALL span do not change. Bit I of free_bits is set if object I is free and
+ * in no cache; free_count is the number of set bits; bits beyond the last
+ * object are never set.
  *
  * Threads: any may read state, start, pages and class of a record found through
- * the page map (records are never unmapped); they are stable for the owner of a
- * block inside, and for others only a hint about an invalid pointer.
+ * the page map (records are never unmapped). They are stable for the owner of a
+ * block inside; for others they are a hint about an invalid pointer.
  */
 #ifndef TCM_CORE_SPAN_H
 #define TCM_CORE_SPAN_H
@@ -85,8 +86,8 @@ static inline uintptr_t tcm_span_end(const struct tcm_span *span) {
     return span->start + tcm_span_bytes(span);
 }
 
-/* A record with BIT_WORDS words of free_bits, state NONE; NULL: out of memory.
-   The page heap lock is held, in both. */
+/* A record with BIT_WORDS words of free_bits, zeroed, state NONE; NULL: out of
+   memory. The page heap lock is held, in both functions. */
 struct tcm_span *tcm_span_new(unsigned bit_words);
 void tcm_span_delete(struct tcm_span *span);
 

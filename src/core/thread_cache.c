@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Policy. A bin starts without capacity. What it is asked to take before it has
- * given anything out came from another thread, and neighbours of it may be in
- * use there: the first such objects go back to the central list, lest this
- * thread write to the same cache line. A miss fetches a few objects, twice as
- * many each time up to a batch. An overflow raises the bin's capacity, first
- * freely up to two batches, then only as often as the bin has missed: capacity
+ * Policy. A bin starts without capacity. Objects freed into a bin that was
+ * never refilled come from another thread, which may use their neighbours: the
+ * first of them go back to the central list, so that the two threads do not
+ * write to the same cache line. A miss fetches a few objects, twice as many
+ * each time up to a batch. An overflow raises the bin's capacity, up to two
+ * batches always, beyond that only as often as the bin has missed: capacity
  * helps a bin whose length goes up and down, not one that only fills or only
- * drains. What does not get capacity gives back its oldest objects, at the low
+ * drains. A bin that gets no capacity returns its oldest objects, at the low
  * end of the array; the recently used ones on top stay.
  *
- * Capacity is paid from the cache's budget. A cache that needs more takes from
- * the unclaimed part of the total, then from another cache, then from idle
- * capacity of its own bins. All of that goes round in a fixed order.
+ * Capacity is paid from the cache's budget. A cache that needs more budget gets
+ * it from the unclaimed part of the total, then from another cache; failing
+ * that, idle capacity of its own bins is used. Caches and bins are asked in a
+ * fixed cyclic order.
  *
- * Every few slow paths one bin is looked at: one that was not used since the
- * last look gives half of its objects back, and the class's transfer cache what
- * it did not need. While the heap takes memory from the system every slow path
- * does so, and such a bin gives all: a few idle objects keep as many spans from
- * being empty, which would serve instead.
+ * Every few slow paths the sweep visits one bin. If the bin was not used since
+ * the last visit it returns half of its objects, and the class's transfer cache
+ * returns those that it did not need. While the heap takes memory from the
+ * system every slow path sweeps, and an idle bin returns all its objects: a few
+ * idle objects keep as many spans from becoming empty and being used instead.
  */
 #include "core/thread_cache.h"
 #include "base/bits.h"
@@ -33,16 +34,17 @@
 #endif
 
 #define SWEEP_WAIT   32u
-#define CLAIM_WAIT   32u  /* slow paths that do not ask for budget in vain */
+#define CLAIM_WAIT   32u  /* slow paths until budget is asked for again */
 #define ROB_TRIES    16u  /* bins asked for capacity */
-#define SHRINK_TRIES 256u /* bins that give when over the budget */
+#define SHRINK_TRIES 256u /* bins shrunk while over the budget */
 #define MAX_CREDIT   16u
 #define FREE_BATCHES 2u /* capacity a bin gets without credit */
-/* A fetch takes whole lines pairs, lest threads write to one line. */
+/* The first fetch takes pairs of cache lines, so that threads do not share
+   one. */
 #define FETCH_BYTES (2 * TCM_CACHE_LINE)
 
-/* Objects that a bin refuses before it has given out any, where they share
-   cache lines with others and where not. */
+/* Objects that a bin refuses before its first refill: of classes that share
+   cache lines, and of others. */
 #define FOREIGN_SHARING 64u
 #define FOREIGN_ANY     1u
 
@@ -98,8 +100,7 @@ static bool bin_reserve(struct tcm_thread_cache *cache, unsigned size_class,
     return true;
 }
 
-/* Gives back the memory of a bin that has places for many more objects than its
-   capacity. */
+/* Moves a bin that has many more places than capacity to a smaller region. */
 static void bin_trim(struct tcm_thread_cache *cache, unsigned size_class) {
     struct tcm_bin_cold *cold = &cache->cold[size_class];
     struct tcm_bin *bin = &cache->bin[size_class];
@@ -177,8 +178,8 @@ static unsigned next_to_rob(struct tcm_thread_cache *cache) {
     return 0;
 }
 
-/* Lowers the capacity of other bins that they do not use now, until BYTES are
-   saved or enough were asked. */
+/* Lowers unused capacity of bins other than EXCEPT, until BYTES are saved or
+   ROB_TRIES were asked. */
 static bool rob_own_bins(struct tcm_thread_cache *cache, unsigned except,
                          uint64_t bytes) {
     uint64_t saved = 0;
@@ -200,8 +201,8 @@ static bool rob_own_bins(struct tcm_thread_cache *cache, unsigned except,
     return saved >= bytes;
 }
 
-/* Asks the registry for BYTES more. Where all have no more than their share it
-   need not be asked each time. */
+/* Asks the registry for BYTES more. When no other cache could give any, it is
+   not asked for a while. */
 static bool claim(struct tcm_thread_cache *cache, uint64_t bytes) {
     if (cache->claim_wait != 0) {
         cache->claim_wait--;
@@ -213,7 +214,8 @@ static bool claim(struct tcm_thread_cache *cache, uint64_t bytes) {
     return false;
 }
 
-/* Sees to it that BYTES more of capacity for CLASS are within the budget. */
+/* Makes BYTES more of capacity for CLASS fit the budget. false: not
+   possible. */
 static bool afford(struct tcm_thread_cache *cache, unsigned size_class,
                    uint64_t bytes) {
     uint64_t need = cache->capacity_bytes + bytes;
@@ -227,8 +229,9 @@ static bool afford(struct tcm_thread_cache *cache, unsigned size_class,
 /* ------------------------------------------------------------------------ */
 /* Upkeep in slow paths                                                     */
 
-/* Another cache took from this one's budget, or there was none for what a miss
-   fetched: bins in turn give up idle capacity, then half of what they hold. */
+/* The capacity can exceed the budget after another cache took from it, or a
+   miss fetched objects in spite of it: bins in turn give up idle capacity, then
+   half of their objects. */
 static void shrink_to_budget(struct tcm_thread_cache *cache) {
     uint64_t budget = tcm_load_relaxed(&cache->budget_bytes);
     for (unsigned tries = 0;
@@ -394,9 +397,9 @@ static bool raise_capacity(struct tcm_thread_cache *cache,
     return true;
 }
 
-/* True of the first objects that come to a bin which has given out none: they
-   are of another thread, and their neighbours may be in use there. A thread
-   that goes on freeing what others made may keep them in the end. */
+/* True for the first objects freed into a bin that was never refilled: they
+   come from another thread, which may use their neighbours. After some a bin
+   accepts them, for threads that free many objects of others. */
 static bool is_foreign(struct tcm_thread_cache *cache, unsigned size_class) {
     struct tcm_bin_cold *cold = &cache->cold[size_class];
     uint32_t limit = tcm_class[size_class].size < TCM_CACHE_LINE
@@ -440,8 +443,8 @@ void tcm_cache_flush(struct tcm_thread_cache *cache) {
 /* ------------------------------------------------------------------------ */
 /* Life of a cache                                                          */
 
-/* The stand-in is also what new caches are copies of, but for this table: in
-   the stand-in every size leads to bin 0. */
+/* New caches are copies of the stand-in but for this table: in the stand-in all
+   sizes lead to bin 0. */
 static uint8_t scaled_small[TCM_TABLE_SMALL / 8 + 1];
 
 void tcm_cache_init_model(void) {

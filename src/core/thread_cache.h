@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A thread's cache of free objects: per class an array used as a stack. Here
- * the structure and the inline pop and push; thread_cache.c refills, flushes,
- * adapts capacities under the budget and destroys.
+ * A thread's cache of free objects: for each class a bin, an array used as a
+ * stack. Pop and push are inline here; thread_cache.c refills and flushes bins
+ * and adapts their capacities under the budget.
  *
  *       guard   0      1            top-1   top        end
  *      +------+------+------+- ... +------+------+ ... +
@@ -10,18 +10,17 @@
  *      +------+------+------+- ... +------+------+ ... +
  *
  * Invariants: the entry below the first is a guard with a NULL pointer, so that
- * an empty bin is seen by the pointer that pop loads anyway; guard < top <=
- * end. A bin that was never used has top == end, over a shared guard. Bin 0 is
- * always so: it serves "no class" and is empty and full at once.
- * The fast path counts nothing: budgets count capacities, which change in slow
- * paths only.
+ * pop sees an empty bin by the pointer that it loads anyway; guard < top <=
+ * end. A bin that was never used has top == end, above a shared guard: it is
+ * empty and full at once. Bin 0, for "no class", is always so. The fast path
+ * counts nothing: budgets count capacities, which change in slow paths only.
  *
- * Threads: a cache is used by the one thread it is attached to. Others read
- * its capacity counter, lower its budget (relaxed) and may shut it. Detached
- * caches are used by none.
+ * Threads: a cache is used by the one thread that it is attached to. Other
+ * threads read its counters, lower its budget (relaxed) and may shut it. A
+ * detached cache is used by none.
  */
-#ifndef TCM_THREAD_CACHE_H
-#define TCM_THREAD_CACHE_H
+#ifndef TCM_CORE_THREAD_CACHE_H
+#define TCM_CORE_THREAD_CACHE_H
 
 #include "base/atomic.h"
 #include "base/dlist.h"
@@ -38,7 +37,7 @@ struct tcm_entry {
 /* The hot half of a bin; the cold half is in struct tcm_bin_cold. */
 struct tcm_bin {
     struct tcm_entry *top; /* next free place */
-    struct tcm_entry *end; /* first place beyond the capacity of now */
+    struct tcm_entry *end; /* first place beyond the capacity */
 };
 TCM_STATIC_ASSERT(sizeof(struct tcm_bin) == 8 * TCM_CLASS_SCALE,
                   "a scaled class finds its bin");
@@ -46,31 +45,31 @@ TCM_STATIC_ASSERT(sizeof(struct tcm_bin) == 8 * TCM_CLASS_SCALE,
 struct tcm_bin_cold {
     struct tcm_entry *base; /* first place; base[-1] is the guard */
     uint32_t capacity;      /* end - base */
-    uint32_t region;        /* places in memory, at least capacity */
+    uint32_t region;        /* places in memory: 0, or at least capacity */
     uint32_t fetch;         /* objects the next refill takes (slow start) */
     uint32_t seen;          /* objects at the sweep's last visit */
     uint16_t credit;        /* raises of capacity that misses have earned */
-    uint8_t foreign;        /* objects it was offered before it gave any out */
+    uint8_t foreign;        /* objects refused before the first refill */
     bool active;            /* took a slow path since the sweep's last visit */
-    bool fetched;           /* has been refilled */
+    bool fetched;           /* has been refilled before */
 };
 
 struct tcm_thread_cache {
     struct tcm_bin bin[TCM_MAX_CLASSES]; /* first: see tcm_bin_at */
-    /* What the plain paths of malloc and free compare a size and a page with:
-       TCM_TABLE_SMALL + 1 and TCM_CLASS_MAP_PAGES, or 0 while the cache is
-       shut. Beside the table, whose line malloc reads anyway. */
+    /* Bounds of the sizes that malloc's plain path serves, and of the pages
+       that free's does: TCM_TABLE_SMALL + 1 and TCM_CLASS_MAP_PAGES, or 0 while
+       the cache is shut. Beside the table, whose line malloc reads anyway. */
     size_t alloc_limit TCM_ALIGNED(TCM_CACHE_LINE);
     size_t free_pages;
-    /* The scaled class by (size + 7) >> 3 up to TCM_TABLE_SMALL: a copy,
-       because one beside the bins costs malloc an instruction less to find. */
+    /* The scaled class by (size + 7) >> 3 up to TCM_TABLE_SMALL. A copy in each
+       cache: malloc finds it with one instruction less. */
     uint8_t scaled_small[TCM_TABLE_SMALL / 8 + 1];
     struct tcm_bin_cold cold[TCM_MAX_CLASSES];
     struct tcm_dlist link;   /* in the registry of caches */
     uint64_t capacity_bytes; /* sum of capacity * size */
     uint64_t budget_bytes;   /* bound on capacity_bytes; registry lock */
     uint64_t owed_bytes;     /* to give back since it was lowered; same lock */
-    uint64_t with_capacity[TCM_MAX_CLASSES / 64]; /* a bit for each such bin */
+    uint64_t with_capacity[TCM_MAX_CLASSES / 64]; /* a bit per such bin */
     uint32_t steal_class; /* where the search for idle capacity goes on */
     uint32_t claim_wait;  /* slow paths until budget is asked for again */
     uint32_t sweep_class; /* where the search for idle bins goes on */
@@ -83,8 +82,8 @@ struct tcm_thread_cache {
     uint64_t overflows;
 };
 
-/* A cache whose bins are all empty and full at once: every pop and push takes
-   the slow path. Stands in where a thread has none. Read-only. */
+/* Stands in where a thread has no cache: all bins are empty and full at once,
+   so that every pop and push takes the slow path. Read-only after init. */
 extern struct tcm_thread_cache tcm_no_cache;
 
 /* The bin of a scaled class (size_class.h). */
@@ -100,8 +99,8 @@ tcm_cache_scaled_small(const struct tcm_thread_cache *cache, size_t size) {
 }
 
 /*
- * Pop: the entry, or one with a NULL pointer when the bin is empty (then call
- * tcm_cache_refill and pop again).
+ * Pop: the entry on top, which has a NULL pointer if the bin is empty; then
+ * call tcm_cache_refill and peek again.
  */
 static TCM_ALWAYS_INLINE struct tcm_entry *
 tcm_cache_peek(struct tcm_thread_cache *cache, unsigned size_class) {
@@ -113,15 +112,14 @@ static TCM_ALWAYS_INLINE void tcm_cache_drop_top(struct tcm_thread_cache *cache,
     cache->bin[size_class].top--;
 }
 
-/* True when PTR is the object that was freed last into its bin: a double free,
-   recognised in passing. */
+/* True if PTR is the object that was freed last into its bin: a double free. */
 static TCM_ALWAYS_INLINE bool tcm_cache_is_top(struct tcm_thread_cache *cache,
                                                unsigned size_class,
                                                const void *ptr) {
     return (cache->bin[size_class].top - 1)->ptr == ptr;
 }
 
-/* Push: false when the bin is full (then call tcm_cache_make_room, push
+/* Push: false if the bin is full (then call tcm_cache_make_room and push
    again), or PTR is on top of it already. */
 static TCM_ALWAYS_INLINE bool
 tcm_cache_push_scaled(struct tcm_thread_cache *cache, uint64_t scaled,
@@ -152,15 +150,14 @@ static TCM_ALWAYS_INLINE bool tcm_cache_push(struct tcm_thread_cache *cache,
 struct tcm_thread_cache *tcm_cache_new(void);
 /* Returns all objects to the central lists and frees CACHE. */
 void tcm_cache_destroy(struct tcm_thread_cache *cache);
-/* Marks CACHE as used by no thread, or by one again. Tens of nanoseconds: no
-   lock, no loop. */
+/* Marks CACHE as used by no thread, or by one again. No lock, no loop. */
 void tcm_cache_detach(struct tcm_thread_cache *cache);
 void tcm_cache_attach(struct tcm_thread_cache *cache);
 
 /*
- * Idle memory and budget. A refill only takes, so its caller gives first what
- * is due (a recorder reads its clock before memory is given up, and another
- * after memory was got). make_room does its own upkeep.
+ * Idle memory and budget. tcm_cache_refill only takes objects, so its caller
+ * does the upkeep first: a recorder reads its clock before memory is given up,
+ * and again after memory was got. tcm_cache_make_room does its own upkeep.
  */
 bool tcm_cache_upkeep_due(const struct tcm_thread_cache *cache);
 void tcm_cache_upkeep(struct tcm_thread_cache *cache);
@@ -169,8 +166,8 @@ void tcm_cache_upkeep(struct tcm_thread_cache *cache);
    out of memory. */
 bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class);
 /* The bin of CLASS (not 0) is full: raises its capacity or returns objects to
-   the central list. true: there is room. false: this object is better not
-   cached, or memory for the bin could not be had; the caller gives it to
+   the central list. true: there is room. false: the object is better not
+   cached, or there is no memory for the bin; the caller passes it to
    tcm_heap_free_one. */
 bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned size_class);
 
@@ -178,8 +175,8 @@ bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned size_class);
 void tcm_cache_set_total_budget(uint64_t bytes);
 uint64_t tcm_cache_total_budget(void);
 
-/* Sums over all caches, detached ones too. Bytes and objects are a look at
-   moving figures; counters include those of caches that are gone. */
+/* Sums over all caches, detached ones too. Bytes may change while they are
+   summed; counters include those of destroyed caches. */
 struct tcm_cache_totals {
     uint64_t caches;
     uint64_t cached_bytes;
@@ -193,11 +190,11 @@ void tcm_cache_each(void (*visit)(struct tcm_thread_cache *, void *),
                     void *argument);
 
 /*
- * A cache is shut until its thread opens it: requests then do not take the
- * plain paths, which use bins without object words. Any thread may shut all,
- * detached ones too; who opens one looks afterwards whether it should be shut,
- * so that both orders of the stores (sequentially consistent) end with a shut
- * cache. Not for tcm_no_cache, which is shut and read-only.
+ * A cache is shut until its thread opens it. Requests on a shut cache do not
+ * take the plain paths, which use bins without object words. Any thread may
+ * shut all caches, detached ones too. A thread that opens one checks afterwards
+ * whether it should be shut: the stores are sequentially consistent, so the
+ * cache ends shut in either order. Not for tcm_no_cache, which is always shut.
  */
 void tcm_cache_open(struct tcm_thread_cache *cache);
 void tcm_cache_shut(struct tcm_thread_cache *cache);
@@ -215,12 +212,12 @@ void tcm_cache_unlock_all(void);
 void tcm_cache_flush(struct tcm_thread_cache *cache);
 
 #if TCM_OBJECT_WORDS
-/* From now on every entry has its word (tables are made as needed); or none
-   needs it. */
+/* From now on every entry has its word, for which tables are made as needed; or
+   none needs it. */
 void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want);
 
-/* The word of OBJECT, for an entry; tcm_no_word when memory for a table cannot
-   be had: fast paths store without a look. */
+/* The word of OBJECT, for an entry. tcm_no_word if there is no memory for a
+   table: fast paths store to a word without a check. */
 uint64_t *tcm_cache_word(const void *object);
 extern uint64_t tcm_no_word;
 #endif

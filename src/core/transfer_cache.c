@@ -4,7 +4,7 @@
 #include "core/meta_alloc.h"
 #include "core/size_class.h"
 
-#define PARKED_BYTES   ((size_t)512 << 10) /* of one class */
+#define PARKED_BYTES   ((size_t)512 << 10) /* per class */
 #define PARKED_BATCHES 16u
 #define MIN_BATCHES    2u
 
@@ -43,15 +43,15 @@ static unsigned take(struct tcm_transfer *transfer, void **out, unsigned count,
 }
 
 /*
- * A few objects out of many that were asked for are not worth it, and a single
- * one handed on by a thread may share its line with that thread's: unless there
- * is about what was asked for, the central list serves.
+ * Unless the transfer cache has about as many objects as are asked for, the
+ * central list serves: a few of many are not worth a lock, and a single object
+ * given up by a thread may share a cache line with others of that thread.
  */
 unsigned tcm_transfer_remove(unsigned size_class, void **out, unsigned count) {
     struct tcm_transfer *transfer = &tcm_transfer[size_class];
     unsigned half = (tcm_class[size_class].batch + 1) / 2;
     unsigned least = count < half ? count : half;
-    /* An unlocked look: an empty one is the common case of one thread. */
+    /* Read without the lock: with one thread it is mostly empty. */
     if (tcm_load_relaxed(&transfer->count) >= least) {
         unsigned got = take(transfer, out, count, least);
         if (got != 0) {
@@ -87,8 +87,8 @@ void tcm_transfer_insert(unsigned size_class, void *const *objects,
         tcm_central_return(size_class, objects, count);
 }
 
-/* Takes up to COUNT of those that nobody needed since the last trim: they are
-   at the low end. */
+/* Takes up to COUNT of the objects that were not needed since the last trim,
+   which are at the low end. */
 static unsigned take_unneeded(struct tcm_transfer *transfer, void **out,
                               unsigned count) {
     tcm_lock(&transfer->lock);

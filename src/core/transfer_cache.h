@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The transfer cache of a size class: objects that one thread gave up and
- * another will soon want, kept as plain pointers so that neither touches their
- * spans.
+ * another will soon want, kept as plain pointers so that neither thread touches
+ * their spans.
  *
- * Invariants: a stack of at most `capacity` objects, memory for it made at
- * first use. What does not fit goes on to the central list, what is missing
- * comes from there; neither under this lock.
+ * Invariants: a stack of at most `capacity` objects, whose memory is made at
+ * first use. Objects that do not fit go on to the central list, missing ones
+ * come from there; neither under this lock.
  *
- * Threads: one lock a class, rank TRANSFER_CACHE.
+ * Threads: one lock per class, rank TRANSFER_CACHE. count and low are also read
+ * without it.
  */
 #ifndef TCM_CORE_TRANSFER_CACHE_H
 #define TCM_CORE_TRANSFER_CACHE_H
@@ -20,7 +21,7 @@ struct tcm_transfer {
     struct tcm_lock lock;
     uint32_t count;
     uint32_t capacity;
-    uint32_t low; /* least count since the last trim: not needed since */
+    uint32_t low; /* least count since the last trim: so many were not needed */
     void **object;
     uint64_t hits; /* requests served without the central list */
 } TCM_ALIGNED(TCM_CACHE_LINE);
@@ -35,9 +36,10 @@ unsigned tcm_transfer_remove(unsigned size_class, void **out, unsigned count);
 /* Takes COUNT objects (at most TCM_MAX_BATCH) of CLASS. */
 void tcm_transfer_insert(unsigned size_class, void *const *objects,
                          unsigned count);
-/* What nobody needed since the last call goes on to the central list. */
+/* Moves the objects that were not needed since the last call to the central
+   list. */
 void tcm_transfer_trim(unsigned size_class);
-/* Everything on to the central lists. */
+/* Moves all objects of all classes to the central lists. */
 void tcm_transfer_flush(void);
 
 void tcm_transfer_lock_all(void);
