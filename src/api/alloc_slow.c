@@ -8,6 +8,7 @@
 #include "api/new_handler.h"
 #include "base/bits.h"
 #include "base/check.h"
+#include "core/arena.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,6 +6,7 @@
 #include "api/malloc_path.h"
 #include "base/bits.h"
 #include "base/check.h"
+#include "core/arena.h"
 
 static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
                       unsigned size_class, struct tcm_block *block,
@@ -141,6 +142,7 @@ void tcm_block_put(struct tcm_thread_state *self, void *ptr,
     }
 #if TCM_OBJECT_WORDS
     if (cache->want_words)
-        (cache->bin[info->size_class].top - 1)->word = tcm_cache_word(ptr);
+        (cache->bin[info->size_class].top - 1)->word =
+            tcm_object_word_or_none(ptr);
 #endif
 }

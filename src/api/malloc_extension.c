@@ -10,6 +10,7 @@
 #include "api/malloc_path.h"
 #include "api/stats_text.h"
 #include "core/heap_census.h"
+#include "core/heap_verify.h"
 #include "gperftools/tcmalloc.h"
 
 #include <limits.h>

@@ -14,6 +14,7 @@
 #include "api/malloc_path.h"
 #include "api/new_handler.h"
 #include "base/bits.h"
+#include "core/arena.h"
 
 #include <errno.h>
 #include <string.h>

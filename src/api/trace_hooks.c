@@ -8,6 +8,8 @@
  */
 #include "api/trace_hooks.h"
 #include "api/thread_state.h"
+#include "core/arena.h"
+#include "core/cache_registry.h"
 
 /* The record names no stream while the recorder may give it to another. */
 static struct mtr_thread *enter_recorder(struct tcm_thread_state *self) {
@@ -226,7 +228,7 @@ static void *private_alloc(size_t bytes) {
 /* Other threads may be in a plain path already: that call is not recorded,
    their next one is. */
 static void recording_started(void) {
-    tcm_cache_shut_all();
+    tcm_registry_shut_all();
 }
 
 static unsigned sample(uint16_t *fields, uint64_t *values, unsigned cap) {

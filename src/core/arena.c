@@ -14,7 +14,8 @@
 #include "base/check.h"
 #include "base/lock.h"
 #include "base/os_mem.h"
-#include "core/heap.h"
+#include "core/meta_alloc.h"
+#include "core/page_map.h"
 #include "core/span.h"
 
 #define PIECE_BYTES ((size_t)256 << 10)

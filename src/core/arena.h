@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The private arena as core uses it; allocation and free are in heap.h.
+ * The private arena: a second heap in other address ranges, for memory that the
+ * layers above need while the program's heap must not change. Any thread frees
+ * and resizes blocks; tcm_block_info knows them.
  *
  * Threads: one lock, rank PAGE_HEAP; metadata lock inside.
  */
@@ -10,6 +12,10 @@
 #include "base/compiler.h"
 
 struct tcm_span;
+
+/* NULL: out of memory. */
+void *tcm_arena_alloc(size_t size, size_t align);
+void tcm_arena_free(void *ptr);
 
 /* Usable bytes of the block at PTR, which lies in the arena's piece SPAN. 0 if
    no block in use starts there. */

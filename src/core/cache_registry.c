@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/cache_registry.h"
 #include "base/bits.h"
+#include "base/dlist.h"
 #include "base/lock.h"
 #include "base/testpoint.h"
 #include "core/central_list.h"
 #include "core/meta_alloc.h"
+#include "core/thread_cache.h"
 
 #define TOTAL_BUDGET ((int64_t)32 << 20)
 #define MIN_BUDGET   TCM_MIN_CACHE_BUDGET
@@ -24,8 +26,7 @@ static struct tcm_pool cache_pool =
     TCM_POOL_INIT(sizeof(struct tcm_thread_cache));
 static struct tcm_pool region_pool[TCM_MAX_REGION_LOG + 1];
 
-void tcm_cache_init(void) {
-    tcm_cache_init_model();
+void tcm_registry_init(void) {
     for (unsigned k = 0; k <= TCM_MAX_REGION_LOG; k++)
         region_pool[k].record_bytes = sizeof(struct tcm_entry) << k;
 }
@@ -192,7 +193,7 @@ bool tcm_registry_claim(struct tcm_thread_cache *cache, uint64_t bytes) {
 }
 
 /* A lower total is taken from the caches that have more than the least. */
-void tcm_cache_set_total_budget(uint64_t bytes) {
+void tcm_registry_set_budget(uint64_t bytes) {
     if (bytes > INT64_MAX / 2)
         bytes = INT64_MAX / 2;
     tcm_lock(&registry_lock);
@@ -208,15 +209,15 @@ void tcm_cache_set_total_budget(uint64_t bytes) {
     tcm_unlock(&registry_lock);
 }
 
-uint64_t tcm_cache_total_budget(void) {
+uint64_t tcm_registry_budget(void) {
     tcm_lock(&registry_lock);
     uint64_t bytes = (uint64_t)total_budget;
     tcm_unlock(&registry_lock);
     return bytes;
 }
 
-void tcm_cache_each(void (*visit)(struct tcm_thread_cache *, void *),
-                    void *argument) {
+void tcm_registry_each(void (*visit)(struct tcm_thread_cache *, void *),
+                       void *argument) {
     tcm_lock(&registry_lock);
     for (struct tcm_dlist *at = registry.next; at != &registry; at = at->next)
         visit(TCM_CONTAINER_OF(at, struct tcm_thread_cache, link), argument);
@@ -233,33 +234,14 @@ static void shut_free(struct tcm_thread_cache *cache, void *unused) {
     tcm_store_seq_cst(&cache->free_pages, 0);
 }
 
-void tcm_cache_shut_all(void) {
-    tcm_cache_each(shut_malloc, NULL);
+void tcm_registry_shut_all(void) {
+    tcm_registry_each(shut_malloc, NULL);
     TCM_TESTPOINT("plain_malloc_is_off");
-    tcm_cache_each(shut_free, NULL);
-}
-
-/*
- * Reads a pointer of a cache that may be in use. Its owner's fast path stores
- * it plainly, on purpose: no compiler splits a pointer's store or this load.
- * Hidden from the thread sanitizer.
- */
-static __attribute__((no_sanitize("thread"), noinline)) uintptr_t
-read_place(struct tcm_entry *const *place) {
-    return (uintptr_t) * (struct tcm_entry *const volatile *)place;
-}
-
-/* The two pointers may be of different moments, hence the bound. */
-uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
-                           unsigned size_class) {
-    uintptr_t top = read_place(&cache->bin[size_class].top);
-    uintptr_t base = read_place(&cache->cold[size_class].base);
-    uint64_t count = (top - base) / sizeof(struct tcm_entry);
-    return top > base && count <= tcm_class[size_class].max_cached ? count : 0;
+    tcm_registry_each(shut_free, NULL);
 }
 
 static void add_totals(struct tcm_thread_cache *cache, void *argument) {
-    struct tcm_cache_totals *out = argument;
+    struct tcm_registry_totals *out = argument;
     out->caches++;
     out->misses += tcm_load_relaxed(&cache->misses);
     out->overflows += tcm_load_relaxed(&cache->overflows);
@@ -268,19 +250,19 @@ static void add_totals(struct tcm_thread_cache *cache, void *argument) {
             tcm_cache_objects(cache, size_class) * tcm_class[size_class].size;
 }
 
-void tcm_cache_totals(struct tcm_cache_totals *out) {
-    *out = (struct tcm_cache_totals){0, 0, 0, 0};
-    tcm_cache_each(add_totals, out);
+void tcm_registry_totals(struct tcm_registry_totals *out) {
+    *out = (struct tcm_registry_totals){0, 0, 0, 0};
+    tcm_registry_each(add_totals, out);
     tcm_lock(&registry_lock);
     out->misses += gone_misses;
     out->overflows += gone_overflows;
     tcm_unlock(&registry_lock);
 }
 
-void tcm_cache_lock_all(void) {
+void tcm_registry_lock(void) {
     tcm_lock(&registry_lock);
 }
 
-void tcm_cache_unlock_all(void) {
+void tcm_registry_unlock(void) {
     tcm_unlock(&registry_lock);
 }

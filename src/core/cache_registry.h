@@ -13,7 +13,10 @@
 #ifndef TCM_CORE_CACHE_REGISTRY_H
 #define TCM_CORE_CACHE_REGISTRY_H
 
-#include "core/thread_cache.h"
+#include "base/compiler.h"
+
+struct tcm_entry;
+struct tcm_thread_cache;
 
 /* Budget of each cache that no other can take: if the total is enough for it,
    and in any case. */
@@ -23,8 +26,7 @@
 /* Bins live in regions of 2^LOG entries. */
 #define TCM_MAX_REGION_LOG 10
 
-/* Initialises the model that new caches are copies of. */
-void tcm_cache_init_model(void);
+void tcm_registry_init(void);
 
 struct tcm_entry *tcm_registry_get_region(unsigned log);
 void tcm_registry_put_region(unsigned log, struct tcm_entry *entries);
@@ -48,8 +50,29 @@ bool tcm_registry_claim(struct tcm_thread_cache *cache, uint64_t bytes);
 /* CACHE, from which owed_bytes were taken, is within its budget again. */
 void tcm_registry_settle(struct tcm_thread_cache *cache);
 
-/* Objects of CLASS in CACHE, which its thread may be changing. */
-uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
-                           unsigned size_class);
+/* Bound on the budgets of all caches together; each cache keeps a minimum. */
+void tcm_registry_set_budget(uint64_t bytes);
+uint64_t tcm_registry_budget(void);
+
+/* Sums over all caches, detached ones too. Bytes may change while they are
+   summed; counters include those of destroyed caches. */
+struct tcm_registry_totals {
+    uint64_t caches;
+    uint64_t cached_bytes;
+    uint64_t misses;
+    uint64_t overflows;
+};
+void tcm_registry_totals(struct tcm_registry_totals *out);
+
+/* Calls VISIT for every cache, under the registry lock. */
+void tcm_registry_each(void (*visit)(struct tcm_thread_cache *, void *),
+                       void *argument);
+
+/* Shuts all caches (thread_cache.h), detached ones too. */
+void tcm_registry_shut_all(void);
+
+/* The registry lock, around fork. */
+void tcm_registry_lock(void);
+void tcm_registry_unlock(void);
 
 #endif

@@ -4,8 +4,8 @@
  * that counting needs no locked instruction; here they are summed.
  */
 #include "core/core_stats.h"
+#include "core/cache_registry.h"
 #include "core/central_list.h"
-#include "core/thread_cache.h"
 #include "core/transfer_cache.h"
 
 struct tcm_stats tcm_stats;
@@ -22,8 +22,8 @@ void tcm_stats_read(struct tcm_stats *out) {
         out->transfer_cache_hits +=
             tcm_load_relaxed(&tcm_transfer[size_class].hits);
     }
-    struct tcm_cache_totals caches;
-    tcm_cache_totals(&caches);
+    struct tcm_registry_totals caches;
+    tcm_registry_totals(&caches);
     out->thread_cache_misses += caches.misses;
     out->thread_cache_overflows += caches.overflows;
 }

@@ -45,4 +45,15 @@ struct tcm_page_stats {
 };
 extern struct tcm_page_stats tcm_page_stats;
 
+/* Counters of the page heap have one writer at a time, the lock's holder. */
+static inline void tcm_page_count(uint64_t *counter, uint64_t n) {
+    tcm_store_relaxed(counter, *counter + n);
+}
+
+/* BYTES of RELEASED pages come into use. */
+static inline void tcm_page_taken(uint64_t bytes) {
+    tcm_page_count(&tcm_stats.system_bytes_taken, bytes);
+    tcm_page_count(&tcm_page_stats.commit_count, 1);
+}
+
 #endif

@@ -5,6 +5,7 @@
 #include "core/arena.h"
 #include "core/cache_registry.h"
 #include "core/central_list.h"
+#include "core/meta_alloc.h"
 #include "core/page_heap.h"
 #include "core/transfer_cache.h"
 
@@ -18,6 +19,7 @@ bool tcm_heap_init(void) {
     tcm_central_init();
     tcm_transfer_init();
     tcm_cache_init();
+    tcm_registry_init();
     heap_ready = true;
     return true;
 }
@@ -34,6 +36,37 @@ void tcm_heap_free_one(unsigned size_class, void *ptr) {
         tcm_central_return(size_class, &ptr, 1);
     else
         tcm_transfer_insert(size_class, &ptr, 1);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Large blocks                                                             */
+
+/* Pages for SIZE; 0 if it is more than the largest request. */
+static size_t pages_of(size_t size) {
+    if (size > TCM_MAX_REQUEST)
+        return 0;
+    if (size == 0)
+        return 1;
+    return (size + TCM_PAGE_SIZE - 1) >> TCM_PAGE_SHIFT;
+}
+
+void *tcm_large_alloc(size_t size, size_t align, bool *zeroed) {
+    size_t pages = pages_of(size);
+    size_t align_pages = align <= TCM_PAGE_SIZE ? 1 : align >> TCM_PAGE_SHIFT;
+    if (pages == 0 || align_pages > ((size_t)1 << TCM_ADDRESS_BITS) / 2)
+        return NULL;
+    struct tcm_span *span =
+        tcm_page_heap_alloc(pages, align_pages, TCM_SPAN_LARGE, 1, zeroed);
+    return span == NULL ? NULL : (void *)span->start;
+}
+
+void tcm_large_free(struct tcm_span *span) {
+    tcm_page_heap_free(span);
+}
+
+bool tcm_large_resize(struct tcm_span *span, size_t size) {
+    size_t pages = pages_of(size);
+    return pages != 0 && tcm_page_heap_resize(span, pages);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -78,27 +111,11 @@ struct tcm_block_info tcm_block_info(const void *ptr) {
     }
 }
 
-#if TCM_OBJECT_WORDS
-uint64_t *tcm_object_word(const void *ptr, bool make) {
-    struct tcm_span *span = tcm_page_span(ptr);
-    if (span == NULL)
-        return NULL;
-    if (span->state == TCM_SPAN_LARGE)
-        return &span->word;
-    if (span->state != TCM_SPAN_SMALL)
-        return NULL;
-    uint64_t *word = tcm_entry_word(tcm_page_entry(ptr), ptr);
-    if (word != NULL || !make || !tcm_central_make_words(span))
-        return word;
-    return tcm_entry_word(tcm_page_entry(ptr), ptr);
-}
-#endif
-
 /* ------------------------------------------------------------------------ */
 /* Fork                                                                     */
 
 void tcm_heap_fork_prepare(void) {
-    tcm_cache_lock_all();
+    tcm_registry_lock();
     tcm_transfer_lock_all();
     tcm_central_lock_all();
     tcm_page_heap_lock_all();
@@ -112,7 +129,7 @@ void tcm_heap_fork_parent(void) {
     tcm_page_heap_unlock_all();
     tcm_central_unlock_all();
     tcm_transfer_unlock_all();
-    tcm_cache_unlock_all();
+    tcm_registry_unlock();
 }
 
 /*
@@ -131,7 +148,7 @@ void tcm_heap_fork_child(const struct tcm_thread_cache *own) {
     tcm_central_unlock_all();
     tcm_transfer_unlock_all();
     tcm_registry_forget_others(own);
-    tcm_cache_unlock_all();
+    tcm_registry_unlock();
 }
 
 /* ------------------------------------------------------------------------ */
@@ -158,7 +175,7 @@ bool tcm_heap_gather(struct tcm_thread_cache *cache, size_t size) {
 }
 
 void tcm_heap_settings(struct tcm_heap_settings *out) {
-    out->cache_budget_bytes = tcm_cache_total_budget();
+    out->cache_budget_bytes = tcm_registry_budget();
     tcm_lock(&tcm_page_heap.lock);
     out->limit_bytes = tcm_page_heap.limit_pages << TCM_PAGE_SHIFT;
     out->release_rate_milli = tcm_page_heap.release_rate_milli;
@@ -168,7 +185,7 @@ void tcm_heap_settings(struct tcm_heap_settings *out) {
 
 void tcm_heap_set(enum tcm_heap_setting which, uint64_t value) {
     if (which == TCM_SET_CACHE_BUDGET) {
-        tcm_cache_set_total_budget(value);
+        tcm_registry_set_budget(value);
         return;
     }
     tcm_lock(&tcm_page_heap.lock);
@@ -189,8 +206,8 @@ void tcm_heap_configure(const struct tcm_heap_settings *settings) {
 }
 
 void tcm_heap_figures(struct tcm_heap_figures *out) {
-    struct tcm_cache_totals caches;
-    tcm_cache_totals(&caches);
+    struct tcm_registry_totals caches;
+    tcm_registry_totals(&caches);
     *out = (struct tcm_heap_figures){
         .cached_bytes = caches.cached_bytes,
         .caches = caches.caches,

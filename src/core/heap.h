@@ -12,7 +12,6 @@
 
 #include "core/core_config.h"
 #include "core/core_stats.h"
-#include "core/meta_alloc.h"
 #include "core/page_map.h"
 #include "core/size_class.h"
 #include "core/thread_cache.h"
@@ -49,21 +48,6 @@ struct tcm_block_info {
     struct tcm_span *span;
 };
 struct tcm_block_info tcm_block_info(const void *ptr);
-
-#if TCM_OBJECT_WORDS
-/* Address of the object word of PTR, the start of a block in use; its table is
-   made if MAKE. NULL: there is no table. Words of a new table and of a new
-   large block are 0; when a block is freed its word must be 0 again. */
-uint64_t *tcm_object_word(const void *ptr, bool make);
-#endif
-
-/*
- * The private arena: a second heap in other address ranges, for memory that the
- * layers above need while the program's heap must not change. Any thread frees
- * and resizes blocks; tcm_block_info knows them.
- */
-void *tcm_arena_alloc(size_t size, size_t align);
-void tcm_arena_free(void *ptr);
 
 /* Around fork, in the forking thread: all locks of core, in order. */
 void tcm_heap_fork_prepare(void);
@@ -117,14 +101,5 @@ void tcm_heap_settings(struct tcm_heap_settings *out);
 /* One of them, in the unit of its field; the others stay. */
 void tcm_heap_set(enum tcm_heap_setting which, uint64_t value);
 void tcm_heap_configure(const struct tcm_heap_settings *settings);
-
-/* Walks the whole heap and dies on the first broken invariant. Callers
-   hold no lock and no other thread allocates. */
-void tcm_heap_verify(void);
-/*
- * The same while other threads go on, under all locks: caches of others change
- * without one, so only CACHE, the caller's own (or tcm_no_cache), is walked.
- */
-void tcm_heap_verify_running(struct tcm_thread_cache *cache);
 
 #endif

@@ -15,7 +15,7 @@ static void add_cached(struct tcm_thread_cache *cache, void *argument) {
 
 void tcm_census_cached(uint64_t cached[TCM_MAX_CLASSES]) {
     __builtin_memset(cached, 0, TCM_MAX_CLASSES * sizeof(cached[0]));
-    tcm_cache_each(add_cached, cached);
+    tcm_registry_each(add_cached, cached);
 }
 
 void tcm_census_class(unsigned size_class, uint64_t cached,

@@ -6,8 +6,10 @@
  * marked in its span's bitmap during the walk, so that an object that is parked
  * twice, or is in the central list too, is found.
  */
+#include "core/heap_verify.h"
 #include "base/check.h"
 #include "core/arena.h"
+#include "core/cache_registry.h"
 #include "core/central_list.h"
 #include "core/heap.h"
 #include "core/page_heap.h"
@@ -206,15 +208,15 @@ void tcm_heap_verify(void) {
     tcm_arena_verify();
     enum parked what = MARK;
     park_transfer(what);
-    tcm_cache_each(park_cache, &what);
+    tcm_registry_each(park_cache, &what);
     what = UNMARK;
-    tcm_cache_each(park_cache, &what);
+    tcm_registry_each(park_cache, &what);
     park_transfer(what);
 }
 
 void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
     tcm_arena_verify();
-    tcm_cache_lock_all();
+    tcm_registry_lock();
     tcm_transfer_lock_all();
     tcm_central_lock_all();
     tcm_lock(&tcm_page_heap.lock);
@@ -232,5 +234,5 @@ void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
     tcm_unlock(&tcm_page_heap.lock);
     tcm_central_unlock_all();
     tcm_transfer_unlock_all();
-    tcm_cache_unlock_all();
+    tcm_registry_unlock();
 }

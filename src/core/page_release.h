@@ -11,23 +11,10 @@
 #ifndef TCM_CORE_PAGE_RELEASE_H
 #define TCM_CORE_PAGE_RELEASE_H
 
-#include "base/atomic.h"
-#include "core/core_stats.h"
 #include "core/span.h"
 
 /* Pages to be freed before the first release. */
 #define TCM_FIRST_RELEASE_WAIT ((uint64_t)1 << 12)
-
-/* Counters of the page heap have one writer at a time, the lock's holder. */
-static inline void tcm_page_count(uint64_t *counter, uint64_t n) {
-    tcm_store_relaxed(counter, *counter + n);
-}
-
-/* BYTES of RELEASED pages come into use. */
-static inline void tcm_page_taken(uint64_t bytes) {
-    tcm_page_count(&tcm_stats.system_bytes_taken, bytes);
-    tcm_page_count(&tcm_page_stats.commit_count, 1);
-}
 
 /*
  * Returns RUN, FREE and in its set, or its upper end of at least PAGES, to the

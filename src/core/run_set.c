@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/run_set.h"
 #include "base/bits.h"
+#include "core/core_stats.h"
 #include "core/page_heap.h"
 #include "core/page_map.h"
-#include "core/page_release.h"
 
 #define HEAP        (&tcm_page_heap)
 #define ALIGN_TRIES 4u
@@ -28,7 +28,8 @@ static uint64_t *pages_of(unsigned state) {
 void tcm_run_insert(struct tcm_span *run) {
     size_t i = tcm_run_tree_index(run->pages);
     struct tcm_run_set *set = set_of(run->state);
-    tcm_run_tree_insert(&set->tree[i], run);
+    uintptr_t offset = run->start - tcm_span_range(run)->start;
+    tcm_run_tree_insert(&set->tree[i], run, offset >> TCM_PAGE_SHIFT);
     set->nonempty[i / 64] |= (uint64_t)1 << (i % 64);
     *pages_of(run->state) += run->pages;
     tcm_run_map_ends(run, run);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/run_tree.h"
 #include "base/check.h"
-#include "core/page_heap.h"
 
 bool tcm_run_before(const struct tcm_span *a, const struct tcm_span *b) {
     if (a->pages != b->pages)
@@ -12,14 +11,14 @@ bool tcm_run_before(const struct tcm_span *a, const struct tcm_span *b) {
 }
 
 /* Equal priorities are harmless: they only cost balance. */
-static uint32_t priority_of(const struct tcm_span *run) {
-    uint64_t x = run->start - tcm_page_heap.ranges.range[run->range].start;
-    x = (x >> TCM_PAGE_SHIFT) + ((uint64_t)(run->range + 1) << 40);
+static uint32_t priority_of(const struct tcm_span *run, size_t page) {
+    uint64_t x = page + ((uint64_t)(run->range + 1) << 40);
     return (uint32_t)((x * 0x9E3779B97F4A7C15u) >> 32);
 }
 
-void tcm_run_tree_insert(struct tcm_run_tree *tree, struct tcm_span *run) {
-    uint32_t mine = priority_of(run);
+void tcm_run_tree_insert(struct tcm_run_tree *tree, struct tcm_span *run,
+                         size_t page) {
+    uint32_t mine = priority_of(run, page);
     run->priority = mine;
     struct tcm_span **place = &tree->root;
     while (*place != NULL && (*place)->priority >= mine)

@@ -15,7 +15,9 @@ struct tcm_run_tree {
     struct tcm_span *root;
 };
 
-void tcm_run_tree_insert(struct tcm_run_tree *tree, struct tcm_span *run);
+/* RUN begins PAGE pages into its range. */
+void tcm_run_tree_insert(struct tcm_run_tree *tree, struct tcm_span *run,
+                         size_t page);
 void tcm_run_tree_remove(struct tcm_run_tree *tree, struct tcm_span *run);
 /* The shortest run of at least PAGES, of several the lowest. NULL: none. */
 struct tcm_span *tcm_run_tree_fit(const struct tcm_run_tree *tree,

@@ -29,9 +29,6 @@
 #include "core/core_stats.h"
 #include "core/page_map.h"
 #include "core/transfer_cache.h"
-#if TCM_OBJECT_WORDS
-#include "core/heap.h"
-#endif
 
 #define SWEEP_WAIT   32u
 #define CLAIM_WAIT   32u  /* slow paths until budget is asked for again */
@@ -301,21 +298,9 @@ void tcm_cache_upkeep(struct tcm_thread_cache *cache) {
 /* Slow functions                                                           */
 
 #if TCM_OBJECT_WORDS
-uint64_t tcm_no_word;
-
-static uint64_t *word_or_none(const void *object) {
-    uint64_t *word = tcm_object_word(object, true);
-    return word != NULL ? word : &tcm_no_word;
-}
-
-uint64_t *tcm_cache_word(const void *object) {
-    uint64_t *word = tcm_entry_word(tcm_page_entry(object), object);
-    return TCM_LIKELY(word != NULL) ? word : word_or_none(object);
-}
-
 static void fill_words(struct tcm_entry *from, struct tcm_entry *to) {
     for (; from != to; from++)
-        from->word = tcm_cache_word(from->ptr);
+        from->word = tcm_object_word_or_none(from->ptr);
 }
 
 void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want) {
@@ -447,7 +432,7 @@ void tcm_cache_flush(struct tcm_thread_cache *cache) {
    sizes lead to bin 0. */
 static uint8_t scaled_small[TCM_TABLE_SMALL / 8 + 1];
 
-void tcm_cache_init_model(void) {
+void tcm_cache_init(void) {
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
         tcm_no_cache.cold[size_class].fetch =
             first_fetch(&tcm_class[size_class]);
@@ -490,4 +475,23 @@ void tcm_cache_detach(struct tcm_thread_cache *cache) {
 
 void tcm_cache_attach(struct tcm_thread_cache *cache) {
     tcm_store_relaxed(&cache->attached, true);
+}
+
+/*
+ * Reads a pointer of a cache that may be in use. Its owner's fast path stores
+ * it plainly, on purpose: no compiler splits a pointer's store or this load.
+ * Hidden from the thread sanitizer.
+ */
+static __attribute__((no_sanitize("thread"), noinline)) uintptr_t
+read_place(struct tcm_entry *const *place) {
+    return (uintptr_t) * (struct tcm_entry *const volatile *)place;
+}
+
+/* The two pointers may be of different moments, hence the bound. */
+uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
+                           unsigned size_class) {
+    uintptr_t top = read_place(&cache->bin[size_class].top);
+    uintptr_t base = read_place(&cache->cold[size_class].base);
+    uint64_t count = (top - base) / sizeof(struct tcm_entry);
+    return top > base && count <= tcm_class[size_class].max_cached ? count : 0;
 }

@@ -25,6 +25,7 @@
 #include "base/atomic.h"
 #include "base/dlist.h"
 #include "core/core_config.h"
+#include "core/object_word.h"
 #include "core/size_class.h"
 
 struct tcm_entry {
@@ -145,6 +146,8 @@ static TCM_ALWAYS_INLINE bool tcm_cache_push(struct tcm_thread_cache *cache,
  * calls upwards or reads the clock; errno is left alone.
  */
 
+/* Initialises the model that new caches are copies of. */
+void tcm_cache_init(void);
 /* A new cache with nothing in it, attached, counted in the budget. NULL: out
    of memory. */
 struct tcm_thread_cache *tcm_cache_new(void);
@@ -171,24 +174,6 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class);
    tcm_heap_free_one. */
 bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned size_class);
 
-/* Bound on the budgets of all caches together; each cache keeps a minimum. */
-void tcm_cache_set_total_budget(uint64_t bytes);
-uint64_t tcm_cache_total_budget(void);
-
-/* Sums over all caches, detached ones too. Bytes may change while they are
-   summed; counters include those of destroyed caches. */
-struct tcm_cache_totals {
-    uint64_t caches;
-    uint64_t cached_bytes;
-    uint64_t misses;
-    uint64_t overflows;
-};
-void tcm_cache_totals(struct tcm_cache_totals *out);
-
-/* Calls VISIT for every cache, under the registry lock. */
-void tcm_cache_each(void (*visit)(struct tcm_thread_cache *, void *),
-                    void *argument);
-
 /*
  * A cache is shut until its thread opens it. Requests on a shut cache do not
  * take the plain paths, which use bins without object words. Any thread may
@@ -198,28 +183,23 @@ void tcm_cache_each(void (*visit)(struct tcm_thread_cache *, void *),
  */
 void tcm_cache_open(struct tcm_thread_cache *cache);
 void tcm_cache_shut(struct tcm_thread_cache *cache);
-void tcm_cache_shut_all(void);
+void tcm_registry_shut_all(void);
 static inline bool tcm_cache_is_open(const struct tcm_thread_cache *cache) {
     return tcm_load_relaxed(&cache->alloc_limit) != 0;
 }
 
-void tcm_cache_init(void);
-/* The registry lock, around fork. */
-void tcm_cache_lock_all(void);
-void tcm_cache_unlock_all(void);
-
 /* Returns all objects to the central lists; the cache stays. */
 void tcm_cache_flush(struct tcm_thread_cache *cache);
+
+/* Objects of CLASS in CACHE, which its thread may be changing. */
+uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
+                           unsigned size_class);
 
 #if TCM_OBJECT_WORDS
 /* From now on every entry has its word, for which tables are made as needed; or
    none needs it. */
 void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want);
 
-/* The word of OBJECT, for an entry. tcm_no_word if there is no memory for a
-   table: fast paths store to a word without a check. */
-uint64_t *tcm_cache_word(const void *object);
-extern uint64_t tcm_no_word;
 #endif
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "core/heap.h"
+#include "core/heap_verify.h"
 #include "gperftools/thread_cache_switch.h"
 #include "lib/prng.h"
 #include "lib/tap.h"

@@ -14,6 +14,7 @@
 #include "base/atomic.h"
 #include "base/testpoint.h"
 #include "core/heap.h"
+#include "core/heap_verify.h"
 #include "lib/prng.h"
 #include "lib/tap.h"
 

@@ -8,6 +8,7 @@
  */
 #include "api/export.h"
 #include "core/heap.h"
+#include "core/heap_verify.h"
 #include "lib/prng.h"
 #include "lib/tap.h"
 

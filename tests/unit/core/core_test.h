@@ -8,7 +8,10 @@
 #ifndef TESTS_UNIT_CORE_CORE_TEST_H
 #define TESTS_UNIT_CORE_CORE_TEST_H
 
+#include "core/arena.h"
+#include "core/cache_registry.h"
 #include "core/heap.h"
+#include "core/heap_verify.h"
 #include "prng.h"
 #include "tap.h"
 

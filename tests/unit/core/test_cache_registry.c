@@ -4,6 +4,7 @@
  * the memory of bins, and sums over caches that are there and that are gone.
  */
 #include "core/cache_registry.h"
+#include "core/meta_alloc.h"
 #include "core_test.h"
 
 #define MIN_BUDGET ((int64_t)512 << 10)
@@ -37,7 +38,7 @@ static int64_t above(unsigned i) {
 }
 
 static bool same_as_model(void) {
-    bool good = tcm_cache_total_budget() == (uint64_t)total;
+    bool good = tcm_registry_budget() == (uint64_t)total;
     for (unsigned i = 0; i < count; i++)
         good &= cache[i]->budget_bytes == (uint64_t)model[i];
     return good;
@@ -99,7 +100,7 @@ static void step_claim(struct prng *random, struct verdict *v) {
 
 static void step_total(struct prng *random) {
     total = (int64_t)prng_below(random, 12 << 20);
-    tcm_cache_set_total_budget((uint64_t)total);
+    tcm_registry_set_budget((uint64_t)total);
     for (unsigned i = 0; i < count; i++) {
         int64_t left = unclaimed();
         if (left < 0)
@@ -111,10 +112,10 @@ static void test_budgets(void) {
     struct prng random;
     struct verdict v = {true, true, true, true, true, true};
     prng_seed(&random, 4);
-    total = (int64_t)tcm_cache_total_budget();
+    total = (int64_t)tcm_registry_budget();
     tap_is_i64(total, 32 << 20, "the total at first");
     total = 6 << 20;
-    tcm_cache_set_total_budget((uint64_t)total);
+    tcm_registry_set_budget((uint64_t)total);
     for (unsigned step = 0; step < STEPS; step++) {
         unsigned what = (unsigned)prng_below(&random, 100);
         if (count == 0 || (what < 3 && count < CACHES)) {
@@ -139,13 +140,13 @@ static void test_budgets(void) {
     tap_ok(v.told, "the answer tells whether it was enough");
     tap_ok(v.total, "a lower total is taken from the caches, in their order");
     tap_ok(v.others, "no other budget changes");
-    tcm_cache_set_total_budget(UINT64_MAX);
+    tcm_registry_set_budget(UINT64_MAX);
     total = INT64_MAX / 2;
     tap_ok(same_as_model(), "a total without bound is bounded");
     while (count != 0)
         tcm_cache_destroy(cache[--count]);
     total = 32 << 20;
-    tcm_cache_set_total_budget((uint64_t)total);
+    tcm_registry_set_budget((uint64_t)total);
     tap_is_i64(unclaimed(), total, "all is unclaimed again");
     cache[count] = tcm_cache_new();
     model[count++] = MIN_BUDGET;
@@ -183,8 +184,8 @@ static void test_many(void) {
                 test_free(many[other], block[k]);
         }
     }
-    struct tcm_cache_totals now;
-    tcm_cache_totals(&now);
+    struct tcm_registry_totals now;
+    tcm_registry_totals(&now);
     tap_ok(now.cached_bytes <= ((uint64_t)64 << 20),
            "what they hold after use: %llu KiB",
            (unsigned long long)now.cached_bytes / 1024);
@@ -204,7 +205,7 @@ static void test_turns(void) {
     uint64_t sum = 0;
     for (unsigned i = 0; i < 4; i++)
         sum += cache[i]->budget_bytes;
-    tcm_cache_set_total_budget(sum);
+    tcm_registry_set_budget(sum);
     for (unsigned turn = 0; turn < 30; turn++) {
         uint64_t before[4];
         for (unsigned i = 0; i < 4; i++)
@@ -217,7 +218,7 @@ static void test_turns(void) {
            "caches give in turn: %u %u %u", robbed[0], robbed[1], robbed[2]);
     while (count != 0)
         tcm_cache_destroy(cache[--count]);
-    tcm_cache_set_total_budget(32 << 20);
+    tcm_registry_set_budget(32 << 20);
 }
 
 static void test_regions(void) {
@@ -259,13 +260,13 @@ static void note_order(struct tcm_thread_cache *c, void *argument) {
 }
 
 static void test_totals(void) {
-    struct tcm_cache_totals before, now;
-    tcm_cache_totals(&before);
+    struct tcm_registry_totals before, now;
+    tcm_registry_totals(&before);
     tap_ok(before.caches == 0 && before.cached_bytes == 0, "none at first");
     for (count = 0; count < CACHES; count++)
         cache[count] = tcm_cache_new();
     unsigned seen = 0;
-    tcm_cache_each(note_order, &seen);
+    tcm_registry_each(note_order, &seen);
     tap_is_u64(seen, CACHES, "each is visited, in the order of their making");
 
     unsigned size_class = tcm_size_class(100);
@@ -283,7 +284,7 @@ static void test_totals(void) {
         misses += cache[i]->misses;
         overflows += cache[i]->overflows;
     }
-    tcm_cache_totals(&now);
+    tcm_registry_totals(&now);
     tap_is_u64(now.caches, CACHES, "caches");
     tap_ok(bytes >= tcm_class[size_class].size && now.cached_bytes == bytes,
            "bytes in them: %llu", (unsigned long long)bytes);
@@ -292,7 +293,7 @@ static void test_totals(void) {
     overflows += 1000;
     while (count != 0)
         tcm_cache_destroy(cache[--count]);
-    tcm_cache_totals(&now);
+    tcm_registry_totals(&now);
     tap_ok(now.caches == 0 && now.cached_bytes == 0, "none at last");
     tap_ok(now.misses >= before.misses + misses &&
                now.overflows >= before.overflows + overflows,

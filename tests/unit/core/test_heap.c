@@ -4,6 +4,7 @@
  * of memory, fork, and that the walk over the heap finds what is broken.
  */
 #include "core/central_list.h"
+#include "core/meta_alloc.h"
 #include "core/page_heap.h"
 #include "core/transfer_cache.h"
 #include "core_test.h"

@@ -21,6 +21,10 @@ static void set_up(struct prng *random) {
     }
 }
 
+static void insert(struct tcm_run_tree *tree, struct tcm_span *node) {
+    tcm_run_tree_insert(tree, node, node->start >> TCM_PAGE_SHIFT);
+}
+
 static struct tcm_span *model_fit(size_t pages) {
     struct tcm_span *best = NULL;
     for (unsigned i = 0; i < RUNS; i++) {
@@ -75,7 +79,7 @@ static void test_model(struct prng *random) {
         if (in_tree[i])
             tcm_run_tree_remove(&tree, &run[i]);
         else
-            tcm_run_tree_insert(&tree, &run[i]);
+            insert(&tree, &run[i]);
         in_tree[i] = !in_tree[i];
         holds &= tcm_run_tree_holds(&tree, &run[i]) == in_tree[i];
         size_t pages = prng_below(random, 64);
@@ -97,12 +101,12 @@ static void test_shape(void) {
     struct tcm_run_tree down = {NULL};
     memcpy(copy, run, sizeof(copy));
     for (unsigned i = 0; i < RUNS; i++)
-        tcm_run_tree_insert(&up, &run[i]);
+        insert(&up, &run[i]);
     for (unsigned i = RUNS; i-- != 0;)
-        tcm_run_tree_insert(&down, &copy[i]);
+        insert(&down, &copy[i]);
     for (unsigned i = 0; i < RUNS; i += 3) {
         tcm_run_tree_remove(&down, &copy[i]);
-        tcm_run_tree_insert(&down, &copy[i]);
+        insert(&down, &copy[i]);
     }
     tap_ok(same_shape(up.root, down.root, copy),
            "the shape does not depend on history");

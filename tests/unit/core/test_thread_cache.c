@@ -179,7 +179,7 @@ static void test_first_touch(void) {
 }
 
 static void test_budget(void) {
-    uint64_t total = tcm_cache_total_budget();
+    uint64_t total = tcm_registry_budget();
     struct tcm_thread_cache *a = tcm_cache_new();
     static void *block[3000];
     for (unsigned round = 0; round < 40; round++) {
@@ -191,7 +191,7 @@ static void test_budget(void) {
     uint64_t rich = a->budget_bytes;
     tap_ok(rich > (uint64_t)512 << 10, "a busy cache claims budget");
     tap_ok(a->capacity_bytes <= rich, "and keeps within it");
-    tcm_cache_set_total_budget((uint64_t)512 << 10);
+    tcm_registry_set_budget((uint64_t)512 << 10);
     tap_is_u64(a->budget_bytes, (uint64_t)512 << 10,
                "a lower total is taken from it");
     for (unsigned round = 0; round < 40; round++) {
@@ -201,14 +201,14 @@ static void test_budget(void) {
             test_free(a, block[i]);
     }
     tap_ok(a->capacity_bytes <= a->budget_bytes, "and it shrinks");
-    tcm_cache_set_total_budget(total);
+    tcm_registry_set_budget(total);
     tcm_cache_destroy(a);
     tcm_heap_verify();
 }
 
 static void test_rob(void) {
-    uint64_t total = tcm_cache_total_budget();
-    tcm_cache_set_total_budget((uint64_t)4 << 20);
+    uint64_t total = tcm_registry_budget();
+    tcm_registry_set_budget((uint64_t)4 << 20);
     struct tcm_thread_cache *both[2] = {tcm_cache_new(), tcm_cache_new()};
     static void *block[3000];
     uint64_t budget[2][2];
@@ -230,7 +230,7 @@ static void test_rob(void) {
            "the total holds");
     tcm_cache_destroy(both[0]);
     tcm_cache_destroy(both[1]);
-    tcm_cache_set_total_budget(total);
+    tcm_registry_set_budget(total);
     tcm_heap_verify();
 }
 
