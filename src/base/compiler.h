@@ -57,11 +57,17 @@ static TCM_ALWAYS_INLINE void tcm_prefetch_write(const void *p) {
 #define TCM_ARRAY_SIZE(a)       (sizeof(a) / sizeof((a)[0]))
 #define TCM_STATIC_ASSERT(c, m) _Static_assert(c, m)
 
-/* Debug builds: an ordinary constant, so that debug code always compiles. */
-#if defined(TCM_DEBUG) && TCM_DEBUG
-enum { tcm_debug = 1 };
-#else
-enum { tcm_debug = 0 };
+/* Properties of the build are ordinary constants, so that the code of all
+   builds always compiles. */
+#ifndef TCM_DEBUG
+#define TCM_DEBUG 0
 #endif
+#ifndef TCM_TESTING
+#define TCM_TESTING 0
+#endif
+enum {
+    tcm_debug = TCM_DEBUG,    /* assertions are checked */
+    tcm_testing = TCM_TESTING /* test points are active */
+};
 
 #endif

@@ -12,9 +12,7 @@
 TCM_TLS uint32_t tcm_locks_held;
 static TCM_TLS uint8_t held_count[TCM_RANK_COUNT];
 
-#if defined(TCM_TESTING) && TCM_TESTING
 uint64_t tcm_lock_uses[TCM_RANK_COUNT];
-#endif
 
 void tcm_lock_init(struct tcm_lock *lock, enum tcm_lock_rank rank) {
     lock->state = 0;
@@ -45,9 +43,8 @@ void tcm_lock_rank_push(struct tcm_lock *lock) {
     for (unsigned r = lock->rank + 1; r < TCM_RANK_COUNT; r++)
         TCM_CHECK(held_count[r] == 0);
     held_count[lock->rank]++;
-#if defined(TCM_TESTING) && TCM_TESTING
-    (void)tcm_add_relaxed(&tcm_lock_uses[lock->rank], 1);
-#endif
+    if (tcm_testing)
+        (void)tcm_add_relaxed(&tcm_lock_uses[lock->rank], 1);
 }
 
 void tcm_lock_rank_pop(struct tcm_lock *lock) {

@@ -46,10 +46,8 @@ TCM_COLD void tcm_unlock_slow(struct tcm_lock *lock);
 /* Debug builds: record and check the rank; die on a violation. */
 void tcm_lock_rank_push(struct tcm_lock *lock);
 void tcm_lock_rank_pop(struct tcm_lock *lock);
-#if defined(TCM_TESTING) && TCM_TESTING
-/* How often locks of each rank were taken, in builds that check ranks. */
+/* How often locks of each rank were taken; counted in builds for unit tests. */
 extern uint64_t tcm_lock_uses[TCM_RANK_COUNT];
-#endif
 
 /* How many locks the calling thread holds or is about to take: not 0 in a
    signal handler that interrupted a critical section. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/testpoint.h"
 
-#if defined(TCM_TESTING) && TCM_TESTING
 void (*tcm_testpoint_hook)(const char *label);
 bool (*tcm_testpoint_refuse)(const char *call);
-#endif

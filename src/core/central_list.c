@@ -29,13 +29,11 @@ static void count(uint64_t *counter, uint64_t n) {
 /* ------------------------------------------------------------------------ */
 /* Object words                                                             */
 
-#if TCM_OBJECT_WORDS
-
 /* Page map entry of page PAGE of SPAN: the table's address is advanced by the
    objects that start before the page. */
 static uint64_t page_entry(const struct tcm_span *span, size_t page) {
     uint64_t entry = (uint64_t)span->size_class << TCM_ENTRY_SHIFT;
-    if (span->words == NULL)
+    if (!tcm_object_words || span->words == NULL)
         return entry;
     size_t size = tcm_class[span->size_class].size;
     size_t first = ((page << TCM_PAGE_SHIFT) + size - 1) / size;
@@ -44,7 +42,7 @@ static uint64_t page_entry(const struct tcm_span *span, size_t page) {
 
 static void give_back_table(struct tcm_central *central,
                             struct tcm_span *span) {
-    if (span->words == NULL)
+    if (!tcm_object_words || span->words == NULL)
         return;
     __builtin_memset(span->words, 0, 8 * (size_t)span->objects);
     *(void **)span->words = central->free_tables;
@@ -52,30 +50,15 @@ static void give_back_table(struct tcm_central *central,
     span->words = NULL;
 }
 
-#else
-
-static uint64_t page_entry(const struct tcm_span *span, size_t page) {
-    (void)page;
-    return (uint64_t)span->size_class << TCM_ENTRY_SHIFT;
-}
-
-static void give_back_table(struct tcm_central *central,
-                            struct tcm_span *span) {
-    (void)central;
-    (void)span;
-}
-
-#endif
-
 static void map_entries(const struct tcm_span *span) {
     for (size_t page = 0; page < span->pages; page++)
         tcm_page_map_set_entry(span->start + (page << TCM_PAGE_SHIFT),
                                page_entry(span, page));
 }
 
-#if TCM_OBJECT_WORDS
-
 bool tcm_central_make_words(struct tcm_span *span) {
+    if (!tcm_object_words)
+        return false;
     struct tcm_central *central = &tcm_central[span->size_class];
     bool done = true;
     tcm_lock(&central->lock);
@@ -95,8 +78,6 @@ bool tcm_central_make_words(struct tcm_span *span) {
     tcm_unlock(&central->lock);
     return done;
 }
-
-#endif
 
 /* ------------------------------------------------------------------------ */
 /* Spans                                                                    */

@@ -51,11 +51,9 @@ unsigned tcm_central_fetch(unsigned size_class, void **out, unsigned count);
 void tcm_central_return(unsigned size_class, void *const *objects,
                         unsigned count);
 
-#if TCM_OBJECT_WORDS
 /* Makes SPAN's table of object words, if it has none; the caller owns an object
    of it. false: out of memory. */
 bool tcm_central_make_words(struct tcm_span *span);
-#endif
 
 /* All locks of all classes, around fork. */
 void tcm_central_lock_all(void);

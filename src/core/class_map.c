@@ -11,10 +11,11 @@ uintptr_t tcm_class_map_base = TCM_NO_BASE;
 
 static size_t writable; /* bytes from the start; growth lock */
 
-#if TCM_OBJECT_WORDS
 uint64_t *tcm_word_map;
 
 static bool word_map_init(void) {
+    if (!tcm_object_words)
+        return true;
     size_t bytes = TCM_CLASS_MAP_PAGES * sizeof(uint64_t);
     void *map = tcm_os_reserve(bytes, tcm_os_page_size(), NULL);
     if (map == NULL)
@@ -29,18 +30,9 @@ static bool word_map_init(void) {
 }
 
 static bool word_map_cover(size_t page, size_t end) {
-    return tcm_os_commit(tcm_word_map + page, (end - page) * sizeof(uint64_t));
+    return !tcm_object_words ||
+           tcm_os_commit(tcm_word_map + page, (end - page) * sizeof(uint64_t));
 }
-#else
-static bool word_map_init(void) {
-    return true;
-}
-
-static bool word_map_cover(size_t page, size_t end) {
-    (void)page, (void)end;
-    return true;
-}
-#endif
 
 bool tcm_class_map_init(uintptr_t base) {
     if (!tcm_os_commit_read_only((void *)base, TCM_CLASS_MAP_BYTES) ||

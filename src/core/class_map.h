@@ -58,7 +58,6 @@ static inline void tcm_class_map_set(uintptr_t address, uint8_t scaled) {
         tcm_store_relaxed((uint8_t *)tcm_class_map_base + page, scaled);
 }
 
-#if TCM_OBJECT_WORDS
 /*
  * In builds with object words a second map of the same pages, in other memory:
  * the table half of the page map's entry (page_map.h). NULL when there is no
@@ -76,7 +75,6 @@ static inline void tcm_word_map_set(uintptr_t address, uint64_t table) {
     if (table != 0 || tcm_load_relaxed(&tcm_word_map[page]) != 0)
         tcm_store_release(&tcm_word_map[page], table);
 }
-#endif
 
 /* Makes the bytes at the low end of the range at BASE readable, all 0, and sets
    the base. false: out of memory. */

@@ -32,6 +32,7 @@
 #ifndef TCM_OBJECT_WORDS
 #define TCM_OBJECT_WORDS 0
 #endif
+enum { tcm_object_words = TCM_OBJECT_WORDS };
 
 #define TCM_PAGE_SHIFT   13
 #define TCM_PAGE_SIZE    ((size_t)1 << TCM_PAGE_SHIFT)

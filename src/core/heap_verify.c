@@ -164,6 +164,12 @@ static void park_transfer(enum parked what) {
     }
 }
 
+static void verify_word(struct tcm_entry *entry) {
+    const uint64_t *word = *tcm_bin_word(entry);
+    TCM_CHECK(word == &tcm_no_word ||
+              word == tcm_object_word(entry->ptr, false));
+}
+
 static void park_cache(struct tcm_thread_cache *cache, void *argument) {
     enum parked what = *(enum parked *)argument;
     uint64_t bytes = 0;
@@ -175,12 +181,10 @@ static void park_cache(struct tcm_thread_cache *cache, void *argument) {
         TCM_CHECK(bin->top >= cold->base && bin->top <= bin->end);
         TCM_CHECK(cold->capacity <= cold->region);
         bytes += (uint64_t)cold->capacity * tcm_class[size_class].size;
-        for (const struct tcm_entry *e = cold->base; e != bin->top; e++) {
+        for (struct tcm_entry *e = cold->base; e != bin->top; e++) {
             park(size_class, e->ptr, what);
-#if TCM_OBJECT_WORDS
-            if (cache->want_words && e->word != &tcm_no_word)
-                TCM_CHECK(e->word == tcm_object_word(e->ptr, false));
-#endif
+            if (tcm_object_words && cache->want_words)
+                verify_word(e);
         }
     }
     TCM_CHECK(bytes == cache->capacity_bytes);

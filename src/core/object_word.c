@@ -3,9 +3,8 @@
 #include "core/central_list.h"
 #include "core/page_map.h"
 
-#if TCM_OBJECT_WORDS
 uint64_t *tcm_object_word(const void *ptr, bool make) {
-    struct tcm_span *span = tcm_page_span(ptr);
+    struct tcm_span *span = tcm_object_words ? tcm_page_span(ptr) : NULL;
     if (span == NULL)
         return NULL;
     if (span->state == TCM_SPAN_LARGE)
@@ -29,4 +28,3 @@ uint64_t *tcm_object_word_or_none(const void *object) {
     uint64_t *word = tcm_entry_word(tcm_page_entry(object), object);
     return TCM_LIKELY(word != NULL) ? word : word_or_none(object);
 }
-#endif

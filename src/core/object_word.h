@@ -3,6 +3,8 @@
  * The object word of a block: of a small object in a table of its span, which
  * is made when first asked for, of a large block in its span's record.
  *
+ * Builds without object words have none: the functions do nothing.
+ *
  * Threads: any, for a block that the caller owns.
  */
 #ifndef TCM_CORE_OBJECT_WORD_H
@@ -10,7 +12,6 @@
 
 #include "core/core_config.h"
 
-#if TCM_OBJECT_WORDS
 /* Address of the object word of PTR, the start of a block in use; its table is
    made if MAKE. NULL: there is no table. Words of a new table and of a new
    large block are 0; when a block is freed its word must be 0 again. */
@@ -20,6 +21,5 @@ uint64_t *tcm_object_word(const void *ptr, bool make);
    table: fast paths store to a word without a check. */
 uint64_t *tcm_object_word_or_none(const void *object);
 extern uint64_t tcm_no_word;
-#endif
 
 #endif

@@ -67,7 +67,6 @@ static TCM_ALWAYS_INLINE unsigned tcm_entry_class(uint64_t entry) {
     return (unsigned)(entry >> TCM_ENTRY_SHIFT);
 }
 
-#if TCM_OBJECT_WORDS
 /* The word of OBJECT, which lies on the page with ENTRY; NULL if its span has
    no table. */
 static TCM_ALWAYS_INLINE uint64_t *tcm_entry_word(uint64_t entry,
@@ -79,7 +78,6 @@ static TCM_ALWAYS_INLINE uint64_t *tcm_entry_word(uint64_t entry,
     uint64_t reciprocal = tcm_class_reciprocal[tcm_entry_class(entry)];
     return table + (offset * reciprocal >> 32);
 }
-#endif
 
 /* Span that holds ADDRESS, or NULL. */
 static inline struct tcm_span *tcm_page_span(const void *address) {
@@ -113,9 +111,8 @@ static inline void tcm_page_map_set_entry(uintptr_t a, uint64_t entry) {
     tcm_store_release(
         &leaf->entry[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)], entry);
     tcm_class_map_set(a, tcm_class_scale(tcm_entry_class(entry)));
-#if TCM_OBJECT_WORDS
-    tcm_word_map_set(a, entry & TCM_ENTRY_TABLE);
-#endif
+    if (tcm_object_words)
+        tcm_word_map_set(a, entry & TCM_ENTRY_TABLE);
 }
 
 /* Makes the leaves of [START, START + LENGTH). false: out of memory. */

@@ -297,10 +297,9 @@ void tcm_cache_upkeep(struct tcm_thread_cache *cache) {
 /* ------------------------------------------------------------------------ */
 /* Slow functions                                                           */
 
-#if TCM_OBJECT_WORDS
 static void fill_words(struct tcm_entry *from, struct tcm_entry *to) {
-    for (; from != to; from++)
-        from->word = tcm_object_word_or_none(from->ptr);
+    for (; tcm_object_words && from != to; from++)
+        *tcm_bin_word(from) = tcm_object_word_or_none(from->ptr);
 }
 
 void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want) {
@@ -309,7 +308,6 @@ void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want) {
          size_class++)
         fill_words(cache->cold[size_class].base, cache->bin[size_class].top);
 }
-#endif
 
 static uint32_t first_fetch(const struct tcm_class_info *info) {
     uint32_t n = FETCH_BYTES / info->size;
@@ -342,10 +340,8 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class) {
     struct tcm_entry *base = cold->base;
     for (uint32_t i = 0; i < got; i++)
         base[i].ptr = batch[got - 1 - i];
-#if TCM_OBJECT_WORDS
-    if (cache->want_words)
+    if (tcm_object_words && cache->want_words)
         fill_words(base, base + got);
-#endif
     bin->top = base + got;
     cold->fetched = true;
     cold->fetch = cold->fetch * 2 < info->batch ? cold->fetch * 2 : info->batch;

@@ -35,6 +35,17 @@ struct tcm_entry {
 #endif
 };
 
+#if TCM_OBJECT_WORDS
+static TCM_ALWAYS_INLINE uint64_t **tcm_bin_word(struct tcm_entry *entry) {
+    return &entry->word;
+}
+#else
+static TCM_ALWAYS_INLINE uint64_t **tcm_bin_word(struct tcm_entry *entry) {
+    (void)entry;
+    return NULL;
+}
+#endif
+
 /* The hot half of a bin; the cold half is in struct tcm_bin_cold. */
 struct tcm_bin {
     struct tcm_entry *top; /* next free place */
@@ -195,11 +206,8 @@ void tcm_cache_flush(struct tcm_thread_cache *cache);
 uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
                            unsigned size_class);
 
-#if TCM_OBJECT_WORDS
 /* From now on every entry has its word, for which tables are made as needed; or
    none needs it. */
 void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want);
-
-#endif
 
 #endif

@@ -28,14 +28,9 @@ static void note(const void *p) {
 }
 
 static void use_word(const void *p, uint64_t value) {
-#if TCM_OBJECT_WORDS
-    uint64_t *word = tcm_object_word(p, true);
+    uint64_t *word = tcm_object_words ? tcm_object_word(p, true) : NULL;
     if (word != NULL)
         *word = value;
-#else
-    (void)p;
-    (void)value;
-#endif
 }
 
 static size_t some_size(struct prng *random) {
@@ -69,9 +64,7 @@ int main(int argc, char **argv) {
     prng_seed(&random, 7);
     for (unsigned i = 0; i < CACHES; i++) {
         cache[i] = tcm_cache_new();
-#if TCM_OBJECT_WORDS
         tcm_cache_want_words(cache[i], words);
-#endif
     }
     for (unsigned step = 0; step < STEPS; step++) {
         struct tcm_thread_cache *c = cache[step / 1000 % CACHES];

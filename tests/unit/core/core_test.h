@@ -52,10 +52,9 @@ __attribute__((unused)) static void test_free(struct tcm_thread_cache *cache,
         if (!tcm_cache_push(cache, size_class, p))
             tap_bail("no room after make_room");
     }
-#if TCM_OBJECT_WORDS
-    if (cache->want_words)
-        tcm_cache_peek(cache, size_class)->word = tcm_object_word(p, true);
-#endif
+    if (tcm_object_words && cache->want_words)
+        *tcm_bin_word(tcm_cache_peek(cache, size_class)) =
+            tcm_object_word(p, true);
 }
 
 /* True if RUN(ARGUMENT), in a child, aborts after printing TEXT on stderr. */
