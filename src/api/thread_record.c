@@ -28,7 +28,7 @@ static void become_owner(struct tcm_thread_record *record) {
 
 struct tcm_thread_record *tcm_record_add(void) {
     tcm_lock(&lock);
-    struct tcm_thread_record *record = tcm_pool_get(&pool, NULL);
+    struct tcm_thread_record *record = tcm_pool_get(&pool);
     tcm_unlock(&lock);
     if (record == NULL)
         return NULL;

@@ -28,10 +28,8 @@
 #define tcm_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #define tcm_store_seq_cst(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
 #define tcm_add_relaxed(p, v)   __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
-#define tcm_sub_relaxed(p, v)   __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
 #define tcm_add_acq_rel(p, v)   __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
 #define tcm_sub_acq_rel(p, v)   __atomic_fetch_sub((p), (v), __ATOMIC_ACQ_REL)
-#define tcm_or_relaxed(p, v)    __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
 #define tcm_swap_acquire(p, v)  __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
 #define tcm_swap_release(p, v)  __atomic_exchange_n((p), (v), __ATOMIC_RELEASE)
 #define tcm_swap_acq_rel(p, v)  __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
@@ -49,8 +47,6 @@
  * or later read of the clock.
  */
 #define tcm_fence_seq_cst() __atomic_thread_fence(__ATOMIC_SEQ_CST)
-#define tcm_fence_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)
-#define tcm_fence_release() __atomic_thread_fence(__ATOMIC_RELEASE)
 /* Orders against the compiler only: for a signal handler of the same thread, or
    a reader of memory that outlives a killed process. */
 #define tcm_fence_signal() __atomic_signal_fence(__ATOMIC_SEQ_CST)

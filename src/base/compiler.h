@@ -18,7 +18,6 @@
 /* On the declaration of a hot variable that another file of the same library
    defines: its address then needs no load from the global offset table. */
 #define TCM_LOCAL           __attribute__((visibility("hidden")))
-#define TCM_UNUSED          __attribute__((unused))
 #define TCM_ALIGNED(n)      __attribute__((aligned(n)))
 #define TCM_PRINTF(fmt, va) __attribute__((format(printf, fmt, va)))
 #define TCM_CACHE_LINE      64

@@ -14,10 +14,9 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 
-/* In the order in which they may be taken: control, tracer, api, core. */
+/* In the order in which they may be taken: tracer, api, core. */
 enum tcm_lock_rank {
     TCM_RANK_NONE = 0, /* outside the order: no lock is taken inside */
-    TCM_RANK_TRACE_CONTROL,
     TCM_RANK_TRACE_LATE,
     TCM_RANK_TRACE_REGISTRY,
     TCM_RANK_TRACE_POOL,
@@ -53,19 +52,6 @@ extern uint64_t tcm_lock_uses[TCM_RANK_COUNT];
    signal handler that interrupted a critical section. */
 extern TCM_TLS uint32_t tcm_locks_held;
 
-static inline bool tcm_lock_try(struct tcm_lock *lock) {
-    uint32_t expected = 0;
-    tcm_locks_held++;
-    tcm_fence_signal();
-    if (!tcm_cas_acquire(&lock->state, &expected, 1u)) {
-        tcm_locks_held--;
-        return false;
-    }
-    if (tcm_debug)
-        tcm_lock_rank_push(lock);
-    return true;
-}
-
 static inline void tcm_lock(struct tcm_lock *lock) {
     uint32_t expected = 0;
     tcm_locks_held++;
@@ -83,10 +69,6 @@ static inline void tcm_unlock(struct tcm_lock *lock) {
         tcm_unlock_slow(lock);
     tcm_fence_signal();
     tcm_locks_held--;
-}
-
-static inline bool tcm_lock_is_held(struct tcm_lock *lock) {
-    return tcm_load_relaxed(&lock->state) != 0;
 }
 
 #endif

@@ -41,7 +41,6 @@ TCM_STATIC_ASSERT(HEADER == 64, "blocks are aligned to cache lines");
 static struct tcm_lock arena_lock = TCM_LOCK_INIT(TCM_RANK_PAGE_HEAP);
 static struct chunk *free_list;
 static struct chunk *pieces;
-static uint64_t arena_bytes;
 
 static struct chunk *chunk_at(struct chunk *c, size_t offset) {
     return (struct chunk *)((char *)c + offset);
@@ -100,7 +99,6 @@ static bool add_piece(size_t size) {
     end->magic = MAGIC_END;
     end->size = 0;
     end->before = c->size;
-    arena_bytes += bytes;
     list_add(c);
     return true;
 }
@@ -204,13 +202,6 @@ size_t tcm_arena_block_size(const struct tcm_span *span, const void *ptr) {
         return 0;
     const struct chunk *c = (const struct chunk *)(a - HEADER);
     return c->magic == MAGIC_USED ? c->size - HEADER : 0;
-}
-
-uint64_t tcm_arena_bytes(void) {
-    tcm_lock(&arena_lock);
-    uint64_t bytes = arena_bytes;
-    tcm_unlock(&arena_lock);
-    return bytes;
 }
 
 void tcm_arena_lock(void) {

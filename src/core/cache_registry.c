@@ -33,7 +33,7 @@ void tcm_registry_init(void) {
 
 struct tcm_entry *tcm_registry_get_region(unsigned log) {
     tcm_lock(&registry_lock);
-    struct tcm_entry *entries = tcm_pool_get(&region_pool[log], NULL);
+    struct tcm_entry *entries = tcm_pool_get(&region_pool[log]);
     tcm_unlock(&registry_lock);
     return entries;
 }
@@ -46,7 +46,7 @@ void tcm_registry_put_region(unsigned log, struct tcm_entry *entries) {
 
 struct tcm_thread_cache *tcm_registry_get_cache(void) {
     tcm_lock(&registry_lock);
-    struct tcm_thread_cache *cache = tcm_pool_get(&cache_pool, NULL);
+    struct tcm_thread_cache *cache = tcm_pool_get(&cache_pool);
     tcm_unlock(&registry_lock);
     return cache;
 }

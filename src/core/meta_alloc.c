@@ -189,10 +189,8 @@ void tcm_meta_unlock(void) {
     tcm_unlock(&meta_lock);
 }
 
-void *tcm_pool_get(struct tcm_pool *pool, bool *fresh) {
+void *tcm_pool_get(struct tcm_pool *pool) {
     void *record = pool->free;
-    if (fresh != NULL)
-        *fresh = record == NULL;
     if (record == NULL) {
         record = tcm_meta_alloc(pool->record_bytes);
         return record != NULL || !pool->urgent
@@ -200,12 +198,10 @@ void *tcm_pool_get(struct tcm_pool *pool, bool *fresh) {
                    : urgent_alloc(pool->record_bytes);
     }
     pool->free = *(void **)record;
-    pool->free_count--;
     return record;
 }
 
 void tcm_pool_put(struct tcm_pool *pool, void *record) {
     *(void **)record = pool->free;
     pool->free = record;
-    pool->free_count++;
 }

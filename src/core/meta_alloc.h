@@ -47,18 +47,16 @@ void tcm_meta_fork_child(void);
 struct tcm_pool {
     void *free;
     size_t record_bytes;
-    uint64_t free_count;
     bool urgent; /* may use the reserve */
 };
 
 #define TCM_POOL_INIT(bytes)                                                   \
-    { NULL, (bytes), 0, false }
+    { NULL, (bytes), false }
 #define TCM_POOL_INIT_URGENT(bytes)                                            \
-    { NULL, (bytes), 0, true }
+    { NULL, (bytes), true }
 
-/* A record; zeroed if it was never used before, which *FRESH tells unless it is
-   NULL. NULL: out of memory. */
-void *tcm_pool_get(struct tcm_pool *pool, bool *fresh);
+/* A record, zeroed if it was never used before. NULL: out of memory. */
+void *tcm_pool_get(struct tcm_pool *pool);
 void tcm_pool_put(struct tcm_pool *pool, void *record);
 
 #endif

@@ -55,9 +55,9 @@ static void fill_class(struct tcm_class_info *c, size_t size) {
     c->objects = (uint16_t)(((size_t)c->pages << TCM_PAGE_SHIFT) / size);
     c->batch = clamp(BATCH_BYTES / size, BATCH_MIN, TCM_MAX_BATCH);
     c->max_cached = clamp(CACHED_BYTES / size, CACHED_MIN, CACHED_MAX);
-    c->reciprocal = (uint32_t)((((uint64_t)1 << 32) + size - 1) / size);
     c->slot_reciprocal = (((uint64_t)1 << 42) + size - 1) / size;
-    tcm_class_reciprocal[c - tcm_class] = c->reciprocal;
+    tcm_class_reciprocal[c - tcm_class] =
+        (uint32_t)((((uint64_t)1 << 32) + size - 1) / size);
     c->bucket_scale = ((uint64_t)4 << 32) / c->objects + 1;
     TCM_CHECK(c->objects <= TCM_MAX_OBJECTS);
 }

@@ -17,9 +17,7 @@
 
 struct tcm_class_info {
     uint32_t size; /* bytes of an object */
-    /* ceil(2^32 / size): n / size is n * reciprocal >> 32, n < TCM_PAGE_SIZE */
-    uint32_t reciprocal;
-    /* ceil(2^42 / size): the same with >> 42, for n in a span */
+    /* ceil(2^42 / size): n / size is n * slot_reciprocal >> 42, n in a span */
     uint64_t slot_reciprocal;
     /* 2^34 / objects: n * bucket_scale >> 32 is 0 to 3 for n < objects */
     uint64_t bucket_scale;
@@ -38,7 +36,8 @@ tcm_class_slot(const struct tcm_class_info *info, uint64_t offset) {
 
 extern struct tcm_class_info tcm_class[TCM_MAX_CLASSES];
 extern unsigned tcm_class_count; /* with class 0 */
-/* The reciprocals of all classes again, in few cache lines. */
+/* ceil(2^32 / size): n / size is n * reciprocal >> 32, n < TCM_PAGE_SIZE. In
+   few cache lines, for the fast paths. */
 extern TCM_LOCAL uint32_t tcm_class_reciprocal[TCM_MAX_CLASSES];
 /* By (size + 7) >> 3 up to TCM_TABLE_SMALL, by (size + 127) >> 7 above. */
 extern uint8_t tcm_class_small[TCM_TABLE_SMALL / 8 + 1];

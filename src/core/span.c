@@ -24,7 +24,7 @@ static struct tcm_pool *pool_of(unsigned bit_words) {
 }
 
 struct tcm_span *tcm_span_new(unsigned bit_words) {
-    struct tcm_span *span = tcm_pool_get(pool_of(bit_words), NULL);
+    struct tcm_span *span = tcm_pool_get(pool_of(bit_words));
     if (span == NULL)
         return NULL;
     __builtin_memset(span, 0, RECORD(bit_words));

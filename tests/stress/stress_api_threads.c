@@ -168,8 +168,7 @@ static void remove_folder(const char *folder) {
 
 static void check_ranks(void) {
     /* What no lock has yet. */
-    const uint64_t unused =
-        (uint64_t)1 << TCM_RANK_NONE | (uint64_t)1 << TCM_RANK_TRACE_CONTROL;
+    const uint64_t unused = (uint64_t)1 << TCM_RANK_NONE;
     unsigned missing = 0;
     for (unsigned rank = 0; rank < TCM_RANK_COUNT; rank++) {
         if ((unused >> rank & 1) == 0 && tcm_lock_uses[rank] == 0) {

@@ -49,7 +49,7 @@ static void test_division(void) {
     for (unsigned c = 1; c < tcm_class_count; c++) {
         const struct tcm_class_info *i = &tcm_class[c];
         for (uint64_t n = 0; n < TCM_PAGE_SIZE; n++)
-            in_page &= (n * i->reciprocal) >> 32 == n / i->size;
+            in_page &= n * tcm_class_reciprocal[c] >> 32 == n / i->size;
         uint64_t bytes = (uint64_t)i->pages << TCM_PAGE_SHIFT;
         for (uint64_t n = 0; n < bytes; n++)
             in_span &= tcm_class_slot(i, n) == n / i->size;
