@@ -36,7 +36,7 @@ static unsigned take(struct tcm_transfer *transfer, void **out, unsigned count,
         __builtin_memcpy(out, transfer->object + rest, got * sizeof(out[0]));
         tcm_store_relaxed(&transfer->count, rest);
         if (rest < transfer->low)
-            transfer->low = rest;
+            tcm_store_relaxed(&transfer->low, rest);
     }
     tcm_unlock(&transfer->lock);
     return got;
@@ -100,9 +100,8 @@ static unsigned take_unneeded(struct tcm_transfer *transfer, void **out,
                           rest * sizeof(out[0]));
         tcm_store_relaxed(&transfer->count, rest);
     }
-    transfer->low -= n;
-    if (transfer->low == 0)
-        transfer->low = rest;
+    uint32_t low = transfer->low - n;
+    tcm_store_relaxed(&transfer->low, low != 0 ? low : rest);
     tcm_unlock(&transfer->lock);
     return n;
 }
