@@ -10,7 +10,7 @@
  */
 #include "traceformat/proc_reader.h"
 
-#include "traceformat/raw_decode.h"
+#include "traceformat/raw_codec.h"
 #include "traceformat/trace_event.h"
 
 #include <string.h>

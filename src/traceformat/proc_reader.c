@@ -11,7 +11,7 @@
 
 #include "base/bits.h"
 #include "base/checksum.h"
-#include "traceformat/raw_decode.h"
+#include "traceformat/raw_codec.h"
 #include "traceformat/trace_event.h"
 #include "traceformat/trace_status.h"
 

@@ -13,7 +13,7 @@
 #define MTF_RAW_READER_H
 
 #include "base/compiler.h"
-#include "traceformat/raw_decode.h"
+#include "traceformat/raw_codec.h"
 #include "traceformat/raw_layout.h"
 #include "traceformat/trace_event.h"
 #include "traceformat/trace_status.h"

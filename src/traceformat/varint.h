@@ -73,6 +73,12 @@ static inline unsigned mtf_varint_put(void *p, uint64_t v) {
     return n;
 }
 
+/* The same in all the bytes that a varint can take: what is written there later
+   has the same length. */
+static inline void mtf_varint_put_long(void *p, uint64_t v) {
+    mtf_store_le64(p, mtf_varint_word(v, MTF_VARINT_MAX_BYTES));
+}
+
 /* Reads a varint where 8 bytes can be read from P. Returns its length, or 0 for
    a first byte of 0. The caller checks the length against its end. */
 static inline unsigned mtf_varint_get_unchecked(const void *p, uint64_t *v) {

@@ -265,9 +265,6 @@ void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now);
 static inline void mtr_count(uint64_t *counter, uint64_t n) {
     tcm_store_relaxed(counter, *counter + n);
 }
-/* Publishes an extended event whose N bytes stand behind its head. */
-void mtr_publish_extended(struct mtr_thread *t, enum mtf_raw_kind kind,
-                          size_t n);
 void mtr_put_thread_start(struct mtr_thread *t);
 /* With its name if it is the calling thread's (IS_SELF). */
 void mtr_put_thread_end(struct mtr_thread *t, bool is_self);

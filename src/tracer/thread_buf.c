@@ -61,12 +61,6 @@ static uint64_t new_token(struct mtr_thread *t) {
     return t->next_token++;
 }
 
-void mtr_publish_extended(struct mtr_thread *t, enum mtf_raw_kind kind,
-                          size_t n) {
-    mtf_put_extended_head(t->pos, kind, (unsigned)n);
-    mtr_publish(t, t->pos, MTF_EXTENDED_HEAD_MAX + (unsigned)n);
-}
-
 /* Long frees with no short ones between them make their length the usual one:
    nearly all need it, and for the others it costs a byte or two. Whether there
    were short ones is seen by the bytes since the last long one: more than the
@@ -88,7 +82,7 @@ uint32_t mtr_thread_id(const struct mtr_thread *t) {
 void mtr_put_free_long(struct mtr_thread *t, uint64_t distance) {
     struct mtr_thread_cold *cold = t->cold;
     uint8_t *pos = t->pos;
-    unsigned n = mtf_varint_put(pos, distance << 2 | MTF_RAW_FREE);
+    unsigned n = mtf_varint_put(pos, mtf_free_payload(distance));
     uint64_t allocs = t->next_token - cold->long_free_token;
     if (allocs > 2)
         allocs = 2; /* more leave room for short frees to hide in */
@@ -103,78 +97,56 @@ void mtr_put_free_long(struct mtr_thread *t, uint64_t distance) {
 
 uint64_t mtr_put_aligned(struct mtr_thread *t, enum mtf_call call, size_t size,
                          unsigned align_log2) {
-    uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
     uint64_t token = new_token(t);
-    p[0] = (uint8_t)call;
-    p[1] = (uint8_t)align_log2;
-    mtr_publish_extended(t, MTF_RAW_ALIGNED, 2 + mtf_put_size(p + 2, size));
+    mtr_publish(t, t->pos, mtf_raw_put_aligned(t->pos, call, align_log2, size));
     return token;
 }
 
 uint64_t mtr_put_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                          uint64_t old, bool moved) {
-    uint8_t *pos = t->pos;
     uint64_t token = new_token(t);
-    uint64_t first =
-        mtf_zigzag((int64_t)(old - t->last_freed)) << 2 | MTF_RAW_REALLOC;
-    uint64_t second = mtf_size_code(size, t->last_8th) << 2 |
-                      (uint64_t)moved << 1 |
-                      (uint64_t)(call == MTF_CALL_REALLOCARRAY);
+    unsigned n = mtf_raw_put_realloc(t->pos, t->last_freed, t->last_8th, call,
+                                     old, size, moved);
     t->last_freed = old;
     t->last_8th = size >> 3;
-    unsigned n = mtf_varint_put(pos, first);
-    n += mtf_varint_put(pos + n, second);
-    mtr_publish(t, pos, n);
+    mtr_publish(t, t->pos, n);
     return token;
 }
 
 uint64_t mtr_put_realloc_new(struct mtr_thread *t, enum mtf_call call,
                              size_t size, bool old_unknown) {
-    uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
     uint64_t token = new_token(t);
-    p[0] = (uint8_t)call;
-    p[1] = old_unknown;
-    mtr_publish_extended(t, MTF_RAW_REALLOC_NEW, 2 + mtf_put_size(p + 2, size));
+    mtr_publish(t, t->pos,
+                mtf_raw_put_realloc_new(t->pos, call, old_unknown, size));
     return token;
 }
 
 void mtr_put_realloc_end(struct mtr_thread *t, enum mtf_call call,
                          uint64_t old) {
-    uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
-    p[0] = (uint8_t)call;
-    mtf_store_le64(p + 1, old);
+    unsigned n = mtf_raw_put_realloc_end(t->pos, call, old);
     t->last_freed = old;
-    mtr_publish_extended(t, MTF_RAW_REALLOC_END, 9);
+    mtr_publish(t, t->pos, n);
 }
 
 void mtr_put_failed(struct mtr_thread *t, enum mtf_call call, uint64_t size,
                     unsigned align_log2, uint64_t old) {
-    uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
-    p[0] = (uint8_t)call;
-    p[1] = (uint8_t)align_log2;
-    mtf_store_le64(p + 2, old);
-    mtr_publish_extended(t, MTF_RAW_FAILED, 10 + mtf_put_size(p + 10, size));
+    mtr_publish(t, t->pos,
+                mtf_raw_put_failed(t->pos, call, align_log2, old, size));
 }
 
 void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
                        uint64_t size) {
-    uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
-    p[0] = (uint8_t)call;
-    mtf_store_le64(p + 1, token);
+    unsigned n = mtf_raw_put_free_size(t->pos, call, token, size);
     t->last_freed = token;
-    mtr_publish_extended(t, MTF_RAW_FREE_SIZE, 9 + mtf_put_size(p + 9, size));
+    mtr_publish(t, t->pos, n);
 }
 
 void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
                        uint64_t argument) {
-    if (mtr_drops(t)) {
+    if (mtr_drops(t))
         mtr_pass_over(t);
-        return;
-    }
-    uint8_t *p = t->pos + MTF_EXTENDED_HEAD_MAX;
-    p[0] = (uint8_t)which;
-    mtf_store_le64(p + 1, argument);
-    mtr_publish_extended(t, MTF_RAW_EXTENSION, 9);
+    else
+        mtr_publish(t, t->pos, mtf_raw_put_extension(t->pos, which, argument));
 }
 
 /* --- Buffers and tokens -------------------------------------------------- */
@@ -198,8 +170,7 @@ void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
         .waits = cold->waits,
         .wait_ns = cold->wait_ns,
     };
-    memcpy(t->pos + MTF_EXTENDED_HEAD_MAX, &s, sizeof(s));
-    mtr_publish_extended(t, MTF_RAW_BUFFER, sizeof(s));
+    mtr_publish(t, t->pos, mtf_raw_put_buffer(t->pos, &s));
 }
 
 static uint64_t take_tokens(struct mtr_thread_cold *cold) {
@@ -236,16 +207,16 @@ void mtr_put_tokens(struct mtr_thread *t) {
 }
 
 void mtr_put_thread_start(struct mtr_thread *t) {
-    uint32_t tid = tcm_os_tid();
-    memcpy(t->pos + MTF_EXTENDED_HEAD_MAX, &tid, sizeof(tid));
-    mtr_publish_extended(t, MTF_RAW_THREAD_START, sizeof(tid));
+    mtr_publish(t, t->pos, mtf_raw_put_thread_start(t->pos, tcm_os_tid()));
 }
 
 void mtr_put_thread_end(struct mtr_thread *t, bool is_self) {
-    char *name = (char *)t->pos + MTF_EXTENDED_HEAD_MAX;
-    if (!is_self || syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0) != 0)
-        name[0] = '\0';
-    mtr_publish_extended(t, MTF_RAW_THREAD_END, strnlen(name, 15));
+    char name[16] = "";
+    if (is_self)
+        syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
+    mtr_publish(t, t->pos,
+                mtf_raw_put_bytes(t->pos, MTF_RAW_THREAD_END, name,
+                                  (unsigned)strnlen(name, 15)));
 }
 
 static enum mtr_size next_size(const struct mtr_buffer *old, uint64_t now) {

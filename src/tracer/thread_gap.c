@@ -29,12 +29,11 @@
    it runs. */
 #define PATIENCE_NS 100000000u
 
-#define UNTRACED_BYTES 8u
-#define GAP_BYTES      24u
-#define TOLD_BYTES     (UNTRACED_BYTES + MTF_EXTENDED_HEAD_MAX + GAP_BYTES)
+/* UNTRACED, written in all the bytes that it can take, then GAP. */
+#define UNTRACED_BYTES ((uint8_t)MTF_VARINT_MAX_BYTES)
+#define TOLD_BYTES     (UNTRACED_BYTES + MTF_RAW_GAP_LENGTH)
 /* A gap, the times and the end of a thread. */
-TCM_STATIC_ASSERT(TOLD_BYTES + 5 * 8 + MTF_EXTENDED_HEAD_MAX + 15 <=
-                      MTR_GAP_ROOM,
+TCM_STATIC_ASSERT(TOLD_BYTES + 5 * 8 + MTF_EXTENDED_HEAD + 15 <= MTR_GAP_ROOM,
                   "a gap and the end of its thread fit behind a full buffer");
 
 uint64_t mtr_gap_patience(struct mtr_recorder *rec, const struct mtr_thread *t,
@@ -70,23 +69,18 @@ bool mtr_gap_lasts(struct mtr_recorder *rec, const struct mtr_thread *t) {
    one, and the first event's last. */
 static void tell(struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
-    uint8_t *gap = t->pos + UNTRACED_BYTES + MTF_EXTENDED_HEAD_MAX;
-    uint8_t bytes = UNTRACED_BYTES;
-    if (cold->gap_dropped != 0 || cold->gap_passed) {
-        bytes = TOLD_BYTES;
-        mtf_store_le64(gap, cold->gap_dropped);
-    }
-    if (bytes > cold->gap_bytes && bytes == TOLD_BYTES) {
-        mtf_store_le64(gap + 8, cold->gap_ns);
-        mtf_store_le64(gap + 16, cold->gap_ns);
-        mtf_put_extended_head(t->pos + UNTRACED_BYTES, MTF_RAW_GAP, GAP_BYTES);
+    uint8_t *gap = t->pos + UNTRACED_BYTES;
+    if (cold->gap_bytes == TOLD_BYTES) {
+        mtf_raw_set_gap_events(gap, cold->gap_dropped);
+    } else if (cold->gap_dropped != 0 || cold->gap_passed) {
+        mtf_raw_put_gap(gap, cold->gap_dropped, cold->gap_ns, cold->gap_ns);
+        cold->gap_bytes = TOLD_BYTES;
+    } else {
+        cold->gap_bytes = UNTRACED_BYTES;
     }
     tcm_fence_signal();
-    mtf_store_le64(t->pos,
-                   mtf_varint_word(
-                       mtf_inline_payload(MTF_RAW_UNTRACED, cold->gap_untraced),
-                       UNTRACED_BYTES));
-    cold->gap_bytes = bytes;
+    mtf_varint_put_long(
+        t->pos, mtf_inline_payload(MTF_RAW_UNTRACED, cold->gap_untraced));
 }
 
 static void count(struct mtr_thread *t, uint64_t dropped, uint64_t untraced) {
@@ -123,9 +117,8 @@ void mtr_pass_over(struct mtr_thread *t) {
 }
 
 uint32_t mtr_gap_close(struct mtr_thread *t, uint64_t now) {
-    uint8_t *gap = t->pos + UNTRACED_BYTES + MTF_EXTENDED_HEAD_MAX;
     if (t->cold->gap_bytes == TOLD_BYTES)
-        mtf_store_le64(gap + 16, now);
+        mtf_raw_set_gap_end(t->pos + UNTRACED_BYTES, now);
     return t->cold->gap_bytes;
 }
 

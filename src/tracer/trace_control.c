@@ -197,9 +197,8 @@ void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length) {
         /* What the thread did before is not later than the mark. */
         tcm_fence_seq_cst();
         mtr_put_time(t, mtr_clock_ns());
-        memcpy(t->pos + MTF_EXTENDED_HEAD_MAX, text, n);
-        mtf_put_extended_head(t->pos, MTF_RAW_MARK, (unsigned)n);
-        mtr_publish(t, t->pos, MTF_EXTENDED_HEAD_MAX + (unsigned)n);
+        mtr_publish(t, t->pos,
+                    mtf_raw_put_bytes(t->pos, MTF_RAW_MARK, text, (unsigned)n));
     } else if (mtr_gap_begin(mtr_recorder, t)) {
         mtr_pass_over(t);
     }

@@ -132,7 +132,7 @@ static void want_token(struct run *r, struct stream *s, uint64_t token) {
 
 static void put_text(struct encoder *e, enum mtf_raw_kind kind, unsigned n) {
     static const char letters[128] = "abcdefghijklmnopqrstuvwxyz";
-    put_extended(e, kind, letters, n % 100);
+    PUT(e, mtf_raw_put_bytes, kind, letters, n % 100);
 }
 
 /* --- Records -------------------------------------------------------------- */
@@ -140,23 +140,17 @@ static void put_text(struct encoder *e, enum mtf_raw_kind kind, unsigned n) {
 static void put_other(struct run *r, struct stream *s, const uint8_t *q) {
     switch (q[5] % 4) {
     case 0:
-        put_call(&s->e, MTF_RAW_FAILED, MTF_CALL_MALLOC, 0, &(uint64_t){0},
-                 q[3]);
+        PUT(&s->e, mtf_raw_put_failed, MTF_CALL_MALLOC, 0, 0, q[3]);
         break;
     case 1:
         put_payload(&s->e, mtf_inline_payload(MTF_RAW_UNTRACED, q[3]));
         break;
-    case 2: {
-        uint64_t token = token_of(r, q[2]);
-        put_call(&s->e, MTF_RAW_FREE_SIZE, MTF_CALL_DELETE_SIZED, -1, &token,
-                 q[3]);
-        s->e.last_freed = token;
+    case 2:
+        put_free_size(&s->e, MTF_CALL_DELETE_SIZED, token_of(r, q[2]), q[3]);
         break;
-    }
     default:
         want_token(r, s, token_of(r, q[2]));
-        put_call(&s->e, MTF_RAW_ALIGNED, MTF_CALL_MEMALIGN, 6, NULL, q[3]);
-        (void)take_token(&s->e);
+        put_aligned(&s->e, MTF_CALL_MEMALIGN, 6, q[3]);
     }
 }
 
@@ -194,14 +188,13 @@ static void put_events(struct run *r, struct stream *s, const uint8_t *q) {
         if (q[5] & 1)
             put_text(e, MTF_RAW_THREAD_END, q[3]);
         else
-            put_extended(e, MTF_RAW_THREAD_START, &(uint32_t){77}, 4);
+            PUT(e, mtf_raw_put_thread_start, 77);
         break;
     case COST_MARK:
         put_text(e, MTF_RAW_MARK, q[3]);
         break;
     case COST_GAP:
-        put_extended(e, MTF_RAW_GAP, &(uint64_t[3]){q[3], time, time + q[5]},
-                     24);
+        PUT(e, mtf_raw_put_gap, q[3], time, time + q[5]);
         break;
     case COST_OTHER:
         put_other(r, s, q);

@@ -89,7 +89,7 @@ static void put(struct output *o, struct encoder *e, uint32_t thread,
                                   .buffer_start = o->offsets[thread],
                                   .time_lo = o->now,
                                   .time_hi = o->now + width};
-    memcpy(e->out.data + 2, &s, sizeof(s));
+    mtf_raw_put_buffer(e->out.data, &s);
     if (!mtf_raw_write_data(&o->writer, &place, e->out.data, e->out.length))
         exit(1);
     o->token += tokens;

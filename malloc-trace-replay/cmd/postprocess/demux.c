@@ -334,37 +334,25 @@ static uint64_t scan(const uint8_t *p, const uint8_t *end, uint64_t now,
                      uint64_t *time) {
     uint64_t count = 0;
     *time = UINT64_MAX;
-    while (p < end) {
-        uint64_t v, second;
-        unsigned n = mtf_varint_get_unchecked(p, &v);
-        if (n == 0 || n > (size_t)(end - p))
+    for (size_t n; p < end; p += n) {
+        uint64_t v;
+        n = mtf_raw_event_length(p, end, &v);
+        if (n == 0)
             break;
-        p += n;
         if ((v & 3) != MTF_RAW_EXTENDED) {
             count++;
-            if ((v & 3) == MTF_RAW_REALLOC) {
-                n = mtf_varint_get(p, end, &second);
-                if (n == 0)
-                    break;
-                p += n;
-            }
             continue;
         }
-        unsigned kind = (unsigned)(v >> 2) & 31;
+        unsigned kind = mtf_raw_kind_of(v);
         if (kind == MTF_RAW_TIME) {
             *time = now + (v >> 7);
             break;
         }
         if (kind == MTF_RAW_BUFFER) {
-            *time = mtf_load_le64(p);
+            *time = mtf_load_le64(p + n - (v >> 7));
             break;
         }
-        if (kind < MTF_RAW_BUFFER)
-            continue;
-        if (v >> 7 > (uint64_t)(end - p))
-            break;
-        p += v >> 7;
-        count += kind <= MTF_RAW_GAP;
+        count += kind > MTF_RAW_BUFFER && kind <= MTF_RAW_GAP;
     }
     return count;
 }

@@ -109,14 +109,14 @@ static void record_free(struct sim *s, struct sim_thread *t,
 static void record_start(struct sim *s, struct sim_thread *t) {
     prepare(s, t, false);
     recorder_event(&s->r, t->stream, t->id, MTF_EVENT_THREAD_START);
-    put_extended(&t->stream->e, MTF_RAW_THREAD_START, &t->id, sizeof(t->id));
+    PUT(&t->stream->e, mtf_raw_put_thread_start, t->id);
     t->begun = true;
 }
 
 static void record_end(struct sim *s, struct sim_thread *t) {
     prepare(s, t, false);
     recorder_event(&s->r, t->stream, t->id, MTF_EVENT_THREAD_END);
-    put_extended(&t->stream->e, MTF_RAW_THREAD_END, "t", 1);
+    PUT(&t->stream->e, mtf_raw_put_bytes, MTF_RAW_THREAD_END, "t", 1);
 }
 
 /* --- Program -------------------------------------------------------------- */

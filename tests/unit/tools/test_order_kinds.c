@@ -98,7 +98,7 @@ static void test_late(void) {
     put_tokens(&own, 1, 6);
     uint64_t a = put_alloc(&own, 8), b = put_alloc(&own, 16);
     put_alloc(&own, 24);
-    put_extended(&own, MTF_RAW_THREAD_END, "t", 1);
+    PUT(&own, mtf_raw_put_bytes, MTF_RAW_THREAD_END, "t", 1);
     put_buffer(&late, 1000, 0, 0);
     put_payload(&late, mtf_inline_payload(MTF_RAW_AS_THREAD, 7));
     put_free(&late, b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Raw traces made in memory for tests: an encoder of single events as the
- * recorder writes them, and a sink that gathers what a writer stores.
+ * Raw traces made in memory for tests: a thread that records, by the encoders
+ * of raw_codec.h, and a sink that gathers what a writer stores.
  */
 #ifndef TESTS_UNIT_TRACEFORMAT_RAW_BUILD_H
 #define TESTS_UNIT_TRACEFORMAT_RAW_BUILD_H
@@ -61,13 +61,10 @@ static inline void put_payload(struct encoder *e, uint64_t payload) {
     e->out.length += mtf_varint_put(p, payload);
 }
 
-static inline void put_extended(struct encoder *e, enum mtf_raw_kind kind,
-                                const void *data, unsigned n) {
-    uint8_t head[8] = {0};
-    mtf_put_extended_head(head, kind, n);
-    bytes_add(&e->out, head, 2);
-    bytes_add(&e->out, data, n);
-}
+/* Adds what one of the encoders of raw_codec.h writes. */
+#define PUT(e, encode, ...)                                                    \
+    ((e)->out.length +=                                                        \
+     (encode)(bytes_room(&(e)->out, MTF_EVENT_ROOM), __VA_ARGS__))
 
 static inline void put_buffer(struct encoder *e, uint64_t time_ns,
                               uint64_t untraced, uint64_t dropped) {
@@ -79,7 +76,7 @@ static inline void put_buffer(struct encoder *e, uint64_t time_ns,
                                      .free_call = MTF_CALL_FREE,
                                      .untraced_frees = untraced,
                                      .dropped = dropped};
-    put_extended(e, MTF_RAW_BUFFER, &s, sizeof(s));
+    PUT(e, mtf_raw_put_buffer, &s);
     e->last_8th = 0;
     e->last_freed = e->next_token;
     e->time_ns = time_ns;
@@ -113,36 +110,29 @@ static inline uint64_t put_alloc(struct encoder *e, uint64_t size) {
 }
 
 static inline void put_free(struct encoder *e, uint64_t token) {
-    put_payload(e, mtf_free_payload(token, e->last_freed));
+    put_payload(e, mtf_free_payload(mtf_free_distance(token, e->last_freed)));
     e->last_freed = token;
 }
 
 static inline uint64_t put_realloc(struct encoder *e, uint64_t size,
                                    uint64_t old, bool moved, bool array) {
-    uint64_t distance = mtf_zigzag((int64_t)(old - e->last_freed));
-    put_payload(e, distance << 2 | MTF_RAW_REALLOC);
-    put_payload(e, mtf_size_code(size, e->last_8th) << 2 |
-                       (uint64_t)moved << 1 | (uint64_t)array);
+    PUT(e, mtf_raw_put_realloc, e->last_freed, e->last_8th,
+        array ? MTF_CALL_REALLOCARRAY : MTF_CALL_REALLOC, old, size, moved);
     e->last_8th = size >> 3;
     e->last_freed = old;
     return take_token(e);
 }
 
-/* CALL, one more byte, perhaps a token, then SIZE. */
-static inline void put_call(struct encoder *e, enum mtf_raw_kind kind,
-                            unsigned call, int second, const uint64_t *token,
-                            uint64_t size) {
-    uint8_t data[24];
-    unsigned n = 0;
-    data[n++] = (uint8_t)call;
-    if (second >= 0)
-        data[n++] = (uint8_t)second;
-    if (token != NULL) {
-        mtf_store_le64(data + n, *token);
-        n += 8;
-    }
-    n += mtf_put_size(data + n, size);
-    put_extended(e, kind, data, n);
+static inline uint64_t put_aligned(struct encoder *e, enum mtf_call call,
+                                   unsigned align_log2, uint64_t size) {
+    PUT(e, mtf_raw_put_aligned, call, align_log2, size);
+    return take_token(e);
+}
+
+static inline void put_free_size(struct encoder *e, enum mtf_call call,
+                                 uint64_t token, uint64_t size) {
+    PUT(e, mtf_raw_put_free_size, call, token, size);
+    e->last_freed = token;
 }
 
 /* One event of each kind and more, as one buffer that begins at TIME_NS; the
@@ -150,11 +140,8 @@ static inline void put_call(struct encoder *e, enum mtf_raw_kind kind,
    of the events are calls of the malloc family. */
 static inline unsigned put_every_kind(struct encoder *e, uint64_t time_ns,
                                       uint64_t first) {
-    uint32_t tid = 77;
-    uint8_t extension[9] = {2, 9};
-    uint64_t gap[3] = {0, time_ns + 20, time_ns + 30};
     put_buffer(e, time_ns, 0, 0);
-    put_extended(e, MTF_RAW_THREAD_START, &tid, sizeof(tid));
+    PUT(e, mtf_raw_put_thread_start, 77);
     put_tokens(e, first, 6);
     put_time(e, time_ns + 10);
     uint64_t a = put_alloc(e, 24);
@@ -166,24 +153,20 @@ static inline unsigned put_every_kind(struct encoder *e, uint64_t time_ns,
     put_free(e, c);
     uint64_t d = put_realloc(e, 1 << 20, b, true, false);
     uint64_t x = put_realloc(e, 100, d, false, true);
-    put_call(e, MTF_RAW_ALIGNED, MTF_CALL_POSIX_MEMALIGN, 12, NULL, 70000);
-    put_call(e, MTF_RAW_REALLOC_NEW, MTF_CALL_REALLOC, 1, NULL, 0);
-    e->next_token += 2;
-    e->tokens_left -= 2;
-    put_call(e, MTF_RAW_FAILED, MTF_CALL_CALLOC, 0, &gap[0], UINT64_MAX);
-    put_call(e, MTF_RAW_FREE_SIZE, MTF_CALL_DELETE_SIZED, -1, &x, 99);
-    e->last_freed = x;
+    put_aligned(e, MTF_CALL_POSIX_MEMALIGN, 12, 70000);
+    PUT(e, mtf_raw_put_realloc_new, MTF_CALL_REALLOC, true, 0);
+    take_token(e);
+    PUT(e, mtf_raw_put_failed, MTF_CALL_CALLOC, 0, 0, UINT64_MAX);
+    put_free_size(e, MTF_CALL_DELETE_SIZED, x, 99);
     uint64_t y = put_alloc(e, 32);
-    uint8_t end[9] = {MTF_CALL_REALLOC};
-    mtf_store_le64(end + 1, y);
-    put_extended(e, MTF_RAW_REALLOC_END, end, sizeof(end));
+    PUT(e, mtf_raw_put_realloc_end, MTF_CALL_REALLOC, y);
     e->last_freed = y;
     put_payload(e, mtf_inline_payload(MTF_RAW_UNTRACED, 3));
-    put_extended(e, MTF_RAW_MARK, "a mark", 6);
-    put_extended(e, MTF_RAW_EXTENSION, extension, sizeof(extension));
-    put_extended(e, MTF_RAW_GAP, gap, sizeof(gap));
-    put_extended(e, (enum mtf_raw_kind)30, "later", 5);
-    put_extended(e, MTF_RAW_THREAD_END, "worker", 6);
+    PUT(e, mtf_raw_put_bytes, MTF_RAW_MARK, "a mark", 6);
+    PUT(e, mtf_raw_put_extension, MTF_EXTENSION_RELEASE_FREE_MEMORY, 9);
+    PUT(e, mtf_raw_put_gap, 0, time_ns + 20, time_ns + 30);
+    PUT(e, mtf_raw_put_bytes, (enum mtf_raw_kind)30, "later", 5);
+    PUT(e, mtf_raw_put_bytes, MTF_RAW_THREAD_END, "worker", 6);
     return 13;
 }
 

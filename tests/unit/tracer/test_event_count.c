@@ -5,14 +5,14 @@
  */
 #include "lib/prng.h"
 #include "lib/tap.h"
-#include "traceformat/raw_decode.h"
+#include "traceformat/raw_codec.h"
 #include "tracer/event_count.h"
 
 static uint8_t bytes[(128 << 10) + 64];
 
 static size_t extended(struct prng *p, uint8_t *at, enum mtf_raw_kind kind,
                        unsigned n) {
-    mtf_put_extended_head(at, kind, n);
+    mtf_raw_put_head(at, kind, n);
     at[2] = MTF_CALL_MEMALIGN;
     /* Anything, zeros and what looks like long varints included. */
     for (unsigned i = 1; i < n; i++)

@@ -45,7 +45,8 @@ int main(void) {
     for (unsigned i = 0; i < 2000; i++) {
         mtr_put_alloc(t, 16 + prng_below(&random, 1000));
         uint64_t token = t->next_token - 1 - prng_below(&random, 40000);
-        uint64_t payload = mtf_free_payload(token, t->last_freed);
+        uint64_t payload =
+            mtf_free_payload(mtf_free_distance(token, t->last_freed));
         unsigned n = put_free(token, &good);
         spare += n - mtf_varint_length(payload);
         total += n;

@@ -4,7 +4,7 @@
  * is cut or impossible is refused without a change of state and without
  * reading past the padding.
  */
-#include "traceformat/raw_decode.h"
+#include "traceformat/raw_codec.h"
 
 #include "prng.h"
 #include "raw_build.h"
@@ -217,7 +217,7 @@ static void test_refused(void) {
     for (size_t i = 0; i < TCM_ARRAY_SIZE(bad); i++) {
         struct encoder enc = {0};
         struct mtf_raw_state s = fresh;
-        put_extended(&enc, bad[i].kind, bad[i].bytes, bad[i].length);
+        PUT(&enc, mtf_raw_put_bytes, bad[i].kind, bad[i].bytes, bad[i].length);
         int n =
             mtf_raw_decode(&s, enc.out.data, enc.out.data + enc.out.length, &e);
         tap_ok(n == MTF_DECODE_BAD && memcmp(&s, &fresh, sizeof(s)) == 0, "%s",
