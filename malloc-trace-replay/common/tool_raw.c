@@ -210,15 +210,14 @@ void tool_raw_close(struct tool_raw *t) {
 /* --- Items -------------------------------------------------------------- */
 
 static void note_footer(struct tool_raw *t, const struct mtf_item *item) {
-    uint16_t field;
-    uint64_t value;
+    struct mtf_account_value a;
     t->footer = true;
     t->footer_offset = item->file_offset;
     memset(t->has_account, 0, sizeof(t->has_account));
-    for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++)
-        if (field < MTF_ACCOUNT_LIMIT) {
-            t->has_account[field] = true;
-            t->account[field] = value;
+    for (unsigned i = 0; mtf_item_account(item, i, &a); i++)
+        if (a.field < MTF_ACCOUNT_LIMIT) {
+            t->has_account[a.field] = true;
+            t->account[a.field] = a.value;
         }
     t->forced_stop = t->has_account[MTF_ACCOUNT_END_REASON] &&
                      t->account[MTF_ACCOUNT_END_REASON] == MTF_END_FORCED;

@@ -8,7 +8,6 @@
 
 #define REQUEST_HEAD 8u
 #define REPLY_HEAD   12u
-#define ACCOUNT      10u
 
 static size_t length_of(const char *text, size_t most) {
     return strnlen(text, most);
@@ -70,10 +69,8 @@ size_t mtf_control_put_reply(uint8_t *out, const struct mtf_control_reply *r) {
     put_u16(out + 8, name);
     put_u16(out + 10, message);
     uint8_t *p = out + REPLY_HEAD;
-    for (size_t i = 0; i < count; i++, p += ACCOUNT) {
-        put_u16(p, r->account[i].field);
-        memcpy(p + 2, &r->account[i].value, sizeof(uint64_t));
-    }
+    for (size_t i = 0; i < count; i++, p += MTF_ACCOUNT_BYTES)
+        mtf_put_account(p, r->account[i]);
     memcpy(p, r->name, name);
     memcpy(p + name, r->message, message);
     return (size_t)(p - out) + name + message;
@@ -87,16 +84,14 @@ bool mtf_control_parse_reply(const uint8_t *p, size_t n,
     size_t name = get_u16(p + 8), message = get_u16(p + 10);
     if (count > MTF_CONTROL_ACCOUNTS || name > MTF_CONTROL_TEXT_MAX ||
         message > MTF_CONTROL_MESSAGE_MAX ||
-        n != REPLY_HEAD + count * ACCOUNT + name + message)
+        n != REPLY_HEAD + count * MTF_ACCOUNT_BYTES + name + message)
         return false;
     r->result = p[4];
     r->state = p[5];
     r->account_count = (unsigned)count;
     p += REPLY_HEAD;
-    for (size_t i = 0; i < count; i++, p += ACCOUNT) {
-        r->account[i].field = (uint16_t)get_u16(p);
-        memcpy(&r->account[i].value, p + 2, sizeof(uint64_t));
-    }
+    for (size_t i = 0; i < count; i++, p += MTF_ACCOUNT_BYTES)
+        r->account[i] = mtf_get_account(p);
     return take_text(r->name, p, name) &&
            take_text(r->message, p + name, message);
 }

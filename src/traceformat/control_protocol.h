@@ -26,7 +26,7 @@
 #define MTF_CONTROL_PROTOCOL_H
 
 #include "base/compiler.h"
-#include "traceformat/raw_writer.h"
+#include "traceformat/trace_event.h"
 
 /* Longest text of a request: a path with its end. */
 #define MTF_CONTROL_TEXT_MAX    4096u
@@ -34,7 +34,7 @@
 #define MTF_CONTROL_MESSAGE_MAX 255u
 #define MTF_CONTROL_ACCOUNTS    32u
 #define MTF_CONTROL_REPLY_MAX                                                  \
-    (12u + 10u * MTF_CONTROL_ACCOUNTS + MTF_CONTROL_TEXT_MAX +                 \
+    (12u + MTF_ACCOUNT_BYTES * MTF_CONTROL_ACCOUNTS + MTF_CONTROL_TEXT_MAX +   \
      MTF_CONTROL_MESSAGE_MAX)
 
 enum mtf_control_command {

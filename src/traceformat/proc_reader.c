@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finds blocks in the bytes, and decodes a block into ready operations.
+ * Finds blocks in the bytes; proc_decode.c decodes them.
  *
  * After damage the reader looks for the next sync word that begins a block with
  * a right checksum. The head has a checksum of its own, so that looking costs
@@ -17,43 +17,82 @@
 
 #include <string.h>
 
-/* Bytes after those given that decoding may load. */
+/* Bytes after those read that decoding may load. */
 #define PADDING   16u
+#define CAPACITY  (MTF_PROC_READER_BYTES - PADDING)
 #define HEAD_SIZE sizeof(struct mtf_proc_block_head)
 
-/* --- Bytes ---------------------------------------------------------------- */
+/* --- Window on the source ------------------------------------------------- */
 
-void mtf_proc_reader_init(struct mtf_proc_reader *r, void *memory,
-                          size_t size) {
+void mtf_proc_reader_init(struct mtf_proc_reader *r, struct mtf_source *source,
+                          void *memory) {
     memset(r, 0, sizeof(*r));
+    r->source = source;
     r->memory = memory;
-    r->capacity = size - PADDING;
-    memset(r->memory + r->capacity, 0, PADDING);
+    memset(r->memory + CAPACITY, 0, PADDING);
 }
 
-uint8_t *mtf_proc_reader_room(struct mtf_proc_reader *r, size_t *room) {
-    /* a block fits into half of the memory, so bytes move rarely */
-    if (r->begin != 0 && r->capacity - r->end < r->capacity / 2) {
-        memmove(r->memory, r->memory + r->begin, r->end - r->begin);
-        r->end -= r->begin;
-        r->begin = 0;
-    }
-    *room = r->capacity - r->end;
-    return r->memory + r->end;
-}
-
-void mtf_proc_reader_filled(struct mtf_proc_reader *r, size_t n) {
-    r->end += n;
-}
-
-void mtf_proc_reader_eof(struct mtf_proc_reader *r) {
-    r->eof = true;
+void mtf_proc_reader_init_at(struct mtf_proc_reader *r,
+                             struct mtf_source *source, void *memory,
+                             const struct mtf_proc_index_entry *entry) {
+    mtf_proc_reader_init(r, source, memory);
+    r->have_header = true;
+    r->offset = entry->offset;
+    r->ops = entry->first_op;
 }
 
 void mtf_proc_reader_lost_header(struct mtf_proc_reader *r) {
     r->have_header = true;
     r->in_damage = true;
     r->damage_start = r->offset;
+}
+
+static void give(struct mtf_proc_item *item, enum mtf_proc_item_kind kind,
+                 enum mtf_status status, const char *problem,
+                 uint64_t file_offset) {
+    item->kind = kind;
+    item->status = status;
+    item->problem = problem;
+    item->file_offset = file_offset;
+}
+
+static void give_break(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
+    const struct mtf_source *s = r->source;
+    give(item, MTF_PROC_ITEM_DAMAGE, s->status, mtf_status_text(s->status),
+         s->break_offset);
+    item->skipped = s->break_skipped;
+    item->offset_is_stored = true;
+    if (!r->have_header && r->offset + (r->end - r->begin) < 8)
+        mtf_proc_reader_lost_header(r);
+}
+
+/* More bytes behind those that are here. False: ITEM is filled. */
+static bool fill(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
+    size_t got = 0;
+    /* A block fits into half of the memory, so bytes move rarely. */
+    if (r->begin != 0 && CAPACITY - r->end < CAPACITY / 2) {
+        memmove(r->memory, r->memory + r->begin, r->end - r->begin);
+        r->end -= r->begin;
+        r->begin = 0;
+    }
+    switch (r->source->read(r->source, r->memory + r->end, CAPACITY - r->end,
+                            &got)) {
+    case MTF_SOURCE_DATA:
+        r->end += got;
+        return true;
+    case MTF_SOURCE_END:
+        r->at_end = true;
+        return true;
+    case MTF_SOURCE_BREAK:
+        give_break(r, item);
+        return false;
+    default:
+        give(item, MTF_PROC_ITEM_FAILED, r->source->status,
+             mtf_status_text(r->source->status), r->offset);
+        item->error = r->source->error;
+        item->offset_is_stored = true;
+        return false;
+    }
 }
 
 static void consume(struct mtf_proc_reader *r, size_t n) {
@@ -69,27 +108,25 @@ static const char *foreign_text(const uint8_t *p, size_t n) {
     return text != NULL ? text : "is no processed trace";
 }
 
-static enum mtf_proc_next foreign(struct mtf_proc_reader *r,
-                                  struct mtf_proc_part *part,
-                                  const char *problem) {
-    part->offset = r->offset;
-    part->problem = problem;
-    return MTF_PROC_FOREIGN;
+static bool foreign(struct mtf_proc_reader *r, struct mtf_proc_item *item,
+                    enum mtf_status status, const char *problem) {
+    give(item, MTF_PROC_ITEM_FAILED, status, problem, r->offset);
+    return true;
 }
 
 /* The magic is there and the rest is not good: blocks can still be read. */
-static enum mtf_proc_next header_lost(struct mtf_proc_reader *r) {
+static bool header_lost(struct mtf_proc_reader *r) {
     mtf_proc_reader_lost_header(r);
     consume(r, 8);
-    return MTF_PROC_MORE;
+    return false;
 }
 
 /* P is the header H, whose checksum is right. */
 static void parse_fields(const uint8_t *p, const struct mtf_proc_header *h,
-                         struct mtf_proc_part *part) {
+                         struct mtf_proc_item *item) {
     const uint8_t *end = p + h->length - 8;
     p += tcm_align_up(sizeof(*h) + h->raw_length, 8);
-    part->converter_length = 0;
+    item->converter_length = 0;
     while (end - p >= 4) {
         uint16_t tag, n;
         memcpy(&tag, p, 2);
@@ -98,57 +135,59 @@ static void parse_fields(const uint8_t *p, const struct mtf_proc_header *h,
         if (tag == MTF_PROC_TAG_END || n > end - p)
             return;
         if (tag == MTF_PROC_TAG_CONVERTER) {
-            part->converter = (const char *)p;
-            part->converter_length = n;
+            item->converter = (const char *)p;
+            item->converter_length = n;
         }
         p += n;
     }
 }
 
-static enum mtf_proc_next next_header(struct mtf_proc_reader *r,
-                                      struct mtf_proc_part *part) {
+/* True: ITEM is filled. False: bytes are missing, or the header is lost. */
+static bool next_header(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
     const uint8_t *p = r->memory + r->begin;
     size_t n = r->end - r->begin;
-    struct mtf_proc_header *h = &part->header;
-    size_t magic = n < 8 ? n : 8;
-    if (memcmp(p, MTF_PROC_MAGIC, magic) != 0) {
-        if (n < 8 && !r->eof)
-            return MTF_PROC_MORE;
+    struct mtf_proc_header *h = &item->header;
+    if (n < 8 && memcmp(p, MTF_PROC_MAGIC, n) == 0 && !r->at_end)
+        return false;
+    if (memcmp(p, MTF_PROC_MAGIC, n < 8 ? n : 8) != 0) {
+        if (n < 8 && !r->at_end)
+            return false;
         if (n >= 8 && memcmp(p, MTF_RAW_MAGIC, 8) == 0)
-            return foreign(r, part, "is a raw trace, not a processed one");
+            return foreign(r, item, MTF_IS_RAW, mtf_status_text(MTF_IS_RAW));
         if (n >= 8 && memcmp(p, MTF_SPOOL_MAGIC, 8) == 0)
-            return foreign(r, part, "is a spool, not a processed trace");
-        return foreign(r, part, foreign_text(p, n));
+            return foreign(r, item, MTF_IS_SPOOL,
+                           "is a spool, not a processed trace");
+        return foreign(r, item, MTF_NO_TRACE, foreign_text(p, n));
     }
     if (n == 0)
-        return r->eof ? foreign(r, part, "is empty") : MTF_PROC_MORE;
+        return foreign(r, item, MTF_EMPTY, mtf_status_text(MTF_EMPTY));
     if (n < 8)
-        return r->eof ? foreign(r, part, foreign_text(p, n)) : MTF_PROC_MORE;
+        return foreign(r, item, MTF_NO_TRACE, foreign_text(p, n));
     if (n < sizeof(*h))
-        return r->eof ? header_lost(r) : MTF_PROC_MORE;
+        return r->at_end ? header_lost(r) : false;
     memcpy(h, p, sizeof(*h));
     if (h->length < sizeof(*h) + 8 || h->length > MTF_PROC_HEADER_MAX ||
         h->length % 8 != 0 || h->raw_length > h->length - sizeof(*h) - 8)
         return header_lost(r);
     if (n < h->length)
-        return r->eof ? header_lost(r) : MTF_PROC_MORE;
+        return r->at_end ? header_lost(r) : false;
     if (tcm_checksum_of(p, h->length - 8, 0) !=
         mtf_load_le64(p + h->length - 8))
         return header_lost(r);
     if (h->version > MTF_PROC_VERSION || h->must_understand != 0)
-        return foreign(r, part,
+        return foreign(r, item, MTF_TOO_NEW,
                        mtf_too_new_text(r->text, h->version, MTF_PROC_VERSION,
                                         h->must_understand));
-    part->offset = r->offset;
-    part->raw_header = p + sizeof(*h);
-    memset(&part->raw, 0, sizeof(part->raw));
-    memcpy(&part->raw, part->raw_header,
-           h->raw_length < sizeof(part->raw) ? h->raw_length
-                                             : sizeof(part->raw));
-    parse_fields(p, h, part);
+    give(item, MTF_PROC_ITEM_HEADER, MTF_OK, NULL, r->offset);
+    item->raw_header = p + sizeof(*h);
+    memset(&item->raw, 0, sizeof(item->raw));
+    memcpy(&item->raw, item->raw_header,
+           h->raw_length < sizeof(item->raw) ? h->raw_length
+                                             : sizeof(item->raw));
+    parse_fields(p, h, item);
     r->have_header = true;
     consume(r, h->length);
-    return MTF_PROC_HEADER;
+    return true;
 }
 
 /* --- Blocks --------------------------------------------------------------- */
@@ -198,95 +237,105 @@ static void skip_to_sync(struct mtf_proc_reader *r) {
     consume(r, (size_t)(p - r->memory) - r->begin);
 }
 
-static enum mtf_proc_next damage(struct mtf_proc_reader *r,
-                                 struct mtf_proc_part *part) {
-    part->offset = r->damage_start;
-    part->skipped = r->offset - r->damage_start;
-    part->problem = r->eof && r->begin == r->end && !r->closed
-                        ? "cut in the middle of a block"
-                        : "damaged";
+static void give_damage(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
+    bool cut = r->at_end && r->begin == r->end && !r->closed;
+    give(item, MTF_PROC_ITEM_DAMAGE, cut ? MTF_CUT : MTF_DAMAGED,
+         cut ? "cut in the middle of a block" : "damaged", r->damage_start);
+    item->skipped = r->offset - r->damage_start;
     r->in_damage = false;
     r->damaged_places++;
-    return MTF_PROC_DAMAGE;
 }
 
-static enum mtf_proc_next take_block(struct mtf_proc_reader *r,
-                                     struct mtf_proc_part *part) {
-    struct mtf_proc_block *b = &part->block;
+static void give_block(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
+    struct mtf_proc_block *b = &item->block;
     if (b->head.first_op > r->ops) { /* whole blocks went */
-        r->in_damage = false;
+        give(item, MTF_PROC_ITEM_DAMAGE, MTF_DAMAGED, "blocks are missing",
+             r->offset);
         r->ops = b->head.first_op;
         r->damaged_places++;
-        part->offset = r->offset;
-        part->skipped = 0;
-        part->problem = "blocks are missing";
-        return MTF_PROC_DAMAGE;
+        return;
     }
-    part->offset = r->offset;
+    give(item, MTF_PROC_ITEM_OPS, MTF_OK, NULL, r->offset);
     b->offset = r->offset;
     b->payload = r->memory + r->begin + HEAD_SIZE;
     consume(r, HEAD_SIZE + b->head.length);
-    if (b->head.kind == MTF_PROC_BLOCK_INDEX)
-        return MTF_PROC_INDEX;
-    if (b->head.kind == MTF_PROC_BLOCK_CLOSING) {
+    if (b->head.kind == MTF_PROC_BLOCK_INDEX) {
+        item->kind = MTF_PROC_ITEM_INDEX;
+    } else if (b->head.kind == MTF_PROC_BLOCK_CLOSING) {
+        item->kind = MTF_PROC_ITEM_CLOSING;
         r->closed = true;
-        return MTF_PROC_CLOSING;
+    } else {
+        r->ops = b->head.first_op + b->head.ops;
     }
-    r->ops = b->head.first_op + b->head.ops;
-    r->slot_count = b->head.slot_count;
-    r->blocks++;
-    return MTF_PROC_OPS;
 }
 
-static enum mtf_proc_next at_end(struct mtf_proc_reader *r,
-                                 struct mtf_proc_part *part) {
-    part->offset = r->offset;
-    part->problem = NULL;
+static void give_end(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
     if (!r->closed)
-        part->problem = "cut: the closing block is missing";
+        give(item, MTF_PROC_ITEM_END, MTF_CUT,
+             "cut: the closing block is missing", r->offset);
     else if (r->damaged_places != 0)
-        part->problem = "damaged";
-    return MTF_PROC_END;
+        give(item, MTF_PROC_ITEM_END, MTF_DAMAGED, "damaged", r->offset);
+    else
+        give(item, MTF_PROC_ITEM_END, MTF_OK, NULL, r->offset);
 }
 
-enum mtf_proc_next mtf_proc_reader_next(struct mtf_proc_reader *r,
-                                        struct mtf_proc_part *part) {
-    if (!r->have_header) {
-        enum mtf_proc_next next = next_header(r, part);
-        if (next != MTF_PROC_MORE || !r->have_header)
-            return next;
-    }
+static bool is_known(const struct mtf_proc_reader *r, unsigned kind) {
+    return kind == MTF_PROC_BLOCK_OPS || kind == MTF_PROC_BLOCK_CLOSING ||
+           (kind == MTF_PROC_BLOCK_INDEX && r->index_too);
+}
+
+/* True: ITEM is filled from the bytes that are here. False: more are needed. */
+static bool next_block(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
     for (;;) {
+        const struct mtf_proc_block_head *head = &item->block.head;
         size_t n = r->end - r->begin;
         enum look look = LOOK_MORE;
         if (n != 0)
-            look = look_at(r->memory + r->begin, n, &part->block.head);
+            look = look_at(r->memory + r->begin, n, &item->block.head);
         if (look == LOOK_BLOCK && !r->closed) {
-            unsigned kind = part->block.head.kind;
-            bool known = kind == MTF_PROC_BLOCK_OPS ||
-                         kind == MTF_PROC_BLOCK_CLOSING ||
-                         (kind == MTF_PROC_BLOCK_INDEX && r->index_too);
-            if (r->in_damage)
-                return damage(r, part);
-            if (part->block.head.flags != 0)
-                return foreign(r, part, "needs a newer reader");
-            /* one that came before (first_op too small) is no part of it */
-            if (known && part->block.head.first_op >= r->ops)
-                return take_block(r, part);
-            if (!known) {
-                consume(r, HEAD_SIZE + part->block.head.length);
+            if (r->in_damage) {
+                give_damage(r, item);
+                return true;
+            }
+            if (head->flags != 0)
+                return foreign(r, item, MTF_TOO_NEW, "needs a newer reader");
+            if (!is_known(r, head->kind)) {
+                consume(r, HEAD_SIZE + head->length);
                 continue;
             }
+            /* One that came before (first_op too small) is no part of it. */
+            if (head->first_op >= r->ops) {
+                give_block(r, item);
+                return true;
+            }
         }
-        if (look == LOOK_MORE && !r->eof)
-            return MTF_PROC_MORE;
-        if (n == 0)
-            return r->in_damage ? damage(r, part) : at_end(r, part);
+        if (look == LOOK_MORE && !r->at_end)
+            return false;
+        if (n == 0) {
+            if (r->in_damage)
+                give_damage(r, item);
+            else
+                give_end(r, item);
+            return true;
+        }
         if (!r->in_damage) {
             r->in_damage = true;
             r->damage_start = r->offset;
         }
         skip_to_sync(r);
+    }
+}
+
+void mtf_proc_reader_next(struct mtf_proc_reader *r,
+                          struct mtf_proc_item *item) {
+    memset(item, 0, sizeof(*item));
+    for (;;) {
+        if (!r->have_header && next_header(r, item))
+            return;
+        if (r->have_header && next_block(r, item))
+            return;
+        if (!fill(r, item))
+            return;
     }
 }
 
@@ -297,11 +346,11 @@ bool mtf_proc_is_block(const uint8_t *p, size_t n,
 
 bool mtf_proc_account(const struct mtf_proc_block *b, unsigned field,
                       uint64_t *value) {
-    for (uint32_t i = 0; i + 10 <= b->head.length; i += 10) {
-        uint16_t f;
-        memcpy(&f, b->payload + i, sizeof(f));
-        if (f == field) {
-            *value = mtf_load_le64(b->payload + i + 2);
+    for (uint32_t i = 0; i + MTF_ACCOUNT_BYTES <= b->head.length;
+         i += MTF_ACCOUNT_BYTES) {
+        struct mtf_account_value a = mtf_get_account(b->payload + i);
+        if (a.field == field) {
+            *value = a.value;
             return true;
         }
     }

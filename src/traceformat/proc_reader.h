@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads the processed trace: bytes in, blocks out, and a block into an array of
- * ready operations.
+ * Reads the processed trace: pulls bytes (LZ4 already removed) from a source,
+ * yields blocks, and decodes a block into an array of ready operations. The
+ * counterpart for raw traces is raw_reader.h.
  *
- *     mtf_proc_reader_init(r, memory, MTF_PROC_READER_BYTES);
+ *     mtf_proc_reader_init(r, source, memory);
  *     for (;;) {
- *         switch (mtf_proc_reader_next(r, &part)) {
- *         case MTF_PROC_MORE:     give bytes (room, filled) or say end
- *         case MTF_PROC_HEADER:   part.header
- *         case MTF_PROC_OPS:      mtf_proc_decode_begin(d, &part.block), then
- *                                 mtf_proc_decode until it returns 0
- *         case MTF_PROC_CLOSING:  mtf_proc_account(&part.block, field, &value)
- *         case MTF_PROC_INDEX:    part.block: only if asked for
- *         case MTF_PROC_DAMAGE:   part.offset, part.skipped: report, go on
- *         case MTF_PROC_FOREIGN:  part.problem: not a processed trace
- *         case MTF_PROC_END:      part.problem: NULL, or what is missing
+ *         mtf_proc_reader_next(r, &item);
+ *         switch (item.kind) {
+ *         case MTF_PROC_ITEM_HEADER:   item.header
+ *         case MTF_PROC_ITEM_OPS:      mtf_proc_decode_begin(d, &item.block),
+ *                                      then mtf_proc_decode until it returns 0
+ *         case MTF_PROC_ITEM_CLOSING:  mtf_proc_account(&item.block, field,
+ *                                      &value)
+ *         case MTF_PROC_ITEM_INDEX:    item.block: only if asked for
+ *         case MTF_PROC_ITEM_DAMAGE:   report; go on
+ *         case MTF_PROC_ITEM_END:      item.status: MTF_OK, or what is missing
+ *         case MTF_PROC_ITEM_FAILED:   no processed trace, or system error
  *         }
  *     }
  *
@@ -31,6 +33,7 @@
 
 #include "traceformat/proc_layout.h"
 #include "traceformat/raw_layout.h"
+#include "traceformat/trace_io.h"
 #include "traceformat/trace_status.h"
 
 /* Kinds of ready operations. Those up to MTF_OP_LAST_OPERATION are counted as
@@ -79,21 +82,25 @@ struct mtf_proc_block {
     uint64_t offset;        /* of the head in the (decompressed) trace */
 };
 
-enum mtf_proc_next {
-    MTF_PROC_MORE = 0,
-    MTF_PROC_HEADER,
-    MTF_PROC_OPS,
-    MTF_PROC_CLOSING,
-    MTF_PROC_DAMAGE,
-    MTF_PROC_FOREIGN,
-    MTF_PROC_END,
-    MTF_PROC_INDEX /* only if `index_too` is set */
+enum mtf_proc_item_kind {
+    MTF_PROC_ITEM_HEADER = 1,
+    MTF_PROC_ITEM_OPS,
+    MTF_PROC_ITEM_CLOSING,
+    MTF_PROC_ITEM_INDEX,  /* only if `index_too` is set */
+    MTF_PROC_ITEM_DAMAGE, /* something is lost here; reading goes on */
+    MTF_PROC_ITEM_END,
+    MTF_PROC_ITEM_FAILED /* no processed trace, or system error: give up */
 };
 
-struct mtf_proc_part {
-    uint64_t offset;               /* of this part in the decompressed trace */
-    uint64_t skipped;              /* DAMAGE: bytes without a readable block */
-    const char *problem;           /* FOREIGN, DAMAGE, END: text, or NULL */
+struct mtf_proc_item {
+    enum mtf_proc_item_kind kind;
+    enum mtf_status status; /* DAMAGE, END, FAILED: what is wrong */
+    const char *problem;    /* the same in words; NULL: nothing */
+    int error;              /* FAILED with MTF_SYSTEM: errno */
+    uint64_t file_offset;   /* before LZ4; DAMAGE: as stored if so marked */
+    uint64_t skipped;       /* DAMAGE: bytes without a readable block */
+    bool offset_is_stored;  /* DAMAGE: of an LZ4 frame; both count its bytes.
+                               FAILED: the source failed and knows where */
     struct mtf_proc_header header; /* HEADER */
     struct mtf_raw_header raw;     /* HEADER: fixed part of the raw header */
     const uint8_t *raw_header;     /* HEADER: header.raw_length bytes */
@@ -107,32 +114,34 @@ struct mtf_proc_part {
     (2 * (MTF_PROC_PAYLOAD_MAX + sizeof(struct mtf_proc_block_head)) + 4096)
 
 struct mtf_proc_reader {
+    struct mtf_source *source;
     uint8_t *memory;
-    size_t capacity; /* without the padding */
-    size_t begin, end;
-    uint64_t offset; /* of memory[begin] in the trace */
-    bool eof, have_header, closed, done;
+    size_t begin, end; /* bytes not yet used: [begin, end) of memory */
+    uint64_t offset;   /* of memory[begin] in the trace */
+    bool at_end;       /* nothing comes after memory[end - 1] */
+    bool have_header, closed;
     bool index_too; /* by the caller: hand out index blocks */
     bool in_damage;
     uint64_t damage_start;
-    uint64_t ops;        /* of the blocks so far */
-    uint32_t slot_count; /* after the blocks so far */
-    uint64_t blocks, damaged_places;
+    uint64_t ops; /* of the blocks so far */
+    uint64_t damaged_places;
     char text[MTF_TOO_NEW_TEXT]; /* a problem that names numbers */
 };
 
-/* MEMORY: SIZE bytes, at least MTF_PROC_READER_BYTES. */
-void mtf_proc_reader_init(struct mtf_proc_reader *r, void *memory, size_t size);
-/* Where to put bytes, and how many fit (never 0 after MTF_PROC_MORE). What was
-   handed out in a part is gone after this. */
-uint8_t *mtf_proc_reader_room(struct mtf_proc_reader *r, size_t *room);
-void mtf_proc_reader_filled(struct mtf_proc_reader *r, size_t n);
-void mtf_proc_reader_eof(struct mtf_proc_reader *r);
+/* MEMORY has MTF_PROC_READER_BYTES bytes. */
+void mtf_proc_reader_init(struct mtf_proc_reader *r, struct mtf_source *source,
+                          void *memory);
+/* The same for a source that begins with the block of ENTRY. */
+void mtf_proc_reader_init_at(struct mtf_proc_reader *r,
+                             struct mtf_source *source, void *memory,
+                             const struct mtf_proc_index_entry *entry);
 /* The bytes up to here are lost, and the header with them: what comes is looked
    through for blocks. */
 void mtf_proc_reader_lost_header(struct mtf_proc_reader *r);
-enum mtf_proc_next mtf_proc_reader_next(struct mtf_proc_reader *r,
-                                        struct mtf_proc_part *part);
+/* Yields the next item, which is good until the next call. The last one is END
+   or FAILED. */
+void mtf_proc_reader_next(struct mtf_proc_reader *r,
+                          struct mtf_proc_item *item);
 
 /* Whether a good block, of any kind, begins at P and ends in its N bytes; fills
    HEAD. */

@@ -121,7 +121,7 @@ void mtf_proc_flush(struct mtf_proc_writer *w) {
     begin_block(w);
 }
 
-bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_proc_sink sink,
+bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_sink *sink,
                            mtf_proc_grow grow, void *ctx,
                            const void *raw_header, uint32_t raw_length) {
     memset(w, 0, offsetof(struct mtf_proc_writer, taken_slot));
@@ -379,14 +379,12 @@ void mtf_proc_put_phase(struct mtf_proc_writer *w, unsigned phase) {
 /* --- End ------------------------------------------------------------------ */
 
 static uint8_t *put_account(uint8_t *p, unsigned field, uint64_t value) {
-    uint16_t f = (uint16_t)field;
-    memcpy(p, &f, sizeof(f));
-    mtf_store_le64(p + 2, value);
-    return p + 10;
+    mtf_put_account(p, (struct mtf_account_value){(uint16_t)field, value});
+    return p + MTF_ACCOUNT_BYTES;
 }
 
 bool mtf_proc_writer_end(struct mtf_proc_writer *w,
-                         const struct mtf_proc_account_value *accounts,
+                         const struct mtf_account_value *accounts,
                          size_t count) {
     count_switch(w);
     mtf_proc_flush(w);

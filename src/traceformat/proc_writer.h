@@ -15,9 +15,9 @@
 #define MTF_PROC_WRITER_H
 
 #include "traceformat/proc_layout.h"
+#include "traceformat/trace_event.h"
+#include "traceformat/trace_io.h"
 
-/* False: it failed; the writer calls no more. */
-typedef bool (*mtf_proc_sink)(void *ctx, const void *data, size_t length);
 /* Makes *STACK (of *CAPACITY entries, NULL at first) larger, contents kept. */
 typedef bool (*mtf_proc_grow)(void *ctx, uint32_t **stack, size_t *capacity);
 
@@ -56,7 +56,7 @@ struct mtf_proc_writer {
     uint64_t time_ns;
 
     struct mtf_proc_block_head head; /* the state before the block in work */
-    mtf_proc_sink sink;
+    mtf_sink *sink;
     mtf_proc_grow grow;
     void *ctx;
     uint64_t total_ops, total_records, blocks, bytes;
@@ -75,20 +75,16 @@ struct mtf_proc_writer {
 /* W is large (1 MiB): not for the stack. The sink also gets the header, which
    carries
    RAW_LENGTH bytes of the raw trace's header. */
-bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_proc_sink sink,
+bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_sink *sink,
                            mtf_proc_grow grow, void *ctx,
                            const void *raw_header, uint32_t raw_length);
 /* Ends the block in work, if it holds a record. */
 void mtf_proc_flush(struct mtf_proc_writer *w);
-/* Ends the trace: ACCOUNTS are COUNT pairs of field and value; those that the
-   writer knows itself (ops, records, blocks, slots) are added. True: every byte
+/* Ends the trace: ACCOUNTS are COUNT fields; those that the writer
+   knows itself (ops, records, blocks, slots) are added. True: every byte
    was taken by the sink. */
-struct mtf_proc_account_value {
-    uint16_t field;
-    uint64_t value;
-};
 bool mtf_proc_writer_end(struct mtf_proc_writer *w,
-                         const struct mtf_proc_account_value *accounts,
+                         const struct mtf_account_value *accounts,
                          size_t count);
 
 /* The rest of what events need; see proc_codec.h for the hot ones. */

@@ -246,13 +246,12 @@ static bool give_segment(struct mtf_raw_reader *r, struct mtf_item *item,
     return !*bad;
 }
 
-bool mtf_item_account(const struct mtf_item *item, unsigned i, uint16_t *field,
-                      uint64_t *value) {
+bool mtf_item_account(const struct mtf_item *item, unsigned i,
+                      struct mtf_account_value *account) {
     if ((item->kind != MTF_ITEM_SAMPLE && item->kind != MTF_ITEM_FOOTER) ||
-        i >= item->length / 10)
+        i >= item->length / MTF_ACCOUNT_BYTES)
         return false;
-    memcpy(field, item->data + (size_t)10 * i, 2);
-    *value = mtf_load_le64(item->data + (size_t)10 * i + 2);
+    *account = mtf_get_account(item->data + (size_t)MTF_ACCOUNT_BYTES * i);
     return true;
 }
 

@@ -16,6 +16,7 @@
 #include "traceformat/raw_codec.h"
 #include "traceformat/raw_layout.h"
 #include "traceformat/trace_event.h"
+#include "traceformat/trace_io.h"
 #include "traceformat/trace_status.h"
 
 /* --- Header ------------------------------------------------------------- */
@@ -85,29 +86,10 @@ struct mtf_item {
 };
 
 /* Reads field I of a sample or footer; false: there is none. */
-bool mtf_item_account(const struct mtf_item *item, unsigned i, uint16_t *field,
-                      uint64_t *value);
+bool mtf_item_account(const struct mtf_item *item, unsigned i,
+                      struct mtf_account_value *account);
 
 /* --- Reader ------------------------------------------------------------- */
-
-enum mtf_source_result {
-    MTF_SOURCE_DATA,  /* *GOT bytes, at least one */
-    MTF_SOURCE_BREAK, /* bytes were lost here; break_* say where; go on */
-    MTF_SOURCE_END,
-    MTF_SOURCE_ERROR
-};
-
-/* Where bytes come from. */
-struct mtf_source {
-    enum mtf_source_result (*read)(struct mtf_source *s, void *buf, size_t n,
-                                   size_t *got);
-    uint64_t break_offset;  /* as stored */
-    uint64_t break_skipped; /* stored bytes without use */
-    enum mtf_status status; /* BREAK: MTF_DAMAGED or MTF_CUT; ERROR: why */
-    int error;              /* ERROR with MTF_SYSTEM: errno */
-    bool framed; /* bytes come from LZ4 frames (known after the first read), so
-                    that damage may have changed the magic */
-};
 
 /* What the reader needs: two largest segments and room to read ahead. */
 #define MTF_READER_BUFFER ((size_t)4 << 20)

@@ -313,14 +313,13 @@ static bool write_accounts(struct mtf_raw_writer *w, enum mtf_segment_kind kind,
                            unsigned count) {
     if (count > MTF_ACCOUNTS_MAX)
         return fail(w);
-    uint8_t payload[MTF_ACCOUNTS_MAX * 10];
-    for (unsigned i = 0; i < count; i++) {
-        memcpy(payload + 10 * i, &accounts[i].field, 2);
-        memcpy(payload + 10 * i + 2, &accounts[i].value, 8);
-    }
+    uint8_t payload[MTF_ACCOUNTS_MAX * MTF_ACCOUNT_BYTES];
+    for (unsigned i = 0; i < count; i++)
+        mtf_put_account(payload + (size_t)MTF_ACCOUNT_BYTES * i, accounts[i]);
     struct mtf_segment head = {
         .kind = (uint8_t)kind, .time_lo = time_ns, .time_hi = time_ns};
-    return write_segment(w, &head, payload, (size_t)10 * count, NULL, 0);
+    return write_segment(w, &head, payload, (size_t)MTF_ACCOUNT_BYTES * count,
+                         NULL, 0);
 }
 
 bool mtf_raw_write_sample(struct mtf_raw_writer *w, uint64_t time_ns,

@@ -16,15 +16,9 @@
 #include "base/compiler.h"
 #include "traceformat/compress.h"
 #include "traceformat/raw_layout.h"
+#include "traceformat/trace_event.h"
+#include "traceformat/trace_io.h"
 
-/* Takes N bytes; false ends the writing. */
-typedef bool mtf_sink(void *ctx, const void *data, size_t n);
-
-/* One field of a sample or footer; FIELD is an enum mtf_account. */
-struct mtf_account_value {
-    uint16_t field;
-    uint64_t value;
-};
 /* Most fields of one sample or footer. */
 #define MTF_ACCOUNTS_MAX 64u
 

@@ -11,6 +11,8 @@
 
 #include "base/compiler.h"
 
+#include <string.h>
+
 /* X(NAME, number, "text") */
 #define MTF_CALLS(X)                                                           \
     X(MALLOC, 1, "malloc")                                                     \
@@ -163,6 +165,28 @@ enum mtf_account {
 #undef X
         MTF_ACCOUNT_LIMIT = 64
 };
+
+/* One field of a sample, a footer, a reply or a closing block. FIELD is an enum
+   mtf_account or, in a closing block, an enum mtf_proc_account. */
+struct mtf_account_value {
+    uint16_t field;
+    uint64_t value;
+};
+
+/* In both formats: u16 field, u64 value. */
+#define MTF_ACCOUNT_BYTES 10u
+
+static inline void mtf_put_account(uint8_t *p, struct mtf_account_value a) {
+    memcpy(p, &a.field, sizeof(a.field));
+    memcpy(p + sizeof(a.field), &a.value, sizeof(a.value));
+}
+
+static inline struct mtf_account_value mtf_get_account(const uint8_t *p) {
+    struct mtf_account_value a;
+    memcpy(&a.field, p, sizeof(a.field));
+    memcpy(&a.value, p + sizeof(a.field), sizeof(a.value));
+    return a;
+}
 
 /* Why a recording ended (MTF_ACCOUNT_END_REASON). */
 enum mtf_end_reason {

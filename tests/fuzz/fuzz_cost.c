@@ -135,27 +135,22 @@ static void translate_block(struct replay_translate *t,
 static void run_translate(const struct bytes *trace, struct bytes *unused) {
     static struct replay_translate t;
     static uint8_t memory[MTF_PROC_READER_BYTES];
+    struct memory_source m;
     struct mtf_proc_reader r;
-    struct mtf_proc_part part;
-    enum mtf_proc_next next;
-    size_t at = 0, room;
+    struct mtf_proc_item item;
     (void)unused;
     struct replay_ring *ring = replay_ring_new();
     FUZZ_CHECK(ring != NULL && replay_translate_init(&t, ring));
     replay_translate_trace(&t);
-    mtf_proc_reader_init(&r, memory, sizeof(memory));
-    while ((next = mtf_proc_reader_next(&r, &part)) != MTF_PROC_END) {
-        if (next == MTF_PROC_OPS) {
+    memory_source_init(&m, trace->data, trace->length, 0);
+    mtf_proc_reader_init(&r, &m.source, memory);
+    for (;;) {
+        mtf_proc_reader_next(&r, &item);
+        if (item.kind == MTF_PROC_ITEM_END)
+            break;
+        if (item.kind == MTF_PROC_ITEM_OPS) {
             t.most = trace->length;
-            translate_block(&t, &part.block);
-        } else if (next == MTF_PROC_MORE) {
-            uint8_t *p = mtf_proc_reader_room(&r, &room);
-            size_t n = tcm_min_u64(room, trace->length - at);
-            memcpy(p, trace->data + at, n);
-            at += n;
-            mtf_proc_reader_filled(&r, n);
-            if (n == 0)
-                mtf_proc_reader_eof(&r);
+            translate_block(&t, &item.block);
         }
     }
     replay_translate_end(&t);

@@ -8,6 +8,7 @@
  */
 #include "cmd/replay/replay_translate.h"
 #include "common/tool_check.h"
+#include "memory_source.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_repair.h"
 #include "traceformat/proc_index.h"
@@ -187,62 +188,49 @@ static void read_trace(const uint8_t *data, size_t size, size_t piece,
     static uint8_t memory[MTF_PROC_READER_BYTES];
     static struct tool_check check;
     const struct tool_check_sums sums = {0};
+    struct memory_source m;
     struct mtf_proc_reader r;
-    struct mtf_proc_part part;
-    size_t at = 0, room;
+    struct mtf_proc_item item;
     memset(s, 0, sizeof(*s));
-    mtf_proc_reader_init(&r, memory, sizeof(memory));
+    memory_source_init(&m, data, size, piece);
+    mtf_proc_reader_init(&r, &m.source, memory);
     r.index_too = true;
     tool_check_init(&check, count_told, s);
     replay_begin(&check);
-    for (;;) {
+    do {
         FUZZ_CHECK(++s->parts <= 4 * (uint64_t)size + 16);
-        switch (mtf_proc_reader_next(&r, &part)) {
-        case MTF_PROC_MORE: {
-            uint8_t *p = mtf_proc_reader_room(&r, &room);
-            size_t n = size - at < piece ? size - at : piece;
-            n = n < room ? n : room;
-            FUZZ_CHECK(room != 0);
-            memcpy(p, data + at, n);
-            at += n;
-            mtf_proc_reader_filled(&r, n);
-            if (n == 0)
-                mtf_proc_reader_eof(&r);
-            s->parts--;
-            continue;
-        }
-        case MTF_PROC_HEADER:
-            FUZZ_CHECK(part.header.raw_length <= MTF_PROC_HEADER_MAX);
-            continue;
-        case MTF_PROC_OPS:
-            s->ops += decode(&part.block, batch, &s->hash, &check);
-            replay_block(&part.block, size);
-            continue;
-        case MTF_PROC_INDEX:
-            tool_check_index(&check, &part.block);
-            continue;
-        case MTF_PROC_CLOSING:
-            tool_check_closing(&check, &part.block, &sums);
-            continue;
-        case MTF_PROC_DAMAGE:
+        mtf_proc_reader_next(&r, &item);
+        switch (item.kind) {
+        case MTF_PROC_ITEM_HEADER:
+            FUZZ_CHECK(item.header.raw_length <= MTF_PROC_HEADER_MAX);
+            break;
+        case MTF_PROC_ITEM_OPS:
+            s->ops += decode(&item.block, batch, &s->hash, &check);
+            replay_block(&item.block, size);
+            break;
+        case MTF_PROC_ITEM_INDEX:
+            tool_check_index(&check, &item.block);
+            break;
+        case MTF_PROC_ITEM_CLOSING:
+            tool_check_closing(&check, &item.block, &sums);
+            break;
+        case MTF_PROC_ITEM_DAMAGE:
             tool_check_lost(&check);
-            FUZZ_CHECK(part.problem != NULL);
             s->damages++;
-            s->skipped += part.skipped;
-            continue;
-        case MTF_PROC_FOREIGN:
-            FUZZ_CHECK(part.problem != NULL);
+            s->skipped += item.skipped;
+            break;
+        case MTF_PROC_ITEM_FAILED:
             s->foreign = true;
             break;
-        case MTF_PROC_END:
+        case MTF_PROC_ITEM_END:
             break;
         }
-        break;
-    }
+        FUZZ_CHECK((item.status == MTF_OK) == (item.problem == NULL));
+    } while (item.kind != MTF_PROC_ITEM_END &&
+             item.kind != MTF_PROC_ITEM_FAILED);
     tool_check_fini(&check);
     replay_end();
     FUZZ_CHECK(s->skipped <= size);
-    s->parts = 0; /* pieces may differ in how often more was asked for */
 }
 
 struct view {

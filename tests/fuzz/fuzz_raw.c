@@ -8,39 +8,18 @@
 #include "tests/fuzz/fuzz_repair.h"
 
 #include "common/tool_raw.h"
+#include "memory_source.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct memory_source {
-    struct mtf_source source;
-    const uint8_t *data;
-    size_t left, piece;
-};
-
-static enum mtf_source_result memory_read(struct mtf_source *s, void *buf,
-                                          size_t n, size_t *got) {
-    struct memory_source *m = TCM_CONTAINER_OF(s, struct memory_source, source);
-    *got = n < m->piece ? n : m->piece;
-    if (*got > m->left)
-        *got = m->left;
-    if (*got == 0)
-        return MTF_SOURCE_END;
-    memcpy(buf, m->data, *got);
-    m->data += *got;
-    m->left -= *got;
-    return MTF_SOURCE_DATA;
-}
-
 static void read_memory(const uint8_t *data, size_t size, size_t piece,
                         struct fuzz_streams *f) {
     static uint8_t buffer[MTF_READER_BUFFER];
-    struct memory_source m = {.source = {.read = memory_read},
-                              .data = data,
-                              .left = size,
-                              .piece = piece};
+    struct memory_source m;
     struct mtf_raw_reader r;
     struct mtf_item item;
+    memory_source_init(&m, data, size, piece);
     mtf_raw_reader_init(&r, &m.source, buffer);
     fuzz_streams_init(f);
     do

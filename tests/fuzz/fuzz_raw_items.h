@@ -52,8 +52,7 @@ static inline void fuzz_decode(struct mtf_stream *s,
 /* Returns false at the end. */
 static inline bool fuzz_item(struct fuzz_streams *f,
                              const struct mtf_item *item, size_t size) {
-    uint16_t field;
-    uint64_t value;
+    struct mtf_account_value a;
     /* Each item takes at least a byte of the input; LZ4 makes 255 of one. */
     FUZZ_CHECK(++f->items <= 300 * (uint64_t)size + 16);
     switch (item->kind) {
@@ -82,7 +81,7 @@ static inline bool fuzz_item(struct fuzz_streams *f,
         break;
     }
     default:
-        for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++)
+        for (unsigned i = 0; mtf_item_account(item, i, &a); i++)
             FUZZ_CHECK(i < item->length);
         break;
     }

@@ -207,14 +207,14 @@ static void see_closing(struct proc_dump *w, const struct mtf_proc_block *b) {
         dump_lacks(w->d, "made from a trace that lacks something");
 }
 
-static void see_header(struct proc_dump *w, const struct mtf_proc_part *part) {
+static void see_header(struct proc_dump *w, const struct mtf_proc_item *item) {
     static struct mtf_raw_info info;
     struct dump_lines *l = &w->d->lines;
-    bool known = mtf_raw_parse_header(part->raw_header, part->header.raw_length,
+    bool known = mtf_raw_parse_header(item->raw_header, item->header.raw_length,
                                       &info) == MTF_OK;
     l->start_ns = known ? info.fixed.start_ns : 0;
-    dump_begin_at(l, part->offset, DUMP_NONE, DUMP_NONE);
-    dump_id(l, "header, version ", part->header.version);
+    dump_begin_at(l, item->file_offset, DUMP_NONE, DUMP_NONE);
+    dump_id(l, "header, version ", item->header.version);
     if (known) {
         dump_id(l, ", process ", info.fixed.pid);
         dump_str(l, ", executable ");
@@ -227,81 +227,58 @@ static void see_header(struct proc_dump *w, const struct mtf_proc_part *part) {
 
 /* --- Reading -------------------------------------------------------------- */
 
-static void see_damage(struct proc_dump *w, const struct mtf_proc_part *part) {
-    struct dump_lines *l = &w->d->lines;
-    dump_damage(w->d, part->offset, DUMP_NONE);
-    dump_str(l, part->problem);
-    dump_id(l, ", ", part->skipped);
-    dump_str(l, " bytes lost");
-    dump_end(l);
-}
-
-static void see_break(struct proc_dump *w, const struct mtf_source *s) {
+static void see_break(struct proc_dump *w, const struct mtf_proc_item *item) {
     struct dump_lines *l = &w->d->lines;
     dump_damage(w->d, DUMP_NONE, DUMP_NONE);
-    dump_id(l, "LZ4 frame at stored byte ", s->break_offset);
+    dump_id(l, "LZ4 frame at stored byte ", item->file_offset);
     dump_str(l, ": ");
-    dump_str(l, mtf_status_text(s->status));
-    dump_id(l, ", ", s->break_skipped);
+    dump_str(l, item->problem);
+    dump_id(l, ", ", item->skipped);
     dump_str(l, " stored bytes lost");
     dump_end(l);
 }
 
-/* Gives the reader more bytes. False: the system failed, and a message is out.
- */
-static bool feed(struct proc_dump *w) {
-    size_t room, got;
-    uint8_t *p = mtf_proc_reader_room(&w->reader, &room);
-    struct mtf_source *s = tool_input_source(w->in);
-    switch (tool_input_read(w->in, p, room, &got)) {
-    case MTF_SOURCE_DATA:
-        mtf_proc_reader_filled(&w->reader, got);
-        return true;
-    case MTF_SOURCE_BREAK:
-        see_break(w, s);
-        if (!w->reader.have_header && tool_input_bytes(w->in) < 8)
-            mtf_proc_reader_lost_header(&w->reader);
-        return true;
-    case MTF_SOURCE_END:
-        mtf_proc_reader_eof(&w->reader);
-        return true;
-    default:
-        tool_error("%s: byte %llu: %s", w->d->name,
-                   (unsigned long long)tool_input_stored_bytes(w->in),
-                   s->status == MTF_SYSTEM ? strerror(s->error)
-                                           : mtf_status_text(s->status));
-        w->d->status = TOOL_FAILED;
-        return false;
+static void see_damage(struct proc_dump *w, const struct mtf_proc_item *item) {
+    struct dump_lines *l = &w->d->lines;
+    if (item->offset_is_stored) {
+        see_break(w, item);
+        return;
     }
+    dump_damage(w->d, item->file_offset, DUMP_NONE);
+    dump_str(l, item->problem);
+    dump_id(l, ", ", item->skipped);
+    dump_str(l, " bytes lost");
+    dump_end(l);
 }
 
-/* Handles one part; false: it was the last. */
-static bool see_part(struct proc_dump *w, enum mtf_proc_next next,
-                     const struct mtf_proc_part *part) {
-    switch (next) {
-    case MTF_PROC_MORE:
-        return feed(w);
-    case MTF_PROC_HEADER:
-        see_header(w, part);
+/* Handles one item; false: it was the last. */
+static bool see_item(struct proc_dump *w, const struct mtf_proc_item *item) {
+    switch (item->kind) {
+    case MTF_PROC_ITEM_HEADER:
+        see_header(w, item);
         return true;
-    case MTF_PROC_OPS:
-        dump_block(w, &part->block);
+    case MTF_PROC_ITEM_OPS:
+        dump_block(w, &item->block);
         return true;
-    case MTF_PROC_CLOSING:
-        see_closing(w, &part->block);
+    case MTF_PROC_ITEM_CLOSING:
+        see_closing(w, &item->block);
         return true;
-    case MTF_PROC_DAMAGE:
-        see_damage(w, part);
+    case MTF_PROC_ITEM_DAMAGE:
+        see_damage(w, item);
         return true;
-    case MTF_PROC_FOREIGN:
+    case MTF_PROC_ITEM_FAILED:
         tool_error("%s: byte %llu: %s", w->d->name,
-                   (unsigned long long)part->offset, part->problem);
+                   (unsigned long long)(item->offset_is_stored
+                                            ? tool_input_stored_bytes(w->in)
+                                            : item->file_offset),
+                   item->status == MTF_SYSTEM ? strerror(item->error)
+                                              : item->problem);
         w->d->status = TOOL_FAILED;
         return false;
     default:
-        if (part->problem != NULL && w->d->damages == 0) {
-            dump_damage(w->d, part->offset, DUMP_NONE);
-            dump_str(&w->d->lines, part->problem);
+        if (item->status != MTF_OK && w->d->damages == 0) {
+            dump_damage(w->d, item->file_offset, DUMP_NONE);
+            dump_str(&w->d->lines, item->problem);
             dump_end(&w->d->lines);
         }
         return false;
@@ -343,10 +320,7 @@ static struct tool_input *open_at(struct proc_dump *w, const char *name) {
         close(fd);
         return NULL;
     }
-    mtf_proc_reader_init(&w->reader, w->memory, sizeof(w->memory));
-    w->reader.have_header = true;
-    w->reader.offset = e.offset;
-    w->reader.ops = e.first_op;
+    mtf_proc_reader_init_at(&w->reader, tool_input_source(in), w->memory, &e);
     return in;
 }
 
@@ -364,7 +338,7 @@ static void skip_ahead(struct proc_dump *w, const char *name) {
 }
 
 void dump_processed(struct dump *d, struct tool_input *in, const char *name) {
-    struct mtf_proc_part part;
+    struct mtf_proc_item item;
     struct proc_dump *w = malloc(sizeof(*w));
     if (w == NULL) {
         tool_error("out of memory");
@@ -374,12 +348,12 @@ void dump_processed(struct dump *d, struct tool_input *in, const char *name) {
     }
     w->d = d;
     w->in = in;
-    mtf_proc_reader_init(&w->reader, w->memory, sizeof(w->memory));
+    mtf_proc_reader_init(&w->reader, tool_input_source(in), w->memory);
     while (!d->lines.over) {
-        enum mtf_proc_next next = mtf_proc_reader_next(&w->reader, &part);
-        if (!see_part(w, next, &part))
+        mtf_proc_reader_next(&w->reader, &item);
+        if (!see_item(w, &item))
             break;
-        if (next == MTF_PROC_HEADER)
+        if (item.kind == MTF_PROC_ITEM_HEADER)
             skip_ahead(w, name);
     }
     tool_input_close(w->in);

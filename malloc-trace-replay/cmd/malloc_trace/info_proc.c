@@ -249,96 +249,74 @@ static void see_closing(struct info_file *f, const struct mtf_proc_block *b) {
     }
 }
 
-static void see_header(struct info_file *f, const struct mtf_proc_part *part) {
-    f->proc_version = part->header.version;
-    size_t n = tcm_min_u64(part->converter_length, sizeof(f->converter) - 1);
+static void see_header(struct info_file *f, const struct mtf_proc_item *item) {
+    f->proc_version = item->header.version;
+    size_t n = tcm_min_u64(item->converter_length, sizeof(f->converter) - 1);
     if (n != 0)
-        memcpy(f->converter, part->converter, n);
-    if (part->header.raw_length == 0)
+        memcpy(f->converter, item->converter, n);
+    if (item->header.raw_length == 0)
         return;
     enum mtf_status status = mtf_raw_parse_header(
-        part->raw_header, part->header.raw_length, &f->header);
+        item->raw_header, item->header.raw_length, &f->header);
     f->have_header = status == MTF_OK;
     if (status != MTF_OK && status != MTF_TOO_NEW)
         info_problem(f, TOOL_DAMAGED,
                      "%s: byte %zu: the raw trace's header is damaged", f->name,
-                     sizeof(part->header));
+                     sizeof(item->header));
 }
 
-/* Gives the reader more bytes. False: the system failed. */
-static bool feed(struct info_file *f, struct work *w, struct tool_input *in) {
-    size_t room, got;
-    uint8_t *p = mtf_proc_reader_room(&w->reader, &room);
-    struct mtf_source *s = tool_input_source(in);
-    switch (tool_input_read(in, p, room, &got)) {
-    case MTF_SOURCE_DATA:
-        mtf_proc_reader_filled(&w->reader, got);
-        return true;
-    case MTF_SOURCE_BREAK:
-        info_problem(f, TOOL_DAMAGED,
-                     "%s: byte %" PRIu64 ": LZ4 frame %s, %" PRIu64
-                     " bytes lost",
-                     f->name, s->break_offset, mtf_status_text(s->status),
-                     s->break_skipped);
-        tool_check_lost(&w->check);
-        if (!w->reader.have_header && tool_input_bytes(in) < 8)
-            mtf_proc_reader_lost_header(&w->reader);
-        return true;
-    case MTF_SOURCE_END:
-        mtf_proc_reader_eof(&w->reader);
-        return true;
-    default:
-        info_problem(f, TOOL_FAILED, "%s: byte %" PRIu64 ": %s", f->name,
-                     tool_input_stored_bytes(in),
-                     s->status == MTF_SYSTEM ? strerror(s->error)
-                                             : mtf_status_text(s->status));
-        return false;
-    }
+static void see_damage(struct info_file *f, struct work *w,
+                       const struct mtf_proc_item *item) {
+    tool_check_lost(&w->check);
+    info_problem(f, TOOL_DAMAGED,
+                 "%s: byte %" PRIu64 ": %s%s, %" PRIu64 " bytes lost", f->name,
+                 item->file_offset, item->offset_is_stored ? "LZ4 frame " : "",
+                 item->problem, item->skipped);
+}
+
+static void see_failure(struct info_file *f, struct tool_input *in,
+                        const struct mtf_proc_item *item) {
+    info_problem(f, TOOL_FAILED, "%s: byte %" PRIu64 ": %s", f->name,
+                 item->offset_is_stored ? tool_input_stored_bytes(in)
+                                        : item->file_offset,
+                 item->status == MTF_SYSTEM ? strerror(item->error)
+                                            : item->problem);
 }
 
 static void read_all(struct info_file *f, struct work *w,
                      struct tool_input *in) {
-    struct mtf_proc_part part;
-    mtf_proc_reader_init(&w->reader, w->memory, sizeof(w->memory));
+    struct mtf_proc_item item;
+    mtf_proc_reader_init(&w->reader, tool_input_source(in), w->memory);
     w->reader.index_too = true;
     w->in = in;
     for (;;) {
-        switch (mtf_proc_reader_next(&w->reader, &part)) {
-        case MTF_PROC_MORE:
-            if (!feed(f, w, in))
-                return;
-            break;
-        case MTF_PROC_HEADER:
+        mtf_proc_reader_next(&w->reader, &item);
+        switch (item.kind) {
+        case MTF_PROC_ITEM_HEADER:
             f->kind = INFO_PROCESSED;
-            see_header(f, &part);
+            see_header(f, &item);
             break;
-        case MTF_PROC_OPS:
-            count_block(f, w, &part.block);
+        case MTF_PROC_ITEM_OPS:
+            count_block(f, w, &item.block);
             break;
-        case MTF_PROC_INDEX:
-            tool_check_index(&w->check, &part.block);
+        case MTF_PROC_ITEM_INDEX:
+            tool_check_index(&w->check, &item.block);
             break;
-        case MTF_PROC_CLOSING:
-            check_closing(f, w, &part.block);
-            see_closing(f, &part.block);
+        case MTF_PROC_ITEM_CLOSING:
+            check_closing(f, w, &item.block);
+            see_closing(f, &item.block);
             break;
-        case MTF_PROC_DAMAGE:
-            tool_check_lost(&w->check);
-            info_problem(f, TOOL_DAMAGED,
-                         "%s: byte %" PRIu64 ": %s, %" PRIu64 " bytes lost",
-                         f->name, part.offset,
-                         part.problem != NULL ? part.problem : "damaged",
-                         part.skipped);
+        case MTF_PROC_ITEM_DAMAGE:
+            see_damage(f, w, &item);
             break;
-        case MTF_PROC_FOREIGN:
-            info_problem(f, TOOL_FAILED, "%s: byte %" PRIu64 ": %s", f->name,
-                         part.offset, part.problem);
+        case MTF_PROC_ITEM_FAILED:
+            see_failure(f, in, &item);
             return;
-        case MTF_PROC_END:
+        case MTF_PROC_ITEM_END:
             f->kind = INFO_PROCESSED;
-            if (part.problem != NULL)
+            if (item.status != MTF_OK)
                 info_problem(f, TOOL_DAMAGED, "%s: byte %" PRIu64 ": %s",
-                             f->name, part.offset, part.problem);
+                             f->name, item.file_offset, item.problem);
             return;
         }
     }

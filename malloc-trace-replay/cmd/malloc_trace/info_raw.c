@@ -150,11 +150,11 @@ static bool see_data(struct info_file *f, const struct mtf_item *item) {
 /* --- Other segments ----------------------------------------------------- */
 
 static void see_sample(struct info_file *f, const struct mtf_item *item) {
-    uint16_t field;
-    uint64_t value;
-    for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++)
-        if (field == MTF_ACCOUNT_RSS_ANON_BYTES && value > f->peak_rss_bytes)
-            f->peak_rss_bytes = value;
+    struct mtf_account_value a;
+    for (unsigned i = 0; mtf_item_account(item, i, &a); i++)
+        if (a.field == MTF_ACCOUNT_RSS_ANON_BYTES &&
+            a.value > f->peak_rss_bytes)
+            f->peak_rss_bytes = a.value;
 }
 
 static const char *notice_text(uint64_t code) {

@@ -9,36 +9,13 @@
 /* Reads IN up to the first block of a processed trace. */
 static bool has_block(struct tool_input *in, uint8_t *memory) {
     struct mtf_proc_reader r;
-    struct mtf_proc_part part;
-    size_t room, got;
-    mtf_proc_reader_init(&r, memory, MTF_PROC_READER_BYTES);
+    struct mtf_proc_item item;
+    mtf_proc_reader_init(&r, tool_input_source(in), memory);
     mtf_proc_reader_lost_header(&r);
-    for (;;) {
-        switch (mtf_proc_reader_next(&r, &part)) {
-        case MTF_PROC_OPS:
-        case MTF_PROC_CLOSING:
-            return true;
-        case MTF_PROC_DAMAGE:
-            continue;
-        case MTF_PROC_MORE:
-            break;
-        default:
-            return false;
-        }
-        uint8_t *p = mtf_proc_reader_room(&r, &room);
-        switch (tool_input_read(in, p, room, &got)) {
-        case MTF_SOURCE_DATA:
-            mtf_proc_reader_filled(&r, got);
-            break;
-        case MTF_SOURCE_BREAK:
-            break;
-        case MTF_SOURCE_END:
-            mtf_proc_reader_eof(&r);
-            break;
-        default:
-            return false;
-        }
-    }
+    do {
+        mtf_proc_reader_next(&r, &item);
+    } while (item.kind == MTF_PROC_ITEM_DAMAGE);
+    return item.kind == MTF_PROC_ITEM_OPS || item.kind == MTF_PROC_ITEM_CLOSING;
 }
 
 bool proc_kind_is_processed(struct tool_input *in, const char *name) {

@@ -100,9 +100,9 @@ void account_filter(struct account *a, const struct filter *f) {
 }
 
 size_t account_values(const struct account *a,
-                      struct mtf_proc_account_value *values) {
+                      struct mtf_account_value *values) {
     const struct emit_counts *c = &a->counts;
-    const struct mtf_proc_account_value own[] = {
+    const struct mtf_account_value own[] = {
         {MTF_PROC_ACCOUNT_LIVE_AT_END, a->live_at_end},
         {MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES, a->peak_live_bytes},
         {MTF_PROC_ACCOUNT_THREADS, c->threads},
@@ -129,7 +129,7 @@ size_t account_values(const struct account *a,
         {MTF_PROC_ACCOUNT_END_NS, a->end_ns},
         {MTF_PROC_ACCOUNT_RAW_BYTES, a->raw_bytes},
     };
-    const struct mtf_proc_account_value filtered[] = {
+    const struct mtf_account_value filtered[] = {
         {MTF_PROC_ACCOUNT_PROLOGUE_OPS, a->prologue_ops},
         {MTF_PROC_ACCOUNT_EPILOGUE_OPS, a->epilogue_ops},
         {MTF_PROC_ACCOUNT_LEFT_OUT_EVENTS, a->left_out_events},
@@ -142,11 +142,11 @@ size_t account_values(const struct account *a,
     }
     if (a->begins_late)
         values[n++] =
-            (struct mtf_proc_account_value){MTF_PROC_ACCOUNT_BEGINS_LATE, 1};
+            (struct mtf_account_value){MTF_PROC_ACCOUNT_BEGINS_LATE, 1};
     uint64_t v;
     for (unsigned f = 0; f < MTF_ACCOUNT_LIMIT; f++)
         if (tool_raw_account(a->raw, f, &v))
-            values[n++] = (struct mtf_proc_account_value){
+            values[n++] = (struct mtf_account_value){
                 (uint16_t)(MTF_PROC_ACCOUNT_RECORDER + f), v};
     return n;
 }

@@ -47,7 +47,7 @@ void account_finish(struct account *a, struct tool_raw *raw,
 void account_filter(struct account *a, const struct filter *f);
 /* For the closing block; VALUES has room for ACCOUNT_VALUES_MAX. */
 size_t account_values(const struct account *a,
-                      struct mtf_proc_account_value *values);
+                      struct mtf_account_value *values);
 /* The summary, on stderr. */
 void account_print(const struct account *a);
 /* What is missing, on stderr, if anything. */

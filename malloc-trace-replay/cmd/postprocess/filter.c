@@ -19,12 +19,11 @@ struct filter *filter_new(const struct filter_options *options,
     struct filter *f = malloc(sizeof(*f));
     if (f == NULL)
         return NULL;
-    memset(f, 0, offsetof(struct filter, reader));
+    memset(f, 0, offsetof(struct filter, decoder));
     f->options = options;
     f->out = out;
     if (options->from_ns == 0 && options->from_mark == NULL)
         f->phase = FILTER_WITHIN;
-    mtf_proc_reader_init(&f->reader, f->memory, sizeof(f->memory));
     return f;
 }
 
@@ -248,41 +247,62 @@ static bool take_block(struct filter *f, const struct mtf_proc_block *block) {
     return f->decoder.problem == NULL;
 }
 
-/* All parts that are there. */
-static bool take_parts(struct filter *f) {
-    struct mtf_proc_part part;
-    for (;;) {
-        switch (mtf_proc_reader_next(&f->reader, &part)) {
-        case MTF_PROC_MORE:
-            return !f->failed && !f->out->failed;
-        case MTF_PROC_HEADER:
-            f->have_base = part.header.raw_length != 0;
-            f->base_ns = f->time_ns = part.raw.start_ns;
-            break;
-        case MTF_PROC_OPS:
-            if (!take_block(f, &part.block))
-                return false;
-            break;
-        default: /* nothing that our own writer makes */
-            return false;
-        }
+static bool take_header(struct filter *f) {
+    struct mtf_proc_header h;
+    struct mtf_raw_header raw = {0};
+    memcpy(&h, f->memory, sizeof(h));
+    memcpy(&raw, f->memory + sizeof(h),
+           h.raw_length < sizeof(raw) ? h.raw_length : sizeof(raw));
+    f->have_header = true;
+    f->have_base = h.raw_length != 0;
+    f->base_ns = f->time_ns = raw.start_ns;
+    return true;
+}
+
+static bool take_whole_block(struct filter *f) {
+    struct mtf_proc_block block = {.payload = f->memory + sizeof(block.head)};
+    memcpy(&block.head, f->memory, sizeof(block.head));
+    return block.head.kind == MTF_PROC_BLOCK_OPS && take_block(f, &block);
+}
+
+/* How many bytes the header or block in work has, as far as its first ones
+   tell. 0: it is none that our own writer makes. */
+static size_t length_in_work(const struct filter *f) {
+    struct mtf_proc_block_head head;
+    struct mtf_proc_header h;
+    if (!f->have_header) {
+        if (f->length < sizeof(h))
+            return sizeof(h);
+        memcpy(&h, f->memory, sizeof(h));
+        return h.length > MTF_PROC_HEADER_MAX ||
+                       h.length < sizeof(h) + h.raw_length
+                   ? 0
+                   : h.length;
     }
+    if (f->length < sizeof(head))
+        return sizeof(head);
+    memcpy(&head, f->memory, sizeof(head));
+    return head.length > MTF_PROC_PAYLOAD_MAX ? 0 : sizeof(head) + head.length;
 }
 
 bool filter_take(struct filter *f, const void *data, size_t n) {
     const uint8_t *p = data;
     while (n != 0) {
-        size_t room;
-        uint8_t *to = mtf_proc_reader_room(&f->reader, &room);
-        size_t piece = n < room ? n : room;
-        memcpy(to, p, piece);
-        mtf_proc_reader_filled(&f->reader, piece);
+        size_t whole = length_in_work(f);
+        if (whole < f->length)
+            return false;
+        size_t piece = n < whole - f->length ? n : whole - f->length;
+        memcpy(f->memory + f->length, p, piece);
+        f->length += piece;
         p += piece;
         n -= piece;
-        if (!take_parts(f))
+        if (f->length != length_in_work(f))
+            continue;
+        f->length = 0;
+        if (!(f->have_header ? take_whole_block(f) : take_header(f)))
             return false;
     }
-    return true;
+    return !f->failed && !f->out->failed;
 }
 
 bool filter_end(struct filter *f) {

@@ -70,9 +70,12 @@ struct filter {
     char *mark[FILTER_MARKS];
     unsigned marks;
 
-    struct mtf_proc_reader reader;
+    /* of the input: the header or block in work has LENGTH bytes in memory */
+    bool have_header;
+    size_t length;
     struct mtf_proc_decoder decoder;
-    uint8_t memory[MTF_PROC_READER_BYTES];
+    uint8_t
+        memory[sizeof(struct mtf_proc_block_head) + MTF_PROC_PAYLOAD_MAX + 8];
 };
 
 /* OUT is begun by the caller before the first operation. NULL: no memory. F is

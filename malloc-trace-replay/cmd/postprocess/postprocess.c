@@ -261,7 +261,7 @@ static bool work_through(struct work *w) {
     account_finish(&w->account, w->raw, &w->order);
     if (w->filter != NULL)
         account_filter(&w->account, w->filter);
-    struct mtf_proc_account_value values[ACCOUNT_VALUES_MAX];
+    struct mtf_account_value values[ACCOUNT_VALUES_MAX];
     size_t n = account_values(&w->account, values);
     mtf_proc_writer_end(w->writer, values, n);
     if (!good_so_far(w))

@@ -254,94 +254,80 @@ static void feed_closing(struct feeder *f, const struct mtf_proc_block *b) {
                     f->name);
 }
 
-static void feed_header(struct feeder *f, const struct mtf_proc_part *part) {
+static void feed_header(struct feeder *f, const struct mtf_proc_item *item) {
     static struct mtf_raw_info info;
-    if (part->header.raw_length == 0)
+    if (item->header.raw_length == 0)
         return;
     enum mtf_status status =
-        mtf_raw_parse_header(part->raw_header, part->header.raw_length, &info);
+        mtf_raw_parse_header(item->raw_header, item->header.raw_length, &info);
     if (status != MTF_OK && status != MTF_TOO_NEW)
-        feed_contradiction(f, sizeof(part->header),
+        feed_contradiction(f, sizeof(item->header),
                            "the raw trace's header is damaged");
     if (status == MTF_OK)
         memcpy(f->result->executable, info.executable,
                sizeof(f->result->executable));
 }
 
-/* More bytes for the reader. False: given up. */
-static bool feed_bytes(struct feeder *f, struct tool_input *in) {
-    size_t room, got;
-    uint8_t *p = mtf_proc_reader_room(&f->reader, &room);
-    struct mtf_source *source = tool_input_source(in);
-    switch (tool_input_read(in, p, room, &got)) {
-    case MTF_SOURCE_DATA:
-        mtf_proc_reader_filled(&f->reader, got);
-        return true;
-    case MTF_SOURCE_BREAK:
-        feed_damage(f,
-                    "%s: byte %llu: LZ4 frame %s, %llu stored bytes are "
-                    "without use",
-                    f->name, (unsigned long long)source->break_offset,
-                    mtf_status_text(source->status),
-                    (unsigned long long)source->break_skipped);
-        if (!f->reader.have_header && tool_input_bytes(in) < 8)
-            mtf_proc_reader_lost_header(&f->reader);
-        return true;
-    case MTF_SOURCE_END:
-        mtf_proc_reader_eof(&f->reader);
-        return true;
-    case MTF_SOURCE_ERROR:
-        break;
-    }
-    enum mtf_status status = tool_input_status(in);
+/* The bytes before were of an LZ4 frame whose rest is lost. */
+static void feed_break(struct feeder *f, const struct mtf_proc_item *item) {
+    feed_damage(f,
+                "%s: byte %llu: LZ4 frame %s, %llu stored bytes are "
+                "without use",
+                f->name, (unsigned long long)item->file_offset, item->problem,
+                (unsigned long long)item->skipped);
+}
+
+static void feed_failure(struct feeder *f, struct tool_input *in,
+                         const struct mtf_proc_item *item) {
     feed_fail(f, "%s: byte %llu: %s", f->name,
-              (unsigned long long)tool_input_stored_bytes(in),
-              status == MTF_SYSTEM ? strerror(source->error)
-                                   : mtf_status_text(status));
-    return false;
+              (unsigned long long)(item->offset_is_stored
+                                       ? tool_input_stored_bytes(in)
+                                       : item->file_offset),
+              item->status == MTF_SYSTEM ? strerror(item->error)
+                                         : item->problem);
 }
 
 static void feed_input(struct feeder *f, struct tool_input *in) {
-    struct mtf_proc_part part;
-    mtf_proc_reader_init(&f->reader, f->memory, sizeof(f->memory));
+    struct mtf_proc_item item;
+    mtf_proc_reader_init(&f->reader, tool_input_source(in), f->memory);
     f->reader.index_too = true;
     replay_translate_trace(&f->t);
     f->damaged = false;
     check_begin(f);
     for (;;) {
-        switch (mtf_proc_reader_next(&f->reader, &part)) {
-        case MTF_PROC_MORE:
-            if (!feed_bytes(f, in))
-                return;
+        mtf_proc_reader_next(&f->reader, &item);
+        switch (item.kind) {
+        case MTF_PROC_ITEM_HEADER:
+            feed_header(f, &item);
             break;
-        case MTF_PROC_HEADER:
-            feed_header(f, &part);
-            break;
-        case MTF_PROC_OPS:
-            feed_block(f, in, &part.block);
+        case MTF_PROC_ITEM_OPS:
+            feed_block(f, in, &item.block);
             if (f->gave_up)
                 return;
             break;
-        case MTF_PROC_INDEX:
-            tool_check_index(&f->check, &part.block);
+        case MTF_PROC_ITEM_INDEX:
+            tool_check_index(&f->check, &item.block);
             break;
-        case MTF_PROC_CLOSING:
-            feed_closing(f, &part.block);
+        case MTF_PROC_ITEM_CLOSING:
+            feed_closing(f, &item.block);
             break;
-        case MTF_PROC_DAMAGE:
+        case MTF_PROC_ITEM_DAMAGE:
+            if (item.offset_is_stored) {
+                feed_break(f, &item);
+                break;
+            }
             f->result->damaged_places++;
             feed_damage(f, "%s: byte %llu: %s, %llu bytes are left out",
-                        f->name, (unsigned long long)part.offset, part.problem,
-                        (unsigned long long)part.skipped);
+                        f->name, (unsigned long long)item.file_offset,
+                        item.problem, (unsigned long long)item.skipped);
             break;
-        case MTF_PROC_FOREIGN:
-            feed_fail(f, "%s: byte %llu: %s", f->name,
-                      (unsigned long long)part.offset, part.problem);
+        case MTF_PROC_ITEM_FAILED:
+            feed_failure(f, in, &item);
             return;
-        case MTF_PROC_END:
-            if (part.problem != NULL && !f->damaged)
+        case MTF_PROC_ITEM_END:
+            if (item.status != MTF_OK && !f->damaged)
                 feed_damage(f, "%s: byte %llu: %s", f->name,
-                            (unsigned long long)part.offset, part.problem);
+                            (unsigned long long)item.file_offset, item.problem);
             return;
         }
     }

@@ -289,24 +289,12 @@ void history_free(struct history *h) {
 
 /* --- Reading -------------------------------------------------------------- */
 
-static enum mtf_source_result read_memory(struct mtf_source *source, void *buf,
-                                          size_t n, size_t *got) {
-    struct history_reader *r = (struct history_reader *)source;
-    size_t left = r->length - r->at;
-    *got = n < left ? n : left;
-    memcpy(buf, r->bytes + r->at, *got);
-    r->at += *got;
-    return *got != 0 ? MTF_SOURCE_DATA : MTF_SOURCE_END;
-}
-
 void history_read_begin(struct history_reader *r, const void *bytes,
                         size_t length) {
     memset(r, 0, sizeof(*r));
-    r->source.read = read_memory;
-    r->bytes = bytes;
-    r->length = length;
+    memory_source_init(&r->memory, bytes, length, 0);
     r->buffer = malloc(MTF_READER_BUFFER);
-    mtf_raw_reader_init(&r->reader, &r->source, r->buffer);
+    mtf_raw_reader_init(&r->reader, &r->memory.source, r->buffer);
 }
 
 bool history_read_next(struct history_reader *r, struct mtf_item *item) {

@@ -19,6 +19,7 @@
 #ifndef TESTS_UNIT_TOOLS_ORDER_HISTORY_H
 #define TESTS_UNIT_TOOLS_ORDER_HISTORY_H
 
+#include "tests/lib/memory_source.h"
 #include "tests/unit/traceformat/raw_build.h"
 #include "traceformat/raw_reader.h"
 
@@ -74,9 +75,7 @@ void history_free(struct history *h);
 /* --- Reading a trace in memory -------------------------------------------- */
 
 struct history_reader {
-    struct mtf_source source;
-    const uint8_t *bytes;
-    size_t length, at;
+    struct memory_source memory;
     void *buffer;
     struct mtf_raw_reader reader;
 };

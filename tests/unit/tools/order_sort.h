@@ -8,6 +8,7 @@
 #define TESTS_UNIT_TOOLS_ORDER_SORT_H
 
 #include "malloc-trace-replay/cmd/postprocess/order.h"
+#include "tests/lib/memory_source.h"
 #include "tests/unit/traceformat/proc_text.h"
 
 /* What came out. */
@@ -78,24 +79,17 @@ static inline void sorter_add(struct sorter *s, const struct mtf_item *item) {
 /* Decodes what was written, every block alone. */
 static inline void sorted_decode(struct sorted *out) {
     struct mtf_proc_reader r;
-    struct mtf_proc_part part;
+    struct mtf_proc_item item;
+    struct memory_source m;
     struct mtf_proc_decoder *d = malloc(sizeof(*d));
     uint8_t *memory = malloc(MTF_PROC_READER_BYTES);
-    size_t at = 0, n;
-    mtf_proc_reader_init(&r, memory, MTF_PROC_READER_BYTES);
+    size_t n;
+    memory_source_init(&m, out->bytes, out->length, 0);
+    mtf_proc_reader_init(&r, &m.source, memory);
     for (;;) {
-        enum mtf_proc_next next = mtf_proc_reader_next(&r, &part);
-        if (next == MTF_PROC_MORE) {
-            uint8_t *p = mtf_proc_reader_room(&r, &n);
-            if (n > out->length - at)
-                n = out->length - at;
-            memcpy(p, out->bytes + at, n);
-            at += n;
-            mtf_proc_reader_filled(&r, n);
-            if (n == 0)
-                mtf_proc_reader_eof(&r);
-        } else if (next == MTF_PROC_OPS) {
-            mtf_proc_decode_begin(d, &part.block);
+        mtf_proc_reader_next(&r, &item);
+        if (item.kind == MTF_PROC_ITEM_OPS) {
+            mtf_proc_decode_begin(d, &item.block);
             do {
                 if (out->op_room < out->count + 4096) {
                     out->op_room = (out->count + 4096) * 2;
@@ -104,17 +98,15 @@ static inline void sorted_decode(struct sorted *out) {
                 }
                 n = mtf_proc_decode(d, out->ops + out->count, 4096);
                 for (size_t i = 0; out->text != NULL && i < n; i++)
-                    text_op(out->text, &part.block, &out->ops[out->count + i]);
+                    text_op(out->text, &item.block, &out->ops[out->count + i]);
                 out->count += n;
             } while (n != 0);
             if (d->problem != NULL)
                 tap_bail("undecodable: %s", d->problem);
-        } else if (next == MTF_PROC_END) {
-            if (part.problem != NULL)
-                tap_bail("damaged: %s", part.problem);
+        } else if (item.status != MTF_OK) {
+            tap_bail("not readable: %s", item.problem);
+        } else if (item.kind == MTF_PROC_ITEM_END) {
             break;
-        } else if (next == MTF_PROC_FOREIGN || next == MTF_PROC_DAMAGE) {
-            tap_bail("not readable: %s", part.problem);
         }
     }
     free(memory);

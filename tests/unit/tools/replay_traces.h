@@ -177,7 +177,7 @@ static inline void model_trim(struct model *m, uint64_t pad) {
 /* Its closing block says that an operation took a nanosecond, and an allocation
    a fetch. */
 static inline void model_end(struct model *m) {
-    struct mtf_proc_account_value account[] = {
+    struct mtf_account_value account[] = {
         {MTF_PROC_ACCOUNT_LIVE_AT_END, m->live},
         {MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES, m->peak_bytes},
         {MTF_PROC_ACCOUNT_THREADS, m->threads},

@@ -230,8 +230,8 @@ static bool proc_sample_make(struct proc_sample *s, uint64_t seed,
             proc_sample_other(s, w, &p);
         else
             proc_sample_event(s, w, &p, live, &lives, i % 20000 < 10000, calls);
-    struct mtf_proc_account_value live_at_end = {MTF_PROC_ACCOUNT_LIVE_AT_END,
-                                                 lives};
+    struct mtf_account_value live_at_end = {MTF_PROC_ACCOUNT_LIVE_AT_END,
+                                            lives};
     bool good = mtf_proc_writer_end(w, &live_at_end, 1);
     free(w->stack);
     free(w);

@@ -3,6 +3,7 @@
  * What the writer of the processed trace was told comes out of its reader, in
  * blocks decoded alone and in any order; damage costs the blocks it hits.
  */
+#include "memory_source.h"
 #include "proc_sample.h"
 
 static bool has_bytes(unsigned kind) {
@@ -33,40 +34,31 @@ static void read_all(struct reading *out, const struct proc_sample *s,
                      size_t batch) {
     static struct mtf_op ops[4096];
     struct mtf_proc_reader r;
-    struct mtf_proc_part part;
+    struct mtf_proc_item item;
+    struct memory_source m;
     struct mtf_proc_decoder *d = malloc(sizeof(*d));
     uint8_t *memory = malloc(MTF_PROC_READER_BYTES);
-    size_t at = 0, index = 0;
+    size_t index = 0;
     memset(out, 0, sizeof(*out));
-    mtf_proc_reader_init(&r, memory, MTF_PROC_READER_BYTES);
+    memory_source_init(&m, bytes, length, piece);
+    mtf_proc_reader_init(&r, &m.source, memory);
     for (;;) {
-        switch (mtf_proc_reader_next(&r, &part)) {
-        case MTF_PROC_MORE: {
-            size_t room;
-            uint8_t *p = mtf_proc_reader_room(&r, &room);
-            size_t n = length - at < piece ? length - at : piece;
-            n = n < room ? n : room;
-            memcpy(p, bytes + at, n);
-            at += n;
-            mtf_proc_reader_filled(&r, n);
-            if (n == 0)
-                mtf_proc_reader_eof(&r);
-            continue;
-        }
-        case MTF_PROC_HEADER:
+        mtf_proc_reader_next(&r, &item);
+        switch (item.kind) {
+        case MTF_PROC_ITEM_HEADER:
             out->headers =
-                part.header.raw_length == sizeof(s->header) &&
-                memcmp(part.raw_header, s->header, sizeof(s->header)) == 0;
+                item.header.raw_length == sizeof(s->header) &&
+                memcmp(item.raw_header, s->header, sizeof(s->header)) == 0;
             continue;
-        case MTF_PROC_OPS: {
-            if (!mtf_proc_decode_begin(d, &part.block))
+        case MTF_PROC_ITEM_OPS: {
+            if (!mtf_proc_decode_begin(d, &item.block))
                 out->wrong++;
             /* where the block's records are among those expected: it says how
                many operations came before */
             if (out->damages != 0) {
                 uint64_t seen = 0;
                 for (index = 0; index < s->count; index++) {
-                    if (seen == part.block.head.first_op)
+                    if (seen == item.block.head.first_op)
                         break;
                     seen += s->ops[index].kind <= MTF_OP_LAST_OPERATION;
                 }
@@ -92,26 +84,26 @@ static void read_all(struct reading *out, const struct proc_sample *s,
                 out->wrong++;
             continue;
         }
-        case MTF_PROC_CLOSING:
+        case MTF_PROC_ITEM_CLOSING:
             out->closed = true;
-            if (!mtf_proc_account(&part.block, MTF_PROC_ACCOUNT_LIVE_AT_END,
+            if (!mtf_proc_account(&item.block, MTF_PROC_ACCOUNT_LIVE_AT_END,
                                   &out->live_at_end))
                 out->wrong++;
             continue;
-        case MTF_PROC_DAMAGE:
+        case MTF_PROC_ITEM_DAMAGE:
             out->damages++;
-            out->skipped += part.skipped;
+            out->skipped += item.skipped;
             continue;
-        case MTF_PROC_FOREIGN:
+        case MTF_PROC_ITEM_FAILED:
             out->foreign = true;
             break;
-        case MTF_PROC_END:
-        case MTF_PROC_INDEX:
+        case MTF_PROC_ITEM_END:
+        case MTF_PROC_ITEM_INDEX:
             break;
         }
         break;
     }
-    out->problem = part.problem;
+    out->problem = item.problem;
     free(d);
     free(memory);
 }

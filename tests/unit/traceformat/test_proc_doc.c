@@ -4,6 +4,7 @@
  * writer writes, and its operations are what the reader makes of its bytes.
  * With --print it prints both as they stand in the document.
  */
+#include "memory_source.h"
 #include "proc_text.h"
 #include "traceformat/proc_codec.h"
 
@@ -57,7 +58,7 @@ static void write_example(struct bytes *b) {
     mtf_proc_put_free_size(w, MTF_CALL_DELETE_SIZED, &e, 56);
     mtf_proc_put_realloc_end(w, MTF_CALL_REALLOC, &c);
     mtf_proc_put_mark(w, "done", 4);
-    struct mtf_proc_account_value live = {MTF_PROC_ACCOUNT_LIVE_AT_END, 1};
+    struct mtf_account_value live = {MTF_PROC_ACCOUNT_LIVE_AT_END, 1};
     mtf_proc_writer_end(w, &live, 1);
     free(w->stack);
     free(w);
@@ -68,41 +69,35 @@ static void write_example(struct bytes *b) {
 
 static void read_example(struct text *t, const uint8_t *bytes, size_t length) {
     struct mtf_proc_reader r;
-    struct mtf_proc_part part;
+    struct mtf_proc_item item;
+    struct memory_source m;
     struct mtf_proc_decoder *d = malloc(sizeof(*d));
     uint8_t *memory = malloc(MTF_PROC_READER_BYTES);
     struct mtf_op ops[64];
-    size_t room, n;
+    size_t n;
     t->n = 0;
-    mtf_proc_reader_init(&r, memory, MTF_PROC_READER_BYTES);
-    memcpy(mtf_proc_reader_room(&r, &room), bytes, length);
-    mtf_proc_reader_filled(&r, length);
-    mtf_proc_reader_eof(&r);
-    for (;;) {
-        enum mtf_proc_next next = mtf_proc_reader_next(&r, &part);
-        if (next == MTF_PROC_OPS) {
-            mtf_proc_decode_begin(d, &part.block);
+    memory_source_init(&m, bytes, length, 0);
+    mtf_proc_reader_init(&r, &m.source, memory);
+    do {
+        mtf_proc_reader_next(&r, &item);
+        if (item.kind == MTF_PROC_ITEM_OPS) {
+            mtf_proc_decode_begin(d, &item.block);
             n = mtf_proc_decode(d, ops, 64);
             for (size_t i = 0; i < n; i++)
-                text_op(t, &part.block, &ops[i]);
+                text_op(t, &item.block, &ops[i]);
             if (d->problem != NULL)
                 text_add(t, "problem: %s\n", d->problem);
-        } else if (next == MTF_PROC_CLOSING) {
+        } else if (item.kind == MTF_PROC_ITEM_CLOSING) {
             uint64_t ops_count = 0, live = 0;
-            mtf_proc_account(&part.block, MTF_PROC_ACCOUNT_OPS, &ops_count);
-            mtf_proc_account(&part.block, MTF_PROC_ACCOUNT_LIVE_AT_END, &live);
+            mtf_proc_account(&item.block, MTF_PROC_ACCOUNT_OPS, &ops_count);
+            mtf_proc_account(&item.block, MTF_PROC_ACCOUNT_LIVE_AT_END, &live);
             text_add(t, "end: %u operations, %u live\n", (unsigned)ops_count,
                      (unsigned)live);
-        } else if (next == MTF_PROC_DAMAGE || next == MTF_PROC_FOREIGN) {
-            text_add(t, "problem: %s\n", part.problem);
-            if (next == MTF_PROC_FOREIGN)
-                break;
-        } else if (next == MTF_PROC_END) {
-            if (part.problem != NULL)
-                text_add(t, "problem: %s\n", part.problem);
-            break;
+        } else if (item.status != MTF_OK) {
+            text_add(t, "problem: %s\n", item.problem);
         }
-    }
+    } while (item.kind != MTF_PROC_ITEM_END &&
+             item.kind != MTF_PROC_ITEM_FAILED);
     free(d);
     free(memory);
 }

@@ -7,6 +7,7 @@
 #include "traceformat/proc_reader.h"
 
 #include "base/checksum.h"
+#include "memory_source.h"
 #include "prng.h"
 #include "tap.h"
 #include "traceformat/trace_event.h"
@@ -81,7 +82,7 @@ static void put_closing(uint64_t ops) {
     put_block(MTF_PROC_BLOCK_CLOSING, 0, ops, 0, accounts, sizeof(accounts));
 }
 
-/* What came, a letter each: H O C D F E. */
+/* What came, a letter each. */
 struct seen {
     char parts[64];
     const char *problem; /* of the last D, F or E that has one */
@@ -90,45 +91,39 @@ struct seen {
 };
 
 static void read_with(struct seen *s, size_t piece) {
-    static const char letters[] = "?HOCDFE";
+    static const char letters[] = {
+        [MTF_PROC_ITEM_HEADER] = 'H',  [MTF_PROC_ITEM_OPS] = 'O',
+        [MTF_PROC_ITEM_CLOSING] = 'C', [MTF_PROC_ITEM_INDEX] = 'I',
+        [MTF_PROC_ITEM_DAMAGE] = 'D',  [MTF_PROC_ITEM_FAILED] = 'F',
+        [MTF_PROC_ITEM_END] = 'E',
+    };
     static uint8_t memory[MTF_PROC_READER_BYTES];
+    struct memory_source m;
     struct mtf_proc_reader r;
-    struct mtf_proc_part part;
-    size_t at = 0, n = 0, room;
+    struct mtf_proc_item item;
     memset(s, 0, sizeof(*s));
-    mtf_proc_reader_init(&r, memory, sizeof(memory));
-    while (n < sizeof(s->parts) - 1) {
-        enum mtf_proc_next next = mtf_proc_reader_next(&r, &part);
-        if (next == MTF_PROC_MORE) {
-            uint8_t *p = mtf_proc_reader_room(&r, &room);
-            size_t some = length - at < piece ? length - at : piece;
-            if (some > room)
-                some = room;
-            memcpy(p, trace + at, some);
-            at += some;
-            mtf_proc_reader_filled(&r, some);
-            if (some == 0)
-                mtf_proc_reader_eof(&r);
-            continue;
-        }
-        s->parts[n++] = letters[next];
-        if (next == MTF_PROC_DAMAGE)
-            s->skipped += part.skipped;
-        if (next >= MTF_PROC_DAMAGE && part.problem != NULL)
-            s->problem = part.problem;
+    memory_source_init(&m, trace, length, piece);
+    mtf_proc_reader_init(&r, &m.source, memory);
+    for (size_t n = 0; n < sizeof(s->parts) - 1;) {
+        mtf_proc_reader_next(&r, &item);
+        s->parts[n++] = letters[item.kind];
+        if (item.kind == MTF_PROC_ITEM_DAMAGE)
+            s->skipped += item.skipped;
+        if (item.status != MTF_OK)
+            s->problem = item.problem;
         uint64_t v = 0;
-        if (next == MTF_PROC_CLOSING) {
+        if (item.kind == MTF_PROC_ITEM_CLOSING) {
             s->account =
-                mtf_proc_account(&part.block, MTF_PROC_ACCOUNT_OPS, &v) &&
+                mtf_proc_account(&item.block, MTF_PROC_ACCOUNT_OPS, &v) &&
                 v == 200 &&
-                mtf_proc_account(&part.block, MTF_PROC_ACCOUNT_THREADS, &v) &&
+                mtf_proc_account(&item.block, MTF_PROC_ACCOUNT_THREADS, &v) &&
                 v == (uint64_t)128 << 56;
             /* Neither one that is not there, nor one that is cut. */
             s->none =
-                !mtf_proc_account(&part.block, MTF_PROC_ACCOUNT_SLOTS, &v) &&
-                !mtf_proc_account(&part.block, 7 + 1, &v);
+                !mtf_proc_account(&item.block, MTF_PROC_ACCOUNT_SLOTS, &v) &&
+                !mtf_proc_account(&item.block, 7 + 1, &v);
         }
-        if (next == MTF_PROC_FOREIGN || next == MTF_PROC_END)
+        if (item.kind == MTF_PROC_ITEM_FAILED || item.kind == MTF_PROC_ITEM_END)
             break;
     }
 }

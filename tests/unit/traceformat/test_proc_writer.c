@@ -4,6 +4,7 @@
  * call, a stack that cannot grow, full blocks, long texts and times, and what
  * it knows itself of a trace.
  */
+#include "memory_source.h"
 #include "prng.h"
 #include "tap.h"
 #include "traceformat/proc_codec.h"
@@ -98,27 +99,20 @@ static void read_block(struct seen *s, const struct mtf_proc_block *b) {
 static void read_all(struct seen *s, const struct out *o) {
     uint8_t *memory = malloc(MTF_PROC_READER_BYTES);
     struct mtf_proc_reader r;
-    struct mtf_proc_part part;
-    size_t at = 0, room;
+    struct mtf_proc_item item;
+    struct memory_source m;
     memset(s, 0, sizeof(*s));
-    mtf_proc_reader_init(&r, memory, MTF_PROC_READER_BYTES);
+    memory_source_init(&m, o->bytes, o->length, 0);
+    mtf_proc_reader_init(&r, &m.source, memory);
     for (;;) {
-        enum mtf_proc_next next = mtf_proc_reader_next(&r, &part);
-        if (next == MTF_PROC_MORE) {
-            uint8_t *p = mtf_proc_reader_room(&r, &room);
-            size_t n = o->length - at < room ? o->length - at : room;
-            memcpy(p, o->bytes + at, n);
-            at += n;
-            mtf_proc_reader_filled(&r, n);
-            if (n == 0)
-                mtf_proc_reader_eof(&r);
-        } else if (next == MTF_PROC_OPS) {
-            read_block(s, &part.block);
-        } else if (next == MTF_PROC_CLOSING) {
+        mtf_proc_reader_next(&r, &item);
+        if (item.kind == MTF_PROC_ITEM_OPS) {
+            read_block(s, &item.block);
+        } else if (item.kind == MTF_PROC_ITEM_CLOSING) {
             for (unsigned i = 0; i < MTF_PROC_ACCOUNT_LIMIT; i++)
-                mtf_proc_account(&part.block, i, &s->accounts[i]);
-        } else if (next != MTF_PROC_HEADER) {
-            s->problems += next != MTF_PROC_END || part.problem != NULL;
+                mtf_proc_account(&item.block, i, &s->accounts[i]);
+        } else if (item.kind != MTF_PROC_ITEM_HEADER) {
+            s->problems += item.status != MTF_OK;
             break;
         }
     }
@@ -155,7 +149,7 @@ static void test_accounts(void) {
     mtf_proc_put_free(w, MTF_CALL_FREE, &a);
     mtf_proc_put_mark(w, "x", 1);
     mtf_proc_put_alloc(w, MTF_CALL_MALLOC, UINT64_MAX, &a);
-    struct mtf_proc_account_value own = {MTF_PROC_ACCOUNT_THREADS, 9};
+    struct mtf_account_value own = {MTF_PROC_ACCOUNT_THREADS, 9};
     bool good = mtf_proc_writer_end(w, &own, 1);
     free(w->stack);
     read_all(&s, &o);

@@ -9,6 +9,7 @@
  */
 #include "traceformat/raw_reader.h"
 
+#include "memory_source.h"
 #include "raw_build.h"
 #include "tap.h"
 
@@ -236,24 +237,16 @@ static void gather_trace(const uint8_t *p, size_t n, const char *what) {
     bytes_add(&trace_bytes, p, n);
 }
 
-static enum mtf_source_result trace_read(struct mtf_source *s, void *buf,
-                                         size_t n, size_t *got) {
-    (void)s;
-    *got = trace_bytes.length < n ? trace_bytes.length : n;
-    memcpy(buf, trace_bytes.data, *got);
-    trace_bytes.length = 0;
-    return *got == 0 ? MTF_SOURCE_END : MTF_SOURCE_DATA;
-}
-
 static void read_trace(void) {
     static uint8_t buffer[MTF_READER_BUFFER];
     static const enum mtf_item_kind want[] = {MTF_ITEM_HEADER, MTF_ITEM_DATA,
                                               MTF_ITEM_BARRIER, MTF_ITEM_FOOTER,
                                               MTF_ITEM_END};
-    struct mtf_source source = {.read = trace_read};
+    struct memory_source m;
     struct mtf_raw_reader r;
     struct mtf_item item;
-    mtf_raw_reader_init(&r, &source, buffer);
+    memory_source_init(&m, trace_bytes.data, trace_bytes.length, 0);
+    mtf_raw_reader_init(&r, &m.source, buffer);
     for (size_t i = 0; i < TCM_ARRAY_SIZE(want); i++) {
         mtf_raw_reader_next(&r, &item);
         tap_is_u64(item.kind, want[i], "item %zu of the trace", i);

@@ -7,29 +7,14 @@
 
 #include "base/checksum.h"
 
+#include "memory_source.h"
 #include "prng.h"
 #include "raw_build.h"
 #include "tap.h"
 
 /* --- Reading from memory ------------------------------------------------ */
 
-struct memory_source {
-    struct mtf_source source;
-    const uint8_t *data;
-    size_t left;
-};
-
-static enum mtf_source_result memory_read(struct mtf_source *s, void *buf,
-                                          size_t n, size_t *got) {
-    struct memory_source *m = TCM_CONTAINER_OF(s, struct memory_source, source);
-    *got = n < m->left ? n : m->left;
-    if (*got > 102) /* pieces that end anywhere */
-        *got = 100 + *got % 3;
-    memcpy(buf, m->data, *got);
-    m->data += *got;
-    m->left -= *got;
-    return *got == 0 ? MTF_SOURCE_END : MTF_SOURCE_DATA;
-}
+#define PIECE 101u /* ends anywhere */
 
 enum { SEEN_MAX = 64 };
 
@@ -56,11 +41,11 @@ static uint64_t sum_of(const struct mtf_item *item) {
 }
 
 static void read_trace(const uint8_t *data, size_t n, struct seen *seen) {
-    struct memory_source m = {
-        .source = {.read = memory_read}, .data = data, .left = n};
+    struct memory_source m;
     struct mtf_raw_reader r;
     struct mtf_item item;
     memset(seen, 0, sizeof(*seen));
+    memory_source_init(&m, data, n, PIECE);
     mtf_raw_reader_init(&r, &m.source, reader_buffer);
     do {
         mtf_raw_reader_next(&r, &item);
@@ -121,12 +106,11 @@ static void make_small(struct bytes *out, bool compressed) {
 static void test_round_trip(void) {
     struct bytes out = {0};
     make_small(&out, false);
-    struct memory_source m = {
-        .source = {.read = memory_read}, .data = out.data, .left = out.length};
+    struct memory_source m;
     struct mtf_raw_reader r;
     struct mtf_item item;
-    uint16_t field;
-    uint64_t value;
+    struct mtf_account_value sample;
+    memory_source_init(&m, out.data, out.length, PIECE);
     mtf_raw_reader_init(&r, &m.source, reader_buffer);
     mtf_raw_reader_next(&r, &item);
     tap_ok(item.kind == MTF_ITEM_HEADER, "the header first");
@@ -147,9 +131,9 @@ static void test_round_trip(void) {
     tap_ok(item.kind == MTF_ITEM_DATA && item.thread == 2, "of thread 2");
     mtf_raw_reader_next(&r, &item);
     tap_ok(item.kind == MTF_ITEM_SAMPLE &&
-               mtf_item_account(&item, 0, &field, &value) &&
-               field == MTF_ACCOUNT_EVENTS && value == 42 &&
-               !mtf_item_account(&item, 1, &field, &value),
+               mtf_item_account(&item, 0, &sample) &&
+               sample.field == MTF_ACCOUNT_EVENTS && sample.value == 42 &&
+               !mtf_item_account(&item, 1, &sample),
            "a sample of one field");
     mtf_raw_reader_next(&r, &item);
     tap_ok(item.kind == MTF_ITEM_BARRIER && item.number == 1 &&

@@ -438,22 +438,21 @@ static void read_data(struct reading *r, const struct mtf_item *item) {
 }
 
 static void read_footer(struct reading *r, const struct mtf_item *item) {
-    uint16_t field;
-    uint64_t value;
+    struct mtf_account_value a;
     r->found->footers++;
-    for (unsigned i = 0; mtf_item_account(item, i, &field, &value); i++) {
-        if (field == MTF_ACCOUNT_EVENTS)
-            r->found->footer_events = value;
-        else if (field == MTF_ACCOUNT_DROPPED_EVENTS)
-            r->found->footer_dropped = value;
-        else if (field == MTF_ACCOUNT_UNTRACED_FREES)
-            r->found->footer_untraced = value;
-        else if (field == MTF_ACCOUNT_WAITS)
-            r->found->footer_waits = value;
-        else if (field == MTF_ACCOUNT_THREADS)
-            r->found->footer_threads = value;
-        else if (field == MTF_ACCOUNT_END_REASON)
-            r->found->end_reason = value;
+    for (unsigned i = 0; mtf_item_account(item, i, &a); i++) {
+        if (a.field == MTF_ACCOUNT_EVENTS)
+            r->found->footer_events = a.value;
+        else if (a.field == MTF_ACCOUNT_DROPPED_EVENTS)
+            r->found->footer_dropped = a.value;
+        else if (a.field == MTF_ACCOUNT_UNTRACED_FREES)
+            r->found->footer_untraced = a.value;
+        else if (a.field == MTF_ACCOUNT_WAITS)
+            r->found->footer_waits = a.value;
+        else if (a.field == MTF_ACCOUNT_THREADS)
+            r->found->footer_threads = a.value;
+        else if (a.field == MTF_ACCOUNT_END_REASON)
+            r->found->end_reason = a.value;
     }
 }
 
