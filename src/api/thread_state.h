@@ -18,7 +18,7 @@
  * implies that own wants words.
  *
  * Threads: the owner alone. A thread that starts a recording shuts the caches
- * (state word protocol, tracer/tracer.h), whose memory stays when a thread ends
+ * (tracer/tracer.h), whose memory stays when a thread ends
  * without a word; the thread's own storage may be gone by then, or another
  * thread's.
  *

@@ -6,7 +6,8 @@
 #include "base/os_thread.h"
 #include "traceformat/control_protocol.h"
 #include "tracer/own_thread.h"
-#include "tracer/saver.h"
+#include "tracer/saver_account.h"
+#include "tracer/saver_phase.h"
 #include "tracer/trace_process.h"
 
 #include <errno.h>

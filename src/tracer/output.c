@@ -6,7 +6,6 @@
 #include "base/os_file.h"
 #include "base/raw_io.h"
 #include "tracer/saver.h"
-#include "tracer/saver_state.h"
 #include "tracer/trace_name.h"
 
 #include <errno.h>

@@ -27,12 +27,11 @@
 #ifndef MTR_RECORDER_H
 #define MTR_RECORDER_H
 
-#include "base/dlist.h"
 #include "base/lock.h"
 #include "traceformat/raw_layout.h"
-#include "traceformat/raw_writer.h"
 #include "tracer/buf_pool.h"
 #include "tracer/spool.h"
+#include "tracer/thread_registry.h"
 #include "tracer/tracer.h"
 
 #include <limits.h>
@@ -102,45 +101,6 @@ struct mtr_config {
 };
 extern struct mtr_config mtr_config;
 
-/* The cold part of a thread's state, beside struct mtr_thread in one record. */
-struct mtr_thread_cold {
-    struct mtr_buffer *buffer; /* changed under the pool lock */
-    uint32_t session;          /* it belongs to */
-    uint8_t *room_end;         /* pos up to here: MTR_ROOM bytes are free */
-    uint64_t token_end;        /* of the current block */
-    uint32_t token_count;      /* of the next block */
-    uint32_t as_thread;        /* late stream: whose the events are now */
-    uint32_t id;               /* of the thread in the trace */
-    uint32_t long_frees;       /* without short ones between, to the last */
-    uintptr_t long_free_end;   /* of that one */
-    uint64_t long_free_token;  /* the next token then */
-    uint64_t time_ns;          /* last time in the stream */
-    uint64_t untraced, dropped, waits, wait_ns, slow_times;
-    uint64_t gap_ns;       /* the gap began then */
-    uint64_t gap_dropped;  /* in it, and in no published event yet */
-    uint64_t gap_untraced; /* the same */
-    uint32_t pool_seq;     /* of the pool when it had no buffer for us */
-    uint8_t gap_bytes;     /* of the events behind pos that tell of it */
-    bool gap_passed;       /* it has something that is no call */
-    struct tcm_dlist link; /* registry */
-};
-
-/* Sums over ended threads; what live ones count is added when asked for. */
-struct mtr_totals {
-    uint64_t untraced, dropped, waits, wait_ns, slow_times;
-};
-
-struct mtr_registry {
-    struct tcm_lock lock;
-    uint32_t next_id;  /* never used again in this process */
-    uint32_t first_id; /* all before it were of earlier sessions */
-    struct tcm_dlist live;
-    struct mtr_thread_record *free;
-    uint32_t slab;      /* being cut up */
-    uint32_t slab_used; /* records cut from it */
-    struct mtr_totals ended;
-};
-
 /* What the saver counted up to its last round; for who asks meanwhile. */
 struct mtr_live {
     uint64_t events, mallocs, memaligns, reallocs, frees, failed;
@@ -205,46 +165,10 @@ static inline bool mtr_is_per_process(const struct mtr_recorder *rec) {
                                    : mtr_config.per_process;
 }
 
-struct mtr_thread_record {
-    struct mtr_thread hot;
-    struct mtr_thread_cold cold;
-} TCM_ALIGNED(TCM_CACHE_LINE);
-
 /* True while this thread is inside the recorder: a malloc of a signal handler
    that comes now is not recorded. */
 extern TCM_TLS uint8_t mtr_inside;
 
-/* --- thread_registry.c: threads and their records ------------------------ */
-void mtr_registry_init(struct mtr_registry *r);
-/* Calls all threads into mtr_enter with their next event. */
-void mtr_registry_stop_all(struct mtr_recorder *rec);
-void mtr_registry_totals(struct mtr_recorder *rec, struct mtr_totals *out,
-                         uint32_t *threads);
-/* Fork: forget all threads; their records become free memory, but that which
-   SLOT points to. */
-void mtr_registry_wipe(struct mtr_thread **slot);
-/* A new record with ID (0: the next one), without buffer, owned by SLOT. NULL:
-   no memory. */
-struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id,
-                                    struct mtr_thread **slot);
-/* SLOT, or nothing if NULL, points to T from now on. */
-void mtr_registry_own(struct mtr_thread *t, struct mtr_thread **slot);
-bool mtr_registry_is_owner(const struct mtr_thread *t,
-                           struct mtr_thread **slot);
-/* SESSION begins, with the early events (ADOPT) or with the next token: nothing
-   is counted yet. Other records stay in the list until their threads come by.
- */
-void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session, bool adopt);
-/* Gives the record back, after handing over its buffer if it still has one: the
-   recording may be about to end, and save what is in it. */
-void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t);
-
-/* --- saver_account.c ----------------------------------------------------- */
-/* Accounts of the current or last recording; how many, at most CAP. */
-unsigned mtr_live_accounts(struct mtr_recorder *rec,
-                           struct mtf_account_value *out, unsigned cap);
-
-/* --- thread_buf.c -------------------------------------------------------- */
 /* True when the recording that the thread is part of is over, be it that the
    next one is on already. */
 static inline bool mtr_thread_is_over(struct mtr_recorder *rec,
@@ -252,86 +176,6 @@ static inline bool mtr_thread_is_over(struct mtr_recorder *rec,
     return !mtr_state_is_on(tcm_load_acquire(&rec->state)) ||
            tcm_load_relaxed(&rec->session) != cold->session;
 }
-/* T's first or next buffer; may wait. false: recording ended meanwhile, or
-   there is none and T shall not wait. */
-bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t);
-/* Fills in B, which T took: descriptor and spool head. Its events will have
-   been published after TIME_LO. */
-void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
-                      struct mtr_buffer *b, uint64_t stream, uint64_t time_lo);
-/* The first bytes of a stream or buffer: BUFFER, THREAD_START. */
-void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now);
-/* Counters of a thread's cold part: only its owner adds, the saver reads. */
-static inline void mtr_count(uint64_t *counter, uint64_t n) {
-    tcm_store_relaxed(counter, *counter + n);
-}
-void mtr_put_thread_start(struct mtr_thread *t);
-/* With its name if it is the calling thread's (IS_SELF). */
-void mtr_put_thread_end(struct mtr_thread *t, bool is_self);
-/* A new token block in the middle of a buffer. */
-void mtr_put_tokens(struct mtr_thread *t);
-bool mtr_tokens_are_low(const struct mtr_thread *t);
-/* Takes a block without an event: a BUFFER event follows. */
-void mtr_take_tokens(struct mtr_thread *t);
-
-/* --- thread_enter.c ------------------------------------------------------ */
-/* mtr_enter's second half; ID 0: an ordinary thread. */
-struct mtr_thread *mtr_enter_slow(struct mtr_thread **slot, uint32_t id);
-/* Room for BYTES of events in the buffer of T, which was entered. false: there
-   is none. */
-bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
-                   unsigned bytes);
-
-/* --- thread_gap.c: calls that are dropped -------------------------------- */
-/* Bytes behind the room of every buffer, where threads may drop: what tells of
-   a gap stands there, and the end of its thread. */
-#define MTR_GAP_ROOM 160u
-/* The position up to which B, which the caller holds, has MTR_ROOM. */
-static inline uint8_t *mtr_room_end(const struct mtr_buffer *b) {
-    return b->base + b->size - MTR_BUFFER_SLACK - MTR_ROOM -
-           (mtr_config.drops || mtr_config.per_process ? MTR_GAP_ROOM : 0);
-}
-/* How long T may wait for a buffer at NOW, having waited since BEGAN. */
-uint64_t mtr_gap_patience(struct mtr_recorder *rec, const struct mtr_thread *t,
-                          uint64_t began, uint64_t now);
-/* No buffer was to be had: from now on T's calls are dropped. false: they are
-   not to be, but the recording is over. */
-bool mtr_gap_begin(struct mtr_recorder *rec, struct mtr_thread *t);
-/* True while there is nothing new that would end T's gap. */
-bool mtr_gap_lasts(struct mtr_recorder *rec, const struct mtr_thread *t);
-/* What T's buffer tells of a gap ends at NOW, if T lets it go now. Bytes behind
-   pos that are part of it then. */
-uint32_t mtr_gap_close(struct mtr_thread *t, uint64_t now);
-/* That buffer was let go, with those bytes. */
-void mtr_gap_let_go(struct mtr_thread *t);
-/* Calls are recorded again, or T ends; there is room. */
-void mtr_gap_end(struct mtr_thread *t, uint64_t now);
-
-/* --- thread_early.c: before set-up --------------------------------------- */
-/* mtr_enter before mtr_init: the static buffer, for one thread. */
-struct mtr_thread *mtr_early_enter(struct mtr_thread **slot);
-/* True for the static state. */
-bool mtr_early_is(const struct mtr_thread *t);
-/* The calling thread wrote early events, which a recording can begin with. */
-bool mtr_early_has_events(void);
-/* Token of the first early event; these are part of a recording that adopts
-   them and of no other. */
-uint64_t mtr_early_first_token(void);
-uint64_t mtr_early_time_ns(void);
-/* Makes them the beginning of the calling thread's stream. */
-void mtr_early_adopt(struct mtr_recorder *rec);
-/* Set-up is done, and the control changed: nobody goes on writing there without
-   coming by, whether its events were adopted or are forgotten. */
-void mtr_early_end(void);
-/* The calling thread's adopted state, once, owned by SLOT; else NULL. */
-struct mtr_thread *mtr_early_claim_adopted(struct mtr_thread **slot);
-
-/* --- trace_control.c ----------------------------------------------------- */
-/* Only one thread at a time is between the two; waits for the others. */
-void mtr_busy_begin(struct mtr_recorder *rec);
-void mtr_busy_end(struct mtr_recorder *rec);
-
-/* --- tracer.c ------------------------------------------------------------ */
 /* The trace's header, in OUT (MTF_RAW_HEADER_MAX bytes), of part *PART if PART
    is not NULL, with START bytes in the parts before; its length. */
 size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
@@ -343,8 +187,10 @@ struct mtr_recorder *mtr_recorder_need(void);
 bool mtr_begin_recording(struct mtr_recorder *rec);
 /* From MTR_ARMED on to a recording; false: it failed. Any thread. */
 bool mtr_start_armed(struct mtr_recorder *rec);
+/* In the child of a fork, where the kernel did not wipe it. */
+void mtr_recorder_wipe(struct mtr_recorder *rec);
 /* A wiped child's first call: arms it if children are recorded. */
-bool mtr_child_begin(void);
+bool mtr_child_begin(struct mtr_recorder *rec);
 /* Makes the saver of a recording that is on if there is none, and waits until
    it is set up. false: the recording is over, be it that another begins. */
 bool mtr_saver_need(struct mtr_recorder *rec);

@@ -11,10 +11,12 @@
 #include "tracer/saver.h"
 
 #include "base/bits.h"
+#include "base/clock.h"
 #include "base/os_mem.h"
 #include "base/os_thread.h"
 #include "base/testpoint.h"
-#include "tracer/saver_state.h"
+#include "tracer/saver_account.h"
+#include "tracer/saver_phase.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_name.h"
 #include "tracer/trace_process.h"
@@ -31,7 +33,17 @@
 #define SAMPLE_NS   (100u * MS)
 #define HEAD_BYTES  ((uint32_t)sizeof(struct mtf_spool_buffer))
 
-struct mtr_saver mtr_saver;
+/* For a saver that is being made, in a call that frees: it may be that it
+   cannot be made before the call returns, which then is dropped. */
+#define FREE_WAIT_NS 1000000000u
+
+static struct mtr_saver the_saver;
+
+/* STARTED tells those that wait how far the saver is. */
+static void publish_started(struct mtr_recorder *rec, uint32_t started) {
+    tcm_store_release(&rec->link.started, started);
+    tcm_futex_wake(&rec->link.started, INT32_MAX);
+}
 
 /* --- Called by others ---------------------------------------------------- */
 
@@ -74,8 +86,8 @@ void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns) {
 }
 
 size_t mtr_saver_summary(char *text, size_t cap) {
-    size_t n = mtr_saver.summary_length < cap ? mtr_saver.summary_length : cap;
-    memcpy(text, mtr_saver.texts.summary, n);
+    size_t n = the_saver.summary_length < cap ? the_saver.summary_length : cap;
+    memcpy(text, the_saver.texts.summary, n);
     return n;
 }
 
@@ -298,7 +310,8 @@ bool mtr_saver_make_round(struct mtr_saver *s) {
 
 /* --- Buffers ahead of need ----------------------------------------------- */
 
-bool mtr_saver_grow(struct mtr_recorder *rec, enum mtr_size size) {
+/* More buffers of SIZE. false: no memory. */
+static bool grow(struct mtr_recorder *rec, enum mtr_size size) {
     size_t bytes =
         size == MTR_LARGE ? MTR_LARGE_BYTES : MTR_READY_SMALL * MTR_SMALL_BYTES;
     bytes = tcm_align_up(bytes, tcm_os_page_size());
@@ -316,9 +329,9 @@ void mtr_saver_keep_ready(struct mtr_recorder *rec) {
     /* Small ones come in pieces. */
     for (; small > MTR_READY_SMALL / 2;
          small -= small < MTR_READY_SMALL ? small : MTR_READY_SMALL)
-        any |= mtr_saver_grow(rec, MTR_SMALL);
+        any |= grow(rec, MTR_SMALL);
     for (uint32_t n = 0; n < large; n++)
-        any |= mtr_saver_grow(rec, MTR_LARGE);
+        any |= grow(rec, MTR_LARGE);
     if (any)
         mtr_pool_notify(&rec->pool);
 }
@@ -418,13 +431,8 @@ static bool run(struct mtr_saver *s) {
     }
 }
 
-void mtr_saver_publish_started(struct mtr_recorder *rec, uint32_t started) {
-    tcm_store_release(&rec->link.started, started);
-    tcm_futex_wake(&rec->link.started, INT32_MAX);
-}
-
-void *mtr_saver_main(void *arg) {
-    struct mtr_saver *s = &mtr_saver;
+static void *saver_main(void *arg) {
+    struct mtr_saver *s = &the_saver;
     struct mtr_recorder *rec = arg;
     mtr_own_begin(rec, "malloc-trace");
     bool goes_on = tcm_load_acquire(&rec->state) == MTR_ENDED;
@@ -444,15 +452,133 @@ void *mtr_saver_main(void *arg) {
         mtr_fail(rec, "cannot record to", s->output.error);
     }
     /* Publishes all of the set-up to the thread that waits for it. */
-    mtr_saver_publish_started(rec, 2);
+    publish_started(rec, 2);
     if (ok && !run(s))
         mtr_saver_give_up(s);
     if (s->alone) {
         mtr_saver_rest(s);
-        mtr_saver_publish_started(rec, 0);
+        publish_started(rec, 0);
     } else {
         mtr_saver_leave(s);
     }
     mtr_own_end(rec, s->alone);
     return NULL;
+}
+
+bool mtr_saver_create(struct mtr_recorder *rec, int *error) {
+    /* Of the recording before, if that ended by itself. */
+    mtr_own_join(&rec->saver_thread);
+    return mtr_own_create(&rec->saver_thread, saver_main, rec, error);
+}
+
+/* --- On a thread of the program ------------------------------------------ */
+
+/* Where no saver is worth making or none may be made: at the end of a short
+   process, in calls that free, in the child of a vfork. */
+
+/* The calling thread saves, if nobody does. No handler of the program's shall
+   run, or leave, in the middle; and SIGXFSZ is none of its business. */
+static bool begin_here(struct mtr_recorder *rec, sigset_t *mask) {
+    uint32_t expected = 0;
+    sigset_t all;
+    if (!tcm_cas_acq_rel(&rec->link.started, &expected, 1u))
+        return false;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, mask);
+    return true;
+}
+
+static void end_here(struct mtr_recorder *rec, const sigset_t *mask) {
+    publish_started(rec, 0);
+    pthread_sigmask(SIG_SETMASK, mask, NULL);
+}
+
+/* Until who changed link.started to 1 is done. false: it takes too long for a
+   call that frees. */
+static bool await_other(struct mtr_recorder *rec) {
+    uint64_t end = tcm_clock_ns() + FREE_WAIT_NS;
+    while (tcm_load_acquire(&rec->link.started) == 1) {
+        uint64_t now = tcm_clock_ns();
+        if (mtr_freeing != 0 && now >= end)
+            return false;
+        tcm_futex_wait(&rec->link.started, 1,
+                       mtr_freeing != 0 ? end - now : UINT64_MAX);
+    }
+    return true;
+}
+
+bool mtr_saver_stock_here(struct mtr_recorder *rec) {
+    struct mtr_pool *pool = &rec->pool;
+    sigset_t mask;
+    if (mtr_process_is_confined())
+        return false;
+    if (!begin_here(rec, &mask))
+        return await_other(rec);
+    uint32_t state = tcm_load_acquire(&rec->state);
+    if (state == MTR_LAZY || state == MTR_ENDED) {
+        if (grow(rec, MTR_SMALL))
+            mtr_pool_notify(pool);
+        mtr_spool_close(rec);
+        /* Nobody will make room below it. */
+        tcm_lock(&pool->lock);
+        pool->bound =
+            tcm_max_u64(pool->bound, pool->full_bytes + 2 * MTR_LARGE_BYTES);
+        tcm_unlock(&pool->lock);
+    }
+    if (state == MTR_LAZY && tcm_os_pid() == rec->pid)
+        tcm_store_relaxed(&rec->link.due, 1u);
+    end_here(rec, &mask);
+    return true;
+}
+
+void mtr_saver_round_here(struct mtr_recorder *rec) {
+    struct mtr_saver *s = &the_saver;
+    sigset_t mask;
+    if (mtr_process_is_confined() || !begin_here(rec, &mask))
+        return;
+    if (tcm_load_acquire(&rec->state) != MTR_ENDED) {
+        end_here(rec, &mask);
+        return;
+    }
+    if (mtr_saver_resume(s) && mtr_saver_end_mode_round(s, true)) {
+        mtr_saver_rest(s);
+        end_here(rec, &mask);
+        return;
+    }
+    mtr_saver_give_up(s);
+    mtr_saver_leave(s);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+}
+
+bool mtr_saver_end_here(struct mtr_recorder *rec) {
+    struct mtr_saver *s = &the_saver;
+    sigset_t mask;
+    /* What was published is in the spool. */
+    if (mtr_process_is_confined())
+        return true;
+    if (!begin_here(rec, &mask))
+        return false;
+    if (tcm_load_acquire(&rec->state) != MTR_LAZY) {
+        end_here(rec, &mask);
+        return false;
+    }
+    mtr_saver_begin(s, rec);
+    mtr_folder_hold(rec);
+    bool ok = mtr_saver_set_up_here(s);
+    /* A saver has a table of its own, which is empty. */
+    bool done = ok || s->output.error != EMFILE;
+    if (ok && !mtr_saver_enter_end_mode(s)) {
+        mtr_saver_give_up(s);
+        ok = false;
+    } else if (!ok && done) {
+        mtr_fail(rec, "cannot record to", s->output.error);
+    }
+    if (ok || !done) {
+        mtr_saver_rest(s);
+        end_here(rec, &mask);
+    } else {
+        mtr_saver_leave(s);
+        pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    }
+    return done;
 }

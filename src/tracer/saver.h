@@ -13,16 +13,14 @@
 #ifndef MTR_SAVER_H
 #define MTR_SAVER_H
 
+#include "traceformat/raw_writer.h"
+#include "tracer/event_count.h"
+#include "tracer/output.h"
+#include "tracer/own_thread.h"
 #include "tracer/recorder.h"
 
 /* Makes the thread. false: errno in *ERROR. */
 bool mtr_saver_create(struct mtr_recorder *rec, int *error);
-/*
- * Descriptors of the calling thread's own: the program neither sees nor closes
- * nor inherits them. KEEP: one that stays, or -1. 0 to 2 are taken by what
- * nothing can be written to. false: the kernel refused.
- */
-bool mtr_unshare_table(int keep);
 /* Buffers ahead of need; by who saves, or will. */
 void mtr_saver_keep_ready(struct mtr_recorder *rec);
 /* It shall look now. */
@@ -48,5 +46,43 @@ void mtr_saver_round_here(struct mtr_recorder *rec);
 void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns);
 /* The text of TCMALLOC_TRACE_STATS after the end; its length. */
 size_t mtr_saver_summary(char *text, size_t cap);
+
+/* --- Parts of the saver -------------------------------------------------- */
+
+/* Only the thread that saves touches it, apart from the summary, which is read
+   after the last round. */
+struct mtr_saver {
+    struct mtr_recorder *rec;
+    struct mtr_output output;
+    struct mtf_raw_writer writer;
+    void *memory; /* of the compressor */
+    size_t memory_bytes;
+    bool ready;        /* the output is open and has its header */
+    bool dirty;        /* something was saved since the last barrier */
+    bool over;         /* the recording ended as it should */
+    bool alone;        /* no thread of the program is left */
+    bool made_spool;   /* it did not exist before the saver */
+    bool shares_table; /* the program sees our descriptors, and for long */
+    struct mtr_buffer *written_head, *written_tail; /* not yet settled */
+    uint64_t last_round, last_sample, last_full;
+    uint64_t interval; /* of rounds */
+    uint64_t poll_ns;  /* of looks for full buffers */
+    uint32_t quiet_rounds;
+    uint64_t rounds;
+    struct mtr_statm statm;
+    uint64_t cpu_from; /* the saving thread's processor time at its start */
+    struct mtr_event_counts counts;
+    size_t summary_length;
+    /* mtr_saver_begin clears what stands before TEXTS. */
+    struct {
+        uint8_t part_header[MTF_RAW_HEADER_MAX]; /* of a flight recording */
+        char summary[MTR_SUMMARY_MAX];
+    } texts;
+};
+
+/* A full round. */
+bool mtr_saver_make_round(struct mtr_saver *s);
+/* Buffers whose last byte is with the output become free. */
+void mtr_saver_recycle(struct mtr_saver *s);
 
 #endif

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The saver's numbers: samples of the process beside barriers, the footer, and
- * the summary for the user.
- */
+#include "tracer/saver_account.h"
+
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/os_mem.h"
-#include "tracer/saver_state.h"
 #include "tracer/trace_clock.h"
 
 #include <sys/resource.h>

@@ -6,14 +6,15 @@
  * interval of earlier events: they are visible to the saver before the time is
  * read, so no barrier with a later time can lack them.
  */
-#include "tracer/recorder.h"
-#include "tracer/saver.h"
-#include "tracer/token.h"
+#include "tracer/thread_buf.h"
 
 #include "base/bits.h"
 #include "base/os_thread.h"
 #include "base/testpoint.h"
 #include "traceformat/raw_writer.h"
+#include "tracer/recorder.h"
+#include "tracer/saver.h"
+#include "tracer/thread_gap.h"
 #include "tracer/trace_clock.h"
 
 #include <errno.h>
@@ -73,10 +74,6 @@ static void set_free_len(struct mtr_thread *t, unsigned n) {
     t->free_shift = (uint8_t)(n - 1);
     t->free_max = (uint32_t)mtf_free_reach(n - 1);
     t->cold->long_frees = 0;
-}
-
-uint32_t mtr_thread_id(const struct mtr_thread *t) {
-    return t->cold->id;
 }
 
 void mtr_put_free_long(struct mtr_thread *t, uint64_t distance) {
@@ -173,12 +170,22 @@ void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
     mtr_publish(t, t->pos, mtf_raw_put_buffer(t->pos, &s));
 }
 
+/*
+ * Tokens: 64-bit names of blocks, never used twice. Threads take them in blocks
+ * from one counter, so that the hot path needs no atomic operation. The counter
+ * is in ordinary memory: the child of a fork goes on where its parent was, so
+ * that its tokens are above all those that it finds in the words of inherited
+ * blocks. Relaxed: nothing is published through them.
+ */
+#define TOKENS_MIN 64u
+#define TOKENS_MAX 4096u
+
 static uint64_t take_tokens(struct mtr_thread_cold *cold) {
     uint32_t count = cold->token_count;
     if (count == 0)
-        count = MTR_TOKENS_MIN;
-    cold->token_count = count >= MTR_TOKENS_MAX ? MTR_TOKENS_MAX : 2 * count;
-    uint64_t first = mtr_tokens_take(&mtr_config.token_end, count);
+        count = TOKENS_MIN;
+    cold->token_count = count >= TOKENS_MAX ? TOKENS_MAX : 2 * count;
+    uint64_t first = tcm_add_relaxed(&mtr_config.token_end, (uint64_t)count);
     cold->token_end = first + count;
     return first;
 }

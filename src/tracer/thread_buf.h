@@ -29,6 +29,9 @@
 #include "traceformat/raw_layout.h"
 #include "traceformat/trace_event.h"
 
+struct mtr_buffer;
+struct mtr_recorder;
+
 /* Bytes kept free behind limit: one event's 8-byte store may begin at limit - 1
    and all of it must lie inside the buffer, followed by a zero. */
 #define MTR_BUFFER_SLACK 16u
@@ -53,7 +56,7 @@ struct mtr_thread {
     uint8_t flags;                /* MTR_THREAD_ bits, owner only */
     uint8_t free_shift;           /* bytes - 1 of a free whose token is at */
     uint32_t free_max;            /* most this far (zigzag) from the last */
-    struct mtr_thread_cold *cold; /* the rest; defined by the recorder */
+    struct mtr_thread_cold *cold; /* thread_registry.h */
 } TCM_ALIGNED(TCM_CACHE_LINE);
 /* The calls of this thread are dropped: TCMALLOC_TRACE_OVERFLOW. */
 #define MTR_THREAD_DROPS 1u
@@ -139,8 +142,6 @@ static TCM_ALWAYS_INLINE void mtr_put_free_call(struct mtr_thread *t,
  * The rest is out of line. Each publishes whole events, after mtr_enter has
  * reserved MTR_ROOM for all of one call.
  */
-/* T's id in the trace. */
-uint32_t mtr_thread_id(const struct mtr_thread *t);
 /* A time read by this thread; never goes back in the stream. */
 void mtr_put_time(struct mtr_thread *t, uint64_t ns);
 /* Each returns the token of the new block. */
@@ -160,8 +161,6 @@ void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
 /* A call that is no allocation but matters to a replay. */
 void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
                        uint64_t argument);
-/* Counts the free of a block made while not recording. */
-void mtr_count_untraced_free(struct mtr_thread *t);
 
 /*
  * True when the call that T was entered for is not recorded, because buffers
@@ -171,8 +170,29 @@ void mtr_count_untraced_free(struct mtr_thread *t);
 static inline bool mtr_drops(const struct mtr_thread *t) {
     return (t->flags & MTR_THREAD_DROPS) != 0;
 }
-void mtr_count_dropped(struct mtr_thread *t);
-/* The same of what is no call of the malloc family: it is not counted. */
-void mtr_pass_over(struct mtr_thread *t);
+
+/* --- For the recorder ---------------------------------------------------- */
+
+/* T's first or next buffer; may wait. false: recording ended meanwhile, or
+   there is none and T shall not wait. */
+bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t);
+/* Fills in B, which T took: descriptor and spool head. Its events will have
+   been published after TIME_LO. */
+void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
+                      struct mtr_buffer *b, uint64_t stream, uint64_t time_lo);
+/* The first bytes of a stream or buffer: BUFFER, THREAD_START. */
+void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now);
+/* Counters of a thread's cold part: only its owner adds, the saver reads. */
+static inline void mtr_count(uint64_t *counter, uint64_t n) {
+    tcm_store_relaxed(counter, *counter + n);
+}
+void mtr_put_thread_start(struct mtr_thread *t);
+/* With its name if it is the calling thread's (IS_SELF). */
+void mtr_put_thread_end(struct mtr_thread *t, bool is_self);
+/* A new token block in the middle of a buffer. */
+void mtr_put_tokens(struct mtr_thread *t);
+bool mtr_tokens_are_low(const struct mtr_thread *t);
+/* Takes a block without an event: a BUFFER event follows. */
+void mtr_take_tokens(struct mtr_thread *t);
 
 #endif

@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Events before set-up, when the environment cannot be read yet: one thread
- * (there is hardly ever another) writes them to a static buffer. Recording
- * begins its stream with them, or nothing of them remains.
- *
- * Threads: the first to come claims the buffer; others are not recorded until
- * set-up. Set-up looks at it only on the same thread.
- */
-#include "tracer/recorder.h"
+#include "tracer/thread_early.h"
 
 #include "base/os_thread.h"
-#include "traceformat/raw_writer.h"
+#include "tracer/recorder.h"
 #include "tracer/trace_clock.h"
 
 #include <string.h>

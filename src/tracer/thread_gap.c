@@ -18,12 +18,17 @@
  * Threads: all of it is done by the thread whose gap it is. Its limit is NULL
  * meanwhile, so each call comes by.
  */
-#include "tracer/recorder.h"
+#include "tracer/thread_gap.h"
 
 #include "base/testpoint.h"
+#include "tracer/recorder.h"
 #include "tracer/trace_clock.h"
 
 #include <string.h>
+
+/* Bytes behind the room of every buffer, where threads may drop: what tells of
+   a gap stands there, and the end of its thread. */
+#define GAP_ROOM 160u
 
 /* Below the bound the saver makes more buffers within a millisecond or so, if
    it runs. */
@@ -33,8 +38,14 @@
 #define UNTRACED_BYTES ((uint8_t)MTF_VARINT_MAX_BYTES)
 #define TOLD_BYTES     (UNTRACED_BYTES + MTF_RAW_GAP_LENGTH)
 /* A gap, the times and the end of a thread. */
-TCM_STATIC_ASSERT(TOLD_BYTES + 5 * 8 + MTF_EXTENDED_HEAD + 15 <= MTR_GAP_ROOM,
+TCM_STATIC_ASSERT(TOLD_BYTES + 5 * 8 + MTF_EXTENDED_HEAD + 15 <= GAP_ROOM,
                   "a gap and the end of its thread fit behind a full buffer");
+
+uint8_t *mtr_room_end(const struct mtr_buffer *b) {
+    bool may_drop = mtr_config.drops || mtr_config.per_process;
+    return b->base + b->size - MTR_BUFFER_SLACK - MTR_ROOM -
+           (may_drop ? GAP_ROOM : 0);
+}
 
 uint64_t mtr_gap_patience(struct mtr_recorder *rec, const struct mtr_thread *t,
                           uint64_t began, uint64_t now) {

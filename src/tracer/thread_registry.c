@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The threads of a recording, their records, and their end.
- *
  * Records are cut from slabs whose addresses lie in ordinary memory: the child
  * of a fork finds them zeroed and cuts them anew, so chains of forks use little
  * more memory than one process.
  */
-#include "tracer/recorder.h"
+#include "tracer/thread_registry.h"
 
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/os_mem.h"
 #include "base/testpoint.h"
-#include "tracer/saver.h"
+#include "tracer/recorder.h"
+#include "tracer/thread_early.h"
+#include "tracer/thread_gap.h"
 #include "tracer/trace_clock.h"
 
-#include <errno.h>
 #include <string.h>
 
 TCM_STATIC_ASSERT(sizeof(struct mtr_thread_record) % TCM_CACHE_LINE == 0,
@@ -41,8 +40,6 @@ static struct slab slabs[SLABS];
 /* Kernels without wipe-on-fork: the fork handlers do it. */
 static bool wipe_by_hand;
 
-static TCM_TLS uint8_t late_is_held;
-
 void mtr_registry_init(struct mtr_registry *r) {
     memset(r, 0, sizeof(*r));
     tcm_lock_init(&r->lock, TCM_RANK_TRACE_REGISTRY);
@@ -50,7 +47,7 @@ void mtr_registry_init(struct mtr_registry *r) {
 }
 
 /* Session and first token under the lock, so that a new record has both of the
-   same recording. Their order is explained at set_limit, in thread_enter.c. */
+   same recording. Their order is explained at set_limit, in thread_life.c. */
 void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
                         bool adopt) {
     struct mtr_registry *r = &rec->registry;
@@ -214,91 +211,4 @@ void mtr_registry_wipe(struct mtr_thread **slot) {
                 slabs[i].owners[k] = NULL;
         }
     }
-}
-
-/* --- The end of a thread ------------------------------------------------- */
-
-uint32_t mtr_thread_end(struct mtr_thread **slot) {
-    struct mtr_recorder *rec = mtr_recorder;
-    struct mtr_thread *t = *slot;
-    if (rec == NULL || t->cold == NULL || mtr_early_is(t)) {
-        *slot = &mtr_no_thread;
-        return 0;
-    }
-    /* Another state than before if the next recording has begun. */
-    t = mtr_enter(slot);
-    if (t == NULL)
-        return 0;
-    uint32_t id = t->cold->id;
-    int saved = errno;
-    mtr_inside = 1;
-    /* The thread's cache is given up after this. */
-    tcm_fence_seq_cst();
-    uint64_t now = mtr_clock_ns();
-    /* One that never got a buffer has its calls in the footer's count. */
-    if (t->cold->buffer != NULL) {
-        if (mtr_drops(t))
-            mtr_gap_end(t, now);
-        mtr_put_time(t, now);
-        mtr_put_thread_end(t, true);
-        tcm_store_relaxed(&t->limit, NULL);
-    }
-    mtr_registry_remove(rec, t);
-    *slot = &mtr_no_thread;
-    mtr_inside = 0;
-    errno = saved;
-    mtr_leave();
-    return id;
-}
-
-void mtr_thread_end_dead(struct mtr_thread *t) {
-    struct mtr_recorder *rec = mtr_recorder;
-    if (rec == NULL || t->cold == NULL || mtr_early_is(t) || mtr_inside != 0)
-        return;
-    int saved = errno;
-    mtr_inside = 1;
-    if (t->cold->buffer != NULL && !mtr_thread_is_over(rec, t->cold) &&
-        mtr_make_room(rec, t, MTR_ROOM)) {
-        mtr_put_time(t, mtr_clock_ns());
-        mtr_put_thread_end(t, false);
-    }
-    mtr_registry_remove(rec, t);
-    mtr_inside = 0;
-    errno = saved;
-    mtr_leave();
-}
-
-/* --- After the end ------------------------------------------------------- */
-
-struct mtr_thread *mtr_late_enter(uint32_t *id) {
-    struct mtr_recorder *rec = mtr_recorder;
-    if (!mtr_is_recording() || rec == NULL || mtr_inside != 0)
-        return NULL;
-    tcm_lock(&rec->late_lock);
-    if (rec->late == NULL)
-        rec->late = &mtr_no_thread;
-    struct mtr_thread *t = mtr_enter_slow(&rec->late, MTF_THREAD_LATE);
-    if (t == NULL) {
-        tcm_unlock(&rec->late_lock);
-        return NULL;
-    }
-    if (*id == 0) {
-        tcm_lock(&rec->registry.lock);
-        *id = ++rec->registry.next_id;
-        tcm_unlock(&rec->registry.lock);
-    }
-    if (t->cold->as_thread != *id && !mtr_drops(t)) {
-        t->cold->as_thread = *id;
-        mtr_put(t, mtf_inline_payload(MTF_RAW_AS_THREAD, *id));
-    }
-    late_is_held = 1;
-    return t;
-}
-
-void mtr_late_leave(void) {
-    if (late_is_held == 0)
-        return;
-    late_is_held = 0;
-    tcm_unlock(&mtr_recorder->late_lock);
-    mtr_leave();
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Start, stop, flush, marks: what the program and others ask of the recorder.
- *
  * Start and stop come one at a time and wait for the saver, which is made for
  * each recording and gone when its stop returns. Nothing of them is a lock that
  * fork takes: they wait for files, and the child of a fork finds `busy` zeroed.
@@ -10,12 +8,14 @@
  * next one begins; what of the old one it still has in hand is told by the
  * session in its record (recorder.h).
  */
-#include "tracer/tracer.h"
+#include "tracer/trace_control.h"
 
 #include "base/os_thread.h"
 #include "base/testpoint.h"
 #include "tracer/own_thread.h"
+#include "tracer/recorder.h"
 #include "tracer/saver.h"
+#include "tracer/thread_gap.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_process.h"
 
@@ -76,7 +76,7 @@ static bool start(struct mtr_recorder *rec, const char *path) {
     if (ok) {
         mtr_config.wanted = path == NULL;
         TCM_TESTPOINT("start_is_ready");
-        /* The state word protocol, tracer.h. */
+        /* Who sees the caches shut sees this (tracer.h). */
         tcm_store_seq_cst(&mtr_control, &rec->control);
         tcm_store_seq_cst(&rec->control.recording, 1u);
         TCM_TESTPOINT("recording_begins");

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The recorder as api sees it: set-up, the way into a thread's stream, thread
- * and process life. The hot part is in thread_buf.h.
+ * The recorder as api sees it: set-up, end, fork, and whether a recording is
+ * on. The events of a call are in thread_buf.h, the way to them in
+ * thread_life.h.
  *
- * State word protocol. Each program thread has a word that its malloc tests
- * first: its thread cache, or NULL, which leads to the traced path. Only its
- * owner writes a cache into it, and afterwards looks at mtr_is_recording again
- * (sequentially consistent); starting sets the flag, then has the host write
- * NULL into every word under its registry lock. So either the owner sees the
- * flag and takes the cache out again, or the starter's NULL comes after the
- * owner's store. Stopping clears the flag only.
+ * How a recording comes to be seen. The plain paths of malloc and free do not
+ * ask whether one is on: a thread that records, or may have to, has its cache
+ * shut (core/thread_cache.h), so that every call takes a path that asks. Only
+ * its owner opens a cache, and looks at mtr_is_recording again afterwards; a
+ * start sets the flag, then has the host shut all caches (all sequentially
+ * consistent). So either the owner sees the flag and shuts its cache again, or
+ * the start's store comes after the owner's. A stop clears the flag only.
  *
  * Threads: any, unless said otherwise. Nothing here changes errno, allocates
  * from the program's heap or takes more than 2 KiB of stack.
@@ -19,6 +20,9 @@
 
 #include "base/compiler.h"
 #include "tracer/thread_buf.h"
+#include "tracer/thread_gap.h"
+#include "tracer/thread_life.h"
+#include "tracer/trace_control.h"
 
 /* What the recorder needs of its host; set once by mtr_init. */
 struct mtr_host {
@@ -30,7 +34,7 @@ struct mtr_host {
     /* Memory of the private arena; zeroed not promised. */
     void *(*private_alloc)(size_t bytes);
     void (*private_free)(void *p);
-    /* Recording was switched on: write NULL into every thread's word. */
+    /* A recording is on: shut the caches of all threads. */
     void (*recording_started)(void);
     /* Puts (account field, value) pairs of the allocator's counters into out;
        returns how many. At most CAP. */
@@ -67,24 +71,6 @@ static inline bool mtr_is_recording(void) {
 }
 
 /*
- * Bytes that mtr_enter reserves: enough for all events of one call (sticky
- * call, two times, one extended event).
- */
-#define MTR_ROOM 96u
-
-/*
- * Prepares the stream of the calling thread for one call's events: registers
- * the thread if it is new, hands over a full buffer and takes an empty one,
- * takes a new token block (with its time). May wait for the saver when buffers
- * are full; so never under an allocator lock. *SLOT is the thread's state
- * pointer (mtr_no_thread before) and is updated.
- *
- * Returns the state to write to, or NULL: this thread does not record now (off,
- * failed, a forked child); *SLOT is then mtr_no_thread.
- */
-struct mtr_thread *mtr_enter(struct mtr_thread **slot);
-
-/*
  * After the events of a call that began with mtr_enter (mtr_late_leave and
  * mtr_thread_end do it themselves): in end mode it waits until they are saved.
  * Not under an allocator lock either.
@@ -95,50 +81,6 @@ static inline void mtr_leave(void) {
             tcm_load_relaxed(&tcm_load_relaxed(&mtr_control)->end_mode) != 0))
         mtr_leave_slow();
 }
-
-/*
- * Above 0 in a call that frees and does not allocate. The C library frees while
- * it holds the lock of its threads' stacks, which making a thread takes, too:
- * so in such a call no thread is made, nor one waited for that is being made.
- * (In calls that allocate it holds no lock that making a thread takes, but for
- * recursive ones of the loader.)
- */
-extern TCM_TLS uint8_t mtr_freeing;
-
-/*
- * mtr_enter for a thread that is past its last destructor round, which has no
- * state of its own: the shared late stream, locked until mtr_late_leave. ID is
- * from mtr_thread_end, 0 if the thread never recorded (it gets one).
- */
-struct mtr_thread *mtr_late_enter(uint32_t *id);
-void mtr_late_leave(void);
-
-/* The thread ends: its name and end are recorded, its buffer is handed over,
- *SLOT becomes mtr_no_thread. Returns its id for mtr_late_enter, 0 if none. */
-uint32_t mtr_thread_end(struct mtr_thread **slot);
-/* The same for T, the state of another thread that is gone without its end: no
-   name is recorded, and the time is that of the call. */
-void mtr_thread_end_dead(struct mtr_thread *t);
-
-/*
- * Control by the program or another process; trace_control.c. After mtr_init.
- * Each waits for those that came before it.
- *
- * start: PATH as TCMALLOC_TRACE_OUTPUT, NULL: that of the environment. True
- * when all calls that begin from now on are recorded; false: a recording is on,
- * cannot begin (a message waits), or the library's destructor ran.
- * stop: true when the trace is whole; calls that begin from now on are not in
- * it. false: none was on, or its end could not be written.
- * flush: true when all events so far are in the file.
- */
-bool mtr_start(const char *path);
-bool mtr_stop(void);
-bool mtr_flush(void);
-bool mtr_is_on(void);
-
-/* Writes a mark, cut to MTF_EXTENDED_MAX bytes between two characters of UTF-8,
-   with its time. T is from mtr_enter. */
-void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length);
 
 /* In the child of fork: what no handler need do, at once. SLOT: that of the one
    thread there is. */

@@ -2,6 +2,7 @@
 #include "unit/tracer/recorder_test.h"
 
 #include "base/clock.h"
+#include "tracer/thread_registry.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -157,7 +158,7 @@ void writer_init(struct writer *w, unsigned log_index) {
 }
 
 static void log_call(struct writer *w, struct logged call) {
-    w->log->id = mtr_thread_id(w->slot);
+    w->log->id = w->slot->cold->id;
     w->log->calls[w->log->count] = call;
     tcm_store_release(&w->log->count, w->log->count + 1);
 }

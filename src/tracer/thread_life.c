@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way into a stream: whether the thread records, with which record, and up
- * to where it may write before it comes by again.
+ * The way in: whether the thread records, with which record, and up to where it
+ * may write before it comes by again.
  */
-#include "tracer/recorder.h"
-#include "tracer/saver.h"
+#include "tracer/thread_life.h"
 
 #include "base/testpoint.h"
+#include "tracer/recorder.h"
+#include "tracer/saver.h"
+#include "tracer/thread_early.h"
+#include "tracer/thread_gap.h"
+#include "tracer/trace_clock.h"
 
 #include <errno.h>
+
+static TCM_TLS uint8_t late_is_held;
 
 /*
  * The position up to which hot events may go without coming by. false: the
@@ -88,7 +94,7 @@ static bool recording_now(struct mtr_recorder *rec) {
     if (TCM_LIKELY(state == MTR_RUNNING || state == MTR_LAZY ||
                    state == MTR_ENDED))
         return tcm_load_seq_cst(&rec->control.recording) != 0;
-    if (state == MTR_OFF && !mtr_child_begin())
+    if (state == MTR_OFF && !mtr_child_begin(rec))
         return false;
     if (state == MTR_ARMED || state == MTR_OFF ||
         (state == MTR_STARTING && mtr_is_recording()))
@@ -141,7 +147,8 @@ static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
     return t;
 }
 
-struct mtr_thread *mtr_enter_slow(struct mtr_thread **slot, uint32_t id) {
+/* ID 0: an ordinary thread. */
+static struct mtr_thread *enter_slow(struct mtr_thread **slot, uint32_t id) {
     /* A malloc of a signal handler that came while we are in here. */
     if (mtr_inside != 0) {
         *slot = &mtr_no_thread;
@@ -162,5 +169,92 @@ struct mtr_thread *mtr_enter(struct mtr_thread **slot) {
     if (TCM_LIKELY(t->pos < tcm_load_relaxed(&t->limit) &&
                    t->pos <= t->cold->room_end))
         return t;
-    return mtr_enter_slow(slot, 0);
+    return enter_slow(slot, 0);
+}
+
+/* --- The end of a thread ------------------------------------------------- */
+
+uint32_t mtr_thread_end(struct mtr_thread **slot) {
+    struct mtr_recorder *rec = mtr_recorder;
+    struct mtr_thread *t = *slot;
+    if (rec == NULL || t->cold == NULL || mtr_early_is(t)) {
+        *slot = &mtr_no_thread;
+        return 0;
+    }
+    /* Another state than before if the next recording has begun. */
+    t = mtr_enter(slot);
+    if (t == NULL)
+        return 0;
+    uint32_t id = t->cold->id;
+    int saved = errno;
+    mtr_inside = 1;
+    /* The thread's cache is given up after this. */
+    tcm_fence_seq_cst();
+    uint64_t now = mtr_clock_ns();
+    /* One that never got a buffer has its calls in the footer's count. */
+    if (t->cold->buffer != NULL) {
+        if (mtr_drops(t))
+            mtr_gap_end(t, now);
+        mtr_put_time(t, now);
+        mtr_put_thread_end(t, true);
+        tcm_store_relaxed(&t->limit, NULL);
+    }
+    mtr_registry_remove(rec, t);
+    *slot = &mtr_no_thread;
+    mtr_inside = 0;
+    errno = saved;
+    mtr_leave();
+    return id;
+}
+
+void mtr_thread_end_dead(struct mtr_thread *t) {
+    struct mtr_recorder *rec = mtr_recorder;
+    if (rec == NULL || t->cold == NULL || mtr_early_is(t) || mtr_inside != 0)
+        return;
+    int saved = errno;
+    mtr_inside = 1;
+    if (t->cold->buffer != NULL && !mtr_thread_is_over(rec, t->cold) &&
+        mtr_make_room(rec, t, MTR_ROOM)) {
+        mtr_put_time(t, mtr_clock_ns());
+        mtr_put_thread_end(t, false);
+    }
+    mtr_registry_remove(rec, t);
+    mtr_inside = 0;
+    errno = saved;
+    mtr_leave();
+}
+
+/* --- After the end ------------------------------------------------------- */
+
+struct mtr_thread *mtr_late_enter(uint32_t *id) {
+    struct mtr_recorder *rec = mtr_recorder;
+    if (!mtr_is_recording() || rec == NULL || mtr_inside != 0)
+        return NULL;
+    tcm_lock(&rec->late_lock);
+    if (rec->late == NULL)
+        rec->late = &mtr_no_thread;
+    struct mtr_thread *t = enter_slow(&rec->late, MTF_THREAD_LATE);
+    if (t == NULL) {
+        tcm_unlock(&rec->late_lock);
+        return NULL;
+    }
+    if (*id == 0) {
+        tcm_lock(&rec->registry.lock);
+        *id = ++rec->registry.next_id;
+        tcm_unlock(&rec->registry.lock);
+    }
+    if (t->cold->as_thread != *id && !mtr_drops(t)) {
+        t->cold->as_thread = *id;
+        mtr_put(t, mtf_inline_payload(MTF_RAW_AS_THREAD, *id));
+    }
+    late_is_held = 1;
+    return t;
+}
+
+void mtr_late_leave(void) {
+    if (late_is_held == 0)
+        return;
+    late_is_held = 0;
+    tcm_unlock(&mtr_recorder->late_lock);
+    mtr_leave();
 }

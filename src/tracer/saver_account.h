@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The saver's numbers: samples of the process beside barriers, the footer, and
+ * the summary for the user.
+ *
+ * Threads: the one that saves, but for mtr_live_accounts.
+ */
+#ifndef MTR_SAVER_ACCOUNT_H
+#define MTR_SAVER_ACCOUNT_H
+
+#include "tracer/saver.h"
+
+/* Processor time that saving has taken. */
+uint64_t mtr_saver_cpu_ns(const struct mtr_saver *s);
+/* Numbers for who asks meanwhile. */
+void mtr_saver_publish(struct mtr_saver *s);
+/* Both notice that a file was removed: false. */
+bool mtr_saver_write_sample(struct mtr_saver *s, uint64_t now);
+bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason);
+void mtr_saver_summarise(struct mtr_saver *s, enum mtf_end_reason reason);
+
+/* Accounts of the current or last recording; how many, at most CAP. Any
+   thread. */
+unsigned mtr_live_accounts(struct mtr_recorder *rec,
+                           struct mtf_account_value *out, unsigned cap);
+
+#endif

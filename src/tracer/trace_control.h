@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Start, stop, flush, marks: what the program and other processes ask of the
+ * recorder.
+ *
+ * Threads: any, after mtr_init. Start and stop come one at a time.
+ */
+#ifndef MTR_TRACE_CONTROL_H
+#define MTR_TRACE_CONTROL_H
+
+#include "base/compiler.h"
+
+struct mtr_recorder;
+struct mtr_thread;
+
+/*
+ * Each waits for those that came before it.
+ *
+ * start: PATH as TCMALLOC_TRACE_OUTPUT, NULL: that of the environment. True
+ * when all calls that begin from now on are recorded; false: a recording is on,
+ * cannot begin (a message waits), or the library's destructor ran.
+ * stop: true when the trace is whole; calls that begin from now on are not in
+ * it. false: none was on, or its end could not be written.
+ * flush: true when all events so far are in the file.
+ */
+bool mtr_start(const char *path);
+bool mtr_stop(void);
+bool mtr_flush(void);
+bool mtr_is_on(void);
+
+/* Writes a mark, cut to MTF_EXTENDED_MAX bytes between two characters of UTF-8,
+   with its time. T is from mtr_enter. */
+void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length);
+
+/* For the recorder: only one thread at a time is between the two; waits for the
+   others. */
+void mtr_busy_begin(struct mtr_recorder *rec);
+void mtr_busy_end(struct mtr_recorder *rec);
+
+#endif
