@@ -14,7 +14,6 @@
 #define MTR_SAVER_H
 
 #include "traceformat/raw_writer.h"
-#include "tracer/event_count.h"
 #include "tracer/output.h"
 #include "tracer/own_thread.h"
 #include "tracer/recorder.h"
@@ -48,6 +47,15 @@ void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns);
 size_t mtr_saver_summary(char *text, size_t cap);
 
 /* --- Parts of the saver -------------------------------------------------- */
+
+/* Calls among the events saved so far. */
+struct mtr_event_counts {
+    uint64_t mallocs;   /* ALLOC */
+    uint64_t memaligns; /* ALIGNED */
+    uint64_t reallocs;  /* REALLOC, REALLOC_NEW, REALLOC_END */
+    uint64_t frees;     /* FREE, FREE_SIZE */
+    uint64_t failed;    /* FAILED */
+};
 
 /* Only the thread that saves touches it, apart from the summary, which is read
    after the last round. */

@@ -5,8 +5,10 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/os_mem.h"
+#include "traceformat/raw_codec.h"
 #include "tracer/trace_clock.h"
 
+#include <string.h>
 #include <sys/resource.h>
 
 struct accounts {
@@ -74,6 +76,83 @@ static void put_program_cpu(struct accounts *a, const struct mtr_saver *s) {
     uint64_t other = s->rec->start_cpu_ns + mtr_saver_cpu_ns(s);
     if (all > other)
         put(a, MTF_ACCOUNT_PROGRAM_CPU_NS, all - other);
+}
+
+/* The event at P, before END; returns where the next one begins. */
+static TCM_ALWAYS_INLINE const uint8_t *
+count_event(struct mtr_event_counts *c, const uint8_t *p, const uint8_t *end) {
+    uint64_t v;
+    size_t n = mtf_raw_event_length(p, end, &v);
+    if (TCM_UNLIKELY(n == 0)) /* no event of ours: there is nothing behind it */
+        return end;
+    switch (v & 3) {
+    case MTF_RAW_ALLOC:
+        c->mallocs++;
+        return p + n;
+    case MTF_RAW_FREE:
+        c->frees++;
+        return p + n;
+    case MTF_RAW_REALLOC:
+        c->reallocs++;
+        return p + n;
+    default:
+        break;
+    }
+    switch (mtf_raw_kind_of(v)) {
+    case MTF_RAW_ALIGNED:
+        c->memaligns++;
+        break;
+    case MTF_RAW_REALLOC_NEW:
+    case MTF_RAW_REALLOC_END:
+        c->reallocs++;
+        break;
+    case MTF_RAW_FREE_SIZE:
+        c->frees++;
+        break;
+    case MTF_RAW_FAILED:
+        c->failed++;
+        break;
+    default:
+        break;
+    }
+    return p + n;
+}
+
+/*
+ * Streams of one-byte events are common, and eight of them are seen at once: a
+ * byte of a one-byte ALLOC is ...011, of a FREE ...101, so all have bit 0 set
+ * and exactly one of the bits 1 and 2. false: there are others among them.
+ */
+static TCM_ALWAYS_INLINE bool count_eight(struct mtr_event_counts *c,
+                                          const uint8_t *p) {
+    const uint64_t ones = 0x0101010101010101u;
+    uint64_t w = mtf_load_le64(p);
+    if ((w & (w >> 1 ^ w >> 2) & ones) != ones)
+        return false;
+    uint64_t mallocs = (w >> 1 & ones) * ones >> 56;
+    c->mallocs += mallocs;
+    c->frees += 8 - mallocs;
+    return true;
+}
+
+void mtr_count_events(struct mtr_event_counts *counts, const uint8_t *p,
+                      size_t n) {
+    const uint8_t *end = p + n;
+    struct mtr_event_counts c = *counts;
+    uint8_t last[32] = {0};
+    /* The bytes behind END may be written to at this moment, and a look at an
+       event may load 16 bytes: the last events are looked at in a copy. */
+    while (end - p >= 16) {
+        if (!count_eight(&c, p))
+            p = count_event(&c, p, end);
+        else
+            p += 8;
+    }
+    n = (size_t)(end - p);
+    memcpy(last, p, n);
+    for (p = last; p < last + n;)
+        p = count_event(&c, p, last + n);
+    *counts = c;
 }
 
 static uint64_t event_sum(const struct mtr_event_counts *c) {

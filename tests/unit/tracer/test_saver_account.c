@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counting by lanes against counting one event after the other, as the decoder
- * sees them.
+ * The calls that a recording's footer counts are those that were encoded.
  */
 #include "lib/prng.h"
 #include "lib/tap.h"
 #include "traceformat/raw_codec.h"
-#include "tracer/event_count.h"
+#include "tracer/saver_account.h"
 
 static uint8_t bytes[(128 << 10) + 64];
 
