@@ -221,23 +221,16 @@ static void leave_private(void) {
     tcm_thread_put_back(self);
 }
 
-static void *private_alloc(size_t bytes) {
-    return tcm_arena_alloc(bytes, TCM_MIN_ALIGN);
-}
-
 /* Other threads may be in a plain path already: that call is not recorded,
    their next one is. */
 static void recording_started(void) {
     tcm_registry_shut_all();
 }
 
-static unsigned sample(uint16_t *fields, uint64_t *values, unsigned cap) {
+static unsigned sample(struct mtf_account_value *out, unsigned cap) {
     struct tcm_stats stats;
     tcm_stats_read(&stats);
-    const struct {
-        uint16_t field;
-        uint64_t value;
-    } all[] = {
+    const struct mtf_account_value all[] = {
         {MTF_ACCOUNT_THREAD_CACHE_MISSES, stats.thread_cache_misses},
         {MTF_ACCOUNT_THREAD_CACHE_OVERFLOWS, stats.thread_cache_overflows},
         {MTF_ACCOUNT_CENTRAL_FETCHES, stats.central_fetches},
@@ -249,18 +242,14 @@ static unsigned sample(uint16_t *fields, uint64_t *values, unsigned cap) {
         {MTF_ACCOUNT_SYSTEM_BYTES_RETURNED, stats.system_bytes_returned},
     };
     unsigned n = 0;
-    for (; n < TCM_ARRAY_SIZE(all) && n < cap; n++) {
-        fields[n] = all[n].field;
-        values[n] = all[n].value;
-    }
+    for (; n < TCM_ARRAY_SIZE(all) && n < cap; n++)
+        out[n] = all[n];
     return n;
 }
 
 static const struct mtr_host host = {
     .enter_private = enter_private,
     .leave_private = leave_private,
-    .private_alloc = private_alloc,
-    .private_free = tcm_arena_free,
     .recording_started = recording_started,
     .sample = sample,
 };

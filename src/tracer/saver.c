@@ -339,7 +339,7 @@ void mtr_saver_keep_ready(struct mtr_recorder *rec) {
 /* --- The loop ------------------------------------------------------------ */
 
 /* Quiet: the next event of any thread wakes us. Its order with the owners'
-   stores to limit is explained at their end, in thread_enter.c. */
+   stores to limit is explained at their end, in thread_life.c. */
 static void become_idle(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     tcm_store_seq_cst(&rec->link.idle, 1u);

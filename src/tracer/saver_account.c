@@ -31,12 +31,8 @@ static void put(struct accounts *a, enum mtf_account field, uint64_t value) {
 }
 
 static void put_host(struct accounts *a) {
-    uint16_t fields[MTF_ACCOUNTS_MAX / 2];
-    uint64_t values[MTF_ACCOUNTS_MAX / 2];
-    unsigned n =
-        mtr_config.host->sample(fields, values, TCM_ARRAY_SIZE(fields));
-    for (unsigned i = 0; i < n; i++)
-        put(a, (enum mtf_account)fields[i], values[i]);
+    unsigned room = MTF_ACCOUNTS_MAX - a->count;
+    a->count += mtr_config.host->sample(a->value + a->count, room);
 }
 
 /* Anonymous resident bytes: resident less shared (of files and memory). */

@@ -31,14 +31,10 @@ struct mtr_host {
        first thing and never leaves. */
     void (*enter_private)(void);
     void (*leave_private)(void);
-    /* Memory of the private arena; zeroed not promised. */
-    void *(*private_alloc)(size_t bytes);
-    void (*private_free)(void *p);
     /* A recording is on: shut the caches of all threads. */
     void (*recording_started)(void);
-    /* Puts (account field, value) pairs of the allocator's counters into out;
-       returns how many. At most CAP. */
-    unsigned (*sample)(uint16_t *fields, uint64_t *values, unsigned cap);
+    /* Puts the allocator's counters into OUT; returns how many, at most CAP. */
+    unsigned (*sample)(struct mtf_account_value *out, unsigned cap);
 };
 
 /*

@@ -120,32 +120,20 @@ const char *test_stderr(void) {
 static void nothing(void) {
 }
 
-static void *no_alloc(size_t bytes) {
-    (void)bytes;
-    return NULL;
-}
-
-static void no_free(void *p) {
-    (void)p;
-}
-
 static void started(void) {
     shared->started_calls++;
 }
 
-static unsigned sample(uint16_t *fields, uint64_t *values, unsigned cap) {
+static unsigned sample(struct mtf_account_value *out, unsigned cap) {
     if (cap == 0)
         return 0;
-    fields[0] = MTF_ACCOUNT_SPANS_MADE;
-    values[0] = 12345;
+    *out = (struct mtf_account_value){MTF_ACCOUNT_SPANS_MADE, 12345};
     return 1;
 }
 
 const struct mtr_host test_host = {
     .enter_private = nothing,
     .leave_private = nothing,
-    .private_alloc = no_alloc,
-    .private_free = no_free,
     .recording_started = started,
     .sample = sample,
 };
