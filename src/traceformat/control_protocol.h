@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a recorded process and `malloc-trace ctl` say to each other.
+ * The packets between a recorded process and `malloc-trace ctl`.
  *
  * A connection is a UNIX socket of kind SOCK_SEQPACKET to an abstract address:
  * a zero byte, then "malloc-trace/", the process id in decimal, "/" and a
  * random number in 16 hexadecimal digits, so that nobody can take the address
- * first. Who asks finds it in /proc/net/unix, and looks at who listens there:
- * anybody may take others of this form. It carries one packet each way, both
- * little-endian:
+ * first. A client finds it in /proc/net/unix and checks which process listens
+ * there: anybody may take other addresses of this form. One packet goes each
+ * way. All numbers are little-endian.
  *
- *   request  offset size         reply    offset size
- *   magic      0     4  "MTC1"   magic      0     4  "MTR1"
- *   command    4     1           result     4     1  enum mtf_control_result
- *   zero       5     3           state      5     1  enum mtf_control_state
- *   text       8     rest        accounts   6     2  count
- *                                name       8     2  length of the output's
- * name message   10     2  length 12        accounts: u16 field, u64 value
- * (enum mtf_account) name, message
+ *   request   offset  size
+ *   magic        0      4   "MTC1"
+ *   command      4      1   enum mtf_control_command
+ *   zero         5      3
+ *   text         8   rest   START: the output's name (none: that of the
+ *                           environment); MARK: its text
  *
- * TEXT is the name of a START (none: that of the environment) and the text of a
- * MARK; neither has zero bytes. Lengths must agree with the packet's to the
- * byte. Numbers that are not known are refused in requests and kept in replies.
+ *   reply     offset  size
+ *   magic        0      4   "MTR1"
+ *   result       4      1   enum mtf_control_result
+ *   state        5      1   enum mtf_control_state
+ *   accounts     6      2   their count
+ *   name         8      2   length of the output's name
+ *   message     10      2   its length
+ *               12          accounts, each u16 field (enum mtf_account) and
+ *                           u64 value; then name; then message
+ *
+ * Texts have no zero bytes. Lengths must agree with the packet's to the byte.
+ * Unknown numbers are refused in requests and kept in replies.
  */
 #ifndef MTF_CONTROL_PROTOCOL_H
 #define MTF_CONTROL_PROTOCOL_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Finds the block to begin at from the index at the end of a processed trace
- * whose bytes can be read anywhere: a plain file. Who reads a stream passes the
- * index over.
+ * whose bytes can be read anywhere: a plain file. A reader of a stream skips
+ * the index.
  *
- * Invariants: nothing is believed whose checksum is wrong, and what cannot be
- * found costs one look at the end of the file. Offsets found lie in the file,
+ * Invariants: bytes with a wrong checksum are not used, and a search that finds
+ * nothing costs one look at the end of the file. Offsets found lie in the file,
  * but what stands there is the reader's to check.
  * Threads: none shared.
  */

@@ -36,8 +36,8 @@ TCM_STATIC_ASSERT(sizeof(struct mtf_proc_header) == 32, "proc header layout");
    postprocess writes none. */
 enum mtf_proc_tag {
     MTF_PROC_TAG_END = 0,
-    MTF_PROC_TAG_CONVERTER = 1 /* name and version of who made the trace of one
-                                  of another format */
+    MTF_PROC_TAG_CONVERTER = 1 /* name and version of the program that made it
+                                  of a trace of another format */
 };
 
 /* "\xA5PB\xF1" */
@@ -75,8 +75,8 @@ enum mtf_proc_block_kind {
     MTF_PROC_BLOCK_INDEX = 3    /* struct mtf_proc_index_entry each */
 };
 
-/* Where operation blocks begin, rising: each, or every 2nd, 4th, ... of a long
-   trace. Traces from before there was an index have none. */
+/* Where operation blocks begin, in rising order: of each block, or of every
+   2nd, 4th, ... in a long trace. Traces of early versions have no index. */
 struct mtf_proc_index_entry { /* offset */
     uint64_t offset;          /*  0: of the block in the trace */
     uint64_t first_op;        /*  8: operations before it */
@@ -144,10 +144,8 @@ enum mtf_proc_phase {
 };
 
 /* Flags of REALLOC_NEW and of decoded operations. */
-#define MTF_PROC_FLAG_OLD_UNKNOWN                                              \
-    1u                         /* there was an old block, not recorded         \
-                                */
-#define MTF_PROC_FLAG_MOVED 2u /* realloc moved the block */
+#define MTF_PROC_FLAG_OLD_UNKNOWN 1u /* the old block was not recorded */
+#define MTF_PROC_FLAG_MOVED       2u /* realloc moved the block */
 /* Flags of FAILED. */
 #define MTF_PROC_FLAG_HAD_OLD 4u /* a block was to be resized; it stayed */
 

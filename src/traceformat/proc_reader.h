@@ -25,7 +25,7 @@
  * checksum was wrong. Kinds, calls and alignments are in their ranges; slots
  * are below the slot count after the block. After damage, and in forged blocks,
  * an operation may name an empty slot and an allocation may get one that is not
- * empty: who executes operations must bear both.
+ * empty: whatever executes operations must cope with both.
  * Threads: none shared; one reader and one decoder belong to one thread.
  */
 #ifndef MTF_PROC_READER_H
@@ -104,9 +104,10 @@ struct mtf_proc_item {
     struct mtf_proc_header header; /* HEADER */
     struct mtf_raw_header raw;     /* HEADER: fixed part of the raw header */
     const uint8_t *raw_header;     /* HEADER: header.raw_length bytes */
-    const char *converter;         /* HEADER: who made it, not ended by 0 */
-    size_t converter_length;       /* 0: postprocess */
-    struct mtf_proc_block block;   /* OPS, CLOSING, INDEX */
+    const char
+        *converter; /* HEADER: the program that made it; no 0 at its end */
+    size_t converter_length;     /* 0: postprocess */
+    struct mtf_proc_block block; /* OPS, CLOSING, INDEX */
 };
 
 /* Memory the reader needs: two blocks, so that it moves bytes rarely. */

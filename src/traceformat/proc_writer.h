@@ -72,9 +72,8 @@ struct mtf_proc_writer {
     uint8_t taken_bytes[MTF_PROC_PAYLOAD_MAX + 64];
 };
 
-/* W is large (1 MiB): not for the stack. The sink also gets the header, which
-   carries
-   RAW_LENGTH bytes of the raw trace's header. */
+/* W is large (1 MiB): not for the stack. The header, which the sink gets at
+   once, carries the RAW_LENGTH bytes at RAW_HEADER: the raw trace's header. */
 bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_sink *sink,
                            mtf_proc_grow grow, void *ctx,
                            const void *raw_header, uint32_t raw_length);

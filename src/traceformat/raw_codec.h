@@ -64,7 +64,7 @@ struct mtf_raw_state {
     uint8_t alloc_call; /* sticky */
     uint8_t free_call;  /* sticky */
     uint16_t cpu;       /* of the last BUFFER */
-    uint32_t as_thread; /* late stream: whose the events are; else 0 */
+    uint32_t as_thread; /* late stream: thread of the events; else 0 */
     /* of the thread so far */
     uint64_t untraced_frees;
     uint64_t dropped;

@@ -78,7 +78,7 @@ struct mtf_segment {       /* offset */
     uint8_t flags;         /*  5: 0 */
     uint16_t reserved;     /*  6: 0 */
     uint32_t length;       /*  8: of the payload, at most MTF_SEGMENT_MAX */
-    uint32_t thread;       /* 12: data: whose stream; else 0 */
+    uint32_t thread;       /* 12: data: the stream's; else 0 */
     uint64_t offset;       /* 16: data: of the first byte in its stream */
     uint64_t buffer_start; /* 24: data: of its buffer's first byte */
     uint64_t time_lo;      /* 32: its events were published after this, */

@@ -168,8 +168,8 @@ static void push_full(struct mtr_pool *pool, struct mtr_buffer *full) {
     tcm_store_relaxed(&pool->buffers, pool->buffers + 1);
 }
 
-/* Who has no buffer waits at the bound too: a stream of short threads would
-   take and hand over without end. */
+/* A thread without a buffer waits at the bound too: a stream of short threads
+   would take and hand over without end. */
 static bool fits(const struct mtr_pool *pool, const struct mtr_buffer *full) {
     uint64_t bytes = pool->full_bytes + (full == NULL ? 0 : full->size);
     return pool->full_bytes == 0 || bytes <= pool->bound;
@@ -219,7 +219,8 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
     return b;
 }
 
-/* Who closes the pool sees our hold, or we see that the recording is over. */
+/* The thread that closes the pool sees our hold, or we see that the recording
+ * is over. */
 void mtr_pool_hand_over(struct mtr_pool *pool, uint32_t session,
                         struct mtr_buffer *full, struct mtr_buffer **slot) {
     tcm_lock(&pool->lock);
@@ -253,8 +254,9 @@ void mtr_pool_tell_lost(struct mtr_pool *pool, struct mtf_spool_lost *lost) {
 }
 
 void mtr_pool_wait(struct mtr_pool *pool, uint32_t seq, uint64_t timeout_ns) {
-    /* Counted before the look at seq inside the futex call, so that who changes
-       seq and then finds no waiter has changed it before that look. */
+    /* Counted before the look at seq inside the futex call, so that a thread
+       that changes seq and then finds no waiter has changed it before that
+       look. */
     tcm_add_acq_rel(&pool->waiters, 1u);
     tcm_fence_seq_cst();
     tcm_futex_wait(&pool->seq, seq, timeout_ns);

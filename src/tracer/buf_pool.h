@@ -8,8 +8,8 @@
  *
  * Invariants: a free buffer is all zero but for what it says of its last use. A
  * buffer in use begins with a spool head. Only full buffers that wait count
- * against the bound. The descriptor belongs to who holds the buffer; the fields
- * named so to the saver always.
+ * against the bound. A descriptor belongs to the holder of its buffer, but for
+ * the fields that are always the saver's.
  *
  * Threads: stacks and queue under the lock, which is held for a few
  * instructions. Waiting threads sleep on `seq`, which changes whenever buffers
@@ -97,10 +97,10 @@ void mtr_pool_close(struct mtr_pool *pool);
 
 /*
  * Hands FULL over (NULL: none) and takes another of SIZE, or of the other size
- * if there is none. *TAKEN is stored under the lock in SLOT too, so that who
- * holds the lock sees a thread's buffer either before or after. NULL: no free
- * buffer, the bound is reached, or recording SESSION is over; nothing was done.
- * *LOW is set when the saver should be told.
+ * if there is none. The new buffer is stored in *SLOT under the lock too, so
+ * that a holder of the lock sees a thread's buffer either before or after.
+ * NULL: no free buffer, the bound is reached, or recording SESSION is over;
+ * nothing was done. *LOW is set when the saver should be told.
  */
 struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
                                      struct mtr_buffer *full,
@@ -110,14 +110,16 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
    recording SESSION is over the buffer is only let go. */
 void mtr_pool_hand_over(struct mtr_pool *pool, uint32_t session,
                         struct mtr_buffer *full, struct mtr_buffer **slot);
-/* Sleeps until buffers came free after SEQ was read, or TIMEOUT_NS went by. */
+/* Sleeps until buffers became free after SEQ was read, for TIMEOUT_NS at most.
+ */
 void mtr_pool_wait(struct mtr_pool *pool, uint32_t seq, uint64_t timeout_ns);
-/* True when the bound keeps buffers from who would hand FULL (or NULL) over. */
+/* True when the bound keeps a thread that would hand FULL (or NULL) over from
+   getting a buffer. */
 bool mtr_pool_is_full(struct mtr_pool *pool, const struct mtr_buffer *full);
-/* Wakes all that wait: buffers came free, or the recording ended. */
+/* Wakes all waiting threads: buffers became free, or the recording ended. */
 void mtr_pool_notify(struct mtr_pool *pool);
 
-/* Adds to what threads of recording SESSION lost that have no stream. */
+/* Counts what was lost by threads of recording SESSION that have no stream. */
 void mtr_pool_count_lost(struct mtr_pool *pool, uint32_t session,
                          uint64_t dropped, uint64_t untraced);
 
@@ -134,10 +136,10 @@ bool mtr_pool_add(struct mtr_pool *pool, enum mtr_size size, void *base,
                   size_t bytes);
 /* Makes the mapping part of the estate. false: no memory, and it is not. */
 bool mtr_pool_own(struct mtr_pool *pool, void *base, size_t bytes);
-/* What was lost so far, and will be, is told in LOST, part of what the pool
-   owns. */
+/* From now on such losses, with those so far, are counted in LOST, which lies
+   in memory of the pool's. */
 void mtr_pool_tell_lost(struct mtr_pool *pool, struct mtf_spool_lost *lost);
-/* Buffers that are missing from what shall be ready. */
+/* How many more free buffers are to be kept ready. */
 uint32_t mtr_pool_missing(struct mtr_pool *pool, enum mtr_size size);
 /* From now on buffers of older spools are not used again. */
 void mtr_pool_new_generation(struct mtr_pool *pool);

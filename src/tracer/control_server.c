@@ -158,7 +158,7 @@ static bool is_same_user(int fd) {
            n == sizeof(peer) && peer.uid == (uid_t)syscall(SYS_geteuid);
 }
 
-/* Makes room for one more, who may have something to say. */
+/* Makes room for one more client. */
 static void send_oldest_away(struct server *s) {
     unsigned oldest = 0;
     for (unsigned i = 1; i < s->count; i++)
@@ -215,7 +215,7 @@ static bool serve_all(struct server *s, struct mtr_recorder *rec) {
         if (rc == 0 && mtr_own_are_alone(rec, &statm))
             return true;
         uint64_t now = tcm_clock_ns();
-        /* Backwards, since who goes is replaced by the last. */
+        /* Backwards, since a client that goes is replaced by the last. */
         for (unsigned i = count; i-- > 0;) {
             if (rc > 0 && fds[i].revents != 0)
                 serve(s, i);
@@ -250,7 +250,7 @@ static void *server_main(void *arg) {
     errno = EPERM;
     s->fd = mtr_unshare_table(-1) ? listen_to(server_pid) : -1;
     set_up_error = s->fd < 0 ? errno : 0;
-    /* Publishes the error to who waits. */
+    /* Publishes the error to the waiting thread. */
     tcm_store_release(&set_up, s->fd < 0 ? 2u : 1u);
     tcm_futex_wake(&set_up, INT32_MAX);
     bool alone = s->fd >= 0 && serve_all(s, rec);

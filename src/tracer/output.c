@@ -161,7 +161,7 @@ bool mtr_output_reopen(struct mtr_output *out) {
     return reopen(out) || failed(out);
 }
 
-/* Writing over the limit sends SIGXFSZ; and the footer shall still fit. */
+/* Writing over the limit sends SIGXFSZ; and the footer must still fit. */
 static bool within_limit(const struct mtr_output *out, size_t n) {
     struct rlimit limit;
     if (out->kind != MTR_OUTPUT_FILE || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||

@@ -5,7 +5,7 @@
  * Invariants: a regular file is a new inode that gets its name when the trace's
  * header stands in it. What cannot be written whole is cut off again, so that
  * the file ends where the last whole write did.
- * Threads: who saves.
+ * Threads: the one that saves.
  */
 #ifndef MTR_OUTPUT_H
 #define MTR_OUTPUT_H

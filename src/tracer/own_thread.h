@@ -49,7 +49,7 @@ void mtr_own_end(struct mtr_recorder *rec, bool alone);
 /*
  * Waits until *THREAD, which is about to end, has. From mtr_own_end on it is
  * counted: were it to end after the last thread of the program, exit handlers
- * would run on it. So who asked it to end waits for it.
+ * would run on it. So the thread that asked it to end waits for it.
  */
 void mtr_own_join(pthread_t *thread);
 

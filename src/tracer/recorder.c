@@ -160,9 +160,10 @@ size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
 
 /*
  * Whether a saver that is missing may be made now. While a recording is being
- * set up only by who does that (STARTS), when all that the saver goes by is
- * there: others may come from the recording before, and not know yet that it is
- * over. None is missing in a recording that has had one, but in end mode.
+ * set up only the thread that does so may (STARTS), as soon as all that the
+ * saver needs is there: others may come from the recording before, and not know
+ * yet that it is over. None is missing in a recording that has had one, but in
+ * end mode.
  */
 static bool saver_is_due(struct mtr_recorder *rec, bool starts) {
     uint32_t state = tcm_load_acquire(&rec->state);
@@ -178,7 +179,7 @@ static bool may_make_thread(const struct mtr_recorder *rec) {
            (mtr_process_is_confined() || tcm_os_pid() == rec->pid);
 }
 
-/* By who changed link.started to 1. */
+/* By the thread that changed link.started to 1. */
 static void make_saver(struct mtr_recorder *rec, bool starts) {
     /* Not for one that ended in the meantime, whose saver is gone. The state
        cannot leave LAZY and ENDED while the saver is being made. */
@@ -352,7 +353,7 @@ struct mtr_recorder *mtr_recorder_need(void) {
         wipe_by_hand = true;
     mine->pid = tcm_os_pid();
     mine->control.known = 1;
-    /* Publishes a zeroed record; pairs with the loads of who controls it. */
+    /* Publishes a zeroed record; pairs with the loads in trace_control.c. */
     if (tcm_cas_acq_rel(&mtr_recorder, &rec, mine))
         return mine;
     tcm_os_unmap(mine, bytes);

@@ -23,6 +23,10 @@
  * across system calls that can block. Fork takes none of them: the child finds
  * them zeroed, with what they guard. Start, stop and flush by call come one at
  * a time (`busy`, the same).
+ *
+ * There is one recorder and one configuration. Functions that api calls find
+ * the recorder by mtr_recorder, which is NULL in most programs, and hand it on;
+ * mtr_config is read everywhere.
  */
 #ifndef MTR_RECORDER_H
 #define MTR_RECORDER_H
@@ -39,7 +43,7 @@
 
 enum mtr_state {
     MTR_OFF = 0,  /* no recording; a wiped child */
-    MTR_ARMED,    /* shall begin with the first event */
+    MTR_ARMED,    /* begins with the first event */
     MTR_STARTING, /* one thread is setting it up */
     MTR_LAZY,     /* spool alone */
     MTR_RUNNING,  /* with a saver */
@@ -65,7 +69,7 @@ enum mtr_output_kind {
 /* Longest text of TCMALLOC_TRACE_STATS. */
 #define MTR_SUMMARY_MAX 768u
 
-/* Who a recording belongs to. */
+/* The process that a recording belongs to. */
 struct mtr_identity {
     uint32_t pid;
     uint64_t start; /* clock ticks since boot */
@@ -101,7 +105,7 @@ struct mtr_config {
 };
 extern struct mtr_config mtr_config;
 
-/* What the saver counted up to its last round; for who asks meanwhile. */
+/* What the saver counted up to its last round, for status requests. */
 struct mtr_live {
     uint64_t events, mallocs, memaligns, reallocs, frees, failed;
     uint64_t segments, raw_bytes, stored_bytes, rounds;
@@ -110,21 +114,21 @@ struct mtr_live {
 /* Between program threads and the saver. Words are futexes. */
 struct mtr_saver_link {
     uint32_t wake;    /* counts calls to the saver */
-    uint32_t idle;    /* 1: the next event shall call */
+    uint32_t idle;    /* 1: the next event wakes the saver */
     uint32_t wanted;  /* rounds asked for */
     uint32_t done;    /* of these, rounds made */
     uint32_t finish;  /* 1: the library's destructor runs */
-    uint32_t stop;    /* 1: the recording shall end now */
+    uint32_t stop;    /* 1: the recording is to end now */
     uint32_t started; /* 0 no saver, 1 being made or not needed, 2 set up */
-    uint32_t due;     /* 1: the next call that may make a saver shall */
+    uint32_t due;     /* 1: the next call that may make a saver does */
     uint32_t end_events;
 };
 
 struct mtr_recorder {
     struct mtr_control control; /* first: mtr_control points here */
     uint32_t state;             /* enum mtr_state, futex */
-    uint32_t pid; /* whose recording it is; another's in a vfork child */
-    uint32_t message_length;  /* of message; taken by who prints it */
+    uint32_t pid; /* of the recording; in a vfork child it is its parent's */
+    uint32_t message_length;  /* the thread that prints it takes it */
     uint32_t summary_due;     /* 1: the saver made one, not yet printed */
     uint32_t session;         /* 0: none yet; locks are set up */
     uint32_t busy;            /* 1: start, stop or flush; 2: and waited for */

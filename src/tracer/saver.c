@@ -206,7 +206,7 @@ static bool poll_full(struct mtr_saver *s) {
  * The buffers with something new, and how much of it: a list. BEGIN is a time
  * before the look: in a buffer that has nothing new, what comes is later than
  * that. (A buffer of which nothing was saved yet may still be in the hands of
- * its owner, who writes its time.)
+ * its owner, which writes its time.)
  */
 static struct mtr_buffer *look(struct mtr_recorder *rec, uint64_t begin) {
     struct mtr_buffer *list = NULL, **tail = &list;
@@ -476,7 +476,7 @@ bool mtr_saver_create(struct mtr_recorder *rec, int *error) {
 /* Where no saver is worth making or none may be made: at the end of a short
    process, in calls that free, in the child of a vfork. */
 
-/* The calling thread saves, if nobody does. No handler of the program's shall
+/* The calling thread saves, if no other does. No handler of the program's may
    run, or leave, in the middle; and SIGXFSZ is none of its business. */
 static bool begin_here(struct mtr_recorder *rec, sigset_t *mask) {
     uint32_t expected = 0;
@@ -493,8 +493,8 @@ static void end_here(struct mtr_recorder *rec, const sigset_t *mask) {
     pthread_sigmask(SIG_SETMASK, mask, NULL);
 }
 
-/* Until who changed link.started to 1 is done. false: it takes too long for a
-   call that frees. */
+/* Waits until the thread that changed link.started to 1 is done. false: it
+   takes too long for a call that frees. */
 static bool await_other(struct mtr_recorder *rec) {
     uint64_t end = tcm_clock_ns() + FREE_WAIT_NS;
     while (tcm_load_acquire(&rec->link.started) == 1) {

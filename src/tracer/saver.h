@@ -6,9 +6,9 @@
  * A short process needs no such thread: if its recording is still lazy at its
  * end, the thread that ends it does the saving (mtr_saver_end_here).
  *
- * Threads: mtr_saver_main is the thread; the rest is called by others. Who
- * changed link.started from 0 to 1 is, until it changes it again, the only one
- * that saves.
+ * Threads: any thread calls the first part. The thread that changed
+ * link.started from 0 to 1 is the only one that saves until it changes it
+ * again.
  */
 #ifndef MTR_SAVER_H
 #define MTR_SAVER_H
@@ -20,9 +20,9 @@
 
 /* Makes the thread. false: errno in *ERROR. */
 bool mtr_saver_create(struct mtr_recorder *rec, int *error);
-/* Buffers ahead of need; by who saves, or will. */
+/* Makes buffers ahead of need; by the thread that saves, or is about to. */
 void mtr_saver_keep_ready(struct mtr_recorder *rec);
-/* It shall look now. */
+/* Wakes it: it looks at once. */
 void mtr_saver_wake(struct mtr_recorder *rec);
 /* Asks for a round and waits for it. false: the recording ended. */
 bool mtr_saver_round(struct mtr_recorder *rec);

@@ -16,8 +16,8 @@ struct accounts {
     unsigned count;
 };
 
-/* One at a time, of who saves. Not on the stack, which may be that of a thread
-   of the program. */
+/* One at a time, of the thread that saves. Not on the stack, which may be that
+   of a thread of the program. */
 static struct accounts *begin_accounts(void) {
     static struct accounts accounts;
     accounts.count = 0;

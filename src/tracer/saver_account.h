@@ -16,7 +16,7 @@ void mtr_count_events(struct mtr_event_counts *counts, const uint8_t *p,
                       size_t n);
 /* Processor time that saving has taken. */
 uint64_t mtr_saver_cpu_ns(const struct mtr_saver *s);
-/* Numbers for who asks meanwhile. */
+/* Makes the numbers of status requests those of now. */
 void mtr_saver_publish(struct mtr_saver *s);
 /* Both notice that a file was removed: false. */
 bool mtr_saver_write_sample(struct mtr_saver *s, uint64_t now);

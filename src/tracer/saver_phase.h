@@ -39,7 +39,7 @@ bool mtr_saver_enter_end_mode(struct mtr_saver *s);
 bool mtr_saver_end_mode_round(struct mtr_saver *s, bool here);
 /* The recording ends for REASON, with a whole trace. */
 bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason);
-/* True when the output has the size that it shall have at most. */
+/* True when the output has reached its limit. */
 bool mtr_saver_at_limit(struct mtr_saver *s);
 void mtr_saver_give_up(struct mtr_saver *s);
 /* Closes what a thread of the program has opened; mtr_saver_take_over opens it

@@ -49,11 +49,11 @@ bool mtr_spool_renew(struct mtr_recorder *rec);
 void *mtr_spool_grow(struct mtr_recorder *rec, size_t bytes);
 /* Says in the file, if there is one, that the recording had to stop. */
 void mtr_spool_tell_stop(struct mtr_recorder *rec);
-/* And that the output has SAVED bytes of the trace, before buffers whose events
-   are among them are emptied. */
+/* Says in the file that the output has SAVED bytes of the trace; before buffers
+   with events among these are emptied. */
 void mtr_spool_tell_saved(struct mtr_recorder *rec, uint64_t saved);
-/* Where the file tells of bytes before they are with the output. NULL: there is
-   no file. */
+/* The word of the file that says how many bytes the output may have at most.
+   NULL: there is no file. */
 uint64_t *mtr_spool_begun(struct mtr_recorder *rec);
 /* Closes the descriptor, keeping mappings and lock. */
 void mtr_spool_close(struct mtr_recorder *rec);

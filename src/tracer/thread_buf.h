@@ -68,7 +68,7 @@ extern struct mtr_thread mtr_no_thread;
 
 /*
  * Publishes the N bytes that were written from pos on. Pairs with the saver's
- * acquire load of pos: who sees the new position sees the bytes.
+ * acquire load of pos: a thread that sees the new position sees the bytes.
  */
 static TCM_ALWAYS_INLINE void mtr_publish(struct mtr_thread *t, uint8_t *pos,
                                           size_t n) {

@@ -27,8 +27,8 @@ uint64_t mtr_early_first_token(void);
 uint64_t mtr_early_time_ns(void);
 /* Makes them the beginning of the calling thread's stream. */
 void mtr_early_adopt(struct mtr_recorder *rec);
-/* Set-up is done, and the control changed: nobody goes on writing there without
-   coming by, whether its events were adopted or are forgotten. */
+/* Set-up is done and mtr_control changed: the thread of the early events enters
+   anew with its next one, whether they were adopted or are forgotten. */
 void mtr_early_end(void);
 /* The calling thread's adopted state, once, owned by SLOT; else NULL. */
 struct mtr_thread *mtr_early_claim_adopted(struct mtr_thread **slot);

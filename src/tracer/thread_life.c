@@ -30,9 +30,10 @@ static bool set_limit(struct mtr_recorder *rec, struct mtr_thread *t) {
      * The saver sets idle (or ends recording), then stores 0 to limit, with a
      * fence between. If its 0 came before our limit in the order of the stores
      * to limit, we see idle here; otherwise its 0 stands. The same fence stands
-     * behind the taking of tokens: who begins the next recording counts its
-     * session, makes a fence and reads the first token, so either its first
-     * token is above those we took, or we see its session and use none.
+     * behind the taking of tokens: the thread that begins the next recording
+     * counts its session, makes a fence and reads the first token, so either
+     * its first token is above those we took, or we see its session and use
+     * none.
      */
     tcm_fence_seq_cst();
     TCM_TESTPOINT("limit_set");

@@ -24,7 +24,7 @@ struct mtr_thread_cold {
     uint8_t *room_end;         /* pos up to here: MTR_ROOM bytes are free */
     uint64_t token_end;        /* of the current block */
     uint32_t token_count;      /* of the next block */
-    uint32_t as_thread;        /* late stream: whose the events are now */
+    uint32_t as_thread;        /* late stream: thread of the events now */
     uint32_t id;               /* of the thread in the trace */
     uint32_t long_frees;       /* without short ones between, to the last */
     uintptr_t long_free_end;   /* of that one */

@@ -76,7 +76,7 @@ static bool start(struct mtr_recorder *rec, const char *path) {
     if (ok) {
         mtr_config.wanted = path == NULL;
         TCM_TESTPOINT("start_is_ready");
-        /* Who sees the caches shut sees this (tracer.h). */
+        /* A thread that sees its cache shut sees these (tracer.h). */
         tcm_store_seq_cst(&mtr_control, &rec->control);
         tcm_store_seq_cst(&rec->control.recording, 1u);
         TCM_TESTPOINT("recording_begins");

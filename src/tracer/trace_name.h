@@ -26,9 +26,9 @@ int mtr_name_open_output(struct mtr_recorder *rec, int flags);
 
 /*
  * Names below are of files in the output's folder. It is found again, with the
- * same care for whose links lead there, each time that one is needed, unless it
- * is held: that is for those who need it often, and have a descriptor table to
- * themselves or let go soon.
+ * same care about the owners of links on the way, each time that one is needed,
+ * unless it is held: that is for those who need it often, and have a descriptor
+ * table to themselves or let go soon.
  */
 bool mtr_folder_hold(struct mtr_recorder *rec);
 void mtr_folder_let_go(struct mtr_recorder *rec);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who records: the environment and the owner of a recording.
+ * Which process records: the environment and the owner of a recording.
  *
  * Threads: the one that sets up or starts a recording, then the saver.
  */

@@ -49,7 +49,7 @@ static void set_up(const struct mtr_host *host) {
     } else if (mtr_early_has_events()) {
         ok = mtr_start_armed(rec);
     }
-    /* Who sees the new control sees the recording behind it. */
+    /* A thread that sees the new control sees the recording behind it. */
     tcm_store_seq_cst(&mtr_control, &rec->control);
 }
 
