@@ -5,6 +5,7 @@
 #ifndef TCM_BASE_BITS_H
 #define TCM_BASE_BITS_H
 
+#include "base/check.h"
 #include "base/compiler.h"
 
 static inline bool tcm_is_pow2(uint64_t x) {
@@ -13,20 +14,24 @@ static inline bool tcm_is_pow2(uint64_t x) {
 
 /* Floor of log2; X must not be 0. */
 static inline unsigned tcm_log2_floor(uint64_t x) {
+    TCM_ASSERT(x != 0);
     return 63u - (unsigned)__builtin_clzll(x);
 }
 
 /* Ceiling of log2; X must not be 0. */
 static inline unsigned tcm_log2_ceil(uint64_t x) {
+    TCM_ASSERT(x != 0);
     return x <= 1 ? 0 : tcm_log2_floor(x - 1) + 1;
 }
 
 /* ALIGN is a power of two. The caller has excluded overflow. */
 static inline uint64_t tcm_align_up(uint64_t x, uint64_t align) {
+    TCM_ASSERT(tcm_is_pow2(align) && x <= UINT64_MAX - (align - 1));
     return (x + align - 1) & ~(align - 1);
 }
 
 static inline uint64_t tcm_align_down(uint64_t x, uint64_t align) {
+    TCM_ASSERT(tcm_is_pow2(align));
     return x & ~(align - 1);
 }
 

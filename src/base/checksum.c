@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/checksum.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -49,6 +50,7 @@ void tcm_checksum_begin(struct tcm_checksum *c, uint64_t seed) {
 
 void tcm_checksum_add(struct tcm_checksum *c, const void *data, size_t length) {
     const uint8_t *p = data;
+    TCM_ASSERT(c->tail_length == c->total % sizeof(c->tail));
     c->total += length;
     if (c->tail_length != 0) {
         size_t n = sizeof(c->tail) - c->tail_length;
@@ -73,6 +75,7 @@ void tcm_checksum_add(struct tcm_checksum *c, const void *data, size_t length) {
 
 uint64_t tcm_checksum_end(const struct tcm_checksum *c) {
     uint64_t h;
+    TCM_ASSERT(c->tail_length == c->total % sizeof(c->tail));
     if (c->total >= 32) {
         h = rotl(c->lane[0], 1) + rotl(c->lane[1], 7) + rotl(c->lane[2], 12) +
             rotl(c->lane[3], 18);

@@ -6,6 +6,7 @@
 #ifndef TCM_BASE_DLIST_H
 #define TCM_BASE_DLIST_H
 
+#include "base/check.h"
 #include "base/compiler.h"
 
 struct tcm_dlist {
@@ -24,6 +25,7 @@ static inline bool tcm_dlist_empty(const struct tcm_dlist *head) {
 
 static inline void tcm_dlist_insert_after(struct tcm_dlist *at,
                                           struct tcm_dlist *node) {
+    TCM_ASSERT(at->next->prev == at && at->prev->next == at && node != at);
     node->prev = at;
     node->next = at->next;
     at->next->prev = node;
@@ -41,6 +43,7 @@ static inline void tcm_dlist_push_back(struct tcm_dlist *head,
 }
 
 static inline void tcm_dlist_remove(struct tcm_dlist *node) {
+    TCM_ASSERT(node->next->prev == node && node->prev->next == node);
     node->prev->next = node->next;
     node->next->prev = node->prev;
     node->next = node;

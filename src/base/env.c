@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/env.h"
+#include "base/check.h"
 
 #include <string.h>
 #include <sys/auxv.h>
@@ -10,6 +11,7 @@ const char *tcm_env_get(const char *name) {
     if (environ == NULL || getauxval(AT_SECURE) != 0)
         return NULL;
     size_t length = strlen(name);
+    TCM_ASSERT(length != 0 && strchr(name, '=') == NULL);
     for (char **e = environ; *e != NULL; e++) {
         if (strncmp(*e, name, length) == 0 && (*e)[length] == '=')
             return *e + length + 1;
@@ -26,6 +28,7 @@ bool tcm_env_bool(const char *name) {
 
 uint64_t tcm_env_u64(const char *name, uint64_t fallback, uint64_t low,
                      uint64_t high) {
+    TCM_ASSERT(low <= high);
     const char *v = tcm_env_get(name);
     if (v == NULL || *v == '\0')
         return fallback;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/fmt.h"
+#include "base/check.h"
 
 #include <string.h>
 
 void tcm_fmt_init(struct tcm_fmt *f, char *buf, size_t cap) {
+    TCM_ASSERT(cap != 0);
     f->buf = buf;
     f->len = 0;
     f->cap = cap;
@@ -12,6 +14,7 @@ void tcm_fmt_init(struct tcm_fmt *f, char *buf, size_t cap) {
 }
 
 void tcm_fmt_mem(struct tcm_fmt *f, const char *s, size_t n) {
+    TCM_ASSERT(f->len < f->cap && f->buf[f->len] == '\0');
     size_t room = f->cap - 1 - f->len;
     if (n > room) {
         n = room;

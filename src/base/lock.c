@@ -4,7 +4,6 @@
  * short spin first: our critical sections are shorter than a futex call.
  */
 #include "base/lock.h"
-#include "base/check.h"
 #include "base/os_thread.h"
 
 #define SPIN_ROUNDS 100
@@ -35,21 +34,52 @@ void tcm_unlock_slow(struct tcm_lock *lock) {
     tcm_futex_wake(&lock->state, 1);
 }
 
-/* Locks of equal rank may be held together only by fork, which takes arrays of
-   them in order; so equal ranks are allowed. */
-void tcm_lock_rank_push(struct tcm_lock *lock) {
-    if (lock->rank == TCM_RANK_NONE)
-        return;
-    for (unsigned r = lock->rank + 1; r < TCM_RANK_COUNT; r++)
-        TCM_CHECK(held_count[r] == 0);
-    held_count[lock->rank]++;
-    if (tcm_testing)
-        (void)tcm_add_relaxed(&tcm_lock_uses[lock->rank], 1);
+/* ------------------------------------------------------------------------ */
+/* Debug builds                                                             */
+
+#define RANK_BITS  8
+#define OWNER_MASK (UINT32_MAX >> RANK_BITS)
+
+TCM_STATIC_ASSERT(TCM_RANK_COUNT < 1 << RANK_BITS, "a rank leaves its bits");
+
+/* A number for the calling thread, not 0. */
+static uint32_t thread_number(void) {
+    static uint32_t last;
+    static TCM_TLS uint32_t number;
+    while (number == 0)
+        number = (tcm_add_relaxed(&last, 1u) + 1) & OWNER_MASK;
+    return number;
 }
 
-void tcm_lock_rank_pop(struct tcm_lock *lock) {
-    if (lock->rank == TCM_RANK_NONE)
+static uint32_t rank_of(const struct tcm_lock *lock) {
+    return tcm_load_relaxed(&lock->rank) & ((1u << RANK_BITS) - 1);
+}
+
+bool tcm_lock_is_mine(const struct tcm_lock *lock) {
+    return tcm_load_relaxed(&lock->rank) >> RANK_BITS == thread_number();
+}
+
+/* Locks of equal rank may be held together only by fork, which takes arrays of
+   them in order; so equal ranks are allowed. */
+void tcm_lock_note_taken(struct tcm_lock *lock) {
+    uint32_t rank = rank_of(lock);
+    TCM_CHECK(rank < TCM_RANK_COUNT && lock->rank == rank);
+    tcm_store_relaxed(&lock->rank, rank | thread_number() << RANK_BITS);
+    if (rank == TCM_RANK_NONE)
         return;
-    TCM_CHECK(held_count[lock->rank] != 0);
-    held_count[lock->rank]--;
+    for (unsigned r = rank + 1; r < TCM_RANK_COUNT; r++)
+        TCM_CHECK(held_count[r] == 0);
+    held_count[rank]++;
+    if (tcm_testing)
+        (void)tcm_add_relaxed(&tcm_lock_uses[rank], 1);
+}
+
+void tcm_lock_note_given(struct tcm_lock *lock) {
+    uint32_t rank = rank_of(lock);
+    TCM_CHECK(tcm_load_relaxed(&lock->state) != 0 && tcm_lock_is_mine(lock));
+    tcm_store_relaxed(&lock->rank, rank);
+    if (rank == TCM_RANK_NONE)
+        return;
+    TCM_CHECK(held_count[rank] != 0);
+    held_count[rank]--;
 }

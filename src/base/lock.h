@@ -12,6 +12,7 @@
 #define TCM_BASE_LOCK_H
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "base/compiler.h"
 
 /* In the order in which they may be taken: tracer, api, core. */
@@ -32,7 +33,7 @@ enum tcm_lock_rank {
 
 struct tcm_lock {
     uint32_t state; /* 0 free, 1 held, 2 held and perhaps waited for */
-    uint32_t rank;
+    uint32_t rank;  /* and above 8 bits, in debug builds, the holder's number */
 };
 
 #define TCM_LOCK_INIT(r)                                                       \
@@ -42,9 +43,15 @@ void tcm_lock_init(struct tcm_lock *lock, enum tcm_lock_rank rank);
 TCM_COLD void tcm_lock_slow(struct tcm_lock *lock);
 TCM_COLD void tcm_unlock_slow(struct tcm_lock *lock);
 
-/* Debug builds: record and check the rank; die on a violation. */
-void tcm_lock_rank_push(struct tcm_lock *lock);
-void tcm_lock_rank_pop(struct tcm_lock *lock);
+/* Debug builds: record rank and holder; die if the rank is too low, or the
+   caller not the holder. */
+void tcm_lock_note_taken(struct tcm_lock *lock);
+void tcm_lock_note_given(struct tcm_lock *lock);
+
+/* Debug builds: whether the calling thread holds LOCK. After a fork the child's
+   thread holds what the forking thread held. */
+bool tcm_lock_is_mine(const struct tcm_lock *lock);
+#define tcm_lock_assert_held(lock) TCM_ASSERT(tcm_lock_is_mine(lock))
 /* How often locks of each rank were taken; counted in builds for unit tests. */
 extern uint64_t tcm_lock_uses[TCM_RANK_COUNT];
 
@@ -54,17 +61,18 @@ extern TCM_TLS uint32_t tcm_locks_held;
 
 static inline void tcm_lock(struct tcm_lock *lock) {
     uint32_t expected = 0;
+    TCM_ASSERT(!tcm_lock_is_mine(lock));
     tcm_locks_held++;
     tcm_fence_signal();
     if (TCM_UNLIKELY(!tcm_cas_acquire(&lock->state, &expected, 1u)))
         tcm_lock_slow(lock);
     if (tcm_debug)
-        tcm_lock_rank_push(lock);
+        tcm_lock_note_taken(lock);
 }
 
 static inline void tcm_unlock(struct tcm_lock *lock) {
     if (tcm_debug)
-        tcm_lock_rank_pop(lock);
+        tcm_lock_note_given(lock);
     if (TCM_UNLIKELY(tcm_swap_release(&lock->state, 0u) == 2))
         tcm_unlock_slow(lock);
     tcm_fence_signal();

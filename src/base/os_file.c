@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/os_file.h"
+#include "base/check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -87,6 +88,7 @@ static bool expand(int folder, char *path, size_t at, size_t n, char delimiter,
     size_t rest = strlen(path + at + n);
     if (length < 0)
         return false;
+    TCM_ASSERT(length < PATH_MAX);
     size_t to = length != 0 && room[0] == '/' ? 0 : at;
     if (length == 0 || to + (size_t)length + rest >= PATH_MAX) {
         errno = length == 0 ? ENOENT : ENAMETOOLONG;
@@ -113,6 +115,7 @@ enum step { ARRIVED, WENT_ON, EXPANDED, FAILED };
 static enum step take_step(struct tcm_place *place, char *path, char *room,
                            size_t *at) {
     struct stat entry;
+    TCM_ASSERT(place->folder >= 0 && *at <= strlen(path));
     size_t n = strcspn(path + *at, "/");
     size_t next = *at + n + strspn(path + *at + n, "/");
     char delimiter = path[*at + n];
@@ -150,6 +153,7 @@ static enum step take_step(struct tcm_place *place, char *path, char *room,
 }
 
 bool tcm_place_find(struct tcm_place *place, char *path, char *room) {
+    TCM_ASSERT(strlen(path) < PATH_MAX && room != path);
     size_t at = 0;
     place->folder = -1;
     for (int links = 0; links <= LINKS_MAX;) {
@@ -178,6 +182,7 @@ bool tcm_place_find(struct tcm_place *place, char *path, char *room) {
 
 int tcm_place_open(const struct tcm_place *place, int flags) {
     struct stat st;
+    TCM_ASSERT(place->folder >= 0 && strchr(place->name, '/') == NULL);
     errno = place->is_foreign ? EACCES : EISDIR;
     if (place->is_foreign || place->name[0] == '\0')
         return -1;

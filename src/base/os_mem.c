@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/os_mem.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/testpoint.h"
 
 #include <errno.h>
@@ -22,7 +23,13 @@ size_t tcm_os_page_size(void) {
     return (size_t)getauxval(AT_PAGESZ);
 }
 
+/* Whether START and LENGTH are of whole pages. */
+static bool is_whole(const void *start, size_t length) {
+    return (((uintptr_t)start | length) & (tcm_os_page_size() - 1)) == 0;
+}
+
 static void *map(void *at, size_t length, int prot, int flags) {
+    TCM_ASSERT(length != 0 && is_whole(at, length));
     if (TCM_REFUSED("mmap"))
         return NULL;
     int saved = errno;
@@ -32,6 +39,7 @@ static void *map(void *at, size_t length, int prot, int flags) {
 }
 
 void tcm_os_unmap(void *start, size_t length) {
+    TCM_ASSERT(is_whole(start, length));
     int saved = errno;
     if (length != 0)
         munmap(start, length);
@@ -44,6 +52,7 @@ void *tcm_os_reserve(size_t length, size_t align, void *hint) {
     /* Not MAP_NORESERVE: memory without access is not charged anyway, and must
        be charged when it is given access, or absurd requests are granted. */
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    TCM_ASSERT(tcm_is_pow2(align) && align >= tcm_os_page_size());
     if (hint != NULL && ((uintptr_t)hint & (align - 1)) == 0) {
         void *p = map(hint, length, PROT_NONE, flags | MAP_FIXED_NOREPLACE);
         if (p == hint)
@@ -71,6 +80,7 @@ void *tcm_os_reserve(size_t length, size_t align, void *hint) {
 }
 
 static bool protect(void *start, size_t length, int prot) {
+    TCM_ASSERT(is_whole(start, length));
     if (TCM_REFUSED("mprotect"))
         return false;
     int saved = errno;
@@ -93,6 +103,7 @@ void *tcm_os_map(size_t length) {
 }
 
 static bool advise(void *start, size_t length, int advice) {
+    TCM_ASSERT(is_whole(start, length));
     if (TCM_REFUSED("madvise"))
         return false;
     int saved = errno;
@@ -130,6 +141,7 @@ bool tcm_os_no_huge_pages(void *start, size_t length) {
 }
 
 void *tcm_os_map_file(int fd, uint64_t offset, size_t length) {
+    TCM_ASSERT(offset % tcm_os_page_size() == 0);
     if (TCM_REFUSED("mmap of a file"))
         return NULL;
     int saved = errno;

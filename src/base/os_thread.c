@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/os_thread.h"
+#include "base/check.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 void tcm_futex_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    TCM_ASSERT((uintptr_t)word % sizeof(*word) == 0);
     int saved = errno;
     struct timespec ts;
     struct timespec *timeout = NULL;
@@ -22,6 +24,7 @@ void tcm_futex_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
 }
 
 void tcm_futex_wake(uint32_t *word, int count) {
+    TCM_ASSERT((uintptr_t)word % sizeof(*word) == 0 && count > 0);
     int saved = errno;
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
     errno = saved;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/raw_io.h"
+#include "base/check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,6 +37,7 @@ bool tcm_io_write_all(int fd, const void *data, size_t length) {
 
 long tcm_io_write_some(int fd, const void *data, size_t length,
                        uint64_t timeout_ns) {
+    TCM_ASSERT(length != 0);
     struct pollfd wait = {.fd = fd, .events = POLLOUT};
     struct timespec timeout = {(time_t)(timeout_ns / NS_PER_S),
                                (long)(timeout_ns % NS_PER_S)};
@@ -74,6 +76,7 @@ bool tcm_io_read_full(int fd, void *data, size_t length, size_t *got) {
 }
 
 long tcm_io_read_file(const char *path, char *buf, size_t cap) {
+    TCM_ASSERT(cap != 0);
     int saved = errno;
     size_t got = 0;
     long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);

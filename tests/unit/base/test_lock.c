@@ -43,9 +43,11 @@ static void test_threads(void) {
 }
 
 static uint32_t got_it;
+static bool is_others; /* the lock, in the eyes of the waiter */
 
 static void *take(void *arg) {
     (void)arg;
+    is_others = !tcm_lock_is_mine(&lock);
     tcm_lock(&lock);
     tcm_store_release(&got_it, 1u);
     tcm_unlock(&lock);
@@ -56,6 +58,7 @@ static void *take(void *arg) {
 static void test_wake(void) {
     pthread_t t;
     tcm_lock(&lock);
+    tap_ok(tcm_lock_is_mine(&lock), "a lock is its holder's");
     pthread_create(&t, NULL, take, NULL);
     while (tcm_load_relaxed(&lock.state) != 2)
         sched_yield();
@@ -63,6 +66,7 @@ static void test_wake(void) {
     tcm_unlock(&lock);
     pthread_join(t, NULL);
     tap_is_u64(got_it, 1, "and is woken");
+    tap_ok(is_others && !tcm_lock_is_mine(&lock), "and nobody else's");
 }
 
 /* The signal that ends a child that takes two locks of these ranks. */
@@ -85,6 +89,33 @@ static int signal_of(enum tcm_lock_rank first, enum tcm_lock_rank second) {
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
+/* The signal that ends a child that does what is wrong with a lock. */
+static int signal_of_misuse(bool recursion) {
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        struct tcm_lock a;
+        tcm_lock_init(&a, TCM_RANK_NONE);
+        close(2);
+        alarm(60);
+        if (recursion)
+            tcm_lock(&a);
+        if (recursion)
+            tcm_lock(&a);
+        else
+            tcm_unlock(&a);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void test_misuse(void) {
+    tap_is_i64(signal_of_misuse(true), SIGABRT, "recursion stops the program");
+    tap_is_i64(signal_of_misuse(false), SIGABRT,
+               "so does unlocking what is not held");
+}
+
 static void test_ranks(void) {
     tap_is_i64(signal_of(TCM_RANK_API, TCM_RANK_META), 0, "rising ranks");
     tap_is_i64(signal_of(TCM_RANK_META, TCM_RANK_API), SIGABRT,
@@ -99,5 +130,6 @@ int main(void) {
     test_wake();
     test_threads();
     test_ranks();
+    test_misuse();
     return tap_done();
 }
