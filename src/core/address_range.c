@@ -7,6 +7,7 @@
  */
 #include "core/address_range.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/os_mem.h"
 #include "base/raw_io.h"
 #include "core/class_map.h"
@@ -39,7 +40,14 @@ static size_t wanted_length(void) {
     return length;
 }
 
+static bool range_is_valid(const struct tcm_range *range) {
+    return range->start % TCM_GROW_STEP == 0 && range->length != 0 &&
+           range->committed <= range->length &&
+           range->committed % TCM_GROW_STEP == 0;
+}
+
 static bool reserve(struct tcm_range_table *table, size_t length) {
+    TCM_ASSERT(table->count < TCM_MAX_RANGES && length % TCM_GROW_STEP == 0);
     /* Alignment to a power of two; an odd length gets that of the one below. */
     size_t align = (size_t)1 << tcm_log2_floor(length);
     void *hint = NULL;
@@ -64,6 +72,7 @@ static bool reserve(struct tcm_range_table *table, size_t length) {
         range->start += TCM_CLASS_MAP_BYTES;
         range->length -= TCM_CLASS_MAP_BYTES;
     }
+    TCM_ASSERT(range_is_valid(range));
     table->count++;
     return true;
 }
@@ -76,6 +85,7 @@ void tcm_range_init(struct tcm_range_table *table) {
 int tcm_range_with_room(struct tcm_range_table *table, size_t bytes) {
     for (uint32_t i = 0; i < table->count; i++) {
         const struct tcm_range *range = &table->range[i];
+        TCM_ASSERT(range_is_valid(range));
         if (range->length - range->committed >= bytes)
             return (int)i;
     }
@@ -94,6 +104,7 @@ int tcm_range_with_room(struct tcm_range_table *table, size_t bytes) {
 }
 
 bool tcm_range_commit(const struct tcm_range *range, size_t bytes) {
+    TCM_ASSERT(range_is_valid(range) && bytes % TCM_GROW_STEP == 0);
     if (range->length - range->committed < bytes)
         return false;
     void *from = (void *)tcm_range_frontier(range);

@@ -50,7 +50,17 @@ static struct chunk *chunk_after(struct chunk *c) {
     return chunk_at(c, c->size);
 }
 
+/* Whether C, in no list or in one, is between chunks that agree with it. */
+static bool chunk_is_valid(struct chunk *c) {
+    const struct chunk *before = (struct chunk *)((char *)c - c->before);
+    return c->size >= 2 * HEADER && c->size % HEADER == 0 &&
+           chunk_after(c)->before == c->size &&
+           (c->before == 0 || before->size == c->before);
+}
+
 static void list_add(struct chunk *c) {
+    tcm_lock_assert_held(&arena_lock);
+    TCM_ASSERT(chunk_is_valid(c));
     c->magic = MAGIC_FREE;
     c->next = free_list;
     c->prev = NULL;
@@ -60,6 +70,10 @@ static void list_add(struct chunk *c) {
 }
 
 static void list_remove(struct chunk *c) {
+    tcm_lock_assert_held(&arena_lock);
+    TCM_ASSERT(c->magic == MAGIC_FREE && chunk_is_valid(c));
+    TCM_ASSERT(c->prev == NULL ? free_list == c : c->prev->next == c);
+    TCM_ASSERT(c->next == NULL || c->next->prev == c);
     if (c->prev != NULL)
         c->prev->next = c->next;
     else
@@ -147,6 +161,8 @@ static struct chunk *take_locked(size_t size, size_t align) {
         }
         cut(c, size);
         c->magic = MAGIC_USED;
+        TCM_ASSERT(chunk_is_valid(c) && c->size >= size);
+        TCM_ASSERT(((uintptr_t)c + HEADER) % align == 0);
         return c;
     }
     return NULL;
@@ -155,6 +171,7 @@ static struct chunk *take_locked(size_t size, size_t align) {
 void *tcm_arena_alloc(size_t size, size_t align) {
     if (size > TCM_MAX_REQUEST || align > TCM_MAX_REQUEST / 2)
         return NULL;
+    TCM_ASSERT(align == 0 || tcm_is_pow2(align));
     if (align < HEADER)
         align = HEADER;
     size_t most;
@@ -176,6 +193,7 @@ void tcm_arena_free(void *ptr) {
         tcm_unlock(&arena_lock);
         tcm_die_pointer("attempt to free an invalid pointer", ptr);
     }
+    TCM_ASSERT(chunk_is_valid(c));
     struct chunk *after = chunk_after(c);
     if (after->magic == MAGIC_FREE) {
         list_remove(after);

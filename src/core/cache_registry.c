@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/cache_registry.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/dlist.h"
 #include "base/lock.h"
 #include "base/testpoint.h"
@@ -32,6 +33,7 @@ void tcm_registry_init(void) {
 }
 
 struct tcm_entry *tcm_registry_get_region(unsigned log) {
+    TCM_ASSERT(log <= TCM_MAX_REGION_LOG);
     tcm_lock(&registry_lock);
     struct tcm_entry *entries = tcm_pool_get(&region_pool[log]);
     tcm_unlock(&registry_lock);
@@ -39,6 +41,7 @@ struct tcm_entry *tcm_registry_get_region(unsigned log) {
 }
 
 void tcm_registry_put_region(unsigned log, struct tcm_entry *entries) {
+    TCM_ASSERT(log <= TCM_MAX_REGION_LOG && entries != NULL);
     tcm_lock(&registry_lock);
     tcm_pool_put(&region_pool[log], entries);
     tcm_unlock(&registry_lock);
@@ -51,8 +54,9 @@ struct tcm_thread_cache *tcm_registry_get_cache(void) {
     return cache;
 }
 
-/* The registry lock is held. */
 static void count_users(int32_t change) {
+    tcm_lock_assert_held(&registry_lock);
+    TCM_ASSERT(change > 0 || tcm_central_users != 0);
     tcm_store_relaxed(&tcm_central_users, tcm_central_users + (uint32_t)change);
 }
 
@@ -62,6 +66,23 @@ static uint64_t least_budget(void) {
     if (tcm_central_users > 1)
         share /= tcm_central_users;
     return tcm_min_u64(MIN_BUDGET, share > LEAST_BUDGET ? share : LEAST_BUDGET);
+}
+
+/* Whether budgets and debts of all caches are those that are counted. */
+static bool sums_are_right(void) {
+    int64_t budgets = unclaimed_budget;
+    uint64_t owed = 0;
+    uint32_t users = 0;
+    tcm_lock_assert_held(&registry_lock);
+    for (struct tcm_dlist *at = registry.next; at != &registry; at = at->next) {
+        const struct tcm_thread_cache *cache =
+            TCM_CONTAINER_OF(at, struct tcm_thread_cache, link);
+        budgets += (int64_t)cache->budget_bytes;
+        owed += cache->owed_bytes;
+        users++;
+    }
+    return budgets == total_budget && owed == owed_total &&
+           users == tcm_central_users;
 }
 
 /* Bound on what all caches owe, unless the total itself is lowered. */
@@ -80,6 +101,8 @@ static uint64_t excess(const struct tcm_thread_cache *cache, uint64_t budget) {
    all caches together may owe LIMIT. */
 static uint64_t rob(struct tcm_thread_cache *cache, uint64_t bytes,
                     uint64_t limit) {
+    tcm_lock_assert_held(&registry_lock);
+    TCM_ASSERT(owed_total >= cache->owed_bytes);
     uint64_t have = cache->budget_bytes, least = least_budget();
     uint64_t take = tcm_min_u64(bytes, have > least ? have - least : 0);
     uint64_t others = owed_total - cache->owed_bytes;
@@ -91,6 +114,7 @@ static uint64_t rob(struct tcm_thread_cache *cache, uint64_t bytes,
     }
     if (take == 0)
         return 0;
+    TCM_ASSERT(take <= bytes && have - take >= least);
     tcm_store_relaxed(&cache->budget_bytes, have - take);
     tcm_store_relaxed(&cache->owed_bytes, owes);
     owed_total = others + owes;
@@ -99,6 +123,7 @@ static uint64_t rob(struct tcm_thread_cache *cache, uint64_t bytes,
 
 void tcm_registry_settle(struct tcm_thread_cache *cache) {
     tcm_lock(&registry_lock);
+    TCM_ASSERT(owed_total >= cache->owed_bytes);
     owed_total -= cache->owed_bytes;
     tcm_store_relaxed(&cache->owed_bytes, 0);
     tcm_unlock(&registry_lock);
@@ -106,6 +131,7 @@ void tcm_registry_settle(struct tcm_thread_cache *cache) {
 
 /* The next cache in turn; NULL once in each round. */
 static struct tcm_thread_cache *turn(void) {
+    tcm_lock_assert_held(&registry_lock);
     next_victim = next_victim->next;
     return next_victim == &registry
                ? NULL
@@ -126,6 +152,7 @@ void tcm_registry_add(struct tcm_thread_cache *cache) {
                 (int64_t)rob(victim, (uint64_t)-unclaimed_budget, debt_limit());
     }
     tcm_dlist_push_back(&registry, &cache->link);
+    TCM_ASSERT_SLOW(sums_are_right());
     tcm_unlock(&registry_lock);
 }
 
@@ -139,11 +166,13 @@ void tcm_registry_remove(struct tcm_thread_cache *cache) {
     gone_misses += cache->misses;
     gone_overflows += cache->overflows;
     owed_total -= cache->owed_bytes;
+    TCM_ASSERT_SLOW(sums_are_right());
     tcm_pool_put(&cache_pool, cache);
     tcm_unlock(&registry_lock);
 }
 
 void tcm_registry_forget_others(const struct tcm_thread_cache *own) {
+    tcm_lock_assert_held(&registry_lock);
     struct tcm_dlist *next;
     for (struct tcm_dlist *at = registry.next; at != &registry; at = next) {
         struct tcm_thread_cache *cache =
@@ -160,10 +189,10 @@ void tcm_registry_forget_others(const struct tcm_thread_cache *own) {
         tcm_pool_put(&cache_pool, cache);
     }
     next_victim = &registry;
+    TCM_ASSERT_SLOW(sums_are_right());
 }
 
-/* Takes budget from the next cache in turn that has more than the least. The
-   registry lock is held. */
+/* Takes budget from the next cache in turn that has more than the least. */
 static uint64_t rob_a_cache(const struct tcm_thread_cache *cache,
                             uint64_t bytes) {
     for (unsigned i = 0; i < VICTIMS; i++) {
@@ -188,6 +217,7 @@ bool tcm_registry_claim(struct tcm_thread_cache *cache, uint64_t bytes) {
         got = rob_a_cache(cache, want);
     }
     tcm_store_relaxed(&cache->budget_bytes, cache->budget_bytes + got);
+    TCM_ASSERT_SLOW(sums_are_right());
     tcm_unlock(&registry_lock);
     return got >= bytes;
 }
@@ -206,6 +236,7 @@ void tcm_registry_set_budget(uint64_t bytes) {
         unclaimed_budget +=
             (int64_t)rob(cache, (uint64_t)-unclaimed_budget, UINT64_MAX);
     }
+    TCM_ASSERT_SLOW(sums_are_right());
     tcm_unlock(&registry_lock);
 }
 

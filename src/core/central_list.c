@@ -42,6 +42,7 @@ static uint64_t page_entry(const struct tcm_span *span, size_t page) {
 
 static void give_back_table(struct tcm_central *central,
                             struct tcm_span *span) {
+    tcm_lock_assert_held(&central->lock);
     if (!tcm_object_words || span->words == NULL)
         return;
     __builtin_memset(span->words, 0, 8 * (size_t)span->objects);
@@ -62,6 +63,7 @@ bool tcm_central_make_words(struct tcm_span *span) {
     struct tcm_central *central = &tcm_central[span->size_class];
     bool done = true;
     tcm_lock(&central->lock);
+    TCM_ASSERT(span->state == TCM_SPAN_SMALL && tcm_span_is_valid(span));
     if (span->words == NULL) {
         uint64_t *table = central->free_tables;
         if (table != NULL) {
@@ -84,13 +86,18 @@ bool tcm_central_make_words(struct tcm_span *span) {
 
 /* By quarters of the objects that are free. */
 static unsigned bucket_of(const struct tcm_span *span) {
+    TCM_ASSERT(span->free_count != 0 && span->free_count <= span->objects);
     uint64_t scale = tcm_class[span->size_class].bucket_scale;
     return (unsigned)(((span->free_count - 1u) * scale) >> 32);
 }
 
 /* Puts SPAN, which is in no list and has free objects, where it belongs. */
 static void list_insert(struct tcm_central *central, struct tcm_span *span) {
+    tcm_lock_assert_held(&central->lock);
+    TCM_ASSERT(span->size_class == central->size_class &&
+               tcm_span_is_valid(span));
     span->bucket = (uint8_t)bucket_of(span);
+    TCM_ASSERT(span->bucket < TCM_CENTRAL_BUCKETS);
     tcm_dlist_push_front(&central->spans[span->bucket], &span->link);
 }
 
@@ -99,6 +106,7 @@ static void list_insert(struct tcm_central *central, struct tcm_span *span) {
 static struct tcm_span *make_span(unsigned size_class) {
     const struct tcm_class_info *info = &tcm_class[size_class];
     unsigned bit_words = (info->objects + 63u) / 64;
+    TCM_ASSERT(!tcm_lock_is_mine(&tcm_central[size_class].lock));
     struct tcm_span *span =
         tcm_page_heap_alloc(info->pages, 1, TCM_SPAN_MOVING, bit_words, NULL);
     if (span == NULL)
@@ -121,6 +129,8 @@ static struct tcm_span *make_span(unsigned size_class) {
 
 /* SPAN, new, joins the list. */
 static void add_span(struct tcm_central *central, struct tcm_span *span) {
+    TCM_ASSERT(span->state == TCM_SPAN_MOVING);
+    TCM_ASSERT(span->free_count == span->objects);
     /* Threads with a neighbouring span read whether this one is free. */
     tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_SMALL);
     list_insert(central, span);
@@ -132,6 +142,10 @@ static void add_span(struct tcm_central *central, struct tcm_span *span) {
    first of CHAIN, of which no other thread knows. */
 static void remove_span(struct tcm_central *central, struct tcm_span *span,
                         struct tcm_span **chain) {
+    TCM_ASSERT(span->state == TCM_SPAN_SMALL && tcm_span_is_valid(span));
+    TCM_ASSERT(span->free_count == span->objects);
+    TCM_ASSERT(central->span_count != 0 &&
+               central->free_objects >= span->objects);
     give_back_table(central, span);
     span->state = TCM_SPAN_MOVING;
     count(&central->span_count, -(uint64_t)1);
@@ -146,6 +160,8 @@ static void free_spans(struct tcm_span *chain) {
     while (chain != NULL) {
         struct tcm_span *span = chain;
         chain = span->left;
+        TCM_ASSERT(span->state == TCM_SPAN_MOVING);
+        TCM_ASSERT(!tcm_lock_is_mine(&tcm_central[span->size_class].lock));
         for (size_t page = 0; page < span->pages; page++)
             tcm_page_map_set_entry(span->start + (page << TCM_PAGE_SHIFT), 0);
         for (size_t page = 1; page + 1 < span->pages; page++)
@@ -154,7 +170,22 @@ static void free_spans(struct tcm_span *chain) {
     }
 }
 
+/* Whether as many bits are set in SPAN as free_count says, none of them below
+   first_word or beyond the last object. */
+static bool bits_are_counted(const struct tcm_span *span) {
+    unsigned n = 0;
+    for (unsigned w = 0; w < span->bit_words; w++) {
+        if (w < span->first_word && span->free_bits[w] != 0)
+            return false;
+        n += (unsigned)__builtin_popcountll(span->free_bits[w]);
+    }
+    unsigned last = span->objects % 64;
+    return n == span->free_count &&
+           (last == 0 || span->free_bits[span->bit_words - 1] >> last == 0);
+}
+
 static struct tcm_span *fullest_span(struct tcm_central *central) {
+    tcm_lock_assert_held(&central->lock);
     for (unsigned b = 0; b < TCM_CENTRAL_BUCKETS; b++) {
         if (!tcm_dlist_empty(&central->spans[b]))
             return TCM_CONTAINER_OF(central->spans[b].next, struct tcm_span,
@@ -215,6 +246,9 @@ static unsigned take(struct tcm_span *span, void **out, unsigned count) {
     size_t size = tcm_class[span->size_class].size;
     unsigned word = span->first_word;
     unsigned got = 0;
+    tcm_lock_assert_held(&tcm_central[span->size_class].lock);
+    TCM_ASSERT(tcm_span_is_valid(span) && span->free_count != 0);
+    TCM_ASSERT_SLOW(bits_are_counted(span));
     if (count > span->free_count)
         count = span->free_count;
     if (size < TCM_CACHE_LINE && tcm_load_relaxed(&tcm_central_users) > 1)
@@ -230,6 +264,7 @@ static unsigned take(struct tcm_span *span, void **out, unsigned count) {
     }
     span->first_word = (uint8_t)word;
     span->free_count = (uint16_t)(span->free_count - got);
+    TCM_ASSERT(got == count);
     return got;
 }
 
@@ -237,6 +272,7 @@ unsigned tcm_central_fetch(unsigned size_class, void **out,
                            unsigned count_wanted) {
     struct tcm_central *central = &tcm_central[size_class];
     unsigned got = 0;
+    TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
     tcm_lock(&central->lock);
     while (got < count_wanted) {
         struct tcm_span *span = fullest_span(central);
@@ -256,6 +292,7 @@ unsigned tcm_central_fetch(unsigned size_class, void **out,
             break;
         unsigned n = take(span, out + got, count_wanted - got);
         got += n;
+        TCM_ASSERT(central->free_objects >= n);
         count(&central->free_objects, -(uint64_t)n);
         if (span->free_count == 0) {
             tcm_dlist_remove(&span->link);
@@ -274,6 +311,7 @@ unsigned tcm_central_fetch(unsigned size_class, void **out,
 static TCM_NORETURN TCM_COLD void wrong_free(struct tcm_central *central,
                                              const char *message,
                                              const void *object) {
+    tcm_lock_assert_held(&central->lock);
     tcm_unlock(&central->lock);
     tcm_die_pointer(message, object);
 }
@@ -325,8 +363,12 @@ static unsigned mark_free(struct tcm_central *central, struct tcm_span *span,
 static void settle(struct tcm_central *central, struct tcm_span *span,
                    unsigned n, struct tcm_span **empty) {
     bool listed = span->free_count != 0;
+    tcm_lock_assert_held(&central->lock);
+    TCM_ASSERT(span->free_count + n <= span->objects);
+    TCM_ASSERT(!listed || span->bucket == bucket_of(span));
     span->free_count = (uint16_t)(span->free_count + n);
     bool whole = span->free_count == span->objects;
+    TCM_ASSERT_SLOW(bits_are_counted(span));
     if (listed && !whole && bucket_of(span) == span->bucket)
         return;
     if (listed)
@@ -340,6 +382,7 @@ static void settle(struct tcm_central *central, struct tcm_span *span,
 void tcm_central_return(unsigned size_class, void *const *objects, unsigned n) {
     struct tcm_central *central = &tcm_central[size_class];
     struct tcm_span *empty = NULL;
+    TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
     tcm_lock(&central->lock);
     count(&central->free_objects, n);
     for (unsigned i = 0; i < n;) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/class_map.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/os_mem.h"
 
 /* The map becomes writable, and is charged as memory, in steps of this; one
@@ -35,6 +36,7 @@ static bool word_map_cover(size_t page, size_t end) {
 }
 
 bool tcm_class_map_init(uintptr_t base) {
+    TCM_ASSERT(base % TCM_GROW_STEP == 0);
     if (!tcm_os_commit_read_only((void *)base, TCM_CLASS_MAP_BYTES) ||
         !word_map_init())
         return false;
@@ -50,6 +52,8 @@ bool tcm_class_map_cover(uintptr_t start, size_t length) {
     if (first >= TCM_CLASS_MAP_PAGES)
         return true;
     size_t end = first + (length >> TCM_PAGE_SHIFT);
+    TCM_ASSERT(first >= TCM_CLASS_MAP_BYTES / TCM_PAGE_SIZE);
+    TCM_ASSERT(end <= TCM_CLASS_MAP_PAGES && writable % STEP == 0);
     if (end <= writable)
         return true;
     end = tcm_align_up(end, STEP);

@@ -26,6 +26,7 @@
 #define TCM_CORE_CLASS_MAP_H
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "core/core_config.h"
 
 #define TCM_CLASS_MAP_RANGE ((size_t)64 << 30)
@@ -46,6 +47,7 @@ static TCM_ALWAYS_INLINE size_t tcm_class_map_page(uintptr_t base,
 
 static TCM_ALWAYS_INLINE uint8_t tcm_class_map_get(uintptr_t base,
                                                    size_t page) {
+    TCM_ASSERT(page < TCM_CLASS_MAP_PAGES);
     return tcm_load_relaxed((const uint8_t *)base + page);
 }
 
@@ -54,6 +56,8 @@ static TCM_ALWAYS_INLINE uint8_t tcm_class_map_get(uintptr_t base,
    block over. */
 static inline void tcm_class_map_set(uintptr_t address, uint8_t scaled) {
     size_t page = tcm_class_map_page(tcm_class_map_base, (void *)address);
+    TCM_ASSERT(page >= TCM_CLASS_MAP_PAGES ||
+               page >= TCM_CLASS_MAP_BYTES / TCM_PAGE_SIZE);
     if (page < TCM_CLASS_MAP_PAGES)
         tcm_store_relaxed((uint8_t *)tcm_class_map_base + page, scaled);
 }
@@ -70,6 +74,7 @@ static inline void tcm_word_map_set(uintptr_t address, uint64_t table) {
     size_t page = tcm_class_map_page(tcm_class_map_base, (void *)address);
     if (page >= TCM_CLASS_MAP_PAGES)
         return;
+    TCM_ASSERT(tcm_word_map != NULL && table % sizeof(uint64_t) == 0);
     /* Pairs with the freeing thread's load, which is followed by an address
        dependency: the table is zeroed. */
     if (table != 0 || tcm_load_relaxed(&tcm_word_map[page]) != 0)

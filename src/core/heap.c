@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/heap.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/lock.h"
 #include "core/arena.h"
 #include "core/cache_registry.h"
@@ -26,10 +27,12 @@ bool tcm_heap_init(void) {
 
 void *tcm_heap_alloc_one(unsigned size_class) {
     void *object;
+    TCM_ASSERT(heap_ready && size_class != 0 && size_class < tcm_class_count);
     return tcm_transfer_remove(size_class, &object, 1) == 1 ? object : NULL;
 }
 
 void tcm_heap_free_one(unsigned size_class, void *ptr) {
+    TCM_ASSERT(size_class == tcm_entry_class(tcm_page_entry(ptr)));
     /* The central list hands out whole cache lines; the transfer cache does
        not. */
     if (tcm_class[size_class].size < TCM_CACHE_LINE)
@@ -51,6 +54,7 @@ static size_t pages_of(size_t size) {
 }
 
 void *tcm_large_alloc(size_t size, size_t align, bool *zeroed) {
+    TCM_ASSERT(heap_ready && (align == 0 || tcm_is_pow2(align)));
     size_t pages = pages_of(size);
     size_t align_pages = align <= TCM_PAGE_SIZE ? 1 : align >> TCM_PAGE_SHIFT;
     if (pages == 0 || align_pages > ((size_t)1 << TCM_ADDRESS_BITS) / 2)
@@ -61,10 +65,12 @@ void *tcm_large_alloc(size_t size, size_t align, bool *zeroed) {
 }
 
 void tcm_large_free(struct tcm_span *span) {
+    TCM_ASSERT(span->state == TCM_SPAN_LARGE);
     tcm_page_heap_free(span);
 }
 
 bool tcm_large_resize(struct tcm_span *span, size_t size) {
+    TCM_ASSERT(span->state == TCM_SPAN_LARGE);
     size_t pages = pages_of(size);
     return pages != 0 && tcm_page_heap_resize(span, pages);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/heap_census.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "core/cache_registry.h"
 #include "core/central_list.h"
 #include "core/heap.h"
@@ -20,6 +21,7 @@ void tcm_census_cached(uint64_t cached[TCM_MAX_CLASSES]) {
 
 void tcm_census_class(unsigned size_class, uint64_t cached,
                       struct tcm_class_figures *out) {
+    TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
     const struct tcm_class_info *info = &tcm_class[size_class];
     out->size = info->size;
     out->spans = tcm_load_relaxed(&tcm_central[size_class].span_count);
@@ -50,6 +52,7 @@ static void each_span(void (*visit)(const struct tcm_span *, void *),
         /* Spans cover the range without a gap. */
         while (at < tcm_range_frontier(range) &&
                (span = tcm_page_span((void *)at)) != NULL) {
+            TCM_ASSERT(span->start == at && span->range == i);
             visit(span, argument);
             at = tcm_span_end(span);
         }

@@ -193,10 +193,18 @@ static void park_cache(struct tcm_thread_cache *cache, void *argument) {
 
 static struct page_sums sums; /* the page heap's lock is held */
 
+static void verify_set(const struct tcm_run_set *set) {
+    for (size_t i = 0; i < TCM_SHORT_PAGES; i++)
+        TCM_CHECK(tcm_run_tree_is_valid(&set->tree[i]));
+}
+
 /* Everything above the objects. */
 static void verify_pages(void) {
     __builtin_memset(&sums, 0, sizeof(sums));
+    tcm_lock_assert_held(&tcm_page_heap.lock);
     verify_ranges(&sums);
+    verify_set(&tcm_page_heap.free);
+    verify_set(&tcm_page_heap.released);
     TCM_CHECK(sums.free == tcm_page_heap.free_pages);
     TCM_CHECK(sums.released == tcm_page_heap.released_pages);
     TCM_CHECK(sums.large == tcm_page_heap.large_pages);

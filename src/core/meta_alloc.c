@@ -9,6 +9,7 @@
 #include "core/meta_alloc.h"
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/lock.h"
 #include "base/os_mem.h"
 
@@ -57,6 +58,7 @@ static size_t take_chunk_size(void) {
 
 /* Begins a chunk: the spare one, or a new one. false: out of memory. */
 static bool next_bump(void) {
+    tcm_lock_assert_held(&meta_lock);
     if (spare != NULL) {
         bump = spare;
         bump_end = spare_end;
@@ -74,6 +76,9 @@ static bool next_bump(void) {
 }
 
 static char *alloc_locked(size_t bytes) {
+    tcm_lock_assert_held(&meta_lock);
+    TCM_ASSERT(bytes % TCM_META_ALIGN == 0 && bump <= bump_end);
+    TCM_ASSERT((uintptr_t)bump % TCM_META_ALIGN == 0);
     if ((size_t)(bump_end - bump) < bytes) {
         if (bytes > MIN_CHUNK / 4 && bytes > next_chunk / 4)
             return map_chunk(bytes);
@@ -90,6 +95,7 @@ static char *alloc_locked(size_t bytes) {
 
 void tcm_meta_stock_slow(void) {
     tcm_lock(&meta_lock);
+    TCM_ASSERT(next_chunk >= MIN_CHUNK && next_chunk <= MAX_CHUNK);
     bool mine = tcm_meta_low && spare == NULL && !getting_spare;
     size_t bytes = mine ? take_chunk_size() : 0;
     getting_spare = getting_spare || mine;
@@ -99,6 +105,7 @@ void tcm_meta_stock_slow(void) {
         return;
     char *p = tcm_os_map(bytes);
     tcm_lock(&meta_lock);
+    TCM_ASSERT(getting_spare && spare == NULL);
     getting_spare = false;
     spare = p;
     spare_end = p == NULL ? NULL : p + bytes;
@@ -144,6 +151,7 @@ bool tcm_meta_keep_reserve(uint64_t heap_bytes) {
     size_t more = bytes > opened_bytes ? bytes - opened_bytes : 0;
     if (more > (size_t)(reserve_end - reserve_open))
         more = (size_t)(reserve_end - reserve_open);
+    TCM_ASSERT(reserve <= reserve_open && more % RESERVE_STEP == 0);
     if (more == 0)
         return true;
     if (!tcm_os_commit(reserve_open, more))
@@ -160,6 +168,7 @@ static void *urgent_alloc(size_t bytes) {
     char *p = NULL;
     bytes = tcm_align_up(bytes, TCM_META_ALIGN);
     tcm_lock(&meta_lock);
+    TCM_ASSERT(reserve <= reserve_open && reserve_open <= reserve_end);
     if ((size_t)(reserve_open - reserve) >= bytes) {
         p = reserve;
         reserve += bytes;
@@ -182,6 +191,7 @@ void tcm_meta_lock(void) {
 }
 
 void tcm_meta_fork_child(void) {
+    tcm_lock_assert_held(&meta_lock);
     getting_spare = false;
 }
 
@@ -190,6 +200,7 @@ void tcm_meta_unlock(void) {
 }
 
 void *tcm_pool_get(struct tcm_pool *pool) {
+    TCM_ASSERT(pool->record_bytes >= sizeof(void *));
     void *record = pool->free;
     if (record == NULL) {
         record = tcm_meta_alloc(pool->record_bytes);
@@ -202,6 +213,8 @@ void *tcm_pool_get(struct tcm_pool *pool) {
 }
 
 void tcm_pool_put(struct tcm_pool *pool, void *record) {
+    TCM_ASSERT(record != NULL && record != pool->free);
+    TCM_ASSERT((uintptr_t)record % TCM_META_ALIGN == 0);
     *(void **)record = pool->free;
     pool->free = record;
 }

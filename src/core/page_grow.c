@@ -6,6 +6,7 @@
  */
 #include "core/page_grow.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/os_mem.h"
 #include "core/core_stats.h"
 #include "core/meta_alloc.h"
@@ -26,6 +27,7 @@
 /* Asks the system for BYTES; the page heap lock is dropped meanwhile. */
 static bool get_memory(const struct tcm_range *range, size_t bytes,
                        uint64_t heap_bytes) {
+    tcm_lock_assert_held(&HEAP->growth_lock);
     tcm_unlock(&HEAP->lock);
     bool done =
         tcm_meta_keep_reserve(heap_bytes) && tcm_range_commit(range, bytes);
@@ -35,6 +37,9 @@ static bool get_memory(const struct tcm_range *range, size_t bytes,
 
 bool tcm_page_extend(uint32_t index, size_t bytes) {
     struct tcm_range *range = &HEAP->ranges.range[index];
+    tcm_lock_assert_held(&HEAP->lock);
+    TCM_ASSERT(index < HEAP->ranges.count);
+    TCM_ASSERT(bytes != 0 && bytes % TCM_GROW_STEP == 0);
     struct tcm_span *run = tcm_span_new(1);
     if (run == NULL)
         return false;
@@ -46,7 +51,9 @@ bool tcm_page_extend(uint32_t index, size_t bytes) {
         tcm_span_delete(run);
         return false;
     }
+    TCM_ASSERT(run->start == tcm_range_frontier(range));
     range->committed += bytes;
+    TCM_ASSERT(range->committed <= range->length);
     HEAP->committed_pages += run->pages;
     tcm_page_count(&tcm_page_stats.reserve_count, 1);
     tcm_run_insert_merged(run, TCM_SPAN_RELEASED);
@@ -64,6 +71,7 @@ static bool is_free(const struct tcm_span *span) {
 /* Free pages of either kind at the end of RANGE. */
 static size_t free_at_end(const struct tcm_range *range) {
     size_t pages = 0;
+    tcm_lock_assert_held(&HEAP->lock);
     if (range->committed == 0)
         return 0;
     const struct tcm_span *span =
@@ -74,6 +82,8 @@ static size_t free_at_end(const struct tcm_range *range) {
 }
 
 int tcm_page_grow(size_t pages) {
+    tcm_lock_assert_held(&HEAP->growth_lock);
+    TCM_ASSERT(pages != 0);
     if (pages > (SIZE_MAX >> TCM_PAGE_SHIFT) - GROW_PAGES)
         return -1;
     size_t least = tcm_align_up(pages << TCM_PAGE_SHIFT, TCM_GROW_STEP);
@@ -112,6 +122,10 @@ int tcm_page_grow(size_t pages) {
    the joined run. */
 static struct tcm_span *absorb(struct tcm_span *run, struct tcm_span *part,
                                size_t pages) {
+    TCM_ASSERT(run->state == TCM_SPAN_FREE);
+    TCM_ASSERT(part->state == TCM_SPAN_RELEASED && pages != 0);
+    TCM_ASSERT(tcm_span_end(run) == part->start ||
+               tcm_span_end(part) == run->start);
     struct tcm_span *rest = NULL;
     bool above = part->start > run->start;
     if (part->pages > pages)
@@ -137,6 +151,7 @@ static struct tcm_span *absorb(struct tcm_span *run, struct tcm_span *part,
 /* Joins the FREE run RUN with its neighbours to PAGES. NULL: they are too
    few. */
 static struct tcm_span *join_around(struct tcm_span *run, size_t pages) {
+    TCM_ASSERT(run->state == TCM_SPAN_FREE);
     size_t total = run->pages;
     const struct tcm_span *at = tcm_run_after(run);
     for (; is_free(at) && total < pages; at = tcm_run_after(at))
@@ -152,6 +167,7 @@ static struct tcm_span *join_around(struct tcm_span *run, size_t pages) {
             part = tcm_run_preceding(run);
         run = absorb(run, part, pages - run->pages);
     }
+    TCM_ASSERT(run->state == TCM_SPAN_FREE && tcm_span_is_valid(run));
     return run;
 }
 

@@ -38,6 +38,8 @@ struct tcm_page_heap tcm_page_heap = {
 /* True if PAGES more may have memory behind them; others are returned to the
    system for them if need be, for which the lock is dropped. */
 static bool within_limit(size_t pages) {
+    tcm_lock_assert_held(&HEAP->lock);
+    TCM_ASSERT(HEAP->released_pages <= HEAP->committed_pages);
     if (HEAP->limit_pages == 0)
         return true;
     uint64_t used = HEAP->committed_pages - HEAP->released_pages;
@@ -69,6 +71,7 @@ static size_t large_step(size_t pages) {
 
 static struct tcm_span *fit(const struct tcm_run_set *set,
                             const struct request *want, size_t *offset) {
+    TCM_ASSERT(want->wish % want->align == 0);
     struct tcm_span *run =
         tcm_run_set_fit_aligned(set, want->pages, want->wish, offset);
     if (run == NULL && want->wish != want->align)
@@ -79,6 +82,7 @@ static struct tcm_span *fit(const struct tcm_run_set *set,
 /* Offset of the block in RUN, which is long enough for it. */
 static size_t offset_in(const struct tcm_span *run,
                         const struct request *want) {
+    TCM_ASSERT(run->pages >= want->pages + want->align - 1);
     size_t offset = tcm_run_offset(run, want->wish);
     if (offset + want->pages <= run->pages)
         return offset;
@@ -102,6 +106,7 @@ static struct tcm_span *find_more(const struct request *want, size_t *offset,
    taken the pages; the caller tries again. */
 static struct tcm_span *find_new(const struct request *want, size_t *offset,
                                  bool *fresh, bool *more) {
+    tcm_lock_assert_held(&HEAP->growth_lock);
     size_t least = want->pages + want->align - 1;
     size_t most = want->pages + want->wish - 1;
     int index = tcm_page_grow(most);
@@ -144,12 +149,17 @@ static struct tcm_span *alloc_locked(const struct request *want,
                                      unsigned bit_words, bool *zeroed) {
     size_t offset;
     struct tcm_span *run = find(want, &offset, zeroed);
+    tcm_lock_assert_held(&HEAP->lock);
     if (run == NULL)
         return NULL;
+    TCM_ASSERT(run->state == (*zeroed ? TCM_SPAN_RELEASED : TCM_SPAN_FREE));
     struct tcm_span *span =
         tcm_run_carve(run, offset, want->pages, state, bit_words);
     if (span == NULL)
         return NULL;
+    TCM_ASSERT(span->pages == want->pages);
+    TCM_ASSERT(span->start % (want->align << TCM_PAGE_SHIFT) == 0);
+    TCM_ASSERT(tcm_page_entry((void *)span->start) == 0);
     if (*zeroed)
         tcm_page_taken(tcm_span_bytes(span));
     tcm_page_count(&tcm_stats.spans_made, 1);
@@ -179,6 +189,8 @@ struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
                                      unsigned bit_words, bool *zeroed) {
     bool unused;
     struct tcm_span *span = NULL;
+    TCM_ASSERT(pages != 0 && tcm_is_pow2(align_pages));
+    TCM_ASSERT(state == TCM_SPAN_MOVING || state == TCM_SPAN_LARGE);
     struct request want = {pages, align_pages, align_pages, false};
     if (state == TCM_SPAN_LARGE && large_step(pages) > align_pages)
         want.wish = large_step(pages);
@@ -196,8 +208,13 @@ struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
 void tcm_page_heap_free(struct tcm_span *span) {
     size_t pages = span->pages;
     tcm_lock(&HEAP->lock);
+    TCM_ASSERT(tcm_span_is_valid(span));
+    TCM_ASSERT(span->state == TCM_SPAN_MOVING || span->state == TCM_SPAN_LARGE);
+    TCM_ASSERT(tcm_page_map_holds(span->start, tcm_span_end(span), span));
+    TCM_ASSERT(tcm_page_entry((void *)span->start) == 0);
     tcm_page_count(&tcm_stats.spans_freed, 1);
     if (span->state == TCM_SPAN_LARGE) {
+        TCM_ASSERT(HEAP->large_pages >= pages && HEAP->large_blocks != 0);
         HEAP->large_pages -= pages;
         HEAP->large_blocks--;
     }
@@ -214,6 +231,7 @@ void tcm_page_heap_free(struct tcm_span *span) {
 /* Resizing in place                                                        */
 
 static bool shrink_locked(struct tcm_span *span, size_t pages) {
+    tcm_lock_assert_held(&HEAP->lock);
     struct tcm_span *tail = tcm_span_new(1);
     if (tail == NULL)
         return false;
@@ -239,6 +257,7 @@ static size_t room_behind(const struct tcm_span *span, size_t need,
                           bool may_grow) {
     struct tcm_range *range = tcm_span_range(span);
     size_t room = 0;
+    tcm_lock_assert_held(&HEAP->lock);
     for (const struct tcm_span *at = span; room < need;) {
         if (tcm_span_end(at) == tcm_range_frontier(range)) {
             size_t more =
@@ -266,6 +285,7 @@ static bool extend_locked(struct tcm_span *span, size_t pages, bool may_grow) {
     HEAP->large_pages += need;
     while (need != 0) {
         struct tcm_span *run = tcm_run_after(span);
+        TCM_ASSERT(run != NULL && run->range == span->range);
         size_t take = run->pages < need ? run->pages : need;
         if (run->state == TCM_SPAN_RELEASED)
             tcm_page_taken(take << TCM_PAGE_SHIFT);
@@ -286,12 +306,15 @@ static bool extend_locked(struct tcm_span *span, size_t pages, bool may_grow) {
 
 bool tcm_page_heap_resize(struct tcm_span *span, size_t pages) {
     bool done = pages == span->pages;
+    TCM_ASSERT(pages != 0 && span->state == TCM_SPAN_LARGE);
+    TCM_ASSERT(tcm_span_is_valid(span));
     for (unsigned grow = 0; grow < 2 && !done; grow++) {
         lock_heap(grow != 0);
         done = pages < span->pages ? shrink_locked(span, pages)
                                    : extend_locked(span, pages, grow != 0);
         unlock_heap(grow != 0);
     }
+    TCM_ASSERT(!done || span->pages == pages);
     return done;
 }
 
@@ -332,18 +355,25 @@ void tcm_page_heap_unlock_all(void) {
 }
 
 void tcm_page_heap_fork_child(void) {
+    tcm_lock_assert_held(&HEAP->growth_lock);
+    tcm_lock_assert_held(&HEAP->lock);
     while (!tcm_dlist_empty(&HEAP->busy)) {
         struct tcm_span *run =
             TCM_CONTAINER_OF(HEAP->busy.next, struct tcm_span, link);
+        TCM_ASSERT(run->state == TCM_SPAN_BUSY);
+        TCM_ASSERT(HEAP->busy_pages >= run->pages);
+        HEAP->busy_pages -= run->pages;
         tcm_dlist_remove(&run->link);
         tcm_run_insert_merged(run, TCM_SPAN_FREE);
     }
-    HEAP->busy_pages = 0;
+    TCM_ASSERT(HEAP->busy_pages == 0);
 }
 
 void tcm_page_heap_init(void) {
     tcm_lock_init(&HEAP->lock, TCM_RANK_PAGE_HEAP);
     tcm_lock_init(&HEAP->growth_lock, TCM_RANK_GROWTH);
     HEAP->system_page = tcm_os_page_size();
+    TCM_ASSERT(tcm_is_pow2(HEAP->system_page) &&
+               HEAP->system_page <= TCM_GROW_STEP);
     tcm_range_init(&HEAP->ranges);
 }

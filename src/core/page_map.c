@@ -5,11 +5,13 @@
  * addresses; memory is behind the entries that were touched.
  */
 #include "core/page_map.h"
+#include "base/check.h"
 #include "base/os_mem.h"
 
 struct tcm_page_leaf *tcm_page_root[TCM_ROOT_SIZE];
 
 bool tcm_page_map_cover(const void *start, size_t length) {
+    TCM_ASSERT(length != 0 && (uintptr_t)start <= UINTPTR_MAX - (length - 1));
     uintptr_t first = (uintptr_t)start >> TCM_ROOT_SHIFT;
     uintptr_t last = ((uintptr_t)start + length - 1) >> TCM_ROOT_SHIFT;
     if (last >= TCM_ROOT_SIZE)

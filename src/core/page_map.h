@@ -29,6 +29,7 @@
 #define TCM_CORE_PAGE_MAP_H
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "core/class_map.h"
 #include "core/core_config.h"
 #include "core/size_class.h"
@@ -75,6 +76,7 @@ static TCM_ALWAYS_INLINE uint64_t *tcm_entry_word(uint64_t entry,
     if (TCM_UNLIKELY(table == NULL))
         return NULL;
     uint64_t offset = (uintptr_t)object & (TCM_PAGE_SIZE - 1);
+    TCM_ASSERT(tcm_entry_class(entry) != 0);
     uint64_t reciprocal = tcm_class_reciprocal[tcm_entry_class(entry)];
     return table + (offset * reciprocal >> 32);
 }
@@ -92,6 +94,14 @@ static inline struct tcm_span *tcm_page_span(const void *address) {
         &leaf->span[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)]);
 }
 
+/* Whether the page map has SPAN, or nothing if that is NULL, at both ends of
+   [START, END). For assertions. */
+static inline bool tcm_page_map_holds(uintptr_t start, uintptr_t end,
+                                      const struct tcm_span *span) {
+    return tcm_page_span((const void *)start) == span &&
+           tcm_page_span((const void *)(end - TCM_PAGE_SIZE)) == span;
+}
+
 /*
  * The writer's side. The leaves exist (tcm_page_map_cover) and the caller owns
  * the page.
@@ -99,6 +109,7 @@ static inline struct tcm_span *tcm_page_span(const void *address) {
 static inline void tcm_page_map_set_span(uintptr_t a, struct tcm_span *span) {
     struct tcm_page_leaf *leaf =
         tcm_load_relaxed(&tcm_page_root[a >> TCM_ROOT_SHIFT]);
+    TCM_ASSERT(leaf != NULL && a % TCM_PAGE_SIZE == 0);
     /* Pairs with the load in tcm_page_span: the record is complete. */
     tcm_store_release(&leaf->span[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)],
                       span);
@@ -107,6 +118,9 @@ static inline void tcm_page_map_set_span(uintptr_t a, struct tcm_span *span) {
 static inline void tcm_page_map_set_entry(uintptr_t a, uint64_t entry) {
     struct tcm_page_leaf *leaf =
         tcm_load_relaxed(&tcm_page_root[a >> TCM_ROOT_SHIFT]);
+    TCM_ASSERT(leaf != NULL && a % TCM_PAGE_SIZE == 0);
+    TCM_ASSERT(entry == 0 || (tcm_entry_class(entry) != 0 &&
+                              tcm_entry_class(entry) < TCM_MAX_CLASSES));
     /* Pairs with the load in tcm_page_entry: the table is zeroed. */
     tcm_store_release(
         &leaf->entry[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)], entry);

@@ -7,6 +7,7 @@
  */
 #include "core/page_release.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/os_mem.h"
 #include "core/core_stats.h"
 #include "core/page_heap.h"
@@ -23,6 +24,7 @@
    or no memory for a record. */
 static bool run_trim_to_system_pages(struct tcm_span *run) {
     uintptr_t page = HEAP->system_page;
+    tcm_lock_assert_held(&HEAP->lock);
     if (page <= TCM_PAGE_SIZE)
         return true;
     uintptr_t start = tcm_align_up(run->start, page);
@@ -79,12 +81,16 @@ static void run_keep_upper(struct tcm_span *run, size_t pages) {
 }
 
 size_t tcm_page_release_run(struct tcm_span *run, size_t pages, bool unlock) {
+    tcm_lock_assert_held(&HEAP->lock);
+    TCM_ASSERT(run->state == TCM_SPAN_FREE && pages != 0);
     tcm_run_remove(run);
     run_keep_upper(run, pages);
     if (!run_trim_to_system_pages(run)) {
         tcm_run_insert_merged(run, TCM_SPAN_FREE);
         return 0;
     }
+    TCM_ASSERT(run->start % HEAP->system_page == 0);
+    TCM_ASSERT(tcm_span_bytes(run) % HEAP->system_page == 0);
     run->state = TCM_SPAN_BUSY;
     tcm_run_map_ends(run, run);
     size_t pages_back = run->pages;
@@ -96,6 +102,8 @@ size_t tcm_page_release_run(struct tcm_span *run, size_t pages, bool unlock) {
     bool done = tcm_os_release((void *)run->start, tcm_span_bytes(run));
     if (unlock) {
         tcm_lock(&HEAP->lock);
+        TCM_ASSERT(run->state == TCM_SPAN_BUSY && run->pages == pages_back);
+        TCM_ASSERT(HEAP->busy_pages >= pages_back);
         tcm_dlist_remove(&run->link);
         HEAP->busy_pages -= pages_back;
     }
@@ -111,6 +119,7 @@ size_t tcm_page_release_run(struct tcm_span *run, size_t pages, bool unlock) {
 
 size_t tcm_page_release_locked(size_t pages, bool unlock) {
     size_t done = 0;
+    tcm_lock_assert_held(&HEAP->lock);
     struct tcm_span bound = {.pages = SIZE_MAX};
     while (done < pages) {
         struct tcm_span *run = tcm_run_set_before(&HEAP->free, &bound);
@@ -126,6 +135,7 @@ size_t tcm_page_release_locked(size_t pages, bool unlock) {
 }
 
 void tcm_page_scavenge(size_t freed) {
+    tcm_lock_assert_held(&HEAP->lock);
     if (HEAP->release_rate_milli == 0)
         return;
     if (HEAP->scavenge_wait > freed) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/run_set.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "core/core_stats.h"
 #include "core/page_heap.h"
 #include "core/page_map.h"
@@ -9,23 +10,52 @@
 #define ALIGN_TRIES 4u
 
 struct tcm_range *tcm_span_range(const struct tcm_span *span) {
+    TCM_ASSERT(span->range < HEAP->ranges.count);
     return &HEAP->ranges.range[span->range];
 }
 
 void tcm_run_map_ends(const struct tcm_span *span, struct tcm_span *value) {
+    tcm_lock_assert_held(&HEAP->lock);
+    TCM_ASSERT(span->pages != 0 && (value == NULL || value == span));
     tcm_page_map_set_span(span->start, value);
     tcm_page_map_set_span(tcm_span_end(span) - TCM_PAGE_SIZE, value);
 }
 
 static struct tcm_run_set *set_of(unsigned state) {
+    TCM_ASSERT(state == TCM_SPAN_FREE || state == TCM_SPAN_RELEASED);
     return state == TCM_SPAN_FREE ? &HEAP->free : &HEAP->released;
 }
 
 static uint64_t *pages_of(unsigned state) {
+    TCM_ASSERT(state == TCM_SPAN_FREE || state == TCM_SPAN_RELEASED);
     return state == TCM_SPAN_FREE ? &HEAP->free_pages : &HEAP->released_pages;
 }
 
+/* Whether SPAN is in its range's committed part. */
+static bool is_committed(const struct tcm_span *span) {
+    const struct tcm_range *range = tcm_span_range(span);
+    return span->start >= range->start &&
+           tcm_span_end(span) <= tcm_range_frontier(range);
+}
+
+/* Whether the bit of tree I says if the tree has runs. */
+static bool bit_is_valid(const struct tcm_run_set *set, size_t i) {
+    return (set->nonempty[i / 64] >> (i % 64) & 1) ==
+           (set->tree[i].root != NULL);
+}
+
+/* Whether NEIGHBOUR, or nothing, does not merge with RUN. */
+static bool is_apart(const struct tcm_span *run,
+                     const struct tcm_span *neighbour) {
+    return neighbour == NULL ||
+           tcm_load_relaxed(&neighbour->state) != run->state;
+}
+
 void tcm_run_insert(struct tcm_span *run) {
+    tcm_lock_assert_held(&HEAP->lock);
+    TCM_ASSERT(tcm_span_is_valid(run) && is_committed(run));
+    TCM_ASSERT(is_apart(run, tcm_run_after(run)));
+    TCM_ASSERT(is_apart(run, tcm_run_preceding(run)));
     size_t i = tcm_run_tree_index(run->pages);
     struct tcm_run_set *set = set_of(run->state);
     uintptr_t offset = run->start - tcm_span_range(run)->start;
@@ -33,9 +63,16 @@ void tcm_run_insert(struct tcm_span *run) {
     set->nonempty[i / 64] |= (uint64_t)1 << (i % 64);
     *pages_of(run->state) += run->pages;
     tcm_run_map_ends(run, run);
+    TCM_ASSERT(bit_is_valid(set, i));
+    TCM_ASSERT(HEAP->free_pages + HEAP->released_pages + HEAP->large_pages <=
+               HEAP->committed_pages);
 }
 
 void tcm_run_remove(struct tcm_span *run) {
+    tcm_lock_assert_held(&HEAP->lock);
+    TCM_ASSERT(tcm_span_is_valid(run) && is_committed(run));
+    TCM_ASSERT(tcm_page_map_holds(run->start, tcm_span_end(run), run));
+    TCM_ASSERT(*pages_of(run->state) >= run->pages);
     size_t i = tcm_run_tree_index(run->pages);
     struct tcm_run_set *set = set_of(run->state);
     tcm_run_tree_remove(&set->tree[i], run);
@@ -43,16 +80,19 @@ void tcm_run_remove(struct tcm_span *run) {
         set->nonempty[i / 64] &= ~((uint64_t)1 << (i % 64));
     *pages_of(run->state) -= run->pages;
     tcm_run_map_ends(run, NULL);
+    TCM_ASSERT(bit_is_valid(set, i));
 }
 
 struct tcm_span *tcm_run_after(const struct tcm_span *span) {
     uintptr_t end = tcm_span_end(span);
+    tcm_lock_assert_held(&HEAP->lock);
     if (end == tcm_range_frontier(tcm_span_range(span)))
         return NULL;
     return tcm_page_span((void *)end);
 }
 
 struct tcm_span *tcm_run_preceding(const struct tcm_span *span) {
+    tcm_lock_assert_held(&HEAP->lock);
     if (span->start == tcm_span_range(span)->start)
         return NULL;
     return tcm_page_span((void *)(span->start - 1));
@@ -82,6 +122,8 @@ void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state) {
     run->state = (uint8_t)state;
     struct tcm_span *before = tcm_run_preceding(run);
     while (joins(before, state)) {
+        TCM_ASSERT(before->range == run->range);
+        TCM_ASSERT(tcm_span_end(before) == run->start);
         take_in(before, state);
         run->start = before->start;
         run->pages += before->pages;
@@ -90,6 +132,8 @@ void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state) {
     }
     struct tcm_span *after = tcm_run_after(run);
     while (joins(after, state)) {
+        TCM_ASSERT(after->range == run->range);
+        TCM_ASSERT(after->start == tcm_span_end(run));
         take_in(after, state);
         run->pages += after->pages;
         tcm_span_delete(after);
@@ -99,6 +143,7 @@ void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state) {
 }
 
 struct tcm_span *tcm_run_set_fit(const struct tcm_run_set *set, size_t pages) {
+    tcm_lock_assert_held(&HEAP->lock);
     if (pages < TCM_SHORT_PAGES) {
         for (size_t w = pages / 64; w < TCM_SHORT_PAGES / 64; w++) {
             uint64_t bits = set->nonempty[w];
@@ -109,6 +154,7 @@ struct tcm_span *tcm_run_set_fit(const struct tcm_run_set *set, size_t pages) {
             if (bits == 0)
                 continue;
             size_t i = w * 64 + (size_t)__builtin_ctzll(bits);
+            TCM_ASSERT(i >= pages && bit_is_valid(set, i));
             return tcm_run_tree_fit(&set->tree[i], pages);
         }
     }
@@ -117,6 +163,7 @@ struct tcm_span *tcm_run_set_fit(const struct tcm_run_set *set, size_t pages) {
 
 struct tcm_span *tcm_run_set_before(const struct tcm_run_set *set,
                                     const struct tcm_span *bound) {
+    tcm_lock_assert_held(&HEAP->lock);
     struct tcm_span *run = tcm_run_tree_before(&set->tree[0], bound);
     size_t i = TCM_SHORT_PAGES - 1;
     if (bound != NULL && bound->pages < i)
@@ -137,6 +184,7 @@ static struct tcm_span *next_longer(const struct tcm_run_set *set,
 }
 
 size_t tcm_run_offset(const struct tcm_span *run, size_t align) {
+    TCM_ASSERT(tcm_is_pow2(align));
     uintptr_t first = tcm_align_up(run->start, align << TCM_PAGE_SHIFT);
     return (first - run->start) >> TCM_PAGE_SHIFT;
 }
@@ -159,12 +207,16 @@ struct tcm_span *tcm_run_set_fit_aligned(const struct tcm_run_set *set,
     run = tcm_run_set_fit(set, pages + align - 1);
     if (run != NULL)
         *offset = tcm_run_offset(run, align);
+    TCM_ASSERT(run == NULL || *offset + pages <= run->pages);
     return run;
 }
 
 struct tcm_span *tcm_run_carve(struct tcm_span *run, size_t offset,
                                size_t pages, enum tcm_span_state state,
                                unsigned bit_words) {
+    tcm_lock_assert_held(&HEAP->lock);
+    TCM_ASSERT(pages != 0 && offset <= run->pages);
+    TCM_ASSERT(pages <= run->pages - offset);
     size_t rest = run->pages - offset - pages;
     struct tcm_span *span = tcm_span_new(bit_words);
     struct tcm_span *tail = NULL;
@@ -200,5 +252,6 @@ struct tcm_span *tcm_run_carve(struct tcm_span *run, size_t offset,
         tcm_span_delete(run);
     }
     tcm_run_map_ends(span, span);
+    TCM_ASSERT(tcm_span_is_valid(span) && is_committed(span));
     return span;
 }

@@ -3,6 +3,7 @@
 #include "base/check.h"
 
 bool tcm_run_before(const struct tcm_span *a, const struct tcm_span *b) {
+    TCM_ASSERT(a->pages != 0 && b->pages != 0);
     if (a->pages != b->pages)
         return a->pages < b->pages;
     if (a->range != b->range)
@@ -16,8 +17,20 @@ static uint32_t priority_of(const struct tcm_span *run, size_t page) {
     return (uint32_t)((x * 0x9E3779B97F4A7C15u) >> 32);
 }
 
+/* Whether RUN's children are on their sides of it, and not of higher
+   priority. */
+static bool node_is_valid(const struct tcm_span *run) {
+    const struct tcm_span *left = run->left;
+    const struct tcm_span *right = run->right;
+    return (left == NULL ||
+            (tcm_run_before(left, run) && left->priority <= run->priority)) &&
+           (right == NULL ||
+            (tcm_run_before(run, right) && right->priority <= run->priority));
+}
+
 void tcm_run_tree_insert(struct tcm_run_tree *tree, struct tcm_span *run,
                          size_t page) {
+    TCM_ASSERT(!tcm_run_tree_holds(tree, run));
     uint32_t mine = priority_of(run, page);
     run->priority = mine;
     struct tcm_span **place = &tree->root;
@@ -42,6 +55,7 @@ void tcm_run_tree_insert(struct tcm_run_tree *tree, struct tcm_span *run,
     }
     *left = NULL;
     *right = NULL;
+    TCM_ASSERT(node_is_valid(run) && tcm_run_tree_holds(tree, run));
 }
 
 void tcm_run_tree_remove(struct tcm_run_tree *tree, struct tcm_span *run) {
@@ -51,6 +65,7 @@ void tcm_run_tree_remove(struct tcm_run_tree *tree, struct tcm_span *run) {
         place =
             tcm_run_before(run, *place) ? &(*place)->left : &(*place)->right;
     }
+    TCM_ASSERT(node_is_valid(run));
     struct tcm_span *left = run->left;
     struct tcm_span *right = run->right;
     while (left != NULL && right != NULL) {
@@ -65,6 +80,7 @@ void tcm_run_tree_remove(struct tcm_run_tree *tree, struct tcm_span *run) {
         }
     }
     *place = left != NULL ? left : right;
+    TCM_ASSERT(!tcm_run_tree_holds(tree, run));
 }
 
 struct tcm_span *tcm_run_tree_fit(const struct tcm_run_tree *tree,
@@ -78,6 +94,7 @@ struct tcm_span *tcm_run_tree_fit(const struct tcm_run_tree *tree,
             run = run->right;
         }
     }
+    TCM_ASSERT(best == NULL || best->pages >= pages);
     return best;
 }
 
@@ -115,4 +132,22 @@ bool tcm_run_tree_holds(const struct tcm_run_tree *tree,
     while (at != NULL && at != run)
         at = tcm_run_before(run, at) ? at->left : at->right;
     return at == run;
+}
+
+/* The last run of the subtree of RUN, of which all are after AFTER (NULL: of no
+   run). *VALID is cleared if they are not in order. */
+static const struct tcm_span *walk(const struct tcm_span *run,
+                                   const struct tcm_span *after, bool *valid) {
+    if (run == NULL)
+        return after;
+    after = walk(run->left, after, valid);
+    *valid &=
+        node_is_valid(run) && (after == NULL || tcm_run_before(after, run));
+    return walk(run->right, run, valid);
+}
+
+bool tcm_run_tree_is_valid(const struct tcm_run_tree *tree) {
+    bool valid = true;
+    (void)walk(tree->root, NULL, &valid);
+    return valid;
 }

@@ -60,6 +60,21 @@ static void fill_class(struct tcm_class_info *c, size_t size) {
         (uint32_t)((((uint64_t)1 << 32) + size - 1) / size);
     c->bucket_scale = ((uint64_t)4 << 32) / c->objects + 1;
     TCM_CHECK(c->objects <= TCM_MAX_OBJECTS);
+    TCM_ASSERT(c->batch <= TCM_MAX_BATCH && c->batch <= c->max_cached);
+    TCM_ASSERT(tcm_class_slot(c, c->objects * size - 1) == c->objects - 1u);
+    TCM_ASSERT((c->objects - 1) * c->bucket_scale >> 32 == 3 || c->objects < 4);
+}
+
+/* Whether both tables lead each size to the smallest class that holds it. */
+static bool tables_are_valid(void) {
+    for (size_t size = 1; size <= TCM_MAX_SMALL; size++) {
+        unsigned size_class = tcm_size_class(size);
+        if (size_class == 0 || size_class >= tcm_class_count ||
+            tcm_class[size_class].size < size ||
+            tcm_class[size_class - 1].size >= size)
+            return false;
+    }
+    return true;
 }
 
 void tcm_size_class_init(void) {
@@ -76,9 +91,11 @@ void tcm_size_class_init(void) {
         size_class++;
     }
     tcm_class_count = size_class;
+    TCM_ASSERT_SLOW(tables_are_valid());
 }
 
 unsigned tcm_size_class_aligned(size_t size, size_t align) {
+    TCM_ASSERT(tcm_is_pow2(align));
     if (align > TCM_PAGE_SIZE || size > TCM_MAX_SMALL)
         return 0;
     /* A class that is a multiple of ALIGN holds the rounded size too; mostly

@@ -13,6 +13,7 @@
 #ifndef TCM_CORE_SIZE_CLASS_H
 #define TCM_CORE_SIZE_CLASS_H
 
+#include "base/check.h"
 #include "core/core_config.h"
 
 struct tcm_class_info {
@@ -31,6 +32,7 @@ struct tcm_class_info {
    offsets below 2^19, which is longer than any span of small objects. */
 static TCM_ALWAYS_INLINE uint64_t
 tcm_class_slot(const struct tcm_class_info *info, uint64_t offset) {
+    TCM_ASSERT(offset < (uint64_t)1 << 19);
     return (offset * info->slot_reciprocal) >> 42;
 }
 
@@ -54,6 +56,7 @@ void tcm_size_class_init(void);
 TCM_STATIC_ASSERT(TCM_MAX_CLASSES *TCM_CLASS_SCALE <= 256,
                   "a scaled class is a byte");
 static TCM_ALWAYS_INLINE uint8_t tcm_class_scale(unsigned size_class) {
+    TCM_ASSERT(size_class < TCM_MAX_CLASSES);
     return (uint8_t)(size_class * TCM_CLASS_SCALE);
 }
 /* Reciprocal of a scaled class. */

@@ -5,6 +5,7 @@
  */
 #include "core/span.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "core/meta_alloc.h"
 
 #define LINE       ((size_t)TCM_CACHE_LINE)
@@ -20,6 +21,7 @@ static struct tcm_pool pools[POOL_COUNT] = {TCM_POOL_INIT_URGENT(LINE),
                                             TCM_POOL_INIT_URGENT(3 * LINE)};
 
 static struct tcm_pool *pool_of(unsigned bit_words) {
+    TCM_ASSERT(bit_words != 0 && bit_words <= MAX_WORDS);
     return &pools[(RECORD(bit_words) - 1) / LINE];
 }
 

@@ -86,6 +86,22 @@ static inline uintptr_t tcm_span_end(const struct tcm_span *span) {
     return span->start + tcm_span_bytes(span);
 }
 
+/* Whether the fields of SPAN, a record in use, agree with each other. For
+   assertions, by the owner of the state. */
+static inline bool tcm_span_is_valid(const struct tcm_span *span) {
+    bool small = span->state == TCM_SPAN_SMALL;
+    bool moving = span->state == TCM_SPAN_MOVING;
+    return span->state > TCM_SPAN_NONE && span->state <= TCM_SPAN_PRIVATE &&
+           span->pages != 0 && span->start % TCM_PAGE_SIZE == 0 &&
+           tcm_span_end(span) <= (uintptr_t)1 << TCM_ADDRESS_BITS &&
+           span->bit_words != 0 &&
+           (moving || small == (span->size_class != 0)) &&
+           (!small ||
+            (span->objects != 0 && span->free_count <= span->objects &&
+             span->bit_words == (span->objects + 63) / 64 &&
+             span->first_word < span->bit_words));
+}
+
 /* A record with BIT_WORDS words of free_bits, zeroed, state NONE; NULL: out of
    memory. The page heap lock is held, in both functions. */
 struct tcm_span *tcm_span_new(unsigned bit_words);

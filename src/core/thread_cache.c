@@ -64,18 +64,52 @@ static uint32_t bin_count(const struct tcm_thread_cache *cache,
                       cache->cold[size_class].base);
 }
 
+/* Whether what is known of the bin of CLASS agrees. For assertions. */
+static bool bin_is_valid(const struct tcm_thread_cache *cache,
+                         unsigned size_class) {
+    const struct tcm_bin *bin = &cache->bin[size_class];
+    const struct tcm_bin_cold *cold = &cache->cold[size_class];
+    uint64_t bit =
+        cache->with_capacity[size_class / 64] >> (size_class % 64) & 1;
+    return size_class != 0 && size_class < tcm_class_count &&
+           cold->base[-1].ptr == NULL && bin->top >= cold->base &&
+           bin->top <= bin->end && bin->end == cold->base + cold->capacity &&
+           cold->capacity <= cold->region &&
+           cold->capacity <= tcm_class[size_class].max_cached &&
+           (cold->region & (cold->region + 1)) == 0 &&
+           cold->credit <= MAX_CREDIT && bit == (cold->capacity != 0);
+}
+
+/* Whether the bytes of capacity are those of all bins. */
+static bool capacity_is_counted(const struct tcm_thread_cache *cache) {
+    uint64_t bytes = 0;
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        bytes += (uint64_t)cache->cold[size_class].capacity *
+                 tcm_class[size_class].size;
+    return bytes == cache->capacity_bytes;
+}
+
+/* Whether CACHE can be used by the calling thread. */
+static bool is_usable(const struct tcm_thread_cache *cache) {
+    return cache != &tcm_no_cache && tcm_load_relaxed(&cache->attached) &&
+           cache->bin[0].top == cache->bin[0].end;
+}
+
 /* ------------------------------------------------------------------------ */
 /* Memory of bins                                                           */
 
 static void region_free(struct tcm_bin_cold *cold) {
     if (cold->region == 0)
         return;
+    TCM_ASSERT(tcm_is_pow2(cold->region + 1) && cold->base != no_entries + 1);
     tcm_registry_put_region(tcm_log2_ceil(cold->region + 1), cold->base - 1);
 }
 
 /* Makes memory for PLACES entries; those in the bin stay. */
 static bool bin_reserve(struct tcm_thread_cache *cache, unsigned size_class,
                         uint32_t places) {
+    TCM_ASSERT(bin_is_valid(cache, size_class));
+    TCM_ASSERT(places <= tcm_class[size_class].max_cached);
     struct tcm_bin_cold *cold = &cache->cold[size_class];
     if (places <= cold->region)
         return true;
@@ -94,6 +128,7 @@ static bool bin_reserve(struct tcm_thread_cache *cache, unsigned size_class,
     cold->region = (1u << k) - 1;
     cache->bin[size_class].top = cold->base + count;
     cache->bin[size_class].end = cold->base + cold->capacity;
+    TCM_ASSERT(bin_is_valid(cache, size_class) && cold->region >= places);
     return true;
 }
 
@@ -121,11 +156,14 @@ static void bin_trim(struct tcm_thread_cache *cache, unsigned size_class) {
     cold->region = cold->capacity != 0 ? (1u << k) - 1 : 0;
     bin->top = cold->base + count;
     bin->end = cold->base + cold->capacity;
+    TCM_ASSERT(bin_is_valid(cache, size_class));
 }
 
 static void set_capacity(struct tcm_thread_cache *cache, unsigned size_class,
                          uint32_t capacity) {
     struct tcm_bin_cold *cold = &cache->cold[size_class];
+    TCM_ASSERT(capacity <= cold->region);
+    TCM_ASSERT(capacity >= bin_count(cache, size_class));
     int64_t change = (int64_t)capacity - cold->capacity;
     uint64_t bit = (uint64_t)1 << (size_class % 64);
     cold->capacity = capacity;
@@ -136,6 +174,7 @@ static void set_capacity(struct tcm_thread_cache *cache, unsigned size_class,
     tcm_store_relaxed(&cache->capacity_bytes,
                       cache->capacity_bytes +
                           (uint64_t)(change * tcm_class[size_class].size));
+    TCM_ASSERT(bin_is_valid(cache, size_class));
 }
 
 /* Returns the COUNT oldest objects of a bin. */
@@ -145,6 +184,8 @@ static void bin_return(struct tcm_thread_cache *cache, unsigned size_class,
     struct tcm_entry *base = cache->cold[size_class].base;
     void *batch[TCM_MAX_BATCH];
     uint32_t most = tcm_class[size_class].batch;
+    TCM_ASSERT(bin_is_valid(cache, size_class));
+    TCM_ASSERT(count <= bin_count(cache, size_class));
     for (uint32_t done = 0; done < count;) {
         uint32_t n = count - done < most ? count - done : most;
         for (uint32_t i = 0; i < n; i++)
@@ -169,6 +210,7 @@ static unsigned next_to_rob(struct tcm_thread_cache *cache) {
         uint64_t bits = cache->with_capacity[from / 64] >> (from % 64);
         if (bits != 0) {
             cache->steal_class = from + (unsigned)__builtin_ctzll(bits);
+            TCM_ASSERT(cache->cold[cache->steal_class].capacity != 0);
             return cache->steal_class;
         }
     }
@@ -201,6 +243,7 @@ static bool rob_own_bins(struct tcm_thread_cache *cache, unsigned except,
 /* Asks the registry for BYTES more. When no other cache could give any, it is
    not asked for a while. */
 static bool claim(struct tcm_thread_cache *cache, uint64_t bytes) {
+    TCM_ASSERT(bytes != 0);
     if (cache->claim_wait != 0) {
         cache->claim_wait--;
         return false;
@@ -231,6 +274,7 @@ static bool afford(struct tcm_thread_cache *cache, unsigned size_class,
    half of their objects. */
 static void shrink_to_budget(struct tcm_thread_cache *cache) {
     uint64_t budget = tcm_load_relaxed(&cache->budget_bytes);
+    TCM_ASSERT_SLOW(capacity_is_counted(cache));
     for (unsigned tries = 0;
          tries < SHRINK_TRIES && TCM_UNLIKELY(cache->capacity_bytes > budget);
          tries++) {
@@ -263,6 +307,7 @@ static void sweep(struct tcm_thread_cache *cache) {
         cold->fetch = (cold->fetch + 1) / 2;
         cold->credit = 0;
     }
+    TCM_ASSERT(bin_is_valid(cache, size_class));
     cold->active = false;
     cold->seen = bin_count(cache, size_class);
     tcm_transfer_trim(size_class);
@@ -287,6 +332,7 @@ bool tcm_cache_upkeep_due(const struct tcm_thread_cache *cache) {
 }
 
 void tcm_cache_upkeep(struct tcm_thread_cache *cache) {
+    TCM_ASSERT(is_usable(cache));
     shrink_to_budget(cache);
     if (cache->sweep_wait <= 1) {
         cache->sweep_wait = SWEEP_WAIT;
@@ -320,6 +366,7 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class) {
     struct tcm_bin *bin = &cache->bin[size_class];
     struct tcm_bin_cold *cold = &cache->cold[size_class];
     void *batch[TCM_MAX_BATCH];
+    TCM_ASSERT(is_usable(cache) && bin_is_valid(cache, size_class));
     TCM_ASSERT(bin->top == cold->base);
     tcm_store_relaxed(&cache->misses, cache->misses + 1);
     note_use(cache, size_class);
@@ -336,6 +383,7 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class) {
     uint32_t got = tcm_transfer_remove(size_class, batch, n);
     if (got == 0)
         return false;
+    TCM_ASSERT(got <= n && n <= cold->capacity);
     /* Lowest address on top: it is used first. */
     struct tcm_entry *base = cold->base;
     for (uint32_t i = 0; i < got; i++)
@@ -347,6 +395,7 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class) {
     cold->fetch = cold->fetch * 2 < info->batch ? cold->fetch * 2 : info->batch;
     if (cold->credit < MAX_CREDIT)
         cold->credit++;
+    TCM_ASSERT(bin_is_valid(cache, size_class) && cold->fetch <= info->batch);
     return true;
 }
 
@@ -394,6 +443,7 @@ static bool is_foreign(struct tcm_thread_cache *cache, unsigned size_class) {
 
 bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned size_class) {
     const struct tcm_class_info *info = &tcm_class[size_class];
+    TCM_ASSERT(is_usable(cache) && bin_is_valid(cache, size_class));
     TCM_ASSERT(cache->bin[size_class].top == cache->bin[size_class].end);
     tcm_store_relaxed(&cache->overflows, cache->overflows + 1);
     if (is_foreign(cache, size_class))
@@ -410,6 +460,7 @@ bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned size_class) {
     if (count > info->batch)
         n = count / 4 > info->batch ? count / 4 : info->batch;
     bin_return(cache, size_class, n);
+    TCM_ASSERT(cache->bin[size_class].top != cache->bin[size_class].end);
     return true;
 }
 
@@ -445,10 +496,13 @@ struct tcm_thread_cache *tcm_cache_new(void) {
     cache->sweep_wait = SWEEP_WAIT;
     tcm_store_relaxed(&cache->attached, true);
     tcm_registry_add(cache);
+    TCM_ASSERT(is_usable(cache) && !tcm_cache_is_open(cache));
     return cache;
 }
 
 void tcm_cache_destroy(struct tcm_thread_cache *cache) {
+    TCM_ASSERT(cache != &tcm_no_cache);
+    TCM_ASSERT_SLOW(capacity_is_counted(cache));
     tcm_cache_flush(cache);
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
         region_free(&cache->cold[size_class]);
@@ -456,20 +510,25 @@ void tcm_cache_destroy(struct tcm_thread_cache *cache) {
 }
 
 void tcm_cache_open(struct tcm_thread_cache *cache) {
+    TCM_ASSERT(cache != &tcm_no_cache);
     tcm_store_seq_cst(&cache->free_pages, TCM_CLASS_MAP_PAGES);
     tcm_store_seq_cst(&cache->alloc_limit, TCM_TABLE_SMALL + 1);
 }
 
 void tcm_cache_shut(struct tcm_thread_cache *cache) {
+    TCM_ASSERT(cache != &tcm_no_cache);
     tcm_store_seq_cst(&cache->alloc_limit, 0);
     tcm_store_seq_cst(&cache->free_pages, 0);
 }
 
 void tcm_cache_detach(struct tcm_thread_cache *cache) {
+    TCM_ASSERT(is_usable(cache));
     tcm_store_relaxed(&cache->attached, false);
 }
 
 void tcm_cache_attach(struct tcm_thread_cache *cache) {
+    TCM_ASSERT(cache != &tcm_no_cache);
+    TCM_ASSERT(!tcm_load_relaxed(&cache->attached));
     tcm_store_relaxed(&cache->attached, true);
 }
 

@@ -23,6 +23,7 @@
 #define TCM_CORE_THREAD_CACHE_H
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "base/dlist.h"
 #include "core/core_config.h"
 #include "core/object_word.h"
@@ -101,12 +102,15 @@ extern struct tcm_thread_cache tcm_no_cache;
 /* The bin of a scaled class (size_class.h). */
 static TCM_ALWAYS_INLINE struct tcm_bin *
 tcm_bin_at(struct tcm_thread_cache *cache, uint64_t scaled) {
+    TCM_ASSERT(scaled % TCM_CLASS_SCALE == 0 &&
+               scaled < TCM_MAX_CLASSES * TCM_CLASS_SCALE);
     return (struct tcm_bin *)((char *)cache + scaled * 8);
 }
 
 /* Scaled class of SIZE, at most TCM_TABLE_SMALL. */
 static TCM_ALWAYS_INLINE uint64_t
 tcm_cache_scaled_small(const struct tcm_thread_cache *cache, size_t size) {
+    TCM_ASSERT(size <= TCM_TABLE_SMALL);
     return cache->scaled_small[(size + 7) >> 3];
 }
 
@@ -121,6 +125,7 @@ tcm_cache_peek(struct tcm_thread_cache *cache, unsigned size_class) {
 
 static TCM_ALWAYS_INLINE void tcm_cache_drop_top(struct tcm_thread_cache *cache,
                                                  unsigned size_class) {
+    TCM_ASSERT(tcm_cache_peek(cache, size_class)->ptr != NULL);
     cache->bin[size_class].top--;
 }
 

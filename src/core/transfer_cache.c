@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/transfer_cache.h"
+#include "base/check.h"
 #include "core/central_list.h"
 #include "core/meta_alloc.h"
 #include "core/size_class.h"
@@ -20,14 +21,25 @@ void tcm_transfer_init(void) {
             capacity = PARKED_BATCHES * info->batch;
         if (capacity < MIN_BATCHES * info->batch)
             capacity = MIN_BATCHES * info->batch;
+        TCM_ASSERT(capacity >= info->batch && capacity <= UINT32_MAX);
         transfer->capacity = (uint32_t)capacity;
     }
+}
+
+/* Whether the counts agree; the lock is held. */
+static bool is_valid(const struct tcm_transfer *transfer) {
+    tcm_lock_assert_held(&transfer->lock);
+    return transfer->low <= transfer->count &&
+           transfer->count <= transfer->capacity &&
+           (transfer->count == 0 || transfer->object != NULL);
 }
 
 /* Takes up to COUNT objects, if there are at least LEAST. */
 static unsigned take(struct tcm_transfer *transfer, void **out, unsigned count,
                      unsigned least) {
+    TCM_ASSERT(count <= TCM_MAX_BATCH && least <= count);
     tcm_lock(&transfer->lock);
+    TCM_ASSERT(is_valid(transfer));
     unsigned got = transfer->count < count ? transfer->count : count;
     if (got < least)
         got = 0;
@@ -38,6 +50,7 @@ static unsigned take(struct tcm_transfer *transfer, void **out, unsigned count,
         if (rest < transfer->low)
             tcm_store_relaxed(&transfer->low, rest);
     }
+    TCM_ASSERT(is_valid(transfer));
     tcm_unlock(&transfer->lock);
     return got;
 }
@@ -49,6 +62,7 @@ static unsigned take(struct tcm_transfer *transfer, void **out, unsigned count,
  */
 unsigned tcm_transfer_remove(unsigned size_class, void **out, unsigned count) {
     struct tcm_transfer *transfer = &tcm_transfer[size_class];
+    TCM_ASSERT(size_class != 0 && size_class < tcm_class_count && count != 0);
     unsigned half = (tcm_class[size_class].batch + 1) / 2;
     unsigned least = count < half ? count : half;
     /* Read without the lock: with one thread it is mostly empty. */
@@ -63,8 +77,8 @@ unsigned tcm_transfer_remove(unsigned size_class, void **out, unsigned count) {
     return got != 0 ? got : take(transfer, out, count, 1);
 }
 
-/* The lock is held. */
 static bool has_memory(struct tcm_transfer *transfer) {
+    tcm_lock_assert_held(&transfer->lock);
     if (transfer->object == NULL)
         transfer->object =
             tcm_meta_alloc(transfer->capacity * sizeof(transfer->object[0]));
@@ -74,7 +88,10 @@ static bool has_memory(struct tcm_transfer *transfer) {
 void tcm_transfer_insert(unsigned size_class, void *const *objects,
                          unsigned count) {
     struct tcm_transfer *transfer = &tcm_transfer[size_class];
+    TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
+    TCM_ASSERT(count != 0 && count <= TCM_MAX_BATCH);
     tcm_lock(&transfer->lock);
+    TCM_ASSERT(is_valid(transfer));
     bool fits =
         transfer->count + count <= transfer->capacity && has_memory(transfer);
     if (fits) {
@@ -82,6 +99,7 @@ void tcm_transfer_insert(unsigned size_class, void *const *objects,
                          count * sizeof(objects[0]));
         tcm_store_relaxed(&transfer->count, transfer->count + count);
     }
+    TCM_ASSERT(is_valid(transfer));
     tcm_unlock(&transfer->lock);
     if (!fits)
         tcm_central_return(size_class, objects, count);
@@ -91,7 +109,9 @@ void tcm_transfer_insert(unsigned size_class, void *const *objects,
    which are at the low end. */
 static unsigned take_unneeded(struct tcm_transfer *transfer, void **out,
                               unsigned count) {
+    TCM_ASSERT(count <= TCM_MAX_BATCH);
     tcm_lock(&transfer->lock);
+    TCM_ASSERT(is_valid(transfer));
     unsigned n = transfer->low < count ? transfer->low : count;
     unsigned rest = transfer->count - n;
     if (n != 0) {
@@ -102,6 +122,7 @@ static unsigned take_unneeded(struct tcm_transfer *transfer, void **out,
     }
     uint32_t low = transfer->low - n;
     tcm_store_relaxed(&transfer->low, low != 0 ? low : rest);
+    TCM_ASSERT(is_valid(transfer));
     tcm_unlock(&transfer->lock);
     return n;
 }

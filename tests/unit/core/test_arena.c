@@ -70,7 +70,7 @@ static void test_reuse(void) {
     tap_ok(same, "freed memory is used again");
     tap_ok(tcm_arena_alloc(SIZE_MAX, 16) == NULL &&
                tcm_arena_alloc(16, (size_t)1 << 63) == NULL &&
-               tcm_arena_alloc(TCM_MAX_REQUEST, TCM_MAX_REQUEST / 2) == NULL,
+               tcm_arena_alloc(TCM_MAX_REQUEST, (size_t)1 << 61) == NULL,
            "nonsense is refused");
 }
 

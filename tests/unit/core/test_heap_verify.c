@@ -35,8 +35,12 @@ static void large_blocks(void) {
 }
 
 static struct tcm_span *a_run(void) {
+    tcm_lock(&HEAP->lock);
     struct tcm_span *run = tcm_run_set_before(&HEAP->free, NULL);
-    return run != NULL ? run : tcm_run_set_before(&HEAP->released, NULL);
+    if (run == NULL)
+        run = tcm_run_set_before(&HEAP->released, NULL);
+    tcm_unlock(&HEAP->lock);
+    return run;
 }
 
 static void run_in_no_tree(void) {
@@ -57,6 +61,7 @@ static void run_with_class(void) {
 
 static void runs_not_merged(void) {
     struct tcm_span *run = a_run();
+    tcm_lock(&HEAP->lock);
     struct tcm_span *upper = tcm_span_new(1);
     tcm_run_remove(run);
     upper->range = run->range;
@@ -65,7 +70,8 @@ static void runs_not_merged(void) {
     upper->pages = run->pages - 1;
     run->pages = 1;
     tcm_run_insert(run);
-    tcm_run_insert(upper);
+    tcm_run_map_ends(upper, upper);
+    tcm_unlock(&HEAP->lock);
 }
 
 static void unknown_state(void) {

@@ -386,7 +386,9 @@ static void test_large_system_pages(void) {
         } else if (what >= 97) {
             tcm_page_heap_release(SIZE_MAX);
             /* What is FREE still has no whole page of the system. */
+            tcm_lock(&tcm_page_heap.lock);
             struct tcm_span *s = tcm_run_set_before(&tcm_page_heap.free, NULL);
+            tcm_unlock(&tcm_page_heap.lock);
             all &= s == NULL || tcm_span_bytes(s) < 2 * page;
             tcm_heap_verify();
         }

@@ -165,7 +165,7 @@ static void test_larger_system_pages(void) {
     struct tcm_span *end = s;
     tcm_page_heap_resize(s, 3);
     struct tcm_span *middle =
-        tcm_page_heap_alloc(34, 1, TCM_SPAN_SMALL, 1, NULL);
+        tcm_page_heap_alloc(34, 1, TCM_SPAN_MOVING, 1, NULL);
     struct tcm_span *wall = tcm_page_heap_alloc(1, 1, TCM_SPAN_LARGE, 1, NULL);
     if (middle->start != start + 3 * TCM_PAGE_SIZE ||
         wall->start != start + 37 * TCM_PAGE_SIZE)

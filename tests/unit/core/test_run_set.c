@@ -229,6 +229,7 @@ static void set_up(void) {
         range->start = (uintptr_t)(0x200 + r) << 36;
         range->length = (size_t)1 << 36;
         range->committed = (size_t)PAGES << TCM_PAGE_SHIFT;
+        HEAP->committed_pages += PAGES;
         HEAP->ranges.count++;
         struct tcm_span *all = tcm_span_new(1);
         if (all == NULL ||
@@ -237,7 +238,9 @@ static void set_up(void) {
         all->range = r;
         all->start = range->start;
         all->pages = PAGES;
+        tcm_lock(&HEAP->lock);
         tcm_run_insert_merged(all, TCM_SPAN_RELEASED);
+        tcm_unlock(&HEAP->lock);
         memset(model[r], TCM_SPAN_RELEASED, PAGES);
     }
 }
@@ -314,7 +317,9 @@ static void test_border(void) {
 
 int main(void) {
     set_up();
+    tcm_lock(&HEAP->lock);
     test_model();
     test_border();
+    tcm_unlock(&HEAP->lock);
     return tap_done();
 }
