@@ -21,8 +21,6 @@ void tcm_arena_free(void *ptr);
    no block in use starts there. */
 size_t tcm_arena_block_size(const struct tcm_span *span, const void *ptr);
 
-uint64_t tcm_arena_bytes(void);
-
 void tcm_arena_lock(void);
 void tcm_arena_unlock(void);
 

@@ -38,7 +38,6 @@ static char *reserve_open;
 static char *reserve_end;
 static size_t opened_bytes; /* in all */
 static bool have_reserve;   /* has been looked for */
-static uint64_t used_bytes;
 static uint64_t mapped_bytes = FIRST_CHUNK;
 
 static char *map_chunk(size_t bytes) {
@@ -120,8 +119,6 @@ void *tcm_meta_alloc(size_t bytes) {
     bytes = tcm_align_up(bytes, TCM_META_ALIGN);
     tcm_lock(&meta_lock);
     char *p = alloc_locked(bytes);
-    if (p != NULL)
-        tcm_store_relaxed(&used_bytes, used_bytes + bytes);
     tcm_unlock(&meta_lock);
     return p;
 }
@@ -172,14 +169,9 @@ static void *urgent_alloc(size_t bytes) {
     if ((size_t)(reserve_open - reserve) >= bytes) {
         p = reserve;
         reserve += bytes;
-        tcm_store_relaxed(&used_bytes, used_bytes + bytes);
     }
     tcm_unlock(&meta_lock);
     return p;
-}
-
-uint64_t tcm_meta_used_bytes(void) {
-    return tcm_load_relaxed(&used_bytes);
 }
 
 uint64_t tcm_meta_mapped_bytes(void) {

@@ -34,8 +34,7 @@ static inline void tcm_meta_stock(void) {
  */
 bool tcm_meta_keep_reserve(uint64_t heap_bytes);
 
-/* Bytes handed out and bytes taken from the system for them. */
-uint64_t tcm_meta_used_bytes(void);
+/* Bytes taken from the system. */
 uint64_t tcm_meta_mapped_bytes(void);
 
 void tcm_meta_lock(void);

@@ -199,7 +199,6 @@ bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned size_class);
  */
 void tcm_cache_open(struct tcm_thread_cache *cache);
 void tcm_cache_shut(struct tcm_thread_cache *cache);
-void tcm_registry_shut_all(void);
 static inline bool tcm_cache_is_open(const struct tcm_thread_cache *cache) {
     return tcm_load_relaxed(&cache->alloc_limit) != 0;
 }
