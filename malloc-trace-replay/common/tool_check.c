@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "traceformat/raw_codec.h"
+#include "traceformat/trace_event.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -272,6 +273,34 @@ void tool_check_index(struct tool_check *c, const struct mtf_proc_block *b) {
 #define FIELD(name) MTF_PROC_ACCOUNT_##name
 #define BIT(name)   ((uint64_t)1 << MTF_PROC_ACCOUNT_##name)
 
+/* What a recording that lacks nothing has none of. */
+static const uint8_t losses[] = {FIELD(DROPPED_EVENTS), FIELD(GROWING),
+                                 FIELD(DAMAGED_PLACES),
+                                 FIELD(LOST_STREAM_BYTES)};
+/* Calls of each kind, here and in the recorder's footer. */
+static const struct {
+    uint8_t field, recorder;
+} kinds[] = {
+    {FIELD(MALLOCS), MTF_ACCOUNT_MALLOCS},
+    {FIELD(MEMALIGNS), MTF_ACCOUNT_MEMALIGNS},
+    {FIELD(REALLOCS), MTF_ACCOUNT_REALLOCS},
+    {FIELD(FREES), MTF_ACCOUNT_FREES},
+    {FIELD(FAILED_ALLOCATIONS), MTF_ACCOUNT_FAILED_ALLOCATIONS},
+};
+
+const char *tool_check_lacks(const struct mtf_proc_block *b) {
+    uint64_t v;
+    if (mtf_proc_account(b, FIELD(GROWING), &v) && v != 0)
+        return "made while the trace was still being recorded";
+    bool lacks = false;
+    if (mtf_proc_account(b, FIELD(COMPLETE), &v))
+        lacks = v == 0;
+    else
+        for (unsigned i = 0; i < TCM_ARRAY_SIZE(losses); i++)
+            lacks |= mtf_proc_account(b, losses[i], &v) && v != 0;
+    return lacks ? "made from a trace that lacks something" : NULL;
+}
+
 static void read_account(struct tool_check *c, const struct mtf_proc_block *b,
                          struct tool_check_sums *a) {
     memset(a, 0, sizeof(*a));
@@ -303,28 +332,82 @@ static void compare(struct tool_check *c, const struct mtf_proc_block *b,
              mtf_proc_account_name(field), says, found);
 }
 
-/* What the account says of itself. */
-static void check_account(struct tool_check *c, const struct mtf_proc_block *b,
-                          const struct tool_check_sums *a) {
-    static const uint8_t kinds[] = {FIELD(MALLOCS), FIELD(MEMALIGNS),
-                                    FIELD(REALLOCS), FIELD(FREES),
-                                    FIELD(FAILED_ALLOCATIONS)};
-    static const uint8_t losses[] = {FIELD(DROPPED_EVENTS), FIELD(GROWING),
-                                     FIELD(DAMAGED_PLACES),
-                                     FIELD(LOST_STREAM_BYTES)};
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < TCM_ARRAY_SIZE(kinds); i++)
-        sum += a->value[kinds[i]];
-    if (has(a, BIT(EVENTS) | BIT(MALLOCS) | BIT(MEMALIGNS) | BIT(REALLOCS) |
-                   BIT(FREES) | BIT(FAILED_ALLOCATIONS)) &&
-        sum != a->value[FIELD(EVENTS)])
-        tell(c, b->offset,
-             "account: events %" PRIu64 ", those of each kind are %" PRIu64,
-             a->value[FIELD(EVENTS)], sum);
+static void check_flags(struct tool_check *c, const struct mtf_proc_block *b,
+                        const struct tool_check_sums *a) {
+    static const uint8_t flags[] = {FIELD(COMPLETE), FIELD(CLEAN_END),
+                                    FIELD(GROWING), FIELD(BEGINS_LATE)};
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(flags); i++)
+        if (a->value[flags[i]] > 1)
+            tell(c, b->offset, "account: %s %" PRIu64 ", neither 0 nor 1",
+                 mtf_proc_account_name(flags[i]), a->value[flags[i]]);
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(losses); i++)
         if (a->value[FIELD(COMPLETE)] != 0 && a->value[losses[i]] != 0)
             tell(c, b->offset, "account: complete, but %s %" PRIu64,
                  mtf_proc_account_name(losses[i]), a->value[losses[i]]);
+}
+
+/* Operations and calls. */
+static void check_events(struct tool_check *c, const struct mtf_proc_block *b,
+                         const struct tool_check_sums *a) {
+    bool is_part = has(a, BIT(PROLOGUE_OPS));
+    uint64_t events = a->value[FIELD(EVENTS)], sum = 0, all = 0;
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(kinds); i++) {
+        sum += a->value[kinds[i].field];
+        all |= (uint64_t)1 << kinds[i].field;
+    }
+    if (has(a, BIT(EVENTS) | all) && sum != events)
+        tell(c, b->offset,
+             "account: events %" PRIu64 ", those of each kind are %" PRIu64,
+             events, sum);
+    /* of a part field 15 is that of the whole recording */
+    uint64_t none = a->value[FIELD(FAILED_ALLOCATIONS)] +
+                    (is_part ? 0 : a->value[FIELD(UNMATCHED_FREES)]);
+    if (has(a, BIT(OPS) | BIT(EVENTS) | BIT(FAILED_ALLOCATIONS)) &&
+        (is_part || has(a, BIT(UNMATCHED_FREES))) &&
+        a->value[FIELD(OPS)] != events - none)
+        tell(c, b->offset,
+             "account: ops %" PRIu64 ", events that are some are %" PRIu64,
+             a->value[FIELD(OPS)], events - none);
+}
+
+/* What the recorder counted is here, where nothing is missing. More may be:
+   what a spool had behind the footer. */
+static void check_recorder(struct tool_check *c, const struct mtf_proc_block *b,
+                           const struct tool_check_sums *a) {
+    uint64_t v;
+    if (a->value[FIELD(COMPLETE)] == 0 || a->value[FIELD(CLEAN_END)] == 0 ||
+        a->value[FIELD(BEGINS_LATE)] != 0 || has(a, BIT(PROLOGUE_OPS)))
+        return;
+    uint64_t sum = 0;
+    bool summed = true;
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(kinds); i++) {
+        bool known = mtf_proc_account(
+            b, MTF_PROC_ACCOUNT_RECORDER + kinds[i].recorder, &v);
+        summed &= known;
+        sum += known ? v : 0;
+        if (known && (a->known >> kinds[i].field & 1) != 0 &&
+            a->value[kinds[i].field] < v)
+            tell(c, b->offset,
+                 "account: %s %" PRIu64 ", the recorder counted %" PRIu64,
+                 mtf_proc_account_name(kinds[i].field),
+                 a->value[kinds[i].field], v);
+    }
+    if (summed &&
+        mtf_proc_account(b, MTF_PROC_ACCOUNT_RECORDER + MTF_ACCOUNT_EVENTS,
+                         &v) &&
+        v != sum)
+        tell(c, b->offset,
+             "account: the recorder counted %" PRIu64
+             " events, those of each kind are %" PRIu64,
+             v, sum);
+}
+
+/* What the account says of itself. */
+static void check_account(struct tool_check *c, const struct mtf_proc_block *b,
+                          const struct tool_check_sums *a) {
+    check_flags(c, b, a);
+    check_events(c, b, a);
+    check_recorder(c, b, a);
     /* a window may end before the first event */
     if (!has(a, BIT(PROLOGUE_OPS)) && has(a, BIT(START_NS) | BIT(END_NS)) &&
         a->value[FIELD(START_NS)] > a->value[FIELD(END_NS)])
@@ -332,6 +415,18 @@ static void check_account(struct tool_check *c, const struct mtf_proc_block *b,
     if (has(a, BIT(INDEX_OFFSET)) != c->have_index ||
         (c->have_index && a->value[FIELD(INDEX_OFFSET)] != c->index_offset))
         tell(c, b->offset, "account: the index is elsewhere");
+}
+
+/* FOUND reallocs of a block whose allocation is not in the trace: those that
+   the recorder knows to be missing, and those of blocks that it never saw. */
+static void check_unmatched(struct tool_check *c,
+                            const struct mtf_proc_block *b,
+                            const struct tool_check_sums *a, uint64_t found) {
+    uint64_t says = a->value[FIELD(UNMATCHED_REALLOCS)];
+    if (!has(a, BIT(PROLOGUE_OPS)) && says > found)
+        tell(c, b->offset,
+             "account: %s %" PRIu64 ", the blocks have at most %" PRIu64,
+             mtf_proc_account_name(FIELD(UNMATCHED_REALLOCS)), says, found);
 }
 
 /* How many events of a field left nothing in the blocks, at most. */
@@ -362,7 +457,8 @@ void tool_check_closing(struct tool_check *c, const struct mtf_proc_block *b,
     compare(c, b, &a, FIELD(BLOCKS), c->blocks, 0);
     if (c->blocks != 0)
         compare(c, b, &a, FIELD(SLOTS), c->after.slot_count, 0);
+    check_unmatched(c, b, &a, sums->value[FIELD(UNMATCHED_REALLOCS)]);
     for (unsigned f = 0; f < MTF_PROC_ACCOUNT_LIMIT; f++)
-        if (sums->known >> f & 1)
+        if (f != FIELD(UNMATCHED_REALLOCS) && (sums->known >> f & 1) != 0)
             compare(c, b, &a, f, sums->value[f], unseen(&a, f));
 }

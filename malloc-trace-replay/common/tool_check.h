@@ -80,4 +80,8 @@ void tool_check_closing(struct tool_check *check,
                         const struct mtf_proc_block *b,
                         const struct tool_check_sums *sums);
 
+/* What the closing block B says that its trace lacks, fit to stand behind a
+   file's name; NULL: nothing. */
+const char *tool_check_lacks(const struct mtf_proc_block *b);
+
 #endif

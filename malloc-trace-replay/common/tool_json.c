@@ -81,6 +81,20 @@ bool tool_json_open(struct tool_json *j, const char *path) {
     return false;
 }
 
+void tool_json_drop(struct tool_json *j) {
+    struct stat is, named;
+    TCM_CHECK(j->depth == 0 && j->used == 0);
+    if (j->fd == 1)
+        return;
+    /* not a link, nor what took its place meanwhile */
+    if (fstat(j->fd, &is) == 0 && S_ISREG(is.st_mode) &&
+        lstat(j->path, &named) == 0 && named.st_dev == is.st_dev &&
+        named.st_ino == is.st_ino)
+        (void)unlink(j->path);
+    close(j->fd);
+    j->fd = -1;
+}
+
 bool tool_json_close(struct tool_json *j) {
     TCM_CHECK(j->depth == 0);
     put_text(j, "\n");

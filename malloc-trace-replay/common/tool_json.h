@@ -36,6 +36,10 @@ struct tool_json {
  */
 bool tool_json_open(struct tool_json *j, const char *path);
 
+/* Instead of a document, before anything was put: nothing is written, and a
+   file of that name goes. */
+void tool_json_drop(struct tool_json *j);
+
 /* Ends the document and closes. false: something could not be written, a
    message is out. */
 bool tool_json_close(struct tool_json *j);

@@ -205,6 +205,17 @@ static bool contradicts(const struct tool_raw *t, uint64_t footer,
     return found > footer && !t->use_spool;
 }
 
+static const char *footer_text(struct tool_raw *t, uint64_t footer,
+                               const char *what, const char *other,
+                               uint64_t found) {
+    (void)snprintf(t->text, sizeof(t->text),
+                   "%s: byte %llu: the footer counts %llu %s, %s %llu", t->name,
+                   (unsigned long long)t->footer_offset,
+                   (unsigned long long)footer, what, other,
+                   (unsigned long long)found);
+    return t->text;
+}
+
 const char *tool_raw_footer_problem(struct tool_raw *t,
                                     const struct tool_raw_counts *counts) {
     const struct {
@@ -221,21 +232,24 @@ const char *tool_raw_footer_problem(struct tool_raw *t,
         {MTF_ACCOUNT_UNTRACED_FREES, counts->untraced, "untraced frees", true},
         {MTF_ACCOUNT_DROPPED_EVENTS, counts->dropped, "dropped events", true},
     };
-    uint64_t footer;
+    uint64_t footer = 0, sum = 0;
+    bool summed = true;
     if (!t->footer || !tool_raw_complete(t))
         return NULL;
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(all); i++) {
         if (!tool_raw_account(t, all[i].field, &footer) ||
             !contradicts(t, footer, all[i].found, all[i].may_be_less))
             continue;
-        (void)snprintf(
-            t->text, sizeof(t->text),
-            "%s: byte %llu: the footer counts %llu %s, the trace has "
-            "%llu",
-            t->name, (unsigned long long)t->footer_offset,
-            (unsigned long long)footer, all[i].what,
-            (unsigned long long)all[i].found);
-        return t->text;
+        return footer_text(t, footer, all[i].what, "the trace has",
+                           all[i].found);
     }
+    for (unsigned f = MTF_ACCOUNT_MALLOCS; f <= MTF_ACCOUNT_FAILED_ALLOCATIONS;
+         f++) {
+        summed &= tool_raw_account(t, f, &footer);
+        sum += footer;
+    }
+    if (summed && tool_raw_account(t, MTF_ACCOUNT_EVENTS, &footer) &&
+        footer != sum)
+        return footer_text(t, footer, "events", "those of each kind are", sum);
     return NULL;
 }

@@ -49,14 +49,14 @@ sound() {
 damaged() {
     "$post" --quiet --json json "$2" p 2>err
     is "$1: postprocess" "$? $(json json complete damaged_places)" "3 false 1"
-    check "$1: postprocess tells it" grep -q "footer counts .* $3, the" err
+    check "$1: postprocess tells it" grep -q "footer counts .* $3, th" err
     check "$1: postprocess: one line" one_line err
     "$mtrace" info "$2" >out 2>err
     is "$1: info" "$? $(grep -c '^  complete  *no' out)" "3 1"
     check "$1: info tells it" grep -q "$2: byte .*footer counts .* $3" err
     "$mtrace" dump "$2" >out 2>err
     is "$1: dump" $? 3
-    check "$1: dump tells it" grep -q "footer counts .* $3, the" out
+    check "$1: dump tells it" grep -q "footer counts .* $3, th" out
 }
 
 TCMALLOC_TRACE_UNCOMPRESSED=1 record t "$built/process_target" plain 2>err
@@ -67,11 +67,23 @@ edit t one footer 36 -1
 damaged "a free less" one frees
 edit t one footer 37 1
 damaged "a failed call more" one failed
+edit t one footer 32 1
+damaged "events that are not the sum" one events
+edit t one footer 38 1
+sound "untraced frees that are in no stream" one
 edit t one segment
 damaged "the last segment of a thread is gone" one ".*"
 "$post" --quiet --from 0s --to 1h one p 2>err
 is "the same in a window" $? 3
 check "the same in a window: told" grep -q "the footer counts" err
+
+# Frees of blocks made before a recording: no stream need have them all, but the
+# footer has those that one has.
+TCMALLOC_TRACE_UNCOMPRESSED=1 TCMALLOC_TRACE_START=0 \
+    record u "$built/control_target" toggle 2>err
+sound "untraced frees" u.1
+edit u.1 one footer 38 -1
+damaged "fewer than the streams have" one "untraced frees"
 
 # Of a flight recording the footer counts what was not kept, too.
 TCMALLOC_TRACE_UNCOMPRESSED=1 TCMALLOC_TRACE_KEEP_MB=1 \

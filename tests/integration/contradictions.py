@@ -18,9 +18,14 @@ from rawdump import xxh64
 FIELDS = dict(ops=1, records=2, blocks=3, slots=4, live_at_end=5,
               peak_live_bytes=6, threads=7, events=8, mallocs=9, memaligns=10,
               reallocs=11, frees=12, failed_allocations=13,
-              requested_bytes=14, dropped_events=18, complete=20,
+              requested_bytes=14, unmatched_frees=15, unmatched_reallocs=16,
+              dropped_events=18, complete=20, clean_end=21,
               still_being_recorded=22, thread_switches=23, damaged_places=26,
-              start_ns=28, end_ns=29, index_offset=32)
+              lost_stream_bytes=27, start_ns=28, end_ns=29, index_offset=32,
+              prologue_ops=40, begins_late=43, recorder_events=0x8020,
+              recorder_mallocs=0x8021, recorder_memaligns=0x8022,
+              recorder_reallocs=0x8023, recorder_frees=0x8024,
+              recorder_failed=0x8025)
 
 
 def varint(v):
@@ -179,10 +184,20 @@ def make(case, value=None):
                    live_at_end=1, peak_live_bytes=128, threads=2, events=7,
                    mallocs=4, memaligns=0, reallocs=0, frees=3,
                    failed_allocations=0, requested_bytes=160,
-                   dropped_events=0, complete=1, thread_switches=1,
+                   unmatched_frees=0, unmatched_reallocs=0,
+                   dropped_events=0, complete=1, clean_end=1,
+                   thread_switches=1, recorder_events=7, recorder_mallocs=4,
+                   recorder_memaligns=0, recorder_reallocs=0,
+                   recorder_frees=3, recorder_failed=0,
                    start_ns=1, end_ns=2, index_offset=at)
-    if case == "account":
+    if case == "spooled":
+        account["recorder_mallocs"] -= value
+        account["recorder_events"] -= value
+    if case in ("account", "kept"):
         account[value[0]] = account.get(value[0], 0) + value[1]
+    if case == "without complete":
+        del account["complete"]
+        account[value[0]] = value[1]
     payload = b"".join(struct.pack("<HQ", FIELDS[k], v & (1 << 64) - 1)
                        for k, v in account.items())
     if case == "field twice":
@@ -225,7 +240,7 @@ CASES = [
     ("account cut", None, "account cut", None),
     ("closing records", None, "records in a block that has none", None),
     ("raw header", None, "the raw trace's header is damaged", None),
-    ("many", None, "82 more places like these", "hold nothing"),
+    ("many", None, "83 more places like these", "hold nothing"),
     ("head", ("slots", 5), "slot count 7, after the block before 2", None),
     ("head", ("time", -999), "time goes back by 999 ns", None),
     ("head", ("time", 999), "time 999 ns after the block before", None),
@@ -247,6 +262,32 @@ CASES += [
     ("account", ("still_being_recorded", 1),
      "complete, but still_being_recorded 1", None),
     ("account", ("damaged_places", 1), "complete, but damaged_places 1", None),
+    ("account", ("lost_stream_bytes", 1), "complete, but lost_stream_bytes 1",
+     None),
+    ("account", ("complete", 6), "account: complete 7, neither 0 nor 1", None),
+    ("account", ("clean_end", 1), "clean_end 2, neither 0 nor 1", None),
+    ("account", ("still_being_recorded", 2), "neither 0 nor 1", None),
+    ("account", ("begins_late", 2), "begins_late 2, neither 0 nor 1", None),
+    ("account", ("unmatched_frees", 1),
+     "account: ops 7, events that are some are 6", None),
+    ("account", ("unmatched_reallocs", 1),
+     "account: unmatched_reallocs 1, the blocks have at most 0", None),
+    ("account", ("recorder_events", 1),
+     "recorder counted 8 events, those of each kind are 7", None),
+    ("account", ("recorder_mallocs", 1),
+     "account: mallocs 4, the recorder counted 5", None),
+    ("account", ("recorder_frees", 1),
+     "account: frees 3, the recorder counted 4", None),
+    ("account", ("recorder_failed", 1),
+     "account: failed_allocations 0, the recorder counted 1", None),
+    ("spooled", 2, "", ""),
+    ("kept", ("end_ns", 5), "", ""),
+    ("without complete", ("begins_late", 0), "", ""),
+    ("without complete", ("dropped_events", 1), "lacks something", None),
+    ("without complete", ("damaged_places", 1), "lacks something", None),
+    ("without complete", ("lost_stream_bytes", 1), "lacks something", None),
+    ("without complete", ("still_being_recorded", 1), "still being recorded",
+     None),
     ("account", ("start_ns", 5), "account: ends before it begins", None),
     ("account", ("index_offset", 1), "account: the index is elsewhere", None),
 ]

@@ -279,6 +279,12 @@ is $? 1 "more than the memory that is there: status 1"
 like "$err" "huge.p: the peak of live blocks is $gib" "a warning before it"
 like "$err" "near operation [0-9]+: live blocks" "then it stops"
 is "$(wc -c <"$out" | tr -d ' ')" 0 "without figures"
+rm -f j
+limited "$replay" --json j huge.p >"$out" 2>"$err"
+is "$?,$(ls j 2>/dev/null)" 1, "and without a JSON file"
+echo old >j
+"$replay" --json j text >"$out" 2>"$err"
+is "$?,$(cat j)" 1,old "what is no trace replaces none"
 limited "$replay" <huge.p >"$out" 2>"$err"
 like "$err" "standard input: the peak of live blocks" "a file on stdin"
 cat huge.p | limited "$replay" >"$out" 2>"$err"

@@ -4,6 +4,7 @@
  * block of the first line asked for, found by the index.
  */
 #include "cmd/malloc_trace/dump.h"
+#include "common/tool_check.h"
 #include "common/tool_main.h"
 #include "traceformat/proc_index.h"
 #include "traceformat/proc_reader.h"
@@ -196,15 +197,13 @@ static void dump_block(struct proc_dump *w, const struct mtf_proc_block *b) {
 
 static void see_closing(struct proc_dump *w, const struct mtf_proc_block *b) {
     struct dump_lines *l = &w->d->lines;
-    uint64_t v;
     dump_begin_at(l, b->offset, DUMP_NONE, b->head.time_ns);
     dump_str(l, "end");
     dump_accounts(l, b->payload, b->head.length, mtf_proc_account_name);
     dump_end(l);
-    if (mtf_proc_account(b, MTF_PROC_ACCOUNT_GROWING, &v) && v != 0)
-        dump_lacks(w->d, "made while the trace was still being recorded");
-    else if (mtf_proc_account(b, MTF_PROC_ACCOUNT_COMPLETE, &v) && v == 0)
-        dump_lacks(w->d, "made from a trace that lacks something");
+    const char *lacks = tool_check_lacks(b);
+    if (lacks != NULL)
+        dump_lacks(w->d, lacks);
 }
 
 static void see_header(struct proc_dump *w, const struct mtf_proc_item *item) {

@@ -30,8 +30,8 @@ static const char help[] =
     "  -V, --version  print the version\n"
     "\n"
     "Exit status: 0; 1 a file could not be read or is no trace; 2 usage;\n"
-    "3 a trace is cut, damaged, contradicts itself, is still being recorded,\n"
-    "or known to lack something.\n";
+    "3 a trace is cut, damaged, inconsistent, still being recorded, or known\n"
+    "to lack something.\n";
 
 enum { OPTION_JSON = 1, OPTION_VERBOSE };
 

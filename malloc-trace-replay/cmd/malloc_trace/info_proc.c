@@ -29,6 +29,8 @@ struct work {
     uint64_t block_at;  /* offset of the block at hand */
     unsigned phase;     /* enum mtf_proc_phase, if known */
     uint64_t phase_ops[MTF_PROC_PHASE_EPILOGUE + 1];
+    uint64_t unknown_reallocs; /* of blocks that are not in the trace */
+    const char *lacks;         /* what the account says so of; or NULL */
     struct tool_check check;
     struct mtf_proc_reader reader;
     struct mtf_proc_decoder decoder;
@@ -116,6 +118,8 @@ static void count_operation(struct info_file *f, struct work *w,
         info_live_slot_freed(l, op->slot);
         return;
     }
+    w->unknown_reallocs += op->kind == MTF_OP_REALLOC_NEW &&
+                           (op->flags & MTF_PROC_FLAG_OLD_UNKNOWN) != 0;
     f->requested_bytes += op->size;
     f->impossible_slots +=
         !info_live_slot(l, op->slot, w->most_slots, op->size, w->time_ns);
@@ -210,6 +214,8 @@ static void check_closing(struct info_file *f, struct work *w,
     tool_check_sum(&s, MTF_PROC_ACCOUNT_FREES, frees);
     tool_check_sum(&s, MTF_PROC_ACCOUNT_FAILED_ALLOCATIONS, ops[MTF_OP_FAILED]);
     tool_check_sum(&s, MTF_PROC_ACCOUNT_REQUESTED_BYTES, f->requested_bytes);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_UNMATCHED_REALLOCS,
+                   w->unknown_reallocs);
     tool_check_sum(&s, MTF_PROC_ACCOUNT_THREADS,
                    raw_threads_with_events(&f->threads));
     tool_check_sum(&s, MTF_PROC_ACCOUNT_SWITCHES, w->switches);
@@ -225,16 +231,17 @@ static void check_closing(struct info_file *f, struct work *w,
     tool_check_closing(&w->check, b, &s);
 }
 
-static void see_closing(struct info_file *f, const struct mtf_proc_block *b) {
+static void see_closing(struct info_file *f, struct work *w,
+                        const struct mtf_proc_block *b) {
+    w->lacks = tool_check_lacks(b);
     f->closed = true;
+    f->complete = w->lacks == NULL;
     f->proc_account_count = 0;
     for (uint32_t at = 0; at + 10 <= b->head.length; at += 10) {
         uint16_t field;
         memcpy(&field, b->payload + at, 2);
         uint64_t value = mtf_load_le64(b->payload + at + 2);
-        if (field == MTF_PROC_ACCOUNT_COMPLETE)
-            f->complete = value != 0;
-        else if (field == MTF_PROC_ACCOUNT_CLEAN_END)
+        if (field == MTF_PROC_ACCOUNT_CLEAN_END)
             f->clean_end = value != 0;
         else if (field == MTF_PROC_ACCOUNT_GROWING)
             f->growing = value != 0;
@@ -304,7 +311,7 @@ static void read_all(struct info_file *f, struct work *w,
             break;
         case MTF_PROC_ITEM_CLOSING:
             check_closing(f, w, &item.block);
-            see_closing(f, &item.block);
+            see_closing(f, w, &item.block);
             break;
         case MTF_PROC_ITEM_DAMAGE:
             see_damage(f, w, &item);
@@ -335,16 +342,13 @@ void info_read_processed(struct info_file *f, struct tool_input *in) {
         tool_check_init(&w->check, tell_check, w);
         read_all(f, w, in);
         tool_check_fini(&w->check);
+        if (f->status != TOOL_OK)
+            f->complete = false;
+        else if (f->closed && w->lacks != NULL)
+            info_problem(f, TOOL_DAMAGED, "%s: %s", f->name, w->lacks);
     }
     free(w);
     f->raw_bytes = tool_input_bytes(in);
     f->stored_bytes = tool_input_stored_bytes(in);
     tool_input_close(in);
-    if (f->status != TOOL_OK)
-        f->complete = false;
-    else if (f->kind == INFO_PROCESSED && f->closed && !f->complete)
-        info_problem(f, TOOL_DAMAGED, "%s: %s", f->name,
-                     f->growing
-                         ? "made while the trace was still being recorded"
-                         : "made from a trace that lacks something");
 }

@@ -319,8 +319,11 @@ static int run(struct work *w) {
         return TOOL_FAILED;
     bool good = work_through(w);
     progress_clear(&w->progress);
-    if (!good)
+    if (!good) {
+        if (w->json_name != NULL)
+            tool_json_drop(&json);
         return TOOL_FAILED;
+    }
     if (!w->quiet)
         account_print(&w->account);
     if (!w->quiet && w->have_header && strcmp(w->raw_name, "-") != 0)

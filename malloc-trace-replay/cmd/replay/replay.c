@@ -350,7 +350,10 @@ static int run_all(struct run *r, const struct options *o) {
     else
         r->cut_short = true;
     int status = run_tell(r);
-    if (status != TOOL_FAILED) {
+    if (status == TOOL_FAILED) {
+        if (o->json != NULL)
+            tool_json_drop(&json);
+    } else {
         r->report.exec = &r->exec;
         r->report.result = &r->ring->result;
         r->report.time = &r->time;
@@ -358,11 +361,12 @@ static int run_all(struct run *r, const struct options *o) {
         replay_report_warn(&r->report);
         if (!tool_is_quiet())
             replay_report_print(&r->report, to_stdout ? stderr : stdout);
-        if (o->json != NULL)
+        if (o->json != NULL) {
             replay_report_json(&r->report, &json);
+            if (!tool_json_close(&json))
+                status = TOOL_FAILED;
+        }
     }
-    if (o->json != NULL && !tool_json_close(&json))
-        status = TOOL_FAILED;
     return status;
 }
 

@@ -227,6 +227,8 @@ static void check_closing(struct feeder *f, const struct mtf_proc_block *b) {
                    t->live_objects - t0->live_objects);
     tool_check_sum(&s, MTF_PROC_ACCOUNT_REQUESTED_BYTES,
                    t->requested_bytes - t0->requested_bytes);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_UNMATCHED_REALLOCS,
+                   t->unknown_reallocs - t0->unknown_reallocs);
     tool_check_sum(&s, MTF_PROC_ACCOUNT_THREADS,
                    t->threads.counted + t->threads.failed_only -
                        t0->threads.counted - t0->threads.failed_only);
@@ -239,19 +241,11 @@ static void check_closing(struct feeder *f, const struct mtf_proc_block *b) {
 }
 
 static void feed_closing(struct feeder *f, const struct mtf_proc_block *b) {
-    uint64_t v;
+    const char *lacks = tool_check_lacks(b);
     check_closing(f, b);
     replay_recorded_closing(&f->t.recorded, b);
-    if (mtf_proc_account(b, MTF_PROC_ACCOUNT_GROWING, &v) && v != 0)
-        feed_damage(f,
-                    "%s: the recording was still going on when it was "
-                    "postprocessed",
-                    f->name);
-    else if (mtf_proc_account(b, MTF_PROC_ACCOUNT_COMPLETE, &v) && v == 0)
-        feed_damage(f,
-                    "%s: the recording lacks something, as postprocess "
-                    "said",
-                    f->name);
+    if (lacks != NULL)
+        feed_damage(f, "%s: %s", f->name, lacks);
 }
 
 static void feed_header(struct feeder *f, const struct mtf_proc_item *item) {

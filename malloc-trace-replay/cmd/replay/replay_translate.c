@@ -337,6 +337,7 @@ static TCM_NOINLINE bool translate_operation(struct replay_translate *t,
         put_realloc(t, op, slot);
         break;
     case MTF_OP_REALLOC_NEW:
+        t->unknown_reallocs += (op->flags & MTF_PROC_FLAG_OLD_UNKNOWN) != 0;
         block = replay_block(1, 0, op->size);
         block_born(t, slot, block);
         put_long(t, op->call, slot, replay_block_size(block), 0, 0, true);

@@ -47,6 +47,7 @@ struct replay_translate {
     uint64_t ops, switches;
     uint64_t
         rare[MTF_OP_LAST_OPERATION + 1]; /* all but the commonest, by kind */
+    uint64_t unknown_reallocs; /* of blocks that are not in the trace */
 
     /* threads */
     struct replay_thread_map threads;

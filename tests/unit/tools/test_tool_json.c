@@ -6,6 +6,8 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,6 +56,26 @@ static void test_structure(void) {
     tool_json_begin_object(&j, NULL);
     tool_json_end_object(&j);
     tap_is_str(end(), "{}\n", "an empty one replaces it");
+}
+
+static void test_drop(void) {
+    struct stat st;
+    char link_name[sizeof(name) + 8];
+    snprintf(link_name, sizeof(link_name), "%s.l", name);
+    begin();
+    tool_json_drop(&j);
+    tap_ok(stat(name, &st) != 0, "a document that is not made leaves no file");
+    if (symlink(name, link_name) != 0 || !tool_json_open(&j, link_name))
+        tap_bail("cannot open %s", link_name);
+    tool_json_drop(&j);
+    tap_ok(lstat(link_name, &st) == 0 && stat(name, &st) == 0 &&
+               st.st_size == 0,
+           "behind a link an empty one");
+    unlink(link_name);
+    if (!tool_json_open(&j, "/dev/null"))
+        tap_bail("cannot open /dev/null");
+    tool_json_drop(&j);
+    tap_ok(stat("/dev/null", &st) == 0, "and devices stay");
 }
 
 static const char *quoted(const void *bytes, size_t n) {
@@ -184,6 +206,7 @@ int main(void) {
         tap_bail("no temporary file");
     close(fd);
     test_structure();
+    test_drop();
     test_text();
     test_doubles();
     test_large();
