@@ -62,10 +62,9 @@ struct tool_input {
     LZ4F_dctx *context;
 #endif
     /* Taken by tool_input_peek. */
-    uint8_t ahead[8];
+    uint8_t ahead[MTF_FOREIGN_BYTES];
     size_t ahead_length;
-    bool peeked;
-    enum mtf_source_result after_ahead; /* valid if peeked and not DATA */
+    enum mtf_source_result after_ahead; /* valid if not DATA */
 };
 
 /* --- Opening ------------------------------------------------------------ */
@@ -381,10 +380,12 @@ static bool has_frame(struct tool_input *in) {
         return false;
     const uint8_t *p = in->window + in->head, *end;
     if (memcmp(p, MTF_RAW_MAGIC, 8) == 0 || memcmp(p, MTF_PROC_MAGIC, 8) == 0 ||
-        memcmp(p, MTF_SPOOL_MAGIC, 8) == 0 || mtf_foreign_magic(p, 8) != NULL ||
-        !fill(in, READ_AHEAD))
+        memcmp(p, MTF_SPOOL_MAGIC, 8) == 0 || !fill(in, READ_AHEAD))
         return false;
+    p = in->window + in->head;
     end = in->window + in->tail;
+    if (mtf_foreign_magic(p, (size_t)(end - p)) != NULL)
+        return false;
     for (p = in->window + in->head;
          (p = memmem(p, (size_t)(end - p), &frame_magic, 4)) != NULL; p++)
         if (end - p >= (ptrdiff_t)FRAME_HEAD_MIN && (p[4] & 0xC2) == 0x40 &&
@@ -427,21 +428,26 @@ static enum mtf_source_result read_any(struct tool_input *in, void *buf,
                           : read_plain(in, buf, n, got);
 }
 
-size_t tool_input_peek(struct tool_input *in, uint8_t first[8]) {
-    if (!in->peeked) {
-        in->peeked = true;
-        while (in->ahead_length < sizeof(in->ahead)) {
-            size_t got;
-            in->after_ahead =
-                read_any(in, in->ahead + in->ahead_length,
-                         sizeof(in->ahead) - in->ahead_length, &got);
-            if (in->after_ahead != MTF_SOURCE_DATA)
-                break;
-            in->ahead_length += got;
-        }
+/* Makes N bytes ready in IN->ahead, or as many as there are. */
+static void look_ahead(struct tool_input *in, size_t n) {
+    while (in->ahead_length < n && in->after_ahead == MTF_SOURCE_DATA) {
+        size_t got;
+        in->after_ahead = read_any(in, in->ahead + in->ahead_length,
+                                   n - in->ahead_length, &got);
+        in->ahead_length += got;
     }
-    memcpy(first, in->ahead, in->ahead_length);
-    return in->ahead_length;
+}
+
+size_t tool_input_peek(struct tool_input *in, uint8_t first[8]) {
+    look_ahead(in, 8);
+    size_t n = tcm_min_u64(in->ahead_length, 8);
+    memcpy(first, in->ahead, n);
+    return n;
+}
+
+const char *tool_input_foreign_text(struct tool_input *in) {
+    look_ahead(in, sizeof(in->ahead));
+    return mtf_foreign_text(in->ahead, in->ahead_length);
 }
 
 enum mtf_source_result tool_input_read(struct tool_input *in, void *buf,

@@ -31,6 +31,9 @@ int tool_input_fd(const struct tool_input *in);
    tool_input_read. Fewer than asked: the input is that short or broken. */
 size_t tool_input_peek(struct tool_input *in, uint8_t first[8]);
 
+/* mtf_foreign_text of it; likewise only then. */
+const char *tool_input_foreign_text(struct tool_input *in);
+
 /* Like read(2). On MTF_SOURCE_BREAK and _ERROR the fields of
    tool_input_source() tell more; reading goes on after a break. */
 enum mtf_source_result tool_input_read(struct tool_input *in, void *buf,

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/raw_io.h"
+#include "base/utf8.h"
 #include "common/tool_files.h"
 #include "common/tool_main.h"
 
@@ -113,40 +114,11 @@ bool tool_json_close(struct tool_json *j) {
 
 /* --- Text --------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 character at P, 0 if there is none: RFC 3629, so no
-   overlong forms, no surrogates, nothing above U+10FFFF. */
-static size_t utf8_length(const unsigned char *p, size_t left) {
-    static const struct {
-        unsigned char first_low, first_high, second_low, second_high, length;
-    } forms[] = {
-        {0x00, 0x7f, 0x00, 0x00, 1}, {0xc2, 0xdf, 0x80, 0xbf, 2},
-        {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
-        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
-        {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(forms); i++) {
-        if (p[0] < forms[i].first_low || p[0] > forms[i].first_high)
-            continue;
-        size_t length = forms[i].length;
-        if (length > left)
-            return 0;
-        if (length > 1 &&
-            (p[1] < forms[i].second_low || p[1] > forms[i].second_high))
-            return 0;
-        for (size_t k = 2; k < length; k++)
-            if ((p[k] & 0xc0) != 0x80)
-                return 0;
-        return length;
-    }
-    return 0;
-}
-
 static void put_quoted(struct tool_json *j, const void *text, size_t left) {
     const unsigned char *p = text;
     put_text(j, "\"");
     while (left != 0) {
-        size_t n = utf8_length(p, left);
+        size_t n = tcm_utf8_length(p, left);
         char escape[8];
         if (n == 0) {
             put_text(j, "\\ufffd");

@@ -150,13 +150,13 @@ static bool next_header(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
     if (n < 8 && memcmp(p, MTF_PROC_MAGIC, n) == 0 && !r->at_end)
         return false;
     if (memcmp(p, MTF_PROC_MAGIC, n < 8 ? n : 8) != 0) {
-        if (n < 8 && !r->at_end)
-            return false;
         if (n >= 8 && memcmp(p, MTF_RAW_MAGIC, 8) == 0)
             return foreign(r, item, MTF_IS_RAW, mtf_status_text(MTF_IS_RAW));
         if (n >= 8 && memcmp(p, MTF_SPOOL_MAGIC, 8) == 0)
             return foreign(r, item, MTF_IS_SPOOL,
                            "is a spool, not a processed trace");
+        if (n < MTF_FOREIGN_BYTES && !r->at_end)
+            return false;
         return foreign(r, item, MTF_NO_TRACE, foreign_text(p, n));
     }
     if (n == 0)

@@ -366,6 +366,10 @@ static bool start(struct mtf_raw_reader *r, struct mtf_item *item) {
         /* The first bytes may be damaged, and copies of the header follow. */
         if (r->at_break && available(r) < 8)
             return false;
+        if (!broke(r) && mtf_foreign_magic(p, available(r)) != NULL) {
+            give_failure(r, item, status, 0);
+            return true;
+        }
         if (broke(r) || (status == MTF_NO_TRACE &&
                          (r->source->framed || available(r) >= 8))) {
             r->doubtful = !broke(r);

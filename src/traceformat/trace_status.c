@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "traceformat/trace_status.h"
 
+#include "base/bits.h"
 #include "base/fmt.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -47,6 +49,9 @@ const char *mtf_status_text(enum mtf_status status) {
 
 #define OTHER_FORMAT ", which is another format"
 
+#define TAR_MAGIC_AT ((size_t)257)
+#define ZIP          "is a zip file, to be unpacked with unzip"
+
 const char *mtf_foreign_magic(const uint8_t *p, size_t n) {
     static const struct {
         uint8_t bytes[8];
@@ -61,6 +66,8 @@ const char *mtf_foreign_magic(const uint8_t *p, size_t n) {
         {{0x28, 0xb5, 0x2f, 0xfd},
          4,
          "is a zstd file, to be decompressed with zstd -d"},
+        {"PK\3\4", 4, ZIP},
+        {"PK\5\6", 4, ZIP}, /* of nothing */
         {"\x7f"
          "ELF",
          4, "is an ELF file (a program, library or core), no trace"},
@@ -74,12 +81,25 @@ const char *mtf_foreign_magic(const uint8_t *p, size_t n) {
         if (n >= known[i].length &&
             memcmp(p, known[i].bytes, known[i].length) == 0)
             return known[i].text;
+    if (n >= TAR_MAGIC_AT + 5 && memcmp(p + TAR_MAGIC_AT, "ustar", 5) == 0)
+        return "is a tar file, to be unpacked with tar -x";
     return NULL;
 }
 
-/* Our magics begin with a byte that no text begins with. */
-static bool is_text(uint8_t c) {
-    return c >= 0x20 ? c != 0x7f : c == '\n' || c == '\t' || c == '\r';
+/* Magics of ours and of LZ4 begin with a byte that no text begins with. IS_CUT:
+   the last character may go on behind the N bytes. */
+static bool is_text(const uint8_t *p, size_t n, bool is_cut) {
+    while (n != 0) {
+        size_t length = tcm_utf8_length(p, n);
+        if (length == 0)
+            return is_cut && n < 4 && *p >= 0xc2 && *p <= 0xf4;
+        if (length == 1 && (*p == 0x7f || (*p < 0x20 && *p != '\n' &&
+                                           *p != '\t' && *p != '\r')))
+            return false;
+        p += length;
+        n -= length;
+    }
+    return true;
 }
 
 const char *mtf_foreign_text(const uint8_t *p, size_t n) {
@@ -87,9 +107,9 @@ const char *mtf_foreign_text(const uint8_t *p, size_t n) {
     size_t blank = 0;
     if (text != NULL || n == 0)
         return text;
-    for (size_t i = 0; i < n; i++)
-        if (!is_text(p[i]) || (p[i] >= 0x80 && i == 0))
-            return NULL;
+    n = tcm_min_u64(n, MTF_FOREIGN_BYTES);
+    if (!is_text(p, n, n == MTF_FOREIGN_BYTES))
+        return NULL;
     while (blank < n && p[blank] <= ' ')
         blank++;
     if (blank < n && (p[blank] == '{' || p[blank] == '['))

@@ -67,11 +67,27 @@ named foreign "a raw trace of gperftools"
 printf '\005' >foreign2
 head -c 47 /dev/zero >>foreign2
 named foreign2 "a processed trace for gperftools"
+printf 'PK\003\004\024\000\000\000 and more' >zip
+named zip "a zip file"
+# It holds a trace that could be found.
+{
+    printf 'raw-v1%0251d' 0
+    printf 'ustar\00000%0247d' 0
+    cat "$top_srcdir/tests/data/raw-v1"
+} >tar
+named tar "a tar file"
 # It holds the bytes that an LZ4 frame begins with.
 named "$replay" "an ELF file"
 echo '{"a": 1, "b": 2}' >json
 named json "JSON"
 named text "text"
+# Text up to a byte that is far behind the first.
+{
+    printf '%0200d' 0
+    printf '\351\200'
+    printf '%0200d' 0
+} >bytes
+named bytes "no .*trace"
 printf '\211MTRAW\r\n and more of it, long enough to be a header' >raw
 refused 1 "a raw trace" raw
 like "$err" "raw: byte 0: .*raw trace" "says what it is"

@@ -327,8 +327,8 @@ static void feed_input(struct feeder *f, struct tool_input *in) {
     }
 }
 
-static const char *foreign_text(const uint8_t *first, size_t n) {
-    const char *text = mtf_foreign_text(first, n);
+static const char *foreign_text(struct tool_input *in) {
+    const char *text = tool_input_foreign_text(in);
     return text != NULL ? text : "is no processed trace";
 }
 
@@ -353,7 +353,7 @@ static struct tool_input *feed_open(struct feeder *f, const char *name) {
         else if (memcmp(first, MTF_SPOOL_MAGIC, n) == 0)
             problem = mtf_status_text(MTF_IS_SPOOL);
         else
-            problem = foreign_text(first, n);
+            problem = foreign_text(in);
     } else if (status == MTF_SYSTEM) {
         problem = strerror(tool_input_source(in)->error);
     } else if (status != MTF_OK && status < MTF_CUT) {
@@ -364,7 +364,7 @@ static struct tool_input *feed_open(struct feeder *f, const char *name) {
            tells. */
         return in;
     } else {
-        problem = n == 0 ? "is empty" : foreign_text(first, n);
+        problem = n == 0 ? "is empty" : foreign_text(in);
     }
     feed_fail(f, "%s: byte 0: %s", tool_input_name(in), problem);
     tool_input_close(in);

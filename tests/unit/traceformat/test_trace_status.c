@@ -53,6 +53,8 @@ int main(void) {
          "7zXZ\0\0\4",
          8, " xz "},
         {"\x28\xb5\x2f\xfd....", 8, "zstd"},
+        {"PK\3\4\24\0\0\0", 8, "zip"},
+        {"PK\5\6\0\0\0\0", 8, "zip"},
         {"\x7f"
          "ELF\2\1\1\0",
          8, "ELF"},
@@ -62,7 +64,14 @@ int main(void) {
         {" [1, 2]", 7, "JSON"},
         {"malloc(1)", 9, "text"},
         {"caf\xc3\xa9 a", 7, "text"},
+        {"\xc3\xa9t\xc3\xa9", 5, "text"},
         {"x", 1, "text"},
+        {"caf\xe9 a", 6, NULL},
+        {"caf\xc3", 4, NULL},
+        {"\xff\xfe"
+         "a b c",
+         7, NULL},
+        {"PK\3", 3, NULL},
         {"", 0, NULL},
         {"\x89MTRAW\r\n", 8, NULL},
         {"\x89MT", 3, NULL},
@@ -80,5 +89,17 @@ int main(void) {
                "what is no trace: %s",
                foreign[i].want == NULL ? "unknown" : foreign[i].want);
     }
+    static uint8_t window[MTF_FOREIGN_BYTES + 8];
+    memset(window, 'a', sizeof(window));
+    window[MTF_FOREIGN_BYTES - 1] = 0xc3;
+    tap_ok(mtf_foreign_text(window, sizeof(window)) != NULL,
+           "what is looked at may end within a character");
+    window[MTF_FOREIGN_BYTES - 1] = 0x80;
+    tap_ok(mtf_foreign_text(window, sizeof(window)) == NULL,
+           "its last byte is looked at");
+    memcpy(window + 257, "ustar", 5);
+    tap_is_str(mtf_foreign_magic(window, 262),
+               "is a tar file, to be unpacked with tar -x", "tar");
+    tap_ok(mtf_foreign_magic(window, 261) == NULL, "not without its magic");
     return tap_done();
 }

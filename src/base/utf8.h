@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Characters of UTF-8 in bytes of unknown origin.
+ */
+#ifndef TCM_UTF8_H
+#define TCM_UTF8_H
+
+#include "base/compiler.h"
+
+/* Bytes of the UTF-8 character at P, where LEFT are, at least 1; 0 if there is
+   none: RFC 3629, so no overlong forms, no surrogates, nothing above U+10FFFF.
+ */
+static inline size_t tcm_utf8_length(const uint8_t *p, size_t left) {
+    static const struct {
+        uint8_t first_low, first_high, second_low, second_high, length;
+    } forms[] = {
+        {0x00, 0x7f, 0x00, 0x00, 1}, {0xc2, 0xdf, 0x80, 0xbf, 2},
+        {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
+        {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(forms); i++) {
+        if (p[0] < forms[i].first_low || p[0] > forms[i].first_high)
+            continue;
+        size_t length = forms[i].length;
+        if (length > left)
+            return 0;
+        if (length > 1 &&
+            (p[1] < forms[i].second_low || p[1] > forms[i].second_high))
+            return 0;
+        for (size_t k = 2; k < length; k++)
+            if ((p[k] & 0xc0) != 0x80)
+                return 0;
+        return length;
+    }
+    return 0;
+}
+
+#endif
