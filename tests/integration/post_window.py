@@ -372,6 +372,8 @@ def strip(full):
     check(own[16:24] == bytes(8) and own[64:72] == whole[64:72] and
           Header(own) is not None, "--strip: a sound header without ids")
     text = tool("malloc-trace", "dump", "out.p").stdout
+    check(re.search(r' header, version 1, recorder "[^"]*"$', text, re.M),
+          "--strip: dump shows neither process nor program", text)
     check(set(re.findall(r"kernel id (\d+)", text)) == {"0"} and
           set(re.findall(r'thread ends, name "(.*)"', text)) == {""},
           "--strip: threads have neither name nor kernel id")

@@ -13,8 +13,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from rawdump import (ACCOUNTS, Bad, CALLS, EXTENSIONS, Header, line, quoted,
-                     request, seconds, varint, xxh64, zigzag)
+from rawdump import (ACCOUNTS, Bad, CALLS, EXTENSIONS, Header, line, origin,
+                     quoted, request, seconds, varint, xxh64, zigzag)
 
 MAGIC = b"\x89MTPRC\r\n"
 SYNC = b"\xa5PB\xf1"
@@ -316,10 +316,7 @@ def dump(path):
     p = Processed(path, everything=True)
     h = p.raw
     start = h.clock_start if h else 0
-    print(line(0, "-", "-", "header, version 1" + (
-        ", process %d, executable %s, recorder %s" % (
-            h.pid, quoted(h.fields.get(1, b"")), quoted(h.fields.get(2, b"")))
-        if h else "")))
+    print(line(0, "-", "-", "header, version 1" + (origin(h) if h else "")))
     for op in p.ops():
         at, x = p.record
         thread, what, kind = op[:3]

@@ -538,6 +538,15 @@ def quoted(b):
         chr(c) if 0x20 <= c < 0x7F else "\\x%02x" % c for c in b)
 
 
+def origin(h):
+    """What a header tells of where a trace comes from, as far as it does."""
+    text = ", process %d" % h.pid if h.pid else ""
+    for what, field in ((", executable ", 1), (", recorder ", 2)):
+        if h.fields.get(field):
+            text += what + quoted(h.fields[field])
+    return text
+
+
 def seconds(ns, start):
     d = ns - start
     return "%s%d.%09d" % ("-" if d < 0 else "", abs(d) // 10**9,
@@ -630,9 +639,7 @@ def dump_stream(t, thread, run, times):
 def dump(t, out):
     h = t.header
     lines = [(t.header_at, line(t.header_at, "-", "-",
-              "header, version %d, process %d, executable %s, recorder %s" % (
-                  h.version, h.pid, quoted(h.fields.get(1, b"")),
-                  quoted(h.fields.get(2, b"")))))]
+              "header, version %d" % h.version + origin(h)))]
     for thread in t.pieces:
         for run, times in t.stream(thread):
             lines += dump_stream(t, thread, run, times)

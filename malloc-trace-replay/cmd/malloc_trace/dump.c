@@ -48,6 +48,21 @@ void dump_damage(struct dump *d, uint64_t offset, uint64_t thread) {
     dump_str(&d->lines, "damage: ");
 }
 
+static void put_field(struct dump_lines *l, const char *what,
+                      const char *text) {
+    if (text[0] == '\0')
+        return;
+    dump_str(l, what);
+    dump_quoted(l, text, strlen(text));
+}
+
+void dump_origin(struct dump_lines *l, const struct mtf_raw_info *info) {
+    if (info->fixed.pid != 0)
+        dump_id(l, ", process ", info->fixed.pid);
+    put_field(l, ", executable ", info->executable);
+    put_field(l, ", recorder ", info->library);
+}
+
 void dump_lacks(struct dump *d, const char *what) {
     if (d->status != TOOL_FAILED)
         d->status = TOOL_DAMAGED;

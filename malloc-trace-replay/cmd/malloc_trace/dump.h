@@ -8,6 +8,7 @@
 
 #include "cmd/malloc_trace/dump_line.h"
 #include "common/tool_input.h"
+#include "traceformat/raw_reader.h"
 
 struct dump {
     struct dump_lines lines;
@@ -18,6 +19,8 @@ struct dump {
 
 /* A line that something is damaged begins; the caller ends it. */
 void dump_damage(struct dump *d, uint64_t offset, uint64_t thread);
+/* Of a header: process, executable, recorder, as far as it names them. */
+void dump_origin(struct dump_lines *l, const struct mtf_raw_info *info);
 /* Notes on stderr what the trace lacks; the exit status becomes 3. */
 void dump_lacks(struct dump *d, const char *what);
 

@@ -214,13 +214,8 @@ static void see_header(struct proc_dump *w, const struct mtf_proc_item *item) {
     l->start_ns = known ? info.fixed.start_ns : 0;
     dump_begin_at(l, item->file_offset, DUMP_NONE, DUMP_NONE);
     dump_id(l, "header, version ", item->header.version);
-    if (known) {
-        dump_id(l, ", process ", info.fixed.pid);
-        dump_str(l, ", executable ");
-        dump_quoted(l, info.executable, strlen(info.executable));
-        dump_str(l, ", recorder ");
-        dump_quoted(l, info.library, strlen(info.library));
-    }
+    if (known)
+        dump_origin(l, &info);
     dump_end(l);
 }
 

@@ -286,11 +286,7 @@ static void see_header(struct raw_dump *r, const struct mtf_item *item) {
     l->start_ns = info->fixed.start_ns;
     dump_begin_at(l, item->file_offset, DUMP_NONE, DUMP_NONE);
     dump_id(l, "header, version ", info->fixed.version);
-    dump_id(l, ", process ", info->fixed.pid);
-    dump_str(l, ", executable ");
-    dump_quoted(l, info->executable, strlen(info->executable));
-    dump_str(l, ", recorder ");
-    dump_quoted(l, info->library, strlen(info->library));
+    dump_origin(l, info);
     dump_end(l);
 }
 
