@@ -8,6 +8,7 @@
 #include "tracer/own_thread.h"
 #include "tracer/saver_account.h"
 #include "tracer/saver_phase.h"
+#include "tracer/thread_registry.h"
 #include "tracer/trace_process.h"
 
 #include <errno.h>
@@ -96,11 +97,14 @@ static void start(struct server *s) {
 }
 
 static void mark(struct server *s) {
+    bool is_first = s->late_id == 0;
     struct mtr_thread *t = mtr_late_enter(&s->late_id);
     if (t == NULL) {
         refuse(s, "nothing is being recorded");
         return;
     }
+    if (is_first)
+        mtr_registry_leave_out(tcm_load_acquire(&mtr_recorder));
     mtr_put_mark(t, s->request.text, strlen(s->request.text));
     mtr_late_leave();
 }

@@ -202,6 +202,13 @@ void mtr_registry_totals(struct mtr_recorder *rec, struct mtr_totals *out,
     tcm_unlock(&r->lock);
 }
 
+void mtr_registry_leave_out(struct mtr_recorder *rec) {
+    struct mtr_registry *r = &rec->registry;
+    tcm_lock(&r->lock);
+    r->first_id++;
+    tcm_unlock(&r->lock);
+}
+
 void mtr_registry_wipe(struct mtr_thread **slot) {
     for (uint32_t i = 0; i < SLABS && slabs[i].records != NULL; i++) {
         if (wipe_by_hand)

@@ -48,7 +48,7 @@ struct mtr_totals {
 struct mtr_registry {
     struct tcm_lock lock;
     uint32_t next_id;  /* never used again in this process */
-    uint32_t first_id; /* all before it were of earlier sessions */
+    uint32_t first_id; /* next_id, less the threads of this session */
     struct tcm_dlist live;
     struct mtr_thread_record *free;
     uint32_t slab;      /* being cut up */
@@ -81,6 +81,9 @@ bool mtr_registry_is_owner(const struct mtr_thread *t,
    is counted yet. Other records stay in the list until their threads come by.
  */
 void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session, bool adopt);
+/* Leaves the id that was given last out of the count: no thread of the program
+   has it. The caller has held the late lock since. */
+void mtr_registry_leave_out(struct mtr_recorder *rec);
 /* Gives the record back, after handing over its buffer if it still has one: the
    recording may be about to end, and save what is in it. */
 void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t);

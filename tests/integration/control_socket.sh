@@ -65,6 +65,11 @@ is "status, on" $? 0
 check "status, on: says so" grep -q "recording to $work/t" out
 is "status, JSON" "$(json s.json pid state output)" "$pid recording $work/t"
 at_least "status, JSON: events" "$(json s.json events)" 10
+"$mtrace" info --json i.json t >/dev/null 2>dump.err
+is "status, JSON: threads are those of the program" \
+    "$(json s.json threads)" "$("$python" -c '
+import json
+print(json.load(open("i.json"))["files"][0]["threads"])')"
 at_least "status, JSON: bytes" "$(json s.json stored_bytes)" 100
 ctl $pid stop
 is "stop" $? 0
