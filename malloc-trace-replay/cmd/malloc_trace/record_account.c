@@ -27,8 +27,8 @@ void record_print_account(const struct record_account *a) {
     if (a->footers == 0)
         return;
     fprintf(stderr,
-            "  saving took %s of processor time; threads waited %s time%s, "
-            "%s; times read: %s\n",
+            "  saving took %s of processor time; threads waited %s time%s, %s\n"
+            "  times read: %s\n",
             tool_text_ns(&t[0], f[MTF_ACCOUNT_SAVER_CPU_NS]),
             tool_text_count(&t[1], f[MTF_ACCOUNT_WAITS]),
             f[MTF_ACCOUNT_WAITS] == 1 ? "" : "s",
