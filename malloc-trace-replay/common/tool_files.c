@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/tool_files.h"
 
+#include "base/clock.h"
 #include "base/os_file.h"
 #include "common/tool_main.h"
+#include "common/tool_stop.h"
 #include "traceformat/raw_layout.h"
 
 #include <errno.h>
@@ -86,6 +88,95 @@ int tool_file_open_output(const char *name) {
         errno = error;
     }
     return fd;
+}
+
+/* --- Files that are named when they are whole ----------------------------- */
+
+/* Whether the last name of NAME leads on. */
+static bool is_link(const char *name) {
+    struct stat st;
+    return lstat(name, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* Whether a new file can stand for the one at PLACE, of which ST tells: it is
+   ours alone, and may be written to. False: errno is 0 if it may. */
+static bool is_replaceable(const struct tcm_place *place, struct stat *st) {
+    int fd = tcm_place_open(place, O_WRONLY | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    bool good = fstat(fd, st) == 0 && S_ISREG(st->st_mode) &&
+                st->st_nlink == 1 && st->st_uid == geteuid();
+    close(fd);
+    errno = 0;
+    return good;
+}
+
+static int make_temporary(struct tool_file_new *n, int folder, mode_t mode) {
+    int fd = -1;
+    errno = EEXIST;
+    for (int i = 0; i < TRIES && fd < 0 && errno == EEXIST; i++) {
+        (void)snprintf(n->temp, sizeof(n->temp), ".malloc-trace-%ld-%llx",
+                       (long)getpid(),
+                       (unsigned long long)tcm_clock_ns() + (unsigned)i);
+        fd = openat(folder, n->temp,
+                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    }
+    return fd;
+}
+
+/* Beside PLACE, with the mode and group of what is there. -1: cannot be. */
+static int open_beside(struct tool_file_new *n, const struct tcm_place *place) {
+    struct stat old, st;
+    bool there = place->mode != 0;
+    if (place->is_foreign || place->is_magic || place->name[0] == '\0' ||
+        strlen(place->name) > NAME_MAX || (there && !S_ISREG(place->mode)) ||
+        (there && !is_replaceable(place, &old)))
+        return -1;
+    int fd = make_temporary(n, place->folder, there ? 0600 : 0666);
+    if (fd >= 0 && there &&
+        (fstat(fd, &st) != 0 || st.st_gid != old.st_gid ||
+         fchmod(fd, old.st_mode & 0777) != 0)) {
+        (void)unlinkat(place->folder, n->temp, 0);
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+int tool_file_open_new(struct tool_file_new *n, const char *name) {
+    struct tcm_place place;
+    int fd = -1;
+    n->folder = -1;
+    if (!is_link(name) && find(&place, name)) {
+        fd = open_beside(n, &place);
+        if (fd < 0) {
+            close(place.folder);
+        } else {
+            n->folder = place.folder;
+            strcpy(n->name, place.name);
+            tool_stop_remove(n->folder, n->temp);
+        }
+    }
+    return fd >= 0 ? fd : tool_file_open_output(name);
+}
+
+void tool_file_drop(struct tool_file_new *n) {
+    if (n->folder < 0)
+        return;
+    tool_stop_remove(-1, NULL);
+    (void)unlinkat(n->folder, n->temp, 0);
+    close(n->folder);
+    n->folder = -1;
+}
+
+bool tool_file_keep(struct tool_file_new *n) {
+    if (n->folder < 0)
+        return true;
+    bool good = renameat(n->folder, n->temp, n->folder, n->name) == 0;
+    int error = errno;
+    tool_file_drop(n);
+    errno = error;
+    return good;
 }
 
 /* --- Collisions ----------------------------------------------------------- */

@@ -9,6 +9,8 @@
 
 #include "base/compiler.h"
 
+#include <limits.h>
+
 /* NAME is NULL, "-", or another name of descriptor 1. */
 bool tool_file_is_stdout(const char *name);
 
@@ -19,6 +21,24 @@ bool tool_file_is_stdout(const char *name);
  * is taken where not everybody can make one. -1: errno tells.
  */
 int tool_file_open_output(const char *name);
+
+/* A file that gets its name when it is whole. */
+struct tool_file_new {
+    int folder; /* -1: what was opened has its name already */
+    char name[NAME_MAX + 1];
+    char temp[64]; /* and the one that it has meanwhile, beside it */
+};
+/*
+ * The same for a file that gets the name NAME with tool_file_keep: until then
+ * what has it stays. That is where nothing has the name, or a regular file of
+ * this user with no other name, and the folder may be written to; anything
+ * else, be it behind a link, is opened as above. A stop by a second signal
+ * (tool_stop.h) removes the file.
+ */
+int tool_file_open_new(struct tool_file_new *n, const char *name);
+/* Names it. False: errno tells, and the file is gone. */
+bool tool_file_keep(struct tool_file_new *n);
+void tool_file_drop(struct tool_file_new *n);
 
 /*
  * Whether a command line uses one file twice: one of the OUTS names of outputs

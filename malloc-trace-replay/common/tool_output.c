@@ -29,6 +29,7 @@ TCM_STATIC_ASSERT(TOOL_OUTPUT_FRAME % BUFFER_BYTES == 0 &&
 
 struct tool_output {
     int fd;
+    struct tool_file_new file;
     uint32_t error; /* errno; by who puts out, read by all */
     char *name;
     uint64_t bytes;  /* taken from the caller */
@@ -141,8 +142,9 @@ struct tool_output *tool_output_open(const char *name,
     if (!prepare(out, name, form))
         goto failed;
     out->fd = STDOUT_FILENO;
+    out->file.folder = -1;
     if (!tool_file_is_stdout(name))
-        out->fd = tool_file_open_output(name);
+        out->fd = tool_file_open_new(&out->file, name);
     if (out->fd < 0)
         goto failed;
     out->buffer = tool_queue_free(&out->queue);
@@ -185,7 +187,7 @@ bool tool_output_write(struct tool_output *out, const void *data, size_t n) {
     return errno == 0;
 }
 
-bool tool_output_close(struct tool_output *out) {
+static void finish(struct tool_output *out) {
     if (out->used != 0)
         next_buffer(out);
     if (out->threaded) {
@@ -196,10 +198,23 @@ bool tool_output_close(struct tool_output *out) {
     /* Some file systems tell of a full disk only now. */
     if (close(out->fd) != 0 && out->error == 0)
         out->error = (uint32_t)errno;
+}
+
+bool tool_output_close(struct tool_output *out) {
+    finish(out);
+    if (out->error == 0 && !tool_file_keep(&out->file))
+        out->error = (uint32_t)errno;
+    tool_file_drop(&out->file);
     int error = (int)out->error;
     release(out);
     errno = error;
     return error == 0;
+}
+
+void tool_output_drop(struct tool_output *out) {
+    finish(out);
+    tool_file_drop(&out->file);
+    release(out);
 }
 
 const char *tool_output_name(const struct tool_output *out) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Where a tool writes its trace: stdout, a FIFO or device as it is, or a
- * regular file that is made or truncated. Buffered; plain or as LZ4 frames.
+ * regular file, which is a new one until it is whole where that can be
+ * (tool_file_open_new). Buffered; plain or as LZ4 frames.
  * Compression and writing go on a thread of their own if there is a second
  * processor for it.
  *
@@ -32,8 +33,12 @@ struct tool_output *tool_output_open(const char *name,
                                      enum tool_output_form form);
 bool tool_output_write(struct tool_output *out, const void *data, size_t n);
 /* Ends the frame, writes what is left, closes (stdout too) and frees. false:
-   something was not written; errno says why. */
+   something was not written; errno says why, and a file that would have got its
+   name now is gone. */
 bool tool_output_close(struct tool_output *out);
+/* The same for what shall not be: what had the name stays, if a new file was
+   written. */
+void tool_output_drop(struct tool_output *out);
 
 /* For messages: the file's name, or "standard output". */
 const char *tool_output_name(const struct tool_output *out);

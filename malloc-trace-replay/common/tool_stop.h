@@ -12,5 +12,8 @@
 
 void tool_stop_catch(void);
 bool tool_stop_requested(void);
+/* The second signal removes the file NAME in FOLDER before; NULL: none. NAME
+   stays until the next call. */
+void tool_stop_remove(int folder, const char *name);
 
 #endif

@@ -80,23 +80,34 @@ def ops(path):
     return list(Processed(path).ops())
 
 
-def stop(signum, data, name):
-    """Most of the trace comes, then nothing, then the signal."""
-    out = os.path.join(tempfile.mkdtemp(dir="."), "out.p")
+def begin(data):
+    """A run that most of the trace came to, then nothing, and its output. What
+    it wrote says that it is well under way: in a file that has no name of use
+    yet."""
+    folder = tempfile.mkdtemp(dir=".")
+    out = os.path.join(folder, "out.p")
     p = subprocess.Popen([post, "-", out], stdin=subprocess.PIPE,
                          stderr=subprocess.PIPE)
     p.stdin.write(data[: len(data) * 3 // 4])
     p.stdin.flush()
-    # Written blocks say that it is well under way.
     end = time.monotonic() + 20
-    while time.monotonic() < end and not (
-            os.path.exists(out) and os.path.getsize(out) > 200000):
+    while time.monotonic() < end and not any(
+            f.stat().st_size > 200000 for f in os.scandir(folder)):
         time.sleep(0.01)
+    return p, out
+
+
+def stop(signum, data, name):
+    p, out = begin(data)
+    check(not os.path.exists(out), name + ": the output is not there before")
     p.send_signal(signum)
     err = p.stderr.read()
     status = p.wait()
     check(status == 3, name + ": exit status 3", status)
     check(b"interrupted" in err, name + ": says so", err)
+    check(os.listdir(os.path.dirname(out)) == ["out.p"],
+          name + ": leaves the output and nothing else",
+          os.listdir(os.path.dirname(out)))
     try:
         got, full = ops(out), ops(want)
         check(1000 < len(got) < len(full), name + ": shorter, not empty",
@@ -119,17 +130,25 @@ def stop_twice():
                          stderr=subprocess.DEVNULL)
     os.close(w)
     select.select([r], [], [], 60)
-    p.send_signal(signal.SIGINT)
     end = time.monotonic() + 20
     while p.poll() is None and time.monotonic() < end:
-        with open("/proc/%d/status" % p.pid) as f:
-            caught = [l for l in f if l.startswith("SigCgt")][0].split()[1]
-        if not int(caught, 16) & 2:
-            break
-        time.sleep(0.01)
-    p.send_signal(signal.SIGINT)
+        p.send_signal(signal.SIGINT)
+        time.sleep(0.05)
     check(p.wait() == -signal.SIGINT, "a second SIGINT kills", p.returncode)
     os.close(r)
+
+
+def stop_at_once(data):
+    """Two signals before the output has its name: nothing stays behind."""
+    p, out = begin(data)
+    for signum in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM,
+                   signal.SIGCONT):
+        p.send_signal(signum)
+    p.stderr.read()
+    check(p.wait() in (-signal.SIGINT, -signal.SIGTERM),
+          "two signals at once kill", p.returncode)
+    check(os.listdir(os.path.dirname(out)) == [],
+          "and leave nothing", os.listdir(os.path.dirname(out)))
 
 
 def ignored():
@@ -152,5 +171,6 @@ whole = progress()
 stop(signal.SIGINT, whole, "SIGINT")
 stop(signal.SIGTERM, whole, "SIGTERM")
 stop_twice()
+stop_at_once(whole)
 ignored()
 print("# all done")

@@ -58,6 +58,65 @@ fi
 is "a full disk: exit status" $? 1
 check "and one line says so" one_line full.err
 
+# What cannot be made whole does not replace what is there, nor stay behind.
+mkdir kept
+cp want.p kept/out
+chmod 640 kept/out
+keeps() { # WHAT STATUS
+    is "$1: exit status" "$2" 1
+    check "$1: the output is what it was" cmp kept/out want.p
+    is "$1: and nothing is beside it" "$(ls -A kept)" out
+}
+for name in out new; do
+    (
+        ulimit -f 64
+        "$post" --quiet t.plain kept/$name 2>err
+    )
+    keeps "no room for $name" $?
+    check "no room for $name: one line says so" one_line err
+done
+"$post" --quiet --from-mark none t.plain kept/out 2>err
+keeps "a mark that is not there" $?
+"$post" --quiet --to-mark none t.plain kept/new 2>err
+keeps "nor one to end at" $?
+"$post" --quiet --from 99h t.plain kept/out 2>err
+keeps "a window behind the end" $?
+"$post" --quiet --only-threads 9999 t.plain kept/out 2>err
+keeps "no such thread" $?
+if [ "$(id -u)" = 0 ] && mkdir small &&
+    mount -t tmpfs -o size=300k none small 2>/dev/null; then
+    cleanup() { umount "$work/small" 2>/dev/null; }
+    "$post" --quiet t.plain small/out 2>err
+    is "a full file system: exit status" $? 1
+    check "a full file system: one line says so" one_line err
+    is "a full file system: nothing is left" "$(ls -A small)" ""
+    umount small
+else
+    skip "a full file system" "cannot mount"
+fi
+# What is damaged but of use does.
+head -c 300000 t.plain >cut.plain
+"$post" --quiet cut.plain cut.p 2>/dev/null
+"$post" --quiet cut.plain kept/out 2>/dev/null
+is "a cut trace: exit status" $? 3
+check "a cut trace: replaces the output" cmp kept/out cut.p
+is "a cut trace: with its mode" "$(stat -c %a kept/out) $(ls -A kept)" \
+    "640 out"
+# Other names of a file stay names of it.
+ln kept/out kept/hard
+ln -s out kept/soft
+"$post" --quiet t.plain kept/soft
+check "through a symbolic link: the file" cmp kept/out want.p
+[ -L kept/soft ] && [ kept/out -ef kept/hard ]
+is "through a symbolic link: links stay" $? 0
+mkfifo kept/fifo
+cat kept/fifo >fifo.got &
+"$post" --quiet t.plain kept/fifo
+wait $!
+check "a FIFO is written to" cmp fifo.got want.p
+[ -p kept/fifo ]
+is "and stays one" $? 0
+
 # What is read is not written, by whatever name, nor a trace replaced by JSON.
 cp t.plain both
 cp t.plain both.spool
@@ -92,7 +151,7 @@ for outs in "--json both both both.p" "--json both.p both both.p" \
     check "and one line says so" one_line both.err
 done
 [ ! -s both.out ] && [ ! -e new ] && [ ! -e both.new ]
-result $? "nothing was written"
+is "nothing was written" $? 0
 # shellcheck disable=SC2094
 "$post" --quiet --json both.out both >>both.out 2>both.err
 is "--json equals standard output: exit status" $? 2
@@ -122,7 +181,7 @@ if [ -x "$mtrace" ]; then
     is "record, the trace in the command's output: exit status" $? 2
 fi
 cmp both t.plain && cmp both.spool t.plain && cmp both.p want.p
-result $? "they stay as they were"
+is "they stay as they were" $? 0
 echo '{}' >both.json
 "$post" --quiet --json both.json t.plain /dev/null
 is "--json in place of JSON: exit status" $? 0

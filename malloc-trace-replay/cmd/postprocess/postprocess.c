@@ -20,6 +20,7 @@
 #include "traceformat/proc_writer.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,6 +311,8 @@ static int run(struct work *w) {
     }
     tool_raw_read_ahead(w->raw);
     tool_stop_catch();
+    /* A limit is an error like a full disk. */
+    (void)signal(SIGXFSZ, SIG_IGN);
     w->demux.begins_late = tool_raw_begins_late(w->raw);
     order_init(&w->order, &w->demux, &w->emit);
     if (w->options.window)
@@ -339,7 +342,7 @@ static int run(struct work *w) {
 
 static void clean_up(struct work *w) {
     if (w->out != NULL)
-        tool_output_close(w->out);
+        tool_output_drop(w->out);
     if (w->raw != NULL)
         tool_raw_close(w->raw);
     if (w->begun)
