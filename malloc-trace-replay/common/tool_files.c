@@ -50,7 +50,7 @@ static int empty(int fd) {
 /* A file that those share who share the folder, as a group does. */
 static int open_shared(const struct tcm_place *place) {
     struct stat st;
-    errno = EACCES;
+    errno = TCM_EFOREIGN;
     if (!S_ISREG(place->mode) || fstat(place->folder, &st) != 0 ||
         (st.st_mode & (S_IWOTH | S_ISVTX)) != 0)
         return -1;
@@ -59,7 +59,7 @@ static int open_shared(const struct tcm_place *place) {
     if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)))
         return fd < 0 ? fd : empty(fd);
     close(fd);
-    errno = EACCES;
+    errno = TCM_EFOREIGN;
     return -1;
 }
 
@@ -72,6 +72,10 @@ static int try_open(const struct tcm_place *place) {
     }
     return openat(place->folder, place->name,
                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+}
+
+const char *tool_file_error_text(int error) {
+    return error == TCM_EFOREIGN ? TCM_EFOREIGN_TEXT : strerror(error);
 }
 
 int tool_file_open_output(const char *name) {

@@ -17,10 +17,13 @@ bool tool_file_is_stdout(const char *name);
 /*
  * Opens NAME to be written from its beginning: a file that is made with the
  * mode that the umask says or emptied, a FIFO or device as it is. Nothing that
- * another user may have put there (base/os_file.h): EACCES; but a regular file
- * is taken where not everybody can make one. -1: errno tells.
+ * another user may have put there (base/os_file.h); but a regular file is taken
+ * where not everybody can make one. -1: errno, or TCM_EFOREIGN in its place,
+ * tells.
  */
 int tool_file_open_output(const char *name);
+/* The text for an errno that this header's functions leave. */
+const char *tool_file_error_text(int error);
 
 /* A file that gets its name when it is whole. */
 struct tool_file_new {

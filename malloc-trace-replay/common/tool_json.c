@@ -78,7 +78,7 @@ bool tool_json_open(struct tool_json *j, const char *path) {
     j->fd = tool_file_open_output(path);
     if (j->fd >= 0)
         return true;
-    tool_error("cannot write %s: %s", path, strerror(errno));
+    tool_error("cannot write %s: %s", path, tool_file_error_text(errno));
     return false;
 }
 

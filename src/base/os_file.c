@@ -138,7 +138,7 @@ static enum step take_step(struct tcm_place *place, char *path, char *room,
             return expand(place->folder, path, *at, n, delimiter, room)
                        ? EXPANDED
                        : FAILED;
-        errno = EACCES;
+        errno = TCM_EFOREIGN;
     } else if (delimiter == '\0') {
         describe(place, &entry, found);
         return ARRIVED;
@@ -183,7 +183,7 @@ bool tcm_place_find(struct tcm_place *place, char *path, char *room) {
 int tcm_place_open(const struct tcm_place *place, int flags) {
     struct stat st;
     TCM_ASSERT(place->folder >= 0 && strchr(place->name, '/') == NULL);
-    errno = place->is_foreign ? EACCES : EISDIR;
+    errno = place->is_foreign ? TCM_EFOREIGN : EISDIR;
     if (place->is_foreign || place->name[0] == '\0')
         return -1;
     int fd = open_raw(place->folder, place->name,
@@ -194,6 +194,6 @@ int tcm_place_open(const struct tcm_place *place, int flags) {
     if (fstat(fd, &st) == 0 && !is_foreign(place->folder, &st))
         return fd;
     close_raw(fd);
-    errno = EACCES;
+    errno = TCM_EFOREIGN;
     return -1;
 }

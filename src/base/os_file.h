@@ -32,6 +32,10 @@ bool tcm_file_is_locked(int fd);
    with FLAGS. -1 on failure. */
 int tcm_file_make_own(int folder, const char *name, int flags);
 
+/* errno of a foreign name: no number of the kernel's, which end at 4095. */
+enum { TCM_EFOREIGN = 4096 };
+#define TCM_EFOREIGN_TEXT "another user's link, file or FIFO"
+
 /* Where a path leads. */
 struct tcm_place {
     int folder;       /* opened with O_PATH */
@@ -44,11 +48,11 @@ struct tcm_place {
 /*
  * Follows PATH up to its last name and rewrites it without links, other than
  * magic ones. PATH and ROOM, which is working space, have PATH_MAX bytes each.
- * The caller closes the folder. false on failure, with EACCES for a foreign
- * link.
+ * The caller closes the folder. false on failure, with TCM_EFOREIGN for a
+ * foreign link.
  */
 bool tcm_place_find(struct tcm_place *place, char *path, char *room);
-/* Opens the entry unless it is foreign (EACCES). -1 on failure. */
+/* Opens the entry unless it is foreign (TCM_EFOREIGN). -1 on failure. */
 int tcm_place_open(const struct tcm_place *place, int flags);
 
 #endif

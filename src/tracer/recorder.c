@@ -15,6 +15,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/fmt.h"
+#include "base/os_file.h"
 #include "base/os_mem.h"
 #include "base/os_thread.h"
 #include "base/raw_io.h"
@@ -66,6 +67,8 @@ void mtr_summary_flush(struct mtr_recorder *rec) {
 }
 
 static const char *error_text(int error) {
+    if (error == TCM_EFOREIGN)
+        return TCM_EFOREIGN_TEXT;
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 32)
     return strerrordesc_np(error);
 #else

@@ -68,7 +68,7 @@ int mtr_name_resolve(struct mtr_recorder *rec) {
     rec->kind = kind_at(&place, rec->output);
     rec->keeps = mtr_config.keep_bytes != 0 && rec->kind == MTR_OUTPUT_FILE;
     /* A file is replaced, and not written to. */
-    return place.is_foreign && rec->kind != MTR_OUTPUT_FILE ? EACCES : 0;
+    return place.is_foreign && rec->kind != MTR_OUTPUT_FILE ? TCM_EFOREIGN : 0;
 }
 
 int mtr_name_expand(struct mtr_recorder *rec) {

@@ -103,18 +103,22 @@ strangers() { # VICTIM USER
             "0 $want"
         check "$who, recording to a planted $name: one line" one_line err
         check "$who, recording to a planted $name: says why" \
-            grep -q "$work/open/$name: Permission denied" err
+            grep -q "$work/open/$name: another user's link, file or FIFO" err
         for tool in "$post --quiet piped" "$post --quiet piped /dev/null --json" \
             "$replay piped.p --json" "$mtrace info piped --json"; do
             # shellcheck disable=SC2086
             $victim $tool "open/$name" >out 2>err
             is "$who, ${tool##*/} to a planted $name" "$?" 1
+            check "$who, ${tool##*/} to a planted $name: says why" \
+                grep -q "open/$name: another user's link, file or FIFO" err
         done
     done
     for tool in "$post --quiet piped" "$replay piped.p --json"; do
         # shellcheck disable=SC2086
         $victim $tool "open/file" >out 2>err
         is "$who, ${tool##*/} to a stranger's file" "$?" 1
+        check "$who, ${tool##*/} to a stranger's file: says why" \
+            grep -q "open/file: another user's link, file or FIFO" err
     done
     is "$who: nothing was written through them" \
         "$(cat "home$2/file" open/file fifo.got)" precious

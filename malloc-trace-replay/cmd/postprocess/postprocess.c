@@ -136,7 +136,7 @@ static bool good_so_far(struct work *w) {
     int error = tool_output_error(w->out);
     if (error == 0)
         return out_of_memory();
-    tool_error("%s: %s", tool_output_name(w->out), strerror(error));
+    tool_error("%s: %s", tool_output_name(w->out), tool_file_error_text(error));
     return false;
 }
 
@@ -153,7 +153,7 @@ static bool begin_output(struct work *w, const void *header, uint32_t length) {
                                                        : TOOL_OUTPUT_PLAIN);
     if (w->out == NULL) {
         tool_error("%s: %s", w->out_name == NULL ? "stdout" : w->out_name,
-                   strerror(errno));
+                   tool_file_error_text(errno));
         return false;
     }
     w->begun = true;
@@ -275,7 +275,7 @@ static bool work_through(struct work *w) {
     char name[256];
     snprintf(name, sizeof(name), "%s", tool_output_name(out));
     if (!tool_output_close(out)) {
-        tool_error("%s: %s", name, strerror(errno));
+        tool_error("%s: %s", name, tool_file_error_text(errno));
         return false;
     }
     return true;
