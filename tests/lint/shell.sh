@@ -18,10 +18,9 @@ unparsable() {
 # that one file sets and another uses; SC3045: ulimit -v, which dash and bash
 # have.
 complaints() {
-    for file in $(scripts); do
-        (cd "$tree" && shellcheck -s sh -S warning -e SC1090,SC1091,SC2034,SC2154,SC2238,SC3045 \
-            -f gcc "$file")
-    done
+    # shellcheck disable=SC2046
+    (cd "$tree" && shellcheck -s sh -S warning \
+        -e SC1090,SC1091,SC2034,SC2154,SC2238,SC3045 -f gcc $(scripts))
 }
 
 clean unparsable "scripts parse"
