@@ -162,7 +162,7 @@ all_tests() {
 # Programs that test parts, not the preloaded library: they can run under
 # sanitizers and under qemu.
 part_tests() {
-    all_tests | grep -E '^tests/(unit|fuzz|stress|bin)/' | grep -v '\.sh$' |
+    all_tests | grep -E '^tests/(unit|fuzz|stress)/' | grep -v '\.sh$' |
         tr '\n' ' '
 }
 
@@ -334,7 +334,7 @@ if [ -n "${main:-}" ]; then
         quietly distcheck.log make distcheck \
             DISTCHECK_CONFIGURE_FLAGS=--enable-trace-compression \
             AM_MAKEFLAGS="TESTS='$(all_tests | grep -E \
-                '^tests/(lint/(layering|spdx|dead)|unit/bin/test_(tool|raw|proc))' |
+                '^tests/(lint/(layering|spdx|dead)|unit/[a-z]*/test_(tool|raw|proc))' |
                 tr '\n' ' ')'"
     fi
     count "make distcheck" $?

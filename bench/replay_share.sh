@@ -26,7 +26,7 @@ while getopts b:n: option; do
 done
 shift $((OPTIND - 1))
 replay=$build/malloc-trace-replay/replay
-maker=$build/tests/unit/bin/replay_make
+maker=$build/tests/unit/tools/replay_make
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -3,7 +3,7 @@
  * Reader of raw traces: takes the bytes (LZ4 already removed) from a source and
  * yields header and segments whose checksums are right, in file order. After
  * damage it looks for the next good segment and reports what it skipped.
- * Files, LZ4 and spools together are malloc-trace-replay/common/tool_raw.h.
+ * Files, LZ4 and spools together are malloc-trace-replay/trace/raw.h.
  *
  * Invariants: memory is the buffer the caller gives. Time is linear in the
  * input, also in hostile input.

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Runs a fuzz target without a fuzzer: every file of its corpus as it is, cut
- * at every byte, with every byte changed (of slow targets every FUZZ_STRIDEth),
+ * at every byte, with every byte changed (of slow targets every few),
  * and with random changes of a fixed seed. In runs of equal bytes longer than
  * 64 only the ends are cut or changed.
  *
- * The corpus is tests/fuzz/corpus/FUZZ_TARGET below $top_srcdir, or the files
+ * The corpus is tests/fuzz/corpus/NAME below $top_srcdir, or the files
  * named on the command line. FUZZ_RUNS sets the number of random changes a
  * file. A target that finds something wrong aborts; the input is then in the
  * file that FUZZ_FOUND names, if it is set.
@@ -27,14 +27,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RUN_MAX    64u
-#define FILE_LIMIT ((size_t)1 << 20)
-#ifndef FUZZ_STRIDE
-#define FUZZ_STRIDE 1u
-#endif
-#ifndef FUZZ_RUNS
-#define FUZZ_RUNS 500u
-#endif
+#define RUN_MAX      64u
+#define FILE_LIMIT   ((size_t)1 << 20)
+#define RUNS_DEFAULT 500u
 
 static uint64_t inputs;
 static const uint8_t *running; /* of RUNNING_SIZE bytes */
@@ -75,7 +70,8 @@ static bool is_dull(const uint8_t *data, size_t n, size_t i) {
 
 static void run_changes(uint8_t *data, size_t n) {
     static const uint8_t masks[] = {0x01, 0x80, 0xFF};
-    for (size_t i = 0; i < n; i += FUZZ_STRIDE) {
+    size_t stride = fuzz_target.stride != 0 ? fuzz_target.stride : 1;
+    for (size_t i = 0; i < n; i += stride) {
         if (is_dull(data, n, i))
             continue;
         run(data, i);
@@ -160,7 +156,9 @@ static void run_corpus(const char *folder, uint64_t runs) {
 
 int main(int argc, char **argv) {
     const char *text = getenv("FUZZ_RUNS");
-    uint64_t runs = text == NULL ? FUZZ_RUNS : strtoull(text, NULL, 10);
+    uint64_t runs = fuzz_target.runs != 0 ? fuzz_target.runs : RUNS_DEFAULT;
+    if (text != NULL)
+        runs = strtoull(text, NULL, 10);
     (void)signal(SIGABRT, keep_input);
     static const uint8_t none[1];
     run(none, 0);
@@ -171,7 +169,7 @@ int main(int argc, char **argv) {
         char folder[4096];
         const char *top = getenv("top_srcdir");
         (void)snprintf(folder, sizeof(folder), "%s/tests/fuzz/corpus/%s",
-                       top == NULL ? "." : top, FUZZ_TARGET);
+                       top == NULL ? "." : top, fuzz_target.corpus);
         run_corpus(folder, runs);
     }
     return tap_done();

@@ -11,6 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* How driver.c runs the target. */
+struct fuzz_target {
+    const char *corpus; /* folder in tests/fuzz/corpus */
+    uint32_t stride;    /* of the bytes that are changed; 0: 1 */
+    uint32_t runs;      /* random changes a file; 0: 500 */
+};
+extern const struct fuzz_target fuzz_target;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Something that must hold whatever the input is. */

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+const struct fuzz_target fuzz_target = {.corpus = "control"};
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct mtf_control_request request;
     static struct mtf_control_reply reply;

@@ -11,17 +11,20 @@
 #include "tests/fuzz/fuzz_work.h"
 #include "tests/unit/tools/order_sort.h"
 
-#include "cmd/malloc_trace/dump.h"
-#include "cmd/malloc_trace/info.h"
-#include "cmd/malloc_trace/proc_kind.h"
-#include "cmd/replay/replay_translate.h"
-#include "common/tool_main.h"
-#include "common/tool_raw.h"
-#include "filter.h"
+#include "cmd/malloc_trace/dump/dump.h"
+#include "model/info.h"
+#include "trace/proc_kind.h"
+#include "cmd/replay/translate.h"
+#include "common/main.h"
+#include "trace/raw.h"
+#include "cmd/postprocess/window/filter.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+const struct fuzz_target fuzz_target = {
+    .corpus = "cost", .stride = 9999, .runs = 4};
 
 #define SMALL 192u
 #define LARGE (4 * SMALL)

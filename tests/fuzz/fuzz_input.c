@@ -6,11 +6,13 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/tool_input.h"
+#include "common/input.h"
 
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+const struct fuzz_target fuzz_target = {.corpus = "input"};
 
 struct sum {
     uint64_t bytes, breaks, skipped, hash;

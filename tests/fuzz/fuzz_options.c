@@ -5,12 +5,14 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "cmd/malloc_trace/record_timer.h"
-#include "cmd/postprocess/filter_options.h"
-#include "cmd/postprocess/filter_threads.h"
-#include "common/tool_main.h"
+#include "cmd/malloc_trace/record/timer.h"
+#include "cmd/postprocess/window/options.h"
+#include "cmd/postprocess/window/threads.h"
+#include "common/main.h"
 
 #include <string.h>
+
+const struct fuzz_target fuzz_target = {.corpus = "options"};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *text = strndup((const char *)data, size), again[32];

@@ -10,6 +10,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/tools/order_sort.h"
 
+const struct fuzz_target fuzz_target = {.corpus = "order"};
+
 struct feed {
     struct sorter *sorter;
     uint64_t offsets[8];

@@ -8,11 +8,13 @@
 #include "tests/fuzz/fuzz_raw_items.h"
 #include "tests/fuzz/fuzz_repair.h"
 
-#include "common/tool_raw.h"
+#include "trace/raw.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+
+const struct fuzz_target fuzz_target = {.corpus = "parts", .stride = 7};
 
 static char folder[] = "/tmp/fuzz_parts.XXXXXX";
 

@@ -7,10 +7,12 @@
 #include "tests/fuzz/fuzz_repair.h"
 #include "tests/unit/tools/order_sort.h"
 
-#include "common/tool_raw.h"
+#include "trace/raw.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
+
+const struct fuzz_target fuzz_target = {.corpus = "raw"};
 
 static void run(const uint8_t *data, size_t size) {
     struct sorted out;

@@ -6,8 +6,8 @@
  * (tool_check.h) comes to an end, and what replay makes of it frees each block
  * once, whatever it says.
  */
-#include "cmd/replay/replay_translate.h"
-#include "common/tool_check.h"
+#include "cmd/replay/translate.h"
+#include "trace/check.h"
 #include "memory_source.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_repair.h"
@@ -17,6 +17,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+const struct fuzz_target fuzz_target = {.corpus = "proc"};
 
 struct sum {
     uint64_t ops, parts, damages, skipped, hash, told;

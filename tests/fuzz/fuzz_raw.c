@@ -7,11 +7,13 @@
 #include "tests/fuzz/fuzz_raw_items.h"
 #include "tests/fuzz/fuzz_repair.h"
 
-#include "common/tool_raw.h"
 #include "memory_source.h"
+#include "trace/raw.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
+
+const struct fuzz_target fuzz_target = {.corpus = "raw"};
 
 static void read_memory(const uint8_t *data, size_t size, size_t piece,
                         struct fuzz_streams *f) {

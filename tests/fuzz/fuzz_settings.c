@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+const struct fuzz_target fuzz_target = {.corpus = "settings"};
+
 #define NAME "FUZZ_SETTING"
 
 static void check_number(const char *text, uint64_t low, uint64_t high) {

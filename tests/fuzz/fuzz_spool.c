@@ -5,10 +5,12 @@
 #include "tests/fuzz/fuzz_raw_items.h"
 #include "tests/fuzz/fuzz_repair.h"
 
-#include "common/tool_raw.h"
+#include "trace/raw.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
+
+const struct fuzz_target fuzz_target = {.corpus = "spool"};
 
 static void run(const uint8_t *data, size_t size) {
     char name[64];

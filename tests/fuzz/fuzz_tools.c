@@ -6,15 +6,17 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_repair.h"
 
-#include "cmd/malloc_trace/dump.h"
-#include "cmd/malloc_trace/info.h"
-#include "cmd/malloc_trace/proc_kind.h"
-#include "common/tool_main.h"
+#include "cmd/malloc_trace/dump/dump.h"
+#include "cmd/malloc_trace/info/print.h"
+#include "trace/proc_kind.h"
+#include "common/main.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+const struct fuzz_target fuzz_target = {.corpus = "tools", .stride = 7};
 
 static int null_fd = -1;
 

@@ -4,7 +4,7 @@
 # both formats print, where to begin and to end, damaged places, pipes.
 # shellcheck source=common.sh
 . "$(dirname "$0")/common.sh"
-need "$mtrace" "$post" "$top_builddir/tests/bin/make_raw_corpus"
+need "$mtrace" "$post" "$top_builddir/tests/fuzz/make_raw_corpus"
 need_python
 cd "$work" || exit 99
 data=$top_srcdir/tests/data
@@ -27,7 +27,7 @@ same() {
     at_least "$1: lines" "$(wc -l <want)" 20
 }
 
-"$top_builddir/tests/bin/make_raw_corpus" . || exit 99
+"$top_builddir/tests/fuzz/make_raw_corpus" . || exit 99
 "$post" --quiet raw/plain kinds || exit 99
 same "golden raw" rawdump "$data/raw-v1"
 same "every kind of raw event" rawdump raw/plain

@@ -5,7 +5,7 @@
 # shellcheck source=common.sh
 . "$(dirname "$0")/common.sh"
 need "$mtrace" "$post" "$built/exchange" "$built/many_threads" \
-    "$top_builddir/tests/bin/make_raw_corpus"
+    "$top_builddir/tests/fuzz/make_raw_corpus"
 need_python
 cd "$work" || exit 99
 data=$top_srcdir/tests/data
@@ -102,7 +102,7 @@ PY
 }
 
 agree "golden" "$data/raw-v1"
-"$top_builddir/tests/bin/make_raw_corpus" . || exit 99
+"$top_builddir/tests/fuzz/make_raw_corpus" . || exit 99
 if record t "$built/exchange" 3 2000 >/dev/null; then
     agree "threads that exchange blocks" "$work/t"
     cat >one.py <<'PY'

@@ -4,7 +4,7 @@
 # shellcheck source=../lib/preload.sh disable=SC1091,SC2154
 . "$top_srcdir/tests/lib/preload.sh"
 
-make=$top_builddir/tests/unit/bin/replay_make
+make=$top_builddir/tests/unit/tools/replay_make
 key() {
     sed -n "s/^$2=//p" "$1"
 }

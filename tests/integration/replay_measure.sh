@@ -8,7 +8,7 @@
 if [ "${TCM_SANITIZED:-no}" != no ]; then
     skip_all "the sanitizers' runtime replaces malloc"
 fi
-make=$top_builddir/tests/unit/bin/replay_make
+make=$top_builddir/tests/unit/tools/replay_make
 probe=$work/probe.so
 # shellcheck disable=SC2086
 if ! $CC -O2 -fPIC -shared -fno-builtin -o "$probe" \

@@ -6,12 +6,15 @@
 . "$top_srcdir/tests/lint/lint.sh"
 
 # bad_includes FOLDER ALLOWED...: "file: include" for each quoted include from
-# a file of FOLDER that is not of an allowed folder. A neighbour may be included
-# by its bare name.
+# a file of FOLDER that is not of an allowed folder or file.
 bad_includes() {
     folder=$1
     shift
-    allowed=$(printf '%s/|' "$@")
+    allowed=
+    for name in "$@"; do
+        case $name in *.h) ;; *) name=$name/ ;; esac
+        allowed="$allowed$name|"
+    done
     files=$(list "$folder/*.c" "$folder/*.h" | grep "^$folder/")
     [ -z "$files" ] || (
         cd "$tree" || exit
@@ -22,12 +25,6 @@ bad_includes() {
                 split($0, part, "\"")
                 if (part[2] ~ allowed)
                     next
-                own = FILENAME
-                sub(/[^\/]*$/, "", own)
-                if (part[2] !~ /\// && (getline line <(own part[2])) > 0) {
-                    close(own part[2])
-                    next
-                }
                 print FILENAME ": includes " part[2]
             }' $files
     )
@@ -47,17 +44,35 @@ gperftools_includes() { bad_includes src/gperftools gperftools; }
 common_includes() {
     bad_includes malloc-trace-replay/common base traceformat common
 }
+trace_includes() {
+    bad_includes malloc-trace-replay/trace base traceformat common trace
+}
+model_includes() {
+    bad_includes malloc-trace-replay/model base traceformat common trace model
+}
+# Programs, parts of postprocess and subcommands of malloc-trace.
 program_includes() {
-    for program in "$tree"/malloc-trace-replay/cmd/*/; do
-        program=$(basename "$program")
-        bad_includes "malloc-trace-replay/cmd/$program" base traceformat \
-            common gperftools "cmd/$program"
+    below="base traceformat common trace model gperftools"
+    for program in bump_pipes replay; do
+        # shellcheck disable=SC2086
+        bad_includes "malloc-trace-replay/cmd/$program" $below "cmd/$program"
+    done
+    # shellcheck disable=SC2086
+    bad_includes malloc-trace-replay/cmd/postprocess/sort $below \
+        cmd/postprocess/sort
+    # shellcheck disable=SC2086
+    bad_includes malloc-trace-replay/cmd/postprocess $below cmd/postprocess
+    for command in "$tree"/malloc-trace-replay/cmd/malloc_trace/*/; do
+        command=$(basename "$command")
+        # shellcheck disable=SC2086
+        bad_includes "malloc-trace-replay/cmd/malloc_trace/$command" $below \
+            "cmd/malloc_trace/$command" cmd/malloc_trace/malloc_trace.h
     done
 }
 # Public headers may be included from the system's place only by users.
 angle_includes() {
     (cd "$tree" && grep -rnE --include='*.[ch]' \
-        '#[[:blank:]]*include[[:blank:]]*<(base|core|traceformat|tracer|api|common|cmd)/' \
+        '#[[:blank:]]*include[[:blank:]]*<(base|core|traceformat|tracer|api|common|trace|model|cmd)/' \
         src malloc-trace-replay)
 }
 
@@ -119,7 +134,9 @@ clean api_includes "api includes the layers below"
 clean gperftools_includes "public headers stand alone"
 clean preload_includes "preload includes base and public headers"
 clean common_includes "common includes base and traceformat"
-clean program_includes "programs include common and never each other"
+clean trace_includes "trace includes common too"
+clean model_includes "model includes trace too"
+clean program_includes "programs and subcommands never include each other"
 clean angle_includes "own headers are included in quotes"
 clean memory_calls "only os_mem.c asks the kernel for memory"
 clean memory_orders "only atomic.h names memory orders"
@@ -134,7 +151,15 @@ catches program_includes "a program including core" \
     malloc-trace-replay/cmd/replay/planted.c '#include "core/heap.h"'
 catches program_includes "a program including another" \
     malloc-trace-replay/cmd/replay/planted.c \
-    '#include "cmd/postprocess/order.h"'
+    '#include "cmd/postprocess/sort/order.h"'
+catches program_includes "a subcommand including another" \
+    malloc-trace-replay/cmd/malloc_trace/record/planted.c \
+    '#include "cmd/malloc_trace/info/print.h"'
+catches program_includes "the sorter including windows" \
+    malloc-trace-replay/cmd/postprocess/sort/planted.c \
+    '#include "cmd/postprocess/window/filter.h"'
+catches model_includes "model including a program" \
+    malloc-trace-replay/model/planted.c '#include "cmd/replay/ring.h"'
 catches angle_includes "angle brackets around an own header" \
     src/core/planted.c '#include <core/heap.h>'
 catches memory_calls "a call of mmap" src/core/planted.c \

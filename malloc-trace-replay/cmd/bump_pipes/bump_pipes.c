@@ -9,7 +9,7 @@
  * no error: the command runs as it would have.
  */
 #include "base/raw_io.h"
-#include "common/tool_main.h"
+#include "common/main.h"
 
 #include <errno.h>
 #include <fcntl.h>

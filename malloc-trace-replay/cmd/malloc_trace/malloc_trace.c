@@ -4,7 +4,7 @@
  */
 #include "cmd/malloc_trace/malloc_trace.h"
 
-#include "common/tool_main.h"
+#include "common/main.h"
 
 #include <string.h>
 

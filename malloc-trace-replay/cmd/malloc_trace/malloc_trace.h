@@ -4,8 +4,8 @@
  * name, and returns the exit status; tool_begin has been called with
  * "malloc-trace NAME".
  */
-#ifndef CMD_MALLOC_TRACE_MALLOC_TRACE_H
-#define CMD_MALLOC_TRACE_MALLOC_TRACE_H
+#ifndef TOOL_CMD_MALLOC_TRACE_MALLOC_TRACE_H
+#define TOOL_CMD_MALLOC_TRACE_MALLOC_TRACE_H
 
 int cmd_ctl(int argc, char **argv);
 int cmd_dump(int argc, char **argv);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "account.h"
+#include "cmd/postprocess/account.h"
 
 #include "base/clock.h"
-#include "common/tool_main.h"
-#include "common/tool_text.h"
+#include "common/main.h"
+#include "common/text.h"
 
 #include <stdio.h>
 #include <string.h>

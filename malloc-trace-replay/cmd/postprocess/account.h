@@ -5,15 +5,15 @@
  *
  * Threads: none shared.
  */
-#ifndef POSTPROCESS_ACCOUNT_H
-#define POSTPROCESS_ACCOUNT_H
+#ifndef TOOL_CMD_POSTPROCESS_ACCOUNT_H
+#define TOOL_CMD_POSTPROCESS_ACCOUNT_H
 
-#include "emit.h"
-#include "filter.h"
-#include "order.h"
+#include "cmd/postprocess/sort/emit.h"
+#include "cmd/postprocess/window/filter.h"
+#include "cmd/postprocess/sort/order.h"
 
-#include "common/tool_json.h"
-#include "common/tool_raw.h"
+#include "common/json.h"
+#include "trace/raw.h"
 
 /* Own accounts and those of the recorder's footer. */
 #define ACCOUNT_VALUES_MAX (MTF_PROC_ACCOUNT_LIMIT + MTF_ACCOUNT_LIMIT)

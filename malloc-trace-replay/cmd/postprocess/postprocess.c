@@ -3,19 +3,19 @@
  * postprocess: orders the per-thread streams of a raw trace into one stream of
  * operations on numbered slots, which replay runs.
  */
-#include "account.h"
-#include "demux.h"
-#include "emit.h"
-#include "filter_options.h"
-#include "order.h"
-#include "went_on.h"
+#include "cmd/postprocess/account.h"
+#include "cmd/postprocess/sort/demux.h"
+#include "cmd/postprocess/sort/emit.h"
+#include "cmd/postprocess/window/options.h"
+#include "cmd/postprocess/sort/order.h"
+#include "cmd/postprocess/went_on.h"
 
-#include "common/tool_files.h"
-#include "common/tool_json.h"
-#include "common/tool_main.h"
-#include "common/tool_output.h"
-#include "common/tool_raw.h"
-#include "common/tool_stop.h"
+#include "common/files.h"
+#include "common/json.h"
+#include "common/main.h"
+#include "common/output.h"
+#include "trace/raw.h"
+#include "common/stop.h"
 #include "traceformat/compress.h"
 #include "traceformat/proc_writer.h"
 

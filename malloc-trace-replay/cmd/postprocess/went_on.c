@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "went_on.h"
+#include "cmd/postprocess/went_on.h"
 
-#include "common/tool_input.h"
+#include "common/input.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -4,8 +4,8 @@
  * exec, or a recording that was started again, has the trace OUTPUT.1, OUTPUT.2
  * and so on.
  */
-#ifndef POSTPROCESS_WENT_ON_H
-#define POSTPROCESS_WENT_ON_H
+#ifndef TOOL_CMD_POSTPROCESS_WENT_ON_H
+#define TOOL_CMD_POSTPROCESS_WENT_ON_H
 
 #include "traceformat/raw_reader.h"
 

@@ -9,17 +9,17 @@
  * allocates but those of the trace.
  */
 #include "base/compiler.h"
-#include "cmd/replay/replay_counters.h"
-#include "cmd/replay/replay_exec.h"
-#include "cmd/replay/replay_feeder.h"
-#include "cmd/replay/replay_measure.h"
-#include "cmd/replay/replay_report.h"
-#include "cmd/replay/replay_ring.h"
-#include "common/tool_files.h"
-#include "cmd/replay/replay_share.h"
-#include "common/tool_json.h"
-#include "common/tool_main.h"
-#include "common/tool_text.h"
+#include "cmd/replay/counters.h"
+#include "cmd/replay/exec.h"
+#include "cmd/replay/feeder.h"
+#include "cmd/replay/measure.h"
+#include "cmd/replay/report.h"
+#include "cmd/replay/ring.h"
+#include "common/files.h"
+#include "cmd/replay/share.h"
+#include "common/json.h"
+#include "common/main.h"
+#include "common/text.h"
 
 #include <errno.h>
 #include <signal.h>

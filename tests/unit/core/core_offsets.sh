@@ -3,7 +3,7 @@
 # Where blocks lie, and every counter, must not depend on whether object words
 # are built in, or used.
 echo 1..3
-bin=$top_builddir/tests/unit/bin
+bin=$top_builddir/tests/unit/core
 plain=$("$bin/core_offsets_plain") || exit 1
 built=$("$bin/core_offsets_words") || exit 1
 used=$("$bin/core_offsets_words" used) || exit 1

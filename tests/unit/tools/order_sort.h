@@ -7,7 +7,7 @@
 #ifndef TESTS_UNIT_TOOLS_ORDER_SORT_H
 #define TESTS_UNIT_TOOLS_ORDER_SORT_H
 
-#include "malloc-trace-replay/cmd/postprocess/order.h"
+#include "malloc-trace-replay/cmd/postprocess/sort/order.h"
 #include "tests/lib/memory_source.h"
 #include "tests/unit/traceformat/proc_text.h"
 

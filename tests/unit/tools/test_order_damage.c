@@ -13,7 +13,7 @@
 #include "prng.h"
 #include "tap.h"
 
-#include "common/tool_raw.h"
+#include "trace/raw.h"
 
 #include <unistd.h>
 

@@ -2,7 +2,7 @@
 /*
  * What memory is found to be there, on trees of files as systems have them.
  */
-#include "cmd/replay/replay_memory.h"
+#include "cmd/replay/memory.h"
 
 #include "tap.h"
 

@@ -3,7 +3,7 @@
  * The ring between the decoding and the measuring process: all batches arrive,
  * in order and whole, at any speed of either; a dead filler is noticed.
  */
-#include "cmd/replay/replay_ring.h"
+#include "cmd/replay/ring.h"
 #include "prng.h"
 #include "tap.h"
 

@@ -5,8 +5,8 @@
  * which must never see an impossible one, and the account must be that of a
  * second, simple bookkeeping.
  */
-#include "cmd/replay/replay_slots.h"
-#include "cmd/replay/replay_translate.h"
+#include "cmd/replay/slots.h"
+#include "cmd/replay/translate.h"
 #include "prng.h"
 #include "tap.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "common/tool_json.h"
+#include "common/json.h"
 
-#include "common/tool_main.h"
+#include "common/main.h"
 #include "tap.h"
 
 #include <fcntl.h>

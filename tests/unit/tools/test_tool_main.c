@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "common/tool_main.h"
+#include "common/main.h"
 
 #include "tap.h"
 

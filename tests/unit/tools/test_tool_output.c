@@ -5,7 +5,7 @@
  * end at any wake; here each ends at once.
  */
 #include "base/atomic.h"
-#include "common/tool_queue.h"
+#include "common/queue.h"
 
 #include "tap.h"
 
@@ -40,7 +40,7 @@ static bool always(void) {
 #define tool_queue_full      look_full
 #define tool_queue_is_closed look_closed
 #define tool_thread_helps    always
-#include "common/tool_output.c"
+#include "common/output.c"
 #undef tool_queue_full
 #undef tool_queue_is_closed
 #undef tool_thread_helps

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "common/tool_text.h"
+#include "common/text.h"
 
 #include "tap.h"
 

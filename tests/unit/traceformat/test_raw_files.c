@@ -4,9 +4,9 @@
  * pipes, still growing, damaged. And where tools write to.
  */
 #include "base/os_file.h"
-#include "common/tool_input.h"
-#include "common/tool_output.h"
-#include "common/tool_raw.h"
+#include "common/input.h"
+#include "common/output.h"
+#include "trace/raw.h"
 
 #include "base/checksum.h"
 #include "prng.h"

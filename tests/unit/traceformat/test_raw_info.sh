@@ -3,7 +3,7 @@
 # malloc-trace info: what it says of traces whose contents are known.
 . "$top_srcdir/tests/lib/preload.sh"
 
-make_corpus=$top_builddir/tests/bin/make_raw_corpus
+make_corpus=$top_builddir/tests/fuzz/make_raw_corpus
 [ -x "$make_corpus" ] && [ -x "$malloc_trace" ] || skip_all "not built"
 mkdir traces tree || exit 99
 run "$make_corpus" traces || exit 99

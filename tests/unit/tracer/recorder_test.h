@@ -8,7 +8,7 @@
 #ifndef TESTS_UNIT_TRACER_RECORDER_TEST_H
 #define TESTS_UNIT_TRACER_RECORDER_TEST_H
 
-#include "common/tool_raw.h"
+#include "trace/raw.h"
 #include "lib/prng.h"
 #include "lib/tap.h"
 #include "tracer/tracer.h"

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * malloc-trace ctl: asks a running process to start or stop its recording.
+ */
+#include "common/control_client.h"
+#include "cmd/malloc_trace/malloc_trace.h"
+
+#include "common/files.h"
+#include "common/json.h"
+#include "common/main.h"
+#include "common/text.h"
+#include "traceformat/trace_event.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "Usage: malloc-trace ctl PID start [FILE]\n"
+    "       malloc-trace ctl PID stop | flush | status\n"
+    "       malloc-trace ctl PID mark TEXT\n"
+    "Control the recording of a running process of the same user that was\n"
+    "started with TCMALLOC_TRACE_CONTROL=1 under the recording library.\n"
+    "\n"
+    "  start      record to FILE, or to what TCMALLOC_TRACE_OUTPUT named when\n"
+    "             the process began; a name that it has recorded to before\n"
+    "             gets a number\n"
+    "  stop       end the recording: the trace is whole when this returns\n"
+    "  flush      have all events so far written\n"
+    "  status     say whether and how much is recorded\n"
+    "  mark TEXT  put a mark of up to 127 bytes into the trace\n"
+    "\n"
+    "      --json FILE  status: write it to FILE too, as JSON (-: to standard\n"
+    "                   output instead)\n"
+    "  -q, --quiet      say only what is wrong\n"
+    "  -h, --help       print this text and exit\n"
+    "  -V, --version    print the version and exit\n"
+    "\n"
+    "Exit status: 0 done; 1 the process cannot be asked or refused; 2 wrong\n"
+    "command line.\n";
+
+static const struct {
+    const char *name;
+    enum mtf_control_command command;
+    int least, most; /* words after it */
+} commands[] = {
+    {"start", MTF_CONTROL_START, 0, 1}, {"stop", MTF_CONTROL_STOP, 0, 0},
+    {"flush", MTF_CONTROL_FLUSH, 0, 0}, {"status", MTF_CONTROL_STATUS, 0, 0},
+    {"mark", MTF_CONTROL_MARK, 1, 1},
+};
+
+static const char *state_name(unsigned state) {
+    static const char *const name[] = {
+        [MTF_CONTROL_OFF] = "off",
+        [MTF_CONTROL_WAITING] = "waiting",
+        [MTF_CONTROL_RECORDING] = "recording",
+        [MTF_CONTROL_ENDED] = "ended",
+        [MTF_CONTROL_FAILED] = "failed",
+    };
+    return state < TCM_ARRAY_SIZE(name) ? name[state] : "unknown";
+}
+
+static uint64_t account(const struct mtf_control_reply *r, unsigned field) {
+    for (unsigned i = 0; i < r->account_count; i++)
+        if (r->account[i].field == field)
+            return r->account[i].value;
+    return 0;
+}
+
+static void print_status(pid_t pid, const struct mtf_control_reply *r) {
+    struct tool_text t[4];
+    printf("process %d: %s", (int)pid,
+           r->state == MTF_CONTROL_WAITING ? "records from its next request on"
+                                           : state_name(r->state));
+    if (r->name[0] != '\0')
+        printf("%s%s", r->state == MTF_CONTROL_OFF ? ", last to " : " to ",
+               r->name);
+    putchar('\n');
+    if (account(r, MTF_ACCOUNT_RAW_BYTES) == 0)
+        return;
+    uint64_t threads = account(r, MTF_ACCOUNT_THREADS);
+    printf("  %s events of %s thread%s, %s raw, %s stored\n",
+           tool_text_count(&t[0], account(r, MTF_ACCOUNT_EVENTS)),
+           tool_text_count(&t[1], threads), threads == 1 ? "" : "s",
+           tool_text_bytes(&t[2], account(r, MTF_ACCOUNT_RAW_BYTES)),
+           tool_text_bytes(&t[3], account(r, MTF_ACCOUNT_STORED_BYTES)));
+    printf("  waited %s times, %s; untraced frees %s, dropped %s\n",
+           tool_text_count(&t[0], account(r, MTF_ACCOUNT_WAITS)),
+           tool_text_ns(&t[1], account(r, MTF_ACCOUNT_WAIT_NS)),
+           tool_text_count(&t[2], account(r, MTF_ACCOUNT_UNTRACED_FREES)),
+           tool_text_count(&t[3], account(r, MTF_ACCOUNT_DROPPED_EVENTS)));
+}
+
+static bool write_status(const char *path, pid_t pid,
+                         const struct mtf_control_reply *r) {
+    struct tool_json j;
+    if (!tool_json_open(&j, path))
+        return false;
+    tool_json_begin_object(&j, NULL);
+    tool_json_u64(&j, "pid", (uint64_t)pid);
+    tool_json_string(&j, "state", state_name(r->state));
+    tool_json_string(&j, "output", r->name);
+    if (r->message[0] != '\0')
+        tool_json_string(&j, "message", r->message);
+    for (unsigned i = 0; i < r->account_count; i++) {
+        const char *name = mtf_account_name(r->account[i].field);
+        if (name != NULL)
+            tool_json_u64(&j, name, r->account[i].value);
+    }
+    tool_json_end_object(&j);
+    return tool_json_close(&j);
+}
+
+/* The process has a current folder of its own. */
+static bool make_absolute(char *out, const char *file) {
+    size_t used = 0;
+    if (*file != '/') {
+        /* A % in the folder's name is none of the pattern. */
+        char here[MTF_CONTROL_TEXT_MAX];
+        if (getcwd(here, sizeof(here)) == NULL) {
+            tool_error("cannot tell the current folder: %s", strerror(errno));
+            return false;
+        }
+        for (const char *p = here; *p != '\0' && used + 3 < sizeof(here); p++) {
+            if (*p == '%')
+                out[used++] = '%';
+            out[used++] = *p;
+        }
+        out[used++] = '/';
+    }
+    if (used + strlen(file) > MTF_CONTROL_TEXT_MAX) {
+        tool_error("the output's name is too long: %s", file);
+        return false;
+    }
+    strcpy(out + used, file);
+    return true;
+}
+
+int cmd_ctl(int argc, char **argv) {
+    enum { OPT_JSON = 1 };
+    static const struct tool_option table[] = {
+        {"json", 0, true, OPT_JSON},
+        {NULL, 0, false, 0},
+    };
+    static struct mtf_control_reply reply;
+    static char text[MTF_CONTROL_TEXT_MAX + 1];
+    char problem[CTL_PROBLEM_MAX];
+    struct tool_options o;
+    const char *json = NULL;
+    uint64_t pid;
+    int id;
+    tool_options_init(&o, argc, argv, table, help);
+    while ((id = tool_option_next(&o)) > 0)
+        json = o.value;
+    if (id < 0)
+        return o.status;
+    if (o.operand_count < 2)
+        return tool_usage_error("no process and command given");
+    if (!tool_parse_u64(o.operand[0], INT32_MAX, &pid) || pid == 0)
+        return tool_usage_error("'%s' is no process id", o.operand[0]);
+    size_t c = 0;
+    while (c < TCM_ARRAY_SIZE(commands) &&
+           strcmp(o.operand[1], commands[c].name) != 0)
+        c++;
+    if (c == TCM_ARRAY_SIZE(commands))
+        return tool_usage_error("unknown command '%s'", o.operand[1]);
+    int words = o.operand_count - 2;
+    if (words < commands[c].least || words > commands[c].most)
+        return tool_usage_error("%s takes %s", commands[c].name,
+                                commands[c].most == 0    ? "nothing more"
+                                : commands[c].least == 1 ? "a text"
+                                                         : "one file");
+    bool is_status = commands[c].command == MTF_CONTROL_STATUS;
+    if (json != NULL && !is_status)
+        return tool_usage_error("--json is for status");
+    if (tool_files_collide_text(json, NULL, 0))
+        return TOOL_USAGE;
+    if (commands[c].command == MTF_CONTROL_MARK)
+        snprintf(text, sizeof(text), "%s", o.operand[2]);
+    else if (words == 1 && *o.operand[2] == '\0')
+        return tool_usage_error("the name of the file is empty");
+    else if (words == 1 && !make_absolute(text, o.operand[2]))
+        return TOOL_FAILED;
+    if (!ctl_order((pid_t)pid, commands[c].command, text, &reply, problem)) {
+        tool_error("%s", problem);
+        return TOOL_FAILED;
+    }
+    if (json != NULL && !write_status(json, (pid_t)pid, &reply))
+        return TOOL_FAILED;
+    if (tool_is_quiet())
+        return TOOL_OK;
+    if (is_status && (json == NULL || !tool_file_is_stdout(json)))
+        print_status((pid_t)pid, &reply);
+    else if (commands[c].command == MTF_CONTROL_START)
+        printf("recording to %s\n", reply.name);
+    else if (commands[c].command == MTF_CONTROL_STOP && reply.name[0] != '\0')
+        printf("recorded to %s\n", reply.name);
+    return TOOL_OK;
+}

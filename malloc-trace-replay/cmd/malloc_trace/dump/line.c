@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/dump/line.h"
+
+#include "traceformat/trace_event.h"
+#include "traceformat/varint.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define NS_PER_SECOND 1000000000u
+#define OFFSET_WIDTH  10u
+#define THREAD_WIDTH  4u
+
+/* --- Pieces --------------------------------------------------------------- */
+
+void dump_str(struct dump_lines *d, const char *s) {
+    tcm_fmt_str(&d->f, s);
+}
+
+void dump_u64(struct dump_lines *d, uint64_t v) {
+    tcm_fmt_u64(&d->f, v);
+}
+
+void dump_time(struct dump_lines *d, uint64_t ns) {
+    char digits[10] = "000000000";
+    uint64_t t = ns - d->start_ns;
+    if (ns < d->start_ns) {
+        tcm_fmt_char(&d->f, '-');
+        t = d->start_ns - ns;
+    }
+    tcm_fmt_u64(&d->f, t / NS_PER_SECOND);
+    tcm_fmt_char(&d->f, '.');
+    t %= NS_PER_SECOND;
+    for (size_t i = 9; i-- != 0; t /= 10)
+        digits[i] = (char)('0' + t % 10);
+    tcm_fmt_mem(&d->f, digits, 9);
+}
+
+void dump_quoted(struct dump_lines *d, const void *text, size_t n) {
+    static const char hex[] = "0123456789abcdef";
+    const uint8_t *p = text;
+    tcm_fmt_char(&d->f, '"');
+    for (size_t i = 0; i < n; i++) {
+        bool plain = p[i] >= 0x20 && p[i] < 0x7F;
+        if (plain && p[i] != '"' && p[i] != '\\') {
+            tcm_fmt_char(&d->f, (char)p[i]);
+        } else {
+            tcm_fmt_char(&d->f, '\\');
+            if (plain) {
+                tcm_fmt_char(&d->f, (char)p[i]);
+                continue;
+            }
+            tcm_fmt_char(&d->f, 'x');
+            tcm_fmt_char(&d->f, hex[p[i] >> 4]);
+            tcm_fmt_char(&d->f, hex[p[i] & 15]);
+        }
+    }
+    tcm_fmt_char(&d->f, '"');
+}
+
+void dump_id(struct dump_lines *d, const char *prefix, uint64_t id) {
+    tcm_fmt_str(&d->f, prefix);
+    tcm_fmt_u64(&d->f, id);
+}
+
+void dump_made(struct dump_lines *d, const char *prefix, uint64_t id) {
+    dump_id(d, prefix, id);
+    tcm_fmt_str(&d->f, " = ");
+}
+
+void dump_request(struct dump_lines *d, uint64_t size, unsigned align_log2) {
+    tcm_fmt_u64(&d->f, size);
+    if (align_log2 >= 64) {
+        tcm_fmt_str(&d->f, ", align no power of two");
+    } else if (align_log2 != 0) {
+        tcm_fmt_str(&d->f, ", align ");
+        tcm_fmt_u64(&d->f, (uint64_t)1 << align_log2);
+    }
+}
+
+void dump_accounts(struct dump_lines *d, const uint8_t *p, size_t n,
+                   const char *(*name)(unsigned field)) {
+    for (; n >= 10; p += 10, n -= 10) {
+        uint16_t field;
+        memcpy(&field, p, 2);
+        const char *text = name(field);
+        tcm_fmt_char(&d->f, ' ');
+        if (text != NULL)
+            tcm_fmt_str(&d->f, text);
+        else
+            dump_id(d, "field", field);
+        tcm_fmt_char(&d->f, '=');
+        tcm_fmt_u64(&d->f, mtf_load_le64(p + 2));
+    }
+}
+
+static const char *extension_name(unsigned which) {
+    switch (which) {
+#define X(name, number, text)                                                  \
+    case number:                                                               \
+        return text;
+        MTF_EXTENSIONS(X)
+#undef X
+    default:
+        return NULL;
+    }
+}
+
+void dump_extension(struct dump_lines *d, unsigned which, uint64_t argument) {
+    const char *name = extension_name(which);
+    tcm_fmt_str(&d->f, "extension ");
+    if (name != NULL)
+        tcm_fmt_str(&d->f, name);
+    else
+        tcm_fmt_u64(&d->f, which);
+    tcm_fmt_char(&d->f, '(');
+    tcm_fmt_u64(&d->f, argument);
+    tcm_fmt_char(&d->f, ')');
+}
+
+void dump_gap(struct dump_lines *d, uint64_t events, uint64_t lo, uint64_t hi) {
+    tcm_fmt_str(&d->f, "gap, ");
+    tcm_fmt_u64(&d->f, events);
+    tcm_fmt_str(&d->f, " events dropped, ");
+    dump_time(d, lo);
+    tcm_fmt_str(&d->f, "..");
+    dump_time(d, hi);
+}
+
+/* --- Lines ---------------------------------------------------------------- */
+
+/* V, or '-' for none, and a blank before it, right-aligned. */
+static void put_column(struct dump_lines *d, uint64_t v, size_t width) {
+    char digits[24];
+    struct tcm_fmt f;
+    tcm_fmt_init(&f, digits, sizeof(digits));
+    if (v == DUMP_NONE)
+        tcm_fmt_char(&f, '-');
+    else
+        tcm_fmt_u64(&f, v);
+    for (size_t n = f.len; n < width; n++)
+        tcm_fmt_char(&d->f, ' ');
+    tcm_fmt_mem(&d->f, digits, f.len);
+    tcm_fmt_char(&d->f, ' ');
+}
+
+static bool begin(struct dump_lines *d, uint64_t offset, uint64_t thread) {
+    d->left_out =
+        d->over || (d->first_file && offset != DUMP_NONE && offset < d->from);
+    tcm_fmt_init(&d->f, d->line, sizeof(d->line));
+    if (d->left_out)
+        return false;
+    put_column(d, offset, OFFSET_WIDTH);
+    put_column(d, thread, THREAD_WIDTH);
+    return true;
+}
+
+void dump_begin(struct dump_lines *d, uint64_t offset, uint64_t thread,
+                uint64_t lo, uint64_t hi) {
+    if (!begin(d, offset, thread))
+        return;
+    dump_time(d, lo);
+    tcm_fmt_str(&d->f, "..");
+    if (hi != DUMP_NONE)
+        dump_time(d, hi);
+    tcm_fmt_char(&d->f, ' ');
+}
+
+void dump_begin_at(struct dump_lines *d, uint64_t offset, uint64_t thread,
+                   uint64_t time) {
+    if (!begin(d, offset, thread))
+        return;
+    if (time == DUMP_NONE)
+        tcm_fmt_char(&d->f, '-');
+    else
+        dump_time(d, time);
+    tcm_fmt_char(&d->f, ' ');
+}
+
+void dump_end(struct dump_lines *d) {
+    if (d->left_out)
+        return;
+    tcm_fmt_char(&d->f, '\n');
+    d->over = (!d->quiet && !tool_output_write(d->out, d->line, d->f.len)) ||
+              --d->count == 0;
+}
+
+bool dump_lines_open(struct dump_lines *d) {
+    d->first_file = true;
+    d->over = d->count == 0;
+    d->out = tool_output_open(NULL, TOOL_OUTPUT_PLAIN);
+    return d->out != NULL;
+}
+
+bool dump_lines_close(struct dump_lines *d) {
+    return tool_output_close(d->out);
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A processed trace as lines. One that can be read anywhere is begun at the
+ * block of the first line asked for, found by the index.
+ */
+#include "cmd/malloc_trace/dump/dump.h"
+#include "trace/check.h"
+#include "common/main.h"
+#include "traceformat/proc_index.h"
+#include "traceformat/proc_reader.h"
+#include "traceformat/raw_reader.h"
+#include "traceformat/trace_event.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct proc_dump {
+    struct dump *d;
+    struct tool_input *in;
+    bool lacks; /* what the closing block says */
+    struct mtf_proc_reader reader;
+    struct mtf_proc_decoder decoder;
+    uint8_t memory[MTF_PROC_READER_BYTES];
+};
+
+/* --- Operations ----------------------------------------------------------- */
+
+/* Operations on slots. */
+static void put_operation(struct dump_lines *l, const struct mtf_op *op) {
+    bool makes = op->kind == MTF_OP_ALLOC || op->kind == MTF_OP_ALIGNED ||
+                 op->kind == MTF_OP_REALLOC || op->kind == MTF_OP_REALLOC_NEW;
+    if (makes)
+        dump_made(l, "slot ", op->slot);
+    dump_str(l, mtf_call_name(op->call));
+    dump_str(l, "(");
+    switch (op->kind) {
+    case MTF_OP_ALLOC:
+    case MTF_OP_ALIGNED:
+        dump_request(l, op->size, op->align_log2);
+        break;
+    case MTF_OP_REALLOC_NEW:
+        dump_str(l, (op->flags & MTF_PROC_FLAG_OLD_UNKNOWN) != 0 ? "unknown, "
+                                                                 : "NULL, ");
+        dump_u64(l, op->size);
+        break;
+    default:
+        dump_id(l, "slot ", op->slot);
+        if (op->kind == MTF_OP_REALLOC || op->kind == MTF_OP_FREE_SIZE)
+            dump_id(l, ", ", op->size);
+        else if (op->kind == MTF_OP_REALLOC_END)
+            dump_str(l, ", 0");
+    }
+    dump_str(l, ")");
+    if (op->kind == MTF_OP_REALLOC && (op->flags & MTF_PROC_FLAG_MOVED) != 0)
+        dump_str(l, " moved");
+    else if (op->kind == MTF_OP_REALLOC_END)
+        dump_str(l, " freed it");
+}
+
+static void put_failed(struct dump_lines *l, const struct mtf_op *op) {
+    dump_str(l, mtf_call_name(op->call));
+    dump_str(l, "(");
+    if (mtf_call_is_realloc(op->call))
+        dump_str(l, (op->flags & MTF_PROC_FLAG_HAD_OLD) != 0 ? "known, "
+                                                             : "NULL, ");
+    dump_request(l, op->size, op->align_log2);
+    dump_str(l, ") failed");
+}
+
+/* Records with bytes. */
+static void put_bytes(struct dump_lines *l, const struct mtf_proc_block *b,
+                      const struct mtf_op *op) {
+    size_t n;
+    const uint8_t *p = mtf_proc_bytes(b, op, &n);
+    switch (op->kind) {
+    case MTF_OP_THREAD_END:
+        dump_str(l, "thread ends, name ");
+        dump_quoted(l, p, n);
+        break;
+    case MTF_OP_MARK:
+        dump_str(l, "mark ");
+        dump_quoted(l, p, n);
+        break;
+    case MTF_OP_SAMPLE:
+        dump_str(l, "sample");
+        dump_accounts(l, p + 8, n - 8, mtf_account_name);
+        break;
+    case MTF_OP_LOSS:
+        dump_gap(l, mtf_load_le64(p), mtf_load_le64(p + 8),
+                 mtf_load_le64(p + 16));
+        break;
+    default:
+        dump_id(l, "record of kind ", op->slot);
+        dump_id(l, ", ", n);
+        dump_str(l, " bytes");
+    }
+}
+
+static uint64_t shown_thread(uint32_t id) {
+    return id == 0 ? DUMP_NONE : id;
+}
+
+static void put_phase(struct dump_lines *l, uint32_t phase) {
+    if (phase == MTF_PROC_PHASE_RECORDED)
+        dump_str(l, "recorded operations follow");
+    else if (phase == MTF_PROC_PHASE_PROLOGUE)
+        dump_str(l, "prologue: makes what is alive here");
+    else if (phase == MTF_PROC_PHASE_EPILOGUE)
+        dump_str(l, "epilogue: frees what is alive at the end");
+    else
+        dump_id(l, "phase ", phase);
+}
+
+/* The record of OP began at OFFSET. */
+static void print_op(struct proc_dump *w, const struct mtf_proc_block *b,
+                     const struct mtf_op *op, uint64_t offset) {
+    struct dump_lines *l = &w->d->lines;
+    uint64_t thread = shown_thread(w->decoder.thread);
+    uint64_t time = w->decoder.time_ns;
+    size_t n;
+    switch (op->kind) {
+    case MTF_OP_SWITCH:
+    case MTF_OP_TIME:
+        return; /* columns of the lines that follow */
+    case MTF_OP_THREAD_START:
+    case MTF_OP_THREAD_END:
+    case MTF_OP_LOSS:
+        thread = op->slot;
+        break;
+    case MTF_OP_SAMPLE:
+        thread = DUMP_NONE;
+        time = mtf_load_le64(mtf_proc_bytes(b, op, &n));
+        break;
+    default:
+        break;
+    }
+    dump_begin_at(l, offset, thread, time);
+    if (op->kind <= MTF_OP_LAST_OPERATION)
+        put_operation(l, op);
+    else if (op->kind == MTF_OP_FAILED)
+        put_failed(l, op);
+    else if (op->kind == MTF_OP_EXTENSION)
+        dump_extension(l, op->slot, op->size);
+    else if (op->kind == MTF_OP_PHASE)
+        put_phase(l, op->slot);
+    else if (op->kind == MTF_OP_THREAD_START)
+        dump_id(l, "thread starts, kernel id ", op->size);
+    else
+        put_bytes(l, b, op);
+    dump_end(l);
+}
+
+/* --- Blocks --------------------------------------------------------------- */
+
+/* Passes over what only changes the call that later records are of, in front of
+   the next record: its place. */
+static const uint8_t *next_record(const struct mtf_proc_decoder *d) {
+    const uint8_t *p = d->p;
+    uint64_t v;
+    unsigned n;
+    while (p < d->end && (n = mtf_varint_get(p, d->end, &v)) != 0 &&
+           (v & 15) == 0 &&
+           ((v >> 4 & 31) == MTF_PROC_ALLOC_CALL ||
+            (v >> 4 & 31) == MTF_PROC_FREE_CALL))
+        p += n;
+    return p;
+}
+
+static void dump_block(struct proc_dump *w, const struct mtf_proc_block *b) {
+    struct dump_lines *l = &w->d->lines;
+    struct mtf_proc_decoder *d = &w->decoder;
+    struct mtf_op op;
+    dump_begin_at(l, b->offset, DUMP_NONE, b->head.time_ns);
+    dump_id(l, "block, ", b->head.records);
+    dump_id(l, " records, ", b->head.ops);
+    dump_id(l, " operations after ", b->head.first_op);
+    dump_end(l);
+    bool good = mtf_proc_decode_begin(d, b);
+    uint64_t base = b->offset + sizeof(b->head);
+    while (good && !l->over) {
+        uint64_t offset = base + (uint64_t)(next_record(d) - b->payload);
+        if (mtf_proc_decode(d, &op, 1) == 0)
+            break;
+        print_op(w, b, &op, offset);
+    }
+    if (d->problem == NULL || l->over)
+        return;
+    dump_damage(w->d, base + (uint64_t)(d->p - b->payload), DUMP_NONE);
+    dump_str(l, d->problem);
+    dump_str(l, ", the rest of the block is lost");
+    dump_end(l);
+}
+
+static void see_closing(struct proc_dump *w, const struct mtf_proc_block *b) {
+    struct dump_lines *l = &w->d->lines;
+    dump_begin_at(l, b->offset, DUMP_NONE, b->head.time_ns);
+    dump_str(l, "end");
+    dump_accounts(l, b->payload, b->head.length, mtf_proc_account_name);
+    dump_end(l);
+    const char *lacks = tool_check_lacks(b);
+    if (lacks != NULL)
+        dump_lacks(w->d, lacks);
+}
+
+static void see_header(struct proc_dump *w, const struct mtf_proc_item *item) {
+    static struct mtf_raw_info info;
+    struct dump_lines *l = &w->d->lines;
+    bool known = mtf_raw_parse_header(item->raw_header, item->header.raw_length,
+                                      &info) == MTF_OK;
+    l->start_ns = known ? info.fixed.start_ns : 0;
+    dump_begin_at(l, item->file_offset, DUMP_NONE, DUMP_NONE);
+    dump_id(l, "header, version ", item->header.version);
+    if (known)
+        dump_origin(l, &info);
+    dump_end(l);
+}
+
+/* --- Reading -------------------------------------------------------------- */
+
+static void see_break(struct proc_dump *w, const struct mtf_proc_item *item) {
+    struct dump_lines *l = &w->d->lines;
+    dump_damage(w->d, DUMP_NONE, DUMP_NONE);
+    dump_id(l, "LZ4 frame at stored byte ", item->file_offset);
+    dump_str(l, ": ");
+    dump_str(l, item->problem);
+    dump_id(l, ", ", item->skipped);
+    dump_str(l, " stored bytes lost");
+    dump_end(l);
+}
+
+static void see_damage(struct proc_dump *w, const struct mtf_proc_item *item) {
+    struct dump_lines *l = &w->d->lines;
+    if (item->offset_is_stored) {
+        see_break(w, item);
+        return;
+    }
+    dump_damage(w->d, item->file_offset, DUMP_NONE);
+    dump_str(l, item->problem);
+    dump_id(l, ", ", item->skipped);
+    dump_str(l, " bytes lost");
+    dump_end(l);
+}
+
+/* Handles one item; false: it was the last. */
+static bool see_item(struct proc_dump *w, const struct mtf_proc_item *item) {
+    switch (item->kind) {
+    case MTF_PROC_ITEM_HEADER:
+        see_header(w, item);
+        return true;
+    case MTF_PROC_ITEM_OPS:
+        dump_block(w, &item->block);
+        return true;
+    case MTF_PROC_ITEM_CLOSING:
+        see_closing(w, &item->block);
+        return true;
+    case MTF_PROC_ITEM_DAMAGE:
+        see_damage(w, item);
+        return true;
+    case MTF_PROC_ITEM_FAILED:
+        tool_error("%s: byte %llu: %s", w->d->name,
+                   (unsigned long long)(item->offset_is_stored
+                                            ? tool_input_stored_bytes(w->in)
+                                            : item->file_offset),
+                   item->status == MTF_SYSTEM ? strerror(item->error)
+                                              : item->problem);
+        w->d->status = TOOL_FAILED;
+        return false;
+    default:
+        if (item->status != MTF_OK && w->d->damages == 0) {
+            dump_damage(w->d, item->file_offset, DUMP_NONE);
+            dump_str(&w->d->lines, item->problem);
+            dump_end(&w->d->lines);
+        }
+        return false;
+    }
+}
+
+/* --- Beginning in the middle ---------------------------------------------- */
+
+static size_t read_file_at(void *ctx, uint64_t offset, void *data, size_t n) {
+    size_t done = 0;
+    while (done < n) {
+        ssize_t got = pread(*(int *)ctx, (uint8_t *)data + done, n - done,
+                            (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        done += (size_t)got;
+    }
+    return done;
+}
+
+/* The input from the block of the first line on, if NAME is a file that has an
+   index and the block is not the first. NULL: it has to be read from the
+   beginning. */
+static struct tool_input *open_at(struct proc_dump *w, const char *name) {
+    struct mtf_proc_index_entry e;
+    struct tool_input *in = NULL;
+    struct stat st;
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+        mtf_proc_index_find(read_file_at, &fd, (uint64_t)st.st_size, w->memory,
+                            w->d->lines.from, &e) &&
+        e.first_op != 0 && lseek(fd, (off_t)e.offset, SEEK_SET) >= 0)
+        in = tool_input_from_fd(fd, name);
+    if (in == NULL) {
+        close(fd);
+        return NULL;
+    }
+    mtf_proc_reader_init_at(&w->reader, tool_input_source(in), w->memory, &e);
+    return in;
+}
+
+/* Leaves out what is before the first line. The header was read, or not even
+   the magic is there. */
+static void skip_ahead(struct proc_dump *w, const char *name) {
+    if (w->d->lines.from == 0 || name == NULL ||
+        tool_input_is_compressed(w->in))
+        return;
+    struct tool_input *in = open_at(w, name);
+    if (in == NULL)
+        return;
+    tool_input_close(w->in);
+    w->in = in;
+}
+
+void dump_processed(struct dump *d, struct tool_input *in, const char *name) {
+    struct mtf_proc_item item;
+    struct proc_dump *w = malloc(sizeof(*w));
+    if (w == NULL) {
+        tool_error("out of memory");
+        d->status = TOOL_FAILED;
+        tool_input_close(in);
+        return;
+    }
+    w->d = d;
+    w->in = in;
+    mtf_proc_reader_init(&w->reader, tool_input_source(in), w->memory);
+    while (!d->lines.over) {
+        mtf_proc_reader_next(&w->reader, &item);
+        if (!see_item(w, &item))
+            break;
+        if (item.kind == MTF_PROC_ITEM_HEADER)
+            skip_ahead(w, name);
+    }
+    tool_input_close(w->in);
+    free(w);
+}

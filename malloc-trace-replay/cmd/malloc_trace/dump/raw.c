@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A raw trace or spool as lines, in the order of the file.
+ *
+ * An event's interval is known once the next time of its stream is: a second
+ * decoder runs ahead of the first to that time, inside the segment.
+ */
+#include "cmd/malloc_trace/dump/dump.h"
+#include "trace/raw_threads.h"
+#include "common/main.h"
+#include "trace/raw.h"
+#include "traceformat/trace_event.h"
+
+#include <string.h>
+
+struct raw_dump {
+    struct dump *d;
+    struct tool_raw *raw;
+    struct raw_threads threads;
+    struct tool_raw_counts counts;
+    bool in_spool;
+    uint64_t last_offset; /* of the last segment in the file at hand */
+};
+
+/* The stretch of a segment that is being decoded. */
+struct stretch {
+    const struct mtf_item *item;
+    size_t thread;  /* index of its stream */
+    uint64_t shift; /* place in memory + shift = offset in the file */
+    const uint8_t *p, *end;
+    struct mtf_raw_state ahead; /* at AHEAD_P, behind the next time */
+    const uint8_t *ahead_p;
+    uint64_t lo, hi;
+};
+
+/* --- Events --------------------------------------------------------------- */
+
+static void put_failed(struct dump_lines *l, const struct mtf_event *e) {
+    if (mtf_call_is_realloc(e->call)) {
+        if (e->old_token != 0)
+            dump_id(l, "#", e->old_token);
+        else
+            dump_str(l, "NULL");
+        dump_str(l, ", ");
+    }
+    dump_request(l, e->size, e->align_log2);
+    dump_str(l, ") failed");
+}
+
+/* A call of the malloc family, behind its name. */
+static void put_call(struct dump_lines *l, const struct mtf_event *e) {
+    dump_str(l, "(");
+    switch (e->kind) {
+    case MTF_EVENT_ALLOC:
+        dump_request(l, e->size, 0);
+        break;
+    case MTF_EVENT_ALIGNED:
+        dump_request(l, e->size, e->align_log2);
+        break;
+    case MTF_EVENT_FREE:
+        dump_id(l, "#", e->old_token);
+        break;
+    case MTF_EVENT_FREE_SIZE:
+        dump_id(l, "#", e->old_token);
+        dump_str(l, ", ");
+        dump_u64(l, e->size);
+        break;
+    case MTF_EVENT_REALLOC:
+        dump_id(l, "#", e->old_token);
+        dump_str(l, ", ");
+        dump_u64(l, e->size);
+        dump_str(l, (e->flags & MTF_EVENT_MOVED) != 0 ? ") moved" : ")");
+        return;
+    case MTF_EVENT_REALLOC_NEW:
+        dump_str(l, (e->flags & MTF_EVENT_OLD_UNKNOWN) != 0 ? "unknown, "
+                                                            : "NULL, ");
+        dump_u64(l, e->size);
+        break;
+    case MTF_EVENT_REALLOC_END:
+        dump_id(l, "#", e->old_token);
+        dump_str(l, ", 0) freed it");
+        return;
+    default:
+        put_failed(l, e);
+        return;
+    }
+    dump_str(l, ")");
+}
+
+static void put_buffer(struct dump_lines *l, const struct mtf_raw_state *s) {
+    dump_str(l, "buffer, cpu ");
+    dump_u64(l, s->cpu);
+    dump_str(l, ", next #");
+    dump_u64(l, s->next_token);
+    dump_str(l, ", left ");
+    dump_u64(l, s->tokens_left);
+    dump_str(l, ", untraced frees ");
+    dump_u64(l, s->untraced_frees);
+    dump_str(l, ", dropped ");
+    dump_u64(l, s->dropped);
+    dump_str(l, ", waits ");
+    dump_u64(l, s->waits);
+}
+
+/* What is no call of the malloc family. */
+static void put_rare(struct dump_lines *l, const struct mtf_event *e,
+                     const struct mtf_raw_state *s) {
+    switch (e->kind) {
+    case MTF_EVENT_BUFFER:
+        put_buffer(l, s);
+        break;
+    case MTF_EVENT_UNTRACED:
+        dump_id(l, "untraced frees ", e->value);
+        break;
+    case MTF_EVENT_THREAD_START:
+        dump_id(l, "thread starts, kernel id ", e->value);
+        break;
+    case MTF_EVENT_THREAD_END:
+        dump_str(l, "thread ends, name ");
+        dump_quoted(l, e->text, e->text_length);
+        break;
+    case MTF_EVENT_MARK:
+        dump_str(l, "mark ");
+        dump_quoted(l, e->text, e->text_length);
+        break;
+    case MTF_EVENT_EXTENSION:
+        dump_extension(l, e->call, e->value);
+        break;
+    case MTF_EVENT_GAP:
+        dump_gap(l, e->value, e->time_ns, e->time_hi);
+        break;
+    default:
+        dump_str(l, "event of a later version, ");
+        dump_u64(l, e->text_length);
+        dump_str(l, " bytes");
+    }
+}
+
+static uint64_t shown_thread(uint32_t id) {
+    return id == MTF_THREAD_LATE ? DUMP_NONE : id;
+}
+
+static void print_event(struct raw_dump *r, const struct stretch *s,
+                        const struct mtf_event *e, uint64_t offset,
+                        uint32_t thread) {
+    struct dump_lines *l = &r->d->lines;
+    if (e->kind == MTF_EVENT_BUFFER)
+        dump_begin_at(l, offset, shown_thread(thread), e->time_ns);
+    else
+        dump_begin(l, offset, shown_thread(thread), s->lo, s->hi);
+    if (e->kind > MTF_EVENT_FAILED) {
+        put_rare(l, e, &r->threads.thread[s->thread].stream.state);
+    } else {
+        if (e->kind == MTF_EVENT_ALLOC || e->kind == MTF_EVENT_ALIGNED ||
+            e->kind == MTF_EVENT_REALLOC || e->kind == MTF_EVENT_REALLOC_NEW)
+            dump_made(l, "#", e->token);
+        dump_str(l, mtf_call_name(e->call));
+        put_call(l, e);
+    }
+    dump_end(l);
+}
+
+/* --- Streams -------------------------------------------------------------- */
+
+/* Runs ahead behind the next time, which bounds the events before it. */
+static void look_ahead(struct stretch *s) {
+    struct mtf_event e;
+    s->hi = s->item->time_hi;
+    while (s->ahead_p < s->end) {
+        int n = mtf_raw_decode(&s->ahead, s->ahead_p, s->end, &e);
+        if (n <= 0) {
+            s->ahead_p = s->end;
+            break;
+        }
+        s->ahead_p += n;
+        if (e.kind == MTF_EVENT_TIME || e.kind == MTF_EVENT_BUFFER) {
+            if (e.time_ns < s->hi)
+                s->hi = e.time_ns;
+            break;
+        }
+    }
+    if (s->hi < s->lo)
+        s->hi = s->lo;
+}
+
+static void count(struct tool_raw_counts *c, unsigned kind) {
+    c->mallocs += kind == MTF_EVENT_ALLOC;
+    c->memaligns += kind == MTF_EVENT_ALIGNED;
+    c->reallocs += kind == MTF_EVENT_REALLOC || kind == MTF_EVENT_REALLOC_NEW ||
+                   kind == MTF_EVENT_REALLOC_END;
+    c->frees += kind == MTF_EVENT_FREE || kind == MTF_EVENT_FREE_SIZE;
+    c->failed += kind == MTF_EVENT_FAILED;
+}
+
+static void see_event(struct raw_dump *r, struct stretch *s,
+                      const struct mtf_event *e, uint64_t offset) {
+    struct raw_thread *t = &r->threads.thread[s->thread];
+    uint32_t owner = t->stream.state.as_thread;
+    count(&r->counts, e->kind);
+    switch (e->kind) {
+    case MTF_EVENT_STATE:
+    case MTF_EVENT_AS_THREAD:
+        return;
+    case MTF_EVENT_TIME:
+    case MTF_EVENT_BUFFER:
+        if (e->time_ns > s->lo)
+            s->lo = e->time_ns;
+        t->last_ns = s->lo;
+        if (e->kind == MTF_EVENT_TIME)
+            return;
+        owner = 0;
+        break;
+    case MTF_EVENT_GAP:
+        t->gap_events += e->value;
+        break;
+    default:
+        break;
+    }
+    print_event(r, s, e, offset, owner != 0 ? owner : t->id);
+}
+
+static void decode(struct raw_dump *r, struct stretch *s) {
+    struct mtf_event e;
+    while (s->p < s->end && !r->d->lines.over) {
+        if (s->p >= s->ahead_p)
+            look_ahead(s);
+        struct mtf_stream *stream = &r->threads.thread[s->thread].stream;
+        uint64_t offset = (uint64_t)(uintptr_t)s->p + s->shift;
+        int n = mtf_raw_decode(&stream->state, s->p, s->end, &e);
+        if (n <= 0) {
+            dump_damage(r->d, offset, shown_thread(s->item->thread));
+            dump_str(&r->d->lines, "events cannot be decoded, ");
+            dump_u64(&r->d->lines, (uint64_t)(s->end - s->p));
+            dump_str(&r->d->lines, " bytes lost");
+            dump_end(&r->d->lines);
+            mtf_stream_lose(stream);
+            return;
+        }
+        s->p += n;
+        see_event(r, s, &e, offset);
+    }
+}
+
+/* Tells of bytes that are missing before ITEM. */
+static void see_gap(struct raw_dump *r, const struct mtf_item *item,
+                    const struct mtf_placement *place) {
+    struct dump_lines *l = &r->d->lines;
+    if (place->gap == 0 && place->undecodable == 0)
+        return;
+    dump_damage(r->d, item->file_offset, shown_thread(item->thread));
+    dump_u64(l, place->gap);
+    dump_str(l, " bytes of the stream are missing before here, ");
+    dump_u64(l, place->undecodable);
+    dump_str(l, " here are of no use without them");
+    dump_end(l);
+}
+
+static bool see_data(struct raw_dump *r, const struct mtf_item *item) {
+    struct mtf_placement place;
+    struct raw_thread *t = raw_threads_find(&r->threads, item->thread);
+    if (t == NULL)
+        return false;
+    mtf_stream_place(&t->stream, item, &place);
+    see_gap(r, item, &place);
+    struct stretch s = {.item = item,
+                        .thread = (size_t)(t - r->threads.thread),
+                        .p = place.data,
+                        .end = place.data + place.length,
+                        .ahead = t->stream.state,
+                        .ahead_p = place.data};
+    size_t head = item->from_spool ? sizeof(struct mtf_spool_buffer)
+                                   : sizeof(struct mtf_segment);
+    s.shift = item->file_offset + head - (uint64_t)(uintptr_t)item->data;
+    s.lo = item->time_lo > t->last_ns ? item->time_lo : t->last_ns;
+    t->last_ns = s.lo;
+    if (place.length != 0)
+        decode(r, &s);
+    return true;
+}
+
+/* --- Other segments ------------------------------------------------------- */
+
+static void see_header(struct raw_dump *r, const struct mtf_item *item) {
+    struct dump_lines *l = &r->d->lines;
+    const struct mtf_raw_info *info = item->info;
+    l->start_ns = info->fixed.start_ns;
+    dump_begin_at(l, item->file_offset, DUMP_NONE, DUMP_NONE);
+    dump_id(l, "header, version ", info->fixed.version);
+    dump_origin(l, info);
+    dump_end(l);
+}
+
+static void see_damage(struct raw_dump *r, const struct mtf_item *item) {
+    struct dump_lines *l = &r->d->lines;
+    bool stored = item->offset_is_stored;
+    dump_damage(r->d, stored ? DUMP_NONE : item->file_offset, DUMP_NONE);
+    if (stored) {
+        dump_id(l, "LZ4 frame at stored byte ", item->file_offset);
+        dump_str(l, ": ");
+    }
+    dump_str(l, mtf_status_text(item->status));
+    dump_id(l, ", ", item->skipped);
+    dump_str(l, item->lost_unpacked ? " bytes before compression lost"
+                : stored            ? " stored bytes lost"
+                                    : " bytes lost");
+    dump_end(l);
+}
+
+/* Segments without a thread. */
+static void see_other(struct raw_dump *r, const struct mtf_item *item) {
+    struct dump_lines *l = &r->d->lines;
+    dump_begin_at(l, item->file_offset, DUMP_NONE, item->time_lo);
+    switch (item->kind) {
+    case MTF_ITEM_BARRIER:
+        dump_id(l, "barrier ", item->number);
+        break;
+    case MTF_ITEM_SAMPLE:
+    case MTF_ITEM_FOOTER:
+        dump_str(l, item->kind == MTF_ITEM_SAMPLE ? "sample" : "footer");
+        dump_accounts(l, item->data, item->length, mtf_account_name);
+        break;
+    default:
+        dump_id(l, "notice ", item->number);
+        dump_str(l, " ");
+        dump_quoted(l, item->data + 2, item->length - 2);
+    }
+    dump_end(l);
+}
+
+/* Offsets begin anew in a spool and in the next part of a flight recording. */
+static void see_place(struct raw_dump *r, const struct mtf_item *item) {
+    struct dump_lines *l = &r->d->lines;
+    if (item->kind == MTF_ITEM_DAMAGE)
+        return;
+    bool next_part = !item->from_spool && item->file_offset < r->last_offset;
+    bool to_spool = item->from_spool && !r->in_spool;
+    r->last_offset = item->file_offset;
+    if (to_spool && r->in_spool == false && !tool_raw_has_file(r->raw)) {
+        r->in_spool = true;
+        return; /* there is nothing but a spool */
+    }
+    if (!next_part && !to_spool)
+        return;
+    l->first_file = false;
+    r->in_spool = item->from_spool;
+    dump_begin_at(l, DUMP_NONE, DUMP_NONE, DUMP_NONE);
+    dump_str(l, next_part ? "file: the next part of "
+                          : "file: what follows is from ");
+    dump_quoted(l, item->file, strlen(item->file));
+    dump_end(l);
+}
+
+/* --- The whole trace ------------------------------------------------------ */
+
+/* False: out of memory. */
+static bool see_item(struct raw_dump *r, const struct mtf_item *item) {
+    see_place(r, item);
+    switch (item->kind) {
+    case MTF_ITEM_HEADER:
+        see_header(r, item);
+        return true;
+    case MTF_ITEM_DATA:
+        return see_data(r, item);
+    case MTF_ITEM_DAMAGE:
+        see_damage(r, item);
+        return true;
+    default:
+        see_other(r, item);
+        return true;
+    }
+}
+
+static void conclude(struct raw_dump *r) {
+    const char *problem = raw_end_problem(r->raw);
+    if (problem != NULL && (r->d->damages == 0 || tool_raw_is_growing(r->raw)))
+        dump_lacks(r->d, problem);
+    r->counts.untraced = raw_threads_untraced(&r->threads);
+    r->counts.dropped = raw_threads_dropped(&r->threads);
+    const char *footer = tool_raw_footer_problem(r->raw, &r->counts);
+    if (r->d->damages == 0 && footer != NULL) {
+        dump_damage(r->d, DUMP_NONE, DUMP_NONE);
+        dump_str(&r->d->lines, footer);
+        dump_end(&r->d->lines);
+    }
+    if (tool_raw_in_all(r->raw, MTF_ACCOUNT_DROPPED_EVENTS,
+                        r->counts.dropped) != 0)
+        dump_lacks(r->d, "the recorder dropped events");
+}
+
+void dump_raw(struct dump *d, struct tool_input *in, const char *name) {
+    struct raw_dump r = {.d = d};
+    struct mtf_item item = {0};
+    bool good = (r.raw = tool_raw_from_input(in, name)) != NULL;
+    if (good)
+        r.threads.begins_late = tool_raw_begins_late(r.raw);
+    while (good && !d->lines.over) {
+        tool_raw_next(r.raw, &item);
+        if (item.kind == MTF_ITEM_END || item.kind == MTF_ITEM_FAILED)
+            break;
+        good = see_item(&r, &item);
+    }
+    if (!good)
+        tool_error("out of memory");
+    else if (item.kind == MTF_ITEM_FAILED)
+        tool_error("%s", tool_raw_item_text(r.raw, &item));
+    else if (item.kind == MTF_ITEM_END)
+        conclude(&r);
+    if (!good || item.kind == MTF_ITEM_FAILED)
+        d->status = TOOL_FAILED;
+    raw_threads_free(&r.threads);
+    tool_raw_close(r.raw);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * malloc-trace info: what raw traces, spools and processed traces hold.
+ */
+#include "cmd/malloc_trace/info/print.h"
+#include "cmd/malloc_trace/malloc_trace.h"
+#include "trace/proc_kind.h"
+#include "common/files.h"
+#include "common/main.h"
+#include "trace/raw.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: malloc-trace info [-v] [--json FILE] FILE...\n"
+    "Says what raw traces, their spools and processed traces hold. With\n"
+    "several files, first which process started which.\n"
+    "\n"
+    "  FILE           a trace, plain or in LZ4 frames; a spool; or a name of\n"
+    "                 which only NAME.spool exists. '-' is standard input\n"
+    "  --json FILE    write the same as JSON ('-' is standard output, which\n"
+    "                 then has no text)\n"
+    "  -v, --verbose  say all that is known\n"
+    "  -q, --quiet    no text; say what is wrong\n"
+    "  -h, --help     print this\n"
+    "  -V, --version  print the version\n"
+    "\n"
+    "Exit status: 0; 1 a file could not be read or is no trace; 2 usage;\n"
+    "3 a trace is cut, damaged, inconsistent, still being recorded, or known\n"
+    "to lack something.\n";
+
+enum { OPTION_JSON = 1, OPTION_VERBOSE };
+
+static const struct tool_option options[] = {
+    {"json", 0, true, OPTION_JSON},
+    {"verbose", 'v', false, OPTION_VERBOSE},
+    {NULL, 0, false, 0},
+};
+
+void info_problem(struct info_file *f, int status, const char *fmt, ...) {
+    va_list ap;
+    char *text = NULL;
+    /* Failure is worse than damage, which is worse than success. */
+    if (status == TOOL_FAILED || f->status == TOOL_OK)
+        f->status = status;
+    if (f->problem_count++ >= INFO_TEXTS)
+        return;
+    va_start(ap, fmt);
+    if (vasprintf(&text, fmt, ap) < 0)
+        text = NULL;
+    va_end(ap);
+    f->problems[f->problem_count - 1] = text;
+}
+
+void info_free(struct info_file *f) {
+    for (unsigned i = 0; i < INFO_TEXTS; i++) {
+        free(f->problems[i]);
+        free(f->notices[i]);
+    }
+    raw_threads_free(&f->threads);
+    info_live_free(&f->live);
+}
+
+static void read_file(struct info_file *f, const char *name) {
+    memset(f, 0, sizeof(*f));
+    bool is_stdin = strcmp(name, "-") == 0;
+    f->name = is_stdin ? "standard input" : name;
+    f->want_live = true;
+    struct tool_input *in = tool_input_open(name);
+    if (in == NULL && errno != ENOENT) {
+        info_problem(f, TOOL_FAILED, "%s: %s", name, strerror(errno));
+        return;
+    }
+    if (in != NULL && proc_kind_is_processed(in, is_stdin ? NULL : name))
+        info_read_processed(f, in);
+    else
+        info_read_raw(f, in, is_stdin ? NULL : name);
+    info_live_forget(&f->live);
+}
+
+static void tell_problems(const struct info_file *f) {
+    for (uint64_t i = 0; i < f->problem_count && i < INFO_TEXTS; i++)
+        if (f->problems[i] != NULL)
+            tool_error("%s", f->problems[i]);
+    if (f->problem_count > INFO_TEXTS)
+        tool_error("%s: %llu more places like these", f->name,
+                   (unsigned long long)(f->problem_count - INFO_TEXTS));
+}
+
+static bool write_json(const char *path, const struct info_file *files,
+                       int count) {
+    struct tool_json j;
+    if (!tool_json_open(&j, path))
+        return false;
+    tool_json_begin_object(&j, NULL);
+    tool_json_begin_array(&j, "files");
+    for (int i = 0; i < count; i++)
+        info_json(&j, &files[i]);
+    tool_json_end_array(&j);
+    tool_json_end_object(&j);
+    return tool_json_close(&j);
+}
+
+int cmd_info(int argc, char **argv) {
+    struct tool_options o;
+    const char *json = NULL;
+    int id;
+    tool_options_init(&o, argc, argv, options, help);
+    bool all = false;
+    while ((id = tool_option_next(&o)) > 0) {
+        if (id == OPTION_JSON)
+            json = o.value;
+        else
+            all = true;
+    }
+    if (id < 0)
+        return o.status;
+    if (o.operand_count == 0)
+        return tool_usage_error("no file given");
+    if (tool_files_collide_text(json, (const char *const *)o.operand,
+                                o.operand_count))
+        return TOOL_USAGE;
+    struct info_file *files = calloc((size_t)o.operand_count, sizeof(*files));
+    if (files == NULL) {
+        tool_error("out of memory");
+        return TOOL_FAILED;
+    }
+    int status = TOOL_OK;
+    bool text =
+        !tool_is_quiet() && (json == NULL || !tool_file_is_stdout(json));
+    for (int i = 0; i < o.operand_count; i++)
+        read_file(&files[i], o.operand[i]);
+    if (text && o.operand_count > 1)
+        info_print_tree(files, o.operand_count);
+    for (int i = 0; i < o.operand_count; i++) {
+        struct info_file *f = &files[i];
+        if (text && f->kind != INFO_UNREADABLE)
+            info_print(f, all);
+        (void)fflush(stdout);
+        tell_problems(f);
+        if (f->status == TOOL_FAILED || status == TOOL_OK)
+            status = f->status;
+    }
+    if (json != NULL && !write_json(json, files, o.operand_count))
+        status = TOOL_FAILED;
+    for (int i = 0; i < o.operand_count; i++)
+        info_free(&files[i]);
+    free(files);
+    return status;
+}

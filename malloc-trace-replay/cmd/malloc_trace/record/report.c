@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Traces are found by their names: those that match the pattern and were not
+ * there, or not as they are now, before the run.
+ */
+#include "cmd/malloc_trace/record/report.h"
+#include "model/info.h"
+#include "cmd/malloc_trace/record/account.h"
+#include "cmd/malloc_trace/record/why.h"
+#include "cmd/malloc_trace/record/words.h"
+
+#include "common/main.h"
+#include "common/text.h"
+#include "traceformat/compress.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A trace of more stored bytes is not read for the summary: the user waits. */
+#define READ_MOST ((uint64_t)256 << 20)
+
+/* Traces that are listed; of the rest there is a number. */
+#define SHOWN_MOST 20u
+
+struct known_file {
+    dev_t dev;
+    ino_t ino;
+    struct timespec changed;
+};
+
+struct trace {
+    char *name;      /* of the file, also when only its spool exists */
+    uint64_t stored; /* file, and what is used of the spool, if readable */
+    uint64_t events;
+    bool is_file;  /* regular, or a spool */
+    bool counted;  /* the following are known */
+    bool readable; /* is a raw trace */
+    bool growing;
+    bool complete;
+    char executable[64];
+    uint64_t dropped, untraced;
+};
+
+struct record_report {
+    const char *pattern;
+    struct known_file *known;
+    size_t known_count;
+    struct trace *traces;
+    size_t count;
+    struct record_account account;
+};
+
+/* --- Names -------------------------------------------------------------- */
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/* "", ".7": what the recorder appends when a name is taken. */
+static bool matches_end(const char *name) {
+    if (*name == '.' && is_digit(name[1]))
+        for (name++; is_digit(*name);)
+            name++;
+    return *name == '\0';
+}
+
+/* Patterns have few parts, so going back is cheap. */
+static bool matches(const char *pattern, const char *name) {
+    for (; *pattern != '\0'; pattern++, name++) {
+        if (pattern[0] == '%' && (pattern[1] == 'p' || pattern[1] == 'e')) {
+            bool digits = pattern[1] == 'p';
+            for (;
+                 *name != '\0' && *name != '/' && (!digits || is_digit(*name));
+                 name++)
+                if (matches(pattern + 2, name + 1))
+                    return true;
+            return false;
+        }
+        if (pattern[0] == '%' && pattern[1] == '%')
+            pattern++;
+        if (*pattern != *name)
+            return false;
+    }
+    return matches_end(name);
+}
+
+/* The shell pattern that finds at least all names of interest. */
+static char *glob_of(const char *pattern) {
+    char *out = malloc(2 * strlen(pattern) + 2);
+    char *p = out;
+    if (out == NULL)
+        return NULL;
+    for (; *pattern != '\0'; pattern++) {
+        if (pattern[0] == '%' && (pattern[1] == 'p' || pattern[1] == 'e')) {
+            *p++ = '*';
+            pattern++;
+            continue;
+        }
+        if (pattern[0] == '%' && pattern[1] == '%')
+            pattern++;
+        if (strchr("*?[]\\", *pattern) != NULL)
+            *p++ = '\\';
+        *p++ = *pattern;
+    }
+    *p++ = '*';
+    *p = '\0';
+    return out;
+}
+
+/* Cuts ".spool" from NAME; false: it is no spool's. */
+static bool cut_spool(char *name) {
+    size_t length = strlen(name);
+    if (length < 6 || strcmp(name + length - 6, ".spool") != 0)
+        return false;
+    name[length - 6] = '\0';
+    return true;
+}
+
+/* Cuts the ".k3" of a part of a flight recording from NAME, unless PATTERN has
+   it; false: it is none. */
+static bool cut_part(const char *pattern, char *name) {
+    size_t length = strlen(name);
+    if (length < 3 || name[length - 3] != '.' || name[length - 2] != 'k' ||
+        !is_digit(name[length - 1]) || matches(pattern, name))
+        return false;
+    name[length - 3] = '\0';
+    return true;
+}
+
+/* Calls USE for each file under the pattern, NAME without ".spool". */
+static bool walk(struct record_report *r,
+                 bool (*use)(struct record_report *r, const char *name,
+                             bool spool, const struct stat *st)) {
+    char *shell_pattern = glob_of(r->pattern);
+    glob_t found;
+    bool good = true;
+    if (shell_pattern == NULL)
+        return false;
+    int rc = glob(shell_pattern, GLOB_PERIOD, NULL, &found);
+    free(shell_pattern);
+    if (rc == GLOB_NOSPACE)
+        return false;
+    for (size_t i = 0; rc == 0 && good && i < found.gl_pathc; i++) {
+        struct stat st;
+        bool there = stat(found.gl_pathv[i], &st) == 0;
+        bool spool = cut_spool(found.gl_pathv[i]) ||
+                     cut_part(r->pattern, found.gl_pathv[i]);
+        if (there && matches(r->pattern, found.gl_pathv[i]))
+            good = use(r, found.gl_pathv[i], spool, &st);
+    }
+    if (rc == 0)
+        globfree(&found);
+    return good;
+}
+
+/* --- Before ------------------------------------------------------------- */
+
+static bool remember(struct record_report *r, const char *name, bool spool,
+                     const struct stat *st) {
+    (void)name;
+    (void)spool;
+    /* Doubles when the count is a power of two. */
+    if ((r->known_count & (r->known_count - 1)) == 0) {
+        size_t room = r->known_count == 0 ? 1 : 2 * r->known_count;
+        void *grown = realloc(r->known, room * sizeof(*r->known));
+        if (grown == NULL)
+            return false;
+        r->known = grown;
+    }
+    r->known[r->known_count++] =
+        (struct known_file){st->st_dev, st->st_ino, st->st_mtim};
+    return true;
+}
+
+static int compare_known(const void *a, const void *b) {
+    const struct known_file *x = a, *y = b;
+    if (x->ino != y->ino)
+        return x->ino < y->ino ? -1 : 1;
+    return x->dev < y->dev ? -1 : x->dev > y->dev;
+}
+
+struct record_report *record_report_before(const char *pattern) {
+    struct record_report *r = calloc(1, sizeof(*r));
+    if (r == NULL)
+        return NULL;
+    r->pattern = pattern;
+    if (!walk(r, remember)) {
+        record_report_free(r);
+        return NULL;
+    }
+    if (r->known_count != 0)
+        qsort(r->known, r->known_count, sizeof(*r->known), compare_known);
+    return r;
+}
+
+void record_report_free(struct record_report *r) {
+    if (r == NULL)
+        return;
+    for (size_t i = 0; i < r->count; i++)
+        free(r->traces[i].name);
+    free(r->traces);
+    free(r->known);
+    free(r);
+}
+
+/* A number of the file system may have been used again, hence the time. */
+static bool is_new(const struct record_report *r, const struct stat *st) {
+    struct known_file key = {st->st_dev, st->st_ino, st->st_mtim};
+    const struct known_file *k = r->known_count == 0
+                                     ? NULL
+                                     : bsearch(&key, r->known, r->known_count,
+                                               sizeof(key), compare_known);
+    return k == NULL || k->changed.tv_sec != key.changed.tv_sec ||
+           k->changed.tv_nsec != key.changed.tv_nsec;
+}
+
+/* --- After -------------------------------------------------------------- */
+
+static void add_account(struct record_account *a, const struct info_file *f) {
+    const struct tool_raw_counts *c = &f->counts;
+    a->counts.mallocs += c->mallocs;
+    a->counts.memaligns += c->memaligns;
+    a->counts.reallocs += c->reallocs;
+    a->counts.frees += c->frees;
+    a->counts.failed += c->failed;
+    a->raw_bytes += f->raw_bytes;
+    for (unsigned k = 0; k < INFO_SEGMENT_KINDS; k++)
+        a->segments += f->segments[k];
+    a->traces += f->kind == INFO_RAW;
+    a->footers += f->have_account[MTF_ACCOUNT_SEGMENTS];
+    for (unsigned k = 0; k < MTF_ACCOUNT_LIMIT; k++)
+        a->footer[k] += f->have_account[k] ? f->account[k] : 0;
+}
+
+static void read_trace(struct record_report *r, struct trace *t) {
+    static struct info_file f;
+    memset(&f, 0, sizeof(f));
+    f.name = t->name;
+    /* A file that is not there is read from its spool. */
+    info_read_raw(&f, tool_input_open(t->name), t->name);
+    t->counted = true;
+    t->readable = f.kind == INFO_RAW && f.have_header;
+    t->growing = f.growing;
+    t->complete = f.complete;
+    if (t->readable)
+        t->stored = f.stored_bytes;
+    t->events = info_event_count(&f);
+    add_account(&r->account, &f);
+    t->dropped = f.dropped;
+    t->untraced = f.untraced;
+    snprintf(t->executable, sizeof(t->executable), "%.*s",
+             (int)sizeof(t->executable) - 1, f.header.executable);
+    /* It comes from a file, and goes to a terminal. */
+    for (char *p = t->executable; *p != '\0'; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+    info_free(&f);
+}
+
+static bool add_trace(struct record_report *r, const char *name, bool spool,
+                      const struct stat *st) {
+    struct stat other;
+    char spool_name[PATH_MAX];
+    if (!is_new(r, st) || S_ISDIR(st->st_mode))
+        return true;
+    /* A spool beside its file is a part of that. */
+    if (spool && stat(name, &other) == 0 && is_new(r, &other))
+        return true;
+    /* So are a flight recording's spool and parts of each other; what they take
+       counts. */
+    for (size_t i = 0; spool && i < r->count; i++) {
+        if (strcmp(r->traces[i].name, name) == 0) {
+            if (!r->traces[i].readable)
+                r->traces[i].stored += (uint64_t)st->st_blocks * 512;
+            return true;
+        }
+    }
+    if ((r->count & (r->count - 1)) == 0) {
+        size_t room = r->count == 0 ? 1 : 2 * r->count;
+        void *grown = realloc(r->traces, room * sizeof(*r->traces));
+        if (grown == NULL)
+            return false;
+        r->traces = grown;
+    }
+    struct trace *t = &r->traces[r->count];
+    memset(t, 0, sizeof(*t));
+    t->name = strdup(name);
+    if (t->name == NULL)
+        return false;
+    r->count++;
+    t->is_file = S_ISREG(st->st_mode);
+    if (!t->is_file)
+        return true;
+    t->stored = (uint64_t)st->st_size;
+    /* A spool's file is sparse and mostly zero: what it takes counts. */
+    if (spool)
+        t->stored = (uint64_t)st->st_blocks * 512;
+    snprintf(spool_name, sizeof(spool_name), "%s.spool", name);
+    if (!spool && stat(spool_name, &other) == 0)
+        t->stored += (uint64_t)other.st_blocks * 512;
+    if (t->stored <= READ_MOST)
+        read_trace(r, t);
+    return true;
+}
+
+/* What is worth most attention first. */
+static int by_size(const void *a, const void *b) {
+    const struct trace *x = a, *y = b;
+    if (x->counted != y->counted)
+        return x->counted ? 1 : -1;
+    if (x->events != y->events)
+        return x->events > y->events ? -1 : 1;
+    if (x->stored != y->stored)
+        return x->stored > y->stored ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* --- The summary -------------------------------------------------------- */
+
+static void print_trace(const struct trace *t) {
+    struct tool_text text;
+    fputs("  ", stderr);
+    record_print_word(record_short_name(t->name));
+    if (!t->is_file) {
+        fputs("  not a regular file\n", stderr);
+        return;
+    }
+    fprintf(stderr, "  %s", tool_text_bytes(&text, t->stored));
+    if (t->counted)
+        fprintf(stderr, "  %s events", tool_text_count(&text, t->events));
+    if (t->executable[0] != '\0') {
+        fputs("  ", stderr);
+        record_print_word(t->executable);
+    }
+    if (t->growing)
+        fputs("  still being recorded", stderr);
+    else if (t->counted && !t->readable)
+        fputs("  no trace", stderr);
+    else if (t->counted && !t->complete)
+        fputs("  incomplete", stderr);
+    fputc('\n', stderr);
+}
+
+static void print_next(const char *name) {
+    char target[PATH_MAX + 32];
+    snprintf(target, sizeof(target), "%s", record_short_name(name));
+    size_t length = strlen(target);
+    if (length > 4 && strcmp(target + length - 4, ".lz4") == 0)
+        target[length -= 4] = '\0';
+    if (length > 6 && strcmp(target + length - 6, ".trace") == 0)
+        target[length -= 6] = '\0';
+    bool lz4 = mtf_compress_available();
+    snprintf(target + length, sizeof(target) - length, ".processed%s",
+             lz4 ? ".lz4" : "");
+    fputs("Next:\n  ", stderr);
+    record_print_program("postprocess");
+    fputs(lz4 ? " -z " : " ", stderr);
+    record_print_word(record_short_name(name));
+    fputc(' ', stderr);
+    record_print_word(target);
+    fputs("\n  ", stderr);
+    record_print_program("replay");
+    fputc(' ', stderr);
+    record_print_word(target);
+    fputc('\n', stderr);
+}
+
+/* What recording cost, and what the traces lack. */
+static void print_account(const struct record_report *r) {
+    struct tool_text text;
+    uint64_t dropped = 0, untraced = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        dropped += r->traces[i].dropped;
+        untraced += r->traces[i].untraced;
+    }
+    record_print_account(&r->account);
+    if (untraced != 0)
+        fprintf(stderr, "  frees of blocks from before: %s\n",
+                tool_text_count(&text, untraced));
+    if (dropped != 0)
+        fprintf(stderr, "  dropped events: %s\n",
+                tool_text_count(&text, dropped));
+}
+
+static void print_list(const struct record_report *r, uint64_t events,
+                       bool unknown) {
+    struct tool_text a, b, c;
+    uint64_t stored = 0;
+    for (size_t i = 0; i < r->count; i++)
+        stored += r->traces[i].stored;
+    fprintf(stderr, "%s: %s trace%s, %s%s events, %s\n", tool_name(),
+            tool_text_count(&a, r->count), r->count == 1 ? "" : "s",
+            unknown ? "at least " : "", tool_text_count(&b, events),
+            tool_text_bytes(&c, stored));
+    /* One more would take the line that tells of it. */
+    size_t shown = r->count > SHOWN_MOST + 1 ? SHOWN_MOST : r->count;
+    for (size_t i = 0; i < shown; i++)
+        print_trace(&r->traces[i]);
+    if (shown < r->count)
+        fprintf(stderr, "  and %s more\n",
+                tool_text_count(&a, r->count - shown));
+    print_account(r);
+}
+
+static void print_all(const struct record_report *r, const char *command) {
+    uint64_t events = 0;
+    bool unknown = false;
+    for (size_t i = 0; i < r->count; i++) {
+        events += r->traces[i].events;
+        unknown = unknown || !r->traces[i].counted;
+    }
+    if (!tool_is_quiet())
+        print_list(r, events, unknown);
+    for (size_t i = 0; i < r->count; i++) {
+        const struct trace *t = &r->traces[i];
+        if (t->counted && t->events == 0) {
+            tool_warn("%s holds no events: %s", record_short_name(t->name),
+                      record_why_no_events(command));
+            break;
+        }
+    }
+    if ((!unknown && events == 0) || tool_is_quiet())
+        return;
+    print_next(r->traces[0].name);
+}
+
+void record_report_after(struct record_report *r, const char *command) {
+    if (!walk(r, add_trace))
+        tool_warn("out of memory: not all traces are listed");
+    if (r->count != 0) {
+        qsort(r->traces, r->count, sizeof(*r->traces), by_size);
+        print_all(r, command);
+        return;
+    }
+    struct stat st;
+    bool there = stat(r->pattern, &st) == 0;
+    if (there && S_ISDIR(st.st_mode)) {
+        tool_warn("no trace was written: %s: %s", r->pattern, strerror(EISDIR));
+        return;
+    }
+    /* Whether all was taken the recorder alone knows, and says. */
+    if (there && !S_ISREG(st.st_mode)) {
+        if (!tool_is_quiet())
+            fprintf(stderr, "%s: no summary of %s, which is no regular file\n",
+                    tool_name(), r->pattern);
+        return;
+    }
+    const char *folder = record_why_no_folder(r->pattern);
+    if (folder != NULL)
+        tool_warn("no trace was written: %s: %s", folder, strerror(errno));
+    else
+        tool_warn("no trace was written: %s: %s", command,
+                  record_why_no_trace(command));
+}

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How rare events lie in struct demux_event (token, size, extra):
+ *
+ *   ALIGNED       token made, size, log2 of the alignment
+ *   REALLOC       token named, size, token made; MOVED: bit 63 of word is not
+ *                 there to spare, so kind MTF_EVENT_REALLOC has call and the
+ *                 flag in bits 5 to 10: call | moved << 5
+ *   REALLOC_NEW   token made, size, flags
+ *   FREE_SIZE     token named, 0, size given
+ *   FAILED        size, log2 of the alignment, whether a block was to be
+ * resized THREAD_START  0, 0, kernel thread id THREAD_END, MARK   address of
+ * the text in its segment, length, 0 EXTENSION     argument, which, 0 GAP
+ * events, time_hi - time_ns (cut), time_ns AS_THREAD     thread; not counted as
+ * an event
+ */
+#include "cmd/postprocess/sort/demux.h"
+
+#include "common/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PADDING    16u
+#define SIZE_LIMIT (((uint64_t)1 << 53) - 1)
+
+/* --- Threads -------------------------------------------------------------- */
+
+bool demux_init(struct demux *d, const struct slots *slots) {
+    memset(d, 0, sizeof(*d));
+    d->slots = slots;
+    tcm_dlist_init(&d->by_age);
+    d->seed = tool_hash_seed();
+    d->map_mask = 63;
+    d->map = calloc(d->map_mask + 1, sizeof(*d->map));
+    return d->map != NULL;
+}
+
+void demux_fini(struct demux *d) {
+    for (size_t i = 0; i < d->count; i++) {
+        struct demux_thread *t = d->threads[i];
+        while (t->first != NULL) {
+            struct demux_chunk *next = t->first->next;
+            free(t->first);
+            t->first = next;
+        }
+        free(t->events);
+        free(t->looked);
+        free(t);
+    }
+    births_fini(&d->births);
+    free(d->threads);
+    free(d->map);
+}
+
+static size_t map_place(const struct demux *d, uint32_t id) {
+    size_t i = tool_hash(id, d->seed) & d->map_mask;
+    while (d->map[i] != NULL && d->map[i]->id != id)
+        i = (i + 1) & d->map_mask;
+    return i;
+}
+
+struct demux_thread *demux_find(const struct demux *d, uint32_t id) {
+    return d->map[map_place(d, id)];
+}
+
+static bool grow_map(struct demux *d) {
+    size_t entries = (d->map_mask + 1) * 2;
+    struct demux_thread **map = calloc(entries, sizeof(*map));
+    if (map == NULL)
+        return false;
+    free(d->map);
+    d->map = map;
+    d->map_mask = entries - 1;
+    for (size_t i = 0; i < d->count; i++)
+        map[map_place(d, d->threads[i]->id)] = d->threads[i];
+    return true;
+}
+
+struct demux_thread *demux_thread(struct demux *d, uint32_t id) {
+    struct demux_thread *t = demux_find(d, id);
+    if (t != NULL)
+        return t;
+    if (d->count == d->room) {
+        size_t room = d->room == 0 ? 64 : d->room * 2;
+        struct demux_thread **threads =
+            realloc(d->threads, room * sizeof(*threads));
+        if (threads == NULL) {
+            d->failed = true;
+            return NULL;
+        }
+        d->threads = threads;
+        d->room = room;
+    }
+    t = calloc(1, sizeof(*t));
+    if (t == NULL || (d->count * 2 > d->map_mask && !grow_map(d))) {
+        free(t);
+        d->failed = true;
+        return NULL;
+    }
+    t->id = id;
+    t->out_id = id == MTF_THREAD_LATE ? MTF_THREAD_NONE : id;
+    t->lost = true;
+    for (unsigned i = 0; i < DEMUX_HEAPS; i++)
+        t->heap_at[i] = SIZE_MAX;
+    tcm_dlist_init(&t->look);
+    if (d->begins_late)
+        mtf_stream_init_late(&t->stream);
+    else
+        mtf_stream_init(&t->stream);
+    d->threads[d->count++] = t;
+    d->map[map_place(d, id)] = t;
+    return t;
+}
+
+struct demux_thread *demux_add(struct demux *d, const struct mtf_item *item) {
+    struct demux_thread *t = demux_thread(d, item->thread);
+    if (t == NULL)
+        return NULL;
+    struct mtf_placement place;
+    mtf_stream_place(&t->stream, item, &place);
+    d->gap_bytes += place.gap;
+    d->undecodable_bytes += place.undecodable;
+    d->doubled_bytes += place.doubled;
+    d->last_time = tcm_max_u64(d->last_time, item->time_lo);
+    if (item->time_hi != UINT64_MAX)
+        d->last_time = tcm_max_u64(d->last_time, item->time_hi);
+    if (place.length == 0)
+        return NULL;
+    struct demux_chunk *c = malloc(sizeof(*c) + place.length + PADDING);
+    if (c == NULL) {
+        d->failed = true;
+        return NULL;
+    }
+    c->next = NULL;
+    tcm_dlist_push_back(&d->by_age, &c->by_age);
+    c->seen = false;
+    c->window = d->barriers;
+    c->time_lo = item->time_lo;
+    c->time_hi = item->time_hi;
+    c->length = place.length;
+    memcpy(c->data, place.data, place.length);
+    memset(c->data + place.length, 0, PADDING);
+    if (t->last == NULL)
+        t->first = c;
+    else
+        t->last->next = c;
+    t->last = c;
+    births_new_segment(d, t);
+    d->held_bytes += place.length;
+    if (d->held_bytes > d->held_peak)
+        d->held_peak = d->held_bytes;
+    return t;
+}
+
+/* --- Decoding ------------------------------------------------------------- */
+
+static TCM_ALWAYS_INLINE void put(struct demux_event *out, unsigned kind,
+                                  unsigned call, uint64_t token, uint64_t size,
+                                  uint64_t extra) {
+    out->token = token;
+    out->word = kind | call << 5 | size << 11;
+    out->extra = extra;
+}
+
+/* An event that is neither ALLOC nor FREE nor a time. Returns how many entries
+   were made of it (0 or 1). */
+static unsigned convert(struct demux *d, const struct mtf_event *e,
+                        struct demux_event *out) {
+    switch (e->kind) {
+    case MTF_EVENT_ALLOC:
+        put(out, e->kind, e->call, e->token, e->size, 0);
+        return 1;
+    case MTF_EVENT_FREE:
+    case MTF_EVENT_REALLOC_END:
+        put(out, e->kind, e->call, e->old_token, 0, 0);
+        return 1;
+    case MTF_EVENT_REALLOC:
+        put(out, e->kind,
+            e->call | ((e->flags & MTF_EVENT_MOVED) != 0 ? 32u : 0),
+            e->old_token, e->size, e->token);
+        return 1;
+    case MTF_EVENT_ALIGNED:
+        put(out, e->kind, e->call, e->token, e->size, e->align_log2);
+        return 1;
+    case MTF_EVENT_REALLOC_NEW:
+        put(out, e->kind, e->call, e->token, e->size, e->flags);
+        return 1;
+    case MTF_EVENT_FREE_SIZE:
+        put(out, e->kind, e->call, e->old_token, 0, e->size);
+        return 1;
+    case MTF_EVENT_FAILED:
+        put(out, e->kind, e->call, e->size, e->align_log2, e->old_token != 0);
+        return 1;
+    case MTF_EVENT_THREAD_START:
+        put(out, e->kind, 0, 0, 0, e->value);
+        return 1;
+    case MTF_EVENT_THREAD_END:
+    case MTF_EVENT_MARK:
+        put(out, e->kind, 0, (uintptr_t)e->text, e->text_length, 0);
+        return 1;
+    case MTF_EVENT_EXTENSION:
+        put(out, e->kind, 0, e->value, e->call, 0);
+        return 1;
+    case MTF_EVENT_GAP: {
+        uint64_t width = e->time_hi > e->time_ns ? e->time_hi - e->time_ns : 0;
+        put(out, e->kind, 0, e->value, tcm_min_u64(width, SIZE_LIMIT),
+            e->time_ns);
+        return 1;
+    }
+    case MTF_EVENT_AS_THREAD:
+        put(out, DEMUX_EVENT_AS_THREAD, 0, e->thread, 0, 0);
+        return 1;
+    case MTF_EVENT_UNKNOWN:
+        d->other_events++;
+        return 0;
+    default: /* MTF_EVENT_STATE, MTF_EVENT_UNTRACED: the state has it */
+        return 0;
+    }
+}
+
+/* Room for more events behind those in the array. False: it has all that it may
+   have, or there is no memory. */
+static bool make_room(struct demux *d, struct demux_thread *t) {
+    uint32_t limit =
+        d->array_bytes < DEMUX_ARRAYS_MAX ? DEMUX_BATCH : DEMUX_BATCH_MIN;
+    uint32_t room =
+        t->room == 0 ? 8 : (uint32_t)tcm_min_u64(t->room * 4, limit);
+    if (room <= t->room)
+        return false;
+    struct demux_event *events = realloc(t->events, room * sizeof(*events));
+    if (events == NULL) {
+        d->failed = true;
+        return false;
+    }
+    t->events = events;
+    d->array_bytes += (room - t->room) * sizeof(*events);
+    t->room = room;
+    return true;
+}
+
+static void give_array_back(struct demux *d, struct demux_thread *t) {
+    d->array_bytes -= t->room * sizeof(*t->events);
+    free(t->events);
+    t->events = NULL;
+    t->room = 0;
+}
+
+enum stop_at {
+    STOP_TIME,  /* behind a time, which is in next_lo */
+    STOP_CHUNK, /* the segment is used up */
+    STOP_FULL   /* the array is full */
+};
+
+/* Decodes into the array, from t->count on, up to a time, the segment's end or
+   a full array. *EVENTS counts those that are no AS_THREAD. */
+static enum stop_at decode(struct demux *d, struct demux_thread *t,
+                           uint64_t *events) {
+    struct mtf_raw_state s = t->state;
+    const uint8_t *p = t->p, *end = t->end;
+    enum stop_at result;
+    uint64_t uncounted = 0;
+    uint32_t count = t->count, start = count;
+    for (;;) {
+        if (p >= end) {
+            result = STOP_CHUNK;
+            break;
+        }
+        if (TCM_UNLIKELY(count == t->room)) {
+            if (!make_room(d, t)) {
+                result = STOP_FULL;
+                break;
+            }
+        }
+        struct mtf_event e;
+        unsigned n = mtf_raw_decode_hot(&s, p, end, &e);
+        if (TCM_LIKELY(n != 0)) {
+            p += n;
+            if (e.kind == MTF_EVENT_FREE) {
+                slots_prefetch(d->slots, e.old_token);
+                put(&t->events[count++], MTF_EVENT_FREE, e.call, e.old_token, 0,
+                    0);
+            } else {
+                put(&t->events[count++], MTF_EVENT_ALLOC, e.call, e.token,
+                    e.size, 0);
+            }
+            continue;
+        }
+        struct mtf_event rare;
+        struct mtf_raw_state copy = s;
+        int taken = mtf_raw_decode_slow(&copy, p, end, &rare);
+        s = copy;
+        if (taken <= 0) {
+            if (taken == MTF_DECODE_BAD)
+                d->bad_places++;
+            else
+                d->hidden_zero++;
+            d->undecodable_bytes += (uint64_t)(end - p);
+            t->lost = true;
+            p = end;
+            continue;
+        }
+        p += taken;
+        if (rare.kind == MTF_EVENT_TIME || rare.kind == MTF_EVENT_BUFFER) {
+            t->next_lo = rare.time_ns;
+            result = STOP_TIME;
+            break;
+        }
+        if (rare.kind == MTF_EVENT_GAP)
+            t->dropped += rare.value;
+        if (rare.kind == MTF_EVENT_AS_THREAD && t->id != MTF_THREAD_LATE)
+            continue; /* has no meaning there */
+        unsigned made = convert(d, &rare, &t->events[count]);
+        if (rare.kind == MTF_EVENT_AS_THREAD) {
+            /* many of them in a row need the place of one */
+            if (count != 0 && demux_event_kind(&t->events[count - 1]) ==
+                                  DEMUX_EVENT_AS_THREAD) {
+                t->events[count - 1] = t->events[count];
+                continue;
+            }
+            uncounted++;
+        }
+        count += made;
+    }
+    t->state = s;
+    t->p = p;
+    t->count = count;
+    *events = count - start - uncounted;
+    return result;
+}
+
+/* Events from P to the next time or END; *TIME is that time, or UINT64_MAX. */
+static uint64_t scan(const uint8_t *p, const uint8_t *end, uint64_t now,
+                     uint64_t *time) {
+    uint64_t count = 0;
+    *time = UINT64_MAX;
+    for (size_t n; p < end; p += n) {
+        uint64_t v;
+        n = mtf_raw_event_length(p, end, &v);
+        if (n == 0)
+            break;
+        if ((v & 3) != MTF_RAW_EXTENDED) {
+            count++;
+            continue;
+        }
+        unsigned kind = mtf_raw_kind_of(v);
+        if (kind == MTF_RAW_TIME) {
+            *time = now + (v >> 7);
+            break;
+        }
+        if (kind == MTF_RAW_BUFFER) {
+            *time = mtf_load_le64(p + n - (v >> 7));
+            break;
+        }
+        count += kind > MTF_RAW_BUFFER && kind <= MTF_RAW_GAP;
+    }
+    return count;
+}
+
+/* Frees the segment that was decoded and starts with the next. */
+static bool next_chunk(struct demux *d, struct demux_thread *t) {
+    for (;;) {
+        struct demux_chunk *done = t->first;
+        if (t->p != NULL) {
+            t->first = done->next;
+            tcm_dlist_remove(&done->by_age);
+            d->held_bytes -= done->length;
+            free(done);
+            t->p = NULL;
+            if (t->first == NULL)
+                t->last = NULL;
+        }
+        struct demux_chunk *c = t->first;
+        if (c == NULL)
+            return false;
+        t->p = c->data;
+        t->end = c->data + c->length;
+        t->window = c->window;
+        if (t->lost && !mtf_raw_is_buffer_event(t->p, t->end)) {
+            d->undecodable_bytes += c->length;
+            continue;
+        }
+        t->lost = false;
+        t->next_lo = tcm_max_u64(t->next_lo, c->time_lo);
+        return true;
+    }
+}
+
+static void limit_interval(const struct demux *d, struct demux_thread *t,
+                           uint64_t time) {
+    t->hi = tcm_max_u64(tcm_min_u64(time, t->first->time_hi), t->lo);
+    uint64_t end = t->hi == UINT64_MAX ? d->last_time : t->hi;
+    t->est_width = end > t->lo ? end - t->lo : 0;
+}
+
+/*
+ * The last interval of a segment ends no later than the first of the next one:
+ * at the first time in it, or the segment's own. Its own segment's time may be
+ * much later, as the saver read it only when it had looked. Without this an
+ * event behind the one in hand could have the lesser hi, and the sorter looks
+ * at the hi of that in hand.
+ */
+bool demux_tighten(const struct demux *d, struct demux_thread *t) {
+    const struct demux_chunk *next = t->first->next;
+    if (!t->open_end || next == NULL)
+        return false;
+    const uint8_t *end = next->data + next->length;
+    uint64_t time = UINT64_MAX;
+    t->open_end = false;
+    if (!t->lost || mtf_raw_is_buffer_event(next->data, end))
+        (void)scan(next->data, end, t->state.time_ns, &time);
+    time = tcm_min_u64(time, next->time_hi);
+    if (time >= t->hi)
+        return false;
+    limit_interval(d, t, time);
+    return true;
+}
+
+/* Empties the array. In the late stream, whose events its next one is depends
+   on an event that may have gone with the old array: it comes first again. */
+static bool start_array(struct demux *d, struct demux_thread *t) {
+    t->at = t->count = 0;
+    if (TCM_LIKELY(t->id != MTF_THREAD_LATE ||
+                   t->state.as_thread == MTF_THREAD_NONE))
+        return true;
+    if (t->room == 0 && !make_room(d, t))
+        return false;
+    put(&t->events[t->count++], DEMUX_EVENT_AS_THREAD, 0, t->state.as_thread, 0,
+        0);
+    return true;
+}
+
+bool demux_next_interval(struct demux *d, struct demux_thread *t) {
+    t->in_hand = false;
+    t->i = t->n = 0;
+    if (!start_array(d, t))
+        return false;
+    for (;;) {
+        if (t->p == NULL || t->p >= t->end) {
+            if (!next_chunk(d, t)) {
+                if (t->ended || d->array_bytes > DEMUX_ARRAYS_KEPT)
+                    give_array_back(d, t);
+                return false;
+            }
+        }
+        uint64_t events;
+        t->lo = tcm_max_u64(t->lo, t->next_lo);
+        enum stop_at stop = decode(d, t, &events);
+        if (d->failed)
+            return false;
+        t->n += events;
+        if (t->n == 0 && stop != STOP_FULL)
+            continue; /* AS_THREAD entries alone stay in front */
+        uint64_t time = UINT64_MAX;
+        if (stop == STOP_TIME)
+            time = t->next_lo;
+        else if (stop == STOP_FULL)
+            t->n += scan(t->p, t->end, t->state.time_ns, &time);
+        limit_interval(d, t, time);
+        t->open_end = time == UINT64_MAX;
+        (void)demux_tighten(d, t);
+        t->in_hand = t->n != 0;
+        if (t->in_hand)
+            return true;
+        if (!start_array(d, t))
+            return false;
+    }
+}
+
+bool demux_refill(struct demux *d, struct demux_thread *t) {
+    uint64_t events = 0;
+    while (events == 0 && t->p < t->end && start_array(d, t))
+        if (decode(d, t, &events) != STOP_FULL)
+            break;
+    if (events == 0)
+        t->n = t->i;
+    return events != 0;
+}

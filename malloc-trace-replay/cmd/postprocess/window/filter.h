@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A part of a trace: from a time or mark to another, of some threads, without
+ * what tells where it comes from, with all blocks freed at the end.
+ *
+ * It stands behind the order: takes the blocks of the processed trace that
+ * emit.h writes, and writes another one of what stays. So ordering knows
+ * nothing of it and costs the same, and without it nothing is added.
+ *
+ * Invariants: the output replays by itself: what it frees it has made before.
+ * Memory follows the live blocks (40 bytes each) and the threads.
+ * Threads: none shared.
+ */
+#ifndef TOOL_CMD_POSTPROCESS_WINDOW_FILTER_H
+#define TOOL_CMD_POSTPROCESS_WINDOW_FILTER_H
+
+#include "cmd/postprocess/sort/emit.h"
+#include "cmd/postprocess/window/threads.h"
+
+#include "traceformat/proc_reader.h"
+#include "traceformat/proc_writer.h"
+
+struct filter_options {
+    bool active;             /* any of those below */
+    bool window;             /* any of the four that follow is given */
+    uint64_t from_ns, to_ns; /* from the start of the recording; 0, UINT64_MAX:
+                                not given */
+    const char *from_mark, *to_mark; /* NULL: not given */
+    struct filter_list only;         /* threads; empty: all */
+    bool strip, free_at_end;
+};
+
+/* A block that is alive in the recording. */
+struct filter_block {
+    uint64_t made; /* the how manieth it was */
+    uint64_t size;
+    uint64_t birth; /* FILTER_KEPT: of the output */
+    uint32_t slot;
+    uint32_t thread; /* that made it */
+    uint8_t state;   /* enum filter_state */
+    uint8_t kind;    /* enum mtf_op_kind of the call that made it */
+    uint8_t call, align_log2;
+};
+TCM_STATIC_ASSERT(sizeof(struct filter_block) == 40, "filter block");
+
+enum filter_phase { FILTER_BEFORE, FILTER_WITHIN, FILTER_AFTER };
+
+/* Texts of marks, for the message that one was not found. */
+#define FILTER_MARKS 16u
+
+struct filter {
+    const struct filter_options *options;
+    struct mtf_proc_writer *out;
+    enum filter_phase phase;
+    bool failed; /* no memory */
+    uint64_t base_ns, time_ns;
+    bool have_base;
+    uint32_t thread; /* of the operations to come */
+    uint64_t made;
+    struct filter_block *block; /* by slot of the input */
+    size_t room, used;
+    struct filter_threads threads;
+
+    /* of the output */
+    struct emit_counts counts;
+    uint64_t live_bytes, peak_live_bytes, live_objects;
+    uint64_t start_ns, end_ns;
+    uint64_t prologue_ops, epilogue_ops;
+    uint64_t left_out; /* events within the window, of other threads */
+    char *mark[FILTER_MARKS];
+    unsigned marks;
+
+    /* of the input: the header or block in work has LENGTH bytes in memory */
+    bool have_header;
+    size_t length;
+    struct mtf_proc_decoder decoder;
+    uint8_t
+        memory[sizeof(struct mtf_proc_block_head) + MTF_PROC_PAYLOAD_MAX + 8];
+};
+
+/* OUT is begun by the caller before the first operation. NULL: no memory. F is
+   large. */
+struct filter *filter_new(const struct filter_options *options,
+                          struct mtf_proc_writer *out);
+void filter_free(struct filter *f);
+
+/* The header that OUT gets instead of the LENGTH bytes at RAW; ROOM has
+   MTF_RAW_HEADER_MAX bytes. Returns its length. */
+size_t filter_header(const struct filter *f, const void *raw, size_t length,
+                     void *room);
+/* Takes the next N bytes of the processed trace. False: failed, no memory or
+   OUT failed. */
+bool filter_take(struct filter *f, const void *data, size_t n);
+/* The input ended. False: as above. */
+bool filter_end(struct filter *f);
+/* After it: whether the window was found. False: a message is out. */
+bool filter_found(const struct filter *f, const char *name);
+
+#endif

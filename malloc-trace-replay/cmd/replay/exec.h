@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The measured loop: runs ready operations against the allocator under test.
+ *
+ * Invariants: between two batches nothing here allocates. slot[n] is the block
+ * of slot n, or NULL when its allocation was refused; what it holds after a
+ * free is never looked at. cache[0] is the replayer's own thread cache; cache
+ * [current] is not up to date, it is attached.
+ *
+ * Threads: one.
+ */
+#ifndef TOOL_CMD_REPLAY_EXEC_H
+#define TOOL_CMD_REPLAY_EXEC_H
+
+#include "base/compiler.h"
+#include "cmd/replay/calls.h"
+#include "cmd/replay/ring.h"
+
+/* What is written to a block when it is allocated or grows. */
+enum replay_touch {
+    REPLAY_TOUCH_AUTO = 0, /* FIRST below 4 KiB, else ALL */
+    REPLAY_TOUCH_NONE,
+    REPLAY_TOUCH_FIRST, /* the first 8 bytes */
+    REPLAY_TOUCH_PAGE,  /* one byte in each page */
+    REPLAY_TOUCH_ALL
+};
+
+struct replay_exec {
+    struct replay_calls calls;
+    enum replay_touch touch;
+    size_t page_size;
+    void **slot;
+    struct ThreadCacheState **cache; /* NULL: no switching */
+    uint32_t current;                /* index of the attached cache */
+    uint64_t refused;                /* allocations that returned NULL */
+    uint64_t refused_reallocs;       /* of them; their block was freed */
+    uint64_t skipped;                /* operations on empty slots */
+    uint64_t skipped_frees;          /* of them: slots that came to their end */
+    uint64_t trims;                  /* calls of malloc_trim */
+    uint64_t cache_failures;         /* calls of the switch that said no */
+};
+
+/* Runs the operations of one batch; the tables are large enough. */
+void replay_exec_batch(struct replay_exec *x, const struct replay_batch *b);
+
+/* Attaches the cache of index INDEX. */
+void replay_exec_switch(struct replay_exec *x, uint32_t index);
+
+#endif

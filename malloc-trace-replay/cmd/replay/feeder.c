@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/replay/feeder.h"
+
+#include "base/bits.h"
+#include "cmd/replay/memory.h"
+#include "cmd/replay/peek.h"
+#include "cmd/replay/report.h"
+#include "cmd/replay/translate.h"
+#include "trace/check.h"
+#include "common/input.h"
+#include "common/main.h"
+#include "common/text.h"
+#include "traceformat/proc_reader.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Operations decoded at once: they stay in the first-level cache. */
+#define FEED_OPS 1024u
+/* Inputs that are opened, and looked at, before anything is replayed. */
+#define FEED_INPUTS 64
+/* No LZ4 block expands more. */
+#define LZ4_RATIO 255u
+
+struct feeder {
+    struct replay_translate t;
+    struct replay_result *result;
+    const char *name; /* of the input */
+    bool damaged;     /* something of this input is lost */
+    /* the account where this input begins, and its births since */
+    struct replay_translate first;
+    uint64_t first_failures, births;
+    bool gave_up; /* result->status is TOOL_FAILED */
+    enum replay_touch touch;
+    struct replay_memory there;
+
+    struct mtf_op op[FEED_OPS + REPLAY_OPS_AHEAD];
+    struct mtf_proc_reader reader;
+    struct mtf_proc_decoder decoder;
+    struct tool_check check;
+    uint8_t memory[MTF_PROC_READER_BYTES];
+};
+
+/* --- What is told --------------------------------------------------------- */
+
+static void feed_notice(struct feeder *f, const char *fmt, ...)
+    TCM_PRINTF(2, 3);
+static void feed_notice(struct feeder *f, const char *fmt, ...) {
+    struct replay_result *r = f->result;
+    if (r->notices < REPLAY_NOTICES) {
+        va_list ap;
+        va_start(ap, fmt);
+        vsnprintf(r->notice[r->notices], REPLAY_NOTICE_SIZE, fmt, ap);
+        va_end(ap);
+    }
+    if (r->notices != UINT32_MAX)
+        r->notices++;
+}
+
+/* The input lacks something; what is there is used. */
+#define feed_damage(f, ...)                                                    \
+    do {                                                                       \
+        (f)->damaged = true;                                                   \
+        tool_check_lost(&(f)->check);                                          \
+        if ((f)->result->status == TOOL_OK)                                    \
+            (f)->result->status = TOOL_DAMAGED;                                \
+        feed_notice((f), __VA_ARGS__);                                         \
+    } while (0)
+
+/* A tool_check_tell: the input contradicts itself; it is used as it is. */
+static void feed_contradiction(void *ctx, uint64_t offset, const char *text) {
+    struct feeder *f = ctx;
+    if (f->result->status == TOOL_OK)
+        f->result->status = TOOL_DAMAGED;
+    feed_notice(f, "%s: byte %llu: %s", f->name, (unsigned long long)offset,
+                text);
+}
+
+static void feed_fail(struct feeder *f, const char *fmt, ...) TCM_PRINTF(2, 3);
+static void feed_fail(struct feeder *f, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(f->result->error, sizeof(f->result->error), fmt, ap);
+    va_end(ap);
+    f->result->status = TOOL_FAILED;
+    f->gave_up = true;
+}
+
+/* --- Memory --------------------------------------------------------------- */
+
+/* The memory that is there, if blocks are written whole or a byte a page: else
+   live bytes do not tell how much of it is needed. */
+static void find_memory(struct feeder *f, enum replay_touch touch) {
+    f->touch = touch;
+    replay_memory_find(&f->there, "");
+    if (touch == REPLAY_TOUCH_NONE || touch == REPLAY_TOUCH_FIRST)
+        f->there.room_bytes = f->there.address_bytes = UINT64_MAX;
+    f->t.room_bytes = f->there.room_bytes;
+    f->t.grant_bytes = f->there.grant_bytes;
+}
+
+/* Before anything runs: NAME's peak against it, if that is known. */
+static void warn_of_peak(struct feeder *f, const char *name) {
+    struct tool_text a, b;
+    uint64_t peak;
+    char *text = f->result->memory;
+    if (text[0] != '\0' || !replay_peek_peak(name, &peak))
+        return;
+    if (peak > f->there.room_bytes)
+        snprintf(text, REPLAY_NOTICE_SIZE,
+                 "%s: the peak of live blocks is %s, and they are written, but "
+                 "only %s are there (%s): replay will stop before that",
+                 name != NULL ? name : "standard input",
+                 tool_text_bytes(&a, peak),
+                 tool_text_bytes(&b, f->there.room_bytes), f->there.room_of);
+    else if (peak > f->there.address_bytes)
+        snprintf(text, REPLAY_NOTICE_SIZE,
+                 "%s: the peak of live blocks is %s, more than the limit of "
+                 "address space, %s: blocks will be refused",
+                 name != NULL ? name : "standard input",
+                 tool_text_bytes(&a, peak),
+                 tool_text_bytes(&b, f->there.address_bytes));
+    if (text[0] != '\0')
+        tool_warn("%s", text);
+}
+
+/* False: given up, as what was translated needs more than there is. */
+static bool fits(struct feeder *f) {
+    struct tool_text a, b;
+    if (f->gave_up || replay_translate_fits(&f->t))
+        return !f->gave_up;
+    feed_fail(f,
+              "%s: near operation %s: live blocks, which are written "
+              "(--touch=%s), need more than the %s that are there (%s); "
+              "stopped before the system does (--touch=none writes nothing)",
+              f->name, tool_text_count(&a, f->t.ops - f->first.ops),
+              replay_touch_name(f->touch),
+              tool_text_bytes(&b, f->there.room_bytes), f->there.room_of);
+    return false;
+}
+
+/* --- Blocks and inputs ---------------------------------------------------- */
+
+/* Operations of block B on slots that are not as they need them. Where nothing
+   is lost no trace has any. */
+static void tell_slots(struct feeder *f, const struct mtf_proc_block *b,
+                       uint64_t unknown, uint64_t filled) {
+    char text[120];
+    if (f->damaged || (unknown | filled) == 0)
+        return;
+    snprintf(text, sizeof(text),
+             "%llu operations on slots that hold nothing, %llu allocations to "
+             "slots that hold a block",
+             (unsigned long long)unknown, (unsigned long long)filled);
+    feed_contradiction(f, b->offset, text);
+}
+
+static void feed_block(struct feeder *f, struct tool_input *in,
+                       const struct mtf_proc_block *b) {
+    struct mtf_proc_decoder *d = &f->decoder;
+    uint64_t unknown = f->result->unknown_blocks;
+    uint64_t filled = f->result->lost_frees;
+    /* Every slot came with an allocation, which is a byte or more. */
+    f->t.most = tool_input_bytes(in);
+    if (f->damaged)
+        f->t.most =
+            tcm_min_u64(b->head.first_op + b->head.ops,
+                        f->t.most + tool_input_stored_bytes(in) * LZ4_RATIO);
+    replay_recorded_time(&f->t.recorded, b->head.time_ns);
+    mtf_proc_decode_begin(d, b);
+    tool_check_block(&f->check, b, d);
+    replay_translate_thread(&f->t, b->head.thread);
+    for (;;) {
+        size_t n = mtf_proc_decode(d, f->op, FEED_OPS);
+        if (n == 0)
+            break;
+        if (!replay_translate_ops(&f->t, b, f->op, n)) {
+            feed_damage(f,
+                        "%s: byte %llu: block with impossible slots, "
+                        "the rest of it is left out",
+                        f->name, (unsigned long long)b->offset);
+            return;
+        }
+        if (!fits(f))
+            return;
+    }
+    replay_recorded_time(&f->t.recorded, d->time_ns);
+    if (d->problem != NULL)
+        feed_damage(f, "%s: byte %llu: %s, the rest of the block is left out",
+                    f->name, (unsigned long long)b->offset, d->problem);
+    tool_check_decoded(&f->check, b, d);
+    f->births += d->births;
+    tell_slots(f, b, f->result->unknown_blocks - unknown,
+               f->result->lost_frees - filled);
+}
+
+static void check_begin(struct feeder *f) {
+    tool_check_fini(&f->check);
+    tool_check_init(&f->check, feed_contradiction, f);
+    f->t.check = &f->check;
+    f->first = f->t;
+    f->first_failures = f->result->recorded_failures;
+    f->births = 0;
+}
+
+/* What was counted of this input stands against its closing block B. */
+static void check_closing(struct feeder *f, const struct mtf_proc_block *b) {
+    const struct replay_translate *t = &f->t, *t0 = &f->first;
+    struct tool_check_sums s = {0};
+    uint64_t n[MTF_OP_LAST_OPERATION + 1];
+    for (unsigned i = 0; i <= MTF_OP_LAST_OPERATION; i++)
+        n[i] = t->rare[i] - t0->rare[i];
+    uint64_t resized = n[MTF_OP_REALLOC] + n[MTF_OP_REALLOC_END];
+    uint64_t ops = t->ops - t0->ops;
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_OPS, ops);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_MALLOCS,
+                   f->births - n[MTF_OP_ALIGNED] - n[MTF_OP_REALLOC_NEW]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_MEMALIGNS, n[MTF_OP_ALIGNED]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_REALLOCS,
+                   resized + n[MTF_OP_REALLOC_NEW]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_FREES, ops - f->births - resized);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_FAILED_ALLOCATIONS,
+                   f->result->recorded_failures - f->first_failures);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_LIVE_AT_END,
+                   t->live_objects - t0->live_objects);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_REQUESTED_BYTES,
+                   t->requested_bytes - t0->requested_bytes);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_UNMATCHED_REALLOCS,
+                   t->unknown_reallocs - t0->unknown_reallocs);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_THREADS,
+                   t->threads.counted + t->threads.failed_only -
+                       t0->threads.counted - t0->threads.failed_only);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_SWITCHES, t->switches - t0->switches);
+    /* of all inputs so far; this one's only if it is the highest */
+    if (t0->peak_bytes == 0 || t->peak_bytes > t0->peak_bytes)
+        tool_check_sum(&s, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES,
+                       t->peak_bytes - t0->live_bytes);
+    tool_check_closing(&f->check, b, &s);
+}
+
+static void feed_closing(struct feeder *f, const struct mtf_proc_block *b) {
+    const char *lacks = tool_check_lacks(b);
+    check_closing(f, b);
+    replay_recorded_closing(&f->t.recorded, b);
+    if (lacks != NULL)
+        feed_damage(f, "%s: %s", f->name, lacks);
+}
+
+static void feed_header(struct feeder *f, const struct mtf_proc_item *item) {
+    static struct mtf_raw_info info;
+    if (item->header.raw_length == 0)
+        return;
+    enum mtf_status status =
+        mtf_raw_parse_header(item->raw_header, item->header.raw_length, &info);
+    if (status != MTF_OK && status != MTF_TOO_NEW)
+        feed_contradiction(f, sizeof(item->header),
+                           "the raw trace's header is damaged");
+    if (status == MTF_OK)
+        memcpy(f->result->executable, info.executable,
+               sizeof(f->result->executable));
+}
+
+/* The bytes before were of an LZ4 frame whose rest is lost. */
+static void feed_break(struct feeder *f, const struct mtf_proc_item *item) {
+    feed_damage(f,
+                "%s: byte %llu: LZ4 frame %s, %llu stored bytes are "
+                "without use",
+                f->name, (unsigned long long)item->file_offset, item->problem,
+                (unsigned long long)item->skipped);
+}
+
+static void feed_failure(struct feeder *f, struct tool_input *in,
+                         const struct mtf_proc_item *item) {
+    feed_fail(f, "%s: byte %llu: %s", f->name,
+              (unsigned long long)(item->offset_is_stored
+                                       ? tool_input_stored_bytes(in)
+                                       : item->file_offset),
+              item->status == MTF_SYSTEM ? strerror(item->error)
+                                         : item->problem);
+}
+
+static void feed_input(struct feeder *f, struct tool_input *in) {
+    struct mtf_proc_item item;
+    mtf_proc_reader_init(&f->reader, tool_input_source(in), f->memory);
+    f->reader.index_too = true;
+    replay_translate_trace(&f->t);
+    f->damaged = false;
+    check_begin(f);
+    for (;;) {
+        mtf_proc_reader_next(&f->reader, &item);
+        switch (item.kind) {
+        case MTF_PROC_ITEM_HEADER:
+            feed_header(f, &item);
+            break;
+        case MTF_PROC_ITEM_OPS:
+            feed_block(f, in, &item.block);
+            if (f->gave_up)
+                return;
+            break;
+        case MTF_PROC_ITEM_INDEX:
+            tool_check_index(&f->check, &item.block);
+            break;
+        case MTF_PROC_ITEM_CLOSING:
+            feed_closing(f, &item.block);
+            break;
+        case MTF_PROC_ITEM_DAMAGE:
+            if (item.offset_is_stored) {
+                feed_break(f, &item);
+                break;
+            }
+            f->result->damaged_places++;
+            feed_damage(f, "%s: byte %llu: %s, %llu bytes are left out",
+                        f->name, (unsigned long long)item.file_offset,
+                        item.problem, (unsigned long long)item.skipped);
+            break;
+        case MTF_PROC_ITEM_FAILED:
+            feed_failure(f, in, &item);
+            return;
+        case MTF_PROC_ITEM_END:
+            if (item.status != MTF_OK && !f->damaged)
+                feed_damage(f, "%s: byte %llu: %s", f->name,
+                            (unsigned long long)item.file_offset, item.problem);
+            return;
+        }
+    }
+}
+
+static const char *foreign_text(struct tool_input *in) {
+    const char *text = tool_input_foreign_text(in);
+    return text != NULL ? text : "is no processed trace";
+}
+
+/* Opens NAME and looks at its first bytes. NULL: given up. */
+static struct tool_input *feed_open(struct feeder *f, const char *name) {
+    uint8_t first[8];
+    struct tool_input *in = tool_input_open(name);
+    if (in == NULL) {
+        feed_fail(f, "cannot open %s: %s", name ? name : "standard input",
+                  strerror(errno));
+        return NULL;
+    }
+    size_t n = tool_input_peek(in, first);
+    enum mtf_status status = tool_input_status(in);
+    const char *problem = NULL;
+    if (n == sizeof(first)) {
+        if (memcmp(first, MTF_PROC_MAGIC, n) == 0)
+            return in;
+        if (memcmp(first, MTF_RAW_MAGIC, n) == 0)
+            problem = "is a raw trace, not a processed one (postprocess makes "
+                      "one)";
+        else if (memcmp(first, MTF_SPOOL_MAGIC, n) == 0)
+            problem = mtf_status_text(MTF_IS_SPOOL);
+        else
+            problem = foreign_text(in);
+    } else if (status == MTF_SYSTEM) {
+        problem = strerror(tool_input_source(in)->error);
+    } else if (status != MTF_OK && status < MTF_CUT) {
+        problem = mtf_status_text(status);
+    } else if (tool_input_is_compressed(in) &&
+               memcmp(first, MTF_PROC_MAGIC, n) == 0) {
+        /* Damaged before anything came out, or LZ4 of next to nothing: reading
+           tells. */
+        return in;
+    } else {
+        problem = n == 0 ? "is empty" : foreign_text(in);
+    }
+    feed_fail(f, "%s: byte 0: %s", tool_input_name(in), problem);
+    tool_input_close(in);
+    return NULL;
+}
+
+static void feed_all(struct feeder *f, char *const *name, int count) {
+    static struct tool_input *input[FEED_INPUTS];
+    static char *standard_input[] = {NULL};
+    if (count == 0) {
+        name = standard_input;
+        count = 1;
+    }
+    for (int i = 0; i < count && i < FEED_INPUTS; i++) {
+        input[i] = feed_open(f, name[i]);
+        if (input[i] == NULL)
+            return;
+    }
+    for (int i = 0; i < count && i < FEED_INPUTS; i++)
+        warn_of_peak(f, name[i]);
+    for (int i = 0; i < count && !f->gave_up; i++) {
+        struct tool_input *in =
+            i < FEED_INPUTS ? input[i] : feed_open(f, name[i]);
+        if (in == NULL)
+            return;
+        f->name = tool_input_name(in);
+        uint64_t threads = f->t.threads.counted;
+        feed_input(f, in);
+        f->result->most_threads = tcm_max_u64(f->result->most_threads,
+                                              f->t.threads.counted - threads);
+        f->result->input_bytes += tool_input_bytes(in);
+        f->result->stored_bytes += tool_input_stored_bytes(in);
+        tool_input_close(in);
+    }
+}
+
+void replay_feed(struct replay_ring *ring, char *const *name, int count,
+                 enum replay_touch touch) {
+    static struct feeder f;
+    f.result = &ring->result;
+    if (replay_translate_init(&f.t, ring)) {
+        find_memory(&f, touch);
+        feed_all(&f, name, count);
+    } else {
+        feed_fail(&f, "out of memory");
+    }
+    replay_translate_end(&f.t);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The decoding process: reads processed traces, makes ready operations of them
+ * and hands these to the measuring process.
+ *
+ * It keeps the account of live blocks too, so that the measured loop need not:
+ * a slot's size, alignment and kind of call go with its free, frees and
+ * reallocs of blocks whose allocation was lost are left out, and a block whose
+ * free was lost is freed when its slot is taken again.
+ *
+ * Invariants: memory is bounded by the bytes of the input, whatever these say.
+ * Every way out gives a last batch.
+ *
+ * Threads: runs in a process of its own.
+ */
+#ifndef TOOL_CMD_REPLAY_FEEDER_H
+#define TOOL_CMD_REPLAY_FEEDER_H
+
+#include "base/compiler.h"
+#include "cmd/replay/exec.h"
+#include "cmd/replay/ring.h"
+
+/* The traces NAME[0 .. COUNT - 1], one after another; stdin if there is none.
+   The last batch is given when it returns. TOUCH: what will be written. */
+void replay_feed(struct replay_ring *ring, char *const *name, int count,
+                 enum replay_touch touch);
+
+#endif

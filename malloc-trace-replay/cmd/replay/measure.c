@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/replay/measure.h"
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/raw_io.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* --- Tables --------------------------------------------------------------- */
+
+#define TABLE_FIRST ((size_t)64 << 10)
+/* From this size on a table asks for huge pages, so that looking up a slot
+   rarely misses the translation cache too. */
+#define TABLE_HUGE ((size_t)2 << 20)
+
+/* LENGTH bytes at a multiple of ALIGN, all present and zero. */
+static void *table_map(size_t length, size_t align) {
+    size_t room = length + align;
+    char *p = mmap(NULL, room, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    size_t before = tcm_align_up((uintptr_t)p, align) - (uintptr_t)p;
+    if (before != 0)
+        munmap(p, before);
+    p += before;
+    munmap(p + length, room - length - before);
+    if (length >= TABLE_HUGE)
+        madvise(p, length, MADV_HUGEPAGE);
+    memset(p, 0, length);
+    return p;
+}
+
+bool replay_table_grow(struct replay_table *t, uint64_t entries) {
+    if (entries > SIZE_MAX / 32)
+        return false;
+    size_t length = t->bytes == 0 ? TABLE_FIRST : t->bytes * 2;
+    if (length < entries * 8)
+        length = entries * 8;
+    size_t unit = length >= TABLE_HUGE ? TABLE_HUGE : TABLE_FIRST;
+    length = tcm_align_up(length, unit);
+    void *p = table_map(length, unit);
+    if (p == NULL)
+        return false;
+    if (t->memory != NULL) {
+        memcpy(p, t->memory, t->bytes);
+        munmap(t->memory, t->bytes);
+    }
+    t->memory = p;
+    t->bytes = length;
+    return true;
+}
+
+/* --- Resident memory ------------------------------------------------------ */
+
+/* The number of kilobytes in line NAME of a file of /proc, in bytes. */
+static bool proc_bytes(const char *path, const char *name, uint64_t *bytes) {
+    char text[8192];
+    if (tcm_io_read_file(path, text, sizeof(text)) < 0)
+        return false;
+    size_t length = strlen(name);
+    const char *p = text;
+    while (strncmp(p, name, length) != 0) {
+        p = strchr(p, '\n');
+        if (p == NULL)
+            return false;
+        p++;
+    }
+    p += length;
+    while (*p == ' ' || *p == '\t')
+        p++;
+    uint64_t kb = 0;
+    while (*p >= '0' && *p <= '9')
+        kb = kb * 10 + (uint64_t)(*p++ - '0');
+    *bytes = kb * 1024;
+    return true;
+}
+
+/* smaps_rollup walks the page tables and is exact; status is read from counters
+   that may lag behind by some pages a processor. */
+static uint64_t rss_now(void) {
+    uint64_t bytes = 0;
+    if (!proc_bytes("/proc/self/smaps_rollup", "Rss:", &bytes))
+        proc_bytes("/proc/self/status", "VmRSS:", &bytes);
+    return bytes;
+}
+
+/* The peak since the last reset. */
+static uint64_t rss_peak(void) {
+    uint64_t bytes = 0;
+    proc_bytes("/proc/self/status", "VmHWM:", &bytes);
+    return bytes;
+}
+
+static bool rss_reset_peak(void) {
+    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool ok = write(fd, "5", 1) == 1;
+    close(fd);
+    return ok;
+}
+
+static uint64_t without_own(const struct replay_rss *m, uint64_t bytes) {
+    return bytes > m->own_bytes ? bytes - m->own_bytes : 0;
+}
+
+static void note_peak(struct replay_rss *m, uint64_t bytes) {
+    bytes = without_own(m, bytes);
+    if (bytes > m->peak_bytes)
+        m->peak_bytes = bytes;
+}
+
+void replay_rss_start(struct replay_rss *m, uint64_t own_bytes) {
+    m->own_bytes = own_bytes;
+    m->peak_known = rss_reset_peak();
+    m->start_bytes = without_own(m, rss_now());
+    m->peak_bytes = m->start_bytes;
+}
+
+void replay_rss_before_own(struct replay_rss *m) {
+    if (m->peak_known)
+        note_peak(m, rss_peak());
+}
+
+void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes) {
+    m->own_bytes = own_bytes;
+    if (m->peak_known)
+        rss_reset_peak();
+}
+
+void replay_rss_end(struct replay_rss *m) {
+    uint64_t peak = rss_peak();
+    uint64_t now = rss_now();
+    note_peak(m, peak);
+    note_peak(m, now);
+    m->end_bytes = without_own(m, now);
+}
+
+/* --- Time ----------------------------------------------------------------- */
+
+void replay_time_start(struct replay_time *t) {
+    memset(t, 0, sizeof(*t));
+    t->first_process_ns = tcm_clock_process_cpu_ns();
+    t->first_thread_ns = tcm_clock_thread_cpu_ns();
+    t->first_wall_ns = tcm_clock_ns();
+}
+
+void replay_time_batch_begin(struct replay_time *t) {
+    t->batch_thread_ns = tcm_clock_thread_cpu_ns();
+    t->batch_wall_ns = tcm_clock_ns();
+}
+
+void replay_time_batch_end(struct replay_time *t, bool apart) {
+    uint64_t wall_ns = tcm_clock_ns() - t->batch_wall_ns;
+    uint64_t thread_ns = tcm_clock_thread_cpu_ns() - t->batch_thread_ns;
+    if (apart) {
+        t->apart_ns += wall_ns;
+        return;
+    }
+    t->wall_ns += wall_ns;
+    t->thread_ns += thread_ns;
+}
+
+void replay_time_end(struct replay_time *t) {
+    t->elapsed_ns = tcm_clock_ns() - t->first_wall_ns;
+    uint64_t thread = tcm_clock_thread_cpu_ns() - t->first_thread_ns;
+    uint64_t process = tcm_clock_process_cpu_ns() - t->first_process_ns;
+    t->cpu_ns = t->thread_ns + (process > thread ? process - thread : 0);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is measured: time on the clock and on the processor, resident memory;
+ * and the replayer's own tables, which are left out of the latter.
+ *
+ * Invariants: a table's pages are all present, so that its share of the
+ * resident memory is its size. No function allocates.
+ *
+ * Threads: one.
+ */
+#ifndef TOOL_CMD_REPLAY_MEASURE_H
+#define TOOL_CMD_REPLAY_MEASURE_H
+
+#include "base/compiler.h"
+
+/* --- Tables --------------------------------------------------------------- */
+
+/* Entries of 8 bytes, zero when new, in memory of their own. */
+struct replay_table {
+    void *memory; /* NULL while empty */
+    size_t bytes;
+};
+
+static inline bool replay_table_fits(const struct replay_table *t,
+                                     uint64_t entries) {
+    return entries * 8 <= t->bytes;
+}
+/* Makes room for ENTRIES and more to come; contents kept, perhaps moved.
+   False: out of memory, nothing changed. */
+bool replay_table_grow(struct replay_table *t, uint64_t entries);
+
+/* --- Resident memory ------------------------------------------------------ */
+
+struct replay_rss {
+    uint64_t own_bytes; /* the replayer's, now */
+    uint64_t start_bytes, peak_bytes, end_bytes;
+    bool peak_known; /* the peak could be reset at the start */
+};
+
+/* At the start mark; OWN_BYTES are the replayer's resident now. */
+void replay_rss_start(struct replay_rss *m, uint64_t own_bytes);
+/* Before and after the replayer's share changes. */
+void replay_rss_before_own(struct replay_rss *m);
+void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes);
+/* At the end mark. */
+void replay_rss_end(struct replay_rss *m);
+
+/* --- Time ----------------------------------------------------------------- */
+
+struct replay_time {
+    uint64_t wall_ns;    /* within batches */
+    uint64_t cpu_ns;     /* this thread's, within batches, and all that the
+                            process's other threads used between the marks */
+    uint64_t elapsed_ns; /* between the marks, waits for operations included */
+    uint64_t first_wall_ns, first_thread_ns, first_process_ns;
+    uint64_t batch_wall_ns, batch_thread_ns; /* at the start of this batch */
+    uint64_t thread_ns;                      /* within batches */
+    uint64_t apart_ns; /* of batches apart; in no other but elapsed_ns */
+};
+
+void replay_time_start(struct replay_time *t);
+void replay_time_batch_begin(struct replay_time *t);
+/* APART: the batch's time is kept apart from that of the others. */
+void replay_time_batch_end(struct replay_time *t, bool apart);
+void replay_time_end(struct replay_time *t);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory that is there for a replay: what the system, the cgroups of this
+ * process and its limits leave. More than that is answered by the kernel's
+ * killer, or by refusals.
+ *
+ * Threads: one.
+ */
+#ifndef TOOL_CMD_REPLAY_MEMORY_H
+#define TOOL_CMD_REPLAY_MEMORY_H
+
+#include "base/compiler.h"
+
+struct replay_memory {
+    /* Who touches more is killed. UINT64_MAX: unknown. */
+    uint64_t room_bytes;
+    const char *room_of; /* in words: whose limit that is */
+    /* What RLIMIT_AS leaves, beyond which allocations are refused. */
+    uint64_t address_bytes;
+    /* A block of more is refused by the kernel; UINT64_MAX: none is. */
+    uint64_t grant_bytes;
+};
+
+/* ROOT: "" but in tests, before the names of files in /proc and /sys. */
+void replay_memory_find(struct replay_memory *m, const char *root);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ready operations that the decoding process hands to the measuring one:
+ * words of 8 bytes, of which nearly every operation takes one.
+ *
+ *   bits 0 to 31   slot, or index of a thread's cache
+ *   bits 32 to 39  enum replay_code
+ *   bits 40 to 63  size; REPLAY_LONG: enum mtf_call
+ *
+ * A REPLAY_LONG word is followed by two more: the size, and
+ * new << 63 | old size << 8 | log2 of the alignment, where `new` tells a
+ * realloc of nothing from that of a block. A REPLAY_TRIM word is followed by
+ * one more, the pad.
+ *
+ * Invariants: operations are consistent. An allocation names a slot that holds
+ * nothing, a free or realloc one that an allocation filled, unless it was
+ * refused.
+ *
+ * Why: 8 bytes an operation keep what passes through the measured processor's
+ * cache small.
+ */
+#ifndef TOOL_CMD_REPLAY_OP_H
+#define TOOL_CMD_REPLAY_OP_H
+
+#include "base/compiler.h"
+
+enum replay_code {
+    REPLAY_MALLOC = 1,
+    REPLAY_FREE,
+    REPLAY_CALLOC,
+    REPLAY_NEW,
+    REPLAY_NEW_ARRAY,
+    REPLAY_DELETE,
+    REPLAY_DELETE_ARRAY,
+    REPLAY_DELETE_SIZED,
+    REPLAY_DELETE_ARRAY_SIZED,
+    REPLAY_FREE_SIZED,
+    REPLAY_SWITCH,     /* attach the cache of this index */
+    REPLAY_THREAD_END, /* destroy the cache of this index */
+    REPLAY_TRIM,       /* malloc_trim */
+    REPLAY_LONG        /* any call, with all it needs */
+};
+
+/* Sizes of one-word operations are below. */
+#define REPLAY_SIZE_LIMIT ((uint64_t)1 << 24)
+#define REPLAY_LONG_WORDS 3
+#define REPLAY_TRIM_WORDS 2
+/* What one recorded operation may become: the free of a block whose own free
+   was lost, a switch, a long operation. */
+#define REPLAY_WORDS_MAX (REPLAY_LONG_WORDS + 2)
+
+static TCM_ALWAYS_INLINE uint64_t replay_word(enum replay_code code,
+                                              uint32_t slot, uint64_t size) {
+    return slot | (uint64_t)code << 32 | size << 40;
+}
+#define REPLAY_OLD_LIMIT ((uint64_t)1 << 55)
+static inline uint64_t replay_long_word(uint64_t old, unsigned align_log2,
+                                        bool is_new) {
+    return (uint64_t)is_new << 63 | old << 8 | align_log2;
+}
+static inline uint64_t replay_long_old(uint64_t w) {
+    return w << 1 >> 9;
+}
+static inline unsigned replay_long_align_log2(uint64_t w) {
+    return (unsigned)w & 63;
+}
+static inline bool replay_long_is_new(uint64_t w) {
+    return w >> 63;
+}
+static TCM_ALWAYS_INLINE uint32_t replay_word_slot(uint64_t w) {
+    return (uint32_t)w;
+}
+static TCM_ALWAYS_INLINE unsigned replay_word_code(uint64_t w) {
+    return (unsigned)(w >> 32) & 0xff;
+}
+static TCM_ALWAYS_INLINE size_t replay_word_size(uint64_t w) {
+    return (size_t)(w >> 40);
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The peak of live bytes of a trace before it is read: a file's account stands
+ * at its end.
+ *
+ * Threads: one.
+ */
+#ifndef TOOL_CMD_REPLAY_PEEK_H
+#define TOOL_CMD_REPLAY_PEEK_H
+
+#include "base/compiler.h"
+
+/* NAME as tool_input_open takes it. False: not known, for it is no file, or its
+   end has no account; nothing of it was used up. */
+bool replay_peek_peak(const char *name, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a trace says of its recorded run: how long it took, and the allocator's
+ * counters in it. Samples and times on the way are what a cut trace has; the
+ * closing block is exact.
+ *
+ * Threads: one.
+ */
+#ifndef TOOL_CMD_REPLAY_RECORDED_H
+#define TOOL_CMD_REPLAY_RECORDED_H
+
+#include "cmd/replay/ring.h"
+#include "traceformat/proc_reader.h"
+
+struct replay_recorded {
+    uint64_t first_ns, last_ns;
+    uint64_t cpu_ns;                 /* 0 unknown */
+    bool seen;                       /* something of a trace */
+    uint64_t value[REPLAY_COUNTERS]; /* by number of enum mtf_account */
+    uint32_t known;                  /* bit per number */
+    bool is_part; /* the trace has not all of the run that was counted */
+};
+
+/* A time on the way. */
+static inline void replay_recorded_time(struct replay_recorded *c,
+                                        uint64_t time_ns) {
+    c->seen = true;
+    if (c->first_ns == 0)
+        c->first_ns = time_ns;
+    c->last_ns = time_ns;
+}
+/* Sample OP of block B. */
+void replay_recorded_sample(struct replay_recorded *c,
+                            const struct mtf_proc_block *b,
+                            const struct mtf_op *op);
+/* Closing block B. */
+void replay_recorded_closing(struct replay_recorded *c,
+                             const struct mtf_proc_block *b);
+/* The trace is at its end: adds C to RESULT and empties it. */
+void replay_recorded_end(struct replay_recorded *c,
+                         struct replay_result *result);
+
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/replay/report.h"
+
+#include "common/main.h"
+#include "common/text.h"
+#include "traceformat/trace_event.h"
+
+#include <stdio.h>
+
+const char *replay_touch_name(enum replay_touch touch) {
+    switch (touch) {
+    case REPLAY_TOUCH_AUTO:
+        return "auto";
+    case REPLAY_TOUCH_NONE:
+        return "none";
+    case REPLAY_TOUCH_FIRST:
+        return "first";
+    case REPLAY_TOUCH_PAGE:
+        return "page";
+    case REPLAY_TOUCH_ALL:
+        return "all";
+    }
+    return "?";
+}
+
+uint64_t replay_end_objects(const struct replay_report *r) {
+    /* A slot that was refused its block is empty until its recorded free. */
+    uint64_t empty = r->exec->refused - r->exec->skipped_frees;
+    return r->result->live_objects - empty;
+}
+
+static double per_op(uint64_t ns, uint64_t ops) {
+    return ops == 0 ? 0 : (double)ns / (double)ops;
+}
+
+/* --- Text ----------------------------------------------------------------- */
+
+static void print_counters(const struct replay_report *r, FILE *out) {
+    struct tool_text a, b;
+    /* those of a whole run are none of a part of it */
+    bool headed = false, beside = r->result->recorded_known != 0;
+    for (unsigned i = 0; i < REPLAY_COUNTERS; i++) {
+        const char *name = mtf_account_name(i);
+        if (name == NULL || !(r->counters.known >> i & 1))
+            continue;
+        if (!headed)
+            fprintf(out, "\n%-32s %16s%s\n", "the allocator's counters", "here",
+                    beside ? "         recorded" : "");
+        headed = true;
+        fprintf(out, "%-32s %16s", name,
+                tool_text_count(&a, r->counters.value[i]));
+        if (beside)
+            fprintf(out, " %16s",
+                    r->result->recorded_known >> i & 1
+                        ? tool_text_count(&b, r->result->recorded[i])
+                        : "-");
+        fputc('\n', out);
+    }
+}
+
+/* --- Warnings ------------------------------------------------------------- */
+
+/* Caches that are not switched: one thread's serves all. */
+static bool text_threads(const struct replay_report *r, char *text,
+                         size_t size) {
+    struct tool_text a;
+    if (r->result->most_threads < 2 || r->exec->cache != NULL)
+        return false;
+    snprintf(text, size,
+             "%s threads were recorded, and all ran on one thread and its "
+             "cache: with threads of their own this allocator may take several "
+             "times the memory, and another time",
+             tool_text_count(&a, r->result->most_threads));
+    return true;
+}
+
+void replay_report_warn(const struct replay_report *r) {
+    char text[REPLAY_NOTICE_SIZE];
+    struct tool_text a;
+    if (!text_threads(r, text, sizeof(text)))
+        return;
+    /* in two lines, that fit on a terminal */
+    tool_warn("%s threads were recorded, and all ran on one thread",
+              tool_text_count(&a, r->result->most_threads));
+    tool_warn(
+        "with their own this allocator may take several times the memory");
+}
+
+/* Those that wall_ns is the time of. */
+static uint64_t timed_ops(const struct replay_report *r) {
+    return r->result->ops - r->result->apart_ops;
+}
+
+/* The processor time that the calls took, as far as the replayer's own is
+   known. */
+static uint64_t calls_cpu_ns(const struct replay_report *r) {
+    uint64_t own = r->replayer_cpu_ns;
+    return own < r->time->cpu_ns ? r->time->cpu_ns - own : 0;
+}
+
+/* Of the recorded run, in per cent; 0: unknown. */
+static double malloc_share(const struct replay_report *r) {
+    uint64_t recorded = r->result->recorded_cpu_ns;
+    if (recorded == 0 || r->result->without_cpu != 0)
+        return 0;
+    return (double)calls_cpu_ns(r) * 100 / (double)recorded;
+}
+
+static void print_time(const struct replay_report *r, FILE *out) {
+    struct tool_text a, b;
+    uint64_t ops = timed_ops(r);
+    uint64_t wall = r->time->wall_ns, cpu = r->time->cpu_ns;
+    double rate = wall == 0 ? 0 : (double)ops * 1e3 / (double)wall;
+    fprintf(out, "processor time    %s, %.2f ns an operation",
+            tool_text_ns(&a, cpu), per_op(cpu, ops));
+    if (r->replayer_cpu_ns != 0)
+        fprintf(out, "; replay's own share %.2f ns",
+                per_op(r->replayer_cpu_ns, ops));
+    fprintf(out,
+            "\nwall time         %s, %.2f ns an operation, %.1f M "
+            "operations/s\n",
+            tool_text_ns(&a, wall), per_op(wall, ops), rate);
+    if (r->result->apart_ops != 0)
+        fprintf(out,
+                "apart             %s operations of prologue and epilogue, "
+                "%s\n",
+                tool_text_count(&b, r->result->apart_ops),
+                tool_text_ns(&a, r->time->apart_ns));
+    if (r->time->elapsed_ns > wall + wall / 10 + 1000000)
+        fprintf(
+            out,
+            "with waits        %s (for operations to be read and decoded)\n",
+            tool_text_ns(&a, r->time->elapsed_ns));
+    if (malloc_share(r) > 0)
+        fprintf(out,
+                "malloc took       about %.*f %% of the recorded run (%s of "
+                "processor time)\n",
+                malloc_share(r) < 10 ? 1 : 0, malloc_share(r),
+                tool_text_ns(&a, r->result->recorded_cpu_ns));
+}
+
+static void print_memory(const struct replay_report *r, FILE *out) {
+    struct tool_text a, b, c;
+    fprintf(out, "live blocks       peak %s, at the end %s in %s block%s\n",
+            tool_text_bytes(&a, r->result->peak_live_bytes),
+            tool_text_bytes(&b, r->result->live_bytes),
+            tool_text_count(&c, replay_end_objects(r)),
+            replay_plural(replay_end_objects(r)));
+    fprintf(out, "resident memory   start %s, peak %s%s, end %s\n",
+            tool_text_bytes(&a, r->rss->start_bytes),
+            tool_text_bytes(&b, r->rss->peak_bytes),
+            r->rss->peak_known ? "" : " (since the process began)",
+            tool_text_bytes(&c, r->rss->end_bytes));
+}
+
+void replay_report_print(const struct replay_report *r, FILE *out) {
+    struct tool_text a, b, c;
+    const struct replay_result *f = r->result;
+    fprintf(out, "allocator         %s\n", r->exec->calls.name);
+    if (f->executable[0])
+        fprintf(out, "recorded from     %s\n", f->executable);
+    fprintf(out,
+            "operations        %s of %s thread%s\n"
+            "thread switches   %s (%s)\n",
+            tool_text_count(&a, f->ops), tool_text_count(&b, f->threads),
+            replay_plural(f->threads), tool_text_count(&c, f->thread_switches),
+            r->exec->cache ? "with their thread caches"
+                           : "caches not switched");
+    print_time(r, out);
+    print_memory(r, out);
+    if (r->exec->refused != 0)
+        fprintf(
+            out,
+            "refused           %s allocation%s that the recorded run got; %s "
+            "operation%s skipped for that\n",
+            tool_text_count(&a, r->exec->refused),
+            replay_plural(r->exec->refused),
+            tool_text_count(&b, r->exec->skipped),
+            replay_plural(r->exec->skipped));
+    if (f->recorded_failures != 0)
+        fprintf(out,
+                "failed            %s call%s in the recorded run, not "
+                "repeated\n",
+                tool_text_count(&a, f->recorded_failures),
+                replay_plural(f->recorded_failures));
+    if (f->recorded_trims != 0)
+        fprintf(out, "malloc_trim       %s call%s in the recorded run, %s\n",
+                tool_text_count(&a, f->recorded_trims),
+                replay_plural(f->recorded_trims),
+                r->exec->trims != 0 ? "repeated"
+                                    : "which the allocator does not have");
+    print_counters(r, out);
+}
+
+/* --- JSON ----------------------------------------------------------------- */
+
+static void json_counters(const struct replay_report *r, struct tool_json *j) {
+    tool_json_begin_object(j, "allocator_counters");
+    for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
+        if (mtf_account_name(i) != NULL && (r->counters.known >> i & 1))
+            tool_json_u64(j, mtf_account_name(i), r->counters.value[i]);
+    tool_json_end_object(j);
+    tool_json_begin_object(j, "recorded_counters");
+    for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
+        if (mtf_account_name(i) != NULL && (r->result->recorded_known >> i & 1))
+            tool_json_u64(j, mtf_account_name(i), r->result->recorded[i]);
+    tool_json_end_object(j);
+}
+
+void replay_report_json(const struct replay_report *r, struct tool_json *j) {
+    const struct replay_result *f = r->result;
+    char text[REPLAY_NOTICE_SIZE];
+    tool_json_begin_object(j, NULL);
+    tool_json_u64(j, "ops", f->ops);
+    tool_json_u64(j, "threads", f->threads);
+    tool_json_u64(j, "wall_ns", r->time->wall_ns);
+    tool_json_u64(j, "cpu_ns", r->time->cpu_ns);
+    tool_json_double(j, "ns_per_op", per_op(r->time->wall_ns, timed_ops(r)));
+    tool_json_u64(j, "peak_live_bytes", f->peak_live_bytes);
+    tool_json_u64(j, "end_live_objects", replay_end_objects(r));
+    tool_json_u64(j, "failed_allocations", r->exec->refused);
+    tool_json_u64(j, "start_rss_bytes", r->rss->start_bytes);
+    tool_json_u64(j, "peak_rss_bytes", r->rss->peak_bytes);
+    tool_json_u64(j, "end_rss_bytes", r->rss->end_bytes);
+    tool_json_u64(j, "thread_switches", f->thread_switches);
+    tool_json_bool(j, "thread_cache_switching", r->exec->cache != NULL);
+    tool_json_string(j, "allocator", r->exec->calls.name);
+
+    tool_json_string(j, "threads_mode", r->exec->cache ? "switch" : "none");
+    tool_json_string(j, "touch", replay_touch_name(r->exec->touch));
+    tool_json_string(j, "executable", f->executable);
+    tool_json_bool(j, "complete", f->status == 0);
+    tool_json_u64(j, "requested_bytes", f->requested_bytes);
+    tool_json_u64(j, "end_live_bytes", f->live_bytes);
+    tool_json_u64(j, "skipped_operations", r->exec->skipped);
+    tool_json_u64(j, "recorded_failures", f->recorded_failures);
+    tool_json_u64(j, "trims", r->exec->trims);
+    tool_json_u64(j, "recorded_trims", f->recorded_trims);
+    tool_json_u64(j, "unknown_blocks", f->unknown_blocks);
+    tool_json_u64(j, "lost_frees", f->lost_frees);
+    tool_json_u64(j, "damaged_places", f->damaged_places);
+    tool_json_bool(j, "peak_rss_known", r->rss->peak_known);
+    tool_json_u64(j, "apart_ops", f->apart_ops);
+    tool_json_u64(j, "apart_ns", r->time->apart_ns);
+    tool_json_u64(j, "elapsed_ns", r->time->elapsed_ns);
+    tool_json_u64(j, "decode_cpu_ns", f->cpu_ns);
+    tool_json_u64(j, "recorded_ns", f->recorded_ns);
+    if (r->replayer_cpu_ns != 0)
+        tool_json_u64(j, "replayer_cpu_ns", r->replayer_cpu_ns);
+    tool_json_double(j, "cpu_ns_per_op", per_op(r->time->cpu_ns, timed_ops(r)));
+    if (malloc_share(r) > 0) {
+        tool_json_u64(j, "recorded_cpu_ns", f->recorded_cpu_ns);
+        tool_json_double(j, "malloc_percent", malloc_share(r));
+    }
+    tool_json_u64(j, "replayer_rss_bytes", r->own_bytes);
+    tool_json_begin_array(j, "warnings");
+    if (f->memory[0] != '\0')
+        tool_json_string(j, NULL, f->memory);
+    if (text_threads(r, text, sizeof(text)))
+        tool_json_string(j, NULL, text);
+    tool_json_end_array(j);
+    tool_json_bool(j, "is_part", f->is_part);
+    tool_json_u64(j, "input_bytes", f->input_bytes);
+    tool_json_u64(j, "stored_bytes", f->stored_bytes);
+    json_counters(r, j);
+    tool_json_end_object(j);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a replay found, as text and as JSON.
+ *
+ * Threads: one, after the end mark.
+ */
+#ifndef TOOL_CMD_REPLAY_REPORT_H
+#define TOOL_CMD_REPLAY_REPORT_H
+
+#include "base/compiler.h"
+#include "cmd/replay/counters.h"
+#include "cmd/replay/exec.h"
+#include "cmd/replay/measure.h"
+#include "cmd/replay/ring.h"
+#include "common/json.h"
+
+#include <stdio.h>
+
+struct replay_report {
+    const struct replay_exec *exec;
+    const struct replay_result *result;
+    const struct replay_time *time;
+    const struct replay_rss *rss;
+    uint64_t own_bytes;       /* of the replayer at the end */
+    uint64_t replayer_cpu_ns; /* about its own share; 0 unknown */
+    /* The allocator's own counters, used up in the replay; those recorded are
+       in the result. */
+    struct replay_counters counters;
+};
+
+const char *replay_touch_name(enum replay_touch touch);
+/* Blocks that the process holds at the end. */
+uint64_t replay_end_objects(const struct replay_report *r);
+
+/* "s" unless N is one. */
+static inline const char *replay_plural(uint64_t n) {
+    return n == 1 ? "" : "s";
+}
+
+/* On standard error, what the figures must not be taken for. */
+void replay_report_warn(const struct replay_report *r);
+void replay_report_print(const struct replay_report *r, FILE *out);
+void replay_report_json(const struct replay_report *r, struct tool_json *j);
+
+#endif

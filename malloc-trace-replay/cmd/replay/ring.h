@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Batches of ready operations in memory shared by two processes: the decoding
+ * child fills them, the measuring parent takes them, in order.
+ *
+ * Invariants: `filled` and `taken` only grow (modulo 2^32) and differ by at
+ * most REPLAY_BATCHES. Batch n lies in place n modulo REPLAY_BATCHES.
+ *
+ * Threads: one filler, one taker.
+ *   filled  written by the filler (release) when a batch is whole; the taker's
+ *           acquire load makes the batch and the result visible
+ *   taken   written by the taker (release) when it needs a batch no more; the
+ *           filler's acquire load allows it to write over it
+ *   wanted  written by the filler before it sleeps: the value of `taken` that
+ *           is to wake it. The taker looks at it after each store of `taken`,
+ *           with a full fence between on both sides, so one of the two sees the
+ *           other's store
+ *   sleeps  the same for the taker
+ *
+ * Why: a filler that is ahead sleeps until half of the ring is free, so that
+ * the measured process makes few system calls to wake it, and it does not
+ * compete for the memory bus all the time.
+ */
+#ifndef TOOL_CMD_REPLAY_RING_H
+#define TOOL_CMD_REPLAY_RING_H
+
+#include "base/compiler.h"
+#include "cmd/replay/op.h"
+
+#include <sys/types.h>
+
+#define REPLAY_BATCH_WORDS ((size_t)16 << 10)
+/* Words behind the last that may be read (for prefetching), never executed. */
+#define REPLAY_BATCH_PAD 64u
+#define REPLAY_BATCHES   16u
+
+struct replay_batch {
+    uint32_t words;
+    uint32_t slots;  /* slots that this and all batches before use */
+    uint32_t caches; /* the same for indices of thread caches */
+    uint32_t last;   /* 1: none comes after this one */
+    uint32_t apart;  /* 1: of a prologue or epilogue, not recorded there */
+    uint32_t unused[11];
+    uint64_t word[REPLAY_BATCH_WORDS + REPLAY_BATCH_PAD];
+};
+
+#define REPLAY_NOTICES     8
+#define REPLAY_NOTICE_SIZE 512
+#define REPLAY_COUNTERS    16
+
+/* What the child tells besides operations. Final with the last batch. */
+struct replay_result {
+    uint32_t status;  /* enum tool_status */
+    uint32_t notices; /* told so far; only the first REPLAY_NOTICES are kept */
+    char notice[REPLAY_NOTICES][REPLAY_NOTICE_SIZE];
+    char error[REPLAY_NOTICE_SIZE];  /* status is TOOL_FAILED */
+    char memory[REPLAY_NOTICE_SIZE]; /* said before the run; "": nothing */
+
+    uint64_t ops, threads, thread_switches;
+    uint64_t most_threads; /* of one trace */
+    uint64_t peak_live_bytes, live_bytes, live_objects;
+    uint64_t requested_bytes;
+    uint64_t apart_ops; /* of ops: of prologues and epilogues */
+    uint64_t recorded_failures;
+    uint64_t recorded_trims; /* calls of malloc_trim */
+    uint64_t unknown_blocks; /* frees, reallocs of blocks whose allocation is
+                                lost: skipped */
+    uint64_t lost_frees;     /* blocks whose free is lost: freed when their slot
+                                was taken again */
+    uint64_t damaged_places;
+    uint64_t input_bytes, stored_bytes;
+    uint64_t cpu_ns;          /* of decoding */
+    uint64_t recorded_ns;     /* from the first to the last time of the trace */
+    uint64_t recorded_cpu_ns; /* of the recorded programs */
+    uint32_t without_cpu; /* traces that do not have it, or are a part only */
+    char executable[256];
+    /* accounts of the recorder's footer, else of the last sample, by number,
+       summed over the traces; 0 and not known when absent */
+    uint64_t recorded[REPLAY_COUNTERS];
+    uint32_t recorded_known; /* bit per number */
+    bool is_part; /* a trace has not all of its run: it has no counters */
+};
+
+struct replay_ring {
+    uint32_t filled TCM_ALIGNED(128);
+    uint32_t sleeps;
+    uint32_t taken TCM_ALIGNED(128);
+    uint32_t wanted;
+    struct replay_result result TCM_ALIGNED(128);
+    struct replay_batch batch[REPLAY_BATCHES] TCM_ALIGNED(128);
+};
+/* Of its mapping: whole pages of any size, so that this is what it adds to the
+   resident memory. */
+#define REPLAY_RING_BYTES                                                      \
+    ((sizeof(struct replay_ring) + 65535) & ~(size_t)65535)
+
+/* Shared memory, all pages present in this process. NULL with errno set. */
+struct replay_ring *replay_ring_new(void);
+
+/* Filler: the place of the next batch, when it is free. */
+struct replay_batch *replay_ring_fill(struct replay_ring *r);
+/* Filler: it is whole. */
+void replay_ring_filled(struct replay_ring *r);
+
+/* Taker: the next batch, or NULL when CHILD has ended without giving its last
+   one. *CHILD becomes -1 when it was found ended, *STATUS as by waitpid. */
+const struct replay_batch *replay_ring_take(struct replay_ring *r, pid_t *child,
+                                            int *status);
+/* Taker: the batch that was taken is needed no more. */
+void replay_ring_taken(struct replay_ring *r);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Recorded threads, and the indices of the thread caches that stand for those
+ * that have not ended: small numbers from 1, used again when a thread ends.
+ *
+ * Threads: one.
+ */
+#ifndef TOOL_CMD_REPLAY_THREAD_MAP_H
+#define TOOL_CMD_REPLAY_THREAD_MAP_H
+
+#include "base/compiler.h"
+#include "trace/check.h"
+
+/* Open addressing; all zero is an empty one. */
+struct replay_thread_map {
+    struct replay_thread {
+        uint32_t id;    /* 0: empty */
+        uint32_t index; /* 0 until the thread has an operation */
+        bool counted;   /* it had an operation */
+        bool failed;    /* it had a call that failed */
+        struct tool_check_life life;
+    } * entry;
+    uint32_t capacity; /* power of two, 0 at first */
+    uint32_t count;
+    uint32_t *free_index;
+    uint32_t free_count, free_capacity;
+    uint32_t indices;     /* given out so far, and 1 */
+    uint64_t counted;     /* threads with an operation */
+    uint64_t failed_only; /* threads with failed calls alone */
+    uint64_t seed;
+};
+
+/* The entry of thread ID, made if need be; valid until the next call. NULL: out
+   of memory. */
+struct replay_thread *replay_threads_get(struct replay_thread_map *t,
+                                         uint32_t id);
+/* Gives ENTRY an index. False: out of memory. */
+bool replay_threads_index(struct replay_thread_map *t,
+                          struct replay_thread *entry);
+/* Thread ID has no index any more; returns the one it had, or 0. Frees may
+   follow. */
+uint32_t replay_threads_end(struct replay_thread_map *t, uint32_t id);
+/* Forgets all threads; their indices stay taken, and their count. */
+void replay_threads_forget(struct replay_thread_map *t);
+void replay_threads_fini(struct replay_thread_map *t);
+
+#endif

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/replay/translate.h"
+
+#include "base/clock.h"
+#include "cmd/replay/slots.h"
+#include "traceformat/trace_event.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define SLOTS_FIRST ((size_t)64 << 10)
+
+/* --- Batches -------------------------------------------------------------- */
+
+static void batch_begin(struct replay_translate *t) {
+    t->batch = replay_ring_fill(t->ring);
+    t->at = t->batch->word;
+    t->batch->apart = t->apart;
+    t->limit = t->at + REPLAY_BATCH_WORDS - REPLAY_WORDS_MAX;
+}
+
+/* The account as of the batch in work; the taker may look at it whenever this
+   process has ended. */
+static void account(struct replay_translate *t) {
+    struct replay_result *r = t->result;
+    r->ops = t->ops;
+    r->apart_ops = t->apart_ops + (t->apart ? t->ops - t->apart_since : 0);
+    r->threads = t->threads.counted;
+    r->thread_switches = t->switches;
+    r->live_bytes = t->live_bytes;
+    r->live_objects = t->live_objects;
+    r->peak_live_bytes = t->peak_bytes;
+    r->requested_bytes = t->requested_bytes;
+    r->cpu_ns = tcm_clock_process_cpu_ns();
+}
+
+static void batch_end(struct replay_translate *t, bool last) {
+    struct replay_batch *b = t->batch;
+    if (!replay_translate_fits(t))
+        t->at = b->word;
+    b->words = (uint32_t)(t->at - b->word);
+    b->slots = t->used;
+    b->caches = t->threads.indices;
+    b->last = last;
+    /* What the taker prefetches behind the end. */
+    memset(t->at, 0, REPLAY_BATCH_PAD * sizeof(*t->at));
+    account(t);
+    replay_ring_filled(t->ring);
+}
+
+static TCM_NOINLINE void batch_next(struct replay_translate *t) {
+    batch_end(t, false);
+    batch_begin(t);
+}
+
+/* From here on operations are APART from the recorded ones, or no longer: they
+   come in batches of their own, so that these can be timed apart. */
+static void begin_phase(struct replay_translate *t, bool apart) {
+    t->apart_ops += t->apart ? t->ops - t->apart_since : 0;
+    t->apart_since = t->ops;
+    t->apart = apart;
+    if (t->at != t->batch->word)
+        batch_next(t);
+    t->batch->apart = apart;
+}
+
+static TCM_ALWAYS_INLINE void put(struct replay_translate *t, uint64_t w) {
+    *t->at++ = w;
+}
+
+static void put_long(struct replay_translate *t, unsigned call, uint32_t slot,
+                     uint64_t size, uint64_t old, unsigned align_log2,
+                     bool is_new) {
+    put(t, replay_word(REPLAY_LONG, slot, call));
+    put(t, size);
+    put(t, replay_long_word(old, align_log2, is_new));
+}
+
+/* --- Slots ---------------------------------------------------------------- */
+
+/* Makes SLOT one that was named. False: no trace of the bytes read so far can
+   have so many, or memory is out. */
+static TCM_COLD bool slot_extend(struct replay_translate *t, uint64_t slot) {
+    if (slot - t->base >= t->most || slot >= UINT32_MAX)
+        return false;
+    if (slot >= t->capacity) {
+        size_t n = t->capacity * 2;
+        while (n <= slot)
+            n *= 2;
+        void *p = mremap(t->slot, t->capacity * sizeof(*t->slot),
+                         n * sizeof(*t->slot), MREMAP_MAYMOVE);
+        if (p == MAP_FAILED)
+            return false;
+        t->slot = p;
+        t->capacity = n;
+    }
+    t->used = (uint32_t)slot + 1;
+    return true;
+}
+
+/* A block of SIZE that the kernel refuses is alive in the account alone. */
+static uint64_t refused(const struct replay_translate *t, uint64_t size) {
+    return size > t->grant_bytes ? size : 0;
+}
+
+static void live_add(struct replay_translate *t, uint64_t size) {
+    t->live_bytes += size;
+    if (t->live_bytes > t->peak_bytes)
+        t->peak_bytes = t->live_bytes;
+}
+
+/* A block comes into SLOT. */
+static void block_born(struct replay_translate *t, uint32_t slot,
+                       uint64_t block) {
+    if (TCM_UNLIKELY(replay_block_lives(t->slot[slot]))) {
+        t->live_bytes -= replay_block_size(t->slot[slot]);
+        t->refused_bytes -= refused(t, replay_block_size(t->slot[slot]));
+        t->live_objects--;
+        t->result->lost_frees++;
+        put(t, replay_word(REPLAY_FREE, slot, 0));
+    }
+    t->slot[slot] = block;
+    t->live_objects++;
+    t->requested_bytes += replay_block_size(block);
+    t->refused_bytes += refused(t, replay_block_size(block));
+    live_add(t, replay_block_size(block));
+}
+
+/* The block of SLOT goes; 0 when it is not known. */
+static uint64_t block_gone(struct replay_translate *t, uint32_t slot) {
+    uint64_t b = t->slot[slot];
+    if (TCM_UNLIKELY(!replay_block_lives(b))) {
+        t->result->unknown_blocks++;
+        return 0;
+    }
+    t->slot[slot] = 0;
+    t->live_bytes -= replay_block_size(b);
+    t->refused_bytes -= refused(t, replay_block_size(b));
+    t->live_objects--;
+    return b;
+}
+
+/* --- Threads -------------------------------------------------------------- */
+
+/* Before an operation of the current thread: its cache is attached. */
+static TCM_NOINLINE bool thread_enter(struct replay_translate *t,
+                                      const struct mtf_proc_block *b) {
+    t->entered = true;
+    if (t->thread == 0) {
+        tool_check_no_thread(t->check, b);
+        return true;
+    }
+    struct replay_thread *e = replay_threads_get(&t->threads, t->thread);
+    if (e == NULL)
+        return false;
+    if (!e->counted) {
+        e->counted = true;
+        t->threads.counted++;
+        t->threads.failed_only -= e->failed;
+    }
+    if (e->index == 0 && !replay_threads_index(&t->threads, e))
+        return false;
+    if (t->last_thread != 0 && t->last_thread != t->thread)
+        t->switches++;
+    t->last_thread = t->thread;
+    if (e->index != t->index) {
+        t->index = e->index;
+        put(t, replay_word(REPLAY_SWITCH, e->index, 0));
+    }
+    return true;
+}
+
+void replay_translate_thread(struct replay_translate *t, uint32_t thread) {
+    if (thread == t->thread)
+        return;
+    /* one that only was switched to is known from here */
+    struct replay_thread *e = NULL;
+    if (!t->entered && t->thread != 0)
+        e = replay_threads_get(&t->threads, t->thread);
+    if (e != NULL)
+        e->life.began = true;
+    t->thread = thread;
+    t->entered = false;
+}
+
+static void thread_ended(struct replay_translate *t, uint32_t thread) {
+    uint32_t index = replay_threads_end(&t->threads, thread);
+    if (index != 0)
+        put(t, replay_word(REPLAY_THREAD_END, index, 0));
+    if (thread == t->thread)
+        t->entered = false;
+}
+
+/* --- Operations ----------------------------------------------------------- */
+
+static void put_alloc(struct replay_translate *t, unsigned call, uint32_t slot,
+                      uint64_t size, unsigned align_log2) {
+    if (alloc_code[call] != 0 && size < REPLAY_SIZE_LIMIT)
+        put(t, replay_word((enum replay_code)alloc_code[call], slot, size));
+    else
+        put_long(t, call, slot, size, 0, align_log2, false);
+}
+
+static void put_free(struct replay_translate *t, unsigned call, uint32_t slot,
+                     uint64_t block) {
+    uint64_t size = replay_block_size(block);
+    call = replay_free_call(call, block);
+    if (free_code[call] != 0)
+        put(t, replay_word((enum replay_code)free_code[call], slot, 0));
+    else if (sized_free_code[call] != 0 && size < REPLAY_SIZE_LIMIT)
+        put(t,
+            replay_word((enum replay_code)sized_free_code[call], slot, size));
+    else
+        put_long(t, call, slot, size, 0, replay_block_align_log2(block), false);
+}
+
+static void put_realloc(struct replay_translate *t, const struct mtf_op *op,
+                        uint32_t slot) {
+    uint64_t block = t->slot[slot];
+    uint64_t next = replay_block(1, 0, op->size);
+    uint64_t old = replay_block_size(block), size = replay_block_size(next);
+    if (TCM_UNLIKELY(!replay_block_lives(block))) {
+        t->result->unknown_blocks++;
+        return;
+    }
+    t->slot[slot] = next;
+    t->live_bytes -= old;
+    t->refused_bytes += refused(t, size) - refused(t, old);
+    t->requested_bytes += size;
+    live_add(t, size);
+    put_long(t, op->call, slot, size, old, 0, false);
+}
+
+/* Others than malloc_trim are for one allocator, and for its thread; what they
+   do depends on when the thread would sleep. */
+static void translate_extension(struct replay_translate *t,
+                                const struct mtf_op *op) {
+    if (op->slot != MTF_EXTENSION_TRIM)
+        return;
+    t->result->recorded_trims++;
+    put(t, replay_word(REPLAY_TRIM, 0, 0));
+    put(t, op->size);
+}
+
+/* A failed call is its thread's. False: no memory. */
+static bool call_failed(struct replay_translate *t,
+                        const struct mtf_proc_block *b) {
+    if (t->thread == 0) {
+        tool_check_no_thread(t->check, b);
+        return true;
+    }
+    struct replay_thread *e = replay_threads_get(&t->threads, t->thread);
+    if (e == NULL)
+        return false;
+    t->threads.failed_only += !e->counted && !e->failed;
+    e->failed = true;
+    return true;
+}
+
+/* False: no memory. */
+static bool check_record(struct replay_translate *t,
+                         const struct mtf_proc_block *b,
+                         const struct mtf_op *op) {
+    struct replay_thread *e = NULL;
+    if ((op->kind == MTF_OP_THREAD_START || op->kind == MTF_OP_THREAD_END) &&
+        op->slot != 0) {
+        e = replay_threads_get(&t->threads, op->slot);
+        if (e == NULL)
+            return false;
+        e->life.began |= e->counted || op->slot == t->thread;
+    }
+    tool_check_record(t->check, b, op, e == NULL ? NULL : &e->life);
+    return true;
+}
+
+/* False: it cannot be. */
+static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
+                                        const struct mtf_proc_block *b,
+                                        const struct mtf_op *op) {
+    if (!check_record(t, b, op))
+        return false;
+    switch (op->kind) {
+    case MTF_OP_SWITCH:
+        replay_translate_thread(t, op->slot);
+        return true;
+    case MTF_OP_THREAD_END:
+        thread_ended(t, op->slot);
+        return true;
+    case MTF_OP_TIME:
+        replay_recorded_time(&t->recorded, op->size);
+        return true;
+    case MTF_OP_FAILED:
+        t->result->recorded_failures++;
+        return call_failed(t, b);
+    case MTF_OP_SAMPLE:
+        replay_recorded_sample(&t->recorded, b, op);
+        return true;
+    case MTF_OP_EXTENSION:
+        translate_extension(t, op);
+        return true;
+    case MTF_OP_PHASE:
+        t->recorded.is_part = true;
+        begin_phase(t, op->slot != MTF_PROC_PHASE_RECORDED);
+        return true;
+    default:
+        return true;
+    }
+}
+
+/* One of those that are counted. False: its slot cannot be. */
+static TCM_NOINLINE bool translate_operation(struct replay_translate *t,
+                                             const struct mtf_proc_block *b,
+                                             const struct mtf_op *op) {
+    uint64_t wide = (uint64_t)t->base + op->slot;
+    if (wide >= t->used && !slot_extend(t, wide))
+        return false;
+    uint32_t slot = (uint32_t)wide;
+    if (!t->entered && !thread_enter(t, b))
+        return false;
+    uint64_t block;
+    switch (op->kind) {
+    case MTF_OP_ALLOC:
+    case MTF_OP_ALIGNED:
+        block = replay_block(replay_family_bits[op->call], op->align_log2,
+                             op->size);
+        block_born(t, slot, block);
+        put_alloc(t, op->call, slot, replay_block_size(block), op->align_log2);
+        break;
+    case MTF_OP_FREE:
+    case MTF_OP_REALLOC_END:
+    case MTF_OP_FREE_SIZE:
+        block = block_gone(t, slot);
+        if (block != 0)
+            put_free(t, op->call, slot, block);
+        break;
+    case MTF_OP_REALLOC:
+        put_realloc(t, op, slot);
+        break;
+    case MTF_OP_REALLOC_NEW:
+        t->unknown_reallocs += (op->flags & MTF_PROC_FLAG_OLD_UNKNOWN) != 0;
+        block = replay_block(1, 0, op->size);
+        block_born(t, slot, block);
+        put_long(t, op->call, slot, replay_block_size(block), 0, 0, true);
+        break;
+    }
+    return true;
+}
+
+/* What the hot loop keeps in registers. Counts are differences, modulo 2^64. */
+struct translate_hot {
+    uint64_t *at;
+    uint64_t live_bytes, peak_bytes, requested_bytes, live_objects, ops;
+    uint64_t granted; /* slot words of larger blocks go the other way */
+};
+
+static TCM_ALWAYS_INLINE void hot_load(struct translate_hot *h,
+                                       const struct replay_translate *t) {
+    *h =
+        (struct translate_hot){.at = t->at,
+                               .live_bytes = t->live_bytes,
+                               .peak_bytes = t->peak_bytes,
+                               .granted = replay_block(511, 0, t->grant_bytes)};
+}
+
+static TCM_ALWAYS_INLINE void hot_store(const struct translate_hot *h,
+                                        struct replay_translate *t) {
+    t->at = h->at;
+    t->live_bytes = h->live_bytes;
+    t->peak_bytes = h->peak_bytes;
+    t->requested_bytes += h->requested_bytes;
+    t->live_objects += h->live_objects;
+    t->ops += h->ops;
+}
+
+/* A one-word allocation or free of slots that are as they should be: nearly
+   every operation. False: it is another one; nothing was done. */
+static TCM_ALWAYS_INLINE bool translate_common(struct translate_hot *h,
+                                               uint64_t *slots, uint32_t used,
+                                               uint32_t base,
+                                               const struct mtf_op *op) {
+    if (TCM_UNLIKELY(op->slot >= used))
+        return false;
+    uint64_t *place = &slots[op->slot];
+    uint64_t block = *place;
+    if (op->kind == MTF_OP_FREE) {
+        unsigned code = free_code[op->call];
+        if (TCM_UNLIKELY(code == 0 || !replay_block_lives(block) ||
+                         block > h->granted))
+            return false;
+        *place = 0;
+        h->live_bytes -= replay_block_size(block);
+        h->live_objects--;
+        *h->at++ = replay_word((enum replay_code)code, base + op->slot, 0);
+    } else if (op->kind == MTF_OP_ALLOC) {
+        unsigned code = alloc_code[op->call];
+        if (TCM_UNLIKELY(code == 0 || op->size >= REPLAY_SIZE_LIMIT ||
+                         replay_block_lives(block)))
+            return false;
+        *place = op->size << 9 | replay_family_bits[op->call];
+        h->live_objects++;
+        h->live_bytes += op->size;
+        h->requested_bytes += op->size;
+        if (h->live_bytes > h->peak_bytes)
+            h->peak_bytes = h->live_bytes;
+        *h->at++ =
+            replay_word((enum replay_code)code, base + op->slot, op->size);
+    } else {
+        return false;
+    }
+    h->ops++;
+    return true;
+}
+
+/* All others. False: it cannot be. */
+static TCM_NOINLINE bool translate_other(struct replay_translate *t,
+                                         const struct mtf_proc_block *b,
+                                         const struct mtf_op *op) {
+    if (t->at > t->limit)
+        batch_next(t);
+    if (op->kind > MTF_OP_LAST_OPERATION)
+        return translate_rare(t, b, op);
+    if (!translate_operation(t, b, op))
+        return false;
+    t->ops++;
+    t->rare[op->kind]++;
+    return true;
+}
+
+bool replay_translate_ops(struct replay_translate *t,
+                          const struct mtf_proc_block *b,
+                          const struct mtf_op *ops, size_t n) {
+    struct translate_hot h;
+    size_t i = 0;
+    while (i < n) {
+        uint64_t *slots = t->slot + t->base;
+        uint64_t *limit = t->limit;
+        uint32_t base = t->base;
+        /* A thread whose cache is not attached yet goes the other way. */
+        uint32_t used = t->entered ? t->used - base : 0;
+        hot_load(&h, t);
+        for (; i < n; i++) {
+            const struct mtf_op *op = &ops[i];
+            __builtin_prefetch(&slots[op[REPLAY_OPS_AHEAD].slot], 1);
+            if (TCM_UNLIKELY(h.at > limit) ||
+                TCM_UNLIKELY(!translate_common(&h, slots, used, base, op)))
+                break;
+        }
+        hot_store(&h, t);
+        if (i < n && !translate_other(t, b, &ops[i++]))
+            return false;
+    }
+    return true;
+}
+
+/* --- Traces --------------------------------------------------------------- */
+
+bool replay_translate_init(struct replay_translate *t,
+                           struct replay_ring *ring) {
+    memset(t, 0, sizeof(*t));
+    t->ring = ring;
+    t->result = &ring->result;
+    t->room_bytes = t->grant_bytes = UINT64_MAX;
+    batch_begin(t);
+    void *p = mmap(NULL, SLOTS_FIRST * sizeof(*t->slot), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return false;
+    t->slot = p;
+    t->capacity = SLOTS_FIRST;
+    return true;
+}
+
+void replay_translate_trace(struct replay_translate *t) {
+    replay_threads_forget(&t->threads);
+    replay_recorded_end(&t->recorded, t->result);
+    t->base = t->used;
+    t->most = 0;
+    t->thread = t->last_thread = 0;
+    t->entered = false;
+    begin_phase(t, false);
+}
+
+void replay_translate_end(struct replay_translate *t) {
+    replay_translate_trace(t);
+    batch_end(t, true);
+    replay_threads_fini(&t->threads);
+    if (t->slot != NULL)
+        munmap(t->slot, t->capacity * sizeof(*t->slot));
+}

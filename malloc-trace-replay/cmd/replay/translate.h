@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Turns decoded operations of the trace into the words that the measured loop
+ * runs, and keeps the account of live blocks, so that the loop need not.
+ *
+ * A slot's size, alignment and kind of call go with its free. Frees and
+ * reallocs of blocks whose allocation was lost are left out, and a block whose
+ * free was lost is freed when its slot is taken again. Of several traces each
+ * has slots and threads of its own.
+ *
+ * Invariants: what goes into the ring keeps the promises of replay_op.h,
+ * whatever the trace says. Memory is bounded by the number of slots, which is
+ * bounded by `most`, and of threads that had an operation.
+ *
+ * Threads: one.
+ */
+#ifndef TOOL_CMD_REPLAY_TRANSLATE_H
+#define TOOL_CMD_REPLAY_TRANSLATE_H
+
+#include "base/compiler.h"
+#include "cmd/replay/recorded.h"
+#include "cmd/replay/ring.h"
+#include "cmd/replay/thread_map.h"
+#include "trace/check.h"
+#include "traceformat/proc_reader.h"
+
+/* Entries behind the last operation that may be read, for prefetching. */
+#define REPLAY_OPS_AHEAD 12u
+
+struct replay_translate {
+    /* the batch in work */
+    struct replay_ring *ring;
+    struct replay_batch *batch;
+    uint64_t *at, *limit;
+
+    /* blocks of the trace */
+    uint64_t *slot;  /* see replay_slots.h */
+    size_t capacity; /* entries of it */
+    uint32_t used;   /* slots that were named so far, in all traces */
+    uint32_t base;   /* number of this trace's slot 0 */
+    uint64_t most;   /* slots this trace can have: the caller's bound */
+    /* Memory that is there: the caller's. A batch that would need more is not
+       handed out. Blocks above `grant_bytes` are refused by the kernel; those
+       alive have `refused_bytes`. */
+    uint64_t room_bytes, grant_bytes, refused_bytes;
+    uint64_t live_bytes, live_objects, peak_bytes, requested_bytes;
+    uint64_t ops, switches;
+    uint64_t
+        rare[MTF_OP_LAST_OPERATION + 1]; /* all but the commonest, by kind */
+    uint64_t unknown_reallocs; /* of blocks that are not in the trace */
+
+    /* threads */
+    struct replay_thread_map threads;
+    uint32_t thread;      /* of the operations that follow */
+    bool entered;         /* the cache of that thread is attached */
+    uint32_t last_thread; /* of the last operation, 0 none */
+    uint32_t index;       /* of the cache that is attached, 0 the replayer's */
+
+    struct replay_recorded recorded; /* of this trace */
+    struct tool_check *check;        /* the caller's, of this trace; or NULL */
+    struct replay_result *result;
+    bool apart;                      /* in a prologue or epilogue, */
+    uint64_t apart_since, apart_ops; /* which began after so many ops; past */
+};
+
+/* Begins the first batch, in any case. False: out of memory. */
+bool replay_translate_init(struct replay_translate *t,
+                           struct replay_ring *ring);
+/* Begins a trace. */
+void replay_translate_trace(struct replay_translate *t);
+/* The operations that follow are THREAD's, 0: of no known one. */
+void replay_translate_thread(struct replay_translate *t, uint32_t thread);
+/* N operations of block B. False: one of them cannot be, or memory is out; the
+   rest of the block is of no use. */
+bool replay_translate_ops(struct replay_translate *t,
+                          const struct mtf_proc_block *b,
+                          const struct mtf_op *ops, size_t n);
+/* Whether what was translated fits into the memory that is there. */
+static inline bool replay_translate_fits(const struct replay_translate *t) {
+    return (t->refused_bytes == 0
+                ? t->peak_bytes
+                : t->live_bytes - t->refused_bytes) <= t->room_bytes;
+}
+/* Gives the last batch and the account. */
+void replay_translate_end(struct replay_translate *t);
+
+#endif

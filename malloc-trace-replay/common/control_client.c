@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/control_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A stop waits for the saver, which may wait for a slow reader. */
+#define ANSWER_MS 60000
+/* At a process that others ask, too. */
+#define LOOKS   100
+#define LOOK_NS 10000000
+
+static bool problem_is(char problem[CTL_PROBLEM_MAX], pid_t pid,
+                       const char *what, int error) {
+    snprintf(problem, CTL_PROBLEM_MAX, "process %d %s%s%s", (int)pid, what,
+             error != 0 ? ": " : "", error != 0 ? strerror(error) : "");
+    return false;
+}
+
+/* The address is free to anyone, so who answers is looked at. */
+static bool is_that_process(int fd, pid_t pid, uid_t *user) {
+    struct ucred peer;
+    socklen_t n = sizeof(peer);
+    errno = ECONNREFUSED;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0 ||
+        n != sizeof(peer) || peer.pid != pid)
+        return false;
+    *user = peer.uid;
+    return true;
+}
+
+/* Connects to the N bytes at PATH if PID listens there. Does not wait: at the
+   address of someone else, who takes no connections, that would be for ever. */
+static int try_address(const char *path, size_t n, pid_t pid, uid_t *user) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    memcpy(address.sun_path, path, n);
+    if (connect(fd, (struct sockaddr *)&address, length) == 0 &&
+        is_that_process(fd, pid, user) &&
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* Tries what /proc/net/unix shows; errno is EAGAIN if one of these had no room
+   for one more who waits. */
+static int look_for(pid_t pid, uid_t *user) {
+    char prefix[MTF_CONTROL_ADDRESS_MAX], *line = NULL;
+    size_t size = 0;
+    int fd = -1, error = ECONNREFUSED;
+    size_t n = mtf_control_address(prefix, (uint32_t)pid, 0);
+    FILE *f = fopen("/proc/net/unix", "re");
+    if (f == NULL)
+        return -1;
+    /* Where the address has its zero byte the list has this. */
+    prefix[0] = '@';
+    ssize_t length;
+    while (fd < 0 && (length = getline(&line, &size, f)) > (ssize_t)n) {
+        char *path = line + length - 1 - (ssize_t)n;
+        if (strncmp(path, prefix, n - MTF_CONTROL_DIGITS) != 0)
+            continue;
+        *path = '\0';
+        fd = try_address(path, n, pid, user);
+        if (fd < 0 && errno == EAGAIN)
+            error = EAGAIN;
+    }
+    free(line);
+    (void)fclose(f);
+    errno = error;
+    return fd;
+}
+
+static int connect_to(pid_t pid, uid_t *user) {
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    int fd = look_for(pid, user);
+    for (int i = 0; i < LOOKS && fd < 0 && errno == EAGAIN; i++) {
+        nanosleep(&pause, NULL);
+        fd = look_for(pid, user);
+    }
+    return fd;
+}
+
+bool ctl_is_there(pid_t pid) {
+    uid_t user;
+    int fd = look_for(pid, &user);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* Why nobody listens. */
+static bool explain(char problem[CTL_PROBLEM_MAX], pid_t pid, int error) {
+    char path[40];
+    struct stat st;
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    if (kill(pid, 0) != 0 && errno == ESRCH)
+        return problem_is(problem, pid, "does not exist", 0);
+    if (stat(path, &st) == 0 && st.st_uid != geteuid())
+        return problem_is(problem, pid, "belongs to another user", 0);
+    if (error != ECONNREFUSED && error != ENOENT)
+        return problem_is(problem, pid, "cannot be asked", error);
+    return problem_is(problem, pid,
+                      "has no control socket: it was not started with "
+                      "TCMALLOC_TRACE_CONTROL=1 under the recording library",
+                      0);
+}
+
+static bool exchange(int fd, const struct mtf_control_request *request,
+                     struct mtf_control_reply *reply, const char **what) {
+    uint8_t packet[MTF_CONTROL_REPLY_MAX + 1];
+    size_t length = mtf_control_put_request(packet, request);
+    *what = "did not take the request";
+    if (send(fd, packet, length, MSG_NOSIGNAL) != (ssize_t)length)
+        return false;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int rc;
+    do {
+        rc = poll(&p, 1, ANSWER_MS);
+    } while (rc < 0 && errno == EINTR);
+    *what = "does not answer";
+    errno = ETIMEDOUT;
+    if (rc <= 0)
+        return false;
+    errno = 0;
+    ssize_t n = recv(fd, packet, sizeof(packet), 0);
+    if (n <= 0) {
+        *what = "closed the connection";
+        return false;
+    }
+    *what = "gave an answer that is not understood";
+    return mtf_control_parse_reply(packet, (size_t)n, reply);
+}
+
+bool ctl_ask(pid_t pid, const struct mtf_control_request *request,
+             struct mtf_control_reply *reply, char problem[CTL_PROBLEM_MAX]) {
+    const char *what = "belongs to another user";
+    uid_t user;
+    int fd = connect_to(pid, &user);
+    if (fd < 0)
+        return explain(problem, pid, errno);
+    errno = 0;
+    bool ok = user == geteuid() && exchange(fd, request, reply, &what);
+    int error = errno;
+    close(fd);
+    return ok || problem_is(problem, pid, what, error);
+}
+
+bool ctl_order(pid_t pid, enum mtf_control_command command, const char *text,
+               struct mtf_control_reply *reply, char problem[CTL_PROBLEM_MAX]) {
+    static struct mtf_control_request request;
+    request.command = command;
+    snprintf(request.text, sizeof(request.text), "%s", text);
+    if (!ctl_ask(pid, &request, reply, problem))
+        return false;
+    if (reply->result == MTF_CONTROL_DONE)
+        return true;
+    /* The library's own messages are lines with its name. */
+    const char *why = reply->message;
+    if (strncmp(why, "tcmalloc: ", 10) == 0)
+        why += 10;
+    size_t n = strcspn(why, "\n");
+    snprintf(problem, CTL_PROBLEM_MAX, "process %d: %.*s", (int)pid, (int)n,
+             n != 0 ? why : "the request was not understood");
+    return false;
+}

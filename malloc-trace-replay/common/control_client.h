@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One request to the control socket of a recorded process.
+ *
+ * Threads: any, one request at a time each.
+ */
+#ifndef TOOL_COMMON_CONTROL_CLIENT_H
+#define TOOL_COMMON_CONTROL_CLIENT_H
+
+#include "traceformat/control_protocol.h"
+
+#include <sys/types.h>
+
+/* Long enough for "process N ..." with a reason. */
+#define CTL_PROBLEM_MAX 400u
+
+/*
+ * Sends REQUEST to process PID and fills REPLY. false: no answer was to be had,
+ * and PROBLEM says why in one line.
+ */
+bool ctl_ask(pid_t pid, const struct mtf_control_request *request,
+             struct mtf_control_reply *reply, char problem[CTL_PROBLEM_MAX]);
+/* The same, where a refusal is a problem too. */
+bool ctl_order(pid_t pid, enum mtf_control_command command, const char *text,
+               struct mtf_control_reply *reply, char problem[CTL_PROBLEM_MAX]);
+/* Whether PID has a control socket. */
+bool ctl_is_there(pid_t pid);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/files.h"
+
+#include "base/clock.h"
+#include "base/os_file.h"
+#include "common/main.h"
+#include "common/stop.h"
+#include "traceformat/raw_layout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A name that others make and remove at the same time. */
+#define TRIES 100
+
+bool tool_file_is_stdout(const char *name) {
+    return name == NULL || strcmp(name, "-") == 0 ||
+           strcmp(name, "/dev/stdout") == 0 || strcmp(name, "/dev/fd/1") == 0 ||
+           strcmp(name, "/proc/self/fd/1") == 0;
+}
+
+/* --- Opening -------------------------------------------------------------- */
+
+static bool find(struct tcm_place *place, const char *name) {
+    static char path[PATH_MAX], room[PATH_MAX];
+    if (strlen(name) >= sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    strcpy(path, *name == '\0' ? "." : name);
+    return tcm_place_find(place, path, room);
+}
+
+static int empty(int fd) {
+    struct stat st;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(fd, 0) != 0) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+/* A file that those share who share the folder, as a group does. */
+static int open_shared(const struct tcm_place *place) {
+    struct stat st;
+    errno = TCM_EFOREIGN;
+    if (!S_ISREG(place->mode) || fstat(place->folder, &st) != 0 ||
+        (st.st_mode & (S_IWOTH | S_ISVTX)) != 0)
+        return -1;
+    int fd = openat(place->folder, place->name,
+                    O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)))
+        return fd < 0 ? fd : empty(fd);
+    close(fd);
+    errno = TCM_EFOREIGN;
+    return -1;
+}
+
+static int try_open(const struct tcm_place *place) {
+    if (place->is_foreign)
+        return open_shared(place);
+    if (place->mode != 0 || place->name[0] == '\0') {
+        int fd = tcm_place_open(place, O_WRONLY);
+        return fd < 0 ? fd : empty(fd);
+    }
+    return openat(place->folder, place->name,
+                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+}
+
+const char *tool_file_error_text(int error) {
+    return error == TCM_EFOREIGN ? TCM_EFOREIGN_TEXT : strerror(error);
+}
+
+int tool_file_open_output(const char *name) {
+    struct tcm_place place;
+    int fd = -1;
+    errno = EEXIST;
+    for (int i = 0; i < TRIES && fd < 0 && (errno == EEXIST || errno == ENOENT);
+         i++) {
+        if (!find(&place, name))
+            return -1;
+        fd = try_open(&place);
+        int error = errno;
+        close(place.folder);
+        errno = error;
+    }
+    return fd;
+}
+
+/* --- Files that are named when they are whole ----------------------------- */
+
+/* Whether the last name of NAME leads on. */
+static bool is_link(const char *name) {
+    struct stat st;
+    return lstat(name, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* Whether a new file can stand for the one at PLACE, of which ST tells: it is
+   ours alone, and may be written to. False: errno is 0 if it may. */
+static bool is_replaceable(const struct tcm_place *place, struct stat *st) {
+    int fd = tcm_place_open(place, O_WRONLY | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    bool good = fstat(fd, st) == 0 && S_ISREG(st->st_mode) &&
+                st->st_nlink == 1 && st->st_uid == geteuid();
+    close(fd);
+    errno = 0;
+    return good;
+}
+
+static int make_temporary(struct tool_file_new *n, int folder, mode_t mode) {
+    int fd = -1;
+    errno = EEXIST;
+    for (int i = 0; i < TRIES && fd < 0 && errno == EEXIST; i++) {
+        (void)snprintf(n->temp, sizeof(n->temp), ".malloc-trace-%ld-%llx",
+                       (long)getpid(),
+                       (unsigned long long)tcm_clock_ns() + (unsigned)i);
+        fd = openat(folder, n->temp,
+                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    }
+    return fd;
+}
+
+/* Beside PLACE, with the mode and group of what is there. -1: cannot be. */
+static int open_beside(struct tool_file_new *n, const struct tcm_place *place) {
+    struct stat old, st;
+    bool there = place->mode != 0;
+    if (place->is_foreign || place->is_magic || place->name[0] == '\0' ||
+        strlen(place->name) > NAME_MAX || (there && !S_ISREG(place->mode)) ||
+        (there && !is_replaceable(place, &old)))
+        return -1;
+    int fd = make_temporary(n, place->folder, there ? 0600 : 0666);
+    if (fd >= 0 && there &&
+        (fstat(fd, &st) != 0 || st.st_gid != old.st_gid ||
+         fchmod(fd, old.st_mode & 0777) != 0)) {
+        (void)unlinkat(place->folder, n->temp, 0);
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+int tool_file_open_new(struct tool_file_new *n, const char *name) {
+    struct tcm_place place;
+    int fd = -1;
+    n->folder = -1;
+    if (!is_link(name) && find(&place, name)) {
+        fd = open_beside(n, &place);
+        if (fd < 0) {
+            close(place.folder);
+        } else {
+            n->folder = place.folder;
+            strcpy(n->name, place.name);
+            tool_stop_remove(n->folder, n->temp);
+        }
+    }
+    return fd >= 0 ? fd : tool_file_open_output(name);
+}
+
+void tool_file_drop(struct tool_file_new *n) {
+    if (n->folder < 0)
+        return;
+    tool_stop_remove(-1, NULL);
+    (void)unlinkat(n->folder, n->temp, 0);
+    close(n->folder);
+    n->folder = -1;
+}
+
+bool tool_file_keep(struct tool_file_new *n) {
+    if (n->folder < 0)
+        return true;
+    bool good = renameat(n->folder, n->temp, n->folder, n->name) == 0;
+    int error = errno;
+    tool_file_drop(n);
+    errno = error;
+    return good;
+}
+
+/* --- Collisions ----------------------------------------------------------- */
+
+/* What a name stands for: a file that is there, or one that would be made. */
+struct target {
+    bool counts;
+    dev_t dev;
+    ino_t ino;
+    char missing[NAME_MAX + 1]; /* name in the folder DEV, INO; "": there */
+};
+
+static void target_of(struct target *t, const char *name, int standard) {
+    struct stat st;
+    struct tcm_place place;
+    memset(t, 0, sizeof(*t));
+    bool there =
+        standard >= 0 ? fstat(standard, &st) == 0 : stat(name, &st) == 0;
+    /* Devices are written to and read from by many, sockets in both ways. */
+    t->counts = there && !S_ISCHR(st.st_mode) && !S_ISSOCK(st.st_mode);
+    if (!there && standard < 0 && find(&place, name)) {
+        t->counts = fstat(place.folder, &st) == 0;
+        (void)snprintf(t->missing, sizeof(t->missing), "%s", place.name);
+        close(place.folder);
+    }
+    t->dev = st.st_dev;
+    t->ino = st.st_ino;
+}
+
+static bool is_same(const struct target *a, const struct target *b) {
+    return a->counts && b->counts && a->dev == b->dev && a->ino == b->ino &&
+           strcmp(a->missing, b->missing) == 0;
+}
+
+static bool is_named(const struct target *t, const char *name) {
+    struct target other;
+    struct stat st;
+    const char *slash = strrchr(name, '/');
+    if (t->missing[0] == '\0')
+        return t->counts && stat(name, &st) == 0 && st.st_dev == t->dev &&
+               st.st_ino == t->ino;
+    if (strcmp(slash == NULL ? name : slash + 1, t->missing) != 0)
+        return false;
+    target_of(&other, name, -1);
+    return is_same(t, &other);
+}
+
+/* T is read when the trace NAME is: its spool, the parts of a flight recording.
+   Any of them may be what was named. */
+static bool belongs_to(const struct target *t, const char *name) {
+    char base[PATH_MAX], other[PATH_MAX + 8];
+    int n = snprintf(base, sizeof(base), "%s", name);
+    if (n >= (int)sizeof(base))
+        return false;
+    if (n > 6 && strcmp(base + n - 6, ".spool") == 0)
+        base[n - 6] = '\0';
+    else if (n > 3 && base[n - 3] == '.' && base[n - 2] == 'k' &&
+             base[n - 1] >= '0' && base[n - 1] < '0' + (int)MTF_PARTS)
+        base[n - 3] = '\0';
+    (void)snprintf(other, sizeof(other), "%s.spool", base);
+    if (is_named(t, name) || is_named(t, base) || is_named(t, other))
+        return true;
+    for (unsigned i = 0; i < MTF_PARTS; i++) {
+        (void)snprintf(other, sizeof(other), "%s.k%u", base, i);
+        if (is_named(t, other))
+            return true;
+    }
+    return false;
+}
+
+static bool is_read(const struct target *t, const char *name) {
+    struct target input;
+    if (name != NULL && strcmp(name, "-") != 0)
+        return belongs_to(t, name);
+    target_of(&input, NULL, STDIN_FILENO);
+    return is_same(t, &input);
+}
+
+static bool collides(const char *name, const char *how) {
+    (void)tool_usage_error(
+        "%s: is %s", tool_file_is_stdout(name) ? "standard output" : name, how);
+    return true;
+}
+
+bool tool_files_collide(const char *const *out, int outs, const char *const *in,
+                        int ins) {
+    for (int i = 0; i < outs; i++) {
+        struct target t, other;
+        bool is_stdout = tool_file_is_stdout(out[i]);
+        target_of(&t, out[i], is_stdout ? STDOUT_FILENO : -1);
+        for (int k = 0; k < i; k++) {
+            bool both = is_stdout && tool_file_is_stdout(out[k]);
+            target_of(&other, out[k],
+                      tool_file_is_stdout(out[k]) ? STDOUT_FILENO : -1);
+            if (both || is_same(&t, &other))
+                return collides(out[i], "to be written to twice");
+        }
+        for (int k = 0; k < ins; k++)
+            if (is_read(&t, in[k]))
+                return collides(out[i], "both input and output");
+    }
+    return false;
+}
+
+bool tool_files_collide_text(const char *json, const char *const *in, int ins) {
+    const char *const out[] = {NULL, json};
+    bool two = json != NULL && !tool_file_is_stdout(json);
+    return tool_files_collide(out, two ? 2 : 1, in, ins);
+}

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/input.h"
+
+#include "base/bits.h"
+#include "traceformat/proc_layout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if TCM_HAVE_LZ4
+#include <lz4frame.h>
+#endif
+
+/* The largest LZ4 block with its length and checksum, so that what follows a
+   broken block's start can be read again. Untouched while blocks are small. */
+#define WINDOW ((size_t)4 << 20 | (size_t)64 << 10)
+/* Bytes asked of the system at once. */
+#define READ_AHEAD ((size_t)256 << 10)
+/* Bytes that may be looked at twice: what a broken block seemed to hold may be
+   the frames after it. Bounded, or hostile input would take quadratic time. */
+#define REWORK_START ((uint64_t)16 << 20)
+#define REWORK_BYTE  4u
+
+static const uint32_t frame_magic = 0x184D2204u;
+#define FRAME_HEAD_MIN 7u
+#define BLOCK_HEAD     4u
+
+enum tool_input_state { BETWEEN_FRAMES, IN_FRAME, RESYNC };
+
+struct tool_input {
+    struct mtf_source source;
+    int fd;
+    char *name;
+    uint64_t file_size;
+    uint64_t limit;
+    uint64_t bytes; /* given to the caller */
+    /* Stored bytes [head, tail) of the window wait; window[0] has offset
+       base in the file. */
+    uint8_t *window;
+    size_t head, tail;
+    uint64_t base;
+    bool at_end;
+    bool sniffed;
+    bool compressed;
+    /* LZ4 */
+    enum tool_input_state state;
+    enum mtf_status break_status; /* RESYNC: to be told */
+    uint64_t break_offset;
+    uint64_t break_from;  /* first stored byte without use */
+    uint64_t frame_start; /* offset of its magic */
+    uint64_t piece_start; /* offset of what the decoder works on */
+    size_t piece_left;    /* bytes of it not yet given */
+    size_t hint;          /* bytes the decoder wants next */
+    uint64_t rework;      /* bytes that may still be looked at again */
+    uint64_t furthest;    /* offset up to which bytes were looked at once */
+#if TCM_HAVE_LZ4
+    LZ4F_dctx *context;
+#endif
+    /* Taken by tool_input_peek. */
+    uint8_t ahead[MTF_FOREIGN_BYTES];
+    size_t ahead_length;
+    enum mtf_source_result after_ahead; /* valid if not DATA */
+};
+
+/* --- Opening ------------------------------------------------------------ */
+
+static enum mtf_source_result source_read(struct mtf_source *s, void *buf,
+                                          size_t n, size_t *got) {
+    return tool_input_read(TCM_CONTAINER_OF(s, struct tool_input, source), buf,
+                           n, got);
+}
+
+struct tool_input *tool_input_from_fd(int fd, const char *name) {
+    struct stat st;
+    struct tool_input *in = calloc(1, sizeof(*in));
+    if (in == NULL)
+        return NULL;
+    in->fd = fd;
+    in->name = strdup(name);
+    in->window = malloc(WINDOW);
+    if (in->name == NULL || in->window == NULL) {
+        in->fd = -1;
+        tool_input_close(in);
+        errno = ENOMEM;
+        return NULL;
+    }
+    in->source.read = source_read;
+    in->limit = UINT64_MAX;
+    in->rework = REWORK_START;
+    in->after_ahead = MTF_SOURCE_DATA;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+        in->file_size = (uint64_t)st.st_size;
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    }
+    return in;
+}
+
+struct tool_input *tool_input_open(const char *name) {
+    if (name == NULL || strcmp(name, "-") == 0)
+        return tool_input_from_fd(STDIN_FILENO, "standard input");
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    struct tool_input *in = tool_input_from_fd(fd, name);
+    if (in == NULL) {
+        close(fd);
+        errno = ENOMEM;
+    }
+    return in;
+}
+
+void tool_input_close(struct tool_input *in) {
+    if (in == NULL)
+        return;
+#if TCM_HAVE_LZ4
+    LZ4F_freeDecompressionContext(in->context);
+#endif
+    if (in->fd >= 0)
+        close(in->fd);
+    free(in->window);
+    free(in->name);
+    free(in);
+}
+
+/* --- Stored bytes ------------------------------------------------------- */
+
+static enum mtf_source_result fail(struct tool_input *in,
+                                   enum mtf_status status, int error) {
+    in->source.status = status;
+    in->source.error = error;
+    return MTF_SOURCE_ERROR;
+}
+
+static uint64_t head_offset(const struct tool_input *in) {
+    return in->base + in->head;
+}
+
+/* read(2) that waits on descriptors in non-blocking mode and ends at the
+   limit. At the end *GOT is 0. OFFSET is where in the file it reads. */
+static bool system_read(struct tool_input *in, uint64_t offset, void *buf,
+                        size_t n, size_t *got) {
+    *got = 0;
+    n = (size_t)tcm_min_u64(n, in->limit > offset ? in->limit - offset : 0);
+    if (n == 0)
+        return true;
+    for (;;) {
+        ssize_t r = read(in->fd, buf, n);
+        if (r >= 0) {
+            *got = (size_t)r;
+            return true;
+        }
+        if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            struct pollfd p = {.fd = in->fd, .events = POLLIN};
+            (void)poll(&p, 1, -1);
+        } else if (errno != EINTR) {
+            in->source.status = MTF_SYSTEM;
+            in->source.error = errno;
+            return false;
+        }
+    }
+}
+
+/* Makes N bytes ready at head, or as many as there are. What lies from
+   piece_start on stays in the window. False: the system failed. */
+static bool fill(struct tool_input *in, size_t n) {
+    while (in->tail - in->head < n && !in->at_end) {
+        size_t keep = in->head;
+        if (in->state == IN_FRAME && in->piece_start >= in->base)
+            keep = (size_t)tcm_min_u64(keep, in->piece_start - in->base);
+        if (in->tail == WINDOW || in->head == in->tail ||
+            WINDOW - in->head < n) {
+            memmove(in->window, in->window + keep, in->tail - keep);
+            in->base += keep;
+            in->head -= keep;
+            in->tail -= keep;
+        }
+        size_t room = WINDOW - in->tail;
+        if (room == 0)
+            return true; /* N is more than the window holds */
+        size_t got;
+        if (!system_read(in, in->base + in->tail, in->window + in->tail,
+                         room < READ_AHEAD ? room : READ_AHEAD, &got))
+            return false;
+        in->at_end = got == 0;
+        in->tail += got;
+    }
+    return true;
+}
+
+/* --- LZ4 ---------------------------------------------------------------- */
+
+static uint32_t word_at(const struct tool_input *in, size_t at) {
+    uint32_t w;
+    memcpy(&w, in->window + at, sizeof(w));
+    return w;
+}
+
+static bool is_skippable(uint32_t magic) {
+    return (magic & 0xFFFFFFF0u) == 0x184D2A50u;
+}
+
+#if TCM_HAVE_LZ4
+
+/* Bytes from FROM on have no use; looks for the next frame from head on. */
+static void lose(struct tool_input *in, enum mtf_status status, uint64_t offset,
+                 uint64_t from) {
+    in->state = RESYNC;
+    in->break_status = status;
+    in->break_offset = offset;
+    in->break_from = from;
+}
+
+static enum mtf_source_result resync(struct tool_input *in) {
+    for (;;) {
+        if (!fill(in, FRAME_HEAD_MIN))
+            return MTF_SOURCE_ERROR;
+        size_t n = in->tail - in->head;
+        const uint8_t *from = in->window + in->head;
+        const uint8_t *p = memmem(from, n, &frame_magic, sizeof(frame_magic));
+        if (p != NULL) {
+            /* What seemed cut by the end had a wrong length. */
+            in->break_status = MTF_DAMAGED;
+            in->head += (size_t)(p - from);
+            break;
+        }
+        if (in->at_end) {
+            in->head = in->tail;
+            if (in->break_status == MTF_CUT)
+                in->break_offset = head_offset(in);
+            break;
+        }
+        in->head += n - (sizeof(frame_magic) - 1);
+    }
+    in->state = BETWEEN_FRAMES;
+    in->source.status = in->break_status;
+    in->source.break_offset = in->break_offset;
+    in->source.break_skipped = head_offset(in) - in->break_from;
+    return MTF_SOURCE_BREAK;
+}
+
+/* The decoder refused what it was given, or waits for more than there is: TRIED
+   bytes at head. */
+static void refuse(struct tool_input *in, size_t tried,
+                   enum mtf_status status) {
+    uint64_t from = in->piece_start;
+    uint64_t consumed = head_offset(in) + tried;
+    uint64_t again = tcm_max_u64(in->piece_start, in->frame_start + 4);
+    if (again >= in->base && again <= consumed &&
+        consumed - again <= in->rework) {
+        in->rework -= consumed - again;
+        in->head = (size_t)(again - in->base);
+    } else {
+        in->head += tried;
+    }
+    lose(in, status, in->frame_start, from);
+}
+
+/* At the start of a frame, or the end. DATA: go on. */
+static enum mtf_source_result begin_frame(struct tool_input *in) {
+    if (!fill(in, FRAME_HEAD_MIN))
+        return MTF_SOURCE_ERROR;
+    size_t n = in->tail - in->head;
+    if (n == 0)
+        return MTF_SOURCE_END;
+    uint64_t here = head_offset(in);
+    uint32_t magic = n >= 4 ? word_at(in, in->head) : 0;
+    if (n < FRAME_HEAD_MIN && in->at_end) {
+        lose(in, MTF_CUT, here, here);
+        in->head = in->tail;
+        return MTF_SOURCE_DATA;
+    }
+    if (magic != frame_magic && !is_skippable(magic)) {
+        lose(in, MTF_DAMAGED, here, here);
+        return MTF_SOURCE_DATA;
+    }
+    if (in->context == NULL && LZ4F_isError(LZ4F_createDecompressionContext(
+                                   &in->context, LZ4F_VERSION)))
+        return fail(in, MTF_NO_MEMORY, 0);
+    LZ4F_resetDecompressionContext(in->context);
+    in->state = IN_FRAME;
+    in->frame_start = here;
+    in->piece_start = here;
+    in->piece_left = FRAME_HEAD_MIN;
+    in->hint = FRAME_HEAD_MIN;
+    return MTF_SOURCE_DATA;
+}
+
+/*
+ * Begins the next piece. The decoder wants the next block's head together with
+ * a block, and keeps what did not fit into BUF; but what is wrong with that
+ * head shall not take the block along, so the head is a piece of its own and
+ * what is kept comes before it. True: *GOT bytes of it came.
+ */
+static bool begin_piece(struct tool_input *in, void *buf, size_t n,
+                        size_t *got) {
+    size_t none = 0;
+    *got = n;
+    size_t hint = LZ4F_decompress(in->context, buf, got, in->window + in->head,
+                                  &none, NULL);
+    if (!LZ4F_isError(hint) && *got != 0)
+        return true;
+    in->piece_start = head_offset(in);
+    in->piece_left = in->hint > BLOCK_HEAD ? in->hint - BLOCK_HEAD : in->hint;
+    return false;
+}
+
+/* Decodes into BUF; *GOT may be 0. DATA: go on. */
+static enum mtf_source_result decode_some(struct tool_input *in, void *buf,
+                                          size_t n, size_t *got) {
+    if (in->piece_left == 0 && begin_piece(in, buf, n, got))
+        return MTF_SOURCE_DATA;
+    if (!fill(in, in->piece_left < WINDOW ? in->piece_left : WINDOW))
+        return MTF_SOURCE_ERROR;
+    size_t stored = in->tail - in->head;
+    if (stored > in->piece_left)
+        stored = in->piece_left;
+    size_t taken = stored;
+    *got = n;
+    size_t hint = LZ4F_decompress(in->context, buf, got, in->window + in->head,
+                                  &taken, NULL);
+    if (LZ4F_isError(hint)) {
+        *got = 0;
+        refuse(in, stored, MTF_DAMAGED);
+        return MTF_SOURCE_DATA;
+    }
+    in->head += taken;
+    in->piece_left -= taken;
+    in->hint = hint;
+    if (head_offset(in) > in->furthest) {
+        in->rework += REWORK_BYTE * (head_offset(in) - in->furthest);
+        in->furthest = head_offset(in);
+    }
+    if (hint == 0) {
+        in->state = BETWEEN_FRAMES;
+    } else if (taken == 0 && *got == 0) {
+        refuse(in, stored, in->at_end && stored == 0 ? MTF_CUT : MTF_DAMAGED);
+    }
+    return MTF_SOURCE_DATA;
+}
+
+static enum mtf_source_result read_frames(struct tool_input *in, void *buf,
+                                          size_t n, size_t *got) {
+    for (;;) {
+        enum mtf_source_result r;
+        *got = 0;
+        if (in->state == RESYNC)
+            return resync(in);
+        if (in->state == BETWEEN_FRAMES)
+            r = begin_frame(in);
+        else
+            r = decode_some(in, buf, n, got);
+        if (r != MTF_SOURCE_DATA || *got != 0)
+            return r;
+    }
+}
+
+#else
+
+static enum mtf_source_result read_frames(struct tool_input *in, void *buf,
+                                          size_t n, size_t *got) {
+    (void)buf;
+    (void)n;
+    *got = 0;
+    return fail(in, MTF_NO_LZ4, 0);
+}
+
+#endif
+
+/* --- Reading ------------------------------------------------------------ */
+
+/* What begins with no known magic may have lost it: whether the head of an LZ4
+   frame is near. False also if the system failed. */
+static bool has_frame(struct tool_input *in) {
+    if (!fill(in, 8) || in->tail - in->head < 8)
+        return false;
+    const uint8_t *p = in->window + in->head, *end;
+    if (memcmp(p, MTF_RAW_MAGIC, 8) == 0 || memcmp(p, MTF_PROC_MAGIC, 8) == 0 ||
+        memcmp(p, MTF_SPOOL_MAGIC, 8) == 0 || !fill(in, READ_AHEAD))
+        return false;
+    p = in->window + in->head;
+    end = in->window + in->tail;
+    if (mtf_foreign_magic(p, (size_t)(end - p)) != NULL)
+        return false;
+    for (p = in->window + in->head;
+         (p = memmem(p, (size_t)(end - p), &frame_magic, 4)) != NULL; p++)
+        if (end - p >= (ptrdiff_t)FRAME_HEAD_MIN && (p[4] & 0xC2) == 0x40 &&
+            (p[5] & 0x8F) == 0) /* version 1, no reserved bits */
+            return true;
+    return false;
+}
+
+static enum mtf_source_result read_plain(struct tool_input *in, void *buf,
+                                         size_t n, size_t *got) {
+    size_t waiting = in->tail - in->head;
+    if (waiting != 0) {
+        *got = n < waiting ? n : waiting;
+        memcpy(buf, in->window + in->head, *got);
+        in->head += *got;
+        return MTF_SOURCE_DATA;
+    }
+    in->base += in->tail;
+    in->head = in->tail = 0;
+    if (!system_read(in, in->base, buf, n, got))
+        return MTF_SOURCE_ERROR;
+    in->base += *got;
+    return *got == 0 ? MTF_SOURCE_END : MTF_SOURCE_DATA;
+}
+
+static enum mtf_source_result read_any(struct tool_input *in, void *buf,
+                                       size_t n, size_t *got) {
+    *got = 0;
+    if (!in->sniffed) {
+        if (!fill(in, FRAME_HEAD_MIN))
+            return MTF_SOURCE_ERROR;
+        in->sniffed = true;
+        size_t waiting = in->tail - in->head;
+        uint32_t magic = waiting >= 4 ? word_at(in, in->head) : 0;
+        in->compressed =
+            magic == frame_magic || is_skippable(magic) || has_frame(in);
+        in->source.framed = in->compressed;
+    }
+    return in->compressed ? read_frames(in, buf, n, got)
+                          : read_plain(in, buf, n, got);
+}
+
+/* Makes N bytes ready in IN->ahead, or as many as there are. */
+static void look_ahead(struct tool_input *in, size_t n) {
+    while (in->ahead_length < n && in->after_ahead == MTF_SOURCE_DATA) {
+        size_t got;
+        in->after_ahead = read_any(in, in->ahead + in->ahead_length,
+                                   n - in->ahead_length, &got);
+        in->ahead_length += got;
+    }
+}
+
+size_t tool_input_peek(struct tool_input *in, uint8_t first[8]) {
+    look_ahead(in, 8);
+    size_t n = tcm_min_u64(in->ahead_length, 8);
+    memcpy(first, in->ahead, n);
+    return n;
+}
+
+const char *tool_input_foreign_text(struct tool_input *in) {
+    look_ahead(in, sizeof(in->ahead));
+    return mtf_foreign_text(in->ahead, in->ahead_length);
+}
+
+enum mtf_source_result tool_input_read(struct tool_input *in, void *buf,
+                                       size_t n, size_t *got) {
+    if (in->ahead_length != 0) {
+        *got = n < in->ahead_length ? n : in->ahead_length;
+        memcpy(buf, in->ahead, *got);
+        in->ahead_length -= *got;
+        memmove(in->ahead, in->ahead + *got, in->ahead_length);
+        in->bytes += *got;
+        return MTF_SOURCE_DATA;
+    }
+    enum mtf_source_result r = in->after_ahead;
+    in->after_ahead = MTF_SOURCE_DATA;
+    *got = 0;
+    if (r == MTF_SOURCE_DATA)
+        r = read_any(in, buf, n, got);
+    in->bytes += *got;
+    return r;
+}
+
+struct mtf_source *tool_input_source(struct tool_input *in) {
+    return &in->source;
+}
+
+void tool_input_limit(struct tool_input *in, uint64_t limit) {
+    in->limit = limit;
+}
+
+int tool_input_fd(const struct tool_input *in) {
+    return in->fd;
+}
+
+const char *tool_input_name(const struct tool_input *in) {
+    return in->name;
+}
+
+bool tool_input_is_compressed(const struct tool_input *in) {
+    return in->compressed;
+}
+
+enum mtf_status tool_input_status(const struct tool_input *in) {
+    return in->source.status;
+}
+
+uint64_t tool_input_stored_bytes(const struct tool_input *in) {
+    return head_offset(in);
+}
+
+uint64_t tool_input_bytes(const struct tool_input *in) {
+    return in->bytes;
+}
+
+uint64_t tool_input_file_size(const struct tool_input *in) {
+    return tcm_min_u64(in->file_size, in->limit);
+}

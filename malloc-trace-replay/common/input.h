@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bytes of a trace from a file, a pipe or stdin. LZ4 frames are found out by
+ * their magic and removed; a broken frame costs the rest of that frame and is
+ * told as a break between the bytes before and after it.
+ *
+ * Invariants: memory is a fixed window (1 MiB) and LZ4's own state; time is
+ * linear in the stored and decompressed bytes, also for hostile input.
+ * Threads: one user at a time.
+ */
+#ifndef TOOL_COMMON_INPUT_H
+#define TOOL_COMMON_INPUT_H
+
+#include "base/compiler.h"
+#include "traceformat/raw_reader.h"
+
+struct tool_input;
+
+/* NAME NULL or "-": stdin. NULL with errno set on failure. */
+struct tool_input *tool_input_open(const char *name);
+/* The same of an open descriptor, which becomes the input's. */
+struct tool_input *tool_input_from_fd(int fd, const char *name);
+void tool_input_close(struct tool_input *in);
+
+/* For messages: the file's name, "standard input" for stdin. */
+const char *tool_input_name(const struct tool_input *in);
+/* The descriptor, for what it is and never to be read. */
+int tool_input_fd(const struct tool_input *in);
+
+/* Up to 8 first bytes (decompressed) without taking them; only before the first
+   tool_input_read. Fewer than asked: the input is that short or broken. */
+size_t tool_input_peek(struct tool_input *in, uint8_t first[8]);
+
+/* mtf_foreign_text of it; likewise only then. */
+const char *tool_input_foreign_text(struct tool_input *in);
+
+/* Like read(2). On MTF_SOURCE_BREAK and _ERROR the fields of
+   tool_input_source() tell more; reading goes on after a break. */
+enum mtf_source_result tool_input_read(struct tool_input *in, void *buf,
+                                       size_t n, size_t *got);
+/* The same as a source for mtf_raw_reader and its like. */
+struct mtf_source *tool_input_source(struct tool_input *in);
+
+/* Takes only the first LIMIT stored bytes, as if the file ended there. */
+void tool_input_limit(struct tool_input *in, uint64_t limit);
+
+bool tool_input_is_compressed(const struct tool_input *in);
+/* MTF_OK, or MTF_NO_LZ4, MTF_SYSTEM, MTF_NO_MEMORY after MTF_SOURCE_ERROR. */
+enum mtf_status tool_input_status(const struct tool_input *in);
+/* Bytes taken so far: as stored, and decompressed. */
+uint64_t tool_input_stored_bytes(const struct tool_input *in);
+uint64_t tool_input_bytes(const struct tool_input *in);
+/* Size of a regular file, else 0. */
+uint64_t tool_input_file_size(const struct tool_input *in);
+
+#endif

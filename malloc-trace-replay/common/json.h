@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Writes one JSON document (RFC 8259), a value a line, indented.
+ *
+ * Any bytes may be given as text: what is no UTF-8 becomes U+FFFD, so that the
+ * document is always valid. Keys come in the order of the calls. KEY is NULL
+ * for the elements of arrays and for the outermost value.
+ *
+ * Invariants: balanced begin and end calls, checked by assertion. The first
+ * failed write is kept and reported by tool_json_close. Nothing allocates.
+ *
+ * Threads: one.
+ */
+#ifndef TOOL_COMMON_JSON_H
+#define TOOL_COMMON_JSON_H
+
+#include "base/compiler.h"
+
+enum { TOOL_JSON_DEPTH = 32 };
+
+struct tool_json {
+    const char *path;
+    int fd;
+    int error; /* errno of the first failed write, or 0 */
+    unsigned depth;
+    bool in_array[TOOL_JSON_DEPTH];
+    bool has_items[TOOL_JSON_DEPTH];
+    size_t used;
+    char buf[8192];
+};
+
+/*
+ * Opens PATH for writing, "-" for stdout, and truncates it: call it before the
+ * work, so that a path that cannot be written is known at once. PATH must live
+ * on. false: a message is out.
+ */
+bool tool_json_open(struct tool_json *j, const char *path);
+
+/* Instead of a document, before anything was put: nothing is written, and a
+   file of that name goes. */
+void tool_json_drop(struct tool_json *j);
+
+/* Ends the document and closes. false: something could not be written, a
+   message is out. */
+bool tool_json_close(struct tool_json *j);
+
+void tool_json_begin_object(struct tool_json *j, const char *key);
+void tool_json_end_object(struct tool_json *j);
+void tool_json_begin_array(struct tool_json *j, const char *key);
+void tool_json_end_array(struct tool_json *j);
+
+void tool_json_string(struct tool_json *j, const char *key, const char *text);
+void tool_json_bytes(struct tool_json *j, const char *key, const void *text,
+                     size_t length);
+void tool_json_u64(struct tool_json *j, const char *key, uint64_t v);
+void tool_json_i64(struct tool_json *j, const char *key, int64_t v);
+void tool_json_bool(struct tool_json *j, const char *key, bool v);
+void tool_json_null(struct tool_json *j, const char *key);
+/* The shortest of 15 to 17 digits that reads back as V; not finite: null. */
+void tool_json_double(struct tool_json *j, const char *key, double v);
+
+#endif

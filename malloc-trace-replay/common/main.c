@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/main.h"
+
+#include "base/raw_io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Set by the build. */
+#ifndef TCM_VERSION
+#define TCM_VERSION "unknown"
+#endif
+#ifndef TCM_HAVE_LZ4
+#define TCM_HAVE_LZ4 0
+#endif
+
+static const char *program_name = "malloc-trace";
+
+static bool begun;
+static bool quiet;
+static void (*sigpipe_before)(int);
+
+/* A closed standard descriptor would become that of the next file that is
+   opened, and messages would be written into it. Those that take the places
+   refuse what the closed ones did, and no program that is run has them. */
+static void take_closed_descriptors(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", (fd == 0 ? O_WRONLY : O_RDONLY) | O_CLOEXEC) < 0)
+            return;
+}
+
+void tool_begin(const char *name) {
+    program_name = name;
+    if (!begun)
+        take_closed_descriptors();
+    /* Again for a subcommand, under a longer name. */
+    if (!begun)
+        sigpipe_before = signal(SIGPIPE, SIG_IGN);
+    begun = true;
+}
+
+void tool_before_exec(void) {
+    if (begun && sigpipe_before != SIG_ERR)
+        signal(SIGPIPE, sigpipe_before);
+}
+
+bool tool_is_quiet(void) {
+    return quiet;
+}
+
+const char *tool_name(void) {
+    return program_name;
+}
+
+/* Appends C so that it cannot break the line. Bytes above 0x7f stay: they are
+   most likely UTF-8. */
+static size_t put_visible(char *out, size_t used, size_t room, char c) {
+    unsigned char byte = (unsigned char)c;
+    char text[5] = {c, '\0'};
+    if (c == '\n')
+        memcpy(text, "\\n", 3);
+    else if (byte < 0x20 || byte == 0x7f)
+        snprintf(text, sizeof(text), "\\x%02x", byte);
+    size_t length = strlen(text);
+    if (used + length > room)
+        return used;
+    memcpy(out + used, text, length);
+    return used + length;
+}
+
+TCM_PRINTF(3, 0)
+static void say(const char *prefix, const char *suffix, const char *fmt,
+                va_list ap) {
+    char text[3072];
+    char line[4096];
+    int saved = errno;
+    vsnprintf(text, sizeof(text), fmt, ap);
+    /* Room is kept for the suffix and the newline. */
+    size_t room = sizeof(line) - strlen(suffix) - 1;
+    size_t used = 0;
+    for (const char *p = program_name; *p != '\0'; p++)
+        used = put_visible(line, used, room, *p);
+    for (const char *p = prefix; *p != '\0'; p++)
+        used = put_visible(line, used, room, *p);
+    for (const char *p = text; *p != '\0'; p++)
+        used = put_visible(line, used, room, *p);
+    memcpy(line + used, suffix, strlen(suffix));
+    used += strlen(suffix);
+    line[used++] = '\n';
+    /* What was printed before has to stand before it. */
+    fflush(stdout);
+    tcm_io_write_all(2, line, used);
+    errno = saved;
+}
+
+void tool_error(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    say(": ", "", fmt, ap);
+    va_end(ap);
+}
+
+void tool_warn(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    say(": warning: ", "", fmt, ap);
+    va_end(ap);
+}
+
+int tool_usage_error(const char *fmt, ...) {
+    char hint[128];
+    va_list ap;
+    snprintf(hint, sizeof(hint), " (try '%s --help')", program_name);
+    va_start(ap, fmt);
+    say(": ", hint, fmt, ap);
+    va_end(ap);
+    return TOOL_USAGE;
+}
+
+int tool_end(int status) {
+    errno = 0;
+    bool failed = ferror(stdout) != 0;
+    if (fflush(stdout) != 0)
+        failed = true;
+    if (!failed)
+        return status;
+    if (errno != 0)
+        tool_error("cannot write to standard output: %s", strerror(errno));
+    else
+        tool_error("cannot write to standard output");
+    return TOOL_FAILED;
+}
+
+/* --- Options ----------------------------------------------------------- */
+
+enum { OPT_STOP = -1, OPT_HELP = -2, OPT_VERSION = -3, OPT_QUIET = -4 };
+
+/* What every program has, unless its own table says otherwise. */
+static const struct tool_option common[] = {
+    {"help", 'h', false, OPT_HELP},
+    {"version", 'V', false, OPT_VERSION},
+    {"quiet", 'q', false, OPT_QUIET},
+    {NULL, 0, false, 0},
+};
+
+void tool_options_init(struct tool_options *o, int argc, char **argv,
+                       const struct tool_option *table, const char *help) {
+    memset(o, 0, sizeof(*o));
+    o->argc = argc;
+    o->argv = argv;
+    o->table = table;
+    o->help = help;
+    o->operand = argv + 1;
+    o->next = 1;
+}
+
+static int stop(struct tool_options *o, int status) {
+    o->status = status;
+    return OPT_STOP;
+}
+
+/* An option of COMMON. 0: go on. */
+static int take_common(struct tool_options *o, int id) {
+    if (id == OPT_QUIET) {
+        quiet = true;
+        return 0;
+    }
+    if (id == OPT_VERSION)
+        printf("%s (malloc-trace) %s\nOptional libraries: lz4 %s\n",
+               program_name, TCM_VERSION,
+               TCM_HAVE_LZ4 ? "yes" : "no (traces uncompressed)");
+    else
+        fputs(o->help, stdout);
+    return stop(o, TOOL_OK);
+}
+
+static const struct tool_option *find_long(const struct tool_option *t,
+                                           const char *name, size_t length) {
+    for (; t->id != 0; t++)
+        if (t->name != NULL && strlen(t->name) == length &&
+            memcmp(t->name, name, length) == 0)
+            return t;
+    return NULL;
+}
+
+static const struct tool_option *find_short(const struct tool_option *t,
+                                            char letter) {
+    for (; t->id != 0; t++)
+        if (t->letter == letter)
+            return t;
+    return NULL;
+}
+
+static int long_option(struct tool_options *o, const char *word) {
+    const char *name = word + 2;
+    const char *equals = strchr(name, '=');
+    size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
+    const struct tool_option *t = find_long(o->table, name, length);
+    if (t == NULL)
+        t = find_long(common, name, length);
+    if (t == NULL)
+        return stop(
+            o, tool_usage_error("unknown option --%.*s", (int)length, name));
+    if (!t->has_value) {
+        if (equals != NULL)
+            return stop(
+                o, tool_usage_error("option --%s takes no value", t->name));
+        return t->id < 0 ? take_common(o, t->id) : t->id;
+    }
+    if (equals != NULL)
+        o->value = equals + 1;
+    else if (o->next < o->argc)
+        o->value = o->argv[o->next++];
+    else
+        return stop(o, tool_usage_error("option --%s needs a value", t->name));
+    return t->id;
+}
+
+static int short_option(struct tool_options *o) {
+    char letter = *o->letters++;
+    const struct tool_option *t = find_short(o->table, letter);
+    if (t == NULL)
+        t = find_short(common, letter);
+    if (t == NULL)
+        return stop(o, tool_usage_error("unknown option -%c", letter));
+    if (!t->has_value)
+        return t->id < 0 ? take_common(o, t->id) : t->id;
+    if (*o->letters != '\0')
+        o->value = o->letters;
+    else if (o->next < o->argc)
+        o->value = o->argv[o->next++];
+    else
+        return stop(o, tool_usage_error("option -%c needs a value", letter));
+    o->letters = NULL;
+    return t->id;
+}
+
+static void take_operands(struct tool_options *o, int count) {
+    while (count-- > 0)
+        o->operand[o->operand_count++] = o->argv[o->next++];
+}
+
+int tool_option_next(struct tool_options *o) {
+    o->value = NULL;
+    for (;;) {
+        int id = 0;
+        if (o->letters != NULL && *o->letters != '\0') {
+            id = short_option(o);
+            if (id == 0)
+                continue;
+            return id;
+        }
+        o->letters = NULL;
+        if (o->next >= o->argc)
+            return 0;
+        const char *word = o->argv[o->next];
+        if (strcmp(word, "--") == 0) {
+            o->next++;
+            take_operands(o, o->argc - o->next);
+            return 0;
+        }
+        if (word[0] != '-' || word[1] == '\0') {
+            take_operands(o, o->stop_at_operand ? o->argc - o->next : 1);
+            continue;
+        }
+        o->next++;
+        if (word[1] != '-')
+            o->letters = word + 1;
+        else if ((id = long_option(o, word)) != 0)
+            return id;
+    }
+}
+
+bool tool_parse_u64(const char *text, uint64_t max, uint64_t *value) {
+    uint64_t n = 0;
+    if (*text == '\0')
+        return false;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9' ||
+            __builtin_mul_overflow(n, (uint64_t)10, &n) ||
+            __builtin_add_overflow(n, (uint64_t)(*text - '0'), &n))
+            return false;
+    }
+    if (n > max)
+        return false;
+    *value = n;
+    return true;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bytes are gathered in buffers of a fixed size; a full one is put out, by the
+ * thread that writes or, without one, at once. Frames are made of whole
+ * buffers, so that their limits do not depend on who does it.
+ */
+#include "common/output.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/raw_io.h"
+#include "common/files.h"
+#include "common/queue.h"
+#include "traceformat/compress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUFFERS       4u
+#define BUFFER_BYTES  ((size_t)256 << 10)
+#define FRAME_BUFFERS (TOOL_OUTPUT_FRAME / BUFFER_BYTES)
+
+TCM_STATIC_ASSERT(TOOL_OUTPUT_FRAME % BUFFER_BYTES == 0 &&
+                      BUFFER_BYTES % MTF_COMPRESS_PIECE == 0,
+                  "frames are whole buffers");
+
+struct tool_output {
+    int fd;
+    struct tool_file_new file;
+    uint32_t error; /* errno; by who puts out, read by all */
+    char *name;
+    uint64_t bytes;  /* taken from the caller */
+    uint8_t *buffer; /* being filled; NULL: writing failed */
+    size_t used;
+    struct tool_queue queue;
+    bool threaded;
+    pthread_t thread;
+    /* LZ4; of who puts out */
+    struct mtf_compress *compress; /* NULL: plain */
+    void *memory;
+    uint8_t *room;
+    unsigned frame_buffers; /* in the frame so far; 0: none is begun */
+};
+
+/* --- Putting out ---------------------------------------------------------- */
+
+static void put(struct tool_output *out, const void *data, size_t n) {
+    if (tool_output_error(out) == 0 && n != 0 &&
+        !tcm_io_write_all(out->fd, data, n))
+        tcm_store_release(&out->error, (uint32_t)errno);
+}
+
+/* N bytes at OUT->room, as mtf_compress made them. */
+static void put_compressed(struct tool_output *out, size_t n) {
+    if (n == MTF_COMPRESS_ERROR)
+        tcm_store_release(&out->error, (uint32_t)EIO);
+    else
+        put(out, out->room, n);
+}
+
+static void end_frame(struct tool_output *out) {
+    if (out->frame_buffers != 0)
+        put_compressed(
+            out, mtf_compress_end(out->compress, out->room, MTF_COMPRESS_ROOM));
+    out->frame_buffers = 0;
+}
+
+static void put_buffer(struct tool_output *out, const uint8_t *data, size_t n) {
+    if (out->compress == NULL) {
+        put(out, data, n);
+        return;
+    }
+    if (out->frame_buffers == 0)
+        put_compressed(out, mtf_compress_begin(out->compress, out->room,
+                                               MTF_COMPRESS_ROOM));
+    while (n != 0) {
+        size_t piece = n < MTF_COMPRESS_PIECE ? n : MTF_COMPRESS_PIECE;
+        put_compressed(out, mtf_compress_add(out->compress, data, piece,
+                                             out->room, MTF_COMPRESS_ROOM));
+        data += piece;
+        n -= piece;
+    }
+    if (++out->frame_buffers == FRAME_BUFFERS)
+        end_frame(out);
+}
+
+static void *put_all(void *argument) {
+    struct tool_output *out = argument;
+    for (;;) {
+        size_t n;
+        /* Read before the look: what is given comes before the close, so that
+           only a queue closed first and empty then is at its end. */
+        bool closed = tool_queue_is_closed(&out->queue);
+        const uint8_t *data = tool_queue_full(&out->queue, &n, UINT64_MAX);
+        if (data != NULL) {
+            put_buffer(out, data, n);
+            tool_queue_done(&out->queue);
+        } else if (closed) {
+            return NULL;
+        }
+    }
+}
+
+/* --- Opening and closing -------------------------------------------------- */
+
+static void release(struct tool_output *out) {
+    tool_queue_fini(&out->queue);
+    free(out->name);
+    free(out->memory);
+    free(out->room);
+    free(out);
+}
+
+static bool prepare(struct tool_output *out, const char *name,
+                    enum tool_output_form form) {
+    out->name = strdup(tool_file_is_stdout(name) ? "standard output" : name);
+    if (out->name == NULL ||
+        !tool_queue_init(&out->queue, BUFFERS, BUFFER_BYTES))
+        return false;
+    if (form == TOOL_OUTPUT_PLAIN)
+        return true;
+    out->memory = aligned_alloc(64, MTF_COMPRESS_MEMORY);
+    out->room = malloc(MTF_COMPRESS_ROOM);
+    if (out->memory == NULL || out->room == NULL)
+        return false;
+    out->compress = mtf_compress_init(out->memory, MTF_COMPRESS_MEMORY);
+    if (out->compress == NULL)
+        return false;
+    mtf_compress_with_checksum(out->compress);
+    return true;
+}
+
+struct tool_output *tool_output_open(const char *name,
+                                     enum tool_output_form form) {
+    struct tool_output *out = calloc(1, sizeof(*out));
+    if (out == NULL)
+        return NULL;
+    errno = ENOMEM;
+    if (!prepare(out, name, form))
+        goto failed;
+    out->fd = STDOUT_FILENO;
+    out->file.folder = -1;
+    if (!tool_file_is_stdout(name))
+        out->fd = tool_file_open_new(&out->file, name);
+    if (out->fd < 0)
+        goto failed;
+    out->buffer = tool_queue_free(&out->queue);
+    out->threaded =
+        tool_thread_helps() && tool_thread_start(&out->thread, put_all, out);
+    return out;
+failed:;
+    int error = errno;
+    release(out);
+    errno = error;
+    return NULL;
+}
+
+/* The buffer is full, or the last; another one is at hand. */
+static void next_buffer(struct tool_output *out) {
+    size_t n = out->used;
+    out->used = 0;
+    tool_queue_give(&out->queue, n);
+    if (!out->threaded) {
+        const uint8_t *data = tool_queue_full(&out->queue, &n, 0);
+        put_buffer(out, data, n);
+        tool_queue_done(&out->queue);
+    }
+    out->buffer = tool_queue_free(&out->queue);
+}
+
+bool tool_output_write(struct tool_output *out, const void *data, size_t n) {
+    const uint8_t *p = data;
+    out->bytes += n;
+    while (n != 0 && tool_output_error(out) == 0) {
+        size_t piece = tcm_min_u64(n, BUFFER_BYTES - out->used);
+        memcpy(out->buffer + out->used, p, piece);
+        out->used += piece;
+        p += piece;
+        n -= piece;
+        if (out->used == BUFFER_BYTES)
+            next_buffer(out);
+    }
+    errno = tool_output_error(out);
+    return errno == 0;
+}
+
+static void finish(struct tool_output *out) {
+    if (out->used != 0)
+        next_buffer(out);
+    if (out->threaded) {
+        tool_queue_close(&out->queue);
+        pthread_join(out->thread, NULL);
+    }
+    end_frame(out);
+    /* Some file systems tell of a full disk only now. */
+    if (close(out->fd) != 0 && out->error == 0)
+        out->error = (uint32_t)errno;
+}
+
+bool tool_output_close(struct tool_output *out) {
+    finish(out);
+    if (out->error == 0 && !tool_file_keep(&out->file))
+        out->error = (uint32_t)errno;
+    tool_file_drop(&out->file);
+    int error = (int)out->error;
+    release(out);
+    errno = error;
+    return error == 0;
+}
+
+void tool_output_drop(struct tool_output *out) {
+    finish(out);
+    tool_file_drop(&out->file);
+    release(out);
+}
+
+const char *tool_output_name(const struct tool_output *out) {
+    return out->name;
+}
+
+uint64_t tool_output_bytes(const struct tool_output *out) {
+    return out->bytes;
+}
+
+int tool_output_error(const struct tool_output *out) {
+    return (int)tcm_load_acquire(&out->error);
+}

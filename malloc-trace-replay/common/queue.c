@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A side that finds nothing to do says that it sleeps, looks again and sleeps
+ * on the other's count; the other moves its count and then looks whether there
+ * is somebody to wake. All four are sequentially consistent, so one of the two
+ * sees the other.
+ */
+#include "common/queue.h"
+
+#include "base/atomic.h"
+#include "base/os_thread.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool tool_queue_init(struct tool_queue *q, uint32_t count, size_t bytes) {
+    memset(q, 0, sizeof(*q));
+    q->count = count;
+    q->bytes = bytes;
+    q->memory = malloc(count * bytes);
+    return q->memory != NULL;
+}
+
+void tool_queue_fini(struct tool_queue *q) {
+    free(q->memory);
+    q->memory = NULL;
+}
+
+/* Sleeps unless *COUNT is no longer SEEN. */
+static void sleep_on(struct tool_queue *q, uint32_t *count, uint32_t seen,
+                     uint32_t *sleeps, uint64_t timeout_ns) {
+    tcm_store_seq_cst(sleeps, 1u);
+    if (tcm_load_seq_cst(count) == seen && !tool_queue_is_closed(q))
+        tcm_futex_wait(count, seen, timeout_ns);
+    tcm_store_relaxed(sleeps, 0u);
+}
+
+static void move(uint32_t *count, uint32_t *sleeps) {
+    tcm_store_seq_cst(count, *count + 1);
+    if (tcm_load_seq_cst(sleeps) != 0)
+        tcm_futex_wake(count, 1);
+}
+
+uint8_t *tool_queue_free(struct tool_queue *q) {
+    for (;;) {
+        uint32_t taken = tcm_load_acquire(&q->taken);
+        if (tool_queue_is_closed(q))
+            return NULL;
+        if (q->given - taken != q->count)
+            return q->memory + (q->given % q->count) * q->bytes;
+        sleep_on(q, &q->taken, taken, &q->giver_sleeps, UINT64_MAX);
+    }
+}
+
+void tool_queue_give(struct tool_queue *q, size_t length) {
+    q->length[q->given % q->count] = length;
+    move(&q->given, &q->taker_sleeps);
+}
+
+uint8_t *tool_queue_full(struct tool_queue *q, size_t *length,
+                         uint64_t timeout_ns) {
+    uint32_t given = tcm_load_acquire(&q->given);
+    if (given == q->taken) {
+        sleep_on(q, &q->given, given, &q->taker_sleeps, timeout_ns);
+        if (tcm_load_acquire(&q->given) == q->taken)
+            return NULL;
+    }
+    uint32_t i = q->taken % q->count;
+    *length = q->length[i];
+    return q->memory + i * q->bytes;
+}
+
+void tool_queue_done(struct tool_queue *q) {
+    move(&q->taken, &q->giver_sleeps);
+}
+
+uint32_t tool_queue_index(const struct tool_queue *q, const uint8_t *buffer) {
+    return (uint32_t)((size_t)(buffer - q->memory) / q->bytes);
+}
+
+/* The counts do not move, so one that was about to sleep is not woken by the
+   first call; it says when it does not sleep any more. */
+void tool_queue_close(struct tool_queue *q) {
+    tcm_store_seq_cst(&q->closed, 1u);
+    while (tcm_load_seq_cst(&q->giver_sleeps) != 0 ||
+           tcm_load_seq_cst(&q->taker_sleeps) != 0) {
+        tcm_futex_wake(&q->taken, 1);
+        tcm_futex_wake(&q->given, 1);
+        sched_yield();
+    }
+}
+
+bool tool_queue_is_closed(const struct tool_queue *q) {
+    return tcm_load_seq_cst(&q->closed) != 0;
+}
+
+bool tool_thread_start(pthread_t *thread, void *(*run)(void *),
+                       void *argument) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(thread, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0;
+}
+
+bool tool_thread_helps(void) {
+    cpu_set_t set;
+    /* more than a cpu_set_t holds are more than one */
+    return sched_getaffinity(0, sizeof(set), &set) != 0 || CPU_COUNT(&set) > 1;
+}

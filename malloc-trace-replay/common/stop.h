@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * SIGINT and SIGTERM as a request to end early and well. The second one ends
+ * the program as if nobody caught it. A signal that was ignored stays so.
+ *
+ * Threads: asked for by any, caught by the main thread.
+ */
+#ifndef TOOL_COMMON_STOP_H
+#define TOOL_COMMON_STOP_H
+
+#include "base/compiler.h"
+
+void tool_stop_catch(void);
+bool tool_stop_requested(void);
+/* The second signal removes the file NAME in FOLDER before; NULL: none. NAME
+   stays until the next call. */
+void tool_stop_remove(int folder, const char *name);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Numbers as people read them. Each function writes into a buffer that the
+ * caller gives and returns it, so that several fit into one printf.
+ */
+#ifndef TOOL_COMMON_TEXT_H
+#define TOOL_COMMON_TEXT_H
+
+#include "base/compiler.h"
+
+struct tool_text {
+    char s[32];
+};
+
+/* 1234567 -> "1,234,567" */
+const char *tool_text_count(struct tool_text *t, uint64_t n);
+/* "512 B", "1.5 KiB", "3.2 GiB" */
+const char *tool_text_bytes(struct tool_text *t, uint64_t n);
+/* "850 ns", "12.3 us", "4.56 ms", "7.89 s", "3 min 05 s", "2 h 07 min" */
+const char *tool_text_ns(struct tool_text *t, uint64_t ns);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is known of one trace after reading it once, raw (info_raw.c) or
+ * processed (info_proc.c).
+ *
+ * Invariants: memory grows with the number of threads in the trace only.
+ */
+#ifndef TOOL_MODEL_INFO_H
+#define TOOL_MODEL_INFO_H
+
+#include "base/compiler.h"
+#include "model/live.h"
+#include "trace/raw_threads.h"
+#include "common/input.h"
+#include "traceformat/proc_reader.h"
+#include "traceformat/raw_reader.h"
+
+enum info_kind { INFO_UNREADABLE, INFO_RAW, INFO_PROCESSED };
+
+#define INFO_SEGMENT_KINDS 7u
+#define INFO_EVENT_KINDS   ((unsigned)MTF_EVENT_UNKNOWN + 1)
+#define INFO_OP_KINDS      ((unsigned)MTF_OP_OTHER + 1)
+/* Texts kept of damage and of notices; the rest is only counted. */
+#define INFO_TEXTS 20u
+
+struct info_file {
+    const char *name;
+    enum info_kind kind;
+    int status; /* exit status of this file */
+    char *problems[INFO_TEXTS];
+    uint64_t problem_count;
+    /* the recording */
+    bool have_header;
+    struct mtf_raw_info header;
+    bool compressed, from_file, from_spool, growing, complete, clean_end;
+    bool begins_late; /* a flight recording: its beginning was not kept */
+    uint64_t raw_bytes, stored_bytes;
+    /* raw */
+    uint64_t segments[INFO_SEGMENT_KINDS]; /* by enum mtf_segment_kind */
+    uint64_t spool_buffers;
+    uint64_t events[INFO_EVENT_KINDS]; /* by enum mtf_event_kind */
+    uint64_t calls[MTF_CALL_LIMIT];    /* those that succeeded */
+    uint64_t requested_bytes;
+    struct tool_raw_counts counts; /* of the streams */
+    uint64_t untraced, dropped;    /* of the recording */
+    uint64_t doubled_bytes, missing_bytes, undecodable_bytes;
+    uint64_t last_ns, last_barrier_ns;
+    uint64_t peak_rss_bytes; /* of the samples */
+    bool want_live;          /* by the caller: fill LIVE */
+    struct info_live live;
+    char *notices[INFO_TEXTS];
+    uint64_t notice_count;
+    bool have_account[MTF_ACCOUNT_LIMIT];
+    uint64_t account[MTF_ACCOUNT_LIMIT]; /* of the last footer */
+    struct raw_threads threads;
+    /* processed */
+    uint16_t proc_version;
+    char converter[256]; /* who made it of another format, or "" */
+    uint64_t blocks;
+    uint64_t impossible_slots;   /* of the block at hand */
+    uint64_t ops[INFO_OP_KINDS]; /* by enum mtf_op_kind */
+    bool closed;
+    uint64_t proc_account_count;
+    uint32_t proc_fields[256];
+    uint64_t proc_values[256];
+};
+
+/* Both take IN and fill F; messages go to F. */
+void info_read_raw(struct info_file *f, struct tool_input *in,
+                   const char *name);
+void info_read_processed(struct info_file *f, struct tool_input *in);
+void info_free(struct info_file *f);
+
+/* postprocess --strip left out who was recorded, and when. */
+static inline bool info_is_stripped(const struct info_file *f) {
+    return f->header.fixed.pid == 0 && f->header.fixed.wall_ns == 0;
+}
+
+/* Keeps a line for the user; STATUS is what the file's becomes at least. */
+void info_problem(struct info_file *f, int status, const char *fmt, ...)
+    TCM_PRINTF(3, 4);
+
+/* Calls of the malloc family, and of these the successful ones by name. */
+uint64_t info_event_count(const struct info_file *f);
+/* Bound on the peak of live bytes of a raw trace. */
+uint64_t info_at_most(const struct info_file *f);
+const char *info_event_name(unsigned kind);
+const char *info_op_name(unsigned kind);
+const char *info_segment_name(unsigned kind);
+const char *info_end_reason(uint64_t reason);
+
+#endif

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reads a processed trace, counts what is in it, and tells where it contradicts
+ * itself. After damage only what a block says of itself is held against it.
+ */
+#include "base/bits.h"
+#include "model/info.h"
+#include "trace/check.h"
+#include "common/main.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPS_AT_ONCE 4096u
+/* No LZ4 block expands more. */
+#define LZ4_RATIO 255u
+
+struct work {
+    struct info_file *f;
+    struct tool_input *in;
+    uint64_t time_ns, most_slots;
+    size_t thread;      /* index of the one at hand; SIZE_MAX none */
+    size_t last_thread; /* of the last operation */
+    uint64_t switches;  /* changes of thread between operations */
+    uint64_t op;        /* number of the operation at hand, from 1 */
+    uint64_t block_at;  /* offset of the block at hand */
+    unsigned phase;     /* enum mtf_proc_phase, if known */
+    uint64_t phase_ops[MTF_PROC_PHASE_EPILOGUE + 1];
+    uint64_t unknown_reallocs; /* of blocks that are not in the trace */
+    const char *lacks;         /* what the account says so of; or NULL */
+    struct tool_check check;
+    struct mtf_proc_reader reader;
+    struct mtf_proc_decoder decoder;
+    struct mtf_op ops[OPS_AT_ONCE];
+    uint8_t memory[MTF_PROC_READER_BYTES];
+};
+
+/* --- Contradictions ------------------------------------------------------- */
+
+/* A tool_check_tell. */
+static void tell_check(void *ctx, uint64_t offset, const char *text) {
+    struct work *w = ctx;
+    info_problem(w->f, TOOL_DAMAGED, "%s: byte %" PRIu64 ": %s", w->f->name,
+                 offset, text);
+}
+
+static void contradicts(struct work *w, const char *fmt, ...) TCM_PRINTF(2, 3);
+static void contradicts(struct work *w, const char *fmt, ...) {
+    char text[120];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    tell_check(w, w->block_at, text);
+}
+
+/* Whether the slot of OP is as it needs it. */
+static void check_slot(struct work *w, const struct mtf_op *op) {
+    bool fills = op->kind == MTF_OP_ALLOC || op->kind == MTF_OP_ALIGNED ||
+                 op->kind == MTF_OP_REALLOC_NEW;
+    if (w->check.lost || w->f->live.failed ||
+        info_live_slot_lives(&w->f->live, op->slot) != fills)
+        return;
+    contradicts(w, "operation %" PRIu64 ": %s slot %" PRIu32 ", which holds %s",
+                w->op,
+                fills                        ? "an allocation takes"
+                : op->kind == MTF_OP_REALLOC ? "a realloc names"
+                                             : "a free names",
+                op->slot, fills ? "a block" : "nothing");
+}
+
+/* --- Counting ------------------------------------------------------------- */
+
+/* Operations that follow are THREAD's. */
+static void switch_to(struct info_file *f, struct work *w, uint32_t thread) {
+    struct raw_thread *t =
+        thread == 0 ? NULL : raw_threads_find(&f->threads, thread);
+    w->thread = t == NULL ? SIZE_MAX : (size_t)(t - f->threads.thread);
+    if (t == NULL)
+        return;
+    t->life.began = true;
+    if (t->first_ns == 0)
+        t->first_ns = w->time_ns;
+}
+
+static void count_event(struct info_file *f, struct work *w,
+                        const struct mtf_proc_block *b) {
+    if (w->thread == SIZE_MAX) {
+        tool_check_no_thread(&w->check, b);
+        return;
+    }
+    struct raw_thread *t = &f->threads.thread[w->thread];
+    t->events++;
+    t->last_ns = w->time_ns;
+}
+
+static void count_operation(struct info_file *f, struct work *w,
+                            const struct mtf_proc_block *b,
+                            const struct mtf_op *op) {
+    struct info_live *l = &f->live;
+    w->op++;
+    count_event(f, w, b);
+    check_slot(w, op);
+    if (w->thread != SIZE_MAX) {
+        w->switches +=
+            w->last_thread != SIZE_MAX && w->last_thread != w->thread;
+        w->last_thread = w->thread;
+    }
+    if (w->phase < TCM_ARRAY_SIZE(w->phase_ops))
+        w->phase_ops[w->phase]++;
+    if (op->call < MTF_CALL_LIMIT)
+        f->calls[op->call]++;
+    if (op->kind == MTF_OP_FREE || op->kind == MTF_OP_FREE_SIZE ||
+        op->kind == MTF_OP_REALLOC_END) {
+        info_live_slot_freed(l, op->slot);
+        return;
+    }
+    w->unknown_reallocs += op->kind == MTF_OP_REALLOC_NEW &&
+                           (op->flags & MTF_PROC_FLAG_OLD_UNKNOWN) != 0;
+    f->requested_bytes += op->size;
+    f->impossible_slots +=
+        !info_live_slot(l, op->slot, w->most_slots, op->size, w->time_ns);
+}
+
+static void count_rare(struct info_file *f, struct work *w,
+                       const struct mtf_proc_block *b,
+                       const struct mtf_op *op) {
+    struct raw_thread *t = NULL;
+    const uint8_t *text;
+    size_t n;
+    if (op->kind == MTF_OP_THREAD_START || op->kind == MTF_OP_THREAD_END)
+        t = raw_threads_find(&f->threads, op->slot);
+    tool_check_record(&w->check, b, op, t == NULL ? NULL : &t->life);
+    switch (op->kind) {
+    case MTF_OP_TIME:
+        w->time_ns = op->size;
+        if (op->size > f->last_ns)
+            f->last_ns = op->size;
+        break;
+    case MTF_OP_SWITCH:
+        switch_to(f, w, op->slot);
+        break;
+    case MTF_OP_PHASE:
+        w->phase = op->slot;
+        break;
+    case MTF_OP_FAILED:
+        count_event(f, w, b);
+        break;
+    case MTF_OP_THREAD_START:
+        if (t != NULL)
+            t->tid = op->size;
+        break;
+    case MTF_OP_THREAD_END:
+        text = mtf_proc_bytes(b, op, &n);
+        if (t != NULL)
+            (void)snprintf(t->name, sizeof(t->name), "%.*s", (int)n,
+                           (const char *)text);
+        break;
+    default:
+        break;
+    }
+}
+
+static void count_block(struct info_file *f, struct work *w,
+                        const struct mtf_proc_block *b) {
+    f->blocks++;
+    bool ok = mtf_proc_decode_begin(&w->decoder, b);
+    size_t n;
+    w->time_ns = b->head.time_ns;
+    w->op = b->head.first_op;
+    w->block_at = b->offset;
+    tool_check_block(&w->check, b, &w->decoder);
+    /* Every slot came with an allocation, which is a byte or more; what was
+       lost with a broken frame is bounded by what LZ4 can make of it. */
+    w->most_slots =
+        tool_input_bytes(w->in) + LZ4_RATIO * tool_input_stored_bytes(w->in);
+    switch_to(f, w, b->head.thread);
+    while (ok && (n = mtf_proc_decode(&w->decoder, w->ops, OPS_AT_ONCE)) != 0)
+        for (size_t i = 0; i < n; i++) {
+            const struct mtf_op *op = &w->ops[i];
+            if (op->kind < INFO_OP_KINDS)
+                f->ops[op->kind]++;
+            if (op->kind <= MTF_OP_LAST_OPERATION)
+                count_operation(f, w, b, op);
+            else
+                count_rare(f, w, b, op);
+        }
+    if (w->decoder.problem != NULL)
+        contradicts(w, "%s", w->decoder.problem);
+    tool_check_decoded(&w->check, b, &w->decoder);
+    if (f->impossible_slots != 0) {
+        contradicts(w, "block with impossible slots");
+        tool_check_lost(&w->check);
+    }
+    f->impossible_slots = 0;
+}
+
+/* What was counted stands against what the closing block B says. */
+static void check_closing(struct info_file *f, struct work *w,
+                          const struct mtf_proc_block *b) {
+    const uint64_t *ops = f->ops;
+    struct tool_check_sums s = {0};
+    uint64_t reallocs =
+        ops[MTF_OP_REALLOC] + ops[MTF_OP_REALLOC_NEW] + ops[MTF_OP_REALLOC_END];
+    uint64_t frees = ops[MTF_OP_FREE] + ops[MTF_OP_FREE_SIZE];
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_OPS,
+                   ops[MTF_OP_ALLOC] + ops[MTF_OP_ALIGNED] + reallocs + frees);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_MALLOCS, ops[MTF_OP_ALLOC]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_MEMALIGNS, ops[MTF_OP_ALIGNED]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_REALLOCS, reallocs);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_FREES, frees);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_FAILED_ALLOCATIONS, ops[MTF_OP_FAILED]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_REQUESTED_BYTES, f->requested_bytes);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_UNMATCHED_REALLOCS,
+                   w->unknown_reallocs);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_THREADS,
+                   raw_threads_with_events(&f->threads));
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_SWITCHES, w->switches);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_PROLOGUE_OPS,
+                   w->phase_ops[MTF_PROC_PHASE_PROLOGUE]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_EPILOGUE_OPS,
+                   w->phase_ops[MTF_PROC_PHASE_EPILOGUE]);
+    if (!f->live.failed) {
+        tool_check_sum(&s, MTF_PROC_ACCOUNT_LIVE_AT_END, f->live.blocks);
+        tool_check_sum(&s, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES,
+                       f->live.peak_bytes);
+    }
+    tool_check_closing(&w->check, b, &s);
+}
+
+static void see_closing(struct info_file *f, struct work *w,
+                        const struct mtf_proc_block *b) {
+    w->lacks = tool_check_lacks(b);
+    f->closed = true;
+    f->complete = w->lacks == NULL;
+    f->proc_account_count = 0;
+    for (uint32_t at = 0; at + 10 <= b->head.length; at += 10) {
+        uint16_t field;
+        memcpy(&field, b->payload + at, 2);
+        uint64_t value = mtf_load_le64(b->payload + at + 2);
+        if (field == MTF_PROC_ACCOUNT_CLEAN_END)
+            f->clean_end = value != 0;
+        else if (field == MTF_PROC_ACCOUNT_GROWING)
+            f->growing = value != 0;
+        else if (field == MTF_PROC_ACCOUNT_BEGINS_LATE)
+            f->begins_late = value != 0;
+        else if (field == MTF_PROC_ACCOUNT_END_NS && value > f->last_ns)
+            f->last_ns = value;
+        if (f->proc_account_count == TCM_ARRAY_SIZE(f->proc_fields))
+            continue;
+        f->proc_fields[f->proc_account_count] = field;
+        f->proc_values[f->proc_account_count++] = value;
+    }
+}
+
+static void see_header(struct info_file *f, const struct mtf_proc_item *item) {
+    f->proc_version = item->header.version;
+    size_t n = tcm_min_u64(item->converter_length, sizeof(f->converter) - 1);
+    if (n != 0)
+        memcpy(f->converter, item->converter, n);
+    if (item->header.raw_length == 0)
+        return;
+    enum mtf_status status = mtf_raw_parse_header(
+        item->raw_header, item->header.raw_length, &f->header);
+    f->have_header = status == MTF_OK;
+    if (status != MTF_OK && status != MTF_TOO_NEW)
+        info_problem(f, TOOL_DAMAGED,
+                     "%s: byte %zu: the raw trace's header is damaged", f->name,
+                     sizeof(item->header));
+}
+
+static void see_damage(struct info_file *f, struct work *w,
+                       const struct mtf_proc_item *item) {
+    tool_check_lost(&w->check);
+    info_problem(f, TOOL_DAMAGED,
+                 "%s: byte %" PRIu64 ": %s%s, %" PRIu64 " bytes lost", f->name,
+                 item->file_offset, item->offset_is_stored ? "LZ4 frame " : "",
+                 item->problem, item->skipped);
+}
+
+static void see_failure(struct info_file *f, struct tool_input *in,
+                        const struct mtf_proc_item *item) {
+    info_problem(f, TOOL_FAILED, "%s: byte %" PRIu64 ": %s", f->name,
+                 item->offset_is_stored ? tool_input_stored_bytes(in)
+                                        : item->file_offset,
+                 item->status == MTF_SYSTEM ? strerror(item->error)
+                                            : item->problem);
+}
+
+static void read_all(struct info_file *f, struct work *w,
+                     struct tool_input *in) {
+    struct mtf_proc_item item;
+    mtf_proc_reader_init(&w->reader, tool_input_source(in), w->memory);
+    w->reader.index_too = true;
+    w->in = in;
+    for (;;) {
+        mtf_proc_reader_next(&w->reader, &item);
+        switch (item.kind) {
+        case MTF_PROC_ITEM_HEADER:
+            f->kind = INFO_PROCESSED;
+            see_header(f, &item);
+            break;
+        case MTF_PROC_ITEM_OPS:
+            count_block(f, w, &item.block);
+            break;
+        case MTF_PROC_ITEM_INDEX:
+            tool_check_index(&w->check, &item.block);
+            break;
+        case MTF_PROC_ITEM_CLOSING:
+            check_closing(f, w, &item.block);
+            see_closing(f, w, &item.block);
+            break;
+        case MTF_PROC_ITEM_DAMAGE:
+            see_damage(f, w, &item);
+            break;
+        case MTF_PROC_ITEM_FAILED:
+            see_failure(f, in, &item);
+            return;
+        case MTF_PROC_ITEM_END:
+            f->kind = INFO_PROCESSED;
+            if (item.status != MTF_OK)
+                info_problem(f, TOOL_DAMAGED, "%s: byte %" PRIu64 ": %s",
+                             f->name, item.file_offset, item.problem);
+            return;
+        }
+    }
+}
+
+void info_read_processed(struct info_file *f, struct tool_input *in) {
+    struct work *w = malloc(sizeof(*w));
+    f->compressed = tool_input_is_compressed(in);
+    f->from_file = true;
+    if (w == NULL) {
+        info_problem(f, TOOL_FAILED, "out of memory");
+    } else {
+        memset(w, 0, offsetof(struct work, check));
+        w->f = f;
+        w->thread = w->last_thread = SIZE_MAX;
+        tool_check_init(&w->check, tell_check, w);
+        read_all(f, w, in);
+        tool_check_fini(&w->check);
+        if (f->status != TOOL_OK)
+            f->complete = false;
+        else if (f->closed && w->lacks != NULL)
+            info_problem(f, TOOL_DAMAGED, "%s: %s", f->name, w->lacks);
+    }
+    free(w);
+    f->raw_bytes = tool_input_bytes(in);
+    f->stored_bytes = tool_input_stored_bytes(in);
+    tool_input_close(in);
+}

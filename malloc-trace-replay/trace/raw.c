@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "trace/raw_state.h"
+
+#include "base/bits.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* --- Opening ------------------------------------------------------------ */
+
+static void fail(struct tool_raw *t, enum mtf_status status, int error) {
+    t->phase = PHASE_FAILED;
+    t->failed.kind = MTF_ITEM_FAILED;
+    t->failed.status = status;
+    t->failed.error = error;
+}
+
+/* Offset of the last barrier in the first SIZE bytes of NAME, or 0. */
+static uint64_t find_last_barrier(struct tool_raw *t, const char *name,
+                                  uint64_t size) {
+    uint64_t last = 0;
+    struct tool_input *in = tool_input_open(name);
+    if (in == NULL)
+        return 0;
+    tool_input_limit(in, size);
+    mtf_raw_reader_init(&t->reader, tool_input_source(in), t->buffer);
+    struct mtf_item item;
+    do {
+        mtf_raw_reader_next(&t->reader, &item);
+        if (item.kind == MTF_ITEM_BARRIER)
+            last = item.file_offset;
+    } while (item.kind != MTF_ITEM_END && item.kind != MTF_ITEM_FAILED);
+    tool_input_close(in);
+    return last;
+}
+
+/* The spool that belongs to the open file NAME, if any. */
+static void find_spool(struct tool_raw *t, const char *name,
+                       const uint8_t first[8], size_t n) {
+    struct tool_spool *s = &t->spool;
+    if (n == 8 && memcmp(first, MTF_SPOOL_MAGIC, 8) == 0) {
+        bool ok = tool_input_file_size(t->in) != 0 &&
+                          !tool_input_is_compressed(t->in) && name != NULL
+                      ? tool_spool_open(s, name)
+                      : tool_spool_copy(s, t->in);
+        if (!ok || s->fd < 0)
+            fail(t, MTF_SYSTEM, errno);
+        tool_input_close(t->in);
+        t->in = NULL;
+        t->use_spool = true;
+        return;
+    }
+    struct stat st;
+    if (name == NULL ||
+        (t->parts.count == 0 && (stat(name, &st) != 0 || !S_ISREG(st.st_mode))))
+        return;
+    char *spool_name = NULL;
+    if (asprintf(&spool_name, "%s.spool", name) < 0) {
+        fail(t, MTF_NO_MEMORY, 0);
+        return;
+    }
+    if (!tool_spool_open(s, spool_name)) {
+        s->fault.error = errno;
+        tool_spool_set_fault(s, MTF_SYSTEM, 0, 0);
+        if (s->name == NULL)
+            s->name = spool_name, spool_name = NULL;
+    }
+    free(spool_name);
+}
+
+/* What the spool is to the file, once the file's header is known (or missing,
+   in an empty file). */
+static void judge_spool(struct tool_raw *t, const struct mtf_raw_info *info) {
+    struct tool_spool *s = &t->spool;
+    if (s->fd < 0)
+        return;
+    if (s->status == MTF_OK)
+        t->use_spool = info == NULL ||
+                       mtf_raw_same_recording(&s->info.fixed, &info->fixed);
+    else if (info != NULL &&
+             (s->status == MTF_DAMAGED || s->status == MTF_NO_TRACE ||
+              s->status == MTF_CUT))
+        t->use_spool = true; /* its buffers' checksums tell */
+}
+
+/* NAME may stand for the parts of a flight recording. Returns what the spool is
+   beside. */
+static const char *open_parts(struct tool_raw *t, const char *name) {
+    if (name == NULL)
+        return NULL;
+    if (!tool_parts_find(&t->parts, name, t->buffer)) {
+        fail(t, MTF_NO_MEMORY, 0);
+        return name;
+    }
+    if (t->parts.count == 0)
+        return name;
+    tool_input_close(t->in);
+    t->in = t->parts.in[0];
+    t->parts.in[0] = NULL;
+    t->begins_late = t->parts.part[0] != 0;
+    return t->parts.base;
+}
+
+static void open_trace(struct tool_raw *t, const char *name) {
+    struct tool_spool *s = &t->spool;
+    name = open_parts(t, name);
+    if (t->phase == PHASE_FAILED)
+        return;
+    if (t->in == NULL)
+        t->in = tool_input_open(name);
+    if (t->in == NULL && errno == ENOENT && name != NULL) {
+        char *spool_name = NULL;
+        if (asprintf(&spool_name, "%s.spool", name) < 0) {
+            fail(t, MTF_NO_MEMORY, 0);
+            return;
+        }
+        if (!tool_spool_open(s, spool_name) || s->fd < 0)
+            fail(t, MTF_SYSTEM, ENOENT);
+        free(spool_name);
+        t->use_spool = true;
+    } else if (t->in == NULL) {
+        fail(t, errno == ENOMEM ? MTF_NO_MEMORY : MTF_SYSTEM, errno);
+    } else {
+        uint8_t first[8];
+        size_t n = tool_input_peek(t->in, first);
+        find_spool(t, name, first, n);
+    }
+    if (t->phase == PHASE_FAILED)
+        return;
+    if (t->in == NULL) {
+        t->growing = s->locked;
+        t->phase = PHASE_SPOOL_START;
+        return;
+    }
+    if (t->parts.count != 0 && s->fd >= 0 && s->locked && s->status == MTF_OK) {
+        /* All parts but the last are whole; its end may be half written, and
+           is not waited for. */
+        struct tool_input *last =
+            t->parts.count == 1 ? t->in : t->parts.in[t->parts.count - 1];
+        tool_input_limit(last, tool_input_file_size(last));
+        t->growing = true;
+    } else if (s->fd >= 0 && s->locked && s->status == MTF_OK) {
+        uint64_t size = tool_input_file_size(t->in);
+        t->last_barrier = find_last_barrier(t, name, size);
+        t->growing =
+            t->reader.have_header
+                ? mtf_raw_same_recording(&t->reader.info.fixed, &s->info.fixed)
+                : size == 0;
+        if (t->growing)
+            tool_input_limit(t->in, size);
+    }
+    mtf_raw_reader_init(&t->reader, tool_input_source(t->in), t->buffer);
+}
+
+struct tool_raw *tool_raw_from_input(struct tool_input *in, const char *name) {
+    struct tool_raw *t = calloc(1, sizeof(*t));
+    if (t == NULL) {
+        tool_input_close(in);
+        return NULL;
+    }
+    t->in = in;
+    tool_spool_init(&t->spool);
+    if (name != NULL && strcmp(name, "-") == 0)
+        name = NULL;
+    t->name = strdup(name == NULL ? "standard input" : name);
+    t->failed.file = t->name;
+    t->buffer = malloc(MTF_READER_BUFFER);
+    if (t->name == NULL || t->buffer == NULL) {
+        tool_raw_close(t);
+        return NULL;
+    }
+    open_trace(t, name);
+    return t;
+}
+
+struct tool_raw *tool_raw_open(const char *name) {
+    return tool_raw_from_input(NULL, name);
+}
+
+/* The reader takes IN from its beginning. */
+static void start_reader(struct tool_raw *t) {
+    t->ahead = t->read_ahead ? tool_ahead_start(t->in) : NULL;
+    mtf_raw_reader_init(&t->reader,
+                        t->ahead != NULL ? tool_ahead_source(t->ahead)
+                                         : tool_input_source(t->in),
+                        t->buffer);
+}
+
+void tool_raw_read_ahead(struct tool_raw *t) {
+    t->read_ahead = true;
+    if (t->in != NULL && t->phase == PHASE_FILE)
+        start_reader(t);
+}
+
+void tool_raw_close(struct tool_raw *t) {
+    if (t == NULL)
+        return;
+    tool_ahead_stop(t->ahead);
+    tool_input_close(t->in);
+    tool_parts_close(&t->parts);
+    tool_spool_close(&t->spool);
+    free(t->name);
+    free(t->buffer);
+    free(t);
+}
+
+/* --- Items -------------------------------------------------------------- */
+
+static void note_footer(struct tool_raw *t, const struct mtf_item *item) {
+    struct mtf_account_value a;
+    t->footer = true;
+    t->footer_offset = item->file_offset;
+    memset(t->has_account, 0, sizeof(t->has_account));
+    for (unsigned i = 0; mtf_item_account(item, i, &a); i++)
+        if (a.field < MTF_ACCOUNT_LIMIT) {
+            t->has_account[a.field] = true;
+            t->account[a.field] = a.value;
+        }
+    t->forced_stop = t->has_account[MTF_ACCOUNT_END_REASON] &&
+                     t->account[MTF_ACCOUNT_END_REASON] == MTF_END_FORCED;
+}
+
+static void note(struct tool_raw *t, const struct mtf_item *item) {
+    switch (item->kind) {
+    case MTF_ITEM_HEADER:
+        t->info = *item->info;
+        t->have_info = true;
+        break;
+    case MTF_ITEM_DATA:
+        t->footer = item->from_spool && t->footer;
+        break;
+    case MTF_ITEM_FOOTER:
+        note_footer(t, item);
+        break;
+    case MTF_ITEM_DAMAGE:
+        t->damages++;
+        break;
+    default:
+        break;
+    }
+}
+
+/*
+ * The next item of the file. A process that was killed while its last frame was
+ * written leaves it cut; the spool still has those events, so the cut alone is
+ * no loss: it is told only if something follows it or there is no spool.
+ */
+static void read_file(struct tool_raw *t, struct mtf_item *item) {
+    if (t->after.kind != 0) {
+        *item = t->after;
+        t->after.kind = 0;
+        return;
+    }
+    for (;;) {
+        mtf_raw_reader_next(&t->reader, item);
+        item->file = t->name;
+        bool is_cut = item->kind == MTF_ITEM_DAMAGE && item->status == MTF_CUT;
+        if (is_cut && t->cut.kind == 0) {
+            t->cut = *item;
+            continue;
+        }
+        if (is_cut) { /* of the segment, then of its frame */
+            t->cut.skipped = tcm_max_u64(t->cut.skipped, item->skipped);
+            continue;
+        }
+        break;
+    }
+    if (t->cut.kind == 0)
+        return;
+    /* Only the last part of a flight recording can have the spool behind it. */
+    if (item->kind != MTF_ITEM_END || !t->use_spool ||
+        !tool_parts_at_last(&t->parts)) {
+        t->after = *item;
+        *item = t->cut;
+    }
+    t->cut.kind = 0;
+}
+
+/* The next item of the file, or of the parts one after the other. */
+static void read_parts(struct tool_raw *t, struct mtf_item *item) {
+    for (;;) {
+        read_file(t, item);
+        bool is_last = tool_parts_at_last(&t->parts);
+        if (item->kind == MTF_ITEM_HEADER && t->parts.at != 0)
+            continue;
+        if (is_last || item->kind != MTF_ITEM_END)
+            return;
+        if (tool_parts_skip(&t->parts)) {
+            item->kind = MTF_ITEM_DAMAGE;
+            item->status = MTF_CUT;
+            item->file_offset = tool_raw_file_bytes(t);
+            return;
+        }
+        tool_ahead_stop(t->ahead);
+        t->in = tool_parts_advance(&t->parts, t->in);
+        start_reader(t);
+    }
+}
+
+/* Barriers are numbered, so that what is gone without a trace of it is missed,
+   as where a part was cut between two segments. */
+static void check_barrier(struct tool_raw *t, struct mtf_item *item) {
+    uint64_t before = t->barrier;
+    bool told = t->damages != t->barrier_damages;
+    t->barrier = item->number;
+    t->barrier_damages = t->damages;
+    /* every part ends with one */
+    bool whole = before == 0 ? t->parts.at == 0 : item->number <= before + 1;
+    if (whole || told)
+        return;
+    t->after = *item;
+    item->kind = MTF_ITEM_DAMAGE;
+    item->status = MTF_CUT;
+}
+
+/* True: ITEM is filled. False: the file is at its end. */
+static bool next_of_file(struct tool_raw *t, struct mtf_item *item) {
+    read_parts(t, item);
+    if (item->kind == MTF_ITEM_BARRIER)
+        check_barrier(t, item);
+    if (item->kind == MTF_ITEM_DAMAGE && t->growing && t->parts.count != 0 &&
+        item->status == MTF_CUT && tool_parts_at_last(&t->parts))
+        return false;
+    switch (item->kind) {
+    case MTF_ITEM_HEADER:
+        judge_spool(t, item->info);
+        if (t->parts.count != 0)
+            return true;
+        if (t->growing && t->last_barrier == 0)
+            t->phase = PHASE_END;
+        return true;
+    case MTF_ITEM_BARRIER:
+        if (t->growing && t->parts.count == 0 &&
+            item->file_offset >= t->last_barrier)
+            t->phase = PHASE_END;
+        return true;
+    case MTF_ITEM_FAILED:
+        if ((item->status != MTF_EMPTY && item->status != MTF_NO_TRACE) ||
+            t->spool.fd < 0 || t->spool.status != MTF_OK) {
+            t->failed.status = item->status;
+            t->failed.error = item->error;
+            t->failed.info = item->info;
+            t->failed.foreign = item->foreign;
+            t->failed.file_offset = item->file_offset;
+            t->failed.kind = MTF_ITEM_FAILED;
+            t->phase = PHASE_FAILED;
+            return true;
+        }
+        if (item->status == MTF_EMPTY) /* killed before anything was written */
+            return false;
+        item->kind = MTF_ITEM_DAMAGE; /* every header is lost */
+        item->status = MTF_DAMAGED;
+        t->phase = PHASE_SPOOL_START;
+        return true;
+    case MTF_ITEM_END:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* Goes from the file to its spool. True: ITEM is filled. */
+static bool start_spool(struct tool_raw *t, struct mtf_item *item) {
+    struct tool_spool *s = &t->spool;
+    t->phase = PHASE_SPOOL;
+    if (!t->have_info)
+        judge_spool(t, NULL);
+    /* A trace that has its end needs no spool, so one that cannot be read is
+       no loss. */
+    if (t->footer && s->status != MTF_OK)
+        s->fault.kind = 0;
+    if (s->fd < 0 || !t->use_spool)
+        return false;
+    struct mtf_spool_head head;
+    memcpy(&head, s->page, sizeof(head));
+    t->forced_stop |= s->status == MTF_OK && head.end_reason == MTF_END_FORCED;
+    item->file = s->name;
+    if (!t->have_info && s->status != MTF_OK) {
+        fail(t, s->status == MTF_CUT ? MTF_DAMAGED : s->status, 0);
+        t->failed.info = s->status == MTF_TOO_NEW ? &s->info : NULL;
+        *item = t->failed;
+        item->file = s->name;
+        return true;
+    }
+    if (t->growing) {
+        t->phase = PHASE_END;
+    } else {
+        enum mtf_status status = tool_spool_scan(
+            s, t->have_info ? t->info.fixed.random : s->info.fixed.random);
+        if (status != MTF_OK) {
+            fail(t, status, status == MTF_SYSTEM ? errno : 0);
+            *item = t->failed;
+            item->file = s->name;
+            return true;
+        }
+        if (s->status == MTF_CUT && !t->footer)
+            tool_spool_set_fault(s, MTF_CUT, s->size, MTF_SPOOL_UNIT - s->size);
+        else if (s->status != MTF_OK && (!t->footer || s->count != 0))
+            tool_spool_set_fault(s, MTF_DAMAGED, 0, MTF_SPOOL_UNIT);
+    }
+    if (t->have_info)
+        return false;
+    item->kind = MTF_ITEM_HEADER;
+    item->info = &s->info;
+    item->from_spool = true;
+    item->file_offset = head.header_offset;
+    item->data = s->page + head.header_offset;
+    item->length = s->info.fixed.length;
+    return true;
+}
+
+void tool_raw_next(struct tool_raw *t, struct mtf_item *item) {
+    memset(item, 0, sizeof(*item));
+    bool given = false;
+    if (t->phase == PHASE_FILE) {
+        given = next_of_file(t, item);
+        if (!given) {
+            memset(item, 0, sizeof(*item));
+            t->phase = PHASE_SPOOL_START;
+        }
+    }
+    if (!given && t->phase == PHASE_SPOOL_START)
+        given = start_spool(t, item);
+    if (!given && t->phase == PHASE_SPOOL) {
+        given = tool_raw_next_dispute(t, item);
+        if (!given) {
+            given = tool_spool_next(&t->spool, item);
+            item->file = t->spool.name;
+            item->from_spool = true;
+        }
+        if (!given)
+            t->phase = PHASE_END;
+    }
+    if (!given && t->phase == PHASE_FAILED)
+        *item = t->failed;
+    else if (!given)
+        item->kind = MTF_ITEM_END;
+    if (item->file == NULL)
+        item->file = t->name;
+    note(t, item);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A raw trace by name: the file (or pipe, or stdin) and its spool read as one.
+ *
+ * NAME is a raw trace, plain or in LZ4 frames; or a spool; or a name of which
+ * only NAME.spool exists; or a flight recording, of which only NAME.k0 to .k7
+ * exist, or one of these: its parts are read as one. A regular file's
+ * NAME.spool is read after it when it is of the same recording. If a living
+ * recording holds the spool's lock the trace is still growing: it is read up to
+ * its last barrier.
+ *
+ * Invariants: items of the file come in file order, then those made of the
+ * spool's buffers, by thread and offset. Doubles are not removed here;
+ * mtf_stream_place does that.
+ */
+#ifndef TOOL_TRACE_RAW_H
+#define TOOL_TRACE_RAW_H
+
+#include "base/compiler.h"
+#include "common/input.h"
+#include "traceformat/raw_reader.h"
+
+#include <sys/stat.h>
+
+struct tool_raw;
+
+/*
+ * NAME NULL or "-": stdin. NULL only without memory; that a file cannot be
+ * opened or is no raw trace is told by the first item, MTF_ITEM_FAILED.
+ */
+struct tool_raw *tool_raw_open(const char *name);
+/* The same of an input from whose bytes nothing was read yet (peeking is fine);
+   it becomes the trace's. NAME as given to tool_input_open. */
+struct tool_raw *tool_raw_from_input(struct tool_input *in, const char *name);
+/* Reads and decompresses on a thread of its own where that is of use. Before
+   the first item. */
+void tool_raw_read_ahead(struct tool_raw *t);
+void tool_raw_close(struct tool_raw *t);
+
+/* Yields the next item; see mtf_raw_reader_next. item->file is set. */
+void tool_raw_next(struct tool_raw *t, struct mtf_item *item);
+
+/* A line for a DAMAGE or FAILED item, with file and byte offset. Valid until
+   the next call. */
+const char *tool_raw_item_text(struct tool_raw *t, const struct mtf_item *item);
+
+/* Growing: "still being recorded". Known after tool_raw_open. */
+bool tool_raw_is_growing(const struct tool_raw *t);
+/* A spool of the same recording was there and is read. */
+bool tool_raw_has_spool(const struct tool_raw *t);
+/* Whether a file was read at all, or the spool alone. */
+bool tool_raw_has_file(const struct tool_raw *t);
+/* A flight recording of which only the last part is left: streams begin where
+   they begin, and what frees name may be from before. After tool_raw_open. */
+bool tool_raw_begins_late(const struct tool_raw *t);
+bool tool_raw_is_compressed(const struct tool_raw *t);
+
+/* So far: bytes before LZ4, and as stored, spool included. */
+uint64_t tool_raw_bytes(const struct tool_raw *t);
+uint64_t tool_raw_stored_bytes(const struct tool_raw *t);
+/* Stored bytes that will be read in all, 0 if unknown (for progress). */
+uint64_t tool_raw_total_bytes(const struct tool_raw *t);
+
+/*
+ * Whether anything is known to be missing, as far as the files show it, once
+ * MTF_ITEM_END was yielded: no damage, not growing, and an end: a footer whose
+ * reason is not MTF_END_FORCED, or a spool with the rest. What the streams show
+ * (gaps, drops) is the caller's to add.
+ */
+bool tool_raw_complete(const struct tool_raw *t);
+/* Its footer or its spool says that the recorder had to stop. */
+bool tool_raw_forced_stop(const struct tool_raw *t);
+/* A footer ended the file. */
+bool tool_raw_clean_end(const struct tool_raw *t);
+/* FIELD (enum mtf_account) of the last footer so far; false: it has none. */
+bool tool_raw_account(const struct tool_raw *t, unsigned field,
+                      uint64_t *value);
+/* MTF_ACCOUNT_UNTRACED_FREES or _DROPPED_EVENTS of the recording, FOUND in the
+   streams. Footer and spool know what no stream has, the footer also what a
+   lost end of one had. */
+uint64_t tool_raw_in_all(const struct tool_raw *t, unsigned field,
+                         uint64_t found);
+
+/* What a reader found in the streams. */
+struct tool_raw_counts {
+    uint64_t mallocs, memaligns, reallocs, frees, failed;
+    uint64_t untraced, dropped;
+};
+/*
+ * How the footer contradicts COUNTS, a line with file and offset, or NULL: it
+ * does not. If it does the trace is damaged. To be asked when MTF_ITEM_END was
+ * yielded and the caller misses nothing. Valid until the next call.
+ */
+const char *tool_raw_footer_problem(struct tool_raw *t,
+                                    const struct tool_raw_counts *counts);
+
+#endif

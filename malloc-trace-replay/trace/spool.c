@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "trace/spool.h"
+
+#include "base/bits.h"
+#include "base/os_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void tool_spool_init(struct tool_spool *s) {
+    memset(s, 0, sizeof(*s));
+    s->fd = -1;
+    s->status = MTF_SYSTEM;
+}
+
+/* --- Opening ------------------------------------------------------------- */
+
+/* Reads up to N bytes at OFFSET; short only at the end of the file. False with
+   errno on failure. */
+static bool read_at(int fd, uint64_t offset, void *buf, size_t n, size_t *got) {
+    uint8_t *p = buf;
+    *got = 0;
+    while (*got < n) {
+        ssize_t r = pread(fd, p + *got, n - *got, (off_t)(offset + *got));
+        if (r == 0)
+            return true;
+        if (r < 0 && errno != EINTR)
+            return false;
+        if (r > 0)
+            *got += (size_t)r;
+    }
+    return true;
+}
+
+/* Takes FD, a regular file. */
+static bool spool_adopt(struct tool_spool *s, int fd, const char *name) {
+    struct stat st;
+    s->fd = fd;
+    s->name = strdup(name);
+    if (s->name == NULL || fstat(fd, &st) != 0)
+        return false;
+    s->size = (uint64_t)st.st_size;
+    s->locked = tcm_file_is_locked(fd);
+    size_t got;
+    if (!read_at(fd, 0, s->page, sizeof(s->page), &got))
+        return false;
+    s->status = mtf_spool_parse_head(s->page, got, &s->info);
+    s->has_mark = s->status == MTF_OK && mtf_spool_get_mark(s->page, &s->mark);
+    return true;
+}
+
+/* Opens NAME if it is a regular file; true also if it is not there. */
+bool tool_spool_open(struct tool_spool *s, const char *name) {
+    struct stat st;
+    if (stat(name, &st) != 0)
+        return errno == ENOENT || errno == ENOTDIR;
+    if (!S_ISREG(st.st_mode))
+        return true;
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && spool_adopt(s, fd, name);
+}
+
+/* A spool that came through a pipe, or compressed: its buffers are read in the
+   order of their offsets, so it must be a file. */
+bool tool_spool_copy(struct tool_spool *s, struct tool_input *in) {
+    char path[4096];
+    const char *dir = getenv("TMPDIR");
+    if (dir == NULL || *dir == '\0')
+        dir = "/tmp";
+    if (snprintf(path, sizeof(path), "%s/spoolXXXXXX", dir) >=
+        (int)sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    (void)unlink(path);
+    static uint8_t chunk[65536];
+    size_t got;
+    enum mtf_source_result r;
+    while ((r = tool_input_read(in, chunk, sizeof(chunk), &got)) ==
+           MTF_SOURCE_DATA) {
+        size_t done = 0;
+        while (done < got) {
+            ssize_t w = write(fd, chunk + done, got - done);
+            if (w < 0 && errno != EINTR) {
+                int error = errno;
+                close(fd);
+                errno = error;
+                return false;
+            }
+            done += w > 0 ? (size_t)w : 0;
+        }
+    }
+    if (r == MTF_SOURCE_BREAK) {
+        s->fault.kind = MTF_ITEM_DAMAGE;
+        s->fault.status = tool_input_status(in);
+        s->fault.file_offset = tool_input_source(in)->break_offset;
+        s->fault.skipped = tool_input_source(in)->break_skipped;
+    } else if (r == MTF_SOURCE_ERROR) {
+        errno = tool_input_source(in)->error;
+        close(fd);
+        return false;
+    }
+    return spool_adopt(s, fd, tool_input_name(in));
+}
+
+void tool_spool_close(struct tool_spool *s) {
+    if (s->fd >= 0)
+        close(s->fd);
+    free(s->name);
+    free(s->entries);
+    free(s->buffer);
+}
+
+/* --- Reading ------------------------------------------------------------- */
+
+static bool spool_add(struct tool_spool *s, uint64_t position,
+                      const struct mtf_spool_buffer *head) {
+    if (s->count == s->capacity) {
+        size_t capacity = s->capacity == 0 ? 64 : 2 * s->capacity;
+        void *p = realloc(s->entries, capacity * sizeof(*s->entries));
+        if (p == NULL)
+            return false;
+        s->entries = p;
+        s->capacity = capacity;
+    }
+    s->entries[s->count++] = (struct tool_spool_entry){position, *head};
+    return true;
+}
+
+static int entry_order(const void *va, const void *vb) {
+    const struct tool_spool_entry *a = va, *b = vb;
+    if (a->head.thread != b->head.thread)
+        return a->head.thread < b->head.thread ? -1 : 1;
+    if (a->head.offset != b->head.offset)
+        return a->head.offset < b->head.offset ? -1 : 1;
+    return a->position < b->position ? -1 : a->position > b->position;
+}
+
+/* The next multiple of the unit at or after POSITION that is not in a hole. */
+static uint64_t skip_hole(int fd, uint64_t position) {
+    off_t data = lseek(fd, (off_t)position, SEEK_DATA);
+    if (data < 0)
+        return errno == ENXIO ? UINT64_MAX : position;
+    return tcm_max_u64(position,
+                       tcm_align_down((uint64_t)data, MTF_SPOOL_UNIT));
+}
+
+/* A buffer, in use or not, says how much had been saved when it was emptied. */
+static void note_emptied(struct tool_spool *s, uint64_t position,
+                         const struct mtf_spool_buffer *head) {
+    if (head->saved > s->emptied) {
+        s->emptied = head->saved;
+        s->emptied_at = position;
+    }
+}
+
+/* Finds the buffers in use. */
+enum mtf_status tool_spool_scan(struct tool_spool *s, uint64_t random) {
+    s->buffer = malloc(MTF_SEGMENT_MAX + 8);
+    if (s->buffer == NULL)
+        return MTF_NO_MEMORY;
+    uint64_t at = MTF_SPOOL_UNIT;
+    while ((at = skip_hole(s->fd, at)) < s->size) {
+        uint8_t bytes[sizeof(struct mtf_spool_buffer)];
+        struct mtf_spool_buffer head;
+        size_t got;
+        if (!read_at(s->fd, at, bytes, sizeof(bytes), &got))
+            return MTF_SYSTEM;
+        if (got == sizeof(bytes) &&
+            mtf_spool_parse_buffer(bytes, random, &head)) {
+            if (!spool_add(s, at, &head))
+                return MTF_NO_MEMORY;
+            note_emptied(s, at, &head);
+            at += tcm_align_up(head.size, MTF_SPOOL_UNIT);
+        } else {
+            /* The sync word is the last of a head to be written and the first
+               to be taken away. */
+            head.size = 0;
+            if (got == sizeof(bytes) && head.sync == 0)
+                note_emptied(s, at, &head);
+            if (got == sizeof(bytes) && head.sync == MTF_SPOOL_BUFFER_SYNC &&
+                !spool_add(s, at, &head))
+                return MTF_NO_MEMORY;
+            at += MTF_SPOOL_UNIT;
+        }
+    }
+    if (s->count != 0)
+        qsort(s->entries, s->count, sizeof(*s->entries), entry_order);
+    return MTF_OK;
+}
+
+void tool_spool_set_fault(struct tool_spool *s, enum mtf_status status,
+                          uint64_t offset, uint64_t skipped) {
+    s->fault.kind = MTF_ITEM_DAMAGE;
+    s->fault.status = status;
+    s->fault.file_offset = offset;
+    s->fault.skipped = skipped;
+}
+
+/*
+ * Whether what stands at P is the beginning of an event that was being written
+ * when the process was killed: one store, then zeros. It was not published, so
+ * nothing is lost.
+ */
+static bool is_torn(const uint8_t *p, const uint8_t *end) {
+    for (p += 8; p < end; p++)
+        if (*p != 0)
+            return false;
+    return true;
+}
+
+/* Yields the next item of the spool; false at its end. */
+bool tool_spool_next(struct tool_spool *s, struct mtf_item *item) {
+    for (;;) {
+        if (s->fault.kind == MTF_ITEM_DAMAGE) {
+            *item = s->fault;
+            s->fault.kind = 0;
+            return true;
+        }
+        if (s->next == s->count)
+            return false;
+        const struct tool_spool_entry *e = &s->entries[s->next++];
+        size_t got;
+        if (e->head.size == 0) {
+            tool_spool_set_fault(s, MTF_DAMAGED, e->position, MTF_SPOOL_UNIT);
+            continue;
+        }
+        if (!read_at(s->fd, e->position, s->buffer, e->head.size, &got)) {
+            tool_spool_set_fault(s, MTF_SYSTEM, e->position, e->head.size);
+            s->fault.error = errno;
+            continue;
+        }
+        size_t from = sizeof(struct mtf_spool_buffer);
+        if (got < from) {
+            tool_spool_set_fault(s, MTF_CUT, e->position, got);
+            continue;
+        }
+        bool ended;
+        memset(s->buffer + got, 0, 8);
+        size_t n =
+            mtf_raw_events_length(s->buffer + from, s->buffer + got, &ended);
+        size_t used = from + n;
+        bool cut = got < e->head.size;
+        bool torn = is_torn(s->buffer + used, s->buffer + got);
+        if (cut ? !ended || used == got : !ended && !torn)
+            tool_spool_set_fault(s, cut ? MTF_CUT : MTF_DAMAGED,
+                                 e->position + used, got - used);
+        if (n == 0)
+            continue;
+        item->kind = MTF_ITEM_DATA;
+        item->thread = e->head.thread;
+        item->file_offset = e->position;
+        item->offset = e->head.offset;
+        item->buffer_start = e->head.offset;
+        item->time_lo = e->head.time_lo;
+        item->time_hi = UINT64_MAX;
+        item->data = s->buffer + from;
+        item->length = (uint32_t)n;
+        s->bytes += n;
+        s->used += used;
+        return true;
+    }
+}
