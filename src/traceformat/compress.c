@@ -2,6 +2,7 @@
 #include "traceformat/compress.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 
 #include <string.h>
 
@@ -49,6 +50,7 @@ static void *arena_alloc(void *opaque, size_t n) {
         return NULL;
     c->blocks[c->count++] = (struct arena_block){c->top, need, true};
     c->top += need;
+    TCM_ASSERT(c->top <= c->size);
     return c->memory + c->top - need;
 }
 
@@ -62,8 +64,10 @@ static void *arena_calloc(void *opaque, size_t n) {
 static void arena_free(void *opaque, void *p) {
     struct mtf_compress *c = opaque;
     for (unsigned i = 0; i < c->count; i++)
-        if (c->memory + c->blocks[i].offset == (uint8_t *)p)
+        if (c->memory + c->blocks[i].offset == (uint8_t *)p) {
+            TCM_ASSERT(c->blocks[i].used);
             c->blocks[i].used = false;
+        }
 }
 
 bool mtf_compress_available(void) {
@@ -99,21 +103,25 @@ static size_t result(size_t n) {
 }
 
 size_t mtf_compress_begin(struct mtf_compress *c, void *out, size_t room) {
+    TCM_ASSERT(room >= MTF_COMPRESS_ROOM);
     return result(LZ4F_compressBegin(c->context, out, room, &c->preferences));
 }
 
 size_t mtf_compress_add(struct mtf_compress *c, const void *data, size_t n,
                         void *out, size_t room) {
+    TCM_ASSERT(room >= MTF_COMPRESS_ROOM);
     if (n > MTF_COMPRESS_PIECE)
         return MTF_COMPRESS_ERROR;
     return result(LZ4F_compressUpdate(c->context, out, room, data, n, NULL));
 }
 
 size_t mtf_compress_flush(struct mtf_compress *c, void *out, size_t room) {
+    TCM_ASSERT(room >= MTF_COMPRESS_ROOM);
     return result(LZ4F_flush(c->context, out, room, NULL));
 }
 
 size_t mtf_compress_end(struct mtf_compress *c, void *out, size_t room) {
+    TCM_ASSERT(room >= MTF_COMPRESS_ROOM);
     return result(LZ4F_compressEnd(c->context, out, room, NULL));
 }
 

@@ -2,6 +2,7 @@
 #include "traceformat/control_protocol.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/fmt.h"
 
 #include <string.h>
@@ -48,6 +49,7 @@ bool mtf_control_parse_request(const uint8_t *p, size_t n,
 }
 
 static void put_u16(uint8_t *p, size_t v) {
+    TCM_ASSERT(v <= UINT16_MAX);
     uint16_t word = (uint16_t)v;
     memcpy(p, &word, sizeof(word));
 }

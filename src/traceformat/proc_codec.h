@@ -58,6 +58,8 @@ static TCM_ALWAYS_INLINE void mtf_proc_room(struct mtf_proc_writer *w,
 static TCM_ALWAYS_INLINE uint64_t
 mtf_proc_distance(const struct mtf_proc_writer *w, struct mtf_proc_hot *h,
                   const struct mtf_proc_object *object, bool *young) {
+    TCM_ASSERT(object->slot < w->slot_count);
+    TCM_ASSERT(object->birth < w->birth_base + h->births);
     *young = object->birth >= w->birth_base;
     if (TCM_LIKELY(*young)) {
         uint32_t birth = (uint32_t)(object->birth - w->birth_base);
@@ -83,6 +85,7 @@ static TCM_ALWAYS_INLINE void mtf_proc_take_slot(struct mtf_proc_writer *w,
 static TCM_ALWAYS_INLINE void mtf_proc_give_slot(struct mtf_proc_writer *w,
                                                  struct mtf_proc_hot *h,
                                                  uint32_t slot) {
+    TCM_ASSERT(slot < w->slot_count && h->depth < w->slot_count);
     if (TCM_UNLIKELY(h->depth == w->capacity)) {
         MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_grow_stack(w));
         if (w->failed)
@@ -96,6 +99,7 @@ static TCM_ALWAYS_INLINE void
 mtf_proc_put_alloc_hot(struct mtf_proc_writer *w, struct mtf_proc_hot *h,
                        unsigned call, uint64_t size,
                        struct mtf_proc_object *o) {
+    TCM_ASSERT(mtf_call_is_plain_alloc(call));
     if (TCM_UNLIKELY(size > MTF_PROC_SIZE_MAX)) {
         MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_put_alloc_huge(w, call, size, o));
         return;
@@ -113,6 +117,7 @@ mtf_proc_put_alloc_hot(struct mtf_proc_writer *w, struct mtf_proc_hot *h,
 static TCM_ALWAYS_INLINE void
 mtf_proc_put_free_hot(struct mtf_proc_writer *w, struct mtf_proc_hot *h,
                       unsigned call, const struct mtf_proc_object *object) {
+    TCM_ASSERT(mtf_call_is_free(call));
     if (TCM_UNLIKELY(call != w->free_call))
         MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_set_free_call(w, call));
     mtf_proc_room(w, h);
@@ -141,6 +146,7 @@ mtf_proc_put_free(struct mtf_proc_writer *w, unsigned call,
 static TCM_ALWAYS_INLINE void
 mtf_proc_put_realloc(struct mtf_proc_writer *w, unsigned call, bool moved,
                      uint64_t size, const struct mtf_proc_object *object) {
+    TCM_ASSERT(mtf_call_is_realloc(call));
     if (TCM_UNLIKELY(size > MTF_PROC_SIZE_MAX)) {
         mtf_proc_put_realloc_huge(w, call, moved, size, object);
         return;

@@ -10,6 +10,7 @@
  */
 #include "traceformat/proc_reader.h"
 
+#include "base/check.h"
 #include "traceformat/raw_codec.h"
 #include "traceformat/trace_event.h"
 
@@ -72,6 +73,7 @@ static bool stop(struct mtf_proc_decoder *d, const char *problem) {
 }
 
 static TCM_ALWAYS_INLINE uint32_t take_slot(struct mtf_proc_decoder *d) {
+    TCM_ASSERT(d->births < TCM_ARRAY_SIZE(d->birth_slot));
     uint32_t slot = d->depth != 0 ? d->stack[--d->depth] : d->slot_count++;
     d->birth_slot[d->births++] = slot;
     return slot;
@@ -342,6 +344,7 @@ size_t mtf_proc_decode(struct mtf_proc_decoder *d, struct mtf_op *ops,
             continue;
         }
         put_op(op++, MTF_OP_FREE, d->free_call, slot, 0);
+        TCM_ASSERT(d->depth < TCM_ARRAY_SIZE(d->stack));
         d->stack[d->depth++] = slot;
         d->ops_left--;
     }

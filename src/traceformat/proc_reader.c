@@ -10,6 +10,7 @@
 #include "traceformat/proc_reader.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/checksum.h"
 #include "traceformat/raw_codec.h"
 #include "traceformat/trace_event.h"
@@ -75,9 +76,11 @@ static bool fill(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
         r->end -= r->begin;
         r->begin = 0;
     }
+    TCM_ASSERT(r->begin <= r->end && r->end < CAPACITY);
     switch (r->source->read(r->source, r->memory + r->end, CAPACITY - r->end,
                             &got)) {
     case MTF_SOURCE_DATA:
+        TCM_ASSERT(got != 0 && got <= CAPACITY - r->end);
         r->end += got;
         return true;
     case MTF_SOURCE_END:
@@ -96,6 +99,7 @@ static bool fill(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
 }
 
 static void consume(struct mtf_proc_reader *r, size_t n) {
+    TCM_ASSERT(n <= r->end - r->begin);
     r->begin += n;
     r->offset += n;
 }

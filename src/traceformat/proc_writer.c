@@ -61,6 +61,8 @@ static void write_block(struct mtf_proc_writer *w, enum mtf_proc_block_kind k,
                         const void *a, size_t a_length, const void *b,
                         size_t b_length) {
     struct mtf_proc_block_head *h = &w->head;
+    TCM_ASSERT(a_length + b_length <= MTF_PROC_PAYLOAD_MAX);
+    TCM_ASSERT(h->ops <= h->records && h->records <= MTF_PROC_BLOCK_RECORDS);
     h->kind = (uint8_t)k;
     h->length = (uint32_t)(a_length + b_length);
     h->head_check = (uint32_t)tcm_checksum_of(
@@ -85,6 +87,7 @@ static size_t encode_taken(struct mtf_proc_writer *w) {
         p += mtf_varint_put(p, mtf_zigzag((int64_t)slot - last));
         last = slot;
     }
+    TCM_ASSERT((size_t)(p - w->taken_bytes) <= (size_t)TAKEN_BYTES * w->taken);
     return (size_t)(p - w->taken_bytes);
 }
 
@@ -167,6 +170,7 @@ static uint8_t *room_for(struct mtf_proc_writer *w, size_t length) {
 
 static void put_inline(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
                        uint64_t argument) {
+    TCM_ASSERT(kind < MTF_PROC_ALIGNED && argument <= MTF_VARINT_MAX >> 9);
     room_for(w, 0);
     uint64_t v = argument << 9 | (uint64_t)kind << 4;
     w->hot.p += mtf_varint_put(w->hot.p, v);
@@ -178,7 +182,7 @@ static void put_extended(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
                          const void *a, size_t a_length, const void *b,
                          size_t b_length) {
     size_t length = a_length + b_length;
-    TCM_ASSERT(length <= MTF_PROC_BYTES_MAX);
+    TCM_ASSERT(kind >= MTF_PROC_ALIGNED && length <= MTF_PROC_BYTES_MAX);
     uint8_t *p = room_for(w, length);
     p += mtf_varint_put(p, (uint64_t)length << 9 | (uint64_t)kind << 4);
     if (a_length != 0)
@@ -188,6 +192,7 @@ static void put_extended(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
         memcpy(p, b, b_length);
     w->hot.p = p + b_length;
     w->hot.records++;
+    TCM_ASSERT(w->hot.p <= w->payload + sizeof(w->payload));
 }
 
 void mtf_proc_set_alloc_call(struct mtf_proc_writer *w, unsigned call) {
@@ -226,6 +231,7 @@ uint32_t mtf_proc_take_slot_slow(struct mtf_proc_writer *w) {
         }
         return w->slot_count++;
     }
+    TCM_ASSERT(w->taken < MTF_PROC_BLOCK_RECORDS);
     uint32_t slot = w->stack[--w->hot.depth];
     w->low_water = w->hot.depth;
     w->taken_slot[w->taken++] = slot;

@@ -37,6 +37,7 @@
 #ifndef MTF_RAW_CODEC_H
 #define MTF_RAW_CODEC_H
 
+#include "base/check.h"
 #include "base/compiler.h"
 #include "traceformat/raw_layout.h"
 #include "traceformat/trace_event.h"
@@ -131,6 +132,7 @@ static TCM_ALWAYS_INLINE unsigned mtf_raw_kind_of(uint64_t v) {
 static TCM_ALWAYS_INLINE size_t mtf_raw_event_length(const uint8_t *p,
                                                      const uint8_t *end,
                                                      uint64_t *v) {
+    TCM_ASSERT(p < end);
     size_t room = (size_t)(end - p);
     size_t n = mtf_varint_get_unchecked(p, v);
     if (n == 0 || n > room)
@@ -163,6 +165,7 @@ static TCM_ALWAYS_INLINE uint64_t mtf_size_payload(uint64_t size,
                                                    uint64_t last_8th,
                                                    unsigned shift,
                                                    uint64_t type) {
+    TCM_ASSERT(size <= MTF_SIZE_MAX && type >> shift == 0);
     uint64_t change = mtf_zigzag((int64_t)((size >> 3) - last_8th));
     uint64_t low = size & 7;
     uint64_t exact =
@@ -194,6 +197,7 @@ static inline unsigned mtf_put_size(uint8_t *p, uint64_t size) {
 
 /* N bytes (1 to 8) as a number. */
 static inline uint64_t mtf_get_size(const uint8_t *p, unsigned n) {
+    TCM_ASSERT(n >= 1 && n <= 8);
     return mtf_load_le64(p) << (64 - 8 * n) >> (64 - 8 * n);
 }
 
@@ -210,17 +214,20 @@ static TCM_ALWAYS_INLINE uint64_t mtf_free_distance(uint64_t token,
 }
 
 static TCM_ALWAYS_INLINE uint64_t mtf_free_payload(uint64_t distance) {
+    TCM_ASSERT(distance <= MTF_VARINT_MAX >> 2);
     return distance << 2 | MTF_RAW_FREE;
 }
 
 /* The varint word of that payload in SHIFT + 1 bytes. */
 static TCM_ALWAYS_INLINE uint64_t mtf_free_word(uint64_t distance,
                                                 size_t shift) {
+    TCM_ASSERT(shift < 8 && distance <= ((uint64_t)1 << (7 * shift + 5)) - 1);
     return ((distance << 3) + (MTF_RAW_FREE << 1 | 1)) << shift;
 }
 
 /* The farthest distance for which SHIFT + 1 bytes do. */
 static TCM_ALWAYS_INLINE uint64_t mtf_free_reach(unsigned shift) {
+    TCM_ASSERT(shift < 8);
     return ((uint64_t)1 << (7 * shift + 5)) - 1;
 }
 
@@ -276,6 +283,7 @@ static inline unsigned mtf_raw_put_realloc(uint8_t *p, uint64_t last_freed,
                                            uint64_t last_8th,
                                            enum mtf_call call, uint64_t old,
                                            uint64_t size, bool moved) {
+    TCM_ASSERT(mtf_call_is_realloc(call));
     uint64_t first = mtf_free_distance(old, last_freed) << 2 | MTF_RAW_REALLOC;
     uint64_t second = mtf_size_code(size, last_8th) << 2 |
                       (uint64_t)moved << 1 |
@@ -305,12 +313,15 @@ static inline bool mtf_raw_get_realloc(struct mtf_raw_state *s, uint64_t first,
 /* ARGUMENT at most MTF_ARGUMENT_MAX. */
 static inline uint64_t mtf_inline_payload(enum mtf_raw_kind kind,
                                           uint64_t argument) {
+    TCM_ASSERT(kind < MTF_RAW_BUFFER && argument <= MTF_ARGUMENT_MAX);
     return argument << 7 | (uint64_t)kind << 2 | MTF_RAW_EXTENDED;
 }
 
 /* Argument of MTF_RAW_TOKENS: a block of COUNT (a power of two) tokens that
    begins DISTANCE after the end of the one before. */
 static inline uint64_t mtf_tokens_argument(uint64_t distance, uint64_t count) {
+    TCM_ASSERT(tcm_is_pow2(count) && count <= UINT32_MAX);
+    TCM_ASSERT(distance <= MTF_ARGUMENT_MAX >> 5);
     return distance << 5 | tcm_log2_floor(count);
 }
 
@@ -330,6 +341,8 @@ static inline void mtf_raw_get_tokens(struct mtf_raw_state *s,
  */
 static inline unsigned mtf_raw_put_head(uint8_t *p, enum mtf_raw_kind kind,
                                         unsigned length) {
+    TCM_ASSERT(kind >= MTF_RAW_BUFFER && kind < 32);
+    TCM_ASSERT(length <= MTF_EXTENDED_MAX);
     uint64_t v = (uint64_t)length << 7 | (uint64_t)kind << 2;
     uint16_t head = (uint16_t)mtf_varint_word(v, MTF_EXTENDED_HEAD);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -368,6 +381,9 @@ static inline void mtf_raw_get_bytes(const struct mtf_raw_bytes *x,
 /* BUFFER: struct mtf_raw_buffer_state */
 static inline unsigned
 mtf_raw_put_buffer(uint8_t *p, const struct mtf_raw_buffer_state *b) {
+    TCM_ASSERT(b->alloc_call == MTF_CALL_NONE ||
+               mtf_call_is_plain_alloc(b->alloc_call));
+    TCM_ASSERT(b->free_call == MTF_CALL_NONE || mtf_call_is_free(b->free_call));
     return mtf_raw_put_bytes(p, MTF_RAW_BUFFER, b, sizeof(*b));
 }
 
@@ -427,6 +443,8 @@ static inline bool mtf_raw_get_size(const struct mtf_raw_bytes *x,
 /* ALIGNED: u8 call, u8 log2 of the alignment, size */
 static inline unsigned mtf_raw_put_aligned(uint8_t *p, enum mtf_call call,
                                            unsigned align_log2, uint64_t size) {
+    TCM_ASSERT(mtf_call_is_aligned_alloc(call));
+    TCM_ASSERT(align_log2 < 48 && size <= MTF_SIZE_MAX);
     uint8_t *d = p + MTF_EXTENDED_HEAD;
     d[0] = (uint8_t)call;
     d[1] = (uint8_t)align_log2;
@@ -447,6 +465,8 @@ static inline bool mtf_raw_get_aligned(struct mtf_raw_state *s,
 static inline unsigned mtf_raw_put_failed(uint8_t *p, enum mtf_call call,
                                           unsigned align_log2, uint64_t old,
                                           uint64_t size) {
+    TCM_ASSERT(call != MTF_CALL_NONE && call < MTF_CALL_FREE);
+    TCM_ASSERT(align_log2 < 64 || align_log2 == MTF_ALIGN_BAD);
     uint8_t *d = p + MTF_EXTENDED_HEAD;
     d[0] = (uint8_t)call;
     d[1] = (uint8_t)align_log2;
@@ -468,6 +488,7 @@ static inline bool mtf_raw_get_failed(const struct mtf_raw_bytes *x,
 /* FREE_SIZE: u8 call, u64 token, size */
 static inline unsigned mtf_raw_put_free_size(uint8_t *p, enum mtf_call call,
                                              uint64_t token, uint64_t size) {
+    TCM_ASSERT(mtf_call_is_free(call));
     uint8_t *d = p + MTF_EXTENDED_HEAD;
     d[0] = (uint8_t)call;
     mtf_store_le64(d + 1, token);
@@ -490,6 +511,7 @@ static inline bool mtf_raw_get_free_size(struct mtf_raw_state *s,
 static inline unsigned mtf_raw_put_realloc_new(uint8_t *p, enum mtf_call call,
                                                bool old_unknown,
                                                uint64_t size) {
+    TCM_ASSERT(mtf_call_is_realloc(call) && size <= MTF_SIZE_MAX);
     uint8_t *d = p + MTF_EXTENDED_HEAD;
     d[0] = (uint8_t)call;
     d[1] = old_unknown;
@@ -509,6 +531,7 @@ static inline bool mtf_raw_get_realloc_new(struct mtf_raw_state *s,
 /* REALLOC_END: u8 call, u64 old token */
 static inline unsigned mtf_raw_put_realloc_end(uint8_t *p, enum mtf_call call,
                                                uint64_t old) {
+    TCM_ASSERT(mtf_call_is_realloc(call));
     p[MTF_EXTENDED_HEAD] = (uint8_t)call;
     mtf_store_le64(p + MTF_EXTENDED_HEAD + 1, old);
     return mtf_raw_put_head(p, MTF_RAW_REALLOC_END, 9);
@@ -557,6 +580,7 @@ static inline void mtf_raw_set_gap_end(uint8_t *p, uint64_t to_ns) {
 
 static inline unsigned mtf_raw_put_gap(uint8_t *p, uint64_t events,
                                        uint64_t from_ns, uint64_t to_ns) {
+    TCM_ASSERT(from_ns <= to_ns);
     mtf_raw_set_gap_events(p, events);
     mtf_store_le64(p + MTF_EXTENDED_HEAD + 8, from_ns);
     mtf_raw_set_gap_end(p, to_ns);

@@ -2,6 +2,7 @@
 #include "traceformat/raw_reader.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/checksum.h"
 #include "traceformat/proc_layout.h"
 
@@ -104,6 +105,8 @@ void mtf_raw_reader_init(struct mtf_raw_reader *r, struct mtf_source *source,
    False: the source failed. */
 static bool need(struct mtf_raw_reader *r, size_t n) {
     size_t capacity = MTF_READER_BUFFER - PADDING;
+    TCM_ASSERT(n <= capacity / 2);
+    TCM_ASSERT(r->head <= r->tail && r->tail <= capacity);
     while (r->tail - r->head < n && !r->at_break && !r->at_end) {
         if (capacity - r->head < n || r->head == r->tail) {
             memmove(r->buffer, r->buffer + r->head, r->tail - r->head);
@@ -115,6 +118,7 @@ static bool need(struct mtf_raw_reader *r, size_t n) {
         switch (r->source->read(r->source, r->buffer + r->tail,
                                 capacity - r->tail, &got)) {
         case MTF_SOURCE_DATA:
+            TCM_ASSERT(got != 0 && got <= capacity - r->tail);
             r->tail += got;
             break;
         case MTF_SOURCE_BREAK:
@@ -208,12 +212,14 @@ static void pass_over(struct mtf_raw_reader *r) {
         p = (size_t)(end - from) > keep ? end - keep : from + 1;
     }
     size_t n = (size_t)(p - from);
+    TCM_ASSERT(n != 0 && p <= end);
     r->head += n;
     r->lost_bytes += n;
     r->check_budget += BUDGET_BYTE * (uint64_t)n;
 }
 
 static void give_loss(struct mtf_raw_reader *r, struct mtf_item *item) {
+    TCM_ASSERT(r->lost);
     item->kind = MTF_ITEM_DAMAGE;
     item->status = r->lost_status;
     item->file_offset = r->lost_from;
@@ -519,6 +525,8 @@ void mtf_stream_place(struct mtf_stream *s, const struct mtf_item *item,
     out->data = item->data;
     uint64_t start = item->offset;
     uint64_t end = start + item->length;
+    TCM_ASSERT(item->kind == MTF_ITEM_DATA);
+    TCM_ASSERT(item->buffer_start <= start && start <= MTF_STREAM_OFFSET_MAX);
     if (s->may_be_late) {
         s->may_be_late = false;
         s->before = start != item->buffer_start;
@@ -537,6 +545,7 @@ void mtf_stream_place(struct mtf_stream *s, const struct mtf_item *item,
     out->doubled = at - start;
     s->next_offset = end;
     const uint8_t *data = item->data + out->doubled;
+    TCM_ASSERT(out->doubled <= item->length);
     if (at == item->buffer_start)
         s->lost = !mtf_raw_is_buffer_event(data, item->data + item->length);
     if (s->lost) {

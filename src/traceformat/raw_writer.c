@@ -3,6 +3,7 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/checksum.h"
 #include "traceformat/trace_event.h"
 
@@ -56,6 +57,8 @@ static bool store_compressed(struct mtf_raw_writer *w, size_t n) {
 
 /* All bytes so far are with the sink; the last one ends a segment. */
 static bool settle(struct mtf_raw_writer *w) {
+    TCM_ASSERT(w->settled_bytes <= w->raw_bytes);
+    TCM_ASSERT(w->settled_stored <= w->stored_bytes);
     w->settled_bytes = w->raw_bytes;
     w->settled_stored = w->stored_bytes;
     w->settled_in_frame = w->in_frame;
@@ -103,6 +106,7 @@ uint64_t mtf_raw_writer_excess(const struct mtf_raw_writer *w) {
 
 bool mtf_raw_writer_go_back(struct mtf_raw_writer *w) {
     static const uint8_t end_mark[4];
+    TCM_ASSERT(w->settled_bytes <= w->raw_bytes);
     w->failed = false;
     w->in_frame = false;
     w->raw_bytes = w->settled_bytes;
@@ -127,6 +131,7 @@ bool mtf_raw_writer_end_frame(struct mtf_raw_writer *w) {
 }
 
 static bool begin_frame(struct mtf_raw_writer *w) {
+    TCM_ASSERT(!w->in_frame);
     w->in_frame = true;
     w->frame_start = w->raw_bytes;
     if (w->compress == NULL)
@@ -169,6 +174,7 @@ static size_t build_header(void *out, const struct mtf_raw_header *fixed,
     }
     n += 4; /* MTF_TAG_END, length 0 */
     n = tcm_align_up(n, 8) + 8;
+    TCM_ASSERT(n <= MTF_RAW_HEADER_MAX);
     struct mtf_raw_header h = *fixed;
     memcpy(h.magic, MTF_RAW_MAGIC, sizeof(h.magic));
     h.version = MTF_RAW_VERSION;
@@ -198,6 +204,8 @@ size_t mtf_raw_build_part_header(void *out, const struct mtf_raw_header *fixed,
 static void seal(struct mtf_segment *head, uint64_t seed, const void *a,
                  size_t a_bytes, const void *b, size_t b_bytes) {
     struct tcm_checksum sum;
+    TCM_ASSERT(head->sync == MTF_SEGMENT_SYNC);
+    TCM_ASSERT(head->length == a_bytes + b_bytes);
     tcm_checksum_begin(&sum, seed);
     tcm_checksum_add(&sum, head, offsetof(struct mtf_segment, checksum));
     if (a_bytes != 0)
@@ -233,6 +241,7 @@ static bool copy_is_due(const struct mtf_raw_writer *w) {
 
 /* Makes room for a segment of BYTES in the current frame, or begins one. */
 static bool enter_frame(struct mtf_raw_writer *w, size_t bytes) {
+    TCM_ASSERT(bytes <= sizeof(struct mtf_segment) + MTF_SEGMENT_MAX);
     if (w->failed)
         return false;
     if (w->in_frame &&
@@ -269,6 +278,7 @@ bool mtf_raw_write_part(struct mtf_raw_writer *w, const void *header,
 static bool write_segment(struct mtf_raw_writer *w, struct mtf_segment *head,
                           const void *a, size_t a_bytes, const void *b,
                           size_t b_bytes) {
+    TCM_ASSERT(w->failed || w->header_length != 0);
     head->sync = MTF_SEGMENT_SYNC;
     head->length = (uint32_t)(a_bytes + b_bytes);
     seal(head, w->random, a, a_bytes, b, b_bytes);
@@ -356,6 +366,8 @@ void mtf_spool_put_head(void *page, const void *header, size_t length,
         .length = MTF_SPOOL_UNIT, .saved = saved, .begun = saved};
     struct mtf_spool_head head = {.version = MTF_RAW_VERSION,
                                   .header_offset = sizeof(head) + sizeof(mark)};
+    TCM_ASSERT(head.header_offset + length <=
+               MTF_SPOOL_UNIT - sizeof(struct mtf_spool_lost));
     memcpy(head.magic, MTF_SPOOL_MAGIC, sizeof(head.magic));
     head.checksum =
         tcm_checksum_of(&head, offsetof(struct mtf_spool_head, checksum), 0);
@@ -382,6 +394,8 @@ void mtf_spool_put_buffer(struct mtf_spool_buffer *head, uint64_t random,
                                  .offset = offset,
                                  .time_lo = time_lo,
                                  .saved = head->saved};
+    TCM_ASSERT(size > sizeof(h) && thread != MTF_THREAD_NONE);
+    TCM_ASSERT(tcm_load_relaxed(&head->sync) == 0);
     h.checksum = tcm_checksum_of(
         &h, offsetof(struct mtf_spool_buffer, checksum), random);
     uint32_t sync = h.sync;

@@ -17,6 +17,7 @@
 #define MTF_VARINT_H
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/compiler.h"
 
 #include <string.h>
@@ -36,6 +37,7 @@ static inline int64_t mtf_unzigzag(uint64_t v) {
    256 is x / 7 for all x below 64, and takes two additions instead of a
    multiplication. */
 static TCM_ALWAYS_INLINE unsigned mtf_varint_shift(uint64_t v) {
+    TCM_ASSERT(v != 0 && v <= MTF_VARINT_MAX);
     return tcm_log2_floor(v) * 37 >> 8;
 }
 
@@ -46,6 +48,7 @@ static inline unsigned mtf_varint_length(uint64_t v) {
 
 /* The encoded bytes as a little-endian word; N from mtf_varint_length. */
 static inline uint64_t mtf_varint_word(uint64_t v, unsigned n) {
+    TCM_ASSERT(n != 0 && n <= MTF_VARINT_MAX_BYTES && v >> 7 * n == 0);
     return (v << 1 | 1) << (n - 1);
 }
 
@@ -97,6 +100,7 @@ static inline unsigned mtf_varint_get(const uint8_t *p, const uint8_t *end,
         return mtf_varint_get_unchecked(p, v);
     uint8_t copy[8] = {0};
     size_t room = end > p ? (size_t)(end - p) : 0;
+    TCM_ASSERT(room < sizeof(copy));
     memcpy(copy, p, room);
     unsigned n = mtf_varint_get_unchecked(copy, v);
     return n <= room ? n : 0;

@@ -38,7 +38,15 @@ struct mtr_estate {
     bool over;              /* the recording has ended */
 };
 
+/* What is true of a buffer whoever has it. */
+static bool is_valid(const struct mtr_buffer *b) {
+    return (b->size == MTR_SMALL_BYTES || b->size == MTR_LARGE_BYTES) &&
+           b->base != NULL && b->estate != NULL && b->used <= b->size &&
+           b->saved <= b->size;
+}
+
 static void *cut_slab(struct mtr_pool *pool, size_t n) {
+    TCM_ASSERT(n <= pool->slab_left);
     void *p = pool->slab;
     pool->slab += n;
     pool->slab_left -= n;
@@ -98,6 +106,7 @@ static void give_back(struct mtr_estate *estate) {
 /* One holder less. Returns the estate if that was its last use; under the
    lock. */
 static struct mtr_estate *release(struct mtr_estate *estate) {
+    TCM_ASSERT(estate->held != 0);
     estate->held--;
     return estate->over && estate->held == 0 ? estate : NULL;
 }
@@ -128,6 +137,7 @@ void mtr_pool_init(struct mtr_pool *pool, uint64_t bound) {
 
 void mtr_pool_open(struct mtr_pool *pool, uint32_t session, uint64_t bound) {
     tcm_lock(&pool->lock);
+    TCM_ASSERT(session != 0 && pool->estate == NULL);
     reset(pool, session, bound);
     tcm_unlock(&pool->lock);
 }
@@ -150,7 +160,9 @@ void mtr_pool_close(struct mtr_pool *pool) {
 
 static struct mtr_buffer *pop(struct mtr_stack *stack) {
     struct mtr_buffer *b = stack->top;
+    TCM_ASSERT((b == NULL) == (stack->count == 0));
     if (b != NULL) {
+        TCM_ASSERT(is_valid(b));
         stack->top = b->next;
         stack->count--;
     }
@@ -158,6 +170,9 @@ static struct mtr_buffer *pop(struct mtr_stack *stack) {
 }
 
 static void push_full(struct mtr_pool *pool, struct mtr_buffer *full) {
+    tcm_lock_assert_held(&pool->lock);
+    TCM_ASSERT(is_valid(full) && full->used >= HEAD_BYTES);
+    TCM_ASSERT((pool->full_head == NULL) == (pool->full_tail == NULL));
     full->next = NULL;
     if (pool->full_tail != NULL)
         pool->full_tail->next = full;
@@ -172,6 +187,7 @@ static void push_full(struct mtr_pool *pool, struct mtr_buffer *full) {
    would take and hand over without end. */
 static bool fits(const struct mtr_pool *pool, const struct mtr_buffer *full) {
     uint64_t bytes = pool->full_bytes + (full == NULL ? 0 : full->size);
+    tcm_lock_assert_held(&pool->lock);
     return pool->full_bytes == 0 || bytes <= pool->bound;
 }
 
@@ -180,6 +196,16 @@ bool mtr_pool_is_full(struct mtr_pool *pool, const struct mtr_buffer *full) {
     bool full_up = !fits(pool, full);
     tcm_unlock(&pool->lock);
     return full_up;
+}
+
+/* All zero but for what the head says of its last use. */
+static bool is_empty(const struct mtr_buffer *b) {
+    const size_t before = offsetof(struct mtf_spool_buffer, saved);
+    uint8_t any = 0;
+    for (size_t i = 0; i < b->size; i++)
+        if (i < before || i >= before + sizeof(uint64_t))
+            any |= b->base[i];
+    return any == 0;
 }
 
 struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
@@ -194,6 +220,7 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
         return NULL;
     }
     struct mtr_stack *stack = &pool->free[size];
+    TCM_ASSERT(*slot == full);
     if (fits(pool, full)) {
         b = pop(stack);
         if (b == NULL)
@@ -207,6 +234,8 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
             push_full(pool, full);
         else
             b->estate->held++;
+        TCM_ASSERT(b != full && b->generation == pool->generation);
+        TCM_ASSERT_SLOW(is_empty(b));
         b->saved = HEAD_BYTES;
         b->renewal = pool->renewal;
         *slot = b;
@@ -224,6 +253,7 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
 void mtr_pool_hand_over(struct mtr_pool *pool, uint32_t session,
                         struct mtr_buffer *full, struct mtr_buffer **slot) {
     tcm_lock(&pool->lock);
+    TCM_ASSERT(*slot == full);
     if (pool->session == session)
         push_full(pool, full);
     *slot = NULL;
@@ -280,6 +310,7 @@ struct mtr_buffer *mtr_pool_take_full(struct mtr_pool *pool) {
 }
 
 static void make_free(struct mtr_pool *pool, struct mtr_buffer *b) {
+    tcm_lock_assert_held(&pool->lock);
     struct mtr_stack *stack =
         &pool->free[b->size == MTR_LARGE_BYTES ? MTR_LARGE : MTR_SMALL];
     b->next = stack->top;
@@ -293,6 +324,7 @@ void mtr_pool_recycle(struct mtr_pool *pool, struct mtr_buffer *b,
        a head whose events are half gone. A copy of the spool that lacks them
        has SAVED instead. */
     struct mtf_spool_buffer *head = (void *)b->base;
+    TCM_ASSERT(is_valid(b) && b->generation <= pool->generation);
     tcm_store_relaxed(&head->sync, 0u);
     tcm_fence_signal();
     tcm_store_relaxed(&head->saved, saved);
@@ -306,6 +338,7 @@ void mtr_pool_recycle(struct mtr_pool *pool, struct mtr_buffer *b,
         memset(b->base + behind, 0, b->used - behind);
     }
     tcm_lock(&pool->lock);
+    TCM_ASSERT(pool->full_bytes >= b->size);
     pool->full_bytes -= b->size;
     if (current)
         make_free(pool, b);
@@ -315,7 +348,7 @@ void mtr_pool_recycle(struct mtr_pool *pool, struct mtr_buffer *b,
 bool mtr_pool_add(struct mtr_pool *pool, enum mtr_size size, void *base,
                   size_t bytes) {
     uint32_t each = size == MTR_LARGE ? MTR_LARGE_BYTES : MTR_SMALL_BYTES;
-    TCM_ASSERT(bytes % each == 0);
+    TCM_ASSERT(bytes % each == 0 && (uintptr_t)base % MTF_SPOOL_UNIT == 0);
     for (size_t at = 0; at < bytes; at += each) {
         struct mtr_buffer *b = new_record(pool, sizeof(*b));
         if (b == NULL)

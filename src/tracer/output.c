@@ -2,6 +2,7 @@
 #include "tracer/output.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/os_file.h"
 #include "base/raw_io.h"
@@ -61,6 +62,7 @@ static bool open_fifo(struct mtr_output *out) {
 bool mtr_output_open(struct mtr_output *out) {
     struct stat st;
     bool ok;
+    TCM_ASSERT(out->fd < 0 && out->temp == NULL);
     errno = 0;
     switch (out->kind) {
     case MTR_OUTPUT_FILE:
@@ -234,6 +236,7 @@ static bool write_held(struct mtr_output *out) {
 }
 
 void mtr_output_hold(struct mtr_output *out) {
+    TCM_ASSERT(!out->holds && out->held_bytes == 0);
     out->holds = true;
 }
 
@@ -248,6 +251,7 @@ bool mtr_output_write(void *ctx, const void *data, size_t n) {
         return false;
     if (!out->holds || n > sizeof(held))
         return write_now(out, data, n);
+    TCM_ASSERT(out->held_bytes + n <= sizeof(held));
     memcpy(held + out->held_bytes, data, n);
     out->held_bytes += n;
     return true;

@@ -13,6 +13,7 @@
 #include "tracer/recorder.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/os_file.h"
@@ -94,6 +95,7 @@ size_t mtr_compose(char *text, size_t cap, const char *what, const char *name,
         if (reason == NULL)
             tcm_fmt_u64(&f, (uint64_t)error);
     }
+    TCM_ASSERT(f.len + 1 < cap);
     text[f.len] = '\n';
     text[f.len + 1] = '\0';
     return f.len + 1;
@@ -116,6 +118,7 @@ void mtr_fail(struct mtr_recorder *rec, const char *what, int error) {
 }
 
 void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state) {
+    TCM_ASSERT(state == MTR_STOPPED || state == MTR_FAILED);
     /* Seen by threads that look at the flag after they put their cache back,
        and then by those that wait. */
     tcm_store_seq_cst(&rec->control.recording, 0u);
@@ -187,6 +190,7 @@ static void make_saver(struct mtr_recorder *rec, bool starts) {
     /* Not for one that ended in the meantime, whose saver is gone. The state
        cannot leave LAZY and ENDED while the saver is being made. */
     bool ok = saver_is_due(rec, starts);
+    TCM_ASSERT(tcm_load_relaxed(&rec->link.started) == 1);
     if (ok) {
         int error = EPERM;
         bool allowed = starts || !mtr_process_is_confined();
@@ -258,6 +262,8 @@ static void prepare_first_session(struct mtr_recorder *rec) {
 /* The next session: everything that a recording has of its own. */
 static bool begin_session(struct mtr_recorder *rec, bool adopt) {
     uint32_t session = rec->session + 1;
+    TCM_ASSERT(tcm_load_relaxed(&rec->state) == MTR_STARTING);
+    TCM_ASSERT(tcm_load_relaxed(&rec->link.started) == 0);
     if (session == 1)
         prepare_first_session(rec);
     if (rec->pid == 0)
@@ -287,6 +293,7 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
     }
     rec->wall_ns = tcm_clock_wall_ns();
     rec->header_length = (uint32_t)mtr_build_header(rec, rec->header, NULL, 0);
+    TCM_ASSERT(rec->header_length <= sizeof(rec->header));
     return true;
 }
 

@@ -41,6 +41,7 @@ static struct mtr_saver the_saver;
 
 /* STARTED tells those that wait how far the saver is. */
 static void publish_started(struct mtr_recorder *rec, uint32_t started) {
+    TCM_ASSERT(started <= 2 && tcm_load_relaxed(&rec->link.started) != 0);
     tcm_store_release(&rec->link.started, started);
     tcm_futex_wake(&rec->link.started, INT32_MAX);
 }
@@ -97,6 +98,8 @@ static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
                  uint64_t time_hi) {
     if (upto <= b->saved)
         return true;
+    TCM_ASSERT(b->saved >= HEAD_BYTES && upto <= b->size);
+    TCM_ASSERT(b->thread != MTF_THREAD_NONE && b->stream <= UINT64_MAX / 2);
     struct mtf_raw_place place = {
         .thread = b->thread,
         .offset = b->stream + b->saved - HEAD_BYTES,
@@ -119,6 +122,7 @@ static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
         return false;
     mtr_count_events(&s->counts, fresh, fresh_bytes);
     b->saved = upto;
+    TCM_ASSERT(b->mark <= s->writer.raw_bytes);
     b->mark = s->writer.raw_bytes;
     s->dirty = true;
     return true;
@@ -133,6 +137,8 @@ void mtr_saver_recycle(struct mtr_saver *s) {
     while ((b = s->written_head) != NULL && b->mark <= saved && !b->in_round) {
         if (!any)
             mtr_spool_tell_saved(s->rec, saved);
+        TCM_ASSERT(b->saved == b->used);
+        TCM_ASSERT((b->next == NULL) == (b == s->written_tail));
         s->written_head = b->next;
         if (b->next == NULL)
             s->written_tail = NULL;
@@ -153,6 +159,7 @@ void mtr_saver_recycle(struct mtr_saver *s) {
  */
 static void set_pace(struct mtr_saver *s, const uint32_t found[2]) {
     const struct mtr_stack *kept = s->rec->pool.free;
+    TCM_ASSERT(s->poll_ns <= ROUND_NS);
     bool many = false, few = true;
     for (unsigned i = 0; i < 2; i++) {
         many = many || found[i] * 4 > kept[i].ready;
@@ -223,6 +230,8 @@ static struct mtr_buffer *look(struct mtr_recorder *rec, uint64_t begin) {
         /* Acquire: pairs with mtr_publish; the bytes below are there. */
         uint8_t *pos = tcm_load_acquire(&t->hot.pos);
         uint32_t seen = b == NULL ? 0 : (uint32_t)(pos - b->base);
+        TCM_ASSERT(b == NULL || (seen >= HEAD_BYTES && seen <= b->size));
+        TCM_ASSERT(b == NULL || !b->in_round);
         if (b != NULL && seen > b->saved) {
             b->seen = seen;
             b->in_round = true;
@@ -273,6 +282,7 @@ static bool begin_part(struct mtr_saver *s) {
    the clock. */
 bool mtr_saver_make_round(struct mtr_saver *s) {
     uint64_t begin = mtr_clock_ns();
+    TCM_ASSERT(s->ready && tcm_load_relaxed(&s->rec->link.started) != 0);
     tcm_fence_seq_cst();
     TCM_TESTPOINT("round_began");
     struct mtr_buffer *list = look(s->rec, begin);

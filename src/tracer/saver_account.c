@@ -33,6 +33,7 @@ static void put(struct accounts *a, enum mtf_account field, uint64_t value) {
 static void put_host(struct accounts *a) {
     unsigned room = MTF_ACCOUNTS_MAX - a->count;
     a->count += mtr_config.host->sample(a->value + a->count, room);
+    TCM_ASSERT(a->count <= MTF_ACCOUNTS_MAX);
 }
 
 /* Anonymous resident bytes: resident less shared (of files and memory). */
@@ -146,6 +147,7 @@ void mtr_count_events(struct mtr_event_counts *counts, const uint8_t *p,
     }
     n = (size_t)(end - p);
     memcpy(last, p, n);
+    TCM_ASSERT(p <= end && n < sizeof(last));
     for (p = last; p < last + n;)
         p = count_event(&c, p, last + n);
     *counts = c;
@@ -271,6 +273,7 @@ void mtr_saver_summarise(struct mtr_saver *s, enum mtf_end_reason reason) {
     say(&f, t.wait_ns / 1000, " us; ");
     say(&f, t.slow_times, " times on slow paths; saver ");
     say(&f, mtr_saver_cpu_ns(s) / 1000, " us\n");
+    TCM_ASSERT(f.len < MTR_SUMMARY_MAX && s->texts.summary[f.len - 1] == '\n');
     s->summary_length = f.len;
     tcm_store_release(&s->rec->summary_due, 1u);
 }

@@ -10,6 +10,7 @@
 #include "tracer/saver_phase.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/os_mem.h"
 #include "base/os_thread.h"
@@ -108,6 +109,8 @@ static bool begin_trace(struct mtr_saver *s) {
         }
         tcm_os_dont_fork(s->memory, s->memory_bytes);
     }
+    TCM_ASSERT(!s->ready && s->output.fd >= 0);
+    TCM_ASSERT(rec->header_length != 0);
     const uint8_t *header = rec->header;
     size_t header_length = rec->header_length;
     if (rec->keeps) {
@@ -229,6 +232,7 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
 /* After the last event of the program as we know it. */
 bool mtr_saver_enter_end_mode(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
+    TCM_ASSERT(s->ready);
     tcm_store_seq_cst(&rec->state, (uint32_t)MTR_ENDED);
     tcm_store_seq_cst(&rec->control.end_mode, 1u);
     mtr_registry_stop_all(rec);
@@ -264,6 +268,7 @@ static bool leave_end_mode(struct mtr_saver *s) {
 
 bool mtr_saver_end_mode_round(struct mtr_saver *s, bool here) {
     struct mtr_recorder *rec = s->rec;
+    TCM_ASSERT(s->ready && s->output.held_bytes == 0);
     mtr_output_hold(&s->output);
     bool ok =
         mtr_saver_make_round(s) && mtr_saver_write_footer(s, MTF_END_EXIT);
@@ -336,6 +341,7 @@ void mtr_saver_rest(struct mtr_saver *s) {
 
 void mtr_saver_leave(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
+    TCM_ASSERT(!mtr_state_is_on(tcm_load_relaxed(&rec->state)));
     mtr_spool_unlock(rec);
     mtr_spool_close(rec);
     close_all(s);

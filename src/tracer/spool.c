@@ -2,6 +2,7 @@
 #include "tracer/spool.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/os_file.h"
 #include "base/os_mem.h"
 #include "base/testpoint.h"
@@ -148,6 +149,7 @@ void mtr_spool_tell_stop(struct mtr_recorder *rec) {
 
 void mtr_spool_tell_saved(struct mtr_recorder *rec, uint64_t saved) {
     struct mtr_spool *spool = &rec->spool;
+    TCM_ASSERT(saved >= spool->saved);
     spool->saved = saved;
     if (spool->exists)
         tcm_store_relaxed(&mtf_spool_mark_of(spool->head)->saved, saved);
@@ -193,6 +195,9 @@ static bool have_fd(struct mtr_recorder *rec) {
 static void *grow_file(struct mtr_recorder *rec, size_t bytes) {
     struct mtr_spool *spool = &rec->spool;
     uint64_t end = spool->used_bytes + bytes;
+    TCM_ASSERT(spool->used_bytes <= spool->file_bytes);
+    TCM_ASSERT(spool->used_bytes >= spool->window_start &&
+               spool->used_bytes <= spool->window_start + MTR_SPOOL_WINDOW);
     if (end > spool->file_bytes) {
         if (!have_fd(rec) ||
             !allocate(spool->fd_plus_1 - 1, spool->used_bytes, bytes))
@@ -211,6 +216,8 @@ static void *grow_file(struct mtr_recorder *rec, size_t bytes) {
     }
     void *p = spool->window + (spool->used_bytes - spool->window_start);
     spool->used_bytes = end;
+    TCM_ASSERT(end <= spool->file_bytes &&
+               end <= spool->window_start + MTR_SPOOL_WINDOW);
     tcm_store_relaxed(&mtf_spool_mark_of(spool->head)->length, end);
     return p;
 }
@@ -219,6 +226,7 @@ void *mtr_spool_grow(struct mtr_recorder *rec, size_t bytes) {
     struct mtr_spool *spool = &rec->spool;
     int saved = errno;
     void *p = NULL;
+    TCM_ASSERT(bytes % tcm_os_page_size() == 0 && bytes <= MTR_SPOOL_WINDOW);
     if (spool->exists && !spool->is_private)
         p = grow_file(rec, bytes);
     if (p == NULL) {

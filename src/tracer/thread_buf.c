@@ -46,6 +46,7 @@ static void put_time(struct mtr_thread *t, uint64_t ns) {
         delta -= MTF_ARGUMENT_MAX;
     }
     delta = tcm_min_u64(delta, MTF_ARGUMENT_MAX);
+    TCM_ASSERT(!mtr_drops(t));
     mtr_put(t, mtf_inline_payload(MTF_RAW_TIME, delta));
     cold->time_ns += delta;
 }
@@ -55,6 +56,15 @@ void mtr_put_time(struct mtr_thread *t, uint64_t ns) {
         return;
     mtr_count(&t->cold->slow_times, 1);
     put_time(t, ns);
+}
+
+/* An event of N bytes, for which there was room. */
+static void publish(struct mtr_thread *t, unsigned n) {
+    const struct mtr_buffer *b = t->cold->buffer;
+    TCM_ASSERT(b == NULL ||
+               (t->pos >= b->base + HEAD_BYTES &&
+                t->pos + n + MTR_BUFFER_SLACK <= b->base + b->size));
+    mtr_publish(t, t->pos, n);
 }
 
 static uint64_t new_token(struct mtr_thread *t) {
@@ -71,6 +81,7 @@ static uint64_t new_token(struct mtr_thread *t) {
 #define FREE_LEN_LIMIT  4u
 
 static void set_free_len(struct mtr_thread *t, unsigned n) {
+    TCM_ASSERT(n >= 1 && n <= FREE_LEN_LIMIT);
     t->free_shift = (uint8_t)(n - 1);
     t->free_max = (uint32_t)mtf_free_reach(n - 1);
     t->cold->long_frees = 0;
@@ -79,6 +90,7 @@ static void set_free_len(struct mtr_thread *t, unsigned n) {
 void mtr_put_free_long(struct mtr_thread *t, uint64_t distance) {
     struct mtr_thread_cold *cold = t->cold;
     uint8_t *pos = t->pos;
+    TCM_ASSERT(distance > t->free_max);
     unsigned n = mtf_varint_put(pos, mtf_free_payload(distance));
     uint64_t allocs = t->next_token - cold->long_free_token;
     if (allocs > 2)
@@ -95,7 +107,7 @@ void mtr_put_free_long(struct mtr_thread *t, uint64_t distance) {
 uint64_t mtr_put_aligned(struct mtr_thread *t, enum mtf_call call, size_t size,
                          unsigned align_log2) {
     uint64_t token = new_token(t);
-    mtr_publish(t, t->pos, mtf_raw_put_aligned(t->pos, call, align_log2, size));
+    publish(t, mtf_raw_put_aligned(t->pos, call, align_log2, size));
     return token;
 }
 
@@ -106,15 +118,14 @@ uint64_t mtr_put_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                                      old, size, moved);
     t->last_freed = old;
     t->last_8th = size >> 3;
-    mtr_publish(t, t->pos, n);
+    publish(t, n);
     return token;
 }
 
 uint64_t mtr_put_realloc_new(struct mtr_thread *t, enum mtf_call call,
                              size_t size, bool old_unknown) {
     uint64_t token = new_token(t);
-    mtr_publish(t, t->pos,
-                mtf_raw_put_realloc_new(t->pos, call, old_unknown, size));
+    publish(t, mtf_raw_put_realloc_new(t->pos, call, old_unknown, size));
     return token;
 }
 
@@ -122,20 +133,19 @@ void mtr_put_realloc_end(struct mtr_thread *t, enum mtf_call call,
                          uint64_t old) {
     unsigned n = mtf_raw_put_realloc_end(t->pos, call, old);
     t->last_freed = old;
-    mtr_publish(t, t->pos, n);
+    publish(t, n);
 }
 
 void mtr_put_failed(struct mtr_thread *t, enum mtf_call call, uint64_t size,
                     unsigned align_log2, uint64_t old) {
-    mtr_publish(t, t->pos,
-                mtf_raw_put_failed(t->pos, call, align_log2, old, size));
+    publish(t, mtf_raw_put_failed(t->pos, call, align_log2, old, size));
 }
 
 void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
                        uint64_t size) {
     unsigned n = mtf_raw_put_free_size(t->pos, call, token, size);
     t->last_freed = token;
-    mtr_publish(t, t->pos, n);
+    publish(t, n);
 }
 
 void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
@@ -143,7 +153,7 @@ void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
     if (mtr_drops(t))
         mtr_pass_over(t);
     else
-        mtr_publish(t, t->pos, mtf_raw_put_extension(t->pos, which, argument));
+        publish(t, mtf_raw_put_extension(t->pos, which, argument));
 }
 
 /* --- Buffers and tokens -------------------------------------------------- */
@@ -151,6 +161,11 @@ void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
 /* The state of coding starts anew: what a reader needs stands in the event. */
 void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
     struct mtr_thread_cold *cold = t->cold;
+    const struct mtr_buffer *b = cold->buffer;
+    TCM_ASSERT(b == NULL || t->pos == b->base + HEAD_BYTES);
+    TCM_ASSERT(cold->token_end > t->next_token);
+    TCM_ASSERT(cold->gap_untraced <= cold->untraced &&
+               cold->gap_dropped <= cold->dropped);
     cold->time_ns = tcm_max_u64(now, cold->time_ns);
     t->last_8th = 0;
     t->last_freed = t->next_token;
@@ -167,7 +182,7 @@ void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
         .waits = cold->waits,
         .wait_ns = cold->wait_ns,
     };
-    mtr_publish(t, t->pos, mtf_raw_put_buffer(t->pos, &s));
+    publish(t, mtf_raw_put_buffer(t->pos, &s));
 }
 
 /*
@@ -186,6 +201,7 @@ static uint64_t take_tokens(struct mtr_thread_cold *cold) {
         count = TOKENS_MIN;
     cold->token_count = count >= TOKENS_MAX ? TOKENS_MAX : 2 * count;
     uint64_t first = tcm_add_relaxed(&mtr_config.token_end, (uint64_t)count);
+    TCM_ASSERT(tcm_is_pow2(count) && first >= cold->token_end);
     cold->token_end = first + count;
     return first;
 }
@@ -196,6 +212,7 @@ void mtr_take_tokens(struct mtr_thread *t) {
 
 bool mtr_tokens_are_low(const struct mtr_thread *t) {
     uint64_t left = t->cold->token_end - t->next_token;
+    TCM_ASSERT(left <= TOKENS_MAX);
     return left < t->cold->token_count / 8 || left == 0;
 }
 
@@ -214,21 +231,21 @@ void mtr_put_tokens(struct mtr_thread *t) {
 }
 
 void mtr_put_thread_start(struct mtr_thread *t) {
-    mtr_publish(t, t->pos, mtf_raw_put_thread_start(t->pos, tcm_os_tid()));
+    publish(t, mtf_raw_put_thread_start(t->pos, tcm_os_tid()));
 }
 
 void mtr_put_thread_end(struct mtr_thread *t, bool is_self) {
     char name[16] = "";
     if (is_self)
         syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
-    mtr_publish(t, t->pos,
-                mtf_raw_put_bytes(t->pos, MTF_RAW_THREAD_END, name,
-                                  (unsigned)strnlen(name, 15)));
+    publish(t, mtf_raw_put_bytes(t->pos, MTF_RAW_THREAD_END, name,
+                                 (unsigned)strnlen(name, 15)));
 }
 
 static enum mtr_size next_size(const struct mtr_buffer *old, uint64_t now) {
     if (old == NULL)
         return MTR_SMALL;
+    TCM_ASSERT(now >= old->taken_ns);
     uint64_t lasted = now - old->taken_ns;
     if (old->size == MTR_LARGE_BYTES)
         return lasted > QUIET_NS ? MTR_SMALL : MTR_LARGE;
@@ -286,6 +303,8 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
 
 void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
                       struct mtr_buffer *b, uint64_t stream, uint64_t time_lo) {
+    TCM_ASSERT(b == t->cold->buffer && t->pos == b->base + HEAD_BYTES);
+    TCM_ASSERT(t->cold->id != MTF_THREAD_NONE);
     b->thread = t->cold->id;
     b->stream = stream;
     b->taken_ns = time_lo;
@@ -307,10 +326,13 @@ bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t) {
     if (old != NULL) {
         old->used = (uint32_t)(t->pos - old->base) + mtr_gap_close(t, now);
         stream = old->stream + old->used - HEAD_BYTES;
+        TCM_ASSERT(old->used >= HEAD_BYTES && old->used <= old->size);
+        TCM_ASSERT(old->thread == cold->id);
     }
     struct mtr_buffer *b = take_buffer(rec, t, old, next_size(old, now));
     if (b == NULL)
         return false;
+    TCM_ASSERT(b != old && b == cold->buffer);
     if (old != NULL)
         mtr_gap_let_go(t);
     now = mtr_clock_ns();

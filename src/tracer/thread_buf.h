@@ -67,11 +67,21 @@ TCM_STATIC_ASSERT(sizeof(struct mtr_thread) == TCM_CACHE_LINE,
 extern struct mtr_thread mtr_no_thread;
 
 /*
+ * True when the call that T was entered for is not recorded, because buffers
+ * are full: a block that it makes gets no token, and what it does is counted,
+ * once. Times are passed over by themselves.
+ */
+static inline bool mtr_drops(const struct mtr_thread *t) {
+    return (t->flags & MTR_THREAD_DROPS) != 0;
+}
+
+/*
  * Publishes the N bytes that were written from pos on. Pairs with the saver's
  * acquire load of pos: a thread that sees the new position sees the bytes.
  */
 static TCM_ALWAYS_INLINE void mtr_publish(struct mtr_thread *t, uint8_t *pos,
                                           size_t n) {
+    TCM_ASSERT(n != 0 && pos == t->pos && t != &mtr_no_thread);
     tcm_store_release(&t->pos, pos + n);
 }
 
@@ -92,6 +102,7 @@ static TCM_ALWAYS_INLINE uint64_t mtr_put_alloc(struct mtr_thread *t,
                                                 size_t size) {
     uint64_t token = t->next_token;
     uint64_t payload = mtf_alloc_payload(size, t->last_8th);
+    TCM_ASSERT(token >= t->first_token && !mtr_drops(t));
     t->next_token = token + 1;
     t->last_8th = size >> 3;
     tcm_prefetch_write(t->pos + MTR_PREFETCH_AHEAD);
@@ -128,12 +139,14 @@ static TCM_ALWAYS_INLINE void mtr_put_free(struct mtr_thread *t,
  */
 static TCM_ALWAYS_INLINE void mtr_put_alloc_call(struct mtr_thread *t,
                                                  enum mtf_call call) {
+    TCM_ASSERT(mtf_call_is_plain_alloc(call));
     t->alloc_call = (uint8_t)call;
     mtr_put(t, mtf_inline_payload(MTF_RAW_ALLOC_CALL, call));
 }
 
 static TCM_ALWAYS_INLINE void mtr_put_free_call(struct mtr_thread *t,
                                                 enum mtf_call call) {
+    TCM_ASSERT(mtf_call_is_free(call));
     t->free_call = (uint8_t)call;
     mtr_put(t, mtf_inline_payload(MTF_RAW_FREE_CALL, call));
 }
@@ -161,15 +174,6 @@ void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
 /* A call that is no allocation but matters to a replay. */
 void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
                        uint64_t argument);
-
-/*
- * True when the call that T was entered for is not recorded, because buffers
- * are full: a block that it makes gets no token, and what it does is counted,
- * once. Times are passed over by themselves.
- */
-static inline bool mtr_drops(const struct mtr_thread *t) {
-    return (t->flags & MTR_THREAD_DROPS) != 0;
-}
 
 /* --- For the recorder ---------------------------------------------------- */
 

@@ -26,6 +26,7 @@ static bool is_owner(void) {
 
 static void set_early_limit(struct mtr_thread *t) {
     uint8_t *end = t->cold->room_end + MTR_ROOM;
+    TCM_ASSERT(mtr_early_is(t) && is_owner() && t->pos <= end);
     uint64_t left = t->cold->token_end - t->next_token;
     t->limit = (uint64_t)(end - t->pos) <= left ? end : t->pos + left;
 }
@@ -100,6 +101,7 @@ void mtr_early_adopt(struct mtr_recorder *rec) {
     }
     const struct mtr_thread *from = &early.hot;
     size_t n = (size_t)(from->pos - early_bytes) - HEAD_BYTES;
+    TCM_ASSERT(b->size >= MTR_SMALL_BYTES && n < b->size - HEAD_BYTES);
     t->next_token = from->next_token;
     t->last_8th = from->last_8th;
     t->last_freed = from->last_freed;

@@ -62,7 +62,9 @@ bool mtr_gap_begin(struct mtr_recorder *rec, struct mtr_thread *t) {
         return false;
     if (mtr_thread_is_over(rec, t->cold))
         return false;
+    TCM_ASSERT(t->limit == NULL);
     if (!mtr_drops(t)) {
+        TCM_ASSERT(t->cold->gap_bytes == 0 && t->cold->gap_dropped == 0);
         t->flags |= MTR_THREAD_DROPS;
         t->cold->gap_ns = mtr_clock_ns();
         TCM_TESTPOINT("gap_begins");
@@ -81,6 +83,10 @@ bool mtr_gap_lasts(struct mtr_recorder *rec, const struct mtr_thread *t) {
 static void tell(struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
     uint8_t *gap = t->pos + UNTRACED_BYTES;
+    TCM_ASSERT(t->pos + TOLD_BYTES + MTR_BUFFER_SLACK <=
+               cold->buffer->base + cold->buffer->size);
+    TCM_ASSERT(cold->gap_bytes == 0 || cold->gap_bytes == UNTRACED_BYTES ||
+               cold->gap_bytes == TOLD_BYTES);
     if (cold->gap_bytes == TOLD_BYTES) {
         mtf_raw_set_gap_events(gap, cold->gap_dropped);
     } else if (cold->gap_dropped != 0 || cold->gap_passed) {
@@ -96,6 +102,7 @@ static void tell(struct mtr_thread *t) {
 
 static void count(struct mtr_thread *t, uint64_t dropped, uint64_t untraced) {
     struct mtr_thread_cold *cold = t->cold;
+    TCM_ASSERT(mtr_drops(t) && t->limit == NULL);
     mtr_count(&cold->dropped, dropped);
     mtr_count(&cold->untraced, untraced);
     cold->gap_dropped += dropped;
@@ -142,6 +149,8 @@ void mtr_gap_let_go(struct mtr_thread *t) {
 
 void mtr_gap_end(struct mtr_thread *t, uint64_t now) {
     struct mtr_thread_cold *cold = t->cold;
+    TCM_ASSERT(mtr_drops(t) && cold->buffer != NULL);
+    TCM_ASSERT(now >= cold->gap_ns);
     t->flags &= (uint8_t)~MTR_THREAD_DROPS;
     /* It was counted in page 0 until now, and begins this buffer. */
     if (cold->gap_bytes == 0 && (cold->gap_dropped != 0 ||

@@ -24,6 +24,11 @@ static bool set_limit(struct mtr_recorder *rec, struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
     uint8_t *end = cold->room_end + MTR_ROOM;
     uint64_t left = cold->token_end - t->next_token;
+    TCM_ASSERT(t->pos <= end && t->next_token <= cold->token_end);
+    TCM_ASSERT(cold->buffer == NULL ||
+               (t->pos > cold->buffer->base &&
+                end < cold->buffer->base + cold->buffer->size));
+    TCM_ASSERT(!mtr_drops(t));
     uint8_t *limit = (uint64_t)(end - t->pos) <= left ? end : t->pos + left;
     tcm_store_relaxed(&t->limit, limit);
     /*
@@ -110,6 +115,7 @@ static bool recording_now(struct mtr_recorder *rec) {
 static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
     struct mtr_thread *t = *slot;
     struct mtr_recorder *rec = mtr_recorder;
+    TCM_ASSERT(mtr_inside != 0 && t != NULL);
     /* One from before set-up, or one that fork wiped, which we own no more. */
     if (mtr_early_is(t) || t == &mtr_no_thread) {
         t = NULL;
@@ -187,6 +193,7 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
     if (t == NULL)
         return 0;
     uint32_t id = t->cold->id;
+    TCM_ASSERT(mtr_registry_is_owner(t, slot) && mtr_inside == 0);
     int saved = errno;
     mtr_inside = 1;
     /* The thread's cache is given up after this. */
@@ -248,6 +255,7 @@ struct mtr_thread *mtr_late_enter(uint32_t *id) {
         t->cold->as_thread = *id;
         mtr_put(t, mtf_inline_payload(MTF_RAW_AS_THREAD, *id));
     }
+    TCM_ASSERT(t == rec->late && t->cold->id == MTF_THREAD_LATE);
     late_is_held = 1;
     return t;
 }
@@ -256,6 +264,7 @@ void mtr_late_leave(void) {
     if (late_is_held == 0)
         return;
     late_is_held = 0;
+    tcm_lock_assert_held(&mtr_recorder->late_lock);
     tcm_unlock(&mtr_recorder->late_lock);
     mtr_leave();
 }

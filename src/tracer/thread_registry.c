@@ -52,6 +52,8 @@ void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
                         bool adopt) {
     struct mtr_registry *r = &rec->registry;
     tcm_lock(&r->lock);
+    TCM_ASSERT(session == rec->session + 1);
+    TCM_ASSERT(r->next_id >= r->first_id);
     tcm_store_seq_cst(&rec->session, session);
     tcm_fence_seq_cst();
     TCM_TESTPOINT("session_counted");
@@ -98,6 +100,7 @@ static struct mtr_thread ***owner_of(const struct mtr_thread *t) {
 /* The next record that nobody points to but SLOT. */
 static struct mtr_thread_record *cut_record(struct mtr_registry *r,
                                             struct mtr_thread **slot) {
+    tcm_lock_assert_held(&r->lock);
     for (; r->slab < SLABS; r->slab++, r->slab_used = 0) {
         if (slabs[r->slab].records == NULL && !make_slab(r->slab))
             return NULL;
@@ -130,9 +133,13 @@ struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id,
     else
         record = cut_record(r, slot);
     if (record != NULL) {
+        TCM_ASSERT(*owner_of(&record->hot) == NULL ||
+                   *owner_of(&record->hot) == slot);
         *owner_of(&record->hot) = slot;
         memset(record, 0, sizeof(*record));
         record->cold.id = id != 0 ? id : ++r->next_id;
+        TCM_ASSERT(record->cold.id != MTF_THREAD_NONE &&
+                   r->next_id < MTF_THREAD_LATE);
         record->hot.first_token = rec->first_token;
         record->hot.cold = &record->cold;
         record->cold.session = tcm_load_relaxed(&rec->session);
@@ -157,7 +164,9 @@ void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t) {
     struct mtr_thread_record *record =
         TCM_CONTAINER_OF(t, struct mtr_thread_record, hot);
     struct mtr_buffer *b = record->cold.buffer;
+    TCM_ASSERT(t->cold == &record->cold);
     if (b != NULL) {
+        TCM_ASSERT(b->thread == record->cold.id);
         if (mtr_drops(t))
             mtr_gap_end(t, mtr_clock_ns());
         b->used = (uint32_t)(t->pos - b->base);

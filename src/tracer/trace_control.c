@@ -10,6 +10,7 @@
  */
 #include "tracer/trace_control.h"
 
+#include "base/check.h"
 #include "base/os_thread.h"
 #include "base/testpoint.h"
 #include "tracer/own_thread.h"
@@ -36,6 +37,7 @@ void mtr_busy_begin(struct mtr_recorder *rec) {
 }
 
 void mtr_busy_end(struct mtr_recorder *rec) {
+    TCM_ASSERT(tcm_load_relaxed(&rec->busy) != 0);
     if (tcm_swap_release(&rec->busy, 0u) == 2)
         tcm_futex_wake(&rec->busy, 1);
 }
@@ -193,6 +195,7 @@ static size_t cut_to_fit(const char *text, size_t length) {
 void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length) {
     int saved = errno;
     size_t n = cut_to_fit(text, length);
+    TCM_ASSERT(n <= length && n <= MTF_EXTENDED_MAX);
     if (mtr_make_room(mtr_recorder, t, (unsigned)n + MARK_EXTRA)) {
         /* What the thread did before is not later than the mark. */
         tcm_fence_seq_cst();

@@ -29,6 +29,11 @@ static struct mtr_buffer *exchange(struct holder *h, enum mtr_size size,
     return mtr_pool_exchange(&pool, 0, old, size, &h->pos, &h->buffer, low);
 }
 
+static void hand_over(struct holder *h) {
+    h->buffer->used = (uint32_t)(h->pos - h->buffer->base);
+    mtr_pool_hand_over(&pool, 0, h->buffer, &h->buffer);
+}
+
 static bool add_buffers(enum mtr_size size, unsigned count) {
     size_t bytes =
         count * (size == MTR_LARGE ? (size_t)MTR_LARGE_BYTES : MTR_SMALL_BYTES);
@@ -87,7 +92,7 @@ static void stacks(void) {
     use(&b, 10);
     tap_ok(exchange(&b, MTR_LARGE, &low) == full, "and taken again first");
     use(&a, 1);
-    mtr_pool_hand_over(&pool, 0, a.buffer, &a.buffer);
+    hand_over(&a);
     tap_ok(a.buffer == NULL, "handed over at a thread's end");
 }
 
@@ -170,7 +175,7 @@ static void *work(void *arg) {
         use(&h, 2);
         (*done)++;
     }
-    mtr_pool_hand_over(&pool, 0, h.buffer, &h.buffer);
+    hand_over(&h);
     return NULL;
 }
 
