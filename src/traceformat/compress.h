@@ -13,8 +13,8 @@
  * Without liblz4 (TCM_HAVE_LZ4 is 0) bytes pass through unchanged and
  * mtf_compress_available() is false.
  */
-#ifndef MTF_COMPRESS_H
-#define MTF_COMPRESS_H
+#ifndef TCM_TRACEFORMAT_COMPRESS_H
+#define TCM_TRACEFORMAT_COMPRESS_H
 
 #include "base/compiler.h"
 

@@ -29,8 +29,8 @@
  * Texts have no zero bytes. Lengths must agree with the packet's to the byte.
  * Unknown numbers are refused in requests and kept in replies.
  */
-#ifndef MTF_CONTROL_PROTOCOL_H
-#define MTF_CONTROL_PROTOCOL_H
+#ifndef TCM_TRACEFORMAT_CONTROL_PROTOCOL_H
+#define TCM_TRACEFORMAT_CONTROL_PROTOCOL_H
 
 #include "base/compiler.h"
 #include "traceformat/trace_event.h"

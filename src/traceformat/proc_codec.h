@@ -9,8 +9,8 @@
  * that makes small and repeating numbers), an older one by its slot. Slots
  * alone would be half as large again after compression.
  */
-#ifndef MTF_PROC_CODEC_H
-#define MTF_PROC_CODEC_H
+#ifndef TCM_TRACEFORMAT_PROC_CODEC_H
+#define TCM_TRACEFORMAT_PROC_CODEC_H
 
 #include "base/check.h"
 #include "traceformat/proc_writer.h"

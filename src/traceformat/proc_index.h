@@ -9,8 +9,8 @@
  * but what stands there is the reader's to check.
  * Threads: none shared.
  */
-#ifndef MTF_PROC_INDEX_H
-#define MTF_PROC_INDEX_H
+#ifndef TCM_TRACEFORMAT_PROC_INDEX_H
+#define TCM_TRACEFORMAT_PROC_INDEX_H
 
 #include "traceformat/proc_reader.h"
 

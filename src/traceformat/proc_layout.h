@@ -11,8 +11,8 @@
  * Operation blocks come first, then an index of them, one closing block last.
  * Every block can be decoded alone.
  */
-#ifndef MTF_PROC_LAYOUT_H
-#define MTF_PROC_LAYOUT_H
+#ifndef TCM_TRACEFORMAT_PROC_LAYOUT_H
+#define TCM_TRACEFORMAT_PROC_LAYOUT_H
 
 #include "base/compiler.h"
 

@@ -28,8 +28,8 @@
  * empty: whatever executes operations must cope with both.
  * Threads: none shared; one reader and one decoder belong to one thread.
  */
-#ifndef MTF_PROC_READER_H
-#define MTF_PROC_READER_H
+#ifndef TCM_TRACEFORMAT_PROC_READER_H
+#define TCM_TRACEFORMAT_PROC_READER_H
 
 #include "traceformat/proc_layout.h"
 #include "traceformat/raw_layout.h"

@@ -11,8 +11,8 @@
  * bytes depend on the calls alone.
  * Threads: none shared.
  */
-#ifndef MTF_PROC_WRITER_H
-#define MTF_PROC_WRITER_H
+#ifndef TCM_TRACEFORMAT_PROC_WRITER_H
+#define TCM_TRACEFORMAT_PROC_WRITER_H
 
 #include "traceformat/proc_layout.h"
 #include "traceformat/trace_event.h"

@@ -34,8 +34,8 @@
  * mtf_raw_decode_hot on the copy, and copies back and forth around
  * mtf_raw_decode_slow.
  */
-#ifndef MTF_RAW_CODEC_H
-#define MTF_RAW_CODEC_H
+#ifndef TCM_TRACEFORMAT_RAW_CODEC_H
+#define TCM_TRACEFORMAT_RAW_CODEC_H
 
 #include "base/check.h"
 #include "base/compiler.h"

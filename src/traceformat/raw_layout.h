@@ -12,8 +12,8 @@
  *             then buffers, each from a multiple of 4096 on: head (48 bytes) |
  *             events | zeros
  */
-#ifndef MTF_RAW_LAYOUT_H
-#define MTF_RAW_LAYOUT_H
+#ifndef TCM_TRACEFORMAT_RAW_LAYOUT_H
+#define TCM_TRACEFORMAT_RAW_LAYOUT_H
 
 #include "base/compiler.h"
 

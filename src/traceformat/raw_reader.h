@@ -9,8 +9,8 @@
  * input, also in hostile input.
  * Threads: one user at a time.
  */
-#ifndef MTF_RAW_READER_H
-#define MTF_RAW_READER_H
+#ifndef TCM_TRACEFORMAT_RAW_READER_H
+#define TCM_TRACEFORMAT_RAW_READER_H
 
 #include "base/compiler.h"
 #include "traceformat/raw_codec.h"

@@ -10,8 +10,8 @@
  * until mtf_raw_writer_go_back.
  * Threads: one user at a time.
  */
-#ifndef MTF_RAW_WRITER_H
-#define MTF_RAW_WRITER_H
+#ifndef TCM_TRACEFORMAT_RAW_WRITER_H
+#define TCM_TRACEFORMAT_RAW_WRITER_H
 
 #include "base/compiler.h"
 #include "traceformat/compress.h"

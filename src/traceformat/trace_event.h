@@ -6,8 +6,8 @@
  * Numbers are part of both formats and never change their meaning; new ones are
  * added at the end of their range.
  */
-#ifndef MTF_TRACE_EVENT_H
-#define MTF_TRACE_EVENT_H
+#ifndef TCM_TRACEFORMAT_TRACE_EVENT_H
+#define TCM_TRACEFORMAT_TRACE_EVENT_H
 
 #include "base/compiler.h"
 

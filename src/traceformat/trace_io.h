@@ -3,8 +3,8 @@
  * Where the bytes of a trace come from and go to: readers pull from a source,
  * writers push to a sink.
  */
-#ifndef MTF_TRACE_IO_H
-#define MTF_TRACE_IO_H
+#ifndef TCM_TRACEFORMAT_TRACE_IO_H
+#define TCM_TRACEFORMAT_TRACE_IO_H
 
 #include "base/compiler.h"
 #include "traceformat/trace_status.h"

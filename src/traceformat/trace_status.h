@@ -2,8 +2,8 @@
 /*
  * How reading a trace can go wrong, and the words for it.
  */
-#ifndef MTF_TRACE_STATUS_H
-#define MTF_TRACE_STATUS_H
+#ifndef TCM_TRACEFORMAT_TRACE_STATUS_H
+#define TCM_TRACEFORMAT_TRACE_STATUS_H
 
 #include "base/compiler.h"
 

@@ -13,8 +13,8 @@
  * what was written. A value may be written longer than it needs; readers take
  * any length.
  */
-#ifndef MTF_VARINT_H
-#define MTF_VARINT_H
+#ifndef TCM_TRACEFORMAT_VARINT_H
+#define TCM_TRACEFORMAT_VARINT_H
 
 #include "base/bits.h"
 #include "base/check.h"

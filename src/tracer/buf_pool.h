@@ -23,8 +23,8 @@
  * be about to write to it; so the estate is given back when the recording has
  * ended and the last such thread has let its buffer go.
  */
-#ifndef MTR_BUF_POOL_H
-#define MTR_BUF_POOL_H
+#ifndef TCM_TRACER_BUF_POOL_H
+#define TCM_TRACER_BUF_POOL_H
 
 #include "base/compiler.h"
 #include "base/lock.h"

@@ -9,8 +9,8 @@
  * are bounded, none of them is waited for, and the peer's user must be this
  * process's.
  */
-#ifndef MTR_CONTROL_SERVER_H
-#define MTR_CONTROL_SERVER_H
+#ifndef TCM_TRACER_CONTROL_SERVER_H
+#define TCM_TRACER_CONTROL_SERVER_H
 
 #include "tracer/recorder.h"
 

@@ -7,8 +7,8 @@
  * the file ends where the last whole write did.
  * Threads: the one that saves.
  */
-#ifndef MTR_OUTPUT_H
-#define MTR_OUTPUT_H
+#ifndef TCM_TRACER_OUTPUT_H
+#define TCM_TRACER_OUTPUT_H
 
 #include "tracer/recorder.h"
 

@@ -24,8 +24,8 @@
  * Why not threads that the C library does not know: they would keep the rights
  * that the program gives up by setuid.
  */
-#ifndef MTR_OWN_THREAD_H
-#define MTR_OWN_THREAD_H
+#ifndef TCM_TRACER_OWN_THREAD_H
+#define TCM_TRACER_OWN_THREAD_H
 
 #include "tracer/recorder.h"
 

@@ -28,8 +28,8 @@
  * the recorder by mtr_recorder, which is NULL in most programs, and hand it on;
  * mtr_config is read everywhere.
  */
-#ifndef MTR_RECORDER_H
-#define MTR_RECORDER_H
+#ifndef TCM_TRACER_RECORDER_H
+#define TCM_TRACER_RECORDER_H
 
 #include "base/lock.h"
 #include "traceformat/raw_layout.h"

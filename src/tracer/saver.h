@@ -10,8 +10,8 @@
  * link.started from 0 to 1 is the only one that saves until it changes it
  * again.
  */
-#ifndef MTR_SAVER_H
-#define MTR_SAVER_H
+#ifndef TCM_TRACER_SAVER_H
+#define TCM_TRACER_SAVER_H
 
 #include "traceformat/raw_writer.h"
 #include "tracer/output.h"

@@ -5,8 +5,8 @@
  *
  * Threads: the one that saves, but for mtr_live_accounts.
  */
-#ifndef MTR_SAVER_ACCOUNT_H
-#define MTR_SAVER_ACCOUNT_H
+#ifndef TCM_TRACER_SAVER_ACCOUNT_H
+#define TCM_TRACER_SAVER_ACCOUNT_H
 
 #include "tracer/saver.h"
 

@@ -5,8 +5,8 @@
  *
  * Threads: the one that saves.
  */
-#ifndef MTR_SAVER_PHASE_H
-#define MTR_SAVER_PHASE_H
+#ifndef TCM_TRACER_SAVER_PHASE_H
+#define TCM_TRACER_SAVER_PHASE_H
 
 #include "tracer/saver.h"
 

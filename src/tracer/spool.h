@@ -11,8 +11,8 @@
  * Threads: one at a time: the saver, or before there is one the thread that
  * starts the recording.
  */
-#ifndef MTR_SPOOL_H
-#define MTR_SPOOL_H
+#ifndef TCM_TRACER_SPOOL_H
+#define TCM_TRACER_SPOOL_H
 
 #include "base/compiler.h"
 

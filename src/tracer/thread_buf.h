@@ -20,8 +20,8 @@
  * Why behind a pointer: a chain of load, add and store on one address is free
  * when addressed through a register, and slow through the thread register.
  */
-#ifndef MTR_THREAD_BUF_H
-#define MTR_THREAD_BUF_H
+#ifndef TCM_TRACER_THREAD_BUF_H
+#define TCM_TRACER_THREAD_BUF_H
 
 #include "base/atomic.h"
 #include "base/check.h"

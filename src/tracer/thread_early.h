@@ -7,8 +7,8 @@
  * Threads: the first to come claims the buffer; others are not recorded until
  * set-up. Set-up looks at it only on the same thread.
  */
-#ifndef MTR_THREAD_EARLY_H
-#define MTR_THREAD_EARLY_H
+#ifndef TCM_TRACER_THREAD_EARLY_H
+#define TCM_TRACER_THREAD_EARLY_H
 
 #include "base/compiler.h"
 

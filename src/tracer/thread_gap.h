@@ -5,8 +5,8 @@
  *
  * Threads: the one whose gap it is.
  */
-#ifndef MTR_THREAD_GAP_H
-#define MTR_THREAD_GAP_H
+#ifndef TCM_TRACER_THREAD_GAP_H
+#define TCM_TRACER_THREAD_GAP_H
 
 #include "base/compiler.h"
 

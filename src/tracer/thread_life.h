@@ -5,8 +5,8 @@
  *
  * Threads: any.
  */
-#ifndef MTR_THREAD_LIFE_H
-#define MTR_THREAD_LIFE_H
+#ifndef TCM_TRACER_THREAD_LIFE_H
+#define TCM_TRACER_THREAD_LIFE_H
 
 #include "base/compiler.h"
 

@@ -7,8 +7,8 @@
  * Threads: any. The list is changed under the registry's lock; the owner alone
  * changes its record, but for the limit (thread_buf.h).
  */
-#ifndef MTR_THREAD_REGISTRY_H
-#define MTR_THREAD_REGISTRY_H
+#ifndef TCM_TRACER_THREAD_REGISTRY_H
+#define TCM_TRACER_THREAD_REGISTRY_H
 
 #include "base/dlist.h"
 #include "base/lock.h"

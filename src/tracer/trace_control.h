@@ -5,8 +5,8 @@
  *
  * Threads: any, after mtr_init. Start and stop come one at a time.
  */
-#ifndef MTR_TRACE_CONTROL_H
-#define MTR_TRACE_CONTROL_H
+#ifndef TCM_TRACER_TRACE_CONTROL_H
+#define TCM_TRACER_TRACE_CONTROL_H
 
 #include "base/compiler.h"
 

@@ -11,8 +11,8 @@
  *
  * Threads: the one that starts a recording, then the saver.
  */
-#ifndef MTR_TRACE_NAME_H
-#define MTR_TRACE_NAME_H
+#ifndef TCM_TRACER_TRACE_NAME_H
+#define TCM_TRACER_TRACE_NAME_H
 
 #include "tracer/recorder.h"
 

@@ -4,8 +4,8 @@
  *
  * Threads: the one that sets up or starts a recording, then the saver.
  */
-#ifndef MTR_TRACE_PROCESS_H
-#define MTR_TRACE_PROCESS_H
+#ifndef TCM_TRACER_TRACE_PROCESS_H
+#define TCM_TRACER_TRACE_PROCESS_H
 
 #include "tracer/recorder.h"
 

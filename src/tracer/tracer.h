@@ -15,8 +15,8 @@
  * Threads: any, unless said otherwise. Nothing here changes errno, allocates
  * from the program's heap or takes more than 2 KiB of stack.
  */
-#ifndef MTR_TRACER_H
-#define MTR_TRACER_H
+#ifndef TCM_TRACER_TRACER_H
+#define TCM_TRACER_TRACER_H
 
 #include "base/compiler.h"
 #include "tracer/thread_buf.h"
