@@ -2,7 +2,7 @@
 /*
  * Encoding of the frequent records, inline because the sorter writes tens of
  * millions of them a second. The decoder of exactly these bytes is
- * proc_reader.c; doc/processed-trace-format.md has the tables.
+ * proc_decode.c; doc/processed-trace-format.md has the tables.
  *
  * How a free names its block: a block born in the same block of the trace by
  * the difference of births (programs free much in the order of allocation, and
@@ -23,20 +23,6 @@
 /* Sizes above have no size code and go into records with all their bytes. */
 #define MTF_PROC_SIZE_MAX MTF_SIZE_MAX
 
-/* Out of line: a full block, another sticky call, a slot that was free before
-   the block, a stack that must grow. */
-void mtf_proc_make_room(struct mtf_proc_writer *w);
-void mtf_proc_set_alloc_call(struct mtf_proc_writer *w, unsigned call);
-void mtf_proc_set_free_call(struct mtf_proc_writer *w, unsigned call);
-void mtf_proc_switch(struct mtf_proc_writer *w, uint32_t thread);
-uint32_t mtf_proc_take_slot_slow(struct mtf_proc_writer *w);
-void mtf_proc_grow_stack(struct mtf_proc_writer *w);
-void mtf_proc_put_alloc_huge(struct mtf_proc_writer *w, unsigned call,
-                             uint64_t size, struct mtf_proc_object *object);
-void mtf_proc_put_realloc_huge(struct mtf_proc_writer *w, unsigned call,
-                               bool moved, uint64_t size,
-                               const struct mtf_proc_object *object);
-
 /* CALL, which needs the writer's own state, in a loop that has it in *H. */
 #define MTF_PROC_OUT_OF_LINE(w, h, call)                                       \
     do {                                                                       \
@@ -50,7 +36,7 @@ void mtf_proc_put_realloc_huge(struct mtf_proc_writer *w, unsigned call,
 static TCM_ALWAYS_INLINE void mtf_proc_room(struct mtf_proc_writer *w,
                                             struct mtf_proc_hot *h) {
     if (TCM_UNLIKELY(h->p >= w->limit || h->records == MTF_PROC_BLOCK_RECORDS))
-        MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_make_room(w));
+        MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_flush(w));
 }
 
 /* The distance from the last named block to OBJECT, zigzag: in births if OBJECT
@@ -101,7 +87,7 @@ mtf_proc_put_alloc_hot(struct mtf_proc_writer *w, struct mtf_proc_hot *h,
                        struct mtf_proc_object *o) {
     TCM_ASSERT(mtf_call_is_plain_alloc(call));
     if (TCM_UNLIKELY(size > MTF_PROC_SIZE_MAX)) {
-        MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_put_alloc_huge(w, call, size, o));
+        MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_put_aligned(w, call, 0, size, o));
         return;
     }
     if (TCM_UNLIKELY(call != w->alloc_call))

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decodes a block of the processed trace into ready operations.
- *
  * The loop reads each varint with one load that may pass the end by 8 bytes and
  * looks afterwards whether it did; what a block can break is only its own
  * operations. Births, stack and slot count are bounded by the number of
  * records, which is checked once, so the loop checks no array bound but the two
  * names a record can carry.
  */
-#include "traceformat/proc_reader.h"
+#include "traceformat/proc_decode.h"
 
 #include "base/check.h"
 #include "traceformat/raw_codec.h"

@@ -156,10 +156,6 @@ bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_sink *sink,
 
 /* --- What the inline encoders need out of line ---------------------------- */
 
-void mtf_proc_make_room(struct mtf_proc_writer *w) {
-    mtf_proc_flush(w);
-}
-
 /* Room for a record with LENGTH bytes; returns where to put its head. */
 static uint8_t *room_for(struct mtf_proc_writer *w, size_t length) {
     if (w->hot.p + length >= w->limit ||
@@ -289,11 +285,6 @@ void mtf_proc_put_aligned(struct mtf_proc_writer *w, unsigned call,
                  0);
     w->hot.ops++;
     mtf_proc_take_slot(w, &w->hot, object);
-}
-
-void mtf_proc_put_alloc_huge(struct mtf_proc_writer *w, unsigned call,
-                             uint64_t size, struct mtf_proc_object *object) {
-    mtf_proc_put_aligned(w, call, 0, size, object);
 }
 
 void mtf_proc_put_realloc_new(struct mtf_proc_writer *w, unsigned call,

@@ -86,6 +86,18 @@ bool mtf_proc_writer_end(struct mtf_proc_writer *w,
                          const struct mtf_account_value *accounts,
                          size_t count);
 
+/* What the inline encoders do out of line: another sticky call, another thread,
+   a slot that was free before the block, a stack that must grow, a size without
+   size code. */
+void mtf_proc_set_alloc_call(struct mtf_proc_writer *w, unsigned call);
+void mtf_proc_set_free_call(struct mtf_proc_writer *w, unsigned call);
+void mtf_proc_switch(struct mtf_proc_writer *w, uint32_t thread);
+uint32_t mtf_proc_take_slot_slow(struct mtf_proc_writer *w);
+void mtf_proc_grow_stack(struct mtf_proc_writer *w);
+void mtf_proc_put_realloc_huge(struct mtf_proc_writer *w, unsigned call,
+                               bool moved, uint64_t size,
+                               const struct mtf_proc_object *object);
+
 /* The rest of what events need; see proc_codec.h for the hot ones. */
 void mtf_proc_put_time(struct mtf_proc_writer *w, uint64_t time_ns);
 void mtf_proc_put_thread_start(struct mtf_proc_writer *w, uint32_t thread,
