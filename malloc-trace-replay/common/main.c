@@ -137,6 +137,18 @@ int tool_end(int status) {
     return TOOL_FAILED;
 }
 
+bool tool_own_folder(char folder[PATH_MAX]) {
+    ssize_t n = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    if (n <= 0)
+        return false;
+    folder[n] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL)
+        return false;
+    *slash = '\0';
+    return true;
+}
+
 /* --- Options ----------------------------------------------------------- */
 
 enum { OPT_STOP = -1, OPT_HELP = -2, OPT_VERSION = -3, OPT_QUIET = -4 };

@@ -14,6 +14,8 @@
 
 #include "base/compiler.h"
 
+#include <limits.h>
+
 enum tool_status {
     TOOL_OK = 0,
     TOOL_FAILED = 1,  /* system error, or no trace of the kind asked for */
@@ -28,6 +30,8 @@ void tool_begin(const char *name);
 /* Before an exec of another program: undoes what tool_begin did to signals. */
 void tool_before_exec(void);
 const char *tool_name(void);
+/* Folder of the running program. false: unknown. */
+bool tool_own_folder(char folder[PATH_MAX]);
 
 /* "NAME: text" on stderr. */
 void tool_error(const char *fmt, ...) TCM_PRINTF(1, 2);

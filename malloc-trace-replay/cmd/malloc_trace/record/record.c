@@ -14,7 +14,6 @@
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "cmd/malloc_trace/record/report.h"
 #include "cmd/malloc_trace/record/timer.h"
-#include "cmd/malloc_trace/record/words.h"
 
 #include "common/files.h"
 #include "common/main.h"
@@ -87,7 +86,7 @@ static bool find_library(char path[PATH_MAX]) {
                    given, strerror(errno));
         return false;
     }
-    if (record_own_folder(folder)) {
+    if (tool_own_folder(folder)) {
         for (size_t i = 0; i < TCM_ARRAY_SIZE(beside); i++) {
             snprintf(try, sizeof(try), "%s%s", folder, beside[i]);
             if (realpath(try, path) != NULL && readable(path))

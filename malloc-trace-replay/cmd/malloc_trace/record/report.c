@@ -4,17 +4,16 @@
  * there, or not as they are now, before the run.
  */
 #include "cmd/malloc_trace/record/report.h"
-#include "model/info.h"
-#include "cmd/malloc_trace/record/account.h"
-#include "cmd/malloc_trace/record/why.h"
-#include "cmd/malloc_trace/record/words.h"
 
+#include "cmd/malloc_trace/record/why.h"
 #include "common/main.h"
 #include "common/text.h"
+#include "model/info.h"
 #include "traceformat/compress.h"
 
 #include <errno.h>
 #include <glob.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,13 +45,22 @@ struct trace {
     uint64_t dropped, untraced;
 };
 
+/* Sums over all traces that were read. */
+struct account {
+    struct tool_raw_counts counts; /* as the traces have them */
+    uint64_t raw_bytes, segments;
+    uint64_t traces;
+    uint64_t footers; /* traces that have the recorder's account */
+    uint64_t footer[MTF_ACCOUNT_LIMIT];
+};
+
 struct record_report {
     const char *pattern;
     struct known_file *known;
     size_t known_count;
     struct trace *traces;
     size_t count;
-    struct record_account account;
+    struct account account;
 };
 
 /* --- Names -------------------------------------------------------------- */
@@ -221,7 +229,7 @@ static bool is_new(const struct record_report *r, const struct stat *st) {
 
 /* --- After -------------------------------------------------------------- */
 
-static void add_account(struct record_account *a, const struct info_file *f) {
+static void add_account(struct account *a, const struct info_file *f) {
     const struct tool_raw_counts *c = &f->counts;
     a->counts.mallocs += c->mallocs;
     a->counts.memaligns += c->memaligns;
@@ -320,12 +328,71 @@ static int by_size(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
+/* --- Names as a user can copy them ------------------------------------------ */
+
+/* S as one word of a shell. */
+static void print_word(const char *s) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_-./+,:@%=";
+    if (*s != '\0' && s[strspn(s, plain)] == '\0') {
+        fputs(s, stderr);
+        return;
+    }
+    fputc('\'', stderr);
+    for (; *s != '\0'; s++) {
+        if (*s == '\'')
+            fputs("'\\''", stderr);
+        else
+            fputc(*s, stderr);
+    }
+    fputc('\'', stderr);
+}
+
+/* The program NAME beside this one: its bare name if a shell finds it by that.
+ */
+static void print_program(const char *name) {
+    char folder[PATH_MAX], own[2 * PATH_MAX], try[2 * PATH_MAX];
+    struct stat mine, other;
+    if (!tool_own_folder(folder)) {
+        fputs(name, stderr);
+        return;
+    }
+    snprintf(own, sizeof(own), "%s/%s", folder, name);
+    const char *list = getenv("PATH");
+    while (list != NULL && *list != '\0' && stat(own, &mine) == 0) {
+        size_t length = strcspn(list, ":");
+        snprintf(try, sizeof(try), "%.*s/%s", (int)length, list, name);
+        if (length != 0 && access(try, X_OK) == 0 && stat(try, &other) == 0) {
+            if (mine.st_ino == other.st_ino && mine.st_dev == other.st_dev) {
+                fputs(name, stderr);
+                return;
+            }
+            break;
+        }
+        list += length + (list[length] == ':');
+    }
+    print_word(own);
+}
+
+/* NAME as seen from the current folder if it is below that. */
+static const char *short_name(const char *name) {
+    static char here[PATH_MAX];
+    if (getcwd(here, sizeof(here)) == NULL)
+        return name;
+    size_t length = strlen(here);
+    if (strncmp(name, here, length) != 0 || name[length] != '/' ||
+        name[length + 1] == '\0' || name[length + 1] == '-')
+        return name;
+    return name + length + 1;
+}
+
 /* --- The summary -------------------------------------------------------- */
 
 static void print_trace(const struct trace *t) {
     struct tool_text text;
     fputs("  ", stderr);
-    record_print_word(record_short_name(t->name));
+    print_word(short_name(t->name));
     if (!t->is_file) {
         fputs("  not a regular file\n", stderr);
         return;
@@ -335,7 +402,7 @@ static void print_trace(const struct trace *t) {
         fprintf(stderr, "  %s events", tool_text_count(&text, t->events));
     if (t->executable[0] != '\0') {
         fputs("  ", stderr);
-        record_print_word(t->executable);
+        print_word(t->executable);
     }
     if (t->growing)
         fputs("  still being recorded", stderr);
@@ -348,7 +415,7 @@ static void print_trace(const struct trace *t) {
 
 static void print_next(const char *name) {
     char target[PATH_MAX + 32];
-    snprintf(target, sizeof(target), "%s", record_short_name(name));
+    snprintf(target, sizeof(target), "%s", short_name(name));
     size_t length = strlen(target);
     if (length > 4 && strcmp(target + length - 4, ".lz4") == 0)
         target[length -= 4] = '\0';
@@ -358,16 +425,50 @@ static void print_next(const char *name) {
     snprintf(target + length, sizeof(target) - length, ".processed%s",
              lz4 ? ".lz4" : "");
     fputs("Next:\n  ", stderr);
-    record_print_program("postprocess");
+    print_program("postprocess");
     fputs(lz4 ? " -z " : " ", stderr);
-    record_print_word(record_short_name(name));
+    print_word(short_name(name));
     fputc(' ', stderr);
-    record_print_word(target);
+    print_word(target);
     fputs("\n  ", stderr);
-    record_print_program("replay");
+    print_program("replay");
     fputc(' ', stderr);
-    record_print_word(target);
+    print_word(target);
     fputc('\n', stderr);
+}
+
+/* The events are counted in the traces themselves, so that they are the sum
+   that the summary begins with, whatever has no footer. */
+static void print_costs(const struct account *a) {
+    struct tool_text t[5];
+    const struct tool_raw_counts *c = &a->counts;
+    const uint64_t *f = a->footer;
+    if (a->traces == 0)
+        return;
+    fprintf(stderr,
+            "  mallocs %s, memaligns %s, reallocs %s, frees %s, failed %s\n",
+            tool_text_count(&t[0], c->mallocs),
+            tool_text_count(&t[1], c->memaligns),
+            tool_text_count(&t[2], c->reallocs),
+            tool_text_count(&t[3], c->frees),
+            tool_text_count(&t[4], c->failed));
+    fprintf(stderr, "  %s before compression, %s segments\n",
+            tool_text_bytes(&t[0], a->raw_bytes),
+            tool_text_count(&t[1], a->segments));
+    if (a->footers == 0)
+        return;
+    fprintf(stderr,
+            "  saving took %s of processor time; threads waited %s time%s, %s\n"
+            "  times read: %s\n",
+            tool_text_ns(&t[0], f[MTF_ACCOUNT_SAVER_CPU_NS]),
+            tool_text_count(&t[1], f[MTF_ACCOUNT_WAITS]),
+            f[MTF_ACCOUNT_WAITS] == 1 ? "" : "s",
+            tool_text_ns(&t[2], f[MTF_ACCOUNT_WAIT_NS]),
+            tool_text_count(&t[3], f[MTF_ACCOUNT_SLOW_TIMES]));
+    if (a->footers != a->traces)
+        fprintf(stderr, "  (known of %s of %s traces)\n",
+                tool_text_count(&t[0], a->footers),
+                tool_text_count(&t[1], a->traces));
 }
 
 /* What recording cost, and what the traces lack. */
@@ -378,7 +479,7 @@ static void print_account(const struct record_report *r) {
         dropped += r->traces[i].dropped;
         untraced += r->traces[i].untraced;
     }
-    record_print_account(&r->account);
+    print_costs(&r->account);
     if (untraced != 0)
         fprintf(stderr, "  frees of blocks from before: %s\n",
                 tool_text_count(&text, untraced));
@@ -419,7 +520,7 @@ static void print_all(const struct record_report *r, const char *command) {
     for (size_t i = 0; i < r->count; i++) {
         const struct trace *t = &r->traces[i];
         if (t->counted && t->events == 0) {
-            tool_warn("%s holds no events: %s", record_short_name(t->name),
+            tool_warn("%s holds no events: %s", short_name(t->name),
                       record_why_no_events(command));
             break;
         }
