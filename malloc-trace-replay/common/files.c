@@ -24,6 +24,12 @@ bool tool_file_is_stdout(const char *name) {
            strcmp(name, "/proc/self/fd/1") == 0;
 }
 
+bool tool_file_is_part(const char *name) {
+    size_t n = strlen(name);
+    return n > 3 && name[n - 3] == '.' && name[n - 2] == 'k' &&
+           name[n - 1] >= '0' && name[n - 1] < (char)('0' + MTF_PARTS);
+}
+
 /* --- Opening -------------------------------------------------------------- */
 
 static bool find(struct tcm_place *place, const char *name) {
@@ -237,8 +243,7 @@ static bool belongs_to(const struct target *t, const char *name) {
         return false;
     if (n > 6 && strcmp(base + n - 6, ".spool") == 0)
         base[n - 6] = '\0';
-    else if (n > 3 && base[n - 3] == '.' && base[n - 2] == 'k' &&
-             base[n - 1] >= '0' && base[n - 1] < '0' + (int)MTF_PARTS)
+    else if (tool_file_is_part(base))
         base[n - 3] = '\0';
     (void)snprintf(other, sizeof(other), "%s.spool", base);
     if (is_named(t, name) || is_named(t, base) || is_named(t, other))

@@ -13,6 +13,8 @@
 
 /* NAME is NULL, "-", or another name of descriptor 1. */
 bool tool_file_is_stdout(const char *name);
+/* NAME ends as that of a part of a flight recording does: in .k0 to .k7. */
+bool tool_file_is_part(const char *name);
 
 /*
  * Opens NAME to be written from its beginning: a file that is made with the

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/hash.h"
 
+#include "base/check.h"
+
+#include <stdlib.h>
 #include <sys/random.h>
 
 uint64_t tool_hash_seed(void) {
@@ -8,4 +11,45 @@ uint64_t tool_hash_seed(void) {
     if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
         seed = (uintptr_t)&seed; /* at least not always the same */
     return seed;
+}
+
+#define MAP_FIRST 64u
+
+bool tool_map_grow(struct tool_map *m) {
+    struct tool_map old = *m;
+    size_t places = old.entry == NULL ? MAP_FIRST : 2 * (old.mask + 1);
+    m->entry = calloc(places, sizeof(*m->entry));
+    if (m->entry == NULL) {
+        m->entry = old.entry;
+        return false;
+    }
+    m->mask = places - 1;
+    if (old.entry == NULL)
+        m->seed = tool_hash_seed();
+    for (size_t i = 0; old.entry != NULL && i <= old.mask; i++)
+        if (old.entry[i].key != 0)
+            *tool_map_place(m, old.entry[i].key) = old.entry[i];
+    free(old.entry);
+    return true;
+}
+
+void tool_map_remove(struct tool_map *m, struct tool_map_entry *e) {
+    size_t hole = (size_t)(e - m->entry);
+    TCM_ASSERT(hole <= m->mask && e->key != 0);
+    /* Entries that the hole would cut off from their home move into it. */
+    for (size_t i = (hole + 1) & m->mask; m->entry[i].key != 0;
+         i = (i + 1) & m->mask) {
+        size_t home = tool_hash(m->entry[i].key, m->seed) & m->mask;
+        if (((i - home) & m->mask) >= ((i - hole) & m->mask)) {
+            m->entry[hole] = m->entry[i];
+            hole = i;
+        }
+    }
+    m->entry[hole] = (struct tool_map_entry){0};
+    m->count--;
+}
+
+void tool_map_fini(struct tool_map *m) {
+    free(m->entry);
+    *m = (struct tool_map){0};
 }

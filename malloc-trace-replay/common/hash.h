@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hashing of numbers that stand in a trace: which of them fall together must
- * not be for the trace to choose, or a small file makes every look a long walk.
+ * Hashing of numbers that stand in a trace, and the map by such numbers. Which
+ * of them fall together must not be for the trace to choose, or a small file
+ * makes every search a long walk: each table has a random seed.
  *
- * Threads: any number.
+ * Invariants: at most half of a map's places are taken, and each key stands
+ * behind its home with no empty place between.
+ * Threads: hashing any number, a map one user at a time.
  */
 #ifndef TOOL_COMMON_HASH_H
 #define TOOL_COMMON_HASH_H
 
 #include "base/compiler.h"
-
-#include <stdint.h>
 
 /* Random; another one for each table. */
 uint64_t tool_hash_seed(void);
@@ -21,5 +22,54 @@ static inline uint64_t tool_hash(uint64_t key, uint64_t seed) {
     h = (h ^ h >> 32 ^ seed) * 0xD6E8FEB86659FD93u;
     return h ^ h >> 32;
 }
+
+struct tool_map_entry {
+    uint64_t key; /* 0: an empty place */
+    uint64_t value;
+};
+
+/* From keys other than 0 to values; all zero is an empty map. */
+struct tool_map {
+    struct tool_map_entry *entry; /* NULL: none yet */
+    size_t mask, count;
+    uint64_t seed;
+};
+
+/* The place of KEY, or the empty one where it would be. The map has places. */
+static inline struct tool_map_entry *tool_map_place(const struct tool_map *m,
+                                                    uint64_t key) {
+    size_t i = tool_hash(key, m->seed) & m->mask;
+    while (m->entry[i].key != 0 && m->entry[i].key != key)
+        i = (i + 1) & m->mask;
+    return &m->entry[i];
+}
+
+/* NULL: KEY is not in the map. */
+static inline struct tool_map_entry *tool_map_find(const struct tool_map *m,
+                                                   uint64_t key) {
+    if (m->count == 0)
+        return NULL;
+    struct tool_map_entry *e = tool_map_place(m, key);
+    return e->key != 0 ? e : NULL;
+}
+
+bool tool_map_grow(struct tool_map *m);
+
+/* The entry of KEY, made with the value 0 if there is none. Other entries may
+   move. NULL: out of memory. */
+static inline struct tool_map_entry *tool_map_get(struct tool_map *m,
+                                                  uint64_t key) {
+    if (2 * m->count >= m->mask && !tool_map_grow(m))
+        return NULL;
+    struct tool_map_entry *e = tool_map_place(m, key);
+    m->count += e->key == 0;
+    e->key = key;
+    return e;
+}
+
+/* Takes E out. Other entries may move. */
+void tool_map_remove(struct tool_map *m, struct tool_map_entry *e);
+/* Frees the places; the map is empty. */
+void tool_map_fini(struct tool_map *m);
 
 #endif

@@ -289,6 +289,8 @@ int tool_option_next(struct tool_options *o) {
     }
 }
 
+/* --- Numbers ----------------------------------------------------------- */
+
 bool tool_parse_u64(const char *text, uint64_t max, uint64_t *value) {
     uint64_t n = 0;
     if (*text == '\0')
@@ -302,5 +304,64 @@ bool tool_parse_u64(const char *text, uint64_t max, uint64_t *value) {
     if (n > max)
         return false;
     *value = n;
+    return true;
+}
+
+static const struct unit {
+    const char *name;
+    uint64_t ns;
+} units[] = {
+    {"ns", 1},          {"us", 1000},          {"ms", 1000000},
+    {"s", 1000000000u}, {"m", 60000000000ull}, {"h", 3600000000000ull},
+};
+
+/* The unit at *TEXT, which is passed over; seconds at its end. 0: none. */
+static uint64_t parse_unit(const char **text) {
+    size_t length = strspn(*text, "abcdefghijklmnopqrstuvwxyz");
+    if (length == 0)
+        return **text == '\0' ? 1000000000u : 0;
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(units); i++)
+        if (strlen(units[i].name) == length &&
+            memcmp(units[i].name, *text, length) == 0) {
+            *text += length;
+            return units[i].ns;
+        }
+    return 0;
+}
+
+/* One number with its unit. Digits behind the point that make less than a
+   nanosecond are dropped. */
+static bool parse_part(const char **text, uint64_t *ns) {
+    const char *p = *text;
+    uint64_t whole = 0, fraction = 0, scale = 1;
+    size_t digits = 0;
+    for (; *p >= '0' && *p <= '9'; p++, digits++) {
+        if (whole > UINT64_MAX / 20)
+            return false;
+        whole = whole * 10 + (uint64_t)(*p - '0');
+    }
+    if (*p == '.')
+        for (p++; *p >= '0' && *p <= '9'; p++, digits++)
+            if (scale < 1000000000u) {
+                fraction = fraction * 10 + (uint64_t)(*p - '0');
+                scale *= 10;
+            }
+    if (digits == 0)
+        return false;
+    uint64_t unit = parse_unit(&p), sum;
+    *text = p;
+    if (unit == 0 || __builtin_mul_overflow(whole, unit, &sum))
+        return false;
+    unsigned __int128 rest = (unsigned __int128)fraction * unit / scale;
+    return !__builtin_add_overflow(sum, (uint64_t)rest, ns);
+}
+
+bool tool_parse_time(const char *text, uint64_t *ns) {
+    *ns = 0;
+    do {
+        uint64_t part;
+        if (!parse_part(&text, &part) || __builtin_add_overflow(*ns, part, ns))
+            return false;
+    } while (*text != '\0');
     return true;
 }

@@ -94,5 +94,8 @@ bool tool_is_quiet(void);
 
 /* A whole decimal number of at most MAX. false: it is none; no message. */
 bool tool_parse_u64(const char *text, uint64_t max, uint64_t *value);
+/* A time: seconds, or a number with h, m, s, ms, us or ns, or several of these
+   (1m30s). Digits behind the point are allowed. */
+bool tool_parse_time(const char *text, uint64_t *ns);
 
 #endif

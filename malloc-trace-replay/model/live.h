@@ -19,7 +19,7 @@
 #ifndef TOOL_MODEL_LIVE_H
 #define TOOL_MODEL_LIVE_H
 
-#include "base/compiler.h"
+#include "common/hash.h"
 
 /* By the number of bits of the size: 0, 1, 2 to 3, 4 to 7, ... */
 #define INFO_SIZES 65u
@@ -39,10 +39,12 @@ struct info_live {
     bool failed;          /* no memory: what follows is not counted */
     /* of the rounds, see above */
     uint64_t before_bytes, before_freed, freed, made;
-    /* raw: live blocks by token; processed: by slot */
-    struct info_live_block *block;
-    size_t capacity, used;
-    uint64_t seed;
+    struct tool_map block; /* raw: sizes of live blocks by token */
+    struct info_live_slot {
+        bool lives;
+        uint64_t size;
+    } * slot; /* processed: live blocks */
+    size_t slots;
     struct info_early early[2]; /* of this round and the one before */
 };
 

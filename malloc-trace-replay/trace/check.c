@@ -2,6 +2,7 @@
 #include "trace/check.h"
 
 #include "base/bits.h"
+#include "common/array.h"
 #include "traceformat/raw_codec.h"
 #include "traceformat/trace_event.h"
 
@@ -133,15 +134,10 @@ static void pass_stack(struct tool_check *c, const struct mtf_proc_block *b,
         c->have_stack = false;
         return;
     }
-    if (depth > c->capacity) {
-        size_t capacity = depth + depth / 2 + 1024;
-        void *p = realloc(c->free_slot, capacity * sizeof(*c->free_slot));
-        if (p == NULL) { /* the rest is looked at without it */
-            c->have_stack = false;
-            return;
-        }
-        c->free_slot = p;
-        c->capacity = capacity;
+    if (!tool_array_reserve(&c->free_slot, &c->capacity, depth,
+                            sizeof(*c->free_slot))) {
+        c->have_stack = false; /* the rest is checked without it */
+        return;
     }
     if (d->depth != 0)
         memcpy(c->free_slot + below, d->stack, d->depth * sizeof(*d->stack));

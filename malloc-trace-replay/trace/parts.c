@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "trace/parts.h"
 
+#include "common/files.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +12,6 @@ struct candidate {
     struct mtf_raw_info info;
     bool is_one;
 };
-
-/* Whether NAME ends as the name of a part does. */
-static bool has_suffix(const char *name) {
-    size_t n = strlen(name);
-    return n > 3 && name[n - 3] == '.' && name[n - 2] == 'k' &&
-           name[n - 1] >= '0' && name[n - 1] < (char)('0' + MTF_PARTS);
-}
 
 static void name_of(char *out, size_t cap, const char *base, unsigned i) {
     (void)snprintf(out, cap, "%s.k%u", base, i);
@@ -75,7 +70,7 @@ static void take(struct tool_parts *p, const struct candidate *c,
 
 bool tool_parts_find(struct tool_parts *p, const char *name, uint8_t *buffer) {
     memset(p, 0, sizeof(*p));
-    bool is_part = has_suffix(name);
+    bool is_part = tool_file_is_part(name);
     if (!is_part && access(name, F_OK) == 0)
         return true;
     struct candidate *c = calloc(MTF_PARTS, sizeof(*c));

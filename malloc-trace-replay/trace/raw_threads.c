@@ -2,51 +2,23 @@
 #include "trace/raw_threads.h"
 
 #include "base/bits.h"
-#include "common/hash.h"
+#include "common/array.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static size_t index_of(const struct raw_threads *t, uint32_t id, size_t size) {
-    return tool_hash(id, t->seed) & (size - 1);
-}
-
-static bool grow_index(struct raw_threads *t) {
-    size_t size = t->index_size == 0 ? 64 : 2 * t->index_size;
-    if (t->index_size == 0)
-        t->seed = tool_hash_seed();
-    uint32_t *table = calloc(size, sizeof(*table));
-    if (table == NULL)
-        return false;
-    for (size_t i = 0; i < t->count; i++) {
-        size_t at = index_of(t, t->thread[i].id, size);
-        while (table[at] != 0)
-            at = (at + 1) & (size - 1);
-        table[at] = (uint32_t)i + 1;
-    }
-    free(t->index);
-    t->index = table;
-    t->index_size = size;
-    return true;
-}
-
 struct raw_thread *raw_threads_find(struct raw_threads *t, uint32_t id) {
-    if (2 * (t->count + 1) > t->index_size && !grow_index(t))
+    /* Room first: the map has no thread that is not there. */
+    if (!tool_array_reserve(&t->thread, &t->capacity, t->count + 1,
+                            sizeof(*t->thread)))
         return NULL;
-    size_t at = index_of(t, id, t->index_size);
-    for (; t->index[at] != 0; at = (at + 1) & (t->index_size - 1))
-        if (t->thread[t->index[at] - 1].id == id)
-            return &t->thread[t->index[at] - 1];
-    if (t->count == t->capacity) {
-        size_t capacity = t->capacity == 0 ? 16 : 2 * t->capacity;
-        void *p = realloc(t->thread, capacity * sizeof(*t->thread));
-        if (p == NULL)
-            return NULL;
-        t->thread = p;
-        t->capacity = capacity;
-    }
+    struct tool_map_entry *e = tool_map_get(&t->by_id, (uint64_t)id + 1);
+    if (e == NULL)
+        return NULL;
+    if (e->value != 0)
+        return &t->thread[e->value - 1];
     struct raw_thread *r = &t->thread[t->count++];
-    t->index[at] = (uint32_t)t->count;
+    e->value = t->count;
     memset(r, 0, sizeof(*r));
     r->id = id;
     if (t->begins_late)
@@ -58,7 +30,7 @@ struct raw_thread *raw_threads_find(struct raw_threads *t, uint32_t id) {
 
 void raw_threads_free(struct raw_threads *t) {
     free(t->thread);
-    free(t->index);
+    tool_map_fini(&t->by_id);
 }
 
 uint64_t raw_threads_with_events(const struct raw_threads *t) {
@@ -72,8 +44,7 @@ uint64_t raw_threads_dropped(const struct raw_threads *t) {
     uint64_t n = 0;
     for (size_t i = 0; i < t->count; i++) {
         const struct raw_thread *r = &t->thread[i];
-        uint64_t dropped = r->stream.state.dropped;
-        n += r->gap_events > dropped ? r->gap_events : dropped;
+        n += tcm_max_u64(r->gap_events, r->stream.state.dropped);
     }
     return n;
 }

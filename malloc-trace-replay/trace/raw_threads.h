@@ -10,6 +10,7 @@
 #define TOOL_TRACE_RAW_THREADS_H
 
 #include "base/compiler.h"
+#include "common/hash.h"
 #include "trace/check.h"
 #include "trace/raw.h"
 #include "traceformat/raw_reader.h"
@@ -29,10 +30,8 @@ struct raw_thread {
 struct raw_threads {
     struct raw_thread *thread; /* by first appearance */
     size_t count, capacity;
-    uint32_t *index; /* hash by id: place in thread + 1 */
-    size_t index_size;
-    uint64_t seed;
-    bool begins_late; /* a flight recording: its beginning was not kept */
+    struct tool_map by_id; /* key: id plus 1; value: place in thread plus 1 */
+    bool begins_late;      /* a flight recording: its beginning was not kept */
 };
 
 /* The thread ID, made if it is new. NULL without memory. */

@@ -3,6 +3,8 @@
 
 #include "base/bits.h"
 #include "base/os_file.h"
+#include "base/raw_io.h"
+#include "common/array.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -86,16 +88,11 @@ bool tool_spool_copy(struct tool_spool *s, struct tool_input *in) {
     enum mtf_source_result r;
     while ((r = tool_input_read(in, chunk, sizeof(chunk), &got)) ==
            MTF_SOURCE_DATA) {
-        size_t done = 0;
-        while (done < got) {
-            ssize_t w = write(fd, chunk + done, got - done);
-            if (w < 0 && errno != EINTR) {
-                int error = errno;
-                close(fd);
-                errno = error;
-                return false;
-            }
-            done += w > 0 ? (size_t)w : 0;
+        if (!tcm_io_write_all(fd, chunk, got)) {
+            int error = errno;
+            close(fd);
+            errno = error;
+            return false;
         }
     }
     if (r == MTF_SOURCE_BREAK) {
@@ -123,14 +120,9 @@ void tool_spool_close(struct tool_spool *s) {
 
 static bool spool_add(struct tool_spool *s, uint64_t position,
                       const struct mtf_spool_buffer *head) {
-    if (s->count == s->capacity) {
-        size_t capacity = s->capacity == 0 ? 64 : 2 * s->capacity;
-        void *p = realloc(s->entries, capacity * sizeof(*s->entries));
-        if (p == NULL)
-            return false;
-        s->entries = p;
-        s->capacity = capacity;
-    }
+    if (!tool_array_reserve(&s->entries, &s->capacity, s->count + 1,
+                            sizeof(*s->entries)))
+        return false;
     s->entries[s->count++] = (struct tool_spool_entry){position, *head};
     return true;
 }

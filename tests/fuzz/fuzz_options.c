@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         FUZZ_CHECK(ns <= (uint64_t)1000000000 * 1000000000);
         FUZZ_CHECK(strspn(text, "0123456789.") == strlen(text));
     }
-    if (filter_parse_time(text, &ns))
+    if (tool_parse_time(text, &ns))
         FUZZ_CHECK(strspn(text, "0123456789.hmnsu") == strlen(text));
     struct filter_list list = {0};
     if (filter_list_parse(&list, text)) {

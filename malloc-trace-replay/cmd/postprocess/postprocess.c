@@ -10,6 +10,7 @@
 #include "cmd/postprocess/sort/order.h"
 #include "cmd/postprocess/went_on.h"
 
+#include "common/array.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
@@ -110,13 +111,7 @@ static bool filter_out(void *ctx, const void *data, size_t n) {
 
 static bool grow_stack(void *ctx, uint32_t **stack, size_t *capacity) {
     (void)ctx;
-    size_t room = *capacity == 0 ? 1024 : *capacity * 2;
-    uint32_t *p = realloc(*stack, room * sizeof(*p));
-    if (p == NULL)
-        return false;
-    *stack = p;
-    *capacity = room;
-    return true;
+    return tool_array_reserve(stack, capacity, *capacity + 1, sizeof(**stack));
 }
 
 /* --- Reading -------------------------------------------------------------- */
@@ -303,8 +298,8 @@ static int run(struct work *w) {
     if (!filter_list_resolve(&w->options.only, w->raw_name))
         return TOOL_FAILED;
     w->raw = tool_raw_open(w->raw_name);
+    demux_init(&w->demux, &w->emit.slots);
     if (w->raw == NULL || !make_writers(w) ||
-        !demux_init(&w->demux, &w->emit.slots) ||
         !emit_init(&w->emit, &w->demux, w->ordered)) {
         out_of_memory();
         return TOOL_FAILED;

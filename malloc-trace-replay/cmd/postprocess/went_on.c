@@ -2,6 +2,7 @@
 #include "cmd/postprocess/went_on.h"
 
 #include "common/input.h"
+#include "common/main.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -52,19 +53,16 @@ static uint64_t count(const char *base, int length, uint64_t from,
 }
 
 void went_on_tell(const char *name, const struct mtf_raw_header *own) {
+    const char *dot = strrchr(name, '.');
     int length = (int)strlen(name);
-    uint64_t from = 1, number = 0, unit = 1;
+    uint64_t from = 1, number;
     if (own->pid == 0) /* an artificial trace */
         return;
     uint64_t n = count(name, length, from, own);
-    int dot = length;
-    for (; n == 0 && dot > 0 && name[dot - 1] >= '0' && name[dot - 1] <= '9' &&
-           length - dot < 9;
-         dot--, unit *= 10)
-        number += unit * (uint64_t)(name[dot - 1] - '0');
     /* A trace that has a number is followed by the next one. */
-    if (n == 0 && dot > 1 && dot < length && name[dot - 1] == '.') {
-        length = dot - 1;
+    if (n == 0 && dot != NULL && dot != name &&
+        tool_parse_u64(dot + 1, 999999999, &number)) {
+        length = (int)(dot - name);
         from = number + 1;
         n = count(name, length, from, own);
     }

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/raw_io.h"
+#include "cmd/replay/memory.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -57,43 +58,26 @@ bool replay_table_grow(struct replay_table *t, uint64_t entries) {
 
 /* --- Resident memory ------------------------------------------------------ */
 
-/* The number of kilobytes in line NAME of a file of /proc, in bytes. */
-static bool proc_bytes(const char *path, const char *name, uint64_t *bytes) {
+/* The kilobytes in line NAME of a file of /proc, as bytes; 0: none. */
+static uint64_t proc_bytes(const char *path, const char *name) {
     char text[8192];
-    if (tcm_io_read_file(path, text, sizeof(text)) < 0)
-        return false;
-    size_t length = strlen(name);
-    const char *p = text;
-    while (strncmp(p, name, length) != 0) {
-        p = strchr(p, '\n');
-        if (p == NULL)
-            return false;
-        p++;
-    }
-    p += length;
-    while (*p == ' ' || *p == '\t')
-        p++;
-    uint64_t kb = 0;
-    while (*p >= '0' && *p <= '9')
-        kb = kb * 10 + (uint64_t)(*p++ - '0');
-    *bytes = kb * 1024;
-    return true;
+    uint64_t kib;
+    return tcm_io_read_file(path, text, sizeof(text)) >= 0 &&
+                   replay_number_in(text, name, &kib)
+               ? kib * 1024
+               : 0;
 }
 
 /* smaps_rollup walks the page tables and is exact; status is read from counters
    that may lag behind by some pages a processor. */
 static uint64_t rss_now(void) {
-    uint64_t bytes = 0;
-    if (!proc_bytes("/proc/self/smaps_rollup", "Rss:", &bytes))
-        proc_bytes("/proc/self/status", "VmRSS:", &bytes);
-    return bytes;
+    uint64_t bytes = proc_bytes("/proc/self/smaps_rollup", "Rss:");
+    return bytes != 0 ? bytes : proc_bytes("/proc/self/status", "VmRSS:");
 }
 
 /* The peak since the last reset. */
 static uint64_t rss_peak(void) {
-    uint64_t bytes = 0;
-    proc_bytes("/proc/self/status", "VmHWM:", &bytes);
-    return bytes;
+    return proc_bytes("/proc/self/status", "VmHWM:");
 }
 
 static bool rss_reset_peak(void) {

@@ -18,8 +18,7 @@
 #define PATH_BYTES 1024u
 #define TEXT_BYTES 16384u
 
-/* The number behind NAME, which begins a line of TEXT; false: none. */
-static bool number_of(const char *text, const char *name, uint64_t *value) {
+bool replay_number_in(const char *text, const char *name, uint64_t *value) {
     size_t length = strlen(name);
     while (strncmp(text, name, length) != 0) {
         text = strchr(text, '\n');
@@ -39,7 +38,7 @@ static bool file_number(const char *root, const char *folder, const char *file,
     int n = snprintf(path, sizeof(path), "%s%s%s", root, folder, file);
     return n > 0 && (size_t)n < sizeof(path) &&
            tcm_io_read_file(path, text, sizeof(text)) >= 0 &&
-           number_of(text, name, value);
+           replay_number_in(text, name, value);
 }
 
 static uint64_t less(uint64_t a, uint64_t b) {

@@ -23,5 +23,7 @@ struct replay_memory {
 
 /* ROOT: "" but in tests, before the names of files in /proc and /sys. */
 void replay_memory_find(struct replay_memory *m, const char *root);
+/* The number behind NAME, which begins a line of TEXT; false: none. */
+bool replay_number_in(const char *text, const char *name, uint64_t *value);
 
 #endif

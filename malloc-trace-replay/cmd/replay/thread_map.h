@@ -8,26 +8,25 @@
 #ifndef TOOL_CMD_REPLAY_THREAD_MAP_H
 #define TOOL_CMD_REPLAY_THREAD_MAP_H
 
-#include "base/compiler.h"
+#include "common/hash.h"
 #include "trace/check.h"
 
-/* Open addressing; all zero is an empty one. */
+/* All zero is an empty one. */
 struct replay_thread_map {
     struct replay_thread {
-        uint32_t id;    /* 0: empty */
+        uint32_t id;
         uint32_t index; /* 0 until the thread has an operation */
         bool counted;   /* it had an operation */
         bool failed;    /* it had a call that failed */
         struct tool_check_life life;
-    } * entry;
-    uint32_t capacity; /* power of two, 0 at first */
-    uint32_t count;
+    } * thread; /* by first appearance */
+    size_t count, room;
+    struct tool_map by_id; /* key: id plus 1; value: place in thread plus 1 */
     uint32_t *free_index;
-    uint32_t free_count, free_capacity;
+    size_t free_count, free_room;
     uint32_t indices;     /* given out so far, and 1 */
     uint64_t counted;     /* threads with an operation */
     uint64_t failed_only; /* threads with failed calls alone */
-    uint64_t seed;
 };
 
 /* The entry of thread ID, made if need be; valid until the next call. NULL: out

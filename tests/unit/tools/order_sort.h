@@ -55,8 +55,8 @@ static inline struct sorter *sorter_begin(struct sorted *out) {
     struct sorter *s = calloc(1, sizeof(*s));
     memset(out, 0, sizeof(*out));
     s->out = out;
-    if (!demux_init(&s->demux, &s->emit.slots) ||
-        !emit_init(&s->emit, &s->demux, &s->writer))
+    demux_init(&s->demux, &s->emit.slots);
+    if (!emit_init(&s->emit, &s->demux, &s->writer))
         tap_bail("out of memory");
     order_init(&s->order, &s->demux, &s->emit);
     mtf_proc_writer_begin(&s->writer, sorted_take, sorted_grow, out, header,

@@ -6,6 +6,8 @@
 #include "cmd/malloc_trace/record/report.h"
 
 #include "cmd/malloc_trace/record/why.h"
+#include "common/array.h"
+#include "common/files.h"
 #include "common/main.h"
 #include "common/text.h"
 #include "model/info.h"
@@ -57,9 +59,9 @@ struct account {
 struct record_report {
     const char *pattern;
     struct known_file *known;
-    size_t known_count;
+    size_t known_count, known_room;
     struct trace *traces;
-    size_t count;
+    size_t count, room;
     struct account account;
 };
 
@@ -132,11 +134,9 @@ static bool cut_spool(char *name) {
 /* Cuts the ".k3" of a part of a flight recording from NAME, unless PATTERN has
    it; false: it is none. */
 static bool cut_part(const char *pattern, char *name) {
-    size_t length = strlen(name);
-    if (length < 3 || name[length - 3] != '.' || name[length - 2] != 'k' ||
-        !is_digit(name[length - 1]) || matches(pattern, name))
+    if (!tool_file_is_part(name) || matches(pattern, name))
         return false;
-    name[length - 3] = '\0';
+    name[strlen(name) - 3] = '\0';
     return true;
 }
 
@@ -172,14 +172,9 @@ static bool remember(struct record_report *r, const char *name, bool spool,
                      const struct stat *st) {
     (void)name;
     (void)spool;
-    /* Doubles when the count is a power of two. */
-    if ((r->known_count & (r->known_count - 1)) == 0) {
-        size_t room = r->known_count == 0 ? 1 : 2 * r->known_count;
-        void *grown = realloc(r->known, room * sizeof(*r->known));
-        if (grown == NULL)
-            return false;
-        r->known = grown;
-    }
+    if (!tool_array_reserve(&r->known, &r->known_room, r->known_count + 1,
+                            sizeof(*r->known)))
+        return false;
     r->known[r->known_count++] =
         (struct known_file){st->st_dev, st->st_ino, st->st_mtim};
     return true;
@@ -288,13 +283,9 @@ static bool add_trace(struct record_report *r, const char *name, bool spool,
             return true;
         }
     }
-    if ((r->count & (r->count - 1)) == 0) {
-        size_t room = r->count == 0 ? 1 : 2 * r->count;
-        void *grown = realloc(r->traces, room * sizeof(*r->traces));
-        if (grown == NULL)
-            return false;
-        r->traces = grown;
-    }
+    if (!tool_array_reserve(&r->traces, &r->room, r->count + 1,
+                            sizeof(*r->traces)))
+        return false;
     struct trace *t = &r->traces[r->count];
     memset(t, 0, sizeof(*t));
     t->name = strdup(name);

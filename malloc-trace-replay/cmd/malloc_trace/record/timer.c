@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -21,14 +20,8 @@
 #define LOOK_NS     20000000u
 
 bool record_parse_seconds(const char *text, uint64_t *ns) {
-    char *end;
-    errno = 0;
-    double v = strtod(text, &end);
-    if (end == text || *end != '\0' || errno != 0 ||
-        text[strspn(text, "0123456789.")] != '\0' || !(v <= 1e9))
-        return false;
-    *ns = (uint64_t)(v * 1e9);
-    return true;
+    return text[strspn(text, "0123456789.")] == '\0' &&
+           tool_parse_time(text, ns) && *ns <= (uint64_t)SECOND * SECOND;
 }
 
 static void sleep_ns(uint64_t ns) {

@@ -3,8 +3,6 @@
 
 #include "cmd/postprocess/sort/demux.h"
 
-#include "common/hash.h"
-
 #include <stdlib.h>
 
 /* Where the next look at a thread begins, if all it has in hand is known. */
@@ -16,64 +14,24 @@ struct births_place {
 
 /* --- The table ------------------------------------------------------------ */
 
-static size_t home(const struct births *b, uint64_t number) {
-    return tool_hash(number, b->seed) & b->mask;
-}
-
-static struct births_word *find(const struct births *b, uint64_t number) {
-    size_t i = home(b, number);
-    while (b->word[i].bits != 0 && b->word[i].number != number)
-        i = (i + 1) & b->mask;
-    return &b->word[i];
-}
-
-static bool grow(struct births *b) {
-    struct births old = *b;
-    if (b->word == NULL)
-        b->seed = tool_hash_seed();
-    b->mask = old.word == NULL ? 255 : 2 * old.mask + 1;
-    b->word = calloc(b->mask + 1, sizeof(*b->word));
-    if (b->word == NULL) {
-        b->word = old.word;
-        b->mask = old.mask;
-        return false;
-    }
-    for (size_t i = 0; old.word != NULL && i <= old.mask; i++)
-        if (old.word[i].bits != 0)
-            *find(b, old.word[i].number) = old.word[i];
-    free(old.word);
-    return true;
-}
+/* Words of 64 tokens: the key is the word's number plus 1, the value has a bit
+   for each. */
 
 static bool add(struct births *b, uint64_t number, uint64_t bits) {
-    if ((b->word == NULL || 2 * b->count > b->mask) && !grow(b))
+    struct tool_map_entry *w = tool_map_get(&b->words, number + 1);
+    if (w == NULL)
         return false;
-    struct births_word *w = find(b, number);
-    b->count += w->bits == 0;
-    w->number = number;
-    w->bits |= bits;
+    w->value |= bits;
     return true;
 }
 
 static void take_out(struct births *b, uint64_t number, uint64_t bits) {
-    struct births_word *w = find(b, number);
-    if (w->bits == 0)
+    struct tool_map_entry *w = tool_map_find(&b->words, number + 1);
+    if (w == NULL)
         return;
-    w->bits &= ~bits;
-    if (w->bits != 0)
-        return;
-    b->count--;
-    /* close the gap */
-    size_t hole = (size_t)(w - b->word);
-    for (size_t i = (hole + 1) & b->mask; b->word[i].bits != 0;
-         i = (i + 1) & b->mask) {
-        size_t from = home(b, b->word[i].number);
-        if (((i - from) & b->mask) >= ((i - hole) & b->mask)) {
-            b->word[hole] = b->word[i];
-            b->word[i].bits = 0;
-            hole = i;
-        }
-    }
+    w->value &= ~bits;
+    if (w->value == 0)
+        tool_map_remove(&b->words, w);
 }
 
 /* --- Runs of tokens ------------------------------------------------------- */
@@ -206,7 +164,8 @@ bool births_has(struct demux *d, uint64_t token) {
     }
     if (d->failed)
         return true;
-    return b->count != 0 && (find(b, token >> 6)->bits & bit_of(token)) != 0;
+    const struct tool_map_entry *w = tool_map_find(&b->words, (token >> 6) + 1);
+    return w != NULL && (w->value & bit_of(token)) != 0;
 }
 
 void births_new_segment(struct demux *d, struct demux_thread *t) {
@@ -218,5 +177,5 @@ void births_new_segment(struct demux *d, struct demux_thread *t) {
 }
 
 void births_fini(struct births *b) {
-    free(b->word);
+    tool_map_fini(&b->words);
 }

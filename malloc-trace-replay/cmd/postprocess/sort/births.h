@@ -17,21 +17,14 @@
 #ifndef TOOL_CMD_POSTPROCESS_SORT_BIRTHS_H
 #define TOOL_CMD_POSTPROCESS_SORT_BIRTHS_H
 
-#include "base/compiler.h"
+#include "common/hash.h"
 
 struct demux;
 struct demux_event;
 struct demux_thread;
 
-/* 64 tokens; BITS 0: an empty place. */
-struct births_word {
-    uint64_t number, bits;
-};
-
 struct births {
-    struct births_word *word; /* open addressing */
-    size_t mask, count;
-    uint64_t seed;
+    struct tool_map words;
     struct demux_thread *fresh; /* list by next_new: have new segments */
 };
 

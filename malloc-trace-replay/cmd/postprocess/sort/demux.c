@@ -16,7 +16,7 @@
  */
 #include "cmd/postprocess/sort/demux.h"
 
-#include "common/hash.h"
+#include "common/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,14 +26,10 @@
 
 /* --- Threads -------------------------------------------------------------- */
 
-bool demux_init(struct demux *d, const struct slots *slots) {
+void demux_init(struct demux *d, const struct slots *slots) {
     memset(d, 0, sizeof(*d));
     d->slots = slots;
     tcm_dlist_init(&d->by_age);
-    d->seed = tool_hash_seed();
-    d->map_mask = 63;
-    d->map = calloc(d->map_mask + 1, sizeof(*d->map));
-    return d->map != NULL;
 }
 
 void demux_fini(struct demux *d) {
@@ -50,54 +46,29 @@ void demux_fini(struct demux *d) {
     }
     births_fini(&d->births);
     free(d->threads);
-    free(d->map);
-}
-
-static size_t map_place(const struct demux *d, uint32_t id) {
-    size_t i = tool_hash(id, d->seed) & d->map_mask;
-    while (d->map[i] != NULL && d->map[i]->id != id)
-        i = (i + 1) & d->map_mask;
-    return i;
+    tool_map_fini(&d->by_id);
 }
 
 struct demux_thread *demux_find(const struct demux *d, uint32_t id) {
-    return d->map[map_place(d, id)];
-}
-
-static bool grow_map(struct demux *d) {
-    size_t entries = (d->map_mask + 1) * 2;
-    struct demux_thread **map = calloc(entries, sizeof(*map));
-    if (map == NULL)
-        return false;
-    free(d->map);
-    d->map = map;
-    d->map_mask = entries - 1;
-    for (size_t i = 0; i < d->count; i++)
-        map[map_place(d, d->threads[i]->id)] = d->threads[i];
-    return true;
+    const struct tool_map_entry *e = tool_map_find(&d->by_id, (uint64_t)id + 1);
+    return e == NULL ? NULL : d->threads[e->value];
 }
 
 struct demux_thread *demux_thread(struct demux *d, uint32_t id) {
     struct demux_thread *t = demux_find(d, id);
     if (t != NULL)
         return t;
-    if (d->count == d->room) {
-        size_t room = d->room == 0 ? 64 : d->room * 2;
-        struct demux_thread **threads =
-            realloc(d->threads, room * sizeof(*threads));
-        if (threads == NULL) {
-            d->failed = true;
-            return NULL;
-        }
-        d->threads = threads;
-        d->room = room;
-    }
     t = calloc(1, sizeof(*t));
-    if (t == NULL || (d->count * 2 > d->map_mask && !grow_map(d))) {
+    struct tool_map_entry *e = NULL;
+    if (t != NULL && tool_array_reserve(&d->threads, &d->room, d->count + 1,
+                                        sizeof(struct demux_thread *)))
+        e = tool_map_get(&d->by_id, (uint64_t)id + 1);
+    if (e == NULL) {
         free(t);
         d->failed = true;
         return NULL;
     }
+    e->value = d->count;
     t->id = id;
     t->out_id = id == MTF_THREAD_LATE ? MTF_THREAD_NONE : id;
     t->lost = true;
@@ -109,7 +80,6 @@ struct demux_thread *demux_thread(struct demux *d, uint32_t id) {
     else
         mtf_stream_init(&t->stream);
     d->threads[d->count++] = t;
-    d->map[map_place(d, id)] = t;
     return t;
 }
 

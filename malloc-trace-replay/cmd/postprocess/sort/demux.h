@@ -120,9 +120,7 @@ struct demux_thread {
 struct demux {
     struct demux_thread **threads; /* all, in order of appearance */
     size_t count, room;
-    struct demux_thread **map; /* by id */
-    size_t map_mask;
-    uint64_t seed;
+    struct tool_map by_id;   /* key: id plus 1; value: place in threads */
     struct tcm_dlist by_age; /* segments of all threads */
     struct births births;
 
@@ -139,7 +137,7 @@ struct demux {
     bool failed;           /* no memory */
 };
 
-bool demux_init(struct demux *d, const struct slots *slots);
+void demux_init(struct demux *d, const struct slots *slots);
 void demux_fini(struct demux *d);
 
 /* The thread of ID, NULL if it has not appeared. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/postprocess/sort/heap.h"
 
-#include <stdlib.h>
+#include "common/array.h"
 
 static bool before(const struct heap_item *x, const struct heap_item *y) {
     return x->key != y->key ? x->key < y->key : x->thread->id < y->thread->id;
@@ -39,15 +39,7 @@ static void sift_down(struct heap *h, size_t i, struct heap_item item) {
 }
 
 bool heap_reserve(struct heap *h, size_t threads) {
-    if (threads <= h->room)
-        return true;
-    size_t room = threads + threads / 2 + 8;
-    struct heap_item *a = realloc(h->a, room * sizeof(*a));
-    if (a == NULL)
-        return false;
-    h->a = a;
-    h->room = room;
-    return true;
+    return tool_array_reserve(&h->a, &h->room, threads, sizeof(*h->a));
 }
 
 void heap_put(struct heap *h, struct demux_thread *t, uint64_t key) {

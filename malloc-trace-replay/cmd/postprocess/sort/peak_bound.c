@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/postprocess/sort/peak_bound.h"
+#include "common/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,14 +30,9 @@ static bool carry(struct peak_bound *b, struct peak_piece p) {
         b->endless = true;
         return true;
     }
-    if (b->carried_count == b->carried_room) {
-        size_t room = b->carried_room == 0 ? 64 : b->carried_room * 2;
-        struct peak_piece *more = realloc(b->carried, room * sizeof(*more));
-        if (more == NULL)
-            return false;
-        b->carried = more;
-        b->carried_room = room;
-    }
+    if (!tool_array_reserve(&b->carried, &b->carried_room, b->carried_count + 1,
+                            sizeof(*b->carried)))
+        return false;
     size_t i = b->carried_count++;
     for (; i > 0 && p.hi < b->carried[(i - 1) / 2].hi; i = (i - 1) / 2)
         b->carried[i] = b->carried[(i - 1) / 2];

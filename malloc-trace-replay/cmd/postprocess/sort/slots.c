@@ -9,6 +9,7 @@
 #include "cmd/postprocess/sort/slots.h"
 
 #include "base/os_mem.h"
+#include "common/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -117,15 +118,10 @@ static struct slots_entry *evict(struct slots *s, struct slots_place *place) {
 /* The block of PLACE is not needed any more. */
 static void give_back(struct slots *s, struct slots_place *place) {
     uintptr_t block = (uintptr_t)evict(s, place);
-    if (s->spares == s->spare_room) {
-        size_t room = s->spare_room == 0 ? 256 : 2 * s->spare_room;
-        uintptr_t *spare = realloc(s->spare, room * sizeof(*spare));
-        if (spare == NULL) {
-            s->failed = true;
-            return;
-        }
-        s->spare = spare;
-        s->spare_room = room;
+    if (!tool_array_reserve(&s->spare, &s->spare_room, s->spares + 1,
+                            sizeof(*s->spare))) {
+        s->failed = true;
+        return;
     }
     if (s->spares_resident >= SPARES_RESIDENT &&
         BLOCK_BYTES % tcm_os_page_size() == 0 &&
@@ -157,14 +153,9 @@ static void look_at_oldest(struct slots *s) {
 }
 
 static bool new_slab(struct slots *s) {
-    if (s->slabs == s->slab_room) {
-        size_t room = s->slab_room == 0 ? 16 : 2 * s->slab_room;
-        struct slots_entry **slab = realloc(s->slab, room * sizeof(*slab));
-        if (slab == NULL)
-            return false;
-        s->slab = slab;
-        s->slab_room = room;
-    }
+    if (!tool_array_reserve(&s->slab, &s->slab_room, s->slabs + 1,
+                            sizeof(*s->slab)))
+        return false;
     struct slots_entry *more =
         aligned_alloc(BLOCK_BYTES, SLAB_BLOCKS * BLOCK_BYTES);
     if (more == NULL)

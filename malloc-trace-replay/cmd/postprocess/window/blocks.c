@@ -11,6 +11,7 @@
  */
 #include "cmd/postprocess/window/blocks.h"
 
+#include "common/array.h"
 #include "traceformat/proc_codec.h"
 
 #include <stdlib.h>
@@ -56,18 +57,14 @@ void filter_enter(struct filter *f, uint32_t id, bool is_call) {
 static struct filter_block *block_of(struct filter *f, uint32_t slot) {
     static struct filter_block none;
     if (slot >= f->room) {
-        size_t room = f->room == 0 ? 4096 : f->room;
-        while (room <= slot)
-            room *= 2;
-        struct filter_block *b = realloc(f->block, room * sizeof(*b));
-        if (b == NULL) {
+        size_t before = f->room;
+        if (!tool_array_reserve(&f->block, &f->room, (size_t)slot + 1,
+                                sizeof(*f->block))) {
             f->failed = true;
             none.state = FILTER_EMPTY;
             return &none;
         }
-        memset(b + f->room, 0, (room - f->room) * sizeof(*b));
-        f->block = b;
-        f->room = room;
+        memset(f->block + before, 0, (f->room - before) * sizeof(*f->block));
     }
     if (slot >= f->used)
         f->used = (size_t)slot + 1;
@@ -158,8 +155,7 @@ static int compare_threads(const void *a, const void *b) {
     return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
 }
 
-/* Threads that ended before the window, and made blocks of it. By their ids:
-   places of the table are another in each run. */
+/* Threads that ended before the window, and made blocks of it, by their ids. */
 static void end_threads(struct filter *f) {
     struct filter_threads *s = &f->threads;
     struct filter_thread **a = malloc((s->count + 1) * sizeof(*a));
@@ -168,8 +164,8 @@ static void end_threads(struct filter *f) {
         f->failed = true;
         return;
     }
-    for (size_t i = 0; s->mask != 0 && i <= s->mask; i++) {
-        struct filter_thread *t = &s->place[i];
+    for (size_t i = 0; i < s->count; i++) {
+        struct filter_thread *t = &s->thread[i];
         if (t->ended && t->start_written && !t->end_written)
             a[n++] = t;
     }

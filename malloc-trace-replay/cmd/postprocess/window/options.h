@@ -26,8 +26,4 @@ int filter_options_take(struct filter_options *o, int id, const char *value);
 /* After the last: whether they go together. */
 int filter_options_check(const struct filter_options *o);
 
-/* TIME as the options take it: seconds, or a number with h, m, s, ms, us or ns,
-   or several of these (1m30s). False: it is none. */
-bool filter_parse_time(const char *text, uint64_t *ns);
-
 #endif

@@ -3,7 +3,7 @@
 
 #include "cmd/postprocess/sort/demux.h"
 
-#include "common/hash.h"
+#include "common/array.h"
 #include "common/main.h"
 #include "trace/raw.h"
 
@@ -22,14 +22,8 @@ static int compare_ids(const void *a, const void *b) {
 static bool add_id(struct filter_list *l, uint32_t id) {
     if (l->ids != 0 && l->id[l->ids - 1] == id)
         return true;
-    if (l->ids == l->id_room) {
-        size_t room = l->id_room == 0 ? 16 : 2 * l->id_room;
-        uint32_t *ids = realloc(l->id, room * sizeof(*ids));
-        if (ids == NULL)
-            return false;
-        l->id = ids;
-        l->id_room = room;
-    }
+    if (!tool_array_reserve(&l->id, &l->id_room, l->ids + 1, sizeof(*l->id)))
+        return false;
     l->id[l->ids++] = id;
     return true;
 }
@@ -40,17 +34,12 @@ static void sort_ids(struct filter_list *l) {
 }
 
 static bool add_name(struct filter_list *l, const char *name, size_t length) {
-    char **names = realloc(l->name, (l->names + 1) * sizeof(*names));
-    if (names == NULL)
+    if (!tool_array_reserve(&l->name, &l->name_room, l->names + 1,
+                            sizeof(*l->name)))
         return false;
-    l->name = names;
-    bool *found = realloc(l->name_found, (l->names + 1) * sizeof(*found));
-    if (found == NULL)
-        return false;
-    l->name_found = found;
-    l->name[l->names] = strndup(name, length);
-    l->name_found[l->names] = false;
-    return l->name[l->names++] != NULL;
+    struct filter_name *n = &l->name[l->names++];
+    *n = (struct filter_name){.text = strndup(name, length)};
+    return n->text != NULL;
 }
 
 bool filter_list_parse(struct filter_list *l, const char *text) {
@@ -77,9 +66,8 @@ bool filter_list_parse(struct filter_list *l, const char *text) {
 
 void filter_list_free(struct filter_list *l) {
     for (size_t i = 0; i < l->names; i++)
-        free(l->name[i]);
+        free(l->name[i].text);
     free(l->name);
-    free(l->name_found);
     free(l->id);
 }
 
@@ -94,9 +82,9 @@ bool filter_list_has(const struct filter_list *l, uint32_t id) {
 static bool take_name(struct filter_list *l, uint32_t id, const char *name,
                       size_t length) {
     for (size_t i = 0; i < l->names; i++)
-        if (strlen(l->name[i]) == length &&
-            memcmp(l->name[i], name, length) == 0) {
-            l->name_found[i] = true;
+        if (strlen(l->name[i].text) == length &&
+            memcmp(l->name[i].text, name, length) == 0) {
+            l->name[i].found = true;
             if (!add_id(l, id))
                 return false;
         }
@@ -173,10 +161,11 @@ bool filter_list_resolve(struct filter_list *l, const char *raw_name) {
     struct demux d;
     struct tool_raw *raw = tool_raw_open(raw_name);
     bool have_slots = slots_init(&slots), good = false;
-    if (raw != NULL && demux_init(&d, &slots)) {
+    if (raw != NULL && have_slots) {
+        demux_init(&d, &slots);
         d.begins_late = tool_raw_begins_late(raw);
         tool_raw_read_ahead(raw);
-        good = have_slots && read_names(l, raw, &d);
+        good = read_names(l, raw, &d);
         demux_fini(&d);
     } else {
         tool_error("out of memory");
@@ -185,9 +174,9 @@ bool filter_list_resolve(struct filter_list *l, const char *raw_name) {
     slots_fini(&slots);
     sort_ids(l);
     for (size_t i = 0; good && i < l->names; i++)
-        if (!l->name_found[i]) {
+        if (!l->name[i].found) {
             tool_error("%s: no thread ended with the name \"%s\"", raw_name,
-                       l->name[i]);
+                       l->name[i].text);
             good = false;
         }
     return good;
@@ -195,43 +184,24 @@ bool filter_list_resolve(struct filter_list *l, const char *raw_name) {
 
 /* --- The threads ---------------------------------------------------------- */
 
-static struct filter_thread *place_of(const struct filter_threads *t,
-                                      uint32_t id) {
-    size_t i = tool_hash(id, t->seed) & t->mask;
-    while (t->place[i].id != 0 && t->place[i].id != id)
-        i = (i + 1) & t->mask;
-    return &t->place[i];
-}
-
-static bool grow(struct filter_threads *t) {
-    struct filter_threads next = {.mask = t->mask == 0 ? 63 : t->mask * 2 + 1,
-                                  .count = t->count,
-                                  .seed = t->seed};
-    next.place = calloc(next.mask + 1, sizeof(*next.place));
-    if (next.place == NULL)
-        return false;
-    if (t->mask == 0)
-        next.seed = tool_hash_seed();
-    for (size_t i = 0; t->mask != 0 && i <= t->mask; i++)
-        if (t->place[i].id != 0)
-            *place_of(&next, t->place[i].id) = t->place[i];
-    free(t->place);
-    *t = next;
-    return true;
-}
-
 struct filter_thread *filter_threads_get(struct filter_threads *t,
                                          uint32_t id) {
-    if (t->count * 2 >= t->mask && !grow(t))
+    if (!tool_array_reserve(&t->thread, &t->room, t->count + 1,
+                            sizeof(*t->thread)))
         return NULL;
-    struct filter_thread *e = place_of(t, id);
-    t->count += e->id == 0;
-    e->id = id;
-    return e;
+    struct tool_map_entry *e = tool_map_get(&t->by_id, (uint64_t)id + 1);
+    if (e == NULL)
+        return NULL;
+    if (e->value == 0) {
+        t->thread[t->count++] = (struct filter_thread){.id = id};
+        e->value = t->count;
+    }
+    return &t->thread[e->value - 1];
 }
 
 void filter_threads_free(struct filter_threads *t) {
-    for (size_t i = 0; t->mask != 0 && i <= t->mask; i++)
-        free(t->place[i].name);
-    free(t->place);
+    for (size_t i = 0; i < t->count; i++)
+        free(t->thread[i].name);
+    free(t->thread);
+    tool_map_fini(&t->by_id);
 }

@@ -8,15 +8,17 @@
 #ifndef TOOL_CMD_POSTPROCESS_WINDOW_THREADS_H
 #define TOOL_CMD_POSTPROCESS_WINDOW_THREADS_H
 
-#include "base/compiler.h"
+#include "common/hash.h"
 
 /* What --only-threads names: ids, and names until filter_names_resolve. */
 struct filter_list {
     uint32_t *id; /* sorted once all are known */
     size_t ids, id_room;
-    char **name;
-    bool *name_found;
-    size_t names;
+    struct filter_name {
+        char *text;
+        bool found;
+    } * name;
+    size_t names, name_room;
     bool given;
 };
 
@@ -30,7 +32,7 @@ bool filter_list_has(const struct filter_list *l, uint32_t id);
 bool filter_list_resolve(struct filter_list *l, const char *raw_name);
 
 struct filter_thread {
-    uint32_t id; /* 0: a free place */
+    uint32_t id;
     uint32_t kernel_id;
     bool has_start; /* THREAD_START was read */
     bool start_written, ended, end_written, counted;
@@ -39,9 +41,9 @@ struct filter_thread {
 };
 
 struct filter_threads {
-    struct filter_thread *place;
-    size_t mask, count; /* mask 0: no table yet */
-    uint64_t seed;
+    struct filter_thread *thread; /* by first appearance */
+    size_t count, room;
+    struct tool_map by_id; /* key: id plus 1; value: place in thread plus 1 */
 };
 
 /* The thread of ID, made if need be. NULL: no memory. Moves the others. */
