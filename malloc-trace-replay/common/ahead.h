@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reads a tool_input ahead on a thread of its own, decompression included, so
- * that who uses the bytes has a processor for itself.
+ * that the thread that uses the bytes has a processor to itself.
  *
  * Invariants: the bytes, breaks and errors are those of the input, in the same
  * order. At most 1 MiB is read ahead. A reader that sleeps for input wakes when
- * a stop is asked for (tool_stop.h) and finds the end.
+ * a stop is asked for (common/stop.h) and finds the end.
  * Threads: one user at a time; the input belongs to the thread meanwhile.
  */
 #ifndef TOOL_COMMON_AHEAD_H

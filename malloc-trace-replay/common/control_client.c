@@ -39,8 +39,8 @@ static bool is_that_process(int fd, pid_t pid, uid_t *user) {
     return true;
 }
 
-/* Connects to the N bytes at PATH if PID listens there. Does not wait: at the
-   address of someone else, who takes no connections, that would be for ever. */
+/* Connects to the N bytes at PATH if PID listens there. Does not wait: another
+   process may have that address and never accept. */
 static int try_address(const char *path, size_t n, pid_t pid, uid_t *user) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
@@ -58,8 +58,8 @@ static int try_address(const char *path, size_t n, pid_t pid, uid_t *user) {
     return -1;
 }
 
-/* Tries what /proc/net/unix shows; errno is EAGAIN if one of these had no room
-   for one more who waits. */
+/* Tries what /proc/net/unix shows; errno is EAGAIN if the queue of one of
+   these was full. */
 static int look_for(pid_t pid, uid_t *user) {
     char prefix[MTF_CONTROL_ADDRESS_MAX], *line = NULL;
     size_t size = 0;
@@ -104,7 +104,7 @@ bool ctl_is_there(pid_t pid) {
     return fd >= 0;
 }
 
-/* Why nobody listens. */
+/* Why PID does not listen. */
 static bool explain(char problem[CTL_PROBLEM_MAX], pid_t pid, int error) {
     char path[40];
     struct stat st;

@@ -38,7 +38,7 @@ struct tool_file_new {
  * what has it stays. That is where nothing has the name, or a regular file of
  * this user with no other name, and the folder may be written to; anything
  * else, be it behind a link, is opened as above. A stop by a second signal
- * (tool_stop.h) removes the file.
+ * (common/stop.h) removes the file.
  */
 int tool_file_open_new(struct tool_file_new *n, const char *name);
 /* Names it. False: errno tells, and the file is gone. */

@@ -292,8 +292,8 @@ static enum mtf_source_result begin_frame(struct tool_input *in) {
 
 /*
  * Begins the next piece. The decoder wants the next block's head together with
- * a block, and keeps what did not fit into BUF; but what is wrong with that
- * head shall not take the block along, so the head is a piece of its own and
+ * a block, and keeps what did not fit into BUF; but damage to that
+ * head must not cost the block, so the head is a piece of its own and
  * what is kept comes before it. True: *GOT bytes of it came.
  */
 static bool begin_piece(struct tool_input *in, void *buf, size_t n,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bytes of a trace from a file, a pipe or stdin. LZ4 frames are found out by
- * their magic and removed; a broken frame costs the rest of that frame and is
- * told as a break between the bytes before and after it.
+ * Bytes of a trace from a file, a pipe or stdin. LZ4 frames are recognized by
+ * their magic and decompressed; a broken frame costs the rest of that frame and
+ * is reported as a break between the bytes before and after it.
  *
- * Invariants: memory is a fixed window (1 MiB) and LZ4's own state; time is
- * linear in the stored and decompressed bytes, also for hostile input.
+ * Invariants: memory is a fixed window (4 MiB and 64 KiB, the largest LZ4 block
+ * with its head) and LZ4's own state; time is linear in the stored and
+ * decompressed bytes, also for hostile input.
  * Threads: one user at a time.
  */
 #ifndef TOOL_COMMON_INPUT_H
@@ -24,7 +25,7 @@ void tool_input_close(struct tool_input *in);
 
 /* For messages: the file's name, "standard input" for stdin. */
 const char *tool_input_name(const struct tool_input *in);
-/* The descriptor, for what it is and never to be read. */
+/* The descriptor, to ask what it refers to; never to be read. */
 int tool_input_fd(const struct tool_input *in);
 
 /* Up to 8 first bytes (decompressed) without taking them; only before the first

@@ -2,7 +2,7 @@
 /*
  * Bytes are gathered in buffers of a fixed size; a full one is put out, by the
  * thread that writes or, without one, at once. Frames are made of whole
- * buffers, so that their limits do not depend on who does it.
+ * buffers, so that their limits are the same in both cases.
  */
 #include "common/output.h"
 
@@ -30,7 +30,7 @@ TCM_STATIC_ASSERT(TOOL_OUTPUT_FRAME % BUFFER_BYTES == 0 &&
 struct tool_output {
     int fd;
     struct tool_file_new file;
-    uint32_t error; /* errno; by who puts out, read by all */
+    uint32_t error; /* errno; written by the putting thread, read by all */
     char *name;
     uint64_t bytes;  /* taken from the caller */
     uint8_t *buffer; /* being filled; NULL: writing failed */
@@ -38,7 +38,7 @@ struct tool_output {
     struct tool_queue queue;
     bool threaded;
     pthread_t thread;
-    /* LZ4; of who puts out */
+    /* LZ4; of the putting thread */
     struct mtf_compress *compress; /* NULL: plain */
     void *memory;
     uint8_t *room;

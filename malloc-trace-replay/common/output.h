@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Where a tool writes its trace: stdout, a FIFO or device as it is, or a
- * regular file, which is a new one until it is whole where that can be
+ * regular file, which gets its name when it is whole where that is possible
  * (tool_file_open_new). Buffered; plain or as LZ4 frames.
  * Compression and writing go on a thread of their own if there is a second
  * processor for it.
@@ -36,8 +36,8 @@ bool tool_output_write(struct tool_output *out, const void *data, size_t n);
    something was not written; errno says why, and a file that would have got its
    name now is gone. */
 bool tool_output_close(struct tool_output *out);
-/* The same for what shall not be: what had the name stays, if a new file was
-   written. */
+/* The same for a trace that is given up: if a new file was written it is
+   removed, and the file that has the name stays. */
 void tool_output_drop(struct tool_output *out);
 
 /* For messages: the file's name, or "standard output". */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A side that finds nothing to do says that it sleeps, looks again and sleeps
- * on the other's count; the other moves its count and then looks whether there
- * is somebody to wake. All four are sequentially consistent, so one of the two
- * sees the other.
+ * A side that finds nothing to do stores that it sleeps, loads the other side's
+ * count again and sleeps on it; the other side stores its count and then loads
+ * whether there is a sleeper to wake. All four are sequentially consistent, so
+ * at least one of the two sees the other's store.
  */
 #include "common/queue.h"
 

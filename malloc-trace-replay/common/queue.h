@@ -3,8 +3,8 @@
  * A bounded queue of buffers from one thread to another: the producer fills the
  * next free buffer in place, the consumer empties the oldest full one in place.
  *
- * Invariants: a buffer belongs to one side at a time; who sees a count grow
- * sees what the other side did to the buffers before. Memory is what
+ * Invariants: a buffer belongs to one side at a time; a side that sees a count
+ * grow sees what the other did to the buffers before. Memory is what
  * tool_queue_init asks for.
  * Threads: one producer, one consumer; tool_queue_close by either.
  */
@@ -51,7 +51,7 @@ void tool_queue_done(struct tool_queue *q);
 /* Which of the COUNT buffers tool_queue_free or _full returned. */
 uint32_t tool_queue_index(const struct tool_queue *q, const uint8_t *buffer);
 
-/* No more is given; who sleeps wakes. */
+/* No more is given; a sleeping side wakes. */
 void tool_queue_close(struct tool_queue *q);
 bool tool_queue_is_closed(const struct tool_queue *q);
 

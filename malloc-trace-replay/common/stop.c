@@ -19,13 +19,14 @@ static handler handler_of(int signal) {
 }
 
 static void set(int signal, handler h) {
-    /* no SA_RESTART: who sleeps in the kernel has to look */
+    /* no SA_RESTART: a system call that sleeps has to return */
     struct sigaction action = {.sa_handler = h};
     sigemptyset(&action.sa_mask);
     sigaction(signal, &action, NULL);
 }
 
-/* The second one comes again, for nobody to catch, when the handler returns. */
+/* The second signal is raised again with its default action, which it gets when
+   the handler returns. */
 static void caught(int signal) {
     if (tcm_load_relaxed(&requested) == 0) {
         tcm_store_relaxed(&requested, 1u);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * SIGINT and SIGTERM as a request to end early and well. The second one ends
- * the program as if nobody caught it. A signal that was ignored stays so.
+ * the program as if it were not caught. A signal that was ignored stays so.
  *
  * Threads: asked for by any, caught by the main thread.
  */

@@ -55,7 +55,8 @@ struct info_file {
     struct raw_threads threads;
     /* processed */
     uint16_t proc_version;
-    char converter[256]; /* who made it of another format, or "" */
+    char converter
+        [256]; /* program that converted it from another format, or "" */
     uint64_t blocks;
     uint64_t impossible_slots;   /* of the block at hand */
     uint64_t ops[INFO_OP_KINDS]; /* by enum mtf_op_kind */
@@ -71,7 +72,7 @@ void info_read_raw(struct info_file *f, struct tool_input *in,
 void info_read_processed(struct info_file *f, struct tool_input *in);
 void info_free(struct info_file *f);
 
-/* postprocess --strip left out who was recorded, and when. */
+/* postprocess --strip removed the program and the time of the recording. */
 static inline bool info_is_stripped(const struct info_file *f) {
     return f->header.fixed.pid == 0 && f->header.fixed.wall_ns == 0;
 }

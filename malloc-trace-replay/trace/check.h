@@ -3,7 +3,7 @@
  * What the parts of a processed trace promise of each other
  * (doc/processed-trace-format.md): each block's head has the state after the
  * block before, slots are taken from the stack of free ones, the index has the
- * blocks, the account has what is in them. Who reads a trace gives all its
+ * blocks, the account has what is in them. The reader of a trace passes all its
  * parts in their order and gets a line for each contradiction.
  *
  * Whether an operation finds its slot filled or empty is for the caller, who
@@ -68,7 +68,7 @@ void tool_check_decoded(struct tool_check *check,
                         const struct mtf_proc_block *b,
                         const struct mtf_proc_decoder *d);
 /* A record of B that is no operation on a slot. LIFE: of the thread that it
-   names, if it does and there is one. CHECK NULL: nobody asks. */
+   names, if it does and there is one. CHECK NULL: nothing is checked. */
 void tool_check_record(struct tool_check *check, const struct mtf_proc_block *b,
                        const struct mtf_op *op, struct tool_check_life *life);
 /* A call in B that is of no thread. */

@@ -38,7 +38,7 @@ static bool read_header(const char *name, uint8_t *buffer,
     return found;
 }
 
-/* The one that was recorded last decides to whom the name belongs. */
+/* The part that was recorded last decides which recording has the name. */
 static int newest(const struct candidate *c) {
     int best = -1;
     for (unsigned i = 0; i < MTF_PARTS; i++)

@@ -237,7 +237,7 @@ static TCM_NOINLINE void exec_long(struct replay_exec *x, enum replay_touch how,
 
 /* --- The loop ------------------------------------------------------------- */
 
-/* Empty slots are freed by nobody. */
+/* Empty slots are never freed. */
 #define EXEC_FREE(call)                                                        \
     do {                                                                       \
         void *p_ = slot[replay_word_slot(w)];                                  \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory that is there for a replay: what the system, the cgroups of this
- * process and its limits leave. More than that is answered by the kernel's
- * killer, or by refusals.
+ * The memory available for a replay: what the system, the cgroups of this
+ * process and its limits leave. Using more gets the process killed, or
+ * allocations refused.
  *
  * Threads: one.
  */
@@ -12,7 +12,7 @@
 #include "base/compiler.h"
 
 struct replay_memory {
-    /* Who touches more is killed. UINT64_MAX: unknown. */
+    /* Touching more gets the process killed. UINT64_MAX: unknown. */
     uint64_t room_bytes;
     const char *room_of; /* in words: whose limit that is */
     /* What RLIMIT_AS leaves, beyond which allocations are refused. */

@@ -10,8 +10,8 @@
 
 #include "base/compiler.h"
 
-/* NAME as tool_input_open takes it. False: not known, for it is no file, or its
-   end has no account; nothing of it was used up. */
+/* NAME as tool_input_open takes it. False: unknown, because it is no file or
+   its end has no account; no byte of it was consumed. */
 bool replay_peek_peak(const char *name, uint64_t *bytes);
 
 #endif

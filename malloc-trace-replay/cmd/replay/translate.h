@@ -8,7 +8,7 @@
  * free was lost is freed when its slot is taken again. Of several traces each
  * has slots and threads of its own.
  *
- * Invariants: what goes into the ring keeps the promises of replay_op.h,
+ * Invariants: what goes into the ring keeps the promises of op.h,
  * whatever the trace says. Memory is bounded by the number of slots, which is
  * bounded by `most`, and of threads that had an operation.
  *
@@ -34,7 +34,7 @@ struct replay_translate {
     uint64_t *at, *limit;
 
     /* blocks of the trace */
-    uint64_t *slot;  /* see replay_slots.h */
+    uint64_t *slot;  /* see slots.h */
     size_t capacity; /* entries of it */
     uint32_t used;   /* slots that were named so far, in all traces */
     uint32_t base;   /* number of this trace's slot 0 */

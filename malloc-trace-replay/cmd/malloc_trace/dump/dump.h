@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the parts of `malloc-trace dump` share: dump.c opens the trace,
- * dump_raw.c and dump_proc.c turn it into lines.
+ * What the readers of `malloc-trace dump` share: the state of the run, and the
+ * lines that both print.
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_DUMP_DUMP_H
 #define TOOL_CMD_MALLOC_TRACE_DUMP_DUMP_H

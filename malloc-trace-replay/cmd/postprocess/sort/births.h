@@ -3,15 +3,15 @@
  * Which tokens are made by events that are in hand and not written yet: asked
  * when an event waits for an allocation that may be missing.
  *
- * Why so: nobody asks in a good trace, so nothing is kept up for it until the
- * first question. From then on each question looks only at segments that came
- * since the last one, and tokens are taken out as they are written: no byte is
+ * Why: a consistent trace never asks, so nothing is maintained until the first
+ * question. From then on each question decodes only the segments that came
+ * since the last one, and tokens are removed as they are written: no byte is
  * decoded for it twice.
  *
  * Invariants: the segments of a thread that were looked at are its oldest ones.
- * A token that two events in hand make (a damaged trace) is gone with the
- * first. Memory: at most 64 bytes for 64 tokens that stand together, and so for
- * one that stands alone.
+ * A token that two events in hand make (a damaged trace) is removed with the
+ * first. Memory: at most 64 bytes for each aligned group of 64 tokens of which
+ * one is in hand.
  * Threads: none shared.
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_BIRTHS_H

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How rare events lie in struct demux_event (token, size, extra):
+ * How rare events lie in struct demux_event:
  *
- *   ALIGNED       token made, size, log2 of the alignment
- *   REALLOC       token named, size, token made; MOVED: bit 63 of word is not
- *                 there to spare, so kind MTF_EVENT_REALLOC has call and the
- *                 flag in bits 5 to 10: call | moved << 5
- *   REALLOC_NEW   token made, size, flags
- *   FREE_SIZE     token named, 0, size given
- *   FAILED        size, log2 of the alignment, whether a block was to be
- * resized THREAD_START  0, 0, kernel thread id THREAD_END, MARK   address of
- * the text in its segment, length, 0 EXTENSION     argument, which, 0 GAP
- * events, time_hi - time_ns (cut), time_ns AS_THREAD     thread; not counted as
- * an event
+ *   kind               token             size                 extra
+ *   ALIGNED            token made        size                 log2 of alignment
+ *   REALLOC            token named       size                 token made
+ *   REALLOC_NEW        token made        size                 flags
+ *   FREE_SIZE          token named       0                    size given
+ *   FAILED             size              log2 of alignment    1: a resize
+ *   THREAD_START       0                 0                    kernel thread id
+ *   THREAD_END, MARK   address of text   length of text       0
+ *   EXTENSION          argument          which                0
+ *   GAP                events dropped    time_hi - time_ns    time_ns
+ *   AS_THREAD          thread            0                    0
+ *
+ * The text lies in the event's segment. REALLOC has no bit of its word to spare
+ * for MOVED, so its call field is call | moved << 5. AS_THREAD is no event of
+ * its own in any count.
  */
 #include "cmd/postprocess/sort/demux.h"
 

@@ -36,7 +36,7 @@ void emit_forget(struct emit *e, struct demux_thread *t) {
     waiters_remove(&e->waiters, t);
 }
 
-/* TOKEN was born and somebody may wait for it. True: somebody did. */
+/* TOKEN was born and a thread may wait for it. True: one did. */
 static TCM_NOINLINE bool wake(struct emit *e, uint64_t token) {
     return waiters_wake(&e->waiters, token, &e->woken);
 }
@@ -136,7 +136,7 @@ static TCM_ALWAYS_INLINE bool is_foreign(const struct emit *e,
     return maker != thread;
 }
 
-/* A realloc; true: somebody waited for the token it made. */
+/* A realloc; true: a thread waited for the token it made. */
 static bool run_realloc(struct emit *e, struct demux_thread *t,
                         const struct demux_event *v) {
     struct slots_object o;
@@ -195,7 +195,8 @@ static void run_thread_end(struct emit *e, struct demux_thread *t,
     t->ended = t->id == t->out_id;
 }
 
-/* Anything but ALLOC and FREE; true: somebody waited for the token it made. */
+/* Anything but ALLOC and FREE; true: a thread waited for the token it
+   made. */
 static TCM_NOINLINE bool run_rare(struct emit *e, struct demux_thread *t,
                                   const struct demux_event *v) {
     struct mtf_proc_writer *w = e->writer;

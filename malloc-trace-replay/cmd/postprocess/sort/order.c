@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Heaps decide who is permitted; an interval's events go out in one run, so
- * that the cost of deciding is paid for each interval or switch and not for
- * each event.
+ * Heaps decide which thread is permitted; an interval's events go out in one
+ * run, so that the cost of deciding is paid for each interval or switch and not
+ * for each event.
  *
  * Invariants: a thread with an event in hand is in `hi` or `waiting`, or it is
  * `late`. Unless it is the current one or waits, it is in one of `later` and
@@ -158,10 +158,10 @@ static void put_samples(struct order *o, uint64_t now) {
     }
 }
 
-/* --- Who is permitted ----------------------------------------------------- */
+/* --- Permission -------------------------------------------------------- */
 
-/* It falls when a damaged place comes again, with the times of before: whoever
-   was permitted by then stays so. */
+/* The times fall when a damaged place comes again with those of before; a
+   thread that was permitted stays so. */
 uint64_t order_horizon(struct order *o) {
     uint64_t h = o->barrier_ns;
     if (o->hi.count != 0)

@@ -10,8 +10,7 @@
 #define HOMES_FIRST 1024u
 /* Places behind the last home; a run that needs more makes the table grow. */
 #define TAIL(homes) (64 + (homes) / 64)
-/* More steps than these for each search, over a while of searches, are no
-   chance. */
+/* More steps than these for each search, over many searches, are no chance. */
 #define STEPS_USUAL 512u
 #define STEPS_LIMIT ((uint64_t)1 << 17)
 
@@ -118,8 +117,8 @@ static int by_hash(const void *a, const void *b, void *s) {
     return x < y ? -1 : x > y;
 }
 
-/* Tokens that fall on few places are no accident: from now on nobody can tell
-   where they fall. */
+/* Tokens that fall on few places are no accident: from now on the hash is
+   random, so a trace cannot choose where they fall. */
 static bool scatter(struct slots_old *s) {
     uint64_t random = 0;
     if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random))
@@ -220,7 +219,7 @@ bool slots_old_take(struct slots_old *s, uint64_t token,
     count_steps(s, end - at);
     s->table[end - 1].slot = SLOTS_EMPTY;
     s->count--;
-    /* Memory follows the live objects down, too; failing is no harm. */
+    /* Memory follows the live objects down, too; a failure does no harm. */
     if (s->homes > HOMES_FIRST && s->count * 100 < s->homes * 62)
         (void)resize(s, tcm_max_u64(s->count / 18 * 25, HOMES_FIRST));
     return true;

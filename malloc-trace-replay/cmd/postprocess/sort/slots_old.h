@@ -12,7 +12,8 @@
  *
  * Invariants: from some thousand objects on, between 62 and 80 % of the places
  * are taken. Tokens of one group of 16 stay neighbours: what was made together
- * is often freed together. Threads: none shared.
+ * is often freed together.
+ * Threads: none shared.
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_SLOTS_OLD_H
 #define TOOL_CMD_POSTPROCESS_SORT_SLOTS_OLD_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the sorter (order.h) does when nothing may be written: events that wait
- * for an allocation which never comes name none; if that helps nobody, one goes
- * out against the times.
+ * What the sorter (order.h) does when no event may be written: events that wait
+ * for an allocation which never comes are written as naming none; if no thread
+ * can go on then, one event is written against the times.
  *
- * Each thread that waits, or that is not permitted, is looked at when that
- * begins and when a barrier decides, not each time: a step costs a few moves in
- * heaps however many threads there are.
+ * A thread that waits, or that is not permitted, is examined when that begins
+ * and when a barrier decides, not at each step: a step costs a few moves in
+ * heaps, however many threads there are.
  *
  * Threads: none shared.
  */

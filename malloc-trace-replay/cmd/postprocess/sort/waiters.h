@@ -2,8 +2,8 @@
 /*
  * Threads whose next event waits for the birth of a token, found by it.
  *
- * Most births concern nobody: a small table of counts by the token's low bits
- * says so at once, and a hash table tells for the rest.
+ * Most births wake no thread: a small table of counts by the token's low bits
+ * says so at once; a hash table decides the rest.
  *
  * Threads: none shared.
  */
@@ -28,11 +28,11 @@ bool waiters_add(struct waiters *w, struct demux_thread *t, uint64_t token);
 /* T, which waits, does so no longer. */
 void waiters_remove(struct waiters *w, struct demux_thread *t);
 /* TOKEN was born: those that waited for it go to the front of *WOKEN, a list by
-   next_waiter. False: nobody did. */
+   next_waiter. False: none did. */
 bool waiters_wake(struct waiters *w, uint64_t token,
                   struct demux_thread **woken);
 
-/* Whether somebody may wait for TOKEN. */
+/* False: no thread waits for TOKEN. */
 static TCM_ALWAYS_INLINE bool waiters_may_have(const struct waiters *w,
                                                uint64_t token) {
     return w->counts[token % WAITERS_BITS] != 0;

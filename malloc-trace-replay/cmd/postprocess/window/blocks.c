@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Before the window blocks are only kept in mind. Where it begins, those that
- * are alive are made, in the order in which they were made, which is its
- * prologue; within it operations are passed on with new slots.
+ * Before the window blocks are only remembered. Where it begins, those that are
+ * alive are made in the order of their allocation: this is the prologue. Within
+ * the window operations are passed on with new slots.
  *
- * Which threads are asked for decides on blocks: a block is in the output if
- * the thread that made it is asked for, with all that is done to it, whoever
- * does it. A block of another thread is not, unless a thread that is asked for
- * resizes it: from then on it is, as one whose making is unknown.
+ * The list of threads selects blocks: a block is in the output, with all
+ * operations on it by any thread, if the thread that made it is in the list. A
+ * block of another thread is not, unless a thread in the list resizes it: from
+ * then on it is, as one whose allocation is unknown.
  */
 #include "cmd/postprocess/window/blocks.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A part of a trace: from a time or mark to another, of some threads, without
- * what tells where it comes from, with all blocks freed at the end.
+ * what identifies the recorded program, with all blocks freed at the end.
  *
- * It stands behind the order: takes the blocks of the processed trace that
- * emit.h writes, and writes another one of what stays. So ordering knows
- * nothing of it and costs the same, and without it nothing is added.
+ * It follows the sorter: it takes the blocks of the processed trace that emit.h
+ * writes, and writes another trace of the part that stays. So the sorter knows
+ * nothing of it, and without a filter nothing is added to its cost.
  *
  * Invariants: the output replays by itself: what it frees it has made before.
  * Memory follows the live blocks (40 bytes each) and the threads.
@@ -32,7 +32,7 @@ struct filter_options {
 
 /* A block that is alive in the recording. */
 struct filter_block {
-    uint64_t made; /* the how manieth it was */
+    uint64_t made; /* number of this block in order of making */
     uint64_t size;
     uint64_t birth; /* FILTER_KEPT: of the output */
     uint32_t slot;
