@@ -102,6 +102,21 @@ void *tcm_os_map(size_t length) {
                MAP_PRIVATE | MAP_ANONYMOUS);
 }
 
+void *tcm_os_map_shared(size_t length) {
+    return map(NULL, length, PROT_READ | PROT_WRITE,
+               MAP_SHARED | MAP_ANONYMOUS);
+}
+
+void *tcm_os_remap(void *start, size_t length, size_t new_length) {
+    TCM_ASSERT(is_whole(start, length) && is_whole(NULL, new_length));
+    if (TCM_REFUSED("mremap"))
+        return NULL;
+    int saved = errno;
+    void *p = mremap(start, length, new_length, MREMAP_MAYMOVE);
+    errno = saved;
+    return p == MAP_FAILED ? NULL : p;
+}
+
 static bool advise(void *start, size_t length, int advice) {
     TCM_ASSERT(is_whole(start, length));
     if (TCM_REFUSED("madvise"))
@@ -134,6 +149,10 @@ bool tcm_os_wipe_on_fork(void *start, size_t length) {
 
 bool tcm_os_dont_fork(void *start, size_t length) {
     return advise_firmly(start, length, MADV_DONTFORK);
+}
+
+bool tcm_os_huge_pages(void *start, size_t length) {
+    return advise(start, length, MADV_HUGEPAGE);
 }
 
 bool tcm_os_no_huge_pages(void *start, size_t length) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory from the system. os_mem.c alone calls mmap, munmap, mprotect and
- * madvise. Lengths and addresses are multiples of the system's page size. No
+ * Memory from the system. os_mem.c alone calls mmap, munmap, mremap, mprotect
+ * and madvise. Lengths and addresses are multiples of the system's page size. No
  * function changes errno.
  *
  * Threads: any; the kernel serialises.
@@ -30,6 +30,11 @@ bool tcm_os_commit_read_only(void *start, size_t length);
 /* Private anonymous memory, readable and writable, zeroed. NULL: out of
    memory. */
 void *tcm_os_map(size_t length);
+/* The same, shared with the children of a later fork. */
+void *tcm_os_map_shared(size_t length);
+/* Changes the length of a mapping, contents kept, perhaps moved; what is added
+   is zeroed. NULL: out of memory, nothing changed. */
+void *tcm_os_remap(void *start, size_t length, size_t new_length);
 void tcm_os_unmap(void *start, size_t length);
 
 /* Returns the memory of the pages to the system; they read as zero afterwards.
@@ -41,8 +46,9 @@ bool tcm_os_release(void *start, size_t length);
 bool tcm_os_wipe_on_fork(void *start, size_t length);
 bool tcm_os_dont_fork(void *start, size_t length);
 
-/* Forbids huge pages in the range, for memory that is touched sparsely. false:
-   the kernel has none. */
+/* Asks for huge pages in the range, or forbids them, for memory that is touched
+   sparsely. false: the kernel has none. */
+bool tcm_os_huge_pages(void *start, size_t length);
 bool tcm_os_no_huge_pages(void *start, size_t length);
 
 /* A shared, writable mapping of LENGTH bytes of FD from OFFSET on. NULL on

@@ -9,7 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-void tcm_futex_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+static void wait(uint32_t *word, int operation, uint32_t expected,
+                 uint64_t timeout_ns) {
     TCM_ASSERT((uintptr_t)word % sizeof(*word) == 0);
     int saved = errno;
     struct timespec ts;
@@ -19,15 +20,32 @@ void tcm_futex_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
         ts.tv_nsec = (long)(timeout_ns % 1000000000u);
         timeout = &ts;
     }
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, timeout, NULL, 0);
+    syscall(SYS_futex, word, operation, expected, timeout, NULL, 0);
     errno = saved;
 }
 
-void tcm_futex_wake(uint32_t *word, int count) {
+static void wake(uint32_t *word, int operation, int count) {
     TCM_ASSERT((uintptr_t)word % sizeof(*word) == 0 && count > 0);
     int saved = errno;
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+    syscall(SYS_futex, word, operation, count, NULL, NULL, 0);
     errno = saved;
+}
+
+void tcm_futex_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    wait(word, FUTEX_WAIT_PRIVATE, expected, timeout_ns);
+}
+
+void tcm_futex_wake(uint32_t *word, int count) {
+    wake(word, FUTEX_WAKE_PRIVATE, count);
+}
+
+void tcm_futex_wait_shared(uint32_t *word, uint32_t expected,
+                           uint64_t timeout_ns) {
+    wait(word, FUTEX_WAIT, expected, timeout_ns);
+}
+
+void tcm_futex_wake_shared(uint32_t *word, int count) {
+    wake(word, FUTEX_WAKE, count);
 }
 
 uint32_t tcm_os_tid(void) {

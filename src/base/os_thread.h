@@ -15,6 +15,10 @@
 void tcm_futex_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 /* Wakes at most COUNT sleepers on WORD. */
 void tcm_futex_wake(uint32_t *word, int count);
+/* The same for a word that processes share. */
+void tcm_futex_wait_shared(uint32_t *word, uint32_t expected,
+                           uint64_t timeout_ns);
+void tcm_futex_wake_shared(uint32_t *word, int count);
 
 /* Kernel ids of the calling thread and its process. */
 uint32_t tcm_os_tid(void);

@@ -104,6 +104,8 @@ calls() {
 }
 
 memory_calls() {
+    calls malloc-trace-replay '(^|[^[:alnum:]_])(mmap|munmap|mremap|mprotect|madvise|s?brk|syscall)[[:blank:]]*\('
+    calls malloc-trace-replay 'SYS_|FUTEX_'
     calls src '(^|[^[:alnum:]_])(mmap|munmap|mremap|mprotect|madvise|s?brk)[[:blank:]]*\(' \
         'src/base/os_mem.c'
     calls src 'SYS_(mmap|munmap|mremap|mprotect|madvise|brk)' \
@@ -138,7 +140,7 @@ clean trace_includes "trace includes common too"
 clean model_includes "model includes trace too"
 clean program_includes "programs and subcommands never include each other"
 clean angle_includes "own headers are included in quotes"
-clean memory_calls "only os_mem.c asks the kernel for memory"
+clean memory_calls "only base asks the kernel for memory and futexes"
 clean memory_orders "only atomic.h names memory orders"
 clean stdio_calls "no stdio and no locale in src"
 clean malloc_calls "no malloc below api"
@@ -164,6 +166,9 @@ catches angle_includes "angle brackets around an own header" \
     src/core/planted.c '#include <core/heap.h>'
 catches memory_calls "a call of mmap" src/core/planted.c \
     '    p = mmap(NULL, n, 0, 0, -1, 0);'
+catches memory_calls "a futex of a tool" \
+    malloc-trace-replay/cmd/replay/planted.c \
+    '    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);'
 catches memory_orders "a memory order" src/tracer/planted.c \
     '    __atomic_load_n(p, __ATOMIC_RELAXED);'
 catches stdio_calls "stdio" src/tracer/planted.c \

@@ -3,12 +3,12 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/os_mem.h"
 #include "base/raw_io.h"
 #include "cmd/replay/memory.h"
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* --- Tables --------------------------------------------------------------- */
@@ -20,18 +20,15 @@
 
 /* LENGTH bytes at a multiple of ALIGN, all present and zero. */
 static void *table_map(size_t length, size_t align) {
-    size_t room = length + align;
-    char *p = mmap(NULL, room, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
+    void *p = tcm_os_reserve(length, align, NULL);
+    if (p == NULL)
         return NULL;
-    size_t before = tcm_align_up((uintptr_t)p, align) - (uintptr_t)p;
-    if (before != 0)
-        munmap(p, before);
-    p += before;
-    munmap(p + length, room - length - before);
+    if (!tcm_os_commit(p, length)) {
+        tcm_os_unmap(p, length);
+        return NULL;
+    }
     if (length >= TABLE_HUGE)
-        madvise(p, length, MADV_HUGEPAGE);
+        tcm_os_huge_pages(p, length);
     memset(p, 0, length);
     return p;
 }
@@ -49,7 +46,7 @@ bool replay_table_grow(struct replay_table *t, uint64_t entries) {
         return false;
     if (t->memory != NULL) {
         memcpy(p, t->memory, t->bytes);
-        munmap(t->memory, t->bytes);
+        tcm_os_unmap(t->memory, t->bytes);
     }
     t->memory = p;
     t->bytes = length;

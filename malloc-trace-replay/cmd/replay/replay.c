@@ -380,8 +380,8 @@ int main(int argc, char **argv) {
         return tool_end(status);
     r.ring = replay_ring_new();
     if (r.ring == NULL) {
-        tool_error("cannot share memory with the decoding process: %s",
-                   strerror(errno));
+        tool_error("cannot share memory with the decoding process: out of "
+                   "memory");
         return tool_end(TOOL_FAILED);
     }
     r.child = child_start(r.ring, &o);

@@ -2,37 +2,22 @@
 #include "cmd/replay/ring.h"
 
 #include "base/atomic.h"
+#include "base/os_mem.h"
+#include "base/os_thread.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 /* Looks before a sleep: about 20 us, less than a sleep and a wake cost. */
 #define RING_LOOKS 400
 /* A sleeper looks after its partner this often. */
 #define RING_SLEEP_NS 50000000
 
-/* Not the private kind of futex: the word is shared by two processes. */
-static void ring_sleep(uint32_t *word, uint32_t expected) {
-    struct timespec ts = {0, RING_SLEEP_NS};
-    syscall(SYS_futex, word, FUTEX_WAIT, expected, &ts, NULL, 0);
-}
-
-static void ring_wake(uint32_t *word) {
-    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
-}
-
 struct replay_ring *replay_ring_new(void) {
-    void *p = mmap(NULL, REPLAY_RING_BYTES, PROT_READ | PROT_WRITE,
-                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    memset(p, 0, REPLAY_RING_BYTES);
+    void *p = tcm_os_map_shared(REPLAY_RING_BYTES);
+    if (p != NULL)
+        memset(p, 0, REPLAY_RING_BYTES);
     return p;
 }
 
@@ -45,7 +30,7 @@ struct replay_batch *replay_ring_fill(struct replay_ring *r) {
         taken = tcm_load_acquire(&r->taken);
         if (filled - taken < REPLAY_BATCHES)
             break;
-        ring_sleep(&r->taken, taken);
+        tcm_futex_wait_shared(&r->taken, taken, RING_SLEEP_NS);
         taken = tcm_load_acquire(&r->taken);
     }
     return &r->batch[filled % REPLAY_BATCHES];
@@ -56,7 +41,7 @@ void replay_ring_filled(struct replay_ring *r) {
     tcm_store_release(&r->filled, r->filled + 1);
     tcm_fence_seq_cst();
     if (tcm_load_relaxed(&r->sleeps) != 0)
-        ring_wake(&r->filled);
+        tcm_futex_wake_shared(&r->filled, 1);
 }
 
 static const struct replay_batch *ring_next(struct replay_ring *r) {
@@ -95,7 +80,7 @@ const struct replay_batch *replay_ring_take(struct replay_ring *r, pid_t *child,
         tcm_fence_seq_cst();
         b = ring_next(r);
         if (!b)
-            ring_sleep(&r->filled, taken);
+            tcm_futex_wait_shared(&r->filled, taken, RING_SLEEP_NS);
         tcm_store_relaxed(&r->sleeps, 0u);
         b = b ? b : ring_next(r);
         if (b)
@@ -111,5 +96,5 @@ void replay_ring_taken(struct replay_ring *r) {
     tcm_store_release(&r->taken, taken);
     tcm_fence_seq_cst();
     if (taken == tcm_load_relaxed(&r->wanted))
-        ring_wake(&r->taken);
+        tcm_futex_wake_shared(&r->taken, 1);
 }

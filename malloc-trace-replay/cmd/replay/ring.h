@@ -94,7 +94,7 @@ struct replay_ring {
 #define REPLAY_RING_BYTES                                                      \
     ((sizeof(struct replay_ring) + 65535) & ~(size_t)65535)
 
-/* Shared memory, all pages present in this process. NULL with errno set. */
+/* Shared memory, all pages present in this process. NULL: out of memory. */
 struct replay_ring *replay_ring_new(void);
 
 /* Filler: the place of the next batch, when it is free. */

@@ -3,9 +3,9 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/os_mem.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 /* Rounds over the copies; the one in the middle counts. */
 #define ROUNDS 3u
@@ -100,9 +100,8 @@ static const struct replay_calls no_calls = {
 void replay_share_begin(struct replay_share *s) {
     memset(s, 0, sizeof(*s));
     s->stride = 1;
-    void *p = mmap(NULL, COPIES_BYTES, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
+    void *p = tcm_os_map(COPIES_BYTES);
+    if (p == NULL)
         return;
     memset(p, 0, COPIES_BYTES);
     s->copy = p;

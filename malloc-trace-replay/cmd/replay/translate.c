@@ -2,11 +2,11 @@
 #include "cmd/replay/translate.h"
 
 #include "base/clock.h"
+#include "base/os_mem.h"
 #include "cmd/replay/slots.h"
 #include "traceformat/trace_event.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #define SLOTS_FIRST ((size_t)64 << 10)
 
@@ -87,9 +87,9 @@ static TCM_COLD bool slot_extend(struct replay_translate *t, uint64_t slot) {
         size_t n = t->capacity * 2;
         while (n <= slot)
             n *= 2;
-        void *p = mremap(t->slot, t->capacity * sizeof(*t->slot),
-                         n * sizeof(*t->slot), MREMAP_MAYMOVE);
-        if (p == MAP_FAILED)
+        void *p = tcm_os_remap(t->slot, t->capacity * sizeof(*t->slot),
+                               n * sizeof(*t->slot));
+        if (p == NULL)
             return false;
         t->slot = p;
         t->capacity = n;
@@ -461,13 +461,9 @@ bool replay_translate_init(struct replay_translate *t,
     t->result = &ring->result;
     t->room_bytes = t->grant_bytes = UINT64_MAX;
     batch_begin(t);
-    void *p = mmap(NULL, SLOTS_FIRST * sizeof(*t->slot), PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return false;
-    t->slot = p;
+    t->slot = tcm_os_map(SLOTS_FIRST * sizeof(*t->slot));
     t->capacity = SLOTS_FIRST;
-    return true;
+    return t->slot != NULL;
 }
 
 void replay_translate_trace(struct replay_translate *t) {
@@ -485,5 +481,5 @@ void replay_translate_end(struct replay_translate *t) {
     batch_end(t, true);
     replay_threads_fini(&t->threads);
     if (t->slot != NULL)
-        munmap(t->slot, t->capacity * sizeof(*t->slot));
+        tcm_os_unmap(t->slot, t->capacity * sizeof(*t->slot));
 }

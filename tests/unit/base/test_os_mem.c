@@ -42,6 +42,15 @@ static bool is_zero(const char *p, size_t n) {
     return true;
 }
 
+static void test_remap(size_t page) {
+    char *p = tcm_os_map(page);
+    *p = 1;
+    p = tcm_os_remap(p, page, 64 * page);
+    tap_ok(p != NULL && *p == 1, "a mapping that grows keeps its contents");
+    tap_ok(is_zero(p + page, 63 * page), "what is added is zero");
+    tcm_os_unmap(p, 64 * page);
+}
+
 static void test_reserve(size_t page) {
     const size_t align = (size_t)2 << 20, length = (size_t)8 << 20;
     char *p = tcm_os_reserve(length, align, NULL);
@@ -162,6 +171,7 @@ int main(void) {
     size_t page = tcm_os_page_size();
     tap_is_u64(page, (uint64_t)sysconf(_SC_PAGESIZE), "page size");
     test_reserve(page);
+    test_remap(page);
     test_map(page);
     test_fork(page);
     test_file(page);
