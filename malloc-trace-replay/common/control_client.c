@@ -147,8 +147,10 @@ static bool exchange(int fd, const struct mtf_control_request *request,
     return mtf_control_parse_reply(packet, (size_t)n, reply);
 }
 
-bool ctl_ask(pid_t pid, const struct mtf_control_request *request,
-             struct mtf_control_reply *reply, char problem[CTL_PROBLEM_MAX]) {
+/* Sends REQUEST and fills REPLY. */
+static bool ask(pid_t pid, const struct mtf_control_request *request,
+                struct mtf_control_reply *reply,
+                char problem[CTL_PROBLEM_MAX]) {
     const char *what = "belongs to another user";
     uid_t user;
     int fd = connect_to(pid, &user);
@@ -166,7 +168,7 @@ bool ctl_order(pid_t pid, enum mtf_control_command command, const char *text,
     static struct mtf_control_request request;
     request.command = command;
     snprintf(request.text, sizeof(request.text), "%s", text);
-    if (!ctl_ask(pid, &request, reply, problem))
+    if (!ask(pid, &request, reply, problem))
         return false;
     if (reply->result == MTF_CONTROL_DONE)
         return true;

@@ -14,13 +14,8 @@
 /* Long enough for "process N ..." with a reason. */
 #define CTL_PROBLEM_MAX 400u
 
-/*
- * Sends REQUEST to process PID and fills REPLY. false: no answer was to be had,
- * and PROBLEM says why in one line.
- */
-bool ctl_ask(pid_t pid, const struct mtf_control_request *request,
-             struct mtf_control_reply *reply, char problem[CTL_PROBLEM_MAX]);
-/* The same, where a refusal is a problem too. */
+/* Sends COMMAND with TEXT to process PID and fills REPLY. false: there was no
+   answer, or a refusal, and PROBLEM says why in one line. */
 bool ctl_order(pid_t pid, enum mtf_control_command command, const char *text,
                struct mtf_control_reply *reply, char problem[CTL_PROBLEM_MAX]);
 /* Whether PID has a control socket. */

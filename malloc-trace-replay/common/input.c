@@ -477,10 +477,6 @@ void tool_input_limit(struct tool_input *in, uint64_t limit) {
     in->limit = limit;
 }
 
-int tool_input_fd(const struct tool_input *in) {
-    return in->fd;
-}
-
 const char *tool_input_name(const struct tool_input *in) {
     return in->name;
 }

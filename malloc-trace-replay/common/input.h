@@ -25,8 +25,6 @@ void tool_input_close(struct tool_input *in);
 
 /* For messages: the file's name, "standard input" for stdin. */
 const char *tool_input_name(const struct tool_input *in);
-/* The descriptor, to ask what it refers to; never to be read. */
-int tool_input_fd(const struct tool_input *in);
 
 /* Up to 8 first bytes (decompressed) without taking them; only before the first
    tool_input_read. Fewer than asked: the input is that short or broken. */

@@ -214,13 +214,6 @@ void tool_json_u64(struct tool_json *j, const char *key, uint64_t v) {
     put_text(j, text);
 }
 
-void tool_json_i64(struct tool_json *j, const char *key, int64_t v) {
-    char text[24];
-    before_value(j, key);
-    snprintf(text, sizeof(text), "%lld", (long long)v);
-    put_text(j, text);
-}
-
 void tool_json_bool(struct tool_json *j, const char *key, bool v) {
     before_value(j, key);
     put_text(j, v ? "true" : "false");

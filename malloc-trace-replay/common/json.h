@@ -53,7 +53,6 @@ void tool_json_string(struct tool_json *j, const char *key, const char *text);
 void tool_json_bytes(struct tool_json *j, const char *key, const void *text,
                      size_t length);
 void tool_json_u64(struct tool_json *j, const char *key, uint64_t v);
-void tool_json_i64(struct tool_json *j, const char *key, int64_t v);
 void tool_json_bool(struct tool_json *j, const char *key, bool v);
 void tool_json_null(struct tool_json *j, const char *key);
 /* The shortest of 15 to 17 digits that reads back as V; not finite: null. */

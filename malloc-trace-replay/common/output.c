@@ -32,7 +32,6 @@ struct tool_output {
     struct tool_file_new file;
     uint32_t error; /* errno; written by the putting thread, read by all */
     char *name;
-    uint64_t bytes;  /* taken from the caller */
     uint8_t *buffer; /* being filled; NULL: writing failed */
     size_t used;
     struct tool_queue queue;
@@ -173,7 +172,6 @@ static void next_buffer(struct tool_output *out) {
 
 bool tool_output_write(struct tool_output *out, const void *data, size_t n) {
     const uint8_t *p = data;
-    out->bytes += n;
     while (n != 0 && tool_output_error(out) == 0) {
         size_t piece = tcm_min_u64(n, BUFFER_BYTES - out->used);
         memcpy(out->buffer + out->used, p, piece);
@@ -219,10 +217,6 @@ void tool_output_drop(struct tool_output *out) {
 
 const char *tool_output_name(const struct tool_output *out) {
     return out->name;
-}
-
-uint64_t tool_output_bytes(const struct tool_output *out) {
-    return out->bytes;
 }
 
 int tool_output_error(const struct tool_output *out) {

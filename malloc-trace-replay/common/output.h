@@ -42,8 +42,6 @@ void tool_output_drop(struct tool_output *out);
 
 /* For messages: the file's name, or "standard output". */
 const char *tool_output_name(const struct tool_output *out);
-/* Taken from the caller, before compression. */
-uint64_t tool_output_bytes(const struct tool_output *out);
 /* errno of the first failure, or 0. */
 int tool_output_error(const struct tool_output *out);
 

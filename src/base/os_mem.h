@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory from the system. os_mem.c alone calls mmap, munmap, mremap, mprotect
- * and madvise. Lengths and addresses are multiples of the system's page size. No
- * function changes errno.
+ * and madvise. Lengths and addresses are multiples of the system's page size.
+ * No function changes errno.
  *
  * Threads: any; the kernel serialises.
  */

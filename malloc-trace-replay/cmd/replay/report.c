@@ -23,7 +23,8 @@ const char *replay_touch_name(enum replay_touch touch) {
     return "?";
 }
 
-uint64_t replay_end_objects(const struct replay_report *r) {
+/* Blocks that the process holds at the end. */
+static uint64_t end_objects(const struct replay_report *r) {
     /* A slot that was refused its block is empty until its recorded free. */
     uint64_t empty = r->exec->refused - r->exec->skipped_frees;
     return r->result->live_objects - empty;
@@ -144,8 +145,7 @@ static void print_memory(const struct replay_report *r, FILE *out) {
     fprintf(out, "live blocks       peak %s, at the end %s in %s block%s\n",
             tool_text_bytes(&a, r->result->peak_live_bytes),
             tool_text_bytes(&b, r->result->live_bytes),
-            tool_text_count(&c, replay_end_objects(r)),
-            replay_plural(replay_end_objects(r)));
+            tool_text_count(&c, end_objects(r)), replay_plural(end_objects(r)));
     fprintf(out, "resident memory   start %s, peak %s%s, end %s\n",
             tool_text_bytes(&a, r->rss->start_bytes),
             tool_text_bytes(&b, r->rss->peak_bytes),
@@ -217,7 +217,7 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_u64(j, "cpu_ns", r->time->cpu_ns);
     tool_json_double(j, "ns_per_op", per_op(r->time->wall_ns, timed_ops(r)));
     tool_json_u64(j, "peak_live_bytes", f->peak_live_bytes);
-    tool_json_u64(j, "end_live_objects", replay_end_objects(r));
+    tool_json_u64(j, "end_live_objects", end_objects(r));
     tool_json_u64(j, "failed_allocations", r->exec->refused);
     tool_json_u64(j, "start_rss_bytes", r->rss->start_bytes);
     tool_json_u64(j, "peak_rss_bytes", r->rss->peak_bytes);

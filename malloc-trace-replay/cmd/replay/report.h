@@ -29,8 +29,6 @@ struct replay_report {
 };
 
 const char *replay_touch_name(enum replay_touch touch);
-/* Blocks that the process holds at the end. */
-uint64_t replay_end_objects(const struct replay_report *r);
 
 /* "s" unless N is one. */
 static inline const char *replay_plural(uint64_t n) {

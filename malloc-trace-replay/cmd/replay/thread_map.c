@@ -50,7 +50,7 @@ uint32_t replay_threads_end(struct replay_thread_map *t, uint32_t id) {
 }
 
 void replay_threads_forget(struct replay_thread_map *t) {
-    /* many threads of one trace must not cost each of the small ones after it */
+    /* a table grown for one trace must not cost each small one after it */
     free(t->thread);
     t->thread = NULL;
     t->count = t->room = 0;

@@ -713,7 +713,6 @@ static void test_output(void) {
         ok = tool_output_write(out, data + at, n);
         at += n;
     }
-    tap_is_u64(tool_output_bytes(out), sizeof(data), "bytes written");
     tap_ok(ok && tool_output_close(out), "a file is truncated and written");
     struct bytes got = {0};
     unsigned breaks;
@@ -734,7 +733,7 @@ static void test_output(void) {
     out = tool_output_open("/dev/full", TOOL_OUTPUT_PLAIN);
     if (out != NULL) {
         ok = true; /* the thread that writes may need a moment to find out */
-        while (ok && tool_output_bytes(out) < (uint64_t)1 << 30)
+        for (uint64_t n = 0; ok && n < (uint64_t)1 << 30; n += sizeof(data))
             ok = tool_output_write(out, data, sizeof(data));
         tap_ok(!ok && errno == ENOSPC && tool_output_error(out) == ENOSPC &&
                    !tool_output_write(out, data, 1) && !tool_output_close(out),

@@ -21,7 +21,8 @@ void dump_u64(struct dump_lines *d, uint64_t v) {
     tcm_fmt_u64(&d->f, v);
 }
 
-void dump_time(struct dump_lines *d, uint64_t ns) {
+/* Nanoseconds as seconds from the start of the recording. */
+static void put_time(struct dump_lines *d, uint64_t ns) {
     char digits[10] = "000000000";
     uint64_t t = ns - d->start_ns;
     if (ns < d->start_ns) {
@@ -122,9 +123,9 @@ void dump_gap(struct dump_lines *d, uint64_t events, uint64_t lo, uint64_t hi) {
     tcm_fmt_str(&d->f, "gap, ");
     tcm_fmt_u64(&d->f, events);
     tcm_fmt_str(&d->f, " events dropped, ");
-    dump_time(d, lo);
+    put_time(d, lo);
     tcm_fmt_str(&d->f, "..");
-    dump_time(d, hi);
+    put_time(d, hi);
 }
 
 /* --- Lines ---------------------------------------------------------------- */
@@ -159,10 +160,10 @@ void dump_begin(struct dump_lines *d, uint64_t offset, uint64_t thread,
                 uint64_t lo, uint64_t hi) {
     if (!begin(d, offset, thread))
         return;
-    dump_time(d, lo);
+    put_time(d, lo);
     tcm_fmt_str(&d->f, "..");
     if (hi != DUMP_NONE)
-        dump_time(d, hi);
+        put_time(d, hi);
     tcm_fmt_char(&d->f, ' ');
 }
 
@@ -173,7 +174,7 @@ void dump_begin_at(struct dump_lines *d, uint64_t offset, uint64_t thread,
     if (time == DUMP_NONE)
         tcm_fmt_char(&d->f, '-');
     else
-        dump_time(d, time);
+        put_time(d, time);
     tcm_fmt_char(&d->f, ' ');
 }
 

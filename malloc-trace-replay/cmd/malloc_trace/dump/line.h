@@ -51,8 +51,6 @@ void dump_end(struct dump_lines *d);
 
 void dump_str(struct dump_lines *d, const char *s);
 void dump_u64(struct dump_lines *d, uint64_t v);
-/* Nanoseconds as seconds from the start of the recording. */
-void dump_time(struct dump_lines *d, uint64_t ns);
 /* In quotes, with \xNN for what is not printable ASCII. */
 void dump_quoted(struct dump_lines *d, const void *text, size_t n);
 /* "prefix17" */

@@ -319,7 +319,7 @@ static int by_size(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* --- Names as a user can copy them ------------------------------------------ */
+/* --- Names as a user can copy them ---------------------------------------- */
 
 /* S as one word of a shell. */
 static void print_word(const char *s) {

@@ -1,0 +1,69 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# No global function that is not used: each one that an object of the build
+# defines is referenced by another object, exported, or named by another source
+# (code of another configuration, an inline function, text of the assembler).
+. "$top_srcdir/tests/lint/lint.sh"
+need nm
+[ -e "$minimal" ] || skip_all "no shared library in this build"
+
+# objects FOLDER...: the symbols of the objects of these folders.
+objects() {
+    (cd "$top_builddir" && find "$@" -name '*.o' -exec nm {} + 2>/dev/null)
+}
+# Names of the renamed build aside.
+objects src malloc-trace-replay |
+    awk '$2 == "T" && $3 != "main" && $3 !~ /^tcmtest_/ { print $3 }' |
+    sort -u >defined
+objects src malloc-trace-replay tests bench |
+    awk '$1 == "U" { print $2 }' | sort -u >referenced
+cat "$top_srcdir"/src/exports/*.sym | tr ';{}' '\n' | tr -d ' \t' |
+    sort -u >exported
+
+# unused NAMES: those of a list that no other source names. A header that names
+# one once declares it and no more.
+unused() {
+    (cd "$tree" && find src malloc-trace-replay tests bench -name '*.[ch]' \
+        -o -name '*.cc') | sort >sources
+    (cd "$tree" && xargs awk -v list="$1" '
+        BEGIN {
+            while ((getline name < list) > 0)
+                wanted[name] = 1
+        }
+        {
+            line = $0
+            text = line ~ /".*"/
+            gsub(/[^A-Za-z0-9_]+/, " ", line)
+            n = split(line, word, " ")
+            for (i = 1; i <= n; i++)
+                if (word[i] in wanted) {
+                    if (text)
+                        used[word[i]] = 1
+                    count[word[i], FILENAME]++
+                }
+        }
+        END {
+            for (pair in count) {
+                split(pair, part, SUBSEP)
+                header = part[2] ~ /\.h$/
+                if (header && count[pair] > 1)
+                    used[part[1]] = 1
+                files[part[1]] += !header
+            }
+            for (name in wanted)
+                if (!used[name] && files[name] < 2)
+                    print name
+        }') <sources | sort
+}
+
+dead_functions() {
+    sort -u defined | comm -23 - referenced | comm -23 - exported >candidates
+    unused "$PWD/candidates"
+}
+
+[ -s defined ] && [ -s referenced ]
+result $? "the build has objects"
+clean dead_functions "global functions are used by others"
+echo tcm_planted >>defined
+is "$(dead_functions | grep -cx tcm_planted)" 1 "finds one that is not"
+tap_end
