@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/ahead.h"
 
+#include "base/check.h"
 #include "common/queue.h"
 #include "common/stop.h"
 
@@ -92,6 +93,7 @@ static enum mtf_source_result source_read(struct mtf_source *s, void *buf,
         if (r != MTF_SOURCE_DATA)
             return r;
     }
+    TCM_ASSERT(a->rest_length != 0 && a->rest_length <= BUFFER_BYTES);
     *got = n < a->rest_length ? n : a->rest_length;
     memcpy(buf, a->rest, *got);
     a->rest += *got;

@@ -35,7 +35,7 @@ bool tool_map_grow(struct tool_map *m) {
 
 void tool_map_remove(struct tool_map *m, struct tool_map_entry *e) {
     size_t hole = (size_t)(e - m->entry);
-    TCM_ASSERT(hole <= m->mask && e->key != 0);
+    TCM_ASSERT(hole <= m->mask && e->key != 0 && m->count != 0);
     /* Entries that the hole would cut off from their home move into it. */
     for (size_t i = (hole + 1) & m->mask; m->entry[i].key != 0;
          i = (i + 1) & m->mask) {

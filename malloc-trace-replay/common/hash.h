@@ -11,7 +11,7 @@
 #ifndef TOOL_COMMON_HASH_H
 #define TOOL_COMMON_HASH_H
 
-#include "base/compiler.h"
+#include "base/check.h"
 
 /* Random; another one for each table. */
 uint64_t tool_hash_seed(void);
@@ -59,11 +59,13 @@ bool tool_map_grow(struct tool_map *m);
    move. NULL: out of memory. */
 static inline struct tool_map_entry *tool_map_get(struct tool_map *m,
                                                   uint64_t key) {
+    TCM_ASSERT(key != 0);
     if (2 * m->count >= m->mask && !tool_map_grow(m))
         return NULL;
     struct tool_map_entry *e = tool_map_place(m, key);
     m->count += e->key == 0;
     e->key = key;
+    TCM_ASSERT(2 * m->count <= m->mask + 1);
     return e;
 }
 

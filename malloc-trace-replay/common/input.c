@@ -2,6 +2,7 @@
 #include "common/input.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "traceformat/proc_layout.h"
 
 #include <errno.h>
@@ -168,7 +169,9 @@ static bool system_read(struct tool_input *in, uint64_t offset, void *buf,
 /* Makes N bytes ready at head, or as many as there are. What lies from
    piece_start on stays in the window. False: the system failed. */
 static bool fill(struct tool_input *in, size_t n) {
+    TCM_ASSERT(n <= WINDOW);
     while (in->tail - in->head < n && !in->at_end) {
+        TCM_ASSERT(in->head <= in->tail && in->tail <= WINDOW);
         size_t keep = in->head;
         if (in->state == IN_FRAME && in->piece_start >= in->base)
             keep = (size_t)tcm_min_u64(keep, in->piece_start - in->base);
@@ -249,6 +252,7 @@ static void refuse(struct tool_input *in, size_t tried,
                    enum mtf_status status) {
     uint64_t from = in->piece_start;
     uint64_t consumed = head_offset(in) + tried;
+    TCM_ASSERT(in->state == IN_FRAME && tried <= in->tail - in->head);
     uint64_t again = tcm_max_u64(in->piece_start, in->frame_start + 4);
     if (again >= in->base && again <= consumed &&
         consumed - again <= in->rework) {
@@ -328,6 +332,7 @@ static enum mtf_source_result decode_some(struct tool_input *in, void *buf,
         refuse(in, stored, MTF_DAMAGED);
         return MTF_SOURCE_DATA;
     }
+    TCM_ASSERT(taken <= stored && *got <= n);
     in->head += taken;
     in->piece_left -= taken;
     in->hint = hint;

@@ -25,6 +25,7 @@ static void flush(struct tool_json *j) {
 
 static void put(struct tool_json *j, const char *text, size_t length) {
     while (length != 0) {
+        TCM_ASSERT(j->used < sizeof(j->buf));
         size_t n = sizeof(j->buf) - j->used;
         if (n > length)
             n = length;
@@ -98,6 +99,7 @@ void tool_json_drop(struct tool_json *j) {
 
 bool tool_json_close(struct tool_json *j) {
     TCM_CHECK(j->depth == 0);
+    TCM_ASSERT(j->fd >= 0);
     put_text(j, "\n");
     /* Text that others printed there stands before. */
     if (j->fd == 1)
@@ -172,6 +174,7 @@ static void begin(struct tool_json *j, const char *key, bool array) {
 
 static void end(struct tool_json *j, bool array) {
     TCM_CHECK(j->depth != 0 && j->in_array[j->depth] == array);
+    TCM_ASSERT(j->depth < TOOL_JSON_DEPTH);
     bool empty = !j->has_items[j->depth];
     j->depth--;
     if (!empty)

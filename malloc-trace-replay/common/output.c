@@ -8,6 +8,7 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/raw_io.h"
 #include "common/files.h"
 #include "common/queue.h"
@@ -72,6 +73,7 @@ static void put_buffer(struct tool_output *out, const uint8_t *data, size_t n) {
         put(out, data, n);
         return;
     }
+    TCM_ASSERT(n <= BUFFER_BYTES && out->frame_buffers < FRAME_BUFFERS);
     if (out->frame_buffers == 0)
         put_compressed(out, mtf_compress_begin(out->compress, out->room,
                                                MTF_COMPRESS_ROOM));
@@ -160,6 +162,7 @@ failed:;
 /* The buffer is full, or the last; another one is at hand. */
 static void next_buffer(struct tool_output *out) {
     size_t n = out->used;
+    TCM_ASSERT(n != 0 && n <= BUFFER_BYTES);
     out->used = 0;
     tool_queue_give(&out->queue, n);
     if (!out->threaded) {
@@ -173,6 +176,7 @@ static void next_buffer(struct tool_output *out) {
 bool tool_output_write(struct tool_output *out, const void *data, size_t n) {
     const uint8_t *p = data;
     while (n != 0 && tool_output_error(out) == 0) {
+        TCM_ASSERT(out->used < BUFFER_BYTES && out->buffer != NULL);
         size_t piece = tcm_min_u64(n, BUFFER_BYTES - out->used);
         memcpy(out->buffer + out->used, p, piece);
         out->used += piece;
@@ -193,6 +197,7 @@ static void finish(struct tool_output *out) {
         pthread_join(out->thread, NULL);
     }
     end_frame(out);
+    TCM_ASSERT(out->frame_buffers == 0 && out->used == 0);
     /* Some file systems tell of a full disk only now. */
     if (close(out->fd) != 0 && out->error == 0)
         out->error = (uint32_t)errno;

@@ -8,6 +8,8 @@
 #include "common/queue.h"
 
 #include "base/atomic.h"
+#include "base/bits.h"
+#include "base/check.h"
 #include "base/os_thread.h"
 
 #include <sched.h>
@@ -16,6 +18,7 @@
 #include <string.h>
 
 bool tool_queue_init(struct tool_queue *q, uint32_t count, size_t bytes) {
+    TCM_ASSERT(tcm_is_pow2(count) && count <= TOOL_QUEUE_MAX && bytes != 0);
     memset(q, 0, sizeof(*q));
     q->count = count;
     q->bytes = bytes;
@@ -55,6 +58,8 @@ uint8_t *tool_queue_free(struct tool_queue *q) {
 }
 
 void tool_queue_give(struct tool_queue *q, size_t length) {
+    TCM_ASSERT(q->given - tcm_load_acquire(&q->taken) < q->count);
+    TCM_ASSERT(length <= q->bytes);
     q->length[q->given % q->count] = length;
     move(&q->given, &q->taker_sleeps);
 }
@@ -67,17 +72,21 @@ uint8_t *tool_queue_full(struct tool_queue *q, size_t *length,
         if (tcm_load_acquire(&q->given) == q->taken)
             return NULL;
     }
+    TCM_ASSERT(tcm_load_acquire(&q->given) - q->taken <= q->count);
     uint32_t i = q->taken % q->count;
     *length = q->length[i];
     return q->memory + i * q->bytes;
 }
 
 void tool_queue_done(struct tool_queue *q) {
+    TCM_ASSERT(tcm_load_acquire(&q->given) != q->taken);
     move(&q->taken, &q->giver_sleeps);
 }
 
 uint32_t tool_queue_index(const struct tool_queue *q, const uint8_t *buffer) {
-    return (uint32_t)((size_t)(buffer - q->memory) / q->bytes);
+    size_t i = (size_t)(buffer - q->memory) / q->bytes;
+    TCM_ASSERT(i < q->count && q->memory + i * q->bytes == buffer);
+    return (uint32_t)i;
 }
 
 /* The counts do not move, so one that was about to sleep is not woken by the

@@ -2,6 +2,7 @@
 #include "model/live.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "common/array.h"
 
 #include <stdlib.h>
@@ -51,6 +52,7 @@ static void grew(struct info_live *l, uint64_t blocks, uint64_t size,
 }
 
 static void shrank(struct info_live *l, uint64_t size) {
+    TCM_ASSERT(l->blocks != 0 && l->bytes >= size);
     l->bytes -= size;
     l->blocks--;
     l->freed += size;

@@ -2,6 +2,7 @@
 #include "trace/check.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "common/array.h"
 #include "traceformat/raw_codec.h"
 #include "traceformat/trace_event.h"
@@ -93,8 +94,9 @@ static void note_block(struct tool_check *c, const struct mtf_proc_block *b) {
         c->step *= 2;
     }
     if (c->blocks % c->step == 0)
-        c->seen[c->seen_count++] = (struct mtf_proc_index_entry){
-            b->offset, b->head.first_op, b->head.time_ns};
+        TCM_ASSERT(c->seen_count < MTF_PROC_INDEX_MAX);
+    c->seen[c->seen_count++] = (struct mtf_proc_index_entry){
+        b->offset, b->head.first_op, b->head.time_ns};
     c->blocks++;
     c->records += b->head.records;
 }
@@ -126,6 +128,7 @@ void tool_check_block(struct tool_check *c, const struct mtf_proc_block *b,
 /* Of the free slots those that B listed go, and those that it left come. */
 static void pass_stack(struct tool_check *c, const struct mtf_proc_block *b,
                        const struct mtf_proc_decoder *d) {
+    TCM_ASSERT(b->head.taken <= c->depth);
     size_t below = c->depth - b->head.taken, depth = below + d->depth;
     if (d->slot_count != b->head.slot_count && below != 0)
         tell(c, b->offset, "takes a new slot while others are free");

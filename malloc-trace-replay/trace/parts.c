@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "trace/parts.h"
 
+#include "base/check.h"
 #include "common/files.h"
 
 #include <stdio.h>
@@ -58,6 +59,7 @@ static void take(struct tool_parts *p, const struct candidate *c,
         struct tool_input *in = tool_input_open(name);
         if (in == NULL)
             continue;
+        TCM_ASSERT(p->count < MTF_PARTS);
         unsigned at = p->count++;
         for (; at > 0 && p->part[at - 1] > c[i].info.part; at--) {
             p->part[at] = p->part[at - 1];
@@ -107,6 +109,7 @@ bool tool_parts_at_last(const struct tool_parts *p) {
 }
 
 bool tool_parts_skip(struct tool_parts *p) {
+    TCM_ASSERT(p->at + 1 < p->count);
     uint32_t *number = &p->part[p->at];
     bool skips = number[0] + 1 != number[1];
     number[0] = number[1] - 1;
@@ -115,6 +118,7 @@ bool tool_parts_skip(struct tool_parts *p) {
 
 struct tool_input *tool_parts_advance(struct tool_parts *p,
                                       struct tool_input *in) {
+    TCM_ASSERT(p->at + 1 < p->count && p->in[p->at] == NULL);
     p->past_bytes += tool_input_bytes(in);
     p->past_stored += tool_input_stored_bytes(in);
     tool_input_close(in);

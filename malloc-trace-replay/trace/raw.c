@@ -2,6 +2,7 @@
 #include "trace/raw.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "common/ahead.h"
 #include "trace/parts.h"
 #include "trace/spool.h"
@@ -224,6 +225,7 @@ struct tool_raw *tool_raw_open(const char *name) {
 
 /* The reader takes IN from its beginning. */
 static void start_reader(struct tool_raw *t) {
+    TCM_ASSERT(t->in != NULL && t->phase == PHASE_FILE);
     t->ahead = t->read_ahead ? tool_ahead_start(t->in) : NULL;
     mtf_raw_reader_init(&t->reader,
                         t->ahead != NULL ? tool_ahead_source(t->ahead)
@@ -308,6 +310,7 @@ static bool is_disputed(struct tool_raw *t, struct mtf_item *item,
     const struct mtf_spool_mark *mark = &s->mark;
     uint64_t file =
         t->in == NULL ? 0 : t->reader.info.part_start + file_bytes(t);
+    TCM_ASSERT(check < CHECKS && s->has_mark);
     item->file = s->name;
     if (check == 0) /* what is behind damage is not counted */
         return t->damages == 0 && dispute_bytes(t, item, file);

@@ -2,6 +2,7 @@
 #include "cmd/replay/exec.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "traceformat/trace_event.h"
 
 #include <string.h>
@@ -74,6 +75,7 @@ TCM_NOINLINE void replay_exec_switch(struct replay_exec *x, uint32_t index) {
         x->cache_failures++;
         return;
     }
+    TCM_ASSERT(index != x->current && x->cache[x->current] == NULL);
     x->cache[x->current] = state;
     x->cache[index] = NULL;
     x->current = index;
@@ -320,6 +322,7 @@ static TCM_ALWAYS_INLINE void exec_words(struct replay_exec *x,
 }
 
 void replay_exec_batch(struct replay_exec *x, const struct replay_batch *b) {
+    TCM_ASSERT(b->words <= REPLAY_BATCH_WORDS);
     const uint64_t *at = b->word;
     const uint64_t *end = at + b->words;
     switch (x->touch) {

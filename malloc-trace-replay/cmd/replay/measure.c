@@ -2,6 +2,7 @@
 #include "cmd/replay/measure.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/os_mem.h"
 #include "base/raw_io.h"
@@ -48,6 +49,7 @@ bool replay_table_grow(struct replay_table *t, uint64_t entries) {
         memcpy(p, t->memory, t->bytes);
         tcm_os_unmap(t->memory, t->bytes);
     }
+    TCM_ASSERT(length >= t->bytes && length >= entries * 8);
     t->memory = p;
     t->bytes = length;
     return true;

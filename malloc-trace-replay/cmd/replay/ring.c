@@ -2,6 +2,7 @@
 #include "cmd/replay/ring.h"
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "base/os_mem.h"
 #include "base/os_thread.h"
 
@@ -33,10 +34,14 @@ struct replay_batch *replay_ring_fill(struct replay_ring *r) {
         tcm_futex_wait_shared(&r->taken, taken, RING_SLEEP_NS);
         taken = tcm_load_acquire(&r->taken);
     }
+    TCM_ASSERT(filled - taken < REPLAY_BATCHES);
     return &r->batch[filled % REPLAY_BATCHES];
 }
 
 void replay_ring_filled(struct replay_ring *r) {
+    TCM_ASSERT(r->filled - tcm_load_acquire(&r->taken) < REPLAY_BATCHES);
+    TCM_ASSERT(r->batch[r->filled % REPLAY_BATCHES].words <=
+               REPLAY_BATCH_WORDS);
     /* Publishes the batch and the result; pairs with replay_ring_take. */
     tcm_store_release(&r->filled, r->filled + 1);
     tcm_fence_seq_cst();
@@ -48,6 +53,7 @@ static const struct replay_batch *ring_next(struct replay_ring *r) {
     uint32_t taken = r->taken;
     if (tcm_load_acquire(&r->filled) == taken)
         return NULL;
+    TCM_ASSERT(tcm_load_acquire(&r->filled) - taken <= REPLAY_BATCHES);
     return &r->batch[taken % REPLAY_BATCHES];
 }
 
@@ -92,6 +98,7 @@ const struct replay_batch *replay_ring_take(struct replay_ring *r, pid_t *child,
 
 void replay_ring_taken(struct replay_ring *r) {
     uint32_t taken = r->taken + 1;
+    TCM_ASSERT(tcm_load_acquire(&r->filled) != r->taken);
     /* Gives the place back; pairs with replay_ring_fill. */
     tcm_store_release(&r->taken, taken);
     tcm_fence_seq_cst();

@@ -2,6 +2,7 @@
 #include "cmd/replay/share.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/os_mem.h"
 
@@ -132,6 +133,7 @@ void replay_share_see(struct replay_share *s, const struct replay_batch *b) {
         thin_out(s);
     if (number % s->stride != 0)
         return;
+    TCM_ASSERT(s->copies < REPLAY_SHARE_BATCHES && tcm_is_pow2(s->stride));
     struct replay_batch *copy = &s->copy[s->place[s->copies++]];
     /* and what may be read behind the last word */
     memcpy(copy, b,

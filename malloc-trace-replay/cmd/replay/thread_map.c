@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/replay/thread_map.h"
 
+#include "base/check.h"
 #include "common/array.h"
 
 #include <stdlib.h>
@@ -43,6 +44,8 @@ uint32_t replay_threads_end(struct replay_thread_map *t, uint32_t id) {
         return 0;
     struct replay_thread *thread = &t->thread[e->value - 1];
     uint32_t index = thread->index;
+    TCM_ASSERT(index < t->indices || index == 0);
+    TCM_ASSERT(index == 0 || t->free_count < t->free_room);
     if (index != 0)
         t->free_index[t->free_count++] = index;
     thread->index = 0;

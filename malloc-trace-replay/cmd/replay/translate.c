@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/replay/translate.h"
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/os_mem.h"
 #include "cmd/replay/slots.h"
@@ -38,6 +39,7 @@ static void batch_end(struct replay_translate *t, bool last) {
     struct replay_batch *b = t->batch;
     if (!replay_translate_fits(t))
         t->at = b->word;
+    TCM_ASSERT(t->at >= b->word && t->at <= b->word + REPLAY_BATCH_WORDS);
     b->words = (uint32_t)(t->at - b->word);
     b->slots = t->used;
     b->caches = t->threads.indices;
@@ -65,6 +67,7 @@ static void begin_phase(struct replay_translate *t, bool apart) {
 }
 
 static TCM_ALWAYS_INLINE void put(struct replay_translate *t, uint64_t w) {
+    TCM_ASSERT(t->at < t->batch->word + REPLAY_BATCH_WORDS);
     *t->at++ = w;
 }
 
@@ -94,6 +97,7 @@ static TCM_COLD bool slot_extend(struct replay_translate *t, uint64_t slot) {
         t->slot = p;
         t->capacity = n;
     }
+    TCM_ASSERT(slot >= t->used && slot < t->capacity);
     t->used = (uint32_t)slot + 1;
     return true;
 }
@@ -163,6 +167,7 @@ static TCM_NOINLINE bool thread_enter(struct replay_translate *t,
     if (t->last_thread != 0 && t->last_thread != t->thread)
         t->switches++;
     t->last_thread = t->thread;
+    TCM_ASSERT(e->index != 0 && e->index < t->threads.indices);
     if (e->index != t->index) {
         t->index = e->index;
         put(t, replay_word(REPLAY_SWITCH, e->index, 0));

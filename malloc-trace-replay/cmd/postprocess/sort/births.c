@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/postprocess/sort/births.h"
 
+#include "base/check.h"
 #include "cmd/postprocess/sort/demux.h"
 
 #include <stdlib.h>
@@ -18,6 +19,7 @@ struct births_place {
    for each. */
 
 static bool add(struct births *b, uint64_t number, uint64_t bits) {
+    TCM_ASSERT(bits != 0);
     struct tool_map_entry *w = tool_map_get(&b->words, number + 1);
     if (w == NULL)
         return false;

@@ -20,6 +20,7 @@
  */
 #include "cmd/postprocess/sort/demux.h"
 
+#include "base/check.h"
 #include "common/array.h"
 
 #include <stdlib.h>
@@ -72,6 +73,7 @@ struct demux_thread *demux_thread(struct demux *d, uint32_t id) {
         d->failed = true;
         return NULL;
     }
+    TCM_ASSERT(e->value == 0);
     e->value = d->count;
     t->id = id;
     t->out_id = id == MTF_THREAD_LATE ? MTF_THREAD_NONE : id;
@@ -214,6 +216,7 @@ static bool make_room(struct demux *d, struct demux_thread *t) {
 }
 
 static void give_array_back(struct demux *d, struct demux_thread *t) {
+    TCM_ASSERT(d->array_bytes >= t->room * sizeof(*t->events));
     d->array_bytes -= t->room * sizeof(*t->events);
     free(t->events);
     t->events = NULL;
@@ -246,6 +249,7 @@ static enum stop_at decode(struct demux *d, struct demux_thread *t,
                 break;
             }
         }
+        TCM_ASSERT(count < t->room);
         struct mtf_event e;
         unsigned n = mtf_raw_decode_hot(&s, p, end, &e);
         if (TCM_LIKELY(n != 0)) {
@@ -338,6 +342,7 @@ static bool next_chunk(struct demux *d, struct demux_thread *t) {
         if (t->p != NULL) {
             t->first = done->next;
             tcm_dlist_remove(&done->by_age);
+            TCM_ASSERT(d->held_bytes >= done->length);
             d->held_bytes -= done->length;
             free(done);
             t->p = NULL;

@@ -7,6 +7,7 @@
  */
 #include "cmd/postprocess/sort/emit.h"
 
+#include "base/check.h"
 #include "traceformat/proc_codec.h"
 
 #include <stdlib.h>
@@ -105,6 +106,7 @@ static TCM_ALWAYS_INLINE void new_object(struct emit *e,
                                          const struct demux_thread *t,
                                          uint64_t token, uint64_t size,
                                          struct mtf_proc_object place) {
+    TCM_ASSERT(place.slot < e->makers_room);
     e->makers[place.slot] = t->out_id;
     slots_put(&e->slots, token, size, place, t->out_id);
     e->counts.requested_bytes += size;

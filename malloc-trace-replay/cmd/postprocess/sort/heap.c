@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/postprocess/sort/heap.h"
 
+#include "base/check.h"
 #include "common/array.h"
 
 static bool before(const struct heap_item *x, const struct heap_item *y) {
@@ -42,6 +43,15 @@ bool heap_reserve(struct heap *h, size_t threads) {
     return tool_array_reserve(&h->a, &h->room, threads, sizeof(*h->a));
 }
 
+/* Item I is not before its parent, nor are its children before it. */
+static bool is_in_order(const struct heap *h, size_t i) {
+    const struct heap_item *a = h->a;
+    return a[i].thread->heap_at[h->which] == i &&
+           (i == 0 || !before(&a[i], &a[(i - 1) / 2])) &&
+           (2 * i + 1 >= h->count || !before(&a[2 * i + 1], &a[i])) &&
+           (2 * i + 2 >= h->count || !before(&a[2 * i + 2], &a[i]));
+}
+
 void heap_put(struct heap *h, struct demux_thread *t, uint64_t key) {
     struct heap_item item = {key, t};
     size_t i = t->heap_at[h->which];
@@ -49,9 +59,12 @@ void heap_put(struct heap *h, struct demux_thread *t, uint64_t key) {
         i = h->count++;
     else if (!before(&item, &h->a[i])) {
         sift_down(h, i, item);
+        TCM_ASSERT(is_in_order(h, t->heap_at[h->which]));
         return;
     }
+    TCM_ASSERT(h->count <= h->room);
     sift_up(h, i, item);
+    TCM_ASSERT(is_in_order(h, t->heap_at[h->which]));
 }
 
 void heap_remove(struct heap *h, struct demux_thread *t) {
@@ -66,4 +79,6 @@ void heap_remove(struct heap *h, struct demux_thread *t) {
         sift_up(h, i, last);
     else
         sift_down(h, i, last);
+    TCM_ASSERT(is_in_order(h, last.thread->heap_at[h->which]));
+    TCM_ASSERT(!heap_has(h, t));
 }

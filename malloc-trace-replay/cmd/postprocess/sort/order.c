@@ -12,6 +12,7 @@
  */
 #include "cmd/postprocess/sort/order.h"
 
+#include "base/check.h"
 #include "traceformat/proc_codec.h"
 
 #include <stdlib.h>
@@ -26,6 +27,7 @@ static uint64_t estimate(const struct demux_thread *t) {
 
 /* How many of T's next events have an estimated time below LIMIT. */
 static uint64_t events_below(const struct demux_thread *t, uint64_t limit) {
+    TCM_ASSERT(t->i <= t->n);
     uint64_t left = t->n - t->i;
     if (limit > t->lo + t->est_width)
         return left;
@@ -60,6 +62,7 @@ static void count_width(struct order *o, const struct demux_thread *t) {
     if (width > o->widest_ns)
         o->widest_ns = width;
     o->widths[width_class(width)] += t->n;
+    TCM_ASSERT(width_class(width) < ORDER_WIDTHS);
     o->width_events += t->n;
 }
 
@@ -174,7 +177,12 @@ uint64_t order_horizon(struct order *o) {
     return o->horizon;
 }
 
+static bool waits(const struct demux_thread *t) {
+    return t->waits || t->late_wait;
+}
+
 bool order_check(struct order *o, struct demux_thread *t) {
+    TCM_ASSERT(t->in_hand && !waits(t));
     if (t->checked)
         return true;
     stall_checked(t);
@@ -198,10 +206,6 @@ bool order_check(struct order *o, struct demux_thread *t) {
     }
 }
 
-static bool waits(const struct demux_thread *t) {
-    return t->waits || t->late_wait;
-}
-
 /* Puts T where it belongs, unless it is the current thread. */
 static void park(struct order *o, struct demux_thread *t, uint64_t h) {
     if (t == o->current || !t->in_hand || waits(t))
@@ -217,6 +221,7 @@ static void park(struct order *o, struct demux_thread *t, uint64_t h) {
 
 /* T does not wait for an allocation any more. */
 static void end_wait(struct order *o, struct demux_thread *t) {
+    TCM_ASSERT(heap_has(&o->waiting, t) && !t->waits);
     stall_goes_on(&o->stall, t);
     heap_remove(&o->waiting, t);
     heap_put(&o->hi, t, t->hi);
@@ -261,6 +266,7 @@ static struct demux_thread *best(struct order *o, uint64_t h) {
 
 static void make_current(struct order *o, struct demux_thread *t, uint64_t h) {
     struct demux_thread *before = o->current;
+    TCM_ASSERT(t->in_hand && !waits(t));
     heap_remove(&o->ready, t);
     heap_remove(&o->later, t);
     o->current = t;
@@ -307,6 +313,7 @@ static void retry_late(struct order *o) {
 /* Writes COUNT events of the current thread. */
 static void run(struct order *o, uint64_t count) {
     struct demux_thread *t = o->current;
+    TCM_ASSERT(t->in_hand && t->i < t->n);
     uint64_t now = estimate(t);
     put_time(o, now);
     put_samples(o, now);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/postprocess/sort/peak_bound.h"
+
+#include "base/check.h"
 #include "common/array.h"
 
 #include <stdlib.h>
@@ -42,6 +44,8 @@ static bool carry(struct peak_bound *b, struct peak_piece p) {
 
 /* Takes the piece with the least hi out. */
 static struct peak_piece take_first(struct peak_bound *b) {
+    TCM_ASSERT(b->carried_count != 0 &&
+               b->carried_bytes >= b->carried[0].bytes);
     struct peak_piece first = b->carried[0];
     struct peak_piece last = b->carried[--b->carried_count];
     size_t i = 0, child;
@@ -87,6 +91,7 @@ void peak_bound_begin(struct peak_bound *b, uint64_t to) {
     }
     b->from = b->to;
     b->to = tcm_max_u64(b->from, to);
+    TCM_ASSERT(b->from <= b->to);
     b->shift = 0;
     while ((b->to - b->from) >> b->shift >= PEAK_BUCKETS)
         b->shift++;

@@ -8,6 +8,7 @@
  */
 #include "cmd/postprocess/sort/slots.h"
 
+#include "base/check.h"
 #include "base/os_mem.h"
 #include "common/array.h"
 
@@ -179,6 +180,7 @@ static struct slots_entry *new_block(struct slots *s) {
             return NULL;
         block = s->slab[s->slabs - 1] + SLOTS_BLOCK * s->slab_used++;
     }
+    TCM_ASSERT((uintptr_t)block % BLOCK_BYTES == 0);
     for (unsigned i = 0; i < SLOTS_BLOCK; i++)
         block[i].slot_birth = SLOTS_EMPTY;
     return block;
@@ -201,5 +203,6 @@ struct slots_place *slots_make_block(struct slots *s, uint64_t number) {
     }
     *place = (struct slots_place){.number = number, .block = block};
     s->blocks++;
+    TCM_ASSERT(s->blocks <= s->mask + 1 && s->slab_used <= SLAB_BLOCKS);
     return place;
 }

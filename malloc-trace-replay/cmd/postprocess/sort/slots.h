@@ -20,6 +20,7 @@
 #ifndef TOOL_CMD_POSTPROCESS_SORT_SLOTS_H
 #define TOOL_CMD_POSTPROCESS_SORT_SLOTS_H
 
+#include "base/check.h"
 #include "base/compiler.h"
 #include "cmd/postprocess/sort/slots_old.h"
 
@@ -85,6 +86,7 @@ static TCM_ALWAYS_INLINE bool slots_take(struct slots *s, uint64_t token,
             slots_unpack(e, object);
             object->maker = place->maker;
             e->slot_birth = SLOTS_EMPTY;
+            TCM_ASSERT(place->live != 0 && s->live != 0);
             place->live--;
             s->live--;
             return true;
@@ -124,6 +126,8 @@ static TCM_ALWAYS_INLINE void slots_put(struct slots *s, uint64_t token,
         s->unnamed++;
     else
         place->live++;
+    TCM_ASSERT(where.slot != SLOTS_EMPTY && where.birth >> 48 == 0);
+    TCM_ASSERT(place->live <= SLOTS_BLOCK);
     e->slot_birth = where.slot | where.birth << 32;
     e->birth_size = where.birth >> 32 | size << 16;
     s->live++;

@@ -2,6 +2,7 @@
 #include "cmd/postprocess/sort/slots_old.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,7 @@ static void pack(struct slots_old *s) {
     for (uint64_t i = 0; i < s->room; i++)
         if (!is_empty(&s->table[i]))
             s->table[n++] = s->table[i];
+    TCM_ASSERT(n == s->count);
 }
 
 /*
@@ -58,6 +60,7 @@ static void pack(struct slots_old *s) {
  * False: the last ones did not fit, and stand, sorted, at the end of ROOM.
  */
 static bool spread(struct slots_old *s, uint64_t room) {
+    TCM_ASSERT(s->count <= room && room <= s->room);
     uint64_t next = 0, left = s->count;
     bool fits = true;
     for (uint64_t from = room - left; left > 0; left--, from++) {
@@ -210,6 +213,7 @@ bool slots_old_take(struct slots_old *s, uint64_t token,
     object->size = e->size;
     object->place.birth = (uint64_t)e->birth_high << 32 | e->birth_low;
     object->place.slot = e->slot;
+    TCM_ASSERT(s->count != 0 && e->token == token);
     uint64_t end = at + 1;
     while (end < s->room && !is_empty(&s->table[end]) &&
            slots_old_home(s, s->table[end].token) < end)

@@ -6,6 +6,7 @@
  */
 #include "cmd/postprocess/sort/stall.h"
 
+#include "base/check.h"
 #include "cmd/postprocess/sort/order.h"
 
 #include <stdlib.h>
@@ -22,11 +23,13 @@ void stall_fini(struct stall *s) {
 }
 
 void stall_unchecked(struct stall *s, struct demux_thread *t) {
+    TCM_ASSERT(!t->checked && !t->waits);
     tcm_dlist_remove(&t->look);
     tcm_dlist_push_back(&s->unchecked, &t->look);
 }
 
 void stall_waits(struct stall *s, struct demux_thread *t) {
+    TCM_ASSERT(t->waits && t->in_hand);
     tcm_dlist_remove(&t->look);
     tcm_dlist_push_back(&s->waiting, &t->look);
 }
@@ -55,6 +58,7 @@ static bool is_decided(const struct order *o, uint64_t window) {
 }
 
 static bool is_in_hand(struct order *o, const struct demux_thread *t) {
+    TCM_ASSERT(t->waits);
     return births_has(o->demux, t->waits_for);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/postprocess/sort/waiters.h"
 
+#include "base/check.h"
 #include "common/hash.h"
 
 #include <stdlib.h>
@@ -34,6 +35,8 @@ static void enter(struct demux_thread **at, struct demux_thread *t) {
 }
 
 void waiters_remove(struct waiters *w, struct demux_thread *t) {
+    TCM_ASSERT(t->waits && *t->waiter_at == t && w->count != 0);
+    TCM_ASSERT(w->counts[t->waits_for % WAITERS_BITS] != 0);
     *t->waiter_at = t->next_waiter;
     if (t->next_waiter != NULL)
         t->next_waiter->waiter_at = t->waiter_at;
@@ -61,6 +64,7 @@ static bool grow(struct waiters *w) {
 }
 
 bool waiters_add(struct waiters *w, struct demux_thread *t, uint64_t token) {
+    TCM_ASSERT(!t->waits);
     if (w->count > w->mask && !grow(w))
         return false;
     t->waits = true;

@@ -11,6 +11,7 @@
  */
 #include "cmd/postprocess/window/blocks.h"
 
+#include "base/check.h"
 #include "common/array.h"
 #include "traceformat/proc_codec.h"
 
@@ -79,6 +80,7 @@ static void add_live(struct filter *f, uint64_t size) {
 /* B is made in the output, by its thread. */
 static void make(struct filter *f, struct filter_block *b, unsigned flags) {
     struct mtf_proc_object place;
+    TCM_ASSERT(b->state != FILTER_KEPT);
     filter_enter(f, b->thread, true);
     switch (b->kind) {
     case MTF_OP_ALLOC:
@@ -107,6 +109,8 @@ static struct mtf_proc_object place_of(const struct filter_block *b) {
 }
 
 static void end_block(struct filter *f, struct filter_block *b) {
+    TCM_ASSERT(b->state == FILTER_KEPT && f->live_objects != 0);
+    TCM_ASSERT(f->live_bytes >= b->size);
     f->live_objects--;
     f->live_bytes -= b->size;
     b->state = FILTER_EMPTY;
