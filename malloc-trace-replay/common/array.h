@@ -5,7 +5,6 @@
  */
 #ifndef TOOL_COMMON_ARRAY_H
 #define TOOL_COMMON_ARRAY_H
-
 #include "base/compiler.h"
 
 /*

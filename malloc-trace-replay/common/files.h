@@ -6,7 +6,6 @@
  */
 #ifndef TOOL_COMMON_FILES_H
 #define TOOL_COMMON_FILES_H
-
 #include "base/compiler.h"
 
 #include <limits.h>

@@ -11,7 +11,6 @@
  */
 #ifndef TOOL_COMMON_INPUT_H
 #define TOOL_COMMON_INPUT_H
-
 #include "base/compiler.h"
 #include "traceformat/raw_reader.h"
 

@@ -11,7 +11,6 @@
  */
 #ifndef TOOL_COMMON_MAIN_H
 #define TOOL_COMMON_MAIN_H
-
 #include "base/compiler.h"
 
 #include <limits.h>

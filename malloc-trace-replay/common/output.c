@@ -15,7 +15,6 @@
 #include "traceformat/compress.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

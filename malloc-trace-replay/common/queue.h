@@ -10,7 +10,6 @@
  */
 #ifndef TOOL_COMMON_QUEUE_H
 #define TOOL_COMMON_QUEUE_H
-
 #include "base/compiler.h"
 
 #include <pthread.h>

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is known of one trace after reading it once, raw (info_raw.c) or
- * processed (info_proc.c).
+ * What is known of one trace after reading it once: filled by info_raw.h or
+ * info_proc.h.
  *
  * Invariants: memory grows with the number of threads in the trace only.
  */
 #ifndef TOOL_MODEL_INFO_H
 #define TOOL_MODEL_INFO_H
-
 #include "base/compiler.h"
 #include "model/live.h"
+#include "trace/raw.h"
 #include "trace/raw_threads.h"
-#include "common/input.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/raw_reader.h"
 
@@ -66,10 +65,6 @@ struct info_file {
     uint64_t proc_values[256];
 };
 
-/* Both take IN and fill F; messages go to F. */
-void info_read_raw(struct info_file *f, struct tool_input *in,
-                   const char *name);
-void info_read_processed(struct info_file *f, struct tool_input *in);
 void info_free(struct info_file *f);
 
 /* postprocess --strip removed the program and the time of the recording. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads a processed trace, counts what is in it, and tells where it contradicts
- * itself. After damage only what a block says of itself is held against it.
+ * After damage a block is checked against its own head alone.
  */
+#include "model/info_proc.h"
+
 #include "base/bits.h"
-#include "model/info.h"
-#include "trace/check.h"
 #include "common/main.h"
+#include "trace/check.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

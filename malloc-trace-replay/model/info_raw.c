@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Reads a raw trace and counts what is in it.
- */
-#include "model/info.h"
+#include "model/info_raw.h"
+
 #include "common/main.h"
-#include "trace/raw.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- Events ------------------------------------------------------------- */
 
@@ -291,28 +286,4 @@ void info_read_raw(struct info_file *f, struct tool_input *in,
         conclude(f, t);
     }
     tool_raw_close(t);
-}
-
-/* --- Sums --------------------------------------------------------------- */
-
-uint64_t info_event_count(const struct info_file *f) {
-    uint64_t n = 0;
-    if (f->kind == INFO_PROCESSED) {
-        for (unsigned k = 0; k <= MTF_OP_LAST_OPERATION; k++)
-            n += f->ops[k];
-        return n + f->ops[MTF_OP_FAILED];
-    }
-    for (unsigned k = MTF_EVENT_ALLOC; k <= MTF_EVENT_FAILED; k++)
-        n += f->events[k];
-    return n;
-}
-
-uint64_t info_at_most(const struct info_file *f) {
-    const struct raw_threads *r = &f->threads;
-    bool late = false;
-    for (size_t i = 0; i < r->count; i++)
-        late = late || r->thread[i].id == MTF_THREAD_LATE;
-    /* the events of one thread stand in their own order */
-    return late || raw_threads_with_events(r) > 1 ? info_live_at_most(&f->live)
-                                                  : f->live.peak_bytes;
 }

@@ -7,7 +7,6 @@
  */
 #ifndef TOOL_TRACE_PARTS_H
 #define TOOL_TRACE_PARTS_H
-
 #include "base/compiler.h"
 #include "common/input.h"
 #include "traceformat/raw_reader.h"

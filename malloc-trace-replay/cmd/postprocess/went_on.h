@@ -6,7 +6,6 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_WENT_ON_H
 #define TOOL_CMD_POSTPROCESS_WENT_ON_H
-
 #include "traceformat/raw_reader.h"
 
 /* Says so on stderr if it did behind the trace NAME, whose header is OWN. */

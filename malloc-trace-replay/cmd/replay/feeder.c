@@ -6,10 +6,10 @@
 #include "cmd/replay/peek.h"
 #include "cmd/replay/report.h"
 #include "cmd/replay/translate.h"
-#include "trace/check.h"
 #include "common/input.h"
 #include "common/main.h"
 #include "common/text.h"
+#include "trace/check.h"
 #include "traceformat/proc_reader.h"
 
 #include <errno.h>

@@ -15,8 +15,6 @@
  */
 #ifndef TOOL_CMD_REPLAY_FEEDER_H
 #define TOOL_CMD_REPLAY_FEEDER_H
-
-#include "base/compiler.h"
 #include "cmd/replay/exec.h"
 #include "cmd/replay/ring.h"
 

@@ -8,7 +8,6 @@
  */
 #ifndef TOOL_CMD_REPLAY_MEMORY_H
 #define TOOL_CMD_REPLAY_MEMORY_H
-
 #include "base/compiler.h"
 
 struct replay_memory {

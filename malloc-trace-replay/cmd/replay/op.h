@@ -21,7 +21,6 @@
  */
 #ifndef TOOL_CMD_REPLAY_OP_H
 #define TOOL_CMD_REPLAY_OP_H
-
 #include "base/compiler.h"
 
 enum replay_code {

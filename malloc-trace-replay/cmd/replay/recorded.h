@@ -8,7 +8,6 @@
  */
 #ifndef TOOL_CMD_REPLAY_RECORDED_H
 #define TOOL_CMD_REPLAY_RECORDED_H
-
 #include "cmd/replay/ring.h"
 #include "traceformat/proc_reader.h"
 

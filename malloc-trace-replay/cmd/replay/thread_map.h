@@ -7,7 +7,6 @@
  */
 #ifndef TOOL_CMD_REPLAY_THREAD_MAP_H
 #define TOOL_CMD_REPLAY_THREAD_MAP_H
-
 #include "common/hash.h"
 #include "trace/check.h"
 

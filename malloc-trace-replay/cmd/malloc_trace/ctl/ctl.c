@@ -2,9 +2,8 @@
 /*
  * malloc-trace ctl: asks a running process to start or stop its recording.
  */
-#include "common/control_client.h"
 #include "cmd/malloc_trace/malloc_trace.h"
-
+#include "common/control_client.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"

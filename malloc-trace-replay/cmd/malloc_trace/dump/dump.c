@@ -2,11 +2,12 @@
 /*
  * malloc-trace dump: one line for each event of a trace, for people and grep.
  */
-#include "cmd/malloc_trace/dump/dump.h"
+#include "cmd/malloc_trace/dump/proc.h"
+#include "cmd/malloc_trace/dump/raw.h"
 #include "cmd/malloc_trace/malloc_trace.h"
-#include "trace/proc_kind.h"
 #include "common/files.h"
 #include "common/main.h"
+#include "trace/proc_kind.h"
 
 #include <errno.h>
 #include <string.h>
@@ -41,33 +42,6 @@ static const struct tool_option options[] = {
     {"count", 0, true, OPTION_COUNT},
     {NULL, 0, false, 0},
 };
-
-void dump_damage(struct dump *d, uint64_t offset, uint64_t thread) {
-    d->damages++;
-    dump_begin_at(&d->lines, offset, thread, DUMP_NONE);
-    dump_str(&d->lines, "damage: ");
-}
-
-static void put_field(struct dump_lines *l, const char *what,
-                      const char *text) {
-    if (text[0] == '\0')
-        return;
-    dump_str(l, what);
-    dump_quoted(l, text, strlen(text));
-}
-
-void dump_origin(struct dump_lines *l, const struct mtf_raw_info *info) {
-    if (info->fixed.pid != 0)
-        dump_id(l, ", process ", info->fixed.pid);
-    put_field(l, ", executable ", info->executable);
-    put_field(l, ", recorder ", info->library);
-}
-
-void dump_lacks(struct dump *d, const char *what) {
-    if (d->status != TOOL_FAILED)
-        d->status = TOOL_DAMAGED;
-    tool_error("%s: %s", d->name, what);
-}
 
 static void dump_file(struct dump *d, const char *name) {
     struct tool_input *in = tool_input_open(name);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/dump/line.h"
 
+#include "common/main.h"
 #include "traceformat/trace_event.h"
 #include "traceformat/varint.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define NS_PER_SECOND 1000000000u
@@ -195,4 +195,33 @@ bool dump_lines_open(struct dump_lines *d) {
 
 bool dump_lines_close(struct dump_lines *d) {
     return tool_output_close(d->out);
+}
+
+/* --- Lines of both kinds of traces ---------------------------------------- */
+
+void dump_damage(struct dump *d, uint64_t offset, uint64_t thread) {
+    d->damages++;
+    dump_begin_at(&d->lines, offset, thread, DUMP_NONE);
+    dump_str(&d->lines, "damage: ");
+}
+
+static void put_field(struct dump_lines *l, const char *what,
+                      const char *text) {
+    if (text[0] == '\0')
+        return;
+    dump_str(l, what);
+    dump_quoted(l, text, strlen(text));
+}
+
+void dump_origin(struct dump_lines *l, const struct mtf_raw_info *info) {
+    if (info->fixed.pid != 0)
+        dump_id(l, ", process ", info->fixed.pid);
+    put_field(l, ", executable ", info->executable);
+    put_field(l, ", recorder ", info->library);
+}
+
+void dump_lacks(struct dump *d, const char *what) {
+    if (d->status != TOOL_FAILED)
+        d->status = TOOL_DAMAGED;
+    tool_error("%s: %s", d->name, what);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The lines that `malloc-trace dump` prints: columns, names of blocks, texts,
- * and where to begin and to stop.
+ * and where to begin and to stop; and the state of the run.
  *
  *     OFFSET THREAD TIME WHAT
  *
@@ -11,10 +11,10 @@
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_DUMP_LINE_H
 #define TOOL_CMD_MALLOC_TRACE_DUMP_LINE_H
-
 #include "base/compiler.h"
 #include "base/fmt.h"
 #include "common/output.h"
+#include "traceformat/raw_reader.h"
 
 /* No record has a longer text; each byte of it can become four. */
 #define DUMP_LINE_MAX ((64u << 10) + 4096u)
@@ -67,5 +67,19 @@ void dump_accounts(struct dump_lines *d, const uint8_t *p, size_t n,
 void dump_extension(struct dump_lines *d, unsigned which, uint64_t argument);
 /* "gap, N events dropped, LO..HI" */
 void dump_gap(struct dump_lines *d, uint64_t events, uint64_t lo, uint64_t hi);
+
+struct dump {
+    struct dump_lines lines;
+    const char *name; /* of the trace, for messages */
+    int status;       /* enum tool_status */
+    uint64_t damages; /* lines that tell of damage */
+};
+
+/* A line that something is damaged begins; the caller ends it. */
+void dump_damage(struct dump *d, uint64_t offset, uint64_t thread);
+/* Of a header: process, executable, recorder, as far as it names them. */
+void dump_origin(struct dump_lines *l, const struct mtf_raw_info *info);
+/* Notes on stderr what the trace lacks; the exit status becomes 3. */
+void dump_lacks(struct dump *d, const char *what);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A processed trace as lines. One that can be read anywhere is begun at the
- * block of the first line asked for, found by the index.
+ * A trace that can be read anywhere is begun at the block of the first line
+ * asked for, found by the index.
  */
-#include "cmd/malloc_trace/dump/dump.h"
-#include "trace/check.h"
+#include "cmd/malloc_trace/dump/proc.h"
+
 #include "common/main.h"
+#include "trace/check.h"
 #include "traceformat/proc_index.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/raw_reader.h"
@@ -21,7 +22,6 @@
 struct proc_dump {
     struct dump *d;
     struct tool_input *in;
-    bool lacks; /* what the closing block says */
     struct mtf_proc_reader reader;
     struct mtf_proc_decoder decoder;
     uint8_t memory[MTF_PROC_READER_BYTES];

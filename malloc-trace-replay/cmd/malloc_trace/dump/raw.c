@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A raw trace or spool as lines, in the order of the file.
- *
  * An event's interval is known once the next time of its stream is: a second
  * decoder runs ahead of the first to that time, inside the segment.
  */
-#include "cmd/malloc_trace/dump/dump.h"
-#include "trace/raw_threads.h"
+#include "cmd/malloc_trace/dump/raw.h"
+
 #include "common/main.h"
 #include "trace/raw.h"
+#include "trace/raw_threads.h"
 #include "traceformat/trace_event.h"
 
 #include <string.h>

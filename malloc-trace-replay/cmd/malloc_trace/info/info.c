@@ -2,15 +2,16 @@
 /*
  * malloc-trace info: what raw traces, spools and processed traces hold.
  */
+#include "cmd/malloc_trace/info/json.h"
 #include "cmd/malloc_trace/info/print.h"
 #include "cmd/malloc_trace/malloc_trace.h"
-#include "trace/proc_kind.h"
 #include "common/files.h"
 #include "common/main.h"
-#include "trace/raw.h"
+#include "model/info_proc.h"
+#include "model/info_raw.h"
+#include "trace/proc_kind.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,30 +41,6 @@ static const struct tool_option options[] = {
     {"verbose", 'v', false, OPTION_VERBOSE},
     {NULL, 0, false, 0},
 };
-
-void info_problem(struct info_file *f, int status, const char *fmt, ...) {
-    va_list ap;
-    char *text = NULL;
-    /* Failure is worse than damage, which is worse than success. */
-    if (status == TOOL_FAILED || f->status == TOOL_OK)
-        f->status = status;
-    if (f->problem_count++ >= INFO_TEXTS)
-        return;
-    va_start(ap, fmt);
-    if (vasprintf(&text, fmt, ap) < 0)
-        text = NULL;
-    va_end(ap);
-    f->problems[f->problem_count - 1] = text;
-}
-
-void info_free(struct info_file *f) {
-    for (unsigned i = 0; i < INFO_TEXTS; i++) {
-        free(f->problems[i]);
-        free(f->notices[i]);
-    }
-    raw_threads_free(&f->threads);
-    info_live_free(&f->live);
-}
 
 static void read_file(struct info_file *f, const char *name) {
     memset(f, 0, sizeof(*f));

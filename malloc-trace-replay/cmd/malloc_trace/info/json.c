@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What is known of a file as JSON.
- */
-#include "cmd/malloc_trace/info/print.h"
+#include "cmd/malloc_trace/info/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,6 +4,8 @@
  * together.
  */
 #include "cmd/malloc_trace/info/print.h"
+
+#include "cmd/malloc_trace/info/summary.h"
 #include "common/text.h"
 
 #include <inttypes.h>

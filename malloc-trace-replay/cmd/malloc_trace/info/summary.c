@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The lines of `malloc-trace info` that a person reads: what was recorded, how
- * much was asked for, what it cost, and the sizes as bars.
- */
-#include "cmd/malloc_trace/info/print.h"
+#include "cmd/malloc_trace/info/summary.h"
+
 #include "common/text.h"
 
 #include <inttypes.h>
@@ -19,7 +16,6 @@
 #define WIDTH  80u
 #define INDENT 16u
 
-/* Text of a trace may hold anything; control bytes would reach the terminal. */
 void info_put_clean(const char *text) {
     for (; *text != '\0'; text++)
         putchar((unsigned char)*text < 0x20 || *text == 0x7F ? '?' : *text);

@@ -14,7 +14,6 @@
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "cmd/malloc_trace/record/report.h"
 #include "cmd/malloc_trace/record/timer.h"
-
 #include "common/files.h"
 #include "common/main.h"
 

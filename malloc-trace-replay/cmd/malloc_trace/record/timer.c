@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/record/timer.h"
-#include "common/control_client.h"
 
 #include "base/clock.h"
+#include "common/control_client.h"
 #include "common/main.h"
 
 #include <errno.h>

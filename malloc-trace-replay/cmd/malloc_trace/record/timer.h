@@ -5,7 +5,6 @@
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_RECORD_TIMER_H
 #define TOOL_CMD_MALLOC_TRACE_RECORD_TIMER_H
-
 #include "base/compiler.h"
 
 #include <sys/types.h>

@@ -16,7 +16,6 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_BIRTHS_H
 #define TOOL_CMD_POSTPROCESS_SORT_BIRTHS_H
-
 #include "common/hash.h"
 
 struct demux;

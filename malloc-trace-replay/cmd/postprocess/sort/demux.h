@@ -16,11 +16,9 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_DEMUX_H
 #define TOOL_CMD_POSTPROCESS_SORT_DEMUX_H
-
+#include "base/dlist.h"
 #include "cmd/postprocess/sort/births.h"
 #include "cmd/postprocess/sort/slots.h"
-
-#include "base/dlist.h"
 #include "traceformat/raw_reader.h"
 
 #define DEMUX_BATCH     2048u

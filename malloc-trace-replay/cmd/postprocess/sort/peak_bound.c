@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/postprocess/sort/peak_bound.h"
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "common/array.h"
 

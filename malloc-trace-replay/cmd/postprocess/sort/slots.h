@@ -19,7 +19,6 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_SLOTS_H
 #define TOOL_CMD_POSTPROCESS_SORT_SLOTS_H
-
 #include "base/check.h"
 #include "base/compiler.h"
 #include "cmd/postprocess/sort/slots_old.h"

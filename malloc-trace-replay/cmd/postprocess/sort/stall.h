@@ -12,7 +12,6 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_STALL_H
 #define TOOL_CMD_POSTPROCESS_SORT_STALL_H
-
 #include "cmd/postprocess/sort/heap.h"
 
 struct order;

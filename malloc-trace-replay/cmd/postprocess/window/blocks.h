@@ -7,7 +7,6 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_WINDOW_BLOCKS_H
 #define TOOL_CMD_POSTPROCESS_WINDOW_BLOCKS_H
-
 #include "cmd/postprocess/window/filter.h"
 
 /* NULL: no memory (failed is set). */

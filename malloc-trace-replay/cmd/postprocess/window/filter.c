@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/postprocess/window/filter.h"
 
-#include "cmd/postprocess/window/blocks.h"
 #include "cmd/postprocess/sort/order.h"
-
+#include "cmd/postprocess/window/blocks.h"
 #include "common/main.h"
 #include "common/text.h"
 #include "traceformat/raw_writer.h"

@@ -13,10 +13,8 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_WINDOW_FILTER_H
 #define TOOL_CMD_POSTPROCESS_WINDOW_FILTER_H
-
 #include "cmd/postprocess/sort/emit.h"
 #include "cmd/postprocess/window/threads.h"
-
 #include "traceformat/proc_reader.h"
 #include "traceformat/proc_writer.h"
 

@@ -4,7 +4,6 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_WINDOW_OPTIONS_H
 #define TOOL_CMD_POSTPROCESS_WINDOW_OPTIONS_H
-
 #include "cmd/postprocess/window/filter.h"
 
 enum filter_option {

@@ -2,7 +2,6 @@
 #include "cmd/postprocess/window/threads.h"
 
 #include "cmd/postprocess/sort/demux.h"
-
 #include "common/array.h"
 #include "common/main.h"
 #include "trace/raw.h"

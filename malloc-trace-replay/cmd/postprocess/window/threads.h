@@ -7,7 +7,6 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_WINDOW_THREADS_H
 #define TOOL_CMD_POSTPROCESS_WINDOW_THREADS_H
-
 #include "common/hash.h"
 
 /* What --only-threads names: ids, and names until filter_names_resolve. */
