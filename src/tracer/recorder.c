@@ -41,7 +41,8 @@ static bool wipe_by_hand;
 
 /* --- Messages ------------------------------------------------------------ */
 
-void mtr_say(const char *text, size_t length) {
+/* Text on descriptor 2, if that is what it was at the start. */
+static void say(const char *text, size_t length) {
     struct stat st;
     int saved = errno;
     if (length != 0 && !mtr_config.confined && fstat(2, &st) == 0 &&
@@ -57,14 +58,14 @@ void mtr_message_flush(struct mtr_recorder *rec) {
     /* Acquire: pairs with the release in mtr_fail; the text is there. One
        thread gets it. */
     uint32_t length = tcm_swap_acq_rel(&rec->message_length, 0u);
-    mtr_say(rec->message, length);
+    say(rec->message, length);
 }
 
 void mtr_summary_flush(struct mtr_recorder *rec) {
     char text[MTR_SUMMARY_MAX];
     if (!mtr_config.stats || tcm_swap_acq_rel(&rec->summary_due, 0u) == 0)
         return;
-    mtr_say(text, mtr_saver_summary(text, sizeof(text)));
+    say(text, mtr_saver_summary(text, sizeof(text)));
 }
 
 static const char *error_text(int error) {
@@ -78,8 +79,9 @@ static const char *error_text(int error) {
 #endif
 }
 
-size_t mtr_compose(char *text, size_t cap, const char *what, const char *name,
-                   int error) {
+/* The message in text of CAP bytes, as a line; its length. */
+static size_t compose(char *text, size_t cap, const char *what,
+                      const char *name, int error) {
     struct tcm_fmt f;
     tcm_fmt_init(&f, text, cap - 1);
     tcm_fmt_str(&f, "tcmalloc: ");
@@ -103,13 +105,12 @@ size_t mtr_compose(char *text, size_t cap, const char *what, const char *name,
 
 void mtr_complain(const char *what, const char *name, int error) {
     char text[256];
-    mtr_say(text, mtr_compose(text, sizeof(text), what, name, error));
+    say(text, compose(text, sizeof(text), what, name, error));
 }
 
 void mtr_fail(struct mtr_recorder *rec, const char *what, int error) {
     const char *name = rec->name[0] != '\0' ? rec->name : rec->output;
-    size_t n =
-        mtr_compose(rec->message, sizeof(rec->message), what, name, error);
+    size_t n = compose(rec->message, sizeof(rec->message), what, name, error);
     mtr_config.wanted = false;
     mtr_spool_tell_stop(rec);
     tcm_store_release(&rec->message_length, (uint32_t)n);

@@ -206,14 +206,9 @@ void mtr_message_flush(struct mtr_recorder *rec);
 /* The same with TCMALLOC_TRACE_STATS and the account of a recording that has
    ended. */
 void mtr_summary_flush(struct mtr_recorder *rec);
-/* "tcmalloc: WHAT NAME: ERROR" in text of CAP bytes, as a line; its length.
-   NAME may be NULL and ERROR 0. */
-size_t mtr_compose(char *text, size_t cap, const char *what, const char *name,
-                   int error);
-/* Says that at once; on a thread of the program. */
+/* Says "tcmalloc: WHAT NAME: ERROR" at once; on a thread of the program. NAME
+   may be NULL and ERROR 0. */
 void mtr_complain(const char *what, const char *name, int error);
-/* Text on descriptor 2, if that is what it was at the start. */
-void mtr_say(const char *text, size_t length);
 /* The recording is over (MTR_STOPPED or MTR_FAILED): no thread goes on hot, and
    all that wait for the saver go away. */
 void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state);

@@ -184,12 +184,27 @@ static bool fd_is_ours(const struct mtr_spool *spool, int fd) {
            st.st_ino == spool->ino;
 }
 
+/* Opens the file again, to grow. false: it is not there any more. */
+static bool reopen(struct mtr_recorder *rec) {
+    struct mtr_spool *spool = &rec->spool;
+    const char *name = mtr_name_spool(rec);
+    int fd = name == NULL ? -1 : mtr_folder_open(rec, name, O_RDWR);
+    if (fd < 0)
+        return false;
+    if (!fd_is_ours(spool, fd)) {
+        close_raw(fd);
+        return false;
+    }
+    spool->fd_plus_1 = fd + 1;
+    return true;
+}
+
 static bool have_fd(struct mtr_recorder *rec) {
     struct mtr_spool *spool = &rec->spool;
     if (spool->fd_plus_1 != 0 && fd_is_ours(spool, spool->fd_plus_1 - 1))
         return true;
     spool->fd_plus_1 = 0;
-    return mtr_spool_reopen(rec);
+    return reopen(rec);
 }
 
 static void *grow_file(struct mtr_recorder *rec, size_t bytes) {
@@ -253,20 +268,6 @@ void mtr_spool_close(struct mtr_recorder *rec) {
     if (spool->fd_plus_1 != 0 && fd_is_ours(spool, spool->fd_plus_1 - 1))
         close_raw(spool->fd_plus_1 - 1);
     spool->fd_plus_1 = 0;
-}
-
-bool mtr_spool_reopen(struct mtr_recorder *rec) {
-    struct mtr_spool *spool = &rec->spool;
-    const char *name = mtr_name_spool(rec);
-    int fd = name == NULL ? -1 : mtr_folder_open(rec, name, O_RDWR);
-    if (fd < 0)
-        return false;
-    if (!fd_is_ours(spool, fd)) {
-        close_raw(fd);
-        return false;
-    }
-    spool->fd_plus_1 = fd + 1;
-    return true;
 }
 
 void mtr_spool_remove(struct mtr_recorder *rec) {

@@ -57,8 +57,6 @@ void mtr_spool_tell_saved(struct mtr_recorder *rec, uint64_t saved);
 uint64_t *mtr_spool_begun(struct mtr_recorder *rec);
 /* Closes the descriptor, keeping mappings and lock. */
 void mtr_spool_close(struct mtr_recorder *rec);
-/* Opens it again, to grow. false: the file is not there any more. */
-bool mtr_spool_reopen(struct mtr_recorder *rec);
 /* Removes the file's name, if it is still ours. */
 void mtr_spool_remove(struct mtr_recorder *rec);
 /* Gives the lock up, keeping the file. */
