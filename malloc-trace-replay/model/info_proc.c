@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "common/main.h"
 #include "trace/check.h"
+#include "trace/ops.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -14,13 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPS_AT_ONCE 4096u
 /* No LZ4 block expands more. */
 #define LZ4_RATIO 255u
 
 struct work {
     struct info_file *f;
-    struct tool_input *in;
     uint64_t time_ns, most_slots;
     size_t thread;      /* index of the one at hand; SIZE_MAX none */
     size_t last_thread; /* of the last operation */
@@ -31,11 +30,7 @@ struct work {
     uint64_t phase_ops[MTF_PROC_PHASE_EPILOGUE + 1];
     uint64_t unknown_reallocs; /* of blocks that are not in the trace */
     const char *lacks;         /* what the account says so of; or NULL */
-    struct tool_check check;
-    struct mtf_proc_reader reader;
-    struct mtf_proc_decoder decoder;
-    struct mtf_op ops[OPS_AT_ONCE];
-    uint8_t memory[MTF_PROC_READER_BYTES];
+    struct tool_ops ops;
 };
 
 /* --- Contradictions ------------------------------------------------------- */
@@ -61,7 +56,7 @@ static void contradicts(struct work *w, const char *fmt, ...) {
 static void check_slot(struct work *w, const struct mtf_op *op) {
     bool fills = op->kind == MTF_OP_ALLOC || op->kind == MTF_OP_ALIGNED ||
                  op->kind == MTF_OP_REALLOC_NEW;
-    if (w->check.lost || w->f->live.failed ||
+    if (w->ops.check.lost || w->f->live.failed ||
         info_live_slot_lives(&w->f->live, op->slot) != fills)
         return;
     contradicts(w, "operation %" PRIu64 ": %s slot %" PRIu32 ", which holds %s",
@@ -89,7 +84,7 @@ static void switch_to(struct info_file *f, struct work *w, uint32_t thread) {
 static void count_event(struct info_file *f, struct work *w,
                         const struct mtf_proc_block *b) {
     if (w->thread == SIZE_MAX) {
-        tool_check_no_thread(&w->check, b);
+        tool_check_no_thread(&w->ops.check, b);
         return;
     }
     struct raw_thread *t = &f->threads.thread[w->thread];
@@ -133,7 +128,7 @@ static void count_rare(struct info_file *f, struct work *w,
     size_t n;
     if (op->kind == MTF_OP_THREAD_START || op->kind == MTF_OP_THREAD_END)
         t = raw_threads_find(&f->threads, op->slot);
-    tool_check_record(&w->check, b, op, t == NULL ? NULL : &t->life);
+    tool_check_record(&w->ops.check, b, op, t == NULL ? NULL : &t->life);
     switch (op->kind) {
     case MTF_OP_TIME:
         w->time_ns = op->size;
@@ -164,36 +159,39 @@ static void count_rare(struct info_file *f, struct work *w,
     }
 }
 
-static void count_block(struct info_file *f, struct work *w,
+static void begin_block(struct info_file *f, struct work *w,
                         const struct mtf_proc_block *b) {
     f->blocks++;
-    bool ok = mtf_proc_decode_begin(&w->decoder, b);
-    size_t n;
     w->time_ns = b->head.time_ns;
     w->op = b->head.first_op;
     w->block_at = b->offset;
-    tool_check_block(&w->check, b, &w->decoder);
     /* Every slot came with an allocation, which is a byte or more; what was
        lost with a broken frame is bounded by what LZ4 can make of it. */
-    w->most_slots =
-        tool_input_bytes(w->in) + LZ4_RATIO * tool_input_stored_bytes(w->in);
+    w->most_slots = tool_input_bytes(w->ops.in) +
+                    LZ4_RATIO * tool_input_stored_bytes(w->ops.in);
     switch_to(f, w, b->head.thread);
-    while (ok && (n = mtf_proc_decode(&w->decoder, w->ops, OPS_AT_ONCE)) != 0)
-        for (size_t i = 0; i < n; i++) {
-            const struct mtf_op *op = &w->ops[i];
-            if (op->kind < INFO_OP_KINDS)
-                f->ops[op->kind]++;
-            if (op->kind <= MTF_OP_LAST_OPERATION)
-                count_operation(f, w, b, op);
-            else
-                count_rare(f, w, b, op);
-        }
-    if (w->decoder.problem != NULL)
-        contradicts(w, "%s", w->decoder.problem);
-    tool_check_decoded(&w->check, b, &w->decoder);
+}
+
+static void count_ops(struct info_file *f, struct work *w,
+                      const struct tool_ops_item *item) {
+    for (size_t i = 0; i < item->count; i++) {
+        const struct mtf_op *op = &item->op[i];
+        if (op->kind < INFO_OP_KINDS)
+            f->ops[op->kind]++;
+        if (op->kind <= MTF_OP_LAST_OPERATION)
+            count_operation(f, w, item->block, op);
+        else
+            count_rare(f, w, item->block, op);
+    }
+}
+
+static void end_block(struct info_file *f, struct work *w,
+                      const char *problem) {
+    if (problem != NULL)
+        contradicts(w, "%s", problem);
     if (f->impossible_slots != 0) {
         contradicts(w, "block with impossible slots");
-        tool_check_lost(&w->check);
+        tool_check_lost(&w->ops.check);
     }
     f->impossible_slots = 0;
 }
@@ -228,7 +226,7 @@ static void check_closing(struct info_file *f, struct work *w,
         tool_check_sum(&s, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES,
                        f->live.peak_bytes);
     }
-    tool_check_closing(&w->check, b, &s);
+    tool_check_closing(&w->ops.check, b, &s);
 }
 
 static void see_closing(struct info_file *f, struct work *w,
@@ -272,58 +270,51 @@ static void see_header(struct info_file *f, const struct mtf_proc_item *item) {
                      sizeof(item->header));
 }
 
-static void see_damage(struct info_file *f, struct work *w,
-                       const struct mtf_proc_item *item) {
-    tool_check_lost(&w->check);
+static void see_damage(struct info_file *f, const struct tool_ops_item *item) {
     info_problem(f, TOOL_DAMAGED,
                  "%s: byte %" PRIu64 ": %s%s, %" PRIu64 " bytes lost", f->name,
-                 item->file_offset, item->offset_is_stored ? "LZ4 frame " : "",
-                 item->problem, item->skipped);
+                 item->offset, item->from->offset_is_stored ? "LZ4 frame " : "",
+                 item->problem, item->from->skipped);
 }
 
-static void see_failure(struct info_file *f, struct tool_input *in,
-                        const struct mtf_proc_item *item) {
-    info_problem(f, TOOL_FAILED, "%s: byte %" PRIu64 ": %s", f->name,
-                 item->offset_is_stored ? tool_input_stored_bytes(in)
-                                        : item->file_offset,
-                 item->status == MTF_SYSTEM ? strerror(item->error)
-                                            : item->problem);
+static void see_problem(struct info_file *f, int status,
+                        const struct tool_ops_item *item) {
+    info_problem(f, status, "%s: byte %" PRIu64 ": %s", f->name, item->offset,
+                 item->problem);
 }
 
-static void read_all(struct info_file *f, struct work *w,
-                     struct tool_input *in) {
-    struct mtf_proc_item item;
-    mtf_proc_reader_init(&w->reader, tool_input_source(in), w->memory);
-    w->reader.index_too = true;
-    w->in = in;
+static void read_all(struct info_file *f, struct work *w) {
+    struct tool_ops_item item;
     for (;;) {
-        mtf_proc_reader_next(&w->reader, &item);
+        tool_ops_next(&w->ops, &item);
         switch (item.kind) {
-        case MTF_PROC_ITEM_HEADER:
+        case TOOL_OPS_HEADER:
             f->kind = INFO_PROCESSED;
-            see_header(f, &item);
+            see_header(f, item.from);
             break;
-        case MTF_PROC_ITEM_OPS:
-            count_block(f, w, &item.block);
+        case TOOL_OPS_BLOCK:
+            begin_block(f, w, item.block);
             break;
-        case MTF_PROC_ITEM_INDEX:
-            tool_check_index(&w->check, &item.block);
+        case TOOL_OPS_SOME:
+            count_ops(f, w, &item);
             break;
-        case MTF_PROC_ITEM_CLOSING:
-            check_closing(f, w, &item.block);
-            see_closing(f, w, &item.block);
+        case TOOL_OPS_BLOCK_END:
+            end_block(f, w, item.problem);
             break;
-        case MTF_PROC_ITEM_DAMAGE:
-            see_damage(f, w, &item);
+        case TOOL_OPS_CLOSING:
+            check_closing(f, w, item.block);
+            see_closing(f, w, item.block);
             break;
-        case MTF_PROC_ITEM_FAILED:
-            see_failure(f, in, &item);
+        case TOOL_OPS_DAMAGE:
+            see_damage(f, &item);
+            break;
+        case TOOL_OPS_FAILED:
+            see_problem(f, TOOL_FAILED, &item);
             return;
-        case MTF_PROC_ITEM_END:
+        case TOOL_OPS_END:
             f->kind = INFO_PROCESSED;
-            if (item.status != MTF_OK)
-                info_problem(f, TOOL_DAMAGED, "%s: byte %" PRIu64 ": %s",
-                             f->name, item.file_offset, item.problem);
+            if (item.problem != NULL)
+                see_problem(f, TOOL_DAMAGED, &item);
             return;
         }
     }
@@ -336,12 +327,12 @@ void info_read_processed(struct info_file *f, struct tool_input *in) {
     if (w == NULL) {
         info_problem(f, TOOL_FAILED, "out of memory");
     } else {
-        memset(w, 0, offsetof(struct work, check));
+        memset(w, 0, offsetof(struct work, ops));
         w->f = f;
         w->thread = w->last_thread = SIZE_MAX;
-        tool_check_init(&w->check, tell_check, w);
-        read_all(f, w, in);
-        tool_check_fini(&w->check);
+        tool_ops_init(&w->ops, in, tell_check, w);
+        read_all(f, w);
+        tool_ops_fini(&w->ops);
         if (f->status != TOOL_OK)
             f->complete = false;
         else if (f->closed && w->lacks != NULL)

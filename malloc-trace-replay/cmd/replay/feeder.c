@@ -10,6 +10,7 @@
 #include "common/main.h"
 #include "common/text.h"
 #include "trace/check.h"
+#include "trace/ops.h"
 #include "traceformat/proc_reader.h"
 
 #include <errno.h>
@@ -17,12 +18,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Operations decoded at once: they stay in the first-level cache. */
-#define FEED_OPS 1024u
 /* Inputs that are opened, and looked at, before anything is replayed. */
 #define FEED_INPUTS 64
 /* No LZ4 block expands more. */
 #define LZ4_RATIO 255u
+
+TCM_STATIC_ASSERT(REPLAY_OPS_AHEAD <= TOOL_OPS_AHEAD, "prefetched operations");
 
 struct feeder {
     struct replay_translate t;
@@ -32,15 +33,13 @@ struct feeder {
     /* the account where this input begins, and its births since */
     struct replay_translate first;
     uint64_t first_failures, births;
+    /* the same of the result where the block at hand begins */
+    uint64_t first_unknown, first_filled;
     bool gave_up; /* result->status is TOOL_FAILED */
     enum replay_touch touch;
     struct replay_memory there;
 
-    struct mtf_op op[FEED_OPS + REPLAY_OPS_AHEAD];
-    struct mtf_proc_reader reader;
-    struct mtf_proc_decoder decoder;
-    struct tool_check check;
-    uint8_t memory[MTF_PROC_READER_BYTES];
+    struct tool_ops ops;
 };
 
 /* --- What is told --------------------------------------------------------- */
@@ -63,7 +62,7 @@ static void feed_notice(struct feeder *f, const char *fmt, ...) {
 #define feed_damage(f, ...)                                                    \
     do {                                                                       \
         (f)->damaged = true;                                                   \
-        tool_check_lost(&(f)->check);                                          \
+        tool_check_lost(&(f)->ops.check);                                      \
         if ((f)->result->status == TOOL_OK)                                    \
             (f)->result->status = TOOL_DAMAGED;                                \
         feed_notice((f), __VA_ARGS__);                                         \
@@ -157,11 +156,10 @@ static void tell_slots(struct feeder *f, const struct mtf_proc_block *b,
     feed_contradiction(f, b->offset, text);
 }
 
-static void feed_block(struct feeder *f, struct tool_input *in,
-                       const struct mtf_proc_block *b) {
-    struct mtf_proc_decoder *d = &f->decoder;
-    uint64_t unknown = f->result->unknown_blocks;
-    uint64_t filled = f->result->lost_frees;
+static void begin_block(struct feeder *f, const struct mtf_proc_block *b) {
+    struct tool_input *in = f->ops.in;
+    f->first_unknown = f->result->unknown_blocks;
+    f->first_filled = f->result->lost_frees;
     /* Every slot came with an allocation, which is a byte or more. */
     f->t.most = tool_input_bytes(in);
     if (f->damaged)
@@ -169,37 +167,37 @@ static void feed_block(struct feeder *f, struct tool_input *in,
             tcm_min_u64(b->head.first_op + b->head.ops,
                         f->t.most + tool_input_stored_bytes(in) * LZ4_RATIO);
     replay_recorded_time(&f->t.recorded, b->head.time_ns);
-    mtf_proc_decode_begin(d, b);
-    tool_check_block(&f->check, b, d);
     replay_translate_thread(&f->t, b->head.thread);
-    for (;;) {
-        size_t n = mtf_proc_decode(d, f->op, FEED_OPS);
-        if (n == 0)
-            break;
-        if (!replay_translate_ops(&f->t, b, f->op, n)) {
-            feed_damage(f,
-                        "%s: byte %llu: block with impossible slots, "
-                        "the rest of it is left out",
-                        f->name, (unsigned long long)b->offset);
-            return;
-        }
-        if (!fits(f))
-            return;
-    }
-    replay_recorded_time(&f->t.recorded, d->time_ns);
-    if (d->problem != NULL)
-        feed_damage(f, "%s: byte %llu: %s, the rest of the block is left out",
-                    f->name, (unsigned long long)b->offset, d->problem);
-    tool_check_decoded(&f->check, b, d);
-    f->births += d->births;
-    tell_slots(f, b, f->result->unknown_blocks - unknown,
-               f->result->lost_frees - filled);
 }
 
-static void check_begin(struct feeder *f) {
-    tool_check_fini(&f->check);
-    tool_check_init(&f->check, feed_contradiction, f);
-    f->t.check = &f->check;
+/* False: given up. */
+static bool feed_ops(struct feeder *f, const struct tool_ops_item *item) {
+    if (replay_translate_ops(&f->t, item->block, item->op, item->count))
+        return fits(f);
+    feed_damage(f,
+                "%s: byte %llu: block with impossible slots, the rest of it is "
+                "left out",
+                f->name, (unsigned long long)item->block->offset);
+    tool_ops_skip_block(&f->ops);
+    return true;
+}
+
+static void end_block(struct feeder *f, const struct tool_ops_item *item) {
+    replay_recorded_time(&f->t.recorded, f->ops.decoder.time_ns);
+    if (item->problem != NULL)
+        feed_damage(f, "%s: byte %llu: %s, the rest of the block is left out",
+                    f->name, (unsigned long long)item->block->offset,
+                    item->problem);
+    f->births += f->ops.decoder.births;
+    tell_slots(f, item->block, f->result->unknown_blocks - f->first_unknown,
+               f->result->lost_frees - f->first_filled);
+}
+
+static void begin_input(struct feeder *f, struct tool_input *in) {
+    tool_ops_init(&f->ops, in, feed_contradiction, f);
+    replay_translate_trace(&f->t);
+    f->damaged = false;
+    f->t.check = &f->ops.check;
     f->first = f->t;
     f->first_failures = f->result->recorded_failures;
     f->births = 0;
@@ -237,7 +235,7 @@ static void check_closing(struct feeder *f, const struct mtf_proc_block *b) {
     if (t0->peak_bytes == 0 || t->peak_bytes > t0->peak_bytes)
         tool_check_sum(&s, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES,
                        t->peak_bytes - t0->live_bytes);
-    tool_check_closing(&f->check, b, &s);
+    tool_check_closing(&f->ops.check, b, &s);
 }
 
 static void feed_closing(struct feeder *f, const struct mtf_proc_block *b) {
@@ -271,60 +269,55 @@ static void feed_break(struct feeder *f, const struct mtf_proc_item *item) {
                 (unsigned long long)item->skipped);
 }
 
-static void feed_failure(struct feeder *f, struct tool_input *in,
-                         const struct mtf_proc_item *item) {
-    feed_fail(f, "%s: byte %llu: %s", f->name,
-              (unsigned long long)(item->offset_is_stored
-                                       ? tool_input_stored_bytes(in)
-                                       : item->file_offset),
-              item->status == MTF_SYSTEM ? strerror(item->error)
-                                         : item->problem);
-}
-
-static void feed_input(struct feeder *f, struct tool_input *in) {
-    struct mtf_proc_item item;
-    mtf_proc_reader_init(&f->reader, tool_input_source(in), f->memory);
-    f->reader.index_too = true;
-    replay_translate_trace(&f->t);
-    f->damaged = false;
-    check_begin(f);
+static void feed_items(struct feeder *f) {
+    struct tool_ops_item item;
     for (;;) {
-        mtf_proc_reader_next(&f->reader, &item);
+        tool_ops_next(&f->ops, &item);
         switch (item.kind) {
-        case MTF_PROC_ITEM_HEADER:
-            feed_header(f, &item);
+        case TOOL_OPS_HEADER:
+            feed_header(f, item.from);
             break;
-        case MTF_PROC_ITEM_OPS:
-            feed_block(f, in, &item.block);
-            if (f->gave_up)
+        case TOOL_OPS_BLOCK:
+            begin_block(f, item.block);
+            break;
+        case TOOL_OPS_SOME:
+            if (!feed_ops(f, &item))
                 return;
             break;
-        case MTF_PROC_ITEM_INDEX:
-            tool_check_index(&f->check, &item.block);
+        case TOOL_OPS_BLOCK_END:
+            end_block(f, &item);
             break;
-        case MTF_PROC_ITEM_CLOSING:
-            feed_closing(f, &item.block);
+        case TOOL_OPS_CLOSING:
+            feed_closing(f, item.block);
             break;
-        case MTF_PROC_ITEM_DAMAGE:
-            if (item.offset_is_stored) {
-                feed_break(f, &item);
+        case TOOL_OPS_DAMAGE:
+            if (item.from->offset_is_stored) {
+                feed_break(f, item.from);
                 break;
             }
             f->result->damaged_places++;
             feed_damage(f, "%s: byte %llu: %s, %llu bytes are left out",
-                        f->name, (unsigned long long)item.file_offset,
-                        item.problem, (unsigned long long)item.skipped);
+                        f->name, (unsigned long long)item.offset, item.problem,
+                        (unsigned long long)item.from->skipped);
             break;
-        case MTF_PROC_ITEM_FAILED:
-            feed_failure(f, in, &item);
+        case TOOL_OPS_FAILED:
+            feed_fail(f, "%s: byte %llu: %s", f->name,
+                      (unsigned long long)item.offset, item.problem);
             return;
-        case MTF_PROC_ITEM_END:
-            if (item.status != MTF_OK && !f->damaged)
+        case TOOL_OPS_END:
+            if (item.problem != NULL && !f->damaged)
                 feed_damage(f, "%s: byte %llu: %s", f->name,
-                            (unsigned long long)item.file_offset, item.problem);
+                            (unsigned long long)item.offset, item.problem);
             return;
         }
     }
+}
+
+static void feed_input(struct feeder *f, struct tool_input *in) {
+    begin_input(f, in);
+    feed_items(f);
+    tool_ops_fini(&f->ops);
+    f->t.check = NULL;
 }
 
 static const char *foreign_text(struct tool_input *in) {

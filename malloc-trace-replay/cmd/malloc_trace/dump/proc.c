@@ -7,6 +7,7 @@
 
 #include "common/main.h"
 #include "trace/check.h"
+#include "trace/ops.h"
 #include "traceformat/proc_index.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/raw_reader.h"
@@ -22,9 +23,7 @@
 struct proc_dump {
     struct dump *d;
     struct tool_input *in;
-    struct mtf_proc_reader reader;
-    struct mtf_proc_decoder decoder;
-    uint8_t memory[MTF_PROC_READER_BYTES];
+    struct tool_ops ops;
 };
 
 /* --- Operations ----------------------------------------------------------- */
@@ -119,8 +118,8 @@ static void put_phase(struct dump_lines *l, uint32_t phase) {
 static void print_op(struct proc_dump *w, const struct mtf_proc_block *b,
                      const struct mtf_op *op, uint64_t offset) {
     struct dump_lines *l = &w->d->lines;
-    uint64_t thread = shown_thread(w->decoder.thread);
-    uint64_t time = w->decoder.time_ns;
+    uint64_t thread = shown_thread(w->ops.decoder.thread);
+    uint64_t time = w->ops.decoder.time_ns;
     size_t n;
     switch (op->kind) {
     case MTF_OP_SWITCH:
@@ -156,43 +155,22 @@ static void print_op(struct proc_dump *w, const struct mtf_proc_block *b,
 
 /* --- Blocks --------------------------------------------------------------- */
 
-/* Passes over what only changes the call that later records are of, in front of
-   the next record: its place. */
-static const uint8_t *next_record(const struct mtf_proc_decoder *d) {
-    const uint8_t *p = d->p;
-    uint64_t v;
-    unsigned n;
-    while (p < d->end && (n = mtf_varint_get(p, d->end, &v)) != 0 &&
-           (v & 15) == 0 &&
-           ((v >> 4 & 31) == MTF_PROC_ALLOC_CALL ||
-            (v >> 4 & 31) == MTF_PROC_FREE_CALL))
-        p += n;
-    return p;
-}
-
-static void dump_block(struct proc_dump *w, const struct mtf_proc_block *b) {
+static void begin_block(struct proc_dump *w, const struct mtf_proc_block *b) {
     struct dump_lines *l = &w->d->lines;
-    struct mtf_proc_decoder *d = &w->decoder;
-    struct mtf_op op;
     dump_begin_at(l, b->offset, DUMP_NONE, b->head.time_ns);
     dump_id(l, "block, ", b->head.records);
     dump_id(l, " records, ", b->head.ops);
     dump_id(l, " operations after ", b->head.first_op);
     dump_end(l);
-    bool good = mtf_proc_decode_begin(d, b);
-    uint64_t base = b->offset + sizeof(b->head);
-    while (good && !l->over) {
-        uint64_t offset = base + (uint64_t)(next_record(d) - b->payload);
-        if (mtf_proc_decode(d, &op, 1) == 0)
-            break;
-        print_op(w, b, &op, offset);
-    }
-    if (d->problem == NULL || l->over)
+}
+
+static void end_block(struct proc_dump *w, const struct tool_ops_item *item) {
+    if (item->problem == NULL)
         return;
-    dump_damage(w->d, base + (uint64_t)(d->p - b->payload), DUMP_NONE);
-    dump_str(l, d->problem);
-    dump_str(l, ", the rest of the block is lost");
-    dump_end(l);
+    dump_damage(w->d, item->offset, DUMP_NONE);
+    dump_str(&w->d->lines, item->problem);
+    dump_str(&w->d->lines, ", the rest of the block is lost");
+    dump_end(&w->d->lines);
 }
 
 static void see_closing(struct proc_dump *w, const struct mtf_proc_block *b) {
@@ -246,32 +224,34 @@ static void see_damage(struct proc_dump *w, const struct mtf_proc_item *item) {
 }
 
 /* Handles one item; false: it was the last. */
-static bool see_item(struct proc_dump *w, const struct mtf_proc_item *item) {
+static bool see_item(struct proc_dump *w, const struct tool_ops_item *item) {
     switch (item->kind) {
-    case MTF_PROC_ITEM_HEADER:
-        see_header(w, item);
+    case TOOL_OPS_HEADER:
+        see_header(w, item->from);
         return true;
-    case MTF_PROC_ITEM_OPS:
-        dump_block(w, &item->block);
+    case TOOL_OPS_BLOCK:
+        begin_block(w, item->block);
         return true;
-    case MTF_PROC_ITEM_CLOSING:
-        see_closing(w, &item->block);
+    case TOOL_OPS_SOME:
+        print_op(w, item->block, item->op, item->offset);
         return true;
-    case MTF_PROC_ITEM_DAMAGE:
-        see_damage(w, item);
+    case TOOL_OPS_BLOCK_END:
+        end_block(w, item);
         return true;
-    case MTF_PROC_ITEM_FAILED:
+    case TOOL_OPS_CLOSING:
+        see_closing(w, item->block);
+        return true;
+    case TOOL_OPS_DAMAGE:
+        see_damage(w, item->from);
+        return true;
+    case TOOL_OPS_FAILED:
         tool_error("%s: byte %llu: %s", w->d->name,
-                   (unsigned long long)(item->offset_is_stored
-                                            ? tool_input_stored_bytes(w->in)
-                                            : item->file_offset),
-                   item->status == MTF_SYSTEM ? strerror(item->error)
-                                              : item->problem);
+                   (unsigned long long)item->offset, item->problem);
         w->d->status = TOOL_FAILED;
         return false;
     default:
-        if (item->status != MTF_OK && w->d->damages == 0) {
-            dump_damage(w->d, item->file_offset, DUMP_NONE);
+        if (item->problem != NULL && w->d->damages == 0) {
+            dump_damage(w->d, item->offset, DUMP_NONE);
             dump_str(&w->d->lines, item->problem);
             dump_end(&w->d->lines);
         }
@@ -306,15 +286,15 @@ static struct tool_input *open_at(struct proc_dump *w, const char *name) {
     if (fd < 0)
         return NULL;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        mtf_proc_index_find(read_file_at, &fd, (uint64_t)st.st_size, w->memory,
-                            w->d->lines.from, &e) &&
+        mtf_proc_index_find(read_file_at, &fd, (uint64_t)st.st_size,
+                            w->ops.memory, w->d->lines.from, &e) &&
         e.first_op != 0 && lseek(fd, (off_t)e.offset, SEEK_SET) >= 0)
         in = tool_input_from_fd(fd, name);
     if (in == NULL) {
         close(fd);
         return NULL;
     }
-    mtf_proc_reader_init_at(&w->reader, tool_input_source(in), w->memory, &e);
+    tool_ops_jump(&w->ops, in, &e);
     return in;
 }
 
@@ -332,7 +312,7 @@ static void skip_ahead(struct proc_dump *w, const char *name) {
 }
 
 void dump_processed(struct dump *d, struct tool_input *in, const char *name) {
-    struct mtf_proc_item item;
+    struct tool_ops_item item;
     struct proc_dump *w = malloc(sizeof(*w));
     if (w == NULL) {
         tool_error("out of memory");
@@ -342,14 +322,16 @@ void dump_processed(struct dump *d, struct tool_input *in, const char *name) {
     }
     w->d = d;
     w->in = in;
-    mtf_proc_reader_init(&w->reader, tool_input_source(in), w->memory);
+    tool_ops_init(&w->ops, in, NULL, NULL);
+    w->ops.at_once = 1; /* a line an operation, with its place */
     while (!d->lines.over) {
-        mtf_proc_reader_next(&w->reader, &item);
+        tool_ops_next(&w->ops, &item);
         if (!see_item(w, &item))
             break;
-        if (item.kind == MTF_PROC_ITEM_HEADER)
+        if (item.kind == TOOL_OPS_HEADER)
             skip_ahead(w, name);
     }
+    tool_ops_fini(&w->ops);
     tool_input_close(w->in);
     free(w);
 }

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A processed trace, pulled as ready operations: what info, dump and replay
+ * read traces through. With a `tell`, the trace is held against itself on the
+ * way (trace/check.h).
+ *
+ *     tool_ops_init(o, in, tell, ctx);
+ *     for (;;) {
+ *         tool_ops_next(o, &item);
+ *         switch (item.kind) {
+ *         case TOOL_OPS_HEADER:     item.from->header, item.from->raw_header
+ *         case TOOL_OPS_BLOCK:      item.block: its operations follow
+ *         case TOOL_OPS_SOME:       item.op[0 .. item.count)
+ *         case TOOL_OPS_BLOCK_END:  item.problem: why the rest is lost, or NULL
+ *         case TOOL_OPS_CLOSING:    item.block
+ *         case TOOL_OPS_DAMAGE:     item.problem, item.from->skipped; go on
+ *         case TOOL_OPS_END:        item.problem: what is missing, or NULL
+ *         case TOOL_OPS_FAILED:     item.problem: no processed trace, or I/O
+ *         }
+ *     }
+ *     tool_ops_fini(o);
+ *
+ * Invariants: each BLOCK is followed by its SOMEs and one BLOCK_END, unless it
+ * is skipped; END or FAILED is the last item. An item is good until the next.
+ * Threads: one user at a time.
+ */
+#ifndef TOOL_TRACE_OPS_H
+#define TOOL_TRACE_OPS_H
+
+#include "common/input.h"
+#include "trace/check.h"
+#include "traceformat/proc_reader.h"
+
+/* Decoded at once, so that they stay in the first-level cache. */
+#define TOOL_OPS_AT_ONCE 1024u
+/* Operations beyond the last one that may be read, as for a prefetch. */
+#define TOOL_OPS_AHEAD 12u
+
+enum tool_ops_kind {
+    TOOL_OPS_HEADER = 1,
+    TOOL_OPS_BLOCK,
+    TOOL_OPS_SOME,
+    TOOL_OPS_BLOCK_END,
+    TOOL_OPS_CLOSING,
+    TOOL_OPS_DAMAGE,
+    TOOL_OPS_END,
+    TOOL_OPS_FAILED
+};
+
+struct tool_ops_item {
+    enum tool_ops_kind kind;
+    const struct mtf_proc_item *from;   /* what the reader gave */
+    const struct mtf_proc_block *block; /* BLOCK to BLOCK_END, CLOSING */
+    const struct mtf_op *op;            /* SOME */
+    size_t count;
+    const char *problem; /* BLOCK_END and later: in words */
+    uint64_t offset;     /* of the problem; SOME: of the first one's record */
+};
+
+/* Large: not for the stack. */
+struct tool_ops {
+    struct tool_input *in;
+    bool validates;
+    bool in_block;
+    size_t at_once; /* by the caller: operations of one SOME */
+    struct tool_check check;
+    struct mtf_proc_item item;
+    struct mtf_proc_reader reader;
+    struct mtf_proc_decoder decoder; /* state after the last operation */
+    struct mtf_op op[TOOL_OPS_AT_ONCE + TOOL_OPS_AHEAD];
+    uint8_t memory[MTF_PROC_READER_BYTES];
+};
+
+/* IN stays the caller's. TELL NULL: nothing is held against the trace. */
+void tool_ops_init(struct tool_ops *o, struct tool_input *in,
+                   tool_check_tell tell, void *ctx);
+void tool_ops_fini(struct tool_ops *o);
+/* Goes on in IN, which begins with the block of ENTRY. */
+void tool_ops_jump(struct tool_ops *o, struct tool_input *in,
+                   const struct mtf_proc_index_entry *entry);
+void tool_ops_next(struct tool_ops *o, struct tool_ops_item *item);
+/* Leaves out the rest of the block at hand, and its BLOCK_END. */
+void tool_ops_skip_block(struct tool_ops *o);
+
+#endif
