@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The malloc family, C++ operators, fork, exit, threads and the cache switch,
 # under both libraries, recording and not.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal"
 
 threads=3000
 [ "${LONG:-0}" = 1 ] && threads=100000
 for how in untraced quiet recording; do
-    [ $how = untraced ] || [ -e "$tlib" ] || {
+    [ $how = untraced ] || [ -e "$tracing" ] || {
         skip "$how" "no tracing library"
         continue
     }
@@ -22,18 +21,18 @@ for how in untraced quiet recording; do
 done
 
 # What was recorded on the way is whole.
-if [ -e "$tlib" ] && [ -x "$post" ] && [ -n "$python" ]; then
+if [ -e "$tracing" ] && [ -x "$postprocess" ] && [ -n "$python" ]; then
     for p in malloc_abi malloc_names cxx_operators fork_exit thread_exit cache_switch; do
-        if "$post" --quiet --json "$work/json" "$work/$p.$suffix" \
+        if "$postprocess" --quiet --json "$work/json" "$work/$p.$suffix" \
             "$work/p" 2>"$work/err"; then
             is "recording of $p: whole" "$(json "$work/json" complete \
                 clean_end unmatched_frees order_conflicts)" "true true 0 0"
         else
-            not_ok "recording of $p: postprocess"
+            fail "recording of $p: postprocess"
             diag <"$work/err"
         fi
     done
 else
     skip "recordings" "no tools"
 fi
-done_testing
+tap_end

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The footer and what the trace holds: a trace that contradicts its footer is
 # damaged, for each reader; and what malloc-trace record says adds up.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/control_target" "$built/process_target" "$post" "$mtrace"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/control_target" "$built/process_target" "$postprocess" \
+    "$malloc_trace"
 need_python
 cd "$work" || exit 99
 
@@ -37,24 +37,24 @@ PY
 
 # sound NAME FILE
 sound() {
-    "$post" --quiet --json json "$2" p 2>err
+    "$postprocess" --quiet --json json "$2" p 2>err
     is "$1: postprocess" "$? $(json json complete damaged_places)" "0 true 0"
-    "$mtrace" info "$2" >out 2>>err
+    "$malloc_trace" info "$2" >out 2>>err
     is "$1: info" "$? $(grep -c '^  complete  *yes' out)" "0 1"
-    "$mtrace" dump "$2" >/dev/null 2>>err
+    "$malloc_trace" dump "$2" >/dev/null 2>>err
     is "$1: dump" "$? $(cat err)" "0 "
 }
 
 # damaged NAME FILE WHAT: each reader says what differs, and ends with 3.
 damaged() {
-    "$post" --quiet --json json "$2" p 2>err
+    "$postprocess" --quiet --json json "$2" p 2>err
     is "$1: postprocess" "$? $(json json complete damaged_places)" "3 false 1"
     check "$1: postprocess tells it" grep -q "footer counts .* $3, th" err
     check "$1: postprocess: one line" one_line err
-    "$mtrace" info "$2" >out 2>err
+    "$malloc_trace" info "$2" >out 2>err
     is "$1: info" "$? $(grep -c '^  complete  *no' out)" "3 1"
     check "$1: info tells it" grep -q "$2: byte .*footer counts .* $3" err
-    "$mtrace" dump "$2" >out 2>err
+    "$malloc_trace" dump "$2" >out 2>err
     is "$1: dump" $? 3
     check "$1: dump tells it" grep -q "footer counts .* $3, th" out
 }
@@ -73,7 +73,7 @@ edit t one footer 38 1
 sound "untraced frees that are in no stream" one
 edit t one segment
 damaged "the last segment of a thread is gone" one ".*"
-"$post" --quiet --from 0s --to 1h one p 2>err
+"$postprocess" --quiet --from 0s --to 1h one p 2>err
 is "the same in a window" $? 3
 check "the same in a window: told" grep -q "the footer counts" err
 
@@ -103,19 +103,19 @@ mkfifo slow
     done
     cat >late
 ) &
-LD_PRELOAD=$tlib TCMALLOC_TRACE_OVERFLOW=drop TCMALLOC_TRACE_BUFFER_MB=1 \
+LD_PRELOAD=$tracing TCMALLOC_TRACE_OVERFLOW=drop TCMALLOC_TRACE_BUFFER_MB=1 \
     timeout 120 "$built/accounts_target" "$work/slow" "$work/worked" >truth 2>err
 is "gaps: exit status" $? 0
 diag <err
 wait $!
-"$post" --quiet --json json late p 2>err
+"$postprocess" --quiet --json json late p 2>err
 is "gaps: postprocess" $? 3
 at_least "gaps: dropped" "$(json json dropped_events)" 1000
 is "gaps: recorded, dropped and untraced are the program's calls" \
     "$(($(json json events) + $(json json dropped_events) +
         $(json json untraced_frees)))" "$(cat truth)"
 at_least "gaps: untraced frees" "$(json json untraced_frees)" 2200
-"$mtrace" info --json info late >/dev/null 2>err
+"$malloc_trace" info --json info late >/dev/null 2>err
 is "gaps: info counts the same" "$("$python" - info <<'PY'
 import json, sys
 f = json.load(open(sys.argv[1]))["files"][0]
@@ -134,7 +134,7 @@ kill -9 $!
 "$2" plain
 exec "$2" plain
 SH
-env -u LD_PRELOAD timeout 60 "$mtrace" record -o 'r.%p' -- \
+env -u LD_PRELOAD timeout 60 "$malloc_trace" record -o 'r.%p' -- \
     sh job "$built/control_target" "$built/process_target" >out 2>err
 "$python" - err <<'PY' >sums
 import re, sys
@@ -150,4 +150,4 @@ is "record: the lines of the account fit a terminal" \
     "$(sed -n '/  mallocs/,/known of/p' err | grep '.\{80\}')" ""
 check "record: whose account the rest is" \
     grep -q "known of [0-9]* of [0-9]* traces" err
-done_testing
+tap_end

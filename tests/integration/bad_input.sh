@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Damaged, cut and wrong input, and output that cannot be written.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$post" "$replay" "$mtrace" "$built/exchange"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$postprocess" "$replay" "$malloc_trace" "$built/exchange"
 need_python
 
 TCMALLOC_TRACE_UNCOMPRESSED=1 record "$work/raw" "$built/exchange" 3 80 \

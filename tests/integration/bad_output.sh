@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Output that cannot be opened or written: one line on stderr, and the program
 # goes on to its own end.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/process_target" "$built/exchange"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/process_target" "$built/exchange"
 target=$built/process_target
 want=$("$built/exchange" 4 40000)
 cd "$work" || exit 99
@@ -15,9 +14,9 @@ fails() {
     is "$1: exit status" $? 0
     is "$1: the program's output" "$(cat out)" "$want"
     if one_line err; then
-        ok "$1: one line on stderr"
+        pass "$1: one line on stderr"
     else
-        not_ok "$1: one line on stderr"
+        fail "$1: one line on stderr"
         diag <err
     fi
     record "$2" "$target" status 41 >out 2>err
@@ -39,7 +38,7 @@ if [ "$(id -u)" = 0 ] && have setpriv; then
     chmod 755 "$work"
     (
         timeout 60 setpriv --reuid 65534 --clear-groups env \
-            LD_PRELOAD="$tlib" TCMALLOC_TRACE_OUTPUT="$work/locked/t" \
+            LD_PRELOAD="$tracing" TCMALLOC_TRACE_OUTPUT="$work/locked/t" \
             "$target" status 41 2>err
         echo $? >status
     )
@@ -62,14 +61,14 @@ for kib in 8 100 1000; do
     )
     is "file size limit of $kib KiB: exit status" "$(cat status)" 0
     if one_line err; then
-        ok "file size limit of $kib KiB: one line on stderr"
+        pass "file size limit of $kib KiB: one line on stderr"
     else
-        not_ok "file size limit of $kib KiB: one line on stderr"
+        fail "file size limit of $kib KiB: one line on stderr"
         diag <err
     fi
 done
-if [ -x "$post" ] && [ -n "$python" ]; then
-    "$post" --quiet --json json "$work/limit1000.$suffix" p 2>err
+if [ -x "$postprocess" ] && [ -n "$python" ]; then
+    "$postprocess" --quiet --json json "$work/limit1000.$suffix" p 2>err
     is "file size limit: what is there can be processed" $? 3
     is "file size limit: known to be incomplete" "$(json json complete)" false
     at_least "file size limit: events" "$(json json events)" 10000
@@ -85,15 +84,15 @@ if [ "$(id -u)" = 0 ] && mkdir small &&
         record "$work/small/t.$suffix" "$built/exchange" 4 200000 >out 2>err
         is "full file system: exit status" $? 0
         if one_line err; then
-            ok "full file system: one line on stderr"
+            pass "full file system: one line on stderr"
         else
-            not_ok "full file system: one line on stderr"
+            fail "full file system: one line on stderr"
             diag <err
         fi
     }
     fails_big
-    if [ -x "$post" ] && [ -n "$python" ]; then
-        "$post" --quiet --json json "$work/small/t.$suffix" p 2>err
+    if [ -x "$postprocess" ] && [ -n "$python" ]; then
+        "$postprocess" --quiet --json json "$work/small/t.$suffix" p 2>err
         is "full file system: what is there can be processed" $? 3
         is "full file system: known to be incomplete" \
             "$(json json complete)" false
@@ -126,9 +125,9 @@ timeout 60 head -c 1000 fifo >/dev/null &
 record "$work/fifo" "$built/exchange" 4 200000 >out 2>err
 is "dead reader: exit status" $? 0
 if one_line err; then
-    ok "dead reader: one line on stderr"
+    pass "dead reader: one line on stderr"
 else
-    not_ok "dead reader: one line on stderr"
+    fail "dead reader: one line on stderr"
     diag <err
 fi
 wait
@@ -148,4 +147,4 @@ for bad in TCMALLOC_TRACE_BUFFER_MB=x TCMALLOC_TRACE_OVERFLOW=maybe \
     record "$work/set.$suffix" env "$bad" "$target" status 41 >out 2>err
     is "$bad: exit status" $? 41
 done
-done_testing
+tap_end

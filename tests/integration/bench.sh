@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The benchmark harness, at a tiny length: every workload runs, tables and CSV
 # say the same, memory over time is seen, counters are read, mistakes are told.
-# shellcheck source=../lib/preload.sh disable=SC1091,SC2154
-. "$top_srcdir/tests/lib/preload.sh"
+. "$top_srcdir/tests/lib/harness.sh"
 need_preload
-need python3
+need_command python3
 bench=$top_srcdir/bench
 run=$bench/run.sh
 build=$top_builddir
@@ -14,7 +13,7 @@ programs=$programs,replay-perl,replay-ruby,replay-sqlite,replay-gcc,replay-redis
 
 # --- Every workload, two allocators ------------------------------------------
 
-ok "all workloads run" "$run" --build "$build" --rounds 1 --scale 0.002 \
+check "all workloads run" "$run" --build "$build" --rounds 1 --scale 0.002 \
     --allocators ours,glibc --without "$programs" --csv runs.csv \
     --table-csv table.csv
 cp "$out" text
@@ -82,7 +81,7 @@ else:
     raise SystemExit("what?")
 PY
 for part in names runs table summary; do
-    ok "what is printed and written: $part" \
+    check "what is printed and written: $part" \
         python3 check.py "$programs" "$part"
 done
 
@@ -91,20 +90,20 @@ while read -r name; do
     grep -qE "(^|[^a-z0-9-])$name([^a-z0-9-]|\$)" \
         "$top_srcdir/doc/benchmarks.md" || missing="$missing $name"
 done <names
-is "$missing" "" "doc/benchmarks.md names every workload"
+is "doc/benchmarks.md names every workload" "$missing" ""
 
 # --- A program that is installed, and the replay of its trace ----------------
 
 program=perl
 command -v perl >/dev/null 2>&1 || program=python
 mkdir "a b"
-ok "$program and its replay, in a folder with a blank" \
+check "$program and its replay, in a folder with a blank" \
     env TMPDIR="$work/a b" "$run" --build "$build" --rounds 1 --scale 0.1 \
     --cpu --allocators ours,glibc --only "$program,replay-$program" \
     --csv runs.csv
-is "$(grep -c "^replay-$program,[a-z]*,0,[1-9]" runs.csv)" 2 \
-    "the replay told its operations"
-is "$(ls "a b")" "" "nothing is left behind"
+is "the replay told its operations" \
+    "$(grep -c "^replay-$program,[a-z]*,0,[1-9]" runs.csv)" 2
+is "nothing is left behind" "$(ls "a b")" ""
 
 # --- Memory over time --------------------------------------------------------
 
@@ -124,42 +123,44 @@ END
 if ${CC:-cc} -o hold hold.c 2>"$err"; then
     "$build/bench/bench_run" ./hold 3>note
     read -r _ _ _ peak state average <note
-    diag "peak $peak KiB, average $average KiB"
-    is "$state" 0 "bench_run tells the status"
+    note "peak $peak KiB, average $average KiB"
+    is "bench_run tells the status" "$state" 0
     [ "$peak" -gt 49000 ]
-    result $? "the peak of a block of 48 MiB"
+    result "the peak of a block of 48 MiB" $?
     [ "$average" -gt 4900 ] && [ "$average" -lt "$peak" ]
-    result $? "an average below the peak, well above the start"
+    result "an average below the peak, well above the start" $?
 else
     skip "memory over time" "no compiler"
 fi
 
 # --- Counters, contention, switches ------------------------------------------
 
-ok "counters" "$run" --build "$build" --counters --scale 0.01 --only pairs,frag
-like "$out" '^\| workload +\| +thread cache misses .* system bytes returned \|$' \
-    "a column for each"
+check "counters" "$run" --build "$build" --counters --scale 0.01 --only \
+    pairs,frag
+like "a column for each" "$out" \
+    '^\| workload +\| +thread cache misses .* system bytes returned \|$'
 pairs=$(sed -n 's/^| pairs *| *\([0-9]*\) .*/\1/p' "$out")
 frag=$(sed -n 's/^| frag *| *\([0-9]*\) .*/\1/p' "$out")
 [ "$frag" -gt 100 ] && [ "$pairs" -lt 100 ]
-result $? "one loop misses the thread's cache, one does not"
+result "one loop misses the thread's cache, one does not" $?
 
-ok "contention" "$bench/contention.sh" --build "$build" --rounds 1 \
+check "contention" "$bench/contention.sh" --build "$build" --rounds 1 \
     --scale 0.002 --threads 1,3 --allocators ours,glibc --csv contention.csv
-is "$(grep -cE '^(own|central|transfer|pages),[13],(ours|glibc),0,[1-9]' \
-    contention.csv)" 16 "each level with each number of threads"
+is "each level with each number of threads" \
+    "$(grep -cE '^(own|central|transfer|pages),[13],(ours|glibc),0,[1-9]' \
+    contention.csv)" 16
 
-ok "switches of thread caches" env LD_PRELOAD="$minimal" \
+check "switches of thread caches" env LD_PRELOAD="$minimal" \
     "$build/bench/bench_switch" 0.001
-like "$out" '^switch among 1,000 caches +[0-9.]+ ns$' "what one takes"
-fails_with 77 "without a library that can" "$build/bench/bench_switch" 0.001
+like "what one takes" "$out" '^switch among 1,000 caches +[0-9.]+ ns$'
+fails_with "without a library that can" 77 "$build/bench/bench_switch" 0.001
 
 # --- Mistakes ----------------------------------------------------------------
 
-fails_with 2 "an unknown workload" "$run" --build "$build" --only nosuch
-like "$err" 'nosuch' "is named"
-fails_with 2 "an unknown allocator" "$run" --build "$build" --allocators nosuch
-fails_with 1 "a folder without the programs" "$run" --build "$work"
+fails_with "an unknown workload" 2 "$run" --build "$build" --only nosuch
+like "is named" "$err" 'nosuch'
+fails_with "an unknown allocator" 2 "$run" --build "$build" --allocators nosuch
+fails_with "a folder without the programs" 1 "$run" --build "$work"
 cat >broken.c <<'END'
 #include <stddef.h>
 void *malloc(size_t n) {
@@ -169,9 +170,9 @@ void *malloc(size_t n) {
 END
 # shellcheck disable=SC2086
 if ${CC:-cc} -shared -fPIC -fno-builtin -o broken.so broken.c 2>"$err"; then
-    fails_with 1 "an allocator that fails" "$run" --build "$build" --rounds 1 \
+    fails_with "an allocator that fails" 1 "$run" --build "$build" --rounds 1 \
         --scale 0.001 --allocators ours --extra "broken=$work/broken.so" \
         --only fifo,lifo
-    like "$out" '^\| fifo .*\| +- \|$' "is left out of the row"
+    like "is left out of the row" "$out" '^\| fifo .*\| +- \|$'
 fi
 tap_end

@@ -3,9 +3,8 @@
 # Confined processes: system calls that a filter refuses, other process ids, no
 # /proc, a read-only root, small and full folders, another user. The program
 # does what it does; what was recorded can be read (doc/containers.md).
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/confine" "$built/exchange" "$post"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/confine" "$built/exchange" "$postprocess"
 need_python
 program="$built/exchange 3 12000"
 want=$($program)
@@ -19,7 +18,7 @@ unaffected() { # NAME STATUS
 # Nothing is said, and all of it is there.
 whole() { # NAME FILE
     is "$1: nothing on stderr" "$(cat err)" ""
-    "$post" --quiet --json json "$2" p 2>err
+    "$postprocess" --quiet --json json "$2" p 2>err
     is "$1: whole" "$? $(json json complete clean_end unmatched_frees)" \
         "0 true true 0"
     at_least "$1: events" "$(json json events)" 40000
@@ -35,7 +34,7 @@ if [ $? = 0 ]; then
     for calls in $each $most; do
         rm -f t.*
         # shellcheck disable=SC2086
-        timeout 60 "$built/confine" $calls env LD_PRELOAD="$tlib" \
+        timeout 60 "$built/confine" $calls env LD_PRELOAD="$tracing" \
             TCMALLOC_TRACE_OUTPUT=t.$suffix $program >out 2>err
         unaffected "without $calls" $?
         whole "without $calls" t.$suffix
@@ -47,7 +46,7 @@ fi
 # What follows needs namespaces of our own.
 if ! have unshare || ! unshare -Urm true 2>/dev/null; then
     skip "namespaces" "unshare -Urm is refused"
-    done_testing
+    tap_end
 fi
 
 # apart OPTIONS SCRIPT: in namespaces, with the program as "$@".
@@ -56,16 +55,17 @@ apart() {
     apart_script=$2
     # shellcheck disable=SC2086
     timeout 60 unshare -Urm $apart_options sh -c "$apart_script" sh \
-        env LD_PRELOAD="$tlib" TCMALLOC_TRACE_OUTPUT="$out" $program >out 2>err
+        env LD_PRELOAD="$tracing" TCMALLOC_TRACE_OUTPUT="$trace" $program >out \
+        2>err
 }
 
-out=$work/a.$suffix
+trace=$work/a.$suffix
 apart "" '"$@"'
 unaffected "another user namespace" $?
-whole "another user namespace" "$out"
+whole "another user namespace" "$trace"
 
 if unshare -Urmpf true 2>/dev/null; then
-    out=$work/b.%p
+    trace=$work/b.%p
     apart -pf '"$@"'
     unaffected "another pid namespace" $?
     whole "another pid namespace" "$(find . -name 'b.[0-9]*' ! -name '*.spool' |
@@ -79,38 +79,39 @@ else
     skip "another pid namespace" "unshare -p is refused"
 fi
 
-out=$work/c.$suffix
+trace=$work/c.$suffix
 apart "" 'mount -t tmpfs none /proc && exec "$@"'
 unaffected "no /proc" $?
-whole "no /proc" "$out"
+whole "no /proc" "$trace"
 
 # Read-only but for a folder.
 mkdir open
-out=$work/open/d.$suffix
+trace=$work/open/d.$suffix
 if unshare -Urm sh -c 'mount --bind . . && mount -o remount,bind,ro . &&
     ! touch "$1/probe" 2>/dev/null' sh "$PWD" 2>/dev/null; then
     apart "" "mount -t tmpfs none '$work/open' &&
         mount --rbind '$work' '$work' && cd '$work' &&
         mount -o remount,bind,ro '$work' && \"\$@\" &&
-        '$post' --quiet --json /dev/stderr '$out' >/dev/null"
+        '$postprocess' --quiet --json /dev/stderr '$trace' >/dev/null"
     unaffected "read-only but for a folder" $?
     check "read-only but for a folder: whole" grep -q '"complete": true' err
-    out=$work/e.$suffix
+    trace=$work/e.$suffix
     apart "" "mount --bind '$work' '$work' && cd '$work' &&
         mount -o remount,bind,ro '$work' && \"\$@\""
     unaffected "read-only" $?
     check "read-only: one line on stderr" one_line err
-    check "read-only: it names the file" grep -q "cannot record to $out" err
+    check "read-only: it names the file" grep -q "cannot record to $trace" err
 else
     skip "read-only" "remounting is refused"
 fi
 
 # A folder with next to no room, for the trace and its spool.
-out=$work/open/f.$suffix
+trace=$work/open/f.$suffix
 for kib in 64 600; do
     apart "" "mount -t tmpfs -o size=${kib}k none '$work/open' &&
         { \"\$@\"; echo \$? >'$work/status'; } &&
-        { '$post' --quiet --json '$work/json' '$out' '$work/p' 2>/dev/null
+        { '$postprocess' --quiet --json '$work/json' '$trace' '$work/p' \
+            2>/dev/null
         echo \$? >'$work/read'; }"
     unaffected "$kib KiB of room" "$(cat status)"
     check "$kib KiB of room: one line on stderr" one_line err
@@ -119,8 +120,8 @@ for kib in 64 600; do
 done
 
 # A tiny /dev/shm is no matter.
-out=$work/g.$suffix
+trace=$work/g.$suffix
 apart "" 'mount -t tmpfs -o size=4k none /dev/shm && exec "$@"'
 unaffected "tiny /dev/shm" $?
-whole "tiny /dev/shm" "$out"
-done_testing
+whole "tiny /dev/shm" "$trace"
+tap_end

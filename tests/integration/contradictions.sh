@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Processed traces that contradict themselves: info and replay tell each, with
 # status 3, and replay runs what can be run.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$mtrace" "$replay"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$malloc_trace" "$replay"
 need_python
 cd "$work" || exit 99
 
@@ -28,7 +27,7 @@ told() {
 while IFS='|' read -r file what words replay_words; do
     status=3
     [ -n "$words" ] || status=0
-    told $status "$words" "info: $what" "$mtrace" info "$file"
+    told $status "$words" "info: $what" "$malloc_trace" info "$file"
     complete=no
     [ $status = 3 ] || complete=yes
     check "info: $what: complete $complete" \
@@ -37,4 +36,4 @@ while IFS='|' read -r file what words replay_words; do
     check "replay: $what: what can be run is" grep -q '^operations ' text
 done <cases
 at_least "cases" "$(wc -l <cases)" 60
-done_testing
+tap_end

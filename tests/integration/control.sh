@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Start, stop, flush and marks by call.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/control_target" "$post"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/control_target" "$postprocess"
 need_python
 target=$built/control_target
 cd "$work" || exit 99
@@ -11,12 +10,12 @@ cd "$work" || exit 99
 dump() { "$python" "$here/rawdump.py" "$@"; }
 plain() { TCMALLOC_TRACE_UNCOMPRESSED=1 record "$@"; }
 
-LD_PRELOAD=$tlib "$target" untraced 2>/dev/null
+LD_PRELOAD=$tracing "$target" untraced 2>/dev/null
 [ $? != 3 ] || skip_all "the library has no calls for it"
 
 # own_account NAME FILE: the footer counts what this recording has.
 own_account() {
-    "$mtrace" info --json info "$2" >/dev/null
+    "$malloc_trace" info --json info "$2" >/dev/null
     is "$1: the footer counts this recording's events" "$("$python" - info <<'PY'
 import json, sys
 f = json.load(open(sys.argv[1]))["files"][0]
@@ -54,7 +53,7 @@ is "toggle: realloc of an unknown block" \
 for n in 1 2; do
     f=t
     [ $n = 2 ] && f=t.1
-    "$post" --quiet --json json $f p
+    "$postprocess" --quiet --json json $f p
     is "toggle, recording $n: postprocess" $? 0
     is "toggle, recording $n: whole" \
         "$(json json complete clean_end unmatched_frees)" "true true 0"
@@ -68,7 +67,7 @@ is "toggle: the last of the summaries is the last recording's" \
 is "toggle: frees of blocks made while off" "$untraced1 $untraced2" "1 3"
 
 # To a path of the program's own.
-LD_PRELOAD=$tlib timeout 60 "$target" path a.trace b.trace c.trace 2>err
+LD_PRELOAD=$tracing timeout 60 "$target" path a.trace b.trace c.trace 2>err
 is "start to a path: exit status" $? 0
 head -n 1 err | diag
 for f in a.trace b.trace c.trace; do
@@ -77,8 +76,9 @@ for f in a.trace b.trace c.trace; do
 done
 
 # The untraced library has the calls and refuses.
-if [ -e "$lib" ]; then
-    LD_PRELOAD=$lib TCMALLOC_TRACE_OUTPUT=no.trace timeout 60 "$target" untraced
+if [ -e "$minimal" ]; then
+    LD_PRELOAD=$minimal TCMALLOC_TRACE_OUTPUT=no.trace timeout 60 "$target" \
+        untraced
     is "untraced library: exit status" $? 0
     [ ! -e no.trace ]
     is "untraced library: no file" $? 0
@@ -87,7 +87,7 @@ fi
 # Flush: all events so far are in the file.
 rm -f t* flushed
 mkfifo flushed
-LD_PRELOAD=$tlib TCMALLOC_TRACE_OUTPUT=t TCMALLOC_TRACE_UNCOMPRESSED=1 \
+LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=t TCMALLOC_TRACE_UNCOMPRESSED=1 \
     "$target" flush >flushed &
 pid=$!
 read -r line <flushed
@@ -111,7 +111,7 @@ for how in 0 1; do
     for f in t$how*; do
         case $f in *.spool) bad=$((bad + 1)); continue ;; esac
         n=$((n + 1))
-        "$post" --quiet --json json "$f" p 2>err &&
+        "$postprocess" --quiet --json json "$f" p 2>err &&
             [ "$(json json complete clean_end unmatched_frees \
                 order_conflicts)" = "true true 0 0" ] ||
             { bad=$((bad + 1)); (echo "$f"; cat err json) | diag; }
@@ -130,7 +130,7 @@ bad=0
 for f in t*; do
     case $f in *.spool) bad=$((bad + 1)); continue ;; esac
     n=$((n + 1))
-    "$post" --quiet --json json "$f" p 2>err &&
+    "$postprocess" --quiet --json json "$f" p 2>err &&
         [ "$(json json complete clean_end unmatched_frees order_conflicts)" = \
             "true true 0 0" ] || { bad=$((bad + 1)); cat err json | diag; }
 done
@@ -174,7 +174,7 @@ is "a file of an earlier run is replaced" "$(grep -c 'malloc 60002 ' list)" 50
 # A FIFO, and a file after it.
 mkfifo pipe
 timeout 20 cat pipe >one &
-LD_PRELOAD=$tlib TCMALLOC_TRACE_UNCOMPRESSED=1 timeout 60 "$target" \
+LD_PRELOAD=$tracing TCMALLOC_TRACE_UNCOMPRESSED=1 timeout 60 "$target" \
     path pipe d.trace 2>err
 is "start to a FIFO: exit status" $? 0
 wait $!
@@ -189,13 +189,13 @@ if knows TCMALLOC_TRACE_LIMIT_MB; then
     TCMALLOC_TRACE_LIMIT_MB=1 TCMALLOC_TRACE_BUFFER_MB=1 \
         record t "$target" limit 8 2>err
     is "limit, compressed: exit status" $? 51
-    "$post" --quiet --json json t p
+    "$postprocess" --quiet --json json t p
     is "limit, compressed: whole" \
         "$(json json complete clean_end unmatched_frees)" "true true 0"
     at_least "limit, compressed: size" "$(wc -c <t)" 700000
     at_least "limit, compressed: not much more" 2300000 "$(wc -c <t)"
     check "limit: the trace says so" sh -c \
-        '"$0" info t | grep -i "limit\|size"' "$mtrace"
+        '"$0" info t | grep -i "limit\|size"' "$malloc_trace"
 fi
 
 # Set up and off, malloc and free are those of a process that is not recorded:
@@ -219,17 +219,17 @@ int main(int argc, char **argv) {
 }
 C
 if ${CC:-cc} -O1 -o off off.c 2>/dev/null; then
-    anon() { LD_PRELOAD=$tlib "$@" ./off rss; }
+    anon() { LD_PRELOAD=$tracing "$@" ./off rss; }
     none=$(anon env)
     off=$(anon env TCMALLOC_TRACE_START=0 TCMALLOC_TRACE_OUTPUT=off.trace)
     at_least "off: no memory but the name of the output (KiB)" \
         $((none + 32)) "$off"
     if have valgrind && valgrind --tool=callgrind --version >/dev/null 2>&1; then
-        none=$(LD_PRELOAD=$tlib valgrind --tool=callgrind \
+        none=$(LD_PRELOAD=$tracing valgrind --tool=callgrind \
             --callgrind-out-file=/dev/null ./off 2>&1 |
             sed -n 's/.*Collected : //p')
         off=$(TCMALLOC_TRACE_START=0 TCMALLOC_TRACE_OUTPUT=off.trace \
-            LD_PRELOAD=$tlib valgrind --tool=callgrind \
+            LD_PRELOAD=$tracing valgrind --tool=callgrind \
             --callgrind-out-file=/dev/null ./off 2>&1 |
             sed -n 's/.*Collected : //p')
         # A tenth of an instruction a call would show.
@@ -240,4 +240,4 @@ if ${CC:-cc} -O1 -o off off.c 2>/dev/null; then
     fi
 fi
 
-done_testing
+tap_end

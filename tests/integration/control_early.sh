@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Recordings that are started by call in a program that allocated before the
 # library's constructor ran, as every C++ program does.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
+. "$top_srcdir/tests/lib/harness.sh"
 : "${CC:=cc}" "${CXX:=c++}"
-need "$tlib"
+need "$tracing"
 need_python
 $CXX --version >/dev/null 2>&1 || skip_all "no compiler"
 cd "$work" || exit 99
@@ -55,13 +54,13 @@ for start in 0 none; do
         TCMALLOC_TRACE_OUTPUT=$work/unused
         export TCMALLOC_TRACE_START TCMALLOC_TRACE_OUTPUT
     }
-    LD_PRELOAD=$tlib timeout 60 ./app "$work/t$start." 2>err
+    LD_PRELOAD=$tracing timeout 60 ./app "$work/t$start." 2>err
     is "START $start: the program ends well" $? 0
     unset TCMALLOC_TRACE_START TCMALLOC_TRACE_OUTPUT
     for k in 0 1 2; do
-        "$post" -q --json j "t$start.$k" p 2>err || diag <err
+        "$postprocess" -q --json j "t$start.$k" p 2>err || diag <err
         is "START $start, recording $k: what was called, exactly" \
             "$(json j complete mallocs frees untraced_frees)" "true 20 20 0"
     done
 done
-done_testing
+tap_end

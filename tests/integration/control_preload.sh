@@ -1,10 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # libmalloc_trace_ctl.so: records programs that are linked with the library.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
+. "$top_srcdir/tests/lib/harness.sh"
 ctl_lib=$top_builddir/.libs/libmalloc_trace_ctl.so
-need "$tlib" "$post" "$ctl_lib"
+need "$tracing" "$postprocess" "$ctl_lib"
 need_python
 cd "$work" || exit 99
 
@@ -25,7 +24,7 @@ int main(int argc, char **argv) {
     return 7 + !argv;
 }
 C
-$CC -o linked linked.c "$tlib" -Wl,-rpath,"$(dirname "$tlib")" 2>err ||
+$CC -o linked linked.c "$tracing" -Wl,-rpath,"$(dirname "$tracing")" 2>err ||
     skip_all "no compiler here"
 $CC -o plain linked.c
 
@@ -61,7 +60,7 @@ is "not linked: exit status" $? 7
 check "not linked: one line" one_line err
 [ ! -e none ]
 is "no file in either case" $? 0
-TCMALLOC_TRACE_UNCOMPRESSED=1 MTRACE_CTL_FILE=u LD_PRELOAD="$ctl_lib $tlib" \
+TCMALLOC_TRACE_UNCOMPRESSED=1 MTRACE_CTL_FILE=u LD_PRELOAD="$ctl_lib $tracing" \
     ./plain 2>err
 is "preloaded both: exit status" $? 7
 check_trace "preloaded both" u 2000
@@ -69,4 +68,4 @@ if have setpriv && [ "$(id -u)" = 0 ]; then
     MTRACE_CTL_FILE=/proc/none LD_PRELOAD=$ctl_lib ./linked 2>err
     is "no such folder: exit status" $? 7
 fi
-done_testing
+tap_end

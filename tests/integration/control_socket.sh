@@ -1,21 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # malloc-trace ctl and the socket it talks to.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/control_target" "$post" "$mtrace"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/control_target" "$postprocess" "$malloc_trace"
 need_python
-offers "$mtrace" ctl || skip_all "no ctl"
+offers "$malloc_trace" ctl || skip_all "no ctl"
 target=$built/control_target
 cd "$work" || exit 99
 
 dump() { "$python" "$here/rawdump.py" "$@"; }
-ctl() { timeout 60 "$mtrace" ctl "$@" >out 2>err; }
+ctl() { timeout 60 "$malloc_trace" ctl "$@" >out 2>err; }
 mkfifo in out.pipe
 
 # begin VARIABLE=VALUE...: starts the target; $pid, its input is descriptor 7.
 begin() {
-    env LD_PRELOAD="$tlib" TCMALLOC_TRACE_UNCOMPRESSED=1 "$@" "$target" serve \
+    env LD_PRELOAD="$tracing" TCMALLOC_TRACE_UNCOMPRESSED=1 "$@" "$target" \
+        serve \
         <in >out.pipe 2>target.err &
     pid=$!
     exec 7>in
@@ -34,7 +34,7 @@ plain_fds=$(fds)
 end
 begin TCMALLOC_TRACE_OUTPUT="$work/t" TCMALLOC_TRACE_START=0 \
     TCMALLOC_TRACE_CONTROL=1
-[ "$line" = ready ] || not_ok "the target runs"
+[ "$line" = ready ] || fail "the target runs"
 is "the program sees no descriptor of ours" "$(fds)" "$plain_fds"
 ctl $pid status
 is "status, off: exit status" $? 0
@@ -65,7 +65,7 @@ is "status, on" $? 0
 check "status, on: says so" grep -q "recording to $work/t" out
 is "status, JSON" "$(json s.json pid state output)" "$pid recording $work/t"
 at_least "status, JSON: events" "$(json s.json events)" 10
-"$mtrace" info --json i.json t >/dev/null 2>dump.err
+"$malloc_trace" info --json i.json t >/dev/null 2>dump.err
 is "status, JSON: threads are those of the program" \
     "$(json s.json threads)" "$("$python" -c '
 import json
@@ -73,7 +73,7 @@ print(json.load(open("i.json"))["files"][0]["threads"])')"
 at_least "status, JSON: bytes" "$(json s.json stored_bytes)" 100
 ctl $pid stop
 is "stop" $? 0
-"$post" --quiet --json json t p
+"$postprocess" --quiet --json json t p
 is "stop: whole" "$(json json complete clean_end unmatched_frees)" "true true 0"
 (mkdir -p "a%b" && cd "a%b" && ctl $pid start here && ctl $pid stop)
 is "start to a file of the caller's folder" "$(ls "a%b")" "$(printf 'err\nhere\nout')"
@@ -149,7 +149,7 @@ end
 is "the program's end" $status 0
 is "its stderr: what could not begin" "$(cat target.err)" \
     "$(grep -o 'tcmalloc: cannot record.*' target.err | head -n 1)"
-"$post" --quiet --json json again.trace p
+"$postprocess" --quiet --json json again.trace p
 is "what was on at the end is whole" "$(json json complete clean_end)" \
     "true true"
 
@@ -189,7 +189,7 @@ end
 for delay in "--delay 0.3" ""; do
     rm -f d.*
     # shellcheck disable=SC2086
-    "$mtrace" record -o d.%p $delay --duration 0.4 -- "$target" watch \
+    "$malloc_trace" record -o d.%p $delay --duration 0.4 -- "$target" watch \
         >out 2>err
     is "record $delay --duration: it began and ended" $? 0
     diag 3 <err
@@ -202,9 +202,9 @@ for delay in "--delay 0.3" ""; do
     at_least "record $delay --duration: no others" 2 \
         "$(grep -c 'malloc 7000[02] ' list)"
 done
-"$mtrace" record -o f --delay 9 -- true 2>err
+"$malloc_trace" record -o f --delay 9 -- true 2>err
 is "record --delay: the end comes first" "$? $(find . -name f)" "0 "
-"$mtrace" record --delay x -- true 2>err
+"$malloc_trace" record --delay x -- true 2>err
 is "record --delay: no number" $? 2
 
 # Someone else listens at addresses of the process, takes nobody in, or speaks
@@ -243,7 +243,7 @@ if os.fork() == 0:
 os.read(r, 1)
 os.execvp(sys.argv[1], sys.argv[1:])
 PY
-env "$python" squat.py env LD_PRELOAD="$tlib" TCMALLOC_TRACE_CONTROL=1 \
+env "$python" squat.py env LD_PRELOAD="$tracing" TCMALLOC_TRACE_CONTROL=1 \
     "$target" serve <in >out.pipe 2>target.err &
 pid=$!
 exec 7>in
@@ -259,7 +259,8 @@ is "addresses that others took: nothing is said" "$status $(cat target.err)" "0 
 if [ "$(id -u)" = 0 ] && have setpriv; then
     chmod 755 "$work"
     begin TCMALLOC_TRACE_CONTROL=1
-    setpriv --reuid 65534 --clear-groups "$mtrace" ctl $pid status >out 2>err
+    setpriv --reuid 65534 --clear-groups "$malloc_trace" ctl $pid status >out \
+        2>err
     is "another user's process: exit status" $? 1
     check "another user's process: says so" grep -Eq \
         'another user|Permission denied' err
@@ -281,4 +282,4 @@ PY
 else
     skip "another user" "not root"
 fi
-done_testing
+tap_end

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The trace of a killed program that is not as the kill left it: cut, removed,
 # copied at two moments. What is missing is told, or nothing is.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/cuts_target" "$post" "$mtrace"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/cuts_target" "$postprocess" "$malloc_trace"
 need_python
 cd "$work" || exit 99
 
@@ -20,7 +19,7 @@ else
 fi
 cuts=60
 [ "${LONG:-0}" = 1 ] && cuts=1000
-LZ4=${TCM_HAVE_LZ4:-yes} "$python" "$here/cuts.py" "$tlib" "$tools" \
+LZ4=${TCM_HAVE_LZ4:-yes} "$python" "$here/cuts.py" "$tracing" "$tools" \
     "$built/cuts_target" "$cuts" "$late" >py.out 2>&1
 pass_on py.out
-done_testing
+tap_end

@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Libraries that are loaded and closed, the allocator among them.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib" "$built/dlopen_load"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal" "$built/dlopen_load"
 : "${CC:=cc}"
 times=300
 [ "${LONG:-0}" = 1 ] && times=1000
@@ -11,13 +10,13 @@ plugin=$work/plugin.so
 if $CC -shared -fPIC -o "$plugin" "$here/dlopen_plugin.c" -pthread \
     >"$work/err" 2>&1; then
     under untraced dlopen_load plugin "$plugin" $times
-    [ ! -e "$tlib" ] || under recording dlopen_load plugin "$plugin" $times
+    [ ! -e "$tracing" ] || under recording dlopen_load plugin "$plugin" $times
 else
     skip "plug-ins" "no compiler for a library"
 fi
 
 # In a program that was started without it.
-for late in "$lib" "$tlib"; do
+for late in "$minimal" "$tracing"; do
     [ -e "$late" ] || continue
     timeout 60 env TCMALLOC_TRACE_OUTPUT="$work/late.$suffix" \
         "$built/dlopen_load" late "$late" >"$work/out" 2>"$work/err"
@@ -25,4 +24,4 @@ for late in "$lib" "$tlib"; do
     grep -v '^ok' "$work/out" | diag
     diag <"$work/err"
 done
-done_testing
+tap_end

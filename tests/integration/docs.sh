@@ -4,9 +4,9 @@
 # files, and the EXAMPLES of manual pages of section 1 and 7, line by line, in
 # the order of the text, in one folder a document. Commands that build or test
 # the whole project are run by check.sh, which has to name them.
-. "$top_srcdir/tests/lib/preload.sh"
+. "$top_srcdir/tests/lib/harness.sh"
 need_preload
-need lz4
+need_command lz4
 [ "${TCM_HAVE_LZ4:-yes}" = yes ] || skip_all "the examples use LZ4"
 
 # As if everything were installed.
@@ -58,7 +58,7 @@ try() {
     ./quickstart.sh* | ./check.sh* | ./autogen.sh* | mkdir\ -p\ build*)
         script=${2%% *}
         grep -qE "$(basename "$script" .sh)|make install" "$top_srcdir/check.sh"
-        result $? "$1: check.sh does: $2"
+        result "$1: check.sh does: $2" $?
         return
         ;;
     esac
@@ -75,7 +75,7 @@ try() {
     if [ "$status" -eq 0 ]; then
         pass "$1: $2"
     else
-        show_last "$2"
+        show_last "$status" "$2"
         fail "$1: $2"
     fi
 }
@@ -104,6 +104,6 @@ for page in "$top_srcdir"/doc/man/*.[17]; do
         try "$(basename "$page")" "$command"
     done <commands
 done
-[ "$tap_run" -gt 15 ]
-result $? "the documents show commands"
+[ "$tap_count" -gt 15 ]
+result "the documents show commands" $?
 tap_end

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # malloc-trace dump: its lines are those that readers made from the documents of
 # both formats print, where to begin and to end, damaged places, pipes.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$mtrace" "$post" "$top_builddir/tests/fuzz/make_raw_corpus"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$malloc_trace" "$postprocess" "$top_builddir/tests/fuzz/make_raw_corpus"
 need_python
 cd "$work" || exit 99
 data=$top_srcdir/tests/data
@@ -12,7 +11,7 @@ corpus=$top_srcdir/tests/fuzz/corpus
 lz4=${TCM_HAVE_LZ4:-yes}
 
 dump() { # leaves text, errors and $status
-    timeout 60 "$mtrace" dump "$@" >text 2>errors
+    timeout 60 "$malloc_trace" dump "$@" >text 2>errors
     status=$?
 }
 
@@ -28,7 +27,7 @@ same() {
 }
 
 "$top_builddir/tests/fuzz/make_raw_corpus" . || exit 99
-"$post" --quiet raw/plain kinds || exit 99
+"$postprocess" --quiet raw/plain kinds || exit 99
 same "golden raw" rawdump "$data/raw-v1"
 same "every kind of raw event" rawdump raw/plain
 same "a spool" rawdump spool/alone.spool
@@ -49,7 +48,7 @@ check "the lines are in the order of the file" sort -c -n -s whole
 dump - <raw/plain
 check "from a file as stdin" cmp text whole
 # shellcheck disable=SC2002
-cat raw/plain | "$mtrace" dump >text
+cat raw/plain | "$malloc_trace" dump >text
 check "from a pipe" cmp text whole
 
 # What a known event looks like.
@@ -105,7 +104,7 @@ dump --from 9000 long
 is "with an index the beginning is not read" "$status $(head -n 1 text |
     awk '{ print $1 }')" "0 9000"
 cp text want
-"$mtrace" dump --from 9000 <long >text 2>errors
+"$malloc_trace" dump --from 9000 <long >text 2>errors
 is "without seeking it is" "$?" 3
 check "and gives the same lines" cmp text want
 dump long
@@ -147,7 +146,7 @@ if [ "$lz4" != no ] && have lz4; then
     { head -c 3000 "$data/processed-v1-index" | lz4 -q
         tail -c +3001 "$data/processed-v1-index" | lz4 -q; } >frames
     dump frames
-    is "two frames" "$status $(wc -l <text)" "0 $("$mtrace" dump \
+    is "two frames" "$status $(wc -l <text)" "0 $("$malloc_trace" dump \
         "$data/processed-v1-index" | wc -l)"
     "$python" - frames >bad <<'PY'
 import sys
@@ -158,7 +157,7 @@ PY
     dump bad
     is "the first frame is broken: exit status" "$status" 3
     check "what is behind it is there" grep -q ' end ops=2590 ' text
-    "$mtrace" info bad >text 2>errors
+    "$malloc_trace" info bad >text 2>errors
     is "and info says what it is" "$? $(grep -c ': processed trace' text)" "3 1"
 fi
 dump raw/killed
@@ -192,11 +191,11 @@ check "parts: by the name of any" diff renamed whole
 
 # What cannot be written, and who does not want to see more.
 if [ -c /dev/full ]; then
-    "$mtrace" dump raw/plain >/dev/full 2>errors
+    "$malloc_trace" dump raw/plain >/dev/full 2>errors
     is "a full disk: exit status" "$?" 1
     is "and one line" "$(wc -l <errors | tr -d ' ')" 1
 fi
-{ "$mtrace" dump "$data/raw-v1" 2>errors; echo $? >status; } | true
+{ "$malloc_trace" dump "$data/raw-v1" 2>errors; echo $? >status; } | true
 is "a closed pipe is said" "$(cat errors)" \
     "malloc-trace dump: cannot write to standard output: Broken pipe"
 is "and no success" "$(cat status)" 1
@@ -206,4 +205,4 @@ dump a b
 is "two files: exit status" "$status" 2
 dump --count many a
 is "no number: exit status" "$status" 2
-done_testing
+tap_end

@@ -2,19 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The C interface beyond malloc, under both libraries, recording and not; what a
 # recording shows of it; the XML of malloc_info.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib" "$built/extension"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal" "$built/extension"
 
 for how in untraced quiet recording; do
-    [ $how = untraced ] || [ -e "$tlib" ] || {
+    [ $how = untraced ] || [ -e "$tracing" ] || {
         skip "$how" "no tracing library"
         continue
     }
     under $how extension
 done
 
-if [ -e "$tlib" ] && [ -x "$post" ] && [ -n "$python" ]; then
+if [ -e "$tracing" ] && [ -x "$postprocess" ] && [ -n "$python" ]; then
     check_trace "recording" "$work/extension.$suffix" 50000
     TCMALLOC_TRACE_UNCOMPRESSED=1 record "$work/calls" "$built/extension" \
         calls 2>"$work/err"
@@ -31,7 +30,8 @@ PY
     is "each call is recorded, in order, with its argument" \
         "$("$python" "$work/show.py" "$here" "$work/calls" 2>&1)" \
         "1:7 2:0 3:12345 5:0 4:0 6:0"
-    check "postprocess carries them along" "$post" --quiet "$work/calls" \
+    check "postprocess carries them along" "$postprocess" --quiet \
+        "$work/calls" \
         "$work/p"
     is "each of them" "$("$python" "$here/procdump.py" "$work/p" |
         awk '$2 == "extension" { printf "%s%s:%s", n++ ? " " : "", $6, $5 }')" \
@@ -39,7 +39,7 @@ PY
     if "$replay" --json "$work/json" "$work/p" >"$work/out" 2>"$work/err"; then
         is "replay repeats malloc_trim alone" "$(json "$work/json" trims)" 1
     else
-        not_ok "replay repeats malloc_trim alone"
+        fail "replay repeats malloc_trim alone"
         diag <"$work/err"
     fi
 else
@@ -69,7 +69,7 @@ assert names["tcmalloc.system_bytes_taken"] >= system, names
 assert r.find("library").get("version")
 print("fine")
 PY
-    for l in "$lib" "$tlib"; do
+    for l in "$minimal" "$tracing"; do
         is "$(basename "$l"): malloc_info writes XML that a parser takes" \
             "$(LD_PRELOAD="$l" "$python" "$work/parse.py" "$work/xml" 2>&1)" fine
         LD_PRELOAD="$l" "$python" -c 'import ctypes
@@ -80,4 +80,4 @@ ctypes.CDLL(None).malloc_stats()' 2>"$work/err"
 else
     skip "malloc_info" "no python3"
 fi
-done_testing
+tap_end

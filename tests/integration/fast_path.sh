@@ -3,7 +3,7 @@
 # The fast paths as the compiler made them: how many instructions, how many of
 # them read memory, no call, no locked instruction; the plain ones the same in
 # both libraries. doc/allocator.md and doc/tracing.md state the figures.
-. "$top_srcdir/tests/lib/preload.sh"
+. "$top_srcdir/tests/lib/harness.sh"
 
 [ -e "$minimal" ] || skip_all "no shared library in this build"
 command -v objdump >/dev/null || skip_all "objdump is not installed"
@@ -51,14 +51,14 @@ check_path() {
         straight "$library" "$function" >path
         count=$(wc -l <path)
         [ "$count" -gt 8 ] && [ "$count" -le "$most" ]
-        result $? "$name: $count instructions, at most $most"
+        result "$name: $count instructions, at most $most" $?
         read_count=$(loads path)
         [ "$read_count" -ge 3 ] && [ "$read_count" -le "$most_loads" ]
-        result $? "$name: $read_count loads, at most $most_loads"
+        result "$name: $read_count loads, at most $most_loads" $?
         ! grep -q -w -e call -e lock -e xchg path
-        result $? "$name: no call, no locked instruction"
+        result "$name: no call, no locked instruction" $?
         [ "$(tail -n 1 path | cut -c 1-3)" = ret ]
-        result $? "$name: ends by returning"
+        result "$name: ends by returning" $?
         wc -l <path >>counts
     done
 }
@@ -72,7 +72,7 @@ check_plain _Znwm 14 6
 check_plain _ZdlPv 18 8
 check_plain _ZdlPvm 18 8
 [ "$(sort -u counts | wc -l)" -le 2 ]
-result $? "both libraries take as many"
+result "both libraries take as many" $?
 
 # What these jump to while a thread records.
 check_path far_malloc 54 13 "$tracing"

@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The flight recorder: the last of a recording is kept, in parts.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/control_target" "$post" "$mtrace"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/control_target" "$postprocess" "$malloc_trace"
 need_python
 knows TCMALLOC_TRACE_KEEP_MB || skip_all "not offered"
 target=$built/control_target
@@ -16,7 +15,7 @@ keep() { # MB OUT CMD...
 }
 # Nothing of what is kept is missing.
 whole() { # NAME FILE CLEAN_END
-    "$post" --quiet --json json "$2" p 2>err
+    "$postprocess" --quiet --json json "$2" p 2>err
     is "$1: exit status" $? 0
     diag <err
     is "$1: whole" "$(json json complete clean_end unmatched_frees \
@@ -53,7 +52,7 @@ for how in 0 1; do
     whole "kept $how: by the name of a part" "$part" true
     is "kept $how: the same" "$(json json events raw_bytes)" \
         "$(json whole.json events raw_bytes)"
-    "$mtrace" info --json i.json t >out 2>err
+    "$malloc_trace" info --json i.json t >out 2>err
     is "kept $how: info" $? 0
     diag <err
     is "kept $how: events, with frees of what is gone, for both" \
@@ -65,7 +64,7 @@ print(i["events"] - i["older_frees"] - p["events"],
         grep -q '^  events .*; [0-9,]* of older blocks$' out
     is "kept $how: it lasted as long for both" \
         "$(sed -n 's/^  lasted *\([^,]*\).*/\1/p' out)" \
-        "$("$post" t p 2>&1 | sed -n '1s/.* in //p')"
+        "$("$postprocess" t p 2>&1 | sed -n '1s/.* in //p')"
 done
 
 # What is kept stays below what was asked for, whatever a part grows to, and a
@@ -77,7 +76,7 @@ for mb in 1 2 4; do
     at_least "$mb MiB: not more is kept" $((mb * 1048576 * 5 / 4)) "$(size t)"
     whole "$mb MiB, with a limit" t true
     is "$mb MiB: the end of the program ended it" \
-        "$("$mtrace" info t 2>&1 | grep -c 'reached the size\|at its size')" 0
+        "$("$malloc_trace" info t 2>&1 | grep -c 'reached the size\|at its size')" 0
     at_least "$mb MiB: much was recorded" "$(json json untraced_frees)" 1000
 done
 
@@ -88,12 +87,12 @@ last=$(stat -c '%Y.%y %n' u.k? | sort | sed 's/.* //' | tail -n 1)
 second=$(stat -c '%y %n' u.k? | sort | sed 's/.* //' | tail -n 2 | head -n 1)
 cp "$second" saved
 rm "$second"
-"$post" --quiet --json json u p 2>err
+"$postprocess" --quiet --json json u p 2>err
 is "a part is missing: exit status" $? 3
 is "a part is missing: not complete" "$(json json complete)" false
 dd if=/dev/zero of=saved bs=1 seek=100000 count=100 conv=notrunc 2>/dev/null
 cp saved "$second"
-"$post" --quiet --json json u p 2>err
+"$postprocess" --quiet --json json u p 2>err
 is "a damaged part: exit status" $? 3
 check "a damaged part: is named" grep -q "${second}\|u: byte\|u.k" err
 [ -n "$last" ]
@@ -131,7 +130,7 @@ is "a FIFO has all: from the beginning" "$(json json begins_late)" false
 # Killed: the spool has what was not saved.
 for how in 0 1; do
     rm -f k*
-    LD_PRELOAD=$tlib TCMALLOC_TRACE_OUTPUT=k TCMALLOC_TRACE_KEEP_MB=1 \
+    LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=k TCMALLOC_TRACE_KEEP_MB=1 \
         TCMALLOC_TRACE_UNCOMPRESSED=$how "$target" limit 400 2>/dev/null &
     pid=$!
     n=0
@@ -140,7 +139,7 @@ for how in 0 1; do
         n=$((n + 1))
     done
     sleep 0.2
-    "$post" --quiet --json growing.json k p 2>err
+    "$postprocess" --quiet --json growing.json k p 2>err
     is "running $how: exit status" $? 3
     is "running $how: still being recorded" \
         "$(json growing.json still_being_recorded)" true
@@ -152,7 +151,7 @@ for how in 0 1; do
 done
 
 # While there is only one part it is read as far as it was there.
-LD_PRELOAD=$tlib TCMALLOC_TRACE_OUTPUT=z TCMALLOC_TRACE_KEEP_MB=4096 \
+LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=z TCMALLOC_TRACE_KEEP_MB=4096 \
     "$target" limit 400 2>/dev/null &
 pid=$!
 n=0
@@ -160,7 +159,7 @@ while [ $n -lt 200 ] && [ "$(find . -name z.k0 -size +40k | wc -l)" = 0 ]; do
     sleep 0.05
     n=$((n + 1))
 done
-"$post" --quiet --json growing.json z p 2>err
+"$postprocess" --quiet --json growing.json z p 2>err
 is "running, one part: exit status" $? 3
 is "running, one part: still being recorded" \
     "$(json growing.json still_being_recorded)" true
@@ -179,4 +178,4 @@ for how in 0 1; do
     whole "threads $how" y true
     is "threads $how: late" "$(json json begins_late)" true
 done
-done_testing
+tap_end

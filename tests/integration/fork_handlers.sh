@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What others do around fork: handlers of libraries, in every order in which
 # they and ours are loaded; streams; signals; children that make threads first.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
+. "$top_srcdir/tests/lib/harness.sh"
 : "${CC:=cc}"
-need "$lib"
+need "$minimal"
 $CC --version >/dev/null 2>&1 || skip_all "no compiler"
 target=$built/fork_handlers
 need "$target"
@@ -91,7 +90,7 @@ int main(void) {
     return failed;
 }
 C
-libs=$(dirname "$lib")
+libs=$(dirname "$minimal")
 lz4=-llz4
 [ "${TCM_HAVE_LZ4:-yes}" != no ] || lz4=
 check "the library with handlers" $CC -O1 -fPIC -shared -o libhandlers.so \
@@ -101,7 +100,7 @@ check "and with a malloc before them" $CC -O1 -fPIC -shared -DFIRST_MALLOC \
 for kind in handlers handlers_m; do
     $CC -O1 -o "app_$kind" app.c -L. -l$kind -Wl,-rpath,"$work" -pthread
     runs "$kind: the C library's malloc" "./app_$kind"
-    for library in "$lib" "$tlib"; do
+    for library in "$minimal" "$tracing"; do
         [ -e "$library" ] || continue
         name=$(basename "$library" .so)
         name=${name#lib}
@@ -124,22 +123,22 @@ for kind in handlers handlers_m; do
             then
                 runs "$kind: linked with the archive of $name" ./archive
             else
-                not_ok "$kind: links with the archive of $name"
+                fail "$kind: links with the archive of $name"
                 diag <cc.log
             fi
         fi
     done
-    [ -e "$tlib" ] || continue
-    runs "$kind: recorded" env LD_PRELOAD="$tlib" \
+    [ -e "$tracing" ] || continue
+    runs "$kind: recorded" env LD_PRELOAD="$tracing" \
         TCMALLOC_TRACE_OUTPUT="$kind.$suffix" "./app_$kind"
-    runs "$kind: recorded with its children" env LD_PRELOAD="$tlib" \
+    runs "$kind: recorded with its children" env LD_PRELOAD="$tracing" \
         TCMALLOC_TRACE_OUTPUT="$kind.%p.$suffix" "./app_$kind"
-    [ -x "$post" ] || continue
+    [ -x "$postprocess" ] || continue
     whole=0
     # Of a child that ends by _exit there is a spool.
     for file in $(ls | sed -n "s/^\($kind\.[0-9]*\.$suffix\).*/\1/p" |
         sort -u); do
-        "$post" -q "$file" p >/dev/null 2>err && whole=$((whole + 1))
+        "$postprocess" -q "$file" p >/dev/null 2>err && whole=$((whole + 1))
     done
     is "$kind: the program's trace and its children's are whole" $whole 11
 done
@@ -162,7 +161,7 @@ for i in range(5):
     if os.waitpid(pid, 0)[1] != 0:
         raise SystemExit(1)
 PY
-    for library in "$lib" "$tlib"; do
+    for library in "$minimal" "$tracing"; do
         [ ! -e "$library" ] ||
             runs "numpy under $(basename "$library" .so)" \
                 env OPENBLAS_NUM_THREADS=3 LD_PRELOAD="$library" "$numpy" \
@@ -174,7 +173,7 @@ fi
 
 # --- Streams, signals, threads ----------------------------------------------
 
-for library in "$lib" "$tlib"; do
+for library in "$minimal" "$tracing"; do
     [ -e "$library" ] || continue
     name=$(basename "$library" .so)
     runs "$name: getline, fflush(NULL) and fork" env LD_PRELOAD="$library" \
@@ -184,21 +183,21 @@ for library in "$lib" "$tlib"; do
     runs "$name: a child that makes a thread first" \
         env LD_PRELOAD="$library" "$target" thread
 done
-if [ -e "$tlib" ]; then
+if [ -e "$tracing" ]; then
     for output in r.$suffix "r.%p.$suffix"; do
         rm -f r.*
         runs "recorded to $output: getline, fflush(NULL) and fork" \
-            env LD_PRELOAD="$tlib" TCMALLOC_TRACE_OUTPUT="$output" \
+            env LD_PRELOAD="$tracing" TCMALLOC_TRACE_OUTPUT="$output" \
             "$target" stdio lines
     done
     for how in thread thread-Fork first-Fork first-clone; do
         rm -f r.*
-        runs "$how: recorded" env LD_PRELOAD="$tlib" \
+        runs "$how: recorded" env LD_PRELOAD="$tracing" \
             TCMALLOC_TRACE_OUTPUT="r.%p.$suffix" "$target" $how
-        [ -x "$post" ] && [ -n "$python" ] || continue
+        [ -x "$postprocess" ] && [ -n "$python" ] || continue
         whole=0 events=0
         for file in r.*."$suffix"; do
-            "$post" -q --json j "$file" p >/dev/null 2>err || diag <err
+            "$postprocess" -q --json j "$file" p >/dev/null 2>err || diag <err
             [ "$(json j complete)" = true ] && whole=$((whole + 1))
             events=$((events + $(json j mallocs)))
         done
@@ -215,9 +214,9 @@ fi
 
 # --- Waiting ----------------------------------------------------------------
 
-if [ -e "$tlib" ]; then
+if [ -e "$tracing" ]; then
     rm -f r.*
-    runs "vfork: recorded" env LD_PRELOAD="$tlib" \
+    runs "vfork: recorded" env LD_PRELOAD="$tracing" \
         TCMALLOC_TRACE_OUTPUT="r.%p.$suffix" "$target" vfork
     for file in r.*; do
         check_trace "vfork" "$file" 800000
@@ -230,12 +229,12 @@ if [ -e "$tlib" ]; then
         cat <&3 >late.trace
     ) &
     runs "fork beside a thread past its end that waits for the trace's reader" \
-        env LD_PRELOAD="$tlib" TCMALLOC_TRACE_OUTPUT=fifo \
+        env LD_PRELOAD="$tracing" TCMALLOC_TRACE_OUTPUT=fifo \
         TCMALLOC_TRACE_BUFFER_MB=1 TCMALLOC_TRACE_UNCOMPRESSED=1 \
         "$target" late forked
     : >over
     wait
-    [ ! -x "$post" ] || [ -z "$python" ] ||
+    [ ! -x "$postprocess" ] || [ -z "$python" ] ||
         check_trace "its trace" late.trace 6000000
 fi
-done_testing
+tap_end

@@ -1,15 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # fork in programs whose threads allocate all the time.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal"
 forks=40
 [ "${LONG:-0}" = 1 ] && forks=1000
 under untraced fork_load $forks
-if [ -e "$tlib" ]; then
+if [ -e "$tracing" ]; then
     under recording fork_load $forks
-    [ ! -x "$post" ] || [ -z "$python" ] ||
+    [ ! -x "$postprocess" ] || [ -z "$python" ] ||
         check_trace "fork_load recording" "$work/fork_load.$suffix" 10000
     under processes fork_load $((forks / 2))
     files=0
@@ -21,4 +20,4 @@ if [ -e "$tlib" ]; then
 else
     skip "fork_load, recording" "no tracing library"
 fi
-done_testing
+tap_end

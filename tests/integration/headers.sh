@@ -4,9 +4,8 @@
 # headers and with gperftools' own, as C and as C++, they run on both libraries.
 # Everything that the headers declare is declared by ours, exported, and called
 # here.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal"
 : "${CC:=cc}" "${CXX:=c++}"
 $CC --version >/dev/null 2>&1 || skip_all "no compiler"
 cd "$work" || exit 99
@@ -45,7 +44,7 @@ if [ -n "$theirs" ]; then
 else
     skip "none of gperftools' is missing" "gperftools' headers are not here"
 fi
-for l in "$lib" "$tlib"; do
+for l in "$minimal" "$tracing"; do
     [ -e "$l" ] || continue
     if have nm; then
         exported "$l" >exported
@@ -96,7 +95,7 @@ twins() {
                     print p
         }'
 }
-for l in "$lib" "$tlib"; do
+for l in "$minimal" "$tracing"; do
     [ -e "$l" ] && have nm || continue
     is "$(basename "$l"): other names are names of the same functions" \
         "$(twins "$l")" ""
@@ -112,7 +111,7 @@ for theirs_so in /usr/lib/*/libtcmalloc_minimal.so.4; do
     sed -n '/^## Not provided/,/^## [^N]/p' "$top_srcdir/doc/extension.md" |
         sed -n 's/^    //p' | tr -s ' ' '\n' | grep . | sort >missing
     exported "$theirs_so" | grep -v '^_Z' >theirs
-    exported "$lib" >exported
+    exported "$minimal" >exported
     is "what is missing is documented" "$(comm -23 theirs exported)" \
         "$(cat missing)"
 done
@@ -150,15 +149,15 @@ runs() {
     runs_headers=$2
     shift 3
     check "$runs_name: compiles and links" "$@" -Wall -Wextra -Werror \
-        -fno-builtin -I"$runs_headers" -o program -L"$(dirname "$lib")" \
-        -l"$runs_library" -Wl,-rpath,"$(dirname "$lib")" -pthread
+        -fno-builtin -I"$runs_headers" -o program -L"$(dirname "$minimal")" \
+        -l"$runs_library" -Wl,-rpath,"$(dirname "$minimal")" -pthread
     timeout 60 ./program >out 2>err
     is "$runs_name: runs" $? 77
     grep -v MALLOC err | grep -v -- ---- | diag
 }
 
 for library in minimal minimal_tracing; do
-    [ -e "$(dirname "$lib")/libtcmalloc_$library.so" ] || continue
+    [ -e "$(dirname "$minimal")/libtcmalloc_$library.so" ] || continue
     runs_library=tcmalloc_$library
     for headers in ours theirs; do
         dir=$top_srcdir/src
@@ -184,8 +183,8 @@ for theirs_so in /usr/lib/*/libtcmalloc_minimal.so.4; do
     [ -n "$theirs" ] && [ -e "$theirs_so" ] || continue
     check "linked with gperftools" $CXX -std=gnu++17 -fno-builtin tc_api.cc \
         -I"${theirs%/gperftools}" -o program "$theirs_so" -pthread
-    LD_LIBRARY_PATH=$(dirname "$lib") timeout 60 ./program >out 2>err
+    LD_LIBRARY_PATH=$(dirname "$minimal") timeout 60 ./program >out 2>err
     is "linked with gperftools, run with ours" $? 77
     grep -v MALLOC err | diag
 done
-done_testing
+tap_end

@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The heap's settings, by call under both libraries, and by environment: each
 # takes effect, and a value that is none changes nothing.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib" "$built/heap_settings"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal" "$built/heap_settings"
 
 for how in untraced quiet recording; do
-    [ $how = untraced ] || [ -e "$tlib" ] || {
+    [ $how = untraced ] || [ -e "$tracing" ] || {
         skip "$how" "no tracing library"
         continue
     }
@@ -23,7 +22,7 @@ get() {
 
 churn() { env "$@" LD_PRELOAD="$l" "$built/heap_settings" churn; }
 
-for l in "$lib" "$tlib"; do
+for l in "$minimal" "$tracing"; do
     [ -e "$l" ] || continue
     n=$(basename "$l" .so)
     budget=TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES
@@ -90,7 +89,7 @@ done
 : "${CC:=cc}"
 if [ "$(id -u)" = 0 ] && have setpriv && $CC -o "$work/suid" -fno-builtin \
     "$here/heap_settings.c" -I"$top_srcdir/src" -I"$top_srcdir/tests/lib" \
-    -Wl,--no-as-needed "$lib" -Wl,-rpath,"$(dirname "$lib")" -pthread \
+    -Wl,--no-as-needed "$minimal" -Wl,-rpath,"$(dirname "$minimal")" -pthread \
     2>"$work/err" && chmod 4755 "$work/suid" && chmod 755 "$work"; then
     suid() {
         TCMALLOC_HEAP_LIMIT_MB=300 setpriv --reuid "$1" --clear-groups \
@@ -101,4 +100,4 @@ if [ "$(id -u)" = 0 ] && have setpriv && $CC -o "$work/suid" -fno-builtin \
 else
     skip "setuid program" "not root"
 fi
-done_testing
+tap_end

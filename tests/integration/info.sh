@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # malloc-trace info of raw traces, spools and processed traces: what it counts is
 # what postprocess and readers made from the documents count.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$mtrace" "$post" "$built/exchange" "$built/many_threads" \
+. "$top_srcdir/tests/lib/harness.sh"
+need "$malloc_trace" "$postprocess" "$built/exchange" "$built/many_threads" \
     "$top_builddir/tests/fuzz/make_raw_corpus"
 need_python
 cd "$work" || exit 99
@@ -12,11 +11,11 @@ data=$top_srcdir/tests/data
 
 # agree NAME RAW [exact]: info of RAW and of what postprocess makes of it.
 agree() {
-    "$post" --quiet --json post.json "$2" p
-    timeout 60 "$mtrace" info -v --json raw.json "$2" >raw.txt 2>raw.err
+    "$postprocess" --quiet --json post.json "$2" p
+    timeout 60 "$malloc_trace" info -v --json raw.json "$2" >raw.txt 2>raw.err
     is "$1: raw: exit status" "$?" 0
     diag <raw.err
-    timeout 60 "$mtrace" info -v --json proc.json p >proc.txt 2>proc.err
+    timeout 60 "$malloc_trace" info -v --json proc.json p >proc.txt 2>proc.err
     is "$1: processed: exit status" "$?" 0
     diag <proc.err
     "$python" - "$here" "$1" "${3:-}" "$2" >tap <<'PY'
@@ -83,8 +82,8 @@ ok(names[0] == names[1], "threads have the same names", names)
 PY
     while read -r line; do
         case $line in
-        "ok - "*) ok "${line#ok - }" ;;
-        "not ok - "*) not_ok "${line#not ok - }" ;;
+        "ok - "*) pass "${line#ok - }" ;;
+        "not ok - "*) fail "${line#not ok - }" ;;
         *) echo "$line" ;;
         esac
     done <tap
@@ -125,18 +124,17 @@ else
 fi
 
 # What a person reads fits on a terminal, and what is said of a part is of it.
-like() { check "$3" grep -Eq -- "$2" "$1"; }
 narrow() { is "$1: lines of more than 79 columns" "$(awk 'length > 79' "$2")" ""; }
 part() { # NAME ARGUMENT... of postprocess
     part=$1
     shift
-    "$post" --quiet --json post.json "$@" part.p
-    "$mtrace" info part.p >text
+    "$postprocess" --quiet --json post.json "$@" part.p
+    "$malloc_trace" info part.p >text
     is "$part: exit status" "$?" 0
-    like text '^  part  +of a recording: [0-9]' "$part: it says so"
-    like text '^  complete  +yes$' "$part: nothing of the recording's end"
-    like text '^  cost  +[0-9.]+ .?i?B, [0-9.]+ bytes an event$' \
-        "$part: nor of what that took"
+    like "$part: it says so" text '^  part  +of a recording: [0-9]'
+    like "$part: nothing of the recording's end" text '^  complete  +yes$'
+    like "$part: nor of what that took" text \
+        '^  cost  +[0-9.]+ .?i?B, [0-9.]+ bytes an event$'
     check "$part: it lasted as postprocess says" "$python" - <<'PY'
 import json, re
 text = re.search(r"^  lasted +([0-9.]+) (ns|us|ms|s)", open("text").read(), re.M)
@@ -147,8 +145,8 @@ PY
     narrow "$part" text
 }
 if [ -e one ]; then
-    "$mtrace" info --json raw.json one >text
-    like text '^  lasted ' "the whole"
+    "$malloc_trace" info --json raw.json one >text
+    like "the whole" text '^  lasted '
     is "the whole: no part" "$(grep -c '^  part ' text)" 0
     is "one thread: its peak needs no bound" "$(grep -c 'surely at most' text)" 0
     is "one thread: nor in the JSON" "$("$python" -c '
@@ -156,7 +154,7 @@ import json
 f = json.load(open("raw.json"))["files"][0]
 print(f["peak_live_bytes_at_most"] - f["peak_live_bytes"])')" 0
     is "the peak of blocks is another moment" "$(grep -c '^  peak .*block' text)" 0
-    like text 'requests +up to here$' "the shares add up"
+    like "the shares add up" text 'requests +up to here$'
     # from a third of it to its half
     span=$("$python" -c '
 import json
@@ -164,29 +162,31 @@ r = json.load(open("raw.json"))["files"][0]["recording"]
 ns = r["last_ns"] - r["start_ns"]
 print("%dns %dns" % (ns / 3, ns / 2))')
     part "a window" --from "${span% *}" --to "${span#* }" one
-    like text ' part .*: [0-9,]+ operations of prologue' "what lived before it"
-    "$mtrace" info t >text
+    like "what lived before it" text \
+        ' part .*: [0-9,]+ operations of prologue'
+    "$malloc_trace" info t >text
     narrow "threads" text
-    like text '^  threads  +[0-9]+, the busiest: thread [0-9]+( \(.*\))?: [0-9]+ %' \
-        "threads are named as such"
+    like "threads are named as such" text \
+        '^  threads  +[0-9]+, the busiest: thread [0-9]+( \(.*\))?: [0-9]+ %'
 fi
 if record many "$built/many_threads" 200 >/dev/null; then
-    "$mtrace" info many >text
+    "$malloc_trace" info many >text
     narrow "many threads" text
     is "many threads: none is the busiest with 0 %" "$(grep -c '[: ]0 %' text)" 0
 fi
 # A program that ends by _exit leaves its spool, and no account.
-"$mtrace" record -o r.%e.%p -- /bin/sh -c \
+"$malloc_trace" record -o r.%e.%p -- /bin/sh -c \
     "'$built/process_target' _exit 0; '$built/exchange' 1 10; true" 2>text
 if grep -q ' [23] traces' text; then
-    like text '^  \(known of [12] of [23] traces\)$' "record: whose account it has"
-    like text '^  r.process_target.[0-9]+  [0-9.]+ B ' \
-        "record: what is used of a spool"
+    like "record: whose account it has" text \
+        '^  \(known of [12] of [23] traces\)$'
+    like "record: what is used of a spool" text \
+        '^  r.process_target.[0-9]+  [0-9.]+ B '
 else
     skip "record: of some traces" "they were not recorded"
 fi
 if [ -e a.spool ]; then
-    "$mtrace" info --json i.json a.spool >text
+    "$malloc_trace" info --json i.json a.spool >text
     is "a spool: what is used of it counts" "$("$python" -c '
 import json
 f = json.load(open("i.json"))["files"][0]
@@ -209,7 +209,7 @@ out += block(1, b"\x03", 1, 1, 0, 4000000000)
 out += block(2, struct.pack("<HQHQ", 1, 1, 20, 1), 0, 0, 1, 4000000001)
 sys.stdout.buffer.write(out)
 PY
-(ulimit -v 400000 && "$mtrace" info forged) >text 2>errors
+(ulimit -v 400000 && "$malloc_trace" info forged) >text 2>errors
 is "impossible slots: exit status" "$?" 3
 check "and a message" grep -q 'forged: byte 40: block with impossible slots' errors
 
@@ -231,12 +231,12 @@ with open(sys.argv[3], "wb") as f:
     f.write(head + struct.pack("<Q", xxh64(head)) + blocks)
 assert procdump.Processed(sys.argv[3]).converter.encode() == name
 PY
-"$mtrace" info --json converted.json converted >text
+"$malloc_trace" info --json converted.json converted >text
 is "a converted trace: exit status" "$?" 0
 check "its converter is shown, and nothing that is no text" \
     grep -q '^  converted by  *wl2p 1.2?$' text
 check "and in the JSON" grep -Fq '"converter": "wl2p 1.2\u0007"' converted.json
-"$mtrace" info --json other.json "$data/processed-v1" >/dev/null
+"$malloc_trace" info --json other.json "$data/processed-v1" >/dev/null
 is "which has none for other traces" "$(grep -c converter other.json)" 0
 "$replay" converted >/dev/null
 is "it replays" "$?" 0
@@ -276,13 +276,13 @@ out += segment(2, 0, 0, struct.pack("<Q", 2), 400, 400)
 out += segment(5, 0, 0, struct.pack("<HQHQ", 32, 4, 50, 1), 500, 500)
 open(sys.argv[2], "wb").write(out)
 PY
-"$mtrace" info --json late.json late >/dev/null
+"$malloc_trace" info --json late.json late >/dev/null
 is "late events in two segments: whose they are" "$("$python" -c '
 import json
 print(sorted((t["thread"], t["events"])
              for t in json.load(open("late.json"))["files"][0]["thread_list"]
              if t["events"]))')" "[(2, 1), (3, 3)]"
-"$post" --quiet --json post.json late p 2>/dev/null
+"$postprocess" --quiet --json post.json late p 2>/dev/null
 is "a trace that lacks the blocks: postprocess" "$(json post.json events frees \
     unmatched_frees ops)" "4 4 4 0"
 is "and its closing block" "$("$python" - "$here" p <<'PY'
@@ -294,4 +294,4 @@ list(t.ops())
 print(*(t.closing[f] for f in (1, 8, 12, 13, 15)))
 PY
 )" "0 4 4 0 4"
-done_testing
+tap_end

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # kill -9 of a recording program, at any moment: trace and spool together hold
 # every call that was done, none twice, none that was not begun.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/kill_target"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/kill_target"
 need_python
 
 rounds=2
@@ -15,7 +14,7 @@ one() {
     one_name=$1
     one_file=$5
     rm -f "$work/counters"
-    LD_PRELOAD=$tlib TCMALLOC_TRACE_OUTPUT=$one_file \
+    LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=$one_file \
         "$built/kill_target" "$work/counters" "$2" "$3" 2>"$work/err" &
     one_pid=$!
     one_tries=0
@@ -25,7 +24,7 @@ one() {
     done
     sleep "$4"
     if ! kill -9 $one_pid 2>/dev/null; then
-        not_ok "$one_name: was still running"
+        fail "$one_name: was still running"
         diag <"$work/err"
         return
     fi
@@ -34,27 +33,27 @@ one() {
     [ -e "$one_file" ] && set -- "$one_file"
     [ -e "$one_file.spool" ] && set -- "$@" "$one_file.spool"
     if [ $# = 0 ]; then
-        not_ok "$one_name: leaves files"
+        fail "$one_name: leaves files"
         return
     fi
     one_done=
     if [ "$one_deep" = 1 ]; then
         if one_done=$("$python" "$here/kill_check.py" "$work/counters" "$@" \
             2>"$work/err"); then
-            ok "$one_name: every call once ($one_done)"
+            pass "$one_name: every call once ($one_done)"
         else
-            not_ok "$one_name: every call once"
+            fail "$one_name: every call once"
             diag <"$work/err"
         fi
     fi
-    [ -x "$post" ] || return
-    if timeout 120 "$post" --quiet --json "$work/json" "$one_file" \
+    [ -x "$postprocess" ] || return
+    if timeout 120 "$postprocess" --quiet --json "$work/json" "$one_file" \
         "$work/p" 2>"$work/err"; then
         is "$one_name: postprocess calls it complete, without a clean end" \
             "$(json "$work/json" complete clean_end unmatched_frees)" \
             "true false 0"
     else
-        not_ok "$one_name: postprocess succeeds"
+        fail "$one_name: postprocess succeeds"
         { ls -l "$one_file"*; cat "$work/err"; } | diag
         return
     fi
@@ -99,29 +98,31 @@ unset TCMALLOC_TRACE_UNCOMPRESSED
 # A spool without its file is a whole trace.
 one_deep=1
 one "spool alone" 2 300 0.08 "$work/alone.$suffix"
-if [ -x "$post" ] && [ -e "$work/alone.$suffix.spool" ]; then
-    "$post" --quiet --json "$work/json" "$work/alone.$suffix" "$work/p1"
+if [ -x "$postprocess" ] && [ -e "$work/alone.$suffix.spool" ]; then
+    "$postprocess" --quiet --json "$work/json" "$work/alone.$suffix" "$work/p1"
     all=$(json "$work/json" events)
     rm -f "$work/alone.$suffix"
-    "$post" --quiet --json "$work/json2" "$work/alone.$suffix" "$work/p2" \
+    "$postprocess" --quiet --json "$work/json2" "$work/alone.$suffix" \
+        "$work/p2" \
         2>"$work/err"
     status=$?
     # What the saver had written and taken out of the spool is gone now.
     at_least "spool alone: read under the name of the file ($status of $all)" \
         "$(json "$work/json2" events)" 1
-    "$post" --quiet --json "$work/json3" "$work/alone.$suffix.spool" \
+    "$postprocess" --quiet --json "$work/json3" "$work/alone.$suffix.spool" \
         "$work/p3" 2>"$work/err"
     is "spool alone: the same under its own name" \
         "$(json "$work/json3" events)" "$(json "$work/json2" events)"
 fi
 
 # While it runs: the tools say so, and take what is there.
-if [ -x "$post" ]; then
-    LD_PRELOAD=$tlib TCMALLOC_TRACE_OUTPUT=$work/live.$suffix \
+if [ -x "$postprocess" ]; then
+    LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=$work/live.$suffix \
         "$built/kill_target" "$work/counters" 2 300 &
     pid=$!
     sleep 0.3
-    "$post" --json "$work/json" "$work/live.$suffix" "$work/p" 2>"$work/err"
+    "$postprocess" --json "$work/json" "$work/live.$suffix" "$work/p" \
+        2>"$work/err"
     is "a growing trace: exit status" $? 3
     check "a growing trace: says that it is still being recorded" \
         grep -q "still being recorded" "$work/err"
@@ -131,4 +132,4 @@ if [ -x "$post" ]; then
     kill -9 $pid
     wait $pid 2>/dev/null
 fi
-done_testing
+tap_end

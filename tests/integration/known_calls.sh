@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A program that calls every member of the malloc family with known arguments
 # yields exactly those events; read with a reader that shares no code with us.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/known_calls"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/known_calls"
 need_python
 
 dump() { "$python" "$here/rawdump.py" "$@"; }
@@ -17,9 +16,9 @@ same() {
     dump --marked "$@" 2>"$work/err" | grep -v '^z: [^f]' |
         grep -v '^z: free' >"$work/got"
     if cmp -s "$work/got" "$work/want.sorted"; then
-        ok "$same_name: the very calls, sizes, alignments and blocks"
+        pass "$same_name: the very calls, sizes, alignments and blocks"
     else
-        not_ok "$same_name: the very calls, sizes, alignments and blocks"
+        fail "$same_name: the very calls, sizes, alignments and blocks"
         diag <"$work/err"
         wc -l "$work/got" "$work/want.sorted" | diag
         diff "$work/got" "$work/want.sorted" | diag 20
@@ -51,11 +50,11 @@ diag <"$work/err"
 is "plain: no spool is left" $? 1
 
 # What the tools count is what the stranger counts.
-if [ -x "$post" ]; then
+if [ -x "$postprocess" ]; then
     keys="events mallocs memaligns reallocs frees failed_allocations
         requested_bytes untraced_frees dropped_events unmatched_frees threads
         live_at_end clean_end"
-    check "plain: postprocess succeeds" "$post" --quiet \
+    check "plain: postprocess succeeds" "$postprocess" --quiet \
         --json "$work/post" "$work/plain" "$work/processed"
     # shellcheck disable=SC2086
     is "plain: postprocess counts the same" "$(json "$work/post" $keys)" \
@@ -69,7 +68,7 @@ if [ -x "$post" ]; then
         check "framed: lz4 accepts every frame" lz4 -t "$work/framed"
         same framed "$work/framed"
         dump --counts "$work/framed" >"$work/counts"
-        check "framed: postprocess succeeds" "$post" --quiet \
+        check "framed: postprocess succeeds" "$postprocess" --quiet \
             --json "$work/post" "$work/framed" "$work/processed"
         is "framed: postprocess counts the same" "$(json "$work/post" $keys)" \
             "$(json "$work/counts" $keys)"
@@ -80,15 +79,15 @@ else
 fi
 
 # Stripped or not, the listing of a raw trace names every event.
-if [ -x "$mtrace" ] && offers "$mtrace" dump; then
-    if "$mtrace" dump "$work/plain" >"$work/dump" 2>"$work/err"; then
+if [ -x "$malloc_trace" ] && offers "$malloc_trace" dump; then
+    if "$malloc_trace" dump "$work/plain" >"$work/dump" 2>"$work/err"; then
         at_least "malloc-trace dump: a line an event" \
             "$(wc -l <"$work/dump")" "$(wc -l <"$work/want")"
     else
-        not_ok "malloc-trace dump succeeds"
+        fail "malloc-trace dump succeeds"
         diag <"$work/err"
     fi
 else
     skip "malloc-trace dump" "not offered"
 fi
-done_testing
+tap_end

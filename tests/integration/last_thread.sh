@@ -3,9 +3,8 @@
 # Programs that end with their last thread, not by exit: the recorder's threads
 # do not keep them, what they print and their status are those of the untraced
 # run, and the trace has its end.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib" "$tlib" "$built/last_thread" "$post"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal" "$tracing" "$built/last_thread" "$postprocess"
 need_python
 target=$built/last_thread
 cd "$work" || exit 99
@@ -14,19 +13,19 @@ cd "$work" || exit 99
 ends() {
     ends_name=$1
     shift
-    timeout -s KILL 30 env LD_PRELOAD="$tlib" "$@" >out 2>err
+    timeout -s KILL 30 env LD_PRELOAD="$tracing" "$@" >out 2>err
     is "$ends_name: exit status" $? "$status"
     check "$ends_name: the same output" diff plain out
     is "$ends_name: nothing on stderr" "$(cat err)" ""
 }
 whole() { # NAME FILE WANT
-    "$post" --quiet --json json "$2" p 2>err
+    "$postprocess" --quiet --json json "$2" p 2>err
     is "$1: postprocess, complete, clean_end" \
         "$? $(json json complete clean_end)" "$3"
 }
 
 for mode in returns silent another joins alone raw first-raw; do
-    timeout -s KILL 30 env LD_PRELOAD="$lib" "$target" $mode >plain 2>err
+    timeout -s KILL 30 env LD_PRELOAD="$minimal" "$target" $mode >plain 2>err
     status=$?
     ends "$mode, recorded" TCMALLOC_TRACE_OUTPUT=$mode.$suffix "$target" $mode
     whole "$mode, recorded" $mode.$suffix "0 true true"
@@ -58,12 +57,12 @@ for output in busy.$suffix "busy.%p.$suffix"; do
     good=0
     for i in 1 2 3 4 5 6 7 8; do
         rm -f busy.*
-        timeout -s KILL 30 env LD_PRELOAD="$tlib" \
+        timeout -s KILL 30 env LD_PRELOAD="$tracing" \
             TCMALLOC_TRACE_OUTPUT="$output" "$target" busy >out 2>err || break
         file=$(find . -name "busy.*$suffix" | head -n 1)
-        "$post" --quiet --json json "$file" p 2>err || break
+        "$postprocess" --quiet --json json "$file" p 2>err || break
         [ "$(json json complete)" = true ] && good=$((good + 1))
     done
     is "busy at the end, to $output: whole" "$good" 8
 done
-done_testing
+tap_end

@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Programs linked with the libraries, shared and static, instead of preloading.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib" "$tlib"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal" "$tracing"
 : "${CC:=cc}" "${CXX:=c++}"
 $CC --version >/dev/null 2>&1 || skip_all "no compiler"
 cat >"$work/a.c" <<'C'
@@ -37,7 +36,7 @@ int main() {
     return 2;
 }
 C
-dir=$(dirname "$lib")
+dir=$(dirname "$minimal")
 cd "$work" || exit 99
 
 # build NAME COMMAND...
@@ -81,11 +80,11 @@ done
 # recorded NAME PROGRAM STATUS LEAST: linked or preloaded, what is recorded is
 # whole.
 recorded() {
-    [ -x "$post" ] && [ -n "$python" ] || return
+    [ -x "$postprocess" ] && [ -n "$python" ] || return
     rm -f json trace.*
     TCMALLOC_TRACE_OUTPUT=$work/trace.$suffix timeout 60 "$2" >/dev/null
     is "$1, recording: runs" $? "$3"
-    "$post" --quiet --json json "$work/trace.$suffix" p 2>err
+    "$postprocess" --quiet --json json "$work/trace.$suffix" p 2>err
     is "$1, recording: whole" "$(json json complete clean_end \
         unmatched_frees)" "true true 0"
     at_least "$1, recording: events" "$(json json events)" "$4"
@@ -251,7 +250,7 @@ if [ -e "$dir/libtcmalloc_minimal_tracing.a" ] &&
     is "static malloc_abi: succeeds" $? 0
     grep '^not ok' tap | diag
     diag <err
-    [ ! -x "$post" ] || [ -z "$python" ] ||
+    [ ! -x "$postprocess" ] || [ -z "$python" ] ||
         check_trace "static malloc_abi" "$work/abi.$suffix" 1000000
 fi
-done_testing
+tap_end

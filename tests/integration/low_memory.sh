@@ -1,12 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Memory that ends: limits, no addresses left, operator new.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal"
 under untraced low_memory
 under untraced low_memory_new
-if [ -e "$tlib" ]; then
+if [ -e "$tracing" ]; then
     under processes low_memory
     under quiet low_memory_new
     under recording low_memory_new
@@ -37,11 +36,11 @@ if [ -n "$why" ]; then
     skip "low_memory with vm.overcommit_memory=2" "$why"
 else
     under untraced low_memory system
-    if [ -e "$tlib" ]; then
+    if [ -e "$tracing" ]; then
         under quiet low_memory system
         under processes low_memory system
     fi
     cleanup
     is "the setting is as before" "$(cat $setting)" "$before"
 fi
-done_testing
+tap_end

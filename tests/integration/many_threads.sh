@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Many threads alive at once: more than one slab of the recorder's records.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$post" "$replay" "$built/many_threads"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$postprocess" "$replay" "$built/many_threads"
 need_python
 
 for count in 341 342 1500; do
@@ -14,4 +13,4 @@ for count in 341 342 1500; do
     is "$count threads: all in the trace" \
         "$(json "$work/.post.json" threads)" $((count + 1))
 done
-done_testing
+tap_end

@@ -5,9 +5,8 @@
 # and 72 KiB a busy thread, and what may wait to be saved (1 MiB here, which is
 # allowed to large programs alone: what others publish does not have to wait).
 # With recording off: nothing but the library's own data.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib" "$tlib" "$built/memory_target"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal" "$tracing" "$built/memory_target"
 [ -r /proc/self/smaps ] || skip_all "no /proc/self/smaps"
 export TCMALLOC_TRACE_BUFFER_MB=1
 
@@ -18,8 +17,8 @@ own_kib=128
 compared() {
     compared_name=$1
     shift
-    plain=$(LD_PRELOAD=$lib "$built/memory_target" "$@")
-    quiet=$(LD_PRELOAD=$tlib TCMALLOC_TRACE_OUTPUT=$work/t \
+    plain=$(LD_PRELOAD=$minimal "$built/memory_target" "$@")
+    quiet=$(LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=$work/t \
         TCMALLOC_TRACE_START=0 "$built/memory_target" "$@")
     traced=$(record "$work/t.$suffix" "$built/memory_target" "$@")
     at_least "$compared_name: measured" "$plain" 50
@@ -42,4 +41,4 @@ compared "one busy thread" 400000 1000 1 1
 compared "quiet threads" 0 1000 400 0
 compared "busy and quiet threads" 800000 1000 24 4
 compared "many events" 4000000 1000 4 4
-done_testing
+tap_end

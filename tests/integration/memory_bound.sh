@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Traces larger than memory: postprocess and replay keep to live blocks and two
 # barrier windows, whatever the length.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$post" "$replay" "$built/control_target"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$postprocess" "$replay" "$built/control_target"
 need_python
 
 mb=80
@@ -19,7 +18,7 @@ at_least "the trace is larger than the memory allowed (MiB)" $size $limit
 # The whole address space of the tool is bounded.
 (
     ulimit -v $((limit * 1024))
-    "$post" --quiet --json "$work/json" "$work/t" "$work/p" 2>"$work/err"
+    "$postprocess" --quiet --json "$work/json" "$work/t" "$work/p" 2>"$work/err"
 )
 is "postprocess in $limit MiB of address space" $? 0
 diag <"$work/err"
@@ -28,7 +27,8 @@ events=$(json "$work/json" events)
 at_least "events" "$events" $((mb * 400000))
 (
     ulimit -v $((limit * 1024))
-    cat "$work/t" | "$post" --quiet --json "$work/json2" - - 2>"$work/err" |
+    cat "$work/t" | "$postprocess" --quiet --json "$work/json2" - - \
+        2>"$work/err" |
         cmp - "$work/p"
 )
 is "the same through pipes" $? 0
@@ -41,4 +41,4 @@ is "as many events" "$(json "$work/json2" events)" "$events"
 is "replay in $((limit + 256)) MiB of address space" $? 0
 diag <"$work/err"
 is "and does all of it" "$(json "$work/json3" ops)" "$(json "$work/json" ops)"
-done_testing
+tap_end

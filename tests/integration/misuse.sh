@@ -1,14 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Wrong frees stop the program with a message that names the pointer.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal"
 under untraced misuse
-if [ -e "$tlib" ]; then
+if [ -e "$tracing" ]; then
     under quiet misuse
     under processes misuse
 else
     skip "misuse, recording" "no tracing library"
 fi
-done_testing
+tap_end

@@ -2,20 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The new-handler under both libraries, recording and not. A recording shows a
 # call that was tried again as one event, what became of it in the end.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal"
 [ -x "$built/new_handler" ] || skip_all "no C++ program"
 
 for how in untraced quiet recording; do
-    [ $how = untraced ] || [ -e "$tlib" ] || {
+    [ $how = untraced ] || [ -e "$tracing" ] || {
         skip "$how" "no tracing library"
         continue
     }
     under $how new_handler
 done
 
-if [ -e "$tlib" ] && [ -x "$post" ] && [ -n "$python" ]; then
+if [ -e "$tracing" ] && [ -x "$postprocess" ] && [ -n "$python" ]; then
     check_trace "recording" "$work/new_handler.$suffix" 1000
     record "$work/counts.$suffix" "$built/new_handler" counts 2>"$work/err"
     is "counts: exit status" $? 0
@@ -25,4 +24,4 @@ if [ -e "$tlib" ] && [ -x "$post" ] && [ -n "$python" ]; then
 else
     skip "recordings" "no tools"
 fi
-done_testing
+tap_end

@@ -3,9 +3,8 @@
 # The order that postprocess finds is one that the run can have had: checked
 # against the address of every block, in a program whose threads pass blocks to
 # each other, with a reader of processed traces that shares no code with us.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$post" "$built/order_target"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$postprocess" "$built/order_target"
 need_python
 
 steps=12000
@@ -22,7 +21,7 @@ fits() {
     shift
     record "$work/t" "$built/order_target" "$work/log" "$@"
     is "$name: program" $? 0
-    "$post" --quiet --json "$work/json" "$work/t" "$work/p" 2>"$work/err"
+    "$postprocess" --quiet --json "$work/json" "$work/t" "$work/p" 2>"$work/err"
     is "$name: postprocess" $? 0
     diag <"$work/err"
     is "$name: no conflicts" \
@@ -30,11 +29,11 @@ fits() {
         "true 0 0"
     if got=$("$python" "$here/order_check.py" "$work/log" "$@" \
         "$work/p" 2>"$work/err"); then
-        ok "$name: the order fits every address"
+        pass "$name: the order fits every address"
         at_least "$name: enough was checked" "${got% *}" $((steps / 4))
         handed=$((handed + ${got#* }))
     else
-        not_ok "$name: the order fits every address"
+        fail "$name: the order fits every address"
         diag <"$work/err"
     fi
 }
@@ -57,11 +56,11 @@ handed=0
 : "${CC:=cc}"
 if $CC -shared -fPIC -O1 -o "$work/coarse_clock.so" "$here/coarse_clock.c" \
     2>"$work/err"; then
-    tlib=$work/coarse_clock.so:$tlib
+    tracing=$work/coarse_clock.so:$tracing
     fits "coarse clock, 2 threads" 2 $steps 1
     fits "coarse clock, 12 threads" 12 $((steps / 8)) 2
     at_least "coarse clock: memory went from thread to thread" $handed 20
 else
     skip "coarse clock" "no compiler"
 fi
-done_testing
+tap_end

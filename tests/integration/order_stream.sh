@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What postprocess needs does not grow with what is over: with the length of a
 # trace that comes through a pipe, and with the number of threads that are idle.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$post" "$built/order_stream"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$postprocess" "$built/order_stream"
 
 # Threads of the tool take address space that they do not use: little of it.
 MALLOC_ARENA_MAX=1
@@ -23,7 +22,7 @@ else
     while ! (
         ulimit -v $((limit * 1024))
         "$built/order_stream" short 1000000 |
-            "$post" --quiet - /dev/null 2>"$work/err"
+            "$postprocess" --quiet - /dev/null 2>"$work/err"
     ); do
         limit=$((limit * 2))
         [ $limit -gt 1024 ] && break
@@ -31,7 +30,7 @@ else
     (
         ulimit -v $(((limit + 2) * 1024))
         "$built/order_stream" short $events |
-            "$post" --quiet --json "$work/json" - /dev/null 2>"$work/err"
+            "$postprocess" --quiet --json "$work/json" - /dev/null 2>"$work/err"
     )
     is "$events events in the memory of a short trace and 2 MiB" $? 0
     diag <"$work/err"
@@ -42,7 +41,8 @@ else
         (
             ulimit -v $((limit * 1024 + objects * 40 / 1024))
             "$built/order_stream" live $objects |
-                "$post" --quiet --json "$work/json" - /dev/null 2>"$work/err"
+                "$postprocess" --quiet --json "$work/json" - /dev/null \
+                    2>"$work/err"
         )
         is "$objects live objects in 40 bytes each" $? 0
         diag <"$work/err"
@@ -56,7 +56,7 @@ fi
 instructions() { # THREADS ROUNDS
     "$built/order_stream" idle "$1" 10 "$2" >"$work/t" &&
         valgrind --tool=callgrind --callgrind-out-file="$work/out" \
-            --log-file="$work/log" "$post" --quiet "$work/t" /dev/null &&
+            --log-file="$work/log" "$postprocess" --quiet "$work/t" /dev/null &&
         sed -n 's/^.*Collected : //p' "$work/log"
 }
 if ! command -v valgrind >/dev/null || [ -n "${TCM_EMULATED:-}" ] ||
@@ -75,4 +75,4 @@ else
         $((cost_10 * 105 / 100)) "$cost_10000"
     at_least "and something was counted" "$cost_10" 10000
 fi
-done_testing
+tap_end

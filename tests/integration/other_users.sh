@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What other users of the system can see of a recording, and do to it: modes,
 # locks, files left behind.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/exchange" "$post" "$replay" "$mtrace"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/exchange" "$postprocess" "$replay" "$malloc_trace"
 need_python
 want=$("$built/exchange" 3 12000)
 cd "$work" || exit 99
@@ -50,7 +49,7 @@ $as "$python" hold.py dead.spool <hold.in >hold.out &
 exec 8>hold.in
 read -r line <hold.out
 is "a dead spool is locked by who may read it" "$line" held
-"$post" --json json dead dead.p 2>err
+"$postprocess" --json json dead dead.p 2>err
 is "locked dead spool: not taken for a recording" \
     "$(grep -c 'being recorded' err)" 0
 record "$work/dead" "$built/exchange" 3 12000 >out 2>err
@@ -70,11 +69,11 @@ cat open/fifo >piped &
 record "$work/open/fifo" "$built/exchange" 3 12000 >out 2>err
 wait $!
 is "an own FIFO in a sticky folder" "$(cat out err)" "$want"
-"$post" --quiet --json json piped piped.p
+"$postprocess" --quiet --json json piped piped.p
 is "is whole" "$(json json complete clean_end)" "true true"
 ln -s /dev/stdout open/stdout
 record "$work/open/stdout" "$built/exchange" 3 12000 2>err | cat >piped
-"$post" --quiet --json json piped piped.p 2>>err
+"$postprocess" --quiet --json json piped piped.p 2>>err
 at_least "an own link to standard output" "$(json json events)" 40000
 
 # --- Planted ones -----------------------------------------------------------
@@ -97,15 +96,17 @@ strangers() { # VICTIM USER
     $stranger timeout 60 cat open/fifo >fifo.got &
     reader=$!
     for name in t sub/file fifo own/t; do
-        $victim env LD_PRELOAD="$tlib" TCMALLOC_TRACE_OUTPUT="$work/open/$name" \
+        $victim env LD_PRELOAD="$tracing" \
+            TCMALLOC_TRACE_OUTPUT="$work/open/$name" \
             "$built/exchange" 3 12000 >out 2>err
         is "$who, recording to a planted $name: the program" "$? $(cat out)" \
             "0 $want"
         check "$who, recording to a planted $name: one line" one_line err
         check "$who, recording to a planted $name: says why" \
             grep -q "$work/open/$name: another user's link, file or FIFO" err
-        for tool in "$post --quiet piped" "$post --quiet piped /dev/null --json" \
-            "$replay piped.p --json" "$mtrace info piped --json"; do
+        for tool in "$postprocess --quiet piped" \
+            "$postprocess --quiet piped /dev/null --json" \
+            "$replay piped.p --json" "$malloc_trace info piped --json"; do
             # shellcheck disable=SC2086
             $victim $tool "open/$name" >out 2>err
             is "$who, ${tool##*/} to a planted $name" "$?" 1
@@ -113,7 +114,7 @@ strangers() { # VICTIM USER
                 grep -q "open/$name: another user's link, file or FIFO" err
         done
     done
-    for tool in "$post --quiet piped" "$replay piped.p --json"; do
+    for tool in "$postprocess --quiet piped" "$replay piped.p --json"; do
         # shellcheck disable=SC2086
         $victim $tool "open/file" >out 2>err
         is "$who, ${tool##*/} to a stranger's file" "$?" 1
@@ -125,7 +126,7 @@ strangers() { # VICTIM USER
     is "$who: nor beside" "$(ls "home$2")" file
     kill $reader 2>/dev/null
     # A name of the spool that is taken costs nothing but the name.
-    $victim env LD_PRELOAD="$tlib" TCMALLOC_TRACE_OUTPUT="$work/open/z" \
+    $victim env LD_PRELOAD="$tracing" TCMALLOC_TRACE_OUTPUT="$work/open/z" \
         "$built/exchange" 3 12000 >out 2>err
     is "$who, a planted spool: the program" "$(cat out err)" "$want"
     is "$who, a planted spool: the link is not followed" \
@@ -143,7 +144,8 @@ if [ "$(id -u)" = 0 ] && have setpriv; then
     chmod 2775 group
     chmod 664 group/p
     chmod 644 own
-    setpriv --reuid 1 --regid 7 --clear-groups "$post" --quiet own group/p 2>err
+    setpriv --reuid 1 --regid 7 --clear-groups "$postprocess" --quiet own \
+        group/p 2>err
     is "a file that a group shares" "$? $(cat err)" "0 "
     at_least "has what was written" "$(stat -c %s group/p)" 1000
     # A file that anybody may write to is replaced, not filled.
@@ -190,4 +192,4 @@ if [ "$(id -u)" = 0 ] && mount -t tmpfs none small 2>/dev/null; then
 else
     skip "full file system" "cannot mount"
 fi
-done_testing
+tap_end

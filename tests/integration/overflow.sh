@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # TCMALLOC_TRACE_OVERFLOW=drop: a program does not wait for a reader that takes
 # nothing, and every call is in the trace, in a gap, or an untraced free.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/overflow_target" "$post" "$replay" "$mtrace"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/overflow_target" "$postprocess" "$replay" \
+    "$malloc_trace"
 need_python
 target=$built/overflow_target
 steps=100000
@@ -13,7 +13,7 @@ cd "$work" || exit 99
 # What the program does, from a run that nothing holds up.
 record t "$target" $steps
 is "lossless run" $? 51
-"$post" --quiet --json json t p
+"$postprocess" --quiet --json json t p
 is "lossless run: complete" "$(json json complete dropped_events)" "true 0"
 calls=$(($(json json events) + $(json json untraced_frees)))
 at_least "calls" $calls 800000
@@ -26,7 +26,7 @@ dropping() {
 
 # all_counted NAME FILE
 all_counted() {
-    "$post" --quiet --json json "$2" p 2>err
+    "$postprocess" --quiet --json json "$2" p 2>err
     is "$1: exit status of postprocess" $? 3
     is "$1: not complete, no free without its block" \
         "$(json json complete clean_end unmatched_frees order_conflicts)" \
@@ -36,7 +36,7 @@ all_counted() {
     is "$1: each call is recorded, dropped, or an untraced free" \
         $(($(json json events) + $(json json dropped_events) +
             $(json json untraced_frees))) $calls
-    "$mtrace" info -v --json files "$2" >out 2>err
+    "$malloc_trace" info -v --json files "$2" >out 2>err
     is "$1: exit status of malloc-trace info" $? 3
     "$python" -c 'import json
 json.dump(json.load(open("files"))["files"][0], open("json2", "w"))'
@@ -44,7 +44,7 @@ json.dump(json.load(open("files"))["files"][0], open("json2", "w"))'
         "$(json json2 complete dropped_events untraced_frees)" \
         "false $(json json dropped_events untraced_frees)"
     check "$1: the setting is known" grep -q ", drop when full" out
-    "$mtrace" dump "$2" >/dev/null 2>err
+    "$malloc_trace" dump "$2" >/dev/null 2>err
     is "$1: exit status of malloc-trace dump" $? 3
     "$replay" --json json2 p >out 2>err
     is "$1: replay" "$? $(json json2 ops end_live_objects failed_allocations)" \
@@ -107,7 +107,7 @@ wait $reader 2>/dev/null
 TCMALLOC_TRACE_OVERFLOW=dropp TCMALLOC_TRACE_BUFFER_MB=1 record t "$target" \
     2000
 is "another word: exit status" $? 51
-"$post" --quiet --json json t p
+"$postprocess" --quiet --json json t p
 is "another word: nothing is dropped" \
     "$(json json complete dropped_events)" "true 0"
-done_testing
+tap_end

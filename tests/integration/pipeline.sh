@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The way of the data as the documentation writes it: files, pipes, FIFOs,
 # compressed and not, through bump-pipes and the stock lz4 tool.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$post" "$replay" "$built/process_target"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$postprocess" "$replay" "$built/process_target"
 need_python
 have lz4 || skip_all "no lz4"
 [ "${TCM_HAVE_LZ4:-yes}" != no ] || skip_all "built without LZ4"
@@ -24,7 +23,7 @@ record t.lz4 "$python" -c "$script"
 is "record: exit status" $? 0
 
 # The commands of the manual.
-"$post" t.lz4 - 2>post.err | lz4 -q >p.lz4
+"$postprocess" t.lz4 - 2>post.err | lz4 -q >p.lz4
 at_least "postprocess | lz4" "$(wc -c <p.lz4)" 1000
 check "the summary is on stderr" grep -q . post.err
 lz4 -dq <p.lz4 | "$replay" --json a.json >a.out 2>a.err
@@ -37,33 +36,33 @@ is "the same operations" "$(ops b.json)" "$(ops a.json)"
 at_least "and enough of them" "$(json a.json ops)" 50000
 
 # Ways to name the output, each giving the same bytes.
-"$post" --quiet t.lz4 - >want.p
+"$postprocess" --quiet t.lz4 - >want.p
 lz4 -dq <p.lz4 | cmp - want.p >cmp.out 2>&1
 is "--quiet gives the same bytes" $? 0
-"$post" --quiet t.lz4 >got.p
+"$postprocess" --quiet t.lz4 >got.p
 is "OUT missing: exit status" $? 0
 check "OUT missing: stdout" cmp got.p want.p
-"$post" --quiet t.lz4 /dev/stdout >got.p
+"$postprocess" --quiet t.lz4 /dev/stdout >got.p
 check "OUT /dev/stdout" cmp got.p want.p
-"$post" --quiet t.lz4 /dev/stdout | cat >got.p
+"$postprocess" --quiet t.lz4 /dev/stdout | cat >got.p
 check "OUT /dev/stdout, a pipe" cmp got.p want.p
 echo before >got.p
-"$post" --quiet t.lz4 /dev/stdout >>got.p
+"$postprocess" --quiet t.lz4 /dev/stdout >>got.p
 (echo before; cat want.p) | cmp - got.p >cmp.out 2>&1
 is "OUT /dev/stdout, appended to: nothing is truncated" $? 0
-"$post" --quiet t.lz4 got.p
+"$postprocess" --quiet t.lz4 got.p
 check "OUT a file" cmp got.p want.p
 mkfifo fifo
 timeout 60 cat fifo >got.p &
-timeout 60 "$post" --quiet t.lz4 fifo
+timeout 60 "$postprocess" --quiet t.lz4 fifo
 wait $!
 check "OUT a FIFO" cmp got.p want.p
 [ -p fifo ]
 is "OUT a FIFO: stays one" $? 0
-"$post" --quiet t.lz4 /dev/null
+"$postprocess" --quiet t.lz4 /dev/null
 is "OUT /dev/null" $? 0
-if offers "$post" -z; then
-    "$post" --quiet -z t.lz4 z.lz4
+if offers "$postprocess" -z; then
+    "$postprocess" --quiet -z t.lz4 z.lz4
     is "-z: exit status" $? 0
     lz4 -dqc z.lz4 | cmp - want.p >cmp.out 2>&1
     is "-z: an LZ4 frame of the same bytes" $? 0
@@ -72,15 +71,15 @@ else
 fi
 
 # Ways to name the input.
-"$post" --quiet - got.p <t.lz4
+"$postprocess" --quiet - got.p <t.lz4
 check "RAW - from a file" cmp got.p want.p
 # shellcheck disable=SC2002
-cat t.lz4 | "$post" --quiet - - | cat >got.p
+cat t.lz4 | "$postprocess" --quiet - - | cat >got.p
 check "RAW - from a pipe" cmp got.p want.p
 lz4 -dqc t.lz4 >t.plain
-"$post" --quiet t.plain got.p
+"$postprocess" --quiet t.plain got.p
 check "RAW not compressed" cmp got.p want.p
-lz4 -dqc t.lz4 | "$post" --quiet - >got.p
+lz4 -dqc t.lz4 | "$postprocess" --quiet - >got.p
 check "RAW not compressed from a pipe" cmp got.p want.p
 "$replay" --json c.json want.p >/dev/null
 is "replay of a plain file" "$(ops c.json)" "$(ops a.json)"
@@ -90,18 +89,19 @@ is "replay of plain stdin" "$(ops c.json)" "$(ops a.json)"
 is "replay of compressed stdin" "$(ops c.json)" "$(ops a.json)"
 
 # bump-pipes in every link.
-if [ -x "$pump" ]; then
-    "$pump" "$post" --quiet t.lz4 - | "$pump" lz4 -q | "$pump" lz4 -dq |
-        "$pump" "$replay" --json d.json >/dev/null
+if [ -x "$bump_pipes" ]; then
+    "$bump_pipes" "$postprocess" --quiet t.lz4 - | "$bump_pipes" lz4 -q | \
+        "$bump_pipes" lz4 -dq |
+        "$bump_pipes" "$replay" --json d.json >/dev/null
     is "bump-pipes: the same operations" "$(ops d.json)" "$(ops a.json)"
     # shellcheck disable=SC2016
-    echo x | "$pump" sh -c 'cat; exit 5' | grep -q x
+    echo x | "$bump_pipes" sh -c 'cat; exit 5' | grep -q x
     is "bump-pipes passes data" $? 0
-    "$pump" sh -c 'exit 5' </dev/null
+    "$bump_pipes" sh -c 'exit 5' </dev/null
     is "bump-pipes passes on the exit status" $? 5
-    "$pump" >/dev/null 2>err
+    "$bump_pipes" >/dev/null 2>err
     is "bump-pipes without a command: usage" $? 2
-    "$pump" /nonexistent/command 2>err
+    "$bump_pipes" /nonexistent/command 2>err
     status=$?
     at_least "bump-pipes of no such command fails ($status)" $status 1
     check "and says so in one line" one_line err
@@ -110,7 +110,7 @@ fi
 # Recording into a FIFO, /dev/fd and an inherited descriptor.
 rm -f fifo
 mkfifo fifo
-timeout 60 "$post" --quiet --json f.json fifo f.p &
+timeout 60 "$postprocess" --quiet --json f.json fifo f.p &
 record fifo "$built/process_target" plain
 is "record to a FIFO: exit status" $? 0
 wait $!
@@ -127,12 +127,12 @@ is "record to /dev/null: exit status" $? 0
 is "record to /dev/null: it stays what it is" $? 0
 
 # Deterministic: same input, same bytes.
-"$post" --quiet t.lz4 again.p
+"$postprocess" --quiet t.lz4 again.p
 check "same input, same bytes out" cmp again.p want.p
 
 # Other allocators replay it to the same end.
 for other in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2 \
-    "$lib" "$tlib"; do
+    "$minimal" "$tracing"; do
     LD_PRELOAD=$other "$replay" --json o.json want.p >o.out 2>o.err
     status=$?
     if grep -q 'cannot be preloaded' o.err; then
@@ -144,23 +144,23 @@ for other in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2 \
 done
 
 # The front end does it in one command.
-if [ -x "$mtrace" ]; then
-    "$mtrace" record -o m.lz4 -- "$python" -c "$script" >m.out 2>m.err
+if [ -x "$malloc_trace" ]; then
+    "$malloc_trace" record -o m.lz4 -- "$python" -c "$script" >m.out 2>m.err
     is "malloc-trace record: exit status" $? 0
     check_trace "malloc-trace record" m.lz4 50000
-    "$mtrace" record -o m2.lz4 -- sh -c 'exit 9' >/dev/null 2>&1
+    "$malloc_trace" record -o m2.lz4 -- sh -c 'exit 9' >/dev/null 2>&1
     is "malloc-trace record passes on the exit status" $? 9
     # shellcheck disable=SC2016
-    "$mtrace" record -o m3.lz4 -- sh -c 'kill -TERM $$' >/dev/null 2>&1
+    "$malloc_trace" record -o m3.lz4 -- sh -c 'kill -TERM $$' >/dev/null 2>&1
     is "malloc-trace record passes on a signal" $? 143
     for f in t.lz4 t.plain want.p p.lz4; do
-        "$mtrace" info --json i.json $f >i.out 2>i.err
+        "$malloc_trace" info --json i.json $f >i.out 2>i.err
         is "malloc-trace info $f" $? 0
-        offers "$mtrace" dump || {
+        offers "$malloc_trace" dump || {
             skip "malloc-trace dump" "not offered"
             continue
         }
-        "$mtrace" dump $f >i.out 2>i.err
+        "$malloc_trace" dump $f >i.out 2>i.err
         is "malloc-trace dump $f" $? 0
         at_least "malloc-trace dump $f: a line an event" \
             "$(wc -l <i.out)" "$(json a.json ops)"
@@ -168,4 +168,4 @@ if [ -x "$mtrace" ]; then
 else
     skip "malloc-trace" "not built"
 fi
-done_testing
+tap_end

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # How postprocess reads and writes: -z, the same bytes on any number of
 # processors, progress on a terminal, an early end by a signal.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$post" "$replay" "$built/exchange"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$postprocess" "$replay" "$built/exchange"
 need_python
 cd "$work" || exit 99
 
@@ -15,24 +14,24 @@ while [ $tries -lt 20 ]; do
     tries=$((tries + 1))
     TCMALLOC_TRACE_UNCOMPRESSED=1 record t.plain "$built/exchange" 3 20000 \
         >/dev/null || skip_all "recording does not work"
-    "$mtrace" dump t.plain | awk -v size="$(wc -c <t.plain)" \
+    "$malloc_trace" dump t.plain | awk -v size="$(wc -c <t.plain)" \
         '/barrier/ && $1 > size / 2.5 && $1 < size / 1.5 { found = 1 }
          END { exit !found }' && break
 done
 raws=t.plain
-"$post" --quiet t.plain want.p
+"$postprocess" --quiet t.plain want.p
 is "postprocess: exit status" $? 0
 at_least "the trace is more than a few blocks" "$(wc -c <want.p)" 500000
 if have lz4 && [ "${TCM_HAVE_LZ4:-yes}" != no ]; then
     lz4 -qf t.plain t.lz4
     raws="t.plain t.lz4"
-    "$post" --quiet -z t.plain want.lz4
+    "$postprocess" --quiet -z t.plain want.lz4
     is "-z: exit status" $? 0
     lz4 -dqc want.lz4 | cmp - want.p >cmp.out 2>&1
     is "-z: lz4 gives the same bytes" $? 0
     is "-z: the frame has a checksum of its content" \
         $(($(od -An -tu1 -j4 -N1 want.lz4) & 4)) 4
-    "$post" --quiet --compress t.plain - | cmp - want.lz4 >cmp.out 2>&1
+    "$postprocess" --quiet --compress t.plain - | cmp - want.lz4 >cmp.out 2>&1
     is "--compress to a pipe: the same" $? 0
     "$replay" --json a.json want.p >/dev/null
     "$replay" --json b.json want.lz4 >/dev/null
@@ -46,7 +45,7 @@ open("bad.lz4", "wb").write(b)
 PY
     "$replay" bad.lz4 >/dev/null 2>&1
     is "-z: damage is found" $? 3
-    "$post" --quiet -z t.plain /dev/full 2>full.err
+    "$postprocess" --quiet -z t.plain /dev/full 2>full.err
     is "-z to a full disk: exit status" $? 1
     check "and one line says so" one_line full.err
     same="-z"
@@ -54,7 +53,7 @@ else
     skip "-z" "no lz4"
     same=
 fi
-"$post" --quiet t.plain /dev/full 2>full.err
+"$postprocess" --quiet t.plain /dev/full 2>full.err
 is "a full disk: exit status" $? 1
 check "and one line says so" one_line full.err
 
@@ -70,23 +69,23 @@ keeps() { # WHAT STATUS
 for name in out new; do
     (
         ulimit -f 64
-        "$post" --quiet t.plain kept/$name 2>err
+        "$postprocess" --quiet t.plain kept/$name 2>err
     )
     keeps "no room for $name" $?
     check "no room for $name: one line says so" one_line err
 done
-"$post" --quiet --from-mark none t.plain kept/out 2>err
+"$postprocess" --quiet --from-mark none t.plain kept/out 2>err
 keeps "a mark that is not there" $?
-"$post" --quiet --to-mark none t.plain kept/new 2>err
+"$postprocess" --quiet --to-mark none t.plain kept/new 2>err
 keeps "nor one to end at" $?
-"$post" --quiet --from 99h t.plain kept/out 2>err
+"$postprocess" --quiet --from 99h t.plain kept/out 2>err
 keeps "a window behind the end" $?
-"$post" --quiet --only-threads 9999 t.plain kept/out 2>err
+"$postprocess" --quiet --only-threads 9999 t.plain kept/out 2>err
 keeps "no such thread" $?
 if [ "$(id -u)" = 0 ] && mkdir small &&
     mount -t tmpfs -o size=300k none small 2>/dev/null; then
     cleanup() { umount "$work/small" 2>/dev/null; }
-    "$post" --quiet t.plain small/out 2>err
+    "$postprocess" --quiet t.plain small/out 2>err
     is "a full file system: exit status" $? 1
     check "a full file system: one line says so" one_line err
     is "a full file system: nothing is left" "$(ls -A small)" ""
@@ -96,8 +95,8 @@ else
 fi
 # What is damaged but of use does.
 head -c 300000 t.plain >cut.plain
-"$post" --quiet cut.plain cut.p 2>/dev/null
-"$post" --quiet cut.plain kept/out 2>/dev/null
+"$postprocess" --quiet cut.plain cut.p 2>/dev/null
+"$postprocess" --quiet cut.plain kept/out 2>/dev/null
 is "a cut trace: exit status" $? 3
 check "a cut trace: replaces the output" cmp kept/out cut.p
 is "a cut trace: with its mode" "$(stat -c %a kept/out) $(ls -A kept)" \
@@ -105,13 +104,13 @@ is "a cut trace: with its mode" "$(stat -c %a kept/out) $(ls -A kept)" \
 # Other names of a file stay names of it.
 ln kept/out kept/hard
 ln -s out kept/soft
-"$post" --quiet t.plain kept/soft
+"$postprocess" --quiet t.plain kept/soft
 check "through a symbolic link: the file" cmp kept/out want.p
 [ -L kept/soft ] && [ "$(stat -c %i kept/out)" = "$(stat -c %i kept/hard)" ]
 is "through a symbolic link: links stay" $? 0
 mkfifo kept/fifo
 cat kept/fifo >fifo.got &
-"$post" --quiet t.plain kept/fifo
+"$postprocess" --quiet t.plain kept/fifo
 wait $!
 check "a FIFO is written to" cmp fifo.got want.p
 [ -p kept/fifo ]
@@ -122,21 +121,21 @@ cp t.plain both
 cp t.plain both.spool
 ln both link
 for out in both both.spool ./both "$PWD/link"; do
-    "$post" --quiet both "$out" 2>both.err
+    "$postprocess" --quiet both "$out" 2>both.err
     is "output equals input, $out: exit status" $? 2
     check "and one line says so" grep -q "both input and output (" both.err
 done
 # shellcheck disable=SC2094
-"$post" --quiet - both <both 2>both.err
+"$postprocess" --quiet - both <both 2>both.err
 is "output equals standard input: exit status" $? 2
 # shellcheck disable=SC2094
-"$post" --quiet both >>both 2>both.err
+"$postprocess" --quiet both >>both 2>both.err
 is "standard output equals input: exit status" $? 2
-"$post" --quiet --json both t.plain both.p 2>both.err
+"$postprocess" --quiet --json both t.plain both.p 2>both.err
 is "--json in place of a trace: exit status" $? 1
 check "and one line says so" grep -q "^postprocess: both: is a trace" both.err
 cp want.p both.p
-"$post" --quiet --json both.p t.plain /dev/null 2>both.err
+"$postprocess" --quiet --json both.p t.plain /dev/null 2>both.err
 is "--json in place of a processed trace: exit status" $? 1
 ln -s both.new symbolic
 for outs in "--json both both both.p" "--json both.p both both.p" \
@@ -146,16 +145,16 @@ for outs in "--json both both both.p" "--json both.p both both.p" \
     "--json - both /dev/fd/1" "--json both.k3 both new" "both both.k3" \
     "both.k2 both.spool"; do
     # shellcheck disable=SC2086
-    "$post" --quiet $outs >both.out 2>both.err
+    "$postprocess" --quiet $outs >both.out 2>both.err
     is "$outs: exit status" $? 2
     check "and one line says so" one_line both.err
 done
 [ ! -s both.out ] && [ ! -e new ] && [ ! -e both.new ]
 is "nothing was written" $? 0
 # shellcheck disable=SC2094
-"$post" --quiet --json both.out both >>both.out 2>both.err
+"$postprocess" --quiet --json both.out both >>both.out 2>both.err
 is "--json equals standard output: exit status" $? 2
-"$post" --quiet --json /dev/null t.plain /dev/null
+"$postprocess" --quiet --json /dev/null t.plain /dev/null
 is "a device for both: exit status" $? 0
 "$replay" --json want.p want.p 2>both.err
 is "replay, --json equals input: exit status" $? 2
@@ -164,35 +163,35 @@ is "replay, --json equals input: exit status" $? 2
 is "replay, --json equals standard output: exit status" $? 2
 "$replay" --json /dev/fd/1 want.p 2>/dev/null | "$python" -m json.tool >/dev/null
 is "replay, --json to standard output by another name" $? 0
-if [ -x "$mtrace" ]; then
-    "$mtrace" info --json want.p t.plain want.p >/dev/null 2>both.err
+if [ -x "$malloc_trace" ]; then
+    "$malloc_trace" info --json want.p t.plain want.p >/dev/null 2>both.err
     is "info, --json equals input: exit status" $? 2
     # shellcheck disable=SC2094
-    "$mtrace" info t.plain both >>both 2>both.err
+    "$malloc_trace" info t.plain both >>both 2>both.err
     is "info, output equals input: exit status" $? 2
     # shellcheck disable=SC2094
-    "$mtrace" dump both >>both 2>both.err
+    "$malloc_trace" dump both >>both 2>both.err
     is "dump, output equals input: exit status" $? 2
     # shellcheck disable=SC2094
-    "$mtrace" dump <both >>both 2>both.err
+    "$malloc_trace" dump <both >>both 2>both.err
     is "dump, output equals standard input: exit status" $? 2
     # shellcheck disable=SC2094
-    "$mtrace" record -o both.out true >both.out 2>both.err
+    "$malloc_trace" record -o both.out true >both.out 2>both.err
     is "record, the trace in the command's output: exit status" $? 2
 fi
 cmp both t.plain && cmp both.spool t.plain && cmp both.p want.p
 is "they stay as they were" $? 0
 echo '{}' >both.json
-"$post" --quiet --json both.json t.plain /dev/null
+"$postprocess" --quiet --json both.json t.plain /dev/null
 is "--json in place of JSON: exit status" $? 0
 
 # Files that are opened do not take the places of closed descriptors.
-"$post" --quiet t.plain 2>closed.err >&-
+"$postprocess" --quiet t.plain 2>closed.err >&-
 is "closed standard output: exit status" $? 1
 check "and one line says so" grep -q "standard output: Bad file" closed.err
 head -c 300000 t.plain >cut.plain
-"$post" cut.plain cut.p 2>/dev/null
-"$post" cut.plain closed.p <&- 2>&- >&-
+"$postprocess" cut.plain cut.p 2>/dev/null
+"$postprocess" cut.plain closed.p <&- 2>&- >&-
 is "all three closed: exit status" $? 3
 check "and nothing is printed into the output" cmp closed.p cut.p
 
@@ -203,18 +202,18 @@ cpu=$("$python" -c 'import os; print(min(os.sched_getaffinity(0)))')
 for raw in $raws; do
     for z in "" $same; do
         if [ -n "$z" ]; then want=want.lz4; else want=want.p; fi
-        "$post" --quiet $z $raw got
+        "$postprocess" --quiet $z $raw got
         check "$raw ${z:-plain}: again" cmp got $want
         if have taskset; then
-            taskset -c "$cpu" "$post" --quiet $z $raw got
+            taskset -c "$cpu" "$postprocess" --quiet $z $raw got
             check "$raw ${z:-plain}: on one processor" cmp got $want
         fi
         # shellcheck disable=SC2002
-        cat $raw | "$post" --quiet $z - - | cat >got
+        cat $raw | "$postprocess" --quiet $z - - | cat >got
         check "$raw ${z:-plain}: through pipes" cmp got $want
     done
 done
 
-"$python" "$here/post_output.py" "$post" t.plain want.p >py.out 2>&1
+"$python" "$here/post_output.py" "$postprocess" t.plain want.p >py.out 2>&1
 pass_on py.out
-done_testing
+tap_end

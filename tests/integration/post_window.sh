@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Parts of a trace: windows by time and mark, threads, without what tells where
 # it comes from.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$post" "$replay" "$mtrace" "$built/window_target"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$postprocess" "$replay" "$malloc_trace" "$built/window_target"
 need_python
 cd "$work" || exit 99
 
@@ -24,12 +23,12 @@ check "killed: there is a spool" test -s k.raw.spool
 try k.raw killed
 
 # While it runs: up to the last barrier, which the end is before, soon.
-LD_PRELOAD=$tlib TCMALLOC_TRACE_OUTPUT=$work/g.raw \
+LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=$work/g.raw \
     "$built/window_target" 3 2 400 stay &
 pid=$!
 cleanup() { kill -9 $pid 2>/dev/null; }
 tries=0
-until "$mtrace" dump g.raw 2>/dev/null | grep -q 'mark "end"'; do
+until "$malloc_trace" dump g.raw 2>/dev/null | grep -q 'mark "end"'; do
     tries=$((tries + 1))
     [ $tries = 600 ] && break
     sleep 0.1
@@ -44,4 +43,4 @@ TCMALLOC_TRACE_UNCOMPRESSED=1 TCMALLOC_TRACE_KEEP_MB=1 \
 at_least "parts of a recording" "$(find . -name 'f.raw.k?' | wc -l)" 2
 rm f.raw.k0
 try f.raw parts
-done_testing
+tap_end

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A recorded process that does nothing: its recording writes nothing, and wakes
 # at most once a second.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/process_target"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/process_target"
 target=$built/process_target
 [ -r /proc/self/status ] || skip_all "no /proc"
 grep -q '^voluntary_ctxt_switches' /proc/self/status ||
@@ -19,7 +18,7 @@ cleanup() {
 begin() {
     begin_out=$1
     shift
-    env LD_PRELOAD="$tlib" TCMALLOC_TRACE_OUTPUT="$begin_out" "$@" \
+    env LD_PRELOAD="$tracing" TCMALLOC_TRACE_OUTPUT="$begin_out" "$@" \
         "$target" sleep 60000 &
     begun=$!
     pids="$pids $begun"
@@ -64,4 +63,4 @@ state eager kept.k0 >after
 check "nothing was written" cmp before after
 is "a spool is all that a process with few events has" \
     "$(find . -name 'lazy*' | tr '\n' ' ')" "./lazy.$lazy.spool "
-done_testing
+tap_end

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Trees of processes with %p: each process a whole trace, and who began whom.
 # And what of a tree is not recorded: the children of a recording by call.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/process_target" "$built/control_target" "$post" "$mtrace"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/process_target" "$built/control_target" "$postprocess" \
+    "$malloc_trace"
 need_python
 target=$built/process_target
 cd "$work" || exit 99
@@ -66,13 +66,14 @@ tree() {
     diag 5 <err
     tree_bad=
     for f in $(names); do
-        "$post" --quiet --json json "$f" p 2>err || tree_bad="$tree_bad $f"
+        "$postprocess" --quiet --json json "$f" p 2>err || \
+            tree_bad="$tree_bad $f"
         [ "$(json json complete dropped_events unmatched_frees)" = \
             "true 0 0" ] || tree_bad="$tree_bad $f"
     done
     is "$tree_name: every trace is whole" "$tree_bad" ""
     # shellcheck disable=SC2046
-    "$mtrace" info --json info.json $(names) >info.out 2>err
+    "$malloc_trace" info --json info.json $(names) >info.out 2>err
     is "$tree_name: info" $? 0
     diag 5 <err
     # shellcheck disable=SC2086
@@ -137,7 +138,7 @@ done
 rm -rf t
 mkdir t
 # shellcheck disable=SC2016
-"$mtrace" record -o "t/r.%p.$suffix" -- \
+"$malloc_trace" record -o "t/r.%p.$suffix" -- \
     sh -c 'for i in 1 2 3 4 5 6 7; do "$1" fork 1; done' sh "$target" 2>err
 is "record: exit status" $? 0
 all=0 told=0
@@ -153,20 +154,21 @@ at_least "record: of many processes" "$(names | wc -l)" 28
 rm -rf t
 mkdir t
 mkfifo in pids
-env LD_PRELOAD="$tlib" TCMALLOC_TRACE_OUTPUT="t/r.%p" TCMALLOC_TRACE_CONTROL=1 \
+env LD_PRELOAD="$tracing" TCMALLOC_TRACE_OUTPUT="t/r.%p" \
+    TCMALLOC_TRACE_CONTROL=1 \
     "$target" child_waits 10 <in >pids &
 parent=$!
 exec 7>in
 read -r child <pids
 n=0
-until "$mtrace" ctl "$child" status >out 2>err || [ $n = 300 ]; do
+until "$malloc_trace" ctl "$child" status >out 2>err || [ $n = 300 ]; do
     sleep 0.02
     n=$((n + 1))
 done
 check "a child with few events answers" grep -q "recording to .*/t/r.$child" out
 [ ! -e "t/r.$child" ]
 is "it has its spool alone until then" $? 0
-"$mtrace" ctl "$child" flush >out 2>err
+"$malloc_trace" ctl "$child" flush >out 2>err
 is "flush" $? 0
 at_least "the child's calls are in its file" \
     "$("$python" "$here/rawdump.py" "t/r.$child" | grep -c ' malloc 70002 ')" 10
@@ -190,4 +192,4 @@ for from in "t/e.%p" t/e; do
         "$(grep -c ' malloc 60002 ' list) $(grep -c ' malloc 60005 ' list)" \
         "20 0"
 done
-done_testing
+tap_end

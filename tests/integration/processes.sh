@@ -3,9 +3,8 @@
 # Which process is recorded where, and that its life and end are as without us:
 # fork, vfork, exec, daemons, threads that come and go, calls before main and
 # after the library's destructor.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/process_target" "$post"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/process_target" "$postprocess"
 need_python
 target=$built/process_target
 TCMALLOC_TRACE_UNCOMPRESSED=1
@@ -34,53 +33,54 @@ allocations() {
 
 # whole NAME FILE CLEAN_END
 whole() {
-    if "$post" --quiet --json "$work/json" "$2" "$work/p" 2>"$work/err"; then
+    if "$postprocess" --quiet --json "$work/json" "$2" "$work/p" \
+        2>"$work/err"; then
         is "$1: whole" "$(json "$work/json" complete clean_end \
             unmatched_frees order_conflicts)" "true $3 0 0"
     else
-        not_ok "$1: postprocess of $(basename "$2")"
+        fail "$1: postprocess of $(basename "$2")"
         diag <"$work/err"
     fi
 }
 
-# run NAME STATUS OUT MODE...: unrecorded and recorded end the same.
-run() {
-    run_name=$1
-    run_want=$2
-    run_out=$3
+# ends NAME STATUS OUT MODE...: unrecorded and recorded end the same.
+ends() {
+    ends_name=$1
+    ends_want=$2
+    ends_out=$3
     shift 3
     fresh
     (
         cd "$work/t" || exit 99
         # The subshell is not what is recorded: only what it execs is.
-        record "$run_out" "$target" "$@" >"$work/out" 2>"$work/stderr"
+        record "$ends_out" "$target" "$@" >"$work/out" 2>"$work/stderr"
         echo $? >"$work/status"
     ) 2>/dev/null
-    is "$run_name: exit status" "$(cat "$work/status")" "$run_want"
+    is "$ends_name: exit status" "$(cat "$work/status")" "$ends_want"
     # The shell itself names a signal.
-    case $run_want in
+    case $ends_want in
     134 | 139) ;;
-    *) is "$run_name: nothing on stderr" "$(cat "$work/stderr")" "" ;;
+    *) is "$ends_name: nothing on stderr" "$(cat "$work/stderr")" "" ;;
     esac
 }
 
-run plain 0 t plain
+ends plain 0 t plain
 is "plain: one file, no spool, nothing hidden" "$(files)" t
 is "plain: calls in main" "$(allocations "$work/t/t" 70001)" 100
 is "plain: calls in an exit handler" "$(allocations "$work/t/t" 70005)" 20
 whole plain "$work/t/t" true
 
-run status 41 t status 41
+ends status 41 t status 41
 whole status "$work/t/t" true
 
 for mode in fork raw; do
-    run $mode 0 t $mode 100
+    ends $mode 0 t $mode 100
     is "$mode: only the first process is recorded" "$(files)" t
     is "$mode: the parent's calls" "$(allocations "$work/t/t" 70001)" 400
     is "$mode: none of the child's" "$(allocations "$work/t/t" 70002)" 0
     whole $mode "$work/t/t" true
 
-    run "$mode %p" 0 't.%p' $mode 100
+    ends "$mode %p" 0 't.%p' $mode 100
     is "$mode %p: a file a process" "$(files | wc -w)" 4
     parents=0
     children=0
@@ -88,31 +88,32 @@ for mode in fork raw; do
         case $f in *.spool) continue ;; esac
         parents=$((parents + $(allocations "$f" 70001)))
         children=$((children + $(allocations "$f" 70002)))
-        "$post" --quiet --json "$work/json" "$f" "$work/p" 2>"$work/err" ||
-            { not_ok "$mode %p: $f"; diag <"$work/err"; }
+        "$postprocess" --quiet --json "$work/json" "$f" "$work/p" \
+            2>"$work/err" ||
+            { fail "$mode %p: $f"; diag <"$work/err"; }
     done
     if [ $mode = fork ]; then
         is "$mode %p: every call" "$parents $children" "400 300"
     fi
 done
 
-run vfork 0 t vfork
+ends vfork 0 t vfork
 is "vfork: only the first process" "$(files)" t
 whole vfork "$work/t/t" true
-run "vfork %p" 0 't.%p' vfork
+ends "vfork %p" 0 't.%p' vfork
 is "vfork %p: two files" "$(files | wc -w)" 2
 sum=0
 for f in "$work"/t/t.*; do sum=$((sum + $(allocations "$f" 70006))); done
 is "vfork %p: the exec'd program's calls" $sum 50
 
-run exec 0 t exec 3
+ends exec 0 t exec 3
 is "exec in place: goes on in numbered files" \
     "$(files | tr ' ' '\n' | grep -v spool | tr '\n' ' ')" "t t.1 t.2 t.3 "
 for f in t t.1 t.2; do whole "exec in place: $f" "$work/t/$f" false; done
 whole "exec in place: t.3" "$work/t/t.3" true
 # told FILE: where postprocess says that the process recorded on.
 told() {
-    (cd "$work/t" && "$post" "$1" "$work/p" 2>&1) |
+    (cd "$work/t" && "$postprocess" "$1" "$work/p" 2>&1) |
         sed -n 's/^  the process recorded on in \(.*\), after an exec .*/\1/p'
 }
 is "exec in place: what follows the first is told" "$(told t)" "t.1 to t.3"
@@ -126,7 +127,7 @@ is "exec in place: calls of the first image" \
     "$(allocations "$work/t/t" 70001)" 100
 is "exec in place: calls of the last" "$(allocations "$work/t/t.3" 70006)" 50
 
-run "exec %p" 0 't.%p' exec 2
+ends "exec %p" 0 't.%p' exec 2
 # An image that is replaced leaves its spool alone.
 is "exec in place with %p: numbered files" \
     "$(files | sed 's/[0-9][0-9][0-9]*/PID/g')" \
@@ -150,7 +151,7 @@ fresh
 # Some shells end by _exit, which leaves the spool.
 (cd "$work/t" && record t sh -c "$target after_exec; $target after_exec; :")
 is "shell: only the shell is recorded" "$(files | sed 's/ t.spool//')" t
-is "shell: complete" "$("$post" --quiet --json "$work/json" "$work/t/t" \
+is "shell: complete" "$("$postprocess" --quiet --json "$work/json" "$work/t/t" \
     "$work/p" 2>&1; json "$work/json" complete unmatched_frees)" "true 0"
 fresh
 (cd "$work/t" && record 't.%p' \
@@ -186,19 +187,19 @@ whole "the first of two" "$work/t/t" true
 whole "the second of two" "$work/t/t.1" true
 
 # Ends.
-run _exit 7 t _exit 7
+ends _exit 7 t _exit 7
 is "_exit: calls" "$(allocations "$work/t/t" 70001)" 100
 whole _exit "$work/t/t" false
-run abort 134 t abort
+ends abort 134 t abort
 is "abort: calls" "$(allocations "$work/t/t" 70001)" 100
 whole abort "$work/t/t" false
-run segv 139 t segv
+ends segv 139 t segv
 is "segv: calls" "$(allocations "$work/t/t" 70001)" 100
 whole segv "$work/t/t" false
 
 n=1000
 [ "${LONG:-0}" = 1 ] && n=100000
-run "threads that come and go" 0 t threads $n
+ends "threads that come and go" 0 t threads $n
 if [ $n = 1000 ]; then
     is "threads: their calls" "$(allocations "$work/t/t" 70003)" $((n * 10))
     is "threads: calls in destructors of thread storage" \
@@ -206,20 +207,20 @@ if [ $n = 1000 ]; then
 fi
 whole "threads" "$work/t/t" true
 at_least "threads: each counts" "$(json "$work/json" threads)" $((n + 1))
-run "exit with threads" 0 t exit_with_threads
+ends "exit with threads" 0 t exit_with_threads
 is "exit with threads: the exit handler's calls" \
     "$(allocations "$work/t/t" 70005)" 20
 
-run "close all descriptors" 0 t close_all
+ends "close all descriptors" 0 t close_all
 is "close all: calls" "$(allocations "$work/t/t" 70001)" 100100
 whole "close all" "$work/t/t" true
 
 # daemon() ends the first process by _exit.
-run daemon 0 t daemon
+ends daemon 0 t daemon
 sleep 0.3
 is "daemon: the first process alone is recorded" "$(files)" "t t.spool"
 is "daemon: none of the daemon's calls" "$(allocations "$work/t/t" 70002)" 0
-run "daemon %p" 0 't.%p' daemon
+ends "daemon %p" 0 't.%p' daemon
 sleep 0.5
 sum=0
 for f in "$work"/t/t.*; do
@@ -228,11 +229,11 @@ for f in "$work"/t/t.*; do
 done
 is "daemon %p: the daemon's calls" $sum 200
 
-run "chdir" 0 t chdir
+ends "chdir" 0 t chdir
 is "chdir: the name was made absolute" "$(allocations "$work/t/t" 70001)" 200100
 if [ "$(id -u)" = 0 ]; then
     chmod 755 "$work"
-    run "setuid" 0 t setuid
+    ends "setuid" 0 t setuid
     is "setuid: calls" "$(allocations "$work/t/t" 70001)" 200100
     whole setuid "$work/t/t" true
 else
@@ -258,7 +259,7 @@ if $CC -shared -fPIC -o "$work/libprocess_late.so" "$here/process_late.c" \
             is "$name: calls before main" "$(allocations "$f" 71001)" 100
             is "$name: calls after the library's destructor" \
                 "$(allocations "$f" 71002)" $calls
-            "$post" --quiet --json "$work/json" "$f" "$work/p"
+            "$postprocess" --quiet --json "$work/json" "$f" "$work/p"
             is "$name: complete, each block's end is there" \
                 "$(json "$work/json" complete unmatched_frees untraced_frees)" \
                 "true 0 0"
@@ -271,4 +272,4 @@ if $CC -shared -fPIC -o "$work/libprocess_late.so" "$here/process_late.c" \
 else
     skip "calls before main and after the end" "no compiler"
 fi
-done_testing
+tap_end

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Real programs, recorded: output and exit status are those of the unrecorded
 # run, and the trace is whole and replays to the state that its order says.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$post" "$replay"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$postprocess" "$replay"
 need_python
 record_limit=200
 
@@ -132,7 +131,8 @@ if have bash; then
         case $f in *.spool) [ -e "${f%.spool}" ] && continue
             f=${f%.spool} ;; esac
         n=$((n + 1))
-        "$post" --quiet --json "$work/json" "$f" "$work/p" 2>"$work/err" &&
+        "$postprocess" --quiet --json "$work/json" "$f" "$work/p" \
+            2>"$work/err" &&
             [ "$(json "$work/json" complete unmatched_frees)" = "true 0" ] ||
             { bad=$((bad + 1)); (echo "$f"; cat "$work/err") | diag; }
     done
@@ -148,7 +148,7 @@ fi
 if have redis-server && have redis-benchmark && have redis-cli; then
     mkdir "$work/redis"
     sock=$work/redis/s
-    LD_PRELOAD=$tlib TCMALLOC_TRACE_OUTPUT=$work/redis.$suffix \
+    LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=$work/redis.$suffix \
         redis-server --port 0 --unixsocket "$sock" --save '' \
         --appendonly no --dir "$work/redis" >"$work/redis/log" 2>&1 &
     pid=$!
@@ -169,4 +169,4 @@ if have redis-server && have redis-benchmark && have redis-cli; then
 else
     skip redis "not installed"
 fi
-done_testing
+tap_end

@@ -2,22 +2,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Every realloc of a program that does little else is in the trace, once, and
 # blocks land where they do without recording.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib" "$tlib" "$built/realloc_target" "$post" "$replay"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal" "$tracing" "$built/realloc_target" "$postprocess" "$replay"
 need_python
 cd "$work" || exit 99
 target=$built/realloc_target
 keys="mallocs reallocs frees"
 
-LD_PRELOAD=$lib "$target" 400000 >untraced
+LD_PRELOAD=$minimal "$target" 400000 >untraced
 is "untraced run" $? 0
-LD_PRELOAD=$tlib "$target" 400000 >off
+LD_PRELOAD=$tracing "$target" 400000 >off
 check "recording off: the same addresses" cmp untraced off
 
 # What a process does besides.
 record none "$target" 0 >/dev/null
-"$post" --quiet --json base none p
+"$postprocess" --quiet --json base none p
 
 # The counts of the trace in $1 without those, as the program prints its own.
 counts() {
@@ -32,7 +31,7 @@ for how in lz4 plain; do
     record $how "$target" 400000 >on
     is "$how: recorded run" $? 0
     check "$how: the same addresses" cmp untraced on
-    "$post" --quiet --json json $how p
+    "$postprocess" --quiet --json json $how p
     is "$how: exit status of postprocess" $? 0
     is "$how: mallocs, reallocs and frees" "$(counts json)" \
         "$(cut -d' ' -f1-3 untraced)"
@@ -41,4 +40,4 @@ for how in lz4 plain; do
     "$replay" --json r p >/dev/null 2>&1
     is "$how: replay" "$? $(json r ops)" "0 $(json json ops)"
 done
-done_testing
+tap_end

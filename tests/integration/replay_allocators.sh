@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The same traces under every allocator that is here: the account of the replay
 # is that of the trace.
-# shellcheck source=../lib/preload.sh disable=SC1091,SC2154
-. "$top_srcdir/tests/lib/preload.sh"
+. "$top_srcdir/tests/lib/harness.sh"
 
 if [ "${TCM_SANITIZED:-no}" != no ]; then
     skip_all "the sanitizers' runtime replaces malloc"
@@ -30,7 +29,7 @@ replay_as() {
         >"$out" 2>"$err"
     status=$?
     if [ $status -ne 0 ] || [ ! -s j ]; then
-        show_last "LD_PRELOAD=$library replay $* $kind.p"
+        show_last "$status" "LD_PRELOAD=$library replay $* $kind.p"
         fail "$name: $kind"
         return
     fi
@@ -52,9 +51,9 @@ replay_as() {
     [ "$got" = "$want" ] || bad="$bad end_live_objects $got, not $want;"
     got=$(json j failed_allocations)
     [ "$got" = "$refused" ] || bad="$bad failed_allocations $got;"
-    [ -z "$bad" ] || diag "$bad"
+    [ -z "$bad" ] || note "$bad"
     [ -z "$bad" ]
-    result $? "$name: $kind${*:+ $*}"
+    result "$name: $kind${*:+ $*}" $?
 }
 
 found=0
@@ -66,7 +65,7 @@ for library in "" libjemalloc.so.2 libmimalloc.so.2 libtcmalloc_minimal.so.4 \
     if [ -n "$library" ]; then
         LD_PRELOAD=$library "$replay" --version >/dev/null 2>"$err"
         if [ -s "$err" ]; then
-            diag "$name is not here"
+            note "$name is not here"
             continue
         fi
     fi
@@ -77,30 +76,30 @@ for library in "" libjemalloc.so.2 libmimalloc.so.2 libtcmalloc_minimal.so.4 \
     case $library in
     */libtcmalloc_minimal*.so)
         replay_as "$name" threads "$library" --threads=none
-        is "$(json j thread_cache_switching)" false \
-            "$name: none is no switching"
+        is "$name: none is no switching" "$(json j thread_cache_switching)" \
+            false
         replay_as "$name" threads "$library" --threads=switch
-        is "$(json j thread_cache_switching)" true "$name: switch is"
-        is "$(cat "$err")" "" "$name: and never refused"
-        like j '"allocator": "libtcmalloc_minimal.* \(malloc-trace [0-9.]+\)"' \
-            "$name: has its own version"
+        is "$name: switch is" "$(json j thread_cache_switching)" true
+        is "$name: and never refused" "$(cat "$err")" ""
+        like "$name: has its own version" j \
+            '"allocator": "libtcmalloc_minimal.* \(malloc-trace [0-9.]+\)"'
         sed '/"allocator_counters"/,/}/!d' j >counters
-        is "$(grep -c '"tcmalloc\.[a-z_]*": [0-9]' counters)" 9 \
-            "$name: all its counters are told"
+        is "$name: all its counters are told" \
+            "$(grep -c '"tcmalloc\.[a-z_]*": [0-9]' counters)" 9
         [ "$(sed -n 's/.*spans_made": \([0-9]*\).*/\1/p' counters)" -gt 0 ]
-        result $? "$name: and they count"
-        like "$out" 'tcmalloc.central_fetches +[0-9,]+ +[0-9,]+$' \
-            "$name: beside those recorded"
+        result "$name: and they count" $?
+        like "$name: beside those recorded" "$out" \
+            'tcmalloc.central_fetches +[0-9,]+ +[0-9,]+$'
         replay_as "$name" calls "$library"
-        is "$(json j trims)" "$(json j recorded_trims)" \
-            "$name: malloc_trim is called"
+        is "$name: malloc_trim is called" "$(json j trims)" \
+            "$(json j recorded_trims)"
         ;;
     esac
-    like j '"allocator": ".+"' "$name: has a name"
+    like "$name: has a name" j '"allocator": ".+"'
 done
 for touch in none first page all; do
     replay_as "C library" large "" --touch=$touch
-    is "$(json j touch)" "\"$touch\"" "--touch=$touch is told"
+    is "--touch=$touch is told" "$(json j touch)" "$touch"
 done
-diag "$found allocators"
+note "$found allocators"
 tap_end

@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # What replay says and does to bad command lines, inputs and outputs.
-# shellcheck source=../lib/preload.sh disable=SC1091,SC2154
-. "$top_srcdir/tests/lib/preload.sh"
+. "$top_srcdir/tests/lib/harness.sh"
 
 make=$top_builddir/tests/unit/tools/replay_make
 key() {
@@ -15,9 +14,9 @@ refused() {
     want=$1
     what=$2
     shift 2
-    fails_with "$want" "$what" timeout 60 "$replay" "$@"
-    is "$(wc -l <"$err" | tr -d ' '),$(wc -c <"$out" | tr -d ' ')" 1,0 \
-        "$what: one line, on stderr"
+    fails_with "$what" "$want" timeout 60 "$replay" "$@"
+    is "$what: one line, on stderr" \
+        "$(wc -l <"$err" | tr -d ' '),$(wc -c <"$out" | tr -d ' ')" 1,0
 }
 
 "$make" python p.p 20000 >p.truth || exit 99
@@ -25,11 +24,11 @@ refused() {
 
 # --- Command line -------------------------------------------------------------
 
-ok "--help" "$replay" --help
+check "--help" "$replay" --help
 for option in --json --threads --touch --help --version; do
-    like "$out" "$option" "--help names $option"
+    like "--help names $option" "$out" "$option"
 done
-ok "--version" "$replay" --version
+check "--version" "$replay" --version
 for option in --threads=real --check --latency --timeline=x --speed=1 \
     --repeat=2 -s --max-threads=2 --allocator-stats --threads=some \
     --touch=some --threads= --nonsense -x; do
@@ -41,19 +40,19 @@ refused 2 "--json without a name" --json
 
 : >empty
 refused 1 "an empty file" empty
-like "$err" "empty: byte 0: " "names file and byte"
+like "names file and byte" "$err" "empty: byte 0: "
 echo "This is a text of more than eight bytes." >text
 refused 1 "a text" text
-like "$err" "text: byte 0: " "names file and byte"
+like "names file and byte" "$err" "text: byte 0: "
 # named NAME WORDS: every reader says what it is, in one line.
 named() {
     refused 1 "$1" "$1"
-    like "$err" "$1: byte 0: is $2" "says what it is"
+    like "says what it is" "$err" "$1: byte 0: is $2"
     for tool in "$postprocess" "$malloc_trace info" "$malloc_trace dump"; do
         # shellcheck disable=SC2086
         $tool "$1" >/dev/null 2>named.err
-        is "$?,$(wc -l <named.err | tr -d ' ')" 1,1 "$(basename "$tool") too"
-        like named.err "$1: byte 0: is $2" "in the same words"
+        is "${tool##*/} too" "$?,$(wc -l <named.err | tr -d ' ')" 1,1
+        like "in the same words" named.err "$1: byte 0: is $2"
     done
 }
 printf '\037\213\010\010 and more' >gzip
@@ -90,13 +89,13 @@ named text "text"
 named bytes "no .*trace"
 printf '\211MTRAW\r\n and more of it, long enough to be a header' >raw
 refused 1 "a raw trace" raw
-like "$err" "raw: byte 0: .*raw trace" "says what it is"
+like "says what it is" "$err" "raw: byte 0: .*raw trace"
 printf '\211MTSPL\r\n and more' >spool
 refused 1 "a spool" spool
 refused 1 "a missing file" missing.p
-like "$err" "missing.p" "names it"
+like "names it" "$err" "missing.p"
 refused 1 "a folder" .
-like "$err" "\\.: byte 0: Is a directory" "says that it is one"
+like "says that it is one" "$err" "\\.: byte 0: Is a directory"
 refused 1 "a text among traces" p.p text
 printf '\211MTP' >short
 refused 1 "cut within the magic" short
@@ -108,16 +107,16 @@ whole() {
     what=$1
     shift
     rm -f j
-    ok "$what" timeout 60 "$replay" --json j "$@"
-    is "$(json j ops)" "$(($(key p.truth ops) * ${n:-1}))" "$what: whole"
+    check "$what" timeout 60 "$replay" --json j "$@"
+    is "$what: whole" "$(json j ops)" "$(($(key p.truth ops) * ${n:-1}))"
 }
 whole "a file" p.p
 whole "stdin" <p.p
 whole "stdin as -" - <p.p
 n=3 whole "three files" p.p p.p p.p
-is "$(json j end_live_objects)" "$((3 * $(key p.truth end_live_objects)))" \
-    "have slots of their own"
-is "$(json j threads)" 3 "and threads"
+is "have slots of their own" "$(json j end_live_objects)" \
+    "$((3 * $(key p.truth end_live_objects)))"
+is "and threads" "$(json j threads)" 3
 mkfifo fifo
 cat p.p >fifo &
 whole "a FIFO" fifo
@@ -129,43 +128,43 @@ if command -v lz4 >/dev/null 2>&1 && [ "${TCM_HAVE_LZ4:-no}" = yes ]; then
     n=2 whole "both" p.lz4 p.p
     size=$(wc -c <p.lz4)
     head -c $((size * 2 / 3)) p.lz4 >cut.lz4
-    fails_with 3 "LZ4 cut" "$replay" --json j cut.lz4
+    fails_with "LZ4 cut" 3 "$replay" --json j cut.lz4
     lz4 -q text text.lz4
     refused 1 "a text in LZ4" text.lz4
 else
     skip "LZ4 files" "no lz4 here"
 fi
 "$make" nothing n.p >n.truth || exit 99
-ok "a trace of nothing" "$replay" --json j n.p
-is "$(json j ops)" 0 "has no operations"
-is "$(json j ns_per_op)" 0 "and takes no time for each"
+check "a trace of nothing" "$replay" --json j n.p
+is "has no operations" "$(json j ops)" 0
+is "and takes no time for each" "$(json j ns_per_op)" 0
 
 # What postprocess says of a recording replay says too.
-ok "postprocess" "$postprocess" --quiet --json a \
+check "postprocess" "$postprocess" --quiet --json a \
     "$top_srcdir/tests/data/raw-v1" r.p
-ok "replay of a recording" "$replay" --json j r.p
+check "replay of a recording" "$replay" --json j r.p
 for k in ops threads thread_switches recorded_ns peak_live_bytes; do
-    is "$(json j $k)" "$(json a $k)" "$k as postprocess has it"
+    is "$k as postprocess has it" "$(json j $k)" "$(json a $k)"
 done
 [ "$(json j recorded_ns)" -gt 0 ] && [ "$(json j thread_switches)" -gt 0 ]
-result $? "which is not nothing"
+result "which is not nothing" $?
 
 # One of each, in numbers and words.
 "$make" blob one.p 1 >one.truth || exit 99
-ok "a trace with one block left" "$replay" one.p
-like "$out" '^operations +3 of 1 thread$' "one thread"
-like "$out" '^thread switches +0 \(' "no switches"
-like "$out" 'in 1 block$' "one block"
+check "a trace with one block left" "$replay" one.p
+like "one thread" "$out" '^operations +3 of 1 thread$'
+like "no switches" "$out" '^thread switches +0 \('
+like "one block" "$out" 'in 1 block$'
 
 # --- Known to lack something --------------------------------------------------
 
 "$make" incomplete i.p >i.truth || exit 99
-fails_with 3 "a recording that lacks something" "$replay" --json j i.p
-is "$(json j ops)" "$(key i.truth ops)" "what is there is replayed"
-is "$(json j complete)" false "and it is told"
+fails_with "a recording that lacks something" 3 "$replay" --json j i.p
+is "what is there is replayed" "$(json j ops)" "$(key i.truth ops)"
+is "and it is told" "$(json j complete)" false
 "$make" growing g.p >g.truth || exit 99
-fails_with 3 "one that was still going on" "$replay" --json j g.p
-fails_with 3 "an incomplete one among good ones" "$replay" p.p i.p p.p
+fails_with "one that was still going on" 3 "$replay" --json j g.p
+fails_with "an incomplete one among good ones" 3 "$replay" p.p i.p p.p
 
 # --- Cut and damaged ----------------------------------------------------------
 
@@ -189,9 +188,9 @@ while [ $at -lt "$size" ]; do
     damaged cut.p $at || bad="$bad $at($status)"
     at=$((at + 17))
 done
-[ -z "$bad" ] || diag "cut at:$bad"
+[ -z "$bad" ] || note "cut at:$bad"
 [ -z "$bad" ]
-result $? "cut anywhere: status 3 and an account"
+result "cut anywhere: status 3 and an account" $?
 bad=
 at=0
 while [ $at -lt "$size" ]; do
@@ -206,9 +205,9 @@ while [ $at -lt "$size" ]; do
     damaged flip.p $at || bad="$bad $at($status)"
     at=$((at + 23))
 done
-[ -z "$bad" ] || diag "flipped at:$bad"
+[ -z "$bad" ] || note "flipped at:$bad"
 [ -z "$bad" ]
-result $? "a byte flipped anywhere: status 3 and an account"
+result "a byte flipped anywhere: status 3 and an account" $?
 
 # A hole of some blocks: what is before and after is replayed.
 "$make" threads big.p 300000 >big.truth || exit 99
@@ -217,11 +216,11 @@ size=$(wc -c <big.p)
     head -c $((size / 3)) big.p
     tail -c +$((size / 2)) big.p
 } >hole.p
-fails_with 3 "a hole in the middle" timeout 60 "$replay" --json j hole.p
+fails_with "a hole in the middle" 3 timeout 60 "$replay" --json j hole.p
 [ "$(json j ops)" -gt $(($(key big.truth ops) / 3)) ] &&
     [ "$(json j ops)" -lt "$(key big.truth ops)" ]
-result $? "the rest is replayed"
-like "$err" "hole.p: byte [0-9]+: " "the place is named"
+result "the rest is replayed" $?
+like "the place is named" "$err" "hole.p: byte [0-9]+: "
 
 # --- The decoding process -----------------------------------------------------
 
@@ -244,10 +243,10 @@ if [ -n "$decoder" ]; then
     # shellcheck disable=SC2086
     kill -9 $decoder
     wait $pid
-    is $? 3 "the decoding process killed: status 3"
-    like "$err" "signal 9" "and that is said"
+    is "the decoding process killed: status 3" $? 3
+    like "and that is said" "$err" "signal 9"
     [ -s j ]
-    result $? "and an account is written"
+    result "and an account is written" $?
 else
     kill $pid
     skip "the decoding process killed" "no children file in /proc"
@@ -275,7 +274,7 @@ while [ -n "$decoder" ] && kill -0 "$decoder" 2>/dev/null &&
     tries=$((tries + 1))
 done
 [ $tries -lt 100 ]
-result $? "replay killed: the decoding process goes too"
+result "replay killed: the decoding process goes too" $?
 exec 9>&-
 
 # --- More than there is -------------------------------------------------------
@@ -291,52 +290,54 @@ limited() (
     exec timeout 60 "$@"
 )
 limited "$replay" huge.p >"$out" 2>"$err"
-is $? 1 "more than the memory that is there: status 1"
-like "$err" "huge.p: the peak of live blocks is $gib" "a warning before it"
-like "$err" "near operation [0-9]+: live blocks" "then it stops"
-is "$(wc -c <"$out" | tr -d ' ')" 0 "without figures"
+is "more than the memory that is there: status 1" $? 1
+like "a warning before it" "$err" "huge.p: the peak of live blocks is $gib"
+like "then it stops" "$err" "near operation [0-9]+: live blocks"
+is "without figures" "$(wc -c <"$out" | tr -d ' ')" 0
 rm -f j
 limited "$replay" --json j huge.p >"$out" 2>"$err"
-is "$?,$(ls j 2>/dev/null)" 1, "and without a JSON file"
+is "and without a JSON file" "$?,$(ls j 2>/dev/null)" 1,
 echo old >j
 "$replay" --json j text >"$out" 2>"$err"
-is "$?,$(cat j)" 1,old "what is no trace replaces none"
+is "what is no trace replaces none" "$?,$(cat j)" 1,old
 limited "$replay" <huge.p >"$out" 2>"$err"
-like "$err" "standard input: the peak of live blocks" "a file on stdin"
+like "a file on stdin" "$err" "standard input: the peak of live blocks"
 cat huge.p | limited "$replay" >"$out" 2>"$err"
-is $? 1 "through a pipe: status 1"
-like "$err" "standard input: near operation" "it stops"
-is "$(grep -c "the peak of" "$err")" 0 "without a warning before"
+is "through a pipe: status 1" $? 1
+like "it stops" "$err" "standard input: near operation"
+is "without a warning before" "$(grep -c "the peak of" "$err")" 0
 if command -v lz4 >/dev/null; then
     lz4 -q -f huge.p huge.lz4
     cat p.p huge.p | lz4 -q >two.lz4
     limited "$replay" huge.lz4 >"$out" 2>"$err"
-    like "$err" "huge.lz4: the peak of live blocks" "compressed: a warning"
+    like "compressed: a warning" "$err" "huge.lz4: the peak of live blocks"
 fi
 limited "$replay" --touch=none --json j huge.p >"$out" 2>"$err"
-is $? 0 "written not at all: runs"
-is "$(cat "$err" | grep -c 'peak of live')" 0 "and is not warned of"
+is "written not at all: runs" $? 0
+is "and is not warned of" "$(cat "$err" | grep -c 'peak of live')" 0
 "$make" blob blob.p 2000 >blob.truth || exit 99
 limited "$replay" --json j blob.p >"$out" 2>"$err"
-is "$?,$(json j failed_allocations)" 0,1 "more than the limit of address space"
-like "$err" "more than the limit of address space" "a warning"
-like j '"blob.p: the peak of live blocks is 1.95 GiB, more' "in JSON too"
+is "more than the limit of address space" "$?,$(json j failed_allocations)" \
+    0,1
+like "a warning" "$err" "more than the limit of address space"
+like "in JSON too" j '"blob.p: the peak of live blocks is 1.95 GiB, more'
 
 # --- Outputs ------------------------------------------------------------------
 
 for name in - /dev/stdout; do
-    ok "JSON on stdout: $name" "$replay" --json $name p.p
-    is "$(head -c 1 "$out"),$(tail -n 1 "$out"),$(grep -c '"ops":' "$out")" \
-        "{,},1" "it is alone there"
-    like "$err" '^allocator ' "the text is on stderr"
+    check "JSON on stdout: $name" "$replay" --json $name p.p
+    is "it is alone there" \
+        "$(head -c 1 "$out"),$(tail -n 1 "$out"),$(grep -c '"ops":' "$out")" \
+        "{,},1"
+    like "the text is on stderr" "$err" '^allocator '
 done
 refused 1 "JSON into a missing folder" --json none/j p.p
 if [ -w /dev/full ]; then
     "$replay" p.p >/dev/full 2>"$err"
-    is $? 1 "stdout on a full disk: status 1"
+    is "stdout on a full disk: status 1" $? 1
     [ -s "$err" ]
-    result $? "and a line on stderr"
+    result "and a line on stderr" $?
     "$replay" --json /dev/full p.p >"$out" 2>"$err"
-    is $? 1 "JSON on a full disk: status 1"
+    is "JSON on a full disk: status 1" $? 1
 fi
 tap_end

@@ -3,9 +3,8 @@
 # Programs that confine themselves: filters that kill, strict mode, no clock of
 # the processor, namespaces. What the library calls then is in
 # doc/containers.md; the lists here are those.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib" "$tlib" "$built/sandbox_target" "$post"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal" "$tracing" "$built/sandbox_target" "$postprocess"
 need_python
 target=$built/sandbox_target
 cd "$work" || exit 99
@@ -33,14 +32,14 @@ runs() {
     is "$runs_name" "$runs_got $(cat out) $(cat err)" "$runs_status $runs_output "
 }
 whole() { # NAME WANT [FILE]
-    "$post" --quiet --json json "${3:-t.$suffix}" p 2>err
+    "$postprocess" --quiet --json json "${3:-t.$suffix}" p 2>err
     is "$1: postprocess, complete, clean_end" \
         "$? $(json json complete clean_end)" "$2"
 }
 
 for how in plain "tracing, off"; do
-    preload=$lib
-    [ "$how" = plain ] || preload=$tlib
+    preload=$minimal
+    [ "$how" = plain ] || preload=$tracing
     runs "$how: filter" 42 inside LD_PRELOAD="$preload" \
         "$target" allow $plain
     runs "$how: filter, little" 42 inside LD_PRELOAD="$preload" \
@@ -50,10 +49,10 @@ for how in plain "tracing, off"; do
     runs "$how: setns" 45 "setns worked" LD_PRELOAD="$preload" \
         "$target" setns
 done
-runs "off after a recording: filter" 42 inside LD_PRELOAD="$tlib" \
+runs "off after a recording: filter" 42 inside LD_PRELOAD="$tracing" \
     TCMALLOC_TRACE_OUTPUT=t.$suffix "$target" allow-stopped $plain &&
     whole "off after a recording: filter" "0 true true"
-runs "off after a recording: no clock" 44 inside LD_PRELOAD="$tlib" \
+runs "off after a recording: no clock" 44 inside LD_PRELOAD="$tracing" \
     TCMALLOC_TRACE_OUTPUT=t.$suffix "$target" tsc-stopped &&
     whole "off after a recording: no clock" "0 true true"
 
@@ -64,7 +63,7 @@ recorded() {
     recorded_output=$3
     shift 3
     runs "recorded: $recorded_name" "$recorded_status" "$recorded_output" \
-        LD_PRELOAD="$tlib" TCMALLOC_TRACE_OUTPUT=t.$suffix "$target" "$@" &&
+        LD_PRELOAD="$tracing" TCMALLOC_TRACE_OUTPUT=t.$suffix "$target" "$@" &&
         whole "recorded: $recorded_name" "0 true true"
 }
 recorded "filter" 42 inside allow $recorded
@@ -75,7 +74,7 @@ recorded "setns" 45 "setns worked" setns
 recorded "unshare of users after a stop" 46 "unshare worked" unshare
 
 # Files are made late: where the program has a filter of its own they are not.
-lazy="LD_PRELOAD=$tlib TCMALLOC_TRACE_OUTPUT=t.%p.$suffix"
+lazy="LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=t.%p.$suffix"
 name() { find . -name 't.*' | head -n 1 | sed 's/\.spool$//'; }
 # shellcheck disable=SC2086
 runs "for each process: filter, little" 42 inside $lazy \
@@ -85,4 +84,4 @@ runs "for each process: filter, little" 42 inside $lazy \
 runs "for each process: filter, then much" 42 inside $lazy \
     "$target" allow-then $recorded,prctl &&
     whole "for each process: filter, then much" "3 false false" "$(name)"
-done_testing
+tap_end

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The settings of the environment: limits, overflow, the summary, what the
 # program sees of them, and that setuid programs ignore them.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$tlib" "$built/control_target" "$post"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$built/control_target" "$postprocess"
 need_python
 target=$built/control_target
 cd "$work" || exit 99
@@ -29,7 +28,7 @@ if knows TCMALLOC_TRACE_LIMIT_MB; then
     size=$(wc -c <t)
     at_least "LIMIT_MB: about that size" "$size" 900000
     at_least "LIMIT_MB: not much more" 1400000 "$size"
-    "$post" --quiet --json json t p
+    "$postprocess" --quiet --json json t p
     is "LIMIT_MB: complete" "$(json json complete clean_end)" "true true"
 else
     skip "LIMIT_MB" "not offered"
@@ -50,7 +49,7 @@ if knows TCMALLOC_TRACE_OVERFLOW; then
     TCMALLOC_TRACE_OVERFLOW=drop TCMALLOC_TRACE_BUFFER_MB=1 plain slow \
         "$target" limit 20 2>err
     wait $reader
-    "$post" --quiet --json json dropped p 2>err
+    "$postprocess" --quiet --json json dropped p 2>err
     is "drop: exit status of postprocess" $? 3
     is "drop: not complete" "$(json json complete)" false
     at_least "drop: counted" "$(json json dropped_events)" 1000
@@ -74,7 +73,7 @@ is "silent by default" "$(cat err)" ""
 TCMALLOC_TRACE_STATS=1 plain t "$built/process_target" plain 2>err
 is "STATS=1 prints four lines" \
     "$(grep -c '^tcmalloc: ' err) $(wc -l <err | tr -d ' ')" "4 4"
-"$post" --quiet --json json t p
+"$postprocess" --quiet --json json t p
 is "STATS=1 prints the number of events" \
     "$(sed -n 's/^tcmalloc: recorded \([0-9]*\) events.*/\1/p' err)" \
     "$(json json events)"
@@ -114,8 +113,8 @@ diag <err
 # A setuid program ignores all of it; linked, since it would not be preloaded.
 : "${CC:=cc}"
 if [ "$(id -u)" = 0 ] && have setpriv && $CC -o suid \
-    "$here/process_target.c" "$tlib" -pthread \
-    -Wl,-rpath,"$(dirname "$tlib")" 2>err && chmod 4755 suid &&
+    "$here/process_target.c" "$tracing" -pthread \
+    -Wl,-rpath,"$(dirname "$tracing")" 2>err && chmod 4755 suid &&
     chmod 755 "$work"; then
     mkdir open
     chmod 777 open
@@ -130,4 +129,4 @@ if [ "$(id -u)" = 0 ] && have setpriv && $CC -o suid \
 else
     skip "setuid program" "not root"
 fi
-done_testing
+tap_end

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Setuid and setgid programs ignore the environment. They are linked with the
 # library, since nothing is preloaded into them.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal"
 : "${CC:=cc}"
 [ "$(id -u)" = 0 ] || skip_all "not root"
 have setpriv || skip_all "no setpriv"
@@ -25,20 +24,20 @@ C
 chmod 755 "$work"
 mkdir "$work/open"
 chmod 777 "$work/open"
-for library in "$lib" "$tlib"; do
+for library in "$minimal" "$tracing"; do
     [ -e "$library" ] || continue
     name=$(basename "$library")
     program=$work/$name.suid
     $CC -O1 -fno-builtin -o "$program" "$work/t.c" "$library" -pthread \
         -Wl,-rpath,"$(dirname "$library")" 2>"$work/err" ||
         skip_all "no compiler"
-    # run HOW COMMAND...: with an environment that asks for a limit and a trace
-    run() {
+    # started COMMAND...: with an environment that asks for a limit and a trace
+    started() {
         env TCMALLOC_HEAP_LIMIT_MB=20 \
             TCMALLOC_TRACE_OUTPUT="$work/open/t" "$@" 2>"$work/err"
     }
     rm -f "$work"/open/*
-    got=$(run "$program")
+    got=$(started "$program")
     if knows_limit=$(grep -c TCMALLOC_HEAP_LIMIT_MB "$library") &&
         [ "$knows_limit" -gt 0 ]; then
         at_least "$name: the limit is heeded" 20 "${got#0 }"
@@ -49,7 +48,7 @@ for library in "$lib" "$tlib"; do
     for mode in 4755 2755; do
         rm -f "$work"/open/*
         chmod $mode "$program"
-        got=$(run setpriv --reuid 65534 --regid 65534 --clear-groups "$program")
+        got=$(started setpriv --reuid 65534 --regid 65534 --clear-groups "$program")
         if [ "${got%% *}" = 0 ]; then
             skip "$name, mode $mode" "such files have no effect here"
             continue
@@ -58,4 +57,4 @@ for library in "$lib" "$tlib"; do
         is "$name, mode $mode: not recorded" "$(ls "$work/open")" ""
     done
 done
-done_testing
+tap_end

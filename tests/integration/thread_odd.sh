@@ -2,22 +2,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Threads that end in odd ways: by destructors in any round, without any, or in
 # libraries that make threads of their own.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal"
 threads=2000
 [ "${LONG:-0}" = 1 ] && threads=20000
 under untraced thread_odd $threads
-if [ -e "$tlib" ]; then
+if [ -e "$tracing" ]; then
     under quiet thread_odd $threads "$work/started.$suffix"
-    [ ! -x "$post" ] || [ -z "$python" ] || {
+    [ ! -x "$postprocess" ] || [ -z "$python" ] || {
         check_trace "thread_odd started" "$work/started.$suffix" 12000
         # 400 threads, of which each made and freed 30 blocks.
         is "thread_odd started: every event of every thread" \
             "$(json "$work/.post.json" mallocs frees)" "12000 12000"
     }
     under recording thread_odd $threads
-    [ ! -x "$post" ] || [ -z "$python" ] || {
+    [ ! -x "$postprocess" ] || [ -z "$python" ] || {
         check_trace "thread_odd recording" "$work/thread_odd.$suffix" 10000
         at_least "thread_odd recording: all threads" \
             "$(json "$work/.post.json" threads)" $((threads * 6))
@@ -69,18 +68,18 @@ END
 if have pkg-config && pkg-config --exists glib-2.0 &&
     ${CC:-cc} -O1 -o "$work/glib" "$work/glib.c" \
         $(pkg-config --cflags --libs glib-2.0) >"$work/cc.log" 2>&1; then
-    for library in "$lib" "$tlib"; do
+    for library in "$minimal" "$tracing"; do
         [ -e "$library" ] || continue
         name=$(basename "$library" .so)
         got=$(LD_PRELOAD=$library timeout 100 "$work/glib" 2048)
         is "GLib's detached threads under $name leave nothing ($got)" \
             "$? ${got%% *}" "0 flat"
     done
-    if [ -e "$tlib" ]; then
+    if [ -e "$tracing" ]; then
         # Buffers wait for the saver.
         got=$(record "$work/glib.$suffix" "$work/glib" 10240)
         is "GLib's detached threads, recorded ($got)" "$? ${got%% *}" "0 flat"
-        [ ! -x "$post" ] || [ -z "$python" ] ||
+        [ ! -x "$postprocess" ] || [ -z "$python" ] ||
             check_trace "GLib's threads" "$work/glib.$suffix" 6000
     fi
 else
@@ -138,17 +137,17 @@ int main(void) {
 END
 if ${CC:-cc} -O1 -o "$work/before" "$work/before.c" -pthread -ldl \
     >"$work/cc.log" 2>&1; then
-    for library in "$lib" "$tlib"; do
+    for library in "$minimal" "$tracing"; do
         [ ! -e "$library" ] ||
             is "functions before the C library's, $(basename "$library" .so)" \
                 "$(LD_PRELOAD=$library timeout 60 "$work/before")" "20 threads"
     done
     for name in before before.%p; do
-        [ ! -e "$tlib" ] ||
+        [ ! -e "$tracing" ] ||
             is "functions before the C library's, recorded to $name" \
                 "$(record "$work/$name.$suffix" "$work/before")" "20 threads"
     done
 else
     skip "functions before the C library's" "no compiler"
 fi
-done_testing
+tap_end

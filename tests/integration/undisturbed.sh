@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What a program sees of itself, and what it may do to itself, is the same with
 # and without recording; its trace is whole, or one line says why it is not.
-# shellcheck source=common.sh
-. "$(dirname "$0")/common.sh"
-need "$lib" "$tlib" "$built/undisturbed_target" "$post"
+. "$top_srcdir/tests/lib/harness.sh"
+need "$minimal" "$tracing" "$built/undisturbed_target" "$postprocess"
 need_python
 target=$built/undisturbed_target
 mkdir "$work/run"
@@ -18,7 +17,7 @@ both() {
     both_what=$2
     both_least=$3
     shift 3
-    timeout -k 5 120 env LD_PRELOAD="$lib" "$target" "$@" >../plain 2>../err
+    timeout -k 5 120 env LD_PRELOAD="$minimal" "$target" "$@" >../plain 2>../err
     both_status=$?
     rm -f ../t*
     record "$work/t.$suffix" "$target" "$@" >../traced 2>../err
@@ -34,7 +33,7 @@ both() {
         both_want="0 true"
         ;;
     esac
-    "$post" --quiet --json ../json "$work/t.$suffix" ../p 2>../err
+    "$postprocess" --quiet --json ../json "$work/t.$suffix" ../p 2>../err
     is "$both_name: postprocess" "$? $(json ../json complete)" "$both_want"
     at_least "$both_name: events" "$(json ../json events)" "$both_least"
 }
@@ -60,4 +59,4 @@ if [ "$(id -u)" = 0 ]; then
 else
     skip "chroot, another user" "not root"
 fi
-done_testing
+tap_end

@@ -4,7 +4,7 @@
 # the C library, keep their thread-local storage small, and have no lazy
 # binding.
 . "$top_srcdir/tests/lint/lint.sh"
-need readelf
+need_command readelf
 [ -e "$minimal" ] || skip_all "no shared library in this build"
 
 listed() {
@@ -27,23 +27,23 @@ for name in minimal tracing; do
     listed "$top_srcdir/src/exports/$name.sym" >listed
     exported "$library" >exported
     [ -s listed ]
-    result $? "$name.sym lists names"
-    is "$(comm -13 listed exported)" "" "$name: nothing else is exported"
-    is "$(comm -23 listed exported)" "" "$name: all of it is"
-    is "$(readelf -Wd "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
-        grep -Ev '^(libc\.so|ld-linux)' | tr '\n' ' ')" "" \
-        "$name: needs the C library alone"
+    result "$name.sym lists names" $?
+    is "$name: nothing else is exported" "$(comm -13 listed exported)" ""
+    is "$name: all of it is" "$(comm -23 listed exported)" ""
+    is "$name: needs the C library alone" \
+        "$(readelf -Wd "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+        grep -Ev '^(libc\.so|ld-linux)' | tr '\n' ' ')" ""
     readelf -Wd "$library" | grep -Eq 'BIND_NOW|FLAGS.*NOW'
-    result $? "$name: no lazy binding"
+    result "$name: no lazy binding" $?
     tls=$(readelf -Wl "$library" | awk '$1 == "TLS" { print $6 }')
     [ "$((${tls:-0}))" -lt 128 ]
-    result $? "$name: thread-local storage below 128 bytes ($((${tls:-0})))"
+    result "$name: thread-local storage below 128 bytes ($((${tls:-0})))" $?
     readelf -Wd "$library" | grep -q 'STATIC_TLS'
-    result $? "$name: initial-exec thread-local storage"
-    is "$(readelf -Wd "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')" \
-        "libtcmalloc_minimal$([ $name = minimal ] || echo _tracing).so.4" \
-        "$name: soname"
-    is "$(readelf -Wd "$library" | grep -c TEXTREL)" 0 \
-        "$name: no text relocations"
+    result "$name: initial-exec thread-local storage" $?
+    is "$name: soname" \
+        "$(readelf -Wd "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')" \
+        "libtcmalloc_minimal$([ $name = minimal ] || echo _tracing).so.4"
+    is "$name: no text relocations" \
+        "$(readelf -Wd "$library" | grep -c TEXTREL)" 0
 done
 tap_end

@@ -124,7 +124,7 @@ differs() {
     differs_found=$($1)
     tree=$differs_tree
     [ -n "$differs_found" ]
-    result $? "finds $4"
+    result "finds $4" $?
 }
 
 differs raw_calls $trace_event 's/X(CFREE, 33,/X(CFREE, 48,/' \

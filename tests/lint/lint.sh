@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2034
-# Helpers of the lint tests: preload.sh, and the files of the source tree.
+# Helpers of the lint tests: harness.sh, and the files of the source tree.
 #
 # $tree is the tree to look at: the source tree, or a copy with a planted fault
 # by which a test shows that it can fail.
-. "$top_srcdir/tests/lib/preload.sh"
+. "$top_srcdir/tests/lib/harness.sh"
 tree=$(cd "$top_srcdir" && pwd -P)
 
 # list PATTERN...: files of the tree that belong to it, relative names. Those

@@ -19,15 +19,15 @@ check_program() {
     name=$1
     shift
     "$@" --help >long_help
-    ok "$name -V" "$@" -V
-    like "$out" "^$name \\(malloc-trace\\) [0-9]" "$name: its version"
-    ok "$name -h" "$@" -h
+    check "$name -V" "$@" -V
+    like "$name: its version" "$out" "^$name \\(malloc-trace\\) [0-9]"
+    check "$name -h" "$@" -h
     cp "$out" short_help
-    ok "$name: the same as --help" cmp -s short_help long_help
-    like short_help "^ *-q, --quiet " "$name: has -q"
-    like short_help "^ *-h, --help " "$name: has -h"
-    like short_help "^ *-V, --version " "$name: has -V"
-    ok "$name --help" "$@" --help
+    check "$name: the same as --help" cmp -s short_help long_help
+    like "$name: has -q" short_help "^ *-q, --quiet "
+    like "$name: has -h" short_help "^ *-h, --help "
+    like "$name: has -V" short_help "^ *-V, --version "
+    check "$name --help" "$@" --help
     options_of <"$out" >help_options
     page=$pages/$(echo "$name" | tr ' ' -).1
     if [ ! -e "$page" ]; then
@@ -38,11 +38,11 @@ check_program() {
     sed '/^\.S[Hh] EXAMPLES/,/^\.S[Hh] [^E]/d' "$page" | options_of |
         grep -Ev "^(${other_options:---none})\$" >page_options
     [ -s help_options ]
-    result $? "$name --help names options"
-    is "$(comm -23 help_options page_options | tr '\n' ' ')" "" \
-        "$name: the page has all options"
-    is "$(comm -13 help_options page_options | tr '\n' ' ')" "" \
-        "$name: and no others"
+    result "$name --help names options" $?
+    is "$name: the page has all options" \
+        "$(comm -23 help_options page_options | tr '\n' ' ')" ""
+    is "$name: and no others" \
+        "$(comm -13 help_options page_options | tr '\n' ' ')" ""
 }
 
 check_program postprocess "$postprocess"

@@ -60,7 +60,7 @@ unsaid() {
 }
 
 [ "$(said | wc -l)" -ge 15 ]
-result $? "the texts are found"
+result "the texts are found" $?
 clean unexplained "every line and notice is explained"
 clean unsaid "and no others"
 clean unlisted "every variable is listed"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Shell scripts parse under a plain shell, and shellcheck has nothing to say.
+# Shell scripts parse under a plain shell, and shellcheck has nothing to say; the
+# harness fails a test that calls what does not exist, or checks nothing.
 . "$top_srcdir/tests/lint/lint.sh"
 
 scripts() {
@@ -33,4 +34,19 @@ else
     skip "finds an unquoted test" "no shellcheck"
 fi
 catches unparsable "a script that does not parse" tests/planted.sh 'if x'
+
+# ends_badly WHAT LINES: a test of these lines, with and without a good check.
+ends_badly() {
+    for before in : 'pass fine'; do
+        printf '%s\n' '. "$top_srcdir/tests/lib/harness.sh"' "$before" "$2" \
+            tap_end >script.sh
+        fails_with "$1, after: $before" 1 env top_srcdir="$top_srcdir" \
+            ${SHELL:-sh} script.sh
+    done
+}
+ends_badly "a check that does not exist fails its test" 'no_such_check one two'
+ends_badly "so does a command" 'is same "$(no-such-command)" ""'
+ends_badly "and a check that fails" 'is "not so" 1 2'
+printf '%s\n' '. "$top_srcdir/tests/lib/harness.sh"' tap_end >script.sh
+fails_with "and a test without checks" 1 ${SHELL:-sh} script.sh
 tap_end

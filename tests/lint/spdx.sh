@@ -18,5 +18,5 @@ clean unlicensed "each source names its license"
 catches unlicensed "a file without" src/base/planted.c 'int x;'
 grep -q 'Redistribution and use in source and binary forms' \
     "$top_srcdir/COPYING" && grep -q 'Neither the name' "$top_srcdir/COPYING"
-result $? "COPYING is that license"
+result "COPYING is that license" $?
 tap_end

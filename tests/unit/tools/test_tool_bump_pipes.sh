@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # bump-pipes: sizes of the pipes, what is no pipe, exit statuses.
-. "$top_srcdir/tests/lib/preload.sh"
+. "$top_srcdir/tests/lib/harness.sh"
 
 cat >pipe_sizes.c <<'END'
 #define _GNU_SOURCE
@@ -19,40 +19,40 @@ most=$(cat /proc/sys/fs/pipe-max-size)
 read -r in_size out_size <sizes
 # Users other than root may have used up their pages; then it is less.
 [ "$in_size" -gt 65536 ] && [ "$in_size" -le "$most" ]
-result $? "the pipe on stdin is larger than by default ($in_size)"
+result "the pipe on stdin is larger than by default ($in_size)" $?
 [ "$out_size" -gt 65536 ] && [ "$out_size" -le "$most" ]
-result $? "so is the one on stdout ($out_size)"
+result "so is the one on stdout ($out_size)" $?
 if [ "$(id -u)" -eq 0 ]; then
-    is "$in_size $out_size" "$most $most" "both have the largest size"
+    is "both have the largest size" "$in_size $out_size" "$most $most"
 else
     skip "both have the largest size" "only root may always have it"
 fi
 
 "$bump_pipes" ./pipe_sizes </dev/null >file 2>sizes
-is "$?" 0 "files are no error"
-is "$(cat sizes)" "-1 -1" "and stay files"
+is "files are no error" "$?" 0
+is "and stay files" "$(cat sizes)" "-1 -1"
 "$bump_pipes" ./pipe_sizes <&- >&- 2>sizes
-is "$?" 0 "closed descriptors are no error"
+is "closed descriptors are no error" "$?" 0
 
-is "$(printf 'abc' | "$bump_pipes" cat | cat)" abc "data passes"
+is "data passes" "$(printf 'abc' | "$bump_pipes" cat | cat)" abc
 run "$bump_pipes" sh -c 'echo out; echo err >&2; exit 7'
-is "$status $(cat "$out") $(cat "$err")" "7 out err" \
-    "status and outputs are the command's"
+is "status and outputs are the command's" \
+    "$status $(cat "$out") $(cat "$err")" "7 out err"
 run "$bump_pipes" sh -c 'echo "$@"' name -x --help -- y
-is "$(cat "$out")" "-x --help -- y" "the command's options are its own"
+is "the command's options are its own" "$(cat "$out")" "-x --help -- y"
 run "$bump_pipes" -- sh -c 'exit 3'
-is "$status" 3 "after two dashes"
+is "after two dashes" "$status" 3
 run "$bump_pipes" sh -c 'kill -PIPE $$'
-is "$status" 141 "the command can die of a closed pipe"
+is "the command can die of a closed pipe" "$status" 141
 
-fails_with 2 "no command" "$bump_pipes"
-like "$err" "^bump-pipes: no command" "is told"
-is "$(wc -l <"$err")" 1 "in one line"
-fails_with 2 "an unknown option" "$bump_pipes" --size=1 true
-fails_with 127 "a command that is not there" "$bump_pipes" ./nonexistent
-like "$err" "cannot run ./nonexistent: No such file" "is told"
-fails_with 126 "a command that cannot be run" "$bump_pipes" /
-ok "help" "$bump_pipes" --help
-like "$out" "^Usage: bump-pipes" "is on stdout"
-ok "version" "$bump_pipes" --version
+fails_with "no command" 2 "$bump_pipes"
+like "is told" "$err" "^bump-pipes: no command"
+is "in one line" "$(wc -l <"$err")" 1
+fails_with "an unknown option" 2 "$bump_pipes" --size=1 true
+fails_with "a command that is not there" 127 "$bump_pipes" ./nonexistent
+like "is told" "$err" "cannot run ./nonexistent: No such file"
+fails_with "a command that cannot be run" 126 "$bump_pipes" /
+check "help" "$bump_pipes" --help
+like "is on stdout" "$out" "^Usage: bump-pipes"
+check "version" "$bump_pipes" --version
 tap_end

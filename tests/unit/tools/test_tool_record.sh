@@ -3,7 +3,7 @@
 # malloc-trace record: how the command runs, and what is said about it. The
 # tests of what a command does when it is recorded take a do-nothing library
 # in place of the recorder; those of the summary take the real one.
-. "$top_srcdir/tests/lib/preload.sh"
+. "$top_srcdir/tests/lib/harness.sh"
 
 run ${CC:-cc} --version || skip_all "no compiler here"
 echo 'int malloc_trace_test;' >fake.c
@@ -12,92 +12,91 @@ MALLOC_TRACE_LIBRARY=$work/fake.so
 export MALLOC_TRACE_LIBRARY
 
 # --- Command line ---------------------------------------------------------
-ok "help" "$malloc_trace" --help
-like "$out" "^  record " "names the commands"
-ok "help of record" "$malloc_trace" record --help
-like "$out" "^Usage: malloc-trace record" "is its own"
-ok "version" "$malloc_trace" --version
-fails_with 2 "no command" "$malloc_trace"
-fails_with 2 "an unknown command" "$malloc_trace" frobnicate
-like "$err" "unknown command 'frobnicate'" "is named"
-fails_with 2 "nothing to run" "$malloc_trace" record
-fails_with 2 "nothing after the dashes" "$malloc_trace" record --
-fails_with 2 "an unknown option" "$malloc_trace" record --what -- true
-is "$(wc -l <"$err")" 1 "is told in one line"
-fails_with 2 "-o without a name" "$malloc_trace" record -o
-fails_with 2 "-o with an empty name" "$malloc_trace" record -o '' -- true
-fails_with 127 "a command that is not there" "$malloc_trace" record ./none
-like "$err" "^malloc-trace record: cannot run ./none: No such file" "is told"
-fails_with 126 "a command that cannot be run" "$malloc_trace" record /
-fails_with 1 "a library that is not there" \
+check "help" "$malloc_trace" --help
+like "names the commands" "$out" "^  record "
+check "help of record" "$malloc_trace" record --help
+like "is its own" "$out" "^Usage: malloc-trace record"
+check "version" "$malloc_trace" --version
+fails_with "no command" 2 "$malloc_trace"
+fails_with "an unknown command" 2 "$malloc_trace" frobnicate
+like "is named" "$err" "unknown command 'frobnicate'"
+fails_with "nothing to run" 2 "$malloc_trace" record
+fails_with "nothing after the dashes" 2 "$malloc_trace" record --
+fails_with "an unknown option" 2 "$malloc_trace" record --what -- true
+is "is told in one line" "$(wc -l <"$err")" 1
+fails_with "-o without a name" 2 "$malloc_trace" record -o
+fails_with "-o with an empty name" 2 "$malloc_trace" record -o '' -- true
+fails_with "a command that is not there" 127 "$malloc_trace" record ./none
+like "is told" "$err" "^malloc-trace record: cannot run ./none: No such file"
+fails_with "a command that cannot be run" 126 "$malloc_trace" record /
+fails_with "a library that is not there" 1 \
     env MALLOC_TRACE_LIBRARY="$work/none.so" "$malloc_trace" record true
-like "$err" "cannot read the library .*none.so" "is told"
+like "is told" "$err" "cannot read the library .*none.so"
 
 # --- The environment ------------------------------------------------------
 # shellcheck disable=SC2016
 show='echo "$LD_PRELOAD|$TCMALLOC_TRACE_OUTPUT|${TCMALLOC_TRACE_OWNER-unset}"'
 here=$(pwd -P)
 run "$malloc_trace" record sh -c "$show"
-is "$(cat "$out")" "$here/fake.so|$here/sh.%p.trace.lz4|unset" \
-    "library and default name"
+is "library and default name" "$(cat "$out")" \
+    "$here/fake.so|$here/sh.%p.trace.lz4|unset"
 run "$malloc_trace" record -o a%e.%p -- sh -c "$show"
-is "$(cat "$out")" "$here/fake.so|$here/a%e.%p|unset" "the name of -o"
+is "the name of -o" "$(cat "$out")" "$here/fake.so|$here/a%e.%p|unset"
 run "$malloc_trace" record -o/tmp/x sh -c "$show"
-is "$(cat "$out")" "$here/fake.so|/tmp/x|unset" "an absolute name"
+is "an absolute name" "$(cat "$out")" "$here/fake.so|/tmp/x|unset"
 if [ "${TCM_SANITIZED:-no}" = no ]; then
     run env TCMALLOC_TRACE_OWNER=1:2:3 LD_PRELOAD="$here/fake.so" \
         "$malloc_trace" record /bin/sh -c "$show"
-    is "$(cat "$out")" \
-        "$here/fake.so:$here/fake.so|$here/sh.%p.trace.lz4|unset" \
-        "what was preloaded stays, under a recorder of its own"
+    is "what was preloaded stays, under a recorder of its own" "$(cat "$out")" \
+        "$here/fake.so:$here/fake.so|$here/sh.%p.trace.lz4|unset"
 else
     skip "what was preloaded stays" "sanitizers want to be first"
 fi
 mkdir "50% of it" && cd "50% of it" || exit 99
 run "$malloc_trace" record -o t.%p sh -c "$show"
-is "$(cat "$out")" "$here/fake.so|$here/50%% of it/t.%p|unset" \
-    "a percent sign in the folder's name"
+is "a percent sign in the folder's name" "$(cat "$out")" \
+    "$here/fake.so|$here/50%% of it/t.%p|unset"
 cd ..
 mkdir "sp ace" && cp fake.so "sp ace/fake.so"
 run env MALLOC_TRACE_LIBRARY="$work/sp ace/fake.so" TMPDIR="$work" \
     "$malloc_trace" record sh -c "$show; readlink \"\$LD_PRELOAD\""
-like "$out" "^$here/malloc-trace-.*/libtcmalloc_minimal_tracing.so\|" \
-    "a library that LD_PRELOAD cannot name gets another name"
-is "$(tail -n 1 "$out")" "$here/sp ace/fake.so" "that leads to it"
-is "$(find . -name 'malloc-trace-*')" "" "and is gone in the end"
+like "a library that LD_PRELOAD cannot name gets another name" "$out" \
+    "^$here/malloc-trace-.*/libtcmalloc_minimal_tracing.so\|"
+is "that leads to it" "$(tail -n 1 "$out")" "$here/sp ace/fake.so"
+is "and is gone in the end" "$(find . -name 'malloc-trace-*')" ""
 
 # --- Status and signals ---------------------------------------------------
 run "$malloc_trace" record -- sh -c 'echo out; exit 7'
-is "$status $(cat "$out")" "7 out" "status and output are the command's"
+is "status and output are the command's" "$status $(cat "$out")" "7 out"
 run "$malloc_trace" record sh -c 'exit 255'
-is "$status" 255 "any status"
+is "any status" "$status" 255
 for pair in TERM:143 KILL:137 SEGV:139 PIPE:141 INT:130 QUIT:131; do
     sig=${pair%:*}
     run "$malloc_trace" record sh -c "kill -$sig \$\$"
-    is "$status" "${pair#*:}" "dies of SIG$sig as its command"
+    is "dies of SIG$sig as its command" "$status" "${pair#*:}"
 done 2>/dev/null
 run "$malloc_trace" record sh -c 'trap "exit 5" TERM; (kill -TERM $PPID)
     i=0; while [ $i -lt 200 ]; do sleep 0.05; i=$((i + 1)); done'
-is "$status" 5 "SIGTERM is passed on"
+is "SIGTERM is passed on" "$status" 5
 run "$malloc_trace" record sh -c '(kill -INT $PPID; kill -QUIT $PPID); exit 6'
-is "$status" 6 "SIGINT and SIGQUIT are the command's"
+is "SIGINT and SIGQUIT are the command's" "$status" 6
 (
     trap '' HUP
     exec "$malloc_trace" record sh -c '(kill -HUP $PPID; kill -HUP $$); exit 4'
 ) 2>/dev/null
-is "$?" 4 "what was ignored stays ignored"
+is "what was ignored stays ignored" "$?" 4
 echo word | "$malloc_trace" record cat >got 2>/dev/null
-is "$(cat got)" word "stdin is the command's"
+is "stdin is the command's" "$(cat got)" word
 
 # --- Why there is nothing -------------------------------------------------
 run "$malloc_trace" record true
-like "$err" "warning: no trace was written: true: " "no trace is a warning"
+like "no trace is a warning" "$err" "warning: no trace was written: true: "
 echo 'int main(void) { return 0; }' >static.c
 if run ${CC:-cc} -static -o static static.c; then
     run "$malloc_trace" record ./static
-    like "$err" "statically linked" "a static program is recognised"
+    like "a static program is recognised" "$err" "statically linked"
     run env PATH="$work:$PATH" "$malloc_trace" record static
-    like "$err" "statically linked" "found through PATH too"
+    like "found through PATH too" "$err" "statically linked"
 else
     skip "a static program is recognised" "no static C library"
     skip "found through PATH too" "no static C library"
@@ -114,24 +113,24 @@ int main(void) { return malloc(10) == NULL; }
 END
 if run ${CC:-cc} -w -fno-builtin -o own own.c; then
     run "$malloc_trace" record ./own
-    like "$err" "malloc of its own" "a program with its own malloc"
+    like "a program with its own malloc" "$err" "malloc of its own"
 fi
 cp "$(command -v cat)" setuid_cat && chmod u+s setuid_cat
 run "$malloc_trace" record ./setuid_cat </dev/null
-like "$err" "setuid or setgid" "so is a setuid one"
-is "$(ls ./*.lz4 2>/dev/null)" "" "nothing was written"
+like "so is a setuid one" "$err" "setuid or setgid"
+is "nothing was written" "$(ls ./*.lz4 2>/dev/null)" ""
 
 # Where there can be none it is not the command's fault.
 run "$malloc_trace" record -o "$work/none/t" true
-like "$err" "no trace was written: $work/none: No such file or directory$" \
-    "a folder that is not there"
+like "a folder that is not there" "$err" \
+    "no trace was written: $work/none: No such file or directory$"
 if [ "$(id -u)" != 0 ]; then
     mkdir locked && chmod 555 locked
     run "$malloc_trace" record -o locked/t true
-    like "$err" "no trace was written: .*/locked: Permission denied$" \
-        "one that cannot be written to"
+    like "one that cannot be written to" "$err" \
+        "no trace was written: .*/locked: Permission denied$"
 fi
-is "$(grep -c static "$err")" 0 "nothing is guessed"
+is "nothing is guessed" "$(grep -c static "$err")" 0
 
 # --- The summary ----------------------------------------------------------
 unset MALLOC_TRACE_LIBRARY
@@ -164,53 +163,53 @@ END
 run ${CC:-cc} -fno-builtin -o ask ask.c
 mkdir run && cd run || exit 99
 run "$malloc_trace" record ../ask
-is "$status" 3 "a recorded run has the status of the program"
+is "a recorded run has the status of the program" "$status" 3
 set -- ask.*.trace.lz4
-is "$#" 1 "one trace"
+is "one trace" "$#" 1
 [ -f "$1" ]
-result $? "by the default name"
-like "$err" "^malloc-trace record: 1 trace, 2,[0-9]{3} events, " \
-    "the summary counts its events"
-like "$err" "^  $1  .* 2,[0-9]{3} events  ask\$" "the trace is listed"
+result "by the default name" $?
+like "the summary counts its events" "$err" \
+    "^malloc-trace record: 1 trace, 2,[0-9]{3} events, "
+like "the trace is listed" "$err" "^  $1  .* 2,[0-9]{3} events  ask\$"
 z=" -z"
 next=${1%.trace.lz4}.processed.lz4
 [ "${TCM_HAVE_LZ4:-yes}" = yes ] || z="" next=${next%.lz4}
-like "$err" "^  .*postprocess$z $1 $next\$" "with the next commands"
-like "$err" "^  .*replay $next\$" "two of them"
+like "with the next commands" "$err" "^  .*postprocess$z $1 $next\$"
+like "two of them" "$err" "^  .*replay $next\$"
 # The commands as they stand there.
 sed -n '/^Next:/,$s/^  //p' "$err" >next.sh
-ok "they run" sh -e next.sh
-like "$out" "^operations " "to the end"
+check "they run" sh -e next.sh
+like "to the end" "$out" "^operations "
 rm -f ./*
 run "$malloc_trace" record --quiet ../ask
-is "$status $(wc -c <"$err" | tr -d ' ')" "3 0" "--quiet: no summary"
+is "--quiet: no summary" "$status $(wc -c <"$err" | tr -d ' ')" "3 0"
 rm -f ./*
 # shellcheck disable=SC2016
 run "$malloc_trace" record -o 'm.%p' sh -c 'i=0; while [ $i -lt 25 ]; do
     ../ask; i=$((i + 1)); done'
-like "$err" ": 26 traces, " "many traces"
-is "$(grep -c '^  m\.' "$err")" 20 "are not all listed"
-like "$err" "^  and 6 more\$" "the rest has a number"
+like "many traces" "$err" ": 26 traces, "
+is "are not all listed" "$(grep -c '^  m\.' "$err")" 20
+like "the rest has a number" "$err" "^  and 6 more\$"
 rm -f ./*
 run "$malloc_trace" record -o 'it'\''s %e %p' -- ../ask child
-is "$status" 3 "the status again"
-is "$(find . -name "it's ask [0-9]*" ! -name '*.spool' | wc -l)" 2 \
-    "a child has its own trace"
-like "$err" "2 traces, 2,[0-9]{3} events" "both are counted"
+is "the status again" "$status" 3
+is "a child has its own trace" \
+    "$(find . -name "it's ask [0-9]*" ! -name '*.spool' | wc -l)" 2
+like "both are counted" "$err" "2 traces, 2,[0-9]{3} events"
 rm -f ./*
 run "$malloc_trace" record -o same -- ../ask
 run "$malloc_trace" record -o same -- ../ask
-like "$err" "1 trace, 2,[0-9]{3} events" "a trace that is replaced counts"
+like "a trace that is replaced counts" "$err" "1 trace, 2,[0-9]{3} events"
 if run ${CC:-cc} -static -fno-builtin -o ../static ../ask.c; then
     rm -f ./*
     run "$malloc_trace" record sh -c '../static; exit 0'
-    is "$status" 0 "a static program under a dynamic one"
-    like "$err" "trace.*events" "leaves the dynamic one's trace"
+    is "a static program under a dynamic one" "$status" 0
+    like "leaves the dynamic one's trace" "$err" "trace.*events"
 else
     skip "a static program under a dynamic one" "no static C library"
     skip "leaves the dynamic one's trace" "no static C library"
 fi
 run "$malloc_trace" record -o /dev/null -- ../ask
-is "$status" 3 "to a device"
-like "$err" "which is no regular file" "is told"
+is "to a device" "$status" 3
+like "is told" "$err" "which is no regular file"
 tap_end

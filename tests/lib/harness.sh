@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=sh disable=SC2034
+# What every shell test begins with: TAP output, a scratch folder, the built
+# products by name, recording and checking of a trace. POSIX sh.
+#
+#     . "$top_srcdir/tests/lib/harness.sh"
+#     need "$tracing" "$postprocess"        # else the whole test is skipped
+#     check "what" command args...          # passes if the command succeeds
+#     fails_with "what" 2 command args...   # passes on exactly that status
+#     is "what" "$got" "$want"
+#     like "what" file 'regular expression'
+#     result "what" $?
+#     skip "what" "why"
+#     tap_end                               # last line of the test
+#
+# The name of the check is always the first argument. $work is a scratch folder
+# and the current one; it is removed at exit. A test that calls a function or a
+# command which does not exist fails, and so does one that expands a variable
+# which is not set.
+set -u
+
+: "${top_builddir:=$(pwd)}"
+: "${top_srcdir:=$top_builddir}"
+here=$top_srcdir/tests/integration
+built=$top_builddir/tests/integration
+minimal=$top_builddir/.libs/libtcmalloc_minimal.so
+tracing=$top_builddir/.libs/libtcmalloc_minimal_tracing.so
+tools=$top_builddir/malloc-trace-replay
+postprocess=$tools/postprocess
+replay=$tools/replay
+bump_pipes=$tools/bump-pipes
+malloc_trace=$tools/malloc-trace
+if [ "${TCM_HAVE_LZ4:-yes}" = no ]; then suffix=trace; else suffix=lz4; fi
+
+# Nothing of the caller's environment may steer the programs under test.
+unset LD_PRELOAD NO_THREAD_CACHE_SWITCH MALLOC_TRACE_LIBRARY
+for tap_name in $(env | sed -n 's/^\(TCMALLOC_[A-Z_]*\)=.*/\1/p'); do
+    unset "$tap_name"
+done
+
+# --- The scratch folder ------------------------------------------------------
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/tcm-test.XXXXXX") || exit 99
+cleanup() { :; }
+trap 'cleanup; sed "s/^/# stderr: /" "$work/.stderr"; rm -rf "$work"' EXIT
+trap 'exit 99' HUP INT TERM
+cd "$work" || exit 99
+# What the test itself says on stderr: tap_end looks at it.
+exec 2>"$work/.stderr"
+
+# The loader takes a blank or a colon for the end of a library's name.
+case $minimal in
+*[[:space:]:]*)
+    ln -s "$top_builddir/.libs" "$work/.libs"
+    minimal=$work/.libs/libtcmalloc_minimal.so
+    tracing=$work/.libs/libtcmalloc_minimal_tracing.so
+    ;;
+esac
+
+# --- What the test needs -----------------------------------------------------
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# skip_all WHY: the whole test cannot be made here.
+skip_all() {
+    echo "1..0 # SKIP $1"
+    exit 0
+}
+
+# need FILE...
+need() {
+    for tap_name; do
+        [ -e "$tap_name" ] || skip_all "$(basename "$tap_name") is not there"
+    done
+}
+
+need_command() {
+    for tap_name; do
+        have "$tap_name" || skip_all "no $tap_name here"
+    done
+}
+
+# The sanitizers' runtime wants to be first and replaces malloc.
+need_preload() {
+    [ "${TCM_SANITIZED:-no}" = no ] ||
+        skip_all "the preloaded library is not tested with sanitizers"
+    [ -e "$tracing" ] || skip_all "no shared library in this build"
+}
+
+# The interpreter itself, not a wrapper script that execs it.
+python=
+! have python3 || python=$(python3 -c 'import os, sys
+print(os.path.realpath(sys.executable))')
+need_python() { [ -n "$python" ] || skip_all "no python3"; }
+
+# --- Checks ------------------------------------------------------------------
+
+tap_count=0
+tap_failed=0
+
+pass() {
+    tap_count=$((tap_count + 1))
+    echo "ok $tap_count - $1"
+}
+
+fail() {
+    tap_count=$((tap_count + 1))
+    tap_failed=$((tap_failed + 1))
+    echo "not ok $tap_count - $1"
+}
+
+# skip WHAT WHY: one check that cannot be made here.
+skip() {
+    tap_count=$((tap_count + 1))
+    echo "ok $tap_count - $1 # SKIP $2"
+}
+
+note() { printf '%s\n' "$*" | sed 's/^/# /'; }
+
+# diag [LINES]: the first lines of its input as comments.
+diag() { sed 's/^/# /' | head -n "${1:-15}"; }
+
+# The last command that run, check or fails_with ran: its status and output.
+status=0
+out=$work/.out
+err=$work/.err
+: | tee "$out" >"$err"
+
+# tap_try COMMAND...: sets $tap_status, and the files.
+tap_try() {
+    "$@" >"$work/.out" 2>"$work/.err"
+    tap_status=$?
+    return $tap_status
+}
+
+# run COMMAND ARGS...: no check; leaves $status, $out and $err.
+run() {
+    tap_try "$@"
+    status=$tap_status
+    return $status
+}
+
+# show_last STATUS COMMAND...
+show_last() {
+    note "status: $1"
+    shift
+    note "command: $*"
+    sed 's/^/# stdout: /' "$work/.out" | head -n 20
+    sed 's/^/# stderr: /' "$work/.err" | head -n 20
+}
+
+# result WHAT STATUS: a check whose condition the caller has evaluated.
+result() { if [ "$2" -eq 0 ]; then pass "$1"; else fail "$1"; fi; }
+
+check() {
+    tap_what=$1
+    shift
+    if tap_try "$@"; then
+        pass "$tap_what"
+    else
+        show_last "$tap_status" "$@"
+        fail "$tap_what"
+    fi
+}
+
+# fails_with WHAT STATUS COMMAND ARGS...
+fails_with() {
+    tap_what=$1
+    tap_want=$2
+    shift 2
+    tap_try "$@"
+    if [ "$tap_status" -eq "$tap_want" ]; then
+        pass "$tap_what"
+    else
+        note "want status $tap_want"
+        show_last "$tap_status" "$@"
+        fail "$tap_what"
+    fi
+}
+
+# is WHAT GOT WANT
+is() {
+    if [ "$2" = "$3" ]; then
+        pass "$1"
+    else
+        printf 'got  %s\nwant %s\n' "$2" "$3" | diag 30
+        fail "$1"
+    fi
+}
+
+# at_least WHAT GOT LEAST
+at_least() {
+    if [ "$2" -ge "$3" ] 2>/dev/null; then
+        pass "$1"
+    else
+        note "got $2, want at least $3"
+        fail "$1"
+    fi
+}
+
+# like WHAT FILE PATTERN: a line of FILE matches the extended regular
+# expression.
+like() {
+    if grep -Eq -- "$3" "$2"; then
+        pass "$1"
+    else
+        note "no line of $2 matches $3"
+        diag 20 <"$2"
+        fail "$1"
+    fi
+}
+
+# pass_on FILE: each check of another program's TAP becomes one of ours; its
+# last line has to be "# all done".
+pass_on() {
+    while read -r tap_line; do
+        case $tap_line in
+        "ok "*) pass "${tap_line#ok * - }" ;;
+        "not ok "*) fail "${tap_line#not ok * - }" ;;
+        *) echo "# ${tap_line#\# }" ;;
+        esac
+    done <"$1"
+    grep -q '^# all done' "$1"
+    result "all of its checks were made" $?
+}
+
+# The plan is what was made: a check whose function does not exist would be lost
+# unseen, but for what the shell says of it.
+tap_end() {
+    ! grep -Eq '\.sh: (line )?[0-9]+: .*not found$' "$work/.stderr" ||
+        fail "each command of the test is there"
+    echo "1..$tap_count"
+    [ "$tap_failed" -eq 0 ] && [ "$tap_count" -gt 0 ]
+    exit $?
+}
+
+# --- What tests ask ----------------------------------------------------------
+
+# json FILE KEY...: values of top-level keys as the tools write them (a key a
+# line, two blanks before it), separated by blanks; strings without quotes.
+json() {
+    tap_file=$1
+    shift
+    [ -e "$tap_file" ] && awk -v keys="$*" '
+        { last = $0 }
+        /^  "/ {
+            split($0, part, "\"")
+            text = substr($0, length(part[2]) + 7)
+            sub(/,$/, "", text)
+            gsub(/^"|"$/, "", text)
+            value[part[2]] = text
+        }
+        END {
+            if (last != "}")
+                exit 1
+            n = split(keys, key, " ")
+            for (i = 1; i <= n; i++)
+                printf "%s%s", key[i] in value ? value[key[i]] : "missing",
+                    i < n ? " " : "\n"
+        }' "$tap_file" || {
+        echo "no JSON in $tap_file"
+        return 1
+    }
+}
+
+# offers TOOL TEXT: whether its --help names an option or subcommand.
+offers() {
+    "$1" --help 2>/dev/null | grep -Eq -- "(^|[[:space:],])$2([[:space:],=]|\$)"
+}
+
+# knows VARIABLE: whether the library looks at a variable of the environment.
+knows() { grep -q "$1" "$tracing"; }
+
+# one_line FILE: exactly one line, not empty.
+one_line() { [ "$(wc -l <"$1")" = 1 ] && grep -q . "$1"; }
+
+# --- Recording ---------------------------------------------------------------
+
+# record FILE COMMAND ARGS...: runs the command under the recorder. What hangs
+# is killed.
+record() {
+    tap_file=$1
+    shift
+    timeout -k 5 "${record_limit:-120}" env LD_PRELOAD="$tracing" \
+        TCMALLOC_TRACE_OUTPUT="$tap_file" "$@"
+}
+
+# check_trace NAME FILE LEAST: the trace is whole, holds at least LEAST events,
+# and its replay ends with the state that its order says.
+check_trace() {
+    if ! tap_try timeout 120 "$postprocess" --quiet --json "$work/.post.json" \
+        "$2" "$work/.p"; then
+        ls -l "$2"* 2>&1 | diag
+        diag <"$work/.err"
+        fail "$1: postprocess succeeds"
+        return 1
+    fi
+    is "$1: complete, no unmatched free, drop or conflict" \
+        "$(json "$work/.post.json" complete unmatched_frees dropped_events \
+            order_conflicts)" "true 0 0 0"
+    at_least "$1: enough events" "$(json "$work/.post.json" events)" "$3"
+    if tap_try timeout 120 "$replay" --json "$work/.replay.json" "$work/.p"; \
+        then
+        is "$1: replay agrees on operations, peak and live blocks" \
+            "$(json "$work/.replay.json" ops peak_live_bytes \
+                end_live_objects failed_allocations)" \
+            "$(json "$work/.post.json" ops peak_live_bytes live_at_end) 0"
+    else
+        diag <"$work/.err"
+        fail "$1: replay succeeds"
+    fi
+}
+
+# under HOW PROGRAM ARGS...: runs a built program that speaks TAP under one of
+# the libraries (HOW: untraced, quiet, recording, or processes: recording its
+# children too); each of its checks becomes one of ours. The recording is
+# $work/PROGRAM.$suffix, those of processes have the process id before that.
+under() {
+    under_how=$1
+    under_program=$2
+    shift 2
+    [ -x "$built/$under_program" ] || {
+        skip "$under_program $under_how" "not built"
+        return
+    }
+    case $under_how in
+    untraced) set -- LD_PRELOAD="$minimal" "$built/$under_program" "$@" ;;
+    quiet) set -- LD_PRELOAD="$tracing" "$built/$under_program" "$@" ;;
+    processes) set -- LD_PRELOAD="$tracing" \
+        TCMALLOC_TRACE_OUTPUT="$work/$under_program.%p.$suffix" \
+        "$built/$under_program" "$@" ;;
+    *) set -- LD_PRELOAD="$tracing" \
+        TCMALLOC_TRACE_OUTPUT="$work/$under_program.$suffix" \
+        "$built/$under_program" "$@" ;;
+    esac
+    timeout 200 env "$@" >"$work/tap" 2>"$work/err"
+    under_status=$?
+    while read -r tap_line; do
+        case $tap_line in
+        "ok "*"# SKIP"*)
+            skip "$under_program $under_how" "${tap_line#*# SKIP }"
+            ;;
+        "ok "*) pass "$under_program $under_how: ${tap_line#* - }" ;;
+        "not ok "*) fail "$under_program $under_how: ${tap_line#* - }" ;;
+        "# "*) echo "$tap_line" ;;
+        esac
+    done <"$work/tap"
+    if ! grep -q '^1\.\.' "$work/tap" || [ $under_status -ge 2 ]; then
+        diag <"$work/err"
+        fail "$under_program $under_how: runs to its end ($under_status)"
+    fi
+}
