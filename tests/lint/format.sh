@@ -37,14 +37,6 @@ long_lines() {
         print FILENAME ":" FNR ": " length($0) " columns" }' $(sources))
 }
 
-long_lines() {
-    for file in $(sources); do
-        # Characters, not bytes; a link has no place to be cut at.
-        awk -v file="$file" 'length($0) > 80 && !/https?:/ {
-            print file ":" NR ": " length($0) " columns" }' "$tree/$file"
-    done
-}
-
 bad_blanks() {
     # shellcheck disable=SC2046
     (
