@@ -11,8 +11,10 @@
 #include "tests/fuzz/fuzz_work.h"
 #include "tests/unit/tools/order_sort.h"
 
-#include "cmd/malloc_trace/dump/dump.h"
-#include "model/info.h"
+#include "cmd/malloc_trace/dump/proc.h"
+#include "cmd/malloc_trace/dump/raw.h"
+#include "model/info_proc.h"
+#include "model/info_raw.h"
 #include "trace/proc_kind.h"
 #include "cmd/replay/translate.h"
 #include "common/main.h"

@@ -6,8 +6,12 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_repair.h"
 
-#include "cmd/malloc_trace/dump/dump.h"
+#include "cmd/malloc_trace/dump/proc.h"
+#include "cmd/malloc_trace/dump/raw.h"
+#include "cmd/malloc_trace/info/json.h"
 #include "cmd/malloc_trace/info/print.h"
+#include "model/info_proc.h"
+#include "model/info_raw.h"
 #include "trace/proc_kind.h"
 #include "common/main.h"
 
