@@ -26,8 +26,8 @@ static void *private_alloc(size_t size, size_t align) {
     return p;
 }
 
-/* ASKED is the size that is recorded. ALIGN 0: a plain call. *ZEROED: all bytes
- * are known to be 0. */
+/* ASKED: the size that is recorded. ALIGN 0: a plain call. *ZEROED: all bytes
+   are known to be 0. */
 static void *alloc_once(size_t size, size_t asked, size_t align,
                         enum mtf_call call, bool record_failure, bool *zeroed) {
     struct tcm_thread_state *self = &tcm_self;
@@ -56,8 +56,8 @@ static void *alloc_once(size_t size, size_t asked, size_t align,
     return block.ptr;
 }
 
-/* Callers that record no failure try again themselves; for the others new mode
-   does. The failure is recorded when it is one. */
+/* Callers that record no failure retry by themselves; the others retry here in
+   new mode, which records only the last failure. */
 static void *alloc_any(size_t size, size_t asked, size_t align,
                        enum mtf_call call, bool record_failure, bool *zeroed) {
     if (TCM_LIKELY(!record_failure || !tcm_new_mode()) ||
@@ -192,8 +192,7 @@ static void free_any(void *ptr, const struct claim *claim, enum mtf_call call) {
     struct tcm_thread_state *self = &tcm_self;
     struct tcm_block_info info = tcm_block_check(ptr);
     tcm_trace_free_begins();
-    /* A thread that only frees needs a cache as much as another, and its end
-       must be seen. */
+    /* A thread that only frees needs a cache too, and its end must be seen. */
     if (self->life == TCM_THREAD_NEW)
         tcm_thread_need_cache(self);
     if (info.kind != TCM_BLOCK_PRIVATE && !tcm_trace_is_private(self))

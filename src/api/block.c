@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks without events: out of and into the thread's cache or the levels below
- * it. Slow functions and realloc are made of these.
+ * Slow functions and realloc are built of these: blocks out of and into the
+ * thread's cache or the levels below it.
  */
 #include "api/malloc_path.h"
 #include "base/bits.h"
@@ -31,7 +31,7 @@ static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
             tcm_cache_upkeep(cache);
         }
         if (!tcm_cache_refill(cache, size_class)) {
-            /* The memory that is missing may be the bin's. */
+            /* What has run out may be the memory for the bin. */
             block->ptr = tcm_heap_alloc_one(size_class);
 #if TCM_OBJECT_WORDS
             if (block->ptr != NULL)

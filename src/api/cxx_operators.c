@@ -15,7 +15,7 @@
 /*
  * The loop of [new.delete.single]: try, call the handler, until there is none.
  * A nothrow form returns NULL also when the handler throws. ALIGN 0: a plain
- * form; an alignment that is none is refused at once.
+ * form; an alignment that is no power of two is refused at once.
  */
 static TCM_COLD void *new_slow(size_t size, size_t align, enum mtf_call call,
                                bool throws) {

@@ -17,8 +17,8 @@
 
 #define TCM_PUBLIC __attribute__((visibility("default")))
 
-/* NAME, one more name of the exported function TARGET of the same file. The
-   compiler wants it to have all that TARGET was declared with elsewhere. */
+/* Makes NAME an alias of the exported function TARGET of the same file. The
+   compiler warns unless it has all attributes that TARGET was declared with. */
 #if defined(__has_attribute)
 #if __has_attribute(copy)
 #define TCM_LIKE(target) __attribute__((copy(target)))

@@ -3,21 +3,21 @@
  * Library constructor and destructor, and fork.
  *
  * Fork takes every lock of api and core in the one order of base/lock.h, so
- * that the child finds consistent structures. Handlers of others allocate, join
- * threads, wait for locks whose holders allocate: none of them may run while
- * the locks are held. The C library runs prepare handlers in the reverse order
- * of their registration and the others in that order, so ours are registered
- * before all others, whenever these are (tcm_fork_handlers).
+ * that the child finds consistent structures. Handlers of other libraries
+ * allocate, join threads, or wait for locks whose holders allocate: none of
+ * them may run while the locks are held. The C library runs prepare handlers in
+ * reverse order of registration and the others in order, so ours must be
+ * registered first (tcm_fork_handlers).
  *
  * The C library's own locks: those of its streams are taken by fork after the
  * handlers, and are held by threads that allocate (getline) or wait for one
  * that does (fflush of all streams). So the list of streams is locked here
  * already, ahead of our locks.
  *
- * Signals are blocked while the locks are held: a handler that forks, too,
- * would wait for its own thread. A handler that forks in the middle of an
- * allocation finds locks held by its own thread; it forks without any, which is
- * right as long as no other thread holds one at that moment.
+ * Signals are blocked while the locks are held: a signal handler that forks
+ * would wait for its own thread. A signal handler that forks in the middle of
+ * an allocation finds locks held by its own thread; it forks without taking
+ * any, which is safe only if no other thread holds one at that moment.
  */
 #include "api/malloc_path.h"
 #include "api/settings.h"
@@ -28,7 +28,8 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* Of glibc's libio: exported, in no header of today. The lock is recursive. */
+/* Of glibc's libio: exported, but declared in no current header. The lock is
+   recursive. */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
@@ -36,7 +37,7 @@ extern void _IO_list_resetlock(void) __attribute__((weak));
 TCM_STATIC_ASSERT(NSIG <= 8 * sizeof(uint64_t) + 1,
                   "the kernel's set of signals is one word");
 
-/* Of the fork that this thread is in. */
+/* State of the fork that this thread is in. */
 static TCM_TLS uint64_t mask_before;
 static TCM_TLS bool has_locks;
 
@@ -97,10 +98,10 @@ typedef int register_function(void (*)(void), void (*)(void), void (*)(void),
 static register_function register_after_ours;
 
 /*
- * What pthread_atfork, which is linked into each object, calls. Those that
- * register before our constructor runs, libraries of a program that we are
- * preloaded to, may not have allocated yet: so they come by here. Weak, since a
- * static program has the C library's own.
+ * What pthread_atfork, which is linked into each object, calls. When this
+ * library is preloaded, the program's libraries may register before our
+ * constructor runs and without having allocated; this function then registers
+ * ours first. Weak, since a static program has the C library's own.
  */
 TCM_PUBLIC register_function TCM_EXPORT(__register_atfork)
     __attribute__((weak, alias("register_after_ours")));
@@ -125,7 +126,7 @@ static int register_after_ours(void (*before)(void), void (*in_parent)(void),
     return f != NULL ? f(before, in_parent, in_child, object) : ENOSYS;
 }
 
-/* For no object: they stay when the library's destructor has run. */
+/* Registered for no object, so that they outlive the library's destructor. */
 static void register_ours(void) {
     register_function *f = next_register();
     if (f != NULL)

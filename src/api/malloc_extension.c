@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program can ask of the allocator and tell it, but for the properties;
+ * The C interface to the allocator beyond malloc, except the properties;
  * contract in gperftools/malloc_extension_c.h.
  *
  * Calls that change what the allocator holds are recorded, before they take

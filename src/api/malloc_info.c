@@ -101,8 +101,8 @@ TCM_PUBLIC struct mallinfo TCM_EXPORT(tc_mallinfo)(void) {
     return narrow(TCM_EXPORT(mallinfo2)());
 }
 
-/* Hints about how glibc works are taken and change nothing; what a program
-   could see the effect of is refused, and so is what is not known. */
+/* Hints about glibc's internals are accepted and ignored; parameters with an
+   effect that a program can see are refused, and so are unknown ones. */
 TCM_PUBLIC int TCM_EXPORT(mallopt)(int parameter, int value) {
     (void)value;
     switch (parameter) {
@@ -119,7 +119,7 @@ TCM_PUBLIC int TCM_EXPORT(mallopt)(int parameter, int value) {
     }
 }
 
-/* PAD bytes of free pages stay, if there are so many. */
+/* Keeps PAD bytes of free pages. */
 TCM_PUBLIC int TCM_EXPORT(malloc_trim)(size_t pad) {
     if (!tcm_api_init())
         return 0;

@@ -8,7 +8,7 @@
 #include "base/bits.h"
 #include "gperftools/malloc_extension_c.h"
 
-/* LG is log2 of the alignment. 0: there can be no such block. */
+/* LG: log2 of the alignment. Returns 0 if there can be no such block. */
 static size_t block_size(size_t size, unsigned lg) {
     if (size > TCM_MAX_REQUEST || lg >= TCM_ADDRESS_BITS || !tcm_api_init())
         return 0;

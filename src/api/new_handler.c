@@ -3,10 +3,10 @@
  * Catching in C. A function whose frame description names a personality of ours
  * is, to the unwinder, one with a handler: the personality claims every
  * exception in the search phase, and in the cleanup phase, when all frames
- * below are gone, jumps back into the function, which ends the exception by the
- * means of libstdc++. No table of call sites is needed, because the function
- * makes one call that can throw; and nothing of the unwinder's is called, so
- * that its library need not be linked either.
+ * below are gone, jumps back into the function, which ends the exception with
+ * libstdc++'s functions. No table of call sites is needed, because the function
+ * makes one call that can throw; and no function of the unwinder is called, so
+ * its library need not be linked either.
  */
 #include "api/new_handler.h"
 #include "api/export.h"
@@ -37,7 +37,7 @@ static TCM_TLS struct catcher *catchers;
 static TCM_TLS bool looking;
 
 /*
- * NAME of a libstdc++ that was loaded after this library. A look-up in vain
+ * NAME of a libstdc++ that was loaded after this library. A failed look-up
  * allocates, for dlerror; when that fails too it must not look again.
  */
 static void *look_up(const char *name) {
@@ -91,7 +91,7 @@ _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
     __attribute__((used, visibility("hidden")));
 
 /* Called by the unwinder for call_catching's frame, by name from there. A
-   cancelled thread is no exception: it unwinds on. */
+   cancelled thread is not stopped: it goes on unwinding. */
 _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
                                           _Unwind_Exception_Class size_class,
                                           struct _Unwind_Exception *exception,
@@ -144,7 +144,7 @@ bool tcm_new_mode(void) {
     return tcm_load_relaxed(&new_mode) != 0;
 }
 
-/* Returns the mode of before. */
+/* Returns the previous mode. */
 TCM_PUBLIC int TCM_EXPORT(tc_set_new_mode)(int flag) {
     int before = tcm_load_relaxed(&new_mode);
     /* Publishes nothing else; the reader is tcm_new_mode. */

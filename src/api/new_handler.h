@@ -14,9 +14,9 @@
 #include "base/compiler.h"
 
 /*
- * Calls the new-handler of now. false: there is none, or it threw and CATCHES
- * is true, in which case the exception is over. Without CATCHES an exception
- * passes through the caller.
+ * Calls the current new-handler. false: there is none, or it threw and CATCHES
+ * is true, in which case the exception has been ended. Without CATCHES an
+ * exception passes through the caller.
  */
 bool tcm_new_handler_call(bool catches);
 

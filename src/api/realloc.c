@@ -19,14 +19,14 @@
 #include <errno.h>
 #include <string.h>
 
-/* From here on what a block has in reserve is whole pages of the system, most
-   often without memory behind them until the block has grown so far. */
+/* From this size on, the room behind a block is whole pages of the system,
+   mostly without memory until the block grows into them. */
 #define ROOM_IS_UNTOUCHED 4096
 
-/* A block that realloc makes longer than this gets pages of its own, also where
+/* A block that realloc makes longer than this gets pages of its own, even where
    there is a size class for it: such a block can grow in place, and copying
-   this much costs more than asking the page heap. One that has room for many
-   small steps is copied seldom. */
+   this much costs more than asking the page heap. The bound is higher for a
+   block with room for many small steps, which is seldom copied. */
 #define OWN_PAGES       ((size_t)16 << 10)
 #define OWN_PAGES_ROOMY ((size_t)64 << 10)
 
@@ -54,8 +54,8 @@ static enum in_place in_place(const struct tcm_block_info *info, size_t size) {
     return size > OWN_PAGES ? SHRINKS : MUST_MOVE;
 }
 
-/* What a block is given that must move or can grow. Growing by less than a
-   quarter is taken for the first of many such steps. */
+/* The size to give a block of OLD bytes that moves or grows to SIZE. Growth by
+   less than a quarter is taken for the first of many such steps. */
 static size_t roomy_size(size_t old, size_t size) {
     size_t step, roomy;
     if (size <= old || tcm_add_overflows(old, old / 4, &step) || step <= size)
@@ -151,7 +151,7 @@ static struct tcm_block_info block_of(const void *ptr) {
     return info;
 }
 
-/* One try; FAILS: no other will follow a failure. */
+/* One attempt. FAILS: it is the last one, so a failure is recorded. */
 static void *realloc_once(void *ptr, size_t size, enum mtf_call call,
                           bool fails) {
     struct tcm_thread_state *self = &tcm_self;
@@ -232,8 +232,8 @@ static TCM_ALWAYS_INLINE void record(const struct recorded *r, size_t size,
 
 /*
  * The fast path: a small block that stays, or moves between two small classes
- * of this thread's cache. NULL: served slowly. Where a block lands is the same
- * on all ways.
+ * of this thread's cache. NULL: served slowly. Fast and slow paths choose the
+ * same size for a block.
  */
 static TCM_ALWAYS_INLINE void *realloc_small(void *ptr, unsigned old_class,
                                              size_t size,
@@ -252,7 +252,7 @@ static TCM_ALWAYS_INLINE void *realloc_small(void *ptr, unsigned old_class,
     struct tcm_entry *entry = tcm_cache_peek(cache, size_class);
     void *to = entry->ptr;
     struct tcm_bin *old_bin = &cache->bin[old_class];
-    /* A block on top of its bin is free: what follows will say so. */
+    /* A block on top of its bin is free: the slow path reports it. */
     if (TCM_UNLIKELY(to == NULL || old_bin->top == old_bin->end ||
                      tcm_cache_is_top(cache, old_class, ptr)))
         return NULL;
@@ -321,7 +321,7 @@ TCM_PUBLIC void *TCM_EXPORT(realloc)(void *ptr, size_t size) {
 TCM_PUBLIC void *TCM_EXPORT(reallocarray)(void *ptr, size_t n, size_t size) {
     size_t bytes;
     if (TCM_UNLIKELY(tcm_mul_overflows(n, size, &bytes)))
-        bytes = SIZE_MAX; /* is refused, with the old block's token recorded */
+        bytes = SIZE_MAX; /* refused there, with the old token recorded */
     return realloc_any(ptr, bytes, MTF_CALL_REALLOCARRAY);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The environment variables of the heap; doc/environment.md has what they mean
- * and what happens to values that are none.
+ * The environment variables of the heap; doc/environment.md says what they mean
+ * and how invalid values are treated.
  */
 #include "api/settings.h"
 #include "base/env.h"

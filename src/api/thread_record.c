@@ -6,8 +6,8 @@
 
 #include <linux/futex.h>
 
-/* Looked at for each birth. Two, so that the dead do not gather however many
-   there are: a birth adds one. */
+/* Records looked at when a thread is born. A birth adds one, so looking at two
+   catches up with any number of dead. */
 #define LOOKS 2u
 
 static struct tcm_lock lock = TCM_LOCK_INIT(TCM_RANK_API);
@@ -15,8 +15,8 @@ static struct tcm_dlist records = {&records, &records};
 static struct tcm_dlist *next_look = &records;
 static struct tcm_pool pool = TCM_POOL_INIT(sizeof(struct tcm_thread_record));
 
-/* Held by the calling thread from now on. Where the C library is another, the
-   dead are not found. */
+/* Makes the calling thread the mutex's holder. With a C library other than
+   glibc the dead are not found. */
 static void become_owner(struct tcm_thread_record *record) {
     pthread_mutexattr_t attr;
     pthread_mutexattr_init(&attr);
@@ -63,9 +63,9 @@ void tcm_record_remove(struct tcm_thread_record *record) {
 }
 
 /*
- * Whether the kernel has marked the mutex. Read from its word: a call of
+ * Whether the kernel has marked the mutex. Read from its word:
  * pthread_mutex_trylock may be another library's, which allocates or takes
- * locks, and ours is held. Acquire: what the dead did is seen.
+ * locks, while our lock is held. Acquire: the dead thread's stores are seen.
  */
 static bool is_dead(struct tcm_thread_record *record) {
 #if defined(__GLIBC__)
@@ -105,8 +105,8 @@ void tcm_record_fork_parent(void) {
     tcm_unlock(&lock);
 }
 
-/* The mutexes of the others name threads that this process never had, and ours
-   the thread that we were. */
+/* The mutexes of the other records name threads that this process never had,
+   and OWN's the parent's thread. */
 void tcm_record_fork_child(struct tcm_thread_record *own) {
     while (records.next != &records) {
         struct tcm_thread_record *record =

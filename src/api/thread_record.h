@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What other threads know of a thread, in memory that outlives it, so that a
- * thread which never says that it ends loses nothing: one that leaves by the
- * raw system call, or is born in the last round of its destructors, when no
- * key of ours is looked at any more.
+ * What other threads know of a thread, in memory that outlives it. A thread
+ * that ends without running our key's destructor loses nothing this way: one
+ * that leaves by the raw system call, or whose state is set up in the last
+ * round of its destructors, when our key is no longer looked at.
  *
  * Each record has a robust mutex that its thread holds all its life. The kernel
- * marks it when the thread is gone, however it went; later births see the mark
- * and end what is left. That takes no system call and no look at the memory of
- * the thread, which may be unmapped or another's.
+ * marks it when the thread is gone, for whatever reason; threads that start
+ * later see the mark and release what is left. That takes no system call and no
+ * access to the memory of the thread, which may be unmapped or another's.
  *
- * Invariants: a record is in the list while its thread lives, and until it was
- * taken out by the thread itself or by who found the mutex's owner dead.
+ * Invariants: a record is in the list until it is taken out by its own thread
+ * or by a thread that found the mutex's owner dead.
  *
  * Threads: the list has a lock. cache and trace are written by the owner;
  * others read them after the owner's death, which the mutex orders.
@@ -39,9 +39,10 @@ struct tcm_thread_record *tcm_record_add(void);
 /* The calling thread is done with RECORD. */
 void tcm_record_remove(struct tcm_thread_record *record);
 /* The record of a thread that is gone, taken out of the list, or NULL. Looks at
-   two, in turn: as many as can come for one that is asked for. */
+   two records a call, in turn; one is added a call, so the dead do not pile
+   up. */
 struct tcm_thread_record *tcm_record_take_dead(void);
-/* Gives such a one back, when nothing of its thread is left. */
+/* Frees such a record, once nothing of its thread is left. */
 void tcm_record_free(struct tcm_thread_record *record);
 
 /* Around fork; OWN: the record of the child's only thread, or NULL. */

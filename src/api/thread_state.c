@@ -3,10 +3,10 @@
  * Birth and death of a thread's state, and of the library's.
  *
  * A thread is born with its first slow path. It ends when our key's destructor
- * is called for the second time: destructors of others mostly run in the first
+ * is called for the second time: other destructors mostly run in the first
  * round, and those which allocate there find a cache. What runs later uses the
  * central lists. A thread that was born too late for two calls, or that leaves
- * without any, is ended by one that is born after it.
+ * without any, is ended by a thread that is born later.
  */
 #include "api/thread_state.h"
 #include "base/check.h"
@@ -24,8 +24,8 @@ TCM_TLS struct tcm_thread_state tcm_self = {
 TCM_STATIC_ASSERT(sizeof(struct tcm_thread_state) < 128,
                   "thread-local storage stays small");
 
-/* Whatever a program takes of a static archive, it gets this, and with it the
-   whole family and the library's constructor. */
+/* A program that takes anything from the static archive takes this file, and
+   with it the whole family and the library's constructor. */
 __attribute__((used)) static const struct tcm_family *const anchor =
     &tcm_family;
 
@@ -69,7 +69,7 @@ static void thread_ends(void *state) {
         tcm_record_remove(record);
 }
 
-/* What a thread left that is gone without its end. */
+/* Releases what a thread left that is gone without its end. */
 static void end_dead_thread(void) {
     struct tcm_thread_record *dead = tcm_record_take_dead();
     if (dead == NULL)
@@ -95,8 +95,8 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
         tcm_thread_set_own(self, cache);
     }
     if (self->life == TCM_THREAD_NEW) {
-        /* Live before calls of the C library, or of who stands before it, which
-           may allocate. */
+        /* Live before the calls below: the C library, or a library that
+           interposes it, may allocate in them. */
         self->life = TCM_THREAD_LIVE;
         end_dead_thread();
         self->record = tcm_record_add();
@@ -137,7 +137,7 @@ void tcm_thread_put_back(struct tcm_thread_state *self) {
     /* The plain path will push without words. */
     if (cache->want_words)
         tcm_cache_want_words(cache, false);
-    /* Already so, which no starter has changed, or we see 0. */
+    /* Open already: had a starter shut it, we would see 0. */
     if (tcm_cache_is_open(cache))
         return;
     /* The stores come before the second look in the single order of seq_cst

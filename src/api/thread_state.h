@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a thread of the program has of ours, in thread-local storage: its cache,
- * its stream, its state of life.
+ * The allocator's thread-local state: the thread's cache, its stream, its state
+ * of life.
  *
  *   own     the cache attached to the thread
  *   trace   the thread's stream, or mtr_no_thread
@@ -18,9 +18,9 @@
  * implies that own wants words.
  *
  * Threads: the owner alone. A thread that starts a recording shuts the caches
- * (tracer/tracer.h), whose memory stays when a thread ends
- * without a word; the thread's own storage may be gone by then, or another
- * thread's.
+ * (tracer/tracer.h), not these states: a cache's memory stays when its thread
+ * ends without notice, while its thread-local storage may be unmapped or
+ * another thread's.
  *
  * Total size stays below 128 bytes, so that a library loaded by dlopen finds
  * room in the static thread-local block.

@@ -28,8 +28,8 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
         return mtr_late_enter(&self->late_id);
     struct mtr_thread *t = NULL;
     const struct mtr_control *control = tcm_load_relaxed(&mtr_control);
-    /* A state that is left from before, or a child that no handler told of: the
-       recorder knows. */
+    /* The stream may be left from an earlier recording, and a child may have
+       been forked without handlers: the recorder finds out. */
     if (mtr_is_recording() || tcm_load_relaxed(&control->early) != 0 ||
         self->trace != &mtr_no_thread || tcm_load_relaxed(&control->known) == 0)
         t = enter_recorder(self);
@@ -39,9 +39,9 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
         tcm_thread_put_back(self);
         return NULL;
     }
-    /* A starter switches the plain paths off one after the other, and we may be
-       between the two: a block that was freed on the plain path then lay in the
-       cache without its word when the traced path took it out. */
+    /* A starter switches off malloc's plain path, then free's. Between the two
+       a block freed on the plain path would lie in the cache without its word
+       when the traced path takes it out. */
     tcm_thread_leave_plain(self);
     if (!self->own->want_words && self->own != &tcm_no_cache)
         tcm_cache_want_words(self->own, true);
@@ -199,9 +199,9 @@ void tcm_trace_cache_moves(struct tcm_thread_state *self, bool gives) {
     tcm_trace_leave(self);
 }
 
-/*
- * Host side of the recorder.
- */
+/* ------------------------------------------------------------------------ */
+/* What the recorder asks of the allocator                                  */
+
 static void enter_private(void) {
     struct tcm_thread_state *self = &tcm_self;
     if (self->private_depth++ != 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The place where the allocator's paths and the recorder meet: the only header
- * that tests TCM_TRACING for them. In the untraced library every hook is an
- * empty inline function, and the code around it disappears.
+ * The place where the allocator's paths and the recorder meet. In the untraced
+ * library every hook is an empty inline function, and the code around it
+ * disappears.
  *
  * One call of the malloc family on a slow path looks like this:
  *

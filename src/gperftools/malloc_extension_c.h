@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program can ask of the allocator beyond malloc, and tell it. Names and
- * meaning are gperftools'; doc/extension.md has the properties. Functions that
- * return int return 1 for yes and 0 for no.
+ * Questions and requests to the allocator beyond malloc. Names and meaning are
+ * gperftools'; doc/extension.md has the properties. Functions that return int
+ * return 1 for yes and 0 for no.
  */
 #ifndef GPERFTOOLS_MALLOC_EXTENSION_C_H
 #define GPERFTOOLS_MALLOC_EXTENSION_C_H
@@ -17,9 +17,9 @@ extern "C" {
 #define kMallocExtensionHistogramSize 64
 
 /*
- * Walks the heap's own records, and stops the program at the first that
- * contradicts another. Other threads may go on meanwhile: of their caches it is
- * only seen that each object is one, not that it is there once.
+ * Walks the heap's own records and stops the program at the first
+ * contradiction. Returns 1. Other threads may run meanwhile: each object in
+ * their caches is checked to be one, but not to be there only once.
  */
 int MallocExtension_VerifyAllMemory(void);
 

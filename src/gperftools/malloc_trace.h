@@ -5,8 +5,8 @@
  * Both libraries have these calls; in the one that does not record they return
  * false and do nothing. Any thread may call them at any time, but no signal
  * handler; start, stop and flush wait for each other and for the file. None
- * changes errno. A program that is to run without the library too declares them
- * weak and asks whether they are there.
+ * changes errno. A program that must run without the library too declares them
+ * weak and tests their addresses.
  */
 #ifndef GPERFTOOLS_MALLOC_TRACE_H
 #define GPERFTOOLS_MALLOC_TRACE_H
@@ -24,8 +24,8 @@ extern "C" {
  * has recorded to before is kept, and the new one gets a number: PATH.1, PATH.2
  * and so on. Children of this process are recorded too only with NULL and %p.
  *
- * True: every call that begins after this one returned is recorded. Blocks that
- * are older are known as such; their frees are counted, not recorded.
+ * true: every call that begins after this one returned is recorded. Frees of
+ * older blocks are counted, not recorded.
  * false: a recording is on already, PATH is NULL and the environment names no
  * output for this process, or it cannot begin (one line on stderr says why).
  */
@@ -33,13 +33,13 @@ bool malloc_trace_start(const char *path);
 
 /*
  * Ends the recording; the trace is whole and closed when this returns, and no
- * call that begins later is in it. false: none was on, or its end could not be
- * written.
+ * call that begins later is in it. false: no recording was on, or its end could
+ * not be written.
  */
 bool malloc_trace_stop(void);
 
 /*
- * True: all events so far are in the file (written, not synced to the disk).
+ * true: all events so far are in the file (written, not synced to the disk).
  * false: nothing is recorded, or it cannot be written.
  */
 bool malloc_trace_flush(void);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The allocator by names of its own, for programs that want to be sure whose
- * malloc they call. Names, signatures and meaning are gperftools'. Blocks of
- * these functions and of malloc and its family are the same blocks: tc_malloc
- * and malloc are two names of one function, and so on.
+ * The allocator under names of its own, for programs that want to be sure which
+ * malloc they call. Names, signatures and meaning are gperftools'. tc_malloc
+ * and malloc are two names of one function, and so on: blocks of either may be
+ * passed to the other's functions.
  */
 #ifndef GPERFTOOLS_TCMALLOC_H
 #define GPERFTOOLS_TCMALLOC_H
@@ -46,8 +46,8 @@ void *tc_calloc(size_t n, size_t size) TC_NOTHROW;
 void *tc_realloc(void *ptr, size_t size) TC_NOTHROW;
 void tc_free(void *ptr) TC_NOTHROW;
 void tc_cfree(void *ptr) TC_NOTHROW;
-/* C23's free_sized: SIZE is what was asked for. Builds for debugging stop at a
-   wrong one, others do not mind. */
+/* C23's free_sized: SIZE is what was asked for. Debug builds stop the program
+   at a wrong SIZE, others ignore it. */
 void tc_free_sized(void *ptr, size_t size) TC_NOTHROW;
 /* malloc that returns NULL without calling the new-handler in new mode. */
 void *tc_malloc_skip_new_handler(size_t size) TC_NOTHROW;
@@ -66,8 +66,8 @@ struct mallinfo tc_mallinfo(void) TC_NOTHROW;
 /*
  * With FLAG 1, malloc and its family call the new-handler when memory is out
  * and try again, as operator new does; when there is no handler, or it throws,
- * they return NULL. With 0 (at the start) they return NULL at once. Returns the
- * flag of before.
+ * they return NULL. With 0 (the default) they return NULL at once. Returns the
+ * previous flag.
  */
 int tc_set_new_mode(int flag) TC_NOTHROW;
 int tc_query_new_mode(void) TC_NOTHROW;

@@ -2,11 +2,11 @@
 /*
  * libmalloc_trace_ctl.so: preloaded into a program that is linked with the
  * recording library, it records the program from its constructor to its
- * destructor, without any variable of the recorder's. The trace is
+ * destructor, without any of the recorder's environment variables. The trace is
  * MTRACE_CTL_FILE, or mtrace.out.PID.RANDOM in the temporary folder: a name
- * that nobody can take there beforehand.
+ * that nobody can create there beforehand.
  *
- * Threads: the loader's, one after the other.
+ * Threads: constructor and destructor only, which never run at once.
  */
 #include "gperftools/malloc_trace.h"
 
@@ -17,7 +17,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* Of the program's library; not there in a program that has none. */
+/* Of the program's recording library; NULL in a program without it. */
 #pragma weak malloc_trace_start
 #pragma weak malloc_trace_stop
 
@@ -25,8 +25,8 @@
 
 static pid_t recorded; /* the process that this library records, or 0 */
 
-/* A % in the folder's name is none of the pattern. false: there is no name that
-   cannot be foretold. */
+/* Doubles each % of the folder's name, which is no pattern. false: the name is
+   too long, or no random bytes for it are available yet. */
 static bool name_of_file(struct tcm_fmt *f) {
     uint64_t number;
     const char *given = secure_getenv("MTRACE_CTL_FILE");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Starting a recording switches malloc's plain path off and then free's. What a
- * thread does between the two must do no harm: here it does a lot, because the
- * starter is held there.
+ * Starting a recording switches malloc's plain path off and then free's. Calls
+ * of another thread between the two must do no harm: here there are many,
+ * because the starter is held there.
  */
 #include "api/export.h"
 #include "api/thread_state.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sized deletes in a build with debug checks: the size of the new is taken, one
- * of another class stops the program. And sized frees: any size that the block
- * has is taken.
+ * Sized deletes in a build with debug checks: the size that new was given is
+ * accepted, one of another class stops the program. And sized frees: any size
+ * that the block has is accepted.
  */
 #include "api/export.h"
 #include "unit/core/core_test.h"
@@ -37,10 +37,12 @@ static void make_and_delete(void *argument) {
 static void make_and_free(void *argument) {
     const struct pair *pair = argument;
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-    if (pair->align != 0)
-        TCM_EXPORT(free_aligned_sized)
-    (TCM_EXPORT(aligned_alloc)(64, pair->made), pair->align, pair->given);
-    else TCM_EXPORT(free_sized)(TCM_EXPORT(malloc)(pair->made), pair->given);
+    if (pair->align != 0) {
+        void *p = TCM_EXPORT(aligned_alloc)(64, pair->made);
+        TCM_EXPORT(free_aligned_sized)(p, pair->align, pair->given);
+        return;
+    }
+    TCM_EXPORT(free_sized)(TCM_EXPORT(malloc)(pair->made), pair->given);
 }
 
 static void check_frees(void) {
