@@ -4,6 +4,7 @@
  * aligned_alloc round an odd alignment up to a power of two, posix_memalign
  * refuses it, and sets errno only when memory is out.
  */
+#include "api/export.h"
 #include "api/malloc_path.h"
 #include "base/bits.h"
 #include "base/os_mem.h"

@@ -4,8 +4,11 @@
  * without a cache, empty and full bins, large blocks, failures, and whatever
  * the recorder wants done between two hot events.
  */
-#include "api/malloc_path.h"
+#include "api/alloc_slow.h"
+#include "api/block.h"
 #include "api/new_handler.h"
+#include "api/thread_state.h"
+#include "api/trace_hooks.h"
 #include "base/bits.h"
 #include "base/check.h"
 #include "core/arena.h"
@@ -172,12 +175,7 @@ static void free_recorded(struct tcm_thread_state *self, void *ptr,
     struct mtr_thread *trace = tcm_trace_enter(self);
     if (trace == NULL)
         return;
-    uint64_t *word = NULL;
-#if TCM_OBJECT_WORDS
-    word = tcm_object_word(ptr, false);
-#else
-    (void)ptr;
-#endif
+    uint64_t *word = tcm_block_word(ptr, false);
     if (claim != NULL && contradicts(claim, info))
         tcm_trace_free_size(trace, call, word, claim->size);
     else

@@ -3,10 +3,17 @@
  * Slow functions and realloc are built of these: blocks out of and into the
  * thread's cache or the levels below it.
  */
-#include "api/malloc_path.h"
+#include "api/block.h"
+#include "api/trace_hooks.h"
 #include "base/bits.h"
 #include "base/check.h"
 #include "core/arena.h"
+
+static void get_uncached(unsigned size_class, struct tcm_block *block) {
+    block->ptr = tcm_heap_alloc_one(size_class);
+    if (block->ptr != NULL)
+        block->word = tcm_block_word(block->ptr, true);
+}
 
 static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
                       unsigned size_class, struct tcm_block *block,
@@ -16,11 +23,7 @@ static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
     struct tcm_thread_cache *cache = self->own;
     if (cache == &tcm_no_cache) {
         *shared = true;
-        block->ptr = tcm_heap_alloc_one(size_class);
-#if TCM_OBJECT_WORDS
-        if (block->ptr != NULL)
-            block->word = tcm_object_word(block->ptr, true);
-#endif
+        get_uncached(size_class, block);
         return;
     }
     struct tcm_entry *entry = tcm_cache_peek(cache, size_class);
@@ -32,19 +35,14 @@ static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
         }
         if (!tcm_cache_refill(cache, size_class)) {
             /* What has run out may be the memory for the bin. */
-            block->ptr = tcm_heap_alloc_one(size_class);
-#if TCM_OBJECT_WORDS
-            if (block->ptr != NULL)
-                block->word = tcm_object_word(block->ptr, true);
-#endif
+            get_uncached(size_class, block);
             return;
         }
         entry = tcm_cache_peek(cache, size_class);
     }
     block->ptr = entry->ptr;
-#if TCM_OBJECT_WORDS
-    block->word = cache->want_words ? entry->word : NULL;
-#endif
+    if (tcm_object_words && cache->want_words)
+        block->word = *tcm_bin_word(entry);
     tcm_cache_drop_top(cache, size_class);
 }
 
@@ -52,10 +50,8 @@ static struct tcm_block get_large(size_t size, size_t align, bool *shared) {
     struct tcm_block block = {NULL, NULL, false};
     *shared = true;
     block.ptr = tcm_large_alloc(size, align, &block.zeroed);
-#if TCM_OBJECT_WORDS
     if (block.ptr != NULL)
-        block.word = tcm_object_word(block.ptr, true);
-#endif
+        block.word = tcm_block_word(block.ptr, true);
     return block;
 }
 
@@ -140,9 +136,7 @@ void tcm_block_put(struct tcm_thread_state *self, void *ptr,
         tcm_heap_free_one(info->size_class, ptr);
         return;
     }
-#if TCM_OBJECT_WORDS
-    if (cache->want_words)
-        (cache->bin[info->size_class].top - 1)->word =
+    if (tcm_object_words && cache->want_words)
+        *tcm_bin_word(cache->bin[info->size_class].top - 1) =
             tcm_object_word_or_none(ptr);
-#endif
 }

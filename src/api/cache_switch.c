@@ -4,7 +4,9 @@
  * gperftools/thread_cache_switch.h.
  */
 #include "gperftools/thread_cache_switch.h"
-#include "api/malloc_path.h"
+#include "api/export.h"
+#include "api/thread_state.h"
+#include "api/trace_hooks.h"
 
 bool TCM_EXPORT(release_malloc_thread_cache)(struct ThreadCacheState **place);
 bool TCM_EXPORT(set_malloc_thread_cache)(struct ThreadCacheState *state);

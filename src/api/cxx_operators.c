@@ -6,6 +6,7 @@
  * All forms honour the new-handler; the throwing ones throw std::bad_alloc
  * (new_handler.h). These C frames lie under a throw, hence -fexceptions.
  */
+#include "api/export.h"
 #include "api/malloc_path.h"
 #include "api/new_handler.h"
 #include "base/bits.h"

@@ -2,6 +2,7 @@
 /*
  * malloc, calloc, free and their relatives without alignment.
  */
+#include "api/export.h"
 #include "api/malloc_path.h"
 #include "base/bits.h"
 

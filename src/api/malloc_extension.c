@@ -7,8 +7,9 @@
  * effect.
  */
 #include "gperftools/malloc_extension_c.h"
-#include "api/malloc_path.h"
+#include "api/export.h"
 #include "api/stats_text.h"
+#include "api/trace_hooks.h"
 #include "core/heap_census.h"
 #include "core/heap_verify.h"
 #include "gperftools/tcmalloc.h"

@@ -4,7 +4,9 @@
  * mallinfo, mallinfo2, mallopt, malloc_trim, malloc_info; malloc_stats is in
  * stats_text.c.
  */
-#include "api/malloc_path.h"
+#include "api/export.h"
+#include "api/thread_state.h"
+#include "api/trace_hooks.h"
 #include "base/check.h"
 #include "base/fmt.h"
 #include "core/heap_census.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ways a block goes: inline fast paths (plain and traced), and the slow
- * functions they end in.
+ * The inline fast paths of allocation and free, plain and traced, and the slow
+ * functions that they end in (alloc_slow.h).
  *
  *   malloc --small, plain?--> pop --empty--> tcm_alloc_slow
  *      \--else--> plain: pop of a larger class --none--> tcm_alloc_slow
@@ -10,7 +10,7 @@
  *      \--else--> plain: NULL; push by the page map --full--> tcm_free_slow
  *          \----> traced: event + push --anything rare--> tcm_free_slow
  *
- * What the traced path costs the plain one is nothing: it hangs on a compare
+ * The traced path costs the plain one nothing: the branch to it is a compare
  * that is needed anyway (thread_state.h). The functions that "else" leads to
  * are out of line; they are called "far" here.
  *
@@ -19,69 +19,11 @@
 #ifndef TCM_API_MALLOC_PATH_H
 #define TCM_API_MALLOC_PATH_H
 
-#include "api/export.h"
+#include "api/alloc_slow.h"
 #include "api/thread_state.h"
+#include "api/trace_hooks.h"
+#include "core/class_map.h"
 #include "core/heap.h"
-
-/*
- * Serves a plain allocation of SIZE bytes whatever state thread and library are
- * in. Sets errno and returns NULL on failure.
- */
-TCM_COLD void *tcm_alloc_slow(size_t size, enum mtf_call call);
-/* The same without a record of the failure, for callers that try again. */
-TCM_COLD void *tcm_alloc_try_slow(size_t size, enum mtf_call call);
-/* calloc of more than TCM_MAX_SMALL bytes. */
-TCM_COLD void *tcm_calloc_large(size_t size);
-TCM_COLD void tcm_alloc_record_failure(uint64_t size, enum mtf_call call,
-                                       unsigned align_log2);
-/* ALIGN: a power of two. */
-void *tcm_alloc_aligned(size_t size, size_t align, enum mtf_call call,
-                        bool record_failure);
-/* The same where a rounded SIZE is served and ASKED is what was asked for. */
-void *tcm_alloc_aligned_as(size_t size, size_t asked, size_t align,
-                           enum mtf_call call);
-TCM_COLD void tcm_free_slow(void *ptr, enum mtf_call call);
-/* A sized free: SIZE and ALIGN (0: a plain block) are what the caller claims.
- */
-TCM_COLD void tcm_free_sized_slow(void *ptr, size_t size, size_t align,
-                                  enum mtf_call call);
-/* A free that no path above serves: plain ones of NULL and of blocks outside of
-   the first range, and all that is slow. */
-void tcm_free_elsewhere(void *ptr, enum mtf_call call);
-/* ALIGN: 0 for a plain block. */
-void tcm_free_sized_elsewhere(void *ptr, size_t size, size_t align,
-                              enum mtf_call call);
-
-/*
- * Parts that realloc and the slow functions share: a block out of and into the
- * calling thread's cache or the levels below it, without any event. *SHARED is
- * set when shared levels were or will be asked. TRACE (or NULL) gets the time
- * before memory that the cache no longer needs is given up on the way.
- */
-struct tcm_block {
-    void *ptr;
-    uint64_t *word; /* traced builds: its object word, or NULL */
-    bool zeroed;
-};
-struct tcm_block tcm_block_get(struct tcm_thread_state *self,
-                               struct mtr_thread *trace, size_t size,
-                               size_t align, bool *shared);
-/* A plain block with pages of its own, whatever its size. */
-struct tcm_block tcm_block_get_pages(size_t size, bool *shared);
-bool tcm_block_put_is_shared(struct tcm_thread_state *self,
-                             const struct tcm_block_info *info);
-void tcm_block_put(struct tcm_thread_state *self, void *ptr,
-                   const struct tcm_block_info *info);
-/* What PTR is, or the end of the program if it is no block. */
-struct tcm_block_info tcm_block_check(const void *ptr);
-/* The same, with a message that speaks of a realloc. */
-struct tcm_block_info tcm_block_check_realloc(const void *ptr);
-/* Builds with debug checks: the end of the program if SIZE and ALIGN (0: none)
-   cannot be what PTR, or NULL, was made with by operator new. */
-TCM_COLD void tcm_delete_check(const void *ptr, size_t size, size_t align);
-/* The same of a block of malloc's, which realloc may have left roomier than a
-   new one: only a larger size and another alignment are known to be wrong. */
-TCM_COLD void tcm_free_sized_check(const void *ptr, size_t size, size_t align);
 
 #if TCM_TRACING
 /* The traced fast path of a plain allocation; SLOW serves the rest. SCALED is

@@ -5,7 +5,7 @@
  */
 #include "gperftools/malloc_trace.h"
 #include "api/export.h"
-#include "api/thread_state.h"
+#include "api/trace_hooks.h"
 
 #include <string.h>
 

@@ -4,7 +4,8 @@
  * gperftools/nallocx.h and gperftools/malloc_extension_c.h.
  */
 #include "gperftools/nallocx.h"
-#include "api/malloc_path.h"
+#include "api/export.h"
+#include "api/thread_state.h"
 #include "base/bits.h"
 #include "gperftools/malloc_extension_c.h"
 

@@ -3,7 +3,8 @@
  * Numeric properties by name; doc/extension.md says what they mean and how they
  * add up.
  */
-#include "api/malloc_path.h"
+#include "api/export.h"
+#include "api/thread_state.h"
 #include "core/cache_registry.h"
 
 #include <string.h>

@@ -11,8 +11,11 @@
  * Moment of the event: after the new block exists, before the old one is given
  * up. A successful realloc ends the old block's token also when nothing moves.
  */
-#include "api/malloc_path.h"
+#include "api/alloc_slow.h"
+#include "api/block.h"
+#include "api/export.h"
 #include "api/new_handler.h"
+#include "api/trace_hooks.h"
 #include "base/bits.h"
 #include "core/arena.h"
 
@@ -29,15 +32,6 @@
    block with room for many small steps, which is seldom copied. */
 #define OWN_PAGES       ((size_t)16 << 10)
 #define OWN_PAGES_ROOMY ((size_t)64 << 10)
-
-static uint64_t *word_of(const void *ptr, bool make) {
-#if TCM_OBJECT_WORDS
-    return tcm_object_word(ptr, make);
-#else
-    (void)ptr, (void)make;
-    return NULL;
-#endif
-}
 
 /* What can be done with the block where it is. */
 enum in_place { STAYS, SHRINKS, MAY_GROW, MUST_MOVE };
@@ -73,8 +67,8 @@ static bool wants_own_pages(size_t old, size_t size, size_t roomy) {
 static void record_in_place(struct mtr_thread *trace, void *ptr, size_t size,
                             enum mtf_call call) {
     if (trace != NULL)
-        tcm_trace_realloc(trace, call, size, word_of(ptr, false),
-                          word_of(ptr, true), false);
+        tcm_trace_realloc(trace, call, size, tcm_block_word(ptr, false),
+                          tcm_block_word(ptr, true), false);
 }
 
 /* False: the block must move. */
@@ -132,8 +126,8 @@ static void *move(struct tcm_thread_state *self, struct mtr_thread *trace,
         return NULL;
     memcpy(to.ptr, ptr, size < info->size ? size : info->size);
     if (trace != NULL) {
-        tcm_trace_realloc(trace, call, size, word_of(ptr, false), to.word,
-                          true);
+        tcm_trace_realloc(trace, call, size, tcm_block_word(ptr, false),
+                          to.word, true);
         if (tcm_block_put_is_shared(self, info))
             tcm_trace_gives(trace);
     }
@@ -168,7 +162,7 @@ static void *realloc_once(void *ptr, size_t size, enum mtf_call call,
         if (result == NULL) {
             if (trace != NULL && fails)
                 tcm_trace_realloc_failed(trace, call, size,
-                                         word_of(ptr, false));
+                                         tcm_block_word(ptr, false));
             errno = ENOMEM;
         }
     }
@@ -201,7 +195,7 @@ static void *realloc_to_zero(void *ptr, enum mtf_call call) {
     if (info.kind != TCM_BLOCK_PRIVATE && !tcm_trace_is_private(self)) {
         struct mtr_thread *trace = tcm_trace_enter(self);
         if (trace != NULL) {
-            tcm_trace_realloc_end(trace, call, word_of(ptr, false));
+            tcm_trace_realloc_end(trace, call, tcm_block_word(ptr, false));
             if (tcm_block_put_is_shared(self, &info))
                 tcm_trace_gives(trace);
             tcm_trace_leave(self);
@@ -219,17 +213,6 @@ struct recorded {
     uint64_t *word; /* of the old block */
 };
 
-static TCM_ALWAYS_INLINE void record(const struct recorded *r, size_t size,
-                                     uint64_t *new_word, bool moved) {
-#if TCM_TRACING
-    uint64_t old = *r->word;
-    *r->word = 0;
-    *new_word = mtr_put_realloc(r->t, r->call, size, old, moved);
-#else
-    (void)r, (void)size, (void)new_word, (void)moved;
-#endif
-}
-
 /*
  * The fast path: a small block that stays, or moves between two small classes
  * of this thread's cache. NULL: served slowly. Fast and slow paths choose the
@@ -242,7 +225,8 @@ static TCM_ALWAYS_INLINE void *realloc_small(void *ptr, unsigned old_class,
     size_t old_size = tcm_class[old_class].size;
     if (size <= old_size && size >= old_size / 2) {
         if (r->t != NULL)
-            record(r, size, r->word, false);
+            tcm_trace_realloc_known(r->t, r->call, size, r->word, r->word,
+                                    false);
         return ptr;
     }
     size_t roomy = roomy_size(old_size, size);
@@ -258,12 +242,11 @@ static TCM_ALWAYS_INLINE void *realloc_small(void *ptr, unsigned old_class,
         return NULL;
     tcm_cache_drop_top(cache, size_class);
     memcpy(to, ptr, size < old_size ? size : old_size);
-#if TCM_OBJECT_WORDS
-    if (r->t != NULL) {
-        record(r, size, entry->word, true);
-        old_bin->top->word = r->word;
+    if (tcm_object_words && r->t != NULL) {
+        tcm_trace_realloc_known(r->t, r->call, size, r->word,
+                                *tcm_bin_word(entry), true);
+        *tcm_bin_word(old_bin->top) = r->word;
     }
-#endif
     (void)tcm_cache_push(cache, old_class, ptr);
     return to;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "api/stats_text.h"
-#include "api/malloc_path.h"
+#include "api/export.h"
+#include "api/thread_state.h"
 #include "base/fmt.h"
 #include "base/raw_io.h"
 #include "core/heap_census.h"

@@ -67,15 +67,17 @@ void tcm_record_remove(struct tcm_thread_record *record) {
  * pthread_mutex_trylock may be another library's, which allocates or takes
  * locks, while our lock is held. Acquire: the dead thread's stores are seen.
  */
-static bool is_dead(struct tcm_thread_record *record) {
 #if defined(__GLIBC__)
+static bool is_dead(struct tcm_thread_record *record) {
     int word = tcm_load_acquire(&record->alive.__data.__lock);
     return ((uint32_t)word & FUTEX_OWNER_DIED) != 0;
+}
 #else
+static bool is_dead(struct tcm_thread_record *record) {
     (void)record;
     return false;
-#endif
 }
+#endif
 
 struct tcm_thread_record *tcm_record_take_dead(void) {
     struct tcm_thread_record *dead = NULL;

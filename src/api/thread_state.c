@@ -9,6 +9,8 @@
  * without any, is ended by a thread that is born later.
  */
 #include "api/thread_state.h"
+#include "api/fork_exit.h"
+#include "api/trace_hooks.h"
 #include "base/check.h"
 #include "base/lock.h"
 
@@ -82,12 +84,9 @@ static void end_dead_thread(void) {
 }
 
 void tcm_thread_need_cache(struct tcm_thread_state *self) {
-    if (!tcm_api_init() || self->life == TCM_THREAD_ENDED)
+    if (!tcm_api_init() || self->life == TCM_THREAD_ENDED ||
+        tcm_trace_is_private(self))
         return;
-#if TCM_TRACING
-    if (self->private_depth != 0)
-        return;
-#endif
     if (self->own == &tcm_no_cache) {
         struct tcm_thread_cache *cache = tcm_cache_new();
         if (cache == NULL)
@@ -112,12 +111,8 @@ void tcm_thread_set_own(struct tcm_thread_state *self,
     self->own = cache;
     if (self->record != NULL)
         self->record->cache = cache == &tcm_no_cache ? NULL : cache;
-#if TCM_TRACING
-    bool records =
-        tcm_load_relaxed(&self->trace->limit) != NULL || mtr_is_recording();
-    if (cache != &tcm_no_cache && records)
+    if (cache != &tcm_no_cache && tcm_trace_uses_words(self))
         tcm_cache_want_words(cache, true);
-#endif
     tcm_thread_put_back(self);
 }
 
@@ -125,17 +120,12 @@ void tcm_thread_put_back(struct tcm_thread_state *self) {
     struct tcm_thread_cache *cache = self->own;
     if (cache == &tcm_no_cache)
         return;
-#if TCM_TRACING
-    bool plain = true;
-    if (self->private_depth != 0 ||
-        tcm_load_relaxed(&mtr_control)->early != 0 || mtr_is_recording())
-        plain = false;
-    if (!plain) {
+    if (tcm_trace_is_private(self) || tcm_trace_is_recording()) {
         tcm_cache_shut(cache);
         return;
     }
     /* The plain path will push without words. */
-    if (cache->want_words)
+    if (tcm_object_words && cache->want_words)
         tcm_cache_want_words(cache, false);
     /* Open already: had a starter shut it, we would see 0. */
     if (tcm_cache_is_open(cache))
@@ -144,10 +134,6 @@ void tcm_thread_put_back(struct tcm_thread_state *self) {
        operations; a starter sets the flag before it shuts caches. So we see its
        flag, or its stores replace ours. */
     tcm_cache_open(cache);
-    if (mtr_is_recording())
+    if (tcm_trace_is_recording())
         tcm_cache_shut(cache);
-#else
-    if (!tcm_cache_is_open(cache))
-        tcm_cache_open(cache);
-#endif
 }

@@ -29,7 +29,6 @@
 #define TCM_API_THREAD_STATE_H
 
 #include "api/thread_record.h"
-#include "api/trace_hooks.h"
 #include "base/compiler.h"
 #include "core/heap.h"
 
@@ -84,21 +83,5 @@ static TCM_ALWAYS_INLINE bool
 tcm_thread_is_plain(const struct tcm_thread_state *self) {
     return tcm_cache_is_open(self->own);
 }
-
-/* Sends the calling thread to the traced or slow paths. */
-static inline void tcm_thread_leave_plain(struct tcm_thread_state *self) {
-    if (self->own == &tcm_no_cache)
-        return;
-    tcm_store_relaxed(&self->own->alloc_limit, 0);
-    tcm_store_relaxed(&self->own->free_pages, 0);
-}
-
-/* Registers what is done around fork, once; the earlier the better. */
-void tcm_fork_handlers(void);
-
-/* Does nothing; in fork_exit.c, whose constructor nothing refers to. */
-void tcm_library_anchor(void);
-/* Refers to every file with exported functions. */
-extern const struct tcm_family tcm_family;
 
 #endif

@@ -23,15 +23,22 @@ static struct mtr_thread *enter_recorder(struct tcm_thread_state *self) {
     return t;
 }
 
+/* Sends the calling thread to the traced or slow paths. */
+static void leave_plain(struct tcm_thread_state *self) {
+    if (self->own == &tcm_no_cache)
+        return;
+    tcm_store_relaxed(&self->own->alloc_limit, 0);
+    tcm_store_relaxed(&self->own->free_pages, 0);
+}
+
 struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
     if (self->life == TCM_THREAD_ENDED)
         return mtr_late_enter(&self->late_id);
     struct mtr_thread *t = NULL;
-    const struct mtr_control *control = tcm_load_relaxed(&mtr_control);
     /* The stream may be left from an earlier recording, and a child may have
        been forked without handlers: the recorder finds out. */
-    if (mtr_is_recording() || tcm_load_relaxed(&control->early) != 0 ||
-        self->trace != &mtr_no_thread || tcm_load_relaxed(&control->known) == 0)
+    if (tcm_trace_is_recording() || self->trace != &mtr_no_thread ||
+        tcm_load_relaxed(&tcm_load_relaxed(&mtr_control)->known) == 0)
         t = enter_recorder(self);
     else
         self->trace = &mtr_no_thread;
@@ -42,7 +49,7 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
     /* A starter switches off malloc's plain path, then free's. Between the two
        a block freed on the plain path would lie in the cache without its word
        when the traced path takes it out. */
-    tcm_thread_leave_plain(self);
+    leave_plain(self);
     if (!self->own->want_words && self->own != &tcm_no_cache)
         tcm_cache_want_words(self->own, true);
     return t;
@@ -53,10 +60,6 @@ void tcm_trace_leave(struct tcm_thread_state *self) {
         mtr_late_leave();
     else
         mtr_leave();
-}
-
-bool tcm_trace_is_private(const struct tcm_thread_state *self) {
-    return self->private_depth != 0;
 }
 
 static void set_word(uint64_t *word, uint64_t token) {
@@ -187,7 +190,7 @@ void tcm_trace_mark(const char *text, size_t length) {
 }
 
 void tcm_trace_cache_moves(struct tcm_thread_state *self, bool gives) {
-    if (!mtr_is_recording() || tcm_trace_is_private(self))
+    if (!tcm_trace_is_recording() || tcm_trace_is_private(self))
         return;
     struct mtr_thread *t = tcm_trace_enter(self);
     if (t == NULL)

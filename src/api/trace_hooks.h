@@ -17,14 +17,23 @@
 #ifndef TCM_API_TRACE_HOOKS_H
 #define TCM_API_TRACE_HOOKS_H
 
+#include "api/thread_state.h"
 #include "base/compiler.h"
 #include "traceformat/trace_event.h"
-
-struct tcm_thread_state;
 
 #if TCM_TRACING
 #include "tracer/trace_clock.h"
 #include "tracer/tracer.h"
+
+/*
+ * Whether the calls of the program's threads are recorded now: a recording is
+ * on, or the environment, not read yet, may ask for one. What a thread has (its
+ * stream, a shut cache) follows with the thread's next slow path.
+ */
+static inline bool tcm_trace_is_recording(void) {
+    return tcm_load_relaxed(&tcm_load_relaxed(&mtr_control)->early) != 0 ||
+           mtr_is_recording();
+}
 
 /* The calling thread's stream, ready for one call's events, or NULL. */
 struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self);
@@ -39,7 +48,16 @@ static inline void tcm_trace_free_ends(void) {
 }
 
 /* True in recorder code: serve this call from the private arena. */
-bool tcm_trace_is_private(const struct tcm_thread_state *self);
+static inline bool tcm_trace_is_private(const struct tcm_thread_state *self) {
+    return self->private_depth != 0;
+}
+
+/* Whether the traced paths may use the words of SELF's cache: they do as long
+   as its stream has room, which may be left from an earlier recording. */
+static inline bool tcm_trace_uses_words(const struct tcm_thread_state *self) {
+    return tcm_load_relaxed(&self->trace->limit) != NULL ||
+           tcm_trace_is_recording();
+}
 
 /* Memory was taken from the levels that threads share. One nanosecond on top
    keeps the interval apart from the giver's, should a fine clock show the same
@@ -73,6 +91,15 @@ void tcm_trace_free_size(struct mtr_thread *t, enum mtf_call call,
 /* A realloc of the block with OLD_WORD to the one with NEW_WORD. */
 void tcm_trace_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                        uint64_t *old_word, uint64_t *new_word, bool moved);
+/* The same on the fast path, where the stream has room and OLD_WORD holds a
+   token of this recording. */
+static TCM_ALWAYS_INLINE void
+tcm_trace_realloc_known(struct mtr_thread *t, enum mtf_call call, size_t size,
+                        uint64_t *old_word, uint64_t *new_word, bool moved) {
+    uint64_t old = *old_word;
+    *old_word = 0;
+    *new_word = mtr_put_realloc(t, call, size, old, moved);
+}
 /* A realloc to 0 that freed the block, one of NULL, one that failed. */
 void tcm_trace_realloc_end(struct mtr_thread *t, enum mtf_call call,
                            uint64_t *old_word);
@@ -114,8 +141,9 @@ void tcm_trace_exit(void);
 void tcm_trace_fork_child(struct tcm_thread_state *self);
 
 #else
-struct mtr_thread;
-
+static inline bool tcm_trace_is_recording(void) {
+    return false;
+}
 static inline struct mtr_thread *
 tcm_trace_enter(struct tcm_thread_state *self) {
     (void)self;
@@ -129,6 +157,10 @@ static inline void tcm_trace_free_begins(void) {
 static inline void tcm_trace_free_ends(void) {
 }
 static inline bool tcm_trace_is_private(const struct tcm_thread_state *self) {
+    (void)self;
+    return false;
+}
+static inline bool tcm_trace_uses_words(const struct tcm_thread_state *self) {
     (void)self;
     return false;
 }
@@ -154,6 +186,13 @@ static inline void tcm_trace_free_size(struct mtr_thread *t, enum mtf_call call,
 static inline void tcm_trace_realloc(struct mtr_thread *t, enum mtf_call call,
                                      size_t size, uint64_t *old_word,
                                      uint64_t *new_word, bool moved) {
+    (void)t, (void)call, (void)size, (void)old_word, (void)new_word;
+    (void)moved;
+}
+static inline void tcm_trace_realloc_known(struct mtr_thread *t,
+                                           enum mtf_call call, size_t size,
+                                           uint64_t *old_word,
+                                           uint64_t *new_word, bool moved) {
     (void)t, (void)call, (void)size, (void)old_word, (void)new_word;
     (void)moved;
 }

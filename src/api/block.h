@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What realloc and the slow functions share: a block out of and into the
+ * calling thread's cache or the levels below it, without any event.
+ *
+ * *SHARED is set when levels that threads share were asked. TRACE (or NULL)
+ * gets the time before memory that the cache no longer needs is given up on the
+ * way.
+ *
+ * Threads: SELF is the calling thread's state.
+ */
+#ifndef TCM_API_BLOCK_H
+#define TCM_API_BLOCK_H
+
+#include "api/thread_state.h"
+#include "core/heap.h"
+#include "core/object_word.h"
+
+struct tcm_block {
+    void *ptr;
+    uint64_t *word; /* its object word; NULL: none, or not needed */
+    bool zeroed;    /* all bytes are known to be 0 */
+};
+
+/* A block of SIZE bytes with ALIGN, a power of two, or 0 for a plain one. Its
+   ptr is NULL when memory is out. */
+struct tcm_block tcm_block_get(struct tcm_thread_state *self,
+                               struct mtr_thread *trace, size_t size,
+                               size_t align, bool *shared);
+/* A plain block with pages of its own, whatever its size. */
+struct tcm_block tcm_block_get_pages(size_t size, bool *shared);
+
+/* Whether tcm_block_put would give memory to levels that threads share. */
+bool tcm_block_put_is_shared(struct tcm_thread_state *self,
+                             const struct tcm_block_info *info);
+/* INFO: what tcm_block_check said of PTR. */
+void tcm_block_put(struct tcm_thread_state *self, void *ptr,
+                   const struct tcm_block_info *info);
+
+/* What PTR is. Stops the program if it is no block; the second with a message
+   that speaks of a realloc. */
+struct tcm_block_info tcm_block_check(const void *ptr);
+struct tcm_block_info tcm_block_check_realloc(const void *ptr);
+
+/* tcm_object_word, without a call in builds that have no object words. */
+static inline uint64_t *tcm_block_word(const void *ptr, bool make) {
+    return tcm_object_words ? tcm_object_word(ptr, make) : NULL;
+}
+
+#endif
