@@ -22,7 +22,7 @@ static TCM_ALWAYS_INLINE void *aligned_path(size_t size, size_t align,
 
 static void *aligned(size_t align, size_t size, enum mtf_call call) {
     if (align > SIZE_MAX / 2 + 1) {
-        tcm_alloc_record_failure(size, call, 255);
+        tcm_alloc_record_failure(size, call, TCM_ALIGN_REFUSED);
         errno = EINVAL;
         return NULL;
     }
@@ -44,7 +44,7 @@ TCM_PUBLIC int TCM_EXPORT(posix_memalign)(void **out, size_t align,
     if (!tcm_is_pow2(align) || align % sizeof(void *) != 0) {
         tcm_alloc_record_failure(size, MTF_CALL_POSIX_MEMALIGN,
                                  tcm_is_pow2(align) ? tcm_log2_floor(align)
-                                                    : 255);
+                                                    : TCM_ALIGN_REFUSED);
         return EINVAL;
     }
     void *p = aligned_path(size, align, MTF_CALL_POSIX_MEMALIGN);

@@ -34,6 +34,7 @@ static void *private_alloc(size_t size, size_t align) {
 static void *alloc_once(size_t size, size_t asked, size_t align,
                         enum mtf_call call, bool record_failure, bool *zeroed) {
     struct tcm_thread_state *self = &tcm_self;
+    TCM_ASSERT(asked <= size && (align == 0 || tcm_is_pow2(align)));
     if (!tcm_api_init()) {
         errno = ENOMEM;
         return NULL;
@@ -91,6 +92,7 @@ void *tcm_alloc_try_slow(size_t size, enum mtf_call call) {
 
 void *tcm_calloc_large(size_t size) {
     bool zeroed = false;
+    TCM_ASSERT(size > TCM_MAX_SMALL);
     void *p = alloc_any(size, size, 0, MTF_CALL_CALLOC, true, &zeroed);
     if (p != NULL && !zeroed)
         memset(p, 0, size);
@@ -100,18 +102,21 @@ void *tcm_calloc_large(size_t size) {
 void *tcm_alloc_aligned(size_t size, size_t align, enum mtf_call call,
                         bool record_failure) {
     bool zeroed;
+    TCM_ASSERT(tcm_is_pow2(align));
     return alloc_any(size, size, align, call, record_failure, &zeroed);
 }
 
 void *tcm_alloc_aligned_as(size_t size, size_t asked, size_t align,
                            enum mtf_call call) {
     bool zeroed;
+    TCM_ASSERT(tcm_is_pow2(align));
     return alloc_any(size, asked, align, call, true, &zeroed);
 }
 
 void tcm_alloc_record_failure(uint64_t size, enum mtf_call call,
                               unsigned align_log2) {
     struct tcm_thread_state *self = &tcm_self;
+    TCM_ASSERT(align_log2 < 64 || align_log2 == TCM_ALIGN_REFUSED);
     if (tcm_trace_is_private(self))
         return;
     if (self->life == TCM_THREAD_NEW)
@@ -188,6 +193,7 @@ static void free_recorded(struct tcm_thread_state *self, void *ptr,
 /* CLAIM: NULL for an unsized free. */
 static void free_any(void *ptr, const struct claim *claim, enum mtf_call call) {
     struct tcm_thread_state *self = &tcm_self;
+    TCM_ASSERT(ptr != NULL);
     struct tcm_block_info info = tcm_block_check(ptr);
     tcm_trace_free_begins();
     /* A thread that only frees needs a cache too, and its end must be seen. */
@@ -213,6 +219,7 @@ void tcm_free_sized_slow(void *ptr, size_t size, size_t align,
 
 /* The push of a plain thread; ptr is not NULL. */
 static bool push_anywhere(void *ptr) {
+    TCM_ASSERT(ptr != NULL);
     unsigned size_class = tcm_entry_class(tcm_page_entry(ptr));
     return tcm_thread_is_plain(&tcm_self) &&
            tcm_cache_push(tcm_self.own, size_class, ptr);

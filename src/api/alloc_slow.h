@@ -17,6 +17,9 @@ TCM_COLD void *tcm_alloc_slow(size_t size, enum mtf_call call);
 TCM_COLD void *tcm_alloc_try_slow(size_t size, enum mtf_call call);
 /* calloc of more than TCM_MAX_SMALL bytes. */
 TCM_COLD void *tcm_calloc_large(size_t size);
+/* Records a call that failed. ALIGN_LOG2: of the alignment asked for, 0 for a
+   plain call, TCM_ALIGN_REFUSED for one that no block can have. */
+#define TCM_ALIGN_REFUSED 255u
 TCM_COLD void tcm_alloc_record_failure(uint64_t size, enum mtf_call call,
                                        unsigned align_log2);
 /* ALIGN: a power of two. */

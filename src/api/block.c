@@ -9,6 +9,24 @@
 #include "base/check.h"
 #include "core/arena.h"
 
+/* For assertions. */
+static bool is_of_class(const void *ptr, unsigned size_class) {
+    return tcm_entry_class(tcm_page_entry(ptr)) == size_class;
+}
+
+static bool is_in_use(const struct tcm_block_info *info) {
+    return info->kind == TCM_BLOCK_SMALL || info->kind == TCM_BLOCK_LARGE;
+}
+
+/* Whether BLOCK, if there is one, is as it was asked for. */
+static bool serves(const struct tcm_block *block, size_t size, size_t align) {
+    if (block->ptr == NULL)
+        return true;
+    struct tcm_block_info info = tcm_block_info(block->ptr);
+    return is_in_use(&info) && info.size >= size &&
+           (align == 0 || (uintptr_t)block->ptr % align == 0);
+}
+
 static void get_uncached(unsigned size_class, struct tcm_block *block) {
     block->ptr = tcm_heap_alloc_one(size_class);
     if (block->ptr != NULL)
@@ -29,6 +47,7 @@ static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
     struct tcm_entry *entry = tcm_cache_peek(cache, size_class);
     if (entry->ptr == NULL) {
         *shared = true;
+        TCM_ASSERT(tcm_load_relaxed(&cache->attached));
         if (tcm_cache_upkeep_due(cache)) {
             tcm_trace_gives(trace);
             tcm_cache_upkeep(cache);
@@ -39,8 +58,10 @@ static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
             return;
         }
         entry = tcm_cache_peek(cache, size_class);
+        TCM_ASSERT(entry->ptr != NULL);
     }
     block->ptr = entry->ptr;
+    TCM_ASSERT(is_of_class(block->ptr, size_class));
     if (tcm_object_words && cache->want_words)
         block->word = *tcm_bin_word(entry);
     tcm_cache_drop_top(cache, size_class);
@@ -49,7 +70,10 @@ static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
 static struct tcm_block get_large(size_t size, size_t align, bool *shared) {
     struct tcm_block block = {NULL, NULL, false};
     *shared = true;
+    TCM_ASSERT(size <= TCM_MAX_REQUEST);
     block.ptr = tcm_large_alloc(size, align, &block.zeroed);
+    TCM_ASSERT(block.ptr == NULL ||
+               tcm_block_info(block.ptr).kind == TCM_BLOCK_LARGE);
     if (block.ptr != NULL)
         block.word = tcm_block_word(block.ptr, true);
     return block;
@@ -77,6 +101,8 @@ struct tcm_block tcm_block_get(struct tcm_thread_state *self,
                                struct mtr_thread *trace, size_t size,
                                size_t align, bool *shared) {
     struct tcm_block block = {NULL, NULL, false};
+    TCM_ASSERT(tcm_thread_is_valid(self) && !tcm_trace_is_private(self));
+    TCM_ASSERT(align == 0 || tcm_is_pow2(align));
     if (size > TCM_MAX_REQUEST)
         return block;
     block = get_block(self, trace, size, align, shared);
@@ -87,6 +113,7 @@ struct tcm_block tcm_block_get(struct tcm_thread_state *self,
         if (tcm_heap_gather(cache, size > align ? size : align))
             block = get_block(self, trace, size, align, shared);
     }
+    TCM_ASSERT(serves(&block, size, align));
     return block;
 }
 
@@ -110,6 +137,7 @@ struct tcm_block_info tcm_block_check_realloc(const void *ptr) {
 
 bool tcm_block_put_is_shared(struct tcm_thread_state *self,
                              const struct tcm_block_info *info) {
+    TCM_ASSERT(is_in_use(info));
     if (info->kind != TCM_BLOCK_SMALL || self->own == &tcm_no_cache)
         return true;
     struct tcm_bin *bin = &self->own->bin[info->size_class];
@@ -122,11 +150,14 @@ void tcm_block_put(struct tcm_thread_state *self, void *ptr,
         tcm_arena_free(ptr);
         return;
     }
+    TCM_ASSERT(is_in_use(info));
     if (info->kind == TCM_BLOCK_LARGE) {
+        TCM_ASSERT(info->span == tcm_page_span(ptr));
         tcm_large_free(info->span);
         return;
     }
     struct tcm_thread_cache *cache = self->own;
+    TCM_ASSERT(is_of_class(ptr, info->size_class));
     if (TCM_UNLIKELY(tcm_cache_is_top(cache, info->size_class, ptr)))
         tcm_die_pointer("double free of", ptr);
     if (cache == &tcm_no_cache ||

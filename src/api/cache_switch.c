@@ -7,6 +7,7 @@
 #include "api/export.h"
 #include "api/thread_state.h"
 #include "api/trace_hooks.h"
+#include "base/check.h"
 
 bool TCM_EXPORT(release_malloc_thread_cache)(struct ThreadCacheState **place);
 bool TCM_EXPORT(set_malloc_thread_cache)(struct ThreadCacheState *state);
@@ -16,6 +17,7 @@ TCM_EXPORT(release_malloc_thread_cache)(struct ThreadCacheState **place) {
     struct tcm_thread_state *self = &tcm_self;
     if (TCM_UNLIKELY(self->life == TCM_THREAD_ENDED))
         return false;
+    TCM_ASSERT(tcm_thread_is_valid(self));
     /* A thread that never asked for memory has none either. */
     struct tcm_thread_cache *cache = self->own;
     if (cache == &tcm_no_cache) {
@@ -51,6 +53,7 @@ TCM_EXPORT(set_malloc_thread_cache)(struct ThreadCacheState *state) {
     if (next != NULL)
         tcm_cache_attach(next);
     tcm_thread_set_own(self, next != NULL ? next : &tcm_no_cache);
+    TCM_ASSERT(tcm_thread_is_valid(self));
     if (next != NULL)
         tcm_trace_cache_moves(self, false);
     return true;

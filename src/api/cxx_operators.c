@@ -33,7 +33,7 @@ static TCM_COLD void *new_slow(size_t size, size_t align, enum mtf_call call,
             break;
     }
     tcm_alloc_record_failure(size, call,
-                             !good        ? 255
+                             !good        ? TCM_ALIGN_REFUSED
                              : align == 0 ? 0
                                           : tcm_log2_floor(align));
     if (throws)

@@ -25,6 +25,7 @@
 #include "api/thread_record.h"
 #include "api/thread_state.h"
 #include "api/trace_hooks.h"
+#include "base/check.h"
 #include "base/lock.h"
 #include "gperftools/malloc_extension_c.h"
 
@@ -72,20 +73,24 @@ static void prepare(void) {
 }
 
 static void parent(void) {
+    TCM_ASSERT(tcm_locks_held != 0);
     if (has_locks) {
         tcm_heap_fork_parent();
         tcm_record_fork_parent();
         if (_IO_list_unlock != NULL)
             _IO_list_unlock();
+        TCM_ASSERT(tcm_locks_held == 0);
     }
     restore_signals();
 }
 
 static void child(void) {
     struct tcm_thread_state *self = &tcm_self;
+    TCM_ASSERT(tcm_locks_held != 0);
     if (has_locks) {
         tcm_heap_fork_child(self->own);
         tcm_record_fork_child(self->record);
+        TCM_ASSERT(tcm_locks_held == 0 && tcm_thread_is_valid(self));
         /* The C library may have reset it already. */
         if (_IO_list_resetlock != NULL)
             _IO_list_resetlock();

@@ -22,8 +22,15 @@
 #include "api/alloc_slow.h"
 #include "api/thread_state.h"
 #include "api/trace_hooks.h"
+#include "base/bits.h"
+#include "base/check.h"
 #include "core/class_map.h"
 #include "core/heap.h"
+
+/* Whether PTR is an object of the class. For assertions. */
+static inline bool tcm_class_is(const void *ptr, uint64_t scaled) {
+    return tcm_class_scale(tcm_entry_class(tcm_page_entry(ptr))) == scaled;
+}
 
 #if TCM_TRACING
 /* The traced fast path of a plain allocation; SLOW serves the rest. SCALED is
@@ -38,6 +45,8 @@ static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
     /* pos at limit: no room, no token, not recording, called by the saver. */
     if (TCM_UNLIKELY(t->pos >= tcm_load_folded(&t->limit) || ptr == NULL))
         return slow(size);
+    TCM_ASSERT(cache->want_words && entry->word != NULL);
+    TCM_ASSERT(tcm_class_is(ptr, scaled));
     if (TCM_UNLIKELY(t->alloc_call != call))
         mtr_put_alloc_call(t, call);
     TCM_FORGET(scaled);
@@ -73,6 +82,7 @@ static TCM_ALWAYS_INLINE bool tcm_traced_free_try(void *ptr, enum mtf_call call,
     uint64_t token = *word;
     if (TCM_UNLIKELY(token < t->first_token))
         return false;
+    TCM_ASSERT(cache->want_words && tcm_class_is(ptr, scaled));
     if (TCM_UNLIKELY(t->free_call != call))
         mtr_put_free_call(t, call);
     *word = 0;
@@ -126,6 +136,7 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_path(size_t size, void *(*far)(size_t),
     TCM_IN_RESULT(ptr);
     if (TCM_UNLIKELY(ptr == NULL))
         return slow(size);
+    TCM_ASSERT(tcm_class_is(ptr, scaled));
     TCM_FORGET(scaled);
     tcm_bin_at(cache, scaled)->top = top;
     return ptr;
@@ -145,6 +156,7 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_far(size_t size, enum mtf_call call,
     void *ptr = tcm_cache_peek(cache, size_class)->ptr;
     if (TCM_UNLIKELY(ptr == NULL))
         return slow(size);
+    TCM_ASSERT(tcm_class_is(ptr, tcm_class_scale(size_class)));
     tcm_cache_drop_top(cache, size_class);
     return ptr;
 }
@@ -158,6 +170,7 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_aligned_plain(size_t size,
     struct tcm_thread_cache *cache = tcm_self.own;
     unsigned size_class = tcm_size_class_request(size, align);
     void *ptr = tcm_cache_peek(cache, size_class)->ptr;
+    TCM_ASSERT(tcm_is_pow2(align) && (uintptr_t)ptr % align == 0);
     if (TCM_LIKELY(ptr != NULL))
         tcm_cache_drop_top(cache, size_class);
     return ptr;
@@ -170,6 +183,8 @@ static TCM_ALWAYS_INLINE void tcm_free_path(void *ptr, void (*far)(void *),
     struct tcm_thread_cache *cache = tcm_self.own;
     uintptr_t base = tcm_class_map_base;
     size_t page = tcm_class_map_page(base, ptr);
+    TCM_ASSERT(page >= TCM_CLASS_MAP_PAGES ||
+               tcm_class_is(ptr, tcm_class_map_get(base, page)));
     if (TCM_UNLIKELY(page >= tcm_load_folded(&cache->free_pages)))
         far(ptr);
     else if (TCM_UNLIKELY(!tcm_cache_push_scaled(
@@ -195,6 +210,8 @@ tcm_free_sized_path(void *ptr, size_t size, void (*far)(void *, size_t),
     struct tcm_thread_cache *cache = tcm_self.own;
     uintptr_t base = tcm_class_map_base;
     size_t page = tcm_class_map_page(base, ptr);
+    TCM_ASSERT(page >= TCM_CLASS_MAP_PAGES ||
+               tcm_class_is(ptr, tcm_class_map_get(base, page)));
     if (TCM_UNLIKELY(page >= tcm_load_folded(&cache->free_pages)))
         far(ptr, size);
     else if (TCM_UNLIKELY(!tcm_cache_push_scaled(

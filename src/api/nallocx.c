@@ -7,6 +7,7 @@
 #include "api/export.h"
 #include "api/thread_state.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "gperftools/malloc_extension_c.h"
 
 /* LG: log2 of the alignment. Returns 0 if there can be no such block. */
@@ -15,6 +16,7 @@ static size_t block_size(size_t size, unsigned lg) {
         return 0;
     size_t align = (size_t)1 << lg;
     unsigned size_class = tcm_size_class_request(size, align);
+    TCM_ASSERT(size_class == 0 || tcm_class[size_class].size >= size);
     if (size_class != 0)
         return tcm_class[size_class].size;
     return size == 0 ? TCM_PAGE_SIZE : tcm_align_up(size, TCM_PAGE_SIZE);

@@ -12,6 +12,7 @@
 #include "api/export.h"
 #include "base/atomic.h"
 #include "base/check.h"
+#include "base/lock.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -100,6 +101,7 @@ _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
     if (actions & _UA_SEARCH_PHASE)
         return _URC_HANDLER_FOUND;
     struct catcher *catcher = catchers;
+    TCM_ASSERT(catcher != NULL);
     catchers = catcher->outer;
     if ((actions & _UA_FORCE_UNWIND) || !(actions & _UA_HANDLER_FRAME))
         return _URC_CONTINUE_UNWIND;
@@ -115,6 +117,7 @@ static TCM_NOINLINE bool call_catching(new_handler handler) {
     if (_setjmp(catcher.place) == 0) {
         catchers = &catcher;
         handler();
+        TCM_ASSERT(catchers == &catcher);
         catchers = catcher.outer;
         return true;
     }
@@ -123,6 +126,7 @@ static TCM_NOINLINE bool call_catching(new_handler handler) {
 }
 
 bool tcm_new_handler_call(bool catches) {
+    TCM_ASSERT(tcm_locks_held == 0);
     new_handler handler = current_handler();
     if (handler == NULL)
         return false;

@@ -17,6 +17,7 @@
 #include "api/new_handler.h"
 #include "api/trace_hooks.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "core/arena.h"
 
 #include <errno.h>
@@ -37,6 +38,7 @@
 enum in_place { STAYS, SHRINKS, MAY_GROW, MUST_MOVE };
 
 static enum in_place in_place(const struct tcm_block_info *info, size_t size) {
+    TCM_ASSERT(info->kind == TCM_BLOCK_SMALL || info->kind == TCM_BLOCK_LARGE);
     if (info->kind == TCM_BLOCK_SMALL)
         return size <= info->size && size >= info->size / 2 ? STAYS : MUST_MOVE;
     if (size <= info->size && size >= info->size - info->size / 4)
@@ -100,6 +102,7 @@ static bool resize_in_place(struct mtr_thread *trace, void *ptr,
 
 static void *realloc_private(void *ptr, size_t size,
                              const struct tcm_block_info *info) {
+    TCM_ASSERT(info->kind == TCM_BLOCK_PRIVATE && size != 0);
     void *to = tcm_arena_alloc(size, TCM_MIN_ALIGN);
     if (to == NULL) {
         errno = ENOMEM;
@@ -115,6 +118,7 @@ static void *move(struct tcm_thread_state *self, struct mtr_thread *trace,
                   enum mtf_call call) {
     bool shared = false;
     size_t roomy = roomy_size(info->size, size);
+    TCM_ASSERT(roomy >= size);
     struct tcm_block to = wants_own_pages(info->size, size, roomy)
                               ? tcm_block_get_pages(roomy, &shared)
                               : tcm_block_get(self, trace, roomy, 0, &shared);
@@ -124,6 +128,7 @@ static void *move(struct tcm_thread_state *self, struct mtr_thread *trace,
         tcm_trace_took(trace);
     if (to.ptr == NULL)
         return NULL;
+    TCM_ASSERT(to.ptr != ptr && tcm_block_info(to.ptr).size >= size);
     memcpy(to.ptr, ptr, size < info->size ? size : info->size);
     if (trace != NULL) {
         tcm_trace_realloc(trace, call, size, tcm_block_word(ptr, false),
@@ -168,6 +173,7 @@ static void *realloc_once(void *ptr, size_t size, enum mtf_call call,
     }
     if (trace != NULL)
         tcm_trace_leave(self);
+    TCM_ASSERT(result == NULL || tcm_block_info(result).size >= size);
     return result;
 }
 
@@ -223,6 +229,7 @@ static TCM_ALWAYS_INLINE void *realloc_small(void *ptr, unsigned old_class,
                                              const struct recorded *r) {
     struct tcm_thread_cache *cache = tcm_self.own;
     size_t old_size = tcm_class[old_class].size;
+    TCM_ASSERT(old_class != 0 && size != 0 && size <= TCM_MAX_SMALL);
     if (size <= old_size && size >= old_size / 2) {
         if (r->t != NULL)
             tcm_trace_realloc_known(r->t, r->call, size, r->word, r->word,
@@ -240,8 +247,10 @@ static TCM_ALWAYS_INLINE void *realloc_small(void *ptr, unsigned old_class,
     if (TCM_UNLIKELY(to == NULL || old_bin->top == old_bin->end ||
                      tcm_cache_is_top(cache, old_class, ptr)))
         return NULL;
+    TCM_ASSERT(tcm_entry_class(tcm_page_entry(to)) == size_class);
     tcm_cache_drop_top(cache, size_class);
     memcpy(to, ptr, size < old_size ? size : old_size);
+    TCM_ASSERT(r->t == NULL || cache->want_words);
     if (tcm_object_words && r->t != NULL) {
         tcm_trace_realloc_known(r->t, r->call, size, r->word,
                                 *tcm_bin_word(entry), true);

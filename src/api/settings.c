@@ -4,6 +4,7 @@
  * and how invalid values are treated.
  */
 #include "api/settings.h"
+#include "base/check.h"
 #include "base/env.h"
 #include "core/cache_registry.h"
 #include "core/heap.h"
@@ -30,6 +31,7 @@ static bool parse_milli(const char *text, uint32_t *milli) {
         return false;
     *milli =
         whole >= MAX_RATE ? MAX_RATE * ONE_MILLI : whole * ONE_MILLI + part;
+    TCM_ASSERT(part < ONE_MILLI && *milli <= MAX_RATE * ONE_MILLI);
     return true;
 }
 

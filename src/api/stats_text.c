@@ -2,6 +2,7 @@
 #include "api/stats_text.h"
 #include "api/export.h"
 #include "api/thread_state.h"
+#include "base/check.h"
 #include "base/fmt.h"
 #include "base/raw_io.h"
 #include "core/heap_census.h"
@@ -26,6 +27,7 @@ static void put_number(struct tcm_fmt *f, uint64_t n, unsigned width) {
 /* BYTES in MiB, with one digit of the fraction, in WIDTH characters. */
 static void put_mib(struct tcm_fmt *f, uint64_t bytes, unsigned width) {
     uint64_t tenths = bytes / 1024 * 10 / 1024;
+    TCM_ASSERT(width > 2);
     put_number(f, tenths / 10, width - 2);
     tcm_fmt_char(f, '.');
     tcm_fmt_u64(f, tenths % 10);
@@ -142,6 +144,7 @@ void tcm_stats_text(char *buf, size_t cap) {
     struct tcm_heap_figures h = {0};
     struct tcm_stats stats = {0};
     bool ready = tcm_api_init();
+    TCM_ASSERT(cap != 0);
     if (ready) {
         tcm_heap_figures(&h);
         tcm_stats_read(&stats);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "api/thread_record.h"
 
+#include "base/check.h"
 #include "base/lock.h"
 #include "core/meta_alloc.h"
 
@@ -41,12 +42,29 @@ struct tcm_thread_record *tcm_record_add(void) {
     return record;
 }
 
-/* The lock is held. */
 static void take_out(struct tcm_thread_record *record) {
+    tcm_lock_assert_held(&lock);
     if (next_look == &record->link)
         next_look = next_look->prev;
     tcm_dlist_remove(&record->link);
 }
+
+/*
+ * Whether the kernel has marked the mutex. Read from its word:
+ * pthread_mutex_trylock may be another library's, which allocates or takes
+ * locks, while our lock is held. Acquire: the dead thread's stores are seen.
+ */
+#if defined(__GLIBC__)
+static bool is_dead(const struct tcm_thread_record *record) {
+    int word = tcm_load_acquire(&record->alive.__data.__lock);
+    return ((uint32_t)word & FUTEX_OWNER_DIED) != 0;
+}
+#else
+static bool is_dead(const struct tcm_thread_record *record) {
+    (void)record;
+    return false;
+}
+#endif
 
 void tcm_record_free(struct tcm_thread_record *record) {
     tcm_lock(&lock);
@@ -58,26 +76,10 @@ void tcm_record_remove(struct tcm_thread_record *record) {
     tcm_lock(&lock);
     take_out(record);
     tcm_unlock(&lock);
+    TCM_ASSERT(!is_dead(record));
     pthread_mutex_unlock(&record->alive);
     tcm_record_free(record);
 }
-
-/*
- * Whether the kernel has marked the mutex. Read from its word:
- * pthread_mutex_trylock may be another library's, which allocates or takes
- * locks, while our lock is held. Acquire: the dead thread's stores are seen.
- */
-#if defined(__GLIBC__)
-static bool is_dead(struct tcm_thread_record *record) {
-    int word = tcm_load_acquire(&record->alive.__data.__lock);
-    return ((uint32_t)word & FUTEX_OWNER_DIED) != 0;
-}
-#else
-static bool is_dead(struct tcm_thread_record *record) {
-    (void)record;
-    return false;
-}
-#endif
 
 struct tcm_thread_record *tcm_record_take_dead(void) {
     struct tcm_thread_record *dead = NULL;
@@ -104,12 +106,14 @@ void tcm_record_fork_prepare(void) {
 }
 
 void tcm_record_fork_parent(void) {
+    tcm_lock_assert_held(&lock);
     tcm_unlock(&lock);
 }
 
 /* The mutexes of the other records name threads that this process never had,
    and OWN's the parent's thread. */
 void tcm_record_fork_child(struct tcm_thread_record *own) {
+    tcm_lock_assert_held(&lock);
     while (records.next != &records) {
         struct tcm_thread_record *record =
             TCM_CONTAINER_OF(records.next, struct tcm_thread_record, link);

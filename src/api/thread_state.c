@@ -57,6 +57,8 @@ bool tcm_api_init(void) {
    ran, in the third or fourth if it was born by one. */
 static void thread_ends(void *state) {
     struct tcm_thread_state *self = state;
+    TCM_ASSERT(self->life == TCM_THREAD_LIVE && tcm_thread_is_valid(self));
+    TCM_ASSERT(!tcm_trace_is_private(self));
     if (++self->end_calls == 1 && pthread_setspecific(end_key, self) == 0)
         return;
     struct tcm_thread_cache *cache = self->own;
@@ -69,6 +71,7 @@ static void thread_ends(void *state) {
         tcm_cache_destroy(cache);
     if (record != NULL)
         tcm_record_remove(record);
+    TCM_ASSERT(tcm_thread_is_valid(self));
 }
 
 /* Releases what a thread left that is gone without its end. */
@@ -76,6 +79,8 @@ static void end_dead_thread(void) {
     struct tcm_thread_record *dead = tcm_record_take_dead();
     if (dead == NULL)
         return;
+    TCM_ASSERT(dead != tcm_self.record);
+    TCM_ASSERT(dead->cache == NULL || dead->cache != tcm_self.own);
     if (dead->trace != NULL)
         tcm_trace_dead_thread(dead->trace);
     if (dead->cache != NULL)
@@ -84,6 +89,7 @@ static void end_dead_thread(void) {
 }
 
 void tcm_thread_need_cache(struct tcm_thread_state *self) {
+    TCM_ASSERT(self == &tcm_self);
     if (!tcm_api_init() || self->life == TCM_THREAD_ENDED ||
         tcm_trace_is_private(self))
         return;
@@ -104,10 +110,14 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
         if (have_end_key)
             pthread_setspecific(end_key, self);
     }
+    TCM_ASSERT(tcm_thread_is_valid(self));
 }
 
 void tcm_thread_set_own(struct tcm_thread_state *self,
                         struct tcm_thread_cache *cache) {
+    TCM_ASSERT(self == &tcm_self && self->life != TCM_THREAD_ENDED);
+    TCM_ASSERT(self->own == &tcm_no_cache && !tcm_trace_is_private(self));
+    TCM_ASSERT(cache == &tcm_no_cache || tcm_load_relaxed(&cache->attached));
     self->own = cache;
     if (self->record != NULL)
         self->record->cache = cache == &tcm_no_cache ? NULL : cache;
@@ -118,6 +128,7 @@ void tcm_thread_set_own(struct tcm_thread_state *self,
 
 void tcm_thread_put_back(struct tcm_thread_state *self) {
     struct tcm_thread_cache *cache = self->own;
+    TCM_ASSERT(self == &tcm_self);
     if (cache == &tcm_no_cache)
         return;
     if (tcm_trace_is_private(self) || tcm_trace_is_recording()) {

@@ -29,6 +29,7 @@
 #define TCM_API_THREAD_STATE_H
 
 #include "api/thread_record.h"
+#include "base/check.h"
 #include "base/compiler.h"
 #include "core/heap.h"
 
@@ -70,9 +71,23 @@ void tcm_thread_set_own(struct tcm_thread_state *self,
                         struct tcm_thread_cache *cache);
 /* Leaves own to the caller: tcm_no_cache takes its place. */
 static inline void tcm_thread_drop_own(struct tcm_thread_state *self) {
+    TCM_ASSERT(self == &tcm_self);
     self->own = &tcm_no_cache;
     if (TCM_LIKELY(self->record != NULL))
         self->record->cache = NULL;
+}
+
+/* Whether the parts of SELF, the calling thread's state, agree. For
+   assertions. */
+static inline bool tcm_thread_is_valid(const struct tcm_thread_state *self) {
+    bool has_cache = self->own != &tcm_no_cache;
+    if (self != &tcm_self || self->own == NULL)
+        return false;
+    if (self->life != TCM_THREAD_LIVE)
+        return !has_cache && self->record == NULL;
+    return !has_cache ||
+           (tcm_load_relaxed(&self->own->attached) &&
+            (self->record == NULL || self->record->cache == self->own));
 }
 
 /* Lets the plain paths use own again, unless a recording is on. */

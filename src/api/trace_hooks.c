@@ -8,7 +8,7 @@
  */
 #include "api/trace_hooks.h"
 #include "api/thread_state.h"
-#include "core/arena.h"
+#include "base/lock.h"
 #include "core/cache_registry.h"
 
 /* The record names no stream while the recorder may give it to another. */
@@ -32,6 +32,8 @@ static void leave_plain(struct tcm_thread_state *self) {
 }
 
 struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
+    TCM_ASSERT(tcm_thread_is_valid(self) && !tcm_trace_is_private(self));
+    TCM_ASSERT(tcm_locks_held == 0);
     if (self->life == TCM_THREAD_ENDED)
         return mtr_late_enter(&self->late_id);
     struct mtr_thread *t = NULL;
@@ -52,6 +54,7 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
     leave_plain(self);
     if (!self->own->want_words && self->own != &tcm_no_cache)
         tcm_cache_want_words(self->own, true);
+    TCM_ASSERT(!tcm_thread_is_plain(self));
     return t;
 }
 
@@ -87,6 +90,7 @@ static bool is_dropped(struct mtr_thread *t, uint64_t *new_word) {
 
 void tcm_trace_alloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                      unsigned align_log2, const void *ptr, uint64_t *word) {
+    TCM_ASSERT(ptr != NULL || word == NULL);
     if (is_dropped(t, word))
         return;
     if (ptr == NULL) {
@@ -207,6 +211,7 @@ void tcm_trace_cache_moves(struct tcm_thread_state *self, bool gives) {
 
 static void enter_private(void) {
     struct tcm_thread_state *self = &tcm_self;
+    TCM_ASSERT(self->private_depth < UINT16_MAX);
     if (self->private_depth++ != 0)
         return;
     self->saved_own = self->own;
@@ -217,6 +222,8 @@ static void enter_private(void) {
 
 static void leave_private(void) {
     struct tcm_thread_state *self = &tcm_self;
+    TCM_ASSERT(self->private_depth != 0 && self->own == &tcm_no_cache &&
+               self->trace == &mtr_no_thread);
     if (--self->private_depth != 0)
         return;
     self->own = self->saved_own;
@@ -266,11 +273,13 @@ void tcm_trace_exit(void) {
 }
 
 void tcm_trace_thread_end(struct tcm_thread_state *self) {
+    TCM_ASSERT(self->life == TCM_THREAD_LIVE && !tcm_trace_is_private(self));
     if (self->record != NULL)
         self->record->trace = NULL;
     self->late_id = mtr_thread_end(&self->trace);
 }
 
 void tcm_trace_fork_child(struct tcm_thread_state *self) {
+    TCM_ASSERT(self == &tcm_self);
     mtr_fork_child(&self->trace);
 }

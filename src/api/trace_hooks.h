@@ -18,6 +18,7 @@
 #define TCM_API_TRACE_HOOKS_H
 
 #include "api/thread_state.h"
+#include "base/check.h"
 #include "base/compiler.h"
 #include "traceformat/trace_event.h"
 
@@ -41,9 +42,11 @@ void tcm_trace_leave(struct tcm_thread_state *self);
 
 /* Around a call that frees and does not allocate; tracer/tracer.h. */
 static inline void tcm_trace_free_begins(void) {
+    TCM_ASSERT(mtr_freeing < UINT8_MAX);
     mtr_freeing++;
 }
 static inline void tcm_trace_free_ends(void) {
+    TCM_ASSERT(mtr_freeing != 0);
     mtr_freeing--;
 }
 
@@ -97,6 +100,7 @@ static TCM_ALWAYS_INLINE void
 tcm_trace_realloc_known(struct mtr_thread *t, enum mtf_call call, size_t size,
                         uint64_t *old_word, uint64_t *new_word, bool moved) {
     uint64_t old = *old_word;
+    TCM_ASSERT(old != 0 && new_word != NULL);
     *old_word = 0;
     *new_word = mtr_put_realloc(t, call, size, old, moved);
 }
