@@ -103,25 +103,21 @@ static size_t result(size_t n) {
 }
 
 size_t mtf_compress_begin(struct mtf_compress *c, void *out, size_t room) {
-    TCM_ASSERT(room >= MTF_COMPRESS_ROOM);
     return result(LZ4F_compressBegin(c->context, out, room, &c->preferences));
 }
 
 size_t mtf_compress_add(struct mtf_compress *c, const void *data, size_t n,
                         void *out, size_t room) {
-    TCM_ASSERT(room >= MTF_COMPRESS_ROOM);
     if (n > MTF_COMPRESS_PIECE)
         return MTF_COMPRESS_ERROR;
     return result(LZ4F_compressUpdate(c->context, out, room, data, n, NULL));
 }
 
 size_t mtf_compress_flush(struct mtf_compress *c, void *out, size_t room) {
-    TCM_ASSERT(room >= MTF_COMPRESS_ROOM);
     return result(LZ4F_flush(c->context, out, room, NULL));
 }
 
 size_t mtf_compress_end(struct mtf_compress *c, void *out, size_t room) {
-    TCM_ASSERT(room >= MTF_COMPRESS_ROOM);
     return result(LZ4F_compressEnd(c->context, out, room, NULL));
 }
 

@@ -395,7 +395,6 @@ void mtf_spool_put_buffer(struct mtf_spool_buffer *head, uint64_t random,
                                  .time_lo = time_lo,
                                  .saved = head->saved};
     TCM_ASSERT(size > sizeof(h) && thread != MTF_THREAD_NONE);
-    TCM_ASSERT(tcm_load_relaxed(&head->sync) == 0);
     h.checksum = tcm_checksum_of(
         &h, offsetof(struct mtf_spool_buffer, checksum), random);
     uint32_t sync = h.sync;

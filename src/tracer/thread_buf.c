@@ -305,6 +305,8 @@ void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
                       struct mtr_buffer *b, uint64_t stream, uint64_t time_lo) {
     TCM_ASSERT(b == t->cold->buffer && t->pos == b->base + HEAD_BYTES);
     TCM_ASSERT(t->cold->id != MTF_THREAD_NONE);
+    /* A kill while the head is written leaves no head. */
+    TCM_ASSERT(((struct mtf_spool_buffer *)(void *)b->base)->sync == 0);
     b->thread = t->cold->id;
     b->stream = stream;
     b->taken_ns = time_lo;

@@ -115,6 +115,11 @@ for kind in handlers handlers_m; do
         $CC -O1 -o last app.c -L. -l$kind -Wl,--no-as-needed -L"$libs" -l$name \
             -Wl,-rpath,"$work:$libs" -pthread
         runs "$kind: linked, $name last" ./last
+        for over in "$minimal" "$tracing"; do
+            [ -e "$over" ] || continue
+            runs "$kind: linked, $name last, $(basename "$over" .so) preloaded" \
+                env LD_PRELOAD="$over" ./last
+        done
         if [ -e "$libs/lib$name.a" ]; then
             # A main program whose malloc the library finds.
             if $CC -O1 -rdynamic -o archive app.c -L. -l$kind \
