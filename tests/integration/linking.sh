@@ -101,7 +101,7 @@ done
 flags() {
     if have pkg-config; then
         PKG_CONFIG_PATH=$top_builddir pkg-config \
-            --define-variable=libdir="$dir" $2 --libs "libtcmalloc_$1"
+            --define-variable=libdir="$dir" ${2:-} --libs "libtcmalloc_$1"
     else
         sed -n -e 's/^Libs: //p' ${2:+-e 's/^Libs.private: //p'} \
             "$top_builddir/libtcmalloc_$1.pc" | sed "s,\${libdir},$dir," |
