@@ -227,7 +227,7 @@ pass_on() {
 # The plan is what was made: a check whose function does not exist would be lost
 # unseen, but for what the shell says of it.
 tap_end() {
-    ! grep -Eq '\.sh: (line )?[0-9]+: .*not found$' "$work/.stderr" ||
+    ! grep -Eq '\.sh: (line )?[0-9]+: .*(not found|parameter not set|unbound variable)$' "$work/.stderr" ||
         fail "each command of the test is there"
     echo "1..$tap_count"
     [ "$tap_failed" -eq 0 ] && [ "$tap_count" -gt 0 ]
