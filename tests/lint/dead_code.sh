@@ -4,7 +4,7 @@
 # defines is referenced by another object, exported, or named by another source
 # (code of another configuration, an inline function, text of the assembler).
 . "$top_srcdir/tests/lint/lint.sh"
-need nm
+need_command nm
 [ -e "$minimal" ] || skip_all "no shared library in this build"
 
 # objects FOLDER...: the symbols of the objects of these folders.
@@ -62,8 +62,8 @@ dead_functions() {
 }
 
 [ -s defined ] && [ -s referenced ]
-result $? "the build has objects"
+result "the build has objects" $?
 clean dead_functions "global functions are used by others"
 echo tcm_planted >>defined
-is "$(dead_functions | grep -cx tcm_planted)" 1 "finds one that is not"
+is "finds one that is not" "$(dead_functions | grep -cx tcm_planted)" 1
 tap_end
