@@ -164,6 +164,8 @@ find_place() {
                 die "no folder for temporary files"
             ;;
         esac
+        # Tests of root run programs as other users.
+        [ "$(id -u)" != 0 ] || chmod 755 "$place"
         sources=$place/sources
         build_root=$place/build
         copy_sources "$sources"
