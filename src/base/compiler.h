@@ -64,13 +64,9 @@ static TCM_ALWAYS_INLINE void tcm_prefetch_write(const void *p) {
 #ifndef TCM_TESTING
 #define TCM_TESTING 0
 #endif
-#ifndef TCM_TRACING
-#define TCM_TRACING 0
-#endif
 enum {
-    tcm_debug = TCM_DEBUG,     /* assertions are checked */
-    tcm_testing = TCM_TESTING, /* test points are active */
-    tcm_tracing = TCM_TRACING  /* the library has a recorder */
+    tcm_debug = TCM_DEBUG,    /* assertions are checked */
+    tcm_testing = TCM_TESTING /* test points are active */
 };
 
 #endif
