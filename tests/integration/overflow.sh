@@ -39,7 +39,8 @@ all_counted() {
     "$malloc_trace" info -v --json files "$2" >out 2>err
     is "$1: exit status of malloc-trace info" $? 3
     "$python" -c 'import json
-json.dump(json.load(open("files"))["files"][0], open("json2", "w"))'
+json.dump(json.load(open("files"))["files"][0], open("json2", "w"),
+    indent=2)'
     is "$1: malloc-trace info counts the same" \
         "$(json json2 complete dropped_events untraced_frees)" \
         "false $(json json dropped_events untraced_frees)"

@@ -694,7 +694,7 @@ def main(args):
         return 2
     t = load(args)
     if mode == "counts":
-        print(json.dumps(counts(t)))
+        print(json.dumps(counts(t), indent=2))
     elif mode == "dump":
         dump(t, sys.stdout)
     elif mode == "marked":
