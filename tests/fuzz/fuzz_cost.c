@@ -127,7 +127,7 @@ static void run_filter(const struct bytes *trace, struct bytes *unused) {
 static void translate_block(struct replay_translate *t,
                             const struct mtf_proc_block *b) {
     static struct mtf_proc_decoder d;
-    static struct mtf_op ops[1024 + REPLAY_OPS_AHEAD];
+    static struct mtf_op ops[1024 + TOOL_OPS_AHEAD];
     size_t n;
     mtf_proc_decode_begin(&d, b);
     replay_translate_thread(t, b->head.thread);

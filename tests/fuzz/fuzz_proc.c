@@ -96,7 +96,7 @@ static void replay_begin(struct tool_check *check) {
 
 static void replay_block(const struct mtf_proc_block *b, size_t bytes) {
     static struct mtf_proc_decoder d;
-    static struct mtf_op ops[512 + REPLAY_OPS_AHEAD];
+    static struct mtf_op ops[512 + TOOL_OPS_AHEAD];
     size_t n;
     translate.most = bytes;
     mtf_proc_decode_begin(&d, b);

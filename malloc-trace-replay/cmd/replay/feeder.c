@@ -23,8 +23,6 @@
 /* No LZ4 block expands more. */
 #define LZ4_RATIO 255u
 
-TCM_STATIC_ASSERT(REPLAY_OPS_AHEAD <= TOOL_OPS_AHEAD, "prefetched operations");
-
 struct feeder {
     struct replay_translate t;
     struct replay_result *result;

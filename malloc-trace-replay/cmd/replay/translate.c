@@ -445,7 +445,7 @@ bool replay_translate_ops(struct replay_translate *t,
         hot_load(&h, t);
         for (; i < n; i++) {
             const struct mtf_op *op = &ops[i];
-            __builtin_prefetch(&slots[op[REPLAY_OPS_AHEAD].slot], 1);
+            __builtin_prefetch(&slots[op[TOOL_OPS_AHEAD].slot], 1);
             if (TCM_UNLIKELY(h.at > limit) ||
                 TCM_UNLIKELY(!translate_common(&h, slots, used, base, op)))
                 break;

@@ -21,10 +21,8 @@
 #include "cmd/replay/ring.h"
 #include "cmd/replay/thread_map.h"
 #include "trace/check.h"
+#include "trace/ops.h"
 #include "traceformat/proc_reader.h"
-
-/* Entries behind the last operation that may be read, for prefetching. */
-#define REPLAY_OPS_AHEAD 12u
 
 struct replay_translate {
     /* the batch in work */

@@ -250,7 +250,7 @@ static struct replay_translate *translate_new(struct taken *t,
 }
 
 static void random_trace(bool sound, uint64_t seed, uint64_t count) {
-    static struct mtf_op ops[256 + REPLAY_OPS_AHEAD];
+    static struct mtf_op ops[256 + TOOL_OPS_AHEAD];
     static struct taken t;
     static struct books k;
     struct mtf_proc_block block = {.payload = NULL};
@@ -302,7 +302,7 @@ static void random_trace(bool sound, uint64_t seed, uint64_t count) {
 
 static void bounds(void) {
     static struct taken t;
-    struct mtf_op ops[1 + REPLAY_OPS_AHEAD] = {
+    struct mtf_op ops[1 + TOOL_OPS_AHEAD] = {
         {.kind = MTF_OP_ALLOC, .call = MTF_CALL_MALLOC, .size = 8}};
     struct mtf_proc_block block = {.payload = NULL};
     pthread_t thread;
