@@ -112,7 +112,7 @@ static bool decode_extended(struct mtf_raw_state *s, uint64_t v, size_t length,
 
 static bool decode_realloc(struct mtf_raw_state *s, const uint8_t *p,
                            struct mtf_event *e) {
-    uint64_t first, second;
+    uint64_t first = 0, second = 0;
     p += mtf_varint_get_unchecked(p, &first);
     mtf_varint_get_unchecked(p, &second);
     return mtf_raw_get_realloc(s, first, second, e);
