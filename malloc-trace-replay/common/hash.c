@@ -2,8 +2,10 @@
 #include "common/hash.h"
 
 #include "base/check.h"
+#include "common/array.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 uint64_t tool_hash_seed(void) {
@@ -52,4 +54,28 @@ void tool_map_remove(struct tool_map *m, struct tool_map_entry *e) {
 void tool_map_fini(struct tool_map *m) {
     free(m->entry);
     *m = (struct tool_map){0};
+}
+
+void *tool_ids_get(struct tool_ids *t, void *array, size_t size, uint32_t id) {
+    size_t at = tool_ids_find(t, id);
+    bool is_new = at == SIZE_MAX;
+    if (is_new) {
+        /* Room first: the map has no entry that is not there. */
+        if (!tool_array_reserve(array, &t->room, t->count + 1, size))
+            return NULL;
+        struct tool_map_entry *e = tool_map_get(&t->place, (uint64_t)id + 1);
+        if (e == NULL)
+            return NULL;
+        at = t->count++;
+        e->value = t->count;
+    }
+    unsigned char *first; /* the pointer's type is not known here */
+    memcpy(&first, array, sizeof(first));
+    void *entry = first + at * size;
+    return is_new ? memset(entry, 0, size) : entry;
+}
+
+void tool_ids_fini(struct tool_ids *t) {
+    tool_map_fini(&t->place);
+    t->count = t->room = 0;
 }

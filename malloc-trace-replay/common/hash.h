@@ -73,4 +73,24 @@ void tool_map_remove(struct tool_map *m, struct tool_map_entry *e);
 /* Frees the places; the map is empty. */
 void tool_map_fini(struct tool_map *m);
 
+/*
+ * The places of entries in an array, by a 32-bit number such as a thread's. The
+ * array is the user's: a pointer from malloc, NULL at first. All zero is empty.
+ */
+struct tool_ids {
+    size_t count, room;
+    struct tool_map place; /* key: id plus 1; value: place plus 1 */
+};
+
+/* The entry of ID in *ARRAY, a pointer of any type, of SIZE bytes. If there is
+   none it is made behind the others, which may move, with all bytes 0. NULL:
+   out of memory. */
+void *tool_ids_get(struct tool_ids *t, void *array, size_t size, uint32_t id);
+/* The place of ID; SIZE_MAX: none. */
+static inline size_t tool_ids_find(const struct tool_ids *t, uint32_t id) {
+    const struct tool_map_entry *e = tool_map_find(&t->place, (uint64_t)id + 1);
+    return e == NULL ? SIZE_MAX : e->value - 1;
+}
+void tool_ids_fini(struct tool_ids *t);
+
 #endif

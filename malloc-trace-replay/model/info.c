@@ -50,7 +50,7 @@ uint64_t info_event_count(const struct info_file *f) {
 uint64_t info_at_most(const struct info_file *f) {
     const struct raw_threads *r = &f->threads;
     bool late = false;
-    for (size_t i = 0; i < r->count; i++)
+    for (size_t i = 0; i < r->ids.count; i++)
         late = late || r->thread[i].id == MTF_THREAD_LATE;
     /* the events of one thread stand in their own order */
     return late || raw_threads_with_events(r) > 1 ? info_live_at_most(&f->live)

@@ -2,24 +2,15 @@
 #include "trace/raw_threads.h"
 
 #include "base/bits.h"
-#include "common/array.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct raw_thread *raw_threads_find(struct raw_threads *t, uint32_t id) {
-    /* Room first: the map has no thread that is not there. */
-    if (!tool_array_reserve(&t->thread, &t->capacity, t->count + 1,
-                            sizeof(*t->thread)))
-        return NULL;
-    struct tool_map_entry *e = tool_map_get(&t->by_id, (uint64_t)id + 1);
-    if (e == NULL)
-        return NULL;
-    if (e->value != 0)
-        return &t->thread[e->value - 1];
-    struct raw_thread *r = &t->thread[t->count++];
-    e->value = t->count;
-    memset(r, 0, sizeof(*r));
+    size_t before = t->ids.count;
+    struct raw_thread *r =
+        tool_ids_get(&t->ids, &t->thread, sizeof(*t->thread), id);
+    if (r == NULL || t->ids.count == before)
+        return r;
     r->id = id;
     if (t->begins_late)
         mtf_stream_init_late(&r->stream);
@@ -30,19 +21,19 @@ struct raw_thread *raw_threads_find(struct raw_threads *t, uint32_t id) {
 
 void raw_threads_free(struct raw_threads *t) {
     free(t->thread);
-    tool_map_fini(&t->by_id);
+    tool_ids_fini(&t->ids);
 }
 
 uint64_t raw_threads_with_events(const struct raw_threads *t) {
     uint64_t n = 0;
-    for (size_t i = 0; i < t->count; i++)
+    for (size_t i = 0; i < t->ids.count; i++)
         n += t->thread[i].events != 0;
     return n;
 }
 
 uint64_t raw_threads_dropped(const struct raw_threads *t) {
     uint64_t n = 0;
-    for (size_t i = 0; i < t->count; i++) {
+    for (size_t i = 0; i < t->ids.count; i++) {
         const struct raw_thread *r = &t->thread[i];
         n += tcm_max_u64(r->gap_events, r->stream.state.dropped);
     }
@@ -51,7 +42,7 @@ uint64_t raw_threads_dropped(const struct raw_threads *t) {
 
 uint64_t raw_threads_untraced(const struct raw_threads *t) {
     uint64_t n = 0;
-    for (size_t i = 0; i < t->count; i++)
+    for (size_t i = 0; i < t->ids.count; i++)
         n += t->thread[i].stream.state.untraced_frees;
     return n;
 }

@@ -28,9 +28,8 @@ struct raw_thread {
 
 struct raw_threads {
     struct raw_thread *thread; /* by first appearance */
-    size_t count, capacity;
-    struct tool_map by_id; /* key: id plus 1; value: place in thread plus 1 */
-    bool begins_late;      /* a flight recording: its beginning was not kept */
+    struct tool_ids ids;
+    bool begins_late; /* a flight recording: its beginning was not kept */
 };
 
 /* The thread ID, made if it is new. NULL without memory. */

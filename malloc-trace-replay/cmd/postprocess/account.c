@@ -24,7 +24,7 @@ static void finish_losses(struct account *a, struct tool_raw *raw,
                           const struct order *o) {
     const struct demux *d = o->demux;
     const struct emit_counts *c = &a->counts;
-    for (size_t i = 0; i < d->count; i++) {
+    for (size_t i = 0; i < d->ids.count; i++) {
         const struct demux_thread *t = d->threads[i];
         a->untraced_frees += t->state.untraced_frees;
         /* a GAP may be lost, and one may follow the last buffer's start */

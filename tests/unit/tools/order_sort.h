@@ -131,7 +131,7 @@ static inline void sorter_close(struct sorter *s) {
                                        s->emit.counts.requested_bytes);
     out->held_peak = s->demux.held_peak;
     out->switches = s->writer.switches;
-    for (size_t i = 0; i < s->demux.count; i++) {
+    for (size_t i = 0; i < s->demux.ids.count; i++) {
         out->untraced += s->demux.threads[i]->state.untraced_frees;
         out->dropped += s->demux.threads[i]->dropped;
     }

@@ -48,7 +48,7 @@ static void json_calls(struct tool_json *j, const struct info_file *f) {
 
 static void json_threads(struct tool_json *j, const struct info_file *f) {
     tool_json_begin_array(j, "thread_list");
-    for (size_t i = 0; i < f->threads.count; i++) {
+    for (size_t i = 0; i < f->threads.ids.count; i++) {
         const struct raw_thread *t = &f->threads.thread[i];
         tool_json_begin_object(j, NULL);
         tool_json_u64(j, "thread", t->id);

@@ -134,7 +134,7 @@ static void print_event_bytes(const struct info_file *f, const char *label) {
 static void print_threads(const struct info_file *f) {
     struct tool_text t;
     put_count("threads", raw_threads_with_events(&f->threads));
-    for (size_t i = 0; i < f->threads.count && i < THREADS_SHOWN; i++) {
+    for (size_t i = 0; i < f->threads.ids.count && i < THREADS_SHOWN; i++) {
         const struct raw_thread *th = &f->threads.thread[i];
         char label[48];
         if (th->id == MTF_THREAD_LATE)
@@ -150,9 +150,9 @@ static void print_threads(const struct info_file *f) {
         }
         putchar('\n');
     }
-    if (f->threads.count > THREADS_SHOWN)
+    if (f->threads.ids.count > THREADS_SHOWN)
         printf("  %-24s %15s more\n", "",
-               tool_text_count(&t, f->threads.count - THREADS_SHOWN));
+               tool_text_count(&t, f->threads.ids.count - THREADS_SHOWN));
 }
 
 /* --- Raw ---------------------------------------------------------------- */

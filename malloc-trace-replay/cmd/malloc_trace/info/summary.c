@@ -119,7 +119,7 @@ static uint64_t start_of(const struct info_file *f) {
         return start;
     if (f->have_header && !late)
         return f->header.fixed.start_ns;
-    for (size_t i = 0; i < f->threads.count; i++) {
+    for (size_t i = 0; i < f->threads.ids.count; i++) {
         uint64_t first = f->threads.thread[i].first_ns;
         if (first != 0 && (start == 0 || first < start))
             start = first;
@@ -227,7 +227,7 @@ static void print_busiest(const struct info_file *f) {
     unsigned n = 0;
     for (; threads > 1 && n < BUSIEST; n++) {
         const struct raw_thread *most = NULL;
-        for (size_t i = 0; i < r->count; i++) {
+        for (size_t i = 0; i < r->ids.count; i++) {
             const struct raw_thread *th = &r->thread[i];
             bool before = false;
             for (unsigned k = 0; k < n; k++)

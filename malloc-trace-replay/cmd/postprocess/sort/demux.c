@@ -21,7 +21,6 @@
 #include "cmd/postprocess/sort/demux.h"
 
 #include "base/check.h"
-#include "common/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +37,7 @@ void demux_init(struct demux *d, const struct slots *slots) {
 }
 
 void demux_fini(struct demux *d) {
-    for (size_t i = 0; i < d->count; i++) {
+    for (size_t i = 0; i < d->ids.count; i++) {
         struct demux_thread *t = d->threads[i];
         while (t->first != NULL) {
             struct demux_chunk *next = t->first->next;
@@ -51,12 +50,12 @@ void demux_fini(struct demux *d) {
     }
     births_fini(&d->births);
     free(d->threads);
-    tool_map_fini(&d->by_id);
+    tool_ids_fini(&d->ids);
 }
 
 struct demux_thread *demux_find(const struct demux *d, uint32_t id) {
-    const struct tool_map_entry *e = tool_map_find(&d->by_id, (uint64_t)id + 1);
-    return e == NULL ? NULL : d->threads[e->value];
+    size_t at = tool_ids_find(&d->ids, id);
+    return at == SIZE_MAX ? NULL : d->threads[at];
 }
 
 struct demux_thread *demux_thread(struct demux *d, uint32_t id) {
@@ -64,17 +63,15 @@ struct demux_thread *demux_thread(struct demux *d, uint32_t id) {
     if (t != NULL)
         return t;
     t = calloc(1, sizeof(*t));
-    struct tool_map_entry *e = NULL;
-    if (t != NULL && tool_array_reserve(&d->threads, &d->room, d->count + 1,
-                                        sizeof(struct demux_thread *)))
-        e = tool_map_get(&d->by_id, (uint64_t)id + 1);
-    if (e == NULL) {
+    struct demux_thread **entry =
+        t == NULL ? NULL : tool_ids_get(&d->ids, &d->threads, sizeof(t), id);
+    if (entry == NULL) {
         free(t);
         d->failed = true;
         return NULL;
     }
-    TCM_ASSERT(e->value == 0);
-    e->value = d->count;
+    TCM_ASSERT(*entry == NULL);
+    *entry = t;
     t->id = id;
     t->out_id = id == MTF_THREAD_LATE ? MTF_THREAD_NONE : id;
     t->lost = true;
@@ -85,7 +82,6 @@ struct demux_thread *demux_thread(struct demux *d, uint32_t id) {
         mtf_stream_init_late(&t->stream);
     else
         mtf_stream_init(&t->stream);
-    d->threads[d->count++] = t;
     return t;
 }
 

@@ -117,8 +117,7 @@ struct demux_thread {
 
 struct demux {
     struct demux_thread **threads; /* all, in order of appearance */
-    size_t count, room;
-    struct tool_map by_id;   /* key: id plus 1; value: place in threads */
+    struct tool_ids ids;
     struct tcm_dlist by_age; /* segments of all threads */
     struct births births;
 

@@ -385,7 +385,7 @@ static void write_without_barrier(struct order *o) {
 }
 
 void order_add(struct order *o, struct demux_thread *t) {
-    size_t threads = o->demux->count;
+    size_t threads = o->demux->ids.count;
     if (!heap_reserve(&o->hi, threads) || !heap_reserve(&o->later, threads) ||
         !heap_reserve(&o->ready, threads) ||
         !heap_reserve(&o->waiting, threads)) {

@@ -65,7 +65,7 @@ static bool is_in_hand(struct order *o, const struct demux_thread *t) {
 /* Looks at those that began to wait. */
 static void look_at_waiting(struct order *o) {
     struct stall *s = &o->stall;
-    size_t threads = o->demux->count;
+    size_t threads = o->demux->ids.count;
     if (tcm_dlist_empty(&s->waiting))
         return;
     if (!heap_reserve(&s->pending, threads) ||

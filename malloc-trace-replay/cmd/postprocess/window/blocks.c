@@ -162,13 +162,13 @@ static int compare_threads(const void *a, const void *b) {
 /* Threads that ended before the window, and made blocks of it, by their ids. */
 static void end_threads(struct filter *f) {
     struct filter_threads *s = &f->threads;
-    struct filter_thread **a = malloc((s->count + 1) * sizeof(*a));
+    struct filter_thread **a = malloc((s->ids.count + 1) * sizeof(*a));
     size_t n = 0;
     if (a == NULL) {
         f->failed = true;
         return;
     }
-    for (size_t i = 0; i < s->count; i++) {
+    for (size_t i = 0; i < s->ids.count; i++) {
         struct filter_thread *t = &s->thread[i];
         if (t->ended && t->start_written && !t->end_written)
             a[n++] = t;

@@ -185,22 +185,16 @@ bool filter_list_resolve(struct filter_list *l, const char *raw_name) {
 
 struct filter_thread *filter_threads_get(struct filter_threads *t,
                                          uint32_t id) {
-    if (!tool_array_reserve(&t->thread, &t->room, t->count + 1,
-                            sizeof(*t->thread)))
-        return NULL;
-    struct tool_map_entry *e = tool_map_get(&t->by_id, (uint64_t)id + 1);
-    if (e == NULL)
-        return NULL;
-    if (e->value == 0) {
-        t->thread[t->count++] = (struct filter_thread){.id = id};
-        e->value = t->count;
-    }
-    return &t->thread[e->value - 1];
+    struct filter_thread *entry =
+        tool_ids_get(&t->ids, &t->thread, sizeof(*t->thread), id);
+    if (entry != NULL)
+        entry->id = id;
+    return entry;
 }
 
 void filter_threads_free(struct filter_threads *t) {
-    for (size_t i = 0; i < t->count; i++)
+    for (size_t i = 0; i < t->ids.count; i++)
         free(t->thread[i].name);
     free(t->thread);
-    tool_map_fini(&t->by_id);
+    tool_ids_fini(&t->ids);
 }

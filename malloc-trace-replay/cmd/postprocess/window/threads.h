@@ -41,8 +41,7 @@ struct filter_thread {
 
 struct filter_threads {
     struct filter_thread *thread; /* by first appearance */
-    size_t count, room;
-    struct tool_map by_id; /* key: id plus 1; value: place in thread plus 1 */
+    struct tool_ids ids;
 };
 
 /* The thread of ID, made if need be. NULL: no memory. Moves the others. */
