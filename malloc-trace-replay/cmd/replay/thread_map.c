@@ -9,17 +9,11 @@
 
 struct replay_thread *replay_threads_get(struct replay_thread_map *t,
                                          uint32_t id) {
-    if (!tool_array_reserve(&t->thread, &t->room, t->count + 1,
-                            sizeof(*t->thread)))
-        return NULL;
-    struct tool_map_entry *e = tool_map_get(&t->by_id, (uint64_t)id + 1);
-    if (e == NULL)
-        return NULL;
-    if (e->value == 0) {
-        t->thread[t->count++] = (struct replay_thread){.id = id};
-        e->value = t->count;
-    }
-    return &t->thread[e->value - 1];
+    struct replay_thread *thread =
+        tool_ids_get(&t->ids, &t->thread, sizeof(*t->thread), id);
+    if (thread != NULL)
+        thread->id = id;
+    return thread;
 }
 
 bool replay_threads_index(struct replay_thread_map *t,
@@ -39,10 +33,10 @@ bool replay_threads_index(struct replay_thread_map *t,
 }
 
 uint32_t replay_threads_end(struct replay_thread_map *t, uint32_t id) {
-    const struct tool_map_entry *e = tool_map_find(&t->by_id, (uint64_t)id + 1);
-    if (e == NULL)
+    size_t place = tool_ids_find(&t->ids, id);
+    if (place == SIZE_MAX)
         return 0;
-    struct replay_thread *thread = &t->thread[e->value - 1];
+    struct replay_thread *thread = &t->thread[place];
     uint32_t index = thread->index;
     TCM_ASSERT(index < t->indices || index == 0);
     TCM_ASSERT(index == 0 || t->free_count < t->free_room);
@@ -56,8 +50,7 @@ void replay_threads_forget(struct replay_thread_map *t) {
     /* a table grown for one trace must not cost each small one after it */
     free(t->thread);
     t->thread = NULL;
-    t->count = t->room = 0;
-    tool_map_fini(&t->by_id);
+    tool_ids_fini(&t->ids);
 }
 
 void replay_threads_fini(struct replay_thread_map *t) {

@@ -19,8 +19,7 @@ struct replay_thread_map {
         bool failed;    /* it had a call that failed */
         struct tool_check_life life;
     } * thread; /* by first appearance */
-    size_t count, room;
-    struct tool_map by_id; /* key: id plus 1; value: place in thread plus 1 */
+    struct tool_ids ids;
     uint32_t *free_index;
     size_t free_count, free_room;
     uint32_t indices;     /* given out so far, and 1 */
