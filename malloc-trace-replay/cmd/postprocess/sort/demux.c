@@ -48,7 +48,7 @@ void demux_fini(struct demux *d) {
         free(t->looked);
         free(t);
     }
-    births_fini(&d->births);
+    tool_map_fini(&d->births);
     free(d->threads);
     tool_ids_fini(&d->ids);
 }
@@ -118,7 +118,11 @@ struct demux_thread *demux_add(struct demux *d, const struct mtf_item *item) {
     else
         t->last->next = c;
     t->last = c;
-    births_new_segment(d, t);
+    if (!t->is_new) {
+        t->is_new = true;
+        t->next_new = d->fresh;
+        d->fresh = t;
+    }
     d->held_bytes += place.length;
     if (d->held_bytes > d->held_peak)
         d->held_peak = d->held_bytes;
@@ -450,4 +454,171 @@ bool demux_refill(struct demux *d, struct demux_thread *t) {
     if (events == 0)
         t->n = t->i;
     return events != 0;
+}
+
+/* --- Tokens in hand ------------------------------------------------------- */
+
+/*
+ * A consistent trace never asks demux_makes, so nothing is maintained until the
+ * first question. From then on each question decodes only the segments that
+ * came since the last one, and tokens are removed as they are written: no byte
+ * is decoded for it twice.
+ *
+ * The segments of a thread that were looked at are its oldest ones. A token
+ * that two events in hand make (a damaged trace) is removed with the first.
+ */
+
+/* Where the next look at a thread begins, if all it has in hand is known. */
+struct demux_place {
+    struct mtf_raw_state state;
+    struct demux_chunk *chunk; /* the last that was looked at */
+    bool lost;
+};
+
+static bool add_bits(struct tool_map *m, uint64_t number, uint64_t bits) {
+    TCM_ASSERT(bits != 0);
+    struct tool_map_entry *w = tool_map_get(m, number + 1);
+    if (w == NULL)
+        return false;
+    w->value |= bits;
+    return true;
+}
+
+static void take_bits(struct tool_map *m, uint64_t number, uint64_t bits) {
+    struct tool_map_entry *w = tool_map_find(m, number + 1);
+    if (w == NULL)
+        return;
+    w->value &= ~bits;
+    if (w->value == 0)
+        tool_map_remove(m, w);
+}
+
+/* Tokens mostly come one after the other: one look for those of one word. */
+struct run {
+    uint64_t number, bits;
+};
+
+static uint64_t bit_of(uint64_t token) {
+    return (uint64_t)1 << (token & 63);
+}
+
+static bool add_birth(struct tool_map *m, struct run *r, uint64_t token) {
+    if (r->number == token >> 6 || r->bits == 0) {
+        r->number = token >> 6;
+        r->bits |= bit_of(token);
+        return true;
+    }
+    bool good = add_bits(m, r->number, r->bits);
+    *r = (struct run){token >> 6, bit_of(token)};
+    return good;
+}
+
+static bool is_birth(unsigned kind) {
+    return kind == MTF_EVENT_ALLOC || kind == MTF_EVENT_REALLOC ||
+           kind == MTF_EVENT_ALIGNED || kind == MTF_EVENT_REALLOC_NEW;
+}
+
+static uint64_t token_of(const struct demux_event *e) {
+    return demux_event_kind(e) == MTF_EVENT_REALLOC ? e->extra : e->token;
+}
+
+void demux_written(struct demux *d, const struct demux_event *v,
+                   uint32_t count) {
+    struct run r = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        if (!is_birth(demux_event_kind(&v[i])))
+            continue;
+        uint64_t token = token_of(&v[i]);
+        if (r.bits != 0 && r.number != token >> 6) {
+            take_bits(&d->births, r.number, r.bits);
+            r.bits = 0;
+        }
+        r.number = token >> 6;
+        r.bits |= bit_of(token);
+    }
+    if (r.bits != 0)
+        take_bits(&d->births, r.number, r.bits);
+}
+
+/* The events from *P on, to END or to where they cannot be decoded. */
+static bool look_at_bytes(struct tool_map *m, struct demux_place *at,
+                          const uint8_t *p, const uint8_t *end) {
+    struct run r = {0};
+    struct mtf_raw_state s = at->state;
+    bool good = true;
+    while (p < end && good) {
+        struct mtf_event e;
+        int taken = mtf_raw_decode(&s, p, end, &e);
+        if (taken <= 0) {
+            at->lost = true;
+            break;
+        }
+        p += taken;
+        if (is_birth(e.kind))
+            good = add_birth(m, &r, e.token);
+    }
+    at->state = s;
+    return good && (r.bits == 0 || add_bits(m, r.number, r.bits));
+}
+
+static bool look_at_array(struct tool_map *m, const struct demux_thread *t) {
+    struct run r = {0};
+    for (uint32_t i = t->at; t->in_hand && i < t->count; i++)
+        if (is_birth(demux_event_kind(&t->events[i])) &&
+            !add_birth(m, &r, token_of(&t->events[i])))
+            return false;
+    return r.bits == 0 || add_bits(m, r.number, r.bits);
+}
+
+/* What T has in hand and was not looked at. */
+static bool look(struct tool_map *m, struct demux_thread *t) {
+    struct demux_chunk *c = t->first;
+    if (c == NULL)
+        return true;
+    if (t->looked == NULL) {
+        t->looked = malloc(sizeof(*t->looked));
+        if (t->looked == NULL)
+            return false;
+    }
+    struct demux_place *at = t->looked;
+    const uint8_t *p = NULL, *end = NULL;
+    if (c->seen) {
+        c = at->chunk->next;
+    } else {
+        if (!look_at_array(m, t))
+            return false;
+        at->state = t->state;
+        at->lost = t->lost;
+        p = t->p;
+        end = t->end;
+    }
+    for (; c != NULL; c = c->next, p = NULL) {
+        c->seen = true;
+        at->chunk = c;
+        if (p == NULL) {
+            p = c->data;
+            end = p + c->length;
+            if (at->lost && !mtf_raw_is_buffer_event(p, end))
+                continue;
+            at->lost = false;
+        }
+        if (!look_at_bytes(m, at, p, end))
+            return false;
+    }
+    return true;
+}
+
+bool demux_makes(struct demux *d, uint64_t token) {
+    while (d->fresh != NULL && !d->failed) {
+        struct demux_thread *t = d->fresh;
+        d->fresh = t->next_new;
+        t->is_new = false;
+        if (!look(&d->births, t))
+            d->failed = true;
+    }
+    if (d->failed)
+        return true;
+    const struct tool_map_entry *w =
+        tool_map_find(&d->births, (token >> 6) + 1);
+    return w != NULL && (w->value & bit_of(token)) != 0;
 }

@@ -11,14 +11,15 @@
  * decoded events a thread, and fewer once those of all threads together take
  * DEMUX_ARRAYS_MAX bytes. An interval longer than that is scanned ahead without
  * keeping its events, because the estimated time of an event needs the number
- * of events of its interval.
+ * of events of its interval. Once an allocation was missed, at most 64 bytes
+ * for each aligned group of 64 tokens of which one is in hand.
  * Threads: none shared.
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_DEMUX_H
 #define TOOL_CMD_POSTPROCESS_SORT_DEMUX_H
 #include "base/dlist.h"
-#include "cmd/postprocess/sort/births.h"
 #include "cmd/postprocess/sort/slots.h"
+#include "common/hash.h"
 #include "traceformat/raw_reader.h"
 
 #define DEMUX_BATCH     2048u
@@ -66,7 +67,7 @@ struct demux_chunk {
     uint64_t window;          /* barriers read before it */
     uint64_t time_lo, time_hi;
     size_t length;
-    bool seen;      /* by births_look: the tokens it makes are known */
+    bool seen;      /* the tokens it makes are in demux.births */
     uint8_t data[]; /* and 16 bytes of padding */
 };
 
@@ -101,8 +102,8 @@ struct demux_thread {
 
     struct mtf_stream stream; /* placement alone; its state is not used */
 
-    /* births.c's */
-    struct births_place *looked; /* NULL: nowhere yet */
+    /* for demux_makes */
+    struct demux_place *looked; /* NULL: nowhere yet */
     struct demux_thread *next_new;
     bool is_new; /* is in the list of threads with new segments */
 
@@ -112,14 +113,17 @@ struct demux_thread {
     bool late_wait;
     uint64_t waits_for;
     struct demux_thread *next_waiter, **waiter_at; /* waiters.h */
-    struct tcm_dlist look; /* in one of the lists of stall.h, or none */
+    struct tcm_dlist look; /* in a list of struct order_stall, or none */
 };
 
 struct demux {
     struct demux_thread **threads; /* all, in order of appearance */
     struct tool_ids ids;
     struct tcm_dlist by_age; /* segments of all threads */
-    struct births births;
+    /* Tokens in hand, 64 a word: the key is the word's number plus 1, the value
+       has a bit for each. */
+    struct tool_map births;
+    struct demux_thread *fresh; /* have new segments; list by next_new */
 
     const struct slots *slots; /* for prefetching */
     uint64_t barriers;
@@ -157,6 +161,14 @@ bool demux_tighten(const struct demux *d, struct demux_thread *t);
 /* Decodes more of the interval in hand, when all decoded events are done and
    i < n. False: there are none after all (n is set to i). */
 bool demux_refill(struct demux *d, struct demux_thread *t);
+
+/* Whether TOKEN is made by an event in hand that is not written yet: asked when
+   an event waits for an allocation that may be missing. Without memory true,
+   and D is failed. */
+bool demux_makes(struct demux *d, uint64_t token);
+/* The COUNT events at V, of a segment that was looked at, are written. */
+void demux_written(struct demux *d, const struct demux_event *v,
+                   uint32_t count);
 
 /* The oldest segment of which events are in hand, or NULL. */
 static inline const struct demux_chunk *demux_oldest(const struct demux *d) {

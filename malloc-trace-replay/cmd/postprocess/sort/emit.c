@@ -359,8 +359,8 @@ static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
         stop = run_one(e, t);
     }
     *done = t->at - first;
-    if (TCM_UNLIKELY(e->demux->births.words.count != 0) && t->first->seen)
-        births_written(&e->demux->births, t->events + first, t->at - first);
+    if (TCM_UNLIKELY(e->demux->births.count != 0) && t->first->seen)
+        demux_written(e->demux, t->events + first, t->at - first);
     return stop;
 }
 

@@ -8,7 +8,7 @@
  * `late`. Unless it is the current one or waits, it is in one of `later` and
  * `ready`; in `later` it is checked or in stall.unchecked.
  * Why: a consistent trace never stalls once an event's deciding barrier is
- * read (doc/ordering.md has the proof); all of stall.h is for others.
+ * read (doc/ordering.md has the proof); stalls are for damaged ones.
  */
 #include "cmd/postprocess/sort/order.h"
 
@@ -74,6 +74,49 @@ uint64_t order_median_ns(const struct order *o) {
             return tcm_min_u64(width_of_class(c), o->widest_ns);
     }
     return 0;
+}
+
+/* --- Threads that may not go on ------------------------------------------- */
+
+static void stall_init(struct order_stall *s) {
+    tcm_dlist_init(&s->unchecked);
+    tcm_dlist_init(&s->waiting);
+    s->pending = s->missing = (struct heap){.which = 0};
+}
+
+static void stall_fini(struct order_stall *s) {
+    free(s->pending.a);
+    free(s->missing.a);
+}
+
+/* T, not permitted by its times, was not checked. */
+static void stall_unchecked(struct order_stall *s, struct demux_thread *t) {
+    TCM_ASSERT(!t->checked && !t->waits);
+    tcm_dlist_remove(&t->look);
+    tcm_dlist_push_back(&s->unchecked, &t->look);
+}
+
+/* T waits for an allocation from now on; or no longer. */
+static void stall_waits(struct order_stall *s, struct demux_thread *t) {
+    TCM_ASSERT(t->waits && t->in_hand);
+    tcm_dlist_remove(&t->look);
+    tcm_dlist_push_back(&s->waiting, &t->look);
+}
+
+static void stall_goes_on(struct order_stall *s, struct demux_thread *t) {
+    tcm_dlist_remove(&t->look);
+    heap_remove(&s->pending, t);
+    heap_remove(&s->missing, t);
+}
+
+/* Another barrier was read. What waits is decided by the second one behind it,
+   so a thread is looked at three times at most for each event that waits. */
+static void stall_barrier(struct order_stall *s) {
+    while (s->pending.count != 0) {
+        struct demux_thread *t = s->pending.a[s->pending.count - 1].thread;
+        heap_remove(&s->pending, t);
+        stall_waits(s, t);
+    }
 }
 
 /* --- Setting up ----------------------------------------------------------- */
@@ -163,9 +206,10 @@ static void put_samples(struct order *o, uint64_t now) {
 
 /* --- Permission -------------------------------------------------------- */
 
-/* The times fall when a damaged place comes again with those of before; a
-   thread that was permitted stays so. */
-uint64_t order_horizon(struct order *o) {
+/* Returns H: what is not above it is permitted by its times. These fall when a
+   damaged place comes again with those of before; a thread that was permitted
+   stays so. */
+static uint64_t raise_horizon(struct order *o) {
     uint64_t h = o->barrier_ns;
     if (o->hi.count != 0)
         h = tcm_min_u64(h, o->hi.a[0].key);
@@ -181,11 +225,13 @@ static bool waits(const struct demux_thread *t) {
     return t->waits || t->late_wait;
 }
 
-bool order_check(struct order *o, struct demux_thread *t) {
+/* T's next event is permitted as far as times tell, or is not: looks whether it
+   waits. True: it does not. */
+static bool check(struct order *o, struct demux_thread *t) {
     TCM_ASSERT(t->in_hand && !waits(t));
     if (t->checked)
         return true;
-    stall_checked(t);
+    tcm_dlist_remove(&t->look);
     switch (emit_check(o->emit, t)) {
     case EMIT_WAITS:
         emit_wait(o->emit, t);
@@ -227,7 +273,8 @@ static void end_wait(struct order *o, struct demux_thread *t) {
     heap_put(&o->hi, t, t->hi);
 }
 
-void order_give_up(struct order *o, struct demux_thread *t) {
+/* T, which waits, shall go on without the allocation. */
+static void give_up(struct order *o, struct demux_thread *t) {
     emit_forget(o->emit, t);
     end_wait(o, t);
     t->none = true;
@@ -256,7 +303,7 @@ static struct demux_thread *best(struct order *o, uint64_t h) {
     }
     while (o->ready.count != 0) {
         struct demux_thread *t = o->ready.a[0].thread;
-        if (t->lo <= h && order_check(o, t))
+        if (t->lo <= h && check(o, t))
             return t;
         heap_remove(&o->ready, t);
         park(o, t, h);
@@ -277,11 +324,11 @@ static void make_current(struct order *o, struct demux_thread *t, uint64_t h) {
 /* Makes the right thread current; *LIMIT is the estimated time at which it has
    to be looked at again. False: none is permitted. */
 static bool choose(struct order *o, uint64_t *limit) {
-    uint64_t h = order_horizon(o);
+    uint64_t h = raise_horizon(o);
     take_woken(o, h);
     struct demux_thread *other = best(o, h), *c = o->current;
     bool stay =
-        c != NULL && c->in_hand && c->lo <= h && !waits(c) && order_check(o, c);
+        c != NULL && c->in_hand && c->lo <= h && !waits(c) && check(o, c);
     if (stay && other != NULL) {
         uint64_t mine = estimate(c), least = o->ready.a[0].key;
         stay = mine < least || mine - least < ORDER_SLACK_NS;
@@ -350,6 +397,114 @@ static void drain(struct order *o) {
     }
 }
 
+/* --- When no event may be written ----------------------------------------- */
+
+/*
+ * Events that wait for an allocation which never comes are written as naming
+ * none; if no thread can go on then, one event is written against the times.
+ *
+ * A thread that waits, or that is not permitted, is examined when that begins
+ * and when a barrier decides, not at each step: a step costs a few moves in
+ * heaps, however many threads there are.
+ */
+
+static struct demux_thread *first_of(const struct tcm_dlist *list) {
+    return TCM_CONTAINER_OF(list->next, struct demux_thread, look);
+}
+
+/* Whether the barrier after the one after WINDOW is read. */
+static bool is_decided(const struct order *o, uint64_t window) {
+    return o->barrier_ns == UINT64_MAX || o->demux->barriers >= window + 2;
+}
+
+static bool is_in_hand(struct order *o, const struct demux_thread *t) {
+    TCM_ASSERT(t->waits);
+    return demux_makes(o->demux, t->waits_for);
+}
+
+/* Looks at those that began to wait. */
+static void look_at_waiting(struct order *o) {
+    struct order_stall *s = &o->stall;
+    size_t threads = o->demux->ids.count;
+    if (tcm_dlist_empty(&s->waiting))
+        return;
+    if (!heap_reserve(&s->pending, threads) ||
+        !heap_reserve(&s->missing, threads)) {
+        o->failed = true;
+        return;
+    }
+    while (!tcm_dlist_empty(&s->waiting)) {
+        struct demux_thread *t = first_of(&s->waiting);
+        tcm_dlist_remove(&t->look);
+        if (!is_decided(o, t->window))
+            heap_put(&s->pending, t, t->lo);
+        else if (!is_in_hand(o, t))
+            heap_put(&s->missing, t, t->lo);
+    }
+}
+
+/* Those not permitted by their times may wait, too. */
+static void check_all(struct order *o) {
+    struct tcm_dlist *list = &o->stall.unchecked;
+    while (!tcm_dlist_empty(list) && !o->emit->slots.failed)
+        check(o, first_of(list));
+    struct demux_thread *c = o->current;
+    if (c != NULL && c->in_hand && !c->waits && !c->late_wait)
+        check(o, c);
+}
+
+/* Events that wait for an allocation which is neither written nor in hand name
+   none, if their lo is not above LIMIT. */
+static bool give_up_missing(struct order *o, uint64_t limit) {
+    struct heap *missing = &o->stall.missing;
+    bool any = false;
+    look_at_waiting(o);
+    while (missing->count != 0 && missing->a[0].key <= limit) {
+        give_up(o, missing->a[0].thread);
+        any = true;
+    }
+    return any;
+}
+
+/* Whether one that is permitted by its times waits for what may come yet:
+   others may wait for what is behind it. */
+static bool may_go_on(struct order *o, uint64_t h) {
+    struct heap *pending = &o->stall.pending;
+    while (pending->count != 0 && pending->a[0].key <= h) {
+        struct demux_thread *t = pending->a[0].thread;
+        if (!is_in_hand(o, t))
+            return true;
+        heap_remove(pending, t);
+    }
+    return false;
+}
+
+enum stall_end {
+    STALL_OVER,    /* some thread may go on */
+    STALL_AGAINST, /* the first of `hi` is to be written against the times */
+    STALL_STAYS    /* more input may help, or nothing is left */
+};
+
+/* Nothing is permitted. */
+static enum stall_end stall_resolve(struct order *o) {
+    if (give_up_missing(o, raise_horizon(o)))
+        return STALL_OVER;
+    check_all(o);
+    if (give_up_missing(o, UINT64_MAX))
+        return STALL_OVER;
+    const struct demux_chunk *oldest = demux_oldest(o->demux);
+    if (oldest == NULL || !is_decided(o, oldest->window) ||
+        (o->late != NULL && !is_decided(o, o->late->window)) ||
+        may_go_on(o, raise_horizon(o)))
+        return STALL_STAYS;
+    if (o->hi.count != 0)
+        return STALL_AGAINST;
+    if (o->waiting.count == 0)
+        return STALL_STAYS;
+    give_up(o, o->waiting.a[0].thread);
+    return STALL_OVER;
+}
+
 /* --- Reading -------------------------------------------------------------- */
 
 /* TIME: of the barrier that was read, or the last known at the end. */
@@ -375,7 +530,7 @@ static void write_all(struct order *o, uint64_t time) {
 }
 
 static void write_without_barrier(struct order *o) {
-    uint64_t barrier_ns = o->barrier_ns, horizon = order_horizon(o);
+    uint64_t barrier_ns = o->barrier_ns, horizon = raise_horizon(o);
     o->conflicts++;
     o->barrier_ns = UINT64_MAX;
     o->demux->barriers++;
@@ -408,7 +563,7 @@ void order_barrier(struct order *o, uint64_t time_ns) {
     o->demux->barriers++;
     o->demux->last_time = tcm_max_u64(o->demux->last_time, time_ns);
     write_all(o, o->barrier_ns);
-    put_samples(o, order_horizon(o));
+    put_samples(o, raise_horizon(o));
 }
 
 void order_finish(struct order *o) {

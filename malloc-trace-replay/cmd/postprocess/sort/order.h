@@ -16,7 +16,6 @@
 #include "cmd/postprocess/sort/emit.h"
 #include "cmd/postprocess/sort/heap.h"
 #include "cmd/postprocess/sort/peak_bound.h"
-#include "cmd/postprocess/sort/stall.h"
 
 #define ORDER_SLACK_NS 20000u
 /* A time record goes out when the last one is this old. */
@@ -36,6 +35,18 @@ struct order_sample {
     uint8_t data[];
 };
 
+/* What threads wait for when no event may be written. */
+struct order_stall {
+    /* not permitted, and not known to wait */
+    struct tcm_dlist unchecked;
+    /* wait, and nothing was made of it since the last barrier */
+    struct tcm_dlist waiting;
+    /* By lo; a thread is in one of the two at most. Those of which neither it
+       is known that their allocation is in hand, nor decided that it is not;
+       and those of which that is decided, until they go on. */
+    struct heap pending, missing;
+};
+
 struct order {
     struct demux *demux;
     struct emit *emit;
@@ -47,7 +58,7 @@ struct order {
                                   thread's own: it is in neither */
     struct heap later;         /* not permitted yet, by lo */
     struct heap ready; /* permitted as far as times tell, by estimated time */
-    struct stall stall;
+    struct order_stall stall;
     struct demux_thread *current;
     uint64_t horizon;    /* never falls */
     uint64_t time_step;  /* between time records: ORDER_TIME_NS, or less */
@@ -79,14 +90,6 @@ void order_sample(struct order *o, uint64_t time_ns, const void *data,
 void order_barrier(struct order *o, uint64_t time_ns);
 /* The input ended: writes the rest. */
 void order_finish(struct order *o);
-
-/* For stall.h. H: what is not above it is permitted by its times. */
-uint64_t order_horizon(struct order *o);
-/* T's next event is permitted as far as times tell, or is not: looks whether it
-   waits. True: it does not. */
-bool order_check(struct order *o, struct demux_thread *t);
-/* T, which waits, shall go on without the allocation. */
-void order_give_up(struct order *o, struct demux_thread *t);
 
 /* Median width of the intervals, weighted by events, to 1/16. */
 uint64_t order_median_ns(const struct order *o);
