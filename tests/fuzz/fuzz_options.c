@@ -7,7 +7,6 @@
 
 #include "cmd/malloc_trace/record/timer.h"
 #include "cmd/postprocess/window/options.h"
-#include "cmd/postprocess/window/threads.h"
 #include "common/main.h"
 
 #include <string.h>

@@ -50,6 +50,10 @@ size_t account_values(const struct account *a,
 void account_print(const struct account *a);
 /* What is missing, on stderr, if anything. */
 void account_tell_losses(const struct account *a);
+/* A program that the process became by exec, or a recording that was started
+   again, has the trace OUTPUT.1, OUTPUT.2 and so on: says so on stderr if there
+   is one behind the trace NAME, whose header is OWN. */
+void account_tell_later(const char *name, const struct mtf_raw_header *own);
 void account_json(const struct account *a, struct tool_json *j);
 
 /* A line on the terminal that stderr is. */

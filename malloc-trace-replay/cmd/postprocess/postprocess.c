@@ -7,7 +7,6 @@
 #include "cmd/postprocess/sort/demux.h"
 #include "cmd/postprocess/sort/emit.h"
 #include "cmd/postprocess/sort/order.h"
-#include "cmd/postprocess/went_on.h"
 #include "cmd/postprocess/window/options.h"
 #include "common/array.h"
 #include "common/files.h"
@@ -324,7 +323,7 @@ static int run(struct work *w) {
     if (!w->quiet)
         account_print(&w->account);
     if (!w->quiet && w->have_header && strcmp(w->raw_name, "-") != 0)
-        went_on_tell(w->raw_name, &w->header);
+        account_tell_later(w->raw_name, &w->header);
     account_tell_losses(&w->account);
     if (w->json_name != NULL) {
         account_json(&w->account, &json);

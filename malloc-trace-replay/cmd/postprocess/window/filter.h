@@ -14,18 +14,24 @@
 #ifndef TOOL_CMD_POSTPROCESS_WINDOW_FILTER_H
 #define TOOL_CMD_POSTPROCESS_WINDOW_FILTER_H
 #include "cmd/postprocess/sort/emit.h"
-#include "cmd/postprocess/window/threads.h"
+#include "cmd/postprocess/window/options.h"
+#include "common/hash.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/proc_writer.h"
 
-struct filter_options {
-    bool active;             /* any of those below */
-    bool window;             /* any of the four that follow is given */
-    uint64_t from_ns, to_ns; /* from the start of the recording; 0, UINT64_MAX:
-                                not given */
-    const char *from_mark, *to_mark; /* NULL: not given */
-    struct filter_list only;         /* threads; empty: all */
-    bool strip, free_at_end;
+struct filter_thread {
+    uint32_t id;
+    uint32_t kernel_id;
+    bool has_start; /* THREAD_START was read */
+    bool start_written, ended, end_written, counted;
+    uint16_t name_length;
+    char *name; /* of one that ended before the window */
+};
+
+/* What of each thread is in the output. */
+struct filter_threads {
+    struct filter_thread *thread; /* by first appearance */
+    struct tool_ids ids;
 };
 
 /* A block that is alive in the recording. */
