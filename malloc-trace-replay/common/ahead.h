@@ -10,6 +10,7 @@
  */
 #ifndef TOOL_COMMON_AHEAD_H
 #define TOOL_COMMON_AHEAD_H
+
 #include "common/input.h"
 
 struct tool_ahead;

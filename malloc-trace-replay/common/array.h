@@ -5,6 +5,7 @@
  */
 #ifndef TOOL_COMMON_ARRAY_H
 #define TOOL_COMMON_ARRAY_H
+
 #include "base/compiler.h"
 
 /*

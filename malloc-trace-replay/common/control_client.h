@@ -6,6 +6,7 @@
  */
 #ifndef TOOL_COMMON_CONTROL_CLIENT_H
 #define TOOL_COMMON_CONTROL_CLIENT_H
+
 #include "traceformat/control_protocol.h"
 
 #include <sys/types.h>

@@ -6,6 +6,7 @@
  */
 #ifndef TOOL_COMMON_FILES_H
 #define TOOL_COMMON_FILES_H
+
 #include "base/compiler.h"
 
 #include <limits.h>

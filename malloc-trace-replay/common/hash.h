@@ -10,6 +10,7 @@
  */
 #ifndef TOOL_COMMON_HASH_H
 #define TOOL_COMMON_HASH_H
+
 #include "base/check.h"
 
 /* Random; another one for each table. */

@@ -11,6 +11,7 @@
  */
 #ifndef TOOL_COMMON_INPUT_H
 #define TOOL_COMMON_INPUT_H
+
 #include "base/compiler.h"
 #include "traceformat/raw_reader.h"
 

@@ -13,6 +13,7 @@
  */
 #ifndef TOOL_COMMON_JSON_H
 #define TOOL_COMMON_JSON_H
+
 #include "base/compiler.h"
 
 enum { TOOL_JSON_DEPTH = 32 };

@@ -11,6 +11,7 @@
  */
 #ifndef TOOL_COMMON_MAIN_H
 #define TOOL_COMMON_MAIN_H
+
 #include "base/compiler.h"
 
 #include <limits.h>

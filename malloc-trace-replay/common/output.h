@@ -14,6 +14,7 @@
  */
 #ifndef TOOL_COMMON_OUTPUT_H
 #define TOOL_COMMON_OUTPUT_H
+
 #include "base/compiler.h"
 
 struct tool_output;

@@ -10,6 +10,7 @@
  */
 #ifndef TOOL_COMMON_QUEUE_H
 #define TOOL_COMMON_QUEUE_H
+
 #include "base/compiler.h"
 
 #include <pthread.h>

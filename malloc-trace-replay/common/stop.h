@@ -7,6 +7,7 @@
  */
 #ifndef TOOL_COMMON_STOP_H
 #define TOOL_COMMON_STOP_H
+
 #include "base/compiler.h"
 
 void tool_stop_catch(void);

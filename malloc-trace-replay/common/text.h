@@ -5,6 +5,7 @@
  */
 #ifndef TOOL_COMMON_TEXT_H
 #define TOOL_COMMON_TEXT_H
+
 #include "base/compiler.h"
 
 struct tool_text {

@@ -7,6 +7,7 @@
  */
 #ifndef TOOL_MODEL_INFO_H
 #define TOOL_MODEL_INFO_H
+
 #include "base/compiler.h"
 #include "model/live.h"
 #include "trace/raw.h"

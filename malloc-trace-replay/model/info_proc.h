@@ -5,6 +5,7 @@
  */
 #ifndef TOOL_MODEL_INFO_PROC_H
 #define TOOL_MODEL_INFO_PROC_H
+
 #include "common/input.h"
 #include "model/info.h"
 

@@ -4,6 +4,7 @@
  */
 #ifndef TOOL_MODEL_INFO_RAW_H
 #define TOOL_MODEL_INFO_RAW_H
+
 #include "common/input.h"
 #include "model/info.h"
 

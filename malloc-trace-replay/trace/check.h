@@ -15,6 +15,7 @@
  */
 #ifndef TOOL_TRACE_CHECK_H
 #define TOOL_TRACE_CHECK_H
+
 #include "traceformat/proc_reader.h"
 
 /* OFFSET: of the block in the trace. */

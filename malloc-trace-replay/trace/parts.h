@@ -7,6 +7,7 @@
  */
 #ifndef TOOL_TRACE_PARTS_H
 #define TOOL_TRACE_PARTS_H
+
 #include "base/compiler.h"
 #include "common/input.h"
 #include "traceformat/raw_reader.h"

@@ -5,6 +5,7 @@
  */
 #ifndef TOOL_TRACE_PROC_KIND_H
 #define TOOL_TRACE_PROC_KIND_H
+
 #include "common/input.h"
 
 /* Nothing was read of IN yet. NAME: as given to tool_input_open; NULL for

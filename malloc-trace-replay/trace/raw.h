@@ -15,6 +15,7 @@
  */
 #ifndef TOOL_TRACE_RAW_H
 #define TOOL_TRACE_RAW_H
+
 #include "base/compiler.h"
 #include "common/input.h"
 #include "traceformat/raw_reader.h"

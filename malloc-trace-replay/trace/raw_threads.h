@@ -8,6 +8,7 @@
  */
 #ifndef TOOL_TRACE_RAW_THREADS_H
 #define TOOL_TRACE_RAW_THREADS_H
+
 #include "base/compiler.h"
 #include "common/hash.h"
 #include "trace/check.h"

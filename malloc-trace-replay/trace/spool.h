@@ -9,6 +9,7 @@
  */
 #ifndef TOOL_TRACE_SPOOL_H
 #define TOOL_TRACE_SPOOL_H
+
 #include "base/compiler.h"
 #include "common/input.h"
 #include "traceformat/raw_reader.h"

@@ -2,8 +2,8 @@
 /*
  * Characters of UTF-8 in bytes of unknown origin.
  */
-#ifndef TCM_UTF8_H
-#define TCM_UTF8_H
+#ifndef TCM_BASE_UTF8_H
+#define TCM_BASE_UTF8_H
 
 #include "base/compiler.h"
 

@@ -22,8 +22,8 @@
  * budget       bytes of capacity that the bins of a thread cache may have
  * registry     all thread caches, their memory and their budgets
  */
-#ifndef TCM_CORE_CONFIG_H
-#define TCM_CORE_CONFIG_H
+#ifndef TCM_CORE_CORE_CONFIG_H
+#define TCM_CORE_CORE_CONFIG_H
 
 #include "base/compiler.h"
 

@@ -6,8 +6,8 @@
  * Threads: relaxed atomics; each counter only rises, but a copy of all is not
  * of one moment.
  */
-#ifndef TCM_CORE_STATS_H
-#define TCM_CORE_STATS_H
+#ifndef TCM_CORE_CORE_STATS_H
+#define TCM_CORE_CORE_STATS_H
 
 #include "base/atomic.h"
 #include "base/compiler.h"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Each header compiles alone, in each build that it is meant for, and its guard
-# ends with its name. The public ones are C99 and C++11 too.
+# has the name of its path. The public ones are C99 and C++11 too.
 . "$top_srcdir/tests/lint/lint.sh"
 
 run ${CC:-cc} --version || skip_all "no compiler here"
@@ -32,26 +32,39 @@ alone() {
         -DTCM_DEBUG=1
 }
 
-# A guard ends with the file's name in capitals, after its folder's or its
-# layer's, and no two are the same.
+# The guard's name is the header's path in capitals, TCM_ for src/ and TOOL_ for
+# malloc-trace-replay/ (a public header's name is the path that programs
+# include); its two lines open the header, a blank one follows.
 guards() {
-    names=$(list '*.h' | grep -E '^(src|malloc-trace-replay)/')
+    names=$(list '*.h' | grep -E '^(src|malloc-trace-replay|tests|bench)/')
     # shellcheck disable=SC2086
     (cd "$tree" && awk '
         function check() {
-            want = last
-            sub(/.*\//, "", want)
-            gsub(/[-.]/, "_", want)
-            want = "_" toupper(want)
-            if (substr(guard, length(guard) - length(want) + 1) != want)
-                print last ": no guard that ends with " want
-            else if (guard in seen)
-                print last ": guard of " seen[guard]
-            seen[guard] = last
+            if (first != "#ifndef " want || second != "#define " want ||
+                third != "")
+                print last ": does not open with the guard " want
         }
-        FNR == 1 && NR > 1 { check() }
-        FNR == 1 { guard = ""; last = FILENAME }
-        /^#ifndef / && guard == "" { guard = $2 }
+        FNR == 1 {
+            if (NR > 1)
+                check()
+            want = last = FILENAME
+            if (!sub(/^src\/gperftools\//, "gperftools/", want) &&
+                !sub(/^src\//, "tcm/", want))
+                sub(/^malloc-trace-replay\//, "tool/", want)
+            want = toupper(want)
+            gsub(/[^A-Z0-9]/, "_", want)
+            lines = 0
+            first = second = third = "none"
+        }
+        /^#/ || lines {
+            lines++
+            if (lines == 1)
+                first = $0
+            else if (lines == 2)
+                second = $0
+            else if (lines == 3)
+                third = $0
+        }
         END { check() }' $names)
 }
 
@@ -67,7 +80,7 @@ public() {
 }
 
 clean alone "each header compiles alone"
-clean guards "each guard has the header's name"
+clean guards "each guard has the name of the header's path"
 if echo 'int x;' | ${CC:-cc} -x c++ -fsyntax-only - 2>/dev/null; then
     clean public "the public headers are C99 and C++11"
 else
@@ -76,4 +89,9 @@ fi
 catches alone "a header that needs another" src/base/planted.h \
     'static inline uint64_t f(struct tcm_lock *l) { return l->state; }'
 catches guards "a header without guard" src/base/planted.h 'int f(void);'
+catches guards "a guard of another name" tests/lib/planted.h \
+    '#ifndef PLANTED_H
+#define PLANTED_H
+
+#endif'
 tap_end

@@ -7,6 +7,7 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_ACCOUNT_H
 #define TOOL_CMD_POSTPROCESS_ACCOUNT_H
+
 #include "cmd/postprocess/sort/emit.h"
 #include "cmd/postprocess/sort/order.h"
 #include "cmd/postprocess/window/filter.h"

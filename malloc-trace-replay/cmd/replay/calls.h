@@ -14,6 +14,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_CALLS_H
 #define TOOL_CMD_REPLAY_CALLS_H
+
 #include "base/compiler.h"
 
 struct ThreadCacheState;

@@ -10,6 +10,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_COUNTERS_H
 #define TOOL_CMD_REPLAY_COUNTERS_H
+
 #include "base/compiler.h"
 #include "cmd/replay/calls.h"
 #include "cmd/replay/ring.h"

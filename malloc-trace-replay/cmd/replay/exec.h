@@ -11,6 +11,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_EXEC_H
 #define TOOL_CMD_REPLAY_EXEC_H
+
 #include "base/compiler.h"
 #include "cmd/replay/calls.h"
 #include "cmd/replay/ring.h"

@@ -15,6 +15,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_FEEDER_H
 #define TOOL_CMD_REPLAY_FEEDER_H
+
 #include "cmd/replay/exec.h"
 #include "cmd/replay/ring.h"
 

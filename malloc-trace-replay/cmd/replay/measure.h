@@ -10,6 +10,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_MEASURE_H
 #define TOOL_CMD_REPLAY_MEASURE_H
+
 #include "base/compiler.h"
 
 /* --- Tables --------------------------------------------------------------- */

@@ -8,6 +8,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_MEMORY_H
 #define TOOL_CMD_REPLAY_MEMORY_H
+
 #include "base/compiler.h"
 
 struct replay_memory {

@@ -21,6 +21,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_OP_H
 #define TOOL_CMD_REPLAY_OP_H
+
 #include "base/compiler.h"
 
 enum replay_code {

@@ -7,6 +7,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_PEEK_H
 #define TOOL_CMD_REPLAY_PEEK_H
+
 #include "base/compiler.h"
 
 /* NAME as tool_input_open takes it. False: unknown, because it is no file or

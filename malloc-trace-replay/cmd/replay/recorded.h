@@ -8,6 +8,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_RECORDED_H
 #define TOOL_CMD_REPLAY_RECORDED_H
+
 #include "cmd/replay/ring.h"
 #include "traceformat/proc_reader.h"
 

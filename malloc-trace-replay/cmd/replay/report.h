@@ -6,6 +6,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_REPORT_H
 #define TOOL_CMD_REPLAY_REPORT_H
+
 #include "base/compiler.h"
 #include "cmd/replay/counters.h"
 #include "cmd/replay/exec.h"

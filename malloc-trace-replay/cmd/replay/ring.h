@@ -23,6 +23,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_RING_H
 #define TOOL_CMD_REPLAY_RING_H
+
 #include "base/compiler.h"
 #include "cmd/replay/op.h"
 

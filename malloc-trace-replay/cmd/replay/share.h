@@ -13,6 +13,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_SHARE_H
 #define TOOL_CMD_REPLAY_SHARE_H
+
 #include "cmd/replay/exec.h"
 #include "cmd/replay/ring.h"
 

@@ -11,6 +11,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_SLOTS_H
 #define TOOL_CMD_REPLAY_SLOTS_H
+
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "cmd/replay/op.h"

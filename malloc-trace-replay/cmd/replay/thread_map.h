@@ -7,6 +7,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_THREAD_MAP_H
 #define TOOL_CMD_REPLAY_THREAD_MAP_H
+
 #include "common/hash.h"
 #include "trace/check.h"
 

@@ -16,6 +16,7 @@
  */
 #ifndef TOOL_CMD_REPLAY_TRANSLATE_H
 #define TOOL_CMD_REPLAY_TRANSLATE_H
+
 #include "base/compiler.h"
 #include "cmd/replay/recorded.h"
 #include "cmd/replay/ring.h"

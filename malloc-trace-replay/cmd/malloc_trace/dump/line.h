@@ -11,6 +11,7 @@
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_DUMP_LINE_H
 #define TOOL_CMD_MALLOC_TRACE_DUMP_LINE_H
+
 #include "base/compiler.h"
 #include "base/fmt.h"
 #include "common/output.h"

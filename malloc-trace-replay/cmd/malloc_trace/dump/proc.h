@@ -4,6 +4,7 @@
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_DUMP_PROC_H
 #define TOOL_CMD_MALLOC_TRACE_DUMP_PROC_H
+
 #include "cmd/malloc_trace/dump/line.h"
 #include "common/input.h"
 

@@ -4,6 +4,7 @@
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_INFO_JSON_H
 #define TOOL_CMD_MALLOC_TRACE_INFO_JSON_H
+
 #include "common/json.h"
 #include "model/info.h"
 

@@ -4,6 +4,7 @@
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_INFO_PRINT_H
 #define TOOL_CMD_MALLOC_TRACE_INFO_PRINT_H
+
 #include "model/info.h"
 
 /* A few lines, and ALL that is known behind them. */

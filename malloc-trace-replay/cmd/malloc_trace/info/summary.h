@@ -5,6 +5,7 @@
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_INFO_SUMMARY_H
 #define TOOL_CMD_MALLOC_TRACE_INFO_SUMMARY_H
+
 #include "model/info.h"
 
 void info_summary(const struct info_file *f);

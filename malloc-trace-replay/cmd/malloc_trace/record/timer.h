@@ -5,6 +5,7 @@
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_RECORD_TIMER_H
 #define TOOL_CMD_MALLOC_TRACE_RECORD_TIMER_H
+
 #include "base/compiler.h"
 
 #include <sys/types.h>

@@ -17,6 +17,7 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_DEMUX_H
 #define TOOL_CMD_POSTPROCESS_SORT_DEMUX_H
+
 #include "base/dlist.h"
 #include "cmd/postprocess/sort/slots.h"
 #include "common/hash.h"

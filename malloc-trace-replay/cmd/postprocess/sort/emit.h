@@ -7,6 +7,7 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_EMIT_H
 #define TOOL_CMD_POSTPROCESS_SORT_EMIT_H
+
 #include "cmd/postprocess/sort/demux.h"
 #include "cmd/postprocess/sort/slots.h"
 #include "cmd/postprocess/sort/waiters.h"

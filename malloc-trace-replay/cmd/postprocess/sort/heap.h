@@ -7,6 +7,7 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_HEAP_H
 #define TOOL_CMD_POSTPROCESS_SORT_HEAP_H
+
 #include "cmd/postprocess/sort/demux.h"
 
 struct heap_item {

@@ -12,6 +12,7 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_ORDER_H
 #define TOOL_CMD_POSTPROCESS_SORT_ORDER_H
+
 #include "cmd/postprocess/sort/demux.h"
 #include "cmd/postprocess/sort/emit.h"
 #include "cmd/postprocess/sort/heap.h"

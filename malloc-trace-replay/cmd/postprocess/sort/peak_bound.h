@@ -13,6 +13,7 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_PEAK_BOUND_H
 #define TOOL_CMD_POSTPROCESS_SORT_PEAK_BOUND_H
+
 #include "base/compiler.h"
 
 #define PEAK_BUCKETS 1024u

@@ -19,6 +19,7 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_SLOTS_H
 #define TOOL_CMD_POSTPROCESS_SORT_SLOTS_H
+
 #include "base/check.h"
 #include "base/compiler.h"
 #include "cmd/postprocess/sort/slots_old.h"

@@ -17,6 +17,7 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_SLOTS_OLD_H
 #define TOOL_CMD_POSTPROCESS_SORT_SLOTS_OLD_H
+
 #include "base/compiler.h"
 #include "traceformat/proc_writer.h"
 

@@ -9,6 +9,7 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_SORT_WAITERS_H
 #define TOOL_CMD_POSTPROCESS_SORT_WAITERS_H
+
 #include "cmd/postprocess/sort/demux.h"
 
 #define WAITERS_BITS 2048u

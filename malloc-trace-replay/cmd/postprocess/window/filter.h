@@ -13,6 +13,7 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_WINDOW_FILTER_H
 #define TOOL_CMD_POSTPROCESS_WINDOW_FILTER_H
+
 #include "cmd/postprocess/sort/emit.h"
 #include "cmd/postprocess/window/options.h"
 #include "common/hash.h"

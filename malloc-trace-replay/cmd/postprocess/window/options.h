@@ -7,6 +7,7 @@
  */
 #ifndef TOOL_CMD_POSTPROCESS_WINDOW_OPTIONS_H
 #define TOOL_CMD_POSTPROCESS_WINDOW_OPTIONS_H
+
 #include "base/compiler.h"
 
 /* What --only-threads names: ids, and names until filter_list_resolve. */
