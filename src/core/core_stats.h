@@ -32,9 +32,6 @@ struct tcm_stats {
 /* Those of the page heap, written under its lock; the others are 0 here. */
 extern struct tcm_stats tcm_stats;
 
-/* A copy of all counters. */
-void tcm_stats_read(struct tcm_stats *out);
-
 /* Counters of the page heap's operations, written under its lock. Their public
    names are "tcmalloc.pageheap_" followed by the field's name. */
 struct tcm_page_stats {

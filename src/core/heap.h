@@ -83,6 +83,9 @@ struct tcm_heap_figures {
 };
 void tcm_heap_figures(struct tcm_heap_figures *out);
 
+/* A copy of all counters. */
+void tcm_stats_read(struct tcm_stats *out);
+
 /* What can be set; each takes effect at once. */
 struct tcm_heap_settings {
     uint64_t cache_budget_bytes; /* bound on what all thread caches may hold */

@@ -13,22 +13,13 @@
 #include "base/os_mem.h"
 #include "core/core_stats.h"
 #include "core/meta_alloc.h"
-#include "core/page_grow.h"
 #include "core/page_map.h"
-#include "core/page_release.h"
+#include "core/page_system.h"
 #include "core/run_set.h"
 
 #define LARGE_STEPS    8u
 #define LARGE_STEP_MAX 8u /* pages */
 #define GROW_PAGES     (TCM_GROW_STEP >> TCM_PAGE_SHIFT)
-
-struct tcm_page_heap tcm_page_heap = {
-    .lock = TCM_LOCK_INIT(TCM_RANK_PAGE_HEAP),
-    .growth_lock = TCM_LOCK_INIT(TCM_RANK_GROWTH),
-    .busy = {&tcm_page_heap.busy, &tcm_page_heap.busy},
-    .scavenge_wait = TCM_FIRST_RELEASE_WAIT,
-    .release_rate_milli = 1000,
-};
 
 #define HEAP (&tcm_page_heap)
 
@@ -45,7 +36,7 @@ static bool within_limit(size_t pages) {
     uint64_t used = HEAP->committed_pages - HEAP->released_pages;
     if (used + pages <= HEAP->limit_pages)
         return true;
-    (void)tcm_page_release_locked(used + pages - HEAP->limit_pages, true);
+    (void)tcm_page_release_locked(used + pages - HEAP->limit_pages);
     used = HEAP->committed_pages - HEAP->released_pages;
     return used + pages <= HEAP->limit_pages;
 }
@@ -96,7 +87,7 @@ static struct tcm_span *find_more(const struct request *want, size_t *offset,
     *fresh = run != NULL;
     if (run != NULL)
         return run;
-    run = tcm_page_join_somewhere(want->pages + want->align - 1);
+    run = tcm_run_join_somewhere(want->pages + want->align - 1);
     if (run != NULL)
         *offset = offset_in(run, want);
     return run;
@@ -117,7 +108,7 @@ static struct tcm_span *find_new(const struct request *want, size_t *offset,
     *more = index >= 0;
     if (index < 0)
         return NULL;
-    struct tcm_span *run = tcm_page_join_at_end((uint32_t)index, most);
+    struct tcm_span *run = tcm_run_join_at_end((uint32_t)index, most);
     *fresh = run == NULL;
     if (run == NULL)
         return fit(&HEAP->released, want, offset);
@@ -221,7 +212,7 @@ void tcm_page_heap_free(struct tcm_span *span) {
     span->size_class = 0;
     tcm_run_insert_merged(span, TCM_SPAN_FREE);
     if (HEAP->release_at_once)
-        (void)tcm_page_release_run(span, SIZE_MAX, true);
+        (void)tcm_page_release_run(span, SIZE_MAX);
     else
         tcm_page_scavenge(pages);
     tcm_unlock(&HEAP->lock);
@@ -245,7 +236,7 @@ static bool shrink_locked(struct tcm_span *span, size_t pages) {
     size_t freed = tail->pages;
     tcm_run_insert_merged(tail, TCM_SPAN_FREE);
     if (HEAP->release_at_once)
-        (void)tcm_page_release_run(tail, SIZE_MAX, true);
+        (void)tcm_page_release_run(tail, SIZE_MAX);
     else
         tcm_page_scavenge(freed);
     return true;
@@ -322,7 +313,7 @@ bool tcm_page_heap_resize(struct tcm_span *span, size_t pages) {
 
 size_t tcm_page_heap_release(size_t pages) {
     tcm_lock(&HEAP->lock);
-    size_t done = tcm_page_release_locked(pages, true);
+    size_t done = tcm_page_release_locked(pages);
     tcm_unlock(&HEAP->lock);
     return done;
 }

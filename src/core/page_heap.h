@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The page heap: spans of pages in reserved address ranges. It splits and
- * merges free runs, grows into the ranges, and returns memory to the system.
- * run_set.c, page_grow.c and page_release.c are parts of it and work on the
- * same state.
+ * The page heap: spans of pages in reserved address ranges. run_set.h has its
+ * state and splits and merges free runs; page_system.h makes it grow into the
+ * ranges and returns memory to the system.
  *
  *    range  |<----- committed ----->|<--- reserved, no access --->|
  *           [used][FREE][used][REL.]
@@ -21,32 +20,8 @@
 #ifndef TCM_CORE_PAGE_HEAP_H
 #define TCM_CORE_PAGE_HEAP_H
 
-#include "base/lock.h"
-#include "core/address_range.h"
 #include "core/run_set.h"
 #include "core/span.h"
-
-struct tcm_page_heap {
-    struct tcm_lock lock;
-    struct tcm_lock growth_lock; /* held by the thread that makes it grow */
-    struct tcm_run_set free;
-    struct tcm_run_set released;
-    uint64_t committed_pages; /* in all ranges */
-    uint64_t free_pages;      /* those that are FREE, and so on */
-    uint64_t released_pages;
-    uint64_t busy_pages;
-    uint64_t large_pages;
-    uint64_t large_blocks;
-    struct tcm_dlist busy;  /* BUSY runs */
-    uint64_t scavenge_wait; /* pages to be freed until the next release */
-    size_t system_page;     /* bytes; the system takes whole ones back */
-    uint64_t limit_pages;   /* 0: none */
-    uint32_t release_rate_milli;
-    bool release_at_once;
-    struct tcm_range_table ranges;
-};
-
-extern struct tcm_page_heap tcm_page_heap;
 
 void tcm_page_heap_init(void);
 

@@ -3,11 +3,20 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "core/core_stats.h"
-#include "core/page_heap.h"
 #include "core/page_map.h"
 
-#define HEAP        (&tcm_page_heap)
 #define ALIGN_TRIES 4u
+#define CHAIN_TRIES 32u
+
+struct tcm_page_heap tcm_page_heap = {
+    .lock = TCM_LOCK_INIT(TCM_RANK_PAGE_HEAP),
+    .growth_lock = TCM_LOCK_INIT(TCM_RANK_GROWTH),
+    .busy = {&tcm_page_heap.busy, &tcm_page_heap.busy},
+    .scavenge_wait = TCM_FIRST_RELEASE_WAIT,
+    .release_rate_milli = 1000,
+};
+
+#define HEAP (&tcm_page_heap)
 
 struct tcm_range *tcm_span_range(const struct tcm_span *span) {
     TCM_ASSERT(span->range < HEAP->ranges.count);
@@ -254,4 +263,105 @@ struct tcm_span *tcm_run_carve(struct tcm_span *run, size_t offset,
     tcm_run_map_ends(span, span);
     TCM_ASSERT(tcm_span_is_valid(span) && is_committed(span));
     return span;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Chains of FREE and RELEASED neighbours                                   */
+
+static bool is_free(const struct tcm_span *span) {
+    if (span == NULL)
+        return false;
+    /* A span that is in use may change its state now, but not to a free one. */
+    unsigned state = tcm_load_relaxed(&span->state);
+    return state == TCM_SPAN_FREE || state == TCM_SPAN_RELEASED;
+}
+
+size_t tcm_run_pages_at_end(const struct tcm_range *range) {
+    size_t pages = 0;
+    tcm_lock_assert_held(&HEAP->lock);
+    if (range->committed == 0)
+        return 0;
+    const struct tcm_span *span =
+        tcm_page_span((void *)(tcm_range_frontier(range) - 1));
+    for (; is_free(span); span = tcm_run_preceding(span))
+        pages += span->pages;
+    return pages;
+}
+
+/* Joins up to PAGES of PART, a RELEASED neighbour, to the FREE run RUN. Returns
+   the joined run. */
+static struct tcm_span *absorb(struct tcm_span *run, struct tcm_span *part,
+                               size_t pages) {
+    TCM_ASSERT(run->state == TCM_SPAN_FREE);
+    TCM_ASSERT(part->state == TCM_SPAN_RELEASED && pages != 0);
+    TCM_ASSERT(tcm_span_end(run) == part->start ||
+               tcm_span_end(part) == run->start);
+    struct tcm_span *rest = NULL;
+    bool above = part->start > run->start;
+    if (part->pages > pages)
+        rest = tcm_span_new(1); /* without it all is taken */
+    tcm_run_remove(part);
+    if (rest != NULL) {
+        rest->range = part->range;
+        rest->state = TCM_SPAN_RELEASED;
+        rest->pages = part->pages - pages;
+        rest->start = part->start;
+        if (above)
+            rest->start += pages << TCM_PAGE_SHIFT;
+        else
+            part->start += rest->pages << TCM_PAGE_SHIFT;
+        part->pages = pages;
+        tcm_run_insert(rest);
+    }
+    tcm_page_taken(tcm_span_bytes(part));
+    tcm_run_insert_merged(part, TCM_SPAN_FREE);
+    return part;
+}
+
+/* Joins the FREE run RUN with its neighbours to PAGES. NULL: they are too
+   few. */
+static struct tcm_span *join_around(struct tcm_span *run, size_t pages) {
+    TCM_ASSERT(run->state == TCM_SPAN_FREE);
+    size_t total = run->pages;
+    const struct tcm_span *at = tcm_run_after(run);
+    for (; is_free(at) && total < pages; at = tcm_run_after(at))
+        total += at->pages;
+    at = tcm_run_preceding(run);
+    for (; is_free(at) && total < pages; at = tcm_run_preceding(at))
+        total += at->pages;
+    if (total < pages)
+        return NULL;
+    while (run->pages < pages) {
+        struct tcm_span *part = tcm_run_after(run);
+        if (!is_free(part))
+            part = tcm_run_preceding(run);
+        run = absorb(run, part, pages - run->pages);
+    }
+    TCM_ASSERT(run->state == TCM_SPAN_FREE && tcm_span_is_valid(run));
+    return run;
+}
+
+struct tcm_span *tcm_run_join_somewhere(size_t pages) {
+    const struct tcm_span *bound = NULL;
+    for (unsigned tries = 0; tries < CHAIN_TRIES; tries++) {
+        struct tcm_span *run = tcm_run_set_before(&HEAP->free, bound);
+        if (run == NULL)
+            return NULL;
+        struct tcm_span *joined = join_around(run, pages);
+        if (joined != NULL)
+            return joined;
+        bound = run;
+    }
+    return NULL;
+}
+
+struct tcm_span *tcm_run_join_at_end(uint32_t index, size_t pages) {
+    const struct tcm_range *range = &HEAP->ranges.range[index];
+    struct tcm_span *run =
+        tcm_page_span((void *)(tcm_range_frontier(range) - 1));
+    if (run != NULL && run->state == TCM_SPAN_RELEASED)
+        run = tcm_run_preceding(run);
+    if (run == NULL || run->state != TCM_SPAN_FREE)
+        return NULL;
+    return join_around(run, pages);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Free runs of the page heap: their sets, their ends in the page map, merging
- * and carving. No policy: the callers choose the run.
+ * The page heap's state, and its free runs: their sets, their ends in the page
+ * map, merging and carving. No policy: the callers choose the run.
  *
  * Invariants: a FREE or RELEASED run is in the set of its state, in the tree of
  * its length, counted in the heap's pages of that state, and at its ends in the
@@ -12,6 +12,7 @@
 #ifndef TCM_CORE_RUN_SET_H
 #define TCM_CORE_RUN_SET_H
 
+#include "base/lock.h"
 #include "core/address_range.h"
 #include "core/run_tree.h"
 #include "core/span.h"
@@ -28,6 +29,31 @@ struct tcm_run_set {
     struct tcm_run_tree tree[TCM_SHORT_PAGES];
     uint64_t nonempty[TCM_SHORT_PAGES / 64]; /* a bit per tree */
 };
+
+/* Pages to be freed before the first release. */
+#define TCM_FIRST_RELEASE_WAIT ((uint64_t)1 << 12)
+
+struct tcm_page_heap {
+    struct tcm_lock lock;
+    struct tcm_lock growth_lock; /* held by the thread that makes it grow */
+    struct tcm_run_set free;
+    struct tcm_run_set released;
+    uint64_t committed_pages; /* in all ranges */
+    uint64_t free_pages;      /* those that are FREE, and so on */
+    uint64_t released_pages;
+    uint64_t busy_pages;
+    uint64_t large_pages;
+    uint64_t large_blocks;
+    struct tcm_dlist busy;  /* BUSY runs */
+    uint64_t scavenge_wait; /* pages to be freed until the next release */
+    size_t system_page;     /* bytes; the system takes whole ones back */
+    uint64_t limit_pages;   /* 0: none */
+    uint32_t release_rate_milli;
+    bool release_at_once;
+    struct tcm_range_table ranges;
+};
+
+extern struct tcm_page_heap tcm_page_heap;
 
 static inline size_t tcm_run_tree_index(size_t pages) {
     return pages < TCM_SHORT_PAGES ? pages : 0;
@@ -68,6 +94,15 @@ size_t tcm_run_offset(const struct tcm_span *run, size_t align);
    BOUND is NULL. NULL: none. */
 struct tcm_span *tcm_run_set_before(const struct tcm_run_set *set,
                                     const struct tcm_span *bound);
+
+/* A FREE run of PAGES or more, made of a chain of FREE and RELEASED neighbours
+   around one of the longest FREE runs: the RELEASED parts that are needed
+   become FREE. NULL: none. */
+struct tcm_span *tcm_run_join_somewhere(size_t pages);
+/* The same with the chain at the end of a range. */
+struct tcm_span *tcm_run_join_at_end(uint32_t index, size_t pages);
+/* Free pages of either kind at the end of RANGE. */
+size_t tcm_run_pages_at_end(const struct tcm_range *range);
 
 /*
  * Makes PAGES pages, OFFSET pages into RUN, which is in its set, a span of

@@ -6,7 +6,7 @@
  */
 #include "base/testpoint.h"
 #include "core/central_list.h"
-#include "core/page_grow.h"
+#include "core/page_system.h"
 #include "core/page_heap.h"
 #include "core/page_map.h"
 #include "core/transfer_cache.h"
@@ -81,8 +81,8 @@ static void test_chains(void) {
     tcm_page_heap_free(middle);
     tap_ok(tiled && HEAP->free_pages == 20, "a chain of three");
     tcm_page_heap_lock_all();
-    struct tcm_span *none = tcm_page_join_somewhere(101);
-    struct tcm_span *run = tcm_page_join_somewhere(70);
+    struct tcm_span *none = tcm_run_join_somewhere(101);
+    struct tcm_span *run = tcm_run_join_somewhere(70);
     tcm_page_heap_unlock_all();
     tap_ok(none == NULL && HEAP->free_pages == 70, "joins what is needed");
     tap_ok(run != NULL && run->state == TCM_SPAN_FREE && run->pages == 70 &&

@@ -3,7 +3,7 @@
  * Giving pages back: which run, how much of it, when, and what is left where
  * the system refuses or has larger pages.
  */
-#include "core/page_release.h"
+#include "core/page_system.h"
 #include "core/page_heap.h"
 #include "core/page_map.h"
 #include "core_test.h"
@@ -32,17 +32,17 @@ static bool bytes_are(uintptr_t start, size_t pages, uint8_t value) {
     return true;
 }
 
-static size_t release_run(struct tcm_span *run, size_t pages, bool unlock) {
+static size_t release_run(struct tcm_span *run, size_t pages) {
     tcm_lock(&HEAP->lock);
-    size_t done = tcm_page_release_run(run, pages, unlock);
+    size_t done = tcm_page_release_run(run, pages);
     tcm_unlock(&HEAP->lock);
     tcm_heap_verify();
     return done;
 }
 
-static size_t release_locked(size_t pages, bool unlock) {
+static size_t release_locked(size_t pages) {
     tcm_lock(&HEAP->lock);
-    size_t done = tcm_page_release_locked(pages, unlock);
+    size_t done = tcm_page_release_locked(pages);
     tcm_unlock(&HEAP->lock);
     tcm_heap_verify();
     return done;
@@ -53,23 +53,21 @@ static uint64_t returned_pages(void) {
 }
 
 static void test_whole_run(void) {
-    for (unsigned unlock = 0; unlock < 2; unlock++) {
-        struct tcm_span *s = take(40);
-        uintptr_t start = s->start;
-        tcm_page_heap_free(s);
-        uint64_t free_pages = HEAP->free_pages, back = returned_pages();
-        uint64_t released = HEAP->released_pages;
-        tap_ok(s->state == TCM_SPAN_FREE && s->pages == 40, "a free run");
-        tap_is_u64(release_run(s, SIZE_MAX, unlock), 40, "all of it goes back");
-        struct tcm_span *now = tcm_page_span((void *)start);
-        tap_ok(HEAP->free_pages == free_pages - 40 &&
-                   HEAP->released_pages == released + 40 &&
-                   returned_pages() == back + 40 && HEAP->busy_pages == 0 &&
-                   tcm_dlist_empty(&HEAP->busy),
-               "it is counted");
-        tap_ok(now == NULL || now->state != TCM_SPAN_FREE, "it is released");
-        tap_ok(bytes_are(start, 40, 0), "and reads as zero");
-    }
+    struct tcm_span *s = take(40);
+    uintptr_t start = s->start;
+    tcm_page_heap_free(s);
+    uint64_t free_pages = HEAP->free_pages, back = returned_pages();
+    uint64_t released = HEAP->released_pages;
+    tap_ok(s->state == TCM_SPAN_FREE && s->pages == 40, "a free run");
+    tap_is_u64(release_run(s, SIZE_MAX), 40, "all of it goes back");
+    struct tcm_span *now = tcm_page_span((void *)start);
+    tap_ok(HEAP->free_pages == free_pages - 40 &&
+               HEAP->released_pages == released + 40 &&
+               returned_pages() == back + 40 && HEAP->busy_pages == 0 &&
+               tcm_dlist_empty(&HEAP->busy),
+           "it is counted");
+    tap_ok(now == NULL || now->state != TCM_SPAN_FREE, "it is released");
+    tap_ok(bytes_are(start, 40, 0), "and reads as zero");
 }
 
 /* With another run on its way. */
@@ -79,7 +77,7 @@ static void test_other_is_busy(void) {
     tcm_page_heap_free(s);
     tcm_dlist_push_front(&HEAP->busy, &other.link);
     HEAP->busy_pages = 5;
-    size_t done = release_run(s, SIZE_MAX, true);
+    size_t done = release_run(s, SIZE_MAX);
     tap_ok(done == 24 && HEAP->busy.next == &other.link &&
                HEAP->busy.prev == &other.link && HEAP->busy_pages == 5,
            "several runs can be on their way");
@@ -105,7 +103,7 @@ static void test_fork_child(void) {
                HEAP->free_pages == free_pages + 40,
            "a child takes over what is on its way");
     tcm_heap_verify();
-    release_locked(SIZE_MAX, false);
+    release_locked(SIZE_MAX);
 }
 
 static void test_upper_end(void) {
@@ -113,16 +111,16 @@ static void test_upper_end(void) {
     struct tcm_span *s = take(all);
     uintptr_t start = s->start;
     tcm_page_heap_free(s);
-    size_t done = release_run(s, HUGE_PAGE + 1, false);
+    size_t done = release_run(s, HUGE_PAGE + 1);
     tap_is_u64(done, 2 * HUGE_PAGE, "a part: whole huge pages, no fewer");
     s = tcm_page_span((void *)start);
     tap_ok(s->state == TCM_SPAN_FREE && s->pages == all - done &&
                s->start == start,
            "of the upper end");
     tap_ok(bytes_are(start, all - done, 0x5a), "what stays keeps its contents");
-    tap_is_u64(release_run(s, 3, false), HUGE_PAGE, "one more");
+    tap_is_u64(release_run(s, 3), HUGE_PAGE, "one more");
     s = tcm_page_span((void *)start);
-    tap_is_u64(release_run(s, 3, false), HUGE_PAGE, "the last one");
+    tap_is_u64(release_run(s, 3), HUGE_PAGE, "the last one");
     tap_is_u64(HEAP->free_pages, 0, "nothing is left");
 }
 
@@ -138,8 +136,8 @@ static void test_largest_first(void) {
     }
     for (unsigned i = 0; i < RUNS; i++)
         tcm_page_heap_free(s[i]);
-    tap_is_u64(release_locked(0, false), 0, "no pages asked, none given");
-    tap_is_u64(release_locked(161, false), 160 + 96,
+    tap_is_u64(release_locked(0), 0, "no pages asked, none given");
+    tap_is_u64(release_locked(161), 160 + 96,
                "the largest first, until it is enough");
     bool left[RUNS];
     for (unsigned i = 0; i < RUNS; i++) {
@@ -148,11 +146,11 @@ static void test_largest_first(void) {
     }
     tap_ok(left[0] && !left[1] && left[2] && !left[3] && left[4],
            "the others stay");
-    tap_is_u64(release_locked(SIZE_MAX, true), 16 + 48 + 8, "then all");
-    tap_is_u64(release_locked(SIZE_MAX, true), 0, "then there is none");
+    tap_is_u64(release_locked(SIZE_MAX), 16 + 48 + 8, "then all");
+    tap_is_u64(release_locked(SIZE_MAX), 0, "then there is none");
     for (unsigned i = 0; i < RUNS; i++)
         tcm_page_heap_free(wall[i]);
-    release_locked(SIZE_MAX, false);
+    release_locked(SIZE_MAX);
 }
 
 /* Makes believe that the system's pages are 64 KiB long. */
@@ -173,7 +171,7 @@ static void test_larger_system_pages(void) {
     memset((void *)middle->start, 0x5a, tcm_span_bytes(middle));
     HEAP->system_page = 8 * TCM_PAGE_SIZE;
     tcm_page_heap_free(middle);
-    tap_is_u64(release_run(middle, SIZE_MAX, false), 24,
+    tap_is_u64(release_run(middle, SIZE_MAX), 24,
                "only whole pages of the system go back");
     struct tcm_span *head = tcm_page_span((void *)(start + 3 * TCM_PAGE_SIZE));
     struct tcm_span *body = tcm_page_span((void *)(start + 8 * TCM_PAGE_SIZE));
@@ -187,13 +185,13 @@ static void test_larger_system_pages(void) {
                bytes_are(body->start, 24, 0),
            "with their contents");
     uint64_t free_pages = HEAP->free_pages;
-    tap_is_u64(release_run(head, SIZE_MAX, false), 0,
+    tap_is_u64(release_run(head, SIZE_MAX), 0,
                "a run without a whole one does not go");
     tap_is_u64(HEAP->free_pages, free_pages, "and stays free");
     HEAP->system_page = real;
     tcm_page_heap_free(wall);
     tcm_page_heap_free(end);
-    release_locked(SIZE_MAX, false);
+    release_locked(SIZE_MAX);
 }
 
 /* Locked pages cannot be given back. The call is made directly: a sanitizer
@@ -206,18 +204,17 @@ static void test_refused(void) {
         tap_skip("memory cannot be locked here: %s", strerror(errno));
     } else {
         uint64_t free_pages = HEAP->free_pages, back = returned_pages();
-        tap_ok(release_run(s, SIZE_MAX, false) == 0 &&
-                   release_run(s, SIZE_MAX, true) == 0,
+        tap_ok(release_run(s, SIZE_MAX) == 0 && release_run(s, SIZE_MAX) == 0,
                "what the system refuses does not go");
         s = tcm_page_span((void *)start);
         tap_ok(s->state == TCM_SPAN_FREE && HEAP->free_pages == free_pages &&
                    returned_pages() == back && tcm_dlist_empty(&HEAP->busy),
                "it stays free and is not counted");
         tap_ok(bytes_are(start, 4, 0x5a), "with its contents");
-        tap_is_u64(release_locked(SIZE_MAX, false), 0, "the search ends");
+        tap_is_u64(release_locked(SIZE_MAX), 0, "the search ends");
         syscall(SYS_munlock, (void *)start, 4 * TCM_PAGE_SIZE);
     }
-    release_locked(SIZE_MAX, false);
+    release_locked(SIZE_MAX);
     tap_is_u64(HEAP->free_pages, 0, "later it goes");
 }
 
@@ -271,7 +268,7 @@ int main(void) {
     test_whole_run();
     test_other_is_busy();
     test_fork_child();
-    release_locked(SIZE_MAX, false);
+    release_locked(SIZE_MAX);
     test_upper_end();
     test_largest_first();
     test_larger_system_pages();

@@ -1,23 +1,106 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * The heap grows by an eighth of itself, at most 32 MiB, or by what is asked
+ * for if that is more. The system is asked with the growth lock alone; the end
+ * of the committed part moves under both locks.
+ *
  * After every so many freed pages the upper end of the longest FREE run is
  * returned, up to an eighth of all FREE pages; the wait until the next time is
  * in proportion to what was returned. So a heap in steady use keeps the pages
  * that it uses again, and one that has shrunk returns its pages over time.
  */
-#include "core/page_release.h"
+#include "core/page_system.h"
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/os_mem.h"
 #include "core/core_stats.h"
-#include "core/page_heap.h"
+#include "core/meta_alloc.h"
+#include "core/run_set.h"
 
+#define GROW_MAX      ((size_t)32 << 20)
+#define GROW_PAGES    (TCM_GROW_STEP >> TCM_PAGE_SHIFT)
 #define EMPTY_WAIT    ((uint64_t)1 << 12)
 #define MAX_WAIT      ((uint64_t)1 << 20) /* at rate 1 */
 #define WAIT_PER_PAGE 1000u               /* at rate 1 */
 #define RELEASE_PAGES 512u                /* at once, at least */
 
 #define HEAP (&tcm_page_heap)
+
+/* ------------------------------------------------------------------------ */
+/* Growth                                                                   */
+
+/* Asks the system for BYTES; the page heap lock is dropped meanwhile. */
+static bool get_memory(const struct tcm_range *range, size_t bytes,
+                       uint64_t heap_bytes) {
+    tcm_lock_assert_held(&HEAP->growth_lock);
+    tcm_unlock(&HEAP->lock);
+    bool done =
+        tcm_meta_keep_reserve(heap_bytes) && tcm_range_commit(range, bytes);
+    tcm_lock(&HEAP->lock);
+    return done;
+}
+
+bool tcm_page_extend(uint32_t index, size_t bytes) {
+    struct tcm_range *range = &HEAP->ranges.range[index];
+    tcm_lock_assert_held(&HEAP->lock);
+    TCM_ASSERT(index < HEAP->ranges.count);
+    TCM_ASSERT(bytes != 0 && bytes % TCM_GROW_STEP == 0);
+    struct tcm_span *run = tcm_span_new(1);
+    if (run == NULL)
+        return false;
+    run->range = index;
+    run->start = tcm_range_frontier(range);
+    run->pages = bytes >> TCM_PAGE_SHIFT;
+    uint64_t total = (HEAP->committed_pages << TCM_PAGE_SHIFT) + bytes;
+    if (!get_memory(range, bytes, total)) {
+        tcm_span_delete(run);
+        return false;
+    }
+    TCM_ASSERT(run->start == tcm_range_frontier(range));
+    range->committed += bytes;
+    TCM_ASSERT(range->committed <= range->length);
+    HEAP->committed_pages += run->pages;
+    tcm_page_count(&tcm_page_stats.reserve_count, 1);
+    tcm_run_insert_merged(run, TCM_SPAN_RELEASED);
+    return true;
+}
+
+int tcm_page_grow(size_t pages) {
+    tcm_lock_assert_held(&HEAP->growth_lock);
+    TCM_ASSERT(pages != 0);
+    if (pages > (SIZE_MAX >> TCM_PAGE_SHIFT) - GROW_PAGES)
+        return -1;
+    size_t least = tcm_align_up(pages << TCM_PAGE_SHIFT, TCM_GROW_STEP);
+    size_t step = tcm_align_down((HEAP->committed_pages << TCM_PAGE_SHIFT) / 8,
+                                 TCM_GROW_STEP);
+    int index = -1;
+    for (uint32_t i = 0; i < HEAP->ranges.count && index < 0; i++) {
+        const struct tcm_range *range = &HEAP->ranges.range[i];
+        size_t there = tcm_run_pages_at_end(range);
+        size_t missing = there < pages ? pages - there : 1;
+        missing = tcm_align_up(missing << TCM_PAGE_SHIFT, TCM_GROW_STEP);
+        if (range->length - range->committed >= missing) {
+            least = missing;
+            index = (int)i;
+        }
+    }
+    if (index < 0)
+        index = tcm_range_with_room(&HEAP->ranges, least);
+    if (index < 0)
+        return -1;
+    if (step > GROW_MAX)
+        step = GROW_MAX;
+    bool done = (step > least && tcm_page_extend((uint32_t)index, step)) ||
+                tcm_page_extend((uint32_t)index, least);
+    if (done)
+        return index;
+    /* A range that was reserved for an absurd request must not stay. */
+    tcm_range_drop_unused(&HEAP->ranges);
+    return -1;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Returning memory                                                         */
 
 /* Splits off the ends of RUN, which is in no set, that are not whole pages of
    the system; they stay FREE. false, with RUN unchanged: nothing would be left,
@@ -80,7 +163,7 @@ static void run_keep_upper(struct tcm_span *run, size_t pages) {
     tcm_run_insert(lower);
 }
 
-size_t tcm_page_release_run(struct tcm_span *run, size_t pages, bool unlock) {
+size_t tcm_page_release_run(struct tcm_span *run, size_t pages) {
     tcm_lock_assert_held(&HEAP->lock);
     TCM_ASSERT(run->state == TCM_SPAN_FREE && pages != 0);
     tcm_run_remove(run);
@@ -94,19 +177,15 @@ size_t tcm_page_release_run(struct tcm_span *run, size_t pages, bool unlock) {
     run->state = TCM_SPAN_BUSY;
     tcm_run_map_ends(run, run);
     size_t pages_back = run->pages;
-    if (unlock) {
-        tcm_dlist_push_front(&HEAP->busy, &run->link);
-        HEAP->busy_pages += pages_back;
-        tcm_unlock(&HEAP->lock);
-    }
+    tcm_dlist_push_front(&HEAP->busy, &run->link);
+    HEAP->busy_pages += pages_back;
+    tcm_unlock(&HEAP->lock);
     bool done = tcm_os_release((void *)run->start, tcm_span_bytes(run));
-    if (unlock) {
-        tcm_lock(&HEAP->lock);
-        TCM_ASSERT(run->state == TCM_SPAN_BUSY && run->pages == pages_back);
-        TCM_ASSERT(HEAP->busy_pages >= pages_back);
-        tcm_dlist_remove(&run->link);
-        HEAP->busy_pages -= pages_back;
-    }
+    tcm_lock(&HEAP->lock);
+    TCM_ASSERT(run->state == TCM_SPAN_BUSY && run->pages == pages_back);
+    TCM_ASSERT(HEAP->busy_pages >= pages_back);
+    tcm_dlist_remove(&run->link);
+    HEAP->busy_pages -= pages_back;
     if (!done) {
         tcm_run_insert_merged(run, TCM_SPAN_FREE);
         return 0;
@@ -117,7 +196,7 @@ size_t tcm_page_release_run(struct tcm_span *run, size_t pages, bool unlock) {
     return pages_back;
 }
 
-size_t tcm_page_release_locked(size_t pages, bool unlock) {
+size_t tcm_page_release_locked(size_t pages) {
     size_t done = 0;
     tcm_lock_assert_held(&HEAP->lock);
     struct tcm_span bound = {.pages = SIZE_MAX};
@@ -129,7 +208,7 @@ size_t tcm_page_release_locked(size_t pages, bool unlock) {
         bound.pages = run->pages;
         bound.range = run->range;
         bound.start = run->start;
-        done += tcm_page_release_run(run, pages - done, unlock);
+        done += tcm_page_release_run(run, pages - done);
     }
     return done;
 }
@@ -150,7 +229,7 @@ void tcm_page_scavenge(size_t freed) {
     if (run == NULL)
         return;
     tcm_page_count(&tcm_page_stats.scavenge_count, 1);
-    uint64_t wait = tcm_page_release_run(run, most, true) * WAIT_PER_PAGE;
+    uint64_t wait = tcm_page_release_run(run, most) * WAIT_PER_PAGE;
     if (wait > MAX_WAIT)
         wait = MAX_WAIT;
     wait = wait * 1000 / HEAP->release_rate_milli;

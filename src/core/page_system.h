@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the page heap takes from the system and returns to it.
+ *
+ * Invariants: only whole pages of the system are returned; where those are
+ * larger than the heap's, the ends of a run stay FREE. While the system takes
+ * a run back, the run is BUSY and in the heap's list of busy runs.
+ *
+ * Threads: the page heap lock is held, and dropped while the system is asked:
+ * the caller's view of the heap is stale afterwards. For growth the growth lock
+ * is held too.
+ */
+#ifndef TCM_CORE_PAGE_SYSTEM_H
+#define TCM_CORE_PAGE_SYSTEM_H
+
+#include "core/span.h"
+
+/* Grows so that a chain of PAGES exists at the end of a range, unless another
+   thread takes of it meanwhile. The range's index, or -1. */
+int tcm_page_grow(size_t pages);
+/* Commits BYTES more of a range, a multiple of TCM_GROW_STEP, which become
+   RELEASED pages. false: no room, or the system refused. */
+bool tcm_page_extend(uint32_t index, size_t bytes);
+
+/* Returns RUN, FREE and in its set, or its upper end of at least PAGES. The
+   number of pages returned; 0: the system refused, or no memory for a
+   record. */
+size_t tcm_page_release_run(struct tcm_span *run, size_t pages);
+
+/* Returns FREE runs, longest first, until PAGES are returned or none is left.
+   The number of pages returned. */
+size_t tcm_page_release_locked(size_t pages);
+
+/* Counts FREED pages, and returns some if it is time. */
+void tcm_page_scavenge(size_t freed);
+
+#endif
