@@ -22,7 +22,7 @@ static void *(*volatile resize)(void *, size_t) = realloc;
 static void (*volatile give)(void *) = free;
 static int (*verify)(void); /* MallocExtension_VerifyAllMemory, or NULL */
 
-enum { SHELF = 512, THREADS = 3, KEPT = 300 };
+enum { SHELF = 512, THREADS = 3, KEPT = 300, BUSY_ROUNDS = 20000 };
 
 static void *volatile shelf[SHELF]; /* blocks that threads hand to each other */
 static unsigned char *kept[KEPT];   /* of the main thread */
@@ -46,8 +46,13 @@ static void churn(struct prng *r, int steps) {
 static void *churn_thread(void *seed) {
     struct prng r;
     prng_seed(&r, (uint64_t)(uintptr_t)seed);
-    while (!stop)
+    for (unsigned n = 0; !stop; n++) {
         churn(&r, 50);
+        /* However long the forks take, a recording of this has some millions
+           of events. */
+        if (n > BUSY_ROUNDS)
+            usleep(1000);
+    }
     return NULL;
 }
 
