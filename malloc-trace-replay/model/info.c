@@ -79,6 +79,7 @@ const char *info_event_name(unsigned kind) {
         [MTF_EVENT_MARK] = "mark",
         [MTF_EVENT_EXTENSION] = "extension",
         [MTF_EVENT_GAP] = "gap",
+        [MTF_EVENT_PRESENT] = "present",
         [MTF_EVENT_UNKNOWN] = "unknown",
     };
     return kind < INFO_EVENT_KINDS ? names[kind] : NULL;
@@ -120,6 +121,8 @@ const char *info_segment_name(unsigned kind) {
         return "notice";
     case MTF_SEGMENT_FOOTER:
         return "footer";
+    case MTF_SEGMENT_PRESENT:
+        return "present";
     default:
         return NULL;
     }

@@ -202,6 +202,9 @@ static bool see_item(struct info_file *f, const struct mtf_item *item) {
     case MTF_ITEM_FOOTER:
         f->segments[MTF_SEGMENT_FOOTER]++;
         return true;
+    case MTF_ITEM_PRESENT:
+        f->segments[MTF_SEGMENT_PRESENT]++;
+        return true;
     default:
         return true;
     }

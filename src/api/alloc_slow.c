@@ -181,6 +181,7 @@ static void free_recorded(struct tcm_thread_state *self, void *ptr,
     if (trace == NULL)
         return;
     uint64_t *word = tcm_block_word(ptr, false);
+    tcm_trace_present(trace, ptr, info);
     if (claim != NULL && contradicts(claim, info))
         tcm_trace_free_size(trace, call, word, claim->size);
     else

@@ -82,6 +82,7 @@ static bool resize_in_place(struct mtr_thread *trace, void *ptr,
         record_in_place(trace, ptr, size, call);
         return true;
     case SHRINKS:
+        tcm_trace_present(trace, ptr, info);
         record_in_place(trace, ptr, size, call);
         tcm_trace_gives(trace);
         /* If the tail cannot be given back, the block is merely roomy. */
@@ -129,6 +130,7 @@ static void *move(struct tcm_thread_state *self, struct mtr_thread *trace,
     if (to.ptr == NULL)
         return NULL;
     TCM_ASSERT(to.ptr != ptr && tcm_block_info(to.ptr).size >= size);
+    tcm_trace_present(trace, ptr, info);
     memcpy(to.ptr, ptr, size < info->size ? size : info->size);
     if (trace != NULL) {
         tcm_trace_realloc(trace, call, size, tcm_block_word(ptr, false),
@@ -201,6 +203,7 @@ static void *realloc_to_zero(void *ptr, enum mtf_call call) {
     if (info.kind != TCM_BLOCK_PRIVATE && !tcm_trace_is_private(self)) {
         struct mtr_thread *trace = tcm_trace_enter(self);
         if (trace != NULL) {
+            tcm_trace_present(trace, ptr, &info);
             tcm_trace_realloc_end(trace, call, tcm_block_word(ptr, false));
             if (tcm_block_put_is_shared(self, &info))
                 tcm_trace_gives(trace);

@@ -10,6 +10,8 @@
 #include "api/thread_state.h"
 #include "base/lock.h"
 #include "core/cache_registry.h"
+#include "core/heap_census.h"
+#include "core/object_word.h"
 
 /* The record names no stream while the recorder may give it to another. */
 static struct mtr_thread *enter_recorder(struct tcm_thread_state *self) {
@@ -106,6 +108,18 @@ void tcm_trace_alloc(struct mtr_thread *t, enum mtf_call call, size_t size,
             mtr_put_alloc_call(t, call);
         set_word(word, mtr_put_alloc(t, size));
     }
+}
+
+/* A word above the bound is in the block's span, and nobody makes one. */
+void tcm_trace_present(struct mtr_thread *t, const void *ptr,
+                       const struct tcm_block_info *info) {
+    size_t present;
+    if (t == NULL || info->kind != TCM_BLOCK_LARGE ||
+        info->size <= MTR_PRESENT_ABOVE || mtr_drops(t))
+        return;
+    const uint64_t *word = tcm_object_word(ptr, false);
+    if (*word >= t->first_token && mtr_present(ptr, info->size, &present))
+        mtr_put_present(t, present);
 }
 
 void tcm_trace_free(struct mtr_thread *t, enum mtf_call call, uint64_t *word) {
@@ -257,11 +271,30 @@ static unsigned sample(struct mtf_account_value *out, unsigned cap) {
     return n;
 }
 
+struct large_list {
+    struct mtr_large_block *out;
+    size_t count, cap;
+};
+
+static void list_large(void *ctx, uintptr_t start, size_t bytes,
+                       uint64_t word) {
+    struct large_list *list = ctx;
+    if (bytes > MTR_PRESENT_ABOVE && list->count < list->cap)
+        list->out[list->count++] = (struct mtr_large_block){start, bytes, word};
+}
+
+static size_t large_blocks(struct mtr_large_block *out, size_t cap) {
+    struct large_list list = {out, 0, cap};
+    tcm_census_large(list_large, &list);
+    return list.count;
+}
+
 static const struct mtr_host host = {
     .enter_private = enter_private,
     .leave_private = leave_private,
     .recording_started = recording_started,
     .sample = sample,
+    .large_blocks = large_blocks,
 };
 
 void tcm_trace_init(void) {

@@ -86,6 +86,10 @@ static inline void tcm_trace_gives(struct mtr_thread *t) {
    it failed. WORD: PTR's object word, or NULL if it has none. */
 void tcm_trace_alloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                      unsigned align_log2, const void *ptr, uint64_t *word);
+/* Before the event of a free or realloc that ends the block, and before its
+   contents are read: what of it has memory. */
+void tcm_trace_present(struct mtr_thread *t, const void *ptr,
+                       const struct tcm_block_info *info);
 /* A free of the block whose word is WORD (or NULL). */
 void tcm_trace_free(struct mtr_thread *t, enum mtf_call call, uint64_t *word);
 /* A sized free with a SIZE that contradicts the block. */
@@ -178,6 +182,10 @@ static inline void tcm_trace_alloc(struct mtr_thread *t, enum mtf_call call,
                                    size_t size, unsigned align_log2,
                                    const void *ptr, uint64_t *word) {
     (void)t, (void)call, (void)size, (void)align_log2, (void)ptr, (void)word;
+}
+static inline void tcm_trace_present(struct mtr_thread *t, const void *ptr,
+                                     const struct tcm_block_info *info) {
+    (void)t, (void)ptr, (void)info;
 }
 static inline void tcm_trace_free(struct mtr_thread *t, enum mtf_call call,
                                   uint64_t *word) {

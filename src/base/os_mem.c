@@ -159,6 +159,58 @@ bool tcm_os_no_huge_pages(void *start, size_t length) {
     return advise(start, length, MADV_NOHUGEPAGE);
 }
 
+/* Pages asked for in one call; a byte each on the stack. */
+#define LOOK_PAGES ((size_t)512)
+
+/* Adds the resident ones of PAGES pages from AT on. */
+static bool count_resident(uintptr_t at, size_t pages, size_t page_size,
+                           size_t *count) {
+    unsigned char page[LOOK_PAGES];
+    while (pages != 0) {
+        size_t n = tcm_min_u64(pages, LOOK_PAGES);
+        /* The kernel marks nothing and reads no page. */
+        if (mincore((void *)at, n * page_size, page) != 0)
+            return false;
+        for (size_t i = 0; i < n; i++)
+            *count += page[i] & 1;
+        at += n * page_size;
+        pages -= n;
+    }
+    return true;
+}
+
+static bool sample_resident(uintptr_t at, size_t pages, size_t page_size,
+                            size_t *count) {
+    const size_t all = (size_t)TCM_RESIDENT_RUNS * TCM_RESIDENT_RUN_PAGES;
+    size_t found = 0;
+    TCM_ASSERT(pages > all);
+    for (size_t i = 0; i < TCM_RESIDENT_RUNS; i++) {
+        size_t first = pages / TCM_RESIDENT_RUNS * i +
+                       pages % TCM_RESIDENT_RUNS * i / TCM_RESIDENT_RUNS;
+        if (!count_resident(at + first * page_size, TCM_RESIDENT_RUN_PAGES,
+                            page_size, &found))
+            return false;
+    }
+    *count = pages / all * found + pages % all * found / all;
+    return true;
+}
+
+bool tcm_os_resident(const void *start, size_t length, size_t *bytes) {
+    size_t page_size = tcm_os_page_size(), count = 0;
+    uintptr_t at = (uintptr_t)start & ~(uintptr_t)(page_size - 1);
+    size_t pages =
+        (tcm_align_up((uintptr_t)start + length, page_size) - at) / page_size;
+    if (TCM_REFUSED("mincore"))
+        return false;
+    int saved = errno;
+    bool told = pages <= TCM_RESIDENT_EXACT
+                    ? count_resident(at, pages, page_size, &count)
+                    : sample_resident(at, pages, page_size, &count);
+    errno = saved;
+    *bytes = tcm_min_u64(count * page_size, length);
+    return told;
+}
+
 void *tcm_os_map_file(int fd, uint64_t offset, size_t length) {
     TCM_ASSERT(offset % tcm_os_page_size() == 0);
     if (TCM_REFUSED("mmap of a file"))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory from the system. os_mem.c alone calls mmap, munmap, mremap, mprotect
- * and madvise. Lengths and addresses are multiples of the system's page size.
- * No function changes errno.
+ * Memory from the system. os_mem.c alone calls mmap, munmap, mremap, mprotect,
+ * madvise and mincore. Lengths and addresses are multiples of the system's
+ * page size. No function changes errno.
  *
  * Threads: any; the kernel serialises.
  */
@@ -45,6 +45,18 @@ bool tcm_os_release(void *start, size_t length);
    false: the kernel does not support it. */
 bool tcm_os_wipe_on_fork(void *start, size_t length);
 bool tcm_os_dont_fork(void *start, size_t length);
+
+/*
+ * How many bytes from START on, whole pages but for the ends, have memory
+ * behind them; a page that was only read counts too. Up to TCM_RESIDENT_EXACT
+ * pages each is looked at; of a longer range TCM_RESIDENT_RUNS runs of pages
+ * are, at equal distances, and stand for the rest. LENGTH: any. false: the
+ * system does not tell.
+ */
+#define TCM_RESIDENT_EXACT     ((size_t)64 << 10)
+#define TCM_RESIDENT_RUNS      1024u
+#define TCM_RESIDENT_RUN_PAGES 64u
+bool tcm_os_resident(const void *start, size_t length, size_t *bytes);
 
 /* Asks for huge pages in the range, or forbids them, for memory that is touched
    sparsely. false: the kernel has none. */

@@ -77,6 +77,24 @@ void tcm_census_blocks(struct tcm_census *out) {
     each_span(visit_large, out);
 }
 
+struct large_visit {
+    tcm_large_visit *visit;
+    void *ctx;
+};
+
+/* Relaxed: the block's owner may be writing its word. */
+static void visit_word(const struct tcm_span *span, void *argument) {
+    const struct large_visit *v = argument;
+    if (span->state == TCM_SPAN_LARGE)
+        v->visit(v->ctx, span->start, tcm_span_bytes(span),
+                 tcm_load_relaxed(&span->word));
+}
+
+void tcm_census_large(tcm_large_visit *visit, void *ctx) {
+    struct large_visit v = {visit, ctx};
+    each_span(visit_word, &v);
+}
+
 static void add_run(struct tcm_run_figures *out, const struct tcm_span *run) {
     out->runs++;
     if (run->pages > out->longest_pages)

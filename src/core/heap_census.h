@@ -38,6 +38,12 @@ struct tcm_census {
 };
 void tcm_census_blocks(struct tcm_census *out);
 
+/* Calls VISIT for each large block, in the order of addresses, with its object
+   word; both may change at any time. VISIT takes no lock. */
+typedef void tcm_large_visit(void *ctx, uintptr_t start, size_t bytes,
+                             uint64_t word);
+void tcm_census_large(tcm_large_visit *visit, void *ctx);
+
 /* Free runs of the page heap: how many, and the pages of the longest. */
 struct tcm_run_figures {
     uint64_t runs;

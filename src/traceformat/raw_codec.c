@@ -38,6 +38,9 @@ static bool decode_inline(struct mtf_raw_state *s, unsigned kind, uint64_t arg,
         e->kind = MTF_EVENT_UNTRACED;
         e->value = arg;
         return true;
+    case MTF_RAW_PRESENT:
+        mtf_raw_get_present(arg, e);
+        return true;
     default:
         e->kind = MTF_EVENT_UNKNOWN;
         e->text = NULL;

@@ -93,6 +93,7 @@ enum mtf_event_kind {
     MTF_EVENT_MARK,         /* text */
     MTF_EVENT_EXTENSION,    /* call: which one; value: argument */
     MTF_EVENT_GAP,          /* value: dropped events; time_ns, time_hi */
+    MTF_EVENT_PRESENT,      /* value: bytes of the next block to end */
     MTF_EVENT_UNKNOWN       /* kind of a later version; text: its bytes */
 };
 
@@ -329,6 +330,24 @@ static inline void mtf_raw_get_tokens(struct mtf_raw_state *s,
                                       uint64_t argument) {
     s->next_token += s->tokens_left + (argument >> 5);
     s->tokens_left = (uint64_t)1 << (argument & 31);
+}
+
+/* PRESENT: how many bytes have memory behind them, of the block that the next
+   FREE, FREE_SIZE, REALLOC or REALLOC_END of the buffer names. */
+static inline uint64_t mtf_present_payload(uint64_t bytes) {
+    return mtf_inline_payload(MTF_RAW_PRESENT,
+                              tcm_min_u64(bytes, MTF_ARGUMENT_MAX));
+}
+
+static inline void mtf_raw_get_present(uint64_t argument, struct mtf_event *e) {
+    e->kind = MTF_EVENT_PRESENT;
+    e->value = argument;
+}
+
+/* Whether an event of KIND ends the block that a PRESENT before it is about. */
+static inline bool mtf_event_ends_block(unsigned kind) {
+    return kind == MTF_EVENT_FREE || kind == MTF_EVENT_FREE_SIZE ||
+           kind == MTF_EVENT_REALLOC || kind == MTF_EVENT_REALLOC_END;
 }
 
 /* --- Extended events with bytes: kinds from 16 on ----------------------- */

@@ -97,8 +97,17 @@ enum mtf_segment_kind {
     MTF_SEGMENT_SAMPLE = 3,  /* accounts: u16 field, u64 value each */
     MTF_SEGMENT_NOTICE = 4,  /* u16 code, text */
     MTF_SEGMENT_FOOTER = 5,  /* accounts; the last footer counts */
-    MTF_SEGMENT_HEADER = 6   /* the header again; checksum's seed is 0 */
+    MTF_SEGMENT_HEADER = 6,  /* the header again; checksum's seed is 0 */
+    MTF_SEGMENT_PRESENT = 7  /* struct mtf_present each: blocks that lived on */
 };
+
+/* Of a large block that is alive at the end. */
+struct mtf_present {
+    uint64_t token;
+    uint64_t bytes; /* that have memory behind them */
+};
+TCM_STATIC_ASSERT(sizeof(struct mtf_present) == 16, "present layout");
+#define MTF_PRESENT_MAX 64u /* in one segment of this library */
 
 enum mtf_notice {
     MTF_NOTICE_NO_SPOOL = 1,      /* buffers in private memory */

@@ -311,6 +311,9 @@ static bool give_segment(struct mtf_raw_reader *r, struct mtf_item *item,
     case MTF_SEGMENT_FOOTER:
         item->kind = MTF_ITEM_FOOTER;
         break;
+    case MTF_SEGMENT_PRESENT:
+        item->kind = MTF_ITEM_PRESENT;
+        break;
     case MTF_SEGMENT_HEADER:
         if (r->header_given)
             return false;
@@ -327,6 +330,14 @@ bool mtf_item_account(const struct mtf_item *item, unsigned i,
         i >= item->length / MTF_ACCOUNT_BYTES)
         return false;
     *account = mtf_get_account(item->data + (size_t)MTF_ACCOUNT_BYTES * i);
+    return true;
+}
+
+bool mtf_item_present(const struct mtf_item *item, unsigned i,
+                      struct mtf_present *present) {
+    if (item->kind != MTF_ITEM_PRESENT || i >= item->length / sizeof(*present))
+        return false;
+    memcpy(present, item->data + sizeof(*present) * i, sizeof(*present));
     return true;
 }
 

@@ -55,6 +55,7 @@ enum mtf_item_kind {
     MTF_ITEM_SAMPLE,
     MTF_ITEM_NOTICE,
     MTF_ITEM_FOOTER,
+    MTF_ITEM_PRESENT,
     MTF_ITEM_DAMAGE, /* something is lost here; reading goes on */
     MTF_ITEM_END,
     MTF_ITEM_FAILED /* no trace of this kind, or system error: give up */
@@ -88,6 +89,10 @@ struct mtf_item {
 /* Reads field I of a sample or footer; false: there is none. */
 bool mtf_item_account(const struct mtf_item *item, unsigned i,
                       struct mtf_account_value *account);
+
+/* Reads entry I of a MTF_ITEM_PRESENT; false: there is none. */
+bool mtf_item_present(const struct mtf_item *item, unsigned i,
+                      struct mtf_present *present);
 
 /* --- Reader ------------------------------------------------------------- */
 

@@ -347,6 +347,15 @@ bool mtf_raw_write_notice(struct mtf_raw_writer *w, uint64_t time_ns,
                          text == NULL ? 0 : strnlen(text, TEXT_MAX));
 }
 
+bool mtf_raw_write_present(struct mtf_raw_writer *w, uint64_t time_ns,
+                           const struct mtf_present *blocks, unsigned count) {
+    struct mtf_segment head = {
+        .kind = MTF_SEGMENT_PRESENT, .time_lo = time_ns, .time_hi = time_ns};
+    if (count > MTF_PRESENT_MAX)
+        return fail(w);
+    return write_segment(w, &head, blocks, count * sizeof(*blocks), NULL, 0);
+}
+
 bool mtf_raw_write_footer(struct mtf_raw_writer *w, uint64_t time_ns,
                           const struct mtf_account_value *accounts,
                           unsigned count) {

@@ -101,6 +101,9 @@ bool mtf_raw_write_sample(struct mtf_raw_writer *w, uint64_t time_ns,
 /* TEXT is cut to 255 bytes. */
 bool mtf_raw_write_notice(struct mtf_raw_writer *w, uint64_t time_ns,
                           enum mtf_notice code, const char *text);
+/* COUNT at most MTF_PRESENT_MAX. */
+bool mtf_raw_write_present(struct mtf_raw_writer *w, uint64_t time_ns,
+                           const struct mtf_present *blocks, unsigned count);
 /* Ends the frame. More may follow; the last footer counts. */
 bool mtf_raw_write_footer(struct mtf_raw_writer *w, uint64_t time_ns,
                           const struct mtf_account_value *accounts,

@@ -87,6 +87,7 @@ struct mtr_config {
     bool stats;
     bool drops;          /* threads do not wait for buffers for long */
     bool control;        /* other processes may ask */
+    bool present;        /* present bytes are recorded; any thread clears it */
     bool filtered;       /* this image began with a filter of system calls */
     bool confined;       /* it got its first one since */
     bool continues;      /* this image continues its process's recording */

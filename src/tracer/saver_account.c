@@ -157,6 +157,62 @@ static uint64_t event_sum(const struct mtr_event_counts *c) {
     return c->mallocs + c->memaligns + c->reallocs + c->frees + c->failed;
 }
 
+/* Most blocks alive at the end whose present bytes are written. */
+#define LARGE_BLOCKS_MAX ((size_t)1 << 20)
+#define LARGE_BLOCKS_MIN ((size_t)256)
+
+/* One segment's worth; as above. */
+struct present_list {
+    struct mtf_present block[MTF_PRESENT_MAX];
+    unsigned count;
+};
+
+static bool flush_present(struct mtr_saver *s, struct present_list *list) {
+    unsigned count = list->count;
+    list->count = 0;
+    return count == 0 || mtf_raw_write_present(&s->writer, mtr_clock_ns(),
+                                               list->block, count);
+}
+
+static bool write_present(struct mtr_saver *s, const struct mtr_large_block *b,
+                          size_t count) {
+    static struct present_list list;
+    list.count = 0;
+    for (; count != 0; b++, count--) {
+        size_t present;
+        if (b->token == 0 || b->token < s->rec->first_token ||
+            !mtr_present((const void *)b->start, b->bytes, &present))
+            continue;
+        list.block[list.count++] = (struct mtf_present){b->token, present};
+        if (list.count == MTF_PRESENT_MAX && !flush_present(s, &list))
+            return false;
+    }
+    return flush_present(s, &list);
+}
+
+bool mtr_saver_write_present(struct mtr_saver *s) {
+    const struct mtr_host *h = mtr_config.host;
+    bool ok = true;
+    if (!mtr_config.present)
+        return true;
+    /* There are few in most programs. With more than there is room for, the
+       list is made again. */
+    for (size_t cap = LARGE_BLOCKS_MIN;; cap = LARGE_BLOCKS_MAX) {
+        size_t bytes = tcm_align_up(cap * sizeof(struct mtr_large_block),
+                                    tcm_os_page_size());
+        struct mtr_large_block *list = tcm_os_map(bytes);
+        if (list == NULL)
+            return true;
+        size_t count = h->large_blocks(list, cap);
+        bool all = count < cap || cap == LARGE_BLOCKS_MAX;
+        if (all)
+            ok = write_present(s, list, count);
+        tcm_os_unmap(list, bytes);
+        if (all)
+            return ok;
+    }
+}
+
 bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason) {
     struct mtr_recorder *rec = s->rec;
     const struct mtr_event_counts *c = &s->counts;

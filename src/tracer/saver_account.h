@@ -20,6 +20,8 @@ uint64_t mtr_saver_cpu_ns(const struct mtr_saver *s);
 void mtr_saver_publish(struct mtr_saver *s);
 /* Both notice that a file was removed: false. */
 bool mtr_saver_write_sample(struct mtr_saver *s, uint64_t now);
+/* The present bytes of the blocks that are alive. Before the last footer. */
+bool mtr_saver_write_present(struct mtr_saver *s);
 bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason);
 void mtr_saver_summarise(struct mtr_saver *s, enum mtf_end_reason reason);
 

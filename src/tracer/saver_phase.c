@@ -237,7 +237,8 @@ bool mtr_saver_enter_end_mode(struct mtr_saver *s) {
     tcm_store_seq_cst(&rec->control.end_mode, 1u);
     mtr_registry_stop_all(rec);
     TCM_TESTPOINT("end_mode");
-    if (!mtr_saver_make_round(s) || !mtr_saver_write_footer(s, MTF_END_EXIT))
+    if (!mtr_saver_make_round(s) || !mtr_saver_write_present(s) ||
+        !mtr_saver_write_footer(s, MTF_END_EXIT))
         return false;
     mtr_saver_summarise(s, MTF_END_EXIT);
     mtr_saver_recycle(s);
@@ -283,7 +284,8 @@ bool mtr_saver_end_mode_round(struct mtr_saver *s, bool here) {
 bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason) {
     struct mtr_recorder *rec = s->rec;
     mtr_switch_off(rec, MTR_STOPPED);
-    if (!mtr_saver_make_round(s) || !mtr_saver_write_footer(s, reason))
+    if (!mtr_saver_make_round(s) || !mtr_saver_write_present(s) ||
+        !mtr_saver_write_footer(s, reason))
         return false;
     mtr_saver_summarise(s, reason);
     mtr_spool_remove(rec);

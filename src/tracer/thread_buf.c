@@ -148,6 +148,11 @@ void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
     publish(t, n);
 }
 
+void mtr_put_present(struct mtr_thread *t, uint64_t bytes) {
+    TCM_ASSERT(!mtr_drops(t));
+    mtr_put(t, mtf_present_payload(bytes));
+}
+
 void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
                        uint64_t argument) {
     if (mtr_drops(t))

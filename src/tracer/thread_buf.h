@@ -171,6 +171,8 @@ void mtr_put_failed(struct mtr_thread *t, enum mtf_call call, uint64_t size,
 /* A sized free whose size contradicts the block. */
 void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
                        uint64_t size);
+/* Before the event that ends a block of which BYTES have memory. */
+void mtr_put_present(struct mtr_thread *t, uint64_t bytes);
 /* A call that is no allocation but matters to a replay. */
 void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
                        uint64_t argument);

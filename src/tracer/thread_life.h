@@ -15,7 +15,7 @@ struct mtr_thread;
 
 /*
  * Bytes that mtr_enter reserves: enough for all events of one call (sticky
- * call, two times, one extended event).
+ * call, two times, present bytes, one extended event).
  */
 #define MTR_ROOM 96u
 

@@ -104,6 +104,19 @@ bool mtr_process_is_confined(void) {
     return c->confined;
 }
 
+/* Filters are of threads, and come at any time. A process that got one keeps
+   it. */
+bool mtr_process_may_look(void) {
+    struct mtr_config *c = &mtr_config;
+    if (!tcm_load_relaxed(&c->present))
+        return false;
+    int saved = errno;
+    if (has_filter())
+        tcm_store_relaxed(&c->present, false);
+    errno = saved;
+    return tcm_load_relaxed(&c->present);
+}
+
 /* --- The environment ----------------------------------------------------- */
 
 static const char *parse_u64(const char *p, uint64_t *v) {
@@ -224,6 +237,9 @@ void mtr_process_configure(const struct mtr_host *host) {
     c->compress = !tcm_env_bool("TCMALLOC_TRACE_UNCOMPRESSED") &&
                   mtf_compress_available();
     c->stats = tcm_env_bool("TCMALLOC_TRACE_STATS");
+    const char *present = tcm_env_get("TCMALLOC_TRACE_PRESENT");
+    c->present = present == NULL || present[0] == '\0' ||
+                 tcm_env_bool("TCMALLOC_TRACE_PRESENT");
     const char *overflow = tcm_env_get("TCMALLOC_TRACE_OVERFLOW");
     c->drops = overflow != NULL && strcmp(overflow, "drop") == 0;
     c->bound_bytes = tcm_env_u64("TCMALLOC_TRACE_BUFFER_MB", 16, 1, 1u << 20)

@@ -4,6 +4,7 @@
  */
 #include "tracer/tracer.h"
 
+#include "base/os_mem.h"
 #include "base/os_thread.h"
 #include "tracer/control_server.h"
 #include "tracer/own_thread.h"
@@ -124,6 +125,12 @@ void mtr_leave_slow(void) {
  * or is memory that it never looks at. So a thread that waits for buffers with
  * the lock of the late stream keeps no other from forking.
  */
+
+bool mtr_present(const void *block, size_t bytes, size_t *present) {
+    TCM_ASSERT(bytes > MTR_PRESENT_ABOVE);
+    return mtr_process_may_look() && tcm_os_resident(block, bytes, present) &&
+           *present < bytes;
+}
 
 void mtr_fork_child(struct mtr_thread **slot) {
     struct mtr_recorder *rec = mtr_recorder;

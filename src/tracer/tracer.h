@@ -24,6 +24,14 @@
 #include "tracer/thread_life.h"
 #include "tracer/trace_control.h"
 
+/* A block with pages of its own, longer than MTR_PRESENT_ABOVE. */
+struct mtr_large_block {
+    uintptr_t start;
+    size_t bytes;
+    uint64_t
+        token; /* 0, or of an earlier recording: made while not recording */
+};
+
 /* What the recorder needs of its host; set once by mtr_init. */
 struct mtr_host {
     /* Between the two, malloc and free of the calling thread are served by the
@@ -35,6 +43,9 @@ struct mtr_host {
     void (*recording_started)(void);
     /* Puts the allocator's counters into OUT; returns how many, at most CAP. */
     unsigned (*sample)(struct mtf_account_value *out, unsigned cap);
+    /* Puts the large blocks that are alive into OUT, at most CAP of them;
+       returns how many. */
+    size_t (*large_blocks)(struct mtr_large_block *out, size_t cap);
 };
 
 /*
@@ -77,6 +88,17 @@ static inline void mtr_leave(void) {
             tcm_load_relaxed(&tcm_load_relaxed(&mtr_control)->end_mode) != 0))
         mtr_leave_slow();
 }
+
+/*
+ * Present bytes: how many bytes of a large block have memory behind them when
+ * it ends, or when the recording does. A replay that writes more than the
+ * program did would show memory that the program never had.
+ *
+ * False: all of them, or it is not known. It may take a while (os_mem.h), and
+ * calls the system, so it is for slow paths, and for blocks above the bound.
+ */
+#define MTR_PRESENT_ABOVE ((size_t)256 << 10)
+bool mtr_present(const void *block, size_t bytes, size_t *present);
 
 /* In the child of fork: what no handler need do, at once. SLOT: that of the one
    thread there is. */

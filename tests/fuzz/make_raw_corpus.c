@@ -58,6 +58,9 @@ static void late_events(struct encoder *e, uint64_t token) {
     put_free(e, token);
 }
 
+/* Of blocks that are alive at the end. */
+static const struct mtf_present present[] = {{2, 4096}, {66, 0}};
+
 static void make_trace(struct bytes *out, bool compressed, bool whole) {
     struct mtf_raw_writer w;
     struct encoder one = {.next_token = 1}, two = one, late = one;
@@ -73,6 +76,7 @@ static void make_trace(struct bytes *out, bool compressed, bool whole) {
         put_segment(&w, &late, MTF_THREAD_LATE, 0, 4990);
         write_samples(&w, false);
         mtf_raw_write_barrier(&w, 8000);
+        mtf_raw_write_present(&w, 8900, present, TCM_ARRAY_SIZE(present));
         write_samples(&w, true);
     }
     bytes_free(&one.out);

@@ -61,7 +61,7 @@ ACCOUNTS = {
     49: "rounds", 50: "end_reason",
 }
 SEGMENTS = {1: "data", 2: "barrier", 3: "sample", 4: "notice", 5: "footer",
-            6: "header"}
+            6: "header", 7: "present"}
 
 
 class Bad(Exception):
@@ -378,6 +378,8 @@ class Trace:
                         e = None
                     elif kind == 6:
                         e.update(kind="untraced", count=arg)
+                    elif kind == 7:
+                        e.update(kind="present", count=arg)
                     elif kind == 16:
                         (when, token, n, cpu, alloc_call, free_call, untraced,
                          dropped, waits, wait_ns) = struct.unpack("<QQIHBBQQQQ", x)
@@ -603,10 +605,11 @@ def event_text(e, start):
     if k == "gap":
         return "gap, %d events dropped, %s..%s" % (
             e["count"], seconds(e["start"], start), seconds(e["stop"], start))
-    return {"untraced": "untraced frees %s", "start": "thread starts, kernel "
+    return {"untraced": "untraced frees %s", "present": "present bytes %s",
+            "start": "thread starts, kernel "
             "id %s", "end": "thread ends, name %s", "mark": "mark %s",
             "unknown": "event of a later version, %s bytes"}[k] % (
-                e["count"] if k == "untraced" else e["tid"] if k == "start"
+                e["count"] if k in ("untraced", "present") else e["tid"] if k == "start"
                 else e["length"] if k == "unknown" else
                 quoted(e["name" if k == "end" else "text"].encode("latin-1")))
 
@@ -645,6 +648,12 @@ def dump(t, out):
             lines += dump_stream(t, thread, run, times)
     for (kind, lo, _, payload), at in zip(t.segments, t.places):
         if kind in (1, 6):
+            continue
+        if kind == 7:
+            for i, (token, n) in enumerate(struct.iter_unpack("<QQ", payload)):
+                p = at + 56 + 16 * i
+                lines.append((p, line(p, "-", seconds(lo, h.clock_start),
+                                      "present bytes %d of #%d" % (n, token))))
             continue
         if kind == 2:
             text = "barrier %d" % struct.unpack_from("<Q", payload)[0]

@@ -69,9 +69,17 @@ recorded() {
 recorded "filter" 42 inside allow $recorded
 recorded "filter, little" 42 inside allow-little $recorded
 recorded "filter of all threads" 42 inside allow $recorded,$recorder tsync
+recorded "filter, large blocks" 42 inside allow-large $recorded,prctl
+recorded "filter of all threads, large blocks" 42 inside \
+    allow-large $recorded,$recorder,prctl tsync
 recorded "strict" 43 inside strict
 recorded "setns" 45 "setns worked" setns
 recorded "unshare of users after a stop" 46 "unshare worked" unshare
+
+export TCMALLOC_TRACE_PRESENT=0
+recorded "filter, large blocks, no present bytes" 42 inside \
+    allow-large $recorded
+unset TCMALLOC_TRACE_PRESENT
 
 # Files are made late: where the program has a filter of its own they are not.
 lazy="LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=t.%p.$suffix"

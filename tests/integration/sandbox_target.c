@@ -44,6 +44,15 @@ static void work(unsigned n) {
     }
 }
 
+/* Blocks with pages of their own: made before, freed inside, alive at the
+   end. */
+static void *large[2];
+
+static void make_large(void) {
+    for (int i = 0; i < 2; i++)
+        large[i] = take((size_t)1 << 20);
+}
+
 static const struct {
     const char *name;
     unsigned number;
@@ -96,6 +105,7 @@ static int allow(char *names, int everywhere, unsigned n_inside) {
                 everywhere ? SECCOMP_FILTER_FLAG_TSYNC : 0, &program) != 0)
         return 77;
     work(n_inside);
+    give(large[0]);
     if (write(1, "inside\n", 7) != 7)
         return 1;
     return 42;
@@ -180,6 +190,8 @@ int main(int argc, char **argv) {
     const char *mode = argc < 2 ? "" : argv[1];
     const char *how = strchr(mode, '-') == NULL ? "" : strchr(mode, '-');
     work(!strcmp(how, "-little") || !strcmp(how, "-then") ? FEW : MANY);
+    if (!strcmp(how, "-large"))
+        make_large();
     if (!strcmp(how, "-stopped"))
         stop();
     if (!strncmp(mode, "allow", 5) && argc >= 3)

@@ -51,6 +51,38 @@ static void test_remap(size_t page) {
     tcm_os_unmap(p, 64 * page);
 }
 
+static size_t resident(const char *p, size_t length) {
+    size_t bytes = SIZE_MAX;
+    errno = 77;
+    bool told = tcm_os_resident(p, length, &bytes);
+    return told && errno == 77 ? bytes : SIZE_MAX;
+}
+
+static void test_resident(size_t page) {
+    const size_t exact = TCM_RESIDENT_EXACT * page, large = 2 * exact;
+    char *p = tcm_os_map(large);
+    (void)tcm_os_no_huge_pages(p, large);
+    if (resident(p, page) == SIZE_MAX) {
+        tap_skip("resident bytes: the system does not tell");
+        tcm_os_unmap(p, large);
+        return;
+    }
+    tap_is_u64(resident(p, exact), 0, "untouched memory is not resident");
+    p[0] = p[3 * page] = p[exact - 1] = 1;
+    tap_is_u64(resident(p, exact), 3 * page, "three pages were written");
+    tap_is_u64(resident(p + 1, 3 * page), 2 * page, "ends need not be whole");
+    tap_is_u64(resident(p + 1, 10), 10, "a part of a page");
+    for (size_t i = 0; i < large / 10; i += page)
+        p[i] = 1;
+    size_t tenth = resident(p, large);
+    tap_ok(tenth > large / 10 - large / 500 && tenth < large / 10 + large / 500,
+           "of a long range a share is told");
+    (void)tcm_os_release(p, large);
+    tap_is_u64(resident(p, large), 0, "nothing is left of it");
+    tcm_os_unmap(p, large);
+    tap_is_u64(resident(p, page), SIZE_MAX, "of no memory nothing is told");
+}
+
 static void test_reserve(size_t page) {
     const size_t align = (size_t)2 << 20, length = (size_t)8 << 20;
     char *p = tcm_os_reserve(length, align, NULL);
@@ -172,6 +204,7 @@ int main(void) {
     tap_is_u64(page, (uint64_t)sysconf(_SC_PAGESIZE), "page size");
     test_reserve(page);
     test_remap(page);
+    test_resident(page);
     test_map(page);
     test_fork(page);
     test_file(page);

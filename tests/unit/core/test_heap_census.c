@@ -37,6 +37,12 @@ static void test_classes(struct tcm_thread_cache *cache) {
     tap_is_u64(tcm_census_cache_bytes(cache), 0, "none when it is empty");
 }
 
+static void add_large(void *ctx, uintptr_t start, size_t bytes, uint64_t word) {
+    uint64_t *sum = ctx;
+    *sum += bytes + word;
+    tap_ok(tcm_census_is_block((void *)start), "a large block is one");
+}
+
 static void test_blocks(struct tcm_thread_cache *cache) {
     struct tcm_census before, now;
     bool zeroed;
@@ -60,6 +66,11 @@ static void test_blocks(struct tcm_thread_cache *cache) {
                !tcm_census_is_block((char *)large + 8192) &&
                !tcm_census_is_block(&now) && !tcm_census_is_block(NULL),
            "an address inside, on the stack, or NULL is none");
+    uint64_t sum = 0;
+    tcm_page_span(larger)->word = 7;
+    tcm_census_large(add_large, &sum);
+    tap_is_u64(sum, (4 << 20) + 7, "large blocks with their words");
+    tcm_page_span(larger)->word = 0;
     struct tcm_run_figures free, released;
     tcm_census_runs(&free, &released);
     uint64_t runs = free.runs;

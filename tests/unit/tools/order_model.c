@@ -72,7 +72,8 @@ static void add_queue(struct model *m, uint32_t stream) {
 static bool is_no_event(unsigned kind) {
     return kind == MTF_EVENT_STATE || kind == MTF_EVENT_TIME ||
            kind == MTF_EVENT_BUFFER || kind == MTF_EVENT_AS_THREAD ||
-           kind == MTF_EVENT_UNTRACED || kind == MTF_EVENT_UNKNOWN;
+           kind == MTF_EVENT_UNTRACED || kind == MTF_EVENT_PRESENT ||
+           kind == MTF_EVENT_UNKNOWN;
 }
 
 static const struct history_event *truth_of(const struct model *m,

@@ -157,6 +157,7 @@ static inline unsigned put_every_kind(struct encoder *e, uint64_t time_ns,
     PUT(e, mtf_raw_put_realloc_new, MTF_CALL_REALLOC, true, 0);
     take_token(e);
     PUT(e, mtf_raw_put_failed, MTF_CALL_CALLOC, 0, 0, UINT64_MAX);
+    put_payload(e, mtf_present_payload(4096));
     put_free_size(e, MTF_CALL_DELETE_SIZED, x, 99);
     uint64_t y = put_alloc(e, 32);
     PUT(e, mtf_raw_put_realloc_end, MTF_CALL_REALLOC, y);

@@ -74,7 +74,10 @@ static void test_every_kind(void) {
     tap_ok(e.call == MTF_CALL_CALLOC && e.size == UINT64_MAX &&
                e.old_token == 0,
            "calloc that overflowed");
+    NEXT(MTF_EVENT_PRESENT);
+    tap_ok(e.value == 4096 && !mtf_event_ends_block(e.kind), "present bytes");
     NEXT(MTF_EVENT_FREE_SIZE);
+    tap_ok(mtf_event_ends_block(e.kind), "of the block that this ends");
     tap_ok(e.call == MTF_CALL_DELETE_SIZED && e.size == 99 &&
                e.old_token == 104,
            "delete with a wrong size");

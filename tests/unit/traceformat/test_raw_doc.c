@@ -103,6 +103,9 @@ static void describe(char *out, size_t room, const struct mtf_raw_state *s,
     case MTF_EVENT_REALLOC_END:
         snprintf(out, room, "%s(%llu, 0) = NULL", call, old);
         break;
+    case MTF_EVENT_PRESENT:
+        snprintf(out, room, "PRESENT %llu", ull(e->value));
+        break;
     case MTF_EVENT_UNTRACED:
         snprintf(out, room, "UNTRACED %llu", ull(e->value));
         break;

@@ -131,11 +131,17 @@ static unsigned sample(struct mtf_account_value *out, unsigned cap) {
     return 1;
 }
 
+static size_t large_blocks(struct mtr_large_block *out, size_t cap) {
+    (void)out, (void)cap;
+    return 0;
+}
+
 const struct mtr_host test_host = {
     .enter_private = nothing,
     .leave_private = nothing,
     .recording_started = started,
     .sample = sample,
+    .large_blocks = large_blocks,
 };
 
 void writer_init(struct writer *w, unsigned log_index) {

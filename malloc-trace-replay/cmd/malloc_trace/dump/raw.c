@@ -128,6 +128,9 @@ static void put_rare(struct dump_lines *l, const struct mtf_event *e,
     case MTF_EVENT_GAP:
         dump_gap(l, e->value, e->time_ns, e->time_hi);
         break;
+    case MTF_EVENT_PRESENT:
+        dump_id(l, "present bytes ", e->value);
+        break;
     default:
         dump_str(l, "event of a later version, ");
         dump_u64(l, e->text_length);
@@ -305,6 +308,19 @@ static void see_damage(struct raw_dump *r, const struct mtf_item *item) {
     dump_end(l);
 }
 
+/* A line a block. */
+static void see_present(struct raw_dump *r, const struct mtf_item *item) {
+    struct dump_lines *l = &r->d->lines;
+    uint64_t offset = item->file_offset + sizeof(struct mtf_segment);
+    struct mtf_present p;
+    for (unsigned i = 0; mtf_item_present(item, i, &p) && !l->over; i++) {
+        dump_begin_at(l, offset + i * sizeof(p), DUMP_NONE, item->time_lo);
+        dump_id(l, "present bytes ", p.bytes);
+        dump_id(l, " of #", p.token);
+        dump_end(l);
+    }
+}
+
 /* Segments without a thread. */
 static void see_other(struct raw_dump *r, const struct mtf_item *item) {
     struct dump_lines *l = &r->d->lines;
@@ -362,6 +378,9 @@ static bool see_item(struct raw_dump *r, const struct mtf_item *item) {
         return see_data(r, item);
     case MTF_ITEM_DAMAGE:
         see_damage(r, item);
+        return true;
+    case MTF_ITEM_PRESENT:
+        see_present(r, item);
         return true;
     default:
         see_other(r, item);
