@@ -104,6 +104,7 @@ const char *info_op_name(unsigned kind) {
         [MTF_OP_SAMPLE] = "sample",
         [MTF_OP_LOSS] = "loss",
         [MTF_OP_PHASE] = "phase",
+        [MTF_OP_PRESENT] = "present",
         [MTF_OP_OTHER] = "other",
     };
     return kind < INFO_OP_KINDS ? names[kind] : NULL;

@@ -60,6 +60,9 @@ struct info_file {
     uint64_t blocks;
     uint64_t impossible_slots;   /* of the block at hand */
     uint64_t ops[INFO_OP_KINDS]; /* by enum mtf_op_kind */
+    /* blocks above 256 KiB and others with present bytes, and of their sizes
+       the present bytes: all of a block that has none noted */
+    uint64_t large_blocks, large_bytes, large_present;
     bool closed;
     uint64_t proc_account_count;
     uint32_t proc_fields[256];

@@ -69,6 +69,19 @@ static void check_slot(struct work *w, const struct mtf_op *op) {
 
 /* --- Counting ------------------------------------------------------------- */
 
+/* Recorders note present bytes of larger blocks. */
+#define LARGE ((uint64_t)256 << 10)
+
+/* A block of SIZE was made, with present bytes if NOTED. */
+static void count_large(struct info_file *f, uint64_t size, bool noted,
+                        uint64_t present) {
+    if (!noted && size <= LARGE)
+        return;
+    f->large_blocks++;
+    f->large_bytes += size;
+    f->large_present += noted ? tcm_min_u64(present, size) : size;
+}
+
 /* Operations that follow are THREAD's. */
 static void switch_to(struct info_file *f, struct work *w, uint32_t thread) {
     struct raw_thread *t =
@@ -96,9 +109,13 @@ static void count_operation(struct info_file *f, struct work *w,
                             const struct mtf_proc_block *b,
                             const struct mtf_op *op) {
     struct info_live *l = &f->live;
+    const struct tool_check *check = &w->ops.check;
+    bool noted = check->noted;
     w->op++;
     count_event(f, w, b);
     check_slot(w, op);
+    if (TCM_UNLIKELY(noted))
+        tool_check_noted(&w->ops.check, b, op);
     if (w->thread != SIZE_MAX) {
         w->switches +=
             w->last_thread != SIZE_MAX && w->last_thread != w->thread;
@@ -116,6 +133,7 @@ static void count_operation(struct info_file *f, struct work *w,
     w->unknown_reallocs += op->kind == MTF_OP_REALLOC_NEW &&
                            (op->flags & MTF_PROC_FLAG_OLD_UNKNOWN) != 0;
     f->requested_bytes += op->size;
+    count_large(f, op->size, noted, check->present);
     f->impossible_slots +=
         !info_live_slot(l, op->slot, w->most_slots, op->size, w->time_ns);
 }
@@ -221,6 +239,7 @@ static void check_closing(struct info_file *f, struct work *w,
                    w->phase_ops[MTF_PROC_PHASE_PROLOGUE]);
     tool_check_sum(&s, MTF_PROC_ACCOUNT_EPILOGUE_OPS,
                    w->phase_ops[MTF_PROC_PHASE_EPILOGUE]);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_PRESENT_BLOCKS, ops[MTF_OP_PRESENT]);
     if (!f->live.failed) {
         tool_check_sum(&s, MTF_PROC_ACCOUNT_LIVE_AT_END, f->live.blocks);
         tool_check_sum(&s, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES,

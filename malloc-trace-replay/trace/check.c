@@ -40,7 +40,7 @@ void tool_check_fini(struct tool_check *c) {
 
 void tool_check_lost(struct tool_check *c) {
     c->lost = true;
-    c->chained = c->have_stack = false;
+    c->chained = c->have_stack = c->noted = false;
 }
 
 /* --- From block to block -------------------------------------------------- */
@@ -125,6 +125,14 @@ void tool_check_block(struct tool_check *c, const struct mtf_proc_block *b,
         check_taken(c, b, d);
 }
 
+/* What was noted, if anything, is not of what came behind it in B. */
+static void check_no_note(struct tool_check *c,
+                          const struct mtf_proc_block *b) {
+    if (c->noted)
+        tell(c, b->offset, "present bytes of no block of memory");
+    c->noted = false;
+}
+
 /* Of the free slots those that B listed go, and those that it left come. */
 static void pass_stack(struct tool_check *c, const struct mtf_proc_block *b,
                        const struct mtf_proc_decoder *d) {
@@ -153,6 +161,7 @@ void tool_check_decoded(struct tool_check *c, const struct mtf_proc_block *b,
         tool_check_lost(c);
         return;
     }
+    check_no_note(c, b);
     if (d->time_ns < b->head.time_ns)
         tell(c, b->offset, "time goes back");
     if (c->have_stack)
@@ -203,7 +212,12 @@ void tool_check_record(struct tool_check *c, const struct mtf_proc_block *b,
                        const struct mtf_op *op, struct tool_check_life *life) {
     if (c == NULL || c->lost)
         return;
+    check_no_note(c, b);
     switch (op->kind) {
+    case MTF_OP_PRESENT:
+        c->noted = true;
+        c->present = op->size;
+        break;
     case MTF_OP_SWITCH:
         if (op->slot == 0)
             tell(c, b->offset, "a switch to thread 0");
@@ -224,6 +238,21 @@ void tool_check_record(struct tool_check *c, const struct mtf_proc_block *b,
     default:
         break;
     }
+}
+
+void tool_check_noted(struct tool_check *c, const struct mtf_proc_block *b,
+                      const struct mtf_op *op) {
+    if (c == NULL || !c->noted)
+        return;
+    if (!mtf_op_makes(op->kind)) {
+        check_no_note(c, b);
+        return;
+    }
+    c->noted = false;
+    if (c->present > op->size)
+        tell(c, b->offset,
+             "present bytes %" PRIu64 " of a block of memory of %" PRIu64,
+             c->present, op->size);
 }
 
 void tool_check_no_thread(struct tool_check *c,

@@ -45,6 +45,8 @@ struct tool_check {
     bool chained;    /* `after` is known */
     bool have_stack; /* `free_slot` is known */
     bool have_index;
+    bool noted; /* the record before noted `present` of the next operation */
+    uint64_t present;
     struct mtf_proc_block_head after; /* state after the last block */
     uint64_t blocks, records;
     uint64_t index_offset;
@@ -71,6 +73,10 @@ void tool_check_decoded(struct tool_check *check,
    names, if it does and there is one. CHECK NULL: nothing is checked. */
 void tool_check_record(struct tool_check *check, const struct mtf_proc_block *b,
                        const struct mtf_op *op, struct tool_check_life *life);
+/* Operation OP of B, if the record before it noted something of it: the caller
+   looks at `noted`. CHECK NULL: nothing is checked. */
+void tool_check_noted(struct tool_check *check, const struct mtf_proc_block *b,
+                      const struct mtf_op *op);
 /* A call in B that is of no thread. */
 void tool_check_no_thread(struct tool_check *check,
                           const struct mtf_proc_block *b);

@@ -170,7 +170,7 @@ static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
         [MTF_PROC_FAILED] = 4,     [MTF_PROC_THREAD_START] = 8,
         [MTF_PROC_THREAD_END] = 4, [MTF_PROC_EXTENSION] = 9,
         [MTF_PROC_SAMPLE] = 8,     [MTF_PROC_LOSS] = 28,
-        [MTF_PROC_PHASE] = 1,
+        [MTF_PROC_PHASE] = 1,      [MTF_PROC_NOTE] = 1,
     };
     uint64_t at = (uint64_t)(p - d->payload);
     *made = true;
@@ -214,6 +214,15 @@ static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
         return true;
     case MTF_PROC_PHASE:
         put_op(op, MTF_OP_PHASE, 0, p[0], 0);
+        return true;
+    case MTF_PROC_NOTE:
+        if (p[0] != MTF_PROC_NOTE_PRESENT) {
+            put_op(op, MTF_OP_OTHER, 0, kind, at << 32 | n);
+            return true;
+        }
+        if (n < 2)
+            return stop(d, "record too short");
+        put_op(op, MTF_OP_PRESENT, 0, 0, bytes_value(p + 1, n - 1));
         return true;
     default:
         put_op(op, MTF_OP_OTHER, 0, kind, at << 32 | n);

@@ -33,14 +33,22 @@ enum mtf_op_kind {
     MTF_OP_THREAD_START = 11, /* slot = thread; size = kernel thread id */
     MTF_OP_EXTENSION = 12,    /* slot = which; size = argument */
     MTF_OP_LAST_EXECUTED = MTF_OP_EXTENSION,
-    MTF_OP_FAILED = 13, /* call, align_log2, size; HAD_OLD flag. No slot */
-    MTF_OP_MARK = 14,   /* bytes: text */
-    MTF_OP_SAMPLE = 15, /* bytes: u64 time, then accounts */
-    MTF_OP_LOSS = 16,   /* slot = thread; bytes: u64 events, 0 unknown,
+    MTF_OP_FAILED = 13,  /* call, align_log2, size; HAD_OLD flag. No slot */
+    MTF_OP_MARK = 14,    /* bytes: text */
+    MTF_OP_SAMPLE = 15,  /* bytes: u64 time, then accounts */
+    MTF_OP_LOSS = 16,    /* slot = thread; bytes: u64 events, 0 unknown,
                            u64 from, u64 to */
-    MTF_OP_PHASE = 17,  /* slot = enum mtf_proc_phase */
-    MTF_OP_OTHER = 18   /* slot = kind unknown to this reader; bytes */
+    MTF_OP_PHASE = 17,   /* slot = enum mtf_proc_phase */
+    MTF_OP_PRESENT = 18, /* size = present bytes of the block that the next
+                            operation makes or resizes */
+    MTF_OP_OTHER = 19    /* slot = kind unknown to this reader; bytes */
 };
+
+/* Whether operations of KIND make a block of memory or resize one. */
+static inline bool mtf_op_makes(unsigned kind) {
+    return kind == MTF_OP_ALLOC || kind == MTF_OP_ALIGNED ||
+           kind == MTF_OP_REALLOC || kind == MTF_OP_REALLOC_NEW;
+}
 
 /* One ready operation. Of kinds with bytes, `size` says where these stand in
    the block's payload: mtf_proc_bytes finds them while the block is there. */

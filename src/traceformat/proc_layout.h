@@ -133,7 +133,16 @@ enum mtf_proc_kind {
     MTF_PROC_SITE_DEF = 28,     /* reserved for call sites */
     MTF_PROC_REALLOC_SIZE = 29, /* u8 call, u8 flags, u32 slot, size: a realloc
                                    to a size without size code */
-    MTF_PROC_PHASE = 30         /* u8 enum mtf_proc_phase of what follows */
+    MTF_PROC_PHASE = 30,        /* u8 enum mtf_proc_phase of what follows */
+    MTF_PROC_NOTE = 31          /* u8 enum mtf_proc_note, then bytes: about the
+                                   operation that follows */
+};
+
+/* What is noted of an operation. Readers pass over others, so that the last
+   kind is not used up. */
+enum mtf_proc_note {
+    MTF_PROC_NOTE_PRESENT = 1 /* bytes of the block that had memory behind them
+                                 at its end, in 1 to 8 bytes */
 };
 
 /* Operations that were not recorded have phases of their own. */
@@ -184,6 +193,7 @@ enum mtf_proc_phase {
     X(RAW_BYTES, 30, "raw_bytes")                                              \
     X(DAMAGED_EVENTS, 31, "damaged_events")                                    \
     X(INDEX_OFFSET, 32, "index_offset")                                        \
+    X(PRESENT_BLOCKS, 33, "present_blocks")                                    \
     X(PROLOGUE_OPS, 40, "prologue_ops")                                        \
     X(EPILOGUE_OPS, 41, "epilogue_ops")                                        \
     X(LEFT_OUT_EVENTS, 42, "left_out_events")                                  \

@@ -373,6 +373,18 @@ void mtf_proc_put_phase(struct mtf_proc_writer *w, unsigned phase) {
     put_extended(w, MTF_PROC_PHASE, &b, sizeof(b), NULL, 0);
 }
 
+/* What is noted stands in the block of its operation: behind it there is room
+   for that and for another sticky call. */
+void mtf_proc_put_present(struct mtf_proc_writer *w, uint64_t bytes) {
+    uint8_t b[9];
+    if (w->hot.records > MTF_PROC_BLOCK_RECORDS - 3)
+        mtf_proc_flush(w);
+    room_for(w, sizeof(b) + 4 * MTF_PROC_RECORD_MAX);
+    b[0] = MTF_PROC_NOTE_PRESENT;
+    put_extended(w, MTF_PROC_NOTE, b, 1 + mtf_put_size(b + 1, bytes), NULL, 0);
+    w->present_blocks++;
+}
+
 /* --- End ------------------------------------------------------------------ */
 
 static uint8_t *put_account(uint8_t *p, unsigned field, uint64_t value) {
@@ -397,6 +409,8 @@ bool mtf_proc_writer_end(struct mtf_proc_writer *w,
     p = put_account(p, MTF_PROC_ACCOUNT_SWITCHES, w->switches);
     if (w->index_count != 0)
         p = put_account(p, MTF_PROC_ACCOUNT_INDEX_OFFSET, index_offset);
+    if (w->present_blocks != 0)
+        p = put_account(p, MTF_PROC_ACCOUNT_PRESENT_BLOCKS, w->present_blocks);
     TCM_CHECK(count <= 1024);
     for (size_t i = 0; i < count; i++)
         p = put_account(p, accounts[i].field, accounts[i].value);

@@ -60,6 +60,7 @@ struct mtf_proc_writer {
     mtf_proc_grow grow;
     void *ctx;
     uint64_t total_ops, total_records, blocks, bytes;
+    uint64_t present_blocks; /* calls of mtf_proc_put_present */
     /* changes of thread from one operation to the next; final after the end */
     uint64_t switches;
     uint64_t ops_at_switch; /* operations before the last SWITCH */
@@ -128,5 +129,8 @@ void mtf_proc_put_loss(struct mtf_proc_writer *w, uint32_t thread,
                        uint64_t events, uint64_t from_ns, uint64_t to_ns);
 /* What follows is in PHASE (enum mtf_proc_phase). */
 void mtf_proc_put_phase(struct mtf_proc_writer *w, unsigned phase);
+/* Present bytes of the block that the next record makes or resizes: the
+   caller's next call has to put that one, of the thread at hand. */
+void mtf_proc_put_present(struct mtf_proc_writer *w, uint64_t bytes);
 
 #endif

@@ -68,6 +68,9 @@ static void execute(const struct replay_batch *b) {
         case REPLAY_TRIM:
             w += REPLAY_TRIM_WORDS - 1;
             break;
+        case REPLAY_PRESENT:
+            FUZZ_CHECK(replay_word_code(w[1]) == REPLAY_LONG);
+            break;
         case REPLAY_LONG:
             execute_long(w);
             w += REPLAY_LONG_WORDS - 1;
@@ -92,6 +95,7 @@ static void replay_begin(struct tool_check *check) {
     slots = 0;
     replay_translate_trace(&translate);
     translate.check = check;
+    translate.use_present = true;
 }
 
 static void replay_block(const struct mtf_proc_block *b, size_t bytes) {

@@ -3,7 +3,8 @@
  * Writes the corpus of the targets proc and order: make_proc_corpus FOLDER
  * makes FOLDER/proc and FOLDER/order.
  *
- *   proc/small, proc/kinds   processed traces of few random records
+ *   proc/small, proc/kinds,
+ *   proc/present             processed traces of few random records
  *   order/history            three threads, buffers, rounds of a saver
  *   order/lost               the same with lost buffers and wrong clocks
  *   order/kinds              every kind of event, and the late stream
@@ -137,8 +138,8 @@ static void make_kinds(const char *folder) {
 }
 
 int main(int argc, char **argv) {
-    static const size_t counts[] = {30, 200};
-    static const char *const names[] = {"small", "kinds"};
+    static const size_t counts[] = {30, 200, 60};
+    static const char *const names[] = {"small", "kinds", "present"};
     char proc[2048], order[2048];
     if (argc != 2) {
         fprintf(stderr, "Usage: make_proc_corpus FOLDER\n");

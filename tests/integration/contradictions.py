@@ -22,7 +22,7 @@ FIELDS = dict(ops=1, records=2, blocks=3, slots=4, live_at_end=5,
               dropped_events=18, complete=20, clean_end=21,
               still_being_recorded=22, thread_switches=23, damaged_places=26,
               lost_stream_bytes=27, start_ns=28, end_ns=29, index_offset=32,
-              prologue_ops=40, begins_late=43, recorder_events=0x8020,
+              present_blocks=33, prologue_ops=40, begins_late=43, recorder_events=0x8020,
               recorder_mallocs=0x8021, recorder_memaligns=0x8022,
               recorder_reallocs=0x8023, recorder_frees=0x8024,
               recorder_failed=0x8025)
@@ -112,14 +112,24 @@ def make(case, value=None):
         one.bytes(21, struct.pack("<II", 1, 11))
     if case == "started twice":
         one.bytes(21, struct.pack("<II", 1, 11))
+    if case == "present":
+        one.bytes(31, b"\1" + struct.pack("<H", value))
     one.alloc(24)
     one.alloc(104)
+    if case == "present of a free":
+        one.bytes(31, b"\1\2")
+    if case == "note of a later version":
+        one.bytes(31, b"\2\2")
     one.free(0)
+    if case == "present of no operation":
+        one.bytes(31, b"\1\2")
     one.time(1000000)
     one.alloc(16)
     one.free(2)
     if case == "freed twice":
         one.free(2)
+    if case == "present at the end":
+        one.bytes(31, b"\1\2")
     if case == "many":
         for _ in range(100):
             one.free(2)
@@ -231,6 +241,13 @@ CASES = [
     ("unknown end", None, "thread 7 ends and never began", None),
     ("sample", None, "a sample that is cut", None),
     ("loss", None, "a loss that ends before it begins", None),
+    ("present", 24, "", ""),
+    ("present", 25, "present bytes 25 of a block of memory of 24", None),
+    ("present of a free", None, "present bytes of no block of memory", None),
+    ("present of no operation", None, "present bytes of no block of memory",
+     None),
+    ("present at the end", None, "present bytes of no block of memory", None),
+    ("note of a later version", None, "", ""),
     ("long record", None, "a record of 17000 bytes", None),
     ("index entry", None, "the index is not that of the blocks", None),
     ("index short", None, "the index is not that of the blocks", None),
@@ -280,6 +297,8 @@ CASES += [
      "account: frees 3, the recorder counted 4", None),
     ("account", ("recorder_failed", 1),
      "account: failed_allocations 0, the recorder counted 1", None),
+    ("account", ("present_blocks", 1), "account: present_blocks 1, the blocks "
+     "have 0", None),
     ("spooled", 2, "", ""),
     ("kept", ("end_ns", 5), "", ""),
     ("without complete", ("begins_late", 0), "", ""),

@@ -22,8 +22,8 @@ SYNC = b"\xa5PB\xf1"
 
 class Processed:
     """ops() yields (thread, what, call, slot, size, align, moved); what is
-    alloc, free, realloc, realloc_new, realloc_end, failed or mark (its text
-    in place of the size). With everything=True also block, closing, sized
+    alloc, free, realloc, realloc_new, realloc_end, present, failed or mark (its
+    text in place of the size). With everything=True also block, closing, sized
     (a free), loss, sample, start, end, other; then record is where the record
     of the operation at hand is, and its bytes."""
 
@@ -230,6 +230,9 @@ class Processed:
                     s = struct.unpack_from("<I", x, 2)[0]
                     yield (thread, "realloc", x[0], s,
                            int.from_bytes(x[6:], "little"), 0, x[1] >> 1 & 1)
+                elif kind == 31 and x[:1] == b"\1":
+                    yield (thread, "present", 0, None,
+                           int.from_bytes(x[1:], "little"), 0, 0)
                 elif kind >= 16 and self.everything:
                     yield thread, "other", kind, None, len(x), 0, 0
         if p != len(b):
@@ -246,7 +249,8 @@ CLOSING = (
     "unmatched_frees unmatched_reallocs untraced_frees dropped_events "
     "order_conflicts complete clean_end still_being_recorded thread_switches "
     "widest_interval_ns median_interval_ns damaged_places lost_stream_bytes "
-    "start_ns end_ns raw_bytes damaged_events index_offset").split()
+    "start_ns end_ns raw_bytes damaged_events index_offset "
+    "present_blocks").split()
 
 CLOSING_OF_FILTERS = {40: "prologue_ops", 41: "epilogue_ops",
                       42: "left_out_events"}
@@ -296,6 +300,8 @@ def text_of(op, x, start):
                                                         "log2": x[1]}))
     if what == "mark":
         return "mark " + quoted(x)
+    if what == "present":
+        return "present bytes %d" % size
     if what == "extension":
         return "extension %s(%d)" % (EXTENSIONS.get(align, align), size)
     kind = call

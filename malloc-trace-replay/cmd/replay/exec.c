@@ -38,6 +38,20 @@ static TCM_NOINLINE void touch_pages(char *p, size_t old, size_t size,
     }
 }
 
+/* What AUTO writes of larger blocks: all, or what is present. */
+static TCM_NOINLINE void touch_large(const struct replay_exec *x, char *p,
+                                     size_t old, size_t size) {
+    if (x->noted != 0) {
+        old = replay_word_size(x->noted) * REPLAY_PRESENT_PAGE;
+        size =
+            tcm_min_u64(size, replay_word_slot(x->noted) * REPLAY_PRESENT_PAGE);
+    } else {
+        touch_first(p, size);
+    }
+    if (size > old)
+        memset(p + old, TOUCH_BYTE, size - old);
+}
+
 /* A block of SIZE bytes whose first OLD are as a realloc left them. */
 static TCM_ALWAYS_INLINE void touch(const struct replay_exec *x,
                                     enum replay_touch how, char *p, size_t old,
@@ -46,9 +60,10 @@ static TCM_ALWAYS_INLINE void touch(const struct replay_exec *x,
     case REPLAY_TOUCH_NONE:
         break;
     case REPLAY_TOUCH_AUTO:
-        touch_first(p, size);
-        if (TCM_UNLIKELY(size >= TOUCH_LIMIT) && size > old)
-            memset(p + old, TOUCH_BYTE, size - old);
+        if (TCM_UNLIKELY(size >= TOUCH_LIMIT))
+            touch_large(x, p, old, size);
+        else
+            touch_first(p, size);
         break;
     case REPLAY_TOUCH_FIRST:
         touch_first(p, size);
@@ -315,7 +330,11 @@ static TCM_ALWAYS_INLINE void exec_words(struct replay_exec *x,
             break;
         case REPLAY_LONG:
             exec_long(x, how, at);
+            x->noted = 0;
             at += REPLAY_LONG_WORDS - 1;
+            break;
+        case REPLAY_PRESENT:
+            x->noted = w;
             break;
         }
     }

@@ -18,7 +18,7 @@
 
 /* What is written to a block when it is allocated or grows. */
 enum replay_touch {
-    REPLAY_TOUCH_AUTO = 0, /* FIRST below 4 KiB, else ALL */
+    REPLAY_TOUCH_AUTO = 0, /* FIRST below 4 KiB, else ALL, or what is present */
     REPLAY_TOUCH_NONE,
     REPLAY_TOUCH_FIRST, /* the first 8 bytes */
     REPLAY_TOUCH_PAGE,  /* one byte in each page */
@@ -32,6 +32,7 @@ struct replay_exec {
     void **slot;
     struct ThreadCacheState **cache; /* NULL: no switching */
     uint32_t current;                /* index of the attached cache */
+    uint64_t noted;                  /* REPLAY_PRESENT of the next operation */
     uint64_t refused;                /* allocations that returned NULL */
     uint64_t refused_reallocs;       /* of them; their block was freed */
     uint64_t skipped;                /* operations on empty slots */

@@ -96,16 +96,19 @@ static void find_memory(struct feeder *f, enum replay_touch touch) {
         f->there.room_bytes = f->there.address_bytes = UINT64_MAX;
     f->t.room_bytes = f->there.room_bytes;
     f->t.grant_bytes = f->there.grant_bytes;
+    f->t.use_present = touch == REPLAY_TOUCH_AUTO;
 }
 
 /* Before anything runs: NAME's peak against it, if that is known. */
 static void warn_of_peak(struct feeder *f, const char *name) {
     struct tool_text a, b;
-    uint64_t peak;
+    struct replay_peek peek;
     char *text = f->result->memory;
-    if (text[0] != '\0' || !replay_peek_peak(name, &peak))
+    if (text[0] != '\0' || !replay_peek(name, &peek))
         return;
-    if (peak > f->there.room_bytes)
+    uint64_t peak = peek.peak_bytes;
+    bool all_written = !f->t.use_present || peek.present_blocks == 0;
+    if (all_written && peak > f->there.room_bytes)
         snprintf(text, REPLAY_NOTICE_SIZE,
                  "%s: the peak of live blocks is %s, and they are written, but "
                  "only %s are there (%s): replay will stop before that",
@@ -229,6 +232,7 @@ static void check_closing(struct feeder *f, const struct mtf_proc_block *b) {
                    t->threads.counted + t->threads.failed_only -
                        t0->threads.counted - t0->threads.failed_only);
     tool_check_sum(&s, MTF_PROC_ACCOUNT_SWITCHES, t->switches - t0->switches);
+    tool_check_sum(&s, MTF_PROC_ACCOUNT_PRESENT_BLOCKS, t->notes - t0->notes);
     /* of all inputs so far; this one's only if it is the highest */
     if (t0->peak_bytes == 0 || t->peak_bytes > t0->peak_bytes)
         tool_check_sum(&s, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES,

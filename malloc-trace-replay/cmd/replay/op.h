@@ -10,7 +10,10 @@
  * A REPLAY_LONG word is followed by two more: the size, and
  * new << 63 | old size << 8 | log2 of the alignment, where `new` tells a
  * realloc of nothing from that of a block. A REPLAY_TRIM word is followed by
- * one more, the pad.
+ * one more, the pad. A REPLAY_PRESENT word stands before the REPLAY_LONG of an
+ * allocation or realloc, and says how much is written of the block: bits 0 to
+ * 31 pages of 4 KiB from its start, bits 40 to 63 how many of them were written
+ * before the realloc, at least (replay_present_word).
  *
  * Invariants: operations are consistent. An allocation names a slot that holds
  * nothing, a free or realloc one that an allocation filled, unless it was
@@ -38,7 +41,8 @@ enum replay_code {
     REPLAY_SWITCH,     /* attach the cache of this index */
     REPLAY_THREAD_END, /* destroy the cache of this index */
     REPLAY_TRIM,       /* malloc_trim */
-    REPLAY_LONG        /* any call, with all it needs */
+    REPLAY_LONG,       /* any call, with all it needs */
+    REPLAY_PRESENT     /* of the block of the next operation */
 };
 
 /* Sizes of one-word operations are below. */
@@ -46,12 +50,22 @@ enum replay_code {
 #define REPLAY_LONG_WORDS 3
 #define REPLAY_TRIM_WORDS 2
 /* What one recorded operation may become: the free of a block whose own free
-   was lost, a switch, a long operation. */
-#define REPLAY_WORDS_MAX (REPLAY_LONG_WORDS + 2)
+   was lost, a switch, present bytes, a long operation. */
+#define REPLAY_WORDS_MAX (REPLAY_LONG_WORDS + 3)
 
 static TCM_ALWAYS_INLINE uint64_t replay_word(enum replay_code code,
                                               uint32_t slot, uint64_t size) {
     return slot | (uint64_t)code << 32 | size << 40;
+}
+#define REPLAY_PRESENT_PAGE ((uint64_t)4096)
+/* Of a block the first PRESENT bytes are to be written, after WRITTEN were. */
+static inline uint64_t replay_present_word(uint64_t written, uint64_t present) {
+    written /= REPLAY_PRESENT_PAGE;
+    present =
+        present / REPLAY_PRESENT_PAGE + (present % REPLAY_PRESENT_PAGE != 0);
+    return replay_word(
+        REPLAY_PRESENT, present < UINT32_MAX ? (uint32_t)present : UINT32_MAX,
+        written < REPLAY_SIZE_LIMIT ? written : REPLAY_SIZE_LIMIT - 1);
 }
 #define REPLAY_OLD_LIMIT ((uint64_t)1 << 55)
 static inline uint64_t replay_long_word(uint64_t old, unsigned align_log2,

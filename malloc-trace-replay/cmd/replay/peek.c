@@ -42,15 +42,20 @@ static size_t read_tail(void *ctx, uint64_t offset, void *data, size_t n) {
     return n;
 }
 
-static bool peak_of(struct tail *t, uint64_t size, uint64_t *bytes) {
+static bool peak_of(struct tail *t, uint64_t size, struct replay_peek *peek) {
     static uint8_t memory[MTF_PROC_INDEX_MEMORY];
     struct mtf_proc_block closing;
-    return mtf_proc_find_closing(read_tail, t, size, memory, &closing) &&
-           mtf_proc_account(&closing, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES, bytes);
+    if (!mtf_proc_find_closing(read_tail, t, size, memory, &closing))
+        return false;
+    peek->present_blocks = 0;
+    (void)mtf_proc_account(&closing, MTF_PROC_ACCOUNT_PRESENT_BLOCKS,
+                           &peek->present_blocks);
+    return mtf_proc_account(&closing, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES,
+                            &peek->peak_bytes);
 }
 
 /* Decompresses FD from OFFSET to its end. */
-static bool peak_from(int fd, uint64_t offset, uint64_t *bytes) {
+static bool peak_from(int fd, uint64_t offset, struct replay_peek *peek) {
     static uint8_t last[2][MTF_PROC_CLOSING_TAIL];
     struct tool_input *in = NULL;
     size_t used = 0, got = 0;
@@ -79,10 +84,10 @@ static bool peak_from(int fd, uint64_t offset, uint64_t *bytes) {
     memcpy(whole, last[half ^ 1] + (sizeof(last[0]) - before), before);
     memcpy(whole + before, last[half], used);
     struct tail t = {-1, whole, before + used};
-    return r == MTF_SOURCE_END && peak_of(&t, t.size, bytes);
+    return r == MTF_SOURCE_END && peak_of(&t, t.size, peek);
 }
 
-static bool peak_of_frames(int fd, uint64_t size, uint64_t *bytes) {
+static bool peak_of_frames(int fd, uint64_t size, struct replay_peek *peek) {
     size_t n = (size_t)tcm_min_u64(size, WINDOW_BYTES);
     uint8_t *window = malloc(n);
     bool found = false;
@@ -93,13 +98,13 @@ static bool peak_of_frames(int fd, uint64_t size, uint64_t *bytes) {
             if (memcmp(window + at, LZ4_MAGIC, 4) != 0)
                 continue;
             frames++;
-            found = peak_from(fd, size - n + at, bytes);
+            found = peak_from(fd, size - n + at, peek);
         }
     free(window);
     return found;
 }
 
-bool replay_peek_peak(const char *name, uint64_t *bytes) {
+bool replay_peek(const char *name, struct replay_peek *peek) {
     struct stat st;
     uint8_t first[4] = {0};
     bool found = false;
@@ -111,8 +116,8 @@ bool replay_peek_peak(const char *name, uint64_t *bytes) {
         uint64_t size = (uint64_t)st.st_size;
         struct tail t = {fd, NULL, 0};
         found = memcmp(first, LZ4_MAGIC, sizeof(first)) == 0
-                    ? peak_of_frames(fd, size, bytes)
-                    : peak_of(&t, size, bytes);
+                    ? peak_of_frames(fd, size, peek)
+                    : peak_of(&t, size, peek);
     }
     if (fd >= 0)
         close(fd);

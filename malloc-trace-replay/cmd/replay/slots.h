@@ -5,7 +5,8 @@
  *   bit 0       the slot holds a block
  *   bits 1, 2   enum replay_family of the call it came from
  *   bits 3 to 8 log2 of its alignment, 0 none was asked for
- *   from bit 9  its size, saturated
+ *   bits 9 to 62 its size, saturated
+ *   bit 63      it is written in part: how much is in a table beside
  *
  * Threads: one.
  */
@@ -23,7 +24,10 @@ enum replay_family {
     REPLAY_FAMILY_MEMALIGN = 2 /* the rest */
 };
 
-#define REPLAY_BLOCK_SIZE_MAX (REPLAY_OLD_LIMIT - 1)
+#define REPLAY_BLOCK_SIZE_MAX (((uint64_t)1 << 54) - 1)
+TCM_STATIC_ASSERT(REPLAY_BLOCK_SIZE_MAX < REPLAY_OLD_LIMIT, "fits a long word");
+/* Larger than any word without it. */
+#define REPLAY_BLOCK_PARTLY ((uint64_t)1 << 63)
 
 /* LOW: the low three bits. */
 static TCM_ALWAYS_INLINE uint64_t replay_block(unsigned low,
@@ -43,7 +47,7 @@ static TCM_ALWAYS_INLINE unsigned replay_block_align_log2(uint64_t b) {
     return (unsigned)(b >> 3) & 63;
 }
 static TCM_ALWAYS_INLINE uint64_t replay_block_size(uint64_t b) {
-    return b >> 9;
+    return b << 1 >> 10;
 }
 
 #define REPLAY_NEW_BITS      (REPLAY_FAMILY_NEW << 1 | 1)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/replay/translate.h"
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/os_mem.h"
@@ -102,9 +103,47 @@ static TCM_COLD bool slot_extend(struct replay_translate *t, uint64_t slot) {
     return true;
 }
 
-/* A block of SIZE that the kernel refuses is alive in the account alone. */
-static uint64_t refused(const struct replay_translate *t, uint64_t size) {
-    return size > t->grant_bytes ? size : 0;
+/* How much of the block in SLOT is written. */
+static uint64_t written(const struct replay_translate *t, uint32_t slot) {
+    uint64_t b = t->slot[slot], size = replay_block_size(b);
+    /* A block that the kernel refuses is alive in the account alone. */
+    if (size > t->grant_bytes)
+        return 0;
+    if (TCM_LIKELY((b & REPLAY_BLOCK_PARTLY) == 0))
+        return size;
+    const struct tool_map_entry *e =
+        tool_map_find(&t->partly, (uint64_t)slot + 1);
+    TCM_ASSERT(e != NULL);
+    return e != NULL ? e->value : size;
+}
+
+/* SLOT holds BLOCK from now on, of which PRESENT bytes are written. */
+static void block_put(struct replay_translate *t, uint32_t slot, uint64_t block,
+                      uint64_t present) {
+    struct tool_map_entry *e = NULL;
+    if (TCM_UNLIKELY(present < replay_block_size(block)))
+        e = tool_map_get(&t->partly, (uint64_t)slot + 1);
+    if (e != NULL) { /* without memory all of it counts */
+        e->value = present;
+        block |= REPLAY_BLOCK_PARTLY;
+    }
+    t->slot[slot] = block;
+    t->unwritten_bytes += replay_block_size(block) - written(t, slot);
+}
+
+/* The block of SLOT is not there any more, or not as it was. */
+static void block_take(struct replay_translate *t, uint32_t slot) {
+    uint64_t b = t->slot[slot];
+    t->live_bytes -= replay_block_size(b);
+    t->unwritten_bytes -= replay_block_size(b) - written(t, slot);
+    if (TCM_UNLIKELY((b & REPLAY_BLOCK_PARTLY) != 0)) {
+        struct tool_map_entry *e =
+            tool_map_find(&t->partly, (uint64_t)slot + 1);
+        TCM_ASSERT(e != NULL);
+        if (e != NULL)
+            tool_map_remove(&t->partly, e);
+    }
+    t->slot[slot] = 0;
 }
 
 static void live_add(struct replay_translate *t, uint64_t size) {
@@ -113,20 +152,18 @@ static void live_add(struct replay_translate *t, uint64_t size) {
         t->peak_bytes = t->live_bytes;
 }
 
-/* A block comes into SLOT. */
+/* A block comes into SLOT, of which PRESENT bytes are written. */
 static void block_born(struct replay_translate *t, uint32_t slot,
-                       uint64_t block) {
+                       uint64_t block, uint64_t present) {
     if (TCM_UNLIKELY(replay_block_lives(t->slot[slot]))) {
-        t->live_bytes -= replay_block_size(t->slot[slot]);
-        t->refused_bytes -= refused(t, replay_block_size(t->slot[slot]));
+        block_take(t, slot);
         t->live_objects--;
         t->result->lost_frees++;
         put(t, replay_word(REPLAY_FREE, slot, 0));
     }
-    t->slot[slot] = block;
+    block_put(t, slot, block, present);
     t->live_objects++;
     t->requested_bytes += replay_block_size(block);
-    t->refused_bytes += refused(t, replay_block_size(block));
     live_add(t, replay_block_size(block));
 }
 
@@ -137,9 +174,7 @@ static uint64_t block_gone(struct replay_translate *t, uint32_t slot) {
         t->result->unknown_blocks++;
         return 0;
     }
-    t->slot[slot] = 0;
-    t->live_bytes -= replay_block_size(b);
-    t->refused_bytes -= refused(t, replay_block_size(b));
+    block_take(t, slot);
     t->live_objects--;
     return b;
 }
@@ -198,9 +233,21 @@ static void thread_ended(struct replay_translate *t, uint32_t thread) {
 
 /* --- Operations ----------------------------------------------------------- */
 
+/* How many bytes are to be written of a block of SIZE, which OP of B makes. */
+static TCM_NOINLINE uint64_t take_note(struct replay_translate *t,
+                                       const struct mtf_proc_block *b,
+                                       const struct mtf_op *op) {
+    t->noted = false;
+    tool_check_noted(t->check, b, op);
+    return t->use_present && t->noted_in == b->offset ? t->present : UINT64_MAX;
+}
+
 static void put_alloc(struct replay_translate *t, unsigned call, uint32_t slot,
-                      uint64_t size, unsigned align_log2) {
-    if (alloc_code[call] != 0 && size < REPLAY_SIZE_LIMIT)
+                      uint64_t size, unsigned align_log2, uint64_t present) {
+    if (TCM_UNLIKELY(present < size)) {
+        put(t, replay_present_word(0, present));
+        put_long(t, call, slot, size, 0, align_log2, false);
+    } else if (alloc_code[call] != 0 && size < REPLAY_SIZE_LIMIT)
         put(t, replay_word((enum replay_code)alloc_code[call], slot, size));
     else
         put_long(t, call, slot, size, 0, align_log2, false);
@@ -220,7 +267,7 @@ static void put_free(struct replay_translate *t, unsigned call, uint32_t slot,
 }
 
 static void put_realloc(struct replay_translate *t, const struct mtf_op *op,
-                        uint32_t slot) {
+                        uint32_t slot, uint64_t present) {
     uint64_t block = t->slot[slot];
     uint64_t next = replay_block(1, 0, op->size);
     uint64_t old = replay_block_size(block), size = replay_block_size(next);
@@ -228,11 +275,13 @@ static void put_realloc(struct replay_translate *t, const struct mtf_op *op,
         t->result->unknown_blocks++;
         return;
     }
-    t->slot[slot] = next;
-    t->live_bytes -= old;
-    t->refused_bytes += refused(t, size) - refused(t, old);
+    uint64_t before = written(t, slot);
+    block_take(t, slot);
+    block_put(t, slot, next, present);
     t->requested_bytes += size;
     live_add(t, size);
+    if (TCM_UNLIKELY(present < size || (block & REPLAY_BLOCK_PARTLY) != 0))
+        put(t, replay_present_word(before, tcm_min_u64(present, size)));
     put_long(t, op->call, slot, size, old, 0, false);
 }
 
@@ -284,6 +333,7 @@ static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
                                         const struct mtf_op *op) {
     if (!check_record(t, b, op))
         return false;
+    t->noted = op->kind == MTF_OP_PRESENT;
     switch (op->kind) {
     case MTF_OP_SWITCH:
         replay_translate_thread(t, op->slot);
@@ -302,6 +352,11 @@ static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
         return true;
     case MTF_OP_EXTENSION:
         translate_extension(t, op);
+        return true;
+    case MTF_OP_PRESENT:
+        t->notes++;
+        t->present = op->size;
+        t->noted_in = b->offset;
         return true;
     case MTF_OP_PHASE:
         t->recorded.is_part = true;
@@ -322,14 +377,17 @@ static TCM_NOINLINE bool translate_operation(struct replay_translate *t,
     uint32_t slot = (uint32_t)wide;
     if (!t->entered && !thread_enter(t, b))
         return false;
-    uint64_t block;
+    uint64_t block, present = UINT64_MAX;
+    if (TCM_UNLIKELY(t->noted))
+        present = take_note(t, b, op);
     switch (op->kind) {
     case MTF_OP_ALLOC:
     case MTF_OP_ALIGNED:
         block = replay_block(replay_family_bits[op->call], op->align_log2,
                              op->size);
-        block_born(t, slot, block);
-        put_alloc(t, op->call, slot, replay_block_size(block), op->align_log2);
+        block_born(t, slot, block, present);
+        put_alloc(t, op->call, slot, replay_block_size(block), op->align_log2,
+                  present);
         break;
     case MTF_OP_FREE:
     case MTF_OP_REALLOC_END:
@@ -339,12 +397,14 @@ static TCM_NOINLINE bool translate_operation(struct replay_translate *t,
             put_free(t, op->call, slot, block);
         break;
     case MTF_OP_REALLOC:
-        put_realloc(t, op, slot);
+        put_realloc(t, op, slot, present);
         break;
     case MTF_OP_REALLOC_NEW:
         t->unknown_reallocs += (op->flags & MTF_PROC_FLAG_OLD_UNKNOWN) != 0;
         block = replay_block(1, 0, op->size);
-        block_born(t, slot, block);
+        block_born(t, slot, block, present);
+        if (TCM_UNLIKELY(present < replay_block_size(block)))
+            put(t, replay_present_word(0, present));
         put_long(t, op->call, slot, replay_block_size(block), 0, 0, true);
         break;
     }
@@ -355,7 +415,8 @@ static TCM_NOINLINE bool translate_operation(struct replay_translate *t,
 struct translate_hot {
     uint64_t *at;
     uint64_t live_bytes, peak_bytes, requested_bytes, live_objects, ops;
-    uint64_t granted; /* slot words of larger blocks go the other way */
+    uint64_t granted; /* slot words of larger blocks, and of those written in
+                         part, go the other way */
 };
 
 static TCM_ALWAYS_INLINE void hot_load(struct translate_hot *h,
@@ -440,8 +501,9 @@ bool replay_translate_ops(struct replay_translate *t,
         uint64_t *slots = t->slot + t->base;
         uint64_t *limit = t->limit;
         uint32_t base = t->base;
-        /* A thread whose cache is not attached yet goes the other way. */
-        uint32_t used = t->entered ? t->used - base : 0;
+        /* A thread whose cache is not attached yet goes the other way, and so
+           does an operation of which something was noted. */
+        uint32_t used = t->entered && !t->noted ? t->used - base : 0;
         hot_load(&h, t);
         for (; i < n; i++) {
             const struct mtf_op *op = &ops[i];
@@ -477,7 +539,7 @@ void replay_translate_trace(struct replay_translate *t) {
     t->base = t->used;
     t->most = 0;
     t->thread = t->last_thread = 0;
-    t->entered = false;
+    t->entered = t->noted = false;
     begin_phase(t, false);
 }
 
@@ -485,6 +547,7 @@ void replay_translate_end(struct replay_translate *t) {
     replay_translate_trace(t);
     batch_end(t, true);
     replay_threads_fini(&t->threads);
+    tool_map_fini(&t->partly);
     if (t->slot != NULL)
         tcm_os_unmap(t->slot, t->capacity * sizeof(*t->slot));
 }

@@ -21,6 +21,7 @@
 #include "cmd/replay/recorded.h"
 #include "cmd/replay/ring.h"
 #include "cmd/replay/thread_map.h"
+#include "common/hash.h"
 #include "trace/check.h"
 #include "trace/ops.h"
 #include "traceformat/proc_reader.h"
@@ -38,14 +39,21 @@ struct replay_translate {
     uint32_t base;   /* number of this trace's slot 0 */
     uint64_t most;   /* slots this trace can have: the caller's bound */
     /* Memory that is there: the caller's. A batch that would need more is not
-       handed out. Blocks above `grant_bytes` are refused by the kernel; those
-       alive have `refused_bytes`. */
-    uint64_t room_bytes, grant_bytes, refused_bytes;
+       handed out. Blocks above `grant_bytes` are refused by the kernel. Live
+       blocks have `unwritten_bytes`: of those and of what is not present. */
+    uint64_t room_bytes, grant_bytes, unwritten_bytes;
     uint64_t live_bytes, live_objects, peak_bytes, requested_bytes;
     uint64_t ops, switches;
     uint64_t
         rare[MTF_OP_LAST_OPERATION + 1]; /* all but the commonest, by kind */
     uint64_t unknown_reallocs; /* of blocks that are not in the trace */
+
+    /* Present bytes. Only with --touch=auto do they count: the caller's. */
+    bool use_present;
+    bool noted; /* those of the operation that follows in block `noted_in` */
+    /* of that; where; how many so far */
+    uint64_t present, noted_in, notes;
+    struct tool_map partly; /* by slot + 1: bytes written of a block */
 
     /* threads */
     struct replay_thread_map threads;
@@ -75,9 +83,9 @@ bool replay_translate_ops(struct replay_translate *t,
                           const struct mtf_op *ops, size_t n);
 /* Whether what was translated fits into the memory that is there. */
 static inline bool replay_translate_fits(const struct replay_translate *t) {
-    return (t->refused_bytes == 0
+    return (t->unwritten_bytes == 0
                 ? t->peak_bytes
-                : t->live_bytes - t->refused_bytes) <= t->room_bytes;
+                : t->live_bytes - t->unwritten_bytes) <= t->room_bytes;
 }
 /* Gives the last batch and the account. */
 void replay_translate_end(struct replay_translate *t);

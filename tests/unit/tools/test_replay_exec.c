@@ -422,6 +422,47 @@ static void growths(void) {
     grown(REPLAY_TOUCH_PAGE, 4096, 12288, 0, 2, "page");
 }
 
+/* WANT bytes behind the first SKIPPED of a realloc, or a malloc, to SIZE of
+   which PRESENT bytes are to be written, WRITTEN of them before. */
+static void noted(enum replay_touch touch, size_t old, size_t size,
+                  size_t was_written, size_t present, size_t skipped,
+                  size_t want, const char *what) {
+    struct replay_exec x;
+    begin(&x, touch);
+    memset(end_of_memory - 65536, 0, 65536);
+    char *p = end_of_memory - size;
+    slots[0] = moves_to = p;
+    batch.words = 4;
+    batch.word[0] = replay_present_word(was_written, present);
+    batch.word[1] = replay_word(REPLAY_LONG, 0,
+                                old == 0 ? MTF_CALL_MALLOC : MTF_CALL_REALLOC);
+    batch.word[2] = size;
+    batch.word[3] = replay_long_word(old, 0, false);
+    replay_exec_batch(&x, &batch);
+    tap_ok(written(p, skipped) == 0 && written(p + skipped, want) == want &&
+               written(p, size) == want,
+           "present %s: %zu of %zu bytes", what, want, size);
+    memset(end_of_memory - 65536, 0, 65536);
+    run1(&x, replay_word(REPLAY_MALLOC, 0, 60000));
+    tap_ok(touch != REPLAY_TOUCH_AUTO ||
+               written(end_of_memory - 60000, 60000) == 60000,
+           "and the next block is written as ever");
+}
+
+static void presents(void) {
+    noted(REPLAY_TOUCH_AUTO, 0, 60000, 0, 8192, 0, 8192, "auto");
+    noted(REPLAY_TOUCH_AUTO, 0, 60000, 0, 8193, 0, 12288, "auto, whole pages");
+    noted(REPLAY_TOUCH_AUTO, 0, 60000, 0, 0, 0, 0, "auto, nothing");
+    noted(REPLAY_TOUCH_AUTO, 0, 60000, 0, 59999, 0, 60000, "auto, nearly all");
+    noted(REPLAY_TOUCH_AUTO, 40000, 60000, 8192, 20000, 8192, 12288,
+          "auto, grown");
+    noted(REPLAY_TOUCH_AUTO, 40000, 60000, 20000, 10000, 0, 0, "auto, less");
+    noted(REPLAY_TOUCH_AUTO, 50000, 40000, 8192, 40000, 8192, 40000 - 8192,
+          "auto, shrunk");
+    noted(REPLAY_TOUCH_ALL, 0, 60000, 0, 8192, 0, 60000, "all");
+    noted(REPLAY_TOUCH_NONE, 0, 60000, 0, 8192, 0, 0, "none");
+}
+
 /* --- Thread caches -------------------------------------------------------- */
 
 static struct ThreadCacheState *state(uintptr_t n) {
@@ -505,6 +546,7 @@ int main(void) {
     refusals();
     touches();
     growths();
+    presents();
     switches();
     trims();
     return tap_done();

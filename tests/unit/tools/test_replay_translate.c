@@ -23,12 +23,25 @@ struct taken {
     uint64_t size[4 * SLOTS];
     uint64_t live, bytes, words, impossible, switches, ends, sized_wrong;
     uint64_t same_index, trims, pads;
+    uint64_t noted;              /* the REPLAY_PRESENT of the next word */
+    uint64_t written[4 * SLOTS]; /* in whole pages, cut to the block */
     uint32_t index;
     bool begun; /* the cache of an index that ended must not be ended again */
 };
 
+/* SIZE bytes are in SLOT from now on. */
+static void taken_write(struct taken *t, uint32_t slot, uint64_t size) {
+    t->written[slot] = size;
+    if (t->noted != 0)
+        t->written[slot] =
+            tcm_min_u64(size, replay_word_slot(t->noted) * REPLAY_PRESENT_PAGE);
+    t->noted = 0;
+}
+
 static void taken_alloc(struct taken *t, uint32_t slot, uint64_t size) {
     t->impossible += t->full[slot];
+    t->impossible += t->noted != 0 && replay_word_size(t->noted) != 0;
+    taken_write(t, slot, size);
     t->full[slot] = true;
     t->size[slot] = size;
     t->live++;
@@ -48,6 +61,10 @@ static void taken_long(struct taken *t, const uint64_t *w) {
     if (mtf_call_is_realloc(call) && !replay_long_is_new(w[2])) {
         t->impossible += !t->full[slot];
         t->sized_wrong += replay_long_old(w[2]) != t->size[slot];
+        t->impossible += t->noted == 0 && t->written[slot] != t->size[slot];
+        t->impossible +=
+            replay_word_size(t->noted) * REPLAY_PRESENT_PAGE > t->written[slot];
+        taken_write(t, slot, w[1]);
         t->bytes += w[1] - t->size[slot];
         t->size[slot] = w[1];
     } else if (mtf_call_is_free(call)) {
@@ -80,6 +97,12 @@ static void *taker(void *arg) {
             if (code == REPLAY_TRIM) {
                 t->trims++;
                 t->pads += b->word[++i];
+                continue;
+            }
+            if (code == REPLAY_PRESENT) {
+                t->impossible +=
+                    replay_word_code(b->word[i + 1]) != REPLAY_LONG;
+                t->noted = w;
                 continue;
             }
             if (code == REPLAY_THREAD_END) {
@@ -130,15 +153,25 @@ struct books {
     uint64_t size[SLOTS];
     uint64_t live, bytes, peak, ops, unknown, lost, requested, failed;
     uint64_t trims, pads;
+    bool noted;
+    uint64_t present, unwritten, written[SLOTS];
 };
+
+static void books_gone(struct books *k, uint32_t slot) {
+    k->full[slot] = false;
+    k->live--;
+    k->bytes -= k->size[slot];
+    k->unwritten -= k->size[slot] - k->written[slot];
+}
 
 static void books_add(struct books *k, uint32_t slot, uint64_t size) {
     if (k->full[slot]) {
         k->lost++;
-        k->live--;
-        k->bytes -= k->size[slot];
+        books_gone(k, slot);
     }
     k->full[slot] = true;
+    k->written[slot] = k->noted ? tcm_min_u64(k->present, size) : size;
+    k->unwritten += size - k->written[slot];
     k->size[slot] = size;
     k->live++;
     k->requested += size;
@@ -147,7 +180,7 @@ static void books_add(struct books *k, uint32_t slot, uint64_t size) {
         k->peak = k->bytes;
 }
 
-static void books_take(struct books *k, const struct mtf_op *op) {
+static void books_take_one(struct books *k, const struct mtf_op *op) {
     if (op->kind > MTF_OP_LAST_OPERATION) {
         bool trim =
             op->kind == MTF_OP_EXTENSION && op->slot == MTF_EXTENSION_TRIM;
@@ -166,20 +199,33 @@ static void books_take(struct books *k, const struct mtf_op *op) {
     case MTF_OP_REALLOC:
         if (!k->full[op->slot])
             break;
-        k->full[op->slot] = false;
-        k->live--;
-        k->bytes -= k->size[op->slot];
+        books_gone(k, op->slot);
         books_add(k, op->slot, op->size);
         return;
     default:
         if (!k->full[op->slot])
             break;
-        k->full[op->slot] = false;
-        k->live--;
-        k->bytes -= k->size[op->slot];
+        books_gone(k, op->slot);
         return;
     }
     k->unknown++;
+}
+
+static void books_take(struct books *k, const struct mtf_op *op) {
+    books_take_one(k, op);
+    k->noted = op->kind == MTF_OP_PRESENT;
+    k->present = op->size;
+}
+
+/* Slots of which the taker wrote another part than the books say. */
+static uint64_t books_differ(const struct books *k, const struct taken *t) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < SLOTS; i++)
+        n += k->full[i] &&
+             t->written[i] !=
+                 tcm_min_u64(k->size[i],
+                             tcm_align_up(k->written[i], REPLAY_PRESENT_PAGE));
+    return n;
 }
 
 /* --- Random operations ---------------------------------------------------- */
@@ -211,6 +257,9 @@ static struct mtf_op random_op(struct prng *p, const struct books *k,
     case 7:
         op.kind = MTF_OP_EXTENSION;
         op.slot = (uint32_t)prng_below(p, 8);
+        return op;
+    case 8:
+        op.kind = MTF_OP_PRESENT;
         return op;
     case 4:
         op.kind = full ? MTF_OP_REALLOC : MTF_OP_REALLOC_NEW;
@@ -263,6 +312,7 @@ static void random_trace(bool sound, uint64_t seed, uint64_t count) {
     const struct replay_result *r = &t.ring->result;
     replay_translate_trace(f);
     f->most = SLOTS;
+    f->use_present = true;
     bool good = true;
     while (count > 0) {
         size_t n = 1 + prng_below(&p, 256);
@@ -273,6 +323,7 @@ static void random_trace(bool sound, uint64_t seed, uint64_t count) {
         good &= replay_translate_ops(f, &block, ops, n);
         count -= n < count ? n : count;
     }
+    uint64_t unwritten = f->unwritten_bytes;
     replay_translate_end(f);
     pthread_join(thread, NULL);
     tap_ok(good, "%s: all operations are taken", what);
@@ -294,6 +345,9 @@ static void random_trace(bool sound, uint64_t seed, uint64_t count) {
     tap_is_u64(r->recorded_trims, k.trims, "%s: and counted", what);
     tap_is_u64(t.live, k.live, "%s: the words leave the same blocks", what);
     tap_is_u64(t.bytes, k.bytes, "%s: and bytes", what);
+    tap_ok(unwritten > 1000000 && unwritten == k.unwritten,
+           "%s: what is not written of them", what);
+    tap_is_u64(books_differ(&k, &t), 0, "%s: and where", what);
     tap_ok(sound == (k.unknown + k.lost == 0), "%s: is one", what);
     free(f);
 }
@@ -327,6 +381,49 @@ static void bounds(void) {
     pthread_join(thread, NULL);
     tap_is_u64(t.live, 2, "has slots of its own");
     tap_is_u64(t.impossible, 0, "in the tables' bounds");
+    free(f);
+}
+
+/* What is noted counts for the next operation of the same block, with
+   --touch=auto. */
+static void present_words(void) {
+    static struct taken t;
+    struct mtf_op ops[3 + TOOL_OPS_AHEAD] = {
+        {.kind = MTF_OP_PRESENT, .size = 5000},
+        {.kind = MTF_OP_ALLOC, .call = MTF_CALL_MALLOC, .size = 1 << 20},
+        {.kind = MTF_OP_ALLOC, .call = MTF_CALL_MALLOC, .size = 1 << 20}};
+    struct mtf_proc_block block = {.payload = NULL}, next = {.offset = 100};
+    pthread_t thread;
+    struct replay_translate *f = translate_new(&t, &thread);
+    replay_translate_trace(f);
+    f->most = 100;
+    replay_translate_ops(f, &block, ops, 1);
+    replay_translate_ops(f, &block, &ops[1], 1);
+    tap_is_u64(f->unwritten_bytes, 0, "present bytes are not asked for");
+    f->use_present = true;
+    ops[1].slot = 1;
+    ops[2].slot = 2;
+    replay_translate_ops(f, &block, ops, 3);
+    tap_is_u64(f->unwritten_bytes, (1 << 20) - 5000,
+               "they are those of one block");
+    ops[1].slot = 3;
+    ops[2].slot = 4;
+    replay_translate_ops(f, &block, ops, 1);
+    replay_translate_ops(f, &next, &ops[1], 2);
+    tap_is_u64(f->unwritten_bytes, (1 << 20) - 5000,
+               "not of one in another block of the trace");
+    f->room_bytes = 5 << 20;
+    tap_ok(replay_translate_fits(f), "all fits");
+    f->room_bytes = (4 << 20) + 4999;
+    tap_ok(!replay_translate_fits(f), "or not");
+    f->room_bytes++;
+    tap_ok(replay_translate_fits(f), "by what is written");
+    replay_translate_end(f);
+    pthread_join(thread, NULL);
+    tap_ok(t.written[0] == 1 << 20 && t.written[1] == 8192 &&
+               t.written[2] == 1 << 20 && t.written[3] == 1 << 20 &&
+               t.impossible == 0,
+           "whole pages are written");
     free(f);
 }
 
@@ -423,6 +520,7 @@ int main(void) {
     random_trace(true, 1, 400000);
     random_trace(false, 2, 400000);
     bounds();
+    present_words();
     recorded();
     thread_map();
     return tap_done();

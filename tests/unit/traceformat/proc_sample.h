@@ -96,6 +96,10 @@ static void proc_sample_event(struct proc_sample *s, struct mtf_proc_writer *w,
         calls[1] = proc_sample_call(p, mtf_call_is_free);
     if (*lives == 0 || prng_below(p, 100) < (grow ? 55 : 45)) {
         struct proc_live *l = &live[(*lives)++];
+        if (dice % 7 == 0) {
+            mtf_proc_put_present(w, size / 3);
+            proc_sample_op(s, MTF_OP_PRESENT)->size = size / 3;
+        }
         if (dice < 30) {
             unsigned call = proc_sample_call(p, mtf_call_is_aligned_alloc);
             unsigned align = (unsigned)prng_below(p, 30);

@@ -83,6 +83,9 @@ static inline void text_op(struct text *t, const struct mtf_proc_block *b,
     case MTF_OP_EXTENSION:
         text_add(t, "extension %u, %llu\n", op->slot, size);
         return;
+    case MTF_OP_PRESENT:
+        text_add(t, "present bytes %llu\n", size);
+        return;
     case MTF_OP_SAMPLE: {
         const uint8_t *data = mtf_proc_bytes(b, op, &n);
         text_add(t, "sample at %llu ns, %zu fields\n",

@@ -216,14 +216,27 @@ static void test_extended(void) {
         refused(&k, 1, bad[i].problem, bad[i].what);
     }
     begin(&k, 3);
-    with_bytes(&k, 31, "later", 5, false);
-    struct mtf_op op;
+    with_bytes(&k, 28, "later", 5, false);
+    with_bytes(&k, MTF_PROC_NOTE, "later", 5, false);
+    with_bytes(&k, MTF_PROC_NOTE, "\1\0\0\1", 4, false);
+    struct mtf_op op[3];
     size_t n;
     mtf_proc_decode_begin(&decoder, &k.b);
-    tap_ok(mtf_proc_decode(&decoder, &op, 1) == 1 && op.kind == MTF_OP_OTHER &&
-               op.slot == 31 &&
-               memcmp(mtf_proc_bytes(&k.b, &op, &n), "later", 5) == 0 && n == 5,
+    tap_ok(mtf_proc_decode(&decoder, op, 3) == 3 &&
+               op[0].kind == MTF_OP_OTHER && op[0].slot == 28 &&
+               memcmp(mtf_proc_bytes(&k.b, &op[0], &n), "later", 5) == 0 &&
+               n == 5,
            "a later record with bytes is handed on");
+    tap_ok(op[1].kind == MTF_OP_OTHER && op[1].slot == MTF_PROC_NOTE &&
+               memcmp(mtf_proc_bytes(&k.b, &op[1], &n), "later", 5) == 0 &&
+               n == 5,
+           "and a later note");
+    tap_ok(op[2].kind == MTF_OP_PRESENT && op[2].size == 65536 &&
+               decoder.problem == NULL,
+           "present bytes");
+    begin(&k, 3);
+    with_bytes(&k, MTF_PROC_NOTE, "\1", 1, false);
+    refused(&k, 0, "record too short", "present bytes without a number");
 }
 
 static void test_with_bytes(void) {
@@ -248,12 +261,12 @@ static void test_with_bytes(void) {
     };
     static const struct {
         uint8_t kind, least;
-    } least[] = {{MTF_PROC_ALIGNED, 3},     {MTF_PROC_REALLOC_NEW, 3},
-                 {MTF_PROC_REALLOC_END, 5}, {MTF_PROC_FREE_SIZE, 6},
-                 {MTF_PROC_FAILED, 4},      {MTF_PROC_THREAD_START, 8},
-                 {MTF_PROC_THREAD_END, 4},  {MTF_PROC_EXTENSION, 9},
-                 {MTF_PROC_SAMPLE, 8},      {MTF_PROC_LOSS, 28},
-                 {MTF_PROC_REALLOC_SIZE, 7}};
+    } least[] = {{MTF_PROC_ALIGNED, 3},      {MTF_PROC_REALLOC_NEW, 3},
+                 {MTF_PROC_REALLOC_END, 5},  {MTF_PROC_FREE_SIZE, 6},
+                 {MTF_PROC_FAILED, 4},       {MTF_PROC_THREAD_START, 8},
+                 {MTF_PROC_THREAD_END, 4},   {MTF_PROC_EXTENSION, 9},
+                 {MTF_PROC_SAMPLE, 8},       {MTF_PROC_LOSS, 28},
+                 {MTF_PROC_REALLOC_SIZE, 7}, {MTF_PROC_NOTE, 1}};
     struct block k;
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(bad); i++) {
         begin(&k, 3);

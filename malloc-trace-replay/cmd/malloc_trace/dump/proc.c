@@ -30,9 +30,7 @@ struct proc_dump {
 
 /* Operations on slots. */
 static void put_operation(struct dump_lines *l, const struct mtf_op *op) {
-    bool makes = op->kind == MTF_OP_ALLOC || op->kind == MTF_OP_ALIGNED ||
-                 op->kind == MTF_OP_REALLOC || op->kind == MTF_OP_REALLOC_NEW;
-    if (makes)
+    if (mtf_op_makes(op->kind))
         dump_made(l, "slot ", op->slot);
     dump_str(l, mtf_call_name(op->call));
     dump_str(l, "(");
@@ -148,6 +146,8 @@ static void print_op(struct proc_dump *w, const struct mtf_proc_block *b,
         put_phase(l, op->slot);
     else if (op->kind == MTF_OP_THREAD_START)
         dump_id(l, "thread starts, kernel id ", op->size);
+    else if (op->kind == MTF_OP_PRESENT)
+        dump_id(l, "present bytes ", op->size);
     else
         put_bytes(l, b, op);
     dump_end(l);

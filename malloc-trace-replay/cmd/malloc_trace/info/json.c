@@ -147,6 +147,11 @@ static void json_processed(struct tool_json *j, const struct info_file *f) {
     tool_json_u64(j, "blocks", f->blocks);
     tool_json_u64(j, "ops", ops);
     json_live(j, f);
+    if (f->ops[MTF_OP_PRESENT] != 0) {
+        tool_json_u64(j, "large_blocks", f->large_blocks);
+        tool_json_u64(j, "large_bytes", f->large_bytes);
+        tool_json_u64(j, "large_present_bytes", f->large_present);
+    }
     tool_json_u64(j, "failed_allocations", f->ops[MTF_OP_FAILED]);
     json_calls(j, f);
     tool_json_begin_object(j, "kinds");

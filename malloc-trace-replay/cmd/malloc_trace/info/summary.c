@@ -281,6 +281,19 @@ static void print_peak(const struct info_file *f) {
            tool_text_count(&b, l->blocks), l->blocks == 1 ? "" : "s");
 }
 
+/* Of how much of the large blocks a recorder found memory. */
+static void print_present(const struct info_file *f) {
+    struct tool_text a, b, c;
+    if (f->kind == INFO_RAW || f->ops[MTF_OP_PRESENT] == 0)
+        return;
+    put_label("present");
+    printf("%s of the %s in %s large block%s\n",
+           tool_text_bytes(&a, f->large_present),
+           tool_text_bytes(&b, f->large_bytes),
+           tool_text_count(&c, f->large_blocks),
+           f->large_blocks == 1 ? "" : "s");
+}
+
 /* --- Whether it is all, and what it took ---------------------------------- */
 
 static void print_complete(const struct info_file *f) {
@@ -373,6 +386,7 @@ void info_summary(const struct info_file *f) {
     print_busiest(f);
     print_requested(f);
     print_peak(f);
+    print_present(f);
     print_complete(f);
     print_cost(f);
     print_sizes(&f->live);
