@@ -69,13 +69,10 @@ static void check_slot(struct work *w, const struct mtf_op *op) {
 
 /* --- Counting ------------------------------------------------------------- */
 
-/* Recorders note present bytes of larger blocks. */
-#define LARGE ((uint64_t)256 << 10)
-
 /* A block of SIZE was made, with present bytes if NOTED. */
 static void count_large(struct info_file *f, uint64_t size, bool noted,
                         uint64_t present) {
-    if (!noted && size <= LARGE)
+    if (!noted && size <= MTF_PRESENT_ABOVE)
         return;
     f->large_blocks++;
     f->large_bytes += size;

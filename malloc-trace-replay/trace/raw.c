@@ -223,6 +223,12 @@ struct tool_raw *tool_raw_open(const char *name) {
     return tool_raw_from_input(NULL, name);
 }
 
+bool tool_raw_is_file(const char *name) {
+    struct stat st;
+    return name != NULL && strcmp(name, "-") != 0 &&
+           (stat(name, &st) != 0 || S_ISREG(st.st_mode));
+}
+
 /* The reader takes IN from its beginning. */
 static void start_reader(struct tool_raw *t) {
     TCM_ASSERT(t->in != NULL && t->phase == PHASE_FILE);

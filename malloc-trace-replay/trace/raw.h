@@ -27,6 +27,9 @@ struct tool_raw;
  * opened or is no raw trace is told by the first item, MTF_ITEM_FAILED.
  */
 struct tool_raw *tool_raw_open(const char *name);
+/* Whether NAME can be opened and read once more: a file, its spool or its
+   parts. */
+bool tool_raw_is_file(const char *name);
 /* The same of an input from whose bytes nothing was read yet (peeking is fine);
    it becomes the trace's. NAME as given to tool_input_open. */
 struct tool_raw *tool_raw_from_input(struct tool_input *in, const char *name);

@@ -85,6 +85,9 @@ enum mtf_raw_type {
     MTF_RAW_REALLOC = 3
 };
 
+/* Present bytes are recorded of larger blocks only. */
+#define MTF_PRESENT_ABOVE ((uint64_t)256 << 10)
+
 enum mtf_raw_kind {
     MTF_RAW_ALLOC_CALL = 1, /* sticky enum mtf_call of later MTF_RAW_ALLOC */
     MTF_RAW_FREE_CALL = 2,  /* the same for MTF_RAW_FREE */

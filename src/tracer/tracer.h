@@ -97,7 +97,7 @@ static inline void mtr_leave(void) {
  * False: all of them, or it is not known. It may take a while (os_mem.h), and
  * calls the system, so it is for slow paths, and for blocks above the bound.
  */
-#define MTR_PRESENT_ABOVE ((size_t)256 << 10)
+#define MTR_PRESENT_ABOVE ((size_t)MTF_PRESENT_ABOVE)
 bool mtr_present(const void *block, size_t bytes, size_t *present);
 
 /* In the child of fork: what no handler need do, at once. SLOT: that of the one

@@ -19,14 +19,20 @@ static void run(const uint8_t *data, size_t size) {
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
     FUZZ_CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size &&
                lseek(fd, 0, SEEK_SET) == 0);
+    char name[32];
     struct tool_input *in = tool_input_from_fd(fd, "fuzz");
     FUZZ_CHECK(in != NULL);
+    /* Opened again for the present bytes. */
+    (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
     struct tool_raw *t = tool_raw_from_input(in, NULL);
     FUZZ_CHECK(t != NULL);
     struct sorter *s = sorter_begin(&out);
     struct mtf_item item;
+    s->emit.present.name = name;
     do {
         tool_raw_next(t, &item);
+        if (item.kind == MTF_ITEM_HEADER)
+            s->emit.present.random = item.info->fixed.random;
         sorter_add(s, &item);
     } while (item.kind != MTF_ITEM_END && item.kind != MTF_ITEM_FAILED);
     sorter_end(s);

@@ -33,6 +33,7 @@ same "every kind of raw event" rawdump raw/plain
 same "a spool" rawdump spool/alone.spool
 same "golden processed" procdump "$data/processed-v1"
 same "golden processed with index" procdump "$data/processed-v1-index"
+same "golden processed with present bytes" procdump "$data/processed-v1-present"
 same "kinds of processed records" procdump kinds
 same "random records" procdump "$corpus/proc/kinds"
 if [ "$lz4" != no ] && have lz4; then

@@ -1,16 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Large blocks of which a part is written: present_target WHAT. Prints the
- * largest resident memory that the process had, in KiB.
+ * Large blocks of which a part is written: present_target WHAT. Prints how much
+ * the largest resident memory grew by them, in KiB.
  */
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
 #define MIB   ((size_t)1 << 20)
 #define LARGE (256 * MIB)
+
+enum { SEVERAL = 64, ROUNDS = 200, SMALL = 2000 };
+
+/* The peak of resident memory, in KiB. */
+static long peak(void) {
+    char text[4096];
+    int fd = open("/proc/self/status", O_RDONLY);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (n <= 0)
+        exit(5);
+    close(fd);
+    text[n] = '\0';
+    const char *at = strstr(text, "VmHWM:");
+    return at == NULL ? 0 : strtol(at + 6, NULL, 10);
+}
+
+static void mark(const char *text) {
+    void *p = dlsym(RTLD_DEFAULT, "malloc_trace_mark");
+    if (p != NULL)
+        ((void (*)(const char *))p)(text);
+}
 
 /* In no register, so that no call is left out. */
 static char *volatile block;
@@ -38,9 +63,59 @@ static void give(void) {
         exit(4);
 }
 
+/* Blocks that live together, by one that stays. */
+static void several(void) {
+    char *volatile more[SEVERAL];
+    for (int i = 0; i < SEVERAL; i++) {
+        make(malloc(LARGE / SEVERAL), LARGE / SEVERAL / 10);
+        more[i] = block;
+    }
+    for (int i = 1; i < SEVERAL; i++)
+        free(more[i]);
+    block = more[0];
+}
+
+/* Large blocks between many small ones. */
+static void rounds(void) {
+    char *volatile small[SMALL] = {NULL};
+    for (unsigned i = 0; i < ROUNDS * SMALL; i++) {
+        free(small[i * 7919 % SMALL]);
+        small[i * 7919 % SMALL] = malloc(16 + i % 1000);
+        if (i % SMALL != 0)
+            continue;
+        free(block);
+        make(malloc(MIB), MIB / 10);
+    }
+}
+
+/* Made before a window, resized in it, freed behind it. */
+static void marked(void) {
+    make(malloc(LARGE), LARGE / 10);
+    mark("begin");
+    char *volatile other = malloc(LARGE / 4);
+    memset(other, 1, LARGE / 40);
+    make(realloc(block, 2 * LARGE), LARGE / 5);
+    mark("end");
+    free(other);
+}
+
+static void *take_over(void *none) {
+    give();
+    return none;
+}
+
+/* Another thread frees it. */
+static void hand_over(void) {
+    pthread_t thread;
+    make(malloc(LARGE), LARGE / 10);
+    if (pthread_create(&thread, NULL, take_over, NULL) != 0)
+        exit(6);
+    pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
-    struct rusage usage;
+    long before = peak();
     if (!strcmp(what, "tenth") || !strcmp(what, "live")) {
         make(malloc(LARGE), LARGE / 10);
     } else if (!strcmp(what, "calloc")) {
@@ -60,6 +135,18 @@ int main(int argc, char **argv) {
         make(malloc(8 * LARGE), 8 * LARGE / 10);
     } else if (!strcmp(what, "full")) {
         make(malloc(64 * MIB), 64 * MIB);
+    } else if (!strcmp(what, "several")) {
+        several();
+    } else if (!strcmp(what, "rounds")) {
+        rounds();
+    } else if (!strcmp(what, "marked")) {
+        marked();
+    } else if (!strcmp(what, "handed")) {
+        hand_over();
+    } else if (!strcmp(what, "killed")) {
+        make(malloc(LARGE), LARGE / 10);
+        give();
+        kill(getpid(), SIGKILL);
     } else if (!strcmp(what, "small")) {
         make(malloc(200 * 1024), 1);
     } else {
@@ -67,8 +154,6 @@ int main(int argc, char **argv) {
     }
     if (strcmp(what, "live") != 0 && strcmp(what, "zero") != 0)
         give();
-    if (getrusage(RUSAGE_SELF, &usage) != 0)
-        return 1;
-    printf("%ld\n", usage.ru_maxrss);
+    printf("%ld\n", peak() - before);
     return 0;
 }

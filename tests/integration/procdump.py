@@ -22,10 +22,10 @@ SYNC = b"\xa5PB\xf1"
 
 class Processed:
     """ops() yields (thread, what, call, slot, size, align, moved); what is
-    alloc, free, realloc, realloc_new, realloc_end, present, failed or mark (its
-    text in place of the size). With everything=True also block, closing, sized
-    (a free), loss, sample, start, end, other; then record is where the record
-    of the operation at hand is, and its bytes."""
+    alloc, free, realloc, realloc_new, realloc_end, failed or mark (its text
+    in place of the size). With everything=True also block, closing, sized
+    (a free), present, loss, sample, start, end, other; then record is where
+    the record of the operation at hand is, and its bytes."""
 
     def __init__(self, path, everything=False):
         self.everything = everything
@@ -230,7 +230,7 @@ class Processed:
                     s = struct.unpack_from("<I", x, 2)[0]
                     yield (thread, "realloc", x[0], s,
                            int.from_bytes(x[6:], "little"), 0, x[1] >> 1 & 1)
-                elif kind == 31 and x[:1] == b"\1":
+                elif kind == 31 and x[:1] == b"\1" and self.everything:
                     yield (thread, "present", 0, None,
                            int.from_bytes(x[1:], "little"), 0, 0)
                 elif kind >= 16 and self.everything:

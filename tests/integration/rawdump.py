@@ -58,7 +58,7 @@ ACCOUNTS = {
     38: "untraced_frees", 39: "dropped_events", 40: "waits", 41: "wait_ns",
     42: "threads", 43: "buffers", 44: "segments", 45: "raw_bytes",
     46: "stored_bytes", 47: "slow_path_times", 48: "saver_cpu_ns",
-    49: "rounds", 50: "end_reason",
+    49: "rounds", 50: "end_reason", 51: "program_cpu_ns",
 }
 SEGMENTS = {1: "data", 2: "barrier", 3: "sample", 4: "notice", 5: "footer",
             6: "header", 7: "present"}

@@ -275,6 +275,7 @@ void account_json(const struct account *a, struct tool_json *j) {
     tool_json_u64(j, "file_bytes", a->file_bytes);
     tool_json_u64(j, "out_bytes", a->out_bytes);
     tool_json_u64(j, "thread_switches", a->switches);
+    tool_json_u64(j, "present_blocks", a->present_blocks);
     tool_json_u64(j, "widest_interval_ns", a->widest_ns);
     tool_json_u64(j, "median_interval_ns", a->median_ns);
     tool_json_u64(j, "cross_thread_frees", c->foreign_frees);

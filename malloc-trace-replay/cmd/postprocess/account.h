@@ -30,6 +30,7 @@ struct account {
     uint64_t bad_places;
     uint64_t raw_bytes, file_bytes, out_bytes;
     uint64_t prologue_ops, epilogue_ops, left_out_events; /* of a filter */
+    uint64_t present_blocks;
     uint64_t held_peak;
     bool complete, clean_end, growing, begins_late, has_spool, forced_stop;
     bool is_part;     /* operations were left out or added on purpose */

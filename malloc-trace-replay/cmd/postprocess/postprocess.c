@@ -179,6 +179,7 @@ static bool take_item(struct work *w, const struct mtf_item *item) {
     case MTF_ITEM_HEADER:
         w->have_header = true;
         w->header = item->info->fixed;
+        w->emit.present.random = w->header.random;
         break;
     case MTF_ITEM_DATA:
         t = demux_add(&w->demux, item);
@@ -190,6 +191,9 @@ static bool take_item(struct work *w, const struct mtf_item *item) {
         break;
     case MTF_ITEM_SAMPLE:
         order_sample(&w->order, item->time_lo, item->data, item->length);
+        break;
+    case MTF_ITEM_PRESENT:
+        w->demux.present_events += item->length / sizeof(struct mtf_present);
         break;
     case MTF_ITEM_NOTICE:
         account_notice(&w->account, item, w->quiet);
@@ -262,6 +266,7 @@ static bool work_through(struct work *w) {
         return false;
     w->account.ops = w->writer->total_ops;
     w->account.switches = w->writer->switches;
+    w->account.present_blocks = w->writer->present_blocks;
     w->account.out_bytes = w->writer->bytes;
     struct tool_output *out = w->out;
     w->out = NULL;
@@ -306,6 +311,8 @@ static int run(struct work *w) {
     tool_stop_catch();
     /* A limit is an error like a full disk. */
     (void)signal(SIGXFSZ, SIG_IGN);
+    if (tool_raw_is_file(w->raw_name))
+        w->emit.present.name = w->raw_name;
     w->demux.begins_late = tool_raw_begins_late(w->raw);
     order_init(&w->order, &w->demux, &w->emit);
     if (w->options.window)
@@ -324,6 +331,11 @@ static int run(struct work *w) {
         account_print(&w->account);
     if (!w->quiet && w->have_header && strcmp(w->raw_name, "-") != 0)
         account_tell_later(w->raw_name, &w->header);
+    if (!w->quiet && w->emit.present.name == NULL &&
+        w->demux.present_events != 0)
+        tool_warn("%s: no file, which could be read twice: its present bytes "
+                  "are left out, and replay writes all of each large block",
+                  w->raw_name);
     account_tell_losses(&w->account);
     if (w->json_name != NULL) {
         account_json(&w->account, &json);

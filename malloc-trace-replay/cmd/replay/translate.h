@@ -50,9 +50,10 @@ struct replay_translate {
 
     /* Present bytes. Only with --touch=auto do they count: the caller's. */
     bool use_present;
-    bool noted; /* those of the operation that follows in block `noted_in` */
-    /* of that; where; how many so far */
-    uint64_t present, noted_in, notes;
+    bool noted;             /* `present`, of the operation that follows */
+    uint64_t present;       /* bytes */
+    uint64_t noted_in;      /* offset of the block that says so */
+    uint64_t notes;         /* so far */
     struct tool_map partly; /* by slot + 1: bytes written of a block */
 
     /* threads */

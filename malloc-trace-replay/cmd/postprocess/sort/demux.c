@@ -187,6 +187,9 @@ static unsigned convert(struct demux *d, const struct mtf_event *e,
     case MTF_EVENT_AS_THREAD:
         put(out, DEMUX_EVENT_AS_THREAD, 0, e->thread, 0, 0);
         return 1;
+    case MTF_EVENT_PRESENT: /* present.h reads them */
+        d->present_events++;
+        return 0;
     case MTF_EVENT_UNKNOWN:
         d->other_events++;
         return 0;

@@ -135,8 +135,9 @@ struct demux {
     uint64_t gap_bytes, undecodable_bytes, doubled_bytes, bad_places;
     uint64_t hidden_zero;  /* segments that ended early with a zero byte */
     uint64_t other_events; /* kinds of later versions */
-    bool begins_late;      /* tool_raw_begins_late */
-    bool failed;           /* no memory */
+    uint64_t present_events;
+    bool begins_late; /* tool_raw_begins_late */
+    bool failed;      /* no memory */
 };
 
 void demux_init(struct demux *d, const struct slots *slots);

@@ -23,6 +23,7 @@ bool emit_init(struct emit *e, struct demux *d, struct mtf_proc_writer *w) {
 void emit_fini(struct emit *e) {
     slots_fini(&e->slots);
     waiters_fini(&e->waiters);
+    present_fini(&e->present);
     free(e->makers);
 }
 
@@ -101,6 +102,17 @@ static void count_thread(struct emit *e, struct demux_thread *t) {
     t->counted = true;
 }
 
+/* Notes the present bytes of the block of TOKEN, if they are known and fewer
+   than SIZE; the next record makes it. */
+static TCM_NOINLINE void note_present(struct emit *e, uint64_t token,
+                                      uint64_t size) {
+    uint64_t bytes;
+    if (present_of(&e->present, token, size, &bytes))
+        mtf_proc_put_present(e->writer, bytes);
+    if (e->present.failed)
+        e->slots.failed = true;
+}
+
 /* The object of TOKEN, whose allocation by T was written and got PLACE. */
 static TCM_ALWAYS_INLINE void new_object(struct emit *e,
                                          const struct demux_thread *t,
@@ -147,6 +159,7 @@ static bool run_realloc(struct emit *e, struct demux_thread *t,
     bool moved = (call & 32) != 0;
     call &= 31;
     e->counts.reallocs++;
+    note_present(e, v->extra, size);
     /* one step: the old size goes before the new one comes */
     if (end_object(e, t, v->token, &o)) {
         mtf_proc_put_realloc(e->writer, call, moved, size, &o.place);
@@ -210,11 +223,13 @@ static TCM_NOINLINE bool run_rare(struct emit *e, struct demux_thread *t,
         return run_realloc(e, t, v);
     case MTF_EVENT_ALIGNED:
         e->counts.memaligns++;
+        note_present(e, v->token, size);
         mtf_proc_put_aligned(w, call, (unsigned)v->extra, size, &place);
         new_object(e, t, v->token, size, place);
         return born(e, v->token);
     case MTF_EVENT_REALLOC_NEW:
         e->counts.reallocs++;
+        note_present(e, v->token, size);
         mtf_proc_put_realloc_new(
             w, call,
             v->extra & MTF_EVENT_OLD_UNKNOWN ? MTF_PROC_FLAG_OLD_UNKNOWN : 0,
@@ -288,6 +303,8 @@ static enum emit_stop run_hot(struct emit *e, struct demux_thread *t,
         if (kind == MTF_EVENT_ALLOC) {
             uint64_t size = demux_event_size(v);
             struct mtf_proc_object place;
+            if (TCM_UNLIKELY(size > MTF_PRESENT_ABOVE))
+                MTF_PROC_OUT_OF_LINE(w, &hot, note_present(e, v->token, size));
             mtf_proc_put_alloc_hot(w, &hot, demux_event_call(v), size, &place);
             e->makers[place.slot] = thread;
             slots_put(&e->slots, v->token, size, place, thread);

@@ -9,6 +9,7 @@
 #define TOOL_CMD_POSTPROCESS_SORT_EMIT_H
 
 #include "cmd/postprocess/sort/demux.h"
+#include "cmd/postprocess/sort/present.h"
 #include "cmd/postprocess/sort/slots.h"
 #include "cmd/postprocess/sort/waiters.h"
 #include "traceformat/proc_writer.h"
@@ -33,6 +34,7 @@ struct emit {
     size_t makers_room;
     struct waiters waiters;
     struct demux_thread *woken; /* list of those whose token was born */
+    struct present present;     /* its name and random number: the caller's */
 };
 
 bool emit_init(struct emit *e, struct demux *d, struct mtf_proc_writer *w);

@@ -40,6 +40,7 @@ struct filter *filter_new(const struct filter_options *options,
     memset(f, 0, offsetof(struct filter, decoder));
     f->options = options;
     f->out = out;
+    f->present = FILTER_ALL_PRESENT;
     if (options->from_ns == 0 && options->from_mark == NULL)
         f->phase = FILTER_WITHIN;
     return f;
@@ -138,6 +139,8 @@ static void make(struct filter *f, struct filter_block *b, unsigned flags) {
     struct mtf_proc_object place;
     TCM_ASSERT(b->state != FILTER_KEPT);
     enter(f, b->thread, true);
+    if (b->present != FILTER_ALL_PRESENT)
+        mtf_proc_put_present(f->out, b->present);
     switch (b->kind) {
     case MTF_OP_ALLOC:
         f->counts.mallocs++;
@@ -291,6 +294,7 @@ static void take_alloc(struct filter *f, const struct mtf_op *op) {
     struct filter_block *b = block_of(f, op->slot);
     *b = (struct filter_block){.made = ++f->made,
                                .size = op->size,
+                               .present = f->present,
                                .thread = f->thread,
                                .state = FILTER_HIDDEN,
                                .kind = op->kind,
@@ -316,6 +320,8 @@ static void take_realloc(struct filter *f, const struct mtf_op *op) {
     if (b->state == FILTER_KEPT) {
         struct mtf_proc_object place = place_of(b);
         enter(f, f->thread, true);
+        if (f->present != FILTER_ALL_PRESENT)
+            mtf_proc_put_present(f->out, f->present);
         mtf_proc_put_realloc(f->out, op->call,
                              (op->flags & MTF_PROC_FLAG_MOVED) != 0, op->size,
                              &place);
@@ -323,7 +329,10 @@ static void take_realloc(struct filter *f, const struct mtf_op *op) {
         f->counts.requested_bytes += op->size;
         f->live_bytes -= before;
         add_live(f, op->size);
-    } else if (b->state == FILTER_LEFT_OUT && asked_for(f, f->thread)) {
+        return;
+    }
+    b->present = f->present;
+    if (b->state == FILTER_LEFT_OUT && asked_for(f, f->thread)) {
         b->state = FILTER_HIDDEN;
         if (f->phase == FILTER_WITHIN)
             make(f, b, MTF_PROC_FLAG_OLD_UNKNOWN);
@@ -495,6 +504,7 @@ static void take_op(struct filter *f, const struct mtf_proc_block *block,
     case MTF_OP_ALIGNED:
     case MTF_OP_REALLOC_NEW:
         take_alloc(f, op);
+        f->present = FILTER_ALL_PRESENT;
         return;
     case MTF_OP_FREE:
     case MTF_OP_REALLOC_END:
@@ -503,6 +513,10 @@ static void take_op(struct filter *f, const struct mtf_proc_block *block,
         return;
     case MTF_OP_REALLOC:
         take_realloc(f, op);
+        f->present = FILTER_ALL_PRESENT;
+        return;
+    case MTF_OP_PRESENT:
+        f->present = op->size;
         return;
     case MTF_OP_SWITCH:
         f->thread = op->slot;

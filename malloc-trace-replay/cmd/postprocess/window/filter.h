@@ -35,11 +35,17 @@ struct filter_threads {
     struct tool_ids ids;
 };
 
+/* Nothing else is known. */
+#define FILTER_ALL_PRESENT UINT64_MAX
+
 /* A block that is alive in the recording. */
 struct filter_block {
     uint64_t made; /* number of this block in order of making */
     uint64_t size;
-    uint64_t birth; /* FILTER_KEPT: of the output */
+    union {
+        uint64_t birth;   /* FILTER_KEPT: of the output */
+        uint64_t present; /* else: bytes, or FILTER_ALL_PRESENT */
+    };
     uint32_t slot;
     uint32_t thread; /* that made it */
     uint8_t state;   /* enum filter_state */
@@ -60,7 +66,8 @@ struct filter {
     bool failed; /* no memory */
     uint64_t base_ns, time_ns;
     bool have_base;
-    uint32_t thread; /* of the operations to come */
+    uint32_t thread;  /* of the operations to come */
+    uint64_t present; /* bytes noted of the next one, or FILTER_ALL_PRESENT */
     uint64_t made;
     struct filter_block *block; /* by slot of the input */
     size_t room, used;

@@ -205,17 +205,10 @@ static bool read_names(struct filter_list *l, struct tool_raw *raw,
     }
 }
 
-/* Reading twice needs a file, its spool or its parts. */
-static bool can_be_read_twice(const char *name) {
-    struct stat st;
-    return name != NULL && strcmp(name, "-") != 0 &&
-           (stat(name, &st) != 0 || S_ISREG(st.st_mode));
-}
-
 bool filter_list_resolve(struct filter_list *l, const char *raw_name) {
     if (l->names == 0)
         return true;
-    if (!can_be_read_twice(raw_name)) {
+    if (!tool_raw_is_file(raw_name)) {
         tool_error("--only-threads: names of threads need a trace in a file, "
                    "because it is read twice");
         return false;
