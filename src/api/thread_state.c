@@ -121,7 +121,9 @@ void tcm_thread_set_own(struct tcm_thread_state *self,
     self->own = cache;
     if (self->record != NULL)
         self->record->cache = cache == &tcm_no_cache ? NULL : cache;
-    if (cache != &tcm_no_cache && tcm_trace_uses_words(self))
+    /* What was detached while recording has its words. */
+    if (cache != &tcm_no_cache && !cache->want_words &&
+        tcm_trace_uses_words(self))
         tcm_cache_want_words(cache, true);
     tcm_thread_put_back(self);
 }
