@@ -7,8 +7,9 @@
  *
  * The corpus is tests/fuzz/corpus/NAME below $top_srcdir, or the files
  * named on the command line. FUZZ_RUNS sets the number of random changes a
- * file. A target that finds something wrong aborts; the input is then in the
- * file that FUZZ_FOUND names, if it is set.
+ * file. Under a sanitizer it is a part of all this (rounds.h). A target that
+ * finds something wrong aborts; the input is then in the file that FUZZ_FOUND
+ * names, if it is set.
  *
  * With libFuzzer: clang -fsanitize=fuzzer,address,undefined, the target's
  * source without this file, and libtracetools.a built with clang.
@@ -16,6 +17,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "prng.h"
+#include "rounds.h"
 #include "tap.h"
 
 #include <dirent.h>
@@ -70,7 +72,8 @@ static bool is_dull(const uint8_t *data, size_t n, size_t i) {
 
 static void run_changes(uint8_t *data, size_t n) {
     static const uint8_t masks[] = {0x01, 0x80, 0xFF};
-    size_t stride = fuzz_target.stride != 0 ? fuzz_target.stride : 1;
+    size_t stride =
+        rounds_share() * (fuzz_target.stride != 0 ? fuzz_target.stride : 1u);
     for (size_t i = 0; i < n; i += stride) {
         if (is_dull(data, n, i))
             continue;
@@ -156,7 +159,8 @@ static void run_corpus(const char *folder, uint64_t runs) {
 
 int main(int argc, char **argv) {
     const char *text = getenv("FUZZ_RUNS");
-    uint64_t runs = fuzz_target.runs != 0 ? fuzz_target.runs : RUNS_DEFAULT;
+    unsigned usual = fuzz_target.runs != 0 ? fuzz_target.runs : RUNS_DEFAULT;
+    uint64_t runs = rounds_of(usual, 4 * usual);
     if (text != NULL)
         runs = strtoull(text, NULL, 10);
     (void)signal(SIGABRT, keep_input);

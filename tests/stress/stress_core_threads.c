@@ -8,6 +8,7 @@
  */
 #include "core/central_list.h"
 #include "core/transfer_cache.h"
+#include "lib/rounds.h"
 #include "unit/core/core_test.h"
 
 #include <pthread.h>
@@ -17,19 +18,13 @@
 #define BOXES   64
 #define PHASES  6
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define DEFAULT_ROUNDS 20000
-#else
-#define DEFAULT_ROUNDS 150000
-#endif
-
 struct block {
     uint64_t size;
     uint64_t check; /* its complement is in the last 8 bytes */
 };
 
 static struct block *box[BOXES];
-static unsigned long rounds = DEFAULT_ROUNDS;
+static unsigned long rounds;
 static pthread_barrier_t phase;
 static unsigned long broken;
 static unsigned long refused;
@@ -132,8 +127,7 @@ static void *work(void *argument) {
 
 int main(int argc, char **argv) {
     pthread_t thread[THREADS];
-    if (getenv("LONG") != NULL)
-        rounds *= 30;
+    rounds = rounds_of(150000, 4500000);
     if (argc > 1)
         rounds = strtoul(argv[1], NULL, 10);
     tcm_heap_init();

@@ -8,11 +8,12 @@
 #include "order_check.h"
 
 #include "prng.h"
+#include "rounds.h"
 #include "tap.h"
 
 /* How many histories of each kind; the first FULL_SIZE of them are large. */
 #define FULL_SIZE 12u
-static unsigned histories = 4000;
+static unsigned histories;
 
 static struct history_options make_options(struct prng *p, unsigned round) {
     bool large = round < FULL_SIZE;
@@ -299,9 +300,7 @@ static void test_no_barriers(void) {
 }
 
 int main(void) {
-    const char *long_run = getenv("LONG");
-    if (long_run != NULL && strcmp(long_run, "1") == 0)
-        histories = 60000;
+    histories = rounds_of(4000, 60000);
     test_consistent();
     test_coarse_clock();
     test_inconsistent();

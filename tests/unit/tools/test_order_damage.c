@@ -11,6 +11,7 @@
 #include "order_damage.h"
 
 #include "prng.h"
+#include "rounds.h"
 #include "tap.h"
 
 #include "trace/raw.h"
@@ -18,7 +19,7 @@
 #include <unistd.h>
 
 /* How many places of each kind of trace. */
-static unsigned rounds = 500;
+static unsigned rounds;
 
 /* --- What is left ----------------------------------------------------------
  */
@@ -327,9 +328,7 @@ static void try_trace(enum trace_kind kind, const char *name) {
 }
 
 int main(void) {
-    const char *long_run = getenv("LONG");
-    if (long_run != NULL && strcmp(long_run, "1") == 0)
-        rounds = 20000;
+    rounds = rounds_of(500, 20000);
     trace_folder_make();
     try_trace(TRACE_PLAIN, "plain");
 #if TCM_HAVE_LZ4

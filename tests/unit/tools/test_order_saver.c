@@ -7,9 +7,10 @@
 #include "order_check.h"
 
 #include "prng.h"
+#include "rounds.h"
 #include "tap.h"
 
-static unsigned histories = 2000;
+static unsigned histories;
 
 static struct history_options make_options(struct prng *p, unsigned round) {
     return (struct history_options){
@@ -203,9 +204,7 @@ static void test_same_bytes(void) {
 }
 
 int main(void) {
-    const char *long_run = getenv("LONG");
-    if (long_run != NULL && strcmp(long_run, "1") == 0)
-        histories = 20000;
+    histories = rounds_of(2000, 20000);
     test_cuts();
     test_growing();
     test_same_bytes();

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How much is done of what could go on for ever: random histories, changed
+ * inputs. Under a sanitizer only a part, since each takes ten to thirty times
+ * as long there, and what the usual build does in full has been found by it.
+ * With LONG=1 in the environment (check.sh --long) much more, in every build.
+ */
+#ifndef TESTS_LIB_ROUNDS_H
+#define TESTS_LIB_ROUNDS_H
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One of so many is done. A prime: a step through the bytes of a format meets
+   each byte of its fields in turn. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { rounds_sanitized = 7 };
+#else
+enum { rounds_sanitized = 1 };
+#endif
+
+static inline bool rounds_long(void) {
+    const char *text = getenv("LONG");
+    return text != NULL && strcmp(text, "1") == 0;
+}
+
+static inline unsigned rounds_share(void) {
+    return rounds_long() ? 1 : rounds_sanitized;
+}
+
+static inline unsigned rounds_of(unsigned usual, unsigned in_long_run) {
+    return rounds_long() ? in_long_run
+                         : (usual + rounds_sanitized - 1) / rounds_sanitized;
+}
+
+#endif
