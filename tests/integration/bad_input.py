@@ -42,9 +42,10 @@ def ok(good, name, detail=""):
     sys.stdout.flush()
 
 
-def limits():
-    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+# The tools inherit these: a process to set them in between each would take as
+# long as the tools themselves.
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def run(args, data=None, stdout=subprocess.PIPE):
@@ -53,8 +54,7 @@ def run(args, data=None, stdout=subprocess.PIPE):
         os.unlink(json_file)
     try:
         p = subprocess.run(args, input=data, stdout=stdout, timeout=20,
-                           stderr=subprocess.PIPE, preexec_fn=limits,
-                           check=False)
+                           stderr=subprocess.PIPE, check=False)
     except subprocess.TimeoutExpired:
         return None, b"timed out", b""
     return p.returncode, p.stderr, p.stdout or b""
@@ -251,21 +251,29 @@ for tool in (post, replay, mtrace, os.path.join(tools, "bump-pipes")):
     ok(r[0] == 1 and r[1], "%s --help to a full disk" % os.path.basename(tool),
        r)
 
-# Cut at every byte; each byte flipped.
-small = 1 if long_run else max(1, len(raw) // 700)
+# Cut at every byte; each byte flipped. In a short run some of them: that the
+# parsers bear all of them is for tests/fuzz to show, in one process. Every byte
+# is under a checksum: no flip passes as the whole truth.
+
+
+def step_of(b, about):
+    return 1 if long_run else max(1, len(b) // about)
+
+
+small = step_of(raw, 300)
 each("postprocess: cut raw trace", P, cuts(raw, small))
-each("postprocess: flipped byte of a raw trace", P, flips(raw, small),
-     (0, 1, 3))
+each("postprocess: no flipped byte of a raw trace goes unnoticed", P,
+     flips(raw, small), (1, 3))
 if lz4:
-    small = 1 if long_run else max(1, len(lz4) // 700)
+    small = step_of(lz4, 300)
     each("postprocess: cut framed trace", P, cuts(lz4, small))
     each("postprocess: flipped byte of a framed trace", P, flips(lz4, small),
          (0, 1, 3))
-small = 1 if long_run else max(1, len(processed) // 700)
+small = step_of(processed, 300)
 each("replay: cut processed trace", R, cuts(processed, small))
-each("replay: flipped byte of a processed trace", R,
-     flips(processed, small), (0, 1, 3))
-small = 1 if long_run else max(1, len(raw) // 200)
+each("replay: no flipped byte of a processed trace goes unnoticed", R,
+     flips(processed, small), (1, 3))
+small = step_of(raw, 100)
 for name, args in readers:
     each(name + ": cut raw trace", args, cuts(raw, small))
     each(name + ": flipped byte of a raw trace", args, flips(raw, small),
@@ -279,7 +287,7 @@ if spool_file != "-":
     with open(spool_file, "rb") as f:
         spool = f.read()
     used = [i for i in range(len(spool)) if spool[i]]
-    step = 1 if long_run else max(1, len(used) // 400)
+    step = step_of(used, 150)
     r = run([post, "--quiet", "--json", json_file, spool_file, out])
     ok(r[0] == 0, "the sample spool itself is good", r[1])
     each("postprocess: flipped byte of a spool", P,
@@ -290,23 +298,6 @@ if spool_file != "-":
     each("info: flipped byte of a spool", I,
          ((label, c, None) for k in used[:: step * 4]
           for label, c, _ in flips_at(spool, k)), (0, 1, 3))
-
-# Every byte is under a checksum: no flip passes as the whole truth.
-passed = []
-for label, content, _ in flips(raw, 1 if long_run else max(1, len(raw) // 400)):
-    if "^" in label and try_file("silent", P, content, (1, 3)):
-        passed.append(label)
-ok(not passed, "no flipped byte of a raw trace goes unnoticed",
-   "\n".join(passed))
-passed = []
-for label, content, _ in flips(processed, 1 if long_run
-                               else max(1, len(processed) // 400)):
-    if try_file("silent", R, content, (1, 3)):
-        passed.append(label)
-ok(not passed, "no flipped byte of a processed trace goes unnoticed",
-   "\n".join(passed))
-
-
 
 def by_thread(path):
     """Calls and sizes of each thread, in their order."""
