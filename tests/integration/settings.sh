@@ -40,14 +40,14 @@ if knows TCMALLOC_TRACE_OVERFLOW; then
     (sleep 1; cat >/dev/null) <slow &
     reader=$!
     TCMALLOC_TRACE_OVERFLOW=drop TCMALLOC_TRACE_BUFFER_MB=1 plain slow \
-        "$target" limit 20 2>err
+        "$target" limit 6 2>err
     status=$?
     is "drop: the program does not wait for the reader" $status 51
     wait $reader
     (sleep 0.5; cat) <slow >dropped &
     reader=$!
     TCMALLOC_TRACE_OVERFLOW=drop TCMALLOC_TRACE_BUFFER_MB=1 plain slow \
-        "$target" limit 20 2>err
+        "$target" limit 6 2>err
     wait $reader
     "$postprocess" --quiet --json json dropped p 2>err
     is "drop: exit status of postprocess" $? 3
