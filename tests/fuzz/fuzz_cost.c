@@ -144,8 +144,9 @@ static void run_translate(const struct bytes *trace, struct bytes *unused) {
     struct mtf_proc_reader r;
     struct mtf_proc_item item;
     (void)unused;
-    struct replay_ring *ring = replay_ring_new();
-    FUZZ_CHECK(ring != NULL && replay_translate_init(&t, ring));
+    struct replay_ring *ring =
+        replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
+    FUZZ_CHECK(ring != NULL && replay_translate_init(&t, ring, NULL));
     replay_translate_trace(&t);
     memory_source_init(&m, trace->data, trace->length, 0);
     mtf_proc_reader_init(&r, &m.source, memory);

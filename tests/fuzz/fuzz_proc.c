@@ -83,15 +83,15 @@ static void execute(const struct replay_batch *b) {
 
 static void execute_all(void) {
     while (ring->filled != ring->taken) {
-        execute(&ring->batch[ring->taken % REPLAY_BATCHES]);
+        execute(replay_ring_place(ring, ring->taken));
         replay_ring_taken(ring);
     }
 }
 
 static void replay_begin(struct tool_check *check) {
     if (ring == NULL)
-        ring = replay_ring_new();
-    FUZZ_CHECK(ring != NULL && replay_translate_init(&translate, ring));
+        ring = replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
+    FUZZ_CHECK(ring != NULL && replay_translate_init(&translate, ring, NULL));
     slots = 0;
     replay_translate_trace(&translate);
     translate.check = check;

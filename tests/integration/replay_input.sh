@@ -29,11 +29,17 @@ for option in --json --threads --touch --help --version; do
     like "--help names $option" "$out" "$option"
 done
 check "--version" "$replay" --version
-for option in --threads=real --check --latency --timeline=x --speed=1 \
-    --repeat=2 -s --max-threads=2 --allocator-stats --threads=some \
+for option in --check --latency --timeline=x --speed=0 --speed=fast \
+    --speed=-1 --speed=1x --speed= --repeat=2 -s --max-threads=2 --skew=1ms \
+    --think=recorded --max-idle=1s --allocator-stats --threads=some \
     --touch=some --threads= --nonsense -x; do
     refused 2 "$option" "$option" p.p
 done
+for option in --skew=0 --skew=999us --skew=some --skew= --max-threads=0 \
+    --max-threads=-1 --max-threads=1x --think=some; do
+    refused 2 "--threads=real $option" --threads=real "$option" p.p
+done
+refused 2 "--max-idle=0" --speed=1 --max-idle=0 p.p
 refused 2 "--json without a name" --json
 
 # --- What is no processed trace -----------------------------------------------

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "cmd/replay/cell.h"
 #include "traceformat/trace_event.h"
 
 #include <string.h>
@@ -76,6 +77,21 @@ static TCM_ALWAYS_INLINE void touch(const struct replay_exec *x,
             memset(p + old, TOUCH_BYTE, size - old);
         break;
     }
+}
+
+/* --- Where blocks are ----------------------------------------------------- */
+
+/* IN_CELLS is x->cell != NULL, known when compiled in the hot loop. */
+static TCM_ALWAYS_INLINE void *block_of(const struct replay_exec *x,
+                                        bool in_cells, uint32_t slot) {
+    return in_cells ? replay_cell_block(&x->cell[slot]) : x->slot[slot];
+}
+static TCM_ALWAYS_INLINE void block_put(struct replay_exec *x, bool in_cells,
+                                        uint32_t slot, void *p) {
+    if (in_cells)
+        replay_cell_put(&x->cell[slot], p);
+    else
+        x->slot[slot] = p;
 }
 
 /* --- Thread caches -------------------------------------------------------- */
@@ -191,9 +207,9 @@ static void long_free(struct replay_exec *x, const struct long_op *op,
 
 /* The block that SLOT holds now, which may be NULL: then it was refused. */
 static TCM_ALWAYS_INLINE void placed(struct replay_exec *x,
-                                     enum replay_touch how, uint32_t slot,
-                                     void *p, size_t size) {
-    x->slot[slot] = p;
+                                     enum replay_touch how, bool in_cells,
+                                     uint32_t slot, void *p, size_t size) {
+    block_put(x, in_cells, slot, p);
     if (TCM_UNLIKELY(p == NULL)) {
         x->refused++;
         return;
@@ -204,17 +220,23 @@ static TCM_ALWAYS_INLINE void placed(struct replay_exec *x,
 static void long_realloc(struct replay_exec *x, enum replay_touch how,
                          const struct long_op *op, bool is_new) {
     const struct replay_calls *c = &x->calls;
-    void *old = is_new ? NULL : x->slot[op->slot];
+    bool in_cells = x->cell != NULL;
+    void *old = is_new ? NULL : block_of(x, in_cells, op->slot);
+    uint32_t to = x->into != 0 ? x->into - 1 : op->slot;
+    x->into = 0;
     /* With size 0 it would be a free, in some allocators; in the recorded run
        it was none. */
     size_t size = op->size == 0 && !is_new ? 1 : op->size;
     if (!is_new && TCM_UNLIKELY(old == NULL)) {
         x->skipped++;
+        /* Another thread may await it there. */
+        if (in_cells)
+            block_put(x, in_cells, to, NULL);
         return;
     }
     void *p = op->call == MTF_CALL_REALLOCARRAY ? c->reallocarray(old, 1, size)
                                                 : c->realloc(old, size);
-    x->slot[op->slot] = p;
+    block_put(x, in_cells, to, p);
     if (TCM_UNLIKELY(p == NULL)) {
         x->refused++;
         /* The block still has its old size, which a later sized free would
@@ -240,10 +262,10 @@ static TCM_NOINLINE void exec_long(struct replay_exec *x, enum replay_touch how,
         return;
     }
     if (!mtf_call_is_free(op.call)) {
-        placed(x, how, op.slot, long_alloc(x, &op), op.size);
+        placed(x, how, x->cell != NULL, op.slot, long_alloc(x, &op), op.size);
         return;
     }
-    void *p = x->slot[op.slot];
+    void *p = block_of(x, x->cell != NULL, op.slot);
     if (TCM_UNLIKELY(p == NULL)) {
         x->skipped++;
         x->skipped_frees++;
@@ -257,7 +279,7 @@ static TCM_NOINLINE void exec_long(struct replay_exec *x, enum replay_touch how,
 /* Empty slots are never freed. */
 #define EXEC_FREE(call)                                                        \
     do {                                                                       \
-        void *p_ = slot[replay_word_slot(w)];                                  \
+        void *p_ = block_of(x, in_cells, replay_word_slot(w));                 \
         if (TCM_UNLIKELY(p_ == NULL)) {                                        \
             x->skipped++;                                                      \
             x->skipped_frees++;                                                \
@@ -266,20 +288,25 @@ static TCM_NOINLINE void exec_long(struct replay_exec *x, enum replay_touch how,
         call;                                                                  \
     } while (0)
 #define EXEC_ALLOC(call)                                                       \
-    placed(x, how, replay_word_slot(w), (call), replay_word_size(w))
+    placed(x, how, in_cells, replay_word_slot(w), (call), replay_word_size(w))
 
-/* Instantiated once per way of touching, so that the choice costs nothing. */
-static TCM_ALWAYS_INLINE void exec_words(struct replay_exec *x,
-                                         enum replay_touch how,
-                                         const uint64_t *at,
-                                         const uint64_t *end) {
+/* Instantiated once per way of touching and of keeping blocks, so that the
+   choice costs nothing. */
+static TCM_ALWAYS_INLINE const uint64_t *
+exec_words(struct replay_exec *x, enum replay_touch how, bool in_cells,
+           const uint64_t *at, const uint64_t *end) {
     const struct replay_calls *c = &x->calls;
     void **const slot = x->slot;
+    uint64_t *const cell = x->cell;
     void *(*const do_malloc)(size_t) = c->malloc;
     void (*const do_free)(void *) = c->free;
     for (; at < end; at++) {
         uint64_t w = *at;
-        __builtin_prefetch(&slot[replay_word_slot(at[AHEAD])], 1);
+        /* Cells behind the end are for other threads to write. */
+        if (!in_cells)
+            __builtin_prefetch(&slot[replay_word_slot(at[AHEAD])], 1);
+        else if (at + AHEAD < end)
+            __builtin_prefetch(&cell[replay_word_slot(at[AHEAD])], 1);
         unsigned code = replay_word_code(w);
         /* Before the jump table: nearly all operations of a C program. */
         if (TCM_LIKELY(code == REPLAY_MALLOC)) {
@@ -336,29 +363,58 @@ static TCM_ALWAYS_INLINE void exec_words(struct replay_exec *x,
         case REPLAY_PRESENT:
             x->noted = w;
             break;
+        case REPLAY_AWAIT:
+            if (in_cells &&
+                !replay_cell_has(&cell[replay_word_slot(w)],
+                                 replay_word_size(w)) &&
+                !x->is_dry)
+                return at;
+            break;
+        case REPLAY_INTO:
+            x->into = replay_word_slot(w) + 1;
+            break;
         }
+    }
+    return end;
+}
+
+#define EXEC_TOUCH(how)                                                        \
+    case how:                                                                  \
+        return x->cell != NULL ? exec_words(x, how, true, at, end)             \
+                               : exec_words(x, how, false, at, end)
+
+const uint64_t *replay_exec_words(struct replay_exec *x, const uint64_t *at,
+                                  const uint64_t *end) {
+    switch (x->touch) {
+        EXEC_TOUCH(REPLAY_TOUCH_AUTO);
+        EXEC_TOUCH(REPLAY_TOUCH_NONE);
+        EXEC_TOUCH(REPLAY_TOUCH_FIRST);
+        EXEC_TOUCH(REPLAY_TOUCH_PAGE);
+        EXEC_TOUCH(REPLAY_TOUCH_ALL);
+    }
+    TCM_ASSERT(false);
+    return end;
+}
+
+size_t replay_exec_length(const uint64_t *at) {
+    switch (replay_word_code(*at)) {
+    case REPLAY_LONG:
+        return REPLAY_LONG_WORDS;
+    case REPLAY_TRIM:
+        return REPLAY_TRIM_WORDS;
+    case REPLAY_PRESENT:
+    case REPLAY_AWAIT:
+    case REPLAY_INTO:
+        return 1 + replay_exec_length(at + 1);
+    default:
+        return 1;
     }
 }
 
 void replay_exec_batch(struct replay_exec *x, const struct replay_batch *b) {
     TCM_ASSERT(b->words <= REPLAY_BATCH_WORDS);
-    const uint64_t *at = b->word;
-    const uint64_t *end = at + b->words;
-    switch (x->touch) {
-    case REPLAY_TOUCH_AUTO:
-        exec_words(x, REPLAY_TOUCH_AUTO, at, end);
-        break;
-    case REPLAY_TOUCH_NONE:
-        exec_words(x, REPLAY_TOUCH_NONE, at, end);
-        break;
-    case REPLAY_TOUCH_FIRST:
-        exec_words(x, REPLAY_TOUCH_FIRST, at, end);
-        break;
-    case REPLAY_TOUCH_PAGE:
-        exec_words(x, REPLAY_TOUCH_PAGE, at, end);
-        break;
-    case REPLAY_TOUCH_ALL:
-        exec_words(x, REPLAY_TOUCH_ALL, at, end);
-        break;
-    }
+    const uint64_t *end = b->word + b->words;
+    const uint64_t *at = replay_exec_words(x, b->word, end);
+    TCM_ASSERT(at == end);
+    (void)at;
 }

@@ -7,7 +7,7 @@
  * free is never looked at. cache[0] is the replayer's own thread cache; cache
  * [current] is not up to date, it is attached.
  *
- * Threads: one.
+ * Threads: one, or each with a struct of its own when blocks are in cells.
  */
 #ifndef TOOL_CMD_REPLAY_EXEC_H
 #define TOOL_CMD_REPLAY_EXEC_H
@@ -29,7 +29,10 @@ struct replay_exec {
     struct replay_calls calls;
     enum replay_touch touch;
     size_t page_size;
-    void **slot;
+    void **slot;    /* blocks by slot; NULL: they are in */
+    uint64_t *cell; /* cells */
+    uint32_t into;  /* cell of the next realloc's block, and 1; 0: its own */
+    bool is_dry;    /* what other threads made is there: nothing to await */
     struct ThreadCacheState **cache; /* NULL: no switching */
     uint32_t current;                /* index of the attached cache */
     uint64_t noted;                  /* REPLAY_PRESENT of the next operation */
@@ -41,7 +44,16 @@ struct replay_exec {
     uint64_t cache_failures;         /* calls of the switch that said no */
 };
 
-/* Runs the operations of one batch; the tables are large enough. */
+/*
+ * Runs the operations from AT up to END, which lie in a batch. The tables are
+ * large enough. Returns END, or the REPLAY_AWAIT before the operation that
+ * needs a block that is not there yet: go on from there later.
+ */
+const uint64_t *replay_exec_words(struct replay_exec *x, const uint64_t *at,
+                                  const uint64_t *end);
+/* Words of the operation at AT. */
+size_t replay_exec_length(const uint64_t *at);
+/* Runs the operations of one batch. */
 void replay_exec_batch(struct replay_exec *x, const struct replay_batch *b);
 
 /* Attaches the cache of index INDEX. */

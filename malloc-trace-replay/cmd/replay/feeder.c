@@ -129,6 +129,8 @@ static void warn_of_peak(struct feeder *f, const char *name) {
 /* False: given up, as what was translated needs more than there is. */
 static bool fits(struct feeder *f) {
     struct tool_text a, b;
+    if (f->t.no_memory && !f->gave_up)
+        feed_fail(f, "%s: out of memory for the threads' operations", f->name);
     if (f->gave_up || replay_translate_fits(&f->t))
         return !f->gave_up;
     feed_fail(f,
@@ -167,7 +169,7 @@ static void begin_block(struct feeder *f, const struct mtf_proc_block *b) {
         f->t.most =
             tcm_min_u64(b->head.first_op + b->head.ops,
                         f->t.most + tool_input_stored_bytes(in) * LZ4_RATIO);
-    replay_recorded_time(&f->t.recorded, b->head.time_ns);
+    replay_translate_time(&f->t, b->head.time_ns);
     replay_translate_thread(&f->t, b->head.thread);
 }
 
@@ -184,7 +186,7 @@ static bool feed_ops(struct feeder *f, const struct tool_ops_item *item) {
 }
 
 static void end_block(struct feeder *f, const struct tool_ops_item *item) {
-    replay_recorded_time(&f->t.recorded, f->ops.decoder.time_ns);
+    replay_translate_time(&f->t, f->ops.decoder.time_ns);
     if (item->problem != NULL)
         feed_damage(f, "%s: byte %llu: %s, the rest of the block is left out",
                     f->name, (unsigned long long)item->block->offset,
@@ -397,10 +399,10 @@ static void feed_all(struct feeder *f, char *const *name, int count) {
 }
 
 void replay_feed(struct replay_ring *ring, char *const *name, int count,
-                 enum replay_touch touch) {
+                 enum replay_touch touch, const struct replay_order *order) {
     static struct feeder f;
     f.result = &ring->result;
-    if (replay_translate_init(&f.t, ring)) {
+    if (replay_translate_init(&f.t, ring, order)) {
         find_memory(&f, touch);
         feed_all(&f, name, count);
     } else {

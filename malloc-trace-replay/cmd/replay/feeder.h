@@ -18,10 +18,11 @@
 
 #include "cmd/replay/exec.h"
 #include "cmd/replay/ring.h"
+#include "cmd/replay/translate.h"
 
 /* The traces NAME[0 .. COUNT - 1], one after another; stdin if there is none.
    The last batch is given when it returns. TOUCH: what will be written. */
 void replay_feed(struct replay_ring *ring, char *const *name, int count,
-                 enum replay_touch touch);
+                 enum replay_touch touch, const struct replay_order *order);
 
 #endif

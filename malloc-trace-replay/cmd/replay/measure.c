@@ -8,8 +8,10 @@
 #include "base/raw_io.h"
 #include "cmd/replay/memory.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* --- Tables --------------------------------------------------------------- */
@@ -34,6 +36,30 @@ static void *table_map(size_t length, size_t align) {
     return p;
 }
 
+bool replay_table_reserve(struct replay_table *t, uint64_t entries) {
+    size_t length = tcm_align_up((size_t)entries * 8, TABLE_HUGE);
+    while (length >= TABLE_HUGE) {
+        t->memory = tcm_os_reserve(length, TABLE_HUGE, NULL);
+        t->bytes = 0;
+        t->reserved = length;
+        if (t->memory != NULL)
+            return true;
+        length = tcm_align_down(length / 2, TABLE_HUGE);
+    }
+    return false;
+}
+
+/* LENGTH bytes where it is. */
+static bool table_extend(struct replay_table *t, size_t length) {
+    char *end = (char *)t->memory + t->bytes;
+    length = (size_t)tcm_min_u64(length, t->reserved);
+    if (!tcm_os_commit(end, length - t->bytes))
+        return false;
+    memset(end, 0, length - t->bytes);
+    t->bytes = length;
+    return true;
+}
+
 bool replay_table_grow(struct replay_table *t, uint64_t entries) {
     if (entries > SIZE_MAX / 32)
         return false;
@@ -42,6 +68,8 @@ bool replay_table_grow(struct replay_table *t, uint64_t entries) {
         length = entries * 8;
     size_t unit = length >= TABLE_HUGE ? TABLE_HUGE : TABLE_FIRST;
     length = tcm_align_up(length, unit);
+    if (t->reserved != 0)
+        return entries * 8 <= t->reserved && table_extend(t, length);
     void *p = table_map(length, unit);
     if (p == NULL)
         return false;
@@ -147,6 +175,12 @@ void replay_time_batch_end(struct replay_time *t, bool apart) {
     }
     t->wall_ns += wall_ns;
     t->thread_ns += thread_ns;
+}
+
+void replay_sleep_until(uint64_t ns) {
+    struct timespec ts = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
+        ;
 }
 
 void replay_time_end(struct replay_time *t) {

@@ -19,14 +19,20 @@
 struct replay_table {
     void *memory; /* NULL while empty */
     size_t bytes;
+    size_t reserved; /* bytes that it can have where it is; 0: it moves */
 };
+
+/* An empty table that never moves, for as many entries as the address space
+   has room for, at most ENTRIES. False: there is none. */
+bool replay_table_reserve(struct replay_table *t, uint64_t entries);
 
 static inline bool replay_table_fits(const struct replay_table *t,
                                      uint64_t entries) {
     return entries * 8 <= t->bytes;
 }
 /* Makes room for ENTRIES and more to come; contents kept, perhaps moved.
-   False: out of memory, nothing changed. */
+   False: out of memory, nothing changed. Other threads may use a
+   table that does not move. */
 bool replay_table_grow(struct replay_table *t, uint64_t entries);
 
 /* --- Resident memory ------------------------------------------------------ */
@@ -63,5 +69,7 @@ void replay_time_batch_begin(struct replay_time *t);
 /* APART: the batch's time is kept apart from that of the others. */
 void replay_time_batch_end(struct replay_time *t, bool apart);
 void replay_time_end(struct replay_time *t);
+/* NS as of tcm_clock_ns. */
+void replay_sleep_until(uint64_t ns);
 
 #endif

@@ -15,9 +15,18 @@
  * 31 pages of 4 KiB from its start, bits 40 to 63 how many of them were written
  * before the realloc, at least (replay_present_word).
  *
+ * For recorded threads on threads of their own (real.h) the slots are cells
+ * (cell.h), the operations of a thread lie together (struct replay_segment),
+ * and between them stand
+ *   REPLAY_AWAIT  the next operation needs the block that another thread puts
+ *                 into this cell: it is there when the cell's generation is
+ *                 this word's size
+ *   REPLAY_INTO   the next operation, a realloc of another thread's block, puts
+ *                 its block into this cell
+ *
  * Invariants: operations are consistent. An allocation names a slot that holds
  * nothing, a free or realloc one that an allocation filled, unless it was
- * refused.
+ * refused. REPLAY_WINDOW stands only in what replay_deal_batch is given.
  *
  * Why: 8 bytes an operation keep what passes through the measured processor's
  * cache small.
@@ -42,16 +51,19 @@ enum replay_code {
     REPLAY_THREAD_END, /* destroy the cache of this index */
     REPLAY_TRIM,       /* malloc_trim */
     REPLAY_LONG,       /* any call, with all it needs */
-    REPLAY_PRESENT     /* of the block of the next operation */
+    REPLAY_PRESENT,    /* of the block of the next operation */
+    REPLAY_AWAIT,
+    REPLAY_INTO,
+    REPLAY_WINDOW /* this many windows of recorded time later: see deal.h */
 };
 
 /* Sizes of one-word operations are below. */
 #define REPLAY_SIZE_LIMIT ((uint64_t)1 << 24)
 #define REPLAY_LONG_WORDS 3
 #define REPLAY_TRIM_WORDS 2
-/* What one recorded operation may become: the free of a block whose own free
-   was lost, a switch, present bytes, a long operation. */
-#define REPLAY_WORDS_MAX (REPLAY_LONG_WORDS + 3)
+/* What one recorded operation may become: the end of a window, the free of a
+   block whose own free was lost, a switch, present bytes, a long operation. */
+#define REPLAY_WORDS_MAX (REPLAY_LONG_WORDS + 4)
 
 static TCM_ALWAYS_INLINE uint64_t replay_word(enum replay_code code,
                                               uint32_t slot, uint64_t size) {

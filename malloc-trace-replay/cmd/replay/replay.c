@@ -8,11 +8,14 @@
  * From the start mark to the end mark this process calls no function that
  * allocates but those of the trace.
  */
+#include "base/bits.h"
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "cmd/replay/counters.h"
 #include "cmd/replay/exec.h"
 #include "cmd/replay/feeder.h"
 #include "cmd/replay/measure.h"
+#include "cmd/replay/real.h"
 #include "cmd/replay/report.h"
 #include "cmd/replay/ring.h"
 #include "cmd/replay/share.h"
@@ -40,12 +43,20 @@ const char *__asan_default_options(void) {
 }
 #endif
 
-enum threads_mode { THREADS_DEFAULT, THREADS_SWITCH, THREADS_NONE };
+enum threads_mode {
+    THREADS_DEFAULT,
+    THREADS_SWITCH,
+    THREADS_NONE,
+    THREADS_REAL
+};
 
 struct options {
     const char *json;
     enum threads_mode threads;
     enum replay_touch touch;
+    const char *skew, *most_threads, *speed, *max_idle, *think;
+    struct replay_order order;
+    uint32_t most_hosts; /* 0: no limit */
     char *const *file;
     int files;
 };
@@ -61,9 +72,21 @@ static const char help_text[] =
     "                      and the text to stderr\n"
     "      --threads=MODE  switch: each recorded thread with a thread cache "
     "of\n"
-    "                      its own; none: all on one thread and its cache.\n"
-    "                      Default: switch if the allocator can and\n"
-    "                      NO_THREAD_CACHE_SWITCH is not set\n"
+    "                      its own; none: all on one thread and its cache;\n"
+    "                      real: each on a thread of its own. Default: switch\n"
+    "                      if the allocator can and NO_THREAD_CACHE_SWITCH is\n"
+    "                      not set, else none\n"
+    "      --skew=TIME     with real: how far in recorded time threads may "
+    "run\n"
+    "                      apart, from 1ms; inf: only blocks that pass from "
+    "one\n"
+    "                      to another order them. Default: 1ms\n"
+    "      --max-threads=N with real: at most N threads, which take turns\n"
+    "      --speed=X       X times as fast as recorded, or max. Default: max\n"
+    "      --max-idle=TIME with --speed: no longer pause than TIME as "
+    "recorded\n"
+    "      --think=WHAT    with real: recorded, to spread operations over the\n"
+    "                      time that they took; none. Default: none\n"
     "      --touch=WHAT    what is written to a block: auto (the first 8 "
     "bytes\n"
     "                      below 4 KiB, of larger ones all, or what the "
@@ -79,13 +102,24 @@ static const char help_text[] =
 
 /* --- Options -------------------------------------------------------------- */
 
-enum { OPTION_JSON = 1, OPTION_THREADS, OPTION_TOUCH };
+enum {
+    OPTION_JSON = 1,
+    OPTION_THREADS,
+    OPTION_TOUCH,
+    OPTION_SKEW,
+    OPTION_MAX_THREADS,
+    OPTION_SPEED,
+    OPTION_MAX_IDLE,
+    OPTION_THINK
+};
 
 static bool parse_threads(const char *text, enum threads_mode *mode) {
     if (strcmp(text, "switch") == 0)
         *mode = THREADS_SWITCH;
     else if (strcmp(text, "none") == 0)
         *mode = THREADS_NONE;
+    else if (strcmp(text, "real") == 0)
+        *mode = THREADS_REAL;
     else
         return false;
     return true;
@@ -100,6 +134,79 @@ static bool parse_touch(const char *text, enum replay_touch *touch) {
     return false;
 }
 
+static bool parse_skew(const char *text, uint32_t *windows) {
+    uint64_t ns;
+    *windows = REPLAY_SKEW_NONE;
+    if (strcmp(text, "inf") == 0)
+        return true;
+    if (!tool_parse_time(text, &ns) || ns < REPLAY_WINDOW_NS ||
+        ns / REPLAY_WINDOW_NS >= INT32_MAX)
+        return false;
+    *windows = (uint32_t)(ns / REPLAY_WINDOW_NS);
+    return true;
+}
+
+static bool parse_speed(const char *text, double *speed) {
+    char *end;
+    *speed = 0;
+    if (strcmp(text, "max") == 0)
+        return true;
+    *speed = strtod(text, &end);
+    return end != text && *end == '\0' && *speed >= 1e-6 && *speed <= 1e6;
+}
+
+static bool parse_think(const char *text, bool *spread) {
+    *spread = strcmp(text, "recorded") == 0;
+    return *spread || strcmp(text, "none") == 0;
+}
+
+/* What is said of order and time, and whether it goes together. True: good. */
+static bool parse_order(struct options *o) {
+    uint64_t n = 0;
+    struct replay_order *order = &o->order;
+    bool real = o->threads == THREADS_REAL;
+    const char *name = NULL, *value = NULL;
+    order->skew = real ? 1 : 0;
+    order->max_idle_ns = UINT64_MAX;
+    if (o->skew != NULL && !parse_skew(o->skew, &order->skew)) {
+        name = "skew";
+        value = o->skew;
+    } else if (o->most_threads != NULL &&
+               (!tool_parse_u64(o->most_threads, INT32_MAX, &n) || n == 0)) {
+        name = "max-threads";
+        value = o->most_threads;
+    } else if (o->speed != NULL && !parse_speed(o->speed, &order->speed)) {
+        name = "speed";
+        value = o->speed;
+    } else if (o->max_idle != NULL &&
+               (!tool_parse_time(o->max_idle, &order->max_idle_ns) ||
+                order->max_idle_ns == 0)) {
+        name = "max-idle";
+        value = o->max_idle;
+    } else if (o->think != NULL && !parse_think(o->think, &order->spread)) {
+        name = "think";
+        value = o->think;
+    }
+    if (name != NULL) {
+        (void)tool_usage_error("--%s=%s makes no sense", name, value);
+        return false;
+    }
+    o->most_hosts = (uint32_t)n;
+    if (!real &&
+        (o->skew != NULL || o->most_threads != NULL || o->think != NULL)) {
+        (void)tool_usage_error("--%s is for --threads=real",
+                               o->skew != NULL           ? "skew"
+                               : o->most_threads != NULL ? "max-threads"
+                                                         : "think");
+        return false;
+    }
+    if (o->max_idle != NULL && order->speed == 0 && !order->spread) {
+        (void)tool_usage_error("--max-idle is for --speed or --think=recorded");
+        return false;
+    }
+    return true;
+}
+
 /* False: leave with *STATUS. */
 static bool parse_options(int argc, char **argv, struct options *out,
                           int *status) {
@@ -107,6 +214,11 @@ static bool parse_options(int argc, char **argv, struct options *out,
         {"json", 0, true, OPTION_JSON},
         {"threads", 0, true, OPTION_THREADS},
         {"touch", 0, true, OPTION_TOUCH},
+        {"skew", 0, true, OPTION_SKEW},
+        {"max-threads", 0, true, OPTION_MAX_THREADS},
+        {"speed", 0, true, OPTION_SPEED},
+        {"max-idle", 0, true, OPTION_MAX_IDLE},
+        {"think", 0, true, OPTION_THINK},
         {NULL, 0, false, 0}};
     struct tool_options o;
     int id;
@@ -123,6 +235,21 @@ static bool parse_options(int argc, char **argv, struct options *out,
         case OPTION_TOUCH:
             good = parse_touch(o.value, &out->touch);
             break;
+        case OPTION_SKEW:
+            out->skew = o.value;
+            break;
+        case OPTION_MAX_THREADS:
+            out->most_threads = o.value;
+            break;
+        case OPTION_SPEED:
+            out->speed = o.value;
+            break;
+        case OPTION_MAX_IDLE:
+            out->max_idle = o.value;
+            break;
+        case OPTION_THINK:
+            out->think = o.value;
+            break;
         }
         if (!good) {
             *status = tool_usage_error("unknown --%s=%s", table[id - 1].name,
@@ -132,6 +259,10 @@ static bool parse_options(int argc, char **argv, struct options *out,
     }
     if (id < 0) {
         *status = o.status;
+        return false;
+    }
+    if (!parse_order(out)) {
+        *status = TOOL_USAGE;
         return false;
     }
     if (o.operand_count == 0 && isatty(STDIN_FILENO) == 1) {
@@ -157,7 +288,7 @@ static TCM_NORETURN void child_run(struct replay_ring *ring, pid_t parent,
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(TOOL_FAILED);
-    replay_feed(ring, o->file, o->files, o->touch);
+    replay_feed(ring, o->file, o->files, o->touch, &o->order);
     _exit(0);
 }
 
@@ -186,16 +317,17 @@ struct run {
     struct replay_time time;
     struct replay_share share;
     struct replay_rss rss;
+    struct replay_real real;
     struct replay_report report;
     pid_t child;      /* -1 when it was found ended */
     int child_status; /* then */
-    bool switching;
+    bool switching, is_real;
     bool out_of_memory; /* for our own tables */
     bool cut_short;     /* the child ended without its last batch */
 };
 
 static uint64_t own_bytes(const struct run *r) {
-    return REPLAY_RING_BYTES + r->slots.bytes + r->caches.bytes +
+    return replay_ring_bytes(r->ring) + r->slots.bytes + r->caches.bytes +
            replay_share_bytes(&r->share);
 }
 
@@ -214,6 +346,17 @@ static bool run_make_room(struct run *r, const struct replay_batch *b) {
     return good;
 }
 
+/* B is paced: waits for its time, outside of what is timed. */
+static void await_due(struct run *r, const struct replay_batch *b) {
+    if (b->due_ns == 0)
+        return;
+    uint64_t now = tcm_clock_ns(), due = r->time.first_wall_ns + b->due_ns;
+    if (now < due)
+        replay_sleep_until(due);
+    else
+        r->report.late_ns = tcm_max_u64(r->report.late_ns, now - due);
+}
+
 /* Everything between the marks. B is the first batch. */
 static void run_batches(struct run *r, const struct replay_batch *b) {
     replay_time_start(&r->time);
@@ -222,6 +365,7 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
             r->out_of_memory = true;
             break;
         }
+        await_due(r, b);
         replay_time_batch_begin(&r->time);
         replay_exec_batch(&r->exec, b);
         replay_time_batch_end(&r->time, b->apart != 0);
@@ -246,6 +390,8 @@ static bool run_prepare(struct run *r, const struct options *o) {
     x->touch = o->touch;
     x->page_size = (size_t)sysconf(_SC_PAGESIZE);
     bool can_switch = x->calls.release_cache != NULL;
+    r->is_real = o->threads == THREADS_REAL;
+    r->report.order = &o->order;
     if (o->threads == THREADS_SWITCH && !can_switch) {
         replay_calls_name(&x->calls);
         tool_error("--threads=switch: %s cannot switch thread caches",
@@ -258,21 +404,85 @@ static bool run_prepare(struct run *r, const struct options *o) {
     return true;
 }
 
-/* From the start mark to the end mark, and what is around them. */
-static void run_measured(struct run *r, const struct replay_batch *b) {
+/* Recorded threads on threads of their own. False: it cannot begin. */
+static bool run_real_prepare(struct run *r, const struct options *o) {
+    struct replay_real *real = &r->real;
+    real->options.most_hosts = o->most_hosts;
+    real->options.spread = o->order.spread;
+    real->options.is_paced = o->order.speed > 0;
+    real->ring = r->ring;
+    real->exec = &r->exec;
+    real->share = &r->share;
+    real->rss = &r->rss;
+    real->cells = &r->slots;
+    real->child = r->child;
+    real->own_bytes =
+        replay_ring_bytes(r->ring) + replay_share_bytes(&r->share);
+    if (!replay_real_begin(real)) {
+        tool_error("cannot make a thread: %s", strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+/* The share of a run whose threads have ended is that of one thread, without
+   what they wait. */
+static void run_real_end(struct run *r) {
+    struct replay_real *real = &r->real;
+    replay_real_end(real);
+    r->exec.cell = real->cells->memory;
+    r->exec.is_dry = true;
+    r->child = real->child;
+    r->child_status = real->child_status;
+    r->out_of_memory = real->out_of_memory;
+    r->cut_short = real->cut_short;
+    r->time.wall_ns = real->wall_ns;
+    r->time.cpu_ns = real->cpu_ns;
+    r->time.apart_ns = real->apart_ns;
+    r->report.late_ns = real->late_ns;
+    r->report.real = real;
+}
+
+/* Between the marks. False: it could not begin. */
+static bool run_marked(struct run *r, const struct replay_batch *b,
+                       const struct options *o,
+                       struct replay_counters *before) {
+    if (r->is_real && !run_real_prepare(r, o))
+        return false;
+    replay_counters_read(&r->exec.calls, before);
+    if (!r->is_real) {
+        replay_rss_start(&r->rss, own_bytes(r));
+        run_batches(r, b);
+        replay_rss_end(&r->rss);
+        r->report.own_bytes = own_bytes(r);
+        return true;
+    }
+    replay_rss_start(&r->rss, replay_real_bytes(&r->real));
+    replay_time_start(&r->time);
+    replay_real_run(&r->real, b);
+    replay_time_end(&r->time);
+    replay_rss_end(&r->rss);
+    r->report.own_bytes = replay_real_bytes(&r->real);
+    return true;
+}
+
+/* From the start mark to the end mark, and what is around them. False: it could
+   not begin. */
+static bool run_measured(struct run *r, const struct replay_batch *b,
+                         const struct options *o) {
     struct replay_counters before;
     replay_share_begin(&r->share);
-    replay_counters_read(&r->exec.calls, &before);
-    replay_rss_start(&r->rss, own_bytes(r));
-    run_batches(r, b);
-    replay_rss_end(&r->rss);
+    if (!run_marked(r, b, o, &before))
+        return false;
     /* The replayer's own cache again, for all it does from here. */
     replay_exec_switch(&r->exec, 0);
-    r->report.own_bytes = own_bytes(r);
     replay_counters_read(&r->exec.calls, &r->report.counters);
     replay_counters_since(&before, &r->report.counters);
+    if (r->is_real)
+        run_real_end(r);
     r->report.replayer_cpu_ns = replay_share_ns(&r->share, &r->exec);
     replay_calls_name(&r->exec.calls);
+    return true;
 }
 
 /* --- The end -------------------------------------------------------------- */
@@ -347,10 +557,12 @@ static int run_all(struct run *r, const struct options *o) {
     bool to_stdout = o->json != NULL && tool_file_is_stdout(o->json);
     if (o->json != NULL && !tool_json_open(&json, o->json))
         return TOOL_FAILED;
-    if (b != NULL)
-        run_measured(r, b);
-    else
-        r->cut_short = true;
+    if (b != NULL && !run_measured(r, b, o)) {
+        if (o->json != NULL)
+            tool_json_drop(&json);
+        return TOOL_FAILED;
+    }
+    r->cut_short |= b == NULL;
     int status = run_tell(r);
     if (status == TOOL_FAILED) {
         if (o->json != NULL)
@@ -380,7 +592,9 @@ int main(int argc, char **argv) {
     tool_begin("replay");
     if (!parse_options(argc, argv, &o, &status))
         return tool_end(status);
-    r.ring = replay_ring_new();
+    r.ring = o.threads == THREADS_REAL
+                 ? replay_ring_new(REPLAY_BATCHES_MOST, 0)
+                 : replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
     if (r.ring == NULL) {
         tool_error("cannot share memory with the decoding process: out of "
                    "memory");

@@ -34,6 +34,13 @@ static double per_op(uint64_t ns, uint64_t ops) {
     return ops == 0 ? 0 : (double)ns / (double)ops;
 }
 
+/* That ran operations on average. */
+static double processors(const struct replay_report *r) {
+    return r->time->wall_ns == 0
+               ? 0
+               : (double)r->time->cpu_ns / (double)r->time->wall_ns;
+}
+
 /* --- Text ----------------------------------------------------------------- */
 
 static void print_counters(const struct replay_report *r, FILE *out) {
@@ -65,7 +72,8 @@ static void print_counters(const struct replay_report *r, FILE *out) {
 static bool text_threads(const struct replay_report *r, char *text,
                          size_t size) {
     struct tool_text a;
-    if (r->result->most_threads < 2 || r->exec->cache != NULL)
+    if (r->result->most_threads < 2 || r->exec->cache != NULL ||
+        r->real != NULL)
         return false;
     snprintf(text, size,
              "%s threads were recorded, and all ran on one thread and its "
@@ -83,8 +91,8 @@ void replay_report_warn(const struct replay_report *r) {
     /* in two lines, that fit on a terminal */
     tool_warn("%s threads were recorded, and all ran on one thread",
               tool_text_count(&a, r->result->most_threads));
-    tool_warn(
-        "with their own this allocator may take several times the memory");
+    tool_warn("with their own (--threads=real) this allocator may take several "
+              "times the memory");
 }
 
 /* Those that wall_ns is the time of. */
@@ -142,15 +150,49 @@ static void print_time(const struct replay_report *r, FILE *out) {
 
 static void print_memory(const struct replay_report *r, FILE *out) {
     struct tool_text a, b, c;
+    const struct replay_result *f = r->result;
     fprintf(out, "live blocks       peak %s, at the end %s in %s block%s\n",
-            tool_text_bytes(&a, r->result->peak_live_bytes),
-            tool_text_bytes(&b, r->result->live_bytes),
+            tool_text_bytes(&a, f->peak_live_bytes),
+            tool_text_bytes(&b, f->live_bytes),
             tool_text_count(&c, end_objects(r)), replay_plural(end_objects(r)));
+    if (r->real != NULL) {
+        fprintf(out, "peak as run       %s",
+                tool_text_bytes(&a, (uint64_t)r->real->peak_live_bytes));
+        if (f->most_peak_bytes != 0)
+            fprintf(out, "; the skew allows %s to %s",
+                    tool_text_bytes(&b, f->least_peak_bytes),
+                    tool_text_bytes(&c, f->most_peak_bytes));
+        fputc('\n', out);
+    }
     fprintf(out, "resident memory   start %s, peak %s%s, end %s\n",
             tool_text_bytes(&a, r->rss->start_bytes),
             tool_text_bytes(&b, r->rss->peak_bytes),
             r->rss->peak_known ? "" : " (since the process began)",
             tool_text_bytes(&c, r->rss->end_bytes));
+}
+
+static const char *mode_name(const struct replay_report *r) {
+    return r->real != NULL          ? "real"
+           : r->exec->cache != NULL ? "switch"
+                                    : "none";
+}
+
+static void print_real(const struct replay_report *r, FILE *out) {
+    struct tool_text a, b, c;
+    const struct replay_real *real = r->real;
+    fprintf(out, "threads           %s, at most %s at a time",
+            tool_text_count(&a, real->lanes),
+            tool_text_count(&b, real->most_alive));
+    if (real->hosts < real->most_alive)
+        fprintf(out, ", in turns on %s%s", tool_text_count(&c, real->hosts),
+                real->pooled ? " (the system gives no more)" : "");
+    fprintf(out, "\nwaits             %s for blocks of other threads, %s for ",
+            tool_text_ns(&a, real->waits.data_ns),
+            r->order->skew == REPLAY_SKEW_NONE
+                ? "no"
+                : tool_text_ns(&b, real->waits.skew_ns));
+    fprintf(out, "others to catch up\n");
+    fprintf(out, "processors        %.2f at work\n", processors(r));
 }
 
 void replay_report_print(const struct replay_report *r, FILE *out) {
@@ -159,13 +201,16 @@ void replay_report_print(const struct replay_report *r, FILE *out) {
     fprintf(out, "allocator         %s\n", r->exec->calls.name);
     if (f->executable[0])
         fprintf(out, "recorded from     %s\n", f->executable);
-    fprintf(out,
-            "operations        %s of %s thread%s\n"
-            "thread switches   %s (%s)\n",
+    fprintf(out, "operations        %s of %s thread%s\n",
             tool_text_count(&a, f->ops), tool_text_count(&b, f->threads),
-            replay_plural(f->threads), tool_text_count(&c, f->thread_switches),
-            r->exec->cache ? "with their thread caches"
-                           : "caches not switched");
+            replay_plural(f->threads));
+    if (r->real != NULL)
+        print_real(r, out);
+    else
+        fprintf(out, "thread switches   %s (%s)\n",
+                tool_text_count(&c, f->thread_switches),
+                r->exec->cache ? "with their thread caches"
+                               : "caches not switched");
     print_time(r, out);
     print_memory(r, out);
     if (r->exec->refused != 0)
@@ -207,6 +252,52 @@ static void json_counters(const struct replay_report *r, struct tool_json *j) {
     tool_json_end_object(j);
 }
 
+static void json_order(const struct replay_report *r, struct tool_json *j) {
+    const struct replay_order *o = r->order;
+    tool_json_double(j, "speed", o->speed);
+    if (o->speed > 0)
+        tool_json_u64(j, "late_ns", r->late_ns);
+    if (o->max_idle_ns != UINT64_MAX)
+        tool_json_u64(j, "max_idle_ns", o->max_idle_ns);
+}
+
+static void json_waits(const struct replay_waits *w, struct tool_json *j) {
+    tool_json_u64(j, "data_ns", w->data_ns);
+    tool_json_u64(j, "skew_ns", w->skew_ns);
+    tool_json_u64(j, "idle_ns", w->idle_ns);
+}
+
+static void json_real(const struct replay_report *r, struct tool_json *j) {
+    const struct replay_real *real = r->real;
+    const struct replay_result *f = r->result;
+    if (r->order->skew != REPLAY_SKEW_NONE)
+        tool_json_u64(j, "skew_ns",
+                      r->order->skew * (uint64_t)REPLAY_WINDOW_NS);
+    tool_json_string(j, "think", r->order->spread ? "recorded" : "none");
+    tool_json_u64(j, "windows", f->windows);
+    tool_json_u64(j, "most_threads_alive", real->most_alive);
+    tool_json_u64(j, "system_threads", real->hosts);
+    tool_json_bool(j, "threads_refused", real->pooled);
+    tool_json_u64(j, "run_peak_live_bytes", (uint64_t)real->peak_live_bytes);
+    if (f->most_peak_bytes != 0) {
+        tool_json_u64(j, "least_peak_live_bytes", f->least_peak_bytes);
+        tool_json_u64(j, "most_peak_live_bytes", f->most_peak_bytes);
+    }
+    tool_json_double(j, "processors", processors(r));
+    tool_json_begin_object(j, "waits");
+    json_waits(&real->waits, j);
+    tool_json_u64(j, "decoder_ns", real->decoder_ns);
+    tool_json_end_object(j);
+    tool_json_begin_array(j, "thread_waits");
+    for (size_t i = 0; i < real->reports; i++) {
+        tool_json_begin_object(j, NULL);
+        tool_json_u64(j, "thread", real->report[i].thread);
+        json_waits(&real->report[i].waits, j);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+}
+
 void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     const struct replay_result *f = r->result;
     char text[REPLAY_NOTICE_SIZE];
@@ -226,7 +317,7 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_bool(j, "thread_cache_switching", r->exec->cache != NULL);
     tool_json_string(j, "allocator", r->exec->calls.name);
 
-    tool_json_string(j, "threads_mode", r->exec->cache ? "switch" : "none");
+    tool_json_string(j, "threads_mode", mode_name(r));
     tool_json_string(j, "touch", replay_touch_name(r->exec->touch));
     tool_json_string(j, "executable", f->executable);
     tool_json_bool(j, "complete", f->status == 0);
@@ -262,6 +353,9 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_bool(j, "is_part", f->is_part);
     tool_json_u64(j, "input_bytes", f->input_bytes);
     tool_json_u64(j, "stored_bytes", f->stored_bytes);
+    json_order(r, j);
+    if (r->real != NULL)
+        json_real(r, j);
     json_counters(r, j);
     tool_json_end_object(j);
 }

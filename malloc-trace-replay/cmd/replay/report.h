@@ -11,7 +11,9 @@
 #include "cmd/replay/counters.h"
 #include "cmd/replay/exec.h"
 #include "cmd/replay/measure.h"
+#include "cmd/replay/real.h"
 #include "cmd/replay/ring.h"
+#include "cmd/replay/translate.h"
 #include "common/json.h"
 
 #include <stdio.h>
@@ -21,8 +23,11 @@ struct replay_report {
     const struct replay_result *result;
     const struct replay_time *time;
     const struct replay_rss *rss;
-    uint64_t own_bytes;       /* of the replayer at the end */
-    uint64_t replayer_cpu_ns; /* about its own share; 0 unknown */
+    uint64_t own_bytes;             /* of the replayer at the end */
+    uint64_t replayer_cpu_ns;       /* about its own share; 0 unknown */
+    const struct replay_real *real; /* NULL: all ran on one thread */
+    const struct replay_order *order;
+    uint64_t late_ns; /* the furthest it fell behind its pace */
     /* The allocator's own counters, used up in the replay; those recorded are
        in the result. */
     struct replay_counters counters;

@@ -2,6 +2,7 @@
 #include "cmd/replay/ring.h"
 
 #include "base/atomic.h"
+#include "base/bits.h"
 #include "base/check.h"
 #include "base/os_mem.h"
 #include "base/os_thread.h"
@@ -15,33 +16,47 @@
 /* A sleeper looks after its partner this often. */
 #define RING_SLEEP_NS 50000000
 
-struct replay_ring *replay_ring_new(void) {
-    void *p = tcm_os_map_shared(REPLAY_RING_BYTES);
-    if (p != NULL)
-        memset(p, 0, REPLAY_RING_BYTES);
-    return p;
+/* Whole pages of any size. */
+static size_t ring_bytes(uint32_t batches) {
+    size_t n = sizeof(struct replay_ring) +
+               (size_t)batches * sizeof(struct replay_batch);
+    return tcm_align_up(n, 65536);
+}
+
+size_t replay_ring_bytes(const struct replay_ring *r) {
+    return ring_bytes(r->batches);
+}
+
+struct replay_ring *replay_ring_new(uint32_t batches, uint32_t low) {
+    TCM_ASSERT(tcm_is_pow2(batches) && low < batches);
+    struct replay_ring *r = tcm_os_map_shared(ring_bytes(batches));
+    if (r == NULL)
+        return NULL;
+    memset(r, 0, ring_bytes(batches));
+    r->batches = batches;
+    r->low = low;
+    return r;
 }
 
 struct replay_batch *replay_ring_fill(struct replay_ring *r) {
     uint32_t filled = r->filled;
     uint32_t taken = tcm_load_acquire(&r->taken);
-    while (filled - taken == REPLAY_BATCHES) {
-        tcm_store_relaxed(&r->wanted, filled - REPLAY_BATCHES / 2);
+    while (filled - taken == r->batches) {
+        tcm_store_relaxed(&r->wanted, filled - r->low);
         tcm_fence_seq_cst();
         taken = tcm_load_acquire(&r->taken);
-        if (filled - taken < REPLAY_BATCHES)
+        if (filled - taken < r->batches)
             break;
         tcm_futex_wait_shared(&r->taken, taken, RING_SLEEP_NS);
         taken = tcm_load_acquire(&r->taken);
     }
-    TCM_ASSERT(filled - taken < REPLAY_BATCHES);
-    return &r->batch[filled % REPLAY_BATCHES];
+    TCM_ASSERT(filled - taken < r->batches);
+    return replay_ring_place(r, filled);
 }
 
 void replay_ring_filled(struct replay_ring *r) {
-    TCM_ASSERT(r->filled - tcm_load_acquire(&r->taken) < REPLAY_BATCHES);
-    TCM_ASSERT(r->batch[r->filled % REPLAY_BATCHES].words <=
-               REPLAY_BATCH_WORDS);
+    TCM_ASSERT(r->filled - tcm_load_acquire(&r->taken) < r->batches);
+    TCM_ASSERT(replay_ring_place(r, r->filled)->words <= REPLAY_BATCH_WORDS);
     /* Publishes the batch and the result; pairs with replay_ring_take. */
     tcm_store_release(&r->filled, r->filled + 1);
     tcm_fence_seq_cst();
@@ -50,11 +65,12 @@ void replay_ring_filled(struct replay_ring *r) {
 }
 
 static const struct replay_batch *ring_next(struct replay_ring *r) {
-    uint32_t taken = r->taken;
-    if (tcm_load_acquire(&r->filled) == taken)
+    uint32_t read = r->read;
+    if (tcm_load_acquire(&r->filled) == read)
         return NULL;
-    TCM_ASSERT(tcm_load_acquire(&r->filled) - taken <= REPLAY_BATCHES);
-    return &r->batch[taken % REPLAY_BATCHES];
+    TCM_ASSERT(tcm_load_acquire(&r->filled) - read <= r->batches);
+    r->read = read + 1;
+    return replay_ring_place(r, read);
 }
 
 /* True: it has ended, and what it published before is visible. */
@@ -81,18 +97,42 @@ const struct replay_batch *replay_ring_take(struct replay_ring *r, pid_t *child,
         tcm_cpu_relax();
     }
     for (;;) {
-        uint32_t taken = r->taken;
+        uint32_t read = r->read;
         tcm_store_relaxed(&r->sleeps, 1u);
         tcm_fence_seq_cst();
         b = ring_next(r);
         if (!b)
-            tcm_futex_wait_shared(&r->filled, taken, RING_SLEEP_NS);
+            tcm_futex_wait_shared(&r->filled, read, RING_SLEEP_NS);
         tcm_store_relaxed(&r->sleeps, 0u);
         b = b ? b : ring_next(r);
         if (b)
             return b;
         if (ring_child_ended(child, status))
             return ring_next(r);
+    }
+}
+
+bool replay_ring_has(struct replay_ring *r) {
+    return tcm_load_acquire(&r->filled) != r->read;
+}
+
+static bool ring_is_full(struct replay_ring *r) {
+    uint32_t filled = tcm_load_acquire(&r->filled);
+    return filled - tcm_load_acquire(&r->taken) == r->batches ||
+           (filled != 0 && replay_ring_place(r, filled - 1)->last);
+}
+
+void replay_ring_await_full(struct replay_ring *r, pid_t *child, int *status) {
+    while (!ring_is_full(r)) {
+        uint32_t filled = tcm_load_acquire(&r->filled);
+        tcm_store_relaxed(&r->sleeps, 1u);
+        tcm_fence_seq_cst();
+        if (!ring_is_full(r))
+            tcm_futex_wait_shared(&r->filled, filled, RING_SLEEP_NS);
+        tcm_store_relaxed(&r->sleeps, 0u);
+        if (filled == tcm_load_acquire(&r->filled) &&
+            ring_child_ended(child, status))
+            return;
     }
 }
 

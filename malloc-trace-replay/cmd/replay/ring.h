@@ -4,22 +4,24 @@
  * child fills them, the measuring parent takes them, in order.
  *
  * Invariants: `filled` and `taken` only grow (modulo 2^32) and differ by at
- * most REPLAY_BATCHES. Batch n lies in place n modulo REPLAY_BATCHES.
+ * most `batches`, a power of two. Batch n lies in place n modulo `batches`.
  *
  * Threads: one filler, one taker.
  *   filled  written by the filler (release) when a batch is whole; the taker's
  *           acquire load makes the batch and the result visible
+ *   read    the taker's own: batches that it was given
  *   taken   written by the taker (release) when it needs a batch no more; the
- *           filler's acquire load allows it to write over it
+ *           filler's acquire load allows it to write over it. Several threads
+ *           may do so one after another, under a lock
  *   wanted  written by the filler before it sleeps: the value of `taken` that
  *           is to wake it. The taker looks at it after each store of `taken`,
  *           with a full fence between on both sides, so one of the two sees the
  *           other's store
  *   sleeps  the same for the taker
  *
- * Why: a filler that is ahead sleeps until half of the ring is free, so that
- * the measured process makes few system calls to wake it, and it does not
- * compete for the memory bus all the time.
+ * Why: a filler that is ahead sleeps until only `low` batches are left, half of
+ * the ring or none, so that the measured process makes few system calls to wake
+ * it, and it does not compete for processors and memory all the time.
  */
 #ifndef TOOL_CMD_REPLAY_RING_H
 #define TOOL_CMD_REPLAY_RING_H
@@ -31,8 +33,25 @@
 
 #define REPLAY_BATCH_WORDS ((size_t)16 << 10)
 /* Words behind the last that may be read (for prefetching), never executed. */
-#define REPLAY_BATCH_PAD 64u
-#define REPLAY_BATCHES   16u
+#define REPLAY_BATCH_PAD    64u
+#define REPLAY_BATCHES      16u
+#define REPLAY_BATCHES_MOST 64u
+
+/* Segments of a batch: operations of one recorded thread in one window of
+   recorded time, in order. They lie in the batch by window. */
+#define REPLAY_SEGMENTS 512u
+
+struct replay_segment {
+    uint32_t lane;         /* number of the thread, used once */
+    uint32_t index;        /* of its cache; another's after its end */
+    uint32_t thread;       /* as recorded */
+    uint32_t window;       /* from 0, of those with operations */
+    uint32_t needs;        /* so many must be finished before it begins */
+    uint32_t first, words; /* in `word` */
+    uint32_t ends;         /* 1: the thread ends behind it */
+    /* what it adds to live bytes, and the most above where it begins */
+    int64_t net_bytes, rise_bytes;
+};
 
 struct replay_batch {
     uint32_t words;
@@ -40,7 +59,11 @@ struct replay_batch {
     uint32_t caches; /* the same for indices of thread caches */
     uint32_t last;   /* 1: none comes after this one */
     uint32_t apart;  /* 1: of a prologue or epilogue, not recorded there */
-    uint32_t unused[11];
+    uint32_t segments;
+    uint64_t due_ns; /* paced: it begins so long after the start; and then it */
+    uint64_t span_ns; /* lasts so long */
+    uint32_t unused[6];
+    struct replay_segment segment[REPLAY_SEGMENTS];
     uint64_t word[REPLAY_BATCH_WORDS + REPLAY_BATCH_PAD];
 };
 
@@ -69,8 +92,12 @@ struct replay_result {
                                 was taken again */
     uint64_t damaged_places;
     uint64_t input_bytes, stored_bytes;
-    uint64_t cpu_ns;          /* of decoding */
-    uint64_t recorded_ns;     /* from the first to the last time of the trace */
+    uint64_t cpu_ns;      /* of decoding */
+    uint64_t recorded_ns; /* from the first to the last time of the trace */
+    /* what the peak of live bytes can be when threads run as far apart as the
+       skew lets them; both 0: unknown */
+    uint64_t least_peak_bytes, most_peak_bytes;
+    uint64_t windows;         /* of recorded time, that have operations */
     uint64_t recorded_cpu_ns; /* of the recorded programs */
     uint32_t without_cpu; /* traces that do not have it, or are a part only */
     char executable[256];
@@ -86,27 +113,38 @@ struct replay_ring {
     uint32_t sleeps;
     uint32_t taken TCM_ALIGNED(128);
     uint32_t wanted;
+    uint32_t read TCM_ALIGNED(128);
+    uint32_t batches, low; /* constant */
     struct replay_result result TCM_ALIGNED(128);
-    struct replay_batch batch[REPLAY_BATCHES] TCM_ALIGNED(128);
+    struct replay_batch batch[] TCM_ALIGNED(128);
 };
-/* Of its mapping: whole pages of any size, so that this is what it adds to the
-   resident memory. */
-#define REPLAY_RING_BYTES                                                      \
-    ((sizeof(struct replay_ring) + 65535) & ~(size_t)65535)
 
-/* Shared memory, all pages present in this process. NULL: out of memory. */
-struct replay_ring *replay_ring_new(void);
+static inline struct replay_batch *replay_ring_place(struct replay_ring *r,
+                                                     uint32_t number) {
+    return &r->batch[number & (r->batches - 1)];
+}
+
+/* Shared memory for BATCHES, a power of two, all pages present in this process.
+   NULL: out of memory. */
+struct replay_ring *replay_ring_new(uint32_t batches, uint32_t low);
+/* What it adds to the resident memory. */
+size_t replay_ring_bytes(const struct replay_ring *r);
 
 /* Filler: the place of the next batch, when it is free. */
 struct replay_batch *replay_ring_fill(struct replay_ring *r);
 /* Filler: it is whole. */
 void replay_ring_filled(struct replay_ring *r);
 
-/* Taker: the next batch, or NULL when CHILD has ended without giving its last
-   one. *CHILD becomes -1 when it was found ended, *STATUS as by waitpid. */
+/* Taker: the next batch that it was not given, or NULL when CHILD has ended
+   without giving its last one. *CHILD becomes -1 when it was found ended,
+   *STATUS as by waitpid. */
 const struct replay_batch *replay_ring_take(struct replay_ring *r, pid_t *child,
                                             int *status);
-/* Taker: the batch that was taken is needed no more. */
+/* Taker: whether there is a batch that it was not given. */
+bool replay_ring_has(struct replay_ring *r);
+/* Taker: sleeps until the ring is full, or all there will be is in it. */
+void replay_ring_await_full(struct replay_ring *r, pid_t *child, int *status);
+/* Taker: the first batch that was given and not yet taken is needed no more. */
 void replay_ring_taken(struct replay_ring *r);
 
 #endif

@@ -14,11 +14,26 @@
 
 /* --- Batches -------------------------------------------------------------- */
 
+/* CLOCK_NS of recorded time, in the time of the replay. */
+static uint64_t replayed_ns(const struct replay_translate *t,
+                            uint64_t clock_ns) {
+    double ns = (double)clock_ns / (t->order.speed > 0 ? t->order.speed : 1);
+    return ns < 9e18 ? (uint64_t)ns : (uint64_t)9e18;
+}
+
 static void batch_begin(struct replay_translate *t) {
-    t->batch = replay_ring_fill(t->ring);
+    t->batch = t->deal != NULL ? replay_deal_staging(t->deal)
+                               : replay_ring_fill(t->ring);
     t->at = t->batch->word;
     t->batch->apart = t->apart;
+    t->batch->segments = 0;
+    t->batch->due_ns = t->order.speed > 0 ? replayed_ns(t, t->clock_ns) : 0;
+    t->batch->span_ns = 0;
+    t->batch_ns = t->clock_ns;
     t->limit = t->at + REPLAY_BATCH_WORDS - REPLAY_WORDS_MAX;
+    /* A trace without times: a batch is a window. */
+    if (t->deal != NULL && t->recorded.first_ns == t->recorded.last_ns)
+        *t->at++ = replay_word(REPLAY_WINDOW, 0, 1);
 }
 
 /* The account as of the batch in work; the taker may look at it whenever this
@@ -45,10 +60,15 @@ static void batch_end(struct replay_translate *t, bool last) {
     b->slots = t->used;
     b->caches = t->threads.indices;
     b->last = last;
+    if (t->order.spread)
+        b->span_ns = replayed_ns(t, t->clock_ns - t->batch_ns);
     /* What the taker prefetches behind the end. */
     memset(t->at, 0, REPLAY_BATCH_PAD * sizeof(*t->at));
     account(t);
-    replay_ring_filled(t->ring);
+    if (t->deal == NULL)
+        replay_ring_filled(t->ring);
+    else
+        t->no_memory |= !replay_deal_batch(t->deal);
 }
 
 static TCM_NOINLINE void batch_next(struct replay_translate *t) {
@@ -205,7 +225,8 @@ static TCM_NOINLINE bool thread_enter(struct replay_translate *t,
     TCM_ASSERT(e->index != 0 && e->index < t->threads.indices);
     if (e->index != t->index) {
         t->index = e->index;
-        put(t, replay_word(REPLAY_SWITCH, e->index, 0));
+        uint64_t id = tcm_min_u64(t->thread, REPLAY_SIZE_LIMIT - 1);
+        put(t, replay_word(REPLAY_SWITCH, e->index, id));
     }
     return true;
 }
@@ -227,6 +248,9 @@ static void thread_ended(struct replay_translate *t, uint32_t thread) {
     uint32_t index = replay_threads_end(&t->threads, thread);
     if (index != 0)
         put(t, replay_word(REPLAY_THREAD_END, index, 0));
+    /* The next thread of this index is another one. */
+    if (t->deal != NULL && index == t->index)
+        t->index = UINT32_MAX;
     if (thread == t->thread)
         t->entered = false;
 }
@@ -342,7 +366,7 @@ static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
         thread_ended(t, op->slot);
         return true;
     case MTF_OP_TIME:
-        replay_recorded_time(&t->recorded, op->size);
+        replay_translate_time(t, op->size);
         return true;
     case MTF_OP_FAILED:
         t->result->recorded_failures++;
@@ -521,16 +545,45 @@ bool replay_translate_ops(struct replay_translate *t,
 
 /* --- Traces --------------------------------------------------------------- */
 
-bool replay_translate_init(struct replay_translate *t,
-                           struct replay_ring *ring) {
+bool replay_translate_init(struct replay_translate *t, struct replay_ring *ring,
+                           const struct replay_order *order) {
     memset(t, 0, sizeof(*t));
     t->ring = ring;
     t->result = &ring->result;
     t->room_bytes = t->grant_bytes = UINT64_MAX;
+    bool good = true;
+    if (order != NULL) {
+        t->order = *order;
+        if (order->skew != 0)
+            t->deal = replay_deal_new(ring, order->skew);
+        good = order->skew == 0 || t->deal != NULL;
+    }
     batch_begin(t);
     t->slot = tcm_os_map(SLOTS_FIRST * sizeof(*t->slot));
     t->capacity = SLOTS_FIRST;
-    return t->slot != NULL;
+    return good && t->slot != NULL;
+}
+
+void replay_translate_time(struct replay_translate *t, uint64_t ns) {
+    bool timed = t->deal != NULL || t->order.speed > 0;
+    replay_recorded_time(&t->recorded, ns);
+    if (!timed)
+        return;
+    if (t->time_ns != 0 && ns > t->time_ns)
+        t->clock_ns += tcm_min_u64(ns - t->time_ns, t->order.max_idle_ns);
+    t->time_ns = ns;
+    if (t->clock_ns - t->window_ns < REPLAY_WINDOW_NS)
+        return;
+    uint64_t windows = (t->clock_ns - t->window_ns) / REPLAY_WINDOW_NS;
+    t->window_ns = t->clock_ns;
+    if (t->at > t->limit)
+        batch_next(t);
+    if (t->deal != NULL)
+        put(t, replay_word(REPLAY_WINDOW, 0,
+                           tcm_min_u64(windows, REPLAY_SIZE_LIMIT - 1)));
+    /* What comes has a time of its own. */
+    if (t->order.speed > 0 || t->order.spread)
+        batch_next(t);
 }
 
 void replay_translate_trace(struct replay_translate *t) {
@@ -539,6 +592,7 @@ void replay_translate_trace(struct replay_translate *t) {
     t->base = t->used;
     t->most = 0;
     t->thread = t->last_thread = 0;
+    t->time_ns = 0;
     t->entered = t->noted = false;
     begin_phase(t, false);
 }
@@ -548,6 +602,7 @@ void replay_translate_end(struct replay_translate *t) {
     batch_end(t, true);
     replay_threads_fini(&t->threads);
     tool_map_fini(&t->partly);
+    replay_deal_free(t->deal);
     if (t->slot != NULL)
         tcm_os_unmap(t->slot, t->capacity * sizeof(*t->slot));
 }

@@ -18,6 +18,7 @@
 #define TOOL_CMD_REPLAY_TRANSLATE_H
 
 #include "base/compiler.h"
+#include "cmd/replay/deal.h"
 #include "cmd/replay/recorded.h"
 #include "cmd/replay/ring.h"
 #include "cmd/replay/thread_map.h"
@@ -26,7 +27,25 @@
 #include "trace/ops.h"
 #include "traceformat/proc_reader.h"
 
+/* Recorded time that one window covers, at least. */
+#define REPLAY_WINDOW_NS 1000000u
+
+/* In what order, and when, operations are made. */
+struct replay_order {
+    uint32_t skew; /* dealt to threads, see deal.h; 0: in the trace's order */
+    double speed;  /* of the recorded run; 0: as fast as it goes */
+    uint64_t max_idle_ns; /* longest time without an operation, as recorded */
+    bool spread; /* what is dealt says how long it took in the recorded run */
+};
+
 struct replay_translate {
+    struct replay_order order;
+    struct replay_deal *deal; /* NULL: in the trace's order */
+    bool no_memory;           /* something dealt was lost */
+    /* Recorded time: the last one seen, of all traces without long idle times,
+       where the window began, and where the batch did. */
+    uint64_t time_ns, clock_ns, window_ns, batch_ns;
+
     /* the batch in work */
     struct replay_ring *ring;
     struct replay_batch *batch;
@@ -70,13 +89,16 @@ struct replay_translate {
     uint64_t apart_since, apart_ops; /* which began after so many ops; past */
 };
 
-/* Begins the first batch, in any case. False: out of memory. */
-bool replay_translate_init(struct replay_translate *t,
-                           struct replay_ring *ring);
+/* Begins the first batch, in any case. ORDER NULL: the trace's, fast. False:
+   out of memory. */
+bool replay_translate_init(struct replay_translate *t, struct replay_ring *ring,
+                           const struct replay_order *order);
 /* Begins a trace. */
 void replay_translate_trace(struct replay_translate *t);
 /* The operations that follow are THREAD's, 0: of no known one. */
 void replay_translate_thread(struct replay_translate *t, uint32_t thread);
+/* The operations that follow were made at NS or later. */
+void replay_translate_time(struct replay_translate *t, uint64_t ns);
 /* N operations of block B. False: one of them cannot be, or memory is out; the
    rest of the block is of no use. */
 bool replay_translate_ops(struct replay_translate *t,

@@ -58,7 +58,7 @@ static uint32_t take(struct replay_ring *r, pid_t *child, int *status,
 }
 
 static void speeds(const char *what, uint64_t fill_seed, uint64_t take_seed) {
-    struct replay_ring *r = replay_ring_new();
+    struct replay_ring *r = replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
     int status = 0;
     if (r == NULL)
         tap_bail("no shared memory");
@@ -73,7 +73,7 @@ static void speeds(const char *what, uint64_t fill_seed, uint64_t take_seed) {
 }
 
 static void dead_filler(bool killed) {
-    struct replay_ring *r = replay_ring_new();
+    struct replay_ring *r = replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
     int status = 0;
     if (r == NULL)
         tap_bail("no shared memory");

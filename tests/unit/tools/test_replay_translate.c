@@ -291,8 +291,9 @@ static struct replay_translate *translate_new(struct taken *t,
                                               pthread_t *thread) {
     struct replay_translate *f = malloc(sizeof(*f));
     memset(t, 0, sizeof(*t));
-    t->ring = replay_ring_new();
-    if (f == NULL || t->ring == NULL || !replay_translate_init(f, t->ring) ||
+    t->ring = replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
+    if (f == NULL || t->ring == NULL ||
+        !replay_translate_init(f, t->ring, NULL) ||
         pthread_create(thread, NULL, taker, t) != 0)
         tap_bail("no memory or thread");
     return f;

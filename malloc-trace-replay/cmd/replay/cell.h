@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Cells: where recorded threads that run on threads of their own keep their
+ * blocks. Slots of the trace are names, of which one may stand for blocks of
+ * several threads within a moment; the decoding process gives each allocation a
+ * cell that no operation before it still uses, as a processor renames
+ * registers, so that the reuse of a name orders nothing.
+ *
+ *   bits 0 to 47   the block, 0 when it was refused
+ *   bits 48 to 63  generation: times that the cell was written, modulo 2^16
+ *
+ * Invariants: one thread writes a cell, the one that it was given to; that
+ * thread makes all allocations into it. It is written again only when what used
+ * its last block is done.
+ *
+ * Threads: the writer stores with release; another thread that waits for the
+ * generation it was told loads with acquire, and sees the block as its maker
+ * left it. The writer's own loads need no order.
+ */
+#ifndef TOOL_CMD_REPLAY_CELL_H
+#define TOOL_CMD_REPLAY_CELL_H
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+
+/* Given to a thread together, so that no cache line has two writers. */
+#define REPLAY_CELLS_AT_ONCE 8u
+#define REPLAY_CELL_BITS     48
+
+static TCM_ALWAYS_INLINE void *replay_cell_block(const uint64_t *cell) {
+    return (void *)(uintptr_t)(tcm_load_relaxed(cell) &
+                               (((uint64_t)1 << REPLAY_CELL_BITS) - 1));
+}
+static TCM_ALWAYS_INLINE void replay_cell_put(uint64_t *cell, const void *p) {
+    uint64_t generation = (tcm_load_relaxed(cell) >> REPLAY_CELL_BITS) + 1;
+    tcm_store_release(cell,
+                      generation << REPLAY_CELL_BITS | (uint64_t)(uintptr_t)p);
+}
+/* Whether the block of GENERATION is there. */
+static TCM_ALWAYS_INLINE bool replay_cell_has(const uint64_t *cell,
+                                              size_t generation) {
+    return tcm_load_acquire(cell) >> REPLAY_CELL_BITS == generation;
+}
+
+#endif
