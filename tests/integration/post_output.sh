@@ -7,12 +7,13 @@ need "$tracing" "$postprocess" "$replay" "$built/exchange"
 need_python
 cd "$work" || exit 99
 
-# What is ordered before the end is what stands before a barrier: one in the
-# first two thirds leaves enough for a stop after three quarters.
+# What is ordered before the end is what stands before a barrier, and it is
+# written a quarter of a megabyte at a time. So a megabyte, with a barrier about
+# the middle: there is output to see when three quarters were read.
 tries=0
 while [ $tries -lt 20 ]; do
     tries=$((tries + 1))
-    TCMALLOC_TRACE_UNCOMPRESSED=1 record t.plain "$built/exchange" 3 20000 \
+    TCMALLOC_TRACE_UNCOMPRESSED=1 record t.plain "$built/exchange" 3 40000 \
         >/dev/null || skip_all "recording does not work"
     "$malloc_trace" dump t.plain | awk -v size="$(wc -c <t.plain)" \
         '/barrier/ && $1 > size / 2.5 && $1 < size / 1.5 { found = 1 }
