@@ -286,8 +286,9 @@ record() {
         TCMALLOC_TRACE_OUTPUT="$tap_file" "$@"
 }
 
-# check_trace NAME FILE LEAST: the trace is whole, holds at least LEAST events,
-# and its replay ends with the state that its order says.
+# check_trace NAME FILE LEAST [OPTION]: the trace is whole, holds at least LEAST
+# events, and its replay, with that option, ends with the state that its order
+# says.
 check_trace() {
     if ! tap_try timeout 120 "$postprocess" --quiet --json "$work/.post.json" \
         "$2" "$work/.p"; then
@@ -300,8 +301,8 @@ check_trace() {
         "$(json "$work/.post.json" complete unmatched_frees dropped_events \
             order_conflicts)" "true 0 0 0"
     at_least "$1: enough events" "$(json "$work/.post.json" events)" "$3"
-    if tap_try timeout 120 "$replay" --json "$work/.replay.json" "$work/.p"; \
-        then
+    if tap_try timeout 120 "$replay" ${4:-} --json "$work/.replay.json" \
+        "$work/.p"; then
         is "$1: replay agrees on operations, peak and live blocks" \
             "$(json "$work/.replay.json" ops peak_live_bytes \
                 end_live_objects failed_allocations)" \
