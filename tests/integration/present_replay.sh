@@ -66,6 +66,9 @@ for what in tenth live several grow move shrink handed marked; do
     near "$what: the replay's peak is the program's" "$(grown p)" \
         "$(LD_PRELOAD=$minimal "$target" $what)"
 done
+make handed
+near "handed, on threads of their own" "$(grown p --threads=real)" \
+    "$(LD_PRELOAD=$minimal "$target" handed)"
 make tenth
 at_least "a mode that writes each page does so" "$(grown p --touch=page)" \
     $((250 << 10))

@@ -137,18 +137,29 @@ static uint64_t written(const struct replay_translate *t, uint32_t slot) {
     return e != NULL ? e->value : size;
 }
 
-/* SLOT holds BLOCK from now on, of which PRESENT bytes are written. */
-static void block_put(struct replay_translate *t, uint32_t slot, uint64_t block,
-                      uint64_t present) {
+/* Of the block in SLOT only PRESENT bytes are written, or none, as the kernel
+   refuses it. */
+static TCM_COLD void put_partly(struct replay_translate *t, uint32_t slot,
+                                uint64_t present) {
+    uint64_t size = replay_block_size(t->slot[slot]);
     struct tool_map_entry *e = NULL;
-    if (TCM_UNLIKELY(present < replay_block_size(block)))
+    if (present < size)
         e = tool_map_get(&t->partly, (uint64_t)slot + 1);
     if (e != NULL) { /* without memory all of it counts */
         e->value = present;
-        block |= REPLAY_BLOCK_PARTLY;
+        t->slot[slot] |= REPLAY_BLOCK_PARTLY;
     }
+    t->unwritten_bytes += size - written(t, slot);
+}
+
+/* SLOT holds BLOCK from now on, of which PRESENT bytes are written. */
+static TCM_ALWAYS_INLINE void block_put(struct replay_translate *t,
+                                        uint32_t slot, uint64_t block,
+                                        uint64_t present) {
+    uint64_t size = replay_block_size(block);
     t->slot[slot] = block;
-    t->unwritten_bytes += replay_block_size(block) - written(t, slot);
+    if (TCM_UNLIKELY(present < size || size > t->grant_bytes))
+        put_partly(t, slot, present);
 }
 
 /* The block of SLOT is not there any more, or not as it was. */
