@@ -115,12 +115,20 @@ struct tool_input *tool_input_open(const char *name) {
     return in;
 }
 
+#if TCM_HAVE_LZ4
+static void free_decoder(struct tool_input *in) {
+    LZ4F_freeDecompressionContext(in->context);
+}
+#else
+static void free_decoder(struct tool_input *in) {
+    (void)in;
+}
+#endif
+
 void tool_input_close(struct tool_input *in) {
     if (in == NULL)
         return;
-#if TCM_HAVE_LZ4
-    LZ4F_freeDecompressionContext(in->context);
-#endif
+    free_decoder(in);
     if (in->fd >= 0)
         close(in->fd);
     free(in->window);

@@ -51,12 +51,15 @@
    a reader of memory that outlives a killed process. */
 #define tcm_fence_signal() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
-static TCM_ALWAYS_INLINE void tcm_cpu_relax(void) {
 #if defined(__x86_64__)
-    __builtin_ia32_pause();
+#define TCM_CPU_RELAX __builtin_ia32_pause()
 #elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
+#define TCM_CPU_RELAX __asm__ __volatile__("yield")
+#else
+#define TCM_CPU_RELAX ((void)0)
 #endif
+static TCM_ALWAYS_INLINE void tcm_cpu_relax(void) {
+    TCM_CPU_RELAX;
 }
 
 #endif

@@ -31,13 +31,15 @@
 /* Prefetches the cache line at P for a store; never faults. On x86 the
    instruction is spelled out, because the compiler's baseline form fetches the
    line in shared state; processors without it execute it as a no-op. */
-static TCM_ALWAYS_INLINE void tcm_prefetch_write(const void *p) {
 #if defined(__x86_64__)
+static TCM_ALWAYS_INLINE void tcm_prefetch_write(const void *p) {
     __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)p));
-#else
-    __builtin_prefetch(p, 1);
-#endif
 }
+#else
+static TCM_ALWAYS_INLINE void tcm_prefetch_write(const void *p) {
+    __builtin_prefetch(p, 1);
+}
+#endif
 
 /* Hides the value of X from the compiler: an address computed from X before is
    not kept in a register, but computed again in the addressing mode of the next

@@ -364,9 +364,8 @@ static inline unsigned mtf_raw_put_head(uint8_t *p, enum mtf_raw_kind kind,
     TCM_ASSERT(length <= MTF_EXTENDED_MAX);
     uint64_t v = (uint64_t)length << 7 | (uint64_t)kind << 2;
     uint16_t head = (uint16_t)mtf_varint_word(v, MTF_EXTENDED_HEAD);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    head = __builtin_bswap16(head);
-#endif
+    if (mtf_big_endian)
+        head = __builtin_bswap16(head);
     __asm__ volatile("" ::: "memory");
     memcpy(p, &head, sizeof(head));
     return MTF_EXTENDED_HEAD + length;

@@ -52,19 +52,19 @@ static inline uint64_t mtf_varint_word(uint64_t v, unsigned n) {
     return (v << 1 | 1) << (n - 1);
 }
 
+enum { mtf_big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ };
+
 static inline void mtf_store_le64(void *p, uint64_t v) {
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    v = __builtin_bswap64(v);
-#endif
+    if (mtf_big_endian)
+        v = __builtin_bswap64(v);
     memcpy(p, &v, sizeof(v));
 }
 
 static inline uint64_t mtf_load_le64(const void *p) {
     uint64_t v;
     memcpy(&v, p, sizeof(v));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    v = __builtin_bswap64(v);
-#endif
+    if (mtf_big_endian)
+        v = __builtin_bswap64(v);
     return v;
 }
 

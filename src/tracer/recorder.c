@@ -68,15 +68,20 @@ void mtr_summary_flush(struct mtr_recorder *rec) {
     say(text, mtr_saver_summary(text, sizeof(text)));
 }
 
-static const char *error_text(int error) {
-    if (error == TCM_EFOREIGN)
-        return TCM_EFOREIGN_TEXT;
+/* The C library's text of an error, which takes no lock; NULL: it has none. */
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 32)
+static const char *system_error_text(int error) {
     return strerrordesc_np(error);
+}
 #else
+static const char *system_error_text(int error) {
     (void)error;
     return NULL;
+}
 #endif
+
+static const char *error_text(int error) {
+    return error == TCM_EFOREIGN ? TCM_EFOREIGN_TEXT : system_error_text(error);
 }
 
 /* The message in text of CAP bytes, as a line; its length. */
