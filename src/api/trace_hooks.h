@@ -26,14 +26,9 @@
 #include "tracer/trace_clock.h"
 #include "tracer/tracer.h"
 
-/*
- * Whether the calls of the program's threads are recorded now: a recording is
- * on, or the environment, not read yet, may ask for one. What a thread has (its
- * stream, a shut cache) follows with the thread's next slow path.
- */
+/* Whether the calls of the program's threads are recorded now. */
 static inline bool tcm_trace_is_recording(void) {
-    return tcm_load_relaxed(&tcm_load_relaxed(&mtr_control)->early) != 0 ||
-           mtr_is_recording();
+    return mtr_is_recording();
 }
 
 /* The calling thread's stream, ready for one call's events, or NULL. */

@@ -63,15 +63,21 @@ void mtr_exit(void);
  */
 struct mtr_control {
     uint32_t recording; /* 1: threads shall record; seq_cst, see above */
-    uint32_t early;     /* 1: before mtr_init: into the static buffer */
+    uint32_t early;     /* 1: before mtr_init: into the static buffer; then
+                           `recording` is 1 too */
     uint32_t end_mode;  /* 1: each event is saved before the program goes on */
     uint32_t known;     /* 0: a child, and mtr_enter has not looked yet whether
                            it shall be recorded */
 };
 extern struct mtr_control *mtr_control;
 
-/* The pointer changes when the first recording is begun by call, and its
-   reading is part of the protocol too. */
+/*
+ * The one question whether threads record: a recording is on, or the
+ * environment, not read yet, may ask for one. What a thread has (its stream, a
+ * shut cache) follows with the thread's next slow path. The pointer changes
+ * when the first recording is begun by call, and its reading is part of the
+ * protocol too.
+ */
 static inline bool mtr_is_recording(void) {
     struct mtr_control *control = tcm_load_seq_cst(&mtr_control);
     return tcm_load_seq_cst(&control->recording) != 0;
