@@ -20,6 +20,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from procdump import Processed
 
 post, raw, want = sys.argv[1:4]
+# Where tests run in the background of a shell it is ignored, for children too.
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 count = 0
 
 
