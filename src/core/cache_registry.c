@@ -12,7 +12,6 @@
 #define TOTAL_BUDGET ((int64_t)32 << 20)
 #define MIN_BUDGET   TCM_MIN_CACHE_BUDGET
 #define LEAST_BUDGET TCM_LEAST_CACHE_BUDGET
-#define CLAIM_STEP   ((uint64_t)64 << 10)
 #define VICTIMS      8u /* looked at when budget is short */
 
 static struct tcm_lock registry_lock = TCM_LOCK_INIT(TCM_RANK_CACHE_REGISTRY);
@@ -207,7 +206,8 @@ static uint64_t rob_a_cache(const struct tcm_thread_cache *cache,
 }
 
 bool tcm_registry_claim(struct tcm_thread_cache *cache, uint64_t bytes) {
-    uint64_t want = bytes > CLAIM_STEP ? bytes : CLAIM_STEP;
+    uint64_t want =
+        bytes > TCM_CACHE_BUDGET_STEP ? bytes : TCM_CACHE_BUDGET_STEP;
     uint64_t got = 0;
     tcm_lock(&registry_lock);
     if (unclaimed_budget >= (int64_t)want) {

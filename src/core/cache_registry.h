@@ -22,6 +22,8 @@ struct tcm_thread_cache;
    and in any case. */
 #define TCM_MIN_CACHE_BUDGET   ((uint64_t)512 << 10)
 #define TCM_LEAST_CACHE_BUDGET ((uint64_t)32 << 10)
+/* Budget is claimed in such pieces at least. */
+#define TCM_CACHE_BUDGET_STEP ((uint64_t)64 << 10)
 
 /* Bins live in regions of 2^LOG entries. */
 #define TCM_MAX_REGION_LOG 10

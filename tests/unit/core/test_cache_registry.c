@@ -7,9 +7,9 @@
 #include "core/meta_alloc.h"
 #include "core_test.h"
 
-#define MIN_BUDGET ((int64_t)512 << 10)
-#define MIN_SHARE  ((int64_t)32 << 10)
-#define CLAIM_STEP ((int64_t)64 << 10)
+#define MIN_BUDGET ((int64_t)TCM_MIN_CACHE_BUDGET)
+#define MIN_SHARE  ((int64_t)TCM_LEAST_CACHE_BUDGET)
+#define CLAIM_STEP ((int64_t)TCM_CACHE_BUDGET_STEP)
 #define CACHES     6 /* few enough that a search for a victim sees all */
 #define STEPS      20000
 

@@ -9,16 +9,6 @@
 
 static uint8_t bytes[(128 << 10) + 64];
 
-static size_t extended(struct prng *p, uint8_t *at, enum mtf_raw_kind kind,
-                       unsigned n) {
-    mtf_raw_put_head(at, kind, n);
-    at[2] = MTF_CALL_MEMALIGN;
-    /* Anything, zeros and what looks like long varints included. */
-    for (unsigned i = 1; i < n; i++)
-        at[2 + i] = prng_below(p, 4) == 0 ? 0 : (uint8_t)prng_next(p);
-    return 2 + (size_t)n;
-}
-
 /* How rare and how long the events are. */
 struct mix {
     const char *name;
@@ -26,47 +16,56 @@ struct mix {
     unsigned size_bits;
 };
 
-static size_t one_event(struct prng *p, const struct mix *mix, uint8_t *at,
-                        struct mtr_event_counts *c) {
-    uint64_t v = prng_next(p) >> (64 - mix->size_bits);
-    if (prng_below(p, 1000) >= mix->rare_of_1000) {
-        bool is_free = prng_below(p, 2) != 0;
-        if (is_free)
-            c->frees++;
-        else
-            c->mallocs++;
-        return mtf_varint_put(at, v << 2 |
-                                      (is_free ? MTF_RAW_FREE : MTF_RAW_ALLOC));
-    }
+/* Sizes and tokens are anything, what looks like long varints included. */
+static size_t rare_event(struct prng *p, uint64_t v, uint8_t *at,
+                         struct mtr_event_counts *c) {
+    static uint8_t text[MTF_EXTENDED_MAX];
+    uint64_t size = v & (MTF_SIZE_MAX - 1), token = prng_next(p);
     switch (prng_below(p, 8)) {
     case 0:
         c->memaligns++;
-        return extended(p, at, MTF_RAW_ALIGNED, 3 + (unsigned)prng_below(p, 7));
-    case 1: {
-        unsigned n = mtf_varint_put(at, v << 2 | MTF_RAW_REALLOC);
+        return mtf_raw_put_aligned(at, MTF_CALL_MEMALIGN,
+                                   (unsigned)prng_below(p, 48), size);
+    case 1:
         c->reallocs++;
-        return n +
-               mtf_varint_put(at + n, prng_next(p) >> (64 - mix->size_bits));
-    }
+        return mtf_raw_put_realloc(at, 0, 0, MTF_CALL_REALLOC, v, size,
+                                   token & 1);
     case 2:
         c->reallocs++;
-        return extended(p, at, MTF_RAW_REALLOC_NEW, 3);
+        return mtf_raw_put_realloc_new(at, MTF_CALL_REALLOC, token & 1, size);
     case 3:
         c->reallocs++;
-        return extended(p, at, MTF_RAW_REALLOC_END, 9);
+        return mtf_raw_put_realloc_end(at, MTF_CALL_REALLOC, token);
     case 4:
         c->frees++;
-        return extended(p, at, MTF_RAW_FREE_SIZE, 17);
+        return mtf_raw_put_free_size(at, MTF_CALL_FREE_SIZED, token, v);
     case 5:
         c->failed++;
-        return extended(p, at, MTF_RAW_FAILED, 18);
-    case 6:
-        return extended(p, at, MTF_RAW_MARK,
-                        1 + (unsigned)prng_below(p, MTF_EXTENDED_MAX));
+        return mtf_raw_put_failed(at, MTF_CALL_MEMALIGN,
+                                  (unsigned)prng_below(p, 64), token, v);
+    case 6: {
+        unsigned n = 1 + (unsigned)prng_below(p, sizeof(text));
+        for (unsigned i = 0; i < n; i++)
+            text[i] = prng_below(p, 4) == 0 ? 0 : (uint8_t)prng_next(p);
+        return mtf_raw_put_bytes(at, MTF_RAW_MARK, text, n);
+    }
     default:
         return mtf_varint_put(
             at, mtf_inline_payload(MTF_RAW_TIME, v & MTF_ARGUMENT_MAX));
     }
+}
+
+static size_t one_event(struct prng *p, const struct mix *mix, uint8_t *at,
+                        struct mtr_event_counts *c) {
+    uint64_t v = prng_next(p) >> (64 - mix->size_bits);
+    if (prng_below(p, 1000) < mix->rare_of_1000)
+        return rare_event(p, v, at, c);
+    if (prng_below(p, 2) != 0) {
+        c->frees++;
+        return mtf_varint_put(at, mtf_free_payload(v));
+    }
+    c->mallocs++;
+    return mtf_varint_put(at, mtf_alloc_payload(v & (MTF_SIZE_MAX - 1), 0));
 }
 
 static bool same(const struct mtr_event_counts *a,
