@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is known of one trace after reading it once: filled by info_raw.h or
- * info_proc.h.
+ * What is known of one trace after reading it once: what a raw trace or a
+ * processed one holds, and where it contradicts itself.
  *
  * Invariants: memory grows with the number of threads in the trace only.
  */
@@ -9,6 +9,7 @@
 #define TOOL_MODEL_INFO_H
 
 #include "base/compiler.h"
+#include "common/input.h"
 #include "model/live.h"
 #include "trace/raw.h"
 #include "trace/raw_threads.h"
@@ -68,6 +69,13 @@ struct info_file {
     uint32_t proc_fields[256];
     uint64_t proc_values[256];
 };
+
+/* Takes IN, NULL for a file that is not there, and fills F; messages go to F.
+   NAME: as given to tool_input_open. */
+void info_read_raw(struct info_file *f, struct tool_input *in,
+                   const char *name);
+/* The same of a processed trace. */
+void info_read_processed(struct info_file *f, struct tool_input *in);
 
 void info_free(struct info_file *f);
 

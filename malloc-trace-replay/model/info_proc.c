@@ -2,7 +2,7 @@
 /*
  * After damage a block is checked against its own head alone.
  */
-#include "model/info_proc.h"
+#include "model/info.h"
 
 #include "base/bits.h"
 #include "common/main.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "model/info_raw.h"
+#include "model/info.h"
 
 #include "common/main.h"
 

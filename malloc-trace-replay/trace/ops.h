@@ -71,6 +71,12 @@ struct tool_ops {
     uint8_t memory[MTF_PROC_READER_BYTES];
 };
 
+/* Whether IN is a processed trace, be it one that has lost its first LZ4 frame
+   and its magic with it. Nothing was read of IN yet. NAME: as given to
+   tool_input_open; NULL for stdin, of which only the first bytes can be
+   seen. */
+bool tool_ops_is_processed(struct tool_input *in, const char *name);
+
 /* IN stays the caller's. TELL NULL: nothing is held against the trace. */
 void tool_ops_init(struct tool_ops *o, struct tool_input *in,
                    tool_check_tell tell, void *ctx);

@@ -13,9 +13,8 @@
 
 #include "cmd/malloc_trace/dump/proc.h"
 #include "cmd/malloc_trace/dump/raw.h"
-#include "model/info_proc.h"
-#include "model/info_raw.h"
-#include "trace/proc_kind.h"
+#include "model/info.h"
+#include "trace/ops.h"
 #include "cmd/replay/translate.h"
 #include "common/main.h"
 #include "trace/raw.h"
@@ -76,7 +75,7 @@ static void run_info(const struct bytes *trace, struct bytes *unused) {
     memset(&f, 0, sizeof(f));
     f.name = "fuzz";
     f.want_live = true;
-    if (proc_kind_is_processed(in, NULL))
+    if (tool_ops_is_processed(in, NULL))
         info_read_processed(&f, in);
     else
         info_read_raw(&f, in, NULL);
@@ -95,7 +94,7 @@ static void run_dump(const struct bytes *trace, struct bytes *unused) {
     d.lines.first_file = true;
     d.lines.out = tool_output_open("/dev/null", TOOL_OUTPUT_PLAIN);
     FUZZ_CHECK(d.lines.out != NULL);
-    if (proc_kind_is_processed(in, NULL))
+    if (tool_ops_is_processed(in, NULL))
         dump_processed(&d, in, NULL);
     else
         dump_raw(&d, in, NULL);

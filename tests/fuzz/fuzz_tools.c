@@ -10,9 +10,8 @@
 #include "cmd/malloc_trace/dump/raw.h"
 #include "cmd/malloc_trace/info/json.h"
 #include "cmd/malloc_trace/info/print.h"
-#include "model/info_proc.h"
-#include "model/info_raw.h"
-#include "trace/proc_kind.h"
+#include "model/info.h"
+#include "trace/ops.h"
 #include "common/main.h"
 
 #include <fcntl.h>
@@ -76,7 +75,7 @@ static void run_dump(const uint8_t *data, size_t size, uint64_t from) {
     d.lines.out = tool_output_open(out_name, TOOL_OUTPUT_PLAIN);
     struct tool_input *in = tool_input_open(in_name);
     FUZZ_CHECK(d.lines.out != NULL && in != NULL);
-    if (proc_kind_is_processed(in, in_name))
+    if (tool_ops_is_processed(in, in_name))
         dump_processed(&d, in, in_name);
     else
         dump_raw(&d, in, in_name);
@@ -94,7 +93,7 @@ static void run_info(const uint8_t *data, size_t size) {
     memset(&f, 0, sizeof(f));
     f.name = "fuzz";
     f.want_live = true;
-    if (proc_kind_is_processed(in, NULL))
+    if (tool_ops_is_processed(in, NULL))
         info_read_processed(&f, in);
     else
         info_read_raw(&f, in, NULL);

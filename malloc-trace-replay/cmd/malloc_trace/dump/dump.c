@@ -7,7 +7,7 @@
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
 #include "common/main.h"
-#include "trace/proc_kind.h"
+#include "trace/ops.h"
 
 #include <errno.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static void dump_file(struct dump *d, const char *name) {
         d->status = TOOL_FAILED;
         return;
     }
-    if (in != NULL && proc_kind_is_processed(in, name))
+    if (in != NULL && tool_ops_is_processed(in, name))
         dump_processed(d, in, name);
     else
         dump_raw(d, in, name);

@@ -78,6 +78,10 @@ struct dump {
 
 /* A line that something is damaged begins; the caller ends it. */
 void dump_damage(struct dump *d, uint64_t offset, uint64_t thread);
+/* A whole line: bytes that are LOST for WHY. AT: of the bytes of the trace; or
+   of the stored ones (IS_STORED), where an LZ4 frame is broken. */
+void dump_lost(struct dump *d, uint64_t at, bool is_stored, const char *why,
+               uint64_t lost, bool lost_unpacked);
 /* Of a header: process, executable, recorder, as far as it names them. */
 void dump_origin(struct dump_lines *l, const struct mtf_raw_info *info);
 /* Notes on stderr what the trace lacks; the exit status becomes 3. */

@@ -199,30 +199,6 @@ static void see_header(struct proc_dump *w, const struct mtf_proc_item *item) {
 
 /* --- Reading -------------------------------------------------------------- */
 
-static void see_break(struct proc_dump *w, const struct mtf_proc_item *item) {
-    struct dump_lines *l = &w->d->lines;
-    dump_damage(w->d, DUMP_NONE, DUMP_NONE);
-    dump_id(l, "LZ4 frame at stored byte ", item->file_offset);
-    dump_str(l, ": ");
-    dump_str(l, item->problem);
-    dump_id(l, ", ", item->skipped);
-    dump_str(l, " stored bytes lost");
-    dump_end(l);
-}
-
-static void see_damage(struct proc_dump *w, const struct mtf_proc_item *item) {
-    struct dump_lines *l = &w->d->lines;
-    if (item->offset_is_stored) {
-        see_break(w, item);
-        return;
-    }
-    dump_damage(w->d, item->file_offset, DUMP_NONE);
-    dump_str(l, item->problem);
-    dump_id(l, ", ", item->skipped);
-    dump_str(l, " bytes lost");
-    dump_end(l);
-}
-
 /* Handles one item; false: it was the last. */
 static bool see_item(struct proc_dump *w, const struct tool_ops_item *item) {
     switch (item->kind) {
@@ -242,7 +218,8 @@ static bool see_item(struct proc_dump *w, const struct tool_ops_item *item) {
         see_closing(w, item->block);
         return true;
     case TOOL_OPS_DAMAGE:
-        see_damage(w, item->from);
+        dump_lost(w->d, item->from->file_offset, item->from->offset_is_stored,
+                  item->from->problem, item->from->skipped, false);
         return true;
     case TOOL_OPS_FAILED:
         tool_error("%s: byte %llu: %s", w->d->name,

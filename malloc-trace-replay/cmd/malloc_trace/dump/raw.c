@@ -292,22 +292,6 @@ static void see_header(struct raw_dump *r, const struct mtf_item *item) {
     dump_end(l);
 }
 
-static void see_damage(struct raw_dump *r, const struct mtf_item *item) {
-    struct dump_lines *l = &r->d->lines;
-    bool stored = item->offset_is_stored;
-    dump_damage(r->d, stored ? DUMP_NONE : item->file_offset, DUMP_NONE);
-    if (stored) {
-        dump_id(l, "LZ4 frame at stored byte ", item->file_offset);
-        dump_str(l, ": ");
-    }
-    dump_str(l, mtf_status_text(item->status));
-    dump_id(l, ", ", item->skipped);
-    dump_str(l, item->lost_unpacked ? " bytes before compression lost"
-                : stored            ? " stored bytes lost"
-                                    : " bytes lost");
-    dump_end(l);
-}
-
 /* A line a block. */
 static void see_present(struct raw_dump *r, const struct mtf_item *item) {
     struct dump_lines *l = &r->d->lines;
@@ -377,7 +361,9 @@ static bool see_item(struct raw_dump *r, const struct mtf_item *item) {
     case MTF_ITEM_DATA:
         return see_data(r, item);
     case MTF_ITEM_DAMAGE:
-        see_damage(r, item);
+        dump_lost(r->d, item->file_offset, item->offset_is_stored,
+                  mtf_status_text(item->status), item->skipped,
+                  item->lost_unpacked);
         return true;
     case MTF_ITEM_PRESENT:
         see_present(r, item);

@@ -7,9 +7,8 @@
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
 #include "common/main.h"
-#include "model/info_proc.h"
-#include "model/info_raw.h"
-#include "trace/proc_kind.h"
+#include "model/info.h"
+#include "trace/ops.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,7 +51,7 @@ static void read_file(struct info_file *f, const char *name) {
         info_problem(f, TOOL_FAILED, "%s: %s", name, strerror(errno));
         return;
     }
-    if (in != NULL && proc_kind_is_processed(in, is_stdin ? NULL : name))
+    if (in != NULL && tool_ops_is_processed(in, is_stdin ? NULL : name))
         info_read_processed(f, in);
     else
         info_read_raw(f, in, is_stdin ? NULL : name);

@@ -10,7 +10,7 @@
 #include "common/files.h"
 #include "common/main.h"
 #include "common/text.h"
-#include "model/info_raw.h"
+#include "model/info.h"
 #include "traceformat/compress.h"
 
 #include <errno.h>
