@@ -227,6 +227,8 @@ static int long_option(struct tool_options *o, const char *word) {
     }
     if (equals != NULL)
         o->value = equals + 1;
+    else if (t->has_value == TOOL_OPTIONAL)
+        o->value = NULL;
     else if (o->next < o->argc)
         o->value = o->argv[o->next++];
     else
@@ -243,7 +245,9 @@ static int short_option(struct tool_options *o) {
         return stop(o, tool_usage_error("unknown option -%c", letter));
     if (!t->has_value)
         return t->id < 0 ? take_common(o, t->id) : t->id;
-    if (*o->letters != '\0')
+    if (t->has_value == TOOL_OPTIONAL)
+        o->value = NULL;
+    else if (*o->letters != '\0')
         o->value = o->letters;
     else if (o->next < o->argc)
         o->value = o->argv[o->next++];

@@ -18,10 +18,11 @@
 
 enum tool_status {
     TOOL_OK = 0,
-    TOOL_FAILED = 1,  /* system error, or no trace of the kind asked for */
-    TOOL_USAGE = 2,   /* the command line */
-    TOOL_DAMAGED = 3, /* input cut, damaged, or known to lack something */
-    TOOL_BUDGET = 4   /* a budget was missed */
+    TOOL_FAILED = 1,   /* system error, or no trace of the kind asked for */
+    TOOL_USAGE = 2,    /* the command line */
+    TOOL_DAMAGED = 3,  /* input cut, damaged, or known to lack something */
+    TOOL_BUDGET = 4,   /* a budget was missed */
+    TOOL_ALLOCATOR = 5 /* the allocator under test is at fault */
 };
 
 /* First of all calls: names the program and makes writing to a closed pipe an
@@ -44,12 +45,16 @@ int tool_usage_error(const char *fmt, ...) TCM_PRINTF(1, 2);
    that, or an earlier write to it, failed, says so and returns TOOL_FAILED. */
 int tool_end(int status);
 
+#define TOOL_OPTIONAL 2u
+
 /* One option. A table of them ends with {NULL, 0, 0, 0}. */
 struct tool_option {
     const char *name; /* without the dashes; abbreviations are not taken */
     char letter;      /* the short form, or 0 */
-    bool has_value;   /* --name=VALUE, --name VALUE, -lVALUE or -l VALUE */
-    int id;           /* what tool_option_next returns, above 0 */
+    /* true: --name=VALUE, --name VALUE, -lVALUE or -l VALUE; or
+       TOOL_OPTIONAL: --name=VALUE, or without one */
+    uint8_t has_value;
+    int id; /* what tool_option_next returns, above 0 */
 };
 
 /*
@@ -74,7 +79,7 @@ struct tool_options {
     const struct tool_option *table;
     const char *help;
     bool stop_at_operand;
-    const char *value; /* of the option just returned */
+    const char *value; /* of the option just returned; NULL: without one */
     int status;        /* to exit with when tool_option_next returned -1 */
     char **operand;    /* complete when tool_option_next returned 0 */
     int operand_count;

@@ -217,6 +217,7 @@ void replay_calls_find(struct replay_calls *c) {
         found.set_cache = NULL;
     }
     FIND(trim, "malloc_trim");
+    FIND(usable_size, "malloc_usable_size");
     FIND(property, "MallocExtension_GetNumericProperty");
     *c = found;
 }

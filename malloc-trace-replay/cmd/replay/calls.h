@@ -55,6 +55,7 @@ struct replay_calls {
     bool (*release_cache)(struct ThreadCacheState **place_state_here);
     bool (*set_cache)(struct ThreadCacheState *state);
     int (*trim)(size_t pad);
+    size_t (*usable_size)(void *p);
     int (*property)(const char *name, size_t *value);
 
     bool has_operators;  /* new and delete are the allocator's own */

@@ -166,6 +166,7 @@ static void flush(struct replay_deal *d, bool last) {
     b->caches = 0;
     b->last = last;
     b->apart = d->staging.apart;
+    b->first_op = d->staging.first_op;
     b->due_ns = d->staging.due_ns;
     b->span_ns = d->staging.span_ns;
     d->ring->result.windows = d->window + d->window_used;

@@ -133,7 +133,7 @@ struct long_op {
 };
 
 static void *long_alloc(struct replay_exec *x, const struct long_op *op) {
-    const struct replay_calls *c = &x->calls;
+    const struct replay_calls *c = x->via;
     void *p = NULL;
     switch (op->call) {
     case MTF_CALL_CALLOC:
@@ -171,7 +171,7 @@ static void *long_alloc(struct replay_exec *x, const struct long_op *op) {
 
 static void long_free(struct replay_exec *x, const struct long_op *op,
                       void *p) {
-    const struct replay_calls *c = &x->calls;
+    const struct replay_calls *c = x->via;
     switch (op->call) {
     case MTF_CALL_DELETE_SIZED:
         c->delete_sized(p, op->size);
@@ -219,7 +219,7 @@ static TCM_ALWAYS_INLINE void placed(struct replay_exec *x,
 
 static void long_realloc(struct replay_exec *x, enum replay_touch how,
                          const struct long_op *op, bool is_new) {
-    const struct replay_calls *c = &x->calls;
+    const struct replay_calls *c = x->via;
     bool in_cells = x->cell != NULL;
     void *old = is_new ? NULL : block_of(x, in_cells, op->slot);
     uint32_t to = x->into != 0 ? x->into - 1 : op->slot;
@@ -295,7 +295,7 @@ static TCM_NOINLINE void exec_long(struct replay_exec *x, enum replay_touch how,
 static TCM_ALWAYS_INLINE const uint64_t *
 exec_words(struct replay_exec *x, enum replay_touch how, bool in_cells,
            const uint64_t *at, const uint64_t *end) {
-    const struct replay_calls *c = &x->calls;
+    const struct replay_calls *c = x->via;
     void **const slot = x->slot;
     uint64_t *const cell = x->cell;
     void *(*const do_malloc)(size_t) = c->malloc;
@@ -375,7 +375,7 @@ exec_words(struct replay_exec *x, enum replay_touch how, bool in_cells,
             break;
         }
     }
-    return end;
+    return at;
 }
 
 #define EXEC_TOUCH(how)                                                        \

@@ -25,8 +25,14 @@ enum replay_touch {
     REPLAY_TOUCH_ALL
 };
 
+struct replay_around;
+
 struct replay_exec {
-    struct replay_calls calls;
+    struct replay_calls calls;          /* the allocator's */
+    const struct replay_calls *via;     /* what operations call */
+    const struct replay_around *around; /* NULL: no call is looked at */
+    const struct replay_calls *around_calls;
+    uint64_t until; /* words to the next call that is */
     enum replay_touch touch;
     size_t page_size;
     void **slot;    /* blocks by slot; NULL: they are in */
@@ -46,8 +52,9 @@ struct replay_exec {
 
 /*
  * Runs the operations from AT up to END, which lie in a batch. The tables are
- * large enough. Returns END, or the REPLAY_AWAIT before the operation that
- * needs a block that is not there yet: go on from there later.
+ * large enough. Returns where the next operation is, END or more if that lies
+ * within the last one; or the REPLAY_AWAIT before the operation that needs a
+ * block that is not there yet: go on from there later.
  */
 const uint64_t *replay_exec_words(struct replay_exec *x, const uint64_t *at,
                                   const uint64_t *end);

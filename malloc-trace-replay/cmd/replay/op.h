@@ -5,7 +5,8 @@
  *
  *   bits 0 to 31   slot, or index of a thread's cache
  *   bits 32 to 39  enum replay_code
- *   bits 40 to 63  size; REPLAY_LONG: enum mtf_call
+ *   bits 40 to 63  size, of a block that is freed without it saturated;
+ *                  REPLAY_LONG: enum mtf_call
  *
  * A REPLAY_LONG word is followed by two more: the size, and
  * new << 63 | old size << 8 | log2 of the alignment, where `new` tells a

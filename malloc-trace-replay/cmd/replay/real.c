@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/os_mem.h"
 #include "base/os_thread.h"
+#include "cmd/replay/around.h"
 #include "cmd/replay/cell.h"
 #include "cmd/replay/own.h"
 #include "cmd/replay/progress.h"
@@ -118,6 +119,15 @@ static bool is_flag(const uint32_t *flag) {
 
 /* --- Lanes ---------------------------------------------------------------- */
 
+static const uint64_t *lane_words(struct lane *l, const struct task *t,
+                                  const uint64_t *at, const uint64_t *end) {
+    if (l->exec.around == NULL)
+        return replay_exec_words(&l->exec, at, end);
+    return replay_around_words(&l->exec,
+                               replay_ring_place(the.r->ring, t->batch),
+                               t->segment->thread, at, end);
+}
+
 /* One operation after another, each when its share of the time that all took is
    over. Returns as replay_exec_words. */
 static const uint64_t *spread(struct lane *l, const struct task *t,
@@ -132,7 +142,7 @@ static const uint64_t *spread(struct lane *l, const struct task *t,
         while (tcm_clock_ns() < due)
             tcm_cpu_relax();
         const uint64_t *next = at + replay_exec_length(at);
-        const uint64_t *got = replay_exec_words(&l->exec, at, next);
+        const uint64_t *got = lane_words(l, t, at, next);
         if (got != next)
             return got;
         at = next;
@@ -193,7 +203,7 @@ static bool lane_run(struct lane *l) {
                               s->first + s->words;
         const uint64_t *at = the.r->options.spread
                                  ? spread(l, t, l->at, end)
-                                 : replay_exec_words(&l->exec, l->at, end);
+                                 : lane_words(l, t, l->at, end);
         ran |= at != l->at;
         l->at = at;
         if (at != end) {

@@ -12,13 +12,16 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "cmd/replay/counters.h"
+#include "cmd/replay/around.h"
 #include "cmd/replay/exec.h"
 #include "cmd/replay/feeder.h"
+#include "cmd/replay/latency.h"
 #include "cmd/replay/measure.h"
 #include "cmd/replay/real.h"
 #include "cmd/replay/report.h"
 #include "cmd/replay/ring.h"
 #include "cmd/replay/share.h"
+#include "cmd/replay/verify.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
@@ -57,6 +60,8 @@ struct options {
     const char *skew, *most_threads, *speed, *max_idle, *think;
     struct replay_order order;
     uint32_t most_hosts; /* 0: no limit */
+    bool check, latency;
+    uint64_t latency_stride;
     char *const *file;
     int files;
 };
@@ -93,12 +98,15 @@ static const char help_text[] =
     "trace\n"
     "                      says was present), none, first (8 bytes), page (a\n"
     "                      byte a page), all. Default: auto\n"
+    "      --check         verify all that the allocator does; not for times\n"
+    "      --latency[=1/N] the time of single calls, of one in N (2048)\n"
     "  -q, --quiet         no report, but what is wrong\n"
     "  -h, --help          this text\n"
     "  -V, --version       version and what is built in\n"
     "\n"
     "Exit status: 0 success; 1 system error, or no processed trace; 2 usage;\n"
-    "3 something of the trace is missing, the rest was replayed.\n";
+    "3 something of the trace is missing, the rest was replayed; 5 --check "
+    "found\nthe allocator at fault.\n";
 
 /* --- Options -------------------------------------------------------------- */
 
@@ -110,7 +118,9 @@ enum {
     OPTION_MAX_THREADS,
     OPTION_SPEED,
     OPTION_MAX_IDLE,
-    OPTION_THINK
+    OPTION_THINK,
+    OPTION_CHECK,
+    OPTION_LATENCY
 };
 
 static bool parse_threads(const char *text, enum threads_mode *mode) {
@@ -153,6 +163,18 @@ static bool parse_speed(const char *text, double *speed) {
         return true;
     *speed = strtod(text, &end);
     return end != text && *end == '\0' && *speed >= 1e-6 && *speed <= 1e6;
+}
+
+/* "1/N": one call of N words is timed. */
+static bool parse_latency(const char *text, uint64_t *stride) {
+    *stride = REPLAY_LATENCY_STRIDE;
+    if (text == NULL)
+        return true;
+    if (strncmp(text, "1/", 2) != 0 ||
+        !tool_parse_u64(text + 2, UINT32_MAX, stride) || *stride == 0)
+        return false;
+    *stride -= 1;
+    return true;
 }
 
 static bool parse_think(const char *text, bool *spread) {
@@ -219,6 +241,8 @@ static bool parse_options(int argc, char **argv, struct options *out,
         {"speed", 0, true, OPTION_SPEED},
         {"max-idle", 0, true, OPTION_MAX_IDLE},
         {"think", 0, true, OPTION_THINK},
+        {"check", 0, false, OPTION_CHECK},
+        {"latency", 0, TOOL_OPTIONAL, OPTION_LATENCY},
         {NULL, 0, false, 0}};
     struct tool_options o;
     int id;
@@ -249,6 +273,13 @@ static bool parse_options(int argc, char **argv, struct options *out,
             break;
         case OPTION_THINK:
             out->think = o.value;
+            break;
+        case OPTION_CHECK:
+            out->check = true;
+            break;
+        case OPTION_LATENCY:
+            out->latency = true;
+            good = parse_latency(o.value, &out->latency_stride);
             break;
         }
         if (!good) {
@@ -288,7 +319,9 @@ static TCM_NORETURN void child_run(struct replay_ring *ring, pid_t parent,
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(TOOL_FAILED);
-    replay_feed(ring, o->file, o->files, o->touch, &o->order);
+    /* What is checked is written whole. */
+    replay_feed(ring, o->file, o->files, o->check ? REPLAY_TOUCH_ALL : o->touch,
+                &o->order);
     _exit(0);
 }
 
@@ -318,6 +351,7 @@ struct run {
     struct replay_share share;
     struct replay_rss rss;
     struct replay_real real;
+    struct replay_around around;
     struct replay_report report;
     pid_t child;      /* -1 when it was found ended */
     int child_status; /* then */
@@ -327,7 +361,8 @@ struct run {
 };
 
 static uint64_t own_bytes(const struct run *r) {
-    return replay_ring_bytes(r->ring) + r->slots.bytes + r->caches.bytes +
+    return (r->around.latency != NULL ? replay_latency_bytes() : 0) +
+           replay_ring_bytes(r->ring) + r->slots.bytes + r->caches.bytes +
            replay_share_bytes(&r->share);
 }
 
@@ -367,7 +402,11 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
         }
         await_due(r, b);
         replay_time_batch_begin(&r->time);
-        replay_exec_batch(&r->exec, b);
+        if (r->exec.around != NULL)
+            (void)replay_around_words(&r->exec, b, 0, b->word,
+                                      b->word + b->words);
+        else
+            replay_exec_batch(&r->exec, b);
         replay_time_batch_end(&r->time, b->apart != 0);
         if (b->apart == 0)
             replay_share_see(&r->share, b);
@@ -387,11 +426,12 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
 static bool run_prepare(struct run *r, const struct options *o) {
     struct replay_exec *x = &r->exec;
     replay_calls_find(&x->calls);
-    x->touch = o->touch;
+    x->touch = o->check ? REPLAY_TOUCH_NONE : o->touch;
     x->page_size = (size_t)sysconf(_SC_PAGESIZE);
     bool can_switch = x->calls.release_cache != NULL;
     r->is_real = o->threads == THREADS_REAL;
     r->report.order = &o->order;
+    x->via = &x->calls;
     if (o->threads == THREADS_SWITCH && !can_switch) {
         replay_calls_name(&x->calls);
         tool_error("--threads=switch: %s cannot switch thread caches",
@@ -416,8 +456,7 @@ static bool run_real_prepare(struct run *r, const struct options *o) {
     real->rss = &r->rss;
     real->cells = &r->slots;
     real->child = r->child;
-    real->own_bytes =
-        replay_ring_bytes(r->ring) + replay_share_bytes(&r->share);
+    real->own_bytes = own_bytes(r);
     if (!replay_real_begin(real)) {
         tool_error("cannot make a thread: %s", strerror(errno));
         return false;
@@ -466,14 +505,45 @@ static bool run_marked(struct run *r, const struct replay_batch *b,
     return true;
 }
 
+/* What looks at calls. False: no memory. */
+static bool run_look(struct run *r, const struct options *o) {
+    struct replay_around *a = &r->around;
+    if (!o->check && !o->latency)
+        return true;
+    a->calls = &r->exec.calls;
+    a->stride = o->latency_stride;
+    a->latency = o->latency ? replay_latency_new() : NULL;
+    a->verify = o->check ? replay_verify_new(r->exec.calls.usable_size) : NULL;
+    if ((o->latency && a->latency == NULL) || (o->check && a->verify == NULL)) {
+        tool_error("out of memory");
+        return false;
+    }
+    if (a->latency != NULL)
+        replay_latency_begin(a->latency);
+    if (a->verify != NULL)
+        replay_verify_catch(a->verify, TOOL_ALLOCATOR);
+    r->exec.around = a;
+    r->exec.around_calls = replay_around_calls(a);
+    r->report.around = a;
+    return true;
+}
+
+static void run_look_end(struct run *r) {
+    if (r->around.latency != NULL)
+        replay_latency_end(r->around.latency);
+    if (r->around.verify != NULL)
+        replay_verify_end(r->around.verify);
+}
+
 /* From the start mark to the end mark, and what is around them. False: it could
    not begin. */
 static bool run_measured(struct run *r, const struct replay_batch *b,
                          const struct options *o) {
     struct replay_counters before;
     replay_share_begin(&r->share);
-    if (!run_marked(r, b, o, &before))
+    if (!run_look(r, o) || !run_marked(r, b, o, &before))
         return false;
+    run_look_end(r);
     /* The replayer's own cache again, for all it does from here. */
     replay_exec_switch(&r->exec, 0);
     replay_counters_read(&r->exec.calls, &r->report.counters);
@@ -537,6 +607,12 @@ static int run_tell(const struct run *r) {
     if (r->out_of_memory) {
         tool_error("out of memory for the table of blocks");
         status = TOOL_FAILED;
+    }
+    if (r->around.verify != NULL) {
+        replay_verify_tell(r->around.verify);
+        if (replay_verify_faults(r->around.verify) != 0 &&
+            status != TOOL_FAILED)
+            status = TOOL_ALLOCATOR;
     }
     return status;
 }

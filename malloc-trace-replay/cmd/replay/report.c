@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/replay/report.h"
 
+#include "cmd/replay/latency.h"
+#include "cmd/replay/verify.h"
 #include "common/main.h"
 #include "common/text.h"
 #include "traceformat/trace_event.h"
@@ -234,6 +236,8 @@ void replay_report_print(const struct replay_report *r, FILE *out) {
                 replay_plural(f->recorded_trims),
                 r->exec->trims != 0 ? "repeated"
                                     : "which the allocator does not have");
+    if (r->around != NULL && r->around->latency != NULL)
+        replay_latency_print(r->around->latency, out);
     print_counters(r, out);
 }
 
@@ -356,6 +360,10 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     json_order(r, j);
     if (r->real != NULL)
         json_real(r, j);
+    if (r->around != NULL && r->around->latency != NULL)
+        replay_latency_json(r->around->latency, j);
+    if (r->around != NULL && r->around->verify != NULL)
+        replay_verify_json(r->around->verify, j);
     json_counters(r, j);
     tool_json_end_object(j);
 }

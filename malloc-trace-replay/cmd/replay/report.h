@@ -8,6 +8,7 @@
 #define TOOL_CMD_REPLAY_REPORT_H
 
 #include "base/compiler.h"
+#include "cmd/replay/around.h"
 #include "cmd/replay/counters.h"
 #include "cmd/replay/exec.h"
 #include "cmd/replay/measure.h"
@@ -27,6 +28,7 @@ struct replay_report {
     uint64_t replayer_cpu_ns;       /* about its own share; 0 unknown */
     const struct replay_real *real; /* NULL: all ran on one thread */
     const struct replay_order *order;
+    const struct replay_around *around; /* NULL: no call was looked at */
     uint64_t late_ns; /* the furthest it fell behind its pace */
     /* The allocator's own counters, used up in the replay; those recorded are
        in the result. */

@@ -60,9 +60,10 @@ struct replay_batch {
     uint32_t last;   /* 1: none comes after this one */
     uint32_t apart;  /* 1: of a prologue or epilogue, not recorded there */
     uint32_t segments;
+    uint64_t first_op; /* operations in batches before */
     uint64_t due_ns; /* paced: it begins so long after the start; and then it */
     uint64_t span_ns; /* lasts so long */
-    uint32_t unused[6];
+    uint32_t unused[4];
     struct replay_segment segment[REPLAY_SEGMENTS];
     uint64_t word[REPLAY_BATCH_WORDS + REPLAY_BATCH_PAD];
 };

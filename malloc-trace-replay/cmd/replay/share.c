@@ -149,7 +149,7 @@ uint64_t replay_share_ns(const struct replay_share *s,
     uint64_t ns[ROUNDS], words = 0;
     if (s->copies == 0)
         return 0;
-    dry.calls = no_calls;
+    dry.via = &no_calls;
     dry.touch = REPLAY_TOUCH_NONE;
     dry.cache = NULL;
     for (unsigned r = 0; r < ROUNDS; r++) {

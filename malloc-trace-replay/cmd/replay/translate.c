@@ -27,6 +27,7 @@ static void batch_begin(struct replay_translate *t) {
     t->at = t->batch->word;
     t->batch->apart = t->apart;
     t->batch->segments = 0;
+    t->batch->first_op = t->ops;
     t->batch->due_ns = t->order.speed > 0 ? replayed_ns(t, t->clock_ns) : 0;
     t->batch->span_ns = 0;
     t->batch_ns = t->clock_ns;
@@ -293,7 +294,8 @@ static void put_free(struct replay_translate *t, unsigned call, uint32_t slot,
     uint64_t size = replay_block_size(block);
     call = replay_free_call(call, block);
     if (free_code[call] != 0)
-        put(t, replay_word((enum replay_code)free_code[call], slot, 0));
+        put(t, replay_word((enum replay_code)free_code[call], slot,
+                           tcm_min_u64(size, REPLAY_SIZE_LIMIT - 1)));
     else if (sized_free_code[call] != 0 && size < REPLAY_SIZE_LIMIT)
         put(t,
             replay_word((enum replay_code)sized_free_code[call], slot, size));
@@ -491,7 +493,9 @@ static TCM_ALWAYS_INLINE bool translate_common(struct translate_hot *h,
         *place = 0;
         h->live_bytes -= replay_block_size(block);
         h->live_objects--;
-        *h->at++ = replay_word((enum replay_code)code, base + op->slot, 0);
+        *h->at++ = replay_word(
+            (enum replay_code)code, base + op->slot,
+            tcm_min_u64(replay_block_size(block), REPLAY_SIZE_LIMIT - 1));
     } else if (op->kind == MTF_OP_ALLOC) {
         unsigned code = alloc_code[op->call];
         if (TCM_UNLIKELY(code == 0 || op->size >= REPLAY_SIZE_LIMIT ||

@@ -184,6 +184,7 @@ static void begin(struct replay_exec *x, enum replay_touch touch) {
     x->touch = touch;
     x->page_size = 4096;
     x->slot = slots;
+    x->via = &x->calls;
     asked_count = 0;
     refuse = false;
 }

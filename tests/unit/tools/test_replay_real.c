@@ -317,6 +317,7 @@ static const char *run_history(struct prng *p) {
     exec.calls.malloc = books_make;
     exec.calls.free = books_free;
     exec.calls.realloc = books_resize;
+    exec.via = &exec.calls;
     exec.touch = REPLAY_TOUCH_NONE;
     real.options.most_hosts =
         prng_below(p, 2) ? 0 : 1 + (uint32_t)prng_below(p, 4);

@@ -1,0 +1,110 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# replay --check finds an allocator's faults and says where they are, in all
+# modes of threads, and none in an allocator that is right. replay --latency
+# times as many calls as it was told, by kind and size.
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$postprocess" "$replay"
+if [ "${TCM_SANITIZED:-no}" != no ]; then
+    skip_all "the sanitizers' runtime replaces malloc"
+fi
+# shellcheck disable=SC2086
+if ! $CC -O1 -fno-builtin -o program \
+    "$top_srcdir/tests/integration/replay_real.c" -pthread 2>"$err" ||
+    ! $CC -O1 -fPIC -shared -fno-builtin -o faulty.so \
+        "$top_srcdir/tests/integration/replay_faulty.c" 2>"$err"; then
+    skip_all "no program can be made here"
+fi
+record hand.lz4 ./program hand
+check "a trace" "$postprocess" -q hand.lz4 hand.p
+record born.lz4 ./program born 200
+check "another" "$postprocess" -q born.lz4 born.p
+
+# --- Allocators that are right ------------------------------------------------
+
+for library in "" libjemalloc.so.2 libmimalloc.so.2 libtcmalloc_minimal.so.4 \
+    "$minimal" ./faulty.so; do
+    name=${library:-C library}
+    name=${name##*/}
+    if [ -n "$(LD_PRELOAD=$library true 2>&1)" ]; then
+        note "$name is not here"
+        continue
+    fi
+    for mode in none real; do
+        LD_PRELOAD=$library "$replay" --check --threads=$mode --json j \
+            hand.p >"$out" 2>"$err"
+        is "$name, $mode: no fault" "$?,$(json j failed_allocations)" 0,0
+        grep -v warning "$err" | diag
+        like "$name, $mode: in the JSON" j '"faults": 0,'
+    done
+done
+LD_PRELOAD=$minimal "$replay" --check --threads=switch -q hand.p 2>"$err"
+is "caches that are switched: no fault" $? 0
+
+# --- Allocators that are not --------------------------------------------------
+
+# faulty FAULT TEXT TRACE...: it is found and named.
+faulty() {
+    fault=$1
+    text=$2
+    shift 2
+    MALLOC_FAULT=$fault LD_PRELOAD=$work/faulty.so "$replay" -q --check "$@" \
+        2>"$err"
+    is "$fault $*: status" $? 5
+    like "$fault $*: what and where" "$err" "$text"
+}
+at='operation [0-9]* .[a-z]* of [0-9]* bytes, slot [0-9]*, thread [0-9]*.'
+for mode in none real; do
+    set -- --threads=$mode hand.p
+    faulty overlap "$at: the block of [0-9]* bytes at 0x[0-9a-f]* overlaps \
+the one of [0-9]* bytes at 0x[0-9a-f]*, made by .*operation [0-9]*" "$@"
+    faulty zeros "$at: byte [0-9]* of the block at 0x[0-9a-f]* is not zero" "$@"
+    faulty misalign "$at: the block at 0x[0-9a-f]* is not at a multiple of" "$@"
+    faulty scribble "$at: byte 0 of the block of [0-9]* bytes at 0x[0-9a-f]*, \
+made by .*operation [0-9]*, has changed while it lived" "$@"
+    faulty move "$at: byte [0-9]* of .* has changed when it was resized" "$@"
+    faulty small "$at: the usable size of .* is [0-9]*, below its size" "$@"
+    faulty crash "the allocator failed with signal 6 .ABRT., .*operation" "$@"
+done
+# The place in the trace is exact where operations stand in its order.
+MALLOC_FAULT=zeros LD_PRELOAD=$work/faulty.so "$replay" -q --check \
+    --threads=none --json j hand.p 2>"$err"
+like "the first fault is in the JSON" j \
+    '"operation [0-9]* .calloc of 5 bytes, slot [0-9]*'
+make=$top_builddir/tests/unit/tools/replay_make
+"$make" pairs many.p 400000 >/dev/null || exit 99
+faulty never "no memory was used again: [0-9]* blocks of [0-9]* bytes were \
+freed" many.p
+
+# --- Latency ------------------------------------------------------------------
+
+ops=$("$replay" -q --json j hand.p 2>"$err" && json j ops)
+counts() {
+    tr -d ' ,' <"$1" | awk -F: '
+        /"latency"/ { on = 1 }
+        on && /"sizes"/ { skip = 1 }
+        on && /^\]/ { skip = 0 }
+        on && !skip && /"count"/ { n += $2 }
+        /"worst"/ { on = 0 }
+        END { print n + 0 }'
+}
+for mode in none real; do
+    "$replay" -q --latency=1/1 --threads=$mode --json j hand.p 2>"$err"
+    is "every call is timed ($mode)" "$?,$(counts j)" "0,$ops"
+    "$replay" --latency --threads=$mode --json j hand.p >"$out" 2>"$err"
+    is "a part of them ($mode)" $? 0
+    at_least "some are ($mode)" "$(counts j)" 1
+    [ "$(counts j)" -lt $((ops / 100)) ]
+    result "most are not ($mode)" $?
+    like "a table ($mode)" "$out" "^malloc .* ns"
+    like "the worst, with its place ($mode)" "$out" "^worst .*operation [0-9]"
+done
+# An allocator that waits 200 ns in each call shows it in every quantile.
+# shellcheck disable=SC2086
+$CC -O1 -fPIC -shared -fno-builtin -o slow.so \
+    "$top_srcdir/tests/integration/replay_real_malloc.c" 2>"$err" || exit 99
+LD_PRELOAD=$work/slow.so "$replay" -q --latency=1/1 --threads=none --json j \
+    hand.p 2>"$err"
+p50=$(tr -d ' ,' <j | sed -n '/"malloc":{/,/p50/s/"p50_ns":\([0-9]*\).*/\1/p')
+at_least "200 ns in the allocator are 200 ns" "$p50" 180
+tap_end
