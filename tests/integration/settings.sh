@@ -27,7 +27,7 @@ if knows TCMALLOC_TRACE_LIMIT_MB; then
     is "LIMIT_MB: the program goes on" $? 51
     size=$(wc -c <t)
     at_least "LIMIT_MB: about that size" "$size" 900000
-    at_least "LIMIT_MB: not much more" 1400000 "$size"
+    at_least "LIMIT_MB: not much more" 2000000 "$size"
     "$postprocess" --quiet --json json t p
     is "LIMIT_MB: complete" "$(json json complete clean_end)" "true true"
 else
