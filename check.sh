@@ -281,7 +281,8 @@ ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 export UBSAN_OPTIONS ASAN_OPTIONS
 if built_or_fail sanitized --enable-trace-compression --enable-debug \
     --enable-sanitizers=address,undefined --disable-shared CFLAGS='-O1 -g'; then
-    tests sanitized TESTS="$(part_tests)"
+    # The other programs are for scripts, which are not run here.
+    tests sanitized TESTS="$(part_tests)" check_PROGRAMS="$(part_tests)"
 fi
 
 step "A build without LZ4, with assertions in the libraries"
@@ -295,7 +296,7 @@ if [ "$long" = yes ]; then
     step "Parts under the thread sanitizer"
     if built_or_fail threads --enable-trace-compression --enable-debug \
         --enable-sanitizers=thread --disable-shared CFLAGS='-O1 -g'; then
-        tests threads TESTS="$(part_tests)"
+        tests threads TESTS="$(part_tests)" check_PROGRAMS="$(part_tests)"
     fi
 
     step "aarch64 under qemu-user"

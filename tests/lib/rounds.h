@@ -15,7 +15,7 @@
 /* One of so many is done. A prime: a step through the bytes of a format meets
    each byte of its fields in turn. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { rounds_sanitized = 7 };
+enum { rounds_sanitized = 13 };
 #else
 enum { rounds_sanitized = 1 };
 #endif
