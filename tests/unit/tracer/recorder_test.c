@@ -333,7 +333,9 @@ static struct stream *find_stream(struct reading *r, uint32_t id) {
         if (r->stream[i].id == id)
             return &r->stream[i];
     }
-    r->stream = realloc(r->stream, (r->streams + 1) * sizeof(*r->stream));
+    if ((r->streams & (r->streams - 1)) == 0)
+        r->stream =
+            realloc(r->stream, (2 * r->streams + 1) * sizeof(*r->stream));
     struct stream *s = &r->stream[r->streams++];
     memset(s, 0, sizeof(*s));
     s->id = id;

@@ -135,7 +135,8 @@ static struct mtf_stream *stream_of(struct streams *s, uint32_t id) {
         if (s->known[i].id == id)
             return &s->known[i].stream;
     }
-    s->known = realloc(s->known, (s->count + 1) * sizeof(*s->known));
+    if ((s->count & (s->count - 1)) == 0)
+        s->known = realloc(s->known, (2 * s->count + 1) * sizeof(*s->known));
     s->known[s->count].id = id;
     mtf_stream_init(&s->known[s->count].stream);
     return &s->known[s->count++].stream;
