@@ -336,9 +336,8 @@ if [ -n "${main:-}" ]; then
             '^tests/(lint/(layering|spdx|dead)|unit/[a-z]*/test_(tool|raw|proc))')
         quietly distcheck.log make -j"$(jobs)" distcheck \
             DISTCHECK_CONFIGURE_FLAGS="--enable-trace-compression CFLAGS=-O0" \
-            AM_MAKEFLAGS="TESTS='$(echo $dist_tests)' check_LIBRARIES= \
-                check_PROGRAMS='$(echo "$dist_tests" | grep -v '\.sh$' |
-                tr '\n' ' ')'"
+            AM_MAKEFLAGS="TESTS='$(echo $dist_tests)' check_PROGRAMS='$(echo \
+                "$dist_tests" | grep -v '\.sh$' | tr '\n' ' ')'"
     fi
     count "make distcheck" $?
     if [ -e "$top/.git" ] && have git; then
