@@ -12,6 +12,7 @@
 
 #include "gperftools/thread_cache_switch.h"
 #include "prng.h"
+#include "rounds.h"
 #include "tap.h"
 
 static bool (*release_cache)(struct ThreadCacheState **);
@@ -133,7 +134,7 @@ static void test_budget(void) {
         tap_skip("no extension interface");
         return;
     }
-    unsigned long switches = getenv("LONG") != NULL ? 10000000 : 600000;
+    unsigned long switches = rounds_of(600000, 10000000);
     size_t cached = 0, most = 0, bound = 0, metadata[2] = {0, 0};
     struct prng random;
     bool done = true;

@@ -14,6 +14,7 @@
 #include "core/heap_verify.h"
 #include "gperftools/thread_cache_switch.h"
 #include "lib/prng.h"
+#include "lib/rounds.h"
 #include "lib/tap.h"
 
 #include <dirent.h>
@@ -185,7 +186,7 @@ int main(int argc, char **argv) {
 #ifdef __SANITIZE_THREAD__
     return tap_skip_all("the sanitizer ends threads before the library does");
 #endif
-    if (getenv("LONG") != NULL)
+    if (rounds_long())
         rounds *= 30;
     if (argc > 1)
         rounds = strtoul(argv[1], NULL, 10);

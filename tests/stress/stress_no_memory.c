@@ -16,6 +16,7 @@
 #include "core/heap.h"
 #include "core/heap_verify.h"
 #include "lib/prng.h"
+#include "lib/rounds.h"
 #include "lib/tap.h"
 
 #include <dirent.h>
@@ -238,7 +239,7 @@ int main(int argc, char **argv) {
 #ifdef __SANITIZE_THREAD__
     return tap_skip_all("the sanitizer ends threads before the library does");
 #endif
-    if (getenv("LONG") != NULL)
+    if (rounds_long())
         steps *= 5;
     if (argc > 1)
         steps = strtoul(argv[1], NULL, 10);

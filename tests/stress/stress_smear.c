@@ -10,6 +10,7 @@
 #include "core/heap.h"
 #include "core/heap_verify.h"
 #include "lib/prng.h"
+#include "lib/rounds.h"
 #include "lib/tap.h"
 
 enum { SLOTS = 3000, FREED = 256 };
@@ -79,7 +80,7 @@ static void smear(struct block *b, struct prng *random) {
 }
 
 int main(int argc, char **argv) {
-    unsigned long steps = getenv("LONG") == NULL ? 300000 : 10000000;
+    unsigned long steps = rounds_of(300000, 10000000);
     if (argc > 1)
         steps = strtoul(argv[1], NULL, 10);
     unsigned long smeared = 0;
