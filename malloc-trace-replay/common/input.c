@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "common/unpack.h"
 #include "traceformat/proc_layout.h"
 
 #include <errno.h>
@@ -62,6 +63,9 @@ struct tool_input {
 #if TCM_HAVE_LZ4
     LZ4F_dctx *context;
 #endif
+    enum tool_packing packing; /* another one than LZ4 */
+    struct tool_unpack *unpack;
+    bool over; /* the rest of what it unpacks has no use */
     /* Taken by tool_input_peek. */
     uint8_t ahead[MTF_FOREIGN_BYTES];
     size_t ahead_length;
@@ -129,6 +133,7 @@ void tool_input_close(struct tool_input *in) {
     if (in == NULL)
         return;
     free_decoder(in);
+    tool_unpack_free(in->unpack);
     if (in->fd >= 0)
         close(in->fd);
     free(in->window);
@@ -384,6 +389,67 @@ static enum mtf_source_result read_frames(struct tool_input *in, void *buf,
 
 #endif
 
+/* --- gzip and zstd ------------------------------------------------------ */
+
+/* Nothing comes any more of what is stored from head on. */
+static enum mtf_source_result lose_rest(struct tool_input *in,
+                                        enum mtf_status status) {
+    uint64_t here = head_offset(in);
+    if (status == MTF_NO_MEMORY)
+        return fail(in, status, 0);
+    in->over = true;
+    do {
+        in->head = in->tail;
+        if (!fill(in, 1))
+            return MTF_SOURCE_ERROR;
+    } while (in->head != in->tail);
+    in->source.status = status;
+    in->source.break_offset = here;
+    in->source.break_skipped = head_offset(in) - here;
+    return MTF_SOURCE_BREAK;
+}
+
+static enum mtf_source_result read_packed(struct tool_input *in, void *buf,
+                                          size_t n, size_t *got) {
+    for (;;) {
+        *got = 0;
+        if (in->over)
+            return MTF_SOURCE_END;
+        if (in->head == in->tail && !fill(in, 1))
+            return MTF_SOURCE_ERROR;
+        size_t stored = in->tail - in->head, taken = stored;
+        if (stored == 0 && tool_unpack_is_done(in->unpack))
+            return MTF_SOURCE_END;
+        *got = n;
+        enum mtf_status status = tool_unpack_some(
+            in->unpack, in->window + in->head, &taken, in->at_end, buf, got);
+        TCM_ASSERT(taken <= stored && *got <= n);
+        in->head += taken;
+        if (*got != 0)
+            return MTF_SOURCE_DATA;
+        if (status != MTF_OK)
+            return lose_rest(in, status);
+        if (stored != 0 && taken == 0)
+            return lose_rest(in, MTF_DAMAGED);
+    }
+}
+
+/* False: the system failed. A packing that nothing here can undo is none: what
+   it is, its magic tells. */
+static bool begin_packed(struct tool_input *in) {
+    in->packing = tool_packing_of(in->window + in->head, in->tail - in->head);
+    if (in->packing == TOOL_PACKING_NONE)
+        return true;
+    in->unpack = tool_unpack_new(in->packing);
+    if (in->unpack != NULL)
+        return true;
+    in->packing = TOOL_PACKING_NONE;
+    if (errno == ENOENT)
+        return true;
+    (void)fail(in, errno == ENOMEM ? MTF_NO_MEMORY : MTF_SYSTEM, errno);
+    return false;
+}
+
 /* --- Reading ------------------------------------------------------------ */
 
 /* What begins with no known magic may have lost it: whether the head of an LZ4
@@ -433,10 +499,14 @@ static enum mtf_source_result read_any(struct tool_input *in, void *buf,
         in->sniffed = true;
         size_t waiting = in->tail - in->head;
         uint32_t magic = waiting >= 4 ? word_at(in, in->head) : 0;
-        in->compressed =
-            magic == frame_magic || is_skippable(magic) || has_frame(in);
+        if (!begin_packed(in))
+            return MTF_SOURCE_ERROR;
+        in->compressed = in->unpack != NULL || magic == frame_magic ||
+                         is_skippable(magic) || has_frame(in);
         in->source.framed = in->compressed;
     }
+    if (in->unpack != NULL)
+        return read_packed(in, buf, n, got);
     return in->compressed ? read_frames(in, buf, n, got)
                           : read_plain(in, buf, n, got);
 }
@@ -496,6 +566,11 @@ const char *tool_input_name(const struct tool_input *in) {
 
 bool tool_input_is_compressed(const struct tool_input *in) {
     return in->compressed;
+}
+
+const char *tool_input_frame_name(const struct tool_input *in) {
+    return in->packing == TOOL_PACKING_NONE ? "LZ4 frame"
+                                            : tool_packing_name(in->packing);
 }
 
 enum mtf_status tool_input_status(const struct tool_input *in) {

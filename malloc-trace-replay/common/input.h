@@ -2,11 +2,12 @@
 /*
  * Bytes of a trace from a file, a pipe or stdin. LZ4 frames are recognized by
  * their magic and decompressed; a broken frame costs the rest of that frame and
- * is reported as a break between the bytes before and after it.
+ * is reported as a break between the bytes before and after it. gzip and zstd
+ * are recognized and decompressed too; a broken one costs all that follows.
  *
  * Invariants: memory is a fixed window (4 MiB and 64 KiB, the largest LZ4 block
- * with its head) and LZ4's own state; time is linear in the stored and
- * decompressed bytes, also for hostile input.
+ * with its head) and what the decoder has itself (unpack.h); time is linear in
+ * the stored and decompressed bytes, also for hostile input.
  * Threads: one user at a time.
  */
 #ifndef TOOL_COMMON_INPUT_H
@@ -44,6 +45,9 @@ struct mtf_source *tool_input_source(struct tool_input *in);
 void tool_input_limit(struct tool_input *in, uint64_t limit);
 
 bool tool_input_is_compressed(const struct tool_input *in);
+/* For messages: what it is compressed in, "LZ4 frame", "gzip member", "zstd
+   frame". */
+const char *tool_input_frame_name(const struct tool_input *in);
 /* MTF_OK, or MTF_NO_LZ4, MTF_SYSTEM, MTF_NO_MEMORY after MTF_SOURCE_ERROR. */
 enum mtf_status tool_input_status(const struct tool_input *in);
 /* Bytes taken so far: as stored, and decompressed. */

@@ -18,6 +18,12 @@
 #ifndef TCM_HAVE_LZ4
 #define TCM_HAVE_LZ4 0
 #endif
+#ifndef TCM_HAVE_ZLIB
+#define TCM_HAVE_ZLIB 0
+#endif
+#ifndef TCM_HAVE_ZSTD
+#define TCM_HAVE_ZSTD 0
+#endif
 
 static const char *program_name = "malloc-trace";
 
@@ -184,9 +190,12 @@ static int take_common(struct tool_options *o, int id) {
         return 0;
     }
     if (id == OPT_VERSION)
-        printf("%s (malloc-trace) %s\nOptional libraries: lz4 %s\n",
+        printf("%s (malloc-trace) %s\nOptional libraries: lz4 %s, zlib %s, "
+               "zstd %s\n",
                program_name, TCM_VERSION,
-               TCM_HAVE_LZ4 ? "yes" : "no (traces uncompressed)");
+               TCM_HAVE_LZ4 ? "yes" : "no (traces uncompressed)",
+               TCM_HAVE_ZLIB ? "yes" : "no (by the program gzip)",
+               TCM_HAVE_ZSTD ? "yes" : "no (by the program zstd)");
     else
         fputs(o->help, stdout);
     return stop(o, TOOL_OK);

@@ -33,7 +33,8 @@ struct info_file {
     /* the recording */
     bool have_header;
     struct mtf_raw_info header;
-    bool compressed, from_file, from_spool, growing, complete, clean_end;
+    const char *frame_name; /* what it is compressed in; NULL: plain */
+    bool from_file, from_spool, growing, complete, clean_end;
     bool begins_late; /* a flight recording: its beginning was not kept */
     uint64_t raw_bytes, stored_bytes;
     /* raw */

@@ -286,11 +286,13 @@ static void see_header(struct info_file *f, const struct mtf_proc_item *item) {
                      sizeof(item->header));
 }
 
-static void see_damage(struct info_file *f, const struct tool_ops_item *item) {
-    info_problem(f, TOOL_DAMAGED,
-                 "%s: byte %" PRIu64 ": %s%s, %" PRIu64 " bytes lost", f->name,
-                 item->offset, item->from->offset_is_stored ? "LZ4 frame " : "",
-                 item->problem, item->from->skipped);
+static void see_damage(struct info_file *f, const struct work *w,
+                       const struct tool_ops_item *item) {
+    bool stored = item->from->offset_is_stored;
+    info_problem(
+        f, TOOL_DAMAGED, "%s: byte %" PRIu64 ": %s%s%s, %" PRIu64 " bytes lost",
+        f->name, item->offset, stored ? tool_input_frame_name(w->ops.in) : "",
+        stored ? " " : "", item->problem, item->from->skipped);
 }
 
 static void see_problem(struct info_file *f, int status,
@@ -322,7 +324,7 @@ static void read_all(struct info_file *f, struct work *w) {
             see_closing(f, w, item.block);
             break;
         case TOOL_OPS_DAMAGE:
-            see_damage(f, &item);
+            see_damage(f, w, &item);
             break;
         case TOOL_OPS_FAILED:
             see_problem(f, TOOL_FAILED, &item);
@@ -338,7 +340,8 @@ static void read_all(struct info_file *f, struct work *w) {
 
 void info_read_processed(struct info_file *f, struct tool_input *in) {
     struct work *w = malloc(sizeof(*w));
-    f->compressed = tool_input_is_compressed(in);
+    if (tool_input_is_compressed(in))
+        f->frame_name = tool_input_frame_name(in);
     f->from_file = true;
     if (w == NULL) {
         info_problem(f, TOOL_FAILED, "out of memory");

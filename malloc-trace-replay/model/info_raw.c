@@ -235,7 +235,7 @@ static const char *see_footer(struct info_file *f, struct tool_raw *t) {
 }
 
 static void conclude(struct info_file *f, struct tool_raw *t) {
-    f->compressed = tool_raw_is_compressed(t);
+    f->frame_name = tool_raw_frame_name(t);
     f->from_file = tool_raw_has_file(t);
     f->from_spool = tool_raw_has_spool(t);
     f->growing = tool_raw_is_growing(t);

@@ -294,7 +294,7 @@ static bool dispute_bytes(struct tool_raw *t, struct mtf_item *item,
     if (saved > end) {
         item->file = t->name;
         item->offset_is_stored = true;
-        item->lost_unpacked = tool_raw_is_compressed(t);
+        item->lost_unpacked = tool_raw_frame_name(t) != NULL;
         return dispute(item, MTF_CUT, file_stored_bytes(t), saved - end);
     }
     /* What has its end needs no spool, of whatever age. */
@@ -617,8 +617,10 @@ bool tool_raw_has_file(const struct tool_raw *t) {
     return t->in != NULL;
 }
 
-bool tool_raw_is_compressed(const struct tool_raw *t) {
-    return t->in != NULL && tool_input_is_compressed(t->in);
+const char *tool_raw_frame_name(const struct tool_raw *t) {
+    return t->in != NULL && tool_input_is_compressed(t->in)
+               ? tool_input_frame_name(t->in)
+               : NULL;
 }
 
 bool tool_raw_begins_late(const struct tool_raw *t) {

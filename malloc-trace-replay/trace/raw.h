@@ -54,7 +54,8 @@ bool tool_raw_has_file(const struct tool_raw *t);
 /* A flight recording of which only the last part is left: streams begin where
    they begin, and what frees name may be from before. After tool_raw_open. */
 bool tool_raw_begins_late(const struct tool_raw *t);
-bool tool_raw_is_compressed(const struct tool_raw *t);
+/* What it is compressed in, as tool_input_frame_name; NULL: it is plain. */
+const char *tool_raw_frame_name(const struct tool_raw *t);
 
 /* So far: bytes before LZ4, and as stored, spool included. */
 uint64_t tool_raw_bytes(const struct tool_raw *t);

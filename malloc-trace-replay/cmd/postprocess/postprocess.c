@@ -28,8 +28,9 @@
 static const char help_text[] =
     "Usage: postprocess [OPTION]... RAW [OUT]\n"
     "Order the per-thread streams of the raw trace RAW (a file, a spool, a\n"
-    "pipe, or - for standard input; LZ4 frames or plain) into one stream of\n"
-    "operations for replay, and write it to OUT (standard output by default).\n"
+    "pipe, or - for standard input; plain, LZ4, gzip, zstd) into one stream\n"
+    "of operations for replay, and write it to OUT (standard output by "
+    "default).\n"
     "\n"
     "  -z, --compress       write LZ4 frames\n"
     "  --json FILE          write what was found as JSON to FILE (- for "

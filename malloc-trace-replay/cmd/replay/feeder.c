@@ -264,12 +264,11 @@ static void feed_header(struct feeder *f, const struct mtf_proc_item *item) {
                sizeof(f->result->executable));
 }
 
-/* The bytes before were of an LZ4 frame whose rest is lost. */
+/* The bytes before were of a frame whose rest is lost. */
 static void feed_break(struct feeder *f, const struct mtf_proc_item *item) {
-    feed_damage(f,
-                "%s: byte %llu: LZ4 frame %s, %llu stored bytes are "
-                "without use",
-                f->name, (unsigned long long)item->file_offset, item->problem,
+    feed_damage(f, "%s: byte %llu: %s %s, %llu stored bytes are without use",
+                f->name, (unsigned long long)item->file_offset,
+                tool_input_frame_name(f->ops.in), item->problem,
                 (unsigned long long)item->skipped);
 }
 

@@ -21,7 +21,7 @@ static const char help[] =
     "as\n"
     "well.\n"
     "\n"
-    "  FILE           a trace, plain or in LZ4 frames; a spool; a name of\n"
+    "  FILE           a trace, plain, LZ4, gzip or zstd; a spool; a name of\n"
     "                 which only NAME.spool or the parts of a flight "
     "recording\n"
     "                 exist. '-', or none, is standard input\n"

@@ -205,19 +205,20 @@ void dump_damage(struct dump *d, uint64_t offset, uint64_t thread) {
     dump_str(&d->lines, "damage: ");
 }
 
-void dump_lost(struct dump *d, uint64_t at, bool is_stored, const char *why,
+void dump_lost(struct dump *d, uint64_t at, const char *frame, const char *why,
                uint64_t lost, bool lost_unpacked) {
     struct dump_lines *l = &d->lines;
-    dump_damage(d, is_stored ? DUMP_NONE : at, DUMP_NONE);
-    if (is_stored) {
-        dump_id(l, "LZ4 frame at stored byte ", at);
+    dump_damage(d, frame != NULL ? DUMP_NONE : at, DUMP_NONE);
+    if (frame != NULL) {
+        dump_str(l, frame);
+        dump_id(l, " at stored byte ", at);
         dump_str(l, ": ");
     }
     dump_str(l, why);
     dump_id(l, ", ", lost);
-    dump_str(l, lost_unpacked ? " bytes before compression lost"
-                : is_stored   ? " stored bytes lost"
-                              : " bytes lost");
+    dump_str(l, lost_unpacked   ? " bytes before compression lost"
+                : frame != NULL ? " stored bytes lost"
+                                : " bytes lost");
     dump_end(l);
 }
 

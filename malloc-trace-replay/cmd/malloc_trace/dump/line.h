@@ -79,8 +79,8 @@ struct dump {
 /* A line that something is damaged begins; the caller ends it. */
 void dump_damage(struct dump *d, uint64_t offset, uint64_t thread);
 /* A whole line: bytes that are LOST for WHY. AT: of the bytes of the trace; or
-   of the stored ones (IS_STORED), where an LZ4 frame is broken. */
-void dump_lost(struct dump *d, uint64_t at, bool is_stored, const char *why,
+   of the stored ones, where a FRAME, as "LZ4 frame", is broken; else NULL. */
+void dump_lost(struct dump *d, uint64_t at, const char *frame, const char *why,
                uint64_t lost, bool lost_unpacked);
 /* Of a header: process, executable, recorder, as far as it names them. */
 void dump_origin(struct dump_lines *l, const struct mtf_raw_info *info);

@@ -218,7 +218,9 @@ static bool see_item(struct proc_dump *w, const struct tool_ops_item *item) {
         see_closing(w, item->block);
         return true;
     case TOOL_OPS_DAMAGE:
-        dump_lost(w->d, item->from->file_offset, item->from->offset_is_stored,
+        dump_lost(w->d, item->from->file_offset,
+                  item->from->offset_is_stored ? tool_input_frame_name(w->in)
+                                               : NULL,
                   item->from->problem, item->from->skipped, false);
         return true;
     case TOOL_OPS_FAILED:

@@ -361,7 +361,8 @@ static bool see_item(struct raw_dump *r, const struct mtf_item *item) {
     case MTF_ITEM_DATA:
         return see_data(r, item);
     case MTF_ITEM_DAMAGE:
-        dump_lost(r->d, item->file_offset, item->offset_is_stored,
+        dump_lost(r->d, item->file_offset,
+                  item->offset_is_stored ? tool_raw_frame_name(r->raw) : NULL,
                   mtf_status_text(item->status), item->skipped,
                   item->lost_unpacked);
         return true;

@@ -192,7 +192,7 @@ void info_json(struct tool_json *j, const struct info_file *f) {
         tool_json_bool(j, "clean_end", f->clean_end);
         tool_json_bool(j, "still_being_recorded", f->growing);
         tool_json_bool(j, "begins_late", f->begins_late);
-        tool_json_bool(j, "compressed", f->compressed);
+        tool_json_bool(j, "compressed", f->frame_name != NULL);
         tool_json_u64(j, "bytes", f->raw_bytes);
         tool_json_u64(j, "file_bytes", f->stored_bytes);
         if (f->have_header)

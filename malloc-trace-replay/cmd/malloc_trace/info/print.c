@@ -265,17 +265,17 @@ static void print_processed(const struct info_file *f) {
 
 /* What kind of file it is. */
 static void print_kind(const struct info_file *f) {
-    const char *what = !f->from_file   ? "spool of a raw trace"
-                       : f->compressed ? "raw trace in LZ4 frames"
-                                       : "raw trace";
+    const char *in = f->frame_name != NULL ? f->frame_name : "";
+    const char *before = f->frame_name != NULL ? " in " : "";
+    const char *plural = f->frame_name != NULL ? "s" : "";
     if (f->kind == INFO_RAW)
-        printf("%s: %s, version %u%s\n", f->name, what,
-               (unsigned)f->header.fixed.version,
+        printf("%s: %s%s%s%s, version %u%s\n", f->name,
+               f->from_file ? "raw trace" : "spool of a raw trace", before, in,
+               plural, (unsigned)f->header.fixed.version,
                f->from_file && f->from_spool ? ", and its spool" : "");
     else
-        printf("%s: processed trace%s, version %u\n", f->name,
-               f->compressed ? " in LZ4 frames" : "",
-               (unsigned)f->proc_version);
+        printf("%s: processed trace%s%s%s, version %u\n", f->name, before, in,
+               plural, (unsigned)f->proc_version);
 }
 
 void info_print(const struct info_file *f, bool all) {

@@ -1,0 +1,48 @@
+# TCM_UNPACKING: --without-zlib, --without-zstd. The tools read gzip and zstd
+# input with these libraries, or with the programs gzip and zstd. They are linked
+# statically: replay measures the memory of its own process.
+
+# TCM_UNPACK_LIB(NAME, ARCHIVE, HEADER, CALL, PROGRAM)
+AC_DEFUN([TCM_UNPACK_LIB], [
+  AC_ARG_WITH([$1],
+    [AS_HELP_STRING([--without-$1],
+      [read $5 input with the program $5 (default: with the static
+       archive $2 if found)])],
+    [], [with_$1=auto])
+  tcm_have_$1=no
+  tcm_$5_by="the program"
+  AS_IF([test "x$with_$1" != xno], [
+    AC_CACHE_CHECK([for the static archive of $1], [tcm_cv_$1_static], [
+      tcm_save_LIBS=$LIBS
+      tcm_cv_$1_static=no
+      tcm_try=`$CC $CFLAGS $LDFLAGS -print-file-name=$2`
+      LIBS="$tcm_try $tcm_save_LIBS"
+      AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <stddef.h>
+#include <$3>]], [[return $4;]])], [tcm_cv_$1_static=$tcm_try])
+      LIBS=$tcm_save_LIBS
+    ])
+    AS_IF([test "x$tcm_cv_$1_static" != xno],
+          [UNPACK_STATIC_LIBS="$UNPACK_STATIC_LIBS $tcm_cv_$1_static"
+           tcm_have_$1=yes
+           tcm_$5_by=$1],
+          [test "x$with_$1" = xyes],
+          [AC_MSG_ERROR([--with-$1 needs $3 and the static archive $2])])
+  ])
+])
+
+AC_DEFUN([TCM_UNPACKING], [
+  UNPACK_STATIC_LIBS=
+  TCM_UNPACK_LIB([zlib], [libz.a], [zlib.h],
+                 [inflateReset((z_stream *)NULL) != 0], [gzip])
+  TCM_UNPACK_LIB([zstd], [libzstd.a], [zstd.h],
+                 [ZSTD_createDStream() != NULL], [zstd])
+  TCM_UNPACK_CPPFLAGS=
+  AS_IF([test "x$tcm_have_zlib" = xyes],
+        [TCM_UNPACK_CPPFLAGS="$TCM_UNPACK_CPPFLAGS -DTCM_HAVE_ZLIB=1"])
+  AS_IF([test "x$tcm_have_zstd" = xyes],
+        [TCM_UNPACK_CPPFLAGS="$TCM_UNPACK_CPPFLAGS -DTCM_HAVE_ZSTD=1"])
+  AC_SUBST([UNPACK_STATIC_LIBS])
+  AC_SUBST([TCM_UNPACK_CPPFLAGS])
+  AC_SUBST([TCM_HAVE_ZLIB_TEXT], [$tcm_have_zlib])
+  AC_SUBST([TCM_HAVE_ZSTD_TEXT], [$tcm_have_zstd])
+])
