@@ -212,4 +212,43 @@ if record work.t "$top_builddir/tests/integration/exchange" 2 20000 \
 else
     skip "malloc's share of the recorded run" "no recording here"
 fi
+# --- In the course of time ----------------------------------------------------
+
+# Sums over the rows of a CSV file of rows that are not as they should be.
+sound() {
+    awk -F, 'NR == 1 { n = NF; next }
+        NF != n || $1 < op || $2 < ns { bad++ }
+        { op = $1; ns = $2 }
+        END { print bad + 0, NR - 1, op }' "$1"
+}
+ops=$("$replay" -q --threads=none --json j 2.p 2>"$err" && json j ops)
+for mode in none real; do
+    check "a timeline ($mode)" "$replay" -q --threads=$mode \
+        --timeline t.csv --timeline-step=100000 2.p
+    sound t.csv >sound
+    read -r bad rows last <sound
+    is "its rows are whole and in order ($mode)" "$bad" 0
+    [ "$rows" -ge 7 ] && [ "$rows" -le 11 ]
+    result "as many as were asked for ($mode)" $?
+    is "live bytes at the end are the trace's ($mode)" \
+        "$(tail -n 1 t.csv | cut -d, -f4)" \
+        "$("$replay" -q --threads=none --json j 2.p && [ "$last" = "$ops" ] &&
+            json j end_live_bytes)"
+done
+check "as JSON" "$replay" -q --timeline t.json 2.p
+if [ -n "$python" ]; then
+    check "which is JSON" "$python" -c 'import json, sys
+rows = json.load(open("t.json"))["timeline"]
+sys.exit(len(rows) < 10 or "rss_bytes" not in rows[0])'
+fi
+if [ -x "$minimal" ]; then
+    LD_PRELOAD=$minimal "$replay" -q --timeline t.csv 2.p
+    like "under our library: where bytes are" t.csv ",thread_cache_bytes,"
+fi
+"$replay" --json j --timeline /dev/full 2.p >"$out" 2>"$err"
+is "a full disk: status" $? 1
+like "is told" "$err" "/dev/full: No space left"
+like "and loses no report" "$out" "^wall time "
+is "nor JSON" "$(json j ops)" "$ops"
+
 tap_end

@@ -157,7 +157,8 @@ static void scatter(struct replay_deal *d, struct replay_batch *b) {
     b->segments = d->segments;
 }
 
-static void flush(struct replay_deal *d, bool last) {
+/* IS_STATE: all that was staged is in it, or before. */
+static void flush(struct replay_deal *d, bool last, bool is_state) {
     if (d->segments == 0 && !last)
         return;
     struct replay_batch *b = replay_ring_fill(d->ring);
@@ -167,6 +168,11 @@ static void flush(struct replay_deal *d, bool last) {
     b->last = last;
     b->apart = d->staging.apart;
     b->first_op = d->staging.first_op;
+    b->end_op = d->staging.end_op;
+    b->live_bytes = d->staging.live_bytes;
+    b->live_blocks = d->staging.live_blocks;
+    b->recorded_ns = d->staging.recorded_ns;
+    b->is_state = is_state;
     b->due_ns = d->staging.due_ns;
     b->span_ns = d->staging.span_ns;
     d->ring->result.windows = d->window + d->window_used;
@@ -515,7 +521,7 @@ static bool deal_operation(struct replay_deal *d, const uint64_t *w) {
 static bool deal_words(struct replay_deal *d, const uint64_t *w) {
     if (d->count > REPLAY_BATCH_WORDS - DEAL_WORDS_MAX ||
         d->segments == REPLAY_SEGMENTS)
-        flush(d, false);
+        flush(d, false, false);
     switch (replay_word_code(w[0])) {
     case REPLAY_SWITCH:
         d->index = replay_word_slot(w[0]);
@@ -549,6 +555,6 @@ bool replay_deal_batch(struct replay_deal *d) {
     if (b->last)
         good &= windows_end(d);
     /* What comes next has other words to it, or is a long time in coming. */
-    flush(d, b->last != 0);
+    flush(d, b->last != 0, true);
     return good;
 }

@@ -61,6 +61,7 @@ static TCM_ALWAYS_INLINE void touch(const struct replay_exec *x,
     case REPLAY_TOUCH_NONE:
         break;
     case REPLAY_TOUCH_AUTO:
+    case REPLAY_TOUCH_USE:
         if (TCM_UNLIKELY(size >= TOUCH_LIMIT))
             touch_large(x, p, old, size);
         else
@@ -77,6 +78,17 @@ static TCM_ALWAYS_INLINE void touch(const struct replay_exec *x,
             memset(p + old, TOUCH_BYTE, size - old);
         break;
     }
+}
+
+/* A block of SIZE bytes is freed: the program looked at it before. */
+static TCM_ALWAYS_INLINE void use(enum replay_touch how, const char *p,
+                                  size_t size) {
+    if (how != REPLAY_TOUCH_USE)
+        return;
+    if (size > TOUCH_LIMIT)
+        size = TOUCH_LIMIT;
+    for (size_t i = 0; i < size; i += 64)
+        (void)*(volatile const char *)(p + i);
 }
 
 /* --- Where blocks are ----------------------------------------------------- */
@@ -271,6 +283,7 @@ static TCM_NOINLINE void exec_long(struct replay_exec *x, enum replay_touch how,
         x->skipped_frees++;
         return;
     }
+    use(how, p, op.size);
     long_free(x, &op, p);
 }
 
@@ -285,6 +298,7 @@ static TCM_NOINLINE void exec_long(struct replay_exec *x, enum replay_touch how,
             x->skipped_frees++;                                                \
             break;                                                             \
         }                                                                      \
+        use(how, p_, replay_word_size(w));                                     \
         call;                                                                  \
     } while (0)
 #define EXEC_ALLOC(call)                                                       \
@@ -391,6 +405,7 @@ const uint64_t *replay_exec_words(struct replay_exec *x, const uint64_t *at,
         EXEC_TOUCH(REPLAY_TOUCH_FIRST);
         EXEC_TOUCH(REPLAY_TOUCH_PAGE);
         EXEC_TOUCH(REPLAY_TOUCH_ALL);
+        EXEC_TOUCH(REPLAY_TOUCH_USE);
     }
     TCM_ASSERT(false);
     return end;

@@ -22,7 +22,8 @@ enum replay_touch {
     REPLAY_TOUCH_NONE,
     REPLAY_TOUCH_FIRST, /* the first 8 bytes */
     REPLAY_TOUCH_PAGE,  /* one byte in each page */
-    REPLAY_TOUCH_ALL
+    REPLAY_TOUCH_ALL,
+    REPLAY_TOUCH_USE /* as AUTO; read when it is freed, to 4 KiB */
 };
 
 struct replay_around;

@@ -96,7 +96,7 @@ static void find_memory(struct feeder *f, enum replay_touch touch) {
         f->there.room_bytes = f->there.address_bytes = UINT64_MAX;
     f->t.room_bytes = f->there.room_bytes;
     f->t.grant_bytes = f->there.grant_bytes;
-    f->t.use_present = touch == REPLAY_TOUCH_AUTO;
+    f->t.use_present = touch == REPLAY_TOUCH_AUTO || touch == REPLAY_TOUCH_USE;
 }
 
 /* Before anything runs: NAME's peak against it, if that is known. */

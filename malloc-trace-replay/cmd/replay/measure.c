@@ -144,6 +144,18 @@ void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes) {
         rss_reset_peak();
 }
 
+void replay_rss_look(const struct replay_rss *m, uint64_t *bytes,
+                     uint64_t *huge_bytes) {
+    char text[8192];
+    uint64_t rss = 0, huge = 0;
+    /* The kernel walks all pages for each read. */
+    if (tcm_io_read_file("/proc/self/smaps_rollup", text, sizeof(text)) >= 0 &&
+        replay_number_in(text, "Rss:", &rss))
+        (void)replay_number_in(text, "AnonHugePages:", &huge);
+    *bytes = without_own(m, rss != 0 ? rss * 1024 : rss_now());
+    *huge_bytes = huge * 1024;
+}
+
 void replay_rss_end(struct replay_rss *m) {
     uint64_t peak = rss_peak();
     uint64_t now = rss_now();

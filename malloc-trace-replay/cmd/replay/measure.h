@@ -48,6 +48,9 @@ void replay_rss_start(struct replay_rss *m, uint64_t own_bytes);
 /* Before and after the replayer's share changes. */
 void replay_rss_before_own(struct replay_rss *m);
 void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes);
+/* Now, without the replayer's; and what of it is in huge pages. */
+void replay_rss_look(const struct replay_rss *m, uint64_t *bytes,
+                     uint64_t *huge_bytes);
 /* At the end mark. */
 void replay_rss_end(struct replay_rss *m);
 

@@ -25,6 +25,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 
@@ -93,6 +94,8 @@ static struct {
     uint64_t dealer_cpu_ns;
     uint64_t apart_cpu_ns, apart_since_ns, apart_since_cpu_ns;
     uint32_t alive;
+    const struct replay_batch *moment; /* to be looked at when it is done */
+    struct replay_batch moment_batch;  /* its head */
     bool apart;              /* of the recorded run: what is dealt now */
     struct replay_exec exec; /* what a lane begins with */
 
@@ -622,6 +625,16 @@ static void batch_next(const struct replay_batch *b, uint32_t number) {
     tcm_store_release(&the.stop, 1u);
 }
 
+static bool wants_moment(const struct replay_batch *b) {
+    return the.r->timeline != NULL && replay_timeline_wants(the.r->timeline, b);
+}
+
+/* What is said of batch B, which may go when it is dealt. */
+static const struct replay_batch *moment_of(const struct replay_batch *b) {
+    memcpy(&the.moment_batch, b, offsetof(struct replay_batch, segment));
+    return &the.moment_batch;
+}
+
 /*
  * Unless operations have times of their own, threads run while the decoding
  * process sleeps, and sleep while it fills the ring, since it would take a
@@ -631,18 +644,23 @@ static void deal_all(const struct replay_batch *b) {
     struct replay_real *r = the.r;
     bool last = false;
     for (uint32_t number = 0; !last && !is_flag(&the.stop);) {
-        if (!r->options.is_paced)
+        if (!r->options.is_paced && the.moment == NULL)
             replay_ring_await_full(r->ring, &r->child, &r->child_status);
         uint64_t start_ns = tcm_clock_ns();
         do {
             last = b->last != 0;
+            the.moment = wants_moment(b) ? moment_of(b) : NULL;
             batch_next(b, number++);
             b = NULL;
-            if (!last && (r->options.is_paced || replay_ring_has(r->ring)))
+            if (!last && the.moment == NULL &&
+                (r->options.is_paced || replay_ring_has(r->ring)))
                 b = replay_ring_take(r->ring, &r->child, &r->child_status);
         } while (b != NULL && !is_flag(&the.stop));
         drain(0);
         r->wall_ns += tcm_clock_ns() - start_ns;
+        if (the.moment != NULL)
+            replay_timeline_look(r->timeline, the.moment, &r->exec->calls,
+                                 r->rss, tcm_clock_ns() - the.start_ns);
         if (!last && b == NULL)
             b = replay_ring_take(r->ring, &r->child, &r->child_status);
         if (!last && b == NULL) {

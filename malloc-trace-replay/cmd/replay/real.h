@@ -32,6 +32,7 @@
 #include "cmd/replay/measure.h"
 #include "cmd/replay/ring.h"
 #include "cmd/replay/share.h"
+#include "cmd/replay/timeline.h"
 
 /* Where threads spent their time besides running operations. */
 struct replay_waits {
@@ -60,6 +61,7 @@ struct replay_real {
     struct replay_exec *exec; /* what lanes begin with; has their sums after */
     struct replay_share *share;
     struct replay_rss *rss;
+    struct replay_timeline *timeline; /* NULL: none */
     struct replay_table *cells;
     uint64_t own_bytes; /* the replayer's memory besides what is made here */
     pid_t child;        /* -1 when it was found ended */

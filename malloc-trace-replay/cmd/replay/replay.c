@@ -21,6 +21,7 @@
 #include "cmd/replay/report.h"
 #include "cmd/replay/ring.h"
 #include "cmd/replay/share.h"
+#include "cmd/replay/timeline.h"
 #include "cmd/replay/verify.h"
 #include "common/files.h"
 #include "common/json.h"
@@ -61,6 +62,9 @@ struct options {
     struct replay_order order;
     uint32_t most_hosts; /* 0: no limit */
     bool check, latency;
+    const char *timeline;
+    uint64_t timeline_step;
+    bool timeline_is_time;
     uint64_t latency_stride;
     char *const *file;
     int files;
@@ -99,8 +103,13 @@ static const char help_text[] =
     "                      below 4 KiB, of larger ones all, or what the "
     "trace\n"
     "                      says was present), none, first (8 bytes), page (a\n"
-    "                      byte a page), all. Default: auto\n"
+    "                      byte a page), all; use: as auto, and blocks are\n"
+    "                      read when they are freed. Default: auto\n"
     "      --check         verify all that the allocator does; not for times\n"
+    "      --timeline FILE write memory in the course of time to FILE: JSON if "
+    "its\n"
+    "                      name ends in .json, else CSV\n"
+    "      --timeline-step=N  a moment every N operations, or N ms (as 5ms)\n"
     "      --latency[=1/N] the time of single calls, of one in N (2048)\n"
     "  -q, --quiet         no report, but what is wrong\n"
     "  -h, --help          this text\n"
@@ -122,7 +131,9 @@ enum {
     OPTION_MAX_IDLE,
     OPTION_THINK,
     OPTION_CHECK,
-    OPTION_LATENCY
+    OPTION_LATENCY,
+    OPTION_TIMELINE,
+    OPTION_TIMELINE_STEP
 };
 
 static bool parse_threads(const char *text, enum threads_mode *mode) {
@@ -138,7 +149,7 @@ static bool parse_threads(const char *text, enum threads_mode *mode) {
 }
 
 static bool parse_touch(const char *text, enum replay_touch *touch) {
-    for (int i = REPLAY_TOUCH_AUTO; i <= REPLAY_TOUCH_ALL; i++)
+    for (int i = REPLAY_TOUCH_AUTO; i <= REPLAY_TOUCH_USE; i++)
         if (strcmp(text, replay_touch_name((enum replay_touch)i)) == 0) {
             *touch = (enum replay_touch)i;
             return true;
@@ -165,6 +176,13 @@ static bool parse_speed(const char *text, double *speed) {
         return true;
     *speed = strtod(text, &end);
     return end != text && *end == '\0' && *speed >= 1e-6 && *speed <= 1e6;
+}
+
+/* Operations, or a time with its unit. */
+static bool parse_step(const char *text, struct options *o) {
+    o->timeline_is_time = !tool_parse_u64(text, UINT64_MAX, &o->timeline_step);
+    return (!o->timeline_is_time || tool_parse_time(text, &o->timeline_step)) &&
+           o->timeline_step != 0;
 }
 
 /* "1/N": one call of N words is timed. */
@@ -245,6 +263,8 @@ static bool parse_options(int argc, char **argv, struct options *out,
         {"think", 0, true, OPTION_THINK},
         {"check", 0, false, OPTION_CHECK},
         {"latency", 0, TOOL_OPTIONAL, OPTION_LATENCY},
+        {"timeline", 0, true, OPTION_TIMELINE},
+        {"timeline-step", 0, true, OPTION_TIMELINE_STEP},
         {NULL, 0, false, 0}};
     struct tool_options o;
     int id;
@@ -279,6 +299,12 @@ static bool parse_options(int argc, char **argv, struct options *out,
         case OPTION_CHECK:
             out->check = true;
             break;
+        case OPTION_TIMELINE:
+            out->timeline = o.value;
+            break;
+        case OPTION_TIMELINE_STEP:
+            good = parse_step(o.value, out);
+            break;
         case OPTION_LATENCY:
             out->latency = true;
             good = parse_latency(o.value, &out->latency_stride);
@@ -309,8 +335,20 @@ static bool parse_options(int argc, char **argv, struct options *out,
     const char *const *in =
         out->files == 0 ? standard : (const char *const *)o.operand;
     *status = TOOL_USAGE;
-    return !tool_files_collide_text(out->json, in,
-                                    out->files == 0 ? 1 : out->files);
+    int ins = out->files == 0 ? 1 : out->files;
+    if (out->timeline != NULL && tool_file_is_stdout(out->timeline)) {
+        (void)tool_usage_error("--timeline needs a file");
+        return false;
+    }
+    const char *const outs[] = {out->timeline, out->json};
+    if (out->timeline != NULL &&
+        tool_files_collide(outs, out->json == NULL ? 1 : 2, in, ins))
+        return false;
+    if (out->timeline_step != 0 && out->timeline == NULL) {
+        (void)tool_usage_error("--timeline-step is for --timeline");
+        return false;
+    }
+    return !tool_files_collide_text(out->json, in, ins);
 }
 
 /* --- The child ------------------------------------------------------------ */
@@ -354,6 +392,7 @@ struct run {
     struct replay_rss rss;
     struct replay_real real;
     struct replay_around around;
+    struct replay_timeline *timeline; /* NULL: not wanted */
     struct replay_report report;
     pid_t child;      /* -1 when it was found ended */
     int child_status; /* then */
@@ -364,6 +403,7 @@ struct run {
 
 static uint64_t own_bytes(const struct run *r) {
     return (r->around.latency != NULL ? replay_latency_bytes() : 0) +
+           (r->timeline != NULL ? replay_timeline_bytes() : 0) +
            replay_ring_bytes(r->ring) + r->slots.bytes + r->caches.bytes +
            replay_share_bytes(&r->share);
 }
@@ -412,6 +452,9 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
         replay_time_batch_end(&r->time, b->apart != 0);
         if (b->apart == 0)
             replay_share_see(&r->share, b);
+        if (r->timeline != NULL && replay_timeline_wants(r->timeline, b))
+            replay_timeline_look(r->timeline, b, &r->exec.calls, &r->rss,
+                                 tcm_clock_ns() - r->time.first_wall_ns);
         if (b->last)
             break;
         replay_ring_taken(r->ring);
@@ -456,6 +499,7 @@ static bool run_real_prepare(struct run *r, const struct options *o) {
     real->exec = &r->exec;
     real->share = &r->share;
     real->rss = &r->rss;
+    real->timeline = r->timeline;
     real->cells = &r->slots;
     real->child = r->child;
     real->own_bytes = own_bytes(r);
@@ -510,6 +554,14 @@ static bool run_marked(struct run *r, const struct replay_batch *b,
 /* What looks at calls. False: no memory. */
 static bool run_look(struct run *r, const struct options *o) {
     struct replay_around *a = &r->around;
+    if (o->timeline != NULL) {
+        r->timeline =
+            replay_timeline_new(o->timeline_step, o->timeline_is_time);
+        if (r->timeline == NULL) {
+            tool_error("out of memory");
+            return false;
+        }
+    }
     if (!o->check && !o->latency)
         return true;
     a->calls = &r->exec.calls;
@@ -650,6 +702,9 @@ static int run_all(struct run *r, const struct options *o) {
         r->report.result = &r->ring->result;
         r->report.time = &r->time;
         r->report.rss = &r->rss;
+        if (r->timeline != NULL &&
+            !replay_timeline_write(r->timeline, o->timeline))
+            status = TOOL_FAILED;
         replay_report_warn(&r->report);
         if (!tool_is_quiet())
             replay_report_print(&r->report, to_stdout ? stderr : stdout);

@@ -21,6 +21,8 @@ const char *replay_touch_name(enum replay_touch touch) {
         return "page";
     case REPLAY_TOUCH_ALL:
         return "all";
+    case REPLAY_TOUCH_USE:
+        return "use";
     }
     return "?";
 }

@@ -63,7 +63,11 @@ struct replay_batch {
     uint64_t first_op; /* operations in batches before */
     uint64_t due_ns; /* paced: it begins so long after the start; and then it */
     uint64_t span_ns; /* lasts so long */
-    uint32_t unused[4];
+    /* If is_state: how it is when this batch is done, with all before. */
+    uint64_t end_op, live_bytes, live_blocks;
+    uint64_t recorded_ns; /* since the first time of the trace */
+    uint32_t is_state;
+    uint32_t unused[11];
     struct replay_segment segment[REPLAY_SEGMENTS];
     uint64_t word[REPLAY_BATCH_WORDS + REPLAY_BATCH_PAD];
 };

@@ -61,6 +61,11 @@ static void batch_end(struct replay_translate *t, bool last) {
     b->slots = t->used;
     b->caches = t->threads.indices;
     b->last = last;
+    b->end_op = t->ops;
+    b->live_bytes = t->live_bytes;
+    b->live_blocks = t->live_objects;
+    b->recorded_ns = t->recorded.last_ns - t->recorded.first_ns;
+    b->is_state = 1;
     if (t->order.spread)
         b->span_ns = replayed_ns(t, t->clock_ns - t->batch_ns);
     /* What the taker prefetches behind the end. */

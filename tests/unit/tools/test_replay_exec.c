@@ -9,6 +9,8 @@
 #include "tap.h"
 #include "traceformat/trace_event.h"
 
+#include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -531,6 +533,41 @@ static void switches(void) {
            "the table is as before");
 }
 
+/* --- Reading -------------------------------------------------------------- */
+
+static char *forbidden;
+static unsigned reads;
+
+/* The page was looked at: it may be, from now on. */
+static void caught(int sig, siginfo_t *info, void *context) {
+    (void)context;
+    if ((char *)info->si_addr < forbidden ||
+        (char *)info->si_addr >= forbidden + 4096)
+        _exit(sig);
+    reads++;
+    mprotect(forbidden, 4096, PROT_READ);
+}
+
+static void reading(void) {
+    struct replay_exec x;
+    struct sigaction action = {.sa_sigaction = caught, .sa_flags = SA_SIGINFO};
+    struct sigaction before;
+    forbidden = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    sigaction(SIGSEGV, &action, &before);
+    for (int how = REPLAY_TOUCH_AUTO; how <= REPLAY_TOUCH_USE; how++) {
+        begin(&x, (enum replay_touch)how);
+        mprotect(forbidden, 4096, PROT_NONE);
+        reads = 0;
+        slots[1] = forbidden;
+        run1(&x, replay_word(REPLAY_FREE, 1, 100));
+        tap_is_u64(reads, how == REPLAY_TOUCH_USE,
+                   "way %d: a block is %sread when it is freed", how,
+                   how == REPLAY_TOUCH_USE ? "" : "not ");
+    }
+    sigaction(SIGSEGV, &before, NULL);
+    munmap(forbidden, 4096);
+}
+
 int main(void) {
     char *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -550,5 +587,6 @@ int main(void) {
     presents();
     switches();
     trims();
+    reading();
     return tap_done();
 }

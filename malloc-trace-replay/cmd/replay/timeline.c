@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/replay/timeline.h"
+
+#include "base/bits.h"
+#include "base/os_mem.h"
+#include "common/json.h"
+#include "common/main.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+/* Where this project's libraries have the heap's bytes. */
+static const struct {
+    const char *key, *property;
+} place[] = {
+    {"allocated_bytes", "generic.current_allocated_bytes"},
+    {"thread_cache_bytes", "tcmalloc.thread_cache_free_bytes"},
+    {"transfer_cache_bytes", "tcmalloc.transfer_cache_free_bytes"},
+    {"central_bytes", "tcmalloc.central_cache_free_bytes"},
+    {"span_overhead_bytes", "tcmalloc.span_overhead_bytes"},
+    {"free_page_bytes", "tcmalloc.pageheap_free_bytes"},
+    {"released_page_bytes", "tcmalloc.pageheap_unmapped_bytes"},
+    {"metadata_bytes", "tcmalloc.metadata_bytes"},
+};
+#define PLACES (sizeof(place) / sizeof(*place))
+
+struct moment {
+    uint64_t operation, ns, recorded_ns;
+    uint64_t live_bytes, live_blocks;
+    uint64_t rss_bytes, huge_bytes, faults;
+    uint64_t at[PLACES];
+};
+
+struct replay_timeline {
+    uint64_t step;
+    bool is_time;
+    bool has_places;
+    uint64_t faults; /* before the first one */
+    unsigned count;
+    struct moment moment[REPLAY_MOMENTS];
+};
+
+uint64_t replay_timeline_bytes(void) {
+    return tcm_align_up(sizeof(struct replay_timeline), 65536);
+}
+
+struct replay_timeline *replay_timeline_new(uint64_t step, bool is_time) {
+    struct replay_timeline *t = tcm_os_map((size_t)replay_timeline_bytes());
+    if (t == NULL)
+        return NULL;
+    memset(t, 0, (size_t)replay_timeline_bytes());
+    t->step = step;
+    t->is_time = is_time;
+    return t;
+}
+
+/* --- Looking -------------------------------------------------------------- */
+
+static uint64_t faults_now(void) {
+    struct rusage use;
+    return getrusage(RUSAGE_SELF, &use) == 0 ? (uint64_t)use.ru_minflt : 0;
+}
+
+bool replay_timeline_wants(const struct replay_timeline *t,
+                           const struct replay_batch *b) {
+    if (!b->is_state)
+        return false;
+    /* The last one in any case. */
+    if (t->count == 0 || b->last)
+        return true;
+    const struct moment *m = &t->moment[t->count - 1];
+    return t->is_time ? b->recorded_ns >= m->recorded_ns + t->step
+                      : b->end_op >= m->operation + t->step;
+}
+
+/* Every other moment goes. */
+static void thin_out(struct replay_timeline *t) {
+    const struct moment *m = t->moment;
+    uint64_t first = t->is_time ? m[0].recorded_ns : m[0].operation;
+    uint64_t last =
+        t->is_time ? m[t->count - 1].recorded_ns : m[t->count - 1].operation;
+    t->step = tcm_max_u64(2 * t->step, (last - first) / (REPLAY_MOMENTS / 2));
+    for (unsigned i = 1; 2 * i < t->count; i++)
+        t->moment[i] = t->moment[2 * i];
+    t->count = (t->count + 1) / 2;
+}
+
+void replay_timeline_look(struct replay_timeline *t,
+                          const struct replay_batch *b,
+                          const struct replay_calls *calls,
+                          const struct replay_rss *rss, uint64_t ns) {
+    if (t->count == REPLAY_MOMENTS) {
+        thin_out(t);
+        if (!replay_timeline_wants(t, b))
+            return;
+    }
+    uint64_t faults = faults_now();
+    if (t->count == 0)
+        t->faults = faults;
+    struct moment *m = &t->moment[t->count++];
+    *m = (struct moment){.operation = b->end_op,
+                         .ns = ns,
+                         .recorded_ns = b->recorded_ns,
+                         .live_bytes = b->live_bytes,
+                         .live_blocks = b->live_blocks,
+                         .faults = faults - t->faults};
+    replay_rss_look(rss, &m->rss_bytes, &m->huge_bytes);
+    for (size_t i = 0; i < PLACES && calls->property != NULL; i++) {
+        size_t v;
+        if (calls->property(place[i].property, &v)) {
+            m->at[i] = v;
+            t->has_places = true;
+        }
+    }
+}
+
+/* --- Writing -------------------------------------------------------------- */
+
+static void write_csv(const struct replay_timeline *t, FILE *f) {
+    fputs("operation,ns,recorded_ns,live_bytes,live_blocks,rss_bytes,"
+          "huge_page_bytes,minor_faults",
+          f);
+    for (size_t p = 0; p < PLACES && t->has_places; p++)
+        fprintf(f, ",%s", place[p].key);
+    fputc('\n', f);
+    for (unsigned i = 0; i < t->count; i++) {
+        const struct moment *m = &t->moment[i];
+        const uint64_t v[] = {m->operation,  m->ns,          m->recorded_ns,
+                              m->live_bytes, m->live_blocks, m->rss_bytes,
+                              m->huge_bytes, m->faults};
+        for (size_t k = 0; k < sizeof(v) / sizeof(*v); k++)
+            fprintf(f, "%s%llu", k == 0 ? "" : ",", (unsigned long long)v[k]);
+        for (size_t p = 0; p < PLACES && t->has_places; p++)
+            fprintf(f, ",%llu", (unsigned long long)m->at[p]);
+        fputc('\n', f);
+    }
+}
+
+static bool csv_file(const struct replay_timeline *t, const char *name) {
+    FILE *f = fopen(name, "we");
+    if (f == NULL) {
+        tool_error("cannot write %s: %s", name, strerror(errno));
+        return false;
+    }
+    write_csv(t, f);
+    bool good = ferror(f) == 0;
+    int error = errno;
+    if (fclose(f) != 0) {
+        error = errno;
+        good = false;
+    }
+    if (!good)
+        tool_error("cannot write %s: %s", name, strerror(error));
+    return good;
+}
+
+static bool json_file(const struct replay_timeline *t, const char *name) {
+    static struct tool_json j;
+    if (!tool_json_open(&j, name))
+        return false;
+    tool_json_begin_object(&j, NULL);
+    tool_json_begin_array(&j, "timeline");
+    for (unsigned i = 0; i < t->count; i++) {
+        const struct moment *m = &t->moment[i];
+        tool_json_begin_object(&j, NULL);
+        tool_json_u64(&j, "operation", m->operation);
+        tool_json_u64(&j, "ns", m->ns);
+        tool_json_u64(&j, "recorded_ns", m->recorded_ns);
+        tool_json_u64(&j, "live_bytes", m->live_bytes);
+        tool_json_u64(&j, "live_blocks", m->live_blocks);
+        tool_json_u64(&j, "rss_bytes", m->rss_bytes);
+        tool_json_u64(&j, "huge_page_bytes", m->huge_bytes);
+        tool_json_u64(&j, "minor_faults", m->faults);
+        for (size_t p = 0; p < PLACES && t->has_places; p++)
+            tool_json_u64(&j, place[p].key, m->at[p]);
+        tool_json_end_object(&j);
+    }
+    tool_json_end_array(&j);
+    tool_json_end_object(&j);
+    return tool_json_close(&j);
+}
+
+bool replay_timeline_write(const struct replay_timeline *t, const char *name) {
+    size_t n = strlen(name);
+    return n >= 5 && strcmp(name + n - 5, ".json") == 0 ? json_file(t, name)
+                                                        : csv_file(t, name);
+}
