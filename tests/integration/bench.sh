@@ -144,6 +144,8 @@ frag=$(sed -n 's/^| frag *| *\([0-9]*\) .*/\1/p' "$out")
 [ "$frag" -gt 100 ] && [ "$pairs" -lt 100 ]
 result "one loop misses the thread's cache, one does not" $?
 
+check "replays beside programs" "$bench/fidelity.py" -b "$build" -n 1 single
+like "a row an allocator" "$out" "^. libtcmalloc_minimal.so . [0-9.]* MiB, "
 check "contention" "$bench/contention.sh" --build "$build" --rounds 1 \
     --scale 0.002 --threads 1,3 --allocators ours,glibc --csv contention.csv
 is "each level with each number of threads" \

@@ -13,4 +13,16 @@ for count in 341 342 1500; do
     is "$count threads: all in the trace" \
         "$(json "$work/.post.json" threads)" $((count + 1))
 done
+
+# --- Replayed on as many -----------------------------------------------------
+
+record "$work/t" "$built/many_threads" 393 >"$work/got"
+check "393 threads: a trace" "$postprocess" -q --json post "$work/t" p
+for options in "" "--max-threads=4"; do
+    # shellcheck disable=SC2086
+    check "393 threads, each on its own $options" timeout 300 \
+        "$replay" -q --json j --threads=real $options p
+    is "393 threads: operations, threads" "$(json j ops threads)" \
+        "$(json post ops threads)"
+done
 tap_end
