@@ -296,6 +296,21 @@ fails_with "a hole in the middle" 3 timeout 60 "$replay" --json j hole.p
     [ "$(json j ops)" -lt "$(key big.truth ops)" ]
 result "the rest is replayed" $?
 like "the place is named" "$err" "hole.p: byte [0-9]+: "
+fails_with "a hole, with threads of their own" 3 \
+    timeout 60 "$replay" --threads=real --json k hole.p
+is "the same operations" "$(json k ops)" "$(json j ops)"
+bad=
+at=100
+size=$(wc -c <small.p)
+while [ $at -lt "$size" ]; do
+    head -c $at small.p >cut.p
+    timeout 60 "$replay" --threads=real --json j cut.p >"$out" 2>"$err"
+    status=$?
+    [ $status -eq 3 ] && [ -s "$err" ] && [ -s j ] || bad="$bad $at($status)"
+    at=$((at + 317))
+done
+is "cut anywhere, with threads of their own" "$bad" ""
+size=$(wc -c <big.p)
 
 # --- The decoding process -----------------------------------------------------
 
@@ -304,29 +319,31 @@ child() {
     cat /proc/"$1"/task/"$1"/children 2>/dev/null
 }
 mkfifo feed
-"$replay" --json j feed >"$out" 2>"$err" &
-pid=$!
-exec 9>feed
-head -c $((size / 2)) big.p >&9
-tries=0
-while [ -z "$(child $pid)" ] && [ $tries -lt 100 ]; do
-    sleep 0.1
-    tries=$((tries + 1))
+for mode in none real; do
+    "$replay" --threads=$mode --json j feed >"$out" 2>"$err" &
+    pid=$!
+    exec 9>feed
+    head -c $((size / 2)) big.p >&9
+    tries=0
+    while [ -z "$(child $pid)" ] && [ $tries -lt 100 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    decoder=$(child $pid)
+    if [ -n "$decoder" ]; then
+        # shellcheck disable=SC2086
+        kill -9 $decoder
+        wait $pid
+        is "the decoding process killed ($mode): status 3" $? 3
+        like "and that is said ($mode)" "$err" "signal 9"
+        [ -s j ]
+        result "and an account is written ($mode)" $?
+    else
+        kill $pid
+        skip "the decoding process killed" "no children file in /proc"
+    fi
+    exec 9>&-
 done
-decoder=$(child $pid)
-if [ -n "$decoder" ]; then
-    # shellcheck disable=SC2086
-    kill -9 $decoder
-    wait $pid
-    is "the decoding process killed: status 3" $? 3
-    like "and that is said" "$err" "signal 9"
-    [ -s j ]
-    result "and an account is written" $?
-else
-    kill $pid
-    skip "the decoding process killed" "no children file in /proc"
-fi
-exec 9>&-
 
 "$replay" feed >"$out" 2>"$err" &
 pid=$!
