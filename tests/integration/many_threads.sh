@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Many threads alive at once: more than one slab of the recorder's records.
 . "$top_srcdir/tests/lib/harness.sh"
-need "$tracing" "$postprocess" "$replay" "$built/many_threads"
+need "$tracing" "$minimal" "$postprocess" "$replay" "$built/many_threads"
 need_python
 
 for count in 341 342 1500; do
@@ -25,4 +25,13 @@ for options in "" "--max-threads=4"; do
     is "393 threads: operations, threads" "$(json j ops threads)" \
         "$(json post ops threads)"
 done
+# A limit of address space has no room for so many stacks.
+(
+    ulimit -v 300000
+    # The C library reserves address space by thread, and has none left then.
+    LD_PRELOAD=$minimal timeout 300 "$replay" -q --json j --threads=real p
+) 2>"$err"
+is "393 threads, without room: they take turns" \
+    "$?,$(json j ops threads_refused failed_allocations)" \
+    "0,$(json post ops) true 0"
 tap_end

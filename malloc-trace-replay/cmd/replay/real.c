@@ -425,9 +425,16 @@ static void hosts_collect(bool all) {
     }
 }
 
+/* Under a limit of address space most of that is the allocator's. */
+static bool stacks_are_many(void) {
+    return the.host_count >= tcm_os_address_limit() / 4 / REPLAY_STACK_BYTES;
+}
+
 /* NULL: the system has no thread, or no memory, to give. */
 static struct host *host_make(struct lane *l) {
     pthread_attr_t attr;
+    if (stacks_are_many())
+        return NULL;
     struct host *h = replay_own_piece(&the.own, &the.free_hosts, sizeof(*h));
     if (h == NULL)
         return NULL;
@@ -693,7 +700,7 @@ uint64_t replay_real_bytes(const struct replay_real *r) {
     return the.own.bytes;
 }
 
-/* Under a limit of address space most of that is the allocator's. */
+/* The same for cells. */
 static uint64_t most_cells(void) {
     return tcm_min_u64(UINT32_MAX, tcm_os_address_limit() / 128);
 }
