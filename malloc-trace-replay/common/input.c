@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "common/stop.h"
 #include "common/unpack.h"
 #include "traceformat/proc_layout.h"
 
@@ -168,6 +169,8 @@ static bool system_read(struct tool_input *in, uint64_t offset, void *buf,
             *got = (size_t)r;
             return true;
         }
+        if (tool_stop_requested() && (errno == EINTR || errno == EAGAIN))
+            return true; /* as if it ended here */
         if (errno == EAGAIN || errno == EWOULDBLOCK) {
             struct pollfd p = {.fd = in->fd, .events = POLLIN};
             (void)poll(&p, 1, -1);

@@ -241,3 +241,17 @@ void tool_json_double(struct tool_json *j, const char *key, double v) {
     }
     put_text(j, text);
 }
+
+void tool_json_document(struct tool_json *j, const char *key,
+                        const char *text) {
+    before_value(j, key);
+    for (;;) {
+        size_t n = strcspn(text, "\n");
+        put(j, text, n);
+        text += n;
+        if (text[0] == '\0' || text[1] == '\0')
+            return;
+        new_line(j);
+        text++;
+    }
+}

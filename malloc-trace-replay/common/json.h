@@ -57,5 +57,7 @@ void tool_json_bool(struct tool_json *j, const char *key, bool v);
 void tool_json_null(struct tool_json *j, const char *key);
 /* The shortest of 15 to 17 digits that reads back as V; not finite: null. */
 void tool_json_double(struct tool_json *j, const char *key, double v);
+/* A whole document that these functions wrote. */
+void tool_json_document(struct tool_json *j, const char *key, const char *text);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/atomic.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@ typedef void (*handler)(int);
 
 static const int stop_signals[] = {SIGINT, SIGTERM};
 static uint32_t requested;
+static pid_t passed_to;       /* 0: nobody */
 static const char *temporary; /* in FOLDER; NULL: none */
 static int folder;
 
@@ -25,11 +27,26 @@ static void set(int signal, handler h) {
     sigaction(signal, &action, NULL);
 }
 
+static void pass_on(void) {
+    int error = errno;
+    pid_t child = tcm_load_relaxed(&passed_to);
+    if (child > 0)
+        (void)kill(child, SIGTERM);
+    errno = error;
+}
+
+static void obeyed(int signal) {
+    (void)signal;
+    tcm_store_relaxed(&requested, 1u);
+    pass_on();
+}
+
 /* The second signal is raised again with its default action, which it gets when
    the handler returns. */
 static void caught(int signal) {
     if (tcm_load_relaxed(&requested) == 0) {
         tcm_store_relaxed(&requested, 1u);
+        pass_on();
         return;
     }
     const char *name = tcm_load_acquire(&temporary);
@@ -50,6 +67,28 @@ void tool_stop_catch(void) {
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(stop_signals); i++)
         if (handler_of(stop_signals[i]) == SIG_DFL)
             set(stop_signals[i], caught);
+}
+
+void tool_stop_pass_to(pid_t child) {
+    tcm_store_relaxed(&passed_to, child);
+    tcm_fence_signal();
+    if (tool_stop_requested())
+        pass_on();
+}
+
+void tool_stop_obey(void) {
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(stop_signals); i++)
+        if (handler_of(stop_signals[i]) != SIG_IGN)
+            set(stop_signals[i], obeyed);
+    tool_stop_hold(false);
+}
+
+void tool_stop_hold(bool hold) {
+    sigset_t all;
+    sigemptyset(&all);
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(stop_signals); i++)
+        sigaddset(&all, stop_signals[i]);
+    sigprocmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &all, NULL);
 }
 
 bool tool_stop_requested(void) {

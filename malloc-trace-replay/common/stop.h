@@ -10,7 +10,17 @@
 
 #include "base/compiler.h"
 
+#include <sys/types.h>
+
 void tool_stop_catch(void);
+/* The first signal goes to CHILD too, which obeys; 0: no longer. */
+void tool_stop_pass_to(pid_t child);
+/* In a child to which the parent passes it, and the terminal perhaps as well:
+   no signal ends it. */
+void tool_stop_obey(void);
+/* Whether signals wait; they do in a program that is begun meanwhile, too,
+   until it obeys. */
+void tool_stop_hold(bool hold);
 bool tool_stop_requested(void);
 /* The second signal removes the file NAME in FOLDER before; NULL: none. NAME
    stays until the next call. */

@@ -288,46 +288,6 @@ void account_json(const struct account *a, struct tool_json *j) {
     tool_json_end_object(j);
 }
 
-/* --- Progress ------------------------------------------------------------- */
-
-void progress_init(struct progress *p, bool quiet) {
-    memset(p, 0, sizeof(*p));
-    p->shown = !quiet && isatty(STDERR_FILENO) == 1;
-    p->start_ns = tcm_clock_ns();
-}
-
-void progress_show(struct progress *p, const struct emit *e,
-                   const struct tool_raw *raw) {
-    uint64_t now = tcm_clock_ns();
-    if (p->last_ns != 0 && now - p->last_ns < 200000000)
-        return;
-    p->last_ns = now;
-    const struct emit_counts *c = &e->counts;
-    double seconds = (double)(now - p->start_ns) / 1e9;
-    uint64_t events = c->mallocs + c->frees + c->reallocs + c->memaligns;
-    uint64_t done = tool_raw_stored_bytes(raw);
-    uint64_t total = tool_raw_total_bytes(raw);
-    struct tool_text t[2];
-    char line[120];
-    int n = snprintf(line, sizeof(line), "%s events, %.1f M/s",
-                     tool_text_count(&t[0], events),
-                     (double)events / seconds / 1e6);
-    if (total > done && done != 0 && n > 0 && n < (int)sizeof(line)) {
-        double left = seconds * (double)(total - done) / (double)done;
-        n += snprintf(line + n, sizeof(line) - (size_t)n, ", %u %%, %s left",
-                      (unsigned)(done * 100 / total),
-                      tool_text_ns(&t[1], (uint64_t)(left * 1e9)));
-    }
-    fprintf(stderr, "\r%-*s", p->length, line);
-    p->length = n;
-}
-
-void progress_clear(struct progress *p) {
-    if (p->length != 0)
-        fprintf(stderr, "\r%*s\r", p->length, "");
-    p->length = 0;
-}
-
 /* --- Where the process recorded on ---------------------------------------- */
 
 /* Up to N first bytes of NAME, decompressed. */

@@ -59,14 +59,4 @@ void account_tell_later(const char *name, const struct mtf_raw_header *own);
 void account_json(const struct account *a, struct tool_json *j);
 
 /* A line on the terminal that stderr is. */
-struct progress {
-    bool shown;
-    uint64_t start_ns, last_ns;
-    int length; /* of the line there now */
-};
-void progress_init(struct progress *p, bool quiet);
-void progress_show(struct progress *p, const struct emit *e,
-                   const struct tool_raw *raw);
-void progress_clear(struct progress *p);
-
 #endif

@@ -13,6 +13,7 @@
 #include "common/json.h"
 #include "common/main.h"
 #include "common/output.h"
+#include "common/progress.h"
 #include "common/stop.h"
 #include "trace/raw.h"
 #include "traceformat/compress.h"
@@ -92,7 +93,7 @@ struct work {
     struct account account;
     bool have_header;
     struct mtf_raw_header header; /* of the raw trace */
-    struct progress progress;
+    struct tool_progress progress;
     bool begun; /* the header is written */
 };
 
@@ -209,6 +210,13 @@ static bool take_item(struct work *w, const struct mtf_item *item) {
     return good_so_far(w);
 }
 
+static void show_progress(struct work *w) {
+    const struct emit_counts *c = &w->emit.counts;
+    tool_progress_show(
+        &w->progress, c->mallocs + c->frees + c->reallocs + c->memaligns,
+        "events", tool_raw_stored_bytes(w->raw), tool_raw_total_bytes(w->raw));
+}
+
 /* Reads and orders everything, up to a stop; false: a message is out. */
 static bool order_all(struct work *w) {
     for (;;) {
@@ -223,7 +231,7 @@ static bool order_all(struct work *w) {
         if (item.kind == MTF_ITEM_END)
             break;
         if (w->progress.shown)
-            progress_show(&w->progress, &w->emit, w->raw);
+            show_progress(w);
     }
     order_finish(&w->order);
     return good_so_far(w);
@@ -318,11 +326,11 @@ static int run(struct work *w) {
     order_init(&w->order, &w->demux, &w->emit);
     if (w->options.window)
         w->order.time_step = ORDER_TIME_FINE_NS;
-    progress_init(&w->progress, w->quiet);
+    tool_progress_init(&w->progress);
     if (w->json_name != NULL && !tool_json_open(&json, w->json_name))
         return TOOL_FAILED;
     bool good = work_through(w);
-    progress_clear(&w->progress);
+    tool_progress_clear(&w->progress);
     if (!good) {
         if (w->json_name != NULL)
             tool_json_drop(&json);

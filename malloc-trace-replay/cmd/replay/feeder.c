@@ -8,6 +8,8 @@
 #include "cmd/replay/translate.h"
 #include "common/input.h"
 #include "common/main.h"
+#include "common/progress.h"
+#include "common/stop.h"
 #include "common/text.h"
 #include "trace/check.h"
 #include "trace/ops.h"
@@ -36,6 +38,10 @@ struct feeder {
     bool gave_up; /* result->status is TOOL_FAILED */
     enum replay_touch touch;
     struct replay_memory there;
+
+    struct tool_progress progress;
+    uint64_t past_bytes;  /* stored, of the inputs before */
+    uint64_t total_bytes; /* of all inputs; 0: unknown */
 
     struct tool_ops ops;
 };
@@ -272,16 +278,38 @@ static void feed_break(struct feeder *f, const struct mtf_proc_item *item) {
                 (unsigned long long)item->skipped);
 }
 
+/* Whether a signal ends the reading before ITEM, which may be what it looks
+   like where the bytes stop. */
+static bool is_interrupted(struct feeder *f, const struct tool_ops_item *item) {
+    if (!tool_stop_requested() ||
+        (item->kind == TOOL_OPS_END && item->problem == NULL))
+        return false;
+    f->result->interrupted = true;
+    if (f->result->status == TOOL_OK)
+        f->result->status = TOOL_DAMAGED;
+    return true;
+}
+
+static void show_progress(struct feeder *f) {
+    if (f->progress.shown)
+        tool_progress_show(&f->progress, f->t.ops, "operations",
+                           f->past_bytes + tool_input_stored_bytes(f->ops.in),
+                           f->total_bytes);
+}
+
 static void feed_items(struct feeder *f) {
     struct tool_ops_item item;
     for (;;) {
         tool_ops_next(&f->ops, &item);
+        if (is_interrupted(f, &item))
+            return;
         switch (item.kind) {
         case TOOL_OPS_HEADER:
             feed_header(f, item.from);
             break;
         case TOOL_OPS_BLOCK:
             begin_block(f, item.block);
+            show_progress(f);
             break;
         case TOOL_OPS_SOME:
             if (!feed_ops(f, &item))
@@ -367,6 +395,18 @@ static struct tool_input *feed_open(struct feeder *f, const char *name) {
     return NULL;
 }
 
+/* 0: unknown. */
+static uint64_t total_bytes(struct tool_input *const *input, int count) {
+    uint64_t total = 0;
+    for (int i = 0; i < count; i++) {
+        uint64_t size = tool_input_file_size(input[i]);
+        if (size == 0)
+            return 0;
+        total += size;
+    }
+    return total;
+}
+
 static void feed_all(struct feeder *f, char *const *name, int count) {
     static struct tool_input *input[FEED_INPUTS];
     static char *standard_input[] = {NULL};
@@ -381,7 +421,8 @@ static void feed_all(struct feeder *f, char *const *name, int count) {
     }
     for (int i = 0; i < count && i < FEED_INPUTS; i++)
         warn_of_peak(f, name[i]);
-    for (int i = 0; i < count && !f->gave_up; i++) {
+    f->total_bytes = count <= FEED_INPUTS ? total_bytes(input, count) : 0;
+    for (int i = 0; i < count && !f->gave_up && !f->result->interrupted; i++) {
         struct tool_input *in =
             i < FEED_INPUTS ? input[i] : feed_open(f, name[i]);
         if (in == NULL)
@@ -393,6 +434,7 @@ static void feed_all(struct feeder *f, char *const *name, int count) {
                                               f->t.threads.counted - threads);
         f->result->input_bytes += tool_input_bytes(in);
         f->result->stored_bytes += tool_input_stored_bytes(in);
+        f->past_bytes = f->result->stored_bytes;
         tool_input_close(in);
     }
 }
@@ -401,11 +443,13 @@ void replay_feed(struct replay_ring *ring, char *const *name, int count,
                  enum replay_touch touch, const struct replay_order *order) {
     static struct feeder f;
     f.result = &ring->result;
+    tool_progress_init(&f.progress);
     if (replay_translate_init(&f.t, ring, order)) {
         find_memory(&f, touch);
         feed_all(&f, name, count);
     } else {
         feed_fail(&f, "out of memory");
     }
+    tool_progress_clear(&f.progress);
     replay_translate_end(&f.t);
 }

@@ -7,8 +7,8 @@
 #include "base/os_mem.h"
 #include "base/raw_io.h"
 #include "cmd/replay/memory.h"
+#include "common/stop.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <time.h>
@@ -190,9 +190,14 @@ void replay_time_batch_end(struct replay_time *t, bool apart) {
 }
 
 void replay_sleep_until(uint64_t ns) {
-    struct timespec ts = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
-        ;
+    /* another thread than this one may get the signal */
+    for (uint64_t now = tcm_clock_ns(); now < ns && !tool_stop_requested();
+         now = tcm_clock_ns()) {
+        uint64_t until = tcm_min_u64(ns, now + 100000000);
+        struct timespec ts = {(time_t)(until / 1000000000u),
+                              (long)(until % 1000000000u)};
+        (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+    }
 }
 
 void replay_time_end(struct replay_time *t) {

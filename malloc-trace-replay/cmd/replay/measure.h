@@ -72,7 +72,7 @@ void replay_time_batch_begin(struct replay_time *t);
 /* APART: the batch's time is kept apart from that of the others. */
 void replay_time_batch_end(struct replay_time *t, bool apart);
 void replay_time_end(struct replay_time *t);
-/* NS as of tcm_clock_ns. */
+/* NS as of tcm_clock_ns, or until a stop is requested. */
 void replay_sleep_until(uint64_t ns);
 
 #endif

@@ -15,9 +15,11 @@
 #include "cmd/replay/around.h"
 #include "cmd/replay/exec.h"
 #include "cmd/replay/feeder.h"
+#include "cmd/replay/hold.h"
 #include "cmd/replay/latency.h"
 #include "cmd/replay/measure.h"
 #include "cmd/replay/real.h"
+#include "cmd/replay/repeat.h"
 #include "cmd/replay/report.h"
 #include "cmd/replay/ring.h"
 #include "cmd/replay/share.h"
@@ -26,6 +28,7 @@
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
+#include "common/stop.h"
 #include "common/text.h"
 
 #include <errno.h>
@@ -66,6 +69,9 @@ struct options {
     uint64_t timeline_step;
     bool timeline_is_time;
     uint64_t latency_stride;
+    uint64_t hold_ns;   /* after the report */
+    uint64_t repeat;    /* 0: this is the only run */
+    const char *is_run; /* of several, whose JSON goes there */
     char *const *file;
     int files;
 };
@@ -111,13 +117,18 @@ static const char help_text[] =
     "                      name ends in .json, else CSV\n"
     "      --timeline-step=N  a moment every N operations, or N ms (as 5ms)\n"
     "      --latency[=1/N] the time of single calls, of one in N (2048)\n"
-    "  -q, --quiet         no report, but what is wrong\n"
+    "      --repeat=N      N runs, each a new process; least, median and most\n"
+    "                      of their figures\n"
+    "  -s, --sleep=TIME    sleep so long after the report; with -TIME until "
+    "a\n"
+    "                      signal comes\n"
+    "  -q, --quiet         no report and no progress, but what is wrong\n"
     "  -h, --help          this text\n"
     "  -V, --version       version and what is built in\n"
     "\n"
     "Exit status: 0 success; 1 system error, or no processed trace; 2 usage;\n"
-    "3 something of the trace is missing, the rest was replayed; 5 --check "
-    "found\nthe allocator at fault.\n";
+    "3 something of the trace is missing, or SIGINT or SIGTERM came; the rest\n"
+    "was replayed; 5 --check found the allocator at fault.\n";
 
 /* --- Options -------------------------------------------------------------- */
 
@@ -133,7 +144,10 @@ enum {
     OPTION_CHECK,
     OPTION_LATENCY,
     OPTION_TIMELINE,
-    OPTION_TIMELINE_STEP
+    OPTION_TIMELINE_STEP,
+    OPTION_SLEEP,
+    OPTION_REPEAT,
+    OPTION_RUN
 };
 
 static bool parse_threads(const char *text, enum threads_mode *mode) {
@@ -265,6 +279,9 @@ static bool parse_options(int argc, char **argv, struct options *out,
         {"latency", 0, TOOL_OPTIONAL, OPTION_LATENCY},
         {"timeline", 0, true, OPTION_TIMELINE},
         {"timeline-step", 0, true, OPTION_TIMELINE_STEP},
+        {"sleep", 's', true, OPTION_SLEEP},
+        {"repeat", 0, true, OPTION_REPEAT},
+        {REPLAY_REPEAT_RUN, 0, true, OPTION_RUN},
         {NULL, 0, false, 0}};
     struct tool_options o;
     int id;
@@ -309,6 +326,16 @@ static bool parse_options(int argc, char **argv, struct options *out,
             out->latency = true;
             good = parse_latency(o.value, &out->latency_stride);
             break;
+        case OPTION_SLEEP:
+            good = replay_hold_parse(o.value, &out->hold_ns);
+            break;
+        case OPTION_REPEAT:
+            good = tool_parse_u64(o.value, 1000000, &out->repeat) &&
+                   out->repeat != 0;
+            break;
+        case OPTION_RUN:
+            out->is_run = o.value;
+            break;
         }
         if (!good) {
             *status = tool_usage_error("unknown --%s=%s", table[id - 1].name,
@@ -335,6 +362,13 @@ static bool parse_options(int argc, char **argv, struct options *out,
     const char *const *in =
         out->files == 0 ? standard : (const char *const *)o.operand;
     *status = TOOL_USAGE;
+    if (out->is_run != NULL) {
+        out->json = out->is_run;
+        out->repeat = out->hold_ns = 0;
+        return true;
+    }
+    if (out->repeat != 0 && !replay_repeat_can(out->file, out->files))
+        return false;
     int ins = out->files == 0 ? 1 : out->files;
     if (out->timeline != NULL && tool_file_is_stdout(out->timeline)) {
         (void)tool_usage_error("--timeline needs a file");
@@ -359,6 +393,7 @@ static TCM_NORETURN void child_run(struct replay_ring *ring, pid_t parent,
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(TOOL_FAILED);
+    tool_stop_obey();
     /* What is checked is written whole. */
     replay_feed(ring, o->file, o->files, o->check ? REPLAY_TOUCH_ALL : o->touch,
                 &o->order);
@@ -370,10 +405,13 @@ static pid_t child_start(struct replay_ring *ring, const struct options *o) {
     pid_t child = fork();
     if (child == 0)
         child_run(ring, parent, o);
+    if (child > 0)
+        tool_stop_pass_to(child);
     return child;
 }
 
 static void child_end(pid_t child) {
+    tool_stop_pass_to(0);
     if (child < 0)
         return;
     kill(child, SIGKILL);
@@ -650,6 +688,8 @@ static int run_tell(const struct run *r) {
         tool_warn("the allocator refused to switch thread caches %s time%s",
                   tool_text_count(&a, r->exec.cache_failures),
                   replay_plural(r->exec.cache_failures));
+    if (f->interrupted)
+        tool_warn("interrupted: what was read until then was replayed");
     if (r->cut_short) {
         tell_child_death(r);
         status = TOOL_DAMAGED;
@@ -706,7 +746,7 @@ static int run_all(struct run *r, const struct options *o) {
             !replay_timeline_write(r->timeline, o->timeline))
             status = TOOL_FAILED;
         replay_report_warn(&r->report);
-        if (!tool_is_quiet())
+        if (!tool_is_quiet() && o->is_run == NULL)
             replay_report_print(&r->report, to_stdout ? stderr : stdout);
         if (o->json != NULL) {
             replay_report_json(&r->report, &json);
@@ -725,6 +765,12 @@ int main(int argc, char **argv) {
     tool_begin("replay");
     if (!parse_options(argc, argv, &o, &status))
         return tool_end(status);
+    if (o.repeat != 0) {
+        status = replay_repeat(o.repeat, o.json);
+        if (status != TOOL_FAILED)
+            replay_hold(o.hold_ns);
+        return tool_end(status);
+    }
     r.ring = o.threads == THREADS_REAL
                  ? replay_ring_new(REPLAY_BATCHES_MOST, 0)
                  : replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
@@ -733,6 +779,11 @@ int main(int argc, char **argv) {
                    "memory");
         return tool_end(TOOL_FAILED);
     }
+    /* a run of several may get a signal from the terminal and from above */
+    if (o.is_run != NULL)
+        tool_stop_obey();
+    else
+        tool_stop_catch();
     r.child = child_start(r.ring, &o);
     if (r.child < 0) {
         tool_error("cannot make the decoding process: %s", strerror(errno));
@@ -740,5 +791,7 @@ int main(int argc, char **argv) {
     }
     status = run_all(&r, &o);
     child_end(r.child);
+    if (status != TOOL_FAILED)
+        replay_hold(o.hold_ns);
     return tool_end(status);
 }

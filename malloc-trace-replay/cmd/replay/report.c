@@ -327,6 +327,7 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_string(j, "touch", replay_touch_name(r->exec->touch));
     tool_json_string(j, "executable", f->executable);
     tool_json_bool(j, "complete", f->status == 0);
+    tool_json_bool(j, "interrupted", f->interrupted);
     tool_json_u64(j, "requested_bytes", f->requested_bytes);
     tool_json_u64(j, "end_live_bytes", f->live_bytes);
     tool_json_u64(j, "skipped_operations", r->exec->skipped);

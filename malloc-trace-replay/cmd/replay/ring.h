@@ -110,6 +110,7 @@ struct replay_result {
        summed over the traces; 0 and not known when absent */
     uint64_t recorded[REPLAY_COUNTERS];
     uint32_t recorded_known; /* bit per number */
+    bool interrupted;        /* a signal ended the reading */
     bool is_part; /* a trace has not all of its run: it has no counters */
 };
 
