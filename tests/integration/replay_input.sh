@@ -33,7 +33,7 @@ check "--version" "$replay" --version
 for option in --latency=0 --latency=1/0 --latency=2/3 --timeline=- \
     --timeline-step=10 --timeline=p.p --speed=0 --speed=fast \
     --speed=-1 --speed=1x --speed= --max-threads=2 --skew=1ms \
-    --think=recorded --max-idle=1s --allocator-stats --threads=some \
+    --think=recorded --max-idle=1s --threads=some \
     --touch=some --threads= --nonsense -x; do
     refused 2 "$option" "$option" p.p
 done

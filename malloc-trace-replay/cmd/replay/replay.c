@@ -23,6 +23,7 @@
 #include "cmd/replay/report.h"
 #include "cmd/replay/ring.h"
 #include "cmd/replay/share.h"
+#include "cmd/replay/statistics.h"
 #include "cmd/replay/timeline.h"
 #include "cmd/replay/verify.h"
 #include "common/files.h"
@@ -69,9 +70,11 @@ struct options {
     uint64_t timeline_step;
     bool timeline_is_time;
     uint64_t latency_stride;
-    uint64_t hold_ns;   /* after the report */
-    uint64_t repeat;    /* 0: this is the only run */
-    const char *is_run; /* of several, whose JSON goes there */
+    bool statistics;
+    const char *statistics_file; /* NULL: standard error */
+    uint64_t hold_ns;            /* after the report */
+    uint64_t repeat;             /* 0: this is the only run */
+    const char *is_run;          /* of several, whose JSON goes there */
     char *const *file;
     int files;
 };
@@ -117,6 +120,9 @@ static const char help_text[] =
     "                      name ends in .json, else CSV\n"
     "      --timeline-step=N  a moment every N operations, or N ms (as 5ms)\n"
     "      --latency[=1/N] the time of single calls, of one in N (2048)\n"
+    "      --allocator-stats[=FILE]\n"
+    "                      what the allocator says of itself at the end, on\n"
+    "                      stderr or in FILE\n"
     "      --repeat=N      N runs, each a new process; least, median and most\n"
     "                      of their figures\n"
     "  -s, --sleep=TIME    sleep so long after the report; with -TIME until "
@@ -147,7 +153,8 @@ enum {
     OPTION_TIMELINE_STEP,
     OPTION_SLEEP,
     OPTION_REPEAT,
-    OPTION_RUN
+    OPTION_RUN,
+    OPTION_STATISTICS
 };
 
 static bool parse_threads(const char *text, enum threads_mode *mode) {
@@ -282,6 +289,7 @@ static bool parse_options(int argc, char **argv, struct options *out,
         {"sleep", 's', true, OPTION_SLEEP},
         {"repeat", 0, true, OPTION_REPEAT},
         {REPLAY_REPEAT_RUN, 0, true, OPTION_RUN},
+        {"allocator-stats", 0, TOOL_OPTIONAL, OPTION_STATISTICS},
         {NULL, 0, false, 0}};
     struct tool_options o;
     int id;
@@ -333,6 +341,10 @@ static bool parse_options(int argc, char **argv, struct options *out,
             good = tool_parse_u64(o.value, 1000000, &out->repeat) &&
                    out->repeat != 0;
             break;
+        case OPTION_STATISTICS:
+            out->statistics = true;
+            out->statistics_file = o.value;
+            break;
         case OPTION_RUN:
             out->is_run = o.value;
             break;
@@ -374,9 +386,15 @@ static bool parse_options(int argc, char **argv, struct options *out,
         (void)tool_usage_error("--timeline needs a file");
         return false;
     }
-    const char *const outs[] = {out->timeline, out->json};
-    if (out->timeline != NULL &&
-        tool_files_collide(outs, out->json == NULL ? 1 : 2, in, ins))
+    const char *outs[3];
+    int n = 0;
+    if (out->timeline != NULL)
+        outs[n++] = out->timeline;
+    if (out->statistics_file != NULL)
+        outs[n++] = out->statistics_file;
+    if (n != 0 && out->json != NULL)
+        outs[n++] = out->json;
+    if (n != 0 && tool_files_collide(outs, n, in, ins))
         return false;
     if (out->timeline_step != 0 && out->timeline == NULL) {
         (void)tool_usage_error("--timeline-step is for --timeline");
@@ -434,6 +452,7 @@ struct run {
     struct replay_report report;
     pid_t child;      /* -1 when it was found ended */
     int child_status; /* then */
+    int statistics_fd;
     bool switching, is_real;
     bool out_of_memory; /* for our own tables */
     bool cut_short;     /* the child ended without its last batch */
@@ -627,6 +646,22 @@ static void run_look_end(struct run *r) {
         replay_verify_end(r->around.verify);
 }
 
+/* What the allocator says of itself. */
+static void tell_statistics(struct run *r, const struct options *o) {
+    const char *file = o->statistics_file;
+    size_t length = file == NULL ? 0 : strlen(file);
+    bool is_json = length > 5 && strcmp(file + length - 5, ".json") == 0;
+    if (!o->statistics)
+        return;
+    if (!replay_statistics(&r->exec.calls, r->statistics_fd, is_json)) {
+        replay_calls_name(&r->exec.calls);
+        tool_warn("--allocator-stats: %s says nothing of itself",
+                  r->exec.calls.name);
+    }
+    if (file != NULL && close(r->statistics_fd) != 0)
+        tool_error("cannot write %s: %s", file, strerror(errno));
+}
+
 /* From the start mark to the end mark, and what is around them. False: it could
    not begin. */
 static bool run_measured(struct run *r, const struct replay_batch *b,
@@ -642,6 +677,7 @@ static bool run_measured(struct run *r, const struct replay_batch *b,
     replay_counters_since(&before, &r->report.counters);
     if (r->is_real)
         run_real_end(r);
+    tell_statistics(r, o);
     r->report.replayer_cpu_ns = replay_share_ns(&r->share, &r->exec);
     replay_calls_name(&r->exec.calls);
     return true;
@@ -727,7 +763,14 @@ static int run_all(struct run *r, const struct options *o) {
     bool to_stdout = o->json != NULL && tool_file_is_stdout(o->json);
     if (o->json != NULL && !tool_json_open(&json, o->json))
         return TOOL_FAILED;
-    if (b != NULL && !run_measured(r, b, o)) {
+    r->statistics_fd = o->statistics_file == NULL
+                           ? STDERR_FILENO
+                           : tool_file_open_output(o->statistics_file);
+    bool good = r->statistics_fd >= 0;
+    if (!good)
+        tool_error("cannot write %s: %s", o->statistics_file,
+                   tool_file_error_text(errno));
+    if (!good || (b != NULL && !run_measured(r, b, o))) {
         if (o->json != NULL)
             tool_json_drop(&json);
         return TOOL_FAILED;

@@ -37,14 +37,14 @@ static void make_python(struct model *m, uint64_t n) {
 }
 
 /* Any size up to 1 MiB. */
-static void make_large(struct model *m, uint64_t n) {
+static void make_large(struct model *m, uint64_t n, bool reallocs) {
     model_thread(m, 1);
     while (m->ops < n) {
         unsigned bits = 6 + (unsigned)prng_below(&m->p, 15);
         model_alloc(
             m, prng_below(&m->p, 4) == 0 ? MTF_CALL_CALLOC : MTF_CALL_MALLOC,
             prng_below(&m->p, 1u << bits));
-        if (prng_below(&m->p, 8) == 0)
+        if (reallocs && prng_below(&m->p, 8) == 0)
             model_realloc(m, MTF_CALL_REALLOC, prng_below(&m->p, m->live),
                           prng_below(&m->p, 1u << bits));
         if (m->live > 200)
@@ -190,7 +190,9 @@ static void make(struct model *m, const char *kind, uint64_t n) {
     if (strcmp(kind, "python") == 0) {
         make_python(m, n);
     } else if (strcmp(kind, "large") == 0) {
-        make_large(m, n);
+        make_large(m, n, true);
+    } else if (strcmp(kind, "sizes") == 0) {
+        make_large(m, n, false);
     } else if (strcmp(kind, "threads") == 0) {
         make_threads(m, n);
     } else if (strcmp(kind, "calls") == 0) {
