@@ -141,6 +141,34 @@ result "the growth of resident memory is the allocator's alone" $?
 [ "$(json j replayer_rss_bytes)" -gt 8000000 ]
 result "the replayer's own share is told apart" $?
 
+# Each page is a fault, unless the system gives more at once.
+if [ "$(json j end_huge_bytes)" = 0 ]; then
+    at_least "the pages came by faults" \
+        $((4096 * $(json j minor_faults))) \
+        $(($(json j end_rss_bytes) - $(json j start_rss_bytes)))
+else
+    skip "the pages came by faults" "there are huge pages"
+fi
+[ $(($(json j user_ns) + $(json j system_ns))) -gt 0 ]
+result "processor time by the system's account" $?
+like "in the report" "$out" \
+    '^of the system +user .*, system .*, [0-9,]+ page faults, [0-9,]+ context'
+want=$(awk "BEGIN { print int(1000 * $(json j peak_rss_bytes) / $live) }")
+is "peak by peak" \
+    "$(awk "BEGIN { print int(1000 * $(json j peak_rss_per_live)) }")" "$want"
+# The processor counts here, or it is said why not.
+if [ "$(json j counters)" = missing ]; then
+    like "no counters, and why" j '"counters_unavailable": "[^"]'
+    is "the report is silent" "$(grep -c '^counted' "$out")" 0
+else
+    is "counters" "$(json j counters_unavailable)" missing
+    like "in the report, too" "$out" '^counted +[1-9]'
+    instructions=$(sed -n 's/^    "instructions": \([0-9]*\),*$/\1/p' j)
+    # A call is some instructions, at the least.
+    [ -z "$instructions" ] || at_least "instructions" "$instructions" \
+        $((2 * $(json j ops)))
+fi
+
 # One block of 64 MiB that comes and goes is seen at its peak. The kernel's own
 # count of the peak may lag behind by some pages a processor.
 "$make" blob b.p 64 >b.truth || exit 99

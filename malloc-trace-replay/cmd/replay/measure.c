@@ -159,6 +159,7 @@ void replay_rss_look(const struct replay_rss *m, uint64_t *bytes,
 void replay_rss_end(struct replay_rss *m) {
     uint64_t peak = rss_peak();
     uint64_t now = rss_now();
+    m->huge_bytes = proc_bytes("/proc/self/smaps_rollup", "AnonHugePages:");
     note_peak(m, peak);
     note_peak(m, now);
     m->end_bytes = without_own(m, now);

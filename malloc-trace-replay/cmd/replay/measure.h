@@ -40,7 +40,8 @@ bool replay_table_grow(struct replay_table *t, uint64_t entries);
 struct replay_rss {
     uint64_t own_bytes; /* the replayer's, now */
     uint64_t start_bytes, peak_bytes, end_bytes;
-    bool peak_known; /* the peak could be reset at the start */
+    uint64_t huge_bytes; /* at the end, in huge pages, the replayer's too */
+    bool peak_known;     /* the peak could be reset at the start */
 };
 
 /* At the start mark; OWN_BYTES are the replayer's resident now. */

@@ -589,20 +589,25 @@ static void run_real_end(struct run *r) {
 static bool run_marked(struct run *r, const struct replay_batch *b,
                        const struct options *o,
                        struct replay_counters *before) {
+    replay_usage_open(&r->report.usage);
     if (r->is_real && !run_real_prepare(r, o))
         return false;
     replay_counters_read(&r->exec.calls, before);
     if (!r->is_real) {
         replay_rss_start(&r->rss, own_bytes(r));
+        replay_usage_start(&r->report.usage);
         run_batches(r, b);
+        replay_usage_end(&r->report.usage);
         replay_rss_end(&r->rss);
         r->report.own_bytes = own_bytes(r);
         return true;
     }
     replay_rss_start(&r->rss, replay_real_bytes(&r->real));
+    replay_usage_start(&r->report.usage);
     replay_time_start(&r->time);
     replay_real_run(&r->real, b);
     replay_time_end(&r->time);
+    replay_usage_end(&r->report.usage);
     replay_rss_end(&r->rss);
     r->report.own_bytes = replay_real_bytes(&r->real);
     return true;

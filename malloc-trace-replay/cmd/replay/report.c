@@ -152,6 +152,12 @@ static void print_time(const struct replay_report *r, FILE *out) {
                 tool_text_ns(&a, r->result->recorded_cpu_ns));
 }
 
+/* Of the peaks; 0: nothing was alive. */
+static double rss_per_live(const struct replay_report *r) {
+    uint64_t live = r->result->peak_live_bytes;
+    return live == 0 ? 0 : (double)r->rss->peak_bytes / (double)live;
+}
+
 static void print_memory(const struct replay_report *r, FILE *out) {
     struct tool_text a, b, c;
     const struct replay_result *f = r->result;
@@ -173,6 +179,12 @@ static void print_memory(const struct replay_report *r, FILE *out) {
             tool_text_bytes(&b, r->rss->peak_bytes),
             r->rss->peak_known ? "" : " (since the process began)",
             tool_text_bytes(&c, r->rss->end_bytes));
+    if (r->rss->peak_known && rss_per_live(r) > 0)
+        fprintf(out, "peak by peak      %.3g resident bytes a live one\n",
+                rss_per_live(r));
+    if (r->rss->huge_bytes != 0)
+        fprintf(out, "in huge pages     %s at the end\n",
+                tool_text_bytes(&a, r->rss->huge_bytes));
 }
 
 static const char *mode_name(const struct replay_report *r) {
@@ -216,6 +228,7 @@ void replay_report_print(const struct replay_report *r, FILE *out) {
                 r->exec->cache ? "with their thread caches"
                                : "caches not switched");
     print_time(r, out);
+    replay_usage_print(&r->usage, out);
     print_memory(r, out);
     if (r->exec->refused != 0)
         fprintf(
@@ -319,6 +332,9 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_u64(j, "start_rss_bytes", r->rss->start_bytes);
     tool_json_u64(j, "peak_rss_bytes", r->rss->peak_bytes);
     tool_json_u64(j, "end_rss_bytes", r->rss->end_bytes);
+    if (rss_per_live(r) > 0)
+        tool_json_double(j, "peak_rss_per_live", rss_per_live(r));
+    tool_json_u64(j, "end_huge_bytes", r->rss->huge_bytes);
     tool_json_u64(j, "thread_switches", f->thread_switches);
     tool_json_bool(j, "thread_cache_switching", r->exec->cache != NULL);
     tool_json_string(j, "allocator", r->exec->calls.name);
@@ -360,6 +376,7 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_bool(j, "is_part", f->is_part);
     tool_json_u64(j, "input_bytes", f->input_bytes);
     tool_json_u64(j, "stored_bytes", f->stored_bytes);
+    replay_usage_json(&r->usage, j);
     json_order(r, j);
     if (r->real != NULL)
         json_real(r, j);

@@ -15,6 +15,7 @@
 #include "cmd/replay/real.h"
 #include "cmd/replay/ring.h"
 #include "cmd/replay/translate.h"
+#include "cmd/replay/usage.h"
 #include "common/json.h"
 
 #include <stdio.h>
@@ -24,6 +25,7 @@ struct replay_report {
     const struct replay_result *result;
     const struct replay_time *time;
     const struct replay_rss *rss;
+    struct replay_usage usage;
     uint64_t own_bytes;             /* of the replayer at the end */
     uint64_t replayer_cpu_ns;       /* about its own share; 0 unknown */
     const struct replay_real *real; /* NULL: all ran on one thread */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the run used of the processor and the system, from mark to mark.
+ *
+ * Invariants: nothing here allocates.
+ * Threads: the one that makes those that are to be counted.
+ */
+#ifndef TOOL_CMD_REPLAY_USAGE_H
+#define TOOL_CMD_REPLAY_USAGE_H
+
+#include "base/compiler.h"
+#include "base/os_perf.h"
+#include "common/json.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+
+struct replay_usage {
+    struct rusage first, last;
+    int fd[TCM_OS_PERF_EVENTS]; /* -1: none */
+    uint64_t count[TCM_OS_PERF_EVENTS];
+    bool counted[TCM_OS_PERF_EVENTS];
+    int error; /* why there is no counter of cycles or instructions */
+};
+
+/* Before threads are made. */
+void replay_usage_open(struct replay_usage *u);
+/* At the marks. */
+void replay_usage_start(struct replay_usage *u);
+void replay_usage_end(struct replay_usage *u);
+
+void replay_usage_print(const struct replay_usage *u, FILE *out);
+void replay_usage_json(const struct replay_usage *u, struct tool_json *j);
+
+#endif
