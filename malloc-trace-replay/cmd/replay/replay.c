@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * replay: runs the requests of a processed trace against the malloc of this
- * process and measures it. Options and wiring.
+ * process and measures it. Wiring.
  *
  * The decoding child is made first of all, before this process has asked its
  * allocator for anything, so that the allocator begins as it does in a program.
@@ -18,6 +18,7 @@
 #include "cmd/replay/hold.h"
 #include "cmd/replay/latency.h"
 #include "cmd/replay/measure.h"
+#include "cmd/replay/options.h"
 #include "cmd/replay/real.h"
 #include "cmd/replay/repeat.h"
 #include "cmd/replay/report.h"
@@ -51,362 +52,10 @@ const char *__asan_default_options(void) {
 }
 #endif
 
-enum threads_mode {
-    THREADS_DEFAULT,
-    THREADS_SWITCH,
-    THREADS_NONE,
-    THREADS_REAL
-};
-
-struct options {
-    const char *json;
-    enum threads_mode threads;
-    enum replay_touch touch;
-    const char *skew, *most_threads, *speed, *max_idle, *think;
-    struct replay_order order;
-    uint32_t most_hosts; /* 0: no limit */
-    bool check, latency;
-    const char *timeline;
-    uint64_t timeline_step;
-    bool timeline_is_time;
-    uint64_t latency_stride;
-    bool statistics;
-    const char *statistics_file; /* NULL: standard error */
-    uint64_t hold_ns;            /* after the report */
-    uint64_t repeat;             /* 0: this is the only run */
-    const char *is_run;          /* of several, whose JSON goes there */
-    char *const *file;
-    int files;
-};
-
-static const char help_text[] =
-    "Usage: replay [OPTION]... [FILE]...\n"
-    "Runs the requests of processed traces (of stdin without FILE; plain, "
-    "LZ4,\n"
-    "gzip or zstd) against the malloc of this process, which LD_PRELOAD "
-    "chooses,\n"
-    "and reports what that took.\n"
-    "\n"
-    "      --json FILE     write the results as JSON to FILE; with - to "
-    "stdout,\n"
-    "                      and the text to stderr\n"
-    "      --threads=MODE  switch: each recorded thread with a thread cache "
-    "of\n"
-    "                      its own; none: all on one thread and its cache;\n"
-    "                      real: each on a thread of its own. Default: switch\n"
-    "                      if the allocator can and NO_THREAD_CACHE_SWITCH is\n"
-    "                      not set, else none\n"
-    "      --skew=TIME     with real: how far in recorded time threads may "
-    "run\n"
-    "                      apart, from 1ms; inf: only blocks that pass from "
-    "one\n"
-    "                      to another order them. Default: 1ms\n"
-    "      --max-threads=N with real: at most N threads, which take turns\n"
-    "      --speed=X       X times as fast as recorded, or max. Default: max\n"
-    "      --max-idle=TIME with --speed: no longer pause than TIME as "
-    "recorded\n"
-    "      --think=WHAT    with real: recorded, to spread operations over the\n"
-    "                      time that they took; none. Default: none\n"
-    "      --touch=WHAT    what is written to a block: auto (the first 8 "
-    "bytes\n"
-    "                      below 4 KiB, of larger ones all, or what the "
-    "trace\n"
-    "                      says was present), none, first (8 bytes), page (a\n"
-    "                      byte a page), all; use: as auto, and blocks are\n"
-    "                      read when they are freed. Default: auto\n"
-    "      --check         verify all that the allocator does; not for times\n"
-    "      --timeline FILE write memory in the course of time to FILE: JSON if "
-    "its\n"
-    "                      name ends in .json, else CSV\n"
-    "      --timeline-step=N  a moment every N operations, or N ms (as 5ms)\n"
-    "      --latency[=1/N] the time of single calls, of one in N (2048)\n"
-    "      --allocator-stats[=FILE]\n"
-    "                      what the allocator says of itself at the end, on\n"
-    "                      stderr or in FILE\n"
-    "      --repeat=N      N runs, each a new process; least, median and most\n"
-    "                      of their figures\n"
-    "  -s, --sleep=TIME    sleep so long after the report; with -TIME until "
-    "a\n"
-    "                      signal comes\n"
-    "  -q, --quiet         no report and no progress, but what is wrong\n"
-    "  -h, --help          this text\n"
-    "  -V, --version       version and what is built in\n"
-    "\n"
-    "Exit status: 0 success; 1 system error, or no processed trace; 2 usage;\n"
-    "3 something of the trace is missing, or SIGINT or SIGTERM came; the rest\n"
-    "was replayed; 5 --check found the allocator at fault.\n";
-
-/* --- Options -------------------------------------------------------------- */
-
-enum {
-    OPTION_JSON = 1,
-    OPTION_THREADS,
-    OPTION_TOUCH,
-    OPTION_SKEW,
-    OPTION_MAX_THREADS,
-    OPTION_SPEED,
-    OPTION_MAX_IDLE,
-    OPTION_THINK,
-    OPTION_CHECK,
-    OPTION_LATENCY,
-    OPTION_TIMELINE,
-    OPTION_TIMELINE_STEP,
-    OPTION_SLEEP,
-    OPTION_REPEAT,
-    OPTION_RUN,
-    OPTION_STATISTICS
-};
-
-static bool parse_threads(const char *text, enum threads_mode *mode) {
-    if (strcmp(text, "switch") == 0)
-        *mode = THREADS_SWITCH;
-    else if (strcmp(text, "none") == 0)
-        *mode = THREADS_NONE;
-    else if (strcmp(text, "real") == 0)
-        *mode = THREADS_REAL;
-    else
-        return false;
-    return true;
-}
-
-static bool parse_touch(const char *text, enum replay_touch *touch) {
-    for (int i = REPLAY_TOUCH_AUTO; i <= REPLAY_TOUCH_USE; i++)
-        if (strcmp(text, replay_touch_name((enum replay_touch)i)) == 0) {
-            *touch = (enum replay_touch)i;
-            return true;
-        }
-    return false;
-}
-
-static bool parse_skew(const char *text, uint32_t *windows) {
-    uint64_t ns;
-    *windows = REPLAY_SKEW_NONE;
-    if (strcmp(text, "inf") == 0)
-        return true;
-    if (!tool_parse_time(text, &ns) || ns < REPLAY_WINDOW_NS ||
-        ns / REPLAY_WINDOW_NS >= INT32_MAX)
-        return false;
-    *windows = (uint32_t)(ns / REPLAY_WINDOW_NS);
-    return true;
-}
-
-static bool parse_speed(const char *text, double *speed) {
-    char *end;
-    *speed = 0;
-    if (strcmp(text, "max") == 0)
-        return true;
-    *speed = strtod(text, &end);
-    return end != text && *end == '\0' && *speed >= 1e-6 && *speed <= 1e6;
-}
-
-/* Operations, or a time with its unit. */
-static bool parse_step(const char *text, struct options *o) {
-    o->timeline_is_time = !tool_parse_u64(text, UINT64_MAX, &o->timeline_step);
-    return (!o->timeline_is_time || tool_parse_time(text, &o->timeline_step)) &&
-           o->timeline_step != 0;
-}
-
-/* "1/N": one call of N words is timed. */
-static bool parse_latency(const char *text, uint64_t *stride) {
-    *stride = REPLAY_LATENCY_STRIDE;
-    if (text == NULL)
-        return true;
-    if (strncmp(text, "1/", 2) != 0 ||
-        !tool_parse_u64(text + 2, UINT32_MAX, stride) || *stride == 0)
-        return false;
-    *stride -= 1;
-    return true;
-}
-
-static bool parse_think(const char *text, bool *spread) {
-    *spread = strcmp(text, "recorded") == 0;
-    return *spread || strcmp(text, "none") == 0;
-}
-
-/* What is said of order and time, and whether it goes together. True: good. */
-static bool parse_order(struct options *o) {
-    uint64_t n = 0;
-    struct replay_order *order = &o->order;
-    bool real = o->threads == THREADS_REAL;
-    const char *name = NULL, *value = NULL;
-    order->skew = real ? 1 : 0;
-    order->max_idle_ns = UINT64_MAX;
-    if (o->skew != NULL && !parse_skew(o->skew, &order->skew)) {
-        name = "skew";
-        value = o->skew;
-    } else if (o->most_threads != NULL &&
-               (!tool_parse_u64(o->most_threads, INT32_MAX, &n) || n == 0)) {
-        name = "max-threads";
-        value = o->most_threads;
-    } else if (o->speed != NULL && !parse_speed(o->speed, &order->speed)) {
-        name = "speed";
-        value = o->speed;
-    } else if (o->max_idle != NULL &&
-               (!tool_parse_time(o->max_idle, &order->max_idle_ns) ||
-                order->max_idle_ns == 0)) {
-        name = "max-idle";
-        value = o->max_idle;
-    } else if (o->think != NULL && !parse_think(o->think, &order->spread)) {
-        name = "think";
-        value = o->think;
-    }
-    if (name != NULL) {
-        (void)tool_usage_error("--%s=%s makes no sense", name, value);
-        return false;
-    }
-    o->most_hosts = (uint32_t)n;
-    if (!real &&
-        (o->skew != NULL || o->most_threads != NULL || o->think != NULL)) {
-        (void)tool_usage_error("--%s is for --threads=real",
-                               o->skew != NULL           ? "skew"
-                               : o->most_threads != NULL ? "max-threads"
-                                                         : "think");
-        return false;
-    }
-    if (o->max_idle != NULL && order->speed == 0 && !order->spread) {
-        (void)tool_usage_error("--max-idle is for --speed or --think=recorded");
-        return false;
-    }
-    return true;
-}
-
-/* False: leave with *STATUS. */
-static bool parse_options(int argc, char **argv, struct options *out,
-                          int *status) {
-    static const struct tool_option table[] = {
-        {"json", 0, true, OPTION_JSON},
-        {"threads", 0, true, OPTION_THREADS},
-        {"touch", 0, true, OPTION_TOUCH},
-        {"skew", 0, true, OPTION_SKEW},
-        {"max-threads", 0, true, OPTION_MAX_THREADS},
-        {"speed", 0, true, OPTION_SPEED},
-        {"max-idle", 0, true, OPTION_MAX_IDLE},
-        {"think", 0, true, OPTION_THINK},
-        {"check", 0, false, OPTION_CHECK},
-        {"latency", 0, TOOL_OPTIONAL, OPTION_LATENCY},
-        {"timeline", 0, true, OPTION_TIMELINE},
-        {"timeline-step", 0, true, OPTION_TIMELINE_STEP},
-        {"sleep", 's', true, OPTION_SLEEP},
-        {"repeat", 0, true, OPTION_REPEAT},
-        {REPLAY_REPEAT_RUN, 0, true, OPTION_RUN},
-        {"allocator-stats", 0, TOOL_OPTIONAL, OPTION_STATISTICS},
-        {NULL, 0, false, 0}};
-    struct tool_options o;
-    int id;
-    tool_options_init(&o, argc, argv, table, help_text);
-    while ((id = tool_option_next(&o)) > 0) {
-        bool good = true;
-        switch (id) {
-        case OPTION_JSON:
-            out->json = o.value;
-            break;
-        case OPTION_THREADS:
-            good = parse_threads(o.value, &out->threads);
-            break;
-        case OPTION_TOUCH:
-            good = parse_touch(o.value, &out->touch);
-            break;
-        case OPTION_SKEW:
-            out->skew = o.value;
-            break;
-        case OPTION_MAX_THREADS:
-            out->most_threads = o.value;
-            break;
-        case OPTION_SPEED:
-            out->speed = o.value;
-            break;
-        case OPTION_MAX_IDLE:
-            out->max_idle = o.value;
-            break;
-        case OPTION_THINK:
-            out->think = o.value;
-            break;
-        case OPTION_CHECK:
-            out->check = true;
-            break;
-        case OPTION_TIMELINE:
-            out->timeline = o.value;
-            break;
-        case OPTION_TIMELINE_STEP:
-            good = parse_step(o.value, out);
-            break;
-        case OPTION_LATENCY:
-            out->latency = true;
-            good = parse_latency(o.value, &out->latency_stride);
-            break;
-        case OPTION_SLEEP:
-            good = replay_hold_parse(o.value, &out->hold_ns);
-            break;
-        case OPTION_REPEAT:
-            good = tool_parse_u64(o.value, 1000000, &out->repeat) &&
-                   out->repeat != 0;
-            break;
-        case OPTION_STATISTICS:
-            out->statistics = true;
-            out->statistics_file = o.value;
-            break;
-        case OPTION_RUN:
-            out->is_run = o.value;
-            break;
-        }
-        if (!good) {
-            *status = tool_usage_error("unknown --%s=%s", table[id - 1].name,
-                                       o.value);
-            return false;
-        }
-    }
-    if (id < 0) {
-        *status = o.status;
-        return false;
-    }
-    if (!parse_order(out)) {
-        *status = TOOL_USAGE;
-        return false;
-    }
-    if (o.operand_count == 0 && isatty(STDIN_FILENO) == 1) {
-        *status =
-            tool_usage_error("no FILE given, and standard input is a terminal");
-        return false;
-    }
-    out->file = o.operand;
-    out->files = o.operand_count;
-    static const char *const standard[] = {"-"};
-    const char *const *in =
-        out->files == 0 ? standard : (const char *const *)o.operand;
-    *status = TOOL_USAGE;
-    if (out->is_run != NULL) {
-        out->json = out->is_run;
-        out->repeat = out->hold_ns = 0;
-        return true;
-    }
-    if (out->repeat != 0 && !replay_repeat_can(out->file, out->files))
-        return false;
-    int ins = out->files == 0 ? 1 : out->files;
-    if (out->timeline != NULL && tool_file_is_stdout(out->timeline)) {
-        (void)tool_usage_error("--timeline needs a file");
-        return false;
-    }
-    const char *outs[3];
-    int n = 0;
-    if (out->timeline != NULL)
-        outs[n++] = out->timeline;
-    if (out->statistics_file != NULL)
-        outs[n++] = out->statistics_file;
-    if (n != 0 && out->json != NULL)
-        outs[n++] = out->json;
-    if (n != 0 && tool_files_collide(outs, n, in, ins))
-        return false;
-    if (out->timeline_step != 0 && out->timeline == NULL) {
-        (void)tool_usage_error("--timeline-step is for --timeline");
-        return false;
-    }
-    return !tool_files_collide_text(out->json, in, ins);
-}
-
 /* --- The child ------------------------------------------------------------ */
 
 static TCM_NORETURN void child_run(struct replay_ring *ring, pid_t parent,
-                                   const struct options *o) {
+                                   const struct replay_options *o) {
     /* A parent that the allocator under test crashed leaves no child behind. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
@@ -418,7 +67,8 @@ static TCM_NORETURN void child_run(struct replay_ring *ring, pid_t parent,
     _exit(0);
 }
 
-static pid_t child_start(struct replay_ring *ring, const struct options *o) {
+static pid_t child_start(struct replay_ring *ring,
+                         const struct replay_options *o) {
     pid_t parent = getpid();
     pid_t child = fork();
     if (child == 0)
@@ -525,7 +175,7 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
 }
 
 /* The allocator, found and chosen. False: it lacks what was asked for. */
-static bool run_prepare(struct run *r, const struct options *o) {
+static bool run_prepare(struct run *r, const struct replay_options *o) {
     struct replay_exec *x = &r->exec;
     replay_calls_find(&x->calls);
     x->touch = o->check ? REPLAY_TOUCH_NONE : o->touch;
@@ -547,7 +197,7 @@ static bool run_prepare(struct run *r, const struct options *o) {
 }
 
 /* Recorded threads on threads of their own. False: it cannot begin. */
-static bool run_real_prepare(struct run *r, const struct options *o) {
+static bool run_real_prepare(struct run *r, const struct replay_options *o) {
     struct replay_real *real = &r->real;
     real->options.most_hosts = o->most_hosts;
     real->options.spread = o->order.spread;
@@ -587,7 +237,7 @@ static void run_real_end(struct run *r) {
 
 /* Between the marks. False: it could not begin. */
 static bool run_marked(struct run *r, const struct replay_batch *b,
-                       const struct options *o,
+                       const struct replay_options *o,
                        struct replay_counters *before) {
     replay_usage_open(&r->report.usage);
     if (r->is_real && !run_real_prepare(r, o))
@@ -614,7 +264,7 @@ static bool run_marked(struct run *r, const struct replay_batch *b,
 }
 
 /* What looks at calls. False: no memory. */
-static bool run_look(struct run *r, const struct options *o) {
+static bool run_look(struct run *r, const struct replay_options *o) {
     struct replay_around *a = &r->around;
     if (o->timeline != NULL) {
         r->timeline =
@@ -652,7 +302,7 @@ static void run_look_end(struct run *r) {
 }
 
 /* What the allocator says of itself. */
-static void tell_statistics(struct run *r, const struct options *o) {
+static void tell_statistics(struct run *r, const struct replay_options *o) {
     const char *file = o->statistics_file;
     size_t length = file == NULL ? 0 : strlen(file);
     bool is_json = length > 5 && strcmp(file + length - 5, ".json") == 0;
@@ -670,7 +320,7 @@ static void tell_statistics(struct run *r, const struct options *o) {
 /* From the start mark to the end mark, and what is around them. False: it could
    not begin. */
 static bool run_measured(struct run *r, const struct replay_batch *b,
-                         const struct options *o) {
+                         const struct replay_options *o) {
     struct replay_counters before;
     replay_share_begin(&r->share);
     if (!run_look(r, o) || !run_marked(r, b, o, &before))
@@ -752,7 +402,7 @@ static int run_tell(const struct run *r) {
     return status;
 }
 
-static int run_all(struct run *r, const struct options *o) {
+static int run_all(struct run *r, const struct replay_options *o) {
     static struct tool_json json;
     static char stdout_buffer[8192];
     setvbuf(stdout, stdout_buffer, _IOFBF, sizeof(stdout_buffer));
@@ -807,11 +457,11 @@ static int run_all(struct run *r, const struct options *o) {
 
 int main(int argc, char **argv) {
     static struct run r;
-    struct options o = {0};
+    struct replay_options o = {0};
     int status;
 
     tool_begin("replay");
-    if (!parse_options(argc, argv, &o, &status))
+    if (!replay_options_parse(argc, argv, &o, &status))
         return tool_end(status);
     if (o.repeat != 0) {
         status = replay_repeat(o.repeat, o.json);

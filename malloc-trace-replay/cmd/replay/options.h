@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * replay's command line.
+ *
+ * Threads: one.
+ */
+#ifndef TOOL_CMD_REPLAY_OPTIONS_H
+#define TOOL_CMD_REPLAY_OPTIONS_H
+
+#include "cmd/replay/exec.h"
+#include "cmd/replay/translate.h"
+
+enum replay_threads_mode {
+    THREADS_DEFAULT,
+    THREADS_SWITCH,
+    THREADS_NONE,
+    THREADS_REAL
+};
+
+struct replay_options {
+    const char *json;
+    enum replay_threads_mode threads;
+    enum replay_touch touch;
+    const char *skew, *most_threads, *speed, *max_idle, *think;
+    struct replay_order order;
+    uint32_t most_hosts; /* 0: no limit */
+    bool check, latency;
+    const char *timeline;
+    uint64_t timeline_step;
+    bool timeline_is_time;
+    uint64_t latency_stride;
+    bool statistics;
+    const char *statistics_file; /* NULL: standard error */
+    uint64_t hold_ns;            /* after the report */
+    uint64_t repeat;             /* 0: this is the only run */
+    const char *is_run;          /* of several, whose JSON goes there */
+    char *const *file;
+    int files;
+};
+
+/* False: leave with *STATUS. */
+bool replay_options_parse(int argc, char **argv, struct replay_options *out,
+                          int *status);
+
+#endif
