@@ -33,6 +33,7 @@
 /* A wait looks so often, then lets others run, then sleeps so long. */
 #define WAIT_LOOKS    60u
 #define WAIT_YIELDS   20u
+#define WAIT_YIELD_NS 100000u
 #define WAIT_SLEEP_NS 50000u
 /* Number of the recorded program's main thread, in nearly all traces. */
 #define MAIN_THREAD 1u
@@ -284,7 +285,7 @@ static void host_wait(struct host *h) {
          i++) {
         if (i < WAIT_LOOKS)
             tcm_cpu_relax();
-        else if (i < WAIT_LOOKS + WAIT_YIELDS)
+        else if (tcm_clock_ns() - start_ns < WAIT_YIELD_NS)
             sched_yield();
         else
             host_sleep(h, why);

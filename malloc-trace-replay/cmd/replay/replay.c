@@ -469,7 +469,9 @@ int main(int argc, char **argv) {
             replay_hold(o.hold_ns);
         return tool_end(status);
     }
-    r.ring = o.threads == THREADS_REAL
+    /* Where threads are to run as fast as they can, the decoding process takes
+       no processor from them. */
+    r.ring = o.threads == THREADS_REAL && o.order.speed == 0
                  ? replay_ring_new(REPLAY_BATCHES_MOST, 0)
                  : replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
     if (r.ring == NULL) {

@@ -38,14 +38,23 @@ struct replay_ring *replay_ring_new(uint32_t batches, uint32_t low) {
     return r;
 }
 
+/* Whether the filler has to wait, with TAKEN taken. */
+static bool fill_waits(const struct replay_ring *r, uint32_t taken) {
+    uint32_t left = r->filled - taken;
+    /* In turns: from empty to full, and then not before it is empty again. */
+    if (r->low == 0)
+        return r->filled % r->batches == 0 && left != 0;
+    return left == r->batches;
+}
+
 struct replay_batch *replay_ring_fill(struct replay_ring *r) {
     uint32_t filled = r->filled;
     uint32_t taken = tcm_load_acquire(&r->taken);
-    while (filled - taken == r->batches) {
+    while (fill_waits(r, taken)) {
         tcm_store_relaxed(&r->wanted, filled - r->low);
         tcm_fence_seq_cst();
         taken = tcm_load_acquire(&r->taken);
-        if (filled - taken < r->batches)
+        if (!fill_waits(r, taken))
             break;
         tcm_futex_wait_shared(&r->taken, taken, RING_SLEEP_NS);
         taken = tcm_load_acquire(&r->taken);

@@ -131,7 +131,7 @@ static inline struct replay_batch *replay_ring_place(struct replay_ring *r,
 }
 
 /* Shared memory for BATCHES, a power of two, all pages present in this process.
-   NULL: out of memory. */
+   LOW 0: the ring is filled and emptied in turns. NULL: out of memory. */
 struct replay_ring *replay_ring_new(uint32_t batches, uint32_t low);
 /* What it adds to the resident memory. */
 size_t replay_ring_bytes(const struct replay_ring *r);

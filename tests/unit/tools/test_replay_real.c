@@ -323,7 +323,8 @@ static const char *run_history(struct prng *p) {
         prng_below(p, 2) ? 0 : 1 + (uint32_t)prng_below(p, 4);
     real.options.is_paced = prng_below(p, 2) != 0;
     uint32_t batches = 1u << prng_below(p, 3);
-    history.ring = replay_ring_new(batches, 0);
+    history.ring =
+        replay_ring_new(batches, real.options.is_paced ? batches / 2 : 0);
     real.ring = history.ring;
     real.exec = &exec;
     real.share = &share;
