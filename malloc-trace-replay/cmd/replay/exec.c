@@ -221,12 +221,12 @@ static void long_free(struct replay_exec *x, const struct long_op *op,
 static TCM_ALWAYS_INLINE void placed(struct replay_exec *x,
                                      enum replay_touch how, bool in_cells,
                                      uint32_t slot, void *p, size_t size) {
-    block_put(x, in_cells, slot, p);
-    if (TCM_UNLIKELY(p == NULL)) {
+    if (TCM_UNLIKELY(p == NULL))
         x->refused++;
-        return;
-    }
-    touch(x, how, p, 0, size);
+    else
+        touch(x, how, p, 0, size);
+    /* Last: from a cell another thread may free it at once. */
+    block_put(x, in_cells, slot, p);
 }
 
 static void long_realloc(struct replay_exec *x, enum replay_touch how,
@@ -248,6 +248,9 @@ static void long_realloc(struct replay_exec *x, enum replay_touch how,
     }
     void *p = op->call == MTF_CALL_REALLOCARRAY ? c->reallocarray(old, 1, size)
                                                 : c->realloc(old, size);
+    if (TCM_LIKELY(p != NULL))
+        touch(x, how, p, op->old, op->size);
+    /* Last: from a cell another thread may free it at once. */
     block_put(x, in_cells, to, p);
     if (TCM_UNLIKELY(p == NULL)) {
         x->refused++;
@@ -257,9 +260,7 @@ static void long_realloc(struct replay_exec *x, enum replay_touch how,
             x->refused_reallocs++;
             c->free(old);
         }
-        return;
     }
-    touch(x, how, p, op->old, op->size);
 }
 
 static TCM_NOINLINE void exec_long(struct replay_exec *x, enum replay_touch how,

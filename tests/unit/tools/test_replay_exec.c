@@ -568,6 +568,60 @@ static void reading(void) {
     munmap(forbidden, 4096);
 }
 
+/* --- Cells ---------------------------------------------------------------- */
+
+static uint64_t cells[4];
+static unsigned published;
+
+static void *forbidden_malloc(size_t size) {
+    (void)size;
+    return forbidden;
+}
+static void *forbidden_realloc(void *p, size_t size) {
+    (void)p;
+    (void)size;
+    return forbidden;
+}
+
+/* The block is written: no other thread may have it. */
+static void caught_writing(int sig, siginfo_t *info, void *context) {
+    (void)context;
+    if ((char *)info->si_addr < forbidden ||
+        (char *)info->si_addr >= forbidden + 4096)
+        _exit(sig);
+    published += cells[1] >> 48 != 0;
+    reads++;
+    mprotect(forbidden, 4096, PROT_READ | PROT_WRITE);
+}
+
+static void publishing(void) {
+    struct replay_exec x;
+    struct sigaction action = {.sa_sigaction = caught_writing,
+                               .sa_flags = SA_SIGINFO};
+    struct sigaction before;
+    forbidden = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    sigaction(SIGSEGV, &action, &before);
+    for (int i = 0; i < 2; i++) {
+        begin(&x, REPLAY_TOUCH_ALL);
+        x.calls.malloc = forbidden_malloc;
+        x.calls.realloc = forbidden_realloc;
+        x.slot = NULL;
+        x.cell = cells;
+        memset(cells, 0, sizeof(cells));
+        mprotect(forbidden, 4096, PROT_NONE);
+        published = reads = 0;
+        if (i == 0)
+            run1(&x, replay_word(REPLAY_MALLOC, 1, 100));
+        else
+            run_long(&x, MTF_CALL_REALLOC, 1, 100, 0, 0, true);
+        tap_ok(reads == 1 && published == 0 && cells[1] >> 48 == 1,
+               "%s: a block is written before others can see it",
+               i == 0 ? "malloc" : "realloc");
+    }
+    sigaction(SIGSEGV, &before, NULL);
+    munmap(forbidden, 4096);
+}
+
 int main(void) {
     char *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -588,5 +642,6 @@ int main(void) {
     switches();
     trims();
     reading();
+    publishing();
     return tap_done();
 }
