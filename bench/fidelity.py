@@ -30,16 +30,20 @@ PEERS = ["", "libjemalloc.so.2", "libmimalloc.so.2", "libtcmalloc_minimal.so.4"]
 
 
 def run(command, preload):
-    """Peak RSS in bytes and wall time in seconds."""
+    """What it printed, and wall time in seconds."""
     env = dict(os.environ, LD_PRELOAD=preload)
     start = time.monotonic()
-    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        sys.exit("%s: status %d" % (" ".join(command), process.returncode))
-    return usage.ru_maxrss * 1024, time.monotonic() - start
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, check=False)
+    if done.returncode != 0:
+        sys.exit("%s: status %d" % (" ".join(command), done.returncode))
+    return done.stdout.decode(), time.monotonic() - start
+
+
+def run_program(command, preload):
+    """Peak RSS in bytes and wall time in seconds."""
+    text, wall = run(command, preload)
+    return int(text.split()[1]) * 1024, wall
 
 
 def replayed(replay, options, trace, preload, work):
@@ -78,7 +82,8 @@ def main():
             raw, trace = os.path.join(work, "raw"), os.path.join(work, "p")
             env = dict(os.environ, TCMALLOC_TRACE_OUTPUT=raw, LD_PRELOAD=os.
                        path.join(libs, "libtcmalloc_minimal_tracing.so"))
-            subprocess.run([program, kind], env=env, check=True)
+            subprocess.run([program, kind], env=env, check=True,
+                           stdout=subprocess.DEVNULL)
             subprocess.run([os.path.join(tools, "postprocess"), "-q", raw,
                             trace], check=True)
             measure(kind, program, trace, os.path.join(tools, "replay"),
@@ -90,7 +95,7 @@ def measure(kind, program, trace, replay, allocators, rounds, work):
     for _ in range(rounds):
         for library in allocators:
             figures.setdefault((library, None), []).append(
-                run([program, kind], library))
+                run_program([program, kind], library))
             for name, options in WAYS:
                 figures.setdefault((library, name), []).append(
                     replayed(replay, options, trace, library, work))
