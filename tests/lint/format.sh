@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # C and C++ sources are as clang-format leaves them; no file has tabs where
-# they do not belong, blanks at line ends, lines or files that are too long.
+# they do not belong, blanks at line ends, lines or files that are too long; the
+# lists of sources in module.am are sorted.
 . "$top_srcdir/tests/lint/lint.sh"
 
 sources() {
@@ -34,7 +35,27 @@ long_lines() {
     # Characters, not bytes; a link has no place to be cut at.
     # shellcheck disable=SC2046
     (cd "$tree" && awk 'length($0) > 80 && !/https?:/ {
-        print FILENAME ":" FNR ": " length($0) " columns" }' $(sources))
+        print FILENAME ":" FNR ": " length($0) " columns" }' \
+        $(sources) $(list '*module.am'))
+}
+
+# A list of sources has them sorted, one and its header a line: two changes that
+# each add a file then touch different lines.
+unsorted_lists() {
+    # shellcheck disable=SC2046
+    (cd "$tree" && awk '
+        tolower($1) ~ /sources$/ && $NF == "\\" { on = 1; last = ""; next }
+        on {
+            name = $1
+            sub(/\.[a-z]*$/, "", name)
+            if (name ~ /^%D%/) {
+                if (name < last)
+                    print FILENAME ":" FNR ": " $1 " after " last
+                last = name
+            }
+            if ($NF != "\\")
+                on = 0
+        }' $(list '*module.am'))
 }
 
 bad_blanks() {
@@ -63,8 +84,13 @@ else
 fi
 clean long_lines "no line is longer than 80"
 clean bad_blanks "no blanks at line ends, no tabs"
+clean unsorted_lists "lists of sources are sorted"
 clean long_files "no file is longer than 800 lines"
 catches bad_blanks "a blank at a line's end" src/base/planted.c 'int x; '
 catches long_lines "a long line" src/base/planted.c \
     "int $(printf '%0100d' 0 | tr 0 x);"
+catches unsorted_lists "a source in the wrong place" src/base/module.am \
+    "x_sources = \\
+	%D%/b.c \\
+	%D%/a.c"
 tap_end

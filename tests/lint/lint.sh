@@ -37,7 +37,7 @@ plant() {
         for tap_part in src malloc-trace-replay tests bench; do
             [ ! -d "$tree/$tap_part" ] || (
                 cd "$tree" && find "$tap_part" '(' -name '*.[ch]' -o \
-                    -name '*.cc' -o -name '*.sh' ')' -print |
+                    -name '*.cc' -o -name '*.sh' -o -name module.am ')' -print |
                     tar -cf - -T - | tar -xf - -C "$work/planted"
             )
         done
