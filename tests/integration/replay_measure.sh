@@ -153,9 +153,20 @@ fi
 result "processor time by the system's account" $?
 like "in the report" "$out" \
     '^of the system +user .*, system .*, [0-9,]+ page faults, [0-9,]+ context'
-want=$(awk "BEGIN { print int(1000 * $(json j peak_rss_bytes) / $live) }")
-is "peak by peak" \
-    "$(awk "BEGIN { print int(1000 * $(json j peak_rss_per_live)) }")" "$want"
+average=$(($(json j avg_rss_bytes) - $(json j start_rss_bytes)))
+note "on average it grew by $average"
+[ "$average" -gt 0 ] && [ "$average" -lt "$grown" ]
+result "the average lies between start and peak" $?
+# The look at the peak lies within a sixteenth of it.
+at=$(($(json j rss_at_peak_live_bytes) - $(json j start_rss_bytes)))
+[ "$at" -gt $((grown - grown / 8)) ] && [ "$at" -le "$grown" ]
+result "memory at the peak of live bytes" $?
+ratio=$(json j rss_over_live)
+note "resident bytes by live ones $ratio"
+awk "BEGIN { exit !($ratio > 1.05 && $ratio < 1.4) }"
+result "by live bytes there" $?
+like "in the report, too" "$out" '^at peak of live +[0-9.]+ MiB, 1\.[0-9]+ by live'
+
 # The processor counts here, or it is said why not.
 if [ "$(json j counters)" = missing ]; then
     like "no counters, and why" j '"counters_unavailable": "[^"]'
@@ -177,6 +188,23 @@ grown=$(($(json j peak_rss_bytes) - $(json j start_rss_bytes)))
 note "peak grew by $grown"
 [ $grown -gt 66000000 ] && [ $grown -lt 70000000 ]
 result "is seen at the peak" $?
+for mode in none real; do
+    check "the same ($mode)" "$replay" --threads=$mode --json j b.p
+    at=$(($(json j rss_at_peak_live_bytes) - $(json j start_rss_bytes)))
+    note "where most bytes are live it grew by $at"
+    [ $at -gt 66000000 ] && [ $at -lt 70000000 ]
+    result "is seen where most bytes are live ($mode)" $?
+done
+# The tunable has the C library ask for huge pages.
+GLIBC_TUNABLES=glibc.malloc.hugetlb=1 "$replay" --json j b.p >"$out" 2>"$err"
+huge=$(json j huge_bytes)
+if [ "${huge:-0}" -gt 0 ]; then
+    [ "$huge" -gt 33000000 ] && [ "$huge" -le $((64 << 20)) ]
+    result "huge pages are told, where most bytes are live" $?
+else
+    skip "huge pages are told" "the system gave none"
+fi
+check "a block of 64 MiB" "$replay" --json j b.p
 left=$(($(json j end_rss_bytes) - $(json j start_rss_bytes)))
 note "end grew by $left"
 [ $left -lt 3000000 ]
@@ -240,6 +268,15 @@ if record work.t "$top_builddir/tests/integration/exchange" 2 20000 \
 else
     skip "malloc's share of the recorded run" "no recording here"
 fi
+# --- Over all calls -----------------------------------------------------------
+
+check "latency" "$replay" --latency=1/1 --json j 1.p
+quantile=$(json j p999_ns)
+note "p99.9 of all calls $quantile ns"
+awk "BEGIN { exit !(${quantile:-0} > 0) }"
+result "of all kinds of call together" $?
+like "in the report, too" "$out" '^all +100,000 '
+
 # --- In the course of time ----------------------------------------------------
 
 # Sums over the rows of a CSV file of rows that are not as they should be.
@@ -256,7 +293,7 @@ for mode in none real; do
     sound t.csv >sound
     read -r bad rows last <sound
     is "its rows are whole and in order ($mode)" "$bad" 0
-    [ "$rows" -ge 7 ] && [ "$rows" -le 11 ]
+    [ "$rows" -ge 7 ] && [ "$rows" -le 13 ]
     result "as many as were asked for ($mode)" $?
     is "live bytes at the end are the trace's ($mode)" \
         "$(tail -n 1 t.csv | cut -d, -f4)" \

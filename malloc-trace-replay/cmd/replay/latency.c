@@ -220,6 +220,8 @@ void replay_latency_print(const struct replay_latency *l, FILE *out) {
     for (unsigned k = 0; k < REPLAY_KINDS; k++)
         if (row_make(l, l->cell[k], REPLAY_LATENCY_SIZES, &row))
             print_row(&row, kind_name[k], out);
+    if (row_make(l, l->cell[0], REPLAY_KINDS * REPLAY_LATENCY_SIZES, &row))
+        print_row(&row, "all", out);
     for (unsigned i = 0; i < l->worst_count && i < 3; i++) {
         const struct worst *w = &l->worst[i];
         fprintf(out, "%-8s %s of %s took %s, %s operation %s\n",
@@ -260,7 +262,17 @@ static void json_kind(const struct replay_latency *l, unsigned kind,
 }
 
 void replay_latency_json(const struct replay_latency *l, struct tool_json *j) {
+    struct row all;
+    bool any =
+        row_make(l, l->cell[0], REPLAY_KINDS * REPLAY_LATENCY_SIZES, &all);
+    if (any)
+        tool_json_double(j, "p999_ns", all.quantile[3]);
     tool_json_begin_object(j, "latency");
+    if (any) {
+        tool_json_begin_object(j, "all");
+        json_row(&all, j);
+        tool_json_end_object(j);
+    }
     tool_json_double(j, "clock_ns", (double)l->own_ticks * l->ns);
     for (unsigned k = 0; k < REPLAY_KINDS; k++)
         json_kind(l, k, j);

@@ -7,9 +7,11 @@
 #include "base/os_mem.h"
 #include "base/raw_io.h"
 #include "cmd/replay/memory.h"
+#include "cmd/replay/ring.h"
 #include "common/stop.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -126,8 +128,13 @@ static void note_peak(struct replay_rss *m, uint64_t bytes) {
         m->peak_bytes = bytes;
 }
 
+/* The least time from one look for the average to the next: a look takes about
+   a thousandth of it. */
+#define LOOK_NS 1000000u
+
 void replay_rss_start(struct replay_rss *m, uint64_t own_bytes) {
     m->own_bytes = own_bytes;
+    m->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     m->peak_known = rss_reset_peak();
     m->start_bytes = without_own(m, rss_now());
     m->peak_bytes = m->start_bytes;
@@ -153,16 +160,78 @@ void replay_rss_look(const struct replay_rss *m, uint64_t *bytes,
         replay_number_in(text, "Rss:", &rss))
         (void)replay_number_in(text, "AnonHugePages:", &huge);
     *bytes = without_own(m, rss != 0 ? rss * 1024 : rss_now());
-    *huge_bytes = huge * 1024;
+    huge *= 1024;
+    *huge_bytes = huge > m->own_huge_bytes ? huge - m->own_huge_bytes : 0;
+}
+
+uint64_t replay_rss_huge_before(void) {
+    return proc_bytes("/proc/self/smaps_rollup", "AnonHugePages:");
+}
+
+void replay_rss_huge_after(struct replay_rss *m, uint64_t before) {
+    m->own_huge_bytes += replay_rss_huge_before() - before;
+}
+
+/* The kernel's counter, without a walk. 0: unknown. */
+static uint64_t rss_counted(const struct replay_rss *m) {
+    char text[128];
+    ssize_t n = m->statm < 0 ? -1 : pread(m->statm, text, sizeof(text) - 1, 0);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    const char *second = strchr(text, ' ');
+    return second == NULL
+               ? 0
+               : strtoull(second, NULL, 10) * (uint64_t)tcm_os_page_size();
+}
+
+void replay_rss_from(struct replay_rss *m) {
+    m->from_ns = tcm_clock_ns();
+}
+
+static void see_average(struct replay_rss *m) {
+    uint64_t bytes = m->unseen_ns == 0 ? 0 : rss_counted(m);
+    if (bytes == 0)
+        return;
+    m->seen_byte_ns += (double)without_own(m, bytes) * (double)m->unseen_ns;
+    m->seen_ns += m->unseen_ns;
+    m->unseen_ns = 0;
+}
+
+void replay_rss_to(struct replay_rss *m) {
+    uint64_t now = tcm_clock_ns();
+    m->unseen_ns += now - m->from_ns;
+    m->from_ns = now;
+    if (m->unseen_ns < LOOK_NS)
+        return;
+    see_average(m);
+    m->from_ns = tcm_clock_ns();
+}
+
+bool replay_rss_wants(const struct replay_rss *m, uint64_t live_bytes) {
+    return live_bytes > replay_live_mark(m->live_bytes);
+}
+
+void replay_rss_live(struct replay_rss *m, uint64_t live_bytes) {
+    m->live_bytes = live_bytes;
+    replay_rss_look(m, &m->at_live_bytes, &m->at_live_huge_bytes);
+}
+
+uint64_t replay_rss_average(const struct replay_rss *m) {
+    return m->seen_ns == 0 ? 0
+                           : (uint64_t)(m->seen_byte_ns / (double)m->seen_ns);
 }
 
 void replay_rss_end(struct replay_rss *m) {
-    uint64_t peak = rss_peak();
-    uint64_t now = rss_now();
-    m->huge_bytes = proc_bytes("/proc/self/smaps_rollup", "AnonHugePages:");
+    uint64_t peak = rss_peak(), bytes;
+    replay_rss_look(m, &m->end_bytes, &m->end_huge_bytes);
+    see_average(m);
+    bytes = m->end_bytes + m->own_bytes;
     note_peak(m, peak);
-    note_peak(m, now);
-    m->end_bytes = without_own(m, now);
+    note_peak(m, bytes);
+    if (m->statm >= 0)
+        close(m->statm);
+    m->statm = -1;
 }
 
 /* --- Time ----------------------------------------------------------------- */
@@ -190,14 +259,15 @@ void replay_time_batch_end(struct replay_time *t, bool apart) {
     t->thread_ns += thread_ns;
 }
 
-void replay_sleep_until(uint64_t ns) {
+void replay_sleep_until(uint64_t ns, struct replay_rss *m) {
     /* another thread than this one may get the signal */
     for (uint64_t now = tcm_clock_ns(); now < ns && !tool_stop_requested();
          now = tcm_clock_ns()) {
-        uint64_t until = tcm_min_u64(ns, now + 100000000);
+        uint64_t until = tcm_min_u64(ns, now + 10000000);
         struct timespec ts = {(time_t)(until / 1000000000u),
                               (long)(until % 1000000000u)};
         (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+        replay_rss_to(m);
     }
 }
 

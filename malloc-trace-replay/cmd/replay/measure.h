@@ -40,8 +40,16 @@ bool replay_table_grow(struct replay_table *t, uint64_t entries);
 struct replay_rss {
     uint64_t own_bytes; /* the replayer's, now */
     uint64_t start_bytes, peak_bytes, end_bytes;
-    uint64_t huge_bytes; /* at the end, in huge pages, the replayer's too */
-    bool peak_known;     /* the peak could be reset at the start */
+    uint64_t end_huge_bytes; /* of them in huge pages */
+    bool peak_known;         /* the peak could be reset at the start */
+    /* Over the time that passed so far. */
+    uint64_t from_ns, unseen_ns; /* since the last time it was looked at */
+    uint64_t seen_ns;
+    double seen_byte_ns; /* resident bytes by nanoseconds */
+    int statm;           /* -1: not open */
+    /* Where most bytes were live; all 0: there were next to none. */
+    uint64_t live_bytes, at_live_bytes, at_live_huge_bytes;
+    uint64_t own_huge_bytes; /* the replayer's, in huge pages */
 };
 
 /* At the start mark; OWN_BYTES are the replayer's resident now. */
@@ -49,9 +57,23 @@ void replay_rss_start(struct replay_rss *m, uint64_t own_bytes);
 /* Before and after the replayer's share changes. */
 void replay_rss_before_own(struct replay_rss *m);
 void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes);
+/* Around a change of the replayer's tables, which may be in huge pages. */
+uint64_t replay_rss_huge_before(void);
+void replay_rss_huge_after(struct replay_rss *m, uint64_t before);
 /* Now, without the replayer's; and what of it is in huge pages. */
 void replay_rss_look(const struct replay_rss *m, uint64_t *bytes,
                      uint64_t *huge_bytes);
+/* The time from here on counts for the average, */
+void replay_rss_from(struct replay_rss *m);
+/* to here, and from here on. */
+void replay_rss_to(struct replay_rss *m);
+/* Whether replay_rss_live is to be called with LIVE_BYTES live: they are the
+   most so far, by some. */
+bool replay_rss_wants(const struct replay_rss *m, uint64_t live_bytes);
+/* They are live now. */
+void replay_rss_live(struct replay_rss *m, uint64_t live_bytes);
+/* Over that time; 0: unknown. */
+uint64_t replay_rss_average(const struct replay_rss *m);
 /* At the end mark. */
 void replay_rss_end(struct replay_rss *m);
 
@@ -73,7 +95,8 @@ void replay_time_batch_begin(struct replay_time *t);
 /* APART: the batch's time is kept apart from that of the others. */
 void replay_time_batch_end(struct replay_time *t, bool apart);
 void replay_time_end(struct replay_time *t);
-/* NS as of tcm_clock_ns, or until a stop is requested. */
-void replay_sleep_until(uint64_t ns);
+/* To NS as of tcm_clock_ns, or until a stop is requested. Memory is looked at
+   on the way. */
+void replay_sleep_until(uint64_t ns, struct replay_rss *m);
 
 #endif

@@ -523,32 +523,40 @@ static struct lane *lane_of(const struct replay_segment *s) {
 
 /* --- The dealer: segments ------------------------------------------------- */
 
-/* Waits until at most MOST segments are in flight. */
-static void drain(uint32_t most) {
-    for (unsigned i = 0; tcm_load_acquire(&the.progress.in_flight) > most &&
-                         !is_flag(&the.stop);
-         i++) {
-        struct timespec a_little = {0, 20000};
-        if (i < WAIT_LOOKS)
-            tcm_cpu_relax();
-        else if (i < WAIT_LOOKS + WAIT_YIELDS)
-            sched_yield();
-        else
-            clock_nanosleep(CLOCK_MONOTONIC, 0, &a_little, NULL);
-    }
+/* For the average: threads run meanwhile. */
+static void see_memory(void) {
+    if (the.apart)
+        replay_rss_from(the.r->rss);
+    else
+        replay_rss_to(the.r->rss);
+}
+
+/* The dealer has waited I times already. */
+static void dealer_wait(unsigned i) {
+    struct timespec a_little = {0, 20000};
+    if (i < WAIT_LOOKS)
+        tcm_cpu_relax();
+    else if (i < WAIT_LOOKS + WAIT_YIELDS)
+        sched_yield();
+    else
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &a_little, NULL);
+    see_memory();
+}
+
+/* Waits until all segments are done. */
+static void drain(void) {
+    for (unsigned i = 0;
+         tcm_load_acquire(&the.progress.in_flight) != 0 && !is_flag(&the.stop);
+         i++)
+        dealer_wait(i);
 }
 
 /* Room in the lane's queue: it is there at last, see the header. */
 static void lane_make_room(struct lane *l) {
     for (unsigned i = 0;
          l->tail - tcm_load_acquire(&l->head) == QUEUE && !is_flag(&the.stop);
-         i++) {
-        struct timespec a_little = {0, 20000};
-        if (i < WAIT_YIELDS)
-            sched_yield();
-        else
-            clock_nanosleep(CLOCK_MONOTONIC, 0, &a_little, NULL);
-    }
+         i++)
+        dealer_wait(i);
 }
 
 static bool segment_deal(const struct replay_segment *s, uint32_t batch) {
@@ -580,14 +588,14 @@ static void await_due(const struct replay_batch *b) {
         return;
     uint64_t now = tcm_clock_ns(), due = the.start_ns + b->due_ns;
     if (now < due)
-        replay_sleep_until(due);
+        replay_sleep_until(due, the.r->rss);
     else
         the.r->late_ns = tcm_max_u64(the.r->late_ns, now - due);
 }
 
 /* Times of what is apart: nothing else runs meanwhile. */
 static void phase_change(bool apart) {
-    drain(0);
+    drain();
     uint64_t now = tcm_clock_ns(), cpu = tcm_clock_process_cpu_ns();
     if (apart) {
         the.apart_since_ns = now;
@@ -603,8 +611,10 @@ static bool batch_deal(const struct replay_batch *b, uint32_t number) {
     if (!replay_table_fits(r->cells, b->slots)) {
         replay_own_before(&the.own);
         size_t had = r->cells->bytes;
+        uint64_t huge = replay_rss_huge_before();
         if (!replay_table_grow(r->cells, b->slots))
             return false;
+        replay_rss_huge_after(r->rss, huge);
         the.own.bytes += r->cells->bytes - had;
         replay_own_after(&the.own);
     }
@@ -621,8 +631,8 @@ static bool batch_deal(const struct replay_batch *b, uint32_t number) {
 /* Deals batch NUMBER. */
 static void batch_next(const struct replay_batch *b, uint32_t number) {
     if (the.apart != (b->apart != 0)) {
+        phase_change(!the.apart);
         the.apart = b->apart != 0;
-        phase_change(the.apart);
     }
     if (batch_deal(b, number)) {
         /* It may be gone after this. */
@@ -633,8 +643,20 @@ static void batch_next(const struct replay_batch *b, uint32_t number) {
     tcm_store_release(&the.stop, 1u);
 }
 
-static bool wants_moment(const struct replay_batch *b) {
-    return the.r->timeline != NULL && replay_timeline_wants(the.r->timeline, b);
+static bool wants_look(const struct replay_batch *b) {
+    return (b->is_state != 0 && replay_rss_wants(the.r->rss, b->live_bytes)) ||
+           (the.r->timeline != NULL &&
+            replay_timeline_wants(the.r->timeline, b));
+}
+
+/* All is as batch B left it, and nothing runs. */
+static void look_at(const struct replay_batch *b) {
+    struct replay_real *r = the.r;
+    if (replay_rss_wants(r->rss, b->live_bytes))
+        replay_rss_live(r->rss, b->live_bytes);
+    if (r->timeline != NULL && replay_timeline_wants(r->timeline, b))
+        replay_timeline_look(r->timeline, b, &r->exec->calls, r->rss,
+                             tcm_clock_ns() - the.start_ns);
 }
 
 /* What is said of batch B, which may go when it is dealt. */
@@ -655,20 +677,20 @@ static void deal_all(const struct replay_batch *b) {
         if (!r->options.is_paced && the.moment == NULL)
             replay_ring_await_full(r->ring, &r->child, &r->child_status);
         uint64_t start_ns = tcm_clock_ns();
+        replay_rss_from(r->rss);
         do {
             last = b->last != 0;
-            the.moment = wants_moment(b) ? moment_of(b) : NULL;
+            the.moment = wants_look(b) ? moment_of(b) : NULL;
             batch_next(b, number++);
             b = NULL;
             if (!last && the.moment == NULL &&
                 (r->options.is_paced || replay_ring_has(r->ring)))
                 b = replay_ring_take(r->ring, &r->child, &r->child_status);
         } while (b != NULL && !is_flag(&the.stop));
-        drain(0);
+        drain();
         r->wall_ns += tcm_clock_ns() - start_ns;
         if (the.moment != NULL)
-            replay_timeline_look(r->timeline, the.moment, &r->exec->calls,
-                                 r->rss, tcm_clock_ns() - the.start_ns);
+            look_at(the.moment);
         if (!last && b == NULL)
             b = replay_ring_take(r->ring, &r->child, &r->child_status);
         if (!last && b == NULL) {

@@ -122,10 +122,12 @@ static bool run_make_room(struct run *r, const struct replay_batch *b) {
     if (!slots && !caches)
         return true;
     replay_rss_before_own(&r->rss);
+    uint64_t huge = replay_rss_huge_before();
     bool good = (!slots || replay_table_grow(&r->slots, b->slots)) &&
                 (!caches || replay_table_grow(&r->caches, b->caches));
     r->exec.slot = r->slots.memory;
     r->exec.cache = r->caches.memory;
+    replay_rss_huge_after(&r->rss, huge);
     replay_rss_after_own(&r->rss, own_bytes(r));
     return good;
 }
@@ -136,7 +138,7 @@ static void await_due(struct run *r, const struct replay_batch *b) {
         return;
     uint64_t now = tcm_clock_ns(), due = r->time.first_wall_ns + b->due_ns;
     if (now < due)
-        replay_sleep_until(due);
+        replay_sleep_until(due, &r->rss);
     else
         r->report.late_ns = tcm_max_u64(r->report.late_ns, now - due);
 }
@@ -149,6 +151,7 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
             r->out_of_memory = true;
             break;
         }
+        replay_rss_from(&r->rss);
         await_due(r, b);
         replay_time_batch_begin(&r->time);
         if (r->exec.around != NULL)
@@ -158,7 +161,11 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
             replay_exec_batch(&r->exec, b);
         replay_time_batch_end(&r->time, b->apart != 0);
         if (b->apart == 0)
+            replay_rss_to(&r->rss);
+        if (b->apart == 0)
             replay_share_see(&r->share, b);
+        if (replay_rss_wants(&r->rss, b->live_bytes))
+            replay_rss_live(&r->rss, b->live_bytes);
         if (r->timeline != NULL && replay_timeline_wants(r->timeline, b))
             replay_timeline_look(r->timeline, b, &r->exec.calls, &r->rss,
                                  tcm_clock_ns() - r->time.first_wall_ns);

@@ -152,14 +152,14 @@ static void print_time(const struct replay_report *r, FILE *out) {
                 tool_text_ns(&a, r->result->recorded_cpu_ns));
 }
 
-/* Of the peaks; 0: nothing was alive. */
-static double rss_per_live(const struct replay_report *r) {
-    uint64_t live = r->result->peak_live_bytes;
-    return live == 0 ? 0 : (double)r->rss->peak_bytes / (double)live;
+/* Where most bytes were live; 0: there were next to none. */
+static double rss_over_live(const struct replay_report *r) {
+    uint64_t live = r->rss->live_bytes;
+    return live == 0 ? 0 : (double)r->rss->at_live_bytes / (double)live;
 }
 
 static void print_memory(const struct replay_report *r, FILE *out) {
-    struct tool_text a, b, c;
+    struct tool_text a, b, c, d;
     const struct replay_result *f = r->result;
     fprintf(out, "live blocks       peak %s, at the end %s in %s block%s\n",
             tool_text_bytes(&a, f->peak_live_bytes),
@@ -174,17 +174,17 @@ static void print_memory(const struct replay_report *r, FILE *out) {
                     tool_text_bytes(&c, f->most_peak_bytes));
         fputc('\n', out);
     }
-    fprintf(out, "resident memory   start %s, peak %s%s, end %s\n",
+    fprintf(out, "resident memory   start %s, peak %s%s, average %s, end %s\n",
             tool_text_bytes(&a, r->rss->start_bytes),
             tool_text_bytes(&b, r->rss->peak_bytes),
             r->rss->peak_known ? "" : " (since the process began)",
-            tool_text_bytes(&c, r->rss->end_bytes));
-    if (r->rss->peak_known && rss_per_live(r) > 0)
-        fprintf(out, "peak by peak      %.3g resident bytes a live one\n",
-                rss_per_live(r));
-    if (r->rss->huge_bytes != 0)
-        fprintf(out, "in huge pages     %s at the end\n",
-                tool_text_bytes(&a, r->rss->huge_bytes));
+            tool_text_bytes(&c, replay_rss_average(r->rss)),
+            tool_text_bytes(&d, r->rss->end_bytes));
+    if (rss_over_live(r) > 0)
+        fprintf(out,
+                "at peak of live   %s, %.3g by live bytes; %s in huge pages\n",
+                tool_text_bytes(&a, r->rss->at_live_bytes), rss_over_live(r),
+                tool_text_bytes(&b, r->rss->at_live_huge_bytes));
 }
 
 static const char *mode_name(const struct replay_report *r) {
@@ -332,9 +332,14 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_u64(j, "start_rss_bytes", r->rss->start_bytes);
     tool_json_u64(j, "peak_rss_bytes", r->rss->peak_bytes);
     tool_json_u64(j, "end_rss_bytes", r->rss->end_bytes);
-    if (rss_per_live(r) > 0)
-        tool_json_double(j, "peak_rss_per_live", rss_per_live(r));
-    tool_json_u64(j, "end_huge_bytes", r->rss->huge_bytes);
+    if (replay_rss_average(r->rss) != 0)
+        tool_json_u64(j, "avg_rss_bytes", replay_rss_average(r->rss));
+    if (rss_over_live(r) > 0) {
+        tool_json_u64(j, "rss_at_peak_live_bytes", r->rss->at_live_bytes);
+        tool_json_double(j, "rss_over_live", rss_over_live(r));
+    }
+    tool_json_u64(j, "huge_bytes", r->rss->at_live_huge_bytes);
+    tool_json_u64(j, "end_huge_bytes", r->rss->end_huge_bytes);
     tool_json_u64(j, "thread_switches", f->thread_switches);
     tool_json_bool(j, "thread_cache_switching", r->exec->cache != NULL);
     tool_json_string(j, "allocator", r->exec->calls.name);

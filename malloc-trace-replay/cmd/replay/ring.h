@@ -72,6 +72,13 @@ struct replay_batch {
     uint64_t word[REPLAY_BATCH_WORDS + REPLAY_BATCH_PAD];
 };
 
+/* Memory is looked at where more bytes than this are live, when it was looked
+   at last with LIVE_BYTES, the most so far: a batch ends there. */
+static inline uint64_t replay_live_mark(uint64_t live_bytes) {
+    return live_bytes < UINT64_MAX / 2 ? live_bytes + live_bytes / 16 + 65536
+                                       : UINT64_MAX;
+}
+
 #define REPLAY_NOTICES     8
 #define REPLAY_NOTICE_SIZE 512
 #define REPLAY_COUNTERS    16

@@ -66,6 +66,8 @@ static void batch_end(struct replay_translate *t, bool last) {
     b->live_blocks = t->live_objects;
     b->recorded_ns = t->recorded.last_ns - t->recorded.first_ns;
     b->is_state = 1;
+    if (t->live_bytes > t->live_mark)
+        t->live_mark = replay_live_mark(t->live_bytes);
     if (t->order.spread)
         b->span_ns = replayed_ns(t, t->clock_ns - t->batch_ns);
     /* What the taker prefetches behind the end. */
@@ -457,6 +459,7 @@ static TCM_NOINLINE bool translate_operation(struct replay_translate *t,
 struct translate_hot {
     uint64_t *at;
     uint64_t live_bytes, peak_bytes, requested_bytes, live_objects, ops;
+    uint64_t live_mark;
     uint64_t granted; /* slot words of larger blocks, and of those written in
                          part, go the other way */
 };
@@ -467,6 +470,7 @@ static TCM_ALWAYS_INLINE void hot_load(struct translate_hot *h,
         (struct translate_hot){.at = t->at,
                                .live_bytes = t->live_bytes,
                                .peak_bytes = t->peak_bytes,
+                               .live_mark = t->live_mark,
                                .granted = replay_block(511, 0, t->grant_bytes)};
 }
 
@@ -504,7 +508,8 @@ static TCM_ALWAYS_INLINE bool translate_common(struct translate_hot *h,
     } else if (op->kind == MTF_OP_ALLOC) {
         unsigned code = alloc_code[op->call];
         if (TCM_UNLIKELY(code == 0 || op->size >= REPLAY_SIZE_LIMIT ||
-                         replay_block_lives(block)))
+                         replay_block_lives(block) ||
+                         h->live_bytes + op->size > h->live_mark))
             return false;
         *place = op->size << 9 | replay_family_bits[op->call];
         h->live_objects++;
@@ -533,6 +538,8 @@ static TCM_NOINLINE bool translate_other(struct replay_translate *t,
         return false;
     t->ops++;
     t->rare[op->kind]++;
+    if (TCM_UNLIKELY(t->live_bytes > t->live_mark))
+        batch_next(t);
     return true;
 }
 
@@ -579,6 +586,7 @@ bool replay_translate_init(struct replay_translate *t, struct replay_ring *ring,
         good = order->skew == 0 || t->deal != NULL;
     }
     batch_begin(t);
+    t->live_mark = replay_live_mark(0);
     t->slot = tcm_os_map(SLOTS_FIRST * sizeof(*t->slot));
     t->capacity = SLOTS_FIRST;
     return good && t->slot != NULL;

@@ -62,6 +62,7 @@ struct replay_translate {
        blocks have `unwritten_bytes`: of those and of what is not present. */
     uint64_t room_bytes, grant_bytes, unwritten_bytes;
     uint64_t live_bytes, live_objects, peak_bytes, requested_bytes;
+    uint64_t live_mark; /* a batch ends when more are live */
     uint64_t ops, switches;
     uint64_t
         rare[MTF_OP_LAST_OPERATION + 1]; /* all but the commonest, by kind */
