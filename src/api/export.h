@@ -27,8 +27,6 @@
 #ifndef TCM_LIKE
 #define TCM_LIKE(target)
 #endif
-#define TCM_TEXT_(name) #name
-#define TCM_TEXT(name)  TCM_TEXT_(name)
 #define TCM_ALIAS(name, target)                                                \
     extern TCM_PUBLIC TCM_LIKE(                                                \
         TCM_EXPORT(target)) __typeof__(TCM_EXPORT(target))                     \

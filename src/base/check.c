@@ -1,48 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Uses no other source file of the library: an assertion that failed there
+ * would lead here again.
+ */
 #include "base/check.h"
-#include "base/fmt.h"
-#include "base/raw_io.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
-static TCM_NORETURN void say_and_abort(struct tcm_fmt *f) {
-    tcm_fmt_char(f, '\n');
-    /* A message that was cut is a line all the same. */
-    if (f->cut)
-        f->buf[f->len - 1] = '\n';
-    tcm_io_write_all(2, f->buf, f->len);
+static struct iovec piece(const char *text) {
+    return (struct iovec){(void *)(uintptr_t)text, strlen(text)};
+}
+
+/* One call, so that the lines of two threads do not mix. */
+static TCM_NORETURN void say_and_abort(const char *what, const char *detail) {
+    struct iovec line[] = {piece("tcmalloc: "), piece(what), piece(detail),
+                           piece("\n")};
+    struct pollfd wait = {.fd = 2, .events = POLLOUT};
+    while (syscall(SYS_writev, 2, line, TCM_ARRAY_SIZE(line)) < 0 &&
+           (errno == EINTR || errno == EAGAIN))
+        syscall(SYS_ppoll, &wait, 1, NULL, NULL, 0);
     abort();
 }
 
 void tcm_die(const char *message) {
-    char text[256];
-    struct tcm_fmt f;
-    tcm_fmt_init(&f, text, sizeof(text));
-    tcm_fmt_str(&f, "tcmalloc: ");
-    tcm_fmt_str(&f, message);
-    say_and_abort(&f);
+    say_and_abort(message, "");
 }
 
 void tcm_die_pointer(const char *message, const void *pointer) {
-    char text[256];
-    struct tcm_fmt f;
-    tcm_fmt_init(&f, text, sizeof(text));
-    tcm_fmt_str(&f, "tcmalloc: ");
-    tcm_fmt_str(&f, message);
-    tcm_fmt_str(&f, " 0x");
-    tcm_fmt_hex(&f, (uintptr_t)pointer);
-    say_and_abort(&f);
+    char text[sizeof(" 0x") + 2 * sizeof(pointer)];
+    char *p = text + sizeof(text);
+    uintptr_t rest = (uintptr_t)pointer;
+    *--p = '\0';
+    do {
+        *--p = "0123456789abcdef"[rest % 16];
+        rest /= 16;
+    } while (rest != 0);
+    *--p = 'x';
+    *--p = '0';
+    *--p = ' ';
+    say_and_abort(message, p);
 }
 
-void tcm_check_failed(const char *condition, const char *file, int line) {
-    char text[512];
-    struct tcm_fmt f;
-    tcm_fmt_init(&f, text, sizeof(text));
-    tcm_fmt_str(&f, "tcmalloc: check failed: ");
-    tcm_fmt_str(&f, condition);
-    tcm_fmt_str(&f, " at ");
-    tcm_fmt_str(&f, file);
-    tcm_fmt_str(&f, ":");
-    tcm_fmt_u64(&f, (uint64_t)line);
-    say_and_abort(&f);
+void tcm_check_failed(const char *condition_and_place) {
+    say_and_abort("check failed: ", condition_and_place);
 }

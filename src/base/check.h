@@ -17,18 +17,17 @@
 TCM_NORETURN TCM_COLD void tcm_die(const char *message);
 TCM_NORETURN TCM_COLD void tcm_die_pointer(const char *message,
                                            const void *pointer);
-TCM_NORETURN TCM_COLD void tcm_check_failed(const char *condition,
-                                            const char *file, int line);
+TCM_NORETURN TCM_COLD void tcm_check_failed(const char *condition_and_place);
 
 #define TCM_CHECK(c)                                                           \
     do {                                                                       \
         if (TCM_UNLIKELY(!(c)))                                                \
-            tcm_check_failed(#c, __FILE__, __LINE__);                          \
+            tcm_check_failed(#c " at " __FILE__ ":" TCM_TEXT(__LINE__));       \
     } while (0)
 #define TCM_ASSERT(c)                                                          \
     do {                                                                       \
         if (tcm_debug && TCM_UNLIKELY(!(c)))                                   \
-            tcm_check_failed(#c, __FILE__, __LINE__);                          \
+            tcm_check_failed(#c " at " __FILE__ ":" TCM_TEXT(__LINE__));       \
     } while (0)
 #define TCM_ASSERT_SLOW(c) TCM_ASSERT(c)
 

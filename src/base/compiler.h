@@ -57,6 +57,9 @@ static TCM_ALWAYS_INLINE void tcm_prefetch_write(const void *p) {
     ((type *)((char *)(ptr)-offsetof(type, member)))
 #define TCM_ARRAY_SIZE(a)       (sizeof(a) / sizeof((a)[0]))
 #define TCM_STATIC_ASSERT(c, m) _Static_assert(c, m)
+/* X, expanded, as a string. */
+#define TCM_TEXT(x)    TCM_TEXT_OF(x)
+#define TCM_TEXT_OF(x) #x
 
 /* Properties of the build are ordinary constants, so that the code of all
    builds always compiles. */

@@ -83,9 +83,8 @@ int main(void) {
     tap_is_str(said, "tcmalloc: bad free 0xabc0\n", "a pointer is named");
     tap_is_i64(ended_by, SIGABRT, "ends in abort");
     watch(die_long);
-    tap_ok(strncmp(said, "tcmalloc: yyy", 13) == 0 && strlen(said) < 300 &&
-               said[strlen(said) - 1] == '\n',
-           "a long message is cut");
+    tap_ok(strncmp(said, "tcmalloc: yyy", 13) == 0 && strlen(said) > 300,
+           "a long message is written");
     watch(check);
     tap_ok(strstr(said, "tcmalloc: check failed: zero == 1 at ") == said &&
                strstr(said, "test_check.c:") != NULL,
