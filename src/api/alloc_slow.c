@@ -6,8 +6,8 @@
  */
 #include "api/alloc_slow.h"
 #include "api/block.h"
+#include "api/library.h"
 #include "api/new_handler.h"
-#include "api/thread_state.h"
 #include "api/trace_hooks.h"
 #include "base/bits.h"
 #include "base/check.h"

@@ -4,6 +4,7 @@
  * thread's cache or the levels below it.
  */
 #include "api/block.h"
+#include "api/library.h"
 #include "api/trace_hooks.h"
 #include "base/bits.h"
 #include "base/check.h"

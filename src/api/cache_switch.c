@@ -5,7 +5,7 @@
  */
 #include "gperftools/thread_cache_switch.h"
 #include "api/export.h"
-#include "api/thread_state.h"
+#include "api/library.h"
 #include "api/trace_hooks.h"
 #include "base/check.h"
 

@@ -8,6 +8,7 @@
  */
 #include "gperftools/malloc_extension_c.h"
 #include "api/export.h"
+#include "api/library.h"
 #include "api/stats_text.h"
 #include "api/trace_hooks.h"
 #include "core/heap_census.h"
@@ -107,14 +108,14 @@ TCM_PUBLIC const char *TCM_EXPORT(tc_version)(int *major, int *minor,
 /* Requests                                                                 */
 
 TCM_PUBLIC void N(ReleaseToSystem)(size_t num_bytes) {
-    if (!tcm_api_init())
+    if (!tcm_api_init_recorded())
         return;
     tcm_trace_extension(MTF_EXTENSION_RELEASE_TO_SYSTEM, num_bytes);
     (void)tcm_heap_release(num_bytes);
 }
 
 TCM_PUBLIC void N(ReleaseFreeMemory)(void) {
-    if (!tcm_api_init())
+    if (!tcm_api_init_recorded())
         return;
     tcm_trace_extension(MTF_EXTENSION_RELEASE_FREE_MEMORY, 0);
     (void)tcm_heap_release(SIZE_MAX);
@@ -142,7 +143,8 @@ TCM_PUBLIC void N(MarkThreadTemporarilyIdle)(void) {
 }
 
 TCM_PUBLIC void N(MarkThreadBusy)(void) {
-    struct tcm_thread_state *self = &tcm_self;
+    if (!tcm_api_init_recorded())
+        return;
     tcm_trace_extension(MTF_EXTENSION_MARK_BUSY, 0);
-    tcm_thread_need_cache(self);
+    tcm_thread_need_cache(&tcm_self);
 }

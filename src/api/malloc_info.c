@@ -5,7 +5,7 @@
  * stats_text.c.
  */
 #include "api/export.h"
-#include "api/thread_state.h"
+#include "api/library.h"
 #include "api/trace_hooks.h"
 #include "base/check.h"
 #include "base/fmt.h"
@@ -123,7 +123,7 @@ TCM_PUBLIC int TCM_EXPORT(mallopt)(int parameter, int value) {
 
 /* Keeps PAD bytes of free pages. */
 TCM_PUBLIC int TCM_EXPORT(malloc_trim)(size_t pad) {
-    if (!tcm_api_init())
+    if (!tcm_api_init_recorded())
         return 0;
     tcm_trace_extension(MTF_EXTENSION_TRIM, pad);
     size_t bytes = SIZE_MAX;

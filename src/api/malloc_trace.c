@@ -5,6 +5,7 @@
  */
 #include "gperftools/malloc_trace.h"
 #include "api/export.h"
+#include "api/library.h"
 #include "api/trace_hooks.h"
 
 #include <string.h>
@@ -36,6 +37,6 @@ TCM_PUBLIC bool TCM_EXPORT(malloc_trace_is_on)(void) {
 }
 
 TCM_PUBLIC void TCM_EXPORT(malloc_trace_mark)(const char *text) {
-    if (text != NULL && tcm_trace_is_on())
+    if (text != NULL && tcm_trace_is_on() && tcm_api_init_recorded())
         tcm_trace_mark(text, strlen(text));
 }

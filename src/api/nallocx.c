@@ -5,7 +5,7 @@
  */
 #include "gperftools/nallocx.h"
 #include "api/export.h"
-#include "api/thread_state.h"
+#include "api/library.h"
 #include "base/bits.h"
 #include "base/check.h"
 #include "gperftools/malloc_extension_c.h"

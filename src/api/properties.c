@@ -4,7 +4,7 @@
  * add up.
  */
 #include "api/export.h"
-#include "api/thread_state.h"
+#include "api/library.h"
 #include "core/cache_registry.h"
 
 #include <string.h>

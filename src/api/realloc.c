@@ -14,6 +14,7 @@
 #include "api/alloc_slow.h"
 #include "api/block.h"
 #include "api/export.h"
+#include "api/library.h"
 #include "api/new_handler.h"
 #include "api/trace_hooks.h"
 #include "base/bits.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "api/stats_text.h"
 #include "api/export.h"
-#include "api/thread_state.h"
+#include "api/library.h"
 #include "base/check.h"
 #include "base/fmt.h"
 #include "base/raw_io.h"

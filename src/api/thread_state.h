@@ -32,6 +32,12 @@
 #include "base/check.h"
 #include "base/compiler.h"
 #include "core/heap.h"
+#if TCM_TRACING
+#include "tracer/tracer.h"
+#endif
+
+/* Whether this is the tracing library. */
+enum { tcm_tracing = TCM_TRACING };
 
 enum tcm_thread_life {
     TCM_THREAD_NEW = 0, /* nothing set up yet */
@@ -55,16 +61,42 @@ struct tcm_thread_state {
 
 extern TCM_TLS struct tcm_thread_state tcm_self;
 
-/*
- * Gives the calling thread a cache if it is alive and has none, and sets the
- * library up before the first. own may stay tcm_no_cache (ended thread, out of
- * memory): callers then use the central lists.
- */
-TCM_COLD void tcm_thread_need_cache(struct tcm_thread_state *self);
+/* ------------------------------------------------------------------------ */
+/* What the state tells of recording: never, in the untraced library        */
 
-/* Library set-up; any thread, any number of times. false: no address space for
-   a heap (yet). */
-bool tcm_api_init(void);
+#if TCM_TRACING
+/* Whether the calls of the program's threads are recorded now. */
+static inline bool tcm_trace_is_recording(void) {
+    return mtr_is_recording();
+}
+
+/* True in recorder code: serve this call from the private arena. */
+static inline bool tcm_trace_is_private(const struct tcm_thread_state *self) {
+    return self->private_depth != 0;
+}
+
+/* Whether the traced paths may use the words of SELF's cache: they do as long
+   as its stream has room, which may be left from an earlier recording. */
+static inline bool tcm_trace_uses_words(const struct tcm_thread_state *self) {
+    return tcm_load_relaxed(&self->trace->limit) != NULL ||
+           tcm_trace_is_recording();
+}
+#else
+static inline bool tcm_trace_is_recording(void) {
+    return false;
+}
+static inline bool tcm_trace_is_private(const struct tcm_thread_state *self) {
+    (void)self;
+    return false;
+}
+static inline bool tcm_trace_uses_words(const struct tcm_thread_state *self) {
+    (void)self;
+    return false;
+}
+#endif
+
+/* ------------------------------------------------------------------------ */
+/* The cache attached to the thread                                         */
 
 /* Attaches CACHE (or tcm_no_cache) as own, with words if the thread records. */
 void tcm_thread_set_own(struct tcm_thread_state *self,

@@ -180,11 +180,7 @@ void tcm_trace_realloc_failed(struct mtr_thread *t, enum mtf_call call,
 /* tcm_trace_enter for a call that is no allocation; NULL also in recorder
    code. */
 static struct mtr_thread *enter_from_outside(struct tcm_thread_state *self) {
-    if (tcm_trace_is_private(self))
-        return NULL;
-    if (self->life == TCM_THREAD_NEW)
-        tcm_thread_need_cache(self);
-    return tcm_trace_enter(self);
+    return tcm_trace_is_private(self) ? NULL : tcm_trace_enter(self);
 }
 
 /* The call gives memory up: its time is read before. */

@@ -24,12 +24,6 @@
 
 #if TCM_TRACING
 #include "tracer/trace_clock.h"
-#include "tracer/tracer.h"
-
-/* Whether the calls of the program's threads are recorded now. */
-static inline bool tcm_trace_is_recording(void) {
-    return mtr_is_recording();
-}
 
 /* The calling thread's stream, ready for one call's events, or NULL. */
 struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self);
@@ -43,18 +37,6 @@ static inline void tcm_trace_free_begins(void) {
 static inline void tcm_trace_free_ends(void) {
     TCM_ASSERT(mtr_freeing != 0);
     mtr_freeing--;
-}
-
-/* True in recorder code: serve this call from the private arena. */
-static inline bool tcm_trace_is_private(const struct tcm_thread_state *self) {
-    return self->private_depth != 0;
-}
-
-/* Whether the traced paths may use the words of SELF's cache: they do as long
-   as its stream has room, which may be left from an earlier recording. */
-static inline bool tcm_trace_uses_words(const struct tcm_thread_state *self) {
-    return tcm_load_relaxed(&self->trace->limit) != NULL ||
-           tcm_trace_is_recording();
 }
 
 /* Memory was taken from the levels that threads share. One nanosecond on top
@@ -112,7 +94,7 @@ void tcm_trace_realloc_failed(struct mtr_thread *t, enum mtf_call call,
                               uint64_t size, uint64_t *old_word);
 
 /* A call of the program that changes the heap without being an allocation; made
-   before it takes effect. */
+   before it takes effect, after tcm_api_init_recorded. */
 void tcm_trace_extension(enum mtf_extension which, uint64_t argument);
 
 /* Objects leave this thread (GIVES) or came to it, with a whole cache. */
@@ -131,6 +113,7 @@ static inline bool tcm_trace_flush(void) {
 static inline bool tcm_trace_is_on(void) {
     return mtr_is_on();
 }
+/* After tcm_api_init_recorded. */
 void tcm_trace_mark(const char *text, size_t length);
 
 void tcm_trace_init(void);
@@ -144,9 +127,6 @@ void tcm_trace_exit(void);
 void tcm_trace_fork_child(struct tcm_thread_state *self);
 
 #else
-static inline bool tcm_trace_is_recording(void) {
-    return false;
-}
 static inline struct mtr_thread *
 tcm_trace_enter(struct tcm_thread_state *self) {
     (void)self;
@@ -158,14 +138,6 @@ static inline void tcm_trace_leave(struct tcm_thread_state *self) {
 static inline void tcm_trace_free_begins(void) {
 }
 static inline void tcm_trace_free_ends(void) {
-}
-static inline bool tcm_trace_is_private(const struct tcm_thread_state *self) {
-    (void)self;
-    return false;
-}
-static inline bool tcm_trace_uses_words(const struct tcm_thread_state *self) {
-    (void)self;
-    return false;
 }
 static inline void tcm_trace_took(struct mtr_thread *t) {
     (void)t;

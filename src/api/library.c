@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Birth and death of the library, and of its threads.
+ *
+ * A thread is born with its first slow path. It ends when our key's destructor
+ * is called for the second time: other destructors mostly run in the first
+ * round, and those which allocate there find a cache. What runs later uses the
+ * central lists. A thread that was born too late for two calls, or that leaves
+ * without any, is ended by a thread that is born later.
+ */
+#include "api/library.h"
+#include "api/export.h"
+#include "api/fork.h"
+#include "api/settings.h"
+#include "api/trace_hooks.h"
+#include "base/check.h"
+#include "base/lock.h"
+#include "gperftools/malloc_extension_c.h"
+
+#include <pthread.h>
+
+static pthread_key_t end_key;
+static bool have_end_key;
+static uint32_t initialised;
+static struct tcm_lock init_lock = TCM_LOCK_INIT(TCM_RANK_API);
+
+static void thread_ends(void *state);
+
+bool tcm_api_init(void) {
+    if (TCM_LIKELY(tcm_load_acquire(&initialised) != 0))
+        return true;
+    tcm_lock(&init_lock);
+    if (tcm_load_relaxed(&initialised) == 0 && tcm_heap_init()) {
+        have_end_key = pthread_key_create(&end_key, thread_ends) == 0;
+        /* Publishes the heap to threads that see the flag without the lock. */
+        tcm_store_release(&initialised, 1u);
+    }
+    tcm_unlock(&init_lock);
+    tcm_fork_handlers();
+    return tcm_load_relaxed(&initialised) != 0;
+}
+
+/* The C library makes PTHREAD_DESTRUCTOR_ITERATIONS rounds. The second call
+   comes in the second of them if the thread was born before its destructors
+   ran, in the third or fourth if it was born by one. */
+static void thread_ends(void *state) {
+    struct tcm_thread_state *self = state;
+    TCM_ASSERT(self->life == TCM_THREAD_LIVE && tcm_thread_is_valid(self));
+    TCM_ASSERT(!tcm_trace_is_private(self));
+    if (++self->end_calls == 1 && pthread_setspecific(end_key, self) == 0)
+        return;
+    struct tcm_thread_cache *cache = self->own;
+    struct tcm_thread_record *record = self->record;
+    tcm_trace_thread_end(self);
+    self->life = TCM_THREAD_ENDED;
+    tcm_thread_drop_own(self);
+    self->record = NULL;
+    if (cache != &tcm_no_cache)
+        tcm_cache_destroy(cache);
+    if (record != NULL)
+        tcm_record_remove(record);
+    TCM_ASSERT(tcm_thread_is_valid(self));
+}
+
+/* Releases what a thread left that is gone without its end. */
+static void end_dead_thread(void) {
+    struct tcm_thread_record *dead = tcm_record_take_dead();
+    if (dead == NULL)
+        return;
+    TCM_ASSERT(dead != tcm_self.record);
+    TCM_ASSERT(dead->cache == NULL || dead->cache != tcm_self.own);
+    if (dead->trace != NULL)
+        tcm_trace_dead_thread(dead->trace);
+    if (dead->cache != NULL)
+        tcm_cache_destroy(dead->cache);
+    tcm_record_free(dead);
+}
+
+void tcm_thread_need_cache(struct tcm_thread_state *self) {
+    TCM_ASSERT(self == &tcm_self);
+    if (!tcm_api_init() || self->life == TCM_THREAD_ENDED ||
+        tcm_trace_is_private(self))
+        return;
+    if (self->own == &tcm_no_cache) {
+        struct tcm_thread_cache *cache = tcm_cache_new();
+        if (cache == NULL)
+            return;
+        tcm_thread_set_own(self, cache);
+    }
+    if (self->life == TCM_THREAD_NEW) {
+        /* Live before the calls below: the C library, or a library that
+           interposes it, may allocate in them. */
+        self->life = TCM_THREAD_LIVE;
+        end_dead_thread();
+        self->record = tcm_record_add();
+        if (self->record != NULL && self->own != &tcm_no_cache)
+            self->record->cache = self->own;
+        if (have_end_key)
+            pthread_setspecific(end_key, self);
+    }
+    TCM_ASSERT(tcm_thread_is_valid(self));
+}
+
+/* --- Constructor and destructor ------------------------------------------ */
+
+__attribute__((constructor)) static void library_begins(void) {
+    tcm_fork_handlers();
+    if (tcm_api_init())
+        tcm_settings_read();
+    tcm_trace_init();
+}
+
+__attribute__((destructor)) static void library_ends(void) {
+    tcm_trace_exit();
+}
+
+/* --- The static archive in one piece ------------------------------------- */
+
+/*
+ * A program that takes any member of the static archive takes all: each file of
+ * this folder that defines an exported function has an entry here, and each of
+ * them needs a function of this file.
+ *
+ * Why: the linker takes an archive's members by name, and passes the archives
+ * once. With malloc taken from here and realloc asked for by a member of libc.a
+ * later, libc.a would bring its realloc, and in the same member its malloc.
+ */
+struct ThreadCacheState;
+
+void *TCM_EXPORT(_Znwm)(size_t size);
+size_t TCM_EXPORT(nallocx)(size_t size, int flags);
+void TCM_EXPORT(MallocExtension_MarkThreadBusy)(void);
+int TCM_EXPORT(MallocExtension_GetNumericProperty)(const char *property,
+                                                   size_t *value);
+bool TCM_EXPORT(set_malloc_thread_cache)(struct ThreadCacheState *state);
+bool TCM_EXPORT(malloc_trace_stop)(void);
+
+static const struct {
+    void *(*malloc_c)(size_t);
+    void *(*realloc_c)(void *, size_t);
+    void *(*aligned_c)(size_t, size_t);
+    size_t (*malloc_info_c)(void *);
+    void (*stats_text_c)(void);
+    void *(*cxx_operators_c)(size_t);
+    size_t (*nallocx_c)(size_t, int);
+    void (*malloc_extension_c)(void);
+    int (*properties_c)(const char *, size_t *);
+    bool (*cache_switch_c)(struct ThreadCacheState *);
+    bool (*malloc_trace_c)(void);
+} family __attribute__((used)) = {
+    .malloc_c = TCM_EXPORT(malloc),
+    .realloc_c = TCM_EXPORT(realloc),
+    .aligned_c = TCM_EXPORT(memalign),
+    .malloc_info_c = TCM_EXPORT(malloc_usable_size),
+    .stats_text_c = TCM_EXPORT(malloc_stats),
+    .cxx_operators_c = TCM_EXPORT(_Znwm),
+    .nallocx_c = TCM_EXPORT(nallocx),
+    .malloc_extension_c = TCM_EXPORT(MallocExtension_MarkThreadBusy),
+    .properties_c = TCM_EXPORT(MallocExtension_GetNumericProperty),
+    .cache_switch_c = TCM_EXPORT(set_malloc_thread_cache),
+    .malloc_trace_c = TCM_EXPORT(malloc_trace_stop),
+};

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The library's set-up and end, and those of the state of its threads.
+ */
+#ifndef TCM_API_LIBRARY_H
+#define TCM_API_LIBRARY_H
+
+#include "api/thread_state.h"
+
+/* Library set-up; any thread, any number of times. false: no address space for
+   a heap (yet). */
+bool tcm_api_init(void);
+
+/*
+ * Gives the calling thread a cache if it is alive and has none, and sets the
+ * library up before the first. own may stay tcm_no_cache (ended thread, out of
+ * memory): callers then use the central lists.
+ */
+TCM_COLD void tcm_thread_need_cache(struct tcm_thread_state *self);
+
+/* tcm_api_init for a call that is no allocation but may be recorded: a stream
+   needs a thread whose end is noticed. */
+static inline bool tcm_api_init_recorded(void) {
+    if (!tcm_api_init())
+        return false;
+    if (tcm_tracing && tcm_self.life == TCM_THREAD_NEW)
+        tcm_thread_need_cache(&tcm_self);
+    return true;
+}
+
+#endif
