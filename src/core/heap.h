@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The heap as the layer above (src/api) sees it: start, blocks without a thread
- * cache, large blocks, object words, fork, settings and figures. The inline
- * paths are in thread_cache.h, page_map.h and class_map.h, which come along.
+ * cache, large blocks, object words, fork, settings and figures. What a
+ * thread's cache is and does (thread_cache.h, cache_slow.h) comes along.
  *
  * Threads: any, unless said otherwise. No function changes errno; NULL or false
  * means out of memory.
@@ -10,6 +10,7 @@
 #ifndef TCM_CORE_HEAP_H
 #define TCM_CORE_HEAP_H
 
+#include "core/cache_slow.h"
 #include "core/core_config.h"
 #include "core/core_stats.h"
 #include "core/page_map.h"
