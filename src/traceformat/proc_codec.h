@@ -17,19 +17,8 @@
 #include "traceformat/raw_codec.h"
 #include "traceformat/trace_event.h"
 
-/* No record made here is longer: one realloc, two varints. */
-#define MTF_PROC_RECORD_MAX 16u
-
 /* Sizes above have no size code and go into records with all their bytes. */
 #define MTF_PROC_SIZE_MAX MTF_SIZE_MAX
-
-/* CALL, which needs the writer's own state, in a loop that has it in *H. */
-#define MTF_PROC_OUT_OF_LINE(w, h, call)                                       \
-    do {                                                                       \
-        (w)->hot = *(h);                                                       \
-        call;                                                                  \
-        *(h) = (w)->hot;                                                       \
-    } while (0)
 
 /* Before every record: after it MTF_PROC_RECORD_MAX bytes and one record fit.
  */
@@ -56,28 +45,6 @@ mtf_proc_distance(const struct mtf_proc_writer *w, struct mtf_proc_hot *h,
     uint64_t distance = mtf_zigzag((int64_t)object->slot - h->last_slot);
     h->last_slot = object->slot;
     return distance;
-}
-
-static TCM_ALWAYS_INLINE void mtf_proc_take_slot(struct mtf_proc_writer *w,
-                                                 struct mtf_proc_hot *h,
-                                                 struct mtf_proc_object *o) {
-    if (TCM_LIKELY(h->depth > w->low_water))
-        o->slot = w->stack[--h->depth];
-    else
-        MTF_PROC_OUT_OF_LINE(w, h, o->slot = mtf_proc_take_slot_slow(w));
-    o->birth = w->birth_base + h->births++;
-}
-
-static TCM_ALWAYS_INLINE void mtf_proc_give_slot(struct mtf_proc_writer *w,
-                                                 struct mtf_proc_hot *h,
-                                                 uint32_t slot) {
-    TCM_ASSERT(slot < w->slot_count && h->depth < w->slot_count);
-    if (TCM_UNLIKELY(h->depth == w->capacity)) {
-        MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_grow_stack(w));
-        if (w->failed)
-            return;
-    }
-    w->stack[h->depth++] = slot;
 }
 
 /* A plain call that made a block; fills OBJECT. */

@@ -9,9 +9,12 @@
  */
 #include "traceformat/proc_writer.h"
 
+#include "base/bits.h"
+#include "base/check.h"
 #include "base/checksum.h"
-#include "traceformat/proc_codec.h"
+#include "traceformat/raw_codec.h"
 #include "traceformat/raw_layout.h"
+#include "traceformat/varint.h"
 
 #include <string.h>
 

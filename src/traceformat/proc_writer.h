@@ -14,6 +14,7 @@
 #ifndef TCM_TRACEFORMAT_PROC_WRITER_H
 #define TCM_TRACEFORMAT_PROC_WRITER_H
 
+#include "base/check.h"
 #include "traceformat/proc_layout.h"
 #include "traceformat/trace_event.h"
 #include "traceformat/trace_io.h"
@@ -72,6 +73,9 @@ struct mtf_proc_writer {
     uint8_t payload[MTF_PROC_PAYLOAD_MAX + 64];
     uint8_t taken_bytes[MTF_PROC_PAYLOAD_MAX + 64];
 };
+
+/* No record of proc_codec.h is longer: one realloc, two varints. */
+#define MTF_PROC_RECORD_MAX 16u
 
 /* W is large (1 MiB): not for the stack. The header, which the sink gets at
    once, carries the RAW_LENGTH bytes at RAW_HEADER: the raw trace's header. */
@@ -132,5 +136,37 @@ void mtf_proc_put_phase(struct mtf_proc_writer *w, unsigned phase);
 /* Present bytes of the block that the next record makes or resizes: the
    caller's next call has to put that one, of the thread at hand. */
 void mtf_proc_put_present(struct mtf_proc_writer *w, uint64_t bytes);
+
+/* CALL, which needs the writer's own state, in a loop that has it in *H. */
+#define MTF_PROC_OUT_OF_LINE(w, h, call)                                       \
+    do {                                                                       \
+        (w)->hot = *(h);                                                       \
+        call;                                                                  \
+        *(h) = (w)->hot;                                                       \
+    } while (0)
+
+/* The slot and birth of a block that is made. */
+static TCM_ALWAYS_INLINE void mtf_proc_take_slot(struct mtf_proc_writer *w,
+                                                 struct mtf_proc_hot *h,
+                                                 struct mtf_proc_object *o) {
+    if (TCM_LIKELY(h->depth > w->low_water))
+        o->slot = w->stack[--h->depth];
+    else
+        MTF_PROC_OUT_OF_LINE(w, h, o->slot = mtf_proc_take_slot_slow(w));
+    o->birth = w->birth_base + h->births++;
+}
+
+/* The slot of a block that ends. */
+static TCM_ALWAYS_INLINE void mtf_proc_give_slot(struct mtf_proc_writer *w,
+                                                 struct mtf_proc_hot *h,
+                                                 uint32_t slot) {
+    TCM_ASSERT(slot < w->slot_count && h->depth < w->slot_count);
+    if (TCM_UNLIKELY(h->depth == w->capacity)) {
+        MTF_PROC_OUT_OF_LINE(w, h, mtf_proc_grow_stack(w));
+        if (w->failed)
+            return;
+    }
+    w->stack[h->depth++] = slot;
+}
 
 #endif
