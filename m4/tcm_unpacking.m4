@@ -1,5 +1,6 @@
-# TCM_UNPACKING: --without-zlib, --without-zstd. The tools read gzip and zstd
-# input with these libraries, or with the programs gzip and zstd. They are linked
+# TCM_UNPACKING: --without-zlib, --without-zstd, --without-bz2. The tools read
+# gzip, zip, zstd and bzip2 input with these libraries, or with the programs gzip
+# (zip too), zstd and bzip2. They are linked
 # statically: replay measures the memory of its own process.
 
 # TCM_UNPACK_LIB(NAME, ARCHIVE, HEADER, CALL, PROGRAM)
@@ -36,13 +37,18 @@ AC_DEFUN([TCM_UNPACKING], [
                  [inflateReset((z_stream *)NULL) != 0], [gzip])
   TCM_UNPACK_LIB([zstd], [libzstd.a], [zstd.h],
                  [ZSTD_createDStream() != NULL], [zstd])
+  TCM_UNPACK_LIB([bz2], [libbz2.a], [bzlib.h],
+                 [BZ2_bzlibVersion() != NULL], [bzip2])
   TCM_UNPACK_CPPFLAGS=
   AS_IF([test "x$tcm_have_zlib" = xyes],
         [TCM_UNPACK_CPPFLAGS="$TCM_UNPACK_CPPFLAGS -DTCM_HAVE_ZLIB=1"])
   AS_IF([test "x$tcm_have_zstd" = xyes],
         [TCM_UNPACK_CPPFLAGS="$TCM_UNPACK_CPPFLAGS -DTCM_HAVE_ZSTD=1"])
+  AS_IF([test "x$tcm_have_bz2" = xyes],
+        [TCM_UNPACK_CPPFLAGS="$TCM_UNPACK_CPPFLAGS -DTCM_HAVE_BZ2=1"])
   AC_SUBST([UNPACK_STATIC_LIBS])
   AC_SUBST([TCM_UNPACK_CPPFLAGS])
   AC_SUBST([TCM_HAVE_ZLIB_TEXT], [$tcm_have_zlib])
   AC_SUBST([TCM_HAVE_ZSTD_TEXT], [$tcm_have_zstd])
+  AC_SUBST([TCM_HAVE_BZ2_TEXT], [$tcm_have_bz2])
 ])

@@ -392,7 +392,7 @@ static enum mtf_source_result read_frames(struct tool_input *in, void *buf,
 
 #endif
 
-/* --- gzip and zstd ------------------------------------------------------ */
+/* --- Other packings ----------------------------------------------------- */
 
 /* Nothing comes any more of what is stored from head on. */
 static enum mtf_source_result lose_rest(struct tool_input *in,
@@ -497,7 +497,7 @@ static enum mtf_source_result read_any(struct tool_input *in, void *buf,
                                        size_t n, size_t *got) {
     *got = 0;
     if (!in->sniffed) {
-        if (!fill(in, FRAME_HEAD_MIN))
+        if (!fill(in, TOOL_PACKING_BYTES))
             return MTF_SOURCE_ERROR;
         in->sniffed = true;
         size_t waiting = in->tail - in->head;

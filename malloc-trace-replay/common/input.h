@@ -2,8 +2,9 @@
 /*
  * Bytes of a trace from a file, a pipe or stdin. LZ4 frames are recognized by
  * their magic and decompressed; a broken frame costs the rest of that frame and
- * is reported as a break between the bytes before and after it. gzip and zstd
- * are recognized and decompressed too; a broken one costs all that follows.
+ * is reported as a break between the bytes before and after it. gzip,
+ * zstd, bzip2 and zip (of one file) are recognized and decompressed too; a
+ * broken one costs all that follows.
  *
  * Invariants: memory is a fixed window (4 MiB and 64 KiB, the largest LZ4 block
  * with its head) and what the decoder has itself (unpack.h); time is linear in
@@ -45,8 +46,8 @@ struct mtf_source *tool_input_source(struct tool_input *in);
 void tool_input_limit(struct tool_input *in, uint64_t limit);
 
 bool tool_input_is_compressed(const struct tool_input *in);
-/* For messages: what it is compressed in, "LZ4 frame", "gzip member", "zstd
-   frame". */
+/* For messages: what it is compressed in, "LZ4 frame", or
+   tool_packing_name. */
 const char *tool_input_frame_name(const struct tool_input *in);
 /* MTF_OK, or MTF_NO_LZ4, MTF_SYSTEM, MTF_NO_MEMORY after MTF_SOURCE_ERROR. */
 enum mtf_status tool_input_status(const struct tool_input *in);

@@ -24,6 +24,9 @@
 #ifndef TCM_HAVE_ZSTD
 #define TCM_HAVE_ZSTD 0
 #endif
+#ifndef TCM_HAVE_BZ2
+#define TCM_HAVE_BZ2 0
+#endif
 
 static const char *program_name = "malloc-trace";
 
@@ -191,11 +194,12 @@ static int take_common(struct tool_options *o, int id) {
     }
     if (id == OPT_VERSION)
         printf("%s (malloc-trace) %s\nOptional libraries: lz4 %s, zlib %s, "
-               "zstd %s\n",
+               "zstd %s, bz2 %s\n",
                program_name, TCM_VERSION,
                TCM_HAVE_LZ4 ? "yes" : "no (traces uncompressed)",
                TCM_HAVE_ZLIB ? "yes" : "no (by the program gzip)",
-               TCM_HAVE_ZSTD ? "yes" : "no (by the program zstd)");
+               TCM_HAVE_ZSTD ? "yes" : "no (by the program zstd)",
+               TCM_HAVE_BZ2 ? "yes" : "no (by the program bzip2)");
     else
         fputs(o->help, stdout);
     return stop(o, TOOL_OK);

@@ -19,12 +19,46 @@
 #ifndef TCM_HAVE_ZSTD
 #define TCM_HAVE_ZSTD 0
 #endif
+#ifndef TCM_HAVE_BZ2
+#define TCM_HAVE_BZ2 0
+#endif
 #if TCM_HAVE_ZLIB
 #include <zlib.h>
 #endif
 #if TCM_HAVE_ZSTD
 #include <zstd.h>
 #endif
+#if TCM_HAVE_BZ2
+#include <bzlib.h>
+#endif
+
+/* A file in a zip file: the head with its name, its bytes, their account. */
+enum zip_place {
+    ZIP_HEAD,
+    ZIP_NAME,
+    ZIP_BYTES,
+    ZIP_ACCOUNT,
+    ZIP_NEXT,
+    ZIP_REST
+};
+
+#define ZIP_HEAD_BYTES 30u
+/* What follows bytes whose length was not known before: a magic that may be
+   left out, checksum, two lengths of 4 or 8 bytes. */
+#define ZIP_ACCOUNT_MAX 24u
+
+struct zip {
+    enum zip_place place;
+    uint8_t
+        bytes[ZIP_HEAD_BYTES]; /* of the head, the account, or what follows */
+    size_t have;
+    uint64_t left;     /* of the name, or of bytes that are stored */
+    uint64_t stored;   /* how many of those there are */
+    uint32_t checksum; /* of the bytes so far */
+    uint32_t promised; /* by the head */
+    bool deflated, account_follows;
+    bool filled; /* a byte came out */
+};
 
 struct tool_unpack {
     enum tool_packing packing;
@@ -40,10 +74,30 @@ struct tool_unpack {
 #if TCM_HAVE_ZSTD
     ZSTD_DStream *zstd;
 #endif
+#if TCM_HAVE_BZ2
+    bz_stream bz2;
+#endif
+    struct zip zip;
     /* the program */
     pid_t child;  /* -1: none, or waited for */
     int to, from; /* a socket, so that its end is no signal; a pipe. -1: none */
 };
+
+/* What zlib can undo: no encryption; deflate, or as it is with a known length.
+ */
+static bool is_zip(const uint8_t *p, size_t n) {
+    return n >= TOOL_PACKING_BYTES && memcmp(p, "PK\3\4", 4) == 0 &&
+           (p[6] & 1) == 0 && p[9] == 0 &&
+           (p[8] == 8 || (p[8] == 0 && (p[6] & 8) == 0));
+}
+
+/* Also one that is cut after six bytes. */
+static bool is_bzip2(const uint8_t *p, size_t n) {
+    n = tcm_min_u64(n, TOOL_PACKING_BYTES);
+    return n >= 6 && memcmp(p, "BZh", 3) == 0 && p[3] >= '1' && p[3] <= '9' &&
+           (memcmp(p + 4, "1AY&SY", n - 4) == 0 ||
+            memcmp(p + 4, "\x17rE8P\x90", n - 4) == 0);
+}
 
 enum tool_packing tool_packing_of(const uint8_t *p, size_t n) {
     static const uint8_t zstd[4] = {0x28, 0xb5, 0x2f, 0xfd};
@@ -51,13 +105,22 @@ enum tool_packing tool_packing_of(const uint8_t *p, size_t n) {
     if (n >= 4 && p[0] == 0x1f && p[1] == 0x8b && p[2] == 8 &&
         (p[3] & 0xe0) == 0)
         return TOOL_PACKING_GZIP;
-    return n >= sizeof(zstd) && memcmp(p, zstd, sizeof(zstd)) == 0
-               ? TOOL_PACKING_ZSTD
-               : TOOL_PACKING_NONE;
+    if (n >= sizeof(zstd) && memcmp(p, zstd, sizeof(zstd)) == 0)
+        return TOOL_PACKING_ZSTD;
+    return is_bzip2(p, n) ? TOOL_PACKING_BZIP2
+           : is_zip(p, n) ? TOOL_PACKING_ZIP
+                          : TOOL_PACKING_NONE;
 }
 
 const char *tool_packing_name(enum tool_packing packing) {
-    return packing == TOOL_PACKING_GZIP ? "gzip member" : "zstd frame";
+    static const char *const name[] = {
+        [TOOL_PACKING_NONE] = "file",
+        [TOOL_PACKING_GZIP] = "gzip member",
+        [TOOL_PACKING_ZSTD] = "zstd frame",
+        [TOOL_PACKING_BZIP2] = "bzip2 stream",
+        [TOOL_PACKING_ZIP] = "zip file",
+    };
+    return name[packing];
 }
 
 /* --- A program ------------------------------------------------------------ */
@@ -148,10 +211,11 @@ static void stop_program(struct tool_unpack *u) {
 }
 
 static int start_program(struct tool_unpack *u) {
-    char name[] = "zstd";
+    static char zstd[] = "zstd", bzip2[] = "bzip2", gzip[] = "gzip";
+    char *name = u->packing == TOOL_PACKING_ZSTD    ? zstd
+                 : u->packing == TOOL_PACKING_BZIP2 ? bzip2
+                                                    : gzip;
     int in[2], out[2], error;
-    if (u->packing == TOOL_PACKING_GZIP)
-        memcpy(name, "gzip", sizeof(name));
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0)
         return errno;
     if (pipe2(out, O_CLOEXEC) != 0) {
@@ -217,7 +281,171 @@ static int start_zlib(struct tool_unpack *u) {
     return inflateInit2(&u->zlib, 15 + 16) == Z_OK ? 0 : ENOMEM;
 }
 
+static uint32_t zip_u16(const uint8_t *p) {
+    return (uint32_t)(p[0] | p[1] << 8);
+}
+
+static uint32_t zip_u32(const uint8_t *p) {
+    return zip_u16(p) | zip_u16(p + 2) << 16;
+}
+
+/* Gathers ROOM bytes; what it took. */
+static size_t zip_gather(struct zip *z, size_t room, const uint8_t *from,
+                         size_t n) {
+    size_t piece = tcm_min_u64(n, room - z->have);
+    memcpy(z->bytes + z->have, from, piece);
+    z->have += piece;
+    return piece;
+}
+
+/* The head of a file is there. False: it cannot be read. */
+static bool zip_begin(struct tool_unpack *u) {
+    struct zip *z = &u->zip;
+    const uint8_t *p = z->bytes;
+    if (!is_zip(p, z->have))
+        return false;
+    z->deflated = p[8] == 8;
+    z->account_follows = (p[6] & 8) != 0;
+    z->promised = zip_u32(p + 14);
+    z->checksum = 0;
+    z->left = (uint64_t)zip_u16(p + 26) + zip_u16(p + 28);
+    z->place = ZIP_NAME;
+    z->have = 0;
+    z->stored = zip_u32(p + 22);
+    if (z->deflated)
+        return inflateReset(&u->zlib) == Z_OK;
+    /* lengths of more than 32 bits stand elsewhere */
+    return z->stored != UINT32_MAX;
+}
+
+/* All bytes of the file are out. */
+static enum mtf_status zip_bytes_end(struct zip *z) {
+    z->place = z->account_follows ? ZIP_ACCOUNT : ZIP_NEXT;
+    z->have = 0;
+    return z->account_follows || z->checksum == z->promised ? MTF_OK
+                                                            : MTF_DAMAGED;
+}
+
+static enum mtf_status zip_bytes(struct tool_unpack *u, const uint8_t *from,
+                                 size_t *taken, uint8_t *to, size_t *got) {
+    struct zip *z = &u->zip;
+    size_t n = tcm_min_u64(*taken, UINT32_MAX);
+    size_t room = tcm_min_u64(*got, UINT32_MAX);
+    int r = Z_OK;
+    if (!z->deflated) {
+        *taken = *got = tcm_min_u64(tcm_min_u64(n, room), z->left);
+        memcpy(to, from, *got);
+        z->left -= *got;
+        r = z->left == 0 ? Z_STREAM_END : Z_OK;
+    } else {
+        u->zlib.next_in = (Bytef *)(uintptr_t)from;
+        u->zlib.avail_in = (uInt)n;
+        u->zlib.next_out = to;
+        u->zlib.avail_out = (uInt)room;
+        r = inflate(&u->zlib, Z_NO_FLUSH);
+        *taken = n - u->zlib.avail_in;
+        *got = room - u->zlib.avail_out;
+    }
+    z->checksum = (uint32_t)crc32(z->checksum, to, (uInt)*got);
+    z->filled |= *got != 0;
+    if (r == Z_STREAM_END)
+        return zip_bytes_end(z);
+    if (r == Z_OK || r == Z_BUF_ERROR)
+        return MTF_OK;
+    return r == Z_MEM_ERROR ? MTF_NO_MEMORY : MTF_DAMAGED;
+}
+
+/* Where the account at z->bytes ends: the next magic follows. 0: nowhere. */
+static size_t zip_account(struct zip *z) {
+    size_t at = memcmp(z->bytes, "PK\7\x8", 4) == 0 ? 4 : 0;
+    if (zip_u32(z->bytes + at) != z->checksum)
+        return 0;
+    for (size_t end = at + 12; end <= at + 20; end += 8)
+        if (end + 2 <= z->have && memcmp(z->bytes + end, "PK", 2) == 0)
+            return end;
+    return 0;
+}
+
+/* One step; *TAKEN is 0 where more is needed. */
+static enum mtf_status zip_step(struct tool_unpack *u, const uint8_t *from,
+                                size_t *taken, void *to, size_t *got) {
+    struct zip *z = &u->zip;
+    size_t n = *taken, end;
+    if (z->place == ZIP_BYTES)
+        return zip_bytes(u, from, taken, to, got);
+    *got = 0;
+    switch (z->place) {
+    case ZIP_HEAD:
+        *taken = zip_gather(z, ZIP_HEAD_BYTES, from, n);
+        u->inside = true;
+        if (z->have == ZIP_HEAD_BYTES && !zip_begin(u))
+            return MTF_DAMAGED;
+        return MTF_OK;
+    case ZIP_NAME:
+        *taken = tcm_min_u64(n, z->left);
+        z->left -= *taken;
+        if (z->left != 0)
+            return MTF_OK;
+        z->place = ZIP_BYTES;
+        z->left = z->stored;
+        return !z->deflated && z->left == 0 ? zip_bytes_end(z) : MTF_OK;
+    case ZIP_ACCOUNT:
+        /* and what is to follow it, the head of a file or of the contents */
+        *taken = zip_gather(z, ZIP_ACCOUNT_MAX + 4, from, n);
+        if (z->have < ZIP_ACCOUNT_MAX + 4)
+            return MTF_OK;
+        end = zip_account(z);
+        if (end == 0)
+            return MTF_DAMAGED;
+        memmove(z->bytes, z->bytes + end, z->have - end);
+        z->have -= end;
+        z->place = ZIP_NEXT;
+        return MTF_OK;
+    case ZIP_NEXT:
+        *taken = z->have < 4 ? zip_gather(z, 4, from, n) : 0;
+        if (z->have < 4)
+            return MTF_OK;
+        z->place = memcmp(z->bytes, "PK\3\4", 4) == 0 ? ZIP_HEAD : ZIP_REST;
+        u->inside = z->place == ZIP_HEAD;
+        return u->inside && z->filled ? MTF_DAMAGED : MTF_OK;
+    default:
+        u->inside = false; /* the list of contents */
+        return MTF_OK;
+    }
+}
+
+static enum mtf_status by_zip(struct tool_unpack *u, const uint8_t *from,
+                              size_t *taken, bool at_end, void *to,
+                              size_t *got) {
+    size_t n = *taken, room = *got, used = 0;
+    *taken = *got = 0;
+    for (;;) {
+        size_t piece = n - used;
+        enum zip_place place = u->zip.place;
+        *got = room;
+        enum mtf_status status = zip_step(u, from + used, &piece, to, got);
+        used += piece;
+        *taken = used;
+        if (status != MTF_OK || *got != 0)
+            return status;
+        if (piece == 0 && place == u->zip.place)
+            break;
+    }
+    return u->inside && at_end && used == n ? MTF_CUT : MTF_OK;
+}
+
+static int start_zip(struct tool_unpack *u) {
+    u->some = by_zip;
+    u->end = end_zlib;
+    return inflateInit2(&u->zlib, -15) == Z_OK ? 0 : ENOMEM;
+}
+
 #else
+
+static int start_zip(struct tool_unpack *u) {
+    (void)u;
+    return ENOSYS;
+}
 
 static int start_zlib(struct tool_unpack *u) {
     (void)u;
@@ -267,7 +495,57 @@ static int start_zstd(struct tool_unpack *u) {
 
 #endif
 
-/* --- Either --------------------------------------------------------------- */
+#if TCM_HAVE_BZ2
+
+static enum mtf_status by_bz2(struct tool_unpack *u, const uint8_t *from,
+                              size_t *taken, bool at_end, void *to,
+                              size_t *got) {
+    size_t n = tcm_min_u64(*taken, UINT32_MAX);
+    size_t room = tcm_min_u64(*got, UINT32_MAX);
+    *taken = *got = 0;
+    if (!u->inside) {
+        if (n == 0)
+            return MTF_OK;
+        (void)BZ2_bzDecompressEnd(&u->bz2);
+        memset(&u->bz2, 0, sizeof(u->bz2));
+        if (BZ2_bzDecompressInit(&u->bz2, 0, 0) != BZ_OK)
+            return MTF_NO_MEMORY;
+        u->inside = true;
+    }
+    u->bz2.next_in = (char *)(uintptr_t)from;
+    u->bz2.avail_in = (unsigned)n;
+    u->bz2.next_out = to;
+    u->bz2.avail_out = (unsigned)room;
+    int r = BZ2_bzDecompress(&u->bz2);
+    *taken = n - u->bz2.avail_in;
+    *got = room - u->bz2.avail_out;
+    if (r == BZ_STREAM_END)
+        u->inside = false;
+    else if (r != BZ_OK)
+        return r == BZ_MEM_ERROR ? MTF_NO_MEMORY : MTF_DAMAGED;
+    return u->inside && at_end && *taken == n && *got == 0 ? MTF_CUT : MTF_OK;
+}
+
+static void end_bz2(struct tool_unpack *u) {
+    (void)BZ2_bzDecompressEnd(&u->bz2);
+}
+
+static int start_bz2(struct tool_unpack *u) {
+    u->some = by_bz2;
+    u->end = end_bz2;
+    return BZ2_bzDecompressInit(&u->bz2, 0, 0) == BZ_OK ? 0 : ENOMEM;
+}
+
+#else
+
+static int start_bz2(struct tool_unpack *u) {
+    (void)u;
+    return ENOSYS;
+}
+
+#endif
+
+/* --- Any ------------------------------------------------------------------ */
 
 struct tool_unpack *tool_unpack_new(enum tool_packing packing) {
     struct tool_unpack *u = calloc(1, sizeof(*u));
@@ -275,7 +553,10 @@ struct tool_unpack *tool_unpack_new(enum tool_packing packing) {
         return NULL;
     u->packing = packing;
     u->child = u->to = u->from = -1;
-    int error = packing == TOOL_PACKING_GZIP ? start_zlib(u) : start_zstd(u);
+    int error = packing == TOOL_PACKING_GZIP    ? start_zlib(u)
+                : packing == TOOL_PACKING_ZSTD  ? start_zstd(u)
+                : packing == TOOL_PACKING_BZIP2 ? start_bz2(u)
+                                                : start_zip(u);
     if (error == ENOSYS)
         error = start_program(u);
     if (error == 0)

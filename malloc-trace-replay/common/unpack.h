@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decompresses gzip members and zstd frames: by zlib and libzstd where they are
- * built in, else by the programs gzip and zstd as children.
+ * Decompresses gzip members, zstd frames, bzip2 streams and zip files of one
+ * file: by zlib, libzstd and libbz2 where they are built in, else by the
+ * programs gzip (zip too), zstd and bzip2 as children.
+ *
+ * Of a zip file with several files the first is given, and what follows is
+ * damage. Folders are passed over.
  *
  * Invariants: memory is that of the library, at most 128 MiB of zstd's window;
  * a child is waited for.
@@ -13,11 +17,20 @@
 #include "base/compiler.h"
 #include "traceformat/trace_status.h"
 
-enum tool_packing { TOOL_PACKING_NONE, TOOL_PACKING_GZIP, TOOL_PACKING_ZSTD };
+enum tool_packing {
+    TOOL_PACKING_NONE,
+    TOOL_PACKING_GZIP,
+    TOOL_PACKING_ZSTD,
+    TOOL_PACKING_BZIP2,
+    TOOL_PACKING_ZIP
+};
+
+/* Bytes that tell what a file is packed in. */
+#define TOOL_PACKING_BYTES 10u
 
 /* By the N first bytes. */
 enum tool_packing tool_packing_of(const uint8_t *p, size_t n);
-/* "gzip member", "zstd frame". */
+/* "gzip member", "zstd frame", "bzip2 stream", "zip file". */
 const char *tool_packing_name(enum tool_packing packing);
 
 struct tool_unpack;

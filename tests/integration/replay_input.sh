@@ -210,6 +210,61 @@ packed() {
 }
 packed gzip "gzip member"
 packed zstd "zstd frame"
+BZIP2=-1
+export BZIP2 # small blocks
+packed bzip2 "bzip2 stream"
+
+# Zip files: with lengths before or after the bytes, not compressed, in a
+# folder, of two files. Their names end in what info says of them.
+zipped() {
+    "$python" - p.p <<'END'
+import sys, zipfile
+data = open(sys.argv[1], 'rb').read()
+class Pipe:
+    def __init__(self, name): self.file = open(name, 'wb')
+    def write(self, b): return self.file.write(b)
+    def flush(self): self.file.flush()
+def put(to, how, folder=False, twice=False):
+    with zipfile.ZipFile(to, 'w', how) as z:
+        if folder:
+            z.mkdir('d') if hasattr(z, 'mkdir') else z.writestr('d/', b'')
+        z.writestr('d/p.p', data)
+        if twice:
+            z.writestr('d/q.p', data)
+put('plain.zip', zipfile.ZIP_DEFLATED)
+put('folder.zip', zipfile.ZIP_DEFLATED, folder=True)
+put('stored.zip', zipfile.ZIP_STORED)
+put(Pipe('pipe.zip'), zipfile.ZIP_DEFLATED)
+put('two.zip', zipfile.ZIP_DEFLATED, twice=True)
+put('bzip2.zip', zipfile.ZIP_BZIP2)
+bad = bytearray(open('plain.zip', 'rb').read())
+bad[len(bad) // 2] ^= 0x10
+open('bad.zip', 'wb').write(bad)
+bad = bytearray(open('stored.zip', 'rb').read())
+bad[15] ^= 1 # the checksum
+open('wrong.zip', 'wb').write(bad)
+END
+    for kind in plain pipe stored folder; do
+        if [ "${TCM_HAVE_ZLIB:-yes}" = no ] && [ $kind != plain ]; then
+            skip "zip: $kind" "gzip reads simple ones"
+            continue
+        fi
+        whole "zip: $kind" $kind.zip
+    done
+    for kind in two bad wrong; do
+        fails_with "zip: $kind" 3 "$replay" $kind.zip
+    done
+    like "zip: names the place" "$err" "wrong.zip: byte [0-9]+: zip file damaged"
+    head -c 3000 plain.zip >cut.zip
+    fails_with "zip: cut" 3 "$replay" cut.zip
+    refused 1 "zip: of another packing" bzip2.zip
+    like "zip: says what to do" "$err" "unpacked with unzip"
+}
+if [ -n "$python" ]; then
+    zipped
+else
+    skip "zip files" "no python3"
+fi
 "$make" nothing n.p >n.truth || exit 99
 check "a trace of nothing" "$replay" --json j n.p
 is "has no operations" "$(json j ops)" 0
