@@ -67,9 +67,13 @@ struct tool_input {
     enum tool_packing packing; /* another one than LZ4 */
     struct tool_unpack *unpack;
     bool over; /* the rest of what it unpacks has no use */
-    /* Taken by tool_input_peek. */
-    uint8_t ahead[MTF_FOREIGN_BYTES];
-    size_t ahead_length;
+    /* bytes that are made of another input's; NULL: they are the file's */
+    struct mtf_source *from;
+    const struct tool_input *under;
+    void (*end_from)(struct mtf_source *from);
+    /* Taken by tool_input_look and not yet given. */
+    uint8_t ahead[TOOL_INPUT_LOOK];
+    size_t ahead_at, ahead_length;
     enum mtf_source_result after_ahead; /* valid if not DATA */
 };
 
@@ -106,6 +110,24 @@ struct tool_input *tool_input_from_fd(int fd, const char *name) {
     return in;
 }
 
+struct tool_input *tool_input_of_source(struct mtf_source *from,
+                                        const struct tool_input *under,
+                                        void (*end)(struct mtf_source *from)) {
+    struct tool_input *in = calloc(1, sizeof(*in));
+    if (in == NULL || (in->name = strdup(under->name)) == NULL) {
+        free(in);
+        return NULL;
+    }
+    in->fd = -1;
+    in->source.read = source_read;
+    in->limit = UINT64_MAX;
+    in->after_ahead = MTF_SOURCE_DATA;
+    in->from = from;
+    in->under = under;
+    in->end_from = end;
+    return in;
+}
+
 struct tool_input *tool_input_open(const char *name) {
     if (name == NULL || strcmp(name, "-") == 0)
         return tool_input_from_fd(STDIN_FILENO, "standard input");
@@ -133,6 +155,8 @@ static void free_decoder(struct tool_input *in) {
 void tool_input_close(struct tool_input *in) {
     if (in == NULL)
         return;
+    if (in->from != NULL)
+        in->end_from(in->from);
     free_decoder(in);
     tool_unpack_free(in->unpack);
     if (in->fd >= 0)
@@ -493,9 +517,21 @@ static enum mtf_source_result read_plain(struct tool_input *in, void *buf,
     return *got == 0 ? MTF_SOURCE_END : MTF_SOURCE_DATA;
 }
 
+static enum mtf_source_result read_from(struct tool_input *in, void *buf,
+                                        size_t n, size_t *got) {
+    enum mtf_source_result r = in->from->read(in->from, buf, n, got);
+    if (r == MTF_SOURCE_ERROR) {
+        in->source.status = in->from->status;
+        in->source.error = in->from->error;
+    }
+    return r;
+}
+
 static enum mtf_source_result read_any(struct tool_input *in, void *buf,
                                        size_t n, size_t *got) {
     *got = 0;
+    if (in->from != NULL)
+        return read_from(in, buf, n, got);
     if (!in->sniffed) {
         if (!fill(in, TOOL_PACKING_BYTES))
             return MTF_SOURCE_ERROR;
@@ -514,35 +550,37 @@ static enum mtf_source_result read_any(struct tool_input *in, void *buf,
                           : read_plain(in, buf, n, got);
 }
 
-/* Makes N bytes ready in IN->ahead, or as many as there are. */
-static void look_ahead(struct tool_input *in, size_t n) {
+size_t tool_input_look(struct tool_input *in, size_t n, const uint8_t **p) {
+    TCM_ASSERT(n <= sizeof(in->ahead) && in->ahead_at == 0);
     while (in->ahead_length < n && in->after_ahead == MTF_SOURCE_DATA) {
         size_t got;
         in->after_ahead = read_any(in, in->ahead + in->ahead_length,
                                    n - in->ahead_length, &got);
         in->ahead_length += got;
     }
+    *p = in->ahead;
+    return tcm_min_u64(in->ahead_length, n);
 }
 
 size_t tool_input_peek(struct tool_input *in, uint8_t first[8]) {
-    look_ahead(in, 8);
-    size_t n = tcm_min_u64(in->ahead_length, 8);
-    memcpy(first, in->ahead, n);
+    const uint8_t *p;
+    size_t n = tool_input_look(in, 8, &p);
+    memcpy(first, p, n);
     return n;
 }
 
 const char *tool_input_foreign_text(struct tool_input *in) {
-    look_ahead(in, sizeof(in->ahead));
-    return mtf_foreign_text(in->ahead, in->ahead_length);
+    const uint8_t *p;
+    size_t n = tool_input_look(in, MTF_FOREIGN_BYTES, &p);
+    return mtf_foreign_text(p, n);
 }
 
 enum mtf_source_result tool_input_read(struct tool_input *in, void *buf,
                                        size_t n, size_t *got) {
-    if (in->ahead_length != 0) {
-        *got = n < in->ahead_length ? n : in->ahead_length;
-        memcpy(buf, in->ahead, *got);
-        in->ahead_length -= *got;
-        memmove(in->ahead, in->ahead + *got, in->ahead_length);
+    if (in->ahead_at != in->ahead_length) {
+        *got = tcm_min_u64(n, in->ahead_length - in->ahead_at);
+        memcpy(buf, in->ahead + in->ahead_at, *got);
+        in->ahead_at += *got;
         in->bytes += *got;
         return MTF_SOURCE_DATA;
     }
@@ -581,6 +619,8 @@ enum mtf_status tool_input_status(const struct tool_input *in) {
 }
 
 uint64_t tool_input_stored_bytes(const struct tool_input *in) {
+    if (in->under != NULL)
+        return tool_input_stored_bytes(in->under);
     return head_offset(in);
 }
 
@@ -589,5 +629,7 @@ uint64_t tool_input_bytes(const struct tool_input *in) {
 }
 
 uint64_t tool_input_file_size(const struct tool_input *in) {
+    if (in->under != NULL)
+        return tool_input_file_size(in->under);
     return tcm_min_u64(in->file_size, in->limit);
 }

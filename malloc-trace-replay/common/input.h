@@ -23,6 +23,11 @@ struct tool_input;
 struct tool_input *tool_input_open(const char *name);
 /* The same of an open descriptor, which becomes the input's. */
 struct tool_input *tool_input_from_fd(int fd, const char *name);
+/* Bytes that FROM makes of those of UNDER, whose name and stored bytes they
+   have; END frees both when the input is closed. NULL: out of memory. */
+struct tool_input *tool_input_of_source(struct mtf_source *from,
+                                        const struct tool_input *under,
+                                        void (*end)(struct mtf_source *from));
 void tool_input_close(struct tool_input *in);
 
 /* For messages: the file's name, "standard input" for stdin. */
@@ -31,6 +36,11 @@ const char *tool_input_name(const struct tool_input *in);
 /* Up to 8 first bytes (decompressed) without taking them; only before the first
    tool_input_read. Fewer than asked: the input is that short or broken. */
 size_t tool_input_peek(struct tool_input *in, uint8_t first[8]);
+
+/* The same of up to N (at most TOOL_INPUT_LOOK) bytes; P is good until
+   something is read. How many they are. */
+#define TOOL_INPUT_LOOK ((size_t)16 << 10)
+size_t tool_input_look(struct tool_input *in, size_t n, const uint8_t **p);
 
 /* mtf_foreign_text of it; likewise only then. */
 const char *tool_input_foreign_text(struct tool_input *in);

@@ -30,7 +30,8 @@ struct mtf_proc_header {      /* offset */
 };
 TCM_STATIC_ASSERT(sizeof(struct mtf_proc_header) == 32, "proc header layout");
 
-#define MTF_PROC_HEADER_MAX 4096u
+#define MTF_PROC_HEADER_MAX    4096u
+#define MTF_PROC_CONVERTER_MAX 1024u
 
 /* Header fields: u16 tag, u16 length, bytes; tag 0 or the checksum ends them.
    postprocess writes none. */

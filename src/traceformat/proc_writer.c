@@ -127,9 +127,8 @@ void mtf_proc_flush(struct mtf_proc_writer *w) {
     begin_block(w);
 }
 
-bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_sink *sink,
-                           mtf_proc_grow grow, void *ctx,
-                           const void *raw_header, uint32_t raw_length) {
+static void init(struct mtf_proc_writer *w, mtf_sink *sink, mtf_proc_grow grow,
+                 void *ctx, uint64_t start_ns) {
     memset(w, 0, offsetof(struct mtf_proc_writer, taken_slot));
     w->sink = sink;
     w->grow = grow;
@@ -137,24 +136,53 @@ bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_sink *sink,
     w->alloc_call = MTF_CALL_MALLOC;
     w->free_call = MTF_CALL_FREE;
     w->index_step = 1;
-    TCM_CHECK(raw_length <= MTF_RAW_HEADER_MAX);
-    if (raw_length >= sizeof(struct mtf_raw_header))
-        w->time_ns = mtf_load_le64((const uint8_t *)raw_header +
-                                   offsetof(struct mtf_raw_header, start_ns));
+    w->time_ns = start_ns;
     begin_block(w);
+}
 
-    uint8_t bytes[MTF_PROC_HEADER_MAX] = {0};
+/* BYTES, all 0 from N on, is the header but for what all have. */
+static bool put_header(struct mtf_proc_writer *w, uint8_t *bytes, size_t n,
+                       uint32_t raw_length) {
     struct mtf_proc_header h = {.version = MTF_PROC_VERSION,
                                 .raw_length = raw_length};
     memcpy(h.magic, MTF_PROC_MAGIC, sizeof(h.magic));
-    uint32_t end = (uint32_t)tcm_align_up(sizeof(h) + raw_length, 8);
+    uint32_t end = (uint32_t)tcm_align_up(n, 8);
     h.length = end + 8;
     memcpy(bytes, &h, sizeof(h));
-    if (raw_length != 0)
-        memcpy(bytes + sizeof(h), raw_header, raw_length);
     mtf_store_le64(bytes + end, tcm_checksum_of(bytes, end, 0));
     put_bytes(w, bytes, h.length);
     return !w->failed;
+}
+
+bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_sink *sink,
+                           mtf_proc_grow grow, void *ctx,
+                           const void *raw_header, uint32_t raw_length) {
+    uint8_t bytes[MTF_PROC_HEADER_MAX] = {0};
+    uint64_t start_ns = 0;
+    TCM_CHECK(raw_length <= MTF_RAW_HEADER_MAX);
+    if (raw_length >= sizeof(struct mtf_raw_header))
+        start_ns = mtf_load_le64((const uint8_t *)raw_header +
+                                 offsetof(struct mtf_raw_header, start_ns));
+    init(w, sink, grow, ctx, start_ns);
+    if (raw_length != 0)
+        memcpy(bytes + sizeof(struct mtf_proc_header), raw_header, raw_length);
+    return put_header(w, bytes, sizeof(struct mtf_proc_header) + raw_length,
+                      raw_length);
+}
+
+bool mtf_proc_writer_begin_converted(struct mtf_proc_writer *w, mtf_sink *sink,
+                                     mtf_proc_grow grow, void *ctx,
+                                     const char *converter) {
+    uint8_t bytes[MTF_PROC_HEADER_MAX] = {0};
+    uint8_t *p = bytes + sizeof(struct mtf_proc_header);
+    uint16_t field[2] = {MTF_PROC_TAG_CONVERTER, 0};
+    size_t n = tcm_min_u64(strlen(converter), MTF_PROC_CONVERTER_MAX);
+    field[1] = (uint16_t)n;
+    init(w, sink, grow, ctx, 0);
+    memcpy(p, field, sizeof(field));
+    memcpy(p + sizeof(field), converter, n);
+    return put_header(w, bytes,
+                      sizeof(struct mtf_proc_header) + sizeof(field) + n, 0);
 }
 
 /* --- What the inline encoders need out of line ---------------------------- */

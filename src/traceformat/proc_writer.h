@@ -82,6 +82,11 @@ struct mtf_proc_writer {
 bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_sink *sink,
                            mtf_proc_grow grow, void *ctx,
                            const void *raw_header, uint32_t raw_length);
+/* The same for a trace of another recorder's: CONVERTER names the program that
+   makes it, and what of. At most MTF_PROC_CONVERTER_MAX bytes count. */
+bool mtf_proc_writer_begin_converted(struct mtf_proc_writer *w, mtf_sink *sink,
+                                     mtf_proc_grow grow, void *ctx,
+                                     const char *converter);
 /* Ends the block in work, if it holds a record. */
 void mtf_proc_flush(struct mtf_proc_writer *w);
 /* Ends the trace: ACCOUNTS are COUNT fields; those that the writer

@@ -50,9 +50,13 @@ trace_includes() {
 model_includes() {
     bad_includes malloc-trace-replay/model base traceformat common trace model
 }
+formats_includes() {
+    bad_includes malloc-trace-replay/formats base traceformat common trace \
+        formats
+}
 # Programs, parts of postprocess and subcommands of malloc-trace.
 program_includes() {
-    below="base traceformat common trace model gperftools"
+    below="base traceformat common trace model formats gperftools"
     for program in bump_pipes replay; do
         # shellcheck disable=SC2086
         bad_includes "malloc-trace-replay/cmd/$program" $below "cmd/$program"
@@ -72,7 +76,7 @@ program_includes() {
 # Public headers may be included from the system's place only by users.
 angle_includes() {
     (cd "$tree" && grep -rnE --include='*.[ch]' \
-        '#[[:blank:]]*include[[:blank:]]*<(base|core|traceformat|tracer|api|common|trace|model|cmd)/' \
+        '#[[:blank:]]*include[[:blank:]]*<(base|core|traceformat|tracer|api|common|trace|model|formats|cmd)/' \
         src malloc-trace-replay)
 }
 
@@ -138,6 +142,7 @@ clean preload_includes "preload includes base and public headers"
 clean common_includes "common includes base and traceformat"
 clean trace_includes "trace includes common too"
 clean model_includes "model includes trace too"
+clean formats_includes "formats include trace too"
 clean program_includes "programs and subcommands never include each other"
 clean angle_includes "own headers are included in quotes"
 clean memory_calls "only base asks the kernel for memory and futexes"
@@ -162,6 +167,8 @@ catches program_includes "the sorter including windows" \
     '#include "cmd/postprocess/window/filter.h"'
 catches model_includes "model including a program" \
     malloc-trace-replay/model/planted.c '#include "cmd/replay/ring.h"'
+catches formats_includes "a format including model" \
+    malloc-trace-replay/formats/planted.c '#include "model/live.h"'
 catches angle_includes "angle brackets around an own header" \
     src/core/planted.c '#include <core/heap.h>'
 catches memory_calls "a call of mmap" src/core/planted.c \

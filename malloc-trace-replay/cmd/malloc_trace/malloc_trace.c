@@ -16,6 +16,7 @@ static const struct {
     {"record", "malloc-trace record", cmd_record},
     {"info", "malloc-trace info", cmd_info},
     {"dump", "malloc-trace dump", cmd_dump},
+    {"convert", "malloc-trace convert", cmd_convert},
     {"ctl", "malloc-trace ctl", cmd_ctl},
 };
 
@@ -24,10 +25,11 @@ static const char help[] =
     "Record the memory requests of programs and look at what was recorded.\n"
     "\n"
     "Commands:\n"
-    "  record  run a program and record what it asks of malloc\n"
-    "  info    say what traces hold\n"
-    "  dump    print a trace, one line an event\n"
-    "  ctl     start, stop and ask a running recording\n"
+    "  record   run a program and record what it asks of malloc\n"
+    "  info     say what traces hold\n"
+    "  dump     print a trace, one line an event\n"
+    "  convert  read and write the traces of other programs\n"
+    "  ctl      start, stop and ask a running recording\n"
     "\n"
     "  -q, --quiet    before or after COMMAND: say only what is wrong\n"
     "  -h, --help     print this text and exit\n"

@@ -11,6 +11,7 @@
 #include "common/progress.h"
 #include "common/stop.h"
 #include "common/text.h"
+#include "formats/format_open.h"
 #include "trace/check.h"
 #include "trace/ops.h"
 #include "traceformat/proc_reader.h"
@@ -359,7 +360,7 @@ static const char *foreign_text(struct tool_input *in) {
 /* Opens NAME and looks at its first bytes. NULL: given up. */
 static struct tool_input *feed_open(struct feeder *f, const char *name) {
     uint8_t first[8];
-    struct tool_input *in = tool_input_open(name);
+    struct tool_input *in = format_open(name);
     if (in == NULL) {
         feed_fail(f, "cannot open %s: %s", name ? name : "standard input",
                   strerror(errno));

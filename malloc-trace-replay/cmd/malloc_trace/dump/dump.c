@@ -7,6 +7,7 @@
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
 #include "common/main.h"
+#include "formats/format_open.h"
 #include "trace/ops.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ static const struct tool_option options[] = {
 };
 
 static void dump_file(struct dump *d, const char *name) {
-    struct tool_input *in = tool_input_open(name);
+    struct tool_input *in = format_open(name);
     if (in == NULL && errno != ENOENT) {
         tool_error("%s: %s", name, strerror(errno));
         d->status = TOOL_FAILED;

@@ -7,6 +7,7 @@
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
 #include "common/main.h"
+#include "formats/format_open.h"
 #include "model/info.h"
 #include "trace/ops.h"
 
@@ -47,7 +48,7 @@ static void read_file(struct info_file *f, const char *name) {
     bool is_stdin = strcmp(name, "-") == 0;
     f->name = is_stdin ? "standard input" : name;
     f->want_live = true;
-    struct tool_input *in = tool_input_open(name);
+    struct tool_input *in = format_open(name);
     if (in == NULL && errno != ENOENT) {
         info_problem(f, TOOL_FAILED, "%s: %s", name, strerror(errno));
         return;

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * CMT (Compact Memory Traces), binary: records of two or three numbers,
+ *
+ *     SIZE OLDREF [NEWDELTA]
+ *
+ * a number being groups of 7 bits, the least significant first, bit 7 set in
+ * the last. T is the highest tag so far. OLDREF 0 names no block, others tag T
+ * + 1 - OLDREF. SIZE 0 frees that block and has no third number; other records
+ * make tag T + NEWDELTA, of a realloc if an old block is named.
+ */
+#include "formats/format_export.h"
+#include "formats/format_reader.h"
+#include "formats/formats.h"
+
+/* Of a number of 64 bits. */
+#define NUMBER_MAX 10u
+
+struct state {
+    uint64_t top; /* the highest tag */
+};
+
+/* Bytes of the number at P; 0: it has no end, or is too large. */
+static size_t read_number(const uint8_t *p, const uint8_t *end, uint64_t *v) {
+    uint64_t n = 0;
+    for (size_t i = 0; i < NUMBER_MAX && p + i < end; i++) {
+        uint64_t group = p[i] & 0x7f;
+        if (i == NUMBER_MAX - 1 && group > 1)
+            return 0;
+        n |= group << 7 * i;
+        if ((p[i] & 0x80) != 0) {
+            *v = n;
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+/* Bytes of the record at P, 0: there is no whole one. */
+static size_t read_record(const uint8_t *p, const uint8_t *end, uint64_t v[3]) {
+    const uint8_t *from = p;
+    for (unsigned i = 0; i < 3; i++) {
+        size_t n = read_number(p, end, &v[i]);
+        if (n == 0)
+            return 0;
+        p += n;
+        if (i == 1 && v[0] == 0)
+            break;
+    }
+    return (size_t)(p - from);
+}
+
+/* NULL, or what is wrong with the record V. */
+static const char *problem_of(const struct state *s, const uint64_t v[3]) {
+    if (v[1] > s->top)
+        return "refers to a block before the first one";
+    if (v[0] == 0)
+        return v[1] == 0 ? "frees no block" : NULL;
+    if (v[2] == 0 || v[2] >= UINT64_MAX - s->top)
+        return "makes no new tag";
+    return NULL;
+}
+
+static enum format_result next(void *state, struct format_reader *r,
+                               struct format_event *e, const char **why) {
+    struct state *s = state;
+    uint64_t v[3];
+    size_t have;
+    const uint8_t *p = format_reader_see(r, 3 * NUMBER_MAX, &have);
+    if (have == 0)
+        return FORMAT_END;
+    size_t n = read_record(p, p + have, v);
+    if (n == 0) {
+        *why = have < 3 * NUMBER_MAX ? "ends inside a record"
+                                     : "number of more than 64 bits";
+        return have < 3 * NUMBER_MAX ? FORMAT_CUT : FORMAT_GIVE_UP;
+    }
+    format_reader_take(r, n);
+    *why = problem_of(s, v);
+    if (*why != NULL)
+        return FORMAT_GIVE_UP; /* what follows counts on it */
+    e->size = v[0];
+    e->old = v[1] == 0 ? 0 : s->top + 1 - v[1];
+    if (v[0] == 0) {
+        e->kind = FORMAT_FREE;
+        e->call = MTF_CALL_FREE;
+        return FORMAT_EVENT;
+    }
+    s->top += v[2];
+    e->id = s->top;
+    e->kind = v[1] == 0 ? FORMAT_ALLOC : FORMAT_REALLOC;
+    e->call = v[1] == 0 ? MTF_CALL_MALLOC : MTF_CALL_REALLOC;
+    e->flags = FORMAT_STAYED;
+    return FORMAT_EVENT;
+}
+
+/* No magic: all records have to be good, and two or more of them. */
+static bool is_cmt(const uint8_t *p, size_t n, bool whole) {
+    struct state s = {0};
+    const uint8_t *end = p + n;
+    size_t records = 0, length;
+    uint64_t v[3];
+    while (p < end && (length = read_record(p, end, v)) != 0) {
+        /* 2^40: a size that a program may ask for, a tag that one may reach */
+        if (problem_of(&s, v) != NULL || v[0] >> 40 != 0 ||
+            (v[0] != 0 && v[2] > 2))
+            return false;
+        if (v[0] != 0)
+            s.top += v[2];
+        p += length;
+        records++;
+    }
+    return records >= 2 && (p == end || (size_t)(end - p) < 3 * NUMBER_MAX) &&
+           (!whole || p == end || records >= 4);
+}
+
+/* --- Writing -------------------------------------------------------------- */
+
+/* What the stock reader takes: numbers of four bytes, and no reference to the
+   very first tag, so that tags begin with 2. */
+#define STOCK_MAX (((uint64_t)1 << 28) - 1)
+
+struct put_state {
+    uint64_t top, skip; /* tags are those of the events plus SKIP */
+};
+
+static void put_number(struct format_out *out, uint64_t v) {
+    for (; v > 0x7f; v >>= 7)
+        format_out_char(out, (char)(v & 0x7f));
+    format_out_char(out, (char)(v | 0x80));
+}
+
+static void put(void *state, struct format_out *out,
+                const struct format_put *p) {
+    struct put_state *s = state;
+    const struct format_event *e = &p->e;
+    uint64_t size = e->size, old = e->old == 0 ? 0 : e->old + s->skip;
+    uint64_t reference = old == 0 ? 0 : s->top + 1 - old;
+    if (e->kind == FORMAT_LIVE)
+        return;
+    if (e->kind > FORMAT_REALLOC || (e->flags & FORMAT_FAILED) != 0) {
+        out->left_out++;
+        return;
+    }
+    if (e->kind == FORMAT_FREE || e->id == 0) {
+        put_number(out, 0);
+        put_number(out, reference);
+        return;
+    }
+    if (size == 0 || (out->stock && size > STOCK_MAX)) {
+        size = size == 0 ? 1 : STOCK_MAX;
+        out->changed++;
+    }
+    put_number(out, size);
+    put_number(out, reference);
+    s->skip = s->top == 0 && out->stock ? 1 : s->skip;
+    put_number(out, e->id + s->skip - s->top);
+    s->top = e->id + s->skip;
+}
+
+const struct format format_cmt = {
+    .name = "cmt",
+    .title = "compact memory trace, binary",
+    .is = is_cmt,
+    .next = next,
+    .state_bytes = sizeof(struct state),
+    .put = put,
+    .put_state_bytes = sizeof(struct put_state),
+};

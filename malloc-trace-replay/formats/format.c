@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which formats there are, and which of them a file is.
+ *
+ * A text is of the format that reads most of its first lines. Formats without
+ * a magic look at all they are given: a file of another kind that passes would
+ * have to be made for it.
+ */
+#include "formats/format.h"
+
+#include "formats/formats.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Those with the surest signs first. */
+static const struct format *const formats[] = {
+    &format_text,
+    &format_android,
+    &format_cmt_text,
+    &format_cmt,
+};
+
+const struct format *format_at(size_t i) {
+    return i < TCM_ARRAY_SIZE(formats) ? formats[i] : NULL;
+}
+
+const struct format *format_by_name(const char *name) {
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(formats); i++)
+        if (strcmp(formats[i]->name, name) == 0)
+            return formats[i];
+    return NULL;
+}
+
+/* --- Texts ---------------------------------------------------------------- */
+
+struct tally {
+    size_t events, bad;
+};
+
+/* Reads the lines of the N bytes at P; the last one may be cut. */
+static struct tally read_lines(const struct format *f, const uint8_t *p,
+                               size_t n, bool whole) {
+    struct tally t = {0, 0};
+    void *state = calloc(1, f->state_bytes + 1);
+    const uint8_t *end = p + n;
+    while (state != NULL && p < end) {
+        const uint8_t *stop = memchr(p, '\n', (size_t)(end - p));
+        if (stop == NULL && !whole)
+            break;
+        const uint8_t *next = stop == NULL ? end : stop + 1;
+        stop = stop == NULL ? end : stop;
+        if (stop > p && stop[-1] == '\r')
+            stop--;
+        struct format_event e = {0};
+        const char *why;
+        enum format_result r =
+            p == stop
+                ? FORMAT_NOTHING
+                : f->line(state, (const char *)p, (const char *)stop, &e, &why);
+        t.events += r == FORMAT_EVENT;
+        t.bad += r == FORMAT_BAD;
+        p = next;
+    }
+    if (state != NULL && f->fini != NULL)
+        f->fini(state);
+    free(state);
+    return t;
+}
+
+static const struct format *text_by_content(const uint8_t *p, size_t n,
+                                            bool whole) {
+    const struct format *best = NULL;
+    size_t most = 0;
+    if (memchr(p, 0, n) != NULL)
+        return NULL;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(formats); i++) {
+        if (formats[i]->line == NULL || formats[i]->is != NULL)
+            continue;
+        struct tally t = read_lines(formats[i], p, n, whole);
+        if (t.events > most && t.events > 2 * t.bad) {
+            most = t.events;
+            best = formats[i];
+        }
+    }
+    return best;
+}
+
+const struct format *format_by_content(const uint8_t *p, size_t n, bool whole) {
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(formats); i++)
+        if (formats[i]->is != NULL && formats[i]->is(p, n, whole))
+            return formats[i];
+    return n == 0 ? NULL : text_by_content(p, n, whole);
+}

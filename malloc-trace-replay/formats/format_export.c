@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "formats/format_export.h"
+
+#include "base/check.h"
+#include "common/array.h"
+#include "common/main.h"
+#include "common/stop.h"
+#include "trace/ops.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct live {
+    uint64_t tag; /* 0: the slot is empty */
+    uint64_t size, born_op;
+    uint32_t maker;
+};
+
+struct export {
+    struct tool_input *in;
+    const struct format *format;
+    void *state;
+    struct format_out *out;
+    struct format_exported *done;
+    struct live *slot;
+    size_t slots;
+    uint64_t tags, skipped;
+    const char *lacks;
+    struct tool_ops ops;
+};
+
+/* --- The bytes ------------------------------------------------------------ */
+
+void format_out_flush(struct format_out *o) {
+    (void)tool_output_write(o->to, o->bytes, o->used);
+    o->used = 0;
+}
+
+void format_out_bytes(struct format_out *o, const void *data, size_t n) {
+    const char *p = data;
+    while (n != 0) {
+        format_out_room(o, 1);
+        size_t piece = FORMAT_OUT_BYTES - o->used;
+        piece = n < piece ? n : piece;
+        memcpy(o->bytes + o->used, p, piece);
+        o->used += piece;
+        p += piece;
+        n -= piece;
+    }
+}
+
+/* --- Operations ----------------------------------------------------------- */
+
+/* The slot that OP names; NULL: no memory. */
+static struct live *slot_of(struct export *x, uint32_t slot) {
+    size_t was = x->slots;
+    if (slot < was)
+        return &x->slot[slot];
+    if (!tool_array_reserve(&x->slot, &x->slots, (size_t)slot + 1,
+                            sizeof(*x->slot))) {
+        x->out->no_memory = true;
+        return NULL;
+    }
+    memset(x->slot + was, 0, (x->slots - was) * sizeof(*x->slot));
+    return &x->slot[slot];
+}
+
+static void end_block(struct export *x, struct format_put *p, struct live *s) {
+    p->e.old = s->tag;
+    p->old_size = s->size;
+    p->born_op = s->born_op;
+    p->maker = s->maker;
+    s->tag = 0;
+    x->out->live--;
+}
+
+static void begin_block(struct export *x, struct format_put *p,
+                        struct live *s) {
+    *s = (struct live){++x->tags, p->e.size, p->op, p->thread};
+    p->e.id = s->tag;
+    x->out->live++;
+}
+
+static uint8_t kind_of(unsigned op) {
+    switch (op) {
+    case MTF_OP_FREE:
+    case MTF_OP_FREE_SIZE:
+        return FORMAT_FREE;
+    case MTF_OP_REALLOC:
+    case MTF_OP_REALLOC_NEW:
+    case MTF_OP_REALLOC_END:
+        return FORMAT_REALLOC;
+    default:
+        return FORMAT_ALLOC;
+    }
+}
+
+/* False: it is of a block that damage took, or finds one that was to be freed.
+ */
+static bool make_operation(struct export *x, const struct mtf_op *op,
+                           struct format_put *p) {
+    struct live *s = slot_of(x, op->slot);
+    bool makes = op->kind == MTF_OP_ALLOC || op->kind == MTF_OP_ALIGNED ||
+                 op->kind == MTF_OP_REALLOC_NEW;
+    if (s == NULL || makes != (s->tag == 0))
+        return false;
+    p->slot = op->slot;
+    p->e.kind = kind_of(op->kind);
+    p->e.call = op->call;
+    p->e.align_log2 = op->align_log2;
+    p->e.size = op->kind == MTF_OP_REALLOC_END ? 0 : op->size;
+    if ((op->flags & MTF_PROC_FLAG_OLD_UNKNOWN) != 0)
+        p->e.flags |= FORMAT_OLD_UNKNOWN;
+    if ((op->flags & MTF_PROC_FLAG_MOVED) != 0)
+        p->e.flags |= FORMAT_MOVED;
+    if (op->kind == MTF_OP_FREE_SIZE)
+        p->e.flags |= FORMAT_SIZED;
+    if (!makes)
+        end_block(x, p, s);
+    if (mtf_op_makes(op->kind))
+        begin_block(x, p, s);
+    x->done->ops++;
+    x->out->ops++;
+    return true;
+}
+
+/* Records that are no operation. */
+static void make_record(struct export *x, const struct mtf_proc_block *b,
+                        const struct mtf_op *op, struct format_put *p) {
+    struct format_event *e = &p->e;
+    size_t n = 0;
+    const uint8_t *bytes = NULL;
+    e->number = op->slot;
+    e->thread = op->slot;
+    switch (op->kind) {
+    case MTF_OP_SWITCH:
+        e->kind = FORMAT_SWITCH;
+        return;
+    case MTF_OP_TIME:
+        e->kind = FORMAT_TIME;
+        e->time_ns = op->size;
+        return;
+    case MTF_OP_THREAD_START:
+        e->kind = FORMAT_THREAD_START;
+        e->number = op->size;
+        return;
+    case MTF_OP_EXTENSION:
+        e->kind = FORMAT_EXTENSION;
+        e->size = op->size;
+        return;
+    case MTF_OP_FAILED:
+        e->kind = mtf_call_is_realloc(op->call) ? FORMAT_REALLOC : FORMAT_ALLOC;
+        e->call = op->call;
+        e->align_log2 = op->align_log2;
+        e->size = op->size;
+        e->flags = FORMAT_FAILED;
+        if ((op->flags & MTF_PROC_FLAG_HAD_OLD) != 0)
+            e->flags |= FORMAT_OLD_UNKNOWN;
+        x->done->events++;
+        return;
+    case MTF_OP_PHASE:
+        e->kind = FORMAT_PHASE;
+        return;
+    case MTF_OP_PRESENT:
+        e->kind = FORMAT_PRESENT;
+        e->size = op->size;
+        return;
+    default:
+        break;
+    }
+    bytes = mtf_proc_bytes(b, op, &n);
+    e->text = bytes;
+    e->length = n;
+    switch (op->kind) {
+    case MTF_OP_THREAD_END:
+        e->kind = FORMAT_THREAD_END;
+        return;
+    case MTF_OP_MARK:
+        e->kind = FORMAT_MARK;
+        return;
+    case MTF_OP_SAMPLE:
+        e->kind = FORMAT_SAMPLE;
+        e->time_ns = mtf_load_le64(bytes);
+        e->text = bytes + 8;
+        e->length = n - 8;
+        return;
+    case MTF_OP_LOSS:
+        e->kind = FORMAT_LOSS;
+        e->size = mtf_load_le64(bytes);
+        e->id = mtf_load_le64(bytes + 8);
+        e->old = mtf_load_le64(bytes + 16);
+        return;
+    default:
+        x->out->left_out++; /* of a kind that is not known here */
+        return;
+    }
+}
+
+static void see_ops(struct export *x, const struct tool_ops_item *item) {
+    for (size_t i = 0; i < item->count; i++) {
+        const struct mtf_op *op = &item->op[i];
+        struct format_put p;
+        memset(&p, 0, sizeof(p));
+        p.thread = x->ops.decoder.thread;
+        p.time_ns = x->ops.decoder.time_ns;
+        p.op = x->out->ops;
+        if (op->kind > MTF_OP_LAST_OPERATION)
+            make_record(x, item->block, op, &p);
+        else if (make_operation(x, op, &p))
+            x->done->events++;
+        else
+            x->skipped++;
+        if (p.e.kind != 0)
+            x->format->put(x->state, x->out, &p);
+    }
+}
+
+/* --- Reading -------------------------------------------------------------- */
+
+static void tell(void *ctx, uint64_t offset, const char *text) {
+    struct export *x = ctx;
+    x->done->lost = true;
+    tool_warn("%s: byte %" PRIu64 ": %s", tool_input_name(x->in), offset, text);
+}
+
+/* False: it was the last item. */
+static bool see_item(struct export *x, const struct tool_ops_item *item) {
+    switch (item->kind) {
+    case TOOL_OPS_SOME:
+        see_ops(x, item);
+        return true;
+    case TOOL_OPS_BLOCK:
+        /* the thread and time of its head are known now */
+        return true;
+    case TOOL_OPS_BLOCK_END:
+        if (item->problem != NULL)
+            tell(x, item->offset, item->problem);
+        return true;
+    case TOOL_OPS_CLOSING:
+        x->lacks = tool_check_lacks(item->block);
+        return true;
+    case TOOL_OPS_DAMAGE:
+        tell(x, item->offset, item->problem);
+        return true;
+    case TOOL_OPS_FAILED:
+        x->done->failed = true;
+        tool_error("%s: byte %" PRIu64 ": %s", tool_input_name(x->in),
+                   item->offset, item->problem);
+        return false;
+    case TOOL_OPS_END:
+        if (item->problem != NULL && !x->done->lost)
+            tell(x, item->offset, item->problem);
+        return false;
+    default:
+        return true;
+    }
+}
+
+static void put_live(struct export *x) {
+    for (size_t i = 0; i < x->slots; i++) {
+        struct live *s = &x->slot[i];
+        struct format_put p;
+        if (s->tag == 0)
+            continue;
+        memset(&p, 0, sizeof(p));
+        p.op = x->out->ops;
+        p.slot = (uint32_t)i;
+        p.e.kind = FORMAT_LIVE;
+        p.e.old = s->tag;
+        p.old_size = s->size;
+        p.born_op = s->born_op;
+        p.maker = s->maker;
+        x->format->put(x->state, x->out, &p);
+    }
+}
+
+static void run(struct export *x) {
+    struct tool_ops_item item;
+    if (x->format->put_begin != NULL)
+        x->format->put_begin(x->state, x->out);
+    do {
+        tool_ops_next(&x->ops, &item);
+        if (tool_stop_requested()) {
+            tell(x, item.offset, "interrupted");
+            break;
+        }
+    } while (see_item(x, &item) && !x->out->no_memory &&
+             tool_output_error(x->out->to) == 0);
+    if (x->done->failed)
+        return;
+    put_live(x);
+    if (x->format->put_end != NULL)
+        x->format->put_end(x->state, x->out);
+    format_out_flush(x->out);
+    if (x->skipped != 0)
+        tell(x, 0,
+             "operations on slots that damage emptied or filled are "
+             "left out");
+    if (x->lacks != NULL) {
+        x->done->lost = true;
+        tool_warn("%s: %s", tool_input_name(x->in), x->lacks);
+    }
+}
+
+void format_export(struct tool_input *in, const struct format *format,
+                   struct format_out *out, struct format_exported *done) {
+    struct export *x = calloc(1, sizeof(*x));
+    memset(done, 0, sizeof(*done));
+    if (x != NULL)
+        x->state = calloc(1, format->put_state_bytes + 1);
+    if (x == NULL || x->state == NULL) {
+        out->no_memory = true;
+        free(x);
+        return;
+    }
+    x->in = in;
+    x->format = format;
+    x->out = out;
+    x->done = done;
+    tool_ops_init(&x->ops, in, tell, x);
+    x->ops.at_once = 1; /* thread and time are those of the one at hand */
+    run(x);
+    tool_ops_fini(&x->ops);
+    if (format->put_fini != NULL)
+        format->put_fini(x->state);
+    free(x->state);
+    free(x->slot);
+    free(x);
+}

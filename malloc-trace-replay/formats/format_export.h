@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Writes a processed trace in the format of another program.
+ *
+ * Invariants: memory is bounded by live blocks, and by what the format needs to
+ * write its file at all (doc/formats.md says which do).
+ * Threads: one user at a time.
+ */
+#ifndef TOOL_FORMATS_FORMAT_EXPORT_H
+#define TOOL_FORMATS_FORMAT_EXPORT_H
+
+#include "common/input.h"
+#include "common/output.h"
+#include "formats/format.h"
+
+#include <string.h>
+
+/* No single put is longer. */
+#define FORMAT_OUT_ROOM  ((size_t)256)
+#define FORMAT_OUT_BYTES ((size_t)64 << 10)
+
+struct format_out {
+    struct tool_output *to;
+    bool stock;         /* keep to what the format's own tools can read */
+    bool no_memory;     /* a sink had none */
+    uint64_t left_out;  /* records that have no place in the format */
+    uint64_t changed;   /* that are not as they were, to have one */
+    uint64_t ops, live; /* so far; complete in put_end */
+    size_t used;
+    char bytes[FORMAT_OUT_BYTES];
+};
+
+/*
+ * One event. Blocks are named by tags, which allocations and reallocs that make
+ * or resize a block count from 1, and by the slot, which is used again.
+ */
+struct format_put {
+    struct format_event e; /* id, old: tags */
+    uint32_t slot, thread;
+    uint64_t time_ns;
+    uint64_t op;       /* operations before this one */
+    uint64_t old_size; /* of the block that is freed or resized, */
+    uint64_t born_op;  /* where it became so large, */
+    uint32_t maker;    /* and by which thread */
+};
+
+/* What is wrong, with the byte of the trace; NULL at the end. */
+struct format_exported {
+    bool lost;   /* the trace is damaged or lacks something */
+    bool failed; /* it cannot be read */
+    uint64_t events, ops;
+};
+
+/* All of IN, a processed trace, as FORMAT. Messages are out when it returns.
+   The caller closes both. */
+void format_export(struct tool_input *in, const struct format *format,
+                   struct format_out *out, struct format_exported *done);
+
+/* --- For sinks ------------------------------------------------------------ */
+
+void format_out_flush(struct format_out *o);
+
+static inline void format_out_room(struct format_out *o, size_t n) {
+    if (FORMAT_OUT_BYTES - o->used < n)
+        format_out_flush(o);
+}
+
+void format_out_bytes(struct format_out *o, const void *data, size_t n);
+
+static inline void format_out_char(struct format_out *o, char c) {
+    format_out_room(o, 1);
+    o->bytes[o->used++] = c;
+}
+
+static inline void format_out_str(struct format_out *o, const char *text) {
+    format_out_bytes(o, text, strlen(text));
+}
+
+static inline void format_out_u64(struct format_out *o, uint64_t v) {
+    char digits[20];
+    size_t n = 0;
+    do {
+        digits[n++] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v != 0);
+    format_out_room(o, n);
+    while (n != 0)
+        o->bytes[o->used++] = digits[--n];
+}
+
+static inline void format_out_hex(struct format_out *o, uint64_t v) {
+    char digits[16];
+    size_t n = 0;
+    do {
+        digits[n++] = "0123456789abcdef"[v & 15];
+        v >>= 4;
+    } while (v != 0);
+    format_out_room(o, n);
+    while (n != 0)
+        o->bytes[o->used++] = digits[--n];
+}
+
+#endif

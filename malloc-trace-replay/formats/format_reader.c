@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "formats/format_reader.h"
+
+#include "base/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool format_reader_init(struct format_reader *r, struct tool_input *in) {
+    memset(r, 0, sizeof(*r));
+    r->in = in;
+    r->window = malloc(FORMAT_WINDOW);
+    return r->window != NULL;
+}
+
+void format_reader_fini(struct format_reader *r) {
+    free(r->window);
+}
+
+/* More bytes behind those that wait, which move to the front. False: none
+   come, or there is no room. */
+static bool more(struct format_reader *r) {
+    size_t got;
+    if (r->at_end)
+        return false;
+    memmove(r->window, r->window + r->at, r->end - r->at);
+    r->base += r->at;
+    r->end -= r->at;
+    r->at = 0;
+    if (r->end == FORMAT_WINDOW)
+        return false;
+    for (;;) {
+        switch (tool_input_read(r->in, r->window + r->end,
+                                FORMAT_WINDOW - r->end, &got)) {
+        case MTF_SOURCE_DATA:
+            r->end += got;
+            return true;
+        case MTF_SOURCE_BREAK:
+            r->broke = true;
+            r->breaks++;
+            continue;
+        case MTF_SOURCE_ERROR:
+            r->failed = true;
+            r->at_end = true;
+            return false;
+        case MTF_SOURCE_END:
+            r->at_end = true;
+            return false;
+        }
+    }
+}
+
+const uint8_t *format_reader_see(struct format_reader *r, size_t n,
+                                 size_t *have) {
+    TCM_ASSERT(n <= FORMAT_WINDOW);
+    while (r->end - r->at < n && more(r))
+        ;
+    *have = r->end - r->at;
+    r->from = r->base + r->at;
+    return r->window + r->at;
+}
+
+/* Passes over the rest of a line that is too long. */
+static void pass_line(struct format_reader *r) {
+    for (;;) {
+        const uint8_t *from = r->window + r->at;
+        const uint8_t *p = memchr(from, '\n', r->end - r->at);
+        if (p != NULL) {
+            r->at += (size_t)(p - from) + 1;
+            return;
+        }
+        r->at = r->end;
+        if (!more(r))
+            return;
+    }
+}
+
+bool format_reader_line(struct format_reader *r, const char **p,
+                        const char **end, bool *long_one, bool *last) {
+    size_t seen = 0;
+    const uint8_t *found;
+    *long_one = *last = false;
+    for (;;) {
+        const uint8_t *from = r->window + r->at;
+        found = memchr(from + seen, '\n', r->end - r->at - seen);
+        seen = r->end - r->at;
+        if (found != NULL || seen > FORMAT_LINE_MAX || !more(r))
+            break;
+    }
+    const uint8_t *from = r->window + r->at;
+    r->from = r->base + r->at;
+    if (found == NULL && seen == 0)
+        return false;
+    r->line++;
+    size_t n = found != NULL ? (size_t)(found - from) : seen;
+    *p = (const char *)from;
+    if (n > FORMAT_LINE_MAX) {
+        *long_one = true;
+        pass_line(r);
+        *p = *end = "";
+        return true;
+    }
+    *last = found == NULL;
+    r->at += n + (found != NULL);
+    if (n != 0 && from[n - 1] == '\r')
+        n--;
+    *end = *p + n;
+    return true;
+}

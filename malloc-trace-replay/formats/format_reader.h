@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The bytes of a foreign trace, as lines or as they are.
+ *
+ * Invariants: memory is one window of FORMAT_WINDOW bytes. Offsets are those of
+ * the decompressed bytes.
+ * Threads: one user at a time.
+ */
+#ifndef TOOL_FORMATS_FORMAT_READER_H
+#define TOOL_FORMATS_FORMAT_READER_H
+
+#include "common/input.h"
+
+#define FORMAT_WINDOW ((size_t)256 << 10)
+/* Longer lines are no lines of a trace. */
+#define FORMAT_LINE_MAX ((size_t)64 << 10)
+
+struct format_reader {
+    struct tool_input *in;
+    uint8_t *window;
+    size_t at, end; /* bytes [at, end) of the window wait */
+    uint64_t base;  /* offset of window[0] */
+    uint64_t line;  /* number of the line taken last, from 1 */
+    uint64_t from;  /* offset of what was taken last */
+    bool at_end;    /* none comes after those in the window */
+    bool failed;    /* the system failed: tool_input_source tells */
+    bool broke;     /* bytes were lost; the user sets it back */
+    uint64_t breaks;
+};
+
+/* IN stays the caller's. False: out of memory. */
+bool format_reader_init(struct format_reader *r, struct tool_input *in);
+void format_reader_fini(struct format_reader *r);
+
+/* The next line, without its end (a newline, or carriage return and newline).
+   False: there is none. *LONG_ONE: it is longer than a line may be, and cut.
+   *LAST: no newline followed. The line is good until the next call. */
+bool format_reader_line(struct format_reader *r, const char **p,
+                        const char **end, bool *long_one, bool *last);
+
+/* Makes N bytes ready (at most FORMAT_WINDOW), or as many as there are; *HAVE
+   says how many. They are taken by format_reader_take. */
+const uint8_t *format_reader_see(struct format_reader *r, size_t n,
+                                 size_t *have);
+static inline void format_reader_take(struct format_reader *r, size_t n) {
+    r->at += n;
+}
+static inline uint64_t format_reader_offset(const struct format_reader *r) {
+    return r->base + r->at;
+}
+
+#endif

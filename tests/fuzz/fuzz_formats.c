@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any bytes as a trace of each format of other programs. What is made of them
+ * is a processed trace that does not contradict itself; all bytes are used, or
+ * it is said that something is lost; it is not much larger than they are.
+ * Written in each format, that ends well, too, and as a text it comes back the
+ * same.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "formats/format_export.h"
+#include "formats/format_open.h"
+#include "formats/format_reader.h"
+#include "model/info.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+const struct fuzz_target fuzz_target = {.corpus = "formats"};
+
+static struct tool_input *input_of(const void *data, size_t size) {
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    FUZZ_CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size &&
+               lseek(fd, 0, SEEK_SET) == 0);
+    struct tool_input *in = tool_input_from_fd(fd, "fuzz");
+    FUZZ_CHECK(in != NULL);
+    return in;
+}
+
+struct trace {
+    uint8_t *bytes;
+    size_t length;
+    struct format_counts counts;
+    bool lost;
+};
+
+static void import(const void *data, size_t size, const struct format *format,
+                   struct trace *t) {
+    static uint8_t buffer[4096];
+    struct format_import *i =
+        format_import_new(input_of(data, size), format, false);
+    size_t got;
+    FUZZ_CHECK(i != NULL);
+    struct mtf_source *s = format_import_source(i);
+    memset(t, 0, sizeof(*t));
+    enum mtf_source_result r;
+    while ((r = s->read(s, buffer, sizeof(buffer), &got)) == MTF_SOURCE_DATA) {
+        t->bytes = realloc(t->bytes, t->length + got);
+        FUZZ_CHECK(t->bytes != NULL);
+        memcpy(t->bytes + t->length, buffer, got);
+        t->length += got;
+        FUZZ_CHECK(t->length <= 64 * size + 65536);
+    }
+    FUZZ_CHECK(r == MTF_SOURCE_END);
+    t->counts = *format_import_counts(i);
+    t->lost = format_import_lost(i);
+    FUZZ_CHECK(t->lost || format_import_used(i) == size);
+    format_import_free(i);
+}
+
+/* The trace agrees with its own account. */
+static void check(const struct trace *t) {
+    static struct info_file f;
+    memset(&f, 0, sizeof(f));
+    f.name = "fuzz";
+    f.want_live = true;
+    info_read_processed(&f, input_of(t->bytes, t->length));
+    for (uint64_t i = 0; i < f.problem_count && i < INFO_TEXTS; i++)
+        FUZZ_CHECK(strstr(f.problems[i], "made from a trace") != NULL);
+    FUZZ_CHECK((f.problem_count != 0) == t->lost);
+    info_free(&f);
+}
+
+static size_t export(const struct trace *t, const struct format *format,
+                     uint8_t **text) {
+    static struct format_out o;
+    struct format_exported done;
+    char name[64];
+    int fd = memfd_create("out", MFD_CLOEXEC);
+    FUZZ_CHECK(fd >= 0);
+    (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    memset(&o, 0, offsetof(struct format_out, bytes));
+    o.to = tool_output_open(name, TOOL_OUTPUT_PLAIN);
+    struct tool_input *in = input_of(t->bytes, t->length);
+    FUZZ_CHECK(o.to != NULL);
+    int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3); /* losses are told */
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    FUZZ_CHECK(copy >= 0 && dup2(null, STDERR_FILENO) >= 0);
+    format_export(in, format, &o, &done);
+    FUZZ_CHECK(dup2(copy, STDERR_FILENO) >= 0);
+    close(copy);
+    close(null);
+    FUZZ_CHECK(!done.failed && !o.no_memory && done.lost == t->lost);
+    tool_input_close(in);
+    FUZZ_CHECK(tool_output_close(o.to));
+    off_t size = lseek(fd, 0, SEEK_END);
+    FUZZ_CHECK(size >= 0);
+    *text = malloc((size_t)size + 1);
+    FUZZ_CHECK(*text != NULL &&
+               pread(fd, *text, (size_t)size, 0) == (ssize_t)size);
+    close(fd);
+    return (size_t)size;
+}
+
+/* Through the text and back. Losses are said once. */
+static void round_trip(const struct trace *t) {
+    struct trace again;
+    uint8_t *text;
+    size_t n = export(t, format_by_name("text"), &text);
+    import(text, n, format_by_name("text"), &again);
+    FUZZ_CHECK(again.counts.bad == 0 && !again.counts.cut);
+    FUZZ_CHECK(again.counts.mallocs == t->counts.mallocs &&
+               again.counts.memaligns == t->counts.memaligns &&
+               again.counts.live_blocks == t->counts.live_blocks &&
+               again.counts.peak_live_bytes == t->counts.peak_live_bytes &&
+               again.counts.requested_bytes == t->counts.requested_bytes);
+    free(again.bytes);
+    free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static unsigned turn;
+    const struct format *f;
+    struct trace t;
+    uint8_t *text;
+    for (size_t i = 0; (f = format_at(i)) != NULL; i++) {
+        if (f->line == NULL && f->next == NULL)
+            continue;
+        import(data, size, f, &t);
+        check(&t);
+        if (t.counts.mallocs + t.counts.memaligns + t.counts.reallocs != 0) {
+            round_trip(&t);
+            const struct format *to = format_at(turn++ % 16);
+            if (to != NULL && to->put != NULL) {
+                (void)export(&t, to, &text);
+                free(text);
+            }
+        }
+        free(t.bytes);
+    }
+    return 0;
+}

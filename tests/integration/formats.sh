@@ -1,0 +1,159 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# malloc-trace convert: the golden files of other programs' formats, plain, cut
+# and packed; what is lost is said; round trips; what other tools make of such
+# files without a conversion.
+. "$top_srcdir/tests/lib/harness.sh"
+need "$malloc_trace" "$replay"
+golden=$top_srcdir/tests/data/formats
+convert() { "$malloc_trace" convert "$@"; }
+
+# Bytes of a file of hexadecimal digits.
+unhex() {
+    sed 's/#.*//' "$1" | tr -d ' \n' | sed 's/../\\\\x&/g' |
+        xargs printf '%b' 2>/dev/null
+}
+
+# fetch NAME: the golden file as the file NAME.
+fetch() {
+    if [ -e "$golden/$1.hex" ]; then
+        unhex "$golden/$1.hex" >"$1"
+    else
+        cp "$golden/$1" "$1" && chmod u+w "$1"
+    fi
+}
+
+names=
+for file in "$golden"/*.text; do
+    name=$(basename "$file" .text)
+    names="$names $name"
+    format=${name%%.*}
+    want=0
+    [ ! -e "$golden/$name.status" ] || want=$(cat "$golden/$name.status")
+    fetch "$name"
+    fails_with "$name: exit status" "$want" "$malloc_trace" convert --to text \
+        "$name" got
+    cp "$err" said
+    check "$name: as by hand" diff "$file" got
+    title=$(convert --list | awk -v f="$format" '$1 == f {
+        sub(/^[^ ]+ +[^ ]+ +[^ ]+ +/, ""); print }')
+    grep -qF "from $title" said
+    result "$name: its format is found" $?
+    fails_with "$name: and told" "$want" "$malloc_trace" convert -q \
+        --from "$format" "$name" p
+    fails_with "$name: info of what came of it" "$want" "$malloc_trace" info p
+    ! grep -Eq 'account|contradict' "$err"
+    result "$name: which does not contradict itself" $?
+    fails_with "$name: info of itself" "$want" "$malloc_trace" info "$name"
+    fails_with "$name: dump of itself" "$want" "$malloc_trace" dump "$name"
+    fails_with "$name: by a pipe" "$want" sh -c \
+        "cat '$name' | '$malloc_trace' convert -q - >p2"
+    check "$name: is the same" cmp p p2
+    [ "$want" = 0 ] || fails_with "$name: --strict" 1 "$malloc_trace" convert \
+        --strict "$name" none
+    [ "$want" = 0 ] || like "$name: says where" "$err" \
+        "$name: (line|byte) [0-9]+: "
+    [ ! -e none ]
+    result "$name: and leaves nothing" $?
+    rm -f none
+done
+at_least "golden files" "$(echo "$names" | wc -w)" 8
+
+# Files that are cut anywhere: never a crash, and a loss is never silent.
+for name in $names; do
+    size=$(wc -c <"$name")
+    bad=
+    n=0
+    while [ $n -lt "$size" ]; do
+        head -c $n "$name" >cut
+        convert -q --from "${name%%.*}" cut p 2>/dev/null
+        [ $? -le 3 ] || bad="$bad $n"
+        n=$((n + 7))
+    done
+    is "$name: cut anywhere" "$bad" ""
+done
+
+# Packed.
+packs() {
+    if have "$1"; then
+        "$1" -q -c android.times >packed
+        check "android in $1" "$malloc_trace" convert --to text packed got
+        check "android in $1: the same" cmp got "$golden/android.times.text"
+    else
+        skip "android in $1" "no $1 here"
+    fi
+}
+packs gzip
+packs bzip2
+packs zstd
+[ "${TCM_HAVE_LZ4:-yes}" = no ] || packs lz4
+if [ "${TCM_HAVE_LZ4:-yes}" = yes ]; then
+    check "LZ4 out" "$malloc_trace" convert -q -z android android.p.lz4
+    check "is read again" "$malloc_trace" info android.p.lz4
+fi
+
+# --- What others say ----------------------------------------------------------
+
+echo 'no trace at all' >nothing
+: >empty
+for name in nothing empty; do
+    fails_with "$name: refused" 1 "$malloc_trace" convert $name p
+done
+like "and said" "$err" "empty: is empty"
+fails_with "a processed trace" 1 "$malloc_trace" convert \
+    "$top_srcdir/tests/data/processed-v1" p
+fails_with "a raw trace" 1 "$malloc_trace" convert "$top_srcdir/tests/data/raw-v1" p
+like "says what to do" "$err" "postprocess makes"
+fails_with "a file that is not there" 1 "$malloc_trace" convert nowhere p
+fails_with "a format that is none" 2 "$malloc_trace" convert --to none android p
+fails_with "no file" 2 "$malloc_trace" convert
+fails_with "onto itself" 2 "$malloc_trace" convert android android
+[ ! -e /dev/full ] ||
+    fails_with "a full disk" 1 sh -c "'$malloc_trace' convert android >/dev/full"
+
+# --- Without a conversion -----------------------------------------------------
+
+check "replay of a foreign trace" "$replay" --json j --threads=none --check \
+    android
+is "its operations" "$(json j ops end_live_objects threads)" "10 2 3"
+check "replay with real threads" "$replay" --json j --threads=real android.times
+is "its operations" "$(json j ops end_live_objects)" "4 0"
+fails_with "replay of one that lacks something" 3 "$replay" --json j android.odd
+is "its operations" "$(json j ops end_live_objects)" "9 3"
+like "says what" "$err" "android.odd: line 2: free of 0x999"
+
+# --- Round trips --------------------------------------------------------------
+
+for name in processed-v1 processed-v1-index; do
+    convert -q --to text "$top_srcdir/tests/data/$name" text1 2>/dev/null
+    convert -q text1 p1 2>/dev/null
+    convert -q --to text p1 text2 2>/dev/null
+    at_least "$name: lines" "$(wc -l <text1)" 50
+    check "$name: text, trace, text" cmp text1 text2
+done
+
+# back FORMAT [OPTION]: the golden trace in FORMAT and back; the operations that
+# are left, named by what they do alone.
+plain_ops() {
+    sed -nE 's/^[a-z][^=]* = //; /^(malloc|calloc|new|memalign|posix|aligned|valloc|pvalloc|realloc|free|cfree|delete)/p' "$1" |
+        grep -v failed |
+        sed -E 's/^(calloc|new|memalign|posix_memalign|aligned_alloc|valloc|pvalloc)(\[\])?(\([a-z,]*\))?\(([0-9]+)[^)]*\)/malloc(\4)/
+            s/^(delete|cfree|free)[^ ]*\((slot [0-9]+).*/free(\2)/
+            s/ moved//; s/realloc\(NULL, ([0-9]+)\)/malloc(\1)/
+            s/realloc\((slot [0-9]+), 0\) freed it/free(\1)/'
+}
+convert -q --to text "$top_srcdir/tests/data/processed-v1-index" ours 2>/dev/null
+plain_ops ours >want
+at_least "operations" "$(wc -l <want)" 2500
+back() {
+    check "$1: written" "$malloc_trace" convert -q --to "$@" \
+        "$top_srcdir/tests/data/processed-v1-index" out
+    check "$1: read" "$malloc_trace" convert -q --to text out back
+    plain_ops back >got
+    check "$1: the same operations" cmp want got
+}
+back text
+back cmt-text
+back cmt
+back cmt --stock
+tap_end
