@@ -1,12 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The recipes of CONTRIBUTING.md name files and functions that exist, and all of
-# the files in which the example that each recipe follows stands.
+# The recipes of CONTRIBUTING.md, walked through with the example that each of
+# them follows: the files and functions that they name exist, the example stands
+# in each file that they name, and in no other.
 . "$top_srcdir/tests/lint/lint.sh"
+
+recipes=$top_srcdir/CONTRIBUTING.md
 
 # recipe HEAD: the text of a section.
 recipe() {
-    awk -v head="## $1" '/^## / { on = $0 == head } on' "$tree/CONTRIBUTING.md"
+    awk -v head="## $1" '/^## / { on = $0 == head } on' "$recipes"
 }
 
 # quoted HEAD PATTERN: what stands between backticks there and matches.
@@ -15,7 +18,7 @@ quoted() {
         grep -E "$2" | sort -u
 }
 
-heads() { sed -n 's/^## \(To .*\)/\1/p' "$tree/CONTRIBUTING.md"; }
+heads() { sed -n 's/^## \(To .*\)/\1/p' "$recipes"; }
 
 missing_files() {
     heads | while read -r head; do
@@ -70,13 +73,37 @@ unnamed_class() {
         src/core
 }
 
+# idle HEAD PATTERN: files that the recipe names and in which nothing of the
+# example stands. Tests of a step need not speak of it.
+idle() {
+    for file in $(quoted "$1" '^((src|malloc-trace-replay|doc)/.*[.]|tests/unit/.*[.]c$)'); do
+        (cd "$tree" && grep -qE -- "$2" "$file") ||
+            echo "CONTRIBUTING.md: $1: $file"
+    done
+}
+
+idle_files() {
+    idle "To add an event kind" '[Mm][Aa][Rr][Kk]'
+    idle "To add a subcommand of malloc-trace" '\<(cmd_)?ctl\>'
+    idle "To add a variable of the environment" \
+        'TCMALLOC_(RELEASE_RATE|TRACE_KEEP_MB)|tcm_env_u64'
+    idle "To change size classes" \
+        '\<next_size\(|TCM_MAX_(SMALL|CLASSES)|scaled class|size class'
+}
+
 [ "$(heads | wc -l)" -ge 4 ]
 result "there are recipes" $?
 for example in event subcommand variable class; do
     clean unnamed_$example "the files of the example are all named: $example"
 done
+clean idle_files "the example stands in each file that a recipe names"
 clean missing_files "files that recipes name exist"
 clean missing_names "functions and types that they name exist"
 catches unnamed_event "a file that the recipe forgets" src/base/planted.c \
     'MTF_RAW_MARK'
+sed 's,src/core/size_class.c,src/core/span.c,' "$recipes" >"$work/wrong.md"
+recipes=$work/wrong.md
+idle_files >"$work/idle"
+like "finds a file that has nothing of the example" "$work/idle" \
+    "To change size classes: src/core/span.c"
 tap_end
