@@ -511,3 +511,87 @@ void test_read(const char *name, unsigned slack, bool exact,
     tool_raw_close(t);
     free(r.stream);
 }
+
+/* --- Events alone -------------------------------------------------------- */
+
+/* Threads end all the time: there may be any number. */
+struct known_stream {
+    uint32_t id;
+    struct mtf_stream stream;
+};
+
+static struct mtf_stream *stream_of(struct event_walk *w, uint32_t id) {
+    for (size_t i = w->count; i-- > 0;) {
+        if (w->known[i].id == id)
+            return &w->known[i].stream;
+    }
+    if ((w->count & (w->count - 1)) == 0)
+        w->known = realloc(w->known, (2 * w->count + 1) * sizeof(*w->known));
+    struct known_stream *s = &w->known[w->count++];
+    s->id = id;
+    if (w->begins_late)
+        mtf_stream_init_late(&s->stream);
+    else
+        mtf_stream_init(&s->stream);
+    return &s->stream;
+}
+
+void test_walk_begin(struct event_walk *w, const char *name, bool begins_late) {
+    memset(w, 0, sizeof(*w));
+    w->begins_late = begins_late;
+    w->trace = tool_raw_open(test_path(name));
+}
+
+/* The next segment of events. */
+static bool walk_segment(struct event_walk *w) {
+    for (;;) {
+        tool_raw_next(w->trace, &w->item);
+        switch (w->item.kind) {
+        case MTF_ITEM_END:
+        case MTF_ITEM_FAILED:
+            return false;
+        case MTF_ITEM_HEADER:
+            w->first_token = w->item.info->fixed.first_token;
+            break;
+        case MTF_ITEM_BARRIER:
+            w->barriers++;
+            w->barrier_ns = w->item.time_lo;
+            break;
+        case MTF_ITEM_DATA:
+            w->stream = stream_of(w, w->item.thread);
+            mtf_stream_place(w->stream, &w->item, &w->part);
+            w->bad += w->part.gap != 0 || w->part.undecodable != 0 ||
+                      w->part.before != 0;
+            w->doubled += w->part.doubled;
+            w->at = 0;
+            return true;
+        default:
+            break;
+        }
+    }
+}
+
+bool test_walk_next(struct event_walk *w, struct mtf_event *e) {
+    for (;;) {
+        if (w->at < w->part.length) {
+            memset(e, 0, sizeof(*e));
+            int n = mtf_raw_decode(&w->stream->state, w->part.data + w->at,
+                                   w->part.data + w->part.length, e);
+            w->bad += n < 0;
+            if (n > 0) {
+                w->first = w->at == 0;
+                w->at += (size_t)n;
+                return true;
+            }
+        }
+        if (!walk_segment(w))
+            return false;
+    }
+}
+
+bool test_walk_end(struct event_walk *w) {
+    bool whole = tool_raw_complete(w->trace) && tool_raw_clean_end(w->trace);
+    tool_raw_close(w->trace);
+    free(w->known);
+    return whole;
+}

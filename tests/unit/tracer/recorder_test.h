@@ -107,4 +107,29 @@ void writer_end(struct writer *w);
 void test_read(const char *name, unsigned slack, bool exact,
                struct found *found);
 
+/* The events of a trace one by one, in the order of its segments. */
+struct event_walk {
+    struct tool_raw *trace;
+    struct mtf_item item;      /* the segment of the event at hand */
+    struct mtf_stream *stream; /* of the thread that published it */
+    bool first;                /* it is the first event of the segment */
+    uint64_t first_token;      /* of the recording */
+    uint64_t barriers;         /* before it */
+    uint64_t barrier_ns;       /* the last of them */
+    uint64_t bad;     /* gaps in streams, and bytes that are no event */
+    uint64_t doubled; /* bytes that a stream had already */
+
+    struct known_stream *known;
+    size_t count;
+    bool begins_late;
+    struct mtf_placement part;
+    size_t at;
+};
+/* BEGINS_LATE: streams may lack their beginning (flight recordings). */
+void test_walk_begin(struct event_walk *w, const char *name, bool begins_late);
+/* False: there is no more. */
+bool test_walk_next(struct event_walk *w, struct mtf_event *e);
+/* True: the trace was whole and has its end. */
+bool test_walk_end(struct event_walk *w);
+
 #endif

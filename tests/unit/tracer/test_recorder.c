@@ -180,37 +180,22 @@ static void late_events(void) {
 }
 
 static void late(void) {
-    struct mtf_item item;
+    struct event_walk w;
+    struct mtf_event e;
     uint64_t of_first = 0, of_second = 0, wrong = 0, sum = 0;
     test_begin();
     test_run(test_path("t"), late_events);
-    struct tool_raw *t = tool_raw_open(test_path("t"));
-    struct mtf_stream s;
-    mtf_stream_init(&s);
-    for (;;) {
-        tool_raw_next(t, &item);
-        if (item.kind == MTF_ITEM_END || item.kind == MTF_ITEM_FAILED)
-            break;
-        if (item.kind != MTF_ITEM_DATA || item.thread != MTF_THREAD_LATE)
+    test_walk_begin(&w, "t", false);
+    while (test_walk_next(&w, &e)) {
+        if (w.item.thread != MTF_THREAD_LATE || e.kind != MTF_EVENT_REALLOC_NEW)
             continue;
-        struct mtf_placement part;
-        mtf_stream_place(&s, &item, &part);
-        for (size_t at = 0; at < part.length;) {
-            struct mtf_event e;
-            int n = mtf_raw_decode(&s.state, part.data + at,
-                                   part.data + part.length, &e);
-            if (n <= 0)
-                break;
-            at += (size_t)n;
-            if (e.kind != MTF_EVENT_REALLOC_NEW)
-                continue;
-            sum += e.size;
-            of_first += s.state.as_thread == shared->thread[1].id;
-            of_second += s.state.as_thread == shared->step;
-            wrong += (e.size % 3 == 0) != (s.state.as_thread == shared->step);
-        }
+        uint32_t thread = w.stream->state.as_thread;
+        sum += e.size;
+        of_first += thread == shared->thread[1].id;
+        of_second += thread == shared->step;
+        wrong += (e.size % 3 == 0) != (thread == shared->step);
     }
-    tool_raw_close(t);
+    (void)test_walk_end(&w);
     tap_is_u64(of_first, 2666, "late: under the ended thread's id");
     tap_is_u64(of_second, 1334, "late: and that of one that never recorded");
     tap_is_u64(wrong, 0, "late: each under its own");

@@ -121,48 +121,27 @@ static void record_clock(void) {
 }
 
 static void barriers(void) {
-    struct mtf_item item;
-    struct mtf_stream stream[16];
-    uint64_t barrier = 0, early = 0, barriers = 0, events = 0;
+    struct event_walk w;
+    struct mtf_event e;
+    uint64_t early = 0, events = 0;
+    bool pending = false;
     test_begin();
     test_run(test_path("t"), record_clock);
-    struct tool_raw *t = tool_raw_open(test_path("t"));
-    for (unsigned i = 0; i < 16; i++)
-        mtf_stream_init(&stream[i]);
-    for (;;) {
-        tool_raw_next(t, &item);
-        if (item.kind == MTF_ITEM_END || item.kind == MTF_ITEM_FAILED)
-            break;
-        if (item.kind == MTF_ITEM_BARRIER) {
-            barrier = item.time_lo;
-            barriers++;
-        }
-        if (item.kind != MTF_ITEM_DATA || item.thread >= 16)
-            continue;
-        struct mtf_placement part;
-        struct mtf_stream *s = &stream[item.thread];
-        bool pending = false;
-        mtf_stream_place(s, &item, &part);
-        for (size_t at = 0; at < part.length;) {
-            struct mtf_event e;
-            int n = mtf_raw_decode(&s->state, part.data + at,
-                                   part.data + part.length, &e);
-            if (n <= 0)
-                break;
-            at += (size_t)n;
-            if (e.kind == MTF_EVENT_FAILED) {
-                pending = true;
-                events++;
-            } else if (e.kind == MTF_EVENT_TIME) {
-                /* An event whose end is before a barrier already passed. */
-                early += pending && e.time_ns <= barrier;
-                pending = false;
-            }
+    test_walk_begin(&w, "t", false);
+    while (test_walk_next(&w, &e)) {
+        pending &= !w.first;
+        if (e.kind == MTF_EVENT_FAILED) {
+            pending = true;
+            events++;
+        } else if (e.kind == MTF_EVENT_TIME) {
+            /* An event whose end is before a barrier already passed. */
+            early += pending && e.time_ns <= w.barrier_ns;
+            pending = false;
         }
     }
-    tool_raw_close(t);
+    (void)test_walk_end(&w);
     tap_is_u64(events, 400000, "barriers: all events");
-    tap_ok(barriers > 3, "barriers: %llu", (unsigned long long)barriers);
+    tap_ok(w.barriers > 3, "barriers: %llu", (unsigned long long)w.barriers);
     tap_is_u64(early, 0, "barriers: none stands behind one it precedes");
     test_end();
 }

@@ -120,28 +120,6 @@ struct tokens {
     size_t count;
 };
 
-/* Threads end all the time: there may be any number. */
-struct known_stream {
-    uint32_t id;
-    struct mtf_stream stream;
-};
-struct streams {
-    struct known_stream *known;
-    size_t count;
-};
-
-static struct mtf_stream *stream_of(struct streams *s, uint32_t id) {
-    for (size_t i = s->count; i-- > 0;) {
-        if (s->known[i].id == id)
-            return &s->known[i].stream;
-    }
-    if ((s->count & (s->count - 1)) == 0)
-        s->known = realloc(s->known, (2 * s->count + 1) * sizeof(*s->known));
-    s->known[s->count].id = id;
-    mtf_stream_init(&s->known[s->count].stream);
-    return &s->known[s->count++].stream;
-}
-
 static void put(struct tokens *t, uint64_t token) {
     if ((t->count & (t->count - 1)) == 0)
         t->token = realloc(t->token, (2 * t->count + 1) * sizeof(uint64_t));
@@ -153,49 +131,25 @@ static void put(struct tokens *t, uint64_t token) {
  */
 static size_t unmatched(const char *name, size_t *events) {
     struct tokens birth = {NULL, 0}, death = {NULL, 0};
-    struct mtf_item item;
-    struct streams streams = {NULL, 0};
-    size_t bad = 0;
-    uint64_t first = 0;
-    struct tool_raw *t = tool_raw_open(test_path(name));
-    for (;;) {
-        tool_raw_next(t, &item);
-        if (item.kind == MTF_ITEM_END || item.kind == MTF_ITEM_FAILED)
-            break;
-        if (item.kind == MTF_ITEM_HEADER)
-            first = item.info->fixed.first_token;
-        if (item.kind != MTF_ITEM_DATA)
+    struct event_walk w;
+    struct mtf_event e;
+    test_walk_begin(&w, name, false);
+    while (test_walk_next(&w, &e)) {
+        if (e.kind >= MTF_EVENT_STATE)
             continue;
-        struct mtf_stream *stream = stream_of(&streams, item.thread);
-        struct mtf_placement part;
-        mtf_stream_place(stream, &item, &part);
-        bad += part.gap != 0 || part.undecodable != 0;
-        for (size_t at = 0; at < part.length;) {
-            struct mtf_event e;
-            memset(&e, 0, sizeof(e));
-            int n = mtf_raw_decode(&stream->state, part.data + at,
-                                   part.data + part.length, &e);
-            bad += n < 0;
-            if (n <= 0)
-                break;
-            at += (size_t)n;
-            *events += e.kind < MTF_EVENT_STATE;
-            if (e.token != 0 && e.kind < MTF_EVENT_STATE)
-                put(&birth, e.token);
-            if (e.old_token >= first && e.old_token != 0 &&
-                e.kind < MTF_EVENT_STATE)
-                put(&death, e.old_token);
-        }
+        (*events)++;
+        if (e.token != 0)
+            put(&birth, e.token);
+        if (e.old_token >= w.first_token && e.old_token != 0)
+            put(&death, e.old_token);
     }
-    bad += !tool_raw_complete(t) || !tool_raw_clean_end(t);
-    tool_raw_close(t);
+    size_t bad = w.bad + !test_walk_end(&w);
     if (birth.count != 0)
         qsort(birth.token, birth.count, sizeof(uint64_t), by_token);
     for (size_t i = 0; i < death.count; i++)
         bad += birth.count == 0 ||
                bsearch(&death.token[i], birth.token, birth.count,
                        sizeof(uint64_t), by_token) == NULL;
-    free(streams.known);
     free(birth.token);
     free(death.token);
     return bad;
@@ -284,47 +238,24 @@ static void record_flight(void) {
 /* What is left of each stream can be decoded from its first byte to its last,
    and ends where the thread did. */
 static void flight(void) {
-    struct mtf_item item;
-    struct mtf_stream s[WRITERS + 1];
-    uint64_t last[WRITERS + 1] = {0}, bad = 0, events = 0, repeated = 0;
+    struct event_walk w;
+    struct mtf_event e;
+    uint64_t last[WRITERS + 1] = {0}, events = 0;
     test_begin();
     int status = test_run(test_path("t"), record_flight);
-    for (unsigned i = 0; i <= WRITERS; i++)
-        mtf_stream_init_late(&s[i]);
-    struct tool_raw *t = tool_raw_open(test_path("t"));
-    for (;;) {
-        tool_raw_next(t, &item);
-        if (item.kind == MTF_ITEM_END || item.kind == MTF_ITEM_FAILED)
-            break;
-        if (item.kind != MTF_ITEM_DATA || item.thread > WRITERS)
-            continue;
-        struct mtf_placement part;
-        struct mtf_stream *stream = &s[item.thread];
-        mtf_stream_place(stream, &item, &part);
-        bad += part.gap + part.undecodable + part.before;
-        repeated += part.doubled;
-        for (size_t at = 0; at < part.length;) {
-            struct mtf_event e;
-            memset(&e, 0, sizeof(e));
-            int n = mtf_raw_decode(&stream->state, part.data + at,
-                                   part.data + part.length, &e);
-            bad += n < 0;
-            if (n <= 0)
-                break;
-            at += (size_t)n;
-            events++;
-            if (e.kind < MTF_EVENT_STATE && e.token != 0)
-                last[item.thread] = e.token;
-        }
+    test_walk_begin(&w, "t", true);
+    while (test_walk_next(&w, &e)) {
+        events++;
+        if (w.item.thread <= WRITERS && e.kind < MTF_EVENT_STATE &&
+            e.token != 0)
+            last[w.item.thread] = e.token;
     }
-    tap_ok(status == 0 && tool_raw_complete(t) && tool_raw_clean_end(t),
-           "flight: whole");
-    tap_ok(tool_raw_begins_late(t) && shared->step > 3, "flight: %u parts",
-           shared->step);
-    tap_is_u64(bad, 0, "flight: %llu events", (unsigned long long)events);
-    tap_ok(repeated != 0, "flight: %llu bytes of buffers over two parts",
-           (unsigned long long)repeated);
-    tool_raw_close(t);
+    bool begins_late = tool_raw_begins_late(w.trace);
+    tap_ok(test_walk_end(&w) && status == 0, "flight: whole");
+    tap_ok(begins_late && shared->step > 3, "flight: %u parts", shared->step);
+    tap_is_u64(w.bad, 0, "flight: %llu events", (unsigned long long)events);
+    tap_ok(w.doubled != 0, "flight: %llu bytes of buffers over two parts",
+           (unsigned long long)w.doubled);
     for (unsigned i = 0; i < WRITERS; i++) {
         const struct log_thread *log = &shared->thread[i];
         uint32_t k = log->count;
@@ -357,44 +288,28 @@ static void mark_much(void) {
 }
 
 static void marks(void) {
-    struct mtf_item item;
-    struct mtf_stream s;
+    struct event_walk w;
+    struct mtf_event e;
     size_t count = 0, wrong = 0, untimed = 0;
+    bool timed = false;
     test_begin();
     test_run(test_path("t"), mark_much);
-    mtf_stream_init(&s);
-    struct tool_raw *t = tool_raw_open(test_path("t"));
-    bool timed = false;
-    for (;;) {
-        tool_raw_next(t, &item);
-        if (item.kind == MTF_ITEM_END || item.kind == MTF_ITEM_FAILED)
-            break;
-        if (item.kind != MTF_ITEM_DATA)
-            continue;
-        struct mtf_placement part;
-        mtf_stream_place(&s, &item, &part);
-        for (size_t at = 0; at < part.length;) {
-            struct mtf_event e;
-            int n = mtf_raw_decode(&s.state, part.data + at,
-                                   part.data + part.length, &e);
-            if (n <= 0)
-                break;
-            at += (size_t)n;
-            if (e.kind == MTF_EVENT_MARK) {
-                size_t want = count % 301;
-                if (want > 127)
-                    want = count % 3 == 0 ? 126 : 127;
-                wrong += e.text_length != want;
-                untimed += !timed;
-                count++;
-            }
-            timed = e.kind == MTF_EVENT_TIME;
+    test_walk_begin(&w, "t", false);
+    while (test_walk_next(&w, &e)) {
+        if (e.kind == MTF_EVENT_MARK) {
+            size_t want = count % 301;
+            if (want > 127)
+                want = count % 3 == 0 ? 126 : 127;
+            wrong += e.text_length != want;
+            untimed += !timed;
+            count++;
         }
+        timed = e.kind == MTF_EVENT_TIME;
     }
+    (void)test_walk_end(&w);
     tap_is_u64(count, 300, "marks: all");
     tap_is_u64(wrong, 0, "marks: cut to fit, between characters");
     tap_is_u64(untimed, 0, "marks: each behind its time");
-    tool_raw_close(t);
     test_end();
 }
 
