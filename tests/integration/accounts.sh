@@ -96,11 +96,7 @@ sound "flight" f
 mkfifo slow
 (
     exec <slow
-    tries=0
-    while [ ! -e worked ] && [ $tries -lt 1200 ]; do
-        tries=$((tries + 1))
-        sleep 0.05
-    done
+    eventually 60 [ -e worked ]
     cat >late
 ) &
 LD_PRELOAD=$tracing TCMALLOC_TRACE_OVERFLOW=drop TCMALLOC_TRACE_BUFFER_MB=1 \

@@ -18,9 +18,9 @@ import struct
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from procdump import Processed
 from rawdump import xxh64
+from tap import done, ok
 
 tools, work, raw_file, lz4_file, spool_file, long_run = sys.argv[1:]
 long_run = long_run == "1"
@@ -29,17 +29,6 @@ replay = os.path.join(tools, "replay")
 mtrace = os.path.join(tools, "malloc-trace")
 out = os.path.join(work, "out")
 json_file = os.path.join(work, "out.json")
-state = {"n": 0, "failed": 0}
-
-
-def ok(good, name, detail=""):
-    state["n"] += 1
-    state["failed"] += not good
-    print("%s %d - %s" % ("ok" if good else "not ok", state["n"], name))
-    if not good:
-        for line in str(detail).splitlines()[:8]:
-            print("# " + line)
-    sys.stdout.flush()
 
 
 # The tools inherit these: a process to set them in between each would take as
@@ -404,5 +393,4 @@ r = run(["sh", "-c", 'exec "$0" "$@" >&-', post, "--quiet", path])
 f = fault(r, (1,), False)
 ok(not f, "postprocess with stdout closed", f)
 
-print("1..%d" % state["n"])
-sys.exit(1 if state["failed"] else 0)
+done()

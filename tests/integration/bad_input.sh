@@ -19,4 +19,6 @@ for f in "$work"/spool.*.spool; do
     [ -e "$f" ] && mv "$f" "$work/a.spool" && spool=$work/a.spool
 done
 "$python" "$here/bad_input.py" "$tools" "$work" "$work/raw" "$framed" \
-    "$spool" "${LONG:-0}"
+    "$spool" "${LONG:-0}" >py.out 2>&1
+pass_on py.out
+tap_end

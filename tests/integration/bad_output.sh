@@ -120,11 +120,7 @@ fi
 # The file is removed meanwhile.
 record "$work/gone.$suffix" "$built/exchange" 4 1000000 >out 2>err &
 program=$!
-tries=0
-while [ ! -s "gone.$suffix" ] && [ $tries -lt 1000 ]; do
-    tries=$((tries + 1))
-    sleep 0.01
-done
+eventually 10 [ -s "gone.$suffix" ]
 rm "gone.$suffix"
 wait $program
 is "removed file: exit status" $? 0

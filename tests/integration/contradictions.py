@@ -12,7 +12,6 @@ import os
 import struct
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rawdump import xxh64
 
 FIELDS = dict(ops=1, records=2, blocks=3, slots=4, live_at_end=5,

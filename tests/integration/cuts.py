@@ -18,19 +18,11 @@ import subprocess
 import sys
 import time
 
+from tap import done, ok
+
 library, tools, target, cuts, late = sys.argv[1:]
 cuts = int(cuts)
 rand = random.Random(4711)
-count = 0
-
-
-def tap(good, name, *notes):
-    global count
-    count += 1
-    print("%sok %d - %s" % ("" if good else "not ", count, name))
-    for note in () if good else notes:
-        print("#", str(note)[:300])
-    sys.stdout.flush()
 
 
 class Program:
@@ -83,10 +75,10 @@ class Reading:
     def __init__(self, name):
         if os.path.exists("json"):
             os.remove("json")
-        done = subprocess.run(
+        p = subprocess.run(
             [tools + "/postprocess", "--json", "json", name, "p"],
             capture_output=True, text=True, errors="replace")
-        self.status, self.text = done.returncode, done.stderr
+        self.status, self.text = p.returncode, p.stderr
         self.json = {}
         if os.path.exists("json"):
             with open("json") as f:
@@ -174,43 +166,43 @@ def cut_files(how, plain):
     p.step("f")
     p.kill()
     r = Reading(out)
-    tap(r.whole() and r.events > 72000, how + ": a kill loses nothing", r)
+    ok(r.whole() and r.events > 72000, how + ": a kill loses nothing", r)
     events = r.events
     data, spool = read(out), read(out + ".spool")
     bad, told = cut_each(out, out, data, events,
                          segments(data)[::40] if plain == "1" else ())
-    tap(not bad and told > cuts // 2, how + ": each cut of the file is told",
-        told, *bad[:4])
+    ok(not bad and told > cuts // 2, how + ": each cut of the file is told",
+       told, *bad[:4])
     bad, told = cut_each(out, out + ".spool", spool, events,
                          range(0, len(spool), 4096))
-    tap(not bad and told > cuts // 2, how + ": each cut of the spool is told",
-        told, *bad[:4])
+    ok(not bad and told > cuts // 2, how + ": each cut of the spool is told",
+       told, *bad[:4])
 
     write(out, data[:len(data) // 2])
     r = Reading(out)
-    tap(re.search(r"^postprocess: warning: %s: byte %d: ends in the middle, \d+ bytes%s "
-                  r"lost$" % (out, len(data) // 2,
-                              "" if plain == "1" else " before compression"),
-                  r.text, re.M) and "missing: 0" not in r.text,
-        how + ": with the file's name and its length", r)
-    tap(others(out) == [3, 3], how + ": info and dump tell it too",
-        others(out))
-    done = subprocess.run([tools + "/malloc-trace", "info", "--json", "-",
+    ok(re.search(r"^postprocess: warning: %s: byte %d: ends in the middle, \d+ bytes%s "
+                 r"lost$" % (out, len(data) // 2,
+                             "" if plain == "1" else " before compression"),
+                 r.text, re.M) and "missing: 0" not in r.text,
+       how + ": with the file's name and its length", r)
+    ok(others(out) == [3, 3], how + ": info and dump tell it too",
+       others(out))
+    info = subprocess.run([tools + "/malloc-trace", "info", "--json", "-",
                            out], capture_output=True, text=True)
-    tap(json.loads(done.stdout)["files"][0]["complete"] is False,
-        how + ": not complete for info", done.stdout)
+    ok(json.loads(info.stdout)["files"][0]["complete"] is False,
+       how + ": not complete for info", info.stdout)
     os.remove(out)
     r = Reading(out)
-    tap(r.status == 3 and r.told() and out + ".spool: byte 40" in r.text,
-        how + ": the file is gone", r)
+    ok(r.status == 3 and r.told() and out + ".spool: byte 40" in r.text,
+       how + ": the file is gone", r)
     write(out, b"")
-    tap(judge(out, events) == "told", how + ": the file is empty",
-        Reading(out))
+    ok(judge(out, events) == "told", how + ": the file is empty",
+       Reading(out))
     write(out, data)
     r = Reading(out + ".spool")
-    tap(r.status == 3 and r.told(), how + ": the spool alone is asked for", r)
-    tap(judge(out, events) == "whole", how + ": all is there again",
-        Reading(out))
+    ok(r.status == 3 and r.told(), how + ": the spool alone is asked for", r)
+    ok(judge(out, events) == "whole", how + ": all is there again",
+       Reading(out))
 
 
 def one_moment(how, plain):
@@ -222,8 +214,8 @@ def one_moment(how, plain):
     shutil.copy(out, "first")
     shutil.copy(out + ".spool", "first.spool")
     events = Reading("first").events
-    tap(Reading("first").whole() and events > 24000,
-        how + ": a copy of what is at rest is whole", Reading("first"))
+    ok(Reading("first").whole() and events > 24000,
+       how + ": a copy of what is at rest is whole", Reading("first"))
     p.step()
     end = written(out, end)
     shutil.copy(out, "second")
@@ -232,26 +224,26 @@ def one_moment(how, plain):
 
     shutil.copy("first", "mix")
     shutil.copy("second.spool", "mix.spool")
-    tap(judge("mix", -1) == "told", how + ": the file was copied earlier",
-        Reading("mix"))
+    ok(judge("mix", -1) == "told", how + ": the file was copied earlier",
+       Reading("mix"))
     shutil.copy("second", "mix")
     shutil.copy("first.spool", "mix.spool")
     r = Reading("mix")
-    tap(r.status == 3 and "not of one moment" in r.text,
-        how + ": the spool was copied earlier", r)
+    ok(r.status == 3 and "not of one moment" in r.text,
+       how + ": the spool was copied earlier", r)
 
     # What a copy that takes long has, and what a power failure may leave: a
     # page 0 that is older than the rest.
     old, new = read("first.spool"), read("second.spool")
     shutil.copy("first", "mix")
     write("mix.spool", old[:4096] + new[4096:])
-    tap(judge("mix", -1) == "told",
-        how + ": page 0 and file are older than the buffers", Reading("mix"))
+    ok(judge("mix", -1) == "told",
+       how + ": page 0 and file are older than the buffers", Reading("mix"))
     shutil.copy("second", "mix")
     write("mix.spool", old[:4096] + new[4096:])
     r = Reading("mix")
-    tap(r.status == 3 and "not of one moment" in r.text,
-        how + ": page 0 alone is", r)
+    ok(r.status == 3 and "not of one moment" in r.text,
+       how + ": page 0 alone is", r)
     # A program that ended as it should, and a spool of before.
     p = Program(out + "2", TCMALLOC_TRACE_UNCOMPRESSED=plain)
     p.step()
@@ -261,9 +253,9 @@ def one_moment(how, plain):
     p.process.stdin.close()
     p.process.wait()
     shutil.copy(out + "2", "mix")
-    tap(Reading("mix").whole() and
-        Reading("mix").events == Reading(out + "2").events,
-        how + ": what has its footer needs no spool", Reading("mix"))
+    ok(Reading("mix").whole() and
+       Reading("mix").events == Reading(out + "2").events,
+       how + ": what has its footer needs no spool", Reading("mix"))
 
 
 def parts(how, plain):
@@ -287,17 +279,17 @@ def parts(how, plain):
                 break
     p.kill()
     r = Reading(out)
-    tap(r.whole() and len(names()) >= 4, how + ": parts: a kill loses nothing",
-        r, names())
+    ok(r.whole() and len(names()) >= 4, how + ": parts: a kill loses nothing",
+       r, names())
     events = r.events
     last = newest()
     data = read(last)
     bad, told = cut_each(out, last, data, events)
-    tap(not bad and told > cuts // 2,
-        how + ": parts: each cut of the last is told", told, *bad[:4])
+    ok(not bad and told > cuts // 2,
+       how + ": parts: each cut of the last is told", told, *bad[:4])
     os.remove(last)
-    tap(judge(out, events) == "told", how + ": parts: the last is gone",
-        Reading(out))
+    ok(judge(out, events) == "told", how + ": parts: the last is gone",
+       Reading(out))
 
 
 def lazy():
@@ -307,8 +299,8 @@ def lazy():
     name = "lazy.%d" % p.process.pid
     p.kill()
     r = Reading(name)
-    tap(not os.path.exists(name) and r.whole() and r.events >= 10,
-        "before anything was saved the spool is the trace", r)
+    ok(not os.path.exists(name) and r.whole() and r.events >= 10,
+       "before anything was saved the spool is the trace", r)
 
 
 def small_files():
@@ -323,14 +315,14 @@ def small_files():
         pass
     p.kill()
     grown = read("small.spool")
-    tap(struct.unpack_from("<Q", spool, 56) == (0,) and
-        struct.unpack_from("<Q", grown, 56) == (1,),
-        "the spool says that there are buffers elsewhere",
-        len(spool), len(grown))
+    ok(struct.unpack_from("<Q", spool, 56) == (0,) and
+       struct.unpack_from("<Q", grown, 56) == (1,),
+       "the spool says that there are buffers elsewhere",
+       len(spool), len(grown))
     r = Reading("small")
-    tap(r.status == 3 and not r.json["complete"] and
-        "small.spool: byte 56: " in r.text,
-        "and that is told after a kill", r)
+    ok(r.status == 3 and not r.json["complete"] and
+       "small.spool: byte 56: " in r.text,
+       "and that is told after a kill", r)
 
 
 def removed():
@@ -355,9 +347,9 @@ def removed():
             r = Reading(how)
             good = not r.whole() if kill else \
                 r.whole() and p.process.returncode == 0
-            tap(good, "the spool is %s, then %s" %
-                (how, "a kill: told" if kill else "the end: all is there"),
-                p.process.returncode, r)
+            ok(good, "the spool is %s, then %s" %
+               (how, "a kill: told" if kill else "the end: all is there"),
+               p.process.returncode, r)
             os.remove(how)
             if os.path.exists(how + ".spool"):
                 os.remove(how + ".spool")
@@ -372,11 +364,11 @@ def after_the_end():
                     TCMALLOC_TRACE_UNCOMPRESSED=plain)
         p.process.wait()
         r = Reading(out)
-        tap(os.path.exists(out + ".spool") and r.whole(),
-            "late %s: a kill loses nothing" % plain, r)
+        ok(os.path.exists(out + ".spool") and r.whole(),
+           "late %s: a kill loses nothing" % plain, r)
         bad, told = cut_each(out, out, read(out), r.events)
-        tap(not bad and told > 0, "late %s: each cut is told" % plain, told,
-            *bad[:4])
+        ok(not bad and told > 0, "late %s: each cut is told" % plain, told,
+           *bad[:4])
 
 
 for how, plain in (("lz4", "0"), ("plain", "1")):
@@ -391,4 +383,4 @@ if os.environ["LZ4"] != "no":
     small_files()
 if late:
     after_the_end()
-print("# all done")
+done()

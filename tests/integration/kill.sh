@@ -17,11 +17,7 @@ one() {
     LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=$one_file \
         "$built/kill_target" "$work/counters" "$2" "$3" 2>"$work/err" &
     one_pid=$!
-    one_tries=0
-    while [ ! -s "$work/counters" ] && [ $one_tries -lt 200 ]; do
-        one_tries=$((one_tries + 1))
-        sleep 0.02
-    done
+    eventually 4 [ -s "$work/counters" ]
     sleep "$4"
     if ! kill -9 $one_pid 2>/dev/null; then
         fail "$one_name: was still running"

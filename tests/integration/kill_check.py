@@ -7,11 +7,9 @@ the trace and its spool. Prints "OTHER DONE RECORDED": events that are not of
 the threads' loops, calls known to be done, calls recorded. Status 1 and one
 line on stderr where a call is missing, doubled or another one.
 """
-import os
 import struct
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import rawdump
 
 RING = 20

@@ -11,11 +11,9 @@ where the order cannot have been the one of the run:
   a free or realloc is of another block than the program's.
 """
 import bisect
-import os
 import struct
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import procdump
 
 log, threads, steps, lives, path = sys.argv[1:]

@@ -56,11 +56,7 @@ json.dump(json.load(open("files"))["files"][0], open("json2", "w"),
 mkfifo slow
 (
     exec <slow
-    tries=0
-    while [ ! -e worked ] && [ $tries -lt 1200 ]; do
-        tries=$((tries + 1))
-        sleep 0.05
-    done
+    eventually 60 [ -e worked ]
     [ -e worked ] && : >in_time
     cat >late
 ) &

@@ -16,22 +16,12 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from procdump import Processed
+from tap import done, ok
 
 post, raw, want = sys.argv[1:4]
 # Where tests run in the background of a shell it is ignored, for children too.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
-count = 0
-
-
-def check(good, name, note=""):
-    global count
-    count += 1
-    print("%s %d - %s" % ("ok" if good else "not ok", count, name))
-    if not good and note:
-        for line in str(note).splitlines()[:10]:
-            print("# " + line)
 
 
 def on_terminal(args, **more):
@@ -54,27 +44,27 @@ def on_terminal(args, **more):
 
 def progress():
     status, text = on_terminal([post, raw, "/dev/null"])
-    check(status == 0 and b"\r" in text and b" events, " in text and
-          b" M/s" in text, "progress on a terminal: events and their rate",
-          text)
-    check(b" %, " in text and b" left" in text,
-          "progress on a terminal: percent and time left", text)
-    check(text.rstrip(b"\r\n").count(b"bytes ") >= 1 and
-          b"live at the end" in text.split(b"\r")[-1] + text,
-          "the summary follows", text)
+    ok(status == 0 and b"\r" in text and b" events, " in text and
+       b" M/s" in text, "progress on a terminal: events and their rate",
+       text)
+    ok(b" %, " in text and b" left" in text,
+       "progress on a terminal: percent and time left", text)
+    ok(text.rstrip(b"\r\n").count(b"bytes ") >= 1 and
+       b"live at the end" in text.split(b"\r")[-1] + text,
+       "the summary follows", text)
     status, text = on_terminal([post, "--quiet", raw, "/dev/null"])
-    check(status == 0 and text == b"", "--quiet: silent", text)
+    ok(status == 0 and text == b"", "--quiet: silent", text)
     p = subprocess.run([post, raw, "/dev/null"], stderr=subprocess.PIPE)
-    check(b"\r" not in p.stderr and b"M/s" not in p.stderr,
-          "no progress where stderr is no terminal", p.stderr)
+    ok(b"\r" not in p.stderr and b"M/s" not in p.stderr,
+       "no progress where stderr is no terminal", p.stderr)
     # Of a pipe nobody knows the end.
     with open(raw, "rb") as f:
         data = f.read()
     p = subprocess.Popen(["cat", raw], stdout=subprocess.PIPE)
     status, text = on_terminal([post, "-", "/dev/null"], stdin=p.stdout)
     p.wait()
-    check(status == 0 and b"M/s" in text and b" left" not in text,
-          "from a pipe: no percent", text)
+    ok(status == 0 and b"M/s" in text and b" left" not in text,
+       "from a pipe: no percent", text)
     return data
 
 
@@ -101,28 +91,28 @@ def begin(data):
 
 def stop(signum, data, name):
     p, out = begin(data)
-    check(not os.path.exists(out), name + ": the output is not there before")
+    ok(not os.path.exists(out), name + ": the output is not there before")
     p.send_signal(signum)
     err = p.stderr.read()
     status = p.wait()
-    check(status == 3, name + ": exit status 3", status)
-    check(b"interrupted" in err, name + ": says so", err)
-    check(os.listdir(os.path.dirname(out)) == ["out.p"],
-          name + ": leaves the output and nothing else",
-          os.listdir(os.path.dirname(out)))
+    ok(status == 3, name + ": exit status 3", status)
+    ok(b"interrupted" in err, name + ": says so", err)
+    ok(os.listdir(os.path.dirname(out)) == ["out.p"],
+       name + ": leaves the output and nothing else",
+       os.listdir(os.path.dirname(out)))
     try:
         got, full = ops(out), ops(want)
-        check(1000 < len(got) < len(full), name + ": shorter, not empty",
-              "%d of %d" % (len(got), len(full)))
-        check(got == full[: len(got)],
-              name + ": the beginning of the whole output")
+        ok(1000 < len(got) < len(full), name + ": shorter, not empty",
+           "%d of %d" % (len(got), len(full)))
+        ok(got == full[: len(got)],
+           name + ": the beginning of the whole output")
         closing = Processed(out)
         list(closing.ops())
-        check(closing.closing is not None and closing.closing[20] == 0,
-              name + ": ends with a closing block that says incomplete",
-              closing.closing)
+        ok(closing.closing is not None and closing.closing[20] == 0,
+           name + ": ends with a closing block that says incomplete",
+           closing.closing)
     except Exception as e:
-        check(False, name + ": a valid trace", repr(e))
+        ok(False, name + ": a valid trace", repr(e))
 
 
 def stop_twice():
@@ -136,7 +126,7 @@ def stop_twice():
     while p.poll() is None and time.monotonic() < end:
         p.send_signal(signal.SIGINT)
         time.sleep(0.05)
-    check(p.wait() == -signal.SIGINT, "a second SIGINT kills", p.returncode)
+    ok(p.wait() == -signal.SIGINT, "a second SIGINT kills", p.returncode)
     os.close(r)
 
 
@@ -147,10 +137,10 @@ def stop_at_once(data):
                    signal.SIGCONT):
         p.send_signal(signum)
     p.stderr.read()
-    check(p.wait() in (-signal.SIGINT, -signal.SIGTERM),
-          "two signals at once kill", p.returncode)
-    check(os.listdir(os.path.dirname(out)) == [],
-          "and leave nothing", os.listdir(os.path.dirname(out)))
+    ok(p.wait() in (-signal.SIGINT, -signal.SIGTERM),
+       "two signals at once kill", p.returncode)
+    ok(os.listdir(os.path.dirname(out)) == [],
+       "and leave nothing", os.listdir(os.path.dirname(out)))
 
 
 def ignored():
@@ -166,7 +156,7 @@ def ignored():
     p.send_signal(signal.SIGINT)
     p.stdin.write(data[-1000:])
     p.stdin.close()
-    check(p.wait() == 0, "an ignored SIGINT stays ignored", p.returncode)
+    ok(p.wait() == 0, "an ignored SIGINT stays ignored", p.returncode)
 
 
 whole = progress()
@@ -175,4 +165,4 @@ stop(signal.SIGTERM, whole, "SIGTERM")
 stop_twice()
 stop_at_once(whole)
 ignored()
-print("# all done")
+done()

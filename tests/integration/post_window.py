@@ -14,25 +14,15 @@ import re
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from procdump import Processed
 from rawdump import Header
+from tap import done, ok
 
 tools, raw = sys.argv[1:3]
 form = sys.argv[3] if len(sys.argv) > 3 else "file"
 # Growing: what came up to the last barrier.
 usual = 3 if form == "growing" else 0
-count = 0
 OPS = ("alloc", "realloc_new", "realloc", "free", "realloc_end")
-
-
-def check(good, name, note=""):
-    global count
-    count += 1
-    print("%s %d - %s" % ("ok" if good else "not ok", count, name))
-    if not good and note:
-        for line in str(note).splitlines()[:12]:
-            print("# " + line[:300])
 
 
 def tool(name, *args):
@@ -53,7 +43,7 @@ def post(*args, out="out.p", status=None):
         feeder.kill()  # where it was not read to its end
         feeder.wait()
     if p.returncode != status:
-        check(False, "%s: exit status %d" % (args, p.returncode), p.stderr)
+        ok(False, "%s: exit status %d" % (args, p.returncode), p.stderr)
         sys.exit(0)
     if status == usual:
         with open("out.json") as f:
@@ -158,29 +148,29 @@ def foreign_frees(ops):
 def compare(name, full, got_json, want, part=True):
     ops, live = want
     got = by_block(Processed("out.p").ops())
-    check(got == ops, name + ": as the model says", first_difference(got, ops))
+    ok(got == ops, name + ": as the model says", first_difference(got, ops))
     n = sum(1 for op in ops if op[1] in OPS)
     foreign = foreign_frees(ops)
-    check((got_json["ops"], got_json["live_at_end"],
-           got_json["cross_thread_frees"]) == (n, live, foreign),
-          name + ": its counts", "%s, expected %d %d %d" %
-          (got_json, n, live, foreign))
+    ok((got_json["ops"], got_json["live_at_end"],
+        got_json["cross_thread_frees"]) == (n, live, foreign),
+       name + ": its counts", "%s, expected %d %d %d" %
+       (got_json, n, live, foreign))
     p = tool("replay", "--json", "replay.json", "out.p")
     with open("replay.json") as f:
         r = json.load(f)
-    check((p.returncode in (0, usual), r["ops"], r["peak_live_bytes"], r["end_live_objects"],
-           r["unknown_blocks"], r["lost_frees"]) ==
-          (True, n, got_json["peak_live_bytes"], live, 0, 0),
-          name + ": replays by itself", p.stderr + str(r))
+    ok((p.returncode in (0, usual), r["ops"], r["peak_live_bytes"], r["end_live_objects"],
+        r["unknown_blocks"], r["lost_frees"]) ==
+       (True, n, got_json["peak_live_bytes"], live, 0, 0),
+       name + ": replays by itself", p.stderr + str(r))
     apart = got_json["prologue_ops"] + got_json["epilogue_ops"]
-    check(r["apart_ops"] == apart and (r["apart_ns"] > 0) == (apart > 0) and
-          abs(r["ns_per_op"] * (n - apart) - r["wall_ns"]) <
-          r["wall_ns"] * 0.01, name + ": what was not recorded is timed apart",
-          str(r))
+    ok(r["apart_ops"] == apart and (r["apart_ns"] > 0) == (apart > 0) and
+       abs(r["ns_per_op"] * (n - apart) - r["wall_ns"]) <
+       r["wall_ns"] * 0.01, name + ": what was not recorded is timed apart",
+       str(r))
     part = part or got_json["begins_late"]
-    check((r["is_part"], r["recorded_counters"]) == (part, {}) or
-          (not part and r["recorded_counters"]),
-          name + ": counters of the whole run do not stand beside its", str(r))
+    ok((r["is_part"], r["recorded_counters"]) == (part, {}) or
+       (not part and r["recorded_counters"]),
+       name + ": counters of the whole run do not stand beside its", str(r))
     return got
 
 
@@ -212,40 +202,40 @@ def windows(full):
         if begin == end:
             # the second mark is looked for behind the first
             p = post(*args, status=1)
-            check("no mark" in p.stderr and "behind" in p.stderr,
-                  "one mark twice: not found behind the first", p.stderr)
+            ok("no mark" in p.stderr and "behind" in p.stderr,
+               "one mark twice: not found behind the first", p.stderr)
             continue
         got = compare("%s to %s" % (begin, end), full, post(*args),
                       model(full, begin, end))
         text = tool("malloc-trace", "dump", "out.p").stdout
-        check(("prologue: " in text) == (begin is not None),
-              "%s to %s: a prologue is marked" % (begin, end))
+        ok(("prologue: " in text) == (begin is not None),
+           "%s to %s: a prologue is marked" % (begin, end))
         if begin:
             before = text[: text.index("recorded operations follow")]
             with open("out.json") as f:
                 n = json.load(f)["prologue_ops"]
-            check(n > 50 and len(re.findall(r"slot \d+ = ", before)) == n and
-                  "free(" not in before,
-                  "%s to %s: it makes blocks" % (begin, end), before)
+            ok(n > 50 and len(re.findall(r"slot \d+ = ", before)) == n and
+               "free(" not in before,
+               "%s to %s: it makes blocks" % (begin, end), before)
             # Whose end stands before the mark in the whole output has its end
             # in the prologue, if it has anything there.
             past = tool("malloc-trace", "dump", raw_out).stdout
             past = ended(past[: past.index('mark "%s"' % begin)])
-            check(ended(before) == past & threads_of(before) and
-                  threads_of(before) == started(before),
-                  "%s to %s: it starts its threads, and ends those that had "
-                  "ended" % (begin, end), before)
+            ok(ended(before) == past & threads_of(before) and
+               threads_of(before) == started(before),
+               "%s to %s: it starts its threads, and ends those that had "
+               "ended" % (begin, end), before)
     p = post("--from-mark", "turn 99", status=1)
-    check(p.stderr.count("\n") == 1 and '"turn 99"' in p.stderr and
-          '"turn 0", "turn 1"' in p.stderr, "no such mark: the others are named",
-          p.stderr)
+    ok(p.stderr.count("\n") == 1 and '"turn 99"' in p.stderr and
+       '"turn 0", "turn 1"' in p.stderr, "no such mark: the others are named",
+       p.stderr)
     for args in (["--from", "1", "--from-mark", "x"],
                  ["--to", "1", "--to-mark", "x"], ["--from", "2", "--to", "1"],
                  ["--from", "soon"], ["--from", "1.5x"], ["--from", ""],
                  ["--to", "-1"], ["--only-threads", "1,,2"],
                  ["--live-at-end=some"]):
         p = post(*args, status=2)
-        check(p.stderr.count("\n") == 1, " ".join(args) + ": usage", p.stderr)
+        ok(p.stderr.count("\n") == 1, " ".join(args) + ": usage", p.stderr)
 
 
 def times(full):
@@ -255,7 +245,7 @@ def times(full):
     # From 0 on nothing is missing; a window may end behind the end.
     post("--from", "0", "--to", "10h")
     got = by_block(Processed("out.p").ops())
-    check(got == plain, "--from 0 --to 10h: everything")
+    ok(got == plain, "--from 0 --to 10h: everything")
     forms = {}
     half = length // 2
     for text in ("%dns" % half, "%.9f" % (half / 1e9),
@@ -263,12 +253,12 @@ def times(full):
         post("--from", text, out="half.p")
         with open("half.p", "rb") as f:
             forms[text] = f.read()
-    check(len(set(forms.values())) == 1, "--from: the same time in any form",
-          {k: len(v) for k, v in forms.items()})
+    ok(len(set(forms.values())) == 1, "--from: the same time in any form",
+       {k: len(v) for k, v in forms.items()})
     time_window(full)
     p = post("--from", "9h", status=1)
-    check(p.stderr.count("\n") == 1 and "behind the end" in p.stderr,
-          "--from behind the end: says so", p.stderr)
+    ok(p.stderr.count("\n") == 1 and "behind the end" in p.stderr,
+       "--from behind the end: says so", p.stderr)
 
 
 def time_window(full):
@@ -280,7 +270,7 @@ def time_window(full):
     if stamps[-1] > reader.raw.clock_start:
         stamps = [t - reader.raw.clock_start for t in stamps]
     begin, end = stamps[len(stamps) // 4], stamps[len(stamps) * 3 // 4]
-    check(begin < end, "the trace takes some milliseconds", stamps[-1])
+    ok(begin < end, "the trace takes some milliseconds", stamps[-1])
     j = post("--from", "%dns" % begin, "--to", "%dns" % end)
     n = j["prologue_ops"]
     window = list(Processed("out.p").ops())[n:]
@@ -288,17 +278,17 @@ def time_window(full):
     part = [(t, w, c, z) for t, w, c, _, z, _, _ in window]
     at = [i for i in range(len(shapes))
           if part and shapes[i : i + len(part)] == part]
-    check(len(at) == 1, "--from --to: one run of the whole, without hole",
-          "%d operations at %s" % (len(part), at))
+    ok(len(at) == 1, "--from --to: one run of the whole, without hole",
+       "%d operations at %s" % (len(part), at))
     if at:
         # The whole states a time each millisecond, the window knows it more
         # exactly: between two stamps it may begin and end anywhere.
         first, last = at[0], at[0] + len(part) - 1
         inner = [i for i, t in enumerate(stamps) if begin < t < end]
-        check(stamps[first] >= max([t for t in stamps if t < begin] or [0]) and
-              stamps[last] <= end and
-              (not inner or first <= inner[0] and inner[-1] <= last),
-              "--from --to: the right part", (first, last, begin, end))
+        ok(stamps[first] >= max([t for t in stamps if t < begin] or [0]) and
+           stamps[last] <= end and
+           (not inner or first <= inner[0] and inner[-1] <= last),
+           "--from --to: the right part", (first, last, begin, end))
 
 
 def names():
@@ -313,8 +303,8 @@ def names():
 
 def threads(full):
     named = names()
-    check(sorted(named) == ["maker", "rest", "user"] and
-          len(named["maker"]) >= 3, "the threads have names", named)
+    ok(sorted(named) == ["maker", "rest", "user"] and
+       len(named["maker"]) >= 3, "the threads have names", named)
     for what, only in (("maker", named["maker"]),
                        ("maker,rest", named["maker"] + named["rest"]),
                        ("%d" % named["user"][0], named["user"][:1]),
@@ -322,8 +312,8 @@ def threads(full):
         j = post("--only-threads", what)
         compare("--only-threads " + what, full, j,
                 model(full, only=set(only)))
-        check(j["left_out_events"] > 100, "--only-threads %s: tells what is "
-              "left out" % what, j)
+        ok(j["left_out_events"] > 100, "--only-threads %s: tells what is "
+           "left out" % what, j)
     j = post("--only-threads", "user,maker", "--from-mark", "turn 3",
              "--to-mark", "turn 7", "--live-at-end=free")
     compare("all together", full, j,
@@ -331,25 +321,25 @@ def threads(full):
                                                 named["maker"]), True))
     j = post("--live-at-end=free")
     compare("--live-at-end=free", full, j, model(full, free=True))
-    check(j["epilogue_ops"] > 50 and j["live_at_end"] == 0,
-          "--live-at-end=free: tells how many", j)
+    ok(j["epilogue_ops"] > 50 and j["live_at_end"] == 0,
+       "--live-at-end=free: tells how many", j)
     j = post("--live-at-end=keep", "--drop-sites")
     with open("out.p", "rb") as a, open(raw_out, "rb") as b:
         pass
-    check(by_block(Processed("out.p").ops()) == by_block(full),
-          "--live-at-end=keep, --drop-sites: everything")
+    ok(by_block(Processed("out.p").ops()) == by_block(full),
+       "--live-at-end=keep, --drop-sites: everything")
     p = post("--only-threads", "nobody", status=1)
-    check('"nobody"' in p.stderr and p.stderr.count("\n") == 1,
-          "no such name: says so", p.stderr)
+    ok('"nobody"' in p.stderr and p.stderr.count("\n") == 1,
+       "no such name: says so", p.stderr)
     p = post("--only-threads", "1,9999", status=1)
-    check(p.stderr.endswith(": no thread 9999\n") and
-          p.stderr.count("\n") == 1, "no such number: says so", p.stderr)
+    ok(p.stderr.endswith(": no thread 9999\n") and
+       p.stderr.count("\n") == 1, "no such number: says so", p.stderr)
     with open(raw, "rb") as f:
         p = subprocess.run([os.path.join(tools, "postprocess"),
                             "--only-threads", "maker", "-", "/dev/null"],
                            stdin=f, stderr=subprocess.PIPE)
-    check(p.returncode == 1 and b"read twice" in p.stderr,
-          "names with a pipe: says why not", p.stderr)
+    ok(p.returncode == 1 and b"read twice" in p.stderr,
+       "names with a pipe: says why not", p.stderr)
 
 
 def strip(full):
@@ -360,34 +350,34 @@ def strip(full):
         data = f.read()
     words = [b"turn", b"maker", b"user", b"rest", b"window_target",
              b"window"]
-    check(not [w for w in words if w in data.replace(
-        b"libtcmalloc", b"")], "--strip: no string of the run is left")
+    ok(not [w for w in words if w in data.replace(
+     b"libtcmalloc", b"")], "--strip: no string of the run is left")
     b = Processed(raw_out).data
     length = int.from_bytes(b[16:20], "little")
     whole = b[32 : 32 + length]
     own = data[32 : 32 + int.from_bytes(data[16:20], "little")]
     secret = [whole[24:32], whole[32:40], whole[56:64]]
-    check(not [s for s in secret if s in data],
-          "--strip: nor start, random number or wall clock")
-    check(own[16:24] == bytes(8) and own[64:72] == whole[64:72] and
-          Header(own) is not None, "--strip: a sound header without ids")
+    ok(not [s for s in secret if s in data],
+       "--strip: nor start, random number or wall clock")
+    ok(own[16:24] == bytes(8) and own[64:72] == whole[64:72] and
+       Header(own) is not None, "--strip: a sound header without ids")
     text = tool("malloc-trace", "dump", "out.p").stdout
-    check(re.search(r' header, version 1, recorder "[^"]*"$', text, re.M),
-          "--strip: dump shows neither process nor program", text)
-    check(set(re.findall(r"kernel id (\d+)", text)) == {"0"} and
-          set(re.findall(r'thread ends, name "(.*)"', text)) == {""},
-          "--strip: threads have neither name nor kernel id")
+    ok(re.search(r' header, version 1, recorder "[^"]*"$', text, re.M),
+       "--strip: dump shows neither process nor program", text)
+    ok(set(re.findall(r"kernel id (\d+)", text)) == {"0"} and
+       set(re.findall(r'thread ends, name "(.*)"', text)) == {""},
+       "--strip: threads have neither name nor kernel id")
     marks = [op[4] for op in full if op[1] == "mark"]
     post("--strip", "--from-mark", marks[2], "--only-threads",
          str(names()["user"][0]))
-    check(os.path.getsize("out.p") > 1000, "--strip goes with a window")
+    ok(os.path.getsize("out.p") > 1000, "--strip goes with a window")
 
 
 def other_form(full):
     """Every option once, on what is no whole file."""
     marks = [op[4] for op in full if op[1] == "mark"]
-    check(len(marks) > 2 and (marks[-1] == "end"), "marks, up to the last",
-          marks)
+    ok(len(marks) > 2 and (marks[-1] == "end"), "marks, up to the last",
+       marks)
     begin, end = marks[len(marks) // 3], marks[len(marks) * 2 // 3]
     named = names()
     makers = ",".join(map(str, named["maker"]))
@@ -402,7 +392,7 @@ def other_form(full):
             model(full, None, end, set(named["maker"])))
     if form == "fifo":
         p = post("--only-threads", "maker", status=1)
-        check("read twice" in p.stderr, "fifo: names say why not", p.stderr)
+        ok("read twice" in p.stderr, "fifo: names say why not", p.stderr)
     else:
         compare(form + ": threads by name, stripped", full,
                 post("--only-threads", "maker", "--strip"),
@@ -423,4 +413,4 @@ if form == "file":
     strip(everything)
 else:
     other_form(everything)
-print("# all done")
+done()

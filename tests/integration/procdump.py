@@ -7,12 +7,10 @@
 
 Any violation of the format ends it with status 1 and one line on stderr.
 """
-import os
 import struct
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from rawdump import (ACCOUNTS, Bad, CALLS, EXTENSIONS, Header, line, origin,
                      quoted, request, seconds, varint, xxh64, zigzag)
 

@@ -12,13 +12,7 @@ size=$(wc -c <p.p)
 await() {
     await_what=$1
     shift
-    await_tries=0
-    until "$@" >/dev/null 2>&1; do
-        sleep 0.1
-        await_tries=$((await_tries + 1))
-        [ $await_tries -lt 200 ] || break
-    done
-    [ $await_tries -lt 200 ]
+    eventually 20 "$@"
     result "$await_what" $?
 }
 

@@ -373,17 +373,14 @@ size=$(wc -c <big.p)
 child() {
     cat /proc/"$1"/task/"$1"/children 2>/dev/null
 }
+has_child() { [ -n "$(child "$1")" ]; }
 mkfifo feed
 for mode in none real; do
     "$replay" --threads=$mode --json j feed >"$out" 2>"$err" &
     pid=$!
     exec 9>feed
     head -c $((size / 2)) big.p >&9
-    tries=0
-    while [ -z "$(child $pid)" ] && [ $tries -lt 100 ]; do
-        sleep 0.1
-        tries=$((tries + 1))
-    done
+    eventually 10 has_child $pid
     decoder=$(child $pid)
     if [ -n "$decoder" ]; then
         # shellcheck disable=SC2086
@@ -404,23 +401,15 @@ done
 pid=$!
 exec 9>feed
 head -c $((size / 2)) big.p >&9
-tries=0
-while [ -z "$(child $pid)" ] && [ $tries -lt 100 ]; do
-    sleep 0.1
-    tries=$((tries + 1))
-done
+eventually 10 has_child $pid
 decoder=$(child $pid | tr -d ' ')
 kill -9 $pid
 # Said by the shell when it waits for one that was killed.
 wait $pid 2>/dev/null
-tries=0
-while [ -n "$decoder" ] && kill -0 "$decoder" 2>/dev/null &&
-    ! grep -q '^State:.*Z' "/proc/$decoder/status" 2>/dev/null &&
-    [ $tries -lt 100 ]; do
-    sleep 0.1
-    tries=$((tries + 1))
-done
-[ $tries -lt 100 ]
+is_gone() {
+    ! kill -0 "$1" || grep -q '^State:.*Z' "/proc/$1/status"
+}
+[ -z "$decoder" ] || eventually 10 is_gone "$decoder"
 result "replay killed: the decoding process goes too" $?
 exec 9>&-
 

@@ -149,6 +149,18 @@ show_last() {
     sed 's/^/# stderr: /' "$work/.err" | head -n 20
 }
 
+# eventually SECONDS COMMAND...: waits until the command succeeds. Fails when it
+# has not after about so many seconds.
+eventually() {
+    tap_tries=$(($1 * 20))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ $tap_tries -gt 0 ] || return 1
+        tap_tries=$((tap_tries - 1))
+        sleep 0.05
+    done
+}
+
 # result WHAT STATUS: a check whose condition the caller has evaluated.
 result() { if [ "$2" -eq 0 ]; then pass "$1"; else fail "$1"; fi; }
 
