@@ -50,6 +50,14 @@ static void test_promises(void) {
     work(1);
     tap_ok(release_cache(&b) && b != NULL && b != a,
            "the next malloc made another cache");
+    struct ThreadCacheState *d = NULL;
+    void *p = take(100);
+    tap_ok(release_cache(&c) && c != NULL, "a cache for a malloc");
+    give(p);
+    tap_ok(release_cache(&d) && d != NULL && d != c,
+           "the next free made another cache, too");
+    tap_ok(set_cache(c) && set_cache(NULL) && set_cache(d) && set_cache(NULL),
+           "both go");
     tap_ok(set_cache(a), "set attaches");
     tap_ok(release_cache(&c) && c == a, "what was attached is released");
     tap_ok(set_cache(b) && set_cache(NULL), "set NULL destroys the other");
