@@ -125,9 +125,12 @@ bool replay_ring_has(struct replay_ring *r) {
     return tcm_load_acquire(&r->filled) != r->read;
 }
 
+/* No more comes before all that are there are taken; some may be already. */
 static bool ring_is_full(struct replay_ring *r) {
     uint32_t filled = tcm_load_acquire(&r->filled);
-    return filled - tcm_load_acquire(&r->taken) == r->batches ||
+    TCM_ASSERT(r->low == 0);
+    return (filled % r->batches == 0 &&
+            filled != tcm_load_acquire(&r->taken)) ||
            (filled != 0 && replay_ring_place(r, filled - 1)->last);
 }
 

@@ -72,6 +72,43 @@ static void speeds(const char *what, uint64_t fill_seed, uint64_t take_seed) {
         waitpid(child, NULL, 0);
 }
 
+/* A ring that is filled and emptied in turns. The taker awaits it full at any
+   time, also when it has taken some of what is coming; a turn that it has not
+   seen the end of would be awaited for ever. */
+static void turns(uint64_t seed) {
+    struct replay_ring *r = replay_ring_new(4, 0);
+    int status = 0;
+    uint32_t taken = 0, fulls = 0;
+    struct prng p;
+    if (r == NULL)
+        tap_bail("no shared memory");
+    pid_t child = fork();
+    if (child == 0) {
+        fill(r, COUNT, true, 0);
+        _exit(0);
+    }
+    prng_seed(&p, seed);
+    alarm(60);
+    for (bool last = false; !last; taken++) {
+        const struct replay_batch *b = replay_ring_take(r, &child, &status);
+        if (b == NULL)
+            break;
+        last = b->last;
+        if (prng_below(&p, 3) == 0) {
+            replay_ring_await_full(r, &child, &status);
+            fulls += r->filled % 4 == 0 || r->filled == COUNT;
+        } else {
+            fulls++;
+        }
+        replay_ring_taken(r);
+    }
+    alarm(0);
+    tap_is_u64(taken, COUNT, "in turns, some awaited");
+    tap_is_u64(fulls, COUNT, "the filler has stopped then");
+    if (child > 0)
+        waitpid(child, NULL, 0);
+}
+
 static void dead_filler(bool killed) {
     struct replay_ring *r = replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
     int status = 0;
@@ -100,6 +137,8 @@ int main(void) {
     speeds("a slow filler", 1, 0);
     speeds("a slow taker", 0, 2);
     speeds("both stop now and then", 3, 4);
+    for (uint64_t seed = 1; seed < 5; seed++)
+        turns(seed);
     dead_filler(true);
     dead_filler(false);
     return tap_done();
