@@ -20,8 +20,8 @@ struct ThreadCacheState;
 /*
  * Detaches the calling thread's cache and stores it in *PLACE_STATE_HERE, NULL
  * if the thread has none. The thread is then without a cache; its next malloc
- * or free makes a new one. A detached cache counts in the budget of all caches and may
- * be attached by any one thread.
+ * or free makes a new one. A detached cache counts in the budget of all caches
+ * and may be attached by any one thread.
  *
  * false: nothing changed (after the thread's last destructor round).
  */

@@ -108,7 +108,7 @@ probed 1.p --threads=none
 like "the allocator's counters are told, from start to end" "$out" \
     "tcmalloc.central_fetches +50,00[0-9] "
 like "beside those recorded" "$out" \
-    "tcmalloc.central_fetches +50,00[0-9] +50,000\$"
+    "tcmalloc.central_fetches +50,00[0-9] +50,000 +[+]0.0[0-9] %\$"
 is "one thread: no warning" "$(cat "$err")" ""
 is "in JSON too" "$(counter recorded_counters central_fetches)" \
     "$(key 1.truth allocs)"
@@ -244,6 +244,74 @@ done
 [ "$own" -lt "$(json j cpu_ns)" ]
 result "it is less than all" $?
 is "a made trace has no recorded time" "$(json j malloc_percent)" missing
+
+# --- Beside the recorded run --------------------------------------------------
+
+# deviations: those in j, by name, without signs.
+deviations() {
+    awk -F'[":,]+' '/^  "fidelity"/ { on = 1; next }
+        on && /^  }/ { on = 0 }
+        on && /^    "/ { name = $2 }
+        on && /"deviation_percent"/ { sub(/^ *-?/, "", $3); print name, $3 }' j
+}
+# One thread: the library gets the same calls. It runs for some samples.
+cat >walk.c <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+int main(void) {
+    static void *held[50000];
+    unsigned x = 1;
+    struct timespec now, start;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do {
+        for (unsigned i = 0; i < 20000; i++) {
+            x = x * 1664525u + 1013904223u;
+            void **h = &held[(x >> 8) % 50000];
+            free(*h);
+            *h = memset(malloc(16 + (x >> 12) % 3000), 1, 16);
+        }
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - start.tv_sec) * 1000 +
+                 (now.tv_nsec - start.tv_nsec) / 1000000 < 450);
+    return 0;
+}
+END
+if [ -x "$minimal" ] && $CC -O1 -fno-builtin -o walk walk.c 2>"$err" &&
+    record walk.t ./walk >/dev/null 2>&1; then
+    "$postprocess" -q walk.t walk.p
+    for mode in switch none; do
+        LD_PRELOAD=$minimal check "a program of one thread ($mode)" \
+            "$replay" --threads=$mode --json j --timeline walk.csv walk.p
+        deviations >dev
+        at_least "counters beside the recorded ones ($mode)" \
+            "$(wc -l <dev | tr -d ' ')" 12
+        awk '$1 !~ /_heap_bytes$/ && $2 != 0' dev >off
+        is "none deviates ($mode)" "$(cat off)" ""
+        like "the heap where it was sampled ($mode)" dev '^average_heap_bytes '
+        like "in the report ($mode)" "$out" '^deviations above 2 %: none$'
+    done
+    like "memory of both in the course of time" walk.csv \
+        ',recorded_rss_bytes,recorded_heap_bytes,heap_bytes,'
+    rows=$(awk -F, 'NR > 1 && $9 != "" { n++
+            d = $10 > $11 ? $10 - $11 : $11 - $10; if (d > $10 / 4) bad++ }
+        END { print n + 0, bad + 0 }' walk.csv)
+    note "rows with both, far from each other: $rows"
+    at_least "where it was sampled" "${rows% *}" 3
+    is "they are near each other" "${rows#* }" 0
+    TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=524288 LD_PRELOAD=$minimal \
+        check "with another setting" "$replay" --json j walk.p
+    like "larger deviations are named" "$out" \
+        '^deviations above 2 %: .*tcmalloc.thread_cache_overflows'
+    "$replay" --json j walk.p >"$out" 2>"$err"
+    is "under another allocator nothing is compared" \
+        "$(grep -c '^deviations' "$out") $(grep -c '"fidelity"' j)" "0 0"
+    "$postprocess" -q --to 100ms walk.t part.p
+    LD_PRELOAD=$minimal "$replay" --json j part.p >"$out" 2>"$err"
+    is "nor is a part of a recording" "$(grep -c '^deviations' "$out")" 0
+else
+    skip "counters beside the recorded ones" "no recording here"
+fi
 
 # What malloc took of the recorded run.
 if record work.t "$top_builddir/tests/integration/exchange" 2 20000 \

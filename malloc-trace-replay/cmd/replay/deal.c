@@ -173,6 +173,9 @@ static void flush(struct replay_deal *d, bool last, bool is_state) {
     b->live_blocks = d->staging.live_blocks;
     b->recorded_ns = d->staging.recorded_ns;
     b->is_state = is_state;
+    b->sampled = is_state && d->staging.sampled;
+    b->recorded_heap_bytes = d->staging.recorded_heap_bytes;
+    b->recorded_rss_bytes = d->staging.recorded_rss_bytes;
     b->due_ns = d->staging.due_ns;
     b->span_ns = d->staging.span_ns;
     d->ring->result.windows = d->window + d->window_used;

@@ -657,6 +657,7 @@ static void look_at(const struct replay_batch *b) {
     if (r->timeline != NULL && replay_timeline_wants(r->timeline, b))
         replay_timeline_look(r->timeline, b, &r->exec->calls, r->rss,
                              tcm_clock_ns() - the.start_ns);
+    replay_fidelity_look(r->fidelity, &r->exec->calls, b);
 }
 
 /* What is said of batch B, which may go when it is dealt. */
@@ -674,7 +675,7 @@ static void deal_all(const struct replay_batch *b) {
     struct replay_real *r = the.r;
     bool last = false;
     for (uint32_t number = 0; !last && !is_flag(&the.stop);) {
-        if (!r->options.is_paced && the.moment == NULL)
+        if (!r->options.is_paced)
             replay_ring_await_full(r->ring, &r->child, &r->child_status);
         uint64_t start_ns = tcm_clock_ns();
         replay_rss_from(r->rss);

@@ -29,6 +29,7 @@
 
 #include "cmd/replay/deal.h"
 #include "cmd/replay/exec.h"
+#include "cmd/replay/fidelity.h"
 #include "cmd/replay/measure.h"
 #include "cmd/replay/ring.h"
 #include "cmd/replay/share.h"
@@ -62,6 +63,7 @@ struct replay_real {
     struct replay_share *share;
     struct replay_rss *rss;
     struct replay_timeline *timeline; /* NULL: none */
+    struct replay_fidelity *fidelity;
     struct replay_table *cells;
     uint64_t own_bytes; /* the replayer's memory besides what is made here */
     pid_t child;        /* -1 when it was found ended */

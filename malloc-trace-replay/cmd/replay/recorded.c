@@ -15,11 +15,19 @@ void replay_recorded_sample(struct replay_recorded *c,
         uint64_t value;
         memcpy(&field, p + i, sizeof(field));
         memcpy(&value, p + i + sizeof(field), sizeof(value));
+        if (field == MTF_ACCOUNT_RSS_ANON_BYTES)
+            c->rss_bytes = value;
         if (field >= REPLAY_COUNTERS)
             continue;
         c->value[field] = value;
         c->known |= 1u << field;
     }
+}
+
+uint64_t replay_recorded_heap(const struct replay_recorded *c) {
+    uint64_t taken = c->value[MTF_ACCOUNT_SYSTEM_BYTES_TAKEN];
+    uint64_t returned = c->value[MTF_ACCOUNT_SYSTEM_BYTES_RETURNED];
+    return taken > returned ? taken - returned : 0;
 }
 
 void replay_recorded_closing(struct replay_recorded *c,
@@ -44,6 +52,13 @@ void replay_recorded_closing(struct replay_recorded *c,
                          &all) &&
         mtf_proc_account(b, MTF_PROC_ACCOUNT_EVENTS, &here) && here == all)
         c->cpu_ns = cpu;
+    if (mtf_proc_account(b, MTF_PROC_ACCOUNT_RECORDER + MTF_ACCOUNT_EVENTS,
+                         &all) &&
+        mtf_proc_account(
+            b, MTF_PROC_ACCOUNT_RECORDER + MTF_ACCOUNT_FAILED_ALLOCATIONS, &v))
+        c->ops = all - v;
+    if (mtf_proc_account(b, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES, &v))
+        c->peak_bytes = v;
     /* The footer's, newer than the last sample. */
     for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
         if (mtf_proc_account(b, MTF_PROC_ACCOUNT_RECORDER + i, &c->value[i]))
@@ -58,6 +73,11 @@ void replay_recorded_end(struct replay_recorded *c,
     result->is_part |= c->is_part;
     if (c->is_part)
         c->known = 0;
+    if (c->seen) {
+        result->recorded_ops += c->ops;
+        /* of several traces none is the peak of all */
+        result->recorded_peak_bytes = result->traces++ == 0 ? c->peak_bytes : 0;
+    }
     result->recorded_cpu_ns += c->cpu_ns;
     result->without_cpu += c->seen && c->cpu_ns == 0;
     for (unsigned i = 0; i < REPLAY_COUNTERS; i++)

@@ -16,6 +16,8 @@ struct replay_recorded {
     uint64_t first_ns, last_ns;
     uint64_t cpu_ns;                 /* 0 unknown */
     bool seen;                       /* something of a trace */
+    uint64_t ops, peak_bytes;        /* by the closing block */
+    uint64_t rss_bytes;              /* of the last sample */
     uint64_t value[REPLAY_COUNTERS]; /* by number of enum mtf_account */
     uint32_t known;                  /* bit per number */
     bool is_part; /* the trace has not all of the run that was counted */
@@ -33,6 +35,8 @@ static inline void replay_recorded_time(struct replay_recorded *c,
 void replay_recorded_sample(struct replay_recorded *c,
                             const struct mtf_proc_block *b,
                             const struct mtf_op *op);
+/* Of the last sample: bytes that the heap had memory behind. 0: unknown. */
+uint64_t replay_recorded_heap(const struct replay_recorded *c);
 /* Closing block B. */
 void replay_recorded_closing(struct replay_recorded *c,
                              const struct mtf_proc_block *b);

@@ -166,6 +166,7 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
             replay_share_see(&r->share, b);
         if (replay_rss_wants(&r->rss, b->live_bytes))
             replay_rss_live(&r->rss, b->live_bytes);
+        replay_fidelity_look(&r->report.fidelity, &r->exec.calls, b);
         if (r->timeline != NULL && replay_timeline_wants(r->timeline, b))
             replay_timeline_look(r->timeline, b, &r->exec.calls, &r->rss,
                                  tcm_clock_ns() - r->time.first_wall_ns);
@@ -214,6 +215,7 @@ static bool run_real_prepare(struct run *r, const struct replay_options *o) {
     real->share = &r->share;
     real->rss = &r->rss;
     real->timeline = r->timeline;
+    real->fidelity = &r->report.fidelity;
     real->cells = &r->slots;
     real->child = r->child;
     real->own_bytes = own_bytes(r);
@@ -250,6 +252,9 @@ static bool run_marked(struct run *r, const struct replay_batch *b,
     if (r->is_real && !run_real_prepare(r, o))
         return false;
     replay_counters_read(&r->exec.calls, before);
+    replay_fidelity_begin(&r->report.fidelity, &r->exec.calls);
+    if (r->timeline != NULL)
+        replay_timeline_begin(r->timeline, &r->exec.calls);
     if (!r->is_real) {
         replay_rss_start(&r->rss, own_bytes(r));
         replay_usage_start(&r->report.usage);

@@ -47,27 +47,12 @@ static double processors(const struct replay_report *r) {
 
 /* --- Text ----------------------------------------------------------------- */
 
-static void print_counters(const struct replay_report *r, FILE *out) {
-    struct tool_text a, b;
-    /* those of a whole run are none of a part of it */
-    bool headed = false, beside = r->result->recorded_known != 0;
-    for (unsigned i = 0; i < REPLAY_COUNTERS; i++) {
-        const char *name = mtf_account_name(i);
-        if (name == NULL || !(r->counters.known >> i & 1))
-            continue;
-        if (!headed)
-            fprintf(out, "\n%-32s %16s%s\n", "the allocator's counters", "here",
-                    beside ? "         recorded" : "");
-        headed = true;
-        fprintf(out, "%-32s %16s", name,
-                tool_text_count(&a, r->counters.value[i]));
-        if (beside)
-            fprintf(out, " %16s",
-                    r->result->recorded_known >> i & 1
-                        ? tool_text_count(&b, r->result->recorded[i])
-                        : "-");
-        fputc('\n', out);
-    }
+static struct replay_fidelity_runs
+fidelity_runs(const struct replay_report *r) {
+    return (struct replay_fidelity_runs){
+        r->result, &r->counters,
+        r->real != NULL ? (uint64_t)r->real->peak_live_bytes
+                        : r->result->peak_live_bytes};
 }
 
 /* --- Warnings ------------------------------------------------------------- */
@@ -253,23 +238,11 @@ void replay_report_print(const struct replay_report *r, FILE *out) {
                                     : "which the allocator does not have");
     if (r->around != NULL && r->around->latency != NULL)
         replay_latency_print(r->around->latency, out);
-    print_counters(r, out);
+    struct replay_fidelity_runs runs = fidelity_runs(r);
+    replay_fidelity_print(&r->fidelity, &runs, out);
 }
 
 /* --- JSON ----------------------------------------------------------------- */
-
-static void json_counters(const struct replay_report *r, struct tool_json *j) {
-    tool_json_begin_object(j, "allocator_counters");
-    for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
-        if (mtf_account_name(i) != NULL && (r->counters.known >> i & 1))
-            tool_json_u64(j, mtf_account_name(i), r->counters.value[i]);
-    tool_json_end_object(j);
-    tool_json_begin_object(j, "recorded_counters");
-    for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
-        if (mtf_account_name(i) != NULL && (r->result->recorded_known >> i & 1))
-            tool_json_u64(j, mtf_account_name(i), r->result->recorded[i]);
-    tool_json_end_object(j);
-}
 
 static void json_order(const struct replay_report *r, struct tool_json *j) {
     const struct replay_order *o = r->order;
@@ -389,6 +362,7 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
         replay_latency_json(r->around->latency, j);
     if (r->around != NULL && r->around->verify != NULL)
         replay_verify_json(r->around->verify, j);
-    json_counters(r, j);
+    struct replay_fidelity_runs runs = fidelity_runs(r);
+    replay_fidelity_json(&r->fidelity, &runs, j);
     tool_json_end_object(j);
 }

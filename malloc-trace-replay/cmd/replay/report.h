@@ -11,6 +11,7 @@
 #include "cmd/replay/around.h"
 #include "cmd/replay/counters.h"
 #include "cmd/replay/exec.h"
+#include "cmd/replay/fidelity.h"
 #include "cmd/replay/measure.h"
 #include "cmd/replay/real.h"
 #include "cmd/replay/ring.h"
@@ -35,6 +36,7 @@ struct replay_report {
     /* The allocator's own counters, used up in the replay; those recorded are
        in the result. */
     struct replay_counters counters;
+    struct replay_fidelity fidelity;
 };
 
 const char *replay_touch_name(enum replay_touch touch);

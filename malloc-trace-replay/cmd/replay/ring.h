@@ -67,7 +67,9 @@ struct replay_batch {
     uint64_t end_op, live_bytes, live_blocks;
     uint64_t recorded_ns; /* since the first time of the trace */
     uint32_t is_state;
-    uint32_t unused[11];
+    uint32_t sampled; /* 1: of the recorded run there is, too */
+    uint64_t recorded_heap_bytes, recorded_rss_bytes;
+    uint32_t unused[6];
     struct replay_segment segment[REPLAY_SEGMENTS];
     uint64_t word[REPLAY_BATCH_WORDS + REPLAY_BATCH_PAD];
 };
@@ -93,6 +95,7 @@ struct replay_result {
 
     uint64_t ops, threads, thread_switches;
     uint64_t most_threads; /* of one trace */
+    uint64_t traces;
     uint64_t peak_live_bytes, live_bytes, live_objects;
     uint64_t requested_bytes;
     uint64_t apart_ops; /* of ops: of prologues and epilogues */
@@ -109,6 +112,8 @@ struct replay_result {
     /* what the peak of live bytes can be when threads run as far apart as the
        skew lets them; both 0: unknown */
     uint64_t least_peak_bytes, most_peak_bytes;
+    /* of the recorded run, if recorded_known; 0: unknown */
+    uint64_t recorded_ops, recorded_peak_bytes;
     uint64_t windows;         /* of recorded time, that have operations */
     uint64_t recorded_cpu_ns; /* of the recorded programs */
     uint32_t without_cpu; /* traces that do not have it, or are a part only */
@@ -155,7 +160,8 @@ const struct replay_batch *replay_ring_take(struct replay_ring *r, pid_t *child,
                                             int *status);
 /* Taker: whether there is a batch that it was not given. */
 bool replay_ring_has(struct replay_ring *r);
-/* Taker: sleeps until the ring is full, or all there will be is in it. */
+/* Taker, where the ring is filled and emptied in turns: sleeps until the filler
+   waits for its turn, or all there will be is in the ring. */
 void replay_ring_await_full(struct replay_ring *r, pid_t *child, int *status);
 /* Taker: the first batch that was given and not yet taken is needed no more. */
 void replay_ring_taken(struct replay_ring *r);

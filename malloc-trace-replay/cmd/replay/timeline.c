@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/os_mem.h"
+#include "cmd/replay/fidelity.h"
 #include "common/json.h"
 #include "common/main.h"
 
@@ -26,18 +27,26 @@ static const struct {
 };
 #define PLACES (sizeof(place) / sizeof(*place))
 
+/* Samples of the recorded run are moments, until they are so many. */
+#define SAMPLES_MOST (REPLAY_MOMENTS / 4)
+
 struct moment {
     uint64_t operation, ns, recorded_ns;
     uint64_t live_bytes, live_blocks;
     uint64_t rss_bytes, huge_bytes, faults;
-    uint64_t at[PLACES];
+    uint64_t heap_bytes, at[PLACES];
+    bool sampled; /* what follows is of the recorded run */
+    uint64_t recorded_heap_bytes, recorded_rss_bytes;
 };
 
 struct replay_timeline {
     uint64_t step;
     bool is_time;
     bool has_places;
-    uint64_t faults; /* before the first one */
+    bool has_samples;   /* of the recorded run */
+    bool every_sample;  /* is a moment */
+    uint64_t heap_base; /* bytes of the heap before the first one */
+    uint64_t faults;    /* before the first one */
     unsigned count;
     struct moment moment[REPLAY_MOMENTS];
 };
@@ -53,7 +62,13 @@ struct replay_timeline *replay_timeline_new(uint64_t step, bool is_time) {
     memset(t, 0, (size_t)replay_timeline_bytes());
     t->step = step;
     t->is_time = is_time;
+    t->every_sample = true;
     return t;
+}
+
+void replay_timeline_begin(struct replay_timeline *t,
+                           const struct replay_calls *calls) {
+    t->heap_base = replay_heap_bytes(calls);
 }
 
 /* --- Looking -------------------------------------------------------------- */
@@ -68,23 +83,28 @@ bool replay_timeline_wants(const struct replay_timeline *t,
     if (!b->is_state)
         return false;
     /* The last one in any case. */
-    if (t->count == 0 || b->last)
+    if (t->count == 0 || b->last || (t->every_sample && b->sampled))
         return true;
     const struct moment *m = &t->moment[t->count - 1];
     return t->is_time ? b->recorded_ns >= m->recorded_ns + t->step
                       : b->end_op >= m->operation + t->step;
 }
 
-/* Every other moment goes. */
+/* Every other moment goes, but samples of the recorded run stay. */
 static void thin_out(struct replay_timeline *t) {
     const struct moment *m = t->moment;
     uint64_t first = t->is_time ? m[0].recorded_ns : m[0].operation;
     uint64_t last =
         t->is_time ? m[t->count - 1].recorded_ns : m[t->count - 1].operation;
     t->step = tcm_max_u64(2 * t->step, (last - first) / (REPLAY_MOMENTS / 2));
-    for (unsigned i = 1; 2 * i < t->count; i++)
-        t->moment[i] = t->moment[2 * i];
-    t->count = (t->count + 1) / 2;
+    unsigned samples = 0, kept = 0;
+    for (unsigned i = 0; i < t->count; i++)
+        samples += m[i].sampled;
+    t->every_sample &= samples < SAMPLES_MOST;
+    for (unsigned i = 0; i < t->count; i++)
+        if (i % 2 == 0 || (t->every_sample && m[i].sampled))
+            t->moment[kept++] = m[i];
+    t->count = kept;
 }
 
 void replay_timeline_look(struct replay_timeline *t,
@@ -107,6 +127,12 @@ void replay_timeline_look(struct replay_timeline *t,
                          .live_blocks = b->live_blocks,
                          .faults = faults - t->faults};
     replay_rss_look(rss, &m->rss_bytes, &m->huge_bytes);
+    uint64_t heap = replay_heap_bytes(calls);
+    m->heap_bytes = heap > t->heap_base ? heap - t->heap_base : 0;
+    m->sampled = b->sampled != 0;
+    m->recorded_heap_bytes = b->recorded_heap_bytes;
+    m->recorded_rss_bytes = b->recorded_rss_bytes;
+    t->has_samples |= m->sampled;
     for (size_t i = 0; i < PLACES && calls->property != NULL; i++) {
         size_t v;
         if (calls->property(place[i].property, &v)) {
@@ -122,6 +148,10 @@ static void write_csv(const struct replay_timeline *t, FILE *f) {
     fputs("operation,ns,recorded_ns,live_bytes,live_blocks,rss_bytes,"
           "huge_page_bytes,minor_faults",
           f);
+    if (t->has_samples)
+        fputs(",recorded_rss_bytes,recorded_heap_bytes", f);
+    if (t->has_places)
+        fputs(",heap_bytes", f);
     for (size_t p = 0; p < PLACES && t->has_places; p++)
         fprintf(f, ",%s", place[p].key);
     fputc('\n', f);
@@ -132,6 +162,13 @@ static void write_csv(const struct replay_timeline *t, FILE *f) {
                               m->huge_bytes, m->faults};
         for (size_t k = 0; k < sizeof(v) / sizeof(*v); k++)
             fprintf(f, "%s%llu", k == 0 ? "" : ",", (unsigned long long)v[k]);
+        if (t->has_samples && m->sampled)
+            fprintf(f, ",%llu,%llu", (unsigned long long)m->recorded_rss_bytes,
+                    (unsigned long long)m->recorded_heap_bytes);
+        else if (t->has_samples)
+            fputs(",,", f);
+        if (t->has_places)
+            fprintf(f, ",%llu", (unsigned long long)m->heap_bytes);
         for (size_t p = 0; p < PLACES && t->has_places; p++)
             fprintf(f, ",%llu", (unsigned long long)m->at[p]);
         fputc('\n', f);
@@ -173,6 +210,12 @@ static bool json_file(const struct replay_timeline *t, const char *name) {
         tool_json_u64(&j, "rss_bytes", m->rss_bytes);
         tool_json_u64(&j, "huge_page_bytes", m->huge_bytes);
         tool_json_u64(&j, "minor_faults", m->faults);
+        if (m->sampled) {
+            tool_json_u64(&j, "recorded_rss_bytes", m->recorded_rss_bytes);
+            tool_json_u64(&j, "recorded_heap_bytes", m->recorded_heap_bytes);
+        }
+        if (t->has_places)
+            tool_json_u64(&j, "heap_bytes", m->heap_bytes);
         for (size_t p = 0; p < PLACES && t->has_places; p++)
             tool_json_u64(&j, place[p].key, m->at[p]);
         tool_json_end_object(&j);

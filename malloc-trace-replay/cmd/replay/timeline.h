@@ -26,6 +26,9 @@ struct replay_timeline;
 struct replay_timeline *replay_timeline_new(uint64_t step, bool is_time);
 /* What it adds to the resident memory. */
 uint64_t replay_timeline_bytes(void);
+/* Before the start mark. */
+void replay_timeline_begin(struct replay_timeline *t,
+                           const struct replay_calls *calls);
 /* Whether the state after batch B is a moment. */
 bool replay_timeline_wants(const struct replay_timeline *t,
                            const struct replay_batch *b);

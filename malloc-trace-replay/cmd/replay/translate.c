@@ -66,6 +66,10 @@ static void batch_end(struct replay_translate *t, bool last) {
     b->live_blocks = t->live_objects;
     b->recorded_ns = t->recorded.last_ns - t->recorded.first_ns;
     b->is_state = 1;
+    b->sampled = t->sampled;
+    b->recorded_heap_bytes = replay_recorded_heap(&t->recorded);
+    b->recorded_rss_bytes = t->recorded.rss_bytes;
+    t->sampled = false;
     if (t->live_bytes > t->live_mark)
         t->live_mark = replay_live_mark(t->live_bytes);
     if (t->order.spread)
@@ -393,6 +397,12 @@ static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
         return call_failed(t, b);
     case MTF_OP_SAMPLE:
         replay_recorded_sample(&t->recorded, b, op);
+        /* The heap of a second trace begins with what the first one left, and
+           that of a part with what was before it. */
+        t->sampled = t->result->traces == 0 && !t->recorded.is_part &&
+                     replay_recorded_heap(&t->recorded) != 0;
+        if (t->sampled)
+            batch_next(t);
         return true;
     case MTF_OP_EXTENSION:
         translate_extension(t, op);

@@ -84,7 +84,8 @@ struct replay_translate {
     uint32_t index;       /* of the cache that is attached, 0 the replayer's */
 
     struct replay_recorded recorded; /* of this trace */
-    struct tool_check *check;        /* the caller's, of this trace; or NULL */
+    bool sampled; /* the recorded run where the batch in work ends */
+    struct tool_check *check; /* the caller's, of this trace; or NULL */
     struct replay_result *result;
     bool apart;                      /* in a prologue or epilogue, */
     uint64_t apart_since, apart_ops; /* which began after so many ops; past */
