@@ -58,6 +58,9 @@ const char *mtf_foreign_magic(const uint8_t *p, size_t n) {
         uint8_t length;
         const char *text;
     } known[] = {
+        {{0x04, 0x22, 0x4d, 0x18},
+         4,
+         "is an LZ4 file, to be decompressed with lz4 -d"},
         {{0x1f, 0x8b}, 2, "is a gzip file, to be decompressed with gzip -d"},
         {"BZh", 3, "is a bzip2 file, to be decompressed with bzip2 -d"},
         {"\xfd"

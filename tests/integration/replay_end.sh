@@ -21,6 +21,19 @@ await() {
 # fed_half SIGNAL ARGS...: replay gets half of a trace by a FIFO and then the
 # signal, while it waits for more.
 mkfifo feed
+# Whether the decoding process has read half of the trace, and done what it can
+# with that: it sleeps each time that it is looked at.
+# shellcheck disable=SC2317
+has_read() {
+    decoder=$(cat "/proc/$pid/task/$pid/children" 2>/dev/null)
+    decoder=${decoder% }
+    read_bytes=$(sed -n 's/^rchar: //p' "/proc/${decoder:-0}/io" 2>/dev/null)
+    [ "${read_bytes:-0}" -ge $((size / 2)) ] || return 1
+    for _ in 1 2 3; do
+        grep -q '^State:.*S' "/proc/$decoder/status" 2>/dev/null || return 1
+        sleep 0.05
+    done
+}
 fed_half() {
     signal=$1
     shift
@@ -29,8 +42,7 @@ fed_half() {
     pid=$!
     exec 9>feed
     head -c $((size / 2)) p.p >&9
-    # It has read all that a pipe holds but did not end.
-    sleep 0.3
+    eventually 20 has_read || sleep 1
     kill "-$signal" $pid
     wait $pid
     status=$?
@@ -112,6 +124,11 @@ for line in "processor time" "wall time" "peak memory"; do
     like "of $line" "$out" "^$line +[0-9].* [0-9].* [0-9]"
 done
 is "one line each" "$(wc -l <"$out" | tr -d ' ')" 6
+check "--repeat with a timeline" "$replay" -q --repeat=2 --timeline t.csv \
+    --allocator-stats=s p.p
+is "each run has files of its own" \
+    "$(echo t*.csv s.[0-9] "$(sed 1d t.2.csv | head -n 1 | cut -d, -f1)")" \
+    "t.1.csv t.2.csv s.1 s.2 $(sed -n 2p t.1.csv | cut -d, -f1)"
 if [ -n "$python" ]; then
     cat >runs.py <<'END'
 import json, statistics, sys

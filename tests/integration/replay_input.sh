@@ -209,6 +209,12 @@ packed() {
     is "$2: all of it is replayed" "$(json j ops)" "$(key p.truth ops)"
 }
 packed gzip "gzip member"
+if have lz4 && have gzip; then
+    lz4 -q -c p.p | gzip >nested
+    named nested "an LZ4 file, to be decompressed with lz4 -d"
+else
+    skip "LZ4 in gzip" "no lz4 or gzip here"
+fi
 packed zstd "zstd frame"
 BZIP2=-1
 export BZIP2 # small blocks

@@ -203,6 +203,27 @@ static bool parse_order(struct replay_options *o) {
     return true;
 }
 
+/* One run of several: what it writes is its own. */
+static bool be_run(struct replay_options *o) {
+    static char timeline[4096], statistics[4096];
+    uint64_t number;
+    bool good = replay_repeat_parse(o->is_run, &o->json, &number);
+    o->repeat = o->hold_ns = 0;
+    if (good && o->timeline != NULL) {
+        good =
+            replay_repeat_name(timeline, sizeof(timeline), o->timeline, number);
+        o->timeline = timeline;
+    }
+    if (good && o->statistics_file != NULL) {
+        good = replay_repeat_name(statistics, sizeof(statistics),
+                                  o->statistics_file, number);
+        o->statistics_file = statistics;
+    }
+    if (!good)
+        (void)tool_usage_error("a name is too long");
+    return good;
+}
+
 bool replay_options_parse(int argc, char **argv, struct replay_options *out,
                           int *status) {
     static const struct tool_option table[] = {
@@ -306,11 +327,8 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
     const char *const *in =
         out->files == 0 ? standard : (const char *const *)o.operand;
     *status = TOOL_USAGE;
-    if (out->is_run != NULL) {
-        out->json = out->is_run;
-        out->repeat = out->hold_ns = 0;
-        return true;
-    }
+    if (out->is_run != NULL)
+        return be_run(out);
     if (out->repeat != 0 && !replay_repeat_can(out->file, out->files))
         return false;
     int ins = out->files == 0 ? 1 : out->files;

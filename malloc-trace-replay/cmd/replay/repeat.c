@@ -34,6 +34,7 @@ struct repeat {
     char **text;              /* JSON of each run */
     uint64_t *value[FIGURES]; /* of each run */
     char **words;             /* of the command line */
+    char word[64];            /* of them, for each run another one */
     int status;               /* the gravest of the runs */
     bool interrupted;
 };
@@ -53,6 +54,27 @@ bool replay_repeat_can(char *const *file, int count) {
     }
     (void)tool_usage_error("--repeat: standard input cannot be read again");
     return false;
+}
+
+bool replay_repeat_parse(const char *text, const char **json,
+                         uint64_t *number) {
+    char *end;
+    *number = strtoull(text, &end, 10);
+    *json = end + 1;
+    return end != text && *end == ',';
+}
+
+bool replay_repeat_name(char *to, size_t size, const char *name,
+                        uint64_t number) {
+    const char *slash = strrchr(name, '/');
+    const char *dot = strrchr(name, '.');
+    size_t length = strlen(name);
+    /* a dot at the front of a file's name begins no ending */
+    const char *first = slash == NULL ? name : slash + 1;
+    size_t stem = dot == NULL || dot <= first ? length : (size_t)(dot - name);
+    int n = snprintf(to, size, "%.*s.%llu%s", (int)stem, name,
+                     (unsigned long long)number, name + stem);
+    return n > 0 && (size_t)n < size;
 }
 
 /* --- Files and words ------------------------------------------------------ */
@@ -171,6 +193,9 @@ static bool run_once(struct repeat *r, int result, int messages) {
     }
     if (messages >= 0)
         rewind_fd(messages);
+    snprintf(r->word, sizeof(r->word),
+             "--" REPLAY_REPEAT_RUN "=%llu,/proc/self/fd/%d",
+             (unsigned long long)r->made + 1, result);
     /* one that comes before the new process can obey is not lost */
     tool_stop_hold(true);
     pid_t child = fork();
@@ -279,16 +304,13 @@ static void json_all(const struct repeat *r, const struct figure *f,
 /* --- All ------------------------------------------------------------------ */
 
 static bool begin(struct repeat *r, int *result, int *messages) {
-    static char word[64];
     *result = scratch("result");
     *messages = scratch("messages");
     if (*result < 0 || *messages < 0) {
         tool_error("cannot make a file in memory: %s", strerror(errno));
         return false;
     }
-    snprintf(word, sizeof(word), "--" REPLAY_REPEAT_RUN "=/proc/self/fd/%d",
-             *result);
-    r->words = words_with(word);
+    r->words = words_with(r->word);
     r->text = calloc(r->wanted, sizeof(*r->text));
     bool good = r->words != NULL && r->text != NULL;
     for (unsigned f = 0; f < FIGURES; f++) {

@@ -21,4 +21,11 @@ bool replay_repeat_can(char *const *file, int count);
 /* Makes RUNS runs. JSON: a file name or NULL. The exit status. */
 int replay_repeat(uint64_t runs, const char *json);
 
+/* What a run of several is told: its number, and where its JSON goes. */
+bool replay_repeat_parse(const char *text, const char **json, uint64_t *number);
+/* NAME of a file that each run has of its own: NUMBER before its ending. False:
+   it is too long. */
+bool replay_repeat_name(char *to, size_t size, const char *name,
+                        uint64_t number);
+
 #endif

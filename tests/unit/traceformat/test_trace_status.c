@@ -75,7 +75,7 @@ int main(void) {
         {"", 0, NULL},
         {"\x89MTRAW\r\n", 8, NULL},
         {"\x89MT", 3, NULL},
-        {"\x04\x22\x4d\x18....", 8, NULL},
+        {"\x04\x22\x4d\x18....", 8, "an LZ4 file"},
         {"\5\0\0\0\0\0\0", 7, NULL},
         {"abc\0def", 7, NULL},
         {"\x1f", 1, NULL},
