@@ -25,9 +25,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "core/cache_registry.h"
-#include "core/class_map.h"
 #include "core/core_stats.h"
-#include "core/page_map.h"
 #include "core/thread_cache.h"
 #include "core/transfer_cache.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/central_list.h"
-#include "base/bits.h"
 #include "base/check.h"
 #include "core/meta_alloc.h"
 #include "core/page_heap.h"

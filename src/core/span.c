@@ -4,7 +4,6 @@
  * line: they are changed under different locks.
  */
 #include "core/span.h"
-#include "base/bits.h"
 #include "base/check.h"
 #include "core/meta_alloc.h"
 

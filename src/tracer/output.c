@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/os_file.h"
 #include "base/raw_io.h"
-#include "tracer/saver.h"
 #include "tracer/trace_name.h"
 
 #include <errno.h>
@@ -190,7 +189,7 @@ static bool write_patiently(struct mtr_output *out, const char *p, size_t n) {
             give_up = UINT64_MAX;
             continue;
         }
-        mtr_saver_keep_ready(out->rec);
+        mtr_spool_keep_ready(out->rec);
         if (tcm_load_acquire(&link->finish) == 0 &&
             tcm_load_acquire(&link->stop) == 0)
             continue;

@@ -78,11 +78,12 @@ struct mtr_identity {
 
 struct mtr_config {
     const struct mtr_host *host;
-    bool set_up;         /* mtr_init ran */
-    bool named;          /* the environment names an output for this process */
-    bool wanted;         /* children are recorded too, with per_process */
-    bool pattern_is_bad; /* too long, or there is no current folder */
-    bool per_process;    /* %p in the name */
+    void (*answer)(void); /* makes control_server.h's thread; set with HOST */
+    bool set_up;          /* mtr_init ran */
+    bool named;           /* the environment names an output for this process */
+    bool wanted;          /* children are recorded too, with per_process */
+    bool pattern_is_bad;  /* too long, or there is no current folder */
+    bool per_process;     /* %p in the name */
     bool compress;
     bool stats;
     bool drops;          /* threads do not wait for buffers for long */
@@ -104,6 +105,7 @@ struct mtr_config {
     char executable[64];
     char pattern[PATH_MAX]; /* absolute, with % sequences */
 };
+/* In trace_process.c, which fills it in. */
 extern struct mtr_config mtr_config;
 
 /* What the saver counted up to its last round, for status requests. */
@@ -187,26 +189,15 @@ size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
                         const uint32_t *part, uint64_t start);
 /* mtr_recorder, made if need be. NULL: no memory. */
 struct mtr_recorder *mtr_recorder_need(void);
-/* From MTR_STARTING to a recording, with a saver at once. false: it failed, and
-   a message waits. */
-bool mtr_begin_recording(struct mtr_recorder *rec);
-/* From MTR_ARMED on to a recording; false: it failed. Any thread. */
-bool mtr_start_armed(struct mtr_recorder *rec);
 /* In the child of a fork, where the kernel did not wipe it. */
 void mtr_recorder_wipe(struct mtr_recorder *rec);
-/* A wiped child's first call: arms it if children are recorded. */
-bool mtr_child_begin(struct mtr_recorder *rec);
-/* Makes the saver of a recording that is on if there is none, and waits until
-   it is set up. false: the recording is over, be it that another begins. */
-bool mtr_saver_need(struct mtr_recorder *rec);
 /* Ends the recording as FAILED; WHAT and errno ERROR (0: none) go to stderr
    when a thread of the program comes by. */
 void mtr_fail(struct mtr_recorder *rec, const char *what, int error);
 /* Prints the message that waits, if any. */
 void mtr_message_flush(struct mtr_recorder *rec);
-/* The same with TCMALLOC_TRACE_STATS and the account of a recording that has
-   ended. */
-void mtr_summary_flush(struct mtr_recorder *rec);
+/* Text on descriptor 2, if that is what it was at the start. */
+void mtr_say(const char *text, size_t length);
 /* Says "tcmalloc: WHAT NAME: ERROR" at once; on a thread of the program. NAME
    may be NULL and ERROR 0. */
 void mtr_complain(const char *what, const char *name, int error);

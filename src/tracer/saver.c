@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One loop: keep buffers ready, make the round or poll that is due, sleep.
- *
- * Why look first and take the full queue afterwards: an event published before
- * the barrier's time T is in a buffer that is its thread's own, or in the
- * queue, when the round begins. If its thread hands that buffer over before we
- * look at the thread, it is in the queue before we take that. So each such
- * event is seen, whatever the threads do.
  */
 #include "tracer/saver.h"
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "base/os_mem.h"
 #include "base/os_thread.h"
-#include "base/testpoint.h"
-#include "tracer/saver_account.h"
 #include "tracer/saver_phase.h"
+#include "tracer/saver_round.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_name.h"
 #include "tracer/trace_process.h"
@@ -26,12 +18,7 @@
 #include <signal.h>
 #include <string.h>
 
-#define MS          1000000u
-#define ROUND_NS    (10u * MS)
-#define POLL_NS     (1u * MS)
-#define IDLE_NS_MAX (1000u * MS)
-#define SAMPLE_NS   (100u * MS)
-#define HEAD_BYTES  ((uint32_t)sizeof(struct mtf_spool_buffer))
+#define IDLE_NS_MAX 1000000000u
 
 /* For a saver that is being made, in a call that frees: it may be that it
    cannot be made before the call returns, which then is dropped. */
@@ -55,23 +42,6 @@ void mtr_saver_wake(struct mtr_recorder *rec) {
     tcm_futex_wake(&rec->link.wake, 1);
 }
 
-static bool is_over(struct mtr_recorder *rec) {
-    return !mtr_state_is_on(tcm_load_acquire(&rec->state));
-}
-
-bool mtr_saver_round(struct mtr_recorder *rec) {
-    uint32_t mine = tcm_add_acq_rel(&rec->link.wanted, 1u) + 1;
-    mtr_saver_wake(rec);
-    for (;;) {
-        uint32_t done = tcm_load_acquire(&rec->link.done);
-        if ((int32_t)(done - mine) >= 0)
-            return true;
-        if (is_over(rec) || !mtr_saver_need(rec))
-            return false;
-        tcm_futex_wait(&rec->link.done, done, UINT64_MAX);
-    }
-}
-
 void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns) {
     /* Mostly so, and a program without a clock goes on. */
     uint32_t started = tcm_load_acquire(&rec->link.started);
@@ -86,264 +56,14 @@ void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns) {
                        end == UINT64_MAX ? end : end - now);
 }
 
-size_t mtr_saver_summary(char *text, size_t cap) {
-    size_t n = the_saver.summary_length < cap ? the_saver.summary_length : cap;
+void mtr_summary_flush(struct mtr_recorder *rec) {
+    char text[MTR_SUMMARY_MAX];
+    if (!mtr_config.stats || tcm_swap_acq_rel(&rec->summary_due, 0u) == 0)
+        return;
+    size_t n = the_saver.summary_length;
+    TCM_ASSERT(n <= sizeof(text));
     memcpy(text, the_saver.texts.summary, n);
-    return n;
-}
-
-/* --- Saving -------------------------------------------------------------- */
-
-static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
-                 uint64_t time_hi) {
-    if (upto <= b->saved)
-        return true;
-    TCM_ASSERT(b->saved >= HEAD_BYTES && upto <= b->size);
-    TCM_ASSERT(b->thread != MTF_THREAD_NONE && b->stream <= UINT64_MAX / 2);
-    struct mtf_raw_place place = {
-        .thread = b->thread,
-        .offset = b->stream + b->saved - HEAD_BYTES,
-        .buffer_start = b->stream,
-        .time_lo = b->time_lo,
-        .time_hi = time_hi,
-    };
-    const uint8_t *fresh = b->base + b->saved;
-    size_t fresh_bytes = upto - b->saved;
-    /* The part of a flight recording that has the buffer's beginning may be
-       gone before this one is. */
-    if (b->part != s->output.part && b->saved != HEAD_BYTES) {
-        place.offset = b->stream;
-        place.time_lo = b->taken_ns;
-        b->saved = HEAD_BYTES;
-    }
-    b->part = s->output.part;
-    if (!mtf_raw_write_data(&s->writer, &place, b->base + b->saved,
-                            upto - b->saved))
-        return false;
-    mtr_count_events(&s->counts, fresh, fresh_bytes);
-    b->saved = upto;
-    TCM_ASSERT(b->mark <= s->writer.raw_bytes);
-    b->mark = s->writer.raw_bytes;
-    s->dirty = true;
-    return true;
-}
-
-/* A buffer is free again when its last byte is with the output. The spool is
-   told before the first one loses its events. */
-void mtr_saver_recycle(struct mtr_saver *s) {
-    uint64_t saved = s->writer.settled_bytes;
-    bool any = false;
-    struct mtr_buffer *b;
-    while ((b = s->written_head) != NULL && b->mark <= saved && !b->in_round) {
-        if (!any)
-            mtr_spool_tell_saved(s->rec, saved);
-        TCM_ASSERT(b->saved == b->used);
-        TCM_ASSERT((b->next == NULL) == (b == s->written_tail));
-        s->written_head = b->next;
-        if (b->next == NULL)
-            s->written_tail = NULL;
-        mtr_pool_recycle(&s->rec->pool, b, saved);
-        any = true;
-    }
-    if (any)
-        mtr_pool_notify(&s->rec->pool);
-}
-
-/*
- * The time to the next look for full buffers, after one that FOUND some:
- * shorter when these were more than a quarter of what is kept ready, longer
- * when few. A timer that fires costs as much as saving some thousand events, so
- * looking every POLL_NS would cost a slow program more than its events do. A
- * thread that finds the pool low calls, whatever the pace. (The saver alone
- * changes `ready`.)
- */
-static void set_pace(struct mtr_saver *s, const uint32_t found[2]) {
-    const struct mtr_stack *kept = s->rec->pool.free;
-    TCM_ASSERT(s->poll_ns <= ROUND_NS);
-    bool many = false, few = true;
-    for (unsigned i = 0; i < 2; i++) {
-        many = many || found[i] * 4 > kept[i].ready;
-        few = few && found[i] * 8 <= kept[i].ready;
-    }
-    if (many)
-        s->poll_ns = tcm_max_u64(s->poll_ns / 2, POLL_NS);
-    else if (few)
-        s->poll_ns = tcm_min_u64(s->poll_ns * 2, ROUND_NS);
-}
-
-static bool save_full(struct mtr_saver *s) {
-    struct mtr_buffer *b = mtr_pool_take_full(&s->rec->pool);
-    uint32_t found[2] = {0, 0};
-    uint64_t now = b == NULL ? 0 : mtr_clock_ns();
-    if (b != NULL)
-        s->last_full = now;
-    bool ok = true;
-    while (b != NULL) {
-        struct mtr_buffer *next = b->next;
-        found[b->size == MTR_LARGE_BYTES ? MTR_LARGE : MTR_SMALL]++;
-        ok = ok && save(s, b, b->used, now);
-        b->next = NULL;
-        if (s->written_tail != NULL)
-            s->written_tail->next = b;
-        else
-            s->written_head = b;
-        s->written_tail = b;
-        if (ok)
-            mtr_saver_recycle(s);
-        b = next;
-    }
-    set_pace(s, found);
-    return ok;
-}
-
-/* What is in the compressor keeps buffers from those that wait for one. */
-static bool poll_full(struct mtr_saver *s) {
-    if (!save_full(s))
-        return false;
-    if (s->written_head != NULL &&
-        tcm_load_relaxed(&s->rec->pool.waiters) != 0) {
-        if (!mtf_raw_writer_flush(&s->writer))
-            return false;
-        mtr_saver_recycle(s);
-    }
-    return true;
-}
-
-/*
- * The buffers with something new, and how much of it: a list. BEGIN is a time
- * before the look: in a buffer that has nothing new, what comes is later than
- * that. (A buffer of which nothing was saved yet may still be in the hands of
- * its owner, which writes its time.)
- */
-static struct mtr_buffer *look(struct mtr_recorder *rec, uint64_t begin) {
-    struct mtr_buffer *list = NULL, **tail = &list;
-    struct mtr_registry *r = &rec->registry;
-    tcm_lock(&r->lock);
-    for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next) {
-        struct mtr_thread_record *t =
-            TCM_CONTAINER_OF(l, struct mtr_thread_record, cold.link);
-        /* Of a recording before this one; its thread has not come by yet. */
-        if (t->cold.session != rec->session)
-            continue;
-        tcm_lock(&rec->pool.lock);
-        struct mtr_buffer *b = t->cold.buffer;
-        /* Acquire: pairs with mtr_publish; the bytes below are there. */
-        uint8_t *pos = tcm_load_acquire(&t->hot.pos);
-        uint32_t seen = b == NULL ? 0 : (uint32_t)(pos - b->base);
-        TCM_ASSERT(b == NULL || (seen >= HEAD_BYTES && seen <= b->size));
-        TCM_ASSERT(b == NULL || !b->in_round);
-        if (b != NULL && seen > b->saved) {
-            b->seen = seen;
-            b->in_round = true;
-            b->next_seen = NULL;
-            *tail = b;
-            tail = &b->next_seen;
-        } else if (b != NULL && b->saved > HEAD_BYTES) {
-            b->time_lo = begin;
-        }
-        tcm_unlock(&rec->pool.lock);
-    }
-    tcm_unlock(&r->lock);
-    return list;
-}
-
-static bool write_notices(struct mtr_saver *s, uint64_t now) {
-    struct mtr_recorder *rec = s->rec;
-    if (rec->spool.notice_due) {
-        rec->spool.notice_due = false;
-        if (!mtf_raw_write_notice(&s->writer, now, MTF_NOTICE_NO_SPOOL,
-                                  "buffers are in private memory"))
-            return false;
-    }
-    return true;
-}
-
-/* The next part of a flight recording. Threads go on in new buffers, so that
-   few are repeated in it. */
-static bool begin_part(struct mtr_saver *s) {
-    struct mtr_recorder *rec = s->rec;
-    if (!mtr_output_next_part(&s->output))
-        return false;
-    size_t n = mtr_build_header(rec, s->texts.part_header, &s->output.part,
-                                s->writer.raw_bytes);
-    if (!mtf_raw_write_part(&s->writer, s->texts.part_header, n) ||
-        !mtr_output_place(&s->output))
-        return false;
-    tcm_lock(&rec->pool.lock);
-    tcm_store_relaxed(&rec->pool.renewal, rec->pool.renewal + 1);
-    tcm_unlock(&rec->pool.lock);
-    tcm_fence_seq_cst();
-    mtr_registry_stop_all(rec);
-    TCM_TESTPOINT("part_begun");
-    return true;
-}
-
-/* A full round. The fence keeps the looks at positions behind the reading of
-   the clock. */
-bool mtr_saver_make_round(struct mtr_saver *s) {
-    uint64_t begin = mtr_clock_ns();
-    TCM_ASSERT(s->ready && tcm_load_relaxed(&s->rec->link.started) != 0);
-    tcm_fence_seq_cst();
-    TCM_TESTPOINT("round_began");
-    struct mtr_buffer *list = look(s->rec, begin);
-    uint64_t looked = mtr_clock_ns();
-    bool ok = save_full(s);
-    for (struct mtr_buffer *b = list; b != NULL; b = b->next_seen) {
-        ok = ok && save(s, b, b->seen, looked);
-        b->time_lo = begin;
-        b->in_round = false;
-    }
-    s->last_round = looked;
-    if (!ok)
-        return false;
-    if (s->dirty) {
-        s->rounds++;
-        s->quiet_rounds = 0;
-        if (!write_notices(s, looked))
-            return false;
-        if (looked - s->last_sample >= SAMPLE_NS &&
-            !mtr_saver_write_sample(s, looked))
-            return false;
-        if (!mtf_raw_write_barrier(&s->writer, begin))
-            return false;
-        s->dirty = false;
-        if (mtr_output_part_is_full(&s->output) && !begin_part(s))
-            return false;
-        mtr_saver_publish(s);
-    } else {
-        s->quiet_rounds++;
-    }
-    mtr_saver_recycle(s);
-    TCM_TESTPOINT("round_ended");
-    return true;
-}
-
-/* --- Buffers ahead of need ----------------------------------------------- */
-
-/* More buffers of SIZE. false: no memory. */
-static bool grow(struct mtr_recorder *rec, enum mtr_size size) {
-    size_t bytes =
-        size == MTR_LARGE ? MTR_LARGE_BYTES : MTR_READY_SMALL * MTR_SMALL_BYTES;
-    bytes = tcm_align_up(bytes, tcm_os_page_size());
-    void *p = mtr_spool_grow(rec, bytes);
-    return p != NULL && mtr_pool_add(&rec->pool, size, p, bytes);
-}
-
-void mtr_saver_keep_ready(struct mtr_recorder *rec) {
-    bool any = false;
-    uint32_t small = mtr_pool_missing(&rec->pool, MTR_SMALL);
-    uint32_t large = mtr_pool_missing(&rec->pool, MTR_LARGE);
-    /* Most programs never fill a small one. */
-    if (tcm_load_relaxed(&rec->pool.buffers) == 0)
-        large = 0;
-    /* Small ones come in pieces. */
-    for (; small > MTR_READY_SMALL / 2;
-         small -= small < MTR_READY_SMALL ? small : MTR_READY_SMALL)
-        any |= grow(rec, MTR_SMALL);
-    for (uint32_t n = 0; n < large; n++)
-        any |= grow(rec, MTR_LARGE);
-    if (any)
-        mtr_pool_notify(&rec->pool);
+    mtr_say(text, n);
 }
 
 /* --- The loop ------------------------------------------------------------ */
@@ -355,7 +75,7 @@ static void become_idle(struct mtr_saver *s) {
     tcm_store_seq_cst(&rec->link.idle, 1u);
     tcm_fence_seq_cst();
     mtr_registry_stop_all(rec);
-    s->interval = ROUND_NS;
+    s->interval = MTR_ROUND_NS;
 }
 
 static bool do_due(struct mtr_saver *s, uint64_t now) {
@@ -380,7 +100,7 @@ static bool do_due(struct mtr_saver *s, uint64_t now) {
         else if (s->quiet_rounds > 1)
             s->interval = tcm_min_u64(2 * s->interval, IDLE_NS_MAX);
     } else {
-        ok = poll_full(s);
+        ok = mtr_saver_poll(s);
     }
     if (ok && mtr_saver_at_limit(s) && state != MTR_ENDED)
         ok = mtr_saver_stop(s, MTF_END_LIMIT);
@@ -399,17 +119,17 @@ static void sleep_until_due(struct mtr_saver *s, uint32_t seq) {
     }
     uint64_t now = mtr_clock_ns();
     uint64_t due = s->last_round + s->interval;
-    if (now - s->last_full < ROUND_NS)
+    if (now - s->last_full < MTR_ROUND_NS)
         due = tcm_min_u64(due, now + s->poll_ns);
     if (due > now)
         tcm_futex_wait(&rec->link.wake, seq, due - now);
     if (tcm_load_relaxed(&rec->link.wake) != seq)
-        s->poll_ns = POLL_NS;
+        s->poll_ns = MTR_POLL_NS;
     /* Woken by an event after quiet: the round comes when it is due from now
        on, not when it was. */
     if (s->quiet_rounds != 0 && tcm_load_relaxed(&rec->link.idle) == 0) {
         s->quiet_rounds = 0;
-        s->interval = ROUND_NS;
+        s->interval = MTR_ROUND_NS;
         s->last_round = mtr_clock_ns();
     }
 }
@@ -432,7 +152,7 @@ static bool run(struct mtr_saver *s) {
         return false;
     for (;;) {
         uint32_t seq = tcm_load_acquire(&rec->link.wake);
-        mtr_saver_keep_ready(rec);
+        mtr_spool_keep_ready(rec);
         if (!do_due(s, mtr_clock_ns()) || (!s->over && !end_if_alone(s)))
             return false;
         if (s->over || s->alone)
@@ -448,8 +168,8 @@ static void *saver_main(void *arg) {
     bool goes_on = tcm_load_acquire(&rec->state) == MTR_ENDED;
     if (!goes_on)
         mtr_saver_begin(s, rec);
-    s->interval = ROUND_NS;
-    s->poll_ns = POLL_NS;
+    s->interval = MTR_ROUND_NS;
+    s->poll_ns = MTR_POLL_NS;
     s->last_round = mtr_clock_ns();
     bool ok = goes_on ? mtr_saver_take_over(s) : mtr_saver_set_up(s);
     if (ok && !goes_on) {
@@ -526,7 +246,7 @@ bool mtr_saver_stock_here(struct mtr_recorder *rec) {
         return await_other(rec);
     uint32_t state = tcm_load_acquire(&rec->state);
     if (state == MTR_LAZY || state == MTR_ENDED) {
-        if (grow(rec, MTR_SMALL))
+        if (mtr_spool_stock(rec, MTR_SMALL))
             mtr_pool_notify(pool);
         mtr_spool_close(rec);
         /* Nobody will make room below it. */

@@ -20,12 +20,8 @@
 
 /* Makes the thread. false: errno in *ERROR. */
 bool mtr_saver_create(struct mtr_recorder *rec, int *error);
-/* Makes buffers ahead of need; by the thread that saves, or is about to. */
-void mtr_saver_keep_ready(struct mtr_recorder *rec);
 /* Wakes it: it looks at once. */
 void mtr_saver_wake(struct mtr_recorder *rec);
-/* Asks for a round and waits for it. false: the recording ended. */
-bool mtr_saver_round(struct mtr_recorder *rec);
 /*
  * The end of the program, for a recording that has its spool alone: the calling
  * thread writes the file and enters end mode. A saver is made if events follow.
@@ -43,8 +39,9 @@ void mtr_saver_round_here(struct mtr_recorder *rec);
 /* Until the saver that ended, or ends, a recording has left it, TIMEOUT_NS at
    most (UINT64_MAX: for ever). */
 void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns);
-/* The text of TCMALLOC_TRACE_STATS after the end; its length. */
-size_t mtr_saver_summary(char *text, size_t cap);
+/* The text of TCMALLOC_TRACE_STATS after the end, if it is asked for, goes to
+   stderr. */
+void mtr_summary_flush(struct mtr_recorder *rec);
 
 /* --- Parts of the saver -------------------------------------------------- */
 
@@ -87,10 +84,5 @@ struct mtr_saver {
         char summary[MTR_SUMMARY_MAX];
     } texts;
 };
-
-/* A full round. */
-bool mtr_saver_make_round(struct mtr_saver *s);
-/* Buffers whose last byte is with the output become free. */
-void mtr_saver_recycle(struct mtr_saver *s);
 
 #endif

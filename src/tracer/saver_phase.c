@@ -16,6 +16,7 @@
 #include "base/os_thread.h"
 #include "base/testpoint.h"
 #include "tracer/saver_account.h"
+#include "tracer/saver_round.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_name.h"
 
@@ -195,7 +196,7 @@ bool mtr_saver_set_up(struct mtr_saver *s) {
     }
     if (!rec->spool.exists)
         rec->spool.is_private = true;
-    mtr_saver_keep_ready(rec);
+    mtr_spool_keep_ready(rec);
     if (s->output.kind == MTR_OUTPUT_FIFO)
         return true;
     if (s->output.kind == MTR_OUTPUT_FD ? !open_fd(s, keep)
@@ -214,7 +215,7 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
             return false;
         if (s->output.fd >= 0)
             return begin_trace(s);
-        mtr_saver_keep_ready(rec);
+        mtr_spool_keep_ready(rec);
         if ((tcm_load_acquire(&rec->link.finish) != 0 ||
              tcm_load_acquire(&rec->link.stop) != 0) &&
             give_up == UINT64_MAX)
@@ -259,7 +260,7 @@ static bool leave_end_mode(struct mtr_saver *s) {
         mtr_spool_renew(rec)) {
         s->writer.begun = mtr_spool_begun(rec);
         mtr_pool_new_generation(&rec->pool);
-        mtr_saver_keep_ready(rec);
+        mtr_spool_keep_ready(rec);
     }
     tcm_store_seq_cst(&rec->state, (uint32_t)MTR_RUNNING);
     tcm_store_seq_cst(&rec->control.end_mode, 0u);

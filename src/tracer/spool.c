@@ -237,7 +237,9 @@ static void *grow_file(struct mtr_recorder *rec, size_t bytes) {
     return p;
 }
 
-void *mtr_spool_grow(struct mtr_recorder *rec, size_t bytes) {
+/* BYTES (a multiple of the page size) of zeroed memory for buffers, in the file
+   or private. NULL: none left. */
+static void *grow(struct mtr_recorder *rec, size_t bytes) {
     struct mtr_spool *spool = &rec->spool;
     int saved = errno;
     void *p = NULL;
@@ -290,4 +292,31 @@ void mtr_spool_remove(struct mtr_recorder *rec) {
 void mtr_spool_unlock(struct mtr_recorder *rec) {
     if (rec->spool.exists && have_fd(rec))
         tcm_file_unlock(rec->spool.fd_plus_1 - 1);
+}
+
+/* --- Buffers ahead of need ----------------------------------------------- */
+
+bool mtr_spool_stock(struct mtr_recorder *rec, enum mtr_size size) {
+    size_t bytes =
+        size == MTR_LARGE ? MTR_LARGE_BYTES : MTR_READY_SMALL * MTR_SMALL_BYTES;
+    bytes = tcm_align_up(bytes, tcm_os_page_size());
+    void *p = grow(rec, bytes);
+    return p != NULL && mtr_pool_add(&rec->pool, size, p, bytes);
+}
+
+void mtr_spool_keep_ready(struct mtr_recorder *rec) {
+    bool any = false;
+    uint32_t small = mtr_pool_missing(&rec->pool, MTR_SMALL);
+    uint32_t large = mtr_pool_missing(&rec->pool, MTR_LARGE);
+    /* Most programs never fill a small one. */
+    if (tcm_load_relaxed(&rec->pool.buffers) == 0)
+        large = 0;
+    /* Small ones come in pieces. */
+    for (; small > MTR_READY_SMALL / 2;
+         small -= small < MTR_READY_SMALL ? small : MTR_READY_SMALL)
+        any |= mtr_spool_stock(rec, MTR_SMALL);
+    for (uint32_t n = 0; n < large; n++)
+        any |= mtr_spool_stock(rec, MTR_LARGE);
+    if (any)
+        mtr_pool_notify(&rec->pool);
 }

@@ -15,6 +15,7 @@
 #define TCM_TRACER_SPOOL_H
 
 #include "base/compiler.h"
+#include "tracer/buf_pool.h"
 
 struct mtr_recorder;
 
@@ -44,9 +45,10 @@ bool mtr_spool_create(struct mtr_recorder *rec);
 /* A new one in place of one that was removed, under the same name; older
    mappings stay. false: the old one stays in use, without a name. */
 bool mtr_spool_renew(struct mtr_recorder *rec);
-/* BYTES (a multiple of the page size) of zeroed memory for buffers, in the file
-   or private. NULL: none left. */
-void *mtr_spool_grow(struct mtr_recorder *rec, size_t bytes);
+/* A few more free buffers of SIZE. false: no memory. */
+bool mtr_spool_stock(struct mtr_recorder *rec, enum mtr_size size);
+/* As many as are to be ready ahead of need. */
+void mtr_spool_keep_ready(struct mtr_recorder *rec);
 /* Says in the file, if there is one, that the recording had to stop. */
 void mtr_spool_tell_stop(struct mtr_recorder *rec);
 /* Says in the file that the output has SAVED bytes of the trace; before buffers

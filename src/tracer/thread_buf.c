@@ -13,8 +13,6 @@
 #include "base/testpoint.h"
 #include "traceformat/raw_writer.h"
 #include "tracer/recorder.h"
-#include "tracer/saver.h"
-#include "tracer/thread_gap.h"
 #include "tracer/trace_clock.h"
 
 #include <errno.h>
@@ -26,14 +24,7 @@
 /* Longest step of time that one event holds, and how many are written for a
    thread that slept longer (16 days). */
 #define TIME_EVENTS_MAX 5
-/* A small buffer that was full sooner than this is followed by a large one, a
-   large one that lasted longer by a small one. */
-#define BUSY_NS  100000000u
-#define QUIET_NS 2000000000u
-
-#define HEAD_BYTES ((uint32_t)sizeof(struct mtf_spool_buffer))
-
-struct mtr_thread mtr_no_thread;
+#define HEAD_BYTES      ((uint32_t)sizeof(struct mtf_spool_buffer))
 
 /* --- Events -------------------------------------------------------------- */
 
@@ -247,65 +238,6 @@ void mtr_put_thread_end(struct mtr_thread *t, bool is_self) {
                                  (unsigned)strnlen(name, 15)));
 }
 
-static enum mtr_size next_size(const struct mtr_buffer *old, uint64_t now) {
-    if (old == NULL)
-        return MTR_SMALL;
-    TCM_ASSERT(now >= old->taken_ns);
-    uint64_t lasted = now - old->taken_ns;
-    if (old->size == MTR_LARGE_BYTES)
-        return lasted > QUIET_NS ? MTR_SMALL : MTR_LARGE;
-    return lasted < BUSY_NS ? MTR_LARGE : MTR_SMALL;
-}
-
-/* Hands OLD over for a new buffer; waits while there is none. */
-static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
-                                      struct mtr_thread *t,
-                                      struct mtr_buffer *old,
-                                      enum mtr_size size) {
-    struct mtr_thread_cold *cold = t->cold;
-    struct mtr_pool *pool = &rec->pool;
-    uint64_t began = 0;
-    struct mtr_buffer *b;
-    for (;;) {
-        uint32_t seq = tcm_load_acquire(&pool->seq);
-        bool low;
-        b = mtr_pool_exchange(pool, cold->session, old, size, &t->pos,
-                              &cold->buffer, &low);
-        if ((b != NULL && !low) || mtr_thread_is_over(rec, cold))
-            break;
-        TCM_TESTPOINT("buffers_are_low");
-        uint32_t state = tcm_load_acquire(&rec->state);
-        if (state == MTR_LAZY && b != NULL)
-            break;
-        cold->pool_seq = seq;
-        /* Lazy, or ended without one. */
-        if (state != MTR_RUNNING && !mtr_saver_need(rec)) {
-            if (b != NULL || mtr_thread_is_over(rec, cold) ||
-                !mtr_saver_stock_here(rec))
-                break;
-            continue;
-        }
-        if (state != MTR_LAZY)
-            mtr_saver_wake(rec);
-        if (b != NULL || !mtr_is_recording())
-            break;
-        uint64_t now = mtr_clock_ns();
-        uint64_t patience =
-            mtr_gap_patience(rec, t, began == 0 ? now : began, now);
-        if (patience == 0)
-            break;
-        if (began == 0)
-            began = now;
-        TCM_TESTPOINT("buffer_waits");
-        mtr_pool_wait(pool, seq, patience);
-    }
-    if (began != 0) {
-        mtr_count(&cold->waits, 1);
-        mtr_count(&cold->wait_ns, mtr_clock_ns() - began);
-    }
-    return b;
-}
-
 void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
                       struct mtr_buffer *b, uint64_t stream, uint64_t time_lo) {
     TCM_ASSERT(b == t->cold->buffer && t->pos == b->base + HEAD_BYTES);
@@ -321,35 +253,4 @@ void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
                          tcm_load_relaxed(&rec->random), b->size, t->cold->id,
                          stream, time_lo);
     TCM_TESTPOINT("buffer_has_head");
-}
-
-bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t) {
-    struct mtr_thread_cold *cold = t->cold;
-    struct mtr_buffer *old = cold->buffer;
-    uint64_t stream = 0;
-    tcm_store_relaxed(&t->limit, NULL);
-    tcm_fence_seq_cst();
-    uint64_t now = mtr_clock_ns();
-    if (old != NULL) {
-        old->used = (uint32_t)(t->pos - old->base) + mtr_gap_close(t, now);
-        stream = old->stream + old->used - HEAD_BYTES;
-        TCM_ASSERT(old->used >= HEAD_BYTES && old->used <= old->size);
-        TCM_ASSERT(old->thread == cold->id);
-    }
-    struct mtr_buffer *b = take_buffer(rec, t, old, next_size(old, now));
-    if (b == NULL)
-        return false;
-    TCM_ASSERT(b != old && b == cold->buffer);
-    if (old != NULL)
-        mtr_gap_let_go(t);
-    now = mtr_clock_ns();
-    mtr_buffer_begin(rec, t, b, stream, now);
-    cold->room_end = mtr_room_end(b);
-    cold->as_thread = 0;
-    if (mtr_tokens_are_low(t))
-        mtr_take_tokens(t);
-    mtr_put_buffer_state(t, now);
-    if (mtr_drops(t))
-        mtr_gap_end(t, now);
-    return true;
 }

@@ -179,9 +179,6 @@ void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
 
 /* --- For the recorder ---------------------------------------------------- */
 
-/* T's first or next buffer; may wait. false: recording ended meanwhile, or
-   there is none and T shall not wait. */
-bool mtr_buffer_exchange(struct mtr_recorder *rec, struct mtr_thread *t);
 /* Fills in B, which T took: descriptor and spool head. Its events will have
    been published after TIME_LO. */
 void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,

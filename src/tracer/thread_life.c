@@ -6,15 +6,120 @@
 #include "tracer/thread_life.h"
 
 #include "base/testpoint.h"
+#include "traceformat/raw_writer.h"
 #include "tracer/recorder.h"
 #include "tracer/saver.h"
+#include "tracer/session.h"
 #include "tracer/thread_early.h"
 #include "tracer/thread_gap.h"
 #include "tracer/trace_clock.h"
 
 #include <errno.h>
 
+#define HEAD_BYTES ((uint32_t)sizeof(struct mtf_spool_buffer))
+
+/* A small buffer that was full sooner than this is followed by a large one, a
+   large one that lasted longer by a small one. */
+#define BUSY_NS  100000000u
+#define QUIET_NS 2000000000u
+
 static TCM_TLS uint8_t late_is_held;
+
+/* --- From one buffer to the next ----------------------------------------- */
+
+static enum mtr_size next_size(const struct mtr_buffer *old, uint64_t now) {
+    if (old == NULL)
+        return MTR_SMALL;
+    TCM_ASSERT(now >= old->taken_ns);
+    uint64_t lasted = now - old->taken_ns;
+    if (old->size == MTR_LARGE_BYTES)
+        return lasted > QUIET_NS ? MTR_SMALL : MTR_LARGE;
+    return lasted < BUSY_NS ? MTR_LARGE : MTR_SMALL;
+}
+
+/* Hands OLD over for a new buffer; waits while there is none. */
+static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
+                                      struct mtr_thread *t,
+                                      struct mtr_buffer *old,
+                                      enum mtr_size size) {
+    struct mtr_thread_cold *cold = t->cold;
+    struct mtr_pool *pool = &rec->pool;
+    uint64_t began = 0;
+    struct mtr_buffer *b;
+    for (;;) {
+        uint32_t seq = tcm_load_acquire(&pool->seq);
+        bool low;
+        b = mtr_pool_exchange(pool, cold->session, old, size, &t->pos,
+                              &cold->buffer, &low);
+        if ((b != NULL && !low) || mtr_thread_is_over(rec, cold))
+            break;
+        TCM_TESTPOINT("buffers_are_low");
+        uint32_t state = tcm_load_acquire(&rec->state);
+        if (state == MTR_LAZY && b != NULL)
+            break;
+        cold->pool_seq = seq;
+        /* Lazy, or ended without one. */
+        if (state != MTR_RUNNING && !mtr_saver_need(rec)) {
+            if (b != NULL || mtr_thread_is_over(rec, cold) ||
+                !mtr_saver_stock_here(rec))
+                break;
+            continue;
+        }
+        if (state != MTR_LAZY)
+            mtr_saver_wake(rec);
+        if (b != NULL || !mtr_is_recording())
+            break;
+        uint64_t now = mtr_clock_ns();
+        uint64_t patience =
+            mtr_gap_patience(rec, t, began == 0 ? now : began, now);
+        if (patience == 0)
+            break;
+        if (began == 0)
+            began = now;
+        TCM_TESTPOINT("buffer_waits");
+        mtr_pool_wait(pool, seq, patience);
+    }
+    if (began != 0) {
+        mtr_count(&cold->waits, 1);
+        mtr_count(&cold->wait_ns, mtr_clock_ns() - began);
+    }
+    return b;
+}
+
+/* T's first or next buffer; may wait. false: the recording ended meanwhile, or
+   there is none and T shall not wait. */
+static bool exchange_buffer(struct mtr_recorder *rec, struct mtr_thread *t) {
+    struct mtr_thread_cold *cold = t->cold;
+    struct mtr_buffer *old = cold->buffer;
+    uint64_t stream = 0;
+    tcm_store_relaxed(&t->limit, NULL);
+    tcm_fence_seq_cst();
+    uint64_t now = mtr_clock_ns();
+    if (old != NULL) {
+        old->used = (uint32_t)(t->pos - old->base) + mtr_gap_close(t, now);
+        stream = old->stream + old->used - HEAD_BYTES;
+        TCM_ASSERT(old->used >= HEAD_BYTES && old->used <= old->size);
+        TCM_ASSERT(old->thread == cold->id);
+    }
+    struct mtr_buffer *b = take_buffer(rec, t, old, next_size(old, now));
+    if (b == NULL)
+        return false;
+    TCM_ASSERT(b != old && b == cold->buffer);
+    if (old != NULL)
+        mtr_gap_let_go(t);
+    now = mtr_clock_ns();
+    mtr_buffer_begin(rec, t, b, stream, now);
+    cold->room_end = mtr_room_end(b);
+    cold->as_thread = 0;
+    if (mtr_tokens_are_low(t))
+        mtr_take_tokens(t);
+    mtr_put_buffer_state(t, now);
+    if (mtr_drops(t))
+        mtr_gap_end(t, now);
+    return true;
+}
+
+/* --- The way in ---------------------------------------------------------- */
 
 /*
  * The position up to which hot events may go without coming by. false: the
@@ -59,7 +164,7 @@ bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
                    unsigned bytes) {
     if (!mtr_drops(t) && t->pos + bytes <= t->cold->room_end + MTR_ROOM)
         return true;
-    return !mtr_early_is(t) && mtr_buffer_exchange(rec, t) && set_limit(rec, t);
+    return !mtr_early_is(t) && exchange_buffer(rec, t) && set_limit(rec, t);
 }
 
 /* T gets room and a token, or its call is dropped. false: recording ended
@@ -76,13 +181,13 @@ static bool make_ready(struct mtr_recorder *rec, struct mtr_thread *t) {
         cold->buffer->generation != tcm_load_relaxed(&rec->pool.generation) ||
         cold->buffer->renewal != tcm_load_relaxed(&rec->pool.renewal)) {
         bool is_new = cold->buffer == NULL && cold->time_ns == 0;
-        if (!mtr_buffer_exchange(rec, t))
+        if (!exchange_buffer(rec, t))
             return mtr_gap_begin(rec, t);
         if (is_new && t->cold->id != MTF_THREAD_LATE)
             mtr_put_thread_start(t);
     } else if (mtr_tokens_are_low(t)) {
         mtr_put_tokens(t);
-        if (t->pos > cold->room_end && !mtr_buffer_exchange(rec, t))
+        if (t->pos > cold->room_end && !exchange_buffer(rec, t))
             return mtr_gap_begin(rec, t);
     }
     return set_limit(rec, t);
@@ -111,6 +216,13 @@ static bool recording_now(struct mtr_recorder *rec) {
     return false;
 }
 
+/* T's record goes back, with what its gap has so far in the buffer. */
+static void leave(struct mtr_recorder *rec, struct mtr_thread *t) {
+    if (t->cold->buffer != NULL && mtr_drops(t))
+        mtr_gap_end(t, mtr_clock_ns());
+    mtr_registry_remove(rec, t);
+}
+
 /* ID 0: an ordinary thread. */
 static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
     struct mtr_thread *t = *slot;
@@ -126,7 +238,7 @@ static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
     TCM_ASSERT(t == NULL || mtr_registry_is_owner(t, slot));
     if (!recording_now(rec)) {
         if (t != NULL)
-            mtr_registry_remove(rec, t);
+            leave(rec, t);
         *slot = &mtr_no_thread;
         return NULL;
     }
@@ -134,7 +246,7 @@ static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
     if (t == NULL && id == 0)
         t = mtr_early_claim_adopted(slot);
     if (t != NULL && t->cold->session != tcm_load_relaxed(&rec->session)) {
-        mtr_registry_remove(rec, t);
+        leave(rec, t);
         t = NULL;
     }
     bool is_new = t == NULL;
@@ -146,7 +258,7 @@ static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
         (is_new && tcm_load_seq_cst(&rec->control.recording) == 0) ||
         !make_ready(rec, t)) {
         if (t != NULL)
-            mtr_registry_remove(rec, t);
+            leave(rec, t);
         *slot = &mtr_no_thread;
         return NULL;
     }
@@ -179,6 +291,16 @@ struct mtr_thread *mtr_enter(struct mtr_thread **slot) {
     return enter_slow(slot, 0);
 }
 
+void mtr_leave_slow(void) {
+    struct mtr_recorder *rec = mtr_recorder;
+    if (rec == NULL || mtr_inside != 0)
+        return;
+    int saved = errno;
+    if (tcm_load_acquire(&rec->state) == MTR_ENDED && !mtr_saver_round(rec))
+        mtr_saver_round_here(rec);
+    errno = saved;
+}
+
 /* --- The end of a thread ------------------------------------------------- */
 
 uint32_t mtr_thread_end(struct mtr_thread **slot) {
@@ -207,7 +329,7 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
         mtr_put_thread_end(t, true);
         tcm_store_relaxed(&t->limit, NULL);
     }
-    mtr_registry_remove(rec, t);
+    leave(rec, t);
     *slot = &mtr_no_thread;
     mtr_inside = 0;
     errno = saved;
@@ -226,7 +348,7 @@ void mtr_thread_end_dead(struct mtr_thread *t) {
         mtr_put_time(t, mtr_clock_ns());
         mtr_put_thread_end(t, false);
     }
-    mtr_registry_remove(rec, t);
+    leave(rec, t);
     mtr_inside = 0;
     errno = saved;
     mtr_leave();

@@ -31,6 +31,9 @@ struct mtr_thread;
  */
 struct mtr_thread *mtr_enter(struct mtr_thread **slot);
 
+/* The rest of mtr_leave (tracer.h), in end mode. */
+void mtr_leave_slow(void);
+
 /*
  * Above 0 in a call that frees and does not allocate. The C library frees while
  * it holds the lock of its threads' stacks, which making a thread takes, too:

@@ -11,9 +11,6 @@
 #include "base/os_mem.h"
 #include "base/testpoint.h"
 #include "tracer/recorder.h"
-#include "tracer/thread_early.h"
-#include "tracer/thread_gap.h"
-#include "tracer/trace_clock.h"
 
 #include <string.h>
 
@@ -49,7 +46,7 @@ void mtr_registry_init(struct mtr_registry *r) {
 /* Session and first token under the lock, so that a new record has both of the
    same recording. Their order is explained at set_limit, in thread_life.c. */
 void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
-                        bool adopt) {
+                        const uint64_t *early_token) {
     struct mtr_registry *r = &rec->registry;
     tcm_lock(&r->lock);
     TCM_ASSERT(session == rec->session + 1);
@@ -57,8 +54,9 @@ void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
     tcm_store_seq_cst(&rec->session, session);
     tcm_fence_seq_cst();
     TCM_TESTPOINT("session_counted");
-    rec->first_token = adopt ? mtr_early_first_token()
-                             : tcm_load_relaxed(&mtr_config.token_end);
+    rec->first_token = early_token != NULL
+                           ? *early_token
+                           : tcm_load_relaxed(&mtr_config.token_end);
     memset(&r->ended, 0, sizeof(r->ended));
     r->first_id = r->next_id;
     tcm_unlock(&r->lock);
@@ -167,8 +165,7 @@ void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t) {
     TCM_ASSERT(t->cold == &record->cold);
     if (b != NULL) {
         TCM_ASSERT(b->thread == record->cold.id);
-        if (mtr_drops(t))
-            mtr_gap_end(t, mtr_clock_ns());
+        TCM_ASSERT(!mtr_drops(t));
         b->used = (uint32_t)(t->pos - b->base);
         mtr_pool_hand_over(&rec->pool, record->cold.session, b,
                            &record->cold.buffer);

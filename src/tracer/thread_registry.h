@@ -77,15 +77,17 @@ struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id,
 void mtr_registry_own(struct mtr_thread *t, struct mtr_thread **slot);
 bool mtr_registry_is_owner(const struct mtr_thread *t,
                            struct mtr_thread **slot);
-/* SESSION begins, with the early events (ADOPT) or with the next token: nothing
-   is counted yet. Other records stay in the list until their threads come by.
- */
-void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session, bool adopt);
+/* SESSION begins, with the next token, or with *EARLY_TOKEN if that is not NULL:
+   nothing is counted yet. Other records stay in the list until their threads
+   come by. */
+void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
+                        const uint64_t *early_token);
 /* Leaves the id that was given last out of the count: no thread of the program
    has it. The caller has held the late lock since. */
 void mtr_registry_leave_out(struct mtr_recorder *rec);
 /* Gives the record back, after handing over its buffer if it still has one: the
-   recording may be about to end, and save what is in it. */
+   recording may be about to end, and save what is in it. T has no gap that it
+   could still write. */
 void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t);
 
 #endif

@@ -16,6 +16,7 @@
 #include "tracer/own_thread.h"
 #include "tracer/recorder.h"
 #include "tracer/saver.h"
+#include "tracer/session.h"
 #include "tracer/thread_gap.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_process.h"

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/os_file.h"
-#include "tracer/trace_process.h"
 
 #include <errno.h>
 #include <fcntl.h>

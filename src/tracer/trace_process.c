@@ -9,6 +9,7 @@
 #include "base/os_thread.h"
 #include "base/raw_io.h"
 #include "traceformat/compress.h"
+#include "tracer/recorder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -264,4 +265,10 @@ void mtr_process_configure(const struct mtr_host *host) {
     const char *start = tcm_env_get("TCMALLOC_TRACE_START");
     c->wanted = start == NULL || start[0] == '\0' ||
                 tcm_env_bool("TCMALLOC_TRACE_START");
+}
+
+bool mtr_present(const void *block, size_t bytes, size_t *present) {
+    TCM_ASSERT(bytes > MTR_PRESENT_ABOVE);
+    return mtr_process_may_look() && tcm_os_resident(block, bytes, present) &&
+           *present < bytes;
 }

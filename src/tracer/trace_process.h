@@ -7,7 +7,10 @@
 #ifndef TCM_TRACER_TRACE_PROCESS_H
 #define TCM_TRACER_TRACE_PROCESS_H
 
-#include "tracer/recorder.h"
+#include "base/compiler.h"
+#include "traceformat/trace_event.h"
+
+struct mtr_host;
 
 /* Reads the environment into mtr_config: NAMED, and WANTED if it shall be
    recorded without being told by call. */
@@ -34,5 +37,16 @@ bool mtr_process_is_confined(void);
 /* Whether present bytes may be asked for: that they are wanted, and that the
    calling thread has no filter of system calls, which may not know this one. */
 bool mtr_process_may_look(void);
+
+/*
+ * Present bytes: how many bytes of a large block have memory behind them when
+ * it ends, or when the recording does. A replay that writes more than the
+ * program did would show memory that the program never had.
+ *
+ * False: all of them, or it is not known. It may take a while (os_mem.h), and
+ * calls the system, so it is for slow paths, and for blocks above the bound.
+ */
+#define MTR_PRESENT_ABOVE ((size_t)MTF_PRESENT_ABOVE)
+bool mtr_present(const void *block, size_t bytes, size_t *present);
 
 #endif

@@ -4,32 +4,26 @@
  */
 #include "tracer/tracer.h"
 
-#include "base/os_mem.h"
 #include "base/os_thread.h"
 #include "tracer/control_server.h"
 #include "tracer/own_thread.h"
 #include "tracer/recorder.h"
 #include "tracer/saver.h"
+#include "tracer/session.h"
 #include "tracer/thread_early.h"
 #include "tracer/trace_process.h"
 
 #include <errno.h>
 
-/* Before set-up: record to the static buffer. After it, if this process is not
-   recorded: off. Both are never written. */
-static struct mtr_control control_early = {
-    .recording = 1, .early = 1, .known = 1};
+/* After set-up, if this process is not recorded. Never written. */
 static struct mtr_control control_off = {.known = 1};
-struct mtr_control *mtr_control = &control_early;
-
-TCM_TLS uint8_t mtr_inside;
-TCM_TLS uint8_t mtr_freeing;
 
 /* --- Set-up -------------------------------------------------------------- */
 
 static void set_up(const struct mtr_host *host) {
     struct mtr_control *off = &control_off;
     mtr_process_configure(host);
+    mtr_config.answer = mtr_control_server_need;
     mtr_own_init();
     /* Its children are not the first process, whether it is recorded yet. */
     if (mtr_config.named && !mtr_config.wanted && !mtr_config.per_process) {
@@ -108,16 +102,6 @@ void mtr_exit(void) {
     errno = saved;
 }
 
-void mtr_leave_slow(void) {
-    struct mtr_recorder *rec = mtr_recorder;
-    if (rec == NULL || mtr_inside != 0)
-        return;
-    int saved = errno;
-    if (tcm_load_acquire(&rec->state) == MTR_ENDED && !mtr_saver_round(rec))
-        mtr_saver_round_here(rec);
-    errno = saved;
-}
-
 /* --- Fork ---------------------------------------------------------------- */
 
 /*
@@ -125,12 +109,6 @@ void mtr_leave_slow(void) {
  * or is memory that it never looks at. So a thread that waits for buffers with
  * the lock of the late stream keeps no other from forking.
  */
-
-bool mtr_present(const void *block, size_t bytes, size_t *present) {
-    TCM_ASSERT(bytes > MTR_PRESENT_ABOVE);
-    return mtr_process_may_look() && tcm_os_resident(block, bytes, present) &&
-           *present < bytes;
-}
 
 void mtr_fork_child(struct mtr_thread **slot) {
     struct mtr_recorder *rec = mtr_recorder;

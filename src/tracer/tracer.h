@@ -23,6 +23,7 @@
 #include "tracer/thread_gap.h"
 #include "tracer/thread_life.h"
 #include "tracer/trace_control.h"
+#include "tracer/trace_process.h"
 
 /* A block with pages of its own, longer than MTR_PRESENT_ABOVE. */
 struct mtr_large_block {
@@ -88,23 +89,11 @@ static inline bool mtr_is_recording(void) {
  * mtr_thread_end do it themselves): in end mode it waits until they are saved.
  * Not under an allocator lock either.
  */
-void mtr_leave_slow(void);
 static inline void mtr_leave(void) {
     if (TCM_UNLIKELY(
             tcm_load_relaxed(&tcm_load_relaxed(&mtr_control)->end_mode) != 0))
         mtr_leave_slow();
 }
-
-/*
- * Present bytes: how many bytes of a large block have memory behind them when
- * it ends, or when the recording does. A replay that writes more than the
- * program did would show memory that the program never had.
- *
- * False: all of them, or it is not known. It may take a while (os_mem.h), and
- * calls the system, so it is for slow paths, and for blocks above the bound.
- */
-#define MTR_PRESENT_ABOVE ((size_t)MTF_PRESENT_ABOVE)
-bool mtr_present(const void *block, size_t bytes, size_t *present);
 
 /* In the child of fork: what no handler need do, at once. SLOT: that of the one
    thread there is. */

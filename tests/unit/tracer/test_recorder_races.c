@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/testpoint.h"
 #include "tracer/recorder.h"
-#include "tracer/saver.h"
+#include "tracer/session.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a recording begins, and how it gets a saver.
+ *
+ * Threads: any, unless said otherwise.
+ */
+#ifndef TCM_TRACER_SESSION_H
+#define TCM_TRACER_SESSION_H
+
+#include "tracer/recorder.h"
+
+/* From MTR_STARTING to a recording, with a saver at once. false: it failed, and
+   a message waits. */
+bool mtr_begin_recording(struct mtr_recorder *rec);
+/* From MTR_ARMED on to a recording; false: it failed. Any thread. */
+bool mtr_start_armed(struct mtr_recorder *rec);
+/* A wiped child's first call: arms it if children are recorded. */
+bool mtr_child_begin(struct mtr_recorder *rec);
+/* Makes the saver of a recording that is on if there is none, and waits until
+   it is set up. false: the recording is over, be it that another begins. */
+bool mtr_saver_need(struct mtr_recorder *rec);
+/* Asks for a round and waits for it. false: the recording ended. */
+bool mtr_saver_round(struct mtr_recorder *rec);
+
+#endif
