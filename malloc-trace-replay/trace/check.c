@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "trace/check.h"
 
-#include "base/bits.h"
 #include "base/check.h"
 #include "common/array.h"
 #include "traceformat/raw_codec.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/postprocess/account.h"
 
-#include "base/clock.h"
 #include "common/input.h"
 #include "common/main.h"
 #include "common/text.h"

@@ -13,7 +13,6 @@
 #include "cmd/postprocess/sort/order.h"
 
 #include "base/check.h"
-#include "traceformat/proc_codec.h"
 
 #include <stdlib.h>
 #include <string.h>
