@@ -81,8 +81,8 @@ void mtr_saver_recycle(struct mtr_saver *s) {
  * The time to the next look for full buffers, after one that FOUND some:
  * shorter when these were more than a quarter of what is kept ready, longer
  * when few. A timer that fires costs as much as saving some thousand events, so
- * looking every MTR_POLL_NS would cost a slow program more than its events do. A
- * thread that finds the pool low calls, whatever the pace. (The saver alone
+ * looking every MTR_POLL_NS would cost a slow program more than its events do.
+ * A thread that finds the pool low calls, whatever the pace. (The saver alone
  * changes `ready`.)
  */
 static void set_pace(struct mtr_saver *s, const uint32_t found[2]) {

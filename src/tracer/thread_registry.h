@@ -77,8 +77,8 @@ struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id,
 void mtr_registry_own(struct mtr_thread *t, struct mtr_thread **slot);
 bool mtr_registry_is_owner(const struct mtr_thread *t,
                            struct mtr_thread **slot);
-/* SESSION begins, with the next token, or with *EARLY_TOKEN if that is not NULL:
-   nothing is counted yet. Other records stay in the list until their threads
+/* SESSION begins, with *EARLY_TOKEN, or with the next token if that is NULL.
+   Nothing is counted yet. Other records stay in the list until their threads
    come by. */
 void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
                         const uint64_t *early_token);

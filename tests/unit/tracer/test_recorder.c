@@ -155,7 +155,9 @@ static void threads_come_and_go(void) {
     tap_is_u64(f.thread_ends, 12000, "threads: an end each");
     tap_is_u64(f.footer_threads, 12000, "threads: the footer counts them");
     tap_ok(shared->step <= 8, "threads: their state is used again");
-    tap_ok(shared->mark < 4096, "threads: and their buffers (%u KiB)",
+    /* 12,000 buffers that are used once would be 47 MiB. How many are in use at
+       once depends on when the saver gets to run. */
+    tap_ok(shared->mark < 16384, "threads: and their buffers (%u KiB)",
            shared->mark);
     test_end();
 }
