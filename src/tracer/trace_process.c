@@ -105,9 +105,11 @@ bool mtr_process_is_confined(void) {
     return c->confined;
 }
 
-/* Filters are of threads, and come at any time. A process that got one keeps
+/* Whether present bytes may be asked for: that they are wanted, and that the
+   calling thread has no filter of system calls, which may not know this one.
+   Filters are of threads, and come at any time; a process that got one keeps
    it. */
-bool mtr_process_may_look(void) {
+static bool may_look(void) {
     struct mtr_config *c = &mtr_config;
     if (!tcm_load_relaxed(&c->present))
         return false;
@@ -116,6 +118,12 @@ bool mtr_process_may_look(void) {
         tcm_store_relaxed(&c->present, false);
     errno = saved;
     return tcm_load_relaxed(&c->present);
+}
+
+bool mtr_present(const void *block, size_t bytes, size_t *present) {
+    TCM_ASSERT(bytes > MTR_PRESENT_ABOVE);
+    return may_look() && tcm_os_resident(block, bytes, present) &&
+           *present < bytes;
 }
 
 /* --- The environment ----------------------------------------------------- */
@@ -265,10 +273,4 @@ void mtr_process_configure(const struct mtr_host *host) {
     const char *start = tcm_env_get("TCMALLOC_TRACE_START");
     c->wanted = start == NULL || start[0] == '\0' ||
                 tcm_env_bool("TCMALLOC_TRACE_START");
-}
-
-bool mtr_present(const void *block, size_t bytes, size_t *present) {
-    TCM_ASSERT(bytes > MTR_PRESENT_ABOVE);
-    return mtr_process_may_look() && tcm_os_resident(block, bytes, present) &&
-           *present < bytes;
 }

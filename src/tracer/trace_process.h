@@ -34,10 +34,6 @@ void mtr_process_own(uint32_t name_number);
  * What began with a filter, in a container, is told by errors.
  */
 bool mtr_process_is_confined(void);
-/* Whether present bytes may be asked for: that they are wanted, and that the
-   calling thread has no filter of system calls, which may not know this one. */
-bool mtr_process_may_look(void);
-
 /*
  * Present bytes: how many bytes of a large block have memory behind them when
  * it ends, or when the recording does. A replay that writes more than the
