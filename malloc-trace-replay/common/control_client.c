@@ -27,7 +27,7 @@ static bool problem_is(char problem[CTL_PROBLEM_MAX], pid_t pid,
     return false;
 }
 
-/* The address is free to anyone, so who answers is looked at. */
+/* Anyone may listen at this address, so the peer is checked. */
 static bool is_that_process(int fd, pid_t pid, uid_t *user) {
     struct ucred peer;
     socklen_t n = sizeof(peer);

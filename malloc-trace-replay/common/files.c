@@ -53,7 +53,7 @@ static int empty(int fd) {
     return fd;
 }
 
-/* A file that those share who share the folder, as a group does. */
+/* A file in a folder that several users share, such as a group's. */
 static int open_shared(const struct tcm_place *place) {
     struct stat st;
     errno = TCM_EFOREIGN;

@@ -37,7 +37,7 @@ struct tool_file_new {
  * The same for a file that gets the name NAME with tool_file_keep: until then
  * what has it stays. That is where nothing has the name, or a regular file of
  * this user with no other name, and the folder may be written to; anything
- * else, be it behind a link, is opened as above. A stop by a second signal
+ * else, also behind a link, is opened as above. A stop by a second signal
  * (common/stop.h) removes the file.
  */
 int tool_file_open_new(struct tool_file_new *n, const char *name);

@@ -6,8 +6,8 @@
  * blocks, the account has what is in them. The reader of a trace passes all its
  * parts in their order and gets a line for each contradiction.
  *
- * Whether an operation finds its slot filled or empty is for the caller, who
- * keeps the blocks.
+ * Whether an operation finds its slot filled or empty is for the caller to
+ * check, which keeps the blocks.
  *
  * Invariants: the cost is that of a few comparisons an operation block and a
  * copy of the slots that it leaves free; memory is bounded by the slots.

@@ -71,8 +71,8 @@ struct tool_ops {
     uint8_t memory[MTF_PROC_READER_BYTES];
 };
 
-/* Whether IN is a processed trace, be it one that has lost its first LZ4 frame
-   and its magic with it. Nothing was read of IN yet. NAME: as given to
+/* Whether IN is a processed trace, even one that has lost its first LZ4 frame
+   and with it its magic. Nothing was read of IN yet. NAME: as given to
    tool_input_open; NULL for stdin, of which only the first bytes can be
    seen. */
 bool tool_ops_is_processed(struct tool_input *in, const char *name);

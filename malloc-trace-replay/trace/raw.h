@@ -24,7 +24,7 @@ struct tool_raw;
 
 /*
  * NAME NULL or "-": stdin. NULL only without memory; that a file cannot be
- * opened or is no raw trace is told by the first item, MTF_ITEM_FAILED.
+ * opened or is no raw trace shows in the first item, MTF_ITEM_FAILED.
  */
 struct tool_raw *tool_raw_open(const char *name);
 /* Whether NAME can be opened and read once more: a file, its spool or its

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The inline fast paths of allocation and free, plain and traced, and the slow
- * functions that they end in (alloc_slow.h).
+ * The inline fast paths of allocation and free, plain and traced. What they do
+ * not serve goes to the slow functions of alloc_slow.h.
  *
  *   malloc --small, plain?--> pop --empty--> tcm_alloc_slow
  *      \--else--> plain: pop of a larger class --none--> tcm_alloc_slow

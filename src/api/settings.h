@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The environment variables of the heap.
+ */
 #ifndef TCM_API_SETTINGS_H
 #define TCM_API_SETTINGS_H
 

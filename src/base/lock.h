@@ -3,8 +3,8 @@
  * A 4-byte futex lock without malloc and without recursion.
  *
  * Ranks: a thread takes locks in rising rank only, and fork takes all of them
- * in that order. Debug builds check it. A free lock is all zero but for its
- * rank.
+ * in that order. Debug builds check it. A free lock is all zero except
+ * for its rank.
  *
  * Threads: any. Lock acquires, unlock releases.
  */

@@ -47,7 +47,7 @@ bool tcm_os_wipe_on_fork(void *start, size_t length);
 bool tcm_os_dont_fork(void *start, size_t length);
 
 /*
- * How many bytes from START on, whole pages but for the ends, have memory
+ * How many bytes from START on, whole pages except at the ends, have memory
  * behind them; a page that was only read counts too. Up to TCM_RESIDENT_EXACT
  * pages each is looked at; of a longer range TCM_RESIDENT_RUNS runs of pages
  * are, at equal distances, and stand for the rest. LENGTH: any. false: the

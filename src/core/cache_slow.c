@@ -55,7 +55,7 @@ static uint32_t bin_count(const struct tcm_thread_cache *cache,
                       cache->cold[size_class].base);
 }
 
-/* Whether what is known of the bin of CLASS agrees. For assertions. */
+/* Whether the parts of the bin of CLASS agree. For assertions. */
 static bool bin_is_valid(const struct tcm_thread_cache *cache,
                          unsigned size_class) {
     const struct tcm_bin *bin = &cache->bin[size_class];
@@ -471,8 +471,8 @@ void tcm_cache_flush(struct tcm_thread_cache *cache) {
 /* ------------------------------------------------------------------------ */
 /* Life of a cache                                                          */
 
-/* New caches are copies of the stand-in but for this table: in the stand-in all
-   sizes lead to bin 0. */
+/* New caches are copies of the stand-in except for this table: in the stand-in
+   all sizes lead to bin 0. */
 static uint8_t scaled_small[TCM_TABLE_SMALL / 8 + 1];
 
 void tcm_cache_init(void) {

@@ -140,7 +140,7 @@ static void init(struct mtf_proc_writer *w, mtf_sink *sink, mtf_proc_grow grow,
     begin_block(w);
 }
 
-/* BYTES, all 0 from N on, is the header but for what all have. */
+/* BYTES, all 0 from N on, is the header without the part that all have. */
 static bool put_header(struct mtf_proc_writer *w, uint8_t *bytes, size_t n,
                        uint32_t raw_length) {
     struct mtf_proc_header h = {.version = MTF_PROC_VERSION,

@@ -139,7 +139,7 @@ void mtf_proc_put_loss(struct mtf_proc_writer *w, uint32_t thread,
 /* What follows is in PHASE (enum mtf_proc_phase). */
 void mtf_proc_put_phase(struct mtf_proc_writer *w, unsigned phase);
 /* Present bytes of the block that the next record makes or resizes: the
-   caller's next call has to put that one, of the thread at hand. */
+   caller's next call has to put that one, of the current thread. */
 void mtf_proc_put_present(struct mtf_proc_writer *w, uint64_t bytes);
 
 /* CALL, which needs the writer's own state, in a loop that has it in *H. */

@@ -234,7 +234,7 @@ static TCM_ALWAYS_INLINE uint64_t mtf_free_reach(unsigned shift) {
 
 /*
  * ALLOC and FREE. Returns the bytes taken, or 0: another kind, or something is
- * wrong; then nothing changed and mtf_raw_decode_slow shall look at it.
+ * wrong; then nothing changed: call mtf_raw_decode_slow.
  */
 static TCM_ALWAYS_INLINE unsigned mtf_raw_decode_hot(struct mtf_raw_state *s,
                                                      const uint8_t *p,

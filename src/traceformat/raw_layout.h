@@ -121,7 +121,7 @@ enum mtf_notice {
 #define MTF_THREAD_LATE 0xFFFFFFFFu
 
 /* Payload of MTF_RAW_BUFFER, the first event of every buffer. The coding state
-   starts anew with it: last size 0, last freed token = next_token. */
+   is reset by it: last size 0, last freed token = next_token. */
 struct mtf_raw_buffer_state { /* offset */
     uint64_t time_ns;         /*  0 */
     uint64_t next_token;      /*  8 */

@@ -136,7 +136,7 @@ struct mtf_spool_mark *mtf_spool_mark_of(void *page);
    output that has no room for a footer. */
 void mtf_spool_put_forced(void *page);
 /* Fills the head of an empty spool buffer of SIZE bytes, head included, and
-   keeps what it says of its last use. The sync word is stored last, so that a
+   keeps the mark of its last use. The sync word is stored last, so that a
    half-written head is no head. */
 void mtf_spool_put_buffer(struct mtf_spool_buffer *head, uint64_t random,
                           uint32_t size, uint32_t thread, uint64_t offset,

@@ -31,10 +31,10 @@ enum mtf_status {
 const char *mtf_status_text(enum mtf_status status);
 
 /* What begins with these N bytes and is no trace of ours, e.g. "is a gzip file,
-   ..."; NULL if that cannot be told. The first also takes for text what is
-   UTF-8 without control characters; the second looks for what has a magic
-   alone. They look at no more than MTF_FOREIGN_BYTES, and who has them gives
-   them all, so that all readers call a file the same. */
+   ..."; NULL if it is unknown. The first also recognizes text, that is UTF-8
+   without control characters; the second only what has a magic number. They
+   look at no more than MTF_FOREIGN_BYTES; a caller that has as many passes them
+   all, so that all readers call a file the same. */
 #define MTF_FOREIGN_BYTES ((size_t)512)
 const char *mtf_foreign_text(const uint8_t *p, size_t n);
 const char *mtf_foreign_magic(const uint8_t *p, size_t n);

@@ -198,7 +198,7 @@ bool mtr_pool_is_full(struct mtr_pool *pool, const struct mtr_buffer *full) {
     return full_up;
 }
 
-/* All zero but for what the head says of its last use. */
+/* All zero except for the mark of its last use in the head. */
 static bool is_empty(const struct mtr_buffer *b) {
     const size_t before = offsetof(struct mtf_spool_buffer, saved);
     uint8_t any = 0;

@@ -6,10 +6,10 @@
  *   free stack ---> a thread's own ---> queue of full ---> (saver) ---> free
  *        ^-- grow: the saver makes more when a stack runs low
  *
- * Invariants: a free buffer is all zero but for what it says of its last use. A
+ * Invariants: a free buffer is all zero except for the mark of its last use. A
  * buffer in use begins with a spool head. Only full buffers that wait count
- * against the bound. A descriptor belongs to the holder of its buffer, but for
- * the fields that are always the saver's.
+ * against the bound. A descriptor belongs to the holder of its buffer, except
+ * for the fields that are always the saver's.
  *
  * Threads: stacks and queue under the lock, which is held for a few
  * instructions. Waiting threads sleep on `seq`, which changes whenever buffers

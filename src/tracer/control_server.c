@@ -42,7 +42,7 @@ struct server {
     uint8_t packet[MTF_CONTROL_REPLY_MAX];
 };
 
-/* In ordinary memory; the process that it belongs to is told by PID. */
+/* In ordinary memory, of the process SERVER_PID. */
 static struct server server;
 static uint32_t server_pid;
 static uint32_t set_up;  /* futex: 0 not yet, 1 answers, 2 not */

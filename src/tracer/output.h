@@ -55,8 +55,8 @@ bool mtr_output_write(void *out, const void *data, size_t n);
    there. */
 void mtr_output_hold(struct mtr_output *out);
 bool mtr_output_release(struct mtr_output *out);
-/* Takes the last N bytes of a regular file off again, and what of a write that
-   failed came through; the next write follows there. */
+/* Cuts the last N bytes of a regular file off, and what a failed write left
+   behind them; the next write goes there. */
 bool mtr_output_take_back(struct mtr_output *out, uint64_t n);
 /* True when the file was removed, so that what is written to it is lost;
    out->error tells. */

@@ -69,8 +69,8 @@ void mtr_own_begin(struct mtr_recorder *rec, const char *name) {
     syscall(SYS_unshare, CLONE_FS);
 }
 
-/* As the first thread told the kernel: the last field of its line, in the form
-   of wait. */
+/* The first thread's exit code: the last field of its line in /proc, in the
+   form of wait. */
 static int first_exit_code(void) {
     char text[512];
     const char *p = NULL;

@@ -68,7 +68,7 @@ bool mtr_statm_read(struct mtr_statm *m, uint64_t field[3]);
 
 /*
  * True when no thread of the program is left. The first one counts to the end,
- * dead or not. A thread that is being made has a maker who lives, so none is
+ * dead or not. The maker of a thread lives until the thread does, so none is
  * overlooked; and ours count themselves only while they live.
  */
 bool mtr_own_are_alone(struct mtr_recorder *rec, struct mtr_statm *m);

@@ -176,7 +176,7 @@ static inline bool mtr_is_per_process(const struct mtr_recorder *rec) {
    that comes now is not recorded. */
 extern TCM_TLS uint8_t mtr_inside;
 
-/* True when the recording that the thread is part of is over, be it that the
+/* True when the recording that the thread is part of is over, even if the
    next one is on already. */
 static inline bool mtr_thread_is_over(struct mtr_recorder *rec,
                                       const struct mtr_thread_cold *cold) {
@@ -192,7 +192,7 @@ struct mtr_recorder *mtr_recorder_need(void);
 /* In the child of a fork, where the kernel did not wipe it. */
 void mtr_recorder_wipe(struct mtr_recorder *rec);
 /* Ends the recording as FAILED; WHAT and errno ERROR (0: none) go to stderr
-   when a thread of the program comes by. */
+   when a thread of the program enters the recorder. */
 void mtr_fail(struct mtr_recorder *rec, const char *what, int error);
 /* Prints the message that waits, if any. */
 void mtr_message_flush(struct mtr_recorder *rec);

@@ -3,7 +3,7 @@
  * The saver's numbers: samples of the process beside barriers, the footer, and
  * the summary for the user.
  *
- * Threads: the one that saves, but for mtr_live_accounts.
+ * Threads: the one that saves; mtr_live_accounts any.
  */
 #ifndef TCM_TRACER_SAVER_ACCOUNT_H
 #define TCM_TRACER_SAVER_ACCOUNT_H

@@ -150,7 +150,7 @@ static struct mtr_buffer *look(struct mtr_recorder *rec, uint64_t begin) {
     for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next) {
         struct mtr_thread_record *t =
             TCM_CONTAINER_OF(l, struct mtr_thread_record, cold.link);
-        /* Of a recording before this one; its thread has not come by yet. */
+        /* Of a recording before this one; its thread has not entered since. */
         if (t->cold.session != rec->session)
             continue;
         tcm_lock(&rec->pool.lock);

@@ -17,7 +17,7 @@ bool mtr_start_armed(struct mtr_recorder *rec);
 /* A wiped child's first call: arms it if children are recorded. */
 bool mtr_child_begin(struct mtr_recorder *rec);
 /* Makes the saver of a recording that is on if there is none, and waits until
-   it is set up. false: the recording is over, be it that another begins. */
+   it is set up. false: the recording is over, even if another begins. */
 bool mtr_saver_need(struct mtr_recorder *rec);
 /* Asks for a round and waits for it. false: the recording ended. */
 bool mtr_saver_round(struct mtr_recorder *rec);

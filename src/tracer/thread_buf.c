@@ -154,7 +154,7 @@ void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
 
 /* --- Buffers and tokens -------------------------------------------------- */
 
-/* The state of coding starts anew: what a reader needs stands in the event. */
+/* Resets the coding state: what a reader needs is in the event. */
 void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
     struct mtr_thread_cold *cold = t->cold;
     const struct mtr_buffer *b = cold->buffer;

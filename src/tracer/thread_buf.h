@@ -8,13 +8,13 @@
  *
  * Invariants: bytes before pos are published events, bytes from pos on are zero
  * (so a reader of the spool needs no position). pos < limit promises room for
- * one hot event, a token for it, that this thread records, and that no one
- * asked it to come by: everything else is folded into limit, and limit == 0 is
- * "slow path". All-zero memory (a wiped child, mtr_no_thread) is therefore a
- * valid state that leads to the slow path.
+ * one hot event, a token for it, that this thread records, and that nobody
+ * called it into the slow path: everything else is folded into limit, and
+ * limit == 0 is "slow path". All-zero memory (a wiped child, mtr_no_thread) is
+ * therefore a valid state that leads to the slow path.
  *
  * Threads: everything is written by the owner, except that the saver may lower
- * limit (to be called by). pos is stored with release and read by the saver
+ * limit (to call it in). pos is stored with release and read by the saver
  * with acquire: bytes and predictor state first, then the position.
  *
  * Why behind a pointer: a chain of load, add and store on one address is free

@@ -28,7 +28,7 @@ uint64_t mtr_early_time_ns(void);
 /* Makes them the beginning of the calling thread's stream. */
 void mtr_early_adopt(struct mtr_recorder *rec);
 /* Set-up is done and mtr_control changed: the thread of the early events enters
-   anew with its next one, whether they were adopted or are forgotten. */
+   again with its next one, whether they were adopted or dropped. */
 void mtr_early_end(void);
 /* The calling thread's adopted state, once, owned by SLOT; else NULL. */
 struct mtr_thread *mtr_early_claim_adopted(struct mtr_thread **slot);

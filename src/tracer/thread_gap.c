@@ -16,7 +16,7 @@
  * the spool, under the pool's lock, until it has.
  *
  * Threads: all of it is done by the thread whose gap it is. Its limit is NULL
- * meanwhile, so each call comes by.
+ * meanwhile, so each call takes the slow path.
  */
 #include "tracer/thread_gap.h"
 

@@ -35,8 +35,8 @@ uint64_t mtr_gap_patience(struct mtr_recorder *rec, const struct mtr_thread *t,
 bool mtr_gap_begin(struct mtr_recorder *rec, struct mtr_thread *t);
 /* True while there is nothing new that would end T's gap. */
 bool mtr_gap_lasts(struct mtr_recorder *rec, const struct mtr_thread *t);
-/* What T's buffer tells of a gap ends at NOW, if T lets it go now. Bytes behind
-   pos that are part of it then. */
+/* Ends the record of a gap in T's buffer at NOW, for a buffer that T lets go.
+   Returns how many bytes behind pos belong to it. */
 uint32_t mtr_gap_close(struct mtr_thread *t, uint64_t now);
 /* That buffer was let go, with those bytes. */
 void mtr_gap_let_go(struct mtr_thread *t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The way in: whether the thread records, with which record, and up to where it
- * may write before it comes by again.
+ * may write before it enters again.
  */
 #include "tracer/thread_life.h"
 
@@ -87,7 +87,7 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
 }
 
 /* T's first or next buffer; may wait. false: the recording ended meanwhile, or
-   there is none and T shall not wait. */
+   there is none and T must not wait. */
 static bool exchange_buffer(struct mtr_recorder *rec, struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
     struct mtr_buffer *old = cold->buffer;

@@ -38,7 +38,7 @@ void mtr_leave_slow(void);
  * Above 0 in a call that frees and does not allocate. The C library frees while
  * it holds the lock of its threads' stacks, which making a thread takes, too:
  * so in such a call no thread is made, nor one waited for that is being made.
- * (In calls that allocate it holds no lock that making a thread takes, but for
+ * (In calls that allocate it holds no lock that making a thread takes, except
  * recursive ones of the loader.)
  */
 extern TCM_TLS uint8_t mtr_freeing;

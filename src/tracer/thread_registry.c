@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Records are cut from slabs whose addresses lie in ordinary memory: the child
- * of a fork finds them zeroed and cuts them anew, so chains of forks use little
- * more memory than one process.
+ * of a fork finds them zeroed and cuts them again, so chains of forks use
+ * little more memory than one process.
  */
 #include "tracer/thread_registry.h"
 
@@ -22,12 +22,12 @@ TCM_STATIC_ASSERT(sizeof(struct mtr_thread_record) % TCM_CACHE_LINE == 0,
 #define SLABS      16u
 
 /*
- * Each record's owner, the slot that points to it, is told in memory that a
- * child keeps. There the records begin anew, but the one thread of the child
- * still has its slot, and comes by only when the record's limit says so: its
- * record must go to no other thread until then, whichever comes first, and
- * whether or not a handler ran. Owners that the child does not have cost their
- * records' memory, until a handler forgets them.
+ * Each record's owner, the slot that points to it, is stored in memory that a
+ * child keeps. In the child all records are free again, but its one thread
+ * still has its slot, and enters the recorder only when the record's limit says
+ * so: its record must go to no other thread until then, whichever comes first,
+ * and whether or not a handler ran. Owners that the child does not have cost
+ * their records' memory, until a handler forgets them.
  */
 struct slab {
     struct mtr_thread_record *records; /* wiped in children */
@@ -82,7 +82,7 @@ static bool make_slab(uint32_t i) {
     return true;
 }
 
-/* Where T's owner is told. */
+/* Where T's owner is stored. */
 static struct mtr_thread ***owner_of(const struct mtr_thread *t) {
     const struct mtr_thread_record *record =
         TCM_CONTAINER_OF(t, const struct mtr_thread_record, hot);

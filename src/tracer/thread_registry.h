@@ -3,9 +3,9 @@
  * The threads of a recording and their records.
  *
  * Invariants: a record in the list is of the thread whose slot owns it; one of
- * an earlier session stays there until its thread comes by.
+ * an earlier session stays there until its thread enters the recorder.
  * Threads: any. The list is changed under the registry's lock; the owner alone
- * changes its record, but for the limit (thread_buf.h).
+ * changes its record, except for the limit (thread_buf.h).
  */
 #ifndef TCM_TRACER_THREAD_REGISTRY_H
 #define TCM_TRACER_THREAD_REGISTRY_H
@@ -79,7 +79,7 @@ bool mtr_registry_is_owner(const struct mtr_thread *t,
                            struct mtr_thread **slot);
 /* SESSION begins, with *EARLY_TOKEN, or with the next token if that is NULL.
    Nothing is counted yet. Other records stay in the list until their threads
-   come by. */
+   enter the recorder. */
 void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
                         const uint64_t *early_token);
 /* Leaves the id that was given last out of the count: no thread of the program

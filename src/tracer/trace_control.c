@@ -5,8 +5,8 @@
  * fork takes: they wait for files, and the child of a fork finds `busy` zeroed.
  *
  * Threads: any. A thread that records goes on while the recording ends and the
- * next one begins; what of the old one it still has in hand is told by the
- * session in its record (recorder.h).
+ * next one begins; the session in its record (recorder.h) says which of them
+ * the buffer that it holds belongs to.
  */
 #include "tracer/trace_control.h"
 

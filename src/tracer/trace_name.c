@@ -24,7 +24,7 @@
 /* Kernel's unit of process start times, whatever the architecture. */
 #define TICKS_PER_SECOND 100u
 
-/* For those who look for a place. */
+/* Working space of tcm_place_find. */
 static char room[PATH_MAX];
 
 static bool begins(const char *text, const char *with) {

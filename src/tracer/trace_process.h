@@ -12,13 +12,13 @@
 
 struct mtr_host;
 
-/* Reads the environment into mtr_config: NAMED, and WANTED if it shall be
-   recorded without being told by call. */
+/* Reads the environment into mtr_config: NAMED, and WANTED if this
+   process is to be recorded without a call of the program. */
 void mtr_process_configure(const struct mtr_host *host);
 /* Makes NAME the absolute pattern in OUT (PATH_MAX bytes); *PER_PROCESS tells
    of %p. false: too long, or there is no current folder. */
 bool mtr_process_pattern(const char *name, char *out, bool *per_process);
-/* A number that others cannot foretell, not 0. */
+/* A number that others cannot predict, not 0. */
 uint64_t mtr_process_random(void);
 /* The identity of process PID, which is this one, or has made it to use its
    memory (vfork); the one before becomes the parent's. */
@@ -31,7 +31,8 @@ void mtr_process_own(uint32_t name_number);
  * True when a name with %p was given and the program has installed a filter of
  * system calls since it began: it may end the program at a call that opens a
  * file or makes a thread, so files and saver that are not there are not made.
- * What began with a filter, in a container, is told by errors.
+ * For a program that began with a filter, as in a container, calls that fail
+ * tell.
  */
 bool mtr_process_is_confined(void);
 /*

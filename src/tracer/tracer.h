@@ -63,12 +63,12 @@ void mtr_exit(void);
  * is never NULL (before set-up it leads to a constant).
  */
 struct mtr_control {
-    uint32_t recording; /* 1: threads shall record; seq_cst, see above */
+    uint32_t recording; /* 1: threads are to record; seq_cst, see above */
     uint32_t early;     /* 1: before mtr_init: into the static buffer; then
                            `recording` is 1 too */
     uint32_t end_mode;  /* 1: each event is saved before the program goes on */
     uint32_t known;     /* 0: a child, and mtr_enter has not looked yet whether
-                           it shall be recorded */
+                           it is to be recorded */
 };
 extern struct mtr_control *mtr_control;
 

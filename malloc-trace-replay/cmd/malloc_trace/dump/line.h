@@ -25,7 +25,7 @@ struct dump_lines {
     uint64_t from;  /* lines of the first file before this offset are left out
                      */
     uint64_t count; /* lines that may still be printed */
-    bool over;      /* nothing more shall be printed */
+    bool over;      /* nothing more is printed */
     bool first_file;
     bool quiet;        /* nothing is printed at all */
     uint64_t start_ns; /* times count from here */

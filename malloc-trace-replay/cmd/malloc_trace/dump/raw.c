@@ -326,7 +326,8 @@ static void see_other(struct raw_dump *r, const struct mtf_item *item) {
     dump_end(l);
 }
 
-/* Offsets begin anew in a spool and in the next part of a flight recording. */
+/* Offsets begin at 0 again in a spool and in each part of a flight recording.
+ */
 static void see_place(struct raw_dump *r, const struct mtf_item *item) {
     struct dump_lines *l = &r->d->lines;
     if (item->kind == MTF_ITEM_DAMAGE)

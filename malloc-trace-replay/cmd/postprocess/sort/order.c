@@ -272,7 +272,7 @@ static void end_wait(struct order *o, struct demux_thread *t) {
     heap_put(&o->hi, t, t->hi);
 }
 
-/* T, which waits, shall go on without the allocation. */
+/* T, which waits, goes on without the allocation. */
 static void give_up(struct order *o, struct demux_thread *t) {
     emit_forget(o->emit, t);
     end_wait(o, t);
