@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Comments and documents name no source file that does not exist, and link to
-# no document that does not.
+# no document that does not; the picture in architecture.md is the tree.
 . "$top_srcdir/tests/lint/lint.sh"
 
 documents() {
@@ -34,8 +34,29 @@ dead_links() {
     done
 }
 
+# The folders with sources, each with the last part of its name in the picture.
+drawn() {
+    sed -n '/^    src\/base  /,/^$/p' "$top_srcdir/doc/architecture.md"
+}
+folders() {
+    list '*.c' '*.h' '*.sym' | sed 's,/[^/]*$,,' |
+        grep -E '^(src|malloc-trace-replay|bench|tests/[a-z]*)' |
+        grep -Ev '^tests/(unit|data|fuzz)/|^malloc-trace-replay/cmd$|^src$' |
+        sort -u
+}
+undrawn_folders() {
+    folders | while read -r folder; do
+        drawn | grep -Eq "(^|[ /])${folder##*/}([ ,]|\$)" || echo "$folder"
+    done
+}
+
 clean dead_sources "files that are named exist"
 clean dead_links "links of documents lead somewhere"
 catches dead_sources "a name of no file" src/base/planted.c \
     '/* see core/no_such_file.h */'
+clean undrawn_folders "architecture.md draws each folder"
+plant malloc-trace-replay/undrawn/planted.c 'int x;'
+undrawn=$(undrawn_folders)
+unplant
+is "finds a folder that it does not draw" "$undrawn" malloc-trace-replay/undrawn
 tap_end
