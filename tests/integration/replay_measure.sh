@@ -152,7 +152,7 @@ fi
 [ $(($(json j user_ns) + $(json j system_ns))) -gt 0 ]
 result "processor time by the system's account" $?
 like "in the report" "$out" \
-    '^of the system +user .*, system .*, [0-9,]+ page faults, [0-9,]+ context'
+    '^of the system +user .*, system .*, [0-9,]+ faults, [0-9,]+ switches$'
 average=$(($(json j avg_rss_bytes) - $(json j start_rss_bytes)))
 note "on average it grew by $average"
 [ "$average" -gt 0 ] && [ "$average" -lt "$grown" ]
@@ -194,6 +194,9 @@ for mode in none real; do
     note "where most bytes are live it grew by $at"
     [ $at -gt 66000000 ] && [ $at -lt 70000000 ]
     result "is seen where most bytes are live ($mode)" $?
+    [ "$(json j peak_rss_bytes)" -ge "$(json j rss_at_peak_live_bytes)" ] &&
+        [ "$(json j peak_rss_bytes)" -ge "$(json j avg_rss_bytes)" ]
+    result "no figure is above the peak ($mode)" $?
 done
 # The tunable has the C library ask for huge pages.
 GLIBC_TUNABLES=glibc.malloc.hugetlb=1 "$replay" --json j b.p >"$out" 2>"$err"
@@ -344,6 +347,15 @@ note "p99.9 of all calls $quantile ns"
 awk "BEGIN { exit !(${quantile:-0} > 0) }"
 result "of all kinds of call together" $?
 like "in the report, too" "$out" '^all +100,000 '
+
+# A terminal has 80 columns.
+for mode in switch none real; do
+    [ $mode = switch ] && [ ! -x "$minimal" ] && continue
+    LD_PRELOAD=$([ -x "$minimal" ] && echo "$minimal") "$replay" --latency \
+        --threads=$mode t.p >"$out" 2>"$err"
+    is "no line is longer than a terminal's ($mode)" \
+        "$(cat "$out" "$err" | awk 'length($0) > 80')" ""
+done
 
 # --- In the course of time ----------------------------------------------------
 

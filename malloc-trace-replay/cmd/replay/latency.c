@@ -197,14 +197,14 @@ static bool row_make(const struct replay_latency *l, const struct cell *cell,
 static void print_ns(FILE *out, double ns) {
     struct tool_text t;
     if (ns < 1000)
-        fprintf(out, "%10.0f ns", ns);
+        fprintf(out, "%7.0f ns", ns);
     else
-        fprintf(out, "%13s", tool_text_ns(&t, (uint64_t)ns));
+        fprintf(out, "%10s", tool_text_ns(&t, (uint64_t)ns));
 }
 
 static void print_row(const struct row *row, const char *name, FILE *out) {
     struct tool_text t;
-    fprintf(out, "%-8s %12s", name, tool_text_count(&t, row->count));
+    fprintf(out, "%-7s %11s", name, tool_text_count(&t, row->count));
     print_ns(out, row->mean);
     for (unsigned i = 0; i < 4; i++)
         print_ns(out, row->quantile[i]);
@@ -215,7 +215,7 @@ static void print_row(const struct row *row, const char *name, FILE *out) {
 void replay_latency_print(const struct replay_latency *l, FILE *out) {
     struct row row;
     struct tool_text a, b, c;
-    fprintf(out, "\n%-8s %12s%13s%13s%13s%13s%13s%13s\n", "latency", "timed",
+    fprintf(out, "\n%-7s %11s%10s%10s%10s%10s%10s%10s\n", "latency", "timed",
             "mean", "p50", "p90", "p99", "p99.9", "most");
     for (unsigned k = 0; k < REPLAY_KINDS; k++)
         if (row_make(l, l->cell[k], REPLAY_LATENCY_SIZES, &row))
@@ -224,7 +224,7 @@ void replay_latency_print(const struct replay_latency *l, FILE *out) {
         print_row(&row, "all", out);
     for (unsigned i = 0; i < l->worst_count && i < 3; i++) {
         const struct worst *w = &l->worst[i];
-        fprintf(out, "%-8s %s of %s took %s, %s operation %s\n",
+        fprintf(out, "%-7s %s of %s took %s, %s operation %s\n",
                 i == 0 ? "worst" : "", kind_name[w->kind],
                 tool_text_bytes(&a, w->size),
                 tool_text_ns(&b, (uint64_t)((double)w->ticks * l->ns)),

@@ -193,6 +193,7 @@ static void see_average(struct replay_rss *m) {
     uint64_t bytes = m->unseen_ns == 0 ? 0 : rss_counted(m);
     if (bytes == 0)
         return;
+    note_peak(m, bytes);
     m->seen_byte_ns += (double)without_own(m, bytes) * (double)m->unseen_ns;
     m->seen_ns += m->unseen_ns;
     m->unseen_ns = 0;
@@ -215,6 +216,8 @@ bool replay_rss_wants(const struct replay_rss *m, uint64_t live_bytes) {
 void replay_rss_live(struct replay_rss *m, uint64_t live_bytes) {
     m->live_bytes = live_bytes;
     replay_rss_look(m, &m->at_live_bytes, &m->at_live_huge_bytes);
+    /* exact, which the kernel's own peak is not */
+    note_peak(m, m->at_live_bytes + m->own_bytes);
 }
 
 uint64_t replay_rss_average(const struct replay_rss *m) {

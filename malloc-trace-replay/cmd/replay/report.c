@@ -80,8 +80,7 @@ void replay_report_warn(const struct replay_report *r) {
     /* in two lines, that fit on a terminal */
     tool_warn("%s threads were recorded, and all ran on one thread",
               tool_text_count(&a, r->result->most_threads));
-    tool_warn("with their own (--threads=real) this allocator may take several "
-              "times the memory");
+    tool_warn("with --threads=real memory may be several times as much");
 }
 
 /* Those that wall_ns is the time of. */
@@ -109,7 +108,7 @@ static void print_time(const struct replay_report *r, FILE *out) {
     uint64_t ops = timed_ops(r);
     uint64_t wall = r->time->wall_ns, cpu = r->time->cpu_ns;
     double rate = wall == 0 ? 0 : (double)ops * 1e3 / (double)wall;
-    fprintf(out, "processor time    %s, %.2f ns an operation",
+    fprintf(out, "\nprocessor time    %s, %.2f ns an operation",
             tool_text_ns(&a, cpu), per_op(cpu, ops));
     if (r->replayer_cpu_ns != 0)
         fprintf(out, "; replay's own share %.2f ns",
@@ -146,7 +145,7 @@ static double rss_over_live(const struct replay_report *r) {
 static void print_memory(const struct replay_report *r, FILE *out) {
     struct tool_text a, b, c, d;
     const struct replay_result *f = r->result;
-    fprintf(out, "live blocks       peak %s, at the end %s in %s block%s\n",
+    fprintf(out, "\nlive blocks       peak %s, at the end %s in %s block%s\n",
             tool_text_bytes(&a, f->peak_live_bytes),
             tool_text_bytes(&b, f->live_bytes),
             tool_text_count(&c, end_objects(r)), replay_plural(end_objects(r)));
@@ -159,7 +158,7 @@ static void print_memory(const struct replay_report *r, FILE *out) {
                     tool_text_bytes(&c, f->most_peak_bytes));
         fputc('\n', out);
     }
-    fprintf(out, "resident memory   start %s, peak %s%s, average %s, end %s\n",
+    fprintf(out, "resident memory   start %s, peak %s%s, mean %s, end %s\n",
             tool_text_bytes(&a, r->rss->start_bytes),
             tool_text_bytes(&b, r->rss->peak_bytes),
             r->rss->peak_known ? "" : " (since the process began)",
@@ -187,7 +186,7 @@ static void print_real(const struct replay_report *r, FILE *out) {
     if (real->hosts < real->most_alive)
         fprintf(out, ", in turns on %s%s", tool_text_count(&c, real->hosts),
                 real->pooled ? " (the system gives no more)" : "");
-    fprintf(out, "\nwaits             %s for blocks of other threads, %s for ",
+    fprintf(out, "\nwaits             %s for others' blocks, %s for ",
             tool_text_ns(&a, real->waits.data_ns),
             r->order->skew == REPLAY_SKEW_NONE
                 ? "no"

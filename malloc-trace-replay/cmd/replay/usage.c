@@ -98,8 +98,7 @@ static void print_counters(const struct replay_usage *u, FILE *out) {
 void replay_usage_print(const struct replay_usage *u, FILE *out) {
     struct tool_text a, b, c, d;
     fprintf(out,
-            "of the system     user %s, system %s, %s page faults, %s context "
-            "switches\n",
+            "of the system     user %s, system %s, %s faults, %s switches\n",
             tool_text_ns(&a, user_ns(u)), tool_text_ns(&b, system_ns(u)),
             tool_text_count(&c, between(u->first.ru_minflt, u->last.ru_minflt)),
             tool_text_count(
