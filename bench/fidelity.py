@@ -22,8 +22,10 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+STOPPED = "stopped"  # not an option: the trace of stop_all.c
 WAYS = [("real", ["--threads=real"]),
         ("no skew bound", ["--threads=real", "--skew=inf"]),
+        ("stop at frees", ["--threads=real", STOPPED]),
         ("one thread", []),
         ("real, use", ["--threads=real", "--touch=use"])]
 PEERS = ["", "libjemalloc.so.2", "libmimalloc.so.2", "libtcmalloc_minimal.so.4"]
@@ -48,6 +50,9 @@ def run_program(command, preload):
 
 def replayed(replay, options, trace, preload, work):
     out = os.path.join(work, "j")
+    if STOPPED in options:
+        options = [x for x in options if x != STOPPED]
+        trace += ".stopped"
     run([replay, "-q", "--json", out] + options + [trace], preload)
     with open(out) as f:
         j = json.load(f)
@@ -86,6 +91,8 @@ def main():
                            stdout=subprocess.DEVNULL)
             subprocess.run([os.path.join(tools, "postprocess"), "-q", raw,
                             trace], check=True)
+            subprocess.run([os.path.join(build, "bench", "stop_all"), trace,
+                            trace + ".stopped"], check=True)
             measure(kind, program, trace, os.path.join(tools, "replay"),
                     allocators, args.n, work)
 
