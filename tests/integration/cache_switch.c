@@ -13,24 +13,13 @@
 #include "gperftools/thread_cache_switch.h"
 #include "prng.h"
 #include "rounds.h"
+#include "resident.h"
 #include "tap.h"
 
 static bool (*release_cache)(struct ThreadCacheState **);
 static bool (*set_cache)(struct ThreadCacheState *);
 static void *(*volatile take)(size_t) = malloc;
 static void (*volatile give)(void *) = free;
-
-static size_t resident_kib(void) {
-    size_t kib = 0;
-    static char text[256];
-    FILE *f = fopen("/proc/self/status", "r");
-    while (f && fgets(text, sizeof text, f))
-        if (sscanf(text, "VmRSS: %zu kB", &kib) == 1)
-            break;
-    if (f)
-        fclose(f);
-    return kib;
-}
 
 static void work(unsigned n) {
     void *p[64];

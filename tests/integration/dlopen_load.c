@@ -12,21 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "resident.h"
 #include "tap.h"
 
 static void *(*volatile take)(size_t) = malloc;
 static void (*volatile give)(void *) = free;
 
 typedef int use_fn(void);
-
-static size_t resident_kib(void) {
-    size_t total = 0, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (f == NULL || fscanf(f, "%zu %zu", &total, &resident) != 2)
-        tap_bail("no /proc/self/statm");
-    fclose(f);
-    return resident * (size_t)sysconf(_SC_PAGESIZE) / 1024;
-}
 
 static void *use_in_thread(void *use) {
     use_fn *fn = NULL;

@@ -13,22 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "resident.h"
 #include "tap.h"
 
 static void *(*volatile take)(size_t) = malloc;
 static void (*volatile give)(void *) = free;
-
-static size_t resident_kib(void) {
-    static char text[4096];
-    FILE *f = fopen("/proc/self/status", "r");
-    size_t kib = 0;
-    while (f && fgets(text, sizeof text, f))
-        if (sscanf(text, "VmRSS: %zu kB", &kib) == 1)
-            break;
-    if (f)
-        fclose(f);
-    return kib;
-}
 
 static void *short_life(void *arg) {
     void *p[40];

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "prng.h"
+#include "resident.h"
 #include "tap.h"
 
 static void *(*volatile take)(size_t) = malloc;
@@ -23,15 +24,6 @@ enum { AT_ONCE = 8, LEGACY = 64 };
 
 static void *volatile legacy[LEGACY];
 static volatile unsigned detached_done;
-
-static size_t resident_kib(void) {
-    size_t total = 0, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (f == NULL || fscanf(f, "%zu %zu", &total, &resident) != 2)
-        tap_bail("no /proc/self/statm");
-    fclose(f);
-    return resident * (size_t)sysconf(_SC_PAGESIZE) / 1024;
-}
 
 static unsigned mappings(void) {
     unsigned lines = 0;

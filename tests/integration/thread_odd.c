@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "resident.h"
 #include "tap.h"
 
 static void *(*volatile take)(size_t) = malloc;
@@ -67,15 +68,6 @@ static void *raw_exit(void *unused) {
 static void *returns(void *unused) {
     live();
     return unused;
-}
-
-static size_t resident_kib(void) {
-    size_t total = 0, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (f == NULL || fscanf(f, "%zu %zu", &total, &resident) != 2)
-        tap_bail("no /proc/self/statm");
-    fclose(f);
-    return resident * (size_t)sysconf(_SC_PAGESIZE) / 1024;
 }
 
 static void run(unsigned count, void *(*body)(void *), uintptr_t argument) {

@@ -16,8 +16,8 @@
 #include "lib/prng.h"
 #include "lib/rounds.h"
 #include "lib/tap.h"
+#include "stress/stress_record.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -142,31 +142,6 @@ static void *work(void *seed) {
     return NULL;
 }
 
-/* Begins again with a recording, whose settings are read before main. */
-static bool record(char **argv) {
-    const char *tmp = getenv("TMPDIR");
-    char folder[256], output[300];
-    snprintf(folder, sizeof(folder), "%s/stress_api.XXXXXX",
-             tmp != NULL ? tmp : "/tmp");
-    if (mkdtemp(folder) == NULL)
-        return false;
-    snprintf(output, sizeof(output), "%s/trace", folder);
-    setenv("STRESS_FOLDER", folder, 1);
-    setenv("TCMALLOC_TRACE_OUTPUT", output, 1);
-    execv("/proc/self/exe", argv);
-    return false;
-}
-
-static void remove_folder(const char *folder) {
-    DIR *dir = opendir(folder);
-    if (dir == NULL)
-        return;
-    for (struct dirent *e; (e = readdir(dir)) != NULL;)
-        (void)unlinkat(dirfd(dir), e->d_name, 0);
-    closedir(dir);
-    rmdir(folder);
-}
-
 static void check_ranks(void) {
     /* What no lock has yet. */
     const uint64_t unused = (uint64_t)1 << TCM_RANK_NONE;
@@ -182,7 +157,7 @@ static void check_ranks(void) {
 
 int main(int argc, char **argv) {
     pthread_t thread[THREADS];
-    char *folder = getenv("STRESS_FOLDER");
+    char *folder = stress_folder();
 #ifdef __SANITIZE_THREAD__
     return tap_skip_all("the sanitizer ends threads before the library does");
 #endif
@@ -190,7 +165,7 @@ int main(int argc, char **argv) {
         rounds *= 30;
     if (argc > 1)
         rounds = strtoul(argv[1], NULL, 10);
-    if (folder == NULL && !record(argv))
+    if (folder == NULL && !stress_record(argv, "trace"))
         tap_bail("cannot begin again");
     pthread_key_create(&key, thread_ends);
     pthread_barrier_init(&phase, NULL, THREADS);
@@ -207,6 +182,6 @@ int main(int argc, char **argv) {
     tap_is_u64(bad_children, 0, "and in children");
     tap_ok(late_blocks != 0, "threads allocated after their end");
     check_ranks();
-    remove_folder(folder);
+    stress_remove(folder);
     return tap_done();
 }

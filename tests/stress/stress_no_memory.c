@@ -18,8 +18,8 @@
 #include "lib/prng.h"
 #include "lib/rounds.h"
 #include "lib/tap.h"
+#include "stress/stress_record.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -189,29 +189,6 @@ static int run_child(uint32_t first, uint32_t last) {
     return reached ? 0 : 1;
 }
 
-/* Begins again with a recording. Returns only if that is not possible. */
-static bool record(char **argv) {
-    const char *tmp = getenv("TMPDIR");
-    char folder[256], output[300];
-    snprintf(folder, sizeof(folder), "%s/stress_no_memory.XXXXXX",
-             tmp != NULL ? tmp : "/tmp");
-    if (mkdtemp(folder) == NULL)
-        return false;
-    snprintf(output, sizeof(output), "%s/%%p", folder);
-    setenv("STRESS_FOLDER", folder, 1);
-    setenv("TCMALLOC_TRACE_OUTPUT", output, 1);
-    execv("/proc/self/exe", argv);
-    return false;
-}
-
-static void remove_folder(const char *folder) {
-    DIR *dir = opendir(folder);
-    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;)
-        (void)unlinkat(dirfd(dir), e->d_name, 0);
-    closedir(dir);
-    rmdir(folder);
-}
-
 static void refuse_each(bool rest_too, const char *how) {
     unsigned bad = 0, n = 0;
     int code = 0;
@@ -244,16 +221,16 @@ int main(int argc, char **argv) {
     if (argc > 1)
         steps = strtoul(argv[1], NULL, 10);
     /* The recorder reads its settings before main. */
-    char *folder = getenv("STRESS_FOLDER");
+    char *folder = stress_folder();
     if (folder == NULL) {
         refuse_each(false, "");
         refuse_each(true, "");
         fflush(stdout);
-        return record(argv) ? tap_done() : 1;
+        return stress_record(argv, "%p") ? tap_done() : 1;
     }
     tap_state.run = 2;
     refuse_each(false, ", recording");
     refuse_each(true, ", recording");
-    remove_folder(folder);
+    stress_remove(folder);
     return tap_done();
 }

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory that a test has.
+ */
+#ifndef TESTS_LIB_RESIDENT_H
+#define TESTS_LIB_RESIDENT_H
+
+#include "tap.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* Resident memory of the process in KiB. */
+static inline size_t resident_kib(void) {
+    size_t total = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f == NULL || fscanf(f, "%zu %zu", &total, &resident) != 2)
+        tap_bail("no /proc/self/statm");
+    fclose(f);
+    return resident * (size_t)sysconf(_SC_PAGESIZE) / 1024;
+}
+
+#endif
