@@ -57,6 +57,36 @@ if [ -n "$python" ]; then
 else
     skip "glibc agrees with the trace" "no python3"
 fi
+# mallinfo2 as the process ends: the blocks that are left, each with its head and
+# rounded up to 16 bytes, or to pages if it has a mapping of its own.
+cat >info.c <<'END'
+#include <malloc.h>
+#include <stdio.h>
+__attribute__((destructor)) static void tell(void) {
+    struct mallinfo2 m = mallinfo2();
+    FILE *f = fopen("info", "w");
+    fprintf(f, "%zu %zu\n", m.uordblks + m.hblkhd, m.hblks);
+    fclose(f);
+}
+END
+if $CC -shared -fPIC -o info.so info.c 2>"$err"; then
+    for trace in n p; do
+        rm -f info
+        GLIBC_TUNABLES=glibc.malloc.tcache_count=0 LD_PRELOAD=$work/info.so \
+            "$replay" -q --json j.$trace $trace.p
+        mv info info.$trace
+    done
+    read -r before _ <info.n
+    read -r after mapped <info.p
+    live=$(json j.p end_live_bytes)
+    used=$((after - before))
+    most=$((live + 32 * $(json j.p end_live_objects) + 4112 * mapped))
+    note "live $live, in use $used, at most $most"
+    [ "$live" -gt 0 ] && [ "$used" -ge "$live" ] && [ "$used" -le "$most" ]
+    result "mallinfo2 has the live bytes, within its rounding" $?
+else
+    skip "mallinfo2 has the live bytes" "it is not in this C library"
+fi
 if there libjemalloc.so.2; then
     told libjemalloc.so.2 'Begin jemalloc statistics'
     [ -z "$python" ] ||
