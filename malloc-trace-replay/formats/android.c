@@ -50,7 +50,7 @@ static bool read_action(const char **p, const char *end,
         if (!scan_next_hex(p, end, &e->id) || !scan_next_u64(p, end, &a) ||
             !scan_next_u64(p, end, &e->size))
             return false;
-        e->align_log2 = scan_align_log2(a);
+        e->align_log2 = format_align_log2(a);
         return true;
     }
     e->kind = FORMAT_THREAD_END;
@@ -83,5 +83,6 @@ static enum format_result read_line(void *state, const char *p, const char *end,
 const struct format format_android = {
     .name = "android",
     .title = "Android malloc_debug or memory_replay text",
+    .has_kernel_ids = true,
     .line = read_line,
 };

@@ -139,7 +139,7 @@ static void put(void *state, struct format_out *out,
     if (e->kind == FORMAT_LIVE)
         return;
     if (e->kind > FORMAT_REALLOC || (e->flags & FORMAT_FAILED) != 0) {
-        out->left_out++;
+        format_out_left(out, e);
         return;
     }
     if (e->kind == FORMAT_FREE || e->id == 0) {

@@ -49,8 +49,20 @@ enum {
     FORMAT_STAYED = 8,   /* realloc: did not move, though the id may say so */
     FORMAT_FAILED = 16,  /* returned NULL */
     FORMAT_OLD_UNKNOWN = 32, /* realloc of a block that was not recorded */
-    FORMAT_SIZED = 64 /* free: with a size that contradicts the block's */
+    FORMAT_SIZED = 64, /* free: with a size that contradicts the block's */
+    /* If there is no such block the free or realloc does nothing; or it is one
+       of NULL. */
+    FORMAT_EMPTY_IS_NOTHING = 128,
+    FORMAT_EMPTY_IS_NULL = 256
 };
+
+/* The least power of two that is not below ALIGN, as its logarithm. */
+static inline uint8_t format_align_log2(uint64_t align) {
+    uint8_t log2 = 0;
+    while (log2 < 63 && (uint64_t)1 << log2 < align)
+        log2++;
+    return log2;
+}
 
 struct format_event {
     uint8_t kind, call, align_log2;
@@ -92,6 +104,7 @@ struct format {
     size_t state_bytes; /* all 0 at first */
     /* Numbers of threads and times are those of a processed trace. */
     bool is_ours;
+    bool has_kernel_ids; /* threads are named by the system's ids */
 
     /* Writes one event; what has no place in the format is counted in the
        output's `left_out`. NULL: nothing is written in this format. */

@@ -60,6 +60,15 @@ void format_export(struct tool_input *in, const struct format *format,
 
 void format_out_flush(struct format_out *o);
 
+/* What a format without threads and times leaves out needs no count: only what
+   somebody asked for, or what happened, does. */
+static inline void format_out_left(struct format_out *o,
+                                   const struct format_event *e) {
+    o->left_out += e->kind != FORMAT_SWITCH && e->kind != FORMAT_TIME &&
+                   e->kind != FORMAT_THREAD_START &&
+                   e->kind != FORMAT_THREAD_END;
+}
+
 static inline void format_out_room(struct format_out *o, size_t n) {
     if (FORMAT_OUT_BYTES - o->used < n)
         format_out_flush(o);

@@ -179,7 +179,8 @@ static void enter_thread(struct format_import *i) {
     if ((*seen & SEEN_RECORD) != 0)
         return;
     *seen |= SEEN_RECORD;
-    if (i->foreign != 0 && i->foreign <= UINT32_MAX && !i->format->is_ours)
+    if (i->format->has_kernel_ids && i->foreign != 0 &&
+        i->foreign <= UINT32_MAX)
         mtf_proc_put_thread_start(i->writer, i->number, (uint32_t)i->foreign);
 }
 
@@ -192,7 +193,7 @@ static void end_thread(struct format_import *i, const struct format_event *e) {
     mtf_proc_put_thread_end(i->writer, i->thread, e->text, e->length);
     /* one that comes later under this id is another one */
     tool_map_remove(&i->threads, tool_map_find(&i->threads, e->thread + 1));
-    i->thread = 0;
+    i->foreign = UINT64_MAX;
 }
 
 /* The start or end of a thread of ours, as it is, where it can be. */
@@ -324,20 +325,25 @@ static void put_alloc(struct format_import *i, const struct format_event *e) {
     name_block(i, e->id, &place, e->size, owed);
 }
 
+/* Whether E is a free that was missing, and is in the trace already. */
+static bool is_late(struct format_import *i, const struct format_event *e) {
+    if (e->kind != FORMAT_FREE || i->counts.used_twice == 0)
+        return false;
+    struct tool_map_entry *entry = tool_map_find(&i->ids, e->old);
+    if (entry == NULL)
+        return false;
+    struct block *b = block_of(i, entry);
+    if (!b->owed || b->maker == i->thread)
+        return false;
+    b->owed = false;
+    i->counts.used_twice--;
+    i->counts.late_frees++;
+    return true;
+}
+
 static void put_free(struct format_import *i, const struct format_event *e) {
-    if (e->old == 0) {
-        i->counts.null_frees++;
-        return;
-    }
     struct tool_map_entry *entry = tool_map_find(&i->ids, e->old);
     struct block *b = entry == NULL ? NULL : block_of(i, entry);
-    if (b != NULL && b->owed && b->maker != i->thread) {
-        /* the free that was missing, and is in the trace already */
-        b->owed = false;
-        i->counts.used_twice--;
-        i->counts.late_frees++;
-        return;
-    }
     i->counts.frees++;
     if (b == NULL) {
         i->counts.unknown_frees++;
@@ -358,9 +364,10 @@ static void put_free(struct format_import *i, const struct format_event *e) {
 static void put_realloc_new(struct format_import *i,
                             const struct format_event *e) {
     struct mtf_proc_object place;
-    bool unknown = e->old != 0 || (e->flags & FORMAT_OLD_UNKNOWN) != 0;
+    bool is_null = e->old == 0 || (e->flags & FORMAT_EMPTY_IS_NULL) != 0;
+    bool unknown = !is_null || (e->flags & FORMAT_OLD_UNKNOWN) != 0;
     i->counts.reallocs++;
-    if (e->old != 0) { /* else the trace itself says so */
+    if (!is_null) { /* else the trace itself says so */
         i->counts.unknown_reallocs++;
         lose(i, "realloc of %#" PRIx64 ", which was not allocated", e->old);
     }
@@ -432,9 +439,17 @@ static bool is_possible(const struct format_import *i,
     return e->size < SIZE_LIMIT && e->align_log2 < 48;
 }
 
+/* Whether it does nothing: a free of NULL is no event. */
+static bool is_nothing(const struct format_import *i,
+                       const struct format_event *e) {
+    return (e->kind == FORMAT_FREE && e->old == 0) ||
+           ((e->flags & FORMAT_EMPTY_IS_NOTHING) != 0 &&
+            tool_map_find(&i->ids, e->old) == NULL);
+}
+
 static void put_call(struct format_import *i, const struct format_event *e) {
-    if (e->kind == FORMAT_FREE && e->old == 0) {
-        i->counts.null_frees++; /* no event */
+    if (is_nothing(i, e)) {
+        i->counts.null_frees++;
         return;
     }
     if (!is_possible(i, e)) {
@@ -444,8 +459,11 @@ static void put_call(struct format_import *i, const struct format_event *e) {
     }
     if ((e->flags & FORMAT_TIMED) != 0)
         see_time(i, e->time_ns);
-    see_thread(i, (e->flags & FORMAT_THREADED) != 0 ? e->thread : i->foreign);
-    if (i->no_memory)
+    if ((e->flags & FORMAT_THREADED) != 0)
+        see_thread(i, e->thread);
+    else if (i->thread == 0)
+        see_thread(i, i->foreign);
+    if (i->no_memory || is_late(i, e))
         return;
     i->counts.threads += (i->seen[i->thread] & SEEN_CALL) == 0;
     i->seen[i->thread] |= SEEN_CALL;

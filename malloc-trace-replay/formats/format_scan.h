@@ -87,12 +87,4 @@ static inline bool scan_product(uint64_t a, uint64_t b, uint64_t *v) {
     return !__builtin_mul_overflow(a, b, v);
 }
 
-/* The least power of two that is not below ALIGN, as its logarithm. */
-static inline uint8_t scan_align_log2(uint64_t align) {
-    uint8_t log2 = 0;
-    while (log2 < 63 && (uint64_t)1 << log2 < align)
-        log2++;
-    return log2;
-}
-
 #endif

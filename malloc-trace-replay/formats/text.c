@@ -114,7 +114,7 @@ static bool scan_request(const char **p, const char *end,
         return true;
     if (!scan_u64(p, end, &align) || (align & (align - 1)) != 0)
         return false;
-    e->align_log2 = scan_align_log2(align);
+    e->align_log2 = format_align_log2(align);
     return scan_char(p, end, ')');
 }
 

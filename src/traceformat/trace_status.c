@@ -47,7 +47,7 @@ const char *mtf_status_text(enum mtf_status status) {
 
 /* --- What is no trace of ours ------------------------------------------- */
 
-#define OTHER_FORMAT ", which is another format"
+#define OTHER_FORMAT ", which malloc-trace convert reads"
 
 #define TAR_MAGIC_AT ((size_t)257)
 #define ZIP          "is a zip file, to be unpacked with unzip"

@@ -156,4 +156,61 @@ back text
 back cmt-text
 back cmt
 back cmt --stock
+back gperftools
+back gperftools --stock
+# Of several threads only what each of them does is in order.
+unordered() { sed 's/slot [0-9]*//' "$1" | sort; }
+check "wl: written" "$malloc_trace" convert -q --to wl \
+    "$top_srcdir/tests/data/processed-v1-index" out
+check "wl: read" "$malloc_trace" convert -q --to text out back
+plain_ops back >ops
+unordered ops >got
+unordered want >want_any
+check "wl: the same operations" cmp want_any got
+check "wl: replayed" "$replay" --json j --check out
+is "wl: all of it" "$(json j ops threads end_live_objects)" "2590 4 153"
+# Of one thread all is.
+convert -q --to wl "$golden/cmt-text" out 2>/dev/null
+check "wl: of one thread" "$malloc_trace" convert -q --to text out back
+check "wl: malloc for its realloc of NULL, no failed call" diff - back <<'END'
+malloc-trace text 1
+thread 1
+slot 0 = malloc(8)
+slot 0 = realloc(slot 0, 16)
+slot 1 = malloc(0)
+slot 2 = malloc(5)
+slot 2 = realloc(slot 2, 7)
+free(slot 0)
+thread 1 ends, name ""
+end: 6 operations, 2 live
+END
+
+# --- Written only -------------------------------------------------------------
+
+check "csv" "$malloc_trace" convert -q --to csv android out
+check "csv: as by hand" diff - out <<'END'
+event,time_ns,thread,call,block,size,alignment,old_block,old_size,age,maker,result
+1,0,1,"malloc",1,1024,,,,,,
+2,0,1,"free",,,,1,1024,1,1,
+3,0,1,"calloc",2,300,,,,,,
+4,0,2,"memalign",3,48,64,,,,,
+5,0,2,"realloc",4,500,,2,300,2,1,moved
+6,0,1,"realloc",5,600,,4,500,1,2,
+7,0,1,"realloc",6,10,,,,,,
+8,0,1,"malloc",,4096,,,,,,failed
+9,0,1,"realloc",,,,6,10,1,1,freed
+10,0,2,"free",,,,5,600,3,1,
+11,0,3,"malloc",7,1,,,,,,
+END
+check "minimalloc" "$malloc_trace" convert -q --to minimalloc android out
+check "minimalloc: as by hand" diff - out <<'END'
+id,lower,upper,size
+1,0,1,1024
+2,2,4,300
+4,4,5,500
+6,6,7,10
+5,5,8,600
+7,9,10,1
+3,3,10,48
+END
 tap_end

@@ -69,10 +69,16 @@ named gzip "a gzip file"
 printf '\3757zXZ\000\000\004 and more' >xz
 named xz "an xz file"
 printf '\344\143\275\154\007\006\040\033\005' >foreign
-named foreign "a raw trace of gperftools"
+# What malloc-trace convert reads, the others read, too; postprocess says so.
+foreign() {
+    fails_with "postprocess of $1" 1 "$postprocess" "$1"
+    like "says what it is" "$err" \
+        "$1: byte 0: is $2.*, which malloc-trace convert reads"
+}
+foreign foreign "a raw trace of gperftools"
 printf '\005' >foreign2
 head -c 47 /dev/zero >>foreign2
-named foreign2 "a processed trace for gperftools"
+foreign foreign2 "a processed trace for gperftools"
 printf 'PK\003\004\024\000\000\000 and more' >zip
 named zip "a zip file"
 # It holds a trace that could be found.

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the tracing malloc of glibc's dj/malloc branch records: an array of
+ * fixed records in the recorder's own byte order and word size, of which the
+ * first is of type MAGIC.
+ *
+ *     u32 thread, u32 type and path, words: ptr1, ptr2, size, size2, size3
+ *
+ * A record of 64-bit words has 64 bytes, one of 32-bit words 36.
+ */
+#include "formats/format_reader.h"
+#include "formats/formats.h"
+
+#include <string.h>
+
+#define RECORD_64   ((size_t)64)
+#define RECORD_32   ((size_t)36)
+#define MAGIC_VALUE 0x1234u
+
+enum {
+    DJ_UNUSED,
+    DJ_MALLOC,
+    DJ_CALLOC,
+    DJ_FREE,
+    DJ_REALLOC,
+    DJ_MEMALIGN,
+    DJ_VALLOC,
+    DJ_PVALLOC,
+    DJ_POSIX_MEMALIGN,
+    DJ_MAGIC = 255
+};
+
+struct state {
+    bool known, wide, swapped;
+};
+
+struct record {
+    uint32_t thread;
+    unsigned type;
+    uint64_t ptr1, ptr2, size, size2;
+};
+
+static uint32_t load32(const struct state *s, const uint8_t *p) {
+    uint32_t v;
+    memcpy(&v, p, sizeof(v));
+    return s->swapped ? __builtin_bswap32(v) : v;
+}
+
+static uint64_t load_word(const struct state *s, const uint8_t *p, unsigned i) {
+    uint64_t v;
+    if (!s->wide)
+        return load32(s, p + 8 + 4 * (size_t)i);
+    memcpy(&v, p + 8 + 8 * (size_t)i, sizeof(v));
+    return s->swapped ? __builtin_bswap64(v) : v;
+}
+
+static void load(const struct state *s, const uint8_t *p, struct record *r) {
+    r->thread = load32(s, p);
+    r->type = load32(s, p + 4) & 0xff;
+    r->ptr1 = load_word(s, p, 0);
+    r->ptr2 = load_word(s, p, 1);
+    r->size = load_word(s, p, 2);
+    r->size2 = load_word(s, p, 3);
+}
+
+/* By the first record. */
+static bool find_shape(struct state *s, const uint8_t *p, size_t n) {
+    for (unsigned i = 0; i < 4; i++) {
+        struct record r;
+        s->wide = (i & 1) == 0;
+        s->swapped = (i & 2) != 0;
+        if (n < (s->wide ? RECORD_64 : RECORD_32))
+            continue;
+        load(s, p, &r);
+        if (r.type == DJ_MAGIC && r.ptr1 == MAGIC_VALUE &&
+            r.size == (s->wide ? 8u : 4u))
+            return true;
+    }
+    return false;
+}
+
+/* False: it is no call. */
+static bool fill(const struct record *r, struct format_event *e) {
+    static const uint8_t calls[] = {
+        [DJ_MALLOC] = MTF_CALL_MALLOC,
+        [DJ_CALLOC] = MTF_CALL_CALLOC,
+        [DJ_FREE] = MTF_CALL_FREE,
+        [DJ_REALLOC] = MTF_CALL_REALLOC,
+        [DJ_MEMALIGN] = MTF_CALL_MEMALIGN,
+        [DJ_VALLOC] = MTF_CALL_VALLOC,
+        [DJ_PVALLOC] = MTF_CALL_PVALLOC,
+        [DJ_POSIX_MEMALIGN] = MTF_CALL_POSIX_MEMALIGN,
+    };
+    if (r->type == DJ_UNUSED || r->type >= TCM_ARRAY_SIZE(calls))
+        return false;
+    e->kind = FORMAT_ALLOC;
+    e->call = calls[r->type];
+    e->id = r->ptr2;
+    e->size = r->size;
+    e->thread = r->thread;
+    e->flags = FORMAT_THREADED;
+    if (r->type == DJ_FREE) {
+        e->kind = FORMAT_FREE;
+        e->old = r->ptr1;
+        e->id = e->size = 0;
+    } else if (r->type == DJ_REALLOC) {
+        e->kind = FORMAT_REALLOC;
+        e->old = r->ptr1;
+    } else if (r->type == DJ_POSIX_MEMALIGN && r->ptr1 != 0) {
+        e->id = 0; /* an errno */
+    }
+    if (mtf_call_is_aligned_alloc(e->call))
+        e->align_log2 = format_align_log2(
+            r->type == DJ_PVALLOC && r->size2 == 0 ? 4096 : r->size2);
+    return true;
+}
+
+static enum format_result next(void *state, struct format_reader *reader,
+                               struct format_event *e, const char **why) {
+    struct state *s = state;
+    struct record r;
+    size_t have, bytes;
+    const uint8_t *p = format_reader_see(reader, RECORD_64, &have);
+    if (have == 0)
+        return FORMAT_END;
+    *why = "does not begin with the record that tells its byte order";
+    if (!s->known && !find_shape(s, p, have))
+        return FORMAT_GIVE_UP;
+    s->known = true;
+    bytes = s->wide ? RECORD_64 : RECORD_32;
+    *why = "ends inside a record";
+    if (have < bytes)
+        return FORMAT_CUT;
+    load(s, p, &r);
+    format_reader_take(reader, bytes);
+    if (fill(&r, e))
+        return FORMAT_EVENT;
+    *why = "record of no known type";
+    return r.type == DJ_UNUSED || r.type == DJ_MAGIC ? FORMAT_NOTHING
+                                                     : FORMAT_BAD;
+}
+
+static bool is_dj(const uint8_t *p, size_t n, bool whole) {
+    struct state s;
+    (void)whole;
+    return find_shape(&s, p, n);
+}
+
+const struct format format_dj = {
+    .name = "dj",
+    .title = "trace of glibc's dj/malloc branch",
+    .has_kernel_ids = true,
+    .is = is_dj,
+    .next = next,
+    .state_bytes = sizeof(struct state),
+};

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The processed stream of gperftools' tracing branch, which its replay reads:
+ * records of 24 bytes, three little-endian words, without a head.
+ *
+ *     byte 0 the type, bytes 1 to 7 a register; two more words
+ *     0 malloc      register, size
+ *     1 free        register
+ *     2 free sized  register, size
+ *     3 memalign    register, size, alignment
+ *     4 realloc     old register, new register, size
+ *     5 switch      -, thread
+ *     6 end         of the thread at hand
+ *     7 time        -, ns, processor
+ *
+ * Blocks are in registers, the lowest free one first; a realloc takes its new
+ * one before it gives the old one back.
+ */
+#include "common/array.h"
+#include "formats/format_export.h"
+#include "formats/format_reader.h"
+#include "formats/formats.h"
+#include "traceformat/varint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RECORD_BYTES ((size_t)24)
+
+enum {
+    REC_MALLOC,
+    REC_FREE,
+    REC_FREE_SIZED,
+    REC_MEMALIGN,
+    REC_REALLOC,
+    REC_SWITCH,
+    REC_END,
+    REC_TIME,
+    REC_LIMIT
+};
+
+struct record {
+    uint8_t type;
+    uint64_t reg, a, b;
+};
+
+struct state {
+    uint64_t thread, time_ns;
+    bool has_thread, timed;
+};
+
+static void load(const uint8_t *p, struct record *r) {
+    uint64_t word = mtf_load_le64(p);
+    r->type = (uint8_t)word;
+    r->reg = word >> 8;
+    r->a = mtf_load_le64(p + 8);
+    r->b = mtf_load_le64(p + 16);
+}
+
+/* Calls. */
+static void fill(const struct state *s, const struct record *r,
+                 struct format_event *e) {
+    e->kind = FORMAT_ALLOC;
+    e->call = MTF_CALL_MALLOC;
+    e->id = r->reg + 1;
+    e->size = r->a;
+    switch (r->type) {
+    case REC_MEMALIGN:
+        e->call = MTF_CALL_MEMALIGN;
+        e->align_log2 = format_align_log2(r->b);
+        break;
+    case REC_REALLOC:
+        e->kind = FORMAT_REALLOC;
+        e->call = MTF_CALL_REALLOC;
+        e->old = r->reg + 1;
+        e->id = r->a == UINT64_MAX ? 0 : r->a + 1;
+        e->size = r->b;
+        e->flags |= FORMAT_STAYED;
+        break;
+    case REC_FREE:
+    case REC_FREE_SIZED:
+        e->kind = FORMAT_FREE;
+        e->call = MTF_CALL_FREE;
+        e->old = r->reg + 1;
+        e->id = e->size = 0;
+        break;
+    default:
+        break;
+    }
+    if (s->has_thread) {
+        e->thread = s->thread;
+        e->flags |= FORMAT_THREADED;
+    }
+    if (s->timed) {
+        e->time_ns = s->time_ns;
+        e->flags |= FORMAT_TIMED;
+    }
+}
+
+static enum format_result next(void *state, struct format_reader *reader,
+                               struct format_event *e, const char **why) {
+    struct state *s = state;
+    struct record r;
+    size_t have;
+    const uint8_t *p = format_reader_see(reader, RECORD_BYTES, &have);
+    if (have == 0)
+        return FORMAT_END;
+    *why = "ends inside a record";
+    if (have < RECORD_BYTES)
+        return FORMAT_CUT;
+    load(p, &r);
+    format_reader_take(reader, RECORD_BYTES);
+    switch (r.type) {
+    case REC_SWITCH:
+        s->thread = r.a;
+        s->has_thread = r.a != UINT64_MAX;
+        return FORMAT_NOTHING;
+    case REC_END:
+        if (!s->has_thread)
+            return FORMAT_NOTHING;
+        e->kind = FORMAT_THREAD_END;
+        e->thread = s->thread;
+        s->has_thread = false; /* what follows is of nobody, or late */
+        return FORMAT_EVENT;
+    case REC_TIME:
+        s->time_ns = r.a;
+        s->timed = true;
+        return FORMAT_NOTHING;
+    default:
+        *why = "record of no known type";
+        if (r.type >= REC_LIMIT)
+            return FORMAT_BAD;
+        fill(s, &r, e);
+        return FORMAT_EVENT;
+    }
+}
+
+/* No magic: it begins with a switch to a thread, and all records are such. */
+static bool is_stream(const uint8_t *p, size_t n, bool whole) {
+    if (n < RECORD_BYTES || p[0] != REC_SWITCH ||
+        (whole && n % RECORD_BYTES != 0 && n < 4 * RECORD_BYTES))
+        return false;
+    for (; n >= RECORD_BYTES; p += RECORD_BYTES, n -= RECORD_BYTES) {
+        struct record r;
+        load(p, &r);
+        if (r.type >= REC_LIMIT || r.reg >> 30 != 0 ||
+            (r.type >= REC_SWITCH && r.reg != 0) ||
+            (r.type <= REC_MEMALIGN && r.a >> 48 != 0))
+            return false;
+    }
+    return true;
+}
+
+/* --- Writing -------------------------------------------------------------- */
+
+struct put_state {
+    uint32_t *reg; /* by slot */
+    size_t reg_room;
+    uint32_t *heap; /* free registers, the least first */
+    size_t heap_room, heap_count;
+    uint32_t used; /* registers ever used */
+    uint32_t thread;
+    bool has_thread;
+    uint64_t time_ns;
+};
+
+static void put_record(struct format_out *out, unsigned type, uint64_t reg,
+                       uint64_t a, uint64_t b) {
+    uint8_t bytes[RECORD_BYTES];
+    mtf_store_le64(bytes, reg << 8 | type);
+    mtf_store_le64(bytes + 8, a);
+    mtf_store_le64(bytes + 16, b);
+    format_out_bytes(out, bytes, sizeof(bytes));
+}
+
+static uint32_t take_least(struct put_state *s) {
+    uint32_t *h = s->heap, least, last;
+    size_t at = 0, child;
+    if (s->heap_count == 0)
+        return s->used++;
+    least = h[0];
+    last = h[--s->heap_count];
+    while ((child = 2 * at + 1) < s->heap_count) {
+        child += child + 1 < s->heap_count && h[child + 1] < h[child];
+        if (h[child] >= last)
+            break;
+        h[at] = h[child];
+        at = child;
+    }
+    h[at] = last;
+    return least;
+}
+
+static void give_back(struct put_state *s, struct format_out *out,
+                      uint32_t reg) {
+    if (!tool_array_reserve(&s->heap, &s->heap_room, s->heap_count + 1,
+                            sizeof(*s->heap))) {
+        out->no_memory = true;
+        return;
+    }
+    size_t at = s->heap_count++;
+    while (at != 0 && s->heap[(at - 1) / 2] > reg) {
+        s->heap[at] = s->heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    s->heap[at] = reg;
+}
+
+static void enter(struct put_state *s, struct format_out *out,
+                  const struct format_put *p) {
+    if (!s->has_thread || s->thread != p->thread)
+        put_record(out, REC_SWITCH, 0, p->thread, 0);
+    s->has_thread = true;
+    s->thread = p->thread;
+    if (s->time_ns != p->time_ns)
+        put_record(out, REC_TIME, 0, p->time_ns, 0);
+    s->time_ns = p->time_ns;
+}
+
+static void put_call(struct put_state *s, struct format_out *out,
+                     const struct format_put *p) {
+    const struct format_event *e = &p->e;
+    uint64_t size = e->size;
+    uint32_t old = 0, made = 0;
+    if (!tool_array_reserve(&s->reg, &s->reg_room, (size_t)p->slot + 1,
+                            sizeof(*s->reg))) {
+        out->no_memory = true;
+        return;
+    }
+    enter(s, out, p);
+    if (e->old != 0)
+        old = s->reg[p->slot];
+    if (e->id != 0)
+        made = s->reg[p->slot] = take_least(s);
+    if (e->id == 0) {
+        put_record(out, REC_FREE_SIZED, old, p->old_size, 0);
+    } else if (e->old != 0) {
+        /* which gives NULL, and the stock replay stops */
+        if (size == 0 && out->stock) {
+            size = 1;
+            out->changed++;
+        }
+        put_record(out, REC_REALLOC, old, made, size);
+    } else if (mtf_call_is_aligned_alloc(e->call)) {
+        put_record(out, REC_MEMALIGN, made, size, (uint64_t)1 << e->align_log2);
+    } else {
+        put_record(out, REC_MALLOC, made, size, 0);
+    }
+    if (e->old != 0)
+        give_back(s, out, old);
+}
+
+static void put(void *state, struct format_out *out,
+                const struct format_put *p) {
+    struct put_state *s = state;
+    const struct format_event *e = &p->e;
+    switch (e->kind) {
+    case FORMAT_LIVE:
+    case FORMAT_SWITCH:
+    case FORMAT_TIME:
+        return; /* with the calls */
+    case FORMAT_THREAD_END:
+        if (s->has_thread && s->thread == e->thread) {
+            put_record(out, REC_END, 0, 0, 0);
+            s->has_thread = false;
+        } else if (e->thread <= UINT32_MAX) {
+            put_record(out, REC_SWITCH, 0, e->thread, 0);
+            put_record(out, REC_END, 0, 0, 0);
+            s->has_thread = false;
+        }
+        return;
+    default:
+        if (e->kind > FORMAT_REALLOC || (e->flags & FORMAT_FAILED) != 0)
+            format_out_left(out, e);
+        else
+            put_call(s, out, p);
+    }
+}
+
+static void put_fini(void *state) {
+    struct put_state *s = state;
+    free(s->reg);
+    free(s->heap);
+}
+
+const struct format format_gperftools = {
+    .name = "gperftools",
+    .title = "processed trace of gperftools' tracing branch",
+    .is = is_stream,
+    .next = next,
+    .state_bytes = sizeof(struct state),
+    .put = put,
+    .put_fini = put_fini,
+    .put_state_bytes = sizeof(struct put_state),
+};

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The raw trace of gperftools' tracing branch: buffers of single threads, with
+ * times now and then and barriers between them. doc/formats.md has the bytes.
+ *
+ * Order: a barrier ends a window. Of the threads with events the one with the
+ * least known time is taken up to its next time; a thread whose next event
+ * frees a token that is not born yet waits. After three more barriers the token
+ * is taken to be missing.
+ *
+ * Invariants: memory is that of live tokens, of a window, and of the threads
+ * that wait, which wait for three windows at most.
+ */
+#include "base/bits.h"
+#include "base/check.h"
+#include "common/array.h"
+#include "common/hash.h"
+#include "formats/format_reader.h"
+#include "formats/formats.h"
+#include "traceformat/varint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const uint8_t magic[4] = {0xe4, 0x63, 0xbd, 0x6c};
+
+/* Types of events. */
+#define RAW_MALLOC     0x00u
+#define RAW_FREE       0x01u
+#define RAW_TOKENS     0x02u
+#define RAW_BUFFER     0x03u
+#define RAW_FREE_SIZED 0x04u
+#define RAW_DEATH      0x07u
+#define RAW_END        0x0fu
+#define RAW_REALLOC    0x17u
+#define RAW_MEMALIGN   0x1fu
+#define RAW_BARRIER    0x27u
+#define RAW_MISC       0x2fu
+
+/* The recorder's buffers have 4 KiB. */
+#define BUFFER_MAX    ((size_t)64 << 10)
+#define PATIENCE      3u /* barriers */
+#define TIME_OF(word) ((word) & ~(uint64_t)1023)
+
+struct event {
+    uint8_t type, align_log2; /* RAW_; RAW_TOKENS: a time, in size */
+    uint64_t token, old, size;
+};
+
+struct thread {
+    uint32_t id;
+    uint64_t prev_size, prev_token, next_token; /* of the decoder */
+    uint64_t ts;                                /* of the event that is next */
+    struct event *event;
+    size_t at, count, room;
+    bool waits; /* for `event[at].old`, since the barrier `since` */
+    uint64_t since;
+};
+
+struct state {
+    bool begun, ended, cut;
+    struct tool_ids ids;
+    struct thread *thread;
+    struct tool_map born; /* tokens plus 1 that live, or are free again: 1, 2 */
+    struct thread *current;
+    uint64_t barriers;
+    const char *why; /* the next thing to tell, NULL: nothing */
+};
+
+/* --- Decoding ------------------------------------------------------------- */
+
+/* A varint at *P; false: it has no end before END. */
+static bool take(const uint8_t **p, const uint8_t *end, uint64_t *v) {
+    size_t n;
+    if (*p == end)
+        return false;
+    n = **p == 0 ? 9 : (size_t)__builtin_ctz(**p) + 1;
+    if ((size_t)(end - *p) < n)
+        return false;
+    uint64_t w = 0;
+    if (n == 9) {
+        w = mtf_load_le64(*p + 1);
+    } else {
+        memcpy(&w, *p, n);
+        w >>= n;
+    }
+    *p += n;
+    *v = w;
+    return true;
+}
+
+/* The type of the event word W, and its payload. */
+static unsigned type_of(uint64_t w, uint64_t *payload) {
+    if ((w & 7) != 7) {
+        *payload = w >> 3;
+        return (unsigned)(w & 7);
+    }
+    *payload = w >> 8;
+    /* the writer spoils this type by the thread's number */
+    if ((w & 0x2f) == RAW_MISC && (w & 0xff) != RAW_END &&
+        (w & 0xff) != RAW_BARRIER)
+        return RAW_MISC;
+    return (unsigned)(w & 0xff);
+}
+
+static struct event *new_event(struct thread *t) {
+    if (!tool_array_reserve(&t->event, &t->room, t->count + 1,
+                            sizeof(*t->event)))
+        return NULL;
+    struct event *e = &t->event[t->count++];
+    memset(e, 0, sizeof(*e));
+    return e;
+}
+
+/* Sizes are counted in eighths, by difference. */
+static uint64_t next_size(struct thread *t, uint64_t payload) {
+    t->prev_size += (uint64_t)mtf_unzigzag(payload);
+    return t->prev_size * 8;
+}
+
+static uint64_t next_token(struct thread *t, uint64_t payload) {
+    t->prev_token += (uint64_t)mtf_unzigzag(payload);
+    return t->prev_token;
+}
+
+/* The inner events [P, END) of T. NULL, or what is wrong. */
+static const char *decode(struct thread *t, const uint8_t *p,
+                          const uint8_t *end) {
+    while (p < end) {
+        uint64_t word, payload, second = 0;
+        if (!take(&p, end, &word))
+            return "an event is cut";
+        unsigned type = type_of(word, &payload);
+        bool has_second =
+            type == RAW_TOKENS || type == RAW_REALLOC || type == RAW_MEMALIGN;
+        if (has_second && !take(&p, end, &second))
+            return "an event is cut";
+        struct event *e = new_event(t);
+        if (e == NULL)
+            return "out of memory";
+        e->type = (uint8_t)type;
+        switch (type) {
+        case RAW_TOKENS:
+            t->next_token = payload;
+            e->size = TIME_OF(second);
+            break;
+        case RAW_FREE:
+        case RAW_FREE_SIZED:
+            e->old = next_token(t, payload);
+            break;
+        case RAW_REALLOC:
+            e->old = next_token(t, second);
+            e->size = next_size(t, payload);
+            e->token = t->next_token++;
+            break;
+        case RAW_MEMALIGN:
+            e->align_log2 = format_align_log2(second);
+            e->size = next_size(t, payload);
+            e->token = t->next_token++;
+            break;
+        case RAW_MALLOC:
+            e->size = next_size(t, payload);
+            e->token = t->next_token++;
+            break;
+        default:
+            t->count--;
+            return "an event of no known type";
+        }
+    }
+    return NULL;
+}
+
+/* --- Reading a window ----------------------------------------------------- */
+
+static struct thread *thread_of(struct state *s, uint64_t id) {
+    struct thread *t = NULL;
+    size_t at = s->current == NULL ? 0 : (size_t)(s->current - s->thread);
+    if (id <= UINT32_MAX)
+        t = tool_ids_get(&s->ids, &s->thread, sizeof(*s->thread), (uint32_t)id);
+    if (s->current != NULL)
+        s->current = &s->thread[at]; /* they may have moved */
+    if (t != NULL)
+        t->id = (uint32_t)id;
+    return t;
+}
+
+/* A buffer of LENGTH bytes follows. */
+static bool read_buffer(struct state *s, struct format_reader *r, uint64_t id,
+                        uint64_t ts, uint64_t length) {
+    size_t have;
+    s->why = "buffer of impossible length";
+    if (length > BUFFER_MAX)
+        return false;
+    const uint8_t *p = format_reader_see(r, (size_t)length, &have);
+    s->why = "ends inside a buffer";
+    s->cut = true;
+    if (have < length)
+        return false; /* all of it is dropped */
+    s->cut = false;
+    struct thread *t = thread_of(s, id);
+    s->why = "thread of impossible number";
+    if (t == NULL)
+        return false;
+    s->why = decode(t, p, p + length);
+    format_reader_take(r, (size_t)length);
+    struct event *e = new_event(t);
+    if (e != NULL) { /* when it was written: events that follow are later */
+        e->type = RAW_TOKENS;
+        e->size = TIME_OF(ts);
+    }
+    return e != NULL;
+}
+
+/* Reads one outer event. False: it was the last, or a barrier. */
+static bool read_outer(struct state *s, struct format_reader *r) {
+    uint64_t word, payload, ts = 0, length = 0;
+    size_t have;
+    const uint8_t *p = format_reader_see(r, 32, &have), *from = p;
+    const uint8_t *end = p + have;
+    s->ended = true;
+    s->cut = true;
+    s->why = "ends without an end";
+    if (!take(&p, end, &word))
+        return false;
+    unsigned type = type_of(word, &payload);
+    bool two = type == RAW_BUFFER || type == RAW_MISC || type == RAW_DEATH ||
+               type == RAW_BARRIER;
+    bool three = type == RAW_BUFFER || type == RAW_MISC;
+    if ((two && !take(&p, end, &ts)) || (three && !take(&p, end, &length)))
+        return false;
+    format_reader_take(r, (size_t)(p - from));
+    s->why = NULL;
+    s->cut = false;
+    struct thread *t;
+    struct event *e;
+    switch (type) {
+    case RAW_BUFFER:
+        s->ended = !read_buffer(s, r, payload, ts, length);
+        return !s->ended;
+    case RAW_DEATH:
+        t = thread_of(s, payload);
+        e = t == NULL ? NULL : new_event(t);
+        s->ended = false;
+        if (e != NULL)
+            e->type = RAW_DEATH;
+        return true;
+    case RAW_BARRIER:
+        s->ended = false;
+        s->barriers++;
+        return false;
+    case RAW_MISC:
+        (void)format_reader_see(r, length < BUFFER_MAX ? (size_t)length : 0,
+                                &have);
+        s->ended = have < length;
+        s->why = s->ended ? "ends inside a text" : NULL;
+        s->cut = s->ended;
+        if (!s->ended)
+            format_reader_take(r, (size_t)length);
+        return !s->ended;
+    case RAW_END:
+        return false;
+    default:
+        s->why = "an outer event of no known type";
+        return false;
+    }
+}
+
+/* --- Order ---------------------------------------------------------------- */
+
+static bool names_old(const struct event *e) {
+    return e->type == RAW_FREE || e->type == RAW_FREE_SIZED ||
+           e->type == RAW_REALLOC;
+}
+
+static bool is_born(const struct state *s, uint64_t token) {
+    return token == UINT64_MAX || tool_map_find(&s->born, token + 1) != NULL;
+}
+
+/* Whether the next event of T can go. */
+static bool may_go(struct state *s, struct thread *t) {
+    const struct event *e = &t->event[t->at];
+    if (!names_old(e) || is_born(s, e->old)) {
+        t->waits = false;
+        return true;
+    }
+    if (!t->waits)
+        t->since = s->barriers;
+    t->waits = true;
+    return s->barriers > t->since + PATIENCE;
+}
+
+/* The thread to go on with; NULL: none can. At the end of the input one that
+   waits in vain goes on in any case. */
+static struct thread *choose(struct state *s) {
+    struct thread *best = NULL, *waiting = NULL;
+    for (size_t i = 0; i < s->ids.count; i++) {
+        struct thread *t = &s->thread[i];
+        if (t->at == t->count)
+            continue;
+        if (!may_go(s, t)) {
+            if (waiting == NULL || t->ts < waiting->ts)
+                waiting = t;
+        } else if (best == NULL || t->ts < best->ts) {
+            best = t;
+        }
+    }
+    return best != NULL || !s->ended ? best : waiting;
+}
+
+static enum format_result give(struct state *s, struct thread *t,
+                               struct format_event *e) {
+    const struct event *v = &t->event[t->at++];
+    if (t->at == t->count && v->type != RAW_DEATH)
+        s->current = NULL;
+    e->thread = t->id;
+    e->time_ns = t->ts;
+    e->flags = FORMAT_THREADED | FORMAT_TIMED | FORMAT_STAYED;
+    e->size = v->size;
+    switch (v->type) {
+    case RAW_TOKENS:
+        t->ts = tcm_max_u64(t->ts, v->size);
+        s->current = NULL; /* whose turn it is may change */
+        return FORMAT_NOTHING;
+    case RAW_DEATH:
+        s->current = NULL;
+        e->kind = FORMAT_THREAD_END;
+        return FORMAT_EVENT;
+    case RAW_FREE:
+    case RAW_FREE_SIZED:
+        e->kind = FORMAT_FREE;
+        e->call = MTF_CALL_FREE;
+        break;
+    case RAW_REALLOC:
+        e->kind = FORMAT_REALLOC;
+        e->call = MTF_CALL_REALLOC;
+        break;
+    default:
+        e->kind = FORMAT_ALLOC;
+        e->call = v->type == RAW_MEMALIGN ? MTF_CALL_MEMALIGN : MTF_CALL_MALLOC;
+        e->align_log2 = v->align_log2;
+    }
+    if (names_old(v)) {
+        struct tool_map_entry *old =
+            v->old == UINT64_MAX ? NULL : tool_map_find(&s->born, v->old + 1);
+        e->old = v->old + 1;
+        if (old != NULL)
+            tool_map_remove(&s->born, old);
+    }
+    if (e->kind != FORMAT_FREE) {
+        e->id = v->token + 1;
+        if (e->id == 0 || tool_map_get(&s->born, e->id) == NULL)
+            return FORMAT_BAD;
+    }
+    return FORMAT_EVENT;
+}
+
+/* Events that went make room. */
+static void forget_given(struct state *s) {
+    for (size_t i = 0; i < s->ids.count; i++) {
+        struct thread *t = &s->thread[i];
+        if (t->at == 0)
+            continue;
+        memmove(t->event, t->event + t->at,
+                (t->count - t->at) * sizeof(*t->event));
+        t->count -= t->at;
+        t->at = 0;
+    }
+}
+
+static enum format_result begin(struct state *s, struct format_reader *r,
+                                const char **why) {
+    size_t have;
+    const uint8_t *p = format_reader_see(r, sizeof(magic), &have);
+    s->begun = true;
+    if (have >= sizeof(magic) && memcmp(p, magic, sizeof(magic)) == 0) {
+        format_reader_take(r, sizeof(magic));
+        return FORMAT_NOTHING;
+    }
+    *why = have < sizeof(magic) ? "ends inside the head" : "has another magic";
+    return have < sizeof(magic) ? FORMAT_CUT : FORMAT_GIVE_UP;
+}
+
+/* What follows the end is padding. */
+static void pass_padding(struct format_reader *r) {
+    size_t have;
+    while (format_reader_see(r, FORMAT_WINDOW, &have), have != 0)
+        format_reader_take(r, have);
+}
+
+static enum format_result next(void *state, struct format_reader *r,
+                               struct format_event *e, const char **why) {
+    struct state *s = state;
+    if (!s->begun)
+        return begin(s, r, why);
+    for (;;) {
+        struct thread *t = s->current;
+        if (t == NULL || t->at == t->count || !may_go(s, t))
+            t = s->current = choose(s);
+        if (t != NULL) {
+            *why = "token of impossible number";
+            return give(s, t, e);
+        }
+        if (s->ended)
+            break;
+        forget_given(s);
+        while (read_outer(s, r))
+            if (s->why != NULL) { /* a part of a buffer */
+                *why = s->why;
+                s->why = NULL;
+                return FORMAT_BAD;
+            }
+    }
+    if (s->why != NULL) {
+        *why = s->why;
+        return s->cut ? FORMAT_CUT : FORMAT_GIVE_UP;
+    }
+    pass_padding(r);
+    return FORMAT_END;
+}
+
+static void fini(void *state) {
+    struct state *s = state;
+    for (size_t i = 0; i < s->ids.count; i++)
+        free(s->thread[i].event);
+    free(s->thread);
+    tool_ids_fini(&s->ids);
+    tool_map_fini(&s->born);
+}
+
+static bool is_raw(const uint8_t *p, size_t n, bool whole) {
+    (void)whole;
+    return n >= sizeof(magic) && memcmp(p, magic, sizeof(magic)) == 0;
+}
+
+const struct format format_gperftools_raw = {
+    .name = "gperftools-raw",
+    .title = "raw trace of gperftools' tracing branch",
+    .is = is_raw,
+    .next = next,
+    .fini = fini,
+    .state_bytes = sizeof(struct state),
+};

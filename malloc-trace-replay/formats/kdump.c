@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * FreeBSD's kdump of the utrace records that malloc writes (MALLOC_CONF=
+ * utrace:true, ktrace -t u):
+ *
+ *     PID [TID] COMMAND [TIME] USER  RESULT = malloc(SIZE)
+ *     PID [TID] COMMAND [TIME] USER  RESULT = realloc(OLD, SIZE)
+ *     PID [TID] COMMAND [TIME] USER  free(PTR)
+ *
+ * Other lines are passed over: ktrace records more than malloc. TIME is in
+ * seconds, with a point. Several processes become threads of one trace.
+ */
+#include "formats/format_processes.h"
+#include "formats/format_scan.h"
+#include "formats/formats.h"
+
+struct state {
+    struct format_processes processes;
+};
+
+/* Seconds and microseconds. */
+static bool scan_time(const char **p, const char *end, uint64_t *ns) {
+    uint64_t seconds, fraction = 0, unit = 1000000000u;
+    if (!scan_u64(p, end, &seconds) || seconds >= UINT64_MAX / 1000000000u ||
+        !scan_char(p, end, '.'))
+        return false;
+    for (; *p < end && **p >= '0' && **p <= '9'; (*p)++) {
+        unit /= 10;
+        fraction += unit * (uint64_t)(**p - '0');
+    }
+    *ns = seconds * 1000000000u + fraction;
+    return *p == end || **p == ' ';
+}
+
+/* Where "USER" and two blanks stand as a column. NULL: nowhere. */
+static const char *find_user(const char *p, const char *end) {
+    const char *found;
+    while ((found = memmem(p, (size_t)(end - p), " USER  ", 7)) != NULL) {
+        if (found > p)
+            return found;
+        p = found + 1;
+    }
+    return NULL;
+}
+
+/* The columns between PID and USER: the thread first, the time last. */
+static void read_columns(const char *p, const char *end,
+                         struct format_event *e) {
+    const char *from = p;
+    uint64_t tid;
+    scan_blanks(&p, end);
+    if (scan_u64(&p, end, &tid) && p < end && *p == ' ' && tid != UINT64_MAX)
+        e->thread = tid;
+    for (p = end; p > from && p[-1] != ' '; p--)
+        ;
+    if (p > from && scan_time(&p, end, &e->time_ns))
+        e->flags |= FORMAT_TIMED;
+}
+
+static enum format_result read_call(const char *p, const char *end,
+                                    struct format_event *e) {
+    scan_blanks(&p, end);
+    if (scan_text(&p, end, "free(")) {
+        e->kind = FORMAT_FREE;
+        e->call = MTF_CALL_FREE;
+        return scan_hex(&p, end, &e->old) && scan_char(&p, end, ')') &&
+                       scan_at_end(&p, end)
+                   ? FORMAT_EVENT
+                   : FORMAT_BAD;
+    }
+    if (end - p < 2 || memcmp(p, "0x", 2) != 0 || !scan_hex(&p, end, &e->id) ||
+        !scan_text(&p, end, " = "))
+        return FORMAT_NOTHING;
+    if (scan_text(&p, end, "malloc(")) {
+        e->kind = FORMAT_ALLOC;
+        e->call = MTF_CALL_MALLOC;
+    } else if (scan_text(&p, end, "realloc(")) {
+        e->kind = FORMAT_REALLOC;
+        e->call = MTF_CALL_REALLOC;
+        if (!scan_hex(&p, end, &e->old) || !scan_text(&p, end, ", "))
+            return FORMAT_BAD;
+    } else {
+        return FORMAT_NOTHING;
+    }
+    return scan_u64(&p, end, &e->size) && scan_char(&p, end, ')') &&
+                   scan_at_end(&p, end)
+               ? FORMAT_EVENT
+               : FORMAT_BAD;
+}
+
+static enum format_result read_line(void *state, const char *p, const char *end,
+                                    struct format_event *e, const char **why) {
+    struct state *s = state;
+    uint64_t pid;
+    *why = "no line of kdump";
+    const char *user = find_user(p, end);
+    if (!scan_next_u64(&p, end, &pid) || pid == UINT64_MAX)
+        return scan_at_end(&p, end) ? FORMAT_NOTHING : FORMAT_BAD;
+    if (p == end || *p != ' ')
+        return FORMAT_BAD;
+    if (user == NULL || user < p)
+        return FORMAT_NOTHING;
+    e->thread = pid;
+    e->flags = FORMAT_THREADED;
+    read_columns(p, user, e);
+    *why = "call that cannot be read";
+    enum format_result r = read_call(user + 7, end, e);
+    if (r != FORMAT_EVENT || format_of_process(&s->processes, pid, e))
+        return r;
+    *why = "more processes than can be told apart";
+    return FORMAT_BAD;
+}
+
+static void fini(void *state) {
+    struct state *s = state;
+    format_processes_fini(&s->processes);
+}
+
+const struct format format_kdump = {
+    .name = "kdump",
+    .title = "FreeBSD kdump of utrace",
+    .has_kernel_ids = true,
+    .line = read_line,
+    .fini = fini,
+    .state_bytes = sizeof(struct state),
+};

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Firefox's logalloc, raw or munged:
+ *
+ *     PID TID FUNCTION(ARGUMENTS)=RESULT
+ *
+ * Blocks are pointers (0x...), or, munged, numbers (#N) that are used again. A
+ * number that was never a result is NULL. Old logs have no TID. Several
+ * processes may write one log; their threads become threads of one trace.
+ */
+#include "formats/format_processes.h"
+#include "formats/format_scan.h"
+#include "formats/formats.h"
+
+struct state {
+    struct format_processes processes;
+};
+
+/* A block. *MUNGED: it is a number. */
+static bool scan_block(const char **p, const char *end, uint64_t *v,
+                       bool *munged) {
+    *munged = scan_char(p, end, '#');
+    return *munged ? scan_u64(p, end, v) : scan_hex(p, end, v);
+}
+
+static bool scan_result(const char **p, const char *end, uint64_t *id) {
+    bool munged;
+    return scan_text(p, end, ")=") && scan_block(p, end, id, &munged);
+}
+
+/* What stands in the parentheses, and the result. */
+static bool scan_arguments(const char **p, const char *end,
+                           struct format_event *e) {
+    uint64_t a;
+    bool munged;
+    switch (e->call) {
+    case MTF_CALL_FREE:
+        e->kind = FORMAT_FREE;
+        if (!scan_block(p, end, &e->old, &munged))
+            return false;
+        e->flags |= munged ? FORMAT_EMPTY_IS_NOTHING : 0;
+        return scan_char(p, end, ')');
+    case MTF_CALL_REALLOC:
+        e->kind = FORMAT_REALLOC;
+        if (!scan_block(p, end, &e->old, &munged) || !scan_char(p, end, ',') ||
+            !scan_u64(p, end, &e->size))
+            return false;
+        e->flags |= munged ? FORMAT_EMPTY_IS_NULL : 0;
+        return scan_result(p, end, &e->id);
+    case MTF_CALL_MALLOC:
+        return scan_u64(p, end, &e->size) && scan_result(p, end, &e->id);
+    case MTF_CALL_VALLOC:
+        e->align_log2 = 12;
+        return scan_u64(p, end, &e->size) && scan_result(p, end, &e->id);
+    default:
+        if (!scan_u64(p, end, &a) || !scan_char(p, end, ',') ||
+            !scan_u64(p, end, &e->size) || !scan_result(p, end, &e->id))
+            return false;
+        if (e->call != MTF_CALL_CALLOC)
+            e->align_log2 = format_align_log2(a);
+        else if (!scan_product(a, e->size, &e->size))
+            e->size = UINT64_MAX;
+        return true;
+    }
+}
+
+static bool scan_function(const char **p, const char *end,
+                          struct format_event *e) {
+    static const struct {
+        const char *name;
+        uint8_t call;
+    } functions[] = {
+        {"malloc(", MTF_CALL_MALLOC},
+        {"free(", MTF_CALL_FREE},
+        {"realloc(", MTF_CALL_REALLOC},
+        {"calloc(", MTF_CALL_CALLOC},
+        {"memalign(", MTF_CALL_MEMALIGN},
+        {"posix_memalign(", MTF_CALL_POSIX_MEMALIGN},
+        {"aligned_alloc(", MTF_CALL_ALIGNED_ALLOC},
+        {"valloc(", MTF_CALL_VALLOC},
+    };
+    e->kind = FORMAT_ALLOC;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(functions); i++)
+        if (scan_bytes(p, end, functions[i].name, strlen(functions[i].name))) {
+            e->call = functions[i].call;
+            return scan_arguments(p, end, e);
+        }
+    return false;
+}
+
+static enum format_result read_line(void *state, const char *p, const char *end,
+                                    struct format_event *e, const char **why) {
+    struct state *s = state;
+    uint64_t pid;
+    *why = "no line of logalloc";
+    if (scan_at_end(&p, end))
+        return FORMAT_NOTHING;
+    if (!scan_u64(&p, end, &pid) || !scan_char(&p, end, ' '))
+        return FORMAT_BAD;
+    if (!scan_u64(&p, end, &e->thread))
+        e->thread = pid;
+    else if (!scan_char(&p, end, ' ') || e->thread == UINT64_MAX)
+        return FORMAT_BAD;
+    e->flags = FORMAT_THREADED;
+    if (scan_text(&p, end, "jemalloc_stats()"))
+        return FORMAT_NOTHING;
+    if (!scan_function(&p, end, e) || !scan_at_end(&p, end))
+        return FORMAT_BAD;
+    *why = "more processes than can be told apart";
+    return format_of_process(&s->processes, pid, e) ? FORMAT_EVENT : FORMAT_BAD;
+}
+
+static void fini(void *state) {
+    struct state *s = state;
+    format_processes_fini(&s->processes);
+}
+
+const struct format format_logalloc = {
+    .name = "logalloc",
+    .title = "Firefox logalloc",
+    .has_kernel_ids = true,
+    .line = read_line,
+    .fini = fini,
+    .state_bytes = sizeof(struct state),
+};

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * malloc-bench: a protobuf message (usually in gzip) of lines, each with one of
+ *
+ *     1 malloc   1 result id, 2 size, 3 alignment
+ *     2 free     1 input id, 2 size hint, 3 alignment hint
+ *     3 realloc  1 result id, 2 input id, 3 size
+ *     4 calloc   1 result id, 2 number, 3 size
+ *
+ * in which every field may be missing. A realloc without an input, or of one
+ * that is not there, is one of NULL.
+ */
+#include "formats/format_reader.h"
+#include "formats/formats.h"
+
+/* Longer lines are none. */
+#define LINE_MAX_BYTES 4096u
+#define FIELDS         3u
+
+enum { BENCH_MALLOC = 1, BENCH_FREE, BENCH_REALLOC, BENCH_CALLOC };
+
+struct state {
+    uint64_t unnamed; /* blocks without an id */
+};
+
+/* A varint; 0: it has no end here. */
+static size_t read_varint(const uint8_t *p, const uint8_t *end, uint64_t *v) {
+    *v = 0;
+    for (size_t i = 0; i < 10 && p + i < end; i++) {
+        *v |= (uint64_t)(p[i] & 0x7f) << 7 * i;
+        if ((p[i] & 0x80) == 0)
+            return i + 1;
+    }
+    return 0;
+}
+
+/* A field: its number and, of a varint, value, of bytes, where they are. 0: it
+   cannot be read. */
+static size_t read_field(const uint8_t *p, const uint8_t *end, uint64_t *number,
+                         uint64_t *v, const uint8_t **bytes) {
+    uint64_t tag;
+    size_t n = read_varint(p, end, &tag), m;
+    if (n == 0 || tag >> 3 == 0)
+        return 0;
+    *number = tag >> 3;
+    *bytes = NULL;
+    switch (tag & 7) {
+    case 0:
+        m = read_varint(p + n, end, v);
+        return m == 0 ? 0 : n + m;
+    case 1:
+        return (size_t)(end - p) < n + 8 ? 0 : n + 8;
+    case 2:
+        m = read_varint(p + n, end, v);
+        if (m == 0 || *v > (uint64_t)(end - p) - n - m)
+            return 0;
+        *bytes = p + n + m;
+        return n + m + (size_t)*v;
+    case 5:
+        return (size_t)(end - p) < n + 4 ? 0 : n + 4;
+    default:
+        return 0;
+    }
+}
+
+struct call {
+    uint64_t kind; /* BENCH_; 0: none */
+    uint64_t value[FIELDS + 1];
+    bool has[FIELDS + 1];
+};
+
+static bool read_call(const uint8_t *p, const uint8_t *end, struct call *c) {
+    uint64_t number, v;
+    const uint8_t *bytes;
+    while (p < end) {
+        size_t n = read_field(p, end, &number, &v, &bytes);
+        if (n == 0)
+            return false;
+        if (number <= FIELDS && bytes == NULL) {
+            c->value[number] = v;
+            c->has[number] = true;
+        }
+        p += n;
+    }
+    return true;
+}
+
+/* The N bytes of a line. */
+static bool read_trace_line(const uint8_t *p, size_t length, struct call *c) {
+    const uint8_t *end = p + length, *bytes;
+    uint64_t number, v;
+    while (p < end) {
+        size_t n = read_field(p, end, &number, &v, &bytes);
+        if (n == 0)
+            return false;
+        if (number >= BENCH_MALLOC && number <= BENCH_CALLOC && bytes != NULL) {
+            c->kind = number;
+            if (!read_call(bytes, bytes + v, c))
+                return false;
+        }
+        p += n;
+    }
+    return true;
+}
+
+/* Ids begin with 0; a block without one has one of its own. */
+static uint64_t result_of(struct state *s, const struct call *c) {
+    return c->has[1] && c->value[1] >> 63 == 0
+               ? c->value[1] + 1
+               : ((uint64_t)1 << 63) + ++s->unnamed;
+}
+
+/* False: a calloc that cannot be. */
+static bool fill(struct state *s, const struct call *c,
+                 struct format_event *e) {
+    e->kind = FORMAT_ALLOC;
+    e->call = MTF_CALL_MALLOC;
+    switch (c->kind) {
+    case BENCH_FREE:
+        e->kind = FORMAT_FREE;
+        e->call = MTF_CALL_FREE;
+        e->old = c->has[1] && c->value[1] != UINT64_MAX ? c->value[1] + 1 : 0;
+        e->flags = FORMAT_EMPTY_IS_NOTHING;
+        return true;
+    case BENCH_REALLOC:
+        e->kind = FORMAT_REALLOC;
+        e->call = MTF_CALL_REALLOC;
+        e->id = result_of(s, c);
+        e->old = c->has[2] && c->value[2] != UINT64_MAX ? c->value[2] + 1 : 0;
+        e->size = c->value[3];
+        e->flags = FORMAT_EMPTY_IS_NULL | FORMAT_STAYED;
+        return true;
+    case BENCH_CALLOC:
+        e->call = MTF_CALL_CALLOC;
+        e->id = result_of(s, c);
+        return !__builtin_mul_overflow(c->value[2], c->value[3], &e->size);
+    default:
+        e->id = result_of(s, c);
+        e->size = c->value[2];
+        if (c->has[3]) {
+            e->call = MTF_CALL_MEMALIGN;
+            e->align_log2 = format_align_log2(c->value[3]);
+        }
+        return true;
+    }
+}
+
+static enum format_result next(void *state, struct format_reader *r,
+                               struct format_event *e, const char **why) {
+    size_t have, n;
+    uint64_t number, v;
+    const uint8_t *bytes;
+    const uint8_t *p = format_reader_see(r, LINE_MAX_BYTES, &have);
+    struct call c = {0};
+    if (have == 0)
+        return FORMAT_END;
+    n = read_field(p, p + have, &number, &v, &bytes);
+    if (n == 0) {
+        *why = have < LINE_MAX_BYTES ? "ends inside a line"
+                                     : "is no protobuf message here";
+        return have < LINE_MAX_BYTES ? FORMAT_CUT : FORMAT_GIVE_UP;
+    }
+    format_reader_take(r, n);
+    if (number != 1 || bytes == NULL)
+        return FORMAT_NOTHING; /* the largest number of blocks */
+    *why = "line that cannot be read";
+    if (!read_trace_line(bytes, (size_t)v, &c) || c.kind == 0)
+        return FORMAT_BAD;
+    return fill(state, &c, e) ? FORMAT_EVENT : FORMAT_BAD;
+}
+
+/* The first fields are lines, and all can be read. */
+static bool is_bench(const uint8_t *p, size_t n, bool whole) {
+    const uint8_t *end = p + n, *bytes;
+    uint64_t number, v;
+    size_t lines = 0, length;
+    while (p < end && (length = read_field(p, end, &number, &v, &bytes)) != 0) {
+        struct call c = {0};
+        if (number > 2 || (number == 1) != (bytes != NULL))
+            return false;
+        if (number == 1 &&
+            (!read_trace_line(bytes, (size_t)v, &c) || c.kind == 0))
+            return false;
+        lines += number == 1;
+        p += length;
+    }
+    return lines >= (whole ? 1u : 8u) &&
+           (p == end || (size_t)(end - p) < LINE_MAX_BYTES) &&
+           (!whole || p == end || lines >= 4);
+}
+
+const struct format format_malloc_bench = {
+    .name = "malloc-bench",
+    .title = "malloc-bench protobuf",
+    .is = is_bench,
+    .next = next,
+    .state_bytes = sizeof(struct state),
+};

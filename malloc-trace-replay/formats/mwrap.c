@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mwrap-perl: records of 64-bit little-endian words. The first has a pointer,
+ * and in its low three bits the type:
+ *
+ *     0 free      pointer
+ *     1 memalign  result, alignment, size
+ *     2 malloc    result, size
+ *     3 realloc   result, old pointer, size
+ *     4 calloc    result, size of all
+ *
+ * Threads write their records in pieces of up to 64 KiB, one piece after the
+ * other; whose a piece is the file does not say.
+ */
+#include "formats/format_reader.h"
+#include "formats/formats.h"
+#include "traceformat/varint.h"
+
+enum { MWRAP_FREE, MWRAP_MEMALIGN, MWRAP_MALLOC, MWRAP_REALLOC, MWRAP_CALLOC };
+
+#define WORD      ((size_t)8)
+#define WORDS_MAX 3u
+
+/* Words of a record by its type. */
+static size_t words_of(unsigned type) {
+    return type == MWRAP_FREE                                ? 1
+           : type == MWRAP_MEMALIGN || type == MWRAP_REALLOC ? 3
+                                                             : 2;
+}
+
+static void fill(unsigned type, const uint64_t v[WORDS_MAX],
+                 struct format_event *e) {
+    e->kind = FORMAT_ALLOC;
+    e->id = v[0];
+    e->size = v[1];
+    switch (type) {
+    case MWRAP_FREE:
+        e->kind = FORMAT_FREE;
+        e->call = MTF_CALL_FREE;
+        e->old = v[0];
+        e->id = e->size = 0;
+        return;
+    case MWRAP_MEMALIGN:
+        e->call = MTF_CALL_MEMALIGN;
+        e->align_log2 = format_align_log2(v[1]);
+        e->size = v[2];
+        return;
+    case MWRAP_REALLOC:
+        e->kind = FORMAT_REALLOC;
+        e->call = MTF_CALL_REALLOC;
+        e->old = v[1];
+        e->size = v[2];
+        return;
+    default:
+        e->call = type == MWRAP_MALLOC ? MTF_CALL_MALLOC : MTF_CALL_CALLOC;
+        return;
+    }
+}
+
+static enum format_result next(void *state, struct format_reader *r,
+                               struct format_event *e, const char **why) {
+    uint64_t v[WORDS_MAX] = {0};
+    size_t have;
+    const uint8_t *p = format_reader_see(r, WORDS_MAX * WORD, &have);
+    (void)state;
+    if (have == 0)
+        return FORMAT_END;
+    *why = "ends inside a record";
+    if (have < WORD)
+        return FORMAT_CUT;
+    unsigned type = p[0] & 7;
+    *why = "word of no known type";
+    if (type > MWRAP_CALLOC) {
+        format_reader_take(r, WORD);
+        return FORMAT_BAD;
+    }
+    size_t words = words_of(type);
+    *why = "ends inside a record";
+    if (have < words * WORD)
+        return FORMAT_CUT;
+    for (size_t i = 0; i < words; i++)
+        v[i] = mtf_load_le64(p + i * WORD);
+    v[0] -= type;
+    format_reader_take(r, words * WORD);
+    fill(type, v, e);
+    return FORMAT_EVENT;
+}
+
+/* No magic: pointers and sizes have to be such, and some be allocated. */
+static bool is_mwrap(const uint8_t *p, size_t n, bool whole) {
+    size_t made = 0;
+    (void)whole;
+    while (n >= WORD) {
+        unsigned type = p[0] & 7;
+        size_t words = words_of(type);
+        if (type > MWRAP_CALLOC)
+            return false;
+        if (n < words * WORD)
+            break;
+        uint64_t pointer = mtf_load_le64(p) - type;
+        uint64_t size = mtf_load_le64(p + (words - 1) * WORD);
+        if (pointer < 4096 || pointer >> 47 != 0 ||
+            (words != 1 && size >> 40 != 0) ||
+            (words == 3 && mtf_load_le64(p + WORD) >> 47 != 0))
+            return false;
+        made += words != 1;
+        p += words * WORD;
+        n -= words * WORD;
+    }
+    return made != 0;
+}
+
+const struct format format_mwrap = {
+    .name = "mwrap",
+    .title = "mwrap-perl trace",
+    .is = is_mwrap,
+    .next = next,
+};

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The .ops files of WebKit's MallocBench: little-endian records of 24 bytes,
+ *
+ *     u32 what (0 malloc, 1 free, 2 realloc, 3 aligned), u16 thread,
+ *     u16 log2 of the alignment, u64 slot, u64 size
+ *
+ * A free or realloc of a slot that holds nothing does nothing. Old files have
+ * one thread and no aligned calls, and any bytes for them.
+ */
+#include "formats/format_reader.h"
+#include "formats/formats.h"
+#include "traceformat/varint.h"
+
+#define RECORD_BYTES ((size_t)24)
+
+enum { OPS_MALLOC, OPS_FREE, OPS_REALLOC, OPS_ALIGNED, OPS_LIMIT };
+
+static unsigned u16_at(const uint8_t *p) {
+    return (unsigned)(p[0] | p[1] << 8);
+}
+
+static uint32_t what_of(const uint8_t *p) {
+    return (uint32_t)mtf_load_le64(p);
+}
+
+static enum format_result next(void *state, struct format_reader *r,
+                               struct format_event *e, const char **why) {
+    size_t have;
+    const uint8_t *p = format_reader_see(r, RECORD_BYTES, &have);
+    (void)state;
+    if (have == 0)
+        return FORMAT_END;
+    *why = "ends inside a record";
+    if (have < RECORD_BYTES)
+        return FORMAT_CUT;
+    uint32_t what = what_of(p);
+    uint64_t id = mtf_load_le64(p + 8) + 1;
+    e->size = mtf_load_le64(p + 16);
+    e->thread = u16_at(p + 4);
+    e->flags = FORMAT_THREADED;
+    unsigned log2 = u16_at(p + 6);
+    format_reader_take(r, RECORD_BYTES);
+    *why = "record of no known kind";
+    if (what >= OPS_LIMIT || id == 0)
+        return FORMAT_BAD;
+    e->kind = FORMAT_ALLOC;
+    e->id = id;
+    e->call = MTF_CALL_MALLOC;
+    if (what == OPS_ALIGNED) {
+        e->call = MTF_CALL_MEMALIGN;
+        e->align_log2 = (uint8_t)(log2 < 64 ? log2 : 0);
+    } else if (what != OPS_MALLOC) {
+        e->kind = what == OPS_FREE ? FORMAT_FREE : FORMAT_REALLOC;
+        e->call = what == OPS_FREE ? MTF_CALL_FREE : MTF_CALL_REALLOC;
+        e->old = id;
+        e->flags |= FORMAT_EMPTY_IS_NOTHING;
+        if (what == OPS_FREE)
+            e->id = e->size = 0;
+    }
+    return FORMAT_EVENT;
+}
+
+/* No magic. */
+static bool is_ops(const uint8_t *p, size_t n, bool whole) {
+    size_t made = 0;
+    if (whole && n % RECORD_BYTES != 0 && n < 4 * RECORD_BYTES)
+        return false;
+    for (; n >= RECORD_BYTES; p += RECORD_BYTES, n -= RECORD_BYTES) {
+        uint32_t what = what_of(p);
+        if (what >= OPS_LIMIT || mtf_load_le64(p + 8) >> 32 != 0 ||
+            mtf_load_le64(p + 16) >> 40 != 0 ||
+            (what == OPS_ALIGNED && u16_at(p + 6) > 40))
+            return false;
+        made += what != OPS_FREE && mtf_load_le64(p + 16) != 0;
+    }
+    return made != 0;
+}
+
+const struct format format_webkit_ops = {
+    .name = "webkit-ops",
+    .title = "WebKit MallocBench operations",
+    .is = is_ops,
+    .next = next,
+};

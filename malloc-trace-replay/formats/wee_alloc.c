@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The traces of wee_alloc's tests: a list of
+ *
+ *     Alloc(SIZE),
+ *     Free(N),
+ *
+ * in which N is the number of an Alloc, counted from 0. They are made of
+ * valgrind's log; a realloc is a Free and an Alloc.
+ */
+#include "formats/format_scan.h"
+#include "formats/formats.h"
+
+struct state {
+    uint64_t count; /* of Allocs */
+};
+
+static enum format_result read_line(void *state, const char *p, const char *end,
+                                    struct format_event *e, const char **why) {
+    struct state *s = state;
+    uint64_t n;
+    *why = "no line of a list of Alloc and Free";
+    if (scan_at_end(&p, end))
+        return FORMAT_NOTHING;
+    bool makes = scan_text(&p, end, "Alloc(");
+    if ((!makes && !scan_text(&p, end, "Free(")) || !scan_u64(&p, end, &n) ||
+        !scan_char(&p, end, ')'))
+        return FORMAT_BAD;
+    (void)scan_char(&p, end, ',');
+    if (!scan_at_end(&p, end) || n == UINT64_MAX)
+        return FORMAT_BAD;
+    if (makes) {
+        e->kind = FORMAT_ALLOC;
+        e->call = MTF_CALL_MALLOC;
+        e->size = n;
+        e->id = ++s->count;
+    } else {
+        e->kind = FORMAT_FREE;
+        e->call = MTF_CALL_FREE;
+        e->old = n + 1;
+    }
+    return FORMAT_EVENT;
+}
+
+const struct format format_wee_alloc = {
+    .name = "wee-alloc",
+    .title = "wee_alloc test trace",
+    .line = read_line,
+    .state_bytes = sizeof(struct state),
+};
