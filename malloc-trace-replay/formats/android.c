@@ -84,5 +84,6 @@ const struct format format_android = {
     .name = "android",
     .title = "Android malloc_debug or memory_replay text",
     .has_kernel_ids = true,
+    .has_addresses = true,
     .line = read_line,
 };

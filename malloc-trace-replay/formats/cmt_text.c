@@ -104,6 +104,7 @@ static void put(void *state, struct format_out *out,
 const struct format format_cmt_text = {
     .name = "cmt-text",
     .title = "compact memory trace, as text",
+    .has_addresses = true,
     .line = read_line,
     .put = put,
 };

@@ -141,5 +141,6 @@ const struct format format_dtrace = {
     .name = "dtrace",
     .title = "CTSRD memory-alloc-tracing log",
     .has_kernel_ids = true,
+    .has_addresses = true,
     .line = read_line,
 };

@@ -104,6 +104,7 @@ struct format {
     size_t state_bytes; /* all 0 at first */
     /* Numbers of threads and times are those of a processed trace. */
     bool is_ours;
+    bool has_addresses;  /* ids are those that the program got */
     bool has_kernel_ids; /* threads are named by the system's ids */
 
     /* Writes one event; what has no place in the format is counted in the

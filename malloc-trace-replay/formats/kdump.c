@@ -120,6 +120,7 @@ const struct format format_kdump = {
     .name = "kdump",
     .title = "FreeBSD kdump of utrace",
     .has_kernel_ids = true,
+    .has_addresses = true,
     .line = read_line,
     .fini = fini,
     .state_bytes = sizeof(struct state),

@@ -119,6 +119,7 @@ const struct format format_logalloc = {
     .name = "logalloc",
     .title = "Firefox logalloc",
     .has_kernel_ids = true,
+    .has_addresses = true,
     .line = read_line,
     .fini = fini,
     .state_bytes = sizeof(struct state),

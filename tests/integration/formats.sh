@@ -213,4 +213,21 @@ id,lower,upper,size
 7,9,10,1
 3,3,10,48
 END
+
+# --- A folder of traces -------------------------------------------------------
+
+if [ -n "$python" ] && [ "${TCM_SANITIZED:-no}" = no ] && [ -e "$minimal" ]; then
+    mkdir corpus
+    cp android android.odd cmt wl nothing corpus
+    check "corpus.sh" "$top_srcdir/bench/corpus.sh" --build "$top_builddir" \
+        --rounds 1 --allocators glibc,ours --csv runs.csv corpus
+    cp "$out" table
+    is "corpus.sh: replays" "$(wc -l <runs.csv)" 9
+    like "corpus.sh: an Android trace" table \
+        '^\| android +\| +Android.* \| +10 \| +3 \| .*ours: (less|same|more) time'
+    like "corpus.sh: one that lacks something" table '^\| android.odd \*'
+    like "corpus.sh: no trace" table '^no traces: corpus/nothing'
+else
+    skip "corpus.sh" "no python3, or no library"
+fi
 tap_end

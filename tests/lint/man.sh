@@ -52,6 +52,7 @@ check_program malloc-trace "$malloc_trace"
 check_program "malloc-trace record" "$malloc_trace" record
 check_program "malloc-trace info" "$malloc_trace" info
 check_program "malloc-trace dump" "$malloc_trace" dump
+check_program "malloc-trace annotate" "$malloc_trace" annotate
 check_program "malloc-trace convert" "$malloc_trace" convert
 check_program "malloc-trace ctl" "$malloc_trace" ctl
 

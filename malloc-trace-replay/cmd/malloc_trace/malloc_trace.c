@@ -16,6 +16,7 @@ static const struct {
     {"record", "malloc-trace record", cmd_record},
     {"info", "malloc-trace info", cmd_info},
     {"dump", "malloc-trace dump", cmd_dump},
+    {"annotate", "malloc-trace annotate", cmd_annotate},
     {"convert", "malloc-trace convert", cmd_convert},
     {"ctl", "malloc-trace ctl", cmd_ctl},
 };
@@ -29,6 +30,7 @@ static const char help[] =
     "  info     say what traces hold\n"
     "  dump     print a trace, one line an event\n"
     "  convert  read and write the traces of other programs\n"
+    "  annotate say how long blocks live, and what lies beside them\n"
     "  ctl      start, stop and ask a running recording\n"
     "\n"
     "  -q, --quiet    before or after COMMAND: say only what is wrong\n"

@@ -7,6 +7,7 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_MALLOC_TRACE_H
 #define TOOL_CMD_MALLOC_TRACE_MALLOC_TRACE_H
 
+int cmd_annotate(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_ctl(int argc, char **argv);
 int cmd_dump(int argc, char **argv);

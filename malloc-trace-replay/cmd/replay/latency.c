@@ -163,6 +163,20 @@ static const struct {
                   {0.999, "p999_ns"},
                   {0.9999, "p9999_ns"}};
 
+void replay_latency_sum(const struct replay_latency *l, enum replay_kind kind,
+                        uint64_t *calls, uint64_t *ticks) {
+    *calls = *ticks = 0;
+    for (unsigned i = 0; i < REPLAY_LATENCY_SIZES; i++) {
+        *ticks += l->cell[kind][i].ticks;
+        for (unsigned b = 0; b < BUCKETS; b++)
+            *calls += l->cell[kind][i].bucket[b];
+    }
+}
+
+double replay_latency_tick_ns(const struct replay_latency *l) {
+    return l->ns;
+}
+
 /* Of CELLS cells that lie together. False: no call was noted there. */
 static bool row_make(const struct replay_latency *l, const struct cell *cell,
                      unsigned cells, struct row *row) {

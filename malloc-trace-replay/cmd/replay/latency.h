@@ -36,6 +36,11 @@ void replay_latency_note(struct replay_latency *l,
 /* Behind the end mark. */
 void replay_latency_end(struct replay_latency *l);
 
+/* Of all calls of KIND that were timed, in ticks of so many ns. */
+void replay_latency_sum(const struct replay_latency *l, enum replay_kind kind,
+                        uint64_t *calls, uint64_t *ticks);
+double replay_latency_tick_ns(const struct replay_latency *l);
+
 void replay_latency_print(const struct replay_latency *l, FILE *out);
 void replay_latency_json(const struct replay_latency *l, struct tool_json *j);
 

@@ -52,10 +52,14 @@ static const char help_text[] =
     "its\n"
     "                      name ends in .json, else CSV\n"
     "      --timeline-step=N  a moment every N operations, or N ms (as 5ms)\n"
+    "      --log FILE      write the calls to FILE, with the addresses that "
+    "came\n"
+    "                      back; not with real\n"
     "      --latency[=1/N] the time of single calls, of one in N (2048)\n"
     "      --allocator-stats[=FILE]\n"
     "                      what the allocator says of itself at the end, on\n"
     "                      stderr or in FILE\n"
+    "      --summary=trace_run  the lines that dj/malloc's trace_run prints\n"
     "      --repeat=N      N runs, each a new process; least, median and most\n"
     "                      of their figures\n"
     "  -s, --sleep=TIME    sleep so long after the report; with -TIME until "
@@ -84,6 +88,8 @@ enum {
     OPTION_LATENCY,
     OPTION_TIMELINE,
     OPTION_TIMELINE_STEP,
+    OPTION_LOG,
+    OPTION_SUMMARY,
     OPTION_SLEEP,
     OPTION_REPEAT,
     OPTION_RUN,
@@ -205,7 +211,7 @@ static bool parse_order(struct replay_options *o) {
 
 /* One run of several: what it writes is its own. */
 static bool be_run(struct replay_options *o) {
-    static char timeline[4096], statistics[4096];
+    static char timeline[4096], statistics[4096], log[4096];
     uint64_t number;
     bool good = replay_repeat_parse(o->is_run, &o->json, &number);
     o->repeat = o->hold_ns = 0;
@@ -218,6 +224,10 @@ static bool be_run(struct replay_options *o) {
         good = replay_repeat_name(statistics, sizeof(statistics),
                                   o->statistics_file, number);
         o->statistics_file = statistics;
+    }
+    if (good && o->log != NULL) {
+        good = replay_repeat_name(log, sizeof(log), o->log, number);
+        o->log = log;
     }
     if (!good)
         (void)tool_usage_error("a name is too long");
@@ -239,6 +249,8 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
         {"latency", 0, TOOL_OPTIONAL, OPTION_LATENCY},
         {"timeline", 0, true, OPTION_TIMELINE},
         {"timeline-step", 0, true, OPTION_TIMELINE_STEP},
+        {"log", 0, true, OPTION_LOG},
+        {"summary", 0, true, OPTION_SUMMARY},
         {"sleep", 's', true, OPTION_SLEEP},
         {"repeat", 0, true, OPTION_REPEAT},
         {REPLAY_REPEAT_RUN, 0, true, OPTION_RUN},
@@ -279,6 +291,13 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
             break;
         case OPTION_TIMELINE:
             out->timeline = o.value;
+            break;
+        case OPTION_LOG:
+            out->log = o.value;
+            break;
+        case OPTION_SUMMARY:
+            good = strcmp(o.value, "trace_run") == 0;
+            out->trace_run = true;
             break;
         case OPTION_TIMELINE_STEP:
             good = parse_step(o.value, out);
@@ -336,10 +355,28 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
         (void)tool_usage_error("--timeline needs a file");
         return false;
     }
-    const char *outs[3];
+    if (out->log != NULL && tool_file_is_stdout(out->log)) {
+        (void)tool_usage_error("--log needs a file");
+        return false;
+    }
+    if (out->trace_run && out->repeat != 0) {
+        (void)tool_usage_error("--summary is not for --repeat");
+        return false;
+    }
+    if (out->trace_run) { /* its averages are of all calls */
+        out->latency = true;
+        out->latency_stride = 0;
+    }
+    if (out->log != NULL && out->threads == THREADS_REAL) {
+        (void)tool_usage_error("--log is not for --threads=real");
+        return false;
+    }
+    const char *outs[4];
     int n = 0;
     if (out->timeline != NULL)
         outs[n++] = out->timeline;
+    if (out->log != NULL)
+        outs[n++] = out->log;
     if (out->statistics_file != NULL)
         outs[n++] = out->statistics_file;
     if (n != 0 && out->json != NULL)

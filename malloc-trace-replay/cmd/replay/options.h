@@ -25,9 +25,11 @@ struct replay_options {
     struct replay_order order;
     uint32_t most_hosts; /* 0: no limit */
     bool check, latency;
+    bool trace_run; /* the summary has trace_run's form */
     const char *timeline;
     uint64_t timeline_step;
     bool timeline_is_time;
+    const char *log; /* file for the calls with their addresses, or NULL */
     uint64_t latency_stride;
     bool statistics;
     const char *statistics_file; /* NULL: standard error */

@@ -11,6 +11,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "cmd/replay/call_log.h"
 #include "cmd/replay/counters.h"
 #include "cmd/replay/around.h"
 #include "cmd/replay/exec.h"
@@ -26,6 +27,7 @@
 #include "cmd/replay/share.h"
 #include "cmd/replay/statistics.h"
 #include "cmd/replay/timeline.h"
+#include "cmd/replay/trace_run.h"
 #include "cmd/replay/verify.h"
 #include "common/files.h"
 #include "common/json.h"
@@ -99,6 +101,7 @@ struct run {
     struct replay_real real;
     struct replay_around around;
     struct replay_timeline *timeline; /* NULL: not wanted */
+    struct replay_call_log log;
     struct replay_report report;
     pid_t child;      /* -1 when it was found ended */
     int child_status; /* then */
@@ -112,19 +115,21 @@ static uint64_t own_bytes(const struct run *r) {
     return (r->around.latency != NULL ? replay_latency_bytes() : 0) +
            (r->timeline != NULL ? replay_timeline_bytes() : 0) +
            replay_ring_bytes(r->ring) + r->slots.bytes + r->caches.bytes +
-           replay_share_bytes(&r->share);
+           replay_share_bytes(&r->share) + replay_call_log_bytes(&r->log);
 }
 
 /* Room in the tables for what batch B names. Outside of what is timed. */
 static bool run_make_room(struct run *r, const struct replay_batch *b) {
     bool slots = !replay_table_fits(&r->slots, b->slots);
     bool caches = r->switching && !replay_table_fits(&r->caches, b->caches);
-    if (!slots && !caches)
+    bool tags = r->log.fd >= 0 && !replay_table_fits(&r->log.tags, b->slots);
+    if (!slots && !caches && !tags)
         return true;
     replay_rss_before_own(&r->rss);
     uint64_t huge = replay_rss_huge_before();
     bool good = (!slots || replay_table_grow(&r->slots, b->slots)) &&
-                (!caches || replay_table_grow(&r->caches, b->caches));
+                (!caches || replay_table_grow(&r->caches, b->caches)) &&
+                (!tags || replay_call_log_fits(&r->log, b));
     r->exec.slot = r->slots.memory;
     r->exec.cache = r->caches.memory;
     replay_rss_huge_after(&r->rss, huge);
@@ -143,6 +148,19 @@ static void await_due(struct run *r, const struct replay_batch *b) {
         r->report.late_ns = tcm_max_u64(r->report.late_ns, now - due);
 }
 
+static void run_batch(struct run *r, const struct replay_batch *b) {
+    if (r->log.fd >= 0) {
+        replay_call_log_batch(&r->log, &r->exec, b, &r->time);
+        return;
+    }
+    replay_time_batch_begin(&r->time);
+    if (r->exec.around != NULL)
+        (void)replay_around_words(&r->exec, b, 0, b->word, b->word + b->words);
+    else
+        replay_exec_batch(&r->exec, b);
+    replay_time_batch_end(&r->time, b->apart != 0);
+}
+
 /* Everything between the marks. B is the first batch. */
 static void run_batches(struct run *r, const struct replay_batch *b) {
     replay_time_start(&r->time);
@@ -153,13 +171,7 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
         }
         replay_rss_from(&r->rss);
         await_due(r, b);
-        replay_time_batch_begin(&r->time);
-        if (r->exec.around != NULL)
-            (void)replay_around_words(&r->exec, b, 0, b->word,
-                                      b->word + b->words);
-        else
-            replay_exec_batch(&r->exec, b);
-        replay_time_batch_end(&r->time, b->apart != 0);
+        run_batch(r, b);
         if (b->apart == 0)
             replay_rss_to(&r->rss);
         if (b->apart == 0)
@@ -278,6 +290,10 @@ static bool run_marked(struct run *r, const struct replay_batch *b,
 /* What looks at calls. False: no memory. */
 static bool run_look(struct run *r, const struct replay_options *o) {
     struct replay_around *a = &r->around;
+    if (!replay_call_log_open(&r->log, o->log)) {
+        tool_error("cannot write %s: %s", o->log, tool_file_error_text(errno));
+        return false;
+    }
     if (o->timeline != NULL) {
         r->timeline =
             replay_timeline_new(o->timeline_step, o->timeline_is_time);
@@ -452,12 +468,18 @@ static int run_all(struct run *r, const struct replay_options *o) {
         r->report.result = &r->ring->result;
         r->report.time = &r->time;
         r->report.rss = &r->rss;
+        int error = replay_call_log_close(&r->log);
+        if (error != 0) {
+            tool_error("cannot write %s: %s", o->log, strerror(error));
+            status = TOOL_FAILED;
+        }
         if (r->timeline != NULL &&
             !replay_timeline_write(r->timeline, o->timeline))
             status = TOOL_FAILED;
         replay_report_warn(&r->report);
         if (!tool_is_quiet() && o->is_run == NULL)
-            replay_report_print(&r->report, to_stdout ? stderr : stdout);
+            (o->trace_run ? replay_trace_run_print : replay_report_print)(
+                &r->report, to_stdout ? stderr : stdout);
         if (o->json != NULL) {
             replay_report_json(&r->report, &json);
             if (!tool_json_close(&json))
@@ -472,6 +494,7 @@ int main(int argc, char **argv) {
     struct replay_options o = {0};
     int status;
 
+    r.log.fd = -1;
     tool_begin("replay");
     if (!replay_options_parse(argc, argv, &o, &status))
         return tool_end(status);

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * malloc-trace annotate: says behind each line of a text trace with addresses
+ * how long the block lived and what lay beside it; or sums that up.
+ */
+#include "base/check.h"
+#include "cmd/malloc_trace/annotate/summary.h"
+#include "cmd/malloc_trace/malloc_trace.h"
+#include "common/array.h"
+#include "common/files.h"
+#include "common/hash.h"
+#include "common/main.h"
+#include "common/stop.h"
+#include "formats/format_export.h"
+#include "formats/format_reader.h"
+#include "model/address_map.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "Usage: malloc-trace annotate lifetimes|layout [OPTION]... [FILE]\n"
+    "Print a text trace with addresses (compact memory trace, Android,\n"
+    "kdump, dtrace, logalloc; '-', or none, is standard input) and say behind\n"
+    "each line:\n"
+    "\n"
+    "  lifetimes  how large the block was that a free or realloc ends, and "
+    "how\n"
+    "             many lines ago it was allocated\n"
+    "  layout     also which blocks lay before and behind it, how far away, "
+    "and\n"
+    "             how many pages it adds or takes away\n"
+    "\n"
+    "  --summary=FORM  sum it up instead: as a table, csv or svg (a picture)\n"
+    "  -q, --quiet     print nothing; say what is wrong\n"
+    "  -h, --help      print this\n"
+    "  -V, --version   print the version\n"
+    "\n"
+    "Exit status: 0; 1 FILE could not be read or is no such trace, or "
+    "standard\n"
+    "output could not be written; 2 usage; 3 FILE has lines that cannot be\n"
+    "read, or is damaged.\n";
+
+enum { OPTION_SUMMARY = 1 };
+
+static const struct tool_option options[] = {
+    {"summary", 0, true, OPTION_SUMMARY},
+    {NULL, 0, false, 0},
+};
+
+/* Comments begin here, if the line is no longer. */
+#define COMMENT_COLUMN 49u
+#define PAGE_LOG2      12u
+
+struct annotate {
+    const char *name;
+    bool layout;
+    enum annotate_form form; /* ANNOTATE_LINES: no summary */
+    const struct format *format;
+    void *state; /* of the format */
+    struct format_reader reader;
+    struct format_out *out;
+    struct address_map map; /* of layout; lifetimes need no order: */
+    struct tool_map place;  /* by address, to place in `block` and 1 */
+    struct address_block *block;
+    size_t blocks, block_room;
+    size_t spare; /* list of free places and 1, by size */
+    struct annotate_summary summary;
+    uint64_t bad, unknown;
+    uint64_t first_bad; /* line */
+    bool no_memory;
+};
+
+/* --- Live blocks ---------------------------------------------------------- */
+
+static uint64_t live_count(const struct annotate *a) {
+    return a->layout ? a->map.count : a->place.count;
+}
+
+static const struct address_block *find_block(const struct annotate *a,
+                                              uint64_t address) {
+    if (a->layout)
+        return address_map_find(&a->map, address);
+    const struct tool_map_entry *e = tool_map_find(&a->place, address);
+    return e == NULL ? NULL : &a->block[e->value - 1];
+}
+
+static void remove_block(struct annotate *a, uint64_t address) {
+    if (a->layout) {
+        address_map_remove(&a->map, address);
+        return;
+    }
+    struct tool_map_entry *e = tool_map_find(&a->place, address);
+    if (e == NULL)
+        return;
+    a->block[e->value - 1].size = a->spare;
+    a->spare = e->value;
+    tool_map_remove(&a->place, e);
+}
+
+/* There is none at its address. */
+static bool add_block(struct annotate *a, const struct address_block *b) {
+    if (a->layout)
+        return address_map_add(&a->map, b);
+    struct tool_map_entry *e = tool_map_get(&a->place, b->address);
+    if (e == NULL || !tool_array_reserve(&a->block, &a->block_room,
+                                         a->blocks + 1, sizeof(*a->block)))
+        return false;
+    e->value = a->spare != 0 ? a->spare : ++a->blocks;
+    if (a->spare != 0)
+        a->spare = a->block[e->value - 1].size;
+    a->block[e->value - 1] = *b;
+    return true;
+}
+
+/* --- Comments ------------------------------------------------------------- */
+
+static uint64_t last_page(const struct address_block *b) {
+    return (b->address + b->size - (b->size != 0)) >> PAGE_LOG2;
+}
+
+/* What lies around B, which is or was in the map. */
+struct around {
+    const struct address_block *below, *above;
+    int64_t gap_below, gap_above; /* -1 without a neighbour */
+    uint64_t first, last, pages;  /* that B alone has */
+};
+
+static void look_around(const struct annotate *a, const struct address_block *b,
+                        struct around *r) {
+    address_map_near(&a->map, b->address, &r->below, &r->above);
+    r->gap_below = r->gap_above = -1;
+    r->first = b->address >> PAGE_LOG2;
+    r->last = last_page(b);
+    r->pages = r->last - r->first + 1;
+    if (r->below != NULL) {
+        r->gap_below =
+            (int64_t)(b->address - r->below->address - r->below->size);
+        r->pages -= last_page(r->below) == r->first;
+    }
+    if (r->above != NULL) {
+        r->gap_above = (int64_t)(r->above->address - b->address - b->size);
+        r->pages -= r->pages != 0 && r->above->address >> PAGE_LOG2 == r->last;
+    }
+}
+
+static void put_signed(struct format_out *out, int64_t v) {
+    if (v < 0)
+        format_out_char(out, '-');
+    format_out_u64(out, v < 0 ? -(uint64_t)v : (uint64_t)v);
+}
+
+static void put_around(struct format_out *out, const struct around *r,
+                       bool makes) {
+    format_out_str(out, "prev ");
+    format_out_hex(out, r->below == NULL ? 0 : r->below->address);
+    format_out_str(out, ", gap ");
+    put_signed(out, r->gap_below);
+    format_out_str(out, ", next ");
+    format_out_hex(out, r->above == NULL ? 0 : r->above->address);
+    format_out_str(out, ", gap ");
+    put_signed(out, r->gap_above);
+    format_out_str(out, ", pages [");
+    format_out_u64(out, r->first);
+    format_out_str(out, makes ? ", " : "-");
+    format_out_u64(out, r->last);
+    format_out_str(out, "], ");
+    format_out_u64(out, r->pages);
+    format_out_str(out, makes ? " more pages " : " fewer pages");
+}
+
+/* The line [P, END) without what followed its call. */
+static void put_line(struct annotate *a, const char *p, const char *end,
+                     bool comment) {
+    size_t n = (size_t)(end - p);
+    format_out_bytes(a->out, p, n);
+    if (!comment)
+        return;
+    static const char blanks[] =
+        "                                                 ";
+    TCM_STATIC_ASSERT(sizeof(blanks) - 1 == COMMENT_COLUMN, "a line of blanks");
+    if (n < COMMENT_COLUMN)
+        format_out_bytes(a->out, blanks, COMMENT_COLUMN - n);
+    format_out_str(a->out, " # ");
+}
+
+/* --- Lines ---------------------------------------------------------------- */
+
+static void add(struct annotate *a, uint64_t address, uint64_t size) {
+    struct address_block b = {address, size, a->reader.line};
+    if (find_block(a, address) != NULL)
+        remove_block(a, address); /* its free is missing */
+    a->no_memory |= !add_block(a, &b);
+}
+
+/* The line [P, END) ends the block OLD. */
+static void see_end(struct annotate *a, const char *p, const char *end,
+                    const struct address_block *old) {
+    struct around r = {0};
+    uint64_t age = a->reader.line - old->line;
+    if (a->layout)
+        look_around(a, old, &r);
+    if (a->form != ANNOTATE_LINES) {
+        annotate_summary_end(&a->summary, old->size, age, r.pages);
+        return;
+    }
+    put_line(a, p, end, true);
+    format_out_u64(a->out, old->size);
+    format_out_str(a->out, " bytes, allocated ");
+    format_out_u64(a->out, age);
+    format_out_str(a->out, " lines ago");
+    if (a->layout) {
+        format_out_str(a->out, ", ");
+        put_around(a->out, &r, false);
+    }
+    format_out_char(a->out, '\n');
+}
+
+static void see_begin(struct annotate *a, const char *p, const char *end,
+                      const struct format_event *e) {
+    struct address_block b = {e->id, e->size, 0};
+    struct around r = {0};
+    if (a->layout)
+        look_around(a, &b, &r);
+    if (a->form != ANNOTATE_LINES) {
+        annotate_summary_begin(&a->summary, r.gap_below, r.gap_above, r.pages);
+        return;
+    }
+    put_line(a, p, end, a->layout);
+    if (a->layout)
+        put_around(a->out, &r, true);
+    format_out_char(a->out, '\n');
+}
+
+static void put_plain(struct annotate *a, const char *p, const char *end) {
+    if (a->form != ANNOTATE_LINES)
+        return;
+    put_line(a, p, end, false);
+    format_out_char(a->out, '\n');
+}
+
+static const char *without_blanks(const char *p, const char *end) {
+    while (end > p && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    return end;
+}
+
+/* A call, read from [P, END). */
+static void see_call(struct annotate *a, const char *p, const char *end,
+                     const struct format_event *e) {
+    const struct address_block *found =
+        e->old == 0 ? NULL : find_block(a, e->old);
+    const char *comment = memchr(p, '#', (size_t)(end - p));
+    const char *call_end =
+        without_blanks(p, comment != NULL && comment != p ? comment : end);
+    struct address_block old = {0, 0, 0};
+    a->unknown += e->old != 0 && found == NULL;
+    if (found != NULL) {
+        old = *found;
+        see_end(a, p, call_end, &old);
+        if (e->kind == FORMAT_FREE || e->id != 0 || e->size == 0)
+            remove_block(a, e->old);
+    } else if (e->kind == FORMAT_ALLOC && e->id != 0) {
+        see_begin(a, p, call_end, e);
+    } else {
+        put_plain(a, p, call_end);
+    }
+    if (e->kind == FORMAT_FREE || e->id == 0)
+        return;
+    if (found != NULL && a->form != ANNOTATE_LINES)
+        see_begin(a, p, call_end, e); /* of the new block */
+    add(a, e->id, e->size);
+}
+
+static void see_line(struct annotate *a, const char *p, const char *end,
+                     bool long_one) {
+    struct format_event e;
+    const char *why;
+    enum format_result r = FORMAT_NOTHING;
+    memset(&e, 0, sizeof(e));
+    end = without_blanks(p, end);
+    if (long_one)
+        r = FORMAT_BAD;
+    else if (p != end)
+        r = a->format->line(a->state, p, end, &e, &why);
+    if (r == FORMAT_EVENT && e.kind <= FORMAT_REALLOC) {
+        see_call(a, p, end, &e);
+        return;
+    }
+    if (r == FORMAT_BAD && a->bad++ == 0)
+        a->first_bad = a->reader.line;
+    put_plain(a, p, end);
+}
+
+/* --- The whole ------------------------------------------------------------ */
+
+static int fail(const char *name, const char *problem) {
+    tool_error("%s: %s", name, problem);
+    return TOOL_FAILED;
+}
+
+static void read_lines(struct annotate *a) {
+    const char *p, *end;
+    bool long_one, last;
+    while (!a->no_memory && tool_output_error(a->out->to) == 0 &&
+           !tool_stop_requested() &&
+           format_reader_line(&a->reader, &p, &end, &long_one, &last))
+        see_line(a, p, end, long_one);
+    if (a->form != ANNOTATE_LINES && !a->reader.failed && !tool_is_quiet())
+        annotate_summary_print(&a->summary, a->layout, a->form, live_count(a),
+                               a->out);
+    format_out_flush(a->out);
+}
+
+/* What is wrong with the input, after all of it was read. */
+static int tell(struct annotate *a) {
+    int status = TOOL_OK;
+    if (a->reader.breaks != 0) {
+        tool_error("%s: %s damaged", a->name,
+                   tool_input_frame_name(a->reader.in));
+        status = TOOL_DAMAGED;
+    }
+    if (a->bad != 0) {
+        tool_error("%s: line %" PRIu64 ": cannot be read; %" PRIu64
+                   " such lines in all",
+                   a->name, a->first_bad, a->bad);
+        status = TOOL_DAMAGED;
+    }
+    if (tool_stop_requested())
+        status = TOOL_DAMAGED;
+    if (a->unknown != 0 && !tool_is_quiet())
+        tool_warn("%s: %" PRIu64 " frees or reallocs of unknown blocks",
+                  a->name, a->unknown);
+    return status;
+}
+
+static int annotate(struct annotate *a, struct tool_input *in) {
+    const uint8_t *p;
+    size_t n = tool_input_look(in, FORMAT_LOOK, &p);
+    a->name = tool_input_name(in);
+    a->format = format_by_content(p, n, n < FORMAT_LOOK);
+    if (a->format == NULL || !a->format->has_addresses)
+        return fail(a->name, n == 0 && tool_input_status(in) == MTF_SYSTEM
+                                 ? strerror(tool_input_source(in)->error)
+                                 : "byte 0: is no text trace with addresses");
+    a->state = calloc(1, a->format->state_bytes + 1);
+    if (a->state == NULL || !format_reader_init(&a->reader, in))
+        return fail(tool_name(), "out of memory");
+    read_lines(a);
+    int status = tell(a);
+    if (a->reader.failed)
+        status = fail(a->name, strerror(tool_input_source(in)->error));
+    if (a->no_memory)
+        status = fail(tool_name(), "out of memory");
+    return status;
+}
+
+/* IN and OUT are given back. */
+static int run(struct annotate *a, struct tool_input *in) {
+    int status = annotate(a, in);
+    if (a->format != NULL && a->format->fini != NULL && a->state != NULL)
+        a->format->fini(a->state);
+    free(a->state);
+    format_reader_fini(&a->reader);
+    address_map_fini(&a->map);
+    tool_map_fini(&a->place);
+    free(a->block);
+    tool_input_close(in);
+    if (!tool_output_close(a->out->to))
+        return fail("standard output", strerror(errno));
+    return status;
+}
+
+static bool take_form(const char *text, enum annotate_form *form) {
+    *form = strcmp(text, "table") == 0 ? ANNOTATE_TABLE
+            : strcmp(text, "csv") == 0 ? ANNOTATE_CSV
+            : strcmp(text, "svg") == 0 ? ANNOTATE_SVG
+                                       : ANNOTATE_LINES;
+    return *form != ANNOTATE_LINES;
+}
+
+int cmd_annotate(int argc, char **argv) {
+    static struct annotate a;
+    static struct format_out out;
+    struct tool_options o;
+    int id;
+    tool_options_init(&o, argc, argv, options, help);
+    while ((id = tool_option_next(&o)) > 0)
+        if (!take_form(o.value, &a.form))
+            return tool_usage_error("--summary: not table, csv or svg: '%s'",
+                                    o.value);
+    if (id < 0)
+        return o.status;
+    if (o.operand_count == 0)
+        return tool_usage_error("neither lifetimes nor layout given");
+    a.layout = strcmp(o.operand[0], "layout") == 0;
+    if (!a.layout && strcmp(o.operand[0], "lifetimes") != 0)
+        return tool_usage_error("neither lifetimes nor layout: '%s'",
+                                o.operand[0]);
+    if (o.operand_count > 2)
+        return tool_usage_error("more than one file given");
+    const char *name = o.operand_count == 2 ? o.operand[1] : "-";
+    if (o.operand_count == 1 && isatty(STDIN_FILENO) == 1)
+        return tool_usage_error(
+            "no FILE given, and standard input is a terminal");
+    if (tool_is_quiet())
+        a.form = ANNOTATE_TABLE; /* which is not printed */
+    if (tool_files_collide_text(NULL, &name, 1))
+        return TOOL_USAGE;
+    tool_stop_catch();
+    struct tool_input *in = tool_input_open(name);
+    if (in == NULL)
+        return fail(name, strerror(errno));
+    out.to = tool_output_open(NULL, TOOL_OUTPUT_PLAIN);
+    if (out.to == NULL) {
+        tool_input_close(in);
+        return fail(tool_name(), "out of memory");
+    }
+    a.out = &out;
+    return run(&a, in);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The calls that were replayed, with the addresses that the allocator returned,
+ * as a compact memory trace in text form with tags:
+ *
+ *     malloc(8) = 55d0c2a0<1>
+ *     realloc(55d0c2a0<1>, 16) = 55d0c2c0<2>
+ *     free(55d0c2c0<2>)
+ *
+ * Operations run one by one, and the clocks stand still while a line is
+ * written, so that writing is in no figure; what the clocks cost for each call
+ * is.
+ *
+ * Invariants: nothing here allocates. A line is of a call that succeeded; a
+ * realloc that was refused frees its block.
+ * Threads: one; blocks are in slots.
+ */
+#ifndef TOOL_CMD_REPLAY_CALL_LOG_H
+#define TOOL_CMD_REPLAY_CALL_LOG_H
+
+#include "cmd/replay/exec.h"
+#include "cmd/replay/measure.h"
+#include "cmd/replay/ring.h"
+
+struct replay_call_log {
+    int fd;                   /* -1: not wanted */
+    int error;                /* errno of the first failed write */
+    struct replay_table tags; /* by slot */
+    uint64_t last_tag;
+    size_t used;
+    char *bytes; /* resident */
+};
+
+/* NAME NULL: no log is wanted. False: errno, or TCM_EFOREIGN, tells. */
+bool replay_call_log_open(struct replay_call_log *log, const char *name);
+/* What it adds to the resident memory. */
+size_t replay_call_log_bytes(const struct replay_call_log *log);
+/* Room for the slots of B. False: out of memory. */
+bool replay_call_log_fits(struct replay_call_log *log,
+                          const struct replay_batch *b);
+/* As replay_exec_batch, timed and logged. */
+void replay_call_log_batch(struct replay_call_log *log, struct replay_exec *x,
+                           const struct replay_batch *b,
+                           struct replay_time *time);
+/* 0, or the errno of what could not be written. */
+int replay_call_log_close(struct replay_call_log *log);
+
+#endif
