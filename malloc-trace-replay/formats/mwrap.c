@@ -86,28 +86,28 @@ static enum format_result next(void *state, struct format_reader *r,
     return FORMAT_EVENT;
 }
 
-/* No magic: pointers and sizes have to be such, and some be allocated. */
+/* No magic: pointers and sizes have to be such, and some be allocated. A few
+   words may be bad. */
 static bool is_mwrap(const uint8_t *p, size_t n, bool whole) {
-    size_t made = 0;
+    size_t made = 0, bad = 0;
     (void)whole;
     while (n >= WORD) {
         unsigned type = p[0] & 7;
-        size_t words = words_of(type);
-        if (type > MWRAP_CALLOC)
-            return false;
+        uint64_t pointer = mtf_load_le64(p) - type;
+        size_t words = type > MWRAP_CALLOC ? 1 : words_of(type);
         if (n < words * WORD)
             break;
-        uint64_t pointer = mtf_load_le64(p) - type;
         uint64_t size = mtf_load_le64(p + (words - 1) * WORD);
         if (pointer < 4096 || pointer >> 47 != 0 ||
             (words != 1 && size >> 40 != 0) ||
             (words == 3 && mtf_load_le64(p + WORD) >> 47 != 0))
             return false;
         made += words != 1;
+        bad += type > MWRAP_CALLOC;
         p += words * WORD;
         n -= words * WORD;
     }
-    return made != 0;
+    return made != 0 && 4 * bad <= made;
 }
 
 const struct format format_mwrap = {

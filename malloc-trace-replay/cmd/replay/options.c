@@ -14,11 +14,11 @@
 
 static const char help_text[] =
     "Usage: replay [OPTION]... [FILE]...\n"
-    "Runs the requests of processed traces (of stdin without FILE; plain, "
-    "LZ4,\n"
-    "gzip or zstd) against the malloc of this process, which LD_PRELOAD "
-    "chooses,\n"
-    "and reports what that took.\n"
+    "Runs the requests of processed traces (of stdin without FILE; plain or\n"
+    "compressed, also of the formats that malloc-trace convert reads) against "
+    "the\n"
+    "malloc of this process, which LD_PRELOAD chooses, and reports what that\n"
+    "took.\n"
     "\n"
     "      --json FILE     write the results as JSON to FILE; with - to "
     "stdout,\n"
