@@ -2,14 +2,15 @@
 /*
  * Android: what malloc_debug's record_allocs writes and memory_replay reads.
  *
- *     TID: malloc PTR SIZE               [START_NS END_NS]
+ *     TID: malloc PTR SIZE               [START_NS END_NS [PRESENT]]
  *     TID: calloc PTR NMEMB SIZE
  *     TID: memalign PTR ALIGNMENT SIZE
  *     TID: realloc PTR OLD SIZE
  *     TID: free PTR
- *     TID: thread_done 0x0
+ *     TID: thread_done 0x0               [END_NS]
  *
- * The times, where they are, are when the call began and ended.
+ * The times, where they are, are when the call began and ended. What was
+ * present of a block is told when it ends, too late to be of use here.
  */
 #include "formats/format_scan.h"
 #include "formats/formats.h"
@@ -59,7 +60,7 @@ static bool read_action(const char **p, const char *end,
 
 static enum format_result read_line(void *state, const char *p, const char *end,
                                     struct format_event *e, const char **why) {
-    uint64_t to;
+    uint64_t to, present;
     (void)state;
     *why = "no line of memory_replay";
     if (scan_at_end(&p, end))
@@ -73,7 +74,12 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     e->flags = FORMAT_THREADED;
     if (scan_at_end(&p, end))
         return FORMAT_EVENT;
-    if (!scan_u64(&p, end, &e->time_ns) || !scan_next_u64(&p, end, &to) ||
+    if (!scan_u64(&p, end, &e->time_ns))
+        return FORMAT_BAD;
+    if (e->kind == FORMAT_THREAD_END)
+        return scan_at_end(&p, end) ? FORMAT_EVENT : FORMAT_BAD;
+    if (!scan_next_u64(&p, end, &to) ||
+        (!scan_at_end(&p, end) && !scan_u64(&p, end, &present)) ||
         !scan_at_end(&p, end))
         return FORMAT_BAD;
     e->flags |= FORMAT_TIMED;
