@@ -80,6 +80,8 @@ const char *info_event_name(unsigned kind) {
         [MTF_EVENT_EXTENSION] = "extension",
         [MTF_EVENT_GAP] = "gap",
         [MTF_EVENT_PRESENT] = "present",
+        [MTF_EVENT_SITE] = "site",
+        [MTF_EVENT_SITE_DEF] = "site_def",
         [MTF_EVENT_UNKNOWN] = "unknown",
     };
     return kind < INFO_EVENT_KINDS ? names[kind] : NULL;
@@ -105,6 +107,8 @@ const char *info_op_name(unsigned kind) {
         [MTF_OP_LOSS] = "loss",
         [MTF_OP_PHASE] = "phase",
         [MTF_OP_PRESENT] = "present",
+        [MTF_OP_SITE] = "site",
+        [MTF_OP_SITE_DEF] = "site_def",
         [MTF_OP_OTHER] = "other",
     };
     return kind < INFO_OP_KINDS ? names[kind] : NULL;
@@ -124,6 +128,8 @@ const char *info_segment_name(unsigned kind) {
         return "footer";
     case MTF_SEGMENT_PRESENT:
         return "present";
+    case MTF_SEGMENT_SITES:
+        return "sites";
     default:
         return NULL;
     }

@@ -18,7 +18,7 @@
 
 enum info_kind { INFO_UNREADABLE, INFO_RAW, INFO_PROCESSED };
 
-#define INFO_SEGMENT_KINDS 8u
+#define INFO_SEGMENT_KINDS ((unsigned)MTF_SEGMENT_SITES + 1)
 #define INFO_EVENT_KINDS   ((unsigned)MTF_EVENT_UNKNOWN + 1)
 #define INFO_OP_KINDS      ((unsigned)MTF_OP_OTHER + 1)
 /* Texts kept of damage and of notices; the rest is only counted. */

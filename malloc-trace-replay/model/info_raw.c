@@ -205,6 +205,9 @@ static bool see_item(struct info_file *f, const struct mtf_item *item) {
     case MTF_ITEM_PRESENT:
         f->segments[MTF_SEGMENT_PRESENT]++;
         return true;
+    case MTF_ITEM_SITES:
+        f->segments[MTF_SEGMENT_SITES]++;
+        return true;
     default:
         return true;
     }

@@ -231,6 +231,7 @@ void tool_check_record(struct tool_check *c, const struct mtf_proc_block *b,
     case MTF_OP_MARK:
     case MTF_OP_SAMPLE:
     case MTF_OP_LOSS:
+    case MTF_OP_SITE_DEF:
     case MTF_OP_OTHER:
         check_bytes(c, b, op);
         break;

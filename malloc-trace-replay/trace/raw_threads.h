@@ -12,6 +12,7 @@
 #include "base/compiler.h"
 #include "common/hash.h"
 #include "trace/check.h"
+#include "traceformat/site_codec.h"
 #include "trace/raw.h"
 #include "traceformat/raw_reader.h"
 
@@ -25,6 +26,7 @@ struct raw_thread {
     struct tool_check_life life; /* processed */
     char name[32];
     struct mtf_stream stream;
+    struct mtf_site_state site; /* of the stream; kept by who decodes it */
 };
 
 struct raw_threads {

@@ -17,11 +17,14 @@ static TCM_ALWAYS_INLINE void *aligned_path(size_t size, size_t align,
     void *ptr = tcm_alloc_aligned_plain(size, align);
     if (TCM_LIKELY(ptr != NULL))
         return ptr;
+    tcm_trace_from_here();
     return tcm_alloc_aligned(size, align, call, true);
 }
 
-static void *aligned(size_t align, size_t size, enum mtf_call call) {
+static TCM_ALWAYS_INLINE void *aligned(size_t align, size_t size,
+                                       enum mtf_call call) {
     if (align > SIZE_MAX / 2 + 1) {
+        tcm_trace_from_here();
         tcm_alloc_record_failure(size, call, TCM_ALIGN_REFUSED);
         errno = EINVAL;
         return NULL;
@@ -42,6 +45,7 @@ TCM_PUBLIC void *TCM_EXPORT(aligned_alloc)(size_t align, size_t size) {
 TCM_PUBLIC int TCM_EXPORT(posix_memalign)(void **out, size_t align,
                                           size_t size) {
     if (!tcm_is_pow2(align) || align % sizeof(void *) != 0) {
+        tcm_trace_from_here();
         tcm_alloc_record_failure(size, MTF_CALL_POSIX_MEMALIGN,
                                  tcm_is_pow2(align) ? tcm_log2_floor(align)
                                                     : TCM_ALIGN_REFUSED);
@@ -55,11 +59,13 @@ TCM_PUBLIC int TCM_EXPORT(posix_memalign)(void **out, size_t align,
 }
 
 TCM_PUBLIC void *TCM_EXPORT(valloc)(size_t size) {
+    tcm_trace_from_here();
     return tcm_alloc_aligned(size, tcm_os_page_size(), MTF_CALL_VALLOC, true);
 }
 
 /* The recorded size is the one asked for; the block has whole pages. */
 TCM_PUBLIC void *TCM_EXPORT(pvalloc)(size_t size) {
+    tcm_trace_from_here();
     size_t page = tcm_os_page_size();
     size_t rounded = size <= TCM_MAX_REQUEST - page
                          ? tcm_align_up(size == 0 ? 1 : size, page)

@@ -44,6 +44,7 @@ static TCM_COLD void *new_slow(size_t size, size_t align, enum mtf_call call,
 /* The plain forms: PREFIX names the local functions, MANGLED the operator. */
 #define PLAIN_NEW(prefix, call, throws)                                        \
     static TCM_COLD void *prefix##_slow(size_t size) {                         \
+        tcm_trace_from_here();                                                 \
         return new_slow(size, 0, call, throws);                                \
     }                                                                          \
     static TCM_NOINLINE void *prefix##_far(size_t size) {                      \
@@ -104,7 +105,10 @@ static TCM_ALWAYS_INLINE void *new_aligned(size_t size, size_t align,
                                            enum mtf_call call, bool throws) {
     void *ptr =
         tcm_is_pow2(align) ? tcm_alloc_aligned_plain(size, align) : NULL;
-    return TCM_LIKELY(ptr != NULL) ? ptr : new_slow(size, align, call, throws);
+    if (TCM_LIKELY(ptr != NULL))
+        return ptr;
+    tcm_trace_from_here();
+    return new_slow(size, align, call, throws);
 }
 
 static TCM_ALWAYS_INLINE void

@@ -10,11 +10,20 @@
 #include <string.h>
 
 static TCM_COLD void *slow_malloc(size_t size) {
+    tcm_trace_from_here();
     return tcm_alloc_slow(size, MTF_CALL_MALLOC);
 }
 
 static TCM_COLD void *slow_calloc(size_t size) {
-    return tcm_alloc_slow(size, MTF_CALL_CALLOC);
+    tcm_trace_from_here();
+    void *p = tcm_alloc_slow(size, MTF_CALL_CALLOC);
+    return p == NULL ? NULL : memset(p, 0, size);
+}
+
+/* The rest is served by who asked. */
+static TCM_ALWAYS_INLINE void *no_block(size_t size) {
+    (void)size;
+    return NULL;
 }
 
 static TCM_COLD void slow_free(void *ptr) {
@@ -33,6 +42,7 @@ static TCM_ALWAYS_INLINE void check_free(const void *ptr, size_t size,
 
 /* For tc_malloc_skip_new_handler. */
 static TCM_COLD void *slow_skip(size_t size) {
+    tcm_trace_from_here();
     void *p = tcm_alloc_try_slow(size, MTF_CALL_MALLOC);
     if (p == NULL)
         tcm_alloc_record_failure(size, MTF_CALL_MALLOC, 0);
@@ -44,7 +54,8 @@ static TCM_NOINLINE void *far_malloc(size_t size) {
 }
 
 static TCM_NOINLINE void *far_calloc(size_t size) {
-    return tcm_alloc_far(size, MTF_CALL_CALLOC, slow_calloc);
+    void *p = tcm_alloc_far(size, MTF_CALL_CALLOC, no_block);
+    return TCM_LIKELY(p != NULL) ? memset(p, 0, size) : slow_calloc(size);
 }
 
 static TCM_NOINLINE void far_free(void *ptr) {
@@ -85,16 +96,17 @@ TCM_PUBLIC void TCM_EXPORT(free_aligned_sized)(void *ptr, size_t align,
 TCM_PUBLIC void *TCM_EXPORT(calloc)(size_t n, size_t size) {
     size_t bytes;
     if (TCM_UNLIKELY(tcm_mul_overflows(n, size, &bytes))) {
+        tcm_trace_from_here();
         tcm_alloc_record_failure(UINT64_MAX, MTF_CALL_CALLOC, 0);
         errno = ENOMEM;
         return NULL;
     }
-    if (TCM_UNLIKELY(bytes > TCM_MAX_SMALL))
+    if (TCM_UNLIKELY(bytes > TCM_MAX_SMALL)) {
+        tcm_trace_from_here();
         return tcm_calloc_large(bytes);
-    void *p = tcm_alloc_path(bytes, far_calloc, slow_calloc);
-    if (TCM_LIKELY(p != NULL))
-        memset(p, 0, bytes);
-    return p;
+    }
+    void *p = tcm_alloc_path(bytes, no_block, no_block);
+    return TCM_LIKELY(p != NULL) ? memset(p, 0, bytes) : far_calloc(bytes);
 }
 
 void *TCM_EXPORT(tc_malloc_skip_new_handler)(size_t size);

@@ -34,7 +34,7 @@ static inline bool tcm_class_is(const void *ptr, uint64_t scaled) {
 
 #if TCM_TRACING
 /* The traced fast path of a plain allocation; SLOW serves the rest. SCALED is
-   the scaled class of SIZE. */
+   the scaled class of SIZE. In the tail of the function that CALLER called. */
 static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
                                                 enum mtf_call call,
                                                 void *(*slow)(size_t)) {
@@ -47,8 +47,13 @@ static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
         return slow(size);
     TCM_ASSERT(cache->want_words && entry->word != NULL);
     TCM_ASSERT(tcm_class_is(ptr, scaled));
-    if (TCM_UNLIKELY(t->alloc_call != call))
+    if (TCM_UNLIKELY(t->alloc_call != call)) {
+        if (TCM_UNLIKELY(mtr_has_sites(t)))
+            return tcm_trace_sited_alloc(size, scaled, call,
+                                         (uintptr_t)__builtin_return_address(0),
+                                         slow);
         mtr_put_alloc_call(t, call);
+    }
     TCM_FORGET(scaled);
     tcm_bin_at(cache, scaled)->top = entry;
     *entry->word = mtr_put_alloc(t, size);

@@ -163,7 +163,7 @@ static void *realloc_once(void *ptr, size_t size, enum mtf_call call,
     if (self->life == TCM_THREAD_NEW)
         tcm_thread_need_cache(self);
     struct mtr_thread *trace =
-        tcm_trace_is_private(self) ? NULL : tcm_trace_enter(self);
+        tcm_trace_is_private(self) ? NULL : tcm_trace_enter_alloc(self);
     void *result = ptr;
     if (!resize_in_place(trace, ptr, &info, size, call)) {
         result = move(self, trace, ptr, &info, size, call);
@@ -277,8 +277,8 @@ static TCM_ALWAYS_INLINE void *realloc_plain(void *ptr, size_t size) {
    event. */
 #define FIRST_BYTES 8
 
-static TCM_NOINLINE void *realloc_traced(void *ptr, size_t size,
-                                         enum mtf_call call) {
+static TCM_ALWAYS_INLINE void *
+realloc_traced(void *ptr, size_t size, enum mtf_call call, uintptr_t caller) {
     struct recorded r = {.t = tcm_self.trace, .call = call};
     uint64_t entry = tcm_page_entry(ptr);
     unsigned size_class = tcm_entry_class(entry);
@@ -288,26 +288,51 @@ static TCM_NOINLINE void *realloc_traced(void *ptr, size_t size,
                      r.t->pos + FIRST_BYTES >= tcm_load_folded(&r.t->limit) ||
                      *r.word < r.t->first_token))
         return NULL;
+    if (TCM_UNLIKELY(mtr_has_sites(r.t))) {
+        struct mtr_thread_sites *sites = r.t->cold->sites;
+        uint32_t site = mtr_site_known(sites, caller);
+        if (site == MTF_SITE_NONE)
+            return NULL;
+        mtr_put_site(r.t, sites, site);
+    }
     return realloc_small(ptr, size_class, size, &r);
 }
 #else
-static TCM_ALWAYS_INLINE void *realloc_traced(void *ptr, size_t size,
-                                              enum mtf_call call) {
-    (void)ptr, (void)size, (void)call;
+static TCM_ALWAYS_INLINE void *
+realloc_traced(void *ptr, size_t size, enum mtf_call call, uintptr_t caller) {
+    (void)ptr, (void)size, (void)call, (void)caller;
     return NULL;
 }
 #endif
 
-static TCM_ALWAYS_INLINE void *realloc_any(void *ptr, size_t size,
-                                           enum mtf_call call) {
-    if (TCM_UNLIKELY(ptr == NULL))
+/* In the tail of the exported function. */
+static TCM_NOINLINE void *realloc_far(void *ptr, size_t size,
+                                      enum mtf_call call) {
+    if (TCM_UNLIKELY(ptr == NULL)) {
+        tcm_trace_from_here();
         return tcm_alloc_slow(size, call);
+    }
     if (TCM_UNLIKELY(size == 0))
         return realloc_to_zero(ptr, call);
-    void *to = TCM_LIKELY(tcm_thread_is_plain(&tcm_self))
-                   ? realloc_plain(ptr, size)
-                   : realloc_traced(ptr, size, call);
-    return TCM_LIKELY(to != NULL) ? to : realloc_block(ptr, size, call);
+    if (!tcm_thread_is_plain(&tcm_self)) {
+        void *to = realloc_traced(ptr, size, call,
+                                  (uintptr_t)__builtin_return_address(0));
+        if (TCM_LIKELY(to != NULL))
+            return to;
+    }
+    tcm_trace_from_here();
+    return realloc_block(ptr, size, call);
+}
+
+static TCM_ALWAYS_INLINE void *realloc_any(void *ptr, size_t size,
+                                           enum mtf_call call) {
+    if (TCM_LIKELY(ptr != NULL && size != 0 &&
+                   tcm_thread_is_plain(&tcm_self))) {
+        void *to = realloc_plain(ptr, size);
+        if (TCM_LIKELY(to != NULL))
+            return to;
+    }
+    return realloc_far(ptr, size, call);
 }
 
 TCM_PUBLIC void *TCM_EXPORT(realloc)(void *ptr, size_t size) {

@@ -52,6 +52,7 @@ struct tcm_thread_state {
     struct mtr_thread *trace;
     struct tcm_thread_cache *saved_own; /* while in recorder code */
     struct mtr_thread *saved_trace;
+    uintptr_t caller;       /* where the call returns to; tcm_trace_from_here */
     uint32_t late_id;       /* the thread's id after its end */
     uint16_t private_depth; /* > 0: in recorder code, served by the arena */
 #endif

@@ -60,6 +60,34 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
     return t;
 }
 
+struct mtr_thread *tcm_trace_enter_alloc(struct tcm_thread_state *self) {
+    uintptr_t caller = self->caller;
+    struct mtr_thread *t = tcm_trace_enter(self);
+    if (t == NULL || TCM_LIKELY(!mtr_has_sites(t)) || mtr_site_enter(t, caller))
+        return t;
+    tcm_trace_leave(self);
+    tcm_thread_put_back(self);
+    return NULL;
+}
+
+/* Three events: they end within MTR_BUFFER_SLACK of limit. */
+void *tcm_trace_sited_alloc(size_t size, uint64_t scaled, enum mtf_call call,
+                            uintptr_t caller, void *(*slow)(size_t)) {
+    struct mtr_thread *t = tcm_self.trace;
+    struct tcm_thread_cache *cache = tcm_self.own;
+    struct mtr_thread_sites *sites = t->cold->sites;
+    uint32_t site = mtr_site_known(sites, caller);
+    if (TCM_UNLIKELY(site == MTF_SITE_NONE))
+        return slow(size);
+    mtr_put_site(t, sites, site);
+    mtr_put_sited_call(t, sites, call);
+    struct tcm_entry *entry = tcm_bin_at(cache, scaled)->top - 1;
+    void *ptr = entry->ptr;
+    tcm_bin_at(cache, scaled)->top = entry;
+    *entry->word = mtr_put_alloc(t, size);
+    return ptr;
+}
+
 void tcm_trace_leave(struct tcm_thread_state *self) {
     if (self->life == TCM_THREAD_ENDED)
         mtr_late_leave();
@@ -104,7 +132,9 @@ void tcm_trace_alloc(struct mtr_thread *t, enum mtf_call call, size_t size,
     } else if (mtf_call_is_realloc(call)) {
         tcm_trace_realloc_new(t, call, size, word);
     } else {
-        if (t->alloc_call != call)
+        if (mtr_has_sites(t))
+            mtr_put_sited_call(t, t->cold->sites, call);
+        else if (t->alloc_call != call)
             mtr_put_alloc_call(t, call);
         set_word(word, mtr_put_alloc(t, size));
     }

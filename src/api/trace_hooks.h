@@ -23,11 +23,33 @@
 #include "traceformat/trace_event.h"
 
 #if TCM_TRACING
+#include "tracer/site_defs.h"
+#include "tracer/sites.h"
 #include "tracer/trace_clock.h"
 
 /* The calling thread's stream, ready for one call's events, or NULL. */
 struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self);
 void tcm_trace_leave(struct tcm_thread_state *self);
+
+/*
+ * Call sites (tracer/sites.h). The functions that slow paths begin in note
+ * where the call returns to. They are the exported functions, or tail of these,
+ * so that the return address is theirs; tests/integration/sites.sh asks whether
+ * the compiler saw to that.
+ */
+#define tcm_trace_from_here()                                                  \
+    ((void)(tcm_self.caller = (uintptr_t)__builtin_return_address(0)))
+/* tcm_trace_enter for a call that may allocate. */
+struct mtr_thread *tcm_trace_enter_alloc(struct tcm_thread_state *self);
+
+/*
+ * The traced fast path of an allocation with a call site, called from CALLER;
+ * tcm_traced_alloc (malloc_path.h) has checked room and bin. The sticky call of
+ * such a stream is none, so that the path without sites pays nothing for this
+ * one. In the tail of the exported function, as SLOW.
+ */
+void *tcm_trace_sited_alloc(size_t size, uint64_t scaled, enum mtf_call call,
+                            uintptr_t caller, void *(*slow)(size_t));
 
 /* Around a call that frees and does not allocate; tracer/tracer.h. */
 static inline void tcm_trace_free_begins(void) {
@@ -134,6 +156,12 @@ tcm_trace_enter(struct tcm_thread_state *self) {
 }
 static inline void tcm_trace_leave(struct tcm_thread_state *self) {
     (void)self;
+}
+#define tcm_trace_from_here() ((void)0)
+static inline struct mtr_thread *
+tcm_trace_enter_alloc(struct tcm_thread_state *self) {
+    (void)self;
+    return NULL;
 }
 static inline void tcm_trace_free_begins(void) {
 }

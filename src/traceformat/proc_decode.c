@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "traceformat/raw_codec.h"
+#include "traceformat/site_codec.h"
 #include "traceformat/trace_event.h"
 
 #include <string.h>
@@ -171,6 +172,7 @@ static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
         [MTF_PROC_THREAD_END] = 4, [MTF_PROC_EXTENSION] = 9,
         [MTF_PROC_SAMPLE] = 8,     [MTF_PROC_LOSS] = 28,
         [MTF_PROC_PHASE] = 1,      [MTF_PROC_NOTE] = 1,
+        [MTF_PROC_SITE] = 1,
     };
     uint64_t at = (uint64_t)(p - d->payload);
     *made = true;
@@ -211,6 +213,15 @@ static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
     case MTF_PROC_LOSS:
         put_op(op, MTF_OP_LOSS, 0, (uint32_t)bytes_value(p, 4),
                (at + 4) << 32 | (n - 4));
+        return true;
+    case MTF_PROC_SITE: {
+        uint64_t site = bytes_value(p, n);
+        put_op(op, MTF_OP_SITE, 0,
+               site < MTF_SITE_LIMIT ? (uint32_t)site : MTF_SITE_NONE, 0);
+        return true;
+    }
+    case MTF_PROC_SITE_DEF:
+        put_op(op, MTF_OP_SITE_DEF, 0, 0, at << 32 | n);
         return true;
     case MTF_PROC_PHASE:
         put_op(op, MTF_OP_PHASE, 0, p[0], 0);

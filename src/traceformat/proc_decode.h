@@ -41,7 +41,10 @@ enum mtf_op_kind {
     MTF_OP_PHASE = 17,   /* slot = enum mtf_proc_phase */
     MTF_OP_PRESENT = 18, /* size = present bytes of the block that the next
                             operation makes or resizes */
-    MTF_OP_OTHER = 19    /* slot = kind unknown to this reader; bytes */
+    MTF_OP_SITE = 19,    /* slot = site of the allocations and failed calls that
+                            follow, 0 none; also a block's beginning */
+    MTF_OP_SITE_DEF = 20, /* bytes: mtf_site_def_get */
+    MTF_OP_OTHER = 21     /* slot = kind unknown to this reader; bytes */
 };
 
 /* Whether operations of KIND make a block of memory or resize one. */

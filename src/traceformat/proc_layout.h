@@ -130,8 +130,9 @@ enum mtf_proc_kind {
     MTF_PROC_SAMPLE = 25,       /* u64 time, then u16 field, u64 value each */
     MTF_PROC_LOSS = 26,         /* u32 thread, u64 events (0 unknown), u64 from
                                    ns, u64 to ns: missing here */
-    MTF_PROC_SITE = 27,         /* reserved for call sites */
-    MTF_PROC_SITE_DEF = 28,     /* reserved for call sites */
+    MTF_PROC_SITE = 27,         /* site of the allocations that follow in its
+                                   block, in 1 to 8 bytes */
+    MTF_PROC_SITE_DEF = 28,     /* as in the raw trace (site_codec.h) */
     MTF_PROC_REALLOC_SIZE = 29, /* u8 call, u8 flags, u32 slot, size: a realloc
                                    to a size without size code */
     MTF_PROC_PHASE = 30,        /* u8 enum mtf_proc_phase of what follows */

@@ -109,6 +109,8 @@ static void add_to_index(struct mtf_proc_writer *w) {
         w->bytes, w->head.first_op, w->head.time_ns};
 }
 
+static void put_site(struct mtf_proc_writer *w);
+
 void mtf_proc_flush(struct mtf_proc_writer *w) {
     if (w->hot.records == 0)
         return;
@@ -125,6 +127,8 @@ void mtf_proc_flush(struct mtf_proc_writer *w) {
     w->total_records += w->hot.records;
     w->blocks++;
     begin_block(w);
+    if (w->site != 0)
+        put_site(w);
 }
 
 static void init(struct mtf_proc_writer *w, mtf_sink *sink, mtf_proc_grow grow,
@@ -399,6 +403,27 @@ void mtf_proc_put_loss(struct mtf_proc_writer *w, uint32_t thread,
     put_extended(w, MTF_PROC_LOSS, &thread, sizeof(thread), v, sizeof(v));
 }
 
+static void put_site(struct mtf_proc_writer *w) {
+    uint8_t b[8];
+    put_extended(w, MTF_PROC_SITE, b, mtf_put_size(b, w->site), NULL, 0);
+}
+
+void mtf_proc_set_site(struct mtf_proc_writer *w, uint32_t site) {
+    /* What may end the block comes before, so that it begins with the old one
+       and has the new one once. */
+    if (w->hot.records == MTF_PROC_BLOCK_RECORDS)
+        mtf_proc_flush(w);
+    room_for(w, 2 * MTF_PROC_RECORD_MAX);
+    w->site = site;
+    put_site(w);
+}
+
+void mtf_proc_put_site_def(struct mtf_proc_writer *w, const void *bytes,
+                           size_t length) {
+    TCM_ASSERT(length <= MTF_PROC_BYTES_MAX);
+    put_extended(w, MTF_PROC_SITE_DEF, bytes, length, NULL, 0);
+}
+
 void mtf_proc_put_phase(struct mtf_proc_writer *w, unsigned phase) {
     uint8_t b = (uint8_t)phase;
     put_extended(w, MTF_PROC_PHASE, &b, sizeof(b), NULL, 0);
@@ -427,6 +452,7 @@ bool mtf_proc_writer_end(struct mtf_proc_writer *w,
                          const struct mtf_account_value *accounts,
                          size_t count) {
     count_switch(w);
+    w->site = 0; /* no block for it alone */
     mtf_proc_flush(w);
     uint64_t index_offset = w->bytes;
     if (w->index_count != 0)

@@ -54,6 +54,7 @@ struct mtf_proc_writer {
     uint32_t taken;   /* slots taken from below the block's first low water */
     uint32_t slot_count;
     uint32_t thread;
+    uint32_t site; /* of the allocations that follow; a block begins with it */
     uint64_t time_ns;
 
     struct mtf_proc_block_head head; /* the state before the block in work */
@@ -136,6 +137,16 @@ void mtf_proc_put_sample(struct mtf_proc_writer *w, uint64_t time_ns,
                          const void *accounts, size_t length);
 void mtf_proc_put_loss(struct mtf_proc_writer *w, uint32_t thread,
                        uint64_t events, uint64_t from_ns, uint64_t to_ns);
+/* The call site of the allocations that follow, 0: none. Before the present
+   bytes of one. */
+void mtf_proc_set_site(struct mtf_proc_writer *w, uint32_t site);
+static inline void mtf_proc_put_site(struct mtf_proc_writer *w, uint32_t site) {
+    if (w->site != site)
+        mtf_proc_set_site(w, site);
+}
+/* BYTES: as in a raw SITE_DEF. */
+void mtf_proc_put_site_def(struct mtf_proc_writer *w, const void *bytes,
+                           size_t length);
 /* What follows is in PHASE (enum mtf_proc_phase). */
 void mtf_proc_put_phase(struct mtf_proc_writer *w, unsigned phase);
 /* Present bytes of the block that the next record makes or resizes: the

@@ -41,6 +41,10 @@ static bool decode_inline(struct mtf_raw_state *s, unsigned kind, uint64_t arg,
     case MTF_RAW_PRESENT:
         mtf_raw_get_present(arg, e);
         return true;
+    case MTF_RAW_SITE:
+        e->kind = MTF_EVENT_SITE;
+        e->value = arg;
+        return true;
     default:
         e->kind = MTF_EVENT_UNKNOWN;
         e->text = NULL;
@@ -67,6 +71,9 @@ static bool decode_bytes(struct mtf_raw_state *s, const struct mtf_raw_bytes *x,
         return mtf_raw_get_extension(x, e);
     case MTF_RAW_GAP:
         return mtf_raw_get_gap(x, e);
+    case MTF_RAW_SITE_DEF:
+        mtf_raw_get_bytes(x, MTF_EVENT_SITE_DEF, e);
+        return true;
     default:
         mtf_raw_get_bytes(x, MTF_EVENT_UNKNOWN, e);
         return true;

@@ -94,6 +94,8 @@ enum mtf_event_kind {
     MTF_EVENT_EXTENSION,    /* call: which one; value: argument */
     MTF_EVENT_GAP,          /* value: dropped events; time_ns, time_hi */
     MTF_EVENT_PRESENT,      /* value: bytes of the next block to end */
+    MTF_EVENT_SITE,         /* value: argument for mtf_site_decode */
+    MTF_EVENT_SITE_DEF,     /* text: bytes for mtf_site_def_get */
     MTF_EVENT_UNKNOWN       /* kind of a later version; text: its bytes */
 };
 

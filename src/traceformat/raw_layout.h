@@ -50,6 +50,7 @@ enum mtf_clock { MTF_CLOCK_MONOTONIC_NS = 1 };
 #define MTF_SETTING_COMPRESSED  1u
 #define MTF_SETTING_DROP        2u
 #define MTF_SETTING_PER_PROCESS 4u /* the output's name has %p */
+#define MTF_SETTING_SITES       8u /* allocations have call sites */
 
 /* Header fields: u16 tag, u16 length, bytes; tag 0 ends them. */
 enum mtf_header_tag {
@@ -98,7 +99,8 @@ enum mtf_segment_kind {
     MTF_SEGMENT_NOTICE = 4,  /* u16 code, text */
     MTF_SEGMENT_FOOTER = 5,  /* accounts; the last footer counts */
     MTF_SEGMENT_HEADER = 6,  /* the header again; checksum's seed is 0 */
-    MTF_SEGMENT_PRESENT = 7  /* struct mtf_present each: blocks that lived on */
+    MTF_SEGMENT_PRESENT = 7, /* struct mtf_present each: blocks that lived on */
+    MTF_SEGMENT_SITES = 8 /* SITE_DEF events: all that came in parts before */
 };
 
 /* Of a large block that is alive at the end. */

@@ -314,6 +314,9 @@ static bool give_segment(struct mtf_raw_reader *r, struct mtf_item *item,
     case MTF_SEGMENT_PRESENT:
         item->kind = MTF_ITEM_PRESENT;
         break;
+    case MTF_SEGMENT_SITES:
+        item->kind = MTF_ITEM_SITES;
+        break;
     case MTF_SEGMENT_HEADER:
         if (r->header_given)
             return false;
@@ -339,6 +342,23 @@ bool mtf_item_present(const struct mtf_item *item, unsigned i,
         return false;
     memcpy(present, item->data + sizeof(*present) * i, sizeof(*present));
     return true;
+}
+
+bool mtf_item_site_def(const struct mtf_item *item, uint32_t *at,
+                       struct mtf_event *e) {
+    struct mtf_raw_state state = {0};
+    if (item->kind != MTF_ITEM_SITES)
+        return false;
+    while (*at < item->length) {
+        int n = mtf_raw_decode_slow(&state, item->data + *at,
+                                    item->data + item->length, e);
+        if (n <= 0)
+            return false;
+        *at += (uint32_t)n;
+        if (e->kind == MTF_EVENT_SITE_DEF)
+            return true;
+    }
+    return false;
 }
 
 /* --- The sequence ------------------------------------------------------- */

@@ -56,6 +56,7 @@ enum mtf_item_kind {
     MTF_ITEM_NOTICE,
     MTF_ITEM_FOOTER,
     MTF_ITEM_PRESENT,
+    MTF_ITEM_SITES,
     MTF_ITEM_DAMAGE, /* something is lost here; reading goes on */
     MTF_ITEM_END,
     MTF_ITEM_FAILED /* no trace of this kind, or system error: give up */
@@ -93,6 +94,11 @@ bool mtf_item_account(const struct mtf_item *item, unsigned i,
 /* Reads entry I of a MTF_ITEM_PRESENT; false: there is none. */
 bool mtf_item_present(const struct mtf_item *item, unsigned i,
                       struct mtf_present *present);
+
+/* The next definition of a MTF_ITEM_SITES from byte *AT on, which moves behind
+   it; false: there is none. E is a MTF_EVENT_SITE_DEF. */
+bool mtf_item_site_def(const struct mtf_item *item, uint32_t *at,
+                       struct mtf_event *e);
 
 /* --- Reader ------------------------------------------------------------- */
 

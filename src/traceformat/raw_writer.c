@@ -356,6 +356,15 @@ bool mtf_raw_write_present(struct mtf_raw_writer *w, uint64_t time_ns,
     return write_segment(w, &head, blocks, count * sizeof(*blocks), NULL, 0);
 }
 
+bool mtf_raw_write_sites(struct mtf_raw_writer *w, uint64_t time_ns,
+                         const void *events, size_t n) {
+    struct mtf_segment head = {
+        .kind = MTF_SEGMENT_SITES, .time_lo = time_ns, .time_hi = time_ns};
+    if (n > MTF_SEGMENT_MAX)
+        return fail(w);
+    return write_segment(w, &head, events, n, NULL, 0);
+}
+
 bool mtf_raw_write_footer(struct mtf_raw_writer *w, uint64_t time_ns,
                           const struct mtf_account_value *accounts,
                           unsigned count) {

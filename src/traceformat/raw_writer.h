@@ -104,6 +104,9 @@ bool mtf_raw_write_notice(struct mtf_raw_writer *w, uint64_t time_ns,
 /* COUNT at most MTF_PRESENT_MAX. */
 bool mtf_raw_write_present(struct mtf_raw_writer *w, uint64_t time_ns,
                            const struct mtf_present *blocks, unsigned count);
+/* Definitions of call sites, N bytes of events. */
+bool mtf_raw_write_sites(struct mtf_raw_writer *w, uint64_t time_ns,
+                         const void *events, size_t n);
 /* Ends the frame. More may follow; the last footer counts. */
 bool mtf_raw_write_footer(struct mtf_raw_writer *w, uint64_t time_ns,
                           const struct mtf_account_value *accounts,

@@ -96,6 +96,7 @@ enum mtf_raw_kind {
     MTF_RAW_AS_THREAD = 5,  /* late stream: thread of the following events */
     MTF_RAW_UNTRACED = 6,   /* n frees of blocks made while not recording */
     MTF_RAW_PRESENT = 7,    /* bytes with memory of the next block to end */
+    MTF_RAW_SITE = 8,       /* site of later allocations; site_codec.h */
     /* from here on: length, then bytes */
     MTF_RAW_BUFFER = 16,       /* struct mtf_raw_buffer_state */
     MTF_RAW_THREAD_START = 17, /* u32 kernel thread id */
@@ -108,8 +109,7 @@ enum mtf_raw_kind {
     MTF_RAW_MARK = 24,        /* text */
     MTF_RAW_EXTENSION = 25,   /* u8 which, u64 argument */
     MTF_RAW_GAP = 26,         /* u64 events, u64 from ns, u64 to ns */
-    MTF_RAW_SITE = 27,        /* reserved for call sites */
-    MTF_RAW_SITE_DEF = 28     /* reserved for call sites */
+    MTF_RAW_SITE_DEF = 27     /* u8 enum mtf_site_def, bytes; site_codec.h */
 };
 
 /* What an EXTENSION event stands for: X(NAME, number, "text"). The argument is

@@ -91,6 +91,7 @@ struct mtr_config {
     bool present;        /* present bytes are recorded; any thread clears it */
     bool filtered;       /* this image began with a filter of system calls */
     bool confined;       /* it got its first one since */
+    uint8_t sites;       /* enum mtr_sites_mode */
     bool continues;      /* this image continues its process's recording */
     uint32_t owner_name; /* and its predecessor's file had this number */
     uint32_t named_pid;  /* the process that NAMED was found for */

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/testpoint.h"
 #include "tracer/saver_account.h"
+#include "tracer/sites.h"
 #include "tracer/trace_clock.h"
 
 #include <errno.h>
@@ -195,7 +196,9 @@ static bool begin_part(struct mtr_saver *s) {
     size_t n = mtr_build_header(rec, s->texts.part_header, &s->output.part,
                                 s->writer.raw_bytes);
     if (!mtf_raw_write_part(&s->writer, s->texts.part_header, n) ||
-        !mtr_output_place(&s->output))
+        !mtr_output_place(&s->output) ||
+        (mtr_config.sites != MTR_SITES_NONE &&
+         !mtr_sites_write(&s->writer, mtr_clock_ns())))
         return false;
     tcm_lock(&rec->pool.lock);
     tcm_store_relaxed(&rec->pool.renewal, rec->pool.renewal + 1);

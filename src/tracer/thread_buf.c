@@ -13,6 +13,7 @@
 #include "base/testpoint.h"
 #include "traceformat/raw_writer.h"
 #include "tracer/recorder.h"
+#include "tracer/sites.h"
 #include "tracer/trace_clock.h"
 
 #include <errno.h>
@@ -166,12 +167,13 @@ void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
     t->last_8th = 0;
     t->last_freed = t->next_token;
     set_free_len(t, 1);
+    mtr_site_new_buffer(t);
     struct mtf_raw_buffer_state s = {
         .time_ns = cold->time_ns,
         .next_token = t->next_token,
         .tokens_left = (uint32_t)(cold->token_end - t->next_token),
         .cpu = (uint16_t)tcm_os_cpu(),
-        .alloc_call = t->alloc_call,
+        .alloc_call = mtr_alloc_call(t),
         .free_call = t->free_call,
         .untraced_frees = cold->untraced - cold->gap_untraced,
         .dropped = cold->dropped - cold->gap_dropped,

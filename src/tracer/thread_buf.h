@@ -60,6 +60,9 @@ struct mtr_thread {
 } TCM_ALIGNED(TCM_CACHE_LINE);
 /* The calls of this thread are dropped: TCMALLOC_TRACE_OVERFLOW. */
 #define MTR_THREAD_DROPS 1u
+/* In alloc_call: allocations have sites (sites.h). It is no call, so that each
+   leaves the fast path where that compares the sticky call. */
+#define MTR_CALL_SITED 255u
 TCM_STATIC_ASSERT(sizeof(struct mtr_thread) == TCM_CACHE_LINE,
                   "hot state is one cache line");
 

@@ -3,6 +3,7 @@
 
 #include "base/os_thread.h"
 #include "tracer/recorder.h"
+#include "tracer/sites.h"
 #include "tracer/trace_clock.h"
 
 #include <string.h>
@@ -105,7 +106,7 @@ void mtr_early_adopt(struct mtr_recorder *rec) {
     t->next_token = from->next_token;
     t->last_8th = from->last_8th;
     t->last_freed = from->last_freed;
-    t->alloc_call = from->alloc_call;
+    mtr_set_alloc_call(t, from->alloc_call);
     t->free_call = from->free_call;
     cold->token_end = early.cold.token_end;
     cold->token_count = early.cold.token_count;

@@ -11,6 +11,7 @@
 #include "base/os_mem.h"
 #include "base/testpoint.h"
 #include "tracer/recorder.h"
+#include "tracer/sites.h"
 
 #include <string.h>
 
@@ -31,6 +32,7 @@ TCM_STATIC_ASSERT(sizeof(struct mtr_thread_record) % TCM_CACHE_LINE == 0,
  */
 struct slab {
     struct mtr_thread_record *records; /* wiped in children */
+    struct mtr_thread_sites *sites;    /* the same; NULL: none are recorded */
     struct mtr_thread ***owners;       /* kept; NULL: none */
 };
 static struct slab slabs[SLABS];
@@ -54,6 +56,7 @@ void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
     tcm_store_seq_cst(&rec->session, session);
     tcm_fence_seq_cst();
     TCM_TESTPOINT("session_counted");
+    mtr_sites_begin();
     rec->first_token = early_token != NULL
                            ? *early_token
                            : tcm_load_relaxed(&mtr_config.token_end);
@@ -70,13 +73,20 @@ static bool make_slab(uint32_t i) {
     size_t bytes = SLAB_BYTES << i;
     size_t owner_bytes =
         tcm_align_up(slab_records(i) * sizeof(void *), tcm_os_page_size());
-    struct slab s = {tcm_os_map(bytes), tcm_os_map(owner_bytes)};
+    size_t site_bytes = tcm_align_up(
+        slab_records(i) * sizeof(struct mtr_thread_sites), tcm_os_page_size());
+    struct slab s = {.records = tcm_os_map(bytes),
+                     .owners = tcm_os_map(owner_bytes)};
     if (s.records == NULL || s.owners == NULL) {
         tcm_os_unmap(s.records, s.records == NULL ? 0 : bytes);
         tcm_os_unmap(s.owners, s.owners == NULL ? 0 : owner_bytes);
         return false;
     }
-    if (!tcm_os_wipe_on_fork(s.records, bytes))
+    /* Without memory for them allocations have no sites. */
+    if (mtr_config.sites != MTR_SITES_NONE)
+        s.sites = tcm_os_map(site_bytes);
+    if (!tcm_os_wipe_on_fork(s.records, bytes) ||
+        (s.sites != NULL && !tcm_os_wipe_on_fork(s.sites, site_bytes)))
         wipe_by_hand = true;
     slabs[i] = s;
     return true;
@@ -112,6 +122,16 @@ static struct mtr_thread_record *cut_record(struct mtr_registry *r,
     return NULL;
 }
 
+/* Where the sites of a record's allocations are found; NULL: nowhere. */
+static struct mtr_thread_sites *sites_of(const struct mtr_thread_record *r) {
+    for (uint32_t i = 0; i < SLABS && slabs[i].records != NULL; i++) {
+        uintptr_t offset = (uintptr_t)r - (uintptr_t)slabs[i].records;
+        if (offset < SLAB_BYTES << i && slabs[i].sites != NULL)
+            return &slabs[i].sites[offset / sizeof(*r)];
+    }
+    return NULL;
+}
+
 void mtr_registry_own(struct mtr_thread *t, struct mtr_thread **slot) {
     *owner_of(t) = slot;
 }
@@ -141,6 +161,11 @@ struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id,
         record->hot.first_token = rec->first_token;
         record->hot.cold = &record->cold;
         record->cold.session = tcm_load_relaxed(&rec->session);
+        record->cold.sites = sites_of(record);
+        if (record->cold.sites != NULL) {
+            mtr_sites_thread(record->cold.sites);
+            record->hot.alloc_call = MTR_CALL_SITED;
+        }
         tcm_dlist_push_back(&r->live, &record->cold.link);
     }
     tcm_unlock(&r->lock);
@@ -219,6 +244,9 @@ void mtr_registry_wipe(struct mtr_thread **slot) {
     for (uint32_t i = 0; i < SLABS && slabs[i].records != NULL; i++) {
         if (wipe_by_hand)
             memset(slabs[i].records, 0, SLAB_BYTES << i);
+        if (wipe_by_hand && slabs[i].sites != NULL)
+            memset(slabs[i].sites, 0,
+                   slab_records(i) * sizeof(struct mtr_thread_sites));
         for (uint32_t k = 0; k < slab_records(i); k++) {
             if (slabs[i].owners[k] != NULL && slabs[i].owners[k] != slot)
                 slabs[i].owners[k] = NULL;

@@ -16,6 +16,7 @@
 
 struct mtr_buffer;
 struct mtr_recorder;
+struct mtr_thread_sites;
 
 /* The cold part of a thread's state, beside struct mtr_thread in one record. */
 struct mtr_thread_cold {
@@ -37,7 +38,8 @@ struct mtr_thread_cold {
     uint32_t pool_seq;     /* of the pool when it had no buffer for us */
     uint8_t gap_bytes;     /* of the events behind pos that tell of it */
     bool gap_passed;       /* it has something that is no call */
-    struct tcm_dlist link; /* registry */
+    struct mtr_thread_sites *sites; /* NULL: allocations have none */
+    struct tcm_dlist link;          /* registry */
 };
 
 /* Sums over ended threads; what live ones count is added when asked for. */

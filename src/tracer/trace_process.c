@@ -10,6 +10,7 @@
 #include "base/raw_io.h"
 #include "traceformat/compress.h"
 #include "tracer/recorder.h"
+#include "tracer/sites.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -239,6 +240,15 @@ static void remember_stderr(void) {
     }
 }
 
+static void configure_sites(struct mtr_config *c) {
+    const char *text = tcm_env_get("TCMALLOC_TRACE_SITES");
+    enum mtr_sites_mode mode;
+    if (!mtr_sites_parse(text, &mode))
+        mtr_complain("no call sites are recorded, TCMALLOC_TRACE_SITES is",
+                     text, 0);
+    c->sites = (uint8_t)mode;
+}
+
 void mtr_process_configure(const struct mtr_host *host) {
     struct mtr_config *c = &mtr_config;
     const char *output = tcm_env_get("TCMALLOC_TRACE_OUTPUT");
@@ -258,6 +268,7 @@ void mtr_process_configure(const struct mtr_host *host) {
     c->keep_bytes = tcm_env_u64("TCMALLOC_TRACE_KEEP_MB", 0, 0, 1u << 30) << 20;
     remember_stderr();
     c->control = tcm_env_bool("TCMALLOC_TRACE_CONTROL");
+    configure_sites(c);
     if (output == NULL || output[0] == '\0')
         return;
     c->pattern_is_bad =

@@ -151,6 +151,7 @@ static void check_op(const struct mtf_proc_decoder *d,
     case MTF_OP_MARK:
     case MTF_OP_SAMPLE:
     case MTF_OP_LOSS:
+    case MTF_OP_SITE_DEF:
     case MTF_OP_OTHER:
         p = mtf_proc_bytes(b, op, &n);
         FUZZ_CHECK(p >= b->payload && n <= b->head.length &&

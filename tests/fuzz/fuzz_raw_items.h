@@ -8,6 +8,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "traceformat/raw_reader.h"
+#include "traceformat/site_codec.h"
 
 #include <string.h>
 
@@ -27,10 +28,23 @@ static inline void fuzz_streams_init(struct fuzz_streams *f) {
         mtf_stream_init(&f->stream[i]);
 }
 
+static inline void fuzz_site_def(const uint8_t *p, size_t n) {
+    struct mtf_site_def def;
+    if (!mtf_site_def_get(p, n, &def))
+        return;
+    FUZZ_CHECK(def.site < MTF_SITE_LIMIT && def.parent < MTF_SITE_LIMIT &&
+               def.module < MTF_SITE_LIMIT);
+    FUZZ_CHECK(def.build_id_length <= MTF_BUILD_ID_MAX);
+    if (def.path_length != 0)
+        FUZZ_CHECK(def.path >= p && def.path + def.path_length == p + n);
+}
+
 static inline void fuzz_decode(struct mtf_stream *s,
                                const struct mtf_placement *place) {
     const uint8_t *p = place->data, *end = p + place->length;
+    static struct mtf_site_state site;
     struct mtf_event e;
+    memset(&site, 0, sizeof(site));
     while (p < end) {
         memset(&e, 0xA5, sizeof(e));
         int n = mtf_raw_decode(&s->state, p, end, &e);
@@ -45,6 +59,10 @@ static inline void fuzz_decode(struct mtf_stream *s,
         if (e.kind == MTF_EVENT_ALLOC || e.kind == MTF_EVENT_ALIGNED ||
             e.kind == MTF_EVENT_REALLOC || e.kind == MTF_EVENT_REALLOC_NEW)
             FUZZ_CHECK(e.size <= MTF_SIZE_MAX);
+        if (e.kind == MTF_EVENT_SITE)
+            FUZZ_CHECK(mtf_site_decode(&site, e.value) < MTF_SITE_LIMIT);
+        if (e.kind == MTF_EVENT_SITE_DEF)
+            fuzz_site_def(e.text, e.text_length);
         p += n;
     }
 }
@@ -78,6 +96,15 @@ static inline bool fuzz_item(struct fuzz_streams *f,
                    item->length);
         f->data_bytes += item->length;
         fuzz_decode(s, &place);
+        break;
+    }
+    case MTF_ITEM_SITES: {
+        struct mtf_event e;
+        for (uint32_t at = 0, was = 0; mtf_item_site_def(item, &at, &e);
+             was = at) {
+            FUZZ_CHECK(at > was && at <= item->length);
+            fuzz_site_def(e.text, e.text_length);
+        }
         break;
     }
     default:

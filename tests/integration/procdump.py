@@ -12,7 +12,8 @@ import subprocess
 import sys
 
 from rawdump import (ACCOUNTS, Bad, CALLS, EXTENSIONS, Header, line, origin,
-                     quoted, request, seconds, varint, xxh64, zigzag)
+                     quoted, request, seconds, site_def_text, varint, xxh64,
+                     zigzag)
 
 MAGIC = b"\x89MTPRC\r\n"
 SYNC = b"\xa5PB\xf1"
@@ -307,6 +308,10 @@ def text_of(op, x, start):
         return "thread starts, kernel id %d" % struct.unpack("<II", x)[1]
     if kind == 22:
         return "thread ends, name " + quoted(x[4:])
+    if kind == 27:
+        return "site %d" % int.from_bytes(x, "little")
+    if kind == 28:
+        return site_def_text(x)
     if kind == 25:
         return "sample" + fields(x[8:], raw_account)
     if kind == 26:

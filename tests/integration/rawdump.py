@@ -61,7 +61,7 @@ ACCOUNTS = {
     49: "rounds", 50: "end_reason", 51: "program_cpu_ns",
 }
 SEGMENTS = {1: "data", 2: "barrier", 3: "sample", 4: "notice", 5: "footer",
-            6: "header", 7: "present"}
+            6: "header", 7: "present", 8: "sites"}
 
 
 class Bad(Exception):
@@ -125,6 +125,61 @@ def zigzag(v):
     return v >> 1 if not v & 1 else -((v + 1) >> 1)
 
 
+def site_def(x):
+    """(what, number, ...) of a definition of a call site or module."""
+    if x[0] == 1:
+        site, parent, module, address = struct.unpack_from("<IIIQ", x, 1)
+        return "frame", site, parent, module, address
+    number = struct.unpack_from("<I", x, 1)[0]
+    if x[0] == 2:
+        start, end, bias, n = struct.unpack_from("<QQQB", x, 5)
+        return "module", number, start, end, bias, x[30 : 30 + n], x[30 + n :]
+    if x[0] == 3:
+        return "path", number, x[5:]
+    raise Bad("definition %d of a call site" % x[0])
+
+
+def site_def_text(x):
+    d = site_def(x)
+    if d[0] == "path":
+        return "more of the path of module %d, %s" % (d[1], quoted(d[2]))
+    if d[0] == "module":
+        return "module %d at 0x%x to 0x%x, bias 0x%x, build id %s, %s" % (
+            d[1], d[2], d[3], d[4], d[5].hex() or "none", quoted(d[6]))
+    text = " returns to 0x%x" % d[4]
+    if d[3] == 0 and d[4] < 2:
+        text = (" is not known", " is left out")[d[4]]
+    return "site %d%s%s%s" % (d[1], text,
+                              " in module %d" % d[3] if d[3] else "",
+                              ", called at site %d" % d[2] if d[2] else "")
+
+
+class Sites:
+    """What the definitions of a trace say."""
+
+    def __init__(self):
+        self.frames = {}  # site -> (parent, module, address)
+        self.modules = {}  # number -> [start, end, bias, build id, path]
+
+    def take(self, x):
+        d = site_def(x)
+        if d[0] == "frame":
+            if self.frames.setdefault(d[1], d[2:]) != d[2:]:
+                raise Bad("site %d is defined twice" % d[1])
+        elif d[0] == "module":
+            self.modules[d[1]] = list(d[2:])
+        else:
+            self.modules[d[1]][4] += d[2]
+
+    def place(self, site):
+        """(path of the module, address in its file before the return)"""
+        _, module, address = self.frames[site]
+        if not module:
+            return "", address
+        m = self.modules[module]
+        return m[4].decode(), address - m[2] - 1
+
+
 class Header:
     def __init__(self, b):
         if b[:8] != RAW_MAGIC:
@@ -177,6 +232,7 @@ class Trace:
         self.header_at = 0
         self.footer = None
         self.cut = False
+        self.sites = Sites()
 
     def take_header(self, h):
         if self.header and self.header.id != h.id:
@@ -236,6 +292,12 @@ class Trace:
                 if lo < barrier_time:
                     raise Bad("barriers run backwards")
                 last_barrier, barrier_time = number, lo
+            elif kind == 8:
+                q = 0
+                while q < length:
+                    end = event_length(payload, q)
+                    self.sites.take(payload[varint(payload, q)[1] : end])
+                    q = end
             elif kind == 5:
                 self.footer = dict(struct.iter_unpack("<HQ", payload))
             p += 56 + length
@@ -307,6 +369,7 @@ class Trace:
         p = 0
         owner = thread
         nxt = left = last8 = freed = time = 0
+        site, follow = 0, [0] * 256
         alloc_call = free_call = None
         began = False
         k = 0
@@ -380,7 +443,17 @@ class Trace:
                         e.update(kind="untraced", count=arg)
                     elif kind == 7:
                         e.update(kind="present", count=arg)
+                    elif kind == 8:
+                        n = follow[site % 256]
+                        if arg:
+                            n = site + zigzag(arg)
+                        if not 0 <= n < 1 << 24:
+                            raise Bad("thread %d: site %d" % (thread, n))
+                        follow[site % 256] = n
+                        site = n
+                        e.update(kind="site", site=site)
                     elif kind == 16:
+                        site, follow = 0, [0] * 256
                         (when, token, n, cpu, alloc_call, free_call, untraced,
                          dropped, waits, wait_ns) = struct.unpack("<QQIHBBQQQQ", x)
                         if began and token < nxt:
@@ -426,16 +499,21 @@ class Trace:
                     elif kind == 26:
                         n, a, z = struct.unpack("<QQQ", x)
                         e.update(kind="gap", count=n, start=a, stop=z)
+                    elif kind == 27:
+                        self.sites.take(x)
+                        e.update(kind="site_def", bytes=x)
                     else:
                         e.update(kind="unknown", length=len(x))
             except IndexError:
                 raise Bad("thread %d: event runs out of the stream" % thread)
             except struct.error:
                 raise Bad("thread %d: event of a wrong length" % thread)
-            if e and e["kind"] in ("time", "unknown") and not everything:
+            if (e and not everything and
+                    e["kind"] in ("time", "unknown", "site", "site_def")):
                 e = None
             if e:
                 e["at"] = p
+                e.setdefault("site", site)
                 if "call" in e and e["call"] not in CALLS:
                     raise Bad("thread %d: call %s" % (thread, e["call"]))
                 yield e
@@ -605,6 +683,10 @@ def event_text(e, start):
     if k == "gap":
         return "gap, %d events dropped, %s..%s" % (
             e["count"], seconds(e["start"], start), seconds(e["stop"], start))
+    if k == "site":
+        return "site %d" % e["site"]
+    if k == "site_def":
+        return site_def_text(e["bytes"])
     return {"untraced": "untraced frees %s", "present": "present bytes %s",
             "start": "thread starts, kernel "
             "id %s", "end": "thread ends, name %s", "mark": "mark %s",
@@ -654,6 +736,16 @@ def dump(t, out):
                 p = at + 56 + 16 * i
                 lines.append((p, line(p, "-", seconds(lo, h.clock_start),
                                       "present bytes %d of #%d" % (n, token))))
+            continue
+        if kind == 8:
+            q = 0
+            while q < len(payload):
+                end = event_length(payload, q)
+                x = payload[varint(payload, q)[1] : end]
+                p = at + 56 + q
+                lines.append((p, line(p, "-", seconds(lo, h.clock_start),
+                                      site_def_text(x))))
+                q = end
             continue
         if kind == 2:
             text = "barrier %d" % struct.unpack_from("<Q", payload)[0]

@@ -22,16 +22,13 @@ listed() {
         on && !/\\$/ { on = 0 }' "$tree/$1"
 }
 
-# enumerated HEADER ENUM PREFIX: "number NAME" of what an enum declares, but for
-# what is reserved for call sites.
+# enumerated HEADER ENUM PREFIX: "number NAME" of what an enum declares.
 enumerated() {
     awk -v enum="enum $2 {" -v prefix="$3" '
         index($0, enum) == 1 { on = 1; next }
         /^}/ { on = 0 }
         on && $1 ~ "^" prefix && $2 == "=" {
-            name = substr($1, length(prefix) + 1)
-            if (name !~ /^SITE/)
-                print $3 + 0, name
+            print $3 + 0, substr($1, length(prefix) + 1)
         }' "$tree/$1"
 }
 

@@ -52,8 +52,9 @@ static const char help_text[] =
     "                       between them), whoever frees them\n"
     "  --live-at-end=keep   leave blocks alive at the end (the default),\n"
     "  --live-at-end=free   or free them\n"
-    "  --strip              no marks, names, process ids: fit for "
-    "publishing\n"
+    "  --strip              no marks, names, process ids, call sites: fit for\n"
+    "                       publishing\n"
+    "  --drop-sites         no call sites\n"
     "\n"
     "Exit status: 0 success; 1 system error, or RAW is no raw trace; 2 usage;\n"
     "3 RAW is cut, damaged, still being recorded or known to lack events, or\n"
@@ -72,7 +73,6 @@ static const struct tool_option option_table[] = {
     {"to-mark", 0, true, FILTER_OPTION_TO_MARK},
     {"only-threads", 0, true, FILTER_OPTION_ONLY_THREADS},
     {"strip", 0, false, FILTER_OPTION_STRIP},
-    /* Not shown: traces have no call sites. */
     {"drop-sites", 0, false, FILTER_OPTION_DROP_SITES},
     {"live-at-end", 0, true, FILTER_OPTION_LIVE_AT_END},
     {NULL, 0, false, 0},
@@ -197,6 +197,13 @@ static bool take_item(struct work *w, const struct mtf_item *item) {
     case MTF_ITEM_PRESENT:
         w->demux.present_events += item->length / sizeof(struct mtf_present);
         break;
+    case MTF_ITEM_SITES: {
+        struct mtf_event e;
+        uint32_t at = 0;
+        while (mtf_item_site_def(item, &at, &e))
+            demux_site_def(&w->demux, &e);
+        break;
+    }
     case MTF_ITEM_NOTICE:
         account_notice(&w->account, item, w->quiet);
         break;
@@ -234,6 +241,7 @@ static bool order_all(struct work *w) {
             show_progress(w);
     }
     order_finish(&w->order);
+    emit_site_defs(&w->emit);
     return good_so_far(w);
 }
 
@@ -322,6 +330,7 @@ static int run(struct work *w) {
     (void)signal(SIGXFSZ, SIG_IGN);
     if (tool_raw_is_file(w->raw_name))
         w->emit.present.name = w->raw_name;
+    w->demux.no_sites = w->options.strip || w->options.drop_sites;
     w->demux.begins_late = tool_raw_begins_late(w->raw);
     order_init(&w->order, &w->demux, &w->emit);
     if (w->options.window)

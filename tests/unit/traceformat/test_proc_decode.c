@@ -216,24 +216,31 @@ static void test_extended(void) {
         refused(&k, 1, bad[i].problem, bad[i].what);
     }
     begin(&k, 3);
-    with_bytes(&k, 28, "later", 5, false);
+    with_bytes(&k, MTF_PROC_SITE, "\5\1", 2, false);
     with_bytes(&k, MTF_PROC_NOTE, "later", 5, false);
     with_bytes(&k, MTF_PROC_NOTE, "\1\0\0\1", 4, false);
     struct mtf_op op[3];
     size_t n;
     mtf_proc_decode_begin(&decoder, &k.b);
-    tap_ok(mtf_proc_decode(&decoder, op, 3) == 3 &&
-               op[0].kind == MTF_OP_OTHER && op[0].slot == 28 &&
-               memcmp(mtf_proc_bytes(&k.b, &op[0], &n), "later", 5) == 0 &&
-               n == 5,
-           "a later record with bytes is handed on");
+    tap_ok(mtf_proc_decode(&decoder, op, 3) == 3 && op[0].kind == MTF_OP_SITE &&
+               op[0].slot == 0x105,
+           "a call site");
     tap_ok(op[1].kind == MTF_OP_OTHER && op[1].slot == MTF_PROC_NOTE &&
                memcmp(mtf_proc_bytes(&k.b, &op[1], &n), "later", 5) == 0 &&
                n == 5,
-           "and a later note");
+           "a later note is handed on");
     tap_ok(op[2].kind == MTF_OP_PRESENT && op[2].size == 65536 &&
                decoder.problem == NULL,
            "present bytes");
+    begin(&k, 2);
+    with_bytes(&k, MTF_PROC_SITE, "\0\0\0\1", 4, false);
+    with_bytes(&k, MTF_PROC_SITE_DEF, "whatever", 8, false);
+    mtf_proc_decode_begin(&decoder, &k.b);
+    tap_ok(mtf_proc_decode(&decoder, op, 3) == 2 && op[0].kind == MTF_OP_SITE &&
+               op[0].slot == 0 && op[1].kind == MTF_OP_SITE_DEF &&
+               memcmp(mtf_proc_bytes(&k.b, &op[1], &n), "whatever", 8) == 0 &&
+               n == 8,
+           "a call site out of range is none, a definition is handed on");
     begin(&k, 3);
     with_bytes(&k, MTF_PROC_NOTE, "\1", 1, false);
     refused(&k, 0, "record too short", "present bytes without a number");

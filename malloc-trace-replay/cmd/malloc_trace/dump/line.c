@@ -2,6 +2,7 @@
 #include "cmd/malloc_trace/dump/line.h"
 
 #include "common/main.h"
+#include "traceformat/site_codec.h"
 #include "traceformat/trace_event.h"
 #include "traceformat/varint.h"
 
@@ -241,4 +242,58 @@ void dump_lacks(struct dump *d, const char *what) {
     if (d->status != TOOL_FAILED)
         d->status = TOOL_DAMAGED;
     tool_error("%s: %s", d->name, what);
+}
+
+/* --- Call sites ----------------------------------------------------------- */
+
+static void put_address(struct dump_lines *d, const char *prefix, uint64_t v) {
+    dump_str(d, prefix);
+    if (!d->left_out)
+        tcm_fmt_hex(&d->f, v);
+}
+
+static void put_frame(struct dump_lines *d, const struct mtf_site_def *def) {
+    dump_id(d, "site ", def->site);
+    if (def->module == 0 && def->address == MTF_SITE_UNKNOWN)
+        dump_str(d, " is not known");
+    else if (def->module == 0 && def->address == MTF_SITE_CUT)
+        dump_str(d, " is left out");
+    else
+        put_address(d, " returns to 0x", def->address);
+    if (def->module != 0)
+        dump_id(d, " in module ", def->module);
+    if (def->parent != MTF_SITE_NONE)
+        dump_id(d, ", called at site ", def->parent);
+}
+
+static void put_module(struct dump_lines *d, const struct mtf_site_def *def) {
+    dump_id(d, "module ", def->module);
+    put_address(d, " at 0x", def->start);
+    put_address(d, " to 0x", def->end);
+    put_address(d, ", bias 0x", def->bias);
+    dump_str(d, ", build id ");
+    for (unsigned i = 0; i < def->build_id_length && !d->left_out; i++) {
+        tcm_fmt_char(&d->f, "0123456789abcdef"[def->build_id[i] >> 4]);
+        tcm_fmt_char(&d->f, "0123456789abcdef"[def->build_id[i] & 15]);
+    }
+    if (def->build_id_length == 0)
+        dump_str(d, "none");
+    dump_str(d, ", ");
+    dump_quoted(d, def->path, def->path_length);
+}
+
+void dump_site_def(struct dump_lines *d, const uint8_t *p, size_t n) {
+    struct mtf_site_def def;
+    if (!mtf_site_def_get(p, n, &def)) {
+        dump_id(d, "definition of a call site that cannot be read, ", n);
+        dump_str(d, " bytes");
+    } else if (def.what == MTF_SITE_DEF_FRAME) {
+        put_frame(d, &def);
+    } else if (def.what == MTF_SITE_DEF_MODULE) {
+        put_module(d, &def);
+    } else {
+        dump_id(d, "more of the path of module ", def.module);
+        dump_str(d, ", ");
+        dump_quoted(d, def.path, def.path_length);
+    }
 }

@@ -66,6 +66,8 @@ void dump_accounts(struct dump_lines *d, const uint8_t *p, size_t n,
                    const char *(*name)(unsigned field));
 /* What a call of MallocExtension or the like is: "extension NAME(ARGUMENT)" */
 void dump_extension(struct dump_lines *d, unsigned which, uint64_t argument);
+/* A definition of a call site, N bytes. */
+void dump_site_def(struct dump_lines *d, const uint8_t *p, size_t n);
 /* "gap, N events dropped, LO..HI" */
 void dump_gap(struct dump_lines *d, uint64_t events, uint64_t lo, uint64_t hi);
 

@@ -90,6 +90,9 @@ static void put_bytes(struct dump_lines *l, const struct mtf_proc_block *b,
         dump_gap(l, mtf_load_le64(p), mtf_load_le64(p + 8),
                  mtf_load_le64(p + 16));
         break;
+    case MTF_OP_SITE_DEF:
+        dump_site_def(l, p, n);
+        break;
     default:
         dump_id(l, "record of kind ", op->slot);
         dump_id(l, ", ", n);
@@ -146,6 +149,8 @@ static void print_op(struct proc_dump *w, const struct mtf_proc_block *b,
         put_phase(l, op->slot);
     else if (op->kind == MTF_OP_THREAD_START)
         dump_id(l, "thread starts, kernel id ", op->size);
+    else if (op->kind == MTF_OP_SITE)
+        dump_id(l, "site ", op->slot);
     else if (op->kind == MTF_OP_PRESENT)
         dump_id(l, "present bytes ", op->size);
     else

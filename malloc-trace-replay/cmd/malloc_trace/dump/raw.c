@@ -131,6 +131,12 @@ static void put_rare(struct dump_lines *l, const struct mtf_event *e,
     case MTF_EVENT_PRESENT:
         dump_id(l, "present bytes ", e->value);
         break;
+    case MTF_EVENT_SITE: /* decoded */
+        dump_id(l, "site ", e->value);
+        break;
+    case MTF_EVENT_SITE_DEF:
+        dump_site_def(l, e->text, e->text_length);
+        break;
     default:
         dump_str(l, "event of a later version, ");
         dump_u64(l, e->text_length);
@@ -195,7 +201,7 @@ static void count(struct tool_raw_counts *c, unsigned kind) {
 }
 
 static void see_event(struct raw_dump *r, struct stretch *s,
-                      const struct mtf_event *e, uint64_t offset) {
+                      struct mtf_event *e, uint64_t offset) {
     struct raw_thread *t = &r->threads.thread[s->thread];
     uint32_t owner = t->stream.state.as_thread;
     count(&r->counts, e->kind);
@@ -211,6 +217,10 @@ static void see_event(struct raw_dump *r, struct stretch *s,
         if (e->kind == MTF_EVENT_TIME)
             return;
         owner = 0;
+        memset(&t->site, 0, sizeof(t->site));
+        break;
+    case MTF_EVENT_SITE:
+        e->value = mtf_site_decode(&t->site, e->value);
         break;
     case MTF_EVENT_GAP:
         t->gap_events += e->value;
@@ -305,6 +315,19 @@ static void see_present(struct raw_dump *r, const struct mtf_item *item) {
     }
 }
 
+static void see_sites(struct raw_dump *r, const struct mtf_item *item) {
+    struct dump_lines *l = &r->d->lines;
+    struct mtf_event e;
+    uint32_t at = 0;
+    for (uint32_t from = 0; mtf_item_site_def(item, &at, &e) && !l->over;
+         from = at) {
+        dump_begin_at(l, item->file_offset + sizeof(struct mtf_segment) + from,
+                      DUMP_NONE, item->time_lo);
+        dump_site_def(l, e.text, e.text_length);
+        dump_end(l);
+    }
+}
+
 /* Segments without a thread. */
 static void see_other(struct raw_dump *r, const struct mtf_item *item) {
     struct dump_lines *l = &r->d->lines;
@@ -369,6 +392,9 @@ static bool see_item(struct raw_dump *r, const struct mtf_item *item) {
         return true;
     case MTF_ITEM_PRESENT:
         see_present(r, item);
+        return true;
+    case MTF_ITEM_SITES:
+        see_sites(r, item);
         return true;
     default:
         see_other(r, item);

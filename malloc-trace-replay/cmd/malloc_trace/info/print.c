@@ -42,13 +42,14 @@ static void print_start(const struct mtf_raw_header *h) {
 
 static void print_settings(const struct mtf_raw_header *h) {
     struct tool_text t;
-    printf("  %-24s %s%s, up to %s of full buffers wait%s\n", "settings",
+    printf("  %-24s %s%s, up to %s of full buffers wait%s%s\n", "settings",
            (h->settings & MTF_SETTING_COMPRESSED) != 0 ? "LZ4" : "plain",
            (h->settings & MTF_SETTING_DROP) != 0 ? ", drop when full"
                                                  : ", wait when full",
            tool_text_bytes(&t, h->buffer_bound),
            (h->settings & MTF_SETTING_PER_PROCESS) != 0 ? ", a file a process"
-                                                        : "");
+                                                        : "",
+           (h->settings & MTF_SETTING_SITES) != 0 ? ", call sites" : "");
 }
 
 /* What postprocess --strip leaves out. */

@@ -46,6 +46,8 @@ static const char help[] =
     "                    process alone\n"
     "      --duration S  end the recording of COMMAND's own process S seconds\n"
     "                    after it began; COMMAND goes on\n"
+    "      --sites=MODE  record where allocations were asked for: caller or\n"
+    "                    none\n"
     "  -q, --quiet    no summary, but what is wrong\n"
     "  -h, --help     print this text and exit\n"
     "  -V, --version  print the version and exit\n"
@@ -206,6 +208,7 @@ struct run {
     char **command;
     const char *library;
     const char *pattern;
+    const char *sites; /* NULL: as the environment says */
     struct record_times times;
     sigset_t mask; /* before the run */
     struct sigaction interrupt, quit;
@@ -226,6 +229,8 @@ static bool set_environment(const struct run *r) {
                 /* The command begins a recording of its own, even when this
                    program runs under another. */
                 unsetenv("TCMALLOC_TRACE_OWNER") == 0;
+    if (r->sites != NULL)
+        good = good && setenv("TCMALLOC_TRACE_SITES", r->sites, 1) == 0;
     if (r->times.delayed)
         good = good && setenv("TCMALLOC_TRACE_START", "0", 1) == 0;
     if (r->times.delayed || r->times.ends)
@@ -348,11 +353,12 @@ static int die_of(int sig) {
 }
 
 int cmd_record(int argc, char **argv) {
-    enum { OPT_OUTPUT = 1, OPT_DELAY, OPT_DURATION };
+    enum { OPT_OUTPUT = 1, OPT_DELAY, OPT_DURATION, OPT_SITES };
     static const struct tool_option table[] = {
         {NULL, 'o', true, OPT_OUTPUT},
         {"delay", 0, true, OPT_DELAY},
         {"duration", 0, true, OPT_DURATION},
+        {"sites", 0, true, OPT_SITES},
         {NULL, 0, false, 0},
     };
     static char library[PATH_MAX], link[PATH_MAX], pattern[PATH_MAX];
@@ -366,6 +372,14 @@ int cmd_record(int argc, char **argv) {
     while ((id = tool_option_next(&o)) > 0) {
         if (id == OPT_OUTPUT) {
             file = o.value;
+            continue;
+        }
+        if (id == OPT_SITES) {
+            if (strcmp(o.value, "caller") != 0 && strcmp(o.value, "none") != 0)
+                return tool_usage_error("--sites: \"%s\" is neither caller nor "
+                                        "none",
+                                        o.value);
+            r.sites = o.value;
             continue;
         }
         bool is_delay = id == OPT_DELAY;

@@ -45,10 +45,12 @@ void demux_fini(struct demux *d) {
             t->first = next;
         }
         free(t->events);
+        free(t->sites);
         free(t->looked);
         free(t);
     }
     tool_map_fini(&d->births);
+    free(d->site_defs);
     free(d->threads);
     tool_ids_fini(&d->ids);
 }
@@ -190,6 +192,9 @@ static unsigned convert(struct demux *d, const struct mtf_event *e,
     case MTF_EVENT_PRESENT: /* present.h reads them */
         d->present_events++;
         return 0;
+    case MTF_EVENT_SITE_DEF:
+        demux_site_def(d, e);
+        return 0;
     case MTF_EVENT_UNKNOWN:
         d->other_events++;
         return 0;
@@ -213,6 +218,14 @@ static bool make_room(struct demux *d, struct demux_thread *t) {
         return false;
     }
     t->events = events;
+    if (t->has_sites) {
+        uint32_t *sites = realloc(t->sites, room * sizeof(*sites));
+        if (sites == NULL) {
+            d->failed = true;
+            return false;
+        }
+        t->sites = sites;
+    }
     d->array_bytes += (room - t->room) * sizeof(*events);
     t->room = room;
     return true;
@@ -224,6 +237,40 @@ static void give_array_back(struct demux *d, struct demux_thread *t) {
     free(t->events);
     t->events = NULL;
     t->room = 0;
+    free(t->sites);
+    t->sites = NULL;
+}
+
+/* --- Call sites ----------------------------------------------------------- */
+
+void demux_site_def(struct demux *d, const struct mtf_event *e) {
+    size_t need = d->site_defs_length + 1 + e->text_length;
+    TCM_ASSERT(e->text_length <= MTF_EXTENDED_MAX);
+    if (d->no_sites)
+        return;
+    if (need > d->site_defs_room) {
+        size_t room = 2 * need;
+        uint8_t *defs = realloc(d->site_defs, room);
+        if (defs == NULL) {
+            d->failed = true;
+            return;
+        }
+        d->site_defs = defs;
+        d->site_defs_room = room;
+    }
+    d->site_defs[d->site_defs_length] = (uint8_t)e->text_length;
+    memcpy(d->site_defs + d->site_defs_length + 1, e->text, e->text_length);
+    d->site_defs_length = need;
+}
+
+/* The first site of T's: what is in its array so far has none. */
+static void need_sites(struct demux *d, struct demux_thread *t) {
+    t->has_sites = true;
+    if (t->sites != NULL || t->room == 0)
+        return;
+    t->sites = calloc(t->room, sizeof(*t->sites));
+    if (t->sites == NULL)
+        d->failed = true;
 }
 
 enum stop_at {
@@ -257,6 +304,8 @@ static enum stop_at decode(struct demux *d, struct demux_thread *t,
         unsigned n = mtf_raw_decode_hot(&s, p, end, &e);
         if (TCM_LIKELY(n != 0)) {
             p += n;
+            if (TCM_UNLIKELY(t->sites != NULL))
+                t->sites[count] = t->site.last;
             if (e.kind == MTF_EVENT_FREE) {
                 slots_prefetch(d->slots, e.old_token);
                 put(&t->events[count++], MTF_EVENT_FREE, e.call, e.old_token, 0,
@@ -282,6 +331,15 @@ static enum stop_at decode(struct demux *d, struct demux_thread *t,
             continue;
         }
         p += taken;
+        if (rare.kind == MTF_EVENT_SITE) {
+            if (!d->no_sites) {
+                need_sites(d, t);
+                mtf_site_decode(&t->site, rare.value);
+            }
+            continue;
+        }
+        if (rare.kind == MTF_EVENT_BUFFER && t->has_sites)
+            memset(&t->site, 0, sizeof(t->site));
         if (rare.kind == MTF_EVENT_TIME || rare.kind == MTF_EVENT_BUFFER) {
             t->next_lo = rare.time_ns;
             result = STOP_TIME;
@@ -291,6 +349,8 @@ static enum stop_at decode(struct demux *d, struct demux_thread *t,
             t->dropped += rare.value;
         if (rare.kind == MTF_EVENT_AS_THREAD && t->id != MTF_THREAD_LATE)
             continue; /* has no meaning there */
+        if (t->sites != NULL)
+            t->sites[count] = t->site.last;
         unsigned made = convert(d, &rare, &t->events[count]);
         if (rare.kind == MTF_EVENT_AS_THREAD) {
             /* many of them in a row need the place of one */

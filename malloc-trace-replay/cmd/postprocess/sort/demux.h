@@ -22,6 +22,7 @@
 #include "cmd/postprocess/sort/slots.h"
 #include "common/hash.h"
 #include "traceformat/raw_reader.h"
+#include "traceformat/site_codec.h"
 
 #define DEMUX_BATCH     2048u
 #define DEMUX_BATCH_MIN 32u
@@ -84,6 +85,7 @@ struct demux_thread {
     bool checked;     /* the next event is known to wait for nothing */
     bool none;        /* the allocation that the next event names is missing */
     bool ended;       /* THREAD_END was written */
+    bool has_sites;   /* an event of call sites came */
     bool counted;     /* has had an event of the malloc family */
     bool lost;        /* coding state unknown until the next buffer */
     uint64_t dropped; /* sum of its GAP events */
@@ -92,7 +94,9 @@ struct demux_thread {
     uint64_t i, n;      /* the next event's number, and how many there are */
     uint64_t window;    /* of the segment of the next event */
     struct demux_event *events;
+    uint32_t *sites; /* of each that allocates; NULL: none has one so far */
     uint32_t at, count, room;
+    struct mtf_site_state site; /* where decoding goes on */
 
     /* where decoding goes on */
     struct mtf_raw_state state;
@@ -136,6 +140,11 @@ struct demux {
     uint64_t hidden_zero;  /* segments that ended early with a zero byte */
     uint64_t other_events; /* kinds of later versions */
     uint64_t present_events;
+    /* Definitions of call sites that were read and are to be written: u8 length
+       and bytes of each. */
+    uint8_t *site_defs;
+    size_t site_defs_length, site_defs_room;
+    bool no_sites;    /* call sites are left out */
     bool begins_late; /* tool_raw_begins_late */
     bool failed;      /* no memory */
 };
@@ -168,6 +177,8 @@ bool demux_refill(struct demux *d, struct demux_thread *t);
    an event waits for an allocation that may be missing. Without memory true,
    and D is failed. */
 bool demux_makes(struct demux *d, uint64_t token);
+/* Adds a definition of a call site to those that are to be written. */
+void demux_site_def(struct demux *d, const struct mtf_event *e);
 /* The COUNT events at V, of a segment that was looked at, are written. */
 void demux_written(struct demux *d, const struct demux_event *v,
                    uint32_t count);

@@ -150,6 +150,22 @@ static TCM_ALWAYS_INLINE bool is_foreign(const struct emit *e,
     return maker != thread;
 }
 
+/* The call site of the event that is the next one of T's. */
+static TCM_ALWAYS_INLINE uint32_t site_of(const struct demux_thread *t,
+                                          const struct demux_event *v) {
+    return t->sites == NULL ? MTF_SITE_NONE : t->sites[v - t->events];
+}
+
+void emit_site_defs(struct emit *e) {
+    struct demux *d = e->demux;
+    for (size_t at = 0; at < d->site_defs_length;) {
+        uint8_t n = d->site_defs[at];
+        mtf_proc_put_site_def(e->writer, d->site_defs + at + 1, n);
+        at += 1u + n;
+    }
+    d->site_defs_length = 0;
+}
+
 /* A realloc; true: a thread waited for the token it made. */
 static bool run_realloc(struct emit *e, struct demux_thread *t,
                         const struct demux_event *v) {
@@ -159,6 +175,7 @@ static bool run_realloc(struct emit *e, struct demux_thread *t,
     bool moved = (call & 32) != 0;
     call &= 31;
     e->counts.reallocs++;
+    mtf_proc_put_site(e->writer, site_of(t, v));
     note_present(e, v->extra, size);
     /* one step: the old size goes before the new one comes */
     if (end_object(e, t, v->token, &o)) {
@@ -223,12 +240,14 @@ static TCM_NOINLINE bool run_rare(struct emit *e, struct demux_thread *t,
         return run_realloc(e, t, v);
     case MTF_EVENT_ALIGNED:
         e->counts.memaligns++;
+        mtf_proc_put_site(w, site_of(t, v));
         note_present(e, v->token, size);
         mtf_proc_put_aligned(w, call, (unsigned)v->extra, size, &place);
         new_object(e, t, v->token, size, place);
         return born(e, v->token);
     case MTF_EVENT_REALLOC_NEW:
         e->counts.reallocs++;
+        mtf_proc_put_site(w, site_of(t, v));
         note_present(e, v->token, size);
         mtf_proc_put_realloc_new(
             w, call,
@@ -242,6 +261,7 @@ static TCM_NOINLINE bool run_rare(struct emit *e, struct demux_thread *t,
         return false;
     case MTF_EVENT_FAILED:
         e->counts.failed++;
+        mtf_proc_put_site(w, site_of(t, v));
         mtf_proc_put_failed(w, call, (unsigned)size,
                             v->extra ? MTF_PROC_FLAG_HAD_OLD : 0, v->token);
         return false;
@@ -303,6 +323,9 @@ static enum emit_stop run_hot(struct emit *e, struct demux_thread *t,
         if (kind == MTF_EVENT_ALLOC) {
             uint64_t size = demux_event_size(v);
             struct mtf_proc_object place;
+            uint32_t site = site_of(t, v);
+            if (TCM_UNLIKELY(site != w->site))
+                MTF_PROC_OUT_OF_LINE(w, &hot, mtf_proc_set_site(w, site));
             if (TCM_UNLIKELY(size > MTF_PRESENT_ABOVE))
                 MTF_PROC_OUT_OF_LINE(w, &hot, note_present(e, v->token, size));
             mtf_proc_put_alloc_hot(w, &hot, demux_event_call(v), size, &place);
@@ -411,6 +434,8 @@ enum emit_stop emit_run(struct emit *e, struct demux_thread *t,
         }
         if (!reserve_makers(e))
             return EMIT_DONE;
+        if (TCM_UNLIKELY(e->demux->site_defs_length != 0))
+            emit_site_defs(e);
         mtf_proc_put_switch(e->writer, t->out_id);
         if (!t->counted || t->id == MTF_THREAD_LATE)
             if (is_call(demux_event_kind(&t->events[t->at])))

@@ -58,4 +58,7 @@ enum emit_stop emit_check(struct emit *e, struct demux_thread *t);
 void emit_wait(struct emit *e, struct demux_thread *t);
 void emit_forget(struct emit *e, struct demux_thread *t);
 
+/* Writes the definitions of call sites that were read. */
+void emit_site_defs(struct emit *e);
+
 #endif

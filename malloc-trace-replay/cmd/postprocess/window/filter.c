@@ -139,6 +139,7 @@ static void make(struct filter *f, struct filter_block *b, unsigned flags) {
     struct mtf_proc_object place;
     TCM_ASSERT(b->state != FILTER_KEPT);
     enter(f, b->thread, true);
+    mtf_proc_put_site(f->out, b->site);
     if (b->present != FILTER_ALL_PRESENT)
         mtf_proc_put_present(f->out, b->present);
     switch (b->kind) {
@@ -299,7 +300,8 @@ static void take_alloc(struct filter *f, const struct mtf_op *op) {
                                .state = FILTER_HIDDEN,
                                .kind = op->kind,
                                .call = op->call,
-                               .align_log2 = op->align_log2};
+                               .align_log2 = op->align_log2,
+                               .site = f->site};
     if (!asked_for(f, f->thread)) {
         b->state = FILTER_LEFT_OUT;
         f->left_out += f->phase == FILTER_WITHIN;
@@ -317,9 +319,11 @@ static void take_realloc(struct filter *f, const struct mtf_op *op) {
     b->kind = MTF_OP_REALLOC_NEW;
     b->call = op->call;
     b->align_log2 = 0;
+    b->site = f->site;
     if (b->state == FILTER_KEPT) {
         struct mtf_proc_object place = place_of(b);
         enter(f, f->thread, true);
+        mtf_proc_put_site(f->out, f->site);
         if (f->present != FILTER_ALL_PRESENT)
             mtf_proc_put_present(f->out, f->present);
         mtf_proc_put_realloc(f->out, op->call,
@@ -470,6 +474,7 @@ static void pass_on(struct filter *f, const struct mtf_op *op,
         }
         enter(f, f->thread, true);
         f->counts.failed++;
+        mtf_proc_put_site(f->out, f->site);
         mtf_proc_put_failed(f->out, op->call, op->align_log2, op->flags,
                             op->size);
         return;
@@ -521,6 +526,14 @@ static void take_op(struct filter *f, const struct mtf_proc_block *block,
     case MTF_OP_SWITCH:
         f->thread = op->slot;
         return;
+    case MTF_OP_SITE:
+        f->site = op->slot;
+        return;
+    case MTF_OP_SITE_DEF:
+        bytes = mtf_proc_bytes(block, op, &length);
+        f->has_sites = true;
+        mtf_proc_put_site_def(f->out, bytes, length);
+        return;
     case MTF_OP_TIME:
         take_time(f, op->size);
         return;
@@ -552,13 +565,16 @@ static void take_op(struct filter *f, const struct mtf_proc_block *block,
 static bool take_block(struct filter *f, const struct mtf_proc_block *block) {
     struct mtf_op ops[256];
     size_t n;
-    if (f->phase == FILTER_AFTER)
+    if (f->phase == FILTER_AFTER && !f->has_sites)
         return true;
     if (!mtf_proc_decode_begin(&f->decoder, block))
         return false;
+    f->site = MTF_SITE_NONE;
+    /* What defines a site may stand behind the window that it is used in. */
     while ((n = mtf_proc_decode(&f->decoder, ops, TCM_ARRAY_SIZE(ops))) != 0)
-        for (size_t i = 0; i < n && f->phase != FILTER_AFTER; i++)
-            take_op(f, block, &ops[i]);
+        for (size_t i = 0; i < n; i++)
+            if (f->phase != FILTER_AFTER || ops[i].kind == MTF_OP_SITE_DEF)
+                take_op(f, block, &ops[i]);
     return f->decoder.problem == NULL;
 }
 

@@ -19,6 +19,7 @@
 #include "common/hash.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/proc_writer.h"
+#include "traceformat/site_codec.h"
 
 struct filter_thread {
     uint32_t id;
@@ -51,6 +52,7 @@ struct filter_block {
     uint8_t state;   /* enum filter_state */
     uint8_t kind;    /* enum mtf_op_kind of the call that made it */
     uint8_t call, align_log2;
+    uint32_t site; /* of that call */
 };
 TCM_STATIC_ASSERT(sizeof(struct filter_block) == 40, "filter block");
 
@@ -67,6 +69,8 @@ struct filter {
     uint64_t base_ns, time_ns;
     bool have_base;
     uint32_t thread;  /* of the operations to come */
+    uint32_t site;    /* of the allocations to come */
+    bool has_sites;   /* there are definitions */
     uint64_t present; /* bytes noted of the next one, or FILTER_ALL_PRESENT */
     uint64_t made;
     struct filter_block *block; /* by slot of the input */

@@ -124,7 +124,8 @@ int filter_options_take(struct filter_options *o, int id, const char *value) {
         return tool_usage_error("--live-at-end: \"%s\" is neither keep nor "
                                 "free",
                                 value);
-    default: /* FILTER_OPTION_DROP_SITES: traces have none yet */
+    default: /* FILTER_OPTION_DROP_SITES */
+        o->drop_sites = true;
         return 0;
     }
 }

@@ -29,7 +29,7 @@ struct filter_options {
                                 not given */
     const char *from_mark, *to_mark; /* NULL: not given */
     struct filter_list only;         /* threads; empty: all */
-    bool strip, free_at_end;
+    bool strip, drop_sites, free_at_end;
 };
 
 enum filter_option {

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Call sites: how the site of an allocation is coded in a stream, and how a
+ * site is defined. Both formats share the definitions.
+ *
+ * A site is a number that names a frame: a return address, and the site of the
+ * frame that called it (0: none, or not recorded). So the chain of parents is
+ * the stack, and stacks that begin alike share their definitions.
+ *
+ * SITE in a stream: the site of all later allocations, up to the next SITE or
+ * the end of the buffer. The argument is 0 when the site is the one that came
+ * after the last one the last time, else zigzag(site - last) (never 0).
+ *
+ * Invariants: decoders accept any bytes; a site is below MTF_SITE_LIMIT.
+ */
+#ifndef TCM_TRACEFORMAT_SITE_CODEC_H
+#define TCM_TRACEFORMAT_SITE_CODEC_H
+
+#include "base/check.h"
+#include "base/compiler.h"
+#include "traceformat/varint.h"
+
+#include <string.h>
+
+/* Sites and modules are numbered from 1. */
+#define MTF_SITE_NONE   0u
+#define MTF_SITE_LIMIT  ((uint32_t)1 << 24)
+#define MTF_SITE_FOLLOW 256u
+
+/* Longest SITE event of a site below the limit. */
+#define MTF_SITE_BYTES 5u
+
+/* State of a stream; all 0 at the start of a buffer. */
+struct mtf_site_state {
+    uint32_t last;
+    uint32_t next[MTF_SITE_FOLLOW]; /* by the low bits of the site before */
+};
+
+static TCM_ALWAYS_INLINE uint64_t mtf_site_argument(struct mtf_site_state *s,
+                                                    uint32_t site) {
+    uint32_t *next = &s->next[s->last % MTF_SITE_FOLLOW];
+    TCM_ASSERT(site != s->last && site < MTF_SITE_LIMIT);
+    uint64_t argument =
+        *next == site ? 0 : mtf_zigzag((int64_t)site - (int64_t)s->last);
+    *next = site;
+    s->last = site;
+    return argument;
+}
+
+/* The site, also in s->last. One out of range is none. */
+static inline uint32_t mtf_site_decode(struct mtf_site_state *s,
+                                       uint64_t argument) {
+    uint32_t *next = &s->next[s->last % MTF_SITE_FOLLOW];
+    uint64_t site = argument == 0
+                        ? *next
+                        : (uint64_t)s->last + (uint64_t)mtf_unzigzag(argument);
+    if (site >= MTF_SITE_LIMIT)
+        site = MTF_SITE_NONE;
+    *next = (uint32_t)site;
+    s->last = (uint32_t)site;
+    return s->last;
+}
+
+/* What a SITE_DEF defines: its first byte. */
+enum mtf_site_def_what {
+    MTF_SITE_DEF_FRAME = 1,  /* u32 site, u32 parent, u32 module, u64 address */
+    MTF_SITE_DEF_MODULE = 2, /* u32 module, u64 start, u64 end, u64 bias, u8
+                                length of the build id, build id, path */
+    MTF_SITE_DEF_PATH = 3    /* u32 module: more of its path */
+};
+
+/* A frame without module: what these addresses stand for. Others are of code
+   that lies in no file. */
+enum mtf_site_address {
+    MTF_SITE_UNKNOWN = 0, /* the stack could not be walked further */
+    MTF_SITE_CUT = 1      /* it is deeper than what is recorded */
+};
+
+#define MTF_SITE_FRAME_BYTES 21u
+#define MTF_BUILD_ID_MAX     32u
+
+/* One definition, taken apart. */
+struct mtf_site_def {
+    uint8_t what; /* says which fields are set */
+    uint8_t build_id_length;
+    uint32_t site, parent, module;
+    uint64_t address;
+    uint64_t start, end; /* of the module in memory */
+    uint64_t bias;       /* address less this: as in its file */
+    const uint8_t *build_id;
+    const uint8_t *path; /* not terminated; MODULE and PATH */
+    uint32_t path_length;
+};
+
+/* Writes the bytes of a definition, at most CAP; returns how many. Of a path
+   that does not fit *LEFT bytes go into further PATHs. */
+unsigned mtf_site_def_put(uint8_t *p, unsigned cap,
+                          const struct mtf_site_def *def, unsigned *left);
+/* False: no definition that this reader knows, or a wrong one. */
+bool mtf_site_def_get(const uint8_t *p, size_t length,
+                      struct mtf_site_def *def);
+
+#endif

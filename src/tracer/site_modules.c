@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What stands in a module's headers is read while its code runs. The headers
+ * are its first page; a module without ELF header there has no build id.
+ */
+#include "tracer/site_modules.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/os_mem.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <limits.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#define RECORD_BYTES ((size_t)64 << 10)
+
+static struct mtr_module *modules[MTR_MODULES_MAX]; /* in order, then NULL */
+
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+/* Weak: a library that was built here may run with an older one. */
+extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
+
+struct found {
+    struct link_map *map;
+    uint64_t start, end;
+};
+
+static bool find(uintptr_t address, struct found *out) {
+    struct dl_find_object object;
+    if (_dl_find_object == NULL ||
+        _dl_find_object((void *)address, &object) != 0)
+        return false;
+    out->map = object.dlfo_link_map;
+    out->start = (uintptr_t)object.dlfo_map_start;
+    out->end = (uintptr_t)object.dlfo_map_end;
+    return out->map != NULL;
+}
+
+/* --- Build id ------------------------------------------------------------ */
+
+/* The notes in SIZE bytes at P, of which *ID gets the build id. */
+static unsigned find_build_id(const uint8_t *p, size_t size, uint8_t *id) {
+    ElfW(Nhdr) note;
+    while (size >= sizeof(note)) {
+        memcpy(&note, p, sizeof(note));
+        size_t name = tcm_align_up(note.n_namesz, 4);
+        size_t data = tcm_align_up(note.n_descsz, 4);
+        size_t left = size - sizeof(note);
+        if (name > left || data > left - name)
+            break;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+            note.n_descsz <= MTF_BUILD_ID_MAX &&
+            memcmp(p + sizeof(note), "GNU", 4) == 0) {
+            memcpy(id, p + sizeof(note) + name, note.n_descsz);
+            return note.n_descsz;
+        }
+        p += sizeof(note) + name + data;
+        size = left - name - data;
+    }
+    return 0;
+}
+
+static unsigned build_id(const struct found *f, uint8_t *id) {
+    ElfW(Ehdr) head;
+    uint64_t bias = f->map->l_addr, room = f->end - f->start;
+    if (room < sizeof(head))
+        return 0;
+    memcpy(&head, (const void *)(uintptr_t)f->start, sizeof(head));
+    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+        head.e_phentsize != sizeof(ElfW(Phdr)))
+        return 0;
+    size_t page = tcm_os_page_size();
+    for (unsigned i = 0; i < head.e_phnum; i++) {
+        ElfW(Phdr) ph;
+        uint64_t at = head.e_phoff + i * sizeof(ph);
+        if (at > page - sizeof(ph))
+            return 0;
+        memcpy(&ph, (const void *)(uintptr_t)(f->start + at), sizeof(ph));
+        uint64_t start = bias + ph.p_vaddr;
+        if (ph.p_type != PT_NOTE || start < f->start || start >= f->end ||
+            ph.p_memsz > f->end - start)
+            continue;
+        unsigned n =
+            find_build_id((const void *)(uintptr_t)start, ph.p_memsz, id);
+        if (n != 0)
+            return n;
+    }
+    return 0;
+}
+
+/* --- The list ------------------------------------------------------------ */
+
+/* All but the path, which is not part of what a module is known by. */
+static void describe(const struct found *f, struct mtr_module *m) {
+    uint64_t loader = getauxval(AT_BASE);
+    memset(m, 0, sizeof(*m));
+    m->start = f->start;
+    m->end = f->end;
+    m->bias = f->map->l_addr;
+    m->dynamic = (uintptr_t)f->map->l_ld;
+    m->is_loader = loader >= f->start && loader < f->end;
+    m->build_id_length = (uint8_t)build_id(f, m->build_id);
+}
+
+static bool is_same(const struct mtr_module *a, const struct mtr_module *b) {
+    return a->start == b->start && a->end == b->end && a->bias == b->bias &&
+           a->dynamic == b->dynamic &&
+           a->build_id_length == b->build_id_length &&
+           memcmp(a->build_id, b->build_id, a->build_id_length) == 0;
+}
+
+/* Memory of modules, never given back. The first words of a chunk count what is
+   used of it. */
+static void *take(size_t bytes) {
+    static size_t *chunk;
+    bytes = tcm_align_up(bytes, 16);
+    if (bytes > RECORD_BYTES - 16)
+        return NULL;
+    for (;;) {
+        size_t *mine = tcm_load_acquire(&chunk);
+        size_t at = mine == NULL ? RECORD_BYTES : tcm_add_relaxed(mine, bytes);
+        if (at + bytes <= RECORD_BYTES)
+            return (uint8_t *)mine + at;
+        size_t *fresh = tcm_os_map(RECORD_BYTES);
+        if (fresh == NULL)
+            return NULL;
+        *fresh = 16;
+        /* Publishes the count; pairs with the load above. */
+        if (!tcm_cas_acq_rel(&chunk, &mine, fresh))
+            tcm_os_unmap(fresh, RECORD_BYTES);
+    }
+}
+
+static struct mtr_module *make(const struct found *f,
+                               const struct mtr_module *what) {
+    char path[512];
+    const char *name = f->map->l_name;
+    size_t n = name == NULL ? 0 : strnlen(name, PATH_MAX);
+    if (n == 0) {
+        ssize_t got = readlink("/proc/self/exe", path, sizeof(path));
+        name = path;
+        n = got < 0 ? 0 : (size_t)got;
+    }
+    struct mtr_module *m = take(sizeof(*m) + n);
+    if (m == NULL)
+        return NULL;
+    *m = *what;
+    m->path_length = (uint32_t)n;
+    memcpy(m->path, name, n);
+    return m;
+}
+
+uint32_t mtr_module_at(uintptr_t address) {
+    struct found f;
+    struct mtr_module what;
+    struct mtr_module *mine = NULL;
+    if (!find(address, &f))
+        return 0;
+    describe(&f, &what);
+    for (uint32_t i = 0; i < MTR_MODULES_MAX; i++) {
+        struct mtr_module *m = tcm_load_acquire(&modules[i]);
+        if (m == NULL) {
+            if (mine == NULL && (mine = make(&f, &what)) == NULL)
+                return 0;
+            /* Publishes the module; pairs with the loads of this list. */
+            if (tcm_cas_acq_rel(&modules[i], &m, mine))
+                return i + 1;
+        }
+        if (is_same(m, &what))
+            return i + 1;
+    }
+    return 0;
+}
+#else
+uint32_t mtr_module_at(uintptr_t address) {
+    (void)address;
+    return 0;
+}
+#endif
+
+struct mtr_module *mtr_module(uint32_t number) {
+    if (number == 0 || number > MTR_MODULES_MAX)
+        return NULL;
+    return tcm_load_acquire(&modules[number - 1]);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The modules (program, libraries) that sites lie in, numbered from 1.
+ *
+ * Modules are found with _dl_find_object of the C library (glibc 2.35), which
+ * takes no lock and allocates nothing; without it all sites lie in no module.
+ *
+ * Threads: any, without lock. A module is looked at only while a thread runs
+ * code of it, so it is not unloaded meanwhile.
+ */
+#ifndef TCM_TRACER_SITE_MODULES_H
+#define TCM_TRACER_SITE_MODULES_H
+
+#include "base/compiler.h"
+#include "traceformat/site_codec.h"
+
+struct mtr_module {
+    uint64_t start, end, bias;
+    uint64_t dynamic; /* address of its dynamic section */
+    uint32_t epoch;   /* it is defined in; see sites.c */
+    bool is_loader;
+    uint8_t build_id_length;
+    uint8_t build_id[MTF_BUILD_ID_MAX];
+    uint32_t path_length;
+    char path[];
+};
+
+#define MTR_MODULES_MAX 16384u
+
+/* The module that has code at ADDRESS now, made known if need be; 0: none, or
+   there is no memory. */
+uint32_t mtr_module_at(uintptr_t address);
+/* Module NUMBER, from 1; NULL: there are fewer. */
+struct mtr_module *mtr_module(uint32_t number);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Call sites of a recording (TCMALLOC_TRACE_SITES): from return addresses to
+ * the numbers of site_codec.h, and their definitions.
+ *
+ * A site is defined in the stream of the thread that needs it first, before the
+ * event that has it; so a kill leaves no event without its definition. It is
+ * defined once in a recording, or in a part of one of which only the end is
+ * kept, but for races of two threads, which write the same twice.
+ *
+ * Invariants: a number stands for one address, in one module, below one parent,
+ * as long as the process and its children live. Two numbers may stand for the
+ * same. Modules are told apart when the loader has been at work: it allocates
+ * whenever it loads one, so each allocation by the loader makes all sites be
+ * looked at again before they are used (mtr_site_stamp).
+ * Threads: any. No lock; nothing is allocated but by tcm_os_map. Nothing here
+ * calls the loader or is undone by a signal handler that allocates.
+ */
+#ifndef TCM_TRACER_SITES_H
+#define TCM_TRACER_SITES_H
+
+#include "traceformat/site_codec.h"
+#include "tracer/thread_registry.h"
+
+struct mtf_raw_writer;
+
+enum mtr_sites_mode { MTR_SITES_NONE = 0, MTR_SITES_CALLER = 1 };
+
+/* Callers of a thread whose sites it knows. */
+#define MTR_SITE_CACHE 256u
+
+struct mtr_known_caller {
+    uintptr_t caller;
+    uint32_t site;
+};
+
+/* Of one thread, in memory of the registry's. */
+struct mtr_thread_sites {
+    struct mtf_site_state coding;
+    uint8_t call;   /* the sticky call of allocations */
+    uint32_t epoch; /* of its recording */
+    uint64_t stamp; /* the cache is of this; else it is empty */
+    struct mtr_known_caller cache[MTR_SITE_CACHE];
+};
+
+/* Changes when sites have to be looked at again: a recording begins, the loader
+   allocates. Never 0. Relaxed: a thread sees the changes that it must
+   see because what they are about came to it in some order. */
+extern uint64_t mtr_site_stamp TCM_LOCAL;
+
+/* From the environment; false: TEXT is no mode. */
+bool mtr_sites_parse(const char *text, enum mtr_sites_mode *mode);
+
+/* A recording begins: what was defined so far is not defined in it. With the
+   registry's lock, so that a thread's session and epoch are of the same. */
+void mtr_sites_begin(void);
+/* A new thread, of the recording that began last. */
+void mtr_sites_thread(struct mtr_thread_sites *s);
+
+/* Whether the allocations of T have sites. A load of its own, so that a fast
+   path which compared the byte need not keep it in a register for this. */
+static TCM_ALWAYS_INLINE bool mtr_has_sites(const struct mtr_thread *t) {
+    return tcm_load_relaxed(&t->alloc_call) == MTR_CALL_SITED;
+}
+
+static TCM_ALWAYS_INLINE struct mtr_known_caller *
+mtr_site_entry(struct mtr_thread_sites *s, uintptr_t caller) {
+    uint64_t hash = (uint64_t)caller * 0x9E3779B97F4A7C15u;
+    return &s->cache[hash >> 56];
+}
+
+/* The site of CALLER, which is defined, or none: mtr_site_enter finds it. */
+static TCM_ALWAYS_INLINE uint32_t mtr_site_known(struct mtr_thread_sites *s,
+                                                 uintptr_t caller) {
+    const struct mtr_known_caller *k = mtr_site_entry(s, caller);
+    return k->caller == caller && s->stamp == tcm_load_relaxed(&mtr_site_stamp)
+               ? k->site
+               : MTF_SITE_NONE;
+}
+
+/* The allocations of T that follow are of SITE. At most MTF_SITE_BYTES. */
+static TCM_ALWAYS_INLINE void
+mtr_put_site(struct mtr_thread *t, struct mtr_thread_sites *s, uint32_t site) {
+    if (s->coding.last != site)
+        mtr_put(t, mtf_inline_payload(MTF_RAW_SITE,
+                                      mtf_site_argument(&s->coding, site)));
+}
+
+static TCM_ALWAYS_INLINE void mtr_put_sited_call(struct mtr_thread *t,
+                                                 struct mtr_thread_sites *s,
+                                                 enum mtf_call call) {
+    if (s->call != call) {
+        s->call = (uint8_t)call;
+        mtr_put(t, mtf_inline_payload(MTF_RAW_ALLOC_CALL, call));
+    }
+}
+
+/* The stream begins a buffer. */
+void mtr_site_new_buffer(struct mtr_thread *t);
+/* The sticky call of allocations, whether or not they have sites. */
+uint8_t mtr_alloc_call(const struct mtr_thread *t);
+void mtr_set_alloc_call(struct mtr_thread *t, uint8_t call);
+
+/* Writes all definitions so far, for a part of a recording that may be read
+   without those before. */
+bool mtr_sites_write(struct mtf_raw_writer *w, uint64_t now);
+
+/* --- The table ------------------------------------------------------------ */
+
+struct mtr_site {
+    uint64_t address;
+    uint32_t parent;
+    uint32_t module;
+    uint32_t epoch; /* of the recording that it is defined in */
+    uint32_t stamp; /* its module was looked at then; GONE: it is another */
+};
+
+/* The site of a frame that returns to ADDRESS, below PARENT; 0: no memory, or
+   no number is left. */
+uint32_t mtr_site_intern(uint64_t address, uint32_t parent);
+/* SITE, which was interned. */
+struct mtr_site *mtr_site_of(uint32_t site);
+/* What is defined in recording NOW may be told of a later one already, by a
+   thread that went on to it. */
+void mtr_site_tell_epoch(uint32_t *place, uint32_t now);
+/* The bytes of a definition, at most MTF_EXTENDED_MAX; how many. */
+unsigned mtr_site_put_frame(uint8_t *p, uint32_t site,
+                            const struct mtr_site *s);
+struct mtr_module;
+/* The next piece of what defines module NUMBER, whose path is written up to
+   *DONE, UINT32_MAX at first; 0: that was all. */
+unsigned mtr_site_put_module(uint8_t *p, uint32_t number,
+                             const struct mtr_module *m, uint32_t *done);
+
+#endif

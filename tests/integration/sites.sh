@@ -1,0 +1,109 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Call sites: each function of a program that asks for memory is found with as
+# many blocks as its name says, through all entry points, in threads, children,
+# after a kill, in a flight recording, and in libraries that take each other's
+# place. Read by a reader of its own, and by nm.
+. "$top_srcdir/tests/lib/harness.sh"
+need_preload
+need "$built/sites_target" "$postprocess" "$malloc_trace"
+need_python
+need_command nm
+target=$built/sites_target
+[ -x "$built/.libs/sites_target" ] && target=$built/.libs/sites_target
+nm -S "$target" >nm
+
+sited() { TCMALLOC_TRACE_SITES=caller TCMALLOC_TRACE_UNCOMPRESSED=1 record "$@"; }
+right() { # WHAT TIMES FILE...
+    tap_name=$1
+    shift
+    check "$tap_name" "$python" "$here/sites.py" nm "$@"
+}
+same() { # WHAT READER FILE
+    "$python" "$here/$2.py" --dump "$3" >want
+    "$malloc_trace" dump "$3" >got
+    check "$1" cmp got want
+}
+
+check "the program runs" sited t "$target" all
+right "each place has its blocks" 1 t
+same "dump prints sites as the format's document says" rawdump t
+check_trace "with sites" t 3000
+"$postprocess" -q t p
+same "sites in the processed trace, too" procdump p
+is "as many definitions" \
+    "$("$malloc_trace" dump p | grep -c ' site [0-9]* returns')" \
+    "$("$malloc_trace" dump t | grep -c ' site [0-9]* returns')"
+
+for how in --strip --drop-sites; do
+    "$postprocess" -q $how t q
+    is "$how leaves them out" "$("$malloc_trace" dump q | grep -c -w -e site -e module)" 0
+done
+"$postprocess" -q --from 1us t q
+"$malloc_trace" dump q >dumped
+like "a window has them" dumped ' site [0-9]*$'
+
+record u "$target" all
+is "without being asked for there are none" \
+    "$("$malloc_trace" dump u | grep -c -w -e site -e module)" 0
+TCMALLOC_TRACE_SITES=somewhere record u "$target" all 2>err
+like "a mode that is none is told" err 'TCMALLOC_TRACE_SITES is somewhere'
+is "and nothing is recorded of sites" \
+    "$("$malloc_trace" dump u | grep -c -w -e site -e module)" 0
+
+sited threads "$target" threads
+right "four threads" 4 threads
+
+rm -f f.*
+sited 'f.%p' "$target" fork
+for one in f.*; do
+    right "a process and its child: $one" 1 "$one"
+done
+is "both are recorded" "$(ls f.* | wc -l)" 2
+
+sited killed "$target" kill 2>err
+right "after a kill" 1 killed killed.spool
+
+TCMALLOC_TRACE_KEEP_MB=1 sited flight "$target" flight
+check "a flight recording can be processed" "$postprocess" -q flight q
+"$malloc_trace" dump q | awk '
+    / block, /             { site = 0 }
+    / site [0-9]* returns/ { known[$5] = 1; next }
+    / site [0-9]*$/        { site = $5; next }
+    / = /                  { count[site]++ }
+    END {
+        for (site in count) {
+            all += count[site]
+            if (site in known)
+                defined += count[site]
+        }
+        print all + 0, defined + 0
+    }' >counts
+read -r events known <counts
+at_least "it has allocations" "$events" 1000
+is "all of a known site" "$known" "$events"
+"$malloc_trace" dump q | tail -n 1 >end
+like "its beginning was not kept" end ' begins_late=1'
+
+"$malloc_trace" record -q --sites=caller -o by_record "$target" all
+"$malloc_trace" dump by_record >dumped
+like "record --sites=caller" dumped ' site [0-9]* returns'
+fails_with "record --sites of no mode" 2 "$malloc_trace" record --sites=x true
+
+# Libraries that take each other's place, of different size each.
+: "${CC:=cc}"
+if for size in 1000 2000; do
+    $CC -shared -fPIC -O2 -fno-builtin -DSIZE=$size -Wl,--build-id \
+        -o "$work/plugin$size.so" "$here/sites_plugin.c" || exit 1
+done >err 2>&1; then
+    sited plugins "$target" plugins "$work/plugin1000.so" \
+        "$work/plugin2000.so" "$work/plugin1000.so" >where
+    "$python" "$here/sites.py" --modules plugins >modules
+    is "closed libraries have their blocks" "$(grep plugin modules)" \
+        "plugin1000.so 4 4000
+plugin2000.so 2 4000"
+    note "they lay at $(sort -u where | wc -l) place"
+else
+    skip "closed libraries" "no compiler for a library"
+fi
+tap_end
