@@ -40,6 +40,10 @@ have_libc_headers() {
     have gcc && echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1
 }
 
+have_elfutils() {
+    have gcc && echo '#include <elfutils/libdwfl.h>' | gcc -E - >/dev/null 2>&1
+}
+
 # What cannot be done without: "package test argument".
 required_packages() {
     cat <<'END'
@@ -67,6 +71,8 @@ clang-format-14 have clang-format-14
 shellcheck have shellcheck
 groff have groff
 binutils have readelf
+valgrind have valgrind
+libdw-dev have_elfutils
 util-linux have setarch
 xz-utils have xz
 END

@@ -54,6 +54,7 @@ check_program "malloc-trace info" "$malloc_trace" info
 check_program "malloc-trace dump" "$malloc_trace" dump
 check_program "malloc-trace annotate" "$malloc_trace" annotate
 check_program "malloc-trace convert" "$malloc_trace" convert
+check_program "malloc-trace report" "$malloc_trace" report
 check_program "malloc-trace ctl" "$malloc_trace" ctl
 
 badly_formatted() {

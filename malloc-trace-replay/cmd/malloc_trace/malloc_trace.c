@@ -15,6 +15,7 @@ static const struct {
 } commands[] = {
     {"record", "malloc-trace record", cmd_record},
     {"info", "malloc-trace info", cmd_info},
+    {"report", "malloc-trace report", cmd_report},
     {"dump", "malloc-trace dump", cmd_dump},
     {"annotate", "malloc-trace annotate", cmd_annotate},
     {"convert", "malloc-trace convert", cmd_convert},
@@ -28,6 +29,7 @@ static const char help[] =
     "Commands:\n"
     "  record   run a program and record what it asks of malloc\n"
     "  info     say what traces hold\n"
+    "  report   say who allocates\n"
     "  dump     print a trace, one line an event\n"
     "  convert  read and write the traces of other programs\n"
     "  annotate say how long blocks live, and what lies beside them\n"

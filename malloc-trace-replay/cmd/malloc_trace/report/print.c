@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/report/print.h"
+
+#include "common/files.h"
+#include "common/main.h"
+#include "common/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static size_t shown(const struct rows *r, const struct print_options *o) {
+    return r->count < o->top ? r->count : o->top;
+}
+
+static uint64_t mean_ns(const struct tally *t) {
+    return t->ended == 0 ? 0 : t->life_ns / t->ended;
+}
+
+static double mean_bytes(const struct tally *t) {
+    return t->ended == 0 ? 0 : t->life_bytes / (double)t->ended;
+}
+
+/* --- Text ----------------------------------------------------------------- */
+
+static void put_line(const struct tally *t, const char *location) {
+    struct tool_text a, b, c, d, e;
+    char temporary[16] = "-";
+    if (t->calls != 0)
+        snprintf(temporary, sizeof(temporary), "%.0f %%",
+                 100 * (double)t->temporary / (double)t->calls);
+    printf("%10s %13s %10s %13s %10s %10s %6s  %s\n",
+           tool_text_bytes(&a, t->bytes), tool_text_count(&b, t->calls),
+           tool_text_bytes(&c, t->live_bytes), tool_text_count(&d, t->live),
+           tool_text_bytes(&e, t->at_peak_bytes),
+           t->ended == 0 ? "-"
+                         : tool_text_ns(&(struct tool_text){0}, mean_ns(t)),
+           temporary, location);
+}
+
+static void put_change(double now, double before, bool bytes) {
+    struct tool_text t;
+    double change = now - before;
+    uint64_t size = (uint64_t)(change < 0 ? -change : change);
+    char text[40];
+    snprintf(text, sizeof(text), "%s%s",
+             change < 0   ? "-"
+             : change > 0 ? "+"
+                          : "",
+             bytes ? tool_text_bytes(&t, size) : tool_text_count(&t, size));
+    printf("%*s ", bytes ? 11 : 14, text);
+}
+
+static void put_difference(const struct tally *now, const struct tally *before,
+                           const char *location) {
+    put_change((double)now->bytes, (double)before->bytes, true);
+    put_change((double)now->calls, (double)before->calls, false);
+    put_change((double)now->live_bytes, (double)before->live_bytes, true);
+    put_change((double)now->live, (double)before->live, false);
+    put_change((double)now->at_peak_bytes, (double)before->at_peak_bytes, true);
+    printf(" %s\n", location);
+}
+
+static void print_differences(const struct rows *r,
+                              const struct print_options *o) {
+    printf("%11s %14s %11s %14s %11s  %s\n", "bytes", "calls", "live", "blocks",
+           "at peak", o->by);
+    put_difference(&r->total, &r->old_total, "all");
+    for (size_t i = 0; i < shown(r, o); i++)
+        put_difference(&r->row[i].sum, &r->row[i].old, r->row[i].location);
+}
+
+void print_text(const struct rows *r, const struct tallies *t,
+                const struct print_options *o) {
+    struct tool_text text[4];
+    const struct tally *all = &r->total;
+    printf("%s: %s asked for in %s calls; %s alive in %s blocks %s\n", o->name,
+           tool_text_bytes(&text[0], all->bytes),
+           tool_text_count(&text[1], all->calls),
+           tool_text_bytes(&text[2], all->live_bytes),
+           tool_text_count(&text[3], all->live), o->when);
+    printf("peak: %s after %s\n", tool_text_bytes(&text[0], t->peak_bytes),
+           tool_text_ns(&text[1], t->peak_ns > t->start_ns
+                                      ? t->peak_ns - t->start_ns
+                                      : 0));
+    if (o->diff) {
+        print_differences(r, o);
+    } else {
+        printf("%10s %13s %10s %13s %10s %10s %6s  %s\n", "bytes", "calls",
+               "live", "blocks", "at peak", "mean life", "temp.", o->by);
+        put_line(all, "all");
+        for (size_t i = 0; i < shown(r, o); i++)
+            put_line(&r->row[i].sum, r->row[i].location);
+    }
+    if (shown(r, o) < r->count)
+        printf("%s more rows; --top=%zu shows all\n",
+               tool_text_count(&text[0], r->count - shown(r, o)), r->count);
+}
+
+void print_columns(const struct rows *r, const struct print_options *o) {
+    for (size_t i = 0; i < shown(r, o); i++)
+        printf("%16" PRIu64 " %12" PRIu64 " %s\n", r->row[i].sum.bytes,
+               r->row[i].sum.calls, r->row[i].location);
+}
+
+/* --- Files ---------------------------------------------------------------- */
+
+FILE *print_open(const char *name) {
+    if (tool_file_is_stdout(name))
+        return stdout;
+    int fd = tool_file_open_output(name);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    if (f == NULL)
+        tool_error("%s: %s", name, tool_file_error_text(errno));
+    return f;
+}
+
+bool print_close(FILE *f, const char *name) {
+    bool good = fflush(f) == 0 && ferror(f) == 0;
+    if (f != stdout)
+        good &= fclose(f) == 0;
+    if (!good)
+        tool_error("%s: %s", name, tool_file_error_text(errno));
+    return good;
+}
+
+/* --- CSV ------------------------------------------------------------------ */
+
+void print_csv_text(FILE *f, const char *text) {
+    if (strpbrk(text, "\",\n\r") == NULL) {
+        fputs(text, f);
+        return;
+    }
+    fputc('"', f);
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            fputc('"', f);
+        fputc(*text, f);
+    }
+    fputc('"', f);
+}
+
+static void put_csv(FILE *f, const struct tally *t) {
+    fprintf(f,
+            ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+            ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+            ",%" PRIu64 ",%.0f,%" PRIu64 ",%" PRIu64 ",%" PRIu64,
+            t->bytes, t->calls, t->live_bytes, t->live, t->at_peak_bytes,
+            t->at_peak, t->ended, t->temporary, t->foreign, mean_ns(t),
+            t->life_ns_max, mean_bytes(t), t->life_bytes_max, t->largest,
+            t->failed);
+}
+
+bool print_csv(const struct rows *r, const struct print_options *o,
+               const char *file) {
+    FILE *f = print_open(file);
+    if (f == NULL)
+        return false;
+    fprintf(f,
+            "%s,bytes,calls,live_bytes,live_blocks,peak_bytes,peak_blocks,"
+            "ended,temporary,freed_by_others,life_ns_mean,life_ns_max,"
+            "life_bytes_mean,life_bytes_max,largest,failed%s\n",
+            o->by, o->diff ? ",old_bytes,old_calls,old_live_bytes" : "");
+    for (size_t i = 0; i < shown(r, o); i++) {
+        print_csv_text(f, r->row[i].location);
+        put_csv(f, &r->row[i].sum);
+        if (o->diff)
+            fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, r->row[i].old.bytes,
+                    r->row[i].old.calls, r->row[i].old.live_bytes);
+        fputc('\n', f);
+    }
+    return print_close(f, file);
+}
+
+/* --- JSON ----------------------------------------------------------------- */
+
+static void put_json(struct tool_json *j, const struct tally *t) {
+    tool_json_u64(j, "bytes", t->bytes);
+    tool_json_u64(j, "calls", t->calls);
+    tool_json_u64(j, "live_bytes", t->live_bytes);
+    tool_json_u64(j, "live_blocks", t->live);
+    tool_json_u64(j, "peak_bytes", t->at_peak_bytes);
+    tool_json_u64(j, "peak_blocks", t->at_peak);
+    tool_json_u64(j, "ended", t->ended);
+    tool_json_u64(j, "temporary", t->temporary);
+    tool_json_u64(j, "freed_by_others", t->foreign);
+    tool_json_u64(j, "life_ns_mean", mean_ns(t));
+    tool_json_u64(j, "life_ns_max", t->life_ns_max);
+    tool_json_double(j, "life_bytes_mean", mean_bytes(t));
+    tool_json_u64(j, "life_bytes_max", t->life_bytes_max);
+    tool_json_u64(j, "largest", t->largest);
+    tool_json_u64(j, "failed", t->failed);
+}
+
+void print_json(const struct rows *r, const struct tallies *t,
+                const struct print_options *o, struct tool_json *j) {
+    tool_json_begin_object(j, NULL);
+    tool_json_string(j, "file", o->name);
+    tool_json_string(j, "by", o->by);
+    tool_json_string(j, "live", o->when);
+    tool_json_u64(j, "sited_calls", t->sited);
+    tool_json_u64(j, "trace_peak_bytes", t->peak_bytes);
+    tool_json_begin_object(j, "total");
+    put_json(j, &r->total);
+    tool_json_end_object(j);
+    tool_json_begin_array(j, "rows");
+    for (size_t i = 0; i < shown(r, o); i++) {
+        tool_json_begin_object(j, NULL);
+        tool_json_string(j, "location", r->row[i].location);
+        put_json(j, &r->row[i].sum);
+        if (o->diff) {
+            tool_json_u64(j, "old_bytes", r->row[i].old.bytes);
+            tool_json_u64(j, "old_calls", r->row[i].old.calls);
+            tool_json_u64(j, "old_live_bytes", r->row[i].old.live_bytes);
+        }
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+    tool_json_end_object(j);
+}

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * malloc-trace report: which places of a program ask for memory, how much, for
+ * how long, and what is still alive.
+ */
+#include "cmd/malloc_trace/malloc_trace.h"
+#include "cmd/malloc_trace/report/export.h"
+#include "cmd/malloc_trace/report/print.h"
+#include "common/array.h"
+#include "common/files.h"
+#include "common/main.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: malloc-trace report [OPTION]... TRACE\n"
+    "Say who allocates: sums over the allocations of TRACE, raw or processed,\n"
+    "by where they were asked for (TCMALLOC_TRACE_SITES).\n"
+    "\n"
+    "      --by=WHAT        a row for each site (the default), function, "
+    "line,\n"
+    "                       file, module, size or thread\n"
+    "      --sort=WHAT      most bytes (the default), calls, live, peak, age "
+    "or\n"
+    "                       temporary first\n"
+    "      --top N          at most N rows (default of the text: 20)\n"
+    "      --filter REGEX   rows whose text matches alone\n"
+    "      --live-at WHEN   blocks alive then: a time since the start, peak,\n"
+    "                       end (the default), or else the text of a mark\n"
+    "      --leaks          what is alive then alone, most bytes first\n"
+    "      --suppressions FILE  leave out what LeakSanitizer would, by FILE\n"
+    "      --diff OTHER     what changed since the trace OTHER\n"
+    "      --columns        bytes, calls and place, for sort(1)\n"
+    "      --csv FILE       all figures as CSV\n"
+    "      --json FILE      the same as JSON\n"
+    "      --objects FILE   CSV with a line for each block\n"
+    "      --folded FILE    stacks for flame graphs, by what --sort says\n"
+    "      --pprof FILE     a profile for pprof\n"
+    "      --modules DIR    look there for programs and libraries that are "
+    "not\n"
+    "                       where they were\n"
+    "  -q, --quiet          no text\n"
+    "  -h, --help           print this text and exit\n"
+    "  -V, --version        print the version and exit\n"
+    "\n"
+    "Exit status: 0 success; 1 system error, or TRACE is no trace; 2 usage;\n"
+    "3 TRACE is cut, damaged or known to lack events.\n";
+
+enum option_id {
+    OPT_BY = 1,
+    OPT_SORT,
+    OPT_TOP,
+    OPT_FILTER,
+    OPT_LIVE_AT,
+    OPT_LEAKS,
+    OPT_SUPPRESSIONS,
+    OPT_DIFF,
+    OPT_COLUMNS,
+    OPT_CSV,
+    OPT_JSON,
+    OPT_OBJECTS,
+    OPT_FOLDED,
+    OPT_PPROF,
+    OPT_MODULES
+};
+
+static const struct tool_option option_table[] = {
+    {"by", 0, true, OPT_BY},
+    {"sort", 0, true, OPT_SORT},
+    {"top", 0, true, OPT_TOP},
+    {"filter", 0, true, OPT_FILTER},
+    {"live-at", 0, true, OPT_LIVE_AT},
+    {"leaks", 0, false, OPT_LEAKS},
+    {"suppressions", 0, true, OPT_SUPPRESSIONS},
+    {"diff", 0, true, OPT_DIFF},
+    {"columns", 0, false, OPT_COLUMNS},
+    {"csv", 0, true, OPT_CSV},
+    {"json", 0, true, OPT_JSON},
+    {"objects", 0, true, OPT_OBJECTS},
+    {"folded", 0, true, OPT_FOLDED},
+    {"pprof", 0, true, OPT_PPROF},
+    {"modules", 0, true, OPT_MODULES},
+    {NULL, 0, false, 0},
+};
+
+static const char *const by_names[] = {
+    [ROWS_BY_SITE] = "site",     [ROWS_BY_FUNCTION] = "function",
+    [ROWS_BY_LINE] = "line",     [ROWS_BY_FILE] = "file",
+    [ROWS_BY_MODULE] = "module", [ROWS_BY_SIZE] = "size",
+    [ROWS_BY_THREAD] = "thread",
+};
+
+static const char *const sort_names[] = {
+    [ROWS_SORT_BYTES] = "bytes", [ROWS_SORT_CALLS] = "calls",
+    [ROWS_SORT_LIVE] = "live",   [ROWS_SORT_PEAK] = "peak",
+    [ROWS_SORT_AGE] = "age",     [ROWS_SORT_TEMPORARY] = "temporary",
+};
+
+struct report {
+    const char *name;
+    enum rows_by by;
+    enum rows_sort sort;
+    bool sorted, columns, has_match, has_top;
+    uint64_t top;
+    regex_t match;
+    struct rows_filter filter;
+    size_t suppressed_room;
+    struct tally_options tally;
+    char when[160];
+    const char *diff, *csv, *json, *objects, *folded, *pprof, *modules;
+    struct tool_json json_out;
+    int status;
+};
+
+/* --- Options -------------------------------------------------------------- */
+
+static bool find_word(const char *const *words, size_t count, const char *text,
+                      int *at) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(words[i], text) == 0) {
+            *at = (int)i;
+            return true;
+        }
+    return false;
+}
+
+static void take_live_at(struct report *r, const char *value) {
+    struct tally_options *o = &r->tally;
+    if (strcmp(value, "end") == 0) {
+        o->moment = TALLY_AT_END;
+        return;
+    }
+    if (strcmp(value, "peak") == 0) {
+        o->moment = TALLY_AT_PEAK;
+        snprintf(r->when, sizeof(r->when), "at the peak");
+        return;
+    }
+    o->moment =
+        tool_parse_time(value, &o->moment_ns) ? TALLY_AT_TIME : TALLY_AT_MARK;
+    o->mark = value;
+    snprintf(r->when, sizeof(r->when), "at %.140s", value);
+}
+
+/* "leak:PATTERN" a line: a part of the name, with * for anything and ^ and $
+   for its ends. */
+static bool add_suppression(struct report *r, const char *text) {
+    char *pattern = NULL;
+    bool begins = text[0] == '^';
+    text += begins;
+    size_t n = strlen(text);
+    bool ends = n != 0 && text[n - 1] == '$';
+    n -= ends;
+    if (asprintf(&pattern, "%s%.*s%s", begins ? "" : "*", (int)n, text,
+                 ends ? "" : "*") < 0 ||
+        !tool_array_reserve(&r->filter.suppressed, &r->suppressed_room,
+                            r->filter.suppressed_count + 1, sizeof(pattern)))
+        return false;
+    r->filter.suppressed[r->filter.suppressed_count++] = pattern;
+    return true;
+}
+
+/* An enum tool_status; a message is out. */
+static int read_suppressions(struct report *r, const char *name) {
+    FILE *f = fopen(name, "re");
+    char *line = NULL;
+    size_t room = 0;
+    unsigned number = 0;
+    int status = f == NULL ? TOOL_FAILED : TOOL_OK;
+    if (f == NULL)
+        tool_error("%s: %s", name, strerror(errno));
+    while (status == TOOL_OK && getline(&line, &room, f) >= 0) {
+        line[strcspn(line, "\r\n")] = '\0';
+        const char *text = line + strspn(line, " \t");
+        number++;
+        if (*text == '\0' || *text == '#')
+            continue;
+        if (strncmp(text, "leak:", 5) != 0 || text[5] == '\0') {
+            tool_error("%s: line %u: no leak:PATTERN", name, number);
+            status = TOOL_FAILED;
+        } else if (!add_suppression(r, text + 5)) {
+            tool_error("out of memory");
+            status = TOOL_FAILED;
+        }
+    }
+    free(line);
+    if (f != NULL)
+        fclose(f);
+    return status;
+}
+
+static int take_word(struct report *r, int id, const char *value) {
+    int at;
+    bool is_by = id == OPT_BY;
+    if (!find_word(is_by ? by_names : sort_names,
+                   is_by ? TCM_ARRAY_SIZE(by_names)
+                         : TCM_ARRAY_SIZE(sort_names),
+                   value, &at))
+        return tool_usage_error("--%s: \"%s\" is none of those that there are",
+                                is_by ? "by" : "sort", value);
+    if (is_by)
+        r->by = (enum rows_by)at;
+    else
+        r->sort = (enum rows_sort)at;
+    r->sorted |= !is_by;
+    return TOOL_OK;
+}
+
+static int take_filter(struct report *r, const char *value) {
+    char text[160];
+    if (r->has_match)
+        regfree(&r->match);
+    r->has_match = false;
+    int error = regcomp(&r->match, value, REG_EXTENDED | REG_NOSUB);
+    if (error != 0) {
+        regerror(error, &r->match, text, sizeof(text));
+        return tool_usage_error("--filter: \"%s\": %s", value, text);
+    }
+    r->has_match = true;
+    r->filter.match = &r->match;
+    return TOOL_OK;
+}
+
+static int take_option(struct report *r, int id, const char *value) {
+    switch (id) {
+    case OPT_BY:
+    case OPT_SORT:
+        return take_word(r, id, value);
+    case OPT_TOP:
+        r->has_top = true;
+        return tool_parse_u64(value, SIZE_MAX, &r->top)
+                   ? TOOL_OK
+                   : tool_usage_error("--top: \"%s\" is no number", value);
+    case OPT_FILTER:
+        return take_filter(r, value);
+    case OPT_LIVE_AT:
+        take_live_at(r, value);
+        return TOOL_OK;
+    case OPT_LEAKS:
+        r->filter.leaks = true;
+        return TOOL_OK;
+    case OPT_SUPPRESSIONS:
+        return read_suppressions(r, value);
+    case OPT_COLUMNS:
+        r->columns = true;
+        return TOOL_OK;
+    default: {
+        const char **const texts[] = {
+            [OPT_DIFF] = &r->diff,       [OPT_CSV] = &r->csv,
+            [OPT_JSON] = &r->json,       [OPT_OBJECTS] = &r->objects,
+            [OPT_FOLDED] = &r->folded,   [OPT_PPROF] = &r->pprof,
+            [OPT_MODULES] = &r->modules,
+        };
+        *texts[id] = value;
+        return TOOL_OK;
+    }
+    }
+}
+
+static int check_options(struct report *r) {
+    bool sites = rows_tally_by(r->by) == TALLY_BY_SITE;
+    if (!sites && (r->folded != NULL || r->pprof != NULL))
+        return tool_usage_error("--folded and --pprof are of sites");
+    if (r->objects != NULL && strcmp(r->name, "-") == 0)
+        return tool_usage_error("--objects reads TRACE twice: name a file");
+    if (r->diff != NULL && r->filter.leaks)
+        return tool_usage_error("--diff and --leaks exclude each other");
+    const char *const outs[] = {r->csv, r->json, r->objects, r->folded,
+                                r->pprof};
+    const char *const ins[] = {r->name, r->diff == NULL ? r->name : r->diff};
+    unsigned to_stdout = r->columns;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(outs); i++) {
+        to_stdout += outs[i] != NULL && tool_file_is_stdout(outs[i]);
+        for (size_t k = 0; k < TCM_ARRAY_SIZE(outs); k++)
+            if (i < k && outs[i] != NULL && outs[k] != NULL &&
+                tool_files_collide((const char *const[]){outs[i], outs[k]}, 2,
+                                   ins, 2))
+                return TOOL_USAGE;
+        if (outs[i] != NULL && tool_files_collide(&outs[i], 1, ins, 2))
+            return TOOL_USAGE;
+    }
+    if (to_stdout > 1)
+        return tool_usage_error("standard output is used twice");
+    /* In its place. */
+    if (to_stdout != 0 && !r->columns)
+        r->columns = false;
+    if (r->filter.leaks && !r->sorted)
+        r->sort = ROWS_SORT_LIVE;
+    return TOOL_OK;
+}
+
+/* Whether something else than the text goes to standard output. */
+static bool stdout_is_taken(const struct report *r) {
+    const char *const outs[] = {r->csv, r->json, r->objects, r->folded,
+                                r->pprof};
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(outs); i++)
+        if (outs[i] != NULL && tool_file_is_stdout(outs[i]))
+            return true;
+    return false;
+}
+
+/* --- Objects -------------------------------------------------------------- */
+
+struct objects {
+    FILE *f;
+    struct names *names;
+    const struct tool_sites *sites;
+};
+
+static bool put_object(void *ctx, const struct tally_object *o) {
+    struct objects *w = ctx;
+    char *place = rows_location(w->names, w->sites, ROWS_BY_LINE, o->site);
+    if (place == NULL) {
+        tool_error("out of memory");
+        return false;
+    }
+    fprintf(w->f, "%" PRIu64 ",", o->birth_ns);
+    if (o->ended)
+        fprintf(w->f, "%" PRIu64, o->death_ns);
+    fprintf(w->f, ",%" PRIu64 ",%u,", o->size, o->thread);
+    if (o->ended)
+        fprintf(w->f, "%u", o->freed_by);
+    fprintf(w->f, ",%u,%" PRIu64 ",", o->site, o->life_bytes);
+    print_csv_text(w->f, place);
+    fputc('\n', w->f);
+    free(place);
+    return ferror(w->f) == 0;
+}
+
+/* The trace is read again: what defines a site may stand behind its use. */
+static bool write_objects(struct report *r, const struct tallies *t,
+                          struct names *names) {
+    struct objects w = {print_open(r->objects), names, &t->sites};
+    struct tallies again = {
+        .options = {.by = TALLY_BY_THREAD, .object = put_object, .ctx = &w}};
+    if (w.f == NULL)
+        return false;
+    fputs("birth_ns,death_ns,size,thread,freed_by,site,life_bytes,place\n",
+          w.f);
+    bool good = tally_read(&again, r->name);
+    tally_fini(&again);
+    return print_close(w.f, r->objects) && good;
+}
+
+/* --- The report ----------------------------------------------------------- */
+
+static bool out_of_memory(void) {
+    tool_error("out of memory");
+    return false;
+}
+
+static void note_status(struct report *r, int status) {
+    if (r->status == TOOL_OK)
+        r->status = status;
+}
+
+/* What there was before. */
+static bool compare(struct report *r, struct rows *rows) {
+    struct tallies t = {.options = r->tally};
+    struct names *names = NULL;
+    struct rows old = {0};
+    bool good = tally_read(&t, r->diff);
+    note_status(r, t.status);
+    if (good)
+        good = (names = names_new(&t.sites, r->modules)) != NULL &&
+                       rows_make(&old, &t, names, r->by, &r->filter) &&
+                       rows_compare(rows, &old)
+                   ? true
+                   : out_of_memory();
+    rows_fini(&old);
+    names_free(names);
+    tally_fini(&t);
+    return good;
+}
+
+static bool write_all(struct report *r, const struct tallies *t,
+                      struct names *names, struct rows *rows) {
+    struct print_options o = {.name = r->name,
+                              .by = by_names[r->by],
+                              .when = r->when,
+                              .top = r->has_top ? r->top : SIZE_MAX,
+                              .diff = r->diff != NULL};
+    if (r->csv != NULL && !print_csv(rows, &o, r->csv))
+        return false;
+    if (r->json != NULL)
+        print_json(rows, t, &o, &r->json_out);
+    if (r->folded != NULL && !export_folded(t, names, r->sort, r->folded))
+        return false;
+    if (r->pprof != NULL && !export_pprof(t, names, r->pprof))
+        return false;
+    if (r->columns) {
+        print_columns(rows, &o);
+    } else if (!tool_is_quiet() && !stdout_is_taken(r)) {
+        o.top = r->has_top ? r->top : 20;
+        print_text(rows, t, &o);
+    }
+    return r->objects == NULL || write_objects(r, t, names);
+}
+
+static bool make_report(struct report *r) {
+    struct tallies t = {.options = r->tally};
+    struct rows rows = {0};
+    struct names *names = NULL;
+    bool good = tally_read(&t, r->name);
+    note_status(r, t.status);
+    if (good && t.sited == 0 && rows_tally_by(r->by) == TALLY_BY_SITE)
+        tool_warn("%s has no call sites: record with "
+                  "TCMALLOC_TRACE_SITES=caller",
+                  r->name);
+    if (good && ((names = names_new(&t.sites, r->modules)) == NULL ||
+                 !rows_make(&rows, &t, names, r->by, &r->filter)))
+        good = out_of_memory();
+    if (good && r->diff != NULL)
+        good = compare(r, &rows);
+    if (good) {
+        rows_sort(&rows, r->sort);
+        good = write_all(r, &t, names, &rows);
+    }
+    rows_fini(&rows);
+    names_free(names);
+    tally_fini(&t);
+    return good;
+}
+
+static int run(struct report *r) {
+    int status = check_options(r);
+    if (status != TOOL_OK)
+        return status;
+    r->tally.by = rows_tally_by(r->by);
+    if (r->json != NULL && !tool_json_open(&r->json_out, r->json))
+        return TOOL_FAILED;
+    bool good = make_report(r);
+    if (r->json != NULL) {
+        if (!good)
+            tool_json_drop(&r->json_out);
+        else
+            good = tool_json_close(&r->json_out);
+    }
+    return good ? r->status : TOOL_FAILED;
+}
+
+int cmd_report(int argc, char **argv) {
+    static struct report r = {.when = "at the end"};
+    struct tool_options o;
+    int id, status = TOOL_OK;
+    tool_options_init(&o, argc, argv, option_table, help);
+    while (status == TOOL_OK && (id = tool_option_next(&o)) > 0)
+        status = take_option(&r, id, o.value);
+    if (status == TOOL_OK && id < 0)
+        return o.status;
+    if (status == TOOL_OK && o.operand_count != 1)
+        status = tool_usage_error(o.operand_count == 0 ? "no trace given"
+                                                       : "more than one trace");
+    if (status == TOOL_OK) {
+        r.name = o.operand[0];
+        status = run(&r);
+    }
+    for (size_t i = 0; i < r.filter.suppressed_count; i++)
+        free(r.filter.suppressed[i]);
+    free(r.filter.suppressed);
+    if (r.has_match)
+        regfree(&r.match);
+    return status;
+}

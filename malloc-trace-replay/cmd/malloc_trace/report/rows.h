@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The lines of a report: tallies with a text for what they are of, those with
+ * the same text as one.
+ *
+ * Threads: none shared.
+ */
+#ifndef TOOL_CMD_MALLOC_TRACE_REPORT_ROWS_H
+#define TOOL_CMD_MALLOC_TRACE_REPORT_ROWS_H
+
+#include "cmd/malloc_trace/report/names.h"
+#include "cmd/malloc_trace/report/tally.h"
+
+#include <regex.h>
+
+enum rows_by {
+    ROWS_BY_SITE,
+    ROWS_BY_FUNCTION,
+    ROWS_BY_LINE,
+    ROWS_BY_FILE,
+    ROWS_BY_MODULE,
+    ROWS_BY_SIZE,
+    ROWS_BY_THREAD
+};
+
+enum rows_sort {
+    ROWS_SORT_BYTES,
+    ROWS_SORT_CALLS,
+    ROWS_SORT_LIVE,
+    ROWS_SORT_PEAK,
+    ROWS_SORT_AGE,
+    ROWS_SORT_TEMPORARY
+};
+
+struct row {
+    char *location;
+    struct tally sum;
+    struct tally old; /* of the other trace; all 0: there is none */
+    bool in_old;
+};
+
+struct rows {
+    struct row *row;
+    size_t count, room;
+    struct tally total, old_total; /* of all rows */
+};
+
+/* What leaves rows out. */
+struct rows_filter {
+    const regex_t *match; /* of the location; NULL: any */
+    bool leaks;           /* those that nothing is alive of */
+    char **suppressed;    /* patterns of names; or NULL */
+    size_t suppressed_count;
+};
+
+enum tally_by rows_tally_by(enum rows_by by);
+
+/* The text of SITE; the caller frees. NULL: no memory. */
+char *rows_location(struct names *names, const struct tool_sites *sites,
+                    enum rows_by by, uint32_t site);
+/* The rows of T. False: no memory. */
+bool rows_make(struct rows *r, const struct tallies *t, struct names *names,
+               enum rows_by by, const struct rows_filter *filter);
+/* Adds the rows of another trace as what there was before. OLD is used up. */
+bool rows_compare(struct rows *r, struct rows *old);
+void rows_sort(struct rows *r, enum rows_sort sort);
+void rows_fini(struct rows *r);
+
+/* What SORT goes by. */
+double rows_value(const struct tally *t, enum rows_sort sort);
+
+#endif

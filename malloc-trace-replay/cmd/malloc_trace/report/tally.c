@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is alive at the peak is known for each key without looking at all keys
+ * at each new peak: peaks are numbered, and a tally notes what it had at the
+ * last one before it changes for the first time since.
+ */
+#include "cmd/malloc_trace/report/tally.h"
+
+#include "base/bits.h"
+#include "cmd/malloc_trace/report/feed.h"
+#include "common/array.h"
+#include "common/main.h"
+#include "common/text.h"
+#include "trace/ops.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What LZ4 makes of a byte at most. */
+#define LZ4_RATIO 255u
+
+struct tally_block {
+    uint64_t size;
+    uint64_t birth_ns;
+    uint64_t birth_bytes; /* allocated before it, in all */
+    uint64_t birth_event; /* of its thread */
+    uint32_t tally;       /* place plus 1, 0: no block */
+    uint32_t thread;
+    uint32_t site;
+};
+
+static bool out_of_memory(struct tallies *t) {
+    if (t->status != TOOL_FAILED)
+        tool_error("out of memory");
+    t->status = TOOL_FAILED;
+    return false;
+}
+
+void tally_fini(struct tallies *t) {
+    tool_sites_fini(&t->sites);
+    tool_map_fini(&t->place);
+    tool_ids_fini(&t->threads);
+    free(t->thread);
+    free(t->tally);
+    free(t->block);
+}
+
+void tally_add(struct tally *to, const struct tally *from) {
+    to->calls += from->calls;
+    to->bytes += from->bytes;
+    to->live += from->live;
+    to->live_bytes += from->live_bytes;
+    to->at_peak += from->at_peak;
+    to->at_peak_bytes += from->at_peak_bytes;
+    to->ended += from->ended;
+    to->temporary += from->temporary;
+    to->foreign += from->foreign;
+    to->life_ns += from->life_ns;
+    to->life_bytes += from->life_bytes;
+    to->failed += from->failed;
+    to->life_ns_max = tcm_max_u64(to->life_ns_max, from->life_ns_max);
+    to->life_bytes_max = tcm_max_u64(to->life_bytes_max, from->life_bytes_max);
+    to->largest = tcm_max_u64(to->largest, from->largest);
+}
+
+/* --- Keys ----------------------------------------------------------------- */
+
+/* Place plus 1 of the tally of KEY; 0: no memory. */
+static uint32_t tally_of(struct tallies *t, uint64_t key) {
+    /* 0 is no key of a map, and the greatest of sizes is none. */
+    struct tool_map_entry *e =
+        tool_map_get(&t->place, key == UINT64_MAX ? key : key + 1);
+    if (e == NULL ||
+        (e->value == 0 && !tool_array_reserve(&t->tally, &t->room, t->count + 1,
+                                              sizeof(*t->tally)))) {
+        out_of_memory(t);
+        return 0;
+    }
+    if (e->value == 0) {
+        t->tally[t->count] = (struct tally){.key = key};
+        e->value = ++t->count;
+    }
+    return (uint32_t)e->value;
+}
+
+static uint64_t key_of(const struct tallies *t, uint64_t size) {
+    return t->options.by == TALLY_BY_SITE   ? t->site
+           : t->options.by == TALLY_BY_SIZE ? size
+                                            : t->current;
+}
+
+static struct tally_thread *thread_of(struct tallies *t, uint32_t id) {
+    struct tally_thread *thread =
+        tool_ids_get(&t->threads, &t->thread, sizeof(*thread), id);
+    if (thread == NULL)
+        out_of_memory(t);
+    else
+        thread->id = id;
+    return thread;
+}
+
+/* The block of SLOT; NULL: no trace has so many, or no memory. */
+static struct tally_block *block_of(struct tallies *t, uint32_t slot) {
+    if (slot >= t->blocks) {
+        size_t before = t->blocks;
+        if (slot >= t->most_slots)
+            return NULL;
+        if (!tool_array_reserve(&t->block, &t->blocks, (size_t)slot + 1,
+                                sizeof(*t->block))) {
+            out_of_memory(t);
+            return NULL;
+        }
+        memset(t->block + before, 0, (t->blocks - before) * sizeof(*t->block));
+    }
+    return &t->block[slot];
+}
+
+/* --- Events --------------------------------------------------------------- */
+
+static void before_change(struct tallies *t, struct tally *a) {
+    if (a->peak_stamp == t->peaks)
+        return;
+    a->peak_stamp = t->peaks;
+    a->at_peak = a->live;
+    a->at_peak_bytes = a->live_bytes;
+}
+
+static uint64_t next_event(struct tallies *t) {
+    struct tally_thread *thread = thread_of(t, t->current);
+    return thread == NULL ? 0 : ++thread->events;
+}
+
+static void tell_object(struct tallies *t, const struct tally_block *b,
+                        bool ended) {
+    struct tally_object o = {.birth_ns = b->birth_ns - t->start_ns,
+                             .death_ns = t->time_ns - t->start_ns,
+                             .size = b->size,
+                             .life_bytes = t->all_bytes - b->birth_bytes,
+                             .thread = b->thread,
+                             .freed_by = t->current,
+                             .site = b->site,
+                             .ended = ended};
+    if (t->options.object != NULL && !t->options.object(t->options.ctx, &o)) {
+        t->stopped = true;
+        t->status = TOOL_FAILED;
+    }
+}
+
+/* B ends, by event EVENT of the thread at hand. */
+static void end(struct tallies *t, struct tally_block *b, uint64_t event) {
+    struct tally *a = &t->tally[b->tally - 1];
+    uint64_t ns = t->time_ns > b->birth_ns ? t->time_ns - b->birth_ns : 0;
+    uint64_t bytes = t->all_bytes - b->birth_bytes;
+    before_change(t, a);
+    a->live--;
+    a->live_bytes -= b->size;
+    a->ended++;
+    a->foreign += b->thread != t->current;
+    a->temporary += b->thread == t->current && event == b->birth_event + 1;
+    a->life_ns += ns;
+    a->life_ns_max = tcm_max_u64(a->life_ns_max, ns);
+    a->life_bytes += (double)bytes;
+    a->life_bytes_max = tcm_max_u64(a->life_bytes_max, bytes);
+    t->live_bytes -= b->size;
+    tell_object(t, b, true);
+    b->tally = 0;
+}
+
+/* A peak comes with an allocation: what it adds belongs to the peak. */
+static void make(struct tallies *t, struct tally_block *b, uint64_t size,
+                 uint64_t event) {
+    uint32_t place = tally_of(t, key_of(t, size));
+    if (place == 0)
+        return;
+    struct tally *a = &t->tally[place - 1];
+    before_change(t, a);
+    a->calls++;
+    a->bytes += size;
+    a->live++;
+    a->live_bytes += size;
+    a->largest = tcm_max_u64(a->largest, size);
+    t->sited += t->site != MTF_SITE_NONE;
+    t->all_bytes += size;
+    *b = (struct tally_block){.size = size,
+                              .birth_ns = t->time_ns,
+                              .birth_bytes = t->all_bytes,
+                              .birth_event = event,
+                              .tally = place,
+                              .thread = t->current,
+                              .site = t->site};
+    t->live_bytes += size;
+    if (t->live_bytes > t->peak_bytes) {
+        t->peak_bytes = t->live_bytes;
+        t->peak_ns = t->time_ns;
+        t->peaks++;
+    }
+}
+
+static void take_operation(struct tallies *t, const struct mtf_op *op) {
+    uint64_t event = next_event(t);
+    struct tally_block *b = block_of(t, op->slot);
+    if (b == NULL || t->status == TOOL_FAILED)
+        return;
+    /* In a damaged trace an allocation may find a block whose end was lost. */
+    if (b->tally != 0)
+        end(t, b, event);
+    if (mtf_op_makes(op->kind))
+        make(t, b, op->size, event);
+}
+
+static void take_failed(struct tallies *t, const struct mtf_op *op) {
+    (void)next_event(t);
+    uint32_t place = tally_of(t, key_of(t, op->size));
+    if (place != 0)
+        t->tally[place - 1].failed++;
+}
+
+/* --- The moment ----------------------------------------------------------- */
+
+/* What is alive now is what is reported. */
+static void keep_moment(struct tallies *t) {
+    t->moment_found = true;
+    for (size_t i = 0; i < t->count; i++) {
+        t->tally[i].kept = t->tally[i].live;
+        t->tally[i].kept_bytes = t->tally[i].live_bytes;
+    }
+}
+
+/* --- Records -------------------------------------------------------------- */
+
+static void take_record(struct tallies *t, const struct mtf_proc_block *block,
+                        const struct mtf_op *op) {
+    const uint8_t *bytes;
+    struct tally_thread *thread;
+    size_t n;
+    switch (op->kind) {
+    case MTF_OP_SWITCH:
+        t->current = op->slot;
+        break;
+    case MTF_OP_TIME:
+        t->time_ns = op->size;
+        if (t->options.moment == TALLY_AT_TIME && !t->moment_found &&
+            t->time_ns - t->start_ns >= t->options.moment_ns)
+            keep_moment(t);
+        break;
+    case MTF_OP_SITE:
+        t->site = op->slot;
+        break;
+    case MTF_OP_SITE_DEF:
+        bytes = mtf_proc_bytes(block, op, &n);
+        if (!tool_sites_take(&t->sites, bytes, n))
+            out_of_memory(t);
+        break;
+    case MTF_OP_FAILED:
+        take_failed(t, op);
+        break;
+    case MTF_OP_MARK:
+        bytes = mtf_proc_bytes(block, op, &n);
+        if (t->options.moment == TALLY_AT_MARK && !t->moment_found &&
+            strlen(t->options.mark) == n &&
+            memcmp(t->options.mark, bytes, n) == 0)
+            keep_moment(t);
+        break;
+    case MTF_OP_THREAD_END:
+        bytes = mtf_proc_bytes(block, op, &n);
+        thread = thread_of(t, op->slot);
+        if (thread != NULL)
+            (void)snprintf(thread->name, sizeof(thread->name), "%.*s", (int)n,
+                           (const char *)bytes);
+        break;
+    default:
+        break;
+    }
+}
+
+static void take_some(struct tallies *t, const struct tool_ops_item *item) {
+    for (size_t i = 0; i < item->count && t->status != TOOL_FAILED; i++) {
+        const struct mtf_op *op = &item->op[i];
+        if (op->kind <= MTF_OP_LAST_OPERATION)
+            take_operation(t, op);
+        else
+            take_record(t, item->block, op);
+    }
+}
+
+static void begin_block(struct tallies *t, const struct tool_ops *ops,
+                        const struct mtf_proc_block *b) {
+    t->time_ns = b->head.time_ns;
+    t->current = b->head.thread;
+    t->site = MTF_SITE_NONE;
+    t->most_slots = tool_input_bytes(ops->in) +
+                    LZ4_RATIO * tool_input_stored_bytes(ops->in);
+}
+
+static void see_header(struct tallies *t, const struct mtf_proc_item *item) {
+    t->have_header =
+        item->header.raw_length != 0 &&
+        mtf_raw_parse_header(item->raw_header, item->header.raw_length,
+                             &t->header) == MTF_OK;
+    if (t->have_header)
+        t->start_ns = t->header.fixed.start_ns;
+}
+
+static void see_problem(struct tallies *t, const char *name, uint64_t offset,
+                        const char *problem, int status) {
+    tool_error("%s: byte %" PRIu64 ": %s", name, offset, problem);
+    if (t->status != TOOL_FAILED)
+        t->status = status;
+}
+
+/* --- The whole trace ------------------------------------------------------ */
+
+static void read_all(struct tallies *t, struct tool_ops *ops, const char *name,
+                     bool silent) {
+    struct tool_ops_item item;
+    const char *lacks = NULL;
+    while (t->status != TOOL_FAILED) {
+        tool_ops_next(ops, &item);
+        switch (item.kind) {
+        case TOOL_OPS_HEADER:
+            see_header(t, item.from);
+            break;
+        case TOOL_OPS_BLOCK:
+            begin_block(t, ops, item.block);
+            break;
+        case TOOL_OPS_SOME:
+            take_some(t, &item);
+            break;
+        case TOOL_OPS_CLOSING:
+            lacks = tool_check_lacks(item.block);
+            break;
+        case TOOL_OPS_BLOCK_END:
+        case TOOL_OPS_DAMAGE:
+            if (item.problem != NULL)
+                see_problem(t, name, item.offset, item.problem, TOOL_DAMAGED);
+            break;
+        case TOOL_OPS_FAILED:
+            /* Of a raw trace postprocess says why. */
+            if (silent && tool_input_bytes(ops->in) == 0)
+                t->status = TOOL_FAILED;
+            else
+                see_problem(t, name, item.offset, item.problem, TOOL_FAILED);
+            return;
+        case TOOL_OPS_END:
+            if (item.problem != NULL)
+                see_problem(t, name, item.offset, item.problem, TOOL_DAMAGED);
+            else if (lacks != NULL && t->status == TOOL_OK) {
+                tool_error("%s: %s", name, lacks);
+                t->status = TOOL_DAMAGED;
+            }
+            return;
+        }
+    }
+}
+
+/* Blocks that are alive at the end, and what was asked for. */
+static void conclude(struct tallies *t) {
+    t->end_ns = t->time_ns;
+    for (size_t i = 0; i < t->blocks && !t->stopped; i++)
+        if (t->block[i].tally != 0)
+            tell_object(t, &t->block[i], false);
+    for (size_t i = 0; i < t->count; i++) {
+        struct tally *a = &t->tally[i];
+        before_change(t, a);
+        if (t->options.moment == TALLY_AT_PEAK) {
+            a->live = a->at_peak;
+            a->live_bytes = a->at_peak_bytes;
+        } else if (t->options.moment != TALLY_AT_END) {
+            a->live = a->kept;
+            a->live_bytes = a->kept_bytes;
+        }
+    }
+}
+
+static bool moment_is_there(struct tallies *t, const char *name) {
+    struct tool_text text;
+    if (t->options.moment == TALLY_AT_MARK && !t->moment_found) {
+        tool_error("%s: no mark \"%s\"", name, t->options.mark);
+        t->status = TOOL_FAILED;
+    } else if (t->options.moment == TALLY_AT_TIME && !t->moment_found) {
+        tool_error("%s: the trace ends after %s", name,
+                   tool_text_ns(&text, t->end_ns - t->start_ns));
+        t->status = TOOL_FAILED;
+    }
+    return t->status != TOOL_FAILED;
+}
+
+bool tally_read(struct tallies *t, const char *name) {
+    struct feed feed;
+    struct tool_ops *ops = malloc(sizeof(*ops));
+    if (ops == NULL)
+        return out_of_memory(t);
+    if (!feed_open(&feed, name)) {
+        free(ops);
+        t->status = TOOL_FAILED;
+        return false;
+    }
+    tool_ops_init(ops, feed.in, NULL, NULL);
+    read_all(t, ops, name, feed.child != 0);
+    conclude(t);
+    bool given_up = t->status == TOOL_FAILED && tool_input_bytes(feed.in) != 0;
+    tool_ops_fini(ops);
+    free(ops);
+    int status = feed_close(&feed, given_up);
+    if (t->status == TOOL_OK)
+        t->status = status;
+    return t->status != TOOL_FAILED && moment_is_there(t, name);
+}

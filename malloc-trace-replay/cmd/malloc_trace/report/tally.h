@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sums over the allocations of a processed trace, by what asked for them.
+ *
+ * A realloc counts as a call with its whole new size, and ends the old block.
+ * Lifetimes are of blocks that ended; their times are those of the trace, which
+ * has one about every millisecond.
+ *
+ * Invariants: the sums over all tallies are those of the trace. Memory grows
+ * with live blocks, keys and threads.
+ * Threads: none shared.
+ */
+#ifndef TOOL_CMD_MALLOC_TRACE_REPORT_TALLY_H
+#define TOOL_CMD_MALLOC_TRACE_REPORT_TALLY_H
+
+#include "common/hash.h"
+#include "model/sites.h"
+#include "traceformat/raw_reader.h"
+
+enum tally_by { TALLY_BY_SITE, TALLY_BY_SIZE, TALLY_BY_THREAD };
+
+/* Of one key, or a sum of several. */
+struct tally {
+    uint64_t key; /* site, size or thread */
+    uint64_t calls, bytes;
+    uint64_t live, live_bytes;       /* at the moment asked for */
+    uint64_t at_peak, at_peak_bytes; /* when most bytes were alive */
+    uint64_t ended;                  /* blocks; of these: */
+    uint64_t temporary;              /* ended by the thread's next event */
+    uint64_t foreign;                /* ended by another thread */
+    uint64_t life_ns, life_ns_max;   /* sum, longest */
+    uint64_t life_bytes_max;         /* allocated meanwhile */
+    double life_bytes;               /* sum */
+    uint64_t largest, failed;
+    /* while reading */
+    uint64_t peak_stamp, kept, kept_bytes;
+};
+
+/* Where live blocks are counted. */
+enum tally_moment { TALLY_AT_END, TALLY_AT_PEAK, TALLY_AT_TIME, TALLY_AT_MARK };
+
+struct tally_thread {
+    uint32_t id;
+    uint64_t events;
+    char name[32];
+};
+
+struct tally_block; /* of a slot */
+
+struct tally_object {
+    uint64_t birth_ns, death_ns, size, life_bytes;
+    uint32_t thread, freed_by, site;
+    bool ended;
+};
+
+/* By the caller, before tally_read; all else 0. */
+struct tally_options {
+    enum tally_by by;
+    enum tally_moment moment;
+    uint64_t moment_ns; /* since the start */
+    const char *mark;
+    /* Each object at its end, those alive at the end last; NULL: not wanted.
+       False: stop. */
+    bool (*object)(void *ctx, const struct tally_object *o);
+    void *ctx;
+};
+
+struct tallies {
+    struct tally_options options;
+    struct tally *tally;
+    size_t count, room;
+    struct tool_map place; /* by key plus 1: place plus 1 */
+    struct tool_sites sites;
+    struct tally_thread *thread;
+    struct tool_ids threads;
+    struct mtf_raw_info header; /* of the raw trace */
+    bool have_header;
+    bool moment_found;
+    uint64_t start_ns, end_ns;
+    uint64_t sited; /* calls with a site */
+    uint64_t peak_bytes, peak_ns;
+    int status; /* enum tool_status */
+
+    /* while reading */
+    struct tally_block *block;
+    size_t blocks;
+    uint64_t time_ns, live_bytes, all_bytes, peaks;
+    uint32_t current, site;
+    uint64_t most_slots;
+    bool stopped;
+};
+
+/* Reads the trace NAME, processed or raw ("-": standard input, processed).
+   False: a message is out; T->status is then TOOL_FAILED, and otherwise may be
+   TOOL_DAMAGED, with a message too. */
+bool tally_read(struct tallies *t, const char *name);
+void tally_fini(struct tallies *t);
+/* Adds FROM to TO. */
+void tally_add(struct tally *to, const struct tally *from);
+
+#endif

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""report_dhat.py DHAT REPORT FRAMES: blocks and bytes of a program's allocations
+as valgrind's DHAT saw them (JSON) and as `malloc-trace report --by=site --json`
+does, by the places of the innermost FRAMES calls: file and line, or module where
+there is no line. Both have to be equal, but for sites in the loader and in the
+two's own libraries, and for what libstdc++ takes before it starts (whose site the
+recorder does not know)."""
+import json
+import os
+import re
+import sys
+from collections import Counter
+
+OWN = re.compile(r"vgpreload|libtcmalloc|^ld-linux|^libstdc|^\(not known\)")
+DHAT = re.compile(r"^0x[0-9A-F]+: (.*?)(?: \((?:in (.*)|(.*):(\d+))\))?$")
+SITE = re.compile(r"^(.*?)(?: \((.*):(\d+)\))? \[(.*)\+0x[0-9a-f]+\]$")
+
+
+def text(path, line, module):
+    """Functions have other names for one address: lines are the same."""
+    if line:
+        return "%s:%s" % (os.path.basename(path), line)
+    return re.sub(r"(\.so)\..*", r"\1", os.path.basename(module))
+
+
+def of_dhat(name, frames):
+    with open(name) as f:
+        d = json.load(f)
+    sums = Counter()
+    for pp in d["pps"]:
+        stack = []
+        for number in pp["fs"]:
+            _, module, path, line = DHAT.match(d["ftbl"][number]).groups()
+            if not stack and module and "vgpreload" in module:
+                continue
+            stack.append(text(path, line, module or "?"))
+            if len(stack) == frames:
+                break
+        key = " < ".join(stack)
+        sums[key, "blocks"] += pp["tbk"]
+        sums[key, "bytes"] += pp["tb"]
+        sums[key, "live blocks"] += pp["ebk"]
+        sums[key, "live bytes"] += pp["eb"]
+    return sums
+
+
+def of_report(name, frames):
+    with open(name) as f:
+        d = json.load(f)
+    sums = Counter()
+    for row in d["rows"]:
+        stack = []
+        for frame in row["location"].split(" < ")[:frames]:
+            m = SITE.match(frame)
+            stack.append(text(m[2], m[3], m[4]) if m else
+                         text(None, None, frame.split("+0x")[0]))
+        key = " < ".join(stack)
+        sums[key, "blocks"] += row["calls"]
+        sums[key, "bytes"] += row["bytes"]
+        sums[key, "live blocks"] += row["live_blocks"]
+        sums[key, "live bytes"] += row["live_bytes"]
+    return sums
+
+
+def main(dhat, report, frames):
+    a, b = of_dhat(dhat, frames), of_report(report, frames)
+    wrong = equal = 0
+    for key in sorted(set(a) | set(b)):
+        if OWN.search(key[0]):
+            continue
+        if a[key] == b[key]:
+            equal += a[key] != 0 and key[1] == "blocks"
+            continue
+        wrong += 1
+        print("%s: dhat %d, report %d %s" % (key[0], a[key], b[key], key[1]))
+    print("%d places are equal" % equal)
+    return wrong != 0 or equal == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
