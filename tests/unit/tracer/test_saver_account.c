@@ -5,6 +5,7 @@
 #include "lib/prng.h"
 #include "lib/tap.h"
 #include "traceformat/raw_codec.h"
+#include "tracer/recorder.h"
 #include "tracer/saver_account.h"
 
 static uint8_t bytes[(128 << 10) + 64];
@@ -14,6 +15,7 @@ struct mix {
     const char *name;
     unsigned rare_of_1000;
     unsigned size_bits;
+    unsigned sites_of_1000;
 };
 
 /* Sizes and tokens are anything, what looks like long varints included. */
@@ -60,6 +62,10 @@ static size_t one_event(struct prng *p, const struct mix *mix, uint8_t *at,
     uint64_t v = prng_next(p) >> (64 - mix->size_bits);
     if (prng_below(p, 1000) < mix->rare_of_1000)
         return rare_event(p, v, at, c);
+    if (prng_below(p, 1000) < mix->sites_of_1000)
+        return mtf_varint_put(
+            at, mtf_inline_payload(MTF_RAW_SITE,
+                                   prng_below(p, 8) == 0 ? v & 0xFFFF : 0));
     if (prng_below(p, 2) != 0) {
         c->frees++;
         return mtf_varint_put(at, mtf_free_payload(v));
@@ -74,9 +80,12 @@ static bool same(const struct mtr_event_counts *a,
 }
 
 int main(void) {
+    mtr_config.sites = 1;
     static const struct mix mixes[] = {
-        {"one byte", 0, 4}, {"short", 2, 5},          {"mixed", 20, 13},
-        {"long", 20, 40},   {"mostly rare", 900, 20}, {"all rare", 1000, 50},
+        {"one byte", 0, 4, 0},        {"short", 2, 5, 0},
+        {"mixed", 20, 13, 0},         {"long", 20, 40, 0},
+        {"mostly rare", 900, 20, 0},  {"all rare", 1000, 50, 0},
+        {"sites", 2, 4, 300},         {"all sites", 0, 4, 1000},
     };
     struct prng p;
     prng_seed(&p, 7);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A trace as processed: a processed one as it is, a raw one through postprocess,
- * which stands beside this program.
+ * A trace as processed: a processed one as it is, a raw one through
+ * postprocess, which stands beside this program.
  *
  * Threads: none shared.
  */

@@ -18,6 +18,7 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
+#include <sys/stat.h>
 #endif
 
 struct names {
@@ -77,6 +78,10 @@ static bool is_recorded(Dwfl_Module *m, const struct tool_module *what) {
 
 static Dwfl_Module *open_file(struct names *n, const struct tool_module *what,
                               const char *path) {
+    struct stat st;
+    /* A trace may name anything. */
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return NULL;
     dwfl_report_begin_add(n->dwfl);
     Dwfl_Module *m = dwfl_report_offline(n->dwfl, path, path, -1);
     dwfl_report_end(n->dwfl, NULL, NULL);
@@ -129,7 +134,7 @@ static const char *demangled(struct names *n, const char *text) {
     return text;
 }
 
-/* The linker's name has a C++ function's classes and arguments; other languages'
+/* The linker's name has a C++ function's classes and arguments; others'
    names are their own. */
 static const char *name_of_die(struct names *n, Dwarf_Die *die) {
     Dwarf_Attribute a;

@@ -75,9 +75,17 @@ static char *frame_text(struct names *names, const struct tool_frame *f,
     }
 }
 
+/* A name in a trace may have any bytes: a row is one line. */
+static char *one_line(char *text) {
+    for (char *p = text; p != NULL && *p != '\0'; p++)
+        if ((uint8_t)*p < ' ' || *p == 0x7F)
+            *p = '?';
+    return text;
+}
+
 char *rows_location(struct names *names, const struct tool_sites *sites,
                     enum rows_by by, uint32_t site) {
-    return frame_text(names, tool_sites_frame(sites, site), by, site);
+    return one_line(frame_text(names, tool_sites_frame(sites, site), by, site));
 }
 
 static char *thread_text(const struct tallies *t, uint32_t id) {
@@ -94,7 +102,7 @@ static char *text_of(const struct tallies *t, struct names *names,
                      enum rows_by by, uint64_t key) {
     char *text = NULL;
     if (by == ROWS_BY_THREAD)
-        return thread_text(t, (uint32_t)key);
+        return one_line(thread_text(t, (uint32_t)key));
     if (by == ROWS_BY_SIZE)
         return asprintf(&text, "%" PRIu64, key) < 0 ? NULL : text;
     return rows_location(names, &t->sites, by, (uint32_t)key);

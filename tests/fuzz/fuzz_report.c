@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any bytes as a processed trace that malloc-trace report reads: circles of
+ * sites, sites and modules that are not defined, paths of any bytes. Whatever
+ * the rows are of, they have the same sums, and each is one line of text.
+ */
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_repair.h"
+
+#include "cmd/malloc_trace/report/rows.h"
+#include "common/input.h"
+#include "trace/ops.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+const struct fuzz_target fuzz_target = {
+    .corpus = "proc", .stride = 5, .runs = 100};
+
+static bool is_processed(const char *name) {
+    struct tool_input *in = tool_input_open(name);
+    FUZZ_CHECK(in != NULL);
+    bool good = tool_ops_is_processed(in, name);
+    tool_input_close(in);
+    return good;
+}
+
+static void check_rows(const struct tallies *t, enum rows_by by,
+                       const struct tally *all) {
+    struct rows_filter filter = {0};
+    struct rows rows;
+    struct names *names = names_new(&t->sites, NULL);
+    FUZZ_CHECK(names != NULL && rows_make(&rows, t, names, by, &filter));
+    FUZZ_CHECK(rows.total.bytes == all->bytes &&
+               rows.total.calls == all->calls && rows.total.live == all->live);
+    rows_sort(&rows, ROWS_SORT_AGE);
+    for (size_t i = 0; i < rows.count; i++)
+        for (const char *p = rows.row[i].location; *p != '\0'; p++)
+            FUZZ_CHECK((uint8_t)*p >= ' ' && *p != 0x7F);
+    rows_fini(&rows);
+    names_free(names);
+}
+
+static void read_trace(const char *name, enum tally_by by, struct tally *all) {
+    struct tallies t = {.options = {.by = by}};
+    *all = (struct tally){0};
+    if (tally_read(&t, name)) {
+        for (size_t i = 0; i < t.count; i++)
+            tally_add(all, &t.tally[i]);
+        check_rows(&t,
+                   by == TALLY_BY_SITE   ? ROWS_BY_SITE
+                   : by == TALLY_BY_SIZE ? ROWS_BY_SIZE
+                                         : ROWS_BY_THREAD,
+                   all);
+        if (by == TALLY_BY_SITE)
+            check_rows(&t, ROWS_BY_MODULE, all);
+    }
+    tally_fini(&t);
+}
+
+static void run(const uint8_t *data, size_t size) {
+    static int quiet = -1;
+    char name[64];
+    struct tally by[3];
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    FUZZ_CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    if (is_processed(name)) {
+        if (quiet < 0) /* what is wrong is told for each input */
+            quiet = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        int err = dup(2);
+        FUZZ_CHECK(quiet >= 0 && err >= 0 && dup2(quiet, 2) == 2);
+        for (unsigned i = 0; i < 3; i++)
+            read_trace(name, (enum tally_by)i, &by[i]);
+        FUZZ_CHECK(dup2(err, 2) == 2);
+        close(err);
+        for (unsigned i = 1; i < 3; i++)
+            FUZZ_CHECK(by[i].bytes == by[0].bytes &&
+                       by[i].calls == by[0].calls && by[i].live == by[0].live);
+    }
+    close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_both(data, size, run);
+    return 0;
+}
