@@ -82,10 +82,10 @@ static bool same(const struct mtr_event_counts *a,
 int main(void) {
     mtr_config.sites = 1;
     static const struct mix mixes[] = {
-        {"one byte", 0, 4, 0},        {"short", 2, 5, 0},
-        {"mixed", 20, 13, 0},         {"long", 20, 40, 0},
-        {"mostly rare", 900, 20, 0},  {"all rare", 1000, 50, 0},
-        {"sites", 2, 4, 300},         {"all sites", 0, 4, 1000},
+        {"one byte", 0, 4, 0},       {"short", 2, 5, 0},
+        {"mixed", 20, 13, 0},        {"long", 20, 40, 0},
+        {"mostly rare", 900, 20, 0}, {"all rare", 1000, 50, 0},
+        {"sites", 2, 4, 300},        {"all sites", 0, 4, 1000},
     };
     struct prng p;
     prng_seed(&p, 7);

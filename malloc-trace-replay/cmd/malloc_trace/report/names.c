@@ -41,14 +41,6 @@ struct names {
 
 #if TCM_HAVE_LIBDW
 
-static char *keep(struct names *n, char *text) {
-    if (text == NULL ||
-        !tool_array_reserve(&n->text, &n->room, n->texts + 1, sizeof(*n->text)))
-        return NULL;
-    n->text[n->texts++] = text;
-    return text;
-}
-
 static bool dwfl_begin_names(struct names *n) {
     static char *debug_path; /* the default */
     static const Dwfl_Callbacks callbacks = {
@@ -116,6 +108,16 @@ static Dwfl_Module *open_module(struct names *n, uint32_t number) {
     }
     return o->module;
 }
+
+#if TCM_HAVE_DEMANGLE
+static char *keep(struct names *n, char *text) {
+    if (text == NULL ||
+        !tool_array_reserve(&n->text, &n->room, n->texts + 1, sizeof(*n->text)))
+        return NULL;
+    n->text[n->texts++] = text;
+    return text;
+}
+#endif
 
 /* C++ and older Rust names; TEXT itself if it is none. */
 static const char *demangled(struct names *n, const char *text) {
