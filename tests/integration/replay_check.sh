@@ -72,9 +72,13 @@ MALLOC_FAULT=zeros LD_PRELOAD=$work/faulty.so "$replay" -q --check \
 like "the first fault is in the JSON" j \
     '"operation [0-9]* .calloc of 5 bytes, slot [0-9]*'
 make=$top_builddir/tests/unit/tools/replay_make
-"$make" pairs many.p 400000 >/dev/null || exit 99
+"$make" python many.p 400000 >/dev/null || exit 99
 faulty never "no memory was used again: [0-9]* blocks of [0-9]* bytes were \
 freed" many.p
+# Nor is it by one that is right, where nothing is allocated afterwards.
+"$make" pairs many.p 400000 >/dev/null || exit 99
+"$replay" -q --check many.p 2>"$err"
+is "memory freed at the end need not be used again" $? 0
 
 # --- Latency ------------------------------------------------------------------
 

@@ -208,16 +208,27 @@ static bool call_at(const uint64_t *w, struct replay_around_call *c) {
     return true;
 }
 
+/* Batches without segments are run by one thread, from their first word to
+   their last; so what was counted up to the last place that was asked for need
+   not be counted again. */
 uint64_t replay_around_place(const struct replay_around_call *c, bool *about) {
+    static struct {
+        uint64_t first_op, place;
+        const uint64_t *at;
+    } last;
     struct replay_around_call other;
-    uint64_t place = c->batch->first_op + 1;
     *about = c->batch->segments != 0;
     if (*about)
-        return place;
-    for (const uint64_t *w = c->batch->word; w < c->at;
-         w += replay_exec_length(w))
-        place += call_at(w, &other);
-    return place;
+        return c->batch->first_op + 1;
+    if (last.at == NULL || last.first_op != c->batch->first_op ||
+        last.at < c->batch->word || last.at > c->at) {
+        last.first_op = c->batch->first_op;
+        last.place = c->batch->first_op + 1;
+        last.at = c->batch->word;
+    }
+    for (; last.at < c->at; last.at += replay_exec_length(last.at))
+        last.place += call_at(last.at, &other);
+    return last.place;
 }
 
 /* --- The loop ------------------------------------------------------------- */

@@ -46,6 +46,8 @@ struct replay_verify {
     /* Blocks and bytes that were freed, and how many came back, as far as the
        addresses of those freed last tell. */
     uint64_t gone, gone_bytes, again;
+    /* allocations that memory was gone for, each for one of its own size */
+    uint64_t chances, chance_bytes;
     uintptr_t gone_at[GONE];
     char text[REPLAY_VERIFY_FAULTS][TEXT_BYTES];
 };
@@ -210,6 +212,9 @@ static bool insert(struct replay_verify *v, struct block new,
     v->root = join(v->block, join(v->block, low, n), high);
     v->blocks++;
     v->again += v->gone_at[gone_place(new.start)] == new.start;
+    v->chances += v->gone > v->chances;
+    if (v->gone_bytes > v->chance_bytes)
+        v->chance_bytes += new.size;
     leave(v);
     return true;
 }
@@ -377,7 +382,7 @@ void replay_verify_end(struct replay_verify *v) {
     static struct replay_batch none;
     struct replay_around_call c = {.batch = &none, .at = none.word};
     if (v->again == 0 &&
-        (v->gone >= GONE_BLOCKS || v->gone_bytes >= GONE_BYTES)) {
+        (v->chances >= GONE_BLOCKS || v->chance_bytes >= GONE_BYTES)) {
         snprintf(v->text[v->faults < REPLAY_VERIFY_FAULTS
                              ? v->faults
                              : REPLAY_VERIFY_FAULTS - 1],
