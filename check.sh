@@ -218,6 +218,7 @@ built_or_fail() {
 # --- Preparation ------------------------------------------------------------
 
 need_packages
+want_packages useful_packages
 want_packages check_packages
 [ "$long" = no ] || want_packages long_check_packages
 rm -rf "$top/build/check"
@@ -285,9 +286,9 @@ if built_or_fail sanitized --enable-trace-compression --enable-debug \
     tests sanitized TESTS="$(part_tests)" check_PROGRAMS="$(part_tests)"
 fi
 
-step "A build without LZ4, zlib, libzstd and libbz2, with assertions in the libraries"
+step "A build without LZ4, zlib, libzstd, libbz2 and jansson, with assertions in the libraries"
 if built_or_fail debug --disable-trace-compression --without-zlib \
-    --without-zstd --without-bz2 --enable-debug \
+    --without-zstd --without-bz2 --without-jansson --enable-debug \
     $werror CFLAGS='-O1 -g'; then
     tests debug TESTS="$(part_tests) $(all_tests |
         grep -E '^tests/unit/.*\.sh$' | tr '\n' ' ')"

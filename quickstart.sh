@@ -22,6 +22,7 @@ top=$(cd "$(dirname "$0")" && pwd -P)
 . "$top/tests/lib/prepare.sh"
 
 need_packages
+want_packages useful_packages
 find_place quickstart
 trap remove_place EXIT
 trap 'exit 1' HUP INT TERM

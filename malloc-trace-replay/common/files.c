@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/os_file.h"
+#include "base/raw_io.h"
 #include "common/main.h"
 #include "common/stop.h"
 #include "traceformat/raw_layout.h"
@@ -28,6 +29,22 @@ bool tool_file_is_part(const char *name) {
     size_t n = strlen(name);
     return n > 3 && name[n - 3] == '.' && name[n - 2] == 'k' &&
            name[n - 1] >= '0' && name[n - 1] < (char)('0' + MTF_PARTS);
+}
+
+bool tool_file_is_trace(const char *name) {
+    static const char trace[] = "\x89MT", frame[] = "\x04\x22\x4d\x18";
+    char start[4] = "";
+    struct stat st;
+    size_t got = 0;
+    if (stat(name, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool good = tcm_io_read_full(fd, start, sizeof(start), &got);
+    close(fd);
+    return good && (memcmp(start, trace, 3) == 0 ||
+                    memcmp(start, frame, sizeof(start)) == 0);
 }
 
 /* --- Opening -------------------------------------------------------------- */

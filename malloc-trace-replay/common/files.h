@@ -15,6 +15,9 @@
 bool tool_file_is_stdout(const char *name);
 /* NAME ends as that of a part of a flight recording does: in .k0 to .k7. */
 bool tool_file_is_part(const char *name);
+/* Whether the file NAME is a trace or LZ4 frames: one that was named in the
+   wrong place is not to be lost. */
+bool tool_file_is_trace(const char *name);
 
 /*
  * Opens NAME to be written from its beginning: a file that is made with the

@@ -17,8 +17,10 @@
 #include <unistd.h>
 
 static void flush(struct tool_json *j) {
-    if (j->error == 0 && j->used != 0 &&
-        !tcm_io_write_all(j->fd, j->buf, j->used))
+    if (j->sink != NULL)
+        j->sink(j->ctx, j->buf, j->used);
+    else if (j->error == 0 && j->used != 0 &&
+             !tcm_io_write_all(j->fd, j->buf, j->used))
         j->error = errno;
     j->used = 0;
 }
@@ -42,37 +44,34 @@ static void put_text(struct tool_json *j, const char *text) {
     put(j, text, strlen(text));
 }
 
-/* Whether the file PATH is a trace or LZ4 frames: one that was named in the
-   wrong place is not to be lost. */
-static bool is_trace(const char *path) {
-    static const char trace[] = "\x89MT", frame[] = "\x04\x22\x4d\x18";
-    char start[4] = "";
-    struct stat st;
-    size_t got = 0;
-    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
-        return false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    bool good = tcm_io_read_full(fd, start, sizeof(start), &got);
-    close(fd);
-    return good && (memcmp(start, trace, 3) == 0 ||
-                    memcmp(start, frame, sizeof(start)) == 0);
-}
-
-bool tool_json_open(struct tool_json *j, const char *path) {
+static void prepare(struct tool_json *j, const char *path) {
     j->path = path;
+    j->fd = -1;
+    j->sink = NULL;
     j->error = 0;
     j->depth = 0;
     j->used = 0;
     j->has_items[0] = false;
     j->in_array[0] = false;
+}
+
+void tool_json_open_sink(struct tool_json *j,
+                         void (*sink)(void *ctx, const char *text,
+                                      size_t length),
+                         void *ctx) {
+    prepare(j, "");
+    j->sink = sink;
+    j->ctx = ctx;
+}
+
+bool tool_json_open(struct tool_json *j, const char *path) {
+    prepare(j, path);
     if (tool_file_is_stdout(path)) {
         j->path = "standard output";
         j->fd = 1;
         return true;
     }
-    if (is_trace(path)) {
+    if (tool_file_is_trace(path)) {
         tool_error("%s: is a trace, and not replaced by JSON", path);
         return false;
     }
@@ -99,13 +98,13 @@ void tool_json_drop(struct tool_json *j) {
 
 bool tool_json_close(struct tool_json *j) {
     TCM_CHECK(j->depth == 0);
-    TCM_ASSERT(j->fd >= 0);
+    TCM_ASSERT(j->fd >= 0 || j->sink != NULL);
     put_text(j, "\n");
     /* Text that others printed there stands before. */
     if (j->fd == 1)
         fflush(stdout);
     flush(j);
-    if (j->fd != 1 && close(j->fd) != 0 && j->error == 0)
+    if (j->fd > 1 && close(j->fd) != 0 && j->error == 0)
         j->error = errno;
     j->fd = -1;
     if (j->error == 0)

@@ -21,6 +21,9 @@ enum { TOOL_JSON_DEPTH = 32 };
 struct tool_json {
     const char *path;
     int fd;
+    /* takes the document instead of the file; may be NULL */
+    void (*sink)(void *ctx, const char *text, size_t length);
+    void *ctx;
     int error; /* errno of the first failed write, or 0 */
     unsigned depth;
     bool in_array[TOOL_JSON_DEPTH];
@@ -35,6 +38,12 @@ struct tool_json {
  * on. false: a message is out.
  */
 bool tool_json_open(struct tool_json *j, const char *path);
+
+/* The same for a document that goes to SINK, piece by piece, not to a file. */
+void tool_json_open_sink(struct tool_json *j,
+                         void (*sink)(void *ctx, const char *text,
+                                      size_t length),
+                         void *ctx);
 
 /* Instead of a document, before anything was put: nothing is written, and a
    file of that name goes. */

@@ -7,6 +7,7 @@
 . "$top_srcdir/tests/lib/harness.sh"
 need_preload
 need_command lz4
+[ "${TCM_HAVE_JANSSON:-yes}" = yes ] || skip_all "compare is not built in"
 [ "${TCM_HAVE_LZ4:-yes}" = yes ] || skip_all "the examples use LZ4"
 
 # As if everything were installed.

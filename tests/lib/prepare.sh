@@ -59,6 +59,20 @@ lz4 have lz4
 END
 }
 
+have_header() {
+    have gcc && echo "#include <$1>" | gcc -E - >/dev/null 2>&1
+}
+
+# Without these parts of the programs are missing.
+useful_packages() {
+    cat <<'END'
+libjansson-dev have_header jansson.h
+zlib1g-dev have_header zlib.h
+libzstd-dev have_header zstd.h
+libbz2-dev have_header bzlib.h
+END
+}
+
 # Without these some tests are skipped.
 check_packages() {
     cat <<'END'

@@ -50,6 +50,8 @@ check_program replay "$replay"
 check_program bump-pipes "$bump_pipes"
 check_program malloc-trace "$malloc_trace"
 check_program "malloc-trace record" "$malloc_trace" record
+check_program "malloc-trace compare" "$malloc_trace" compare
+check_program "malloc-trace allocator" "$malloc_trace" allocator
 check_program "malloc-trace info" "$malloc_trace" info
 check_program "malloc-trace dump" "$malloc_trace" dump
 check_program "malloc-trace annotate" "$malloc_trace" annotate

@@ -14,12 +14,14 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"record", "malloc-trace record", cmd_record},
+    {"compare", "malloc-trace compare", cmd_compare},
     {"info", "malloc-trace info", cmd_info},
     {"report", "malloc-trace report", cmd_report},
     {"dump", "malloc-trace dump", cmd_dump},
     {"annotate", "malloc-trace annotate", cmd_annotate},
     {"convert", "malloc-trace convert", cmd_convert},
     {"ctl", "malloc-trace ctl", cmd_ctl},
+    {"allocator", "malloc-trace allocator", cmd_allocator},
 };
 
 static const char help[] =
@@ -27,13 +29,15 @@ static const char help[] =
     "Record the memory requests of programs and look at what was recorded.\n"
     "\n"
     "Commands:\n"
-    "  record   run a program and record what it asks of malloc\n"
-    "  info     say what traces hold\n"
-    "  report   say who allocates\n"
-    "  dump     print a trace, one line an event\n"
-    "  convert  read and write the traces of other programs\n"
-    "  annotate say how long blocks live, and what lies beside them\n"
-    "  ctl      start, stop and ask a running recording\n"
+    "  record     run a program and record what it asks of malloc\n"
+    "  compare    say which allocator serves a program or its traces best\n"
+    "  info       say what traces hold\n"
+    "  report     say who allocates\n"
+    "  dump       print a trace, one line an event\n"
+    "  convert    read and write the traces of other programs\n"
+    "  annotate   say how long blocks live, and what lies beside them\n"
+    "  ctl        start, stop and ask a running recording\n"
+    "  allocator  say which library serves malloc here\n"
     "\n"
     "  -q, --quiet    before or after COMMAND: say only what is wrong\n"
     "  -h, --help     print this text and exit\n"

@@ -16,6 +16,7 @@
 #include "cmd/malloc_trace/record/timer.h"
 #include "common/files.h"
 #include "common/main.h"
+#include "common/own_library.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,11 +29,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define LIBRARY "libtcmalloc_minimal_tracing.so"
-#ifndef TCM_LIBDIR
-#define TCM_LIBDIR "/usr/local/lib"
-#endif
 
 static const char help[] =
     "Usage: malloc-trace record [OPTION]... [--] COMMAND [ARGUMENT]...\n"
@@ -62,86 +58,16 @@ enum { NOT_FOUND = 127, CANNOT_RUN = 126 };
 
 /* --- The library -------------------------------------------------------- */
 
-static bool readable(const char *path) {
-    return access(path, R_OK) == 0;
-}
-
-/* Beside the build tree's programs, beside the installed ones, where configure
-   put it; the name with a version first where it is installed, since the other
-   belongs to the development files. */
+/* MALLOC_TRACE_LIBRARY goes before the one that belongs to this program. */
 static bool find_library(char path[PATH_MAX]) {
-    static const char *const beside[] = {
-        "/../.libs/" LIBRARY,      "/../../.libs/" LIBRARY,
-        "/../lib/" LIBRARY ".4",   "/../lib/" LIBRARY,
-        "/../lib64/" LIBRARY ".4", "/../lib64/" LIBRARY,
-    };
-    static const char *const installed[] = {TCM_LIBDIR "/" LIBRARY ".4",
-                                            TCM_LIBDIR "/" LIBRARY};
     const char *given = getenv("MALLOC_TRACE_LIBRARY");
-    char folder[PATH_MAX];
-    char try[PATH_MAX + 64];
-    if (given != NULL && *given != '\0') {
-        if (realpath(given, path) != NULL && readable(path))
-            return true;
-        tool_error("cannot read the library %s of MALLOC_TRACE_LIBRARY: %s",
-                   given, strerror(errno));
-        return false;
-    }
-    if (tool_own_folder(folder)) {
-        for (size_t i = 0; i < TCM_ARRAY_SIZE(beside); i++) {
-            snprintf(try, sizeof(try), "%s%s", folder, beside[i]);
-            if (realpath(try, path) != NULL && readable(path))
-                return true;
-        }
-    }
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(installed); i++) {
-        if (realpath(installed[i], path) != NULL && readable(path))
-            return true;
-    }
-    tool_error("cannot find " LIBRARY " beside this program or in " TCM_LIBDIR
-               "; name it in MALLOC_TRACE_LIBRARY");
-    return false;
-}
-
-/* LD_PRELOAD is a list cut at blanks and colons, in which the loader expands
-   $ORIGIN and the like, with no way to quote. */
-static bool preload_can_name(const char *path) {
-    return strpbrk(path, " :$") == NULL;
-}
-
-/* A second name for a library that LD_PRELOAD cannot name, in a folder of its
-   own; LINK is empty if there was no need. */
-static bool link_library(char path[PATH_MAX], char link[PATH_MAX]) {
-    link[0] = '\0';
-    if (preload_can_name(path))
+    if (given == NULL || *given == '\0')
+        return tool_own_library(TOOL_RECORDING_LIBRARY, path);
+    if (realpath(given, path) != NULL && access(path, R_OK) == 0)
         return true;
-    const char *tmp = getenv("TMPDIR");
-    if (tmp == NULL || *tmp != '/' || !preload_can_name(tmp) ||
-        strlen(tmp) > PATH_MAX - 100)
-        tmp = "/tmp";
-    char folder[PATH_MAX];
-    snprintf(folder, sizeof(folder), "%.*s/malloc-trace-XXXXXX", PATH_MAX - 100,
-             tmp);
-    if (mkdtemp(folder) == NULL) {
-        tool_error("cannot make a folder in %s: %s", tmp, strerror(errno));
-        return false;
-    }
-    snprintf(link, PATH_MAX, "%.*s/" LIBRARY, PATH_MAX - 64, folder);
-    if (symlink(path, link) != 0) {
-        tool_error("cannot make %s: %s", link, strerror(errno));
-        rmdir(folder);
-        return false;
-    }
-    memcpy(path, link, PATH_MAX);
-    return true;
-}
-
-static void unlink_library(char link[PATH_MAX]) {
-    if (link[0] == '\0')
-        return;
-    unlink(link);
-    *strrchr(link, '/') = '\0';
-    rmdir(link);
+    tool_error("cannot read the library %s of MALLOC_TRACE_LIBRARY: %s", given,
+               strerror(errno));
+    return false;
 }
 
 /* --- The output's name -------------------------------------------------- */
@@ -404,11 +330,11 @@ int cmd_record(int argc, char **argv) {
     r.command = o.operand;
 
     if (!make_pattern(pattern, file, r.command[0]) || !find_library(library) ||
-        !link_library(library, link))
+        !tool_preload_link(library, link))
         return TOOL_FAILED;
     struct record_report *report = record_report_before(pattern);
     bool ran = report != NULL && run_command(&r, &status, &exit_status);
-    unlink_library(link);
+    tool_preload_unlink(link);
     if (report == NULL) {
         tool_error("out of memory");
         return TOOL_FAILED;

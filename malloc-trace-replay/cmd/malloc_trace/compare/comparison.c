@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/compare/comparison.h"
+
+#include "common/array.h"
+#include "common/main.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct compare_metric_info compare_metric[METRICS] = {
+    [METRIC_TIME] = {"time", "cpu_ns_per_op", "processor time an operation",
+                     "faster", "slower", 0.01},
+    [METRIC_WALL] = {"wall", "wall_ns_per_op", "wall time an operation",
+                     "faster", "slower", 0.01},
+    [METRIC_P999] = {"p999", "p999_ns", "99.9 % of calls take at most",
+                     "faster", "slower", 1},
+    [METRIC_PEAK_RSS] = {"peak_rss", "peak_rss_bytes", "peak resident memory",
+                         "smaller", "larger", 4096},
+    [METRIC_AVG_RSS] = {"avg_rss", "avg_rss_bytes", "average resident memory",
+                        "smaller", "larger", 4096},
+    [METRIC_FRAG] = {"frag", "rss_over_live",
+                     "resident bytes a live one, at the peak", "smaller",
+                     "larger", 0.01},
+    [METRIC_FAULTS] = {"faults", "minor_faults", "page faults", "fewer", "more",
+                       1},
+    [METRIC_HUGE] = {"huge", "huge_bytes", "memory in huge pages", "less",
+                     "more", 4096},
+};
+
+const char *const compare_quantile_key[COMPARE_QUANTILES] = {
+    "p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns"};
+
+enum compare_metric compare_metric_find(const char *name, size_t length) {
+    for (int m = 0; m < METRICS; m++)
+        if (strlen(compare_metric[m].name) == length &&
+            memcmp(compare_metric[m].name, name, length) == 0)
+            return (enum compare_metric)m;
+    return METRICS;
+}
+
+static bool no_memory(void) {
+    tool_error("out of memory");
+    return false;
+}
+
+bool comparison_make_room(struct comparison *c, size_t rounds) {
+    size_t n = c->who.count, a_round = n * c->traces;
+    if (c->version == NULL) {
+        c->version = calloc(n, sizeof(*c->version));
+        c->latency = calloc(n, sizeof(*c->latency));
+        c->latencies = calloc(n, sizeof(*c->latencies));
+        c->course = calloc(n, sizeof(*c->course));
+        if (c->version == NULL || c->latency == NULL || c->latencies == NULL ||
+            c->course == NULL)
+            return no_memory();
+    }
+    size_t before = c->run == NULL ? 0 : c->rounds + 1;
+    if (rounds + 1 <= before)
+        return true;
+    if ((rounds + 1) > SIZE_MAX / sizeof(*c->run) / (a_round + 1))
+        return no_memory();
+    struct compare_run *run =
+        realloc(c->run, (rounds + 1) * a_round * sizeof(*run));
+    if (run == NULL)
+        return no_memory();
+    c->run = run;
+    struct compare_program *program =
+        realloc(c->program, (rounds + 1) * n * sizeof(*program));
+    if (program == NULL)
+        return no_memory();
+    c->program = program;
+    memset(run + before * a_round, 0,
+           (rounds + 1 - before) * a_round * sizeof(*run));
+    memset(program + before * n, 0,
+           (rounds + 1 - before) * n * sizeof(*program));
+    c->rounds = rounds;
+    return true;
+}
+
+bool comparison_add_trace(struct comparison *c, const char *path,
+                          const char *name, bool is_own) {
+    if (!tool_array_reserve(&c->trace, &c->trace_room, c->traces + 1,
+                            sizeof(*c->trace)))
+        return no_memory();
+    struct compare_trace *t = &c->trace[c->traces];
+    memset(t, 0, sizeof(*t));
+    t->malloc_percent = NAN;
+    t->path = strdup(path);
+    t->name = strdup(name);
+    t->is_own = is_own;
+    t->number = c->traces;
+    if (t->path == NULL || t->name == NULL) {
+        free(t->path);
+        free(t->name);
+        return no_memory();
+    }
+    c->traces++;
+    return true;
+}
+
+void comparison_free(struct comparison *c) {
+    for (size_t i = 0; i < c->traces; i++) {
+        free(c->trace[i].path);
+        free(c->trace[i].name);
+    }
+    for (size_t i = 0; c->course != NULL && i < c->who.count; i++)
+        free(c->course[i].moment);
+    free(c->trace);
+    free(c->run);
+    free(c->version);
+    free(c->latency);
+    free(c->latencies);
+    free(c->course);
+    free(c->program);
+    contestants_free(&c->who);
+    memset(c, 0, sizeof(*c));
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/compare/contestants.h"
+
+#include "base/utf8.h"
+#include "common/array.h"
+#include "common/main.h"
+#include "common/own_library.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- Known allocators ----------------------------------------------------- */
+
+/* Names of files, the newest version first. gperftools' library has the name of
+   this project's, so that its place decides: system folders have gperftools'
+   unless this project was installed there, which contestant_is_own tells. */
+static const struct {
+    const char *name;
+    const char *file[4];
+} known[] = {
+    {"jemalloc", {"libjemalloc.so.2", "libjemalloc.so.1"}},
+    {"mimalloc",
+     {"libmimalloc.so.3", "libmimalloc.so.2", "libmimalloc.so.2.0"}},
+    {"gperftools", {"libtcmalloc_minimal.so.4", "libtcmalloc.so.4"}},
+    {"snmalloc", {"libsnmallocshim.so", "libsnmallocshim-rust.so"}},
+    {"rpmalloc", {"librpmallocwrap.so", "librpmalloc.so"}},
+    {"tbbmalloc", {"libtbbmalloc_proxy.so.2"}},
+    {"hardened_malloc",
+     {"libhardened_malloc.so", "libhardened_malloc-light.so"}},
+    {"scudo", {"libscudo.so", "libclang_rt.scudo_standalone-x86_64.so"}},
+    {"mesh", {"libmesh.so"}},
+    {"hoard", {"libhoard.so"}},
+    {"lockless", {"libllalloc.so.1.3"}},
+    {"scalloc", {"libscalloc.so"}},
+    {"supermalloc", {"libsupermalloc.so", "libsupermalloc_pthread.so"}},
+    {"umem", {"libumem_malloc.so.1"}},
+    {"jemalloc-dev", {"libjemalloc-dev.so.2"}},
+};
+
+#define OWN_NAME       "malloc-trace"
+#define C_LIBRARY_NAME "glibc"
+
+static const char *const folders[] = {"/usr/local/lib",
+                                      "/usr/local/lib64",
+                                      "/usr/lib/x86_64-linux-gnu",
+                                      "/usr/lib/aarch64-linux-gnu",
+                                      "/usr/lib64",
+                                      "/usr/lib",
+                                      "/lib"};
+
+static bool readable(const char *folder, size_t length, const char *file,
+                     char path[PATH_MAX]) {
+    char try[PATH_MAX];
+    int n = snprintf(try, sizeof(try), "%.*s/%s", (int)length, folder, file);
+    return n > 0 && n < PATH_MAX && realpath(try, path) != NULL &&
+           access(path, R_OK) == 0;
+}
+
+/* FILE where the loader would look for it, about. */
+static bool find_file(const char *file, char path[PATH_MAX]) {
+    if (strchr(file, '/') != NULL)
+        return realpath(file, path) != NULL && access(path, R_OK) == 0;
+    const char *list = getenv("LD_LIBRARY_PATH");
+    while (list != NULL && *list != '\0') {
+        size_t length = strcspn(list, ":;");
+        if (length != 0 && readable(list, length, file, path))
+            return true;
+        list += length + (list[length] != '\0');
+    }
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(folders); i++)
+        if (readable(folders[i], strlen(folders[i]), file, path))
+            return true;
+    return false;
+}
+
+/* Whether PATH is a library of this project. */
+static bool is_own(const char *path) {
+    char own[PATH_MAX];
+    static const char *const name[] = {TOOL_LIBRARY, TOOL_RECORDING_LIBRARY};
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(name); i++)
+        if (tool_own_library_find(name[i], own) && strcmp(own, path) == 0)
+            return true;
+    return false;
+}
+
+/* The library of the known allocator NAME; "" is the C library. 0: it is not
+   known, -1: it is not there. */
+static int find_known(const char *name, char path[PATH_MAX]) {
+    if (strcmp(name, C_LIBRARY_NAME) == 0 || strcmp(name, "libc") == 0) {
+        path[0] = '\0';
+        return 1;
+    }
+    if (strcmp(name, OWN_NAME) == 0)
+        return tool_own_library_find(TOOL_LIBRARY, path) ? 1 : -1;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(known); i++) {
+        if (strcmp(known[i].name, name) != 0)
+            continue;
+        for (size_t f = 0; f < 4 && known[i].file[f] != NULL; f++)
+            if (find_file(known[i].file[f], path) && !is_own(path))
+                return 1;
+        return -1;
+    }
+    return 0;
+}
+
+/* --- One contestant ------------------------------------------------------- */
+
+static bool no_memory(void) {
+    tool_error("out of memory");
+    return false;
+}
+
+size_t contestants_find(const struct contestants *all, const char *name) {
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->list[i].name, name) == 0)
+            return i;
+    return SIZE_MAX;
+}
+
+static const char *file_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+bool contestants_are_alike(const struct contestant *a,
+                           const struct contestant *b) {
+    bool alike = strcmp(file_name(a->library), file_name(b->library)) == 0 &&
+                 a->envs == b->envs;
+    for (size_t i = 0; alike && i < a->envs; i++)
+        alike = strcmp(a->env[i], b->env[i]) == 0;
+    return alike;
+}
+
+bool contestant_is_own(const struct contestant *c) {
+    return c->library[0] != '\0' && is_own(c->library);
+}
+
+void contestant_out(struct contestant *c, const char *fmt, ...) {
+    char text[512];
+    va_list ap;
+    if (c->why != NULL)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    c->why = strdup(text);
+}
+
+void contestant_failed(struct contestant *c, const char *why) {
+    if (c->failures++ == 0)
+        c->failure = strdup(why);
+}
+
+static void contestant_free(struct contestant *c) {
+    for (size_t i = 0; i < c->envs; i++)
+        free(c->env[i]);
+    free(c->env);
+    free(c->name);
+    free(c->library);
+    free(c->why);
+    free(c->failure);
+    tool_preload_unlink(c->link);
+}
+
+void contestants_free(struct contestants *all) {
+    for (size_t i = 0; i < all->count; i++)
+        contestant_free(&all->list[i]);
+    free(all->list);
+    memset(all, 0, sizeof(*all));
+}
+
+/* Between two settings of one variable. */
+static char separator_of(const char *variable, size_t length) {
+    static const char glibc[] = "GLIBC_TUNABLES";
+    return length == sizeof(glibc) - 1 && memcmp(variable, glibc, length) == 0
+               ? ':'
+               : ',';
+}
+
+static size_t name_length(const char *text) {
+    size_t n = 0;
+    if (isalpha((unsigned char)text[0]) || text[0] == '_')
+        while (isalnum((unsigned char)text[n]) || text[n] == '_')
+            n++;
+    return text[n] == '=' ? n : 0;
+}
+
+/* Adds VARIABLE=VALUE, or VALUE to what the variable has. */
+static bool set_variable(struct contestant *c, const char *text,
+                         size_t length) {
+    size_t name = name_length(text);
+    for (size_t i = 0; i < c->envs; i++) {
+        if (strncmp(c->env[i], text, name + 1) != 0)
+            continue;
+        char *more;
+        if (asprintf(&more, "%s%c%.*s", c->env[i], separator_of(text, name),
+                     (int)(length - name - 1), text + name + 1) < 0)
+            return no_memory();
+        free(c->env[i]);
+        c->env[i] = more;
+        return true;
+    }
+    char **more = realloc(c->env, (c->envs + 1) * sizeof(*more));
+    if (more == NULL)
+        return no_memory();
+    c->env = more;
+    c->env[c->envs] = strndup(text, length);
+    if (c->env[c->envs] == NULL)
+        return no_memory();
+    c->envs++;
+    return true;
+}
+
+/* Where the setting ends that TEXT begins with: at a comma before another
+   variable, or at the end. */
+static size_t setting_length(const char *text) {
+    size_t n = 0;
+    for (;;) {
+        n += strcspn(text + n, ",");
+        if (text[n] == '\0' || name_length(text + n + 1) != 0)
+            return n;
+        n++;
+    }
+}
+
+static bool set_variables(struct contestant *c, const char *text) {
+    while (*text != '\0') {
+        size_t n = setting_length(text);
+        if (name_length(text) == 0) {
+            (void)tool_usage_error("'%s' sets no variable", text);
+            return false;
+        }
+        if (!set_variable(c, text, n))
+            return false;
+        text += n + (text[n] != '\0');
+    }
+    return true;
+}
+
+/* A new one at the end, nothing of which is set but its name. */
+static struct contestant *add(struct contestants *all, const char *name,
+                              size_t length) {
+    /* in JSON it has to come back as it went */
+    for (size_t i = 0, n; i < length; i += n) {
+        n = tcm_utf8_length((const uint8_t *)name + i, length - i);
+        if (n == 0) {
+            (void)tool_usage_error("the name '%.*s' is not in UTF-8",
+                                   (int)length, name);
+            return NULL;
+        }
+    }
+    if (!tool_array_reserve(&all->list, &all->room, all->count + 1,
+                            sizeof(*all->list))) {
+        (void)no_memory();
+        return NULL;
+    }
+    struct contestant *c = &all->list[all->count];
+    memset(c, 0, sizeof(*c));
+    c->name = strndup(name, length);
+    if (c->name == NULL) {
+        (void)no_memory();
+        return NULL;
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        if (strcmp(all->list[i].name, c->name) != 0)
+            continue;
+        (void)tool_usage_error("two contestants are called '%s'", c->name);
+        free(c->name);
+        return NULL;
+    }
+    all->count++;
+    return c;
+}
+
+static bool set_library(struct contestant *c, const char *path) {
+    c->library = strdup(path);
+    return c->library != NULL || no_memory();
+}
+
+bool contestants_add_plain(struct contestants *all, const char *name,
+                           const char *library) {
+    struct contestant *c = add(all, name, strlen(name));
+    return c != NULL && set_library(c, library);
+}
+
+bool contestant_set(struct contestant *c, const char *setting) {
+    return name_length(setting) != 0 &&
+           set_variable(c, setting, strlen(setting));
+}
+
+bool contestants_add(struct contestants *all, const char *text) {
+    char path[PATH_MAX];
+    size_t length = strcspn(text, "=,");
+    if (length == 0) {
+        (void)tool_usage_error("-a '%s': a contestant has a name", text);
+        return false;
+    }
+    struct contestant *c = add(all, text, length);
+    if (c == NULL)
+        return false;
+    const char *rest = text + length;
+    if (*rest != '=') {
+        int there = find_known(c->name, path);
+        if (there == 0) {
+            (void)tool_usage_error(
+                "no allocator '%s' is known; give -a %s=LIBRARY", c->name,
+                c->name);
+            return false;
+        }
+        if (there < 0)
+            contestant_out(c, "it is not installed");
+        return set_library(c, there < 0 ? c->name : path) &&
+               set_variables(c, *rest == ',' ? rest + 1 : rest);
+    }
+    char *file = strndup(rest + 1, strcspn(rest + 1, ","));
+    if (file == NULL)
+        return no_memory();
+    rest += 1 + strlen(file);
+    int there = strchr(file, '/') != NULL ? 0 : find_known(file, path);
+    if (there == 0 && file[0] == '\0') {
+        path[0] = '\0';
+    } else if (there == 0 && !find_file(file, path)) {
+        contestant_out(c, "there is no library %s", file);
+        snprintf(path, sizeof(path), "%s", file);
+    } else if (there < 0) {
+        contestant_out(c, "%s is not installed", file);
+        snprintf(path, sizeof(path), "%s", file);
+    }
+    free(file);
+    return set_library(c, path) &&
+           set_variables(c, *rest == ',' ? rest + 1 : rest);
+}
+
+bool contestants_add_known(struct contestants *all) {
+    char path[PATH_MAX];
+    if (!contestants_add(all, C_LIBRARY_NAME) ||
+        !contestants_add(all, OWN_NAME))
+        return false;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(known); i++)
+        if (find_known(known[i].name, path) > 0 &&
+            !contestants_add(all, known[i].name))
+            return false;
+    return true;
+}
+
+/* --- Settings ------------------------------------------------------------- */
+
+bool contestants_add_variant(struct contestants *all, size_t from,
+                             const char *setting, size_t length) {
+    const char *shown = setting;
+    char *name;
+    /* the part of GLIBC_TUNABLES that all share says nothing */
+    static const char common[] = "GLIBC_TUNABLES=glibc.malloc.";
+    if (strncmp(setting, common, sizeof(common) - 1) == 0)
+        shown += sizeof(common) - 1;
+    else if (strncmp(setting, "MALLOC_CONF=", 12) == 0)
+        shown += 12;
+    if (asprintf(&name, "%s,%.*s", all->list[from].name,
+                 (int)(length - (size_t)(shown - setting)), shown) < 0)
+        return no_memory();
+    struct contestant *c = add(all, name, strlen(name));
+    free(name);
+    if (c == NULL || !set_library(c, all->list[from].library))
+        return false;
+    const struct contestant *old = &all->list[from];
+    if (old->why != NULL)
+        contestant_out(c, "%s", old->why);
+    for (size_t i = 0; i < old->envs; i++)
+        if (!set_variable(c, old->env[i], strlen(old->env[i])))
+            return false;
+    return set_variable(c, setting, length);
+}
+
+/* "glibc.malloc.mxfast=" of GLIBC_TUNABLES=glibc.malloc.mxfast=0,64 and
+   "narenas:" of MALLOC_CONF=narenas:1,2: what the first value has and the
+   others leave out. */
+static size_t key_length(const char *value) {
+    size_t n = strcspn(value, ",");
+    for (size_t i = n; i > 0; i--)
+        if (value[i - 1] == '=' || value[i - 1] == ':')
+            return i;
+    return 0;
+}
+
+bool contestants_sweep(struct contestants *all, const char *text) {
+    size_t name = name_length(text);
+    char setting[1024];
+    if (name == 0 || text[name + 1] == '\0') {
+        (void)tool_usage_error("--sweep '%s': VARIABLE=VALUE,VALUE...", text);
+        return false;
+    }
+    const char *first = text + name + 1;
+    size_t before = all->count, key = key_length(first);
+    for (size_t i = 0; i < before; i++) {
+        for (const char *value = first; *value != '\0';) {
+            size_t n = strcspn(value, ",");
+            bool has_key = key_length(value) != 0;
+            int used = snprintf(setting, sizeof(setting), "%.*s%.*s%.*s",
+                                (int)name + 1, text, has_key ? 0 : (int)key,
+                                first, (int)n, value);
+            if (used >= (int)sizeof(setting)) {
+                (void)tool_usage_error("--sweep: a value is too long");
+                return false;
+            }
+            if (!contestants_add_variant(all, i, setting, (size_t)used))
+                return false;
+            value += n + (value[n] != '\0');
+        }
+    }
+    /* what was swept stands for itself no longer */
+    for (size_t i = 0; i < before; i++)
+        contestant_free(&all->list[i]);
+    all->count -= before;
+    memmove(all->list, all->list + before, all->count * sizeof(*all->list));
+    return true;
+}
+
+/* --- Running under one ---------------------------------------------------- */
+
+bool contestant_prepare(struct contestant *c) {
+    if (c->library[0] == '\0' || c->preload[0] != '\0')
+        return true;
+    snprintf(c->preload, sizeof(c->preload), "%s", c->library);
+    return tool_preload_link(c->preload, c->link);
+}
+
+bool contestant_set_environment(const struct contestant *c, bool keep_preload) {
+    const char *old = keep_preload ? getenv("LD_PRELOAD") : NULL;
+    char *list = NULL;
+    if (old == NULL)
+        old = "";
+    if (asprintf(&list, "%s%s%s", c->preload,
+                 c->preload[0] != '\0' && *old != '\0' ? ":" : "", old) < 0)
+        return false;
+    bool good = *list != '\0' ? setenv("LD_PRELOAD", list, 1) == 0
+                              : unsetenv("LD_PRELOAD") == 0;
+    free(list);
+    for (size_t i = 0; i < c->envs; i++) {
+        size_t n = strcspn(c->env[i], "=");
+        char *name = strndup(c->env[i], n);
+        good = good && name != NULL && setenv(name, c->env[i] + n + 1, 1) == 0;
+        free(name);
+    }
+    return good;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is compared: allocators, each with the environment that sets it up.
+ *
+ * Invariants: names are unique; an environment has each variable once.
+ * Threads: one.
+ */
+#ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_CONTESTANTS_H
+#define TOOL_CMD_MALLOC_TRACE_COMPARE_CONTESTANTS_H
+
+#include "base/compiler.h"
+
+#include <limits.h>
+
+struct contestant {
+    char *name;
+    char *library; /* absolute; "": the C library */
+    char **env;    /* NAME=VALUE */
+    size_t envs;
+    char *why;  /* it takes no part; NULL: it does */
+    bool rests; /* it was left out of later rounds, as others were better */
+    /* runs that gave no figures, and why the first did not */
+    uint64_t failures;
+    char *failure;
+    /* what LD_PRELOAD gets, and the link behind it, made at need */
+    char preload[PATH_MAX], link[PATH_MAX];
+};
+
+struct contestants {
+    struct contestant *list;
+    size_t count, room;
+};
+
+/*
+ * -a TEXT: NAME=LIBRARY[,VARIABLE=VALUE...], or NAME[,VARIABLE=VALUE...] of a
+ * known allocator. LIBRARY is a path or a file that is looked for where
+ * libraries are. A piece without a variable's name belongs to the value before
+ * it, so that a value may have commas. A library that is not there makes a
+ * contestant with a `why`. false: TEXT makes no sense, a message is out.
+ */
+bool contestants_add(struct contestants *all, const char *text);
+
+/* The C library, this project's library, and every known allocator that is
+   there. false: out of memory, a message is out. */
+bool contestants_add_known(struct contestants *all);
+
+/* --sweep TEXT, VARIABLE=VALUE,VALUE...: every contestant becomes as many as
+   there are values, each with the variable set to one of them. A variable that
+   is set already is a list of settings, which gets one more. What the first
+   value has up to a colon or an equals sign the others may leave out. false: as
+   above. */
+bool contestants_sweep(struct contestants *all, const char *text);
+
+/* One more, as number FROM but for SETTING (VARIABLE=VALUE) of LENGTH bytes,
+   which its name tells. */
+bool contestants_add_variant(struct contestants *all, size_t from,
+                             const char *setting, size_t length);
+
+/* The index of NAME, or SIZE_MAX. */
+size_t contestants_find(const struct contestants *all, const char *name);
+
+/* The same file name of a library, and the same variables: on several machines
+   a library may lie in several folders. */
+bool contestants_are_alike(const struct contestant *a,
+                           const struct contestant *b);
+
+/* Whether the thread caches of this library can be switched: it is this
+   project's. */
+bool contestant_is_own(const struct contestant *c);
+
+/* C takes no part because of... The first reason stays. */
+void contestant_out(struct contestant *c, const char *fmt, ...)
+    TCM_PRINTF(2, 3);
+void contestant_failed(struct contestant *c, const char *why);
+
+/* For plans: one more with this library, and VARIABLE=VALUE for it. false: as
+   above. */
+bool contestants_add_plain(struct contestants *all, const char *name,
+                           const char *library);
+bool contestant_set(struct contestant *c, const char *setting);
+
+/* Before anything is run under C. false: a message is out. */
+bool contestant_prepare(struct contestant *c);
+
+/*
+ * Sets the environment of this process, which is a child that will run under C:
+ * LD_PRELOAD and C's variables. KEEP_PRELOAD: libraries that were preloaded
+ * before stay behind C's. false: errno tells.
+ */
+bool contestant_set_environment(const struct contestant *c, bool keep_preload);
+
+void contestants_free(struct contestants *all);
+
+#endif

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/compare/result.h"
+
+#include "common/main.h"
+#include "model/interval.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if TCM_HAVE_JANSSON
+#include <jansson.h>
+
+bool result_can_read(void) {
+    return true;
+}
+
+/* --- Members -------------------------------------------------------------- */
+
+static double number(const json_t *object, const char *key) {
+    const json_t *v = json_object_get(object, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static uint64_t whole(const json_t *object, const char *key) {
+    double v = number(object, key);
+    return v >= 0 && v < 1.8e19 ? (uint64_t)v : 0;
+}
+
+/* The text at KEY, or "". */
+static const char *text_of(const json_t *object, const char *key) {
+    const char *s = json_string_value(json_object_get(object, key));
+    return s == NULL ? "" : s;
+}
+
+static void copy(char *out, size_t size, const char *text) {
+    snprintf(out, size, "%s", text);
+}
+
+static json_t *document(const char *text, size_t n, char problem[200]) {
+    json_error_t error;
+    json_t *root = json_loadb(text, n, 0, &error);
+    if (root == NULL)
+        snprintf(problem, 200, "line %d: %.150s", error.line, error.text);
+    return root;
+}
+
+/* --- A run ---------------------------------------------------------------- */
+
+static void take_figures(struct compare_run *run, const json_t *replay) {
+    static const char *const key[METRICS] = {
+        [METRIC_TIME] = "cpu_ns_per_op",
+        [METRIC_WALL] = "ns_per_op",
+        [METRIC_P999] = "p999_ns",
+        [METRIC_PEAK_RSS] = "peak_rss_bytes",
+        [METRIC_AVG_RSS] = "avg_rss_bytes",
+        [METRIC_FRAG] = "rss_over_live",
+        [METRIC_FAULTS] = "minor_faults",
+        [METRIC_HUGE] = "huge_bytes",
+    };
+    for (int m = 0; m < METRICS; m++)
+        run->value[m] = number(replay, key[m]);
+    if (json_is_false(json_object_get(replay, "peak_rss_known")))
+        run->value[METRIC_PEAK_RSS] = NAN;
+    double ops = number(replay, "ops") - number(replay, "apart_ops");
+    run->own_ns = ops > 0 ? number(replay, "replayer_cpu_ns") / ops : NAN;
+}
+
+static void take_trace(struct compare_trace *t, const json_t *replay) {
+    if (t->ops != 0)
+        return;
+    t->ops = whole(replay, "ops");
+    t->threads = whole(replay, "threads");
+    t->recorded_cpu_ns = number(replay, "recorded_cpu_ns");
+    copy(t->executable, sizeof(t->executable), text_of(replay, "executable"));
+}
+
+static void take_course(struct compare_course *course, const json_t *list) {
+    size_t n = json_array_size(list);
+    if (n == 0 || course->moment != NULL)
+        return;
+    course->moment = calloc(n, sizeof(*course->moment));
+    for (size_t i = 0; course->moment != NULL && i < n; i++) {
+        const json_t *at = json_array_get(list, i);
+        course->moment[i].ns = number(at, "recorded_ns");
+        course->moment[i].live_bytes = number(at, "live_bytes");
+        course->moment[i].rss_bytes = number(at, "rss_bytes");
+        course->count = i + 1;
+    }
+}
+
+static void take_machine(struct comparison *c, const json_t *m) {
+    struct machine machine = {.cpus = whole(m, "cpus"),
+                              .memory_bytes = whole(m, "memory_bytes")};
+    copy(machine.host, sizeof(machine.host), text_of(m, "host"));
+    copy(machine.processor, sizeof(machine.processor), text_of(m, "processor"));
+    copy(machine.kernel, sizeof(machine.kernel), text_of(m, "kernel"));
+    copy(machine.c_library, sizeof(machine.c_library), text_of(m, "c_library"));
+    copy(machine.huge_pages, sizeof(machine.huge_pages),
+         text_of(m, "huge_pages"));
+    copy(machine.governor, sizeof(machine.governor), text_of(m, "governor"));
+    if (c->machine.cpus == 0)
+        c->machine = machine;
+    else if (!machine_is_alike(&c->machine, &machine))
+        c->unlike++;
+}
+
+/* An allocator that says no has less to do than the others. */
+static bool is_usable(const json_t *replay, char why[200]) {
+    double refused = number(replay, "failed_allocations");
+    if (!json_is_object(replay))
+        snprintf(why, 200, "it ended the replay before there was a result");
+    else if (refused > 0)
+        snprintf(why, 200, "it refused %.0f of %.0f requests", refused,
+                 number(replay, "ops"));
+    return json_is_object(replay) && !(refused > 0);
+}
+
+bool result_take(struct comparison *c, const char *text, size_t n, size_t round,
+                 size_t trace, size_t who, char problem[200]) {
+    struct compare_run *run = comparison_run(c, round, trace, who);
+    struct contestant *contestant = &c->who.list[who];
+    json_t *root = document(text, n, problem);
+    if (root == NULL)
+        return false;
+    bool good = strcmp(text_of(root, "format"), COMPARE_RUN_FORMAT) == 0 &&
+                strcmp(text_of(root, "contestant"), contestant->name) == 0 &&
+                whole(root, "round") == round &&
+                whole(root, "trace_number") == c->trace[trace].number;
+    if (!good) {
+        snprintf(problem, 200, "it is not the result of this run");
+        json_decref(root);
+        return false;
+    }
+    const json_t *replay = json_object_get(root, "replay");
+    run->there = true;
+    take_machine(c, json_object_get(root, "machine"));
+    if (!json_is_true(json_object_get(root, "ok"))) {
+        contestant_failed(contestant, text_of(root, "why"));
+        run->failed = true;
+        json_decref(root);
+        return true;
+    }
+    if (!is_usable(replay, problem)) {
+        contestant_failed(contestant, problem);
+        run->failed = true;
+        json_decref(root);
+        return true;
+    }
+    run->good = round != 0;
+    take_figures(run, replay);
+    take_trace(&c->trace[trace], replay);
+    double percent = number(replay, "malloc_percent");
+    if (who == c->baseline && !isnan(percent))
+        c->trace[trace].malloc_percent = percent;
+    if (c->version[who][0] == '\0')
+        copy(c->version[who], sizeof(c->version[who]),
+             text_of(replay, "allocator"));
+    if (trace == 0) {
+        const json_t *all =
+            json_object_get(json_object_get(replay, "latency"), "all");
+        for (int q = 0; q < COMPARE_QUANTILES && round != 0; q++) {
+            double v = number(all, compare_quantile_key[q]);
+            if (!isnan(v))
+                c->latency[who][q] += v;
+        }
+        c->latencies[who] += round != 0 && json_is_object(all);
+        take_course(
+            &c->course[who],
+            json_object_get(json_object_get(root, "timeline"), "timeline"));
+    }
+    json_decref(root);
+    return true;
+}
+
+bool result_read_allocator(const char *text, size_t n, bool *took_over,
+                           char library[PATH_MAX], char why[256]) {
+    char problem[200];
+    json_t *root = document(text, n, problem);
+    if (root == NULL)
+        return false;
+    *took_over = json_is_true(json_object_get(root, "took_over"));
+    copy(library, PATH_MAX, text_of(root, "library"));
+    copy(why, 256, text_of(root, "why"));
+    json_decref(root);
+    return library[0] != '\0';
+}
+
+/* --- A plan --------------------------------------------------------------- */
+
+static char *strdup_of(const json_t *object, const char *key) {
+    return strdup(text_of(object, key));
+}
+
+static bool take_contestant(struct comparison *c, const json_t *j) {
+    struct contestants *all = &c->who;
+    if (!contestants_add_plain(all, text_of(j, "name"), text_of(j, "library")))
+        return false;
+    struct contestant *own = &all->list[all->count - 1];
+    const json_t *env = json_object_get(j, "environment");
+    for (size_t i = 0; i < json_array_size(env); i++) {
+        const char *set = json_string_value(json_array_get(env, i));
+        if (set == NULL || !contestant_set(own, set))
+            return false;
+    }
+    const char *why = text_of(j, "why");
+    if (why[0] != '\0')
+        contestant_out(own, "%s", why);
+    return true;
+}
+
+static bool take_plan(struct comparison *c, const json_t *root) {
+    const json_t *who = json_object_get(root, "contestants");
+    const json_t *traces = json_object_get(root, "traces");
+    for (size_t i = 0; i < json_array_size(who); i++)
+        if (!take_contestant(c, json_array_get(who, i)))
+            return false;
+    for (size_t i = 0; i < json_array_size(traces); i++) {
+        const json_t *t = json_array_get(traces, i);
+        if (!comparison_add_trace(c, text_of(t, "path"), text_of(t, "name"),
+                                  false))
+            return false;
+        const char *mode = text_of(t, "mode");
+        c->trace[i].mode = strcmp(mode, "real") == 0     ? "real"
+                           : strcmp(mode, "switch") == 0 ? "switch"
+                                                         : "none";
+    }
+    c->baseline = contestants_find(&c->who, text_of(root, "baseline"));
+    c->margin = number(root, "margin");
+    c->confidence = number(root, "confidence");
+    c->limit_ns = whole(root, "limit_ns");
+    c->touch =
+        *text_of(root, "touch") == '\0' ? NULL : strdup_of(root, "touch");
+    c->speed =
+        *text_of(root, "speed") == '\0' ? NULL : strdup_of(root, "speed");
+    c->command = strdup_of(root, "command");
+    uint64_t rounds = whole(root, "rounds");
+    return c->who.count != 0 && c->traces != 0 && c->baseline != SIZE_MAX &&
+           c->margin >= 0 && c->confidence > 0 && c->confidence < 1 &&
+           rounds != 0 && rounds < UINT32_MAX &&
+           comparison_make_room(c, (size_t)rounds);
+}
+
+static json_t *file_of(const char *path, const char *format) {
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error);
+    if (root == NULL)
+        tool_error("%s: line %d: %s", path, error.line, error.text);
+    else if (strcmp(text_of(root, "format"), format) != 0) {
+        tool_error("%s: it is no '%s'", path, format);
+        json_decref(root);
+        root = NULL;
+    }
+    return root;
+}
+
+bool result_read_plan(struct comparison *c, const char *path) {
+    json_t *root = file_of(path, COMPARE_PLAN_FORMAT);
+    if (root == NULL)
+        return false;
+    bool good = take_plan(c, root);
+    if (!good)
+        tool_error("%s: the plan is not whole", path);
+    json_decref(root);
+    return good;
+}
+
+/* --- Numbers -------------------------------------------------------------- */
+
+static bool walk(const json_t *object,
+                 bool (*call)(void *ctx, const char *name, double value),
+                 void *ctx) {
+    for (void *i = json_object_iter((json_t *)object); i != NULL;
+         i = json_object_iter_next((json_t *)object, i)) {
+        const json_t *v = json_object_iter_value(i);
+        if (json_is_number(v) &&
+            !call(ctx, json_object_iter_key(i), json_number_value(v)))
+            return false;
+    }
+    return true;
+}
+
+bool result_read_numbers(const char *path, const char *format, const char *key,
+                         bool (*call)(void *ctx, const char *name,
+                                      double value),
+                         void *ctx) {
+    json_t *root = file_of(path, format);
+    if (root == NULL)
+        return false;
+    bool good = walk(json_object_get(root, key), call, ctx);
+    json_decref(root);
+    return good;
+}
+
+bool result_text_numbers(const char *text, size_t n, const char *key,
+                         bool (*call)(void *ctx, const char *name,
+                                      double value),
+                         void *ctx) {
+    char problem[200];
+    json_t *root = document(text, n, problem);
+    if (root == NULL)
+        return false;
+    bool good =
+        walk(json_object_get(json_object_get(root, "replay"), key), call, ctx);
+    json_decref(root);
+    return good;
+}
+
+#else
+
+bool result_can_read(void) {
+    tool_error("this program was built without the JSON library jansson, which "
+               "compare needs");
+    return false;
+}
+
+bool result_take(struct comparison *c, const char *text, size_t n, size_t round,
+                 size_t trace, size_t who, char problem[200]) {
+    (void)c, (void)text, (void)n, (void)round, (void)trace, (void)who;
+    problem[0] = '\0';
+    return false;
+}
+
+bool result_read_plan(struct comparison *c, const char *path) {
+    (void)c, (void)path;
+    return result_can_read();
+}
+
+bool result_read_allocator(const char *text, size_t n, bool *took_over,
+                           char library[PATH_MAX], char why[256]) {
+    (void)text, (void)n, (void)took_over, (void)library, (void)why;
+    return false;
+}
+
+bool result_read_numbers(const char *path, const char *format, const char *key,
+                         bool (*call)(void *ctx, const char *name,
+                                      double value),
+                         void *ctx) {
+    (void)path, (void)format, (void)key, (void)call, (void)ctx;
+    return result_can_read();
+}
+
+bool result_text_numbers(const char *text, size_t n, const char *key,
+                         bool (*call)(void *ctx, const char *name,
+                                      double value),
+                         void *ctx) {
+    (void)text, (void)n, (void)key, (void)call, (void)ctx;
+    return false;
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The traces of a comparison: recorded from a command, ordered where they are
+ * raw, and looked at.
+ *
+ * Threads: one.
+ */
+#ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_TRACES_H
+#define TOOL_CMD_MALLOC_TRACE_COMPARE_TRACES_H
+
+#include "cmd/malloc_trace/compare/comparison.h"
+
+/* A folder for files of the comparison. false: a message is out. */
+bool traces_make_folder(char folder[PATH_MAX]);
+/* Removes it with its files. */
+void traces_remove_folder(const char *folder);
+
+/*
+ * Adds the trace NAME. A raw one is ordered by postprocess, into FOLDER. false:
+ * a message is out.
+ */
+bool traces_add(struct comparison *c, const char *name, const char *folder);
+
+/*
+ * Records COMMAND, which has this process's descriptors, and adds the traces of
+ * the processes that did most of the work. *STATUS: as from wait. false: a
+ * message is out.
+ */
+bool traces_record(struct comparison *c, char **command, const char *folder,
+                   int *status);
+
+/* Sets the mode in which each trace is replayed. */
+void traces_set_modes(struct comparison *c);
+
+#endif

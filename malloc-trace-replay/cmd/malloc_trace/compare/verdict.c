@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/compare/verdict.h"
+
+#include "common/main.h"
+#include "model/interval.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* --- Figures -------------------------------------------------------------- */
+
+bool verdict_settle(struct comparison *c) {
+    double *own = malloc((c->rounds * c->who.count + 1) * sizeof(*own));
+    if (own == NULL) {
+        tool_error("out of memory");
+        return false;
+    }
+    for (size_t t = 0; t < c->traces; t++) {
+        size_t n = 0;
+        for (size_t r = 1; r <= c->rounds; r++)
+            for (size_t i = 0; i < c->who.count; i++) {
+                const struct compare_run *run = comparison_run(c, r, t, i);
+                if (run->good && !isnan(run->own_ns))
+                    own[n++] = run->own_ns;
+            }
+        c->trace[t].own_ns = n == 0 ? 0 : interval_median(own, n);
+    }
+    free(own);
+    return true;
+}
+
+double verdict_figure(const struct comparison *c, size_t round, size_t trace,
+                      size_t who, enum compare_metric m) {
+    const struct compare_run *run = comparison_run(c, round, trace, who);
+    if (!run->good || isnan(run->value[m]))
+        return NAN;
+    return run->value[m] - (m == METRIC_TIME ? c->trace[trace].own_ns : 0);
+}
+
+/* The same as a ratio's side: never 0. */
+static double figure_of(const struct comparison *c, size_t round, size_t trace,
+                        size_t who, enum compare_metric m) {
+    double v = verdict_figure(c, round, trace, who, m);
+    return isnan(v) || v > compare_metric[m].least ? v
+                                                   : compare_metric[m].least;
+}
+
+static size_t measured_metrics(const struct comparison *c) {
+    size_t count = 0;
+    for (int m = 0; m < METRICS; m++) {
+        bool any = false;
+        for (size_t i = 0; i < (c->rounds + 1) * c->traces * c->who.count; i++)
+            any = any || (c->run[i].good && !isnan(c->run[i].value[m]));
+        count += any;
+    }
+    return count == 0 ? 1 : count;
+}
+
+/* The chance of missing that one interval has. */
+static double alpha_of(const struct comparison *c) {
+    size_t others = 0;
+    for (size_t i = 0; i < c->who.count; i++)
+        others += i != c->baseline && c->who.list[i].why == NULL;
+    return (1 - c->confidence) / (double)(others == 0 ? 1 : others) /
+           (double)measured_metrics(c);
+}
+
+size_t verdict_least_rounds(const struct comparison *c) {
+    size_t others = 0;
+    for (size_t i = 0; i < c->who.count; i++)
+        others += i != c->baseline && c->who.list[i].why == NULL;
+    return interval_least((1 - c->confidence) /
+                          (double)(others == 0 ? 1 : others) / METRICS);
+}
+
+/* --- Differences ---------------------------------------------------------- */
+
+struct pairs {
+    double *difference; /* [trace * rounds + round - 1], NAN: none */
+    double *figure;     /* the contestant's, and then the baseline's */
+    double *by_trace;
+    double *room;
+    bool *counts; /* traces that have some */
+};
+
+static bool pairs_make(const struct comparison *c, size_t who, size_t base,
+                       enum compare_metric m, struct pairs *p) {
+    size_t n = c->traces * c->rounds;
+    size_t room = c->traces > c->rounds ? c->traces : c->rounds;
+    p->difference = malloc((3 * n + c->traces + room + 1) * sizeof(double));
+    p->counts = calloc(c->traces + 1, sizeof(bool));
+    if (p->difference == NULL || p->counts == NULL) {
+        free(p->difference);
+        free(p->counts);
+        tool_error("out of memory");
+        return false;
+    }
+    p->figure = p->difference + n;
+    p->by_trace = p->figure + 2 * n;
+    p->room = p->by_trace + c->traces;
+    for (size_t t = 0; t < c->traces; t++) {
+        for (size_t r = 1; r <= c->rounds; r++) {
+            size_t i = t * c->rounds + r - 1;
+            double x = figure_of(c, r, t, who, m);
+            double y = figure_of(c, r, t, base, m);
+            p->figure[i] = x;
+            p->figure[n + i] = y;
+            p->difference[i] = log(x) - log(y);
+            p->counts[t] = p->counts[t] || !isnan(p->difference[i]);
+        }
+    }
+    return true;
+}
+
+static void pairs_free(struct pairs *p) {
+    free(p->difference);
+    free(p->counts);
+}
+
+/* The geometric mean over traces of the middle of the rounds. FROM: figures of
+   one contestant. */
+static double typical_of(const struct comparison *c, const struct pairs *p,
+                         const double *from) {
+    double sum = 0;
+    size_t traces = 0;
+    for (size_t t = 0; t < c->traces; t++) {
+        size_t n = 0;
+        for (size_t r = 0; p->counts[t] && r < c->rounds; r++)
+            if (!isnan(from[t * c->rounds + r]))
+                p->room[n++] = from[t * c->rounds + r];
+        if (n == 0)
+            continue;
+        sum += log(interval_median(p->room, n));
+        traces++;
+    }
+    return traces == 0 ? NAN : exp(sum / (double)traces);
+}
+
+/* The differences of the rounds in which every trace that counts has one. */
+static size_t by_round(const struct comparison *c, struct pairs *p) {
+    size_t n = 0;
+    for (size_t r = 0; r < c->rounds; r++) {
+        double sum = 0;
+        size_t traces = 0;
+        for (size_t t = 0; t < c->traces; t++)
+            if (p->counts[t]) {
+                sum += p->difference[t * c->rounds + r];
+                traces++;
+            }
+        if (traces != 0 && !isnan(sum))
+            p->room[n++] = sum / (double)traces;
+    }
+    return n;
+}
+
+static size_t by_trace(const struct comparison *c, struct pairs *p) {
+    size_t n = 0;
+    for (size_t t = 0; t < c->traces; t++) {
+        size_t have = 0;
+        for (size_t r = 0; r < c->rounds; r++)
+            if (!isnan(p->difference[t * c->rounds + r]))
+                p->room[have++] = p->difference[t * c->rounds + r];
+        if (have != 0)
+            p->by_trace[n++] = interval_median(p->room, have);
+    }
+    return n;
+}
+
+/* --- The verdict ---------------------------------------------------------- */
+
+static enum verdict_kind kind_of(const struct verdict *v, double margin) {
+    if (!v->has_interval)
+        return VERDICT_NOT_SHOWN;
+    if (v->low > 1 && v->high > 1 + margin)
+        return VERDICT_MORE;
+    if (v->high < 1 && v->low < 1 - margin)
+        return VERDICT_LESS;
+    return v->high <= 1 + margin ? VERDICT_NO_WORSE : VERDICT_NOT_SHOWN;
+}
+
+bool verdict_of(const struct comparison *c, size_t who, enum compare_metric m,
+                struct verdict *v) {
+    return verdict_between(c, who, c->baseline, m, v);
+}
+
+bool verdict_between(const struct comparison *c, size_t who, size_t base,
+                     enum compare_metric m, struct verdict *v) {
+    struct pairs p;
+    *v = (struct verdict){0};
+    if (!pairs_make(c, who, base, m, &p))
+        return false;
+    double alpha = alpha_of(c);
+    size_t cells = c->traces * c->rounds;
+    size_t n = by_round(c, &p);
+    if (n < interval_least(alpha) && c->traces > n) {
+        size_t traces = by_trace(c, &p);
+        if (traces >= interval_least(alpha) || n == 0) {
+            for (size_t i = 0; i < traces; i++)
+                p.room[i] = p.by_trace[i];
+            n = traces;
+        }
+    }
+    if (n == 0) {
+        pairs_free(&p);
+        return true;
+    }
+    struct interval d = interval_of(p.room, n, alpha);
+    v->measured = true;
+    v->samples = n;
+    v->ratio = exp(d.middle);
+    v->has_interval = d.known;
+    if (d.known) {
+        v->low = exp(d.low);
+        v->high = exp(d.high);
+        v->smallest = exp(d.detectable) - 1;
+    }
+    v->typical = typical_of(c, &p, p.figure);
+    v->baseline = typical_of(c, &p, p.figure + cells);
+    v->kind = kind_of(v, c->margin);
+    pairs_free(&p);
+    return true;
+}
+
+const char *verdict_text(const struct verdict *v, enum compare_metric m) {
+    switch (v->kind) {
+    case VERDICT_LESS:
+        return compare_metric[m].less;
+    case VERDICT_MORE:
+        return compare_metric[m].more;
+    case VERDICT_NO_WORSE:
+        return "no worse";
+    case VERDICT_NOT_SHOWN:
+        break;
+    }
+    return "no difference shown";
+}
+
+/* --- Ranks ---------------------------------------------------------------- */
+
+struct rank {
+    size_t who;
+    double ratio;
+};
+
+static int rank_compare(const void *a, const void *b) {
+    const struct rank *x = a, *y = b;
+    if (x->ratio != y->ratio)
+        return x->ratio < y->ratio ? -1 : 1;
+    return x->who < y->who ? -1 : x->who > y->who;
+}
+
+size_t verdict_rank(const struct comparison *c, size_t *order) {
+    size_t n = 0;
+    struct rank *rank = calloc(c->who.count, sizeof(*rank));
+    if (rank == NULL) {
+        tool_error("out of memory");
+        return 0;
+    }
+    for (size_t i = 0; i < c->who.count; i++) {
+        struct verdict v;
+        if (!verdict_of(c, i, METRIC_TIME, &v) || !v.measured)
+            continue;
+        rank[n].who = i;
+        rank[n++].ratio = v.ratio;
+    }
+    qsort(rank, n, sizeof(*rank), rank_compare);
+    for (size_t i = 0; i < n; i++)
+        order[i] = rank[i].who;
+    free(rank);
+    return n;
+}
+
+void verdict_frontier(const struct comparison *c, bool *on) {
+    size_t n = c->who.count;
+    double *ratio = calloc(2 * n, sizeof(*ratio));
+    for (size_t i = 0; i < n; i++) {
+        struct verdict time, memory;
+        on[i] = ratio != NULL && verdict_of(c, i, METRIC_TIME, &time) &&
+                verdict_of(c, i, METRIC_PEAK_RSS, &memory) && time.measured &&
+                memory.measured;
+        on[i] = on[i] && !c->who.list[i].rests;
+        if (on[i]) {
+            ratio[2 * i] = time.ratio;
+            ratio[2 * i + 1] = memory.ratio;
+        }
+    }
+    for (size_t i = 0; ratio != NULL && i < n; i++)
+        for (size_t k = 0; k < n && on[i]; k++)
+            on[i] = ratio[2 * k] == 0 || ratio[2 * k] >= ratio[2 * i] ||
+                    ratio[2 * k + 1] >= ratio[2 * i + 1];
+    free(ratio);
+}

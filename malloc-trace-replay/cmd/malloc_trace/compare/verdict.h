@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the runs of a comparison say of a contestant beside the baseline.
+ *
+ * With N differences of logarithms the interval is Wilcoxon's (model/interval).
+ * They are those of the rounds, each the mean over all traces; or, where there
+ * are too few rounds, those of the traces, each the middle of its rounds: then
+ * the verdict is about traces like these.
+ *
+ * Multiple comparisons are corrected for by Bonferroni: all intervals of all
+ * contestants and measured metrics hold together with `confidence`.
+ *
+ * Threads: any, the comparison is only read.
+ */
+#ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_VERDICT_H
+#define TOOL_CMD_MALLOC_TRACE_COMPARE_VERDICT_H
+
+#include "cmd/malloc_trace/compare/comparison.h"
+
+enum verdict_kind {
+    VERDICT_NOT_SHOWN, /* the interval has no difference in it, and too much */
+    VERDICT_LESS,      /* it is below 1, not just within the margin */
+    VERDICT_MORE,
+    VERDICT_NO_WORSE /* it ends below 1 and the margin */
+};
+
+struct verdict {
+    bool measured;   /* otherwise nothing else is set */
+    double typical;  /* the contestant's figure, in the metric's unit */
+    double baseline; /* and the baseline's */
+    double ratio;
+    bool has_interval;
+    double low, high;
+    double smallest; /* difference that would have been shown, 0.01: 1 % */
+    size_t samples;  /* differences that the interval is made of */
+    enum verdict_kind kind;
+};
+
+/* After runs were added, before all that follows: finds the replayer's own
+   share of each trace's time, the middle of all its runs, since that of a
+   single run is less sure than what it is taken from. false: out of memory, a
+   message is out. */
+bool verdict_settle(struct comparison *c);
+
+/* What a run has for a metric, the replayer's own share taken off; NAN: it has
+   nothing. */
+double verdict_figure(const struct comparison *c, size_t round, size_t trace,
+                      size_t who, enum compare_metric m);
+
+/* WHO may be the baseline, whose ratio is 1. false: out of memory, a message is
+   out. */
+bool verdict_of(const struct comparison *c, size_t who, enum compare_metric m,
+                struct verdict *v);
+/* The same beside another contestant than the baseline. */
+bool verdict_between(const struct comparison *c, size_t who, size_t base,
+                     enum compare_metric m, struct verdict *v);
+/* The words for it: "faster", "no worse", ... */
+const char *verdict_text(const struct verdict *v, enum compare_metric m);
+/* Rounds from which on intervals are known. */
+size_t verdict_least_rounds(const struct comparison *c);
+
+/* The contestants with figures, the one that takes least time first; returns
+   how many. ORDER has room for all. */
+size_t verdict_rank(const struct comparison *c, size_t *order);
+
+/* ON[i]: contestant i has figures, and no other one takes both less time and
+   less memory at the peak. */
+void verdict_frontier(const struct comparison *c, bool *on);
+
+#endif

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""compare_page.py PAGE JSON CSV NAME...: the page of a comparison is well-formed
+and fetches nothing, has the figures of the JSON and the CSV, and each NAME as
+text. compare_page.py --frame PAGE OUT: a page that shows PAGE 380 pixels wide,
+and says what is wider in its body's data-wide.
+
+Prints TAP lines, then "# all done".
+"""
+import csv
+import html
+import html.parser
+import json
+import re
+import sys
+
+FRAME = """<body><iframe width=380 height=900 style="border:0" srcdoc="%s">
+</iframe><script>
+"use strict";
+const frame = document.querySelector("iframe");
+frame.addEventListener("load", () => {
+  const page = frame.contentDocument, wide = [];
+  if (page.documentElement.scrollWidth > 380) wide.push("page");
+  for (const e of page.querySelectorAll("body *"))
+    if (e.getBoundingClientRect().right > 381 && !e.closest(".scroll"))
+      wide.push(e.tagName + " " + e.textContent.slice(0, 40));
+  document.body.dataset.wide = wide.length + " " + wide.slice(0, 5).join("; ");
+});
+</script>"""
+
+VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta",
+        "source", "track", "wbr"}
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.stack, self.faults, self.rows, self.cell = [], [], [], None
+        self.texts, self.data, self.script = {}, "", ""
+
+    def handle_startendtag(self, tag, attributes):
+        self.look(tag, attributes)
+
+    def look(self, tag, attributes):
+        for name, value in attributes:
+            if name in ("src", "href", "action", "data", "xlink:href") or \
+                    name.startswith("on") or "//" in (value or "") and \
+                    name not in ("aria-label", "title"):
+                self.faults.append(f"{tag} {name}={value}")
+        if tag in ("link", "img", "iframe", "object", "embed", "base"):
+            self.faults.append(tag)
+
+    def handle_starttag(self, tag, attributes):
+        self.look(tag, attributes)
+        if tag not in VOID:
+            self.stack.append((tag, dict(attributes)))
+            self.texts.setdefault(tag, []).append("")
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th") and self.rows:
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        if not self.stack or self.stack[-1][0] != tag:
+            self.faults.append(f"</{tag}> within {self.stack[-1:]}")
+        else:
+            self.stack.pop()
+
+    def handle_data(self, text):
+        if not self.stack:
+            return
+        tag, attributes = self.stack[-1]
+        if tag == "script":
+            if attributes.get("type") == "application/json":
+                self.data += text
+            else:
+                self.script += text
+            return
+        for open_tag, _ in self.stack:
+            self.texts[open_tag][-1] += text
+        if any(t in ("td", "th") for t, _ in self.stack):
+            self.rows[-1][-1] += text
+
+
+def check(what, good, why=""):
+    print(f"ok 0 - {what}" if good else f"# {why}\nnot ok 0 - {what}")
+
+
+def ratio(v):
+    return "%.3f" % v if v < 9.995 else "%.1f" % v if v < 999.5 else "%.0f" % v
+
+
+def three(n, unit, name):
+    whole, rest = divmod(n, unit)
+    hundredths = rest * 100 // unit
+    if whole < 10:
+        return f"{whole}.{hundredths:02} {name}"
+    return f"{whole}.{hundredths // 10} {name}" if whole < 100 else \
+        f"{whole} {name}"
+
+
+def figure(metric, v):
+    """As people read it: three digits, cut."""
+    if metric.endswith("_bytes"):
+        unit, names = 1, ["B", "KiB", "MiB", "GiB"]
+        while v >= unit * 1024:
+            unit *= 1024
+        name = names[len(bin(unit)) // 10]
+        return f"{int(v)} B" if unit == 1 else three(int(v), unit, name)
+    if "_ns" in metric:
+        if v < 1000:
+            return "%.*f ns" % (1 if v < 100 else 0, v)
+        for unit, name in ((1000, "us"), (10**6, "ms"), (10**9, "s")):
+            if v < unit * 1000:
+                return three(int(v), unit, name)
+    return "%.2f" % v if metric == "rss_over_live" else f"{int(v):,}"
+
+
+def main(page_file, json_file, csv_file, names):
+    text = open(page_file, encoding="utf-8").read()
+    page = Page()
+    page.feed(text)
+    page.close()
+    check("its tags are balanced", not page.stack and not page.faults,
+          f"{page.stack} {page.faults[:5]}")
+    style = "".join(re.findall(r"<style>(.*?)</style>", text, re.S))
+    check("it fetches nothing", style and
+          not re.search(r"url\(|@import|//", style) and
+          not re.search(r"fetch|XMLHttp|import\(|https?:", page.script))
+    check("it works in the light and in the dark, and on paper",
+          "prefers-color-scheme: dark" in style and "@media print" in style)
+    check("no control character is left", not re.search(
+        "[\0-\x08\x0b-\x1f\x7f-\x9f]", text))
+
+    want = json.load(open(json_file))
+    data = json.loads(page.data)
+    check("its data are those of the JSON", data["comparison"] == want)
+    said = "".join(page.texts["section"])
+    check("what is said in words is the same",
+          want["words"] and all(line in said
+                                for line in want["words"].split("\n")))
+
+    rows, metric = {}, None
+    for row in page.rows:
+        if len(row) == 1:
+            metric = row[0].split()[-1]
+        elif metric and len(row) == 4:
+            rows[row[0], metric] = row
+    wrong = []
+    for v in want["verdicts"]:
+        row = rows.get((v["contestant"], v["metric"]))
+        expect = [figure(v["metric"], v["value"]), ratio(v["ratio"])]
+        if v["lo"] is not None:
+            expect[1] += f" ({ratio(v['lo'])} to {ratio(v['hi'])})"
+        if row is None or row[1:3] != expect or v["lo"] is not None and \
+                v["verdict"] not in row[3]:
+            wrong.append((v, row, expect))
+    check("its table has the verdicts of the JSON",
+          want["verdicts"] and not wrong, wrong[:1])
+
+    titles, wrong, runs = set(page.texts["title"]), [], 0
+    for run in csv.DictReader(open(csv_file, errors="replace")):
+        for key in ("cpu_ns_per_op", "peak_rss_bytes"):
+            dot = f"{run['contestant']}, round {run['round']}: " + \
+                figure(key, float(run[key]))
+            runs += 1
+            if dot not in titles:
+                wrong.append(dot)
+    check("each run of the CSV is a dot", runs and not wrong, wrong[:3])
+    everything = "".join(page.texts["body"])
+    for name in names:
+        check("as text: " + ascii(name), name in everything)
+    print("# all done")
+
+
+if sys.argv[1] == "--frame":
+    inner = open(sys.argv[2], encoding="utf-8").read()
+    with open(sys.argv[3], "w", encoding="utf-8") as out:
+        out.write(FRAME % html.escape(inner, quote=True))
+else:
+    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])

@@ -1,0 +1,190 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# malloc-trace compare --plan and --merge: jobs that any engine runs, results
+# that are missing or damaged told by name, plans merged, unlike machines told.
+. "$top_srcdir/tests/lib/harness.sh"
+need_preload
+need_python
+"$malloc_trace" compare none 2>&1 | grep -q 'without the JSON library' &&
+    skip_all "built without jansson"
+
+make=$top_builddir/tests/unit/tools/replay_make
+"$make" python p.p 3000 >"$out" || exit 99
+get() { "$python" "$here/compare_check.py" get j "$@" 2>&1; }
+plan() {
+    plan_dir=$1
+    shift
+    "$malloc_trace" compare -q -a glibc -a malloc-trace --plan "$plan_dir" "$@"
+}
+# verdict DIR...: merges; leaves j, c, $out, $err and $status.
+verdict() {
+    rm -f j c
+    run timeout 300 "$malloc_trace" compare --json j --csv c --merge "$@"
+}
+# what a verdict is made of, without its numbers
+structure() {
+    "$python" -c '
+import json
+c = json.load(open("j"))
+print(c["baseline"], c["rounds"],
+      [(w["name"], w["ok"], w["runs"]) for w in c["contestants"]],
+      [(v["contestant"], v["metric"], v["samples"], v["lo"] is None)
+       for v in c["verdicts"]])'
+}
+
+# --- Engines ------------------------------------------------------------------
+
+dir="a plan's folder"
+check "a plan" plan "$dir" -n 10 p.p
+is "a job for each run and for the warm-up" "$(wc -l <"$dir/jobs.txt")" 22
+fails_with "a folder that has a plan" 1 plan "$dir" -n 10 p.p
+verdict "$dir"
+is "no result yet" "$status" 3
+like "a job that is missing is named" "$err" "job 1.0.0 has no result"
+check "one after the other" sh "$dir/jobs.txt"
+verdict "$dir"
+is "a verdict" "$status" 0
+structure >want
+cp j whole
+is "from the figures of its runs" "$("$python" "$here/compare_check.py" \
+    figures j c 2>&1)" same
+grep -q '"glibc", True, 10' want || grep -q "'glibc', True, 10" want
+result "with all runs" $?
+
+# engine NAME COMMAND...: in a folder of its own, from which $jobs is run.
+engine() {
+    what=$1
+    shift
+    check "$what: a plan" plan "$what's plan" -n 10 p.p
+    jobs=$work/$what\'s\ plan/jobs.txt
+    check "$what runs it" "$@"
+    verdict "$what's plan"
+    is "$what: status" "$status" 0
+    is "$what: the same verdict" "$(structure)" "$(cat want)"
+}
+with_xargs() { tr '\n' '\0' <"$jobs" | xargs -0 -P 2 -I '{}' sh -c '{}'; }
+with_plain_xargs() { xargs -P 2 -d '\n' -n 1 sh -c <"$jobs"; }
+with_make() {
+    awk '{ gsub(/\$/, "$$"); all = all " j" NR
+        rules = rules "j" NR ":\n\t@" $0 "\n" }
+        END { print "all:" all "\n" rules }' "$jobs" >jobs.mk &&
+        env -u MAKEFLAGS -u MAKELEVEL make -j2 -f jobs.mk
+}
+with_parallel() { parallel --will-cite -j 2 <"$jobs"; }
+engine xargs with_xargs
+engine make with_make
+if have parallel && parallel --version 2>&1 | grep -q GNU; then
+    engine parallel with_parallel
+else
+    skip "parallel" "not installed"
+fi
+
+# --- What is missing ----------------------------------------------------------
+
+results=$dir/results
+rm "$results/3.0.1.json"
+half=$(($(wc -c <"$results/5.0.0.json") / 2))
+head -c $half "$results/5.0.0.json" >x && mv x "$results/5.0.0.json"
+verdict "$dir"
+is "a result deleted, one cut" "$status" 3
+like "the deleted one is named" "$err" "job 3.0.1 has no result"
+like "so is the other one" "$err" "job 5.0.0 has a bad result"
+like "there is a verdict of the others" "$out" "^processor time an operation"
+is "with as many runs" "$(get glibc.runs malloc-trace.runs)" "9|9"
+ls -l --time-style=full-iso "$results" >before
+check "the jobs again" sh "$dir/jobs.txt"
+ls -l --time-style=full-iso "$results" >all
+grep -v '[35]\.0\.[01]\.json' all >after
+grep -v '[35]\.0\.[01]\.json' before | grep -v ^total >x
+grep -v ^total after >y
+cmp -s x y
+result "do only what is missing" $?
+verdict "$dir"
+is "also what was cut" "$status" 0
+is "and the verdict is whole" "$(structure)" "$(cat want)"
+printf '{}' >"$results/2.0.0.json"
+cp "$results/4.0.0.json" "$results/4.0.1.json"
+verdict "$dir"
+is "results that are not of their jobs" "$status" 3
+like "one that is empty" "$err" "job 2.0.0 has a bad result"
+like "another job's" "$err" "job 4.0.1 has a bad result"
+fails_with "a job that is not in the plan" 2 "$malloc_trace" compare \
+    --job 99.0.0 "$dir"
+fails_with "a job that is none" 2 "$malloc_trace" compare --job x "$dir"
+fails_with "a folder without a plan" 1 "$malloc_trace" compare --merge .
+like "is named" "$err" "plan.json"
+
+# --- Killed jobs --------------------------------------------------------------
+
+"$make" python long.p 200000 >"$out" || exit 99
+check "a plan of longer jobs" plan killed -n 9 long.p
+for wait in 0.02 0.05 0.1 0.2; do
+    for signal in KILL TERM; do
+        head -n 1 killed/jobs.txt >job
+        timeout -s $signal "$wait" sh job >"$out" 2>"$err"
+    done
+done
+ls killed/results >left
+is "killed jobs leave no half result" "$(for f in killed/results/*.json; do
+    [ ! -e "$f" ] || "$python" -m json.tool "$f" >x || echo "$f"
+done)" ""
+
+# --- Several plans ------------------------------------------------------------
+
+rm -r "$dir"
+mv "xargs's plan" one
+mv "make's plan" two
+verdict one two
+is "two plans merged" "$status" 0
+is "have the runs of both" "$(get glibc.runs malloc-trace.runs)" "20|20"
+check "a plan of other contestants" "$malloc_trace" compare -q -a glibc \
+    -a "other=$minimal" --plan three -n 1 p.p
+verdict one three
+is "is not merged" "$status" 1
+like "and why" "$err" "three: the other plans have no contestant other"
+verdict one
+is "one machine" "$(json j runs_of_unlike_machines)" 0
+"$python" - two/results <<'END'
+import json, os, sys
+for name in os.listdir(sys.argv[1]):
+    path = os.path.join(sys.argv[1], name)
+    run = json.load(open(path))
+    run["machine"]["processor"] = "Another One"
+    json.dump(run, open(path, "w"))
+END
+verdict one two
+is "an unlike one" "$status,$(json j runs_of_unlike_machines)" 0,22
+like "is told" "$out" "22 runs were made on machines unlike"
+
+# --- Many results -------------------------------------------------------------
+
+rounds=500
+[ "${LONG:-0}" = 1 ] && rounds=5000
+"$python" - one $rounds <<'END'
+import json, os, random, sys
+plan, rounds = sys.argv[1], int(sys.argv[2])
+p = json.load(open(plan + "/plan.json"))
+p["rounds"] = rounds
+json.dump(p, open(plan + "/plan.json", "w"))
+random.seed(1)
+for who in (0, 1):
+    runs = [json.load(open("%s/results/%d.0.%d.json" % (plan, r, who)))
+            for r in range(1, 11)]
+    for r in range(11, rounds + 1):
+        run = random.choice(runs)
+        run["round"] = r
+        json.dump(run, open("%s/results/%d.0.%d.json" % (plan, r, who), "w"))
+END
+verdict one
+is "$((2 * rounds)) results are merged" "$status,$(get glibc.runs)" "0,$rounds"
+seconds=$("$python" - "$malloc_trace" <<'END'
+import resource, subprocess, sys
+subprocess.run([sys.argv[1], "compare", "-q", "--json", "x", "--merge", "one"])
+u = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(int(u.ru_utime + u.ru_stime), u.ru_maxrss)
+END
+)
+note "seconds, KiB: $seconds"
+at_least "in seconds" $((20 - ${seconds% *})) 0
+at_least "in bounded memory" $((100000 - ${seconds#* })) 0
+tap_end
