@@ -27,7 +27,7 @@ struct mtf_raw_writer;
 enum mtr_sites_mode { MTR_SITES_NONE = 0, MTR_SITES_CALLER = 1 };
 
 /* Callers of a thread whose sites it knows. */
-#define MTR_SITE_CACHE 256u
+#define MTR_SITE_CACHE_LOG2 10u
 
 struct mtr_known_caller {
     uintptr_t caller;
@@ -40,7 +40,7 @@ struct mtr_thread_sites {
     uint8_t call;   /* the sticky call of allocations */
     uint32_t epoch; /* of its recording */
     uint64_t stamp; /* the cache is of this; else it is empty */
-    struct mtr_known_caller cache[MTR_SITE_CACHE];
+    struct mtr_known_caller cache[1u << MTR_SITE_CACHE_LOG2];
 };
 
 /* Changes when sites have to be looked at again: a recording begins, the loader
@@ -66,7 +66,7 @@ static TCM_ALWAYS_INLINE bool mtr_has_sites(const struct mtr_thread *t) {
 static TCM_ALWAYS_INLINE struct mtr_known_caller *
 mtr_site_entry(struct mtr_thread_sites *s, uintptr_t caller) {
     uint64_t hash = (uint64_t)caller * 0x9E3779B97F4A7C15u;
-    return &s->cache[hash >> 56];
+    return &s->cache[hash >> (64 - MTR_SITE_CACHE_LOG2)];
 }
 
 /* The site of CALLER, which is defined, or none: mtr_site_enter finds it. */
