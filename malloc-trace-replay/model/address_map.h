@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Live blocks by address, with the neighbours of each: a treap, whose shape is
- * for nobody to choose, as its priorities are random.
+ * Live blocks by address, with the neighbours of each. A table finds a block; a
+ * list in the order of addresses has its neighbours. For the place of a new one
+ * addresses lie in chunks, each sorted, and the chunks in a treap, whose shape
+ * is for nobody to choose, as its priorities are random: so a search meets few
+ * cache lines.
  *
- * Invariants: no two blocks have one address; memory is 48 bytes a live block
- * and as much again while it grows. Each call takes logarithmic time.
+ *     treap of chunks, by `from` --> chunk: addresses in [from, next one's
+ * from)
+ *
+ * Invariants: no two blocks have one address, and none has address 0. There is
+ * a chunk from 0; no other is empty. Memory is about 100 bytes a live block and
+ * as much again while it grows. To add and to remove takes logarithmic time,
+ * all else the same time always.
  * Threads: none shared.
  */
 #ifndef TOOL_MODEL_ADDRESS_MAP_H
 #define TOOL_MODEL_ADDRESS_MAP_H
 
-#include "base/compiler.h"
+#include "common/hash.h"
 
 struct address_block {
     uint64_t address, size;
@@ -19,27 +27,49 @@ struct address_block {
 
 struct address_node {
     struct address_block block;
+    uint32_t near[2]; /* the nodes of the list below and above; 0: none */
+};
+
+#define ADDRESS_CHUNK 64u
+
+struct address_chunk {
+    uint64_t address[ADDRESS_CHUNK];
+    uint32_t node[ADDRESS_CHUNK];
+};
+
+struct address_place {
+    uint64_t from;
     uint32_t child[2]; /* at lower and at higher addresses; 0: none */
     uint32_t priority; /* not below those of the children */
+    uint32_t count;    /* addresses in the chunk of the same number */
 };
 
 /* All zero is empty. */
 struct address_map {
-    struct address_node *node; /* [0] is no node */
+    struct address_node *node; /* [0] is the list's head and end */
     size_t room, used;
-    uint32_t root, spare; /* spare: list by child[0] */
+    uint32_t spare;        /* list by near[0] */
+    struct tool_map nodes; /* by address */
+    struct address_chunk *chunk;
+    struct address_place *place; /* of chunks; [0] is none */
+    size_t chunk_room, place_room, chunks;
+    uint32_t root, spare_chunk; /* spare: list by child[0] */
     uint64_t random;
-    size_t count;
 };
+
+static inline size_t address_map_count(const struct address_map *m) {
+    return m->nodes.count;
+}
 
 /* NULL: none. Good until the next change. */
 const struct address_block *address_map_find(const struct address_map *m,
                                              uint64_t address);
-/* The nearest blocks that begin below and above ADDRESS; NULL: none. */
-void address_map_near(const struct address_map *m, uint64_t address,
+/* The nearest blocks before and behind B, which is in the map; NULL: none. */
+void address_map_near(const struct address_map *m,
+                      const struct address_block *b,
                       const struct address_block **below,
                       const struct address_block **above);
-/* BLOCK's address is in no block of the map. False: out of memory. */
+/* No block of the map has BLOCK's address. False: out of memory. */
 bool address_map_add(struct address_map *m, const struct address_block *block);
 /* The block of ADDRESS, which is there. */
 void address_map_remove(struct address_map *m, uint64_t address);

@@ -77,7 +77,7 @@ struct annotate {
 /* --- Live blocks ---------------------------------------------------------- */
 
 static uint64_t live_count(const struct annotate *a) {
-    return a->layout ? a->map.count : a->place.count;
+    return a->layout ? address_map_count(&a->map) : a->place.count;
 }
 
 static const struct address_block *find_block(const struct annotate *a,
@@ -122,7 +122,7 @@ static uint64_t last_page(const struct address_block *b) {
     return (b->address + b->size - (b->size != 0)) >> PAGE_LOG2;
 }
 
-/* What lies around B, which is or was in the map. */
+/* What lies around B, which is in the map. */
 struct around {
     const struct address_block *below, *above;
     int64_t gap_below, gap_above; /* -1 without a neighbour */
@@ -131,7 +131,7 @@ struct around {
 
 static void look_around(const struct annotate *a, const struct address_block *b,
                         struct around *r) {
-    address_map_near(&a->map, b->address, &r->below, &r->above);
+    address_map_near(&a->map, b, &r->below, &r->above);
     r->gap_below = r->gap_above = -1;
     r->first = b->address >> PAGE_LOG2;
     r->last = last_page(b);
@@ -219,12 +219,13 @@ static void see_end(struct annotate *a, const char *p, const char *end,
     format_out_char(a->out, '\n');
 }
 
+/* The line [P, END) made the block of ADDRESS. */
 static void see_begin(struct annotate *a, const char *p, const char *end,
-                      const struct format_event *e) {
-    struct address_block b = {e->id, e->size, 0};
+                      uint64_t address) {
+    const struct address_block *b = find_block(a, address);
     struct around r = {0};
-    if (a->layout)
-        look_around(a, &b, &r);
+    if (a->layout && b != NULL)
+        look_around(a, b, &r);
     if (a->form != ANNOTATE_LINES) {
         annotate_summary_begin(&a->summary, r.gap_below, r.gap_above, r.pages);
         return;
@@ -256,23 +257,20 @@ static void see_call(struct annotate *a, const char *p, const char *end,
     const char *comment = memchr(p, '#', (size_t)(end - p));
     const char *call_end =
         without_blanks(p, comment != NULL && comment != p ? comment : end);
-    struct address_block old = {0, 0, 0};
     a->unknown += e->old != 0 && found == NULL;
     if (found != NULL) {
-        old = *found;
-        see_end(a, p, call_end, &old);
+        see_end(a, p, call_end, found);
         if (e->kind == FORMAT_FREE || e->id != 0 || e->size == 0)
             remove_block(a, e->old);
-    } else if (e->kind == FORMAT_ALLOC && e->id != 0) {
-        see_begin(a, p, call_end, e);
-    } else {
-        put_plain(a, p, call_end);
     }
-    if (e->kind == FORMAT_FREE || e->id == 0)
-        return;
-    if (found != NULL && a->form != ANNOTATE_LINES)
-        see_begin(a, p, call_end, e); /* of the new block */
-    add(a, e->id, e->size);
+    bool makes = e->kind != FORMAT_FREE && e->id != 0;
+    if (makes)
+        add(a, e->id, e->size);
+    if (makes &&
+        (found != NULL ? a->form != ANNOTATE_LINES : e->kind == FORMAT_ALLOC))
+        see_begin(a, p, call_end, e->id);
+    else if (found == NULL)
+        put_plain(a, p, call_end);
 }
 
 static void see_line(struct annotate *a, const char *p, const char *end,
