@@ -116,6 +116,8 @@ fails_with "onto itself" 2 "$malloc_trace" convert android android
 check "replay of a foreign trace" "$replay" --json j --threads=none --check \
     android
 is "its operations" "$(json j ops end_live_objects threads)" "10 2 3"
+check "report of a foreign trace" "$malloc_trace" report android
+like "its calls" "$out" "2.42 KiB asked for in 7 calls; 49 B alive in 2 blocks"
 check "replay with real threads" "$replay" --json j --threads=real android.times
 is "its operations" "$(json j ops end_live_objects)" "4 0"
 fails_with "replay of one that lacks something" 3 "$replay" --json j android.odd

@@ -3,6 +3,7 @@
 
 #include "common/files.h"
 #include "common/main.h"
+#include "formats/format_open.h"
 #include "trace/ops.h"
 
 #include <errno.h>
@@ -51,7 +52,7 @@ static bool start_postprocess(struct feed *f, const char *name) {
 bool feed_open(struct feed *f, const char *name) {
     bool is_stdin = strcmp(name, "-") == 0;
     f->child = 0;
-    f->in = tool_input_open(name);
+    f->in = format_open(name);
     if (f->in == NULL && errno == ENOMEM) {
         tool_error("out of memory");
         return false;
