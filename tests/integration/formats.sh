@@ -118,6 +118,11 @@ check "replay of a foreign trace" "$replay" --json j --threads=none --check \
 is "its operations" "$(json j ops end_live_objects threads)" "10 2 3"
 check "report of a foreign trace" "$malloc_trace" report android
 like "its calls" "$out" "2.42 KiB asked for in 7 calls; 49 B alive in 2 blocks"
+if [ "${TCM_SANITIZED:-no}" = no ] && [ -e "$minimal" ]; then
+    check "compare with a foreign trace" "$malloc_trace" compare -n 2 \
+        --no-check -a glibc -a ours="$minimal" cmt
+    like "its operations" "$out" "^cmt: 7 operations of 1 thread"
+fi
 check "replay with real threads" "$replay" --json j --threads=real android.times
 is "its operations" "$(json j ops end_live_objects)" "4 0"
 fails_with "replay of one that lacks something" 3 "$replay" --json j android.odd

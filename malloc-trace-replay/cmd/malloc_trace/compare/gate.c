@@ -10,6 +10,7 @@
 #include "common/main.h"
 #include "common/stop.h"
 #include "common/text.h"
+#include "formats/format_open.h"
 #include "model/info.h"
 
 #include <errno.h>
@@ -68,7 +69,7 @@ static bool add(struct counts *all, double value, const char *fmt, ...) {
 
 static bool count_trace(struct counts *all, const struct compare_trace *t) {
     static struct info_file f;
-    struct tool_input *in = tool_input_open(t->path);
+    struct tool_input *in = format_open(t->path);
     if (in == NULL) {
         tool_error("%s: %s", t->name, strerror(errno));
         return false;

@@ -8,6 +8,7 @@
 #include "common/main.h"
 #include "common/stop.h"
 #include "common/text.h"
+#include "formats/format_open.h"
 #include "model/info.h"
 #include "trace/ops.h"
 
@@ -52,7 +53,7 @@ void traces_remove_folder(const char *folder) {
 /* Operations and threads. */
 static bool look(struct compare_trace *t) {
     static struct info_file f;
-    struct tool_input *in = tool_input_open(t->path);
+    struct tool_input *in = format_open(t->path);
     if (in == NULL) {
         tool_error("%s: %s", t->path, strerror(errno));
         return false;
@@ -102,7 +103,7 @@ static bool order(const char *name, const char *out) {
 
 bool traces_add(struct comparison *c, const char *name, const char *folder) {
     char path[PATH_MAX], out[2 * PATH_MAX];
-    struct tool_input *in = tool_input_open(name);
+    struct tool_input *in = format_open(name);
     bool is_there = in != NULL || errno == ENOENT;
     if (!is_there) {
         tool_error("%s: %s", name, strerror(errno));
