@@ -90,7 +90,7 @@ static void execute_all(void) {
 
 static void replay_begin(struct tool_check *check) {
     if (ring == NULL)
-        ring = replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
+        ring = replay_ring_new(REPLAY_BATCHES_MOST, REPLAY_BATCHES_MOST / 2);
     FUZZ_CHECK(ring != NULL && replay_translate_init(&translate, ring, NULL));
     slots = 0;
     replay_translate_trace(&translate);
@@ -98,14 +98,19 @@ static void replay_begin(struct tool_check *check) {
     translate.use_present = true;
 }
 
+/* A batch ends where live bytes have grown, so there can be as many as
+   operations: all that are translated at once have to fit into the ring, which
+   nobody else empties. */
+enum { AT_ONCE = REPLAY_BATCHES_MOST / 4 };
+
 static void replay_block(const struct mtf_proc_block *b, size_t bytes) {
     static struct mtf_proc_decoder d;
-    static struct mtf_op ops[512 + TOOL_OPS_AHEAD];
+    static struct mtf_op ops[AT_ONCE + TOOL_OPS_AHEAD];
     size_t n;
     translate.most = bytes;
     mtf_proc_decode_begin(&d, b);
     replay_translate_thread(&translate, b->head.thread);
-    while ((n = mtf_proc_decode(&d, ops, 512)) != 0) {
+    while ((n = mtf_proc_decode(&d, ops, AT_ONCE)) != 0) {
         bool good = replay_translate_ops(&translate, b, ops, n);
         execute_all();
         if (!good)
