@@ -96,6 +96,10 @@ long_check_packages() {
     cat <<'END'
 gcc-aarch64-linux-gnu have aarch64-linux-gnu-gcc
 qemu-user have qemu-aarch64
+slurm-wlm have slurmctld
+munge have munged
+parallel have parallel
+npm have npm
 END
 }
 
