@@ -89,6 +89,7 @@ valgrind have valgrind
 libdw-dev have_elfutils
 util-linux have setarch
 xz-utils have xz
+parallel have parallel
 END
 }
 
@@ -98,7 +99,6 @@ gcc-aarch64-linux-gnu have aarch64-linux-gnu-gcc
 qemu-user have qemu-aarch64
 slurm-wlm have slurmctld
 munge have munged
-parallel have parallel
 npm have npm
 END
 }

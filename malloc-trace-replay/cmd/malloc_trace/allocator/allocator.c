@@ -105,9 +105,19 @@ typedef struct mallinfo2 (*mallinfo_function)(void);
 typedef int (*property_function)(const char *, size_t *);
 typedef int (*mallctl_function)(const char *, void *, size_t *, void *, size_t);
 
-#define FIND(function, from, name)                                             \
+/* NAME of FROM, if it lies in the library at BASE; NULL: in any. */
+static void *find(void *from, const char *name, const void *base) {
+    Dl_info info;
+    void *p = dlsym(from, name);
+    return p != NULL && (base == NULL ||
+                         (dladdr(p, &info) != 0 && info.dli_fbase == base))
+               ? p
+               : NULL;
+}
+
+#define FIND(function, from, name, base)                                       \
     do {                                                                       \
-        void *p_ = dlsym((from), (name));                                      \
+        void *p_ = find((from), (name), (base));                               \
         memcpy(&(function), &p_, sizeof(p_));                                  \
     } while (0)
 
@@ -117,13 +127,14 @@ struct counters {
     mallctl_function mallctl;   /* jemalloc */
 };
 
-static void counters_find(struct counters *c) {
+/* Of the library at BASE: a program may be linked with others. */
+static void counters_find(struct counters *c, const void *base) {
     void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     c->mallinfo = NULL;
     if (libc != NULL)
-        FIND(c->mallinfo, libc, "mallinfo2");
-    FIND(c->property, RTLD_DEFAULT, "MallocExtension_GetNumericProperty");
-    FIND(c->mallctl, RTLD_DEFAULT, "mallctl");
+        FIND(c->mallinfo, libc, "mallinfo2", NULL);
+    FIND(c->property, RTLD_DEFAULT, "MallocExtension_GetNumericProperty", base);
+    FIND(c->mallctl, RTLD_DEFAULT, "mallctl", base);
 }
 
 static uint64_t c_library_bytes(const struct counters *c) {
@@ -151,11 +162,11 @@ static bool own_bytes(const struct counters *c, uint64_t *bytes) {
 }
 
 /* Asks for some memory and sees who counts it. */
-static bool find_memory(struct answer *a, bool is_c_library) {
+static bool find_memory(struct answer *a, const void *base, bool is_c_library) {
     static void *block[BLOCKS + LARGES];
     struct counters c;
     uint64_t own[2];
-    counters_find(&c);
+    counters_find(&c, base);
     uint64_t before = c_library_bytes(&c);
     a->knows_own = own_bytes(&c, &own[0]);
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(block); i++) {
@@ -258,8 +269,9 @@ int cmd_allocator(int argc, char **argv) {
     if (together) {
         Dl_info info;
         find_foreign(&a, base);
-        a.good = find_memory(&a, place_of("gnu_get_libc_version", &info) &&
-                                     info.dli_fbase == base);
+        a.good = find_memory(&a, base,
+                             place_of("gnu_get_libc_version", &info) &&
+                                 info.dli_fbase == base);
     }
     bool written = json == NULL || write_json(&j, &a);
     if (!a.good)

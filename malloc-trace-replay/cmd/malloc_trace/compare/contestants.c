@@ -430,11 +430,15 @@ bool contestant_prepare(struct contestant *c) {
 
 bool contestant_set_environment(const struct contestant *c, bool keep_preload) {
     const char *old = keep_preload ? getenv("LD_PRELOAD") : NULL;
+    /* A program that is linked with another allocator gets the C library's
+       only if that is looked up first. */
+    const char *own =
+        keep_preload && c->library[0] == '\0' ? "libc.so.6" : c->preload;
     char *list = NULL;
     if (old == NULL)
         old = "";
-    if (asprintf(&list, "%s%s%s", c->preload,
-                 c->preload[0] != '\0' && *old != '\0' ? ":" : "", old) < 0)
+    if (asprintf(&list, "%s%s%s", own,
+                 own[0] != '\0' && *old != '\0' ? ":" : "", old) < 0)
         return false;
     bool good = *list != '\0' ? setenv("LD_PRELOAD", list, 1) == 0
                               : unsetenv("LD_PRELOAD") == 0;

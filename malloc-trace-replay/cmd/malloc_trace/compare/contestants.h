@@ -84,8 +84,9 @@ bool contestant_prepare(struct contestant *c);
 
 /*
  * Sets the environment of this process, which is a child that will run under C:
- * LD_PRELOAD and C's variables. KEEP_PRELOAD: libraries that were preloaded
- * before stay behind C's. false: errno tells.
+ * LD_PRELOAD and C's variables. KEEP_PRELOAD, for programs of others:
+ * libraries that were preloaded before stay behind C's, and the C library is
+ * put before an allocator that the program is linked with. false: errno tells.
  */
 bool contestant_set_environment(const struct contestant *c, bool keep_preload);
 
