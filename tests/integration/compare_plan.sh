@@ -150,9 +150,13 @@ for name in os.listdir(sys.argv[1]):
     path = os.path.join(sys.argv[1], name)
     run = json.load(open(path))
     run["machine"]["processor"] = "Another One"
+    if name == "1.0.1.json":
+        run["replay"]["allocator"] += " of another version"
     json.dump(run, open(path, "w"))
 END
 verdict one two
+is "an unlike library" "$status,$(json j runs_of_other_versions)" 0,1
+like "is told too" "$out" "1 runs were made with other versions"
 is "an unlike one" "$status,$(json j runs_of_unlike_machines)" 0,22
 like "is told" "$out" "22 runs were made on machines unlike"
 

@@ -70,6 +70,7 @@ libjansson-dev have_header jansson.h
 zlib1g-dev have_header zlib.h
 libzstd-dev have_header zstd.h
 libbz2-dev have_header bzlib.h
+libdw-dev have_elfutils
 END
 }
 
@@ -86,7 +87,6 @@ shellcheck have shellcheck
 groff have groff
 binutils have readelf
 valgrind have valgrind
-libdw-dev have_elfutils
 util-linux have setarch
 xz-utils have xz
 parallel have parallel

@@ -99,7 +99,9 @@ struct comparison {
     uint64_t limit_ns; /* of one run; 0: none */
     bool interrupted, ran_program;
     struct machine machine;
-    size_t unlike; /* runs of other machines among those merged */
+    /* runs among those merged that were made on other machines, and with other
+       versions of a contestant's library */
+    size_t unlike, other_versions;
     struct machine_notes disturbances;
     const char *command; /* to repeat it, as the user gave it */
 };

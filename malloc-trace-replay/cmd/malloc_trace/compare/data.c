@@ -128,6 +128,7 @@ bool compare_json_put(const struct comparison *c, const char *key,
         tool_json_string(j, NULL, c->disturbances.text[i]);
     tool_json_end_array(j);
     tool_json_u64(j, "runs_of_unlike_machines", c->unlike);
+    tool_json_u64(j, "runs_of_other_versions", c->other_versions);
     tool_json_end_object(j);
     return good;
 }

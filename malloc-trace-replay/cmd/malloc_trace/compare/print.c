@@ -277,6 +277,15 @@ void compare_print_head(const struct comparison *c, FILE *out) {
     fprintf(out, "%zu round%s\n", c->made, c->made == 1 ? "" : "s");
 }
 
+static void print_machine(const struct comparison *c, FILE *out) {
+    const struct machine *m = &c->machine;
+    if (m->cpus == 0)
+        return;
+    fprintf(out, "%s, %llu processor%s, %s, huge pages: %s\n", m->processor,
+            (unsigned long long)m->cpus, m->cpus == 1 ? "" : "s", m->kernel,
+            m->huge_pages[0] == '\0' ? "unknown" : m->huge_pages);
+}
+
 const char *compare_note(const struct comparison *c) {
     return c->speed == NULL || strcmp(c->speed, "max") == 0
                ? "Replays ran without pauses: memory that allocators give back "
@@ -288,6 +297,11 @@ const char *compare_note(const struct comparison *c) {
 static void print_notes(const struct comparison *c, FILE *out) {
     for (unsigned i = 0; i < c->disturbances.count; i++)
         fprintf(out, "disturbed: %s\n", c->disturbances.text[i]);
+    if (c->other_versions != 0)
+        fprintf(out,
+                "%zu runs were made with other versions of a library than the "
+                "first ones\n",
+                c->other_versions);
     if (c->unlike != 0)
         fprintf(out,
                 "%zu runs were made on machines unlike the first one's (%s, "
@@ -312,6 +326,7 @@ bool compare_print(const struct comparison *c, FILE *out) {
         fputc('\n', out);
     }
     print_out(c, out);
+    print_machine(c, out);
     print_notes(c, out);
     sheet_free(&s);
     return true;

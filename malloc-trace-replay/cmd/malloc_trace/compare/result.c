@@ -154,9 +154,12 @@ bool result_take(struct comparison *c, const char *text, size_t n, size_t round,
     double percent = number(replay, "malloc_percent");
     if (who == c->baseline && !isnan(percent))
         c->trace[trace].malloc_percent = percent;
+    const char *version = text_of(replay, "allocator");
     if (c->version[who][0] == '\0')
-        copy(c->version[who], sizeof(c->version[who]),
-             text_of(replay, "allocator"));
+        copy(c->version[who], sizeof(c->version[who]), version);
+    else if (strncmp(c->version[who], version, sizeof(c->version[who]) - 1) !=
+             0)
+        c->other_versions++;
     if (trace == 0) {
         const json_t *all =
             json_object_get(json_object_get(replay, "latency"), "all");
