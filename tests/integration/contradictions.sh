@@ -17,7 +17,7 @@ told() {
     is "$what: exit status" "$?" "$status"
     if [ "$status" = 0 ]; then
         is "$what: nothing is told" \
-            "$(grep -vE 'warning: (2 threads|with their own)' errors)" ""
+            "$(grep -vE 'warning: (2 threads|with --threads=real)' errors)" ""
     else
         check "$what: $words" grep -q -e "$words" errors
         check "$what: lines" [ "$(wc -l <errors)" -le 22 ]

@@ -58,9 +58,16 @@ for output in busy.$suffix "busy.%p.$suffix"; do
     for i in 1 2 3 4 5 6 7 8; do
         rm -f busy.*
         timeout -s KILL 30 env LD_PRELOAD="$tracing" \
-            TCMALLOC_TRACE_OUTPUT="$output" "$target" busy >out 2>err || break
+            TCMALLOC_TRACE_OUTPUT="$output" "$target" busy >out 2>err || {
+            echo "run $i: status $?" | diag
+            break
+        }
         file=$(find . -name "busy.*$suffix" | head -n 1)
-        "$postprocess" --quiet --json json "$file" p 2>err || break
+        "$postprocess" --quiet --json json "$file" p 2>err || {
+            echo "run $i: postprocess, status $?" | diag
+            diag <err
+            break
+        }
         [ "$(json json complete)" = true ] && good=$((good + 1))
     done
     is "busy at the end, to $output: whole" "$good" 8

@@ -513,7 +513,8 @@ class Trace:
                 e = None
             if e:
                 e["at"] = p
-                e.setdefault("site", site)
+                if "call" in e or e["kind"].startswith("realloc"):
+                    e.setdefault("site", site)
                 if "call" in e and e["call"] not in CALLS:
                     raise Bad("thread %d: call %s" % (thread, e["call"]))
                 yield e

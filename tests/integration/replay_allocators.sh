@@ -89,7 +89,7 @@ for library in "" libjemalloc.so.2 libmimalloc.so.2 libtcmalloc_minimal.so.4 \
         [ "$(sed -n 's/.*spans_made": \([0-9]*\).*/\1/p' counters)" -gt 0 ]
         result "$name: and they count" $?
         like "$name: beside those recorded" "$out" \
-            'tcmalloc.central_fetches +[0-9,]+ +[0-9,]+$'
+            'tcmalloc.central_fetches +[0-9,]+ +[0-9,]+ +[-+][0-9.]+ %$'
         replay_as "$name" calls "$library"
         is "$name: malloc_trim is called" "$(json j trims)" \
             "$(json j recorded_trims)"
