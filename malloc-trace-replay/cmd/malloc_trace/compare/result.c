@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if TCM_HAVE_JANSSON
+#ifdef TCM_HAVE_JANSSON
 #include <jansson.h>
 
 bool result_can_read(void) {
