@@ -72,7 +72,12 @@ static bool decode_bytes(struct mtf_raw_state *s, const struct mtf_raw_bytes *x,
     case MTF_RAW_GAP:
         return mtf_raw_get_gap(x, e);
     case MTF_RAW_SITE_DEF:
-        mtf_raw_get_bytes(x, MTF_EVENT_SITE_DEF, e);
+        /* a longer one is not of this version, and readers keep the length in
+           a byte */
+        mtf_raw_get_bytes(x,
+                          x->length <= MTF_EXTENDED_MAX ? MTF_EVENT_SITE_DEF
+                                                        : MTF_EVENT_UNKNOWN,
+                          e);
         return true;
     default:
         mtf_raw_get_bytes(x, MTF_EVENT_UNKNOWN, e);
