@@ -12,12 +12,19 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* A name that others make and remove at the same time. */
 #define TRIES 100
+
+const char *tool_file_temporary(void) {
+    const char *tmp = getenv("TMPDIR");
+    return tmp != NULL && *tmp == '/' && strlen(tmp) <= PATH_MAX - 400 ? tmp
+                                                                       : "/tmp";
+}
 
 bool tool_file_is_stdout(const char *name) {
     return name == NULL || strcmp(name, "-") == 0 ||

@@ -11,6 +11,10 @@
 
 #include <limits.h>
 
+/* The folder for temporary files: TMPDIR if it is absolute, and short enough
+   for a name of 300 bytes in it, else /tmp. */
+const char *tool_file_temporary(void);
+
 /* NAME is NULL, "-", or another name of descriptor 1. */
 bool tool_file_is_stdout(const char *name);
 /* NAME ends as that of a part of a flight recording does: in .k0 to .k7. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/own_library.h"
 
+#include "common/files.h"
 #include "common/main.h"
 
 #include <errno.h>
@@ -57,9 +58,8 @@ bool tool_preload_link(char path[PATH_MAX], char link[PATH_MAX]) {
     link[0] = '\0';
     if (preload_can_name(path))
         return true;
-    const char *tmp = getenv("TMPDIR");
-    if (tmp == NULL || *tmp != '/' || !preload_can_name(tmp) ||
-        strlen(tmp) > PATH_MAX - 400)
+    const char *tmp = tool_file_temporary();
+    if (!preload_can_name(tmp))
         tmp = "/tmp";
     char folder[PATH_MAX];
     snprintf(folder, sizeof(folder), "%.*s/malloc-trace-XXXXXX", PATH_MAX - 400,

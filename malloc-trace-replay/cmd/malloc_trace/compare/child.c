@@ -129,7 +129,7 @@ int child_scratch(const char *name) {
     return fd;
 }
 
-char *child_scratch_text(int fd, size_t *size) {
+char *child_file_text(int fd, size_t *size) {
     struct stat st;
     if (fstat(fd, &st) != 0)
         st.st_size = 0;

@@ -36,8 +36,8 @@ void child_end_text(const struct child_end *end, char *text, size_t size);
 
 /* A file in memory. -1: a message is out. */
 int child_scratch(const char *name);
-/* All that it holds, with a null byte behind, to be freed; NULL: out of memory,
-   a message is out. */
-char *child_scratch_text(int fd, size_t *size);
+/* All that a file holds, with a null byte behind, to be freed; NULL: out of
+   memory, a message is out. */
+char *child_file_text(int fd, size_t *size);
 
 #endif

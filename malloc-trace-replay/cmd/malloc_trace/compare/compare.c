@@ -15,6 +15,7 @@
 #include "cmd/malloc_trace/compare/rounds.h"
 #include "cmd/malloc_trace/compare/run.h"
 #include "cmd/malloc_trace/compare/settings.h"
+#include "cmd/malloc_trace/compare/shell_word.h"
 #include "cmd/malloc_trace/compare/traces.h"
 #include "cmd/malloc_trace/compare/verdict.h"
 #include "cmd/malloc_trace/malloc_trace.h"
@@ -270,16 +271,8 @@ static char *command_of(int argc, char **argv) {
         return NULL;
     fputs("malloc-trace", f);
     for (int i = 0; i < argc; i++) {
-        bool plain = argv[i][0] != '\0' &&
-                     strpbrk(argv[i], " \t\n'\"\\$`*?[]#~<>|&;(){}!") == NULL;
-        fputs(plain ? " " : " '", f);
-        for (const char *p = argv[i]; *p != '\0'; p++) {
-            if (*p == '\'')
-                fputs("'\\''", f);
-            else
-                fputc(*p, f);
-        }
-        fputs(plain ? "" : "'", f);
+        fputc(' ', f);
+        shell_put_word(f, argv[i]);
     }
     return fclose(f) == 0 ? text : NULL;
 }
@@ -407,10 +400,15 @@ static bool enough_contestants(const struct comparison *c) {
     return true;
 }
 
+/* Who takes part, and by that, how many rounds there are at least. */
 static bool check_contestants(struct order *o) {
     struct comparison *c = &o->c;
-    return run_check_contestants(c) && enough_contestants(c) &&
-           (o->no_check || (run_check_blocks(c) && enough_contestants(c)));
+    if (!run_check_contestants(c) || !enough_contestants(c) ||
+        (!o->no_check && (!run_check_blocks(c) || !enough_contestants(c))))
+        return false;
+    if (o->rounds.wanted == 0)
+        o->rounds.wanted = verdict_least_rounds(c) + 1;
+    return true;
 }
 
 /* --- What is done --------------------------------------------------------- */
@@ -483,8 +481,6 @@ static int compare_now(struct order *o) {
         return TOOL_FAILED;
     if (!check_contestants(o))
         return tool_stop_requested() ? TOOL_DAMAGED : TOOL_FAILED;
-    if (o->rounds.wanted == 0)
-        o->rounds.wanted = verdict_least_rounds(c) + 1;
     if (o->run_program)
         o->rounds.program = o->operand;
     if (!rounds_make(c, &o->rounds))
@@ -498,8 +494,6 @@ static int make_plan(struct order *o) {
     if (!plan_make_folder(o->plan, traces) || !gather_traces(o, traces) ||
         !check_contestants(o))
         return TOOL_FAILED;
-    if (o->rounds.wanted == 0)
-        o->rounds.wanted = verdict_least_rounds(c) + 1;
     c->limit_ns = 3600u * (uint64_t)1000000000;
     if (!comparison_make_room(c, o->rounds.wanted) || !plan_write(c, o->plan))
         return TOOL_FAILED;

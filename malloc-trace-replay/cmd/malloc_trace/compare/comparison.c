@@ -79,7 +79,7 @@ bool comparison_make_room(struct comparison *c, size_t rounds) {
 }
 
 bool comparison_add_trace(struct comparison *c, const char *path,
-                          const char *name, bool is_own) {
+                          const char *name) {
     if (!tool_array_reserve(&c->trace, &c->trace_room, c->traces + 1,
                             sizeof(*c->trace)))
         return no_memory();
@@ -88,7 +88,6 @@ bool comparison_add_trace(struct comparison *c, const char *path,
     t->malloc_percent = NAN;
     t->path = strdup(path);
     t->name = strdup(name);
-    t->is_own = is_own;
     t->number = c->traces;
     if (t->path == NULL || t->name == NULL) {
         free(t->path);

@@ -62,20 +62,17 @@ struct compare_course {
 struct compare_trace {
     char *path;    /* processed, what replay gets */
     char *name;    /* as the user knows it */
-    bool is_own;   /* a file that was made for the comparison */
     size_t number; /* in its plan */
     uint64_t ops, threads;
     const char *mode;      /* of replay --threads */
     double malloc_percent; /* of the recorded run's processor time; NAN */
-    double recorded_cpu_ns;
     double own_ns; /* of the time an operation, the replayer's own share */
-    char executable[64];
 };
 
 /* What the program itself took, --run-program. */
 struct compare_program {
     bool good;
-    double cpu_ns, wall_ns, peak_rss_bytes;
+    double cpu_ns, peak_rss_bytes;
 };
 
 struct comparison {
@@ -94,6 +91,7 @@ struct comparison {
     struct compare_program *program; /* [round * contestants + contestant] */
     double margin;                   /* 0.02: differences below are small */
     double confidence;               /* of all intervals together */
+    double alpha; /* chance that one interval misses, by verdict_settle */
     const char *threads, *touch, *speed; /* for replay; NULL: default */
     uint64_t seed;
     uint64_t limit_ns; /* of one run; 0: none */
@@ -116,7 +114,7 @@ static inline struct compare_run *comparison_run(const struct comparison *c,
    again with more. false: out of memory, a message is out. */
 bool comparison_make_room(struct comparison *c, size_t rounds);
 bool comparison_add_trace(struct comparison *c, const char *path,
-                          const char *name, bool is_own);
+                          const char *name);
 void comparison_free(struct comparison *c);
 
 #endif

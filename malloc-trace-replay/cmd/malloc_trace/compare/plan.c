@@ -2,7 +2,9 @@
 #include "cmd/malloc_trace/compare/plan.h"
 
 #include "cmd/malloc_trace/compare/result.h"
+#include "cmd/malloc_trace/compare/child.h"
 #include "cmd/malloc_trace/compare/run.h"
+#include "cmd/malloc_trace/compare/shell_word.h"
 #include "cmd/malloc_trace/compare/shuffle.h"
 #include "common/json.h"
 #include "common/main.h"
@@ -102,24 +104,12 @@ static bool write_plan(const struct comparison *c, const char *dir) {
     return tool_json_close(&j);
 }
 
-/* TEXT as one word of the shell. */
-static void put_word(FILE *f, const char *text) {
-    fputc('\'', f);
-    for (; *text != '\0'; text++) {
-        if (*text == '\'')
-            fputs("'\\''", f);
-        else
-            fputc(*text, f);
-    }
-    fputc('\'', f);
-}
-
 static void put_job(FILE *f, const char *program, const char *dir, size_t round,
                     size_t trace, size_t who) {
-    put_word(f, program);
+    shell_put_quoted(f, program);
     fputs(" compare --job ", f);
     fprintf(f, "%zu.%zu.%zu ", round, trace, who);
-    put_word(f, dir);
+    shell_put_quoted(f, dir);
 }
 
 static bool write_jobs(const struct comparison *c, const char *dir) {
@@ -200,17 +190,10 @@ static bool parse_id(const char *id, size_t number[3]) {
 
 /* The file PATH, with a null byte behind; NULL: errno. */
 static char *read_file(const char *path, size_t *size) {
-    struct stat st;
-    char *text = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return NULL;
-    if (fstat(fd, &st) == 0 &&
-        (text = malloc((size_t)st.st_size + 1)) != NULL) {
-        ssize_t n = read(fd, text, (size_t)st.st_size);
-        *size = n > 0 ? (size_t)n : 0;
-        text[*size] = '\0';
-    }
+    char *text = child_file_text(fd, size);
     close(fd);
     return text;
 }
@@ -308,7 +291,7 @@ static bool merge_plan(struct comparison *c, const struct comparison *part,
     }
     for (size_t i = 0; i < part->traces; i++) {
         const struct compare_trace *from = &part->trace[i];
-        if (!comparison_add_trace(c, from->path, from->name, false))
+        if (!comparison_add_trace(c, from->path, from->name))
             return false;
         c->trace[c->traces - 1].mode = from->mode;
         c->trace[c->traces - 1].number = i;

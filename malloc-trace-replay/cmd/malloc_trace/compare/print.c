@@ -2,6 +2,7 @@
 #include "cmd/malloc_trace/compare/print.h"
 
 #include "cmd/malloc_trace/compare/settings.h"
+#include "cmd/malloc_trace/compare/shell_word.h"
 #include "cmd/malloc_trace/compare/sheet.h"
 #include "common/main.h"
 #include "common/text.h"
@@ -334,22 +335,6 @@ bool compare_print(const struct comparison *c, FILE *out) {
 
 /* --- The frontier --------------------------------------------------------- */
 
-/* TEXT as a word of the shell. */
-static void put_word(FILE *out, const char *text) {
-    bool plain = strpbrk(text, " \t\n'\"\\$`*?[]#~<>|&;(){}!") == NULL;
-    if (plain) {
-        fputs(text, out);
-        return;
-    }
-    fputc('\'', out);
-    for (; *text != '\0'; text++)
-        if (*text == '\'')
-            fputs("'\\''", out);
-        else
-            fputc(*text, out);
-    fputc('\'', out);
-}
-
 bool compare_print_frontier(const struct comparison *c, FILE *out) {
     bool *on = calloc(c->who.count, sizeof(*on));
     struct sheet s;
@@ -373,14 +358,14 @@ bool compare_print_frontier(const struct comparison *c, FILE *out) {
             fputs("nothing to set", out);
         if (who->library[0] != '\0') {
             fputs("LD_PRELOAD=", out);
-            put_word(out, who->library);
+            shell_put_word(out, who->library);
             fputc(' ', out);
         }
         for (size_t e = 0; e < who->envs; e++) {
             /* quoted from its name on it would be a command */
             int name = (int)strcspn(who->env[e], "=") + 1;
             fprintf(out, "%.*s", name, who->env[e]);
-            put_word(out, who->env[e] + name);
+            shell_put_word(out, who->env[e] + name);
             fputc(' ', out);
         }
         fputc('\n', out);

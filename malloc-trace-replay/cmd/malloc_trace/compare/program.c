@@ -51,7 +51,6 @@ bool program_run(struct comparison *c, char **command, size_t round,
     }
     p->good = round != 0;
     p->cpu_ns = seconds_ns(end.usage.ru_utime) + seconds_ns(end.usage.ru_stime);
-    p->wall_ns = (double)end.wall_ns;
     p->peak_rss_bytes = (double)end.usage.ru_maxrss * 1024;
     return true;
 }

@@ -72,8 +72,6 @@ static void take_trace(struct compare_trace *t, const json_t *replay) {
         return;
     t->ops = whole(replay, "ops");
     t->threads = whole(replay, "threads");
-    t->recorded_cpu_ns = number(replay, "recorded_cpu_ns");
-    copy(t->executable, sizeof(t->executable), text_of(replay, "executable"));
 }
 
 static void take_course(struct compare_course *course, const json_t *list) {
@@ -221,8 +219,7 @@ static bool take_plan(struct comparison *c, const json_t *root) {
             return false;
     for (size_t i = 0; i < json_array_size(traces); i++) {
         const json_t *t = json_array_get(traces, i);
-        if (!comparison_add_trace(c, text_of(t, "path"), text_of(t, "name"),
-                                  false))
+        if (!comparison_add_trace(c, text_of(t, "path"), text_of(t, "name")))
             return false;
         const char *mode = text_of(t, "mode");
         c->trace[i].mode = strcmp(mode, "real") == 0     ? "real"

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "cmd/malloc_trace/compare/child.h"
 #include "cmd/malloc_trace/compare/result.h"
+#include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
 #include "common/stop.h"
@@ -67,7 +68,7 @@ static void word_fd(struct words *w, const char *option, int fd,
 static void first_line(int fd, char *out, size_t size) {
     size_t n;
     out[0] = '\0';
-    char *text = child_scratch_text(fd, &n);
+    char *text = child_file_text(fd, &n);
     if (text == NULL)
         return;
     text[strcspn(text, "\n")] = '\0';
@@ -116,7 +117,7 @@ static void files_close(const struct files *f) {
 
 static void put_documents(struct tool_json *j, const struct files *f) {
     size_t n;
-    char *text = child_scratch_text(f->result, &n);
+    char *text = child_file_text(f->result, &n);
     if (text != NULL && text[0] == '{')
         tool_json_document(j, "replay", text);
     else
@@ -126,7 +127,7 @@ static void put_documents(struct tool_json *j, const struct files *f) {
         f->course[0] == '\0' ? -1 : open(f->course, O_RDONLY | O_CLOEXEC);
     if (course < 0)
         return;
-    text = child_scratch_text(course, &n);
+    text = child_file_text(course, &n);
     if (text != NULL && text[0] == '{')
         tool_json_document(j, "timeline", text);
     free(text);
@@ -166,13 +167,11 @@ static bool put(const struct comparison *c, const struct files *f, size_t round,
 }
 
 static bool course_make(struct files *f) {
-    const char *tmp = getenv("TMPDIR");
-    snprintf(f->course, sizeof(f->course), "%.3000s/malloc-trace-XXXXXX.json",
-             tmp != NULL && *tmp == '/' ? tmp : "/tmp");
+    const char *tmp = tool_file_temporary();
+    snprintf(f->course, sizeof(f->course), "%s/malloc-trace-XXXXXX.json", tmp);
     int fd = mkostemps(f->course, 5, O_CLOEXEC);
     if (fd < 0) {
-        tool_error("cannot make a file in %.3000s: %s",
-                   tmp != NULL && *tmp == '/' ? tmp : "/tmp", strerror(errno));
+        tool_error("cannot make a file in %s: %s", tmp, strerror(errno));
         f->course[0] = '\0';
         return false;
     }
@@ -241,7 +240,7 @@ char *run_make(struct comparison *c, size_t round, size_t trace, size_t who,
         good = put(c, &f, round, trace, who, reason, &end);
     }
     if (good)
-        text = child_scratch_text(f.out, size);
+        text = child_file_text(f.out, size);
     files_close(&f);
     return text;
 }
@@ -276,7 +275,7 @@ static bool check(struct contestant *c) {
                         .err = messages,
                         .limit_ns = run_limit_ns(0)};
     bool made = child_run(&ask, &end);
-    char *text = made ? child_scratch_text(answer, &n) : NULL;
+    char *text = made ? child_file_text(answer, &n) : NULL;
     if (text != NULL && !tool_stop_requested()) {
         if (!result_read_allocator(text, n, &took_over, library, why)) {
             why_not(&end, messages, why, sizeof(why));

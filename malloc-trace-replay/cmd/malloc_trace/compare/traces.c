@@ -4,6 +4,7 @@
 #include "cmd/malloc_trace/compare/child.h"
 #include "cmd/malloc_trace/compare/run.h"
 #include "common/array.h"
+#include "common/files.h"
 #include "common/input.h"
 #include "common/main.h"
 #include "common/stop.h"
@@ -21,9 +22,7 @@
 #include <unistd.h>
 
 bool traces_make_folder(char folder[PATH_MAX]) {
-    const char *tmp = getenv("TMPDIR");
-    if (tmp == NULL || *tmp != '/' || strlen(tmp) > PATH_MAX - 400)
-        tmp = "/tmp";
+    const char *tmp = tool_file_temporary();
     snprintf(folder, PATH_MAX, "%s/malloc-trace-XXXXXX", tmp);
     if (mkdtemp(folder) != NULL)
         return true;
@@ -122,7 +121,7 @@ bool traces_add(struct comparison *c, const char *name, const char *folder) {
         if (!order(name, out) || realpath(out, path) == NULL)
             return false;
     }
-    if (!comparison_add_trace(c, path, name, !processed))
+    if (!comparison_add_trace(c, path, name))
         return false;
     if (look(&c->trace[c->traces - 1]))
         return true;

@@ -9,26 +9,6 @@
 
 /* --- Figures -------------------------------------------------------------- */
 
-bool verdict_settle(struct comparison *c) {
-    double *own = malloc((c->rounds * c->who.count + 1) * sizeof(*own));
-    if (own == NULL) {
-        tool_error("out of memory");
-        return false;
-    }
-    for (size_t t = 0; t < c->traces; t++) {
-        size_t n = 0;
-        for (size_t r = 1; r <= c->rounds; r++)
-            for (size_t i = 0; i < c->who.count; i++) {
-                const struct compare_run *run = comparison_run(c, r, t, i);
-                if (run->good && !isnan(run->own_ns))
-                    own[n++] = run->own_ns;
-            }
-        c->trace[t].own_ns = n == 0 ? 0 : interval_median(own, n);
-    }
-    free(own);
-    return true;
-}
-
 double verdict_figure(const struct comparison *c, size_t round, size_t trace,
                       size_t who, enum compare_metric m) {
     const struct compare_run *run = comparison_run(c, round, trace, who);
@@ -56,21 +36,37 @@ static size_t measured_metrics(const struct comparison *c) {
     return count == 0 ? 1 : count;
 }
 
-/* The chance of missing that one interval has. */
-static double alpha_of(const struct comparison *c) {
+/* The contestants that are held against the baseline. */
+static double others_of(const struct comparison *c) {
     size_t others = 0;
     for (size_t i = 0; i < c->who.count; i++)
         others += i != c->baseline && c->who.list[i].why == NULL;
-    return (1 - c->confidence) / (double)(others == 0 ? 1 : others) /
-           (double)measured_metrics(c);
+    return others == 0 ? 1 : (double)others;
+}
+
+bool verdict_settle(struct comparison *c) {
+    double *own = malloc((c->rounds * c->who.count + 1) * sizeof(*own));
+    if (own == NULL) {
+        tool_error("out of memory");
+        return false;
+    }
+    for (size_t t = 0; t < c->traces; t++) {
+        size_t n = 0;
+        for (size_t r = 1; r <= c->rounds; r++)
+            for (size_t i = 0; i < c->who.count; i++) {
+                const struct compare_run *run = comparison_run(c, r, t, i);
+                if (run->good && !isnan(run->own_ns))
+                    own[n++] = run->own_ns;
+            }
+        c->trace[t].own_ns = n == 0 ? 0 : interval_median(own, n);
+    }
+    free(own);
+    c->alpha = (1 - c->confidence) / others_of(c) / (double)measured_metrics(c);
+    return true;
 }
 
 size_t verdict_least_rounds(const struct comparison *c) {
-    size_t others = 0;
-    for (size_t i = 0; i < c->who.count; i++)
-        others += i != c->baseline && c->who.list[i].why == NULL;
-    return interval_least((1 - c->confidence) /
-                          (double)(others == 0 ? 1 : others) / METRICS);
+    return interval_least((1 - c->confidence) / others_of(c) / METRICS);
 }
 
 /* --- Differences ---------------------------------------------------------- */
@@ -189,12 +185,11 @@ bool verdict_between(const struct comparison *c, size_t who, size_t base,
     *v = (struct verdict){0};
     if (!pairs_make(c, who, base, m, &p))
         return false;
-    double alpha = alpha_of(c);
     size_t cells = c->traces * c->rounds;
     size_t n = by_round(c, &p);
-    if (n < interval_least(alpha) && c->traces > n) {
+    if (n < interval_least(c->alpha) && c->traces > n) {
         size_t traces = by_trace(c, &p);
-        if (traces >= interval_least(alpha) || n == 0) {
+        if (traces >= interval_least(c->alpha) || n == 0) {
             for (size_t i = 0; i < traces; i++)
                 p.room[i] = p.by_trace[i];
             n = traces;
@@ -204,7 +199,7 @@ bool verdict_between(const struct comparison *c, size_t who, size_t base,
         pairs_free(&p);
         return true;
     }
-    struct interval d = interval_of(p.room, n, alpha);
+    struct interval d = interval_of(p.room, n, c->alpha);
     v->measured = true;
     v->samples = n;
     v->ratio = exp(d.middle);

@@ -36,7 +36,8 @@ struct verdict {
     enum verdict_kind kind;
 };
 
-/* After runs were added, before all that follows: finds the replayer's own
+/* After runs were added, before all that follows: finds the share of the
+   chance to be wrong that each interval has, and the replayer's own
    share of each trace's time, the middle of all its runs, since that of a
    single run is less sure than what it is taken from. false: out of memory, a
    message is out. */
