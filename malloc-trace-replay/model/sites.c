@@ -10,8 +10,12 @@
 void tool_sites_fini(struct tool_sites *s) {
     for (size_t i = 0; i < s->modules.count; i++)
         free(s->module[i].path);
+    for (size_t i = 0; i < s->texts.count; i++)
+        free(s->text[i].text);
+    free(s->text);
     free(s->module);
     free(s->frame);
+    tool_ids_fini(&s->texts);
     tool_ids_fini(&s->modules);
     tool_ids_fini(&s->frames);
 }
@@ -34,11 +38,38 @@ static bool take_frame(struct tool_sites *s, const struct mtf_site_def *def) {
         tool_ids_get(&s->frames, &s->frame, sizeof(*f), def->site);
     if (f == NULL)
         return false;
-    if (!f->known)
-        *f = (struct tool_frame){.known = true,
-                                 .parent = def->parent,
-                                 .module = def->module,
-                                 .address = def->address};
+    if (f->known)
+        return true;
+    *f = (struct tool_frame){.known = true, .parent = def->parent};
+    if (def->what == MTF_SITE_DEF_LINE) {
+        f->language = def->language;
+        f->file = def->file;
+        f->function = def->function;
+        f->line = def->line;
+    } else {
+        f->module = def->module;
+        f->address = def->address;
+    }
+    return true;
+}
+
+/* Pieces may come in any order, and twice. */
+static bool take_text(struct tool_sites *s, const struct mtf_site_def *def) {
+    struct tool_site_text *t =
+        tool_ids_get(&s->texts, &s->text, sizeof(*t), def->text);
+    size_t end = (size_t)def->offset + def->path_length;
+    if (t == NULL)
+        return false;
+    if (t->text == NULL || end > t->length) {
+        char *text = realloc(t->text, end + 1);
+        if (text == NULL)
+            return false;
+        memset(text + t->length, '?', end - t->length);
+        text[end] = '\0';
+        t->text = text;
+        t->length = end;
+    }
+    memcpy(t->text + def->offset, def->path, def->path_length);
     return true;
 }
 
@@ -67,8 +98,18 @@ bool tool_sites_take(struct tool_sites *s, const uint8_t *p, size_t n) {
         s->unreadable++;
         return true;
     }
-    return def.what == MTF_SITE_DEF_FRAME ? take_frame(s, &def)
-                                          : take_module(s, &def);
+    switch (def.what) {
+    case MTF_SITE_DEF_FRAME:
+    case MTF_SITE_DEF_LINE:
+        return take_frame(s, &def);
+    case MTF_SITE_DEF_TEXT:
+        return take_text(s, &def);
+    case MTF_SITE_DEF_MODE:
+        s->mode = def;
+        return true;
+    default:
+        return take_module(s, &def);
+    }
 }
 
 const struct tool_frame *tool_sites_frame(const struct tool_sites *s,
@@ -81,4 +122,9 @@ const struct tool_module *tool_sites_module(const struct tool_sites *s,
                                             uint32_t module) {
     size_t at = tool_ids_find(&s->modules, module);
     return at == SIZE_MAX ? NULL : &s->module[at];
+}
+
+const char *tool_sites_text(const struct tool_sites *s, uint32_t text) {
+    size_t at = tool_ids_find(&s->texts, text);
+    return at == SIZE_MAX ? NULL : s->text[at].text;
 }

@@ -18,8 +18,23 @@
 
 struct tool_frame {
     bool known;
-    uint32_t parent, module;
-    uint64_t address; /* that the call returns to */
+    uint8_t language; /* enum mtf_language: a line of it; 0: native code */
+    uint32_t parent;
+    union {
+        struct {
+            uint32_t module;
+            uint64_t address; /* that the call returns to */
+        };
+        struct {
+            uint32_t file, function; /* texts; 0: not known */
+            uint32_t line;
+        };
+    };
+};
+
+struct tool_site_text {
+    char *text; /* ends with a null byte; NULL: none */
+    size_t length;
 };
 
 struct tool_module {
@@ -36,7 +51,10 @@ struct tool_sites {
     struct tool_ids frames;
     struct tool_module *module;
     struct tool_ids modules;
-    uint64_t unreadable; /* definitions */
+    struct tool_site_text *text;
+    struct tool_ids texts;
+    struct mtf_site_def mode; /* what is 0: the trace does not say */
+    uint64_t unreadable;      /* definitions */
 };
 
 void tool_sites_fini(struct tool_sites *s);
@@ -48,5 +66,7 @@ const struct tool_frame *tool_sites_frame(const struct tool_sites *s,
                                           uint32_t site);
 const struct tool_module *tool_sites_module(const struct tool_sites *s,
                                             uint32_t module);
+/* NULL: it is not defined. */
+const char *tool_sites_text(const struct tool_sites *s, uint32_t text);
 
 #endif

@@ -5,6 +5,7 @@
 
 #define MODULE_HEAD 30u
 #define PATH_HEAD   5u
+#define TEXT_HEAD   9u
 
 static void put_u32(uint8_t *p, uint32_t v) {
     for (unsigned i = 0; i < 4; i++)
@@ -27,6 +28,24 @@ static uint64_t get_u64(const uint8_t *p) {
     return (uint64_t)get_u32(p + 4) << 32 | get_u32(p);
 }
 
+static unsigned put_line(uint8_t *p, const struct mtf_site_def *def) {
+    put_u32(p + 1, def->site);
+    put_u32(p + 5, def->parent);
+    p[9] = def->language;
+    put_u32(p + 10, def->file);
+    put_u32(p + 14, def->line);
+    put_u32(p + 18, def->function);
+    return MTF_SITE_LINE_BYTES;
+}
+
+static unsigned put_mode(uint8_t *p, const struct mtf_site_def *def) {
+    p[1] = def->mode;
+    p[2] = def->free_sites;
+    put_u32(p + 3, def->depth);
+    put_u64(p + 7, def->mean);
+    return MTF_SITE_MODE_BYTES;
+}
+
 unsigned mtf_site_def_put(uint8_t *p, unsigned cap,
                           const struct mtf_site_def *def, unsigned *left) {
     unsigned n = PATH_HEAD;
@@ -40,7 +59,17 @@ unsigned mtf_site_def_put(uint8_t *p, unsigned cap,
         put_u64(p + 13, def->address);
         return MTF_SITE_FRAME_BYTES;
     }
-    put_u32(p + 1, def->module);
+    if (def->what == MTF_SITE_DEF_LINE)
+        return put_line(p, def);
+    if (def->what == MTF_SITE_DEF_MODE)
+        return put_mode(p, def);
+    if (def->what == MTF_SITE_DEF_TEXT) {
+        put_u32(p + 1, def->text);
+        put_u32(p + 5, def->offset);
+        n = TEXT_HEAD;
+    } else {
+        put_u32(p + 1, def->module);
+    }
     if (def->what == MTF_SITE_DEF_MODULE) {
         TCM_ASSERT(def->build_id_length <= MTF_BUILD_ID_MAX);
         put_u64(p + 5, def->start);
@@ -54,6 +83,37 @@ unsigned mtf_site_def_put(uint8_t *p, unsigned cap,
     memcpy(p + n, def->path, fits);
     *left = def->path_length - fits;
     return n + fits;
+}
+
+static bool get_line(const uint8_t *p, struct mtf_site_def *def) {
+    def->site = get_u32(p + 1);
+    def->parent = get_u32(p + 5);
+    def->language = p[9];
+    def->file = get_u32(p + 10);
+    def->line = get_u32(p + 14);
+    def->function = get_u32(p + 18);
+    return def->site != MTF_SITE_NONE && def->site < MTF_SITE_LIMIT &&
+           def->parent < MTF_SITE_LIMIT && def->file < MTF_SITE_LIMIT &&
+           def->function < MTF_SITE_LIMIT;
+}
+
+static bool get_mode(const uint8_t *p, struct mtf_site_def *def) {
+    def->mode = p[1];
+    def->free_sites = p[2] != 0;
+    def->depth = get_u32(p + 3);
+    def->mean = get_u64(p + 7);
+    return true;
+}
+
+static bool get_text(const uint8_t *p, size_t length,
+                     struct mtf_site_def *def) {
+    def->text = get_u32(p + 1);
+    def->offset = get_u32(p + 5);
+    def->path = p + TEXT_HEAD;
+    def->path_length = (uint32_t)(length - TEXT_HEAD);
+    return def->text != 0 && def->text < MTF_SITE_LIMIT &&
+           def->offset < MTF_SITE_TEXT_MAX &&
+           def->path_length <= MTF_SITE_TEXT_MAX - def->offset;
 }
 
 bool mtf_site_def_get(const uint8_t *p, size_t length,
@@ -72,6 +132,12 @@ bool mtf_site_def_get(const uint8_t *p, size_t length,
         return def->site != MTF_SITE_NONE && def->site < MTF_SITE_LIMIT &&
                def->parent < MTF_SITE_LIMIT && def->module < MTF_SITE_LIMIT;
     }
+    if (def->what == MTF_SITE_DEF_LINE)
+        return length >= MTF_SITE_LINE_BYTES && get_line(p, def);
+    if (def->what == MTF_SITE_DEF_MODE)
+        return length >= MTF_SITE_MODE_BYTES && get_mode(p, def);
+    if (def->what == MTF_SITE_DEF_TEXT)
+        return length >= TEXT_HEAD && get_text(p, length, def);
     def->module = get_u32(p + 1);
     if (def->module == 0 || def->module >= MTF_SITE_LIMIT)
         return false;

@@ -5,7 +5,9 @@
  *
  * A site is a number that names a frame: a return address, and the site of the
  * frame that called it (0: none, or not recorded). So the chain of parents is
- * the stack, and stacks that begin alike share their definitions.
+ * the stack, and stacks that begin alike share their definitions. A frame may
+ * be a line of an interpreted program; then its parent is the line that called
+ * it, and the parent of the outermost one is the native frame below.
  *
  * SITE in a stream: the site of all later allocations, up to the next SITE or
  * the end of the buffer. The argument is 0 when the site is the one that came
@@ -22,7 +24,7 @@
 
 #include <string.h>
 
-/* Sites and modules are numbered from 1. */
+/* Sites, modules and texts are numbered from 1. */
 #define MTF_SITE_NONE   0u
 #define MTF_SITE_LIMIT  ((uint32_t)1 << 24)
 #define MTF_SITE_FOLLOW 256u
@@ -66,7 +68,29 @@ enum mtf_site_def_what {
     MTF_SITE_DEF_FRAME = 1,  /* u32 site, u32 parent, u32 module, u64 address */
     MTF_SITE_DEF_MODULE = 2, /* u32 module, u64 start, u64 end, u64 bias, u8
                                 length of the build id, build id, path */
-    MTF_SITE_DEF_PATH = 3    /* u32 module: more of its path */
+    MTF_SITE_DEF_PATH = 3,   /* u32 module: more of its path */
+    MTF_SITE_DEF_LINE = 4,   /* u32 site, u32 parent, u8 enum mtf_language, u32
+                                text of the file, u32 line, u32 text of the
+                                function */
+    MTF_SITE_DEF_TEXT = 5,   /* u32 text, u32 offset, bytes of it from there */
+    MTF_SITE_DEF_MODE = 6    /* u8 enum mtf_site_mode, u8 1: frees have sites,
+                                u32 most frames, u64 mean distance of samples in
+                                bytes */
+};
+
+/* Of a line: the interpreter whose line it is. */
+enum mtf_language {
+    MTF_LANGUAGE_RUBY = 1,
+    MTF_LANGUAGE_PERL = 2,
+    MTF_LANGUAGE_PYTHON = 3
+};
+
+/* How the sites of a recording were chosen. */
+enum mtf_site_mode {
+    MTF_SITE_MODE_CALLER = 1,
+    MTF_SITE_MODE_STACK = 2,
+    MTF_SITE_MODE_SAMPLE = 3, /* the others have site 0 */
+    MTF_SITE_MODE_LANG = 4
 };
 
 /* A frame without module: what these addresses stand for. Others are of code
@@ -77,7 +101,11 @@ enum mtf_site_address {
 };
 
 #define MTF_SITE_FRAME_BYTES 21u
-#define MTF_BUILD_ID_MAX     32u
+#define MTF_SITE_LINE_BYTES  22u
+#define MTF_SITE_MODE_BYTES  15u
+/* Longest text. */
+#define MTF_SITE_TEXT_MAX 4096u
+#define MTF_BUILD_ID_MAX  32u
 
 /* One definition, taken apart. */
 struct mtf_site_def {
@@ -88,12 +116,21 @@ struct mtf_site_def {
     uint64_t start, end; /* of the module in memory */
     uint64_t bias;       /* address less this: as in its file */
     const uint8_t *build_id;
-    const uint8_t *path; /* not terminated; MODULE and PATH */
+    const uint8_t *path; /* not terminated; MODULE, PATH and TEXT */
     uint32_t path_length;
+    uint8_t language;
+    uint32_t file, function; /* texts; 0: not known */
+    uint32_t line;
+    uint32_t text, offset;
+    uint8_t mode;
+    bool free_sites;
+    uint32_t depth;
+    uint64_t mean;
 };
 
 /* Writes the bytes of a definition, at most CAP; returns how many. Of a path
-   that does not fit *LEFT bytes go into further PATHs. */
+   that does not fit *LEFT bytes go into further PATHs, of a text into further
+   TEXTs. */
 unsigned mtf_site_def_put(uint8_t *p, unsigned cap,
                           const struct mtf_site_def *def, unsigned *left);
 /* False: no definition that this reader knows, or a wrong one. */

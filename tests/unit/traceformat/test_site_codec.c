@@ -51,12 +51,15 @@ static void test_any_bytes(void) {
         for (size_t k = 0; k < n; k++)
             bytes[k] = (uint8_t)prng_next(&rng);
         if (n != 0)
-            bytes[0] &= 3;
+            bytes[0] &= 7;
         if (!mtf_site_def_get(bytes, n, &def))
             continue;
         taken++;
         good &= def.site < MTF_SITE_LIMIT && def.parent < MTF_SITE_LIMIT &&
-                def.build_id_length <= MTF_BUILD_ID_MAX && def.path_length <= n;
+                def.build_id_length <= MTF_BUILD_ID_MAX &&
+                def.path_length <= n && def.file < MTF_SITE_LIMIT &&
+                def.function < MTF_SITE_LIMIT && def.text < MTF_SITE_LIMIT &&
+                def.offset + def.path_length <= MTF_SITE_TEXT_MAX;
     }
     tap_ok(good, "definitions stay within their bytes");
     tap_ok(taken != 0, "some were taken");
@@ -115,7 +118,61 @@ static void test_definitions(void) {
            "a module with a long path, in pieces");
 }
 
+static void test_lines(void) {
+    static char whole[300], back[300];
+    uint8_t bytes[127];
+    struct mtf_site_def got, d = {.what = MTF_SITE_DEF_LINE,
+                                  .site = 70000,
+                                  .parent = 3,
+                                  .language = MTF_LANGUAGE_PERL,
+                                  .file = 2,
+                                  .line = 1u << 31,
+                                  .function = 5};
+    unsigned left, n = mtf_site_def_put(bytes, sizeof(bytes), &d, &left);
+    tap_ok(n == MTF_SITE_LINE_BYTES && mtf_site_def_get(bytes, n, &got) &&
+               got.site == 70000 && got.parent == 3 &&
+               got.language == MTF_LANGUAGE_PERL && got.file == 2 &&
+               got.line == 1u << 31 && got.function == 5 && left == 0,
+           "a line");
+    tap_ok(!mtf_site_def_get(bytes, n - 1, &got), "one that is cut");
+
+    d = (struct mtf_site_def){.what = MTF_SITE_DEF_MODE,
+                              .mode = MTF_SITE_MODE_SAMPLE,
+                              .free_sites = true,
+                              .depth = 64,
+                              .mean = (uint64_t)1 << 40};
+    n = mtf_site_def_put(bytes, sizeof(bytes), &d, &left);
+    tap_ok(n == MTF_SITE_MODE_BYTES && mtf_site_def_get(bytes, n, &got) &&
+               got.mode == MTF_SITE_MODE_SAMPLE && got.free_sites &&
+               got.depth == 64 && got.mean == (uint64_t)1 << 40 &&
+               !mtf_site_def_get(bytes, n - 1, &got),
+           "the mode");
+
+    for (size_t i = 0; i < sizeof(whole); i++)
+        whole[i] = (char)('A' + i % 26);
+    bool good = true;
+    for (size_t done = 0; done < sizeof(whole);) {
+        d = (struct mtf_site_def){.what = MTF_SITE_DEF_TEXT,
+                                  .text = 4,
+                                  .offset = (uint32_t)done,
+                                  .path = (const uint8_t *)whole + done,
+                                  .path_length =
+                                      (uint32_t)(sizeof(whole) - done)};
+        n = mtf_site_def_put(bytes, sizeof(bytes), &d, &left);
+        good &= mtf_site_def_get(bytes, n, &got) && got.text == 4 &&
+                got.offset == done &&
+                got.path_length == sizeof(whole) - done - left;
+        if (!good)
+            break;
+        memcpy(back + done, got.path, got.path_length);
+        done += got.path_length;
+    }
+    tap_ok(good && memcmp(whole, back, sizeof(whole)) == 0,
+           "a long text, in pieces");
+}
+
 int main(void) {
+    test_lines();
     test_coding();
     test_any_bytes();
     test_definitions();

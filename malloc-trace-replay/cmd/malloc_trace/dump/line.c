@@ -282,6 +282,26 @@ static void put_module(struct dump_lines *d, const struct mtf_site_def *def) {
     dump_quoted(d, def->path, def->path_length);
 }
 
+static void put_line(struct dump_lines *d, const struct mtf_site_def *def) {
+    dump_id(d, "site ", def->site);
+    dump_id(d, " is line ", def->line);
+    dump_id(d, " of language ", def->language);
+    dump_id(d, ", file text ", def->file);
+    dump_id(d, ", function text ", def->function);
+    if (def->parent != MTF_SITE_NONE)
+        dump_id(d, ", called at site ", def->parent);
+}
+
+static void put_mode(struct dump_lines *d, const struct mtf_site_def *def) {
+    dump_id(d, "sites of mode ", def->mode);
+    if (def->free_sites)
+        dump_str(d, ", of frees too");
+    if (def->depth != 0)
+        dump_id(d, ", frames at most ", def->depth);
+    if (def->mean != 0)
+        dump_id(d, ", a sample each bytes ", def->mean);
+}
+
 void dump_site_def(struct dump_lines *d, const uint8_t *p, size_t n) {
     struct mtf_site_def def;
     if (!mtf_site_def_get(p, n, &def)) {
@@ -291,6 +311,15 @@ void dump_site_def(struct dump_lines *d, const uint8_t *p, size_t n) {
         put_frame(d, &def);
     } else if (def.what == MTF_SITE_DEF_MODULE) {
         put_module(d, &def);
+    } else if (def.what == MTF_SITE_DEF_LINE) {
+        put_line(d, &def);
+    } else if (def.what == MTF_SITE_DEF_MODE) {
+        put_mode(d, &def);
+    } else if (def.what == MTF_SITE_DEF_TEXT) {
+        dump_id(d, "text ", def.text);
+        dump_id(d, " from byte ", def.offset);
+        dump_str(d, ", ");
+        dump_quoted(d, def.path, def.path_length);
     } else {
         dump_id(d, "more of the path of module ", def.module);
         dump_str(d, ", ");

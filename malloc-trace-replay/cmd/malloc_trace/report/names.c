@@ -247,6 +247,12 @@ struct name names_of(struct names *n, uint32_t site) {
         return *name;
     n->done[at] = true;
     const struct tool_frame *f = &n->sites->frame[at];
+    if (f->language != 0) {
+        name->file = tool_sites_text(n->sites, f->file);
+        name->function = tool_sites_text(n->sites, f->function);
+        name->line = f->line;
+        return *name;
+    }
     const struct tool_module *m = tool_sites_module(n->sites, f->module);
     name->offset = f->address - 1;
     if (m != NULL && m->path != NULL && f->address > m->bias) {

@@ -52,12 +52,30 @@ static char *whole_text(const struct name *n) {
     return length < 0 ? NULL : text;
 }
 
+/* Frames that stand for no place. */
+static const char *no_place(const struct tool_frame *f) {
+    if (f == NULL ||
+        (f->language == 0 && f->module == 0 && f->address == MTF_SITE_UNKNOWN))
+        return NOT_KNOWN;
+    if (f->language == 0 && f->module == 0 && f->address == MTF_SITE_CUT)
+        return "(deeper)";
+    return NULL;
+}
+
+/* "FUNCTION (FILE:LINE)" */
+static char *script_text(const struct name *n) {
+    char *text = NULL, *line = line_text(n);
+    if (n->function == NULL || n->file == NULL || line == NULL)
+        return line;
+    int length = asprintf(&text, "%s (%s)", n->function, line);
+    free(line);
+    return length < 0 ? NULL : text;
+}
+
 static char *frame_text(struct names *names, const struct tool_frame *f,
                         enum rows_by by, uint32_t site) {
-    if (f == NULL || (f->module == 0 && f->address == MTF_SITE_UNKNOWN))
-        return strdup(NOT_KNOWN);
-    if (f->module == 0 && f->address == MTF_SITE_CUT)
-        return strdup("(deeper)");
+    if (no_place(f) != NULL)
+        return strdup(no_place(f));
     struct name n = names_of(names, site);
     switch (by) {
     case ROWS_BY_FUNCTION:
@@ -71,7 +89,7 @@ static char *frame_text(struct names *names, const struct tool_frame *f,
     case ROWS_BY_MODULE:
         return strdup(n.module != NULL ? n.module : "(no module)");
     default:
-        return whole_text(&n);
+        return f->language != 0 ? script_text(&n) : whole_text(&n);
     }
 }
 
