@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "model/sites.h"
 
+#include "common/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 /* Longest path that is kept. */
 #define PATH_BYTES_MAX ((size_t)64 << 10)
+
+/* The table of places: pages of one trace, made as they are needed. */
+#define PAGE_SITES 1024u
+#define PAGES      (MTF_SITE_LIMIT / PAGE_SITES)
+
+static void free_places(struct tool_sites *s) {
+    for (size_t i = 0; i < TOOL_SITE_TRACES; i++) {
+        for (size_t k = 0; s->place[i] != NULL && k < PAGES; k++)
+            free(s->place[i][k]);
+        free(s->place[i]);
+    }
+}
 
 void tool_sites_fini(struct tool_sites *s) {
     for (size_t i = 0; i < s->modules.count; i++)
@@ -17,7 +31,7 @@ void tool_sites_fini(struct tool_sites *s) {
     free(s->frame);
     tool_ids_fini(&s->texts);
     tool_ids_fini(&s->modules);
-    tool_ids_fini(&s->frames);
+    free_places(s);
 }
 
 static bool add_path(struct tool_module *m, const uint8_t *p, size_t n) {
@@ -33,21 +47,39 @@ static bool add_path(struct tool_module *m, const uint8_t *p, size_t n) {
     return true;
 }
 
+/* Where the place of SITE is noted, made if there is none; NULL: no memory. */
+static uint32_t *note_of(struct tool_sites *s, uint32_t site) {
+    uint32_t ***trace = &s->place[site / MTF_SITE_LIMIT];
+    uint32_t in = site % MTF_SITE_LIMIT;
+    if (*trace == NULL && (*trace = calloc(PAGES, sizeof(**trace))) == NULL)
+        return NULL;
+    uint32_t **page = &(*trace)[in / PAGE_SITES];
+    if (*page == NULL && (*page = calloc(PAGE_SITES, sizeof(**page))) == NULL)
+        return NULL;
+    return &(*page)[in % PAGE_SITES];
+}
+
+static uint32_t numbered(const struct tool_sites *s, uint32_t number) {
+    return number == 0 ? 0 : s->base + number;
+}
+
 static bool take_frame(struct tool_sites *s, const struct mtf_site_def *def) {
-    struct tool_frame *f =
-        tool_ids_get(&s->frames, &s->frame, sizeof(*f), def->site);
-    if (f == NULL)
-        return false;
-    if (f->known)
+    uint32_t *note = note_of(s, s->base + def->site);
+    if (note != NULL && *note != 0)
         return true;
-    *f = (struct tool_frame){.known = true, .parent = def->parent};
+    if (note == NULL || !tool_array_reserve(&s->frame, &s->frame_room,
+                                            s->frames + 1, sizeof(*s->frame)))
+        return false;
+    struct tool_frame *f = &s->frame[s->frames++];
+    *note = (uint32_t)s->frames;
+    *f = (struct tool_frame){.parent = numbered(s, def->parent)};
     if (def->what == MTF_SITE_DEF_LINE) {
         f->language = def->language;
-        f->file = def->file;
-        f->function = def->function;
+        f->file = numbered(s, def->file);
+        f->function = numbered(s, def->function);
         f->line = def->line;
     } else {
-        f->module = def->module;
+        f->module = numbered(s, def->module);
         f->address = def->address;
     }
     return true;
@@ -56,7 +88,7 @@ static bool take_frame(struct tool_sites *s, const struct mtf_site_def *def) {
 /* Pieces may come in any order, and twice. */
 static bool take_text(struct tool_sites *s, const struct mtf_site_def *def) {
     struct tool_site_text *t =
-        tool_ids_get(&s->texts, &s->text, sizeof(*t), def->text);
+        tool_ids_get(&s->texts, &s->text, sizeof(*t), s->base + def->text);
     size_t end = (size_t)def->offset + def->path_length;
     if (t == NULL)
         return false;
@@ -74,8 +106,8 @@ static bool take_text(struct tool_sites *s, const struct mtf_site_def *def) {
 }
 
 static bool take_module(struct tool_sites *s, const struct mtf_site_def *def) {
-    struct tool_module *m =
-        tool_ids_get(&s->modules, &s->module, sizeof(*m), def->module);
+    struct tool_module *m = tool_ids_get(&s->modules, &s->module, sizeof(*m),
+                                         s->base + def->module);
     if (m == NULL)
         return false;
     if (def->what == MTF_SITE_DEF_PATH)
@@ -112,10 +144,30 @@ bool tool_sites_take(struct tool_sites *s, const uint8_t *p, size_t n) {
     }
 }
 
-const struct tool_frame *tool_sites_frame(const struct tool_sites *s,
-                                          uint32_t site) {
-    size_t at = tool_ids_find(&s->frames, site);
-    return at == SIZE_MAX ? NULL : &s->frame[at];
+size_t tool_sites_place(const struct tool_sites *s, uint32_t site) {
+    uint32_t **trace = s->place[site / MTF_SITE_LIMIT];
+    uint32_t in = site % MTF_SITE_LIMIT;
+    uint32_t *page = trace == NULL ? NULL : trace[in / PAGE_SITES];
+    uint32_t note = page == NULL ? 0 : page[in % PAGE_SITES];
+    return note == 0 ? SIZE_MAX : note - 1;
+}
+
+uint32_t tool_sites_from(const struct tool_sites *s, uint32_t from) {
+    for (uint64_t site = from; site <= UINT32_MAX;) {
+        uint32_t **trace = s->place[site / MTF_SITE_LIMIT];
+        if (trace == NULL) {
+            site += MTF_SITE_LIMIT - site % MTF_SITE_LIMIT;
+            continue;
+        }
+        const uint32_t *page = trace[site % MTF_SITE_LIMIT / PAGE_SITES];
+        if (page == NULL)
+            site += PAGE_SITES - site % PAGE_SITES;
+        else if (page[site % PAGE_SITES] != 0)
+            return (uint32_t)site;
+        else
+            site++;
+    }
+    return MTF_SITE_NONE;
 }
 
 const struct tool_module *tool_sites_module(const struct tool_sites *s,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The call sites of a trace, as its definitions say (traceformat/site_codec.h).
+ * The call sites of traces, as their definitions say
+ * (traceformat/site_codec.h).
  *
- * Invariants: memory grows with the definitions read, whatever numbers they
- * have. A chain of parents may be a circle in a damaged trace: whoever follows
- * one stops at TOOL_SITE_DEPTH.
+ * Invariants: a frame takes 28 bytes where sites are numbered densely, and the
+ * table of their places at most 64 MiB a trace, whatever numbers there are. A
+ * chain of parents may be a circle in a damaged trace: whoever follows one
+ * stops at TOOL_SITE_DEPTH.
  * Threads: none shared.
  */
 #ifndef TOOL_MODEL_SITES_H
@@ -16,8 +18,10 @@
 /* More frames than any stack that is recorded has. */
 #define TOOL_SITE_DEPTH 512u
 
+/* Traces whose sites are kept at once. */
+#define TOOL_SITE_TRACES 256u
+
 struct tool_frame {
-    bool known;
     uint8_t language; /* enum mtf_language: a line of it; 0: native code */
     uint32_t parent;
     union {
@@ -48,7 +52,11 @@ struct tool_module {
 
 struct tool_sites {
     struct tool_frame *frame;
-    struct tool_ids frames;
+    size_t frames, frame_room;
+    uint32_t *
+        *place[TOOL_SITE_TRACES];   /* of frames, plus 1, by site; in pages */
+    uint32_t base;                  /* of the numbers of the trace at hand */
+    uint32_t pid[TOOL_SITE_TRACES]; /* of the processes, 0: not known */
     struct tool_module *module;
     struct tool_ids modules;
     struct tool_site_text *text;
@@ -61,9 +69,16 @@ void tool_sites_fini(struct tool_sites *s);
 /* The N bytes of a definition. The first one of a number counts. False: out of
    memory. */
 bool tool_sites_take(struct tool_sites *s, const uint8_t *p, size_t n);
+/* The place of SITE's frame; SIZE_MAX: it is not defined. */
+size_t tool_sites_place(const struct tool_sites *s, uint32_t site);
 /* NULL: it is not defined. */
-const struct tool_frame *tool_sites_frame(const struct tool_sites *s,
-                                          uint32_t site);
+static inline const struct tool_frame *
+tool_sites_frame(const struct tool_sites *s, uint32_t site) {
+    size_t at = tool_sites_place(s, site);
+    return at == SIZE_MAX ? NULL : &s->frame[at];
+}
+/* The first site from FROM on that is defined, or MTF_SITE_NONE. */
+uint32_t tool_sites_from(const struct tool_sites *s, uint32_t from);
 const struct tool_module *tool_sites_module(const struct tool_sites *s,
                                             uint32_t module);
 /* NULL: it is not defined. */

@@ -30,9 +30,9 @@ static bool is_processed(const char *name) {
 static void check_rows(const struct tallies *t, enum rows_by by,
                        const struct tally *all) {
     struct rows_filter filter = {0};
-    struct rows rows;
+    struct rows rows = {0};
     struct names *names = names_new(&t->sites, NULL);
-    FUZZ_CHECK(names != NULL && rows_make(&rows, t, names, by, &filter));
+    FUZZ_CHECK(names != NULL && rows_add(&rows, t, names, by, &filter, false));
     FUZZ_CHECK(rows.total.bytes == all->bytes &&
                rows.total.calls == all->calls && rows.total.live == all->live);
     rows_sort(&rows, ROWS_SORT_AGE);
@@ -54,8 +54,10 @@ static void read_trace(const char *name, enum tally_by by, struct tally *all) {
                    : by == TALLY_BY_SIZE ? ROWS_BY_SIZE
                                          : ROWS_BY_THREAD,
                    all);
-        if (by == TALLY_BY_SITE)
+        if (by == TALLY_BY_SITE) {
             check_rows(&t, ROWS_BY_MODULE, all);
+            check_rows(&t, ROWS_BY_STACK, all);
+        }
     }
     tally_fini(&t);
 }

@@ -32,7 +32,7 @@ $CC -g -O1 -fno-builtin -o app "$here/report_target.c" 2>err ||
 # Sums.
 sited t ./app
 "$postprocess" -q --json post.json t p
-for by in site function line file module size thread; do
+for by in site function line file module lang stack size thread; do
     check "by $by" report -q --by=$by --json r.json p
     is "by $by: the sums are the trace's" \
         "$(sums r.json bytes live_blocks failed)" \
@@ -144,6 +144,15 @@ if have valgrind && [ "$names" = yes ]; then
     }
     dhat "a C program" ./app
     dhat "a C++ program" "$built/sites_target" all
+    if ${CXX:-c++} -g -O2 -fomit-frame-pointer -o cxx "$here/report_cxx.cc" \
+        2>err; then
+        dhat "templates and inlined functions" ./cxx
+        report --by=stack --columns v >got
+        like "functions inlined into each other are frames" got \
+            ' std::__new_allocator<int>::allocate.* < .*::_M_realloc_insert'
+    else
+        skip "templates and inlined functions" "no compiler for a program"
+    fi
     ! have sort || dhat "sort" sort "$here/report.sh"
     ! have sqlite3 || dhat "sqlite3" sqlite3 :memory: \
         'create table a(x); insert into a values (1), (2); select * from a;'

@@ -231,14 +231,10 @@ static void put_location(struct profile *p, const struct tool_sites *sites,
     free(line.bytes);
 }
 
-/* The numbers of all frames, which stand in the map of their places. */
 static void put_locations(struct profile *p, const struct tool_sites *sites,
                           struct names *names) {
-    const struct tool_map *places = &sites->frames.place;
-    for (size_t i = 0; places->entry != NULL && i <= places->mask; i++)
-        if (places->entry[i].key != 0)
-            put_location(p, sites, names, (uint32_t)places->entry[i].key - 1,
-                         places->entry[i].key - 1);
+    for (uint32_t site = 1; (site = tool_sites_from(sites, site)) != 0; site++)
+        put_location(p, sites, names, site, site);
     put_location(p, sites, names, MTF_SITE_NONE, MTF_SITE_LIMIT);
 }
 

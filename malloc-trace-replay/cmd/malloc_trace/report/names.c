@@ -1,213 +1,219 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Each module is opened when its first site is named, at an address of its own.
  * A return address belongs to the call before it, so what is looked up is the
  * byte before.
  */
 #include "cmd/malloc_trace/report/names.h"
 
+#include "cmd/malloc_trace/report/modules.h"
+#include "cmd/malloc_trace/report/symbol_table.h"
 #include "common/array.h"
-#include "common/main.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#if TCM_HAVE_LIBDW
-#include <dwarf.h>
-#include <elfutils/libdw.h>
-#include <elfutils/libdwfl.h>
-#include <sys/stat.h>
-#endif
+/* Numbers of names that are no places. */
+enum { NOT_KNOWN, DEEPER, SPECIAL_NAMES };
+
+/* What tells places apart, and their names. */
+struct place {
+    uint64_t a, b;
+    uint32_t first, count;
+};
+
+/* Of code that was made at run time, by trace. */
+struct map {
+    bool tried;
+    struct symbol_table symbols;
+};
 
 struct names {
     const struct tool_sites *sites;
     const char *folder;
-    struct name *name; /* by place of the frame */
-    bool *done;
-    char **text; /* texts of names, to be freed */
-    size_t texts, room;
+    struct name *name;
+    size_t count, room;
+    struct place *place;
+    size_t places, place_room;
+    struct tool_map by_hash; /* of places: place plus 1 */
+    uint64_t seed;
+    uint32_t *of_frame;    /* by place of the frame: place plus 1 */
+    struct tool_map plain; /* by address of a linker's name: its text plus 1 */
+    char **text;           /* texts of names, to be freed */
+    size_t texts, text_room;
+    struct map *map;
+    bool failed;
 #if TCM_HAVE_LIBDW
-    Dwfl *dwfl;
-    struct opened {
-        bool tried;
-        Dwfl_Module *module;
-    } * opened; /* by place of the module */
+    struct modules *modules;
 #endif
 };
 
-/* --- Modules and debug information ---------------------------------------- */
-
-#if TCM_HAVE_LIBDW
-
-static bool dwfl_begin_names(struct names *n) {
-    static char *debug_path; /* the default */
-    static const Dwfl_Callbacks callbacks = {
-        .find_elf = dwfl_build_id_find_elf,
-        .find_debuginfo = dwfl_standard_find_debuginfo,
-        .section_address = dwfl_offline_section_address,
-        .debuginfo_path = &debug_path,
-    };
-    n->dwfl = dwfl_begin(&callbacks);
-    n->opened = calloc(n->sites->modules.count + 1, sizeof(*n->opened));
-    return n->dwfl != NULL && n->opened != NULL;
-}
-
-/* Whether the file that M was opened from is the one that was recorded; one
-   without build id is taken for it. */
-static bool is_recorded(Dwfl_Module *m, const struct tool_module *what) {
-    const unsigned char *id;
-    GElf_Addr address;
-    Dwarf_Addr bias;
-    if (dwfl_module_getelf(m, &bias) == NULL)
-        return false;
-    int length = dwfl_module_build_id(m, &id, &address);
-    return length <= 0 || what->build_id_length == 0 ||
-           (length == what->build_id_length &&
-            memcmp(id, what->build_id, (size_t)length) == 0);
-}
-
-static Dwfl_Module *open_file(struct names *n, const struct tool_module *what,
-                              const char *path) {
-    struct stat st;
-    /* A trace may name anything. */
-    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
-        return NULL;
-    dwfl_report_begin_add(n->dwfl);
-    Dwfl_Module *m = dwfl_report_offline(n->dwfl, path, path, -1);
-    dwfl_report_end(n->dwfl, NULL, NULL);
-    if (m == NULL || is_recorded(m, what))
-        return m;
-    tool_warn("%s is another build than the one that was recorded", path);
-    return NULL;
-}
-
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
-static Dwfl_Module *open_module(struct names *n, uint32_t number) {
-    size_t at = tool_ids_find(&n->sites->modules, number);
-    const struct tool_module *what = &n->sites->module[at];
-    struct opened *o = &n->opened[at];
-    char path[PATH_MAX];
-    if (o->tried || what->path == NULL)
-        return o->module;
-    o->tried = true;
-    if (what->path[0] == '/')
-        o->module = open_file(n, what, what->path);
-    if (o->module == NULL && n->folder != NULL) {
-        snprintf(path, sizeof(path), "%s/%s", n->folder, what->path);
-        o->module = open_file(n, what, path);
-    }
-    if (o->module == NULL && n->folder != NULL) {
-        snprintf(path, sizeof(path), "%s/%s", n->folder, base_name(what->path));
-        o->module = open_file(n, what, path);
-    }
-    return o->module;
-}
+/* --- Demangling ----------------------------------------------------------- */
 
 #if TCM_HAVE_DEMANGLE
-static char *keep(struct names *n, char *text) {
-    if (text == NULL ||
-        !tool_array_reserve(&n->text, &n->room, n->texts + 1, sizeof(*n->text)))
-        return NULL;
-    n->text[n->texts++] = text;
-    return text;
+/* Rust's names end with a hash of what the compiler was given. */
+static void cut_rust_hash(char *text) {
+    size_t n = strlen(text);
+    if (n < 19 || strncmp(text + n - 19, "::h", 3) != 0 ||
+        strspn(text + n - 16, "0123456789abcdef") != 16)
+        return;
+    text[n - 19] = '\0';
 }
-#endif
 
 /* C++ and older Rust names; TEXT itself if it is none. */
 static const char *demangled(struct names *n, const char *text) {
-#if TCM_HAVE_DEMANGLE
     char *__cxa_demangle(const char *, char *, size_t *, int *);
     int status;
-    if (strncmp(text, "_Z", 2) != 0)
+    if (text == NULL || strncmp(text, "_Z", 2) != 0)
         return text;
+    struct tool_map_entry *e = tool_map_get(&n->plain, (uintptr_t)text);
+    if (e == NULL || !tool_array_reserve(&n->text, &n->text_room, n->texts + 1,
+                                         sizeof(*n->text))) {
+        n->failed = true;
+        return text;
+    }
+    if (e->value != 0)
+        return n->text[e->value - 1];
     char *plain = __cxa_demangle(text, NULL, NULL, &status);
-    if (plain != NULL && keep(n, plain) != NULL)
-        return plain;
-    free(plain);
+    if (plain == NULL)
+        return text;
+    cut_rust_hash(plain);
+    n->text[n->texts++] = plain;
+    e->value = n->texts;
+    return plain;
+}
 #else
+static const char *demangled(struct names *n, const char *text) {
     (void)n;
+    return text;
+}
 #endif
-    return text;
+
+/* --- Places --------------------------------------------------------------- */
+
+static void add_name(struct names *n, const struct name *name) {
+    if (!tool_array_reserve(&n->name, &n->room, n->count + 1,
+                            sizeof(*n->name)) ||
+        n->count == UINT32_MAX)
+        n->failed = true;
+    else
+        n->name[n->count++] = *name;
 }
 
-/* The linker's name has a C++ function's classes and arguments; others'
-   names are their own. */
-static const char *name_of_die(struct names *n, Dwarf_Die *die) {
-    Dwarf_Attribute a;
-    const char *text = NULL;
-    if (dwarf_attr_integrate(die, DW_AT_linkage_name, &a) != NULL ||
-        dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &a) != NULL)
-        text = dwarf_formstring(&a);
-    if (text != NULL && strncmp(text, "_Z", 2) != 0)
-        text = NULL;
-    if (text == NULL && dwarf_attr_integrate(die, DW_AT_name, &a) != NULL)
-        text = dwarf_formstring(&a);
-    return text == NULL ? NULL : demangled(n, text);
+static void add_line_name(struct names *n, const struct tool_frame *f) {
+    add_name(n, &(struct name){
+                    .function = tool_sites_text(n->sites, f->function),
+                    .file = tool_sites_text(n->sites, f->file),
+                    .line = f->line,
+                    .language = f->language,
+                });
 }
 
-/* The innermost function, be it inlined; NULL: no debug information. */
-static const char *scope_at(struct names *n, Dwfl_Module *m, Dwarf_Addr at) {
-    Dwarf_Addr bias;
-    Dwarf_Die *unit = dwfl_module_addrdie(m, at, &bias);
-    Dwarf_Die *scope = NULL;
-    const char *text = NULL;
-    int count = unit == NULL ? 0 : dwarf_getscopes(unit, at - bias, &scope);
-    for (int i = 0; i < count && text == NULL; i++) {
-        int tag = dwarf_tag(&scope[i]);
-        if (tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine)
-            text = name_of_die(n, &scope[i]);
+/* /tmp/perf-PID.map, or the one in the user's folder. */
+static const struct symbol_table *map_of(struct names *n, uint32_t site) {
+    uint32_t trace = site / MTF_SITE_LIMIT;
+    uint32_t pid = n->sites->pid[trace];
+    struct map *m = &n->map[trace];
+    char path[PATH_MAX];
+    if (m->tried || pid == 0)
+        return &m->symbols;
+    m->tried = true;
+    if (n->folder != NULL) {
+        snprintf(path, sizeof(path), "%s/perf-%" PRIu32 ".map", n->folder, pid);
+        if (symbol_table_read_map(&m->symbols, path))
+            return &m->symbols;
     }
-    free(scope);
-    return text;
+    snprintf(path, sizeof(path), "/tmp/perf-%" PRIu32 ".map", pid);
+    (void)symbol_table_read_map(&m->symbols, path);
+    return &m->symbols;
 }
 
-static void find_names(struct names *n, uint32_t module, struct name *name) {
-    Dwfl_Module *m = open_module(n, module);
-    Dwarf_Addr bias;
-    GElf_Off offset;
-    GElf_Sym symbol;
-    int line = 0;
-    if (m == NULL || dwfl_module_getelf(m, &bias) == NULL)
+static void add_run_time_name(struct names *n, uint32_t site,
+                              const struct tool_frame *f) {
+    const struct symbol *s = symbol_table_find(map_of(n, site), f->address - 1);
+    add_name(n, &(struct name){.offset = f->address - 1,
+                               .function = s == NULL ? NULL : s->name});
+}
+
+static void add_module_names(struct names *n, const struct tool_module *m,
+                             const struct tool_frame *f) {
+    struct name name = {.module = m->path, .offset = f->address - 1 - m->bias};
+#if TCM_HAVE_LIBDW
+    struct debug_frame frame[DEBUG_INDEX_DEPTH];
+    unsigned count = modules_find(n->modules, f->module, name.offset, frame);
+    for (unsigned i = 0; i < count; i++) {
+        name.function = demangled(n, frame[i].function);
+        name.file = frame[i].file;
+        name.line = frame[i].line;
+        name.inlined = i + 1 < count;
+        add_name(n, &name);
+    }
+    if (count != 0)
         return;
-    Dwarf_Addr at = name->offset + bias;
-    name->function = scope_at(n, m, at);
-    if (name->function == NULL) {
-        const char *text =
-            dwfl_module_addrinfo(m, at, &offset, &symbol, NULL, NULL, NULL);
-        if (text != NULL)
-            name->function = demangled(n, text);
-    }
-    Dwfl_Line *l = dwfl_module_getsrc(m, at);
-    if (l != NULL)
-        name->file = dwfl_lineinfo(l, NULL, &line, NULL, NULL, NULL);
-    name->line = name->file == NULL || line < 0 ? 0 : (unsigned)line;
-}
-
-static void end_names(struct names *n) {
-    if (n->dwfl != NULL)
-        dwfl_end(n->dwfl);
-    free(n->opened);
-}
-#else
-static bool dwfl_begin_names(struct names *n) {
-    (void)n;
-    return true;
-}
-
-static void find_names(struct names *n, uint32_t module, struct name *name) {
-    (void)n, (void)module, (void)name;
-}
-
-static void end_names(struct names *n) {
-    (void)n;
-}
 #endif
+    add_name(n, &name);
+}
+
+static void add_names(struct names *n, uint32_t site,
+                      const struct tool_frame *f) {
+    const struct tool_module *m = tool_sites_module(n->sites, f->module);
+    if (f->language != 0)
+        add_line_name(n, f);
+    else if (m != NULL && m->path != NULL && f->address > m->bias)
+        add_module_names(n, m, f);
+    else
+        add_run_time_name(n, site, f);
+}
+
+/* What F stands for has no code, or MISSING. */
+static int special_of(const struct tool_frame *f) {
+    if (f->language == 0 && f->module == 0) {
+        if (f->address == MTF_SITE_UNKNOWN)
+            return NOT_KNOWN;
+        if (f->address == MTF_SITE_CUT)
+            return DEEPER;
+    }
+    return SPECIAL_NAMES;
+}
+
+/* The place that A and B tell, made empty if there is none; NULL: no memory. */
+static struct place *place_of(struct names *n, uint64_t a, uint64_t b) {
+    uint64_t hash = tool_hash(a, n->seed) ^ tool_hash(b, ~n->seed);
+    for (hash |= 1;; hash += 2) {
+        struct tool_map_entry *e = tool_map_get(&n->by_hash, hash);
+        if (e == NULL)
+            return NULL;
+        if (e->value == 0) {
+            if (!tool_array_reserve(&n->place, &n->place_room, n->places + 1,
+                                    sizeof(*n->place)))
+                return NULL;
+            n->place[n->places++] = (struct place){.a = a, .b = b};
+            e->value = n->places;
+        }
+        struct place *p = &n->place[e->value - 1];
+        if (p->a == a && p->b == b)
+            return p;
+    }
+}
+
+static struct place *name_frame(struct names *n, uint32_t site,
+                                const struct tool_frame *f) {
+    /* Code without module is of its trace. */
+    uint64_t a = f->language != 0 ? (uint64_t)f->language << 32 | f->file
+                 : f->module != 0 ? f->module
+                                  : (uint64_t)1 << 56 | site / MTF_SITE_LIMIT;
+    uint64_t b =
+        f->language != 0 ? (uint64_t)f->function << 32 | f->line : f->address;
+    struct place *p = place_of(n, a, b);
+    if (p != NULL && p->count == 0) {
+        p->first = (uint32_t)n->count;
+        add_names(n, site, f);
+        p->count = (uint32_t)n->count - p->first;
+    }
+    return p;
+}
 
 /* --- Sites ---------------------------------------------------------------- */
 
@@ -217,9 +223,17 @@ struct names *names_new(const struct tool_sites *sites, const char *folder) {
         return NULL;
     n->sites = sites;
     n->folder = folder;
-    n->name = calloc(sites->frames.count + 1, sizeof(*n->name));
-    n->done = calloc(sites->frames.count + 1, sizeof(*n->done));
-    if (n->name == NULL || n->done == NULL || !dwfl_begin_names(n)) {
+    n->seed = tool_hash_seed();
+    n->of_frame = calloc(sites->frames + 1, sizeof(*n->of_frame));
+    n->map = calloc(TOOL_SITE_TRACES, sizeof(*n->map));
+    add_name(n, &(struct name){.special = "(not known)"});
+    add_name(n, &(struct name){.special = "(deeper)"});
+    bool good = n->of_frame != NULL && n->map != NULL && !n->failed;
+#if TCM_HAVE_LIBDW
+    n->modules = modules_new(sites, folder);
+    good = good && n->modules != NULL;
+#endif
+    if (!good) {
         names_free(n);
         return NULL;
     }
@@ -229,36 +243,56 @@ struct names *names_new(const struct tool_sites *sites, const char *folder) {
 void names_free(struct names *n) {
     if (n == NULL)
         return;
-    end_names(n);
+#if TCM_HAVE_LIBDW
+    modules_free(n->modules);
+#endif
+    for (size_t i = 0; n->map != NULL && i < TOOL_SITE_TRACES; i++)
+        symbol_table_fini(&n->map[i].symbols);
     for (size_t i = 0; i < n->texts; i++)
         free(n->text[i]);
+    tool_map_fini(&n->by_hash);
+    tool_map_fini(&n->plain);
     free(n->text);
+    free(n->map);
+    free(n->of_frame);
+    free(n->place);
     free(n->name);
-    free(n->done);
     free(n);
 }
 
-struct name names_of(struct names *n, uint32_t site) {
-    size_t at = tool_ids_find(&n->sites->frames, site);
+uint32_t names_find(struct names *n, uint32_t site, unsigned *count) {
+    size_t at = tool_sites_place(n->sites, site);
+    *count = 1;
     if (at == SIZE_MAX)
-        return (struct name){0};
-    struct name *name = &n->name[at];
-    if (n->done[at])
-        return *name;
-    n->done[at] = true;
+        return NOT_KNOWN;
     const struct tool_frame *f = &n->sites->frame[at];
-    if (f->language != 0) {
-        name->file = tool_sites_text(n->sites, f->file);
-        name->function = tool_sites_text(n->sites, f->function);
-        name->line = f->line;
-        return *name;
+    int special = special_of(f);
+    if (special != SPECIAL_NAMES)
+        return (uint32_t)special;
+    struct place *p = n->of_frame[at] != 0 ? &n->place[n->of_frame[at] - 1]
+                                           : name_frame(n, site, f);
+    if (p == NULL || p->count == 0) {
+        n->failed = true;
+        return NOT_KNOWN;
     }
-    const struct tool_module *m = tool_sites_module(n->sites, f->module);
-    name->offset = f->address - 1;
-    if (m != NULL && m->path != NULL && f->address > m->bias) {
-        name->module = m->path;
-        name->offset -= m->bias;
-        find_names(n, f->module, name);
-    }
-    return *name;
+    n->of_frame[at] = (uint32_t)(p - n->place) + 1;
+    *count = p->count;
+    return p->first;
+}
+
+const struct name *names_get(const struct names *n, uint32_t number) {
+    return &n->name[number];
+}
+
+uint32_t names_count(const struct names *n) {
+    return (uint32_t)n->count;
+}
+
+bool names_failed(const struct names *n) {
+    return n->failed;
+}
+
+struct name names_of(struct names *n, uint32_t site) {
+    unsigned count;
+    return *names_get(n, names_find(n, site, &count));
 }

@@ -23,7 +23,8 @@ static const char help[] =
     "\n"
     "      --by=WHAT        a row for each site (the default), function, "
     "line,\n"
-    "                       file, module, size or thread\n"
+    "                       file, module, language (lang), stack, size or\n"
+    "                       thread\n"
     "      --sort=WHAT      most bytes (the default), calls, live, peak, age "
     "or\n"
     "                       temporary first\n"
@@ -91,7 +92,8 @@ static const char *const by_names[] = {
     [ROWS_BY_SITE] = "site",     [ROWS_BY_FUNCTION] = "function",
     [ROWS_BY_LINE] = "line",     [ROWS_BY_FILE] = "file",
     [ROWS_BY_MODULE] = "module", [ROWS_BY_SIZE] = "size",
-    [ROWS_BY_THREAD] = "thread",
+    [ROWS_BY_THREAD] = "thread", [ROWS_BY_LANGUAGE] = "lang",
+    [ROWS_BY_STACK] = "stack",
 };
 
 static const char *const sort_names[] = {
@@ -357,20 +359,22 @@ static void note_status(struct report *r, int status) {
         r->status = status;
 }
 
+/* Adds T's allocations to the rows. */
+static bool add_rows(struct report *r, struct rows *rows,
+                     const struct tallies *t, struct names *names, bool old) {
+    return rows_add(rows, t, names, r->by, &r->filter, old) || out_of_memory();
+}
+
 /* What there was before. */
 static bool compare(struct report *r, struct rows *rows) {
     struct tallies t = {.options = r->tally};
     struct names *names = NULL;
-    struct rows old = {0};
     bool good = tally_read(&t, r->diff);
     note_status(r, t.status);
     if (good)
-        good = (names = names_new(&t.sites, r->modules)) != NULL &&
-                       rows_make(&old, &t, names, r->by, &r->filter) &&
-                       rows_compare(rows, &old)
-                   ? true
+        good = (names = names_new(&t.sites, r->modules)) != NULL
+                   ? add_rows(r, rows, &t, names, true)
                    : out_of_memory();
-    rows_fini(&old);
     names_free(names);
     tally_fini(&t);
     return good;
@@ -410,9 +414,10 @@ static bool make_report(struct report *r) {
         tool_warn("%s has no call sites: record with "
                   "TCMALLOC_TRACE_SITES=caller",
                   r->name);
-    if (good && ((names = names_new(&t.sites, r->modules)) == NULL ||
-                 !rows_make(&rows, &t, names, r->by, &r->filter)))
-        good = out_of_memory();
+    if (good)
+        good = (names = names_new(&t.sites, r->modules)) != NULL
+                   ? add_rows(r, &rows, &t, names, false)
+                   : out_of_memory();
     if (good && r->diff != NULL)
         good = compare(r, &rows);
     if (good) {

@@ -10,6 +10,7 @@
 
 #include "cmd/malloc_trace/report/names.h"
 #include "cmd/malloc_trace/report/tally.h"
+#include "cmd/malloc_trace/report/texts.h"
 
 #include <regex.h>
 
@@ -19,6 +20,8 @@ enum rows_by {
     ROWS_BY_LINE,
     ROWS_BY_FILE,
     ROWS_BY_MODULE,
+    ROWS_BY_LANGUAGE,
+    ROWS_BY_STACK,
     ROWS_BY_SIZE,
     ROWS_BY_THREAD
 };
@@ -33,15 +36,19 @@ enum rows_sort {
 };
 
 struct row {
-    char *location;
+    const char *location; /* in the rows' texts */
     struct tally sum;
     struct tally old; /* of the other trace; all 0: there is none */
     bool in_old;
 };
 
+/* All zero is empty. After rows_sort none may be added. */
 struct rows {
     struct row *row;
     size_t count, room;
+    struct texts texts;
+    uint32_t *of_text; /* by number: place plus 1 */
+    size_t of_text_room;
     struct tally total, old_total; /* of all rows */
 };
 
@@ -55,14 +62,13 @@ struct rows_filter {
 
 enum tally_by rows_tally_by(enum rows_by by);
 
-/* The text of SITE; the caller frees. NULL: no memory. */
+/* The text of the innermost name of SITE; the caller frees. NULL: no memory. */
 char *rows_location(struct names *names, const struct tool_sites *sites,
                     enum rows_by by, uint32_t site);
-/* The rows of T. False: no memory. */
-bool rows_make(struct rows *r, const struct tallies *t, struct names *names,
-               enum rows_by by, const struct rows_filter *filter);
-/* Adds the rows of another trace as what there was before. OLD is used up. */
-bool rows_compare(struct rows *r, struct rows *old);
+/* Adds the tallies of T, as what there was before if they are OLD. False: no
+   memory. */
+bool rows_add(struct rows *r, const struct tallies *t, struct names *names,
+              enum rows_by by, const struct rows_filter *filter, bool old);
 void rows_sort(struct rows *r, enum rows_sort sort);
 void rows_fini(struct rows *r);
 

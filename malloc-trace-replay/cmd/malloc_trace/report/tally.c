@@ -299,8 +299,10 @@ static void see_header(struct tallies *t, const struct mtf_proc_item *item) {
         item->header.raw_length != 0 &&
         mtf_raw_parse_header(item->raw_header, item->header.raw_length,
                              &t->header) == MTF_OK;
-    if (t->have_header)
-        t->start_ns = t->header.fixed.start_ns;
+    if (!t->have_header)
+        return;
+    t->start_ns = t->header.fixed.start_ns;
+    t->sites.pid[t->sites.base / MTF_SITE_LIMIT] = t->header.fixed.pid;
 }
 
 static void see_problem(struct tallies *t, const char *name, uint64_t offset,

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What frames and stacks are called in rows of one kind.
+ *
+ * Threads: none shared.
+ */
+#ifndef TOOL_CMD_MALLOC_TRACE_REPORT_LABELS_H
+#define TOOL_CMD_MALLOC_TRACE_REPORT_LABELS_H
+
+#include "cmd/malloc_trace/report/rows.h"
+
+struct labels {
+    struct texts *texts;
+    struct names *names;
+    const struct tool_sites *sites;
+    enum rows_by by;
+    uint32_t *of_name; /* by number of the name: that of its text plus 1 */
+    uint8_t *match;    /* by number of the name: 1 no, 2 yes */
+    size_t name_room, match_room;
+    char *stack; /* being made */
+    size_t stack_room;
+};
+
+void labels_init(struct labels *l, struct texts *texts, struct names *names,
+                 const struct tool_sites *sites, enum rows_by by);
+void labels_fini(struct labels *l);
+/* The number of the text of SITE's innermost name, or of all of its stack
+   ("innermost < ... < outermost"). TEXTS_NONE: no memory. */
+uint32_t labels_site(struct labels *l, uint32_t site);
+uint32_t labels_stack(struct labels *l, uint32_t site);
+/* Whether function, file or module of a frame of SITE's stack match one of
+   COUNT patterns, which are always the same. */
+bool labels_match(struct labels *l, char *const *pattern, size_t count,
+                  uint32_t site);
+
+/* TEXT, in which a line's end and other control characters are "?". */
+char *labels_one_line(char *text);
+
+#endif
