@@ -50,6 +50,7 @@ static void prepare(struct tool_json *j, const char *path) {
     j->sink = NULL;
     j->error = 0;
     j->depth = 0;
+    j->dense = false;
     j->used = 0;
     j->has_items[0] = false;
     j->in_array[0] = false;
@@ -141,7 +142,13 @@ static void put_quoted(struct tool_json *j, const void *text, size_t left) {
 
 /* --- Structure ---------------------------------------------------------- */
 
+void tool_json_dense(struct tool_json *j, bool dense) {
+    j->dense = dense;
+}
+
 static void new_line(struct tool_json *j) {
+    if (j->dense)
+        return;
     put_text(j, "\n");
     for (unsigned i = 0; i < j->depth; i++)
         put_text(j, "  ");

@@ -26,6 +26,7 @@ struct tool_json {
     void *ctx;
     int error; /* errno of the first failed write, or 0 */
     unsigned depth;
+    bool dense;
     bool in_array[TOOL_JSON_DEPTH];
     bool has_items[TOOL_JSON_DEPTH];
     size_t used;
@@ -52,6 +53,9 @@ void tool_json_drop(struct tool_json *j);
 /* Ends the document and closes. false: something could not be written, a
    message is out. */
 bool tool_json_close(struct tool_json *j);
+
+/* Whether what comes now goes on in the same line: for long lists. */
+void tool_json_dense(struct tool_json *j, bool dense);
 
 void tool_json_begin_object(struct tool_json *j, const char *key);
 void tool_json_end_object(struct tool_json *j);

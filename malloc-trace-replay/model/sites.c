@@ -152,24 +152,6 @@ size_t tool_sites_place(const struct tool_sites *s, uint32_t site) {
     return note == 0 ? SIZE_MAX : note - 1;
 }
 
-uint32_t tool_sites_from(const struct tool_sites *s, uint32_t from) {
-    for (uint64_t site = from; site <= UINT32_MAX;) {
-        uint32_t **trace = s->place[site / MTF_SITE_LIMIT];
-        if (trace == NULL) {
-            site += MTF_SITE_LIMIT - site % MTF_SITE_LIMIT;
-            continue;
-        }
-        const uint32_t *page = trace[site % MTF_SITE_LIMIT / PAGE_SITES];
-        if (page == NULL)
-            site += PAGE_SITES - site % PAGE_SITES;
-        else if (page[site % PAGE_SITES] != 0)
-            return (uint32_t)site;
-        else
-            site++;
-    }
-    return MTF_SITE_NONE;
-}
-
 const struct tool_module *tool_sites_module(const struct tool_sites *s,
                                             uint32_t module) {
     size_t at = tool_ids_find(&s->modules, module);

@@ -77,8 +77,6 @@ tool_sites_frame(const struct tool_sites *s, uint32_t site) {
     size_t at = tool_sites_place(s, site);
     return at == SIZE_MAX ? NULL : &s->frame[at];
 }
-/* The first site from FROM on that is defined, or MTF_SITE_NONE. */
-uint32_t tool_sites_from(const struct tool_sites *s, uint32_t from);
 const struct tool_module *tool_sites_module(const struct tool_sites *s,
                                             uint32_t module);
 /* NULL: it is not defined. */

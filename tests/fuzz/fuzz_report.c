@@ -2,12 +2,13 @@
 /*
  * Any bytes as a processed trace that malloc-trace report reads: circles of
  * sites, sites and modules that are not defined, paths of any bytes. Whatever
- * the rows are of, they have the same sums, and each is one line of text.
+ * the rows are of, they have the same sums, and each is one line of text; the
+ * tree of stacks has these sums, too, and can be written in every format.
  */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_repair.h"
 
-#include "cmd/malloc_trace/report/rows.h"
+#include "cmd/malloc_trace/report/export.h"
 #include "common/input.h"
 #include "trace/ops.h"
 
@@ -43,6 +44,30 @@ static void check_rows(const struct tallies *t, enum rows_by by,
     names_free(names);
 }
 
+static void check_stacks(struct tallies *t, const struct tally *all) {
+    for (int label = STACKS_FUNCTION; label <= STACKS_PLACE; label++) {
+        struct stacks s;
+        struct tally sum = {0};
+        struct names *names = names_new(&t->sites, NULL);
+        FUZZ_CHECK(names != NULL &&
+                   stacks_make(&s, t, names, (enum stacks_label)label));
+        for (size_t i = 0; i < s.sums; i++)
+            tally_add(&sum, &s.sum[i]);
+        FUZZ_CHECK(sum.bytes == all->bytes && sum.calls == all->calls &&
+                   sum.live_bytes == all->live_bytes);
+        for (size_t i = 1; i < s.count; i++)
+            FUZZ_CHECK(s.node[i].parent < i &&
+                       s.node[i].label < s.labels.count);
+        FUZZ_CHECK(export_folded(&s, ROWS_SORT_BYTES, "/dev/null") &&
+                   export_speedscope(&s, "t", ROWS_SORT_LIVE, "/dev/null") &&
+                   export_dhat(&s, t, "t", "/dev/null") &&
+                   export_pprof(t, names, "/dev/null") &&
+                   export_heap_profile(t, "/dev/null"));
+        stacks_fini(&s);
+        names_free(names);
+    }
+}
+
 static void read_trace(const char *name, enum tally_by by, struct tally *all) {
     struct tallies t = {.options = {.by = by}};
     *all = (struct tally){0};
@@ -57,6 +82,7 @@ static void read_trace(const char *name, enum tally_by by, struct tally *all) {
         if (by == TALLY_BY_SITE) {
             check_rows(&t, ROWS_BY_MODULE, all);
             check_rows(&t, ROWS_BY_STACK, all);
+            check_stacks(&t, all);
         }
     }
     tally_fini(&t);

@@ -4,6 +4,7 @@
 # figures of JSON and CSV, and nothing that is fetched. With LONG=1 it is opened
 # by a browser, if there is one.
 . "$top_srcdir/tests/lib/harness.sh"
+. "$top_srcdir/tests/lib/browser.sh"
 need_preload
 need_python
 "$malloc_trace" compare --merge none 2>&1 | grep -q 'was built without' &&
@@ -35,23 +36,8 @@ fails_with "in the trace's" 2 "$malloc_trace" compare -n 1 --html p.p \
 fails_with "in a folder that is not there" 1 "$malloc_trace" compare -q -n 1 \
     --html none/c.html -a glibc -a "own=$minimal" p.p
 
-# browse FILE OPTION...: what the browser makes of it, and its messages.
-browse() {
-    browse_file=$1
-    shift
-    timeout 60 "$browser" --headless --no-sandbox --disable-gpu \
-        --user-data-dir="$work/profile" --enable-logging=stderr \
-        --virtual-time-budget=3000 "$@" "file://$work/$browse_file" \
-        >"$out" 2>"$err"
-}
-browser=
-for name in chromium chromium-browser google-chrome; do
-    ! have $name || browser=$name
-done
-if [ "${LONG:-0}" != 1 ]; then
-    skip "in a browser" "LONG=1 looks at it"
-elif [ -z "$browser" ]; then
-    skip "in a browser" "no chromium"
+if [ -z "$browser" ]; then
+    skip "in a browser" "$why_no_browser"
 else
     for page in c m; do
         "$python" "$here/compare_page.py" --frame $page.html $page.f.html

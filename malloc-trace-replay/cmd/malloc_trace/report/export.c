@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * profile.proto is written as it comes: locations, functions and mappings have
- * the numbers of sites and modules, and texts are gathered in a table that
- * comes last.
- */
 #include "cmd/malloc_trace/report/export.h"
 
+#include "base/bits.h"
 #include "cmd/malloc_trace/report/print.h"
 #include "common/array.h"
 #include "common/main.h"
@@ -15,255 +11,168 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Innermost first; returns how many. */
-static unsigned stack_of(const struct tool_sites *sites, uint32_t site,
-                         uint32_t stack[TOOL_SITE_DEPTH]) {
-    const struct tool_frame *f;
-    unsigned depth = 0;
-    while (depth < TOOL_SITE_DEPTH &&
-           (f = tool_sites_frame(sites, site)) != NULL) {
-        stack[depth++] = site;
-        site = f->parent;
-    }
-    return depth;
-}
-
 /* --- Folded stacks -------------------------------------------------------- */
 
-static bool put_folded_frame(FILE *f, struct names *names,
-                             const struct tool_sites *sites, uint32_t site) {
-    char *text = rows_location(names, sites, ROWS_BY_FUNCTION, site);
-    if (text == NULL)
+static void put_folded(FILE *f, const char *text) {
+    for (; *text != '\0'; text++)
+        fputc(*text == ';' ? ':' : *text, f);
+}
+
+bool export_folded(const struct stacks *s, enum rows_sort sort,
+                   const char *file) {
+    FILE *f = print_open(file);
+    uint32_t *path = NULL;
+    size_t room = 0;
+    bool good = f != NULL;
+    for (uint32_t i = 1; i < s->count && good; i++) {
+        size_t depth = 0;
+        double value = s->node[i].sum == 0
+                           ? 0
+                           : rows_value(&s->sum[s->node[i].sum - 1], sort);
+        if (value < 1)
+            continue;
+        for (uint32_t at = i; at != 0 && good; at = s->node[at].parent)
+            if ((good = tool_array_reserve(&path, &room, depth + 1,
+                                           sizeof(*path))))
+                path[depth++] = at;
+        while (depth-- > 0) {
+            put_folded(f, stacks_text(s, path[depth]));
+            fputc(depth == 0 ? ' ' : ';', f);
+        }
+        fprintf(f, "%.0f\n", value);
+    }
+    free(path);
+    if (f != NULL && !good)
+        tool_error("out of memory");
+    return f != NULL && print_close(f, file) && good;
+}
+
+/* --- gperftools' heap profile --------------------------------------------- */
+
+/* Where modules lie in the profile: where they were, but for those that took
+   the place of a closed one, which lie behind all others. */
+struct places {
+    uint64_t *start; /* by place of the module */
+};
+
+static int compare_starts(const void *a, const void *b, void *ctx) {
+    const struct tool_sites *sites = ctx;
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    uint64_t p = sites->module[x].start, q = sites->module[y].start;
+    return p != q ? (p < q ? -1 : 1) : (x < y ? -1 : x > y);
+}
+
+static uint64_t length_of(const struct tool_module *m) {
+    return m->end > m->start ? m->end - m->start : 0;
+}
+
+/* False: out of memory. */
+static bool place_modules(struct tool_sites *sites, struct places *p) {
+    const uint64_t page = 4096;
+    size_t count = sites->modules.count;
+    size_t *order = calloc(count + 1, sizeof(*order));
+    uint64_t taken = 0, free_from = 0;
+    p->start = calloc(count + 1, sizeof(*p->start));
+    if (p->start == NULL || order == NULL) {
+        free(order);
         return false;
-    for (const char *p = text; *p != '\0'; p++)
-        fputc(*p == ';' ? ':' : *p == '\n' ? ' ' : *p, f);
-    free(text);
+    }
+    for (size_t i = 0; i < count; i++) {
+        order[i] = i;
+        free_from = tcm_max_u64(free_from, sites->module[i].end);
+    }
+    qsort_r(order, count, sizeof(*order), compare_starts, sites);
+    for (size_t i = 0; i < count; i++) {
+        const struct tool_module *m = &sites->module[order[i]];
+        uint64_t start = m->start;
+        if (start < taken) {
+            start = ((free_from | (page - 1)) + 1) | (m->start & (page - 1));
+            free_from = start + length_of(m);
+        } else {
+            taken = start + length_of(m);
+        }
+        p->start[order[i]] = start;
+    }
+    free(order);
     return true;
 }
 
-bool export_folded(const struct tallies *t, struct names *names,
-                   enum rows_sort sort, const char *file) {
+/* Those that have none, as lines of interpreters and what was not followed
+   further, are left out. */
+static bool address_of(const struct tool_sites *sites, const struct places *p,
+                       uint32_t site, uint64_t *address) {
+    const struct tool_frame *f = tool_sites_frame(sites, site);
+    if (f == NULL || f->language != 0 ||
+        (f->module == 0 && f->address <= MTF_SITE_CUT))
+        return false;
+    size_t at = tool_ids_find(&sites->modules, f->module);
+    *address = f->address;
+    if (at != SIZE_MAX)
+        *address += p->start[at] - sites->module[at].start;
+    return true;
+}
+
+static void put_figures(FILE *f, const struct tally *a) {
+    fprintf(f, "%6" PRIu64 ": %8" PRIu64 " [%6" PRIu64 ": %8" PRIu64 "] @",
+            a->live, a->live_bytes, a->calls, a->bytes);
+}
+
+/* The innermost address lies in the call, for readers that do not take one off
+   it; those that do still are in the call. */
+static void put_addresses(FILE *f, const struct tool_sites *sites,
+                          const struct places *p, uint32_t site) {
     static uint32_t stack[TOOL_SITE_DEPTH];
+    unsigned depth = stacks_sites(sites, site, stack), put = 0;
+    uint64_t address;
+    for (unsigned i = 0; i < depth; i++)
+        if (address_of(sites, p, stack[i], &address)) {
+            fprintf(f, " 0x%08" PRIx64, address - (put == 0));
+            put++;
+        }
+    if (put == 0)
+        fprintf(f, " 0x%08x", 0);
+    fputc('\n', f);
+}
+
+static void put_map(FILE *f, const struct tool_sites *sites,
+                    const struct places *p) {
+    fputs("\nMAPPED_LIBRARIES:\n", f);
+    for (size_t i = 0; i < sites->modules.count; i++) {
+        const struct tool_module *m = &sites->module[i];
+        if (m->path == NULL || length_of(m) == 0)
+            continue;
+        fprintf(f, "%08" PRIx64 "-%08" PRIx64 " r-xp %08x 00:00 %zu ",
+                p->start[i], p->start[i] + length_of(m), 0, i + 1);
+        for (const char *c = m->path; *c != '\0'; c++)
+            fputc((uint8_t)*c < ' ' ? '?' : *c, f);
+        fputc('\n', f);
+    }
+}
+
+bool export_heap_profile(struct tallies *t, const char *file) {
     FILE *f = print_open(file);
-    bool good = true;
+    struct places places = {0};
+    struct tally all = {0};
     if (f == NULL)
         return false;
-    for (size_t i = 0; i < t->count && good; i++) {
-        double value = rows_value(&t->tally[i], sort);
-        unsigned depth = stack_of(&t->sites, (uint32_t)t->tally[i].key, stack);
-        if (value < 1)
-            continue;
-        if (depth == 0)
-            good = put_folded_frame(f, names, &t->sites, MTF_SITE_NONE);
-        for (unsigned k = depth; k-- > 0 && good;) {
-            good = put_folded_frame(f, names, &t->sites, stack[k]);
-            if (k != 0)
-                fputc(';', f);
-        }
-        fprintf(f, " %.0f\n", value);
-    }
-    if (!good)
-        tool_error("out of memory");
-    return print_close(f, file) && good;
-}
-
-/* --- pprof ---------------------------------------------------------------- */
-
-struct message {
-    uint8_t *bytes;
-    size_t count, room;
-};
-
-struct profile {
-    FILE *f;
-    char **text; /* the table; copies */
-    size_t texts, room;
-    struct tool_map place; /* hash of a text: its place plus 1 */
-    bool failed;
-};
-
-static void put_byte(struct profile *p, struct message *m, uint8_t byte) {
-    if (!tool_array_reserve(&m->bytes, &m->room, m->count + 1, 1)) {
-        p->failed = true;
-        return;
-    }
-    m->bytes[m->count++] = byte;
-}
-
-static void put_varint(struct profile *p, struct message *m, uint64_t v) {
-    for (; v >= 0x80; v >>= 7)
-        put_byte(p, m, (uint8_t)(v | 0x80));
-    put_byte(p, m, (uint8_t)v);
-}
-
-/* A number field; 0 is what is not there. */
-static void put_number(struct profile *p, struct message *m, unsigned field,
-                       uint64_t v) {
-    if (v == 0)
-        return;
-    put_varint(p, m, field << 3);
-    put_varint(p, m, v);
-}
-
-static void put_bytes(struct profile *p, struct message *m, unsigned field,
-                      const void *bytes, size_t n) {
-    put_varint(p, m, field << 3 | 2);
-    put_varint(p, m, n);
-    for (size_t i = 0; i < n; i++)
-        put_byte(p, m, ((const uint8_t *)bytes)[i]);
-}
-
-/* A field of the profile itself, which ends M. */
-static void put_field(struct profile *p, unsigned field, struct message *m) {
-    struct message head = {0};
-    put_varint(p, &head, field << 3 | 2);
-    put_varint(p, &head, m->count);
-    fwrite(head.bytes, 1, head.count, p->f);
-    fwrite(m->bytes, 1, m->count, p->f);
-    free(head.bytes);
-    m->count = 0;
-}
-
-/* The place of TEXT in the table. */
-static uint64_t text_place(struct profile *p, const char *text) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (const char *c = text; *c != '\0'; c++)
-        hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
-    for (hash |= 1;; hash += 2) {
-        struct tool_map_entry *e = tool_map_get(&p->place, hash);
-        if (e == NULL)
-            break;
-        if (e->value != 0 && strcmp(p->text[e->value - 1], text) == 0)
-            return e->value - 1;
-        if (e->value != 0)
-            continue;
-        if (!tool_array_reserve(&p->text, &p->room, p->texts + 1,
-                                sizeof(*p->text)) ||
-            (p->text[p->texts] = strdup(text)) == NULL)
-            break;
-        e->value = ++p->texts;
-        return e->value - 1;
-    }
-    p->failed = true;
-    return 0;
-}
-
-static void put_type(struct profile *p, unsigned field, const char *type,
-                     const char *unit) {
-    struct message m = {0};
-    put_number(p, &m, 1, text_place(p, type));
-    put_number(p, &m, 2, text_place(p, unit));
-    put_field(p, field, &m);
-    free(m.bytes);
-}
-
-static void put_sample(struct profile *p, const struct tallies *t,
-                       const struct tally *a) {
-    static uint32_t stack[TOOL_SITE_DEPTH];
-    struct message m = {0}, list = {0};
-    unsigned depth = stack_of(&t->sites, (uint32_t)a->key, stack);
-    for (unsigned i = 0; i < depth; i++)
-        put_varint(p, &list, stack[i]);
-    /* What has no site is of one that no other has. */
-    if (depth == 0)
-        put_varint(p, &list, MTF_SITE_LIMIT);
-    put_bytes(p, &m, 1, list.bytes, list.count);
-    list.count = 0;
-    put_varint(p, &list, a->calls);
-    put_varint(p, &list, a->bytes);
-    put_varint(p, &list, a->live);
-    put_varint(p, &list, a->live_bytes);
-    put_bytes(p, &m, 2, list.bytes, list.count);
-    put_field(p, 2, &m);
-    free(m.bytes);
-    free(list.bytes);
-}
-
-static void put_mappings(struct profile *p, const struct tool_sites *sites) {
-    struct message m = {0};
-    for (size_t i = 0; i < sites->modules.count; i++) {
-        const struct tool_module *module = &sites->module[i];
-        char id[2 * MTF_BUILD_ID_MAX + 1] = "";
-        for (unsigned k = 0; k < module->build_id_length; k++)
-            snprintf(id + 2 * k, 3, "%02x", module->build_id[k]);
-        put_number(p, &m, 1, i + 1);
-        put_number(p, &m, 2, module->start);
-        put_number(p, &m, 3, module->end);
-        put_number(p, &m, 5,
-                   text_place(p, module->path == NULL ? "" : module->path));
-        put_number(p, &m, 6, text_place(p, id));
-        put_number(p, &m, 7, 1);
-        put_field(p, 3, &m);
-    }
-    free(m.bytes);
-}
-
-/* A location and its function, with the same number. */
-static void put_location(struct profile *p, const struct tool_sites *sites,
-                         struct names *names, uint32_t site, uint64_t number) {
-    struct message m = {0}, line = {0};
-    const struct tool_frame *f = tool_sites_frame(sites, site);
-    struct name n = names_of(names, site);
-    char *function = rows_location(names, sites, ROWS_BY_FUNCTION, site);
-    if (function == NULL) {
-        p->failed = true;
-        return;
-    }
-    put_number(p, &m, 1, number);
-    if (f != NULL) {
-        size_t module = tool_ids_find(&sites->modules, f->module);
-        if (module != SIZE_MAX)
-            put_number(p, &m, 2, module + 1);
-        put_number(p, &m, 3, f->address == 0 ? 0 : f->address - 1);
-    }
-    put_number(p, &line, 1, number);
-    put_number(p, &line, 2, n.line);
-    put_bytes(p, &m, 4, line.bytes, line.count);
-    put_field(p, 4, &m);
-    put_number(p, &m, 1, number);
-    put_number(p, &m, 2, text_place(p, function));
-    put_number(p, &m, 3, text_place(p, function));
-    if (n.file != NULL)
-        put_number(p, &m, 4, text_place(p, n.file));
-    put_field(p, 5, &m);
-    free(function);
-    free(m.bytes);
-    free(line.bytes);
-}
-
-static void put_locations(struct profile *p, const struct tool_sites *sites,
-                          struct names *names) {
-    for (uint32_t site = 1; (site = tool_sites_from(sites, site)) != 0; site++)
-        put_location(p, sites, names, site, site);
-    put_location(p, sites, names, MTF_SITE_NONE, MTF_SITE_LIMIT);
-}
-
-bool export_pprof(const struct tallies *t, struct names *names,
-                  const char *file) {
-    struct profile p = {.f = print_open(file)};
-    struct message m = {0};
-    if (p.f == NULL)
-        return false;
-    (void)text_place(&p, "");
-    put_type(&p, 1, "alloc_objects", "count");
-    put_type(&p, 1, "alloc_space", "bytes");
-    put_type(&p, 1, "inuse_objects", "count");
-    put_type(&p, 1, "inuse_space", "bytes");
+    bool good = place_modules(&t->sites, &places);
     for (size_t i = 0; i < t->count; i++)
-        put_sample(&p, t, &t->tally[i]);
-    put_mappings(&p, &t->sites);
-    put_locations(&p, &t->sites, names);
-    for (size_t i = 0; i < p.texts; i++) {
-        for (const char *c = p.text[i]; *c != '\0'; c++)
-            put_byte(&p, &m, (uint8_t)*c);
-        put_field(&p, 6, &m);
-        free(p.text[i]);
-    }
-    put_type(&p, 11, "space", "bytes");
-    free(m.bytes);
-    free(p.text);
-    tool_map_fini(&p.place);
-    if (p.failed)
+        tally_add(&all, &t->tally[i]);
+    if (good) {
+        fputs("heap profile: ", f);
+        put_figures(f, &all);
+        fputs(" heapprofile\n", f);
+        for (size_t i = 0; i < t->count; i++) {
+            /* Of calls that failed there is nothing. */
+            if (t->tally[i].calls == 0)
+                continue;
+            put_figures(f, &t->tally[i]);
+            put_addresses(f, &t->sites, &places, (uint32_t)t->tally[i].key);
+        }
+        put_map(f, &t->sites, &places);
+    } else {
         tool_error("out of memory");
-    return print_close(p.f, file) && !p.failed;
+    }
+    free(places.start);
+    return print_close(f, file) && good;
 }

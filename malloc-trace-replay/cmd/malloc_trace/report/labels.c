@@ -99,7 +99,7 @@ char *labels_one_line(char *text) {
     return text;
 }
 
-static char *name_text(const struct name *name, enum rows_by by) {
+char *labels_name(const struct name *name, enum rows_by by) {
     return labels_one_line(text_of(name, by));
 }
 
@@ -107,7 +107,7 @@ char *rows_location(struct names *names, const struct tool_sites *sites,
                     enum rows_by by, uint32_t site) {
     (void)sites;
     struct name n = names_of(names, site);
-    return name_text(&n, by);
+    return labels_name(&n, by);
 }
 
 /* --- Stacks --------------------------------------------------------------- */
@@ -171,7 +171,7 @@ static uint32_t number_of(struct labels *l, uint32_t number) {
         return TEXTS_NONE;
     if (l->of_name[number] != 0)
         return l->of_name[number] - 1;
-    char *text = name_text(names_get(l->names, number), l->by);
+    char *text = labels_name(names_get(l->names, number), l->by);
     uint32_t label = text == NULL ? TEXTS_NONE : texts_number(l->texts, text);
     free(text);
     if (label != TEXTS_NONE)

@@ -33,6 +33,9 @@ uint32_t labels_stack(struct labels *l, uint32_t site);
 bool labels_match(struct labels *l, char *const *pattern, size_t count,
                   uint32_t site);
 
+/* The text of one name; the caller frees. NULL: no memory. */
+char *labels_name(const struct name *name, enum rows_by by);
+
 /* TEXT, in which a line's end and other control characters are "?". */
 char *labels_one_line(char *text);
 

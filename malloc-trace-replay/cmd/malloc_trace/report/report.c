@@ -41,6 +41,9 @@ static const char help[] =
     "      --objects FILE   CSV with a line for each block\n"
     "      --folded FILE    stacks for flame graphs, by what --sort says\n"
     "      --pprof FILE     a profile for pprof\n"
+    "      --speedscope FILE    a profile for speedscope\n"
+    "      --dhat FILE      a profile for DHAT's viewer, dh_view\n"
+    "      --heap-profile FILE  a heap profile of gperftools, with addresses\n"
     "      --modules DIR    look there for programs and libraries that are "
     "not\n"
     "                       where they were\n"
@@ -66,6 +69,9 @@ enum option_id {
     OPT_OBJECTS,
     OPT_FOLDED,
     OPT_PPROF,
+    OPT_SPEEDSCOPE,
+    OPT_DHAT,
+    OPT_HEAP_PROFILE,
     OPT_MODULES
 };
 
@@ -84,6 +90,9 @@ static const struct tool_option option_table[] = {
     {"objects", 0, true, OPT_OBJECTS},
     {"folded", 0, true, OPT_FOLDED},
     {"pprof", 0, true, OPT_PPROF},
+    {"speedscope", 0, true, OPT_SPEEDSCOPE},
+    {"dhat", 0, true, OPT_DHAT},
+    {"heap-profile", 0, true, OPT_HEAP_PROFILE},
     {"modules", 0, true, OPT_MODULES},
     {NULL, 0, false, 0},
 };
@@ -102,6 +111,8 @@ static const char *const sort_names[] = {
     [ROWS_SORT_AGE] = "age",     [ROWS_SORT_TEMPORARY] = "temporary",
 };
 
+enum { OUTS = 8 };
+
 struct report {
     const char *name;
     enum rows_by by;
@@ -113,7 +124,8 @@ struct report {
     size_t suppressed_room;
     struct tally_options tally;
     char when[160];
-    const char *diff, *csv, *json, *objects, *folded, *pprof, *modules;
+    const char *diff, *csv, *json, *objects, *modules;
+    const char *folded, *pprof, *speedscope, *dhat, *heap_profile;
     struct tool_json json_out;
     int status;
 };
@@ -251,9 +263,15 @@ static int take_option(struct report *r, int id, const char *value) {
         return TOOL_OK;
     default: {
         const char **const texts[] = {
-            [OPT_DIFF] = &r->diff,       [OPT_CSV] = &r->csv,
-            [OPT_JSON] = &r->json,       [OPT_OBJECTS] = &r->objects,
-            [OPT_FOLDED] = &r->folded,   [OPT_PPROF] = &r->pprof,
+            [OPT_DIFF] = &r->diff,
+            [OPT_CSV] = &r->csv,
+            [OPT_JSON] = &r->json,
+            [OPT_OBJECTS] = &r->objects,
+            [OPT_FOLDED] = &r->folded,
+            [OPT_PPROF] = &r->pprof,
+            [OPT_SPEEDSCOPE] = &r->speedscope,
+            [OPT_DHAT] = &r->dhat,
+            [OPT_HEAP_PROFILE] = &r->heap_profile,
             [OPT_MODULES] = &r->modules,
         };
         *texts[id] = value;
@@ -262,21 +280,37 @@ static int take_option(struct report *r, int id, const char *value) {
     }
 }
 
+/* What is written, besides the text. */
+struct outs {
+    const char *name[OUTS];
+};
+
+static struct outs outs_of(const struct report *r) {
+    return (struct outs){{r->csv, r->json, r->objects, r->folded, r->pprof,
+                          r->speedscope, r->dhat, r->heap_profile}};
+}
+
+/* Those made of stacks. */
+static bool needs_sites(const struct report *r) {
+    return r->folded != NULL || r->pprof != NULL || r->speedscope != NULL ||
+           r->dhat != NULL || r->heap_profile != NULL;
+}
+
 static int check_options(struct report *r) {
-    bool sites = rows_tally_by(r->by) == TALLY_BY_SITE;
-    if (!sites && (r->folded != NULL || r->pprof != NULL))
-        return tool_usage_error("--folded and --pprof are of sites");
+    if (rows_tally_by(r->by) != TALLY_BY_SITE && needs_sites(r))
+        return tool_usage_error("--by=%s: stacks are of sites",
+                                by_names[r->by]);
     if (r->objects != NULL && strcmp(r->name, "-") == 0)
         return tool_usage_error("--objects reads TRACE twice: name a file");
     if (r->diff != NULL && r->filter.leaks)
         return tool_usage_error("--diff and --leaks exclude each other");
-    const char *const outs[] = {r->csv, r->json, r->objects, r->folded,
-                                r->pprof};
+    const struct outs all = outs_of(r);
+    const char *const *outs = all.name;
     const char *const ins[] = {r->name, r->diff == NULL ? r->name : r->diff};
     unsigned to_stdout = r->columns;
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(outs); i++) {
+    for (size_t i = 0; i < OUTS; i++) {
         to_stdout += outs[i] != NULL && tool_file_is_stdout(outs[i]);
-        for (size_t k = 0; k < TCM_ARRAY_SIZE(outs); k++)
+        for (size_t k = 0; k < OUTS; k++)
             if (i < k && outs[i] != NULL && outs[k] != NULL &&
                 tool_files_collide((const char *const[]){outs[i], outs[k]}, 2,
                                    ins, 2))
@@ -296,10 +330,9 @@ static int check_options(struct report *r) {
 
 /* Whether something else than the text goes to standard output. */
 static bool stdout_is_taken(const struct report *r) {
-    const char *const outs[] = {r->csv, r->json, r->objects, r->folded,
-                                r->pprof};
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(outs); i++)
-        if (outs[i] != NULL && tool_file_is_stdout(outs[i]))
+    const struct outs outs = outs_of(r);
+    for (size_t i = 0; i < OUTS; i++)
+        if (outs.name[i] != NULL && tool_file_is_stdout(outs.name[i]))
             return true;
     return false;
 }
@@ -380,8 +413,33 @@ static bool compare(struct report *r, struct rows *rows) {
     return good;
 }
 
-static bool write_all(struct report *r, const struct tallies *t,
-                      struct names *names, struct rows *rows) {
+static bool write_stacks(struct report *r, const struct tallies *t,
+                         const struct stacks *functions,
+                         const struct stacks *places) {
+    return (r->folded == NULL ||
+            export_folded(functions, r->sort, r->folded)) &&
+           (r->speedscope == NULL ||
+            export_speedscope(functions, r->name, r->sort, r->speedscope)) &&
+           (r->dhat == NULL || export_dhat(places, t, r->name, r->dhat));
+}
+
+static bool write_exports(struct report *r, struct tallies *t,
+                          struct names *names) {
+    struct stacks functions = {0}, places = {0};
+    bool good = true;
+    if (r->folded != NULL || r->speedscope != NULL)
+        good = stacks_make(&functions, t, names, STACKS_FUNCTION);
+    if (good && r->dhat != NULL)
+        good = stacks_make(&places, t, names, STACKS_PLACE);
+    good = good ? write_stacks(r, t, &functions, &places) : out_of_memory();
+    stacks_fini(&functions);
+    stacks_fini(&places);
+    return good && (r->pprof == NULL || export_pprof(t, names, r->pprof)) &&
+           (r->heap_profile == NULL || export_heap_profile(t, r->heap_profile));
+}
+
+static bool write_all(struct report *r, struct tallies *t, struct names *names,
+                      struct rows *rows) {
     struct print_options o = {.name = r->name,
                               .by = by_names[r->by],
                               .when = r->when,
@@ -391,9 +449,7 @@ static bool write_all(struct report *r, const struct tallies *t,
         return false;
     if (r->json != NULL)
         print_json(rows, t, &o, &r->json_out);
-    if (r->folded != NULL && !export_folded(t, names, r->sort, r->folded))
-        return false;
-    if (r->pprof != NULL && !export_pprof(t, names, r->pprof))
+    if (!write_exports(r, t, names))
         return false;
     if (r->columns) {
         print_columns(rows, &o);

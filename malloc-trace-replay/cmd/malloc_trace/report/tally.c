@@ -59,6 +59,9 @@ void tally_add(struct tally *to, const struct tally *from) {
     to->foreign += from->foreign;
     to->life_ns += from->life_ns;
     to->life_bytes += from->life_bytes;
+    to->stay_ns += from->stay_ns;
+    to->most += from->most;
+    to->most_bytes += from->most_bytes;
     to->failed += from->failed;
     to->life_ns_max = tcm_max_u64(to->life_ns_max, from->life_ns_max);
     to->life_bytes_max = tcm_max_u64(to->life_bytes_max, from->life_bytes_max);
@@ -181,6 +184,10 @@ static void make(struct tallies *t, struct tally_block *b, uint64_t size,
     a->live++;
     a->live_bytes += size;
     a->largest = tcm_max_u64(a->largest, size);
+    if (a->live_bytes > a->most_bytes) {
+        a->most_bytes = a->live_bytes;
+        a->most = a->live;
+    }
     t->sited += t->site != MTF_SITE_NONE;
     t->all_bytes += size;
     *b = (struct tally_block){.size = size,
@@ -360,9 +367,14 @@ static void read_all(struct tallies *t, struct tool_ops *ops, const char *name,
 /* Blocks that are alive at the end, and what was asked for. */
 static void conclude(struct tallies *t) {
     t->end_ns = t->time_ns;
-    for (size_t i = 0; i < t->blocks && !t->stopped; i++)
-        if (t->block[i].tally != 0)
-            tell_object(t, &t->block[i], false);
+    for (size_t i = 0; i < t->blocks && !t->stopped; i++) {
+        const struct tally_block *b = &t->block[i];
+        if (b->tally == 0)
+            continue;
+        if (t->end_ns > b->birth_ns)
+            t->tally[b->tally - 1].stay_ns += t->end_ns - b->birth_ns;
+        tell_object(t, b, false);
+    }
     for (size_t i = 0; i < t->count; i++) {
         struct tally *a = &t->tally[i];
         before_change(t, a);

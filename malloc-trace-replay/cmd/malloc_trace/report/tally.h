@@ -31,6 +31,8 @@ struct tally {
     uint64_t life_ns, life_ns_max;   /* sum, longest */
     uint64_t life_bytes_max;         /* allocated meanwhile */
     double life_bytes;               /* sum */
+    uint64_t stay_ns;          /* up to the end, of those alive then; sum */
+    uint64_t most, most_bytes; /* alive when most bytes of it were */
     uint64_t largest, failed;
     /* while reading */
     uint64_t peak_stamp, kept, kept_bytes;

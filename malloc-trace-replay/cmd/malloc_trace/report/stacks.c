@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/report/stacks.h"
+
+#include "cmd/malloc_trace/report/labels.h"
+#include "common/array.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+unsigned stacks_sites(const struct tool_sites *sites, uint32_t site,
+                      uint32_t stack[TOOL_SITE_DEPTH]) {
+    const struct tool_frame *f;
+    unsigned depth = 0;
+    while (depth < TOOL_SITE_DEPTH &&
+           (f = tool_sites_frame(sites, site)) != NULL) {
+        stack[depth++] = site;
+        site = f->parent;
+    }
+    return depth;
+}
+
+/* --- Labels --------------------------------------------------------------- */
+
+/* As DHAT writes frames, whose addresses tell apart what has the same name. F:
+   the frame that N is of. */
+static char *place_label(const struct name *n, const struct tool_frame *f) {
+    char *text = labels_name(n, ROWS_BY_FUNCTION), *whole = NULL;
+    int length;
+    if (text == NULL || f == NULL || n->special != NULL ||
+        (n->language == 0 && n->module == NULL))
+        return text;
+    if (n->language != 0)
+        length = asprintf(&whole, "%s (%s:%u)", text,
+                          n->file == NULL ? "?" : n->file, n->line);
+    else if (n->file != NULL && n->line != 0)
+        length = asprintf(&whole, "0x%" PRIX64 ": %s (%s:%u)", f->address, text,
+                          n->file, n->line);
+    else
+        length = asprintf(&whole, "0x%" PRIX64 ": %s (in %s)", f->address,
+                          n->function == NULL ? "???" : text, n->module);
+    free(text);
+    return length < 0 ? NULL : labels_one_line(whole);
+}
+
+/* Notes the file of LABEL unless it has one. */
+static bool note_file(struct stacks *s, const struct name *n, uint32_t label) {
+    size_t known = s->file_room;
+    if (!tool_array_reserve(&s->file, &s->file_room, (size_t)label + 1,
+                            sizeof(*s->file)))
+        return false;
+    for (size_t i = known; i < s->file_room; i++)
+        s->file[i] = TEXTS_NONE;
+    if (n->file == NULL || s->file[label] != TEXTS_NONE)
+        return true;
+    s->file[label] = texts_number(&s->files, n->file);
+    return s->file[label] != TEXTS_NONE;
+}
+
+/* The label of name NUMBER, of frame F. TEXTS_NONE: out of memory. */
+static uint32_t label_of(struct stacks *s, const struct names *names,
+                         enum stacks_label kind, uint32_t number,
+                         const struct tool_frame *f) {
+    size_t known = s->of_name_room;
+    if (!tool_array_reserve(&s->of_name, &s->of_name_room, (size_t)number + 1,
+                            sizeof(*s->of_name)))
+        return TEXTS_NONE;
+    if (s->of_name_room != known)
+        memset(s->of_name + known, 0,
+               (s->of_name_room - known) * sizeof(*s->of_name));
+    if (s->of_name[number] != 0)
+        return s->of_name[number] - 1;
+    const struct name *n = names_get(names, number);
+    char *text = kind == STACKS_PLACE ? place_label(n, f)
+                                      : labels_name(n, ROWS_BY_FUNCTION);
+    uint32_t label = text == NULL ? TEXTS_NONE : texts_number(&s->labels, text);
+    free(text);
+    if (label == TEXTS_NONE || !note_file(s, n, label))
+        return TEXTS_NONE;
+    s->of_name[number] = label + 1;
+    return label;
+}
+
+/* --- The tree ------------------------------------------------------------- */
+
+/* PARENT itself if there is no room for another. False: out of memory. */
+static bool child_of(struct stacks *s, uint32_t parent, uint32_t label,
+                     uint32_t *node) {
+    uint64_t key = ((uint64_t)parent << 32 | label) + 1;
+    const struct tool_map_entry *found = tool_map_find(&s->child, key);
+    *node = found != NULL ? (uint32_t)found->value : parent;
+    if (found != NULL || s->count == STACKS_NODES)
+        return true;
+    struct tool_map_entry *e = tool_map_get(&s->child, key);
+    if (e == NULL || !tool_array_reserve(&s->node, &s->node_room, s->count + 1,
+                                         sizeof(*s->node)))
+        return false;
+    *node = (uint32_t)s->count;
+    e->value = s->count;
+    s->node[s->count++] =
+        (struct stacks_node){.parent = parent, .label = label};
+    return true;
+}
+
+static bool add_sum(struct stacks *s, uint32_t node, const struct tally *a) {
+    struct stacks_node *n = &s->node[node];
+    if (n->sum == 0) {
+        if (!tool_array_reserve(&s->sum, &s->sum_room, s->sums + 1,
+                                sizeof(*s->sum)))
+            return false;
+        s->sum[s->sums++] = (struct tally){0};
+        n->sum = (uint32_t)s->sums;
+    }
+    tally_add(&s->sum[n->sum - 1], a);
+    return true;
+}
+
+/* The names of one frame, the outermost first. False: out of memory. */
+static bool add_frame(struct stacks *s, const struct tool_sites *sites,
+                      struct names *names, enum stacks_label kind,
+                      uint32_t site, uint32_t *node, bool *cut) {
+    const struct tool_frame *f = tool_sites_frame(sites, site);
+    unsigned count;
+    uint32_t first = names_find(names, site, &count);
+    while (count-- > 0 && !*cut) {
+        uint32_t label = label_of(s, names, kind, first + count, f);
+        uint32_t before = *node;
+        if (label == TEXTS_NONE || !child_of(s, before, label, node))
+            return false;
+        *cut = *node == before;
+    }
+    return true;
+}
+
+static bool add_stack(struct stacks *s, const struct tallies *t,
+                      struct names *names, enum stacks_label kind,
+                      const struct tally *a) {
+    static uint32_t stack[TOOL_SITE_DEPTH];
+    uint32_t node = 0;
+    bool cut = false;
+    unsigned depth = stacks_sites(&t->sites, (uint32_t)a->key, stack);
+    /* Of what has no site the label says so. */
+    if (depth == 0)
+        stack[depth++] = (uint32_t)a->key;
+    while (depth-- > 0 && !cut)
+        if (!add_frame(s, &t->sites, names, kind, stack[depth], &node, &cut))
+            return false;
+    s->cut += cut;
+    return add_sum(s, node, a);
+}
+
+bool stacks_make(struct stacks *s, const struct tallies *t, struct names *names,
+                 enum stacks_label label) {
+    *s = (struct stacks){0};
+    if (!tool_array_reserve(&s->node, &s->node_room, 1, sizeof(*s->node)))
+        return false;
+    s->node[s->count++] = (struct stacks_node){0};
+    for (size_t i = 0; i < t->count; i++)
+        if (!add_stack(s, t, names, label, &t->tally[i]))
+            return false;
+    return true;
+}
+
+void stacks_fini(struct stacks *s) {
+    texts_fini(&s->labels);
+    texts_fini(&s->files);
+    tool_map_fini(&s->child);
+    free(s->of_name);
+    free(s->file);
+    free(s->node);
+    free(s->sum);
+    *s = (struct stacks){0};
+}

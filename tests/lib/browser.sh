@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Pages in a browser without a screen. Sourced behind harness.sh.
+
+# The browser; empty: there is none, or nobody asked for it.
+browser=
+for browser_name in chromium chromium-browser google-chrome; do
+    ! have $browser_name || browser=$browser_name
+done
+if [ "${LONG:-0}" != 1 ]; then
+    browser=
+    why_no_browser="LONG=1 looks at it"
+else
+    why_no_browser="no chromium"
+fi
+
+# browse URL OPTION...: what the browser makes of it is in $out, its messages in
+# $err. A URL without a scheme is a file of the work folder.
+browse() {
+    browse_url=$1
+    shift
+    case $browse_url in
+    *:*) ;;
+    *) browse_url=file://$work/$browse_url ;;
+    esac
+    timeout 60 "$browser" --headless --no-sandbox --disable-gpu \
+        --user-data-dir="$work/profile" --enable-logging=stderr \
+        --virtual-time-budget="${browse_ms:-3000}" "$@" "$browse_url" \
+        >"$out" 2>"$err"
+}
+
+# browsed_text: the text of the page that `browse URL --dump-dom` left, a line
+# for each element that has some.
+browsed_text() {
+    sed 's/<script[^>]*>.*<\/script>//g; s/<style[^>]*>.*<\/style>//g; s/<[^>]*>/\n/g' \
+        "$out" | sed 's/^[[:space:]]*//; s/[[:space:]]*$//; /^$/d'
+}
