@@ -144,6 +144,12 @@ bool tool_sites_take(struct tool_sites *s, const uint8_t *p, size_t n) {
     }
 }
 
+void tool_sites_next_trace(struct tool_sites *s) {
+    TCM_ASSERT(s->base / MTF_SITE_LIMIT + 1 < TOOL_SITE_TRACES);
+    s->base += MTF_SITE_LIMIT;
+    s->mode = (struct mtf_site_def){0};
+}
+
 size_t tool_sites_place(const struct tool_sites *s, uint32_t site) {
     uint32_t **trace = s->place[site / MTF_SITE_LIMIT];
     uint32_t in = site % MTF_SITE_LIMIT;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The call sites of traces, as their definitions say
- * (traceformat/site_codec.h).
+ * The call sites of traces (traceformat/site_codec.h).
+ * Sites, modules and texts of the first trace have the numbers that they have
+ * there, those of the Nth N - 1 times MTF_SITE_LIMIT more.
  *
  * Invariants: a frame takes 28 bytes where sites are numbered densely, and the
  * table of their places at most 64 MiB a trace, whatever numbers there are. A
@@ -69,6 +70,8 @@ void tool_sites_fini(struct tool_sites *s);
 /* The N bytes of a definition. The first one of a number counts. False: out of
    memory. */
 bool tool_sites_take(struct tool_sites *s, const uint8_t *p, size_t n);
+/* What is taken from now on is of another trace, and has other numbers. */
+void tool_sites_next_trace(struct tool_sites *s);
 /* The place of SITE's frame; SIZE_MAX: it is not defined. */
 size_t tool_sites_place(const struct tool_sites *s, uint32_t site);
 /* NULL: it is not defined. */

@@ -85,6 +85,21 @@ is "a line for each block" "$(wc -l <objects)" "$(json post.json mallocs)"
 is "blocks that stay have no end" "$(cut -d, -f2 objects | grep -cx '')" \
     "$(json post.json live_at_end)"
 
+# A process that is still being recorded.
+mkfifo hold
+sited running ./app wait <hold &
+child=$!
+exec 3>hold
+calls() { report -q --json r.json running && [ "$(sums r.json calls)" = 51 ]; }
+check "a running process" eventually 20 calls
+report running >got
+like "is told" got '^still being recorded: what follows is up to now$'
+like "in JSON, too" r.json '"still_being_recorded": true'
+exec 3>&-
+wait $child
+report running >got
+is "until it ends" "$(grep -c 'still being' got)" 0
+
 # Two traces.
 sited before "$built/sites_target" all
 sited after "$built/sites_target" threads

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Blocks of known sizes at known places, some of which stay: N in a function's
-   name is how many it makes. */
+   name is how many it makes. With an argument it lives until its input ends. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #define PLACE __attribute__((noinline)) void
 
@@ -29,9 +30,13 @@ PLACE calloced_9(void) {
         sink = calloc(7, 11);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    char c;
+    (void)argv;
     kept_12();
     freed_30();
     calloced_9();
+    while (argc > 1 && read(STDIN_FILENO, &c, 1) > 0)
+        continue;
     return 0;
 }

@@ -12,6 +12,8 @@
  *     site SITE         for what comes then
  *     new BLOCK SIZE    free BLOCK        failed SIZE
  *     time NS           thread ID         mark TEXT
+ *     end ID NAME       of a thread
+ *     mode MODE MEAN    how sites were chosen
  *
  * Numbers may be hexadecimal. TEXT and PATH go to the end of the line, and
  * "\xHH" in them is a byte. `file` is a line of an interpreter; FILE and
@@ -99,6 +101,11 @@ static void define_line(struct maker *m, const char *what, char *at) {
         def.start = def.bias = number(&at);
         def.end = number(&at);
         define(m, &def, at);
+    } else if (strcmp(what, "mode") == 0) {
+        def.what = MTF_SITE_DEF_MODE;
+        def.mode = (uint8_t)number(&at);
+        def.mean = number(&at);
+        define(m, &def, NULL);
     } else if (strcmp(what, "text") == 0) {
         def.what = MTF_SITE_DEF_TEXT;
         def.text = (uint32_t)number(&at);
@@ -150,6 +157,9 @@ static void take_line(struct maker *m, char *line) {
         mtf_proc_put_time(&m->w, number(&at));
     } else if (strcmp(line, "thread") == 0) {
         mtf_proc_put_switch(&m->w, (uint32_t)number(&at));
+    } else if (strcmp(line, "end") == 0) {
+        uint32_t thread = (uint32_t)number(&at);
+        mtf_proc_put_thread_end(&m->w, thread, at, strlen(at));
     } else if (strcmp(line, "mark") == 0) {
         mtf_proc_put_mark(&m->w, at, unescape(at));
     } else {

@@ -8,7 +8,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Threads of a row that the text has. */
+#define SHARES_SHOWN 4u
 
 static size_t shown(const struct rows *r, const struct print_options *o) {
     return r->count < o->top ? r->count : o->top;
@@ -71,27 +75,69 @@ static void print_differences(const struct rows *r,
         put_difference(&r->row[i].sum, &r->row[i].old, r->row[i].location);
 }
 
-void print_text(const struct rows *r, const struct tallies *t,
-                const struct print_options *o) {
+static void put_summary(const struct tally *all, const struct print_options *o,
+                        const char *name) {
     struct tool_text text[4];
-    const struct tally *all = &r->total;
-    printf("%s: %s asked for in %s calls; %s alive in %s blocks %s\n", o->name,
+    printf("%s: %s asked for in %s calls; %s alive in %s blocks %s\n", name,
            tool_text_bytes(&text[0], all->bytes),
            tool_text_count(&text[1], all->calls),
            tool_text_bytes(&text[2], all->live_bytes),
            tool_text_count(&text[3], all->live), o->when);
-    printf("peak: %s after %s\n", tool_text_bytes(&text[0], t->peak_bytes),
-           tool_text_ns(&text[1], t->peak_ns > t->start_ns
-                                      ? t->peak_ns - t->start_ns
-                                      : 0));
+}
+
+static void put_head(const struct rows *r, const struct tallies *t,
+                     const struct print_options *o) {
+    struct tool_text text[2];
+    char several[40];
+    snprintf(several, sizeof(several), "%u traces", t->traces);
+    put_summary(t->sampled ? &t->exact : &r->total, o,
+                t->traces > 1 ? several : o->name);
+    if (t->running)
+        printf("still being recorded: what follows is up to now\n");
+    if (t->traces > 1)
+        printf("peaks: %s, the sum of each one's\n",
+               tool_text_bytes(&text[0], t->peak_bytes));
+    else
+        printf("peak: %s after %s\n", tool_text_bytes(&text[0], t->peak_bytes),
+               tool_text_ns(&text[1], t->peak_ns > t->start_ns
+                                          ? t->peak_ns - t->start_ns
+                                          : 0));
+    if (t->sampled)
+        printf("what follows is estimated from %s samples, one in about %s\n",
+               tool_text_count(&text[0], r->total.samples),
+               tool_text_bytes(&text[1], t->mean));
+}
+
+/* The threads that have most of a row. */
+static void put_shares(const struct rows *r, const struct row *row,
+                       const struct print_options *o) {
+    size_t count;
+    const struct rows_share **share = rows_shares(r, row, o->sort, &count);
+    double all = rows_value(&row->sum, o->sort);
+    for (size_t i = 0; i < count && i < SHARES_SHOWN && all > 0; i++)
+        printf("%79.1f %%  of it by thread %s\n",
+               100 * rows_value(&share[i]->sum, o->sort) / all,
+               r->texts.text[share[i]->thread]);
+    if (count > SHARES_SHOWN)
+        printf("%83s of it by %zu more threads\n", "", count - SHARES_SHOWN);
+    free(share);
+}
+
+void print_text(const struct rows *r, const struct tallies *t,
+                const struct print_options *o) {
+    struct tool_text text[1];
+    const struct tally *all = &r->total;
+    put_head(r, t, o);
     if (o->diff) {
         print_differences(r, o);
     } else {
         printf("%10s %13s %10s %13s %10s %10s %6s  %s\n", "bytes", "calls",
                "live", "blocks", "at peak", "mean life", "temp.", o->by);
         put_line(all, "all");
-        for (size_t i = 0; i < shown(r, o); i++)
+        for (size_t i = 0; i < shown(r, o); i++) {
             put_line(&r->row[i].sum, r->row[i].location);
+            put_shares(r, &r->row[i], o);
+        }
     }
     if (shown(r, o) < r->count)
         printf("%s more rows; --top=%zu shows all\n",
@@ -141,7 +187,7 @@ void print_csv_text(FILE *f, const char *text) {
     fputc('"', f);
 }
 
-static void put_csv(FILE *f, const struct tally *t) {
+static void put_csv(FILE *f, const struct tally *t, bool sampled) {
     fprintf(f,
             ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
             ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
@@ -150,21 +196,45 @@ static void put_csv(FILE *f, const struct tally *t) {
             t->at_peak, t->ended, t->temporary, t->foreign, mean_ns(t),
             t->life_ns_max, mean_bytes(t), t->life_bytes_max, t->largest,
             t->failed);
+    if (sampled)
+        fprintf(f, ",%" PRIu64, t->samples);
 }
 
-bool print_csv(const struct rows *r, const struct print_options *o,
-               const char *file) {
+/* A line for each thread of the row. */
+static void put_csv_shares(FILE *f, const struct rows *r, const struct row *row,
+                           const struct tallies *t,
+                           const struct print_options *o) {
+    size_t count;
+    const struct rows_share **share = rows_shares(r, row, o->sort, &count);
+    for (size_t i = 0; i < count; i++) {
+        print_csv_text(f, row->location);
+        put_csv(f, &share[i]->sum, t->sampled);
+        fputc(',', f);
+        print_csv_text(f, r->texts.text[share[i]->thread]);
+        fputc('\n', f);
+    }
+    free(share);
+}
+
+bool print_csv(const struct rows *r, const struct tallies *t,
+               const struct print_options *o, const char *file) {
     FILE *f = print_open(file);
     if (f == NULL)
         return false;
     fprintf(f,
             "%s,bytes,calls,live_bytes,live_blocks,peak_bytes,peak_blocks,"
             "ended,temporary,freed_by_others,life_ns_mean,life_ns_max,"
-            "life_bytes_mean,life_bytes_max,largest,failed%s\n",
-            o->by, o->diff ? ",old_bytes,old_calls,old_live_bytes" : "");
+            "life_bytes_mean,life_bytes_max,largest,failed%s%s%s\n",
+            o->by, t->sampled ? ",samples" : "",
+            o->diff ? ",old_bytes,old_calls,old_live_bytes" : "",
+            t->options.threads ? ",thread" : "");
     for (size_t i = 0; i < shown(r, o); i++) {
+        if (t->options.threads) {
+            put_csv_shares(f, r, &r->row[i], t, o);
+            continue;
+        }
         print_csv_text(f, r->row[i].location);
-        put_csv(f, &r->row[i].sum);
+        put_csv(f, &r->row[i].sum, t->sampled);
         if (o->diff)
             fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, r->row[i].old.bytes,
                     r->row[i].old.calls, r->row[i].old.live_bytes);
@@ -193,6 +263,22 @@ static void put_json(struct tool_json *j, const struct tally *t) {
     tool_json_u64(j, "failed", t->failed);
 }
 
+static void put_json_shares(struct tool_json *j, const struct rows *r,
+                            const struct row *row,
+                            const struct print_options *o) {
+    size_t count;
+    const struct rows_share **share = rows_shares(r, row, o->sort, &count);
+    tool_json_begin_array(j, "threads");
+    for (size_t i = 0; i < count; i++) {
+        tool_json_begin_object(j, NULL);
+        tool_json_string(j, "thread", r->texts.text[share[i]->thread]);
+        put_json(j, &share[i]->sum);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+    free(share);
+}
+
 void print_json(const struct rows *r, const struct tallies *t,
                 const struct print_options *o, struct tool_json *j) {
     tool_json_begin_object(j, NULL);
@@ -201,6 +287,15 @@ void print_json(const struct rows *r, const struct tallies *t,
     tool_json_string(j, "live", o->when);
     tool_json_u64(j, "sited_calls", t->sited);
     tool_json_u64(j, "trace_peak_bytes", t->peak_bytes);
+    tool_json_u64(j, "traces", t->traces);
+    tool_json_bool(j, "still_being_recorded", t->running);
+    tool_json_bool(j, "estimated", t->sampled);
+    if (t->sampled) {
+        tool_json_u64(j, "mean_bytes_between_samples", t->mean);
+        tool_json_begin_object(j, "exact_total");
+        put_json(j, &t->exact);
+        tool_json_end_object(j);
+    }
     tool_json_begin_object(j, "total");
     put_json(j, &r->total);
     tool_json_end_object(j);
@@ -209,6 +304,10 @@ void print_json(const struct rows *r, const struct tallies *t,
         tool_json_begin_object(j, NULL);
         tool_json_string(j, "location", r->row[i].location);
         put_json(j, &r->row[i].sum);
+        if (t->sampled)
+            tool_json_u64(j, "samples", r->row[i].sum.samples);
+        if (t->options.threads)
+            put_json_shares(j, r, &r->row[i], o);
         if (o->diff) {
             tool_json_u64(j, "old_bytes", r->row[i].old.bytes);
             tool_json_u64(j, "old_calls", r->row[i].old.calls);

@@ -15,6 +15,7 @@ struct print_options {
     const char *by;   /* what rows are */
     const char *when; /* blocks are alive: "at the end" */
     size_t top;       /* rows at most */
+    enum rows_sort sort;
     bool diff;
 };
 
@@ -23,8 +24,8 @@ void print_text(const struct rows *r, const struct tallies *t,
 /* "BYTES CALLS LOCATION", without heads. */
 void print_columns(const struct rows *r, const struct print_options *o);
 /* False: a message is out. */
-bool print_csv(const struct rows *r, const struct print_options *o,
-               const char *file);
+bool print_csv(const struct rows *r, const struct tallies *t,
+               const struct print_options *o, const char *file);
 void print_json(const struct rows *r, const struct tallies *t,
                 const struct print_options *o, struct tool_json *j);
 /* TEXT, quoted where a CSV needs it. */

@@ -17,9 +17,10 @@
 #include <string.h>
 
 static const char help[] =
-    "Usage: malloc-trace report [OPTION]... TRACE\n"
+    "Usage: malloc-trace report [OPTION]... TRACE...\n"
     "Say who allocates: sums over the allocations of TRACE, raw or processed,\n"
-    "by where they were asked for (TCMALLOC_TRACE_SITES).\n"
+    "by where they were asked for (TCMALLOC_TRACE_SITES). Several are summed "
+    "up.\n"
     "\n"
     "      --by=WHAT        a row for each site (the default), function, "
     "line,\n"
@@ -35,6 +36,7 @@ static const char help[] =
     "      --leaks          what is alive then alone, most bytes first\n"
     "      --suppressions FILE  leave out what LeakSanitizer would, by FILE\n"
     "      --diff OTHER     what changed since the trace OTHER\n"
+    "      --threads        below each row what threads have of it\n"
     "      --columns        bytes, calls and place, for sort(1)\n"
     "      --csv FILE       all figures as CSV\n"
     "      --json FILE      the same as JSON\n"
@@ -63,6 +65,7 @@ enum option_id {
     OPT_LEAKS,
     OPT_SUPPRESSIONS,
     OPT_DIFF,
+    OPT_THREADS,
     OPT_COLUMNS,
     OPT_CSV,
     OPT_JSON,
@@ -84,6 +87,7 @@ static const struct tool_option option_table[] = {
     {"leaks", 0, false, OPT_LEAKS},
     {"suppressions", 0, true, OPT_SUPPRESSIONS},
     {"diff", 0, true, OPT_DIFF},
+    {"threads", 0, false, OPT_THREADS},
     {"columns", 0, false, OPT_COLUMNS},
     {"csv", 0, true, OPT_CSV},
     {"json", 0, true, OPT_JSON},
@@ -114,7 +118,9 @@ static const char *const sort_names[] = {
 enum { OUTS = 8 };
 
 struct report {
-    const char *name;
+    const char *const *traces;
+    size_t trace_count;
+    const char *name; /* of the first */
     enum rows_by by;
     enum rows_sort sort;
     bool sorted, columns, has_match, has_top;
@@ -258,6 +264,9 @@ static int take_option(struct report *r, int id, const char *value) {
         return TOOL_OK;
     case OPT_SUPPRESSIONS:
         return read_suppressions(r, value);
+    case OPT_THREADS:
+        r->tally.threads = true;
+        return TOOL_OK;
     case OPT_COLUMNS:
         r->columns = true;
         return TOOL_OK;
@@ -296,36 +305,50 @@ static bool needs_sites(const struct report *r) {
            r->dhat != NULL || r->heap_profile != NULL;
 }
 
-static int check_options(struct report *r) {
-    if (rows_tally_by(r->by) != TALLY_BY_SITE && needs_sites(r))
-        return tool_usage_error("--by=%s: stacks are of sites",
-                                by_names[r->by]);
-    if (r->objects != NULL && strcmp(r->name, "-") == 0)
-        return tool_usage_error("--objects reads TRACE twice: name a file");
-    if (r->diff != NULL && r->filter.leaks)
-        return tool_usage_error("--diff and --leaks exclude each other");
+/* What is written and what is read are different files, and standard output is
+   used once. */
+static int check_outs(struct report *r) {
     const struct outs all = outs_of(r);
     const char *const *outs = all.name;
-    const char *const ins[] = {r->name, r->diff == NULL ? r->name : r->diff};
+    const char *ins[TOOL_SITE_TRACES + 1];
+    int in_count = (int)r->trace_count;
     unsigned to_stdout = r->columns;
+    memcpy(ins, r->traces, r->trace_count * sizeof(*ins));
+    if (r->diff != NULL)
+        ins[in_count++] = r->diff;
     for (size_t i = 0; i < OUTS; i++) {
         to_stdout += outs[i] != NULL && tool_file_is_stdout(outs[i]);
         for (size_t k = 0; k < OUTS; k++)
             if (i < k && outs[i] != NULL && outs[k] != NULL &&
                 tool_files_collide((const char *const[]){outs[i], outs[k]}, 2,
-                                   ins, 2))
+                                   ins, in_count))
                 return TOOL_USAGE;
-        if (outs[i] != NULL && tool_files_collide(&outs[i], 1, ins, 2))
+        if (outs[i] != NULL && tool_files_collide(&outs[i], 1, ins, in_count))
             return TOOL_USAGE;
     }
     if (to_stdout > 1)
         return tool_usage_error("standard output is used twice");
-    /* In its place. */
-    if (to_stdout != 0 && !r->columns)
-        r->columns = false;
+    return TOOL_OK;
+}
+
+static int check_options(struct report *r) {
+    bool sites = rows_tally_by(r->by) == TALLY_BY_SITE;
+    if (!sites && needs_sites(r))
+        return tool_usage_error("--by=%s: stacks are of sites",
+                                by_names[r->by]);
+    if (!sites && r->tally.threads)
+        return tool_usage_error("--by=%s: --threads is of sites",
+                                by_names[r->by]);
+    if (r->diff != NULL && r->filter.leaks)
+        return tool_usage_error("--diff and --leaks exclude each other");
+    if (r->diff != NULL && r->tally.threads)
+        return tool_usage_error("--diff and --threads exclude each other");
+    for (size_t i = 0; i < r->trace_count; i++)
+        if (r->objects != NULL && strcmp(r->traces[i], "-") == 0)
+            return tool_usage_error("--objects reads TRACE twice: name a file");
     if (r->filter.leaks && !r->sorted)
         r->sort = ROWS_SORT_LIVE;
-    return TOOL_OK;
+    return check_outs(r);
 }
 
 /* Whether something else than the text goes to standard output. */
@@ -365,6 +388,14 @@ static bool put_object(void *ctx, const struct tally_object *o) {
     return ferror(w->f) == 0;
 }
 
+/* False: a message is out. */
+static bool read_traces(const struct report *r, struct tallies *t) {
+    for (size_t i = 0; i < r->trace_count; i++)
+        if (!tally_read(t, r->traces[i]))
+            return false;
+    return true;
+}
+
 /* The trace is read again: what defines a site may stand behind its use. */
 static bool write_objects(struct report *r, const struct tallies *t,
                           struct names *names) {
@@ -375,7 +406,7 @@ static bool write_objects(struct report *r, const struct tallies *t,
         return false;
     fputs("birth_ns,death_ns,size,thread,freed_by,site,life_bytes,place\n",
           w.f);
-    bool good = tally_read(&again, r->name);
+    bool good = read_traces(r, &again);
     tally_fini(&again);
     return print_close(w.f, r->objects) && good;
 }
@@ -444,8 +475,9 @@ static bool write_all(struct report *r, struct tallies *t, struct names *names,
                               .by = by_names[r->by],
                               .when = r->when,
                               .top = r->has_top ? r->top : SIZE_MAX,
+                              .sort = r->sort,
                               .diff = r->diff != NULL};
-    if (r->csv != NULL && !print_csv(rows, &o, r->csv))
+    if (r->csv != NULL && !print_csv(rows, t, &o, r->csv))
         return false;
     if (r->json != NULL)
         print_json(rows, t, &o, &r->json_out);
@@ -464,7 +496,7 @@ static bool make_report(struct report *r) {
     struct tallies t = {.options = r->tally};
     struct rows rows = {0};
     struct names *names = NULL;
-    bool good = tally_read(&t, r->name);
+    bool good = read_traces(r, &t);
     note_status(r, t.status);
     if (good && t.sited == 0 && rows_tally_by(r->by) == TALLY_BY_SITE)
         tool_warn("%s has no call sites: record with "
@@ -512,11 +544,14 @@ int cmd_report(int argc, char **argv) {
         status = take_option(&r, id, o.value);
     if (status == TOOL_OK && id < 0)
         return o.status;
-    if (status == TOOL_OK && o.operand_count != 1)
-        status = tool_usage_error(o.operand_count == 0 ? "no trace given"
-                                                       : "more than one trace");
+    if (status == TOOL_OK && o.operand_count == 0)
+        status = tool_usage_error("no trace given");
+    if (status == TOOL_OK && (size_t)o.operand_count > TOOL_SITE_TRACES)
+        status = tool_usage_error("more than %u traces", TOOL_SITE_TRACES);
     if (status == TOOL_OK) {
-        r.name = o.operand[0];
+        r.traces = (const char *const *)o.operand;
+        r.trace_count = (size_t)o.operand_count;
+        r.name = r.traces[0];
         status = run(&r);
     }
     for (size_t i = 0; i < r.filter.suppressed_count; i++)

@@ -15,12 +15,14 @@ enum tally_by rows_tally_by(enum rows_by by) {
                                   : TALLY_BY_SITE;
 }
 
-static char *thread_text(const struct tallies *t, uint32_t id) {
-    size_t at = tool_ids_find(&t->threads, id);
-    const char *name = at == SIZE_MAX ? "" : t->thread[at].name;
+/* "3 NAME" */
+static char *thread_text(const struct tallies *t, uint64_t place) {
+    const struct tally_thread *thread = &t->thread[place];
+    bool named = thread->name[0] != '\0', several = t->traces > 1;
     char *text = NULL;
-    return asprintf(&text, "%" PRIu32 "%s%s", id, name[0] == '\0' ? "" : " ",
-                    name) < 0
+    return asprintf(&text, "%" PRIu32 "%s%s%s%s", thread->id, named ? " " : "",
+                    thread->name, several ? " in " : "",
+                    several ? t->name[thread->trace] : "") < 0
                ? NULL
                : labels_one_line(text);
 }
@@ -34,7 +36,7 @@ static uint32_t text_of(struct rows *r, const struct tallies *t,
         return by == ROWS_BY_STACK ? labels_stack(l, (uint32_t)a->key)
                                    : labels_site(l, (uint32_t)a->key);
     if (by == ROWS_BY_THREAD)
-        text = thread_text(t, (uint32_t)a->key);
+        text = thread_text(t, a->key);
     else if (asprintf(&text, "%" PRIu64, a->key) < 0)
         text = NULL;
     uint32_t number = text == NULL ? TEXTS_NONE : texts_number(&r->texts, text);
@@ -42,10 +44,60 @@ static uint32_t text_of(struct rows *r, const struct tallies *t,
     return number;
 }
 
+/* --- Shares --------------------------------------------------------------- */
+
+/* False: no memory. */
+static bool add_share(struct rows *r, const struct tallies *t, uint32_t row,
+                      const struct tally *a) {
+    char *text = thread_text(t, a->key >> 32);
+    uint32_t thread = text == NULL ? TEXTS_NONE : texts_number(&r->texts, text);
+    free(text);
+    struct tool_map_entry *e =
+        thread == TEXTS_NONE
+            ? NULL
+            : tool_map_get(&r->share_of, ((uint64_t)row << 32 | thread) + 1);
+    if (e == NULL || !tool_array_reserve(&r->share, &r->share_room,
+                                         r->shares + 1, sizeof(*r->share)))
+        return false;
+    if (e->value == 0) {
+        r->share[r->shares++] =
+            (struct rows_share){.thread = thread, .next = r->row[row].share};
+        e->value = r->shares;
+        r->row[row].share = (uint32_t)r->shares;
+    }
+    tally_add(&r->share[e->value - 1].sum, a);
+    return true;
+}
+
+static int compare_shares(const void *a, const void *b, void *ctx) {
+    const struct rows_share *const *x = a, *const *y = b;
+    enum rows_sort sort = *(enum rows_sort *)ctx;
+    double p = rows_value(&(*x)->sum, sort), q = rows_value(&(*y)->sum, sort);
+    return p != q
+               ? (p < q ? 1 : -1)
+               : ((*x)->thread > (*y)->thread) - ((*x)->thread < (*y)->thread);
+}
+
+const struct rows_share **rows_shares(const struct rows *r,
+                                      const struct row *row,
+                                      enum rows_sort sort, size_t *count) {
+    const struct rows_share **list = NULL;
+    size_t room = 0;
+    *count = 0;
+    for (uint32_t at = row->share; at != 0; at = r->share[at - 1].next)
+        if (tool_array_reserve(&list, &room, *count + 1, sizeof(*list)))
+            list[(*count)++] = &r->share[at - 1];
+    if (list != NULL)
+        qsort_r(list, *count, sizeof(*list), compare_shares, &sort);
+    return list;
+}
+
 /* --- Rows ----------------------------------------------------------------- */
 
 void rows_fini(struct rows *r) {
     texts_fini(&r->texts);
+    tool_map_fini(&r->share_of);
+    free(r->share);
     free(r->of_text);
     free(r->row);
     *r = (struct rows){0};
@@ -71,7 +123,7 @@ static struct row *row_of(struct rows *r, uint32_t text) {
 }
 
 /* False: no memory. */
-static bool add_tally(struct rows *r, uint32_t text,
+static bool add_tally(struct rows *r, const struct tallies *t, uint32_t text,
                       const struct rows_filter *filter, const struct tally *a,
                       bool old) {
     if (text == TEXTS_NONE)
@@ -85,7 +137,8 @@ static bool add_tally(struct rows *r, uint32_t text,
     tally_add(old ? &row->old : &row->sum, a);
     tally_add(old ? &r->old_total : &r->total, a);
     row->in_old |= old;
-    return true;
+    return !t->options.threads || old ||
+           add_share(r, t, (uint32_t)(row - r->row), a);
 }
 
 bool rows_add(struct rows *r, const struct tallies *t, struct names *names,
@@ -101,7 +154,7 @@ bool rows_add(struct rows *r, const struct tallies *t, struct names *names,
         if (sites && labels_match(&labels, filter->suppressed,
                                   filter->suppressed_count, (uint32_t)a->key))
             continue;
-        good = add_tally(r, text_of(r, t, &labels, by, a), filter, a, old);
+        good = add_tally(r, t, text_of(r, t, &labels, by, a), filter, a, old);
     }
     labels_fini(&labels);
     return good && !names_failed(names);

@@ -40,6 +40,14 @@ struct row {
     struct tally sum;
     struct tally old; /* of the other trace; all 0: there is none */
     bool in_old;
+    uint32_t share; /* place plus 1 of the first one; 0: none */
+};
+
+/* What a thread has of a row. */
+struct rows_share {
+    uint32_t thread; /* number of a text */
+    uint32_t next;   /* of the row: place plus 1, 0: the last */
+    struct tally sum;
 };
 
 /* All zero is empty. After rows_sort none may be added. */
@@ -49,6 +57,9 @@ struct rows {
     struct texts texts;
     uint32_t *of_text; /* by number: place plus 1 */
     size_t of_text_room;
+    struct rows_share *share; /* if tallies are of threads, too */
+    size_t shares, share_room;
+    struct tool_map share_of;      /* by row and thread: place plus 1 */
     struct tally total, old_total; /* of all rows */
 };
 
@@ -70,6 +81,11 @@ char *rows_location(struct names *names, const struct tool_sites *sites,
 bool rows_add(struct rows *r, const struct tallies *t, struct names *names,
               enum rows_by by, const struct rows_filter *filter, bool old);
 void rows_sort(struct rows *r, enum rows_sort sort);
+/* Shares of ROW, most first: a list for the caller to free, *COUNT entries.
+   NULL: none, or no memory. */
+const struct rows_share **rows_shares(const struct rows *r,
+                                      const struct row *row,
+                                      enum rows_sort sort, size_t *count);
 void rows_fini(struct rows *r);
 
 /* What SORT goes by. */

@@ -14,6 +14,7 @@
 #include "trace/ops.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +22,18 @@
 /* What LZ4 makes of a byte at most. */
 #define LZ4_RATIO 255u
 
+/* Of a block that no tally has: it is no sample. */
+#define NO_TALLY UINT32_MAX
+
 struct tally_block {
     uint64_t size;
     uint64_t birth_ns;
     uint64_t birth_bytes; /* allocated before it, in all */
     uint64_t birth_event; /* of its thread */
-    uint32_t tally;       /* place plus 1, 0: no block */
-    uint32_t thread;
+    uint32_t tally;       /* place plus 1, 0: no block, or NO_TALLY */
+    uint32_t thread;      /* its place */
     uint32_t site;
+    uint32_t calls; /* that it stands for as a sample; 0: it is none */
 };
 
 static bool out_of_memory(struct tallies *t) {
@@ -41,7 +46,7 @@ static bool out_of_memory(struct tallies *t) {
 void tally_fini(struct tallies *t) {
     tool_sites_fini(&t->sites);
     tool_map_fini(&t->place);
-    tool_ids_fini(&t->threads);
+    tool_map_fini(&t->thread_place);
     free(t->thread);
     free(t->tally);
     free(t->block);
@@ -63,6 +68,7 @@ void tally_add(struct tally *to, const struct tally *from) {
     to->most += from->most;
     to->most_bytes += from->most_bytes;
     to->failed += from->failed;
+    to->samples += from->samples;
     to->life_ns_max = tcm_max_u64(to->life_ns_max, from->life_ns_max);
     to->life_bytes_max = tcm_max_u64(to->life_bytes_max, from->life_bytes_max);
     to->largest = tcm_max_u64(to->largest, from->largest);
@@ -89,19 +95,32 @@ static uint32_t tally_of(struct tallies *t, uint64_t key) {
 }
 
 static uint64_t key_of(const struct tallies *t, uint64_t size) {
-    return t->options.by == TALLY_BY_SITE   ? t->site
-           : t->options.by == TALLY_BY_SIZE ? size
-                                            : t->current;
+    if (t->options.by == TALLY_BY_SIZE)
+        return size;
+    if (t->options.by == TALLY_BY_THREAD)
+        return t->current_place;
+    return t->site |
+           (t->options.threads ? (uint64_t)t->current_place << 32 : 0);
 }
 
-static struct tally_thread *thread_of(struct tallies *t, uint32_t id) {
-    struct tally_thread *thread =
-        tool_ids_get(&t->threads, &t->thread, sizeof(*thread), id);
-    if (thread == NULL)
+/* The place of thread ID; 0, too, if there is no memory. */
+static uint32_t thread_of(struct tallies *t, uint32_t id) {
+    struct tool_map_entry *e = tool_map_get(&t->thread_place, (uint64_t)id + 1);
+    if (e != NULL && e->value == 0 &&
+        tool_array_reserve(&t->thread, &t->thread_room, t->threads + 1,
+                           sizeof(*t->thread))) {
+        t->thread[t->threads] =
+            (struct tally_thread){.id = id, .trace = t->traces};
+        e->value = ++t->threads;
+    }
+    if (e == NULL || e->value == 0)
         out_of_memory(t);
-    else
-        thread->id = id;
-    return thread;
+    return e == NULL || e->value == 0 ? 0 : (uint32_t)e->value - 1;
+}
+
+static void set_current(struct tallies *t, uint32_t id) {
+    t->current = id;
+    t->current_place = thread_of(t, id);
 }
 
 /* The block of SLOT; NULL: no trace has so many, or no memory. */
@@ -131,9 +150,40 @@ static void before_change(struct tallies *t, struct tally *a) {
 }
 
 static uint64_t next_event(struct tallies *t) {
-    struct tally_thread *thread = thread_of(t, t->current);
-    return thread == NULL ? 0 : ++thread->events;
+    return t->status == TOOL_FAILED ? 0 : ++t->thread[t->current_place].events;
 }
+
+/* --- Samples -------------------------------------------------------------- */
+
+/* Sites are of samples: what has none was not chosen. */
+static bool is_sampled(const struct tallies *t) {
+    return t->mean != 0 && t->options.by == TALLY_BY_SITE;
+}
+
+/* The chance of a block of SIZE bytes to be chosen. */
+static double chance(const struct tallies *t, uint64_t size) {
+    return -expm1(-(double)tcm_max_u64(size, 1) / (double)t->mean);
+}
+
+/* Calls that one of SIZE bytes stands for: whole ones; the rest is kept for the
+   next, so that sums are not biased. */
+static uint32_t calls_of(const struct tallies *t, struct tally *a,
+                         uint64_t size) {
+    double calls = 1 / chance(t, size) + a->rest;
+    double whole = calls < UINT32_MAX ? floor(calls) : UINT32_MAX;
+    a->rest = calls < UINT32_MAX ? calls - whole : 0;
+    return (uint32_t)whole;
+}
+
+/* Bytes that a block stands for. */
+static uint64_t bytes_of(const struct tallies *t, const struct tally_block *b) {
+    if (b->calls == 0)
+        return b->size;
+    double bytes = (double)b->size / chance(t, b->size);
+    return bytes < 0x1p63 ? (uint64_t)llround(bytes) : b->size;
+}
+
+/* --- Blocks --------------------------------------------------------------- */
 
 static void tell_object(struct tallies *t, const struct tally_block *b,
                         bool ended) {
@@ -141,7 +191,7 @@ static void tell_object(struct tallies *t, const struct tally_block *b,
                              .death_ns = t->time_ns - t->start_ns,
                              .size = b->size,
                              .life_bytes = t->all_bytes - b->birth_bytes,
-                             .thread = b->thread,
+                             .thread = t->thread[b->thread].id,
                              .freed_by = t->current,
                              .site = b->site,
                              .ended = ended};
@@ -151,55 +201,77 @@ static void tell_object(struct tallies *t, const struct tally_block *b,
     }
 }
 
-/* B ends, by event EVENT of the thread at hand. */
-static void end(struct tallies *t, struct tally_block *b, uint64_t event) {
-    struct tally *a = &t->tally[b->tally - 1];
+/* CALLS and BYTES that B stands for end, by event EVENT of the thread. */
+static void count_end(struct tallies *t, struct tally *a,
+                      const struct tally_block *b, uint64_t calls,
+                      uint64_t bytes, uint64_t event) {
     uint64_t ns = t->time_ns > b->birth_ns ? t->time_ns - b->birth_ns : 0;
-    uint64_t bytes = t->all_bytes - b->birth_bytes;
+    uint64_t meanwhile = t->all_bytes - b->birth_bytes;
     before_change(t, a);
-    a->live--;
-    a->live_bytes -= b->size;
-    a->ended++;
-    a->foreign += b->thread != t->current;
-    a->temporary += b->thread == t->current && event == b->birth_event + 1;
-    a->life_ns += ns;
+    a->live -= calls;
+    a->live_bytes -= bytes;
+    a->ended += calls;
+    if (b->thread != t->current_place)
+        a->foreign += calls;
+    else if (event == b->birth_event + 1)
+        a->temporary += calls;
+    a->life_ns += calls * ns;
     a->life_ns_max = tcm_max_u64(a->life_ns_max, ns);
-    a->life_bytes += (double)bytes;
-    a->life_bytes_max = tcm_max_u64(a->life_bytes_max, bytes);
+    a->life_bytes += (double)calls * (double)meanwhile;
+    a->life_bytes_max = tcm_max_u64(a->life_bytes_max, meanwhile);
+}
+
+static void end(struct tallies *t, struct tally_block *b, uint64_t event) {
+    if (b->tally != NO_TALLY)
+        count_end(t, &t->tally[b->tally - 1], b, tcm_max_u64(b->calls, 1),
+                  bytes_of(t, b), event);
+    count_end(t, &t->all, b, 1, b->size, event);
     t->live_bytes -= b->size;
     tell_object(t, b, true);
     b->tally = 0;
 }
 
-/* A peak comes with an allocation: what it adds belongs to the peak. */
-static void make(struct tallies *t, struct tally_block *b, uint64_t size,
-                 uint64_t event) {
-    uint32_t place = tally_of(t, key_of(t, size));
-    if (place == 0)
-        return;
-    struct tally *a = &t->tally[place - 1];
+static void count_birth(struct tallies *t, struct tally *a, uint64_t size,
+                        uint64_t calls, uint64_t bytes) {
     before_change(t, a);
-    a->calls++;
-    a->bytes += size;
-    a->live++;
-    a->live_bytes += size;
+    a->calls += calls;
+    a->bytes += bytes;
+    a->live += calls;
+    a->live_bytes += bytes;
     a->largest = tcm_max_u64(a->largest, size);
     if (a->live_bytes > a->most_bytes) {
         a->most_bytes = a->live_bytes;
         a->most = a->live;
     }
-    t->sited += t->site != MTF_SITE_NONE;
+}
+
+/* A peak comes with an allocation: what it adds belongs to the peak. */
+static void make(struct tallies *t, struct tally_block *b, uint64_t size,
+                 uint64_t event) {
+    bool sampled = is_sampled(t);
     t->all_bytes += size;
     *b = (struct tally_block){.size = size,
                               .birth_ns = t->time_ns,
                               .birth_bytes = t->all_bytes,
                               .birth_event = event,
-                              .tally = place,
-                              .thread = t->current,
+                              .tally = NO_TALLY,
+                              .thread = t->current_place,
                               .site = t->site};
+    if (!sampled || t->site != MTF_SITE_NONE) {
+        b->tally = tally_of(t, key_of(t, size));
+        if (b->tally == 0)
+            return;
+        struct tally *a = &t->tally[b->tally - 1];
+        if (sampled)
+            b->calls = calls_of(t, a, size);
+        a->samples += sampled;
+        count_birth(t, a, size, tcm_max_u64(b->calls, 1), bytes_of(t, b));
+    }
+    count_birth(t, &t->all, size, 1, size);
+    t->sited += t->site != MTF_SITE_NONE;
     t->live_bytes += size;
-    if (t->live_bytes > t->peak_bytes) {
-        t->peak_bytes = t->live_bytes;
+    if (t->live_bytes > t->highest) {
+        t->highest = t->live_bytes;
         t->peak_ns = t->time_ns;
         t->peaks++;
     }
@@ -219,6 +291,9 @@ static void take_operation(struct tallies *t, const struct mtf_op *op) {
 
 static void take_failed(struct tallies *t, const struct mtf_op *op) {
     (void)next_event(t);
+    t->all.failed++;
+    if (is_sampled(t))
+        return; /* no chance is known that it had */
     uint32_t place = tally_of(t, key_of(t, op->size));
     if (place != 0)
         t->tally[place - 1].failed++;
@@ -226,13 +301,17 @@ static void take_failed(struct tallies *t, const struct mtf_op *op) {
 
 /* --- The moment ----------------------------------------------------------- */
 
+static void keep(struct tally *a) {
+    a->kept = a->live;
+    a->kept_bytes = a->live_bytes;
+}
+
 /* What is alive now is what is reported. */
 static void keep_moment(struct tallies *t) {
     t->moment_found = true;
-    for (size_t i = 0; i < t->count; i++) {
-        t->tally[i].kept = t->tally[i].live;
-        t->tally[i].kept_bytes = t->tally[i].live_bytes;
-    }
+    for (size_t i = t->first; i < t->count; i++)
+        keep(&t->tally[i]);
+    keep(&t->all);
 }
 
 /* --- Records -------------------------------------------------------------- */
@@ -240,11 +319,11 @@ static void keep_moment(struct tallies *t) {
 static void take_record(struct tallies *t, const struct mtf_proc_block *block,
                         const struct mtf_op *op) {
     const uint8_t *bytes;
-    struct tally_thread *thread;
+    uint32_t thread;
     size_t n;
     switch (op->kind) {
     case MTF_OP_SWITCH:
-        t->current = op->slot;
+        set_current(t, op->slot);
         break;
     case MTF_OP_TIME:
         t->time_ns = op->size;
@@ -253,12 +332,16 @@ static void take_record(struct tallies *t, const struct mtf_proc_block *block,
             keep_moment(t);
         break;
     case MTF_OP_SITE:
-        t->site = op->slot;
+        t->site =
+            op->slot == MTF_SITE_NONE ? op->slot : t->sites.base + op->slot;
         break;
     case MTF_OP_SITE_DEF:
         bytes = mtf_proc_bytes(block, op, &n);
         if (!tool_sites_take(&t->sites, bytes, n))
             out_of_memory(t);
+        /* Blocks are weighed by one mean all their life. */
+        if (t->mean == 0 && t->sites.mode.mode == MTF_SITE_MODE_SAMPLE)
+            t->mean = t->sites.mode.mean;
         break;
     case MTF_OP_FAILED:
         take_failed(t, op);
@@ -273,8 +356,9 @@ static void take_record(struct tallies *t, const struct mtf_proc_block *block,
     case MTF_OP_THREAD_END:
         bytes = mtf_proc_bytes(block, op, &n);
         thread = thread_of(t, op->slot);
-        if (thread != NULL)
-            (void)snprintf(thread->name, sizeof(thread->name), "%.*s", (int)n,
+        if (t->status != TOOL_FAILED)
+            (void)snprintf(t->thread[thread].name,
+                           sizeof(t->thread[thread].name), "%.*s", (int)n,
                            (const char *)bytes);
         break;
     default:
@@ -295,7 +379,7 @@ static void take_some(struct tallies *t, const struct tool_ops_item *item) {
 static void begin_block(struct tallies *t, const struct tool_ops *ops,
                         const struct mtf_proc_block *b) {
     t->time_ns = b->head.time_ns;
-    t->current = b->head.thread;
+    set_current(t, b->head.thread);
     t->site = MTF_SITE_NONE;
     t->most_slots = tool_input_bytes(ops->in) +
                     LZ4_RATIO * tool_input_stored_bytes(ops->in);
@@ -321,6 +405,21 @@ static void see_problem(struct tallies *t, const char *name, uint64_t offset,
 
 /* --- The whole trace ------------------------------------------------------ */
 
+/* What the trace lacks but for what had not happened yet. */
+static const char *lacks_of(struct tallies *t, const struct mtf_proc_block *b) {
+    static const unsigned losses[] = {MTF_PROC_ACCOUNT_DROPPED_EVENTS,
+                                      MTF_PROC_ACCOUNT_DAMAGED_PLACES,
+                                      MTF_PROC_ACCOUNT_LOST_STREAM_BYTES};
+    uint64_t v;
+    if (!mtf_proc_account(b, MTF_PROC_ACCOUNT_GROWING, &v) || v == 0)
+        return tool_check_lacks(b);
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(losses); i++)
+        if (mtf_proc_account(b, losses[i], &v) && v != 0)
+            return tool_check_lacks(b);
+    t->growing = true;
+    return NULL;
+}
+
 static void read_all(struct tallies *t, struct tool_ops *ops, const char *name,
                      bool silent) {
     struct tool_ops_item item;
@@ -338,7 +437,7 @@ static void read_all(struct tallies *t, struct tool_ops *ops, const char *name,
             take_some(t, &item);
             break;
         case TOOL_OPS_CLOSING:
-            lacks = tool_check_lacks(item.block);
+            lacks = lacks_of(t, item.block);
             break;
         case TOOL_OPS_BLOCK_END:
         case TOOL_OPS_DAMAGE:
@@ -364,28 +463,55 @@ static void read_all(struct tallies *t, struct tool_ops *ops, const char *name,
     }
 }
 
-/* Blocks that are alive at the end, and what was asked for. */
+/* Of another trace. */
+static void begin_trace(struct tallies *t) {
+    if (t->traces != 0)
+        tool_sites_next_trace(&t->sites);
+    tool_map_fini(&t->place);
+    tool_map_fini(&t->thread_place);
+    if (t->blocks != 0)
+        memset(t->block, 0, t->blocks * sizeof(*t->block));
+    t->first = t->count;
+    t->start_ns = t->time_ns = t->live_bytes = t->all_bytes = 0;
+    t->highest = t->peak_ns = t->mean = 0;
+    t->all = (struct tally){0};
+    t->moment_found = t->growing = false;
+}
+
+/* What is alive when it was asked for. */
+static void choose_moment(struct tallies *t, struct tally *a) {
+    before_change(t, a);
+    if (t->options.moment == TALLY_AT_PEAK) {
+        a->live = a->at_peak;
+        a->live_bytes = a->at_peak_bytes;
+    } else if (t->options.moment != TALLY_AT_END) {
+        a->live = a->kept;
+        a->live_bytes = a->kept_bytes;
+    }
+}
+
+/* B is alive at the end. */
+static void stay(struct tallies *t, const struct tally_block *b) {
+    uint64_t ns = t->end_ns > b->birth_ns ? t->end_ns - b->birth_ns : 0;
+    if (b->tally != NO_TALLY)
+        t->tally[b->tally - 1].stay_ns += ns * tcm_max_u64(b->calls, 1);
+    t->all.stay_ns += ns;
+    tell_object(t, b, false);
+}
+
 static void conclude(struct tallies *t) {
     t->end_ns = t->time_ns;
-    for (size_t i = 0; i < t->blocks && !t->stopped; i++) {
-        const struct tally_block *b = &t->block[i];
-        if (b->tally == 0)
-            continue;
-        if (t->end_ns > b->birth_ns)
-            t->tally[b->tally - 1].stay_ns += t->end_ns - b->birth_ns;
-        tell_object(t, b, false);
-    }
-    for (size_t i = 0; i < t->count; i++) {
-        struct tally *a = &t->tally[i];
-        before_change(t, a);
-        if (t->options.moment == TALLY_AT_PEAK) {
-            a->live = a->at_peak;
-            a->live_bytes = a->at_peak_bytes;
-        } else if (t->options.moment != TALLY_AT_END) {
-            a->live = a->kept;
-            a->live_bytes = a->kept_bytes;
-        }
-    }
+    for (size_t i = 0; i < t->blocks && !t->stopped; i++)
+        if (t->block[i].tally != 0)
+            stay(t, &t->block[i]);
+    for (size_t i = t->first; i < t->count; i++)
+        choose_moment(t, &t->tally[i]);
+    choose_moment(t, &t->all);
+    tally_add(&t->exact, &t->all);
+    t->peak_bytes += t->highest;
+    t->sampled |= is_sampled(t);
+    t->running |= t->growing;
+    t->traces++;
 }
 
 static bool moment_is_there(struct tallies *t, const char *name) {
@@ -411,6 +537,8 @@ bool tally_read(struct tallies *t, const char *name) {
         t->status = TOOL_FAILED;
         return false;
     }
+    begin_trace(t);
+    t->name[t->traces] = name;
     tool_ops_init(ops, feed.in, NULL, NULL);
     read_all(t, ops, name, feed.child != 0);
     conclude(t);
@@ -418,7 +546,8 @@ bool tally_read(struct tallies *t, const char *name) {
     tool_ops_fini(ops);
     free(ops);
     int status = feed_close(&feed, given_up);
-    if (t->status == TOOL_OK)
+    /* That more may come is no damage. */
+    if (t->status == TOOL_OK && !(status == TOOL_DAMAGED && t->growing))
         t->status = status;
     return t->status != TOOL_FAILED && moment_is_there(t, name);
 }

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sums over the allocations of a processed trace, by what asked for them.
+ * Sums over the allocations of processed traces, by what asked for them.
  *
  * A realloc counts as a call with its whole new size, and ends the old block.
  * Lifetimes are of blocks that ended; their times are those of the trace, which
  * has one about every millisecond.
  *
- * Invariants: the sums over all tallies are those of the trace. Memory grows
- * with live blocks, keys and threads.
+ * Where a trace has sites of samples alone, each stands for as many allocations
+ * as its chance says: one of a size that is chosen with probability p counts
+ * 1/p times. Tallies of sites are estimates then.
+ *
+ * Invariants: the sums over all tallies are those of the traces, but for those
+ * of samples. Memory grows with live blocks, keys and threads.
  * Threads: none shared.
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_REPORT_TALLY_H
@@ -21,7 +25,8 @@ enum tally_by { TALLY_BY_SITE, TALLY_BY_SIZE, TALLY_BY_THREAD };
 
 /* Of one key, or a sum of several. */
 struct tally {
-    uint64_t key; /* site, size or thread */
+    uint64_t key; /* site, with place of the thread << 32 if asked for; size;
+                     or place of the thread */
     uint64_t calls, bytes;
     uint64_t live, live_bytes;       /* at the moment asked for */
     uint64_t at_peak, at_peak_bytes; /* when most bytes were alive */
@@ -34,15 +39,17 @@ struct tally {
     uint64_t stay_ns;          /* up to the end, of those alive then; sum */
     uint64_t most, most_bytes; /* alive when most bytes of it were */
     uint64_t largest, failed;
+    uint64_t samples; /* calls that were seen, of estimates */
     /* while reading */
     uint64_t peak_stamp, kept, kept_bytes;
+    double rest; /* of calls that samples stand for, below 1 */
 };
 
 /* Where live blocks are counted. */
 enum tally_moment { TALLY_AT_END, TALLY_AT_PEAK, TALLY_AT_TIME, TALLY_AT_MARK };
 
 struct tally_thread {
-    uint32_t id;
+    uint32_t id, trace; /* traces from 0 */
     uint64_t events;
     char name[32];
 };
@@ -58,6 +65,7 @@ struct tally_object {
 /* By the caller, before tally_read; all else 0. */
 struct tally_options {
     enum tally_by by;
+    bool threads; /* of sites: those of each thread by themselves */
     enum tally_moment moment;
     uint64_t moment_ns; /* since the start */
     const char *mark;
@@ -73,28 +81,39 @@ struct tallies {
     size_t count, room;
     struct tool_map place; /* by key plus 1: place plus 1 */
     struct tool_sites sites;
-    struct tally_thread *thread;
-    struct tool_ids threads;
-    struct mtf_raw_info header; /* of the raw trace */
+    struct tally_thread *thread; /* in order of traces and appearance */
+    size_t threads, thread_room;
+    struct mtf_raw_info header; /* of the last raw trace */
     bool have_header;
-    bool moment_found;
-    uint64_t start_ns, end_ns;
-    uint64_t sited; /* calls with a site */
-    uint64_t peak_bytes, peak_ns;
-    int status; /* enum tool_status */
+    bool running; /* one of the traces was still being recorded */
+    unsigned traces;
+    const char *name[TOOL_SITE_TRACES]; /* of the traces */
+    uint64_t start_ns, end_ns;          /* of the last one */
+    uint64_t sited;                     /* calls with a site */
+    bool sampled;        /* one of the traces has sites of samples alone */
+    uint64_t mean;       /* bytes between samples, of the last one; 0: none */
+    struct tally exact;  /* of all calls, samples or not */
+    uint64_t peak_bytes; /* sum over traces */
+    uint64_t peak_ns;    /* of the last one */
+    int status;          /* enum tool_status */
 
     /* while reading */
     struct tally_block *block;
     size_t blocks;
-    uint64_t time_ns, live_bytes, all_bytes, peaks;
+    struct tool_map thread_place; /* by id plus 1: place plus 1 */
+    size_t first;                 /* tally of the trace at hand */
+    struct tally all;             /* of it */
+    uint64_t time_ns, live_bytes, all_bytes, peaks, highest;
     uint32_t current, site;
+    uint32_t current_place; /* of the thread */
+    bool moment_found, growing;
     uint64_t most_slots;
     bool stopped;
 };
 
-/* Reads the trace NAME, processed or raw ("-": standard input, processed).
-   False: a message is out; T->status is then TOOL_FAILED, and otherwise may be
-   TOOL_DAMAGED, with a message too. */
+/* Reads the trace NAME, processed or raw ("-": standard input, processed), and
+   adds it to those before. NAME is kept. False: a message is out; T->status is
+   then TOOL_FAILED, and otherwise may be TOOL_DAMAGED, with a message too. */
 bool tally_read(struct tallies *t, const char *name);
 void tally_fini(struct tallies *t);
 /* Adds FROM to TO. */

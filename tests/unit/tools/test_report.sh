@@ -1,0 +1,92 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# malloc-trace report of traces whose every allocation is known: several at
+# once, threads, samples.
+. "$top_srcdir/tests/lib/harness.sh"
+make=$top_builddir/tests/unit/tools/report_make
+need "$malloc_trace" "$make"
+report() { "$malloc_trace" report "$@"; }
+
+cat >one.txt <<'E'
+mode 2 0
+module 1 0x1000 0x9000 /nowhere/app
+frame 1 0 1 0x1100
+frame 2 1 1 0x1200
+frame 3 1 1 0x1300
+site 2
+thread 1
+new 1 100
+new 2 50
+thread 2
+site 3
+new 3 1000
+free 1
+new 4 10
+free 4
+end 2 worker
+E
+# Other numbers, the same places, and one of its own.
+cat >two.txt <<'E'
+module 7 0x5000 0x9000 /nowhere/app
+frame 2 0 7 0x5300
+frame 9 0 7 0x5400
+thread 5
+site 2
+new 1 4
+site 9
+new 2 8
+end 5 main
+E
+"$make" one <one.txt
+"$make" two <two.txt
+
+# Several traces.
+report --columns one two | sort >got
+is "places of several traces are the same by name" \
+    "$(awk '{ print $1, $2, $3 }' got | sort)" "1014 3 app+0x2ff
+150 2 app+0x1ff
+8 1 app+0x3ff"
+report --columns two one | sort >got2
+check "in any order" cmp got got2
+report one two >text
+like "the sum of all" text '^2 traces: 1.14 KiB asked for in 6 calls; 1.03 KiB'
+report --by=thread --columns one two >got
+like "threads of each" got ' 2 5 main in two$'
+like "by their trace" got ' 2 2 worker in one$'
+report --by=size --csv - one one >got
+like "twice the same" got '^1000,2000,2,2000,2,2000,2,'
+report -q --objects got one two
+is "objects of all" "$(wc -l <got)" 7
+report --diff one --columns one two >got
+is "a difference to some of them" "$(wc -l <got)" 3
+
+# Threads.
+report --threads one >text
+like "a thread's share of a row" text '^ +100.0 %  of it by thread 2 worker$'
+report --threads --csv - one >csv
+is "rows by thread" "$(sed 1d csv | cut -d, -f1-3,17 | sort)" \
+    "app+0x1ff,150,2,1
+app+0x2ff,1010,2,2 worker"
+fails_with "threads of sizes" 2 report --threads --by=size one
+
+# Samples: one of 10 bytes at a mean distance of 10 stands for 1 / (1 - 1/e).
+cat >samples.txt <<'E'
+mode 3 10
+frame 1 0 0 0x1100
+site 1
+new 1 10
+site 0
+new 2 1000
+site 1
+new 3 10000
+free 3
+E
+"$make" samples <samples.txt
+report samples >text
+like "exact sums" text '^samples: 10.7 KiB asked for in 3 calls; 1010 B alive'
+like "and that the rest is estimated" text 'estimated from 2 samples'
+report --csv - samples >csv
+is "estimates" "$(sed 1d csv | cut -d, -f1-5,17)" "0x10ff,10016,2,16,1,2"
+report --by=size samples >text
+is "sizes are exact" "$(grep -c estimated text)" 0
+tap_end
