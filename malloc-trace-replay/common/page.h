@@ -12,10 +12,10 @@
  * pointer is on one, and a `key` hides and shows them. A <title> in an element
  * is shown at the pointer.
  *
- * Invariants: text may be any bytes; what is no UTF-8, or may not stand in
- * HTML, becomes U+FFFD. Markup is what callers write themselves, never text
- * from outside. The file gets its name when the page is whole, where that is
- * possible.
+ * Invariants: text may be any bytes; what is no UTF-8, may not stand in HTML,
+ * or turns the text around it, becomes U+FFFD. Markup is what callers write
+ * themselves, never text from outside. The file gets its name when the page is
+ * whole, where that is possible.
  * Threads: one.
  */
 #ifndef TOOL_COMMON_PAGE_H

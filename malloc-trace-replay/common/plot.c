@@ -2,6 +2,7 @@
 #include "common/plot.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* --- Axes ----------------------------------------------------------------- */
@@ -68,6 +69,28 @@ double tool_axis_at(const struct tool_axis *a, double v) {
     return 100 * (v - a->low) / (a->high - a->low);
 }
 
+const char *tool_tick_bytes(char text[32], double v) {
+    static const char *const units[] = {"B",   "KiB", "MiB", "GiB",
+                                        "TiB", "PiB", "EiB"};
+    size_t i = 0;
+    for (; fabs(v) >= 1024 && i + 1 < TCM_ARRAY_SIZE(units); i++)
+        v /= 1024;
+    snprintf(text, 32, "%.4g %s", v, v == 0 ? "" : units[i]);
+    return text;
+}
+
+const char *tool_tick_ns(char text[32], double v) {
+    if (v < 1e3)
+        snprintf(text, 32, "%.4g ns", v);
+    else if (v < 1e6)
+        snprintf(text, 32, "%.4g us", v / 1e3);
+    else if (v < 1e9)
+        snprintf(text, 32, "%.4g ms", v / 1e6);
+    else
+        snprintf(text, 32, "%.4g s", v / 1e9);
+    return text;
+}
+
 /* --- Drawing -------------------------------------------------------------- */
 
 void tool_plot_begin(struct tool_page *p, const char *class_name,
@@ -119,22 +142,42 @@ void tool_plot_y(struct tool_page *p, const struct tool_axis *a,
     tool_page_put(p, "</text></g>\n");
 }
 
-void tool_plot_line(struct tool_page *p, const struct tool_point *at, size_t n,
-                    const char *class_name, bool closed) {
-    if (n == 0)
-        return;
+static void begin_path(struct tool_page *p, const char *class_name) {
     tool_page_putf(p,
                    "<svg viewBox=\"0 0 1000 1000\" width=\"100%%\" "
                    "height=\"100%%\" preserveAspectRatio=\"none\" "
                    "overflow=\"visible\"><path class=\"%s\" d=\"",
                    class_name);
+}
+
+static void put_point(struct tool_page *p, char how, struct tool_point at) {
+    tool_page_putf(p, "%c%.0f %.0f", how, at.x * 10, 1000 - at.y * 10);
+}
+
+void tool_plot_line(struct tool_page *p, const struct tool_point *at, size_t n,
+                    const char *class_name, bool closed) {
+    if (n == 0)
+        return;
+    begin_path(p, class_name);
     for (size_t i = 0; i < n; i++)
-        tool_page_putf(p, "%c%.0f %.0f", i == 0 ? 'M' : 'L', at[i].x * 10,
-                       1000 - at[i].y * 10);
+        put_point(p, i == 0 ? 'M' : 'L', at[i]);
     if (closed)
         tool_page_putf(p, "L%.0f 1000L%.0f 1000Z", at[n - 1].x * 10,
                        at[0].x * 10);
     tool_page_put(p, "\"/></svg>\n");
+}
+
+void tool_plot_band(struct tool_page *p, const struct tool_point *low,
+                    const struct tool_point *high, size_t n,
+                    const char *class_name) {
+    if (n == 0)
+        return;
+    begin_path(p, class_name);
+    for (size_t i = 0; i < n; i++)
+        put_point(p, i == 0 ? 'M' : 'L', high[i]);
+    for (size_t i = n; i-- > 0;)
+        put_point(p, 'L', low[i]);
+    tool_page_put(p, "Z\"/></svg>\n");
 }
 
 void tool_plot_spread(double *y, size_t *room, size_t n, double gap, double low,

@@ -39,6 +39,8 @@ void tool_plot_end(struct tool_page *p);
 
 /* Ticks, their lines and texts; TEXT makes the latter. */
 typedef const char *tool_tick_text(char text[32], double v);
+const char *tool_tick_bytes(char text[32], double v);
+const char *tool_tick_ns(char text[32], double v);
 void tool_plot_x(struct tool_page *p, const struct tool_axis *a,
                  tool_tick_text *text, const char *title);
 void tool_plot_y(struct tool_page *p, const struct tool_axis *a,
@@ -51,6 +53,11 @@ struct tool_point {
 };
 void tool_plot_line(struct tool_page *p, const struct tool_point *at, size_t n,
                     const char *class_name, bool closed);
+
+/* The ground between two lines of N points each, with the same X. */
+void tool_plot_band(struct tool_page *p, const struct tool_point *low,
+                    const struct tool_point *high, size_t n,
+                    const char *class_name);
 
 /* Moves the places Y[0..N) of texts, in any unit, apart by at least GAP, as
    little as that takes; ROOM is scratch of N. They stay within LOW and HIGH if

@@ -172,9 +172,10 @@ def main(page_file, json_file, csv_file, names):
     print("# all done")
 
 
-if sys.argv[1] == "--frame":
-    inner = open(sys.argv[2], encoding="utf-8").read()
-    with open(sys.argv[3], "w", encoding="utf-8") as out:
-        out.write(FRAME % html.escape(inner, quote=True))
-else:
-    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])
+if __name__ == "__main__":
+    if sys.argv[1] == "--frame":
+        inner = open(sys.argv[2], encoding="utf-8").read()
+        with open(sys.argv[3], "w", encoding="utf-8") as out:
+            out.write(FRAME % html.escape(inner, quote=True))
+    else:
+        main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])

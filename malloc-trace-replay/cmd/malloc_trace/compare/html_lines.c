@@ -109,9 +109,9 @@ bool html_course(struct html *h) {
                     "Resident memory of every allocator over time, and live "
                     "bytes",
                     " data-cross=\"memory\"");
-    tool_plot_y(h->page, &y, html_tick_bytes, "resident memory");
+    tool_plot_y(h->page, &y, tool_tick_bytes, "resident memory");
     if (o.to > o.from)
-        tool_plot_x(h->page, &x, html_tick_ns, "time of the recorded run");
+        tool_plot_x(h->page, &x, tool_tick_ns, "time of the recorded run");
     put_course_line(h, &o, &y, o.first, true, NULL);
     for (size_t k = h->sheet.ranked; k-- > 0;)
         if (h->c->course[h->sheet.order[k]].count >= 2)
@@ -284,7 +284,7 @@ bool html_latency(struct html *h) {
     tool_plot_begin(h->page, "named",
                     "Quantiles of the time of a call for every allocator",
                     " data-cross=\"latency\"");
-    tool_plot_y(h->page, &y, html_tick_ns, "time of a call");
+    tool_plot_y(h->page, &y, tool_tick_ns, "time of a call");
     tool_plot_x(h->page, &x, tick_quantile, "part of the calls");
     for (size_t k = h->sheet.ranked; k-- > 0;)
         put_latency_line(h, &y, h->sheet.order[k], &labels);

@@ -87,28 +87,6 @@ const char *html_tick_ratio(char text[32], double v) {
     return text;
 }
 
-const char *html_tick_bytes(char text[32], double v) {
-    static const char *const units[] = {"B",   "KiB", "MiB", "GiB",
-                                        "TiB", "PiB", "EiB"};
-    size_t i = 0;
-    for (; fabs(v) >= 1024 && i + 1 < TCM_ARRAY_SIZE(units); i++)
-        v /= 1024;
-    snprintf(text, 32, "%.4g %s", v, v == 0 ? "" : units[i]);
-    return text;
-}
-
-const char *html_tick_ns(char text[32], double v) {
-    if (v < 1e3)
-        snprintf(text, 32, "%.4g ns", v);
-    else if (v < 1e6)
-        snprintf(text, 32, "%.4g us", v / 1e3);
-    else if (v < 1e9)
-        snprintf(text, 32, "%.4g ms", v / 1e6);
-    else
-        snprintf(text, 32, "%.4g s", v / 1e9);
-    return text;
-}
-
 void html_begin_card(struct html *h, const char *title, const char *note) {
     tool_page_put(h->page, "<figure class=\"card\">\n<figcaption>");
     tool_page_element(h->page, "h2", title);

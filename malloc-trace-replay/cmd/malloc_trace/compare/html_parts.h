@@ -15,8 +15,6 @@ const char *html_short_name(const struct html *h, size_t i, char text[64],
 
 /* Texts of ticks (common/plot.h). */
 const char *html_tick_ratio(char text[32], double v);
-const char *html_tick_bytes(char text[32], double v);
-const char *html_tick_ns(char text[32], double v);
 
 void html_begin_card(struct html *h, const char *title, const char *note);
 void html_end_card(struct html *h);

@@ -238,8 +238,8 @@ static void put_dots(struct html *h, enum compare_metric m, struct dots *d) {
             put_dot_row(h, h->sheet.order[k], m, d);
     put_dot_axis(h, &d->axis,
                  d->are_ratios ? html_tick_ratio
-                 : is_bytes    ? html_tick_bytes
-                               : html_tick_ns);
+                 : is_bytes    ? tool_tick_bytes
+                               : tool_tick_ns);
     tool_page_put(h->page, "</ul>\n");
     html_end_card(h);
 }

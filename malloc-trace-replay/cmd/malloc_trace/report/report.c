@@ -5,6 +5,7 @@
  */
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "cmd/malloc_trace/report/export.h"
+#include "cmd/malloc_trace/report/html.h"
 #include "cmd/malloc_trace/report/print.h"
 #include "common/array.h"
 #include "common/files.h"
@@ -46,6 +47,7 @@ static const char help[] =
     "      --speedscope FILE    a profile for speedscope\n"
     "      --dhat FILE      a profile for DHAT's viewer, dh_view\n"
     "      --heap-profile FILE  a heap profile of gperftools, with addresses\n"
+    "      --html FILE      a page: memory over time, flame graph, table\n"
     "      --modules DIR    look there for programs and libraries that are "
     "not\n"
     "                       where they were\n"
@@ -75,6 +77,7 @@ enum option_id {
     OPT_SPEEDSCOPE,
     OPT_DHAT,
     OPT_HEAP_PROFILE,
+    OPT_HTML,
     OPT_MODULES
 };
 
@@ -97,6 +100,7 @@ static const struct tool_option option_table[] = {
     {"speedscope", 0, true, OPT_SPEEDSCOPE},
     {"dhat", 0, true, OPT_DHAT},
     {"heap-profile", 0, true, OPT_HEAP_PROFILE},
+    {"html", 0, true, OPT_HTML},
     {"modules", 0, true, OPT_MODULES},
     {NULL, 0, false, 0},
 };
@@ -115,7 +119,7 @@ static const char *const sort_names[] = {
     [ROWS_SORT_AGE] = "age",     [ROWS_SORT_TEMPORARY] = "temporary",
 };
 
-enum { OUTS = 8 };
+enum { OUTS = 9 };
 
 struct report {
     const char *const *traces;
@@ -131,7 +135,7 @@ struct report {
     struct tally_options tally;
     char when[160];
     const char *diff, *csv, *json, *objects, *modules;
-    const char *folded, *pprof, *speedscope, *dhat, *heap_profile;
+    const char *folded, *pprof, *speedscope, *dhat, *heap_profile, *html;
     struct tool_json json_out;
     int status;
 };
@@ -281,6 +285,7 @@ static int take_option(struct report *r, int id, const char *value) {
             [OPT_SPEEDSCOPE] = &r->speedscope,
             [OPT_DHAT] = &r->dhat,
             [OPT_HEAP_PROFILE] = &r->heap_profile,
+            [OPT_HTML] = &r->html,
             [OPT_MODULES] = &r->modules,
         };
         *texts[id] = value;
@@ -296,7 +301,7 @@ struct outs {
 
 static struct outs outs_of(const struct report *r) {
     return (struct outs){{r->csv, r->json, r->objects, r->folded, r->pprof,
-                          r->speedscope, r->dhat, r->heap_profile}};
+                          r->speedscope, r->dhat, r->heap_profile, r->html}};
 }
 
 /* Those made of stacks. */
@@ -341,6 +346,8 @@ static int check_options(struct report *r) {
                                 by_names[r->by]);
     if (r->diff != NULL && r->filter.leaks)
         return tool_usage_error("--diff and --leaks exclude each other");
+    if (r->diff != NULL && r->html != NULL)
+        return tool_usage_error("--diff and --html exclude each other");
     if (r->diff != NULL && r->tally.threads)
         return tool_usage_error("--diff and --threads exclude each other");
     for (size_t i = 0; i < r->trace_count; i++)
@@ -454,15 +461,35 @@ static bool write_stacks(struct report *r, const struct tallies *t,
            (r->dhat == NULL || export_dhat(places, t, r->name, r->dhat));
 }
 
+static bool write_html(struct report *r, const struct tallies *t,
+                       struct names *names, const struct rows *rows,
+                       const struct stacks *functions) {
+    bool sites = rows_tally_by(r->by) == TALLY_BY_SITE;
+    struct html h = {.name = r->name,
+                     .by = by_names[r->by],
+                     .when = r->when,
+                     .rows_by = r->by,
+                     .rows = rows,
+                     .t = t,
+                     .names = names,
+                     .stacks = sites ? functions : NULL,
+                     .history = t->options.history};
+    return html_write(&h, r->html);
+}
+
 static bool write_exports(struct report *r, struct tallies *t,
-                          struct names *names) {
+                          struct names *names, const struct rows *rows) {
     struct stacks functions = {0}, places = {0};
+    bool sites = rows_tally_by(r->by) == TALLY_BY_SITE;
     bool good = true;
-    if (r->folded != NULL || r->speedscope != NULL)
+    if (sites &&
+        (r->folded != NULL || r->speedscope != NULL || r->html != NULL))
         good = stacks_make(&functions, t, names, STACKS_FUNCTION);
     if (good && r->dhat != NULL)
         good = stacks_make(&places, t, names, STACKS_PLACE);
     good = good ? write_stacks(r, t, &functions, &places) : out_of_memory();
+    if (good && r->html != NULL)
+        good = write_html(r, t, names, rows, &functions);
     stacks_fini(&functions);
     stacks_fini(&places);
     return good && (r->pprof == NULL || export_pprof(t, names, r->pprof)) &&
@@ -481,7 +508,7 @@ static bool write_all(struct report *r, struct tallies *t, struct names *names,
         return false;
     if (r->json != NULL)
         print_json(rows, t, &o, &r->json_out);
-    if (!write_exports(r, t, names))
+    if (!write_exports(r, t, names, rows))
         return false;
     if (r->columns) {
         print_columns(rows, &o);
@@ -496,6 +523,8 @@ static bool make_report(struct report *r) {
     struct tallies t = {.options = r->tally};
     struct rows rows = {0};
     struct names *names = NULL;
+    if (r->html != NULL && (t.options.history = history_new()) == NULL)
+        return out_of_memory();
     bool good = read_traces(r, &t);
     note_status(r, t.status);
     if (good && t.sited == 0 && rows_tally_by(r->by) == TALLY_BY_SITE)
@@ -514,6 +543,7 @@ static bool make_report(struct report *r) {
     }
     rows_fini(&rows);
     names_free(names);
+    history_free(t.options.history);
     tally_fini(&t);
     return good;
 }

@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "cmd/malloc_trace/report/feed.h"
+#include "cmd/malloc_trace/report/history.h"
 #include "common/array.h"
 #include "common/main.h"
 #include "common/text.h"
@@ -275,6 +276,8 @@ static void make(struct tallies *t, struct tally_block *b, uint64_t size,
         t->peak_ns = t->time_ns;
         t->peaks++;
     }
+    if (t->options.history != NULL && b->tally != NO_TALLY)
+        history_see(t->options.history, t, b->tally - 1);
 }
 
 static void take_operation(struct tallies *t, const struct mtf_op *op) {
@@ -326,6 +329,8 @@ static void take_record(struct tallies *t, const struct mtf_proc_block *block,
         set_current(t, op->slot);
         break;
     case MTF_OP_TIME:
+        if (t->options.history != NULL && op->size > t->start_ns)
+            history_until(t->options.history, t, op->size - t->start_ns);
         t->time_ns = op->size;
         if (t->options.moment == TALLY_AT_TIME && !t->moment_found &&
             t->time_ns - t->start_ns >= t->options.moment_ns)
@@ -501,6 +506,8 @@ static void stay(struct tallies *t, const struct tally_block *b) {
 
 static void conclude(struct tallies *t) {
     t->end_ns = t->time_ns;
+    if (t->options.history != NULL)
+        history_end(t->options.history, t);
     for (size_t i = 0; i < t->blocks && !t->stopped; i++)
         if (t->block[i].tally != 0)
             stay(t, &t->block[i]);

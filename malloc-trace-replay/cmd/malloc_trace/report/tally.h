@@ -42,7 +42,8 @@ struct tally {
     uint64_t samples; /* calls that were seen, of estimates */
     /* while reading */
     uint64_t peak_stamp, kept, kept_bytes;
-    double rest; /* of calls that samples stand for, below 1 */
+    double rest;   /* of calls that samples stand for, below 1 */
+    bool followed; /* by the history */
 };
 
 /* Where live blocks are counted. */
@@ -73,6 +74,7 @@ struct tally_options {
        False: stop. */
     bool (*object)(void *ctx, const struct tally_object *o);
     void *ctx;
+    struct history *history; /* NULL: not wanted */
 };
 
 struct tallies {

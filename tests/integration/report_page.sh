@@ -1,0 +1,149 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The page of malloc-trace report: well-formed whatever names hold, with the
+# figures of its JSON, and nothing that is fetched; usable with very many sites.
+# With LONG=1 a browser opens and uses it, if there is one.
+. "$top_srcdir/tests/lib/harness.sh"
+. "$top_srcdir/tests/lib/browser.sh"
+need_preload
+need "$malloc_trace"
+need_python
+
+make_trace() { "$top_builddir/tests/unit/tools/report_make" "$1"; }
+page() { # NAME OPTION...
+    page_name=$1
+    shift
+    "$malloc_trace" report -q --html "$page_name.html" --json "$page_name.r" \
+        "$@" "$page_name.p"
+}
+look() { # NAME TEXT...
+    look_name=$1
+    shift
+    "$python" "$here/report_page.py" "$look_name.html" "$look_name.r" "$@" \
+        >tap 2>"$err" || diag <"$err"
+    pass_on tap
+}
+
+make_trace odd.p <<'END'
+module 1 0x400000 0x500000 /opt/app
+module 2 0x7f0000000000 0x7f0000100000 /opt/libx.so.2
+module 3 0x7f1000000000 0x7f1000100000 /opt/liby.so
+frame 1 0 1 0x401000
+frame 2 1 2 0x7f0000001000
+frame 3 1 3 0x7f1000001000
+frame 4 2 2 0x7f0000003000
+text 1 /srv/a.py
+text 2 </script><script>alert("1&2")//'\x22
+text 3 \xff\x0a"quo\te'"\xe2\x80\xaeabc
+text 4 <!--
+file 7 4 1 12 2
+file 8 7 1 13 3
+file 9 7 1 14 4
+time 1000000
+site 2
+new 1 100
+new 2 100
+site 3
+new 3 50
+free 3
+time 5000000
+site 4
+new 4 1000
+site 8
+new 6 300
+site 9
+new 7 40
+time 9000000
+free 4
+site 0
+new 8 11
+time 21000000
+END
+check "a page is written" page odd
+look odd "</script><script>alert(\"1&2\")//'\"" "<!--" "app+0xfff"
+like "the one who turns text does not" odd.html 'te&#39;&quot;.*abc'
+is "not even in the table" "$(LC_ALL=C grep -c "<td.*$(printf '\342\200\256')" odd.html)" 0
+for by in thread size module stack; do
+    check "by $by" page odd --by=$by --live-at=peak
+    look odd
+done
+page odd
+check "on standard output" "$malloc_trace" report --html - odd.p
+is "alone" "$(head -n 1 "$out"),$(tail -n 1 "$out")" "<!DOCTYPE html>,</html>"
+check "leaks" page odd --leaks
+is "alone in the table" "$(grep -c 'class="place">liby' odd.html)" 0
+page odd
+make_trace empty.p </dev/null
+check "a trace without events" page empty
+look empty
+fails_with "a page in the JSON's place" 2 "$malloc_trace" report --html same \
+    --json same odd.p
+fails_with "in the trace's" 2 "$malloc_trace" report --html odd.p odd.p
+fails_with "in a folder that is not there" 1 "$malloc_trace" report -q \
+    --html none/x odd.p
+fails_with "of a difference" 2 "$malloc_trace" report --html x --diff odd.p odd.p
+
+# Very many sites, each of its own stack.
+awk 'BEGIN {
+    print "module 1 0x1000000 0x9000000 /opt/app"
+    for (i = 1; i <= 100000; i++)
+        printf "frame %d %d 1 %d\n", i, int(i / 8), 0x1000000 + 16 * i
+    for (i = 1; i <= 100000; i++)
+        printf "time %d\nsite %d\nnew %d %d\n", i * 100000, i, i, i % 5000
+}' | make_trace many.p
+check "100,000 sites" page many
+look many
+like "what is left out is said" many.html '[0-9]+,[0-9]{3} more, with less of'
+[ "$(wc -c <many.html)" -lt 8000000 ]
+result "the page stays small" $?
+
+if [ -z "$browser" ]; then
+    skip "in a browser" "$why_no_browser"
+else
+    for name in odd many; do
+        "$python" "$here/compare_page.py" --frame $name.html $name.f.html
+        browse $name.f.html --dump-dom
+        is "$name: nothing is wider than 380 pixels" \
+            "$(grep -o 'data-wide="[^"]*"' "$out")" 'data-wide="0 "'
+        result "$name: no message of the script" \
+            "$(grep -c 'INFO:CONSOLE' "$err")"
+        for scheme in 0 1; do
+            browse $name.html --window-size=1600,1200 \
+                --blink-settings=preferredColorScheme=$scheme \
+                --screenshot="$work/$name.$scheme.png"
+        done
+        [ -s $name.0.png ] && [ -s $name.1.png ] &&
+            ! cmp -s $name.0.png $name.1.png
+        result "$name: is drawn in the light and in the dark" $?
+    done
+    "$python" "$here/report_page.py" --drive odd.html drive.html
+    browse drive.html --dump-dom
+    grep -o 'data-found="[^"]*"' "$out" | sed 's/&quot;/"/g; s/data-found="//
+        s/"$//' >found
+    diag 3 <found
+    found() { # NAME KEY WANT
+        is "$1" "$("$python" -c 'import json, sys
+print(json.dumps(json.load(open("found"))[sys.argv[1]], ensure_ascii=False))' \
+            "$2")" "$3"
+    }
+    found "frames" frames 9
+    found "rows, and the total" rows 7
+    found "all of it" all '"all: 1.56 KiB, 100.0 %, 0 B by itself"'
+    found "each frame's width" widths '[99, 96, 84]'
+    found "live bytes" live '"all: 551 B, 100.0 %, 0 B by itself"'
+    found "temporary blocks" temporary \
+        '"all: 1 block, 100.0 %, 0 blocks by itself"'
+    found "a search: its rows" searched '["liby.so+0xfff"]'
+    found "and frames" lit 1
+    found "and their share" share '"in 50 B, 3.1 %"'
+    found "a click makes a frame wide" zoomed_width 100
+    found "and says what it is" zoomed \
+        '"libx.so.2+0xfff: 1.50 KiB, 96.2 %, 200 B by itself"'
+    found "keys go down" below '"libx.so.2+0x2fff"'
+    found "and up" above '"app+0xfff"'
+    found "and back to the whole" whole 9
+    found "and to the search" focus '"words"'
+    found "a head sorts" by_calls '"libx.so.2+0xfff"'
+    found "and the other way round" up '"ascending"'
+fi
+tap_end
