@@ -62,12 +62,56 @@ is "a difference to some of them" "$(wc -l <got)" 3
 
 # Threads.
 report --threads one >text
-like "a thread's share of a row" text '^ +100.0 %  of it by thread 2 worker$'
+like "a thread's share of a row" text '^ +100.0 % by thread 2 worker$'
 report --threads --csv - one >csv
 is "rows by thread" "$(sed 1d csv | cut -d, -f1-3,17 | sort)" \
     "app+0x1ff,150,2,1
 app+0x2ff,1010,2,2 worker"
 fails_with "threads of sizes" 2 report --threads --by=size one
+
+# Stacks.
+report one >text
+like "the stack of a row" text '^ +100.0 % < app\+0xff$'
+report --stacks 0 one >text
+is "unless nobody wants it" "$(grep -c '<' text)" 0
+report -q --stacks 5 --json j one
+tr -d ' \n' <j >line
+like "in JSON" line \
+    '"stacks":\[\{"value":1010,"frames":\["app\+0x2ff","app\+0xff"\]'
+report --tree one >text
+sed '1,3d' text | awk '{ print $1, $3, $(NF - 2), $NF }' >got
+is "a tree" "$(cat got)" "1.13 4 100.0 all
+1.13 4 100.0 app+0xff
+1010 2 87.1 app+0x2ff
+150 2 12.9 app+0x1ff"
+is "frames stand below those that called them" \
+    "$(sed -n 's/.*%  \( *\)app.*/<\1>/p' text | tr -d '\n')" "<><  ><  >"
+report --tree --share 20 one >text
+like "a branch that is left out is told" text '^branches with less than 20 % are not shown .1.; '
+is "and not shown" "$(grep -c 0x1ff text)" 0
+report --tree --sort=calls one >text
+like "by calls" text '50.0 %    app.0x1ff$'
+report --tree --share 0 --diff two one >text
+like "differences of trees" text '^ +-8 B +-1 .* app\+0x3ff$'
+report -q --tree --json j one
+tr -d ' \n' <j >line
+like "a tree in JSON" line \
+    '"tree":\[\{"frame":"app\+0xff","depth":1,"bytes":1160,'
+fails_with "a tree of sizes" 2 report --tree --by=size one
+fails_with "a tree in columns" 2 report --tree --columns one
+fails_with "a share that is none" 2 report --tree --share x one
+# All of a branch, as a chain.
+cat >chain.txt <<'E'
+frame 1 0 0 0x1100
+frame 2 1 0 0x1200
+frame 3 2 0 0x1300
+site 3
+new 1 100
+E
+"$make" chain <chain.txt
+report --tree chain >text
+is "a chain of calls" "$(sed -n 's/^ *> //p' text | tr '\n' ' ')" \
+    "0x11ff 0x12ff "
 
 # Samples: one of 10 bytes at a mean distance of 10 stands for 1 / (1 - 1/e).
 cat >samples.txt <<'E'

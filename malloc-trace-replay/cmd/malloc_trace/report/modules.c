@@ -229,10 +229,14 @@ unsigned modules_find(struct modules *m, uint32_t number, uint64_t offset,
         look(o);
     if (o->debug != NULL)
         count = debug_index_find(o->debug, offset + bias - o->bias, frame);
-    if (count != 0 && frame[count - 1].function != NULL)
+    const char *known = count == 0 ? NULL : frame[count - 1].function;
+    if (known != NULL && known[0] == '_')
         return count;
+    /* Of a C++ function in an unnamed namespace the symbol alone says where it
+       belongs. */
     const struct symbol *s = symbol_table_find(&o->symbols, offset + bias);
-    if (s == NULL)
+    if (s == NULL || (known != NULL && (strncmp(s->name, "_Z", 2) != 0 ||
+                                        strstr(s->name, known) == NULL)))
         return count;
     if (count == 0)
         frame[count++] = (struct debug_frame){0};

@@ -62,6 +62,20 @@ static void cut_rust_hash(char *text) {
     text[n - 19] = '\0';
 }
 
+/* What everybody calls std::string. */
+static void shorten_strings(char *text) {
+    static const char whole[] = "std::__cxx11::basic_string<char, "
+                                "std::char_traits<char>, "
+                                "std::allocator<char> >";
+    static const char plain[] = "std::string";
+    for (char *p = text; (p = strstr(p, whole)) != NULL;) {
+        memcpy(p, plain, sizeof(plain) - 1);
+        p += sizeof(plain) - 1;
+        char *rest = p + sizeof(whole) - sizeof(plain);
+        memmove(p, rest, strlen(rest) + 1);
+    }
+}
+
 /* C++ and older Rust names; TEXT itself if it is none. */
 static const char *demangled(struct names *n, const char *text) {
     char *__cxa_demangle(const char *, char *, size_t *, int *);
@@ -80,6 +94,7 @@ static const char *demangled(struct names *n, const char *text) {
     if (plain == NULL)
         return text;
     cut_rust_hash(plain);
+    shorten_strings(plain);
     n->text[n->texts++] = plain;
     e->value = n->texts;
     return plain;

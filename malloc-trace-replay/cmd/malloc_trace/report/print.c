@@ -13,6 +13,9 @@
 
 /* Threads of a row that the text has. */
 #define SHARES_SHOWN 4u
+/* Columns of the text before the rows' names, and of a line of callers. */
+#define TEXT_COLUMNS    82
+#define CALLERS_COLUMNS 100
 
 static size_t shown(const struct rows *r, const struct print_options *o) {
     return r->count < o->top ? r->count : o->top;
@@ -85,8 +88,8 @@ static void put_summary(const struct tally *all, const struct print_options *o,
            tool_text_count(&text[3], all->live), o->when);
 }
 
-static void put_head(const struct rows *r, const struct tallies *t,
-                     const struct print_options *o) {
+void print_head(const struct rows *r, const struct tallies *t,
+                const struct print_options *o) {
     struct tool_text text[2];
     char several[40];
     snprintf(several, sizeof(several), "%u traces", t->traces);
@@ -108,6 +111,21 @@ static void put_head(const struct rows *r, const struct tallies *t,
                tool_text_bytes(&text[1], t->mean));
 }
 
+/* The stacks that have most of a row. */
+static void put_callers(size_t row, double all, const struct print_options *o) {
+    const struct callers_top *top;
+    for (size_t i = 0; o->callers != NULL && all > 0 &&
+                       (top = callers_of(o->callers, row, i)) != NULL;
+         i++) {
+        char *text =
+            callers_text(o->callers, top->node, !o->own_frame, CALLERS_COLUMNS);
+        if (text != NULL)
+            printf("%*s%5.1f %% %s\n", TEXT_COLUMNS, "", 100 * top->value / all,
+                   text);
+        free(text);
+    }
+}
+
 /* The threads that have most of a row. */
 static void put_shares(const struct rows *r, const struct row *row,
                        const struct print_options *o) {
@@ -115,19 +133,18 @@ static void put_shares(const struct rows *r, const struct row *row,
     const struct rows_share **share = rows_shares(r, row, o->sort, &count);
     double all = rows_value(&row->sum, o->sort);
     for (size_t i = 0; i < count && i < SHARES_SHOWN && all > 0; i++)
-        printf("%79.1f %%  of it by thread %s\n",
+        printf("%*s%5.1f %% by thread %s\n", TEXT_COLUMNS, "",
                100 * rows_value(&share[i]->sum, o->sort) / all,
                r->texts.text[share[i]->thread]);
     if (count > SHARES_SHOWN)
-        printf("%83s of it by %zu more threads\n", "", count - SHARES_SHOWN);
+        printf("%*s        and %zu more threads\n", TEXT_COLUMNS, "",
+               count - SHARES_SHOWN);
     free(share);
 }
 
-void print_text(const struct rows *r, const struct tallies *t,
-                const struct print_options *o) {
+void print_rows(const struct rows *r, const struct print_options *o) {
     struct tool_text text[1];
     const struct tally *all = &r->total;
-    put_head(r, t, o);
     if (o->diff) {
         print_differences(r, o);
     } else {
@@ -136,6 +153,7 @@ void print_text(const struct rows *r, const struct tallies *t,
         put_line(all, "all");
         for (size_t i = 0; i < shown(r, o); i++) {
             put_line(&r->row[i].sum, r->row[i].location);
+            put_callers(i, rows_value(&r->row[i].sum, o->sort), o);
             put_shares(r, &r->row[i], o);
         }
     }
@@ -279,9 +297,25 @@ static void put_json_shares(struct tool_json *j, const struct rows *r,
     free(share);
 }
 
+static void put_json_callers(struct tool_json *j, size_t row,
+                             const struct print_options *o) {
+    const struct stacks *s = &o->callers->stacks;
+    const struct callers_top *top;
+    tool_json_begin_array(j, "stacks");
+    for (size_t i = 0; (top = callers_of(o->callers, row, i)) != NULL; i++) {
+        tool_json_begin_object(j, NULL);
+        tool_json_double(j, "value", top->value);
+        tool_json_begin_array(j, "frames");
+        for (uint32_t n = top->node; n != 0; n = s->node[n].parent)
+            tool_json_string(j, NULL, stacks_text(s, n));
+        tool_json_end_array(j);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+}
+
 void print_json(const struct rows *r, const struct tallies *t,
                 const struct print_options *o, struct tool_json *j) {
-    tool_json_begin_object(j, NULL);
     tool_json_string(j, "file", o->name);
     tool_json_string(j, "by", o->by);
     tool_json_string(j, "live", o->when);
@@ -308,6 +342,8 @@ void print_json(const struct rows *r, const struct tallies *t,
             tool_json_u64(j, "samples", r->row[i].sum.samples);
         if (t->options.threads)
             put_json_shares(j, r, &r->row[i], o);
+        if (o->callers != NULL)
+            put_json_callers(j, i, o);
         if (o->diff) {
             tool_json_u64(j, "old_bytes", r->row[i].old.bytes);
             tool_json_u64(j, "old_calls", r->row[i].old.calls);
@@ -316,5 +352,4 @@ void print_json(const struct rows *r, const struct tallies *t,
         tool_json_end_object(j);
     }
     tool_json_end_array(j);
-    tool_json_end_object(j);
 }

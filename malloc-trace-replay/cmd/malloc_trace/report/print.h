@@ -5,7 +5,7 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_REPORT_PRINT_H
 #define TOOL_CMD_MALLOC_TRACE_REPORT_PRINT_H
 
-#include "cmd/malloc_trace/report/rows.h"
+#include "cmd/malloc_trace/report/callers.h"
 #include "common/json.h"
 
 #include <stdio.h>
@@ -17,15 +17,19 @@ struct print_options {
     size_t top;       /* rows at most */
     enum rows_sort sort;
     bool diff;
+    const struct callers *callers; /* of the rows, or NULL */
+    bool own_frame;                /* rows do not name the innermost function */
 };
 
-void print_text(const struct rows *r, const struct tallies *t,
+void print_head(const struct rows *r, const struct tallies *t,
                 const struct print_options *o);
+void print_rows(const struct rows *r, const struct print_options *o);
 /* "BYTES CALLS LOCATION", without heads. */
 void print_columns(const struct rows *r, const struct print_options *o);
 /* False: a message is out. */
 bool print_csv(const struct rows *r, const struct tallies *t,
                const struct print_options *o, const char *file);
+/* The object of the report stays open, for what comes behind the rows. */
 void print_json(const struct rows *r, const struct tallies *t,
                 const struct print_options *o, struct tool_json *j);
 /* TEXT, quoted where a CSV needs it. */

@@ -7,6 +7,7 @@
 #include "cmd/malloc_trace/report/export.h"
 #include "cmd/malloc_trace/report/html.h"
 #include "cmd/malloc_trace/report/print.h"
+#include "cmd/malloc_trace/report/tree.h"
 #include "common/array.h"
 #include "common/files.h"
 #include "common/main.h"
@@ -37,6 +38,12 @@ static const char help[] =
     "      --leaks          what is alive then alone, most bytes first\n"
     "      --suppressions FILE  leave out what LeakSanitizer would, by FILE\n"
     "      --diff OTHER     what changed since the trace OTHER\n"
+    "      --stacks N       the N stacks that have most of a row (text: 2)\n"
+    "      --tree           in place of rows what frames and all that they "
+    "called\n"
+    "                       asked for, the outermost ones first\n"
+    "      --share PERCENT  branches of the tree with less are left out "
+    "(default 1)\n"
     "      --threads        below each row what threads have of it\n"
     "      --columns        bytes, calls and place, for sort(1)\n"
     "      --csv FILE       all figures as CSV\n"
@@ -67,6 +74,9 @@ enum option_id {
     OPT_LEAKS,
     OPT_SUPPRESSIONS,
     OPT_DIFF,
+    OPT_STACKS,
+    OPT_TREE,
+    OPT_SHARE,
     OPT_THREADS,
     OPT_COLUMNS,
     OPT_CSV,
@@ -90,6 +100,9 @@ static const struct tool_option option_table[] = {
     {"leaks", 0, false, OPT_LEAKS},
     {"suppressions", 0, true, OPT_SUPPRESSIONS},
     {"diff", 0, true, OPT_DIFF},
+    {"stacks", 0, true, OPT_STACKS},
+    {"tree", 0, false, OPT_TREE},
+    {"share", 0, true, OPT_SHARE},
     {"threads", 0, false, OPT_THREADS},
     {"columns", 0, false, OPT_COLUMNS},
     {"csv", 0, true, OPT_CSV},
@@ -119,7 +132,17 @@ static const char *const sort_names[] = {
     [ROWS_SORT_AGE] = "age",     [ROWS_SORT_TEMPORARY] = "temporary",
 };
 
+/* What --tree calls frames. */
+static const enum stacks_label frame_labels[] = {
+    [ROWS_BY_SITE] = STACKS_SITE,     [ROWS_BY_FUNCTION] = STACKS_FUNCTION,
+    [ROWS_BY_LINE] = STACKS_LINE,     [ROWS_BY_FILE] = STACKS_FILE,
+    [ROWS_BY_MODULE] = STACKS_MODULE, [ROWS_BY_LANGUAGE] = STACKS_LANGUAGE,
+};
+
 enum { OUTS = 9 };
+/* Stacks below a row: at most, and of the text where nothing is said. */
+#define STACKS_OF_ROW_MAX 1000u
+#define STACKS_OF_ROW     2u
 
 struct report {
     const char *const *traces;
@@ -127,8 +150,9 @@ struct report {
     const char *name; /* of the first */
     enum rows_by by;
     enum rows_sort sort;
-    bool sorted, columns, has_match, has_top;
-    uint64_t top;
+    bool sorted, columns, has_match, has_top, has_by, has_stacks, tree;
+    uint64_t top, stacks;
+    double share; /* of all, that a branch of the tree has at least */
     regex_t match;
     struct rows_filter filter;
     size_t suppressed_room;
@@ -230,6 +254,7 @@ static int take_word(struct report *r, int id, const char *value) {
     else
         r->sort = (enum rows_sort)at;
     r->sorted |= !is_by;
+    r->has_by |= is_by;
     return TOOL_OK;
 }
 
@@ -246,6 +271,15 @@ static int take_filter(struct report *r, const char *value) {
     r->has_match = true;
     r->filter.match = &r->match;
     return TOOL_OK;
+}
+
+static int take_share(struct report *r, const char *value) {
+    char *end;
+    r->share = strtod(value, &end) / 100;
+    return end != value && *end == '\0' && r->share >= 0 && r->share <= 1
+               ? TOOL_OK
+               : tool_usage_error("--share: \"%s\" is no number from 0 to 100",
+                                  value);
 }
 
 static int take_option(struct report *r, int id, const char *value) {
@@ -268,6 +302,17 @@ static int take_option(struct report *r, int id, const char *value) {
         return TOOL_OK;
     case OPT_SUPPRESSIONS:
         return read_suppressions(r, value);
+    case OPT_STACKS:
+        r->has_stacks = true;
+        return tool_parse_u64(value, STACKS_OF_ROW_MAX, &r->stacks)
+                   ? TOOL_OK
+                   : tool_usage_error("--stacks: \"%s\" is no number up to %u",
+                                      value, STACKS_OF_ROW_MAX);
+    case OPT_TREE:
+        r->tree = true;
+        return TOOL_OK;
+    case OPT_SHARE:
+        return take_share(r, value);
     case OPT_THREADS:
         r->tally.threads = true;
         return TOOL_OK;
@@ -337,6 +382,8 @@ static int check_outs(struct report *r) {
 }
 
 static int check_options(struct report *r) {
+    if (r->tree && !r->has_by)
+        r->by = ROWS_BY_FUNCTION;
     bool sites = rows_tally_by(r->by) == TALLY_BY_SITE;
     if (!sites && needs_sites(r))
         return tool_usage_error("--by=%s: stacks are of sites",
@@ -344,6 +391,11 @@ static int check_options(struct report *r) {
     if (!sites && r->tally.threads)
         return tool_usage_error("--by=%s: --threads is of sites",
                                 by_names[r->by]);
+    if (r->tree && (!sites || r->by == ROWS_BY_STACK))
+        return tool_usage_error("--by=%s: --tree has frames of sites",
+                                by_names[r->by]);
+    if (r->tree && (r->columns || r->csv != NULL))
+        return tool_usage_error("--tree is for the text and --json");
     if (r->diff != NULL && r->filter.leaks)
         return tool_usage_error("--diff and --leaks exclude each other");
     if (r->diff != NULL && r->html != NULL)
@@ -436,15 +488,27 @@ static bool add_rows(struct report *r, struct rows *rows,
     return rows_add(rows, t, names, r->by, &r->filter, old) || out_of_memory();
 }
 
+/* And to the tree, which has what the rows have. */
+static bool add_tree(struct report *r, struct stacks *tree,
+                     const struct rows *rows, const struct tallies *t,
+                     struct names *names, bool old) {
+    return !r->tree ||
+           stacks_add(
+               tree, t, names, frame_labels[r->by],
+               &(struct stacks_part){.keep = rows->of_tally, .old = old}) ||
+           out_of_memory();
+}
+
 /* What there was before. */
-static bool compare(struct report *r, struct rows *rows) {
+static bool compare(struct report *r, struct rows *rows, struct stacks *tree) {
     struct tallies t = {.options = r->tally};
     struct names *names = NULL;
     bool good = tally_read(&t, r->diff);
     note_status(r, t.status);
     if (good)
         good = (names = names_new(&t.sites, r->modules)) != NULL
-                   ? add_rows(r, rows, &t, names, true)
+                   ? add_rows(r, rows, &t, names, true) &&
+                         add_tree(r, tree, rows, &t, names, true)
                    : out_of_memory();
     names_free(names);
     tally_fini(&t);
@@ -496,32 +560,75 @@ static bool write_exports(struct report *r, struct tallies *t,
            (r->heap_profile == NULL || export_heap_profile(t, r->heap_profile));
 }
 
+/* What standard output has if it is not taken: a table or a tree. */
+static bool write_text(const struct report *r, const struct tallies *t,
+                       const struct rows *rows, const struct stacks *tree,
+                       struct print_options *o) {
+    print_head(rows, t, o);
+    if (r->tree)
+        return tree_print(tree, o, r->share) || out_of_memory();
+    o->top = r->has_top ? r->top : 20;
+    print_rows(rows, o);
+    return true;
+}
+
+static bool write_json(struct report *r, const struct tallies *t,
+                       const struct rows *rows, const struct stacks *tree,
+                       struct print_options o) {
+    struct tool_json *j = &r->json_out;
+    if (!r->has_stacks)
+        o.callers = NULL;
+    tool_json_begin_object(j, NULL);
+    print_json(rows, t, &o, j);
+    bool good = !r->tree || tree_json(tree, &o, r->share, j) || out_of_memory();
+    tool_json_end_object(j);
+    return good;
+}
+
+/* Stacks of rows in the text unless nobody wants them, in JSON if asked for. */
+static bool find_callers(const struct report *r, const struct tallies *t,
+                         struct names *names, const struct rows *rows,
+                         struct callers *callers) {
+    bool text = !r->columns && !tool_is_quiet() && !stdout_is_taken(r);
+    size_t per_row = r->has_stacks ? r->stacks : text ? STACKS_OF_ROW : 0;
+    size_t shown = r->has_top ? r->top : r->has_stacks ? rows->count : 20;
+    if (rows_tally_by(r->by) != TALLY_BY_SITE || r->by == ROWS_BY_STACK ||
+        r->diff != NULL || per_row == 0)
+        return true;
+    return callers_make(callers, rows, t, names, r->sort,
+                        shown < rows->count ? shown : rows->count, per_row) ||
+           out_of_memory();
+}
+
 static bool write_all(struct report *r, struct tallies *t, struct names *names,
-                      struct rows *rows) {
+                      struct rows *rows, struct stacks *tree) {
+    struct callers callers = {0};
     struct print_options o = {.name = r->name,
                               .by = by_names[r->by],
                               .when = r->when,
                               .top = r->has_top ? r->top : SIZE_MAX,
                               .sort = r->sort,
-                              .diff = r->diff != NULL};
-    if (r->csv != NULL && !print_csv(rows, t, &o, r->csv))
-        return false;
-    if (r->json != NULL)
-        print_json(rows, t, &o, &r->json_out);
-    if (!write_exports(r, t, names, rows))
-        return false;
-    if (r->columns) {
+                              .diff = r->diff != NULL,
+                              .own_frame = r->by != ROWS_BY_SITE &&
+                                           r->by != ROWS_BY_FUNCTION};
+    bool good = find_callers(r, t, names, rows, &callers);
+    if (callers.top != NULL)
+        o.callers = &callers;
+    good = good && (r->csv == NULL || print_csv(rows, t, &o, r->csv)) &&
+           (r->json == NULL || write_json(r, t, rows, tree, o)) &&
+           write_exports(r, t, names, rows);
+    if (good && r->columns)
         print_columns(rows, &o);
-    } else if (!tool_is_quiet() && !stdout_is_taken(r)) {
-        o.top = r->has_top ? r->top : 20;
-        print_text(rows, t, &o);
-    }
-    return r->objects == NULL || write_objects(r, t, names);
+    else if (good && !tool_is_quiet() && !stdout_is_taken(r))
+        good = write_text(r, t, rows, tree, &o);
+    callers_fini(&callers);
+    return good && (r->objects == NULL || write_objects(r, t, names));
 }
 
 static bool make_report(struct report *r) {
     struct tallies t = {.options = r->tally};
     struct rows rows = {0};
+    struct stacks tree = {0};
     struct names *names = NULL;
     if (r->html != NULL && (t.options.history = history_new()) == NULL)
         return out_of_memory();
@@ -533,14 +640,16 @@ static bool make_report(struct report *r) {
                   r->name);
     if (good)
         good = (names = names_new(&t.sites, r->modules)) != NULL
-                   ? add_rows(r, &rows, &t, names, false)
+                   ? add_rows(r, &rows, &t, names, false) &&
+                         add_tree(r, &tree, &rows, &t, names, false)
                    : out_of_memory();
     if (good && r->diff != NULL)
-        good = compare(r, &rows);
+        good = compare(r, &rows, &tree);
     if (good) {
         rows_sort(&rows, r->sort);
-        good = write_all(r, &t, names, &rows);
+        good = write_all(r, &t, names, &rows, &tree);
     }
+    stacks_fini(&tree);
     rows_fini(&rows);
     names_free(names);
     history_free(t.options.history);
@@ -566,7 +675,7 @@ static int run(struct report *r) {
 }
 
 int cmd_report(int argc, char **argv) {
-    static struct report r = {.when = "at the end"};
+    static struct report r = {.when = "at the end", .share = 0.01};
     struct tool_options o;
     int id, status = TOOL_OK;
     tool_options_init(&o, argc, argv, option_table, help);

@@ -99,6 +99,7 @@ void rows_fini(struct rows *r) {
     tool_map_fini(&r->share_of);
     free(r->share);
     free(r->of_text);
+    free(r->of_tally);
     free(r->row);
     *r = (struct rows){0};
 }
@@ -116,7 +117,8 @@ static struct row *row_of(struct rows *r, uint32_t text) {
         if (!tool_array_reserve(&r->row, &r->room, r->count + 1,
                                 sizeof(*r->row)))
             return NULL;
-        r->row[r->count++] = (struct row){.location = r->texts.text[text]};
+        r->row[r->count++] =
+            (struct row){.location = r->texts.text[text], .text = text};
         r->of_text[text] = (uint32_t)r->count;
     }
     return &r->row[r->of_text[text] - 1];
@@ -124,8 +126,9 @@ static struct row *row_of(struct rows *r, uint32_t text) {
 
 /* False: no memory. */
 static bool add_tally(struct rows *r, const struct tallies *t, uint32_t text,
-                      const struct rows_filter *filter, const struct tally *a,
+                      const struct rows_filter *filter, size_t place,
                       bool old) {
+    const struct tally *a = &t->tally[place];
     if (text == TEXTS_NONE)
         return false;
     if (filter->match != NULL &&
@@ -137,6 +140,7 @@ static bool add_tally(struct rows *r, const struct tallies *t, uint32_t text,
     tally_add(old ? &row->old : &row->sum, a);
     tally_add(old ? &r->old_total : &r->total, a);
     row->in_old |= old;
+    r->of_tally[place] = text + 1;
     return !t->options.threads || old ||
            add_share(r, t, (uint32_t)(row - r->row), a);
 }
@@ -146,6 +150,10 @@ bool rows_add(struct rows *r, const struct tallies *t, struct names *names,
     struct labels labels;
     bool sites = rows_tally_by(by) == TALLY_BY_SITE;
     bool good = true;
+    free(r->of_tally);
+    r->of_tally = calloc(t->count + 1, sizeof(*r->of_tally));
+    if (r->of_tally == NULL)
+        return false;
     labels_init(&labels, &r->texts, names, &t->sites, by);
     for (size_t i = 0; i < t->count && good; i++) {
         const struct tally *a = &t->tally[i];
@@ -154,7 +162,7 @@ bool rows_add(struct rows *r, const struct tallies *t, struct names *names,
         if (sites && labels_match(&labels, filter->suppressed,
                                   filter->suppressed_count, (uint32_t)a->key))
             continue;
-        good = add_tally(r, t, text_of(r, t, &labels, by, a), filter, a, old);
+        good = add_tally(r, t, text_of(r, t, &labels, by, a), filter, i, old);
     }
     labels_fini(&labels);
     return good && !names_failed(names);

@@ -36,7 +36,8 @@ enum rows_sort {
 };
 
 struct row {
-    const char *location; /* in the rows' texts */
+    const char *location; /* in the rows' texts, */
+    uint32_t text;        /* by this number */
     struct tally sum;
     struct tally old; /* of the other trace; all 0: there is none */
     bool in_old;
@@ -57,6 +58,8 @@ struct rows {
     struct texts texts;
     uint32_t *of_text; /* by number: place plus 1 */
     size_t of_text_room;
+    uint32_t *of_tally; /* by place of the tallies that were added last: number
+                           of the text plus 1, 0: left out */
     struct rows_share *share; /* if tallies are of threads, too */
     size_t shares, share_room;
     struct tool_map share_of;      /* by row and thread: place plus 1 */

@@ -58,6 +58,13 @@ static bool note_file(struct stacks *s, const struct name *n, uint32_t label) {
     return s->file[label] != TEXTS_NONE;
 }
 
+static const enum rows_by rows_of[] = {
+    [STACKS_FUNCTION] = ROWS_BY_FUNCTION, [STACKS_PLACE] = ROWS_BY_SITE,
+    [STACKS_SITE] = ROWS_BY_SITE,         [STACKS_LINE] = ROWS_BY_LINE,
+    [STACKS_FILE] = ROWS_BY_FILE,         [STACKS_MODULE] = ROWS_BY_MODULE,
+    [STACKS_LANGUAGE] = ROWS_BY_LANGUAGE,
+};
+
 /* The label of name NUMBER, of frame F. TEXTS_NONE: out of memory. */
 static uint32_t label_of(struct stacks *s, const struct names *names,
                          enum stacks_label kind, uint32_t number,
@@ -73,7 +80,7 @@ static uint32_t label_of(struct stacks *s, const struct names *names,
         return s->of_name[number] - 1;
     const struct name *n = names_get(names, number);
     char *text = kind == STACKS_PLACE ? place_label(n, f)
-                                      : labels_name(n, ROWS_BY_FUNCTION);
+                                      : labels_name(n, rows_of[kind]);
     uint32_t label = text == NULL ? TEXTS_NONE : texts_number(&s->labels, text);
     free(text);
     if (label == TEXTS_NONE || !note_file(s, n, label))
@@ -103,16 +110,15 @@ static bool child_of(struct stacks *s, uint32_t parent, uint32_t label,
     return true;
 }
 
-static bool add_sum(struct stacks *s, uint32_t node, const struct tally *a) {
-    struct stacks_node *n = &s->node[node];
-    if (n->sum == 0) {
+static bool add_sum(struct stacks *s, uint32_t *sum, const struct tally *a) {
+    if (*sum == 0) {
         if (!tool_array_reserve(&s->sum, &s->sum_room, s->sums + 1,
                                 sizeof(*s->sum)))
             return false;
         s->sum[s->sums++] = (struct tally){0};
-        n->sum = (uint32_t)s->sums;
+        *sum = (uint32_t)s->sums;
     }
-    tally_add(&s->sum[n->sum - 1], a);
+    tally_add(&s->sum[*sum - 1], a);
     return true;
 }
 
@@ -133,40 +139,91 @@ static bool add_frame(struct stacks *s, const struct tool_sites *sites,
     return true;
 }
 
-static bool add_stack(struct stacks *s, const struct tallies *t,
-                      struct names *names, enum stacks_label kind,
-                      const struct tally *a) {
-    static uint32_t stack[TOOL_SITE_DEPTH];
-    uint32_t node = 0;
-    bool cut = false;
-    unsigned depth = stacks_sites(&t->sites, (uint32_t)a->key, stack);
+/* The sites of SITE's stack, from the innermost one on, up to one whose node is
+   known, which *NODE becomes; how many. */
+static unsigned unknown_sites(const struct stacks *s,
+                              const struct tool_sites *sites, uint32_t site,
+                              uint32_t stack[TOOL_SITE_DEPTH], uint32_t *node) {
+    unsigned depth = 0;
+    size_t at;
+    while (depth < TOOL_SITE_DEPTH &&
+           (at = tool_sites_place(sites, site)) != SIZE_MAX) {
+        if (s->of_frame[at] != 0) {
+            *node = s->of_frame[at] - 1;
+            return depth;
+        }
+        stack[depth++] = site;
+        site = sites->frame[at].parent;
+    }
     /* Of what has no site the label says so. */
     if (depth == 0)
-        stack[depth++] = (uint32_t)a->key;
-    while (depth-- > 0 && !cut)
-        if (!add_frame(s, &t->sites, names, kind, stack[depth], &node, &cut))
+        stack[depth++] = site;
+    return depth;
+}
+
+static bool add_stack(struct stacks *s, const struct tallies *t,
+                      struct names *names, enum stacks_label kind,
+                      uint32_t site, uint32_t *node) {
+    static uint32_t stack[TOOL_SITE_DEPTH];
+    bool cut = false;
+    *node = 0;
+    unsigned depth = unknown_sites(s, &t->sites, site, stack, node);
+    while (depth-- > 0) {
+        size_t at = tool_sites_place(&t->sites, stack[depth]);
+        if (!cut &&
+            !add_frame(s, &t->sites, names, kind, stack[depth], node, &cut))
             return false;
+        if (at != SIZE_MAX)
+            s->of_frame[at] = *node + 1;
+    }
     s->cut += cut;
-    return add_sum(s, node, a);
+    return true;
+}
+
+static void end_add(struct stacks *s) {
+    free(s->of_frame);
+    free(s->of_name);
+    s->of_frame = s->of_name = NULL;
+    s->of_name_room = 0;
+}
+
+bool stacks_add(struct stacks *s, const struct tallies *t, struct names *names,
+                enum stacks_label label, const struct stacks_part *part) {
+    uint32_t node;
+    bool good = true;
+    if (s->count == 0) {
+        if (!tool_array_reserve(&s->node, &s->node_room, 1, sizeof(*s->node)))
+            return false;
+        s->node[s->count++] = (struct stacks_node){0};
+    }
+    s->of_frame = calloc(t->sites.frames + 1, sizeof(*s->of_frame));
+    if (s->of_frame == NULL)
+        return false;
+    for (size_t i = 0; i < t->count && good; i++) {
+        const struct tally *a = &t->tally[i];
+        if (part->keep != NULL && part->keep[i] == 0)
+            continue;
+        good =
+            add_stack(s, t, names, label, (uint32_t)a->key, &node) &&
+            add_sum(s, part->old ? &s->node[node].old : &s->node[node].sum, a);
+        if (good && part->node != NULL)
+            part->node[i] = node;
+    }
+    end_add(s);
+    return good;
 }
 
 bool stacks_make(struct stacks *s, const struct tallies *t, struct names *names,
                  enum stacks_label label) {
     *s = (struct stacks){0};
-    if (!tool_array_reserve(&s->node, &s->node_room, 1, sizeof(*s->node)))
-        return false;
-    s->node[s->count++] = (struct stacks_node){0};
-    for (size_t i = 0; i < t->count; i++)
-        if (!add_stack(s, t, names, label, &t->tally[i]))
-            return false;
-    return true;
+    return stacks_add(s, t, names, label, &(struct stacks_part){0});
 }
 
 void stacks_fini(struct stacks *s) {
     texts_fini(&s->labels);
     texts_fini(&s->files);
     tool_map_fini(&s->child);
-    free(s->of_name);
+    end_add(s);
     free(s->file);
     free(s->node);
     free(s->sum);

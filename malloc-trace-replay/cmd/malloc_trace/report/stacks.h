@@ -7,7 +7,7 @@
  * Invariants: a node stands behind its parent. The sums of all nodes are those
  * of the tallies. There are at most STACKS_NODES nodes, whatever circles the
  * sites of a damaged trace make: what is deeper then counts for the frame that
- * it was called from.
+ * it was called from. The work grows with frames, not with the depth of stacks.
  * Threads: none shared.
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_REPORT_STACKS_H
@@ -21,13 +21,19 @@
 /* What a frame is called, and by which it is told from others. */
 enum stacks_label {
     STACKS_FUNCTION, /* "f", or "libx.so+0x12" */
-    STACKS_PLACE     /* "0x1234: f (file.c:12)", as DHAT has it */
+    STACKS_PLACE,    /* "0x1234: f (file.c:12)", as DHAT has it */
+    STACKS_SITE,     /* as rows by these */
+    STACKS_LINE,
+    STACKS_FILE,
+    STACKS_MODULE,
+    STACKS_LANGUAGE
 };
 
 struct stacks_node {
     uint32_t parent; /* place of a node */
     uint32_t label;  /* in labels */
     uint32_t sum;    /* place plus 1; 0: nothing was asked for just here */
+    uint32_t old;    /* the same of what there was before */
 };
 
 struct stacks {
@@ -41,11 +47,23 @@ struct stacks {
 
     size_t node_room, sum_room, file_room;
     struct tool_map child; /* parent and label: place of the node */
-    uint32_t *of_name;     /* by number of the name: label plus 1 */
+    /* of the tallies at hand */
+    uint32_t *of_name; /* by number of the name: label plus 1 */
     size_t of_name_room;
+    uint32_t *of_frame; /* by place of the frame: its node plus 1 */
 };
 
-/* False: out of memory. */
+/* What of tallies is added, and how. All zero: everything. */
+struct stacks_part {
+    const uint32_t *keep; /* by place of a tally: 0: it is left out; or NULL */
+    uint32_t *node; /* by place of a tally: its node is put there; or NULL */
+    bool old;       /* it is what there was before */
+};
+
+/* Adds stacks to S, which is all zero at first. False: out of memory. */
+bool stacks_add(struct stacks *s, const struct tallies *t, struct names *names,
+                enum stacks_label label, const struct stacks_part *part);
+/* Stacks of everything. False: out of memory. */
 bool stacks_make(struct stacks *s, const struct tallies *t, struct names *names,
                  enum stacks_label label);
 void stacks_fini(struct stacks *s);
