@@ -160,6 +160,8 @@ static const char *notice_text(uint64_t code) {
         return "recorded on after the recorder's own end";
     case MTF_NOTICE_NO_SAVER_TABLE:
         return "the saver shared the program's descriptors";
+    case MTF_NOTICE_NO_LINES:
+        return "an interpreter is not known";
     default:
         return "notice of a later version";
     }

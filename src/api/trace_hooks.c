@@ -12,6 +12,7 @@
 #include "core/cache_registry.h"
 #include "core/heap_census.h"
 #include "core/object_word.h"
+#include "core/page_map.h"
 
 /* The record names no stream while the recorder may give it to another. */
 static struct mtr_thread *enter_recorder(struct tcm_thread_state *self) {
@@ -60,14 +61,33 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
     return t;
 }
 
-struct mtr_thread *tcm_trace_enter_alloc(struct tcm_thread_state *self) {
-    uintptr_t caller = self->caller;
-    struct mtr_thread *t = tcm_trace_enter(self);
-    if (t == NULL || TCM_LIKELY(!mtr_has_sites(t)) || mtr_site_enter(t, caller))
+/* Finding the key may allocate. So T is entered again after it; one past its
+   end is locked, and runs no interpreter any more. */
+static struct mtr_thread *enter_sited(struct tcm_thread_state *self,
+                                      struct mtr_thread *t, uintptr_t caller) {
+    struct mtr_thread_sites *sites = t->cold->sites;
+    uint64_t key = caller;
+    if (self->life != TCM_THREAD_ENDED && !mtr_drops(t)) {
+        key = mtr_site_key(sites, caller);
+        if (key != caller)
+            t = tcm_trace_enter(self);
+    }
+    bool good =
+        t == NULL || !mtr_has_sites(t) || mtr_site_enter(t, caller, key);
+    mtr_site_key_done(sites, key, caller);
+    if (good)
         return t;
     tcm_trace_leave(self);
     tcm_thread_put_back(self);
     return NULL;
+}
+
+struct mtr_thread *tcm_trace_enter_alloc(struct tcm_thread_state *self) {
+    uintptr_t caller = self->caller;
+    struct mtr_thread *t = tcm_trace_enter(self);
+    return t == NULL || TCM_LIKELY(!mtr_has_sites(t))
+               ? t
+               : enter_sited(self, t, caller);
 }
 
 /* Three events: they end within MTR_BUFFER_SLACK of limit. */
@@ -76,8 +96,13 @@ void *tcm_trace_sited_alloc(size_t size, uint64_t scaled, enum mtf_call call,
     struct mtr_thread *t = tcm_self.trace;
     struct tcm_thread_cache *cache = tcm_self.own;
     struct mtr_thread_sites *sites = t->cold->sites;
-    uint32_t site = mtr_site_known(sites, caller);
-    if (TCM_UNLIKELY(site == MTF_SITE_NONE))
+    const uint8_t *pos = t->pos;
+    uint64_t key = mtr_site_key(sites, caller);
+    uint32_t site = mtr_site_known(sites, key);
+    mtr_site_key_done(sites, key, caller);
+    /* Finding the key may have allocated: no room or block is left. */
+    if (TCM_UNLIKELY(site == MTF_SITE_NONE || t->pos != pos ||
+                     tcm_self.trace != t))
         return slow(size);
     mtr_put_site(t, sites, site);
     mtr_put_sited_call(t, sites, call);
@@ -315,12 +340,17 @@ static size_t large_blocks(struct mtr_large_block *out, size_t cap) {
     return list.count;
 }
 
+static bool has_memory(const void *p) {
+    return tcm_page_span(p) != NULL;
+}
+
 static const struct mtr_host host = {
     .enter_private = enter_private,
     .leave_private = leave_private,
     .recording_started = recording_started,
     .sample = sample,
     .large_blocks = large_blocks,
+    .has_memory = has_memory,
 };
 
 void tcm_trace_init(void) {

@@ -112,9 +112,10 @@ TCM_STATIC_ASSERT(sizeof(struct mtf_present) == 16, "present layout");
 #define MTF_PRESENT_MAX 64u /* in one segment of this library */
 
 enum mtf_notice {
-    MTF_NOTICE_NO_SPOOL = 1,      /* buffers in private memory */
-    MTF_NOTICE_END_MODE = 2,      /* recorded after the library's destructor */
-    MTF_NOTICE_NO_SAVER_TABLE = 3 /* descriptor table could not be unshared */
+    MTF_NOTICE_NO_SPOOL = 1,       /* buffers in private memory */
+    MTF_NOTICE_END_MODE = 2,       /* recorded after the library's destructor */
+    MTF_NOTICE_NO_SAVER_TABLE = 3, /* descriptor table could not be unshared */
+    MTF_NOTICE_NO_LINES = 4        /* an interpreter's version is not known */
 };
 
 /* Thread ids count from 1 (the first thread) and are never reused. */

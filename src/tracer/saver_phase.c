@@ -17,6 +17,7 @@
 #include "base/testpoint.h"
 #include "tracer/saver_account.h"
 #include "tracer/saver_round.h"
+#include "tracer/sites.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_name.h"
 
@@ -131,6 +132,10 @@ static bool begin_trace(struct mtr_saver *s) {
         !mtf_raw_write_notice(&s->writer, mtr_clock_ns(),
                               MTF_NOTICE_NO_SAVER_TABLE,
                               "the descriptor table is shared"))
+        return false;
+    if (mtr_config.sites == MTR_SITES_LANG && mtr_lang_notice() != NULL &&
+        !mtf_raw_write_notice(&s->writer, mtr_clock_ns(), MTF_NOTICE_NO_LINES,
+                              mtr_lang_notice()))
         return false;
     s->ready = true;
     return true;

@@ -12,10 +12,11 @@
 struct mtr_thread;
 
 /*
- * After mtr_enter, for a call from CALLER that allocates: its site, defined if
- * need be, is that of the allocations that follow. May wait, as mtr_enter.
- * false: the recording ended meanwhile, T cannot be used.
+ * After mtr_enter, for a call from CALLER with KEY (mtr_site_key) that
+ * allocates: its site, defined if need be, is that of the allocations that
+ * follow. May wait, as mtr_enter. false: the recording ended meanwhile, T
+ * cannot be used.
  */
-bool mtr_site_enter(struct mtr_thread *t, uintptr_t caller);
+bool mtr_site_enter(struct mtr_thread *t, uintptr_t caller, uint64_t key);
 
 #endif

@@ -15,7 +15,9 @@
 #include "base/bits.h"
 #include "base/os_mem.h"
 #include "traceformat/raw_writer.h"
+#include "tracer/recorder.h"
 #include "tracer/site_modules.h"
+#include "tracer/site_texts.h"
 
 #include <string.h>
 
@@ -35,12 +37,34 @@ static uint32_t next_site = 1;
 static uint32_t epoch;
 uint64_t mtr_site_stamp = 1;
 
-bool mtr_sites_parse(const char *text, enum mtr_sites_mode *mode) {
+/* Whether TEXT is WORD, or WORD:N with a number N from 1 to MOST. */
+static bool is_mode(const char *text, const char *word, uint32_t most,
+                    uint32_t *depth) {
+    size_t n = strlen(word);
+    uint32_t value = 0;
+    if (strncmp(text, word, n) != 0)
+        return false;
+    if (text[n] == '\0')
+        return true;
+    const char *p = text + n + 1;
+    for (; *p >= '0' && *p <= '9' && value <= most; p++)
+        value = value * 10 + (uint32_t)(*p - '0');
+    if (text[n] != ':' || *p != '\0' || value == 0 || value > most)
+        return false;
+    *depth = value;
+    return true;
+}
+
+bool mtr_sites_parse(const char *text, enum mtr_sites_mode *mode,
+                     uint32_t *depth) {
     *mode = MTR_SITES_NONE;
+    *depth = MTR_LANG_DEPTH;
     if (text == NULL || text[0] == '\0' || strcmp(text, "none") == 0)
         return true;
     if (strcmp(text, "caller") == 0)
         *mode = MTR_SITES_CALLER;
+    else if (is_mode(text, "lang", MTR_LANG_DEPTH_MAX, depth))
+        *mode = MTR_SITES_LANG;
     return *mode != MTR_SITES_NONE;
 }
 
@@ -58,6 +82,8 @@ void mtr_sites_thread(struct mtr_thread_sites *s) {
     s->call = MTF_CALL_NONE;
     s->epoch = tcm_load_relaxed(&epoch);
     s->stamp = 0;
+    s->has_lines = mtr_config.sites == MTR_SITES_LANG;
+    s->lang.is_walking = false;
 }
 
 /* --- Nodes --------------------------------------------------------------- */
@@ -101,6 +127,8 @@ static bool is_current(struct mtr_site *n) {
         return true;
     if (seen == GONE)
         return false;
+    if ((n->module & MTR_SITE_IS_LINE) != 0)
+        return true;
     bool same = mtr_module_at((uintptr_t)n->address - 1) == n->module;
     tcm_store_relaxed(&n->stamp, same ? stamp : GONE);
     return same;
@@ -111,11 +139,13 @@ static bool is_current(struct mtr_site *n) {
 struct key {
     uint64_t address;
     uint32_t parent;
+    uint32_t line; /* what a line has for module; 0: a frame */
     uint64_t hash;
 };
 
-static uint64_t hash_of(uint64_t address, uint32_t parent) {
+static uint64_t hash_of(uint64_t address, uint32_t parent, uint32_t line) {
     uint64_t h = (address ^ (uint64_t)parent << 40) * 0x9E3779B97F4A7C15u;
+    h += line * 0xD6E8FEB86659FD93u;
     return (h ^ h >> 29) * 0xBF58476D1CE4E5B9u;
 }
 
@@ -128,7 +158,7 @@ static bool is_of(uint64_t slot, const struct key *k) {
         return false;
     struct mtr_site *n = node_at((uint32_t)slot, false);
     return n != NULL && n->address == k->address && n->parent == k->parent &&
-           is_current(n);
+           (k->line == 0 || n->module == k->line) && is_current(n);
 }
 
 /* The site of K in the table, or 0. With SITE not 0 that one is put there if
@@ -178,29 +208,76 @@ static uint32_t add(const struct key *k, uint32_t module) {
     return look(table, k, site);
 }
 
-uint32_t mtr_site_intern(uint64_t address, uint32_t parent) {
-    struct key k = {address, parent, hash_of(address, parent)};
+static uint32_t find(const struct key *k) {
     uint32_t table = tcm_load_acquire(&newest);
-    uint32_t site = look(table, &k, 0);
+    uint32_t site = look(table, k, 0);
     for (uint32_t i = table; site == 0 && i-- > 0;) {
-        site = look(i, &k, 0);
+        site = look(i, k, 0);
         if (site != 0)
-            look(table, &k, site);
+            look(table, k, site);
     }
+    return site;
+}
+
+uint32_t mtr_site_intern(uint64_t address, uint32_t parent) {
+    struct key k = {address, parent, 0, hash_of(address, parent, 0)};
+    uint32_t site = find(&k);
     return site != 0 ? site : add(&k, mtr_module_at((uintptr_t)address - 1));
+}
+
+/* No code has an address as large as language << 56. */
+uint32_t mtr_site_intern_line(const struct mtr_line *line, uint32_t parent) {
+    uint64_t name = (uint64_t)line->language << 56 |
+                    (uint64_t)line->file << 32 | line->line;
+    uint32_t module = MTR_SITE_IS_LINE | line->function;
+    struct key k = {name, parent, module, hash_of(name, parent, module)};
+    uint32_t site = find(&k);
+    return site != 0 ? site : add(&k, module);
+}
+
+bool mtr_site_line(const struct mtr_site *n, struct mtr_line *line) {
+    *line = (struct mtr_line){
+        .language = (enum mtf_language)(n->address >> 56),
+        .file = (uint32_t)(n->address >> 32) & (MTF_SITE_LIMIT - 1),
+        .line = (uint32_t)n->address,
+        .function = n->module & (MTF_SITE_LIMIT - 1),
+    };
+    return (n->module & MTR_SITE_IS_LINE) != 0;
 }
 
 /* --- Definitions --------------------------------------------------------- */
 
-unsigned mtr_site_put_frame(uint8_t *p, uint32_t site,
-                            const struct mtr_site *n) {
+unsigned mtr_site_put(uint8_t *p, uint32_t site, const struct mtr_site *n) {
     struct mtf_site_def def = {.what = MTF_SITE_DEF_FRAME,
                                .site = site,
                                .parent = n->parent,
                                .module = n->module,
                                .address = n->address};
+    struct mtr_line line;
     unsigned left;
+    if (mtr_site_line(n, &line)) {
+        def.what = MTF_SITE_DEF_LINE;
+        def.language = (uint8_t)line.language;
+        def.file = line.file;
+        def.line = line.line;
+        def.function = line.function;
+    }
     return mtf_site_def_put(p, DEF_BYTES, &def, &left);
+}
+
+unsigned mtr_site_put_text(uint8_t *p, uint32_t number,
+                           const struct mtr_text *text, uint32_t *done) {
+    unsigned left;
+    if (*done == text->length)
+        return 0;
+    struct mtf_site_def def = {.what = MTF_SITE_DEF_TEXT,
+                               .text = number,
+                               .offset = *done,
+                               .path = (const uint8_t *)text->bytes + *done,
+                               .path_length = text->length - *done};
+    unsigned n = mtf_site_def_put(p, DEF_BYTES, &def, &left);
+    *done = text->length - left;
+    return n;
 }
 
 unsigned mtr_site_put_module(uint8_t *p, uint32_t number,
@@ -271,12 +348,21 @@ bool mtr_sites_write(struct mtf_raw_writer *w, uint64_t now) {
             if (!put_in_list(&list, def, n))
                 return false;
     }
+    for (uint32_t i = 1, texts = mtr_texts_end(); i < texts; i++) {
+        const struct mtr_text *text = mtr_text_of(i);
+        uint32_t done = 0;
+        if (text == NULL || tcm_load_acquire(&text->epoch) != this_epoch)
+            continue;
+        for (unsigned n; (n = mtr_site_put_text(def, i, text, &done)) != 0;)
+            if (!put_in_list(&list, def, n))
+                return false;
+    }
     uint32_t end =
         (uint32_t)tcm_min_u64(tcm_load_relaxed(&next_site), MTF_SITE_LIMIT);
     for (uint32_t i = 1; i < end; i++) {
         const struct mtr_site *n = node_at(i, false);
         if (n != NULL && tcm_load_acquire(&n->epoch) == this_epoch &&
-            !put_in_list(&list, def, mtr_site_put_frame(def, i, n)))
+            !put_in_list(&list, def, mtr_site_put(def, i, n)))
             return false;
     }
     return flush(&list);

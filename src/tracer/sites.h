@@ -20,17 +20,23 @@
 #define TCM_TRACER_SITES_H
 
 #include "traceformat/site_codec.h"
+#include "tracer/lang.h"
 #include "tracer/thread_registry.h"
 
 struct mtf_raw_writer;
 
-enum mtr_sites_mode { MTR_SITES_NONE = 0, MTR_SITES_CALLER = 1 };
+/* As enum mtf_site_mode. */
+enum mtr_sites_mode {
+    MTR_SITES_NONE = 0,
+    MTR_SITES_CALLER = MTF_SITE_MODE_CALLER,
+    MTR_SITES_LANG = MTF_SITE_MODE_LANG
+};
 
 /* Callers of a thread whose sites it knows. */
 #define MTR_SITE_CACHE_LOG2 10u
 
 struct mtr_known_caller {
-    uintptr_t caller;
+    uint64_t key; /* the caller, or a key of lang.h */
     uint32_t site;
 };
 
@@ -38,9 +44,11 @@ struct mtr_known_caller {
 struct mtr_thread_sites {
     struct mtf_site_state coding;
     uint8_t call;   /* the sticky call of allocations */
+    bool has_lines; /* of interpreted programs */
     uint32_t epoch; /* of its recording */
     uint64_t stamp; /* the cache is of this; else it is empty */
     struct mtr_known_caller cache[1u << MTR_SITE_CACHE_LOG2];
+    struct mtr_lang_walk lang;
 };
 
 /* Changes when sites have to be looked at again: a recording begins, the loader
@@ -48,8 +56,9 @@ struct mtr_thread_sites {
    see because what they are about came to it in some order. */
 extern uint64_t mtr_site_stamp TCM_LOCAL;
 
-/* From the environment; false: TEXT is no mode. */
-bool mtr_sites_parse(const char *text, enum mtr_sites_mode *mode);
+/* From the environment; false: TEXT is no mode. DEPTH: the most lines. */
+bool mtr_sites_parse(const char *text, enum mtr_sites_mode *mode,
+                     uint32_t *depth);
 
 /* A recording begins: what was defined so far is not defined in it. With the
    registry's lock, so that a thread's session and epoch are of the same. */
@@ -64,16 +73,29 @@ static TCM_ALWAYS_INLINE bool mtr_has_sites(const struct mtr_thread *t) {
 }
 
 static TCM_ALWAYS_INLINE struct mtr_known_caller *
-mtr_site_entry(struct mtr_thread_sites *s, uintptr_t caller) {
-    uint64_t hash = (uint64_t)caller * 0x9E3779B97F4A7C15u;
+mtr_site_entry(struct mtr_thread_sites *s, uint64_t key) {
+    uint64_t hash = key * 0x9E3779B97F4A7C15u;
     return &s->cache[hash >> (64 - MTR_SITE_CACHE_LOG2)];
 }
 
-/* The site of CALLER, which is defined, or none: mtr_site_enter finds it. */
+/* What the site of a call from CALLER is known by; mtr_site_key_done after it
+   is known or not. With lines it may allocate (lang.h). */
+static TCM_ALWAYS_INLINE uint64_t mtr_site_key(struct mtr_thread_sites *s,
+                                               uintptr_t caller) {
+    return TCM_LIKELY(!s->has_lines) ? caller : mtr_lang_walk(&s->lang, caller);
+}
+
+static TCM_ALWAYS_INLINE void
+mtr_site_key_done(struct mtr_thread_sites *s, uint64_t key, uintptr_t caller) {
+    if (key != caller)
+        s->lang.is_walking = false;
+}
+
+/* The site of KEY, which is defined, or none: mtr_site_enter finds it. */
 static TCM_ALWAYS_INLINE uint32_t mtr_site_known(struct mtr_thread_sites *s,
-                                                 uintptr_t caller) {
-    const struct mtr_known_caller *k = mtr_site_entry(s, caller);
-    return k->caller == caller && s->stamp == tcm_load_relaxed(&mtr_site_stamp)
+                                                 uint64_t key) {
+    const struct mtr_known_caller *k = mtr_site_entry(s, key);
+    return k->key == key && s->stamp == tcm_load_relaxed(&mtr_site_stamp)
                ? k->site
                : MTF_SITE_NONE;
 }
@@ -108,28 +130,42 @@ bool mtr_sites_write(struct mtf_raw_writer *w, uint64_t now);
 /* --- The table ------------------------------------------------------------ */
 
 struct mtr_site {
-    uint64_t address;
+    uint64_t address; /* or language, file and number of a line */
     uint32_t parent;
-    uint32_t module;
-    uint32_t epoch; /* of the recording that it is defined in */
-    uint32_t stamp; /* its module was looked at then; GONE: it is another */
+    uint32_t module; /* or MTR_SITE_IS_LINE and its function */
+    uint32_t epoch;  /* of the recording that it is defined in */
+    uint32_t stamp;  /* its module was looked at then; GONE: it is another */
 };
 
 /* The site of a frame that returns to ADDRESS, below PARENT; 0: no memory, or
    no number is left. */
 uint32_t mtr_site_intern(uint64_t address, uint32_t parent);
+#define MTR_SITE_IS_LINE ((uint32_t)1 << 31)
+
+/* A line of an interpreted program; its texts are of site_texts.h. */
+struct mtr_line {
+    enum mtf_language language;
+    uint32_t file, line, function;
+};
+uint32_t mtr_site_intern_line(const struct mtr_line *line, uint32_t parent);
+/* False: N is no line. */
+bool mtr_site_line(const struct mtr_site *n, struct mtr_line *line);
+
 /* SITE, which was interned. */
 struct mtr_site *mtr_site_of(uint32_t site);
 /* What is defined in recording NOW may be told of a later one already, by a
    thread that went on to it. */
 void mtr_site_tell_epoch(uint32_t *place, uint32_t now);
 /* The bytes of a definition, at most MTF_EXTENDED_MAX; how many. */
-unsigned mtr_site_put_frame(uint8_t *p, uint32_t site,
-                            const struct mtr_site *s);
+unsigned mtr_site_put(uint8_t *p, uint32_t site, const struct mtr_site *s);
 struct mtr_module;
 /* The next piece of what defines module NUMBER, whose path is written up to
    *DONE, UINT32_MAX at first; 0: that was all. */
 unsigned mtr_site_put_module(uint8_t *p, uint32_t number,
                              const struct mtr_module *m, uint32_t *done);
+struct mtr_text;
+/* The same of text NUMBER, written up to *DONE, 0 at first. */
+unsigned mtr_site_put_text(uint8_t *p, uint32_t number,
+                           const struct mtr_text *text, uint32_t *done);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/raw_io.h"
 #include "traceformat/compress.h"
 #include "tracer/recorder.h"
+#include "tracer/lang.h"
 #include "tracer/sites.h"
 
 #include <errno.h>
@@ -243,10 +244,16 @@ static void remember_stderr(void) {
 static void configure_sites(struct mtr_config *c) {
     const char *text = tcm_env_get("TCMALLOC_TRACE_SITES");
     enum mtr_sites_mode mode;
-    if (!mtr_sites_parse(text, &mode))
+    uint32_t depth;
+    if (!mtr_sites_parse(text, &mode, &depth))
         mtr_complain("no call sites are recorded, TCMALLOC_TRACE_SITES is",
                      text, 0);
     c->sites = (uint8_t)mode;
+    if (mode != MTR_SITES_LANG)
+        return;
+    mtr_lang_find(depth);
+    if (mtr_lang_notice() != NULL)
+        mtr_complain(mtr_lang_notice(), NULL, 0);
 }
 
 void mtr_process_configure(const struct mtr_host *host) {

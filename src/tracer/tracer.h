@@ -47,6 +47,8 @@ struct mtr_host {
     /* Puts the large blocks that are alive into OUT, at most CAP of them;
        returns how many. */
     size_t (*large_blocks)(struct mtr_large_block *out, size_t cap);
+    /* Whether P is an address in the heap, which can be read. */
+    bool (*has_memory)(const void *p);
 };
 
 /*

@@ -136,6 +136,14 @@ def site_def(x):
         return "module", number, start, end, bias, x[30 : 30 + n], x[30 + n :]
     if x[0] == 3:
         return "path", number, x[5:]
+    if x[0] == 4:
+        site, parent, language, file, line, function = struct.unpack_from(
+            "<IIBIII", x, 1)
+        return "line", site, parent, language, file, line, function
+    if x[0] == 5:
+        return ("text",) + struct.unpack_from("<II", x, 1) + (x[9:],)
+    if x[0] == 6:
+        return ("mode",) + struct.unpack_from("<BBIQ", x, 1)
     raise Bad("definition %d of a call site" % x[0])
 
 
@@ -143,6 +151,18 @@ def site_def_text(x):
     d = site_def(x)
     if d[0] == "path":
         return "more of the path of module %d, %s" % (d[1], quoted(d[2]))
+    if d[0] == "line":
+        return ("site %d is line %d of language %d, file text %d, "
+                "function text %d%s" % (
+                    d[1], d[5], d[3], d[4], d[6],
+                    ", called at site %d" % d[2] if d[2] else ""))
+    if d[0] == "text":
+        return "text %d from byte %d, %s" % (d[1], d[2], quoted(d[3]))
+    if d[0] == "mode":
+        return "sites of mode %d%s%s%s" % (
+            d[1], ", of frees too" if d[2] else "",
+            ", frames at most %d" % d[3] if d[3] else "",
+            ", a sample each bytes %d" % d[4] if d[4] else "")
     if d[0] == "module":
         return "module %d at 0x%x to 0x%x, bias 0x%x, build id %s, %s" % (
             d[1], d[2], d[3], d[4], d[5].hex() or "none", quoted(d[6]))
@@ -160,12 +180,26 @@ class Sites:
     def __init__(self):
         self.frames = {}  # site -> (parent, module, address)
         self.modules = {}  # number -> [start, end, bias, build id, path]
+        self.lines = {}  # site -> (parent, language, file, line, function)
+        self.texts = {}  # number -> bytes
+        self.mode = None
 
     def take(self, x):
         d = site_def(x)
         if d[0] == "frame":
             if self.frames.setdefault(d[1], d[2:]) != d[2:]:
                 raise Bad("site %d is defined twice" % d[1])
+        elif d[0] == "line":
+            if self.lines.setdefault(d[1], d[2:]) != d[2:]:
+                raise Bad("site %d is defined twice" % d[1])
+        elif d[0] == "text":
+            had = self.texts.get(d[1], b"")
+            if had[d[2] : d[2] + len(d[3])] not in (b"", d[3]) or (
+                    d[2] > len(had)):
+                raise Bad("text %d has two forms" % d[1])
+            self.texts[d[1]] = had[: d[2]] + d[3] + had[d[2] + len(d[3]) :]
+        elif d[0] == "mode":
+            self.mode = d[1:]
         elif d[0] == "module":
             self.modules[d[1]] = list(d[2:])
         else:

@@ -79,6 +79,7 @@ check_packages() {
     cat <<'END'
 python3 have python3
 perl have perl
+ruby have ruby
 sqlite3 have sqlite3
 redis-server have redis-server
 redis-tools have redis-benchmark

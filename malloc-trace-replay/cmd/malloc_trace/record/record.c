@@ -42,8 +42,9 @@ static const char help[] =
     "                    process alone\n"
     "      --duration S  end the recording of COMMAND's own process S seconds\n"
     "                    after it began; COMMAND goes on\n"
-    "      --sites=MODE  record where allocations were asked for: caller or\n"
-    "                    none\n"
+    "      --sites=MODE  record where allocations were asked for: caller,\n"
+    "                    lang (the lines of Python, Perl, Ruby; lang:N for\n"
+    "                    N of them, one calling the other) or none\n"
     "  -q, --quiet    no summary, but what is wrong\n"
     "  -h, --help     print this text and exit\n"
     "  -V, --version  print the version and exit\n"
@@ -278,6 +279,14 @@ static int die_of(int sig) {
     return 128 + sig;
 }
 
+static bool is_sites_mode(const char *text) {
+    uint64_t lines;
+    if (strncmp(text, "lang:", 5) == 0)
+        return tool_parse_u64(text + 5, 256, &lines) && lines != 0;
+    return strcmp(text, "caller") == 0 || strcmp(text, "lang") == 0 ||
+           strcmp(text, "none") == 0;
+}
+
 int cmd_record(int argc, char **argv) {
     enum { OPT_OUTPUT = 1, OPT_DELAY, OPT_DURATION, OPT_SITES };
     static const struct tool_option table[] = {
@@ -301,9 +310,9 @@ int cmd_record(int argc, char **argv) {
             continue;
         }
         if (id == OPT_SITES) {
-            if (strcmp(o.value, "caller") != 0 && strcmp(o.value, "none") != 0)
-                return tool_usage_error("--sites: \"%s\" is neither caller nor "
-                                        "none",
+            if (!is_sites_mode(o.value))
+                return tool_usage_error("--sites: \"%s\" is neither caller, "
+                                        "lang nor none",
                                         o.value);
             r.sites = o.value;
             continue;

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tracer/elf_symbols.h"
+
+#include <elf.h>
+#include <string.h>
+
+/* Some loaders add the bias to the section's addresses, some do not. */
+static uintptr_t address(uintptr_t bias, ElfW(Addr) value) {
+    return value >= bias ? value : bias + value;
+}
+
+bool mtr_elf_symbols(struct mtr_elf_symbols *s, uintptr_t bias,
+                     const ElfW(Phdr) * phdrs, size_t count) {
+    const ElfW(Dyn) *d = NULL;
+    memset(s, 0, sizeof(*s));
+    s->bias = bias;
+    for (size_t i = 0; i < count; i++)
+        if (phdrs[i].p_type == PT_DYNAMIC)
+            d = (const ElfW(Dyn) *)(bias + phdrs[i].p_vaddr);
+    for (; d != NULL && d->d_tag != DT_NULL; d++) {
+        uintptr_t at = address(bias, d->d_un.d_ptr);
+        if (d->d_tag == DT_SYMTAB)
+            s->symbols = (const ElfW(Sym) *)at;
+        else if (d->d_tag == DT_STRTAB)
+            s->names = (const char *)at;
+        else if (d->d_tag == DT_GNU_HASH)
+            s->hash = (const uint32_t *)at;
+    }
+    return s->symbols != NULL && s->names != NULL && s->hash != NULL;
+}
+
+/*
+ * A table of DT_GNU_HASH: count of buckets, number of the first symbol in it,
+ * words of the filter, its shift; the filter, the buckets (a symbol's number,
+ * or 0), and for each symbol its hash, whose lowest bit ends a bucket.
+ */
+const ElfW(Sym) *
+    mtr_elf_find(const struct mtr_elf_symbols *s, const char *name) {
+    uint32_t h = 5381;
+    for (const char *p = name; *p != '\0'; p++)
+        h = h * 33 + (uint8_t)*p;
+    uint32_t buckets = s->hash[0], first = s->hash[1], words = s->hash[2];
+    const ElfW(Addr) *filter = (const ElfW(Addr) *)(const void *)&s->hash[4];
+    const uint32_t *bucket = (const uint32_t *)(const void *)(filter + words);
+    const uint32_t *chain = bucket + buckets;
+    if (buckets == 0)
+        return NULL;
+    for (uint32_t i = bucket[h % buckets]; i >= first && i != 0; i++) {
+        uint32_t its = chain[i - first];
+        const ElfW(Sym) *symbol = &s->symbols[i];
+        if ((its | 1) == (h | 1) && symbol->st_shndx != SHN_UNDEF &&
+            strcmp(s->names + symbol->st_name, name) == 0)
+            return symbol;
+        if ((its & 1) != 0)
+            break;
+    }
+    return NULL;
+}

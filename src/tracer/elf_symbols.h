@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Exported symbols of a loaded module, read from its dynamic section without
+ * the loader.
+ *
+ * Threads: any, while the module is loaded.
+ */
+#ifndef TCM_TRACER_ELF_SYMBOLS_H
+#define TCM_TRACER_ELF_SYMBOLS_H
+
+#include "base/compiler.h"
+
+#include <link.h>
+
+struct mtr_elf_symbols {
+    uintptr_t bias;
+    const ElfW(Sym) * symbols;
+    const char *names;
+    const uint32_t *hash; /* DT_GNU_HASH */
+};
+
+/* Of the module with PHDRS, loaded at BIAS. false: it has no such table. */
+bool mtr_elf_symbols(struct mtr_elf_symbols *s, uintptr_t bias,
+                     const ElfW(Phdr) * phdrs, size_t count);
+/* The definition of NAME, NULL: there is none. */
+const ElfW(Sym) *
+    mtr_elf_find(const struct mtr_elf_symbols *s, const char *name);
+
+#endif

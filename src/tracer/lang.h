@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The lines of interpreted programs that allocate (TCMALLOC_TRACE_SITES=lang):
+ * which interpreters this program has, and what they run in the calling thread.
+ * A reader for each of them is in lang_python.c, lang_perl.c, lang_ruby.c.
+ *
+ * Interpreters are found once, at set-up, among the modules that the program
+ * was loaded with, which are never unloaded: by their exported symbols, the
+ * first definition in the order of loading, as the loader binds them. One of a
+ * version that its reader does not know is left alone, and said.
+ *
+ * Invariants: a reader reads the structures of an interpreter only in a thread
+ * that holds its lock, and only its own thread's frames, which keep alive what
+ * they refer to. It asks nothing of the interpreter that allocates, waits or
+ * changes anything.
+ * Threads: any; mtr_lang_find before others record.
+ */
+#ifndef TCM_TRACER_LANG_H
+#define TCM_TRACER_LANG_H
+
+#include "base/compiler.h"
+#include "traceformat/site_codec.h"
+
+/* Lines of a site. */
+#define MTR_LANG_DEPTH     32u
+#define MTR_LANG_DEPTH_MAX 256u
+
+/* A line that runs, as its reader knows it. */
+struct mtr_lang_frame {
+    uintptr_t what;
+    uintptr_t where;
+};
+
+/* What runs in a thread, innermost first. */
+struct mtr_lang_walk {
+    uint64_t key;    /* hash of all that names the lines: files, functions */
+    uint32_t count;  /* 0: no interpreter runs here */
+    uint8_t reader;  /* whose frames they are */
+    bool cut;        /* there are more */
+    bool is_walking; /* a call inside of it has its caller alone */
+    struct mtr_lang_frame frame[MTR_LANG_DEPTH_MAX];
+    char text[MTF_SITE_TEXT_MAX];
+};
+
+/* Finds the interpreters. DEPTH: the most lines of a site. */
+void mtr_lang_find(uint32_t depth);
+/* What there is to say of those that are left alone; NULL: nothing. */
+const char *mtr_lang_notice(void);
+
+/*
+ * A key of the site: CALLER if no interpreter runs in the calling thread, else
+ * a hash of it and of the lines that run, which W has until is_walking is set
+ * back. May call functions of an interpreter that read a variable of the
+ * thread, for which the loader may have to make room first: so it may allocate.
+ * Such calls, and those of signal handlers, have no lines.
+ */
+uint64_t mtr_lang_walk(struct mtr_lang_walk *w, uintptr_t caller);
+/* The site of W, whose key is not CALLER; 0: no memory, or no number left. */
+uint32_t mtr_lang_site(struct mtr_lang_walk *w, uintptr_t caller);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Perl 5.36 with threads (Debian's): the statement that runs (PL_curcop) and
+ * those that called its subroutine, by the interpreter's stack of contexts.
+ *
+ * A thread's interpreter is the value of a key; in threads without one it is
+ * NULL. Only its own thread runs it. Perl sets PL_curcop away from code before
+ * it frees that, and counts the uses of a subroutine that runs; but that is
+ * custom, nothing that it checks. So each step is looked at: what is pointed to
+ * must be memory of this heap, which can be read, and a statement must be of
+ * the kinds that statements are; freed ones are marked as such. A file's name
+ * belongs to its statement.
+ *
+ * Where things lie: a table, for which version and size of the interpreter's
+ * structure, both exported, must be right.
+ */
+#include "tracer/lang_reader.h"
+
+#include "tracer/recorder.h"
+#include "tracer/tracer.h"
+
+#include <pthread.h>
+
+enum { SYMBOL_VERSION, SYMBOL_REVISION, SYMBOL_KEY, SYMBOL_FIRST, SYMBOL_SIZE };
+static struct mtr_lang_symbol symbols[] = {
+    {"PL_version", false, true, 0},     {"PL_revision", false, true, 0},
+    {"PL_thr_key", false, true, 0},     {"PL_curinterp", false, true, 0},
+    {"PL_interp_size", false, true, 0}, {NULL, false, false, 0},
+};
+
+enum {
+    INTERPRETER_SIZE = 3768,
+    INTERPRETER_COP = 208,
+    INTERPRETER_STACK = 224,
+    INTERPRETER_COMPILING = 1936,
+    STACK_CONTEXTS = 8,
+    STACK_BELOW = 16,
+    STACK_TOP = 32,
+    CONTEXT_SIZE = 104,
+    CONTEXT_COP = 16,
+    CONTEXT_SUB = 72,
+    COP_TYPE = 32,
+    COP_LINE = 36,
+    COP_FILE = 48,
+    SUB_NAME = 56,
+    SUB_FLAGS = 92,
+    GLOB_NAME = 32,
+    NAME_LENGTH = 4,
+    NAME_BYTES = 8,
+    VALUE_FLAGS = 12
+};
+enum {
+    COP_NEXT = 195, /* nextstate, and dbstate after it */
+    COP_TYPE_MASK = 0x1FF,
+    CONTEXT_MASK = 0xF,
+    CONTEXT_IS_SUB = 9,
+    CONTEXT_IS_FORMAT = 10,
+    CONTEXT_IS_EVAL = 11,
+    CONTEXT_IS_TRY = 0xC0, /* a block; it is code of the same subroutine */
+    SUB_HAS_NAME = 0x8000, /* and no glob */
+    TYPE_MASK = 0xFF,
+    TYPE_GLOB = 9,
+    TYPE_SUB = 13,
+    TYPE_FORMAT = 14
+};
+/* In a frame: it is the code of an eval. */
+#define SUB_IS_EVAL 1u
+
+static inline bool has_memory(uintptr_t p) {
+    return (p & 7) == 0 && mtr_config.host->has_memory((const void *)p);
+}
+
+static inline uintptr_t word(uintptr_t p) {
+    return *(const uintptr_t *)p;
+}
+
+static inline uint32_t half(uintptr_t p) {
+    return *(const uint32_t *)p;
+}
+
+static bool is_known(void) {
+    return *(const uint8_t *)symbols[SYMBOL_REVISION].place == 5 &&
+           *(const uint8_t *)symbols[SYMBOL_VERSION].place == 36 &&
+           *(const uint16_t *)symbols[SYMBOL_SIZE].place == INTERPRETER_SIZE;
+}
+
+/* --- Walk ---------------------------------------------------------------- */
+
+/* Statements that the parser folds away run with one on the C stack. What lies
+   above the caller's frame in there, once, can always be read. */
+static inline bool is_on_stack(uintptr_t cop) {
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    return cop > here && cop - here < ((uintptr_t)1 << 20) && (cop & 7) == 0;
+}
+
+/* Its file's name; NULL: COP is no statement, or has none. */
+static inline const char *file_of(uintptr_t cop, uintptr_t my_perl) {
+    if (cop != my_perl + INTERPRETER_COMPILING && !is_on_stack(cop) &&
+        (!has_memory(cop) ||
+         (half(cop + COP_TYPE) & COP_TYPE_MASK) - COP_NEXT > 1))
+        return NULL;
+    uintptr_t name = word(cop + COP_FILE);
+    return has_memory(name) ? (const char *)name : NULL;
+}
+
+/* The name of SUB, as Perl keeps names; 0: it has none. */
+static uintptr_t name_of(uintptr_t sub) {
+    if (sub == SUB_IS_EVAL || !has_memory(sub))
+        return 0;
+    uint32_t type = half(sub + VALUE_FLAGS) & TYPE_MASK;
+    uintptr_t body = word(sub), glob;
+    if ((type != TYPE_SUB && type != TYPE_FORMAT) || !has_memory(body))
+        return 0;
+    uintptr_t name = word(body + SUB_NAME);
+    if ((half(body + SUB_FLAGS) & SUB_HAS_NAME) == 0) {
+        glob = name;
+        if (!has_memory(glob) ||
+            (half(glob + VALUE_FLAGS) & TYPE_MASK) != TYPE_GLOB ||
+            !has_memory(word(glob)))
+            return 0;
+        name = word(word(glob) + GLOB_NAME);
+    }
+    return has_memory(name) && half(name + NAME_LENGTH) <= MTF_SITE_TEXT_MAX
+               ? name
+               : 0;
+}
+
+/* False: there is no room for it. */
+static bool add(struct mtr_lang_walk *w, uint32_t depth, uintptr_t my_perl,
+                uintptr_t cop, uintptr_t sub) {
+    const char *file = file_of(cop, my_perl);
+    if (file == NULL)
+        return true;
+    if (w->count == depth) {
+        w->cut = true;
+        return false;
+    }
+    uintptr_t name = name_of(sub);
+    w->frame[w->count++] =
+        (struct mtr_lang_frame){cop, sub == SUB_IS_EVAL ? sub : name};
+    uint64_t h =
+        mtr_lang_mix(w->key ^ (sub == SUB_IS_EVAL), half(cop + COP_LINE));
+    h = mtr_lang_mix_bytes(h, file, strnlen(file, MTF_SITE_TEXT_MAX));
+    if (name != 0)
+        h = mtr_lang_mix_bytes(h, (const char *)name + NAME_BYTES,
+                               half(name + NAME_LENGTH));
+    w->key = h;
+    return true;
+}
+
+static void walk(struct mtr_lang_walk *w, uint32_t depth) {
+    if (word((uintptr_t)symbols[SYMBOL_FIRST].place) == 0)
+        return;
+    pthread_key_t key = *(const pthread_key_t *)symbols[SYMBOL_KEY].place;
+    uintptr_t my_perl = (uintptr_t)pthread_getspecific(key);
+    if (!has_memory(my_perl))
+        return;
+    uintptr_t cop = word(my_perl + INTERPRETER_COP);
+    uintptr_t stack = word(my_perl + INTERPRETER_STACK);
+    /* The last subroutine is that of the innermost statement. */
+    for (; has_memory(stack); stack = word(stack + STACK_BELOW)) {
+        uintptr_t contexts = word(stack + STACK_CONTEXTS);
+        int32_t top = (int32_t)half(stack + STACK_TOP);
+        if (top < 0 || !has_memory(contexts))
+            continue;
+        uintptr_t c = contexts + (uintptr_t)top * CONTEXT_SIZE;
+        for (; c >= contexts; c -= CONTEXT_SIZE) {
+            unsigned bits = *(const uint8_t *)c, type = bits & CONTEXT_MASK;
+            bool is_eval =
+                type == CONTEXT_IS_EVAL && (bits & CONTEXT_IS_TRY) == 0;
+            if (!is_eval && type != CONTEXT_IS_SUB && type != CONTEXT_IS_FORMAT)
+                continue;
+            if (!add(w, depth, my_perl, cop,
+                     is_eval ? SUB_IS_EVAL : word(c + CONTEXT_SUB)))
+                return;
+            cop = word(c + CONTEXT_COP);
+        }
+    }
+    add(w, depth, my_perl, cop, 0);
+}
+
+/* --- Names --------------------------------------------------------------- */
+
+static uint32_t file(const struct mtr_lang_frame *frame, char *to) {
+    const char *name = (const char *)word(frame->what + COP_FILE);
+    return mtr_lang_copy(to, name, strnlen(name, MTF_SITE_TEXT_MAX));
+}
+
+static uint32_t function(const struct mtr_lang_frame *frame, char *to) {
+    if (frame->where == SUB_IS_EVAL)
+        return mtr_lang_copy(to, "(eval)", 6);
+    if (frame->where == 0)
+        return 0;
+    return mtr_lang_copy(to, (const char *)frame->where + NAME_BYTES,
+                         half(frame->where + NAME_LENGTH));
+}
+
+static uint32_t line(const struct mtr_lang_frame *frame) {
+    return half(frame->what + COP_LINE);
+}
+
+const struct mtr_lang_reader mtr_lang_perl = {
+    .name = "Perl",
+    .language = MTF_LANGUAGE_PERL,
+    .symbols = symbols,
+    .is_known = is_known,
+    .walk = walk,
+    .file = file,
+    .function = function,
+    .line = line,
+};

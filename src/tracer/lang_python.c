@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * CPython 3.11 to 3.13: the frames of the calling thread, with file, line and
+ * qualified name.
+ *
+ * A thread's frames are a list that begins in its thread state. A frame keeps
+ * its code object alive, and that its texts and its table of lines; none of
+ * them is ever changed. So all that is read here is valid while the thread
+ * itself runs, and holds the interpreter's lock: then the current thread state
+ * is its own. A frame is in the list only after it was filled in, and out of it
+ * before it is cleared (3.11.1; 3.11.0 is left alone for that).
+ *
+ * Certain: that what is read is what runs. Not certain: a signal handler that
+ * allocates may come between two stores of the interpreter that a compiler put
+ * into another order; those of 3.11 to 3.13 are in order on x86-64.
+ *
+ * Where things lie: a table for 3.11 and 3.12; 3.13 publishes it at the start
+ * of _PyRuntime. Texts are read in the compact form, as all names are.
+ * Free-threaded builds are left alone.
+ */
+#include "tracer/lang_reader.h"
+
+#include "base/bits.h"
+
+enum {
+    SYMBOL_RUNTIME,
+    SYMBOL_VERSION,
+    SYMBOL_CODE_TYPE,
+    SYMBOL_OWN_STATE,
+    SYMBOL_CURRENT,
+    SYMBOL_CURRENT_3_13
+};
+static struct mtr_lang_symbol symbols[] = {
+    {"_PyRuntime", false, true, 0},
+    {"Py_Version", false, true, 0},
+    {"PyCode_Type", false, true, 0},
+    {"PyGILState_GetThisThreadState", false, true, 0},
+    {"_PyThreadState_UncheckedGet", false, false, 0},
+    {"PyThreadState_GetUnchecked", false, false, 0},
+    {NULL, false, false, 0},
+};
+
+/* Offsets. */
+static struct {
+    uint32_t state_frame;  /* in a thread state: the frame, or its cframe */
+    uint32_t cframe_frame; /* UINT32_MAX: the thread state has no cframe */
+    uint32_t frame_code, frame_previous, frame_instr, frame_owner;
+    uint32_t code_filename, code_qualname, code_linetable, code_firstlineno;
+    uint32_t code_bytes; /* the instructions */
+    uint32_t bytes_size, bytes_data;
+    uint32_t text_length, text_state, text_ascii, text_compact;
+} at;
+
+typedef void *get_state(void);
+static get_state *current_state, *own_state;
+
+#define NO_CFRAME      UINT32_MAX
+#define OBJECT_TYPE    8u
+#define OWNED_BY_STACK 3u /* from here on: no frame of Python code */
+
+static inline uintptr_t word(uintptr_t p) {
+    return *(const uintptr_t *)p;
+}
+
+static inline int32_t number(uintptr_t p) {
+    return *(const int32_t *)p;
+}
+
+/* --- Set-up -------------------------------------------------------------- */
+
+/* What both tables share. */
+static void common_offsets(bool is_3_11) {
+    at.state_frame = 56;
+    at.cframe_frame = is_3_11 ? 8 : 0;
+    at.frame_code = is_3_11 ? 32 : 0;
+    at.frame_previous = is_3_11 ? 48 : 8;
+    at.frame_instr = 56;
+    at.frame_owner = is_3_11 ? 69 : 70;
+    at.code_filename = 112;
+    at.code_qualname = 128;
+    at.code_linetable = 136;
+    at.code_firstlineno = is_3_11 ? 72 : 68;
+    at.code_bytes = is_3_11 ? 184 : 192;
+    at.bytes_size = 16;
+    at.bytes_data = 32;
+    at.text_length = 16;
+    at.text_state = 32;
+    at.text_ascii = is_3_11 ? 48 : 40;
+    at.text_compact = is_3_11 ? 72 : 56;
+}
+
+/* The numbers that begin _PyRuntime in 3.13, by position. */
+enum {
+    PUBLISHED_VERSION = 1,
+    PUBLISHED_FREE_THREADED = 2,
+    PUBLISHED_STATE_FRAME = 23,
+    PUBLISHED_FRAME_PREVIOUS = 29,
+    PUBLISHED_FRAME_EXECUTABLE = 30,
+    PUBLISHED_FRAME_INSTR = 31,
+    PUBLISHED_FRAME_OWNER = 33,
+    PUBLISHED_CODE_FILENAME = 35,
+    PUBLISHED_CODE_QUALNAME = 37,
+    PUBLISHED_CODE_LINETABLE = 38,
+    PUBLISHED_CODE_FIRSTLINENO = 39,
+    PUBLISHED_CODE_BYTES = 43,
+    PUBLISHED_BYTES_SIZE = 65,
+    PUBLISHED_BYTES_DATA = 66,
+    PUBLISHED_TEXT_STATE = 68,
+    PUBLISHED_TEXT_LENGTH = 69,
+    PUBLISHED_TEXT_ASCII = 70
+};
+#define PUBLISHED_LIMIT 4096u
+
+static bool published(const uint64_t *p, unsigned which, uint32_t *to) {
+    *to = (uint32_t)p[which];
+    return p[which] < PUBLISHED_LIMIT;
+}
+
+static bool offsets_of_3_13(uint64_t version) {
+    const uint64_t *p = (const uint64_t *)symbols[SYMBOL_RUNTIME].place;
+    if (memcmp(p, "xdebugpy", 8) != 0 || p[PUBLISHED_VERSION] != version ||
+        p[PUBLISHED_FREE_THREADED] != 0)
+        return false;
+    at.cframe_frame = NO_CFRAME;
+    at.text_compact = 56;
+    return published(p, PUBLISHED_STATE_FRAME, &at.state_frame) &&
+           published(p, PUBLISHED_FRAME_PREVIOUS, &at.frame_previous) &&
+           published(p, PUBLISHED_FRAME_EXECUTABLE, &at.frame_code) &&
+           published(p, PUBLISHED_FRAME_INSTR, &at.frame_instr) &&
+           published(p, PUBLISHED_FRAME_OWNER, &at.frame_owner) &&
+           published(p, PUBLISHED_CODE_FILENAME, &at.code_filename) &&
+           published(p, PUBLISHED_CODE_QUALNAME, &at.code_qualname) &&
+           published(p, PUBLISHED_CODE_LINETABLE, &at.code_linetable) &&
+           published(p, PUBLISHED_CODE_FIRSTLINENO, &at.code_firstlineno) &&
+           published(p, PUBLISHED_CODE_BYTES, &at.code_bytes) &&
+           published(p, PUBLISHED_BYTES_SIZE, &at.bytes_size) &&
+           published(p, PUBLISHED_BYTES_DATA, &at.bytes_data) &&
+           published(p, PUBLISHED_TEXT_STATE, &at.text_state) &&
+           published(p, PUBLISHED_TEXT_LENGTH, &at.text_length) &&
+           published(p, PUBLISHED_TEXT_ASCII, &at.text_ascii);
+}
+
+static bool is_known(void) {
+    uint64_t version = *(const unsigned long *)symbols[SYMBOL_VERSION].place;
+    unsigned minor = (unsigned)(version >> 16);
+    intptr_t current = symbols[SYMBOL_CURRENT].place;
+    if (current == 0)
+        current = symbols[SYMBOL_CURRENT_3_13].place;
+    if (current == 0 || version < 0x030B0100)
+        return false;
+    current_state = (get_state *)current;
+    own_state = (get_state *)symbols[SYMBOL_OWN_STATE].place;
+    if (minor == 0x030D)
+        return offsets_of_3_13(version);
+    common_offsets(minor == 0x030B);
+    return minor == 0x030B || minor == 0x030C;
+}
+
+/* --- Walk ---------------------------------------------------------------- */
+
+static inline const char *text_at(uintptr_t text, unsigned *width,
+                                  size_t *count) {
+    uint32_t state = *(const uint32_t *)(text + at.text_state);
+    *width = state >> 2 & 7;
+    *count = word(text + at.text_length);
+    if ((state >> 5 & 1) == 0)
+        *count = 0;
+    return (const char *)text +
+           ((state >> 6 & 1) != 0 ? at.text_ascii : at.text_compact);
+}
+
+static inline uint64_t mix_text(uint64_t h, uintptr_t text) {
+    unsigned width;
+    size_t count;
+    const char *p = text_at(text, &width, &count);
+    return mtr_lang_mix_bytes(h, p, count * width);
+}
+
+static void walk(struct mtr_lang_walk *w, uint32_t depth) {
+    uintptr_t state = (uintptr_t)own_state(), code;
+    if (state == 0 || state != (uintptr_t)current_state())
+        return;
+    uintptr_t frame = word(state + at.state_frame);
+    if (at.cframe_frame != NO_CFRAME && frame != 0)
+        frame = word(frame + at.cframe_frame);
+    uint64_t h = w->key;
+    for (; frame != 0; frame = word(frame + at.frame_previous)) {
+        code = word(frame + at.frame_code);
+        if (*(const uint8_t *)(frame + at.frame_owner) >= OWNED_BY_STACK ||
+            code == 0 ||
+            word(code + OBJECT_TYPE) !=
+                (uintptr_t)symbols[SYMBOL_CODE_TYPE].place)
+            continue;
+        if (w->count == depth) {
+            w->cut = true;
+            break;
+        }
+        uintptr_t where = word(frame + at.frame_instr) - (code + at.code_bytes);
+        uintptr_t table = word(code + at.code_linetable);
+        w->frame[w->count++] = (struct mtr_lang_frame){code, where};
+        h = mtr_lang_mix(h ^ (uint64_t)where,
+                         (uint64_t)number(code + at.code_firstlineno));
+        h = mix_text(h, word(code + at.code_filename));
+        h = mix_text(h, word(code + at.code_qualname));
+        h = mtr_lang_mix_bytes(h, (const void *)(table + at.bytes_data),
+                               word(table + at.bytes_size));
+    }
+    w->key = h;
+}
+
+/* --- Names --------------------------------------------------------------- */
+
+static uint32_t put_utf8(char *to, uint32_t c) {
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    /* A byte of a name that is not UTF-8 stands as half of a pair. */
+    if (c >= 0xD800 && c < 0xE000)
+        c = '?';
+    if (c == '?')
+        return put_utf8(to, c);
+    uint32_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    static const uint8_t first[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    for (uint32_t i = n; --i > 0; c >>= 6)
+        to[i] = (char)(0x80 | (c & 0x3F));
+    to[0] = (char)(first[n] | c);
+    return n;
+}
+
+static uint32_t copy_text(uintptr_t text, char *to) {
+    unsigned width;
+    size_t count;
+    uint32_t n = 0;
+    const char *p = text_at(text, &width, &count);
+    for (size_t i = 0; i < count && n + 4 <= MTF_SITE_TEXT_MAX; i++) {
+        uint32_t c = width == 1   ? ((const uint8_t *)p)[i]
+                     : width == 2 ? ((const uint16_t *)(const void *)p)[i]
+                                  : ((const uint32_t *)(const void *)p)[i];
+        n += put_utf8(to + n, c);
+    }
+    return n;
+}
+
+static uint32_t file(const struct mtr_lang_frame *frame, char *to) {
+    return copy_text(word(frame->what + at.code_filename), to);
+}
+
+static uint32_t function(const struct mtr_lang_frame *frame, char *to) {
+    return copy_text(word(frame->what + at.code_qualname), to);
+}
+
+/* --- Line ---------------------------------------------------------------- */
+
+struct table {
+    const uint8_t *p, *end;
+};
+
+static int32_t get_signed(struct table *t) {
+    uint32_t v = 0;
+    for (unsigned shift = 0; t->p < t->end && shift < 32; shift += 6) {
+        uint8_t byte = *t->p++;
+        v |= (uint32_t)(byte & 63) << shift;
+        if ((byte & 64) == 0)
+            break;
+    }
+    return (v & 1) != 0 ? -(int32_t)(v >> 1) : (int32_t)(v >> 1);
+}
+
+/*
+ * The table has an entry for each run of instructions: a byte with bit 7, kind
+ * and length in units of two bytes, then what the kind asks for, in which bit 7
+ * is clear.
+ */
+enum { KIND_ONE_LINE = 10, KIND_NO_COLUMNS = 13, KIND_LONG, KIND_NONE };
+
+static uint32_t line(const struct mtr_lang_frame *frame) {
+    uintptr_t code = frame->what, bytes = word(code + at.code_linetable);
+    const uint8_t *p = (const uint8_t *)(bytes + at.bytes_data);
+    struct table t = {p, p + word(bytes + at.bytes_size)};
+    int32_t first = number(code + at.code_firstlineno), now = first;
+    intptr_t end = 0, where = (intptr_t)frame->where;
+    while (where >= 0 && t.p < t.end) {
+        unsigned head = *t.p++, kind = head >> 3 & 15;
+        if (kind == KIND_NO_COLUMNS || kind == KIND_LONG)
+            now += get_signed(&t);
+        else if (kind >= KIND_ONE_LINE && kind < KIND_NO_COLUMNS)
+            now += (int32_t)kind - KIND_ONE_LINE;
+        end += 2 * (intptr_t)((head & 7) + 1);
+        if (where < end)
+            return (uint32_t)(kind == KIND_NONE ? first : now);
+        while (t.p < t.end && (*t.p & 0x80) == 0)
+            t.p++;
+    }
+    return (uint32_t)first;
+}
+
+const struct mtr_lang_reader mtr_lang_python = {
+    .name = "Python",
+    .language = MTF_LANGUAGE_PYTHON,
+    .symbols = symbols,
+    .is_known = is_known,
+    .walk = walk,
+    .file = file,
+    .function = function,
+    .line = line,
+};

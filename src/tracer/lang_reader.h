@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What lang.c needs of the reader of a language, and what all readers share.
+ *
+ * Identity of lines. A key is made of all that decides what a line is called:
+ * the bytes of its file's name, of its function's name, and of what its number
+ * is made from; never of addresses alone, because interpreters free code and
+ * make other code at the same place. So two lines have the same key only if a
+ * hash of 64 bits says so.
+ */
+#ifndef TCM_TRACER_LANG_READER_H
+#define TCM_TRACER_LANG_READER_H
+
+#include "base/compiler.h"
+#include "tracer/lang.h"
+
+#include <string.h>
+
+/* A symbol that a reader wants, in the order of its own table. */
+struct mtr_lang_symbol {
+    const char *name;
+    bool is_tls;    /* its place is an offset from the thread pointer */
+    bool needed;    /* without it there is no such interpreter */
+    intptr_t place; /* 0: there is none */
+};
+
+enum mtr_lang_state {
+    MTR_LANG_ABSENT = 0,
+    MTR_LANG_KNOWN,
+    MTR_LANG_UNKNOWN /* a version that is left alone */
+};
+
+struct mtr_lang_reader {
+    const char *name;
+    enum mtf_language language;
+    struct mtr_lang_symbol *symbols; /* up to one without name */
+    /* All needed symbols are there: whether this is a version that it reads. */
+    bool (*is_known)(void);
+    /* For W, with at most DEPTH frames: count, cut, frame; key is changed. */
+    void (*walk)(struct mtr_lang_walk *w, uint32_t depth);
+    /* Of a frame of the walk, which still runs: its names as UTF-8, at most
+       MTF_SITE_TEXT_MAX bytes at TO; how many. The function may have none. */
+    uint32_t (*file)(const struct mtr_lang_frame *frame, char *to);
+    uint32_t (*function)(const struct mtr_lang_frame *frame, char *to);
+    uint32_t (*line)(const struct mtr_lang_frame *frame);
+};
+
+extern const struct mtr_lang_reader mtr_lang_python, mtr_lang_perl,
+    mtr_lang_ruby;
+
+#define MTR_LANG_MIX_A 0x9E3779B97F4A7C15u
+#define MTR_LANG_MIX_B 0xE7037ED1A0B428DBu
+
+__extension__ typedef unsigned __int128 mtr_lang_product;
+
+static inline uint64_t mtr_lang_mix(uint64_t a, uint64_t b) {
+    mtr_lang_product r =
+        (mtr_lang_product)(a ^ MTR_LANG_MIX_A) * (b ^ MTR_LANG_MIX_B);
+    return (uint64_t)r ^ (uint64_t)(r >> 64);
+}
+
+static inline uint64_t mtr_lang_load64(const void *p) {
+    uint64_t v;
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+static inline uint32_t mtr_lang_load32(const void *p) {
+    uint32_t v;
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+static inline uint64_t mtr_lang_mix_bytes(uint64_t h, const void *bytes,
+                                          size_t n) {
+    const uint8_t *p = bytes;
+    uint64_t a = 0, b = 0;
+    h = mtr_lang_mix(h, n);
+    for (; n > 16; p += 16, n -= 16)
+        h = mtr_lang_mix(mtr_lang_load64(p) ^ h, mtr_lang_load64(p + 8));
+    if (n >= 8) {
+        a = mtr_lang_load64(p);
+        b = mtr_lang_load64(p + n - 8);
+    } else if (n >= 4) {
+        a = mtr_lang_load32(p);
+        b = mtr_lang_load32(p + n - 4);
+    } else if (n != 0) {
+        a = (uint64_t)p[0] << 16 | (uint64_t)p[n / 2] << 8 | p[n - 1];
+    }
+    return mtr_lang_mix(a ^ h, b);
+}
+
+/* The bytes of a text that is cut to what a definition can have. */
+static inline uint32_t mtr_lang_copy(char *to, const char *from, size_t n) {
+    if (n > MTF_SITE_TEXT_MAX) {
+        n = MTF_SITE_TEXT_MAX;
+        while (n > 0 && ((unsigned char)from[n] & 0xC0) == 0x80)
+            n--;
+    }
+    if (n != 0)
+        memcpy(to, from, n);
+    return (uint32_t)n;
+}
+
+#endif

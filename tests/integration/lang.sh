@@ -1,0 +1,209 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Lines of interpreted programs: each line of a script that says what it
+# allocates has just that, with the lines that called it, whatever goes on
+# beside: threads, exceptions, generators, code that is made in the place of
+# other code, finalisation. The script's own output and status are as without.
+. "$top_srcdir/tests/lib/harness.sh"
+need_preload
+need "$malloc_trace" "$postprocess" "$built/sites_target"
+need_python
+
+record_lines() { # SITES FILE COMMAND...
+    how=$1 file=$2
+    shift 2
+    rm -f "$file" "$file".*
+    TCMALLOC_TRACE_SITES=$how TCMALLOC_TRACE_UNCOMPRESSED=1 \
+        TCMALLOC_TRACE_OUTPUT=$file LD_PRELOAD=$tracing "$@" >printed 2>said
+    got=$?
+}
+
+# whole NAME SCRIPT INTERPRETER OPTION...: all of its lines, alone and with all
+# else as it is without a recorder.
+whole() {
+    name=$1 script=$2
+    shift 2
+    "$@" "$script" >alone 2>alone.said
+    want=$?
+    record_lines lang t "$@" "$script"
+    is "$name: status as without" "$got" "$want"
+    check "$name: output as without" cmp printed alone
+    is "$name: stderr as without" "$(sed 's/pid=[0-9]*//' said)" \
+        "$(sed 's/pid=[0-9]*//' alone.said)"
+    check "$name: each line has its blocks" \
+        "$python" "$here/lang.py" "$script" 1 t <printed
+    "$malloc_trace" dump t >got
+    "$python" "$here/rawdump.py" --dump t >dumped
+    check "$name: dump prints lines as the format's document says" \
+        cmp got dumped
+    "$malloc_trace" report --columns t >columns
+    sort -k1,1rn columns >sorted
+    check "$name: the columns of a report have them, too" \
+        "$python" "$here/lang.py" --columns "$script" <sorted
+    check "$name: and sort by bytes" sort -c -k1,1rn sorted
+}
+
+# others NAME SCRIPT COMMAND...: further ways to run an interpreter.
+others() {
+    name=$1 script=$2
+    shift 2
+    record_lines lang t "$@" "$script"
+    check "$name: each line has its blocks" \
+        "$python" "$here/lang.py" "$script" 1 t <printed
+}
+
+# Known with TWO lines of a stack, and with a mark where there are more.
+cut() { # NAME COMMAND...
+    name=$1
+    shift
+    record_lines lang:2 t "$@"
+    "$python" "$here/rawdump.py" --dump t >dumped
+    "$python" - t "$here" <<'EOF' >deepest
+import sys
+sys.path.insert(0, sys.argv[2])
+import rawdump
+trace = rawdump.load([sys.argv[1]])
+for thread in list(trace.pieces):
+    for e in trace.events(thread):
+        pass
+deepest = marks = 0
+for site in trace.sites.lines:
+    n = 0
+    while site in trace.sites.lines:
+        site = trace.sites.lines[site][0]
+        n += 1
+    deepest = max(deepest, n)
+    marks += trace.sites.frames[site][1:] == (0, 1)
+print(deepest, marks > 0)
+EOF
+    is "$name: two lines of a stack, and a mark" "$(cat deepest)" "2 True"
+}
+
+# --- Python -------------------------------------------------------------------
+
+# Its small objects come from mmap unless it is told otherwise.
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+case $version in
+3.11 | 3.12 | 3.13)
+    whole python "$here/lang_target.py" "$python"
+    export PYTHONMALLOC=malloc
+    others "python, all from malloc" "$here/lang_target.py" "$python"
+    unset PYTHONMALLOC
+    cut python "$python" "$here/lang_target.py"
+
+    cat >fork.py <<'EOF'
+import os, sys
+for i in range(3):
+    pid = os.fork()
+    if pid == 0:
+        for k in range(10):
+            bytearray(70000)  #= 10 70001 <module>
+        os._exit(0)
+    os.waitpid(pid, 0)
+EOF
+    record_lines lang 'f.%p' "$python" "$work/fork.py"
+    is "python: children are recorded" "$(find . -name 'f.*' | wc -l)" 4
+    good=0
+    for one in f.*; do
+        if "$python" "$here/lang.py" "$work/fork.py" 1 "$one" </dev/null >/dev/null; then
+            good=$((good + 1))
+        fi
+    done
+    is "python: each child has its lines" "$good" 3
+
+    # In the middle of a script, once more, and in a part that is kept.
+    TCMALLOC_TRACE_KEEP_MB=1 record_lines lang t "$python" - <<'EOF'
+for i in range(60000):
+    bytearray(1000 + i % 7)
+for i in range(25000):
+    bytearray(70000)
+EOF
+    "$postprocess" -q t p
+    "$malloc_trace" report --columns p >columns
+    like "python: a flight recording knows its lines" columns '<stdin>:4'
+    ;;
+*)
+    skip "python" "lines of Python $version are not known"
+    record_lines lang t "$python" -c 'print(1)'
+    ;;
+esac
+
+# --- Perl ---------------------------------------------------------------------
+
+if have perl && perl -MConfig -e 'exit !($Config{usethreads} and
+    $Config{api_versionstring} eq "5.36.0")' && perl -Mthreads -e 1; then
+    whole perl "$here/lang_target.pl" perl
+    cut perl perl "$here/lang_target.pl"
+    # The parser folds constants with a statement of its own, on the stack.
+    cat >fold.pl <<'EOF'
+my @x = map { $_ * 2 } 1 .. 100000;
+my @y = map { $_ * 2 } 1 .. 100000;
+EOF
+    record_lines lang t perl fold.pl
+    "$malloc_trace" report --columns t | awk '
+        / fold\.pl:[12]$/ { in_lines += $1 } { all += $1 }
+        END { print (in_lines > all * 0.9) }' >share
+    is "perl: what the parser allocates has its line" "$(cat share)" 1
+else
+    skip "perl" "no perl 5.36 with threads"
+fi
+
+# --- Ruby ---------------------------------------------------------------------
+
+if have ruby && ruby -e 'exit RUBY_VERSION.start_with?("3.1.")'; then
+    whole ruby "$here/lang_target.rb" ruby
+    for how in "--yjit --yjit-call-threshold=1" \
+        "--mjit --mjit-min-calls=2 --mjit-wait"; do
+        # shellcheck disable=SC2086
+        if ruby $how -e 1 >/dev/null 2>&1; then
+            # shellcheck disable=SC2086
+            others "ruby $how" "$here/lang_target.rb" ruby $how
+        else
+            skip "ruby $how" "it has no such compiler"
+        fi
+    done
+    cut ruby ruby "$here/lang_target.rb"
+else
+    skip "ruby" "no ruby 3.1"
+fi
+
+# --- Without an interpreter, and with one that is not known -------------------
+
+record_lines lang t "$built/sites_target" all
+is "a program without interpreter runs as ever" "$got" 0
+is "and says nothing of lines" "$(cat said)" ""
+if have nm; then
+    target=$built/sites_target
+    [ -x "$built/.libs/sites_target" ] && target=$built/.libs/sites_target
+    nm -S "$target" >nm
+    check "each place has its blocks" "$python" "$here/sites.py" nm 1 t
+else
+    skip "each place has its blocks" "no nm here"
+fi
+
+cat >odd.c <<'EOF'
+#include <stdlib.h>
+const unsigned long Py_Version = 0x03630000;
+char _PyRuntime[4096] = "nothing that anyone knows";
+char PyCode_Type[64];
+void *PyGILState_GetThisThreadState(void) { abort(); }
+void *PyThreadState_GetUnchecked(void) { abort(); }
+int main(void) { return malloc(10) == NULL; }
+EOF
+if have cc && cc -rdynamic -o odd odd.c 2>/dev/null; then
+    record_lines lang t ./odd
+    is "an unknown version is left alone" "$got" 0
+    is "and said once" "$(cat said)" \
+        "tcmalloc: the sites have no lines of this Python, whose version is not known"
+    "$malloc_trace" info -v t >got
+    like "and in the trace" got 'an interpreter is not known: .*Python'
+else
+    skip "an unknown version" "no compiler"
+fi
+
+for bad in lang: lang:0 lang:257 lang:x langs; do
+    record_lines $bad t "$built/sites_target" all
+    like "TCMALLOC_TRACE_SITES=$bad is told" said "TCMALLOC_TRACE_SITES is $bad"
+    fails_with "record --sites=$bad" 2 "$malloc_trace" record --sites=$bad true
+done
+tap_end
