@@ -259,6 +259,8 @@ if built_or_fail main --enable-trace-compression $werror; then
             lib/libtcmalloc_minimal_tracing.so.4 lib/libtcmalloc_minimal.a \
             include/gperftools/thread_cache_switch.h \
             lib/pkgconfig/libtcmalloc_minimal.pc \
+            share/malloc-trace/malloc_trace.py \
+            share/malloc-trace/malloc_trace.rb \
             share/man/man1/postprocess.1 share/man/man1/replay.1 \
             share/man/man1/malloc-trace-record.1; do
             [ -e "$home/$file" ]

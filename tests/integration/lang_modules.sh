@@ -1,0 +1,104 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The modules by which Python and Ruby programs control their own recording.
+. "$top_srcdir/tests/lib/harness.sh"
+need_preload
+need "$malloc_trace"
+modules=$top_srcdir/src/bindings
+
+controlled() { # COMMAND...
+    TCMALLOC_TRACE_SITES=lang TCMALLOC_TRACE_START=0 LD_PRELOAD=$tracing \
+        MALLOC_TRACE_TOOL=$malloc_trace "$@"
+}
+
+# --- Python -------------------------------------------------------------------
+
+if [ -n "$python" ]; then
+    cat >control.py <<'EOF'
+import malloc_trace as m
+print(m.is_on(), m.stop(), m.flush())
+bytearray(70000)
+print(m.start("t"), m.start("u"), m.is_on())
+m.mark("half of it")
+bytearray(80000)
+print(m.flush(), m.stop(), m.is_on())
+bytearray(90000)
+EOF
+    export PYTHONPATH="$modules" PYTHONDONTWRITEBYTECODE=1
+    run controlled "$python" control.py
+    is "python: what the calls say" "$(tr '\n' ' ' <"$out")" \
+        "False False False True False True True True False "
+    is "python: nothing else is said" "$(cat "$err")" ""
+    "$malloc_trace" dump t >dumped
+    is "python: what was between is recorded" \
+        "$(grep -cE ' (malloc|calloc)\((70001|80001|90001)\)' dumped)" 1
+    like "python: and the mark" dumped 'mark "half of it"'
+    run "$python" control.py
+    is "python: without the library nothing happens" \
+        "$(tr '\n' ' ' <"$out")$(cat "$err")" \
+        "False False False False False False False False False "
+    unset PYTHONPATH PYTHONDONTWRITEBYTECODE
+else
+    skip "python" "no python3"
+fi
+
+# --- Ruby ---------------------------------------------------------------------
+
+if have ruby && ruby -rfiddle -e 'exit RUBY_VERSION.start_with?("3.1.")'; then
+    cat >control.rb <<'EOF'
+require "malloc_trace"
+require "stringio"
+M = MallocTrace
+p [M.on?, M.stop, M.flush]
+"x" * 70_000
+p [M.start("r"), M.start("s"), M.on?, M.file]
+30.times { "x" * 80_000 }
+M.mark("then")
+rows = StringIO.new
+M.dump(rows, 1_000_000)
+bytes, calls, location = rows.string.split(" ", 3)
+p [bytes.to_i / 80_001, calls.to_i >= 30, location[/control.rb:\d+/],
+   rows.string.lines.size]
+M.reset
+20.times { "x" * 90_000 }
+M.each(1_000_000) do |where, sum, count|
+  p [where[/control.rb:\d+/], sum / 90_001, count >= 20]
+end
+p M.each.first.size
+p [M.flush, M.stop, M.on?]
+p [M.start("r"), M.file, M.stop]
+EOF
+    run controlled ruby -I "$modules" control.rb
+    is "ruby: what the calls say" "$(cat "$out")" \
+        '[false, false, false]
+[true, false, true, "r"]
+[30, true, "control.rb:7", 1]
+["control.rb:15", 20, true]
+3
+[true, true, false]
+[true, "r.1", true]'
+    is "ruby: nothing else is said" "$(cat "$err")" ""
+    "$malloc_trace" dump r >dumped
+    like "ruby: the mark" dumped 'mark "then"'
+    is "ruby: what was before is not recorded" "$(grep -c '(70001)' dumped)" 0
+
+    # The same of a recording that the environment named.
+    cat >named.rb <<'EOF'
+require "malloc_trace"
+30.times { "x" * 80_000 }
+puts MallocTrace.file
+MallocTrace.dump($stdout, 1_000_000)
+EOF
+    TCMALLOC_TRACE_SITES=lang TCMALLOC_TRACE_OUTPUT='n.%e.%p' \
+        MALLOC_TRACE_TOOL=$malloc_trace LD_PRELOAD=$tracing \
+        ruby -I "$modules" named.rb >got
+    like "ruby: a recording that the environment named" got '^n\.ruby[0-9.]*$'
+    like "ruby: and its lines" got 'named\.rb:2\)*$'
+    run ruby -I "$modules" -e 'require "malloc_trace"
+        p [MallocTrace.start("r"), MallocTrace.on?, MallocTrace.stop]'
+    is "ruby: without the library nothing happens" "$(cat "$out" "$err")" \
+        "[false, false, false]"
+else
+    skip "ruby" "no ruby 3.1 with fiddle"
+fi
+tap_end
