@@ -113,6 +113,34 @@ report --tree chain >text
 is "a chain of calls" "$(sed -n 's/^ *> //p' text | tr '\n' ' ')" \
     "0x11ff 0x12ff "
 
+# Suppressions are LeakSanitizer's: brackets are brackets.
+cat >names.txt <<'E'
+text 1 a.py
+text 2 array[]
+text 3 outer
+file 1 0 1 5 3
+file 2 1 1 9 2
+site 2
+new 1 100
+site 1
+new 2 7
+E
+"$make" named <names.txt
+left() { # PATTERN: bytes of what is left
+    echo " leak:$1 " >supp
+    report --leaks --columns --suppressions supp named | awk '{ print $1 }'
+}
+is "brackets" "$(left 'array[]')" 7
+is "the beginning" "$(left '^rray')" "100
+7"
+is "both ends" "$(left '^arr*y[]$')" 7
+is "a caller" "$(left 'outer$')" ""
+is "a file" "$(left '^a.*')" ""
+is "a dot is a dot" "$(left 'a?py')" "100
+7"
+echo "race:x" >supp
+fails_with "no leak" 1 report --suppressions supp named
+
 # Samples: one of 10 bytes at a mean distance of 10 stands for 1 / (1 - 1/e).
 cat >samples.txt <<'E'
 mode 3 10

@@ -3,7 +3,6 @@
 
 #include "common/array.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,35 +206,45 @@ uint32_t labels_stack(struct labels *l, uint32_t site) {
     return texts_number(l->texts, l->stack);
 }
 
-static bool matches(const char *pattern, const char *text) {
-    return text != NULL && fnmatch(pattern, text, 0) == 0;
-}
-
-static bool name_matches(const struct name *n, char *const *pattern,
-                         size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (matches(pattern[i], n->function) || matches(pattern[i], n->file) ||
-            matches(pattern[i], n->module))
-            return true;
-    return false;
-}
-
-bool labels_match(struct labels *l, char *const *pattern, size_t count,
-                  uint32_t site) {
-    struct walk w;
-    uint32_t number;
-    walk_init(&w, l->names, l->sites, site);
-    while (count != 0 && walk_next(&w, &number)) {
-        bool noted = room_for(&l->match, &l->match_room, number, 1);
-        uint8_t match = noted ? l->match[number] : 0;
-        if (match == 0)
-            match = name_matches(names_get(l->names, number), pattern, count)
-                        ? 2
-                        : 1;
-        if (noted)
-            l->match[number] = match;
-        if (match == 2)
+static bool frame_matches(struct labels *l, const struct suppressions *s,
+                          uint32_t site) {
+    unsigned count;
+    uint32_t number = names_find(l->names, site, &count);
+    for (; count != 0; count--, number++) {
+        const struct name *n = names_get(l->names, number);
+        if (suppressions_match(s, n->function) ||
+            suppressions_match(s, n->file) || suppressions_match(s, n->module))
             return true;
     }
     return false;
+}
+
+bool labels_match(struct labels *l, const struct suppressions *s,
+                  uint32_t site) {
+    uint32_t stack[TOOL_SITE_DEPTH];
+    unsigned depth = 0;
+    bool match = false;
+    size_t at;
+    if (s->count == 0)
+        return false;
+    if (l->match == NULL)
+        l->match = calloc(l->sites->frames + 1, sizeof(*l->match));
+    for (; depth < TOOL_SITE_DEPTH &&
+           (at = tool_sites_place(l->sites, site)) != SIZE_MAX;
+         site = l->sites->frame[at].parent) {
+        /* 3: a circle. */
+        if (l->match != NULL && l->match[at] != 0) {
+            match = l->match[at] == 2;
+            break;
+        }
+        if (l->match != NULL)
+            l->match[at] = 3;
+        stack[depth++] = site;
+    }
+    while (depth-- > 0) {
+        match = match || frame_matches(l, s, stack[depth]);
+        if (l->match != NULL)
+            l->match[tool_sites_place(l->sites, stack[depth])] = match ? 2 : 1;
+    }
+    return match;
 }

@@ -15,8 +15,9 @@ struct labels {
     const struct tool_sites *sites;
     enum rows_by by;
     uint32_t *of_name; /* by number of the name: that of its text plus 1 */
-    uint8_t *match;    /* by number of the name: 1 no, 2 yes */
-    size_t name_room, match_room;
+    uint8_t *match;    /* by place of the frame, with those that called it: 1
+                          no, 2 yes, 3 being looked at */
+    size_t name_room;
     char *stack; /* being made */
     size_t stack_room;
 };
@@ -28,9 +29,9 @@ void labels_fini(struct labels *l);
    ("innermost < ... < outermost"). TEXTS_NONE: no memory. */
 uint32_t labels_site(struct labels *l, uint32_t site);
 uint32_t labels_stack(struct labels *l, uint32_t site);
-/* Whether function, file or module of a frame of SITE's stack match one of
-   COUNT patterns, which are always the same. */
-bool labels_match(struct labels *l, char *const *pattern, size_t count,
+/* Whether function, file or module of a frame of SITE's stack is suppressed, by
+   what are always the same suppressions. */
+bool labels_match(struct labels *l, const struct suppressions *s,
                   uint32_t site);
 
 /* The text of one name; the caller frees. NULL: no memory. */

@@ -155,7 +155,7 @@ struct report {
     double share; /* of all, that a branch of the tree has at least */
     regex_t match;
     struct rows_filter filter;
-    size_t suppressed_room;
+    struct suppressions suppressions;
     struct tally_options tally;
     char when[160];
     const char *diff, *csv, *json, *objects, *modules;
@@ -191,53 +191,6 @@ static void take_live_at(struct report *r, const char *value) {
         tool_parse_time(value, &o->moment_ns) ? TALLY_AT_TIME : TALLY_AT_MARK;
     o->mark = value;
     snprintf(r->when, sizeof(r->when), "at %.140s", value);
-}
-
-/* "leak:PATTERN" a line: a part of the name, with * for anything and ^ and $
-   for its ends. */
-static bool add_suppression(struct report *r, const char *text) {
-    char *pattern = NULL;
-    bool begins = text[0] == '^';
-    text += begins;
-    size_t n = strlen(text);
-    bool ends = n != 0 && text[n - 1] == '$';
-    n -= ends;
-    if (asprintf(&pattern, "%s%.*s%s", begins ? "" : "*", (int)n, text,
-                 ends ? "" : "*") < 0 ||
-        !tool_array_reserve(&r->filter.suppressed, &r->suppressed_room,
-                            r->filter.suppressed_count + 1, sizeof(pattern)))
-        return false;
-    r->filter.suppressed[r->filter.suppressed_count++] = pattern;
-    return true;
-}
-
-/* An enum tool_status; a message is out. */
-static int read_suppressions(struct report *r, const char *name) {
-    FILE *f = fopen(name, "re");
-    char *line = NULL;
-    size_t room = 0;
-    unsigned number = 0;
-    int status = f == NULL ? TOOL_FAILED : TOOL_OK;
-    if (f == NULL)
-        tool_error("%s: %s", name, strerror(errno));
-    while (status == TOOL_OK && getline(&line, &room, f) >= 0) {
-        line[strcspn(line, "\r\n")] = '\0';
-        const char *text = line + strspn(line, " \t");
-        number++;
-        if (*text == '\0' || *text == '#')
-            continue;
-        if (strncmp(text, "leak:", 5) != 0 || text[5] == '\0') {
-            tool_error("%s: line %u: no leak:PATTERN", name, number);
-            status = TOOL_FAILED;
-        } else if (!add_suppression(r, text + 5)) {
-            tool_error("out of memory");
-            status = TOOL_FAILED;
-        }
-    }
-    free(line);
-    if (f != NULL)
-        fclose(f);
-    return status;
 }
 
 static int take_word(struct report *r, int id, const char *value) {
@@ -301,7 +254,7 @@ static int take_option(struct report *r, int id, const char *value) {
         r->filter.leaks = true;
         return TOOL_OK;
     case OPT_SUPPRESSIONS:
-        return read_suppressions(r, value);
+        return suppressions_read(&r->suppressions, value);
     case OPT_STACKS:
         r->has_stacks = true;
         return tool_parse_u64(value, STACKS_OF_ROW_MAX, &r->stacks)
@@ -675,7 +628,9 @@ static int run(struct report *r) {
 }
 
 int cmd_report(int argc, char **argv) {
-    static struct report r = {.when = "at the end", .share = 0.01};
+    static struct report r = {.when = "at the end",
+                              .share = 0.01,
+                              .filter = {.suppressed = &r.suppressions}};
     struct tool_options o;
     int id, status = TOOL_OK;
     tool_options_init(&o, argc, argv, option_table, help);
@@ -693,9 +648,7 @@ int cmd_report(int argc, char **argv) {
         r.name = r.traces[0];
         status = run(&r);
     }
-    for (size_t i = 0; i < r.filter.suppressed_count; i++)
-        free(r.filter.suppressed[i]);
-    free(r.filter.suppressed);
+    suppressions_fini(&r.suppressions);
     if (r.has_match)
         regfree(&r.match);
     return status;

@@ -159,8 +159,8 @@ bool rows_add(struct rows *r, const struct tallies *t, struct names *names,
         const struct tally *a = &t->tally[i];
         if (filter->leaks && a->live == 0)
             continue;
-        if (sites && labels_match(&labels, filter->suppressed,
-                                  filter->suppressed_count, (uint32_t)a->key))
+        if (sites && filter->suppressed != NULL &&
+            labels_match(&labels, filter->suppressed, (uint32_t)a->key))
             continue;
         good = add_tally(r, t, text_of(r, t, &labels, by, a), filter, i, old);
     }

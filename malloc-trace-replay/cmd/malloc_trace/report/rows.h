@@ -9,6 +9,7 @@
 #define TOOL_CMD_MALLOC_TRACE_REPORT_ROWS_H
 
 #include "cmd/malloc_trace/report/names.h"
+#include "cmd/malloc_trace/report/suppress.h"
 #include "cmd/malloc_trace/report/tally.h"
 #include "cmd/malloc_trace/report/texts.h"
 
@@ -68,10 +69,9 @@ struct rows {
 
 /* What leaves rows out. */
 struct rows_filter {
-    const regex_t *match; /* of the location; NULL: any */
-    bool leaks;           /* those that nothing is alive of */
-    char **suppressed;    /* patterns of names; or NULL */
-    size_t suppressed_count;
+    const regex_t *match;                  /* of the location; NULL: any */
+    bool leaks;                            /* those that nothing is alive of */
+    const struct suppressions *suppressed; /* NULL: none */
 };
 
 enum tally_by rows_tally_by(enum rows_by by);

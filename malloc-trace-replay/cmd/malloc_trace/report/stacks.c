@@ -139,6 +139,9 @@ static bool add_frame(struct stacks *s, const struct tool_sites *sites,
     return true;
 }
 
+/* A frame of the stack at hand: who calls it again goes in a circle. */
+#define IN_STACK UINT32_MAX
+
 /* The sites of SITE's stack, from the innermost one on, up to one whose node is
    known, which *NODE becomes; how many. */
 static unsigned unknown_sites(const struct stacks *s,
@@ -148,10 +151,13 @@ static unsigned unknown_sites(const struct stacks *s,
     size_t at;
     while (depth < TOOL_SITE_DEPTH &&
            (at = tool_sites_place(sites, site)) != SIZE_MAX) {
+        if (s->of_frame[at] == IN_STACK)
+            break;
         if (s->of_frame[at] != 0) {
             *node = s->of_frame[at] - 1;
             return depth;
         }
+        s->of_frame[at] = IN_STACK;
         stack[depth++] = site;
         site = sites->frame[at].parent;
     }
