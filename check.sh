@@ -288,9 +288,10 @@ if built_or_fail sanitized --enable-trace-compression --enable-debug \
     tests sanitized TESTS="$(part_tests)" check_PROGRAMS="$(part_tests)"
 fi
 
-step "A build without LZ4, zlib, libzstd, libbz2 and jansson, with assertions in the libraries"
+step "A build without LZ4, zlib, libzstd, libbz2, jansson and libmicrohttpd, with assertions in the libraries"
 if built_or_fail debug --disable-trace-compression --without-zlib \
-    --without-zstd --without-bz2 --without-jansson --enable-debug \
+    --without-zstd --without-bz2 --without-jansson --without-microhttpd \
+    --enable-debug \
     $werror CFLAGS='-O1 -g'; then
     tests debug TESTS="$(part_tests) $(all_tests |
         grep -E '^tests/unit/.*\.sh$' | tr '\n' ' ')"

@@ -10,17 +10,42 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Nothing is fetched, whatever a text may hold. */
 static const char head[] =
     "<meta charset=\"utf-8\">\n"
     "<meta name=\"viewport\" content=\"width=device-width, "
     "initial-scale=1\">\n"
-    "<meta name=\"color-scheme\" content=\"light dark\">\n"
+    "<meta name=\"color-scheme\" content=\"light dark\">\n";
+
+/* Nothing is fetched, whatever a text may hold. */
+static const char policy[] =
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "
     "'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n";
 
+static void put_head(struct tool_page *p, const char *title) {
+    tool_page_put(p, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n");
+    tool_page_put(p, head);
+    if (p->script == NULL)
+        tool_page_put(p, policy);
+    tool_page_element(p, "title", title);
+    tool_page_put(p, "\n<style>\n");
+    tool_page_put(p, tool_page_style);
+    tool_page_put(p, "</style>\n</head>\n<body>\n");
+}
+
+void tool_page_open_stream(struct tool_page *p, FILE *out, const char *title,
+                           const char *script) {
+    p->path = "the page";
+    p->out = out;
+    p->is_stream = true;
+    p->script = script;
+    p->file.folder = -1;
+    put_head(p, title);
+}
+
 bool tool_page_open(struct tool_page *p, const char *path, const char *title) {
     p->path = path;
+    p->is_stream = false;
+    p->script = NULL;
     p->file.folder = -1;
     if (tool_file_is_stdout(path)) {
         p->path = "standard output";
@@ -40,22 +65,22 @@ bool tool_page_open(struct tool_page *p, const char *path, const char *title) {
             return false;
         }
     }
-    tool_page_put(p, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n");
-    tool_page_put(p, head);
-    tool_page_element(p, "title", title);
-    tool_page_put(p, "\n<style>\n");
-    tool_page_put(p, tool_page_style);
-    tool_page_put(p, "</style>\n</head>\n<body>\n");
+    put_head(p, title);
     return true;
 }
 
 bool tool_page_close(struct tool_page *p, bool good) {
-    tool_page_put(p, "<script>\n");
-    tool_page_put(p, tool_page_script);
-    tool_page_put(p, "</script>\n</body>\n</html>\n");
+    if (p->script != NULL) {
+        tool_page_putf(p, "<script src=\"%s\"></script>\n", p->script);
+    } else {
+        tool_page_put(p, "<script>\n");
+        tool_page_put(p, tool_page_script);
+        tool_page_put(p, "</script>\n");
+    }
+    tool_page_put(p, "</body>\n</html>\n");
     int error = fflush(p->out) != 0 ? errno : 0;
     bool written = error == 0 && !ferror(p->out);
-    if (p->out != stdout && fclose(p->out) != 0 && written) {
+    if (p->out != stdout && !p->is_stream && fclose(p->out) != 0 && written) {
         written = false;
         error = errno;
     }

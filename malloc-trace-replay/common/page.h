@@ -29,6 +29,8 @@
 struct tool_page {
     const char *path;
     FILE *out;
+    bool is_stream;     /* OUT is the caller's */
+    const char *script; /* where the scripts are; NULL: in the page */
     struct tool_file_new file;
     struct tool_json json;
 };
@@ -36,6 +38,12 @@ struct tool_page {
 /* Opens PATH, "-" for stdout, and writes the head. PATH must live on. false: a
    message is out. */
 bool tool_page_open(struct tool_page *p, const char *path, const char *title);
+
+/* The same for a page that goes to OUT, whose script, tool_page_script, the
+   server of the page gives at the address SCRIPT; it says what the page may
+   fetch, too. */
+void tool_page_open_stream(struct tool_page *p, FILE *out, const char *title,
+                           const char *script);
 
 /* Markup as it is. */
 void tool_page_put(struct tool_page *p, const char *markup);

@@ -67,6 +67,7 @@ have_header() {
 useful_packages() {
     cat <<'END'
 libjansson-dev have_header jansson.h
+libmicrohttpd-dev have_header microhttpd.h
 zlib1g-dev have_header zlib.h
 libzstd-dev have_header zstd.h
 libbz2-dev have_header bzlib.h
@@ -78,6 +79,7 @@ END
 check_packages() {
     cat <<'END'
 python3 have python3
+curl have curl
 perl have perl
 ruby have ruby
 sqlite3 have sqlite3

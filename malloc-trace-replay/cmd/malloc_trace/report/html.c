@@ -26,7 +26,7 @@ static void put_head(const struct html *h) {
     const struct tally *all = &h->rows->total;
     struct tool_text text[5];
     uint64_t start = h->t->start_ns;
-    tool_page_put(p, "<header>\n<h1>Who allocates in ");
+    tool_page_put(p, "<header id=\"head\">\n<h1>Who allocates in ");
     tool_page_text(p, program_of(h));
     tool_page_put(p, "</h1>\n<p class=\"note\">");
     if (h->t->traces > 1)
@@ -44,7 +44,10 @@ static void put_head(const struct html *h) {
     if (h->t->status == TOOL_DAMAGED)
         tool_page_put(p, "; it is cut, damaged or lacks events, and these are "
                          "the figures of what is there");
-    tool_page_put(p, "</p>\n</header>\n<section class=\"card lead\" "
+    tool_page_put(p, "</p>\n</header>\n");
+    if (h->is_live)
+        tool_page_put(p, "<p class=\"note live\" id=\"live\"></p>\n");
+    tool_page_put(p, "<section class=\"card lead\" id=\"lead\" "
                      "aria-label=\"In short\">\n<p>");
     tool_page_putf(p, "%s asked for in %s calls; %s alive in %s blocks ",
                    tool_text_bytes(&text[0], all->bytes),
@@ -169,8 +172,11 @@ static void put_controls(const struct html *h) {
                      "<input id=\"words\" type=\"search\" "
                      "placeholder=\"Search ( / )\" aria-label=\"Search\">\n"
                      "<output id=\"found\" aria-live=\"polite\"></output>\n"
-                     "<button id=\"reset\">Whole graph</button>\n"
-                     "</section>\n");
+                     "<button id=\"reset\">Whole graph</button>\n");
+    if (h->is_live)
+        tool_page_put(p, "<button id=\"pause\" aria-pressed=\"false\">Pause"
+                         "</button>\n");
+    tool_page_put(p, "</section>\n");
 }
 
 static void put_flame(const struct html *h) {
@@ -201,8 +207,10 @@ static void put_cell(struct tool_page *p, const char *class_name,
     tool_page_put(p, "</td>");
 }
 
+/* GROWTH: NULL if no row has one. */
 static void put_row(struct tool_page *p, const char *class_name,
-                    const char *name, const struct tally *a) {
+                    const char *name, const struct tally *a,
+                    const double *growth) {
     struct tool_text text;
     char part[16] = "-";
     tool_page_putf(p, "<tr%s>", class_name);
@@ -217,6 +225,16 @@ static void put_row(struct tool_page *p, const char *class_name,
         snprintf(part, sizeof(part), "%.0f %%",
                  100 * (double)a->temporary / (double)a->calls);
     put_cell(p, "wide", part);
+    if (growth != NULL) {
+        char change[40] = "-";
+        if (!isnan(*growth))
+            snprintf(change, sizeof(change), "%s%s",
+                     *growth < 0   ? "-"
+                     : *growth > 0 ? "+"
+                                   : "",
+                     tool_text_bytes(&text, (uint64_t)fabs(*growth)));
+        put_cell(p, "", change);
+    }
     put_cell(p, "share wide", "");
     put_cell(p, "place", name);
     tool_page_put(p, "</tr>\n");
@@ -233,17 +251,27 @@ static void put_table(const struct html *h) {
     struct tool_text text;
     tool_page_put(p, "<section class=\"card long\">\n<h2>By ");
     tool_page_text(p, h->by);
-    tool_page_put(p, "</h2>\n<div class=\"scroll\"><table class=\"sites\">\n"
-                     "<thead><tr>");
+    tool_page_putf(p,
+                   "</h2>\n<div class=\"scroll\"><table class=\"sites%s\">\n"
+                   "<thead><tr>",
+                   h->growth != NULL ? " grows" : "");
     for (size_t i = 0; i < TCM_ARRAY_SIZE(heads); i++)
         tool_page_putf(p, "<th scope=\"col\" data-column=\"%zu\"%s>%s</th>", i,
                        heads[i].wide ? " class=\"wide\"" : "", heads[i].text);
+    if (h->growth != NULL)
+        tool_page_putf(p,
+                       "<th scope=\"col\" data-column=\"%zu\" "
+                       "id=\"growth\">growth in %s</th>",
+                       TCM_ARRAY_SIZE(heads),
+                       tool_text_ns(&text, h->growth_ns));
     tool_page_put(p, "<th class=\"wide\"></th><th scope=\"col\">");
     tool_page_text(p, h->by);
     tool_page_put(p, "</th></tr></thead>\n<tbody id=\"rows\">\n");
-    put_row(p, " class=\"all\"", "all", &h->rows->total);
+    put_row(p, " class=\"all\"", "all", &h->rows->total,
+            h->growth == NULL ? NULL : &h->all_growth);
     for (size_t i = 0; i < h->rows->count && i < PLAIN_ROWS; i++)
-        put_row(p, "", h->rows->row[i].location, &h->rows->row[i].sum);
+        put_row(p, "", h->rows->row[i].location, &h->rows->row[i].sum,
+                h->growth == NULL ? NULL : &h->growth[i]);
     tool_page_put(p, "</tbody></table></div>\n<p class=\"more\">"
                      "<button id=\"more\" hidden>Show more</button>"
                      "<small id=\"how-many\">");
@@ -258,7 +286,8 @@ static void put_table(const struct html *h) {
 static bool put_all(struct html *h) {
     put_head(h);
     if (h->history != NULL && h->t->traces == 1) {
-        if (!html_find_series(h))
+        if (!html_find_series(h) ||
+            (h->t->options.moment == TALLY_AT_END && !html_find_growth(h)))
             return false;
         put_history(h);
     }
@@ -268,25 +297,44 @@ static bool put_all(struct html *h) {
     put_table(h);
     bool good = html_put_data(h, tool_page_data(h->page));
     tool_page_data_end(h->page);
-    tool_page_put(h->page, "<script>\n");
-    tool_page_put(h->page, html_script);
-    tool_page_put(h->page, "</script>\n");
+    if (h->page->script == NULL) {
+        tool_page_put(h->page, "<script>\n");
+        tool_page_put(h->page, html_script);
+        tool_page_put(h->page, "</script>\n");
+    }
     return good;
+}
+
+static bool put_page(struct html *h) {
+    tool_page_put(h->page, "<style>\n");
+    tool_page_put(h->page, html_style);
+    tool_page_put(h->page, "</style>\n");
+    bool good = put_all(h);
+    html_free(h);
+    if (!good)
+        tool_error("out of memory");
+    return tool_page_close(h->page, good);
+}
+
+static void put_title(const struct html *h, char title[300]) {
+    snprintf(title, 300, "Who allocates in %.200s", program_of(h));
 }
 
 bool html_write(struct html *h, const char *file) {
     struct tool_page page;
     char title[300];
-    snprintf(title, sizeof(title), "Who allocates in %.200s", program_of(h));
+    put_title(h, title);
     if (!tool_page_open(&page, file, title))
         return false;
     h->page = &page;
-    tool_page_put(&page, "<style>\n");
-    tool_page_put(&page, html_style);
-    tool_page_put(&page, "</style>\n");
-    bool good = put_all(h);
-    html_free_series(h);
-    if (!good)
-        tool_error("out of memory");
-    return tool_page_close(&page, good);
+    return put_page(h);
+}
+
+bool html_write_stream(struct html *h, FILE *out, const char *script) {
+    struct tool_page page;
+    char title[300];
+    put_title(h, title);
+    tool_page_open_stream(&page, out, title, script);
+    h->page = &page;
+    return put_page(h);
 }

@@ -25,19 +25,25 @@ struct html {
     const char *by;   /* what rows are */
     const char *when; /* blocks are alive: "at the end" */
     enum rows_by rows_by;
-    const struct rows *rows; /* sorted */
+    struct rows *rows; /* sorted */
     const struct tallies *t;
     struct names *names;
     const struct stacks *stacks;   /* of functions; NULL: there are none */
     const struct history *history; /* NULL: there is none */
+    bool is_live;                  /* the page renews itself */
 
     struct tool_page *page; /* while it is written */
     struct html_series *series;
     size_t series_count;
+    double *growth; /* of rows, in the last part of the time; NAN: not known */
+    uint64_t growth_ns;
+    double all_growth;
 };
 
 /* False: a message is out. */
 bool html_write(struct html *h, const char *file);
+/* The same for a page that a server gives, at /, with its scripts at SCRIPT. */
+bool html_write_stream(struct html *h, FILE *out, const char *script);
 
 /* --- Parts ---------------------------------------------------------------- */
 
@@ -51,11 +57,15 @@ struct html_series {
 
 /* False: out of memory. */
 bool html_find_series(struct html *h);
-void html_free_series(struct html *h);
+/* How live bytes grew in a last part of the time: a quarter of it, and of a
+   page that renews itself a minute at most. False: out of memory. */
+bool html_find_growth(struct html *h);
+void html_free(struct html *h);
 /* The figures for the script. False: out of memory. */
 bool html_put_data(struct html *h, struct tool_json *j);
 
 extern const char html_style[];
 extern const char html_script[];
+extern const char html_live_script[]; /* behind it */
 
 #endif

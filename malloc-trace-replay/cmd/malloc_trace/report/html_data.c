@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/report/html.h"
 
+#include "base/bits.h"
 #include "cmd/malloc_trace/report/labels.h"
 #include "common/array.h"
 #include "common/text.h"
@@ -98,7 +99,64 @@ bool html_find_series(struct html *h) {
     return good && add_others(h, &room);
 }
 
-void html_free_series(struct html *h) {
+static uint32_t label_of(struct labels *l, enum rows_by by,
+                         const struct tally *a) {
+    uint32_t site = (uint32_t)a->key;
+    return by == ROWS_BY_STACK ? labels_stack(l, site) : labels_site(l, site);
+}
+
+/* Adds what the keys that are followed grew by to their rows. ROW: places of
+   rows by number of the text, plus 1. */
+static bool add_growth(struct html *h, const uint32_t *row, size_t texts,
+                       unsigned from) {
+    const struct history *y = h->history;
+    struct labels labels;
+    bool good = true;
+    labels_init(&labels, &h->rows->texts, h->names, &h->t->sites, h->rows_by);
+    for (size_t i = 0; i < y->keys && good; i++) {
+        const struct history_key *k = &y->key[i];
+        uint32_t text = label_of(&labels, h->rows_by, &h->t->tally[k->tally]);
+        good = text != TEXTS_NONE;
+        if (!good || text >= texts || row[text] == 0)
+            continue;
+        double *to = &h->growth[row[text] - 1];
+        *to = (isnan(*to) ? 0 : *to) + (double)k->live[y->columns - 1] -
+              (double)k->live[from];
+    }
+    labels_fini(&labels);
+    return good;
+}
+
+bool html_find_growth(struct html *h) {
+    const struct history *y = h->history;
+    size_t texts = h->rows->texts.count;
+    uint64_t most = UINT64_C(60000000000);
+    if (y->columns < 2 || rows_tally_by(h->rows_by) != TALLY_BY_SITE)
+        return true;
+    uint64_t back = (y->columns - 1) / 4;
+    if (h->is_live && back * y->step_ns > most)
+        back = most / y->step_ns;
+    unsigned from = y->columns - 1 - (unsigned)tcm_max_u64(back, 1);
+    uint32_t *row = calloc(texts + 1, sizeof(*row));
+    h->growth = malloc((h->rows->count + 1) * sizeof(*h->growth));
+    bool good = row != NULL && h->growth != NULL;
+    for (size_t i = 0; i < h->rows->count && good; i++) {
+        uint32_t text = texts_number(&h->rows->texts, h->rows->row[i].location);
+        good = text < texts;
+        if (good)
+            row[text] = (uint32_t)i + 1;
+        h->growth[i] = NAN;
+    }
+    good = good && add_growth(h, row, texts, from);
+    h->growth_ns = (y->columns - 1 - from) * y->step_ns;
+    h->all_growth = (double)y->total[y->columns - 1] - (double)y->total[from];
+    free(row);
+    return good;
+}
+
+void html_free(struct html *h) {
+    free(h->growth);
+    h->growth = NULL;
     for (size_t i = 0; i < h->series_count; i++)
         free(h->series[i].name);
     free(h->series);
@@ -136,7 +194,7 @@ static void put_history(const struct html *h, struct tool_json *j) {
 /* --- Rows ----------------------------------------------------------------- */
 
 static void put_row(struct tool_json *j, const char *key, const char *name,
-                    const struct tally *a) {
+                    const struct tally *a, double growth) {
     tool_json_begin_array(j, key);
     tool_json_dense(j, true);
     tool_json_string(j, NULL, name);
@@ -152,6 +210,7 @@ static void put_row(struct tool_json *j, const char *key, const char *name,
         tool_json_u64(j, NULL, a->life_ns / a->ended);
     else
         tool_json_null(j, NULL);
+    tool_json_double(j, NULL, growth);
     tool_json_end_array(j);
     tool_json_dense(j, false);
 }
@@ -199,11 +258,13 @@ static bool put_rows(const struct html *h, struct tool_json *j) {
         free(chosen);
         return false;
     }
-    put_row(j, "total", "all", &r->total);
+    put_row(j, "total", "all", &r->total,
+            h->growth == NULL ? NAN : h->all_growth);
     tool_json_begin_array(j, "rows");
     for (size_t i = 0; i < r->count; i++)
         if (chosen[i]) {
-            put_row(j, NULL, r->row[i].location, &r->row[i].sum);
+            put_row(j, NULL, r->row[i].location, &r->row[i].sum,
+                    h->growth == NULL ? NAN : h->growth[i]);
         } else {
             tally_add(&rest, &r->row[i].sum);
             left++;
@@ -213,7 +274,7 @@ static bool put_rows(const struct html *h, struct tool_json *j) {
     if (left != 0)
         snprintf(name, sizeof(name), "%s more, with less of everything",
                  tool_text_count(&text, left));
-    put_row(j, "rest", name, &rest);
+    put_row(j, "rest", name, &rest, NAN);
     free(chosen);
     return true;
 }
@@ -331,10 +392,14 @@ bool html_put_data(struct html *h, struct tool_json *j) {
     tool_json_string(j, "file", h->name);
     tool_json_string(j, "by", h->by);
     tool_json_string(j, "live", h->when);
+    tool_json_bool(j, "running", h->t->running);
+    if (h->growth != NULL)
+        tool_json_u64(j, "growth_ns", h->growth_ns);
     tool_json_begin_array(j, "columns");
     static const char *const columns[] = {
-        "location",   "bytes",       "calls",     "live_bytes", "live_blocks",
-        "peak_bytes", "peak_blocks", "temporary", "ended",      "life_ns_mean"};
+        "location",    "bytes",        "calls",       "live_bytes",
+        "live_blocks", "peak_bytes",   "peak_blocks", "temporary",
+        "ended",       "life_ns_mean", "growth"};
     for (size_t i = 0; i < TCM_ARRAY_SIZE(columns); i++)
         tool_json_string(j, NULL, columns[i]);
     tool_json_end_array(j);

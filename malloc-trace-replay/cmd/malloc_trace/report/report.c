@@ -7,6 +7,7 @@
 #include "cmd/malloc_trace/report/export.h"
 #include "cmd/malloc_trace/report/html.h"
 #include "cmd/malloc_trace/report/print.h"
+#include "cmd/malloc_trace/report/serve.h"
 #include "cmd/malloc_trace/report/tree.h"
 #include "common/array.h"
 #include "common/files.h"
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char help[] =
     "Usage: malloc-trace report [OPTION]... TRACE...\n"
@@ -55,6 +57,10 @@ static const char help[] =
     "      --dhat FILE      a profile for DHAT's viewer, dh_view\n"
     "      --heap-profile FILE  a heap profile of gperftools, with addresses\n"
     "      --html FILE      a page: memory over time, flame graph, table\n"
+    "      --serve WHERE    a page that follows the recording, at "
+    "ADDRESS:PORT or\n"
+    "                       at a socket; TRACE may be a process' number\n"
+    "      --anyone         other machines may reach it\n"
     "      --modules DIR    look there for programs and libraries that are "
     "not\n"
     "                       where they were\n"
@@ -88,6 +94,8 @@ enum option_id {
     OPT_DHAT,
     OPT_HEAP_PROFILE,
     OPT_HTML,
+    OPT_SERVE,
+    OPT_ANYONE,
     OPT_MODULES
 };
 
@@ -114,6 +122,8 @@ static const struct tool_option option_table[] = {
     {"dhat", 0, true, OPT_DHAT},
     {"heap-profile", 0, true, OPT_HEAP_PROFILE},
     {"html", 0, true, OPT_HTML},
+    {"serve", 0, true, OPT_SERVE},
+    {"anyone", 0, false, OPT_ANYONE},
     {"modules", 0, true, OPT_MODULES},
     {NULL, 0, false, 0},
 };
@@ -159,7 +169,10 @@ struct report {
     struct tally_options tally;
     char when[160];
     const char *diff, *csv, *json, *objects, *modules;
-    const char *folded, *pprof, *speedscope, *dhat, *heap_profile, *html;
+    FILE *page; /* of --serve */
+    const char *folded, *pprof, *speedscope, *dhat, *heap_profile, *html,
+        *serve;
+    bool anyone;
     struct tool_json json_out;
     int status;
 };
@@ -272,6 +285,9 @@ static int take_option(struct report *r, int id, const char *value) {
     case OPT_COLUMNS:
         r->columns = true;
         return TOOL_OK;
+    case OPT_ANYONE:
+        r->anyone = true;
+        return TOOL_OK;
     default: {
         const char **const texts[] = {
             [OPT_DIFF] = &r->diff,
@@ -284,6 +300,7 @@ static int take_option(struct report *r, int id, const char *value) {
             [OPT_DHAT] = &r->dhat,
             [OPT_HEAP_PROFILE] = &r->heap_profile,
             [OPT_HTML] = &r->html,
+            [OPT_SERVE] = &r->serve,
             [OPT_MODULES] = &r->modules,
         };
         *texts[id] = value;
@@ -358,6 +375,8 @@ static int check_options(struct report *r) {
     for (size_t i = 0; i < r->trace_count; i++)
         if (r->objects != NULL && strcmp(r->traces[i], "-") == 0)
             return tool_usage_error("--objects reads TRACE twice: name a file");
+    if (r->anyone && r->serve == NULL)
+        return tool_usage_error("--anyone is for --serve");
     if (r->filter.leaks && !r->sorted)
         r->sort = ROWS_SORT_LIVE;
     return check_outs(r);
@@ -479,33 +498,39 @@ static bool write_stacks(struct report *r, const struct tallies *t,
 }
 
 static bool write_html(struct report *r, const struct tallies *t,
-                       struct names *names, const struct rows *rows,
+                       struct names *names, struct rows *rows,
                        const struct stacks *functions) {
     bool sites = rows_tally_by(r->by) == TALLY_BY_SITE;
-    struct html h = {.name = r->name,
-                     .by = by_names[r->by],
-                     .when = r->when,
-                     .rows_by = r->by,
-                     .rows = rows,
-                     .t = t,
-                     .names = names,
-                     .stacks = sites ? functions : NULL,
-                     .history = t->options.history};
-    return html_write(&h, r->html);
+    struct html h = {
+        .name = r->name,
+        .by = by_names[r->by],
+        .when = t->running && r->tally.moment == TALLY_AT_END ? "now" : r->when,
+        .rows_by = r->by,
+        .rows = rows,
+        .t = t,
+        .names = names,
+        .stacks = sites ? functions : NULL,
+        .history = t->options.history,
+        .is_live = r->page != NULL};
+    return r->page != NULL ? html_write_stream(&h, r->page, "/page.js")
+                           : html_write(&h, r->html);
+}
+
+static bool wants_page(const struct report *r) {
+    return r->html != NULL || r->page != NULL;
 }
 
 static bool write_exports(struct report *r, struct tallies *t,
-                          struct names *names, const struct rows *rows) {
+                          struct names *names, struct rows *rows) {
     struct stacks functions = {0}, places = {0};
     bool sites = rows_tally_by(r->by) == TALLY_BY_SITE;
     bool good = true;
-    if (sites &&
-        (r->folded != NULL || r->speedscope != NULL || r->html != NULL))
+    if (sites && (r->folded != NULL || r->speedscope != NULL || wants_page(r)))
         good = stacks_make(&functions, t, names, STACKS_FUNCTION);
     if (good && r->dhat != NULL)
         good = stacks_make(&places, t, names, STACKS_PLACE);
     good = good ? write_stacks(r, t, &functions, &places) : out_of_memory();
-    if (good && r->html != NULL)
+    if (good && wants_page(r))
         good = write_html(r, t, names, rows, &functions);
     stacks_fini(&functions);
     stacks_fini(&places);
@@ -572,7 +597,7 @@ static bool write_all(struct report *r, struct tallies *t, struct names *names,
            write_exports(r, t, names, rows);
     if (good && r->columns)
         print_columns(rows, &o);
-    else if (good && !tool_is_quiet() && !stdout_is_taken(r))
+    else if (good && !tool_is_quiet() && !stdout_is_taken(r) && r->page == NULL)
         good = write_text(r, t, rows, tree, &o);
     callers_fini(&callers);
     return good && (r->objects == NULL || write_objects(r, t, names));
@@ -583,7 +608,7 @@ static bool make_report(struct report *r) {
     struct rows rows = {0};
     struct stacks tree = {0};
     struct names *names = NULL;
-    if (r->html != NULL && (t.options.history = history_new()) == NULL)
+    if (wants_page(r) && (t.options.history = history_new()) == NULL)
         return out_of_memory();
     bool good = read_traces(r, &t);
     note_status(r, t.status);
@@ -610,11 +635,56 @@ static bool make_report(struct report *r) {
     return good;
 }
 
+/* --- Serving -------------------------------------------------------------- */
+
+/* In a child of the server. */
+static int make_page(void *ctx, FILE *out) {
+    struct report *r = ctx;
+    r->page = out;
+    return make_report(r) ? r->status : TOOL_FAILED;
+}
+
+/* Whether NAME, of which there is no file, is a number; then *PID is it. */
+static bool is_process(const char *name, uint64_t *pid) {
+    return access(name, F_OK) != 0 && tool_parse_u64(name, INT32_MAX, pid) &&
+           *pid != 0;
+}
+
+static int serve(struct report *r) {
+    struct serve s = {
+        .where = r->serve, .anyone = r->anyone, .make = make_page, .ctx = r};
+    const char *problem;
+    char *found = NULL;
+    uint64_t pid;
+    if (r->columns || r->diff != NULL)
+        return tool_usage_error("--serve gives a page, and nothing else");
+    for (size_t i = 0; i < OUTS; i++)
+        if (outs_of(r).name[i] != NULL)
+            return tool_usage_error("--serve gives a page, and no file");
+    if (r->trace_count != 1 || strcmp(r->name, "-") == 0)
+        return tool_usage_error("--serve reads its TRACE again and again: name "
+                                "one file or process");
+    if (is_process(r->name, &pid)) {
+        found = serve_find_trace((int)pid, &problem);
+        if (found == NULL) {
+            tool_error("process %s: %s", r->name, problem);
+            return TOOL_FAILED;
+        }
+        r->name = found;
+        r->traces = (const char *const *)&r->name;
+    }
+    int status = serve_run(&s);
+    free(found);
+    return status;
+}
+
 static int run(struct report *r) {
     int status = check_options(r);
     if (status != TOOL_OK)
         return status;
     r->tally.by = rows_tally_by(r->by);
+    if (r->serve != NULL)
+        return serve(r);
     if (r->json != NULL && !tool_json_open(&r->json_out, r->json))
         return TOOL_FAILED;
     bool good = make_report(r);

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/report/serve.h"
+
+#include "common/main.h"
+
+#ifndef TCM_HAVE_MICROHTTPD
+#define TCM_HAVE_MICROHTTPD 0
+#endif
+
+#if TCM_HAVE_MICROHTTPD
+#include "base/bits.h"
+#include "cmd/malloc_trace/report/html.h"
+#include "cmd/malloc_trace/report/serve_socket.h"
+#include "common/array.h"
+#include "common/page_parts.h"
+#include "common/stop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CONNECTIONS 32u
+#define TIMEOUT_S   30u
+/* Of a request's head. */
+#define REQUEST_MAX ((size_t)16 << 10)
+
+/* The page is made again at the earliest after so much, and after so many times
+   what making it took, while somebody has looked within the last while. */
+#define PAUSE_NS    1000000000u
+#define PAUSE_TIMES 3u
+#define LOOK_NS     20000000000u
+
+struct page {
+    char *bytes;
+    size_t count, room;
+};
+
+struct server {
+    const struct serve *what;
+    struct serve_address address;
+    struct MHD_Daemon *daemon;
+    struct MHD_Response *page, *script, *same, *refusal[SERVE_NO_BODY + 1];
+    char tag[64];
+    uint64_t number;            /* of the page */
+    uint64_t looked, due, took; /* ns */
+
+    pid_t child; /* that makes the next one; 0: none */
+    int from_child;
+    uint64_t child_began;
+    struct page next;
+    int status; /* of the last child, an enum tool_status */
+    bool told;  /* what is wrong with the trace was said once */
+};
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* --- Responses ------------------------------------------------------------ */
+
+static const struct {
+    unsigned status;
+    const char *text;
+} refusals[] = {
+    [SERVE_NOT_FOUND] = {404, "There is / alone.\n"},
+    [SERVE_NO_METHOD] = {405, "Nothing can be changed here.\n"},
+    [SERVE_OTHER_HOST] = {421, "Ask by the address, or as localhost.\n"},
+    [SERVE_NO_BODY] = {413, "Send no body.\n"},
+};
+
+static bool add_headers(struct MHD_Response *r, const char *type) {
+    static const char *const headers[][2] = {
+        {"Content-Security-Policy",
+         "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; "
+         "connect-src 'self'; base-uri 'none'; form-action 'none'; "
+         "frame-ancestors 'none'"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"X-Frame-Options", "DENY"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Cross-Origin-Resource-Policy", "same-origin"},
+        {"Cross-Origin-Opener-Policy", "same-origin"},
+        {"Cache-Control", "no-cache"},
+    };
+    bool good = r != NULL && MHD_add_response_header(r, "Content-Type", type);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(headers) && good; i++)
+        good = MHD_add_response_header(r, headers[i][0], headers[i][1]);
+    return good;
+}
+
+static struct MHD_Response *text_response(const char *text, const char *type) {
+    /* The text lives on. */
+    union {
+        const char *in;
+        void *out;
+    } bytes = {.in = text};
+    struct MHD_Response *r = MHD_create_response_from_buffer(
+        strlen(text), bytes.out, MHD_RESPMEM_PERSISTENT);
+    return add_headers(r, type) ? r : NULL;
+}
+
+static bool make_responses(struct server *s) {
+    static char *script; /* until the end */
+    if (asprintf(&script, "%s%s%s", html_script, tool_page_script,
+                 html_live_script) < 0)
+        return false;
+    s->script = text_response(script, "text/javascript; charset=utf-8");
+    s->same = text_response("", "text/html; charset=utf-8");
+    bool good = s->script != NULL && s->same != NULL;
+    for (size_t i = SERVE_NOT_FOUND; i <= SERVE_NO_BODY && good; i++) {
+        s->refusal[i] =
+            text_response(refusals[i].text, "text/plain; charset=utf-8");
+        good = s->refusal[i] != NULL;
+    }
+    return good && MHD_add_response_header(s->refusal[SERVE_NO_METHOD], "Allow",
+                                           "GET, HEAD");
+}
+
+/* The next page takes the place of the last. Readers of that still have it. */
+static bool take_page(struct server *s) {
+    struct MHD_Response *r = MHD_create_response_from_buffer(
+        s->next.count, s->next.bytes, MHD_RESPMEM_MUST_FREE);
+    if (r == NULL)
+        return false;
+    s->next = (struct page){0};
+    snprintf(s->tag, sizeof(s->tag), "\"%d-%" PRIu64 "\"", (int)getpid(),
+             ++s->number);
+    if (!add_headers(r, "text/html; charset=utf-8") ||
+        !MHD_add_response_header(r, "ETag", s->tag)) {
+        MHD_destroy_response(r);
+        return false;
+    }
+    if (s->page != NULL)
+        MHD_destroy_response(s->page);
+    s->page = r;
+    return true;
+}
+
+static enum MHD_Result answer(void *ctx, struct MHD_Connection *c,
+                              const char *url, const char *method,
+                              const char *version, const char *upload,
+                              size_t *upload_size, void **of_request) {
+    struct server *s = ctx;
+    /* The first call comes with the head, and is answered: no body is read. */
+    (void)version, (void)upload, (void)upload_size, (void)of_request;
+    struct serve_request r = {
+        .method = method,
+        .path = url,
+        .host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host"),
+        .if_none_match =
+            MHD_lookup_connection_value(c, MHD_HEADER_KIND, "If-None-Match"),
+        .content_length =
+            MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Content-Length"),
+        .transfer_encoding = MHD_lookup_connection_value(c, MHD_HEADER_KIND,
+                                                         "Transfer-Encoding")};
+    enum serve_what what = serve_judge(&r, s->tag, s->address.port);
+    switch (what) {
+    case SERVE_PAGE:
+        s->looked = now_ns();
+        return MHD_queue_response(c, MHD_HTTP_OK, s->page);
+    case SERVE_SAME:
+        s->looked = now_ns();
+        return MHD_queue_response(c, MHD_HTTP_NOT_MODIFIED, s->same);
+    case SERVE_SCRIPT:
+        return MHD_queue_response(c, MHD_HTTP_OK, s->script);
+    default:
+        return MHD_queue_response(c, refusals[what].status, s->refusal[what]);
+    }
+}
+
+/* --- The child that makes the page ---------------------------------------- */
+
+static TCM_NORETURN void become_maker(const struct server *s, int out) {
+    FILE *f = fdopen(out, "w");
+    int quiet;
+    /* A terminal's ^C is for the server, which ends this one. */
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    /* What is wrong with a trace is told once. */
+    if (s->told && (quiet = open("/dev/null", O_WRONLY | O_CLOEXEC)) >= 0)
+        (void)dup2(quiet, STDERR_FILENO);
+    int status = f == NULL ? TOOL_FAILED : s->what->make(s->what->ctx, f);
+    if (f != NULL && fclose(f) != 0)
+        status = TOOL_FAILED;
+    _exit(status);
+}
+
+static bool start_child(struct server *s) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    s->child = fork();
+    if (s->child == 0) {
+        close(ends[0]);
+        become_maker(s, ends[1]);
+    }
+    close(ends[1]);
+    if (s->child < 0) {
+        close(ends[0]);
+        s->child = 0;
+        return false;
+    }
+    (void)setpgid(s->child, s->child);
+    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    s->from_child = ends[0];
+    s->child_began = now_ns();
+    s->next.count = 0;
+    return true;
+}
+
+static void end_child(struct server *s, bool by_force) {
+    int status = 0;
+    if (by_force)
+        (void)kill(-s->child, SIGKILL);
+    while (waitpid(s->child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    s->status = WIFEXITED(status) ? WEXITSTATUS(status) : TOOL_FAILED;
+    s->told = true;
+    close(s->from_child);
+    s->child = 0;
+    s->took = now_ns() - s->child_began;
+    s->due = now_ns() + tcm_max_u64(PAUSE_NS, PAUSE_TIMES * s->took);
+}
+
+/* What the child has written; at its end the page is taken, if it is whole. */
+static void read_child(struct server *s) {
+    for (;;) {
+        if (!tool_array_reserve(&s->next.bytes, &s->next.room,
+                                s->next.count + 65536, 1) ||
+            s->next.count > SERVE_PAGE_MAX) {
+            end_child(s, true);
+            return;
+        }
+        ssize_t n = read(s->from_child, s->next.bytes + s->next.count,
+                         s->next.room - s->next.count);
+        if (n > 0) {
+            s->next.count += (size_t)n;
+            continue;
+        }
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        end_child(s, false);
+        if ((s->status == TOOL_OK || s->status == TOOL_DAMAGED) &&
+            s->next.count != 0)
+            (void)take_page(s);
+        return;
+    }
+}
+
+/* --- The loop ------------------------------------------------------------- */
+
+/* When there is no page yet, nothing else is waited for. */
+static void wait_for_some(struct server *s, bool want_child) {
+    struct pollfd on[2] = {{.fd = -1}, {.fd = -1}};
+    MHD_UNSIGNED_LONG_LONG timeout;
+    int ms = 1000;
+    if (s->daemon != NULL) {
+        const union MHD_DaemonInfo *info =
+            MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+        on[0] = (struct pollfd){.fd = info->epoll_fd, .events = POLLIN};
+        if (MHD_get_timeout(s->daemon, &timeout) == MHD_YES && timeout < 1000)
+            ms = (int)timeout;
+    }
+    if (s->child != 0)
+        on[1] = (struct pollfd){.fd = s->from_child, .events = POLLIN};
+    uint64_t now = now_ns();
+    if (want_child && s->due > now)
+        ms = (int)tcm_min_u64((uint64_t)ms, (s->due - now) / 1000000 + 1);
+    (void)poll(on, 2, ms);
+    if (s->daemon != NULL)
+        (void)MHD_run(s->daemon);
+    if (s->child != 0 && on[1].revents != 0)
+        read_child(s);
+}
+
+static bool first_page(struct server *s) {
+    if (!start_child(s)) {
+        tool_error("cannot read the trace: %s", strerror(errno));
+        return false;
+    }
+    while (s->child != 0 && !tool_stop_requested())
+        wait_for_some(s, false);
+    return s->page != NULL;
+}
+
+/* A path is compared as it comes. */
+static size_t keep_escaped(void *ctx, struct MHD_Connection *c, char *text) {
+    (void)ctx, (void)c;
+    return strlen(text);
+}
+
+static bool start_daemon(struct server *s, int fd) {
+    s->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL, 0, NULL, NULL, answer, s, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, REQUEST_MAX,
+        MHD_OPTION_UNESCAPE_CALLBACK, keep_escaped, NULL, MHD_OPTION_END);
+    if (s->daemon == NULL)
+        tool_error("the web server does not start");
+    return s->daemon != NULL;
+}
+
+static void say_where(const struct serve_address *a) {
+    if (a->is_socket)
+        printf("serving at the socket %s\n", a->path);
+    else
+        printf(strchr(a->host, ':') != NULL ? "http://[%s]:%u/\n"
+                                            : "http://%s:%u/\n",
+               a->host, a->port);
+    fflush(stdout);
+}
+
+static void serve(struct server *s) {
+    say_where(&s->address);
+    s->looked = now_ns();
+    while (!tool_stop_requested()) {
+        uint64_t now = now_ns();
+        bool want = s->child == 0 && now - s->looked < LOOK_NS;
+        if (want && now >= s->due && !start_child(s))
+            s->due = now + PAUSE_NS;
+        wait_for_some(s, want);
+    }
+}
+
+static void end(struct server *s) {
+    if (s->child != 0)
+        end_child(s, true);
+    if (s->daemon != NULL)
+        MHD_stop_daemon(s->daemon);
+    struct MHD_Response *all[] = {s->page, s->script, s->same};
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
+        if (all[i] != NULL)
+            MHD_destroy_response(all[i]);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(s->refusal); i++)
+        if (s->refusal[i] != NULL)
+            MHD_destroy_response(s->refusal[i]);
+    free(s->next.bytes);
+}
+
+int serve_run(const struct serve *what) {
+    static struct server s;
+    int status = TOOL_FAILED;
+    s.what = what;
+    if (!serve_parse_address(what->where, &s.address))
+        return tool_usage_error("--serve: \"%s\" is no ADDRESS:PORT, and no "
+                                "path with \"/\" of a socket",
+                                what->where);
+    if (!s.address.is_local && !what->anyone)
+        return tool_usage_error("--serve: other machines can reach %s; "
+                                "--anyone allows that",
+                                s.address.host);
+    tool_stop_catch();
+    if (first_page(&s)) {
+        int fd = serve_listen(&s.address);
+        if (fd >= 0 && make_responses(&s) && start_daemon(&s, fd)) {
+            serve(&s);
+            status = TOOL_OK;
+        } else if (fd >= 0) {
+            close(fd);
+        }
+        if (fd >= 0)
+            serve_unlisten(&s.address);
+    } else if (tool_stop_requested()) {
+        status = TOOL_OK;
+    }
+    end(&s);
+    return status;
+}
+
+#else
+
+int serve_run(const struct serve *what) {
+    (void)what;
+    tool_error("this program was built without libmicrohttpd, which --serve "
+               "needs");
+    return TOOL_FAILED;
+}
+
+#endif

@@ -1,0 +1,187 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# malloc-trace report --serve: a page that follows a running process, whoever
+# asks and however, up to its end and beyond. With LONG=1 a browser looks at it.
+. "$top_srcdir/tests/lib/harness.sh"
+. "$top_srcdir/tests/lib/browser.sh"
+need_preload
+need "$malloc_trace"
+need_python
+: "${CC:=cc}"
+if [ "${TCM_HAVE_MICROHTTPD:-no}" != yes ]; then
+    fails_with "built without libmicrohttpd: says so" 1 \
+        "$malloc_trace" report --serve 127.0.0.1:0 nothing
+    like "by its name" "$err" 'libmicrohttpd'
+    tap_end
+    exit
+fi
+need_command curl
+$CC -g -O1 -fno-builtin -o leak "$here/report_leak.c" 2>"$err" ||
+    skip_all "no compiler for a program"
+
+server=
+program=
+cleanup() {
+    # shellcheck disable=SC2086
+    kill -9 $server $program 2>/dev/null
+}
+# serve OPTION...: in the background; its address in $url, its port in $port.
+serve() {
+    : >said
+    # A shell's children in the background ignore SIGINT.
+    env --default-signal=INT "$malloc_trace" report "$@" >said \
+        2>server.err &
+    server=$!
+    eventually 20 grep -q . said || {
+        diag <server.err
+        return 1
+    }
+    url=$(sed -n '/^http/p' said)
+    port=${url##*:}
+    port=${port%/}
+}
+# stop SIGNAL: the server; its exit status in $status.
+stop() {
+    kill -"$1" $server
+    wait $server
+    status=$?
+    server=
+}
+page() { curl -s -m 10 "$@" "$url"; }
+code() { curl -s -m 10 -o /dev/null -w '%{http_code}' "$@"; }
+# row PLACE: calls and live bytes of a row of the page's data.
+row() {
+    page >page.html && "$python" -c 'import json, re, sys
+data = json.loads(re.search(r"id=\"data\">(.*?)</script>",
+                            open("page.html").read(), re.S)[1])
+for r in data["rows"]:
+    if r[0].startswith(sys.argv[1]):
+        print(r[2], r[3], data["running"])' "$1"
+}
+has_row() { [ "$(row "$1")" = "$2" ]; }
+place=lose
+[ "${TCM_HAVE_LIBDW:-no}" = yes ] || place=leak+
+
+# Of a process, by its number.
+mkfifo input
+TCMALLOC_TRACE_SITES=caller LD_PRELOAD=$tracing \
+    TCMALLOC_TRACE_OUTPUT=$work/t ./leak <input >answers &
+program=$!
+exec 7>input
+echo 100 >&7
+eventually 10 grep -q '^done' answers
+serve --by=function --serve 127.0.0.1:0 $program
+result "a page of a running process" $?
+like "at an address of this machine" said '^http://127\.0\.0\.1:[0-9]+/$'
+if [ $place = lose ]; then
+    eventually 20 has_row lose "100 100000 True"
+    result "has what was lost until now" $?
+    echo 250 >&7
+    eventually 20 has_row lose "350 350000 True"
+    result "and then what was lost since" $?
+else
+    skip "what was lost" "built without elfutils"
+fi
+page -D head >page.html
+like "says that it is being recorded" page.html 'still being recorded'
+like "and what is alive now" page.html 'alive now'
+grep -v 'Content-Security\|ETag\|Date' head | tr -d '\r' >rest
+like "no other site reads it" rest '^Cross-Origin-Resource-Policy: same-origin$'
+like "no type is guessed" rest '^X-Content-Type-Options: nosniff$'
+like "nothing is kept" rest '^Cache-Control: no-cache$'
+is "HEAD" "$(code -I "$url")" 200
+for method in POST PUT DELETE PATCH OPTIONS; do
+    is "no $method" "$(code -X $method "$url")" 405
+done
+curl -s -m 10 -X POST -D head -o /dev/null "$url"
+like "what there is instead" head '^Allow: GET, HEAD'
+is "no body" "$(code -X GET -d x "$url")" 413
+is "no other path" "$(code "${url}etc/passwd")" 404
+is "the script" "$(code "${url}page.js")" 200
+is "a query changes nothing" "$(code "$url?x=1&y=../..")" 200
+is "by localhost, too" "$(code -H "Host: LocalHost:$port" "$url")" 200
+is "not by another name" "$(code -H "Host: rebound.example:$port" "$url")" 421
+"$python" "$here/report_serve.py" "$port" >tap 2>"$err" || diag <"$err"
+pass_on tap
+
+if [ -z "$browser" ]; then
+    skip "in a browser" "$why_no_browser"
+else
+    browse_ms=6000 browse "$url" --dump-dom
+    browsed_text >text
+    like "in a browser: follows" text '^Following the recording; as of '
+    result "in a browser: no message of the script" \
+        "$(grep -c 'INFO:CONSOLE' "$err")"
+    [ $place != lose ] ||
+        is "in a browser: most of what is alive stands first" \
+            "$(grep -o '<td class="place">[^<]*' "$out" | sed -n 2p)" \
+            '<td class="place">lose'
+fi
+
+# Its end.
+kill -9 $program
+wait $program 2>/dev/null
+program=
+exec 7>&-
+is_over() {
+    page >page.html && grep -q '"running": false' page.html
+}
+eventually 30 is_over
+result "the process was killed: its last state" $?
+[ $place != lose ] || is "with all of it" "$(row lose)" "350 350000 False"
+stop TERM
+is "SIGTERM ends it" $status 0
+is "and its port" "$(code "$url")" 000
+is "with no word about what was said once" \
+    "$(grep -c 'still being' server.err)" 1
+
+# Of a file, at a socket.
+serve --serve "$work/s" t
+result "a page at a socket" $?
+is "that its user alone can use" "$(stat -c '%a %F' s)" "600 socket"
+is "answers" "$(code --unix-socket s http://localhost/)" 200
+is "but to no other name" "$(code --unix-socket s http://evil.example/)" 421
+fails_with "one that is in use is not taken" 1 \
+    "$malloc_trace" report --serve "$work/s" t
+stop INT
+is "SIGINT ends it" $status 0
+[ ! -e s ]
+result "and the socket's name" $?
+serve --serve ./s t
+kill -9 $server
+wait $server 2>/dev/null
+serve --serve ./s t
+result "what a killed one left is taken" $?
+is "and answers" "$(code --unix-socket s http://localhost/)" 200
+stop TERM
+echo kept >file
+fails_with "a file is not" 1 "$malloc_trace" report --serve ./file t
+is "and stays" "$(cat file)" kept
+
+# Of a damaged one.
+head -c "$(($(wc -c <t) * 2 / 3))" t >cut
+serve --serve 127.0.0.1:0 cut
+result "a page of a cut trace" $?
+page >page.html
+like "says so" page.html 'cut, damaged or lacks events'
+stop TERM
+
+fails_with "other machines are not served" 2 \
+    "$malloc_trace" report --serve 0.0.0.0:0 t
+like "unless that is said" "$err" '--anyone'
+fails_with "nor by IPv6" 2 "$malloc_trace" report --serve '[::]:0' t
+serve --anyone --serve 0.0.0.0:0 t
+result "then they are" $?
+stop TERM
+fails_with "no trace" 1 "$malloc_trace" report --serve 127.0.0.1:0 nothing
+fails_with "a process that is not recorded" 1 \
+    "$malloc_trace" report --serve 127.0.0.1:0 $$
+fails_with "none" 1 "$malloc_trace" report --serve 127.0.0.1:0 2147483646
+for wrong in 127.0.0.1 localhost:80 127.0.0.1:x 127.0.0.1:65536 '[::1' ''; do
+    fails_with "no address: $wrong" 2 \
+        "$malloc_trace" report --serve "$wrong" t
+done
+fails_with "a page alone" 2 "$malloc_trace" report --serve :0 --csv x t
+fails_with "of one trace" 2 "$malloc_trace" report --serve :0 t cut
+fails_with "whom --anyone is for" 2 "$malloc_trace" report --anyone t
+tap_end
