@@ -32,7 +32,7 @@ const struct fuzz_target fuzz_target = {
 
 /* For each definition and allocation; and what is free, as for the symbols of
    this program. */
-#define STEPS_EACH 3000u
+#define STEPS_EACH 30000u
 #define BYTES_EACH 1500u
 #define STEPS_FREE 500000u
 #define BYTES_FREE ((uint64_t)1 << 20)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""report_dhat.py DHAT REPORT FRAMES: blocks and bytes of a program's allocations
-as valgrind's DHAT saw them (JSON) and as `malloc-trace report --by=site --json`
-does, by the places of the innermost FRAMES calls: file and line, or module where
-there is no line. Both have to be equal, but for sites in the loader and in the
-two's own libraries, and for what libstdc++ takes before it starts (whose site the
-recorder does not know)."""
+"""report_dhat.py DHAT REPORT FRAMES: blocks and bytes that a program asked for
+as valgrind's DHAT saw them (JSON) and as `malloc-trace report --json` does, by
+the places of the innermost FRAMES calls, or of all from main on (0, with rows
+--by=stack): file and line, or module where there is no line. Both have to be
+equal, but for sites in the loader and in the two's own libraries, and for what
+libstdc++ takes before it starts (whose site the recorder does not know)."""
 import json
 import os
 import re
@@ -12,6 +12,9 @@ import sys
 from collections import Counter
 
 OWN = re.compile(r"vgpreload|libtcmalloc|^ld-linux|^libstdc|^\(not known\)")
+# DHAT shows nothing below these.
+LAST = "main", "__libc_start_call_main", "start_thread"
+DEPTH = 30  # DHAT counts frames before it expands inlined functions
 DHAT = re.compile(r"^0x[0-9A-F]+: (.*?)(?: \((?:in (.*)|(.*):(\d+))\))?$")
 SITE = re.compile(r"^(.*?)(?: \((.*):(\d+)\))? \[(.*)\+0x[0-9a-f]+\]$")
 
@@ -36,6 +39,7 @@ def of_dhat(name, frames):
             stack.append(text(path, line, module or "?"))
             if len(stack) == frames:
                 break
+        stack = stack[:DEPTH]
         key = " < ".join(stack)
         sums[key, "blocks"] += pp["tbk"]
         sums[key, "bytes"] += pp["tb"]
@@ -50,10 +54,13 @@ def of_report(name, frames):
     sums = Counter()
     for row in d["rows"]:
         stack = []
-        for frame in row["location"].split(" < ")[:frames]:
+        for frame in row["location"].split(" < ")[:frames or None]:
             m = SITE.match(frame)
             stack.append(text(m[2], m[3], m[4]) if m else
                          text(None, None, frame.split("+0x")[0]))
+            if frames == 0 and m and m[1] in LAST:
+                break
+        stack = stack[:DEPTH]
         key = " < ".join(stack)
         sums[key, "blocks"] += row["calls"]
         sums[key, "bytes"] += row["bytes"]

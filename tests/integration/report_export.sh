@@ -72,13 +72,13 @@ cat >want <<'END'
 (not known);libx.so.2+0xfff 7
 app+0xfff;libx.so.2+0xfff 200
 app+0xfff;libx.so.2+0xfff;libx.so.2+0x2fff 1000
-app+0xfff;libx.so.2+0xfff;libx.so.2+0x2fff;run:1 2</script><script>alert(1)</script>;/srv/a:b.py:14 40
 app+0xfff;liby.so+0xfff 50
+run:1 2</script><script>alert(1)</script>;/srv/a:b.py:14;app+0xfff;libx.so.2+0xfff;libx.so.2+0x2fff 40
 END
 LC_ALL=C sort stacks.folded | LC_ALL=C grep -v quo >got
 check "folded stacks" cmp want got
 is "and a name of any bytes" "$(LC_ALL=C grep -c \
-    ';run:1 2.*"quo\\te.*abc 300$' stacks.folded)" 1
+    '^run:1 2.*"quo\\te.*abc;app.0xfff;.* 300$' stacks.folded)" 1
 "$malloc_trace" report --sort=live --folded - stacks.p | LC_ALL=C grep -v quo >got
 is "of live bytes" "$(LC_ALL=C sort got | sed 's/.* //' | tr '\n' ' ')" \
     "11 7 200 40 "

@@ -130,6 +130,25 @@ left() { # PATTERN: bytes of what is left
     echo " leak:$1 " >supp
     report --leaks --columns --suppressions supp named | awk '{ print $1 }'
 }
+# What the innermost line called comes last.
+cat >lines.txt <<'E'
+text 1 a.py
+text 2 f.<locals>.g
+text 3 outer
+module 1 0x1000 0x9000 /nowhere/lib.so
+frame 9 0 1 0x1100
+file 1 9 1 5 3
+file 2 1 1 9 2
+site 2
+new 1 100
+E
+"$make" lines <lines.txt
+report --tree lines | sed -n 's/^.*> /> /p; s/^.*%  outer/outer/p' >got
+is "native code called by a line" "$(tr '\n' ' ' <got)" \
+    "outer > f.<locals>.g > lib.so+0xff "
+report --by=line lines >got
+like "in the stack of a row, too" got \
+    ' 100.0 % lib.so.0xff < f.<locals>.g < outer$'
 is "brackets" "$(left 'array[]')" 7
 is "the beginning" "$(left '^rray')" "100
 7"

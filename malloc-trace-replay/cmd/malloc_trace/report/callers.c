@@ -92,8 +92,10 @@ static size_t put_short(char *to, const char *name) {
     char text[4 * NAME_COLUMNS];
     size_t n = 0;
     unsigned angles = 0, parens = 0;
-    bool plain = strstr(name, "operator") != NULL || name[0] == '<' ||
-                 name[0] == '(' || strstr(name, "(anonymous") != NULL;
+    bool plain =
+        (strstr(name, "::") == NULL && name[strlen(name) - 1] != ')') ||
+        strstr(name, "operator") != NULL || name[0] == '<' || name[0] == '(' ||
+        strstr(name, "(anonymous") != NULL;
     for (const char *p = name; *p != '\0' && n < sizeof(text) - 1; p++) {
         parens -= !plain && *p == ')' && parens != 0;
         angles -= !plain && *p == '>' && angles != 0;

@@ -112,13 +112,17 @@ void print_head(const struct rows *r, const struct tallies *t,
 }
 
 /* The stacks that have most of a row. */
-static void put_callers(size_t row, double all, const struct print_options *o) {
+static void put_callers(size_t row, const char *location, double all,
+                        const struct print_options *o) {
     const struct callers_top *top;
     for (size_t i = 0; o->callers != NULL && all > 0 &&
                        (top = callers_of(o->callers, row, i)) != NULL;
          i++) {
+        /* The row may name the innermost function. */
+        const char *first = stacks_text(&o->callers->stacks, top->node);
+        bool named = strncmp(location, first, strlen(first)) == 0;
         char *text =
-            callers_text(o->callers, top->node, !o->own_frame, CALLERS_COLUMNS);
+            callers_text(o->callers, top->node, named ? 1 : 0, CALLERS_COLUMNS);
         if (text != NULL)
             printf("%*s%5.1f %% %s\n", TEXT_COLUMNS, "", 100 * top->value / all,
                    text);
@@ -153,7 +157,8 @@ void print_rows(const struct rows *r, const struct print_options *o) {
         put_line(all, "all");
         for (size_t i = 0; i < shown(r, o); i++) {
             put_line(&r->row[i].sum, r->row[i].location);
-            put_callers(i, rows_value(&r->row[i].sum, o->sort), o);
+            put_callers(i, r->row[i].location,
+                        rows_value(&r->row[i].sum, o->sort), o);
             put_shares(r, &r->row[i], o);
         }
     }

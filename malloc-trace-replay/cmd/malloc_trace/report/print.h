@@ -18,7 +18,6 @@ struct print_options {
     enum rows_sort sort;
     bool diff;
     const struct callers *callers; /* of the rows, or NULL */
-    bool own_frame;                /* rows do not name the innermost function */
 };
 
 void print_head(const struct rows *r, const struct tallies *t,

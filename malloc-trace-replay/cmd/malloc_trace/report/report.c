@@ -586,9 +586,7 @@ static bool write_all(struct report *r, struct tallies *t, struct names *names,
                               .when = r->when,
                               .top = r->has_top ? r->top : SIZE_MAX,
                               .sort = r->sort,
-                              .diff = r->diff != NULL,
-                              .own_frame = r->by != ROWS_BY_SITE &&
-                                           r->by != ROWS_BY_FUNCTION};
+                              .diff = r->diff != NULL};
     bool good = find_callers(r, t, names, rows, &callers);
     if (callers.top != NULL)
         o.callers = &callers;
