@@ -43,7 +43,7 @@ static void *alloc_once(size_t size, size_t asked, size_t align,
         return private_alloc(size, align);
     if (self->life == TCM_THREAD_NEW)
         tcm_thread_need_cache(self);
-    struct mtr_thread *trace = tcm_trace_enter_alloc(self);
+    struct mtr_thread *trace = tcm_trace_enter_alloc(self, asked);
     bool shared = false;
     struct tcm_block block = tcm_block_get(self, trace, size, align, &shared);
     if (block.ptr == NULL)
@@ -121,7 +121,7 @@ void tcm_alloc_record_failure(uint64_t size, enum mtf_call call,
         return;
     if (self->life == TCM_THREAD_NEW)
         tcm_thread_need_cache(self);
-    struct mtr_thread *trace = tcm_trace_enter_alloc(self);
+    struct mtr_thread *trace = tcm_trace_enter_alloc(self, 0);
     if (trace != NULL) {
         tcm_trace_alloc(trace, call, size, align_log2, NULL, NULL);
         tcm_trace_leave(self);

@@ -64,7 +64,8 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
 /* Finding the key may allocate. So T is entered again after it; one past its
    end is locked, and runs no interpreter any more. */
 static struct mtr_thread *enter_sited(struct tcm_thread_state *self,
-                                      struct mtr_thread *t, uintptr_t caller) {
+                                      struct mtr_thread *t, uintptr_t caller,
+                                      size_t size) {
     struct mtr_thread_sites *sites = t->cold->sites;
     uint64_t key = caller;
     if (self->life != TCM_THREAD_ENDED && !mtr_drops(t)) {
@@ -73,7 +74,7 @@ static struct mtr_thread *enter_sited(struct tcm_thread_state *self,
             t = tcm_trace_enter(self);
     }
     bool good =
-        t == NULL || !mtr_has_sites(t) || mtr_site_enter(t, caller, key);
+        t == NULL || !mtr_has_sites(t) || mtr_site_enter(t, caller, key, size);
     mtr_site_key_done(sites, key, caller);
     if (good)
         return t;
@@ -82,28 +83,22 @@ static struct mtr_thread *enter_sited(struct tcm_thread_state *self,
     return NULL;
 }
 
-struct mtr_thread *tcm_trace_enter_alloc(struct tcm_thread_state *self) {
+struct mtr_thread *tcm_trace_enter_alloc(struct tcm_thread_state *self,
+                                         size_t size) {
     uintptr_t caller = self->caller;
     struct mtr_thread *t = tcm_trace_enter(self);
     return t == NULL || TCM_LIKELY(!mtr_has_sites(t))
                ? t
-               : enter_sited(self, t, caller);
+               : enter_sited(self, t, caller, size);
 }
 
 /* Three events: they end within MTR_BUFFER_SLACK of limit. */
-void *tcm_trace_sited_alloc(size_t size, uint64_t scaled, enum mtf_call call,
-                            uintptr_t caller, void *(*slow)(size_t)) {
+static TCM_ALWAYS_INLINE void *put_sited_alloc(size_t size, uint64_t scaled,
+                                               enum mtf_call call,
+                                               uint32_t site) {
     struct mtr_thread *t = tcm_self.trace;
     struct tcm_thread_cache *cache = tcm_self.own;
     struct mtr_thread_sites *sites = t->cold->sites;
-    const uint8_t *pos = t->pos;
-    uint64_t key = mtr_site_key(sites, caller);
-    uint32_t site = mtr_site_known(sites, key);
-    mtr_site_key_done(sites, key, caller);
-    /* Finding the key may have allocated: no room or block is left. */
-    if (TCM_UNLIKELY(site == MTF_SITE_NONE || t->pos != pos ||
-                     tcm_self.trace != t))
-        return slow(size);
     mtr_put_site(t, sites, site);
     mtr_put_sited_call(t, sites, call);
     struct tcm_entry *entry = tcm_bin_at(cache, scaled)->top - 1;
@@ -111,6 +106,33 @@ void *tcm_trace_sited_alloc(size_t size, uint64_t scaled, enum mtf_call call,
     tcm_bin_at(cache, scaled)->top = entry;
     *entry->word = mtr_put_alloc(t, size);
     return ptr;
+}
+
+/* The same for sites that are more than a caller: a stack is walked from the
+   frame of this function, which takes the place of the exported one's. */
+static TCM_NOINLINE void *walked_alloc(size_t size, uint64_t scaled,
+                                       enum mtf_call call, uintptr_t caller,
+                                       void *(*slow)(size_t)) {
+    struct mtr_thread *t = tcm_self.trace;
+    const uint8_t *pos = t->pos;
+    int64_t site = mtr_site_walk(t, size, caller, __builtin_frame_address(0));
+    /* Finding it may have allocated: no room or block is left. */
+    if (TCM_UNLIKELY(site == MTR_SITE_NOT_KNOWN || t->pos != pos ||
+                     tcm_self.trace != t))
+        return slow(size);
+    return put_sited_alloc(size, scaled, call, (uint32_t)site);
+}
+
+/* Others are called in the tail: SLOW notes where this function returns to. */
+void *tcm_trace_sited_alloc(size_t size, uint64_t scaled, enum mtf_call call,
+                            uintptr_t caller, void *(*slow)(size_t)) {
+    struct mtr_thread_sites *sites = tcm_self.trace->cold->sites;
+    if (TCM_UNLIKELY(sites->walks))
+        return walked_alloc(size, scaled, call, caller, slow);
+    uint32_t site = mtr_site_known(sites, caller);
+    if (TCM_UNLIKELY(site == MTF_SITE_NONE))
+        return slow(size);
+    return put_sited_alloc(size, scaled, call, site);
 }
 
 void tcm_trace_leave(struct tcm_thread_state *self) {

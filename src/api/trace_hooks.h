@@ -39,8 +39,9 @@ void tcm_trace_leave(struct tcm_thread_state *self);
  */
 #define tcm_trace_from_here()                                                  \
     ((void)(tcm_self.caller = (uintptr_t)__builtin_return_address(0)))
-/* tcm_trace_enter for a call that may allocate. */
-struct mtr_thread *tcm_trace_enter_alloc(struct tcm_thread_state *self);
+/* tcm_trace_enter for a call that may allocate SIZE bytes. */
+struct mtr_thread *tcm_trace_enter_alloc(struct tcm_thread_state *self,
+                                         size_t size);
 
 /*
  * The traced fast path of an allocation with a call site, called from CALLER;
@@ -159,8 +160,8 @@ static inline void tcm_trace_leave(struct tcm_thread_state *self) {
 }
 #define tcm_trace_from_here() ((void)0)
 static inline struct mtr_thread *
-tcm_trace_enter_alloc(struct tcm_thread_state *self) {
-    (void)self;
+tcm_trace_enter_alloc(struct tcm_thread_state *self, size_t size) {
+    (void)self, (void)size;
     return NULL;
 }
 static inline void tcm_trace_free_begins(void) {

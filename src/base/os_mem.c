@@ -5,11 +5,13 @@
 #include "base/testpoint.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef MADV_WIPEONFORK
@@ -237,4 +239,15 @@ bool tcm_os_layout_is_fixed(void) {
     int persona = personality(0xffffffff);
     errno = saved;
     return persona != -1 && (persona & ADDR_NO_RANDOMIZE) != 0;
+}
+
+/* The kernel reads the set of signals before it finds that it does not know
+   what to do with it. */
+bool tcm_os_is_readable(uintptr_t address) {
+    int saved = errno;
+    TCM_ASSERT(address % sizeof(uint64_t) == 0);
+    (void)syscall(SYS_rt_sigprocmask, -1, address, NULL, sizeof(uint64_t));
+    bool good = errno != EFAULT;
+    errno = saved;
+    return good;
 }

@@ -58,6 +58,9 @@ bool tcm_os_dont_fork(void *start, size_t length);
 #define TCM_RESIDENT_RUN_PAGES 64u
 bool tcm_os_resident(const void *start, size_t length, size_t *bytes);
 
+/* Whether the 8 bytes at ADDRESS, a multiple of 8, can be read now. */
+bool tcm_os_is_readable(uintptr_t address);
+
 /* Asks for huge pages in the range, or forbids them, for memory that is touched
    sparsely. false: the kernel has none. */
 bool tcm_os_huge_pages(void *start, size_t length);

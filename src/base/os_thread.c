@@ -56,6 +56,10 @@ uint32_t tcm_os_pid(void) {
     return (uint32_t)syscall(SYS_getpid);
 }
 
+bool tcm_os_is_first_thread(void) {
+    return tcm_os_tid() == tcm_os_pid();
+}
+
 uint32_t tcm_os_cpu(void) {
     int saved = errno;
     int cpu = sched_getcpu();

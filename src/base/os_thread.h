@@ -23,6 +23,8 @@ void tcm_futex_wake_shared(uint32_t *word, int count);
 /* Kernel ids of the calling thread and its process. */
 uint32_t tcm_os_tid(void);
 uint32_t tcm_os_pid(void);
+/* Whether the caller is the first thread of its process. */
+bool tcm_os_is_first_thread(void);
 /* CPU that the caller runs on at this moment. */
 uint32_t tcm_os_cpu(void);
 

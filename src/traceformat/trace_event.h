@@ -161,7 +161,9 @@ enum mtf_extension {
     X(SAVER_CPU_NS, 48, "saver_cpu_ns")                                        \
     X(ROUNDS, 49, "rounds")                                                    \
     X(END_REASON, 50, "end_reason")                                            \
-    X(PROGRAM_CPU_NS, 51, "program_cpu_ns")
+    X(PROGRAM_CPU_NS, 51, "program_cpu_ns")                                    \
+    X(STACKS_CHECKED, 52, "stacks_checked")                                    \
+    X(STACKS_DIFFERENT, 53, "stacks_different")
 
 enum mtf_account {
 #define X(name, number, text) MTF_ACCOUNT_##name = number,

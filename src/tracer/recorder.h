@@ -92,6 +92,8 @@ struct mtr_config {
     bool filtered;       /* this image began with a filter of system calls */
     bool confined;       /* it got its first one since */
     uint8_t sites;       /* enum mtr_sites_mode */
+    uint16_t site_depth; /* most frames of a stack */
+    uint64_t site_mean;  /* bytes between samples, on average */
     bool continues;      /* this image continues its process's recording */
     uint32_t owner_name; /* and its predecessor's file had this number */
     uint32_t named_pid;  /* the process that NAMED was found for */

@@ -6,6 +6,7 @@
 #include "base/fmt.h"
 #include "base/os_mem.h"
 #include "traceformat/raw_codec.h"
+#include "tracer/stack.h"
 #include "tracer/trace_clock.h"
 
 #include <string.h>
@@ -264,6 +265,11 @@ bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason) {
     put(a, MTF_ACCOUNT_ROUNDS, s->rounds);
     put(a, MTF_ACCOUNT_END_REASON, reason);
     put_program_cpu(a, s);
+    uint64_t checked, different;
+    if (mtr_stack_checks(&checked, &different)) {
+        put(a, MTF_ACCOUNT_STACKS_CHECKED, checked);
+        put(a, MTF_ACCOUNT_STACKS_DIFFERENT, different);
+    }
     bool ok =
         mtf_raw_write_footer(&s->writer, mtr_clock_ns(), a->value, a->count);
     mtr_saver_publish(s);

@@ -11,12 +11,14 @@
 #include "tracer/sites.h"
 #include "tracer/thread_gap.h"
 #include "tracer/thread_life.h"
+#include "tracer/trace_clock.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Lines, the mark that there are more, and the caller. */
-#define DEPTH_MAX (MTR_LANG_DEPTH_MAX + 2)
+/* Lines or frames, the mark that there are more, and the caller. */
+#define DEPTH_MAX (MTR_STACK_DEPTH + 2)
+TCM_STATIC_ASSERT(MTR_LANG_DEPTH_MAX <= MTR_STACK_DEPTH, "room for lines");
 
 /* Into the stream; room for the rest of the call's events remains. */
 static bool publish(struct mtr_thread *t, const uint8_t *def, unsigned n) {
@@ -85,6 +87,16 @@ static bool define(struct mtr_thread *t, uint32_t site) {
     return true;
 }
 
+static bool define_mode(struct mtr_thread *t) {
+    uint8_t def[MTF_EXTENDED_MAX];
+    if (t->cold->sites->mode_told || t->cold->id == MTF_THREAD_LATE)
+        return true;
+    if (!publish(t, def, mtr_site_put_mode(def)))
+        return false;
+    t->cold->sites->mode_told = true;
+    return true;
+}
+
 static void remember(struct mtr_thread_sites *s, uint64_t stamp, uint64_t key,
                      uint32_t site) {
     if (s->stamp != stamp) {
@@ -95,18 +107,14 @@ static void remember(struct mtr_thread_sites *s, uint64_t stamp, uint64_t key,
 }
 
 static bool is_of_loader(uintptr_t caller) {
-    uint32_t site = mtr_site_intern(caller, MTF_SITE_NONE);
-    const struct mtr_module *m =
-        site == MTF_SITE_NONE ? NULL : mtr_module(mtr_site_of(site)->module);
+    const struct mtr_module *m = mtr_module(mtr_module_at(caller - 1));
     return m != NULL && m->is_loader;
 }
 
-/* False: there is no room for the definition. */
-static bool find_site(struct mtr_thread *t, uintptr_t caller, uint64_t key,
-                      uint32_t *site) {
-    uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp);
-    *site = key == caller ? mtr_site_intern(caller, MTF_SITE_NONE)
-                          : mtr_lang_site(&t->cold->sites->lang, caller);
+/* SITE is the one of KEY, of a call from CALLER. False: there is no room for
+   its definition. */
+static bool use_site(struct mtr_thread *t, uint64_t stamp, uintptr_t caller,
+                     uint64_t key, uint32_t *site) {
     if (*site == MTF_SITE_NONE)
         return true;
     /* A thread past its end has no room of its own for definitions. */
@@ -125,23 +133,179 @@ static bool find_site(struct mtr_thread *t, uintptr_t caller, uint64_t key,
     return true;
 }
 
-bool mtr_site_enter(struct mtr_thread *t, uintptr_t caller, uint64_t key) {
+static bool find_caller(struct mtr_thread *t, uintptr_t caller, uint64_t key,
+                        uint32_t *site) {
+    uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp);
+    *site = mtr_site_known(t->cold->sites, key);
+    if (*site != MTF_SITE_NONE)
+        return true;
+    *site = key == caller ? mtr_site_intern(caller, MTF_SITE_NONE)
+                          : mtr_lang_site(&t->cold->sites->lang, caller);
+    return use_site(t, stamp, caller, key, site);
+}
+
+/* --- Stacks --------------------------------------------------------------- */
+
+/* The site of the stack that was walked last; none: no memory. */
+static uint32_t intern_stack(const struct mtr_thread_stack *s) {
+    uint32_t site = MTF_SITE_NONE;
+    if (s->cut != MTR_STACK_WHOLE) {
+        site = mtr_site_intern(s->cut == MTR_STACK_CUT ? MTF_SITE_CUT
+                                                       : MTF_SITE_UNKNOWN,
+                               MTF_SITE_NONE);
+        if (site == MTF_SITE_NONE)
+            return site;
+    }
+    for (uint32_t i = s->count - s->length; i < s->count; i++) {
+        site = mtr_site_intern(s->frame[i].state.at + 1, site);
+        if (site == MTF_SITE_NONE)
+            return site;
+    }
+    return site;
+}
+
+static bool find_stack(struct mtr_thread *t, uint32_t *site) {
+    struct mtr_thread_sites *s = t->cold->sites;
+    uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp);
+    struct mtr_stack_state from;
+    *site = MTF_SITE_NONE;
+    if (!mtr_stack_outside(&s->stack, &from, stamp))
+        return true;
+    uint64_t key =
+        mtr_stack_walk(&s->stack, from, mtr_config.site_depth, stamp);
+    if (key == 0)
+        return true;
+    *site = mtr_site_known(s, key);
+    if (*site != MTF_SITE_NONE)
+        return true;
+    *site = intern_stack(&s->stack);
+    return use_site(t, stamp, from.at + 1, key, site);
+}
+
+/* --- Samples -------------------------------------------------------------- */
+
+/* xorshift64* (Vigna 2014). */
+static uint64_t random_of(struct mtr_thread_sites *s) {
+    uint64_t x = s->random;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    s->random = x;
+    return x * 0x2545F4914F6CDD1Du;
+}
+
+/*
+ * Bytes to the next sample: exponentially distributed, so that each byte is as
+ * likely as any other to be one, whatever came before. By comparisons alone
+ * (von Neumann, Various techniques used in connection with random digits,
+ * 1951): of a falling run of uniform numbers the first is the fraction if the
+ * run is odd, else one is added and the next run decides.
+ */
+static uint64_t draw_distance(struct mtr_thread_sites *s) {
+    for (uint64_t whole = 0;; whole++) {
+        uint64_t first = random_of(s), last = first, length = 1;
+        for (uint64_t next; (next = random_of(s)) < last; last = next)
+            length++;
+        if (length & 1)
+            return (
+                uint64_t)(((unsigned __int128)whole * mtr_config.site_mean) +
+                          ((unsigned __int128)first * mtr_config.site_mean >>
+                           64));
+    }
+}
+
+/* Whether an allocation of SIZE bytes is passed over. */
+static TCM_ALWAYS_INLINE bool is_no_sample(struct mtr_thread_sites *s,
+                                           size_t size) {
+    if (s->sample_left <= size)
+        return false;
+    s->sample_left -= size;
+    return true;
+}
+
+static bool find_sample(struct mtr_thread *t, size_t size, uint32_t *site) {
+    struct mtr_thread_sites *s = t->cold->sites;
+    *site = MTF_SITE_NONE;
+    if (!s->sampling) {
+        s->sampling = true;
+        s->random = mtr_config.self.random ^ (uint64_t)t->cold->id << 32 ^
+                    mtr_clock_ns();
+        s->random |= 1;
+        s->sample_left = draw_distance(s);
+    }
+    if (is_no_sample(s, size))
+        return true;
+    s->sample_left = draw_distance(s);
+    return find_stack(t, site);
+}
+
+static int64_t known_stack(struct mtr_thread_sites *s, const void *fp) {
+    struct mtr_stack_state from = mtr_stack_caller(fp);
+    uint32_t *tag;
+    if (mtr_stack_is_inside(from.at))
+        return MTR_SITE_NOT_KNOWN;
+    uint64_t key = mtr_stack_key(&s->stack, from, mtr_config.site_depth,
+                                 tcm_load_relaxed(&mtr_site_stamp), &tag);
+    if (TCM_UNLIKELY(key == 0))
+        return MTR_SITE_NOT_KNOWN;
+    if (TCM_UNLIKELY(*tag == MTF_SITE_NONE))
+        *tag = mtr_site_known(s, key);
+    return *tag != MTF_SITE_NONE ? (int64_t)*tag : MTR_SITE_NOT_KNOWN;
+}
+
+static int64_t known_line(struct mtr_thread_sites *s, uintptr_t caller) {
+    uint64_t key = mtr_site_key(s, caller);
+    uint32_t site = mtr_site_known(s, key);
+    mtr_site_key_done(s, key, caller);
+    return site != MTF_SITE_NONE ? (int64_t)site : MTR_SITE_NOT_KNOWN;
+}
+
+int64_t mtr_site_walk(struct mtr_thread *t, size_t size, uintptr_t caller,
+                      const void *fp) {
+    struct mtr_thread_sites *s = t->cold->sites;
+    switch (mtr_config.sites) {
+    case MTR_SITES_SAMPLE:
+        return is_no_sample(s, size) ? (int64_t)MTF_SITE_NONE
+                                     : MTR_SITE_NOT_KNOWN;
+    case MTR_SITES_LANG:
+        return known_line(s, caller);
+    default:
+        return known_stack(s, fp);
+    }
+}
+
+/* --- Entry ---------------------------------------------------------------- */
+
+/* False: there is no room for the definition. */
+static bool find(struct mtr_thread *t, uintptr_t caller, uint64_t key,
+                 size_t size, uint32_t *site) {
+    if (!define_mode(t))
+        return false;
+    switch (mtr_config.sites) {
+    case MTR_SITES_STACK:
+        return find_stack(t, site);
+    case MTR_SITES_SAMPLE:
+        return find_sample(t, size, site);
+    default:
+        return find_caller(t, caller, key, site);
+    }
+}
+
+bool mtr_site_enter(struct mtr_thread *t, uintptr_t caller, uint64_t key,
+                    size_t size) {
     struct mtr_thread_sites *s = t->cold->sites;
     TCM_ASSERT(mtr_has_sites(t) && s != NULL);
     if (mtr_drops(t))
         return true;
-    uint32_t site = mtr_site_known(s, key);
-    if (TCM_UNLIKELY(site == MTF_SITE_NONE)) {
-        int saved = errno;
-        bool good = find_site(t, caller, key, &site);
-        if (!good && !mtr_gap_begin(mtr_recorder, t)) {
-            errno = saved;
-            return false;
-        }
+    uint32_t site = MTF_SITE_NONE;
+    int saved = errno;
+    bool good = find(t, caller, key, size, &site);
+    if (!good && !mtr_gap_begin(mtr_recorder, t)) {
         errno = saved;
-        if (!good)
-            return true;
+        return false;
     }
-    mtr_put_site(t, s, site);
+    errno = saved;
+    if (good)
+        mtr_put_site(t, s, site);
     return true;
 }

@@ -8,15 +8,27 @@
 #define TCM_TRACER_SITE_DEFS_H
 
 #include "base/compiler.h"
+#include "tracer/recorder.h"
+#include "tracer/sites.h"
 
 struct mtr_thread;
 
 /*
  * After mtr_enter, for a call from CALLER with KEY (mtr_site_key) that
- * allocates: its site, defined if need be, is that of the allocations that
- * follow. May wait, as mtr_enter. false: the recording ended meanwhile, T
- * cannot be used.
+ * allocates SIZE bytes: its site, defined if need be, is that of the
+ * allocations that follow. May wait, as mtr_enter. false: the recording ended
+ * meanwhile, T cannot be used.
  */
-bool mtr_site_enter(struct mtr_thread *t, uintptr_t caller, uint64_t key);
+bool mtr_site_enter(struct mtr_thread *t, uintptr_t caller, uint64_t key,
+                    size_t size);
+
+#define MTR_SITE_NOT_KNOWN (-1)
+/*
+ * The site of an allocation of SIZE bytes by a call from CALLER, for modes that
+ * need more than that: the frame pointer of the function that was called is FP.
+ * Or MTR_SITE_NOT_KNOWN: mtr_site_enter finds it. With lines it may allocate.
+ */
+int64_t mtr_site_walk(struct mtr_thread *t, size_t size, uintptr_t caller,
+                      const void *fp);
 
 #endif

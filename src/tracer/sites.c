@@ -37,35 +37,56 @@ static uint32_t next_site = 1;
 static uint32_t epoch;
 uint64_t mtr_site_stamp = 1;
 
-/* Whether TEXT is WORD, or WORD:N with a number N from 1 to MOST. */
-static bool is_mode(const char *text, const char *word, uint32_t most,
-                    uint32_t *depth) {
-    size_t n = strlen(word);
-    uint32_t value = 0;
-    if (strncmp(text, word, n) != 0)
-        return false;
+/* The number behind "NAME:" in TEXT, or DEFAULT if it is NAME alone; 0: it is
+   neither, or out of range. */
+static uint64_t number_of(const char *text, const char *name, uint64_t normal,
+                          uint64_t max) {
+    size_t n = strlen(name);
+    uint64_t value = 0;
+    if (strncmp(text, name, n) != 0 || (text[n] != '\0' && text[n] != ':'))
+        return 0;
     if (text[n] == '\0')
-        return true;
-    const char *p = text + n + 1;
-    for (; *p >= '0' && *p <= '9' && value <= most; p++)
-        value = value * 10 + (uint32_t)(*p - '0');
-    if (text[n] != ':' || *p != '\0' || value == 0 || value > most)
-        return false;
-    *depth = value;
-    return true;
+        return normal;
+    for (const char *p = text + n + 1; *p != '\0'; p++) {
+        if (*p < '0' || *p > '9' || value > max / 10)
+            return 0;
+        value = value * 10 + (uint64_t)(*p - '0');
+    }
+    return value <= max ? value : 0;
 }
 
-bool mtr_sites_parse(const char *text, enum mtr_sites_mode *mode,
-                     uint32_t *depth) {
-    *mode = MTR_SITES_NONE;
-    *depth = MTR_LANG_DEPTH;
+bool mtr_sites_parse(const char *text, struct mtr_sites_choice *choice) {
+    *choice = (struct mtr_sites_choice){.depth = MTR_STACK_DEPTH_DEFAULT};
     if (text == NULL || text[0] == '\0' || strcmp(text, "none") == 0)
         return true;
-    if (strcmp(text, "caller") == 0)
-        *mode = MTR_SITES_CALLER;
-    else if (is_mode(text, "lang", MTR_LANG_DEPTH_MAX, depth))
-        *mode = MTR_SITES_LANG;
-    return *mode != MTR_SITES_NONE;
+    uint64_t depth =
+        number_of(text, "stack", MTR_STACK_DEPTH_DEFAULT, MTR_STACK_DEPTH);
+    uint64_t lines =
+        number_of(text, "lang", MTR_LANG_DEPTH, MTR_LANG_DEPTH_MAX);
+    uint64_t mean =
+        number_of(text, "sample", MTR_SITES_MEAN_DEFAULT, MTR_SITES_MEAN_MAX);
+    if (strcmp(text, "caller") == 0) {
+        choice->mode = MTR_SITES_CALLER;
+    } else if (depth != 0) {
+        choice->mode = MTR_SITES_STACK;
+        choice->depth = (uint16_t)depth;
+    } else if (lines != 0) {
+        choice->mode = MTR_SITES_LANG;
+        choice->depth = (uint16_t)lines;
+    } else if (mean != 0) {
+        choice->mode = MTR_SITES_SAMPLE;
+        choice->mean = mean;
+    }
+    return choice->mode != MTR_SITES_NONE;
+}
+
+size_t mtr_sites_bytes(void) {
+    size_t bytes = mtr_config.sites == MTR_SITES_CALLER
+                       ? offsetof(struct mtr_thread_sites, lang)
+                   : mtr_config.sites == MTR_SITES_LANG
+                       ? offsetof(struct mtr_thread_sites, stack)
+                       : sizeof(struct mtr_thread_sites);
+    return tcm_align_up(bytes, 16);
 }
 
 static uint32_t stamp_now(void) {
@@ -83,7 +104,17 @@ void mtr_sites_thread(struct mtr_thread_sites *s) {
     s->epoch = tcm_load_relaxed(&epoch);
     s->stamp = 0;
     s->has_lines = mtr_config.sites == MTR_SITES_LANG;
-    s->lang.is_walking = false;
+    s->walks = mtr_config.sites != MTR_SITES_CALLER;
+    s->mode_told = false;
+    s->sampling = false;
+    if (s->has_lines) {
+        s->lang.is_walking = false;
+    } else if (s->walks) {
+        /* What is remembered is of another thread's stack. */
+        s->stack.stamp = 0;
+        s->stack.low = s->stack.bytes = s->stack.none_below = 0;
+        s->stack.busy = 0;
+    }
 }
 
 /* --- Nodes --------------------------------------------------------------- */
@@ -280,6 +311,17 @@ unsigned mtr_site_put_text(uint8_t *p, uint32_t number,
     return n;
 }
 
+unsigned mtr_site_put_mode(uint8_t *p) {
+    const struct mtr_config *c = &mtr_config;
+    struct mtf_site_def def = {
+        .what = MTF_SITE_DEF_MODE,
+        .mode = c->sites,
+        .depth = c->sites == MTR_SITES_CALLER ? 0 : c->site_depth,
+        .mean = c->site_mean};
+    unsigned left;
+    return mtf_site_def_put(p, DEF_BYTES, &def, &left);
+}
+
 unsigned mtr_site_put_module(uint8_t *p, uint32_t number,
                              const struct mtr_module *m, uint32_t *done) {
     bool first = *done == UINT32_MAX;
@@ -340,6 +382,8 @@ bool mtr_sites_write(struct mtf_raw_writer *w, uint64_t now) {
     list.now = now;
     list.bytes = 0;
     const struct mtr_module *m;
+    if (!put_in_list(&list, def, mtr_site_put_mode(def)))
+        return false;
     for (uint32_t i = 1; (m = mtr_module(i)) != NULL; i++) {
         uint32_t done = UINT32_MAX;
         if (tcm_load_acquire(&m->epoch) != this_epoch)

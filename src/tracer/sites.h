@@ -21,22 +21,34 @@
 
 #include "traceformat/site_codec.h"
 #include "tracer/lang.h"
+#include "tracer/stack.h"
 #include "tracer/thread_registry.h"
 
 struct mtf_raw_writer;
 
-/* As enum mtf_site_mode. */
+/* As in the trace. */
 enum mtr_sites_mode {
     MTR_SITES_NONE = 0,
     MTR_SITES_CALLER = MTF_SITE_MODE_CALLER,
+    MTR_SITES_STACK = MTF_SITE_MODE_STACK,
+    MTR_SITES_SAMPLE = MTF_SITE_MODE_SAMPLE,
     MTR_SITES_LANG = MTF_SITE_MODE_LANG
 };
+
+/* What TCMALLOC_TRACE_SITES asks for. */
+struct mtr_sites_choice {
+    enum mtr_sites_mode mode;
+    uint16_t depth; /* of stacks, or lines */
+    uint64_t mean;  /* of samples, in bytes */
+};
+#define MTR_SITES_MEAN_DEFAULT ((uint64_t)512 << 10)
+#define MTR_SITES_MEAN_MAX     ((uint64_t)1 << 40)
 
 /* Callers of a thread whose sites it knows. */
 #define MTR_SITE_CACHE_LOG2 10u
 
 struct mtr_known_caller {
-    uint64_t key; /* the caller, or a key of lang.h */
+    uint64_t key; /* the caller, or a key of lang.h or stack.h */
     uint32_t site;
 };
 
@@ -45,20 +57,28 @@ struct mtr_thread_sites {
     struct mtf_site_state coding;
     uint8_t call;   /* the sticky call of allocations */
     bool has_lines; /* of interpreted programs */
+    bool walks;     /* sites are more than callers */
     uint32_t epoch; /* of its recording */
     uint64_t stamp; /* the cache is of this; else it is empty */
+    bool mode_told; /* the mode stands in its stream */
+    bool sampling;  /* the first distance was drawn */
+    uint64_t sample_left, random;
     struct mtr_known_caller cache[1u << MTR_SITE_CACHE_LOG2];
+    /* From here on there is memory only where the mode needs it. */
     struct mtr_lang_walk lang;
+    struct mtr_thread_stack stack;
 };
+
+/* Bytes of one, in the mode that is chosen. */
+size_t mtr_sites_bytes(void);
 
 /* Changes when sites have to be looked at again: a recording begins, the loader
    allocates. Never 0. Relaxed: a thread sees the changes that it must
    see because what they are about came to it in some order. */
 extern uint64_t mtr_site_stamp TCM_LOCAL;
 
-/* From the environment; false: TEXT is no mode. DEPTH: the most lines. */
-bool mtr_sites_parse(const char *text, enum mtr_sites_mode *mode,
-                     uint32_t *depth);
+/* From the environment; false: TEXT is no mode. */
+bool mtr_sites_parse(const char *text, struct mtr_sites_choice *choice);
 
 /* A recording begins: what was defined so far is not defined in it. With the
    registry's lock, so that a thread's session and epoch are of the same. */
@@ -158,6 +178,8 @@ struct mtr_site *mtr_site_of(uint32_t site);
 void mtr_site_tell_epoch(uint32_t *place, uint32_t now);
 /* The bytes of a definition, at most MTF_EXTENDED_MAX; how many. */
 unsigned mtr_site_put(uint8_t *p, uint32_t site, const struct mtr_site *s);
+/* The mode. */
+unsigned mtr_site_put_mode(uint8_t *p);
 struct mtr_module;
 /* The next piece of what defines module NUMBER, whose path is written up to
    *DONE, UINT32_MAX at first; 0: that was all. */

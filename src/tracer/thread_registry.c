@@ -32,8 +32,9 @@ TCM_STATIC_ASSERT(sizeof(struct mtr_thread_record) % TCM_CACHE_LINE == 0,
  */
 struct slab {
     struct mtr_thread_record *records; /* wiped in children */
-    struct mtr_thread_sites *sites;    /* the same; NULL: none are recorded */
-    struct mtr_thread ***owners;       /* kept; NULL: none */
+    uint8_t
+        *sites; /* the same, mtr_sites_bytes each; NULL: none are recorded */
+    struct mtr_thread ***owners; /* kept; NULL: none */
 };
 static struct slab slabs[SLABS];
 /* Kernels without wipe-on-fork: the fork handlers do it. */
@@ -73,8 +74,8 @@ static bool make_slab(uint32_t i) {
     size_t bytes = SLAB_BYTES << i;
     size_t owner_bytes =
         tcm_align_up(slab_records(i) * sizeof(void *), tcm_os_page_size());
-    size_t site_bytes = tcm_align_up(
-        slab_records(i) * sizeof(struct mtr_thread_sites), tcm_os_page_size());
+    size_t site_bytes =
+        tcm_align_up(slab_records(i) * mtr_sites_bytes(), tcm_os_page_size());
     struct slab s = {.records = tcm_os_map(bytes),
                      .owners = tcm_os_map(owner_bytes)};
     if (s.records == NULL || s.owners == NULL) {
@@ -127,7 +128,9 @@ static struct mtr_thread_sites *sites_of(const struct mtr_thread_record *r) {
     for (uint32_t i = 0; i < SLABS && slabs[i].records != NULL; i++) {
         uintptr_t offset = (uintptr_t)r - (uintptr_t)slabs[i].records;
         if (offset < SLAB_BYTES << i && slabs[i].sites != NULL)
-            return &slabs[i].sites[offset / sizeof(*r)];
+            return (struct mtr_thread_sites *)(void *)(slabs[i].sites +
+                                                       offset / sizeof(*r) *
+                                                           mtr_sites_bytes());
     }
     return NULL;
 }
@@ -245,8 +248,7 @@ void mtr_registry_wipe(struct mtr_thread **slot) {
         if (wipe_by_hand)
             memset(slabs[i].records, 0, SLAB_BYTES << i);
         if (wipe_by_hand && slabs[i].sites != NULL)
-            memset(slabs[i].sites, 0,
-                   slab_records(i) * sizeof(struct mtr_thread_sites));
+            memset(slabs[i].sites, 0, slab_records(i) * mtr_sites_bytes());
         for (uint32_t k = 0; k < slab_records(i); k++) {
             if (slabs[i].owners[k] != NULL && slabs[i].owners[k] != slot)
                 slabs[i].owners[k] = NULL;

@@ -243,15 +243,25 @@ static void remember_stderr(void) {
 
 static void configure_sites(struct mtr_config *c) {
     const char *text = tcm_env_get("TCMALLOC_TRACE_SITES");
-    enum mtr_sites_mode mode;
-    uint32_t depth;
-    if (!mtr_sites_parse(text, &mode, &depth))
+    struct mtr_sites_choice choice;
+    if (!mtr_sites_parse(text, &choice))
         mtr_complain("no call sites are recorded, TCMALLOC_TRACE_SITES is",
                      text, 0);
-    c->sites = (uint8_t)mode;
-    if (mode != MTR_SITES_LANG)
+    bool walks =
+        choice.mode == MTR_SITES_STACK || choice.mode == MTR_SITES_SAMPLE;
+    if (walks && !mtr_stack_is_possible()) {
+        mtr_complain("callers are recorded, stacks cannot be walked here", NULL,
+                     0);
+        choice.mode = MTR_SITES_CALLER;
+    }
+    c->sites = (uint8_t)choice.mode;
+    c->site_depth = choice.depth;
+    c->site_mean = choice.mean;
+    if (tcm_env_bool("TCMALLOC_TRACE_CHECK_STACKS"))
+        mtr_stack_check_all();
+    if (choice.mode != MTR_SITES_LANG)
         return;
-    mtr_lang_find(depth);
+    mtr_lang_find(choice.depth);
     if (mtr_lang_notice() != NULL)
         mtr_complain(mtr_lang_notice(), NULL, 0);
 }

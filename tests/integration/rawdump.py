@@ -59,6 +59,7 @@ ACCOUNTS = {
     42: "threads", 43: "buffers", 44: "segments", 45: "raw_bytes",
     46: "stored_bytes", 47: "slow_path_times", 48: "saver_cpu_ns",
     49: "rounds", 50: "end_reason", 51: "program_cpu_ns",
+    52: "stacks_checked", 53: "stacks_different",
 }
 SEGMENTS = {1: "data", 2: "barrier", 3: "sample", 4: "notice", 5: "footer",
             6: "header", 7: "present", 8: "sites"}
@@ -182,7 +183,7 @@ class Sites:
         self.modules = {}  # number -> [start, end, bias, build id, path]
         self.lines = {}  # site -> (parent, language, file, line, function)
         self.texts = {}  # number -> bytes
-        self.mode = None
+        self.mode = None  # (mode, frees, depth, mean)
 
     def take(self, x):
         d = site_def(x)
@@ -202,8 +203,24 @@ class Sites:
             self.mode = d[1:]
         elif d[0] == "module":
             self.modules[d[1]] = list(d[2:])
+        elif d[0] == "line":
+            if self.lines.setdefault(d[1], d[2:]) != d[2:]:
+                raise Bad("site %d is defined twice" % d[1])
+        elif d[0] == "text":
+            text = self.texts.setdefault(d[1], bytearray())
+            text[d[2] : d[2] + len(d[3])] = d[3]
+        elif d[0] == "mode":
+            self.mode = d[1:]
         else:
             self.modules[d[1]][4] += d[2]
+
+    def stack(self, site):
+        """Return addresses, the innermost first; of what lies outside of the
+        last one, if anything does, 0 or 1."""
+        while site:
+            parent, _, address = self.frames[site]
+            yield address
+            site = parent
 
     def place(self, site):
         """(path of the module, address in its file before the return)"""

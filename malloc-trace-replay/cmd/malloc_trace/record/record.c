@@ -43,8 +43,9 @@ static const char help[] =
     "      --duration S  end the recording of COMMAND's own process S seconds\n"
     "                    after it began; COMMAND goes on\n"
     "      --sites=MODE  record where allocations were asked for: caller,\n"
-    "                    lang (the lines of Python, Perl, Ruby; lang:N for\n"
-    "                    N of them, one calling the other) or none\n"
+    "                    stack[:DEPTH], sample[:BYTES], lang[:N] (the lines\n"
+    "                    of Python, Perl, Ruby, one calling the other) or\n"
+    "                    none\n"
     "  -q, --quiet    no summary, but what is wrong\n"
     "  -h, --help     print this text and exit\n"
     "  -V, --version  print the version and exit\n"
@@ -54,6 +55,24 @@ static const char help[] =
     "126, 127: COMMAND cannot be run, is not found.\n"
     "Environment: MALLOC_TRACE_LIBRARY, the recording library to use instead\n"
     "of the one that was built or installed with this program.\n";
+
+/* "NAME" or "NAME:NUMBER", from 1 to MAX. */
+static bool is_numbered(const char *text, const char *name, uint64_t max) {
+    uint64_t number;
+    size_t n = strlen(name);
+    if (strncmp(text, name, n) != 0)
+        return false;
+    return text[n] == '\0' ||
+           (text[n] == ':' && tool_parse_u64(text + n + 1, max, &number) &&
+            number != 0);
+}
+
+/* As the library takes them (tracer/sites.h). */
+static bool is_mode(const char *text) {
+    return strcmp(text, "caller") == 0 || strcmp(text, "none") == 0 ||
+           is_numbered(text, "stack", 256) || is_numbered(text, "lang", 256) ||
+           is_numbered(text, "sample", (uint64_t)1 << 40);
+}
 
 enum { NOT_FOUND = 127, CANNOT_RUN = 126 };
 
@@ -279,14 +298,6 @@ static int die_of(int sig) {
     return 128 + sig;
 }
 
-static bool is_sites_mode(const char *text) {
-    uint64_t lines;
-    if (strncmp(text, "lang:", 5) == 0)
-        return tool_parse_u64(text + 5, 256, &lines) && lines != 0;
-    return strcmp(text, "caller") == 0 || strcmp(text, "lang") == 0 ||
-           strcmp(text, "none") == 0;
-}
-
 int cmd_record(int argc, char **argv) {
     enum { OPT_OUTPUT = 1, OPT_DELAY, OPT_DURATION, OPT_SITES };
     static const struct tool_option table[] = {
@@ -310,9 +321,9 @@ int cmd_record(int argc, char **argv) {
             continue;
         }
         if (id == OPT_SITES) {
-            if (!is_sites_mode(o.value))
-                return tool_usage_error("--sites: \"%s\" is neither caller, "
-                                        "lang nor none",
+            if (!is_mode(o.value))
+                return tool_usage_error("--sites: \"%s\" is no mode of call "
+                                        "sites",
                                         o.value);
             r.sites = o.value;
             continue;

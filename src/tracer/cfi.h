@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Call frame information of loaded code, as .eh_frame has it (DWARF 4 section
+ * 6.4, Linux Standard Base 5 section 10.6): how the registers of a frame's
+ * caller are found.
+ *
+ * Information is found by _dl_find_object of the C library and the search table
+ * of .eh_frame_hdr; nothing is allocated, no lock is taken. It is read while
+ * the code that it is of runs, so it is not unloaded meanwhile. It must lie in
+ * the module that it is of.
+ *
+ * Threads: any.
+ */
+#ifndef TCM_TRACER_CFI_H
+#define TCM_TRACER_CFI_H
+
+#include "base/compiler.h"
+
+/* Registers by their DWARF numbers. */
+#if defined(__x86_64__)
+enum { MTR_REG_BP = 6, MTR_REG_SP = 7, MTR_REG_PC = 16, MTR_REGS = 17 };
+#else
+/* No stacks are walked elsewhere. */
+enum { MTR_REG_BP = 0, MTR_REG_SP = 1, MTR_REG_PC = 2, MTR_REGS = 3 };
+#endif
+
+enum mtr_cfi_how {
+    MTR_CFI_SAME = 0,  /* unchanged */
+    MTR_CFI_UNDEFINED, /* lost; of the pc: the outermost frame */
+    MTR_CFI_AT_CFA,    /* in memory at CFA + offset */
+    MTR_CFI_IS_CFA,    /* CFA + offset */
+    MTR_CFI_REGISTER,  /* REG + offset */
+    MTR_CFI_AT_EXPR,   /* in memory at what the expression gives */
+    MTR_CFI_IS_EXPR    /* what the expression gives */
+};
+
+struct mtr_cfi_rule {
+    uint8_t how; /* enum mtr_cfi_how */
+    uint8_t reg;
+    union {
+        int64_t offset;
+        const uint8_t *expr; /* its length, then its operations */
+    };
+};
+
+struct mtr_cfi {
+    bool is_signal;          /* the caller was interrupted, and made no call */
+    struct mtr_cfi_rule cfa; /* REGISTER or IS_EXPR */
+    struct mtr_cfi_rule reg[MTR_REGS];
+};
+
+enum mtr_cfi_found {
+    MTR_CFI_FOUND,
+    MTR_CFI_NO_MODULE, /* no loaded file has code there */
+    MTR_CFI_NONE       /* none of it, or it cannot be read */
+};
+
+/* The rules for code at AT, a byte of the instruction that is being executed:
+   of one that called, its last. */
+enum mtr_cfi_found mtr_cfi_find(uintptr_t at, struct mtr_cfi *out);
+
+/*
+ * A value that an expression gives: V, added to a register, or what is in
+ * memory there. In a symbolic evaluation SP and BP have no values: a result may
+ * be one of them with an offset. In any other one BASE is MTR_CFI_NO_BASE.
+ */
+enum mtr_cfi_base { MTR_CFI_NO_BASE = 0, MTR_CFI_BASE_SP, MTR_CFI_BASE_BP };
+struct mtr_cfi_value {
+    uint64_t v;
+    uint8_t base; /* enum mtr_cfi_base */
+    bool is_deref;
+};
+
+struct mtr_cfi_reader {
+    /* The 8 bytes at ADDRESS; false: there are none to be read. */
+    bool (*read)(void *ctx, uintptr_t address, uint64_t *value);
+    void *ctx;
+};
+
+/* The value of EXPR with *CFA, if not NULL, on the stack at first. REG: all
+   registers' values; with READER NULL evaluates symbolically, where the pc
+   alone has a value. False: it cannot be evaluated. */
+bool mtr_cfi_evaluate(const uint8_t *expr, const uint64_t *reg,
+                      const struct mtr_cfi_reader *reader, const uint64_t *cfa,
+                      struct mtr_cfi_value *out);
+
+#endif

@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Remembered frames that are further out than a walk goes may be out of date;
+ * they are compared when they are used.
+ */
+#include "tracer/stack.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/os_mem.h"
+#include "base/os_thread.h"
+#include "tracer/cfi.h"
+#include "tracer/stack_rows.h"
+
+#include <string.h>
+#include <sys/auxv.h>
+
+enum step { STEP_DONE, STEP_END, STEP_UNKNOWN, STEP_COMPLEX };
+
+/* Pages of a stack that are tried one after the other. */
+#define TRIES_MAX 4096u
+/* A frame is smaller. */
+#define FRAME_MAX ((uintptr_t)256 << 20)
+/* Frames of this library between an exported function and a walk. */
+#define OWN_FRAMES_MAX 64u
+
+static bool checks;
+static uint64_t checked, different;
+
+/* --- Memory --------------------------------------------------------------- */
+
+static bool try_pages(uintptr_t low, uintptr_t high) {
+    size_t page = tcm_os_page_size();
+    if (high - low > TRIES_MAX * page)
+        return false;
+    for (uintptr_t p = high; p > low;) {
+        p -= page;
+        if (!tcm_os_is_readable(p))
+            return false;
+    }
+    return true;
+}
+
+/* An address in the top page of the calling thread's stack; 0: not known. The C
+   library puts a thread's block there, the kernel random bytes for the first
+   thread. */
+static uintptr_t top(void) {
+#if defined(__x86_64__)
+    uintptr_t block;
+    __asm__("movq %%fs:0, %0" : "=r"(block));
+#else
+    uintptr_t block = 0;
+#endif
+    return tcm_os_is_first_thread() ? (uintptr_t)getauxval(AT_RANDOM) : block;
+}
+
+/* Makes SP's page part of what is known of the own stack, if it is on it. */
+static void know(struct mtr_thread_stack *s, uintptr_t sp) {
+    size_t page = tcm_os_page_size();
+    uintptr_t low = sp & ~(page - 1), high = s->low;
+    if (low < s->none_below)
+        return;
+    if (s->bytes == 0)
+        high = tcm_align_up(top() + 1, page);
+    if (high <= low || !try_pages(low, high)) {
+        s->none_below = s->bytes == 0 ? UINTPTR_MAX : s->low;
+        return;
+    }
+    s->bytes += high - low - (s->bytes == 0 ? sizeof(uint64_t) - 1 : 0);
+    s->low = low;
+}
+
+static TCM_ALWAYS_INLINE bool is_own(const struct mtr_thread_stack *s,
+                                     uintptr_t p) {
+    return p - s->low < s->bytes;
+}
+
+static bool read_word(void *ctx, uintptr_t p, uint64_t *value) {
+    struct mtr_thread_stack *s = ctx;
+    if (p % sizeof(uint64_t) != 0)
+        return false;
+    if (TCM_UNLIKELY(!is_own(s, p))) {
+        uintptr_t page = p & ~(tcm_os_page_size() - 1);
+        if (page != s->tried && !tcm_os_is_readable(page))
+            return false;
+        s->tried = page;
+    }
+    *value = *(const uint64_t *)p;
+    return true;
+}
+
+/* --- Steps ---------------------------------------------------------------- */
+
+/* Whether the code before RA is a call: e8 and 4 bytes, or ff /2 with 0 to 5
+   bytes of operand. */
+static bool is_after_call(uintptr_t ra) {
+    const uint8_t *p = (const uint8_t *)ra;
+    uintptr_t page = ~(tcm_os_page_size() - 1);
+    if (ra < 8 || !tcm_os_is_readable((ra - 7) & page) ||
+        !tcm_os_is_readable((ra - 1) & page))
+        return false;
+    if (p[-5] == 0xE8)
+        return true;
+    for (int n = 2; n <= 7; n++)
+        if (p[-n] == 0xFF && (p[1 - n] & 0x38) == 0x10)
+            return true;
+    return false;
+}
+
+/* By frame pointers. */
+static enum step step_by_pointers(struct mtr_thread_stack *s,
+                                  struct mtr_frame *f,
+                                  struct mtr_stack_state *to) {
+    uint64_t ra, bp;
+    f->ra_slot = f->state.bp + sizeof(uint64_t);
+    f->bp_slot = MTR_SLOT_UNSURE;
+    f->uses_bp = true;
+    if (f->state.bp < f->state.sp || f->state.bp - f->state.sp > FRAME_MAX ||
+        !read_word(s, f->ra_slot, &ra) || !read_word(s, f->state.bp, &bp))
+        return STEP_UNKNOWN;
+    if (ra == 0)
+        return STEP_END;
+    if (!is_after_call(ra))
+        return STEP_UNKNOWN;
+    *to = (struct mtr_stack_state){ra - 1, f->state.bp + 16, bp};
+    return STEP_DONE;
+}
+
+/* To the caller of F, of which the slots are set. */
+static enum step step_out(struct mtr_thread_stack *s, struct mtr_frame *f,
+                          struct mtr_stack_state *to, uint64_t stamp) {
+    struct mtr_row row = mtr_row_unpack(mtr_row_at(f->state.at, stamp));
+    uint64_t cfa, ra, bp = f->state.bp;
+    if (row.kind != MTR_ROW_RULES)
+        return row.kind == MTR_ROW_POINTERS  ? step_by_pointers(s, f, to)
+               : row.kind == MTR_ROW_END     ? STEP_END
+               : row.kind == MTR_ROW_COMPLEX ? STEP_COMPLEX
+                                             : STEP_UNKNOWN;
+    cfa = (row.by_bp ? bp : f->state.sp) + (uint64_t)(row.cfa_offset * 8);
+    if (row.deref && !read_word(s, cfa, &cfa))
+        return STEP_UNKNOWN;
+    f->ra_slot =
+        (row.ra_by_sp ? f->state.sp : cfa) + (uint64_t)(row.ra_offset * 8);
+    f->bp_slot = 0;
+    f->uses_bp = row.by_bp || row.bp == MTR_BP_BY_BP;
+    /* A caller's frame lies above, but for one that was interrupted on another
+       stack. */
+    if ((!row.is_signal && cfa - f->state.sp - 1 >= FRAME_MAX) ||
+        !read_word(s, f->ra_slot, &ra))
+        return STEP_UNKNOWN;
+    if (row.bp != MTR_BP_SAME) {
+        f->bp_slot = (row.bp == MTR_BP_BY_CFA  ? cfa
+                      : row.bp == MTR_BP_BY_SP ? f->state.sp
+                                               : bp) +
+                     (uint64_t)(row.bp_offset * 8);
+        if (!read_word(s, f->bp_slot, &bp))
+            return STEP_UNKNOWN;
+    }
+    if (ra == 0)
+        return STEP_END;
+    if (row.is_signal || row.deref || !is_own(s, f->ra_slot) ||
+        (f->bp_slot != 0 && !is_own(s, f->bp_slot)))
+        f->bp_slot = MTR_SLOT_UNSURE;
+    *to = (struct mtr_stack_state){ra - !row.is_signal, cfa, bp};
+    return STEP_DONE;
+}
+
+/* The same for what nearly all frames are: on the own stack, the return address
+   below the CFA, BP there too or unchanged. False: it is not one of these. */
+static TCM_ALWAYS_INLINE bool step_usual(const struct mtr_thread_stack *s,
+                                         struct mtr_frame *f,
+                                         struct mtr_stack_state *at,
+                                         uint64_t stamp) {
+    uint64_t w = mtr_row_at(at->at, stamp);
+    if (TCM_UNLIKELY((w & (MTR_ROW_FLAGS & ~MTR_ROW_BY_BP &
+                           ~MTR_ROW_BP_BY_CFA)) != MTR_ROW_RULES))
+        return false;
+    uintptr_t cfa =
+        (w & MTR_ROW_BY_BP ? at->bp : at->sp) +
+        (uint64_t)(mtr_row_field(w, MTR_ROW_BITS, MTR_ROW_CFA_BITS) * 8);
+    uintptr_t ra_slot =
+        cfa + (uint64_t)(mtr_row_field(w, MTR_ROW_BITS + MTR_ROW_CFA_BITS,
+                                       MTR_ROW_SLOT_BITS) *
+                         8);
+    uintptr_t bp_slot = 0, bp = at->bp;
+    if (TCM_UNLIKELY(cfa - at->sp - 1 >= FRAME_MAX || (cfa & 7) != 0 ||
+                     !is_own(s, ra_slot)))
+        return false;
+    uintptr_t ra = *(const uintptr_t *)ra_slot;
+    if (w & MTR_ROW_BP_BY_CFA) {
+        bp_slot = cfa + (uint64_t)(mtr_row_field(w, 64 - MTR_ROW_SLOT_BITS,
+                                                 MTR_ROW_SLOT_BITS) *
+                                   8);
+        if (TCM_UNLIKELY(!is_own(s, bp_slot)))
+            return false;
+        bp = *(const uintptr_t *)bp_slot;
+    }
+    if (TCM_UNLIKELY(ra == 0))
+        return false;
+    f->ra_slot = ra_slot;
+    f->bp_slot = bp_slot;
+    f->uses_bp = (w & MTR_ROW_BY_BP) != 0;
+    at->at = ra - 1;
+    at->sp = cfa;
+    at->bp = bp;
+    return true;
+}
+
+/* --- Walks with all registers --------------------------------------------- */
+
+/* For code that the rows cannot tell of, and as a check. */
+struct full {
+    struct mtr_thread_stack *s;
+    uint64_t reg[MTR_REGS];
+    bool interrupted; /* the frame was, so its pc is exact */
+};
+
+static struct mtr_stack_state full_state(const struct full *w) {
+    return (struct mtr_stack_state){w->reg[MTR_REG_PC] - !w->interrupted,
+                                    w->reg[MTR_REG_SP], w->reg[MTR_REG_BP]};
+}
+
+static bool apply(struct full *w, const struct mtr_cfi_rule *r, uint64_t cfa,
+                  uint64_t *value) {
+    const struct mtr_cfi_reader reader = {read_word, w->s};
+    struct mtr_cfi_value v;
+    switch (r->how) {
+    case MTR_CFI_SAME:
+    case MTR_CFI_UNDEFINED:
+        return true;
+    case MTR_CFI_AT_CFA:
+        return read_word(w->s, cfa + (uint64_t)r->offset, value);
+    case MTR_CFI_IS_CFA:
+        *value = cfa + (uint64_t)r->offset;
+        return true;
+    case MTR_CFI_REGISTER:
+        *value = w->reg[r->reg] + (uint64_t)r->offset;
+        return true;
+    default:
+        if (!mtr_cfi_evaluate(r->expr, w->reg, &reader, &cfa, &v))
+            return false;
+        *value = v.v;
+        return r->how == MTR_CFI_IS_EXPR || read_word(w->s, v.v, value);
+    }
+}
+
+static enum step full_pointers(struct full *w) {
+    struct mtr_frame f = {.state = full_state(w)};
+    struct mtr_stack_state to;
+    enum step step = step_by_pointers(w->s, &f, &to);
+    if (step != STEP_DONE)
+        return step;
+    w->reg[MTR_REG_PC] = to.at + 1;
+    w->reg[MTR_REG_SP] = to.sp;
+    w->reg[MTR_REG_BP] = to.bp;
+    w->interrupted = false;
+    return STEP_DONE;
+}
+
+static enum step full_step(struct full *w) {
+    const struct mtr_cfi_reader reader = {read_word, w->s};
+    struct mtr_cfi c;
+    struct mtr_cfi_value v;
+    uint64_t cfa, next[MTR_REGS];
+    enum mtr_cfi_found found = mtr_cfi_find(full_state(w).at, &c);
+    if (found == MTR_CFI_NO_MODULE)
+        return full_pointers(w);
+    if (found != MTR_CFI_FOUND)
+        return STEP_UNKNOWN;
+    if (c.reg[MTR_REG_PC].how == MTR_CFI_UNDEFINED)
+        return STEP_END;
+    if (c.reg[MTR_REG_PC].how == MTR_CFI_SAME)
+        return STEP_UNKNOWN;
+    if (c.cfa.how == MTR_CFI_REGISTER)
+        cfa = w->reg[c.cfa.reg] + (uint64_t)c.cfa.offset;
+    else if (mtr_cfi_evaluate(c.cfa.expr, w->reg, &reader, NULL, &v))
+        cfa = v.v;
+    else
+        return STEP_UNKNOWN;
+    if (!c.is_signal && cfa - w->reg[MTR_REG_SP] - 1 >= FRAME_MAX)
+        return STEP_UNKNOWN;
+    memcpy(next, w->reg, sizeof(next));
+    next[MTR_REG_SP] = cfa;
+    for (unsigned i = 0; i < MTR_REGS; i++)
+        if (!apply(w, &c.reg[i], cfa, &next[i]) &&
+            (i == MTR_REG_PC || i == MTR_REG_SP || i == MTR_REG_BP))
+            return STEP_UNKNOWN;
+    memcpy(w->reg, next, sizeof(next));
+    w->interrupted = c.is_signal;
+    return w->reg[MTR_REG_PC] == 0 ? STEP_END : STEP_DONE;
+}
+
+static bool same(struct mtr_stack_state a, struct mtr_stack_state b) {
+    return a.at == b.at && a.sp == b.sp && a.bp == b.bp;
+}
+
+/* Frames from FROM on, innermost first, at most DEPTH, from the registers as
+   they are here. How many; 0: FROM is not found. */
+static TCM_NOINLINE unsigned walk_full(struct mtr_thread_stack *s,
+                                       struct mtr_stack_state from,
+                                       unsigned depth, struct mtr_frame *out,
+                                       enum mtr_stack_end *end) {
+    struct full w = {.s = s, .interrupted = true};
+    unsigned n = 0;
+    enum step step = STEP_DONE;
+#if defined(__x86_64__)
+    uint64_t *r = w.reg;
+    __asm__ volatile("movq %%rbx, 24(%0)\n\t"
+                     "movq %%rbp, 48(%0)\n\t"
+                     "movq %%rsp, 56(%0)\n\t"
+                     "movq %%r12, 96(%0)\n\t"
+                     "movq %%r13, 104(%0)\n\t"
+                     "movq %%r14, 112(%0)\n\t"
+                     "movq %%r15, 120(%0)\n\t"
+                     "leaq 0f(%%rip), %%rax\n\t"
+                     "0:\n\t"
+                     "movq %%rax, 128(%0)"
+                     :
+                     : "r"(r)
+                     : "rax", "memory");
+#endif
+    for (unsigned i = 0; !same(full_state(&w), from); i++)
+        if (i == OWN_FRAMES_MAX || full_step(&w) != STEP_DONE)
+            return 0;
+    for (; step == STEP_DONE && n < depth; n++) {
+        out[n] = (struct mtr_frame){.state = full_state(&w),
+                                    .bp_slot = MTR_SLOT_UNSURE,
+                                    .uses_bp = true};
+        step = full_step(&w);
+    }
+    *end = step == STEP_DONE  ? MTR_STACK_CUT
+           : step == STEP_END ? MTR_STACK_WHOLE
+                              : MTR_STACK_UNKNOWN;
+    return n;
+}
+
+/* --- Walks ---------------------------------------------------------------- */
+
+/* Whether the walk from B is that from F. */
+static TCM_ALWAYS_INLINE bool is_from(const struct mtr_frame *f,
+                                      struct mtr_stack_state b) {
+    return f->state.at == b.at && f->state.sp == b.sp &&
+           (f->state.bp == b.bp || !f->is_live);
+}
+
+/* How many frames from S->frame[AT] outwards, at most NEED, are sure to be the
+   same again; that one is. */
+static TCM_ALWAYS_INLINE unsigned hold(const struct mtr_thread_stack *s,
+                                       uint32_t at, unsigned need) {
+    const struct mtr_frame *f = &s->frame[at];
+    unsigned n = 1;
+    for (; n < need && n <= at; n++, f--) {
+        const struct mtr_stack_state *out = &f[-1].state;
+        if (f->bp_slot == MTR_SLOT_UNSURE ||
+            *(const uintptr_t *)f->ra_slot != out->at + 1 ||
+            (f->bp_check != 0 && *(const uintptr_t *)f->bp_check != out->bp))
+            break;
+    }
+    return n;
+}
+
+static TCM_ALWAYS_INLINE uint64_t mix(uint64_t v) {
+    v *= 0x9E3779B97F4A7C15u;
+    return v ^ v >> 32;
+}
+
+#define BASE 0x2545F4914F6CDD1Du
+
+/* Puts the M fresh frames on the first KEPT of those remembered, of which the
+   walk has USED. */
+static void remember(struct mtr_thread_stack *s, uint32_t kept, uint32_t used,
+                     unsigned m, enum mtr_stack_end end) {
+    if (kept + m > MTR_STACK_FRAMES) {
+        uint32_t drop = kept - used;
+        TCM_ASSERT(used + m <= MTR_STACK_FRAMES);
+        s->outer = s->frame[drop - 1].hash;
+        s->end = MTR_STACK_CUT;
+        memmove(s->frame, s->frame + drop, used * sizeof(*s->frame));
+        kept = used;
+    }
+    if (kept == 0) {
+        s->end = (uint8_t)end;
+        s->outer = (uint64_t)end;
+    }
+    uint64_t hash = kept == 0 ? s->outer : s->frame[kept - 1].hash;
+    /* What is not known may need it. */
+    bool is_live =
+        kept == 0 ? end != MTR_STACK_WHOLE : s->frame[kept - 1].is_live;
+    while (m-- > 0) {
+        struct mtr_frame *f = &s->frame[kept++];
+        *f = s->fresh[m];
+        hash = hash * BASE + mix(f->state.at);
+        f->hash = hash;
+        f->bp_check = is_live ? f->bp_slot : 0;
+        is_live = f->uses_bp || (is_live && f->bp_slot == 0);
+        f->is_live = is_live;
+    }
+    s->count = kept;
+}
+
+/* The key of the innermost LENGTH frames. */
+static void make_key(struct mtr_thread_stack *s, unsigned depth) {
+    uint64_t hash = s->frame[s->count - 1].hash;
+    s->sure = s->count <= depth ? s->count : depth + 1;
+    s->length = s->count < depth ? s->count : depth;
+    s->cut = s->count > s->length ? MTR_STACK_CUT : s->end;
+    if (s->cut == MTR_STACK_CUT) {
+        uint64_t power = 1, base = BASE;
+        for (unsigned n = s->length; n != 0; n >>= 1, base *= base)
+            if (n & 1)
+                power *= base;
+        hash -= power * (s->count > s->length
+                             ? s->frame[s->count - s->length - 1].hash
+                             : s->outer);
+        hash ^= MTR_STACK_CUT;
+    }
+    s->key = mix(hash) | (uint64_t)1 << 63;
+    s->tag = 0;
+}
+
+static void walk_complex(struct mtr_thread_stack *s,
+                         struct mtr_stack_state from, unsigned depth) {
+    enum mtr_stack_end end = MTR_STACK_UNKNOWN;
+    unsigned m = walk_full(s, from, depth + 1, s->fresh, &end);
+    if (m == 0)
+        s->fresh[m++] = (struct mtr_frame){
+            .state = from, .bp_slot = MTR_SLOT_UNSURE, .uses_bp = true};
+    remember(s, 0, 0, m, end);
+}
+
+/* How many frames were not remembered. */
+static TCM_NOINLINE unsigned walk_out(struct mtr_thread_stack *s,
+                                      struct mtr_stack_state from,
+                                      unsigned depth, uint64_t stamp) {
+    struct mtr_stack_state state = from;
+    /* One more, to see whether there is one. */
+    unsigned m = 0, goal = depth + 1;
+    const struct mtr_frame *old = s->frame + s->count;
+    uint32_t used = 0;
+    enum mtr_stack_end end = MTR_STACK_WHOLE;
+    for (;;) {
+        while (old > s->frame && old[-1].state.sp < state.sp)
+            old--;
+        if (old > s->frame && is_from(&old[-1], state)) {
+            uint32_t kept = (uint32_t)(old - s->frame);
+            used = hold(s, kept - 1, goal - m);
+            if (used == goal - m || (used == kept && s->end != MTR_STACK_CUT))
+                break;
+            /* Further out something is different, or not remembered: then for
+               some more frames than this walk needs. */
+            if (used == kept)
+                goal = 2 * depth + 1;
+            for (uintptr_t bp = state.bp; used > 0; used--) {
+                struct mtr_frame *f = &s->fresh[m++];
+                *f = *--old;
+                f->state.bp = bp;
+                state = f->state;
+                if (f->bp_slot != 0 && f->bp_slot != MTR_SLOT_UNSURE)
+                    bp = *(const uintptr_t *)f->bp_slot;
+            }
+        } else {
+            s->fresh[m++].state = state;
+        }
+        if (m >= goal) {
+            end = MTR_STACK_CUT;
+            old = s->frame;
+            break;
+        }
+        if (TCM_LIKELY(step_usual(s, &s->fresh[m - 1], &state, stamp)))
+            continue;
+        enum step step = step_out(s, &s->fresh[m - 1], &state, stamp);
+        if (step == STEP_COMPLEX) {
+            walk_complex(s, from, depth);
+            make_key(s, depth);
+            return 0;
+        }
+        if (step != STEP_DONE) {
+            end = step == STEP_END ? MTR_STACK_WHOLE : MTR_STACK_UNKNOWN;
+            old = s->frame;
+            break;
+        }
+    }
+    remember(s, (uint32_t)(old - s->frame), used, m, end);
+    make_key(s, depth);
+    return m;
+}
+
+static TCM_NOINLINE void check(struct mtr_thread_stack *s,
+                               struct mtr_stack_state from, unsigned depth) {
+    enum mtr_stack_end end = MTR_STACK_UNKNOWN;
+    unsigned n = walk_full(s, from, depth + 1, s->fresh, &end);
+    if (n > depth) {
+        n = depth;
+        end = MTR_STACK_CUT;
+    }
+    bool good = n == s->length && end == s->cut;
+    for (unsigned i = 0; good && i < n; i++)
+        good = s->fresh[i].state.at == s->frame[s->count - 1 - i].state.at &&
+               s->fresh[i].state.sp == s->frame[s->count - 1 - i].state.sp;
+    tcm_add_relaxed(&checked, (uint64_t)1);
+    if (!good)
+        tcm_add_relaxed(&different, (uint64_t)1);
+}
+
+/* --- Whole walks ---------------------------------------------------------- */
+
+/* Fresh frames from which on a walk is worth to be kept. */
+#define MEMO_FRESH 1u
+
+static TCM_ALWAYS_INLINE struct mtr_stack_memo *
+memo_of(struct mtr_thread_stack *s, struct mtr_stack_state from) {
+    uint64_t hash = (from.at ^ from.sp << 20) * 0x9E3779B97F4A7C15u;
+    return &s->memo[hash >> (64 - MTR_MEMOS_LOG2)];
+}
+
+static void keep_memo(struct mtr_thread_stack *s, struct mtr_stack_state from) {
+    struct mtr_stack_memo *memo = memo_of(s, from);
+    const struct mtr_frame *f = &s->frame[s->count - 1];
+    uint32_t n = 0;
+    memo->words = UINT32_MAX;
+    for (uint32_t i = 1; i < s->sure; i++, f--) {
+        if (f->bp_slot == MTR_SLOT_UNSURE || n + 2 > MTR_MEMO_WORDS)
+            return;
+        memo->word[n].slot = f->ra_slot;
+        memo->word[n++].value = f[-1].state.at + 1;
+        if (f->bp_check != 0) {
+            memo->word[n].slot = f->bp_check;
+            memo->word[n++].value = f[-1].state.bp;
+        }
+    }
+    memo->from = from;
+    memo->key = s->key;
+    memo->tag = 0;
+    memo->is_live = s->frame[s->count - 1].is_live;
+    memo->words = n;
+}
+
+static TCM_ALWAYS_INLINE bool memo_holds(const struct mtr_stack_memo *memo,
+                                         struct mtr_stack_state from) {
+    if (memo->from.at != from.at || memo->from.sp != from.sp ||
+        (memo->from.bp != from.bp && memo->is_live) ||
+        memo->words > MTR_MEMO_WORDS)
+        return false;
+    for (uint32_t i = 0; i < memo->words; i++)
+        if (*(const uintptr_t *)memo->word[i].slot != memo->word[i].value)
+            return false;
+    return true;
+}
+
+static void forget(struct mtr_thread_stack *s, uint64_t stamp) {
+    s->stamp = stamp;
+    s->count = 0;
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(s->memo); i++)
+        s->memo[i].words = UINT32_MAX;
+}
+
+/* --- Entry ---------------------------------------------------------------- */
+
+/* Prepares a walk from FROM. */
+static TCM_ALWAYS_INLINE void
+begin(struct mtr_thread_stack *s, struct mtr_stack_state from, uint64_t stamp) {
+    /* A signal handler that comes from here on sees that it is one. */
+    s->busy = true;
+    tcm_fence_signal();
+    if (TCM_UNLIKELY(s->stamp != stamp))
+        forget(s, stamp);
+    s->tried = 0;
+    if (TCM_UNLIKELY(!is_own(s, from.sp)))
+        know(s, from.sp);
+}
+
+static TCM_ALWAYS_INLINE void end(struct mtr_thread_stack *s) {
+    tcm_fence_signal();
+    s->busy = false;
+}
+
+static uint64_t walk(struct mtr_thread_stack *s, struct mtr_stack_state from,
+                     unsigned depth, uint64_t stamp) {
+    uint32_t n = s->count;
+    /* The same stack as before: the key is known. */
+    if ((n == 0 || !is_from(&s->frame[n - 1], from) ||
+         hold(s, n - 1, depth + 1) != s->sure) &&
+        walk_out(s, from, depth, stamp) >= MEMO_FRESH)
+        keep_memo(s, from);
+    if (TCM_UNLIKELY(checks))
+        check(s, from, depth);
+    return s->key;
+}
+
+uint64_t mtr_stack_walk(struct mtr_thread_stack *s, struct mtr_stack_state from,
+                        unsigned depth, uint64_t stamp) {
+    TCM_ASSERT(depth != 0 && depth <= MTR_STACK_DEPTH);
+    if (TCM_UNLIKELY(s->busy))
+        return 0;
+    begin(s, from, stamp);
+    uint64_t key = walk(s, from, depth, stamp);
+    end(s);
+    return key;
+}
+
+uint64_t mtr_stack_key(struct mtr_thread_stack *s, struct mtr_stack_state from,
+                       unsigned depth, uint64_t stamp, uint32_t **tag) {
+    TCM_ASSERT(depth != 0 && depth <= MTR_STACK_DEPTH);
+    if (TCM_UNLIKELY(s->busy))
+        return 0;
+    begin(s, from, stamp);
+    struct mtr_stack_memo *memo = memo_of(s, from);
+    uint64_t key = memo->key;
+    *tag = &memo->tag;
+    if (!memo_holds(memo, from)) {
+        key = walk(s, from, depth, stamp);
+        *tag = &s->tag;
+    } else if (TCM_UNLIKELY(checks)) {
+        /* What was kept against a new walk. */
+        s->count = 0;
+        if (walk(s, from, depth, stamp) != key)
+            tcm_add_relaxed(&different, (uint64_t)1);
+    }
+    end(s);
+    return key;
+}
+
+/* --- Out of this library -------------------------------------------------- */
+
+extern const char __ehdr_start[] TCM_LOCAL;
+extern const char _end[] TCM_LOCAL;
+
+bool mtr_stack_is_inside(uintptr_t at) {
+    return at >= (uintptr_t)__ehdr_start && at < (uintptr_t)_end;
+}
+
+TCM_NOINLINE bool mtr_stack_outside(struct mtr_thread_stack *s,
+                                    struct mtr_stack_state *out,
+                                    uint64_t stamp) {
+    struct mtr_frame f = {.state =
+                              mtr_stack_caller(__builtin_frame_address(0))};
+    if (s->busy)
+        return false;
+    s->tried = 0;
+    if (!is_own(s, f.state.sp))
+        know(s, f.state.sp);
+    for (unsigned i = 0; mtr_stack_is_inside(f.state.at); i++)
+        if (!step_usual(s, &f, &f.state, stamp) &&
+            (i == OWN_FRAMES_MAX ||
+             step_out(s, &f, &f.state, stamp) != STEP_DONE))
+            return false;
+    *out = f.state;
+    return true;
+}
+
+bool mtr_stack_is_possible(void) {
+    struct mtr_cfi c;
+    return mtr_cfi_find((uintptr_t)mtr_stack_is_possible, &c) == MTR_CFI_FOUND;
+}
+
+void mtr_stack_check_all(void) {
+    checks = true;
+}
+
+bool mtr_stack_checks(uint64_t *walks, uint64_t *differ) {
+    *walks = tcm_load_relaxed(&checked);
+    *differ = tcm_load_relaxed(&different);
+    return checks;
+}

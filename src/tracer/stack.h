@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Walks of a thread's stack: the return addresses from a call of malloc's
+ * outwards.
+ *
+ * What a frame's registers are found by is read from its call frame information
+ * once (cfi.h) and packed into 64 bits, a *row*, kept by the address of the
+ * code. A thread remembers the frames of its last walk, and where on the stack
+ * the words lay that led from each to the next. A later walk that comes to a
+ * remembered frame with the same registers, and finds the words of the next
+ * ones unchanged, would do what the walk before did: it is over. So frames that
+ * stay are not walked again, only read, and there is nothing to guess. Some
+ * whole walks are kept in the same way by where they began, for places that are
+ * come to in turn.
+ *
+ * Memory is read where it is certain to be: between a frame on the thread's own
+ * stack and that stack's top, of which each page was tried once. On any other
+ * (alternate signal stacks, coroutines) each page is tried in each walk.
+ *
+ * Code that lies in no file has no information, and is followed by its frame
+ * pointers where what they lead to is the return address of a call.
+ *
+ * Threads: a stack is walked by its own thread; rows are shared without lock.
+ */
+#ifndef TCM_TRACER_STACK_H
+#define TCM_TRACER_STACK_H
+
+#include "base/check.h"
+#include "base/compiler.h"
+
+#define MTR_STACK_DEPTH         256u /* most frames */
+#define MTR_STACK_DEPTH_DEFAULT 32u
+/* Frames that are remembered; walks go on where others ended. */
+#define MTR_STACK_FRAMES (3 * MTR_STACK_DEPTH)
+
+/* What is followed of a frame, and its code: a byte of the instruction that is
+   executed. */
+struct mtr_stack_state {
+    uintptr_t at, sp, bp;
+};
+
+/*
+ * BP is *live* in a frame if the walk from there needs it: functions save what
+ * they keep in that register for themselves, too, and that changes with each
+ * call. Of a frame where it is not, STATE's may be out of date.
+ */
+struct mtr_frame {
+    struct mtr_stack_state state;
+    uintptr_t ra_slot;  /* words that the step from here read */
+    uintptr_t bp_slot;  /* 0: none; or MTR_SLOT_UNSURE */
+    uintptr_t bp_check; /* the same if BP is live outside of here, else 0 */
+    uint64_t hash;      /* of this frame and all outside of it */
+    bool uses_bp;       /* the step from here does */
+    bool is_live;       /* BP is */
+};
+TCM_STATIC_ASSERT(sizeof(struct mtr_frame) == 64, "a cache line");
+
+/* In bp_slot: the step from here is taken anew each time. */
+#define MTR_SLOT_UNSURE ((uintptr_t)1)
+
+/* A walk from FROM that read these words gave KEY. */
+#define MTR_MEMO_WORDS 64u
+#define MTR_MEMOS_LOG2 8u
+struct mtr_stack_memo {
+    struct mtr_stack_state from;
+    uint64_t key;
+    uint32_t tag;
+    uint32_t words;
+    bool is_live; /* BP is, in FROM */
+    struct {
+        uintptr_t slot, value;
+    } word[MTR_MEMO_WORDS];
+};
+
+/* What lies outside of the outermost frame. */
+enum mtr_stack_end {
+    MTR_STACK_WHOLE = 0, /* nothing */
+    MTR_STACK_CUT,       /* frames that are not asked for */
+    MTR_STACK_UNKNOWN    /* it could not be walked further */
+};
+
+/* Of one thread; all 0 at first. */
+struct mtr_thread_stack {
+    uint32_t count;  /* of remembered frames */
+    uint32_t length; /* of the last walk: its frames are the last ones */
+    uint32_t sure;   /* the same, and the one that says that there are more */
+    uint8_t end;     /* of the remembered frames; enum mtr_stack_end */
+    uint8_t cut;     /* enum mtr_stack_end, of the last walk */
+    uint8_t busy;    /* a walk is interrupted by a signal handler */
+    uint64_t stamp;  /* of the code that the frames are of */
+    uint64_t outer;  /* hash of what is outside of the first frame */
+    uint64_t key;    /* of the last walk */
+    uint32_t tag;    /* the same */
+    /* The own stack from LOW on, BYTES less 7 long, was there; what lies below
+       NONE_BELOW is not of it. */
+    uintptr_t low, bytes, none_below;
+    uintptr_t tried; /* page of another stack, in this walk */
+    struct mtr_frame frame[MTR_STACK_FRAMES]; /* outermost first */
+    struct mtr_frame fresh[MTR_STACK_FRAMES]; /* innermost first */
+    struct mtr_stack_memo memo[1u << MTR_MEMOS_LOG2];
+};
+
+/* Whether stacks can be walked in this process. */
+bool mtr_stack_is_possible(void);
+
+/*
+ * The key of the walk from FROM, of at most DEPTH frames, always the same one:
+ * equal for equal stacks, different for others (a hash of 63 bits) and no
+ * address; 0: a walk of this thread is interrupted. STAMP: another one when
+ * code may have been replaced. *TAG: where the caller may keep a number with
+ * the stack, up to the next walk; 0 if it has none yet, or it was forgotten.
+ */
+uint64_t mtr_stack_key(struct mtr_thread_stack *s, struct mtr_stack_state from,
+                       unsigned depth, uint64_t stamp, uint32_t **tag);
+/* The same, and the last LENGTH of FRAME are those of the walk, innermost last,
+   with CUT outside of them. */
+uint64_t mtr_stack_walk(struct mtr_thread_stack *s, struct mtr_stack_state from,
+                        unsigned depth, uint64_t stamp);
+
+/* Whether AT lies in this library. */
+bool mtr_stack_is_inside(uintptr_t at);
+/* The state of the innermost caller outside of this library. False: it cannot
+   be found. */
+bool mtr_stack_outside(struct mtr_thread_stack *s, struct mtr_stack_state *out,
+                       uint64_t stamp);
+
+/* The caller of a function of this library, by that function's frame pointer
+   FP; one that lies in this library itself is left to mtr_stack_outside. */
+static TCM_ALWAYS_INLINE struct mtr_stack_state
+mtr_stack_caller(const void *fp) {
+    const uintptr_t *word = fp;
+    return (struct mtr_stack_state){
+        .at = word[1] - 1, .sp = (uintptr_t)(word + 2), .bp = word[0]};
+}
+
+/* Checks each walk from now on by another one, which remembers nothing and
+   follows all registers. */
+void mtr_stack_check_all(void);
+/* False: none are checked. */
+bool mtr_stack_checks(uint64_t *walks, uint64_t *different);
+
+#endif

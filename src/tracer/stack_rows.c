@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tracer/stack_rows.h"
+
+#include "tracer/cfi.h"
+
+struct mtr_row_entry mtr_rows[1u << MTR_ROWS_LOG2];
+
+static uint64_t pack(const struct mtr_row *r) {
+    return r->kind | (uint64_t)r->bp << 3 | (uint64_t)r->by_bp << 5 |
+           (uint64_t)r->deref << 6 | (uint64_t)r->is_signal << 7 |
+           (uint64_t)r->ra_by_sp << 8 |
+           ((uint64_t)r->cfa_offset & ((1u << MTR_ROW_CFA_BITS) - 1))
+               << MTR_ROW_BITS |
+           ((uint64_t)r->ra_offset & ((1u << MTR_ROW_SLOT_BITS) - 1))
+               << (MTR_ROW_BITS + MTR_ROW_CFA_BITS) |
+           (uint64_t)r->bp_offset << (64 - MTR_ROW_SLOT_BITS);
+}
+
+static bool fit(int64_t bytes, unsigned bits, int64_t *words) {
+    *words = bytes / 8;
+    return bytes % 8 == 0 && *words >= -((int64_t)1 << (bits - 1)) &&
+           *words < (int64_t)1 << (bits - 1);
+}
+
+/* Where a register is saved, in words from the CFA, SP or BP (a BP_ name). */
+static bool saved_at(const struct mtr_cfi_rule *r, const uint64_t *reg,
+                     unsigned *base, int64_t *words) {
+    struct mtr_cfi_value v;
+    *base = MTR_BP_BY_CFA;
+    if (r->how == MTR_CFI_AT_CFA)
+        return fit(r->offset, MTR_ROW_SLOT_BITS, words);
+    if (r->how != MTR_CFI_AT_EXPR ||
+        !mtr_cfi_evaluate(r->expr, reg, NULL, NULL, &v) || v.is_deref ||
+        v.base == MTR_CFI_NO_BASE)
+        return false;
+    *base = v.base == MTR_CFI_BASE_SP ? MTR_BP_BY_SP : MTR_BP_BY_BP;
+    return fit((int64_t)v.v, MTR_ROW_SLOT_BITS, words);
+}
+
+static bool summarise(const struct mtr_cfi *c, uintptr_t at,
+                      struct mtr_row *row) {
+    uint64_t reg[MTR_REGS] = {[MTR_REG_PC] = at + 1};
+    struct mtr_cfi_value cfa = {.v = (uint64_t)c->cfa.offset};
+    const struct mtr_cfi_rule *bp = &c->reg[MTR_REG_BP];
+    unsigned base;
+    int64_t words;
+    if (c->cfa.how == MTR_CFI_IS_EXPR) {
+        if (!mtr_cfi_evaluate(c->cfa.expr, reg, NULL, NULL, &cfa))
+            return false;
+    } else if (c->cfa.reg == MTR_REG_SP || c->cfa.reg == MTR_REG_BP) {
+        cfa.base = c->cfa.reg == MTR_REG_SP ? MTR_CFI_BASE_SP : MTR_CFI_BASE_BP;
+    }
+    if (cfa.base == MTR_CFI_NO_BASE ||
+        !fit((int64_t)cfa.v, MTR_ROW_CFA_BITS, &words))
+        return false;
+    row->kind = MTR_ROW_RULES;
+    row->by_bp = cfa.base == MTR_CFI_BASE_BP;
+    row->deref = cfa.is_deref;
+    row->is_signal = c->is_signal;
+    row->cfa_offset = words;
+    if (!saved_at(&c->reg[MTR_REG_PC], reg, &base, &words) ||
+        base == MTR_BP_BY_BP)
+        return false;
+    row->ra_by_sp = base == MTR_BP_BY_SP;
+    row->ra_offset = words;
+    row->bp = MTR_BP_SAME;
+    if (bp->how == MTR_CFI_SAME || bp->how == MTR_CFI_UNDEFINED)
+        return true;
+    if (!saved_at(bp, reg, &base, &words))
+        return false;
+    row->bp = (uint8_t)base;
+    row->bp_offset = words;
+    return true;
+}
+
+static struct mtr_row make_row(uintptr_t at) {
+    struct mtr_row row = {.kind = MTR_ROW_NONE};
+    struct mtr_cfi c;
+    switch (mtr_cfi_find(at, &c)) {
+    case MTR_CFI_NO_MODULE:
+        row.kind = MTR_ROW_POINTERS;
+        break;
+    case MTR_CFI_NONE:
+        break;
+    default:
+        if (c.reg[MTR_REG_PC].how == MTR_CFI_UNDEFINED)
+            row.kind = MTR_ROW_END;
+        else if (!summarise(&c, at, &row))
+            row = (struct mtr_row){.kind = MTR_ROW_COMPLEX};
+    }
+    return row;
+}
+
+TCM_NOINLINE uint64_t mtr_row_miss(uintptr_t at, uint64_t key) {
+    struct mtr_row row = make_row(at);
+    uint64_t word = pack(&row);
+    size_t i = mtr_row_hash(at) >> (64 - MTR_ROWS_LOG2);
+    /* Relaxed: a pair that does not match is none. */
+    tcm_store_relaxed(&mtr_rows[i].row, word);
+    tcm_store_relaxed(&mtr_rows[i].check, word ^ key);
+    return word;
+}
