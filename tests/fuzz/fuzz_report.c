@@ -9,6 +9,7 @@
 #include "tests/fuzz/fuzz_repair.h"
 
 #include "cmd/malloc_trace/report/export.h"
+#include "cmd/malloc_trace/report/html.h"
 #include "common/input.h"
 #include "trace/ops.h"
 
@@ -68,8 +69,45 @@ static void check_stacks(struct tallies *t, const struct tally *all) {
     }
 }
 
+/* A page has the scripts that it always has, whatever names say. */
+static void check_page(const struct tallies *t) {
+    struct stacks s;
+    struct rows rows = {0};
+    struct rows_filter filter = {0};
+    struct names *names = names_new(&t->sites, NULL);
+    char *page = NULL, *at;
+    size_t size, scripts = 0;
+    FILE *f = open_memstream(&page, &size);
+    FUZZ_CHECK(names != NULL && f != NULL &&
+               stacks_make(&s, t, names, STACKS_FUNCTION) &&
+               rows_add(&rows, t, names, ROWS_BY_SITE, &filter, false));
+    rows_sort(&rows, ROWS_SORT_BYTES);
+    struct html h = {.name = "t",
+                     .by = "site",
+                     .when = "at the end",
+                     .rows_by = ROWS_BY_SITE,
+                     .rows = &rows,
+                     .t = t,
+                     .names = names,
+                     .stacks = &s,
+                     .history = t->options.history,
+                     .is_live = true};
+    FUZZ_CHECK(html_write_stream(&h, f, "/page.js") && fclose(f) == 0);
+    for (at = page; (at = strstr(at, "<script")) != NULL; at++)
+        scripts++;
+    FUZZ_CHECK(scripts == 2 && strlen(page) == size &&
+               strcmp(page + size - 8, "</html>\n") == 0);
+    FUZZ_CHECK(h.series_count == 0 && h.growth == NULL);
+    free(page);
+    rows_fini(&rows);
+    stacks_fini(&s);
+    names_free(names);
+}
+
 static void read_trace(const char *name, enum tally_by by, struct tally *all) {
-    struct tallies t = {.options = {.by = by}};
+    struct tallies t = {
+        .options = {.by = by,
+                    .history = by == TALLY_BY_SITE ? history_new() : NULL}};
     *all = (struct tally){0};
     if (tally_read(&t, name)) {
         for (size_t i = 0; i < t.count; i++)
@@ -83,8 +121,10 @@ static void read_trace(const char *name, enum tally_by by, struct tally *all) {
             check_rows(&t, ROWS_BY_MODULE, all);
             check_rows(&t, ROWS_BY_STACK, all);
             check_stacks(&t, all);
+            check_page(&t);
         }
     }
+    history_free(t.options.history);
     tally_fini(&t);
 }
 

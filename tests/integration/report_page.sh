@@ -97,10 +97,22 @@ like "what is left out is said" many.html '[0-9]+,[0-9]{3} more, with less of'
 [ "$(wc -c <many.html)" -lt 8000000 ]
 result "the page stays small" $?
 
+# One stack that no program has, as a damaged trace may.
+awk 'BEGIN {
+    print "module 1 0x1000000 0x9000000 /opt/app"
+    for (i = 1; i <= 100000; i++)
+        printf "frame %d %d 1 %d\nsite %d\nnew %d 8\n", i, i - 1,
+            0x1000000 + 16 * i, i, i
+}' | make_trace deep.p
+check "a stack of 100,000 frames" page deep
+look deep
+[ "$(wc -c <deep.html)" -lt 1000000 ]
+result "this page stays small, too" $?
+
 if [ -z "$browser" ]; then
     skip "in a browser" "$why_no_browser"
 else
-    for name in odd many; do
+    for name in odd many deep; do
         "$python" "$here/compare_page.py" --frame $name.html $name.f.html
         browse $name.f.html --dump-dom
         is "$name: nothing is wider than 380 pixels" \

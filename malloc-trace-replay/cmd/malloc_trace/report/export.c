@@ -20,31 +20,23 @@ static void put_folded(FILE *f, const char *text) {
 
 bool export_folded(const struct stacks *s, enum rows_sort sort,
                    const char *file) {
+    static uint32_t path[STACKS_DEPTH];
     FILE *f = print_open(file);
-    uint32_t *path = NULL;
-    size_t room = 0;
-    bool good = f != NULL;
-    for (uint32_t i = 1; i < s->count && good; i++) {
-        size_t depth = 0;
+    if (f == NULL)
+        return false;
+    for (uint32_t i = 1; i < s->count; i++) {
         double value = s->node[i].sum == 0
                            ? 0
                            : rows_value(&s->sum[s->node[i].sum - 1], sort);
         if (value < 1)
             continue;
-        for (uint32_t at = i; at != 0 && good; at = s->node[at].parent)
-            if ((good = tool_array_reserve(&path, &room, depth + 1,
-                                           sizeof(*path))))
-                path[depth++] = at;
-        while (depth-- > 0) {
-            put_folded(f, stacks_text(s, path[depth]));
+        for (size_t depth = stacks_path(s, i, path); depth-- > 0;) {
+            put_folded(f, s->labels.text[path[depth]]);
             fputc(depth == 0 ? ' ' : ';', f);
         }
         fprintf(f, "%.0f\n", value);
     }
-    free(path);
-    if (f != NULL && !good)
-        tool_error("out of memory");
-    return f != NULL && print_close(f, file) && good;
+    return print_close(f, file);
 }
 
 /* --- gperftools' heap profile --------------------------------------------- */

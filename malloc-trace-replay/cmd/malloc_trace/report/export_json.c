@@ -4,24 +4,9 @@
  */
 #include "cmd/malloc_trace/report/export.h"
 
-#include "common/array.h"
 #include "common/json.h"
-#include "common/main.h"
 
 #include <math.h>
-#include <stdlib.h>
-
-/* The labels from NODE to the root: how many; SIZE_MAX: no memory. */
-static size_t path_of(const struct stacks *s, uint32_t node, uint32_t **path,
-                      size_t *room) {
-    size_t depth = 0;
-    for (; node != 0; node = s->node[node].parent) {
-        if (!tool_array_reserve(path, room, depth + 1, sizeof(**path)))
-            return SIZE_MAX;
-        (*path)[depth++] = s->node[node].label;
-    }
-    return depth;
-}
 
 /* --- speedscope ----------------------------------------------------------- */
 
@@ -42,23 +27,21 @@ static double weight_of(const struct stacks *s, uint32_t node,
     return sum == 0 ? 0 : rows_value(&s->sum[sum - 1], m->sort);
 }
 
-static bool put_profile(struct tool_json *j, const struct stacks *s,
+static void put_profile(struct tool_json *j, const struct stacks *s,
                         const struct measure *m) {
+    static uint32_t path[STACKS_DEPTH];
     double all = 0;
-    uint32_t *path = NULL;
-    size_t room = 0, depth = 0;
     tool_json_begin_object(j, NULL);
     tool_json_string(j, "type", "sampled");
     tool_json_string(j, "name", m->name);
     tool_json_string(j, "unit", m->unit);
     tool_json_begin_array(j, "samples");
-    for (uint32_t i = 1; i < s->count && depth != SIZE_MAX; i++) {
+    for (uint32_t i = 1; i < s->count; i++) {
         if (weight_of(s, i, m) < 1)
             continue;
         tool_json_begin_array(j, NULL);
         tool_json_dense(j, true);
-        depth = path_of(s, i, &path, &room);
-        for (size_t k = depth == SIZE_MAX ? 0 : depth; k-- > 0;)
+        for (size_t k = stacks_path(s, i, path); k-- > 0;)
             tool_json_u64(j, NULL, path[k]);
         tool_json_end_array(j);
         tool_json_dense(j, false);
@@ -77,8 +60,6 @@ static bool put_profile(struct tool_json *j, const struct stacks *s,
     tool_json_u64(j, "startValue", 0);
     tool_json_u64(j, "endValue", (uint64_t)all);
     tool_json_end_object(j);
-    free(path);
-    return depth != SIZE_MAX;
 }
 
 /* The profile that a reader sees first. */
@@ -92,7 +73,6 @@ static unsigned first_profile(enum rows_sort sort) {
 bool export_speedscope(const struct stacks *s, const char *name,
                        enum rows_sort sort, const char *file) {
     static struct tool_json j;
-    bool good = true;
     if (!tool_json_open(&j, file))
         return false;
     tool_json_begin_object(&j, NULL);
@@ -114,12 +94,10 @@ bool export_speedscope(const struct stacks *s, const char *name,
     tool_json_end_object(&j);
     tool_json_begin_array(&j, "profiles");
     for (size_t i = 0; i < TCM_ARRAY_SIZE(measures); i++)
-        good &= put_profile(&j, s, &measures[i]);
+        put_profile(&j, s, &measures[i]);
     tool_json_end_array(&j);
     tool_json_end_object(&j);
-    if (!good)
-        tool_error("out of memory");
-    return tool_json_close(&j) && good;
+    return tool_json_close(&j);
 }
 
 /* --- DHAT ----------------------------------------------------------------- */
@@ -136,10 +114,11 @@ static uint64_t us_since(const struct tallies *t, uint64_t ns) {
     return ns > t->start_ns ? us(ns - t->start_ns) : 0;
 }
 
-static bool put_point(struct tool_json *j, const struct stacks *s,
-                      uint32_t node, uint32_t **path, size_t *room) {
+static void put_point(struct tool_json *j, const struct stacks *s,
+                      uint32_t node) {
+    static uint32_t path[STACKS_DEPTH];
     const struct tally *a = &s->sum[s->node[node].sum - 1];
-    size_t depth = path_of(s, node, path, room);
+    size_t depth = stacks_path(s, node, path);
     tool_json_begin_object(j, NULL);
     tool_json_dense(j, true);
     tool_json_u64(j, "tb", a->bytes);
@@ -152,20 +131,16 @@ static bool put_point(struct tool_json *j, const struct stacks *s,
     tool_json_u64(j, "eb", a->live_bytes);
     tool_json_u64(j, "ebk", a->live);
     tool_json_begin_array(j, "fs");
-    for (size_t k = 0; k < depth && depth != SIZE_MAX; k++)
-        tool_json_u64(j, NULL, (uint64_t)(*path)[k] + 1);
+    for (size_t k = 0; k < depth; k++)
+        tool_json_u64(j, NULL, (uint64_t)path[k] + 1);
     tool_json_end_array(j);
     tool_json_end_object(j);
     tool_json_dense(j, false);
-    return depth != SIZE_MAX;
 }
 
 bool export_dhat(const struct stacks *s, const struct tallies *t,
                  const char *name, const char *file) {
     static struct tool_json j;
-    uint32_t *path = NULL;
-    size_t room = 0;
-    bool good = true;
     if (!tool_json_open(&j, file))
         return false;
     tool_json_begin_object(&j, NULL);
@@ -182,9 +157,9 @@ bool export_dhat(const struct stacks *s, const struct tallies *t,
     tool_json_u64(&j, "te", us_since(t, t->end_ns));
     tool_json_u64(&j, "tg", us_since(t, t->peak_ns));
     tool_json_begin_array(&j, "pps");
-    for (uint32_t i = 1; i < s->count && good; i++)
+    for (uint32_t i = 1; i < s->count; i++)
         if (s->node[i].sum != 0 && s->sum[s->node[i].sum - 1].calls != 0)
-            good = put_point(&j, s, i, &path, &room);
+            put_point(&j, s, i);
     tool_json_end_array(&j);
     tool_json_begin_array(&j, "ftbl");
     tool_json_string(&j, NULL, "[root]");
@@ -192,8 +167,5 @@ bool export_dhat(const struct stacks *s, const struct tallies *t,
         tool_json_string(&j, NULL, s->labels.text[i]);
     tool_json_end_array(&j);
     tool_json_end_object(&j);
-    free(path);
-    if (!good)
-        tool_error("out of memory");
-    return tool_json_close(&j) && good;
+    return tool_json_close(&j);
 }

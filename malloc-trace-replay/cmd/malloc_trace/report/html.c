@@ -190,7 +190,8 @@ static void put_flame(const struct html *h) {
                      "script; the table below does not.</p></noscript>\n"
                      "<div class=\"flame\" id=\"flame\" role=\"tree\" "
                      "aria-label=\"Flame graph\"></div>\n"
-                     "<p class=\"says-frame\" id=\"says-frame\"></p>\n");
+                     "<p class=\"says-frame\" id=\"says-frame\"></p>\n"
+                     "<p class=\"note\" id=\"hidden\"></p>\n");
     if (h->stacks->cut != 0)
         tool_page_putf(p,
                        "<p class=\"note\">%" PRIu64 " stacks have more frames "

@@ -290,6 +290,7 @@ struct flame {
     uint64_t (*value)[VALUES]; /* of a node and what it calls */
     uint32_t *number;          /* in the page, plus 1; 0: not in it */
     uint32_t *label;           /* the same of labels */
+    uint16_t *depth;
     size_t nodes, labels;
 };
 
@@ -308,16 +309,21 @@ static void add_values(const struct stacks *s, struct flame *f) {
     }
 }
 
-/* How many nodes have a part of PARTS of some value; they are numbered. */
+/* Numbers the nodes that have a part of PARTS of some value, at most MOST of
+   them. The script goes no deeper than stacks that are recorded. */
 static void choose_nodes(const struct stacks *s, struct flame *f,
-                         uint64_t parts) {
+                         uint64_t parts, size_t most) {
     f->nodes = 0;
     for (size_t i = 0; i < s->count; i++) {
         bool wide = i == 0;
         for (int k = 0; k < VALUES; k++)
             wide |=
                 f->value[i][k] != 0 && f->value[i][k] >= f->value[0][k] / parts;
-        wide &= f->number[s->node[i].parent] != 0 || i == 0;
+        if (i != 0) {
+            f->depth[i] = (uint16_t)(f->depth[s->node[i].parent] + 1);
+            wide &= f->number[s->node[i].parent] != 0 && f->nodes < most &&
+                    f->depth[i] <= TOOL_SITE_DEPTH;
+        }
         f->number[i] = wide ? (uint32_t)++f->nodes : 0;
     }
 }
@@ -369,18 +375,23 @@ static bool put_stacks(const struct html *h, struct tool_json *j) {
     f.value = calloc(s->count, sizeof(*f.value));
     f.number = calloc(s->count, sizeof(*f.number));
     f.label = calloc(s->labels.count + 1, sizeof(*f.label));
-    bool good = f.value != NULL && f.number != NULL && f.label != NULL;
+    f.depth = calloc(s->count, sizeof(*f.depth));
+    bool good = f.value != NULL && f.number != NULL && f.label != NULL &&
+                f.depth != NULL;
     if (good) {
         uint64_t parts = UINT64_MAX;
         add_values(s, &f);
-        choose_nodes(s, &f, parts);
+        choose_nodes(s, &f, parts, SIZE_MAX);
         for (parts = 10000; f.nodes > HTML_NODES && parts > 1; parts /= 2)
-            choose_nodes(s, &f, parts);
+            choose_nodes(s, &f, parts, SIZE_MAX);
+        if (f.nodes > HTML_NODES)
+            choose_nodes(s, &f, parts, HTML_NODES);
         put_flame(h, &f, j);
     }
     free(f.value);
     free(f.number);
     free(f.label);
+    free(f.depth);
     return good;
 }
 

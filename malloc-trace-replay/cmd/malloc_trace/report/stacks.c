@@ -39,6 +39,14 @@ unsigned stacks_sites(const struct tool_sites *sites, uint32_t site,
     return lines == 0 ? depth : put_native_first(stack, lines, depth);
 }
 
+size_t stacks_path(const struct stacks *s, uint32_t node,
+                   uint32_t path[STACKS_DEPTH]) {
+    size_t depth = 0;
+    for (; node != 0 && depth < STACKS_DEPTH; node = s->node[node].parent)
+        path[depth++] = s->node[node].label;
+    return depth;
+}
+
 /* --- Labels --------------------------------------------------------------- */
 
 /* As DHAT writes frames, whose addresses tell apart what has the same name. F:

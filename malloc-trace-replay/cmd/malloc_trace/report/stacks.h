@@ -19,6 +19,10 @@
 
 #define STACKS_NODES ((size_t)1 << 22)
 
+/* Frames of one stack in files for other programs, with those of inlined
+   functions: no stack that is recorded has more. */
+#define STACKS_DEPTH (4 * TOOL_SITE_DEPTH)
+
 /* What a frame is called, and by which it is told from others. */
 enum stacks_label {
     STACKS_FUNCTION, /* "f", or "libx.so+0x12" */
@@ -72,6 +76,10 @@ void stacks_fini(struct stacks *s);
 static inline const char *stacks_text(const struct stacks *s, uint32_t node) {
     return s->labels.text[s->node[node].label];
 }
+
+/* The labels from NODE up to the root, at most STACKS_DEPTH; how many. */
+size_t stacks_path(const struct stacks *s, uint32_t node,
+                   uint32_t path[STACKS_DEPTH]);
 
 /* The sites of the stack of SITE, innermost first, native code that a line
    called before the line; how many. */
