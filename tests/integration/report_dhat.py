@@ -3,15 +3,17 @@
 as valgrind's DHAT saw them (JSON) and as `malloc-trace report --json` does, by
 the places of the innermost FRAMES calls, or of all from main on (0, with rows
 --by=stack): file and line, or module where there is no line. Both have to be
-equal, but for sites in the loader and in the two's own libraries, and for what
-libstdc++ takes before it starts (whose site the recorder does not know)."""
+equal, but for sites in the loader (whose tables grow with the libraries that are
+there) and in the two's own libraries, and for what libstdc++ takes before it
+starts (whose site the recorder does not know)."""
 import json
 import os
 import re
 import sys
 from collections import Counter
 
-OWN = re.compile(r"vgpreload|libtcmalloc|^ld-linux|^libstdc|^\(not known\)")
+OWN = re.compile(r"vgpreload|libtcmalloc|^ld-linux|^libstdc|^\(not known\)|"
+                 r"dl-tls\.c")
 # DHAT shows nothing below these.
 LAST = "main", "__libc_start_call_main", "start_thread"
 DEPTH = 30  # DHAT counts frames before it expands inlined functions
@@ -33,11 +35,12 @@ def of_dhat(name, frames):
     for pp in d["pps"]:
         stack = []
         for number in pp["fs"]:
-            _, module, path, line = DHAT.match(d["ftbl"][number]).groups()
+            function, module, path, line = DHAT.match(
+                d["ftbl"][number]).groups()
             if not stack and module and "vgpreload" in module:
                 continue
             stack.append(text(path, line, module or "?"))
-            if len(stack) == frames:
+            if len(stack) == frames or (frames == 0 and function in LAST):
                 break
         stack = stack[:DEPTH]
         key = " < ".join(stack)
