@@ -100,6 +100,14 @@ if $CC -g -O1 -fno-builtin -o app "$here/report_target.c" 2>"$err"; then
     TCMALLOC_TRACE_SITES=caller record t ./app
     check "a recording" export_all t app
     figures app
+    TCMALLOC_TRACE_SITES=stack record s ./app
+    check "a recording of stacks" export_all s app_stacks
+    figures app_stacks
+    if [ "${TCM_HAVE_LIBDW:-no}" = yes ]; then
+        is "main calls them all" "$(sed -n 's/.*;main;\([a-z_0-9]*\) / \1 /p' \
+            app_stacks.folded | sort | tr '\n' ' ')" \
+            " calloced_9 693  freed_30 1935  kept_12 1200 "
+    fi
     if ! have google-pprof; then
         skip "google-pprof" "it is not here"
     else
@@ -121,6 +129,9 @@ if $CC -g -O1 -fno-builtin -o app "$here/report_target.c" 2>"$err"; then
         google-pprof --text --lines --show_bytes --alloc_space ./app app.heap \
             >got 2>"$err"
         like "and lines" got "1935 .*freed_30 .*report_target.c:$line\$"
+        google-pprof --text --cum --show_bytes --alloc_space ./app \
+            app_stacks.heap >got 2>"$err"
+        like "and stacks" got '^ *0 .* 3828 +[0-9.]+% main$'
     fi
     if [ "${TCM_HAVE_LIBDW:-no}" != yes ]; then
         skip "inlined functions, Go's pprof" "built without elfutils"

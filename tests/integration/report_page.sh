@@ -138,10 +138,10 @@ else
 print(json.dumps(json.load(open("found"))[sys.argv[1]], ensure_ascii=False))' \
             "$2")" "$3"
     }
-    found "frames" frames 9
+    found "frames" frames 15
     found "rows, and the total" rows 7
     found "all of it" all '"all: 1.56 KiB, 100.0 %, 0 B by itself"'
-    found "each frame's width" widths '[99, 96, 84]'
+    found "each frame's width" widths '[78, 75, 62]'
     found "live bytes" live '"all: 551 B, 100.0 %, 0 B by itself"'
     found "temporary blocks" temporary \
         '"all: 1 block, 100.0 %, 0 blocks by itself"'
@@ -150,10 +150,10 @@ print(json.dumps(json.load(open("found"))[sys.argv[1]], ensure_ascii=False))' \
     found "and their share" share '"in 50 B, 3.1 %"'
     found "a click makes a frame wide" zoomed_width 100
     found "and says what it is" zoomed \
-        '"libx.so.2+0xfff: 1.50 KiB, 96.2 %, 200 B by itself"'
+        '"libx.so.2+0xfff: 1.17 KiB, 75.0 %, 200 B by itself"'
     found "keys go down" below '"libx.so.2+0x2fff"'
     found "and up" above '"app+0xfff"'
-    found "and back to the whole" whole 9
+    found "and back to the whole" whole 15
     found "and to the search" focus '"words"'
     found "a head sorts" by_calls '"libx.so.2+0xfff"'
     found "and the other way round" up '"ascending"'
