@@ -65,6 +65,24 @@ forms "functions in a file of their own" "$CC" -g -gsplit-dwarf
 forms "not at any address" "$CC" -g -no-pie
 ! have clang || forms "another compiler" clang -g
 
+# Rust's names are no C++ names.
+cat >rust.c <<'E'
+#include <stdlib.h>
+void *volatile sink;
+__attribute__((noinline)) void place(void) __asm__("_RNvC6_123foo3bar");
+void place(void) { sink = malloc(77); }
+int main(void) { place(); return 0; }
+E
+if $CC -O1 -fno-builtin -rdynamic -o rust rust.c 2>err; then
+    sited t ./rust
+    report --by=function --columns t >got
+    if grep -q ' 1 _RNv' got; then
+        skip "Rust's names" "built without libiberty"
+    else
+        like "Rust's names" got ' 1 123foo::bar$'
+    fi
+fi
+
 # Debug files by build id.
 if have objcopy && have strip && have readelf &&
     $CC -g -O1 -fno-builtin -Wl,--build-id -o whole "$here/report_target.c"; then

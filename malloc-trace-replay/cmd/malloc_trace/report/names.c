@@ -15,6 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if TCM_HAVE_RUST_DEMANGLE
+#include <libiberty/demangle.h>
+#endif
+
 /* Numbers of names that are no places. */
 enum { NOT_KNOWN, DEEPER, SPECIAL_NAMES };
 
@@ -53,6 +57,17 @@ struct names {
 /* --- Demangling ----------------------------------------------------------- */
 
 #if TCM_HAVE_DEMANGLE
+#if TCM_HAVE_RUST_DEMANGLE
+static char *demangle_rust(const char *text) {
+    return rust_demangle(text, 0);
+}
+#else
+static char *demangle_rust(const char *text) {
+    (void)text;
+    return NULL;
+}
+#endif
+
 /* Rust's names end with a hash of what the compiler was given. */
 static void cut_rust_hash(char *text) {
     size_t n = strlen(text);
@@ -76,11 +91,12 @@ static void shorten_strings(char *text) {
     }
 }
 
-/* C++ and older Rust names; TEXT itself if it is none. */
+/* C++ and Rust names; TEXT itself if it is none. */
 static const char *demangled(struct names *n, const char *text) {
     char *__cxa_demangle(const char *, char *, size_t *, int *);
     int status;
-    if (text == NULL || strncmp(text, "_Z", 2) != 0)
+    bool rust = text != NULL && strncmp(text, "_R", 2) == 0;
+    if (text == NULL || (strncmp(text, "_Z", 2) != 0 && !rust))
         return text;
     struct tool_map_entry *e = tool_map_get(&n->plain, (uintptr_t)text);
     if (e == NULL || !tool_array_reserve(&n->text, &n->text_room, n->texts + 1,
@@ -90,7 +106,8 @@ static const char *demangled(struct names *n, const char *text) {
     }
     if (e->value != 0)
         return n->text[e->value - 1];
-    char *plain = __cxa_demangle(text, NULL, NULL, &status);
+    char *plain =
+        rust ? demangle_rust(text) : __cxa_demangle(text, NULL, NULL, &status);
     if (plain == NULL)
         return text;
     cut_rust_hash(plain);
@@ -99,7 +116,7 @@ static const char *demangled(struct names *n, const char *text) {
     e->value = n->texts;
     return plain;
 }
-#else
+#elif TCM_HAVE_LIBDW
 static const char *demangled(struct names *n, const char *text) {
     (void)n;
     return text;

@@ -612,7 +612,7 @@ static bool make_report(struct report *r) {
     note_status(r, t.status);
     if (good && t.sited == 0 && rows_tally_by(r->by) == TALLY_BY_SITE)
         tool_warn("%s has no call sites: record with "
-                  "TCMALLOC_TRACE_SITES=caller",
+                  "TCMALLOC_TRACE_SITES=stack",
                   r->name);
     if (good)
         good = (names = names_new(&t.sites, r->modules)) != NULL
