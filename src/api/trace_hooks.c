@@ -13,6 +13,7 @@
 #include "core/heap_census.h"
 #include "core/object_word.h"
 #include "core/page_map.h"
+#include "core/size_class.h"
 
 /* The record names no stream while the recorder may give it to another. */
 static struct mtr_thread *enter_recorder(struct tcm_thread_state *self) {
@@ -366,6 +367,16 @@ static bool has_memory(const void *p) {
     return tcm_page_span(p) != NULL;
 }
 
+/* What is longer may be memory that the program divides itself. */
+static uint64_t token_of(const void *p, size_t bytes) {
+    uint64_t entry = tcm_page_entry(p);
+    unsigned size_class = tcm_entry_class(entry);
+    if (size_class == 0 || tcm_class[size_class].size > bytes + bytes / 4 + 64)
+        return 0;
+    const uint64_t *word = tcm_entry_word(entry, p);
+    return word == NULL ? 0 : *word;
+}
+
 static const struct mtr_host host = {
     .enter_private = enter_private,
     .leave_private = leave_private,
@@ -373,6 +384,7 @@ static const struct mtr_host host = {
     .sample = sample,
     .large_blocks = large_blocks,
     .has_memory = has_memory,
+    .token_of = token_of,
 };
 
 void tcm_trace_init(void) {

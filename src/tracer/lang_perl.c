@@ -140,9 +140,11 @@ static bool add(struct mtr_lang_walk *w, uint32_t depth, uintptr_t my_perl,
         (struct mtr_lang_frame){cop, sub == SUB_IS_EVAL ? sub : name};
     uint64_t h =
         mtr_lang_mix(w->key ^ (sub == SUB_IS_EVAL), half(cop + COP_LINE));
-    h = mtr_lang_mix_bytes(h, file, strnlen(file, MTF_SITE_TEXT_MAX));
+    size_t length = strnlen(file, MTF_SITE_TEXT_MAX);
+    h = mtr_lang_mix_bytes(h ^ length << 32, file, length);
     if (name != 0)
-        h = mtr_lang_mix_bytes(h, (const char *)name + NAME_BYTES,
+        h = mtr_lang_mix_bytes(h ^ half(name + NAME_LENGTH),
+                               (const char *)name + NAME_BYTES,
                                half(name + NAME_LENGTH));
     w->key = h;
     return true;

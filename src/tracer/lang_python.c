@@ -20,7 +20,8 @@
  */
 #include "tracer/lang_reader.h"
 
-#include "base/bits.h"
+#include "tracer/recorder.h"
+#include "tracer/tracer.h"
 
 enum {
     SYMBOL_RUNTIME,
@@ -46,7 +47,8 @@ static struct {
     uint32_t cframe_frame; /* UINT32_MAX: the thread state has no cframe */
     uint32_t frame_code, frame_previous, frame_instr, frame_owner;
     uint32_t code_filename, code_qualname, code_linetable, code_firstlineno;
-    uint32_t code_bytes; /* the instructions */
+    uint32_t code_bytes;   /* the instructions */
+    uint32_t code_version; /* 0: code has none */
     uint32_t bytes_size, bytes_data;
     uint32_t text_length, text_state, text_ascii, text_compact;
 } at;
@@ -55,6 +57,9 @@ typedef void *get_state(void);
 static get_state *current_state, *own_state;
 
 #define NO_CFRAME      UINT32_MAX
+#define CODE_VERSION   92u /* 3.12 and 3.13, which does not publish it */
+#define CODE_UNITS     16u
+#define INTERPRETER    16u
 #define OBJECT_TYPE    8u
 #define OWNED_BY_STACK 3u /* from here on: no frame of Python code */
 
@@ -81,6 +86,7 @@ static void common_offsets(bool is_3_11) {
     at.code_linetable = 136;
     at.code_firstlineno = is_3_11 ? 72 : 68;
     at.code_bytes = is_3_11 ? 184 : 192;
+    at.code_version = is_3_11 ? 0 : CODE_VERSION;
     at.bytes_size = 16;
     at.bytes_data = 32;
     at.text_length = 16;
@@ -123,6 +129,7 @@ static bool offsets_of_3_13(uint64_t version) {
         return false;
     at.cframe_frame = NO_CFRAME;
     at.text_compact = 56;
+    at.code_version = CODE_VERSION;
     return published(p, PUBLISHED_STATE_FRAME, &at.state_frame) &&
            published(p, PUBLISHED_FRAME_PREVIOUS, &at.frame_previous) &&
            published(p, PUBLISHED_FRAME_EXECUTABLE, &at.frame_code) &&
@@ -169,11 +176,34 @@ static inline const char *text_at(uintptr_t text, unsigned *width,
            ((state >> 6 & 1) != 0 ? at.text_ascii : at.text_compact);
 }
 
-static inline uint64_t mix_text(uint64_t h, uintptr_t text) {
-    unsigned width;
-    size_t count;
-    const char *p = text_at(text, &width, &count);
-    return mtr_lang_mix_bytes(h, p, count * width);
+/*
+ * What CODE is, for a key. The cheapest that is certain: from 3.12 on an
+ * interpreter numbers its code, and has no number twice; a block of this heap,
+ * which code above 512 bytes is, has a token that no other block has. Else its
+ * contents.
+ */
+static inline uint64_t mix_code(uint64_t h, uintptr_t code) {
+    uint64_t version =
+        at.code_version == 0 ? 0 : *(const uint32_t *)(code + at.code_version);
+    if (version != 0)
+        return mtr_lang_mix(h ^ code, version);
+    uint64_t token = mtr_config.host->token_of(
+        (const void *)code, at.code_bytes + 2 * word(code + CODE_UNITS));
+    if (token != 0)
+        return mtr_lang_mix(h ^ code, token << 1 | 1);
+    unsigned width, wide;
+    size_t count, counted;
+    const char *file = text_at(word(code + at.code_filename), &width, &count);
+    const char *name = text_at(word(code + at.code_qualname), &wide, &counted);
+    uintptr_t table = word(code + at.code_linetable);
+    size_t bytes = word(table + at.bytes_size);
+    count *= width;
+    counted *= wide;
+    h = mtr_lang_mix(h ^ (uint64_t)number(code + at.code_firstlineno),
+                     (uint64_t)bytes << 40 ^ (uint64_t)counted << 20 ^ count);
+    h = mtr_lang_mix_bytes(h, file, count);
+    h = mtr_lang_mix_bytes(h, name, counted);
+    return mtr_lang_mix_bytes(h, (const void *)(table + at.bytes_data), bytes);
 }
 
 static void walk(struct mtr_lang_walk *w, uint32_t depth) {
@@ -183,7 +213,7 @@ static void walk(struct mtr_lang_walk *w, uint32_t depth) {
     uintptr_t frame = word(state + at.state_frame);
     if (at.cframe_frame != NO_CFRAME && frame != 0)
         frame = word(frame + at.cframe_frame);
-    uint64_t h = w->key;
+    uint64_t h = w->key ^ word(state + INTERPRETER);
     for (; frame != 0; frame = word(frame + at.frame_previous)) {
         code = word(frame + at.frame_code);
         if (*(const uint8_t *)(frame + at.frame_owner) >= OWNED_BY_STACK ||
@@ -196,14 +226,8 @@ static void walk(struct mtr_lang_walk *w, uint32_t depth) {
             break;
         }
         uintptr_t where = word(frame + at.frame_instr) - (code + at.code_bytes);
-        uintptr_t table = word(code + at.code_linetable);
         w->frame[w->count++] = (struct mtr_lang_frame){code, where};
-        h = mtr_lang_mix(h ^ (uint64_t)where,
-                         (uint64_t)number(code + at.code_firstlineno));
-        h = mix_text(h, word(code + at.code_filename));
-        h = mix_text(h, word(code + at.code_qualname));
-        h = mtr_lang_mix_bytes(h, (const void *)(table + at.bytes_data),
-                               word(table + at.bytes_size));
+        h = mix_code(mtr_lang_mix(h, where), code);
     }
     w->key = h;
 }

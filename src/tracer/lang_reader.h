@@ -4,9 +4,9 @@
  *
  * Identity of lines. A key is made of all that decides what a line is called:
  * the bytes of its file's name, of its function's name, and of what its number
- * is made from; never of addresses alone, because interpreters free code and
- * make other code at the same place. So two lines have the same key only if a
- * hash of 64 bits says so.
+ * is made from, or of a number that no other code has. Never of addresses
+ * alone, because interpreters free code and make other code at the same place.
+ * So two lines have the same key only if a hash of 64 bits says so.
  */
 #ifndef TCM_TRACER_LANG_READER_H
 #define TCM_TRACER_LANG_READER_H
@@ -71,19 +71,22 @@ static inline uint32_t mtr_lang_load32(const void *p) {
     return v;
 }
 
+/* The caller mixes N in, too. The last piece overlaps the one before. */
 static inline uint64_t mtr_lang_mix_bytes(uint64_t h, const void *bytes,
                                           size_t n) {
-    const uint8_t *p = bytes;
+    const uint8_t *p = bytes, *end = p + n;
     uint64_t a = 0, b = 0;
-    h = mtr_lang_mix(h, n);
-    for (; n > 16; p += 16, n -= 16)
-        h = mtr_lang_mix(mtr_lang_load64(p) ^ h, mtr_lang_load64(p + 8));
-    if (n >= 8) {
+    if (n >= 16) {
+        for (; end - p > 16; p += 16)
+            h = mtr_lang_mix(mtr_lang_load64(p) ^ h, mtr_lang_load64(p + 8));
+        a = mtr_lang_load64(end - 16);
+        b = mtr_lang_load64(end - 8);
+    } else if (n >= 8) {
         a = mtr_lang_load64(p);
-        b = mtr_lang_load64(p + n - 8);
+        b = mtr_lang_load64(end - 8);
     } else if (n >= 4) {
         a = mtr_lang_load32(p);
-        b = mtr_lang_load32(p + n - 4);
+        b = mtr_lang_load32(end - 4);
     } else if (n != 0) {
         a = (uint64_t)p[0] << 16 | (uint64_t)p[n / 2] << 8 | p[n - 1];
     }

@@ -107,7 +107,7 @@ static inline const char *string(uintptr_t value, size_t *length) {
 static inline uint64_t mix_string(uint64_t h, uintptr_t value) {
     size_t length;
     const char *p = string(value, &length);
-    return mtr_lang_mix_bytes(h, p, length);
+    return mtr_lang_mix_bytes(h ^ length, p, length);
 }
 
 /* As Ruby says it. A place is behind the instruction that runs; a frame that

@@ -49,6 +49,9 @@ struct mtr_host {
     size_t (*large_blocks)(struct mtr_large_block *out, size_t cap);
     /* Whether P is an address in the heap, which can be read. */
     bool (*has_memory)(const void *p);
+    /* The token of the block that is in use at P, if that is not much longer
+       than BYTES; 0: it has none. */
+    uint64_t (*token_of)(const void *p, size_t bytes);
 };
 
 /*
