@@ -177,7 +177,7 @@ void tcm_free_sized_check(const void *ptr, size_t size, size_t align) {
 static void free_recorded(struct tcm_thread_state *self, void *ptr,
                           const struct tcm_block_info *info,
                           const struct claim *claim, enum mtf_call call) {
-    struct mtr_thread *trace = tcm_trace_enter(self);
+    struct mtr_thread *trace = tcm_trace_enter_free(self);
     if (trace == NULL)
         return;
     uint64_t *word = tcm_block_word(ptr, false);

@@ -202,7 +202,7 @@ static void *realloc_to_zero(void *ptr, enum mtf_call call) {
     if (self->life == TCM_THREAD_NEW)
         tcm_thread_need_cache(self);
     if (info.kind != TCM_BLOCK_PRIVATE && !tcm_trace_is_private(self)) {
-        struct mtr_thread *trace = tcm_trace_enter(self);
+        struct mtr_thread *trace = tcm_trace_enter_free(self);
         if (trace != NULL) {
             tcm_trace_present(trace, ptr, &info);
             tcm_trace_realloc_end(trace, call, tcm_block_word(ptr, false));

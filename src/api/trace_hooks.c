@@ -93,6 +93,16 @@ struct mtr_thread *tcm_trace_enter_alloc(struct tcm_thread_state *self,
                : enter_sited(self, t, caller, size);
 }
 
+struct mtr_thread *tcm_trace_enter_free(struct tcm_thread_state *self) {
+    struct mtr_thread *t = tcm_trace_enter(self);
+    if (t == NULL || TCM_LIKELY(!mtr_has_free_sites(t)) ||
+        mtr_site_enter_free(t))
+        return t;
+    tcm_trace_leave(self);
+    tcm_thread_put_back(self);
+    return NULL;
+}
+
 /* Three events: they end within MTR_BUFFER_SLACK of limit. */
 static TCM_ALWAYS_INLINE void *put_sited_alloc(size_t size, uint64_t scaled,
                                                enum mtf_call call,
@@ -154,7 +164,7 @@ static uint64_t take_token(const struct mtr_thread *t, uint64_t *word) {
         return 0;
     uint64_t token = *word;
     *word = 0;
-    return token < t->first_token ? 0 : token;
+    return token < mtr_first_token(t) ? 0 : token;
 }
 
 /* A call that is dropped, counted; its block gets no token. */
@@ -196,7 +206,7 @@ void tcm_trace_present(struct mtr_thread *t, const void *ptr,
         info->size <= MTR_PRESENT_ABOVE || mtr_drops(t))
         return;
     const uint64_t *word = tcm_object_word(ptr, false);
-    if (*word >= t->first_token && mtr_present(ptr, info->size, &present))
+    if (*word >= mtr_first_token(t) && mtr_present(ptr, info->size, &present))
         mtr_put_present(t, present);
 }
 
@@ -252,7 +262,7 @@ void tcm_trace_realloc_failed(struct mtr_thread *t, enum mtf_call call,
     uint64_t old = old_word == NULL ? 0 : *old_word;
     if (is_dropped(t, NULL))
         return;
-    mtr_put_failed(t, call, size, 0, old < t->first_token ? 0 : old);
+    mtr_put_failed(t, call, size, 0, old < mtr_first_token(t) ? 0 : old);
 }
 
 /* tcm_trace_enter for a call that is no allocation; NULL also in recorder

@@ -43,6 +43,9 @@ void tcm_trace_leave(struct tcm_thread_state *self);
 struct mtr_thread *tcm_trace_enter_alloc(struct tcm_thread_state *self,
                                          size_t size);
 
+/* tcm_trace_enter for a call that frees a block. */
+struct mtr_thread *tcm_trace_enter_free(struct tcm_thread_state *self);
+
 /*
  * The traced fast path of an allocation with a call site, called from CALLER;
  * tcm_traced_alloc (malloc_path.h) has checked room and bin. The sticky call of
@@ -162,6 +165,11 @@ static inline void tcm_trace_leave(struct tcm_thread_state *self) {
 static inline struct mtr_thread *
 tcm_trace_enter_alloc(struct tcm_thread_state *self, size_t size) {
     (void)self, (void)size;
+    return NULL;
+}
+static inline struct mtr_thread *
+tcm_trace_enter_free(struct tcm_thread_state *self) {
+    (void)self;
     return NULL;
 }
 static inline void tcm_trace_free_begins(void) {

@@ -49,8 +49,9 @@ TCM_STATIC_ASSERT(sizeof(struct mtf_raw_header) == 96, "raw header layout");
 enum mtf_clock { MTF_CLOCK_MONOTONIC_NS = 1 };
 #define MTF_SETTING_COMPRESSED  1u
 #define MTF_SETTING_DROP        2u
-#define MTF_SETTING_PER_PROCESS 4u /* the output's name has %p */
-#define MTF_SETTING_SITES       8u /* allocations have call sites */
+#define MTF_SETTING_PER_PROCESS 4u  /* the output's name has %p */
+#define MTF_SETTING_SITES       8u  /* allocations have call sites */
+#define MTF_SETTING_FREE_SITES  16u /* and frees */
 
 /* Header fields: u16 tag, u16 length, bytes; tag 0 ends them. */
 enum mtf_header_tag {

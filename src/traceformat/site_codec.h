@@ -9,7 +9,8 @@
  * be a line of an interpreted program; then its parent is the line that called
  * it, and the parent of the outermost one is the native frame below.
  *
- * SITE in a stream: the site of all later allocations, up to the next SITE or
+ * SITE in a stream: the site of all later allocations (and frees, if the header
+ * says so: MTF_SETTING_FREE_SITES), up to the next SITE or
  * the end of the buffer. The argument is 0 when the site is the one that came
  * after the last one the last time, else zigzag(site - last) (never 0).
  *

@@ -96,7 +96,7 @@ enum mtf_raw_kind {
     MTF_RAW_AS_THREAD = 5,  /* late stream: thread of the following events */
     MTF_RAW_UNTRACED = 6,   /* n frees of blocks made while not recording */
     MTF_RAW_PRESENT = 7,    /* bytes with memory of the next block to end */
-    MTF_RAW_SITE = 8,       /* site of later allocations; site_codec.h */
+    MTF_RAW_SITE = 8,       /* site of later events; site_codec.h */
     /* from here on: length, then bytes */
     MTF_RAW_BUFFER = 16,       /* struct mtf_raw_buffer_state */
     MTF_RAW_THREAD_START = 17, /* u32 kernel thread id */

@@ -173,7 +173,8 @@ size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
             (uint8_t)((c->compress ? MTF_SETTING_COMPRESSED : 0) |
                       (c->drops ? MTF_SETTING_DROP : 0) |
                       (mtr_is_per_process(rec) ? MTF_SETTING_PER_PROCESS : 0) |
-                      (c->sites != 0 ? MTF_SETTING_SITES : 0)),
+                      (c->sites != 0 ? MTF_SETTING_SITES : 0) |
+                      (c->free_sites ? MTF_SETTING_FREE_SITES : 0)),
         .buffer_bound = c->bound_bytes,
     };
     const char *library = "libtcmalloc_minimal " TCM_VERSION;

@@ -92,6 +92,7 @@ struct mtr_config {
     bool filtered;       /* this image began with a filter of system calls */
     bool confined;       /* it got its first one since */
     uint8_t sites;       /* enum mtr_sites_mode */
+    bool free_sites;     /* frees have sites, too */
     uint16_t site_depth; /* most frames of a stack */
     uint64_t site_mean;  /* bytes between samples, on average */
     bool continues;      /* this image continues its process's recording */

@@ -291,21 +291,42 @@ static bool find(struct mtr_thread *t, uintptr_t caller, uint64_t key,
     }
 }
 
+/* SITE, if GOOD, is that of the events that follow; a gap otherwise. */
+static bool enter(struct mtr_thread *t, bool good, uint32_t site) {
+    if (!good)
+        return mtr_gap_begin(mtr_recorder, t);
+    mtr_put_site(t, t->cold->sites, site);
+    return true;
+}
+
 bool mtr_site_enter(struct mtr_thread *t, uintptr_t caller, uint64_t key,
                     size_t size) {
-    struct mtr_thread_sites *s = t->cold->sites;
-    TCM_ASSERT(mtr_has_sites(t) && s != NULL);
-    if (mtr_drops(t))
-        return true;
     uint32_t site = MTF_SITE_NONE;
     int saved = errno;
+    TCM_ASSERT(mtr_has_sites(t) && t->cold->sites != NULL);
+    if (mtr_drops(t))
+        return true;
     bool good = find(t, caller, key, size, &site);
-    if (!good && !mtr_gap_begin(mtr_recorder, t)) {
-        errno = saved;
-        return false;
-    }
+    good = enter(t, good, site);
     errno = saved;
-    if (good)
-        mtr_put_site(t, s, site);
-    return true;
+    return good;
+}
+
+bool mtr_site_enter_free(struct mtr_thread *t) {
+    struct mtr_thread_sites *s = t->cold->sites;
+    struct mtr_stack_state from;
+    uint32_t site = MTF_SITE_NONE;
+    bool good = true;
+    int saved = errno;
+    TCM_ASSERT(mtr_has_free_sites(t) && s != NULL);
+    if (mtr_drops(t))
+        return true;
+    if (mtr_config.sites == MTR_SITES_STACK)
+        good = find_stack(t, &site);
+    else if (mtr_stack_outside(&s->stack, &from,
+                               tcm_load_relaxed(&mtr_site_stamp)))
+        good = find_caller(t, from.at + 1, from.at + 1, &site);
+    good = enter(t, good, site);
+    errno = saved;
+    return good;
 }

@@ -22,6 +22,10 @@ struct mtr_thread;
 bool mtr_site_enter(struct mtr_thread *t, uintptr_t caller, uint64_t key,
                     size_t size);
 
+/* The same for a call that frees. Where lines are recorded it has its caller
+   alone: finding lines may allocate. */
+bool mtr_site_enter_free(struct mtr_thread *t);
+
 #define MTR_SITE_NOT_KNOWN (-1)
 /*
  * The site of an allocation of SIZE bytes by a call from CALLER, for modes that

@@ -81,7 +81,8 @@ bool mtr_sites_parse(const char *text, struct mtr_sites_choice *choice) {
 }
 
 size_t mtr_sites_bytes(void) {
-    size_t bytes = mtr_config.sites == MTR_SITES_CALLER
+    size_t bytes = mtr_config.free_sites ? sizeof(struct mtr_thread_sites)
+                   : mtr_config.sites == MTR_SITES_CALLER
                        ? offsetof(struct mtr_thread_sites, lang)
                    : mtr_config.sites == MTR_SITES_LANG
                        ? offsetof(struct mtr_thread_sites, stack)
@@ -107,9 +108,9 @@ void mtr_sites_thread(struct mtr_thread_sites *s) {
     s->walks = mtr_config.sites != MTR_SITES_CALLER;
     s->mode_told = false;
     s->sampling = false;
-    if (s->has_lines) {
+    if (s->has_lines)
         s->lang.is_walking = false;
-    } else if (s->walks) {
+    if (mtr_sites_bytes() >= sizeof(*s)) {
         /* What is remembered is of another thread's stack. */
         s->stack.stamp = 0;
         s->stack.low = s->stack.bytes = s->stack.none_below = 0;
@@ -316,6 +317,7 @@ unsigned mtr_site_put_mode(uint8_t *p) {
     struct mtf_site_def def = {
         .what = MTF_SITE_DEF_MODE,
         .mode = c->sites,
+        .free_sites = c->free_sites,
         .depth = c->sites == MTR_SITES_CALLER ? 0 : c->site_depth,
         .mean = c->site_mean};
     unsigned left;

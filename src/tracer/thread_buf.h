@@ -50,7 +50,8 @@ struct mtr_thread {
     uint64_t next_token; /* of the next allocation */
     uint64_t last_8th;   /* predictor: last size / 8 */
     uint64_t last_freed; /* predictor: last freed token */
-    uint64_t first_token; /* smaller ones are of no or an older recording */
+    uint64_t first_token; /* smaller ones are of no or an older recording; all
+                             ones: sites.h tells it, as frees have sites */
     uint8_t alloc_call;   /* sticky calls */
     uint8_t free_call;
     uint8_t flags;                /* MTR_THREAD_ bits, owner only */
@@ -105,7 +106,8 @@ static TCM_ALWAYS_INLINE uint64_t mtr_put_alloc(struct mtr_thread *t,
                                                 size_t size) {
     uint64_t token = t->next_token;
     uint64_t payload = mtf_alloc_payload(size, t->last_8th);
-    TCM_ASSERT(token >= t->first_token && !mtr_drops(t));
+    TCM_ASSERT(token >= t->first_token || t->first_token == UINT64_MAX);
+    TCM_ASSERT(!mtr_drops(t));
     t->next_token = token + 1;
     t->last_8th = size >> 3;
     tcm_prefetch_write(t->pos + MTR_PREFETCH_AHEAD);

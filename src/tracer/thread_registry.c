@@ -168,6 +168,10 @@ struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id,
         if (record->cold.sites != NULL) {
             mtr_sites_thread(record->cold.sites);
             record->hot.alloc_call = MTR_CALL_SITED;
+            if (mtr_config.free_sites) {
+                record->cold.sites->first_token = rec->first_token;
+                record->hot.first_token = UINT64_MAX;
+            }
         }
         tcm_dlist_push_back(&r->live, &record->cold.link);
     }

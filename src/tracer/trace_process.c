@@ -257,6 +257,10 @@ static void configure_sites(struct mtr_config *c) {
     c->sites = (uint8_t)choice.mode;
     c->site_depth = choice.depth;
     c->site_mean = choice.mean;
+    /* Whether a block was a sample is not known when it is freed. */
+    c->free_sites =
+        choice.mode != MTR_SITES_NONE && choice.mode != MTR_SITES_SAMPLE &&
+        tcm_env_bool("TCMALLOC_TRACE_FREE_SITES") && mtr_stack_is_possible();
     if (tcm_env_bool("TCMALLOC_TRACE_CHECK_STACKS"))
         mtr_stack_check_all();
     if (choice.mode != MTR_SITES_LANG)

@@ -182,6 +182,7 @@ static bool take_item(struct work *w, const struct mtf_item *item) {
         w->have_header = true;
         w->header = item->info->fixed;
         w->emit.present.random = w->header.random;
+        w->emit.free_sites = (w->header.settings & MTF_SETTING_FREE_SITES) != 0;
         break;
     case MTF_ITEM_DATA:
         t = demux_add(&w->demux, item);

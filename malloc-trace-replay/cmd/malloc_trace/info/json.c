@@ -35,6 +35,8 @@ static void json_recording(struct tool_json *j, const struct info_file *f) {
     tool_json_bool(j, "file_a_process",
                    (h->settings & MTF_SETTING_PER_PROCESS) != 0);
     tool_json_bool(j, "call_sites", (h->settings & MTF_SETTING_SITES) != 0);
+    tool_json_bool(j, "free_sites",
+                   (h->settings & MTF_SETTING_FREE_SITES) != 0);
     tool_json_u64(j, "buffer_bound", h->buffer_bound);
     tool_json_end_object(j);
 }

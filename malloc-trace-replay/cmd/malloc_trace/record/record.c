@@ -46,6 +46,7 @@ static const char help[] =
     "                    stack[:DEPTH], sample[:BYTES], lang[:N] (the lines\n"
     "                    of Python, Perl, Ruby, one calling the other) or\n"
     "                    none\n"
+    "      --free-sites  record where blocks are freed, too\n"
     "  -q, --quiet    no summary, but what is wrong\n"
     "  -h, --help     print this text and exit\n"
     "  -V, --version  print the version and exit\n"
@@ -155,6 +156,7 @@ struct run {
     const char *library;
     const char *pattern;
     const char *sites; /* NULL: as the environment says */
+    bool free_sites;   /* false: the same */
     struct record_times times;
     sigset_t mask; /* before the run */
     struct sigaction interrupt, quit;
@@ -177,6 +179,8 @@ static bool set_environment(const struct run *r) {
                 unsetenv("TCMALLOC_TRACE_OWNER") == 0;
     if (r->sites != NULL)
         good = good && setenv("TCMALLOC_TRACE_SITES", r->sites, 1) == 0;
+    if (r->free_sites)
+        good = good && setenv("TCMALLOC_TRACE_FREE_SITES", "1", 1) == 0;
     if (r->times.delayed)
         good = good && setenv("TCMALLOC_TRACE_START", "0", 1) == 0;
     if (r->times.delayed || r->times.ends)
@@ -299,12 +303,13 @@ static int die_of(int sig) {
 }
 
 int cmd_record(int argc, char **argv) {
-    enum { OPT_OUTPUT = 1, OPT_DELAY, OPT_DURATION, OPT_SITES };
+    enum { OPT_OUTPUT = 1, OPT_DELAY, OPT_DURATION, OPT_SITES, OPT_FREE_SITES };
     static const struct tool_option table[] = {
         {NULL, 'o', true, OPT_OUTPUT},
         {"delay", 0, true, OPT_DELAY},
         {"duration", 0, true, OPT_DURATION},
         {"sites", 0, true, OPT_SITES},
+        {"free-sites", 0, false, OPT_FREE_SITES},
         {NULL, 0, false, 0},
     };
     static char library[PATH_MAX], link[PATH_MAX], pattern[PATH_MAX];
@@ -318,6 +323,10 @@ int cmd_record(int argc, char **argv) {
     while ((id = tool_option_next(&o)) > 0) {
         if (id == OPT_OUTPUT) {
             file = o.value;
+            continue;
+        }
+        if (id == OPT_FREE_SITES) {
+            r.free_sites = true;
             continue;
         }
         if (id == OPT_SITES) {

@@ -47,6 +47,7 @@ static const char help[] =
     "      --share PERCENT  branches of the tree with less are left out "
     "(default 1)\n"
     "      --threads        below each row what threads have of it\n"
+    "      --freed          sites are those where blocks were freed\n"
     "      --columns        bytes, calls and place, for sort(1)\n"
     "      --csv FILE       all figures as CSV\n"
     "      --json FILE      the same as JSON\n"
@@ -84,6 +85,7 @@ enum option_id {
     OPT_TREE,
     OPT_SHARE,
     OPT_THREADS,
+    OPT_FREED,
     OPT_COLUMNS,
     OPT_CSV,
     OPT_JSON,
@@ -112,6 +114,7 @@ static const struct tool_option option_table[] = {
     {"tree", 0, false, OPT_TREE},
     {"share", 0, true, OPT_SHARE},
     {"threads", 0, false, OPT_THREADS},
+    {"freed", 0, false, OPT_FREED},
     {"columns", 0, false, OPT_COLUMNS},
     {"csv", 0, true, OPT_CSV},
     {"json", 0, true, OPT_JSON},
@@ -282,6 +285,9 @@ static int take_option(struct report *r, int id, const char *value) {
     case OPT_THREADS:
         r->tally.threads = true;
         return TOOL_OK;
+    case OPT_FREED:
+        r->tally.freed = true;
+        return TOOL_OK;
     case OPT_COLUMNS:
         r->columns = true;
         return TOOL_OK;
@@ -358,6 +364,11 @@ static int check_options(struct report *r) {
     if (!sites && needs_sites(r))
         return tool_usage_error("--by=%s: stacks are of sites",
                                 by_names[r->by]);
+    if (!sites && r->tally.freed)
+        return tool_usage_error("--by=%s: --freed is of sites",
+                                by_names[r->by]);
+    if (r->tally.freed && r->filter.leaks)
+        return tool_usage_error("--freed and --leaks exclude each other");
     if (!sites && r->tally.threads)
         return tool_usage_error("--by=%s: --threads is of sites",
                                 by_names[r->by]);
@@ -454,6 +465,18 @@ static void note_status(struct report *r, int status) {
         r->status = status;
 }
 
+/* --freed: without sites of frees there is nothing to report. */
+static bool has_wanted_sites(struct report *r, const struct tallies *t,
+                             const char *name) {
+    if (!r->tally.freed || t->sites.mode.free_sites)
+        return true;
+    tool_error("%s has no call sites of frees: record with "
+               "TCMALLOC_TRACE_FREE_SITES=1",
+               name);
+    r->status = TOOL_FAILED;
+    return false;
+}
+
 /* Adds T's allocations to the rows. */
 static bool add_rows(struct report *r, struct rows *rows,
                      const struct tallies *t, struct names *names, bool old) {
@@ -477,6 +500,7 @@ static bool compare(struct report *r, struct rows *rows, struct stacks *tree) {
     struct names *names = NULL;
     bool good = tally_read(&t, r->diff);
     note_status(r, t.status);
+    good = good && has_wanted_sites(r, &t, r->diff);
     if (good)
         good = (names = names_new(&t.sites, r->modules)) != NULL
                    ? add_rows(r, rows, &t, names, true) &&
@@ -610,6 +634,7 @@ static bool make_report(struct report *r) {
         return out_of_memory();
     bool good = read_traces(r, &t);
     note_status(r, t.status);
+    good = good && has_wanted_sites(r, &t, r->name);
     if (good && t.sited == 0 && rows_tally_by(r->by) == TALLY_BY_SITE)
         tool_warn("%s has no call sites: record with "
                   "TCMALLOC_TRACE_SITES=stack",

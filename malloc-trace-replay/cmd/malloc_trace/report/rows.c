@@ -32,6 +32,8 @@ static uint32_t text_of(struct rows *r, const struct tallies *t,
                         struct labels *l, enum rows_by by,
                         const struct tally *a) {
     char *text = NULL;
+    if (t->options.freed && (uint32_t)a->key == TALLY_NOT_FREED)
+        return texts_number(&r->texts, "(not freed)");
     if (rows_tally_by(by) == TALLY_BY_SITE)
         return by == ROWS_BY_STACK ? labels_stack(l, (uint32_t)a->key)
                                    : labels_site(l, (uint32_t)a->key);

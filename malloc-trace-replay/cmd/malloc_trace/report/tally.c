@@ -100,7 +100,7 @@ static uint64_t key_of(const struct tallies *t, uint64_t size) {
         return size;
     if (t->options.by == TALLY_BY_THREAD)
         return t->current_place;
-    return t->site |
+    return (t->options.freed && !t->ending ? TALLY_NOT_FREED : t->site) |
            (t->options.threads ? (uint64_t)t->current_place << 32 : 0);
 }
 
@@ -222,16 +222,6 @@ static void count_end(struct tallies *t, struct tally *a,
     a->life_bytes_max = tcm_max_u64(a->life_bytes_max, meanwhile);
 }
 
-static void end(struct tallies *t, struct tally_block *b, uint64_t event) {
-    if (b->tally != NO_TALLY)
-        count_end(t, &t->tally[b->tally - 1], b, tcm_max_u64(b->calls, 1),
-                  bytes_of(t, b), event);
-    count_end(t, &t->all, b, 1, b->size, event);
-    t->live_bytes -= b->size;
-    tell_object(t, b, true);
-    b->tally = 0;
-}
-
 static void count_birth(struct tallies *t, struct tally *a, uint64_t size,
                         uint64_t calls, uint64_t bytes) {
     before_change(t, a);
@@ -244,6 +234,35 @@ static void count_birth(struct tallies *t, struct tally *a, uint64_t size,
         a->most_bytes = a->live_bytes;
         a->most = a->live;
     }
+}
+
+/* From those that were not freed to those that were at this site. */
+static void move_to_end(struct tallies *t, struct tally_block *b) {
+    struct tally *from = &t->tally[b->tally - 1];
+    before_change(t, from);
+    from->calls--;
+    from->bytes -= b->size;
+    from->live--;
+    from->live_bytes -= b->size;
+    t->ending = true;
+    uint32_t place = tally_of(t, key_of(t, b->size));
+    t->ending = false;
+    if (place == 0)
+        return;
+    b->tally = place;
+    count_birth(t, &t->tally[place - 1], b->size, 1, b->size);
+}
+
+static void end(struct tallies *t, struct tally_block *b, uint64_t event) {
+    if (t->options.freed && b->tally != NO_TALLY && t->status != TOOL_FAILED)
+        move_to_end(t, b);
+    if (b->tally != NO_TALLY)
+        count_end(t, &t->tally[b->tally - 1], b, tcm_max_u64(b->calls, 1),
+                  bytes_of(t, b), event);
+    count_end(t, &t->all, b, 1, b->size, event);
+    t->live_bytes -= b->size;
+    tell_object(t, b, true);
+    b->tally = 0;
 }
 
 /* A peak comes with an allocation: what it adds belongs to the peak. */

@@ -23,6 +23,9 @@
 
 enum tally_by { TALLY_BY_SITE, TALLY_BY_SIZE, TALLY_BY_THREAD };
 
+/* The site of what was not freed, where sites are of frees. */
+#define TALLY_NOT_FREED UINT32_MAX
+
 /* Of one key, or a sum of several. */
 struct tally {
     uint64_t key; /* site, with place of the thread << 32 if asked for; size;
@@ -67,6 +70,7 @@ struct tally_object {
 struct tally_options {
     enum tally_by by;
     bool threads; /* of sites: those of each thread by themselves */
+    bool freed;   /* of sites: where blocks were freed */
     enum tally_moment moment;
     uint64_t moment_ns; /* since the start */
     const char *mark;
@@ -106,6 +110,7 @@ struct tallies {
     size_t first;                 /* tally of the trace at hand */
     struct tally all;             /* of it */
     uint64_t time_ns, live_bytes, all_bytes, peaks, highest;
+    bool ending;
     uint32_t current, site;
     uint32_t current_place; /* of the thread */
     bool moment_found, growing;

@@ -210,6 +210,8 @@ static void run_rare_free(struct emit *e, struct demux_thread *t,
         e->counts.frees++;
     else
         e->counts.reallocs++;
+    if (found && e->free_sites)
+        mtf_proc_put_site(e->writer, site_of(t, v));
     if (!found)
         e->counts.unmatched_frees++;
     else if (is_free)
@@ -315,6 +317,7 @@ static enum emit_stop run_hot(struct emit *e, struct demux_thread *t,
     uint64_t high = e->run_high, low = e->run_low;
     uint64_t mallocs = 0, frees = 0, foreign = 0;
     uint32_t thread = t->out_id;
+    bool free_sites = e->free_sites;
     enum emit_stop stop = EMIT_DONE;
     for (; v < end; v++) {
         unsigned kind = demux_event_kind(v);
@@ -350,6 +353,9 @@ static enum emit_stop run_hot(struct emit *e, struct demux_thread *t,
             live -= o.size;
             low = live < low ? live : low;
             frees++;
+            if (TCM_UNLIKELY(free_sites) && site_of(t, v) != w->site)
+                MTF_PROC_OUT_OF_LINE(w, &hot,
+                                     mtf_proc_set_site(w, site_of(t, v)));
             mtf_proc_put_free_hot(w, &hot, demux_event_call(v), &o.place);
         } else {
             break;

@@ -35,6 +35,7 @@ struct emit {
     struct waiters waiters;
     struct demux_thread *woken; /* list of those whose token was born */
     struct present present;     /* its name and random number: the caller's */
+    bool free_sites;            /* frees have call sites; the caller's */
 };
 
 bool emit_init(struct emit *e, struct demux *d, struct mtf_proc_writer *w);

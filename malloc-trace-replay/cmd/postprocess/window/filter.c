@@ -355,6 +355,8 @@ static void take_free(struct filter *f, const struct mtf_op *op) {
     struct mtf_proc_object place = place_of(b);
     enter(f, f->thread, true);
     f->counts.foreign_frees += b->thread != f->thread;
+    if (f->free_sites)
+        mtf_proc_put_site(f->out, f->site);
     if (op->kind == MTF_OP_REALLOC_END) {
         f->counts.reallocs++;
         mtf_proc_put_realloc_end(f->out, op->call, &place);
@@ -587,6 +589,7 @@ static bool take_header(struct filter *f) {
     f->have_header = true;
     f->have_base = h.raw_length != 0;
     f->base_ns = f->time_ns = raw.start_ns;
+    f->free_sites = (raw.settings & MTF_SETTING_FREE_SITES) != 0;
     return true;
 }
 

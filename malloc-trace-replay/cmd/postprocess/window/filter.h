@@ -71,6 +71,7 @@ struct filter {
     uint32_t thread;  /* of the operations to come */
     uint32_t site;    /* of the allocations to come */
     bool has_sites;   /* there are definitions */
+    bool free_sites;  /* frees have call sites */
     uint64_t present; /* bytes noted of the next one, or FILTER_ALL_PRESENT */
     uint64_t made;
     struct filter_block *block; /* by slot of the input */
