@@ -193,6 +193,52 @@ static uint64_t run_sized(double scale) {
     return 2 * n;
 }
 
+/* Stacks of 17 frames from here to main, for call sites. */
+enum { FRAMES = 12 };
+
+static __attribute__((noinline)) void stack_leaf(uint64_t times) {
+    for (uint64_t i = 0; i < times; i++)
+        free(bench_hide(malloc(64)));
+}
+
+static __attribute__((noinline)) void stack_odd(int depth, uint64_t times);
+static __attribute__((noinline)) void stack_even(int depth, uint64_t times) {
+    if (depth == 0)
+        stack_leaf(times);
+    else
+        stack_odd(depth - 1, times);
+    __asm__ volatile("" ::: "memory"); /* no call in the tail */
+}
+static __attribute__((noinline)) void stack_odd(int depth, uint64_t times) {
+    if (depth == 0)
+        stack_leaf(times);
+    else
+        stack_even(depth - 1, times);
+    __asm__ volatile("" ::: "memory");
+}
+
+static uint64_t run_stack_same(double scale) {
+    uint64_t n = bench_count(scale, 20e6);
+    stack_even(FRAMES, n);
+    return 2 * n;
+}
+
+/* Each allocation by another path than the one before, of all frames. */
+static uint64_t run_stack_turns(double scale) {
+    uint64_t n = bench_count(scale, 20e6);
+    for (uint64_t i = 0; i < n; i++)
+        (i % 2 == 0 ? stack_even : stack_odd)(FRAMES, 1);
+    return 2 * n;
+}
+
+/* One to four frames differ from those of the allocation before. */
+static uint64_t run_stack_some(double scale) {
+    uint64_t n = bench_count(scale, 20e6);
+    for (uint64_t i = 0; i < n; i++)
+        stack_even(FRAMES - (int)(i % 4), 1);
+    return 2 * n;
+}
+
 static const struct workload list[] = {
     {"pairs", "malloc(64), free", run_pairs},
     {"lifo", "48 blocks of 24 + 16 (j mod 8) bytes, freed in reverse",
@@ -208,6 +254,11 @@ static const struct workload list[] = {
     {"batch1600", "the same with 1,600", run_batch_1600},
     {"batch2", "two threads, batches of 25 to 1,600", run_batch_threads},
     {"sized", "operator new and sized delete, 2,000 slots", run_sized},
+    {"stack-same", "pairs, all from one stack of 17 frames", run_stack_same},
+    {"stack-turns", "from two in turn, with no frame in common",
+     run_stack_turns},
+    {"stack-some", "from four in turn, with some frames in common",
+     run_stack_some},
     {NULL, NULL, NULL}};
 
 int main(int argc, char **argv) {

@@ -6,6 +6,12 @@ ns/event: (wall recorded - wall untraced) / events of all threads, whole
 process. loop: the same of the loop alone, without start and end of recording.
 cpu: CPU time of the program's own threads instead of wall time; the one to
 look at when the machine does other things too.
+
+--sites: what call sites cost, by mode, beside heaptrack (if it is there) in the
+same run. ns/alloc: user time beyond that of recording without sites, by
+allocation; heaptrack's beyond that of glibc. user: against the same library
+(heaptrack: glibc) without recording. B/alloc: bytes beyond those without sites,
+before LZ4.
 """
 import argparse
 import json
@@ -20,6 +26,10 @@ import jobs  # noqa: E402
 LOOPS = ("pairs", "lifo", "random", "threads", "random200", "random1m")
 MALLOC_BOUND = ("bignum", "strings", "trees", "fifo", "server")
 PROGRAMS = ("python", "perl", "ruby", "sqlite", "gcc")
+STACKS = ("stack-same", "stack-turns", "stack-some")
+SITES = ("none", "caller", "stack:16", "stack:32", "lang")
+HEAPTRACK = ("/usr/lib/heaptrack/libheaptrack_preload.so",
+             "/usr/lib/x86_64-linux-gnu/heaptrack/libheaptrack_preload.so")
 QUICK = ("pairs", "lifo", "random", "threads", "bignum", "strings")
 
 
@@ -40,7 +50,7 @@ def account(build, path):
 def commands(build, work, scale, wanted):
     """[(name, command)]: loops, malloc-bound programs, real programs."""
     have = lib.all_workloads(build)
-    for name in LOOPS + MALLOC_BOUND:
+    for name in LOOPS + STACKS + MALLOC_BOUND:
         if wanted(name):
             yield name, [have[name][0], name, str(scale)]
     for name in PROGRAMS:
@@ -54,6 +64,66 @@ def commands(build, work, scale, wanted):
         yield "small", ["/bin/true"]
 
 
+def sites_allocators(build, work):
+    """[Allocator]: not recording, each mode of call sites, glibc, heaptrack."""
+    off = lib.allocators(build, work, {"tracing-off"})[0]
+    preload = off.settings["LD_PRELOAD"]
+    chosen = [off]
+    for mode in SITES:
+        chosen.append(lib.Allocator(mode, preload, {
+            "TCMALLOC_TRACE_OUTPUT": os.path.join(work, mode),
+            "TCMALLOC_TRACE_SITES": mode}))
+    for path in HEAPTRACK:
+        if os.path.exists(path):
+            chosen.append(lib.Allocator("glibc"))
+            chosen.append(lib.Allocator("heaptrack", path, {
+                "DUMP_HEAPTRACK_OUTPUT": os.path.join(work, "heaptrack")}))
+            break
+    return chosen
+
+
+def sites(a, build, only):
+    rows = []
+    with lib.WorkFolder(a.work) as work:
+        chosen = sites_allocators(build, work)
+        names = [x.name for x in chosen]
+        for name, command in commands(build, work, a.scale,
+                                      lambda x: x in only):
+            results = lib.interleave(chosen, command, a.rounds)
+            plain = account(build, os.path.join(work, "none"))
+            allocs = sum(plain["footer"][x]
+                         for x in ("mallocs", "memaligns", "reallocs"))
+            off = results[chosen[0].name]
+            for mode in names[1:]:
+                if mode == "glibc":
+                    continue
+                rival = mode == "heaptrack"
+                base = results["glibc" if rival else "none"]
+                still = results["glibc"] if rival else off
+                added = lib.median([(x.user - y.user) * 1e9 / allocs
+                                    for x, y in zip(results[mode], base)])
+                user = lib.ratio([r.user for r in results[mode]],
+                                 [r.user for r in still])
+                told = None if rival else account(build,
+                                                  os.path.join(work, mode))
+                rows.append([
+                    name, "%.1f" % (allocs / 1e6), mode, "%.1f" % added,
+                    "%.3f+-%.3f" % user,
+                    "-" if rival else "%.2f" % (
+                        (told["bytes"] - plain["bytes"]) / allocs)])
+                print("  " + "  ".join(rows[-1]), file=sys.stderr)
+    print(lib.machine())
+    print("%d rounds, interleaved, medians\n" % a.rounds)
+    lib.table(["workload", "M allocs", "sites", "ns/alloc", "user", "B/alloc"],
+              rows)
+    if a.csv:
+        with open(a.csv, "w") as f:
+            f.write("workload,m_allocs,sites,ns_alloc,user_ratio,spread,"
+                    "bytes_alloc\n")
+            for row in rows:
+                f.write(",".join(row).replace("+-", ",") + "\n")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawTextHelpFormatter)
@@ -64,12 +134,17 @@ def main():
     p.add_argument("--quick", action="store_true", help="a few workloads")
     p.add_argument("--no-lz4", action="store_true",
                    help="record without LZ4 frames")
+    p.add_argument("--sites", action="store_true",
+                   help="what call sites cost instead")
     p.add_argument("--csv")
     p.add_argument("--work", help="folder for traces (default /tmp)")
     a = p.parse_args()
     build = os.path.abspath(a.build)
     only = (set(a.only.split(",")) if a.only
             else set(QUICK) if a.quick else None)
+    if a.sites:
+        sites(a, build, only or set(STACKS + ("pairs", "random", "python")))
+        return
     if a.no_lz4:
         os.environ.pop("TCMALLOC_TRACE_UNCOMPRESSED", None)
     csv = open(a.csv, "w") if a.csv else None

@@ -10,6 +10,7 @@
 #if TCM_HAVE_MICROHTTPD
 #include "base/bits.h"
 #include "cmd/malloc_trace/report/html.h"
+#include "cmd/malloc_trace/report/serve_http.h"
 #include "cmd/malloc_trace/report/serve_socket.h"
 #include "common/array.h"
 #include "common/page_parts.h"
@@ -18,7 +19,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <microhttpd.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -93,9 +93,10 @@ static bool add_headers(struct MHD_Response *r, const char *type) {
         {"Cross-Origin-Opener-Policy", "same-origin"},
         {"Cache-Control", "no-cache"},
     };
-    bool good = r != NULL && MHD_add_response_header(r, "Content-Type", type);
+    bool good =
+        r != NULL && serve_http.add_response_header(r, "Content-Type", type);
     for (size_t i = 0; i < TCM_ARRAY_SIZE(headers) && good; i++)
-        good = MHD_add_response_header(r, headers[i][0], headers[i][1]);
+        good = serve_http.add_response_header(r, headers[i][0], headers[i][1]);
     return good;
 }
 
@@ -105,7 +106,7 @@ static struct MHD_Response *text_response(const char *text, const char *type) {
         const char *in;
         void *out;
     } bytes = {.in = text};
-    struct MHD_Response *r = MHD_create_response_from_buffer(
+    struct MHD_Response *r = serve_http.create_response_from_buffer(
         strlen(text), bytes.out, MHD_RESPMEM_PERSISTENT);
     return add_headers(r, type) ? r : NULL;
 }
@@ -123,13 +124,13 @@ static bool make_responses(struct server *s) {
             text_response(refusals[i].text, "text/plain; charset=utf-8");
         good = s->refusal[i] != NULL;
     }
-    return good && MHD_add_response_header(s->refusal[SERVE_NO_METHOD], "Allow",
-                                           "GET, HEAD");
+    return good && serve_http.add_response_header(s->refusal[SERVE_NO_METHOD],
+                                                  "Allow", "GET, HEAD");
 }
 
 /* The next page takes the place of the last. Readers of that still have it. */
 static bool take_page(struct server *s) {
-    struct MHD_Response *r = MHD_create_response_from_buffer(
+    struct MHD_Response *r = serve_http.create_response_from_buffer(
         s->next.count, s->next.bytes, MHD_RESPMEM_MUST_FREE);
     if (r == NULL)
         return false;
@@ -137,12 +138,12 @@ static bool take_page(struct server *s) {
     snprintf(s->tag, sizeof(s->tag), "\"%d-%" PRIu64 "\"", (int)getpid(),
              ++s->number);
     if (!add_headers(r, "text/html; charset=utf-8") ||
-        !MHD_add_response_header(r, "ETag", s->tag)) {
-        MHD_destroy_response(r);
+        !serve_http.add_response_header(r, "ETag", s->tag)) {
+        serve_http.destroy_response(r);
         return false;
     }
     if (s->page != NULL)
-        MHD_destroy_response(s->page);
+        serve_http.destroy_response(s->page);
     s->page = r;
     return true;
 }
@@ -157,25 +158,26 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *c,
     struct serve_request r = {
         .method = method,
         .path = url,
-        .host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host"),
-        .if_none_match =
-            MHD_lookup_connection_value(c, MHD_HEADER_KIND, "If-None-Match"),
-        .content_length =
-            MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Content-Length"),
-        .transfer_encoding = MHD_lookup_connection_value(c, MHD_HEADER_KIND,
-                                                         "Transfer-Encoding")};
+        .host = serve_http.lookup_connection_value(c, MHD_HEADER_KIND, "Host"),
+        .if_none_match = serve_http.lookup_connection_value(c, MHD_HEADER_KIND,
+                                                            "If-None-Match"),
+        .content_length = serve_http.lookup_connection_value(c, MHD_HEADER_KIND,
+                                                             "Content-Length"),
+        .transfer_encoding = serve_http.lookup_connection_value(
+            c, MHD_HEADER_KIND, "Transfer-Encoding")};
     enum serve_what what = serve_judge(&r, s->tag, s->address.port);
     switch (what) {
     case SERVE_PAGE:
         s->looked = now_ns();
-        return MHD_queue_response(c, MHD_HTTP_OK, s->page);
+        return serve_http.queue_response(c, MHD_HTTP_OK, s->page);
     case SERVE_SAME:
         s->looked = now_ns();
-        return MHD_queue_response(c, MHD_HTTP_NOT_MODIFIED, s->same);
+        return serve_http.queue_response(c, MHD_HTTP_NOT_MODIFIED, s->same);
     case SERVE_SCRIPT:
-        return MHD_queue_response(c, MHD_HTTP_OK, s->script);
+        return serve_http.queue_response(c, MHD_HTTP_OK, s->script);
     default:
-        return MHD_queue_response(c, refusals[what].status, s->refusal[what]);
+        return serve_http.queue_response(c, refusals[what].status,
+                                         s->refusal[what]);
     }
 }
 
@@ -269,9 +271,10 @@ static void wait_for_some(struct server *s, bool want_child) {
     int ms = 1000;
     if (s->daemon != NULL) {
         const union MHD_DaemonInfo *info =
-            MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+            serve_http.get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
         on[0] = (struct pollfd){.fd = info->epoll_fd, .events = POLLIN};
-        if (MHD_get_timeout(s->daemon, &timeout) == MHD_YES && timeout < 1000)
+        if (serve_http.get_timeout(s->daemon, &timeout) == MHD_YES &&
+            timeout < 1000)
             ms = (int)timeout;
     }
     if (s->child != 0)
@@ -281,7 +284,7 @@ static void wait_for_some(struct server *s, bool want_child) {
         ms = (int)tcm_min_u64((uint64_t)ms, (s->due - now) / 1000000 + 1);
     (void)poll(on, 2, ms);
     if (s->daemon != NULL)
-        (void)MHD_run(s->daemon);
+        (void)serve_http.run(s->daemon);
     if (s->child != 0 && on[1].revents != 0)
         read_child(s);
 }
@@ -303,7 +306,7 @@ static size_t keep_escaped(void *ctx, struct MHD_Connection *c, char *text) {
 }
 
 static bool start_daemon(struct server *s, int fd) {
-    s->daemon = MHD_start_daemon(
+    s->daemon = serve_http.start_daemon(
         MHD_USE_EPOLL, 0, NULL, NULL, answer, s, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
         TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, REQUEST_MAX,
@@ -339,14 +342,14 @@ static void end(struct server *s) {
     if (s->child != 0)
         end_child(s, true);
     if (s->daemon != NULL)
-        MHD_stop_daemon(s->daemon);
+        serve_http.stop_daemon(s->daemon);
     struct MHD_Response *all[] = {s->page, s->script, s->same};
     for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
         if (all[i] != NULL)
-            MHD_destroy_response(all[i]);
+            serve_http.destroy_response(all[i]);
     for (size_t i = 0; i < TCM_ARRAY_SIZE(s->refusal); i++)
         if (s->refusal[i] != NULL)
-            MHD_destroy_response(s->refusal[i]);
+            serve_http.destroy_response(s->refusal[i]);
     free(s->next.bytes);
 }
 
@@ -362,6 +365,8 @@ int serve_run(const struct serve *what) {
         return tool_usage_error("--serve: other machines can reach %s; "
                                 "--anyone allows that",
                                 s.address.host);
+    if (!serve_http_load())
+        return TOOL_FAILED;
     tool_stop_catch();
     if (first_page(&s)) {
         int fd = serve_listen(&s.address);
