@@ -112,6 +112,7 @@ static void make(struct run *r, struct prng *p) {
         }
     }
     mtf_proc_writer_end(&r->w, NULL, 0);
+    free(r->w.stack);
 }
 
 /* By how many standard errors ESTIMATE is off. */
