@@ -69,7 +69,8 @@ static void put_field(struct profile *p, unsigned field, struct message *m) {
     put_varint(p, &head, field << 3 | 2);
     put_varint(p, &head, m->count);
     fwrite(head.bytes, 1, head.count, p->f);
-    fwrite(m->bytes, 1, m->count, p->f);
+    if (m->count != 0)
+        fwrite(m->bytes, 1, m->count, p->f);
     free(head.bytes);
     m->count = 0;
 }
