@@ -508,14 +508,16 @@ static TCM_NOINLINE void check(struct mtr_thread_stack *s,
 /* Fresh frames from which on a walk is worth to be kept. */
 #define MEMO_FRESH 1u
 
-static TCM_ALWAYS_INLINE struct mtr_stack_memo *
-memo_of(struct mtr_thread_stack *s, struct mtr_stack_state from) {
+static TCM_ALWAYS_INLINE struct mtr_memo_set *
+memos_of(struct mtr_thread_stack *s, struct mtr_stack_state from) {
     uint64_t hash = (from.at ^ from.sp << 20) * 0x9E3779B97F4A7C15u;
-    return &s->memo[hash >> (64 - MTR_MEMOS_LOG2)];
+    return &s->memo[hash >> (64 - MTR_MEMO_SETS_LOG2)];
 }
 
 static void keep_memo(struct mtr_thread_stack *s, struct mtr_stack_state from) {
-    struct mtr_stack_memo *memo = memo_of(s, from);
+    struct mtr_memo_set *set = memos_of(s, from);
+    set->last = (set->last + 1) % MTR_MEMO_WAYS;
+    struct mtr_stack_memo *memo = &set->way[set->last];
     const struct mtr_frame *f = &s->frame[s->count - 1];
     uint32_t n = 0;
     memo->words = UINT32_MAX;
@@ -548,11 +550,26 @@ static TCM_ALWAYS_INLINE bool memo_holds(const struct mtr_stack_memo *memo,
     return true;
 }
 
+/* The one that holds; NULL: none does. */
+static TCM_ALWAYS_INLINE struct mtr_stack_memo *
+find_memo(struct mtr_thread_stack *s, struct mtr_stack_state from) {
+    struct mtr_memo_set *set = memos_of(s, from);
+    for (uint32_t i = 0; i < MTR_MEMO_WAYS; i++) {
+        uint32_t way = (set->last - i) % MTR_MEMO_WAYS;
+        if (memo_holds(&set->way[way], from)) {
+            set->last = way;
+            return &set->way[way];
+        }
+    }
+    return NULL;
+}
+
 static void forget(struct mtr_thread_stack *s, uint64_t stamp) {
     s->stamp = stamp;
     s->count = 0;
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(s->memo); i++)
-        s->memo[i].words = UINT32_MAX;
+        for (unsigned k = 0; k < MTR_MEMO_WAYS; k++)
+            s->memo[i].way[k].words = UINT32_MAX;
 }
 
 /* --- Entry ---------------------------------------------------------------- */
@@ -605,17 +622,20 @@ uint64_t mtr_stack_key(struct mtr_thread_stack *s, struct mtr_stack_state from,
     if (TCM_UNLIKELY(s->busy))
         return 0;
     begin(s, from, stamp);
-    struct mtr_stack_memo *memo = memo_of(s, from);
-    uint64_t key = memo->key;
-    *tag = &memo->tag;
-    if (!memo_holds(memo, from)) {
+    struct mtr_stack_memo *memo = find_memo(s, from);
+    uint64_t key;
+    if (TCM_UNLIKELY(memo == NULL)) {
         key = walk(s, from, depth, stamp);
         *tag = &s->tag;
-    } else if (TCM_UNLIKELY(checks)) {
-        /* What was kept against a new walk. */
-        s->count = 0;
-        if (walk(s, from, depth, stamp) != key)
-            tcm_add_relaxed(&different, (uint64_t)1);
+    } else {
+        key = memo->key;
+        *tag = &memo->tag;
+        if (TCM_UNLIKELY(checks)) {
+            /* What was kept against a new walk. */
+            s->count = 0;
+            if (walk(s, from, depth, stamp) != key)
+                tcm_add_relaxed(&different, (uint64_t)1);
+        }
     }
     end(s);
     return key;

@@ -59,8 +59,9 @@ TCM_STATIC_ASSERT(sizeof(struct mtr_frame) == 64, "a cache line");
 #define MTR_SLOT_UNSURE ((uintptr_t)1)
 
 /* A walk from FROM that read these words gave KEY. */
-#define MTR_MEMO_WORDS 64u
-#define MTR_MEMOS_LOG2 8u
+#define MTR_MEMO_WORDS     64u
+#define MTR_MEMO_SETS_LOG2 6u
+#define MTR_MEMO_WAYS      4u /* walks that begin alike */
 struct mtr_stack_memo {
     struct mtr_stack_state from;
     uint64_t key;
@@ -70,6 +71,11 @@ struct mtr_stack_memo {
     struct {
         uintptr_t slot, value;
     } word[MTR_MEMO_WORDS];
+};
+
+struct mtr_memo_set {
+    uint32_t last; /* that held, or was kept */
+    struct mtr_stack_memo way[MTR_MEMO_WAYS];
 };
 
 /* What lies outside of the outermost frame. */
@@ -97,7 +103,7 @@ struct mtr_thread_stack {
     uintptr_t tried; /* page of another stack, in this walk */
     struct mtr_frame frame[MTR_STACK_FRAMES]; /* outermost first */
     struct mtr_frame fresh[MTR_STACK_FRAMES]; /* innermost first */
-    struct mtr_stack_memo memo[1u << MTR_MEMOS_LOG2];
+    struct mtr_memo_set memo[1u << MTR_MEMO_SETS_LOG2];
 };
 
 /* Whether stacks can be walked in this process. */
