@@ -113,6 +113,7 @@ void mtr_sites_thread(struct mtr_thread_sites *s) {
     if (mtr_sites_bytes() >= sizeof(*s)) {
         /* What is remembered is of another thread's stack. */
         s->stack.stamp = 0;
+        s->stack.owner++;
         s->stack.low = s->stack.bytes = s->stack.none_below = 0;
         s->stack.busy = 0;
     }

@@ -520,7 +520,7 @@ static void keep_memo(struct mtr_thread_stack *s, struct mtr_stack_state from) {
     struct mtr_stack_memo *memo = &set->way[set->last];
     const struct mtr_frame *f = &s->frame[s->count - 1];
     uint32_t n = 0;
-    memo->words = UINT32_MAX;
+    memo->stamp = 0;
     for (uint32_t i = 1; i < s->sure; i++, f--) {
         if (f->bp_slot == MTR_SLOT_UNSURE || n + 2 > MTR_MEMO_WORDS)
             return;
@@ -536,14 +536,18 @@ static void keep_memo(struct mtr_thread_stack *s, struct mtr_stack_state from) {
     memo->tag = 0;
     memo->is_live = s->frame[s->count - 1].is_live;
     memo->words = n;
+    memo->owner = s->owner;
+    memo->stamp = s->stamp;
 }
 
-static TCM_ALWAYS_INLINE bool memo_holds(const struct mtr_stack_memo *memo,
+static TCM_ALWAYS_INLINE bool memo_holds(const struct mtr_thread_stack *s,
+                                         const struct mtr_stack_memo *memo,
                                          struct mtr_stack_state from) {
     if (memo->from.at != from.at || memo->from.sp != from.sp ||
         (memo->from.bp != from.bp && memo->is_live) ||
-        memo->words > MTR_MEMO_WORDS)
+        memo->stamp != s->stamp || memo->owner != s->owner)
         return false;
+    TCM_ASSERT(memo->words <= MTR_MEMO_WORDS);
     for (uint32_t i = 0; i < memo->words; i++)
         if (*(const uintptr_t *)memo->word[i].slot != memo->word[i].value)
             return false;
@@ -556,20 +560,12 @@ find_memo(struct mtr_thread_stack *s, struct mtr_stack_state from) {
     struct mtr_memo_set *set = memos_of(s, from);
     for (uint32_t i = 0; i < MTR_MEMO_WAYS; i++) {
         uint32_t way = (set->last - i) % MTR_MEMO_WAYS;
-        if (memo_holds(&set->way[way], from)) {
+        if (memo_holds(s, &set->way[way], from)) {
             set->last = way;
             return &set->way[way];
         }
     }
     return NULL;
-}
-
-static void forget(struct mtr_thread_stack *s, uint64_t stamp) {
-    s->stamp = stamp;
-    s->count = 0;
-    for (unsigned i = 0; i < TCM_ARRAY_SIZE(s->memo); i++)
-        for (unsigned k = 0; k < MTR_MEMO_WAYS; k++)
-            s->memo[i].way[k].words = UINT32_MAX;
 }
 
 /* --- Entry ---------------------------------------------------------------- */
@@ -580,8 +576,10 @@ begin(struct mtr_thread_stack *s, struct mtr_stack_state from, uint64_t stamp) {
     /* A signal handler that comes from here on sees that it is one. */
     s->busy = true;
     tcm_fence_signal();
-    if (TCM_UNLIKELY(s->stamp != stamp))
-        forget(s, stamp);
+    if (TCM_UNLIKELY(s->stamp != stamp)) {
+        s->stamp = stamp;
+        s->count = 0;
+    }
     s->tried = 0;
     if (TCM_UNLIKELY(!is_own(s, from.sp)))
         know(s, from.sp);

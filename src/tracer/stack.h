@@ -65,6 +65,8 @@ TCM_STATIC_ASSERT(sizeof(struct mtr_frame) == 64, "a cache line");
 struct mtr_stack_memo {
     struct mtr_stack_state from;
     uint64_t key;
+    uint64_t stamp; /* of the code that it is of; 0: none is kept here */
+    uint32_t owner; /* the thread's */
     uint32_t tag;
     uint32_t words;
     bool is_live; /* BP is, in FROM */
@@ -94,6 +96,7 @@ struct mtr_thread_stack {
     uint8_t cut;     /* enum mtr_stack_end, of the last walk */
     uint8_t busy;    /* a walk is interrupted by a signal handler */
     uint64_t stamp;  /* of the code that the frames are of */
+    uint32_t owner;  /* changes when another thread gets this */
     uint64_t outer;  /* hash of what is outside of the first frame */
     uint64_t key;    /* of the last walk */
     uint32_t tag;    /* the same */
