@@ -102,9 +102,11 @@ def columns(script):
     have = {}
     for row in sys.stdin:
         part = row.split()
-        m = re.search(r"([^ (]+):(\d+)\)?$", row.rstrip("\n"))
-        if m and m.group(1) == script:
-            have[int(m.group(2))] = have.get(int(m.group(2)), 0) + int(part[0])
+        # "FUNCTION (FILE:LINE)" or "FILE:LINE"; a path may have blanks.
+        m = re.search(r"[ (]" + re.escape(script) + r":(\d+)\)?$",
+                      row.rstrip("\n"))
+        if m:
+            have[int(m.group(1))] = have.get(int(m.group(1)), 0) + int(part[0])
     bad = [n for n, (count, size, _, _) in want.items()
            if not 0 <= have.get(n, -1) - count * size
            < 20000 + count * size // 50]
