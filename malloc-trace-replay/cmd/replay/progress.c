@@ -6,6 +6,9 @@
 #include <sched.h>
 #include <string.h>
 
+/* Before a sleep. */
+#define LOOKS 60u
+
 static void lock(uint32_t *word) {
     while (tcm_swap_acquire(word, 1u) != 0)
         sched_yield();
@@ -23,18 +26,22 @@ void replay_progress_begin(struct replay_progress *p,
 
 /* --- Windows -------------------------------------------------------------- */
 
+static bool is_reached(uint32_t done, uint32_t wanted) {
+    return (int32_t)(done - wanted) >= 0;
+}
+
 /* A window has nothing left to do, perhaps the first one that has not. */
 static void windows_advance(struct replay_progress *p) {
     lock(&p->window_lock);
-    uint32_t done = p->window_done, before = done;
+    uint32_t done = p->window_done;
     while (tcm_load_acquire(&p->window_left[done % REPLAY_WINDOWS]) == 0)
         done++;
     tcm_store_release(&p->window_done, done);
+    bool wakes = p->window_sleepers != 0 && is_reached(done, p->window_wanted);
+    if (wakes)
+        p->window_sleepers = 0;
     unlock(&p->window_lock);
-    if (done == before)
-        return;
-    tcm_fence_seq_cst();
-    if (tcm_load_relaxed(&p->window_sleepers) != 0)
+    if (wakes)
         tcm_futex_wake(&p->window_done, INT32_MAX);
 }
 
@@ -43,14 +50,21 @@ static void window_take_one(struct replay_progress *p, uint32_t window) {
         windows_advance(p);
 }
 
-void replay_progress_sleep(struct replay_progress *p, bool (*ready)(void *ctx),
-                           void *ctx, uint64_t most_ns) {
-    uint32_t done = tcm_load_acquire(&p->window_done);
-    tcm_add_acq_rel(&p->window_sleepers, 1u);
-    tcm_fence_seq_cst();
-    if (!ready(ctx))
+void replay_progress_sleep(struct replay_progress *p,
+                           const struct replay_segment *s,
+                           bool (*ready)(void *ctx), void *ctx,
+                           uint64_t most_ns) {
+    /* All windows before its own can finish without it. */
+    uint32_t wanted = s->needs + (s->window - s->needs) / 2;
+    lock(&p->window_lock);
+    uint32_t done = p->window_done;
+    bool sleeps = !is_reached(done, wanted) && !ready(ctx);
+    if (sleeps &&
+        (p->window_sleepers++ == 0 || is_reached(p->window_wanted, wanted)))
+        p->window_wanted = wanted;
+    unlock(&p->window_lock);
+    if (sleeps)
         tcm_futex_wait(&p->window_done, done, most_ns);
-    tcm_sub_acq_rel(&p->window_sleepers, 1u);
 }
 
 /* --- Dealing -------------------------------------------------------------- */
@@ -111,5 +125,28 @@ void replay_progress_done(struct replay_progress *p,
     /* S may be overwritten from here on. */
     batch_take_one(p, number);
     window_take_one(p, window);
-    (void)tcm_sub_acq_rel(&p->in_flight, 1u);
+    if (tcm_sub_acq_rel(&p->in_flight, 1u) != 1)
+        return;
+    tcm_fence_seq_cst();
+    if (tcm_load_relaxed(&p->all_awaited) == 0)
+        return;
+    tcm_add_acq_rel(&p->all_done, 1u);
+    tcm_futex_wake(&p->all_done, 1);
+}
+
+/* The fence stands between what each of the two writes and what it reads of the
+   other, so one sees the other's. */
+bool replay_progress_await_all(struct replay_progress *p, uint64_t most_ns) {
+    for (unsigned i = 0; i < LOOKS; i++) {
+        if (tcm_load_acquire(&p->in_flight) == 0)
+            return true;
+        tcm_cpu_relax();
+    }
+    uint32_t done = tcm_load_acquire(&p->all_done);
+    tcm_store_relaxed(&p->all_awaited, 1u);
+    tcm_fence_seq_cst();
+    if (tcm_load_relaxed(&p->in_flight) != 0)
+        tcm_futex_wait(&p->all_done, done, most_ns);
+    tcm_store_relaxed(&p->all_awaited, 0u);
+    return tcm_load_acquire(&p->in_flight) == 0;
 }

@@ -21,7 +21,7 @@
 
 /* Windows in flight are fewer: each has a segment in the ring of batches, but
    the one that begins. */
-#define REPLAY_WINDOWS ((size_t)64 << 10)
+#define REPLAY_WINDOWS ((size_t)256 << 10)
 TCM_STATIC_ASSERT(REPLAY_WINDOWS >
                       (size_t)REPLAY_BATCHES_MOST * REPLAY_SEGMENTS + 1,
                   "a place for each window in flight");
@@ -40,6 +40,8 @@ TCM_STATIC_ASSERT(REPLAY_WINDOWS >
 struct replay_progress {
     struct replay_ring *ring;
     uint32_t in_flight TCM_ALIGNED(64); /* segments dealt and not done */
+    uint32_t all_awaited;               /* 1: wake the dealer by changing */
+    uint32_t all_done;                  /* this when nothing is in flight */
     int64_t live_bytes TCM_ALIGNED(64);
     int64_t peak_bytes;
     uint32_t batch_lock TCM_ALIGNED(64);
@@ -47,8 +49,9 @@ struct replay_progress {
     uint32_t batch_left[REPLAY_BATCHES_MOST];
     uint32_t window_lock TCM_ALIGNED(64);
     uint32_t window_done TCM_ALIGNED(64); /* those before it are finished */
-    uint32_t window_sleepers;
-    uint32_t window; /* the dealer's: the one it deals */
+    uint32_t window_sleepers; /* under window_lock, with those finished that */
+    uint32_t window_wanted;   /* are to wake them: all, with the first one */
+    uint32_t window;          /* the dealer's: the one it deals */
     uint32_t window_left[REPLAY_WINDOWS];
 };
 
@@ -67,13 +70,22 @@ static inline bool replay_progress_allows(const struct replay_progress *p,
                                           const struct replay_segment *s) {
     return (int32_t)(tcm_load_acquire(&p->window_done) - s->needs) >= 0;
 }
-/* Sleeps until a window is finished; READY(CTX) is looked at first, and more
-   often than that. */
-void replay_progress_sleep(struct replay_progress *p, bool (*ready)(void *ctx),
-                           void *ctx, uint64_t most_ns);
+/* Sleeps until so many windows are finished that half of the way to S's own is
+   free, unless READY(CTX), which is looked at first; perhaps not so long. (A
+   thread that was woken for each window would run that one and sleep again.) */
+void replay_progress_sleep(struct replay_progress *p,
+                           const struct replay_segment *s,
+                           bool (*ready)(void *ctx), void *ctx,
+                           uint64_t most_ns);
 
-/* S is done, which lies in batch NUMBER; its place may be used again. */
+/* S is done, which lies in batch NUMBER (modulo REPLAY_BATCHES_MOST); its place
+   may be used again. */
 void replay_progress_done(struct replay_progress *p,
                           const struct replay_segment *s, uint32_t number);
+
+/* Dealer: sleeps until nothing is in flight, or for MOST_NS; whether nothing
+   is. (A thread that looks every 100 us keeps its processor too busy, in the
+   kernel's eyes, to be given a thread that waits behind another one.) */
+bool replay_progress_await_all(struct replay_progress *p, uint64_t most_ns);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * The dealer never waits for room: it deals all that the ring has and sleeps
+ * until that is done.
+ *
  * Who writes what, and who sees it:
- *   lane.tail         dealer (release): the segment before it and its batch;
- *                     host (acquire)
- *   lane.head         host (release): the place is free; dealer (acquire)
+ *   lane.chain        chain.h
  *   host.lanes        linked by the dealer at the front (release); its host
  *                     unlinks those that ended, but not the first one
  *   host.ended        pushed by the host, taken as a whole by the dealer
@@ -19,7 +20,9 @@
 #include "base/os_thread.h"
 #include "cmd/replay/around.h"
 #include "cmd/replay/cell.h"
+#include "cmd/replay/chain.h"
 #include "cmd/replay/own.h"
+#include "cmd/replay/processors.h"
 #include "cmd/replay/progress.h"
 
 #include <errno.h>
@@ -29,23 +32,18 @@
 #include <string.h>
 #include <time.h>
 
-#define QUEUE 64u
 /* A wait looks so often, then lets others run, then sleeps so long. */
 #define WAIT_LOOKS    60u
-#define WAIT_YIELDS   20u
 #define WAIT_YIELD_NS 100000u
 #define WAIT_SLEEP_NS 50000u
 /* Number of the recorded program's main thread, in nearly all traces. */
 #define MAIN_THREAD 1u
 
 #define IDLE_SLEEP_NS 50000000u
+/* Between looks at the memory while threads run. */
+#define MEMORY_NS 2000000u
 
 enum why { RUNS = 0, NEEDS_DATA, NEEDS_SKEW, NEEDS_WORK, HAS_ENDED };
-
-struct task {
-    const struct replay_segment *segment;
-    uint32_t batch; /* number of its batch */
-};
 
 struct host;
 
@@ -56,12 +54,10 @@ struct lane {
     uint32_t number, thread;
     struct replay_waits waits;
     enum why why;
-    bool begun;         /* the segment at the head */
+    bool begun;         /* the segment in work */
     const uint64_t *at; /* in it */
     uint64_t begun_ns;
-    uint32_t tail TCM_ALIGNED(64);
-    uint32_t head TCM_ALIGNED(64);
-    struct task queue[QUEUE];
+    struct replay_chain_ends chain;
 };
 
 struct host {
@@ -72,6 +68,7 @@ struct host {
     struct host *next; /* all hosts that were made and not joined */
     uint32_t count;    /* of lanes that have not ended; the dealer's */
     uint64_t wait_cpu_ns;
+    struct replay_place place;
     uint32_t left TCM_ALIGNED(64);  /* 1: the thread function is at its end */
     uint32_t event TCM_ALIGNED(64); /* changes when there is something new */
     uint32_t sleeps;
@@ -105,7 +102,9 @@ static struct {
     uint32_t leave, stop;
     uint64_t gone_wait_cpu_ns; /* of hosts that were joined */
 
+    struct replay_processors processors;
     struct replay_progress progress;
+    struct replay_chain chain;
 } the;
 
 /* --- Small things --------------------------------------------------------- */
@@ -123,21 +122,30 @@ static bool is_flag(const uint32_t *flag) {
 
 /* --- Lanes ---------------------------------------------------------------- */
 
-static const uint64_t *lane_words(struct lane *l, const struct task *t,
-                                  const uint64_t *at, const uint64_t *end) {
+/* The segment in work; NULL: there is none. */
+static const struct replay_segment *lane_segment(struct lane *l) {
+    uint32_t node = replay_chain_get(&l->chain);
+    return node == 0 ? NULL : replay_chain_segment(&the.chain, node);
+}
+
+static const struct replay_batch *lane_batch(struct lane *l) {
+    return replay_chain_batch(&the.chain, replay_chain_get(&l->chain));
+}
+
+static const uint64_t *lane_words(struct lane *l, const uint64_t *at,
+                                  const uint64_t *end) {
     if (l->exec.around == NULL)
         return replay_exec_words(&l->exec, at, end);
-    return replay_around_words(&l->exec,
-                               replay_ring_place(the.r->ring, t->batch),
-                               t->segment->thread, at, end);
+    return replay_around_words(&l->exec, lane_batch(l), lane_segment(l)->thread,
+                               at, end);
 }
 
 /* One operation after another, each when its share of the time that all took is
    over. Returns as replay_exec_words. */
-static const uint64_t *spread(struct lane *l, const struct task *t,
-                              const uint64_t *at, const uint64_t *end) {
-    const struct replay_segment *s = t->segment;
-    const struct replay_batch *b = replay_ring_place(the.r->ring, t->batch);
+static const uint64_t *spread(struct lane *l, const uint64_t *at,
+                              const uint64_t *end) {
+    const struct replay_segment *s = lane_segment(l);
+    const struct replay_batch *b = lane_batch(l);
     const uint64_t *first = b->word + s->first;
     while (at < end) {
         uint64_t due =
@@ -146,7 +154,7 @@ static const uint64_t *spread(struct lane *l, const struct task *t,
         while (tcm_clock_ns() < due)
             tcm_cpu_relax();
         const uint64_t *next = at + replay_exec_length(at);
-        const uint64_t *got = lane_words(l, t, at, next);
+        const uint64_t *got = lane_words(l, at, next);
         if (got != next)
             return got;
         at = next;
@@ -154,23 +162,16 @@ static const uint64_t *spread(struct lane *l, const struct task *t,
     return at;
 }
 
-static const struct task *lane_task(const struct lane *l) {
-    return l->head == tcm_load_acquire(&l->tail) ? NULL
-                                                 : &l->queue[l->head % QUEUE];
-}
-
 /* Whether what the lane waited for is there. */
-static bool lane_is_ready(const struct lane *l) {
-    const struct task *t;
+static bool lane_is_ready(struct lane *l) {
     switch (l->why) {
     case NEEDS_DATA:
         return replay_cell_has(&l->exec.cell[replay_word_slot(*l->at)],
                                replay_word_size(*l->at));
     case NEEDS_SKEW:
-        t = lane_task(l);
-        return t != NULL && replay_progress_allows(&the.progress, t->segment);
+        return replay_progress_allows(&the.progress, lane_segment(l));
     case NEEDS_WORK:
-        return lane_task(l) != NULL;
+        return replay_chain_get(&l->chain) != 0;
     case HAS_ENDED:
         return false;
     case RUNS:
@@ -179,35 +180,34 @@ static bool lane_is_ready(const struct lane *l) {
     return true;
 }
 
-/* The segment at the head is done. */
-static void lane_step(struct lane *l, const struct task *t) {
-    struct task done = *t;
+/* The segment in work is done. */
+static void lane_step(struct lane *l) {
+    uint32_t node = replay_chain_get(&l->chain);
     l->begun = false;
-    tcm_store_release(&l->head, l->head + 1);
-    replay_progress_done(&the.progress, done.segment, done.batch);
+    replay_chain_next(&the.chain, &l->chain);
+    replay_progress_done(&the.progress, replay_chain_segment(&the.chain, node),
+                         replay_chain_number(node));
 }
 
 /* Runs what can be run; `why` says what it waits for then. True: something. */
 static bool lane_run(struct lane *l) {
     bool ran = false;
-    const struct task *t;
-    while ((t = lane_task(l)) != NULL) {
-        const struct replay_segment *s = t->segment;
+    const struct replay_segment *s;
+    while ((s = lane_segment(l)) != NULL) {
+        const uint64_t *first = lane_batch(l)->word + s->first;
         if (!l->begun) {
             if (!replay_progress_allows(&the.progress, s)) {
                 l->why = NEEDS_SKEW;
                 return ran;
             }
             l->begun = true;
-            l->at = replay_ring_place(the.r->ring, t->batch)->word + s->first;
+            l->at = first;
             if (the.r->options.spread)
                 l->begun_ns = tcm_clock_ns();
         }
-        const uint64_t *end = replay_ring_place(the.r->ring, t->batch)->word +
-                              s->first + s->words;
-        const uint64_t *at = the.r->options.spread
-                                 ? spread(l, t, l->at, end)
-                                 : lane_words(l, t, l->at, end);
+        const uint64_t *end = first + s->words;
+        const uint64_t *at = the.r->options.spread ? spread(l, l->at, end)
+                                                   : lane_words(l, l->at, end);
         ran |= at != l->at;
         l->at = at;
         if (at != end) {
@@ -217,7 +217,7 @@ static bool lane_run(struct lane *l) {
         bool ends = s->ends != 0;
         if (ends)
             l->why = HAS_ENDED;
-        lane_step(l, t);
+        lane_step(l);
         ran = true;
         if (ends)
             return true;
@@ -256,7 +256,9 @@ static bool host_is_up(void *host) {
 static void host_sleep(struct host *h, enum why why) {
     uint32_t event = tcm_load_acquire(&h->event);
     if (why == NEEDS_SKEW && host_is_alone(h)) {
-        replay_progress_sleep(&the.progress, host_is_up, h, IDLE_SLEEP_NS);
+        struct lane *l = tcm_load_acquire(&h->lanes);
+        replay_progress_sleep(&the.progress, lane_segment(l), host_is_up, h,
+                              IDLE_SLEEP_NS);
         return;
     }
     tcm_store_relaxed(&h->sleeps, 1u);
@@ -331,12 +333,15 @@ static void host_run(struct host *h) {
     for (;;) {
         bool ran = host_turn(h, &over);
         if (is_flag(&the.finished) || is_flag(&the.stop))
-            return;
+            break;
         if (over && !h->is_main && the.r->options.most_hosts == 0)
-            return;
+            break;
         if (!ran)
             host_wait(h);
+        if (host_is_ready(h))
+            replay_processors_settle(&the.processors, &h->place);
     }
+    replay_processors_leave(&the.processors, &h->place);
 }
 
 static void *host_main(void *arg) {
@@ -531,41 +536,21 @@ static void see_memory(void) {
         replay_rss_to(the.r->rss);
 }
 
-/* The dealer has waited I times already. */
-static void dealer_wait(unsigned i) {
-    struct timespec a_little = {0, 20000};
-    if (i < WAIT_LOOKS)
-        tcm_cpu_relax();
-    else if (i < WAIT_LOOKS + WAIT_YIELDS)
-        sched_yield();
-    else
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &a_little, NULL);
-    see_memory();
-}
-
 /* Waits until all segments are done. */
 static void drain(void) {
-    for (unsigned i = 0;
-         tcm_load_acquire(&the.progress.in_flight) != 0 && !is_flag(&the.stop);
-         i++)
-        dealer_wait(i);
+    while (!is_flag(&the.stop) &&
+           !replay_progress_await_all(&the.progress, MEMORY_NS))
+        see_memory();
 }
 
-/* Room in the lane's queue: it is there at last, see the header. */
-static void lane_make_room(struct lane *l) {
-    for (unsigned i = 0;
-         l->tail - tcm_load_acquire(&l->head) == QUEUE && !is_flag(&the.stop);
-         i++)
-        dealer_wait(i);
-}
-
-static bool segment_deal(const struct replay_segment *s, uint32_t batch) {
+/* Segment I of B, which is batch NUMBER. */
+static bool segment_deal(const struct replay_batch *b, uint32_t i,
+                         uint32_t number) {
+    const struct replay_segment *s = &b->segment[i];
     struct lane *l = lane_of(s);
     if (l == NULL)
         return false;
-    lane_make_room(l);
     replay_progress_segment(&the.progress, s);
-    l->queue[l->tail % QUEUE] = (struct task){s, batch};
     struct host *h = l->host;
     if (s->ends) {
         /* Its index may be another's from here on. */
@@ -573,9 +558,9 @@ static bool segment_deal(const struct replay_segment *s, uint32_t batch) {
         the.alive--;
         h->count--;
     }
-    /* Publishes the task. The lane and its host may end after this, and stay
-       what they are until the dealer joins the thread. */
-    tcm_store_release(&l->tail, l->tail + 1);
+    /* The lane and its host may end after this, and stay what they are until
+       the dealer joins the thread. */
+    replay_chain_append(&the.chain, &l->chain, number, i);
     event_wake(h);
     return true;
 }
@@ -623,7 +608,7 @@ static bool batch_deal(const struct replay_batch *b, uint32_t number) {
         replay_share_see(r->share, b);
     replay_progress_batch(&the.progress, number, b->segments);
     for (uint32_t i = 0; i < b->segments; i++)
-        if (!segment_deal(&b->segment[i], number))
+        if (!segment_deal(b, i, number))
             return false;
     return true;
 }
@@ -679,6 +664,8 @@ static void deal_all(const struct replay_batch *b) {
             replay_ring_await_full(r->ring, &r->child, &r->child_status);
         uint64_t start_ns = tcm_clock_ns();
         replay_rss_from(r->rss);
+        if (!r->options.is_paced)
+            replay_processors_turn(&the.processors);
         do {
             last = b->last != 0;
             the.moment = wants_look(b) ? moment_of(b) : NULL;
@@ -741,6 +728,8 @@ bool replay_real_begin(struct replay_real *r) {
     replay_progress_begin(&the.progress, r->ring);
     the.own.rss = r->rss;
     the.main_host.is_main = true;
+    replay_processors_begin(&the.processors);
+    the.chain.ring = r->ring;
     the.host_count = 1;
     r->hosts = 1;
     size_t bytes = report_bytes();

@@ -35,7 +35,7 @@
 /* Words behind the last that may be read (for prefetching), never executed. */
 #define REPLAY_BATCH_PAD    64u
 #define REPLAY_BATCHES      16u
-#define REPLAY_BATCHES_MOST 64u
+#define REPLAY_BATCHES_MOST 256u
 
 /* Segments of a batch: operations of one recorded thread in one window of
    recorded time, in order. They lie in the batch by window. */
