@@ -1,41 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/replay/around.h"
 
-#include "base/check.h"
-#include "base/clock.h"
 #include "cmd/replay/latency.h"
+#include "cmd/replay/one_call.h"
+#include "cmd/replay/ticks.h"
 #include "cmd/replay/verify.h"
-#include "traceformat/trace_event.h"
 
 /* The process's, and the call that this thread is at. */
 static struct replay_around around;
-static __thread struct replay_around_call current;
-
-/* The processor's counter, read when all before is done and before anything
-   after begins. */
-TCM_ALWAYS_INLINE static uint64_t ticks_now(void) {
-#if defined(__x86_64__)
-    uint32_t low, high;
-    __asm__ __volatile__("lfence\n\trdtsc\n\tlfence"
-                         : "=a"(low), "=d"(high)
-                         :
-                         : "memory");
-    return (uint64_t)high << 32 | low;
-#else
-    return tcm_clock_ns();
-#endif
-}
-
-uint64_t replay_around_ticks(void) {
-    return ticks_now();
-}
+static __thread struct replay_one_call current;
 
 /* --- The calls ------------------------------------------------------------ */
 
 static uint64_t enter(void *old) {
     if (around.verify != NULL && old != NULL)
         replay_verify_before(around.verify, &current, old);
-    return ticks_now();
+    return replay_ticks();
 }
 
 static void leave(uint64_t ticks) {
@@ -54,7 +34,7 @@ static void made(void *p, size_t size, size_t align, bool is_zero) {
     static void *around_##name params {                                        \
         uint64_t start_ = enter(NULL);                                         \
         void *p_ = around.calls->call;                                         \
-        leave(ticks_now() - start_);                                           \
+        leave(replay_ticks() - start_);                                        \
         made(p_, size, align, is_zero);                                        \
         return p_;                                                             \
     }
@@ -62,7 +42,7 @@ static void made(void *p, size_t size, size_t align, bool is_zero) {
     static void around_##name params {                                         \
         uint64_t start_ = enter(p);                                            \
         around.calls->call;                                                    \
-        leave(ticks_now() - start_);                                           \
+        leave(replay_ticks() - start_);                                        \
     }
 #define PAGE ((size_t)4096)
 
@@ -103,7 +83,7 @@ AROUND_FREE(delete_array_sized_aligned, (void *p, size_t size, size_t align),
 static int around_posix_memalign(void **p, size_t align, size_t size) {
     uint64_t start = enter(NULL);
     int error = around.calls->posix_memalign(p, align, size);
-    leave(ticks_now() - start);
+    leave(replay_ticks() - start);
     if (error == 0)
         made(*p, size, align, false);
     return error;
@@ -117,13 +97,13 @@ static void *resized(void *old, void *p, size_t size) {
 static void *around_realloc(void *old, size_t size) {
     uint64_t start = enter(old);
     void *p = around.calls->realloc(old, size);
-    leave(ticks_now() - start);
+    leave(replay_ticks() - start);
     return resized(old, p, size);
 }
 static void *around_reallocarray(void *old, size_t n, size_t size) {
     uint64_t start = enter(old);
     void *p = around.calls->reallocarray(old, n, size);
-    leave(ticks_now() - start);
+    leave(replay_ticks() - start);
     return resized(old, p, n * size);
 }
 
@@ -160,84 +140,13 @@ const struct replay_calls *replay_around_calls(const struct replay_around *a) {
     return &calls;
 }
 
-/* --- Which call it is ----------------------------------------------------- */
-
-static enum replay_kind kind_of_call(unsigned call) {
-    if (mtf_call_is_realloc(call))
-        return REPLAY_KIND_REALLOC;
-    if (mtf_call_is_aligned_alloc(call))
-        return REPLAY_KIND_ALIGNED;
-    if (mtf_call_is_free(call))
-        return call == MTF_CALL_FREE || call == MTF_CALL_CFREE ||
-                       call >= MTF_CALL_FREE_SIZED
-                   ? REPLAY_KIND_FREE
-                   : REPLAY_KIND_DELETE;
-    if (call == MTF_CALL_CALLOC)
-        return REPLAY_KIND_CALLOC;
-    return call == MTF_CALL_MALLOC ? REPLAY_KIND_MALLOC : REPLAY_KIND_NEW;
-}
-
-/* The operation at W, behind words that belong to it. False: it is none. */
-static bool call_at(const uint64_t *w, struct replay_around_call *c) {
-    static const uint8_t kind[] = {
-        [REPLAY_MALLOC] = REPLAY_KIND_MALLOC,
-        [REPLAY_FREE] = REPLAY_KIND_FREE,
-        [REPLAY_CALLOC] = REPLAY_KIND_CALLOC,
-        [REPLAY_NEW] = REPLAY_KIND_NEW,
-        [REPLAY_NEW_ARRAY] = REPLAY_KIND_NEW,
-        [REPLAY_DELETE] = REPLAY_KIND_DELETE,
-        [REPLAY_DELETE_ARRAY] = REPLAY_KIND_DELETE,
-        [REPLAY_DELETE_SIZED] = REPLAY_KIND_DELETE,
-        [REPLAY_DELETE_ARRAY_SIZED] = REPLAY_KIND_DELETE,
-        [REPLAY_FREE_SIZED] = REPLAY_KIND_FREE,
-    };
-    unsigned code = replay_word_code(*w);
-    while (code == REPLAY_AWAIT || code == REPLAY_INTO ||
-           code == REPLAY_PRESENT)
-        code = replay_word_code(*++w);
-    c->slot = replay_word_slot(*w);
-    if (code == REPLAY_LONG) {
-        c->kind = kind_of_call((unsigned)replay_word_size(w[0]));
-        c->size = w[1];
-        return true;
-    }
-    if (code == 0 || code >= sizeof(kind))
-        return false;
-    c->kind = (enum replay_kind)kind[code];
-    c->size = replay_word_size(*w);
-    return true;
-}
-
-/* Batches without segments are run by one thread, from their first word to
-   their last; so what was counted up to the last place that was asked for need
-   not be counted again. */
-uint64_t replay_around_place(const struct replay_around_call *c, bool *about) {
-    static struct {
-        uint64_t first_op, place;
-        const uint64_t *at;
-    } last;
-    struct replay_around_call other;
-    *about = c->batch->segments != 0;
-    if (*about)
-        return c->batch->first_op + 1;
-    if (last.at == NULL || last.first_op != c->batch->first_op ||
-        last.at < c->batch->word || last.at > c->at) {
-        last.first_op = c->batch->first_op;
-        last.place = c->batch->first_op + 1;
-        last.at = c->batch->word;
-    }
-    for (; last.at < c->at; last.at += replay_exec_length(last.at))
-        last.place += call_at(last.at, &other);
-    return last.place;
-}
-
 /* --- The loop ------------------------------------------------------------- */
 
 /* Runs the operation at AT with its calls looked at. */
 static const uint64_t *one(struct replay_exec *x, const struct replay_batch *b,
                            uint32_t thread, const uint64_t *at) {
     const uint64_t *next = at + replay_exec_length(at);
-    if (!call_at(at, &current))
+    if (!replay_one_call_at(at, &current))
         return replay_exec_words(x, at, next);
     current.thread = thread;
     current.batch = b;

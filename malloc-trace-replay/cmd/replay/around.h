@@ -18,32 +18,6 @@
 struct replay_latency;
 struct replay_verify;
 
-/* The way that calls go, by what a program calls. */
-enum replay_kind {
-    REPLAY_KIND_MALLOC,
-    REPLAY_KIND_CALLOC,
-    REPLAY_KIND_REALLOC,
-    REPLAY_KIND_ALIGNED,
-    REPLAY_KIND_NEW,
-    REPLAY_KIND_FREE,
-    REPLAY_KIND_DELETE,
-    REPLAY_KINDS
-};
-
-/* One call. */
-struct replay_around_call {
-    enum replay_kind kind;
-    uint64_t size;   /* of the block; of a large one that is freed, saturated */
-    uint32_t thread; /* as recorded, 0: unknown */
-    uint32_t slot;   /* or cell */
-    const struct replay_batch *batch;
-    const uint64_t *at; /* in it */
-};
-
-/* Number of the operation in the trace, from 1. *ABOUT: it is that of one
-   shortly before, since operations were dealt out to threads. */
-uint64_t replay_around_place(const struct replay_around_call *c, bool *about);
-
 struct replay_around {
     const struct replay_calls *calls; /* the allocator's */
     struct replay_latency *latency;   /* NULL: not wanted */
@@ -61,8 +35,5 @@ const uint64_t *replay_around_words(struct replay_exec *x,
                                     const struct replay_batch *b,
                                     uint32_t thread, const uint64_t *at,
                                     const uint64_t *end);
-
-/* Ticks of the clock that latency is taken with. */
-uint64_t replay_around_ticks(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/os_mem.h"
+#include "cmd/replay/ticks.h"
 #include "common/text.h"
 
 #include <string.h>
@@ -42,9 +43,6 @@ struct replay_latency {
     struct worst worst[WORST]; /* the longest first */
     struct cell cell[REPLAY_KINDS][REPLAY_LATENCY_SIZES];
 };
-
-static const char *const kind_name[REPLAY_KINDS] = {
-    "malloc", "calloc", "realloc", "aligned", "new", "free", "delete"};
 
 /* --- Histograms ----------------------------------------------------------- */
 
@@ -90,8 +88,8 @@ struct replay_latency *replay_latency_new(void) {
 void replay_latency_begin(struct replay_latency *l) {
     uint32_t count[256] = {0};
     for (unsigned i = 0; i < READINGS; i++) {
-        uint64_t start = replay_around_ticks();
-        uint64_t ticks = replay_around_ticks() - start;
+        uint64_t start = replay_ticks();
+        uint64_t ticks = replay_ticks() - start;
         count[ticks < 255 ? ticks : 255]++;
     }
     /* What half of the readings took, at most. */
@@ -100,15 +98,15 @@ void replay_latency_begin(struct replay_latency *l) {
         ticks++;
     l->own_ticks = ticks;
     l->begin_ns = tcm_clock_ns();
-    l->begin_ticks = replay_around_ticks();
+    l->begin_ticks = replay_ticks();
 }
 
 static TCM_NOINLINE void note_worst(struct replay_latency *l,
-                                    const struct replay_around_call *c,
+                                    const struct replay_one_call *c,
                                     uint64_t ticks) {
     struct worst w = {
         .ticks = ticks, .size = c->size, .kind = c->kind, .thread = c->thread};
-    w.place = replay_around_place(c, &w.is_about);
+    w.place = replay_one_call_place(c, &w.is_about);
     while (tcm_swap_acquire(&l->worst_lock, 1u) != 0)
         tcm_cpu_relax();
     unsigned at = l->worst_count;
@@ -128,7 +126,7 @@ static TCM_NOINLINE void note_worst(struct replay_latency *l,
 }
 
 void replay_latency_note(struct replay_latency *l,
-                         const struct replay_around_call *c, uint64_t ticks) {
+                         const struct replay_one_call *c, uint64_t ticks) {
     ticks = ticks > l->own_ticks ? ticks - l->own_ticks : 0;
     struct cell *cell = &l->cell[c->kind][size_class(c->size)];
     tcm_add_relaxed(&cell->bucket[bucket_of(ticks)], 1u);
@@ -141,7 +139,7 @@ void replay_latency_note(struct replay_latency *l,
 }
 
 void replay_latency_end(struct replay_latency *l) {
-    uint64_t ticks = replay_around_ticks() - l->begin_ticks;
+    uint64_t ticks = replay_ticks() - l->begin_ticks;
     uint64_t ns = tcm_clock_ns() - l->begin_ns;
     l->ns = ticks == 0 ? 1 : (double)ns / (double)ticks;
 }
@@ -233,13 +231,13 @@ void replay_latency_print(const struct replay_latency *l, FILE *out) {
             "mean", "p50", "p90", "p99", "p99.9", "most");
     for (unsigned k = 0; k < REPLAY_KINDS; k++)
         if (row_make(l, l->cell[k], REPLAY_LATENCY_SIZES, &row))
-            print_row(&row, kind_name[k], out);
+            print_row(&row, replay_kind_name[k], out);
     if (row_make(l, l->cell[0], REPLAY_KINDS * REPLAY_LATENCY_SIZES, &row))
         print_row(&row, "all", out);
     for (unsigned i = 0; i < l->worst_count && i < 3; i++) {
         const struct worst *w = &l->worst[i];
         fprintf(out, "%-7s %s of %s took %s, %s operation %s\n",
-                i == 0 ? "worst" : "", kind_name[w->kind],
+                i == 0 ? "worst" : "", replay_kind_name[w->kind],
                 tool_text_bytes(&a, w->size),
                 tool_text_ns(&b, (uint64_t)((double)w->ticks * l->ns)),
                 w->is_about ? "near" : "at", tool_text_count(&c, w->place));
@@ -259,7 +257,7 @@ static void json_kind(const struct replay_latency *l, unsigned kind,
     struct row row;
     if (!row_make(l, l->cell[kind], REPLAY_LATENCY_SIZES, &row))
         return;
-    tool_json_begin_object(j, kind_name[kind]);
+    tool_json_begin_object(j, replay_kind_name[kind]);
     json_row(&row, j);
     tool_json_begin_array(j, "sizes");
     for (unsigned s = 0; s < REPLAY_LATENCY_SIZES; s++) {
@@ -294,7 +292,7 @@ void replay_latency_json(const struct replay_latency *l, struct tool_json *j) {
     for (unsigned i = 0; i < l->worst_count; i++) {
         const struct worst *w = &l->worst[i];
         tool_json_begin_object(j, NULL);
-        tool_json_string(j, "call", kind_name[w->kind]);
+        tool_json_string(j, "call", replay_kind_name[w->kind]);
         tool_json_u64(j, "size", w->size);
         tool_json_double(j, "ns", (double)w->ticks * l->ns);
         tool_json_u64(j, "operation", w->place);

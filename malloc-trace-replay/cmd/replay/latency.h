@@ -11,7 +11,7 @@
 #ifndef TOOL_CMD_REPLAY_LATENCY_H
 #define TOOL_CMD_REPLAY_LATENCY_H
 
-#include "cmd/replay/around.h"
+#include "cmd/replay/one_call.h"
 #include "common/json.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ uint64_t replay_latency_bytes(void);
 /* From here on calls may be noted. */
 void replay_latency_begin(struct replay_latency *l);
 void replay_latency_note(struct replay_latency *l,
-                         const struct replay_around_call *c, uint64_t ticks);
+                         const struct replay_one_call *c, uint64_t ticks);
 /* Behind the end mark. */
 void replay_latency_end(struct replay_latency *l);
 

@@ -52,7 +52,7 @@ struct replay_verify {
     char text[REPLAY_VERIFY_FAULTS][TEXT_BYTES];
 };
 
-__thread const struct replay_around_call *replay_verify_at;
+__thread const struct replay_one_call *replay_verify_at;
 /* Of a realloc at hand: the block as it was, which is not in the treap now. */
 static __thread struct block moving;
 static struct replay_verify *of_signals;
@@ -78,26 +78,21 @@ static void leave(struct replay_verify *v) {
 
 /* --- What is told --------------------------------------------------------- */
 
-static const char *call_name(const struct replay_around_call *c) {
-    static const char *const name[REPLAY_KINDS] = {
-        "malloc", "calloc", "realloc", "aligned", "new", "free", "delete"};
-    return name[c->kind];
-}
-
 /* "operation 12 (malloc, 100 bytes, slot 3, thread 2)" */
 static int print_call(char *text, size_t room,
-                      const struct replay_around_call *c) {
+                      const struct replay_one_call *c) {
     bool about;
-    uint64_t place = replay_around_place(c, &about);
-    return snprintf(
-        text, room, "%soperation %llu (%s of %llu bytes, slot %u, thread %u)",
-        about ? "near " : "", (unsigned long long)place, call_name(c),
-        (unsigned long long)c->size, c->slot, c->thread);
+    uint64_t place = replay_one_call_place(c, &about);
+    return snprintf(text, room,
+                    "%soperation %llu (%s of %llu bytes, slot %u, thread %u)",
+                    about ? "near " : "", (unsigned long long)place,
+                    replay_kind_name[c->kind], (unsigned long long)c->size,
+                    c->slot, c->thread);
 }
 
-static void fault(struct replay_verify *v, const struct replay_around_call *c,
+static void fault(struct replay_verify *v, const struct replay_one_call *c,
                   const char *fmt, ...) TCM_PRINTF(3, 4);
-static void fault(struct replay_verify *v, const struct replay_around_call *c,
+static void fault(struct replay_verify *v, const struct replay_one_call *c,
                   const char *fmt, ...) {
     va_list ap;
     enter(v);
@@ -271,7 +266,7 @@ static size_t differs(const char *p, uint64_t seed, size_t length) {
     return length;
 }
 
-static void look(struct replay_verify *v, const struct replay_around_call *c,
+static void look(struct replay_verify *v, const struct replay_one_call *c,
                  const struct block *b, const char *p, size_t length,
                  const char *when) {
     size_t at = differs(p, b->seed, length);
@@ -286,7 +281,7 @@ static void look(struct replay_verify *v, const struct replay_around_call *c,
 /* --- Calls ---------------------------------------------------------------- */
 
 void replay_verify_before(struct replay_verify *v,
-                          const struct replay_around_call *c, void *p) {
+                          const struct replay_one_call *c, void *p) {
     if (!take_out(v, (uintptr_t)p, &moving)) {
         moving.start = 0;
         return; /* it was told when it was made */
@@ -301,7 +296,7 @@ static size_t least_align(size_t size) {
 }
 
 static void hold_against_others(struct replay_verify *v,
-                                const struct replay_around_call *c,
+                                const struct replay_one_call *c,
                                 const struct block *b) {
     struct block other;
     if (insert(v, *b, &other)) {
@@ -318,13 +313,13 @@ static void hold_against_others(struct replay_verify *v,
 }
 
 static struct block block_new(struct replay_verify *v,
-                              const struct replay_around_call *c, const void *p,
+                              const struct replay_one_call *c, const void *p,
                               size_t size) {
     struct block b = {.start = (uintptr_t)p,
                       .size = size,
                       .slot = c->slot,
                       .thread = c->thread};
-    b.place = replay_around_place(c, &b.is_about);
+    b.place = replay_one_call_place(c, &b.is_about);
     enter(v);
     b.seed = ++v->seed * UINT64_C(0xBF58476D1CE4E5B9);
     leave(v);
@@ -333,8 +328,8 @@ static struct block block_new(struct replay_verify *v,
 
 /* What holds for any new block. */
 static void look_at_new(struct replay_verify *v,
-                        const struct replay_around_call *c, void *p,
-                        size_t size, size_t align) {
+                        const struct replay_one_call *c, void *p, size_t size,
+                        size_t align) {
     align = tcm_max_u64(align, least_align(size));
     if (((uintptr_t)p & (align - 1)) != 0)
         fault(v, c, "the block at %p is not at a multiple of %zu", p, align);
@@ -345,8 +340,8 @@ static void look_at_new(struct replay_verify *v,
 }
 
 void replay_verify_made(struct replay_verify *v,
-                        const struct replay_around_call *c, void *p,
-                        size_t size, size_t align, bool is_zero) {
+                        const struct replay_one_call *c, void *p, size_t size,
+                        size_t align, bool is_zero) {
     look_at_new(v, c, p, size, align);
     if (is_zero) {
         const char *bytes = p;
@@ -361,8 +356,8 @@ void replay_verify_made(struct replay_verify *v,
 }
 
 void replay_verify_resized(struct replay_verify *v,
-                           const struct replay_around_call *c, void *old,
-                           void *p, size_t size) {
+                           const struct replay_one_call *c, void *old, void *p,
+                           size_t size) {
     struct block was = old == NULL ? (struct block){0} : moving;
     if (p == NULL) {
         struct block other;
@@ -380,7 +375,7 @@ void replay_verify_resized(struct replay_verify *v,
 
 void replay_verify_end(struct replay_verify *v) {
     static struct replay_batch none;
-    struct replay_around_call c = {.batch = &none, .at = none.word};
+    struct replay_one_call c = {.batch = &none, .at = none.word};
     if (v->again == 0 &&
         (v->chances >= GONE_BLOCKS || v->chance_bytes >= GONE_BYTES)) {
         snprintf(v->text[v->faults < REPLAY_VERIFY_FAULTS
@@ -419,7 +414,7 @@ void replay_verify_end(struct replay_verify *v) {
 
 static void caught(int sig) {
     char text[TEXT_BYTES];
-    const struct replay_around_call *c = replay_verify_at;
+    const struct replay_one_call *c = replay_verify_at;
     int n = snprintf(text, sizeof(text),
                      "replay: the allocator failed with signal %d (%s)%s", sig,
                      sigabbrev_np(sig), c == NULL ? "" : ", ");

@@ -16,7 +16,7 @@
 #ifndef TOOL_CMD_REPLAY_VERIFY_H
 #define TOOL_CMD_REPLAY_VERIFY_H
 
-#include "cmd/replay/around.h"
+#include "cmd/replay/one_call.h"
 #include "common/json.h"
 
 struct replay_verify;
@@ -29,15 +29,15 @@ struct replay_verify *replay_verify_new(size_t (*usable)(void *p));
 
 /* P, which has been made, goes with this call. */
 void replay_verify_before(struct replay_verify *v,
-                          const struct replay_around_call *c, void *p);
+                          const struct replay_one_call *c, void *p);
 /* P has come. ALIGN 0: what any block has. */
 void replay_verify_made(struct replay_verify *v,
-                        const struct replay_around_call *c, void *p,
-                        size_t size, size_t align, bool is_zero);
+                        const struct replay_one_call *c, void *p, size_t size,
+                        size_t align, bool is_zero);
 /* OLD (perhaps NULL) has become P; NULL: it has not, and stays. */
 void replay_verify_resized(struct replay_verify *v,
-                           const struct replay_around_call *c, void *old,
-                           void *p, size_t size);
+                           const struct replay_one_call *c, void *old, void *p,
+                           size_t size);
 /* At the end: looks at the blocks that are left. */
 void replay_verify_end(struct replay_verify *v);
 
@@ -45,7 +45,7 @@ void replay_verify_end(struct replay_verify *v);
    with the call that it was in, and exits with STATUS. */
 void replay_verify_catch(struct replay_verify *v, int status);
 /* The call at hand, for that; from replay_around_words. */
-extern __thread const struct replay_around_call *replay_verify_at;
+extern __thread const struct replay_one_call *replay_verify_at;
 
 uint64_t replay_verify_faults(const struct replay_verify *v);
 /* On standard error, a line each. */
