@@ -17,10 +17,10 @@
  * Invariants: own is never NULL (tcm_no_cache stands in). trace->limit != 0
  * implies that own wants words.
  *
- * Threads: the owner alone. A thread that starts a recording shuts the caches
- * (tracer/tracer.h), not these states: a cache's memory stays when its thread
- * ends without notice, while its thread-local storage may be unmapped or
- * another thread's.
+ * Threads: the owner alone. A thread that starts a recording shuts the
+ * caches (tracer/recording.h), not these states: a cache's memory stays when
+ * its thread ends without notice, while its thread-local storage may be
+ * unmapped or another thread's.
  *
  * Total size stays below 128 bytes, so that a library loaded by dlopen finds
  * room in the static thread-local block.

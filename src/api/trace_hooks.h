@@ -55,7 +55,7 @@ struct mtr_thread *tcm_trace_enter_free(struct tcm_thread_state *self);
 void *tcm_trace_sited_alloc(size_t size, uint64_t scaled, enum mtf_call call,
                             uintptr_t caller, void *(*slow)(size_t));
 
-/* Around a call that frees and does not allocate; tracer/tracer.h. */
+/* Around a call that frees and does not allocate; tracer/thread_life.h. */
 static inline void tcm_trace_free_begins(void) {
     TCM_ASSERT(mtr_freeing < UINT8_MAX);
     mtr_freeing++;
@@ -126,7 +126,7 @@ void tcm_trace_extension(enum mtf_extension which, uint64_t argument);
 /* Objects leave this thread (GIVES) or came to it, with a whole cache. */
 void tcm_trace_cache_moves(struct tcm_thread_state *self, bool gives);
 
-/* Control by the program; tracer/tracer.h. */
+/* Control by the program; tracer/trace_control.h. */
 static inline bool tcm_trace_start(const char *path) {
     return mtr_start(path);
 }

@@ -8,7 +8,9 @@
 #include "tracer/own_thread.h"
 #include "tracer/saver_account.h"
 #include "tracer/saver_phase.h"
+#include "tracer/thread_life.h"
 #include "tracer/thread_registry.h"
+#include "tracer/trace_control.h"
 #include "tracer/trace_process.h"
 
 #include <errno.h>

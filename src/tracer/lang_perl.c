@@ -17,7 +17,6 @@
 #include "tracer/lang_reader.h"
 
 #include "tracer/recorder.h"
-#include "tracer/tracer.h"
 
 #include <pthread.h>
 

@@ -21,7 +21,6 @@
 #include "tracer/lang_reader.h"
 
 #include "tracer/recorder.h"
-#include "tracer/tracer.h"
 
 enum {
     SYMBOL_RUNTIME,

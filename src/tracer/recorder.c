@@ -21,11 +21,6 @@
 
 struct mtr_recorder *mtr_recorder;
 
-/* Before set-up: record to the static buffer. Never written. */
-static struct mtr_control control_early = {
-    .recording = 1, .early = 1, .known = 1};
-struct mtr_control *mtr_control = &control_early;
-
 struct mtr_thread mtr_no_thread;
 TCM_TLS uint8_t mtr_inside;
 TCM_TLS uint8_t mtr_freeing;

@@ -16,8 +16,7 @@
  * Memory: struct mtr_recorder and every mtr_thread lie in pages that the child
  * of any fork finds zeroed, so a child sees state MTR_OFF, free locks and
  * nothing recorded, without any handler having run. What a child needs to know
- * lies in struct mtr_config, ordinary memory that is written before the first
- * recording begins, and once again by each child that records itself.
+ * lies in mtr_config (config.h).
  *
  * Locks, in order: late, registry, pool (base/lock.h). Late alone is held
  * across system calls that can block. Fork takes none of them: the child finds
@@ -34,9 +33,10 @@
 #include "base/lock.h"
 #include "traceformat/raw_layout.h"
 #include "tracer/buf_pool.h"
+#include "tracer/config.h"
+#include "tracer/recording.h"
 #include "tracer/spool.h"
 #include "tracer/thread_registry.h"
-#include "tracer/tracer.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -64,53 +64,8 @@ enum mtr_output_kind {
     MTR_OUTPUT_UNKNOWN   /* there was no descriptor left to look with */
 };
 
-/* Of a process whose image has no file yet. */
-#define MTR_NO_NUMBER UINT32_MAX
 /* Longest text of TCMALLOC_TRACE_STATS. */
 #define MTR_SUMMARY_MAX 768u
-
-/* The process that a recording belongs to. */
-struct mtr_identity {
-    uint32_t pid;
-    uint64_t start; /* clock ticks since boot */
-    uint64_t random;
-};
-
-struct mtr_config {
-    const struct mtr_host *host;
-    void (*answer)(void); /* makes control_server.h's thread; set with HOST */
-    bool set_up;          /* mtr_init ran */
-    bool named;           /* the environment names an output for this process */
-    bool wanted;          /* children are recorded too, with per_process */
-    bool pattern_is_bad;  /* too long, or there is no current folder */
-    bool per_process;     /* %p in the name */
-    bool compress;
-    bool stats;
-    bool drops;          /* threads do not wait for buffers for long */
-    bool control;        /* other processes may ask */
-    bool present;        /* present bytes are recorded; any thread clears it */
-    bool filtered;       /* this image began with a filter of system calls */
-    bool confined;       /* it got its first one since */
-    uint8_t sites;       /* enum mtr_sites_mode */
-    bool free_sites;     /* frees have sites, too */
-    uint16_t site_depth; /* most frames of a stack */
-    uint64_t site_mean;  /* bytes between samples, on average */
-    bool continues;      /* this image continues its process's recording */
-    uint32_t owner_name; /* and its predecessor's file had this number */
-    uint32_t named_pid;  /* the process that NAMED was found for */
-    uint32_t starts;     /* recordings begun since this image began */
-    uint64_t bound_bytes;
-    uint64_t limit_bytes; /* of the output, 0: none */
-    uint64_t keep_bytes;  /* flight recording: what is kept, 0: all */
-    uint64_t token_end;   /* tokens handed out so far, in all recordings */
-    struct mtr_identity self;
-    struct mtr_identity parent;
-    uint64_t stderr_dev, stderr_ino; /* what descriptor 2 was, 0 0: nothing */
-    char executable[64];
-    char pattern[PATH_MAX]; /* absolute, with % sequences */
-};
-/* In trace_process.c, which fills it in. */
-extern struct mtr_config mtr_config;
 
 /* What the saver counted up to its last round, for status requests. */
 struct mtr_live {

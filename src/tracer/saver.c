@@ -9,6 +9,7 @@
 #include "base/os_thread.h"
 #include "tracer/saver_phase.h"
 #include "tracer/saver_round.h"
+#include "tracer/thread_life.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_name.h"
 #include "tracer/trace_process.h"

@@ -8,6 +8,7 @@
 #include "traceformat/raw_codec.h"
 #include "tracer/stack.h"
 #include "tracer/trace_clock.h"
+#include "tracer/trace_process.h"
 
 #include <string.h>
 #include <sys/resource.h>

@@ -19,6 +19,7 @@
 #include "base/testpoint.h"
 #include "tracer/saver.h"
 #include "tracer/thread_early.h"
+#include "tracer/thread_life.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_name.h"
 #include "tracer/trace_process.h"

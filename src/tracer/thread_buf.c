@@ -14,6 +14,7 @@
 #include "traceformat/raw_writer.h"
 #include "tracer/recorder.h"
 #include "tracer/sites.h"
+#include "tracer/thread_gap.h"
 #include "tracer/trace_clock.h"
 
 #include <errno.h>

@@ -4,6 +4,8 @@
 #include "base/os_thread.h"
 #include "tracer/recorder.h"
 #include "tracer/sites.h"
+#include "tracer/thread_gap.h"
+#include "tracer/thread_life.h"
 #include "tracer/trace_clock.h"
 
 #include <string.h>

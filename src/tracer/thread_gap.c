@@ -22,6 +22,7 @@
 
 #include "base/testpoint.h"
 #include "tracer/recorder.h"
+#include "tracer/thread_life.h"
 #include "tracer/trace_clock.h"
 
 #include <string.h>

@@ -13,6 +13,7 @@
 #include "tracer/thread_early.h"
 #include "tracer/thread_gap.h"
 #include "tracer/trace_clock.h"
+#include "tracer/tracer.h"
 
 #include <errno.h>
 

@@ -18,6 +18,7 @@
 #include "tracer/saver.h"
 #include "tracer/session.h"
 #include "tracer/thread_gap.h"
+#include "tracer/thread_life.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_process.h"
 
@@ -79,7 +80,7 @@ static bool start(struct mtr_recorder *rec, const char *path) {
     if (ok) {
         mtr_config.wanted = path == NULL;
         TCM_TESTPOINT("start_is_ready");
-        /* A thread that sees its cache shut sees these (tracer.h). */
+        /* A thread that sees its cache shut sees these (recording.h). */
         tcm_store_seq_cst(&mtr_control, &rec->control);
         tcm_store_seq_cst(&rec->control.recording, 1u);
         TCM_TESTPOINT("recording_begins");

@@ -22,8 +22,8 @@ struct mtr_thread;
  * stop: true when the trace is whole; calls that begin from now on are not in
  * it. false: none was on, or its end could not be written.
  * flush: true when all events so far are in the file.
- * is_on: as mtr_is_recording (tracer.h), but not before set-up, when nothing is
- * known of a recording yet.
+ * is_on: as mtr_is_recording (recording.h), but not before set-up, when nothing
+ * is known of a recording yet.
  */
 bool mtr_start(const char *path);
 bool mtr_stop(void);

@@ -26,8 +26,6 @@
 
 extern char **environ;
 
-struct mtr_config mtr_config = {.token_end = 1};
-
 /* --- Identity ------------------------------------------------------------ */
 
 /* Field 22 of /proc/PID/stat; what stands before the last ')' may hold
