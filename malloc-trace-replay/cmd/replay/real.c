@@ -142,9 +142,8 @@ static const uint64_t *lane_words(struct lane *l, const uint64_t *at,
 
 /* One operation after another, each when its share of the time that all took is
    over. Returns as replay_exec_words. */
-static const uint64_t *spread(struct lane *l, const uint64_t *at,
-                              const uint64_t *end) {
-    const struct replay_segment *s = lane_segment(l);
+static const uint64_t *spread(struct lane *l, const struct replay_segment *s,
+                              const uint64_t *at, const uint64_t *end) {
     const struct replay_batch *b = lane_batch(l);
     const uint64_t *first = b->word + s->first;
     while (at < end) {
@@ -206,7 +205,7 @@ static bool lane_run(struct lane *l) {
                 l->begun_ns = tcm_clock_ns();
         }
         const uint64_t *end = first + s->words;
-        const uint64_t *at = the.r->options.spread ? spread(l, l->at, end)
+        const uint64_t *at = the.r->options.spread ? spread(l, s, l->at, end)
                                                    : lane_words(l, l->at, end);
         ran |= at != l->at;
         l->at = at;
