@@ -38,6 +38,15 @@
 struct mtr_estate;
 struct mtf_spool_lost;
 
+/* Calls among the events of a buffer, or of what was saved. */
+struct mtr_event_counts {
+    uint64_t mallocs;   /* ALLOC */
+    uint64_t memaligns; /* ALIGNED */
+    uint64_t reallocs;  /* REALLOC, REALLOC_NEW, REALLOC_END */
+    uint64_t frees;     /* FREE, FREE_SIZE */
+    uint64_t failed;    /* FAILED */
+};
+
 struct mtr_buffer {
     struct mtr_buffer *next; /* in a stack or the queue */
     struct mtr_estate *estate;
@@ -49,11 +58,14 @@ struct mtr_buffer {
     uint32_t renewal;    /* of the pool, when it was taken */
     uint64_t stream;     /* offset of its first event byte in the stream */
     uint64_t taken_ns;
+    struct mtr_event_counts counts; /* of all of it, when full, */
+    bool is_counted;                /* if its thread knows */
     /* the saver's */
-    uint64_t time_lo; /* clock before it was looked at last */
-    uint64_t mark;    /* position in the output after its last byte */
-    uint32_t saved;   /* bytes saved, with the head */
-    uint32_t seen;    /* published bytes at the last look */
+    struct mtr_event_counts counted; /* of what is saved */
+    uint64_t time_lo;                /* clock before it was looked at last */
+    uint64_t mark;  /* position in the output after its last byte */
+    uint32_t saved; /* bytes saved, with the head */
+    uint32_t seen;  /* published bytes at the last look */
     struct mtr_buffer *next_seen; /* list of one round */
     bool in_round;
     uint32_t part; /* of a flight recording, that its beginning is in */

@@ -45,15 +45,6 @@ void mtr_summary_flush(struct mtr_recorder *rec);
 
 /* --- Parts of the saver -------------------------------------------------- */
 
-/* Calls among the events saved so far. */
-struct mtr_event_counts {
-    uint64_t mallocs;   /* ALLOC */
-    uint64_t memaligns; /* ALIGNED */
-    uint64_t reallocs;  /* REALLOC, REALLOC_NEW, REALLOC_END */
-    uint64_t frees;     /* FREE, FREE_SIZE */
-    uint64_t failed;    /* FAILED */
-};
-
 /* Only the thread that saves touches it, apart from the summary, which is read
    after the last round. */
 struct mtr_saver {
@@ -76,7 +67,7 @@ struct mtr_saver {
     uint64_t rounds;
     struct mtr_statm statm;
     uint64_t cpu_from; /* the saving thread's processor time at its start */
-    struct mtr_event_counts counts;
+    struct mtr_event_counts counts; /* saved so far */
     size_t summary_length;
     /* mtr_saver_begin clears what stands before TEXTS. */
     struct {

@@ -117,63 +117,19 @@ count_event(struct mtr_event_counts *c, const uint8_t *p, const uint8_t *end) {
     return p + n;
 }
 
-/*
- * Streams of one-byte events are common, and eight of them are seen at once: a
- * byte of a one-byte ALLOC is ...011, of a FREE ...101, so all have bit 0 set
- * and exactly one of the bits 1 and 2. false: there are others among them.
- */
-static TCM_ALWAYS_INLINE bool count_eight(struct mtr_event_counts *c,
-                                          const uint8_t *p) {
-    const uint64_t ones = 0x0101010101010101u;
-    uint64_t w = mtf_load_le64(p);
-    if ((w & (w >> 1 ^ w >> 2) & ones) != ones)
-        return false;
-    uint64_t mallocs = (w >> 1 & ones) * ones >> 56;
-    c->mallocs += mallocs;
-    c->frees += 8 - mallocs;
-    return true;
-}
-
-/*
- * The same with one-byte SITEs among them, as streams with call sites have.
- */
-static TCM_ALWAYS_INLINE bool count_eight_sited(struct mtr_event_counts *c,
-                                                const uint8_t *p) {
-    const uint64_t ones = 0x0101010101010101u;
-    const uint64_t low = 0x7Fu * ones;
-    uint64_t w = mtf_load_le64(p);
-    /* 0 in the bytes that are a SITE. */
-    uint64_t other =
-        w ^ ((MTF_RAW_SITE << 2 | MTF_RAW_EXTENDED) << 1 | 1) * ones;
-    uint64_t sites = ~(((other & low) + low) | other) >> 7 & ones;
-    if ((((w & (w >> 1 ^ w >> 2)) | sites) & ones) != ones)
-        return false;
-    uint64_t mallocs = (w >> 1 & ones & ~sites) * ones >> 56;
-    c->mallocs += mallocs;
-    c->frees += 8 - mallocs - (sites * ones >> 56);
-    return true;
-}
-
 void mtr_count_events(struct mtr_event_counts *counts, const uint8_t *p,
                       size_t n) {
     const uint8_t *end = p + n;
-    struct mtr_event_counts c = *counts;
     uint8_t last[32] = {0};
     /* The bytes behind END may be written to at this moment, and a look at an
        event may load 16 bytes: the last events are looked at in a copy. */
-    bool sited = mtr_config.sites != 0;
-    while (end - p >= 16) {
-        if (count_eight(&c, p) || (sited && count_eight_sited(&c, p)))
-            p += 8;
-        else
-            p = count_event(&c, p, end);
-    }
+    while (end - p >= 16)
+        p = count_event(counts, p, end);
     n = (size_t)(end - p);
     memcpy(last, p, n);
     TCM_ASSERT(p <= end && n < sizeof(last));
     for (p = last; p < last + n;)
-        p = count_event(&c, p, last + n);
-    *counts = c;
+        p = count_event(counts, p, last + n);
 }
 
 static uint64_t event_sum(const struct mtr_event_counts *c) {

@@ -10,8 +10,8 @@
 
 #include "tracer/saver.h"
 
-/* Adds those of the N bytes at P, which are whole events. Counting is the
-   saver's, because on the fast path it would cost the program. */
+/* Adds those of the N bytes at P, which are whole events: of a buffer that its
+   thread still has, which alone knows how many calls a full one holds. */
 void mtr_count_events(struct mtr_event_counts *counts, const uint8_t *p,
                       size_t n);
 /* Processor time that saving has taken. */

@@ -23,8 +23,27 @@
 
 /* --- Saving -------------------------------------------------------------- */
 
+/* Adds the calls of the N bytes at P, of B, that were saved, and are all the
+   rest of it if IS_REST. */
+static void count(struct mtr_saver *s, struct mtr_buffer *b, const uint8_t *p,
+                  size_t n, bool is_rest) {
+    struct mtr_event_counts before = b->counted;
+    bool is_known = is_rest && b->is_counted;
+    if (!is_known || tcm_debug)
+        mtr_count_events(&b->counted, p, n);
+    TCM_ASSERT(!is_known ||
+               memcmp(&b->counted, &b->counts, sizeof(b->counts)) == 0);
+    if (is_known)
+        b->counted = b->counts;
+    s->counts.mallocs += b->counted.mallocs - before.mallocs;
+    s->counts.memaligns += b->counted.memaligns - before.memaligns;
+    s->counts.reallocs += b->counted.reallocs - before.reallocs;
+    s->counts.frees += b->counted.frees - before.frees;
+    s->counts.failed += b->counted.failed - before.failed;
+}
+
 static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
-                 uint64_t time_hi) {
+                 uint64_t time_hi, bool is_rest) {
     if (upto <= b->saved)
         return true;
     TCM_ASSERT(b->saved >= HEAD_BYTES && upto <= b->size);
@@ -49,7 +68,7 @@ static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
     if (!mtf_raw_write_data(&s->writer, &place, b->base + b->saved,
                             upto - b->saved))
         return false;
-    mtr_count_events(&s->counts, fresh, fresh_bytes);
+    count(s, b, fresh, fresh_bytes, is_rest);
     b->saved = upto;
     TCM_ASSERT(b->mark <= s->writer.raw_bytes);
     b->mark = s->writer.raw_bytes;
@@ -110,7 +129,7 @@ static bool save_full(struct mtr_saver *s) {
     while (b != NULL) {
         struct mtr_buffer *next = b->next;
         found[b->size == MTR_LARGE_BYTES ? MTR_LARGE : MTR_SMALL]++;
-        ok = ok && save(s, b, b->used, now);
+        ok = ok && save(s, b, b->used, now, true);
         b->next = NULL;
         if (s->written_tail != NULL)
             s->written_tail->next = b;
@@ -220,7 +239,7 @@ bool mtr_saver_make_round(struct mtr_saver *s) {
     uint64_t looked = mtr_clock_ns();
     bool ok = save_full(s);
     for (struct mtr_buffer *b = list; b != NULL; b = b->next_seen) {
-        ok = ok && save(s, b, b->seen, looked);
+        ok = ok && save(s, b, b->seen, looked, false);
         b->time_lo = begin;
         b->in_round = false;
     }

@@ -60,8 +60,10 @@ static void publish(struct mtr_thread *t, unsigned n) {
     mtr_publish(t, t->pos, n);
 }
 
+/* For a call that is no malloc. */
 static uint64_t new_token(struct mtr_thread *t) {
     TCM_ASSERT(t->next_token < t->cold->token_end);
+    t->cold->other_tokens++;
     return t->next_token++;
 }
 
@@ -100,6 +102,7 @@ void mtr_put_free_long(struct mtr_thread *t, uint64_t distance) {
 uint64_t mtr_put_aligned(struct mtr_thread *t, enum mtf_call call, size_t size,
                          unsigned align_log2) {
     uint64_t token = new_token(t);
+    t->cold->counts.memaligns++;
     publish(t, mtf_raw_put_aligned(t->pos, call, align_log2, size));
     return token;
 }
@@ -111,6 +114,7 @@ uint64_t mtr_put_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                                      old, size, moved);
     t->last_freed = old;
     t->last_8th = size >> 3;
+    t->cold->counts.reallocs++;
     publish(t, n);
     return token;
 }
@@ -118,6 +122,7 @@ uint64_t mtr_put_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
 uint64_t mtr_put_realloc_new(struct mtr_thread *t, enum mtf_call call,
                              size_t size, bool old_unknown) {
     uint64_t token = new_token(t);
+    t->cold->counts.reallocs++;
     publish(t, mtf_raw_put_realloc_new(t->pos, call, old_unknown, size));
     return token;
 }
@@ -126,11 +131,13 @@ void mtr_put_realloc_end(struct mtr_thread *t, enum mtf_call call,
                          uint64_t old) {
     unsigned n = mtf_raw_put_realloc_end(t->pos, call, old);
     t->last_freed = old;
+    t->cold->counts.reallocs++;
     publish(t, n);
 }
 
 void mtr_put_failed(struct mtr_thread *t, enum mtf_call call, uint64_t size,
                     unsigned align_log2, uint64_t old) {
+    t->cold->counts.failed++;
     publish(t, mtf_raw_put_failed(t->pos, call, align_log2, old, size));
 }
 
@@ -138,6 +145,7 @@ void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
                        uint64_t size) {
     unsigned n = mtf_raw_put_free_size(t->pos, call, token, size);
     t->last_freed = token;
+    t->cold->counts.frees++;
     publish(t, n);
 }
 
@@ -156,6 +164,24 @@ void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
 
 /* --- Buffers and tokens -------------------------------------------------- */
 
+static void count_begin(struct mtr_thread *t) {
+    struct mtr_thread_cold *cold = t->cold;
+    cold->counts = (struct mtr_event_counts){0};
+    cold->count_token = t->next_token;
+    cold->other_tokens = 0;
+    cold->is_counted = true;
+    t->frees = 0;
+}
+
+void mtr_buffer_count(const struct mtr_thread *t) {
+    const struct mtr_thread_cold *cold = t->cold;
+    struct mtr_buffer *b = cold->buffer;
+    b->is_counted = cold->is_counted;
+    b->counts = cold->counts;
+    b->counts.mallocs += t->next_token - cold->count_token - cold->other_tokens;
+    b->counts.frees += t->frees;
+}
+
 /* Resets the coding state: what a reader needs is in the event. */
 void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
     struct mtr_thread_cold *cold = t->cold;
@@ -168,6 +194,7 @@ void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
     t->last_8th = 0;
     t->last_freed = t->next_token;
     set_free_len(t, 1);
+    count_begin(t);
     mtr_site_new_buffer(t);
     struct mtf_raw_buffer_state s = {
         .time_ns = cold->time_ns,
@@ -218,8 +245,11 @@ bool mtr_tokens_are_low(const struct mtr_thread *t) {
 /* A new token block in the middle of a buffer; the rest of the old one is given
    up. Its time is one that costs little and that every reader welcomes. */
 void mtr_put_tokens(struct mtr_thread *t) {
-    uint64_t old_end = t->cold->token_end;
-    uint64_t first = take_tokens(t->cold);
+    struct mtr_thread_cold *cold = t->cold;
+    uint64_t old_end = cold->token_end;
+    uint64_t first = take_tokens(cold);
+    cold->counts.mallocs += t->next_token - cold->count_token;
+    cold->count_token = first;
     tcm_fence_seq_cst();
     put_time(t, mtr_clock_ns());
     mtr_put(
@@ -252,6 +282,7 @@ void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
     b->taken_ns = time_lo;
     b->time_lo = time_lo;
     b->mark = 0;
+    b->counted = (struct mtr_event_counts){0};
     mtf_spool_put_buffer((struct mtf_spool_buffer *)(void *)b->base,
                          tcm_load_relaxed(&rec->random), b->size, t->cold->id,
                          stream, time_lo);

@@ -29,6 +29,8 @@
 #include "traceformat/raw_layout.h"
 #include "traceformat/trace_event.h"
 
+#include <stddef.h>
+
 struct mtr_buffer;
 struct mtr_recorder;
 
@@ -57,6 +59,7 @@ struct mtr_thread {
     uint8_t flags;                /* MTR_THREAD_ bits, owner only */
     uint8_t free_shift;           /* bytes - 1 of a free whose token is at */
     uint32_t free_max;            /* most this far (zigzag) from the last */
+    uint64_t frees;               /* FREE events in the buffer */
     struct mtr_thread_cold *cold; /* thread_registry.h */
 } TCM_ALIGNED(TCM_CACHE_LINE);
 /* The calls of this thread are dropped: TCMALLOC_TRACE_OVERFLOW. */
@@ -64,7 +67,7 @@ struct mtr_thread {
 /* In alloc_call: allocations have sites (sites.h). It is no call, so that each
    leaves the fast path where that compares the sticky call. */
 #define MTR_CALL_SITED 255u
-TCM_STATIC_ASSERT(sizeof(struct mtr_thread) == TCM_CACHE_LINE,
+TCM_STATIC_ASSERT(offsetof(struct mtr_thread, cold) == TCM_CACHE_LINE,
                   "hot state is one cache line");
 
 /* The state of a thread that has none. Never written. */
@@ -128,6 +131,7 @@ static TCM_ALWAYS_INLINE void mtr_put_free(struct mtr_thread *t,
     size_t shift = t->free_shift;
     uint8_t *pos = t->pos;
     t->last_freed = token;
+    t->frees++;
     if (TCM_UNLIKELY(distance > t->free_max)) {
         mtr_put_free_long(t, distance);
         return;
@@ -188,6 +192,9 @@ void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
    been published after TIME_LO. */
 void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
                       struct mtr_buffer *b, uint64_t stream, uint64_t time_lo);
+/* Says in T's buffer, which is about to be handed over, how many calls are in
+   it. Decoding it for that would cost the saver as much as all else it does. */
+void mtr_buffer_count(const struct mtr_thread *t);
 /* The first bytes of a stream or buffer: BUFFER, THREAD_START. */
 void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now);
 /* Counters of a thread's cold part: only its owner adds, the saver reads. */

@@ -99,6 +99,7 @@ static bool exchange_buffer(struct mtr_recorder *rec, struct mtr_thread *t) {
     if (old != NULL) {
         old->used = (uint32_t)(t->pos - old->base) + mtr_gap_close(t, now);
         stream = old->stream + old->used - HEAD_BYTES;
+        mtr_buffer_count(t);
         TCM_ASSERT(old->used >= HEAD_BYTES && old->used <= old->size);
         TCM_ASSERT(old->thread == cold->id);
     }

@@ -199,6 +199,7 @@ void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t) {
         TCM_ASSERT(b->thread == record->cold.id);
         TCM_ASSERT(!mtr_drops(t));
         b->used = (uint32_t)(t->pos - b->base);
+        mtr_buffer_count(t);
         mtr_pool_hand_over(&rec->pool, record->cold.session, b,
                            &record->cold.buffer);
     }

@@ -12,6 +12,7 @@
 
 #include "base/dlist.h"
 #include "base/lock.h"
+#include "tracer/buf_pool.h"
 #include "tracer/thread_buf.h"
 
 struct mtr_buffer;
@@ -32,6 +33,12 @@ struct mtr_thread_cold {
     uint64_t long_free_token;  /* the next token then */
     uint64_t time_ns;          /* last time in the stream */
     uint64_t untraced, dropped, waits, wait_ns, slow_times;
+    /* Calls in the buffer: `frees` less those that the hot state has; `mallocs`
+       those of earlier blocks of tokens, with all other calls that took one. */
+    struct mtr_event_counts counts;
+    uint64_t count_token;  /* the first of this block in the buffer */
+    uint64_t other_tokens; /* of the buffer, that are of no malloc */
+    bool is_counted;       /* all that is in the buffer */
     uint64_t gap_ns;       /* the gap began then */
     uint64_t gap_dropped;  /* in it, and in no published event yet */
     uint64_t gap_untraced; /* the same */
