@@ -47,7 +47,7 @@ static TCM_COLD void *new_slow(size_t size, size_t align, enum mtf_call call,
         tcm_trace_from_here();                                                 \
         return new_slow(size, 0, call, throws);                                \
     }                                                                          \
-    static TCM_NOINLINE void *prefix##_far(size_t size) {                      \
+    static TCM_ALWAYS_INLINE void *prefix##_far(size_t size) {                 \
         return tcm_alloc_far(size, call, prefix##_slow);                       \
     }
 
@@ -63,7 +63,7 @@ PLAIN_NEW(op_new_array_nothrow, MTF_CALL_NEW_ARRAY_NOTHROW, false)
     static TCM_COLD void prefix##_slow(void *ptr) {                            \
         tcm_free_slow(ptr, call);                                              \
     }                                                                          \
-    static TCM_NOINLINE void prefix##_far(void *ptr) {                         \
+    static TCM_ALWAYS_INLINE void prefix##_far(void *ptr) {                    \
         tcm_free_far(ptr, call);                                               \
     }
 

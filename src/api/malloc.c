@@ -49,7 +49,7 @@ static TCM_COLD void *slow_skip(size_t size) {
     return p;
 }
 
-static TCM_NOINLINE void *far_malloc(size_t size) {
+static TCM_ALWAYS_INLINE void *far_malloc(size_t size) {
     return tcm_alloc_far(size, MTF_CALL_MALLOC, slow_malloc);
 }
 
@@ -58,7 +58,7 @@ static TCM_NOINLINE void *far_calloc(size_t size) {
     return TCM_LIKELY(p != NULL) ? memset(p, 0, size) : slow_calloc(size);
 }
 
-static TCM_NOINLINE void far_free(void *ptr) {
+static TCM_ALWAYS_INLINE void far_free(void *ptr) {
     tcm_free_far(ptr, MTF_CALL_FREE);
 }
 
@@ -66,7 +66,7 @@ static TCM_NOINLINE void far_free_sized(void *ptr, size_t size) {
     tcm_free_sized_far(ptr, size, MTF_CALL_FREE_SIZED);
 }
 
-static TCM_NOINLINE void *far_skip(size_t size) {
+static TCM_ALWAYS_INLINE void *far_skip(size_t size) {
     return tcm_alloc_far(size, MTF_CALL_MALLOC, slow_skip);
 }
 

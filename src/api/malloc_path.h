@@ -11,8 +11,10 @@
  *          \----> traced: event + push --anything rare--> tcm_free_slow
  *
  * The traced path costs the plain one nothing: the branch to it is a compare
- * that is needed anyway (thread_state.h). The functions that "else" leads to
- * are out of line; they are called "far" here.
+ * that is needed anyway (thread_state.h). What "else" leads to is called "far"
+ * here. It stands behind the plain path in the same function, whose registers
+ * it goes on with, but for sized frees and calloc, whose plain path it would
+ * make longer.
  *
  * tests/integration/fast_path.sh counts the instructions of both plain paths.
  */
@@ -197,8 +199,8 @@ static TCM_ALWAYS_INLINE void tcm_free_path(void *ptr, void (*far)(void *),
         slow(ptr);
 }
 
-/* Body of FAR. The rest is out of line, so that the traced path has no register
-   to keep for it. */
+/* Body of FAR. The rest is a function of its own, so that the traced path has
+   no register to keep for it. */
 static TCM_ALWAYS_INLINE void tcm_free_far(void *ptr, enum mtf_call call) {
     if (TCM_UNLIKELY(!tcm_traced_free(ptr, call)))
         tcm_free_elsewhere(ptr, call);

@@ -33,6 +33,24 @@ straight() {
              }'
 }
 
+# The same where the first jump is taken, as while a thread records.
+recorded() {
+    start=0x$(nm "$1" | awk -v name="$2" '$3 == name { print $1 }')
+    objdump -d --no-show-raw-insn --start-address="$start" \
+        --stop-address="$((start + 4096))" "$1" |
+        awk '/^ *[0-9a-f]+:/ {
+                 at = $1; sub(/:/, "", at)
+                 sub(/^ *[0-9a-f]+:[ \t]*/, ""); target = $2
+                 sub(/[ \t]*[#<].*/, "")
+                 if (goal != "" && at == goal) goal = "there"
+                 if (goal != "" && goal != "there") next
+                 if ($1 ~ /^(nop|xchg|cs|data16)/) next
+                 print
+                 if (goal == "" && $1 ~ /^j/) goal = target
+                 if ($1 ~ /^ret/) exit
+             }'
+}
+
 # Instructions whose memory operand is read: all with one but stores and lea.
 loads() {
     awk '$1 !~ /^lea/ && /\(/ {
@@ -42,13 +60,14 @@ loads() {
          END { print count + 0 }' "$1"
 }
 
-# $1: function, $2: instructions at most, $3: loads at most, others: libraries
+# $1: straight or recorded, $2: function, $3: instructions at most, $4: loads at
+# most, others: libraries
 check_path() {
-    function=$1 most=$2 most_loads=$3
-    shift 3
+    way=$1 function=$2 most=$3 most_loads=$4
+    shift 4
     for library; do
-        name="$function of $(basename "$library")"
-        straight "$library" "$function" >path
+        name="$way $function of $(basename "$library")"
+        "$way" "$library" "$function" >path
         count=$(wc -l <path)
         [ "$count" -gt 8 ] && [ "$count" -le "$most" ]
         result "$name: $count instructions, at most $most" $?
@@ -64,7 +83,7 @@ check_path() {
 }
 : >counts
 check_plain() {
-    check_path "$@" "$minimal" "$tracing"
+    check_path straight "$@" "$minimal" "$tracing"
 }
 check_plain malloc 14 6
 check_plain free 18 8
@@ -74,7 +93,10 @@ check_plain _ZdlPvm 18 8
 [ "$(sort -u counts | wc -l)" -le 2 ]
 result "both libraries take as many" $?
 
-# What these jump to while a thread records.
-check_path far_malloc 54 13 "$tracing"
-check_path far_free 55 18 "$tracing"
+for function in malloc _Znwm; do
+    check_path recorded $function 53 14 "$tracing"
+done
+for function in free _ZdlPv; do
+    check_path recorded $function 58 20 "$tracing"
+done
 tap_end
