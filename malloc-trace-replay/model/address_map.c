@@ -83,7 +83,7 @@ static void tree_add(struct address_map *m, uint32_t at) {
     uint32_t *place = &m->root;
     while (*place != 0 && m->place[*place].priority >= n->priority)
         place = &m->place[*place].child[m->place[*place].from < n->from];
-    /* what is there becomes two trees, below and above */
+    /* split what is there into a lower and a higher tree */
     uint32_t rest = *place, *part[2] = {&n->child[0], &n->child[1]};
     while (rest != 0) {
         unsigned side = m->place[rest].from < n->from;
@@ -101,7 +101,7 @@ static void tree_remove(struct address_map *m, uint32_t at) {
         place =
             &m->place[*place].child[m->place[*place].from < m->place[at].from];
     uint32_t low = m->place[at].child[0], high = m->place[at].child[1];
-    while (low != 0 && high != 0) { /* the two become one */
+    while (low != 0 && high != 0) { /* join the children */
         unsigned side = m->place[low].priority >= m->place[high].priority;
         *place = side ? low : high;
         place = &m->place[*place].child[side];
@@ -112,7 +112,7 @@ static void tree_remove(struct address_map *m, uint32_t at) {
     m->spare_chunk = at;
 }
 
-/* The upper half of a full chunk becomes one of its own. */
+/* Moves the upper half of a full chunk into a new one. */
 static bool halve(struct address_map *m, uint32_t at) {
     uint32_t half = ADDRESS_CHUNK / 2;
     uint32_t upper = new_chunk(m, m->chunk[at].address[half]);
@@ -149,7 +149,7 @@ static void free_node(struct address_map *m, uint32_t at) {
     m->spare = at;
 }
 
-/* Node AT comes into the list in front of node ABOVE (0: at the end). */
+/* Puts node AT into the list before node ABOVE (0: at the end). */
 static void list_add(struct address_map *m, uint32_t at, uint32_t above) {
     uint32_t below = m->node[above].near[0];
     m->node[at].near[0] = below;
@@ -192,7 +192,7 @@ bool address_map_add(struct address_map *m, const struct address_block *block) {
     else if (i != 0)
         above = m->node[c->node[i - 1]].near[1];
     else
-        above = m->node[0].near[1]; /* only the chunk from 0 may be empty */
+        above = m->node[0].near[1]; /* only the first chunk may be empty */
     list_add(m, at, above);
     memmove(c->address + i + 1, c->address + i, rest * sizeof(*c->address));
     memmove(c->node + i + 1, c->node + i, rest * sizeof(*c->node));

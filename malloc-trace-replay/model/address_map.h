@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Live blocks by address, with the neighbours of each. A table finds a block; a
- * list in the order of addresses has its neighbours. For the place of a new one
- * addresses lie in chunks, each sorted, and the chunks in a treap, whose shape
- * is for nobody to choose, as its priorities are random: so a search meets few
- * cache lines.
+ * Live blocks by address, with the neighbours of each. A hash table finds the
+ * node of a block; the nodes form a list in the order of addresses. To find
+ * where a new block belongs, addresses also lie in chunks, each sorted, and the
+ * chunks in a treap, so that a search touches few cache lines. The treap's
+ * priorities are random, so no input can choose its shape.
  *
- *     treap of chunks, by `from` --> chunk: addresses in [from, next one's
- * from)
+ *     treap of chunks, by `from` --> chunk: the addresses from `from` up to the
+ *                                    next chunk's `from`
  *
- * Invariants: no two blocks have one address, and none has address 0. There is
- * a chunk from 0; no other is empty. Memory is about 100 bytes a live block and
- * as much again while it grows. To add and to remove takes logarithmic time,
- * all else the same time always.
+ * Invariants: no two blocks have the same address, and none has address 0. One
+ * chunk begins at 0; no other is empty. Memory is about 100 bytes a live block,
+ * twice that while it grows. Adding and removing take logarithmic time, all
+ * else constant time.
+ *
  * Threads: none shared.
  */
 #ifndef TOOL_MODEL_ADDRESS_MAP_H
@@ -44,7 +45,7 @@ struct address_place {
     uint32_t count;    /* addresses in the chunk of the same number */
 };
 
-/* All zero is empty. */
+/* A map of all zeros is empty. */
 struct address_map {
     struct address_node *node; /* [0] is the list's head and end */
     size_t room, used;
@@ -61,7 +62,7 @@ static inline size_t address_map_count(const struct address_map *m) {
     return m->nodes.count;
 }
 
-/* NULL: none. Good until the next change. */
+/* The block at ADDRESS, or NULL. Valid until the next change. */
 const struct address_block *address_map_find(const struct address_map *m,
                                              uint64_t address);
 /* The nearest blocks before and behind B, which is in the map; NULL: none. */
@@ -69,9 +70,9 @@ void address_map_near(const struct address_map *m,
                       const struct address_block *b,
                       const struct address_block **below,
                       const struct address_block **above);
-/* No block of the map has BLOCK's address. False: out of memory. */
+/* No block at BLOCK's address may be in the map. False: out of memory. */
 bool address_map_add(struct address_map *m, const struct address_block *block);
-/* The block of ADDRESS, which is there. */
+/* The block at ADDRESS must be in the map. */
 void address_map_remove(struct address_map *m, uint64_t address);
 void address_map_fini(struct address_map *m);
 

@@ -52,7 +52,8 @@ uint64_t info_at_most(const struct info_file *f) {
     bool late = false;
     for (size_t i = 0; i < r->ids.count; i++)
         late = late || r->thread[i].id == MTF_THREAD_LATE;
-    /* the events of one thread stand in their own order */
+    /* a single thread's events stand in order, so the peak seen is the true one
+       */
     return late || raw_threads_with_events(r) > 1 ? info_live_at_most(&f->live)
                                                   : f->live.peak_bytes;
 }

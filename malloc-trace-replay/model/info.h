@@ -21,7 +21,7 @@ enum info_kind { INFO_UNREADABLE, INFO_RAW, INFO_PROCESSED };
 #define INFO_SEGMENT_KINDS ((unsigned)MTF_SEGMENT_SITES + 1)
 #define INFO_EVENT_KINDS   ((unsigned)MTF_EVENT_UNKNOWN + 1)
 #define INFO_OP_KINDS      ((unsigned)MTF_OP_OTHER + 1)
-/* Texts kept of damage and of notices; the rest is only counted. */
+/* So many problems and notices are kept as text; more are only counted. */
 #define INFO_TEXTS 20u
 
 struct info_file {
@@ -57,13 +57,12 @@ struct info_file {
     struct raw_threads threads;
     /* processed */
     uint16_t proc_version;
-    char converter
-        [256]; /* program that converted it from another format, or "" */
+    char converter[256]; /* the program that made it from another format, "" */
     uint64_t blocks;
     uint64_t impossible_slots;   /* of the block at hand */
     uint64_t ops[INFO_OP_KINDS]; /* by enum mtf_op_kind */
-    /* blocks above 256 KiB and others with present bytes, and of their sizes
-       the present bytes: all of a block that has none noted */
+    /* blocks above 256 KiB or with present bytes noted, their bytes, and how
+       many of these are present: all where nothing is noted */
     uint64_t large_blocks, large_bytes, large_present;
     bool closed;
     uint64_t proc_account_count;
@@ -71,8 +70,8 @@ struct info_file {
     uint64_t proc_values[256];
 };
 
-/* Takes IN, NULL for a file that is not there, and fills F; messages go to F.
-   NAME: as given to tool_input_open. */
+/* Reads IN, closes it, and fills F, which gets the messages too. IN NULL: there
+   is no such file. NAME: as given to tool_input_open. */
 void info_read_raw(struct info_file *f, struct tool_input *in,
                    const char *name);
 /* The same of a processed trace. */
@@ -85,11 +84,11 @@ static inline bool info_is_stripped(const struct info_file *f) {
     return f->header.fixed.pid == 0 && f->header.fixed.wall_ns == 0;
 }
 
-/* Keeps a line for the user; STATUS is what the file's becomes at least. */
+/* Keeps a line for the user, and raises the file's status to STATUS. */
 void info_problem(struct info_file *f, int status, const char *fmt, ...)
     TCM_PRINTF(3, 4);
 
-/* Calls of the malloc family, and of these the successful ones by name. */
+/* Calls of the malloc family, failed ones too. */
 uint64_t info_event_count(const struct info_file *f);
 /* Bound on the peak of live bytes of a raw trace. */
 uint64_t info_at_most(const struct info_file *f);

@@ -29,7 +29,7 @@ struct work {
     unsigned phase;     /* enum mtf_proc_phase, if known */
     uint64_t phase_ops[MTF_PROC_PHASE_EPILOGUE + 1];
     uint64_t unknown_reallocs; /* of blocks that are not in the trace */
-    const char *lacks;         /* what the account says so of; or NULL */
+    const char *lacks;         /* what is missing, as the closing block says */
     struct tool_ops ops;
 };
 
@@ -52,7 +52,7 @@ static void contradicts(struct work *w, const char *fmt, ...) {
     tell_check(w, w->block_at, text);
 }
 
-/* Whether the slot of OP is as it needs it. */
+/* OP needs an empty slot if it makes a block, else one that holds a block. */
 static void check_slot(struct work *w, const struct mtf_op *op) {
     bool fills = op->kind == MTF_OP_ALLOC || op->kind == MTF_OP_ALIGNED ||
                  op->kind == MTF_OP_REALLOC_NEW;
@@ -79,7 +79,7 @@ static void count_large(struct info_file *f, uint64_t size, bool noted,
     f->large_present += noted ? tcm_min_u64(present, size) : size;
 }
 
-/* Operations that follow are THREAD's. */
+/* The operations that follow belong to THREAD. */
 static void switch_to(struct info_file *f, struct work *w, uint32_t thread) {
     struct raw_thread *t =
         thread == 0 ? NULL : raw_threads_find(&f->threads, thread);
@@ -180,8 +180,8 @@ static void begin_block(struct info_file *f, struct work *w,
     w->time_ns = b->head.time_ns;
     w->op = b->head.first_op;
     w->block_at = b->offset;
-    /* Every slot came with an allocation, which is a byte or more; what was
-       lost with a broken frame is bounded by what LZ4 can make of it. */
+    /* Each slot was filled by an operation of a byte or more. Operations in a
+       broken frame are not seen, but LZ4 can pack only so many into it. */
     w->most_slots = tool_input_bytes(w->ops.in) +
                     LZ4_RATIO * tool_input_stored_bytes(w->ops.in);
     switch_to(f, w, b->head.thread);
@@ -211,7 +211,7 @@ static void end_block(struct info_file *f, struct work *w,
     f->impossible_slots = 0;
 }
 
-/* What was counted stands against what the closing block B says. */
+/* Compares what was counted with what the closing block B says. */
 static void check_closing(struct info_file *f, struct work *w,
                           const struct mtf_proc_block *b) {
     const uint64_t *ops = f->ops;

@@ -62,8 +62,8 @@ static void count_call(struct info_file *f, const struct mtf_event *e,
     f->requested_bytes += e->size;
 }
 
-/* What follows in the late stream, number STREAM, is thread ID's. The list may
-   move, and the stream's state S with it. */
+/* What follows in the late stream, at index STREAM, belongs to thread ID. A new
+   thread may move the list, and with it the stream's state *S. */
 static bool find_owner(struct info_file *f, size_t stream, uint32_t id,
                        struct mtf_raw_state **s, size_t *owner) {
     struct raw_thread *t = raw_threads_find(&f->threads, id);
@@ -75,8 +75,8 @@ static bool find_owner(struct info_file *f, size_t stream, uint32_t id,
 }
 
 /*
- * Decodes one placed segment of the stream of thread number STREAM. Events of
- * the late stream belong to the thread named last in it.
+ * Decodes one placed segment of the stream at index STREAM. Events of the late
+ * stream belong to the thread that it named last.
  */
 static bool decode(struct info_file *f, size_t stream, const struct mtf_item *i,
                    const struct mtf_placement *place) {
@@ -217,7 +217,8 @@ static bool see_item(struct info_file *f, const struct mtf_item *item) {
 
 /* --- The whole trace ---------------------------------------------------- */
 
-/* What the footer says, and what it says against the streams, or NULL. */
+/* Takes over what the footer says. Returns what contradicts the streams, or
+   NULL. */
 static const char *see_footer(struct info_file *f, struct tool_raw *t) {
     const uint64_t *e = f->events;
     f->counts = (struct tool_raw_counts){

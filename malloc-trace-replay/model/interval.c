@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Up to so many differences the distribution of the rank sum is computed, from
-   there on the normal one is close to it. */
+/* Up to this many differences the distribution of the rank sum is computed;
+   above, the normal distribution is close enough. */
 enum { EXACT = 50, EXACT_SUMS = EXACT * (EXACT + 1) / 2 + 1 };
 
 static int compare(const void *a, const void *b) {
@@ -40,8 +40,8 @@ static double normal_upper(double p) {
 
 /* --- Walsh averages ------------------------------------------------------- */
 
-/* The averages of all pairs of sorted values, each with itself too, are not
-   made: they are counted, which takes one pass. */
+/* How many averages of two of the sorted values, or of one with itself, are at
+   most LIMIT. One pass counts them; they are not stored. */
 static double walsh_count(const double *d, size_t n, double limit) {
     double count = 0;
     size_t end = n; /* d[i] + d[j] <= 2 limit for j < end */
@@ -55,7 +55,8 @@ static double walsh_count(const double *d, size_t n, double limit) {
     return count;
 }
 
-/* The RANK-th smallest, from 1: the least value with so many not above it. */
+/* The RANK-th smallest average, from 1: the least value with that many at most
+   as large. */
 static double walsh_rank(const double *d, size_t n, double rank) {
     double low = d[0], high = d[n - 1];
     if (walsh_count(d, n, low) >= rank)
@@ -84,7 +85,7 @@ static bool sum_limit(size_t n, double p, double *limit) {
         *limit = floor(mean - 0.5 - normal_upper(p) * deviation);
         return *limit >= 0;
     }
-    /* chance[s]: that the ranks looked at so far sum up to s */
+    /* chance[s]: probability that the ranks so far sum up to s */
     double chance[EXACT_SUMS] = {1};
     size_t top = 0;
     for (size_t rank = 1; rank <= n; rank++) {
@@ -122,8 +123,9 @@ struct interval interval_of(double *d, size_t n, double alpha) {
         return v;
     v.low = walsh_rank(d, n, limit + 1);
     v.high = walsh_rank(d, n, pairs - limit);
-    /* Half of the interval is what noise makes of nothing; a difference is seen
-       in 19 of 20 cases if it is larger by what noise takes from it in one. */
+    /* Half of the interval: a difference that noise alone hardly shows. To be
+       seen in 19 of 20 repetitions, the true one must be larger by what noise
+       takes away in one of 20. */
     double noise = normal_upper(alpha / 2);
     v.detectable = (v.high - v.low) / 2 * (noise + normal_upper(0.05)) / noise;
     return v;

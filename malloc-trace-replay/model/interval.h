@@ -3,9 +3,8 @@
  * How large a difference is, and how sure: the Hodges-Lehmann estimate of the
  * middle of paired differences, with the interval that goes with Wilcoxon's
  * signed-rank test (Hollander, Wolfe, Chicken: Nonparametric Statistical
- * Methods, section 3.2). Nothing is assumed of their distribution but that it
- * is symmetric about its middle, as the difference of two runs is that were
- * made in random order.
+ * Methods, section 3.2). Their distribution need only be symmetric about its
+ * middle; that of two runs made in random order is.
  *
  * Threads: any, nothing is shared.
  */
@@ -24,7 +23,7 @@ struct interval {
 };
 
 /*
- * Of the N > 0 differences in D, which are sorted by the call. The interval
+ * The interval of the N > 0 differences in D, which are sorted in place. It
  * misses the middle with probability ALPHA at most (0 < ALPHA < 1).
  */
 struct interval interval_of(double *d, size_t n, double alpha);
@@ -32,7 +31,7 @@ struct interval interval_of(double *d, size_t n, double alpha);
 /* The least number of differences with which an interval is known. */
 size_t interval_least(double alpha);
 
-/* The middle of N > 0 values, which are sorted by the call. */
+/* The middle of N > 0 values, which are sorted in place. */
 double interval_median(double *v, size_t n);
 
 #endif

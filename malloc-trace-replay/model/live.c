@@ -36,7 +36,7 @@ static void count_size(struct info_live *l, uint64_t size) {
     l->sizes[size == 0 ? 0 : 64 - (unsigned)__builtin_clzll(size)]++;
 }
 
-/* Blocks and bytes came; OLD bytes of the same block went. */
+/* BLOCKS and SIZE bytes are new; OLD bytes of the same block are gone. */
 static void grew(struct info_live *l, uint64_t blocks, uint64_t size,
                  uint64_t old, uint64_t ns) {
     l->bytes += size - old;
@@ -53,7 +53,7 @@ static void grew(struct info_live *l, uint64_t blocks, uint64_t size,
 
 static void shrank(struct info_live *l, uint64_t size) {
     TCM_ASSERT(l->blocks != 0);
-    /* Modulo 2^64: a hostile trace has sizes up to that. */
+    /* May wrap around: a hostile trace has sizes up to 2^64. */
     l->bytes -= size;
     l->blocks--;
     l->freed += size;
@@ -74,8 +74,8 @@ static struct tool_map_entry *place(struct info_live *l, uint64_t token,
     return b;
 }
 
-/* Ends the block of TOKEN; returns its size, or EARLY: it was not seen yet,
-   which is kept in mind. */
+/* Ends the block of TOKEN and returns its size. If its allocation was not seen
+   yet, keeps EARLY for the token and returns that. */
 static uint64_t end_block(struct info_live *l, uint64_t token, uint64_t early) {
     bool is_new;
     struct tool_map_entry *b = place(l, token, &is_new);
@@ -110,7 +110,7 @@ static bool begin_block(struct info_live *l, uint64_t token, uint64_t size) {
         b->value = size;
         return true;
     }
-    /* or it was begun twice, in a damaged trace */
+    /* else it was begun twice: the trace is damaged */
     if (is_early(b->value)) {
         l->older_frees -= b->value == SIZE_FREED;
         tool_map_remove(&l->block, b);

@@ -3,14 +3,14 @@
  * What is alive while a trace is read: sizes asked for, and the peak of live
  * bytes and blocks.
  *
- * A processed trace is in order, so its peaks are those of the trace. A raw
- * trace is read in the order of the file, where the events of one round of the
- * recorder stand thread by thread: its peak is one of that order, and `at_most`
- * bounds the true one. For that let S be the bytes alive after a round, F those
- * freed in it and A those allocated in the next. What is published by a moment
- * of the next round stands at the latest in that round, and only events of the
- * round before can stand in front of it and be published later; so at most
- * S + F + A are alive.
+ * A processed trace is in order, so its peaks are the true ones. A raw trace is
+ * read in the order of the file, where the events of one round of the recorder
+ * stand thread by thread: its peak is that of this order, and `at_most` bounds
+ * the true one. Let S be the bytes alive after a round, F those freed in it and
+ * A those allocated in the next round. At any moment of the next round, events
+ * published so far stand in that round or before it; and of what stands before
+ * it, only events of the round before may be published later, so that up to F
+ * bytes are still alive. Together that is S + F + A at most.
  *
  * Invariants: memory grows with live blocks, and with frees of two rounds whose
  * allocation was not seen.
@@ -49,11 +49,11 @@ struct info_live {
 };
 
 void info_live_free(struct info_live *l);
-/* Frees the memory of the blocks; the sums stay. */
+/* Frees the memory of the blocks; the totals stay. */
 void info_live_forget(struct info_live *l);
 
-/* A raw trace. A free of a token that was not seen yet is kept for
-   two rounds. */
+/* A raw trace. A free whose allocation was not seen yet is kept for two rounds.
+ */
 void info_live_made(struct info_live *l, uint64_t token, uint64_t size,
                     uint64_t ns);
 void info_live_resized(struct info_live *l, uint64_t old, uint64_t token,
@@ -62,7 +62,7 @@ void info_live_freed(struct info_live *l, uint64_t token);
 /* A barrier, or the end. */
 void info_live_round(struct info_live *l);
 
-/* What `at_most` is for, never below the peak that was seen. */
+/* The bound, never below the peak that was seen. */
 static inline uint64_t info_live_at_most(const struct info_live *l) {
     return l->at_most > l->peak_bytes ? l->at_most : l->peak_bytes;
 }
@@ -75,8 +75,8 @@ static inline uint64_t info_size_to(unsigned b) {
     return b == 0 ? 0 : info_size_from(b) - 1 + info_size_from(b);
 }
 
-/* A processed trace: SLOT holds SIZE from now on, or nothing. SLOT is below
-   LIMIT, which bounds the memory; else false. */
+/* A processed trace: SLOT holds a block of SIZE from now on, or nothing. False:
+   SLOT is not below LIMIT, which bounds the memory. */
 bool info_live_slot(struct info_live *l, uint32_t slot, uint64_t limit,
                     uint64_t size, uint64_t ns);
 void info_live_slot_freed(struct info_live *l, uint32_t slot);

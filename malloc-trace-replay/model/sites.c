@@ -85,7 +85,7 @@ static bool take_frame(struct tool_sites *s, const struct mtf_site_def *def) {
     return true;
 }
 
-/* Pieces may come in any order, and twice. */
+/* Pieces of a text come in any order, and perhaps twice. */
 static bool take_text(struct tool_sites *s, const struct mtf_site_def *def) {
     struct tool_site_text *t =
         tool_ids_get(&s->texts, &s->text, sizeof(*t), s->base + def->text);
@@ -112,7 +112,7 @@ static bool take_module(struct tool_sites *s, const struct mtf_site_def *def) {
         return false;
     if (def->what == MTF_SITE_DEF_PATH)
         return add_path(m, def->path, def->path_length);
-    /* One that comes again is whole again. */
+    /* A definition that is repeated is repeated from its start. */
     m->path_length = 0;
     m->known = true;
     m->start = def->start;

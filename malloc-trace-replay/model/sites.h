@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The call sites of traces (traceformat/site_codec.h).
- * Sites, modules and texts of the first trace have the numbers that they have
- * there, those of the Nth N - 1 times MTF_SITE_LIMIT more.
+ *
+ * Sites, modules and texts of the first trace keep their numbers; those of the
+ * Nth trace are higher by N - 1 times MTF_SITE_LIMIT.
  *
  * Invariants: a frame takes 28 bytes where sites are numbered densely, and the
- * table of their places at most 64 MiB a trace, whatever numbers there are. A
- * chain of parents may be a circle in a damaged trace: whoever follows one
- * stops at TOOL_SITE_DEPTH.
+ * table of their places at most 64 MiB a trace, whatever the numbers are. In a
+ * damaged trace parents may form a circle: code that follows them stops after
+ * TOOL_SITE_DEPTH.
+ *
  * Threads: none shared.
  */
 #ifndef TOOL_MODEL_SITES_H
@@ -16,19 +18,19 @@
 #include "common/hash.h"
 #include "traceformat/site_codec.h"
 
-/* More frames than any stack that is recorded has. */
+/* More frames than any recorded stack has. */
 #define TOOL_SITE_DEPTH 512u
 
 /* Traces whose sites are kept at once. */
 #define TOOL_SITE_TRACES 256u
 
 struct tool_frame {
-    uint8_t language; /* enum mtf_language: a line of it; 0: native code */
+    uint8_t language; /* enum mtf_language; 0: native code */
     uint32_t parent;
     union {
         struct {
             uint32_t module;
-            uint64_t address; /* that the call returns to */
+            uint64_t address; /* return address of the call */
         };
         struct {
             uint32_t file, function; /* texts; 0: not known */
@@ -54,27 +56,26 @@ struct tool_module {
 struct tool_sites {
     struct tool_frame *frame;
     size_t frames, frame_room;
-    uint32_t *
-        *place[TOOL_SITE_TRACES];   /* of frames, plus 1, by site; in pages */
-    uint32_t base;                  /* of the numbers of the trace at hand */
-    uint32_t pid[TOOL_SITE_TRACES]; /* of the processes, 0: not known */
+    uint32_t **place[TOOL_SITE_TRACES]; /* index of the frame plus 1, by site */
+    uint32_t base;                      /* added to numbers of this trace */
+    uint32_t pid[TOOL_SITE_TRACES];     /* of the processes, 0: not known */
     struct tool_module *module;
     struct tool_ids modules;
     struct tool_site_text *text;
     struct tool_ids texts;
     struct mtf_site_def mode; /* what is 0: the trace does not say */
-    uint64_t unreadable;      /* definitions */
+    uint64_t unreadable;      /* definitions that could not be read */
 };
 
 void tool_sites_fini(struct tool_sites *s);
-/* The N bytes of a definition. The first one of a number counts. False: out of
-   memory. */
+/* Takes a definition of N bytes. Of two for one site the first counts. False:
+   out of memory. */
 bool tool_sites_take(struct tool_sites *s, const uint8_t *p, size_t n);
-/* What is taken from now on is of another trace, and has other numbers. */
+/* What is taken from now on belongs to another trace, with its own numbers. */
 void tool_sites_next_trace(struct tool_sites *s);
 /* The place of SITE's frame; SIZE_MAX: it is not defined. */
 size_t tool_sites_place(const struct tool_sites *s, uint32_t site);
-/* NULL: it is not defined. */
+/* The frame of SITE; NULL: it is not defined. */
 static inline const struct tool_frame *
 tool_sites_frame(const struct tool_sites *s, uint32_t site) {
     size_t at = tool_sites_place(s, site);
