@@ -9,13 +9,13 @@
  *     TID: free PTR
  *     TID: thread_done 0x0               [END_NS]
  *
- * The times, where they are, are when the call began and ended. What was
- * present of a block is told when it ends, too late to be of use here.
+ * START_NS and END_NS are when the call began and ended. PRESENT comes with the
+ * free of a block, too late to be of use here.
  */
 #include "formats/format_scan.h"
 #include "formats/formats.h"
 
-/* What each action has behind its pointer. */
+/* What follows the pointer of each action. */
 static bool read_action(const char **p, const char *end,
                         struct format_event *e) {
     uint64_t ptr, a = 0;

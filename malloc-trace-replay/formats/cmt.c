@@ -4,23 +4,24 @@
  *
  *     SIZE OLDREF [NEWDELTA]
  *
- * a number being groups of 7 bits, the least significant first, bit 7 set in
- * the last. T is the highest tag so far. OLDREF 0 names no block, others tag T
- * + 1 - OLDREF. SIZE 0 frees that block and has no third number; other records
- * make tag T + NEWDELTA, of a realloc if an old block is named.
+ * A number is groups of 7 bits, the least significant first; bit 7 is set in
+ * the last. T is the highest tag so far. OLDREF 0 names no block, another one
+ * names tag T + 1 - OLDREF. SIZE 0 frees that block; such a record has no third
+ * number. All other records make tag T + NEWDELTA, as realloc if they name an
+ * old block, else as malloc.
  */
 #include "formats/format_export.h"
 #include "formats/format_reader.h"
 #include "formats/formats.h"
 
-/* Of a number of 64 bits. */
+/* Bytes of a number of 64 bits. */
 #define NUMBER_MAX 10u
 
 struct state {
     uint64_t top; /* the highest tag */
 };
 
-/* Bytes of the number at P; 0: it has no end, or is too large. */
+/* Reads the number at P. Returns its bytes; 0: no end, or too large. */
 static size_t read_number(const uint8_t *p, const uint8_t *end, uint64_t *v) {
     uint64_t n = 0;
     for (size_t i = 0; i < NUMBER_MAX && p + i < end; i++) {
@@ -36,7 +37,7 @@ static size_t read_number(const uint8_t *p, const uint8_t *end, uint64_t *v) {
     return 0;
 }
 
-/* Bytes of the record at P, 0: there is no whole one. */
+/* Reads the record at P. Returns its bytes, 0: it is not whole. */
 static size_t read_record(const uint8_t *p, const uint8_t *end, uint64_t v[3]) {
     const uint8_t *from = p;
     for (unsigned i = 0; i < 3; i++) {
@@ -78,7 +79,7 @@ static enum format_result next(void *state, struct format_reader *r,
     format_reader_take(r, n);
     *why = problem_of(s, v);
     if (*why != NULL)
-        return FORMAT_GIVE_UP; /* what follows counts on it */
+        return FORMAT_GIVE_UP; /* tags that follow are relative to it */
     e->size = v[0];
     e->old = v[1] == 0 ? 0 : s->top + 1 - v[1];
     if (v[0] == 0) {
@@ -94,14 +95,14 @@ static enum format_result next(void *state, struct format_reader *r,
     return FORMAT_EVENT;
 }
 
-/* No magic: all records have to be good, and two or more of them. */
+/* There is no magic: two records or more, all of them valid. */
 static bool is_cmt(const uint8_t *p, size_t n, bool whole) {
     struct state s = {0};
     const uint8_t *end = p + n;
     size_t records = 0, length;
     uint64_t v[3];
     while (p < end && (length = read_record(p, end, v)) != 0) {
-        /* 2^40: a size that a program may ask for, a tag that one may reach */
+        /* no program asks for more than 2^40 bytes, nor makes more tags */
         if (problem_of(&s, v) != NULL || v[0] >> 40 != 0 ||
             (v[0] != 0 && v[2] > 2))
             return false;
@@ -116,8 +117,8 @@ static bool is_cmt(const uint8_t *p, size_t n, bool whole) {
 
 /* --- Writing -------------------------------------------------------------- */
 
-/* What the stock reader takes: numbers of four bytes, and no reference to the
-   very first tag, so that tags begin with 2. */
+/* The stock reader takes numbers of up to four bytes, and no reference to the
+   very first tag; so tags begin with 2. */
 #define STOCK_MAX (((uint64_t)1 << 28) - 1)
 
 struct put_state {

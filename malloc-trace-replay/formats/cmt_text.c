@@ -7,7 +7,7 @@
  *     free(PTR)
  *
  * PTR is hexadecimal, with 0x or without; a tag in angle brackets may follow,
- * and a comment after #. Of a line with a tag the pointer counts.
+ * and a comment after #. Pointers name blocks; tags are passed over.
  */
 #include "formats/format_export.h"
 #include "formats/format_scan.h"
@@ -65,8 +65,8 @@ static enum format_result read_line(void *state, const char *p, const char *end,
 
 /* --- Writing -------------------------------------------------------------- */
 
-/* A processed trace has no addresses. Each slot has one, and no two the same;
-   how far they are from each other means nothing. */
+/* A processed trace has no addresses: each slot gets one of its own. Distances
+   between them mean nothing. */
 static void put_block(struct format_out *out, uint32_t slot, uint64_t tag) {
     format_out_hex(out, ((uint64_t)slot + 1) << 4);
     format_out_char(out, '<');

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A row an event, for spreadsheets and scripts; written only.
+ * One row for each event, for spreadsheets and scripts; written only.
  *
  *     event,time_ns,thread,call,block,size,alignment,old_block,old_size,age,
  *     maker,result
@@ -54,7 +54,7 @@ static void put(void *state, struct format_out *out,
     put_cell(out, true, p->time_ns);
     put_cell(out, true, p->thread);
     format_out_char(out, ',');
-    /* names of some operators have a comma */
+    /* some names of operators have a comma */
     format_out_char(out, '"');
     format_out_str(out, mtf_call_name(e->call));
     format_out_char(out, '"');

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the tracing malloc of glibc's dj/malloc branch records: an array of
- * fixed records in the recorder's own byte order and word size, of which the
- * first is of type MAGIC.
+ * records in the recorder's byte order and word size. The first one has type
+ * MAGIC.
  *
  *     u32 thread, u32 type and path, words: ptr1, ptr2, size, size2, size3
  *
@@ -63,7 +63,7 @@ static void load(const struct state *s, const uint8_t *p, struct record *r) {
     r->size2 = load_word(s, p, 3);
 }
 
-/* By the first record. */
+/* Byte order and word size, by the first record. */
 static bool find_shape(struct state *s, const uint8_t *p, size_t n) {
     for (unsigned i = 0; i < 4; i++) {
         struct record r;
@@ -79,7 +79,7 @@ static bool find_shape(struct state *s, const uint8_t *p, size_t n) {
     return false;
 }
 
-/* False: it is no call. */
+/* False: the record is no call. */
 static bool fill(const struct record *r, struct format_event *e) {
     static const uint8_t calls[] = {
         [DJ_MALLOC] = MTF_CALL_MALLOC,

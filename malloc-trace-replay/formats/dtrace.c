@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The logs of CTSRD's memory-alloc-tracing. Now tab-separated, with one line a
- * call (the head is a line that begins with @, other records are passed over):
+ * The logs of CTSRD's memory-alloc-tracing. New ones are separated by tabs, one
+ * line for each call; a line that begins with @ is the head, and other records
+ * are passed over:
  *
  *     call-trace TIME CALLSTACK TID NAME ARGUMENTS RESULT ALLOC-STACK CPU-TIME
  *
- * ARGUMENTS are separated by blanks, pointers hexadecimal without 0x. Before,
- * in columns between blanks, without TID:
+ * ARGUMENTS are separated by blanks; pointers are hexadecimal, without 0x. Old
+ * logs have columns separated by blanks, and no TID:
  *
  *     call-trace TIME STACK STACK malloc SIZE PTR
  *     call-trace TIME free PTR

@@ -2,9 +2,9 @@
 /*
  * Which formats there are, and which of them a file is.
  *
- * A text is of the format that reads most of its first lines. Formats without
- * a magic look at all they are given: a file of another kind that passes would
- * have to be made for it.
+ * A text has the format that reads most of its first lines. A binary format
+ * without a magic checks all bytes that it is given, so a file of another kind
+ * hardly passes.
  */
 #include "formats/format.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Those with the surest signs first. */
+/* Formats with the surest signs first. */
 static const struct format *const formats[] = {
     &format_text,       &format_gperftools_raw,
     &format_gperftools, &format_dj,

@@ -2,9 +2,9 @@
 /*
  * Traces of other programs: what each of them is, and one event of any of them.
  *
- * A format is one file here that fills a `struct format`. What reads it gives
- * one event at a time and knows nothing of processed traces; the importer
- * (format_import.h) makes them of the events, of whatever format.
+ * Each format is a file here that fills a `struct format`. Its reader gives one
+ * event at a time and knows nothing of processed traces; the importer
+ * (format_import.h) makes these of the events of any format.
  * doc/formats.md describes all formats for users.
  *
  * Terms: an *id* names a block while it lives. It is an address, a tag or a
@@ -25,32 +25,32 @@ struct format_out;
 struct format_put;
 
 enum format_kind {
-    FORMAT_ALLOC = 1,    /* id = call(size, align): id 0: it failed */
+    FORMAT_ALLOC = 1,    /* id = call(size, align); id 0: it failed */
     FORMAT_FREE,         /* call(old) */
     FORMAT_REALLOC,      /* id = call(old, size); id 0 and size 0: freed */
-    FORMAT_SWITCH,       /* thread, of the events that follow */
+    FORMAT_SWITCH,       /* thread of the events that follow */
     FORMAT_THREAD_START, /* thread, number: the kernel's id */
     FORMAT_THREAD_END,   /* thread, text: its name */
-    FORMAT_TIME,         /* time_ns, to be kept as it is */
+    FORMAT_TIME,         /* time_ns, kept as it is */
     FORMAT_MARK,         /* text */
     FORMAT_EXTENSION,    /* number: which, size: argument */
     FORMAT_SAMPLE,       /* time_ns, text: the fields' bytes */
-    FORMAT_LOSS,         /* thread, size: events, id to old: ns */
+    FORMAT_LOSS,         /* thread; size: events; from id to old, ns */
     FORMAT_PHASE,        /* number */
-    FORMAT_PRESENT,      /* size: bytes, of the event that follows */
+    FORMAT_PRESENT,      /* size: bytes of the block made next */
     FORMAT_LIVE          /* written only: old is alive at the end */
 };
 
 /* Flags of an event. */
 enum {
     FORMAT_TIMED = 1,    /* time_ns is known */
-    FORMAT_THREADED = 2, /* thread is known; else it is that of before */
+    FORMAT_THREADED = 2, /* thread is known; else that of the last event */
     FORMAT_MOVED = 4,    /* realloc: moved, also if the id is the same */
     FORMAT_STAYED = 8,   /* realloc: did not move, though the id may say so */
     FORMAT_FAILED = 16,  /* returned NULL */
     FORMAT_OLD_UNKNOWN = 32, /* realloc of a block that was not recorded */
-    FORMAT_SIZED = 64, /* free: with a size that contradicts the block's */
-    /* If there is no such block the free or realloc does nothing; or it is one
+    FORMAT_SIZED = 64,       /* free: with another size than the block's */
+    /* A free or realloc of an id that names no block: does nothing, or is one
        of NULL. */
     FORMAT_EMPTY_IS_NOTHING = 128,
     FORMAT_EMPTY_IS_NULL = 256
@@ -68,7 +68,7 @@ struct format_event {
     uint8_t kind, call, align_log2;
     uint32_t flags;
     uint64_t id, old, size;
-    uint64_t thread; /* the format's own id of it, below 2^64 - 1 */
+    uint64_t thread; /* as the format names it, below 2^64 - 1 */
     uint64_t time_ns;
     uint64_t number;
     const void *text;
@@ -77,8 +77,8 @@ struct format_event {
 
 enum format_result {
     FORMAT_EVENT,   /* the event is filled */
-    FORMAT_NOTHING, /* a line or record that is none, as a comment */
-    FORMAT_BAD,     /* what cannot be read; go on behind it */
+    FORMAT_NOTHING, /* a line or record that is no event, as a comment */
+    FORMAT_BAD,     /* it cannot be read; go on behind it */
     FORMAT_END,
     FORMAT_CUT,    /* the input ends inside a record, or too early */
     FORMAT_GIVE_UP /* the rest cannot be read */
@@ -87,31 +87,31 @@ enum format_result {
 struct format {
     const char *name;  /* on the command line */
     const char *title; /* "Android malloc_debug text" */
-    /* Whether the N first bytes of a file are of this format; WHOLE: there are
-       no others. NULL for a text format: its lines tell. */
+    /* Whether the first N bytes of a file are of this format; WHOLE: they are
+       the whole file. NULL for a text format: its lines tell. */
     bool (*is)(const uint8_t *p, size_t n, bool whole);
-    /* Of either kind. A text format is given its lines, one by one, without
-       line end, never empty. For BAD, CUT and GIVE_UP *WHY is set. */
+    /* One of these two. A text format is given line after line, without the
+       line's end, never empty. For BAD, CUT and GIVE_UP *WHY is set. */
     enum format_result (*line)(void *state, const char *p, const char *end,
                                struct format_event *e, const char **why);
-    /* Any other one reads for itself. */
+    /* Any other format reads by itself. */
     enum format_result (*next)(void *state, struct format_reader *r,
                                struct format_event *e, const char **why);
-    /* A text at whose end this returns a reason is cut. May be NULL. */
+    /* At the end of a text: NULL, or why it is cut. May be NULL. */
     const char *(*ends_early)(void *state);
     /* Frees what the state holds. May be NULL. */
     void (*fini)(void *state);
     size_t state_bytes; /* all 0 at first */
-    /* Numbers of threads and times are those of a processed trace. */
+    /* Thread numbers and times are those of a processed trace. */
     bool is_ours;
-    bool has_addresses;  /* ids are those that the program got */
-    bool has_kernel_ids; /* threads are named by the system's ids */
+    bool has_addresses;  /* ids are the addresses that the program got */
+    bool has_kernel_ids; /* threads are named by the kernel's ids */
 
     /* Writes one event; what has no place in the format is counted in the
-       output's `left_out`. NULL: nothing is written in this format. */
+       output's `left_out`. NULL: this format is only read. */
     void (*put)(void *state, struct format_out *out,
                 const struct format_put *event);
-    /* Before the first one, and after the last. Either may be NULL. */
+    /* Before the first event, and after the last. Either may be NULL. */
     void (*put_begin)(void *state, struct format_out *out);
     void (*put_end)(void *state, struct format_out *out);
     void (*put_fini)(void *state);
@@ -120,9 +120,9 @@ struct format {
 
 /* NULL: there is none of that name. */
 const struct format *format_by_name(const char *name);
-/* By the N first bytes of a file. NULL: none that is known. */
+/* The format of a file by its first N bytes; NULL: not known. */
 const struct format *format_by_content(const uint8_t *p, size_t n, bool whole);
-/* The I-th, or NULL. */
+/* The I-th format, or NULL. */
 const struct format *format_at(size_t i);
 
 #endif

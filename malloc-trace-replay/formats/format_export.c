@@ -95,8 +95,8 @@ static uint8_t kind_of(unsigned op) {
     }
 }
 
-/* False: it is of a block that damage took, or finds one that was to be freed.
- */
+/* False: damage took the operation that made its block, or that freed the block
+   in its slot. */
 static bool make_operation(struct export *x, const struct mtf_op *op,
                            struct format_put *p) {
     struct live *s = slot_of(x, op->slot);
@@ -124,7 +124,7 @@ static bool make_operation(struct export *x, const struct mtf_op *op,
     return true;
 }
 
-/* Records that are no operation. */
+/* A record that is no operation. */
 static void make_record(struct export *x, const struct mtf_proc_block *b,
                         const struct mtf_op *op, struct format_put *p) {
     struct format_event *e = &p->e;
@@ -191,7 +191,7 @@ static void make_record(struct export *x, const struct mtf_proc_block *b,
         e->old = mtf_load_le64(bytes + 16);
         return;
     default:
-        x->out->left_out++; /* of a kind that is not known here */
+        x->out->left_out++; /* of an unknown kind */
         return;
     }
 }
@@ -230,7 +230,7 @@ static bool see_item(struct export *x, const struct tool_ops_item *item) {
         see_ops(x, item);
         return true;
     case TOOL_OPS_BLOCK:
-        /* the thread and time of its head are known now */
+        /* a block's head: thread and time are known now */
         return true;
     case TOOL_OPS_BLOCK_END:
         if (item->problem != NULL)
@@ -318,7 +318,7 @@ void format_export(struct tool_input *in, const struct format *format,
     x->out = out;
     x->done = done;
     tool_ops_init(&x->ops, in, tell, x);
-    x->ops.at_once = 1; /* thread and time are those of the one at hand */
+    x->ops.at_once = 1; /* so thread and time are those of the operation */
     run(x);
     tool_ops_fini(&x->ops);
     if (format->put_fini != NULL)

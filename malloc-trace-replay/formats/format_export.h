@@ -2,8 +2,8 @@
 /*
  * Writes a processed trace in the format of another program.
  *
- * Invariants: memory is bounded by live blocks, and by what the format needs to
- * write its file at all (doc/formats.md says which do).
+ * Invariants: memory is bounded by live blocks; some formats need more to write
+ * their file (doc/formats.md says which).
  * Threads: one user at a time.
  */
 #ifndef TOOL_FORMATS_FORMAT_EXPORT_H
@@ -15,44 +15,44 @@
 
 #include <string.h>
 
-/* No single put is longer. */
+/* Bytes that one put takes at most. */
 #define FORMAT_OUT_ROOM  ((size_t)256)
 #define FORMAT_OUT_BYTES ((size_t)64 << 10)
 
 struct format_out {
     struct tool_output *to;
     bool stock;         /* keep to what the format's own tools can read */
-    bool no_memory;     /* a sink had none */
+    bool no_memory;     /* a format had none for its state */
     uint64_t left_out;  /* records that have no place in the format */
-    uint64_t changed;   /* that are not as they were, to have one */
+    uint64_t changed;   /* records that had to be changed to fit in */
     uint64_t ops, live; /* so far; complete in put_end */
     size_t used;
     char bytes[FORMAT_OUT_BYTES];
 };
 
 /*
- * One event. Blocks are named by tags, which allocations and reallocs that make
- * or resize a block count from 1, and by the slot, which is used again.
+ * One event. A block is named by a tag and by its slot. Tags are counted from
+ * 1: each allocation and each realloc makes a new one. Slots are used again.
  */
 struct format_put {
     struct format_event e; /* id, old: tags */
     uint32_t slot, thread;
     uint64_t time_ns;
     uint64_t op;       /* operations before this one */
-    uint64_t old_size; /* of the block that is freed or resized, */
-    uint64_t born_op;  /* where it became so large, */
-    uint32_t maker;    /* and by which thread */
+    uint64_t old_size; /* of the block that is freed or resized */
+    uint64_t born_op;  /* the operation that gave it that size */
+    uint32_t maker;    /* the thread of that operation */
 };
 
-/* What is wrong, with the byte of the trace; NULL at the end. */
+/* What became of a trace. */
 struct format_exported {
     bool lost;   /* the trace is damaged or lacks something */
     bool failed; /* it cannot be read */
     uint64_t events, ops;
 };
 
-/* All of IN, a processed trace, as FORMAT. Messages are out when it returns.
-   The caller closes both. */
+/* Writes all of IN, a processed trace, as FORMAT, and prints messages. The
+   caller closes both. */
 void format_export(struct tool_input *in, const struct format *format,
                    struct format_out *out, struct format_exported *done);
 
@@ -60,8 +60,8 @@ void format_export(struct tool_input *in, const struct format *format,
 
 void format_out_flush(struct format_out *o);
 
-/* What a format without threads and times leaves out needs no count: only what
-   somebody asked for, or what happened, does. */
+/* Counts E as left out, unless it is only a time, or which thread runs, starts
+   or ends: many formats have no place for those. */
 static inline void format_out_left(struct format_out *o,
                                    const struct format_event *e) {
     o->left_out += e->kind != FORMAT_SWITCH && e->kind != FORMAT_TIME &&

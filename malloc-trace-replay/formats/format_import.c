@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The source is pulled: a read that finds no bytes takes events until a block
- * of the processed trace is full. So nothing runs beside the reader, and no
- * more than a block waits.
+ * Each read of the source that finds no bytes takes events until a block of the
+ * processed trace is full. So no thread runs beside the reader, and at most one
+ * block waits.
  */
 #include "formats/format_import.h"
 
@@ -21,15 +21,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Problems that are told one by one. */
+/* So many problems are printed one by one. */
 #define TOLD 5u
-/* A time of the processed trace for so much of the foreign one's, ns. */
+/* Times of the foreign trace that are closer together are not written. */
 #define TIME_STEP_NS 1000000u
-/* Larger blocks cannot be. */
+/* No address space has room for larger blocks. */
 #define SIZE_LIMIT ((uint64_t)1 << 47)
 
-/* What was there of a thread: a call; a record; its start and end, which only
-   traces of ours tell. */
+/* What was seen of a thread: a call, any record, its start, its end. Only our
+   own traces tell the last two. */
 #define SEEN_CALL   1u
 #define SEEN_RECORD 2u
 #define SEEN_START  4u
@@ -39,7 +39,7 @@ struct block {
     struct mtf_proc_object place;
     uint64_t size;
     uint32_t maker;
-    bool owed; /* a free of the block before at the same id is to come */
+    bool owed; /* the free of the block before it at this id may come yet */
 };
 
 struct format_import {
@@ -50,7 +50,7 @@ struct format_import {
     struct format_reader reader;
     bool tell, strict;
     bool ended;  /* the closing block is written */
-    bool failed; /* and may not be: no memory, the system, or strictness */
+    bool failed; /* and never will be: no memory, an error, or strict */
     bool no_memory;
     uint64_t told;
 
@@ -58,18 +58,18 @@ struct format_import {
     uint8_t *out;
     size_t out_at, out_end, out_room;
 
-    struct tool_map ids; /* to slot plus 1 */
+    struct tool_map ids; /* id to slot plus 1 */
     struct block *block; /* by slot */
     size_t block_room;
 
-    struct tool_map threads; /* foreign id plus 1 to number */
-    uint8_t *seen;           /* by place: SEEN_ bits */
+    struct tool_map threads; /* foreign id plus 1 to place in `seen` */
+    uint8_t *seen;           /* SEEN_ bits */
     size_t seen_room;
-    uint32_t thread, thread_count; /* places in it; 0: none yet */
+    uint32_t thread, thread_count; /* places; 0: none yet */
     uint32_t number;               /* of the thread in the processed trace */
     uint64_t foreign;              /* id of that thread */
 
-    bool noted; /* `present` bytes, of the block that the next event makes */
+    bool noted; /* `present` is known of the block that is made next */
     uint64_t present;
 
     bool has_phases;
@@ -101,7 +101,7 @@ static bool grow_stack(void *ctx, uint32_t **stack, size_t *capacity) {
 
 /* --- What is told --------------------------------------------------------- */
 
-/* Where the reader is, for a message. */
+/* Prints a message with the place of the reader. */
 static void say(struct format_import *i, bool is_error, const char *fmt, ...)
     TCM_PRINTF(3, 4);
 static void say(struct format_import *i, bool is_error, const char *fmt, ...) {
@@ -116,7 +116,7 @@ static void say(struct format_import *i, bool is_error, const char *fmt, ...) {
         lines ? "line" : "byte", lines ? i->reader.line : i->reader.from, text);
 }
 
-/* Something is lost here, and COUNT says so already. */
+/* Something is lost here, and has been counted. */
 #define lose(i, ...)                                                           \
     do {                                                                       \
         if ((i)->strict) {                                                     \
@@ -148,7 +148,7 @@ static void tell_sum(struct format_import *i) {
 
 /* --- Threads and times ---------------------------------------------------- */
 
-/* The place of a thread in seen. 0: no memory. */
+/* The place of a thread in `seen`; 0: no memory. */
 static uint32_t place_of_thread(struct format_import *i, uint64_t foreign) {
     struct tool_map_entry *entry = tool_map_get(&i->threads, foreign + 1);
     size_t n = (size_t)i->thread_count + 2, was = i->seen_room;
@@ -162,7 +162,7 @@ static uint32_t place_of_thread(struct format_import *i, uint64_t foreign) {
     return (uint32_t)entry->value;
 }
 
-/* What follows is of the thread with this id, unless it is so already. */
+/* What follows belongs to the thread with this id. */
 static void see_thread(struct format_import *i, uint64_t foreign) {
     if (i->thread != 0 && foreign == i->foreign)
         return;
@@ -171,8 +171,8 @@ static void see_thread(struct format_import *i, uint64_t foreign) {
     i->number = i->format->is_ours ? (uint32_t)foreign : i->thread;
 }
 
-/* Before each record of the thread: one whose events leave nothing is not
-   switched to. */
+/* Called before each record, so that a thread whose events leave no record does
+   not appear. */
 static void enter_thread(struct format_import *i) {
     uint8_t *seen = &i->seen[i->thread];
     mtf_proc_put_switch(i->writer, i->number);
@@ -191,12 +191,12 @@ static void end_thread(struct format_import *i, const struct format_event *e) {
     see_thread(i, e->thread);
     enter_thread(i);
     mtf_proc_put_thread_end(i->writer, i->thread, e->text, e->length);
-    /* one that comes later under this id is another one */
+    /* from now on this id is another thread's */
     tool_map_remove(&i->threads, tool_map_find(&i->threads, e->thread + 1));
     i->foreign = UINT64_MAX;
 }
 
-/* The start or end of a thread of ours, as it is, where it can be. */
+/* The start or end of a thread of our own traces, if it is possible here. */
 static void put_life(struct format_import *i, const struct format_event *e) {
     bool starts = e->kind == FORMAT_THREAD_START;
     uint32_t place = place_of_thread(i, e->thread);
@@ -219,7 +219,7 @@ static void put_life(struct format_import *i, const struct format_event *e) {
                                 e->length);
 }
 
-/* Times of a foreign trace begin with the first one's. */
+/* Times are counted from the first one of the foreign trace. */
 static void see_time(struct format_import *i, uint64_t ns) {
     if (!i->timed)
         i->first_ns = i->last_ns = ns;
@@ -245,8 +245,9 @@ static struct block *block_of(struct format_import *i,
     return &i->block[e->value - 1];
 }
 
-/* ID is to be a block's name. A block that has it is freed, as its free is
-   missing. True: that free may come late. */
+/* ID is about to name a new block. If another block has it, the free of that
+   one is missing: frees it. Returns whether it did; the missing free may come
+   late. */
 static bool make_free(struct format_import *i, uint64_t id) {
     struct tool_map_entry *e = tool_map_find(&i->ids, id);
     if (e == NULL)
@@ -263,8 +264,7 @@ static bool make_free(struct format_import *i, uint64_t id) {
     return true;
 }
 
-/* Makes ID, which is in nobody's use any more, the name of the block at PLACE.
- */
+/* Makes ID, which names no block, the name of the block at PLACE. */
 static void name_block(struct format_import *i, uint64_t id,
                        const struct mtf_proc_object *place, uint64_t size,
                        bool owed) {
@@ -279,7 +279,7 @@ static void name_block(struct format_import *i, uint64_t id,
     i->block[place->slot] = (struct block){*place, size, i->thread, owed};
 }
 
-/* The record that makes a block of SIZE follows. */
+/* Goes before the record that makes a block of SIZE. */
 static void note_present(struct format_import *i, uint64_t size) {
     if (!i->noted)
         return;
@@ -325,7 +325,7 @@ static void put_alloc(struct format_import *i, const struct format_event *e) {
     name_block(i, e->id, &place, e->size, owed);
 }
 
-/* Whether E is a free that was missing, and is in the trace already. */
+/* Whether E is a free that was missing: make_free has put it into the trace. */
 static bool is_late(struct format_import *i, const struct format_event *e) {
     if (e->kind != FORMAT_FREE || i->counts.used_twice == 0)
         return false;
@@ -367,7 +367,7 @@ static void put_realloc_new(struct format_import *i,
     bool is_null = e->old == 0 || (e->flags & FORMAT_EMPTY_IS_NULL) != 0;
     bool unknown = !is_null || (e->flags & FORMAT_OLD_UNKNOWN) != 0;
     i->counts.reallocs++;
-    if (!is_null) { /* else the trace itself says so */
+    if (!is_null) { /* else the trace itself says so by a flag */
         i->counts.unknown_reallocs++;
         lose(i, "realloc of %#" PRIx64 ", which was not allocated", e->old);
     }
@@ -382,7 +382,8 @@ static void put_realloc_new(struct format_import *i,
     name_block(i, e->id, &place, e->size, owed);
 }
 
-/* realloc to 0 that freed the block of ENTRY, or one that is not there. */
+/* A realloc to 0 that freed the block of ENTRY (NULL: it is not in the
+   trace). */
 static void put_realloc_end(struct format_import *i,
                             const struct format_event *e,
                             struct tool_map_entry *entry) {
@@ -429,7 +430,7 @@ static void put_realloc(struct format_import *i, const struct format_event *e) {
     name_block(i, e->id, &b.place, e->size, b.owed);
 }
 
-/* Whether the call can have been as it stands. */
+/* Whether a program can have made this call. */
 static bool is_possible(const struct format_import *i,
                         const struct format_event *e) {
     if (i->format->is_ours || (e->id == 0 && e->kind != FORMAT_FREE))
@@ -439,7 +440,7 @@ static bool is_possible(const struct format_import *i,
     return e->size < SIZE_LIMIT && e->align_log2 < 48;
 }
 
-/* Whether it does nothing: a free of NULL is no event. */
+/* Whether the call does nothing, as a free of NULL. */
 static bool is_nothing(const struct format_import *i,
                        const struct format_event *e) {
     return (e->kind == FORMAT_FREE && e->old == 0) ||
@@ -571,7 +572,7 @@ static enum format_result next_line(struct format_import *i,
     return r;
 }
 
-/* The closing block. */
+/* Writes the closing block. */
 static void end_trace(struct format_import *i) {
     const struct format_counts *c = &i->counts;
     uint64_t events =

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Makes a processed trace of a foreign one, and gives its bytes as a source:
- * whoever reads processed traces reads these.
+ * Makes a processed trace of a foreign one. Its bytes are a source, which all
+ * readers of processed traces can read.
  *
- * What a foreign trace may lack, and what becomes of it:
+ * What may be wrong with a foreign trace, and what becomes of it:
  * - a free or realloc of a block that was never allocated: the free is left
  *   out, the realloc makes a block;
- * - an address that is allocated while it is in use, because its free is
- *   missing: it is freed before. If a free of it by another thread than the new
- *   block's comes later, that is the free that was missing: recorders may note
- *   it after the allocation that it made possible;
+ * - an address that is allocated while it is in use, so that a free is missing:
+ *   it is freed first. A later free of it by another thread than the new
+ *   block's is taken for the missing one: a recorder may note a free after the
+ *   allocation that it made possible;
  * - a line or record that cannot be read: left out;
  * - an end in the middle: what is there is used.
- * All of them are counted, the first few told one by one, and the closing block
- * says that the trace is not complete.
+ * All are counted, the first few printed one by one, and the closing block says
+ * that the trace is not complete.
  *
  * Invariants: memory is bounded by live blocks, threads, and a fixed amount.
  * Threads: one user at a time.
@@ -30,30 +30,30 @@ struct format_counts {
     uint64_t threads;
     uint64_t null_frees;
     uint64_t late_frees; /* see above: an order conflict, nothing is lost */
-    /* lost */
+    /* what was lost */
     uint64_t unknown_frees, unknown_reallocs, used_twice, bad, breaks, dropped;
     bool cut;
 };
 
 struct format_import;
 
-/* Reads IN as FORMAT. IN becomes the import's, also when it cannot be made:
-   NULL, out of memory. TELL: problems go to stderr. */
+/* Reads IN as FORMAT. The import owns IN; without memory it closes IN and
+   returns NULL. TELL: problems are printed on stderr. */
 struct format_import *format_import_new(struct tool_input *in,
                                         const struct format *format, bool tell);
 void format_import_free(struct format_import *i);
-/* The first loss is the end, an error: MTF_DAMAGED, and a message is out. */
+/* From now on the first loss ends the trace with MTF_DAMAGED and a message. */
 void format_import_strictly(struct format_import *i);
 
 struct mtf_source *format_import_source(struct format_import *i);
 struct format_import *format_import_of(struct mtf_source *source);
 const struct format_counts *format_import_counts(const struct format_import *i);
-/* Something was lost so far. */
+/* Whether something was lost so far. */
 bool format_import_lost(const struct format_import *i);
-/* It stopped at the first loss, and said so. */
+/* Whether a strict import stopped at a loss. */
 bool format_import_refused(const struct format_import *i);
 const struct format *format_import_format(const struct format_import *i);
-/* Bytes of the input that were used, of those that are no longer packed. */
+/* Bytes of the input that were used, counted when unpacked. */
 uint64_t format_import_used(const struct format_import *i);
 const struct tool_input *format_import_input(const struct format_import *i);
 

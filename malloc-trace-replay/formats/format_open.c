@@ -10,7 +10,7 @@
 
 TCM_STATIC_ASSERT(FORMAT_LOOK <= TOOL_INPUT_LOOK, "one look tells the format");
 
-/* What begins like this is never foreign. No more is read than that, as the
+/* Whether IN is a trace of ours, or empty. Reads no more than the magic: the
    rest may come late. */
 static bool is_ours(struct tool_input *in) {
     uint8_t first[8];

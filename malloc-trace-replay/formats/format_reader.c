@@ -17,8 +17,8 @@ void format_reader_fini(struct format_reader *r) {
     free(r->window);
 }
 
-/* More bytes behind those that wait, which move to the front. False: none
-   come, or there is no room. */
+/* Moves the bytes that wait to the front and reads more behind them. False:
+   none come, or there is no room. */
 static bool more(struct format_reader *r) {
     size_t got;
     if (r->at_end)
@@ -60,7 +60,7 @@ const uint8_t *format_reader_see(struct format_reader *r, size_t n,
     return r->window + r->at;
 }
 
-/* Passes over the rest of a line that is too long. */
+/* Skips the rest of a line that is too long. */
 static void pass_line(struct format_reader *r) {
     for (;;) {
         const uint8_t *from = r->window + r->at;

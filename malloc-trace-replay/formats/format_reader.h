@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bytes of a foreign trace, as lines or as they are.
+ * The bytes of a foreign trace, line by line or as they are.
  *
  * Invariants: memory is one window of FORMAT_WINDOW bytes. Offsets are those of
  * the decompressed bytes.
@@ -12,7 +12,7 @@
 #include "common/input.h"
 
 #define FORMAT_WINDOW ((size_t)256 << 10)
-/* Longer lines are no lines of a trace. */
+/* No trace has longer lines. */
 #define FORMAT_LINE_MAX ((size_t)64 << 10)
 
 struct format_reader {
@@ -22,9 +22,9 @@ struct format_reader {
     uint64_t base;  /* offset of window[0] */
     uint64_t line;  /* number of the line taken last, from 1 */
     uint64_t from;  /* offset of what was taken last */
-    bool at_end;    /* none comes after those in the window */
-    bool failed;    /* the system failed: tool_input_source tells */
-    bool broke;     /* bytes were lost; the user sets it back */
+    bool at_end;    /* nothing follows the window */
+    bool failed;    /* an error; tool_input_source has it */
+    bool broke;     /* bytes were lost; the caller resets it */
     uint64_t breaks;
 };
 
@@ -33,8 +33,8 @@ bool format_reader_init(struct format_reader *r, struct tool_input *in);
 void format_reader_fini(struct format_reader *r);
 
 /* The next line, without its end (a newline, or carriage return and newline).
-   False: there is none. *LONG_ONE: it is longer than a line may be, and cut.
-   *LAST: no newline followed. The line is good until the next call. */
+   False: there is none. *LONG_ONE: it was too long and is cut. *LAST: no
+   newline follows. The line is valid until the next call. */
 bool format_reader_line(struct format_reader *r, const char **p,
                         const char **end, bool *long_one, bool *last);
 

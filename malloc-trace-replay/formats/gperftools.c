@@ -135,7 +135,8 @@ static enum format_result next(void *state, struct format_reader *reader,
     }
 }
 
-/* No magic: it begins with a switch to a thread, and all records are such. */
+/* There is no magic: the first record switches to a thread, all others are
+   valid. */
 static bool is_stream(const uint8_t *p, size_t n, bool whole) {
     if (n < RECORD_BYTES || p[0] != REC_SWITCH ||
         (whole && n % RECORD_BYTES != 0 && n < 4 * RECORD_BYTES))
@@ -235,7 +236,7 @@ static void put_call(struct put_state *s, struct format_out *out,
     if (e->id == 0) {
         put_record(out, REC_FREE_SIZED, old, p->old_size, 0);
     } else if (e->old != 0) {
-        /* which gives NULL, and the stock replay stops */
+        /* realloc to 0 returns NULL, where the stock replay stops */
         if (size == 0 && out->stock) {
             size = 1;
             out->changed++;
@@ -258,7 +259,7 @@ static void put(void *state, struct format_out *out,
     case FORMAT_LIVE:
     case FORMAT_SWITCH:
     case FORMAT_TIME:
-        return; /* with the calls */
+        return; /* written with the calls, by `enter` */
     case FORMAT_THREAD_END:
         if (s->has_thread && s->thread == e->thread) {
             put_record(out, REC_END, 0, 0, 0);

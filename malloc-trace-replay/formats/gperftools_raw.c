@@ -3,13 +3,13 @@
  * The raw trace of gperftools' tracing branch: buffers of single threads, with
  * times now and then and barriers between them. doc/formats.md has the bytes.
  *
- * Order: a barrier ends a window. Of the threads with events the one with the
- * least known time is taken up to its next time; a thread whose next event
- * frees a token that is not born yet waits. After three more barriers the token
- * is taken to be missing.
+ * Order: a barrier ends a window. In a window the thread with the least known
+ * time goes on up to its next time. A thread whose next event frees a token
+ * that is not born yet waits, for three barriers at most; then the token is
+ * taken to be missing.
  *
- * Invariants: memory is that of live tokens, of a window, and of the threads
- * that wait, which wait for three windows at most.
+ * Invariants: memory is bounded by live tokens, and by the events of a window
+ * and of waiting threads, which are those of four windows at most.
  */
 #include "base/bits.h"
 #include "base/check.h"
@@ -37,20 +37,20 @@ static const uint8_t magic[4] = {0xe4, 0x63, 0xbd, 0x6c};
 #define RAW_BARRIER    0x27u
 #define RAW_MISC       0x2fu
 
-/* The recorder's buffers have 4 KiB. */
+/* The recorder's buffers have 4 KiB; larger ones are taken, too. */
 #define BUFFER_MAX    ((size_t)64 << 10)
 #define PATIENCE      3u /* barriers */
 #define TIME_OF(word) ((word) & ~(uint64_t)1023)
 
 struct event {
-    uint8_t type, align_log2; /* RAW_; RAW_TOKENS: a time, in size */
+    uint8_t type, align_log2; /* RAW_...; RAW_TOKENS: `size` is a time */
     uint64_t token, old, size;
 };
 
 struct thread {
     uint32_t id;
     uint64_t prev_size, prev_token, next_token; /* of the decoder */
-    uint64_t ts;                                /* of the event that is next */
+    uint64_t ts;                                /* of the next event */
     struct event *event;
     size_t at, count, room;
     bool waits; /* for `event[at].old`, since the barrier `since` */
@@ -61,7 +61,7 @@ struct state {
     bool begun, ended, cut;
     struct tool_ids ids;
     struct thread *thread;
-    struct tool_map born; /* tokens plus 1 that live, or are free again: 1, 2 */
+    struct tool_map born; /* token plus 1: 1 it lives, 2 it was freed */
     struct thread *current;
     uint64_t barriers;
     const char *why; /* the next thing to tell, NULL: nothing */
@@ -69,7 +69,7 @@ struct state {
 
 /* --- Decoding ------------------------------------------------------------- */
 
-/* A varint at *P; false: it has no end before END. */
+/* Takes a varint at *P. False: it does not end before END. */
 static bool take(const uint8_t **p, const uint8_t *end, uint64_t *v) {
     size_t n;
     if (*p == end)
@@ -96,7 +96,7 @@ static unsigned type_of(uint64_t w, uint64_t *payload) {
         return (unsigned)(w & 7);
     }
     *payload = w >> 8;
-    /* the writer spoils this type by the thread's number */
+    /* the writer mixes bits of the thread's number into this type */
     if ((w & 0x2f) == RAW_MISC && (w & 0xff) != RAW_END &&
         (w & 0xff) != RAW_BARRIER)
         return RAW_MISC;
@@ -112,7 +112,7 @@ static struct event *new_event(struct thread *t) {
     return e;
 }
 
-/* Sizes are counted in eighths, by difference. */
+/* Sizes are in units of 8 bytes, as differences. */
 static uint64_t next_size(struct thread *t, uint64_t payload) {
     t->prev_size += (uint64_t)mtf_unzigzag(payload);
     return t->prev_size * 8;
@@ -123,7 +123,7 @@ static uint64_t next_token(struct thread *t, uint64_t payload) {
     return t->prev_token;
 }
 
-/* The inner events [P, END) of T. NULL, or what is wrong. */
+/* Decodes the inner events of T in [P, END). NULL, or what is wrong. */
 static const char *decode(struct thread *t, const uint8_t *p,
                           const uint8_t *end) {
     while (p < end) {
@@ -178,13 +178,13 @@ static struct thread *thread_of(struct state *s, uint64_t id) {
     if (id <= UINT32_MAX)
         t = tool_ids_get(&s->ids, &s->thread, sizeof(*s->thread), (uint32_t)id);
     if (s->current != NULL)
-        s->current = &s->thread[at]; /* they may have moved */
+        s->current = &s->thread[at]; /* a new thread may have moved the array */
     if (t != NULL)
         t->id = (uint32_t)id;
     return t;
 }
 
-/* A buffer of LENGTH bytes follows. */
+/* Reads the buffer of LENGTH bytes that follows. */
 static bool read_buffer(struct state *s, struct format_reader *r, uint64_t id,
                         uint64_t ts, uint64_t length) {
     size_t have;
@@ -289,8 +289,8 @@ static bool may_go(struct state *s, struct thread *t) {
     return s->barriers > t->since + PATIENCE;
 }
 
-/* The thread to go on with; NULL: none can. At the end of the input one that
-   waits in vain goes on in any case. */
+/* The thread to go on with; NULL: none can. At the end of the input, one that
+   waits goes on, as what it waits for will not come. */
 static struct thread *choose(struct state *s) {
     struct thread *best = NULL, *waiting = NULL;
     for (size_t i = 0; i < s->ids.count; i++) {
@@ -319,7 +319,7 @@ static enum format_result give(struct state *s, struct thread *t,
     switch (v->type) {
     case RAW_TOKENS:
         t->ts = tcm_max_u64(t->ts, v->size);
-        s->current = NULL; /* whose turn it is may change */
+        s->current = NULL; /* it may be another thread's turn now */
         return FORMAT_NOTHING;
     case RAW_DEATH:
         s->current = NULL;
@@ -354,7 +354,7 @@ static enum format_result give(struct state *s, struct thread *t,
     return FORMAT_EVENT;
 }
 
-/* Events that went make room. */
+/* Makes room where events have been given. */
 static void forget_given(struct state *s) {
     for (size_t i = 0; i < s->ids.count; i++) {
         struct thread *t = &s->thread[i];

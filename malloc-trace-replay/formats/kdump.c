@@ -32,7 +32,7 @@ static bool scan_time(const char **p, const char *end, uint64_t *ns) {
     return *p == end || **p == ' ';
 }
 
-/* Where "USER" and two blanks stand as a column. NULL: nowhere. */
+/* The column "USER" with two blanks behind it; NULL: there is none. */
 static const char *find_user(const char *p, const char *end) {
     const char *found;
     while ((found = memmem(p, (size_t)(end - p), " USER  ", 7)) != NULL) {

@@ -4,9 +4,10 @@
  *
  *     PID TID FUNCTION(ARGUMENTS)=RESULT
  *
- * Blocks are pointers (0x...), or, munged, numbers (#N) that are used again. A
- * number that was never a result is NULL. Old logs have no TID. Several
- * processes may write one log; their threads become threads of one trace.
+ * Blocks are pointers (0x...), or, in a munged log, numbers (#N) that are used
+ * again; a number that was never a result is NULL. Old logs have no TID.
+ * Several processes may write one log; their threads become threads of one
+ * trace.
  */
 #include "formats/format_processes.h"
 #include "formats/format_scan.h"
@@ -16,7 +17,7 @@ struct state {
     struct format_processes processes;
 };
 
-/* A block. *MUNGED: it is a number. */
+/* Takes a block. *MUNGED: it is a number. */
 static bool scan_block(const char **p, const char *end, uint64_t *v,
                        bool *munged) {
     *munged = scan_char(p, end, '#');
@@ -28,7 +29,7 @@ static bool scan_result(const char **p, const char *end, uint64_t *id) {
     return scan_text(p, end, ")=") && scan_block(p, end, id, &munged);
 }
 
-/* What stands in the parentheses, and the result. */
+/* Takes what stands in the parentheses, and the result. */
 static bool scan_arguments(const char **p, const char *end,
                            struct format_event *e) {
     uint64_t a;

@@ -7,13 +7,13 @@
  *     3 realloc  1 result id, 2 input id, 3 size
  *     4 calloc   1 result id, 2 number, 3 size
  *
- * in which every field may be missing. A realloc without an input, or of one
- * that is not there, is one of NULL.
+ * in which every field may be missing. A realloc without an input id, or with
+ * one that names no block, is a realloc of NULL.
  */
 #include "formats/format_reader.h"
 #include "formats/formats.h"
 
-/* Longer lines are none. */
+/* No trace has longer lines. */
 #define LINE_MAX_BYTES 4096u
 #define FIELDS         3u
 
@@ -23,7 +23,7 @@ struct state {
     uint64_t unnamed; /* blocks without an id */
 };
 
-/* A varint; 0: it has no end here. */
+/* Reads a varint. Returns its bytes; 0: it does not end before END. */
 static size_t read_varint(const uint8_t *p, const uint8_t *end, uint64_t *v) {
     *v = 0;
     for (size_t i = 0; i < 10 && p + i < end; i++) {
@@ -34,8 +34,8 @@ static size_t read_varint(const uint8_t *p, const uint8_t *end, uint64_t *v) {
     return 0;
 }
 
-/* A field: its number and, of a varint, value, of bytes, where they are. 0: it
-   cannot be read. */
+/* Reads a field: its number, and the value of a varint or the place of bytes.
+   Returns its bytes; 0: it cannot be read. */
 static size_t read_field(const uint8_t *p, const uint8_t *end, uint64_t *number,
                          uint64_t *v, const uint8_t **bytes) {
     uint64_t tag;
@@ -64,7 +64,7 @@ static size_t read_field(const uint8_t *p, const uint8_t *end, uint64_t *number,
 }
 
 struct call {
-    uint64_t kind; /* BENCH_; 0: none */
+    uint64_t kind; /* BENCH_...; 0: none */
     uint64_t value[FIELDS + 1];
     bool has[FIELDS + 1];
 };
@@ -103,14 +103,14 @@ static bool read_trace_line(const uint8_t *p, size_t length, struct call *c) {
     return true;
 }
 
-/* Ids begin with 0; a block without one has one of its own. */
+/* Ids begin with 0; a block without one gets one that no other has. */
 static uint64_t result_of(struct state *s, const struct call *c) {
     return c->has[1] && c->value[1] >> 63 == 0
                ? c->value[1] + 1
                : ((uint64_t)1 << 63) + ++s->unnamed;
 }
 
-/* False: a calloc that cannot be. */
+/* False: a calloc whose size overflows. */
 static bool fill(struct state *s, const struct call *c,
                  struct format_event *e) {
     e->kind = FORMAT_ALLOC;
@@ -169,7 +169,7 @@ static enum format_result next(void *state, struct format_reader *r,
     return fill(state, &c, e) ? FORMAT_EVENT : FORMAT_BAD;
 }
 
-/* The first fields are lines, and all can be read. */
+/* All fields can be read, and the first are lines. */
 static bool is_bench(const uint8_t *p, size_t n, bool whole) {
     const uint8_t *end = p + n, *bytes;
     uint64_t number, v;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MiniMalloc's input, a row a block: from which operation to which (the upper
- * one not included) it lived, and its size. A realloc ends a block and makes
- * another. Written only, in the order in which blocks end.
+ * MiniMalloc's input, a row for each block: the operation that made it, the one
+ * that ended it, and its size. A realloc ends a block and makes another.
+ * Written only, in the order in which blocks end.
  */
 #include "formats/format_export.h"
 #include "formats/formats.h"
@@ -27,7 +27,7 @@ static void put(void *state, struct format_out *out,
     if (e->old == 0)
         return;
     if (p->old_size == 0) {
-        out->left_out++; /* takes no room */
+        out->left_out++; /* an empty block takes no room */
         return;
     }
     format_out_u64(out, e->old);

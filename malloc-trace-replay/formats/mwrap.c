@@ -9,8 +9,8 @@
  *     3 realloc   result, old pointer, size
  *     4 calloc    result, size of all
  *
- * Threads write their records in pieces of up to 64 KiB, one piece after the
- * other; whose a piece is the file does not say.
+ * Threads write their records in pieces of up to 64 KiB. The file does not say
+ * which thread wrote a piece.
  */
 #include "formats/format_reader.h"
 #include "formats/formats.h"
@@ -86,8 +86,8 @@ static enum format_result next(void *state, struct format_reader *r,
     return FORMAT_EVENT;
 }
 
-/* No magic: pointers and sizes have to be such, and some be allocated. A few
-   words may be bad. */
+/* There is no magic: pointers and sizes have to be plausible, with some
+   allocations among them. A few words may be bad. */
 static bool is_mwrap(const uint8_t *p, size_t n, bool whole) {
     size_t made = 0, bad = 0;
     (void)whole;

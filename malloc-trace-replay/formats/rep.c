@@ -65,7 +65,7 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     return FORMAT_EVENT;
 }
 
-/* The head says how many operations there are. */
+/* The head gives the number of operations. */
 static const char *ends_early(void *state) {
     const struct state *s = state;
     uint64_t promised = s->heads == 4 ? s->head[2] : s->head[1];

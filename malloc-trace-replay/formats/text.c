@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A processed trace as a text that people and programs can read and write: a
- * line a record. doc/formats.md has all forms; processed traces that are made
- * of the text have the same operations, threads, times, marks and so on, and
- * make the same text.
+ * A processed trace as text that people and programs can read and write, a line
+ * for each record; doc/formats.md has all forms. A processed trace made of the
+ * text has the same operations, threads, times and marks, and makes the same
+ * text again.
  */
 #include "formats/format_export.h"
 #include "formats/format_scan.h"
@@ -17,8 +17,7 @@ static const char first_line[] = "malloc-trace text 1";
 #define TEXT_MAX ((size_t)16 << 10)
 
 struct state {
-    bool
-        headed; /* the first line was there, so that there must be a last one */
+    bool headed; /* the first line was there, so there must be a last one */
     bool ended;
     bool begun;
     uint64_t ops, live; /* so far */
@@ -27,8 +26,8 @@ struct state {
 
 /* --- Words ---------------------------------------------------------------- */
 
-/* The call whose name P begins with, up to (. 0: none. The name of some begins
-   that of others and has parentheses of its own: the longest counts. */
+/* The call whose name stands at P, before a "("; 0: none. Some names have
+   parentheses and begin with another name: the longest counts. */
 static unsigned scan_call(const char **p, const char *end) {
     static const struct {
         const char *name;
@@ -118,7 +117,7 @@ static bool scan_request(const char **p, const char *end,
     return scan_char(p, end, ')');
 }
 
-/* What a realloc has before its size. */
+/* The arguments of a realloc before its size. */
 static bool scan_old(const char **p, const char *end, struct format_event *e) {
     if (scan_text(p, end, "NULL, "))
         return true;
@@ -127,7 +126,7 @@ static bool scan_old(const char **p, const char *end, struct format_event *e) {
         return true;
     }
     if (scan_text(p, end, "known, ")) {
-        e->old = UINT64_MAX; /* which one, nobody knows; it stays */
+        e->old = UINT64_MAX; /* it is not known which block; that one stays */
         return true;
     }
     return scan_slot(p, end, &e->old) && scan_text(p, end, ", ");
@@ -263,7 +262,7 @@ static bool scan_loss(const char **p, const char *end, struct format_event *e) {
            e->id <= e->old && scan_text(p, end, " ns");
 }
 
-/* False: it is no such line, or not as it has to be. */
+/* False: it is no such line, or not a valid one. */
 static bool scan_other(struct state *s, const char **p, const char *end,
                        struct format_event *e) {
     if (scan_text(p, end, "thread "))

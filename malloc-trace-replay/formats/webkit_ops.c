@@ -5,8 +5,8 @@
  *     u32 what (0 malloc, 1 free, 2 realloc, 3 aligned), u16 thread,
  *     u16 log2 of the alignment, u64 slot, u64 size
  *
- * A free or realloc of a slot that holds nothing does nothing. Old files have
- * one thread and no aligned calls, and any bytes for them.
+ * A free or realloc of an empty slot does nothing. Old files have one thread
+ * and no aligned calls; the bytes for these hold anything.
  */
 #include "formats/format_reader.h"
 #include "formats/formats.h"
@@ -61,7 +61,7 @@ static enum format_result next(void *state, struct format_reader *r,
     return FORMAT_EVENT;
 }
 
-/* No magic. */
+/* There is no magic: all records are valid. */
 static bool is_ops(const uint8_t *p, size_t n, bool whole) {
     size_t made = 0;
     if (whole && n % RECORD_BYTES != 0 && n < 4 * RECORD_BYTES)

@@ -5,7 +5,7 @@
  *     Alloc(SIZE),
  *     Free(N),
  *
- * in which N is the number of an Alloc, counted from 0. They are made of
+ * in which N is the number of an Alloc, counted from 0. They were made from
  * valgrind's log; a realloc is a Free and an Alloc.
  */
 #include "formats/format_scan.h"

@@ -5,9 +5,9 @@
  * the code. A number is groups of 7 bits, the most significant first, bit 7 set
  * in all but the last. Blocks are slots of an array; 0 is NULL.
  *
- * Threads are ordered by syncs only: a thread runs until it waits for a sync
- * that is not set, then the next. So the whole file is in memory while it is
- * read, and while it is written.
+ * Only syncs order threads: a thread runs until it waits for a sync that is not
+ * set, then the next one runs. So the whole file is in memory while it is read,
+ * and while it is written.
  */
 #include "common/array.h"
 #include "formats/format_export.h"
@@ -36,9 +36,9 @@ enum {
     WL_LIMIT
 };
 
-/* A trace of ours may name any, hostile ones at least. */
+/* A bound against hostile traces, which may name any thread. */
 #define WL_THREADS_MAX 1000000u
-/* Files that are larger are refused. */
+/* Larger files are refused. */
 #define WL_MAX ((size_t)2 << 30)
 
 static const uint8_t operands[WL_LIMIT] = {
@@ -54,7 +54,7 @@ struct op {
     uint64_t v[3];
 };
 
-/* Bytes of the operation at P; 0: it is cut, or none. */
+/* Reads the operation at P. Returns its bytes; 0: it is cut, or none. */
 static size_t read_op(const uint8_t *p, const uint8_t *end, struct op *op) {
     const uint8_t *from = p;
     if (p == end || *p >= WL_LIMIT)
@@ -75,7 +75,7 @@ static size_t read_op(const uint8_t *p, const uint8_t *end, struct op *op) {
 /* --- Reading -------------------------------------------------------------- */
 
 struct wl_thread {
-    size_t at; /* of its next operation */
+    size_t at; /* next operation */
     bool done;
 };
 
@@ -126,7 +126,7 @@ static const char *read_main(struct state *s) {
             return "out of memory";
         s->thread[s->threads++] = (struct wl_thread){op.v[0], false};
     } while (op.code != WL_DONE);
-    /* each is named in the code, by a byte or more */
+    /* the code names each of them, with a byte or more */
     if (s->ptrs > s->length + 16 || s->syncs > s->length)
         return "more slots or syncs than the file can name";
     s->live = calloc(1, s->ptrs + 1);
@@ -182,7 +182,7 @@ static void fill(const struct op *op, struct format_event *e) {
     }
 }
 
-/* A call at the place of T, LENGTH bytes long. */
+/* The call that T is at, LENGTH bytes long. */
 static enum format_result call(struct state *s, struct wl_thread *t,
                                const struct op *op, size_t length,
                                struct format_event *e) {
@@ -195,7 +195,7 @@ static enum format_result call(struct state *s, struct wl_thread *t,
     }
     if (e->id == 0 && e->kind == FORMAT_ALLOC) {
         t->at += length;
-        return FORMAT_NOTHING; /* whose result was not used */
+        return FORMAT_NOTHING; /* the program did not use the result */
     }
     if (e->id != 0 && e->id != e->old && s->live[e->id] != 0) {
         /* a slot is emptied before it is filled */
@@ -293,7 +293,7 @@ static void fini(void *state) {
     free(s->set);
 }
 
-/* The main block is always made so. */
+/* The main block begins the same way in all files. */
 static bool is_wl(const uint8_t *p, size_t n, bool whole) {
     static const uint8_t head[] = {WL_ALLOC_PTRS, WL_ALLOC_SYNCS, WL_NTHREADS};
     const uint8_t *end = p + n;
@@ -318,7 +318,7 @@ struct code {
 struct put_state {
     struct code *code; /* by thread of the trace */
     size_t code_room;
-    uint32_t *order; /* threads as they came */
+    uint32_t *order; /* threads by first appearance */
     size_t threads, order_room;
     uint32_t *user; /* by slot: the thread that used it last */
     size_t user_room;
@@ -350,7 +350,7 @@ static void put_op(struct put_state *s, struct format_out *out, uint32_t thread,
         put_number(c, out, v[i]);
 }
 
-/* What FROM did comes before what TO does. */
+/* Makes TO wait for what FROM did so far. */
 static void put_sync(struct put_state *s, struct format_out *out, uint32_t from,
                      uint32_t to) {
     uint64_t id = ++s->syncs;
@@ -358,7 +358,7 @@ static void put_sync(struct put_state *s, struct format_out *out, uint32_t from,
     put_op(s, out, to, WL_SYNC_R, 1, &id);
 }
 
-/* Makes room for thread and slot. */
+/* Makes room for THREAD and SLOT. */
 static bool see(struct put_state *s, struct format_out *out, uint32_t thread,
                 uint32_t slot) {
     size_t codes = s->code_room, users = s->user_room;
@@ -418,7 +418,7 @@ static void put(void *state, struct format_out *out,
                (const uint64_t[]){idx, e->size});
 }
 
-/* The main block, as if threads' code began at offset BASE. */
+/* Writes the main block for threads' code that begins at offset BASE. */
 static void make_main(const struct put_state *s, struct format_out *out,
                       struct code *c, size_t base) {
     c->length = 0;
