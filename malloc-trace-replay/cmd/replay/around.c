@@ -6,7 +6,7 @@
 #include "cmd/replay/ticks.h"
 #include "cmd/replay/verify.h"
 
-/* The process's, and the call that this thread is at. */
+/* `around` is the process's; `current` is the call that this thread makes. */
 static struct replay_around around;
 static __thread struct replay_one_call current;
 
@@ -142,7 +142,7 @@ const struct replay_calls *replay_around_calls(const struct replay_around *a) {
 
 /* --- The loop ------------------------------------------------------------- */
 
-/* Runs the operation at AT with its calls looked at. */
+/* Runs the operation at AT and looks at its calls. */
 static const uint64_t *one(struct replay_exec *x, const struct replay_batch *b,
                            uint32_t thread, const uint64_t *at) {
     const uint64_t *next = at + replay_exec_length(at);

@@ -25,12 +25,12 @@ struct replay_around {
     uint64_t stride; /* without `verify`, words from one call to the next */
 };
 
-/* What replay_exec_words calls instead of the allocator. There is one A for the
-   process. */
+/* The functions that replay_exec_words calls instead of the allocator's. There
+   is one A for the process. */
 const struct replay_calls *replay_around_calls(const struct replay_around *a);
 
-/* As replay_exec_words, for an X whose `around` is set; the words lie in B, of
-   recorded thread THREAD, or of any if that is 0. */
+/* As replay_exec_words, for an X whose `around` is set. The words lie in B and
+   belong to recorded thread THREAD, 0: to any. */
 const uint64_t *replay_around_words(struct replay_exec *x,
                                     const struct replay_batch *b,
                                     uint32_t thread, const uint64_t *at,

@@ -152,7 +152,7 @@ bool replay_call_log_open(struct replay_call_log *log, const char *name) {
     if (name == NULL)
         return true;
     log->bytes = buffer;
-    memset(buffer, 1, sizeof(buffer)); /* its pages are there from now on */
+    memset(buffer, 1, sizeof(buffer)); /* so that its pages are resident */
     log->fd = tool_file_open_output(name);
     return log->fd >= 0;
 }

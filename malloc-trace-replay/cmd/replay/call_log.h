@@ -7,12 +7,13 @@
  *     realloc(55d0c2a0<1>, 16) = 55d0c2c0<2>
  *     free(55d0c2c0<2>)
  *
- * Operations run one by one, and the clocks stand still while a line is
- * written, so that writing is in no figure; what the clocks cost for each call
- * is.
+ * Operations run one by one. The clocks stand still while a line is written, so
+ * no figure contains the writing; all contain what stopping the clocks for each
+ * call costs.
  *
- * Invariants: nothing here allocates. A line is of a call that succeeded; a
- * realloc that was refused frees its block.
+ * Invariants: nothing here allocates. Only calls that succeeded have a line; a
+ * realloc that was refused has one that frees its block.
+ *
  * Threads: one; blocks are in slots.
  */
 #ifndef TOOL_CMD_REPLAY_CALL_LOG_H
@@ -31,7 +32,7 @@ struct replay_call_log {
     char *bytes; /* resident */
 };
 
-/* NAME NULL: no log is wanted. False: errno, or TCM_EFOREIGN, tells. */
+/* NAME NULL: no log is wanted. False: errno is set, perhaps to TCM_EFOREIGN. */
 bool replay_call_log_open(struct replay_call_log *log, const char *name);
 /* What it adds to the resident memory. */
 size_t replay_call_log_bytes(const struct replay_call_log *log);
@@ -42,7 +43,7 @@ bool replay_call_log_fits(struct replay_call_log *log,
 void replay_call_log_batch(struct replay_call_log *log, struct replay_exec *x,
                            const struct replay_batch *b,
                            struct replay_time *time);
-/* 0, or the errno of what could not be written. */
+/* 0, or the errno of the first write that failed. */
 int replay_call_log_close(struct replay_call_log *log);
 
 #endif

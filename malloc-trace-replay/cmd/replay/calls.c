@@ -117,14 +117,15 @@ static const void *library_of(void *address) {
     return info.dli_fbase;
 }
 
-/* NAME as the program's code would find it, if it is malloc's library's. */
+/* The function NAME as a program's call would find it; NULL if it is not in
+   malloc's library. */
 static void *find(const char *name) {
     void *p = dlsym(RTLD_DEFAULT, name);
     return p && library_of(p) == found.library ? p : NULL;
 }
 
-/* POSIX makes object and function pointers convertible; C has no cast that the
-   compiler accepts without a word, hence the copy. */
+/* POSIX lets object pointers be function pointers, but the compiler warns of a
+   cast; so the pointer is copied. */
 #define FIND(member, name)                                                     \
     do {                                                                       \
         void *p_ = find(name);                                                 \
@@ -151,8 +152,8 @@ static void find_c_family(void) {
         found.posix_memalign = posix_by_aligned_alloc;
     if (!found.posix_memalign && found.memalign)
         found.posix_memalign = posix_by_memalign;
-    /* None at all: a wrapper around the C library's, where a program would get
-       the C library's too. */
+    /* If malloc's library has none of these it is a wrapper around the C
+       library, which a program would get, too. */
     INSTEAD(posix_memalign, posix_memalign);
     INSTEAD(memalign, memalign_by_posix);
     INSTEAD(aligned_alloc, memalign_by_posix);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The allocator under test: the malloc family of this process, its C++
- * operators if it has some, its name, its thread cache switch, malloc_trim
- * and what it tells of itself.
+ * The allocator under test: this process's malloc family, C++ operators if it
+ * has them, thread cache switch, malloc_trim, counters, and name.
  *
- * Invariants: every pointer but those said to be NULL can be called. All calls
- * go to the library that malloc comes from, or are expressed by calls
- * that do: a block of one allocator is never freed by another.
+ * Invariants: every pointer can be called unless its comment allows NULL. All
+ * calls go to the library that malloc comes from, or are made of calls that do:
+ * one allocator never frees a block of another.
  *
- * Why: a C program cannot name operators, and a library that lacks a member of
- * the family must not get it from the C library's own allocator, which is below
- * a preloaded one.
+ * Why: C cannot name C++ operators; and where a preloaded library lacks a
+ * function of the family, the loader would find that of the C library's own
+ * allocator.
  */
 #ifndef TOOL_CMD_REPLAY_CALLS_H
 #define TOOL_CMD_REPLAY_CALLS_H
@@ -20,9 +19,8 @@
 struct ThreadCacheState;
 
 /*
- * Of the operators new those that return NULL are called, and `nothrow` is what
- * they get: an exception could not pass through C. Elsewhere both kinds differ
- * only in what they do when memory is out.
+ * Operators new are called in their nothrow form, since no exception can pass
+ * through C. The two forms differ only in what they do when memory is out.
  */
 struct replay_calls {
     void *(*malloc)(size_t size);
@@ -63,7 +61,7 @@ struct replay_calls {
     char name[256];      /* file name, and version where it is known */
 };
 
-/* Any value will do for std::nothrow. */
+/* Stands for std::nothrow, whose value nobody reads. */
 extern const char replay_nothrow;
 
 /* Finds everything but the name; may allocate. */

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Cells: where recorded threads that run on threads of their own keep their
- * blocks. Slots of the trace are names, of which one may stand for blocks of
- * several threads within a moment; the decoding process gives each allocation a
- * cell that no operation before it still uses, as a processor renames
- * registers, so that the reuse of a name orders nothing.
+ * blocks. A slot of the trace is a name that soon stands for the block of
+ * another thread. So that its reuse orders nothing, the decoding process gives
+ * each allocation a cell that no earlier operation still uses, as a processor
+ * renames registers.
  *
  *   bits 0 to 47   the block, 0 when it was refused
  *   bits 48 to 63  generation: times that the cell was written, modulo 2^16
  *
- * Invariants: one thread writes a cell, the one that it was given to; that
- * thread makes all allocations into it. It is written again only when what used
- * its last block is done.
+ * Invariants: only the thread that a cell was given to writes it, with its own
+ * allocations. It is written again only after all uses of its last block.
  *
- * Threads: the writer stores with release; another thread that waits for the
- * generation it was told loads with acquire, and sees the block as its maker
- * left it. The writer's own loads need no order.
+ * Threads: the writer stores with release. Another thread waits, with acquire,
+ * for the generation that it was told; then it sees the block as its maker left
+ * it. The writer's own loads need no order.
  */
 #ifndef TOOL_CMD_REPLAY_CELL_H
 #define TOOL_CMD_REPLAY_CELL_H
@@ -23,7 +22,7 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 
-/* Given to a thread together, so that no cache line has two writers. */
+/* Cells are given out in lines, so that no cache line has two writers. */
 #define REPLAY_CELLS_AT_ONCE 8u
 #define REPLAY_CELL_BITS     48
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the allocator tells of itself: its counters, which are numeric
- * properties by the names that a trace has for them.
+ * The allocator's own counters: numeric properties with the names that traces
+ * use.
  *
- * Invariants: this project's libraries allocate nothing for a reading, so that
- * the difference of two is what was done between them.
+ * Invariants: this project's libraries allocate nothing for a reading, so the
+ * difference of two readings is what was done between them.
  *
  * Threads: one.
  */
@@ -20,10 +20,11 @@ struct replay_counters {
     uint32_t known;                  /* bit per number */
 };
 
-/* What the allocator of CALLS tells now. */
+/* Reads the counters of the allocator of CALLS. */
 void replay_counters_read(const struct replay_calls *calls,
                           struct replay_counters *out);
-/* From BEFORE to *AFTER, into *AFTER. Known are those that both have. */
+/* Makes *AFTER the difference from BEFORE. Known are the counters that both
+   have. */
 void replay_counters_since(const struct replay_counters *before,
                            struct replay_counters *after);
 

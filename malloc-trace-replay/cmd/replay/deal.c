@@ -16,13 +16,13 @@
 
 /* A recorded thread that has not ended. */
 struct lane {
-    uint32_t number;  /* used once; 0: there is none */
+    uint32_t number;  /* never used again; 0: no lane */
     uint32_t thread;  /* as recorded */
-    uint32_t segment; /* in work, while `segment_of` is the dealer's */
+    uint32_t segment; /* open while `segment_of` is the dealer's */
     uint64_t segment_of;
-    uint64_t window_of; /* the window that the three are of */
+    uint64_t window_of; /* window that the next three belong to */
     int64_t bytes, rise, fall;
-    uint32_t *cell; /* that are free */
+    uint32_t *cell; /* its free cells */
     size_t cells, room;
 };
 
@@ -36,34 +36,34 @@ struct slot {
     uint64_t size;
 };
 
-/* A cell that another thread freed, or whose writer ended: it is free when the
-   batch is done. */
+/* A cell that another thread freed, or whose writer ended: free when the batch
+   is done. */
 struct late {
     uint32_t cell, batch;
 };
 
-/* One that has operations. */
+/* A window that has operations. */
 struct window {
-    uint64_t place;     /* in recorded time, in windows of any kind */
+    uint64_t place;     /* counts windows without operations, too */
     int64_t rise, fall; /* sums over its threads */
-    int64_t end_bytes;  /* live where it ends */
+    int64_t end_bytes;  /* live at its end */
 };
 
 struct replay_deal {
     struct replay_ring *ring;
     uint32_t skew;
-    uint32_t index;   /* of the thread of the operations that follow */
+    uint32_t index;   /* of the lane of the operations that follow */
     uint64_t present; /* word before the next operation; 0: none */
 
     struct lane *lane; /* by index */
     size_t lanes;
-    uint32_t numbers; /* given to lanes so far */
+    uint32_t numbers; /* numbers given to lanes so far */
     struct slot *slot;
     size_t slots;
     struct cell *cell;
     size_t cell_room;
-    uint32_t cells; /* made so far */
-    uint8_t *ended; /* by line of cells: those free whose writer has ended */
+    uint32_t cells; /* cells made so far */
+    uint8_t *ended; /* by line: free cells whose writer has ended */
     size_t ended_room;
     uint32_t *line; /* lines of cells without a writer */
     size_t lines, line_room;
@@ -71,20 +71,20 @@ struct replay_deal {
     size_t late_first, late_count, late_room;
 
     /* windows */
-    uint32_t window;                /* number of the one in work */
+    uint32_t window;                /* number of the current one */
     bool window_used;               /* it has operations */
     uint64_t segment_of, window_of; /* change with each; see struct lane */
     int64_t live_bytes;
     struct window now;
-    /* Those that need not be finished where this one is entered, their sums,
-       and live bytes where they begin. */
+    /* Windows that need not be finished when this one is entered, their sums,
+       and the bytes live at their beginning. */
     struct window *past;
     size_t past_first, past_count, past_room;
     int64_t past_rise, past_fall, begin_bytes;
-    uint32_t needs; /* windows that must be */
+    uint32_t needs; /* windows that must be finished */
     int64_t least_peak, most_peak;
 
-    /* the batch in work: words as they come, and their segments */
+    /* the current batch: words in their order, and their segments */
     uint32_t count, segments;
     struct replay_segment segment[REPLAY_SEGMENTS];
     uint64_t word[REPLAY_BATCH_WORDS];
@@ -125,7 +125,7 @@ struct replay_batch *replay_deal_staging(struct replay_deal *d) {
     return &d->staging;
 }
 
-/* NEED entries of ARRAY, new ones zero. */
+/* Makes room for NEED entries in ARRAY; new ones are zero. */
 static bool extend(void *array, size_t *room, size_t need, size_t size) {
     char *p;
     size_t had = *room;
@@ -140,7 +140,7 @@ static bool extend(void *array, size_t *room, size_t need, size_t size) {
 
 /* --- Batches -------------------------------------------------------------- */
 
-/* The words by segment, and the segments: into the ring. */
+/* Copies the segments, and the words segment by segment, into the ring. */
 static void scatter(struct replay_deal *d, struct replay_batch *b) {
     uint32_t at[REPLAY_SEGMENTS];
     uint32_t first = 0;
@@ -157,7 +157,7 @@ static void scatter(struct replay_deal *d, struct replay_batch *b) {
     b->segments = d->segments;
 }
 
-/* IS_STATE: all that was staged is in it, or before. */
+/* IS_STATE: everything that was staged is in this batch, or before it. */
 static void flush(struct replay_deal *d, bool last, bool is_state) {
     if (d->segments == 0 && !last)
         return;
@@ -249,7 +249,7 @@ static void live_change(struct replay_deal *d, struct lane *l, int64_t bytes) {
 
 /* --- Windows -------------------------------------------------------------- */
 
-/* Holds the peak against the window that ends: see deal.h. */
+/* Widens the bounds of the peak by the window that ends: see deal.h. */
 static void bound_peak(struct replay_deal *d) {
     int64_t least = sum(d->begin_bytes, -d->past_fall);
     int64_t most = sum(d->begin_bytes, sum(d->past_rise, d->now.rise));
@@ -261,9 +261,9 @@ static void bound_peak(struct replay_deal *d) {
     d->ring->result.most_peak_bytes = (uint64_t)d->most_peak;
 }
 
-/* The window that ends becomes one of the past. */
+/* Keeps the window that ends. */
 static bool window_keep(struct replay_deal *d) {
-    /* Moved to the front when as many places before them are free. */
+    /* They move to the front when as many places are free there. */
     if (d->past_first > d->past_count) {
         memcpy(d->past, d->past + d->past_first,
                d->past_count * sizeof(*d->past));
@@ -280,7 +280,7 @@ static bool window_keep(struct replay_deal *d) {
     return true;
 }
 
-/* Windows that are finished where the one that begins may be entered. */
+/* Drops windows that are finished before the next one may be entered. */
 static void windows_forget(struct replay_deal *d) {
     while (d->past_count != 0 &&
            d->past[d->past_first].place + d->skew <= d->now.place) {
@@ -293,7 +293,7 @@ static void windows_forget(struct replay_deal *d) {
     d->needs = d->window - (uint32_t)d->past_count;
 }
 
-/* A window ends, and PLACES behind it the next one begins. */
+/* Ends the window; the next one begins PLACES later. */
 static bool window_end(struct replay_deal *d, uint64_t places) {
     bool bounded = d->skew != REPLAY_SKEW_NONE, good = true;
     if (d->window_used) {
@@ -304,7 +304,7 @@ static bool window_end(struct replay_deal *d, uint64_t places) {
         d->window++;
         d->window_used = false;
         d->window_of++;
-        /* No segment is of two windows. */
+        /* No segment lies in two windows. */
         d->segment_of++;
     }
     d->now = (struct window){.place = d->now.place + places};
@@ -313,7 +313,7 @@ static bool window_end(struct replay_deal *d, uint64_t places) {
     return good;
 }
 
-/* At the end all threads have done all. */
+/* At the end all threads have finished all windows. */
 static bool windows_end(struct replay_deal *d) {
     bool good = window_end(d, 1);
     if (d->skew != REPLAY_SKEW_NONE && d->live_bytes > d->least_peak)
@@ -350,7 +350,7 @@ static TCM_NOINLINE bool line_take(struct replay_deal *d, struct lane *l) {
     return true;
 }
 
-/* A cell for an allocation by lane L, which will be its next write. */
+/* A cell for an allocation by lane L; that is the next write to it. */
 static bool cell_take(struct replay_deal *d, struct lane *l, uint32_t *cell) {
     if (l->cells == 0 && !line_take(d, l))
         return false;
@@ -360,7 +360,7 @@ static bool cell_take(struct replay_deal *d, struct lane *l, uint32_t *cell) {
     return true;
 }
 
-/* CELL is free now. */
+/* Makes CELL free. */
 static bool cell_give(struct replay_deal *d, uint32_t cell) {
     const struct cell *c = &d->cell[cell];
     struct lane *l = &d->lane[c->index];
@@ -382,7 +382,7 @@ static bool cell_give(struct replay_deal *d, uint32_t cell) {
     return true;
 }
 
-/* CELL is free when the batch in work is done. */
+/* Makes CELL free when the current batch is done. */
 static bool cell_give_late(struct replay_deal *d, uint32_t cell) {
     if (d->late_count == d->late_room) {
         size_t had = d->late_room, part = had - d->late_first;
@@ -431,7 +431,7 @@ static bool deal_alloc(struct replay_deal *d, struct lane *l, uint64_t w,
     return true;
 }
 
-/* The operation that follows needs CELL's block. */
+/* The next operation of L waits for another thread's block, in CELL. */
 static void await(struct replay_deal *d, struct lane *l, uint32_t cell) {
     put(d, l, replay_word(REPLAY_AWAIT, cell, d->cell[cell].generation));
 }
@@ -520,7 +520,7 @@ static bool deal_operation(struct replay_deal *d, const uint64_t *w) {
     }
 }
 
-/* The words at W. False: out of memory. */
+/* Deals the operation at W. False: out of memory. */
 static bool deal_words(struct replay_deal *d, const uint64_t *w) {
     if (d->count > REPLAY_BATCH_WORDS - DEAL_WORDS_MAX ||
         d->segments == REPLAY_SEGMENTS)
@@ -557,7 +557,7 @@ bool replay_deal_batch(struct replay_deal *d) {
     }
     if (b->last)
         good &= windows_end(d);
-    /* What comes next has other words to it, or is a long time in coming. */
+    /* The next batch has other figures in `staging`, and may come late. */
     flush(d, b->last != 0, true);
     return good;
 }

@@ -27,8 +27,8 @@ static TCM_ALWAYS_INLINE void touch_first(char *p, size_t size) {
             ((volatile char *)p)[i] = (char)TOUCH_BYTE;
 }
 
-/* The pages of bytes [OLD, SIZE) of the block, of which those below OLD were
-   touched before. */
+/* Touches the pages of bytes [OLD, SIZE); those below OLD were touched
+   before. */
 static TCM_NOINLINE void touch_pages(char *p, size_t old, size_t size,
                                      size_t page) {
     uintptr_t at = (uintptr_t)p + old;
@@ -39,7 +39,7 @@ static TCM_NOINLINE void touch_pages(char *p, size_t old, size_t size,
     }
 }
 
-/* What AUTO writes of larger blocks: all, or what is present. */
+/* AUTO for larger blocks: writes all, or what is present. */
 static TCM_NOINLINE void touch_large(const struct replay_exec *x, char *p,
                                      size_t old, size_t size) {
     if (x->noted != 0) {
@@ -53,7 +53,7 @@ static TCM_NOINLINE void touch_large(const struct replay_exec *x, char *p,
         memset(p + old, TOUCH_BYTE, size - old);
 }
 
-/* A block of SIZE bytes whose first OLD are as a realloc left them. */
+/* Writes to a block of SIZE bytes; the first OLD are as a realloc left them. */
 static TCM_ALWAYS_INLINE void touch(const struct replay_exec *x,
                                     enum replay_touch how, char *p, size_t old,
                                     size_t size) {
@@ -80,7 +80,7 @@ static TCM_ALWAYS_INLINE void touch(const struct replay_exec *x,
     }
 }
 
-/* A block of SIZE bytes is freed: the program looked at it before. */
+/* Reads a block of SIZE bytes before it is freed, as a program would. */
 static TCM_ALWAYS_INLINE void use(enum replay_touch how, const char *p,
                                   size_t size) {
     if (how != REPLAY_TOUCH_USE)
@@ -93,7 +93,7 @@ static TCM_ALWAYS_INLINE void use(enum replay_touch how, const char *p,
 
 /* --- Where blocks are ----------------------------------------------------- */
 
-/* IN_CELLS is x->cell != NULL, known when compiled in the hot loop. */
+/* IN_CELLS is x->cell != NULL, a constant in the hot loop. */
 static TCM_ALWAYS_INLINE void *block_of(const struct replay_exec *x,
                                         bool in_cells, uint32_t slot) {
     return in_cells ? replay_cell_block(&x->cell[slot]) : x->slot[slot];
@@ -112,7 +112,7 @@ TCM_NOINLINE void replay_exec_switch(struct replay_exec *x, uint32_t index) {
     if (x->cache == NULL || index == x->current)
         return;
     struct ThreadCacheState *state = NULL;
-    /* Released first: set would drain and destroy what is attached. */
+    /* Release first: set would drain and destroy the cache that is attached. */
     if (!x->calls.release_cache(&state) ||
         !x->calls.set_cache(x->cache[index])) {
         x->cache_failures++;
@@ -217,7 +217,7 @@ static void long_free(struct replay_exec *x, const struct long_op *op,
     }
 }
 
-/* The block that SLOT holds now, which may be NULL: then it was refused. */
+/* P is the new block of SLOT, NULL: it was refused. */
 static TCM_ALWAYS_INLINE void placed(struct replay_exec *x,
                                      enum replay_touch how, bool in_cells,
                                      uint32_t slot, void *p, size_t size) {
@@ -236,12 +236,12 @@ static void long_realloc(struct replay_exec *x, enum replay_touch how,
     void *old = is_new ? NULL : block_of(x, in_cells, op->slot);
     uint32_t to = x->into != 0 ? x->into - 1 : op->slot;
     x->into = 0;
-    /* With size 0 it would be a free, in some allocators; in the recorded run
-       it was none. */
+    /* Size 0 would make it a free, in some allocators. The recorded call was
+       none. */
     size_t size = op->size == 0 && !is_new ? 1 : op->size;
     if (!is_new && TCM_UNLIKELY(old == NULL)) {
         x->skipped++;
-        /* Another thread may await it there. */
+        /* Another thread may wait for this cell. */
         if (in_cells)
             block_put(x, in_cells, to, NULL);
         return;
@@ -254,8 +254,9 @@ static void long_realloc(struct replay_exec *x, enum replay_touch how,
     block_put(x, in_cells, to, p);
     if (TCM_UNLIKELY(p == NULL)) {
         x->refused++;
-        /* The block still has its old size, which a later sized free would
-           contradict: it goes, and the slot is empty as after any refusal. */
+        /* The block keeps its old size, which a later sized free would
+           contradict. So it is freed; the slot is empty, as after any
+           refusal. */
         if (old != NULL) {
             x->refused_reallocs++;
             c->free(old);
@@ -305,7 +306,7 @@ static TCM_NOINLINE void exec_long(struct replay_exec *x, enum replay_touch how,
 #define EXEC_ALLOC(call)                                                       \
     placed(x, how, in_cells, replay_word_slot(w), (call), replay_word_size(w))
 
-/* Instantiated once per way of touching and of keeping blocks, so that the
+/* Instantiated for each way of touching blocks and of keeping them, so that the
    choice costs nothing. */
 static TCM_ALWAYS_INLINE const uint64_t *
 exec_words(struct replay_exec *x, enum replay_touch how, bool in_cells,

@@ -3,9 +3,9 @@
  * The measured loop: runs ready operations against the allocator under test.
  *
  * Invariants: between two batches nothing here allocates. slot[n] is the block
- * of slot n, or NULL when its allocation was refused; what it holds after a
- * free is never looked at. cache[0] is the replayer's own thread cache; cache
- * [current] is not up to date, it is attached.
+ * of slot n, NULL when its allocation was refused; after a free it is never
+ * looked at. cache[0] is the replayer's own thread cache; cache[current] is out
+ * of date while that cache is attached.
  *
  * Threads: one, or each with a struct of its own when blocks are in cells.
  */
@@ -23,7 +23,7 @@ enum replay_touch {
     REPLAY_TOUCH_FIRST, /* the first 8 bytes */
     REPLAY_TOUCH_PAGE,  /* one byte in each page */
     REPLAY_TOUCH_ALL,
-    REPLAY_TOUCH_USE /* as AUTO; read when it is freed, to 4 KiB */
+    REPLAY_TOUCH_USE /* as AUTO; up to 4 KiB are read before the free */
 };
 
 struct replay_around;
@@ -33,38 +33,38 @@ struct replay_exec {
     const struct replay_calls *via;     /* what operations call */
     const struct replay_around *around; /* NULL: no call is looked at */
     const struct replay_calls *around_calls;
-    uint64_t until; /* words to the next call that is */
+    uint64_t until; /* words to the next call that is looked at */
     enum replay_touch touch;
     size_t page_size;
-    void **slot;    /* blocks by slot; NULL: they are in */
-    uint64_t *cell; /* cells */
-    uint32_t into;  /* cell of the next realloc's block, and 1; 0: its own */
-    bool is_dry;    /* what other threads made is there: nothing to await */
+    void **slot;    /* blocks by slot; NULL: they are in cells */
+    uint64_t *cell; /* NULL: they are in slots */
+    uint32_t into;  /* 1 + cell of the next realloc's block; 0: its old one */
+    bool is_dry;    /* other threads' blocks are all there: no waiting */
     struct ThreadCacheState **cache; /* NULL: no switching */
     uint32_t current;                /* index of the attached cache */
     uint64_t noted;                  /* REPLAY_PRESENT of the next operation */
     uint64_t refused;                /* allocations that returned NULL */
-    uint64_t refused_reallocs;       /* of them; their block was freed */
+    uint64_t refused_reallocs;       /* among these; the block was freed */
     uint64_t skipped;                /* operations on empty slots */
-    uint64_t skipped_frees;          /* of them: slots that came to their end */
+    uint64_t skipped_frees;          /* frees among these */
     uint64_t trims;                  /* calls of malloc_trim */
-    uint64_t cache_failures;         /* calls of the switch that said no */
+    uint64_t cache_failures;         /* calls of the switch that failed */
 };
 
 /*
- * Runs the operations from AT up to END, which lie in a batch. The tables are
- * large enough. Returns where the next operation is, END or more if that lies
- * within the last one; or the REPLAY_AWAIT before the operation that needs a
- * block that is not there yet: go on from there later.
+ * Runs the operations from AT up to END, which lie in a batch. The tables have
+ * to be large enough. Returns where the next operation is, which is behind END
+ * if the last one does not end there; or a REPLAY_AWAIT below END whose block
+ * is not there yet: go on from there later.
  */
 const uint64_t *replay_exec_words(struct replay_exec *x, const uint64_t *at,
                                   const uint64_t *end);
-/* Words of the operation at AT. */
+/* Number of words of the operation at AT. */
 size_t replay_exec_length(const uint64_t *at);
 /* Runs the operations of one batch. */
 void replay_exec_batch(struct replay_exec *x, const struct replay_batch *b);
 
-/* Attaches the cache of index INDEX. */
+/* Attaches the cache with this index. */
 void replay_exec_switch(struct replay_exec *x, uint32_t index);
 
 #endif

@@ -21,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Inputs that are opened, and looked at, before anything is replayed. */
+/* So many inputs are opened and looked at before anything is replayed. */
 #define FEED_INPUTS 64
 /* No LZ4 block expands more. */
 #define LZ4_RATIO 255u
@@ -63,7 +63,7 @@ static void feed_notice(struct feeder *f, const char *fmt, ...) {
         r->notices++;
 }
 
-/* The input lacks something; what is there is used. */
+/* The input lacks something; the rest is used. */
 #define feed_damage(f, ...)                                                    \
     do {                                                                       \
         (f)->damaged = true;                                                   \
@@ -94,8 +94,8 @@ static void feed_fail(struct feeder *f, const char *fmt, ...) {
 
 /* --- Memory --------------------------------------------------------------- */
 
-/* The memory that is there, if blocks are written whole or a byte a page: else
-   live bytes do not tell how much of it is needed. */
+/* Finds how much memory there is, if blocks are written whole or a byte in each
+   page: else live bytes do not tell how much is needed. */
 static void find_memory(struct feeder *f, enum replay_touch touch) {
     f->touch = touch;
     replay_memory_find(&f->there, "");
@@ -106,7 +106,7 @@ static void find_memory(struct feeder *f, enum replay_touch touch) {
     f->t.use_present = touch == REPLAY_TOUCH_AUTO || touch == REPLAY_TOUCH_USE;
 }
 
-/* Before anything runs: NAME's peak against it, if that is known. */
+/* Before anything runs: warns if NAME's peak, where it is known, needs more. */
 static void warn_of_peak(struct feeder *f, const char *name) {
     struct tool_text a, b;
     struct replay_peek peek;
@@ -133,7 +133,8 @@ static void warn_of_peak(struct feeder *f, const char *name) {
         tool_warn("%s", text);
 }
 
-/* False: given up, as what was translated needs more than there is. */
+/* False: given up, since what was translated needs more memory than there
+   is. */
 static bool fits(struct feeder *f) {
     struct tool_text a, b;
     if (f->t.no_memory && !f->gave_up)
@@ -152,8 +153,8 @@ static bool fits(struct feeder *f) {
 
 /* --- Blocks and inputs ---------------------------------------------------- */
 
-/* Operations of block B on slots that are not as they need them. Where nothing
-   is lost no trace has any. */
+/* Tells of operations of block B whose slots were empty or full when they
+   should not have been. A trace that lost nothing has none. */
 static void tell_slots(struct feeder *f, const struct mtf_proc_block *b,
                        uint64_t unknown, uint64_t filled) {
     char text[120];
@@ -213,7 +214,7 @@ static void begin_input(struct feeder *f, struct tool_input *in) {
     f->births = 0;
 }
 
-/* What was counted of this input stands against its closing block B. */
+/* Compares what was counted of this input with its closing block B. */
 static void check_closing(struct feeder *f, const struct mtf_proc_block *b) {
     const struct replay_translate *t = &f->t, *t0 = &f->first;
     struct tool_check_sums s = {0};
@@ -242,7 +243,7 @@ static void check_closing(struct feeder *f, const struct mtf_proc_block *b) {
                        t0->threads.counted - t0->threads.failed_only);
     tool_check_sum(&s, MTF_PROC_ACCOUNT_SWITCHES, t->switches - t0->switches);
     tool_check_sum(&s, MTF_PROC_ACCOUNT_PRESENT_BLOCKS, t->notes - t0->notes);
-    /* of all inputs so far; this one's only if it is the highest */
+    /* the peak of all inputs so far; of this one only if it rose */
     if (t0->peak_bytes == 0 || t->peak_bytes > t0->peak_bytes)
         tool_check_sum(&s, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES,
                        t->peak_bytes - t0->live_bytes);
@@ -271,7 +272,7 @@ static void feed_header(struct feeder *f, const struct mtf_proc_item *item) {
                sizeof(f->result->executable));
 }
 
-/* The bytes before were of a frame whose rest is lost. */
+/* The rest of the frame that the last bytes came from is lost. */
 static void feed_break(struct feeder *f, const struct mtf_proc_item *item) {
     feed_damage(f, "%s: byte %llu: %s %s, %llu stored bytes are without use",
                 f->name, (unsigned long long)item->file_offset,
@@ -279,8 +280,8 @@ static void feed_break(struct feeder *f, const struct mtf_proc_item *item) {
                 (unsigned long long)item->skipped);
 }
 
-/* Whether a signal ends the reading before ITEM, which may be what it looks
-   like where the bytes stop. */
+/* Whether a signal ended the reading before ITEM, which may only look like
+   damage then. */
 static bool is_interrupted(struct feeder *f, const struct tool_ops_item *item) {
     if (!tool_stop_requested() ||
         (item->kind == TOOL_OPS_END && item->problem == NULL))
@@ -385,8 +386,7 @@ static struct tool_input *feed_open(struct feeder *f, const char *name) {
         problem = mtf_status_text(status);
     } else if (tool_input_is_compressed(in) &&
                memcmp(first, MTF_PROC_MAGIC, n) == 0) {
-        /* Damaged before anything came out, or LZ4 of next to nothing: reading
-           tells. */
+        /* Damaged at once, or LZ4 of next to nothing: reading it will tell. */
         return in;
     } else {
         problem = n == 0 ? "is empty" : foreign_text(in);

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The decoding process: reads processed traces, makes ready operations of them
- * and hands these to the measuring process.
- *
- * It keeps the account of live blocks too, so that the measured loop need not:
- * a slot's size, alignment and kind of call go with its free, frees and
- * reallocs of blocks whose allocation was lost are left out, and a block whose
- * free was lost is freed when its slot is taken again.
+ * (translate.h) and hands these to the measuring process.
  *
  * Invariants: memory is bounded by the bytes of the input, whatever these say.
- * Every way out gives a last batch.
+ * Every way out hands over a last batch.
  *
  * Threads: runs in a process of its own.
  */

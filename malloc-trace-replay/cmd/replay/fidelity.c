@@ -49,9 +49,9 @@ void replay_fidelity_look(struct replay_fidelity *f,
 
 /* --- Rows ----------------------------------------------------------------- */
 
-/* A deviation is worth a name from so many per cent on, with one thread and
-   with several, which run in another order each time; and from so many events
-   or bytes on. */
+/* A deviation is named if it has so many per cent at least, and so many events
+   or bytes. With several threads the order differs from run to run, hence the
+   higher bound. */
 #define NAMED_PERCENT         2.0
 #define NAMED_PERCENT_THREADS 5.0
 #define NAMED_EVENTS          32u
@@ -63,7 +63,7 @@ struct row {
     const char *name;
     uint64_t here, recorded;
     bool is_recorded, is_bytes;
-    double percent; /* if recorded */
+    double percent; /* if the counter was recorded */
 };
 
 struct rows {
@@ -91,7 +91,7 @@ static void row_add(struct rows *t, const char *name, uint64_t here,
                      .percent = is_recorded ? percent_of(here, recorded) : 0};
 }
 
-/* That the trace has of the whole recorded run. */
+/* Adds what the trace has for the whole recorded run. */
 static void add_recorded(const struct replay_fidelity *f,
                          const struct replay_fidelity_runs *r, struct rows *t) {
     const struct replay_result *x = r->result;
@@ -107,7 +107,7 @@ static void add_recorded(const struct replay_fidelity *f,
     double n = (double)f->looks;
     row_add(t, "average_heap_bytes", (uint64_t)(f->sum_bytes / n),
             (uint64_t)(f->recorded_sum_bytes / n), true, true);
-    /* moments above and below must not make up for each other */
+    /* differences above and below must not cancel out */
     struct row *last = &t->row[t->count - 1];
     double apart = f->recorded_sum_bytes > 0
                        ? f->apart_bytes * 100 / f->recorded_sum_bytes
@@ -123,7 +123,7 @@ static void rows_make(const struct replay_fidelity *f,
                                             : NAMED_PERCENT};
     if (r->counters->known == 0)
         return;
-    /* those of a whole run are none of a part of it */
+    /* counters of the whole run do not fit a part of it */
     if (x->recorded_known != 0)
         add_recorded(f, r, t);
     for (unsigned i = 0; i < REPLAY_COUNTERS; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How far a replay under this project's library is from the recorded run: what
- * both counted, side by side.
+ * How far a replay with this project's library is from the recorded run: the
+ * counters of both side by side.
  *
  * Invariants: looking allocates nothing.
  *
@@ -18,7 +18,7 @@
 
 /* The heap where samples of the recorded run were taken. */
 struct replay_fidelity {
-    bool can;            /* the allocator tells */
+    bool can;            /* the allocator tells how large it is */
     uint64_t base_bytes; /* its heap before the start */
     uint64_t looks;
     uint64_t peak_bytes, recorded_peak_bytes;
@@ -26,11 +26,11 @@ struct replay_fidelity {
     double apart_bytes; /* sum of differences, without their signs */
 };
 
-/* What the report has besides. */
+/* What the report knows from elsewhere. */
 struct replay_fidelity_runs {
     const struct replay_result *result;
     const struct replay_counters *counters;
-    uint64_t peak_live_bytes; /* as it was run */
+    uint64_t peak_live_bytes; /* of the replay */
 };
 
 /* Bytes that the heap has memory behind, by the allocator's counters; 0: it
@@ -40,7 +40,7 @@ uint64_t replay_heap_bytes(const struct replay_calls *calls);
 /* Before the start mark. */
 void replay_fidelity_begin(struct replay_fidelity *f,
                            const struct replay_calls *calls);
-/* All is as batch B left it. */
+/* Looks at the heap after batch B. */
 void replay_fidelity_look(struct replay_fidelity *f,
                           const struct replay_calls *calls,
                           const struct replay_batch *b);

@@ -26,7 +26,7 @@ void replay_hold(uint64_t ns) {
     if (ns == 0)
         return;
     fflush(stdout);
-    /* between the look and the sleep no signal is lost */
+    /* so that no signal is lost between the check and the sleep */
     sigemptyset(&stops);
     sigaddset(&stops, SIGINT);
     sigaddset(&stops, SIGTERM);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The process stays after its report, so that one can look at it from outside.
+ * Keeps the process after its report, to be looked at from outside.
  *
  * Threads: one.
  */
@@ -11,7 +11,7 @@
 
 #define REPLAY_HOLD_ENDLESS UINT64_MAX
 
-/* A time, or one with a minus: endless. False: it is none. */
+/* Parses a time; with a minus, for ever. False: it is not a time. */
 bool replay_hold_parse(const char *text, uint64_t *ns);
 /* Sleeps for NS, or until a stop is requested. */
 void replay_hold(uint64_t ns);

@@ -14,10 +14,10 @@
 /* Steps for each doubling: 1 << STEP_BITS. */
 #define STEP_BITS 4u
 #define STEPS     (1u << STEP_BITS)
-/* Times of 2^40 ticks, some minutes, and more are one. */
+/* All times of 2^40 ticks (some minutes) and more share one. */
 #define BUCKETS ((41u - STEP_BITS) * STEPS)
 #define WORST   20u
-/* Pairs of readings that the clock's own cost is found from. */
+/* So many pairs of readings tell what reading the clock costs. */
 #define READINGS 1001u
 
 struct worst {
@@ -38,7 +38,7 @@ struct replay_latency {
     uint64_t begin_ticks, begin_ns;
     double ns; /* of a tick */
     uint32_t worst_lock;
-    uint64_t worst_least; /* ticks that the list takes: more than that */
+    uint64_t worst_least; /* only times above it come into the list */
     unsigned worst_count;
     struct worst worst[WORST]; /* the longest first */
     struct cell cell[REPLAY_KINDS][REPLAY_LATENCY_SIZES];
@@ -92,7 +92,7 @@ void replay_latency_begin(struct replay_latency *l) {
         uint64_t ticks = replay_ticks() - start;
         count[ticks < 255 ? ticks : 255]++;
     }
-    /* What half of the readings took, at most. */
+    /* The median. */
     unsigned seen = 0, ticks = 0;
     while (ticks < 255 && (seen += count[ticks]) <= READINGS / 2)
         ticks++;
@@ -175,7 +175,7 @@ double replay_latency_tick_ns(const struct replay_latency *l) {
     return l->ns;
 }
 
-/* Of CELLS cells that lie together. False: no call was noted there. */
+/* The sum of CELLS cells that lie together. False: they have no call. */
 static bool row_make(const struct replay_latency *l, const struct cell *cell,
                      unsigned cells, struct row *row) {
     static uint64_t sum[BUCKETS];

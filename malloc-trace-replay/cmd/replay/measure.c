@@ -19,11 +19,11 @@
 /* --- Tables --------------------------------------------------------------- */
 
 #define TABLE_FIRST ((size_t)64 << 10)
-/* From this size on a table asks for huge pages, so that looking up a slot
-   rarely misses the translation cache too. */
+/* Tables of this size and more ask for huge pages, so that looking up a slot
+   rarely misses the TLB as well. */
 #define TABLE_HUGE ((size_t)2 << 20)
 
-/* LENGTH bytes at a multiple of ALIGN, all present and zero. */
+/* Maps LENGTH bytes at a multiple of ALIGN, all present and zero. */
 static void *table_map(size_t length, size_t align) {
     void *p = tcm_os_reserve(length, align, NULL);
     if (p == NULL)
@@ -51,7 +51,7 @@ bool replay_table_reserve(struct replay_table *t, uint64_t entries) {
     return false;
 }
 
-/* LENGTH bytes where it is. */
+/* Extends T to LENGTH bytes without moving it. */
 static bool table_extend(struct replay_table *t, size_t length) {
     char *end = (char *)t->memory + t->bytes;
     length = (size_t)tcm_min_u64(length, t->reserved);
@@ -97,8 +97,8 @@ static uint64_t proc_bytes(const char *path, const char *name) {
                : 0;
 }
 
-/* smaps_rollup walks the page tables and is exact; status is read from counters
-   that may lag behind by some pages a processor. */
+/* smaps_rollup walks the page tables and is exact; the counters behind status
+   may be off by some pages for each processor. */
 static uint64_t rss_now(void) {
     uint64_t bytes = proc_bytes("/proc/self/smaps_rollup", "Rss:");
     return bytes != 0 ? bytes : proc_bytes("/proc/self/status", "VmRSS:");
@@ -128,8 +128,8 @@ static void note_peak(struct replay_rss *m, uint64_t bytes) {
         m->peak_bytes = bytes;
 }
 
-/* The least time from one look for the average to the next: a look takes about
-   a thousandth of it. */
+/* Least time between two looks for the average; a look takes about a thousandth
+   of it. */
 #define LOOK_NS 1000000u
 
 void replay_rss_start(struct replay_rss *m, uint64_t own_bytes) {
@@ -216,7 +216,7 @@ bool replay_rss_wants(const struct replay_rss *m, uint64_t live_bytes) {
 void replay_rss_live(struct replay_rss *m, uint64_t live_bytes) {
     m->live_bytes = live_bytes;
     replay_rss_look(m, &m->at_live_bytes, &m->at_live_huge_bytes);
-    /* exact, which the kernel's own peak is not */
+    /* exact, unlike the kernel's own peak */
     note_peak(m, m->at_live_bytes + m->own_bytes);
 }
 

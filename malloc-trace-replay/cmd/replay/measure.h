@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is measured: time on the clock and on the processor, resident memory;
- * and the replayer's own tables, which are left out of the latter.
+ * What is measured: wall-clock and processor time, and resident memory; and the
+ * replayer's own tables, which are left out of the resident memory.
  *
- * Invariants: a table's pages are all present, so that its share of the
- * resident memory is its size. No function allocates.
+ * Invariants: all pages of a table are present, so its size is its share of the
+ * resident memory. No function allocates.
  *
  * Threads: one.
  */
@@ -19,20 +19,20 @@
 struct replay_table {
     void *memory; /* NULL while empty */
     size_t bytes;
-    size_t reserved; /* bytes that it can have where it is; 0: it moves */
+    size_t reserved; /* bytes it may grow to in place; 0: it moves */
 };
 
-/* An empty table that never moves, for as many entries as the address space
-   has room for, at most ENTRIES. False: there is none. */
+/* Makes an empty table that never moves and may grow to ENTRIES, or to as many
+   as the address space has room for. False: it has none. */
 bool replay_table_reserve(struct replay_table *t, uint64_t entries);
 
 static inline bool replay_table_fits(const struct replay_table *t,
                                      uint64_t entries) {
     return entries * 8 <= t->bytes;
 }
-/* Makes room for ENTRIES and more to come; contents kept, perhaps moved.
-   False: out of memory, nothing changed. Other threads may use a
-   table that does not move. */
+/* Makes room for ENTRIES and some more, and keeps the contents. The table may
+   move, unless it was reserved; then other threads may use it meanwhile. False:
+   out of memory, nothing changed. */
 bool replay_table_grow(struct replay_table *t, uint64_t entries);
 
 /* --- Resident memory ------------------------------------------------------ */
@@ -40,14 +40,14 @@ bool replay_table_grow(struct replay_table *t, uint64_t entries);
 struct replay_rss {
     uint64_t own_bytes; /* the replayer's, now */
     uint64_t start_bytes, peak_bytes, end_bytes;
-    uint64_t end_huge_bytes; /* of them in huge pages */
+    uint64_t end_huge_bytes; /* of these in huge pages */
     bool peak_known;         /* the peak could be reset at the start */
-    /* Over the time that passed so far. */
-    uint64_t from_ns, unseen_ns; /* since the last time it was looked at */
+    /* For the average over time. */
+    uint64_t from_ns, unseen_ns; /* time since the last look */
     uint64_t seen_ns;
-    double seen_byte_ns; /* resident bytes by nanoseconds */
+    double seen_byte_ns; /* sum of resident bytes times nanoseconds */
     int statm;           /* -1: not open */
-    /* Where most bytes were live; all 0: there were next to none. */
+    /* When most bytes were live; all 0: there were hardly any. */
     uint64_t live_bytes, at_live_bytes, at_live_huge_bytes;
     uint64_t own_huge_bytes; /* the replayer's, in huge pages */
 };
@@ -60,19 +60,19 @@ void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes);
 /* Around a change of the replayer's tables, which may be in huge pages. */
 uint64_t replay_rss_huge_before(void);
 void replay_rss_huge_after(struct replay_rss *m, uint64_t before);
-/* Now, without the replayer's; and what of it is in huge pages. */
+/* Resident bytes without the replayer's, and how many are in huge pages. */
 void replay_rss_look(const struct replay_rss *m, uint64_t *bytes,
                      uint64_t *huge_bytes);
-/* The time from here on counts for the average, */
+/* The average is taken over the time from here on ... */
 void replay_rss_from(struct replay_rss *m);
-/* to here, and from here on. */
+/* ... up to here, and on from here. */
 void replay_rss_to(struct replay_rss *m);
-/* Whether replay_rss_live is to be called with LIVE_BYTES live: they are the
-   most so far, by some. */
+/* Whether LIVE_BYTES exceed the most so far by enough to call
+   replay_rss_live. */
 bool replay_rss_wants(const struct replay_rss *m, uint64_t live_bytes);
-/* They are live now. */
+/* LIVE_BYTES are live now, the most so far. */
 void replay_rss_live(struct replay_rss *m, uint64_t live_bytes);
-/* Over that time; 0: unknown. */
+/* The average over that time; 0: unknown. */
 uint64_t replay_rss_average(const struct replay_rss *m);
 /* At the end mark. */
 void replay_rss_end(struct replay_rss *m);
@@ -87,16 +87,16 @@ struct replay_time {
     uint64_t first_wall_ns, first_thread_ns, first_process_ns;
     uint64_t batch_wall_ns, batch_thread_ns; /* at the start of this batch */
     uint64_t thread_ns;                      /* within batches */
-    uint64_t apart_ns; /* of batches apart; in no other but elapsed_ns */
+    uint64_t apart_ns; /* of batches kept apart; else only in elapsed_ns */
 };
 
 void replay_time_start(struct replay_time *t);
 void replay_time_batch_begin(struct replay_time *t);
-/* APART: the batch's time is kept apart from that of the others. */
+/* APART: the batch's time counts for apart_ns only. */
 void replay_time_batch_end(struct replay_time *t, bool apart);
 void replay_time_end(struct replay_time *t);
-/* To NS as of tcm_clock_ns, or until a stop is requested. Memory is looked at
-   on the way. */
+/* Sleeps until tcm_clock_ns is NS, or a stop is requested. Looks at memory
+   meanwhile. */
 void replay_sleep_until(uint64_t ns, struct replay_rss *m);
 
 #endif

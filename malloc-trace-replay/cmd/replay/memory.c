@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A cgroup's use is counted without its page cache, which the kernel gives up
- * before it kills. A limit holds for all cgroups below, so each one on the way
- * up is looked at. In a container whose own cgroup is not visible by its name
- * the top of the mount is the container's.
+ * A cgroup's use is counted without its page cache, which the kernel drops
+ * before it kills. A limit holds for all cgroups below, so all of them up to
+ * the root are looked at. In a container that cannot see its own cgroup by
+ * name, the top of the mount is that cgroup.
  */
 #include "cmd/replay/memory.h"
 
@@ -61,7 +61,7 @@ static uint64_t find_system(struct replay_memory *m, const char *root) {
     (void)file_number(root, info, "", "SwapTotal:", &swap_total);
     if (file_number(root, info, "", "MemAvailable:", &available))
         lower(m, (available + swap) * 1024, "available memory");
-    /* Unless it grants everything, more than all there is is refused. */
+    /* Unless it overcommits always, the kernel refuses more than all memory. */
     (void)file_number(root, "/proc/sys/vm/overcommit_memory", "", "", &mode);
     if (mode != 1 && file_number(root, info, "", "MemTotal:", &total))
         m->grant_bytes = (total + swap_total) * 1024;
@@ -70,7 +70,7 @@ static uint64_t find_system(struct replay_memory *m, const char *root) {
 
 /* --- Cgroups -------------------------------------------------------------- */
 
-/* One cgroup of version 2. False: it is not there. */
+/* Looks at one cgroup of version 2. False: it does not exist. */
 static bool look_v2(struct replay_memory *m, const char *root,
                     const char *folder, uint64_t swap) {
     uint64_t most, used, swap_most, swap_used;
@@ -93,7 +93,7 @@ static bool look_v1(struct replay_memory *m, const char *root,
         return false;
     if (file_number(root, folder, "/memory.memsw.limit_in_bytes", "", &both))
         swap = tcm_min_u64(swap, less(both, most));
-    if (most < UINT64_MAX / 4) /* else there is none */
+    if (most < UINT64_MAX / 4) /* else there is no limit */
         lower(m, less(most, used) + swap, "the cgroup's limit of memory");
     return true;
 }
@@ -101,7 +101,7 @@ static bool look_v1(struct replay_memory *m, const char *root,
 typedef bool (*look)(struct replay_memory *m, const char *root,
                      const char *folder, uint64_t swap);
 
-/* The cgroup at PATH below MOUNT and those that hold it. */
+/* Looks at the cgroup at PATH below MOUNT and at all above it. */
 static void look_up(struct replay_memory *m, const char *root, look one,
                     const char *mount, const char *path, uint64_t swap) {
     char folder[PATH_BYTES];

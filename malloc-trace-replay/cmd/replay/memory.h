@@ -14,16 +14,16 @@
 struct replay_memory {
     /* Touching more gets the process killed. UINT64_MAX: unknown. */
     uint64_t room_bytes;
-    const char *room_of; /* in words: whose limit that is */
+    const char *room_of; /* whose limit that is, in words */
     /* What RLIMIT_AS leaves, beyond which allocations are refused. */
     uint64_t address_bytes;
-    /* A block of more is refused by the kernel; UINT64_MAX: none is. */
+    /* The kernel refuses larger blocks; UINT64_MAX: it refuses none. */
     uint64_t grant_bytes;
 };
 
-/* ROOT: "" but in tests, before the names of files in /proc and /sys. */
+/* ROOT goes before the names of files in /proc and /sys; "" but in tests. */
 void replay_memory_find(struct replay_memory *m, const char *root);
-/* The number behind NAME, which begins a line of TEXT; false: none. */
+/* The number after NAME at the beginning of a line of TEXT. False: none. */
 bool replay_number_in(const char *text, const char *name, uint64_t *value);
 
 #endif

@@ -52,9 +52,8 @@ bool replay_one_call_at(const uint64_t *w, struct replay_one_call *c) {
     return true;
 }
 
-/* Batches without segments are run by one thread, from their first word to
-   their last; so what was counted up to the last place that was asked for need
-   not be counted again. */
+/* One thread runs a batch without segments, from its first word to its last; so
+   counting goes on from the last place that was asked for. */
 uint64_t replay_one_call_place(const struct replay_one_call *c, bool *about) {
     static struct {
         uint64_t first_op, place;

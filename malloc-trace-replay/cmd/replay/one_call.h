@@ -11,7 +11,7 @@
 
 #include "cmd/replay/ring.h"
 
-/* What a program calls, as results are told apart by. */
+/* The kinds of calls that results are told apart by. */
 enum replay_kind {
     REPLAY_KIND_MALLOC,
     REPLAY_KIND_CALLOC,
@@ -36,8 +36,8 @@ struct replay_one_call {
 /* Sets KIND, SIZE and SLOT of *C to those of the operation at W, which may
    begin with words that belong to it. False: there is none. */
 bool replay_one_call_at(const uint64_t *w, struct replay_one_call *c);
-/* Number of the operation in the trace, from 1. *ABOUT: it is that of one
-   shortly before, since operations were dealt out to threads. */
+/* Number of the operation in the trace, from 1. *ABOUT: since operations were
+   dealt out to threads, it is only that of the batch's first one. */
 uint64_t replay_one_call_place(const struct replay_one_call *c, bool *about);
 
 #endif

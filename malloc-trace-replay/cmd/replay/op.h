@@ -12,25 +12,25 @@
  * new << 63 | old size << 8 | log2 of the alignment, where `new` tells a
  * realloc of nothing from that of a block. A REPLAY_TRIM word is followed by
  * one more, the pad. A REPLAY_PRESENT word stands before the REPLAY_LONG of an
- * allocation or realloc, and says how much is written of the block: bits 0 to
- * 31 pages of 4 KiB from its start, bits 40 to 63 how many of them were written
- * before the realloc, at least (replay_present_word).
+ * allocation or realloc and says how many pages of 4 KiB, from the block's
+ * start, are written: bits 0 to 31; and how many of these were written before
+ * the realloc already, at least: bits 40 to 63 (replay_present_word).
  *
- * For recorded threads on threads of their own (real.h) the slots are cells
+ * Where recorded threads run on threads of their own (real.h), slots are cells
  * (cell.h), the operations of a thread lie together (struct replay_segment),
- * and between them stand
+ * and there are two more codes:
  *   REPLAY_AWAIT  the next operation needs the block that another thread puts
  *                 into this cell: it is there when the cell's generation is
  *                 this word's size
- *   REPLAY_INTO   the next operation, a realloc of another thread's block, puts
- *                 its block into this cell
+ *   REPLAY_INTO   the next operation reallocs another thread's block; the new
+ *                 block goes into this cell
  *
- * Invariants: operations are consistent. An allocation names a slot that holds
- * nothing, a free or realloc one that an allocation filled, unless it was
- * refused. REPLAY_WINDOW stands only in what replay_deal_batch is given.
+ * Invariants: operations are consistent. An allocation names an empty slot, a
+ * free or realloc one that an allocation filled, unless that was refused.
+ * REPLAY_WINDOW occurs only in what replay_deal_batch is given.
  *
- * Why: 8 bytes an operation keep what passes through the measured processor's
- * cache small.
+ * Why: with 8 bytes for an operation, little passes through the measured
+ * processor's cache.
  */
 #ifndef TOOL_CMD_REPLAY_OP_H
 #define TOOL_CMD_REPLAY_OP_H
@@ -52,18 +52,19 @@ enum replay_code {
     REPLAY_THREAD_END, /* destroy the cache of this index */
     REPLAY_TRIM,       /* malloc_trim */
     REPLAY_LONG,       /* any call, with all it needs */
-    REPLAY_PRESENT,    /* of the block of the next operation */
+    REPLAY_PRESENT,    /* what is written of the next operation's block */
     REPLAY_AWAIT,
     REPLAY_INTO,
-    REPLAY_WINDOW /* this many windows of recorded time later: see deal.h */
+    REPLAY_WINDOW /* what follows is so many windows later: see deal.h */
 };
 
-/* Sizes of one-word operations are below. */
+/* Sizes of one-word operations are below this. */
 #define REPLAY_SIZE_LIMIT ((uint64_t)1 << 24)
 #define REPLAY_LONG_WORDS 3
 #define REPLAY_TRIM_WORDS 2
-/* What one recorded operation may become: the end of a window, the free of a
-   block whose own free was lost, a switch, present bytes, a long operation. */
+/* One recorded operation may become as much as the end of a window, the free of
+   a block whose own free was lost, a switch, present bytes, and a long
+   operation. */
 #define REPLAY_WORDS_MAX (REPLAY_LONG_WORDS + 4)
 
 static TCM_ALWAYS_INLINE uint64_t replay_word(enum replay_code code,
@@ -71,7 +72,8 @@ static TCM_ALWAYS_INLINE uint64_t replay_word(enum replay_code code,
     return slot | (uint64_t)code << 32 | size << 40;
 }
 #define REPLAY_PRESENT_PAGE ((uint64_t)4096)
-/* Of a block the first PRESENT bytes are to be written, after WRITTEN were. */
+/* The first PRESENT bytes of a block are to be written; the first WRITTEN were
+   already. */
 static inline uint64_t replay_present_word(uint64_t written, uint64_t present) {
     written /= REPLAY_PRESENT_PAGE;
     present =

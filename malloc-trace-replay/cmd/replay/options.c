@@ -138,7 +138,7 @@ static bool parse_speed(const char *text, double *speed) {
     return end != text && *end == '\0' && *speed >= 1e-6 && *speed <= 1e6;
 }
 
-/* Operations, or a time with its unit. */
+/* Parses a number of operations, or a time with its unit. */
 static bool parse_step(const char *text, struct replay_options *o) {
     o->timeline_is_time = !tool_parse_u64(text, UINT64_MAX, &o->timeline_step);
     return (!o->timeline_is_time || tool_parse_time(text, &o->timeline_step)) &&
@@ -162,7 +162,7 @@ static bool parse_think(const char *text, bool *spread) {
     return *spread || strcmp(text, "none") == 0;
 }
 
-/* What is said of order and time, and whether it goes together. True: good. */
+/* Looks at the options of order and time. False: they contradict each other. */
 static bool parse_order(struct replay_options *o) {
     uint64_t n = 0;
     struct replay_order *order = &o->order;

@@ -35,12 +35,12 @@ struct replay_options {
     const char *statistics_file; /* NULL: standard error */
     uint64_t hold_ns;            /* after the report */
     uint64_t repeat;             /* 0: this is the only run */
-    const char *is_run;          /* of several, whose JSON goes there */
+    const char *is_run;          /* a run of several: its JSON goes here */
     char *const *file;
     int files;
 };
 
-/* False: leave with *STATUS. */
+/* False: exit with *STATUS. */
 bool replay_options_parse(int argc, char **argv, struct replay_options *out,
                           int *status);
 

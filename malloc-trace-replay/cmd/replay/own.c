@@ -11,7 +11,8 @@
 #define CHUNK_HEAD  ((size_t)128)
 #define PIECE_ALIGN ((size_t)128)
 
-/* What a thread needs of its stack stays present, so that it is known. */
+/* So much of each stack, all that a thread needs, is kept present and
+   counted. */
 #define STACK_PRESENT ((size_t)32 << 10)
 
 static void *list_pop(struct replay_own_list *l) {
@@ -74,7 +75,7 @@ void *replay_own_stack(struct replay_own *o) {
         return NULL;
     (void)tcm_os_no_huge_pages(p, REPLAY_STACK_BYTES);
     memset(p + REPLAY_STACK_BYTES - STACK_PRESENT, 0, STACK_PRESENT);
-    /* For the list of those that are free. */
+    /* The list of free pieces used these bytes. */
     memset(p, 0, sizeof(void *));
     o->bytes += STACK_PRESENT + tcm_os_page_size();
     replay_own_after(o);

@@ -12,7 +12,7 @@
 #include "base/compiler.h"
 #include "cmd/replay/measure.h"
 
-/* Of what was given back, linked by its first bytes. All zero: empty. */
+/* Pieces that were given back, linked by their first bytes. All zero: empty. */
 struct replay_own_list {
     void *first;
 };
@@ -20,28 +20,28 @@ void replay_own_push(struct replay_own_list *l, void *p);
 
 struct replay_own {
     struct replay_rss *rss;
-    uint64_t bytes; /* held here, and what the user adds */
+    uint64_t bytes; /* held here, and what the owner adds */
     char *chunk;
     size_t chunk_left;
     struct replay_own_list chunks, stacks;
 };
 
-/* A stack has room for the thread-local variables of any library, and most of
-   it is never touched. */
+/* Room for the thread-local variables of any library; most of it is never
+   touched. */
 #define REPLAY_STACK_BYTES ((size_t)1 << 20)
 
-/* Around each change of `bytes`, and of the tables of the same RSS. */
+/* Around each change of `bytes`, and of tables that are left out, too. */
 void replay_own_before(struct replay_own *o);
 void replay_own_after(struct replay_own *o);
 
-/* BYTES, zero, in a cache line of their own: from LIST, which takes pieces of
-   this size back, or new. NULL: out of memory. */
+/* A piece of BYTES zero bytes in cache lines of its own: from LIST, where
+   pieces of this size are put back, or new. NULL: out of memory. */
 void *replay_own_piece(struct replay_own *o, struct replay_own_list *list,
                        size_t bytes);
 /* A stack. NULL: out of memory. */
 void *replay_own_stack(struct replay_own *o);
 void replay_own_stack_back(struct replay_own *o, void *stack);
-/* Gives everything to the system; pieces too. */
+/* Gives everything back to the system, with all pieces. */
 void replay_own_end(struct replay_own *o);
 
 #endif

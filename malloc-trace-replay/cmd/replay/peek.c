@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * In a compressed file the last frame that begins near the end is decompressed,
- * or, if it has only a part of the closing block, the one before it.
+ * Of a compressed file the last frame near the end is decompressed; if that has
+ * only a part of the closing block, the one before it as well.
  */
 #include "cmd/replay/peek.h"
 
@@ -16,13 +16,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What postprocess may write in two frames, and what they may hold. */
+/* Stored bytes that two frames of postprocess may have, and what they hold. */
 #define WINDOW_BYTES  ((size_t)9 << 20)
 #define CONTENT_BYTES ((uint64_t)64 << 20)
 #define FRAMES        2u
 #define LZ4_MAGIC     "\x04\x22\x4d\x18"
 
-/* The end of a trace: of a file, or of decompressed bytes. */
+/* The end of a trace: in a file, or in memory. */
 struct tail {
     int fd; /* -1: bytes */
     const uint8_t *bytes;
@@ -64,7 +64,7 @@ static bool peak_from(int fd, uint64_t offset, struct replay_peek *peek) {
         in = tool_input_from_fd(copy, "trace");
     if (in == NULL)
         return false;
-    /* two halves: the last bytes are in the older and the newer one */
+    /* two halves: together they always have the last bytes */
     unsigned half = 0;
     enum mtf_source_result r = MTF_SOURCE_DATA;
     while (tool_input_bytes(in) < CONTENT_BYTES) {

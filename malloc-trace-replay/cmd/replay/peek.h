@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The peak of live bytes of a trace before it is read: a file's account stands
- * at its end.
+ * The peak of live bytes before a trace is read: the closing block at a file's
+ * end has it.
  *
  * Threads: one.
  */
@@ -15,8 +15,8 @@ struct replay_peek {
     uint64_t present_blocks; /* those that have present bytes; 0: none */
 };
 
-/* NAME as tool_input_open takes it. False: unknown, because it is no file or
-   its end has no account; no byte of it was consumed. */
+/* NAME as for tool_input_open. False: unknown, because it is no file or has no
+   closing block. Consumes nothing of it. */
 bool replay_peek(const char *name, struct replay_peek *peek);
 
 #endif

@@ -59,7 +59,7 @@ void replay_recorded_closing(struct replay_recorded *c,
         c->ops = all - v;
     if (mtf_proc_account(b, MTF_PROC_ACCOUNT_PEAK_LIVE_BYTES, &v))
         c->peak_bytes = v;
-    /* The footer's, newer than the last sample. */
+    /* The counters of the footer are newer than the last sample. */
     for (unsigned i = 0; i < REPLAY_COUNTERS; i++)
         if (mtf_proc_account(b, MTF_PROC_ACCOUNT_RECORDER + i, &c->value[i]))
             c->known |= 1u << i;
@@ -75,7 +75,7 @@ void replay_recorded_end(struct replay_recorded *c,
         c->known = 0;
     if (c->seen) {
         result->recorded_ops += c->ops;
-        /* of several traces none is the peak of all */
+        /* several traces have no peak in common */
         result->recorded_peak_bytes = result->traces++ == 0 ? c->peak_bytes : 0;
     }
     result->recorded_cpu_ns += c->cpu_ns;

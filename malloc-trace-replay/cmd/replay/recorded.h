@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a trace says of its recorded run: how long it took, and the allocator's
- * counters in it. Samples and times on the way are what a cut trace has; the
- * closing block is exact.
+ * counters. The closing block has exact figures; a trace that was cut short has
+ * only the samples and times up to there.
  *
  * Threads: one.
  */
@@ -15,15 +15,15 @@
 struct replay_recorded {
     uint64_t first_ns, last_ns;
     uint64_t cpu_ns;                 /* 0 unknown */
-    bool seen;                       /* something of a trace */
+    bool seen;                       /* something of a trace was seen */
     uint64_t ops, peak_bytes;        /* by the closing block */
     uint64_t rss_bytes;              /* of the last sample */
     uint64_t value[REPLAY_COUNTERS]; /* by number of enum mtf_account */
     uint32_t known;                  /* bit per number */
-    bool is_part; /* the trace has not all of the run that was counted */
+    bool is_part; /* the figures are of more than the trace has */
 };
 
-/* A time on the way. */
+/* A time in the trace. */
 static inline void replay_recorded_time(struct replay_recorded *c,
                                         uint64_t time_ns) {
     c->seen = true;
@@ -35,12 +35,12 @@ static inline void replay_recorded_time(struct replay_recorded *c,
 void replay_recorded_sample(struct replay_recorded *c,
                             const struct mtf_proc_block *b,
                             const struct mtf_op *op);
-/* Of the last sample: bytes that the heap had memory behind. 0: unknown. */
+/* Bytes of the heap that had memory at the last sample. 0: unknown. */
 uint64_t replay_recorded_heap(const struct replay_recorded *c);
 /* Closing block B. */
 void replay_recorded_closing(struct replay_recorded *c,
                              const struct mtf_proc_block *b);
-/* The trace is at its end: adds C to RESULT and empties it. */
+/* At the end of a trace: adds C to RESULT and empties it. */
 void replay_recorded_end(struct replay_recorded *c,
                          struct replay_result *result);
 

@@ -34,8 +34,8 @@ struct repeat {
     char **text;              /* JSON of each run */
     uint64_t *value[FIGURES]; /* of each run */
     char **words;             /* of the command line */
-    char word[64];            /* of them, for each run another one */
-    int status;               /* the gravest of the runs */
+    char word[64];            /* the one that differs from run to run */
+    int status;               /* the worst of the runs */
     bool interrupted;
 };
 
@@ -69,7 +69,7 @@ bool replay_repeat_name(char *to, size_t size, const char *name,
     const char *slash = strrchr(name, '/');
     const char *dot = strrchr(name, '.');
     size_t length = strlen(name);
-    /* a dot at the front of a file's name begins no ending */
+    /* a dot in front of a file's name begins no ending */
     const char *first = slash == NULL ? name : slash + 1;
     size_t stem = dot == NULL || dot <= first ? length : (size_t)(dot - name);
     int n = snprintf(to, size, "%.*s.%llu%s", (int)stem, name,
@@ -79,8 +79,8 @@ bool replay_repeat_name(char *to, size_t size, const char *name,
 
 /* --- Files and words ------------------------------------------------------ */
 
-/* All that FD has from where it stands, with a null byte behind. NULL: out of
-   memory, or it cannot be read. */
+/* Reads all the rest of FD and adds a null byte. NULL: out of memory, or it
+   cannot be read. */
 static char *read_whole(int fd, size_t *size) {
     size_t room = 4096, got = 0;
     char *text = malloc(room);
@@ -101,7 +101,7 @@ static char *read_whole(int fd, size_t *size) {
     return NULL;
 }
 
-/* The words of this process's command line with WORD behind the first. */
+/* This process's command line with WORD put behind the first word. */
 static char **words_with(char *word) {
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     size_t size = 0, n = 0;
@@ -122,7 +122,7 @@ static char **words_with(char *word) {
     return words;
 }
 
-/* What is put there can be read again. -1: errno. */
+/* A file in memory, to be written and read again. -1: errno. */
 static int scratch(const char *name) {
     return memfd_create(name, 0);
 }
@@ -146,7 +146,7 @@ static TCM_NORETURN void run_child(const struct repeat *r, int messages,
     _exit(TOOL_FAILED);
 }
 
-/* Its exit status, or 128 and the signal that ended it. */
+/* The exit status, or 128 plus the signal that ended it. */
 static int run_await(pid_t child) {
     int status = 0;
     tool_stop_pass_to(child);
@@ -156,8 +156,8 @@ static int run_await(pid_t child) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* What a later run says is mostly what the first one said; not if it ends
-   otherwise. */
+/* A later run mostly says what the first one said, so its messages are shown
+   only if it ends otherwise. */
 static void show_messages(int messages) {
     size_t size = 0;
     rewind_fd(messages);
@@ -167,7 +167,7 @@ static void show_messages(int messages) {
     free(text);
 }
 
-/* The number with KEY of the document TEXT. */
+/* The number KEY of the JSON document TEXT. */
 static uint64_t number_of(const char *text, const char *key) {
     char line[64];
     snprintf(line, sizeof(line), "\n  \"%s\": ", key);
@@ -181,8 +181,8 @@ static bool is_true(const char *text, const char *key) {
     return strstr(text, line) != NULL;
 }
 
-/* One run, whose JSON goes to the descriptor RESULT. False: a message is
-   out. */
+/* Makes one run, whose JSON goes to the descriptor RESULT. False: a message was
+   printed. */
 static bool run_once(struct repeat *r, int result, int messages) {
     pid_t parent = getpid();
     size_t size = 0;
@@ -196,7 +196,7 @@ static bool run_once(struct repeat *r, int result, int messages) {
     snprintf(r->word, sizeof(r->word),
              "--" REPLAY_REPEAT_RUN "=%llu,/proc/self/fd/%d",
              (unsigned long long)r->made + 1, result);
-    /* one that comes before the new process can obey is not lost */
+    /* a stop is held until the new process can obey it */
     tool_stop_hold(true);
     pid_t child = fork();
     if (child == 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Several runs, each a new process with the same command line, and what their
- * figures have in common.
+ * Several runs, each a new process with the same command line, and the spread
+ * of their figures.
  *
- * Why: a process is told that it is a run by an option that names where its
- * JSON goes, as the first word, so that no other word needs to be understood.
+ * Why: an option in front of the command line tells a process that it is a run,
+ * and where its JSON goes; so the rest need not be understood here.
  *
  * Threads: one.
  */
@@ -13,18 +13,18 @@
 
 #include "base/compiler.h"
 
-/* That option, without dashes. */
+/* That option, without the dashes. */
 #define REPLAY_REPEAT_RUN "run-of-repeat"
 
-/* Whether all COUNT files can be read again. False: a message is out. */
+/* Whether all COUNT files can be read again. False: a message was printed. */
 bool replay_repeat_can(char *const *file, int count);
-/* Makes RUNS runs. JSON: a file name or NULL. The exit status. */
+/* Makes RUNS runs; returns the exit status. JSON: a file name or NULL. */
 int replay_repeat(uint64_t runs, const char *json);
 
-/* What a run of several is told: its number, and where its JSON goes. */
+/* Parses what the option tells: the run's number, and where its JSON goes. */
 bool replay_repeat_parse(const char *text, const char **json, uint64_t *number);
-/* NAME of a file that each run has of its own: NUMBER before its ending. False:
-   it is too long. */
+/* Makes NAME the name of a file of run NUMBER, with the number before its
+   ending. False: it is too long. */
 bool replay_repeat_name(char *to, size_t size, const char *name,
                         uint64_t number);
 

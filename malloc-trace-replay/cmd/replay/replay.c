@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * replay: runs the requests of a processed trace against the malloc of this
- * process and measures it. Wiring.
+ * process and measures it. This file connects the parts.
  *
  * The decoding child is made first of all, before this process has asked its
  * allocator for anything, so that the allocator begins as it does in a program.
- * From the start mark to the end mark this process calls no function that
- * allocates but those of the trace.
+ * Between start mark and end mark this process makes no allocation but those of
+ * the trace.
  */
 #include "base/bits.h"
 #include "base/clock.h"
@@ -45,8 +45,8 @@
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
-/* Blocks that stay alive, are refused, or are freed by another kind of call are
-   the trace's doing, not errors of this program. */
+/* It is the trace that leaves blocks alive, asks for too much, or frees with
+   another kind of call: no errors of this program. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "detect_leaks=0:allocator_may_return_null=1:"
@@ -58,12 +58,12 @@ const char *__asan_default_options(void) {
 
 static TCM_NORETURN void child_run(struct replay_ring *ring, pid_t parent,
                                    const struct replay_options *o) {
-    /* A parent that the allocator under test crashed leaves no child behind. */
+    /* If the allocator under test crashes the parent, the child ends, too. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(TOOL_FAILED);
     tool_stop_obey();
-    /* What is checked is written whole. */
+    /* Blocks that are checked are written whole. */
     replay_feed(ring, o->file, o->files, o->check ? REPLAY_TOUCH_ALL : o->touch,
                 &o->order);
     _exit(0);
@@ -103,8 +103,8 @@ struct run {
     struct replay_timeline *timeline; /* NULL: not wanted */
     struct replay_call_log log;
     struct replay_report report;
-    pid_t child;      /* -1 when it was found ended */
-    int child_status; /* then */
+    pid_t child;      /* -1: it has ended, */
+    int child_status; /* with this */
     int statistics_fd;
     bool switching, is_real;
     bool out_of_memory; /* for our own tables */
@@ -118,7 +118,7 @@ static uint64_t own_bytes(const struct run *r) {
            replay_share_bytes(&r->share) + replay_call_log_bytes(&r->log);
 }
 
-/* Room in the tables for what batch B names. Outside of what is timed. */
+/* Makes room in the tables for what batch B names; not timed. */
 static bool run_make_room(struct run *r, const struct replay_batch *b) {
     bool slots = !replay_table_fits(&r->slots, b->slots);
     bool caches = r->switching && !replay_table_fits(&r->caches, b->caches);
@@ -137,7 +137,7 @@ static bool run_make_room(struct run *r, const struct replay_batch *b) {
     return good;
 }
 
-/* B is paced: waits for its time, outside of what is timed. */
+/* B is paced: waits until it is due; not timed. */
 static void await_due(struct run *r, const struct replay_batch *b) {
     if (b->due_ns == 0)
         return;
@@ -161,7 +161,7 @@ static void run_batch(struct run *r, const struct replay_batch *b) {
     replay_time_batch_end(&r->time, b->apart != 0);
 }
 
-/* Everything between the marks. B is the first batch. */
+/* Runs all batches from B, the first, on. */
 static void run_batches(struct run *r, const struct replay_batch *b) {
     replay_time_start(&r->time);
     for (;;) {
@@ -194,7 +194,8 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
     replay_time_end(&r->time);
 }
 
-/* The allocator, found and chosen. False: it lacks what was asked for. */
+/* Finds the allocator and decides how to run. False: it lacks what was asked
+   for. */
 static bool run_prepare(struct run *r, const struct replay_options *o) {
     struct replay_exec *x = &r->exec;
     replay_calls_find(&x->calls);
@@ -216,7 +217,7 @@ static bool run_prepare(struct run *r, const struct replay_options *o) {
     return true;
 }
 
-/* Recorded threads on threads of their own. False: it cannot begin. */
+/* Prepares threads for the recorded threads. False: it cannot begin. */
 static bool run_real_prepare(struct run *r, const struct replay_options *o) {
     struct replay_real *real = &r->real;
     real->options.most_hosts = o->most_hosts;
@@ -238,8 +239,8 @@ static bool run_real_prepare(struct run *r, const struct replay_options *o) {
     return true;
 }
 
-/* The share of a run whose threads have ended is that of one thread, without
-   what they wait. */
+/* After the threads have ended: the replayer's share is found on one thread,
+   and has no waits. */
 static void run_real_end(struct run *r) {
     struct replay_real *real = &r->real;
     replay_real_end(real);
@@ -287,7 +288,7 @@ static bool run_marked(struct run *r, const struct replay_batch *b,
     return true;
 }
 
-/* What looks at calls. False: no memory. */
+/* Prepares looking at calls. False: out of memory. */
 static bool run_look(struct run *r, const struct replay_options *o) {
     struct replay_around *a = &r->around;
     if (!replay_call_log_open(&r->log, o->log)) {
@@ -329,7 +330,7 @@ static void run_look_end(struct run *r) {
         replay_verify_end(r->around.verify);
 }
 
-/* What the allocator says of itself. */
+/* Prints what the allocator says of itself. */
 static void tell_statistics(struct run *r, const struct replay_options *o) {
     const char *file = o->statistics_file;
     size_t length = file == NULL ? 0 : strlen(file);
@@ -345,8 +346,8 @@ static void tell_statistics(struct run *r, const struct replay_options *o) {
         tool_error("cannot write %s: %s", file, strerror(errno));
 }
 
-/* From the start mark to the end mark, and what is around them. False: it could
-   not begin. */
+/* Measures, with all that has to be done before and after. False: it could not
+   begin. */
 static bool run_measured(struct run *r, const struct replay_batch *b,
                          const struct replay_options *o) {
     struct replay_counters before;
@@ -354,7 +355,7 @@ static bool run_measured(struct run *r, const struct replay_batch *b,
     if (!run_look(r, o) || !run_marked(r, b, o, &before))
         return false;
     run_look_end(r);
-    /* The replayer's own cache again, for all it does from here. */
+    /* From here on the replayer works for itself: with its own cache. */
     replay_exec_switch(&r->exec, 0);
     replay_counters_read(&r->exec.calls, &r->report.counters);
     replay_counters_since(&before, &r->report.counters);
@@ -379,7 +380,7 @@ static void tell_child_death(const struct run *r) {
                    "replayed");
 }
 
-/* What is missing or went otherwise than recorded. */
+/* Says what is missing, and what went otherwise than recorded. */
 static int run_tell(const struct run *r) {
     const struct replay_result *f = &r->ring->result;
     struct tool_text a, b;
@@ -504,8 +505,8 @@ int main(int argc, char **argv) {
             replay_hold(o.hold_ns);
         return tool_end(status);
     }
-    /* Where threads are to run as fast as they can, the decoding process takes
-       no processor from them. */
+    /* The decoding process must not take a processor from threads that run as
+       fast as they can. */
     r.ring = o.threads == THREADS_REAL && o.order.speed == 0
                  ? replay_ring_new(REPLAY_BATCHES_MOST, 0)
                  : replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
@@ -514,7 +515,7 @@ int main(int argc, char **argv) {
                    "memory");
         return tool_end(TOOL_FAILED);
     }
-    /* a run of several may get a signal from the terminal and from above */
+    /* a run of several gets a signal from the terminal and from its parent */
     if (o.is_run != NULL)
         tool_stop_obey();
     else

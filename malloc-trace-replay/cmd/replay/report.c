@@ -27,7 +27,7 @@ const char *replay_touch_name(enum replay_touch touch) {
     return "?";
 }
 
-/* Blocks that the process holds at the end. */
+/* Blocks that are alive at the end. */
 static uint64_t end_objects(const struct replay_report *r) {
     /* A slot that was refused its block is empty until its recorded free. */
     uint64_t empty = r->exec->refused - r->exec->skipped_frees;
@@ -38,7 +38,7 @@ static double per_op(uint64_t ns, uint64_t ops) {
     return ops == 0 ? 0 : (double)ns / (double)ops;
 }
 
-/* That ran operations on average. */
+/* Processors that ran operations, on average. */
 static double processors(const struct replay_report *r) {
     return r->time->wall_ns == 0
                ? 0
@@ -57,7 +57,7 @@ fidelity_runs(const struct replay_report *r) {
 
 /* --- Warnings ------------------------------------------------------------- */
 
-/* Caches that are not switched: one thread's serves all. */
+/* Without switching, one thread's cache serves all recorded threads. */
 static bool text_threads(const struct replay_report *r, char *text,
                          size_t size) {
     struct tool_text a;
@@ -77,25 +77,25 @@ void replay_report_warn(const struct replay_report *r) {
     struct tool_text a;
     if (!text_threads(r, text, sizeof(text)))
         return;
-    /* in two lines, that fit on a terminal */
+    /* in two lines, which fit a terminal */
     tool_warn("%s threads were recorded, and all ran on one thread",
               tool_text_count(&a, r->result->most_threads));
     tool_warn("with --threads=real memory may be several times as much");
 }
 
-/* Those that wall_ns is the time of. */
+/* The operations that wall_ns is the time of. */
 static uint64_t timed_ops(const struct replay_report *r) {
     return r->result->ops - r->result->apart_ops;
 }
 
-/* The processor time that the calls took, as far as the replayer's own is
+/* Processor time of the calls, without the replayer's own where that is
    known. */
 static uint64_t calls_cpu_ns(const struct replay_report *r) {
     uint64_t own = r->replayer_cpu_ns;
     return own < r->time->cpu_ns ? r->time->cpu_ns - own : 0;
 }
 
-/* Of the recorded run, in per cent; 0: unknown. */
+/* Share of the calls in the recorded run, in per cent; 0: unknown. */
 static double malloc_share(const struct replay_report *r) {
     uint64_t recorded = r->result->recorded_cpu_ns;
     if (recorded == 0 || r->result->without_cpu != 0)
@@ -136,7 +136,7 @@ static void print_time(const struct replay_report *r, FILE *out) {
                 tool_text_ns(&a, r->result->recorded_cpu_ns));
 }
 
-/* Where most bytes were live; 0: there were next to none. */
+/* When most bytes were live; 0: there were hardly any. */
 static double rss_over_live(const struct replay_report *r) {
     uint64_t live = r->rss->live_bytes;
     return live == 0 ? 0 : (double)r->rss->at_live_bytes / (double)live;

@@ -32,9 +32,9 @@ struct replay_report {
     const struct replay_real *real; /* NULL: all ran on one thread */
     const struct replay_order *order;
     const struct replay_around *around; /* NULL: no call was looked at */
-    uint64_t late_ns; /* the furthest it fell behind its pace */
-    /* The allocator's own counters, used up in the replay; those recorded are
-       in the result. */
+    uint64_t late_ns; /* how far it fell behind its pace at most */
+    /* The allocator's own counters for the replay; those of the recorded run
+       are in the result. */
     struct replay_counters counters;
     struct replay_fidelity fidelity;
 };
@@ -46,7 +46,7 @@ static inline const char *replay_plural(uint64_t n) {
     return n == 1 ? "" : "s";
 }
 
-/* On standard error, what the figures must not be taken for. */
+/* Warns on standard error of what would make figures misleading. */
 void replay_report_warn(const struct replay_report *r);
 void replay_report_print(const struct replay_report *r, FILE *out);
 void replay_report_json(const struct replay_report *r, struct tool_json *j);

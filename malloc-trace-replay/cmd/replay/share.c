@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Rounds over the copies; the one in the middle counts. */
+/* Rounds over the copies; the median counts. */
 #define ROUNDS 3u
 
 #define COPIES_BYTES                                                           \
@@ -114,7 +114,7 @@ uint64_t replay_share_bytes(const struct replay_share *s) {
     return s->copy == NULL ? 0 : COPIES_BYTES;
 }
 
-/* Every other copy goes. */
+/* Drops every other copy. */
 static void thin_out(struct replay_share *s) {
     unsigned kept[REPLAY_SHARE_BATCHES];
     for (unsigned i = 0; i < REPLAY_SHARE_BATCHES; i++)
@@ -135,7 +135,7 @@ void replay_share_see(struct replay_share *s, const struct replay_batch *b) {
         return;
     TCM_ASSERT(s->copies < REPLAY_SHARE_BATCHES && tcm_is_pow2(s->stride));
     struct replay_batch *copy = &s->copy[s->place[s->copies++]];
-    /* and what may be read behind the last word */
+    /* with what may be read behind the last word */
     memcpy(copy, b,
            offsetof(struct replay_batch, word) +
                (b->words + REPLAY_BATCH_PAD) * sizeof(b->word[0]));

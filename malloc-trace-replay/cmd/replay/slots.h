@@ -2,11 +2,11 @@
 /*
  * What the decoding process knows of the blocks of the trace: one word a slot.
  *
- *   bit 0       the slot holds a block
- *   bits 1, 2   enum replay_family of the call it came from
- *   bits 3 to 8 log2 of its alignment, 0 none was asked for
- *   bits 9 to 62 its size, saturated
- *   bit 63      it is written in part: how much is in a table beside
+ *   bit 0         the slot holds a block
+ *   bits 1, 2     enum replay_family of the call it came from
+ *   bits 3 to 8   log2 of its alignment, 0: none was asked for
+ *   bits 9 to 62  its size, saturated
+ *   bit 63        it is written in part: a table beside says how much
  *
  * Threads: one.
  */
@@ -26,10 +26,10 @@ enum replay_family {
 
 #define REPLAY_BLOCK_SIZE_MAX (((uint64_t)1 << 54) - 1)
 TCM_STATIC_ASSERT(REPLAY_BLOCK_SIZE_MAX < REPLAY_OLD_LIMIT, "fits a long word");
-/* Larger than any word without it. */
+/* The top bit: larger than any word without it. */
 #define REPLAY_BLOCK_PARTLY ((uint64_t)1 << 63)
 
-/* LOW: the low three bits. */
+/* A slot's word; LOW: its low three bits. */
 static TCM_ALWAYS_INLINE uint64_t replay_block(unsigned low,
                                                unsigned align_log2,
                                                uint64_t size) {
@@ -99,9 +99,9 @@ static const uint8_t sized_free_code[MTF_CALL_LIMIT] = {
     [MTF_CALL_FREE_SIZED] = REPLAY_FREE_SIZED,
 };
 
-/* What a sized free of an allocator may trust must hold here too: the size is
-   that of the call that made the block, and that call is of the same kind. A
-   free for which this does not hold is made without it. */
+/* An allocator may trust a sized free: the size must be that of the call that
+   made the block, and that call be of the same kind. Where this does not hold,
+   the free is made without a size. */
 static inline unsigned replay_free_call(unsigned call, uint64_t block) {
     enum replay_family family = replay_block_family(block);
     bool aligned = replay_block_align_log2(block) != 0;

@@ -10,14 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the functions need is not asked of the allocator. */
+/* Static, so that nothing is asked of the allocator. */
 static char text[64 << 10];
 
 static void put(int fd, const char *s) {
     (void)tcm_io_write_all(fd, s, strlen(s));
 }
 
-/* What jemalloc and mimalloc call with each piece. */
+/* jemalloc and mimalloc call it with each piece. */
 static void put_piece(void *fd, const char *s) {
     put(*(const int *)fd, s);
 }
@@ -25,7 +25,7 @@ static void put_piece_last(const char *s, void *fd) {
     put_piece(fd, s);
 }
 
-/* NAME, if it is of malloc's library. */
+/* The function NAME of malloc's library, or NULL. */
 static void *find(const struct replay_calls *calls, const char *name) {
     Dl_info info;
     void *p = dlsym(RTLD_DEFAULT, name);
@@ -40,7 +40,7 @@ static void *find(const struct replay_calls *calls, const char *name) {
         memcpy(&(function), &p_, sizeof(p_));                                  \
     } while (0)
 
-/* Thread caches count for themselves until they are emptied. */
+/* Thread caches keep their own counts until they are emptied. */
 static bool by_jemalloc(const struct replay_calls *calls, int fd,
                         bool is_json) {
     int (*control)(const char *, void *, size_t *, void *, size_t);
@@ -79,7 +79,7 @@ static bool by_extension(const struct replay_calls *calls, int fd) {
     return true;
 }
 
-/* Through stderr, which has no buffer to be allocated. */
+/* Through stderr, which needs no buffer. */
 static bool by_c_library(const struct replay_calls *calls, int fd) {
     int (*print)(int, FILE *);
     FIND(calls, print, "malloc_info");

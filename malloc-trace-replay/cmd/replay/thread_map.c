@@ -24,7 +24,7 @@ bool replay_threads_index(struct replay_thread_map *t,
     }
     if (t->indices == 0)
         t->indices = 1;
-    /* So that every index given out can be taken back. */
+    /* Room for this index now, so that taking it back cannot fail. */
     if (!tool_array_reserve(&t->free_index, &t->free_room,
                             (size_t)t->indices + 1, sizeof(*t->free_index)))
         return false;
@@ -47,7 +47,7 @@ uint32_t replay_threads_end(struct replay_thread_map *t, uint32_t id) {
 }
 
 void replay_threads_forget(struct replay_thread_map *t) {
-    /* a table grown for one trace must not cost each small one after it */
+    /* so that a table of a large trace does not cost each small one after it */
     free(t->thread);
     t->thread = NULL;
     tool_ids_fini(&t->ids);

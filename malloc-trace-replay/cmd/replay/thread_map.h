@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Recorded threads, and the indices of the thread caches that stand for those
- * that have not ended: small numbers from 1, used again when a thread ends.
+ * Recorded threads, and the indices of their thread caches: small numbers from
+ * 1, used again when a thread ends.
  *
  * Threads: one.
  */
@@ -11,7 +11,7 @@
 #include "common/hash.h"
 #include "trace/check.h"
 
-/* All zero is an empty one. */
+/* All zero: empty. */
 struct replay_thread_map {
     struct replay_thread {
         uint32_t id;
@@ -23,9 +23,9 @@ struct replay_thread_map {
     struct tool_ids ids;
     uint32_t *free_index;
     size_t free_count, free_room;
-    uint32_t indices;     /* given out so far, and 1 */
+    uint32_t indices;     /* given out so far, plus 1 */
     uint64_t counted;     /* threads with an operation */
-    uint64_t failed_only; /* threads with failed calls alone */
+    uint64_t failed_only; /* threads with failed calls only */
 };
 
 /* The entry of thread ID, made if need be; valid until the next call. NULL: out
@@ -35,10 +35,10 @@ struct replay_thread *replay_threads_get(struct replay_thread_map *t,
 /* Gives ENTRY an index. False: out of memory. */
 bool replay_threads_index(struct replay_thread_map *t,
                           struct replay_thread *entry);
-/* Thread ID has no index any more; returns the one it had, or 0. Frees may
-   follow. */
+/* Thread ID ends: takes its index back and returns it, 0: it had none. Frees of
+   the thread may follow. */
 uint32_t replay_threads_end(struct replay_thread_map *t, uint32_t id);
-/* Forgets all threads; their indices stay taken, and their count. */
+/* Forgets all threads; their indices stay taken, and the counts stay. */
 void replay_threads_forget(struct replay_thread_map *t);
 void replay_threads_fini(struct replay_thread_map *t);
 

@@ -27,7 +27,7 @@ static const struct {
 };
 #define PLACES (sizeof(place) / sizeof(*place))
 
-/* Samples of the recorded run are moments, until they are so many. */
+/* Each sample of the recorded run is a moment, until there are so many. */
 #define SAMPLES_MOST (REPLAY_MOMENTS / 4)
 
 struct moment {
@@ -35,7 +35,7 @@ struct moment {
     uint64_t live_bytes, live_blocks;
     uint64_t rss_bytes, huge_bytes, faults;
     uint64_t heap_bytes, at[PLACES];
-    bool sampled; /* what follows is of the recorded run */
+    bool sampled; /* the next two are known */
     uint64_t recorded_heap_bytes, recorded_rss_bytes;
 };
 
@@ -82,7 +82,7 @@ bool replay_timeline_wants(const struct replay_timeline *t,
                            const struct replay_batch *b) {
     if (!b->is_state)
         return false;
-    /* The last one in any case. */
+    /* The first and the last batch in any case. */
     if (t->count == 0 || b->last || (t->every_sample && b->sampled))
         return true;
     const struct moment *m = &t->moment[t->count - 1];
@@ -90,7 +90,7 @@ bool replay_timeline_wants(const struct replay_timeline *t,
                       : b->end_op >= m->operation + t->step;
 }
 
-/* Every other moment goes, but samples of the recorded run stay. */
+/* Drops every other moment, but no sample of the recorded run. */
 static void thin_out(struct replay_timeline *t) {
     const struct moment *m = t->moment;
     uint64_t first = t->is_time ? m[0].recorded_ns : m[0].operation;

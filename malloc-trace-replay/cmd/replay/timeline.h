@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory in the course of a replay: moments between two batches, at which all
- * that was handed out before is done. They are kept in memory of the replayer's
- * own and written behind the end mark. When there are many, every other one
- * goes, and twice as many operations lie between those to come.
+ * Memory in the course of a replay, at moments between two batches, when all
+ * operations handed out so far are done. Moments are kept in the replayer's own
+ * memory and written after the end mark. When there are too many, every other
+ * one is dropped, and later ones are twice as far apart.
  *
- * Invariants: looking allocates nothing, and is outside of what is timed.
+ * Invariants: looking allocates nothing, and is not timed.
  *
  * Threads: one.
  */
@@ -32,13 +32,13 @@ void replay_timeline_begin(struct replay_timeline *t,
 /* Whether the state after batch B is a moment. */
 bool replay_timeline_wants(const struct replay_timeline *t,
                            const struct replay_batch *b);
-/* It is: NS after the start. */
+/* Notes that moment, NS after the start. */
 void replay_timeline_look(struct replay_timeline *t,
                           const struct replay_batch *b,
                           const struct replay_calls *calls,
                           const struct replay_rss *rss, uint64_t ns);
-/* Writes them to NAME: JSON if it ends so, else CSV. False: it could not, and
-   a message is out. */
+/* Writes the moments to NAME: as JSON if the name ends so, else as CSV. False:
+   it could not; a message was printed. */
 bool replay_timeline_write(const struct replay_timeline *t, const char *name);
 
 #endif

@@ -5,7 +5,7 @@
 #include "cmd/replay/latency.h"
 #include "common/text.h"
 
-/* As trace_run counts them: aligned calls and operators are mallocs. */
+/* As trace_run counts: aligned calls and operators new are mallocs. */
 struct sums {
     uint64_t calls, ticks;
 };

@@ -8,7 +8,7 @@
 
 #include "cmd/replay/report.h"
 
-/* R was run with the latency of all calls. */
+/* R has to be of a run with the latency of all calls. */
 void replay_trace_run_print(const struct replay_report *r, FILE *out);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* --- Batches -------------------------------------------------------------- */
 
-/* CLOCK_NS of recorded time, in the time of the replay. */
+/* When CLOCK_NS of recorded time is due in the replay. */
 static uint64_t replayed_ns(const struct replay_translate *t,
                             uint64_t clock_ns) {
     double ns = (double)clock_ns / (t->order.speed > 0 ? t->order.speed : 1);
@@ -32,13 +32,13 @@ static void batch_begin(struct replay_translate *t) {
     t->batch->span_ns = 0;
     t->batch_ns = t->clock_ns;
     t->limit = t->at + REPLAY_BATCH_WORDS - REPLAY_WORDS_MAX;
-    /* A trace without times: a batch is a window. */
+    /* In a trace without times each batch is a window. */
     if (t->deal != NULL && t->recorded.first_ns == t->recorded.last_ns)
         *t->at++ = replay_word(REPLAY_WINDOW, 0, 1);
 }
 
-/* The account as of the batch in work; the taker may look at it whenever this
-   process has ended. */
+/* Publishes the account up to the current batch: the measuring process reads it
+   when this process has ended, however it did. */
 static void account(struct replay_translate *t) {
     struct replay_result *r = t->result;
     r->ops = t->ops;
@@ -74,7 +74,7 @@ static void batch_end(struct replay_translate *t, bool last) {
         t->live_mark = replay_live_mark(t->live_bytes);
     if (t->order.spread)
         b->span_ns = replayed_ns(t, t->clock_ns - t->batch_ns);
-    /* What the taker prefetches behind the end. */
+    /* The measuring process prefetches behind the end. */
     memset(t->at, 0, REPLAY_BATCH_PAD * sizeof(*t->at));
     account(t);
     if (t->deal == NULL)
@@ -88,8 +88,8 @@ static TCM_NOINLINE void batch_next(struct replay_translate *t) {
     batch_begin(t);
 }
 
-/* From here on operations are APART from the recorded ones, or no longer: they
-   come in batches of their own, so that these can be timed apart. */
+/* From here on operations are those of a prologue or epilogue (APART), or the
+   recorded ones again. Each kind has its own batches, to be timed apart. */
 static void begin_phase(struct replay_translate *t, bool apart) {
     t->apart_ops += t->apart ? t->ops - t->apart_since : 0;
     t->apart_since = t->ops;
@@ -114,8 +114,8 @@ static void put_long(struct replay_translate *t, unsigned call, uint32_t slot,
 
 /* --- Slots ---------------------------------------------------------------- */
 
-/* Makes SLOT one that was named. False: no trace of the bytes read so far can
-   have so many, or memory is out. */
+/* Makes the table long enough for SLOT. False: the bytes read so far cannot
+   have named so many, or out of memory. */
 static TCM_COLD bool slot_extend(struct replay_translate *t, uint64_t slot) {
     if (slot - t->base >= t->most || slot >= UINT32_MAX)
         return false;
@@ -135,10 +135,10 @@ static TCM_COLD bool slot_extend(struct replay_translate *t, uint64_t slot) {
     return true;
 }
 
-/* How much of the block in SLOT is written. */
+/* How many bytes of the block in SLOT are written. */
 static uint64_t written(const struct replay_translate *t, uint32_t slot) {
     uint64_t b = t->slot[slot], size = replay_block_size(b);
-    /* A block that the kernel refuses is alive in the account alone. */
+    /* A block that the kernel refuses is alive only in the account. */
     if (size > t->grant_bytes)
         return 0;
     if (TCM_LIKELY((b & REPLAY_BLOCK_PARTLY) == 0))
@@ -149,7 +149,7 @@ static uint64_t written(const struct replay_translate *t, uint32_t slot) {
     return e != NULL ? e->value : size;
 }
 
-/* Of the block in SLOT only PRESENT bytes are written, or none, as the kernel
+/* Only PRESENT bytes of the block in SLOT are written, or none since the kernel
    refuses it. */
 static TCM_COLD void put_partly(struct replay_translate *t, uint32_t slot,
                                 uint64_t present) {
@@ -157,14 +157,14 @@ static TCM_COLD void put_partly(struct replay_translate *t, uint32_t slot,
     struct tool_map_entry *e = NULL;
     if (present < size)
         e = tool_map_get(&t->partly, (uint64_t)slot + 1);
-    if (e != NULL) { /* without memory all of it counts */
+    if (e != NULL) { /* without memory all of the block counts */
         e->value = present;
         t->slot[slot] |= REPLAY_BLOCK_PARTLY;
     }
     t->unwritten_bytes += size - written(t, slot);
 }
 
-/* SLOT holds BLOCK from now on, of which PRESENT bytes are written. */
+/* SLOT holds BLOCK from now on; PRESENT bytes of it are written. */
 static TCM_ALWAYS_INLINE void block_put(struct replay_translate *t,
                                         uint32_t slot, uint64_t block,
                                         uint64_t present) {
@@ -174,7 +174,7 @@ static TCM_ALWAYS_INLINE void block_put(struct replay_translate *t,
         put_partly(t, slot, present);
 }
 
-/* The block of SLOT is not there any more, or not as it was. */
+/* The block of SLOT is gone, or changes. */
 static void block_take(struct replay_translate *t, uint32_t slot) {
     uint64_t b = t->slot[slot];
     t->live_bytes -= replay_block_size(b);
@@ -195,7 +195,7 @@ static void live_add(struct replay_translate *t, uint64_t size) {
         t->peak_bytes = t->live_bytes;
 }
 
-/* A block comes into SLOT, of which PRESENT bytes are written. */
+/* A block is made in SLOT; PRESENT bytes of it are written. */
 static void block_born(struct replay_translate *t, uint32_t slot,
                        uint64_t block, uint64_t present) {
     if (TCM_UNLIKELY(replay_block_lives(t->slot[slot]))) {
@@ -210,7 +210,7 @@ static void block_born(struct replay_translate *t, uint32_t slot,
     live_add(t, replay_block_size(block));
 }
 
-/* The block of SLOT goes; 0 when it is not known. */
+/* The block of SLOT is freed. Returns its word, 0 if it is not known. */
 static uint64_t block_gone(struct replay_translate *t, uint32_t slot) {
     uint64_t b = t->slot[slot];
     if (TCM_UNLIKELY(!replay_block_lives(b))) {
@@ -224,7 +224,7 @@ static uint64_t block_gone(struct replay_translate *t, uint32_t slot) {
 
 /* --- Threads -------------------------------------------------------------- */
 
-/* Before an operation of the current thread: its cache is attached. */
+/* Before an operation of the current thread: attaches its cache. */
 static TCM_NOINLINE bool thread_enter(struct replay_translate *t,
                                       const struct mtf_proc_block *b) {
     t->entered = true;
@@ -271,7 +271,7 @@ static void thread_ended(struct replay_translate *t, uint32_t thread) {
     uint32_t index = replay_threads_end(&t->threads, thread);
     if (index != 0)
         put(t, replay_word(REPLAY_THREAD_END, index, 0));
-    /* The next thread of this index is another one. */
+    /* The index will be another thread's. */
     if (t->deal != NULL && index == t->index)
         t->index = UINT32_MAX;
     if (thread == t->thread)
@@ -280,7 +280,7 @@ static void thread_ended(struct replay_translate *t, uint32_t thread) {
 
 /* --- Operations ----------------------------------------------------------- */
 
-/* How many bytes are to be written of a block of SIZE, which OP of B makes. */
+/* How many bytes are to be written of the block of SIZE that OP of B makes. */
 static TCM_NOINLINE uint64_t take_note(struct replay_translate *t,
                                        const struct mtf_proc_block *b,
                                        const struct mtf_op *op) {
@@ -333,8 +333,8 @@ static void put_realloc(struct replay_translate *t, const struct mtf_op *op,
     put_long(t, op->call, slot, size, old, 0, false);
 }
 
-/* Others than malloc_trim are for one allocator, and for its thread; what they
-   do depends on when the thread would sleep. */
+/* Only malloc_trim is replayed. Other calls are for one allocator and for the
+   calling thread; what they do depends on when the thread would sleep. */
 static void translate_extension(struct replay_translate *t,
                                 const struct mtf_op *op) {
     if (op->slot != MTF_EXTENSION_TRIM)
@@ -344,7 +344,7 @@ static void translate_extension(struct replay_translate *t,
     put(t, op->size);
 }
 
-/* A failed call is its thread's. False: no memory. */
+/* A failed call counts for its thread. False: out of memory. */
 static bool call_failed(struct replay_translate *t,
                         const struct mtf_proc_block *b) {
     if (t->thread == 0) {
@@ -375,7 +375,7 @@ static bool check_record(struct replay_translate *t,
     return true;
 }
 
-/* False: it cannot be. */
+/* False: the record is impossible. */
 static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
                                         const struct mtf_proc_block *b,
                                         const struct mtf_op *op) {
@@ -397,8 +397,8 @@ static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
         return call_failed(t, b);
     case MTF_OP_SAMPLE:
         replay_recorded_sample(&t->recorded, b, op);
-        /* The heap of a second trace begins with what the first one left, and
-           that of a part with what was before it. */
+        /* Samples cannot be compared after another trace, or in a part of one:
+           the heap begins with what was there before. */
         t->sampled = t->result->traces == 0 && !t->recorded.is_part &&
                      replay_recorded_heap(&t->recorded) != 0;
         if (t->sampled)
@@ -421,7 +421,7 @@ static TCM_NOINLINE bool translate_rare(struct replay_translate *t,
     }
 }
 
-/* One of those that are counted. False: its slot cannot be. */
+/* An operation, which is counted. False: its slot is impossible. */
 static TCM_NOINLINE bool translate_operation(struct replay_translate *t,
                                              const struct mtf_proc_block *b,
                                              const struct mtf_op *op) {
@@ -465,13 +465,13 @@ static TCM_NOINLINE bool translate_operation(struct replay_translate *t,
     return true;
 }
 
-/* What the hot loop keeps in registers. Counts are differences, modulo 2^64. */
+/* What the hot loop keeps in registers. Counts are differences modulo 2^64. */
 struct translate_hot {
     uint64_t *at;
     uint64_t live_bytes, peak_bytes, requested_bytes, live_objects, ops;
     uint64_t live_mark;
-    uint64_t granted; /* slot words of larger blocks, and of those written in
-                         part, go the other way */
+    uint64_t granted; /* larger slot words, and those of blocks written in
+                         part, take the other path */
 };
 
 static TCM_ALWAYS_INLINE void hot_load(struct translate_hot *h,
@@ -494,8 +494,8 @@ static TCM_ALWAYS_INLINE void hot_store(const struct translate_hot *h,
     t->ops += h->ops;
 }
 
-/* A one-word allocation or free of slots that are as they should be: nearly
-   every operation. False: it is another one; nothing was done. */
+/* Nearly every operation: a one-word allocation into an empty slot, or the free
+   of a full one. False: it is another one; nothing was done. */
 static TCM_ALWAYS_INLINE bool translate_common(struct translate_hot *h,
                                                uint64_t *slots, uint32_t used,
                                                uint32_t base,
@@ -536,7 +536,7 @@ static TCM_ALWAYS_INLINE bool translate_common(struct translate_hot *h,
     return true;
 }
 
-/* All others. False: it cannot be. */
+/* All other operations. False: it is impossible. */
 static TCM_NOINLINE bool translate_other(struct replay_translate *t,
                                          const struct mtf_proc_block *b,
                                          const struct mtf_op *op) {
@@ -562,8 +562,8 @@ bool replay_translate_ops(struct replay_translate *t,
         uint64_t *slots = t->slot + t->base;
         uint64_t *limit = t->limit;
         uint32_t base = t->base;
-        /* A thread whose cache is not attached yet goes the other way, and so
-           does an operation of which something was noted. */
+        /* A thread whose cache is not attached yet takes the other path, and so
+           does an operation with present bytes. */
         uint32_t used = t->entered && !t->noted ? t->used - base : 0;
         hot_load(&h, t);
         for (; i < n; i++) {
@@ -619,7 +619,7 @@ void replay_translate_time(struct replay_translate *t, uint64_t ns) {
     if (t->deal != NULL)
         put(t, replay_word(REPLAY_WINDOW, 0,
                            tcm_min_u64(windows, REPLAY_SIZE_LIMIT - 1)));
-    /* What comes has a time of its own. */
+    /* What follows has a time of its own. */
     if (t->order.speed > 0 || t->order.spread)
         batch_next(t);
 }

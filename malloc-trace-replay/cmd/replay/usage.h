@@ -3,7 +3,8 @@
  * What the run used of the processor and the system, from mark to mark.
  *
  * Invariants: nothing here allocates.
- * Threads: the one that makes those that are to be counted.
+ *
+ * Threads: one; the threads that it makes are counted with it.
  */
 #ifndef TOOL_CMD_REPLAY_USAGE_H
 #define TOOL_CMD_REPLAY_USAGE_H

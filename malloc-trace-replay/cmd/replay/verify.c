@@ -16,7 +16,8 @@
 #define TEXT_BYTES 320u
 /* Addresses of freed blocks that are remembered. */
 #define GONE ((size_t)64 << 10)
-/* Who has not used one of so many again, or of so many bytes, never will. */
+/* An allocator that used no block again of so many, or of so many bytes, never
+   will. */
 #define GONE_BLOCKS 100000u
 #define GONE_BYTES  ((uint64_t)256 << 20)
 
@@ -25,7 +26,7 @@ struct block {
     uintptr_t start;
     uint64_t size;
     uint64_t seed;  /* of its pattern */
-    uint32_t order; /* of the heap */
+    uint32_t order; /* priority in the treap */
     uint32_t left, right;
     uint32_t slot;
     uint32_t thread;
@@ -40,20 +41,20 @@ struct replay_verify {
     size_t room;
     uint32_t used, free, root;
     uint64_t seed;
-    uint64_t blocks; /* that were looked at */
+    uint64_t blocks; /* checked so far */
     uint64_t faults;
     bool no_memory; /* some blocks are not in the treap */
-    /* Blocks and bytes that were freed, and how many came back, as far as the
-       addresses of those freed last tell. */
+    /* Blocks and bytes that were freed, and how many blocks came back at one of
+       the addresses freed last. */
     uint64_t gone, gone_bytes, again;
-    /* allocations that memory was gone for, each for one of its own size */
+    /* allocations that could have used freed memory, and their bytes */
     uint64_t chances, chance_bytes;
     uintptr_t gone_at[GONE];
     char text[REPLAY_VERIFY_FAULTS][TEXT_BYTES];
 };
 
 __thread const struct replay_one_call *replay_verify_at;
-/* Of a realloc at hand: the block as it was, which is not in the treap now. */
+/* During a realloc: the block as it was, which is not in the treap now. */
 static __thread struct block moving;
 static struct replay_verify *of_signals;
 static int status_of_signals;
@@ -109,7 +110,7 @@ static void fault(struct replay_verify *v, const struct replay_one_call *c,
 
 /* --- The treap ------------------------------------------------------------ */
 
-/* Splits tree N into those that begin below AT and the others. */
+/* Splits tree N into blocks that begin below AT and the others. */
 static void split(struct block *b, uint32_t n, uintptr_t at, uint32_t *low,
                   uint32_t *high) {
     while (n != 0) {
@@ -126,7 +127,7 @@ static void split(struct block *b, uint32_t n, uintptr_t at, uint32_t *low,
     *low = *high = 0;
 }
 
-/* One tree of two, of which all in LOW begin before those in HIGH. */
+/* Joins two trees; all blocks of LOW begin before those of HIGH. */
 static uint32_t join(struct block *b, uint32_t low, uint32_t high) {
     uint32_t root = 0, *at = &root;
     while (low != 0 && high != 0) {
@@ -183,7 +184,7 @@ static size_t gone_place(uintptr_t at) {
     return (size_t)((at >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 48) % GONE;
 }
 
-/* Puts NEW in. False: *OTHER is in its place. */
+/* Puts NEW into the treap. False: *OTHER overlaps it. */
 static bool insert(struct replay_verify *v, struct block new,
                    struct block *other) {
     enter(v);
@@ -214,7 +215,7 @@ static bool insert(struct replay_verify *v, struct block new,
     return true;
 }
 
-/* Takes the block at START out. False: none begins there. */
+/* Takes the block at START out of the treap. False: none begins there. */
 static bool take_out(struct replay_verify *v, uintptr_t start,
                      struct block *out) {
     uint32_t low, one, high;
@@ -252,7 +253,8 @@ static void fill(const struct block *b) {
     memcpy(p + i, &w, (size_t)b->size - i);
 }
 
-/* First of LENGTH bytes from P that are not as SEED says; LENGTH: all are. */
+/* The first of LENGTH bytes at P that differs from the pattern of SEED; LENGTH:
+   none does. */
 static size_t differs(const char *p, uint64_t seed, size_t length) {
     for (size_t i = 0; i < length; i += 8) {
         uint64_t w = pattern(seed, i / 8);
@@ -284,7 +286,7 @@ void replay_verify_before(struct replay_verify *v,
                           const struct replay_one_call *c, void *p) {
     if (!take_out(v, (uintptr_t)p, &moving)) {
         moving.start = 0;
-        return; /* it was told when it was made */
+        return; /* a fault was told when it was made */
     }
     look(v, c, &moving, p, (size_t)moving.size, "while it lived");
 }
@@ -326,7 +328,7 @@ static struct block block_new(struct replay_verify *v,
     return b;
 }
 
-/* What holds for any new block. */
+/* Checks what holds for any new block. */
 static void look_at_new(struct replay_verify *v,
                         const struct replay_one_call *c, void *p, size_t size,
                         size_t align) {
@@ -391,7 +393,7 @@ void replay_verify_end(struct replay_verify *v) {
     for (uint32_t n = 1; n < v->used; n++) {
         const struct block *b = &v->block[n];
         struct block found;
-        /* Nodes that are free are not found, or as another. */
+        /* For a free node none is found, or another node with its start. */
         if (!take_out(v, b->start, &found))
             continue;
         size_t at =
