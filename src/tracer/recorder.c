@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all parts of the recorder use: its memory, its messages, and how a
- * recording ends.
+ * What all parts of the recorder use: its memory and its messages.
  */
 #include "tracer/recorder.h"
 
@@ -12,7 +11,6 @@
 #include "base/os_mem.h"
 #include "base/os_thread.h"
 #include "base/raw_io.h"
-#include "base/testpoint.h"
 #include "traceformat/raw_writer.h"
 
 #include <errno.h>
@@ -92,9 +90,8 @@ static const char *error_text(int error) {
     return error == TCM_EFOREIGN ? TCM_EFOREIGN_TEXT : system_error_text(error);
 }
 
-/* The message in text of CAP bytes, as a line; its length. */
-static size_t compose(char *text, size_t cap, const char *what,
-                      const char *name, int error) {
+size_t mtr_compose(char *text, size_t cap, const char *what, const char *name,
+                   int error) {
     struct tcm_fmt f;
     tcm_fmt_init(&f, text, cap - 1);
     tcm_fmt_str(&f, "tcmalloc: ");
@@ -118,35 +115,7 @@ static size_t compose(char *text, size_t cap, const char *what,
 
 void mtr_complain(const char *what, const char *name, int error) {
     char text[256];
-    mtr_say(text, compose(text, sizeof(text), what, name, error));
-}
-
-void mtr_fail(struct mtr_recorder *rec, const char *what, int error) {
-    const char *name = rec->name[0] != '\0' ? rec->name : rec->output;
-    size_t n = compose(rec->message, sizeof(rec->message), what, name, error);
-    mtr_config.wanted = false;
-    mtr_spool_tell_stop(rec);
-    tcm_store_release(&rec->message_length, (uint32_t)n);
-    mtr_switch_off(rec, MTR_FAILED);
-    TCM_TESTPOINT("recording_failed");
-}
-
-void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state) {
-    TCM_ASSERT(state == MTR_STOPPED || state == MTR_FAILED);
-    /* Seen by threads that look at the flag after they put their cache back,
-       and then by those that wait. */
-    tcm_store_seq_cst(&rec->control.recording, 0u);
-    tcm_store_seq_cst(&rec->control.end_mode, 0u);
-    tcm_store_seq_cst(&rec->state, (uint32_t)state);
-    mtr_registry_stop_all(rec);
-    /* The limits are gone before any position is looked at for the last time:
-       a call that begins after a call that the trace lacks is lacking too. */
-    tcm_fence_seq_cst();
-    mtr_pool_notify(&rec->pool);
-    tcm_futex_wake(&rec->state, INT32_MAX);
-    tcm_add_acq_rel(&rec->link.done, 0u);
-    tcm_futex_wake(&rec->link.done, INT32_MAX);
-    TCM_TESTPOINT("switched_off");
+    mtr_say(text, mtr_compose(text, sizeof(text), what, name, error));
 }
 
 size_t mtr_build_header(const struct mtr_recorder *rec, void *out,

@@ -150,18 +150,15 @@ size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
 struct mtr_recorder *mtr_recorder_need(void);
 /* In the child of a fork, where the kernel did not wipe it. */
 void mtr_recorder_wipe(struct mtr_recorder *rec);
-/* Ends the recording as FAILED; WHAT and errno ERROR (0: none) go to stderr
-   when a thread of the program enters the recorder. */
-void mtr_fail(struct mtr_recorder *rec, const char *what, int error);
 /* Prints the message that waits, if any. */
 void mtr_message_flush(struct mtr_recorder *rec);
 /* Text on descriptor 2, if that is what it was at the start. */
 void mtr_say(const char *text, size_t length);
-/* Says "tcmalloc: WHAT NAME: ERROR" at once; on a thread of the program. NAME
-   may be NULL and ERROR 0. */
+/* Puts "tcmalloc: WHAT NAME: ERROR" into TEXT of CAP bytes, as a line; returns
+   its length. NAME may be NULL and ERROR 0. */
+size_t mtr_compose(char *text, size_t cap, const char *what, const char *name,
+                   int error);
+/* Says the same at once; on a thread of the program. */
 void mtr_complain(const char *what, const char *name, int error);
-/* The recording is over (MTR_STOPPED or MTR_FAILED): no thread goes on hot, and
-   all that wait for the saver go away. */
-void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state);
 
 #endif

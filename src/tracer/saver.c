@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/os_thread.h"
+#include "tracer/ending.h"
 #include "tracer/saver_phase.h"
 #include "tracer/saver_round.h"
 #include "tracer/thread_life.h"

@@ -15,6 +15,7 @@
 #include "base/os_mem.h"
 #include "base/os_thread.h"
 #include "base/testpoint.h"
+#include "tracer/ending.h"
 #include "tracer/saver_account.h"
 #include "tracer/saver_round.h"
 #include "tracer/sites.h"
