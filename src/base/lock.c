@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The algorithm is "mutex2" of Ulrich Drepper, "Futexes Are Tricky", with a
- * short spin first: our critical sections are shorter than a futex call.
+ * The algorithm is "mutex2" of Ulrich Drepper, "Futexes Are Tricky", with looks
+ * at the lock first, at growing distances: our critical sections are shorter
+ * than a futex call. The distance is what makes a busy lock fast. A thread that
+ * looked all the time would get it after nearly every critical section, and
+ * each would begin with moving what the lock guards to another processor; so
+ * one thread does many in a row meanwhile.
  */
 #include "base/lock.h"
 #include "base/os_thread.h"
 
-#define SPIN_ROUNDS 100
+/* In pauses of the processor (10 to 40 ns each): the first distance, the
+   longest one, all together. */
+#define WAIT_FIRST 4u
+#define WAIT_MOST  256u
+#define WAIT_ALL   1024u
 
 TCM_TLS uint32_t tcm_locks_held;
 static TCM_TLS uint8_t held_count[TCM_RANK_COUNT];
@@ -19,12 +27,15 @@ void tcm_lock_init(struct tcm_lock *lock, enum tcm_lock_rank rank) {
 }
 
 void tcm_lock_slow(struct tcm_lock *lock) {
-    for (int i = 0; i < SPIN_ROUNDS; i++) {
+    unsigned wait = WAIT_FIRST;
+    for (unsigned done = 0; done < WAIT_ALL; done += wait) {
         uint32_t expected = 0;
-        tcm_cpu_relax();
+        for (unsigned i = 0; i < wait; i++)
+            tcm_cpu_relax();
         if (tcm_load_relaxed(&lock->state) == 0 &&
             tcm_cas_acquire(&lock->state, &expected, 1u))
             return;
+        wait = wait < WAIT_MOST ? 2 * wait : WAIT_MOST;
     }
     while (tcm_swap_acquire(&lock->state, 2u) != 0)
         tcm_futex_wait(&lock->state, 2, UINT64_MAX);
