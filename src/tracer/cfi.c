@@ -37,7 +37,8 @@ static int64_t get_signed(struct span *s, unsigned bytes) {
     return (int64_t)(get(s, bytes) << shift) >> shift;
 }
 
-static uint64_t get_uleb(struct span *s) {
+/* A number in LEB128; with a sign, that is bit 6 of the last byte. */
+static uint64_t get_leb(struct span *s, bool has_sign) {
     uint64_t v = 0, byte;
     unsigned shift = 0;
     do {
@@ -46,21 +47,17 @@ static uint64_t get_uleb(struct span *s) {
             v |= (byte & 0x7F) << shift;
         shift += 7;
     } while (byte & 0x80);
+    if (has_sign && shift < 64 && (byte & 0x40))
+        v |= ~(uint64_t)0 << shift;
     return v;
 }
 
+static uint64_t get_uleb(struct span *s) {
+    return get_leb(s, false);
+}
+
 static int64_t get_sleb(struct span *s) {
-    uint64_t v = 0, byte;
-    unsigned shift = 0;
-    do {
-        byte = get(s, 1);
-        if (shift < 64)
-            v |= (byte & 0x7F) << shift;
-        shift += 7;
-    } while (byte & 0x80);
-    if (shift < 64 && (byte & 0x40))
-        v |= ~(uint64_t)0 << shift;
-    return (int64_t)v;
+    return (int64_t)get_leb(s, true);
 }
 
 /* --- Finding the information ---------------------------------------------- */
