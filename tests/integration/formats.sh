@@ -227,13 +227,25 @@ if [ -n "$python" ] && [ "${TCM_SANITIZED:-no}" = no ] && [ -e "$minimal" ]; the
     mkdir corpus
     cp android android.odd cmt wl nothing corpus
     check "corpus.sh" "$top_srcdir/bench/corpus.sh" --build "$top_builddir" \
-        --rounds 1 --allocators glibc,ours --csv runs.csv corpus
+        --rounds 1 --allocators glibc,ours --csv runs.csv --json all.json \
+        corpus
     cp "$out" table
     is "corpus.sh: replays" "$(wc -l <runs.csv)" 9
     like "corpus.sh: an Android trace" table \
         '^\| android +\| +Android.* \| +10 \| +3 \| .*ours: (less|same|more) time'
     like "corpus.sh: one that lacks something" table '^\| android.odd \*'
     like "corpus.sh: no trace" table '^no traces: corpus/nothing'
+    like "corpus.sh: all traces together" table '^4 traces; 1 round$'
+    "$python" - all.json >verdict <<'END'
+import json, sys
+v = json.load(open(sys.argv[1]))
+print(v["baseline"], *sorted({x["contestant"] for x in v["verdicts"]}))
+print(*sorted(t["name"][2:] for t in v["traces"]))
+END
+    is "corpus.sh: the verdict of compare is about all of them" \
+        "$(cat verdict)" \
+        "$(printf 'glibc ours\nandroid.odd.trace android.trace %s' \
+            'cmt.trace wl.trace')"
 else
     skip "corpus.sh" "no python3, or no library"
 fi
