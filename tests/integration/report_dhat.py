@@ -4,8 +4,9 @@ as valgrind's DHAT saw them (JSON) and as `malloc-trace report --json` does, by
 the places of the innermost FRAMES calls, or of all from main on (0, with rows
 --by=stack): file and line, or module where there is no line. Both have to be
 equal, but for sites in the loader (whose tables grow with the libraries that are
-there) and in the two's own libraries, and for what libstdc++ takes before it
-starts (whose site the recorder does not know)."""
+there) and in the two's own libraries, for what libstdc++ takes before it starts
+(whose site the recorder does not know), and for what pthread_getattr_np resizes
+(which DHAT shows where it was first allocated)."""
 import json
 import os
 import re
@@ -13,11 +14,13 @@ import sys
 from collections import Counter
 
 OWN = re.compile(r"vgpreload|libtcmalloc|^ld-linux|^libstdc|^\(not known\)|"
-                 r"dl-tls\.c")
+                 r"dl-tls\.c|pthread_getattr_np\.c")
 # DHAT shows nothing below these.
 LAST = "main", "__libc_start_call_main", "start_thread"
 DEPTH = 30  # DHAT counts frames before it expands inlined functions
-DHAT = re.compile(r"^0x[0-9A-F]+: (.*?)(?: \((?:in (.*)|(.*):(\d+))\))?$")
+# Names of functions may have parentheses, too.
+DHAT = re.compile(r"^0x[0-9A-F]+: (.*?)"
+                  r"(?: \((?:in ([^()]*)|([^()]*):(\d+))\))?$")
 SITE = re.compile(r"^(.*?)(?: \((.*):(\d+)\))? \[(.*)\+0x[0-9a-f]+\]$")
 
 

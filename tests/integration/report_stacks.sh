@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # malloc-trace report of recorded stacks: equal, frame by frame, to those that
-# valgrind's DHAT sees, in C, in C++ with templates and inlined functions, without
-# frame pointers, stripped with a debug file, in closed libraries and in threads;
-# leaks equal to memcheck's; and samples.
+# valgrind's DHAT sees, in C, in C++ with templates and inlined functions, in
+# Rust, without frame pointers, stripped with a debug file, in closed libraries
+# and in threads; leaks equal to memcheck's; and samples.
 . "$top_srcdir/tests/lib/harness.sh"
 need_preload
 need "$built/sites_target" "$postprocess" "$malloc_trace"
@@ -90,6 +90,14 @@ what="without frame pointers"
 what="with frame pointers"
 ! compiled "$what" $CXX -g -O1 -fno-omit-frame-pointer -o framed \
     "$here/report_cxx.cc" || dhat "$what" ./framed
+what="a Rust program"
+rustc=$(command -v rustc || command -v "${HOME:-}/.cargo/bin/rustc")
+if [ -z "$rustc" ]; then
+    skip "as DHAT: $what" "no rustc"
+else
+    ! compiled "$what" "$rustc" -g -O -o rust "$here/report_rust.rs" ||
+        dhat "$what" ./rust
+fi
 dhat "all calls that allocate" "$built/sites_target" all
 dhat "threads" "$built/sites_target" threads
 if have objcopy && have strip && [ -e cxx ]; then
