@@ -3,9 +3,10 @@
 # Builds and tests everything: the usual build and its tests, the tests of the
 # parts under sanitizers with assertions, a build without LZ4, distribution
 # and installation, and the quick start. --long adds the long stress, kill and
-# fuzz runs, the thread sanitizer, the whole of distcheck, and aarch64 under
-# qemu. The last line of the output is "N passed, N failed", with ", N skipped"
-# if any; the exit status is 0 if none failed.
+# fuzz runs (of each importer of foreign traces FUZZ_SECONDS, 1200), the thread
+# sanitizer, the whole of distcheck, and aarch64 under qemu. The last line of
+# the output is "N passed, N failed", with ", N skipped" if any; the exit status
+# is 0 if none failed.
 set -u
 long=no
 case ${1:-} in
@@ -13,7 +14,7 @@ case ${1:-} in
 --long) long=yes ;;
 --help)
     echo "Usage: ./check.sh [--long]"
-    sed -n '3,8s/^# //p' "$0"
+    sed -n '3,10s/^# //p' "$0"
     exit 0
     ;;
 *)
@@ -166,6 +167,36 @@ part_tests() {
         tr '\n' ' '
 }
 
+# Random changes of each importer's files for FUZZ_SECONDS, as many importers at
+# a time as there are processors. What fails is kept beside the log.
+fuzz_importers() {
+    fuzz_files=$top/tests/fuzz/corpus/formats
+    fuzz_logs=$build_root/fuzz
+    FUZZ_SECONDS=${FUZZ_SECONDS:-1200}
+    FUZZ_SEED=${FUZZ_SEED:-$(date +%s)}
+    echo "$FUZZ_SECONDS s each, FUZZ_SEED=$FUZZ_SEED"
+    rm -rf "$fuzz_logs"
+    mkdir "$fuzz_logs"
+    (
+        UBSAN_OPTIONS=$UBSAN_OPTIONS:abort_on_error=1
+        ASAN_OPTIONS=$ASAN_OPTIONS:abort_on_error=1:hard_rss_limit_mb=2048
+        export FUZZ_SECONDS FUZZ_SEED UBSAN_OPTIONS ASAN_OPTIONS
+        find "$fuzz_files" -type f | sed 's,.*/,,; s,[.].*,,' | sort -u |
+            xargs -P "$(jobs)" -I NAME sh -c '
+                FUZZ_FORMAT=$1 FUZZ_FOUND=$2/$1.found "$3" $(find "$4" \
+                    -name "$1" -o -name "$1.*") >"$2/$1.log" 2>&1
+                echo $? >"$2/$1.status"' \
+                sh NAME "$fuzz_logs" "$built/tests/fuzz/fuzz_formats" \
+                "$fuzz_files"
+    )
+    for fuzz_status in "$fuzz_logs"/*.status; do
+        fuzz_log=${fuzz_status%.status}.log
+        [ "$(cat "$fuzz_status")" -eq 0 ] || tail -n 30 "$fuzz_log"
+        count "fuzzing $(basename "$fuzz_log" .log): $(sed -n \
+            's/^ok.* seconds: //p' "$fuzz_log")" "$(cat "$fuzz_status")"
+    done
+}
+
 # A program of four threads through all of it, under the emulator.
 aarch64_pipeline() (
     set -e
@@ -286,6 +317,10 @@ if built_or_fail sanitized --enable-trace-compression --enable-debug \
     --enable-sanitizers=address,undefined --disable-shared CFLAGS='-O1 -g'; then
     # The other programs are for scripts, which are not run here.
     tests sanitized TESTS="$(part_tests)" check_PROGRAMS="$(part_tests)"
+    if [ "$long" = yes ]; then
+        step "Fuzzing of each importer"
+        fuzz_importers
+    fi
 fi
 
 step "A build without LZ4, zlib, libzstd, libbz2, jansson and libmicrohttpd, with assertions in the libraries"

@@ -7,9 +7,12 @@
  *
  * The corpus is tests/fuzz/corpus/NAME below $top_srcdir, or the files
  * named on the command line. FUZZ_RUNS sets the number of random changes a
- * file. Under a sanitizer it is a part of all this (rounds.h). A target that
- * finds something wrong aborts; the input is then in the file that FUZZ_FOUND
- * names, if it is set.
+ * file. Under a sanitizer it is a part of all this (rounds.h). With
+ * FUZZ_SECONDS it is random changes of random files only, for that time, with
+ * seed FUZZ_SEED; an input may take a minute then.
+ *
+ * A target that finds something wrong aborts; the input is then in the file
+ * that FUZZ_FOUND names, if it is set.
  *
  * With libFuzzer: clang -fsanitize=fuzzer,address,undefined, the target's
  * source without this file, and libtracetools.a built with clang.
@@ -27,11 +30,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-#define RUN_MAX      64u
-#define FILE_LIMIT   ((size_t)1 << 20)
-#define RUNS_DEFAULT 500u
+#define RUN_MAX       64u
+#define FILE_LIMIT    ((size_t)1 << 20)
+#define RUNS_DEFAULT  500u
+#define FILES_MAX     256u
+#define INPUT_SECONDS 60u
 
 static uint64_t inputs;
 static const uint8_t *running; /* of RUNNING_SIZE bytes */
@@ -87,44 +93,59 @@ static void run_changes(uint8_t *data, size_t n) {
     }
 }
 
-/* A few random bytes, and now and then a piece moved or left out. */
+/* A few random bytes, and now and then a piece moved or left out. COPY has room
+   for 2 * N bytes. */
+static void run_one_random(struct prng *p, const uint8_t *data, size_t n,
+                           uint8_t *copy) {
+    size_t length = n;
+    memcpy(copy, data, n);
+    for (uint64_t k = prng_below(p, 8) + 1; k != 0; k--)
+        copy[prng_below(p, length)] = (uint8_t)prng_next(p);
+    size_t from = prng_below(p, n), piece = prng_below(p, n - from + 1);
+    switch (prng_below(p, 4)) {
+    case 0: /* left out */
+        memmove(copy + from, copy + from + piece, n - from - piece);
+        length -= piece;
+        break;
+    case 1: /* twice */
+        memmove(copy + from + piece, copy + from, n - from);
+        length += piece;
+        break;
+    default:
+        break;
+    }
+    run(copy, length);
+}
+
+static uint8_t *room_for_copy(size_t n) {
+    uint8_t *copy = malloc(2 * n + 1);
+    if (copy == NULL)
+        tap_bail("out of memory");
+    return copy;
+}
+
 static void run_random(const uint8_t *data, size_t n, uint64_t seed,
                        uint64_t runs) {
     struct prng p;
     prng_seed(&p, seed);
-    uint8_t *copy = malloc(2 * n + 1);
-    if (copy == NULL)
-        tap_bail("out of memory");
-    for (uint64_t r = 0; r < runs && n != 0; r++) {
-        size_t length = n;
-        memcpy(copy, data, n);
-        for (uint64_t k = prng_below(&p, 8) + 1; k != 0; k--)
-            copy[prng_below(&p, length)] = (uint8_t)prng_next(&p);
-        size_t from = prng_below(&p, n), piece = prng_below(&p, n - from + 1);
-        switch (prng_below(&p, 4)) {
-        case 0: /* left out */
-            memmove(copy + from, copy + from + piece, n - from - piece);
-            length -= piece;
-            break;
-        case 1: /* twice */
-            memmove(copy + from + piece, copy + from, n - from);
-            length += piece;
-            break;
-        default:
-            break;
-        }
-        run(copy, length);
-    }
+    uint8_t *copy = room_for_copy(n);
+    for (uint64_t r = 0; r < runs && n != 0; r++)
+        run_one_random(&p, data, n, copy);
     free(copy);
+}
+
+static size_t read_file(const char *path, uint8_t *data) {
+    FILE *f = fopen(path, "rb");
+    if (f == NULL)
+        tap_bail("%s: %s", path, strerror(errno));
+    size_t n = fread(data, 1, FILE_LIMIT, f);
+    fclose(f);
+    return n;
 }
 
 static void run_file(const char *path, uint64_t runs) {
     static uint8_t data[FILE_LIMIT];
-    FILE *f = fopen(path, "rb");
-    if (f == NULL)
-        tap_bail("%s: %s", path, strerror(errno));
-    size_t n = fread(data, 1, sizeof(data), f);
-    fclose(f);
+    size_t n = read_file(path, data);
     inputs = 0;
     run(data, n);
     run_changes(data, n);
@@ -138,27 +159,51 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void run_corpus(const char *folder, uint64_t runs) {
-    char *names[256];
+/* The files of the corpus, in NAMES; how many. */
+static size_t list_corpus(char *names[FILES_MAX]) {
+    char folder[4096];
+    const char *top = getenv("top_srcdir");
     size_t count = 0;
+    (void)snprintf(folder, sizeof(folder), "%s/tests/fuzz/corpus/%s",
+                   top == NULL ? "." : top, fuzz_target.corpus);
     DIR *d = opendir(folder);
     if (d == NULL)
         tap_bail("%s: %s", folder, strerror(errno));
     struct dirent *e;
-    while ((e = readdir(d)) != NULL && count < 256)
+    while ((e = readdir(d)) != NULL && count < FILES_MAX)
         if (e->d_name[0] != '.' &&
             asprintf(&names[count], "%s/%s", folder, e->d_name) >= 0)
             count++;
     closedir(d);
     qsort(names, count, sizeof(names[0]), by_name);
-    for (size_t i = 0; i < count; i++) {
-        run_file(names[i], runs);
-        free(names[i]);
+    return count;
+}
+
+static void run_for(unsigned seconds, char **names, size_t count) {
+    static uint8_t data[FILE_LIMIT];
+    const char *seed = getenv("FUZZ_SEED");
+    struct prng p;
+    prng_seed(&p, seed == NULL ? 1 : strtoull(seed, NULL, 10));
+    (void)signal(SIGALRM, keep_input);
+    time_t end = time(NULL) + (time_t)seconds;
+    while (time(NULL) < end) {
+        size_t n = read_file(names[prng_below(&p, count)], data);
+        uint8_t *copy = room_for_copy(n);
+        for (unsigned i = 0; i < 16 && n != 0; i++) {
+            alarm(INPUT_SECONDS);
+            run_one_random(&p, data, n, copy);
+        }
+        free(copy);
     }
+    alarm(0);
+    tap_ok(inputs != 0, "%u seconds: %llu inputs", seconds,
+           (unsigned long long)inputs);
 }
 
 int main(int argc, char **argv) {
-    const char *text = getenv("FUZZ_RUNS");
+    const char *text = getenv("FUZZ_RUNS"), *seconds = getenv("FUZZ_SECONDS");
+    char *in_corpus[FILES_MAX], **names = argv + 1;
+    size_t count = (size_t)argc - 1;
     unsigned usual = fuzz_target.runs != 0 ? fuzz_target.runs : RUNS_DEFAULT;
     uint64_t runs = rounds_of(usual, 4 * usual);
     if (text != NULL)
@@ -167,14 +212,17 @@ int main(int argc, char **argv) {
     static const uint8_t none[1];
     run(none, 0);
     tap_ok(true, "empty input");
-    for (int i = 1; i < argc; i++)
-        run_file(argv[i], runs);
     if (argc == 1) {
-        char folder[4096];
-        const char *top = getenv("top_srcdir");
-        (void)snprintf(folder, sizeof(folder), "%s/tests/fuzz/corpus/%s",
-                       top == NULL ? "." : top, fuzz_target.corpus);
-        run_corpus(folder, runs);
+        names = in_corpus;
+        count = list_corpus(in_corpus);
     }
+    if (seconds != NULL)
+        run_for((unsigned)strtoul(seconds, NULL, 10), names, count);
+    else
+        for (size_t i = 0; i < count; i++)
+            run_file(names[i], runs);
+    if (argc == 1)
+        for (size_t i = 0; i < count; i++)
+            free(names[i]);
     return tap_done();
 }
