@@ -29,8 +29,8 @@ TCM_STATIC_ASSERT(REPLAY_WINDOWS >
 /*
  * Who writes what:
  *   batch_left[]   set by the dealer before it deals a batch; each segment done
- *                  takes one off (acq_rel), so who comes to 0 has seen all
- *                  done, and gives the batch back under `batch_lock`
+ *                  takes one off (acq_rel), so the thread that reaches 0 has
+ *                  seen all done; it gives the batch back under `batch_lock`
  *   window_left[]  the same for windows, with one more while the dealer may add
  *                  to them; `window_done` is written under `window_lock`
  *                  (release). A thread that loads it with acquire sees all that
@@ -57,7 +57,7 @@ struct replay_progress {
 
 void replay_progress_begin(struct replay_progress *p, struct replay_ring *ring);
 
-/* Dealer: batch NUMBER of SEGMENTS is dealt from here on, and as a whole. */
+/* Dealer: begins to deal batch NUMBER, of SEGMENTS; see also _batch_dealt. */
 void replay_progress_batch(struct replay_progress *p, uint32_t number,
                            uint32_t segments);
 void replay_progress_batch_dealt(struct replay_progress *p, uint32_t number);

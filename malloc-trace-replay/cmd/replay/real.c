@@ -3,7 +3,7 @@
  * The dealer never waits for room: it deals all that the ring has and sleeps
  * until that is done.
  *
- * Who writes what, and who sees it:
+ * Which thread writes what, and which one sees it:
  *   lane.chain        chain.h
  *   host.lanes        linked by the dealer at the front (release); its host
  *                     unlinks those that ended, but not the first one
@@ -32,7 +32,8 @@
 #include <string.h>
 #include <time.h>
 
-/* A wait looks so often, then lets others run, then sleeps so long. */
+/* A waiting thread looks so often, then lets others run, then sleeps so
+   long. */
 #define WAIT_LOOKS    60u
 #define WAIT_YIELD_NS 100000u
 #define WAIT_SLEEP_NS 50000u
@@ -40,7 +41,7 @@
 #define MAIN_THREAD 1u
 
 #define IDLE_SLEEP_NS 50000000u
-/* Between looks at the memory while threads run. */
+/* Time between two looks at the memory while threads run. */
 #define MEMORY_NS 2000000u
 
 enum why { RUNS = 0, NEEDS_DATA, NEEDS_SKEW, NEEDS_WORK, HAS_ENDED };
@@ -54,8 +55,8 @@ struct lane {
     uint32_t number, thread;
     struct replay_waits waits;
     enum why why;
-    bool begun;         /* the segment in work */
-    const uint64_t *at; /* in it */
+    bool begun;         /* the current segment has begun */
+    const uint64_t *at; /* next operation in it */
     uint64_t begun_ns;
     struct replay_chain_ends chain;
 };
@@ -66,7 +67,7 @@ struct host {
     void *stack;
     struct lane *lanes, *ended;
     struct host *next; /* all hosts that were made and not joined */
-    uint32_t count;    /* of lanes that have not ended; the dealer's */
+    uint32_t count;    /* lanes that have not ended; the dealer's */
     uint64_t wait_cpu_ns;
     struct replay_place place;
     uint32_t left TCM_ALIGNED(64);  /* 1: the thread function is at its end */
@@ -74,7 +75,7 @@ struct host {
     uint32_t sleeps;
 };
 
-/* Everything, of which there is one: the threads' functions find it. */
+/* There is one of everything; the threads' functions find it here. */
 static struct {
     struct replay_real *r;
     pthread_t dealer;
@@ -94,8 +95,8 @@ static struct {
     uint32_t alive;
     const struct replay_batch *moment; /* to be looked at when it is done */
     struct replay_batch moment_batch;  /* its head */
-    bool apart;              /* of the recorded run: what is dealt now */
-    struct replay_exec exec; /* what a lane begins with */
+    bool apart;                        /* now a prologue or epilogue is dealt */
+    struct replay_exec exec;           /* what a lane begins with */
 
     uint32_t go TCM_ALIGNED(64); /* the dealer may begin */
     uint32_t finished TCM_ALIGNED(64);
@@ -122,7 +123,7 @@ static bool is_flag(const uint32_t *flag) {
 
 /* --- Lanes ---------------------------------------------------------------- */
 
-/* The segment in work; NULL: there is none. */
+/* The current segment; NULL: there is none. */
 static const struct replay_segment *lane_segment(struct lane *l) {
     uint32_t node = replay_chain_get(&l->chain);
     return node == 0 ? NULL : replay_chain_segment(&the.chain, node);
@@ -140,8 +141,8 @@ static const uint64_t *lane_words(struct lane *l, const uint64_t *at,
                                at, end);
 }
 
-/* One operation after another, each when its share of the time that all took is
-   over. Returns as replay_exec_words. */
+/* Spreads the operations evenly over the time that they took in the recorded
+   run. Returns as replay_exec_words. */
 static const uint64_t *spread(struct lane *l, const struct replay_segment *s,
                               const uint64_t *at, const uint64_t *end) {
     const struct replay_batch *b = lane_batch(l);
@@ -179,7 +180,7 @@ static bool lane_is_ready(struct lane *l) {
     return true;
 }
 
-/* The segment in work is done. */
+/* The current segment is done. */
 static void lane_step(struct lane *l) {
     uint32_t node = replay_chain_get(&l->chain);
     l->begun = false;
@@ -188,7 +189,8 @@ static void lane_step(struct lane *l) {
                          replay_chain_number(node));
 }
 
-/* Runs what can be run; `why` says what it waits for then. True: something. */
+/* Runs what can be run, and says in `why` what it waits for then. True: it ran
+   something. */
 static bool lane_run(struct lane *l) {
     bool ran = false;
     const struct replay_segment *s;
@@ -234,7 +236,7 @@ static bool host_is_ready(struct host *h) {
     return false;
 }
 
-/* What most stands in the way: data, else skew, else work. */
+/* What H waits for: data if any lane does, else skew, else work. */
 static enum why host_why(const struct host *h) {
     enum why why = HAS_ENDED;
     for (struct lane *l = tcm_load_acquire(&h->lanes); l != NULL; l = l->next)
@@ -296,7 +298,7 @@ static void host_wait(struct host *h) {
     tcm_store_relaxed(&h->wait_cpu_ns, h->wait_cpu_ns + cpu_ns);
 }
 
-/* Lane L, which ended, is no longer behind BEFORE. */
+/* Unlinks lane L, which ended, from behind BEFORE. */
 static void lane_unlink(struct host *h, struct lane *before, struct lane *l) {
     before->next = l->next;
     struct lane *top = tcm_load_relaxed(&h->ended);
@@ -400,7 +402,7 @@ static void lanes_bury(struct lane *l) {
     }
 }
 
-/* Its thread is no more: takes its parts back. */
+/* Its thread has ended: takes back what it had. */
 static void host_bury(struct host *h) {
     lanes_bury(h->ended);
     lanes_bury(h->lanes);
@@ -430,7 +432,8 @@ static void hosts_collect(bool all) {
     }
 }
 
-/* Under a limit of address space most of that is the allocator's. */
+/* Stacks may take a quarter of a limited address space; the allocator needs the
+   rest. */
 static bool stacks_are_many(void) {
     return the.host_count >= tcm_os_address_limit() / 4 / REPLAY_STACK_BYTES;
 }
@@ -468,8 +471,8 @@ static struct host *host_make(struct lane *l) {
     return h;
 }
 
-/* The one with the fewest lanes. One without any is about to leave, unless
-   their number is limited; the main one never is. */
+/* The host with the fewest lanes. One without lanes is about to end, unless it
+   is the main host or the number of hosts is limited. */
 static struct host *host_with_least(void) {
     struct host *least = &the.main_host;
     bool they_stay = the.r->options.most_hosts != 0;
@@ -527,7 +530,7 @@ static struct lane *lane_of(const struct replay_segment *s) {
 
 /* --- The dealer: segments ------------------------------------------------- */
 
-/* For the average: threads run meanwhile. */
+/* Looks at memory for the average; threads run meanwhile. */
 static void see_memory(void) {
     if (the.apart)
         replay_rss_from(the.r->rss);
@@ -577,7 +580,7 @@ static void await_due(const struct replay_batch *b) {
         the.r->late_ns = tcm_max_u64(the.r->late_ns, now - due);
 }
 
-/* Times of what is apart: nothing else runs meanwhile. */
+/* Keeps the times of prologues and epilogues apart; nothing else runs then. */
 static void phase_change(bool apart) {
     drain();
     uint64_t now = tcm_clock_ns(), cpu = tcm_clock_process_cpu_ns();
@@ -633,7 +636,7 @@ static bool wants_look(const struct replay_batch *b) {
             replay_timeline_wants(the.r->timeline, b));
 }
 
-/* All is as batch B left it, and nothing runs. */
+/* Looks at memory: all is as batch B left it, and nothing runs. */
 static void look_at(const struct replay_batch *b) {
     struct replay_real *r = the.r;
     if (replay_rss_wants(r->rss, b->live_bytes))
@@ -710,7 +713,7 @@ uint64_t replay_real_bytes(const struct replay_real *r) {
     return the.own.bytes;
 }
 
-/* The same for cells. */
+/* As many cells as a limited address space allows. */
 static uint64_t most_cells(void) {
     return tcm_min_u64(UINT32_MAX, tcm_os_address_limit() / 128);
 }

@@ -66,14 +66,14 @@ struct replay_real {
     struct replay_fidelity *fidelity;
     struct replay_table *cells;
     uint64_t own_bytes; /* the replayer's memory besides what is made here */
-    pid_t child;        /* -1 when it was found ended */
-    int child_status;   /* then */
+    pid_t child;        /* -1: it has ended, */
+    int child_status;   /* with this */
 
     /* what came of it */
     struct replay_waits waits; /* sums */
     uint64_t wall_ns;          /* without waits of all for operations */
-    uint64_t decoder_ns;       /* these */
-    uint64_t late_ns;          /* the furthest it fell behind a pace */
+    uint64_t decoder_ns;       /* those waits */
+    uint64_t late_ns;          /* how far it fell behind its pace at most */
     uint64_t apart_ns;
     uint64_t cpu_ns; /* of the process, without the dealer and waits */
     int64_t peak_live_bytes;
@@ -89,10 +89,11 @@ struct replay_real {
 bool replay_real_begin(struct replay_real *r);
 /* The replayer's memory now. */
 uint64_t replay_real_bytes(const struct replay_real *r);
-/* From the start to the end mark: all batches, of which B is the first. Threads
-   that the trace does not end are still there. */
+/* From start mark to end mark: runs all batches from B, the first, on. Threads
+   that do not end in the trace stay. */
 void replay_real_run(struct replay_real *r, const struct replay_batch *b);
-/* Ends them, and completes what came of it; the report and the cells stay. */
+/* Ends those threads and completes the results; the report and the cells
+   stay. */
 void replay_real_end(struct replay_real *r);
 void replay_real_free(struct replay_real *r);
 

@@ -61,13 +61,13 @@ struct replay_batch {
     uint32_t apart;  /* 1: of a prologue or epilogue, not recorded there */
     uint32_t segments;
     uint64_t first_op; /* operations in batches before */
-    uint64_t due_ns; /* paced: it begins so long after the start; and then it */
-    uint64_t span_ns; /* lasts so long */
+    uint64_t due_ns;   /* paced: begins so long after the start, */
+    uint64_t span_ns;  /* and lasts so long */
     /* If is_state: how it is when this batch is done, with all before. */
     uint64_t end_op, live_bytes, live_blocks;
     uint64_t recorded_ns; /* since the first time of the trace */
     uint32_t is_state;
-    uint32_t sampled; /* 1: of the recorded run there is, too */
+    uint32_t sampled; /* 1: the next two are known */
     uint64_t recorded_heap_bytes, recorded_rss_bytes;
     uint32_t unused[6];
     struct replay_segment segment[REPLAY_SEGMENTS];
@@ -98,7 +98,7 @@ struct replay_result {
     uint64_t traces;
     uint64_t peak_live_bytes, live_bytes, live_objects;
     uint64_t requested_bytes;
-    uint64_t apart_ops; /* of ops: of prologues and epilogues */
+    uint64_t apart_ops; /* those in prologues and epilogues */
     uint64_t recorded_failures;
     uint64_t recorded_trims; /* calls of malloc_trim */
     uint64_t unknown_blocks; /* frees, reallocs of blocks whose allocation is
@@ -150,7 +150,7 @@ size_t replay_ring_bytes(const struct replay_ring *r);
 
 /* Filler: the place of the next batch, when it is free. */
 struct replay_batch *replay_ring_fill(struct replay_ring *r);
-/* Filler: it is whole. */
+/* Filler: that batch is whole. */
 void replay_ring_filled(struct replay_ring *r);
 
 /* Taker: the next batch that it was not given, or NULL when CHILD has ended
