@@ -57,7 +57,7 @@ struct replay_progress {
 
 void replay_progress_begin(struct replay_progress *p, struct replay_ring *ring);
 
-/* Dealer: begins to deal batch NUMBER, of SEGMENTS; see also _batch_dealt. */
+/* Dealer: before it deals batch NUMBER, of SEGMENTS, and behind that. */
 void replay_progress_batch(struct replay_progress *p, uint32_t number,
                            uint32_t segments);
 void replay_progress_batch_dealt(struct replay_progress *p, uint32_t number);
