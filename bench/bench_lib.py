@@ -2,6 +2,7 @@
 """What the benchmark scripts share: finding allocators, running a program
 under one, interleaving, medians and tables."""
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -216,6 +217,18 @@ def program(build, name):
         sys.exit("%s is not there; run make %s in the build folder" %
                  (path, os.path.join("bench", name)))
     return path
+
+
+def read_counters(path):
+    """{name: value} of what bench_counters.so wrote."""
+    try:
+        with open(path) as f:
+            text = f.read()
+    except OSError:
+        return {}
+    found = re.findall(r'<counter name="tcmalloc\.(\w+)" value="(\d+)"', text)
+    found += re.findall(r"^tcmalloc\.(\w+) (\d+)$", text, re.MULTILINE)
+    return {name: int(value) for name, value in found}
 
 
 BINARIES = ("bench_loops", "bench_work", "bench_large", "bench_threads")

@@ -282,6 +282,74 @@ static uint64_t run_long(double scale) {
     return 2 * n;
 }
 
+/* --- Cold caches ----------------------------------------------------------
+ */
+
+/* What one of 256 places in the program does: frees its block, makes another,
+   and one that does not live on. Each has code and sizes of its own. */
+#define COLD_SITE(n)                                                           \
+    __attribute__((noinline)) static void cold_site_##n(void **slot) {         \
+        free(*slot);                                                           \
+        char *p = bench_take(16 + 8 * (0x##n * 37 % 61));                      \
+        char *q = bench_take(24 + 16 * (0x##n * 11 % 23));                     \
+        p[0] = q[0] = (char)0x##n;                                             \
+        *slot = p;                                                             \
+        free(q);                                                               \
+    }
+#define COLD_16(X, h)                                                          \
+    X(h##0)                                                                    \
+    X(h##1) X(h##2) X(h##3) X(h##4) X(h##5) X(h##6) X(h##7) X(h##8) X(h##9)    \
+        X(h##a) X(h##b) X(h##c) X(h##d) X(h##e) X(h##f)
+#define COLD_256(X)                                                            \
+    COLD_16(X, 0)                                                              \
+    COLD_16(X, 1) COLD_16(X, 2) COLD_16(X, 3) COLD_16(X, 4) COLD_16(X, 5)      \
+        COLD_16(X, 6) COLD_16(X, 7) COLD_16(X, 8) COLD_16(X, 9) COLD_16(X, a)  \
+            COLD_16(X, b) COLD_16(X, c) COLD_16(X, d) COLD_16(X, e)            \
+                COLD_16(X, f)
+COLD_256(COLD_SITE)
+#define COLD_NAME(n) cold_site_##n,
+static void (*const cold_sites[])(void **) = {COLD_256(COLD_NAME)};
+enum { COLD_SITES = sizeof cold_sites / sizeof *cold_sites };
+
+/* Leaves other data in the caches and other branches in the predictors. */
+static uint64_t forget(uint64_t *memory, size_t words, uint64_t s) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < words; i += 8) {
+        uint64_t r = bench_random(&s);
+        memory[i] += r;
+        if (r & 1)
+            sum += memory[i];
+        else if (r & 2)
+            sum ^= r;
+    }
+    return sum;
+}
+
+/* One pass over all places at a time, in another order each; between two a
+   program does other things, which do not count. */
+static uint64_t run_cold(double scale) {
+    static uint64_t memory[2 << 20];
+    static void *slot[COLD_SITES];
+    uint64_t n = bench_count(scale, 300), s = 5, sum = 0;
+    bench_pause();
+    for (uint64_t i = 0; i < n; i++) {
+        sum += forget(memory, sizeof memory / sizeof *memory, s + i);
+        unsigned first = (unsigned)(bench_random(&s) % COLD_SITES);
+        unsigned step = (unsigned)(bench_random(&s) % COLD_SITES) | 1;
+        bench_go_on();
+        for (unsigned k = 0; k < COLD_SITES; k++) {
+            unsigned at = (first + k * step) % COLD_SITES;
+            cold_sites[at](&slot[at]);
+        }
+        bench_pause();
+    }
+    for (unsigned k = 0; k < COLD_SITES; k++)
+        free(slot[k]);
+    bench_go_on();
+    bench_hide(&sum);
+    return 4 * COLD_SITES * n;
+}
+
 static const struct workload list[] = {
     {"fifo", "queue of 10,000 blocks of 16 to 255 bytes", run_fifo},
     {"trees", "binary trees made and dropped", run_trees},
@@ -291,6 +359,8 @@ static const struct workload list[] = {
     {"memalign", "alignments of 32 to 256", run_memalign},
     {"calloc", "zeroed blocks to 700 bytes, memory used before", run_calloc},
     {"calloc-fresh", "zeroed blocks to 415 bytes that stay", run_calloc_fresh},
+    {"cold", "256 places in the code, one pass at a time, caches cold",
+     run_cold},
     {"frag", "fill, free nine of ten, fill with another size",
      run_fragmentation},
     {"long", "short and long lives, sizes that drift", run_long},

@@ -137,18 +137,6 @@ def compare(a, todo, chosen):
     return 1 if failed else 0
 
 
-def read_counters(path):
-    """{name: value} of what bench_counters.so wrote."""
-    try:
-        with open(path) as f:
-            text = f.read()
-    except OSError:
-        return {}
-    found = re.findall(r'<counter name="tcmalloc\.(\w+)" value="(\d+)"', text)
-    found += re.findall(r"^tcmalloc\.(\w+) (\d+)$", text, re.MULTILINE)
-    return {name: int(value) for name, value in found}
-
-
 def counters(a, todo, work):
     ours = lib.allocators(a.build, work, {"ours"})[0]
     path = os.path.join(work, "counters")
@@ -164,7 +152,7 @@ def counters(a, todo, work):
         except lib.Skipped as reason:
             print("  %s: left out, %s" % (job.name, reason), file=sys.stderr)
             continue
-        found = read_counters(path)
+        found = lib.read_counters(path)
         if not found:
             sys.exit("%s: the library tells no counters" % job.name)
         os.unlink(path)
