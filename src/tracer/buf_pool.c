@@ -38,11 +38,11 @@ struct mtr_estate {
     bool over;              /* the recording has ended */
 };
 
-/* What is true of a buffer whoever has it. */
+/* What is true of a buffer whoever has it; of what the saver writes meanwhile,
+   nothing. */
 static bool is_valid(const struct mtr_buffer *b) {
     return (b->size == MTR_SMALL_BYTES || b->size == MTR_LARGE_BYTES) &&
-           b->base != NULL && b->estate != NULL && b->used <= b->size &&
-           b->saved <= b->size;
+           b->base != NULL && b->estate != NULL && b->used <= b->size;
 }
 
 static void *cut_slab(struct mtr_pool *pool, size_t n) {
