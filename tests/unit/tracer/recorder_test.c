@@ -162,7 +162,7 @@ static bool is_dropped(struct writer *w, struct mtr_thread *t) {
     if (!mtr_drops(t))
         return false;
     mtr_count_dropped(t);
-    w->log->dropped++;
+    tcm_store_relaxed(&w->log->dropped, w->log->dropped + 1);
     mtr_leave();
     return true;
 }
