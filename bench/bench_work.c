@@ -296,17 +296,16 @@ static uint64_t run_long(double scale) {
         *slot = p;                                                             \
         free(q);                                                               \
     }
+/* clang-format off */
 #define COLD_16(X, h)                                                          \
-    X(h##0)                                                                    \
-    X(h##1)                                                                    \
-    X(h##2) X(h##3) X(h##4) X(h##5) X(h##6) X(h##7) X(h##8) X(h##9) X(h##a)    \
-        X(h##b) X(h##c) X(h##d) X(h##e) X(h##f)
+    X(h##0) X(h##1) X(h##2) X(h##3) X(h##4) X(h##5) X(h##6) X(h##7)            \
+    X(h##8) X(h##9) X(h##a) X(h##b) X(h##c) X(h##d) X(h##e) X(h##f)
 #define COLD_256(X)                                                            \
-    COLD_16(X, 0)                                                              \
-    COLD_16(X, 1)                                                              \
-    COLD_16(X, 2) COLD_16(X, 3) COLD_16(X, 4) COLD_16(X, 5) COLD_16(X, 6)      \
-        COLD_16(X, 7) COLD_16(X, 8) COLD_16(X, 9) COLD_16(X, a) COLD_16(X, b)  \
-            COLD_16(X, c) COLD_16(X, d) COLD_16(X, e) COLD_16(X, f)
+    COLD_16(X, 0) COLD_16(X, 1) COLD_16(X, 2) COLD_16(X, 3) COLD_16(X, 4)      \
+    COLD_16(X, 5) COLD_16(X, 6) COLD_16(X, 7) COLD_16(X, 8) COLD_16(X, 9)      \
+    COLD_16(X, a) COLD_16(X, b) COLD_16(X, c) COLD_16(X, d) COLD_16(X, e)      \
+    COLD_16(X, f)
+/* clang-format on */
 COLD_256(COLD_SITE)
 #define COLD_NAME(n) cold_site_##n,
 static void (*const cold_sites[])(void **) = {COLD_256(COLD_NAME)};
