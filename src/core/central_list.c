@@ -146,7 +146,7 @@ static void remove_span(struct tcm_central *central, struct tcm_span *span,
     TCM_ASSERT(central->span_count != 0 &&
                central->free_objects >= span->objects);
     give_back_table(central, span);
-    span->state = TCM_SPAN_MOVING;
+    tcm_store_relaxed(&span->state, (uint8_t)TCM_SPAN_MOVING);
     count(&central->span_count, -(uint64_t)1);
     count(&central->free_objects, -(uint64_t)span->objects);
     span->left = *chain;

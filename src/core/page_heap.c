@@ -260,8 +260,9 @@ static size_t room_behind(const struct tcm_span *span, size_t need,
             room = 0;
         }
         at = tcm_run_after(at);
-        if (at == NULL ||
-            (at->state != TCM_SPAN_FREE && at->state != TCM_SPAN_RELEASED))
+        uint8_t state =
+            at == NULL ? TCM_SPAN_MOVING : tcm_load_relaxed(&at->state);
+        if (state != TCM_SPAN_FREE && state != TCM_SPAN_RELEASED)
             return room;
         room += at->pages;
     }

@@ -359,9 +359,10 @@ struct tcm_span *tcm_run_join_at_end(uint32_t index, size_t pages) {
     const struct tcm_range *range = &HEAP->ranges.range[index];
     struct tcm_span *run =
         tcm_page_span((void *)(tcm_range_frontier(range) - 1));
-    if (run != NULL && run->state == TCM_SPAN_RELEASED)
+    /* Perhaps a span of a central list, which changes its state meanwhile. */
+    if (run != NULL && tcm_load_relaxed(&run->state) == TCM_SPAN_RELEASED)
         run = tcm_run_preceding(run);
-    if (run == NULL || run->state != TCM_SPAN_FREE)
+    if (run == NULL || tcm_load_relaxed(&run->state) != TCM_SPAN_FREE)
         return NULL;
     return join_around(run, pages);
 }
