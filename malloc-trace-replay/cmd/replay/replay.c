@@ -19,6 +19,7 @@
 #include "cmd/replay/hold.h"
 #include "cmd/replay/latency.h"
 #include "cmd/replay/measure.h"
+#include "cmd/replay/memory.h"
 #include "cmd/replay/options.h"
 #include "cmd/replay/real.h"
 #include "cmd/replay/repeat.h"
@@ -490,6 +491,21 @@ static int run_all(struct run *r, const struct replay_options *o) {
     return status;
 }
 
+/* IN_TURNS: the decoding process must not take a processor from threads that
+   run as fast as they can. The longer a turn, the less of it is begin and end;
+   but it takes an eighth of the memory there is at most. */
+static struct replay_ring *ring_new(bool in_turns) {
+    struct replay_memory there;
+    uint32_t batches = REPLAY_BATCHES_MOST;
+    if (!in_turns)
+        return replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
+    replay_memory_find(&there, "");
+    while (batches > REPLAY_BATCHES &&
+           batches * sizeof(struct replay_batch) > there.room_bytes / 8)
+        batches /= 2;
+    return replay_ring_new(batches, 0);
+}
+
 int main(int argc, char **argv) {
     static struct run r;
     struct replay_options o = {0};
@@ -505,11 +521,7 @@ int main(int argc, char **argv) {
             replay_hold(o.hold_ns);
         return tool_end(status);
     }
-    /* The decoding process must not take a processor from threads that run as
-       fast as they can. */
-    r.ring = o.threads == THREADS_REAL && o.order.speed == 0
-                 ? replay_ring_new(REPLAY_BATCHES_MOST, 0)
-                 : replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
+    r.ring = ring_new(o.threads == THREADS_REAL && o.order.speed == 0);
     if (r.ring == NULL) {
         tool_error("cannot share memory with the decoding process: out of "
                    "memory");
