@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who is bound to which processor in a turn: one thread plays them all, by
+ * places of its own, as a binding is that of the calling thread.
+ */
+#include "cmd/replay/processors.h"
+
+#include "tap.h"
+
+#include <string.h>
+
+static struct replay_processors p;
+static struct replay_place place[CPU_SETSIZE + 1];
+
+/* How many processors the thread may use, and the first of them. */
+static int allowed(int *first) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0)
+        tap_bail("sched_getaffinity");
+    for (*first = 0; *first < CPU_SETSIZE && !CPU_ISSET(*first, &set);)
+        ++*first;
+    return CPU_COUNT(&set);
+}
+
+int main(void) {
+    int cpu, count = allowed(&cpu);
+    cpu_set_t seen;
+    if (count < 2)
+        return tap_skip_all("one processor");
+    replay_processors_begin(&p);
+    CPU_ZERO(&seen);
+    replay_processors_settle(&p, &place[0]);
+    tap_is_u64((uint64_t)allowed(&cpu), (uint64_t)count,
+               "without turns nothing is bound");
+
+    replay_processors_turn(&p);
+    bool apart = true, single = true;
+    for (int i = 0; i < count; i++) {
+        replay_processors_settle(&p, &place[i]);
+        single = single && allowed(&cpu) == 1;
+        apart = apart && !CPU_ISSET(cpu, &seen);
+        CPU_SET(cpu, &seen);
+    }
+    tap_ok(single, "as many as there are processors: each has one");
+    tap_ok(apart, "of its own");
+    replay_processors_settle(&p, &place[count - 1]);
+    tap_ok(allowed(&cpu) == 1, "and keeps it in this turn");
+
+    replay_processors_settle(&p, &place[count]);
+    tap_ok(place[count].bound == 0, "one more has none");
+    replay_processors_settle(&p, &place[0]);
+    tap_ok(place[0].bound == 0 && allowed(&cpu) == count,
+           "and then the others let theirs go");
+
+    replay_processors_turn(&p);
+    replay_processors_settle(&p, &place[count]);
+    tap_ok(allowed(&cpu) == 1, "in the next turn they are free again");
+    replay_processors_leave(&p, &place[count]);
+    tap_is_u64((uint64_t)allowed(&cpu), (uint64_t)count,
+               "a thread that leaves may run where the process may");
+    return tap_done();
+}
