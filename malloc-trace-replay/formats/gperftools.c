@@ -10,7 +10,7 @@
  *     3 memalign    register, size, alignment
  *     4 realloc     old register, new register, size
  *     5 switch      -, thread
- *     6 end         of the thread at hand
+ *     6 end         of the current thread
  *     7 time        -, ns, processor
  *
  * Blocks are in registers, the lowest free one first; a realloc takes its new
@@ -120,7 +120,7 @@ static enum format_result next(void *state, struct format_reader *reader,
             return FORMAT_NOTHING;
         e->kind = FORMAT_THREAD_END;
         e->thread = s->thread;
-        s->has_thread = false; /* what follows is of nobody, or late */
+        s->has_thread = false; /* what follows has no thread, or is late */
         return FORMAT_EVENT;
     case REC_TIME:
         s->time_ns = r.a;

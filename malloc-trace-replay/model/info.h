@@ -59,7 +59,7 @@ struct info_file {
     uint16_t proc_version;
     char converter[256]; /* the program that made it from another format, "" */
     uint64_t blocks;
-    uint64_t impossible_slots;   /* of the block at hand */
+    uint64_t impossible_slots;   /* of the current block */
     uint64_t ops[INFO_OP_KINDS]; /* by enum mtf_op_kind */
     /* blocks above 256 KiB or with present bytes noted, their bytes, and how
        many of these are present: all where nothing is noted */

@@ -21,11 +21,11 @@
 struct work {
     struct info_file *f;
     uint64_t time_ns, most_slots;
-    size_t thread;      /* index of the one at hand; SIZE_MAX none */
+    size_t thread;      /* index of the current one; SIZE_MAX: none */
     size_t last_thread; /* of the last operation */
     uint64_t switches;  /* changes of thread between operations */
-    uint64_t op;        /* number of the operation at hand, from 1 */
-    uint64_t block_at;  /* offset of the block at hand */
+    uint64_t op;        /* number of the current operation, from 1 */
+    uint64_t block_at;  /* offset of the current block */
     unsigned phase;     /* enum mtf_proc_phase, if known */
     uint64_t phase_ops[MTF_PROC_PHASE_EPILOGUE + 1];
     uint64_t unknown_reallocs; /* of blocks that are not in the trace */

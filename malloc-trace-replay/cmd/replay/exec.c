@@ -318,13 +318,13 @@ exec_words(struct replay_exec *x, enum replay_touch how, bool in_cells,
     void (*const do_free)(void *) = c->free;
     for (; at < end; at++) {
         uint64_t w = *at;
-        /* Cells behind the end are for other threads to write. */
+        /* Behind the end there may be other threads' cells. */
         if (!in_cells)
             __builtin_prefetch(&slot[replay_word_slot(at[AHEAD])], 1);
         else if (at + AHEAD < end)
             __builtin_prefetch(&cell[replay_word_slot(at[AHEAD])], 1);
         unsigned code = replay_word_code(w);
-        /* Before the jump table: nearly all operations of a C program. */
+        /* Tested before the jump table, as the most frequent one. */
         if (TCM_LIKELY(code == REPLAY_MALLOC)) {
             EXEC_ALLOC(do_malloc(replay_word_size(w)));
             continue;

@@ -31,17 +31,17 @@ struct feeder {
     struct replay_result *result;
     const char *name; /* of the input */
     bool damaged;     /* something of this input is lost */
-    /* the account where this input begins, and its births since */
+    /* the account at the beginning of this input, and births since then */
     struct replay_translate first;
     uint64_t first_failures, births;
-    /* the same of the result where the block at hand begins */
+    /* counts of the result at the beginning of the current block */
     uint64_t first_unknown, first_filled;
     bool gave_up; /* result->status is TOOL_FAILED */
     enum replay_touch touch;
     struct replay_memory there;
 
     struct tool_progress progress;
-    uint64_t past_bytes;  /* stored, of the inputs before */
+    uint64_t past_bytes;  /* stored bytes of earlier inputs */
     uint64_t total_bytes; /* of all inputs; 0: unknown */
 
     struct tool_ops ops;

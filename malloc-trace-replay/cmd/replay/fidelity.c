@@ -50,8 +50,8 @@ void replay_fidelity_look(struct replay_fidelity *f,
 /* --- Rows ----------------------------------------------------------------- */
 
 /* A deviation is named if it has so many per cent at least, and so many events
-   or bytes. With several threads the order differs from run to run, hence the
-   higher bound. */
+   or bytes. With several threads the order differs from run to run, so the
+   bound is higher. */
 #define NAMED_PERCENT         2.0
 #define NAMED_PERCENT_THREADS 5.0
 #define NAMED_EVENTS          32u

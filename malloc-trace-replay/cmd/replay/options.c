@@ -209,7 +209,7 @@ static bool parse_order(struct replay_options *o) {
     return true;
 }
 
-/* One run of several: what it writes is its own. */
+/* Makes this a run of several, with output files of its own. */
 static bool be_run(struct replay_options *o) {
     static char timeline[4096], statistics[4096], log[4096];
     uint64_t number;

@@ -27,7 +27,7 @@ TCM_STATIC_ASSERT(REPLAY_WINDOWS >
                   "a place for each window in flight");
 
 /*
- * Who writes what:
+ * Which thread writes what:
  *   batch_left[]   set by the dealer before it deals a batch; each segment done
  *                  takes one off (acq_rel), so the thread that reaches 0 has
  *                  seen all done; it gives the batch back under `batch_lock`

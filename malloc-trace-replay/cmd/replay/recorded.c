@@ -34,7 +34,8 @@ void replay_recorded_closing(struct replay_recorded *c,
                              const struct mtf_proc_block *b) {
     uint64_t first, last;
     c->seen = true;
-    /* Of the events; the times on the way are where records were written. */
+    /* These are the events' own times; the ones seen so far are those of
+       records. */
     if (mtf_proc_account(b, MTF_PROC_ACCOUNT_START_NS, &first) &&
         mtf_proc_account(b, MTF_PROC_ACCOUNT_END_NS, &last)) {
         c->first_ns = first;
@@ -45,7 +46,7 @@ void replay_recorded_closing(struct replay_recorded *c,
         (mtf_proc_account(b, MTF_PROC_ACCOUNT_BEGINS_LATE, &v) && v != 0))
         c->is_part = true;
     uint64_t cpu, here, all;
-    /* That of a whole recording is none of a part's. */
+    /* The time of the whole recording does not fit a part of it. */
     if (mtf_proc_account(
             b, MTF_PROC_ACCOUNT_RECORDER + MTF_ACCOUNT_PROGRAM_CPU_NS, &cpu) &&
         mtf_proc_account(b, MTF_PROC_ACCOUNT_RECORDER + MTF_ACCOUNT_EVENTS,
@@ -69,7 +70,7 @@ void replay_recorded_end(struct replay_recorded *c,
                          struct replay_result *result) {
     if (c->last_ns > c->first_ns)
         result->recorded_ns += c->last_ns - c->first_ns;
-    /* of what was left out, too: they stand beside nothing */
+    /* counters of more than the trace has can be compared with nothing */
     result->is_part |= c->is_part;
     if (c->is_part)
         c->known = 0;

@@ -45,10 +45,10 @@ struct replay_segment {
     uint32_t lane;         /* number of the thread, used once */
     uint32_t index;        /* of its cache; another's after its end */
     uint32_t thread;       /* as recorded */
-    uint32_t window;       /* from 0, of those with operations */
+    uint32_t window;       /* from 0; only windows with operations count */
     uint32_t needs;        /* so many must be finished before it begins */
     uint32_t first, words; /* in `word` */
-    uint32_t ends;         /* 1: the thread ends behind it */
+    uint32_t ends;         /* 1: the thread ends after it */
     /* what it adds to live bytes, and the most above where it begins */
     int64_t net_bytes, rise_bytes;
 };

@@ -44,9 +44,9 @@ struct replay_timeline {
     bool is_time;
     bool has_places;
     bool has_samples;   /* of the recorded run */
-    bool every_sample;  /* is a moment */
-    uint64_t heap_base; /* bytes of the heap before the first one */
-    uint64_t faults;    /* before the first one */
+    bool every_sample;  /* each of these is a moment */
+    uint64_t heap_base; /* bytes of the heap before the first moment */
+    uint64_t faults;    /* page faults before the first moment */
     unsigned count;
     struct moment moment[REPLAY_MOMENTS];
 };

@@ -257,7 +257,7 @@ static TCM_NOINLINE bool thread_enter(struct replay_translate *t,
 void replay_translate_thread(struct replay_translate *t, uint32_t thread) {
     if (thread == t->thread)
         return;
-    /* one that only was switched to is known from here */
+    /* a thread that was switched to has begun, even without operations */
     struct replay_thread *e = NULL;
     if (!t->entered && t->thread != 0)
         e = replay_threads_get(&t->threads, t->thread);
@@ -271,7 +271,7 @@ static void thread_ended(struct replay_translate *t, uint32_t thread) {
     uint32_t index = replay_threads_end(&t->threads, thread);
     if (index != 0)
         put(t, replay_word(REPLAY_THREAD_END, index, 0));
-    /* The index will be another thread's. */
+    /* The next thread of this index is another one. */
     if (t->deal != NULL && index == t->index)
         t->index = UINT32_MAX;
     if (thread == t->thread)
