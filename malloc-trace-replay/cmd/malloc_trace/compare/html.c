@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/compare/html.h"
 
+#include "cmd/malloc_trace/compare/html_lines.h"
 #include "cmd/malloc_trace/compare/html_plots.h"
 #include "cmd/malloc_trace/compare/print.h"
 #include "cmd/malloc_trace/compare/program.h"

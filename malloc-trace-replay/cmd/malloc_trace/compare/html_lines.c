@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/malloc_trace/compare/html_parts.h"
+#include "cmd/malloc_trace/compare/html_lines.h"
 
 #include "cmd/malloc_trace/compare/print.h"
 #include "common/plot.h"
