@@ -74,6 +74,7 @@ static bool take_frame(struct tool_sites *s, const struct mtf_site_def *def) {
     *note = (uint32_t)s->frames;
     *f = (struct tool_frame){.parent = numbered(s, def->parent)};
     if (def->what == MTF_SITE_DEF_LINE) {
+        s->has_lines = true;
         f->language = def->language;
         f->file = numbered(s, def->file);
         f->function = numbered(s, def->function);
@@ -156,6 +157,17 @@ size_t tool_sites_place(const struct tool_sites *s, uint32_t site) {
     uint32_t *page = trace == NULL ? NULL : trace[in / PAGE_SITES];
     uint32_t note = page == NULL ? 0 : page[in % PAGE_SITES];
     return note == 0 ? SIZE_MAX : note - 1;
+}
+
+uint32_t tool_sites_line(const struct tool_sites *s, uint32_t site) {
+    const struct tool_frame *f;
+    uint32_t at = site;
+    for (unsigned i = 0; s->has_lines && i < TOOL_SITE_DEPTH &&
+                         (f = tool_sites_frame(s, at)) != NULL;
+         i++, at = f->parent)
+        if (f->language != 0)
+            return at;
+    return site;
 }
 
 const struct tool_module *tool_sites_module(const struct tool_sites *s,

@@ -63,6 +63,7 @@ struct tool_sites {
     struct tool_ids modules;
     struct tool_site_text *text;
     struct tool_ids texts;
+    bool has_lines;           /* of interpreted programs */
     struct mtf_site_def mode; /* what is 0: the trace does not say */
     uint64_t unreadable;      /* definitions that could not be read */
 };
@@ -81,6 +82,8 @@ tool_sites_frame(const struct tool_sites *s, uint32_t site) {
     size_t at = tool_sites_place(s, site);
     return at == SIZE_MAX ? NULL : &s->frame[at];
 }
+/* The innermost line of SITE's stack; SITE if it has none. */
+uint32_t tool_sites_line(const struct tool_sites *s, uint32_t site);
 const struct tool_module *tool_sites_module(const struct tool_sites *s,
                                             uint32_t module);
 /* NULL: it is not defined. */

@@ -291,12 +291,12 @@ realloc_traced(void *ptr, size_t size, enum mtf_call call, uintptr_t caller) {
     if (TCM_UNLIKELY(mtr_has_sites(r.t))) {
         struct mtr_thread_sites *sites = r.t->cold->sites;
         const uint8_t *pos = r.t->pos;
-        uint64_t key = mtr_site_key(sites, caller);
-        uint32_t site = mtr_site_known(sites, key);
-        mtr_site_key_done(sites, key, caller);
-        if (site == MTF_SITE_NONE || r.t->pos != pos || tcm_self.trace != r.t)
+        int64_t site = sites->walks ? mtr_site_walk_inside(r.t, caller)
+                                    : mtr_site_known(sites, caller);
+        /* Finding it may have allocated. */
+        if (site <= MTF_SITE_NONE || r.t->pos != pos || tcm_self.trace != r.t)
             return NULL;
-        mtr_put_site(r.t, sites, site);
+        mtr_put_site(r.t, sites, (uint32_t)site);
     }
     return realloc_small(ptr, size_class, size, &r);
 }

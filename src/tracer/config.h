@@ -43,6 +43,7 @@ struct mtr_config {
     uint8_t sites;       /* enum mtr_sites_mode */
     bool free_sites;     /* frees have sites, too */
     uint16_t site_depth; /* most frames of a stack */
+    uint8_t site_native; /* the same where lines are; 0: the caller */
     uint64_t site_mean;  /* bytes between samples, on average */
     bool continues;      /* this image continues its process's recording */
     uint32_t owner_name; /* and its predecessor's file had this number */

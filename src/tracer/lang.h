@@ -21,9 +21,11 @@
 #include "base/compiler.h"
 #include "traceformat/site_codec.h"
 
-/* Lines of a site. */
+/* Lines of a site, and most frames of the native code that is run by the
+   innermost one, or instead of any. */
 #define MTR_LANG_DEPTH     32u
 #define MTR_LANG_DEPTH_MAX 256u
+#define MTR_LANG_NATIVE    16u
 
 /* A line that runs, as its reader knows it. */
 struct mtr_lang_frame {
@@ -37,7 +39,9 @@ struct mtr_lang_walk {
     uint32_t count;  /* 0: no interpreter runs here */
     uint8_t reader;  /* whose frames they are */
     bool cut;        /* there are more */
-    bool is_walking; /* a call inside of it has its caller alone */
+    bool is_walking; /* a call inside of it has no lines */
+    uintptr_t outer; /* in the frame, on the C stack, of the function that runs
+                        the innermost one; 0: not known */
     struct mtr_lang_frame frame[MTR_LANG_DEPTH_MAX];
     char text[MTF_SITE_TEXT_MAX];
 };
@@ -48,14 +52,14 @@ void mtr_lang_find(uint32_t depth);
 const char *mtr_lang_notice(void);
 
 /*
- * A key of the site: CALLER if no interpreter runs in the calling thread, else
- * a hash of it and of the lines that run, which W has until is_walking is set
- * back. May call functions of an interpreter that read a variable of the
- * thread, for which the loader may have to make room first: so it may allocate.
- * Such calls, and those of signal handlers, have no lines.
+ * A key of the lines that run, which W has until is_walking is set back, and no
+ * address; CALLER if no interpreter runs in the calling thread. May call
+ * functions of an interpreter that read a variable of the thread, for which the
+ * loader may have to make room first: so it may allocate. Such calls, and those
+ * of signal handlers, have no lines.
  */
 uint64_t mtr_lang_walk(struct mtr_lang_walk *w, uintptr_t caller);
-/* The site of W, whose key is not CALLER; 0: no memory, or no number left. */
-uint32_t mtr_lang_site(struct mtr_lang_walk *w, uintptr_t caller);
+/* The site of W's lines; 0: no memory, or no number left. */
+uint32_t mtr_lang_site(struct mtr_lang_walk *w);
 
 #endif

@@ -22,9 +22,14 @@
 
 enum { SYMBOL_VERSION, SYMBOL_REVISION, SYMBOL_KEY, SYMBOL_FIRST, SYMBOL_SIZE };
 static struct mtr_lang_symbol symbols[] = {
-    {"PL_version", false, true, 0},     {"PL_revision", false, true, 0},
-    {"PL_thr_key", false, true, 0},     {"PL_curinterp", false, true, 0},
-    {"PL_interp_size", false, true, 0}, {NULL, false, false, 0},
+    {.name = "PL_version", .needed = true},
+    {.name = "PL_revision", .needed = true},
+    {.name = "PL_thr_key", .needed = true},
+    {.name = "PL_curinterp", .needed = true},
+    {.name = "PL_interp_size", .needed = true},
+    {.name = "Perl_runops_standard", .is_loop = true},
+    {.name = "Perl_runops_debug", .is_loop = true},
+    {.name = NULL},
 };
 
 enum {

@@ -31,13 +31,14 @@ enum {
     SYMBOL_CURRENT_3_13
 };
 static struct mtr_lang_symbol symbols[] = {
-    {"_PyRuntime", false, true, 0},
-    {"Py_Version", false, true, 0},
-    {"PyCode_Type", false, true, 0},
-    {"PyGILState_GetThisThreadState", false, true, 0},
-    {"_PyThreadState_UncheckedGet", false, false, 0},
-    {"PyThreadState_GetUnchecked", false, false, 0},
-    {NULL, false, false, 0},
+    {.name = "_PyRuntime", .needed = true},
+    {.name = "Py_Version", .needed = true},
+    {.name = "PyCode_Type", .needed = true},
+    {.name = "PyGILState_GetThisThreadState", .needed = true},
+    {.name = "_PyThreadState_UncheckedGet"},
+    {.name = "PyThreadState_GetUnchecked"},
+    {.name = "_PyEval_EvalFrameDefault", .is_loop = true},
+    {.name = NULL},
 };
 
 /* Offsets. */
@@ -210,15 +211,20 @@ static void walk(struct mtr_lang_walk *w, uint32_t depth) {
     if (state == 0 || state != (uintptr_t)current_state())
         return;
     uintptr_t frame = word(state + at.state_frame);
-    if (at.cframe_frame != NO_CFRAME && frame != 0)
+    if (at.cframe_frame != NO_CFRAME && frame != 0) {
+        w->outer = frame;
         frame = word(frame + at.cframe_frame);
+    }
     uint64_t h = w->key ^ word(state + INTERPRETER);
     for (; frame != 0; frame = word(frame + at.frame_previous)) {
+        if (*(const uint8_t *)(frame + at.frame_owner) >= OWNED_BY_STACK) {
+            if (w->outer == 0)
+                w->outer = frame;
+            continue;
+        }
         code = word(frame + at.frame_code);
-        if (*(const uint8_t *)(frame + at.frame_owner) >= OWNED_BY_STACK ||
-            code == 0 ||
-            word(code + OBJECT_TYPE) !=
-                (uintptr_t)symbols[SYMBOL_CODE_TYPE].place)
+        if (code == 0 || word(code + OBJECT_TYPE) !=
+                             (uintptr_t)symbols[SYMBOL_CODE_TYPE].place)
             continue;
         if (w->count == depth) {
             w->cut = true;

@@ -21,7 +21,9 @@ struct mtr_lang_symbol {
     const char *name;
     bool is_tls;    /* its place is an offset from the thread pointer */
     bool needed;    /* without it there is no such interpreter */
+    bool is_loop;   /* a function that runs code of its language */
     intptr_t place; /* 0: there is none */
+    size_t bytes;
 };
 
 enum mtr_lang_state {

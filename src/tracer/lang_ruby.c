@@ -30,16 +30,17 @@ enum {
     SYMBOL_FIRST_LINE
 };
 static struct mtr_lang_symbol symbols[] = {
-    {"ruby_api_version", false, true, 0},
-    {"ruby_current_vm_ptr", false, true, 0},
-    {"ruby_current_ec", true, true, 0},
-    {"ruby_thread_has_gvl_p", false, true, 0},
-    {"rb_during_gc", false, true, 0},
-    {"rb_iseq_path", false, true, 0},
-    {"rb_iseq_label", false, true, 0},
-    {"rb_iseq_line_no", false, true, 0},
-    {"rb_iseq_first_lineno", false, true, 0},
-    {NULL, false, false, 0},
+    {.name = "ruby_api_version", .needed = true},
+    {.name = "ruby_current_vm_ptr", .needed = true},
+    {.name = "ruby_current_ec", .is_tls = true, .needed = true},
+    {.name = "ruby_thread_has_gvl_p", .needed = true},
+    {.name = "rb_during_gc", .needed = true},
+    {.name = "rb_iseq_path", .needed = true},
+    {.name = "rb_iseq_label", .needed = true},
+    {.name = "rb_iseq_line_no", .needed = true},
+    {.name = "rb_iseq_first_lineno", .needed = true},
+    {.name = "rb_vm_exec", .is_loop = true},
+    {.name = NULL},
 };
 
 static int (*has_lock)(void);

@@ -5,6 +5,7 @@
  */
 #include "tracer/site_defs.h"
 
+#include "tracer/lang_reader.h"
 #include "tracer/recorder.h"
 #include "tracer/site_modules.h"
 #include "tracer/site_texts.h"
@@ -16,9 +17,10 @@
 #include <errno.h>
 #include <string.h>
 
-/* Lines or frames, the mark that there are more, and the caller. */
-#define DEPTH_MAX (MTR_STACK_DEPTH + 2)
+/* Lines or frames with the mark that there are more, and with native ones. */
+#define DEPTH_MAX (MTR_STACK_DEPTH + 1 + MTR_LANG_NATIVE + 1)
 TCM_STATIC_ASSERT(MTR_LANG_DEPTH_MAX <= MTR_STACK_DEPTH, "room for lines");
+TCM_STATIC_ASSERT(MTR_LANG_NATIVE <= MTR_STACK_DEPTH, "can be walked");
 
 /* Into the stream; room for the rest of the call's events remains. */
 static bool publish(struct mtr_thread *t, const uint8_t *def, unsigned n) {
@@ -103,7 +105,10 @@ static void remember(struct mtr_thread_sites *s, uint64_t stamp, uint64_t key,
         memset(s->cache, 0, sizeof(s->cache));
         s->stamp = stamp;
     }
-    *mtr_site_entry(s, key) = (struct mtr_known_caller){key, site};
+    struct mtr_known_caller *k = &s->cache[mtr_site_entry(key)];
+    if (s->walks && k->key != key)
+        s->cache[mtr_site_entry(key) ^ 1] = *k;
+    *k = (struct mtr_known_caller){key, site};
 }
 
 static bool is_of_loader(uintptr_t caller) {
@@ -133,30 +138,33 @@ static bool use_site(struct mtr_thread *t, uint64_t stamp, uintptr_t caller,
     return true;
 }
 
-static bool find_caller(struct mtr_thread *t, uintptr_t caller, uint64_t key,
+static bool find_caller(struct mtr_thread *t, uintptr_t caller,
                         uint32_t *site) {
     uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp);
-    *site = mtr_site_known(t->cold->sites, key);
+    *site = mtr_site_known(t->cold->sites, caller);
     if (*site != MTF_SITE_NONE)
         return true;
-    *site = key == caller ? mtr_site_intern(caller, MTF_SITE_NONE)
-                          : mtr_lang_site(&t->cold->sites->lang, caller);
-    return use_site(t, stamp, caller, key, site);
+    *site = mtr_site_intern(caller, MTF_SITE_NONE);
+    return use_site(t, stamp, caller, caller, site);
 }
 
 /* --- Stacks --------------------------------------------------------------- */
 
-/* The site of the stack that was walked last; none: no memory. */
-static uint32_t intern_stack(const struct mtr_thread_stack *s) {
-    uint32_t site = MTF_SITE_NONE;
-    if (s->cut != MTR_STACK_WHOLE) {
-        site = mtr_site_intern(s->cut == MTR_STACK_CUT ? MTF_SITE_CUT
-                                                       : MTF_SITE_UNKNOWN,
-                               MTF_SITE_NONE);
+/* The site of the stack that was walked last, below SITE; none: no memory. What
+   lies outside of the frame that has OUTER in it is left out. */
+static uint32_t intern_stack(const struct mtr_thread_stack *s, uint32_t site,
+                             uintptr_t outer) {
+    uint32_t first = s->count - s->length, i = s->count - 1;
+    while (i > first &&
+           (s->frame[i].state.sp > outer || s->frame[i - 1].state.sp <= outer))
+        i--;
+    if (i == first && s->cut != MTR_STACK_WHOLE) {
+        site = mtr_site_intern(
+            s->cut == MTR_STACK_CUT ? MTF_SITE_CUT : MTF_SITE_UNKNOWN, site);
         if (site == MTF_SITE_NONE)
             return site;
     }
-    for (uint32_t i = s->count - s->length; i < s->count; i++) {
+    for (; i < s->count; i++) {
         site = mtr_site_intern(s->frame[i].state.at + 1, site);
         if (site == MTF_SITE_NONE)
             return site;
@@ -175,11 +183,56 @@ static bool find_stack(struct mtr_thread *t, uint32_t *site) {
         mtr_stack_walk(&s->stack, from, mtr_config.site_depth, stamp);
     if (key == 0)
         return true;
-    *site = mtr_site_known(s, key);
+    *site = mtr_site_known_walk(s, key);
     if (*site != MTF_SITE_NONE)
         return true;
-    *site = intern_stack(&s->stack);
+    *site = intern_stack(&s->stack, MTF_SITE_NONE, 0);
     return use_site(t, stamp, from.at + 1, key, site);
+}
+
+/* --- Lines ---------------------------------------------------------------- */
+
+/* What a site with LINES, the key of them or CALLER, is known by. NATIVE: key
+   of the stack; 0: there is the caller alone. */
+static inline uint64_t line_key(uint64_t lines, uintptr_t caller,
+                                uint64_t native) {
+    if (native == 0)
+        native = caller;
+    return lines == caller ? native
+                           : mtr_lang_mix(lines, native) | (uint64_t)1 << 63;
+}
+
+/* With LINES, a key of them that S has, or CALLER. */
+static bool find_line(struct mtr_thread *t, uintptr_t caller, uint64_t lines,
+                      uint32_t *site) {
+    struct mtr_thread_sites *s = t->cold->sites;
+    uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp), native = 0;
+    struct mtr_stack_state from = {.at = caller - 1};
+    uint32_t line = MTF_SITE_NONE;
+    bool has_lines = lines != caller;
+    if (mtr_config.site_native != 0 &&
+        mtr_stack_outside(&s->stack, &from, stamp))
+        native = mtr_stack_walk(&s->stack, from, mtr_config.site_native, stamp);
+    uint64_t key = line_key(lines, caller, native);
+    *site = mtr_site_known_walk(s, key);
+    if (*site != MTF_SITE_NONE)
+        return true;
+    if (has_lines) {
+        line = mtr_site_known_walk(s, lines);
+        if (line == MTF_SITE_NONE)
+            line = mtr_lang_site(&s->lang);
+        if (line == MTF_SITE_NONE)
+            return true;
+    }
+    *site = native == 0
+                ? mtr_site_intern(caller, line)
+                : intern_stack(&s->stack, line, has_lines ? s->lang.outer : 0);
+    if (!use_site(t, stamp, from.at + 1, key, site))
+        return false;
+    /* Defined with it. */
+    if (has_lines && *site != MTF_SITE_NONE)
+        remember(s, stamp, lines, line);
+    return true;
 }
 
 /* --- Samples -------------------------------------------------------------- */
@@ -239,24 +292,46 @@ static bool find_sample(struct mtr_thread *t, size_t size, uint32_t *site) {
     return find_stack(t, site);
 }
 
-static int64_t known_stack(struct mtr_thread_sites *s, const void *fp) {
-    struct mtr_stack_state from = mtr_stack_caller(fp);
+/* --- Known ones ----------------------------------------------------------- */
+
+/* The caller of the exported function with the frame pointer FP, or, if that is
+   NULL, of the one that called this. False: it is not found. */
+static TCM_ALWAYS_INLINE bool begin_of(struct mtr_thread_sites *s,
+                                       const void *fp, uint64_t stamp,
+                                       struct mtr_stack_state *from) {
+    if (fp == NULL)
+        return mtr_stack_outside(&s->stack, from, stamp);
+    *from = mtr_stack_caller(fp);
+    return !mtr_stack_is_inside(from->at);
+}
+
+static TCM_ALWAYS_INLINE int64_t known_stack(struct mtr_thread_sites *s,
+                                             const void *fp) {
+    uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp);
+    struct mtr_stack_state from;
     uint32_t *tag;
-    if (mtr_stack_is_inside(from.at))
+    if (!begin_of(s, fp, stamp, &from))
         return MTR_SITE_NOT_KNOWN;
-    uint64_t key = mtr_stack_key(&s->stack, from, mtr_config.site_depth,
-                                 tcm_load_relaxed(&mtr_site_stamp), &tag);
+    uint64_t key =
+        mtr_stack_key(&s->stack, from, mtr_config.site_depth, stamp, &tag);
     if (TCM_UNLIKELY(key == 0))
         return MTR_SITE_NOT_KNOWN;
     if (TCM_UNLIKELY(*tag == MTF_SITE_NONE))
-        *tag = mtr_site_known(s, key);
+        *tag = mtr_site_known_walk(s, key);
     return *tag != MTF_SITE_NONE ? (int64_t)*tag : MTR_SITE_NOT_KNOWN;
 }
 
-static int64_t known_line(struct mtr_thread_sites *s, uintptr_t caller) {
-    uint64_t key = mtr_site_key(s, caller);
-    uint32_t site = mtr_site_known(s, key);
-    mtr_site_key_done(s, key, caller);
+static TCM_ALWAYS_INLINE int64_t known_line(struct mtr_thread_sites *s,
+                                            uintptr_t caller, const void *fp) {
+    uint64_t lines = mtr_site_key(s, caller), native = 0;
+    uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp);
+    struct mtr_stack_state from;
+    uint32_t *tag;
+    if (mtr_config.site_native != 0 && begin_of(s, fp, stamp, &from))
+        native =
+            mtr_stack_key(&s->stack, from, mtr_config.site_native, stamp, &tag);
+    uint32_t site = mtr_site_known_walk(s, line_key(lines, caller, native));
+    mtr_site_key_done(s, lines, caller);
     return site != MTF_SITE_NONE ? (int64_t)site : MTR_SITE_NOT_KNOWN;
 }
 
@@ -268,9 +343,21 @@ int64_t mtr_site_walk(struct mtr_thread *t, size_t size, uintptr_t caller,
         return is_no_sample(s, size) ? (int64_t)MTF_SITE_NONE
                                      : MTR_SITE_NOT_KNOWN;
     case MTR_SITES_LANG:
-        return known_line(s, caller);
+        return known_line(s, caller, fp);
     default:
         return known_stack(s, fp);
+    }
+}
+
+int64_t mtr_site_walk_inside(struct mtr_thread *t, uintptr_t caller) {
+    struct mtr_thread_sites *s = t->cold->sites;
+    switch (mtr_config.sites) {
+    case MTR_SITES_SAMPLE:
+        return MTR_SITE_NOT_KNOWN;
+    case MTR_SITES_LANG:
+        return known_line(s, caller, NULL);
+    default:
+        return known_stack(s, NULL);
     }
 }
 
@@ -286,8 +373,10 @@ static bool find(struct mtr_thread *t, uintptr_t caller, uint64_t key,
         return find_stack(t, site);
     case MTR_SITES_SAMPLE:
         return find_sample(t, size, site);
+    case MTR_SITES_LANG:
+        return find_line(t, caller, key, site);
     default:
-        return find_caller(t, caller, key, site);
+        return find_caller(t, caller, site);
     }
 }
 
@@ -325,7 +414,7 @@ bool mtr_site_enter_free(struct mtr_thread *t) {
         good = find_stack(t, &site);
     else if (mtr_stack_outside(&s->stack, &from,
                                tcm_load_relaxed(&mtr_site_stamp)))
-        good = find_caller(t, from.at + 1, from.at + 1, &site);
+        good = find_caller(t, from.at + 1, &site);
     good = enter(t, good, site);
     errno = saved;
     return good;

@@ -34,5 +34,7 @@ bool mtr_site_enter_free(struct mtr_thread *t);
  */
 int64_t mtr_site_walk(struct mtr_thread *t, size_t size, uintptr_t caller,
                       const void *fp);
+/* The same where that function has called others; of samples none is known. */
+int64_t mtr_site_walk_inside(struct mtr_thread *t, uintptr_t caller);
 
 #endif

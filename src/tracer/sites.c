@@ -84,8 +84,6 @@ size_t mtr_sites_bytes(void) {
     size_t bytes = mtr_config.free_sites ? sizeof(struct mtr_thread_sites)
                    : mtr_config.sites == MTR_SITES_CALLER
                        ? offsetof(struct mtr_thread_sites, lang)
-                   : mtr_config.sites == MTR_SITES_LANG
-                       ? offsetof(struct mtr_thread_sites, stack)
                        : sizeof(struct mtr_thread_sites);
     return tcm_align_up(bytes, 16);
 }
@@ -177,9 +175,10 @@ struct key {
 };
 
 static uint64_t hash_of(uint64_t address, uint32_t parent, uint32_t line) {
-    uint64_t h = (address ^ (uint64_t)parent << 40) * 0x9E3779B97F4A7C15u;
-    h += line * 0xD6E8FEB86659FD93u;
-    return (h ^ h >> 29) * 0xBF58476D1CE4E5B9u;
+    uint64_t h = address * 0x9E3779B97F4A7C15u +
+                 ((uint64_t)line << 32 | parent) * 0xD6E8FEB86659FD93u;
+    h = (h ^ h >> 32) * 0xBF58476D1CE4E5B9u;
+    return h ^ h >> 29;
 }
 
 static size_t table_slots(uint32_t table) {

@@ -105,14 +105,15 @@ static TCM_ALWAYS_INLINE uint64_t mtr_first_token(const struct mtr_thread *t) {
                                                : t->first_token;
 }
 
-static TCM_ALWAYS_INLINE struct mtr_known_caller *
-mtr_site_entry(struct mtr_thread_sites *s, uint64_t key) {
-    uint64_t hash = key * 0x9E3779B97F4A7C15u;
-    return &s->cache[hash >> (64 - MTR_SITE_CACHE_LOG2)];
+/* The number of KEY's entry; where sites are walks, one of two has the entry
+   whose number differs in the last bit. */
+static TCM_ALWAYS_INLINE size_t mtr_site_entry(uint64_t key) {
+    return key * 0x9E3779B97F4A7C15u >> (64 - MTR_SITE_CACHE_LOG2);
 }
 
-/* What the site of a call from CALLER is known by; mtr_site_key_done after it
-   is known or not. With lines it may allocate (lang.h). */
+/* What the site of a call from CALLER is known by, or the lines of it, if there
+   are any; mtr_site_key_done after it is known or not. With lines it may
+   allocate (lang.h). */
 static TCM_ALWAYS_INLINE uint64_t mtr_site_key(struct mtr_thread_sites *s,
                                                uintptr_t caller) {
     return TCM_LIKELY(!s->has_lines) ? caller : mtr_lang_walk(&s->lang, caller);
@@ -124,13 +125,27 @@ mtr_site_key_done(struct mtr_thread_sites *s, uint64_t key, uintptr_t caller) {
         s->lang.is_walking = false;
 }
 
-/* The site of KEY, which is defined, or none: mtr_site_enter finds it. */
-static TCM_ALWAYS_INLINE uint32_t mtr_site_known(struct mtr_thread_sites *s,
-                                                 uint64_t key) {
-    const struct mtr_known_caller *k = mtr_site_entry(s, key);
+static TCM_ALWAYS_INLINE uint32_t mtr_site_in(const struct mtr_thread_sites *s,
+                                              size_t entry, uint64_t key) {
+    const struct mtr_known_caller *k = &s->cache[entry];
     return k->key == key && s->stamp == tcm_load_relaxed(&mtr_site_stamp)
                ? k->site
                : MTF_SITE_NONE;
+}
+
+/* The site of KEY, which is defined, or none: mtr_site_enter finds it. */
+static TCM_ALWAYS_INLINE uint32_t
+mtr_site_known(const struct mtr_thread_sites *s, uint64_t key) {
+    return mtr_site_in(s, mtr_site_entry(key), key);
+}
+
+/* The same where sites are walks. */
+static TCM_ALWAYS_INLINE uint32_t
+mtr_site_known_walk(const struct mtr_thread_sites *s, uint64_t key) {
+    uint32_t site = mtr_site_known(s, key);
+    return TCM_LIKELY(site != MTF_SITE_NONE)
+               ? site
+               : mtr_site_in(s, mtr_site_entry(key) ^ 1, key);
 }
 
 /* The allocations of T that follow are of SITE. At most MTF_SITE_BYTES. */

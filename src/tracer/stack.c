@@ -263,7 +263,10 @@ static enum step full_step(struct full *w) {
     struct mtr_cfi c;
     struct mtr_cfi_value v;
     uint64_t cfa, next[MTR_REGS];
-    enum mtr_cfi_found found = mtr_cfi_find(full_state(w).at, &c);
+    uintptr_t at = full_state(w).at;
+    enum mtr_cfi_found found = mtr_cfi_find(at, &c);
+    if (mtr_row_is_outermost(at, found == MTR_CFI_NO_MODULE))
+        return STEP_END;
     if (found == MTR_CFI_NO_MODULE)
         return full_pointers(w);
     if (found != MTR_CFI_FOUND)

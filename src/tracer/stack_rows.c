@@ -5,6 +5,27 @@
 
 struct mtr_row_entry mtr_rows[1u << MTR_ROWS_LOG2];
 
+#define ENDS_MAX 8u
+static struct {
+    uintptr_t start;
+    size_t bytes;
+} ends[ENDS_MAX];
+static unsigned ends_count;
+
+void mtr_rows_end_in(uintptr_t start, size_t bytes) {
+    if (ends_count == ENDS_MAX)
+        return;
+    ends[ends_count].start = start;
+    ends[ends_count++].bytes = bytes;
+}
+
+bool mtr_row_is_outermost(uintptr_t at, bool in_none) {
+    for (unsigned i = 0; i < ends_count; i++)
+        if (in_none || at - ends[i].start < ends[i].bytes)
+            return true;
+    return false;
+}
+
 static uint64_t pack(const struct mtr_row *r) {
     return r->kind | (uint64_t)r->bp << 3 | (uint64_t)r->by_bp << 5 |
            (uint64_t)r->deref << 6 | (uint64_t)r->is_signal << 7 |
@@ -76,7 +97,12 @@ static bool summarise(const struct mtr_cfi *c, uintptr_t at,
 static struct mtr_row make_row(uintptr_t at) {
     struct mtr_row row = {.kind = MTR_ROW_NONE};
     struct mtr_cfi c;
-    switch (mtr_cfi_find(at, &c)) {
+    enum mtr_cfi_found found = mtr_cfi_find(at, &c);
+    if (mtr_row_is_outermost(at, found == MTR_CFI_NO_MODULE)) {
+        row.kind = MTR_ROW_END;
+        return row;
+    }
+    switch (found) {
     case MTR_CFI_NO_MODULE:
         row.kind = MTR_ROW_POINTERS;
         break;

@@ -76,6 +76,12 @@ static TCM_ALWAYS_INLINE uint64_t mtr_row_hash(uintptr_t at) {
     return (uint64_t)at * 0x9E3779B97F4A7C15u;
 }
 
+/* Frames of the BYTES of code at START are the outermost of their stacks, and
+   so are those of code that lies in no file. Before others record. */
+void mtr_rows_end_in(uintptr_t start, size_t bytes);
+/* Whether a frame of code at AT is, which lies in no file if IN_NONE. */
+bool mtr_row_is_outermost(uintptr_t at, bool in_none);
+
 /* Reads the information of the code; the row, which is in the table then. */
 uint64_t mtr_row_miss(uintptr_t at, uint64_t key);
 

@@ -254,6 +254,7 @@ static void configure_sites(struct mtr_config *c) {
     }
     c->sites = (uint8_t)choice.mode;
     c->site_depth = choice.depth;
+    c->site_native = mtr_stack_is_possible() ? MTR_LANG_NATIVE : 0;
     c->site_mean = choice.mean;
     /* Whether a block was a sample is not known when it is freed. */
     c->free_sites =

@@ -10,13 +10,21 @@ made itself. In FUNCTION a blank is written as _.
 lang.py --columns SCRIPT: its lines have at least these bytes in the rows of
 report --columns on standard input, and not much more.
 
-lang.py --native FILE...: how many allocations have no line."""
+lang.py --native FILE...: how many allocations have no line.
+
+lang.py --below SCRIPT FILE NM LOOP...: a line that ends with `#< BYTES
+LIBRARY...` has one or more blocks of BYTES bytes; all of these have native
+frames of the LIBRARIES, in this order from the innermost one on, maybe with
+others between them, up to one of the LOOPs, the functions that run lines, or to
+a part of it that lies elsewhere, which has no name. In no stack a frame of a
+LOOP has one outside of it. NM is `nm -DS` of the file that has the LOOPs."""
 import re
 import sys
 from collections import Counter
 
 import rawdump
 
+BELOW = re.compile(r"#< (\d+) (\S.*)$")
 MARK = re.compile(r"#= (\d+) (\d+) (\S+)((?: \d+)*)\s*$")
 
 
@@ -45,13 +53,25 @@ def text(trace, number):
 
 
 def lines(trace, site):
-    """(file, line, function), innermost first; then the frame below."""
-    found = []
-    while site in trace.sites.lines:
-        parent, _, file, line, function = trace.sites.lines[site]
-        found.append((text(trace, file), line, text(trace, function)))
+    """(file, line, function), innermost first; native frames that the innermost
+    one called, as (path of the module, address in its file); how the lines end
+    and how the frames do: -1 nothing is outside of them, 0 it is not known, 1
+    there are more."""
+    found, native, ends = [], [], [-1, -1]
+    while site:
+        if site in trace.sites.lines:
+            parent, _, file, line, function = trace.sites.lines[site]
+            found.append((text(trace, file), line, text(trace, function)))
+        else:
+            parent, module, address = trace.sites.frames[site]
+            if module == 0 and address <= 1:
+                ends[0 if found else 1] = address
+            else:
+                native.append(trace.sites.place(site))
+                if found:
+                    ends[0] = "a frame"
         site = parent
-    return found, site
+    return found, native, ends
 
 
 def main(script, runs, paths):
@@ -66,11 +86,12 @@ def main(script, runs, paths):
     for e in all_events:
         if e["size"] not in sizes and e["size"] not in made_sizes:
             continue
-        chain, native = lines(trace, e["site"])
-        if native and native not in trace.sites.frames:
-            wrong.append("a line below site %d" % native)
+        chain, native, ends = lines(trace, e["site"])
         if not chain:
             continue
+        if ends[0] not in (-1, 1) or not 1 <= len(native) <= 16:
+            wrong.append("site %d has %d frames, %s" %
+                         (e["site"], len(native), ends))
         file, line, function = chain[0]
         function = function.replace(" ", "_")
         if e["size"] in made_sizes:
@@ -120,6 +141,52 @@ def native(paths):
               if e["site"] and not lines(trace, e["site"])[0]))
 
 
+def below(script, file, names, loop):
+    want, named, wrong, seen = {}, [], [], set()
+    with open(script, encoding="utf-8") as f:
+        for number, row in enumerate(f, 1):
+            m = BELOW.search(row)
+            if m:
+                want[number, int(m.group(1))] = m.group(2).split()
+    with open(names, encoding="utf-8") as f:
+        for row in f:
+            part = row.split()
+            if len(part) == 4 and part[2] in "tTwW":
+                named.append((int(part[0], 16), int(part[1], 16), part[3]))
+
+    def name(at):
+        return next((n for a, size, n in named if a <= at < a + size), "")
+
+    trace, all_events = allocations([file])
+    for e in all_events:
+        chain, native, ends = lines(trace, e["site"])
+        if not chain:
+            continue
+        found = [name(at) if path == native[-1][0] else "other"
+                 for path, at in native]
+        outer = found.pop()
+        if any(n in loop for n in found):
+            wrong.append("frames %s" % (found + [outer]))
+        key = chain[0][1], e["size"]
+        if chain[0][0] != script or key not in want:
+            continue
+        seen.add(key)
+        if ends[1] != -1 or outer not in ("", *loop):
+            wrong.append("line %d: frames %s" % (key[0], found + [outer]))
+        left = list(want[key])
+        for path, _ in native:
+            if left and path.rpartition("/")[2].startswith(left[0]):
+                left.pop(0)
+        if left:
+            wrong.append("line %d has %s" % (key[0], native))
+    wrong += ["line %d has no blocks of %d" % x for x in set(want) - seen]
+    for x in sorted(set(wrong))[:20]:
+        print(x)
+    return bool(wrong) or not want
+
+
+if sys.argv[1] == "--below":
+    sys.exit(below(sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5:]))
 if sys.argv[1] == "--columns":
     sys.exit(columns(sys.argv[2]))
 if sys.argv[1] == "--native":

@@ -73,10 +73,55 @@ for site in trace.sites.lines:
         site = trace.sites.lines[site][0]
         n += 1
     deepest = max(deepest, n)
-    marks += trace.sites.frames[site][1:] == (0, 1)
+    marks += trace.sites.frames.get(site, ())[1:] == (0, 1)
 print(deepest, marks > 0)
 EOF
     is "$name: two lines of a stack, and a mark" "$(cat deepest)" "2 True"
+}
+
+# symbols_of SYMBOL PROGRAM: those of the file that has it, the program or one
+# of its libraries, into symbols.
+symbols_of() {
+    readlink -f "$2" >files
+    ldd "$2" | awk '$3 ~ "/" { print $3 }' >>files
+    while read -r loops_in; do
+        nm -DS "$loops_in" >symbols 2>/dev/null
+        ! grep -q " T $1\$" symbols || return 0
+    done <files
+    return 1
+}
+
+# native NAME SCRIPT LOOP COMMAND...: native code below the lines, up to the
+# function LOOP of the interpreter. What is said of the lines is as without it.
+native() {
+    name=$1 script=$2 loop=$3
+    shift 3
+    if ! have nm || ! have ldd || ! symbols_of "$loop" "$1"; then
+        skip "$name: native code below lines" "no nm here, or no $loop in $1"
+        return
+    fi
+    "$@" "$script" >alone 2>&1
+    TCMALLOC_TRACE_CHECK_STACKS=1 record_lines lang t "$@" "$script"
+    check "$name: output as without" cmp printed alone
+    check "$name: each line has its blocks" \
+        "$python" "$here/lang.py" "$script" 1 t <printed
+    check "$name: and native code up to what runs it" \
+        "$python" "$here/lang.py" --below "$script" t symbols "$loop"
+    "$malloc_trace" info --json - t | tr -d ' ' |
+        awk -F '[:,]' '/"stacks_checked"/ { n = $2 }
+            /"stacks_different"/ { bad = $2 }
+            END { print (n > 1000), bad }' >checks
+    is "$name: walks in the debug mode" "$(cat checks)" "1 0"
+    "$malloc_trace" report --folded - -q t >folded
+    like "$name: folded stacks have it, too" folded \
+        ';compressed;.*;(deflate|libz\.so|Base64\.so|XS_)'
+    "$malloc_trace" report --columns t |
+        awk '{ n += $1 } END { printf "%d\n", n }' >sum
+    is "$name: and all bytes" \
+        "$(awk '{ n += $NF } END { printf "%d\n", n }' folded)" "$(cat sum)"
+    "$malloc_trace" report --by=module --columns t >modules
+    like "$name: the module is that which asked for memory" modules \
+        "$(basename "$loops_in")"
 }
 
 # --- Python -------------------------------------------------------------------
@@ -90,6 +135,30 @@ case $version in
     others "python, all from malloc" "$here/lang_target.py" "$python"
     unset PYTHONMALLOC
     cut python "$python" "$here/lang_target.py"
+
+    cat >below.py <<'EOF'
+import zlib
+
+def compressed(text):
+    made = zlib.compressobj()  #< 65536 libz.so
+    return made.compress(text)
+
+def blank(n):
+    return bytearray(n)  #= 30 70001 blank 12
+
+for i in range(30):
+    compressed(b"text")
+    blank(70000)
+EOF
+    if "$python" -c 'import zlib'; then
+        native python "$work/below.py" _PyEval_EvalFrameDefault "$python"
+        export PYTHONMALLOC=malloc
+        native "python, all from malloc" "$work/below.py" \
+            _PyEval_EvalFrameDefault "$python"
+        unset PYTHONMALLOC
+    else
+        skip "python: native code below lines" "it has no zlib"
+    fi
 
     cat >fork.py <<'EOF'
 import os, sys
@@ -134,6 +203,28 @@ if have perl && perl -MConfig -e 'exit !($Config{usethreads} and
     $Config{api_versionstring} eq "5.36.0")' && perl -Mthreads -e 1; then
     whole perl "$here/lang_target.pl" perl
     cut perl perl "$here/lang_target.pl"
+    cat >below.pl <<'EOF'
+use MIME::Base64;
+my $text = "x" x 30000;
+sub compressed {
+    my $made = encode_base64( $_[0] );    #< 40529 Base64.so
+    return;
+}
+sub blank {
+    my %new;
+    vec( $new{s}, 69999, 8 ) = 1;    #= 30 70008 blank 14
+    return;
+}
+for ( 1 .. 30 ) {
+    compressed($text);
+    blank();
+}
+EOF
+    if perl -MMIME::Base64 -e 1; then
+        native perl "$work/below.pl" Perl_runops_standard "$(command -v perl)"
+    else
+        skip "perl: native code below lines" "it has no MIME::Base64"
+    fi
     # The parser folds constants with a statement of its own, on the stack.
     cat >fold.pl <<'EOF'
 my @x = map { $_ * 2 } 1 .. 100000;
@@ -163,6 +254,27 @@ if have ruby && ruby -e 'exit RUBY_VERSION.start_with?("3.1.")'; then
         fi
     done
     cut ruby ruby "$here/lang_target.rb"
+    cat >below.rb <<'EOF'
+require "zlib"
+
+def compressed(text)
+  Zlib::Deflate.deflate(text)  #< 65536 libz.so zlib.so libruby
+end
+
+def blank(n)
+  "x" * n  #= 30 70001 blank 13 11
+end
+
+30.times do
+  compressed("text")
+  blank(70_000)
+end
+EOF
+    if ruby -rzlib -e 1; then
+        native ruby "$work/below.rb" rb_vm_exec "$(command -v ruby)"
+    else
+        skip "ruby: native code below lines" "it has no zlib"
+    fi
 else
     skip "ruby" "no ruby 3.1"
 fi

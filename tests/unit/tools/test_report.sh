@@ -130,25 +130,48 @@ left() { # PATTERN: bytes of what is left
     echo " leak:$1 " >supp
     report --leaks --columns --suppressions supp named | awk '{ print $1 }'
 }
-# What the innermost line called comes last.
+# Native code that lines call: rows are of the lines, and stacks have it.
 cat >lines.txt <<'E'
 text 1 a.py
 text 2 f.<locals>.g
 text 3 outer
 module 1 0x1000 0x9000 /nowhere/lib.so
-frame 9 0 1 0x1100
-file 1 9 1 5 3
+module 2 0x10000 0x90000 /nowhere/other.so
+file 1 0 1 5 3
 file 2 1 1 9 2
-site 2
+frame 3 2 1 0x1100
+frame 4 3 1 0x1200
+frame 5 2 2 0x11100
+frame 6 0 1 0x1300
+site 4
 new 1 100
+site 2
+new 2 10
+site 5
+new 3 1
+site 6
+new 4 5
 E
 "$make" lines <lines.txt
-report --tree lines | sed -n 's/^.*> /> /p; s/^.*%  outer/outer/p' >got
-is "native code called by a line" "$(tr '\n' ' ' <got)" \
-    "outer > f.<locals>.g > lib.so+0xff "
+report --tree --share=0 lines |
+    sed -n '/%/s/^ *\([0-9]*\) B .*%  */\1 /p; s/^ *> */> /p' >got
+is "native code called by a line" "$(tr '\n' ' ' <got)" "116 all 111 outer \
+> f.<locals>.g 100 lib.so+0xff > lib.so+0x1ff 1 other.so+0x10ff 5 lib.so+0x2ff "
+for by in "line 111:a.py:9 5:lib.so+0x2ff" \
+    "function 111:f.<locals>.g 5:lib.so+0x2ff" \
+    "module 105:/nowhere/lib.so 10:(no_module) 1:/nowhere/other.so" \
+    "lang 111:python 5:native"; do
+    is "by ${by%% *}" "$(report --by="${by%% *}" --columns lines |
+        awk '{ n = $1; $1 = $2 = ""; sub("^ *", ""); gsub(" ", "_")
+            printf " %d:%s", n, $0 }')" " ${by#* }"
+done
 report --by=line lines >got
 like "in the stack of a row, too" got \
-    ' 100.0 % lib.so.0xff < f.<locals>.g < outer$'
+    ' 90.1 % lib.so.0x1ff < lib.so.0xff < f.<locals>.g < outer$'
+report --folded - -q lines >got
+is "folded stacks" "$(LC_ALL=C sort got | tr '\n' ' ')" "lib.so+0x2ff 5 \
+outer;f.<locals>.g 10 outer;f.<locals>.g;lib.so+0xff;lib.so+0x1ff 100 \
+outer;f.<locals>.g;other.so+0x10ff 1 "
 is "brackets" "$(left 'array[]')" 7
 is "the beginning" "$(left '^rray')" "100
 7"

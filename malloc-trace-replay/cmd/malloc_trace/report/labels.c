@@ -102,10 +102,16 @@ char *labels_name(const struct name *name, enum rows_by by) {
     return labels_one_line(text_of(name, by));
 }
 
+/* What a row names of SITE's stack: the line that asked for memory, where there
+   is one, but for the module. */
+static uint32_t row_site(const struct tool_sites *sites, enum rows_by by,
+                         uint32_t site) {
+    return by == ROWS_BY_MODULE ? site : tool_sites_line(sites, site);
+}
+
 char *rows_location(struct names *names, const struct tool_sites *sites,
                     enum rows_by by, uint32_t site) {
-    (void)sites;
-    struct name n = names_of(names, site);
+    struct name n = names_of(names, row_site(sites, by, site));
     return labels_name(&n, by);
 }
 
@@ -180,6 +186,7 @@ static uint32_t number_of(struct labels *l, uint32_t number) {
 
 uint32_t labels_site(struct labels *l, uint32_t site) {
     unsigned count;
+    site = row_site(l->sites, l->by, site);
     return number_of(l, names_find(l->names, site, &count));
 }
 

@@ -25,8 +25,8 @@ struct labels {
 void labels_init(struct labels *l, struct texts *texts, struct names *names,
                  const struct tool_sites *sites, enum rows_by by);
 void labels_fini(struct labels *l);
-/* The number of the text of SITE's innermost name, or of all of its stack
-   ("innermost < ... < outermost"). TEXTS_NONE: no memory. */
+/* The number of the text of SITE's innermost line, or else name, or of all of
+   its stack ("innermost < ... < outermost"). TEXTS_NONE: no memory. */
 uint32_t labels_site(struct labels *l, uint32_t site);
 uint32_t labels_stack(struct labels *l, uint32_t site);
 /* Whether function, file or module of a frame of SITE's stack is suppressed, by

@@ -76,7 +76,8 @@ struct rows_filter {
 
 enum tally_by rows_tally_by(enum rows_by by);
 
-/* The text of the innermost name of SITE; the caller frees. NULL: no memory. */
+/* The text of the innermost line of SITE's stack, or else of its innermost
+   name; the caller frees. NULL: no memory. */
 char *rows_location(struct names *names, const struct tool_sites *sites,
                     enum rows_by by, uint32_t site);
 /* Adds the tallies of T, as what there was before if they are OLD. False: no

@@ -9,34 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The innermost frames of native code that a line called; what is below is the
-   interpreter's. */
-#define NATIVE_FRAMES 16u
-
-/* STACK begins with LINES lines, which called the native code behind them: that
-   becomes the innermost. */
-static unsigned put_native_first(uint32_t *stack, unsigned lines,
-                                 unsigned depth) {
-    uint32_t native[NATIVE_FRAMES];
-    unsigned count =
-        depth - lines < NATIVE_FRAMES ? depth - lines : NATIVE_FRAMES;
-    memcpy(native, stack + lines, count * sizeof(*native));
-    memmove(stack + count, stack, lines * sizeof(*stack));
-    memcpy(stack, native, count * sizeof(*native));
-    return lines + count;
-}
-
 unsigned stacks_sites(const struct tool_sites *sites, uint32_t site,
                       uint32_t stack[TOOL_SITE_DEPTH]) {
     const struct tool_frame *f;
-    unsigned depth = 0, lines = 0;
+    unsigned depth = 0;
     while (depth < TOOL_SITE_DEPTH &&
            (f = tool_sites_frame(sites, site)) != NULL) {
-        lines += f->language != 0 && lines == depth;
         stack[depth++] = site;
         site = f->parent;
     }
-    return lines == 0 ? depth : put_native_first(stack, lines, depth);
+    return depth;
 }
 
 size_t stacks_path(const struct stacks *s, uint32_t node,
@@ -168,30 +150,6 @@ static bool add_frame(struct stacks *s, const struct tool_sites *sites,
 /* A frame of the stack at hand: who calls it again goes in a circle. */
 #define IN_STACK UINT32_MAX
 
-/* Whether the frame at AT is the outermost line of an interpreter: what it
-   has for a caller is the native code that the innermost one called. */
-static bool is_last_line(const struct tool_sites *sites, size_t at) {
-    const struct tool_frame *f = &sites->frame[at];
-    size_t parent = tool_sites_place(sites, f->parent);
-    return f->language != 0 &&
-           (parent == SIZE_MAX || sites->frame[parent].language == 0);
-}
-
-/* The native frame of lines whose innermost one is SITE; MTF_SITE_NONE: SITE is
-   no line, or has none. */
-static uint32_t native_of(const struct tool_sites *sites, uint32_t site) {
-    size_t at = tool_sites_place(sites, site);
-    if (at == SIZE_MAX || sites->frame[at].language == 0)
-        return MTF_SITE_NONE;
-    for (unsigned i = 0; i < TOOL_SITE_DEPTH && at != SIZE_MAX; i++) {
-        if (sites->frame[at].language == 0)
-            return site;
-        site = sites->frame[at].parent;
-        at = tool_sites_place(sites, site);
-    }
-    return MTF_SITE_NONE;
-}
-
 /* The sites of SITE's stack, from the innermost one on, up to one whose node is
    known, which *NODE becomes; how many. */
 static unsigned unknown_sites(const struct stacks *s,
@@ -209,8 +167,6 @@ static unsigned unknown_sites(const struct stacks *s,
         }
         s->of_frame[at] = IN_STACK;
         stack[depth++] = site;
-        if (is_last_line(sites, at))
-            return depth;
         site = sites->frame[at].parent;
     }
     /* Of what has no site the label says so. */
@@ -234,15 +190,6 @@ static bool add_stack(struct stacks *s, const struct tallies *t,
         if (at != SIZE_MAX)
             s->of_frame[at] = *node + 1;
     }
-    /* What the innermost line called comes last. */
-    uint32_t native = native_of(&t->sites, site);
-    depth =
-        native == MTF_SITE_NONE ? 0 : stacks_sites(&t->sites, native, stack);
-    if (depth > NATIVE_FRAMES)
-        depth = NATIVE_FRAMES;
-    while (depth-- > 0 && !cut)
-        if (!add_frame(s, &t->sites, names, kind, stack[depth], node, &cut))
-            return false;
     s->cut += cut;
     return true;
 }

@@ -7,8 +7,7 @@
  * Invariants: a node stands behind its parent. The sums of all nodes are those
  * of the tallies. There are at most STACKS_NODES nodes, whatever circles the
  * sites of a damaged trace make: what is deeper then counts for the frame that
- * it was called from. Native code that a line of an interpreter called stands
- * behind the lines. The work grows with frames, not with the depth of stacks.
+ * it was called from. The work grows with frames, not with the depth of stacks.
  * Threads: none shared.
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_REPORT_STACKS_H
@@ -81,8 +80,7 @@ static inline const char *stacks_text(const struct stacks *s, uint32_t node) {
 size_t stacks_path(const struct stacks *s, uint32_t node,
                    uint32_t path[STACKS_DEPTH]);
 
-/* The sites of the stack of SITE, innermost first, native code that a line
-   called before the line; how many. */
+/* The sites of the stack of SITE, innermost first; how many. */
 unsigned stacks_sites(const struct tool_sites *sites, uint32_t site,
                       uint32_t stack[TOOL_SITE_DEPTH]);
 
