@@ -19,6 +19,13 @@
    is read, and clearing it would touch 192 KiB for each frame. */
 #define ZEROED_MAX ((size_t)64 << 10)
 
+/* A frame of which less than a 64th could be saved, of at least so many bytes,
+   is dense: the next one is searched with steps as wide as this. (An event
+   stream of random sizes has nothing to find, and what changes it lasts longer
+   than a frame.) A frame that does compress is found by wide steps too. */
+#define DENSE_BYTES ((uint64_t)256 << 10)
+#define WIDE_STEPS  64
+
 struct arena_block {
     size_t offset, size;
     bool used;
@@ -32,6 +39,7 @@ struct mtf_compress {
     struct arena_block blocks[ARENA_BLOCKS];
     LZ4F_cctx *context;
     LZ4F_preferences_t preferences;
+    uint64_t frame_in, frame_out; /* bytes of the frame so far */
 };
 
 static void *arena_alloc(void *opaque, size_t n) {
@@ -98,27 +106,39 @@ void mtf_compress_with_checksum(struct mtf_compress *c) {
     c->preferences.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled;
 }
 
-static size_t result(size_t n) {
-    return LZ4F_isError(n) ? MTF_COMPRESS_ERROR : n;
+static size_t result(struct mtf_compress *c, size_t n) {
+    if (LZ4F_isError(n))
+        return MTF_COMPRESS_ERROR;
+    c->frame_out += n;
+    return n;
+}
+
+static bool was_dense(const struct mtf_compress *c) {
+    return c->frame_in >= DENSE_BYTES &&
+           c->frame_out + c->frame_in / 64 > c->frame_in;
 }
 
 size_t mtf_compress_begin(struct mtf_compress *c, void *out, size_t room) {
-    return result(LZ4F_compressBegin(c->context, out, room, &c->preferences));
+    c->preferences.compressionLevel = was_dense(c) ? -WIDE_STEPS : 0;
+    c->frame_in = c->frame_out = 0;
+    return result(c,
+                  LZ4F_compressBegin(c->context, out, room, &c->preferences));
 }
 
 size_t mtf_compress_add(struct mtf_compress *c, const void *data, size_t n,
                         void *out, size_t room) {
     if (n > MTF_COMPRESS_PIECE)
         return MTF_COMPRESS_ERROR;
-    return result(LZ4F_compressUpdate(c->context, out, room, data, n, NULL));
+    c->frame_in += n;
+    return result(c, LZ4F_compressUpdate(c->context, out, room, data, n, NULL));
 }
 
 size_t mtf_compress_flush(struct mtf_compress *c, void *out, size_t room) {
-    return result(LZ4F_flush(c->context, out, room, NULL));
+    return result(c, LZ4F_flush(c->context, out, room, NULL));
 }
 
 size_t mtf_compress_end(struct mtf_compress *c, void *out, size_t room) {
-    return result(LZ4F_compressEnd(c->context, out, room, NULL));
+    return result(c, LZ4F_compressEnd(c->context, out, room, NULL));
 }
 
 #else
