@@ -260,9 +260,7 @@ static size_t room_behind(const struct tcm_span *span, size_t need,
             room = 0;
         }
         at = tcm_run_after(at);
-        uint8_t state =
-            at == NULL ? TCM_SPAN_MOVING : tcm_load_relaxed(&at->state);
-        if (state != TCM_SPAN_FREE && state != TCM_SPAN_RELEASED)
+        if (!tcm_run_is_free(at))
             return room;
         room += at->pages;
     }

@@ -268,7 +268,7 @@ struct tcm_span *tcm_run_carve(struct tcm_span *run, size_t offset,
 /* ------------------------------------------------------------------------ */
 /* Chains of FREE and RELEASED neighbours                                   */
 
-static bool is_free(const struct tcm_span *span) {
+bool tcm_run_is_free(const struct tcm_span *span) {
     if (span == NULL)
         return false;
     /* A span that is in use may change its state now, but not to a free one. */
@@ -283,7 +283,7 @@ size_t tcm_run_pages_at_end(const struct tcm_range *range) {
         return 0;
     const struct tcm_span *span =
         tcm_page_span((void *)(tcm_range_frontier(range) - 1));
-    for (; is_free(span); span = tcm_run_preceding(span))
+    for (; tcm_run_is_free(span); span = tcm_run_preceding(span))
         pages += span->pages;
     return pages;
 }
@@ -324,16 +324,16 @@ static struct tcm_span *join_around(struct tcm_span *run, size_t pages) {
     TCM_ASSERT(run->state == TCM_SPAN_FREE);
     size_t total = run->pages;
     const struct tcm_span *at = tcm_run_after(run);
-    for (; is_free(at) && total < pages; at = tcm_run_after(at))
+    for (; tcm_run_is_free(at) && total < pages; at = tcm_run_after(at))
         total += at->pages;
     at = tcm_run_preceding(run);
-    for (; is_free(at) && total < pages; at = tcm_run_preceding(at))
+    for (; tcm_run_is_free(at) && total < pages; at = tcm_run_preceding(at))
         total += at->pages;
     if (total < pages)
         return NULL;
     while (run->pages < pages) {
         struct tcm_span *part = tcm_run_after(run);
-        if (!is_free(part))
+        if (!tcm_run_is_free(part))
             part = tcm_run_preceding(run);
         run = absorb(run, part, pages - run->pages);
     }

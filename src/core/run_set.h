@@ -72,6 +72,9 @@ struct tcm_span *tcm_run_after(const struct tcm_span *span);
 /* The span that ends where SPAN begins, or NULL at the start of the range. */
 struct tcm_span *tcm_run_preceding(const struct tcm_span *span);
 
+/* Whether SPAN, a neighbour or NULL (false), is FREE or RELEASED. */
+bool tcm_run_is_free(const struct tcm_span *span);
+
 /* Enters RUN, FREE or RELEASED, into set, counts and map. Its neighbours are
    not of its state. */
 void tcm_run_insert(struct tcm_span *run);
