@@ -57,7 +57,7 @@ void replay_processors_settle(struct replay_processors *p,
     uint32_t turn = tcm_load_relaxed(&p->turn);
     if (place->turn != turn) {
         place->turn = turn;
-        if (!take_any(p, place))
+        if (tcm_load_relaxed(&p->crowded) != turn && !take_any(p, place))
             tcm_store_relaxed(&p->crowded, turn);
     }
     if (tcm_load_relaxed(&p->crowded) == turn)

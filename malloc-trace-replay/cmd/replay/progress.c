@@ -26,10 +26,6 @@ void replay_progress_begin(struct replay_progress *p,
 
 /* --- Windows -------------------------------------------------------------- */
 
-static bool is_reached(uint32_t done, uint32_t wanted) {
-    return (int32_t)(done - wanted) >= 0;
-}
-
 /* A window has nothing left to do, perhaps the first one that has not. */
 static void windows_advance(struct replay_progress *p) {
     lock(&p->window_lock);
@@ -37,7 +33,8 @@ static void windows_advance(struct replay_progress *p) {
     while (tcm_load_acquire(&p->window_left[done % REPLAY_WINDOWS]) == 0)
         done++;
     tcm_store_release(&p->window_done, done);
-    bool wakes = p->window_sleepers != 0 && is_reached(done, p->window_wanted);
+    bool wakes = p->window_sleepers != 0 &&
+                 replay_window_reached(done, p->window_wanted);
     if (wakes)
         p->window_sleepers = 0;
     unlock(&p->window_lock);
@@ -58,9 +55,9 @@ void replay_progress_sleep(struct replay_progress *p,
     uint32_t wanted = s->needs + (s->window - s->needs) / 2;
     lock(&p->window_lock);
     uint32_t done = p->window_done;
-    bool sleeps = !is_reached(done, wanted) && !ready(ctx);
-    if (sleeps &&
-        (p->window_sleepers++ == 0 || is_reached(p->window_wanted, wanted)))
+    bool sleeps = !replay_window_reached(done, wanted) && !ready(ctx);
+    if (sleeps && (p->window_sleepers++ == 0 ||
+                   replay_window_reached(p->window_wanted, wanted)))
         p->window_wanted = wanted;
     unlock(&p->window_lock);
     if (sleeps)

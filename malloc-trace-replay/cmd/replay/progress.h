@@ -65,10 +65,15 @@ void replay_progress_batch_dealt(struct replay_progress *p, uint32_t number);
 void replay_progress_segment(struct replay_progress *p,
                              const struct replay_segment *s);
 
+/* Whether WANTED windows are finished when DONE are; both count modulo 2^32. */
+static inline bool replay_window_reached(uint32_t done, uint32_t wanted) {
+    return (int32_t)(done - wanted) >= 0;
+}
+
 /* Whether the windows that S needs are finished. */
 static inline bool replay_progress_allows(const struct replay_progress *p,
                                           const struct replay_segment *s) {
-    return (int32_t)(tcm_load_acquire(&p->window_done) - s->needs) >= 0;
+    return replay_window_reached(tcm_load_acquire(&p->window_done), s->needs);
 }
 /* Sleeps until so many windows are finished that half of the way to S's own is
    free, unless READY(CTX), which is looked at first; perhaps not so long. (A
