@@ -13,6 +13,7 @@
 #include "formats/format_export.h"
 #include "formats/format_reader.h"
 #include "formats/formats.h"
+#include "traceformat/varint.h"
 
 /* Bytes of a number of 64 bits. */
 #define NUMBER_MAX 10u
@@ -95,6 +96,74 @@ static enum format_result next(void *state, struct format_reader *r,
     return FORMAT_EVENT;
 }
 
+/* The number at P, where 8 bytes can be read; 0: it is longer than that. */
+static TCM_ALWAYS_INLINE size_t load_number(const uint8_t *p, uint64_t *v) {
+    uint64_t w = mtf_load_le64(p), ends = w & 0x8080808080808080u;
+    if (TCM_UNLIKELY(ends == 0))
+        return 0;
+    w &= (ends ^ (ends - 1)) & 0x7f7f7f7f7f7f7f7fu;
+    /* groups of 7 bits into groups of 14, 28, 56 */
+    w = (w & 0x007f007f007f007fu) | (w & 0x7f007f007f007f00u) >> 1;
+    w = (w & 0x00003fff00003fffu) | (w & 0x3fff00003fff0000u) >> 2;
+    *v = (w & 0x0fffffffu) | w >> 32 << 28;
+    return ((size_t)__builtin_ctzll(ends) >> 3) + 1;
+}
+
+/* The most frequent record: malloc, of the next tag. */
+#define MALLOC_NEXT 0x8180u /* OLDREF 0, NEWDELTA 1 */
+
+static size_t many(void *state, const uint8_t *p, size_t n,
+                   struct format_batch *b) {
+    struct state *s = state;
+    const uint8_t *from = p, *end = p + n;
+    uint64_t top = s->top;
+    struct format_call *c = b->call;
+    for (; c < b->call + FORMAT_BATCH && end - p >= (ptrdiff_t)(3 * NUMBER_MAX);
+         c++) {
+        uint64_t size = 0, reference, step;
+        size_t taken = load_number(p, &size), more;
+        if (taken == 0)
+            break;
+        c->at = (uint32_t)(p - from);
+        c->size = size;
+        c->flags = 0;
+        if (size != 0 && (mtf_load_le64(p + taken) & 0xffff) == MALLOC_NEXT) {
+            if (top >= UINT64_MAX - 1)
+                break;
+            c->kind = FORMAT_ALLOC;
+            c->call = MTF_CALL_MALLOC;
+            c->old = 0;
+            c->id = ++top;
+            p += taken + 2;
+            continue;
+        }
+        more = load_number(p + taken, &reference);
+        taken += more;
+        if (more == 0 || reference > top || (size | reference) == 0)
+            break;
+        if (size == 0) {
+            c->kind = FORMAT_FREE;
+            c->call = MTF_CALL_FREE;
+            c->id = top + 1 - reference;
+            p += taken;
+            continue;
+        }
+        more = load_number(p + taken, &step);
+        if (more == 0 || step == 0 || step >= UINT64_MAX - top)
+            break;
+        c->kind = reference == 0 ? FORMAT_ALLOC : FORMAT_REALLOC;
+        c->call = reference == 0 ? MTF_CALL_MALLOC : MTF_CALL_REALLOC;
+        c->flags = FORMAT_STAYED;
+        c->old = reference == 0 ? 0 : top + 1 - reference;
+        top += step;
+        c->id = top;
+        p += taken + more;
+    }
+    s->top = top;
+    b->count = (size_t)(c - b->call);
+    return (size_t)(p - from);
+}
+
 /* There is no magic: two records or more, all of them valid. */
 static bool is_cmt(const uint8_t *p, size_t n, bool whole) {
     struct state s = {0};
@@ -164,6 +233,7 @@ const struct format format_cmt = {
     .title = "compact memory trace, binary",
     .is = is_cmt,
     .next = next,
+    .many = many,
     .state_bytes = sizeof(struct state),
     .put = put,
     .put_state_bytes = sizeof(struct put_state),

@@ -84,6 +84,30 @@ enum format_result {
     FORMAT_GIVE_UP /* the rest cannot be read */
 };
 
+/*
+ * Many calls, one after the other, of one thread and time. Most calls of a
+ * trace are of these kinds, and taking them one by one is what a fast import
+ * cannot afford.
+ */
+#define FORMAT_BATCH 128u
+
+struct format_call {
+    uint64_t id;    /* of the block that is made or freed; not 0 */
+    uint64_t old;   /* realloc: of the block that was */
+    uint64_t size;  /* 0 for a free */
+    uint32_t at;    /* its record begins so many bytes behind the first one */
+    uint8_t kind;   /* FORMAT_ALLOC, FORMAT_FREE or FORMAT_REALLOC */
+    uint8_t call;   /* without an alignment */
+    uint16_t flags; /* beside those of the batch */
+};
+
+struct format_batch {
+    uint32_t flags;           /* FORMAT_TIMED and FORMAT_THREADED, of all */
+    uint64_t thread, time_ns; /* as in an event */
+    size_t count;
+    struct format_call call[FORMAT_BATCH];
+};
+
 struct format {
     const char *name;  /* on the command line */
     const char *title; /* "Android malloc_debug text" */
@@ -97,6 +121,12 @@ struct format {
     /* Any other format reads by itself. */
     enum format_result (*next)(void *state, struct format_reader *r,
                                struct format_event *e, const char **why);
+    /* Takes calls at the start of the N bytes at P, up to the first record that
+       is another one, cannot be read, or is not whole: `next` reads that.
+       Returns the bytes that it took, whose records may give no call. B->count
+       and ->flags are 0 before. May be NULL. */
+    size_t (*many)(void *state, const uint8_t *p, size_t n,
+                   struct format_batch *b);
     /* At the end of a text: NULL, or why it is cut. May be NULL. */
     const char *(*ends_early)(void *state);
     /* Frees what the state holds. May be NULL. */

@@ -135,6 +135,42 @@ static enum format_result next(void *state, struct format_reader *reader,
     }
 }
 
+static size_t many(void *state, const uint8_t *p, size_t n,
+                   struct format_batch *b) {
+    struct state *s = state;
+    const uint8_t *from = p, *end = p + n;
+    for (; end - p >= (ptrdiff_t)RECORD_BYTES; p += RECORD_BYTES) {
+        struct record r;
+        load(p, &r);
+        if (b->count == 0 && r.type == REC_SWITCH) {
+            s->thread = r.a;
+            s->has_thread = r.a != UINT64_MAX;
+            continue;
+        }
+        if (b->count == 0 && r.type == REC_TIME) {
+            s->time_ns = r.a;
+            s->timed = true;
+            continue;
+        }
+        bool frees = r.type == REC_FREE || r.type == REC_FREE_SIZED;
+        if ((!frees && r.type != REC_MALLOC) || b->count == FORMAT_BATCH)
+            break;
+        struct format_call *c = &b->call[b->count++];
+        c->id = r.reg + 1;
+        c->old = 0;
+        c->size = frees ? 0 : r.a;
+        c->at = (uint32_t)(p - from);
+        c->kind = frees ? FORMAT_FREE : FORMAT_ALLOC;
+        c->call = frees ? MTF_CALL_FREE : MTF_CALL_MALLOC;
+        c->flags = 0;
+    }
+    b->thread = s->thread;
+    b->time_ns = s->time_ns;
+    b->flags =
+        (s->has_thread ? FORMAT_THREADED : 0u) | (s->timed ? FORMAT_TIMED : 0u);
+    return (size_t)(p - from);
+}
+
 /* There is no magic: the first record switches to a thread, all others are
    valid. */
 static bool is_stream(const uint8_t *p, size_t n, bool whole) {
@@ -289,6 +325,7 @@ const struct format format_gperftools = {
     .title = "processed trace of gperftools' tracing branch",
     .is = is_stream,
     .next = next,
+    .many = many,
     .state_bytes = sizeof(struct state),
     .put = put,
     .put_fini = put_fini,

@@ -3,7 +3,8 @@
  * Any bytes as a trace of each format of other programs. What is made of them
  * is a processed trace that does not contradict itself; all bytes are used, or
  * it is said that something is lost; it is not much larger than they are.
- * Written in each format, that ends well, too, and as a text it comes back the
+ * Read in batches or record by record it is the same. Written in each format,
+ * that ends well, too, and as a text it comes back the
  * same. With FUZZ_FORMAT only that one is read.
  */
 #include "tests/fuzz/fuzz.h"
@@ -106,6 +107,20 @@ static size_t export(const struct trace *t, const struct format *format,
     return (size_t)size;
 }
 
+/* Read record by record it is the same trace. */
+static void one_by_one(const void *data, size_t size,
+                       const struct format *format, const struct trace *t) {
+    struct format single = *format;
+    struct trace again;
+    single.many = NULL;
+    import(data, size, &single, &again);
+    FUZZ_CHECK(
+        again.length == t->length &&
+        (t->length == 0 || memcmp(again.bytes, t->bytes, t->length) == 0));
+    FUZZ_CHECK(memcmp(&again.counts, &t->counts, sizeof(t->counts)) == 0);
+    free(again.bytes);
+}
+
 /* Through the text and back. Losses are said once. */
 static void round_trip(const struct trace *t) {
     struct trace again;
@@ -135,6 +150,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (only != NULL && strcmp(f->name, only) != 0)
             continue;
         import(data, size, f, &t);
+        if (f->many != NULL)
+            one_by_one(data, size, f, &t);
         check(&t);
         if (t.counts.mallocs + t.counts.memaligns + t.counts.reallocs != 0) {
             round_trip(&t);

@@ -73,6 +73,33 @@ for name in $names; do
     is "$name: cut anywhere" "$bad" ""
 done
 
+# Among many calls that are read at once, one that is odd: where it is.
+# record TYPE REGISTER SIZE: of gperftools.
+record() {
+    # shellcheck disable=SC2059
+    printf "\\$(printf %03o "$1")\\$(printf %03o "$2")\\0\\0\\0\\0\\0\\0"
+    # shellcheck disable=SC2059
+    printf "\\$(printf %03o "$3")\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0"
+}
+{
+    record 5 0 1
+    n=0
+    while [ $n -lt 150 ]; do
+        record 0 $n 40
+        n=$((n + 1))
+    done
+    record 1 200 0 # unknown
+    record 0 7 48  # there is one
+    record 1 149 0
+} >many
+fails_with "an odd one among many" 3 "$malloc_trace" convert --to text many got
+like "says where the first is" "$err" "many: byte 3624: free of 0xc9, "
+like "says where the second is" "$err" "many: byte 3648: 0x8 is allocated"
+is "all the others are kept" "$(tail -n 1 got)" "end: 153 operations, 149 live"
+fails_with "an odd one among many, --strict" 1 "$malloc_trace" convert --strict \
+    many none
+like "says where" "$err" "many: byte 3624: "
+
 # Packed.
 packs() {
     if have "$1"; then
