@@ -12,11 +12,16 @@ static uintptr_t address(uintptr_t bias, ElfW(Addr) value) {
 bool mtr_elf_symbols(struct mtr_elf_symbols *s, uintptr_t bias,
                      const ElfW(Phdr) * phdrs, size_t count) {
     const ElfW(Dyn) *d = NULL;
-    memset(s, 0, sizeof(*s));
-    s->bias = bias;
     for (size_t i = 0; i < count; i++)
         if (phdrs[i].p_type == PT_DYNAMIC)
             d = (const ElfW(Dyn) *)(bias + phdrs[i].p_vaddr);
+    return mtr_elf_symbols_at(s, bias, d);
+}
+
+bool mtr_elf_symbols_at(struct mtr_elf_symbols *s, uintptr_t bias,
+                        const ElfW(Dyn) * d) {
+    memset(s, 0, sizeof(*s));
+    s->bias = bias;
     for (; d != NULL && d->d_tag != DT_NULL; d++) {
         uintptr_t at = address(bias, d->d_un.d_ptr);
         if (d->d_tag == DT_SYMTAB)
@@ -25,6 +30,10 @@ bool mtr_elf_symbols(struct mtr_elf_symbols *s, uintptr_t bias,
             s->names = (const char *)at;
         else if (d->d_tag == DT_GNU_HASH)
             s->hash = (const uint32_t *)at;
+        else if (d->d_tag == DT_RELA)
+            s->relocations = (const ElfW(Rela) *)at;
+        else if (d->d_tag == DT_RELASZ)
+            s->relocations_bytes = d->d_un.d_val;
     }
     return s->symbols != NULL && s->names != NULL && s->hash != NULL;
 }
@@ -55,4 +64,23 @@ const ElfW(Sym) *
             break;
     }
     return NULL;
+}
+
+uintptr_t mtr_elf_tls_index(const struct mtr_elf_symbols *s,
+                            const ElfW(Sym) * symbol) {
+#if defined(R_X86_64_DTPMOD64) && defined(__x86_64__)
+    size_t count = s->relocations == NULL
+                       ? 0
+                       : s->relocations_bytes / sizeof(*s->relocations);
+    for (size_t i = 0; i < count; i++) {
+        const ElfW(Rela) *r = &s->relocations[i];
+        if (ELF64_R_TYPE(r->r_info) == R_X86_64_DTPMOD64 &&
+            &s->symbols[ELF64_R_SYM(r->r_info)] == symbol)
+            return s->bias + r->r_offset;
+    }
+#else
+    (void)s;
+    (void)symbol;
+#endif
+    return 0;
 }

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * From what runs in a thread to its site. The list of modules is the loader's,
- * read once at set-up; later nothing here asks the loader.
+ * read once at set-up; later nothing here asks the loader, but for where
+ * variables of threads are.
  */
 #include "tracer/lang.h"
 
+#include "base/atomic.h"
+#include "base/bits.h"
 #include "base/fmt.h"
+#include "base/os_mem.h"
 #include "tracer/elf_symbols.h"
 #include "tracer/lang_reader.h"
 #include "tracer/recorder.h"
+#include "tracer/site_modules.h"
 #include "tracer/site_texts.h"
 #include "tracer/sites.h"
 #include "tracer/stack_rows.h"
@@ -17,101 +22,211 @@ static const struct mtr_lang_reader *const all[] = {
     &mtr_lang_python, &mtr_lang_perl, &mtr_lang_ruby};
 static const struct mtr_lang_reader *known[TCM_ARRAY_SIZE(all)];
 static uint32_t known_count, lines_max;
+/* The program was loaded with one; it was told that one is not known. */
+static bool is_first[TCM_ARRAY_SIZE(all)], unknown_said[TCM_ARRAY_SIZE(all)];
+static void *(*tls)(void *);
 static char notice[160];
+#define NO_LINES  "the sites have no lines of this "
+#define NOT_KNOWN ", whose version is not known"
+TCM_STATIC_ASSERT(offsetof(struct mtr_lang_interpreter, loops) == 0,
+                  "loops of an interpreter lead to it");
 
 /* --- Set-up -------------------------------------------------------------- */
 
-static void find_in(const struct mtr_elf_symbols *s, uintptr_t tls,
-                    struct mtr_lang_symbol *wanted) {
-    for (; wanted->name != NULL; wanted++) {
+static void find_in(const struct mtr_elf_symbols *s,
+                    struct mtr_lang_interpreter *it, uintptr_t tls_block) {
+    const struct mtr_lang_symbol *wanted = it->reader->symbols;
+    for (struct mtr_lang_place *p = it->place; wanted->name != NULL;
+         wanted++, p++) {
         const ElfW(Sym) *symbol =
-            wanted->place != 0 ? NULL : mtr_elf_find(s, wanted->name);
+            p->at != 0 ? NULL : mtr_elf_find(s, wanted->name);
         if (symbol == NULL ||
             (ELF64_ST_TYPE(symbol->st_info) == STT_TLS) != wanted->is_tls)
             continue;
-        wanted->bytes = symbol->st_size;
+        p->bytes = symbol->st_size;
         if (!wanted->is_tls)
-            wanted->place = (intptr_t)(s->bias + symbol->st_value);
-        else if (tls != 0)
-            wanted->place = (intptr_t)(tls + symbol->st_value -
-                                       (uintptr_t)__builtin_thread_pointer());
+            p->at = (intptr_t)(s->bias + symbol->st_value);
+        else if (tls_block != 0)
+            p->at = (intptr_t)(tls_block + symbol->st_value -
+                               (uintptr_t)__builtin_thread_pointer());
+        else if (it != it->reader->first && tls != NULL)
+            p->at = (intptr_t)mtr_elf_tls_index(s, symbol);
     }
 }
 
 static int look_at_module(struct dl_phdr_info *info, size_t size, void *ctx) {
     struct mtr_elf_symbols s;
     (void)ctx;
-    uintptr_t tls = size >= offsetof(struct dl_phdr_info, dlpi_tls_data) +
-                                sizeof(info->dlpi_tls_data)
-                        ? (uintptr_t)info->dlpi_tls_data
-                        : 0;
-    if (mtr_elf_symbols(&s, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum))
-        for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
-            find_in(&s, tls, all[i]->symbols);
+    uintptr_t block = size >= offsetof(struct dl_phdr_info, dlpi_tls_data) +
+                                  sizeof(info->dlpi_tls_data)
+                          ? (uintptr_t)info->dlpi_tls_data
+                          : 0;
+    if (!mtr_elf_symbols(&s, info->dlpi_addr, info->dlpi_phdr,
+                         info->dlpi_phnum))
+        return 0;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
+        find_in(&s, all[i]->first, block);
+    const ElfW(Sym) *get = mtr_elf_find(&s, "__tls_get_addr");
+    if (get != NULL && tls == NULL)
+        tls = (void *(*)(void *))(s.bias + get->st_value);
     return 0;
 }
 
-static enum mtr_lang_state state_of(const struct mtr_lang_reader *r) {
-    for (const struct mtr_lang_symbol *s = r->symbols; s->name != NULL; s++)
-        if (s->needed && s->place == 0)
-            return s == r->symbols ? MTR_LANG_ABSENT : MTR_LANG_UNKNOWN;
-    return r->is_known() ? MTR_LANG_KNOWN : MTR_LANG_UNKNOWN;
+static enum mtr_lang_state state_of(struct mtr_lang_interpreter *it) {
+    const struct mtr_lang_symbol *s = it->reader->symbols;
+    for (size_t i = 0; s[i].name != NULL; i++)
+        if (s[i].needed && it->place[i].at == 0)
+            return i == 0 ? MTR_LANG_ABSENT : MTR_LANG_UNKNOWN;
+    return it->reader->is_known(it) ? MTR_LANG_KNOWN : MTR_LANG_UNKNOWN;
 }
 
 /* Stacks are of no use outside of what runs the line that is said. */
-static void end_stacks_of(const struct mtr_lang_reader *r) {
-    for (const struct mtr_lang_symbol *s = r->symbols; s->name != NULL; s++)
-        if (s->is_loop && s->place != 0)
-            mtr_rows_end_in((uintptr_t)s->place, s->bytes);
+static void end_stacks_of(const struct mtr_lang_interpreter *it) {
+    const struct mtr_lang_symbol *s = it->reader->symbols;
+    for (size_t i = 0; s[i].name != NULL; i++)
+        if (s[i].is_loop && it->place[i].at != 0)
+            mtr_rows_end_in((uintptr_t)it->place[i].at, it->place[i].bytes);
 }
 
 void mtr_lang_find(uint32_t depth) {
     struct tcm_fmt f;
     lines_max = depth;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
+        all[i]->first->reader = all[i];
     dl_iterate_phdr(look_at_module, NULL);
     tcm_fmt_init(&f, notice, sizeof(notice));
     for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++) {
-        enum mtr_lang_state state = state_of(all[i]);
+        enum mtr_lang_state state = state_of(all[i]->first);
+        is_first[i] = state != MTR_LANG_ABSENT;
         if (state == MTR_LANG_KNOWN) {
             known[known_count++] = all[i];
-            end_stacks_of(all[i]);
+            end_stacks_of(all[i]->first);
         }
         if (state != MTR_LANG_UNKNOWN)
             continue;
-        tcm_fmt_str(&f, f.len == 0 ? "the sites have no lines of this " : ", ");
+        tcm_fmt_str(&f, f.len == 0 ? NO_LINES : ", ");
         tcm_fmt_str(&f, all[i]->name);
     }
     if (f.len != 0)
-        tcm_fmt_str(&f, ", whose version is not known");
+        tcm_fmt_str(&f, NOT_KNOWN);
 }
 
 const char *mtr_lang_notice(void) {
     return notice[0] != '\0' ? notice : NULL;
 }
 
+/* --- Interpreters that are loaded later ----------------------------------- */
+
+static void say_unknown(size_t i) {
+    char text[sizeof(notice)];
+    struct tcm_fmt f;
+    bool said = false;
+    if (!tcm_cas_acq_rel(&unknown_said[i], &said, true))
+        return;
+    tcm_fmt_init(&f, text, sizeof(text));
+    tcm_fmt_str(&f, NO_LINES);
+    tcm_fmt_str(&f, all[i]->name);
+    tcm_fmt_str(&f, NOT_KNOWN);
+    mtr_complain(text, NULL, 0);
+}
+
+/* Whether the module of symbols S has an interpreter of all[I]'s, which is made
+   known then. */
+static bool meet(const struct mtr_module *m, uint32_t module,
+                 const struct mtr_elf_symbols *s, size_t i) {
+    const struct mtr_lang_reader *r = all[i];
+    size_t bytes = tcm_align_up(r->bytes, tcm_os_page_size()), loops = 0;
+    if (mtr_elf_find(s, r->symbols[0].name) == NULL || is_first[i])
+        return false;
+    struct mtr_lang_interpreter *it = tcm_os_map(bytes);
+    if (it == NULL)
+        return false;
+    it->reader = r;
+    it->tls = tls;
+    find_in(s, it, 0);
+    enum mtr_lang_state state = state_of(it);
+    if (state == MTR_LANG_UNKNOWN)
+        say_unknown(i);
+    if (state != MTR_LANG_KNOWN) {
+        tcm_os_unmap(it, bytes);
+        return false;
+    }
+    it->loops.module = module;
+    it->loops.alone = r->late_in_loop;
+    it->loops.start = m->start;
+    it->loops.end = m->end;
+    for (size_t n = 0; r->symbols[n].name != NULL; n++)
+        if (r->symbols[n].is_loop && loops < MTR_LOOPS_MAX) {
+            it->loops.loop[loops].start = (uintptr_t)it->place[n].at;
+            it->loops.loop[loops++].bytes = it->place[n].bytes;
+        }
+    mtr_loops_add(&it->loops);
+    return true;
+}
+
+bool mtr_lang_meet(struct mtr_module *m, uint32_t module) {
+    struct mtr_elf_symbols s;
+    bool found = false;
+    if (tcm_load_relaxed(&m->is_met))
+        return false;
+    if (mtr_elf_symbols_at(&s, m->bias,
+                           (const ElfW(Dyn) *)(uintptr_t)m->dynamic))
+        for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
+            found |= meet(m, module, &s, i);
+    /* Only now, as a child of fork goes on without the others. Two threads may
+       find the same, of which one is used. */
+    tcm_store_relaxed(&m->is_met, true);
+    return found;
+}
+
 /* --- Walk ---------------------------------------------------------------- */
 
-uint64_t mtr_lang_walk(struct mtr_lang_walk *w, uintptr_t caller) {
+/* False: a walk of the thread is going on. */
+static TCM_ALWAYS_INLINE bool begin(struct mtr_lang_walk *w) {
     if (w->is_walking)
-        return caller;
+        return false;
     w->is_walking = true;
     tcm_fence_signal();
     w->key = 0;
     w->count = 0;
     w->cut = false;
     w->outer = 0;
-    for (uint8_t i = 0; i < known_count && w->count == 0; i++) {
-        w->reader = i;
-        known[i]->walk(w, lines_max);
-    }
+    return true;
+}
+
+static TCM_ALWAYS_INLINE uint64_t end(struct mtr_lang_walk *w,
+                                      uintptr_t caller) {
     if (w->count != 0)
         return mtr_lang_mix(w->key, w->cut) | (uint64_t)1 << 63;
     w->is_walking = false;
     return caller;
 }
 
+uint64_t mtr_lang_walk(struct mtr_lang_walk *w, uintptr_t caller) {
+    if (!begin(w))
+        return caller;
+    for (uint32_t i = 0; i < known_count && w->count == 0; i++) {
+        w->of = known[i]->first;
+        known[i]->walk(w, lines_max);
+    }
+    return end(w, caller);
+}
+
+uint64_t mtr_lang_walk_late(struct mtr_lang_walk *w,
+                            const struct mtr_loops *loops, uintptr_t caller) {
+    const struct mtr_lang_interpreter *it = (const void *)loops;
+    /* The stack has a frame of what lies there now: it will stay if it is that
+       module. */
+    if (!mtr_module_is_at(loops->module, loops->start) || !begin(w))
+        return caller;
+    w->of = it;
+    it->reader->walk_late(it, w, lines_max);
+    return end(w, caller);
+}
+
 uint32_t mtr_lang_site(struct mtr_lang_walk *w) {
-    const struct mtr_lang_reader *r = known[w->reader];
+    const struct mtr_lang_interpreter *it = w->of;
+    const struct mtr_lang_reader *r = it->reader;
     uint32_t site = MTF_SITE_NONE;
     if (w->cut) {
         site = mtr_site_intern(MTF_SITE_CUT, site);
@@ -121,9 +236,10 @@ uint32_t mtr_lang_site(struct mtr_lang_walk *w) {
     for (uint32_t i = w->count; i-- > 0;) {
         const struct mtr_lang_frame *frame = &w->frame[i];
         struct mtr_line line = {.language = r->language,
-                                .line = r->line(frame)};
-        line.file = mtr_text_intern(w->text, r->file(frame, w->text));
-        line.function = mtr_text_intern(w->text, r->function(frame, w->text));
+                                .line = r->line(it, frame)};
+        line.file = mtr_text_intern(w->text, r->file(it, frame, w->text));
+        line.function =
+            mtr_text_intern(w->text, r->function(it, frame, w->text));
         site = mtr_site_intern_line(&line, site);
         if (site == MTF_SITE_NONE)
             return site;

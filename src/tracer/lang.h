@@ -4,10 +4,13 @@
  * which interpreters this program has, and what they run in the calling thread.
  * A reader for each of them is in lang_python.c, lang_perl.c, lang_ruby.c.
  *
- * Interpreters are found once, at set-up, among the modules that the program
- * was loaded with, which are never unloaded: by their exported symbols, the
- * first definition in the order of loading, as the loader binds them. One of a
- * version that its reader does not know is left alone, and said.
+ * Interpreters are found at set-up among the modules that the program was
+ * loaded with, which are never unloaded: by their exported symbols, the first
+ * definition in the order of loading, as the loader binds them. Those of other
+ * languages are found when a stack has code of their module first, by the same
+ * symbols of that module. They may go away at any time: such an interpreter is
+ * asked only by a thread whose stack has a frame of it, and so keeps it. One of
+ * a version that its reader does not know is left alone, and said.
  *
  * Invariants: a reader reads the structures of an interpreter only in a thread
  * that holds its lock, and only its own thread's frames, which keep alive what
@@ -27,6 +30,10 @@
 #define MTR_LANG_DEPTH_MAX 256u
 #define MTR_LANG_NATIVE    16u
 
+struct mtr_lang_interpreter;
+struct mtr_loops;
+struct mtr_module;
+
 /* A line that runs, as its reader knows it. */
 struct mtr_lang_frame {
     uintptr_t what;
@@ -35,10 +42,10 @@ struct mtr_lang_frame {
 
 /* What runs in a thread, innermost first. */
 struct mtr_lang_walk {
-    uint64_t key;    /* hash of all that names the lines: files, functions */
-    uint32_t count;  /* 0: no interpreter runs here */
-    uint8_t reader;  /* whose frames they are */
-    bool cut;        /* there are more */
+    uint64_t key;   /* hash of all that names the lines: files, functions */
+    uint32_t count; /* 0: no interpreter runs here */
+    const struct mtr_lang_interpreter *of; /* whose frames they are */
+    bool cut;                              /* there are more */
     bool is_walking; /* a call inside of it has no lines */
     uintptr_t outer; /* in the frame, on the C stack, of the function that runs
                         the innermost one; 0: not known */
@@ -59,6 +66,13 @@ const char *mtr_lang_notice(void);
  * of signal handlers, have no lines.
  */
 uint64_t mtr_lang_walk(struct mtr_lang_walk *w, uintptr_t caller);
+/* Looks for an interpreter in module M, which has number MODULE and of which
+   the calling thread runs code: whether there is one that was not known. Then
+   rows and stacks are out of date. */
+bool mtr_lang_meet(struct mtr_module *m, uint32_t module);
+/* The same key, where the thread's stack came by LOOPS of such a module. */
+uint64_t mtr_lang_walk_late(struct mtr_lang_walk *w,
+                            const struct mtr_loops *loops, uintptr_t caller);
 /* The site of W's lines; 0: no memory, or no number left. */
 uint32_t mtr_lang_site(struct mtr_lang_walk *w);
 

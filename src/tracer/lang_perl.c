@@ -21,7 +21,7 @@
 #include <pthread.h>
 
 enum { SYMBOL_VERSION, SYMBOL_REVISION, SYMBOL_KEY, SYMBOL_FIRST, SYMBOL_SIZE };
-static struct mtr_lang_symbol symbols[] = {
+static const struct mtr_lang_symbol symbols[] = {
     {.name = "PL_version", .needed = true},
     {.name = "PL_revision", .needed = true},
     {.name = "PL_thr_key", .needed = true},
@@ -67,6 +67,7 @@ enum {
     TYPE_SUB = 13,
     TYPE_FORMAT = 14
 };
+static struct mtr_lang_interpreter initial;
 /* In a frame: it is the code of an eval. */
 #define SUB_IS_EVAL 1u
 
@@ -82,10 +83,10 @@ static inline uint32_t half(uintptr_t p) {
     return *(const uint32_t *)p;
 }
 
-static bool is_known(void) {
-    return *(const uint8_t *)symbols[SYMBOL_REVISION].place == 5 &&
-           *(const uint8_t *)symbols[SYMBOL_VERSION].place == 36 &&
-           *(const uint16_t *)symbols[SYMBOL_SIZE].place == INTERPRETER_SIZE;
+static bool is_known(struct mtr_lang_interpreter *it) {
+    return *(const uint8_t *)it->place[SYMBOL_REVISION].at == 5 &&
+           *(const uint8_t *)it->place[SYMBOL_VERSION].at == 36 &&
+           *(const uint16_t *)it->place[SYMBOL_SIZE].at == INTERPRETER_SIZE;
 }
 
 /* --- Walk ---------------------------------------------------------------- */
@@ -154,10 +155,11 @@ static bool add(struct mtr_lang_walk *w, uint32_t depth, uintptr_t my_perl,
     return true;
 }
 
-static void walk(struct mtr_lang_walk *w, uint32_t depth) {
-    if (word((uintptr_t)symbols[SYMBOL_FIRST].place) == 0)
+static TCM_ALWAYS_INLINE void walk_of(const struct mtr_lang_interpreter *it,
+                                      struct mtr_lang_walk *w, uint32_t depth) {
+    if (word((uintptr_t)it->place[SYMBOL_FIRST].at) == 0)
         return;
-    pthread_key_t key = *(const pthread_key_t *)symbols[SYMBOL_KEY].place;
+    pthread_key_t key = *(const pthread_key_t *)it->place[SYMBOL_KEY].at;
     uintptr_t my_perl = (uintptr_t)pthread_getspecific(key);
     if (!has_memory(my_perl))
         return;
@@ -185,14 +187,27 @@ static void walk(struct mtr_lang_walk *w, uint32_t depth) {
     add(w, depth, my_perl, cop, 0);
 }
 
+static void walk(struct mtr_lang_walk *w, uint32_t depth) {
+    walk_of(&initial, w, depth);
+}
+
+static void walk_late(const struct mtr_lang_interpreter *it,
+                      struct mtr_lang_walk *w, uint32_t depth) {
+    walk_of(it, w, depth);
+}
+
 /* --- Names --------------------------------------------------------------- */
 
-static uint32_t file(const struct mtr_lang_frame *frame, char *to) {
+static uint32_t file(const struct mtr_lang_interpreter *it,
+                     const struct mtr_lang_frame *frame, char *to) {
+    (void)it;
     const char *name = (const char *)word(frame->what + COP_FILE);
     return mtr_lang_copy(to, name, strnlen(name, MTF_SITE_TEXT_MAX));
 }
 
-static uint32_t function(const struct mtr_lang_frame *frame, char *to) {
+static uint32_t function(const struct mtr_lang_interpreter *it,
+                         const struct mtr_lang_frame *frame, char *to) {
+    (void)it;
     if (frame->where == SUB_IS_EVAL)
         return mtr_lang_copy(to, "(eval)", 6);
     if (frame->where == 0)
@@ -201,7 +216,9 @@ static uint32_t function(const struct mtr_lang_frame *frame, char *to) {
                          half(frame->where + NAME_LENGTH));
 }
 
-static uint32_t line(const struct mtr_lang_frame *frame) {
+static uint32_t line(const struct mtr_lang_interpreter *it,
+                     const struct mtr_lang_frame *frame) {
+    (void)it;
     return half(frame->what + COP_LINE);
 }
 
@@ -209,8 +226,11 @@ const struct mtr_lang_reader mtr_lang_perl = {
     .name = "Perl",
     .language = MTF_LANGUAGE_PERL,
     .symbols = symbols,
+    .first = &initial,
+    .bytes = sizeof(initial),
     .is_known = is_known,
     .walk = walk,
+    .walk_late = walk_late,
     .file = file,
     .function = function,
     .line = line,

@@ -30,7 +30,7 @@ enum {
     SYMBOL_CURRENT,
     SYMBOL_CURRENT_3_13
 };
-static struct mtr_lang_symbol symbols[] = {
+static const struct mtr_lang_symbol symbols[] = {
     {.name = "_PyRuntime", .needed = true},
     {.name = "Py_Version", .needed = true},
     {.name = "PyCode_Type", .needed = true},
@@ -41,8 +41,12 @@ static struct mtr_lang_symbol symbols[] = {
     {.name = NULL},
 };
 
-/* Offsets. */
-static struct {
+typedef void *get_state(void);
+
+/* One interpreter; the numbers are offsets. */
+struct python {
+    struct mtr_lang_interpreter it;
+    get_state *current_state, *own_state;
     uint32_t state_frame;  /* in a thread state: the frame, or its cframe */
     uint32_t cframe_frame; /* UINT32_MAX: the thread state has no cframe */
     uint32_t frame_code, frame_previous, frame_instr, frame_owner;
@@ -51,10 +55,8 @@ static struct {
     uint32_t code_version; /* 0: code has none */
     uint32_t bytes_size, bytes_data;
     uint32_t text_length, text_state, text_ascii, text_compact;
-} at;
-
-typedef void *get_state(void);
-static get_state *current_state, *own_state;
+};
+static struct python initial;
 
 #define NO_CFRAME      UINT32_MAX
 #define CODE_VERSION   92u /* 3.12 and 3.13, which does not publish it */
@@ -74,25 +76,25 @@ static inline int32_t number(uintptr_t p) {
 /* --- Set-up -------------------------------------------------------------- */
 
 /* What both tables share. */
-static void common_offsets(bool is_3_11) {
-    at.state_frame = 56;
-    at.cframe_frame = is_3_11 ? 8 : 0;
-    at.frame_code = is_3_11 ? 32 : 0;
-    at.frame_previous = is_3_11 ? 48 : 8;
-    at.frame_instr = 56;
-    at.frame_owner = is_3_11 ? 69 : 70;
-    at.code_filename = 112;
-    at.code_qualname = 128;
-    at.code_linetable = 136;
-    at.code_firstlineno = is_3_11 ? 72 : 68;
-    at.code_bytes = is_3_11 ? 184 : 192;
-    at.code_version = is_3_11 ? 0 : CODE_VERSION;
-    at.bytes_size = 16;
-    at.bytes_data = 32;
-    at.text_length = 16;
-    at.text_state = 32;
-    at.text_ascii = is_3_11 ? 48 : 40;
-    at.text_compact = is_3_11 ? 72 : 56;
+static void common_offsets(struct python *py, bool is_3_11) {
+    py->state_frame = 56;
+    py->cframe_frame = is_3_11 ? 8 : 0;
+    py->frame_code = is_3_11 ? 32 : 0;
+    py->frame_previous = is_3_11 ? 48 : 8;
+    py->frame_instr = 56;
+    py->frame_owner = is_3_11 ? 69 : 70;
+    py->code_filename = 112;
+    py->code_qualname = 128;
+    py->code_linetable = 136;
+    py->code_firstlineno = is_3_11 ? 72 : 68;
+    py->code_bytes = is_3_11 ? 184 : 192;
+    py->code_version = is_3_11 ? 0 : CODE_VERSION;
+    py->bytes_size = 16;
+    py->bytes_data = 32;
+    py->text_length = 16;
+    py->text_state = 32;
+    py->text_ascii = is_3_11 ? 48 : 40;
+    py->text_compact = is_3_11 ? 72 : 56;
 }
 
 /* The numbers that begin _PyRuntime in 3.13, by position. */
@@ -122,58 +124,59 @@ static bool published(const uint64_t *p, unsigned which, uint32_t *to) {
     return p[which] < PUBLISHED_LIMIT;
 }
 
-static bool offsets_of_3_13(uint64_t version) {
-    const uint64_t *p = (const uint64_t *)symbols[SYMBOL_RUNTIME].place;
+static bool offsets_of_3_13(struct python *py, uint64_t version) {
+    const uint64_t *p = (const uint64_t *)py->it.place[SYMBOL_RUNTIME].at;
     if (memcmp(p, "xdebugpy", 8) != 0 || p[PUBLISHED_VERSION] != version ||
         p[PUBLISHED_FREE_THREADED] != 0)
         return false;
-    at.cframe_frame = NO_CFRAME;
-    at.text_compact = 56;
-    at.code_version = CODE_VERSION;
-    return published(p, PUBLISHED_STATE_FRAME, &at.state_frame) &&
-           published(p, PUBLISHED_FRAME_PREVIOUS, &at.frame_previous) &&
-           published(p, PUBLISHED_FRAME_EXECUTABLE, &at.frame_code) &&
-           published(p, PUBLISHED_FRAME_INSTR, &at.frame_instr) &&
-           published(p, PUBLISHED_FRAME_OWNER, &at.frame_owner) &&
-           published(p, PUBLISHED_CODE_FILENAME, &at.code_filename) &&
-           published(p, PUBLISHED_CODE_QUALNAME, &at.code_qualname) &&
-           published(p, PUBLISHED_CODE_LINETABLE, &at.code_linetable) &&
-           published(p, PUBLISHED_CODE_FIRSTLINENO, &at.code_firstlineno) &&
-           published(p, PUBLISHED_CODE_BYTES, &at.code_bytes) &&
-           published(p, PUBLISHED_BYTES_SIZE, &at.bytes_size) &&
-           published(p, PUBLISHED_BYTES_DATA, &at.bytes_data) &&
-           published(p, PUBLISHED_TEXT_STATE, &at.text_state) &&
-           published(p, PUBLISHED_TEXT_LENGTH, &at.text_length) &&
-           published(p, PUBLISHED_TEXT_ASCII, &at.text_ascii);
+    py->cframe_frame = NO_CFRAME;
+    py->text_compact = 56;
+    py->code_version = CODE_VERSION;
+    return published(p, PUBLISHED_STATE_FRAME, &py->state_frame) &&
+           published(p, PUBLISHED_FRAME_PREVIOUS, &py->frame_previous) &&
+           published(p, PUBLISHED_FRAME_EXECUTABLE, &py->frame_code) &&
+           published(p, PUBLISHED_FRAME_INSTR, &py->frame_instr) &&
+           published(p, PUBLISHED_FRAME_OWNER, &py->frame_owner) &&
+           published(p, PUBLISHED_CODE_FILENAME, &py->code_filename) &&
+           published(p, PUBLISHED_CODE_QUALNAME, &py->code_qualname) &&
+           published(p, PUBLISHED_CODE_LINETABLE, &py->code_linetable) &&
+           published(p, PUBLISHED_CODE_FIRSTLINENO, &py->code_firstlineno) &&
+           published(p, PUBLISHED_CODE_BYTES, &py->code_bytes) &&
+           published(p, PUBLISHED_BYTES_SIZE, &py->bytes_size) &&
+           published(p, PUBLISHED_BYTES_DATA, &py->bytes_data) &&
+           published(p, PUBLISHED_TEXT_STATE, &py->text_state) &&
+           published(p, PUBLISHED_TEXT_LENGTH, &py->text_length) &&
+           published(p, PUBLISHED_TEXT_ASCII, &py->text_ascii);
 }
 
-static bool is_known(void) {
-    uint64_t version = *(const unsigned long *)symbols[SYMBOL_VERSION].place;
+static bool is_known(struct mtr_lang_interpreter *it) {
+    struct python *py = (struct python *)it;
+    uint64_t version = *(const unsigned long *)it->place[SYMBOL_VERSION].at;
     unsigned minor = (unsigned)(version >> 16);
-    intptr_t current = symbols[SYMBOL_CURRENT].place;
+    intptr_t current = it->place[SYMBOL_CURRENT].at;
     if (current == 0)
-        current = symbols[SYMBOL_CURRENT_3_13].place;
+        current = it->place[SYMBOL_CURRENT_3_13].at;
     if (current == 0 || version < 0x030B0100)
         return false;
-    current_state = (get_state *)current;
-    own_state = (get_state *)symbols[SYMBOL_OWN_STATE].place;
+    py->current_state = (get_state *)current;
+    py->own_state = (get_state *)it->place[SYMBOL_OWN_STATE].at;
     if (minor == 0x030D)
-        return offsets_of_3_13(version);
-    common_offsets(minor == 0x030B);
+        return offsets_of_3_13(py, version);
+    common_offsets(py, minor == 0x030B);
     return minor == 0x030B || minor == 0x030C;
 }
 
 /* --- Walk ---------------------------------------------------------------- */
 
-static inline const char *text_at(uintptr_t text, unsigned *width,
-                                  size_t *count) {
-    uint32_t state = *(const uint32_t *)(text + at.text_state);
+static inline const char *text_at(const struct python *py, uintptr_t text,
+                                  unsigned *width, size_t *count) {
+    uint32_t state = *(const uint32_t *)(text + py->text_state);
     *width = state >> 2 & 7;
-    *count = word(text + at.text_length);
+    *count = word(text + py->text_length);
     if ((state >> 5 & 1) == 0)
         *count = 0;
     return (const char *)text +
-           ((state >> 6 & 1) != 0 ? at.text_ascii : at.text_compact);
+           ((state >> 6 & 1) != 0 ? py->text_ascii : py->text_compact);
 }
 
 /*
@@ -182,59 +185,74 @@ static inline const char *text_at(uintptr_t text, unsigned *width,
  * which code above 512 bytes is, has a token that no other block has. Else its
  * contents.
  */
-static inline uint64_t mix_code(uint64_t h, uintptr_t code) {
-    uint64_t version =
-        at.code_version == 0 ? 0 : *(const uint32_t *)(code + at.code_version);
+static inline uint64_t mix_code(const struct python *py, uint64_t h,
+                                uintptr_t code) {
+    uint64_t version = py->code_version == 0
+                           ? 0
+                           : *(const uint32_t *)(code + py->code_version);
     if (version != 0)
         return mtr_lang_mix(h ^ code, version);
     uint64_t token = mtr_config.host->token_of(
-        (const void *)code, at.code_bytes + 2 * word(code + CODE_UNITS));
+        (const void *)code, py->code_bytes + 2 * word(code + CODE_UNITS));
     if (token != 0)
         return mtr_lang_mix(h ^ code, token << 1 | 1);
     unsigned width, wide;
     size_t count, counted;
-    const char *file = text_at(word(code + at.code_filename), &width, &count);
-    const char *name = text_at(word(code + at.code_qualname), &wide, &counted);
-    uintptr_t table = word(code + at.code_linetable);
-    size_t bytes = word(table + at.bytes_size);
+    const char *file =
+        text_at(py, word(code + py->code_filename), &width, &count);
+    const char *name =
+        text_at(py, word(code + py->code_qualname), &wide, &counted);
+    uintptr_t table = word(code + py->code_linetable);
+    size_t bytes = word(table + py->bytes_size);
     count *= width;
     counted *= wide;
-    h = mtr_lang_mix(h ^ (uint64_t)number(code + at.code_firstlineno),
+    h = mtr_lang_mix(h ^ (uint64_t)number(code + py->code_firstlineno),
                      (uint64_t)bytes << 40 ^ (uint64_t)counted << 20 ^ count);
     h = mtr_lang_mix_bytes(h, file, count);
     h = mtr_lang_mix_bytes(h, name, counted);
-    return mtr_lang_mix_bytes(h, (const void *)(table + at.bytes_data), bytes);
+    return mtr_lang_mix_bytes(h, (const void *)(table + py->bytes_data), bytes);
 }
 
-static void walk(struct mtr_lang_walk *w, uint32_t depth) {
-    uintptr_t state = (uintptr_t)own_state(), code;
-    if (state == 0 || state != (uintptr_t)current_state())
+static TCM_ALWAYS_INLINE void walk_of(const struct python *py,
+                                      struct mtr_lang_walk *w, uint32_t depth) {
+    uintptr_t state = (uintptr_t)py->own_state(), code;
+    if (state == 0 || state != (uintptr_t)py->current_state())
         return;
-    uintptr_t frame = word(state + at.state_frame);
-    if (at.cframe_frame != NO_CFRAME && frame != 0) {
+    uintptr_t frame = word(state + py->state_frame);
+    if (py->cframe_frame != NO_CFRAME && frame != 0) {
         w->outer = frame;
-        frame = word(frame + at.cframe_frame);
+        frame = word(frame + py->cframe_frame);
     }
     uint64_t h = w->key ^ word(state + INTERPRETER);
-    for (; frame != 0; frame = word(frame + at.frame_previous)) {
-        if (*(const uint8_t *)(frame + at.frame_owner) >= OWNED_BY_STACK) {
+    for (; frame != 0; frame = word(frame + py->frame_previous)) {
+        if (*(const uint8_t *)(frame + py->frame_owner) >= OWNED_BY_STACK) {
             if (w->outer == 0)
                 w->outer = frame;
             continue;
         }
-        code = word(frame + at.frame_code);
+        code = word(frame + py->frame_code);
         if (code == 0 || word(code + OBJECT_TYPE) !=
-                             (uintptr_t)symbols[SYMBOL_CODE_TYPE].place)
+                             (uintptr_t)py->it.place[SYMBOL_CODE_TYPE].at)
             continue;
         if (w->count == depth) {
             w->cut = true;
             break;
         }
-        uintptr_t where = word(frame + at.frame_instr) - (code + at.code_bytes);
+        uintptr_t where =
+            word(frame + py->frame_instr) - (code + py->code_bytes);
         w->frame[w->count++] = (struct mtr_lang_frame){code, where};
-        h = mix_code(mtr_lang_mix(h, where), code);
+        h = mix_code(py, mtr_lang_mix(h, where), code);
     }
     w->key = h;
+}
+
+static void walk(struct mtr_lang_walk *w, uint32_t depth) {
+    walk_of(&initial, w, depth);
+}
+
+static void walk_late(const struct mtr_lang_interpreter *it,
+                      struct mtr_lang_walk *w, uint32_t depth) {
+    walk_of((const struct python *)it, w, depth);
 }
 
 /* --- Names --------------------------------------------------------------- */
@@ -257,11 +275,11 @@ static uint32_t put_utf8(char *to, uint32_t c) {
     return n;
 }
 
-static uint32_t copy_text(uintptr_t text, char *to) {
+static uint32_t copy_text(const struct python *py, uintptr_t text, char *to) {
     unsigned width;
     size_t count;
     uint32_t n = 0;
-    const char *p = text_at(text, &width, &count);
+    const char *p = text_at(py, text, &width, &count);
     for (size_t i = 0; i < count && n + 4 <= MTF_SITE_TEXT_MAX; i++) {
         uint32_t c = width == 1   ? ((const uint8_t *)p)[i]
                      : width == 2 ? ((const uint16_t *)(const void *)p)[i]
@@ -271,12 +289,16 @@ static uint32_t copy_text(uintptr_t text, char *to) {
     return n;
 }
 
-static uint32_t file(const struct mtr_lang_frame *frame, char *to) {
-    return copy_text(word(frame->what + at.code_filename), to);
+static uint32_t file(const struct mtr_lang_interpreter *it,
+                     const struct mtr_lang_frame *frame, char *to) {
+    const struct python *py = (const struct python *)it;
+    return copy_text(py, word(frame->what + py->code_filename), to);
 }
 
-static uint32_t function(const struct mtr_lang_frame *frame, char *to) {
-    return copy_text(word(frame->what + at.code_qualname), to);
+static uint32_t function(const struct mtr_lang_interpreter *it,
+                         const struct mtr_lang_frame *frame, char *to) {
+    const struct python *py = (const struct python *)it;
+    return copy_text(py, word(frame->what + py->code_qualname), to);
 }
 
 /* --- Line ---------------------------------------------------------------- */
@@ -303,11 +325,13 @@ static int32_t get_signed(struct table *t) {
  */
 enum { KIND_ONE_LINE = 10, KIND_NO_COLUMNS = 13, KIND_LONG, KIND_NONE };
 
-static uint32_t line(const struct mtr_lang_frame *frame) {
-    uintptr_t code = frame->what, bytes = word(code + at.code_linetable);
-    const uint8_t *p = (const uint8_t *)(bytes + at.bytes_data);
-    struct table t = {p, p + word(bytes + at.bytes_size)};
-    int32_t first = number(code + at.code_firstlineno), now = first;
+static uint32_t line(const struct mtr_lang_interpreter *it,
+                     const struct mtr_lang_frame *frame) {
+    const struct python *py = (const struct python *)it;
+    uintptr_t code = frame->what, bytes = word(code + py->code_linetable);
+    const uint8_t *p = (const uint8_t *)(bytes + py->bytes_data);
+    struct table t = {p, p + word(bytes + py->bytes_size)};
+    int32_t first = number(code + py->code_firstlineno), now = first;
     intptr_t end = 0, where = (intptr_t)frame->where;
     while (where >= 0 && t.p < t.end) {
         unsigned head = *t.p++, kind = head >> 3 & 15;
@@ -328,8 +352,11 @@ const struct mtr_lang_reader mtr_lang_python = {
     .name = "Python",
     .language = MTF_LANGUAGE_PYTHON,
     .symbols = symbols,
+    .first = &initial.it,
+    .bytes = sizeof(struct python),
     .is_known = is_known,
     .walk = walk,
+    .walk_late = walk_late,
     .file = file,
     .function = function,
     .line = line,

@@ -13,17 +13,34 @@
 
 #include "base/compiler.h"
 #include "tracer/lang.h"
+#include "tracer/stack_rows.h"
 
 #include <string.h>
 
 /* A symbol that a reader wants, in the order of its own table. */
 struct mtr_lang_symbol {
     const char *name;
-    bool is_tls;    /* its place is an offset from the thread pointer */
-    bool needed;    /* without it there is no such interpreter */
-    bool is_loop;   /* a function that runs code of its language */
-    intptr_t place; /* 0: there is none */
+    bool is_tls;
+    bool needed;  /* without it there is no such interpreter */
+    bool is_loop; /* a function that runs code of its language */
+};
+#define MTR_LANG_SYMBOLS 10u
+
+/* Where an interpreter has it. AT of a variable of threads: its offset from
+   the thread pointer or, of an interpreter that was loaded later, what TLS
+   takes. */
+struct mtr_lang_place {
+    intptr_t at; /* 0: nowhere */
     size_t bytes;
+};
+
+/* An interpreter, the head of what its reader knows of it. One that the program
+   was loaded with stays; others may go, as their modules. */
+struct mtr_lang_interpreter {
+    struct mtr_loops loops; /* of one that was loaded later */
+    const struct mtr_lang_reader *reader;
+    void *(*tls)(void *);
+    struct mtr_lang_place place[MTR_LANG_SYMBOLS];
 };
 
 enum mtr_lang_state {
@@ -35,16 +52,28 @@ enum mtr_lang_state {
 struct mtr_lang_reader {
     const char *name;
     enum mtf_language language;
-    struct mtr_lang_symbol *symbols; /* up to one without name */
+    const struct mtr_lang_symbol *symbols; /* up to one without name */
+    struct mtr_lang_interpreter *first; /* that the program was loaded with */
+    size_t bytes;                       /* of what it keeps of each */
+    /* Of one that was loaded later, only threads that run a function of its
+       that is a loop may be asked, not just any function. */
+    bool late_in_loop;
     /* All needed symbols are there: whether this is a version that it reads. */
-    bool (*is_known)(void);
-    /* For W, with at most DEPTH frames: count, cut, frame; key is changed. */
+    bool (*is_known)(struct mtr_lang_interpreter *it);
+    /* Of FIRST, for W, with at most DEPTH frames: count, cut, frame; key is
+       changed. */
     void (*walk)(struct mtr_lang_walk *w, uint32_t depth);
+    /* The same of one that was loaded later, and cannot go now. */
+    void (*walk_late)(const struct mtr_lang_interpreter *it,
+                      struct mtr_lang_walk *w, uint32_t depth);
     /* Of a frame of the walk, which still runs: its names as UTF-8, at most
        MTF_SITE_TEXT_MAX bytes at TO; how many. The function may have none. */
-    uint32_t (*file)(const struct mtr_lang_frame *frame, char *to);
-    uint32_t (*function)(const struct mtr_lang_frame *frame, char *to);
-    uint32_t (*line)(const struct mtr_lang_frame *frame);
+    uint32_t (*file)(const struct mtr_lang_interpreter *it,
+                     const struct mtr_lang_frame *frame, char *to);
+    uint32_t (*function)(const struct mtr_lang_interpreter *it,
+                         const struct mtr_lang_frame *frame, char *to);
+    uint32_t (*line)(const struct mtr_lang_interpreter *it,
+                     const struct mtr_lang_frame *frame);
 };
 
 extern const struct mtr_lang_reader mtr_lang_python, mtr_lang_perl,

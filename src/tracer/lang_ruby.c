@@ -29,7 +29,7 @@ enum {
     SYMBOL_LINE,
     SYMBOL_FIRST_LINE
 };
-static struct mtr_lang_symbol symbols[] = {
+static const struct mtr_lang_symbol symbols[] = {
     {.name = "ruby_api_version", .needed = true},
     {.name = "ruby_current_vm_ptr", .needed = true},
     {.name = "ruby_current_ec", .is_tls = true, .needed = true},
@@ -43,12 +43,17 @@ static struct mtr_lang_symbol symbols[] = {
     {.name = NULL},
 };
 
-static int (*has_lock)(void);
-static int (*collects)(void);
-static uintptr_t (*path_of)(uintptr_t code);
-static uintptr_t (*label_of)(uintptr_t code);
-static unsigned (*line_at)(uintptr_t code, size_t position);
-static uintptr_t (*first_line_of)(uintptr_t code);
+/* One interpreter. */
+struct ruby {
+    struct mtr_lang_interpreter it;
+    int (*has_lock)(void);
+    int (*collects)(void);
+    uintptr_t (*path_of)(uintptr_t code);
+    uintptr_t (*label_of)(uintptr_t code);
+    unsigned (*line_at)(uintptr_t code, size_t position);
+    uintptr_t (*first_line_of)(uintptr_t code);
+};
+static struct ruby initial;
 
 enum {
     CONTEXT_STACK = 0,
@@ -74,20 +79,26 @@ static inline uintptr_t word(uintptr_t p) {
     return *(const uintptr_t *)p;
 }
 
-static bool is_known(void) {
-    const int *version = (const int *)symbols[SYMBOL_VERSION].place;
-    has_lock = (int (*)(void))symbols[SYMBOL_HAS_LOCK].place;
-    collects = (int (*)(void))symbols[SYMBOL_COLLECTS].place;
-    path_of = (uintptr_t(*)(uintptr_t))symbols[SYMBOL_PATH].place;
-    label_of = (uintptr_t(*)(uintptr_t))symbols[SYMBOL_LABEL].place;
-    line_at = (unsigned (*)(uintptr_t, size_t))symbols[SYMBOL_LINE].place;
-    first_line_of = (uintptr_t(*)(uintptr_t))symbols[SYMBOL_FIRST_LINE].place;
+static bool is_known(struct mtr_lang_interpreter *it) {
+    struct ruby *r = (struct ruby *)it;
+    const struct mtr_lang_place *p = it->place;
+    const int *version = (const int *)p[SYMBOL_VERSION].at;
+    r->has_lock = (int (*)(void))p[SYMBOL_HAS_LOCK].at;
+    r->collects = (int (*)(void))p[SYMBOL_COLLECTS].at;
+    r->path_of = (uintptr_t(*)(uintptr_t))p[SYMBOL_PATH].at;
+    r->label_of = (uintptr_t(*)(uintptr_t))p[SYMBOL_LABEL].at;
+    r->line_at = (unsigned (*)(uintptr_t, size_t))p[SYMBOL_LINE].at;
+    r->first_line_of = (uintptr_t(*)(uintptr_t))p[SYMBOL_FIRST_LINE].at;
     return version[0] == 3 && version[1] == 1;
 }
 
-static inline uintptr_t context(void) {
-    return word((uintptr_t)__builtin_thread_pointer() +
-                (uintptr_t)symbols[SYMBOL_CONTEXT].place);
+/* The calling thread's. One that runs Ruby has the variables of Ruby's module,
+   so the C library need not wait for the loader to find a later one's. */
+static TCM_ALWAYS_INLINE uintptr_t context(const struct ruby *r) {
+    intptr_t at = r->it.place[SYMBOL_CONTEXT].at;
+    return word(r == &initial
+                    ? (uintptr_t)__builtin_thread_pointer() + (uintptr_t)at
+                    : (uintptr_t)r->it.tls((void *)at));
 }
 
 static inline const char *string(uintptr_t value, size_t *length) {
@@ -113,22 +124,24 @@ static inline uint64_t mix_string(uint64_t h, uintptr_t value) {
 
 /* As Ruby says it. A place is behind the instruction that runs; a frame that
    did not begin has none. */
-static inline uint32_t line_of(uintptr_t code, uintptr_t place) {
+static inline uint32_t line_of(const struct ruby *r, uintptr_t code,
+                               uintptr_t place) {
     uintptr_t body = word(code + CODE_BODY);
     size_t offset = place - word(body + BODY_INSTRUCTIONS);
     size_t at = offset / sizeof(uintptr_t);
     unsigned line = 0;
     if (place != 0 && at <= *(const uint32_t *)(body + BODY_SIZE))
-        line = line_at(code, at == 0 ? 0 : at - 1);
+        line = r->line_at(code, at == 0 ? 0 : at - 1);
     /* A small number, as Ruby keeps them. */
-    return line != 0 ? line : (uint32_t)(first_line_of(code) >> 1);
+    return line != 0 ? line : (uint32_t)(r->first_line_of(code) >> 1);
 }
 
-static void walk(struct mtr_lang_walk *w, uint32_t depth) {
-    if (word((uintptr_t)symbols[SYMBOL_VM].place) == 0 || context() == 0 ||
-        !has_lock() || collects())
+static TCM_ALWAYS_INLINE void walk_of(const struct ruby *r,
+                                      struct mtr_lang_walk *w, uint32_t depth) {
+    if (word((uintptr_t)r->it.place[SYMBOL_VM].at) == 0 || context(r) == 0 ||
+        !r->has_lock() || r->collects())
         return;
-    uintptr_t ec = context(), frame = word(ec + CONTEXT_FRAME);
+    uintptr_t ec = context(r), frame = word(ec + CONTEXT_FRAME);
     uintptr_t end =
         word(ec + CONTEXT_STACK) + 8 * word(ec + CONTEXT_STACK_WORDS);
     for (; frame != 0 && frame < end; frame += FRAME_SIZE) {
@@ -140,12 +153,21 @@ static void walk(struct mtr_lang_walk *w, uint32_t depth) {
             w->cut = true;
             return;
         }
-        uint32_t line = line_of(code, word(frame + FRAME_PLACE));
+        uint32_t line = line_of(r, code, word(frame + FRAME_PLACE));
         w->frame[w->count++] = (struct mtr_lang_frame){code, line};
         uint64_t h = mtr_lang_mix(w->key, line);
-        h = mix_string(h, path_of(code));
-        w->key = mix_string(h, label_of(code));
+        h = mix_string(h, r->path_of(code));
+        w->key = mix_string(h, r->label_of(code));
     }
+}
+
+static void walk(struct mtr_lang_walk *w, uint32_t depth) {
+    walk_of(&initial, w, depth);
+}
+
+static void walk_late(const struct mtr_lang_interpreter *it,
+                      struct mtr_lang_walk *w, uint32_t depth) {
+    walk_of((const struct ruby *)it, w, depth);
 }
 
 static uint32_t copy_string(uintptr_t value, char *to) {
@@ -154,15 +176,21 @@ static uint32_t copy_string(uintptr_t value, char *to) {
     return mtr_lang_copy(to, p, length);
 }
 
-static uint32_t file(const struct mtr_lang_frame *frame, char *to) {
-    return copy_string(path_of(frame->what), to);
+static uint32_t file(const struct mtr_lang_interpreter *it,
+                     const struct mtr_lang_frame *frame, char *to) {
+    const struct ruby *r = (const struct ruby *)it;
+    return copy_string(r->path_of(frame->what), to);
 }
 
-static uint32_t function(const struct mtr_lang_frame *frame, char *to) {
-    return copy_string(label_of(frame->what), to);
+static uint32_t function(const struct mtr_lang_interpreter *it,
+                         const struct mtr_lang_frame *frame, char *to) {
+    const struct ruby *r = (const struct ruby *)it;
+    return copy_string(r->label_of(frame->what), to);
 }
 
-static uint32_t line(const struct mtr_lang_frame *frame) {
+static uint32_t line(const struct mtr_lang_interpreter *it,
+                     const struct mtr_lang_frame *frame) {
+    (void)it;
     return (uint32_t)frame->where;
 }
 
@@ -170,8 +198,12 @@ const struct mtr_lang_reader mtr_lang_ruby = {
     .name = "Ruby",
     .language = MTF_LANGUAGE_RUBY,
     .symbols = symbols,
+    .first = &initial.it,
+    .bytes = sizeof(struct ruby),
+    .late_in_loop = true,
     .is_known = is_known,
     .walk = walk,
+    .walk_late = walk_late,
     .file = file,
     .function = function,
     .line = line,

@@ -36,6 +36,12 @@ static bool define_module(struct mtr_thread *t, uint32_t number, uint32_t now) {
     uint8_t def[MTF_EXTENDED_MAX];
     if (m == NULL || tcm_load_acquire(&m->epoch) == now)
         return true;
+    /* The calling thread runs code of it: it is where the site is needed. */
+    if (t->cold->sites->has_lines && mtr_lang_meet(m, number)) {
+        /* Who sees the new stamp sees what was found. */
+        tcm_fence_seq_cst();
+        tcm_add_relaxed(&mtr_site_stamp, (uint64_t)1);
+    }
     for (unsigned n; (n = mtr_site_put_module(def, number, m, &done)) != 0;)
         if (!publish(t, def, n))
             return false;
@@ -305,31 +311,47 @@ static TCM_ALWAYS_INLINE bool begin_of(struct mtr_thread_sites *s,
     return !mtr_stack_is_inside(from->at);
 }
 
+uint64_t mtr_site_key_late(struct mtr_thread_sites *s, uintptr_t caller) {
+    uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp);
+    struct mtr_stack_state from;
+    struct mtr_stack_tag *tag;
+    return mtr_config.site_native != 0 &&
+                   mtr_stack_outside(&s->stack, &from, stamp) &&
+                   mtr_stack_key(&s->stack, from, mtr_config.site_native, stamp,
+                                 &tag) != 0 &&
+                   tag->loops != NULL
+               ? mtr_lang_walk_late(&s->lang, tag->loops, caller)
+               : caller;
+}
+
 static TCM_ALWAYS_INLINE int64_t known_stack(struct mtr_thread_sites *s,
                                              const void *fp) {
     uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp);
     struct mtr_stack_state from;
-    uint32_t *tag;
+    struct mtr_stack_tag *tag;
     if (!begin_of(s, fp, stamp, &from))
         return MTR_SITE_NOT_KNOWN;
     uint64_t key =
         mtr_stack_key(&s->stack, from, mtr_config.site_depth, stamp, &tag);
     if (TCM_UNLIKELY(key == 0))
         return MTR_SITE_NOT_KNOWN;
-    if (TCM_UNLIKELY(*tag == MTF_SITE_NONE))
-        *tag = mtr_site_known_walk(s, key);
-    return *tag != MTF_SITE_NONE ? (int64_t)*tag : MTR_SITE_NOT_KNOWN;
+    if (TCM_UNLIKELY(tag->site == MTF_SITE_NONE))
+        tag->site = mtr_site_known_walk(s, key);
+    return tag->site != MTF_SITE_NONE ? (int64_t)tag->site : MTR_SITE_NOT_KNOWN;
 }
 
 static TCM_ALWAYS_INLINE int64_t known_line(struct mtr_thread_sites *s,
                                             uintptr_t caller, const void *fp) {
-    uint64_t lines = mtr_site_key(s, caller), native = 0;
+    uint64_t lines = mtr_lang_walk(&s->lang, caller), native = 0;
     uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp);
     struct mtr_stack_state from;
-    uint32_t *tag;
-    if (mtr_config.site_native != 0 && begin_of(s, fp, stamp, &from))
+    struct mtr_stack_tag *tag;
+    if (mtr_config.site_native != 0 && begin_of(s, fp, stamp, &from)) {
         native =
             mtr_stack_key(&s->stack, from, mtr_config.site_native, stamp, &tag);
+        if (TCM_UNLIKELY(lines == caller && native != 0 && tag->loops != NULL))
+            lines = mtr_lang_walk_late(&s->lang, tag->loops, caller);
+    }
     uint32_t site = mtr_site_known_walk(s, line_key(lines, caller, native));
     mtr_site_key_done(s, lines, caller);
     return site != MTF_SITE_NONE ? (int64_t)site : MTR_SITE_NOT_KNOWN;

@@ -13,6 +13,27 @@
 
 struct mtr_thread;
 
+/* What the site of a call from CALLER is known by, or the lines of it, if there
+   are any; mtr_site_key_done after it is known or not. With lines it may
+   allocate (lang.h). */
+uint64_t mtr_site_key_late(struct mtr_thread_sites *s, uintptr_t caller);
+static TCM_ALWAYS_INLINE uint64_t mtr_site_key(struct mtr_thread_sites *s,
+                                               uintptr_t caller) {
+    if (TCM_LIKELY(!s->has_lines))
+        return caller;
+    uint64_t key = mtr_lang_walk(&s->lang, caller);
+    return TCM_LIKELY(key != caller) ||
+                   tcm_load_acquire(&mtr_loops_first) == NULL
+               ? key
+               : mtr_site_key_late(s, caller);
+}
+
+static TCM_ALWAYS_INLINE void
+mtr_site_key_done(struct mtr_thread_sites *s, uint64_t key, uintptr_t caller) {
+    if (key != caller)
+        s->lang.is_walking = false;
+}
+
 /*
  * After mtr_enter, for a call from CALLER with KEY (mtr_site_key) that
  * allocates SIZE bytes: its site, defined if need be, is that of the

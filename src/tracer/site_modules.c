@@ -176,10 +176,24 @@ uint32_t mtr_module_at(uintptr_t address) {
     }
     return 0;
 }
+
+bool mtr_module_is_at(uint32_t number, uintptr_t address) {
+    const struct mtr_module *m = mtr_module(number);
+    struct found f;
+    return m != NULL && find(address, &f) && f.start == m->start &&
+           f.end == m->end && f.map->l_addr == m->bias &&
+           (uintptr_t)f.map->l_ld == m->dynamic;
+}
 #else
 uint32_t mtr_module_at(uintptr_t address) {
     (void)address;
     return 0;
+}
+
+bool mtr_module_is_at(uint32_t number, uintptr_t address) {
+    (void)number;
+    (void)address;
+    return false;
 }
 #endif
 

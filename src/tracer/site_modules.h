@@ -19,6 +19,7 @@ struct mtr_module {
     uint64_t dynamic; /* address of its dynamic section */
     uint32_t epoch;   /* it is defined in; see sites.c */
     bool is_loader;
+    bool is_met; /* of lang.c's: interpreters were looked for in it */
     uint8_t build_id_length;
     uint8_t build_id[MTF_BUILD_ID_MAX];
     uint32_t path_length;
@@ -30,6 +31,8 @@ struct mtr_module {
 /* The module that has code at ADDRESS now, made known if need be; 0: none, or
    there is no memory. */
 uint32_t mtr_module_at(uintptr_t address);
+/* Whether it is module NUMBER; faster. */
+bool mtr_module_is_at(uint32_t number, uintptr_t address);
 /* Module NUMBER, from 1; NULL: there are fewer. */
 struct mtr_module *mtr_module(uint32_t number);
 

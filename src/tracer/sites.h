@@ -111,20 +111,6 @@ static TCM_ALWAYS_INLINE size_t mtr_site_entry(uint64_t key) {
     return key * 0x9E3779B97F4A7C15u >> (64 - MTR_SITE_CACHE_LOG2);
 }
 
-/* What the site of a call from CALLER is known by, or the lines of it, if there
-   are any; mtr_site_key_done after it is known or not. With lines it may
-   allocate (lang.h). */
-static TCM_ALWAYS_INLINE uint64_t mtr_site_key(struct mtr_thread_sites *s,
-                                               uintptr_t caller) {
-    return TCM_LIKELY(!s->has_lines) ? caller : mtr_lang_walk(&s->lang, caller);
-}
-
-static TCM_ALWAYS_INLINE void
-mtr_site_key_done(struct mtr_thread_sites *s, uint64_t key, uintptr_t caller) {
-    if (key != caller)
-        s->lang.is_walking = false;
-}
-
 static TCM_ALWAYS_INLINE uint32_t mtr_site_in(const struct mtr_thread_sites *s,
                                               size_t entry, uint64_t key) {
     const struct mtr_known_caller *k = &s->cache[entry];

@@ -11,7 +11,6 @@
 #include "base/os_mem.h"
 #include "base/os_thread.h"
 #include "tracer/cfi.h"
-#include "tracer/stack_rows.h"
 
 #include <string.h>
 #include <sys/auxv.h>
@@ -402,6 +401,20 @@ static void remember(struct mtr_thread_stack *s, uint32_t kept, uint32_t used,
     s->count = kept;
 }
 
+/* What S came by, as far as it is certain: code that lies in no file is
+   followed by words that may be of calls that are over. */
+static TCM_NOINLINE const struct mtr_loops *
+find_loops(const struct mtr_thread_stack *s) {
+    const struct mtr_frame *f = &s->frame[s->count];
+    for (uint32_t i = 0; i < s->length; i++) {
+        const struct mtr_loops *l = mtr_loops_at((--f)->state.at);
+        if (l != NULL ||
+            (mtr_row_at(f->state.at, s->stamp) & 7) == MTR_ROW_POINTERS)
+            return l;
+    }
+    return NULL;
+}
+
 /* The key of the innermost LENGTH frames. */
 static void make_key(struct mtr_thread_stack *s, unsigned depth) {
     uint64_t hash = s->frame[s->count - 1].hash;
@@ -419,7 +432,10 @@ static void make_key(struct mtr_thread_stack *s, unsigned depth) {
         hash ^= MTR_STACK_CUT;
     }
     s->key = mix(hash) | (uint64_t)1 << 63;
-    s->tag = 0;
+    s->tag = (struct mtr_stack_tag){
+        0, TCM_UNLIKELY(tcm_load_acquire(&mtr_loops_first) != NULL)
+               ? find_loops(s)
+               : NULL};
 }
 
 static void walk_complex(struct mtr_thread_stack *s,
@@ -536,7 +552,7 @@ static void keep_memo(struct mtr_thread_stack *s, struct mtr_stack_state from) {
     }
     memo->from = from;
     memo->key = s->key;
-    memo->tag = 0;
+    memo->tag = s->tag;
     memo->is_live = s->frame[s->count - 1].is_live;
     memo->words = n;
     memo->owner = s->owner;
@@ -618,7 +634,8 @@ uint64_t mtr_stack_walk(struct mtr_thread_stack *s, struct mtr_stack_state from,
 }
 
 uint64_t mtr_stack_key(struct mtr_thread_stack *s, struct mtr_stack_state from,
-                       unsigned depth, uint64_t stamp, uint32_t **tag) {
+                       unsigned depth, uint64_t stamp,
+                       struct mtr_stack_tag **tag) {
     TCM_ASSERT(depth != 0 && depth <= MTR_STACK_DEPTH);
     if (TCM_UNLIKELY(s->busy))
         return 0;

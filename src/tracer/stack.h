@@ -27,6 +27,7 @@
 
 #include "base/check.h"
 #include "base/compiler.h"
+#include "tracer/stack_rows.h"
 
 #define MTR_STACK_DEPTH         256u /* most frames */
 #define MTR_STACK_DEPTH_DEFAULT 32u
@@ -58,6 +59,12 @@ TCM_STATIC_ASSERT(sizeof(struct mtr_frame) == 64, "a cache line");
 /* In bp_slot: the step from here is taken anew each time. */
 #define MTR_SLOT_UNSURE ((uintptr_t)1)
 
+/* What the caller keeps with a stack, and what the walk came by. */
+struct mtr_stack_tag {
+    uint32_t site;                 /* 0 at first */
+    const struct mtr_loops *loops; /* innermost; NULL: none */
+};
+
 /* A walk from FROM that read these words gave KEY. */
 #define MTR_MEMO_WORDS     64u
 #define MTR_MEMO_SETS_LOG2 6u
@@ -67,8 +74,8 @@ struct mtr_stack_memo {
     uint64_t key;
     uint64_t stamp; /* of the code that it is of; 0: none is kept here */
     uint32_t owner; /* the thread's */
-    uint32_t tag;
     uint32_t words;
+    struct mtr_stack_tag tag;
     bool is_live; /* BP is, in FROM */
     struct {
         uintptr_t slot, value;
@@ -99,7 +106,7 @@ struct mtr_thread_stack {
     uint32_t owner;  /* changes when another thread gets this */
     uint64_t outer;  /* hash of what is outside of the first frame */
     uint64_t key;    /* of the last walk */
-    uint32_t tag;    /* the same */
+    struct mtr_stack_tag tag; /* the same */
     /* The own stack from LOW on, BYTES less 7 long, was there; what lies below
        NONE_BELOW is not of it. */
     uintptr_t low, bytes, none_below;
@@ -118,9 +125,11 @@ bool mtr_stack_is_possible(void);
  * address; 0: a walk of this thread is interrupted. STAMP: another one when
  * code may have been replaced. *TAG: where the caller may keep a number with
  * the stack, up to the next walk; 0 if it has none yet, or it was forgotten.
+ * Whether the loops that it names are still there has to be asked.
  */
 uint64_t mtr_stack_key(struct mtr_thread_stack *s, struct mtr_stack_state from,
-                       unsigned depth, uint64_t stamp, uint32_t **tag);
+                       unsigned depth, uint64_t stamp,
+                       struct mtr_stack_tag **tag);
 /* The same, and the last LENGTH of FRAME are those of the walk, innermost last,
    with CUT outside of them. */
 uint64_t mtr_stack_walk(struct mtr_thread_stack *s, struct mtr_stack_state from,

@@ -2,6 +2,7 @@
 #include "tracer/stack_rows.h"
 
 #include "tracer/cfi.h"
+#include "tracer/site_modules.h"
 
 struct mtr_row_entry mtr_rows[1u << MTR_ROWS_LOG2];
 
@@ -12,6 +13,8 @@ static struct {
 } ends[ENDS_MAX];
 static unsigned ends_count;
 
+const struct mtr_loops *mtr_loops_first;
+
 void mtr_rows_end_in(uintptr_t start, size_t bytes) {
     if (ends_count == ENDS_MAX)
         return;
@@ -19,9 +22,37 @@ void mtr_rows_end_in(uintptr_t start, size_t bytes) {
     ends[ends_count++].bytes = bytes;
 }
 
+void mtr_loops_add(struct mtr_loops *l) {
+    const struct mtr_loops *head = tcm_load_acquire(&mtr_loops_first);
+    do {
+        l->next = head;
+        /* Publishes L; pairs with the loads of the head. */
+    } while (!tcm_cas_acq_rel(&mtr_loops_first, &head, l));
+}
+
+static bool is_in_loop(const struct mtr_loops *l, uintptr_t at) {
+    for (unsigned i = 0; i < MTR_LOOPS_MAX; i++)
+        if (at - l->loop[i].start < l->loop[i].bytes)
+            return true;
+    return false;
+}
+
+const struct mtr_loops *mtr_loops_at(uintptr_t at) {
+    const struct mtr_loops *l = tcm_load_acquire(&mtr_loops_first);
+    for (; l != NULL; l = l->next)
+        if (at >= l->start && at < l->end && (!l->alone || is_in_loop(l, at)) &&
+            mtr_module_is_at(l->module, at))
+            return l;
+    return NULL;
+}
+
 bool mtr_row_is_outermost(uintptr_t at, bool in_none) {
     for (unsigned i = 0; i < ends_count; i++)
         if (in_none || at - ends[i].start < ends[i].bytes)
+            return true;
+    for (const struct mtr_loops *l = tcm_load_acquire(&mtr_loops_first);
+         l != NULL; l = l->next)
+        if (is_in_loop(l, at) && mtr_module_is_at(l->module, at))
             return true;
     return false;
 }
@@ -97,6 +128,8 @@ static bool summarise(const struct mtr_cfi *c, uintptr_t at,
 static struct mtr_row make_row(uintptr_t at) {
     struct mtr_row row = {.kind = MTR_ROW_NONE};
     struct mtr_cfi c;
+    /* Who has a stamp sees the loops that it was changed for. */
+    tcm_fence_seq_cst();
     enum mtr_cfi_found found = mtr_cfi_find(at, &c);
     if (mtr_row_is_outermost(at, found == MTR_CFI_NO_MODULE)) {
         row.kind = MTR_ROW_END;

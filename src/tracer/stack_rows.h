@@ -82,6 +82,30 @@ void mtr_rows_end_in(uintptr_t start, size_t bytes);
 /* Whether a frame of code at AT is, which lies in no file if IN_NONE. */
 bool mtr_row_is_outermost(uintptr_t at, bool in_none);
 
+/*
+ * Functions of a module that end stacks in the same way, and code of which
+ * makes walks say that they have come by it. The module may go away and others
+ * come to its place: a stack says so only while the thread runs code of it.
+ */
+#define MTR_LOOPS_MAX 2u
+struct mtr_loops {
+    const struct mtr_loops *next;
+    uint32_t module; /* site_modules.h */
+    bool alone;      /* other code of it is not asked for */
+    uintptr_t start, end;
+    struct {
+        uintptr_t start;
+        size_t bytes;
+    } loop[MTR_LOOPS_MAX];
+};
+/* L stays. Rows that were made before are out of date: another stamp has to
+   come. */
+void mtr_loops_add(struct mtr_loops *l);
+extern const struct mtr_loops *mtr_loops_first TCM_LOCAL;
+/* Those of the module that has code at AT, which the thread runs; NULL: there
+   are none. */
+const struct mtr_loops *mtr_loops_at(uintptr_t at);
+
 /* Reads the information of the code; the row, which is in the table then. */
 uint64_t mtr_row_miss(uintptr_t at, uint64_t key);
 
