@@ -194,38 +194,42 @@ struct put_state {
     uint64_t top, skip; /* tags are those of the events plus SKIP */
 };
 
-static void put_number(struct format_out *out, uint64_t v) {
+/* P has room for NUMBER_MAX. Returns behind what it wrote. */
+static TCM_ALWAYS_INLINE char *store_number(char *p, uint64_t v) {
     for (; v > 0x7f; v >>= 7)
-        format_out_char(out, (char)(v & 0x7f));
-    format_out_char(out, (char)(v | 0x80));
+        *p++ = (char)(v & 0x7f);
+    *p++ = (char)(v | 0x80);
+    return p;
 }
 
 static void put(void *state, struct format_out *out,
-                const struct format_put *p) {
+                const struct format_put *event) {
     struct put_state *s = state;
-    const struct format_event *e = &p->e;
-    uint64_t size = e->size, old = e->old == 0 ? 0 : e->old + s->skip;
-    uint64_t reference = old == 0 ? 0 : s->top + 1 - old;
+    const struct format_event *e = &event->e;
     if (e->kind == FORMAT_LIVE)
         return;
     if (e->kind > FORMAT_REALLOC || (e->flags & FORMAT_FAILED) != 0) {
         format_out_left(out, e);
         return;
     }
-    if (e->kind == FORMAT_FREE || e->id == 0) {
-        put_number(out, 0);
-        put_number(out, reference);
-        return;
-    }
-    if (size == 0 || (out->stock && size > STOCK_MAX)) {
+    format_out_room(out, 3 * NUMBER_MAX);
+    char *p = out->bytes + out->used;
+    uint64_t size = e->size;
+    uint64_t reference = e->old == 0 ? 0 : s->top + 1 - (e->old + s->skip);
+    if (e->kind == FORMAT_FREE || e->id == 0)
+        size = 0;
+    else if (size == 0 || (out->stock && size > STOCK_MAX)) {
         size = size == 0 ? 1 : STOCK_MAX;
         out->changed++;
     }
-    put_number(out, size);
-    put_number(out, reference);
-    s->skip = s->top == 0 && out->stock ? 1 : s->skip;
-    put_number(out, e->id + s->skip - s->top);
-    s->top = e->id + s->skip;
+    p = store_number(p, size);
+    p = store_number(p, reference);
+    if (size != 0) {
+        s->skip = s->top == 0 && out->stock ? 1 : s->skip;
+        p = store_number(p, e->id + s->skip - s->top);
+        s->top = e->id + s->skip;
+    }
+    out->used = (size_t)(p - out->bytes);
 }
 
 const struct format format_cmt = {

@@ -25,6 +25,8 @@ struct export {
     struct live *slot;
     size_t slots;
     uint64_t tags, skipped;
+    uint32_t thread; /* of the record at hand, and its time */
+    uint64_t time_ns;
     const char *lacks;
     struct tool_ops ops;
 };
@@ -81,45 +83,46 @@ static void begin_block(struct export *x, struct format_put *p,
     x->out->live++;
 }
 
-static uint8_t kind_of(unsigned op) {
-    switch (op) {
-    case MTF_OP_FREE:
-    case MTF_OP_FREE_SIZE:
-        return FORMAT_FREE;
-    case MTF_OP_REALLOC:
-    case MTF_OP_REALLOC_NEW:
-    case MTF_OP_REALLOC_END:
-        return FORMAT_REALLOC;
-    default:
-        return FORMAT_ALLOC;
-    }
-}
+/* What an operation is: of the kinds up to MTF_OP_LAST_OPERATION. */
+static const struct shape {
+    uint8_t kind;
+    uint16_t flags;
+    bool ends, makes; /* a block */
+} shapes[MTF_OP_LAST_OPERATION + 1] = {
+    [MTF_OP_ALLOC] = {FORMAT_ALLOC, 0, false, true},
+    [MTF_OP_ALIGNED] = {FORMAT_ALLOC, 0, false, true},
+    [MTF_OP_FREE] = {FORMAT_FREE, 0, true, false},
+    [MTF_OP_FREE_SIZE] = {FORMAT_FREE, FORMAT_SIZED, true, false},
+    [MTF_OP_REALLOC] = {FORMAT_REALLOC, 0, true, true},
+    [MTF_OP_REALLOC_NEW] = {FORMAT_REALLOC, 0, false, true},
+    [MTF_OP_REALLOC_END] = {FORMAT_REALLOC, 0, true, false},
+};
 
-/* False: damage took the operation that made its block, or that freed the block
-   in its slot. */
-static bool make_operation(struct export *x, const struct mtf_op *op,
-                           struct format_put *p) {
+/* Fills *P, whose other fields are 0. False: damage took the operation that
+   made its block, or that freed the block in its slot. */
+static TCM_ALWAYS_INLINE bool make_operation(struct export *x,
+                                             const struct mtf_op *op,
+                                             struct format_put *p) {
+    const struct shape *shape = &shapes[op->kind];
     struct live *s = slot_of(x, op->slot);
-    bool makes = op->kind == MTF_OP_ALLOC || op->kind == MTF_OP_ALIGNED ||
-                 op->kind == MTF_OP_REALLOC_NEW;
-    if (s == NULL || makes != (s->tag == 0))
+    TCM_ASSERT(shape->kind != 0);
+    if (TCM_UNLIKELY(s == NULL || shape->ends != (s->tag != 0)))
         return false;
     p->slot = op->slot;
-    p->e.kind = kind_of(op->kind);
+    p->e.kind = shape->kind;
     p->e.call = op->call;
     p->e.align_log2 = op->align_log2;
     p->e.size = op->kind == MTF_OP_REALLOC_END ? 0 : op->size;
+    p->e.flags = shape->flags;
     if ((op->flags & MTF_PROC_FLAG_OLD_UNKNOWN) != 0)
         p->e.flags |= FORMAT_OLD_UNKNOWN;
     if ((op->flags & MTF_PROC_FLAG_MOVED) != 0)
         p->e.flags |= FORMAT_MOVED;
-    if (op->kind == MTF_OP_FREE_SIZE)
-        p->e.flags |= FORMAT_SIZED;
-    if (!makes)
+    p->e.id = p->e.old = p->old_size = p->born_op = p->maker = 0;
+    if (shape->ends)
         end_block(x, p, s);
-    if (mtf_op_makes(op->kind))
+    if (shape->makes)
         begin_block(x, p, s);
-    x->done->ops++;
     x->out->ops++;
     return true;
 }
@@ -196,23 +199,45 @@ static void make_record(struct export *x, const struct mtf_proc_block *b,
     }
 }
 
+static void begin_put(const struct export *x, struct format_put *p) {
+    memset(p, 0, sizeof(*p));
+    p->thread = x->thread;
+    p->time_ns = x->time_ns;
+    p->op = x->out->ops;
+}
+
+/* Operations so far ahead are those whose slots are asked for. */
+#define AHEAD 8u
+TCM_STATIC_ASSERT(AHEAD <= TOOL_OPS_AHEAD, "they may be read");
+
 static void see_ops(struct export *x, const struct tool_ops_item *item) {
-    for (size_t i = 0; i < item->count; i++) {
+    struct format_put p;
+    uint64_t before = x->out->ops;
+    begin_put(x, &p);
+    for (size_t i = 0; i < item->count && !x->out->no_memory; i++) {
         const struct mtf_op *op = &item->op[i];
-        struct format_put p;
-        memset(&p, 0, sizeof(p));
-        p.thread = x->ops.decoder.thread;
-        p.time_ns = x->ops.decoder.time_ns;
         p.op = x->out->ops;
-        if (op->kind > MTF_OP_LAST_OPERATION)
-            make_record(x, item->block, op, &p);
-        else if (make_operation(x, op, &p))
-            x->done->events++;
-        else
-            x->skipped++;
+        if (TCM_LIKELY(op->kind <= MTF_OP_LAST_OPERATION)) {
+            if (op[AHEAD].slot < x->slots)
+                __builtin_prefetch(&x->slot[op[AHEAD].slot], 1);
+            if (TCM_LIKELY(make_operation(x, op, &p)))
+                x->format->put(x->state, x->out, &p);
+            else
+                x->skipped++;
+            continue;
+        }
+        if (op->kind == MTF_OP_SWITCH)
+            x->thread = op->slot;
+        if (op->kind == MTF_OP_TIME)
+            x->time_ns = op->size;
+        begin_put(x, &p);
+        make_record(x, item->block, op, &p);
         if (p.e.kind != 0)
             x->format->put(x->state, x->out, &p);
+        begin_put(x, &p);
     }
+    x->done->ops = x->out->ops;
+    x->done->events += x->out->ops - before;
 }
 
 /* --- Reading -------------------------------------------------------------- */
@@ -230,7 +255,8 @@ static bool see_item(struct export *x, const struct tool_ops_item *item) {
         see_ops(x, item);
         return true;
     case TOOL_OPS_BLOCK:
-        /* a block's head: thread and time are known now */
+        x->thread = x->ops.decoder.thread;
+        x->time_ns = x->ops.decoder.time_ns;
         return true;
     case TOOL_OPS_BLOCK_END:
         if (item->problem != NULL)
@@ -318,7 +344,6 @@ void format_export(struct tool_input *in, const struct format *format,
     x->out = out;
     x->done = done;
     tool_ops_init(&x->ops, in, tell, x);
-    x->ops.at_once = 1; /* so thread and time are those of the operation */
     run(x);
     tool_ops_fini(&x->ops);
     if (format->put_fini != NULL)

@@ -82,31 +82,34 @@ static inline void format_out_char(struct format_out *o, char c) {
 }
 
 static inline void format_out_str(struct format_out *o, const char *text) {
-    format_out_bytes(o, text, strlen(text));
+    size_t n = strlen(text);
+    if (TCM_UNLIKELY(FORMAT_OUT_BYTES - o->used < n)) {
+        format_out_bytes(o, text, n);
+        return;
+    }
+    memcpy(o->bytes + o->used, text, n);
+    o->used += n;
 }
 
 static inline void format_out_u64(struct format_out *o, uint64_t v) {
-    char digits[20];
-    size_t n = 0;
+    /* The digits end at 20; as many bytes are copied whatever their number. */
+    char digits[40];
+    size_t at = 20;
     do {
-        digits[n++] = (char)('0' + v % 10);
+        digits[--at] = (char)('0' + v % 10);
         v /= 10;
     } while (v != 0);
-    format_out_room(o, n);
-    while (n != 0)
-        o->bytes[o->used++] = digits[--n];
+    format_out_room(o, 20);
+    memcpy(o->bytes + o->used, digits + at, 20);
+    o->used += 20 - at;
 }
 
 static inline void format_out_hex(struct format_out *o, uint64_t v) {
-    char digits[16];
-    size_t n = 0;
-    do {
-        digits[n++] = "0123456789abcdef"[v & 15];
-        v >>= 4;
-    } while (v != 0);
+    size_t n = (67u - (unsigned)__builtin_clzll(v | 1)) / 4;
     format_out_room(o, n);
-    while (n != 0)
-        o->bytes[o->used++] = digits[--n];
+    o->used += n;
+    for (char *p = o->bytes + o->used; n != 0; n--, v >>= 4)
+        *--p = "0123456789abcdef"[v & 15];
 }
 
 #endif

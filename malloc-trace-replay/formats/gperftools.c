@@ -190,12 +190,18 @@ static bool is_stream(const uint8_t *p, size_t n, bool whole) {
 
 /* --- Writing -------------------------------------------------------------- */
 
+/* Enough for all registers. */
+#define LEVELS 6u
+
 struct put_state {
     uint32_t *reg; /* by slot */
     size_t reg_room;
-    uint32_t *heap; /* free registers, the least first */
-    size_t heap_room, heap_count;
-    uint32_t used; /* registers ever used */
+    /* Bits of free registers; of words that are not 0 in the level below; and
+       so on. */
+    uint64_t *free[LEVELS];
+    size_t free_room[LEVELS];
+    unsigned levels; /* in use: the last one is a single word */
+    uint32_t used;   /* registers ever used */
     uint32_t thread;
     bool has_thread;
     uint64_t time_ns;
@@ -203,44 +209,62 @@ struct put_state {
 
 static void put_record(struct format_out *out, unsigned type, uint64_t reg,
                        uint64_t a, uint64_t b) {
-    uint8_t bytes[RECORD_BYTES];
+    format_out_room(out, RECORD_BYTES);
+    char *bytes = out->bytes + out->used;
     mtf_store_le64(bytes, reg << 8 | type);
     mtf_store_le64(bytes + 8, a);
     mtf_store_le64(bytes + 16, b);
-    format_out_bytes(out, bytes, sizeof(bytes));
+    out->used += RECORD_BYTES;
 }
 
-static uint32_t take_least(struct put_state *s) {
-    uint32_t *h = s->heap, least, last;
-    size_t at = 0, child;
-    if (s->heap_count == 0)
-        return s->used++;
-    least = h[0];
-    last = h[--s->heap_count];
-    while ((child = 2 * at + 1) < s->heap_count) {
-        child += child + 1 < s->heap_count && h[child + 1] < h[child];
-        if (h[child] >= last)
+/* A register that was never used. No other is free, so all bits are 0. */
+static uint32_t take_new(struct put_state *s, struct format_out *out) {
+    uint32_t reg = s->used;
+    size_t word = reg;
+    if (word >> 6 * s->levels != 0 || s->levels == 0)
+        s->levels++;
+    for (unsigned l = 0; l < s->levels; l++) {
+        size_t was = s->free_room[l];
+        word /= 64;
+        if (word < was)
+            continue;
+        if (!tool_array_reserve(&s->free[l], &s->free_room[l], word + 1,
+                                sizeof(**s->free))) {
+            out->no_memory = true;
+            return 0;
+        }
+        memset(s->free[l] + was, 0,
+               (s->free_room[l] - was) * sizeof(**s->free));
+    }
+    s->used++;
+    return reg;
+}
+
+static uint32_t take_least(struct put_state *s, struct format_out *out) {
+    size_t reg = 0;
+    if (s->used == 0 || s->free[s->levels - 1][0] == 0)
+        return take_new(s, out);
+    for (unsigned l = s->levels; l-- != 0;)
+        reg = reg * 64 + (unsigned)__builtin_ctzll(s->free[l][reg]);
+    size_t word = reg;
+    for (unsigned l = 0; l < s->levels; l++) {
+        s->free[l][word / 64] &= ~((uint64_t)1 << word % 64);
+        if (s->free[l][word / 64] != 0)
             break;
-        h[at] = h[child];
-        at = child;
+        word /= 64;
     }
-    h[at] = last;
-    return least;
+    return (uint32_t)reg;
 }
 
-static void give_back(struct put_state *s, struct format_out *out,
-                      uint32_t reg) {
-    if (!tool_array_reserve(&s->heap, &s->heap_room, s->heap_count + 1,
-                            sizeof(*s->heap))) {
-        out->no_memory = true;
-        return;
+static void give_back(struct put_state *s, uint32_t reg) {
+    size_t word = reg;
+    for (unsigned l = 0; l < s->levels; l++) {
+        uint64_t was = s->free[l][word / 64];
+        s->free[l][word / 64] = was | (uint64_t)1 << word % 64;
+        if (was != 0)
+            break;
+        word /= 64;
     }
-    size_t at = s->heap_count++;
-    while (at != 0 && s->heap[(at - 1) / 2] > reg) {
-        s->heap[at] = s->heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    s->heap[at] = reg;
 }
 
 static void enter(struct put_state *s, struct format_out *out,
@@ -259,7 +283,8 @@ static void put_call(struct put_state *s, struct format_out *out,
     const struct format_event *e = &p->e;
     uint64_t size = e->size;
     uint32_t old = 0, made = 0;
-    if (!tool_array_reserve(&s->reg, &s->reg_room, (size_t)p->slot + 1,
+    if (p->slot >= s->reg_room &&
+        !tool_array_reserve(&s->reg, &s->reg_room, (size_t)p->slot + 1,
                             sizeof(*s->reg))) {
         out->no_memory = true;
         return;
@@ -268,7 +293,7 @@ static void put_call(struct put_state *s, struct format_out *out,
     if (e->old != 0)
         old = s->reg[p->slot];
     if (e->id != 0)
-        made = s->reg[p->slot] = take_least(s);
+        made = s->reg[p->slot] = take_least(s, out);
     if (e->id == 0) {
         put_record(out, REC_FREE_SIZED, old, p->old_size, 0);
     } else if (e->old != 0) {
@@ -284,7 +309,7 @@ static void put_call(struct put_state *s, struct format_out *out,
         put_record(out, REC_MALLOC, made, size, 0);
     }
     if (e->old != 0)
-        give_back(s, out, old);
+        give_back(s, old);
 }
 
 static void put(void *state, struct format_out *out,
@@ -317,7 +342,8 @@ static void put(void *state, struct format_out *out,
 static void put_fini(void *state) {
     struct put_state *s = state;
     free(s->reg);
-    free(s->heap);
+    for (unsigned l = 0; l < LEVELS; l++)
+        free(s->free[l]);
 }
 
 const struct format format_gperftools = {
