@@ -12,6 +12,7 @@
 #include "common/input.h"
 #include "common/output.h"
 #include "formats/format.h"
+#include "traceformat/varint.h"
 
 #include <string.h>
 
@@ -91,25 +92,46 @@ static inline void format_out_str(struct format_out *o, const char *text) {
     o->used += n;
 }
 
+/* "000102...99". */
+extern const char format_pairs[201];
+
 static inline void format_out_u64(struct format_out *o, uint64_t v) {
     /* The digits end at 20; as many bytes are copied whatever their number. */
     char digits[40];
     size_t at = 20;
-    do {
-        digits[--at] = (char)('0' + v % 10);
-        v /= 10;
-    } while (v != 0);
+    for (; v >= 100; v /= 100) {
+        at -= 2;
+        memcpy(digits + at, format_pairs + 2 * (v % 100), 2);
+    }
+    if (v >= 10) {
+        at -= 2;
+        memcpy(digits + at, format_pairs + 2 * v, 2);
+    } else {
+        digits[--at] = (char)('0' + v);
+    }
     format_out_room(o, 20);
     memcpy(o->bytes + o->used, digits + at, 20);
     o->used += 20 - at;
 }
 
+/* Eight digits, the first one in the lowest byte. */
+static inline uint64_t format_hex_digits(uint32_t v) {
+    uint64_t x = (uint64_t)(v & 0xffff0000u) << 16 | (v & 0xffffu);
+    x = (x << 8 | x) & 0x00ff00ff00ff00ffu;
+    x = (x << 4 | x) & 0x0f0f0f0f0f0f0f0fu;
+    uint64_t letters = (x + 0x0606060606060606u) >> 4 & 0x0101010101010101u;
+    return __builtin_bswap64(x + 0x3030303030303030u +
+                             letters * ('a' - '0' - 10));
+}
+
 static inline void format_out_hex(struct format_out *o, uint64_t v) {
+    char digits[32];
     size_t n = (67u - (unsigned)__builtin_clzll(v | 1)) / 4;
-    format_out_room(o, n);
+    mtf_store_le64(digits, format_hex_digits((uint32_t)(v >> 32)));
+    mtf_store_le64(digits + 8, format_hex_digits((uint32_t)v));
+    format_out_room(o, 16);
+    memcpy(o->bytes + o->used, digits + 16 - n, 16);
     o->used += n;
-    for (char *p = o->bytes + o->used; n != 0; n--, v >>= 4)
-        *--p = "0123456789abcdef"[v & 15];
 }
 
 #endif

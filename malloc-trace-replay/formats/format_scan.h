@@ -39,37 +39,39 @@ static inline bool scan_bytes(const char **p, const char *end, const char *text,
 
 /* Decimal, at least one digit, below 2^64. */
 static inline bool scan_u64(const char **p, const char *end, uint64_t *v) {
-    const char *from = *p;
+    const char *at = *p, *from = at;
     uint64_t n = 0;
     unsigned digit;
-    for (; *p < end && (digit = (unsigned)(**p - '0')) <= 9; (*p)++) {
-        if (TCM_UNLIKELY(n > (UINT64_MAX - digit) / 10))
+    for (; at < end && (digit = (unsigned)(*at - '0')) <= 9; at++) {
+        if (TCM_UNLIKELY(n >= UINT64_MAX / 10) &&
+            (n > UINT64_MAX / 10 || digit > UINT64_MAX % 10))
             return false;
         n = n * 10 + digit;
     }
+    *p = at;
     *v = n;
-    return *p != from;
+    return at != from;
 }
+
+/* The value of a hexadecimal digit and 1; 0: it is none. */
+extern const uint8_t format_hex_value[256];
 
 /* Hexadecimal, with 0x or without. */
 static inline bool scan_hex(const char **p, const char *end, uint64_t *v) {
-    const char *from;
+    const char *at = *p, *from;
     uint64_t n = 0;
-    if (end - *p >= 2 && (*p)[0] == '0' && ((*p)[1] | 32) == 'x')
-        *p += 2;
-    for (from = *p; *p < end; (*p)++) {
-        unsigned digit = (unsigned)(**p - '0');
-        if (digit > 9) {
-            digit = (unsigned)((**p | 32) - 'a') + 10;
-            if (digit < 10 || digit > 15)
-                break;
-        }
+    if (end - at >= 2 && at[0] == '0' && (at[1] | 32) == 'x')
+        at += 2;
+    unsigned digit;
+    for (from = at; at < end && (digit = format_hex_value[(uint8_t)*at]) != 0;
+         at++) {
         if (TCM_UNLIKELY(n >> 60 != 0))
             return false;
-        n = n << 4 | digit;
+        n = n * 16 + digit - 1;
     }
+    *p = at;
     *v = n;
-    return *p != from;
+    return at != from;
 }
 
 /* Blanks, then the number. */

@@ -7,224 +7,375 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct address_block *address_map_find(const struct address_map *m,
-                                             uint64_t address) {
-    const struct tool_map_entry *e = tool_map_find(&m->nodes, address);
-    return e == NULL ? NULL : &m->node[e->value].block;
+TCM_STATIC_ASSERT(ADDRESS_LEAF == 32 && ADDRESS_INNER == 64,
+                  "the searches halve these numbers");
+
+/* --- Searching ------------------------------------------------------------ */
+
+/* Which child of N has ADDRESS: how many of from[1..] are not above it. */
+static uint32_t child_of(const struct address_inner *n, uint64_t address) {
+    const uint64_t *from = n->from + 1;
+    uint32_t at = 0;
+    for (uint32_t step = ADDRESS_INNER / 2; step != 0; step /= 2)
+        at += from[at + step - 1] <= address ? step : 0;
+    return at < n->count ? at : n->count - 1;
 }
 
-void address_map_near(const struct address_map *m,
-                      const struct address_block *b,
-                      const struct address_block **below,
-                      const struct address_block **above) {
-    const struct address_node *n =
-        TCM_CONTAINER_OF(b, const struct address_node, block);
-    *below = n->near[0] == 0 ? NULL : &m->node[n->near[0]].block;
-    *above = n->near[1] == 0 ? NULL : &m->node[n->near[1]].block;
+/* How many addresses of L are below ADDRESS. */
+static uint32_t position_in(const struct address_leaf *l, uint64_t address) {
+    const uint64_t *a = l->address;
+    uint32_t at = 0;
+    for (uint32_t step = ADDRESS_LEAF / 2; step != 0; step /= 2)
+        at += a[at + step - 1] < address ? step : 0;
+    return at + (a[at] < address);
 }
 
-/* --- Chunks --------------------------------------------------------------- */
-
-static uint32_t next_random(struct address_map *m) {
-    m->random ^= m->random << 13;
-    m->random ^= m->random >> 7;
-    m->random ^= m->random << 17;
-    return (uint32_t)(m->random >> 32);
+/* The search goes to and fro in the addresses: all of them come at once. */
+static void prefetch_leaf(const struct address_map *m, uint32_t leaf) {
+    const char *p = (const char *)m->leaf[leaf].address;
+    for (size_t i = 0; i < sizeof(m->leaf->address); i += 64)
+        __builtin_prefetch(p + i);
+    __builtin_prefetch(&m->link[leaf]);
 }
 
-/* An empty chunk, in no tree. 0: out of memory. */
-static uint32_t new_chunk(struct address_map *m, uint64_t from) {
-    uint32_t at = m->spare_chunk;
-    if (at != 0) {
-        m->spare_chunk = m->place[at].child[0];
-    } else {
-        size_t n = m->chunks == 0 ? 1 : m->chunks;
-        if (n == UINT32_MAX ||
-            !tool_array_reserve(&m->chunk, &m->chunk_room, n + 1,
-                                sizeof(*m->chunk)) ||
-            !tool_array_reserve(&m->place, &m->place_room, n + 1,
-                                sizeof(*m->place)))
-            return 0;
-        m->chunks = n + 1;
-        at = (uint32_t)n;
+/* The leaf where ADDRESS belongs. The map is not empty. */
+static uint32_t leaf_of(const struct address_map *m, uint64_t address) {
+    uint32_t node = m->root;
+    for (unsigned level = m->levels; level != 0; level--) {
+        const struct address_inner *n = &m->inner[node];
+        node = n->child[child_of(n, address)];
     }
-    m->place[at] = (struct address_place){from, {0, 0}, next_random(m), 0};
+    prefetch_leaf(m, node);
+    return node;
+}
+
+bool address_map_find(const struct address_map *m, uint64_t address,
+                      struct address_spot *spot) {
+    *spot = (struct address_spot){0, 0};
+    if (m->root == 0)
+        return false;
+    spot->leaf = leaf_of(m, address);
+    spot->at = position_in(&m->leaf[spot->leaf], address);
+    return spot->at < m->link[spot->leaf].count &&
+           m->leaf[spot->leaf].address[spot->at] == address;
+}
+
+struct address_block address_map_get(const struct address_map *m,
+                                     struct address_spot spot) {
+    const struct address_leaf *l = &m->leaf[spot.leaf];
+    return (struct address_block){l->address[spot.at], l->size[spot.at],
+                                  l->line[spot.at]};
+}
+
+bool address_map_below(const struct address_map *m, struct address_spot spot,
+                       struct address_block *block) {
+    if (spot.at == 0) {
+        spot.leaf = m->link[spot.leaf].near[0];
+        if (spot.leaf == 0)
+            return false;
+        spot.at = m->link[spot.leaf].count;
+    }
+    spot.at--;
+    *block = address_map_get(m, spot);
+    return true;
+}
+
+bool address_map_above(const struct address_map *m, struct address_spot spot,
+                       struct address_block *block) {
+    if (++spot.at == m->link[spot.leaf].count) {
+        spot.leaf = m->link[spot.leaf].near[1];
+        if (spot.leaf == 0)
+            return false;
+        spot.at = 0;
+    }
+    *block = address_map_get(m, spot);
+    return true;
+}
+
+/* --- Nodes ---------------------------------------------------------------- */
+
+/* An empty leaf, near no other. 0: out of memory. */
+static uint32_t new_leaf(struct address_map *m) {
+    uint32_t at = m->spare_leaf;
+    if (at != 0) {
+        m->spare_leaf = m->link[at].near[0];
+    } else {
+        size_t n = (size_t)m->leaves + 2;
+        if (m->leaves == UINT32_MAX - 1 ||
+            !tool_array_reserve(&m->leaf, &m->leaf_room, n, sizeof(*m->leaf)) ||
+            !tool_array_reserve(&m->link, &m->link_room, n, sizeof(*m->link)))
+            return 0;
+        at = ++m->leaves;
+    }
+    memset(m->leaf[at].address, 0xff, sizeof(m->leaf->address));
+    m->link[at] = (struct address_link){{0, 0}, 0};
     return at;
 }
 
-/* The chunk of ADDRESS. */
-static uint32_t chunk_of(const struct address_map *m, uint64_t address) {
-    uint32_t at = m->root, best = 0;
-    while (at != 0) {
-        unsigned side = m->place[at].from <= address;
-        best = side ? at : best;
-        at = m->place[at].child[side];
-    }
-    return best;
-}
-
-/* How many addresses of the chunk are below ADDRESS. */
-static uint32_t position_in(const struct address_map *m, uint32_t chunk,
-                            uint64_t address) {
-    const uint64_t *a = m->chunk[chunk].address;
-    uint32_t low = 0, high = m->place[chunk].count;
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        if (a[middle] < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static void tree_add(struct address_map *m, uint32_t at) {
-    struct address_place *n = &m->place[at];
-    uint32_t *place = &m->root;
-    while (*place != 0 && m->place[*place].priority >= n->priority)
-        place = &m->place[*place].child[m->place[*place].from < n->from];
-    /* split what is there into a lower and a higher tree */
-    uint32_t rest = *place, *part[2] = {&n->child[0], &n->child[1]};
-    while (rest != 0) {
-        unsigned side = m->place[rest].from < n->from;
-        *part[1 - side] = rest;
-        part[1 - side] = &m->place[rest].child[side];
-        rest = *part[1 - side];
-    }
-    *part[0] = *part[1] = 0;
-    *place = at;
-}
-
-static void tree_remove(struct address_map *m, uint32_t at) {
-    uint32_t *place = &m->root;
-    while (*place != at)
-        place =
-            &m->place[*place].child[m->place[*place].from < m->place[at].from];
-    uint32_t low = m->place[at].child[0], high = m->place[at].child[1];
-    while (low != 0 && high != 0) { /* join the children */
-        unsigned side = m->place[low].priority >= m->place[high].priority;
-        *place = side ? low : high;
-        place = &m->place[*place].child[side];
-        *(side ? &low : &high) = *place;
-    }
-    *place = low != 0 ? low : high;
-    m->place[at].child[0] = m->spare_chunk;
-    m->spare_chunk = at;
-}
-
-/* Moves the upper half of a full chunk into a new one. */
-static bool halve(struct address_map *m, uint32_t at) {
-    uint32_t half = ADDRESS_CHUNK / 2;
-    uint32_t upper = new_chunk(m, m->chunk[at].address[half]);
-    if (upper == 0)
-        return false;
-    struct address_chunk *from = &m->chunk[at], *to = &m->chunk[upper];
-    memcpy(to->address, from->address + half, half * sizeof(*to->address));
-    memcpy(to->node, from->node + half, half * sizeof(*to->node));
-    m->place[at].count = m->place[upper].count = half;
-    tree_add(m, upper);
-    return true;
-}
-
-/* --- Blocks --------------------------------------------------------------- */
-
-static uint32_t new_node(struct address_map *m) {
-    uint32_t at = m->spare;
+static uint32_t new_inner(struct address_map *m) {
+    uint32_t at = m->spare_inner;
     if (at != 0) {
-        m->spare = m->node[at].near[0];
-        return at;
+        m->spare_inner = m->inner[at].child[0];
+    } else {
+        size_t n = (size_t)m->inners + 2;
+        if (!tool_array_reserve(&m->inner, &m->inner_room, n,
+                                sizeof(*m->inner)))
+            return 0;
+        at = ++m->inners;
     }
-    size_t n = m->used == 0 ? 1 : m->used;
-    if (n == UINT32_MAX ||
-        !tool_array_reserve(&m->node, &m->room, n + 1, sizeof(*m->node)))
+    memset(m->inner[at].from, 0xff, sizeof(m->inner->from));
+    m->inner[at].count = 0;
+    return at;
+}
+
+static void free_leaf(struct address_map *m, uint32_t at) {
+    uint32_t below = m->link[at].near[0], above = m->link[at].near[1];
+    if (below != 0)
+        m->link[below].near[1] = above;
+    if (above != 0)
+        m->link[above].near[0] = below;
+    m->link[at].near[0] = m->spare_leaf;
+    m->spare_leaf = at;
+}
+
+static void free_inner(struct address_map *m, uint32_t at) {
+    m->inner[at].child[0] = m->spare_inner;
+    m->spare_inner = at;
+}
+
+static void inner_add(struct address_inner *n, uint32_t at, uint64_t from,
+                      uint32_t child) {
+    uint32_t rest = n->count++ - at;
+    TCM_ASSERT(n->count <= ADDRESS_INNER);
+    memmove(n->from + at + 1, n->from + at, rest * sizeof(*n->from));
+    memmove(n->child + at + 1, n->child + at, rest * sizeof(*n->child));
+    n->from[at] = from;
+    n->child[at] = child;
+}
+
+static void inner_remove(struct address_inner *n, uint32_t at) {
+    uint32_t rest = --n->count - at;
+    memmove(n->from + at, n->from + at + 1, rest * sizeof(*n->from));
+    memmove(n->child + at, n->child + at + 1, rest * sizeof(*n->child));
+    n->from[n->count] = UINT64_MAX;
+}
+
+/* Moves the N entries from START of one leaf behind the COUNT of another. */
+static void leaf_move(struct address_map *m, uint32_t from, uint32_t start,
+                      uint32_t to, uint32_t n) {
+    struct address_leaf *f = &m->leaf[from], *t = &m->leaf[to];
+    uint32_t at = m->link[to].count;
+    TCM_ASSERT(at + n <= ADDRESS_LEAF && start + n == m->link[from].count);
+    memcpy(t->address + at, f->address + start, n * sizeof(*t->address));
+    memcpy(t->size + at, f->size + start, n * sizeof(*t->size));
+    memcpy(t->line + at, f->line + start, n * sizeof(*t->line));
+    memset(f->address + start, 0xff, n * sizeof(*f->address));
+    m->link[to].count += n;
+    m->link[from].count -= n;
+}
+
+/* --- Adding --------------------------------------------------------------- */
+
+static bool is_full(const struct address_map *m, uint32_t node,
+                    unsigned level) {
+    return level == 0 ? m->link[node].count == ADDRESS_LEAF
+                      : m->inner[node].count == ADDRESS_INNER;
+}
+
+/* Moves the upper half of leaf LOW into a new one. *FROM: its first address. 0:
+   out of memory. */
+static uint32_t split_leaf(struct address_map *m, uint32_t low,
+                           uint64_t *from) {
+    uint32_t high = new_leaf(m), half = ADDRESS_LEAF / 2, above;
+    if (high == 0)
         return 0;
-    if (m->used == 0)
-        memset(&m->node[0], 0, sizeof(m->node[0]));
-    m->used = n + 1;
-    return (uint32_t)n;
+    leaf_move(m, low, half, high, half);
+    above = m->link[low].near[1];
+    m->link[high].near[0] = low;
+    m->link[high].near[1] = above;
+    m->link[low].near[1] = high;
+    if (above != 0)
+        m->link[above].near[0] = high;
+    *from = m->leaf[high].address[0];
+    return high;
 }
 
-static void free_node(struct address_map *m, uint32_t at) {
-    m->node[at].near[0] = m->spare;
-    m->spare = at;
+static uint32_t split_inner(struct address_map *m, uint32_t low,
+                            uint64_t *from) {
+    uint32_t high = new_inner(m), half = ADDRESS_INNER / 2;
+    if (high == 0)
+        return 0;
+    struct address_inner *l = &m->inner[low], *h = &m->inner[high];
+    *from = l->from[half];
+    memcpy(h->from, l->from + half, half * sizeof(*h->from));
+    memcpy(h->child, l->child + half, half * sizeof(*h->child));
+    memset(l->from + half, 0xff, half * sizeof(*l->from));
+    l->count = h->count = half;
+    return high;
 }
 
-/* Puts node AT into the list before node ABOVE (0: at the end). */
-static void list_add(struct address_map *m, uint32_t at, uint32_t above) {
-    uint32_t below = m->node[above].near[0];
-    m->node[at].near[0] = below;
-    m->node[at].near[1] = above;
-    m->node[below].near[1] = at;
-    m->node[above].near[0] = at;
-}
-
-/* The chunk for ADDRESS, with room for it. 0: out of memory. */
-static uint32_t chunk_with_room(struct address_map *m, uint64_t address) {
-    if (m->root == 0) {
-        m->random = tool_hash_seed() | 1;
-        m->root = new_chunk(m, 0);
-        return m->root;
-    }
-    uint32_t at = chunk_of(m, address);
-    if (m->place[at].count < ADDRESS_CHUNK)
-        return at;
-    return halve(m, at) ? chunk_of(m, address) : 0;
-}
-
-bool address_map_add(struct address_map *m, const struct address_block *block) {
-    uint32_t chunk = chunk_with_room(m, block->address);
-    uint32_t at = chunk == 0 ? 0 : new_node(m);
-    struct tool_map_entry *e =
-        at == 0 ? NULL : tool_map_get(&m->nodes, block->address);
-    if (e == NULL) {
-        if (at != 0)
-            free_node(m, at);
+/* Splits child I of PARENT, of level LEVEL. False: out of memory. */
+static bool split_child(struct address_map *m, uint32_t parent, uint32_t i,
+                        unsigned level) {
+    uint32_t low = m->inner[parent].child[i];
+    uint64_t from;
+    uint32_t high =
+        level == 0 ? split_leaf(m, low, &from) : split_inner(m, low, &from);
+    if (high == 0)
         return false;
-    }
-    TCM_ASSERT(e->value == 0);
-    e->value = at;
-    m->node[at].block = *block;
-    struct address_chunk *c = &m->chunk[chunk];
-    uint32_t i = position_in(m, chunk, block->address);
-    uint32_t rest = m->place[chunk].count++ - i, above;
-    if (rest != 0)
-        above = c->node[i];
-    else if (i != 0)
-        above = m->node[c->node[i - 1]].near[1];
-    else
-        above = m->node[0].near[1]; /* only the first chunk may be empty */
-    list_add(m, at, above);
-    memmove(c->address + i + 1, c->address + i, rest * sizeof(*c->address));
-    memmove(c->node + i + 1, c->node + i, rest * sizeof(*c->node));
-    c->address[i] = block->address;
-    c->node[i] = at;
+    inner_add(&m->inner[parent], i + 1, from, high);
     return true;
 }
 
-void address_map_remove(struct address_map *m, uint64_t address) {
-    struct tool_map_entry *e = tool_map_find(&m->nodes, address);
-    TCM_ASSERT(e != NULL);
-    if (e == NULL)
-        return;
-    uint32_t at = (uint32_t)e->value, chunk = chunk_of(m, address);
-    const struct address_node *n = &m->node[at];
-    tool_map_remove(&m->nodes, e);
-    m->node[n->near[0]].near[1] = n->near[1];
-    m->node[n->near[1]].near[0] = n->near[0];
-    free_node(m, at);
-    struct address_chunk *c = &m->chunk[chunk];
-    uint32_t i = position_in(m, chunk, address);
-    uint32_t rest = --m->place[chunk].count - i;
-    memmove(c->address + i, c->address + i + 1, rest * sizeof(*c->address));
-    memmove(c->node + i, c->node + i + 1, rest * sizeof(*c->node));
-    if (m->place[chunk].count == 0 && m->place[chunk].from != 0)
-        tree_remove(m, chunk);
+/* A root above the full one. */
+static bool raise_root(struct address_map *m) {
+    uint32_t root = m->levels == ADDRESS_LEVELS ? 0 : new_inner(m);
+    if (root == 0)
+        return false;
+    inner_add(&m->inner[root], 0, 0, m->root);
+    if (!split_child(m, root, 0, m->levels)) {
+        free_inner(m, root);
+        return false;
+    }
+    m->root = root;
+    m->levels++;
+    return true;
+}
+
+/* The leaf for ADDRESS, with room for it. Full nodes on the way are split, so
+   that each parent has room for another child. 0: out of memory. */
+static uint32_t leaf_with_room(struct address_map *m, uint64_t address) {
+    if (m->root == 0)
+        m->root = new_leaf(m);
+    if (m->root == 0 || (is_full(m, m->root, m->levels) && !raise_root(m)))
+        return 0;
+    uint32_t node = m->root;
+    for (unsigned level = m->levels; level-- != 0;) {
+        uint32_t i = child_of(&m->inner[node], address);
+        if (is_full(m, m->inner[node].child[i], level)) {
+            if (!split_child(m, node, i, level))
+                return 0;
+            i += m->inner[node].from[i + 1] <= address;
+        }
+        node = m->inner[node].child[i];
+    }
+    return node;
+}
+
+bool address_map_add(struct address_map *m, const struct address_block *block,
+                     struct address_spot *spot) {
+    if (spot->leaf == 0 || m->link[spot->leaf].count == ADDRESS_LEAF) {
+        spot->leaf = leaf_with_room(m, block->address);
+        if (spot->leaf == 0)
+            return false;
+        spot->at = position_in(&m->leaf[spot->leaf], block->address);
+    }
+    struct address_leaf *l = &m->leaf[spot->leaf];
+    uint32_t at = spot->at, rest = m->link[spot->leaf].count++ - at;
+    TCM_ASSERT(at == position_in(l, block->address));
+    TCM_ASSERT(rest == 0 || l->address[at] != block->address);
+    memmove(l->address + at + 1, l->address + at, rest * sizeof(*l->address));
+    memmove(l->size + at + 1, l->size + at, rest * sizeof(*l->size));
+    memmove(l->line + at + 1, l->line + at, rest * sizeof(*l->line));
+    l->address[at] = block->address;
+    l->size[at] = block->size;
+    l->line[at] = block->line;
+    m->count++;
+    return true;
+}
+
+/* --- Removing ------------------------------------------------------------- */
+
+/* Joins children I and I + 1 of PARENT, of level LEVEL, if they fill half a
+   node together. */
+static bool join(struct address_map *m, uint32_t parent, uint32_t i,
+                 unsigned level) {
+    struct address_inner *p = &m->inner[parent];
+    if (i + 1 >= p->count)
+        return false;
+    uint32_t low = p->child[i], high = p->child[i + 1];
+    if (level == 0) {
+        uint32_t n = m->link[high].count;
+        if (m->link[low].count + n > ADDRESS_LEAF / 2)
+            return false;
+        leaf_move(m, high, 0, low, n);
+        free_leaf(m, high);
+    } else {
+        struct address_inner *l = &m->inner[low], *h = &m->inner[high];
+        if (l->count + h->count > ADDRESS_INNER / 2)
+            return false;
+        h->from[0] = p->from[i + 1];
+        memcpy(l->from + l->count, h->from, h->count * sizeof(*h->from));
+        memcpy(l->child + l->count, h->child, h->count * sizeof(*h->child));
+        l->count += h->count;
+        free_inner(m, high);
+    }
+    inner_remove(p, i + 1);
+    return true;
+}
+
+static uint32_t count_of(const struct address_map *m, uint32_t node,
+                         unsigned level) {
+    return level == 0 ? m->link[node].count : m->inner[node].count;
+}
+
+/* Child I of PARENT, of level LEVEL, lost an entry. Whether PARENT did, too. */
+static bool shrink(struct address_map *m, uint32_t parent, uint32_t i,
+                   unsigned level) {
+    struct address_inner *p = &m->inner[parent];
+    uint32_t child = p->child[i], n = count_of(m, child, level);
+    if (n >= (level == 0 ? ADDRESS_LEAF : ADDRESS_INNER) / 4)
+        return false;
+    if (n != 0)
+        return join(m, parent, i, level) ||
+               (i != 0 && join(m, parent, i - 1, level));
+    if (level == 0)
+        free_leaf(m, child);
+    else
+        free_inner(m, child);
+    inner_remove(p, i);
+    return true;
+}
+
+/* The leaf where ADDRESS belongs lost an entry. */
+static void shrink_way(struct address_map *m, uint64_t address) {
+    uint32_t parent[ADDRESS_LEVELS], index[ADDRESS_LEVELS], node = m->root;
+    for (unsigned level = m->levels; level-- != 0;) {
+        parent[level] = node;
+        index[level] = child_of(&m->inner[node], address);
+        node = m->inner[node].child[index[level]];
+    }
+    for (unsigned level = 0; level < m->levels; level++)
+        if (!shrink(m, parent[level], index[level], level))
+            break;
+    while (m->levels != 0 && m->inner[m->root].count <= 1) {
+        uint32_t old = m->root;
+        m->root = m->inner[old].count == 0 ? 0 : m->inner[old].child[0];
+        m->levels = m->root == 0 ? 0 : m->levels - 1;
+        free_inner(m, old);
+    }
+    if (m->levels == 0 && m->root != 0 && m->link[m->root].count == 0) {
+        free_leaf(m, m->root);
+        m->root = 0;
+    }
+}
+
+void address_map_remove(struct address_map *m, struct address_spot spot) {
+    struct address_leaf *l = &m->leaf[spot.leaf];
+    uint32_t at = spot.at, rest = --m->link[spot.leaf].count - at;
+    uint64_t address = l->address[at];
+    memmove(l->address + at, l->address + at + 1, rest * sizeof(*l->address));
+    memmove(l->size + at, l->size + at + 1, rest * sizeof(*l->size));
+    memmove(l->line + at, l->line + at + 1, rest * sizeof(*l->line));
+    l->address[at + rest] = UINT64_MAX;
+    m->count--;
+    if (at + rest < ADDRESS_LEAF / 4)
+        shrink_way(m, address);
 }
 
 void address_map_fini(struct address_map *m) {
-    free(m->node);
-    free(m->chunk);
-    free(m->place);
-    tool_map_fini(&m->nodes);
+    free(m->leaf);
+    free(m->link);
+    free(m->inner);
     memset(m, 0, sizeof(*m));
 }

@@ -1,79 +1,93 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Live blocks by address, with the neighbours of each. A hash table finds the
- * node of a block; the nodes form a list in the order of addresses. To find
- * where a new block belongs, addresses also lie in chunks, each sorted, and the
- * chunks in a treap, so that a search touches few cache lines. The treap's
- * priorities are random, so no input can choose its shape.
+ * Live blocks by address, with the neighbours of each: a B+ tree. A leaf has up
+ * to 32 blocks in the order of their addresses, and knows the leaves below and
+ * above it, so that a block and its neighbours are a few cache lines.
  *
- *     treap of chunks, by `from` --> chunk: the addresses from `from` up to the
- *                                    next chunk's `from`
+ *     inner node: child i has the addresses from `from[i]` up to `from[i + 1]`,
+ *                 child 0 all that are lower, the last one all that are higher
+ *     leaf:       address[i], size[i], line[i]
  *
- * Invariants: no two blocks have the same address, and none has address 0. One
- * chunk begins at 0; no other is empty. Memory is about 100 bytes a live block,
- * twice that while it grows. Adding and removing take logarithmic time, all
- * else constant time.
+ * Invariants: no two blocks have the same address. No node is empty, and one
+ * that gets less than a quarter full is joined with a neighbour below the same
+ * parent if both fill half a node at most. So memory is about 50 bytes a live
+ * block, and at most a few times that where few are left of many. Adding,
+ * finding and removing take logarithmic time, neighbours constant time.
  *
  * Threads: none shared.
  */
 #ifndef TOOL_MODEL_ADDRESS_MAP_H
 #define TOOL_MODEL_ADDRESS_MAP_H
 
-#include "common/hash.h"
+#include "base/compiler.h"
 
 struct address_block {
     uint64_t address, size;
     uint64_t line; /* where it was allocated */
 };
 
-struct address_node {
-    struct address_block block;
-    uint32_t near[2]; /* the nodes of the list below and above; 0: none */
+#define ADDRESS_LEAF  32u
+#define ADDRESS_INNER 64u
+/* Inner levels: each takes 32 times as many additions as the one below. */
+#define ADDRESS_LEVELS 12u
+
+/* Addresses behind the last one are UINT64_MAX. */
+struct address_leaf {
+    uint64_t address[ADDRESS_LEAF], size[ADDRESS_LEAF], line[ADDRESS_LEAF];
 };
 
-#define ADDRESS_CHUNK 64u
-
-struct address_chunk {
-    uint64_t address[ADDRESS_CHUNK];
-    uint32_t node[ADDRESS_CHUNK];
+/* Of the leaf with the same number; near: the leaves below and above, 0: none.
+   Of a spare leaf, near[0] is the next one. */
+struct address_link {
+    uint32_t near[2], count;
 };
 
-struct address_place {
-    uint64_t from;
-    uint32_t child[2]; /* at lower and at higher addresses; 0: none */
-    uint32_t priority; /* not below those of the children */
-    uint32_t count;    /* addresses in the chunk of the same number */
+/* from[0] means nothing; those behind the last one are UINT64_MAX. Of a spare
+   node, child[0] is the next one. */
+struct address_inner {
+    uint64_t from[ADDRESS_INNER];
+    uint32_t child[ADDRESS_INNER];
+    uint32_t count;
 };
 
-/* A map of all zeros is empty. */
+/* A map of all zeros is empty. Nodes are numbered from 1. */
 struct address_map {
-    struct address_node *node; /* [0] is the list's head and end */
-    size_t room, used;
-    uint32_t spare;        /* list by near[0] */
-    struct tool_map nodes; /* by address */
-    struct address_chunk *chunk;
-    struct address_place *place; /* of chunks; [0] is none */
-    size_t chunk_room, place_room, chunks;
-    uint32_t root, spare_chunk; /* spare: list by child[0] */
-    uint64_t random;
+    struct address_leaf *leaf;
+    struct address_link *link;
+    struct address_inner *inner;
+    size_t leaf_room, link_room, inner_room;
+    uint32_t leaves, inners; /* ever used */
+    uint32_t spare_leaf, spare_inner;
+    uint32_t root;   /* 0: empty */
+    unsigned levels; /* of inner nodes */
+    size_t count;    /* blocks */
+};
+
+/* Where a block is, or would be, until the next change of the map. */
+struct address_spot {
+    uint32_t leaf, at;
 };
 
 static inline size_t address_map_count(const struct address_map *m) {
-    return m->nodes.count;
+    return m->count;
 }
 
-/* The block at ADDRESS, or NULL. Valid until the next change. */
-const struct address_block *address_map_find(const struct address_map *m,
-                                             uint64_t address);
-/* The nearest blocks before and behind B, which is in the map; NULL: none. */
-void address_map_near(const struct address_map *m,
-                      const struct address_block *b,
-                      const struct address_block **below,
-                      const struct address_block **above);
-/* No block at BLOCK's address may be in the map. False: out of memory. */
-bool address_map_add(struct address_map *m, const struct address_block *block);
-/* The block at ADDRESS must be in the map. */
-void address_map_remove(struct address_map *m, uint64_t address);
+/* False: there is no block at ADDRESS, and *SPOT is where it would be. */
+bool address_map_find(const struct address_map *m, uint64_t address,
+                      struct address_spot *spot);
+struct address_block address_map_get(const struct address_map *m,
+                                     struct address_spot spot);
+/* The nearest blocks below and above that of SPOT. False: there is none. */
+bool address_map_below(const struct address_map *m, struct address_spot spot,
+                       struct address_block *block);
+bool address_map_above(const struct address_map *m, struct address_spot spot,
+                       struct address_block *block);
+/* SPOT: as address_map_find left it, which did not find BLOCK's address; then
+   where the block is. False: out of memory. */
+bool address_map_add(struct address_map *m, const struct address_block *block,
+                     struct address_spot *spot);
+/* SPOT: of a block. */
+void address_map_remove(struct address_map *m, struct address_spot spot);
 void address_map_fini(struct address_map *m);
 
 #endif

@@ -80,20 +80,32 @@ static uint64_t live_count(const struct annotate *a) {
     return a->layout ? address_map_count(&a->map) : a->place.count;
 }
 
-static const struct address_block *find_block(const struct annotate *a,
-                                              uint64_t address) {
-    if (a->layout)
-        return address_map_find(&a->map, address);
+/* Where a block is, and what is known of it. Until the next change. */
+struct found {
+    struct address_spot spot; /* of layout */
+    struct address_block block;
+};
+
+static bool find_block(const struct annotate *a, uint64_t address,
+                       struct found *f) {
+    if (a->layout) {
+        if (!address_map_find(&a->map, address, &f->spot))
+            return false;
+        f->block = address_map_get(&a->map, f->spot);
+        return true;
+    }
     const struct tool_map_entry *e = tool_map_find(&a->place, address);
-    return e == NULL ? NULL : &a->block[e->value - 1];
+    if (e != NULL)
+        f->block = a->block[e->value - 1];
+    return e != NULL;
 }
 
-static void remove_block(struct annotate *a, uint64_t address) {
+static void remove_block(struct annotate *a, const struct found *f) {
     if (a->layout) {
-        address_map_remove(&a->map, address);
+        address_map_remove(&a->map, f->spot);
         return;
     }
-    struct tool_map_entry *e = tool_map_find(&a->place, address);
+    struct tool_map_entry *e = tool_map_find(&a->place, f->block.address);
     if (e == NULL)
         return;
     a->block[e->value - 1].size = a->spare;
@@ -101,10 +113,11 @@ static void remove_block(struct annotate *a, uint64_t address) {
     tool_map_remove(&a->place, e);
 }
 
-/* There is none at its address. */
-static bool add_block(struct annotate *a, const struct address_block *b) {
+/* F: as `find_block` left it, which found none, with the new block. */
+static bool add_block(struct annotate *a, struct found *f) {
+    const struct address_block *b = &f->block;
     if (a->layout)
-        return address_map_add(&a->map, b);
+        return address_map_add(&a->map, b, &f->spot);
     struct tool_map_entry *e = tool_map_get(&a->place, b->address);
     if (e == NULL || !tool_array_reserve(&a->block, &a->block_room,
                                          a->blocks + 1, sizeof(*a->block)))
@@ -122,28 +135,31 @@ static uint64_t last_page(const struct address_block *b) {
     return (b->address + b->size - (b->size != 0)) >> PAGE_LOG2;
 }
 
-/* What lies around B, which is in the map. */
+/* What lies around a block. */
 struct around {
-    const struct address_block *below, *above;
+    uint64_t below, above;        /* addresses, 0 without a neighbour */
     int64_t gap_below, gap_above; /* -1 without a neighbour */
-    uint64_t first, last, pages;  /* that B alone has */
+    uint64_t first, last, pages;  /* that the block alone has */
 };
 
-static void look_around(const struct annotate *a, const struct address_block *b,
+static void look_around(const struct annotate *a, const struct found *f,
                         struct around *r) {
-    address_map_near(&a->map, b, &r->below, &r->above);
+    const struct address_block *b = &f->block;
+    struct address_block near;
+    r->below = r->above = 0;
     r->gap_below = r->gap_above = -1;
     r->first = b->address >> PAGE_LOG2;
     r->last = last_page(b);
     r->pages = r->last - r->first + 1;
-    if (r->below != NULL) {
-        r->gap_below =
-            (int64_t)(b->address - r->below->address - r->below->size);
-        r->pages -= last_page(r->below) == r->first;
+    if (address_map_below(&a->map, f->spot, &near)) {
+        r->below = near.address;
+        r->gap_below = (int64_t)(b->address - near.address - near.size);
+        r->pages -= last_page(&near) == r->first;
     }
-    if (r->above != NULL) {
-        r->gap_above = (int64_t)(r->above->address - b->address - b->size);
-        r->pages -= r->pages != 0 && r->above->address >> PAGE_LOG2 == r->last;
+    if (address_map_above(&a->map, f->spot, &near)) {
+        r->above = near.address;
+        r->gap_above = (int64_t)(near.address - b->address - b->size);
+        r->pages -= r->pages != 0 && near.address >> PAGE_LOG2 == r->last;
     }
 }
 
@@ -156,11 +172,11 @@ static void put_signed(struct format_out *out, int64_t v) {
 static void put_around(struct format_out *out, const struct around *r,
                        bool makes) {
     format_out_str(out, "prev ");
-    format_out_hex(out, r->below == NULL ? 0 : r->below->address);
+    format_out_hex(out, r->below);
     format_out_str(out, ", gap ");
     put_signed(out, r->gap_below);
     format_out_str(out, ", next ");
-    format_out_hex(out, r->above == NULL ? 0 : r->above->address);
+    format_out_hex(out, r->above);
     format_out_str(out, ", gap ");
     put_signed(out, r->gap_above);
     format_out_str(out, ", pages [");
@@ -189,20 +205,24 @@ static void put_line(struct annotate *a, const char *p, const char *end,
 
 /* --- Lines ---------------------------------------------------------------- */
 
-static void add(struct annotate *a, uint64_t address, uint64_t size) {
-    struct address_block b = {address, size, a->reader.line};
-    if (find_block(a, address) != NULL)
-        remove_block(a, address); /* its free is missing */
-    a->no_memory |= !add_block(a, &b);
+static void add(struct annotate *a, uint64_t address, uint64_t size,
+                struct found *f) {
+    if (find_block(a, address, f)) { /* its free is missing */
+        remove_block(a, f);
+        (void)find_block(a, address, f);
+    }
+    f->block = (struct address_block){address, size, a->reader.line};
+    a->no_memory |= !add_block(a, f);
 }
 
 /* The line [P, END) ends the block OLD. */
 static void see_end(struct annotate *a, const char *p, const char *end,
-                    const struct address_block *old) {
+                    const struct found *f) {
     struct around r = {0};
+    const struct address_block *old = &f->block;
     uint64_t age = a->reader.line - old->line;
     if (a->layout)
-        look_around(a, old, &r);
+        look_around(a, f, &r);
     if (a->form != ANNOTATE_LINES) {
         annotate_summary_end(&a->summary, old->size, age, r.pages);
         return;
@@ -219,13 +239,12 @@ static void see_end(struct annotate *a, const char *p, const char *end,
     format_out_char(a->out, '\n');
 }
 
-/* The line [P, END) made the block of ADDRESS. */
+/* The line [P, END) made the block F. */
 static void see_begin(struct annotate *a, const char *p, const char *end,
-                      uint64_t address) {
-    const struct address_block *b = find_block(a, address);
+                      const struct found *f) {
     struct around r = {0};
-    if (a->layout && b != NULL)
-        look_around(a, b, &r);
+    if (a->layout && !a->no_memory)
+        look_around(a, f, &r);
     if (a->form != ANNOTATE_LINES) {
         annotate_summary_begin(&a->summary, r.gap_below, r.gap_above, r.pages);
         return;
@@ -252,24 +271,23 @@ static const char *without_blanks(const char *p, const char *end) {
 /* A call, read from [P, END). */
 static void see_call(struct annotate *a, const char *p, const char *end,
                      const struct format_event *e) {
-    const struct address_block *found =
-        e->old == 0 ? NULL : find_block(a, e->old);
+    struct found f;
+    bool ends = e->old != 0 && find_block(a, e->old, &f);
     const char *comment = memchr(p, '#', (size_t)(end - p));
     const char *call_end =
         without_blanks(p, comment != NULL && comment != p ? comment : end);
-    a->unknown += e->old != 0 && found == NULL;
-    if (found != NULL) {
-        see_end(a, p, call_end, found);
+    a->unknown += e->old != 0 && !ends;
+    if (ends) {
+        see_end(a, p, call_end, &f);
         if (e->kind == FORMAT_FREE || e->id != 0 || e->size == 0)
-            remove_block(a, e->old);
+            remove_block(a, &f);
     }
     bool makes = e->kind != FORMAT_FREE && e->id != 0;
     if (makes)
-        add(a, e->id, e->size);
-    if (makes &&
-        (found != NULL ? a->form != ANNOTATE_LINES : e->kind == FORMAT_ALLOC))
-        see_begin(a, p, call_end, e->id);
-    else if (found == NULL)
+        add(a, e->id, e->size, &f);
+    if (makes && (ends ? a->form != ANNOTATE_LINES : e->kind == FORMAT_ALLOC))
+        see_begin(a, p, call_end, &f);
+    else if (!ends)
         put_plain(a, p, call_end);
 }
 
