@@ -8,6 +8,7 @@
  *
  * A record of 64-bit words has 64 bytes, one of 32-bit words 36.
  */
+#include "formats/dj_record.h"
 #include "formats/format_reader.h"
 #include "formats/formats.h"
 
@@ -17,27 +18,8 @@
 #define RECORD_32   ((size_t)36)
 #define MAGIC_VALUE 0x1234u
 
-enum {
-    DJ_UNUSED,
-    DJ_MALLOC,
-    DJ_CALLOC,
-    DJ_FREE,
-    DJ_REALLOC,
-    DJ_MEMALIGN,
-    DJ_VALLOC,
-    DJ_PVALLOC,
-    DJ_POSIX_MEMALIGN,
-    DJ_MAGIC = 255
-};
-
 struct state {
     bool known, wide, swapped;
-};
-
-struct record {
-    uint32_t thread;
-    unsigned type;
-    uint64_t ptr1, ptr2, size, size2;
 };
 
 static uint32_t load32(const struct state *s, const uint8_t *p) {
@@ -54,7 +36,7 @@ static uint64_t load_word(const struct state *s, const uint8_t *p, unsigned i) {
     return s->swapped ? __builtin_bswap64(v) : v;
 }
 
-static void load(const struct state *s, const uint8_t *p, struct record *r) {
+static void load(const struct state *s, const uint8_t *p, struct dj_record *r) {
     r->thread = load32(s, p);
     r->type = load32(s, p + 4) & 0xff;
     r->ptr1 = load_word(s, p, 0);
@@ -66,7 +48,7 @@ static void load(const struct state *s, const uint8_t *p, struct record *r) {
 /* Byte order and word size, by the first record. */
 static bool find_shape(struct state *s, const uint8_t *p, size_t n) {
     for (unsigned i = 0; i < 4; i++) {
-        struct record r;
+        struct dj_record r;
         s->wide = (i & 1) == 0;
         s->swapped = (i & 2) != 0;
         if (n < (s->wide ? RECORD_64 : RECORD_32))
@@ -79,46 +61,10 @@ static bool find_shape(struct state *s, const uint8_t *p, size_t n) {
     return false;
 }
 
-/* False: the record is no call. */
-static bool fill(const struct record *r, struct format_event *e) {
-    static const uint8_t calls[] = {
-        [DJ_MALLOC] = MTF_CALL_MALLOC,
-        [DJ_CALLOC] = MTF_CALL_CALLOC,
-        [DJ_FREE] = MTF_CALL_FREE,
-        [DJ_REALLOC] = MTF_CALL_REALLOC,
-        [DJ_MEMALIGN] = MTF_CALL_MEMALIGN,
-        [DJ_VALLOC] = MTF_CALL_VALLOC,
-        [DJ_PVALLOC] = MTF_CALL_PVALLOC,
-        [DJ_POSIX_MEMALIGN] = MTF_CALL_POSIX_MEMALIGN,
-    };
-    if (r->type == DJ_UNUSED || r->type >= TCM_ARRAY_SIZE(calls))
-        return false;
-    e->kind = FORMAT_ALLOC;
-    e->call = calls[r->type];
-    e->id = r->ptr2;
-    e->size = r->size;
-    e->thread = r->thread;
-    e->flags = FORMAT_THREADED;
-    if (r->type == DJ_FREE) {
-        e->kind = FORMAT_FREE;
-        e->old = r->ptr1;
-        e->id = e->size = 0;
-    } else if (r->type == DJ_REALLOC) {
-        e->kind = FORMAT_REALLOC;
-        e->old = r->ptr1;
-    } else if (r->type == DJ_POSIX_MEMALIGN && r->ptr1 != 0) {
-        e->id = 0; /* an errno */
-    }
-    if (mtf_call_is_aligned_alloc(e->call))
-        e->align_log2 = format_align_log2(
-            r->type == DJ_PVALLOC && r->size2 == 0 ? 4096 : r->size2);
-    return true;
-}
-
 static enum format_result next(void *state, struct format_reader *reader,
                                struct format_event *e, const char **why) {
     struct state *s = state;
-    struct record r;
+    struct dj_record r;
     size_t have, bytes;
     const uint8_t *p = format_reader_see(reader, RECORD_64, &have);
     if (have == 0)
@@ -133,7 +79,7 @@ static enum format_result next(void *state, struct format_reader *reader,
         return FORMAT_CUT;
     load(s, p, &r);
     format_reader_take(reader, bytes);
-    if (fill(&r, e))
+    if (dj_fill(&r, e))
         return FORMAT_EVENT;
     *why = "record of no known type";
     return r.type == DJ_UNUSED || r.type == DJ_MAGIC ? FORMAT_NOTHING

@@ -15,15 +15,16 @@
 
 /* Formats with the surest signs first. */
 static const struct format *const formats[] = {
-    &format_text,       &format_gperftools_raw,
-    &format_gperftools, &format_dj,
-    &format_wl,         &format_malloc_bench,
-    &format_android,    &format_logalloc,
-    &format_dtrace,     &format_kdump,
-    &format_rep,        &format_wee_alloc,
-    &format_cmt_text,   &format_mwrap,
-    &format_webkit_ops, &format_cmt,
-    &format_csv,        &format_minimalloc,
+    &format_text,         &format_gperftools_raw,
+    &format_gperftools,   &format_dj,
+    &format_wl,           &format_dj_text,
+    &format_malloc_bench, &format_android,
+    &format_logalloc,     &format_dtrace,
+    &format_kdump,        &format_rep,
+    &format_wee_alloc,    &format_cmt_text,
+    &format_mwrap,        &format_webkit_ops,
+    &format_cmt,          &format_csv,
+    &format_minimalloc,
 };
 
 const struct format *format_at(size_t i) {

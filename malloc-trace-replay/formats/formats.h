@@ -12,6 +12,7 @@ extern const struct format format_cmt;
 extern const struct format format_cmt_text;
 extern const struct format format_csv;
 extern const struct format format_dj;
+extern const struct format format_dj_text;
 extern const struct format format_dtrace;
 extern const struct format format_gperftools;
 extern const struct format format_gperftools_raw;

@@ -155,8 +155,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check(&t);
         if (t.counts.mallocs + t.counts.memaligns + t.counts.reallocs != 0) {
             round_trip(&t);
-            const struct format *to = format_at(turn++ % 16);
-            if (to != NULL && to->put != NULL) {
+            const struct format *to = format_at(turn++);
+            if (to == NULL)
+                turn = 0;
+            else if (to->put != NULL) {
                 (void)export(&t, to, &text);
                 free(text);
             }

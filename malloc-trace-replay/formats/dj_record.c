@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "formats/dj_record.h"
+
+bool dj_fill(const struct dj_record *r, struct format_event *e) {
+    static const uint8_t calls[] = {
+        [DJ_MALLOC] = MTF_CALL_MALLOC,
+        [DJ_CALLOC] = MTF_CALL_CALLOC,
+        [DJ_FREE] = MTF_CALL_FREE,
+        [DJ_REALLOC] = MTF_CALL_REALLOC,
+        [DJ_MEMALIGN] = MTF_CALL_MEMALIGN,
+        [DJ_VALLOC] = MTF_CALL_VALLOC,
+        [DJ_PVALLOC] = MTF_CALL_PVALLOC,
+        [DJ_POSIX_MEMALIGN] = MTF_CALL_POSIX_MEMALIGN,
+    };
+    if (r->type == DJ_UNUSED || r->type >= TCM_ARRAY_SIZE(calls))
+        return false;
+    e->kind = FORMAT_ALLOC;
+    e->call = calls[r->type];
+    e->id = r->ptr2;
+    e->size = r->size;
+    e->thread = r->thread;
+    e->flags = FORMAT_THREADED;
+    if (r->type == DJ_FREE) {
+        e->kind = FORMAT_FREE;
+        e->old = r->ptr1;
+        e->id = e->size = 0;
+    } else if (r->type == DJ_REALLOC) {
+        e->kind = FORMAT_REALLOC;
+        e->old = r->ptr1;
+    } else if (r->type == DJ_POSIX_MEMALIGN && r->ptr1 != 0) {
+        e->id = 0; /* an errno */
+    }
+    if (mtf_call_is_aligned_alloc(e->call))
+        e->align_log2 = format_align_log2(
+            r->type == DJ_PVALLOC && r->size2 == 0 ? 4096 : r->size2);
+    return true;
+}
