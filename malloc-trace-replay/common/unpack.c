@@ -86,14 +86,13 @@ struct tool_unpack {
 /* What zlib can undo: no encryption; deflate, or as it is with a known length.
  */
 static bool is_zip(const uint8_t *p, size_t n) {
-    return n >= TOOL_PACKING_BYTES && memcmp(p, "PK\3\4", 4) == 0 &&
-           (p[6] & 1) == 0 && p[9] == 0 &&
-           (p[8] == 8 || (p[8] == 0 && (p[6] & 8) == 0));
+    return n >= 10 && memcmp(p, "PK\3\4", 4) == 0 && (p[6] & 1) == 0 &&
+           p[9] == 0 && (p[8] == 8 || (p[8] == 0 && (p[6] & 8) == 0));
 }
 
 /* Also one that is cut after six bytes. */
 static bool is_bzip2(const uint8_t *p, size_t n) {
-    n = tcm_min_u64(n, TOOL_PACKING_BYTES);
+    n = tcm_min_u64(n, 10);
     return n >= 6 && memcmp(p, "BZh", 3) == 0 && p[3] >= '1' && p[3] <= '9' &&
            (memcmp(p + 4, "1AY&SY", n - 4) == 0 ||
             memcmp(p + 4, "\x17rE8P\x90", n - 4) == 0);
@@ -101,10 +100,16 @@ static bool is_bzip2(const uint8_t *p, size_t n) {
 
 enum tool_packing tool_packing_of(const uint8_t *p, size_t n) {
     static const uint8_t zstd[4] = {0x28, 0xb5, 0x2f, 0xfd};
+    /* pzstd's files begin so, and all of zstd may: 4 bytes to be skipped, then
+       a frame */
+    static const uint8_t skipped[8] = {0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0};
     /* deflate is the only method there is; other flags are reserved */
     if (n >= 4 && p[0] == 0x1f && p[1] == 0x8b && p[2] == 8 &&
         (p[3] & 0xe0) == 0)
         return TOOL_PACKING_GZIP;
+    if (n >= 16 && memcmp(p, skipped, sizeof(skipped)) == 0 &&
+        memcmp(p + 12, zstd, sizeof(zstd)) == 0)
+        return TOOL_PACKING_ZSTD;
     if (n >= sizeof(zstd) && memcmp(p, zstd, sizeof(zstd)) == 0)
         return TOOL_PACKING_ZSTD;
     return is_bzip2(p, n) ? TOOL_PACKING_BZIP2
@@ -250,7 +255,10 @@ static enum mtf_status by_zlib(struct tool_unpack *u, const uint8_t *from,
     size_t room = tcm_min_u64(*got, UINT32_MAX);
     *taken = *got = 0;
     if (!u->inside) {
-        if (n == 0)
+        /* zeros fill up what tapes and archives hold in blocks */
+        while (*taken < n && from[*taken] == 0)
+            ++*taken;
+        if (n == 0 || *taken != 0)
             return MTF_OK;
         (void)inflateReset(&u->zlib);
         u->inside = true;

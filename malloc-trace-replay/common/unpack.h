@@ -26,7 +26,7 @@ enum tool_packing {
 };
 
 /* Bytes that tell what a file is packed in. */
-#define TOOL_PACKING_BYTES 10u
+#define TOOL_PACKING_BYTES 16u
 
 /* By the N first bytes. */
 enum tool_packing tool_packing_of(const uint8_t *p, size_t n);

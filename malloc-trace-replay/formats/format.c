@@ -8,6 +8,7 @@
  */
 #include "formats/format.h"
 
+#include "formats/format_reader.h"
 #include "formats/formats.h"
 
 #include <stdlib.h>
@@ -50,6 +51,8 @@ static struct tally read_lines(const struct format *f, const uint8_t *p,
     struct tally t = {0, 0};
     void *state = calloc(1, f->state_bytes + 1);
     const uint8_t *end = p + n;
+    p = (const uint8_t *)format_reader_behind_mark((const char *)p,
+                                                   (const char *)end);
     while (state != NULL && p < end) {
         const uint8_t *stop = memchr(p, '\n', (size_t)(end - p));
         if (stop == NULL && !whole)

@@ -75,6 +75,10 @@ static void pass_line(struct format_reader *r) {
     }
 }
 
+const char *format_reader_behind_mark(const char *p, const char *end) {
+    return end - p >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? p + 3 : p;
+}
+
 bool format_reader_line(struct format_reader *r, const char **p,
                         const char **end, bool *long_one, bool *last) {
     size_t seen = 0;
@@ -105,5 +109,7 @@ bool format_reader_line(struct format_reader *r, const char **p,
     if (n != 0 && from[n - 1] == '\r')
         n--;
     *end = *p + n;
+    if (r->line == 1)
+        *p = format_reader_behind_mark(*p, *end);
     return true;
 }

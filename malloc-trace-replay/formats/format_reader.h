@@ -32,6 +32,9 @@ struct format_reader {
 bool format_reader_init(struct format_reader *r, struct tool_input *in);
 void format_reader_fini(struct format_reader *r);
 
+/* P, or behind the byte order mark of UTF-8 that some editors put before the
+   first line, [P, END). */
+const char *format_reader_behind_mark(const char *p, const char *end);
 /* The next line, without its end (a newline, or carriage return and newline).
    False: there is none. *LONG_ONE: it was too long and is cut. *LAST: no
    newline follows. The line is valid until the next call. */

@@ -348,7 +348,12 @@ static void put_call(struct format_import *i, const struct format_event *e) {
     }
     if (!is_possible(i, e)) {
         i->counts.bad++;
-        format_lose(i, "block of %" PRIu64 " bytes", e->size);
+        if (e->size >= SIZE_LIMIT)
+            format_lose(i, "block of %" PRIu64 " bytes: no program has so many",
+                        e->size);
+        else
+            format_lose(i, "block aligned to 2^%u bytes: no program has that",
+                        e->align_log2);
         return;
     }
     if ((e->flags & FORMAT_TIMED) != 0)

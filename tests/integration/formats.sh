@@ -114,6 +114,32 @@ packs gzip
 packs bzip2
 packs zstd
 [ "${TCM_HAVE_LZ4:-yes}" = no ] || packs lz4
+# same NAME: the file odd is read as the golden text is, and nothing is said.
+same() {
+    check "$1" "$malloc_trace" convert -q --to text odd got
+    check "$1: the same" cmp got "$golden/android.times.text"
+    is "$1: nothing is said" "$(cat "$err")" ""
+}
+if have gzip; then
+    { head -n 3 android.times | gzip -c; tail -n +4 android.times | gzip -c; } >odd
+    same "gzip members"
+    { gzip -c android.times; head -c 1000 /dev/zero; } >odd
+    same "a gzip member that zeros fill up"
+    { gzip -c android.times; echo more; } >odd
+    fails_with "behind a gzip member is something else" 3 "$malloc_trace" \
+        convert -q odd got
+fi
+if have zstd; then
+    { printf 'P*M\030\004\0\0\0size'; zstd -qc android.times; } >odd
+    same "a zstd frame behind one to be skipped"
+fi
+{ printf '\357\273\277'; cat android.times; } >odd
+same "a byte order mark and lines of DOS"
+check "annotate: a byte order mark" "$malloc_trace" annotate lifetimes odd
+printf '1: malloc 0x10 1\n1: memalign 0x20 4611686018427387904 8\n' >odd
+fails_with "an impossible alignment" 3 "$malloc_trace" convert -q odd got
+like "is said" "$err" "odd: line 2: block aligned to 2\^62 bytes: no program"
+
 if [ "${TCM_HAVE_LZ4:-yes}" = yes ]; then
     check "LZ4 out" "$malloc_trace" convert -q -z android android.p.lz4
     check "is read again" "$malloc_trace" info android.p.lz4
