@@ -178,30 +178,86 @@ static uint32_t intern_stack(const struct mtr_thread_stack *s, uint32_t site,
     return site;
 }
 
+/* The frame that a call came from, with the key of its stack. */
+struct walked {
+    struct mtr_stack_state from;
+    uint64_t stamp, key; /* 0: it is not known */
+    struct mtr_stack_tag *tag;
+};
+
+/* Of the caller of the exported function with the frame pointer FP or, if that
+   is NULL, of the one that called this. */
+static TCM_ALWAYS_INLINE struct walked
+walk_from(struct mtr_thread_sites *s, const void *fp, unsigned depth) {
+    struct walked w = {.stamp = tcm_load_relaxed(&mtr_site_stamp)};
+    if (fp == NULL) {
+        if (!mtr_stack_outside(&s->stack, &w.from, w.stamp))
+            return w;
+    } else {
+        w.from = mtr_stack_caller(fp);
+        if (mtr_stack_is_inside(w.from.at))
+            return w;
+    }
+    w.key = mtr_stack_key(&s->stack, w.from, depth, w.stamp, &w.tag);
+    return w;
+}
+
+/* Threads that share a stream: each has another stack. */
+static void forget_others(struct mtr_thread *t) {
+    if (t->cold->id == MTF_THREAD_LATE)
+        mtr_stack_forget(&t->cold->sites->stack);
+}
+
+static TCM_ALWAYS_INLINE uint32_t known_stack(struct mtr_thread_sites *s,
+                                              const struct walked *w) {
+    if (TCM_UNLIKELY(w->key == 0))
+        return MTF_SITE_NONE;
+    if (TCM_UNLIKELY(w->tag->site == MTF_SITE_NONE))
+        w->tag->site = mtr_site_known_walk(s, w->key);
+    return w->tag->site;
+}
+
 static bool find_stack(struct mtr_thread *t, uint32_t *site) {
     struct mtr_thread_sites *s = t->cold->sites;
-    uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp);
-    struct mtr_stack_state from;
-    *site = MTF_SITE_NONE;
-    if (!mtr_stack_outside(&s->stack, &from, stamp))
+    forget_others(t);
+    struct walked w = walk_from(s, NULL, mtr_config.site_depth);
+    *site = known_stack(s, &w);
+    if (*site != MTF_SITE_NONE || w.key == 0)
         return true;
-    uint64_t key =
-        mtr_stack_walk(&s->stack, from, mtr_config.site_depth, stamp);
-    if (key == 0)
-        return true;
-    *site = mtr_site_known_walk(s, key);
-    if (*site != MTF_SITE_NONE)
-        return true;
+    mtr_stack_walk(&s->stack, w.from, mtr_config.site_depth, w.stamp);
     *site = intern_stack(&s->stack, MTF_SITE_NONE, 0);
-    return use_site(t, stamp, from.at + 1, key, site);
+    return use_site(t, w.stamp, w.from.at + 1, w.key, site);
 }
 
 /* --- Lines ---------------------------------------------------------------- */
 
+/* The native stack of a call from CALLER; without a key there is the caller
+   alone. */
+static TCM_ALWAYS_INLINE struct walked
+native_from(struct mtr_thread_sites *s, uintptr_t caller, const void *fp) {
+    if (mtr_config.site_native != 0)
+        return walk_from(s, fp, mtr_config.site_native);
+    return (struct walked){.from = {.at = caller - 1},
+                           .stamp = tcm_load_relaxed(&mtr_site_stamp)};
+}
+
+/* The lines of an interpreter that was loaded later, if the stack came by it. */
+static inline uint64_t lines_late(struct mtr_thread_sites *s,
+                                  const struct walked *w, uintptr_t caller) {
+    return w->key != 0 && w->tag->loops != NULL
+               ? mtr_lang_walk_late(&s->lang, w->tag->loops, caller)
+               : caller;
+}
+
+uint64_t mtr_site_key_late(struct mtr_thread_sites *s, uintptr_t caller) {
+    struct walked w = native_from(s, caller, NULL);
+    return lines_late(s, &w, caller);
+}
+
 /* What a site with LINES, the key of them or CALLER, is known by. NATIVE: key
    of the stack; 0: there is the caller alone. */
-static inline uint64_t line_key(uint64_t lines, uintptr_t caller,
-                                uint64_t native) {
+static TCM_ALWAYS_INLINE uint64_t line_key(uint64_t lines, uintptr_t caller,
+                                           uint64_t native) {
     if (native == 0)
         native = caller;
     return lines == caller ? native
@@ -212,14 +268,11 @@ static inline uint64_t line_key(uint64_t lines, uintptr_t caller,
 static bool find_line(struct mtr_thread *t, uintptr_t caller, uint64_t lines,
                       uint32_t *site) {
     struct mtr_thread_sites *s = t->cold->sites;
-    uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp), native = 0;
-    struct mtr_stack_state from = {.at = caller - 1};
     uint32_t line = MTF_SITE_NONE;
     bool has_lines = lines != caller;
-    if (mtr_config.site_native != 0 &&
-        mtr_stack_outside(&s->stack, &from, stamp))
-        native = mtr_stack_walk(&s->stack, from, mtr_config.site_native, stamp);
-    uint64_t key = line_key(lines, caller, native);
+    forget_others(t);
+    struct walked w = native_from(s, caller, NULL);
+    uint64_t key = line_key(lines, caller, w.key);
     *site = mtr_site_known_walk(s, key);
     if (*site != MTF_SITE_NONE)
         return true;
@@ -230,14 +283,17 @@ static bool find_line(struct mtr_thread *t, uintptr_t caller, uint64_t lines,
         if (line == MTF_SITE_NONE)
             return true;
     }
-    *site = native == 0
-                ? mtr_site_intern(caller, line)
-                : intern_stack(&s->stack, line, has_lines ? s->lang.outer : 0);
-    if (!use_site(t, stamp, from.at + 1, key, site))
+    if (w.key == 0) {
+        *site = mtr_site_intern(caller, line);
+    } else {
+        mtr_stack_walk(&s->stack, w.from, mtr_config.site_native, w.stamp);
+        *site = intern_stack(&s->stack, line, has_lines ? s->lang.outer : 0);
+    }
+    if (!use_site(t, w.stamp, w.from.at + 1, key, site))
         return false;
     /* Defined with it. */
     if (has_lines && *site != MTF_SITE_NONE)
-        remember(s, stamp, lines, line);
+        remember(s, w.stamp, lines, line);
     return true;
 }
 
@@ -300,61 +356,25 @@ static bool find_sample(struct mtr_thread *t, size_t size, uint32_t *site) {
 
 /* --- Known ones ----------------------------------------------------------- */
 
-/* The caller of the exported function with the frame pointer FP, or, if that is
-   NULL, of the one that called this. False: it is not found. */
-static TCM_ALWAYS_INLINE bool begin_of(struct mtr_thread_sites *s,
-                                       const void *fp, uint64_t stamp,
-                                       struct mtr_stack_state *from) {
-    if (fp == NULL)
-        return mtr_stack_outside(&s->stack, from, stamp);
-    *from = mtr_stack_caller(fp);
-    return !mtr_stack_is_inside(from->at);
-}
-
-uint64_t mtr_site_key_late(struct mtr_thread_sites *s, uintptr_t caller) {
-    uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp);
-    struct mtr_stack_state from;
-    struct mtr_stack_tag *tag;
-    return mtr_config.site_native != 0 &&
-                   mtr_stack_outside(&s->stack, &from, stamp) &&
-                   mtr_stack_key(&s->stack, from, mtr_config.site_native, stamp,
-                                 &tag) != 0 &&
-                   tag->loops != NULL
-               ? mtr_lang_walk_late(&s->lang, tag->loops, caller)
-               : caller;
-}
-
-static TCM_ALWAYS_INLINE int64_t known_stack(struct mtr_thread_sites *s,
-                                             const void *fp) {
-    uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp);
-    struct mtr_stack_state from;
-    struct mtr_stack_tag *tag;
-    if (!begin_of(s, fp, stamp, &from))
-        return MTR_SITE_NOT_KNOWN;
-    uint64_t key =
-        mtr_stack_key(&s->stack, from, mtr_config.site_depth, stamp, &tag);
-    if (TCM_UNLIKELY(key == 0))
-        return MTR_SITE_NOT_KNOWN;
-    if (TCM_UNLIKELY(tag->site == MTF_SITE_NONE))
-        tag->site = mtr_site_known_walk(s, key);
-    return tag->site != MTF_SITE_NONE ? (int64_t)tag->site : MTR_SITE_NOT_KNOWN;
+static TCM_ALWAYS_INLINE int64_t or_not_known(uint32_t site) {
+    return site != MTF_SITE_NONE ? (int64_t)site : MTR_SITE_NOT_KNOWN;
 }
 
 static TCM_ALWAYS_INLINE int64_t known_line(struct mtr_thread_sites *s,
                                             uintptr_t caller, const void *fp) {
-    uint64_t lines = mtr_lang_walk(&s->lang, caller), native = 0;
-    uint64_t stamp = tcm_load_relaxed(&mtr_site_stamp);
-    struct mtr_stack_state from;
-    struct mtr_stack_tag *tag;
-    if (mtr_config.site_native != 0 && begin_of(s, fp, stamp, &from)) {
-        native =
-            mtr_stack_key(&s->stack, from, mtr_config.site_native, stamp, &tag);
-        if (TCM_UNLIKELY(lines == caller && native != 0 && tag->loops != NULL))
-            lines = mtr_lang_walk_late(&s->lang, tag->loops, caller);
-    }
-    uint32_t site = mtr_site_known_walk(s, line_key(lines, caller, native));
+    uint64_t lines = mtr_lang_walk(&s->lang, caller);
+    struct walked w = native_from(s, caller, fp);
+    if (TCM_UNLIKELY(lines == caller))
+        lines = lines_late(s, &w, caller);
+    uint32_t site = mtr_site_known_walk(s, line_key(lines, caller, w.key));
     mtr_site_key_done(s, lines, caller);
-    return site != MTF_SITE_NONE ? (int64_t)site : MTR_SITE_NOT_KNOWN;
+    return or_not_known(site);
+}
+
+static TCM_ALWAYS_INLINE int64_t known_walk(struct mtr_thread_sites *s,
+                                            const void *fp) {
+    struct walked w = walk_from(s, fp, mtr_config.site_depth);
+    return or_not_known(known_stack(s, &w));
 }
 
 int64_t mtr_site_walk(struct mtr_thread *t, size_t size, uintptr_t caller,
@@ -367,7 +387,7 @@ int64_t mtr_site_walk(struct mtr_thread *t, size_t size, uintptr_t caller,
     case MTR_SITES_LANG:
         return known_line(s, caller, fp);
     default:
-        return known_stack(s, fp);
+        return known_walk(s, fp);
     }
 }
 
@@ -379,7 +399,7 @@ int64_t mtr_site_walk_inside(struct mtr_thread *t, uintptr_t caller) {
     case MTR_SITES_LANG:
         return known_line(s, caller, NULL);
     default:
-        return known_stack(s, NULL);
+        return known_walk(s, NULL);
     }
 }
 

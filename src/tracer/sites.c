@@ -109,10 +109,7 @@ void mtr_sites_thread(struct mtr_thread_sites *s) {
     if (s->has_lines)
         s->lang.is_walking = false;
     if (mtr_sites_bytes() >= sizeof(*s)) {
-        /* What is remembered is of another thread's stack. */
-        s->stack.stamp = 0;
-        s->stack.owner++;
-        s->stack.low = s->stack.bytes = s->stack.none_below = 0;
+        mtr_stack_forget(&s->stack);
         s->stack.busy = 0;
     }
 }

@@ -535,7 +535,10 @@ memos_of(struct mtr_thread_stack *s, struct mtr_stack_state from) {
 
 static void keep_memo(struct mtr_thread_stack *s, struct mtr_stack_state from) {
     struct mtr_memo_set *set = memos_of(s, from);
-    set->last = (set->last + 1) % MTR_MEMO_WAYS;
+    /* Each in turn, whichever held last: that one would keep its neighbour
+       from staying. */
+    set->last = set->next;
+    set->next = (set->next + 1) % MTR_MEMO_WAYS;
     struct mtr_stack_memo *memo = &set->way[set->last];
     const struct mtr_frame *f = &s->frame[s->count - 1];
     uint32_t n = 0;

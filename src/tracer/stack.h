@@ -84,6 +84,7 @@ struct mtr_stack_memo {
 
 struct mtr_memo_set {
     uint32_t last; /* that held, or was kept */
+    uint32_t next; /* to be replaced */
     struct mtr_stack_memo way[MTR_MEMO_WAYS];
 };
 
@@ -134,6 +135,13 @@ uint64_t mtr_stack_key(struct mtr_thread_stack *s, struct mtr_stack_state from,
    with CUT outside of them. */
 uint64_t mtr_stack_walk(struct mtr_thread_stack *s, struct mtr_stack_state from,
                         unsigned depth, uint64_t stamp);
+
+/* What S remembers is of another thread's stack from here on. */
+static inline void mtr_stack_forget(struct mtr_thread_stack *s) {
+    s->stamp = 0;
+    s->owner++;
+    s->low = s->bytes = s->none_below = 0;
+}
 
 /* Whether AT lies in this library. */
 bool mtr_stack_is_inside(uintptr_t at);
