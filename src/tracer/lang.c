@@ -34,7 +34,8 @@ TCM_STATIC_ASSERT(offsetof(struct mtr_lang_interpreter, loops) == 0,
 /* --- Set-up -------------------------------------------------------------- */
 
 static void find_in(const struct mtr_elf_symbols *s,
-                    struct mtr_lang_interpreter *it, uintptr_t tls_block) {
+                    struct mtr_lang_interpreter *it, uintptr_t start,
+                    size_t bytes, uintptr_t tls_block) {
     const struct mtr_lang_symbol *wanted = it->reader->symbols;
     for (struct mtr_lang_place *p = it->place; wanted->name != NULL;
          wanted++, p++) {
@@ -44,6 +45,10 @@ static void find_in(const struct mtr_elf_symbols *s,
             (ELF64_ST_TYPE(symbol->st_info) == STT_TLS) != wanted->is_tls)
             continue;
         p->bytes = symbol->st_size;
+        if (wanted == it->reader->symbols) {
+            it->start = start;
+            it->bytes = bytes;
+        }
         if (!wanted->is_tls)
             p->at = (intptr_t)(s->bias + symbol->st_value);
         else if (tls_block != 0)
@@ -64,8 +69,16 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *ctx) {
     if (!mtr_elf_symbols(&s, info->dlpi_addr, info->dlpi_phdr,
                          info->dlpi_phnum))
         return 0;
+    uintptr_t start = UINTPTR_MAX, end = 0;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type != PT_LOAD)
+            continue;
+        start = tcm_min_u64(start, info->dlpi_addr + p->p_vaddr);
+        end = tcm_max_u64(end, info->dlpi_addr + p->p_vaddr + p->p_memsz);
+    }
     for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
-        find_in(&s, all[i]->first, block);
+        find_in(&s, all[i]->first, start, end - start, block);
     const ElfW(Sym) *get = mtr_elf_find(&s, "__tls_get_addr");
     if (get != NULL && tls == NULL)
         tls = (void *(*)(void *))(s.bias + get->st_value);
@@ -143,7 +156,7 @@ static bool meet(const struct mtr_module *m, uint32_t module,
         return false;
     it->reader = r;
     it->tls = tls;
-    find_in(s, it, 0);
+    find_in(s, it, m->start, m->end - m->start, 0);
     enum mtr_lang_state state = state_of(it);
     if (state == MTR_LANG_UNKNOWN)
         say_unknown(i);
@@ -187,7 +200,7 @@ static TCM_ALWAYS_INLINE bool begin(struct mtr_lang_walk *w) {
         return false;
     w->is_walking = true;
     tcm_fence_signal();
-    w->key = 0;
+    w->key = w->salt = 0;
     w->count = 0;
     w->cut = false;
     w->outer = 0;
@@ -224,9 +237,25 @@ uint64_t mtr_lang_walk_late(struct mtr_lang_walk *w,
     return end(w, caller);
 }
 
-uint32_t mtr_lang_site(struct mtr_lang_walk *w) {
+/* Names are read once, for callers are the same in most of a thread's walks. */
+static const struct mtr_lang_names *names_of(struct mtr_lang_walk *w,
+                                             const struct mtr_lang_frame *frame,
+                                             uint64_t stamp) {
     const struct mtr_lang_interpreter *it = w->of;
     const struct mtr_lang_reader *r = it->reader;
+    uint64_t key = r->mix(it, mtr_lang_mix(w->salt, stamp), frame) | 1;
+    struct mtr_lang_names *n = &w->names[key >> (64 - MTR_LANG_NAMES_LOG2)];
+    if (n->key != key) {
+        n->key = key;
+        n->line = r->line(it, frame);
+        n->file = mtr_text_intern(w->text, r->file(it, frame, w->text));
+        n->function = mtr_text_intern(w->text, r->function(it, frame, w->text));
+    }
+    return n;
+}
+
+uint32_t mtr_lang_site(struct mtr_lang_walk *w, uint64_t stamp) {
+    const struct mtr_lang_reader *r = w->of->reader;
     uint32_t site = MTF_SITE_NONE;
     if (w->cut) {
         site = mtr_site_intern(MTF_SITE_CUT, site);
@@ -234,12 +263,11 @@ uint32_t mtr_lang_site(struct mtr_lang_walk *w) {
             return site;
     }
     for (uint32_t i = w->count; i-- > 0;) {
-        const struct mtr_lang_frame *frame = &w->frame[i];
+        const struct mtr_lang_names *n = names_of(w, &w->frame[i], stamp);
         struct mtr_line line = {.language = r->language,
-                                .line = r->line(it, frame)};
-        line.file = mtr_text_intern(w->text, r->file(it, frame, w->text));
-        line.function =
-            mtr_text_intern(w->text, r->function(it, frame, w->text));
+                                .file = n->file,
+                                .line = n->line,
+                                .function = n->function};
         site = mtr_site_intern_line(&line, site);
         if (site == MTF_SITE_NONE)
             return site;

@@ -40,8 +40,16 @@ struct mtr_lang_frame {
     uintptr_t where;
 };
 
+/* The names of a frame, by the hash of what they are made from. */
+struct mtr_lang_names {
+    uint64_t key;
+    uint32_t file, line, function;
+};
+#define MTR_LANG_NAMES_LOG2 9u
+
 /* What runs in a thread, innermost first. */
 struct mtr_lang_walk {
+    uint64_t salt;  /* KEY began with it */
     uint64_t key;   /* hash of all that names the lines: files, functions */
     uint32_t count; /* 0: no interpreter runs here */
     const struct mtr_lang_interpreter *of; /* whose frames they are */
@@ -51,6 +59,7 @@ struct mtr_lang_walk {
                         the innermost one; 0: not known */
     struct mtr_lang_frame frame[MTR_LANG_DEPTH_MAX];
     char text[MTF_SITE_TEXT_MAX];
+    struct mtr_lang_names names[1u << MTR_LANG_NAMES_LOG2];
 };
 
 /* Finds the interpreters. DEPTH: the most lines of a site. */
@@ -73,7 +82,8 @@ bool mtr_lang_meet(struct mtr_module *m, uint32_t module);
 /* The same key, where the thread's stack came by LOOPS of such a module. */
 uint64_t mtr_lang_walk_late(struct mtr_lang_walk *w,
                             const struct mtr_loops *loops, uintptr_t caller);
-/* The site of W's lines; 0: no memory, or no number left. */
-uint32_t mtr_lang_site(struct mtr_lang_walk *w);
+/* The site of W's lines; 0: no memory, or no number left. STAMP: another one
+   when other code may have come to an address (mtr_site_stamp). */
+uint32_t mtr_lang_site(struct mtr_lang_walk *w, uint64_t stamp);
 
 #endif

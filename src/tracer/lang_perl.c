@@ -130,28 +130,34 @@ static uintptr_t name_of(uintptr_t sub) {
                : 0;
 }
 
+static uint64_t mix(const struct mtr_lang_interpreter *it, uint64_t h,
+                    const struct mtr_lang_frame *frame) {
+    bool is_eval = frame->where == SUB_IS_EVAL;
+    const char *file = (const char *)word(frame->what + COP_FILE);
+    uintptr_t name = is_eval ? 0 : frame->where;
+    (void)it;
+    h = mtr_lang_mix(h ^ is_eval, half(frame->what + COP_LINE));
+    size_t length = strnlen(file, MTF_SITE_TEXT_MAX);
+    h = mtr_lang_mix_bytes(h ^ length << 32, file, length);
+    return name == 0 ? h
+                     : mtr_lang_mix_bytes(h ^ half(name + NAME_LENGTH),
+                                          (const char *)name + NAME_BYTES,
+                                          half(name + NAME_LENGTH));
+}
+
 /* False: there is no room for it. */
 static bool add(struct mtr_lang_walk *w, uint32_t depth, uintptr_t my_perl,
                 uintptr_t cop, uintptr_t sub) {
-    const char *file = file_of(cop, my_perl);
-    if (file == NULL)
+    if (file_of(cop, my_perl) == NULL)
         return true;
     if (w->count == depth) {
         w->cut = true;
         return false;
     }
-    uintptr_t name = name_of(sub);
-    w->frame[w->count++] =
-        (struct mtr_lang_frame){cop, sub == SUB_IS_EVAL ? sub : name};
-    uint64_t h =
-        mtr_lang_mix(w->key ^ (sub == SUB_IS_EVAL), half(cop + COP_LINE));
-    size_t length = strnlen(file, MTF_SITE_TEXT_MAX);
-    h = mtr_lang_mix_bytes(h ^ length << 32, file, length);
-    if (name != 0)
-        h = mtr_lang_mix_bytes(h ^ half(name + NAME_LENGTH),
-                               (const char *)name + NAME_BYTES,
-                               half(name + NAME_LENGTH));
-    w->key = h;
+    struct mtr_lang_frame *frame = &w->frame[w->count++];
+    frame->what = cop;
+    frame->where = sub == SUB_IS_EVAL ? sub : name_of(sub);
+    w->key = mix(NULL, w->key, frame);
     return true;
 }
 
@@ -231,6 +237,7 @@ const struct mtr_lang_reader mtr_lang_perl = {
     .is_known = is_known,
     .walk = walk,
     .walk_late = walk_late,
+    .mix = mix,
     .file = file,
     .function = function,
     .line = line,

@@ -54,7 +54,7 @@ struct python {
     uint32_t code_bytes;   /* the instructions */
     uint32_t code_version; /* 0: code has none */
     uint32_t bytes_size, bytes_data;
-    uint32_t text_length, text_state, text_ascii, text_compact;
+    uint32_t text_length, text_hash, text_state, text_ascii, text_compact;
 };
 static struct python initial;
 
@@ -63,7 +63,8 @@ static struct python initial;
 #define CODE_UNITS     16u
 #define INTERPRETER    16u
 #define OBJECT_TYPE    8u
-#define OWNED_BY_STACK 3u /* from here on: no frame of Python code */
+#define TEXT_HASH      24u /* of none of them published */
+#define OWNED_BY_STACK 3u  /* from here on: no frame of Python code */
 
 static inline uintptr_t word(uintptr_t p) {
     return *(const uintptr_t *)p;
@@ -92,6 +93,7 @@ static void common_offsets(struct python *py, bool is_3_11) {
     py->bytes_size = 16;
     py->bytes_data = 32;
     py->text_length = 16;
+    py->text_hash = TEXT_HASH;
     py->text_state = 32;
     py->text_ascii = is_3_11 ? 48 : 40;
     py->text_compact = is_3_11 ? 72 : 56;
@@ -131,6 +133,7 @@ static bool offsets_of_3_13(struct python *py, uint64_t version) {
         return false;
     py->cframe_frame = NO_CFRAME;
     py->text_compact = 56;
+    py->text_hash = TEXT_HASH;
     py->code_version = CODE_VERSION;
     return published(p, PUBLISHED_STATE_FRAME, &py->state_frame) &&
            published(p, PUBLISHED_FRAME_PREVIOUS, &py->frame_previous) &&
@@ -179,11 +182,23 @@ static inline const char *text_at(const struct python *py, uintptr_t text,
            ((state >> 6 & 1) != 0 ? py->text_ascii : py->text_compact);
 }
 
+/* Of a text that Python has a hash of, of 64 bits, that. */
+static inline uint64_t mix_text(const struct python *py, uint64_t h,
+                                uintptr_t text) {
+    uint64_t known = word(text + py->text_hash);
+    unsigned width;
+    size_t count;
+    if (known != UINT64_MAX)
+        return mtr_lang_mix(h, known);
+    const char *bytes = text_at(py, text, &width, &count);
+    return mtr_lang_mix_bytes(h ^ count * width, bytes, count * width);
+}
+
 /*
  * What CODE is, for a key. The cheapest that is certain: from 3.12 on an
- * interpreter numbers its code, and has no number twice; a block of this heap,
- * which code above 512 bytes is, has a token that no other block has. Else its
- * contents.
+ * interpreter numbers its code, and has no number twice; code that lies in the
+ * interpreter's file is not made anew; a block of this heap, which code above
+ * 512 bytes is, has a token that no other block has. Else its contents.
  */
 static inline uint64_t mix_code(const struct python *py, uint64_t h,
                                 uintptr_t code) {
@@ -192,25 +207,28 @@ static inline uint64_t mix_code(const struct python *py, uint64_t h,
                            : *(const uint32_t *)(code + py->code_version);
     if (version != 0)
         return mtr_lang_mix(h ^ code, version);
+    if (code - py->it.start < py->it.bytes)
+        return mtr_lang_mix(h ^ code, 0);
     uint64_t token = mtr_config.host->token_of(
         (const void *)code, py->code_bytes + 2 * word(code + CODE_UNITS));
     if (token != 0)
         return mtr_lang_mix(h ^ code, token << 1 | 1);
-    unsigned width, wide;
-    size_t count, counted;
-    const char *file =
-        text_at(py, word(code + py->code_filename), &width, &count);
-    const char *name =
-        text_at(py, word(code + py->code_qualname), &wide, &counted);
     uintptr_t table = word(code + py->code_linetable);
     size_t bytes = word(table + py->bytes_size);
-    count *= width;
-    counted *= wide;
-    h = mtr_lang_mix(h ^ (uint64_t)number(code + py->code_firstlineno),
-                     (uint64_t)bytes << 40 ^ (uint64_t)counted << 20 ^ count);
-    h = mtr_lang_mix_bytes(h, file, count);
-    h = mtr_lang_mix_bytes(h, name, counted);
+    h = mtr_lang_mix(h ^ (uint64_t)number(code + py->code_firstlineno), bytes);
+    h = mix_text(py, h, word(code + py->code_filename));
+    h = mix_text(py, h, word(code + py->code_qualname));
     return mtr_lang_mix_bytes(h, (const void *)(table + py->bytes_data), bytes);
+}
+
+static inline uint64_t mix_frame(const struct python *py, uint64_t h,
+                                 const struct mtr_lang_frame *frame) {
+    return mix_code(py, mtr_lang_mix(h, frame->where), frame->what);
+}
+
+static uint64_t mix(const struct mtr_lang_interpreter *it, uint64_t h,
+                    const struct mtr_lang_frame *frame) {
+    return mix_frame((const struct python *)it, h, frame);
 }
 
 static TCM_ALWAYS_INLINE void walk_of(const struct python *py,
@@ -223,7 +241,7 @@ static TCM_ALWAYS_INLINE void walk_of(const struct python *py,
         w->outer = frame;
         frame = word(frame + py->cframe_frame);
     }
-    uint64_t h = w->key ^ word(state + INTERPRETER);
+    uint64_t h = w->salt = word(state + INTERPRETER);
     for (; frame != 0; frame = word(frame + py->frame_previous)) {
         if (*(const uint8_t *)(frame + py->frame_owner) >= OWNED_BY_STACK) {
             if (w->outer == 0)
@@ -240,8 +258,8 @@ static TCM_ALWAYS_INLINE void walk_of(const struct python *py,
         }
         uintptr_t where =
             word(frame + py->frame_instr) - (code + py->code_bytes);
-        w->frame[w->count++] = (struct mtr_lang_frame){code, where};
-        h = mix_code(py, mtr_lang_mix(h, where), code);
+        w->frame[w->count] = (struct mtr_lang_frame){code, where};
+        h = mix_frame(py, h, &w->frame[w->count++]);
     }
     w->key = h;
 }
@@ -357,6 +375,7 @@ const struct mtr_lang_reader mtr_lang_python = {
     .is_known = is_known,
     .walk = walk,
     .walk_late = walk_late,
+    .mix = mix,
     .file = file,
     .function = function,
     .line = line,

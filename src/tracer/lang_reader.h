@@ -40,6 +40,7 @@ struct mtr_lang_interpreter {
     struct mtr_loops loops; /* of one that was loaded later */
     const struct mtr_lang_reader *reader;
     void *(*tls)(void *);
+    uintptr_t start, bytes; /* the module, with the first symbol */
     struct mtr_lang_place place[MTR_LANG_SYMBOLS];
 };
 
@@ -66,7 +67,11 @@ struct mtr_lang_reader {
     /* The same of one that was loaded later, and cannot go now. */
     void (*walk_late)(const struct mtr_lang_interpreter *it,
                       struct mtr_lang_walk *w, uint32_t depth);
-    /* Of a frame of the walk, which still runs: its names as UTF-8, at most
+    /* Of a frame of the walk, which still runs: H with all that its names are
+       made from. */
+    uint64_t (*mix)(const struct mtr_lang_interpreter *it, uint64_t h,
+                    const struct mtr_lang_frame *frame);
+    /* The same: its names as UTF-8, at most
        MTF_SITE_TEXT_MAX bytes at TO; how many. The function may have none. */
     uint32_t (*file)(const struct mtr_lang_interpreter *it,
                      const struct mtr_lang_frame *frame, char *to);

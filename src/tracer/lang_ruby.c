@@ -136,6 +136,18 @@ static inline uint32_t line_of(const struct ruby *r, uintptr_t code,
     return line != 0 ? line : (uint32_t)(r->first_line_of(code) >> 1);
 }
 
+static inline uint64_t mix_frame(const struct ruby *r, uint64_t h,
+                                 const struct mtr_lang_frame *frame) {
+    h = mtr_lang_mix(h, frame->where);
+    h = mix_string(h, r->path_of(frame->what));
+    return mix_string(h, r->label_of(frame->what));
+}
+
+static uint64_t mix(const struct mtr_lang_interpreter *it, uint64_t h,
+                    const struct mtr_lang_frame *frame) {
+    return mix_frame((const struct ruby *)it, h, frame);
+}
+
 static TCM_ALWAYS_INLINE void walk_of(const struct ruby *r,
                                       struct mtr_lang_walk *w, uint32_t depth) {
     if (word((uintptr_t)r->it.place[SYMBOL_VM].at) == 0 || context(r) == 0 ||
@@ -154,10 +166,8 @@ static TCM_ALWAYS_INLINE void walk_of(const struct ruby *r,
             return;
         }
         uint32_t line = line_of(r, code, word(frame + FRAME_PLACE));
-        w->frame[w->count++] = (struct mtr_lang_frame){code, line};
-        uint64_t h = mtr_lang_mix(w->key, line);
-        h = mix_string(h, r->path_of(code));
-        w->key = mix_string(h, r->label_of(code));
+        w->frame[w->count] = (struct mtr_lang_frame){code, line};
+        w->key = mix_frame(r, w->key, &w->frame[w->count++]);
     }
 }
 
@@ -204,6 +214,7 @@ const struct mtr_lang_reader mtr_lang_ruby = {
     .is_known = is_known,
     .walk = walk,
     .walk_late = walk_late,
+    .mix = mix,
     .file = file,
     .function = function,
     .line = line,

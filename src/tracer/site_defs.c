@@ -181,8 +181,8 @@ static uint32_t intern_stack(const struct mtr_thread_stack *s, uint32_t site,
 /* The frame that a call came from, with the key of its stack. */
 struct walked {
     struct mtr_stack_state from;
-    uint64_t stamp, key; /* 0: it is not known */
-    struct mtr_stack_tag *tag;
+    uint64_t stamp;
+    struct mtr_stack_tag tag; /* without a key: it is not known */
 };
 
 /* Of the caller of the exported function with the frame pointer FP or, if that
@@ -198,7 +198,7 @@ walk_from(struct mtr_thread_sites *s, const void *fp, unsigned depth) {
         if (mtr_stack_is_inside(w.from.at))
             return w;
     }
-    w.key = mtr_stack_key(&s->stack, w.from, depth, w.stamp, &w.tag);
+    w.tag = mtr_stack_key(&s->stack, w.from, depth, w.stamp);
     return w;
 }
 
@@ -210,11 +210,12 @@ static void forget_others(struct mtr_thread *t) {
 
 static TCM_ALWAYS_INLINE uint32_t known_stack(struct mtr_thread_sites *s,
                                               const struct walked *w) {
-    if (TCM_UNLIKELY(w->key == 0))
-        return MTF_SITE_NONE;
-    if (TCM_UNLIKELY(w->tag->site == MTF_SITE_NONE))
-        w->tag->site = mtr_site_known_walk(s, w->key);
-    return w->tag->site;
+    if (TCM_LIKELY(w->tag.site != MTF_SITE_NONE) || w->tag.key == 0)
+        return w->tag.site;
+    uint32_t site = mtr_site_known_walk(s, w->tag.key);
+    if (site != MTF_SITE_NONE)
+        mtr_stack_name(&s->stack, w->tag.key, site);
+    return site;
 }
 
 static bool find_stack(struct mtr_thread *t, uint32_t *site) {
@@ -222,11 +223,11 @@ static bool find_stack(struct mtr_thread *t, uint32_t *site) {
     forget_others(t);
     struct walked w = walk_from(s, NULL, mtr_config.site_depth);
     *site = known_stack(s, &w);
-    if (*site != MTF_SITE_NONE || w.key == 0)
+    if (*site != MTF_SITE_NONE || w.tag.key == 0)
         return true;
     mtr_stack_walk(&s->stack, w.from, mtr_config.site_depth, w.stamp);
     *site = intern_stack(&s->stack, MTF_SITE_NONE, 0);
-    return use_site(t, w.stamp, w.from.at + 1, w.key, site);
+    return use_site(t, w.stamp, w.from.at + 1, w.tag.key, site);
 }
 
 /* --- Lines ---------------------------------------------------------------- */
@@ -241,11 +242,11 @@ native_from(struct mtr_thread_sites *s, uintptr_t caller, const void *fp) {
                            .stamp = tcm_load_relaxed(&mtr_site_stamp)};
 }
 
-/* The lines of an interpreter that was loaded later, if the stack came by it. */
+/* Lines of an interpreter that was loaded later, if the stack came by it. */
 static inline uint64_t lines_late(struct mtr_thread_sites *s,
                                   const struct walked *w, uintptr_t caller) {
-    return w->key != 0 && w->tag->loops != NULL
-               ? mtr_lang_walk_late(&s->lang, w->tag->loops, caller)
+    return w->tag.key != 0 && w->tag.loops != NULL
+               ? mtr_lang_walk_late(&s->lang, w->tag.loops, caller)
                : caller;
 }
 
@@ -272,18 +273,18 @@ static bool find_line(struct mtr_thread *t, uintptr_t caller, uint64_t lines,
     bool has_lines = lines != caller;
     forget_others(t);
     struct walked w = native_from(s, caller, NULL);
-    uint64_t key = line_key(lines, caller, w.key);
+    uint64_t key = line_key(lines, caller, w.tag.key);
     *site = mtr_site_known_walk(s, key);
     if (*site != MTF_SITE_NONE)
         return true;
     if (has_lines) {
         line = mtr_site_known_walk(s, lines);
         if (line == MTF_SITE_NONE)
-            line = mtr_lang_site(&s->lang);
+            line = mtr_lang_site(&s->lang, w.stamp);
         if (line == MTF_SITE_NONE)
             return true;
     }
-    if (w.key == 0) {
+    if (w.tag.key == 0) {
         *site = mtr_site_intern(caller, line);
     } else {
         mtr_stack_walk(&s->stack, w.from, mtr_config.site_native, w.stamp);
@@ -366,7 +367,7 @@ static TCM_ALWAYS_INLINE int64_t known_line(struct mtr_thread_sites *s,
     struct walked w = native_from(s, caller, fp);
     if (TCM_UNLIKELY(lines == caller))
         lines = lines_late(s, &w, caller);
-    uint32_t site = mtr_site_known_walk(s, line_key(lines, caller, w.key));
+    uint32_t site = mtr_site_known_walk(s, line_key(lines, caller, w.tag.key));
     mtr_site_key_done(s, lines, caller);
     return or_not_known(site);
 }

@@ -24,7 +24,7 @@ enum step { STEP_DONE, STEP_END, STEP_UNKNOWN, STEP_COMPLEX };
 /* Frames of this library between an exported function and a walk. */
 #define OWN_FRAMES_MAX 64u
 
-static bool checks;
+bool mtr_stack_is_checked;
 static uint64_t checked, different;
 
 /* --- Memory --------------------------------------------------------------- */
@@ -431,11 +431,10 @@ static void make_key(struct mtr_thread_stack *s, unsigned depth) {
                              : s->outer);
         hash ^= MTR_STACK_CUT;
     }
-    s->key = mix(hash) | (uint64_t)1 << 63;
     s->tag = (struct mtr_stack_tag){
-        0, TCM_UNLIKELY(tcm_load_acquire(&mtr_loops_first) != NULL)
-               ? find_loops(s)
-               : NULL};
+        mix(hash) | (uint64_t)1 << 63, 0,
+        TCM_UNLIKELY(tcm_load_acquire(&mtr_loops_first) != NULL) ? find_loops(s)
+                                                                 : NULL};
 }
 
 static void walk_complex(struct mtr_thread_stack *s,
@@ -527,89 +526,77 @@ static TCM_NOINLINE void check(struct mtr_thread_stack *s,
 /* Fresh frames from which on a walk is worth to be kept. */
 #define MEMO_FRESH 1u
 
-static TCM_ALWAYS_INLINE struct mtr_memo_set *
-memos_of(struct mtr_thread_stack *s, struct mtr_stack_state from) {
+static uint32_t set_of(struct mtr_stack_state from) {
     uint64_t hash = (from.at ^ from.sp << 20) * 0x9E3779B97F4A7C15u;
-    return &s->memo[hash >> (64 - MTR_MEMO_SETS_LOG2)];
+    return (uint32_t)(hash >> (64 - MTR_MEMO_SETS_LOG2));
 }
 
-static void keep_memo(struct mtr_thread_stack *s, struct mtr_stack_state from) {
-    struct mtr_memo_set *set = memos_of(s, from);
-    /* Each in turn, whichever held last: that one would keep its neighbour
-       from staying. */
-    set->last = set->next;
-    set->next = (set->next + 1) % MTR_MEMO_WAYS;
-    struct mtr_stack_memo *memo = &set->way[set->last];
-    const struct mtr_frame *f = &s->frame[s->count - 1];
-    uint32_t n = 0;
-    memo->stamp = 0;
-    for (uint32_t i = 1; i < s->sure; i++, f--) {
-        if (f->bp_slot == MTR_SLOT_UNSURE || n + 2 > MTR_MEMO_WORDS)
-            return;
-        memo->word[n].slot = f->ra_slot;
-        memo->word[n++].value = f[-1].state.at + 1;
-        if (f->bp_check != 0) {
-            memo->word[n].slot = f->bp_check;
-            memo->word[n++].value = f[-1].state.bp;
-        }
-    }
-    memo->from = from;
-    memo->key = s->key;
-    memo->tag = s->tag;
-    memo->is_live = s->frame[s->count - 1].is_live;
-    memo->words = n;
-    memo->owner = s->owner;
-    memo->stamp = s->stamp;
+/* The same, which was not foreseen. */
+static void follow(struct mtr_thread_stack *s, uint32_t i) {
+    s->follower[s->history] = (uint16_t)i;
+    mtr_memo_was(s, i);
 }
 
-static TCM_ALWAYS_INLINE bool memo_holds(const struct mtr_thread_stack *s,
-                                         const struct mtr_stack_memo *memo,
-                                         struct mtr_stack_state from) {
-    if (memo->from.at != from.at || memo->from.sp != from.sp ||
-        (memo->from.bp != from.bp && memo->is_live) ||
-        memo->stamp != s->stamp || memo->owner != s->owner)
+/* False: there is no room for it, or it lies where a walk reads nothing. */
+static bool add_word(struct mtr_stack_memo *memo, uintptr_t slot,
+                     uintptr_t value) {
+    uintptr_t above = (slot - memo->from.sp) / sizeof(uintptr_t);
+    if (memo->words == MTR_MEMO_WORDS || above > UINT32_MAX)
         return false;
-    TCM_ASSERT(memo->words <= MTR_MEMO_WORDS);
-    for (uint32_t i = 0; i < memo->words; i++)
-        if (*(const uintptr_t *)memo->word[i].slot != memo->word[i].value)
-            return false;
+    memo->above[memo->words] = (uint32_t)above;
+    memo->value[memo->words++] = value;
     return true;
 }
 
-/* The one that holds; NULL: none does. */
-static TCM_ALWAYS_INLINE struct mtr_stack_memo *
-find_memo(struct mtr_thread_stack *s, struct mtr_stack_state from) {
-    struct mtr_memo_set *set = memos_of(s, from);
-    for (uint32_t i = 0; i < MTR_MEMO_WAYS; i++) {
-        uint32_t way = (set->last - i) % MTR_MEMO_WAYS;
-        if (memo_holds(s, &set->way[way], from)) {
-            set->last = way;
-            return &set->way[way];
-        }
+static void keep_memo(struct mtr_thread_stack *s, struct mtr_stack_state from) {
+    uint32_t set = set_of(from), i = set * MTR_MEMO_WAYS + s->victim[set];
+    struct mtr_stack_memo *memo = &s->memo[i];
+    const struct mtr_frame *f = &s->frame[s->count - 1];
+    memo->stamp = 0;
+    memo->words = 0;
+    memo->from = from;
+    for (uint32_t n = 1; n < s->sure; n++, f--)
+        if (f->bp_slot == MTR_SLOT_UNSURE ||
+            !add_word(memo, f->ra_slot, f[-1].state.at + 1) ||
+            (f->bp_check != 0 && !add_word(memo, f->bp_check, f[-1].state.bp)))
+            return;
+    for (uint16_t n = memo->words; n % 4 != 0; n++) {
+        memo->above[n] = n == 0 ? 0 : memo->above[n - 1];
+        memo->value[n] = n == 0 ? 0 : memo->value[n - 1];
     }
+    memo->tag = s->tag;
+    memo->is_live = s->frame[s->count - 1].is_live;
+    memo->owner = s->owner;
+    memo->stamp = s->stamp;
+    s->victim[set] = (uint8_t)((s->victim[set] + 1u) % MTR_MEMO_WAYS);
+    follow(s, i);
+}
+TCM_STATIC_ASSERT(MTR_MEMO_WORDS % 4 == 0, "padding has room");
+
+/* The one that holds; NULL: none does. */
+static struct mtr_stack_memo *find_memo(struct mtr_thread_stack *s,
+                                        struct mtr_stack_state from) {
+    uint32_t i = set_of(from) * MTR_MEMO_WAYS, end = i + MTR_MEMO_WAYS;
+    for (; i < end; i++)
+        if (mtr_memo_holds(s, &s->memo[i], from, s->stamp)) {
+            follow(s, i);
+            return &s->memo[i];
+        }
     return NULL;
 }
 
 /* --- Entry ---------------------------------------------------------------- */
 
 /* Prepares a walk from FROM. */
-static TCM_ALWAYS_INLINE void
-begin(struct mtr_thread_stack *s, struct mtr_stack_state from, uint64_t stamp) {
-    /* A signal handler that comes from here on sees that it is one. */
-    s->busy = true;
-    tcm_fence_signal();
-    if (TCM_UNLIKELY(s->stamp != stamp)) {
+static void begin(struct mtr_thread_stack *s, struct mtr_stack_state from,
+                  uint64_t stamp) {
+    if (s->stamp != stamp) {
         s->stamp = stamp;
         s->count = 0;
     }
     s->tried = 0;
-    if (TCM_UNLIKELY(!is_own(s, from.sp)))
+    if (!is_own(s, from.sp))
         know(s, from.sp);
-}
-
-static TCM_ALWAYS_INLINE void end(struct mtr_thread_stack *s) {
-    tcm_fence_signal();
-    s->busy = false;
 }
 
 static uint64_t walk(struct mtr_thread_stack *s, struct mtr_stack_state from,
@@ -620,46 +607,57 @@ static uint64_t walk(struct mtr_thread_stack *s, struct mtr_stack_state from,
          hold(s, n - 1, depth + 1) != s->sure) &&
         walk_out(s, from, depth, stamp) >= MEMO_FRESH)
         keep_memo(s, from);
-    if (TCM_UNLIKELY(checks))
+    if (TCM_UNLIKELY(mtr_stack_is_checked))
         check(s, from, depth);
-    return s->key;
+    return s->tag.key;
 }
 
 uint64_t mtr_stack_walk(struct mtr_thread_stack *s, struct mtr_stack_state from,
                         unsigned depth, uint64_t stamp) {
     TCM_ASSERT(depth != 0 && depth <= MTR_STACK_DEPTH);
-    if (TCM_UNLIKELY(s->busy))
+    if (s->busy)
         return 0;
+    s->busy = true;
+    tcm_fence_signal();
     begin(s, from, stamp);
     uint64_t key = walk(s, from, depth, stamp);
-    end(s);
+    tcm_fence_signal();
+    s->busy = false;
     return key;
 }
 
-uint64_t mtr_stack_key(struct mtr_thread_stack *s, struct mtr_stack_state from,
-                       unsigned depth, uint64_t stamp,
-                       struct mtr_stack_tag **tag) {
+void mtr_stack_find(struct mtr_thread_stack *s, struct mtr_stack_state from,
+                    unsigned depth, uint64_t stamp, struct mtr_stack_tag *tag) {
     TCM_ASSERT(depth != 0 && depth <= MTR_STACK_DEPTH);
-    if (TCM_UNLIKELY(s->busy))
-        return 0;
+    TCM_ASSERT(s->busy);
     begin(s, from, stamp);
-    struct mtr_stack_memo *memo = find_memo(s, from);
-    uint64_t key;
-    if (TCM_UNLIKELY(memo == NULL)) {
-        key = walk(s, from, depth, stamp);
-        *tag = &s->tag;
-    } else {
-        key = memo->key;
-        *tag = &memo->tag;
-        if (TCM_UNLIKELY(checks)) {
-            /* What was kept against a new walk. */
-            s->count = 0;
-            if (walk(s, from, depth, stamp) != key)
-                tcm_add_relaxed(&different, (uint64_t)1);
-        }
+    const struct mtr_stack_memo *memo = find_memo(s, from);
+    if (memo == NULL) {
+        walk(s, from, depth, stamp);
+        *tag = s->tag;
+        return;
     }
-    end(s);
-    return key;
+    *tag = memo->tag;
+    if (TCM_UNLIKELY(mtr_stack_is_checked)) {
+        /* What was kept against a new walk. */
+        s->count = 0;
+        if (walk(s, from, depth, stamp) != tag->key)
+            tcm_add_relaxed(&different, (uint64_t)1);
+    }
+}
+
+void mtr_stack_name(struct mtr_thread_stack *s, uint64_t key, uint32_t site) {
+    struct mtr_stack_tag *kept = &s->memo[s->last_memo].tag;
+    if (s->busy)
+        return;
+    s->busy = true;
+    tcm_fence_signal();
+    if (kept->key == key)
+        kept->site = site;
+    if (s->tag.key == key)
+        s->tag.site = site;
+    tcm_fence_signal();
+    s->busy = false;
 }
 
 /* --- Out of this library -------------------------------------------------- */
@@ -696,11 +694,11 @@ bool mtr_stack_is_possible(void) {
 }
 
 void mtr_stack_check_all(void) {
-    checks = true;
+    mtr_stack_is_checked = true;
 }
 
 bool mtr_stack_checks(uint64_t *walks, uint64_t *differ) {
     *walks = tcm_load_relaxed(&checked);
     *differ = tcm_load_relaxed(&different);
-    return checks;
+    return mtr_stack_is_checked;
 }

@@ -59,33 +59,36 @@ TCM_STATIC_ASSERT(sizeof(struct mtr_frame) == 64, "a cache line");
 /* In bp_slot: the step from here is taken anew each time. */
 #define MTR_SLOT_UNSURE ((uintptr_t)1)
 
-/* What the caller keeps with a stack, and what the walk came by. */
+/* What is known of a walk: its key, what the caller keeps with it, and what it
+   came by. */
 struct mtr_stack_tag {
+    uint64_t key;
     uint32_t site;                 /* 0 at first */
     const struct mtr_loops *loops; /* innermost; NULL: none */
 };
 
-/* A walk from FROM that read these words gave KEY. */
+/*
+ * A walk from FROM that read these words gave KEY. They lie ABOVE words above
+ * FROM's SP; the last is repeated up to a multiple of four.
+ *
+ * Many walks begin alike, as where an interpreter has one function that calls
+ * malloc. So there are many ways; tried first is what followed when the walks
+ * before were these the last time.
+ */
 #define MTR_MEMO_WORDS     64u
-#define MTR_MEMO_SETS_LOG2 6u
-#define MTR_MEMO_WAYS      4u /* walks that begin alike */
+#define MTR_MEMO_SETS_LOG2 5u
+#define MTR_MEMO_WAYS      16u
+#define MTR_HISTORY_LOG2   10u
+#define MTR_MEMOS          (MTR_MEMO_WAYS << MTR_MEMO_SETS_LOG2)
 struct mtr_stack_memo {
     struct mtr_stack_state from;
-    uint64_t key;
     uint64_t stamp; /* of the code that it is of; 0: none is kept here */
     uint32_t owner; /* the thread's */
-    uint32_t words;
     struct mtr_stack_tag tag;
+    uint16_t words;
     bool is_live; /* BP is, in FROM */
-    struct {
-        uintptr_t slot, value;
-    } word[MTR_MEMO_WORDS];
-};
-
-struct mtr_memo_set {
-    uint32_t last; /* that held, or was kept */
-    uint32_t next; /* to be replaced */
-    struct mtr_stack_memo way[MTR_MEMO_WAYS];
+    uint32_t above[MTR_MEMO_WORDS];
+    uintptr_t value[MTR_MEMO_WORDS];
 };
 
 /* What lies outside of the outermost frame. */
@@ -106,33 +109,87 @@ struct mtr_thread_stack {
     uint64_t stamp;  /* of the code that the frames are of */
     uint32_t owner;  /* changes when another thread gets this */
     uint64_t outer;  /* hash of what is outside of the first frame */
-    uint64_t key;    /* of the last walk */
-    struct mtr_stack_tag tag; /* the same */
+    struct mtr_stack_tag tag; /* of the last walk */
     /* The own stack from LOW on, BYTES less 7 long, was there; what lies below
        NONE_BELOW is not of it. */
     uintptr_t low, bytes, none_below;
     uintptr_t tried; /* page of another stack, in this walk */
-    struct mtr_frame frame[MTR_STACK_FRAMES]; /* outermost first */
-    struct mtr_frame fresh[MTR_STACK_FRAMES]; /* innermost first */
-    struct mtr_memo_set memo[1u << MTR_MEMO_SETS_LOG2];
+    struct mtr_frame frame[MTR_STACK_FRAMES];  /* outermost first */
+    struct mtr_frame fresh[MTR_STACK_FRAMES];  /* innermost first */
+    uint32_t history;                          /* numbers of the last memos */
+    uint16_t last_memo;                        /* that held, or was kept */
+    uint16_t follower[1u << MTR_HISTORY_LOG2]; /* what came after these */
+    uint8_t victim[1u << MTR_MEMO_SETS_LOG2];  /* way to be replaced */
+    struct mtr_stack_memo memo[MTR_MEMOS];
 };
 
 /* Whether stacks can be walked in this process. */
 bool mtr_stack_is_possible(void);
 
+/* Whether MEMO is of the walk from FROM. */
+static TCM_ALWAYS_INLINE bool mtr_memo_holds(const struct mtr_thread_stack *s,
+                                             const struct mtr_stack_memo *memo,
+                                             struct mtr_stack_state from,
+                                             uint64_t stamp) {
+    if (memo->from.at != from.at || memo->from.sp != from.sp ||
+        (memo->from.bp != from.bp && memo->is_live) || memo->stamp != stamp ||
+        memo->owner != s->owner)
+        return false;
+    TCM_ASSERT(memo->words <= MTR_MEMO_WORDS);
+    const uintptr_t *stack = (const uintptr_t *)from.sp;
+    const uint32_t *above = memo->above, *end = above + memo->words;
+    const uintptr_t *value = memo->value;
+    for (; above < end; above += 4, value += 4)
+        if (stack[above[0]] != value[0] || stack[above[1]] != value[1] ||
+            stack[above[2]] != value[2] || stack[above[3]] != value[3])
+            return false;
+    return true;
+}
+
+extern bool mtr_stack_is_checked TCM_LOCAL;
+void mtr_stack_find(struct mtr_thread_stack *s, struct mtr_stack_state from,
+                    unsigned depth, uint64_t stamp, struct mtr_stack_tag *tag);
+
+/* Memo number I is the thread's last walk. */
+static TCM_ALWAYS_INLINE void mtr_memo_was(struct mtr_thread_stack *s,
+                                           uint32_t i) {
+    s->last_memo = (uint16_t)i;
+    s->history = (s->history << 3 ^ i) & ((1u << MTR_HISTORY_LOG2) - 1);
+}
+
 /*
- * The key of the walk from FROM, of at most DEPTH frames, always the same one:
- * equal for equal stacks, different for others (a hash of 63 bits) and no
- * address; 0: a walk of this thread is interrupted. STAMP: another one when
- * code may have been replaced. *TAG: where the caller may keep a number with
- * the stack, up to the next walk; 0 if it has none yet, or it was forgotten.
- * Whether the loops that it names are still there has to be asked.
+ * What is known of the walk from FROM, of at most DEPTH frames, always the same
+ * number. The key is equal for equal stacks, different for others (a hash of 63
+ * bits) and no address; 0: a walk of this thread is interrupted. STAMP: another
+ * one when code may have been replaced. Whether loops are still there has to be
+ * asked.
  */
-uint64_t mtr_stack_key(struct mtr_thread_stack *s, struct mtr_stack_state from,
-                       unsigned depth, uint64_t stamp,
-                       struct mtr_stack_tag **tag);
-/* The same, and the last LENGTH of FRAME are those of the walk, innermost last,
-   with CUT outside of them. */
+static TCM_ALWAYS_INLINE struct mtr_stack_tag
+mtr_stack_key(struct mtr_thread_stack *s, struct mtr_stack_state from,
+              unsigned depth, uint64_t stamp) {
+    struct mtr_stack_tag tag = {.key = 0};
+    if (TCM_UNLIKELY(s->busy))
+        return tag;
+    /* A signal handler that comes from here on sees that it is one. */
+    s->busy = true;
+    tcm_fence_signal();
+    uint32_t i = s->follower[s->history];
+    if (TCM_LIKELY(mtr_memo_holds(s, &s->memo[i], from, stamp) &&
+                   !mtr_stack_is_checked)) {
+        mtr_memo_was(s, i);
+        tag = s->memo[i].tag;
+    } else {
+        mtr_stack_find(s, from, depth, stamp, &tag);
+    }
+    tcm_fence_signal();
+    s->busy = false;
+    return tag;
+}
+
+/* The thread's last walk, if KEY is its key, has SITE from here on. */
+void mtr_stack_name(struct mtr_thread_stack *s, uint64_t key, uint32_t site);
+/* The key alone, of a walk that is made: the last LENGTH of FRAME are those of
+   the walk, innermost last, with CUT outside of them. */
 uint64_t mtr_stack_walk(struct mtr_thread_stack *s, struct mtr_stack_state from,
                         unsigned depth, uint64_t stamp);
 
