@@ -86,6 +86,34 @@ static enum format_result next(void *state, struct format_reader *reader,
                                                      : FORMAT_BAD;
 }
 
+/* Calls of one thread. */
+static size_t many(void *state, const uint8_t *p, size_t n,
+                   struct format_batch *b) {
+    const struct state *s = state;
+    size_t bytes = s->wide ? RECORD_64 : RECORD_32, at = 0;
+    if (!s->known)
+        return 0;
+    for (; n - at >= bytes && b->count < FORMAT_BATCH; at += bytes) {
+        struct dj_record r;
+        struct format_event e = {0};
+        load(s, p + at, &r);
+        if ((b->count != 0 && r.thread != b->thread) || !dj_fill(&r, &e) ||
+            mtf_call_is_aligned_alloc(e.call) ||
+            (e.kind == FORMAT_FREE ? e.old : e.id) == 0)
+            break;
+        b->call[b->count++] =
+            (struct format_call){.id = e.kind == FORMAT_FREE ? e.old : e.id,
+                                 .old = e.kind == FORMAT_REALLOC ? e.old : 0,
+                                 .size = e.size,
+                                 .at = (uint32_t)at,
+                                 .kind = e.kind,
+                                 .call = e.call};
+        b->thread = r.thread;
+        b->flags = FORMAT_THREADED;
+    }
+    return at;
+}
+
 static bool is_dj(const uint8_t *p, size_t n, bool whole) {
     struct state s;
     (void)whole;
@@ -98,5 +126,6 @@ const struct format format_dj = {
     .has_kernel_ids = true,
     .is = is_dj,
     .next = next,
+    .many = many,
     .state_bytes = sizeof(struct state),
 };

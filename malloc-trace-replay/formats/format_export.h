@@ -95,7 +95,9 @@ static inline void format_out_str(struct format_out *o, const char *text) {
 /* "000102...99". */
 extern const char format_pairs[201];
 
-static inline void format_out_u64(struct format_out *o, uint64_t v) {
+/* V at P, where FORMAT_NUMBER_ROOM bytes may be written. Returns its end. */
+#define FORMAT_NUMBER_ROOM ((size_t)20)
+static inline char *format_put_u64(char *p, uint64_t v) {
     /* The digits end at 20; as many bytes are copied whatever their number. */
     char digits[40];
     size_t at = 20;
@@ -109,9 +111,14 @@ static inline void format_out_u64(struct format_out *o, uint64_t v) {
     } else {
         digits[--at] = (char)('0' + v);
     }
-    format_out_room(o, 20);
-    memcpy(o->bytes + o->used, digits + at, 20);
-    o->used += 20 - at;
+    memcpy(p, digits + at, 20);
+    return p + 20 - at;
+}
+
+static inline void format_out_u64(struct format_out *o, uint64_t v) {
+    format_out_room(o, FORMAT_NUMBER_ROOM);
+    char *p = o->bytes + o->used;
+    o->used += (size_t)(format_put_u64(p, v) - p);
 }
 
 /* Eight digits, the first one in the lowest byte. */
@@ -124,14 +131,24 @@ static inline uint64_t format_hex_digits(uint32_t v) {
                              letters * ('a' - '0' - 10));
 }
 
-static inline void format_out_hex(struct format_out *o, uint64_t v) {
+/* As format_put_u64. */
+static inline char *format_put_hex(char *p, uint64_t v) {
     char digits[32];
     size_t n = (67u - (unsigned)__builtin_clzll(v | 1)) / 4;
     mtf_store_le64(digits, format_hex_digits((uint32_t)(v >> 32)));
     mtf_store_le64(digits + 8, format_hex_digits((uint32_t)v));
-    format_out_room(o, 16);
-    memcpy(o->bytes + o->used, digits + 16 - n, 16);
-    o->used += n;
+    memcpy(p, digits + 16 - n, 16);
+    return p + n;
 }
+
+static inline void format_out_hex(struct format_out *o, uint64_t v) {
+    format_out_room(o, FORMAT_NUMBER_ROOM);
+    char *p = o->bytes + o->used;
+    o->used += (size_t)(format_put_hex(p, v) - p);
+}
+
+/* TEXT, a literal, at P. Returns its end. */
+#define format_put_text(p, text)                                               \
+    ((char *)memcpy((p), (text), sizeof(text) - 1) + sizeof(text) - 1)
 
 #endif

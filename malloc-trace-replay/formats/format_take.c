@@ -522,6 +522,29 @@ static TCM_ALWAYS_INLINE void put_plain_free(struct format_import *i,
     format_blocks_remove(&i->blocks, b);
 }
 
+/* A realloc of the block at C->old that gives it the id of C, where P is the
+   empty place. False: it is another one, nothing was done. */
+static TCM_ALWAYS_INLINE bool put_plain_realloc(struct format_import *i,
+                                                const struct format_call *c,
+                                                struct format_block *p) {
+    struct format_blocks *t = &i->blocks;
+    if (c->old == 0 || c->old == c->id || p->id != 0 || c->size >= SIZE_LIMIT)
+        return false;
+    struct format_block *b = format_blocks_find(t, c->old);
+    if (b == NULL || b->maker >= FORMAT_OWED)
+        return false;
+    struct mtf_proc_object place = place_of(b);
+    uint64_t was = b->size;
+    format_blocks_remove(t, b);
+    bool moved =
+        (c->flags & FORMAT_MOVED) != 0 || (c->flags & FORMAT_STAYED) == 0;
+    mtf_proc_put_realloc(i->writer, c->call, moved, c->size, &place);
+    i->counts.reallocs++;
+    count_live(i, was, c->size);
+    name_block(i, c->id, &place, c->size, false);
+    return true;
+}
+
 /* Calls that make a block at an id that is free, or free a block that is there,
    are put at once; all others are events like any. */
 void format_take_batch(struct format_import *i, const struct format_batch *b,
@@ -554,9 +577,14 @@ void format_take_batch(struct format_import *i, const struct format_batch *b,
                 break;
             put_plain_free(i, &h, c, p);
         } else {
-        other:
-            i->reader.from = from + c->at;
-            MTF_PROC_OUT_OF_LINE(w, &h, take_call(i, b, c));
+            bool done;
+            MTF_PROC_OUT_OF_LINE(w, &h,
+                                 done = entered && put_plain_realloc(i, c, p));
+            if (TCM_UNLIKELY(!done)) {
+            other:
+                i->reader.from = from + c->at;
+                MTF_PROC_OUT_OF_LINE(w, &h, take_call(i, b, c));
+            }
         }
         if (TCM_UNLIKELY(i->failed || i->no_memory || w->failed))
             break;

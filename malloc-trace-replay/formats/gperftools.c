@@ -153,9 +153,23 @@ static size_t many(void *state, const uint8_t *p, size_t n,
             continue;
         }
         bool frees = r.type == REC_FREE || r.type == REC_FREE_SIZED;
-        if ((!frees && r.type != REC_MALLOC) || b->count == FORMAT_BATCH)
+        if (b->count == FORMAT_BATCH)
             break;
-        struct format_call *c = &b->call[b->count++];
+        struct format_call *c = &b->call[b->count];
+        if (r.type == REC_REALLOC && r.a != UINT64_MAX) {
+            *c = (struct format_call){.id = r.a + 1,
+                                      .old = r.reg + 1,
+                                      .size = r.b,
+                                      .at = (uint32_t)(p - from),
+                                      .kind = FORMAT_REALLOC,
+                                      .call = MTF_CALL_REALLOC,
+                                      .flags = FORMAT_STAYED};
+            b->count++;
+            continue;
+        }
+        if (!frees && r.type != REC_MALLOC)
+            break;
+        b->count++;
         c->id = r.reg + 1;
         c->old = 0;
         c->size = frees ? 0 : r.a;

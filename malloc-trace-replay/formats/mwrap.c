@@ -86,6 +86,36 @@ static enum format_result next(void *state, struct format_reader *r,
     return FORMAT_EVENT;
 }
 
+static size_t many(void *state, const uint8_t *p, size_t n,
+                   struct format_batch *b) {
+    const uint8_t *from = p, *end = p + n;
+    (void)state;
+    while (end - p >= (ptrdiff_t)(WORDS_MAX * WORD) &&
+           b->count < FORMAT_BATCH) {
+        unsigned type = p[0] & 7;
+        uint64_t id = mtf_load_le64(p) - type;
+        if (type > MWRAP_CALLOC || type == MWRAP_MEMALIGN || id == 0)
+            break;
+        struct format_call *c = &b->call[b->count++];
+        *c = (struct format_call){.id = id, .at = (uint32_t)(p - from)};
+        if (type == MWRAP_FREE) {
+            c->kind = FORMAT_FREE;
+            c->call = MTF_CALL_FREE;
+        } else if (type == MWRAP_REALLOC) {
+            c->kind = FORMAT_REALLOC;
+            c->call = MTF_CALL_REALLOC;
+            c->old = mtf_load_le64(p + WORD);
+            c->size = mtf_load_le64(p + 2 * WORD);
+        } else {
+            c->kind = FORMAT_ALLOC;
+            c->call = type == MWRAP_MALLOC ? MTF_CALL_MALLOC : MTF_CALL_CALLOC;
+            c->size = mtf_load_le64(p + WORD);
+        }
+        p += words_of(type) * WORD;
+    }
+    return (size_t)(p - from);
+}
+
 /* There is no magic: pointers and sizes have to be plausible, with some
    allocations among them. A few words may be bad. */
 static bool is_mwrap(const uint8_t *p, size_t n, bool whole) {
@@ -115,4 +145,5 @@ const struct format format_mwrap = {
     .title = "mwrap-perl trace",
     .is = is_mwrap,
     .next = next,
+    .many = many,
 };

@@ -163,29 +163,26 @@ static void look_around(const struct annotate *a, const struct found *f,
     }
 }
 
-static void put_signed(struct format_out *out, int64_t v) {
+static char *put_signed(char *p, int64_t v) {
     if (v < 0)
-        format_out_char(out, '-');
-    format_out_u64(out, v < 0 ? -(uint64_t)v : (uint64_t)v);
+        *p++ = '-';
+    return format_put_u64(p, v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
-static void put_around(struct format_out *out, const struct around *r,
-                       bool makes) {
-    format_out_str(out, "prev ");
-    format_out_hex(out, r->below);
-    format_out_str(out, ", gap ");
-    put_signed(out, r->gap_below);
-    format_out_str(out, ", next ");
-    format_out_hex(out, r->above);
-    format_out_str(out, ", gap ");
-    put_signed(out, r->gap_above);
-    format_out_str(out, ", pages [");
-    format_out_u64(out, r->first);
-    format_out_str(out, makes ? ", " : "-");
-    format_out_u64(out, r->last);
-    format_out_str(out, "], ");
-    format_out_u64(out, r->pages);
-    format_out_str(out, makes ? " more pages " : " fewer pages");
+/* Bytes of a comment at most. */
+#define COMMENT_ROOM ((size_t)512)
+
+static char *put_around(char *p, const struct around *r, bool makes) {
+    p = format_put_hex(format_put_text(p, "prev "), r->below);
+    p = put_signed(format_put_text(p, ", gap "), r->gap_below);
+    p = format_put_hex(format_put_text(p, ", next "), r->above);
+    p = put_signed(format_put_text(p, ", gap "), r->gap_above);
+    p = format_put_u64(format_put_text(p, ", pages ["), r->first);
+    p = makes ? format_put_text(p, ", ") : format_put_text(p, "-");
+    p = format_put_u64(p, r->last);
+    p = format_put_u64(format_put_text(p, "], "), r->pages);
+    return makes ? format_put_text(p, " more pages ")
+                 : format_put_text(p, " fewer pages");
 }
 
 /* The line [P, END) without what followed its call. */
@@ -228,15 +225,14 @@ static void see_end(struct annotate *a, const char *p, const char *end,
         return;
     }
     put_line(a, p, end, true);
-    format_out_u64(a->out, old->size);
-    format_out_str(a->out, " bytes, allocated ");
-    format_out_u64(a->out, age);
-    format_out_str(a->out, " lines ago");
-    if (a->layout) {
-        format_out_str(a->out, ", ");
-        put_around(a->out, &r, false);
-    }
-    format_out_char(a->out, '\n');
+    format_out_room(a->out, COMMENT_ROOM);
+    char *to = a->out->bytes + a->out->used;
+    to = format_put_text(format_put_u64(to, old->size), " bytes, allocated ");
+    to = format_put_text(format_put_u64(to, age), " lines ago");
+    if (a->layout)
+        to = put_around(format_put_text(to, ", "), &r, false);
+    *to++ = '\n';
+    a->out->used = (size_t)(to - a->out->bytes);
 }
 
 /* The line [P, END) made the block F. */
@@ -250,9 +246,12 @@ static void see_begin(struct annotate *a, const char *p, const char *end,
         return;
     }
     put_line(a, p, end, a->layout);
+    format_out_room(a->out, COMMENT_ROOM);
+    char *to = a->out->bytes + a->out->used;
     if (a->layout)
-        put_around(a->out, &r, true);
-    format_out_char(a->out, '\n');
+        to = put_around(to, &r, true);
+    *to++ = '\n';
+    a->out->used = (size_t)(to - a->out->bytes);
 }
 
 static void put_plain(struct annotate *a, const char *p, const char *end) {
