@@ -29,6 +29,37 @@ figures() { # NAME
 make_trace stacks.p <"$here/report_odd.txt"
 check "stacks are written" export_all stacks.p stacks
 figures stacks
+
+# Whole sites are left out of them as of the table: sums are the same.
+sums() { # OPTION...: bytes and calls of the table, folded stacks, heap profile
+    "$malloc_trace" report -q --columns --folded f.folded --heap-profile f.heap \
+        --pprof f.pprof --dhat f.dhat --speedscope f.json "$@" stacks.p >f.rows
+    awk '{ b += $1; n += $2 } END { print b + 0, n + 0 }' f.rows
+    awk '{ b += $NF } END { print b + 0 }' f.folded
+    sed -n '1s/.*\[ *\([0-9]*\): *\([0-9]*\)\].*/\2 \1/p' f.heap
+    "$python" - f.dhat f.json <<'END'
+import json
+import sys
+with open(sys.argv[1]) as f:
+    pps = json.load(f)["pps"]
+print(sum(p["tb"] for p in pps), sum(p["tbk"] for p in pps))
+with open(sys.argv[2]) as f:
+    print(sum(json.load(f)["profiles"][0]["weights"]))
+END
+}
+for how in "--filter=libx --by=module" --filter=0xfff --filter=nothing \
+    "--leaks --sort=bytes" --suppressions=leaks.supp; do
+    echo "leak:liby" >leaks.supp
+    # shellcheck disable=SC2086
+    sums $how >got
+    bytes=$(head -n 1 got | cut -d ' ' -f 1)
+    is "$how: exports have the sums of the table" "$(tr '\n' ' ' <got)" \
+        "$(head -n 1 got) $bytes $(head -n 1 got) $(head -n 1 got) $bytes "
+done
+"$malloc_trace" report --columns --by=module stacks.p >all.rows
+sums --filter=libx --by=module >got
+is "a filter leaves sites out" "$(head -n 1 got)" \
+    "$(awk '/libx/ && !/liby/ { b += $1; n += $2 } END { print b, n }' all.rows)"
 cat >want <<'END'
 (not known) 11
 (not known);libx.so.2+0xfff 7

@@ -544,18 +544,41 @@ static bool wants_page(const struct report *r) {
     return r->html != NULL || r->page != NULL;
 }
 
+/* The drawings of the page have all, its table has the rows. */
+static bool write_page(struct report *r, const struct tallies *t,
+                       struct names *names, struct rows *rows) {
+    struct stacks functions = {0};
+    bool good = rows_tally_by(r->by) != TALLY_BY_SITE ||
+                stacks_make(&functions, t, names, STACKS_FUNCTION) ||
+                out_of_memory();
+    good = good && write_html(r, t, names, rows, &functions);
+    stacks_fini(&functions);
+    return good;
+}
+
+/* What rows were made of: T with these tallies alone, whose memory the caller
+   frees. NULL: no memory. */
+static struct tally *only_of_rows(struct tallies *kept, const struct tallies *t,
+                                  const struct rows *rows) {
+    *kept = *t;
+    kept->tally = calloc(t->count + 1, sizeof(*kept->tally));
+    kept->count = 0;
+    for (size_t i = 0; kept->tally != NULL && i < t->count; i++)
+        if (rows->of_tally[i] != 0)
+            kept->tally[kept->count++] = t->tally[i];
+    return kept->tally;
+}
+
 static bool write_exports(struct report *r, struct tallies *t,
-                          struct names *names, struct rows *rows) {
+                          struct names *names) {
     struct stacks functions = {0}, places = {0};
     bool sites = rows_tally_by(r->by) == TALLY_BY_SITE;
     bool good = true;
-    if (sites && (r->folded != NULL || r->speedscope != NULL || wants_page(r)))
+    if (sites && (r->folded != NULL || r->speedscope != NULL))
         good = stacks_make(&functions, t, names, STACKS_FUNCTION);
     if (good && r->dhat != NULL)
         good = stacks_make(&places, t, names, STACKS_PLACE);
     good = good ? write_stacks(r, t, &functions, &places) : out_of_memory();
-    if (good && wants_page(r))
-        good = write_html(r, t, names, rows, &functions);
     stacks_fini(&functions);
     stacks_fini(&places);
     return good && (r->pprof == NULL || export_pprof(t, names, r->pprof)) &&
@@ -602,8 +625,10 @@ static bool find_callers(const struct report *r, const struct tallies *t,
            out_of_memory();
 }
 
-static bool write_all(struct report *r, struct tallies *t, struct names *names,
-                      struct rows *rows, struct stacks *tree) {
+/* KEPT: what exports have of T. */
+static bool write_all(struct report *r, struct tallies *t, struct tallies *kept,
+                      struct names *names, struct rows *rows,
+                      struct stacks *tree) {
     struct callers callers = {0};
     struct print_options o = {.name = r->name,
                               .by = by_names[r->by],
@@ -616,7 +641,8 @@ static bool write_all(struct report *r, struct tallies *t, struct names *names,
         o.callers = &callers;
     good = good && (r->csv == NULL || print_csv(rows, t, &o, r->csv)) &&
            (r->json == NULL || write_json(r, t, rows, tree, o)) &&
-           write_exports(r, t, names, rows);
+           write_exports(r, kept, names) &&
+           (!wants_page(r) || write_page(r, t, names, rows));
     if (good && r->columns)
         print_columns(rows, &o);
     else if (good && !tool_is_quiet() && !stdout_is_taken(r) && r->page == NULL)
@@ -626,7 +652,7 @@ static bool write_all(struct report *r, struct tallies *t, struct names *names,
 }
 
 static bool make_report(struct report *r) {
-    struct tallies t = {.options = r->tally};
+    struct tallies t = {.options = r->tally}, kept = {0};
     struct rows rows = {0};
     struct stacks tree = {0};
     struct names *names = NULL;
@@ -644,12 +670,16 @@ static bool make_report(struct report *r) {
                    ? add_rows(r, &rows, &t, names, false) &&
                          add_tree(r, &tree, &rows, &t, names, false)
                    : out_of_memory();
+    /* Before the other trace's rows. */
+    if (good && only_of_rows(&kept, &t, &rows) == NULL)
+        good = out_of_memory();
     if (good && r->diff != NULL)
         good = compare(r, &rows, &tree);
     if (good) {
         rows_sort(&rows, r->sort);
-        good = write_all(r, &t, names, &rows, &tree);
+        good = write_all(r, &t, &kept, names, &rows, &tree);
     }
+    free(kept.tally);
     stacks_fini(&tree);
     rows_fini(&rows);
     names_free(names);
