@@ -11,7 +11,8 @@ one at a time (mean value analysis, Reiser and Lavenberg 1980).
 
 It errs on the dark side: all classes of a level count as one lock, although
 each has its own; a visit that waits for nobody takes as long as one between two
-threads that hammer the lock; and nothing is said of memory's own bandwidth.
+threads that hammer the level; and nothing is said of memory's own bandwidth.
+The page heap has as many locks as it has shards.
 """
 import argparse
 import os
@@ -27,6 +28,7 @@ LEVELS = (
     ("central", ("central_fetches", "central_returns")),
     ("pages", ("spans_made", "spans_freed")),
 )
+SHARDS = 8  # of the page heap, at most
 WORKLOADS = ("mixed", "strings", "trees", "frag", "medium", "exchange",
              "producer", "server")
 PROGRAMS = ("python", "perl", "ruby", "sqlite", "gcc")
@@ -104,6 +106,7 @@ def main():
             n = visits(c)
             demand = [one * k for (one, _), k in zip(held, n)]
             dark = [max(one, two) * k for (one, two), k in zip(held, n)]
+            dark = dark[:-1] + [dark[-1] / SHARDS] * SHARDS
             think = max(busy_ns - sum(demand), 0.0)
             t = throughput(think, dark, max(counts))
             rows.append([name] + ["%.0f" % (k / busy_ns * 1e6) for k in n] +

@@ -70,6 +70,21 @@ static inline void tcm_lock(struct tcm_lock *lock) {
         tcm_lock_note_taken(lock);
 }
 
+/* Takes LOCK if it is free now. */
+static inline bool tcm_lock_try(struct tcm_lock *lock) {
+    uint32_t expected = 0;
+    TCM_ASSERT(!tcm_lock_is_mine(lock));
+    tcm_locks_held++;
+    tcm_fence_signal();
+    if (TCM_UNLIKELY(!tcm_cas_acquire(&lock->state, &expected, 1u))) {
+        tcm_locks_held--;
+        return false;
+    }
+    if (tcm_debug)
+        tcm_lock_note_taken(lock);
+    return true;
+}
+
 static inline void tcm_unlock(struct tcm_lock *lock) {
     if (tcm_debug)
         tcm_lock_note_given(lock);

@@ -6,6 +6,7 @@
  * choice depends on the other mappings, which differ between the libraries.
  */
 #include "core/address_range.h"
+#include "base/atomic.h"
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/os_mem.h"
@@ -15,7 +16,10 @@
 
 #define RANGE_MAX   TCM_CLASS_MAP_RANGE
 #define RANGE_MIN   TCM_GROW_STEP
+#define CUT         ((size_t)4 << 30) /* range of a shard but the first */
 #define FIXED_PLACE ((uintptr_t)0x100000000000)
+
+struct tcm_range_table tcm_ranges;
 
 /* Address space the process uses now; 0 if that is unknown. */
 static uint64_t address_space_in_use(void) {
@@ -46,6 +50,13 @@ static bool range_is_valid(const struct tcm_range *range) {
            range->committed % TCM_GROW_STEP == 0;
 }
 
+/* The range that was filled in behind the others joins them. */
+static void publish(struct tcm_range_table *table) {
+    TCM_ASSERT(range_is_valid(&table->range[table->count]));
+    /* For threads that look at all ranges with the lock of a shard alone. */
+    tcm_store_release(&table->count, table->count + 1);
+}
+
 static bool reserve(struct tcm_range_table *table, size_t length) {
     TCM_ASSERT(table->count < TCM_MAX_RANGES && length % TCM_GROW_STEP == 0);
     /* Alignment to a power of two; an odd length gets that of the one below. */
@@ -63,6 +74,7 @@ static bool reserve(struct tcm_range_table *table, size_t length) {
     range->start = (uintptr_t)start;
     range->length = length;
     range->committed = 0;
+    range->shard = 0;
     if ((range->start + length) >> TCM_ADDRESS_BITS) {
         tcm_os_unmap(start, length);
         return false;
@@ -72,8 +84,21 @@ static bool reserve(struct tcm_range_table *table, size_t length) {
         range->start += TCM_CLASS_MAP_BYTES;
         range->length -= TCM_CLASS_MAP_BYTES;
     }
-    TCM_ASSERT(range_is_valid(range));
-    table->count++;
+    publish(table);
+    return true;
+}
+
+/* Makes the high end of the first range one of SHARD. The first range keeps
+   half of what it had room for. */
+static bool cut_off(struct tcm_range_table *table, uint32_t shard) {
+    struct tcm_range *first = &table->range[0];
+    if (table->count == 0 || table->count == TCM_MAX_RANGES ||
+        (first->length - first->committed) / 2 < CUT)
+        return false;
+    first->length -= CUT;
+    table->range[table->count] = (struct tcm_range){
+        .start = first->start + first->length, .length = CUT, .shard = shard};
+    publish(table);
     return true;
 }
 
@@ -82,13 +107,17 @@ void tcm_range_init(struct tcm_range_table *table) {
         (void)reserve(table, wanted_length());
 }
 
-int tcm_range_with_room(struct tcm_range_table *table, size_t bytes) {
+int tcm_range_with_room(struct tcm_range_table *table, uint32_t shard,
+                        size_t bytes) {
     for (uint32_t i = 0; i < table->count; i++) {
         const struct tcm_range *range = &table->range[i];
         TCM_ASSERT(range_is_valid(range));
-        if (range->length - range->committed >= bytes)
+        if (range->shard == shard && range->length - range->committed >= bytes)
             return (int)i;
     }
+    if (shard != 0)
+        return bytes <= CUT && cut_off(table, shard) ? (int)table->count - 1
+                                                     : -1;
     if (table->count == TCM_MAX_RANGES || bytes >> TCM_ADDRESS_BITS)
         return -1;
     size_t least = tcm_align_up(bytes, TCM_GROW_STEP);
@@ -118,8 +147,8 @@ void tcm_range_drop_unused(struct tcm_range_table *table) {
     if (table->count <= 1)
         return;
     struct tcm_range *last = &table->range[table->count - 1];
-    if (last->committed != 0)
+    if (last->committed != 0 || last->shard != 0)
         return;
     tcm_os_unmap((void *)last->start, last->length);
-    table->count--;
+    tcm_store_relaxed(&table->count, table->count - 1);
 }

@@ -5,7 +5,7 @@
 #include "base/dlist.h"
 #include "base/lock.h"
 #include "base/testpoint.h"
-#include "core/central_list.h"
+#include "core/core_stats.h"
 #include "core/meta_alloc.h"
 #include "core/thread_cache.h"
 
@@ -55,15 +55,15 @@ struct tcm_thread_cache *tcm_registry_get_cache(void) {
 
 static void count_users(int32_t change) {
     tcm_lock_assert_held(&registry_lock);
-    TCM_ASSERT(change > 0 || tcm_central_users != 0);
-    tcm_store_relaxed(&tcm_central_users, tcm_central_users + (uint32_t)change);
+    TCM_ASSERT(change > 0 || tcm_cache_count != 0);
+    tcm_store_relaxed(&tcm_cache_count, tcm_cache_count + (uint32_t)change);
 }
 
 /* The budget of each cache that no other can take. */
 static uint64_t least_budget(void) {
     uint64_t share = (uint64_t)total_budget;
-    if (tcm_central_users > 1)
-        share /= tcm_central_users;
+    if (tcm_cache_count > 1)
+        share /= tcm_cache_count;
     return tcm_min_u64(MIN_BUDGET, share > LEAST_BUDGET ? share : LEAST_BUDGET);
 }
 
@@ -81,7 +81,7 @@ static bool sums_are_right(void) {
         users++;
     }
     return budgets == total_budget && owed == owed_total &&
-           users == tcm_central_users;
+           users == tcm_cache_count;
 }
 
 /* Bound on what all caches owe, unless the total itself is lowered. */

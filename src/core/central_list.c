@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/central_list.h"
 #include "base/check.h"
+#include "core/core_stats.h"
 #include "core/meta_alloc.h"
 #include "core/page_heap.h"
 #include "core/page_map.h"
@@ -8,7 +9,6 @@
 #define AHEAD 4u /* objects between a span's prefetch and its use */
 
 struct tcm_central tcm_central[TCM_MAX_CLASSES];
-uint32_t tcm_central_users;
 
 void tcm_central_init(void) {
     for (unsigned size_class = 0; size_class < TCM_MAX_CLASSES; size_class++) {
@@ -250,7 +250,7 @@ static unsigned take(struct tcm_span *span, void **out, unsigned count) {
     TCM_ASSERT_SLOW(bits_are_counted(span));
     if (count > span->free_count)
         count = span->free_count;
-    if (size < TCM_CACHE_LINE && tcm_load_relaxed(&tcm_central_users) > 1)
+    if (size < TCM_CACHE_LINE && tcm_load_relaxed(&tcm_cache_count) > 1)
         got = take_lines(span, out, count);
     while (got < count) {
         uint64_t bits = span->free_bits[word];

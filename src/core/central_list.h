@@ -39,10 +39,6 @@ extern struct tcm_central tcm_central[TCM_MAX_CLASSES];
 
 void tcm_central_init(void);
 
-/* Number of thread caches, set by their registry: with more than one, threads
-   are kept from sharing cache lines. A hint, read relaxed. */
-extern uint32_t tcm_central_users;
-
 /* Up to COUNT objects into OUT, lowest address first within a span, but those
    that share a cache line with others last; fewer when memory is short. */
 unsigned tcm_central_fetch(unsigned size_class, void **out, unsigned count);

@@ -10,7 +10,8 @@
 
 uintptr_t tcm_class_map_base = TCM_NO_BASE;
 
-static size_t writable; /* bytes from the start; growth lock */
+/* A bit per step that is writable; growth lock. */
+static uint64_t writable[TCM_CLASS_MAP_BYTES / STEP / 64];
 
 uint64_t *tcm_word_map;
 
@@ -30,9 +31,16 @@ static bool word_map_init(void) {
     return true;
 }
 
-static bool word_map_cover(size_t page, size_t end) {
-    return !tcm_object_words ||
-           tcm_os_commit(tcm_word_map + page, (end - page) * sizeof(uint64_t));
+static bool cover_step(size_t step) {
+    size_t page = step * STEP;
+    if ((writable[step / 64] >> (step % 64) & 1) != 0)
+        return true;
+    if (!tcm_os_commit((void *)(tcm_class_map_base + page), STEP) ||
+        (tcm_object_words &&
+         !tcm_os_commit(tcm_word_map + page, STEP * sizeof(uint64_t))))
+        return false;
+    writable[step / 64] |= (uint64_t)1 << (step % 64);
+    return true;
 }
 
 bool tcm_class_map_init(uintptr_t base) {
@@ -41,7 +49,7 @@ bool tcm_class_map_init(uintptr_t base) {
         !word_map_init())
         return false;
     tcm_os_no_huge_pages((void *)base, TCM_CLASS_MAP_BYTES);
-    writable = 0;
+    __builtin_memset(writable, 0, sizeof(writable));
     tcm_class_map_base = base;
     return true;
 }
@@ -53,13 +61,9 @@ bool tcm_class_map_cover(uintptr_t start, size_t length) {
         return true;
     size_t end = first + (length >> TCM_PAGE_SHIFT);
     TCM_ASSERT(first >= TCM_CLASS_MAP_BYTES / TCM_PAGE_SIZE);
-    TCM_ASSERT(end <= TCM_CLASS_MAP_PAGES && writable % STEP == 0);
-    if (end <= writable)
-        return true;
-    end = tcm_align_up(end, STEP);
-    if (!tcm_os_commit((void *)(base + writable), end - writable) ||
-        !word_map_cover(writable, end))
-        return false;
-    writable = end;
+    TCM_ASSERT(end <= TCM_CLASS_MAP_PAGES);
+    for (size_t step = first / STEP; step * STEP < end; step++)
+        if (!cover_step(step))
+            return false;
     return true;
 }

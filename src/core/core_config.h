@@ -7,6 +7,7 @@
  * span         consecutive pages with one record: free, or the objects of one
  *              size class, or one large block
  * run          a free span
+ * shard        a part of the page heap with a lock of its own
  * size class   a size that small requests are rounded up to
  * scaled class a size class as an offset to its bin (size_class.h)
  * object       a block of a size class; its slot is its index in the span

@@ -3,3 +3,4 @@
 
 struct tcm_stats tcm_stats;
 struct tcm_page_stats tcm_page_stats;
+uint32_t tcm_cache_count;

@@ -29,11 +29,15 @@ struct tcm_stats {
 #undef X
 };
 
-/* Those of the page heap, written under its lock; the others are 0 here. */
+/* Those of the page heap but for spans, which its shards count; the others are 0
+   here. */
 extern struct tcm_stats tcm_stats;
 
-/* Counters of the page heap's operations, written under its lock. Their public
-   names are "tcmalloc.pageheap_" followed by the field's name. */
+/* Number of thread caches, set by their registry: with more than one, threads
+   are kept from sharing cache lines and locks. A hint, read relaxed. */
+extern uint32_t tcm_cache_count;
+
+/* Counters of the page heap's operations. Their public names are "tcmalloc.pageheap_" followed by the field's name. */
 struct tcm_page_stats {
     uint64_t reserve_count;  /* growths */
     uint64_t commit_count;   /* times that RELEASED pages came into use */
@@ -42,15 +46,26 @@ struct tcm_page_stats {
 };
 extern struct tcm_page_stats tcm_page_stats;
 
-/* Counters of the page heap have one writer at a time, the lock's holder. */
+/* A counter of one shard, which has one writer at a time, the lock's holder. */
 static inline void tcm_page_count(uint64_t *counter, uint64_t n) {
     tcm_store_relaxed(counter, *counter + n);
 }
 
+/* A counter of what is rare, for all shards. */
+static inline void tcm_page_event(uint64_t *counter, uint64_t n) {
+    (void)tcm_add_relaxed(counter, n);
+}
+
 /* BYTES of RELEASED pages come into use. */
 static inline void tcm_page_taken(uint64_t bytes) {
-    tcm_page_count(&tcm_stats.system_bytes_taken, bytes);
-    tcm_page_count(&tcm_page_stats.commit_count, 1);
+    tcm_page_event(&tcm_stats.system_bytes_taken, bytes);
+    tcm_page_event(&tcm_page_stats.commit_count, 1);
+}
+
+/* The system took BYTES back. */
+static inline void tcm_page_returned(uint64_t bytes) {
+    tcm_page_event(&tcm_stats.system_bytes_returned, bytes);
+    tcm_page_event(&tcm_page_stats.decommit_count, 1);
 }
 
 #endif

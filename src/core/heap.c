@@ -167,10 +167,9 @@ size_t tcm_heap_release(size_t bytes) {
 }
 
 bool tcm_heap_gather(struct tcm_thread_cache *cache, size_t size) {
-    tcm_lock(&tcm_page_heap.lock);
-    uint64_t pages = tcm_page_heap.committed_pages;
-    tcm_unlock(&tcm_page_heap.lock);
-    if (pages <= size >> TCM_PAGE_SHIFT)
+    struct tcm_page_figures now;
+    tcm_page_heap_figures(&now);
+    if (now.committed <= size >> TCM_PAGE_SHIFT)
         return false;
     if (cache != NULL)
         tcm_cache_flush(cache);
@@ -194,14 +193,12 @@ void tcm_heap_set(enum tcm_heap_setting which, uint64_t value) {
         tcm_registry_set_budget(value);
         return;
     }
-    tcm_lock(&tcm_page_heap.lock);
     if (which == TCM_SET_LIMIT)
-        tcm_page_heap.limit_pages = value >> TCM_PAGE_SHIFT;
+        tcm_page_heap_set_limit(value >> TCM_PAGE_SHIFT);
     else if (which == TCM_SET_RELEASE_RATE)
-        tcm_page_heap.release_rate_milli = (uint32_t)value;
+        tcm_page_heap_set_rate((uint32_t)value);
     else
-        tcm_page_heap.release_at_once = value != 0;
-    tcm_unlock(&tcm_page_heap.lock);
+        tcm_page_heap_set_at_once(value != 0);
 }
 
 void tcm_heap_configure(const struct tcm_heap_settings *settings) {
@@ -230,16 +227,13 @@ void tcm_heap_figures(struct tcm_heap_figures *out) {
             ((uint64_t)tcm_class[size_class].pages * TCM_PAGE_SIZE -
              tcm_class[size_class].objects * size);
     }
-    tcm_lock(&tcm_page_heap.lock);
-    uint64_t held =
-        tcm_page_heap.committed_pages - tcm_page_heap.released_pages;
-    out->heap_bytes = held << TCM_PAGE_SHIFT;
-    out->free_pages_bytes =
-        (tcm_page_heap.free_pages + tcm_page_heap.busy_pages) << TCM_PAGE_SHIFT;
-    out->released_bytes = tcm_page_heap.released_pages << TCM_PAGE_SHIFT;
-    out->large_bytes = tcm_page_heap.large_pages << TCM_PAGE_SHIFT;
-    out->large_blocks = tcm_page_heap.large_blocks;
-    tcm_unlock(&tcm_page_heap.lock);
+    struct tcm_page_figures pages;
+    tcm_page_heap_figures(&pages);
+    out->heap_bytes = (pages.committed - pages.released) << TCM_PAGE_SHIFT;
+    out->free_pages_bytes = (pages.free + pages.busy) << TCM_PAGE_SHIFT;
+    out->released_bytes = pages.released << TCM_PAGE_SHIFT;
+    out->large_bytes = pages.large << TCM_PAGE_SHIFT;
+    out->large_blocks = pages.large_blocks;
     uint64_t idle = out->free_pages_bytes + out->central_bytes +
                     out->transfer_bytes + out->cached_bytes + out->slack_bytes;
     out->in_use_bytes = out->heap_bytes > idle ? out->heap_bytes - idle : 0;
@@ -257,6 +251,11 @@ void tcm_stats_read(struct tcm_stats *out) {
         out->central_returns += tcm_load_relaxed(&central->returns);
         out->transfer_cache_hits +=
             tcm_load_relaxed(&tcm_transfer[size_class].hits);
+    }
+    uint32_t shards = tcm_load_acquire(&tcm_page_shards);
+    for (uint32_t i = 0; i < shards; i++) {
+        out->spans_made += tcm_load_relaxed(&tcm_page_shard[i]->spans_made);
+        out->spans_freed += tcm_load_relaxed(&tcm_page_shard[i]->spans_freed);
     }
     struct tcm_registry_totals caches;
     tcm_registry_totals(&caches);

@@ -40,13 +40,13 @@ static void add_blocks(struct tcm_census *out, uint64_t count, uint64_t size) {
     out->histogram[tcm_log2_floor(size) + 1] += count;
 }
 
-/* Calls VISIT for each span of the heap, in the order of addresses, under the
-   page heap's lock. */
+/* Calls VISIT for each span of the heap, by range and address, under the page
+   heap's locks. */
 static void each_span(void (*visit)(const struct tcm_span *, void *),
                       void *argument) {
-    tcm_lock(&tcm_page_heap.lock);
-    for (uint32_t i = 0; i < tcm_page_heap.ranges.count; i++) {
-        const struct tcm_range *range = &tcm_page_heap.ranges.range[i];
+    tcm_page_heap_lock_all();
+    for (uint32_t i = 0; i < tcm_ranges.count; i++) {
+        const struct tcm_range *range = &tcm_ranges.range[i];
         uintptr_t at = range->start;
         const struct tcm_span *span;
         /* Spans cover the range without a gap. */
@@ -57,7 +57,7 @@ static void each_span(void (*visit)(const struct tcm_span *, void *),
             at = tcm_span_end(span);
         }
     }
-    tcm_unlock(&tcm_page_heap.lock);
+    tcm_page_heap_unlock_all();
 }
 
 static void visit_large(const struct tcm_span *span, void *argument) {

@@ -16,19 +16,16 @@
 #include "core/transfer_cache.h"
 
 struct page_sums {
-    uint64_t free;
-    uint64_t released;
-    uint64_t large;
-    uint64_t large_blocks;
+    struct tcm_page_figures shard[TCM_PAGE_SHARDS];
     uint64_t spans[TCM_MAX_CLASSES];
     uint64_t objects[TCM_MAX_CLASSES];
 };
 
 static void verify_run(const struct tcm_span *run) {
     size_t i = tcm_run_tree_index(run->pages);
-    const struct tcm_run_set *set = run->state == TCM_SPAN_FREE
-                                        ? &tcm_page_heap.free
-                                        : &tcm_page_heap.released;
+    const struct tcm_page_heap *heap = tcm_page_shard_of(run);
+    const struct tcm_run_set *set =
+        run->state == TCM_SPAN_FREE ? &heap->free : &heap->released;
     TCM_CHECK(tcm_run_tree_holds(&set->tree[i], run));
     TCM_CHECK((set->nonempty[i / 64] >> (i % 64) & 1) != 0);
     TCM_CHECK(run->size_class == 0);
@@ -76,18 +73,19 @@ static void verify_span(struct tcm_span *span, struct page_sums *sums) {
     /* Its thread may be writing the map. */
     if (span->state != TCM_SPAN_MOVING)
         verify_map(span);
+    struct tcm_page_figures *shard = &sums->shard[tcm_span_range(span)->shard];
     switch (span->state) {
     case TCM_SPAN_FREE:
-        sums->free += span->pages;
+        shard->free += span->pages;
         verify_run(span);
         break;
     case TCM_SPAN_RELEASED:
-        sums->released += span->pages;
+        shard->released += span->pages;
         verify_run(span);
         break;
     case TCM_SPAN_LARGE:
-        sums->large += span->pages;
-        sums->large_blocks++;
+        shard->large += span->pages;
+        shard->large_blocks++;
         break;
     case TCM_SPAN_SMALL:
         verify_small(span);
@@ -101,8 +99,8 @@ static void verify_span(struct tcm_span *span, struct page_sums *sums) {
 }
 
 static void verify_ranges(struct page_sums *sums) {
-    for (uint32_t i = 0; i < tcm_page_heap.ranges.count; i++) {
-        const struct tcm_range *range = &tcm_page_heap.ranges.range[i];
+    for (uint32_t i = 0; i < tcm_ranges.count; i++) {
+        const struct tcm_range *range = &tcm_ranges.range[i];
         unsigned last = TCM_SPAN_NONE;
         uintptr_t at = range->start;
         while (at < tcm_range_frontier(range)) {
@@ -191,7 +189,7 @@ static void park_cache(struct tcm_thread_cache *cache, void *argument) {
     TCM_CHECK(cache->bin[0].top == cache->bin[0].end);
 }
 
-static struct page_sums sums; /* the page heap's lock is held */
+static struct page_sums sums; /* the page heap's locks are held */
 
 static void verify_set(const struct tcm_run_set *set) {
     for (size_t i = 0; i < TCM_SHORT_PAGES; i++)
@@ -201,20 +199,25 @@ static void verify_set(const struct tcm_run_set *set) {
 /* Everything above the objects. */
 static void verify_pages(void) {
     __builtin_memset(&sums, 0, sizeof(sums));
-    tcm_lock_assert_held(&tcm_page_heap.lock);
+    tcm_lock_assert_held(&tcm_growth_lock);
     verify_ranges(&sums);
-    verify_set(&tcm_page_heap.free);
-    verify_set(&tcm_page_heap.released);
-    TCM_CHECK(sums.free == tcm_page_heap.free_pages);
-    TCM_CHECK(sums.released == tcm_page_heap.released_pages);
-    TCM_CHECK(sums.large == tcm_page_heap.large_pages);
-    TCM_CHECK(sums.large_blocks == tcm_page_heap.large_blocks);
+    for (uint32_t i = 0; i < tcm_page_shards; i++) {
+        const struct tcm_page_heap *heap = tcm_page_shard[i];
+        const struct tcm_page_figures *sum = &sums.shard[i];
+        TCM_CHECK(heap->shard == i);
+        verify_set(&heap->free);
+        verify_set(&heap->released);
+        TCM_CHECK(sum->free == heap->free_pages);
+        TCM_CHECK(sum->released == heap->released_pages);
+        TCM_CHECK(sum->large == heap->large_pages);
+        TCM_CHECK(sum->large_blocks == heap->large_blocks);
+    }
 }
 
 void tcm_heap_verify(void) {
-    tcm_lock(&tcm_page_heap.lock);
+    tcm_page_heap_lock_all();
     verify_pages();
-    tcm_unlock(&tcm_page_heap.lock);
+    tcm_page_heap_unlock_all();
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
         verify_central(size_class, &sums);
     tcm_arena_verify();
@@ -231,7 +234,7 @@ void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
     tcm_registry_lock();
     tcm_transfer_lock_all();
     tcm_central_lock_all();
-    tcm_lock(&tcm_page_heap.lock);
+    tcm_page_heap_lock_all();
     verify_pages();
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
         verify_central(size_class, &sums);
@@ -243,7 +246,7 @@ void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
     if (cache != &tcm_no_cache)
         park_cache(cache, &what);
     park_transfer(what);
-    tcm_unlock(&tcm_page_heap.lock);
+    tcm_page_heap_unlock_all();
     tcm_central_unlock_all();
     tcm_transfer_unlock_all();
     tcm_registry_unlock();

@@ -6,6 +6,14 @@
  * heap grows, by what is missing at the end of a range.
  *
  * Fresh memory counts as RELEASED: no memory is behind it either.
+ *
+ * Choice of a shard: all threads begin with shard 0. One that often finds the
+ * lock of its shard taken goes on to another, and opens that if it is the last;
+ * so programs whose threads do not meet here have one shard, and none has more
+ * than threads. A shard with its
+ * share of the memory in use takes FREE runs of the others before it grows, so
+ * that what one thread gave up is used by another. Under a limit there is one
+ * shard only.
  */
 #include "core/page_heap.h"
 #include "base/bits.h"
@@ -17,28 +25,137 @@
 #include "core/page_system.h"
 #include "core/run_set.h"
 
+/* A thread leaves its shard when so much more was added for each time that the
+   lock was taken than removed for each time that it was not. */
+#define HEAT_TAKEN 256u
+#define HEAT_MOST  2048u
+
 #define LARGE_STEPS    8u
 #define LARGE_STEP_MAX 8u /* pages */
 #define GROW_PAGES     (TCM_GROW_STEP >> TCM_PAGE_SHIFT)
 
-#define HEAP (&tcm_page_heap)
+/* ------------------------------------------------------------------------ */
+/* Shards                                                                   */
+
+/* What a thread knows of its shard. */
+static TCM_TLS struct {
+    uint32_t shard;
+    uint32_t heat;
+    uint32_t left;     /* threads that had left it when the heat began */
+    uint32_t patience; /* heat to leave at, beyond HEAT_MOST */
+} mine;
+
+/* Shards that threads may use; 1 under a limit. */
+static uint32_t usable = TCM_PAGE_SHARDS;
+
+/* Pages with memory behind them. Of a shard whose lock is not held this is a
+   moment's view. */
+static uint64_t used_pages(const struct tcm_page_heap *heap) {
+    uint64_t committed = tcm_load_relaxed(&heap->committed_pages);
+    uint64_t released = tcm_load_relaxed(&heap->released_pages);
+    return committed > released ? committed - released : 0;
+}
+
+static uint64_t all_used_pages(void) {
+    uint64_t pages = 0;
+    uint32_t n = tcm_load_acquire(&tcm_page_shards);
+    for (uint32_t i = 0; i < n; i++)
+        pages += used_pages(tcm_page_shard[i]);
+    return pages;
+}
+
+/* A shard like shard 0, number N. NULL: out of memory. */
+static struct tcm_page_heap *new_shard(uint32_t n) {
+    struct tcm_page_heap *heap = tcm_meta_alloc(sizeof(*heap));
+    if (heap == NULL)
+        return NULL;
+    tcm_lock_init(&heap->lock, TCM_RANK_PAGE_HEAP);
+    heap->shard = n;
+    heap->records = (struct tcm_span_pools)TCM_SPAN_POOLS_INIT;
+    tcm_dlist_init(&heap->busy);
+    heap->scavenge_wait = TCM_FIRST_RELEASE_WAIT;
+    tcm_lock(&tcm_page_heap.lock);
+    heap->system_page = tcm_page_heap.system_page;
+    heap->limit_pages = tcm_page_heap.limit_pages;
+    heap->release_rate_milli = tcm_page_heap.release_rate_milli;
+    heap->release_at_once = tcm_page_heap.release_at_once;
+    tcm_unlock(&tcm_page_heap.lock);
+    return heap;
+}
+
+/* Opens a shard behind the N others, unless another thread was faster or there
+   are no more threads than shards. */
+static void open_shard(uint32_t n) {
+    struct tcm_page_heap *heap = NULL;
+    tcm_lock(&tcm_growth_lock);
+    if (tcm_page_shards == n && n < usable &&
+        n < tcm_load_relaxed(&tcm_cache_count)) {
+        if (tcm_range_with_room(&tcm_ranges, n, TCM_GROW_STEP) >= 0)
+            heap = new_shard(n);
+        if (heap != NULL) {
+            tcm_page_shard[n] = heap;
+            /* Publishes the shard; pairs with the loads that count shards. */
+            tcm_store_release(&tcm_page_shards, n + 1);
+        } else {
+            tcm_store_relaxed(&usable, n);
+        }
+    }
+    tcm_unlock(&tcm_growth_lock);
+}
+
+/* HEAP's lock was taken: the shard to use. */
+static struct tcm_page_heap *leave(struct tcm_page_heap *heap) {
+    uint32_t left = tcm_load_relaxed(&heap->left);
+    if (mine.left != left) {
+        /* Another thread has gone: perhaps the shard is quiet now. */
+        mine.left = left;
+        mine.heat = 0;
+    }
+    mine.heat += HEAT_TAKEN;
+    if (mine.heat < HEAT_MOST + mine.patience || tcm_load_relaxed(&usable) == 1)
+        return heap;
+    /* Leaving does not help against frees of blocks that other threads made. */
+    mine.patience += mine.heat;
+    uint32_t n = tcm_load_acquire(&tcm_page_shards);
+    if (mine.shard + 1u == n)
+        open_shard(n);
+    n = tcm_load_acquire(&tcm_page_shards);
+    (void)tcm_add_relaxed(&heap->left, 1u);
+    mine.heat = 0;
+    mine.shard = (mine.shard + 1u) % n;
+    mine.left = tcm_load_relaxed(&tcm_page_shard[mine.shard]->left);
+    return tcm_page_shard[mine.shard];
+}
+
+/* The thread's shard, locked. */
+static struct tcm_page_heap *lock_mine(void) {
+    if (TCM_UNLIKELY(mine.shard >= tcm_load_relaxed(&usable)))
+        mine.shard = 0;
+    struct tcm_page_heap *heap = tcm_page_shard[mine.shard];
+    if (TCM_LIKELY(tcm_lock_try(&heap->lock))) {
+        mine.heat -= mine.heat != 0;
+        return heap;
+    }
+    heap = leave(heap);
+    tcm_lock(&heap->lock);
+    return heap;
+}
 
 /* ------------------------------------------------------------------------ */
 /* Allocation                                                               */
 
 /* True if PAGES more may have memory behind them; others are returned to the
    system for them if need be, for which the lock is dropped. */
-static bool within_limit(size_t pages) {
-    tcm_lock_assert_held(&HEAP->lock);
-    TCM_ASSERT(HEAP->released_pages <= HEAP->committed_pages);
-    if (HEAP->limit_pages == 0)
+static bool within_limit(struct tcm_page_heap *heap, size_t pages) {
+    tcm_lock_assert_held(&heap->lock);
+    TCM_ASSERT(heap->released_pages <= heap->committed_pages);
+    if (heap->limit_pages == 0)
         return true;
-    uint64_t used = HEAP->committed_pages - HEAP->released_pages;
-    if (used + pages <= HEAP->limit_pages)
+    uint64_t used = all_used_pages();
+    if (used + pages <= heap->limit_pages)
         return true;
-    (void)tcm_page_release_locked(used + pages - HEAP->limit_pages);
-    used = HEAP->committed_pages - HEAP->released_pages;
-    return used + pages <= HEAP->limit_pages;
+    (void)tcm_page_release_locked(heap, used + pages - heap->limit_pages);
+    return all_used_pages() + pages <= heap->limit_pages;
 }
 
 struct request {
@@ -46,6 +163,9 @@ struct request {
     size_t align;  /* of the start, in pages */
     size_t wish;   /* preferred alignment, in pages; a multiple of align */
     bool may_grow; /* the growth lock is held */
+    bool borrows;  /* FREE runs only */
+    enum tcm_span_state state;
+    unsigned bit_words;
 };
 
 /*
@@ -81,13 +201,14 @@ static size_t offset_in(const struct tcm_span *run,
 }
 
 /* A run that is not, or not wholly, FREE now; *FRESH if it is RELEASED. */
-static struct tcm_span *find_more(const struct request *want, size_t *offset,
+static struct tcm_span *find_more(struct tcm_page_heap *heap,
+                                  const struct request *want, size_t *offset,
                                   bool *fresh) {
-    struct tcm_span *run = fit(&HEAP->released, want, offset);
+    struct tcm_span *run = fit(&heap->released, want, offset);
     *fresh = run != NULL;
     if (run != NULL)
         return run;
-    run = tcm_run_join_somewhere(want->pages + want->align - 1);
+    run = tcm_run_join_somewhere(heap, want->pages + want->align - 1);
     if (run != NULL)
         *offset = offset_in(run, want);
     return run;
@@ -95,15 +216,16 @@ static struct tcm_span *find_more(const struct request *want, size_t *offset,
 
 /* The same after growth. *MORE: the heap has grown, but another thread may have
    taken the pages; the caller tries again. */
-static struct tcm_span *find_new(const struct request *want, size_t *offset,
+static struct tcm_span *find_new(struct tcm_page_heap *heap,
+                                 const struct request *want, size_t *offset,
                                  bool *fresh, bool *more) {
-    tcm_lock_assert_held(&HEAP->growth_lock);
+    tcm_lock_assert_held(&tcm_growth_lock);
     size_t least = want->pages + want->align - 1;
     size_t most = want->pages + want->wish - 1;
-    int index = tcm_page_grow(most);
+    int index = tcm_page_grow(heap, most);
     if (index < 0 && most != least) {
         most = least;
-        index = tcm_page_grow(most);
+        index = tcm_page_grow(heap, most);
     }
     *more = index >= 0;
     if (index < 0)
@@ -111,23 +233,24 @@ static struct tcm_span *find_new(const struct request *want, size_t *offset,
     struct tcm_span *run = tcm_run_join_at_end((uint32_t)index, most);
     *fresh = run == NULL;
     if (run == NULL)
-        return fit(&HEAP->released, want, offset);
+        return fit(&heap->released, want, offset);
     *offset = offset_in(run, want);
     return run;
 }
 
 /* A run for WANT. NULL: there is none, perhaps because the heap may not
    grow. */
-static struct tcm_span *find(const struct request *want, size_t *offset,
+static struct tcm_span *find(struct tcm_page_heap *heap,
+                             const struct request *want, size_t *offset,
                              bool *fresh) {
     for (bool more = true; more;) {
-        struct tcm_span *run = fit(&HEAP->free, want, offset);
+        struct tcm_span *run = fit(&heap->free, want, offset);
         *fresh = false;
         more = false;
-        if (run == NULL && within_limit(want->pages)) {
-            run = find_more(want, offset, fresh);
+        if (run == NULL && !want->borrows && within_limit(heap, want->pages)) {
+            run = find_more(heap, want, offset, fresh);
             if (run == NULL && want->may_grow)
-                run = find_new(want, offset, fresh, &more);
+                run = find_new(heap, want, offset, fresh, &more);
         }
         if (run != NULL)
             return run;
@@ -135,17 +258,16 @@ static struct tcm_span *find(const struct request *want, size_t *offset,
     return NULL;
 }
 
-static struct tcm_span *alloc_locked(const struct request *want,
-                                     enum tcm_span_state state,
-                                     unsigned bit_words, bool *zeroed) {
+static struct tcm_span *alloc_locked(struct tcm_page_heap *heap,
+                                     const struct request *want, bool *zeroed) {
     size_t offset;
-    struct tcm_span *run = find(want, &offset, zeroed);
-    tcm_lock_assert_held(&HEAP->lock);
+    struct tcm_span *run = find(heap, want, &offset, zeroed);
+    tcm_lock_assert_held(&heap->lock);
     if (run == NULL)
         return NULL;
     TCM_ASSERT(run->state == (*zeroed ? TCM_SPAN_RELEASED : TCM_SPAN_FREE));
     struct tcm_span *span =
-        tcm_run_carve(run, offset, want->pages, state, bit_words);
+        tcm_run_carve(run, offset, want->pages, want->state, want->bit_words);
     if (span == NULL)
         return NULL;
     TCM_ASSERT(span->pages == want->pages);
@@ -153,92 +275,131 @@ static struct tcm_span *alloc_locked(const struct request *want,
     TCM_ASSERT(tcm_page_entry((void *)span->start) == 0);
     if (*zeroed)
         tcm_page_taken(tcm_span_bytes(span));
-    tcm_page_count(&tcm_stats.spans_made, 1);
-    if (state == TCM_SPAN_LARGE) {
-        HEAP->large_pages += want->pages;
-        HEAP->large_blocks++;
+    tcm_page_count(&heap->spans_made, 1);
+    if (want->state == TCM_SPAN_LARGE) {
+        heap->large_pages += want->pages;
+        heap->large_blocks++;
     }
     return span;
 }
 
-/* Takes the page heap lock, before it the growth lock if GROW. */
-static void lock_heap(bool grow) {
-    if (grow)
-        tcm_lock(&HEAP->growth_lock);
-    tcm_lock(&HEAP->lock);
+static struct tcm_span *alloc_from(struct tcm_page_heap *heap,
+                                   const struct request *want, bool *zeroed) {
+    if (want->may_grow)
+        tcm_lock(&tcm_growth_lock);
+    tcm_lock(&heap->lock);
+    struct tcm_span *span = alloc_locked(heap, want, zeroed);
+    tcm_unlock(&heap->lock);
+    if (want->may_grow)
+        tcm_unlock(&tcm_growth_lock);
+    return span;
 }
 
-static void unlock_heap(bool grow) {
-    tcm_unlock(&HEAP->lock);
-    if (grow)
-        tcm_unlock(&HEAP->growth_lock);
+/* From the shards but HEAP. */
+static struct tcm_span *alloc_elsewhere(const struct tcm_page_heap *heap,
+                                        const struct request *want,
+                                        bool *zeroed) {
+    struct tcm_span *span = NULL;
+    uint32_t n = tcm_load_acquire(&tcm_page_shards);
+    for (uint32_t i = 0; i < n && span == NULL; i++)
+        if (tcm_page_shard[i] != heap)
+            span = alloc_from(tcm_page_shard[i], want, zeroed);
+    return span;
 }
 
-/* The first attempt does not wait for a thread that makes the heap grow. */
+/* Whether HEAP has its share of what all blocks take. Relaxed: a moment's view of
+   shards whose locks are not held. */
+static bool has_share(const struct tcm_page_heap *heap) {
+    uint32_t n = tcm_load_acquire(&tcm_page_shards);
+    uint64_t taken = 0;
+    for (uint32_t i = 0; n > 1 && i < n; i++) {
+        uint64_t used = used_pages(tcm_page_shard[i]);
+        uint64_t idle = tcm_load_relaxed(&tcm_page_shard[i]->free_pages);
+        taken += used > idle ? used - idle : 0;
+    }
+    return n > 1 && used_pages(heap) * n >= taken;
+}
+
+/* The first attempt does not wait for a thread that makes the heap grow; the
+   last one is with all that there is. */
 struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
                                      enum tcm_span_state state,
                                      unsigned bit_words, bool *zeroed) {
     bool unused;
-    struct tcm_span *span = NULL;
     TCM_ASSERT(pages != 0 && tcm_is_pow2(align_pages));
     TCM_ASSERT(state == TCM_SPAN_MOVING || state == TCM_SPAN_LARGE);
-    struct request want = {pages, align_pages, align_pages, false};
+    struct request want = {.pages = pages,
+                           .align = align_pages,
+                           .wish = align_pages,
+                           .state = state,
+                           .bit_words = bit_words};
     if (state == TCM_SPAN_LARGE && large_step(pages) > align_pages)
         want.wish = large_step(pages);
+    if (zeroed == NULL)
+        zeroed = &unused;
     tcm_meta_stock();
-    for (unsigned grow = 0; grow < 2 && span == NULL; grow++) {
-        want.may_grow = grow != 0;
-        lock_heap(want.may_grow);
-        span = alloc_locked(&want, state, bit_words,
-                            zeroed != NULL ? zeroed : &unused);
-        unlock_heap(want.may_grow);
+    struct tcm_page_heap *heap = lock_mine();
+    struct tcm_span *span = alloc_locked(heap, &want, zeroed);
+    tcm_unlock(&heap->lock);
+    if (span == NULL && has_share(heap)) {
+        want.borrows = true;
+        span = alloc_elsewhere(heap, &want, zeroed);
+        want.borrows = false;
     }
+    want.may_grow = true;
+    if (span == NULL)
+        span = alloc_from(heap, &want, zeroed);
+    if (span == NULL)
+        span = alloc_elsewhere(heap, &want, zeroed);
     return span;
 }
 
+/* RUN, of PAGES, becomes FREE. Under a limit only shard 0 has use for it. */
+static void give_back(struct tcm_page_heap *heap, struct tcm_span *run,
+                      size_t pages) {
+    tcm_run_insert_merged(run, TCM_SPAN_FREE);
+    if (heap->release_at_once || (heap->limit_pages != 0 && heap->shard != 0))
+        (void)tcm_page_release_run(run, SIZE_MAX);
+    else
+        tcm_page_scavenge(heap, pages);
+}
+
 void tcm_page_heap_free(struct tcm_span *span) {
+    struct tcm_page_heap *heap = tcm_page_shard_of(span);
     size_t pages = span->pages;
-    tcm_lock(&HEAP->lock);
+    tcm_lock(&heap->lock);
     TCM_ASSERT(tcm_span_is_valid(span));
     TCM_ASSERT(span->state == TCM_SPAN_MOVING || span->state == TCM_SPAN_LARGE);
     TCM_ASSERT(tcm_page_map_holds(span->start, tcm_span_end(span), span));
     TCM_ASSERT(tcm_page_entry((void *)span->start) == 0);
-    tcm_page_count(&tcm_stats.spans_freed, 1);
+    tcm_page_count(&heap->spans_freed, 1);
     if (span->state == TCM_SPAN_LARGE) {
-        TCM_ASSERT(HEAP->large_pages >= pages && HEAP->large_blocks != 0);
-        HEAP->large_pages -= pages;
-        HEAP->large_blocks--;
+        TCM_ASSERT(heap->large_pages >= pages && heap->large_blocks != 0);
+        heap->large_pages -= pages;
+        heap->large_blocks--;
     }
     span->size_class = 0;
-    tcm_run_insert_merged(span, TCM_SPAN_FREE);
-    if (HEAP->release_at_once)
-        (void)tcm_page_release_run(span, SIZE_MAX);
-    else
-        tcm_page_scavenge(pages);
-    tcm_unlock(&HEAP->lock);
+    give_back(heap, span, pages);
+    tcm_unlock(&heap->lock);
 }
 
 /* ------------------------------------------------------------------------ */
 /* Resizing in place                                                        */
 
 static bool shrink_locked(struct tcm_span *span, size_t pages) {
-    tcm_lock_assert_held(&HEAP->lock);
-    struct tcm_span *tail = tcm_span_new(1);
+    struct tcm_page_heap *heap = tcm_page_shard_of(span);
+    tcm_lock_assert_held(&heap->lock);
+    struct tcm_span *tail = tcm_span_new(&heap->records, 1);
     if (tail == NULL)
         return false;
     tail->range = span->range;
     tail->start = span->start + (pages << TCM_PAGE_SHIFT);
     tail->pages = span->pages - pages;
     tcm_run_map_ends(span, NULL);
-    HEAP->large_pages -= tail->pages;
+    heap->large_pages -= tail->pages;
     span->pages = pages;
     tcm_run_map_ends(span, span);
-    size_t freed = tail->pages;
-    tcm_run_insert_merged(tail, TCM_SPAN_FREE);
-    if (HEAP->release_at_once)
-        (void)tcm_page_release_run(tail, SIZE_MAX);
-    else
-        tcm_page_scavenge(freed);
+    give_back(heap, tail, tail->pages);
     return true;
 }
 
@@ -248,7 +409,7 @@ static size_t room_behind(const struct tcm_span *span, size_t need,
                           bool may_grow) {
     struct tcm_range *range = tcm_span_range(span);
     size_t room = 0;
-    tcm_lock_assert_held(&HEAP->lock);
+    tcm_lock_assert_held(&tcm_page_shard_of(span)->lock);
     for (const struct tcm_span *at = span; room < need;) {
         if (tcm_span_end(at) == tcm_range_frontier(range)) {
             size_t more =
@@ -268,11 +429,12 @@ static size_t room_behind(const struct tcm_span *span, size_t need,
 }
 
 static bool extend_locked(struct tcm_span *span, size_t pages, bool may_grow) {
+    struct tcm_page_heap *heap = tcm_page_shard_of(span);
     size_t need = pages - span->pages;
     if (pages > (SIZE_MAX >> TCM_PAGE_SHIFT) - GROW_PAGES ||
-        !within_limit(need) || room_behind(span, need, may_grow) < need)
+        !within_limit(heap, need) || room_behind(span, need, may_grow) < need)
         return false;
-    HEAP->large_pages += need;
+    heap->large_pages += need;
     while (need != 0) {
         struct tcm_span *run = tcm_run_after(span);
         TCM_ASSERT(run != NULL && run->range == span->range);
@@ -287,7 +449,7 @@ static bool extend_locked(struct tcm_span *span, size_t pages, bool may_grow) {
         if (run->pages != 0)
             tcm_run_insert(run);
         else
-            tcm_span_delete(run);
+            tcm_span_delete(&heap->records, run);
         tcm_run_map_ends(span, span);
         need -= take;
     }
@@ -295,14 +457,19 @@ static bool extend_locked(struct tcm_span *span, size_t pages, bool may_grow) {
 }
 
 bool tcm_page_heap_resize(struct tcm_span *span, size_t pages) {
+    struct tcm_page_heap *heap = tcm_page_shard_of(span);
     bool done = pages == span->pages;
     TCM_ASSERT(pages != 0 && span->state == TCM_SPAN_LARGE);
     TCM_ASSERT(tcm_span_is_valid(span));
     for (unsigned grow = 0; grow < 2 && !done; grow++) {
-        lock_heap(grow != 0);
+        if (grow != 0)
+            tcm_lock(&tcm_growth_lock);
+        tcm_lock(&heap->lock);
         done = pages < span->pages ? shrink_locked(span, pages)
                                    : extend_locked(span, pages, grow != 0);
-        unlock_heap(grow != 0);
+        tcm_unlock(&heap->lock);
+        if (grow != 0)
+            tcm_unlock(&tcm_growth_lock);
     }
     TCM_ASSERT(!done || span->pages == pages);
     return done;
@@ -311,18 +478,66 @@ bool tcm_page_heap_resize(struct tcm_span *span, size_t pages) {
 /* ------------------------------------------------------------------------ */
 
 size_t tcm_page_heap_release(size_t pages) {
-    tcm_lock(&HEAP->lock);
-    size_t done = tcm_page_release_locked(pages);
-    tcm_unlock(&HEAP->lock);
+    size_t done = 0;
+    uint32_t n = tcm_load_acquire(&tcm_page_shards);
+    for (uint32_t i = 0; i < n && done < pages; i++) {
+        struct tcm_page_heap *heap = tcm_page_shard[i];
+        tcm_lock(&heap->lock);
+        done += tcm_page_release_locked(heap, pages - done);
+        tcm_unlock(&heap->lock);
+    }
     return done;
+}
+
+void tcm_page_heap_set_limit(uint64_t pages) {
+    tcm_page_heap_lock_all();
+    for (uint32_t i = 0; i < tcm_page_shards; i++)
+        tcm_page_shard[i]->limit_pages = pages;
+    tcm_store_relaxed(&usable, pages != 0 ? 1u : TCM_PAGE_SHARDS);
+    tcm_page_heap_unlock_all();
+    uint32_t n = tcm_load_acquire(&tcm_page_shards);
+    for (uint32_t i = 1; pages != 0 && i < n; i++) {
+        tcm_lock(&tcm_page_shard[i]->lock);
+        (void)tcm_page_release_locked(tcm_page_shard[i], SIZE_MAX);
+        tcm_unlock(&tcm_page_shard[i]->lock);
+    }
+}
+
+void tcm_page_heap_set_rate(uint32_t milli) {
+    tcm_page_heap_lock_all();
+    for (uint32_t i = 0; i < tcm_page_shards; i++)
+        tcm_page_shard[i]->release_rate_milli = milli;
+    tcm_page_heap_unlock_all();
+}
+
+void tcm_page_heap_set_at_once(bool at_once) {
+    tcm_page_heap_lock_all();
+    for (uint32_t i = 0; i < tcm_page_shards; i++)
+        tcm_page_shard[i]->release_at_once = at_once;
+    tcm_page_heap_unlock_all();
+}
+
+void tcm_page_heap_figures(struct tcm_page_figures *out) {
+    *out = (struct tcm_page_figures){0};
+    tcm_page_heap_lock_all();
+    for (uint32_t i = 0; i < tcm_page_shards; i++) {
+        const struct tcm_page_heap *heap = tcm_page_shard[i];
+        out->committed += heap->committed_pages;
+        out->free += heap->free_pages;
+        out->released += heap->released_pages;
+        out->busy += heap->busy_pages;
+        out->large += heap->large_pages;
+        out->large_blocks += heap->large_blocks;
+    }
+    tcm_page_heap_unlock_all();
 }
 
 struct tcm_span *tcm_page_heap_find(const void *address) {
     uintptr_t a = tcm_align_down((uintptr_t)address, TCM_PAGE_SIZE);
     struct tcm_span *span = NULL;
-    tcm_lock(&HEAP->lock);
-    for (uint32_t i = 0; i < HEAP->ranges.count; i++) {
-        const struct tcm_range *range = &HEAP->ranges.range[i];
+    tcm_page_heap_lock_all();
+    for (uint32_t i = 0; i < tcm_ranges.count; i++) {
+        const struct tcm_range *range = &tcm_ranges.range[i];
         if (a < range->start || a >= tcm_range_frontier(range))
             continue;
         while (span == NULL && a >= range->start) {
@@ -332,38 +547,48 @@ struct tcm_span *tcm_page_heap_find(const void *address) {
         if (span != NULL && (uintptr_t)address >= tcm_span_end(span))
             span = NULL;
     }
-    tcm_unlock(&HEAP->lock);
+    tcm_page_heap_unlock_all();
     return span;
 }
 
 void tcm_page_heap_lock_all(void) {
-    lock_heap(true);
+    tcm_lock(&tcm_growth_lock);
+    for (uint32_t i = 0; i < tcm_page_shards; i++)
+        tcm_lock(&tcm_page_shard[i]->lock);
 }
 
 void tcm_page_heap_unlock_all(void) {
-    unlock_heap(true);
+    tcm_lock_assert_held(&tcm_growth_lock);
+    for (uint32_t i = 0; i < tcm_page_shards; i++)
+        tcm_unlock(&tcm_page_shard[i]->lock);
+    tcm_unlock(&tcm_growth_lock);
 }
 
-void tcm_page_heap_fork_child(void) {
-    tcm_lock_assert_held(&HEAP->growth_lock);
-    tcm_lock_assert_held(&HEAP->lock);
-    while (!tcm_dlist_empty(&HEAP->busy)) {
+static void forget_busy(struct tcm_page_heap *heap) {
+    tcm_lock_assert_held(&heap->lock);
+    while (!tcm_dlist_empty(&heap->busy)) {
         struct tcm_span *run =
-            TCM_CONTAINER_OF(HEAP->busy.next, struct tcm_span, link);
+            TCM_CONTAINER_OF(heap->busy.next, struct tcm_span, link);
         TCM_ASSERT(run->state == TCM_SPAN_BUSY);
-        TCM_ASSERT(HEAP->busy_pages >= run->pages);
-        HEAP->busy_pages -= run->pages;
+        TCM_ASSERT(heap->busy_pages >= run->pages);
+        heap->busy_pages -= run->pages;
         tcm_dlist_remove(&run->link);
         tcm_run_insert_merged(run, TCM_SPAN_FREE);
     }
-    TCM_ASSERT(HEAP->busy_pages == 0);
+    TCM_ASSERT(heap->busy_pages == 0);
+}
+
+void tcm_page_heap_fork_child(void) {
+    tcm_lock_assert_held(&tcm_growth_lock);
+    for (uint32_t i = 0; i < tcm_page_shards; i++)
+        forget_busy(tcm_page_shard[i]);
 }
 
 void tcm_page_heap_init(void) {
-    tcm_lock_init(&HEAP->lock, TCM_RANK_PAGE_HEAP);
-    tcm_lock_init(&HEAP->growth_lock, TCM_RANK_GROWTH);
-    HEAP->system_page = tcm_os_page_size();
-    TCM_ASSERT(tcm_is_pow2(HEAP->system_page) &&
-               HEAP->system_page <= TCM_GROW_STEP);
-    tcm_range_init(&HEAP->ranges);
+    tcm_lock_init(&tcm_page_heap.lock, TCM_RANK_PAGE_HEAP);
+    tcm_lock_init(&tcm_growth_lock, TCM_RANK_GROWTH);
+    tcm_page_heap.system_page = tcm_os_page_size();
+    TCM_ASSERT(tcm_is_pow2(tcm_page_heap.system_page) &&
+               tcm_page_heap.system_page <= TCM_GROW_STEP);
+    tcm_range_init(&tcm_ranges);
 }

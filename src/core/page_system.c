@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The heap grows by an eighth of itself, at most 32 MiB, or by what is asked
+ * A shard grows by an eighth of itself, at most 32 MiB, or by what is asked
  * for if that is more. The system is asked with the growth lock alone; the end
  * of the committed part moves under both locks.
  *
@@ -15,7 +15,6 @@
 #include "base/os_mem.h"
 #include "core/core_stats.h"
 #include "core/meta_alloc.h"
-#include "core/run_set.h"
 
 #define GROW_MAX      ((size_t)32 << 20)
 #define GROW_PAGES    (TCM_GROW_STEP >> TCM_PAGE_SHIFT)
@@ -24,58 +23,67 @@
 #define WAIT_PER_PAGE 1000u               /* at rate 1 */
 #define RELEASE_PAGES 512u                /* at once, at least */
 
-#define HEAP (&tcm_page_heap)
-
 /* ------------------------------------------------------------------------ */
 /* Growth                                                                   */
 
-/* Asks the system for BYTES; the page heap lock is dropped meanwhile. */
-static bool get_memory(const struct tcm_range *range, size_t bytes,
-                       uint64_t heap_bytes) {
-    tcm_lock_assert_held(&HEAP->growth_lock);
-    tcm_unlock(&HEAP->lock);
-    bool done =
-        tcm_meta_keep_reserve(heap_bytes) && tcm_range_commit(range, bytes);
-    tcm_lock(&HEAP->lock);
+/* Pages in all ranges; the growth lock is held. */
+static uint64_t all_committed_pages(void) {
+    uint64_t pages = 0;
+    tcm_lock_assert_held(&tcm_growth_lock);
+    for (uint32_t i = 0; i < tcm_page_shards; i++)
+        pages += tcm_load_relaxed(&tcm_page_shard[i]->committed_pages);
+    return pages;
+}
+
+/* Asks the system for BYTES; the lock of the range's shard is dropped
+   meanwhile. */
+static bool get_memory(const struct tcm_range *range, size_t bytes) {
+    struct tcm_page_heap *heap = tcm_page_shard[range->shard];
+    uint64_t total = (all_committed_pages() << TCM_PAGE_SHIFT) + bytes;
+    tcm_unlock(&heap->lock);
+    bool done = tcm_meta_keep_reserve(total) && tcm_range_commit(range, bytes);
+    tcm_lock(&heap->lock);
     return done;
 }
 
 bool tcm_page_extend(uint32_t index, size_t bytes) {
-    struct tcm_range *range = &HEAP->ranges.range[index];
-    tcm_lock_assert_held(&HEAP->lock);
-    TCM_ASSERT(index < HEAP->ranges.count);
+    TCM_ASSERT(index < tcm_ranges.count);
+    struct tcm_range *range = &tcm_ranges.range[index];
+    struct tcm_page_heap *heap = tcm_page_shard[range->shard];
+    tcm_lock_assert_held(&heap->lock);
     TCM_ASSERT(bytes != 0 && bytes % TCM_GROW_STEP == 0);
-    struct tcm_span *run = tcm_span_new(1);
+    struct tcm_span *run = tcm_span_new(&heap->records, 1);
     if (run == NULL)
         return false;
     run->range = index;
     run->start = tcm_range_frontier(range);
     run->pages = bytes >> TCM_PAGE_SHIFT;
-    uint64_t total = (HEAP->committed_pages << TCM_PAGE_SHIFT) + bytes;
-    if (!get_memory(range, bytes, total)) {
-        tcm_span_delete(run);
+    if (!get_memory(range, bytes)) {
+        tcm_span_delete(&heap->records, run);
         return false;
     }
     TCM_ASSERT(run->start == tcm_range_frontier(range));
     range->committed += bytes;
     TCM_ASSERT(range->committed <= range->length);
-    HEAP->committed_pages += run->pages;
-    tcm_page_count(&tcm_page_stats.reserve_count, 1);
+    tcm_page_count(&heap->committed_pages, run->pages);
+    tcm_page_event(&tcm_page_stats.reserve_count, 1);
     tcm_run_insert_merged(run, TCM_SPAN_RELEASED);
     return true;
 }
 
-int tcm_page_grow(size_t pages) {
-    tcm_lock_assert_held(&HEAP->growth_lock);
+int tcm_page_grow(struct tcm_page_heap *heap, size_t pages) {
+    tcm_lock_assert_held(&tcm_growth_lock);
     TCM_ASSERT(pages != 0);
     if (pages > (SIZE_MAX >> TCM_PAGE_SHIFT) - GROW_PAGES)
         return -1;
     size_t least = tcm_align_up(pages << TCM_PAGE_SHIFT, TCM_GROW_STEP);
-    size_t step = tcm_align_down((HEAP->committed_pages << TCM_PAGE_SHIFT) / 8,
+    size_t step = tcm_align_down((heap->committed_pages << TCM_PAGE_SHIFT) / 8,
                                  TCM_GROW_STEP);
     int index = -1;
-    for (uint32_t i = 0; i < HEAP->ranges.count && index < 0; i++) {
-        const struct tcm_range *range = &HEAP->ranges.range[i];
+    for (uint32_t i = 0; i < tcm_ranges.count && index < 0; i++) {
+        const struct tcm_range *range = &tcm_ranges.range[i];
+        if (range->shard != heap->shard)
+            continue;
         size_t there = tcm_run_pages_at_end(range);
         size_t missing = there < pages ? pages - there : 1;
         missing = tcm_align_up(missing << TCM_PAGE_SHIFT, TCM_GROW_STEP);
@@ -85,7 +93,7 @@ int tcm_page_grow(size_t pages) {
         }
     }
     if (index < 0)
-        index = tcm_range_with_room(&HEAP->ranges, least);
+        index = tcm_range_with_room(&tcm_ranges, heap->shard, least);
     if (index < 0)
         return -1;
     if (step > GROW_MAX)
@@ -95,7 +103,7 @@ int tcm_page_grow(size_t pages) {
     if (done)
         return index;
     /* A range that was reserved for an absurd request must not stay. */
-    tcm_range_drop_unused(&HEAP->ranges);
+    tcm_range_drop_unused(&tcm_ranges);
     return -1;
 }
 
@@ -106,8 +114,9 @@ int tcm_page_grow(size_t pages) {
    the system; they stay FREE. false, with RUN unchanged: nothing would be left,
    or no memory for a record. */
 static bool run_trim_to_system_pages(struct tcm_span *run) {
-    uintptr_t page = HEAP->system_page;
-    tcm_lock_assert_held(&HEAP->lock);
+    struct tcm_page_heap *heap = tcm_page_shard_of(run);
+    uintptr_t page = heap->system_page;
+    tcm_lock_assert_held(&heap->lock);
     if (page <= TCM_PAGE_SIZE)
         return true;
     uintptr_t start = tcm_align_up(run->start, page);
@@ -116,11 +125,12 @@ static bool run_trim_to_system_pages(struct tcm_span *run) {
         return false;
     struct tcm_span *head = NULL;
     struct tcm_span *tail = NULL;
-    if (start != run->start && (head = tcm_span_new(1)) == NULL)
+    struct tcm_span_pools *records = &heap->records;
+    if (start != run->start && (head = tcm_span_new(records, 1)) == NULL)
         return false;
-    if (end != tcm_span_end(run) && (tail = tcm_span_new(1)) == NULL) {
+    if (end != tcm_span_end(run) && (tail = tcm_span_new(records, 1)) == NULL) {
         if (head != NULL)
-            tcm_span_delete(head);
+            tcm_span_delete(records, head);
         return false;
     }
     if (head != NULL) {
@@ -151,7 +161,7 @@ static void run_keep_upper(struct tcm_span *run, size_t pages) {
     cut = tcm_align_down(cut, TCM_GROW_STEP);
     if (cut <= run->start)
         return;
-    struct tcm_span *lower = tcm_span_new(1);
+    struct tcm_span *lower = tcm_span_new(&tcm_page_shard_of(run)->records, 1);
     if (lower == NULL)
         return;
     lower->range = run->range;
@@ -164,7 +174,8 @@ static void run_keep_upper(struct tcm_span *run, size_t pages) {
 }
 
 size_t tcm_page_release_run(struct tcm_span *run, size_t pages) {
-    tcm_lock_assert_held(&HEAP->lock);
+    struct tcm_page_heap *heap = tcm_page_shard_of(run);
+    tcm_lock_assert_held(&heap->lock);
     TCM_ASSERT(run->state == TCM_SPAN_FREE && pages != 0);
     tcm_run_remove(run);
     run_keep_upper(run, pages);
@@ -172,37 +183,36 @@ size_t tcm_page_release_run(struct tcm_span *run, size_t pages) {
         tcm_run_insert_merged(run, TCM_SPAN_FREE);
         return 0;
     }
-    TCM_ASSERT(run->start % HEAP->system_page == 0);
-    TCM_ASSERT(tcm_span_bytes(run) % HEAP->system_page == 0);
+    TCM_ASSERT(run->start % heap->system_page == 0);
+    TCM_ASSERT(tcm_span_bytes(run) % heap->system_page == 0);
     run->state = TCM_SPAN_BUSY;
     tcm_run_map_ends(run, run);
     size_t pages_back = run->pages;
-    tcm_dlist_push_front(&HEAP->busy, &run->link);
-    HEAP->busy_pages += pages_back;
-    tcm_unlock(&HEAP->lock);
+    tcm_dlist_push_front(&heap->busy, &run->link);
+    heap->busy_pages += pages_back;
+    tcm_unlock(&heap->lock);
     bool done = tcm_os_release((void *)run->start, tcm_span_bytes(run));
-    tcm_lock(&HEAP->lock);
+    tcm_lock(&heap->lock);
     TCM_ASSERT(run->state == TCM_SPAN_BUSY && run->pages == pages_back);
-    TCM_ASSERT(HEAP->busy_pages >= pages_back);
+    TCM_ASSERT(heap->busy_pages >= pages_back);
     tcm_dlist_remove(&run->link);
-    HEAP->busy_pages -= pages_back;
+    heap->busy_pages -= pages_back;
     if (!done) {
         tcm_run_insert_merged(run, TCM_SPAN_FREE);
         return 0;
     }
-    tcm_page_count(&tcm_stats.system_bytes_returned, tcm_span_bytes(run));
-    tcm_page_count(&tcm_page_stats.decommit_count, 1);
+    tcm_page_returned(tcm_span_bytes(run));
     tcm_run_insert_merged(run, TCM_SPAN_RELEASED);
     return pages_back;
 }
 
-size_t tcm_page_release_locked(size_t pages) {
+size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages) {
     size_t done = 0;
-    tcm_lock_assert_held(&HEAP->lock);
+    tcm_lock_assert_held(&heap->lock);
     struct tcm_span bound = {.pages = SIZE_MAX};
     while (done < pages) {
-        struct tcm_span *run = tcm_run_set_before(&HEAP->free, &bound);
-        if (run == NULL || (run->pages << TCM_PAGE_SHIFT) < HEAP->system_page)
+        struct tcm_span *run = tcm_run_set_before(&heap->free, &bound);
+        if (run == NULL || (run->pages << TCM_PAGE_SHIFT) < heap->system_page)
             break;
         /* The next run is before this one in the order, which may be gone. */
         bound.pages = run->pages;
@@ -213,25 +223,25 @@ size_t tcm_page_release_locked(size_t pages) {
     return done;
 }
 
-void tcm_page_scavenge(size_t freed) {
-    tcm_lock_assert_held(&HEAP->lock);
-    if (HEAP->release_rate_milli == 0)
+void tcm_page_scavenge(struct tcm_page_heap *heap, size_t freed) {
+    tcm_lock_assert_held(&heap->lock);
+    if (heap->release_rate_milli == 0)
         return;
-    if (HEAP->scavenge_wait > freed) {
-        HEAP->scavenge_wait -= freed;
+    if (heap->scavenge_wait > freed) {
+        heap->scavenge_wait -= freed;
         return;
     }
-    size_t most = HEAP->free_pages / 8;
+    size_t most = heap->free_pages / 8;
     if (most < RELEASE_PAGES)
         most = RELEASE_PAGES;
-    HEAP->scavenge_wait = EMPTY_WAIT;
-    struct tcm_span *run = tcm_run_set_before(&HEAP->free, NULL);
+    heap->scavenge_wait = EMPTY_WAIT;
+    struct tcm_span *run = tcm_run_set_before(&heap->free, NULL);
     if (run == NULL)
         return;
-    tcm_page_count(&tcm_page_stats.scavenge_count, 1);
+    tcm_page_event(&tcm_page_stats.scavenge_count, 1);
     uint64_t wait = tcm_page_release_run(run, most) * WAIT_PER_PAGE;
     if (wait > MAX_WAIT)
         wait = MAX_WAIT;
-    wait = wait * 1000 / HEAP->release_rate_milli;
-    HEAP->scavenge_wait = wait > EMPTY_WAIT ? wait : EMPTY_WAIT;
+    wait = wait * 1000 / heap->release_rate_milli;
+    heap->scavenge_wait = wait > EMPTY_WAIT ? wait : EMPTY_WAIT;
 }

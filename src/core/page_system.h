@@ -6,18 +6,18 @@
  * larger than the heap's, the ends of a run stay FREE. While the system takes
  * a run back, the run is BUSY and in the heap's list of busy runs.
  *
- * Threads: the page heap lock is held, and dropped while the system is asked:
- * the caller's view of the heap is stale afterwards. For growth the growth lock
- * is held too.
+ * Threads: the shard's lock is held, and dropped while the system is asked: the
+ * caller's view of the shard is stale afterwards. For growth the growth lock is
+ * held too.
  */
 #ifndef TCM_CORE_PAGE_SYSTEM_H
 #define TCM_CORE_PAGE_SYSTEM_H
 
-#include "core/span.h"
+#include "core/run_set.h"
 
-/* Grows so that a chain of PAGES exists at the end of a range, unless another
-   thread takes of it meanwhile. The range's index, or -1. */
-int tcm_page_grow(size_t pages);
+/* Grows so that a chain of PAGES exists at the end of a range of HEAP, unless
+   another thread takes of it meanwhile. The range's index, or -1. */
+int tcm_page_grow(struct tcm_page_heap *heap, size_t pages);
 /* Commits BYTES more of a range, a multiple of TCM_GROW_STEP, which become
    RELEASED pages. false: no room, or the system refused. */
 bool tcm_page_extend(uint32_t index, size_t bytes);
@@ -27,11 +27,11 @@ bool tcm_page_extend(uint32_t index, size_t bytes);
    record. */
 size_t tcm_page_release_run(struct tcm_span *run, size_t pages);
 
-/* Returns FREE runs, longest first, until PAGES are returned or none is left.
-   The number of pages returned. */
-size_t tcm_page_release_locked(size_t pages);
+/* Returns FREE runs of HEAP, longest first, until PAGES are returned or none is
+   left. The number of pages returned. */
+size_t tcm_page_release_locked(struct tcm_page_heap *heap, size_t pages);
 
-/* Counts FREED pages, and returns some if it is time. */
-void tcm_page_scavenge(size_t freed);
+/* Counts FREED pages of HEAP, and returns some if it is time. */
+void tcm_page_scavenge(struct tcm_page_heap *heap, size_t freed);
 
 #endif

@@ -10,34 +10,32 @@
 
 struct tcm_page_heap tcm_page_heap = {
     .lock = TCM_LOCK_INIT(TCM_RANK_PAGE_HEAP),
-    .growth_lock = TCM_LOCK_INIT(TCM_RANK_GROWTH),
+    .records = TCM_SPAN_POOLS_INIT,
     .busy = {&tcm_page_heap.busy, &tcm_page_heap.busy},
     .scavenge_wait = TCM_FIRST_RELEASE_WAIT,
     .release_rate_milli = 1000,
 };
+struct tcm_page_heap *tcm_page_shard[TCM_PAGE_SHARDS] = {&tcm_page_heap};
+uint32_t tcm_page_shards = 1;
+struct tcm_lock tcm_growth_lock = TCM_LOCK_INIT(TCM_RANK_GROWTH);
 
-#define HEAP (&tcm_page_heap)
-
-struct tcm_range *tcm_span_range(const struct tcm_span *span) {
-    TCM_ASSERT(span->range < HEAP->ranges.count);
-    return &HEAP->ranges.range[span->range];
-}
+#define assert_held(span) tcm_lock_assert_held(&tcm_page_shard_of(span)->lock)
 
 void tcm_run_map_ends(const struct tcm_span *span, struct tcm_span *value) {
-    tcm_lock_assert_held(&HEAP->lock);
+    assert_held(span);
     TCM_ASSERT(span->pages != 0 && (value == NULL || value == span));
     tcm_page_map_set_span(span->start, value);
     tcm_page_map_set_span(tcm_span_end(span) - TCM_PAGE_SIZE, value);
 }
 
-static struct tcm_run_set *set_of(unsigned state) {
+static struct tcm_run_set *set_of(struct tcm_page_heap *heap, unsigned state) {
     TCM_ASSERT(state == TCM_SPAN_FREE || state == TCM_SPAN_RELEASED);
-    return state == TCM_SPAN_FREE ? &HEAP->free : &HEAP->released;
+    return state == TCM_SPAN_FREE ? &heap->free : &heap->released;
 }
 
-static uint64_t *pages_of(unsigned state) {
+static uint64_t *pages_of(struct tcm_page_heap *heap, unsigned state) {
     TCM_ASSERT(state == TCM_SPAN_FREE || state == TCM_SPAN_RELEASED);
-    return state == TCM_SPAN_FREE ? &HEAP->free_pages : &HEAP->released_pages;
+    return state == TCM_SPAN_FREE ? &heap->free_pages : &heap->released_pages;
 }
 
 /* Whether SPAN is in its range's committed part. */
@@ -61,47 +59,49 @@ static bool is_apart(const struct tcm_span *run,
 }
 
 void tcm_run_insert(struct tcm_span *run) {
-    tcm_lock_assert_held(&HEAP->lock);
+    struct tcm_page_heap *heap = tcm_page_shard_of(run);
+    tcm_lock_assert_held(&heap->lock);
     TCM_ASSERT(tcm_span_is_valid(run) && is_committed(run));
     TCM_ASSERT(is_apart(run, tcm_run_after(run)));
     TCM_ASSERT(is_apart(run, tcm_run_preceding(run)));
     size_t i = tcm_run_tree_index(run->pages);
-    struct tcm_run_set *set = set_of(run->state);
+    struct tcm_run_set *set = set_of(heap, run->state);
     uintptr_t offset = run->start - tcm_span_range(run)->start;
     tcm_run_tree_insert(&set->tree[i], run, offset >> TCM_PAGE_SHIFT);
     set->nonempty[i / 64] |= (uint64_t)1 << (i % 64);
-    *pages_of(run->state) += run->pages;
+    tcm_page_count(pages_of(heap, run->state), run->pages);
     tcm_run_map_ends(run, run);
     TCM_ASSERT(bit_is_valid(set, i));
-    TCM_ASSERT(HEAP->free_pages + HEAP->released_pages + HEAP->large_pages <=
-               HEAP->committed_pages);
+    TCM_ASSERT(heap->free_pages + heap->released_pages + heap->large_pages <=
+               heap->committed_pages);
 }
 
 void tcm_run_remove(struct tcm_span *run) {
-    tcm_lock_assert_held(&HEAP->lock);
+    struct tcm_page_heap *heap = tcm_page_shard_of(run);
+    tcm_lock_assert_held(&heap->lock);
     TCM_ASSERT(tcm_span_is_valid(run) && is_committed(run));
     TCM_ASSERT(tcm_page_map_holds(run->start, tcm_span_end(run), run));
-    TCM_ASSERT(*pages_of(run->state) >= run->pages);
+    TCM_ASSERT(*pages_of(heap, run->state) >= run->pages);
     size_t i = tcm_run_tree_index(run->pages);
-    struct tcm_run_set *set = set_of(run->state);
+    struct tcm_run_set *set = set_of(heap, run->state);
     tcm_run_tree_remove(&set->tree[i], run);
     if (set->tree[i].root == NULL)
         set->nonempty[i / 64] &= ~((uint64_t)1 << (i % 64));
-    *pages_of(run->state) -= run->pages;
+    tcm_page_count(pages_of(heap, run->state), -(uint64_t)run->pages);
     tcm_run_map_ends(run, NULL);
     TCM_ASSERT(bit_is_valid(set, i));
 }
 
 struct tcm_span *tcm_run_after(const struct tcm_span *span) {
     uintptr_t end = tcm_span_end(span);
-    tcm_lock_assert_held(&HEAP->lock);
+    assert_held(span);
     if (end == tcm_range_frontier(tcm_span_range(span)))
         return NULL;
     return tcm_page_span((void *)end);
 }
 
 struct tcm_span *tcm_run_preceding(const struct tcm_span *span) {
-    tcm_lock_assert_held(&HEAP->lock);
+    assert_held(span);
     if (span->start == tcm_span_range(span)->start)
         return NULL;
     return tcm_page_span((void *)(span->start - 1));
@@ -127,6 +127,7 @@ static void take_in(struct tcm_span *run, unsigned state) {
 }
 
 void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state) {
+    struct tcm_span_pools *records = &tcm_page_shard_of(run)->records;
     tcm_run_map_ends(run, NULL);
     run->state = (uint8_t)state;
     struct tcm_span *before = tcm_run_preceding(run);
@@ -136,7 +137,7 @@ void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state) {
         take_in(before, state);
         run->start = before->start;
         run->pages += before->pages;
-        tcm_span_delete(before);
+        tcm_span_delete(records, before);
         before = tcm_run_preceding(run);
     }
     struct tcm_span *after = tcm_run_after(run);
@@ -145,14 +146,13 @@ void tcm_run_insert_merged(struct tcm_span *run, enum tcm_span_state state) {
         TCM_ASSERT(after->start == tcm_span_end(run));
         take_in(after, state);
         run->pages += after->pages;
-        tcm_span_delete(after);
+        tcm_span_delete(records, after);
         after = tcm_run_after(run);
     }
     tcm_run_insert(run);
 }
 
 struct tcm_span *tcm_run_set_fit(const struct tcm_run_set *set, size_t pages) {
-    tcm_lock_assert_held(&HEAP->lock);
     if (pages < TCM_SHORT_PAGES) {
         for (size_t w = pages / 64; w < TCM_SHORT_PAGES / 64; w++) {
             uint64_t bits = set->nonempty[w];
@@ -172,7 +172,6 @@ struct tcm_span *tcm_run_set_fit(const struct tcm_run_set *set, size_t pages) {
 
 struct tcm_span *tcm_run_set_before(const struct tcm_run_set *set,
                                     const struct tcm_span *bound) {
-    tcm_lock_assert_held(&HEAP->lock);
     struct tcm_span *run = tcm_run_tree_before(&set->tree[0], bound);
     size_t i = TCM_SHORT_PAGES - 1;
     if (bound != NULL && bound->pages < i)
@@ -223,18 +222,19 @@ struct tcm_span *tcm_run_set_fit_aligned(const struct tcm_run_set *set,
 struct tcm_span *tcm_run_carve(struct tcm_span *run, size_t offset,
                                size_t pages, enum tcm_span_state state,
                                unsigned bit_words) {
-    tcm_lock_assert_held(&HEAP->lock);
+    struct tcm_span_pools *records = &tcm_page_shard_of(run)->records;
+    assert_held(run);
     TCM_ASSERT(pages != 0 && offset <= run->pages);
     TCM_ASSERT(pages <= run->pages - offset);
     size_t rest = run->pages - offset - pages;
-    struct tcm_span *span = tcm_span_new(bit_words);
+    struct tcm_span *span = tcm_span_new(records, bit_words);
     struct tcm_span *tail = NULL;
     if (span == NULL)
         return NULL;
     if (offset != 0 && rest != 0) {
-        tail = tcm_span_new(1);
+        tail = tcm_span_new(records, 1);
         if (tail == NULL) {
-            tcm_span_delete(span);
+            tcm_span_delete(records, span);
             return NULL;
         }
     }
@@ -258,7 +258,7 @@ struct tcm_span *tcm_run_carve(struct tcm_span *run, size_t offset,
         run->pages = rest;
         tcm_run_insert(run);
     } else {
-        tcm_span_delete(run);
+        tcm_span_delete(records, run);
     }
     tcm_run_map_ends(span, span);
     TCM_ASSERT(tcm_span_is_valid(span) && is_committed(span));
@@ -278,7 +278,7 @@ bool tcm_run_is_free(const struct tcm_span *span) {
 
 size_t tcm_run_pages_at_end(const struct tcm_range *range) {
     size_t pages = 0;
-    tcm_lock_assert_held(&HEAP->lock);
+    tcm_lock_assert_held(&tcm_page_shard[range->shard]->lock);
     if (range->committed == 0)
         return 0;
     const struct tcm_span *span =
@@ -299,7 +299,8 @@ static struct tcm_span *absorb(struct tcm_span *run, struct tcm_span *part,
     struct tcm_span *rest = NULL;
     bool above = part->start > run->start;
     if (part->pages > pages)
-        rest = tcm_span_new(1); /* without it all is taken */
+        rest = tcm_span_new(&tcm_page_shard_of(run)->records,
+                            1); /* without it all is taken */
     tcm_run_remove(part);
     if (rest != NULL) {
         rest->range = part->range;
@@ -341,10 +342,11 @@ static struct tcm_span *join_around(struct tcm_span *run, size_t pages) {
     return run;
 }
 
-struct tcm_span *tcm_run_join_somewhere(size_t pages) {
+struct tcm_span *tcm_run_join_somewhere(const struct tcm_page_heap *heap,
+                                        size_t pages) {
     const struct tcm_span *bound = NULL;
     for (unsigned tries = 0; tries < CHAIN_TRIES; tries++) {
-        struct tcm_span *run = tcm_run_set_before(&HEAP->free, bound);
+        struct tcm_span *run = tcm_run_set_before(&heap->free, bound);
         if (run == NULL)
             return NULL;
         struct tcm_span *joined = join_around(run, pages);
@@ -356,7 +358,7 @@ struct tcm_span *tcm_run_join_somewhere(size_t pages) {
 }
 
 struct tcm_span *tcm_run_join_at_end(uint32_t index, size_t pages) {
-    const struct tcm_range *range = &HEAP->ranges.range[index];
+    const struct tcm_range *range = &tcm_ranges.range[index];
     struct tcm_span *run =
         tcm_page_span((void *)(tcm_range_frontier(range) - 1));
     /* Perhaps a span of a central list, which changes its state meanwhile. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The page heap's state, and its free runs: their sets, their ends in the page
- * map, merging and carving. No policy: the callers choose the run.
+ * The page heap's shards, and their free runs: their sets, their ends in the
+ * page map, merging and carving. No policy: the callers choose the run.
  *
  * Invariants: a FREE or RELEASED run is in the set of its state, in the tree of
- * its length, counted in the heap's pages of that state, and at its ends in the
- * page map; or, during a change, in none of them.
+ * its length, counted in its shard's pages of that state, and at its ends in
+ * the page map; or, during a change, in none of them. A run and the runs that
+ * it can merge with lie in one range, so in one shard.
  *
- * Threads: the page heap lock is held.
+ * Threads: the lock of the run's shard is held.
  */
 #ifndef TCM_CORE_RUN_SET_H
 #define TCM_CORE_RUN_SET_H
@@ -33,12 +34,14 @@ struct tcm_run_set {
 /* Pages to be freed before the first release. */
 #define TCM_FIRST_RELEASE_WAIT ((uint64_t)1 << 12)
 
+/* A shard of the page heap. */
 struct tcm_page_heap {
     struct tcm_lock lock;
-    struct tcm_lock growth_lock; /* held by the thread that makes it grow */
+    uint32_t shard; /* its number */
     struct tcm_run_set free;
     struct tcm_run_set released;
-    uint64_t committed_pages; /* in all ranges */
+    struct tcm_span_pools records;
+    uint64_t committed_pages; /* in all its ranges */
     uint64_t free_pages;      /* those that are FREE, and so on */
     uint64_t released_pages;
     uint64_t busy_pages;
@@ -50,17 +53,39 @@ struct tcm_page_heap {
     uint64_t limit_pages;   /* 0: none */
     uint32_t release_rate_milli;
     bool release_at_once;
-    struct tcm_range_table ranges;
+    uint32_t left;       /* threads that went to another shard */
+    uint64_t spans_made; /* this and the next: read without the lock */
+    uint64_t spans_freed;
 };
 
+/* Shard 0, which all programs have. */
 extern struct tcm_page_heap tcm_page_heap;
+
+#define TCM_PAGE_SHARDS 8
+/* The shards that are open, from the first; never closed. Changed with the
+   growth lock: a shard is complete before the count says that it is there. */
+extern struct tcm_page_heap *tcm_page_shard[TCM_PAGE_SHARDS];
+extern uint32_t tcm_page_shards;
+
+/* Held by the thread that makes the heap grow, before the lock of a shard. */
+extern struct tcm_lock tcm_growth_lock;
 
 static inline size_t tcm_run_tree_index(size_t pages) {
     return pages < TCM_SHORT_PAGES ? pages : 0;
 }
 
-/* The range that SPAN lies in. */
-struct tcm_range *tcm_span_range(const struct tcm_span *span);
+/* The range that SPAN lies in. For the owner of SPAN or of a block in it, or
+   with the lock of its shard. */
+static inline struct tcm_range *tcm_span_range(const struct tcm_span *span) {
+    TCM_ASSERT(span->range < tcm_load_relaxed(&tcm_ranges.count));
+    return &tcm_ranges.range[span->range];
+}
+
+/* The shard of SPAN; as above. */
+static inline struct tcm_page_heap *
+tcm_page_shard_of(const struct tcm_span *span) {
+    return tcm_page_shard[tcm_span_range(span)->shard];
+}
 
 /* Enters VALUE at the first and the last page of SPAN. */
 void tcm_run_map_ends(const struct tcm_span *span, struct tcm_span *value);
@@ -98,10 +123,11 @@ size_t tcm_run_offset(const struct tcm_span *run, size_t align);
 struct tcm_span *tcm_run_set_before(const struct tcm_run_set *set,
                                     const struct tcm_span *bound);
 
-/* A FREE run of PAGES or more, made of a chain of FREE and RELEASED neighbours
-   around one of the longest FREE runs: the RELEASED parts that are needed
-   become FREE. NULL: none. */
-struct tcm_span *tcm_run_join_somewhere(size_t pages);
+/* A FREE run of HEAP of PAGES or more, made of a chain of FREE and RELEASED
+   neighbours around one of the longest FREE runs: the RELEASED parts that are
+   needed become FREE. NULL: none. */
+struct tcm_span *tcm_run_join_somewhere(const struct tcm_page_heap *heap,
+                                        size_t pages);
 /* The same with the chain at the end of a range. */
 struct tcm_span *tcm_run_join_at_end(uint32_t index, size_t pages);
 /* Free pages of either kind at the end of RANGE. */

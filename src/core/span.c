@@ -7,25 +7,22 @@
 #include "base/check.h"
 #include "core/meta_alloc.h"
 
-#define LINE       ((size_t)TCM_CACHE_LINE)
-#define MAX_WORDS  (TCM_MAX_OBJECTS / 64)
-#define RECORD(w)  (offsetof(struct tcm_span, free_bits) + 8 * (size_t)(w))
-#define POOL_COUNT 3
+#define LINE      ((size_t)TCM_CACHE_LINE)
+#define MAX_WORDS (TCM_MAX_OBJECTS / 64)
+#define RECORD(w) (offsetof(struct tcm_span, free_bits) + 8 * (size_t)(w))
 
 TCM_STATIC_ASSERT(RECORD(1) <= LINE, "a free run's record is one line");
-TCM_STATIC_ASSERT(RECORD(MAX_WORDS) <= POOL_COUNT * LINE, "enough pools");
+TCM_STATIC_ASSERT(RECORD(MAX_WORDS) <= TCM_SPAN_SIZES * LINE, "enough pools");
 
-static struct tcm_pool pools[POOL_COUNT] = {TCM_POOL_INIT_URGENT(LINE),
-                                            TCM_POOL_INIT_URGENT(2 * LINE),
-                                            TCM_POOL_INIT_URGENT(3 * LINE)};
-
-static struct tcm_pool *pool_of(unsigned bit_words) {
+static struct tcm_pool *pool_of(struct tcm_span_pools *pools,
+                                unsigned bit_words) {
     TCM_ASSERT(bit_words != 0 && bit_words <= MAX_WORDS);
-    return &pools[(RECORD(bit_words) - 1) / LINE];
+    return &pools->pool[(RECORD(bit_words) - 1) / LINE];
 }
 
-struct tcm_span *tcm_span_new(unsigned bit_words) {
-    struct tcm_span *span = tcm_pool_get(pool_of(bit_words));
+struct tcm_span *tcm_span_new(struct tcm_span_pools *pools,
+                              unsigned bit_words) {
+    struct tcm_span *span = tcm_pool_get(pool_of(pools, bit_words));
     if (span == NULL)
         return NULL;
     __builtin_memset(span, 0, RECORD(bit_words));
@@ -33,8 +30,8 @@ struct tcm_span *tcm_span_new(unsigned bit_words) {
     return span;
 }
 
-void tcm_span_delete(struct tcm_span *span) {
-    struct tcm_pool *pool = pool_of(span->bit_words);
+void tcm_span_delete(struct tcm_span_pools *pools, struct tcm_span *span) {
+    struct tcm_pool *pool = pool_of(pools, span->bit_words);
     span->state = TCM_SPAN_NONE;
     span->pages = 0;
     tcm_pool_put(pool, span);

@@ -18,8 +18,8 @@ static uint64_t hash = 0xcbf29ce484222325u;
 static void note(const void *p) {
     uintptr_t a = (uintptr_t)p;
     uint64_t place = UINT64_MAX;
-    for (uint32_t i = 0; i < tcm_page_heap.ranges.count; i++) {
-        const struct tcm_range *range = &tcm_page_heap.ranges.range[i];
+    for (uint32_t i = 0; i < tcm_ranges.count; i++) {
+        const struct tcm_range *range = &tcm_ranges.range[i];
         if (a >= range->start && a < range->start + range->length)
             place = a - range->start + ((uint64_t)i << 48);
     }

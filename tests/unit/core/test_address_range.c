@@ -98,7 +98,7 @@ static void test_model(void) {
             int want = model_with_room(bytes);
             if (want == MANY)
                 continue;
-            int got = tcm_range_with_room(&table, bytes);
+            int got = tcm_range_with_room(&table, 0, bytes);
             if (got < 0)
                 tap_bail("no address space");
             v.room &= got == want;
@@ -136,16 +136,16 @@ static void test_drop(void) {
     table.count = 0;
     tcm_range_drop_unused(&table);
     tap_is_u64(table.count, 0, "an empty table has nothing to drop");
-    int i = tcm_range_with_room(&table, TCM_GROW_STEP);
+    int i = tcm_range_with_room(&table, 0, TCM_GROW_STEP);
     tcm_range_drop_unused(&table);
     tap_ok(i == 0 && table.count == 1, "the first range stays");
     struct tcm_range first = table.range[0];
     table.range[0].committed = first.length;
-    i = tcm_range_with_room(&table, TCM_GROW_STEP);
+    i = tcm_range_with_room(&table, 0, TCM_GROW_STEP);
     struct tcm_range second = table.range[1];
     tcm_range_drop_unused(&table);
     tap_ok(i == 1 && table.count == 1, "another that is unused is given up");
-    i = tcm_range_with_room(&table, TCM_GROW_STEP);
+    i = tcm_range_with_room(&table, 0, TCM_GROW_STEP);
     tap_ok(i == 1 && table.range[1].length == second.length,
            "and its address space can be had again");
     tap_ok(extend(&table.range[1], TCM_GROW_STEP), "committed");
@@ -164,10 +164,10 @@ static void test_refused(void) {
            "more than the range has is refused");
     tap_ok(memcmp(&before, &table.range[0], sizeof(before)) == 0,
            "and changes nothing");
-    tap_is_i64(tcm_range_with_room(&table, (size_t)1 << TCM_ADDRESS_BITS), -1,
-               "more than there are addresses is refused");
-    tap_is_i64(tcm_range_with_room(&table, SIZE_MAX & ~(TCM_GROW_STEP - 1)), -1,
-               "so is nearly 2^64");
+    tap_is_i64(tcm_range_with_room(&table, 0, (size_t)1 << TCM_ADDRESS_BITS),
+               -1, "more than there are addresses is refused");
+    tap_is_i64(tcm_range_with_room(&table, 0, SIZE_MAX & ~(TCM_GROW_STEP - 1)),
+               -1, "so is nearly 2^64");
     tap_is_u64(table.count, 1, "without a range for it");
     /* A full table: no room anywhere, and no place for another. */
     for (unsigned i = 0; i < TCM_MAX_RANGES; i++) {
@@ -175,10 +175,10 @@ static void test_refused(void) {
         table.range[i].committed = before.length;
     }
     table.count = TCM_MAX_RANGES;
-    tap_is_i64(tcm_range_with_room(&table, TCM_GROW_STEP), -1,
+    tap_is_i64(tcm_range_with_room(&table, 0, TCM_GROW_STEP), -1,
                "a full table is full");
     table.range[200].committed -= TCM_GROW_STEP;
-    tap_is_i64(tcm_range_with_room(&table, TCM_GROW_STEP), 200,
+    tap_is_i64(tcm_range_with_room(&table, 0, TCM_GROW_STEP), 200,
                "but what room it has is found");
     table.range[0] = before;
     table.count = 1;
@@ -188,7 +188,7 @@ static void test_refused(void) {
 static void test_odd_length(void) {
     size_t bytes = ((size_t)65 << 30) + TCM_GROW_STEP;
     uint32_t count = table.count;
-    int i = tcm_range_with_room(&table, bytes);
+    int i = tcm_range_with_room(&table, 0, bytes);
     if (i < 0) {
         tap_skip("no address space for a range of 65 GiB");
         return;
@@ -228,12 +228,12 @@ static int limited(void) {
     rlim_t limit = (rlim_t)4 << 30;
     if (setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit}) != 0)
         return 2;
-    int i = tcm_range_with_room(&table, TCM_GROW_STEP);
+    int i = tcm_range_with_room(&table, 0, TCM_GROW_STEP);
     if (i < 0)
         return 3;
     if (table.range[i].length > limit / 4)
         return 4;
-    return tcm_range_with_room(&table, (size_t)8 << 30) == -1 ? 0 : 5;
+    return tcm_range_with_room(&table, 0, (size_t)8 << 30) == -1 ? 0 : 5;
 }
 
 static void test_limited(void) {

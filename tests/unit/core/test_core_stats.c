@@ -5,6 +5,7 @@
  */
 #include "core/core_stats.h"
 #include "core/central_list.h"
+#include "core/run_set.h"
 #include "core/transfer_cache.h"
 #include "core_test.h"
 #include "traceformat/trace_event.h"
@@ -57,8 +58,8 @@ static void test_parts(void) {
     one_part("central_returns", &tcm_central[last].returns, 17);
     one_part("transfer_cache_hits", &tcm_transfer[1].hits, 19);
     one_part("transfer_cache_hits", &tcm_transfer[last].hits, 23);
-    one_part("spans_made", &tcm_stats.spans_made, 29);
-    one_part("spans_freed", &tcm_stats.spans_freed, 31);
+    one_part("spans_made", &tcm_page_heap.spans_made, 29);
+    one_part("spans_freed", &tcm_page_heap.spans_freed, 31);
     one_part("system_bytes_taken", &tcm_stats.system_bytes_taken, 37);
     one_part("system_bytes_returned", &tcm_stats.system_bytes_returned, 41);
 }

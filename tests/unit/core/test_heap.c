@@ -150,8 +150,7 @@ static int memory_refused(void) {
     struct tcm_thread_cache *c = tcm_cache_new();
     if (setrlimit(RLIMIT_DATA, &limit) != 0)
         return 2;
-    if (test_alloc(c, (size_t)1 << 41) != NULL ||
-        tcm_page_heap.ranges.count != 1)
+    if (test_alloc(c, (size_t)1 << 41) != NULL || tcm_ranges.count != 1)
         return 6;
     tcm_heap_verify();
     return test_alloc(c, 3 << 20) == NULL ? 7 : 0;

@@ -62,7 +62,7 @@ static void run_with_class(void) {
 static void runs_not_merged(void) {
     struct tcm_span *run = a_run();
     tcm_lock(&HEAP->lock);
-    struct tcm_span *upper = tcm_span_new(1);
+    struct tcm_span *upper = tcm_span_new(&tcm_page_heap.records, 1);
     tcm_run_remove(run);
     upper->range = run->range;
     upper->state = run->state;
@@ -219,10 +219,10 @@ static const struct plant {
     void (*make)(void);
     const char *text;
 } plants[] = {
-    {"free pages miscounted", free_pages, "sums.free =="},
-    {"released pages miscounted", released_pages, "sums.released =="},
-    {"pages of large blocks miscounted", large_pages, "sums.large =="},
-    {"large blocks miscounted", large_blocks, "sums.large_blocks =="},
+    {"free pages miscounted", free_pages, "sum->free =="},
+    {"released pages miscounted", released_pages, "sum->released =="},
+    {"pages of large blocks miscounted", large_pages, "sum->large =="},
+    {"large blocks miscounted", large_blocks, "sum->large_blocks =="},
     {"a run in no tree", run_in_no_tree, "tcm_run_tree_holds"},
     {"a tree without its bit", run_without_bit, "nonempty"},
     {"a run with a class", run_with_class, "run->size_class == 0"},

@@ -23,7 +23,7 @@ static struct tcm_span *take(size_t pages) {
 
 static int grow(size_t pages) {
     tcm_page_heap_lock_all();
-    int index = tcm_page_grow(pages);
+    int index = tcm_page_grow(HEAP, pages);
     tcm_page_heap_unlock_all();
     return index;
 }
@@ -38,7 +38,7 @@ static void test_steps(void) {
                                        : want;
         int index = grow(1);
         steps &= index == 0 && HEAP->committed_pages == before + want;
-        counted &= HEAP->ranges.range[0].committed >> TCM_PAGE_SHIFT ==
+        counted &= tcm_ranges.range[0].committed >> TCM_PAGE_SHIFT ==
                        HEAP->committed_pages &&
                    HEAP->released_pages == HEAP->committed_pages;
     }
@@ -81,8 +81,8 @@ static void test_chains(void) {
     tcm_page_heap_free(middle);
     tap_ok(tiled && HEAP->free_pages == 20, "a chain of three");
     tcm_page_heap_lock_all();
-    struct tcm_span *none = tcm_run_join_somewhere(101);
-    struct tcm_span *run = tcm_run_join_somewhere(70);
+    struct tcm_span *none = tcm_run_join_somewhere(HEAP, 101);
+    struct tcm_span *run = tcm_run_join_somewhere(HEAP, 70);
     tcm_page_heap_unlock_all();
     tap_ok(none == NULL && HEAP->free_pages == 70, "joins what is needed");
     tap_ok(run != NULL && run->state == TCM_SPAN_FREE && run->pages == 70 &&

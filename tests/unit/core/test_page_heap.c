@@ -26,7 +26,7 @@ static unsigned span_count;
 static uintptr_t origin;
 
 static size_t frontier(void) {
-    size_t pages = tcm_page_heap.ranges.range[0].committed >> TCM_PAGE_SHIFT;
+    size_t pages = tcm_ranges.range[0].committed >> TCM_PAGE_SHIFT;
     if (pages > MODEL_PAGES)
         tap_bail("the heap outgrew the model: %zu pages", pages);
     return pages;
@@ -173,7 +173,7 @@ static void step_alloc(struct prng *random, struct verdict *v) {
     if (s == NULL)
         tap_bail("out of memory");
     if (origin == 0)
-        origin = tcm_page_heap.ranges.range[0].start;
+        origin = tcm_ranges.range[0].start;
     size_t at = index_of(s);
     for (size_t i = at; i < at + pages; i++)
         v->free_pages &= model[i] != USED;

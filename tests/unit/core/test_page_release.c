@@ -42,7 +42,7 @@ static size_t release_run(struct tcm_span *run, size_t pages) {
 
 static size_t release_locked(size_t pages) {
     tcm_lock(&HEAP->lock);
-    size_t done = tcm_page_release_locked(pages);
+    size_t done = tcm_page_release_locked(HEAP, pages);
     tcm_unlock(&HEAP->lock);
     tcm_heap_verify();
     return done;
@@ -221,7 +221,7 @@ static void test_refused(void) {
 static size_t scavenge(size_t freed) {
     uint64_t back = returned_pages();
     tcm_lock(&HEAP->lock);
-    tcm_page_scavenge(freed);
+    tcm_page_scavenge(HEAP, freed);
     tcm_unlock(&HEAP->lock);
     tcm_heap_verify();
     return returned_pages() - back;

@@ -24,7 +24,7 @@ struct run {
 };
 
 static uintptr_t address_of(uint32_t range, size_t page) {
-    return HEAP->ranges.range[range].start + (page << TCM_PAGE_SHIFT);
+    return tcm_ranges.range[range].start + (page << TCM_PAGE_SHIFT);
 }
 
 static struct tcm_span *span_at(uint32_t range, size_t page) {
@@ -144,7 +144,7 @@ static void check_neighbours(struct verdict *v) {
                 tap_bail("no span begins at page %zu of range %u", i, r);
             v->neighbours &= tcm_run_preceding(span) == last &&
                              (last == NULL || tcm_run_after(last) == span) &&
-                             tcm_span_range(span) == &HEAP->ranges.range[r];
+                             tcm_span_range(span) == &tcm_ranges.range[r];
             last = span;
             i += span->pages;
         }
@@ -225,13 +225,13 @@ static void step(struct prng *random, struct verdict *v) {
 
 static void set_up(void) {
     for (uint32_t r = 0; r < RANGES; r++) {
-        struct tcm_range *range = &HEAP->ranges.range[r];
+        struct tcm_range *range = &tcm_ranges.range[r];
         range->start = (uintptr_t)(0x200 + r) << 36;
         range->length = (size_t)1 << 36;
         range->committed = (size_t)PAGES << TCM_PAGE_SHIFT;
         HEAP->committed_pages += PAGES;
-        HEAP->ranges.count++;
-        struct tcm_span *all = tcm_span_new(1);
+        tcm_ranges.count++;
+        struct tcm_span *all = tcm_span_new(&tcm_page_heap.records, 1);
         if (all == NULL ||
             !tcm_page_map_cover((void *)range->start, range->committed))
             tap_bail("out of memory");

@@ -18,6 +18,7 @@ struct held {
     uint64_t mark;
 };
 
+static struct tcm_span_pools pools = TCM_SPAN_POOLS_INIT;
 static struct held held[RECORDS];
 static unsigned count;
 
@@ -76,7 +77,7 @@ static void test_records(void) {
             struct held *h = &held[count];
             h->words = 1 + (unsigned)prng_below(&random, MAX_WORDS);
             h->mark = prng_next(&random);
-            h->span = tcm_span_new(h->words);
+            h->span = tcm_span_new(&pools, h->words);
             if (h->span == NULL)
                 tap_bail("out of memory");
             fresh &= is_fresh(h->span, h->words);
@@ -88,7 +89,7 @@ static void test_records(void) {
         } else {
             unsigned i = (unsigned)prng_below(&random, count);
             kept &= is_filled(&held[i]);
-            tcm_span_delete(held[i].span);
+            tcm_span_delete(&pools, held[i].span);
             held[i] = held[--count];
         }
     }
@@ -102,17 +103,17 @@ static void test_records(void) {
 
 static void test_reuse(void) {
     while (count != 0)
-        tcm_span_delete(held[--count].span);
+        tcm_span_delete(&pools, held[--count].span);
     char *before = tcm_meta_alloc(1);
     bool again = true, marked = true;
     for (unsigned words = 1; words <= MAX_WORDS; words++) {
-        struct tcm_span *span = tcm_span_new(words);
+        struct tcm_span *span = tcm_span_new(&pools, words);
         span->state = TCM_SPAN_LARGE;
         span->pages = 7;
-        tcm_span_delete(span);
+        tcm_span_delete(&pools, span);
         marked &= span->state == TCM_SPAN_NONE && span->pages == 0;
-        again &= tcm_span_new(words) == span;
-        tcm_span_delete(span);
+        again &= tcm_span_new(&pools, words) == span;
+        tcm_span_delete(&pools, span);
     }
     tap_ok(marked, "a record not in use says so to late readers");
     tap_ok(again, "the record given back last is taken first");

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shards of the page heap: opened when threads meet, no more than threads, used
+ * by all that find no pages of their own, and none but the first under a limit.
+ * Meeting is forced: a thread holds a shard's lock while another asks for it.
+ */
+#include "core/page_heap.h"
+#include "core_test.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#define BLOCK    ((size_t)1 << 20)
+#define MANY     200
+#define MEETINGS 30
+
+static struct tcm_page_heap *shard(unsigned i) {
+    return tcm_page_shard[i];
+}
+
+static void *alloc_block(size_t bytes) {
+    bool zeroed;
+    return tcm_large_alloc(bytes, TCM_MIN_ALIGN, &zeroed);
+}
+
+static struct tcm_span *span_of(void *p) {
+    struct tcm_span *span = tcm_page_span(p);
+    if (span == NULL)
+        tap_bail("no span");
+    return span;
+}
+
+static void free_block(void *p) {
+    tcm_large_free(span_of(p));
+}
+
+static struct tcm_page_heap *shard_of(void *p) {
+    return tcm_page_shard_of(span_of(p));
+}
+
+/* ------------------------------------------------------------------------ */
+/* A thread that finds locks taken                                          */
+
+static struct {
+    pthread_t thread;
+    atomic_uint asked; /* blocks that it is to ask for so far */
+    atomic_uint made;
+    atomic_bool over;
+    struct tcm_page_heap *last; /* where its last block lay */
+    unsigned kept;     /* blocks that it asks for in the end, at once */
+    unsigned in_first; /* how many of them lay in shard 0 */
+} other;
+
+static void *ask(void *unused) {
+    void *p[MANY];
+    unsigned n = 0;
+    (void)unused;
+    while (!atomic_load(&other.over)) {
+        if (atomic_load(&other.asked) == n) {
+            sched_yield();
+            continue;
+        }
+        p[n] = alloc_block(BLOCK);
+        other.last = shard_of(p[n]);
+        atomic_store(&other.made, ++n);
+    }
+    while (n != 0)
+        free_block(p[--n]);
+    other.in_first = 0;
+    for (unsigned i = 0; i < other.kept; i++) {
+        p[i] = alloc_block(BLOCK);
+        other.in_first += shard_of(p[i]) == tcm_page_shard[0];
+    }
+    for (unsigned i = 0; i < other.kept; i++)
+        free_block(p[i]);
+    return NULL;
+}
+
+/* For TIMES blocks that the thread asks for, holds the first shard's lock until
+   it waits for that or has its block from elsewhere. */
+static void be_in_the_way(unsigned times) {
+    struct tcm_lock *lock = &tcm_page_shard[0]->lock;
+    for (unsigned i = 0; i < times; i++) {
+        tcm_lock(lock);
+        atomic_fetch_add(&other.asked, 1);
+        while (tcm_load_relaxed(&lock->state) != 2 &&
+               atomic_load(&other.made) != i + 1)
+            sched_yield();
+        tcm_unlock(lock);
+        while (atomic_load(&other.made) != i + 1)
+            sched_yield();
+    }
+}
+
+/* A thread that asks for TIMES blocks and finds the first shard's lock taken,
+   then for KEPT at once. */
+static void meet(unsigned times, unsigned kept) {
+    other.kept = kept;
+    atomic_store(&other.asked, 0);
+    atomic_store(&other.made, 0);
+    atomic_store(&other.over, false);
+    if (pthread_create(&other.thread, NULL, ask, NULL) != 0)
+        tap_bail("no thread");
+    be_in_the_way(times);
+    atomic_store(&other.over, true);
+    pthread_join(other.thread, NULL);
+}
+
+/* ------------------------------------------------------------------------ */
+
+static void test_one_thread(void) {
+    void *p[MANY];
+    for (unsigned i = 0; i < MANY; i++)
+        p[i] = alloc_block(BLOCK);
+    bool first = true;
+    for (unsigned i = 0; i < MANY; i++) {
+        first &= shard_of(p[i]) == shard(0);
+        free_block(p[i]);
+    }
+    tap_ok(first && tcm_page_shards == 1, "one thread has one shard");
+}
+
+static void test_no_more_than_threads(void) {
+    meet(MEETINGS, 0);
+    tap_ok(tcm_page_shards == 1 && other.last == shard(0),
+           "nor are there more shards than caches");
+}
+
+static void test_opened(struct tcm_thread_cache **caches) {
+    caches[0] = tcm_cache_new();
+    caches[1] = tcm_cache_new();
+    meet(MEETINGS, 0);
+    tap_is_u64(tcm_page_shards, 2, "a thread that has to wait opens a second");
+    tap_ok(shard(1)->spans_made != 0, "and goes there");
+    tap_ok(shard(1)->committed_pages != 0 && shard(1)->large_blocks == 0 &&
+               shard(1)->shard == 1,
+           "which has memory of its own");
+    size_t page = tcm_class_map_page(tcm_class_map_base,
+                                     (void *)tcm_ranges.range[1].start);
+    tap_ok(tcm_ranges.range[1].shard == 1 && page < TCM_CLASS_MAP_PAGES,
+           "in the range that has a class map");
+    tcm_heap_verify();
+}
+
+static void test_borrowed(void) {
+    void *p[MANY];
+    tcm_heap_set(TCM_SET_RELEASE_RATE, 0);
+    for (unsigned i = 0; i < MANY; i++)
+        p[i] = alloc_block(BLOCK);
+    for (unsigned i = 0; i < MANY; i++)
+        free_block(p[i]);
+    tcm_heap_verify();
+    uint64_t first = shard(0)->committed_pages;
+    meet(MEETINGS, MANY);
+    tap_ok(other.in_first >= MANY / 4 && other.in_first < MANY,
+           "a thread takes what another shard has: %u of %u blocks",
+           other.in_first, MANY);
+    tap_is_u64(shard(0)->committed_pages, first, "and makes none grow for it");
+    tap_ok(shard(1)->committed_pages <= first * 2 / 3,
+           "when its own has its share");
+    tcm_heap_verify();
+}
+
+static void test_figures(void) {
+    struct tcm_page_figures f;
+    tcm_page_heap_figures(&f);
+    tap_ok(
+        f.committed == shard(0)->committed_pages + shard(1)->committed_pages &&
+            f.free == shard(0)->free_pages + shard(1)->free_pages &&
+            f.released == shard(0)->released_pages + shard(1)->released_pages &&
+            f.large == 0,
+        "figures are those of both");
+    size_t done = tcm_page_heap_release(SIZE_MAX);
+    tap_ok(done == f.free && shard(0)->free_pages + shard(1)->free_pages == 0,
+           "both return their pages to the system");
+}
+
+static void test_fork(void) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        tcm_page_heap_lock_all();
+        tcm_page_heap_fork_child();
+        tcm_page_heap_unlock_all();
+        void *p = alloc_block(BLOCK);
+        tcm_heap_verify();
+        _exit(p != NULL ? 0 : 1);
+    }
+    int status = -1;
+    tap_ok(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0,
+           "a child has both");
+}
+
+static void test_limit(void) {
+    tcm_heap_set(TCM_SET_LIMIT, 64 * BLOCK);
+    meet(MEETINGS, 0);
+    tap_ok(other.last == shard(0) && tcm_page_shards == 2,
+           "under a limit all threads use the first");
+    tap_is_u64(shard(1)->free_pages, 0, "the other has no free pages");
+    void *p[MANY];
+    unsigned n = 0;
+    while (n < MANY && (p[n] = alloc_block(BLOCK)) != NULL)
+        n++;
+    tap_ok(n > 50 && n <= 64, "the limit is that of both: %u MiB", n);
+    while (n != 0)
+        free_block(p[--n]);
+    tcm_heap_set(TCM_SET_LIMIT, 0);
+    uint64_t made = shard(1)->spans_made;
+    meet(MEETINGS, 0);
+    tap_ok(shard(1)->spans_made != made, "later the second is in use again");
+}
+
+int main(void) {
+    struct tcm_thread_cache *caches[2];
+    tcm_heap_init();
+    if (tcm_class_map_base == TCM_NO_BASE)
+        tap_bail("no address space");
+    test_one_thread();
+    test_no_more_than_threads();
+    test_opened(caches);
+    test_borrowed();
+    test_figures();
+    test_fork();
+    test_limit();
+    tcm_cache_destroy(caches[0]);
+    tcm_cache_destroy(caches[1]);
+    tcm_heap_verify();
+    return tap_done();
+}
