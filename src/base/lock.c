@@ -46,7 +46,7 @@ void tcm_unlock_slow(struct tcm_lock *lock) {
 }
 
 /* ------------------------------------------------------------------------ */
-/* Debug builds                                                             */
+/* Debug builds; in others it takes no thread-local storage                  */
 
 #define RANK_BITS  8
 #define OWNER_MASK (UINT32_MAX >> RANK_BITS)
@@ -67,12 +67,15 @@ static uint32_t rank_of(const struct tcm_lock *lock) {
 }
 
 bool tcm_lock_is_mine(const struct tcm_lock *lock) {
-    return tcm_load_relaxed(&lock->rank) >> RANK_BITS == thread_number();
+    return tcm_debug &&
+           tcm_load_relaxed(&lock->rank) >> RANK_BITS == thread_number();
 }
 
 /* Locks of equal rank may be held together only by fork, which takes arrays of
    them in order; so equal ranks are allowed. */
 void tcm_lock_note_taken(struct tcm_lock *lock) {
+    if (!tcm_debug)
+        return;
     uint32_t rank = rank_of(lock);
     TCM_CHECK(rank < TCM_RANK_COUNT && lock->rank == rank);
     tcm_store_relaxed(&lock->rank, rank | thread_number() << RANK_BITS);
@@ -86,6 +89,8 @@ void tcm_lock_note_taken(struct tcm_lock *lock) {
 }
 
 void tcm_lock_note_given(struct tcm_lock *lock) {
+    if (!tcm_debug)
+        return;
     uint32_t rank = rank_of(lock);
     TCM_CHECK(tcm_load_relaxed(&lock->state) != 0 && tcm_lock_is_mine(lock));
     tcm_store_relaxed(&lock->rank, rank);

@@ -29,15 +29,16 @@ struct tcm_stats {
 #undef X
 };
 
-/* Those of the page heap but for spans, which its shards count; the others are 0
-   here. */
+/* Those of the page heap but for spans, which its shards count; the others are
+   0 here. */
 extern struct tcm_stats tcm_stats;
 
 /* Number of thread caches, set by their registry: with more than one, threads
    are kept from sharing cache lines and locks. A hint, read relaxed. */
 extern uint32_t tcm_cache_count;
 
-/* Counters of the page heap's operations. Their public names are "tcmalloc.pageheap_" followed by the field's name. */
+/* Counters of the page heap's operations. Their public names are
+   "tcmalloc.pageheap_" followed by the field's name. */
 struct tcm_page_stats {
     uint64_t reserve_count;  /* growths */
     uint64_t commit_count;   /* times that RELEASED pages came into use */

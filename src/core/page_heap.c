@@ -27,8 +27,9 @@
 
 /* A thread leaves its shard when so much more was added for each time that the
    lock was taken than removed for each time that it was not. */
-#define HEAT_TAKEN 256u
-#define HEAT_MOST  2048u
+#define HEAT_TAKEN    256u
+#define PATIENCE_MOST 32768u
+#define HEAT_MOST     2048u
 
 #define LARGE_STEPS    8u
 #define LARGE_STEP_MAX 8u /* pages */
@@ -39,10 +40,10 @@
 
 /* What a thread knows of its shard. */
 static TCM_TLS struct {
-    uint32_t shard;
-    uint32_t heat;
-    uint32_t left;     /* threads that had left it when the heat began */
-    uint32_t patience; /* heat to leave at, beyond HEAT_MOST */
+    uint8_t shard;
+    uint8_t left;      /* threads that had left it when the heat began */
+    uint16_t heat;     /* at most HEAT_MOST + PATIENCE_MOST + HEAT_TAKEN */
+    uint16_t patience; /* heat to leave at, beyond HEAT_MOST */
 } mine;
 
 /* Shards that threads may use; 1 under a limit. */
@@ -105,25 +106,26 @@ static void open_shard(uint32_t n) {
 
 /* HEAP's lock was taken: the shard to use. */
 static struct tcm_page_heap *leave(struct tcm_page_heap *heap) {
-    uint32_t left = tcm_load_relaxed(&heap->left);
+    uint8_t left = (uint8_t)tcm_load_relaxed(&heap->left);
     if (mine.left != left) {
         /* Another thread has gone: perhaps the shard is quiet now. */
         mine.left = left;
         mine.heat = 0;
     }
-    mine.heat += HEAT_TAKEN;
+    mine.heat = (uint16_t)(mine.heat + HEAT_TAKEN);
     if (mine.heat < HEAT_MOST + mine.patience || tcm_load_relaxed(&usable) == 1)
         return heap;
     /* Leaving does not help against frees of blocks that other threads made. */
-    mine.patience += mine.heat;
+    mine.patience =
+        (uint16_t)tcm_min_u64(mine.patience + mine.heat, PATIENCE_MOST);
     uint32_t n = tcm_load_acquire(&tcm_page_shards);
     if (mine.shard + 1u == n)
         open_shard(n);
     n = tcm_load_acquire(&tcm_page_shards);
     (void)tcm_add_relaxed(&heap->left, 1u);
     mine.heat = 0;
-    mine.shard = (mine.shard + 1u) % n;
-    mine.left = tcm_load_relaxed(&tcm_page_shard[mine.shard]->left);
+    mine.shard = (uint8_t)((mine.shard + 1u) % n);
+    mine.left = (uint8_t)tcm_load_relaxed(&tcm_page_shard[mine.shard]->left);
     return tcm_page_shard[mine.shard];
 }
 
@@ -133,7 +135,7 @@ static struct tcm_page_heap *lock_mine(void) {
         mine.shard = 0;
     struct tcm_page_heap *heap = tcm_page_shard[mine.shard];
     if (TCM_LIKELY(tcm_lock_try(&heap->lock))) {
-        mine.heat -= mine.heat != 0;
+        mine.heat = (uint16_t)(mine.heat - (mine.heat != 0));
         return heap;
     }
     heap = leave(heap);
@@ -307,8 +309,8 @@ static struct tcm_span *alloc_elsewhere(const struct tcm_page_heap *heap,
     return span;
 }
 
-/* Whether HEAP has its share of what all blocks take. Relaxed: a moment's view of
-   shards whose locks are not held. */
+/* Whether HEAP has its share of what all blocks take. Relaxed: a moment's view
+   of shards whose locks are not held. */
 static bool has_share(const struct tcm_page_heap *heap) {
     uint32_t n = tcm_load_acquire(&tcm_page_shards);
     uint64_t taken = 0;

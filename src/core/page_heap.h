@@ -15,10 +15,10 @@
  *
  * Threads: the heap is divided into shards, each with ranges, free runs and a
  * lock of its own, rank PAGE_HEAP; all but the first are opened when threads
- * meet at a lock. It is dropped while the system is asked for memory or takes it
- * back. A thread that makes the heap grow holds the growth lock, rank GROWTH,
- * for which only threads wait that find no pages. All locks of shards are held
- * together only by a thread that holds the growth lock.
+ * meet at a lock. It is dropped while the system is asked for memory or takes
+ * it back. A thread that makes the heap grow holds the growth lock, rank
+ * GROWTH, for which only threads wait that find no pages. All locks of shards
+ * are held together only by a thread that holds the growth lock.
  */
 #ifndef TCM_CORE_PAGE_HEAP_H
 #define TCM_CORE_PAGE_HEAP_H
@@ -47,7 +47,8 @@ bool tcm_page_heap_resize(struct tcm_span *span, size_t pages);
 size_t tcm_page_heap_release(size_t pages);
 
 /* Settings of all shards: the bound on memory in use (0: none), the rate at
-   which FREE pages are returned, in thousandths, and whether they are at once. */
+   which FREE pages are returned, in thousandths, and whether they are at
+   once. */
 void tcm_page_heap_set_limit(uint64_t pages);
 void tcm_page_heap_set_rate(uint32_t milli);
 void tcm_page_heap_set_at_once(bool at_once);
