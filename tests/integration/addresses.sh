@@ -93,7 +93,8 @@ if $CC -shared -fPIC -O1 -o "$work/address_log.so" "$here/address_log.c" -ldl \
     real sed sed -e 's/\([0-9]\)\1/<\1>/g' -e 'N;P;D' "$work/lines"
     real diff diff -q "$work/lines" "$work/lines"
     # gawk makes an array of its environment, that variable included.
-    real mawk mawk '{ a[$1 % 97] = a[$1 % 97] "x" $1 } END { print length(a[3]) }' \
+    real mawk mawk \
+        '{ a[$1 % 97] = a[$1 % 97] "x" $1 } END { print length(a[3]) }' \
         "$work/lines"
 else
     skip "real programs" "no compiler"
