@@ -4,12 +4,12 @@
  * would lead here again.
  */
 #include "base/check.h"
+#include "base/os_syscall.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -22,9 +22,9 @@ static TCM_NORETURN void say_and_abort(const char *what, const char *detail) {
     struct iovec line[] = {piece("tcmalloc: "), piece(what), piece(detail),
                            piece("\n")};
     struct pollfd wait = {.fd = 2, .events = POLLOUT};
-    while (syscall(SYS_writev, 2, line, TCM_ARRAY_SIZE(line)) < 0 &&
+    while (tcm_syscall(SYS_writev, 2, line, TCM_ARRAY_SIZE(line)) < 0 &&
            (errno == EINTR || errno == EAGAIN))
-        syscall(SYS_ppoll, &wait, 1, NULL, NULL, 0);
+        tcm_syscall(SYS_ppoll, &wait, 1, NULL, NULL, 0);
     abort();
 }
 

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Clocks. CLOCK_MONOTONIC is consistent across CPUs and, on the supported
- * platforms, read without a system call. No function changes errno.
+ * platforms, read without a system call, nor by a function that a library could
+ * stand before (os_syscall.h). No function changes errno.
  */
 #ifndef TCM_BASE_CLOCK_H
 #define TCM_BASE_CLOCK_H
 
-#include "base/compiler.h"
+#include "base/atomic.h"
 
 #include <time.h>
 
+typedef int tcm_clock_function(clockid_t id, struct timespec *ts);
+/* Reads a clock; stored once, with the first reading. */
+extern TCM_LOCAL tcm_clock_function *tcm_clock_read;
+
 static inline uint64_t tcm_clock_read_ns(clockid_t id) {
     struct timespec ts;
-    clock_gettime(id, &ts);
+    tcm_load_relaxed (&tcm_clock_read)(id, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/os_file.h"
 #include "base/check.h"
+#include "base/os_syscall.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* As many as the kernel follows. */
@@ -17,7 +17,7 @@
 
 static bool set_lock(int fd, short type) {
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
-    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+    return tcm_call(fcntl, fd, F_OFD_SETLK, &lock) == 0;
 }
 
 bool tcm_file_lock(int fd) {
@@ -31,17 +31,18 @@ bool tcm_file_unlock(int fd) {
 /* Asks for a read lock, which only a write lock prevents. */
 bool tcm_file_is_locked(int fd) {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_WRLCK;
+    return tcm_call(fcntl, fd, F_OFD_GETLK, &lock) == 0 &&
+           lock.l_type == F_WRLCK;
 }
 
 int tcm_file_make_own(int folder, const char *name, int flags) {
     struct stat st;
-    int fd =
-        (int)syscall(SYS_openat, folder, name,
-                     flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = (int)tcm_syscall(SYS_openat, folder, name,
+                              flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                              0600);
     /* A umask may remove even the owner's permissions. */
-    if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0777) != 0600)
-        (void)fchmod(fd, 0600);
+    if (fd >= 0 && tcm_fstat(fd, &st) == 0 && (st.st_mode & 0777) != 0600)
+        (void)tcm_call(fchmod, fd, 0600);
     return fd;
 }
 
@@ -49,19 +50,19 @@ int tcm_file_make_own(int folder, const char *name, int flags) {
 /* Places                                                                   */
 
 static int open_raw(int folder, const char *name, int flags) {
-    return (int)syscall(SYS_openat, folder, name, flags | O_CLOEXEC, 0);
+    return (int)tcm_syscall(SYS_openat, folder, name, flags | O_CLOEXEC, 0);
 }
 
 static void close_raw(int fd) {
     int saved = errno;
-    syscall(SYS_close, fd);
+    tcm_syscall(SYS_close, fd);
     errno = saved;
 }
 
 static bool is_trusted(uid_t user) {
     struct stat root;
-    return user == 0 || user == (uid_t)syscall(SYS_geteuid) ||
-           (stat("/", &root) == 0 && user == root.st_uid);
+    return user == 0 || user == (uid_t)tcm_syscall(SYS_geteuid) ||
+           (tcm_fstatat(AT_FDCWD, "/", &root, 0) == 0 && user == root.st_uid);
 }
 
 /* Whether an untrusted user may have made ENTRY of FOLDER. */
@@ -69,13 +70,13 @@ static bool is_foreign(int folder, const struct stat *entry) {
     struct stat st;
     if (is_trusted(entry->st_uid))
         return false;
-    return fstat(folder, &st) != 0 || (st.st_mode & 022) != 0 ||
+    return tcm_fstat(folder, &st) != 0 || (st.st_mode & 022) != 0 ||
            !is_trusted(st.st_uid);
 }
 
 static bool is_proc(int folder) {
     struct statfs fs;
-    return fstatfs(folder, &fs) == 0 && fs.f_type == PROC_MAGIC;
+    return tcm_call(fstatfs, folder, &fs) == 0 && fs.f_type == PROC_MAGIC;
 }
 
 /* Replaces the name of a link, N bytes at PATH + AT, by the link's target. The
@@ -83,7 +84,7 @@ static bool is_proc(int folder) {
 static bool expand(int folder, char *path, size_t at, size_t n, char delimiter,
                    char *room) {
     ssize_t length =
-        syscall(SYS_readlinkat, folder, path + at, room, PATH_MAX - 1);
+        tcm_syscall(SYS_readlinkat, folder, path + at, room, PATH_MAX - 1);
     path[at + n] = delimiter;
     size_t rest = strlen(path + at + n);
     if (length < 0)
@@ -102,7 +103,7 @@ static bool expand(int folder, char *path, size_t at, size_t n, char delimiter,
 /* Fills in the entry of the last name, whose status is ENTRY if FOUND. */
 static void describe(struct tcm_place *place, struct stat *entry, bool found) {
     if (place->is_magic)
-        found = fstatat(place->folder, place->name, entry, 0) == 0;
+        found = tcm_fstatat(place->folder, place->name, entry, 0) == 0;
     place->mode = found ? entry->st_mode : 0;
     place->is_foreign =
         found && !place->is_magic && is_foreign(place->folder, entry);
@@ -126,8 +127,8 @@ static enum step take_step(struct tcm_place *place, char *path, char *room,
     int fd =
         delimiter == '\0' ? -1 : open_raw(place->folder, place->name, flags);
     if (fd < 0) {
-        found = n != 0 && fstatat(place->folder, place->name, &entry,
-                                  AT_SYMLINK_NOFOLLOW) == 0;
+        found = n != 0 && tcm_fstatat(place->folder, place->name, &entry,
+                                      AT_SYMLINK_NOFOLLOW) == 0;
         place->is_magic =
             found && S_ISLNK(entry.st_mode) && is_proc(place->folder);
         if (place->is_magic && delimiter != '\0')
@@ -191,7 +192,7 @@ int tcm_place_open(const struct tcm_place *place, int flags) {
     if (fd < 0 || place->is_magic)
         return fd;
     /* The name may have been given to another file since it was looked up. */
-    if (fstat(fd, &st) == 0 && !is_foreign(place->folder, &st))
+    if (tcm_fstat(fd, &st) == 0 && !is_foreign(place->folder, &st))
         return fd;
     close_raw(fd);
     errno = TCM_EFOREIGN;

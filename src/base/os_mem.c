@@ -2,6 +2,7 @@
 #include "base/os_mem.h"
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/os_syscall.h"
 #include "base/testpoint.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef MADV_WIPEONFORK
@@ -35,7 +35,7 @@ static void *map(void *at, size_t length, int prot, int flags) {
     if (TCM_REFUSED("mmap"))
         return NULL;
     int saved = errno;
-    void *p = mmap(at, length, prot, flags, -1, 0);
+    void *p = (void *)tcm_call(mmap, at, length, prot, flags, -1, 0);
     errno = saved;
     return p == MAP_FAILED ? NULL : p;
 }
@@ -44,7 +44,7 @@ void tcm_os_unmap(void *start, size_t length) {
     TCM_ASSERT(is_whole(start, length));
     int saved = errno;
     if (length != 0)
-        munmap(start, length);
+        (void)tcm_call(munmap, start, length);
     errno = saved;
 }
 
@@ -86,7 +86,7 @@ static bool protect(void *start, size_t length, int prot) {
     if (TCM_REFUSED("mprotect"))
         return false;
     int saved = errno;
-    int rc = mprotect(start, length, prot);
+    long rc = tcm_call(mprotect, start, length, prot);
     errno = saved;
     return rc == 0;
 }
@@ -114,7 +114,8 @@ void *tcm_os_remap(void *start, size_t length, size_t new_length) {
     if (TCM_REFUSED("mremap"))
         return NULL;
     int saved = errno;
-    void *p = mremap(start, length, new_length, MREMAP_MAYMOVE);
+    void *p =
+        (void *)tcm_call(mremap, start, length, new_length, MREMAP_MAYMOVE);
     errno = saved;
     return p == MAP_FAILED ? NULL : p;
 }
@@ -124,9 +125,9 @@ static bool advise(void *start, size_t length, int advice) {
     if (TCM_REFUSED("madvise"))
         return false;
     int saved = errno;
-    int rc;
+    long rc;
     do {
-        rc = madvise(start, length, advice);
+        rc = tcm_call(madvise, start, length, advice);
     } while (rc != 0 && errno == EAGAIN);
     errno = saved;
     return rc == 0;
@@ -171,7 +172,7 @@ static bool count_resident(uintptr_t at, size_t pages, size_t page_size,
     while (pages != 0) {
         size_t n = tcm_min_u64(pages, LOOK_PAGES);
         /* The kernel marks nothing and reads no page. */
-        if (mincore((void *)at, n * page_size, page) != 0)
+        if (tcm_call(mincore, (void *)at, n * page_size, page) != 0)
             return false;
         for (size_t i = 0; i < n; i++)
             *count += page[i] & 1;
@@ -218,8 +219,8 @@ void *tcm_os_map_file(int fd, uint64_t offset, size_t length) {
     if (TCM_REFUSED("mmap of a file"))
         return NULL;
     int saved = errno;
-    void *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                   (off_t)offset);
+    void *p = (void *)tcm_call(mmap, NULL, length, PROT_READ | PROT_WRITE,
+                               MAP_SHARED, fd, (off_t)offset);
     errno = saved;
     return p == MAP_FAILED ? NULL : p;
 }
@@ -227,7 +228,7 @@ void *tcm_os_map_file(int fd, uint64_t offset, size_t length) {
 uint64_t tcm_os_address_limit(void) {
     struct rlimit limit;
     int saved = errno;
-    int rc = getrlimit(RLIMIT_AS, &limit);
+    long rc = tcm_getrlimit(RLIMIT_AS, &limit);
     errno = saved;
     if (rc != 0 || limit.rlim_cur == RLIM_INFINITY)
         return UINT64_MAX;
@@ -236,7 +237,7 @@ uint64_t tcm_os_address_limit(void) {
 
 bool tcm_os_layout_is_fixed(void) {
     int saved = errno;
-    int persona = personality(0xffffffff);
+    long persona = tcm_call(personality, 0xffffffff);
     errno = saved;
     return persona != -1 && (persona & ADDR_NO_RANDOMIZE) != 0;
 }
@@ -246,7 +247,7 @@ bool tcm_os_layout_is_fixed(void) {
 bool tcm_os_is_readable(uintptr_t address) {
     int saved = errno;
     TCM_ASSERT(address % sizeof(uint64_t) == 0);
-    (void)syscall(SYS_rt_sigprocmask, -1, address, NULL, sizeof(uint64_t));
+    (void)tcm_syscall(SYS_rt_sigprocmask, -1, address, NULL, sizeof(uint64_t));
     bool good = errno != EFAULT;
     errno = saved;
     return good;

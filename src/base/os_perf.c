@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/os_perf.h"
+#include "base/os_syscall.h"
 
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 int tcm_os_perf_open(enum tcm_os_perf event) {
@@ -29,22 +29,22 @@ int tcm_os_perf_open(enum tcm_os_perf event) {
         .exclude_kernel = 1,
         .exclude_hv = 1,
     };
-    return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1,
-                        PERF_FLAG_FD_CLOEXEC);
+    return (int)tcm_syscall(SYS_perf_event_open, &attr, 0, -1, -1,
+                            PERF_FLAG_FD_CLOEXEC);
 }
 
 void tcm_os_perf_start(int fd) {
-    (void)ioctl(fd, PERF_EVENT_IOC_RESET, 0);
-    (void)ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+    (void)tcm_call(ioctl, fd, PERF_EVENT_IOC_RESET, 0);
+    (void)tcm_call(ioctl, fd, PERF_EVENT_IOC_ENABLE, 0);
 }
 
 void tcm_os_perf_stop(int fd) {
-    (void)ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+    (void)tcm_call(ioctl, fd, PERF_EVENT_IOC_DISABLE, 0);
 }
 
 bool tcm_os_perf_read(int fd, uint64_t *count) {
     uint64_t v[3]; /* the count, time enabled, time with a counter */
-    if (read(fd, v, sizeof(v)) != (ssize_t)sizeof(v) || v[2] == 0)
+    if (tcm_call(read, fd, v, sizeof(v)) != (ssize_t)sizeof(v) || v[2] == 0)
         return false;
     *count = v[1] == v[2]
                  ? v[0]

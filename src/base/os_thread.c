@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/os_thread.h"
 #include "base/check.h"
+#include "base/os_syscall.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,14 +20,14 @@ static void wait(uint32_t *word, int operation, uint32_t expected,
         ts.tv_nsec = (long)(timeout_ns % 1000000000u);
         timeout = &ts;
     }
-    syscall(SYS_futex, word, operation, expected, timeout, NULL, 0);
+    tcm_syscall(SYS_futex, word, operation, expected, timeout, NULL, 0);
     errno = saved;
 }
 
 static void wake(uint32_t *word, int operation, int count) {
     TCM_ASSERT((uintptr_t)word % sizeof(*word) == 0 && count > 0);
     int saved = errno;
-    syscall(SYS_futex, word, operation, count, NULL, NULL, 0);
+    tcm_syscall(SYS_futex, word, operation, count, NULL, NULL, 0);
     errno = saved;
 }
 
@@ -49,11 +49,11 @@ void tcm_futex_wake_shared(uint32_t *word, int count) {
 }
 
 uint32_t tcm_os_tid(void) {
-    return (uint32_t)syscall(SYS_gettid);
+    return (uint32_t)tcm_syscall(SYS_gettid);
 }
 
 uint32_t tcm_os_pid(void) {
-    return (uint32_t)syscall(SYS_getpid);
+    return (uint32_t)tcm_syscall(SYS_getpid);
 }
 
 bool tcm_os_is_first_thread(void) {

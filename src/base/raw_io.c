@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/raw_io.h"
 #include "base/check.h"
+#include "base/os_syscall.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,12 +18,12 @@ bool tcm_io_write_all(int fd, const void *data, size_t length) {
     const char *p = data;
     int saved = errno;
     while (length != 0) {
-        long n = syscall(SYS_write, fd, p, length);
+        long n = tcm_syscall(SYS_write, fd, p, length);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN) {
             struct pollfd wait = {.fd = fd, .events = POLLOUT};
-            syscall(SYS_ppoll, &wait, 1, NULL, NULL, 0);
+            tcm_syscall(SYS_ppoll, &wait, 1, NULL, NULL, 0);
             continue;
         }
         if (n < 0)
@@ -42,10 +42,11 @@ long tcm_io_write_some(int fd, const void *data, size_t length,
     struct timespec timeout = {(time_t)(timeout_ns / NS_PER_S),
                                (long)(timeout_ns % NS_PER_S)};
     int saved = errno;
-    long n = syscall(SYS_ppoll, &wait, 1, &timeout, NULL, 0);
+    long n = tcm_syscall(SYS_ppoll, &wait, 1, &timeout, NULL, 0);
     /* A pipe that polls as writable has room for PIPE_BUF bytes. */
     if (n > 0)
-        n = syscall(SYS_write, fd, data, length < PIPE_BUF ? length : PIPE_BUF);
+        n = tcm_syscall(SYS_write, fd, data,
+                        length < PIPE_BUF ? length : PIPE_BUF);
     if (n < 0 && errno != EINTR && errno != EAGAIN)
         return -1;
     errno = saved;
@@ -57,12 +58,12 @@ bool tcm_io_read_full(int fd, void *data, size_t length, size_t *got) {
     int saved = errno;
     *got = 0;
     while (*got < length) {
-        long n = syscall(SYS_read, fd, p + *got, length - *got);
+        long n = tcm_syscall(SYS_read, fd, p + *got, length - *got);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN) {
             struct pollfd wait = {.fd = fd, .events = POLLIN};
-            syscall(SYS_ppoll, &wait, 1, NULL, NULL, 0);
+            tcm_syscall(SYS_ppoll, &wait, 1, NULL, NULL, 0);
             continue;
         }
         if (n < 0)
@@ -79,10 +80,10 @@ long tcm_io_read_file(const char *path, char *buf, size_t cap) {
     TCM_ASSERT(cap != 0);
     int saved = errno;
     size_t got = 0;
-    long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    long fd = tcm_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
     bool ok = fd >= 0 && tcm_io_read_full((int)fd, buf, cap - 1, &got);
     if (fd >= 0)
-        syscall(SYS_close, fd);
+        tcm_syscall(SYS_close, fd);
     errno = saved;
     if (!ok)
         return -1;

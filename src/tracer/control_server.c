@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fmt.h"
+#include "base/os_syscall.h"
 #include "base/os_thread.h"
 #include "traceformat/control_protocol.h"
 #include "tracer/own_thread.h"
@@ -17,7 +18,6 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@
 /* A client that has sent nothing for so long is sent away. */
 #define PATIENCE_NS 10000000000u
 /* Between looks after silent clients, and whether the program is there. */
-#define LOOK_MS 1000
+#define LOOK_S 1
 
 struct client {
     int fd;
@@ -153,15 +153,15 @@ static void describe(struct server *s) {
 /* --- Clients ------------------------------------------------------------- */
 
 static void send_away(struct server *s, unsigned i) {
-    syscall(SYS_close, s->client[i].fd);
+    tcm_syscall(SYS_close, s->client[i].fd);
     s->client[i] = s->client[--s->count];
 }
 
 static bool is_same_user(int fd) {
     struct ucred peer;
     socklen_t n = sizeof(peer);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
-           n == sizeof(peer) && peer.uid == (uid_t)syscall(SYS_geteuid);
+    return tcm_call(getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
+           n == sizeof(peer) && peer.uid == (uid_t)tcm_syscall(SYS_geteuid);
 }
 
 /* Makes room for one more client. */
@@ -174,11 +174,12 @@ static void send_oldest_away(struct server *s) {
 }
 
 static void admit(struct server *s) {
-    int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd =
+        (int)tcm_call(accept4, s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
     if (!is_same_user(fd)) {
-        syscall(SYS_close, fd);
+        tcm_syscall(SYS_close, fd);
         return;
     }
     if (s->count == CLIENTS)
@@ -189,7 +190,8 @@ static void admit(struct server *s) {
 /* One request, one reply, and the client goes. */
 static void serve(struct server *s, unsigned i) {
     int fd = s->client[i].fd;
-    ssize_t n = recv(fd, s->packet, sizeof(s->packet), MSG_DONTWAIT);
+    ssize_t n = tcm_call(recvfrom, fd, s->packet, sizeof(s->packet),
+                         MSG_DONTWAIT, NULL, NULL);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n > 0) {
@@ -200,7 +202,8 @@ static void serve(struct server *s, unsigned i) {
             s->reply.result = MTF_CONTROL_BAD;
         describe(s);
         size_t length = mtf_control_put_reply(s->packet, &s->reply);
-        (void)send(fd, s->packet, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+        (void)tcm_call(sendto, fd, s->packet, length,
+                       MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
     }
     send_away(s, i);
 }
@@ -215,7 +218,8 @@ static bool serve_all(struct server *s, struct mtr_recorder *rec) {
         for (unsigned i = 0; i < count; i++)
             fds[i] = (struct pollfd){.fd = s->client[i].fd, .events = POLLIN};
         fds[count] = (struct pollfd){.fd = s->fd, .events = POLLIN};
-        int rc = poll(fds, count + 1, LOOK_MS);
+        struct timespec look = {LOOK_S, 0};
+        long rc = tcm_syscall(SYS_ppoll, fds, count + 1, &look, NULL, 0);
         if (rc < 0 && errno != EINTR)
             return false;
         if (rc == 0 && mtr_own_are_alone(rec, &statm))
@@ -239,11 +243,12 @@ static int listen_to(uint32_t pid) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t n = mtf_control_address(address.sun_path, pid, mtr_process_random());
     socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = (int)tcm_call(socket, AF_UNIX,
+                           SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
-    return bind(fd, (struct sockaddr *)&address, length) == 0 &&
-                   listen(fd, QUEUE) == 0
+    return tcm_call(bind, fd, (struct sockaddr *)&address, length) == 0 &&
+                   tcm_call(listen, fd, QUEUE) == 0
                ? fd
                : -1;
 }

@@ -10,7 +10,7 @@
 #include "base/bits.h"
 #include "base/fmt.h"
 #include "base/os_mem.h"
-#include "tracer/elf_symbols.h"
+#include "base/elf_symbols.h"
 #include "tracer/lang_reader.h"
 #include "tracer/recorder.h"
 #include "tracer/site_modules.h"
@@ -33,14 +33,14 @@ TCM_STATIC_ASSERT(offsetof(struct mtr_lang_interpreter, loops) == 0,
 
 /* --- Set-up -------------------------------------------------------------- */
 
-static void find_in(const struct mtr_elf_symbols *s,
+static void find_in(const struct tcm_elf_symbols *s,
                     struct mtr_lang_interpreter *it, uintptr_t start,
                     size_t bytes, uintptr_t tls_block) {
     const struct mtr_lang_symbol *wanted = it->reader->symbols;
     for (struct mtr_lang_place *p = it->place; wanted->name != NULL;
          wanted++, p++) {
         const ElfW(Sym) *symbol =
-            p->at != 0 ? NULL : mtr_elf_find(s, wanted->name);
+            p->at != 0 ? NULL : tcm_elf_find(s, wanted->name);
         if (symbol == NULL ||
             (ELF64_ST_TYPE(symbol->st_info) == STT_TLS) != wanted->is_tls)
             continue;
@@ -55,18 +55,18 @@ static void find_in(const struct mtr_elf_symbols *s,
             p->at = (intptr_t)(tls_block + symbol->st_value -
                                (uintptr_t)__builtin_thread_pointer());
         else if (it != it->reader->first && tls != NULL)
-            p->at = (intptr_t)mtr_elf_tls_index(s, symbol);
+            p->at = (intptr_t)tcm_elf_tls_index(s, symbol);
     }
 }
 
 static int look_at_module(struct dl_phdr_info *info, size_t size, void *ctx) {
-    struct mtr_elf_symbols s;
+    struct tcm_elf_symbols s;
     (void)ctx;
     uintptr_t block = size >= offsetof(struct dl_phdr_info, dlpi_tls_data) +
                                   sizeof(info->dlpi_tls_data)
                           ? (uintptr_t)info->dlpi_tls_data
                           : 0;
-    if (!mtr_elf_symbols(&s, info->dlpi_addr, info->dlpi_phdr,
+    if (!tcm_elf_symbols(&s, info->dlpi_addr, info->dlpi_phdr,
                          info->dlpi_phnum))
         return 0;
     uintptr_t start = UINTPTR_MAX, end = 0;
@@ -79,7 +79,7 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *ctx) {
     }
     for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
         find_in(&s, all[i]->first, start, end - start, block);
-    const ElfW(Sym) *get = mtr_elf_find(&s, "__tls_get_addr");
+    const ElfW(Sym) *get = tcm_elf_find(&s, "__tls_get_addr");
     if (get != NULL && tls == NULL)
         tls = (void *(*)(void *))(s.bias + get->st_value);
     return 0;
@@ -146,10 +146,10 @@ static void say_unknown(size_t i) {
 /* Whether the module of symbols S has an interpreter of all[I]'s, which is made
    known then. */
 static bool meet(const struct mtr_module *m, uint32_t module,
-                 const struct mtr_elf_symbols *s, size_t i) {
+                 const struct tcm_elf_symbols *s, size_t i) {
     const struct mtr_lang_reader *r = all[i];
     size_t bytes = tcm_align_up(r->bytes, tcm_os_page_size()), loops = 0;
-    if (mtr_elf_find(s, r->symbols[0].name) == NULL || is_first[i])
+    if (tcm_elf_find(s, r->symbols[0].name) == NULL || is_first[i])
         return false;
     struct mtr_lang_interpreter *it = tcm_os_map(bytes);
     if (it == NULL)
@@ -178,11 +178,11 @@ static bool meet(const struct mtr_module *m, uint32_t module,
 }
 
 bool mtr_lang_meet(struct mtr_module *m, uint32_t module) {
-    struct mtr_elf_symbols s;
+    struct tcm_elf_symbols s;
     bool found = false;
     if (tcm_load_relaxed(&m->is_met))
         return false;
-    if (mtr_elf_symbols_at(&s, m->bias,
+    if (tcm_elf_symbols_at(&s, m->bias,
                            (const ElfW(Dyn) *)(uintptr_t)m->dynamic))
         for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
             found |= meet(m, module, &s, i);

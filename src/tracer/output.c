@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/os_file.h"
+#include "base/os_syscall.h"
 #include "base/raw_io.h"
 #include "tracer/trace_name.h"
 
@@ -13,7 +14,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Between looks after the buffers while a reader stalls. */
@@ -54,8 +54,9 @@ static bool open_fifo(struct mtr_output *out) {
     out->fd = mtr_name_open_output(out->rec, O_WRONLY | O_NONBLOCK);
     if (out->fd < 0)
         return errno == ENXIO || errno == EINTR;
-    int flags = fcntl(out->fd, F_GETFL);
-    return flags >= 0 && fcntl(out->fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
+    long flags = tcm_call(fcntl, out->fd, F_GETFL);
+    return flags >= 0 &&
+           tcm_call(fcntl, out->fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
 }
 
 bool mtr_output_open(struct mtr_output *out) {
@@ -78,7 +79,7 @@ bool mtr_output_open(struct mtr_output *out) {
         return failed(out);
     if (out->fd < 0)
         return true;
-    if (fstat(out->fd, &st) != 0)
+    if (tcm_fstat(out->fd, &st) != 0)
         return failed(out);
     out->dev = st.st_dev;
     out->ino = st.st_ino;
@@ -130,7 +131,7 @@ bool mtr_output_next_part(struct mtr_output *out) {
 
 static bool is_same_file(const struct mtr_output *out) {
     struct stat st;
-    return fstat(out->fd, &st) == 0 && st.st_dev == out->dev &&
+    return tcm_fstat(out->fd, &st) == 0 && st.st_dev == out->dev &&
            st.st_ino == out->ino;
 }
 
@@ -150,9 +151,9 @@ static bool reopen(struct mtr_output *out) {
     if (out->fd < 0)
         return false;
     if (is_same_file(out) &&
-        lseek(out->fd, (off_t)out->position, SEEK_SET) >= 0)
+        tcm_call(lseek, out->fd, (off_t)out->position, SEEK_SET) >= 0)
         return true;
-    syscall(SYS_close, out->fd);
+    tcm_syscall(SYS_close, out->fd);
     out->fd = -1;
     return false;
 }
@@ -165,7 +166,8 @@ bool mtr_output_reopen(struct mtr_output *out) {
 /* Writing over the limit sends SIGXFSZ; and the footer must still fit. */
 static bool within_limit(const struct mtr_output *out, size_t n) {
     struct rlimit limit;
-    if (out->kind != MTR_OUTPUT_FILE || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+    if (out->kind != MTR_OUTPUT_FILE ||
+        tcm_getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
         limit.rlim_cur == RLIM_INFINITY)
         return true;
     uint64_t room = out->footer ? 0 : MTR_FOOTER_ROOM;
@@ -259,8 +261,8 @@ bool mtr_output_write(void *ctx, const void *data, size_t n) {
 bool mtr_output_take_back(struct mtr_output *out, uint64_t n) {
     uint64_t left = n < out->position ? out->position - n : 0;
     if (out->fd < 0 || (!is_ours(out) && !reopen(out)) ||
-        ftruncate(out->fd, (off_t)left) != 0 ||
-        lseek(out->fd, (off_t)left, SEEK_SET) < 0)
+        tcm_call(ftruncate, out->fd, (off_t)left) != 0 ||
+        tcm_call(lseek, out->fd, (off_t)left, SEEK_SET) < 0)
         return false;
     out->position = left;
     return true;
@@ -269,7 +271,7 @@ bool mtr_output_take_back(struct mtr_output *out, uint64_t n) {
 bool mtr_output_is_gone(struct mtr_output *out) {
     struct stat st;
     if (out->kind != MTR_OUTPUT_FILE || out->temp != NULL || !is_ours(out) ||
-        fstat(out->fd, &st) != 0 || st.st_nlink != 0)
+        tcm_fstat(out->fd, &st) != 0 || st.st_nlink != 0)
         return false;
     out->error = ENOENT;
     return true;
@@ -278,6 +280,6 @@ bool mtr_output_is_gone(struct mtr_output *out) {
 void mtr_output_close(struct mtr_output *out) {
     drop_temporary(out);
     if (out->fd >= 0 && is_ours(out))
-        syscall(SYS_close, out->fd);
+        tcm_syscall(SYS_close, out->fd);
     out->fd = -1;
 }

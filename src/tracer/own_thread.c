@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tracer/own_thread.h"
 
+#include "base/elf_symbols.h"
+#include "base/os_syscall.h"
 #include "base/raw_io.h"
 
 #include <dlfcn.h>
@@ -11,7 +13,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define STACK_BYTES ((size_t)256 << 10)
@@ -20,19 +21,50 @@
 
 /* Threads that the C library counts, or NULL. */
 static unsigned *counted;
-/* The C library's: one that stands before it, in the program, would see threads
-   that the program did not make. */
+/* The C library's: those of the program, or of another library that stands
+   before it, would see threads that the program did not make. */
 static __typeof__(pthread_create) *create = pthread_create;
+static __typeof__(pthread_join) *join = pthread_join;
+
+/* FOUND is set to the function NAME at ADDRESS, unless that is 0. */
+static void set_function(void *found, uintptr_t address) {
+    if (address != 0)
+        memcpy(found, &address, sizeof(address));
+}
+
+static uintptr_t function_of(const struct tcm_elf_symbols *s,
+                             const char *name) {
+    const ElfW(Sym) *symbol = tcm_elf_find(s, name);
+    return symbol == NULL ? 0 : s->bias + symbol->st_value;
+}
+
+/* Functions of threads are in the one or the other. */
+static int look_at_library(struct dl_phdr_info *info, size_t size, void *arg) {
+    const char *name = strrchr(info->dlpi_name, '/');
+    struct tcm_elf_symbols s;
+    (void)size;
+    (void)arg;
+    if (name == NULL || (strcmp(name, "/libc.so.6") != 0 &&
+                         strcmp(name, "/libpthread.so.0") != 0))
+        return 0;
+    if (tcm_elf_symbols(&s, info->dlpi_addr, info->dlpi_phdr,
+                        info->dlpi_phnum)) {
+        set_function(&create, function_of(&s, "pthread_create"));
+        set_function(&join, function_of(&s, "pthread_join"));
+    }
+    return 0;
+}
 
 void mtr_own_init(void) {
     mtr_config.host->enter_private();
     counted = dlsym(RTLD_DEFAULT, "__nptl_nthreads");
-    void *next = dlsym(RTLD_NEXT, "pthread_create");
-    if (next != NULL)
-        create = (__typeof__(create))next;
+    /* Of another C library, or under a sanitizer, the next ones. */
+    set_function(&create, (uintptr_t)dlsym(RTLD_NEXT, "pthread_create"));
+    set_function(&join, (uintptr_t)dlsym(RTLD_NEXT, "pthread_join"));
+    if (TCM_SYSCALL_RAW)
+        dl_iterate_phdr(look_at_library, NULL);
     /* The program's first call of dlerror is not to tell of these. */
-    if (counted == NULL || next == NULL)
-        (void)dlerror();
+    (void)dlerror();
     mtr_config.host->leave_private();
 }
 
@@ -65,8 +97,8 @@ void mtr_own_begin(struct mtr_recorder *rec, const char *name) {
     tcm_add_acq_rel(&rec->own_threads, 1u);
     if (counted != NULL)
         tcm_sub_acq_rel(counted, 1u);
-    syscall(SYS_prctl, PR_SET_NAME, name, 0, 0, 0);
-    syscall(SYS_unshare, CLONE_FS);
+    tcm_syscall(SYS_prctl, PR_SET_NAME, name, 0, 0, 0);
+    tcm_syscall(SYS_unshare, CLONE_FS);
 }
 
 /* The first thread's exit code: the last field of its line in /proc, in the
@@ -86,7 +118,7 @@ void mtr_own_end(struct mtr_recorder *rec, bool alone) {
     if (alone && counted != NULL) {
         int code = first_exit_code();
         tcm_sub_acq_rel(&rec->own_threads, 1u);
-        syscall(SYS_exit, code);
+        tcm_syscall(SYS_exit, code);
     }
     if (counted != NULL)
         tcm_add_acq_rel(counted, 1u);
@@ -100,7 +132,7 @@ void mtr_own_join(pthread_t *thread) {
         return;
     mtr_config.host->enter_private();
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    pthread_join(ended, NULL);
+    join(ended, NULL);
     pthread_setcancelstate(state, &state);
     mtr_config.host->leave_private();
 }
@@ -108,7 +140,8 @@ void mtr_own_join(pthread_t *thread) {
 /* --- Are they alone? ----------------------------------------------------- */
 
 static int open_raw(const char *path) {
-    return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    return (int)tcm_syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC,
+                            0);
 }
 
 void mtr_statm_open(struct mtr_statm *m) {
@@ -118,13 +151,14 @@ void mtr_statm_open(struct mtr_statm *m) {
 
 void mtr_statm_close(struct mtr_statm *m) {
     if (m->fd >= 0)
-        syscall(SYS_close, m->fd);
+        tcm_syscall(SYS_close, m->fd);
     m->fd = -1;
 }
 
 static bool read_fields(int fd, uint64_t field[3]) {
     char text[128];
-    long n = fd < 0 ? -1 : syscall(SYS_pread64, fd, text, sizeof(text) - 1, 0L);
+    long n =
+        fd < 0 ? -1 : tcm_syscall(SYS_pread64, fd, text, sizeof(text) - 1, 0L);
     if (n <= 0)
         return false;
     text[n] = '\0';
@@ -143,7 +177,7 @@ bool mtr_statm_read(struct mtr_statm *m, uint64_t field[3]) {
         return false;
     if (field[0] == 0 && !m->first_is_gone) {
         m->first_is_gone = true;
-        syscall(SYS_close, m->fd);
+        tcm_syscall(SYS_close, m->fd);
         m->fd = open_raw("/proc/thread-self/statm");
         return read_fields(m->fd, field);
     }
@@ -156,7 +190,8 @@ bool mtr_own_are_alone(struct mtr_recorder *rec, struct mtr_statm *m) {
     uint32_t ours = tcm_load_acquire(&rec->own_threads);
     if (!m->first_is_gone)
         (void)mtr_statm_read(m, field);
-    return m->first_is_gone && stat("/proc/self/task", &st) == 0 &&
+    return m->first_is_gone &&
+           tcm_fstatat(AT_FDCWD, "/proc/self/task", &st, 0) == 0 &&
            st.st_nlink == FOLDER_LINKS + 1 + ours &&
            tcm_load_acquire(&rec->own_threads) == ours;
 }

@@ -9,6 +9,7 @@
 #include "base/fmt.h"
 #include "base/os_file.h"
 #include "base/os_mem.h"
+#include "base/os_syscall.h"
 #include "base/os_thread.h"
 #include "base/raw_io.h"
 #include "traceformat/raw_writer.h"
@@ -58,7 +59,7 @@ void mtr_recorder_wipe(struct mtr_recorder *rec) {
 void mtr_say(const char *text, size_t length) {
     struct stat st;
     int saved = errno;
-    if (length != 0 && !mtr_config.confined && fstat(2, &st) == 0 &&
+    if (length != 0 && !mtr_config.confined && tcm_fstat(2, &st) == 0 &&
         st.st_dev == mtr_config.stderr_dev &&
         st.st_ino == mtr_config.stderr_ino)
         tcm_io_write_all(2, text, length);

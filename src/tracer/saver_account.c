@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/os_mem.h"
+#include "base/os_syscall.h"
 #include "traceformat/raw_codec.h"
 #include "tracer/stack.h"
 #include "tracer/trace_clock.h"
@@ -48,7 +49,7 @@ static void put_memory(struct accounts *a, struct mtr_statm *statm) {
 
 static void put_faults(struct accounts *a) {
     struct rusage usage;
-    if (getrusage(RUSAGE_SELF, &usage) != 0)
+    if (tcm_call(getrusage, RUSAGE_SELF, &usage) != 0)
         return;
     put(a, MTF_ACCOUNT_MINOR_FAULTS, (uint64_t)usage.ru_minflt);
     put(a, MTF_ACCOUNT_MAJOR_FAULTS, (uint64_t)usage.ru_majflt);

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/os_mem.h"
+#include "base/os_syscall.h"
 #include "base/os_thread.h"
 #include "base/testpoint.h"
 #include "tracer/ending.h"
@@ -25,7 +26,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef CLOSE_RANGE_UNSHARE
@@ -46,11 +46,11 @@
 static bool close_all_but(int keep) {
     unsigned k = (unsigned)keep;
     if (keep < 0)
-        return syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) == 0;
-    if (syscall(SYS_close_range, k + 1, ~0u, CLOSE_RANGE_UNSHARE) != 0)
+        return tcm_syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) == 0;
+    if (tcm_syscall(SYS_close_range, k + 1, ~0u, CLOSE_RANGE_UNSHARE) != 0)
         return false;
     if (k != 0)
-        syscall(SYS_close_range, 0u, k - 1, 0u);
+        tcm_syscall(SYS_close_range, 0u, k - 1, 0u);
     return true;
 }
 
@@ -60,9 +60,9 @@ bool mtr_unshare_table(int keep) {
     if (!close_all_but(keep))
         return false;
     for (;;) {
-        long fd = syscall(SYS_openat, AT_FDCWD, "/", O_PATH | O_CLOEXEC, 0);
+        long fd = tcm_syscall(SYS_openat, AT_FDCWD, "/", O_PATH | O_CLOEXEC, 0);
         if (fd > 2)
-            syscall(SYS_close, fd);
+            tcm_syscall(SYS_close, fd);
         if (fd < 0 || fd > 2)
             return true;
     }
@@ -88,12 +88,14 @@ static int fd_of_name(const char *path) {
 static bool open_fd(struct mtr_saver *s, int keep) {
     if (mtr_output_open(&s->output)) {
         if (s->output.own_table && keep >= 0)
-            syscall(SYS_close, keep);
+            tcm_syscall(SYS_close, keep);
         return true;
     }
     if (s->output.error != ENXIO || keep < 0)
         return false;
-    s->output.fd = s->output.own_table ? keep : fcntl(keep, F_DUPFD_CLOEXEC, 3);
+    s->output.fd = s->output.own_table
+                       ? keep
+                       : (int)tcm_call(fcntl, keep, F_DUPFD_CLOEXEC, 3);
     s->output.error = 0;
     return s->output.fd >= 0;
 }

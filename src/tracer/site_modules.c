@@ -8,6 +8,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/os_mem.h"
+#include "base/os_syscall.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -142,7 +143,8 @@ static struct mtr_module *make(const struct found *f,
     const char *name = f->map->l_name;
     size_t n = name == NULL ? 0 : strnlen(name, PATH_MAX);
     if (n == 0) {
-        ssize_t got = readlink("/proc/self/exe", path, sizeof(path));
+        ssize_t got = tcm_syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe",
+                                  path, sizeof(path));
         name = path;
         n = got < 0 ? 0 : (size_t)got;
     }

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/os_file.h"
 #include "base/os_mem.h"
+#include "base/os_syscall.h"
 #include "base/testpoint.h"
 #include "traceformat/raw_writer.h"
 #include "tracer/recorder.h"
@@ -15,7 +16,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Allocated together with the head, so that a small program needs no more
@@ -24,12 +24,13 @@
 #define FEW_BYTES   ((size_t)64 << 10)
 
 static void close_raw(int fd) {
-    syscall(SYS_close, fd);
+    tcm_syscall(SYS_close, fd);
 }
 
 static uint64_t file_size_limit(void) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    if (tcm_getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY)
         return UINT64_MAX;
     return limit.rlim_cur;
 }
@@ -41,7 +42,7 @@ static bool write_zeros(int fd, uint64_t from, uint64_t bytes) {
     static const uint8_t zeros[4096];
     while (bytes != 0) {
         size_t n = bytes < sizeof(zeros) ? (size_t)bytes : sizeof(zeros);
-        long done = syscall(SYS_pwrite64, fd, zeros, n, from);
+        long done = tcm_syscall(SYS_pwrite64, fd, zeros, n, from);
         if (done < 0 && errno == EINTR)
             continue;
         if (done <= 0)
@@ -63,7 +64,7 @@ static bool allocate(int fd, uint64_t from, uint64_t bytes) {
         return write_zeros(fd, from, bytes);
     long rc;
     do {
-        rc = syscall(SYS_fallocate, fd, 0, from, bytes);
+        rc = tcm_syscall(SYS_fallocate, fd, 0, from, bytes);
     } while (rc != 0 && errno == EINTR);
     if (rc != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
         return write_zeros(fd, from, bytes);
@@ -91,7 +92,7 @@ static int make_file(struct mtr_recorder *rec, const char *temp) {
     if (fd < 0)
         return -1;
     spool->window = NULL;
-    if (tcm_file_lock(fd) && fstat(fd, &st) == 0 && allocate(fd, 0, bytes))
+    if (tcm_file_lock(fd) && tcm_fstat(fd, &st) == 0 && allocate(fd, 0, bytes))
         spool->window = map_window(fd, 0);
     if (spool->window == NULL) {
         mtr_folder_remove(rec, temp);
@@ -180,7 +181,7 @@ bool mtr_spool_renew(struct mtr_recorder *rec) {
 /* The program may have closed our descriptor and opened something else. */
 static bool fd_is_ours(const struct mtr_spool *spool, int fd) {
     struct stat st;
-    return fstat(fd, &st) == 0 && st.st_dev == spool->dev &&
+    return tcm_fstat(fd, &st) == 0 && st.st_dev == spool->dev &&
            st.st_ino == spool->ino;
 }
 
@@ -279,9 +280,9 @@ void mtr_spool_remove(struct mtr_recorder *rec) {
     int folder = !spool->exists || name == NULL ? -1 : mtr_folder(rec);
     if (folder < 0)
         return;
-    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+    if (tcm_fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
         st.st_dev == spool->dev && st.st_ino == spool->ino)
-        syscall(SYS_unlinkat, folder, name, 0);
+        tcm_syscall(SYS_unlinkat, folder, name, 0);
     mtr_folder_done(rec, folder);
     spool->exists = false;
     TCM_TESTPOINT("spool_removed");

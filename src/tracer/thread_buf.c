@@ -9,6 +9,7 @@
 #include "tracer/thread_buf.h"
 
 #include "base/bits.h"
+#include "base/os_syscall.h"
 #include "base/os_thread.h"
 #include "base/testpoint.h"
 #include "traceformat/raw_writer.h"
@@ -20,7 +21,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Longest step of time that one event holds, and how many are written for a
@@ -266,7 +266,7 @@ void mtr_put_thread_start(struct mtr_thread *t) {
 void mtr_put_thread_end(struct mtr_thread *t, bool is_self) {
     char name[16] = "";
     if (is_self)
-        syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
+        tcm_syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
     publish(t, mtf_raw_put_bytes(t->pos, MTF_RAW_THREAD_END, name,
                                  (unsigned)strnlen(name, 15)));
 }

@@ -4,13 +4,13 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/os_file.h"
+#include "base/os_syscall.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef RENAME_NOREPLACE
@@ -59,7 +59,7 @@ int mtr_name_resolve(struct mtr_recorder *rec) {
     rec->kind = MTR_OUTPUT_UNKNOWN;
     if (!tcm_place_find(&place, rec->output, room))
         return errno;
-    syscall(SYS_close, place.folder);
+    tcm_syscall(SYS_close, place.folder);
     if (strlen(rec->output) + NAME_ROOM >= sizeof(rec->output))
         return ENAMETOOLONG;
     if (place.name[0] == '\0')
@@ -104,14 +104,14 @@ int mtr_name_open_output(struct mtr_recorder *rec, int flags) {
     static char path[PATH_MAX];
     struct tcm_place place;
     if (rec->kind == MTR_OUTPUT_FD)
-        return (int)syscall(SYS_openat, AT_FDCWD, rec->output,
-                            flags | O_CLOEXEC, 0);
+        return (int)tcm_syscall(SYS_openat, AT_FDCWD, rec->output,
+                                flags | O_CLOEXEC, 0);
     memcpy(path, rec->output, sizeof(path));
     if (!tcm_place_find(&place, path, room))
         return -1;
     int fd = tcm_place_open(&place, flags);
     int saved = errno;
-    syscall(SYS_close, place.folder);
+    tcm_syscall(SYS_close, place.folder);
     errno = saved;
     return fd;
 }
@@ -136,7 +136,7 @@ int mtr_folder(struct mtr_recorder *rec) {
 void mtr_folder_done(struct mtr_recorder *rec, int folder) {
     int saved = errno;
     if (rec->folder_plus_1 == 0)
-        syscall(SYS_close, folder);
+        tcm_syscall(SYS_close, folder);
     errno = saved;
 }
 
@@ -156,8 +156,8 @@ int mtr_folder_open(struct mtr_recorder *rec, const char *name, int flags) {
     int folder = mtr_folder(rec);
     if (folder < 0)
         return -1;
-    int fd = (int)syscall(SYS_openat, folder, name,
-                          flags | O_NOFOLLOW | O_CLOEXEC, 0);
+    int fd = (int)tcm_syscall(SYS_openat, folder, name,
+                              flags | O_NOFOLLOW | O_CLOEXEC, 0);
     mtr_folder_done(rec, folder);
     return fd;
 }
@@ -166,7 +166,7 @@ void mtr_folder_remove(struct mtr_recorder *rec, const char *name) {
     int folder = mtr_folder(rec);
     if (folder < 0)
         return;
-    syscall(SYS_unlinkat, folder, name, 0);
+    tcm_syscall(SYS_unlinkat, folder, name, 0);
     mtr_folder_done(rec, folder);
 }
 
@@ -255,7 +255,7 @@ static uint32_t first_number(const struct mtr_recorder *rec) {
 
 static bool exists(int folder, const char *name) {
     struct stat st;
-    return fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    return tcm_fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /*
@@ -265,8 +265,8 @@ static bool exists(int folder, const char *name) {
  */
 static bool is_recent(int folder, const char *name) {
     struct statx st;
-    if (statx(folder, name, AT_SYMLINK_NOFOLLOW, STATX_BTIME | STATX_MTIME,
-              &st) != 0)
+    if (tcm_call(statx, folder, name, AT_SYMLINK_NOFOLLOW,
+                 STATX_BTIME | STATX_MTIME, &st) != 0)
         return false;
     const struct statx_timestamp *made =
         (st.stx_mask & STATX_BTIME) != 0 ? &st.stx_btime : &st.stx_mtime;
@@ -291,20 +291,22 @@ static bool name_has(const struct mtr_recorder *rec, int folder,
 
 /* rename that never replaces. errno tells. */
 static bool rename_new(int folder, const char *from, const char *to) {
-    if (syscall(SYS_renameat2, folder, from, folder, to, RENAME_NOREPLACE) == 0)
+    if (tcm_syscall(SYS_renameat2, folder, from, folder, to,
+                    RENAME_NOREPLACE) == 0)
         return true;
     if (errno != EINVAL && errno != ENOSYS)
         return false;
     /* File systems that cannot: a second name, then the first one goes. */
-    if (syscall(SYS_linkat, folder, from, folder, to, 0) != 0)
+    if (tcm_syscall(SYS_linkat, folder, from, folder, to, 0) != 0)
         return false;
-    syscall(SYS_unlinkat, folder, from, 0);
+    tcm_syscall(SYS_unlinkat, folder, from, 0);
     return true;
 }
 
 static bool rename_over(int folder, const char *from, const char *to) {
-    return syscall(SYS_renameat2, folder, from, folder, to, 0) == 0 ||
-           (errno == ENOSYS && renameat(folder, from, folder, to) == 0);
+    return tcm_syscall(SYS_renameat2, folder, from, folder, to, 0) == 0 ||
+           (errno == ENOSYS &&
+            tcm_call(renameat, folder, from, folder, to) == 0);
 }
 
 /*
@@ -317,21 +319,21 @@ static bool rename_over(int folder, const char *from, const char *to) {
 static enum placed replace_spool(int folder, const char *temp,
                                  const char *name) {
     struct stat held, named;
-    int fd = (int)syscall(SYS_openat, folder, name,
-                          O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
+    int fd = (int)tcm_syscall(SYS_openat, folder, name,
+                              O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
     if (fd < 0)
         return errno == EMFILE || errno == ENFILE ? IMPOSSIBLE : TAKEN;
     enum placed result = TAKEN;
     if ((tcm_file_lock(fd) || !tcm_file_is_locked(fd)) &&
-        fstat(fd, &held) == 0 &&
-        fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+        tcm_fstat(fd, &held) == 0 &&
+        tcm_fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
         held.st_ino == named.st_ino && held.st_dev == named.st_dev) {
         if (rename_over(folder, temp, name))
             result = PLACED;
         else if (errno != EPERM && errno != EACCES)
             result = IMPOSSIBLE;
     }
-    syscall(SYS_close, fd);
+    tcm_syscall(SYS_close, fd);
     return result;
 }
 
@@ -413,7 +415,7 @@ bool mtr_name_place_output(struct mtr_recorder *rec, const char *temp) {
     int folder = mtr_folder(rec);
     if (folder < 0)
         return false;
-    syscall(SYS_unlinkat, folder, mtr_name_output(rec), 0);
+    tcm_syscall(SYS_unlinkat, folder, mtr_name_output(rec), 0);
     bool ok = rename_over(folder, temp, mtr_name_output(rec));
     mtr_folder_done(rec, folder);
     return ok;
@@ -437,7 +439,7 @@ bool mtr_name_place_part(struct mtr_recorder *rec, const char *temp,
         for (uint32_t i = 0; i < MTF_PARTS; i++)
             mtr_name_remove_part(rec, i);
         if (exists(folder, temp))
-            syscall(SYS_unlinkat, folder, mtr_name_output(rec), 0);
+            tcm_syscall(SYS_unlinkat, folder, mtr_name_output(rec), 0);
         else
             temp = mtr_name_output(rec);
     }

@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "base/fmt.h"
 #include "base/os_mem.h"
+#include "base/os_syscall.h"
 #include "base/os_thread.h"
 #include "base/raw_io.h"
 #include "traceformat/compress.h"
@@ -19,7 +20,6 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define OWNER "TCMALLOC_TRACE_OWNER"
@@ -59,7 +59,8 @@ static uint64_t start_of(uint64_t pid) {
 
 uint64_t mtr_process_random(void) {
     uint64_t r = 0;
-    if (syscall(SYS_getrandom, &r, sizeof(r), GRND_NONBLOCK) != (long)sizeof(r))
+    if (tcm_syscall(SYS_getrandom, &r, sizeof(r), GRND_NONBLOCK) !=
+        (long)sizeof(r))
         r = 0;
     /* Early at boot there may be no randomness yet: then time and place. */
     if (r == 0)
@@ -70,8 +71,8 @@ uint64_t mtr_process_random(void) {
 
 static void read_executable(void) {
     char scratch[512];
-    long n = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", scratch,
-                     sizeof(scratch) - 1);
+    long n = tcm_syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", scratch,
+                         sizeof(scratch) - 1);
     scratch[n < 0 ? 0 : n] = '\0';
     const char *slash = strrchr(scratch, '/');
     struct tcm_fmt f;
@@ -85,7 +86,7 @@ void mtr_process_identify(uint32_t pid) {
         c->parent = c->self;
     } else if (c->self.random == 0) {
         read_executable();
-        c->parent.pid = (uint32_t)getppid();
+        c->parent.pid = (uint32_t)tcm_syscall(SYS_getppid);
         c->parent.start = start_of(c->parent.pid);
     }
     c->self.pid = pid;
@@ -95,7 +96,7 @@ void mtr_process_identify(uint32_t pid) {
 }
 
 static bool has_filter(void) {
-    return syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
+    return tcm_syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
 }
 
 bool mtr_process_is_confined(void) {
@@ -192,7 +193,7 @@ void mtr_process_own(uint32_t name_number) {
 /* The current folder with every % doubled, since it is none of the pattern, and
    a slash at its end. Worked out in place: a thread's stack may be small. */
 static size_t put_folder(char *out) {
-    long n = syscall(SYS_getcwd, out, PATH_MAX);
+    long n = tcm_syscall(SYS_getcwd, out, PATH_MAX);
     if (n <= 1 || out[0] != '/')
         return 0;
     size_t length = (size_t)n - 1, doubled = 0;
@@ -233,7 +234,7 @@ bool mtr_process_pattern(const char *name, char *out, bool *per_process) {
 
 static void remember_stderr(void) {
     struct stat st;
-    if (fstat(2, &st) == 0) {
+    if (tcm_fstat(2, &st) == 0) {
         mtr_config.stderr_dev = st.st_dev;
         mtr_config.stderr_ino = st.st_ino;
     }

@@ -112,12 +112,19 @@ memory_calls() {
     calls malloc-trace-replay 'SYS_|FUTEX_'
     calls src '(^|[^[:alnum:]_])(mmap|munmap|mremap|mprotect|madvise|s?brk)[[:blank:]]*\(' \
         'src/base/os_mem.c'
-    calls src 'SYS_(mmap|munmap|mremap|mprotect|madvise|brk)' \
+    calls src '(SYS_|tcm_call\()(mmap|munmap|mremap|mprotect|madvise|brk)' \
         'src/base/os_mem.c'
 }
 memory_orders() {
     calls src '__ATOMIC_|memory_order_|__sync_|stdatomic' 'src/base/atomic.h'
     calls malloc-trace-replay '__ATOMIC_|memory_order_|__sync_|stdatomic'
+}
+# What a preloaded library may stand before is called by the instruction.
+system_calls() {
+    for folder in base tracer; do
+        calls "src/$folder" '(^|[^[:alnum:]_.>])(syscall|clock_gettime|f?stat|fstatat|statx|p?(read|write)|open|openat|close|fcntl|ftruncate|fallocate|lseek|getrlimit|getrusage|p?poll|nanosleep|get[pt]id|getppid|gete?uid|socket|bind|listen|accept4?|send|recv|ioctl|readlink|unlink|rename|renameat|mincore|personality)[[:blank:]]*\(' \
+            'src/base/os_syscall.h'
+    done
 }
 # malloc_info() gets a stream by its contract; rename() is declared in
 # <stdio.h>.
@@ -146,6 +153,7 @@ clean formats_includes "formats include trace too"
 clean program_includes "programs and subcommands never include each other"
 clean angle_includes "own headers are included in quotes"
 clean memory_calls "only base asks the kernel for memory and futexes"
+clean system_calls "system calls go through os_syscall.h"
 clean memory_orders "only atomic.h names memory orders"
 clean stdio_calls "no stdio and no locale in src"
 clean malloc_calls "no malloc below api"
@@ -176,6 +184,10 @@ catches memory_calls "a call of mmap" src/core/planted.c \
 catches memory_calls "a futex of a tool" \
     malloc-trace-replay/cmd/replay/planted.c \
     '    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);'
+catches memory_calls "a system call for memory" src/core/planted.c \
+    '    tcm_call(munmap, p, n);'
+catches system_calls "a call that a library may stand before" \
+    src/tracer/planted.c '    if (fstat(fd, &st) != 0)'
 catches memory_orders "a memory order" src/tracer/planted.c \
     '    __atomic_load_n(p, __ATOMIC_RELAXED);'
 catches stdio_calls "stdio" src/tracer/planted.c \

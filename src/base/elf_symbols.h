@@ -5,33 +5,34 @@
  *
  * Threads: any, while the module is loaded.
  */
-#ifndef TCM_TRACER_ELF_SYMBOLS_H
-#define TCM_TRACER_ELF_SYMBOLS_H
+#ifndef TCM_BASE_ELF_SYMBOLS_H
+#define TCM_BASE_ELF_SYMBOLS_H
 
 #include "base/compiler.h"
 
 #include <link.h>
 
-struct mtr_elf_symbols {
+struct tcm_elf_symbols {
     uintptr_t bias;
     const ElfW(Sym) * symbols;
     const char *names;
-    const uint32_t *hash; /* DT_GNU_HASH */
+    const uint32_t *hash;     /* DT_GNU_HASH, or NULL */
+    const uint32_t *old_hash; /* DT_HASH, or NULL */
     const ElfW(Rela) * relocations;
     size_t relocations_bytes;
 };
 
 /* Of the module with PHDRS, loaded at BIAS. false: it has no such table. */
-bool mtr_elf_symbols(struct mtr_elf_symbols *s, uintptr_t bias,
+bool tcm_elf_symbols(struct tcm_elf_symbols *s, uintptr_t bias,
                      const ElfW(Phdr) * phdrs, size_t count);
 /* The same of one whose dynamic section is at D. */
-bool mtr_elf_symbols_at(struct mtr_elf_symbols *s, uintptr_t bias,
+bool tcm_elf_symbols_at(struct tcm_elf_symbols *s, uintptr_t bias,
                         const ElfW(Dyn) * d);
 /* The definition of NAME, NULL: there is none. */
 const ElfW(Sym) *
-    mtr_elf_find(const struct mtr_elf_symbols *s, const char *name);
+    tcm_elf_find(const struct tcm_elf_symbols *s, const char *name);
 /* What the module gives __tls_get_addr for SYMBOL; 0: it does not use it. */
-uintptr_t mtr_elf_tls_index(const struct mtr_elf_symbols *s,
+uintptr_t tcm_elf_tls_index(const struct tcm_elf_symbols *s,
                             const ElfW(Sym) * symbol);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tracer/elf_symbols.h"
+#include "base/elf_symbols.h"
 
 #include <elf.h>
 #include <string.h>
@@ -9,16 +9,16 @@ static uintptr_t address(uintptr_t bias, ElfW(Addr) value) {
     return value >= bias ? value : bias + value;
 }
 
-bool mtr_elf_symbols(struct mtr_elf_symbols *s, uintptr_t bias,
+bool tcm_elf_symbols(struct tcm_elf_symbols *s, uintptr_t bias,
                      const ElfW(Phdr) * phdrs, size_t count) {
     const ElfW(Dyn) *d = NULL;
     for (size_t i = 0; i < count; i++)
         if (phdrs[i].p_type == PT_DYNAMIC)
             d = (const ElfW(Dyn) *)(bias + phdrs[i].p_vaddr);
-    return mtr_elf_symbols_at(s, bias, d);
+    return tcm_elf_symbols_at(s, bias, d);
 }
 
-bool mtr_elf_symbols_at(struct mtr_elf_symbols *s, uintptr_t bias,
+bool tcm_elf_symbols_at(struct tcm_elf_symbols *s, uintptr_t bias,
                         const ElfW(Dyn) * d) {
     memset(s, 0, sizeof(*s));
     s->bias = bias;
@@ -30,12 +30,30 @@ bool mtr_elf_symbols_at(struct mtr_elf_symbols *s, uintptr_t bias,
             s->names = (const char *)at;
         else if (d->d_tag == DT_GNU_HASH)
             s->hash = (const uint32_t *)at;
+        else if (d->d_tag == DT_HASH)
+            s->old_hash = (const uint32_t *)at;
         else if (d->d_tag == DT_RELA)
             s->relocations = (const ElfW(Rela) *)at;
         else if (d->d_tag == DT_RELASZ)
             s->relocations_bytes = d->d_un.d_val;
     }
-    return s->symbols != NULL && s->names != NULL && s->hash != NULL;
+    return s->symbols != NULL && s->names != NULL &&
+           (s->hash != NULL || s->old_hash != NULL);
+}
+
+static bool is_definition(const struct tcm_elf_symbols *s,
+                          const ElfW(Sym) * symbol, const char *name) {
+    return symbol->st_shndx != SHN_UNDEF &&
+           strcmp(s->names + symbol->st_name, name) == 0;
+}
+
+/* A table of DT_HASH begins with its count of buckets and that of symbols. */
+static const ElfW(Sym) *
+    find_in_all(const struct tcm_elf_symbols *s, const char *name) {
+    for (uint32_t i = 0; i < s->old_hash[1]; i++)
+        if (is_definition(s, &s->symbols[i], name))
+            return &s->symbols[i];
+    return NULL;
 }
 
 /*
@@ -44,8 +62,10 @@ bool mtr_elf_symbols_at(struct mtr_elf_symbols *s, uintptr_t bias,
  * or 0), and for each symbol its hash, whose lowest bit ends a bucket.
  */
 const ElfW(Sym) *
-    mtr_elf_find(const struct mtr_elf_symbols *s, const char *name) {
+    tcm_elf_find(const struct tcm_elf_symbols *s, const char *name) {
     uint32_t h = 5381;
+    if (s->hash == NULL)
+        return find_in_all(s, name);
     for (const char *p = name; *p != '\0'; p++)
         h = h * 33 + (uint8_t)*p;
     uint32_t buckets = s->hash[0], first = s->hash[1], words = s->hash[2];
@@ -57,8 +77,7 @@ const ElfW(Sym) *
     for (uint32_t i = bucket[h % buckets]; i >= first && i != 0; i++) {
         uint32_t its = chain[i - first];
         const ElfW(Sym) *symbol = &s->symbols[i];
-        if ((its | 1) == (h | 1) && symbol->st_shndx != SHN_UNDEF &&
-            strcmp(s->names + symbol->st_name, name) == 0)
+        if ((its | 1) == (h | 1) && is_definition(s, symbol, name))
             return symbol;
         if ((its & 1) != 0)
             break;
@@ -66,7 +85,7 @@ const ElfW(Sym) *
     return NULL;
 }
 
-uintptr_t mtr_elf_tls_index(const struct mtr_elf_symbols *s,
+uintptr_t tcm_elf_tls_index(const struct tcm_elf_symbols *s,
                             const ElfW(Sym) * symbol) {
 #if defined(R_X86_64_DTPMOD64) && defined(__x86_64__)
     size_t count = s->relocations == NULL
