@@ -87,7 +87,7 @@ const char *tool_tick_ns(char text[32], double v) {
     else if (v < 1e9)
         snprintf(text, 32, "%.4g ms", v / 1e6);
     else
-        snprintf(text, 32, "%.4g s", v / 1e9);
+        snprintf(text, 32, "%.9g s", v / 1e9);
     return text;
 }
 

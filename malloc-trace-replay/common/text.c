@@ -18,21 +18,25 @@ const char *tool_text_count(struct tool_text *t, uint64_t n) {
     return p;
 }
 
-/* Three digits of N / UNIT where that is below 1000, cut, not rounded: a
-   rounded 999.96 would read 1000.0 of the smaller unit. */
+/* N / UNIT to the nearest, a half upwards; N / UNIT < 2^64 - 1. */
+static uint64_t nearest(unsigned __int128 n, uint64_t unit) {
+    return (uint64_t)((n + unit / 2) / unit);
+}
+
+/* Three digits of N / UNIT where that is below 1000. As many are decimal places
+   as the rounded value has room for: 9.996 is 10.0. */
 static void three_digits(struct tool_text *t, uint64_t n, uint64_t unit,
                          const char *name) {
-    uint64_t whole = n / unit;
-    uint64_t hundredths =
-        (uint64_t)((unsigned __int128)(n % unit) * 100 / unit);
-    if (whole < 10)
-        snprintf(t->s, sizeof(t->s), "%" PRIu64 ".%02" PRIu64 " %s", whole,
-                 hundredths, name);
-    else if (whole < 100)
-        snprintf(t->s, sizeof(t->s), "%" PRIu64 ".%" PRIu64 " %s", whole,
-                 hundredths / 10, name);
+    uint64_t hundredths = nearest((unsigned __int128)n * 100, unit);
+    uint64_t tenths = nearest((unsigned __int128)n * 10, unit);
+    if (hundredths < 1000)
+        snprintf(t->s, sizeof(t->s), "%" PRIu64 ".%02" PRIu64 " %s",
+                 hundredths / 100, hundredths % 100, name);
+    else if (tenths < 1000)
+        snprintf(t->s, sizeof(t->s), "%" PRIu64 ".%" PRIu64 " %s", tenths / 10,
+                 tenths % 10, name);
     else
-        snprintf(t->s, sizeof(t->s), "%" PRIu64 " %s", whole, name);
+        snprintf(t->s, sizeof(t->s), "%" PRIu64 " %s", nearest(n, unit), name);
 }
 
 const char *tool_text_bytes(struct tool_text *t, uint64_t n) {
@@ -44,7 +48,7 @@ const char *tool_text_bytes(struct tool_text *t, uint64_t n) {
     }
     unsigned i = 0;
     uint64_t unit = 1024;
-    while (i + 1 < TCM_ARRAY_SIZE(names) && n / unit >= 1024) {
+    while (i + 1 < TCM_ARRAY_SIZE(names) && nearest(n, unit) >= 1024) {
         unit *= 1024;
         i++;
     }
@@ -54,20 +58,28 @@ const char *tool_text_bytes(struct tool_text *t, uint64_t n) {
 
 const char *tool_text_ns(struct tool_text *t, uint64_t ns) {
     const uint64_t second = 1000000000u;
-    uint64_t seconds = ns / second;
+    uint64_t seconds = nearest(ns, second);
+    uint64_t minutes = nearest(ns, 60 * second);
     if (ns < 1000)
         snprintf(t->s, sizeof(t->s), "%" PRIu64 " ns", ns);
-    else if (ns < 1000000)
+    else if (nearest(ns, 1000) < 1000)
         three_digits(t, ns, 1000, "us");
-    else if (ns < second)
+    else if (nearest(ns, 1000000) < 1000)
         three_digits(t, ns, 1000000, "ms");
-    else if (seconds < 60)
+    else if (nearest((unsigned __int128)ns * 10, second) < 600)
         three_digits(t, ns, second, "s");
     else if (seconds < 3600)
         snprintf(t->s, sizeof(t->s), "%" PRIu64 " min %02" PRIu64 " s",
                  seconds / 60, seconds % 60);
     else
         snprintf(t->s, sizeof(t->s), "%" PRIu64 " h %02" PRIu64 " min",
-                 seconds / 3600, seconds / 60 % 60);
+                 minutes / 60, minutes % 60);
+    return t->s;
+}
+
+const char *tool_text_percent(struct tool_text *t, uint64_t part,
+                              uint64_t whole) {
+    snprintf(t->s, sizeof(t->s), "%" PRIu64 " %%",
+             nearest((unsigned __int128)part * 100, whole));
     return t->s;
 }

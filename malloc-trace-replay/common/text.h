@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Numbers as people read them. Each function writes into a buffer that the
- * caller gives and returns it, so that several fit into one printf.
+ * caller gives and returns it, so that several fit into one printf. What is
+ * left out rounds to the nearest, a half upwards, into the next unit if it gets
+ * there; so does a report's page (cmd/malloc_trace/report/html_script.c).
  */
 #ifndef TOOL_COMMON_TEXT_H
 #define TOOL_COMMON_TEXT_H
@@ -18,5 +20,8 @@ const char *tool_text_count(struct tool_text *t, uint64_t n);
 const char *tool_text_bytes(struct tool_text *t, uint64_t n);
 /* "850 ns", "12.3 us", "4.56 ms", "7.89 s", "3 min 05 s", "2 h 07 min" */
 const char *tool_text_ns(struct tool_text *t, uint64_t ns);
+/* "12 %"; WHOLE not 0, and the share below 2^64 / 100 */
+const char *tool_text_percent(struct tool_text *t, uint64_t part,
+                              uint64_t whole);
 
 #endif

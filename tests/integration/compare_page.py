@@ -10,6 +10,7 @@ import csv
 import html
 import html.parser
 import json
+import math
 import re
 import sys
 
@@ -89,30 +90,35 @@ def ratio(v):
     return "%.3f" % v if v < 9.995 else "%.1f" % v if v < 999.5 else "%.0f" % v
 
 
+def nearest(n, unit):
+    return (2 * n + unit) // (2 * unit)
+
+
 def three(n, unit, name):
-    whole, rest = divmod(n, unit)
-    hundredths = rest * 100 // unit
-    if whole < 10:
-        return f"{whole}.{hundredths:02} {name}"
-    return f"{whole}.{hundredths // 10} {name}" if whole < 100 else \
-        f"{whole} {name}"
+    """Three digits, rounded, a half upwards."""
+    if nearest(100 * n, unit) < 1000:
+        return f"{nearest(100 * n, unit) / 100:.2f} {name}"
+    if nearest(10 * n, unit) < 1000:
+        return f"{nearest(10 * n, unit) / 10:.1f} {name}"
+    return f"{nearest(n, unit)} {name}"
 
 
 def figure(metric, v):
-    """As people read it: three digits, cut."""
+    """As people read it."""
+    n = math.floor(v + .5)
     if metric.endswith("_bytes"):
         unit, names = 1, ["B", "KiB", "MiB", "GiB"]
-        while v >= unit * 1024:
+        while nearest(n, unit) >= 1024:
             unit *= 1024
         name = names[len(bin(unit)) // 10]
-        return f"{int(v)} B" if unit == 1 else three(int(v), unit, name)
+        return f"{n} B" if unit == 1 else three(n, unit, name)
     if "_ns" in metric:
-        if v < 1000:
-            return "%.*f ns" % (1 if v < 100 else 0, v)
+        if n < 1000:
+            return "%.*f ns" % (1 if v < 99.95 else 0, v)
         for unit, name in ((1000, "us"), (10**6, "ms"), (10**9, "s")):
-            if v < unit * 1000:
-                return three(int(v), unit, name)
-    return "%.2f" % v if metric == "rss_over_live" else f"{int(v):,}"
+            if nearest(n, unit) < 1000:
+                return three(n, unit, name)
+    return "%.2f" % v if metric == "rss_over_live" else f"{n:,}"
 
 
 def main(page_file, json_file, csv_file, names):

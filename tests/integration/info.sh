@@ -140,7 +140,7 @@ import json, re
 text = re.search(r"^  lasted +([0-9.]+) (ns|us|ms|s)", open("text").read(), re.M)
 ns = float(text[1]) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[text[2]]
 truth = json.load(open("post.json"))["recorded_ns"]
-assert 0.89 * truth <= ns <= truth, (ns, truth)
+assert abs(ns - truth) <= 0.0051 * truth, (ns, truth)
 PY
     narrow "$part" text
 }

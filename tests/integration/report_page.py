@@ -56,6 +56,10 @@ addEventListener("load", () => {
   document.querySelector('.sites [data-column="1"] button').click();
   found.up = document.querySelector('.sites [data-column="1"]')
     .getAttribute("aria-sort");
+  document.querySelector("#rows .place").textContent = "name_".repeat(400);
+  const height = n => document.querySelector(
+    '.sites [data-column="' + n + '"] button').offsetHeight;
+  found.head = height(6) === height(0);
   document.body.dataset.found = JSON.stringify(found);
 });
 </script></body>"""

@@ -49,6 +49,31 @@ fails_with "in a folder that is not there" 1 "$malloc_trace" report -q \
     --html none/x odd.p
 fails_with "of a difference" 2 "$malloc_trace" report --html x --diff odd.p odd.p
 
+# The table that the script draws has the figures that the page came with.
+if have node; then
+    awk 'BEGIN {
+        print "module 1 0x1000000 0x9000000 /opt/app"
+        n = split("1 999 1000 1023 1024 1029 10234 10235 102348 102349 979970" \
+            " 1048063 1048064 1048575 1048576 1073217535 1073217536", size)
+        m = split("0 999 1000 9995 12345 999499 999500 999700 999999 1000000" \
+            " 999499999 999500000 59949999999 59950000000 185500000000" \
+            " 3599499999999 3599500000000 7620000000000", life)
+        for (i = 1; i < 50; i++) {
+            printf "frame %d 0 1 %d\n", i, 16777216 + 16 * i
+            printf "site %d\nnew %d %s\n", i, i, size[1 + i % n]
+            printf "time %.0f\nfree %d\n", now += life[1 + i % m], i
+            for (k = i % 23; k > 0; k--)
+                printf "new %d 0\n", 1000 * k + i
+        }
+    }' | make_trace figures.p
+    page figures --live-at=peak
+    check "the script rounds figures as the text does" \
+        node "$here/report_figures.js" figures.html
+    diag 3 <"$out"
+else
+    skip "the script rounds figures as the text does" "no node"
+fi
+
 # Very many sites, each of its own stack.
 awk 'BEGIN {
     print "module 1 0x1000000 0x9000000 /opt/app"
@@ -123,5 +148,6 @@ print(json.dumps(json.load(open("found"))[sys.argv[1]], ensure_ascii=False))' \
     found "and to the search" focus '"words"'
     found "a head sorts" by_calls '"libx.so.2+0xfff"'
     found "and the other way round" up '"ascending"'
+    found "the head of a narrow column is one word" head true
 fi
 tap_end

@@ -49,7 +49,7 @@ is "places of several traces are the same by name" \
 report --columns two one | sort >got2
 check "in any order" cmp got got2
 report one two >text
-like "the sum of all" text '^2 traces: 1.14 KiB asked for in 6 calls; 1.03 KiB'
+like "the sum of all" text '^2 traces: 1.14 KiB asked for in 6 calls; 1.04 KiB'
 report --by=thread --columns one two >got
 like "threads of each" got ' 2 5 main in two$'
 like "by their trace" got ' 2 2 worker in one$'
@@ -197,7 +197,7 @@ free 3
 E
 "$make" samples <samples.txt
 report samples >text
-like "exact sums" text '^samples: 10.7 KiB asked for in 3 calls; 1010 B alive'
+like "exact sums" text '^samples: 10.8 KiB asked for in 3 calls; 1010 B alive'
 like "and that the rest is estimated" text 'estimated from 2 samples'
 report --csv - samples >csv
 is "estimates" "$(sed 1d csv | cut -d, -f1-5,17)" "0x10ff,10016,2,16,1,2"

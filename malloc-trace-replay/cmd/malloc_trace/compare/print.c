@@ -14,26 +14,27 @@
 const char *compare_figure_text(char text[32], enum compare_metric m,
                                 double value) {
     struct tool_text t;
+    uint64_t whole = (uint64_t)(value + .5);
     switch (m) {
     case METRIC_TIME:
     case METRIC_WALL:
     case METRIC_P999:
-        if (value < 1000)
-            snprintf(text, 32, "%.*f ns", value < 100 ? 1 : 0, value);
+        if (whole < 1000)
+            snprintf(text, 32, "%.*f ns", value < 99.95 ? 1 : 0, value);
         else
-            snprintf(text, 32, "%s", tool_text_ns(&t, (uint64_t)value));
+            snprintf(text, 32, "%s", tool_text_ns(&t, whole));
         break;
     case METRIC_PEAK_RSS:
     case METRIC_AVG_RSS:
     case METRIC_HUGE:
-        snprintf(text, 32, "%s", tool_text_bytes(&t, (uint64_t)value));
+        snprintf(text, 32, "%s", tool_text_bytes(&t, whole));
         break;
     case METRIC_FRAG:
         snprintf(text, 32, "%.2f", value);
         break;
     case METRIC_FAULTS:
     case METRICS:
-        snprintf(text, 32, "%s", tool_text_count(&t, (uint64_t)value));
+        snprintf(text, 32, "%s", tool_text_count(&t, whole));
         break;
     }
     return text;

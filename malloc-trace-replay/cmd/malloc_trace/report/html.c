@@ -213,7 +213,6 @@ static void put_row(struct tool_page *p, const char *class_name,
                     const char *name, const struct tally *a,
                     const double *growth) {
     struct tool_text text;
-    char part[16] = "-";
     tool_page_putf(p, "<tr%s>", class_name);
     put_cell(p, "", tool_text_bytes(&text, a->bytes));
     put_cell(p, "", tool_text_count(&text, a->calls));
@@ -222,10 +221,9 @@ static void put_row(struct tool_page *p, const char *class_name,
     put_cell(p, "", tool_text_bytes(&text, a->at_peak_bytes));
     put_cell(p, "wide",
              a->ended == 0 ? "-" : tool_text_ns(&text, a->life_ns / a->ended));
-    if (a->calls != 0)
-        snprintf(part, sizeof(part), "%.0f %%",
-                 100 * (double)a->temporary / (double)a->calls);
-    put_cell(p, "wide", part);
+    put_cell(p, "wide",
+             a->calls == 0 ? "-"
+                           : tool_text_percent(&text, a->temporary, a->calls));
     if (growth != NULL) {
         char change[40] = "-";
         if (!isnan(*growth))
@@ -233,7 +231,7 @@ static void put_row(struct tool_page *p, const char *class_name,
                      *growth < 0   ? "-"
                      : *growth > 0 ? "+"
                                    : "",
-                     tool_text_bytes(&text, (uint64_t)fabs(*growth)));
+                     tool_text_bytes(&text, (uint64_t)(fabs(*growth) + .5)));
         put_cell(p, "", change);
     }
     put_cell(p, "share wide", "");

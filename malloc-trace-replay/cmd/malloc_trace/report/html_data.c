@@ -182,7 +182,7 @@ static void put_history(const struct html *h, struct tool_json *j) {
         for (unsigned c = 0; c < h->history->columns; c++)
             tool_json_string(
                 j, NULL,
-                tool_text_bytes(&text, (uint64_t)h->series[i].live[c]));
+                tool_text_bytes(&text, (uint64_t)(h->series[i].live[c] + .5)));
         tool_json_end_array(j);
         tool_json_dense(j, false);
         tool_json_end_object(j);

@@ -32,18 +32,14 @@ static double mean_bytes(const struct tally *t) {
 /* --- Text ----------------------------------------------------------------- */
 
 static void put_line(const struct tally *t, const char *location) {
-    struct tool_text a, b, c, d, e;
-    char temporary[16] = "-";
-    if (t->calls != 0)
-        snprintf(temporary, sizeof(temporary), "%.0f %%",
-                 100 * (double)t->temporary / (double)t->calls);
+    struct tool_text a, b, c, d, e, f, g;
     printf("%10s %13s %10s %13s %10s %10s %6s  %s\n",
            tool_text_bytes(&a, t->bytes), tool_text_count(&b, t->calls),
            tool_text_bytes(&c, t->live_bytes), tool_text_count(&d, t->live),
            tool_text_bytes(&e, t->at_peak_bytes),
-           t->ended == 0 ? "-"
-                         : tool_text_ns(&(struct tool_text){0}, mean_ns(t)),
-           temporary, location);
+           t->ended == 0 ? "-" : tool_text_ns(&f, mean_ns(t)),
+           t->calls == 0 ? "-" : tool_text_percent(&g, t->temporary, t->calls),
+           location);
 }
 
 static void put_change(double now, double before, bool bytes) {
