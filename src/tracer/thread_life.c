@@ -169,6 +169,14 @@ bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
     return !mtr_early_is(t) && exchange_buffer(rec, t) && set_limit(rec, t);
 }
 
+/* Whether the saver took T's limit away when nothing had happened for a while:
+   its next barrier comes after the quiet, so the event to come could be of any
+   time in it. */
+static bool was_quiet(struct mtr_recorder *rec, const struct mtr_thread *t) {
+    return tcm_load_relaxed(&t->limit) == NULL &&
+           tcm_load_relaxed(&rec->state) == MTR_RUNNING;
+}
+
 /* T gets room and a token, or its call is dropped. false: recording ended
    meanwhile. */
 static bool make_ready(struct mtr_recorder *rec, struct mtr_thread *t) {
@@ -187,8 +195,13 @@ static bool make_ready(struct mtr_recorder *rec, struct mtr_thread *t) {
             return mtr_gap_begin(rec, t);
         if (is_new && t->cold->id != MTF_THREAD_LATE)
             mtr_put_thread_start(t);
-    } else if (mtr_tokens_are_low(t)) {
-        mtr_put_tokens(t);
+    } else {
+        if (was_quiet(rec, t)) {
+            tcm_fence_seq_cst();
+            mtr_put_time(t, mtr_clock_ns());
+        }
+        if (mtr_tokens_are_low(t))
+            mtr_put_tokens(t);
         if (t->pos > cold->room_end && !exchange_buffer(rec, t))
             return mtr_gap_begin(rec, t);
     }
