@@ -5,6 +5,10 @@
  *
  * All forms honour the new-handler; the throwing ones throw std::bad_alloc
  * (new_handler.h). These C frames lie under a throw, hence -fexceptions.
+ *
+ * A program may replace some of the operators. Then those that the standard
+ * defines by others call these, whoever defines them ([new.delete.single],
+ * [new.delete.array]).
  */
 #include "api/export.h"
 #include "api/malloc_path.h"
@@ -12,6 +16,135 @@
 #include "base/bits.h"
 
 #include <errno.h>
+
+#define OPERATOR TCM_PUBLIC
+#define N(name)  TCM_EXPORT(name)
+
+/* std::nothrow_t is passed by reference, std::align_val_t is a size_t. */
+void *N(_Znwm)(size_t size);
+void *N(_Znam)(size_t size);
+void *N(_ZnwmRKSt9nothrow_t)(size_t size, const void *nt);
+void *N(_ZnamRKSt9nothrow_t)(size_t size, const void *nt);
+void *N(_ZnwmSt11align_val_t)(size_t size, size_t align);
+void *N(_ZnamSt11align_val_t)(size_t size, size_t align);
+void *N(_ZnwmSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
+                                            const void *nt);
+void *N(_ZnamSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
+                                            const void *nt);
+void N(_ZdlPv)(void *ptr);
+void N(_ZdaPv)(void *ptr);
+void N(_ZdlPvm)(void *ptr, size_t size);
+void N(_ZdaPvm)(void *ptr, size_t size);
+void N(_ZdlPvRKSt9nothrow_t)(void *ptr, const void *nt);
+void N(_ZdaPvRKSt9nothrow_t)(void *ptr, const void *nt);
+void N(_ZdlPvSt11align_val_t)(void *ptr, size_t align);
+void N(_ZdaPvSt11align_val_t)(void *ptr, size_t align);
+void N(_ZdlPvmSt11align_val_t)(void *ptr, size_t size, size_t align);
+void N(_ZdaPvmSt11align_val_t)(void *ptr, size_t size, size_t align);
+void N(_ZdlPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
+                                            const void *nt);
+void N(_ZdaPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
+                                            const void *nt);
+
+/* ------------------------------------------------------------------------ */
+/* Replaced operators                                                       */
+
+/* The forms that others are defined by. */
+struct operators {
+    void *(*new_)(size_t size);
+    void *(*new_array)(size_t size);
+    void *(*new_aligned)(size_t size, size_t align);
+    void *(*new_array_aligned)(size_t size, size_t align);
+    void (*delete_)(void *ptr);
+    void (*delete_array)(void *ptr);
+    void (*delete_aligned)(void *ptr, size_t align);
+    void (*delete_array_aligned)(void *ptr, size_t align);
+};
+
+#define BASIC(X)                                                               \
+    X(new_, _Znwm)                                                             \
+    X(new_array, _Znam)                                                        \
+    X(new_aligned, _ZnwmSt11align_val_t)                                       \
+    X(new_array_aligned, _ZnamSt11align_val_t)                                 \
+    X(delete_, _ZdlPv)                                                         \
+    X(delete_array, _ZdaPv)                                                    \
+    X(delete_aligned, _ZdlPvSt11align_val_t)                                   \
+    X(delete_array_aligned, _ZdaPvSt11align_val_t)
+
+/* Each by a name that is this library's, and by one that the loader binds, as
+   in the rest of the program, before any code of that runs. */
+#define X(form, symbol)                                                        \
+    TCM_OWN(own_##form, symbol);                                               \
+    TCM_BOUND(bound_##form, symbol);
+BASIC(X)
+#undef X
+
+static const struct operators own = {
+#define X(form, symbol) own_##form,
+    BASIC(X)
+#undef X
+};
+static const struct operators bound = {
+#define X(form, symbol) bound_##form,
+    BASIC(X)
+#undef X
+};
+
+/* 0: none is replaced; 1: some are; else it was not looked. The base is
+   tcm_class_map_base if none is, and TCM_NO_BASE else or before. */
+static uint8_t replaced_state = 2;
+static uintptr_t delete_base = TCM_NO_BASE;
+
+/* Without a class map, as before the first block, it is looked each time. All
+   threads find the same. */
+static TCM_COLD bool look_for_replaced(void) {
+    bool same = true;
+    const struct operators *theirs = &bound;
+    /* Else a compiler may hold that two names are two functions. */
+    TCM_FORGET(theirs);
+#define X(form, symbol) same = same && theirs->form == own.form;
+    BASIC(X)
+#undef X
+    if (!same || tcm_class_map_base != TCM_NO_BASE)
+        tcm_store_relaxed(&replaced_state, (uint8_t)!same);
+    if (same)
+        tcm_store_relaxed(&delete_base, tcm_class_map_base);
+    return !same;
+}
+
+/* Two instructions for derived forms of new; those of delete have a base. */
+static TCM_ALWAYS_INLINE bool some_are_replaced(void) {
+    return TCM_UNLIKELY(tcm_load_folded(&replaced_state) != 0) &&
+           look_for_replaced();
+}
+
+/* What a nothrow form asks another for. */
+struct request {
+    void *(*plain)(size_t size);
+    void *(*aligned)(size_t size, size_t align);
+    size_t size, align;
+    void *block;
+};
+
+static void ask(void *argument) {
+    struct request *r = argument;
+    r->block =
+        r->plain != NULL ? r->plain(r->size) : r->aligned(r->size, r->align);
+}
+
+static TCM_COLD void *new_or_null(void *(*new_)(size_t), size_t size) {
+    struct request r = {.plain = new_, .size = size};
+    return tcm_call_catching(ask, &r) ? r.block : NULL;
+}
+
+static TCM_COLD void *new_aligned_or_null(void *(*new_)(size_t, size_t),
+                                          size_t size, size_t align) {
+    struct request r = {.aligned = new_, .size = size, .align = align};
+    return tcm_call_catching(ask, &r) ? r.block : NULL;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Paths                                                                    */
 
 /*
  * The loop of [new.delete.single]: try, call the handler, until there is none.
@@ -67,38 +200,59 @@ PLAIN_NEW(op_new_array_nothrow, MTF_CALL_NEW_ARRAY_NOTHROW, false)
         tcm_free_far(ptr, call);                                               \
     }
 
-#define DELETE_BODY(prefix) tcm_free_path(ptr, prefix##_far, prefix##_slow)
+#define DELETE_BODY(prefix)                                                    \
+    tcm_free_path(tcm_class_map_base, ptr, prefix##_far, prefix##_slow)
+
+/* A form that the operator FORM of the program may have to serve: FAR is asked
+   for all blocks then. */
+#define DERIVED_DELETE(prefix, call, form)                                     \
+    static TCM_COLD void prefix##_slow(void *ptr) {                            \
+        tcm_free_slow(ptr, call);                                              \
+    }                                                                          \
+    static TCM_NOINLINE void prefix##_far(void *ptr) {                         \
+        if (TCM_UNLIKELY(some_are_replaced()))                                 \
+            bound.form(ptr);                                                   \
+        else                                                                   \
+            tcm_free_far(ptr, call);                                           \
+    }
+
+#define DERIVED_BODY(prefix)                                                   \
+    tcm_free_path(delete_base, ptr, prefix##_far, prefix##_slow)
 
 PLAIN_DELETE(op_delete, MTF_CALL_DELETE)
-PLAIN_DELETE(op_delete_array, MTF_CALL_DELETE_ARRAY)
-PLAIN_DELETE(op_delete_nothrow, MTF_CALL_DELETE_NOTHROW)
-PLAIN_DELETE(op_delete_array_nothrow, MTF_CALL_DELETE_ARRAY_NOTHROW)
+DERIVED_DELETE(op_delete_array, MTF_CALL_DELETE_ARRAY, delete_)
+DERIVED_DELETE(op_delete_nothrow, MTF_CALL_DELETE_NOTHROW, delete_)
+DERIVED_DELETE(op_delete_array_nothrow, MTF_CALL_DELETE_ARRAY_NOTHROW,
+               delete_array)
 PLAIN_DELETE(op_delete_aligned, MTF_CALL_DELETE_ALIGNED)
 PLAIN_DELETE(op_delete_array_aligned, MTF_CALL_DELETE_ARRAY_ALIGNED)
 PLAIN_DELETE(op_delete_aligned_nothrow, MTF_CALL_DELETE_ALIGNED_NOTHROW)
 PLAIN_DELETE(op_delete_array_aligned_nothrow,
              MTF_CALL_DELETE_ARRAY_ALIGNED_NOTHROW)
 
-#define SIZED_DELETE(prefix, call)                                             \
+#define SIZED_DELETE(prefix, call, form)                                       \
     static TCM_COLD void prefix##_slow(void *ptr, size_t size) {               \
         tcm_free_sized_slow(ptr, size, 0, call);                               \
     }                                                                          \
     static TCM_NOINLINE void prefix##_far(void *ptr, size_t size) {            \
-        tcm_free_sized_far(ptr, size, call);                                   \
+        if (TCM_UNLIKELY(some_are_replaced()))                                 \
+            bound.form(ptr);                                                   \
+        else                                                                   \
+            tcm_free_sized_far(ptr, size, call);                               \
     }
 
 static TCM_ALWAYS_INLINE void check_delete(const void *ptr, size_t size,
                                            size_t align) {
-    if (tcm_debug)
+    if (tcm_debug && !some_are_replaced())
         tcm_delete_check(ptr, size, align);
 }
 
 #define SIZED_DELETE_BODY(prefix)                                              \
     check_delete(ptr, size, 0);                                                \
-    tcm_free_sized_path(ptr, size, prefix##_far, prefix##_slow)
+    tcm_free_sized_path(delete_base, ptr, size, prefix##_far, prefix##_slow)
 
-SIZED_DELETE(op_delete_sized, MTF_CALL_DELETE_SIZED)
-SIZED_DELETE(op_delete_array_sized, MTF_CALL_DELETE_ARRAY_SIZED)
+SIZED_DELETE(op_delete_sized, MTF_CALL_DELETE_SIZED, delete_)
+SIZED_DELETE(op_delete_array_sized, MTF_CALL_DELETE_ARRAY_SIZED, delete_array)
 
 /* While recording, aligned and sized aligned forms are served slowly. */
 static TCM_ALWAYS_INLINE void *new_aligned(size_t size, size_t align,
@@ -116,34 +270,8 @@ delete_sized_aligned(void *ptr, size_t size, size_t align, enum mtf_call call) {
     tcm_free_sized_elsewhere(ptr, size, align, call);
 }
 
-#define OPERATOR TCM_PUBLIC
-#define N(name)  TCM_EXPORT(name)
-
-/* std::nothrow_t is passed by reference, std::align_val_t is a size_t. */
-void *N(_Znwm)(size_t size);
-void *N(_Znam)(size_t size);
-void *N(_ZnwmRKSt9nothrow_t)(size_t size, const void *nt);
-void *N(_ZnamRKSt9nothrow_t)(size_t size, const void *nt);
-void *N(_ZnwmSt11align_val_t)(size_t size, size_t align);
-void *N(_ZnamSt11align_val_t)(size_t size, size_t align);
-void *N(_ZnwmSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
-                                            const void *nt);
-void *N(_ZnamSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
-                                            const void *nt);
-void N(_ZdlPv)(void *ptr);
-void N(_ZdaPv)(void *ptr);
-void N(_ZdlPvm)(void *ptr, size_t size);
-void N(_ZdaPvm)(void *ptr, size_t size);
-void N(_ZdlPvRKSt9nothrow_t)(void *ptr, const void *nt);
-void N(_ZdaPvRKSt9nothrow_t)(void *ptr, const void *nt);
-void N(_ZdlPvSt11align_val_t)(void *ptr, size_t align);
-void N(_ZdaPvSt11align_val_t)(void *ptr, size_t align);
-void N(_ZdlPvmSt11align_val_t)(void *ptr, size_t size, size_t align);
-void N(_ZdaPvmSt11align_val_t)(void *ptr, size_t size, size_t align);
-void N(_ZdlPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
-                                            const void *nt);
-void N(_ZdaPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
-                                            const void *nt);
+/* ------------------------------------------------------------------------ */
+/* Operators                                                                */
 
 /* operator new(size_t) */
 OPERATOR void *N(_Znwm)(size_t size) {
@@ -151,15 +279,21 @@ OPERATOR void *N(_Znwm)(size_t size) {
 }
 /* operator new[](size_t) */
 OPERATOR void *N(_Znam)(size_t size) {
+    if (TCM_UNLIKELY(some_are_replaced()))
+        return bound.new_(size);
     NEW_BODY(op_new_array);
 }
 /* operator new(size_t, const std::nothrow_t &) */
 OPERATOR void *N(_ZnwmRKSt9nothrow_t)(size_t size, const void *nt) {
+    if (TCM_UNLIKELY(some_are_replaced()))
+        return new_or_null(bound.new_, size);
     (void)nt;
     NEW_BODY(op_new_nothrow);
 }
 /* operator new[](size_t, const std::nothrow_t &) */
 OPERATOR void *N(_ZnamRKSt9nothrow_t)(size_t size, const void *nt) {
+    if (TCM_UNLIKELY(some_are_replaced()))
+        return new_or_null(bound.new_array, size);
     (void)nt;
     NEW_BODY(op_new_array_nothrow);
 }
@@ -169,17 +303,23 @@ OPERATOR void *N(_ZnwmSt11align_val_t)(size_t size, size_t align) {
 }
 /* operator new[](size_t, std::align_val_t) */
 OPERATOR void *N(_ZnamSt11align_val_t)(size_t size, size_t align) {
+    if (TCM_UNLIKELY(some_are_replaced()))
+        return bound.new_aligned(size, align);
     return new_aligned(size, align, MTF_CALL_NEW_ARRAY_ALIGNED, true);
 }
 /* operator new(size_t, std::align_val_t, const std::nothrow_t &) */
 OPERATOR void *N(_ZnwmSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
                                                      const void *nt) {
+    if (TCM_UNLIKELY(some_are_replaced()))
+        return new_aligned_or_null(bound.new_aligned, size, align);
     (void)nt;
     return new_aligned(size, align, MTF_CALL_NEW_ALIGNED_NOTHROW, false);
 }
 /* operator new[](size_t, std::align_val_t, const std::nothrow_t &) */
 OPERATOR void *N(_ZnamSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
                                                      const void *nt) {
+    if (TCM_UNLIKELY(some_are_replaced()))
+        return new_aligned_or_null(bound.new_array_aligned, size, align);
     (void)nt;
     return new_aligned(size, align, MTF_CALL_NEW_ARRAY_ALIGNED_NOTHROW, false);
 }
@@ -189,7 +329,7 @@ OPERATOR void N(_ZdlPv)(void *ptr) {
 }
 /* operator delete[](void *) */
 OPERATOR void N(_ZdaPv)(void *ptr) {
-    DELETE_BODY(op_delete_array);
+    DERIVED_BODY(op_delete_array);
 }
 /* operator delete(void *, size_t) */
 OPERATOR void N(_ZdlPvm)(void *ptr, size_t size) {
@@ -202,12 +342,12 @@ OPERATOR void N(_ZdaPvm)(void *ptr, size_t size) {
 /* operator delete(void *, const std::nothrow_t &) */
 OPERATOR void N(_ZdlPvRKSt9nothrow_t)(void *ptr, const void *nt) {
     (void)nt;
-    DELETE_BODY(op_delete_nothrow);
+    DERIVED_BODY(op_delete_nothrow);
 }
 /* operator delete[](void *, const std::nothrow_t &) */
 OPERATOR void N(_ZdaPvRKSt9nothrow_t)(void *ptr, const void *nt) {
     (void)nt;
-    DELETE_BODY(op_delete_array_nothrow);
+    DERIVED_BODY(op_delete_array_nothrow);
 }
 /* operator delete(void *, std::align_val_t) */
 OPERATOR void N(_ZdlPvSt11align_val_t)(void *ptr, size_t align) {
@@ -216,28 +356,48 @@ OPERATOR void N(_ZdlPvSt11align_val_t)(void *ptr, size_t align) {
 }
 /* operator delete[](void *, std::align_val_t) */
 OPERATOR void N(_ZdaPvSt11align_val_t)(void *ptr, size_t align) {
+    if (TCM_UNLIKELY(some_are_replaced())) {
+        bound.delete_aligned(ptr, align);
+        return;
+    }
     (void)align;
     DELETE_BODY(op_delete_array_aligned);
 }
 /* operator delete(void *, size_t, std::align_val_t) */
 OPERATOR void N(_ZdlPvmSt11align_val_t)(void *ptr, size_t size, size_t align) {
+    if (TCM_UNLIKELY(some_are_replaced())) {
+        bound.delete_aligned(ptr, align);
+        return;
+    }
     check_delete(ptr, size, align);
     delete_sized_aligned(ptr, size, align, MTF_CALL_DELETE_SIZED_ALIGNED);
 }
 /* operator delete[](void *, size_t, std::align_val_t) */
 OPERATOR void N(_ZdaPvmSt11align_val_t)(void *ptr, size_t size, size_t align) {
+    if (TCM_UNLIKELY(some_are_replaced())) {
+        bound.delete_array_aligned(ptr, align);
+        return;
+    }
     check_delete(ptr, size, align);
     delete_sized_aligned(ptr, size, align, MTF_CALL_DELETE_ARRAY_SIZED_ALIGNED);
 }
 /* operator delete(void *, std::align_val_t, const std::nothrow_t &) */
 OPERATOR void N(_ZdlPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
                                                      const void *nt) {
+    if (TCM_UNLIKELY(some_are_replaced())) {
+        bound.delete_aligned(ptr, align);
+        return;
+    }
     (void)align, (void)nt;
     DELETE_BODY(op_delete_aligned_nothrow);
 }
 /* operator delete[](void *, std::align_val_t, const std::nothrow_t &) */
 OPERATOR void N(_ZdaPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
                                                      const void *nt) {
+    if (TCM_UNLIKELY(some_are_replaced())) {
+        bound.delete_array_aligned(ptr, align);
+        return;
+    }
     (void)align, (void)nt;
     DELETE_BODY(op_delete_array_aligned_nothrow);
 }

@@ -32,6 +32,17 @@
         TCM_EXPORT(target)) __typeof__(TCM_EXPORT(target))                     \
     TCM_EXPORT(name) __attribute__((alias(TCM_TEXT(TCM_EXPORT(target)))))
 
+/* Makes NAME the exported function TARGET of the same file as this library
+   defines it, whatever the program's TARGET is. */
+#define TCM_OWN(name, target)                                                  \
+    static __typeof__(TCM_EXPORT(target)) name                                 \
+        __attribute__((alias(TCM_TEXT(TCM_EXPORT(target)))))
+
+/* Makes NAME what TARGET is to the program: the loader binds it. */
+#define TCM_BOUND(name, target)                                                \
+    extern TCM_PUBLIC __typeof__(TCM_EXPORT(target)) name __asm__(             \
+        TCM_TEXT(TCM_EXPORT(target)))
+
 /* The malloc family as this library defines it; used inside too, so that no
    call goes through the procedure linkage table to another library's. */
 struct mallinfo;

@@ -75,7 +75,7 @@ TCM_PUBLIC void *TCM_EXPORT(malloc)(size_t size) {
 }
 
 TCM_PUBLIC void TCM_EXPORT(free)(void *ptr) {
-    tcm_free_path(ptr, far_free, slow_free);
+    tcm_free_path(tcm_class_map_base, ptr, far_free, slow_free);
 }
 
 TCM_PUBLIC void TCM_EXPORT(cfree)(void *ptr) {
@@ -84,7 +84,8 @@ TCM_PUBLIC void TCM_EXPORT(cfree)(void *ptr) {
 
 TCM_PUBLIC void TCM_EXPORT(free_sized)(void *ptr, size_t size) {
     check_free(ptr, size, 1);
-    tcm_free_sized_path(ptr, size, far_free_sized, slow_free_sized);
+    tcm_free_sized_path(tcm_class_map_base, ptr, size, far_free_sized,
+                        slow_free_sized);
 }
 
 TCM_PUBLIC void TCM_EXPORT(free_aligned_sized)(void *ptr, size_t align,

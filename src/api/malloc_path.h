@@ -184,11 +184,12 @@ static TCM_ALWAYS_INLINE void *tcm_alloc_aligned_plain(size_t size,
 }
 
 /* The plain path of a free of a block in the first range. FAR serves the
-   others. */
-static TCM_ALWAYS_INLINE void tcm_free_path(void *ptr, void (*far)(void *),
+   others. BASE: tcm_class_map_base, or TCM_NO_BASE, with which FAR serves
+   all. */
+static TCM_ALWAYS_INLINE void tcm_free_path(uintptr_t base, void *ptr,
+                                            void (*far)(void *),
                                             void (*slow)(void *)) {
     struct tcm_thread_cache *cache = tcm_self.own;
-    uintptr_t base = tcm_class_map_base;
     size_t page = tcm_class_map_page(base, ptr);
     TCM_ASSERT(page >= TCM_CLASS_MAP_PAGES ||
                tcm_class_is(ptr, tcm_class_map_get(base, page)));
@@ -212,10 +213,9 @@ static TCM_ALWAYS_INLINE void tcm_free_far(void *ptr, enum mtf_call call) {
  * frees the right block, traced or not.
  */
 static TCM_ALWAYS_INLINE void
-tcm_free_sized_path(void *ptr, size_t size, void (*far)(void *, size_t),
-                    void (*slow)(void *, size_t)) {
+tcm_free_sized_path(uintptr_t base, void *ptr, size_t size,
+                    void (*far)(void *, size_t), void (*slow)(void *, size_t)) {
     struct tcm_thread_cache *cache = tcm_self.own;
-    uintptr_t base = tcm_class_map_base;
     size_t page = tcm_class_map_page(base, ptr);
     TCM_ASSERT(page >= TCM_CLASS_MAP_PAGES ||
                tcm_class_is(ptr, tcm_class_map_get(base, page)));

@@ -27,7 +27,7 @@ extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 extern void *__cxa_begin_catch(void *exception) __attribute__((weak));
 extern void __cxa_end_catch(void) __attribute__((weak));
 
-/* A call of a handler by this thread, the innermost first. */
+/* A call that may throw, by this thread, the innermost first. */
 struct catcher {
     struct catcher *outer;
     struct _Unwind_Exception *caught;
@@ -91,7 +91,7 @@ _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
                                           struct _Unwind_Context *context)
     __attribute__((used, visibility("hidden")));
 
-/* Called by the unwinder for call_catching's frame, by name from there. A
+/* Called by the unwinder for tcm_call_catching's frame, by name from there. A
    cancelled thread is not stopped: it goes on unwinding. */
 _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
                                           _Unwind_Exception_Class size_class,
@@ -109,14 +109,13 @@ _Unwind_Reason_Code tcm_catch_personality(int version, _Unwind_Action actions,
     _longjmp(catcher->place, 1);
 }
 
-/* false: HANDLER threw. */
-static TCM_NOINLINE bool call_catching(new_handler handler) {
+TCM_NOINLINE bool tcm_call_catching(void (*call)(void *), void *argument) {
     struct catcher catcher = {.outer = catchers};
     /* 0x1b: an offset of four bytes from its place */
     __asm__ volatile(".cfi_personality 0x1b, tcm_catch_personality");
     if (_setjmp(catcher.place) == 0) {
         catchers = &catcher;
-        handler();
+        call(argument);
         TCM_ASSERT(catchers == &catcher);
         catchers = catcher.outer;
         return true;
@@ -125,13 +124,17 @@ static TCM_NOINLINE bool call_catching(new_handler handler) {
     return false;
 }
 
+static void call_handler(void *handler) {
+    (*(new_handler *)handler)();
+}
+
 bool tcm_new_handler_call(bool catches) {
     TCM_ASSERT(tcm_locks_held == 0);
     new_handler handler = current_handler();
     if (handler == NULL)
         return false;
     if (catches)
-        return call_catching(handler);
+        return tcm_call_catching(call_handler, (void *)&handler);
     handler();
     return true;
 }

@@ -20,6 +20,9 @@
  */
 bool tcm_new_handler_call(bool catches);
 
+/* CALL(ARGUMENT). false: it threw; the exception has been ended. */
+bool tcm_call_catching(void (*call)(void *), void *argument);
+
 TCM_NORETURN void tcm_throw_bad_alloc(void);
 
 /* True when malloc and its family call the handler too. */

@@ -342,10 +342,21 @@ TCM_PUBLIC void *TCM_EXPORT(realloc)(void *ptr, size_t size) {
     return realloc_any(ptr, size, MTF_CALL_REALLOC);
 }
 
+/* A program that has a realloc of its own gets that by reallocarray, too. In a
+   variable, which the loader fills in. */
+TCM_OWN(own_realloc, realloc);
+TCM_BOUND(bound_realloc, realloc);
+static void *(*const bound)(void *, size_t) = bound_realloc;
+
 TCM_PUBLIC void *TCM_EXPORT(reallocarray)(void *ptr, size_t n, size_t size) {
     size_t bytes;
     if (TCM_UNLIKELY(tcm_mul_overflows(n, size, &bytes)))
         bytes = SIZE_MAX; /* refused there, with the old token recorded */
+    void *(*theirs)(void *, size_t) = bound;
+    /* Else a compiler may hold that two names are two functions. */
+    TCM_FORGET(theirs);
+    if (TCM_UNLIKELY(theirs != own_realloc))
+        return theirs(ptr, bytes);
     return realloc_any(ptr, bytes, MTF_CALL_REALLOCARRAY);
 }
 
