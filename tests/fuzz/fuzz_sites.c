@@ -188,7 +188,7 @@ static void check_callers(const struct input *in, struct names *names) {
     for (size_t i = 0; i < rows.count; i++) {
         double sum = 0;
         for (size_t k = 0; (top = callers_of(&callers, i, k)) != NULL; k++) {
-            char *text = callers_text(&callers, top->node, (unsigned)k, 100);
+            char *text = callers_text(&callers, i, k, (unsigned)k, 100);
             sum += top->value;
             if (text != NULL)
                 check_line(text);

@@ -78,6 +78,22 @@ report -q --stacks 5 --json j one
 tr -d ' \n' <j >line
 like "in JSON" line \
     '"stacks":\[\{"value":1010,"frames":\["app\+0x2ff","app\+0xff"\]'
+# Two that differ only far outside of what fits in a line.
+awk 'BEGIN {
+    print "module 1 0x1000000 0x9000000 /opt/app"
+    for (s = 0; s < 2; s++) {
+        for (i = 1; i <= 30; i++)
+            printf "frame %d %d 1 %d\n", 40 * s + i,
+                i == 1 ? 0 : 40 * s + i - 1,
+                16777216 + 16 * i + (i == 5 ? 4096 * s : 0)
+        printf "site %d\nnew %d 8\n", 40 * s + 30, s
+    }
+}' | "$make" deep
+report deep >text
+is "stacks that differ late: no two lines are the same" \
+    "$(grep '50.0 %' text | sort -u | wc -l)" 2
+like "one has its frame" text ' < \.\.\. < app\+0x4f < \.\.\.$'
+like "and so has the other" text ' < \.\.\. < app\+0x104f < \.\.\.$'
 report --tree one >text
 sed '1,3d' text | awk '{ print $1, $3, $(NF - 2), $NF }' >got
 is "a tree" "$(cat got)" "1.13 4 100.0 all

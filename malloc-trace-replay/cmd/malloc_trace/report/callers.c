@@ -109,19 +109,55 @@ static size_t put_short(char *to, const char *name) {
                             n > NAME_COLUMNS ? "..." : "");
 }
 
-char *callers_text(const struct callers *c, uint32_t node, unsigned first,
-                   size_t width) {
-    char *text = malloc(width + 2 * (NAME_COLUMNS + 16));
-    size_t n = 0;
+/* Where the stacks of A and B first differ; STACKS_DEPTH: nowhere. */
+static unsigned difference(const struct stacks *s, uint32_t a, uint32_t b) {
     unsigned depth = 0;
+    while (a != b && a != 0 && b != 0 && s->node[a].label == s->node[b].label) {
+        a = s->node[a].parent;
+        b = s->node[b].parent;
+        depth++;
+    }
+    return a == b ? STACKS_DEPTH : depth;
+}
+
+/* How many frames of the stack tell it from the others of its row. */
+static unsigned telling(const struct callers *c, size_t row, size_t index) {
+    const struct callers_top *other;
+    uint32_t node = c->top[row * c->per_row + index].node;
+    unsigned most = 0;
+    for (size_t i = 0; (other = callers_of(c, row, i)) != NULL; i++) {
+        unsigned depth = difference(&c->stacks, node, other->node);
+        if (depth != STACKS_DEPTH && depth > most)
+            most = depth;
+    }
+    return most;
+}
+
+char *callers_text(const struct callers *c, size_t row, size_t index,
+                   unsigned first, size_t width) {
+    char *text = malloc(width + 3 * (NAME_COLUMNS + 16));
+    uint32_t node = c->top[row * c->per_row + index].node;
+    size_t n = 0;
     if (text == NULL)
         return NULL;
     text[0] = '\0';
-    for (; node != 0; node = c->stacks.node[node].parent, depth++) {
+    for (unsigned depth = 0; node != 0;
+         node = c->stacks.node[node].parent, depth++) {
         if (depth < first)
             continue;
         if (n >= width) {
-            memcpy(text + n, " < ...", sizeof(" < ..."));
+            unsigned last = telling(c, row, index);
+            bool between = depth < last;
+            for (; depth < last && c->stacks.node[node].parent != 0; depth++)
+                node = c->stacks.node[node].parent;
+            if (depth == last) {
+                n += (size_t)sprintf(text + n, "%s",
+                                     between ? " < ... < " : " < ");
+                n += put_short(text + n, stacks_text(&c->stacks, node));
+                node = c->stacks.node[node].parent;
+            }
+            if (node != 0)
+                memcpy(text + n, " < ...", sizeof(" < ..."));
             break;
         }
         if (n != 0 || first != 0) {

@@ -29,10 +29,11 @@ void callers_fini(struct callers *c);
 /* The INDEXth stack of a row; NULL: there is none. */
 const struct callers_top *callers_of(const struct callers *c, size_t row,
                                      size_t index);
-/* Frames of a stack from NODE outwards, without those before FIRST (0: all),
-   with " < " between, in about WIDTH columns; the caller frees. NULL: no
-   memory, or no frames. */
-char *callers_text(const struct callers *c, uint32_t node, unsigned first,
-                   size_t width);
+/* Frames of the INDEXth stack of a row, which there is, from the innermost
+   outwards, without those before FIRST (0: all), with " < " between, in about
+   WIDTH columns; behind these the frame that tells it from the row's others, if
+   no frame before does. The caller frees. NULL: no memory, or no frames. */
+char *callers_text(const struct callers *c, size_t row, size_t index,
+                   unsigned first, size_t width);
 
 #endif

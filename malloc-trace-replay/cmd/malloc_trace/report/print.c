@@ -118,7 +118,7 @@ static void put_callers(size_t row, const char *location, double all,
         const char *first = stacks_text(&o->callers->stacks, top->node);
         bool named = strncmp(location, first, strlen(first)) == 0;
         char *text =
-            callers_text(o->callers, top->node, named ? 1 : 0, CALLERS_COLUMNS);
+            callers_text(o->callers, row, i, named ? 1 : 0, CALLERS_COLUMNS);
         if (text != NULL)
             printf("%*s%5.1f %% %s\n", TEXT_COLUMNS, "", 100 * top->value / all,
                    text);
