@@ -10,10 +10,9 @@
  * Choice of a shard: all threads begin with shard 0. One that often finds the
  * lock of its shard taken goes on to another, and opens that if it is the last;
  * so programs whose threads do not meet here have one shard, and none has more
- * than threads. A shard with its
- * share of the memory in use takes FREE runs of the others before it grows, so
- * that what one thread gave up is used by another. Under a limit there is one
- * shard only.
+ * than threads. A shard with its share of the memory in use takes FREE runs of
+ * the others before it grows, so that what one thread gave up is used by
+ * another. Under a limit there is one shard only.
  */
 #include "core/page_heap.h"
 #include "base/bits.h"
@@ -285,15 +284,24 @@ static struct tcm_span *alloc_locked(struct tcm_page_heap *heap,
     return span;
 }
 
-static struct tcm_span *alloc_from(struct tcm_page_heap *heap,
-                                   const struct request *want, bool *zeroed) {
-    if (want->may_grow)
+/* Takes HEAP's lock, before it the growth lock if GROW. */
+static void lock_heap(struct tcm_page_heap *heap, bool grow) {
+    if (grow)
         tcm_lock(&tcm_growth_lock);
     tcm_lock(&heap->lock);
-    struct tcm_span *span = alloc_locked(heap, want, zeroed);
+}
+
+static void unlock_heap(struct tcm_page_heap *heap, bool grow) {
     tcm_unlock(&heap->lock);
-    if (want->may_grow)
+    if (grow)
         tcm_unlock(&tcm_growth_lock);
+}
+
+static struct tcm_span *alloc_from(struct tcm_page_heap *heap,
+                                   const struct request *want, bool *zeroed) {
+    lock_heap(heap, want->may_grow);
+    struct tcm_span *span = alloc_locked(heap, want, zeroed);
+    unlock_heap(heap, want->may_grow);
     return span;
 }
 
@@ -314,12 +322,14 @@ static struct tcm_span *alloc_elsewhere(const struct tcm_page_heap *heap,
 static bool has_share(const struct tcm_page_heap *heap) {
     uint32_t n = tcm_load_acquire(&tcm_page_shards);
     uint64_t taken = 0;
-    for (uint32_t i = 0; n > 1 && i < n; i++) {
+    if (n == 1)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
         uint64_t used = used_pages(tcm_page_shard[i]);
         uint64_t idle = tcm_load_relaxed(&tcm_page_shard[i]->free_pages);
         taken += used > idle ? used - idle : 0;
     }
-    return n > 1 && used_pages(heap) * n >= taken;
+    return used_pages(heap) * n >= taken;
 }
 
 /* The first attempt does not wait for a thread that makes the heap grow; the
@@ -464,14 +474,10 @@ bool tcm_page_heap_resize(struct tcm_span *span, size_t pages) {
     TCM_ASSERT(pages != 0 && span->state == TCM_SPAN_LARGE);
     TCM_ASSERT(tcm_span_is_valid(span));
     for (unsigned grow = 0; grow < 2 && !done; grow++) {
-        if (grow != 0)
-            tcm_lock(&tcm_growth_lock);
-        tcm_lock(&heap->lock);
+        lock_heap(heap, grow != 0);
         done = pages < span->pages ? shrink_locked(span, pages)
                                    : extend_locked(span, pages, grow != 0);
-        tcm_unlock(&heap->lock);
-        if (grow != 0)
-            tcm_unlock(&tcm_growth_lock);
+        unlock_heap(heap, grow != 0);
     }
     TCM_ASSERT(!done || span->pages == pages);
     return done;
@@ -479,10 +485,11 @@ bool tcm_page_heap_resize(struct tcm_span *span, size_t pages) {
 
 /* ------------------------------------------------------------------------ */
 
-size_t tcm_page_heap_release(size_t pages) {
+/* From shard FIRST on. */
+static size_t release_from(uint32_t first, size_t pages) {
     size_t done = 0;
     uint32_t n = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 0; i < n && done < pages; i++) {
+    for (uint32_t i = first; i < n && done < pages; i++) {
         struct tcm_page_heap *heap = tcm_page_shard[i];
         tcm_lock(&heap->lock);
         done += tcm_page_release_locked(heap, pages - done);
@@ -491,18 +498,18 @@ size_t tcm_page_heap_release(size_t pages) {
     return done;
 }
 
+size_t tcm_page_heap_release(size_t pages) {
+    return release_from(0, pages);
+}
+
 void tcm_page_heap_set_limit(uint64_t pages) {
     tcm_page_heap_lock_all();
     for (uint32_t i = 0; i < tcm_page_shards; i++)
         tcm_page_shard[i]->limit_pages = pages;
     tcm_store_relaxed(&usable, pages != 0 ? 1u : TCM_PAGE_SHARDS);
     tcm_page_heap_unlock_all();
-    uint32_t n = tcm_load_acquire(&tcm_page_shards);
-    for (uint32_t i = 1; pages != 0 && i < n; i++) {
-        tcm_lock(&tcm_page_shard[i]->lock);
-        (void)tcm_page_release_locked(tcm_page_shard[i], SIZE_MAX);
-        tcm_unlock(&tcm_page_shard[i]->lock);
-    }
+    if (pages != 0)
+        (void)release_from(1, SIZE_MAX);
 }
 
 void tcm_page_heap_set_rate(uint32_t milli) {
