@@ -132,14 +132,8 @@ static void ask(void *argument) {
         r->plain != NULL ? r->plain(r->size) : r->aligned(r->size, r->align);
 }
 
-static TCM_COLD void *new_or_null(void *(*new_)(size_t), size_t size) {
-    struct request r = {.plain = new_, .size = size};
-    return tcm_call_catching(ask, &r) ? r.block : NULL;
-}
-
-static TCM_COLD void *new_aligned_or_null(void *(*new_)(size_t, size_t),
-                                          size_t size, size_t align) {
-    struct request r = {.aligned = new_, .size = size, .align = align};
+/* NULL if it throws. */
+static TCM_COLD void *or_null(struct request r) {
     return tcm_call_catching(ask, &r) ? r.block : NULL;
 }
 
@@ -192,10 +186,13 @@ PLAIN_NEW(op_new_array, MTF_CALL_NEW_ARRAY, true)
 PLAIN_NEW(op_new_nothrow, MTF_CALL_NEW_NOTHROW, false)
 PLAIN_NEW(op_new_array_nothrow, MTF_CALL_NEW_ARRAY_NOTHROW, false)
 
-#define PLAIN_DELETE(prefix, call)                                             \
+#define SLOW_DELETE(prefix, call)                                              \
     static TCM_COLD void prefix##_slow(void *ptr) {                            \
         tcm_free_slow(ptr, call);                                              \
-    }                                                                          \
+    }
+
+#define PLAIN_DELETE(prefix, call)                                             \
+    SLOW_DELETE(prefix, call)                                                  \
     static TCM_ALWAYS_INLINE void prefix##_far(void *ptr) {                    \
         tcm_free_far(ptr, call);                                               \
     }
@@ -206,9 +203,7 @@ PLAIN_NEW(op_new_array_nothrow, MTF_CALL_NEW_ARRAY_NOTHROW, false)
 /* A form that the operator FORM of the program may have to serve: FAR is asked
    for all blocks then. */
 #define DERIVED_DELETE(prefix, call, form)                                     \
-    static TCM_COLD void prefix##_slow(void *ptr) {                            \
-        tcm_free_slow(ptr, call);                                              \
-    }                                                                          \
+    SLOW_DELETE(prefix, call)                                                  \
     static TCM_NOINLINE void prefix##_far(void *ptr) {                         \
         if (TCM_UNLIKELY(some_are_replaced()))                                 \
             bound.form(ptr);                                                   \
@@ -286,14 +281,15 @@ OPERATOR void *N(_Znam)(size_t size) {
 /* operator new(size_t, const std::nothrow_t &) */
 OPERATOR void *N(_ZnwmRKSt9nothrow_t)(size_t size, const void *nt) {
     if (TCM_UNLIKELY(some_are_replaced()))
-        return new_or_null(bound.new_, size);
+        return or_null((struct request){.plain = bound.new_, .size = size});
     (void)nt;
     NEW_BODY(op_new_nothrow);
 }
 /* operator new[](size_t, const std::nothrow_t &) */
 OPERATOR void *N(_ZnamRKSt9nothrow_t)(size_t size, const void *nt) {
     if (TCM_UNLIKELY(some_are_replaced()))
-        return new_or_null(bound.new_array, size);
+        return or_null(
+            (struct request){.plain = bound.new_array, .size = size});
     (void)nt;
     NEW_BODY(op_new_array_nothrow);
 }
@@ -311,7 +307,8 @@ OPERATOR void *N(_ZnamSt11align_val_t)(size_t size, size_t align) {
 OPERATOR void *N(_ZnwmSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
                                                      const void *nt) {
     if (TCM_UNLIKELY(some_are_replaced()))
-        return new_aligned_or_null(bound.new_aligned, size, align);
+        return or_null((struct request){
+            .aligned = bound.new_aligned, .size = size, .align = align});
     (void)nt;
     return new_aligned(size, align, MTF_CALL_NEW_ALIGNED_NOTHROW, false);
 }
@@ -319,7 +316,8 @@ OPERATOR void *N(_ZnwmSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
 OPERATOR void *N(_ZnamSt11align_val_tRKSt9nothrow_t)(size_t size, size_t align,
                                                      const void *nt) {
     if (TCM_UNLIKELY(some_are_replaced()))
-        return new_aligned_or_null(bound.new_array_aligned, size, align);
+        return or_null((struct request){
+            .aligned = bound.new_array_aligned, .size = size, .align = align});
     (void)nt;
     return new_aligned(size, align, MTF_CALL_NEW_ARRAY_ALIGNED_NOTHROW, false);
 }
