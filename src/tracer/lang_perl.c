@@ -75,10 +75,6 @@ static inline bool has_memory(uintptr_t p) {
     return (p & 7) == 0 && mtr_config.host->has_memory((const void *)p);
 }
 
-static inline uintptr_t word(uintptr_t p) {
-    return *(const uintptr_t *)p;
-}
-
 static inline uint32_t half(uintptr_t p) {
     return *(const uint32_t *)p;
 }
@@ -104,7 +100,7 @@ static inline const char *file_of(uintptr_t cop, uintptr_t my_perl) {
         (!has_memory(cop) ||
          (half(cop + COP_TYPE) & COP_TYPE_MASK) - COP_NEXT > 1))
         return NULL;
-    uintptr_t name = word(cop + COP_FILE);
+    uintptr_t name = mtr_lang_word(cop + COP_FILE);
     return has_memory(name) ? (const char *)name : NULL;
 }
 
@@ -113,17 +109,17 @@ static uintptr_t name_of(uintptr_t sub) {
     if (sub == SUB_IS_EVAL || !has_memory(sub))
         return 0;
     uint32_t type = half(sub + VALUE_FLAGS) & TYPE_MASK;
-    uintptr_t body = word(sub), glob;
+    uintptr_t body = mtr_lang_word(sub), glob;
     if ((type != TYPE_SUB && type != TYPE_FORMAT) || !has_memory(body))
         return 0;
-    uintptr_t name = word(body + SUB_NAME);
+    uintptr_t name = mtr_lang_word(body + SUB_NAME);
     if ((half(body + SUB_FLAGS) & SUB_HAS_NAME) == 0) {
         glob = name;
         if (!has_memory(glob) ||
             (half(glob + VALUE_FLAGS) & TYPE_MASK) != TYPE_GLOB ||
-            !has_memory(word(glob)))
+            !has_memory(mtr_lang_word(glob)))
             return 0;
-        name = word(word(glob) + GLOB_NAME);
+        name = mtr_lang_word(mtr_lang_word(glob) + GLOB_NAME);
     }
     return has_memory(name) && half(name + NAME_LENGTH) <= MTF_SITE_TEXT_MAX
                ? name
@@ -133,7 +129,7 @@ static uintptr_t name_of(uintptr_t sub) {
 static uint64_t mix(const struct mtr_lang_interpreter *it, uint64_t h,
                     const struct mtr_lang_frame *frame) {
     bool is_eval = frame->where == SUB_IS_EVAL;
-    const char *file = (const char *)word(frame->what + COP_FILE);
+    const char *file = (const char *)mtr_lang_word(frame->what + COP_FILE);
     uintptr_t name = is_eval ? 0 : frame->where;
     (void)it;
     h = mtr_lang_mix(h ^ is_eval, half(frame->what + COP_LINE));
@@ -163,17 +159,17 @@ static bool add(struct mtr_lang_walk *w, uint32_t depth, uintptr_t my_perl,
 
 static TCM_ALWAYS_INLINE void walk_of(const struct mtr_lang_interpreter *it,
                                       struct mtr_lang_walk *w, uint32_t depth) {
-    if (word((uintptr_t)it->place[SYMBOL_FIRST].at) == 0)
+    if (mtr_lang_word((uintptr_t)it->place[SYMBOL_FIRST].at) == 0)
         return;
     pthread_key_t key = *(const pthread_key_t *)it->place[SYMBOL_KEY].at;
     uintptr_t my_perl = (uintptr_t)pthread_getspecific(key);
     if (!has_memory(my_perl))
         return;
-    uintptr_t cop = word(my_perl + INTERPRETER_COP);
-    uintptr_t stack = word(my_perl + INTERPRETER_STACK);
+    uintptr_t cop = mtr_lang_word(my_perl + INTERPRETER_COP);
+    uintptr_t stack = mtr_lang_word(my_perl + INTERPRETER_STACK);
     /* The last subroutine is that of the innermost statement. */
-    for (; has_memory(stack); stack = word(stack + STACK_BELOW)) {
-        uintptr_t contexts = word(stack + STACK_CONTEXTS);
+    for (; has_memory(stack); stack = mtr_lang_word(stack + STACK_BELOW)) {
+        uintptr_t contexts = mtr_lang_word(stack + STACK_CONTEXTS);
         int32_t top = (int32_t)half(stack + STACK_TOP);
         if (top < 0 || !has_memory(contexts))
             continue;
@@ -185,9 +181,9 @@ static TCM_ALWAYS_INLINE void walk_of(const struct mtr_lang_interpreter *it,
             if (!is_eval && type != CONTEXT_IS_SUB && type != CONTEXT_IS_FORMAT)
                 continue;
             if (!add(w, depth, my_perl, cop,
-                     is_eval ? SUB_IS_EVAL : word(c + CONTEXT_SUB)))
+                     is_eval ? SUB_IS_EVAL : mtr_lang_word(c + CONTEXT_SUB)))
                 return;
-            cop = word(c + CONTEXT_COP);
+            cop = mtr_lang_word(c + CONTEXT_COP);
         }
     }
     add(w, depth, my_perl, cop, 0);
@@ -207,7 +203,7 @@ static void walk_late(const struct mtr_lang_interpreter *it,
 static uint32_t file(const struct mtr_lang_interpreter *it,
                      const struct mtr_lang_frame *frame, char *to) {
     (void)it;
-    const char *name = (const char *)word(frame->what + COP_FILE);
+    const char *name = (const char *)mtr_lang_word(frame->what + COP_FILE);
     return mtr_lang_copy(to, name, strnlen(name, MTF_SITE_TEXT_MAX));
 }
 

@@ -66,10 +66,6 @@ static struct python initial;
 #define TEXT_HASH      24u /* of none of them published */
 #define OWNED_BY_STACK 3u  /* from here on: no frame of Python code */
 
-static inline uintptr_t word(uintptr_t p) {
-    return *(const uintptr_t *)p;
-}
-
 static inline int32_t number(uintptr_t p) {
     return *(const int32_t *)p;
 }
@@ -175,7 +171,7 @@ static inline const char *text_at(const struct python *py, uintptr_t text,
                                   unsigned *width, size_t *count) {
     uint32_t state = *(const uint32_t *)(text + py->text_state);
     *width = state >> 2 & 7;
-    *count = word(text + py->text_length);
+    *count = mtr_lang_word(text + py->text_length);
     if ((state >> 5 & 1) == 0)
         *count = 0;
     return (const char *)text +
@@ -185,7 +181,7 @@ static inline const char *text_at(const struct python *py, uintptr_t text,
 /* Of a text that Python has a hash of, of 64 bits, that. */
 static inline uint64_t mix_text(const struct python *py, uint64_t h,
                                 uintptr_t text) {
-    uint64_t known = word(text + py->text_hash);
+    uint64_t known = mtr_lang_word(text + py->text_hash);
     unsigned width;
     size_t count;
     if (known != UINT64_MAX)
@@ -210,14 +206,15 @@ static inline uint64_t mix_code(const struct python *py, uint64_t h,
     if (code - py->it.start < py->it.bytes)
         return mtr_lang_mix(h ^ code, 0);
     uint64_t token = mtr_config.host->token_of(
-        (const void *)code, py->code_bytes + 2 * word(code + CODE_UNITS));
+        (const void *)code,
+        py->code_bytes + 2 * mtr_lang_word(code + CODE_UNITS));
     if (token != 0)
         return mtr_lang_mix(h ^ code, token << 1 | 1);
-    uintptr_t table = word(code + py->code_linetable);
-    size_t bytes = word(table + py->bytes_size);
+    uintptr_t table = mtr_lang_word(code + py->code_linetable);
+    size_t bytes = mtr_lang_word(table + py->bytes_size);
     h = mtr_lang_mix(h ^ (uint64_t)number(code + py->code_firstlineno), bytes);
-    h = mix_text(py, h, word(code + py->code_filename));
-    h = mix_text(py, h, word(code + py->code_qualname));
+    h = mix_text(py, h, mtr_lang_word(code + py->code_filename));
+    h = mix_text(py, h, mtr_lang_word(code + py->code_qualname));
     return mtr_lang_mix_bytes(h, (const void *)(table + py->bytes_data), bytes);
 }
 
@@ -236,20 +233,20 @@ static TCM_ALWAYS_INLINE void walk_of(const struct python *py,
     uintptr_t state = (uintptr_t)py->own_state(), code;
     if (state == 0 || state != (uintptr_t)py->current_state())
         return;
-    uintptr_t frame = word(state + py->state_frame);
+    uintptr_t frame = mtr_lang_word(state + py->state_frame);
     if (py->cframe_frame != NO_CFRAME && frame != 0) {
         w->outer = frame;
-        frame = word(frame + py->cframe_frame);
+        frame = mtr_lang_word(frame + py->cframe_frame);
     }
-    uint64_t h = w->salt = word(state + INTERPRETER);
-    for (; frame != 0; frame = word(frame + py->frame_previous)) {
+    uint64_t h = w->salt = mtr_lang_word(state + INTERPRETER);
+    for (; frame != 0; frame = mtr_lang_word(frame + py->frame_previous)) {
         if (*(const uint8_t *)(frame + py->frame_owner) >= OWNED_BY_STACK) {
             if (w->outer == 0)
                 w->outer = frame;
             continue;
         }
-        code = word(frame + py->frame_code);
-        if (code == 0 || word(code + OBJECT_TYPE) !=
+        code = mtr_lang_word(frame + py->frame_code);
+        if (code == 0 || mtr_lang_word(code + OBJECT_TYPE) !=
                              (uintptr_t)py->it.place[SYMBOL_CODE_TYPE].at)
             continue;
         if (w->count == depth) {
@@ -257,7 +254,7 @@ static TCM_ALWAYS_INLINE void walk_of(const struct python *py,
             break;
         }
         uintptr_t where =
-            word(frame + py->frame_instr) - (code + py->code_bytes);
+            mtr_lang_word(frame + py->frame_instr) - (code + py->code_bytes);
         w->frame[w->count] = (struct mtr_lang_frame){code, where};
         h = mix_frame(py, h, &w->frame[w->count++]);
     }
@@ -310,13 +307,13 @@ static uint32_t copy_text(const struct python *py, uintptr_t text, char *to) {
 static uint32_t file(const struct mtr_lang_interpreter *it,
                      const struct mtr_lang_frame *frame, char *to) {
     const struct python *py = (const struct python *)it;
-    return copy_text(py, word(frame->what + py->code_filename), to);
+    return copy_text(py, mtr_lang_word(frame->what + py->code_filename), to);
 }
 
 static uint32_t function(const struct mtr_lang_interpreter *it,
                          const struct mtr_lang_frame *frame, char *to) {
     const struct python *py = (const struct python *)it;
-    return copy_text(py, word(frame->what + py->code_qualname), to);
+    return copy_text(py, mtr_lang_word(frame->what + py->code_qualname), to);
 }
 
 /* --- Line ---------------------------------------------------------------- */
@@ -346,9 +343,10 @@ enum { KIND_ONE_LINE = 10, KIND_NO_COLUMNS = 13, KIND_LONG, KIND_NONE };
 static uint32_t line(const struct mtr_lang_interpreter *it,
                      const struct mtr_lang_frame *frame) {
     const struct python *py = (const struct python *)it;
-    uintptr_t code = frame->what, bytes = word(code + py->code_linetable);
+    uintptr_t code = frame->what,
+              bytes = mtr_lang_word(code + py->code_linetable);
     const uint8_t *p = (const uint8_t *)(bytes + py->bytes_data);
-    struct table t = {p, p + word(bytes + py->bytes_size)};
+    struct table t = {p, p + mtr_lang_word(bytes + py->bytes_size)};
     int32_t first = number(code + py->code_firstlineno), now = first;
     intptr_t end = 0, where = (intptr_t)frame->where;
     while (where >= 0 && t.p < t.end) {

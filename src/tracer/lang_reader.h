@@ -95,6 +95,11 @@ static inline uint64_t mtr_lang_mix(uint64_t a, uint64_t b) {
     return (uint64_t)r ^ (uint64_t)(r >> 64);
 }
 
+/* What lies at an address of an interpreter's structures. */
+static inline uintptr_t mtr_lang_word(uintptr_t at) {
+    return *(const uintptr_t *)at;
+}
+
 static inline uint64_t mtr_lang_load64(const void *p) {
     uint64_t v;
     memcpy(&v, p, sizeof(v));

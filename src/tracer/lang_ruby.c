@@ -75,10 +75,6 @@ enum {
     STRING_LENGTH_SHIFT = 14
 };
 
-static inline uintptr_t word(uintptr_t p) {
-    return *(const uintptr_t *)p;
-}
-
 static bool is_known(struct mtr_lang_interpreter *it) {
     struct ruby *r = (struct ruby *)it;
     const struct mtr_lang_place *p = it->place;
@@ -96,21 +92,21 @@ static bool is_known(struct mtr_lang_interpreter *it) {
    so the C library need not wait for the loader to find a later one's. */
 static TCM_ALWAYS_INLINE uintptr_t context(const struct ruby *r) {
     intptr_t at = r->it.place[SYMBOL_CONTEXT].at;
-    return word(r == &initial
-                    ? (uintptr_t)__builtin_thread_pointer() + (uintptr_t)at
-                    : (uintptr_t)r->it.tls((void *)at));
+    return mtr_lang_word(r == &initial ? (uintptr_t)__builtin_thread_pointer() +
+                                             (uintptr_t)at
+                                       : (uintptr_t)r->it.tls((void *)at));
 }
 
 static inline const char *string(uintptr_t value, size_t *length) {
     *length = 0;
     if ((value & 7) != 0 || value <= 8)
         return NULL;
-    uintptr_t flags = word(value);
+    uintptr_t flags = mtr_lang_word(value);
     if ((flags & VALUE_TYPE) != TYPE_STRING)
         return NULL;
     if ((flags & STRING_IS_FAR) != 0) {
-        *length = word(value + 16);
-        return (const char *)word(value + 24);
+        *length = mtr_lang_word(value + 16);
+        return (const char *)mtr_lang_word(value + 24);
     }
     *length = flags >> STRING_LENGTH_SHIFT & 31;
     return (const char *)value + 16;
@@ -126,8 +122,8 @@ static inline uint64_t mix_string(uint64_t h, uintptr_t value) {
    did not begin has none. */
 static inline uint32_t line_of(const struct ruby *r, uintptr_t code,
                                uintptr_t place) {
-    uintptr_t body = word(code + CODE_BODY);
-    size_t offset = place - word(body + BODY_INSTRUCTIONS);
+    uintptr_t body = mtr_lang_word(code + CODE_BODY);
+    size_t offset = place - mtr_lang_word(body + BODY_INSTRUCTIONS);
     size_t at = offset / sizeof(uintptr_t);
     unsigned line = 0;
     if (place != 0 && at <= *(const uint32_t *)(body + BODY_SIZE))
@@ -150,22 +146,23 @@ static uint64_t mix(const struct mtr_lang_interpreter *it, uint64_t h,
 
 static TCM_ALWAYS_INLINE void walk_of(const struct ruby *r,
                                       struct mtr_lang_walk *w, uint32_t depth) {
-    if (word((uintptr_t)r->it.place[SYMBOL_VM].at) == 0 || context(r) == 0 ||
-        !r->has_lock() || r->collects())
+    if (mtr_lang_word((uintptr_t)r->it.place[SYMBOL_VM].at) == 0 ||
+        context(r) == 0 || !r->has_lock() || r->collects())
         return;
-    uintptr_t ec = context(r), frame = word(ec + CONTEXT_FRAME);
-    uintptr_t end =
-        word(ec + CONTEXT_STACK) + 8 * word(ec + CONTEXT_STACK_WORDS);
+    uintptr_t ec = context(r), frame = mtr_lang_word(ec + CONTEXT_FRAME);
+    uintptr_t end = mtr_lang_word(ec + CONTEXT_STACK) +
+                    8 * mtr_lang_word(ec + CONTEXT_STACK_WORDS);
     for (; frame != 0 && frame < end; frame += FRAME_SIZE) {
-        uintptr_t code = word(frame + FRAME_CODE);
-        if ((word(word(frame + FRAME_ENVIRONMENT)) & FRAME_IS_NATIVE) != 0 ||
+        uintptr_t code = mtr_lang_word(frame + FRAME_CODE);
+        if ((mtr_lang_word(mtr_lang_word(frame + FRAME_ENVIRONMENT)) &
+             FRAME_IS_NATIVE) != 0 ||
             code == 0)
             continue;
         if (w->count == depth) {
             w->cut = true;
             return;
         }
-        uint32_t line = line_of(r, code, word(frame + FRAME_PLACE));
+        uint32_t line = line_of(r, code, mtr_lang_word(frame + FRAME_PLACE));
         w->frame[w->count] = (struct mtr_lang_frame){code, line};
         w->key = mix_frame(r, w->key, &w->frame[w->count++]);
     }
