@@ -97,9 +97,18 @@ bool mtr_output_place(struct mtr_output *out) {
     return true;
 }
 
+void mtr_output_sites_defined(struct mtr_output *out) {
+    out->defined = out->position;
+}
+
+/* At most half of a part is definitions: they are no part of the past that is
+   kept, and are written again with each. */
+static uint64_t share(const struct mtr_output *out) {
+    return tcm_max_u64(mtr_config.keep_bytes / MTF_PARTS, 2 * out->defined);
+}
+
 bool mtr_output_part_is_full(const struct mtr_output *out) {
-    return out->rec->keeps &&
-           out->position >= mtr_config.keep_bytes / MTF_PARTS;
+    return out->rec->keeps && out->position >= share(out);
 }
 
 static bool write_held(struct mtr_output *out);
@@ -113,13 +122,14 @@ bool mtr_output_next_part(struct mtr_output *out) {
     /* Threads that write while a part ends make it larger than its share, and
        will do so with the next. */
     out->largest = tcm_max_u64(out->largest, out->position);
-    uint64_t kept =
-        tcm_max_u64(out->largest, mtr_config.keep_bytes / MTF_PARTS);
+    uint64_t kept = tcm_max_u64(out->largest, share(out));
+    /* Two parts at least, whatever their definitions take. */
+    uint64_t most = mtr_config.keep_bytes + 4 * out->defined;
     /* From the newest back, as long as they have room. */
     for (uint32_t age = 1; age <= MTF_PARTS && age <= out->part; age++) {
         uint64_t *bytes = &out->part_bytes[(out->part - age) % MTF_PARTS];
         kept += *bytes;
-        if (kept <= mtr_config.keep_bytes || *bytes == 0)
+        if (kept <= most || *bytes == 0)
             continue;
         *bytes = 0;
         if (age != MTF_PARTS) /* that one is replaced */

@@ -34,6 +34,8 @@ struct mtr_output {
     uint32_t part;                  /* flight recording: the current one, */
     uint64_t part_bytes[MTF_PARTS]; /* and what those that are kept have */
     uint64_t largest;               /* part so far */
+    uint64_t defined; /* bytes of the definitions of call sites that the
+                         current one begins with */
 };
 
 /*
@@ -44,6 +46,8 @@ bool mtr_output_open(struct mtr_output *out);
 /* A flight recording goes on with its next part, which is opened and not placed
    yet. What is kept of the others leaves room for it. false: as above. */
 bool mtr_output_next_part(struct mtr_output *out);
+/* The part has the definitions that it begins with, and no more yet. */
+void mtr_output_sites_defined(struct mtr_output *out);
 /* True when the part has its share of what is kept. */
 bool mtr_output_part_is_full(const struct mtr_output *out);
 /* Gives a regular file its name. */

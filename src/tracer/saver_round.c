@@ -215,10 +215,15 @@ static bool begin_part(struct mtr_saver *s) {
     size_t n = mtr_build_header(rec, s->texts.part_header, &s->output.part,
                                 s->writer.raw_bytes);
     if (!mtf_raw_write_part(&s->writer, s->texts.part_header, n) ||
-        !mtr_output_place(&s->output) ||
-        (mtr_config.sites != MTR_SITES_NONE &&
-         !mtr_sites_write(&s->writer, mtr_clock_ns())))
+        !mtr_output_place(&s->output))
         return false;
+    if (mtr_config.sites != MTR_SITES_NONE) {
+        /* The frame ends so that the output has them all. */
+        if (!mtr_sites_write(&s->writer, mtr_clock_ns()) ||
+            !mtf_raw_writer_end_frame(&s->writer))
+            return false;
+        mtr_output_sites_defined(&s->output);
+    }
     tcm_lock(&rec->pool.lock);
     tcm_store_relaxed(&rec->pool.renewal, rec->pool.renewal + 1);
     tcm_unlock(&rec->pool.lock);

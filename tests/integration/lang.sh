@@ -187,9 +187,11 @@ for i in range(60000):
 for i in range(25000):
     bytearray(70000)
 EOF
-    "$postprocess" -q t p
+    "$postprocess" -q --json json t p
     "$malloc_trace" report --columns p >columns
     like "python: a flight recording knows its lines" columns '<stdin>:4'
+    # The definitions of sites are larger than an eighth of a MiB here.
+    at_least "python: and has more than definitions" "$(json json events)" 5000
     ;;
 *)
     skip "python" "lines of Python $version are not known"
