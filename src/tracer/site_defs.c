@@ -117,8 +117,9 @@ static void remember(struct mtr_thread_sites *s, uint64_t stamp, uint64_t key,
     *k = (struct mtr_known_caller){key, site};
 }
 
-static bool is_of_loader(uintptr_t caller) {
-    const struct mtr_module *m = mtr_module(mtr_module_at(caller - 1));
+static bool is_of_loader(uintptr_t caller, uint64_t stamp) {
+    const struct mtr_module *m =
+        mtr_module(mtr_module_at(caller - 1, (uint32_t)stamp));
     return m != NULL && m->is_loader;
 }
 
@@ -137,7 +138,7 @@ static bool use_site(struct mtr_thread *t, uint64_t stamp, uintptr_t caller,
     }
     if (!define(t, *site))
         return false;
-    if (is_of_loader(caller))
+    if (is_of_loader(caller, stamp))
         tcm_add_relaxed(&mtr_site_stamp, (uint64_t)1);
     else
         remember(t->cold->sites, stamp, key, *site);

@@ -157,13 +157,31 @@ static struct mtr_module *make(const struct found *f,
     return m;
 }
 
-uint32_t mtr_module_at(uintptr_t address) {
+static bool is_at(const struct mtr_module *m, const struct found *f) {
+    return f->start == m->start && f->end == m->end &&
+           f->map->l_addr == m->bias && (uintptr_t)f->map->l_ld == m->dynamic;
+}
+
+/* The module in F that was described since the loader was at work; 0: none. */
+static uint32_t find_described(const struct found *f, uint32_t stamp) {
+    const struct mtr_module *m;
+    for (uint32_t i = 1; (m = mtr_module(i)) != NULL; i++)
+        if (is_at(m, f) && tcm_load_relaxed(&m->stamp) == stamp)
+            return i;
+    return 0;
+}
+
+uint32_t mtr_module_at(uintptr_t address, uint32_t stamp) {
     struct found f;
     struct mtr_module what;
     struct mtr_module *mine = NULL;
     if (!find(address, &f))
         return 0;
+    uint32_t known = find_described(&f, stamp);
+    if (known != 0)
+        return known;
     describe(&f, &what);
+    what.stamp = stamp;
     for (uint32_t i = 0; i < MTR_MODULES_MAX; i++) {
         struct mtr_module *m = tcm_load_acquire(&modules[i]);
         if (m == NULL) {
@@ -173,8 +191,10 @@ uint32_t mtr_module_at(uintptr_t address) {
             if (tcm_cas_acq_rel(&modules[i], &m, mine))
                 return i + 1;
         }
-        if (is_same(m, &what))
+        if (is_same(m, &what)) {
+            tcm_store_relaxed(&m->stamp, stamp);
             return i + 1;
+        }
     }
     return 0;
 }
@@ -182,13 +202,12 @@ uint32_t mtr_module_at(uintptr_t address) {
 bool mtr_module_is_at(uint32_t number, uintptr_t address) {
     const struct mtr_module *m = mtr_module(number);
     struct found f;
-    return m != NULL && find(address, &f) && f.start == m->start &&
-           f.end == m->end && f.map->l_addr == m->bias &&
-           (uintptr_t)f.map->l_ld == m->dynamic;
+    return m != NULL && find(address, &f) && is_at(m, &f);
 }
 #else
-uint32_t mtr_module_at(uintptr_t address) {
+uint32_t mtr_module_at(uintptr_t address, uint32_t stamp) {
     (void)address;
+    (void)stamp;
     return 0;
 }
 

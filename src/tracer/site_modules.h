@@ -18,6 +18,7 @@ struct mtr_module {
     uint64_t start, end, bias;
     uint64_t dynamic; /* address of its dynamic section */
     uint32_t epoch;   /* it is defined in; see sites.c */
+    uint32_t stamp;   /* what it was last described at */
     bool is_loader;
     bool is_met; /* of lang.c's: interpreters were looked for in it */
     uint8_t build_id_length;
@@ -29,8 +30,10 @@ struct mtr_module {
 #define MTR_MODULES_MAX 16384u
 
 /* The module that has code at ADDRESS now, made known if need be; 0: none, or
-   there is no memory. */
-uint32_t mtr_module_at(uintptr_t address);
+   there is no memory. STAMP changes whenever the loader has been at work: what
+   has its place and was described at STAMP is the same module, and its headers
+   are not read again. */
+uint32_t mtr_module_at(uintptr_t address, uint32_t stamp);
 /* Whether it is module NUMBER; faster. */
 bool mtr_module_is_at(uint32_t number, uintptr_t address);
 /* Module NUMBER, from 1; NULL: there are fewer. */

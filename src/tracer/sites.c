@@ -157,7 +157,7 @@ static bool is_current(struct mtr_site *n) {
         return false;
     if ((n->module & MTR_SITE_IS_LINE) != 0)
         return true;
-    bool same = mtr_module_at((uintptr_t)n->address - 1) == n->module;
+    bool same = mtr_module_at((uintptr_t)n->address - 1, stamp) == n->module;
     tcm_store_relaxed(&n->stamp, same ? stamp : GONE);
     return same;
 }
@@ -221,7 +221,7 @@ static uint32_t grow(uint32_t used) {
     return tcm_load_acquire(&newest);
 }
 
-static uint32_t add(const struct key *k, uint32_t module) {
+static uint32_t add(const struct key *k, uint32_t module, uint32_t stamp) {
     if (tcm_load_relaxed(&next_site) >= MTF_SITE_LIMIT)
         return 0;
     uint32_t site = tcm_add_relaxed(&next_site, 1u);
@@ -233,7 +233,7 @@ static uint32_t add(const struct key *k, uint32_t module) {
     n->address = k->address;
     n->parent = k->parent;
     n->module = module;
-    n->stamp = stamp_now();
+    n->stamp = stamp;
     return look(table, k, site);
 }
 
@@ -251,7 +251,10 @@ static uint32_t find(const struct key *k) {
 uint32_t mtr_site_intern(uint64_t address, uint32_t parent) {
     struct key k = {address, parent, 0, hash_of(address, parent, 0)};
     uint32_t site = find(&k);
-    return site != 0 ? site : add(&k, mtr_module_at((uintptr_t)address - 1));
+    if (site != 0)
+        return site;
+    uint32_t stamp = stamp_now();
+    return add(&k, mtr_module_at((uintptr_t)address - 1, stamp), stamp);
 }
 
 /* No code has an address as large as language << 56. */
@@ -261,7 +264,7 @@ uint32_t mtr_site_intern_line(const struct mtr_line *line, uint32_t parent) {
     uint32_t module = MTR_SITE_IS_LINE | line->function;
     struct key k = {name, parent, module, hash_of(name, parent, module)};
     uint32_t site = find(&k);
-    return site != 0 ? site : add(&k, module);
+    return site != 0 ? site : add(&k, module, stamp_now());
 }
 
 bool mtr_site_line(const struct mtr_site *n, struct mtr_line *line) {
