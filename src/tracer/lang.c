@@ -108,14 +108,22 @@ void mtr_lang_find(uint32_t depth) {
         all[i]->first->reader = all[i];
     dl_iterate_phdr(look_at_module, NULL);
     tcm_fmt_init(&f, notice, sizeof(notice));
+    enum mtr_lang_state state[TCM_ARRAY_SIZE(all)];
+    unsigned several = 0;
     for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++) {
-        enum mtr_lang_state state = state_of(all[i]->first);
-        is_first[i] = state != MTR_LANG_ABSENT;
-        if (state == MTR_LANG_KNOWN) {
+        state[i] = state_of(all[i]->first);
+        several += state[i] == MTR_LANG_KNOWN;
+    }
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++) {
+        /* Of several the stack tells which one runs, as of later ones. */
+        if (several > 1 && state[i] == MTR_LANG_KNOWN)
+            continue;
+        is_first[i] = state[i] != MTR_LANG_ABSENT;
+        if (state[i] == MTR_LANG_KNOWN) {
             known[known_count++] = all[i];
             end_stacks_of(all[i]->first);
         }
-        if (state != MTR_LANG_UNKNOWN)
+        if (state[i] != MTR_LANG_UNKNOWN)
             continue;
         tcm_fmt_str(&f, f.len == 0 ? NO_LINES : ", ");
         tcm_fmt_str(&f, all[i]->name);

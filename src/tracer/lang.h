@@ -7,10 +7,11 @@
  * Interpreters are found at set-up among the modules that the program was
  * loaded with, which are never unloaded: by their exported symbols, the first
  * definition in the order of loading, as the loader binds them. Those of other
- * languages are found when a stack has code of their module first, by the same
- * symbols of that module. They may go away at any time: such an interpreter is
- * asked only by a thread whose stack has a frame of it, and so keeps it. One of
- * a version that its reader does not know is left alone, and said.
+ * languages, and all where the program was loaded with several, are found when
+ * a stack has code of their module first, by the same symbols of that module.
+ * They may go away at any time: such an interpreter is asked only by a thread
+ * whose stack has a frame of it, and so keeps it. One of a version that its
+ * reader does not know is left alone, and said.
  *
  * Invariants: a reader reads the structures of an interpreter only in a thread
  * that holds its lock, and only its own thread's frames, which keep alive what

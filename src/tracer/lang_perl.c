@@ -36,6 +36,7 @@ enum {
     INTERPRETER_SIZE = 3768,
     INTERPRETER_COP = 208,
     INTERPRETER_STACK = 224,
+    INTERPRETER_PARSER = 496,
     INTERPRETER_COMPILING = 1936,
     STACK_CONTEXTS = 8,
     STACK_BELOW = 16,
@@ -70,6 +71,7 @@ enum {
 static struct mtr_lang_interpreter initial;
 /* In a frame: it is the code of an eval. */
 #define SUB_IS_EVAL 1u
+#define NO_LINE     UINT32_MAX /* in a statement that the parser makes */
 
 static inline bool has_memory(uintptr_t p) {
     return (p & 7) == 0 && mtr_config.host->has_memory((const void *)p);
@@ -94,12 +96,17 @@ static inline bool is_on_stack(uintptr_t cop) {
     return cop > here && cop - here < ((uintptr_t)1 << 20) && (cop & 7) == 0;
 }
 
-/* Its file's name; NULL: COP is no statement, or has none. */
+/* Its file's name; NULL: COP is no statement, or has none. What is parsed is
+   the statement also when nothing is, as of a program that has called Perl. */
 static inline const char *file_of(uintptr_t cop, uintptr_t my_perl) {
-    if (cop != my_perl + INTERPRETER_COMPILING && !is_on_stack(cop) &&
-        (!has_memory(cop) ||
-         (half(cop + COP_TYPE) & COP_TYPE_MASK) - COP_NEXT > 1))
+    if (cop == my_perl + INTERPRETER_COMPILING) {
+        if (mtr_lang_word(my_perl + INTERPRETER_PARSER) == 0)
+            return NULL;
+    } else if (!is_on_stack(cop) &&
+               (!has_memory(cop) ||
+                (half(cop + COP_TYPE) & COP_TYPE_MASK) - COP_NEXT > 1)) {
         return NULL;
+    }
     uintptr_t name = mtr_lang_word(cop + COP_FILE);
     return has_memory(name) ? (const char *)name : NULL;
 }
@@ -221,7 +228,8 @@ static uint32_t function(const struct mtr_lang_interpreter *it,
 static uint32_t line(const struct mtr_lang_interpreter *it,
                      const struct mtr_lang_frame *frame) {
     (void)it;
-    return half(frame->what + COP_LINE);
+    uint32_t line = half(frame->what + COP_LINE);
+    return line != NO_LINE ? line : 0;
 }
 
 const struct mtr_lang_reader mtr_lang_perl = {

@@ -69,6 +69,8 @@ enum {
 };
 enum {
     FRAME_IS_NATIVE = 0x80,
+    FRAME_KIND = 0x7FFF0001,
+    FRAME_IS_OUTERMOST = 0x79990001, /* of a program that calls Ruby: no line */
     VALUE_TYPE = 0x1F,
     TYPE_STRING = 5,
     STRING_IS_FAR = 0x2000,
@@ -154,9 +156,10 @@ static TCM_ALWAYS_INLINE void walk_of(const struct ruby *r,
                     8 * mtr_lang_word(ec + CONTEXT_STACK_WORDS);
     for (; frame != 0 && frame < end; frame += FRAME_SIZE) {
         uintptr_t code = mtr_lang_word(frame + FRAME_CODE);
-        if ((mtr_lang_word(mtr_lang_word(frame + FRAME_ENVIRONMENT)) &
-             FRAME_IS_NATIVE) != 0 ||
-            code == 0)
+        uintptr_t bits =
+            mtr_lang_word(mtr_lang_word(frame + FRAME_ENVIRONMENT));
+        if ((bits & FRAME_IS_NATIVE) != 0 || code == 0 ||
+            (bits & FRAME_KIND) == FRAME_IS_OUTERMOST)
             continue;
         if (w->count == depth) {
             w->cut = true;

@@ -96,6 +96,76 @@ else
     skip "perl in python" "no ctypes, or no libperl"
 fi
 
+# --- Linked --------------------------------------------------------------------
+
+cat >linked.c <<'EOF'
+#include <stdlib.h>
+extern char **environ;
+void Py_Initialize(void), Py_Finalize(void), PyRun_SimpleString(const char *);
+void Perl_sys_init3(int *, char ***, char ***), perl_construct(void *);
+void perl_parse(void *, void *, int, char **, char **), perl_run(void *);
+void *perl_alloc(void), Perl_eval_pv(void *, const char *, int);
+void ruby_init_stack(void *), ruby_init(void), rb_eval_string(const char *);
+static __attribute__((noinline)) void native(size_t n) {
+    for (int i = 0; i < 20; i++) {
+        void *p = malloc(n);
+        __asm__ volatile("" : : "r"(p) : "memory");
+        free(p);
+    }
+}
+int main(void) {
+    void *base = NULL;
+#ifdef PERL
+    char *args[] = {"perl", "-e", "0", NULL}, **argv = args;
+    int argc = 3;
+    Perl_sys_init3(&argc, &argv, &environ);
+    void *perl = perl_alloc();
+    perl_construct(perl);
+    perl_parse(perl, NULL, 3, args, NULL);
+    perl_run(perl);
+#endif
+    native(60000);
+#ifdef PYTHON
+    Py_Initialize();
+    PyRun_SimpleString("x = [bytearray(70000) for i in range(20)]");
+#endif
+#ifdef RUBY
+    ruby_init_stack(&base);
+    ruby_init();
+    rb_eval_string("$x = (1..20).map { 'x' * 80000 }");
+#endif
+#ifdef PERL
+    Perl_eval_pv(perl, "\n#line 7 \"in.pl\"\n"
+                       "$x[$_] = 'x' x (90000 + $_) for 1..20", 1);
+#endif
+    native(60000);
+    return 0;
+}
+EOF
+linked() { # WHICH PERL RUBY OPTION...: whether there are lines of these
+    which=$1 of_perl=$2 of_ruby=$3
+    shift 3
+    if $CC -O1 -w -o linked linked.c "$@" 2>said && ./linked; then
+        record_lines t ./linked
+        "$malloc_trace" report --by=line --csv - -q t >lines
+        is "$which: native code has no line of theirs" \
+            "$(awk -F, '$2 == 2400000 { print $3 }' lines)" 40
+        is "$which: lines of ruby" \
+            "$(awk -F, '/^eval:1,/ && $2 > 1600000' lines | wc -l)" "$of_ruby"
+        is "$which: lines of perl" \
+            "$(awk -F, '/^in.pl:7,/ && $2 > 1800000' lines | wc -l)" "$of_perl"
+        is "$which: no line with a number that is none" \
+            "$(grep -c ':4294967295,' lines)" 0
+    else
+        skip "$which" "not linked: $(tail -n 1 said)"
+    fi
+}
+perl=-l:libperl.so.5.36 ruby=-l:libruby-3.1.so.3.1
+linked "perl linked" 1 0 -DPERL "$perl"
+linked "ruby linked" 0 1 -DRUBY "$ruby"
+linked "all linked" 1 1 -DPERL -DRUBY -DPYTHON "$perl" "$ruby" \
+    -l:libpython3.11.so.1.0
+
 # --- Opened and closed --------------------------------------------------------
 
 cat >rounds.py <<'EOF'
