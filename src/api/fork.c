@@ -113,23 +113,17 @@ static register_function register_after_ours;
 TCM_PUBLIC register_function TCM_EXPORT(__register_atfork)
     __attribute__((weak, alias("register_after_ours")));
 
-/* libtool's mark of code for a shared library. */
-#ifdef PIC
-enum { is_shared = 1 };
-#else
-enum { is_shared = 0 };
-#endif
-
 /* The C library's, that of a library behind this one which passes on, or NULL.
-   A shared library looks behind itself: the name may be that of a library in
-   front, which passes on to this one. */
+   It is looked for behind this code: the name may be that of a library in
+   front, which passes on to this one. A static program has nothing behind it,
+   and the name is that of its C library. */
 static register_function *next_register(void) {
     static register_function *next;
     register_function *f = tcm_load_relaxed(&next);
     if (f == NULL) {
-        f = TCM_EXPORT(__register_atfork);
-        if (is_shared || f == register_after_ours)
-            f = (register_function *)dlsym(RTLD_NEXT, "__register_atfork");
+        f = (register_function *)dlsym(RTLD_NEXT, "__register_atfork");
+        if (f == NULL && TCM_EXPORT(__register_atfork) != register_after_ours)
+            f = TCM_EXPORT(__register_atfork);
         tcm_store_relaxed(&next, f);
     }
     return f;

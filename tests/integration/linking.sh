@@ -148,10 +148,44 @@ int main() {
 }
 C
 echo 'int main(void) { return 25; }' >empty.c
+# A child asks for the lock that a thread of the parent has held most of the
+# time.
+cat >forks.c <<'C'
+#include <gperftools/malloc_extension_c.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void *verify(void *arg) {
+    for (;;)
+        MallocExtension_VerifyAllMemory();
+    return arg;
+}
+int main(void) {
+    pthread_t thread;
+    for (int i = 0; i < 20000; i++)
+        if (malloc(1 + i % 300) == NULL)
+            return 1;
+    if (pthread_create(&thread, NULL, verify, NULL) != 0)
+        return 2;
+    for (int i = 0; i < 20; i++) {
+        int status;
+        usleep(1000);
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            _exit(MallocExtension_VerifyAllMemory() ? 0 : 1);
+        }
+        if (waitpid(child, &status, 0) != child || status != 0)
+            _exit(3);
+    }
+    _exit(26);
+}
+C
 TCMALLOC_HEAP_LIMIT_MB=16
 export TCMALLOC_HEAP_LIMIT_MB
-programs="a:21 none:23 empty:25"
-for p in a none empty; do
+programs="a:21 none:23 empty:25 forks:26"
+for p in a none empty forks; do
     check "$p.c compiles" $CC -fPIE -O1 -c $p.c -I"$top_srcdir/src"
 done
 check "malloc_abi.c compiles" $CC -fPIE -O1 -fno-builtin -c -D_GNU_SOURCE \
