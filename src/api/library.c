@@ -123,7 +123,8 @@ __attribute__((destructor)) static void library_ends(void) {
  *
  * Why: the linker takes an archive's members by name, and passes the archives
  * once. With malloc taken from here and realloc asked for by a member of libc.a
- * later, libc.a would bring its realloc, and in the same member its malloc.
+ * later, libc.a would bring its realloc, and in the same member its malloc. The
+ * shared library, which has all members, leaves the section out.
  */
 struct ThreadCacheState;
 
@@ -147,7 +148,7 @@ static const struct {
     int (*properties_c)(const char *, size_t *);
     bool (*cache_switch_c)(struct ThreadCacheState *);
     bool (*malloc_trace_c)(void);
-} family __attribute__((used)) = {
+} family __attribute__((used, section(".data.rel.ro.family"))) = {
     .malloc_c = TCM_EXPORT(malloc),
     .realloc_c = TCM_EXPORT(realloc),
     .aligned_c = TCM_EXPORT(memalign),

@@ -14,6 +14,8 @@
 #include "core/class_map.h"
 #include "core/page_map.h"
 
+#include <sys/auxv.h>
+
 #define RANGE_MAX   TCM_CLASS_MAP_RANGE
 #define RANGE_MIN   TCM_GROW_STEP
 #define CUT         ((size_t)4 << 30) /* range of a shard but the first */
@@ -57,17 +59,30 @@ static void publish(struct tcm_range_table *table) {
     tcm_store_release(&table->count, table->count + 1);
 }
 
+/*
+ * Where the next range of TABLE is asked for, or NULL. The first is the aligned
+ * one below the C library, where the kernel maps too: as random as its choice,
+ * and nearly always free. So one call of mmap does, where finding an aligned
+ * place takes three. In a static program there is nothing below.
+ */
+static void *place_of_next(const struct tcm_range_table *table, size_t length,
+                           size_t align) {
+    if (tcm_os_layout_is_fixed())
+        return (void *)tcm_align_up(
+            FIXED_PLACE + (uintptr_t)table->count * RANGE_MAX, align);
+    uintptr_t here = tcm_align_down((uintptr_t)&getauxval, align);
+    length = tcm_align_up(length, align);
+    return table->count == 0 && here > length ? (void *)(here - length) : NULL;
+}
+
 static bool reserve(struct tcm_range_table *table, size_t length) {
     TCM_ASSERT(table->count < TCM_MAX_RANGES && length % TCM_GROW_STEP == 0);
     /* Alignment to a power of two; an odd length gets that of the one below. */
     size_t align = (size_t)1 << tcm_log2_floor(length);
-    void *hint = NULL;
-    if (tcm_os_layout_is_fixed())
-        hint = (void *)tcm_align_up(
-            FIXED_PLACE + (uintptr_t)table->count * RANGE_MAX, align);
+    void *place = place_of_next(table, length, align);
     if (align > RANGE_MAX)
         align = RANGE_MAX;
-    void *start = tcm_os_reserve(length, align, hint);
+    void *start = tcm_os_reserve(length, align, place);
     if (start == NULL)
         return false;
     struct tcm_range *range = &table->range[table->count];
