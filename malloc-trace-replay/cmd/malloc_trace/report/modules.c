@@ -19,6 +19,8 @@
 #include <sys/stat.h>
 
 #define DEBUG_FOLDER "/usr/lib/debug"
+/* Modules that libdwfl has to find lie from here on. */
+#define FOUND_AT ((uint64_t)1 << 56)
 
 struct opened {
     bool tried;
@@ -47,7 +49,7 @@ struct modules *modules_new(const struct tool_sites *sites,
         return NULL;
     m->sites = sites;
     m->folder = folder;
-    m->next_address = (uint64_t)1 << 56;
+    m->next_address = FOUND_AT;
     m->callbacks = (Dwfl_Callbacks){
         .find_elf = dwfl_build_id_find_elf,
         .find_debuginfo = dwfl_standard_find_debuginfo,
@@ -97,15 +99,37 @@ static bool is_recorded(Dwfl_Module *m, const struct tool_module *what) {
             memcmp(id, what->build_id, (size_t)length) == 0);
 }
 
+struct named {
+    const char *path;
+    Dwfl_Module *file;
+};
+
+static int is_named(Dwfl_Module *file, void **data, const char *name,
+                    Dwarf_Addr start, void *ctx) {
+    struct named *n = ctx;
+    (void)data;
+    if (start >= FOUND_AT || strcmp(name, n->path) != 0)
+        return DWARF_CB_OK;
+    n->file = file;
+    return DWARF_CB_ABORT;
+}
+
 static Dwfl_Module *open_file(struct modules *m, const struct tool_module *what,
                               const char *path) {
+    struct named old = {path, NULL};
     struct stat st;
     /* A trace may name anything. */
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
         return NULL;
-    dwfl_report_begin_add(m->dwfl);
-    Dwfl_Module *file = dwfl_report_offline(m->dwfl, path, path, -1);
-    dwfl_report_end(m->dwfl, NULL, NULL);
+    /* libdwfl forgets a program that lies at fixed addresses when it comes
+       again, as of another process. */
+    dwfl_getmodules(m->dwfl, is_named, &old, 0);
+    Dwfl_Module *file = old.file;
+    if (file == NULL) {
+        dwfl_report_begin_add(m->dwfl);
+        file = dwfl_report_offline(m->dwfl, path, path, -1);
+        dwfl_report_end(m->dwfl, NULL, NULL);
+    }
     if (file == NULL || is_recorded(file, what))
         return file;
     tool_warn("%s is another build than the one that was recorded", path);
