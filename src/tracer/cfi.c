@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tracer/cfi.h"
 
+#include "base/bits.h"
 #include "base/check.h"
 
 #include <dlfcn.h>
@@ -424,8 +425,15 @@ enum mtr_cfi_found mtr_cfi_find(uintptr_t at, struct mtr_cfi *out) {
         return MTR_CFI_NO_MODULE;
     const uint8_t *low = object.dlfo_map_start, *end = object.dlfo_map_end;
     const uint8_t *head = object.dlfo_eh_frame;
-    if (head == NULL || head < low || head >= end)
+    if (head == NULL)
         return MTR_CFI_NONE;
+    /* Of a program whose segments have gaps between them the loader says where
+       that of AT lies. The table reaches 2 GiB. */
+    if (head < low || head >= end) {
+        const uint64_t reach = (uint64_t)1 << 31;
+        low = head - tcm_min_u64(reach, (uintptr_t)head);
+        end = head + reach;
+    }
     const uint8_t *p = find_fde(head, low, end, at);
     if (p == NULL || !read_fde(p, low, end, &c, &f) || at - f.start >= f.count)
         return MTR_CFI_NONE;

@@ -63,7 +63,37 @@ forms "dwarf 5" "$CC" -gdwarf-5
 forms "compressed debug information" "$CC" -g -gz
 forms "functions in a file of their own" "$CC" -g -gsplit-dwarf
 forms "not at any address" "$CC" -g -no-pie
+sited u ./app
+report --by=line --columns t u >got 2>err
+like "two processes of it" got " 60 .*/report_target.c:$line\$"
 ! have clang || forms "another compiler" clang -g
+
+# A program whose segments have a gap between them: to the loader it is several.
+cat >gap.c <<'E'
+#include <stdlib.h>
+void *volatile sink;
+__attribute__((noinline)) void *inner(size_t n) {
+    void *p = malloc(n);
+    sink = p;
+    return p;
+}
+__attribute__((noinline, section("far"))) void outer(void) {
+    for (int i = 0; i < 5; i++)
+        free(inner(1000));
+}
+int main(void) {
+    outer();
+    return 0;
+}
+E
+if [ "$(uname -m)" = x86_64 ] &&
+    $CC -O1 -g -no-pie -Wl,--section-start=far=0x2600000 -o gap gap.c 2>err; then
+    TCMALLOC_TRACE_SITES=stack record t ./gap
+    report -q --folded - t >got
+    like "a program with a gap" got ';main;outer;inner 5000$'
+else
+    skip "a program with a gap" "not linked, or no stacks here"
+fi
 
 # Rust's names are no C++ names.
 cat >rust.c <<'E'
