@@ -224,15 +224,18 @@ END
     aarch64-linux-gnu-gcc -fno-builtin -o app app.c -pthread
     rm -f app.trace
     set +e
-    $emulator -E "LD_PRELOAD=$built/.libs/libtcmalloc_minimal_tracing.so" \
-        -E "TCMALLOC_TRACE_OUTPUT=$build_root/app.trace" ./app
+    # shellcheck disable=SC2086
+    qemu-aarch64 \
+        -E "LD_PRELOAD=$built/.libs/libtcmalloc_minimal_tracing.so" \
+        -E "TCMALLOC_TRACE_OUTPUT=$build_root/app.trace" $loader ./app
     [ $? -eq 5 ] || exit 1
     set -e
     tools=$built/malloc-trace-replay
     $emulator "$tools/postprocess" --json app.json app.trace app.processed
     grep '"complete": true' app.json
     for preload in "" "$built/.libs/libtcmalloc_minimal.so"; do
-        $emulator -E "LD_PRELOAD=$preload" "$tools/replay" \
+        # shellcheck disable=SC2086
+        qemu-aarch64 -E "LD_PRELOAD=$preload" $loader "$tools/replay" \
             --json replay.json app.processed
         [ "$(grep '"ops"' replay.json)" = "$(grep '"ops"' app.json)" ]
     done
@@ -340,7 +343,10 @@ if [ "$long" = yes ]; then
     fi
 
     step "aarch64 under qemu-user"
-    emulator="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+    # Not -L, which puts a folder in the place of / where the recorder opens it.
+    arm_libraries=/usr/aarch64-linux-gnu/lib
+    loader="$arm_libraries/ld-linux-aarch64.so.1 --library-path $arm_libraries"
+    emulator="qemu-aarch64 $loader"
     if have aarch64-linux-gnu-gcc && have qemu-aarch64; then
         if built_or_fail aarch64 --host=aarch64-linux-gnu \
             --disable-trace-compression; then

@@ -414,17 +414,36 @@ static bool execute(struct machine *m, struct span s, uint64_t start) {
     return !s.bad;
 }
 
+/* A module in memory; .eh_frame_hdr is at HEAD. */
+struct image {
+    const uint8_t *low, *end, *head;
+};
+
 #if defined(__x86_64__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
-enum mtr_cfi_found mtr_cfi_find(uintptr_t at, struct mtr_cfi *out) {
+static bool find_image(uintptr_t at, struct image *out) {
     struct dl_find_object object;
+    if (_dl_find_object == NULL || _dl_find_object((void *)at, &object) != 0)
+        return false;
+    *out = (struct image){object.dlfo_map_start, object.dlfo_map_end,
+                          object.dlfo_eh_frame};
+    return true;
+}
+#else
+static bool find_image(uintptr_t at, struct image *out) {
+    (void)at, (void)out;
+    return false;
+}
+#endif
+
+enum mtr_cfi_found mtr_cfi_find(uintptr_t at, struct mtr_cfi *out) {
+    struct image image;
     struct cie c;
     struct fde f;
-    if (_dl_find_object == NULL || _dl_find_object((void *)at, &object) != 0)
+    if (!find_image(at, &image))
         return MTR_CFI_NO_MODULE;
-    const uint8_t *low = object.dlfo_map_start, *end = object.dlfo_map_end;
-    const uint8_t *head = object.dlfo_eh_frame;
+    const uint8_t *low = image.low, *end = image.end, *head = image.head;
     if (head == NULL)
         return MTR_CFI_NONE;
     /* Of a program whose segments have gaps between them the loader says where
@@ -450,12 +469,6 @@ enum mtr_cfi_found mtr_cfi_find(uintptr_t at, struct mtr_cfi *out) {
     *out = m.now;
     return MTR_CFI_FOUND;
 }
-#else
-enum mtr_cfi_found mtr_cfi_find(uintptr_t at, struct mtr_cfi *out) {
-    (void)at, (void)out;
-    return MTR_CFI_NO_MODULE;
-}
-#endif
 
 /* --- Expressions ---------------------------------------------------------- */
 

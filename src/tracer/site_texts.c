@@ -85,14 +85,12 @@ static uint32_t hash_of(const char *bytes, uint32_t length) {
 /* The text among those from number I of a bucket on, or 0. */
 static uint32_t look(uint32_t i, uint32_t hash, const char *bytes,
                      uint32_t length) {
-    while (i != 0) {
-        const struct mtr_text *t = text_at(i, false);
+    const struct mtr_text *t;
+    for (; i != 0 && (t = text_at(i, false)) != NULL; i = t->next)
         if (t->hash == hash && t->length == length &&
             memcmp(t->bytes, bytes, length) == 0)
-            break;
-        i = t->next;
-    }
-    return i;
+            return i;
+    return 0;
 }
 
 uint32_t mtr_text_intern(const char *bytes, uint32_t length) {
