@@ -53,6 +53,12 @@ static inline struct tool_map_entry *tool_map_find(const struct tool_map *m,
     return e->key != 0 ? e : NULL;
 }
 
+/* Asks for the memory of KEY's place before it is needed. */
+static inline void tool_map_ahead(const struct tool_map *m, uint64_t key) {
+    if (m->count != 0)
+        __builtin_prefetch(&m->entry[tool_hash(key, m->seed) & m->mask], 1);
+}
+
 bool tool_map_grow(struct tool_map *m);
 
 /* The entry of KEY, made with the value 0 if there is none. Other entries may

@@ -113,3 +113,7 @@ bool format_reader_line(struct format_reader *r, const char **p,
         *p = format_reader_behind_mark(*p, *end);
     return true;
 }
+
+bool format_reader_has_line(const struct format_reader *r) {
+    return memchr(r->window + r->at, '\n', r->end - r->at) != NULL;
+}

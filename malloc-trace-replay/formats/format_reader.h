@@ -41,6 +41,10 @@ const char *format_reader_behind_mark(const char *p, const char *end);
 bool format_reader_line(struct format_reader *r, const char **p,
                         const char **end, bool *long_one, bool *last);
 
+/* Whether the next line is in the window: taking it leaves those taken before
+   it valid. */
+bool format_reader_has_line(const struct format_reader *r);
+
 /* Makes N bytes ready (at most FORMAT_WINDOW), or as many as there are; *HAVE
    says how many. They are taken by format_reader_take. */
 const uint8_t *format_reader_see(struct format_reader *r, size_t n,

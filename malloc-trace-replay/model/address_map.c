@@ -30,11 +30,16 @@ static uint32_t position_in(const struct address_leaf *l, uint64_t address) {
     return at + (a[at] < address);
 }
 
-/* The search goes to and fro in the addresses: all of them come at once. */
-static void prefetch_leaf(const struct address_map *m, uint32_t leaf) {
-    const char *p = (const char *)m->leaf[leaf].address;
-    for (size_t i = 0; i < sizeof(m->leaf->address); i += 64)
-        __builtin_prefetch(p + i);
+/* A search goes to and fro in a node: all of it comes at once. Inline, or the
+   compiler leaves out a call that has no effect. */
+static TCM_ALWAYS_INLINE void prefetch(const void *start, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch((const char *)start + i);
+}
+
+static TCM_ALWAYS_INLINE void prefetch_leaf(const struct address_map *m,
+                                            uint32_t leaf) {
+    prefetch(m->leaf[leaf].address, sizeof(m->leaf->address));
     __builtin_prefetch(&m->link[leaf]);
 }
 
@@ -49,15 +54,47 @@ static uint32_t leaf_of(const struct address_map *m, uint64_t address) {
     return node;
 }
 
-bool address_map_find(const struct address_map *m, uint64_t address,
-                      struct address_spot *spot) {
+void address_map_ahead(const struct address_map *m, const uint64_t *address,
+                       uint32_t *leaf, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        leaf[i] = m->root;
+    for (unsigned level = m->levels; level-- != 0;)
+        for (size_t i = 0; i < n; i++) {
+            const struct address_inner *node = &m->inner[leaf[i]];
+            leaf[i] = node->child[child_of(node, address[i])];
+            /* The few nodes higher up are near at hand. */
+            if (level == 0)
+                prefetch_leaf(m, leaf[i]);
+            else if (level == 1)
+                prefetch(&m->inner[leaf[i]], sizeof(*m->inner));
+        }
+}
+
+/* Whether LEAF, perhaps a spare one, is where ADDRESS belongs because blocks of
+   it are on both sides. */
+static bool is_within(const struct address_map *m, uint32_t leaf,
+                      uint64_t address) {
+    const uint64_t *a = m->leaf[leaf].address;
+    uint32_t n = m->link[leaf].count;
+    return n != 0 && a[0] <= address && address <= a[n - 1];
+}
+
+bool address_map_find_near(const struct address_map *m, uint64_t address,
+                           uint32_t leaf, struct address_spot *spot) {
     *spot = (struct address_spot){0, 0};
     if (m->root == 0)
         return false;
-    spot->leaf = leaf_of(m, address);
-    spot->at = position_in(&m->leaf[spot->leaf], address);
-    return spot->at < m->link[spot->leaf].count &&
-           m->leaf[spot->leaf].address[spot->at] == address;
+    if (leaf == 0 || !is_within(m, leaf, address))
+        leaf = leaf_of(m, address);
+    spot->leaf = leaf;
+    spot->at = position_in(&m->leaf[leaf], address);
+    return spot->at < m->link[leaf].count &&
+           m->leaf[leaf].address[spot->at] == address;
+}
+
+bool address_map_find(const struct address_map *m, uint64_t address,
+                      struct address_spot *spot) {
+    return address_map_find_near(m, address, 0, spot);
 }
 
 struct address_block address_map_get(const struct address_map *m,

@@ -11,8 +11,9 @@
  * Invariants: no two blocks have the same address. No node is empty, and one
  * that gets less than a quarter full is joined with a neighbour below the same
  * parent if both fill half a node at most. So memory is about 50 bytes a live
- * block, and at most a few times that where few are left of many. Adding,
- * finding and removing take logarithmic time, neighbours constant time.
+ * block, and at most a few times that where few are left of many. A spare leaf
+ * has no blocks. Adding, finding and removing take logarithmic time, neighbours
+ * constant time.
  *
  * Threads: none shared.
  */
@@ -75,6 +76,15 @@ static inline size_t address_map_count(const struct address_map *m) {
 /* False: there is no block at ADDRESS, and *SPOT is where it would be. */
 bool address_map_find(const struct address_map *m, uint64_t address,
                       struct address_spot *spot);
+/* Looks for N addresses at once, so that they wait for memory together, not one
+   after the other. LEAF[i] is where ADDRESS[i] belongs now, 0 in an empty
+   map. */
+void address_map_ahead(const struct address_map *m, const uint64_t *address,
+                       uint32_t *leaf, size_t n);
+/* As address_map_find, with the leaf that address_map_ahead gave, or 0. The map
+   may have changed since: if the leaf is the wrong one, it is only slower. */
+bool address_map_find_near(const struct address_map *m, uint64_t address,
+                           uint32_t leaf, struct address_spot *spot);
 struct address_block address_map_get(const struct address_map *m,
                                      struct address_spot spot);
 /* The nearest blocks below and above that of SPOT. False: there is none. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The map of live blocks by address against a table of all addresses: random
- * blocks that grow to many and shrink to none, in order and out of order; the
- * lowest and the highest address; and how much memory remains with few blocks
- * where many have been.
+ * blocks that grow to many and shrink to none, in order and out of order, found
+ * with and without the right leaf; the lowest and the highest address; and how
+ * much memory remains with few blocks where many have been.
  */
 #include "model/address_map.h"
 #include "tests/lib/prng.h"
@@ -50,11 +50,25 @@ static bool has_neighbours(uint32_t at, struct address_spot spot) {
     return above == (p != NULL) && (!above || same(&near, &want));
 }
 
+/* Whether a search that begins at LEAF finds what SPOT says, in the same place.
+ */
+static bool same_near(uint32_t at, uint32_t leaf, struct address_spot spot) {
+    struct address_spot near;
+    return address_map_find_near(&map, block_at(at).address, leaf, &near) ==
+               lives[at] &&
+           near.leaf == spot.leaf && near.at == spot.at;
+}
+
 static bool check(uint32_t at) {
     struct address_spot spot;
     struct address_block want = block_at(at), got;
     bool found = address_map_find(&map, want.address, &spot);
+    uint32_t leaf, any = map.leaves == 0 ? 0 : at % map.leaves + 1;
     if (found != lives[at])
+        return false;
+    address_map_ahead(&map, &want.address, &leaf, 1);
+    if (leaf != spot.leaf || !same_near(at, leaf, spot) ||
+        !same_near(at, any, spot)) /* a wrong one, or a spare one */
         return false;
     if (!found)
         return true;

@@ -55,6 +55,19 @@ static const struct tool_option options[] = {
 #define COMMENT_COLUMN 49u
 #define PAGE_LOG2      12u
 
+/* So many lines are read before the first of them is looked at: with millions
+   of live blocks most of the time goes into waiting for memory, and theirs
+   comes at once. */
+#define AHEAD 32u
+
+struct line {
+    const char *p, *end;
+    uint64_t number;
+    enum format_result result;
+    struct format_event call;   /* if the result is an event */
+    uint32_t near_old, near_id; /* of layout: leaves of its blocks, or 0 */
+};
+
 struct annotate {
     const char *name;
     bool layout;
@@ -86,10 +99,11 @@ struct found {
     struct address_block block;
 };
 
+/* NEAR: its leaf, if known. */
 static bool find_block(const struct annotate *a, uint64_t address,
-                       struct found *f) {
+                       uint32_t near, struct found *f) {
     if (a->layout) {
-        if (!address_map_find(&a->map, address, &f->spot))
+        if (!address_map_find_near(&a->map, address, near, &f->spot))
             return false;
         f->block = address_map_get(&a->map, f->spot);
         return true;
@@ -127,6 +141,40 @@ static bool add_block(struct annotate *a, struct found *f) {
         a->spare = a->block[e->value - 1].size;
     a->block[e->value - 1] = *b;
     return true;
+}
+
+/* Asks for the memory of the N blocks at ADDRESS, of lifetimes. */
+static void places_ahead(const struct annotate *a, const uint64_t *address,
+                         size_t n) {
+    for (size_t i = 0; i < n; i++)
+        tool_map_ahead(&a->place, address[i]);
+    for (size_t i = 0; i < n; i++) {
+        const struct tool_map_entry *e = tool_map_find(&a->place, address[i]);
+        if (e != NULL)
+            __builtin_prefetch(&a->block[e->value - 1], 1);
+    }
+}
+
+/* Asks for the memory of the blocks of N lines. */
+static void look_ahead(const struct annotate *a, struct line *line, size_t n) {
+    uint64_t address[2 * AHEAD];
+    uint32_t leaf[2 * AHEAD], *near[2 * AHEAD];
+    size_t k = 0;
+    for (struct line *l = line; l < line + n; l++) {
+        address[k] = l->call.old;
+        near[k] = &l->near_old;
+        k += l->call.old != 0;
+        address[k] = l->call.id;
+        near[k] = &l->near_id;
+        k += l->call.id != 0;
+    }
+    if (!a->layout) {
+        places_ahead(a, address, k);
+        return;
+    }
+    address_map_ahead(&a->map, address, leaf, k);
+    for (size_t i = 0; i < k; i++)
+        *near[i] = leaf[i];
 }
 
 /* --- Comments ------------------------------------------------------------- */
@@ -185,11 +233,9 @@ static char *put_around(char *p, const struct around *r, bool makes) {
                  : format_put_text(p, " fewer pages");
 }
 
-/* The line [P, END) without what followed its call. */
-static void put_line(struct annotate *a, const char *p, const char *end,
-                     bool comment) {
-    size_t n = (size_t)(end - p);
-    format_out_bytes(a->out, p, n);
+static void put_line(struct annotate *a, const struct line *l, bool comment) {
+    size_t n = (size_t)(l->end - l->p);
+    format_out_bytes(a->out, l->p, n);
     if (!comment)
         return;
     static const char blanks[] =
@@ -202,29 +248,29 @@ static void put_line(struct annotate *a, const char *p, const char *end,
 
 /* --- Lines ---------------------------------------------------------------- */
 
-static void add(struct annotate *a, uint64_t address, uint64_t size,
-                struct found *f) {
-    if (find_block(a, address, f)) { /* its free is missing */
+static void add(struct annotate *a, const struct line *l, struct found *f) {
+    const struct format_event *e = &l->call;
+    if (find_block(a, e->id, l->near_id, f)) { /* its free is missing */
         remove_block(a, f);
-        (void)find_block(a, address, f);
+        (void)find_block(a, e->id, 0, f);
     }
-    f->block = (struct address_block){address, size, a->reader.line};
+    f->block = (struct address_block){e->id, e->size, l->number};
     a->no_memory |= !add_block(a, f);
 }
 
-/* The line [P, END) ends the block OLD. */
-static void see_end(struct annotate *a, const char *p, const char *end,
+/* The line ends the block F. */
+static void see_end(struct annotate *a, const struct line *l,
                     const struct found *f) {
     struct around r = {0};
     const struct address_block *old = &f->block;
-    uint64_t age = a->reader.line - old->line;
+    uint64_t age = l->number - old->line;
     if (a->layout)
         look_around(a, f, &r);
     if (a->form != ANNOTATE_LINES) {
         annotate_summary_end(&a->summary, old->size, age, r.pages);
         return;
     }
-    put_line(a, p, end, true);
+    put_line(a, l, true);
     format_out_room(a->out, COMMENT_ROOM);
     char *to = a->out->bytes + a->out->used;
     to = format_put_text(format_put_u64(to, old->size), " bytes, allocated ");
@@ -235,8 +281,8 @@ static void see_end(struct annotate *a, const char *p, const char *end,
     a->out->used = (size_t)(to - a->out->bytes);
 }
 
-/* The line [P, END) made the block F. */
-static void see_begin(struct annotate *a, const char *p, const char *end,
+/* The line made the block F. */
+static void see_begin(struct annotate *a, const struct line *l,
                       const struct found *f) {
     struct around r = {0};
     if (a->layout && !a->no_memory)
@@ -245,7 +291,7 @@ static void see_begin(struct annotate *a, const char *p, const char *end,
         annotate_summary_begin(&a->summary, r.gap_below, r.gap_above, r.pages);
         return;
     }
-    put_line(a, p, end, a->layout);
+    put_line(a, l, a->layout);
     format_out_room(a->out, COMMENT_ROOM);
     char *to = a->out->bytes + a->out->used;
     if (a->layout)
@@ -254,10 +300,10 @@ static void see_begin(struct annotate *a, const char *p, const char *end,
     a->out->used = (size_t)(to - a->out->bytes);
 }
 
-static void put_plain(struct annotate *a, const char *p, const char *end) {
+static void put_plain(struct annotate *a, const struct line *l) {
     if (a->form != ANNOTATE_LINES)
         return;
-    put_line(a, p, end, false);
+    put_line(a, l, false);
     format_out_char(a->out, '\n');
 }
 
@@ -267,47 +313,61 @@ static const char *without_blanks(const char *p, const char *end) {
     return end;
 }
 
-/* A call, read from [P, END). */
-static void see_call(struct annotate *a, const char *p, const char *end,
-                     const struct format_event *e) {
+static void see_call(struct annotate *a, struct line *l) {
     struct found f;
-    bool ends = e->old != 0 && find_block(a, e->old, &f);
-    const char *comment = memchr(p, '#', (size_t)(end - p));
-    const char *call_end =
-        without_blanks(p, comment != NULL && comment != p ? comment : end);
+    const struct format_event *e = &l->call;
+    bool ends = e->old != 0 && find_block(a, e->old, l->near_old, &f);
+    const char *comment = memchr(l->p, '#', (size_t)(l->end - l->p));
+    if (comment != NULL && comment != l->p)
+        l->end = without_blanks(l->p, comment);
     a->unknown += e->old != 0 && !ends;
     if (ends) {
-        see_end(a, p, call_end, &f);
+        see_end(a, l, &f);
         if (e->kind == FORMAT_FREE || e->id != 0 || e->size == 0)
             remove_block(a, &f);
     }
     bool makes = e->kind != FORMAT_FREE && e->id != 0;
     if (makes)
-        add(a, e->id, e->size, &f);
+        add(a, l, &f);
     if (makes && (ends ? a->form != ANNOTATE_LINES : e->kind == FORMAT_ALLOC))
-        see_begin(a, p, call_end, &f);
+        see_begin(a, l, &f);
     else if (!ends)
-        put_plain(a, p, call_end);
+        put_plain(a, l);
 }
 
-static void see_line(struct annotate *a, const char *p, const char *end,
-                     bool long_one) {
-    struct format_event e;
-    const char *why;
-    enum format_result r = FORMAT_NOTHING;
-    memset(&e, 0, sizeof(e));
-    end = without_blanks(p, end);
-    if (long_one)
-        r = FORMAT_BAD;
-    else if (p != end)
-        r = a->format->line(a->state, p, end, &e, &why);
-    if (r == FORMAT_EVENT && e.kind <= FORMAT_REALLOC) {
-        see_call(a, p, end, &e);
+static void see_line(struct annotate *a, struct line *l) {
+    if (l->result == FORMAT_EVENT && l->call.kind <= FORMAT_REALLOC) {
+        see_call(a, l);
         return;
     }
-    if (r == FORMAT_BAD && a->bad++ == 0)
-        a->first_bad = a->reader.line;
-    put_plain(a, p, end);
+    if (l->result == FORMAT_BAD && a->bad++ == 0)
+        a->first_bad = l->number;
+    put_plain(a, l);
+}
+
+/* False: there is none. */
+static bool read_line(struct annotate *a, struct line *l) {
+    bool long_one, last;
+    const char *why;
+    if (!format_reader_line(&a->reader, &l->p, &l->end, &long_one, &last))
+        return false;
+    l->number = a->reader.line;
+    l->end = without_blanks(l->p, l->end);
+    l->result = long_one ? FORMAT_BAD : FORMAT_NOTHING;
+    memset(&l->call, 0, sizeof(l->call));
+    l->near_old = l->near_id = 0;
+    if (l->p != l->end)
+        l->result = a->format->line(a->state, l->p, l->end, &l->call, &why);
+    return true;
+}
+
+/* One line, and up to AHEAD if they are there already. 0: there is none. */
+static size_t read_lines(struct annotate *a, struct line *line) {
+    size_t n = 0;
+    while (n < AHEAD && (n == 0 || format_reader_has_line(&a->reader)) &&
+           read_line(a, &line[n]))
+        n++;
+    return n;
 }
 
 /* --- The whole ------------------------------------------------------------ */
@@ -317,13 +377,15 @@ static int fail(const char *name, const char *problem) {
     return TOOL_FAILED;
 }
 
-static void read_lines(struct annotate *a) {
-    const char *p, *end;
-    bool long_one, last;
+static void see_lines(struct annotate *a) {
+    struct line line[AHEAD];
+    size_t n;
     while (!a->no_memory && tool_output_error(a->out->to) == 0 &&
-           !tool_stop_requested() &&
-           format_reader_line(&a->reader, &p, &end, &long_one, &last))
-        see_line(a, p, end, long_one);
+           !tool_stop_requested() && (n = read_lines(a, line)) != 0) {
+        look_ahead(a, line, n);
+        for (size_t i = 0; i < n && !a->no_memory; i++)
+            see_line(a, &line[i]);
+    }
     if (a->form != ANNOTATE_LINES && !a->reader.failed && !tool_is_quiet())
         annotate_summary_print(&a->summary, a->layout, a->form, live_count(a),
                                a->out);
@@ -364,7 +426,7 @@ static int annotate(struct annotate *a, struct tool_input *in) {
     a->state = calloc(1, a->format->state_bytes + 1);
     if (a->state == NULL || !format_reader_init(&a->reader, in))
         return fail(tool_name(), "out of memory");
-    read_lines(a);
+    see_lines(a);
     int status = tell(a);
     if (a->reader.failed)
         status = fail(a->name, strerror(tool_input_source(in)->error));
