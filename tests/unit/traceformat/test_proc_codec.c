@@ -33,7 +33,7 @@ static void read_all(struct reading *out, const struct proc_sample *s,
                      const uint8_t *bytes, size_t length, size_t piece,
                      size_t batch) {
     static struct mtf_op ops[4096];
-    struct mtf_proc_reader r;
+    static struct mtf_proc_reader r; /* has the text of the problem */
     struct mtf_proc_item item;
     struct memory_source m;
     struct mtf_proc_decoder *d = malloc(sizeof(*d));
