@@ -39,8 +39,11 @@ struct tool_input {
     struct mtf_source source;
     int fd;
     char *name;
+    bool is_file; /* regular */
     uint64_t file_size;
     uint64_t limit;
+    bool (*wait)(void *ctx); /* NULL: the end is the end */
+    void *wait_ctx;
     uint64_t bytes; /* given to the caller */
     /* Stored bytes [head, tail) of the window wait; window[0] has offset
        base in the file. */
@@ -104,6 +107,7 @@ struct tool_input *tool_input_from_fd(int fd, const char *name) {
     in->rework = REWORK_START;
     in->after_ahead = MTF_SOURCE_DATA;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+        in->is_file = true;
         in->file_size = (uint64_t)st.st_size;
         (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     }
@@ -179,6 +183,12 @@ static uint64_t head_offset(const struct tool_input *in) {
     return in->base + in->head;
 }
 
+/* Whether a read would not sleep. */
+static bool is_ready(int fd) {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) != 0;
+}
+
 /* read(2) that waits on descriptors in non-blocking mode and ends at the
    limit. At the end *GOT is 0. OFFSET is where in the file it reads. */
 static bool system_read(struct tool_input *in, uint64_t offset, void *buf,
@@ -188,7 +198,11 @@ static bool system_read(struct tool_input *in, uint64_t offset, void *buf,
     if (n == 0)
         return true;
     for (;;) {
-        ssize_t r = read(in->fd, buf, n);
+        bool waits = in->wait != NULL && !in->is_file && !is_ready(in->fd);
+        ssize_t r = waits ? 0 : read(in->fd, buf, n);
+        if (r == 0 && in->wait != NULL && (waits || in->is_file) &&
+            in->wait(in->wait_ctx))
+            continue;
         if (r >= 0) {
             *got = (size_t)r;
             return true;
@@ -605,6 +619,12 @@ const char *tool_input_name(const struct tool_input *in) {
     return in->name;
 }
 
+void tool_input_follow(struct tool_input *in, bool (*wait)(void *ctx),
+                       void *ctx) {
+    in->wait = wait;
+    in->wait_ctx = ctx;
+}
+
 bool tool_input_is_compressed(const struct tool_input *in) {
     return in->compressed;
 }
@@ -626,6 +646,10 @@ uint64_t tool_input_stored_bytes(const struct tool_input *in) {
 
 uint64_t tool_input_bytes(const struct tool_input *in) {
     return in->bytes;
+}
+
+bool tool_input_is_file(const struct tool_input *in) {
+    return in->is_file;
 }
 
 uint64_t tool_input_file_size(const struct tool_input *in) {

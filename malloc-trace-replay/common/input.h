@@ -55,6 +55,12 @@ struct mtf_source *tool_input_source(struct tool_input *in);
 /* Takes only the first LIMIT stored bytes, as if the file ended there. */
 void tool_input_limit(struct tool_input *in, uint64_t limit);
 
+/* Follows what is being written: when there are no bytes, at the end of a file
+   or for now in a pipe, WAIT is called, until there are some or it returns
+   false, which ends the input. Before anything is read; peeking is fine. */
+void tool_input_follow(struct tool_input *in, bool (*wait)(void *ctx),
+                       void *ctx);
+
 bool tool_input_is_compressed(const struct tool_input *in);
 /* For messages: what it is compressed in, "LZ4 frame", or
    tool_packing_name. */
@@ -64,7 +70,8 @@ enum mtf_status tool_input_status(const struct tool_input *in);
 /* Bytes taken so far: as stored, and decompressed. */
 uint64_t tool_input_stored_bytes(const struct tool_input *in);
 uint64_t tool_input_bytes(const struct tool_input *in);
-/* Size of a regular file, else 0. */
+/* A regular file; its size, else 0. */
+bool tool_input_is_file(const struct tool_input *in);
 uint64_t tool_input_file_size(const struct tool_input *in);
 
 #endif

@@ -2,7 +2,8 @@
 /*
  * Bytes are gathered in buffers of a fixed size; a full one is put out, by the
  * thread that writes or, without one, at once. Frames are made of whole
- * buffers, so that their limits are the same in both cases.
+ * buffers, so that their limits are the same in both cases; one that is not
+ * full is the last of its frame.
  */
 #include "common/output.h"
 
@@ -15,6 +16,7 @@
 #include "traceformat/compress.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,7 +32,7 @@ TCM_STATIC_ASSERT(TOOL_OUTPUT_FRAME % BUFFER_BYTES == 0 &&
 struct tool_output {
     int fd;
     struct tool_file_new file;
-    uint32_t error; /* errno; written by the putting thread, read by all */
+    uint32_t error; /* errno; the first wins; read by all */
     char *name;
     uint8_t *buffer; /* being filled; NULL: writing failed */
     size_t used;
@@ -76,6 +78,7 @@ static void put_buffer(struct tool_output *out, const uint8_t *data, size_t n) {
     if (out->frame_buffers == 0)
         put_compressed(out, mtf_compress_begin(out->compress, out->room,
                                                MTF_COMPRESS_ROOM));
+    bool last = n < BUFFER_BYTES;
     while (n != 0) {
         size_t piece = n < MTF_COMPRESS_PIECE ? n : MTF_COMPRESS_PIECE;
         put_compressed(out, mtf_compress_add(out->compress, data, piece,
@@ -83,7 +86,7 @@ static void put_buffer(struct tool_output *out, const uint8_t *data, size_t n) {
         data += piece;
         n -= piece;
     }
-    if (++out->frame_buffers == FRAME_BUFFERS)
+    if (++out->frame_buffers == FRAME_BUFFERS || last)
         end_frame(out);
 }
 
@@ -184,6 +187,16 @@ bool tool_output_write(struct tool_output *out, const void *data, size_t n) {
         if (out->used == BUFFER_BYTES)
             next_buffer(out);
     }
+    errno = tool_output_error(out);
+    return errno == 0;
+}
+
+bool tool_output_wait(struct tool_output *out, int ms) {
+    struct pollfd p = {.fd = out->fd};
+    if (out->used != 0)
+        next_buffer(out);
+    if (poll(&p, 1, ms) == 1 && tool_output_error(out) == 0)
+        tcm_store_release(&out->error, (uint32_t)EPIPE);
     errno = tool_output_error(out);
     return errno == 0;
 }

@@ -32,6 +32,9 @@ enum tool_output_form {
 struct tool_output *tool_output_open(const char *name,
                                      enum tool_output_form form);
 bool tool_output_write(struct tool_output *out, const void *data, size_t n);
+/* Puts out what was written so far, in LZ4 as whole frames, and waits for MS
+   milliseconds, or until nobody reads any more, which is a failure. */
+bool tool_output_wait(struct tool_output *out, int ms);
 /* Ends the frame, writes what is left, closes (stdout too) and frees. false:
    something was not written; errno says why, and a file that would have got its
    name now is gone. */

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/os_file.h"
 #include "common/ahead.h"
 #include "trace/parts.h"
 #include "trace/spool.h"
@@ -35,7 +36,10 @@ struct tool_raw {
     bool have_info;
     bool growing;
     bool begins_late;
-    uint64_t last_barrier; /* growing: offset of the last one; 0: none */
+    uint64_t last_barrier;   /* growing: offset of the last one; 0: none;
+                              UINT64_MAX: followed */
+    bool (*wait)(void *ctx); /* for more of it; NULL: it is not followed */
+    void *wait_ctx;
     bool use_spool;
     unsigned checks; /* made of what the spool knows */
     bool footer;     /* one came, and no events after it */
@@ -80,6 +84,23 @@ static uint64_t find_last_barrier(struct tool_raw *t, const char *name,
     return last;
 }
 
+/* Of the trace NAME. */
+static void open_spool(struct tool_raw *t, const char *name) {
+    struct tool_spool *s = &t->spool;
+    char *spool_name = NULL;
+    if (asprintf(&spool_name, "%s.spool", name) < 0) {
+        fail(t, MTF_NO_MEMORY, 0);
+        return;
+    }
+    if (!tool_spool_open(s, spool_name)) {
+        s->fault.error = errno;
+        tool_spool_set_fault(s, MTF_SYSTEM, 0, 0);
+        if (s->name == NULL)
+            s->name = spool_name, spool_name = NULL;
+    }
+    free(spool_name);
+}
+
 /* The spool that belongs to the open file NAME, if any. */
 static void find_spool(struct tool_raw *t, const char *name,
                        const uint8_t first[8], size_t n) {
@@ -97,21 +118,9 @@ static void find_spool(struct tool_raw *t, const char *name,
         return;
     }
     struct stat st;
-    if (name == NULL ||
-        (t->parts.count == 0 && (stat(name, &st) != 0 || !S_ISREG(st.st_mode))))
-        return;
-    char *spool_name = NULL;
-    if (asprintf(&spool_name, "%s.spool", name) < 0) {
-        fail(t, MTF_NO_MEMORY, 0);
-        return;
-    }
-    if (!tool_spool_open(s, spool_name)) {
-        s->fault.error = errno;
-        tool_spool_set_fault(s, MTF_SYSTEM, 0, 0);
-        if (s->name == NULL)
-            s->name = spool_name, spool_name = NULL;
-    }
-    free(spool_name);
+    if (name != NULL &&
+        (t->parts.count != 0 || (stat(name, &st) == 0 && S_ISREG(st.st_mode))))
+        open_spool(t, name);
 }
 
 /* What the spool is to the file, once the file's header is known (or missing,
@@ -127,6 +136,24 @@ static void judge_spool(struct tool_raw *t, const struct mtf_raw_info *info) {
              (s->status == MTF_DAMAGED || s->status == MTF_NO_TRACE ||
               s->status == MTF_CUT))
         t->use_spool = true; /* its buffers' checksums tell */
+}
+
+/* At the end of what a living recording has written. */
+static bool wait_for_more(void *ctx) {
+    struct tool_raw *t = ctx;
+    if (!t->growing)
+        return false;
+    if (tcm_file_is_locked(t->spool.fd))
+        return t->wait(t->wait_ctx);
+    /* It is over: all that it wrote is there now, in the file or the spool. */
+    t->growing = false;
+    t->use_spool = false;
+    tool_spool_close(&t->spool);
+    tool_spool_init(&t->spool);
+    open_spool(t, t->name);
+    if (t->have_info)
+        judge_spool(t, &t->info);
+    return true;
 }
 
 /* NAME may stand for the parts of a flight recording. Returns what the spool is
@@ -185,6 +212,11 @@ static void open_trace(struct tool_raw *t, const char *name) {
             t->parts.count == 1 ? t->in : t->parts.in[t->parts.count - 1];
         tool_input_limit(last, tool_input_file_size(last));
         t->growing = true;
+    } else if (s->fd >= 0 && s->locked && s->status == MTF_OK &&
+               t->wait != NULL && tool_input_file_size(t->in) != 0) {
+        tool_input_follow(t->in, wait_for_more, t);
+        t->last_barrier = UINT64_MAX;
+        t->growing = true;
     } else if (s->fd >= 0 && s->locked && s->status == MTF_OK) {
         uint64_t size = tool_input_file_size(t->in);
         t->last_barrier = find_last_barrier(t, name, size);
@@ -194,17 +226,22 @@ static void open_trace(struct tool_raw *t, const char *name) {
                 : size == 0;
         if (t->growing)
             tool_input_limit(t->in, size);
+    } else if (t->wait != NULL && !tool_input_is_file(t->in)) {
+        tool_input_follow(t->in, t->wait, t->wait_ctx);
     }
     mtf_raw_reader_init(&t->reader, tool_input_source(t->in), t->buffer);
 }
 
-struct tool_raw *tool_raw_from_input(struct tool_input *in, const char *name) {
+static struct tool_raw *new_raw(struct tool_input *in, const char *name,
+                                bool (*wait)(void *ctx), void *ctx) {
     struct tool_raw *t = calloc(1, sizeof(*t));
     if (t == NULL) {
         tool_input_close(in);
         return NULL;
     }
     t->in = in;
+    t->wait = wait;
+    t->wait_ctx = ctx;
     tool_spool_init(&t->spool);
     if (name != NULL && strcmp(name, "-") == 0)
         name = NULL;
@@ -219,8 +256,17 @@ struct tool_raw *tool_raw_from_input(struct tool_input *in, const char *name) {
     return t;
 }
 
+struct tool_raw *tool_raw_from_input(struct tool_input *in, const char *name) {
+    return new_raw(in, name, NULL, NULL);
+}
+
 struct tool_raw *tool_raw_open(const char *name) {
-    return tool_raw_from_input(NULL, name);
+    return new_raw(NULL, name, NULL, NULL);
+}
+
+struct tool_raw *tool_raw_follow(const char *name, bool (*wait)(void *ctx),
+                                 void *ctx) {
+    return new_raw(NULL, name, wait, ctx);
 }
 
 bool tool_raw_is_file(const char *name) {
@@ -240,6 +286,8 @@ static void start_reader(struct tool_raw *t) {
 }
 
 void tool_raw_read_ahead(struct tool_raw *t) {
+    if (t->wait != NULL) /* who waits is called between items */
+        return;
     t->read_ahead = true;
     if (t->in != NULL && t->phase == PHASE_FILE)
         start_reader(t);
@@ -463,6 +511,8 @@ static bool next_of_file(struct tool_raw *t, struct mtf_item *item) {
         judge_spool(t, item->info);
         if (t->parts.count != 0)
             return true;
+        if (t->last_barrier == UINT64_MAX)
+            t->growing = t->growing && t->use_spool;
         if (t->growing && t->last_barrier == 0)
             t->phase = PHASE_END;
         return true;
@@ -639,6 +689,8 @@ uint64_t tool_raw_stored_bytes(const struct tool_raw *t) {
 }
 
 uint64_t tool_raw_total_bytes(const struct tool_raw *t) {
+    if (t->last_barrier == UINT64_MAX)
+        return 0;
     uint64_t n = t->parts.past_stored +
                  (t->in == NULL ? 0 : tool_input_file_size(t->in));
     return n + tool_parts_left_bytes(&t->parts) +

@@ -27,6 +27,13 @@ struct tool_raw;
  * opened or is no raw trace shows in the first item, MTF_ITEM_FAILED.
  */
 struct tool_raw *tool_raw_open(const char *name);
+/* The same, and follows it: at the end of what is there of a pipe, or of a file
+   that a living recording writes, calls WAIT, which is to come back to look
+   again; false: as if the trace ended here. What the recording leaves is read
+   to its end, with the spool. A flight recording forgets its past and cannot be
+   followed: it is read as tool_raw_open does. */
+struct tool_raw *tool_raw_follow(const char *name, bool (*wait)(void *ctx),
+                                 void *ctx);
 /* Whether NAME can be opened and read once more: a file, its spool or its
    parts. */
 bool tool_raw_is_file(const char *name);
@@ -45,7 +52,8 @@ void tool_raw_next(struct tool_raw *t, struct mtf_item *item);
    the next call. */
 const char *tool_raw_item_text(struct tool_raw *t, const struct mtf_item *item);
 
-/* Growing: "still being recorded". Known after tool_raw_open. */
+/* Growing: "still being recorded". Known after tool_raw_open; of a trace that
+   is followed, at MTF_ITEM_END. */
 bool tool_raw_is_growing(const struct tool_raw *t);
 /* A spool of the same recording was there and is read. */
 bool tool_raw_has_spool(const struct tool_raw *t);

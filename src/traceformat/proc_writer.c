@@ -111,9 +111,7 @@ static void add_to_index(struct mtf_proc_writer *w) {
 
 static void put_site(struct mtf_proc_writer *w);
 
-void mtf_proc_flush(struct mtf_proc_writer *w) {
-    if (w->hot.records == 0)
-        return;
+static void end_block(struct mtf_proc_writer *w) {
     size_t taken = encode_taken(w);
     size_t length = (size_t)(w->hot.p - w->payload) - RECORDS_START;
     TCM_ASSERT(taken + length <= MTF_PROC_PAYLOAD_MAX);
@@ -129,6 +127,17 @@ void mtf_proc_flush(struct mtf_proc_writer *w) {
     begin_block(w);
     if (w->site != 0)
         put_site(w);
+}
+
+void mtf_proc_flush(struct mtf_proc_writer *w) {
+    if (w->hot.records != 0)
+        end_block(w);
+}
+
+void mtf_proc_pause(struct mtf_proc_writer *w) {
+    w->site = 0; /* no block for it alone */
+    mtf_proc_flush(w);
+    end_block(w);
 }
 
 static void init(struct mtf_proc_writer *w, mtf_sink *sink, mtf_proc_grow grow,

@@ -90,6 +90,9 @@ bool mtf_proc_writer_begin_converted(struct mtf_proc_writer *w, mtf_sink *sink,
                                      const char *converter);
 /* Ends the block in work, if it holds a record. */
 void mtf_proc_flush(struct mtf_proc_writer *w);
+/* The same, and writes a block without records behind it: all that was put is
+   before it. */
+void mtf_proc_pause(struct mtf_proc_writer *w);
 /* Ends the trace: ACCOUNTS are COUNT fields; those that the writer
    knows itself (ops, records, blocks, slots) are added. True: every byte
    was taken by the sink. */

@@ -376,11 +376,26 @@ static bool broke(const struct mtf_raw_reader *r) {
     return r->at_break && r->source->status == MTF_DAMAGED;
 }
 
+/* Makes the header ready, or what is there in its place. No more is asked for
+   than it has: of a trace that grows the rest may take its time. */
+static bool need_header(struct mtf_raw_reader *r) {
+    struct mtf_raw_header h;
+    if (!need(r, sizeof(h)))
+        return false;
+    if (available(r) >= sizeof(h)) {
+        memcpy(&h, r->buffer + r->head, sizeof(h));
+        if (memcmp(h.magic, MTF_RAW_MAGIC, sizeof(h.magic)) == 0 &&
+            h.length <= MTF_RAW_HEADER_MAX)
+            return need(r, h.length);
+    }
+    return need(r, MTF_RAW_HEADER_MAX);
+}
+
 /* The beginning of the trace. True: ITEM is filled. False: go on with
    segments. */
 static bool start(struct mtf_raw_reader *r, struct mtf_item *item) {
     r->started = true;
-    if (!need(r, MTF_RAW_HEADER_MAX)) {
+    if (!need_header(r)) {
         give_failure(r, item, r->source->status, r->source->error);
         return true;
     }

@@ -20,6 +20,7 @@
 #include "traceformat/proc_writer.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,8 @@ static const char help_text[] =
     "default).\n"
     "\n"
     "  -z, --compress       write LZ4 frames\n"
+    "  --follow             go on while RAW is being recorded, or is a pipe:\n"
+    "                       what is in order is put out at once\n"
     "  --json FILE          write what was found as JSON to FILE (- for "
     "standard\n"
     "                       output, when OUT is a file)\n"
@@ -62,10 +65,11 @@ static const char help_text[] =
     "is\n"
     "written.\n";
 
-enum { OPTION_JSON = 1, OPTION_COMPRESS };
+enum { OPTION_JSON = 1, OPTION_COMPRESS, OPTION_FOLLOW };
 
 static const struct tool_option option_table[] = {
     {"compress", 'z', false, OPTION_COMPRESS},
+    {"follow", 0, false, OPTION_FOLLOW},
     {"json", 0, true, OPTION_JSON},
     {"from", 0, true, FILTER_OPTION_FROM},
     {"to", 0, true, FILTER_OPTION_TO},
@@ -78,9 +82,13 @@ static const struct tool_option option_table[] = {
     {NULL, 0, false, 0},
 };
 
+/* How often a trace that is followed is looked at. */
+#define FOLLOW_MS 100
+
 struct work {
     const char *raw_name, *out_name, *json_name;
-    bool quiet, compress;
+    bool quiet, compress, follow;
+    bool fresh; /* something was read since the last wait */
     struct tool_raw *raw;
     struct tool_output *out;
     struct mtf_proc_writer *writer;  /* of the output */
@@ -230,6 +238,7 @@ static bool order_all(struct work *w) {
     for (;;) {
         struct mtf_item item;
         tool_raw_next(w->raw, &item);
+        w->fresh = true;
         if (tool_stop_requested()) {
             w->account.interrupted = true;
             return w->begun || begin_output(w, NULL, 0);
@@ -241,9 +250,32 @@ static bool order_all(struct work *w) {
         if (w->progress.shown)
             show_progress(w);
     }
-    order_finish(&w->order);
+    /* What was published behind the last barrier has no place yet. */
+    if (!tool_raw_is_growing(w->raw))
+        order_finish(&w->order);
     emit_site_defs(&w->emit);
     return good_so_far(w);
+}
+
+/* There is nothing to read; false: nobody wants more. */
+static bool wait_for_input(void *ctx) {
+    struct work *w = ctx;
+    if (tool_stop_requested())
+        return false;
+    if (!w->begun) {
+        (void)poll(NULL, 0, FOLLOW_MS);
+        return true;
+    }
+    if (w->fresh) {
+        emit_site_defs(&w->emit);
+        if (w->filter != NULL)
+            mtf_proc_flush(w->ordered);
+        mtf_proc_pause(w->writer);
+    }
+    w->fresh = false;
+    if (!w->writer->failed && !tool_output_wait(w->out, FOLLOW_MS))
+        w->writer->failed = true;
+    return !w->writer->failed && !w->ordered->failed;
 }
 
 /* A thread that was asked for by number and is not there is a mistake, as a
@@ -318,7 +350,8 @@ static int run(struct work *w) {
     struct tool_json json;
     if (!filter_list_resolve(&w->options.only, w->raw_name))
         return TOOL_FAILED;
-    w->raw = tool_raw_open(w->raw_name);
+    w->raw = w->follow ? tool_raw_follow(w->raw_name, wait_for_input, w)
+                       : tool_raw_open(w->raw_name);
     demux_init(&w->demux, &w->emit.slots);
     if (w->raw == NULL || !make_writers(w) ||
         !emit_init(&w->emit, &w->demux, w->ordered)) {
@@ -397,6 +430,8 @@ int main(int argc, char **argv) {
             status = filter_options_take(&w.options, id, o.value);
         else if (id == OPTION_JSON)
             w.json_name = o.value;
+        else if (id == OPTION_FOLLOW)
+            w.follow = true;
         else
             w.compress = true;
         if (status != 0)
