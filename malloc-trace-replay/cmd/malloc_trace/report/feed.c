@@ -17,15 +17,16 @@
 #include <unistd.h>
 
 static TCM_NORETURN void become_postprocess(const char *path, const char *name,
-                                            int out) {
+                                            bool follow, int out) {
     tool_before_exec();
     if (dup2(out, STDOUT_FILENO) >= 0)
-        execl(path, "postprocess", "--quiet", "--", name, "-", (char *)NULL);
+        execl(path, "postprocess", "--quiet", follow ? "--follow" : "--quiet",
+              "--", name, "-", (char *)NULL);
     tool_error("cannot run %s: %s", path, strerror(errno));
     _exit(TOOL_FAILED);
 }
 
-static bool start_postprocess(struct feed *f, const char *name) {
+static bool start_postprocess(struct feed *f, const char *name, bool follow) {
     char folder[PATH_MAX], path[PATH_MAX + 16];
     int ends[2];
     if (!tool_own_folder(folder)) {
@@ -38,8 +39,9 @@ static bool start_postprocess(struct feed *f, const char *name) {
         return false;
     }
     if (f->child == 0)
-        become_postprocess(path, name, ends[1]);
+        become_postprocess(path, name, follow, ends[1]);
     close(ends[1]);
+    f->fd = ends[0];
     f->in = tool_input_from_fd(ends[0], name);
     if (f->in == NULL) {
         tool_error("out of memory");
@@ -49,9 +51,10 @@ static bool start_postprocess(struct feed *f, const char *name) {
     return true;
 }
 
-bool feed_open(struct feed *f, const char *name) {
+bool feed_open(struct feed *f, const char *name, bool follow) {
     bool is_stdin = strcmp(name, "-") == 0;
     f->child = 0;
+    f->fd = -1;
     f->in = format_open(name);
     if (f->in == NULL && errno == ENOMEM) {
         tool_error("out of memory");
@@ -64,7 +67,7 @@ bool feed_open(struct feed *f, const char *name) {
     if (f->in != NULL)
         tool_input_close(f->in);
     f->in = NULL;
-    return start_postprocess(f, name);
+    return start_postprocess(f, name, follow);
 }
 
 int feed_close(struct feed *f, bool given_up) {

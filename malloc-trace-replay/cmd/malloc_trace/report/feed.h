@@ -14,11 +14,13 @@
 
 struct feed {
     struct tool_input *in;
+    int fd;      /* of it; -1: no child */
     pid_t child; /* 0: none */
 };
 
-/* NAME "-": standard input, a processed trace. False: a message is out. */
-bool feed_open(struct feed *f, const char *name);
+/* NAME "-": standard input, a processed trace. FOLLOW: a raw one is followed
+   while it is recorded. False: a message is out. */
+bool feed_open(struct feed *f, const char *name, bool follow);
 /* Returns an enum tool_status: what postprocess says. GIVEN_UP: nobody wants
    the rest, and it says nothing. */
 int feed_close(struct feed *f, bool given_up);

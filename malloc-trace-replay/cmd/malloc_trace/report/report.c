@@ -651,38 +651,44 @@ static bool write_all(struct report *r, struct tallies *t, struct tallies *kept,
     return good && (r->objects == NULL || write_objects(r, t, names));
 }
 
-static bool make_report(struct report *r) {
-    struct tallies t = {.options = r->tally}, kept = {0};
+static bool report_tallies(struct report *r, struct tallies *t) {
+    struct tallies kept = {0};
     struct rows rows = {0};
     struct stacks tree = {0};
     struct names *names = NULL;
-    if (wants_page(r) && (t.options.history = history_new()) == NULL)
-        return out_of_memory();
-    bool good = read_traces(r, &t);
-    note_status(r, t.status);
-    good = good && has_wanted_sites(r, &t, r->name);
-    if (good && t.sited == 0 && rows_tally_by(r->by) == TALLY_BY_SITE)
+    bool good = has_wanted_sites(r, t, r->name);
+    if (good && t->sited == 0 && rows_tally_by(r->by) == TALLY_BY_SITE)
         tool_warn("%s has no call sites: record with "
                   "TCMALLOC_TRACE_SITES=stack",
                   r->name);
     if (good)
-        good = (names = names_new(&t.sites, r->modules)) != NULL
-                   ? add_rows(r, &rows, &t, names, false) &&
-                         add_tree(r, &tree, &rows, &t, names, false)
+        good = (names = names_new(&t->sites, r->modules)) != NULL
+                   ? add_rows(r, &rows, t, names, false) &&
+                         add_tree(r, &tree, &rows, t, names, false)
                    : out_of_memory();
     /* Before the other trace's rows. */
-    if (good && only_of_rows(&kept, &t, &rows) == NULL)
+    if (good && only_of_rows(&kept, t, &rows) == NULL)
         good = out_of_memory();
     if (good && r->diff != NULL)
         good = compare(r, &rows, &tree);
     if (good) {
         rows_sort(&rows, r->sort);
-        good = write_all(r, &t, &kept, names, &rows, &tree);
+        good = write_all(r, t, &kept, names, &rows, &tree);
     }
     free(kept.tally);
     stacks_fini(&tree);
     rows_fini(&rows);
     names_free(names);
+    return good;
+}
+
+static bool make_report(struct report *r) {
+    struct tallies t = {.options = r->tally};
+    if (wants_page(r) && (t.options.history = history_new()) == NULL)
+        return out_of_memory();
+    bool good = read_traces(r, &t);
+    note_status(r, t.status);
+    good = good && report_tallies(r, &t);
     history_free(t.options.history);
     tally_fini(&t);
     return good;
@@ -691,10 +697,11 @@ static bool make_report(struct report *r) {
 /* --- Serving -------------------------------------------------------------- */
 
 /* In a child of the server. */
-static int make_page(void *ctx, FILE *out) {
+static int make_page(void *ctx, struct tallies *t, FILE *out) {
     struct report *r = ctx;
     r->page = out;
-    return make_report(r) ? r->status : TOOL_FAILED;
+    note_status(r, t->status);
+    return report_tallies(r, t) ? r->status : TOOL_FAILED;
 }
 
 /* Whether NAME, of which there is no file, is a number; then *PID is it. */
@@ -704,8 +711,11 @@ static bool is_process(const char *name, uint64_t *pid) {
 }
 
 static int serve(struct report *r) {
-    struct serve s = {
-        .where = r->serve, .anyone = r->anyone, .make = make_page, .ctx = r};
+    struct serve s = {.where = r->serve,
+                      .anyone = r->anyone,
+                      .options = r->tally,
+                      .make = make_page,
+                      .ctx = r};
     const char *problem;
     char *found = NULL;
     uint64_t pid;
@@ -726,7 +736,12 @@ static int serve(struct report *r) {
         r->name = found;
         r->traces = (const char *const *)&r->name;
     }
-    int status = serve_run(&s);
+    s.trace = r->name;
+    s.options.history = history_new();
+    if (s.options.history == NULL)
+        out_of_memory();
+    int status = s.options.history != NULL ? serve_run(&s) : TOOL_FAILED;
+    history_free(s.options.history);
     free(found);
     return status;
 }

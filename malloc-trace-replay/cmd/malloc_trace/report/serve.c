@@ -23,7 +23,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -51,15 +51,16 @@ struct server {
     struct MHD_Daemon *daemon;
     struct MHD_Response *page, *script, *same, *refusal[SERVE_NO_BODY + 1];
     char tag[64];
-    uint64_t number;            /* of the page */
-    uint64_t looked, due, took; /* ns */
+    uint64_t number;      /* of the page */
+    uint64_t looked, due; /* ns */
 
-    pid_t child; /* that makes the next one; 0: none */
-    int from_child;
-    uint64_t child_began;
+    pid_t child;       /* that reads the trace; 0: none */
+    int socket;        /* to it */
+    uint64_t asked;    /* for a page, ns; 0: not */
+    uint64_t length;   /* of the page that comes */
+    size_t length_got; /* bytes of that */
     struct page next;
-    int status; /* of the last child, an enum tool_status */
-    bool told;  /* what is wrong with the trace was said once */
+    bool told; /* what is wrong with the trace was said once */
 };
 
 static uint64_t now_ns(void) {
@@ -181,33 +182,16 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *c,
     }
 }
 
-/* --- The child that makes the page ---------------------------------------- */
-
-static TCM_NORETURN void become_maker(const struct server *s, int out) {
-    FILE *f = fdopen(out, "w");
-    int quiet;
-    /* A terminal's ^C is for the server, which ends this one. */
-    (void)setpgid(0, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    /* What is wrong with a trace is told once. */
-    if (s->told && (quiet = open("/dev/null", O_WRONLY | O_CLOEXEC)) >= 0)
-        (void)dup2(quiet, STDERR_FILENO);
-    int status = f == NULL ? TOOL_FAILED : s->what->make(s->what->ctx, f);
-    if (f != NULL && fclose(f) != 0)
-        status = TOOL_FAILED;
-    _exit(status);
-}
+/* --- The child that reads the trace --------------------------------------- */
 
 static bool start_child(struct server *s) {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
     s->child = fork();
     if (s->child == 0) {
         close(ends[0]);
-        become_maker(s, ends[1]);
+        serve_be_reader(s->what, ends[1], s->told);
     }
     close(ends[1]);
     if (s->child < 0) {
@@ -217,55 +201,83 @@ static bool start_child(struct server *s) {
     }
     (void)setpgid(s->child, s->child);
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    s->from_child = ends[0];
-    s->child_began = now_ns();
-    s->next.count = 0;
+    s->socket = ends[0];
     return true;
 }
 
-static void end_child(struct server *s, bool by_force) {
-    int status = 0;
-    if (by_force)
-        (void)kill(-s->child, SIGKILL);
-    while (waitpid(s->child, &status, 0) < 0 && errno == EINTR)
-        continue;
-    s->status = WIFEXITED(status) ? WEXITSTATUS(status) : TOOL_FAILED;
-    s->told = true;
-    close(s->from_child);
-    s->child = 0;
-    s->took = now_ns() - s->child_began;
-    s->due = now_ns() + tcm_max_u64(PAUSE_NS, PAUSE_TIMES * s->took);
+/* Asks for a page. */
+static bool ask(struct server *s) {
+    if (s->child == 0 && !start_child(s))
+        return false;
+    /* Of one that is about to end, the end will be seen. */
+    (void)send(s->socket, "", 1, MSG_NOSIGNAL);
+    s->asked = now_ns();
+    s->length_got = s->next.count = 0;
+    return true;
 }
 
-/* What the child has written; at its end the page is taken, if it is whole. */
+static void end_wait(struct server *s) {
+    if (s->asked == 0)
+        return;
+    uint64_t now = now_ns();
+    s->due = now + tcm_max_u64(PAUSE_NS, PAUSE_TIMES * (now - s->asked));
+    s->asked = 0;
+    s->told = true;
+}
+
+static void end_child(struct server *s, bool by_force) {
+    if (by_force)
+        (void)kill(-s->child, SIGKILL);
+    while (waitpid(s->child, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    close(s->socket);
+    s->child = 0;
+    end_wait(s);
+}
+
+/* Where the next bytes of the answer go; *N: how many. NULL: no memory, or it
+   has a wrong length. */
+static void *next_bytes(struct server *s, size_t *n) {
+    *n = sizeof(s->length) - s->length_got;
+    if (*n != 0)
+        return (uint8_t *)&s->length + s->length_got;
+    if (s->length == 0 || s->length > SERVE_PAGE_MAX ||
+        !tool_array_reserve(&s->next.bytes, &s->next.room, s->length, 1))
+        return NULL;
+    *n = s->length - s->next.count;
+    return s->next.bytes + s->next.count;
+}
+
+/* What the child has written; the page is taken when it is whole. */
 static void read_child(struct server *s) {
     for (;;) {
-        if (!tool_array_reserve(&s->next.bytes, &s->next.room,
-                                s->next.count + 65536, 1) ||
-            s->next.count > SERVE_PAGE_MAX) {
+        size_t n;
+        void *to = next_bytes(s, &n);
+        if (to == NULL) {
             end_child(s, true);
             return;
         }
-        ssize_t n = read(s->from_child, s->next.bytes + s->next.count,
-                         s->next.room - s->next.count);
-        if (n > 0) {
-            s->next.count += (size_t)n;
-            continue;
-        }
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        ssize_t got = read(s->socket, to, n);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
-        end_child(s, false);
-        if ((s->status == TOOL_OK || s->status == TOOL_DAMAGED) &&
-            s->next.count != 0)
+        if (got <= 0) {
+            end_child(s, false);
+            return;
+        }
+        if (s->length_got < sizeof(s->length)) {
+            s->length_got += (size_t)got;
+        } else if ((s->next.count += (size_t)got) == s->length) {
             (void)take_page(s);
-        return;
+            s->length_got = s->next.count = 0;
+            end_wait(s);
+        }
     }
 }
 
 /* --- The loop ------------------------------------------------------------- */
 
 /* When there is no page yet, nothing else is waited for. */
-static void wait_for_some(struct server *s, bool want_child) {
+static void wait_for_some(struct server *s, bool want_page) {
     struct pollfd on[2] = {{.fd = -1}, {.fd = -1}};
     MHD_UNSIGNED_LONG_LONG timeout;
     int ms = 1000;
@@ -278,9 +290,9 @@ static void wait_for_some(struct server *s, bool want_child) {
             ms = (int)timeout;
     }
     if (s->child != 0)
-        on[1] = (struct pollfd){.fd = s->from_child, .events = POLLIN};
+        on[1] = (struct pollfd){.fd = s->socket, .events = POLLIN};
     uint64_t now = now_ns();
-    if (want_child && s->due > now)
+    if (want_page && s->due > now)
         ms = (int)tcm_min_u64((uint64_t)ms, (s->due - now) / 1000000 + 1);
     (void)poll(on, 2, ms);
     if (s->daemon != NULL)
@@ -290,11 +302,11 @@ static void wait_for_some(struct server *s, bool want_child) {
 }
 
 static bool first_page(struct server *s) {
-    if (!start_child(s)) {
+    if (!ask(s)) {
         tool_error("cannot read the trace: %s", strerror(errno));
         return false;
     }
-    while (s->child != 0 && !tool_stop_requested())
+    while (s->asked != 0 && !tool_stop_requested())
         wait_for_some(s, false);
     return s->page != NULL;
 }
@@ -331,8 +343,8 @@ static void serve(struct server *s) {
     s->looked = now_ns();
     while (!tool_stop_requested()) {
         uint64_t now = now_ns();
-        bool want = s->child == 0 && now - s->looked < LOOK_NS;
-        if (want && now >= s->due && !start_child(s))
+        bool want = s->asked == 0 && now - s->looked < LOOK_NS;
+        if (want && now >= s->due && !ask(s))
             s->due = now + PAUSE_NS;
         wait_for_some(s, want);
     }

@@ -444,47 +444,67 @@ static const char *lacks_of(struct tallies *t, const struct mtf_proc_block *b) {
     return NULL;
 }
 
-static void read_all(struct tallies *t, struct tool_ops *ops, const char *name,
-                     bool silent) {
+struct tally_reader {
+    struct tallies *t;
+    const char *name;
+    const char *lacks;
+    bool follows;
+    struct feed feed;
+    struct tool_ops ops;
+};
+
+enum tally_step tally_step(struct tally_reader *r) {
+    struct tallies *t = r->t;
     struct tool_ops_item item;
-    const char *lacks = NULL;
     while (t->status != TOOL_FAILED) {
-        tool_ops_next(ops, &item);
+        tool_ops_next(&r->ops, &item);
         switch (item.kind) {
         case TOOL_OPS_HEADER:
             see_header(t, item.from);
             break;
         case TOOL_OPS_BLOCK:
-            begin_block(t, ops, item.block);
+            begin_block(t, &r->ops, item.block);
             break;
         case TOOL_OPS_SOME:
             take_some(t, &item);
             break;
         case TOOL_OPS_CLOSING:
-            lacks = lacks_of(t, item.block);
+            r->lacks = lacks_of(t, item.block);
             break;
         case TOOL_OPS_BLOCK_END:
+            if (item.problem != NULL)
+                see_problem(t, r->name, item.offset, item.problem,
+                            TOOL_DAMAGED);
+            return r->follows && item.block->head.records == 0 ? TALLY_ALL
+                                                               : TALLY_SOME;
         case TOOL_OPS_DAMAGE:
             if (item.problem != NULL)
-                see_problem(t, name, item.offset, item.problem, TOOL_DAMAGED);
+                see_problem(t, r->name, item.offset, item.problem,
+                            TOOL_DAMAGED);
             break;
         case TOOL_OPS_FAILED:
             /* Of a raw trace postprocess says why. */
-            if (silent && tool_input_bytes(ops->in) == 0)
+            if (r->feed.child != 0 && tool_input_bytes(r->ops.in) == 0)
                 t->status = TOOL_FAILED;
             else
-                see_problem(t, name, item.offset, item.problem, TOOL_FAILED);
-            return;
+                see_problem(t, r->name, item.offset, item.problem, TOOL_FAILED);
+            return TALLY_END;
         case TOOL_OPS_END:
             if (item.problem != NULL)
-                see_problem(t, name, item.offset, item.problem, TOOL_DAMAGED);
-            else if (lacks != NULL && t->status == TOOL_OK) {
-                tool_error("%s: %s", name, lacks);
+                see_problem(t, r->name, item.offset, item.problem,
+                            TOOL_DAMAGED);
+            else if (r->lacks != NULL && t->status == TOOL_OK) {
+                tool_error("%s: %s", r->name, r->lacks);
                 t->status = TOOL_DAMAGED;
             }
-            return;
+            return TALLY_END;
         }
     }
+    return TALLY_END;
+}
+
+int tally_waits_on(const struct tally_reader *r) {
+    return r->ops.reader.begin == r->ops.reader.end ? r->feed.fd : -1;
 }
 
 /* Of another trace. */
@@ -553,27 +573,54 @@ static bool moment_is_there(struct tallies *t, const char *name) {
     return t->status != TOOL_FAILED;
 }
 
-bool tally_read(struct tallies *t, const char *name) {
-    struct feed feed;
-    struct tool_ops *ops = malloc(sizeof(*ops));
-    if (ops == NULL)
-        return out_of_memory(t);
-    if (!feed_open(&feed, name)) {
-        free(ops);
-        t->status = TOOL_FAILED;
-        return false;
+struct tally_reader *tally_open(struct tallies *t, const char *name,
+                                bool follow) {
+    struct tally_reader *r = malloc(sizeof(*r));
+    if (r == NULL) {
+        (void)out_of_memory(t);
+        return NULL;
     }
+    if (!feed_open(&r->feed, name, follow)) {
+        free(r);
+        t->status = TOOL_FAILED;
+        return NULL;
+    }
+    r->t = t;
+    r->name = name;
+    r->lacks = NULL;
+    r->follows = follow && r->feed.child != 0;
     begin_trace(t);
     t->name[t->traces] = name;
-    tool_ops_init(ops, feed.in, NULL, NULL);
-    read_all(t, ops, name, feed.child != 0);
+    tool_ops_init(&r->ops, r->feed.in, NULL, NULL);
+    return r;
+}
+
+bool tally_stop_here(struct tally_reader *r) {
+    r->t->growing = true;
+    conclude(r->t);
+    return moment_is_there(r->t, r->name);
+}
+
+bool tally_close(struct tally_reader *r) {
+    struct tallies *t = r->t;
+    const char *name = r->name;
     conclude(t);
-    bool given_up = t->status == TOOL_FAILED && tool_input_bytes(feed.in) != 0;
-    tool_ops_fini(ops);
-    free(ops);
-    int status = feed_close(&feed, given_up);
+    bool given_up =
+        t->status == TOOL_FAILED && tool_input_bytes(r->feed.in) != 0;
+    tool_ops_fini(&r->ops);
+    int status = feed_close(&r->feed, given_up);
+    free(r);
     /* That more may come is no damage. */
     if (t->status == TOOL_OK && !(status == TOOL_DAMAGED && t->growing))
         t->status = status;
     return t->status != TOOL_FAILED && moment_is_there(t, name);
+}
+
+bool tally_read(struct tallies *t, const char *name) {
+    struct tally_reader *r = tally_open(t, name, false);
+    if (r == NULL)
+        return false;
+    while (tally_step(r) != TALLY_END)
+        continue;
+    return tally_close(r);
 }

@@ -122,6 +122,25 @@ struct tallies {
    adds it to those before. NAME is kept. False: a message is out; T->status is
    then TOOL_FAILED, and otherwise may be TOOL_DAMAGED, with a message too. */
 bool tally_read(struct tallies *t, const char *name);
+
+/* The same in steps, each a block. FOLLOW: a trace that is being recorded is
+   followed. NULL: a message is out. */
+struct tally_reader;
+struct tally_reader *tally_open(struct tallies *t, const char *name,
+                                bool follow);
+enum tally_step {
+    TALLY_SOME, /* a block was read */
+    TALLY_ALL,  /* so was all that there is of a trace that is followed */
+    TALLY_END
+};
+enum tally_step tally_step(struct tally_reader *r);
+/* What has bytes when the next step has; -1: bytes are here already. */
+int tally_waits_on(const struct tally_reader *r);
+/* As if the trace ended here, of a copy of the process: there is no way back.
+   As tally_read. */
+bool tally_stop_here(struct tally_reader *r);
+/* Frees R, at TALLY_END. As tally_read. */
+bool tally_close(struct tally_reader *r);
 void tally_fini(struct tallies *t);
 /* Adds FROM to TO. */
 void tally_add(struct tally *to, const struct tally *from);
