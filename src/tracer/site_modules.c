@@ -8,15 +8,13 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/os_mem.h"
-#include "base/os_syscall.h"
+#include "base/os_program.h"
 
 #include <dlfcn.h>
 #include <elf.h>
 #include <limits.h>
 #include <link.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <unistd.h>
 
 #define RECORD_BYTES ((size_t)64 << 10)
 
@@ -25,6 +23,9 @@ static struct mtr_module *modules[MTR_MODULES_MAX]; /* in order, then NULL */
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
 /* Weak: a library that was built here may run with an older one. */
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
+/* In the loader, whether the kernel started that or the program. A static
+   program may have none. */
+extern __typeof__(_r_debug) _r_debug __attribute__((weak));
 
 struct found {
     struct link_map *map;
@@ -98,13 +99,16 @@ static unsigned build_id(const struct found *f, uint8_t *id) {
 
 /* All but the path, which is not part of what a module is known by. */
 static void describe(const struct found *f, struct mtr_module *m) {
-    uint64_t loader = getauxval(AT_BASE);
+    const char *name = f->map->l_name;
+    uintptr_t loader = (uintptr_t)&_r_debug;
     memset(m, 0, sizeof(*m));
     m->start = f->start;
     m->end = f->end;
     m->bias = f->map->l_addr;
     m->dynamic = (uintptr_t)f->map->l_ld;
-    m->is_loader = loader >= f->start && loader < f->end;
+    /* A static program has the function itself, and is none. */
+    m->is_loader = name != NULL && name[0] != '\0' && loader >= f->start &&
+                   loader < f->end;
     m->build_id_length = (uint8_t)build_id(f, m->build_id);
 }
 
@@ -143,10 +147,8 @@ static struct mtr_module *make(const struct found *f,
     const char *name = f->map->l_name;
     size_t n = name == NULL ? 0 : strnlen(name, PATH_MAX);
     if (n == 0) {
-        ssize_t got = tcm_syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe",
-                                  path, sizeof(path));
         name = path;
-        n = got < 0 ? 0 : (size_t)got;
+        n = tcm_os_program_path(path, sizeof(path));
     }
     struct mtr_module *m = take(sizeof(*m) + n);
     if (m == NULL)

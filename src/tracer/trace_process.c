@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "base/fmt.h"
 #include "base/os_mem.h"
+#include "base/os_program.h"
 #include "base/os_syscall.h"
 #include "base/os_thread.h"
 #include "base/raw_io.h"
@@ -71,9 +72,7 @@ uint64_t mtr_process_random(void) {
 
 static void read_executable(void) {
     char scratch[512];
-    long n = tcm_syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", scratch,
-                         sizeof(scratch) - 1);
-    scratch[n < 0 ? 0 : n] = '\0';
+    (void)tcm_os_program_path(scratch, sizeof(scratch));
     const char *slash = strrchr(scratch, '/');
     struct tcm_fmt f;
     tcm_fmt_init(&f, mtr_config.executable, sizeof(mtr_config.executable));

@@ -90,6 +90,19 @@ like "its beginning was not kept" end ' begins_late=1'
 like "record --sites=caller" dumped ' site [0-9]* returns'
 fails_with "record --sites of no mode" 2 "$malloc_trace" record --sites=x true
 
+# The loader is what the kernel runs, and the program its argument.
+loader=$(sed -n 's,.* \(/.*/ld-linux[^ /]*\)$,\1,p' /proc/self/maps | sed 1q)
+if [ -x "$loader" ]; then
+    check "run by the loader" sited loaded "$loader" "$target" all
+    right "run by the loader: each place has its blocks" 1 loaded
+    "$malloc_trace" info loaded >out
+    like "run by the loader: the program's name" out \
+        "program *$(basename "$target"),"
+else
+    skip "run by the loader" "it was not found"
+    loader=
+fi
+
 # Libraries that take each other's place, of different size each.
 : "${CC:=cc}"
 if for size in 1000 2000; do
@@ -103,6 +116,13 @@ done >err 2>&1; then
         "plugin1000.so 4 4000
 plugin2000.so 2 4000"
     note "they lay at $(sort -u where | wc -l) place"
+    # shellcheck disable=SC2086
+    sited plugins $loader "$target" plugins "$work/plugin1000.so" \
+        "$work/plugin2000.so" "$work/plugin1000.so" >where
+    "$python" "$here/sites.py" --modules plugins >modules
+    is "closed libraries have their blocks, run by the loader" \
+        "$(grep plugin modules)" "plugin1000.so 4 4000
+plugin2000.so 2 4000"
 else
     skip "closed libraries" "no compiler for a library"
 fi
