@@ -108,6 +108,21 @@ report -q --by=function --diff before --json d.json after
 rows = [r for r in json.load(open("d.json"))["rows"] if "at_" in r["location"]]
 print(all(r["calls"] == 4 * r["old_calls"] for r in rows), len(rows) > 5)' >got
 [ "$names" = yes ] && is "a difference" "$(cat got)" "True True"
+"$python" -c 'import json
+d = json.load(open("d.json"))
+for r in sorted(d["rows"], key=lambda r: r["location"]):
+    print(r["bytes"] - r["old_bytes"], r["calls"] - r["old_calls"],
+          r["location"])
+print(*(sum(r[k] for r in d["rows"]) == d["total"][k]
+        for k in ("old_bytes", "old_calls", "old_live_bytes")))' >want
+report --by=function --diff before --columns after |
+    sed 's/^ *//; s/  */ /' >got
+is "as columns" "$(LC_ALL=C sort got)" "$(sed '$d' want | LC_ALL=C sort)"
+report --by=function --diff after --columns before |
+    sed 's/^ *//; s/  */ /' >got
+like "of less" got '^-[0-9]+ -[0-9]+ '
+is "of all" "$(tail -n 1 want)" "True True True"
+fails_with "of profiles" 2 report --diff before --pprof x after
 
 # Moments.
 report -q --live-at peak --json r.json before

@@ -164,9 +164,13 @@ void print_rows(const struct rows *r, const struct print_options *o) {
 }
 
 void print_columns(const struct rows *r, const struct print_options *o) {
-    for (size_t i = 0; i < shown(r, o); i++)
-        printf("%16" PRIu64 " %12" PRIu64 " %s\n", r->row[i].sum.bytes,
-               r->row[i].sum.calls, r->row[i].location);
+    /* Differences wrap, too: what was before is 0 without another trace. */
+    for (size_t i = 0; i < shown(r, o); i++) {
+        const struct row *row = &r->row[i];
+        printf("%16" PRId64 " %12" PRId64 " %s\n",
+               (int64_t)(row->sum.bytes - row->old.bytes),
+               (int64_t)(row->sum.calls - row->old.calls), row->location);
+    }
 }
 
 /* --- Files ---------------------------------------------------------------- */
@@ -282,6 +286,12 @@ static void put_json(struct tool_json *j, const struct tally *t) {
     tool_json_u64(j, "failed", t->failed);
 }
 
+static void put_json_old(struct tool_json *j, const struct tally *old) {
+    tool_json_u64(j, "old_bytes", old->bytes);
+    tool_json_u64(j, "old_calls", old->calls);
+    tool_json_u64(j, "old_live_bytes", old->live_bytes);
+}
+
 static void put_json_shares(struct tool_json *j, const struct rows *r,
                             const struct row *row,
                             const struct print_options *o) {
@@ -333,6 +343,8 @@ void print_json(const struct rows *r, const struct tallies *t,
     }
     tool_json_begin_object(j, "total");
     put_json(j, &r->total);
+    if (o->diff)
+        put_json_old(j, &r->old_total);
     tool_json_end_object(j);
     tool_json_begin_array(j, "rows");
     for (size_t i = 0; i < shown(r, o); i++) {
@@ -345,11 +357,8 @@ void print_json(const struct rows *r, const struct tallies *t,
             put_json_shares(j, r, &r->row[i], o);
         if (o->callers != NULL)
             put_json_callers(j, i, o);
-        if (o->diff) {
-            tool_json_u64(j, "old_bytes", r->row[i].old.bytes);
-            tool_json_u64(j, "old_calls", r->row[i].old.calls);
-            tool_json_u64(j, "old_live_bytes", r->row[i].old.live_bytes);
-        }
+        if (o->diff)
+            put_json_old(j, &r->row[i].old);
         tool_json_end_object(j);
     }
     tool_json_end_array(j);

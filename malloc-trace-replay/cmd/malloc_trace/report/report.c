@@ -381,6 +381,8 @@ static int check_options(struct report *r) {
         return tool_usage_error("--diff and --leaks exclude each other");
     if (r->diff != NULL && r->html != NULL)
         return tool_usage_error("--diff and --html exclude each other");
+    if (r->diff != NULL && needs_sites(r))
+        return tool_usage_error("--diff and profiles exclude each other");
     if (r->diff != NULL && r->tally.threads)
         return tool_usage_error("--diff and --threads exclude each other");
     for (size_t i = 0; i < r->trace_count; i++)
