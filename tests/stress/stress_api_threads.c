@@ -161,6 +161,8 @@ int main(int argc, char **argv) {
 #ifdef __SANITIZE_THREAD__
     return tap_skip_all("the sanitizer ends threads before the library does");
 #endif
+    if (tap_emulated())
+        return tap_skip_all("the kernel cannot run the test's file again");
     if (rounds_long())
         rounds *= 30;
     if (argc > 1)
