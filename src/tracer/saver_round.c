@@ -251,9 +251,11 @@ bool mtr_saver_make_round(struct mtr_saver *s) {
     s->last_round = looked;
     if (!ok)
         return false;
-    if (s->dirty) {
+    s->quiet_rounds = s->dirty ? 0 : s->quiet_rounds + 1;
+    /* The first quiet round ends in a barrier, too: what the one before it
+       saved may have been published behind that one's time. */
+    if (s->quiet_rounds <= 1) {
         s->rounds++;
-        s->quiet_rounds = 0;
         if (!write_notices(s, looked))
             return false;
         if (looked - s->last_sample >= SAMPLE_NS &&
@@ -265,8 +267,6 @@ bool mtr_saver_make_round(struct mtr_saver *s) {
         if (mtr_output_part_is_full(&s->output) && !begin_part(s))
             return false;
         mtr_saver_publish(s);
-    } else {
-        s->quiet_rounds++;
     }
     mtr_saver_recycle(s);
     TCM_TESTPOINT("round_ended");

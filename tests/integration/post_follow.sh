@@ -57,6 +57,12 @@ eventually 20 as_now
 result "as a new look has it" $?
 "$malloc_trace" dump followed 2>/dev/null | grep -q ' block, 0 records'
 result "an empty block says that this is all" $?
+# Of each event the time it was published by is before that of a barrier.
+"$malloc_trace" dump t 2>/dev/null | awk '
+    $4 == "barrier" { barrier = $3 }
+    $3 ~ /[.][.]/ { sub(/.*[.][.]/, "", $3); last = $3 }
+    END { print (last != "" && barrier > last) }' >behind
+is "the last barrier is behind all events" "$(cat behind)" 1
 size=$(wc -c <followed)
 sleep 1
 is "while nothing comes nothing is written" "$(wc -c <followed)" "$size"
