@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What stands in a module's headers is read while its code runs. The headers
- * are its first page; a module without ELF header there has no build id.
+ * What stands in a module's headers is read while its code runs. Those of the
+ * program are where the kernel says, those of others on their first page; a
+ * module without ELF header there has no build id.
  */
 #include "tracer/site_modules.h"
 
@@ -15,6 +16,7 @@
 #include <limits.h>
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #define RECORD_BYTES ((size_t)64 << 10)
 
@@ -67,28 +69,61 @@ static unsigned find_build_id(const uint8_t *p, size_t size, uint8_t *id) {
     return 0;
 }
 
-static unsigned build_id(const struct found *f, uint8_t *id) {
+/* The program headers of a module. */
+struct headers {
+    uintptr_t at;
+    size_t count;
+};
+
+static ElfW(Phdr) header(const struct headers *h, size_t i) {
+    ElfW(Phdr) ph;
+    memcpy(&ph, (const void *)(h->at + i * sizeof(ph)), sizeof(ph));
+    return ph;
+}
+
+static bool is_program(const struct found *f) {
+    return f->map->l_name == NULL || f->map->l_name[0] == '\0';
+}
+
+/* Those of the program are told; its segments may have gaps between them, and F
+   be one of them. */
+static struct headers find_headers(const struct found *f) {
     ElfW(Ehdr) head;
-    uint64_t bias = f->map->l_addr, room = f->end - f->start;
-    if (room < sizeof(head))
-        return 0;
+    struct headers none = {0, 0};
+    if (is_program(f))
+        return (struct headers){getauxval(AT_PHDR), getauxval(AT_PHNUM)};
+    if (f->end - f->start < sizeof(head))
+        return none;
     memcpy(&head, (const void *)(uintptr_t)f->start, sizeof(head));
     if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
         head.e_phentsize != sizeof(ElfW(Phdr)))
-        return 0;
+        return none;
     size_t page = tcm_os_page_size();
-    for (unsigned i = 0; i < head.e_phnum; i++) {
-        ElfW(Phdr) ph;
-        uint64_t at = head.e_phoff + i * sizeof(ph);
-        if (at > page - sizeof(ph))
-            return 0;
-        memcpy(&ph, (const void *)(uintptr_t)(f->start + at), sizeof(ph));
-        uint64_t start = bias + ph.p_vaddr;
-        if (ph.p_type != PT_NOTE || start < f->start || start >= f->end ||
-            ph.p_memsz > f->end - start)
+    size_t room = head.e_phoff > page ? 0 : page - head.e_phoff;
+    return (struct headers){
+        f->start + head.e_phoff,
+        tcm_min_u64(head.e_phnum, room / sizeof(ElfW(Phdr)))};
+}
+
+static bool is_loaded(const struct headers *h, const ElfW(Phdr) * note) {
+    for (size_t i = 0; i < h->count; i++) {
+        ElfW(Phdr) ph = header(h, i);
+        if (ph.p_type == PT_LOAD && note->p_vaddr >= ph.p_vaddr &&
+            note->p_vaddr - ph.p_vaddr <= ph.p_filesz &&
+            note->p_memsz <= ph.p_filesz - (note->p_vaddr - ph.p_vaddr))
+            return true;
+    }
+    return false;
+}
+
+static unsigned build_id(const struct found *f, uint8_t *id) {
+    struct headers h = find_headers(f);
+    for (size_t i = 0; i < h.count; i++) {
+        ElfW(Phdr) ph = header(&h, i);
+        if (ph.p_type != PT_NOTE || !is_loaded(&h, &ph))
             continue;
-        unsigned n =
-            find_build_id((const void *)(uintptr_t)start, ph.p_memsz, id);
+        const void *start = (const void *)(f->map->l_addr + ph.p_vaddr);
+        unsigned n = find_build_id(start, ph.p_memsz, id);
         if (n != 0)
             return n;
     }
@@ -99,7 +134,6 @@ static unsigned build_id(const struct found *f, uint8_t *id) {
 
 /* All but the path, which is not part of what a module is known by. */
 static void describe(const struct found *f, struct mtr_module *m) {
-    const char *name = f->map->l_name;
     uintptr_t loader = (uintptr_t)&_r_debug;
     memset(m, 0, sizeof(*m));
     m->start = f->start;
@@ -107,8 +141,7 @@ static void describe(const struct found *f, struct mtr_module *m) {
     m->bias = f->map->l_addr;
     m->dynamic = (uintptr_t)f->map->l_ld;
     /* A static program has the function itself, and is none. */
-    m->is_loader = name != NULL && name[0] != '\0' && loader >= f->start &&
-                   loader < f->end;
+    m->is_loader = !is_program(f) && loader >= f->start && loader < f->end;
     m->build_id_length = (uint8_t)build_id(f, m->build_id);
 }
 
