@@ -235,6 +235,7 @@ static void put(void *state, struct format_out *out,
 const struct format format_cmt = {
     .name = "cmt",
     .title = "compact memory trace, binary",
+    .ids = FORMAT_IDS_NUMBERS,
     .is = is_cmt,
     .next = next,
     .many = many,

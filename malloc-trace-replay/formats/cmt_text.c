@@ -105,6 +105,7 @@ const struct format format_cmt_text = {
     .name = "cmt-text",
     .title = "compact memory trace, as text",
     .has_addresses = true,
+    .has_comments = true,
     .line = read_line,
     .put = put,
 };

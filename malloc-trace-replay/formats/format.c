@@ -68,7 +68,7 @@ static struct tally read_lines(const struct format *f, const uint8_t *p,
                 ? FORMAT_NOTHING
                 : f->line(state, (const char *)p, (const char *)stop, &e, &why);
         t.events += r == FORMAT_EVENT;
-        t.bad += r == FORMAT_BAD;
+        t.bad += r == FORMAT_BAD && next != stop;
         p = next;
     }
     if (state != NULL && f->fini != NULL)

@@ -53,7 +53,8 @@ enum {
     /* A free or realloc of an id that names no block: does nothing, or is one
        of NULL. */
     FORMAT_EMPTY_IS_NOTHING = 128,
-    FORMAT_EMPTY_IS_NULL = 256
+    FORMAT_EMPTY_IS_NULL = 256,
+    FORMAT_NUMBERED = 512 /* its ids are numbers, whatever the format says */
 };
 
 /* The least power of two that is not below ALIGN, as its logarithm. */
@@ -73,6 +74,19 @@ struct format_event {
     uint64_t number;
     const void *text;
     size_t length;
+};
+
+/* Ids of a format with `has_processes`: the bits above these say whose. */
+#define FORMAT_ID_BITS 48u
+static inline uint64_t format_id_in_process(uint64_t id) {
+    return id & (((uint64_t)1 << FORMAT_ID_BITS) - 1);
+}
+
+/* How a file of the format writes an id. */
+enum format_ids {
+    FORMAT_IDS_HEX,
+    FORMAT_IDS_NUMBERS,
+    FORMAT_IDS_FROM_0 /* a number that is 1 less */
 };
 
 enum format_result {
@@ -136,6 +150,9 @@ struct format {
     bool is_ours;
     bool has_addresses;  /* ids are the addresses that the program got */
     bool has_kernel_ids; /* threads are named by the kernel's ids */
+    bool has_processes;  /* see FORMAT_ID_BITS; threads' may be so, too */
+    bool has_comments;   /* what follows # in a line is no part of it */
+    enum format_ids ids;
 
     /* Writes one event; what has no place in the format is counted in the
        output's `left_out`. NULL: this format is only read. */

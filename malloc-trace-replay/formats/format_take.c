@@ -36,6 +36,25 @@ void format_take_say(struct format_import *i, bool is_error, const char *fmt,
         lines ? "line" : "byte", lines ? i->reader.line : i->reader.from, text);
 }
 
+/* ID without the bits that say which process's it is. */
+static uint64_t own_id(const struct format *f, uint64_t id) {
+    return f->has_processes ? format_id_in_process(id) : id;
+}
+
+#define ID_ROOM 24u
+
+/* ID as the file has it. */
+static const char *id_text(const struct format_import *i, uint64_t id,
+                           char text[ID_ROOM]) {
+    const struct format *f = i->format;
+    if (f->ids == FORMAT_IDS_HEX)
+        (void)snprintf(text, ID_ROOM, "%#" PRIx64, own_id(f, id));
+    else
+        (void)snprintf(text, ID_ROOM, "%" PRIu64,
+                       id - (f->ids == FORMAT_IDS_FROM_0));
+    return text;
+}
+
 /* --- Threads and times ---------------------------------------------------- */
 
 /* The place of a thread in `seen`; 0: no memory. */
@@ -69,9 +88,9 @@ static void enter_thread(struct format_import *i) {
     if ((*seen & SEEN_RECORD) != 0)
         return;
     *seen |= SEEN_RECORD;
-    if (i->format->has_kernel_ids && i->foreign != 0 &&
-        i->foreign <= UINT32_MAX)
-        mtf_proc_put_thread_start(i->writer, i->number, (uint32_t)i->foreign);
+    uint64_t id = own_id(i->format, i->foreign);
+    if (i->format->has_kernel_ids && id != 0 && id <= UINT32_MAX)
+        mtf_proc_put_thread_start(i->writer, i->number, (uint32_t)id);
 }
 
 static void end_thread(struct format_import *i, const struct format_event *e) {
@@ -143,7 +162,8 @@ static bool make_free(struct format_import *i, uint64_t id) {
         return false;
     struct mtf_proc_object place = place_of(b);
     i->counts.used_twice++;
-    format_lose(i, "%#" PRIx64 " is allocated, but was not freed", id);
+    char text[ID_ROOM];
+    format_lose(i, "%s is allocated, but was not freed", id_text(i, id, text));
     enter_thread(i);
     i->counts.frees++;
     i->counts.live_blocks--;
@@ -236,7 +256,9 @@ static void put_free(struct format_import *i, const struct format_event *e) {
     i->counts.frees++;
     if (b == NULL) {
         i->counts.unknown_frees++;
-        format_lose(i, "free of %#" PRIx64 ", which was not allocated", e->old);
+        char text[ID_ROOM];
+        format_lose(i, "free of %s, which was not allocated",
+                    id_text(i, e->old, text));
         return;
     }
     struct mtf_proc_object place = place_of(b);
@@ -259,8 +281,9 @@ static void put_realloc_new(struct format_import *i,
     i->counts.reallocs++;
     if (!is_null) { /* else the trace itself says so by a flag */
         i->counts.unknown_reallocs++;
-        format_lose(i, "realloc of %#" PRIx64 ", which was not allocated",
-                    e->old);
+        char text[ID_ROOM];
+        format_lose(i, "realloc of %s, which was not allocated",
+                    id_text(i, e->old, text));
     }
     bool owed = make_free(i, e->id);
     enter_thread(i);
@@ -280,8 +303,9 @@ static void put_realloc_end(struct format_import *i,
     i->counts.reallocs++;
     if (b == NULL) {
         i->counts.unknown_frees++;
-        format_lose(i, "realloc of %#" PRIx64 ", which was not allocated",
-                    e->old);
+        char text[ID_ROOM];
+        format_lose(i, "realloc of %s, which was not allocated",
+                    id_text(i, e->old, text));
         return;
     }
     struct mtf_proc_object place = place_of(b);

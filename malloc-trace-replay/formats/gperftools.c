@@ -363,6 +363,7 @@ static void put_fini(void *state) {
 const struct format format_gperftools = {
     .name = "gperftools",
     .title = "processed trace of gperftools' tracing branch",
+    .ids = FORMAT_IDS_FROM_0,
     .is = is_stream,
     .next = next,
     .many = many,

@@ -435,6 +435,7 @@ static bool is_raw(const uint8_t *p, size_t n, bool whole) {
 const struct format format_gperftools_raw = {
     .name = "gperftools-raw",
     .title = "raw trace of gperftools' tracing branch",
+    .ids = FORMAT_IDS_FROM_0,
     .is = is_raw,
     .next = next,
     .fini = fini,

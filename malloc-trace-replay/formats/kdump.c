@@ -121,6 +121,7 @@ const struct format format_kdump = {
     .title = "FreeBSD kdump of utrace",
     .has_kernel_ids = true,
     .has_addresses = true,
+    .has_processes = true,
     .line = read_line,
     .fini = fini,
     .state_bytes = sizeof(struct state),

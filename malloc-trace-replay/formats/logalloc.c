@@ -24,9 +24,13 @@ static bool scan_block(const char **p, const char *end, uint64_t *v,
     return *munged ? scan_u64(p, end, v) : scan_hex(p, end, v);
 }
 
-static bool scan_result(const char **p, const char *end, uint64_t *id) {
+static bool scan_result(const char **p, const char *end,
+                        struct format_event *e) {
     bool munged;
-    return scan_text(p, end, ")=") && scan_block(p, end, id, &munged);
+    if (!scan_text(p, end, ")=") || !scan_block(p, end, &e->id, &munged))
+        return false;
+    e->flags |= munged ? FORMAT_NUMBERED : 0;
+    return true;
 }
 
 /* Takes what stands in the parentheses, and the result. */
@@ -39,7 +43,7 @@ static bool scan_arguments(const char **p, const char *end,
         e->kind = FORMAT_FREE;
         if (!scan_block(p, end, &e->old, &munged))
             return false;
-        e->flags |= munged ? FORMAT_EMPTY_IS_NOTHING : 0;
+        e->flags |= munged ? FORMAT_EMPTY_IS_NOTHING | FORMAT_NUMBERED : 0;
         return scan_char(p, end, ')');
     case MTF_CALL_REALLOC:
         e->kind = FORMAT_REALLOC;
@@ -47,15 +51,15 @@ static bool scan_arguments(const char **p, const char *end,
             !scan_u64(p, end, &e->size))
             return false;
         e->flags |= munged ? FORMAT_EMPTY_IS_NULL : 0;
-        return scan_result(p, end, &e->id);
+        return scan_result(p, end, e);
     case MTF_CALL_MALLOC:
-        return scan_u64(p, end, &e->size) && scan_result(p, end, &e->id);
+        return scan_u64(p, end, &e->size) && scan_result(p, end, e);
     case MTF_CALL_VALLOC:
         e->align_log2 = 12;
-        return scan_u64(p, end, &e->size) && scan_result(p, end, &e->id);
+        return scan_u64(p, end, &e->size) && scan_result(p, end, e);
     default:
         if (!scan_u64(p, end, &a) || !scan_char(p, end, ',') ||
-            !scan_u64(p, end, &e->size) || !scan_result(p, end, &e->id))
+            !scan_u64(p, end, &e->size) || !scan_result(p, end, e))
             return false;
         if (e->call != MTF_CALL_CALLOC)
             e->align_log2 = format_align_log2(a);
@@ -108,7 +112,12 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     if (!scan_function(&p, end, e) || !scan_at_end(&p, end))
         return FORMAT_BAD;
     *why = "more processes than can be told apart";
-    return format_of_process(&s->processes, pid, e) ? FORMAT_EVENT : FORMAT_BAD;
+    if (!format_of_process(&s->processes, pid, e))
+        return FORMAT_BAD;
+    /* munged threads are numbered by process, and a fork keeps its address */
+    if (e->thread >> FORMAT_ID_BITS == 0)
+        e->thread |= s->processes.bits;
+    return FORMAT_EVENT;
 }
 
 static void fini(void *state) {
@@ -121,6 +130,7 @@ const struct format format_logalloc = {
     .title = "Firefox logalloc",
     .has_kernel_ids = true,
     .has_addresses = true,
+    .has_processes = true,
     .line = read_line,
     .fini = fini,
     .state_bytes = sizeof(struct state),

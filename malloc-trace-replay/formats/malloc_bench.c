@@ -192,6 +192,7 @@ static bool is_bench(const uint8_t *p, size_t n, bool whole) {
 const struct format format_malloc_bench = {
     .name = "malloc-bench",
     .title = "malloc-bench protobuf",
+    .ids = FORMAT_IDS_FROM_0,
     .is = is_bench,
     .next = next,
     .state_bytes = sizeof(struct state),

@@ -77,6 +77,7 @@ static const char *ends_early(void *state) {
 const struct format format_rep = {
     .name = "rep",
     .title = "malloc-lab trace",
+    .ids = FORMAT_IDS_FROM_0,
     .line = read_line,
     .ends_early = ends_early,
     .state_bytes = sizeof(struct state),

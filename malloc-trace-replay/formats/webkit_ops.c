@@ -80,6 +80,7 @@ static bool is_ops(const uint8_t *p, size_t n, bool whole) {
 const struct format format_webkit_ops = {
     .name = "webkit-ops",
     .title = "WebKit MallocBench operations",
+    .ids = FORMAT_IDS_FROM_0,
     .is = is_ops,
     .next = next,
 };

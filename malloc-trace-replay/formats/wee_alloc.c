@@ -45,6 +45,7 @@ static enum format_result read_line(void *state, const char *p, const char *end,
 const struct format format_wee_alloc = {
     .name = "wee-alloc",
     .title = "wee_alloc test trace",
+    .ids = FORMAT_IDS_FROM_0,
     .line = read_line,
     .state_bytes = sizeof(struct state),
 };

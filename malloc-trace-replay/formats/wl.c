@@ -406,9 +406,9 @@ static void put(void *state, struct format_out *out,
     s->slots = idx > s->slots ? idx : s->slots;
     if (e->id == 0)
         put_op(s, out, p->thread, WL_FREE, 1, &idx);
-    else if (e->old != 0)
+    else if (e->kind == FORMAT_REALLOC)
         put_op(s, out, p->thread, WL_REALLOC, 3,
-               (const uint64_t[]){idx, idx, e->size});
+               (const uint64_t[]){idx, e->old != 0 ? idx : 0, e->size});
     else if (mtf_call_is_aligned_alloc(e->call))
         put_op(s, out, p->thread, WL_MEMALIGN, 3,
                (const uint64_t[]){idx, (uint64_t)1 << e->align_log2, e->size});
@@ -465,6 +465,7 @@ static void put_fini(void *state) {
 const struct format format_wl = {
     .name = "wl",
     .title = "dj/malloc workload",
+    .ids = FORMAT_IDS_NUMBERS,
     .is = is_wl,
     .next = next,
     .fini = fini,

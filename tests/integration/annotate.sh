@@ -191,6 +191,16 @@ fails_with "no such trace" 1 "$malloc_trace" annotate layout \
     "$top_srcdir/tests/data/processed-v1"
 fails_with "a trace with numbers" 1 "$malloc_trace" annotate layout \
     "$top_srcdir/tests/data/formats/rep"
+printf ' 1 c#  USER  0x2010 = malloc(8)\n 2 c#  USER  0x1010 = malloc(8)\n' >two
+check "two processes" "$malloc_trace" annotate layout two
+like "the line is whole, and there is no neighbour of another" "$out" \
+    "^ 2 c#  USER  0x1010 = malloc\\(8\\) +# prev 0, gap -1, next 0, gap -1, pages \\[1, 1\\]"
+printf '1 1 malloc(8)=#1\n1 1 free(#1)\n' >munged
+check "lifetimes of numbers" "$malloc_trace" annotate lifetimes munged
+like "the line is whole" "$out" "^1 1 free\\(#1\\) +# 8 bytes, allocated 1 "
+fails_with "layout of numbers" 1 "$malloc_trace" annotate layout munged
+like "says why" "$err" "munged: is a munged log, whose blocks have no addresses"
+is "prints nothing" "$(cat "$out")" ""
 fails_with "nothing to do" 2 "$malloc_trace" annotate
 fails_with "an unknown thing to do" 2 "$malloc_trace" annotate gaps trace
 fails_with "an unknown summary" 2 "$malloc_trace" annotate layout \

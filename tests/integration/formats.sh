@@ -93,8 +93,8 @@ record() {
     record 1 149 0
 } >many
 fails_with "an odd one among many" 3 "$malloc_trace" convert --to text many got
-like "says where the first is" "$err" "many: byte 3624: free of 0xc9, "
-like "says where the second is" "$err" "many: byte 3648: 0x8 is allocated"
+like "says where the first is" "$err" "many: byte 3624: free of 200, "
+like "says where the second is" "$err" "many: byte 3648: 7 is allocated"
 is "all the others are kept" "$(tail -n 1 got)" "end: 153 operations, 149 live"
 fails_with "an odd one among many, --strict" 1 "$malloc_trace" convert --strict \
     many none
@@ -136,6 +136,30 @@ fi
 { printf '\357\273\277'; cat android.times; } >odd
 same "a byte order mark and lines of DOS"
 check "annotate: a byte order mark" "$malloc_trace" annotate lifetimes odd
+printf 'malloc(8) = 0x10\nfree(0x1' >odd
+fails_with "a short trace whose last line is cut" 3 "$malloc_trace" convert -q \
+    --to text odd got
+is "what is there is kept" "$(tail -n 1 got)" "end: 1 operations, 1 live"
+printf '1 1 malloc(8)=#1\n2 1 malloc(9)=#1\n1 1 free(#1)\n2 1 free(#1)\n' >odd
+check "threads of two processes" "$malloc_trace" convert -q --to text odd got
+is "are not one" "$(grep -c '^thread 2 starts, kernel id 1$' got)" 1
+printf ' 1 a  USER  0x10 = malloc(8)\n 2 a  USER  free(0x10)\n' >odd
+fails_with "a free of another process's block" 3 "$malloc_trace" convert -q odd \
+    got
+like "names it as the line does" "$err" "line 2: free of 0x10, "
+printf '2\n2\na 0 8\nf 1\n' >odd
+fails_with "a free of an unknown number" 3 "$malloc_trace" convert -q odd got
+like "names it as the line does" "$err" "line 4: free of 1, "
+printf '1: realloc 0x10 0x0 7\n1: free 0x10\n' >odd
+check "a realloc of NULL as wl" "$malloc_trace" convert -q --to text odd got
+check "is written" "$malloc_trace" convert -q --to wl got back
+check "and comes back" "$malloc_trace" convert -q --to text back got
+like "as one" got '^slot 0 = realloc\(NULL, 7\)$'
+if have bzip2; then
+    bzip2 -c android.times | head -c 30 >odd
+    fails_with "the first bytes of a bzip2 file" 1 "$malloc_trace" convert odd got
+    like "are not an empty file" "$err" "odd: ends in the middle"
+fi
 printf '1: malloc 0x10 1\n1: memalign 0x20 4611686018427387904 8\n' >odd
 fails_with "an impossible alignment" 3 "$malloc_trace" convert -q odd got
 like "is said" "$err" "odd: line 2: block aligned to 2\^62 bytes: no program"
@@ -232,13 +256,13 @@ is "wl: all of it" "$(json j ops threads end_live_objects)" "2590 4 153"
 # Of one thread all is.
 convert -q --to wl "$golden/cmt-text" out 2>/dev/null
 check "wl: of one thread" "$malloc_trace" convert -q --to text out back
-check "wl: malloc for its realloc of NULL, no failed call" diff - back <<'END'
+check "wl: no failed call" diff - back <<'END'
 malloc-trace text 1
 thread 1
 slot 0 = malloc(8)
 slot 0 = realloc(slot 0, 16)
 slot 1 = malloc(0)
-slot 2 = malloc(5)
+slot 2 = realloc(NULL, 5)
 slot 2 = realloc(slot 2, 7)
 free(slot 0)
 thread 1 ends, name ""

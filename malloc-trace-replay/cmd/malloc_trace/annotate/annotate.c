@@ -85,6 +85,7 @@ struct annotate {
     uint64_t bad, unknown;
     uint64_t first_bad; /* line */
     bool no_memory;
+    bool no_addresses; /* of layout: a block is a number */
 };
 
 /* --- Live blocks ---------------------------------------------------------- */
@@ -190,6 +191,17 @@ struct around {
     uint64_t first, last, pages;  /* that the block alone has */
 };
 
+static uint64_t own_address(const struct annotate *a, uint64_t address) {
+    return a->format->has_processes ? format_id_in_process(address) : address;
+}
+
+/* Whether both blocks are of the same process. */
+static bool is_near(const struct annotate *a, const struct address_block *x,
+                    const struct address_block *y) {
+    return !a->format->has_processes ||
+           x->address >> FORMAT_ID_BITS == y->address >> FORMAT_ID_BITS;
+}
+
 static void look_around(const struct annotate *a, const struct found *f,
                         struct around *r) {
     const struct address_block *b = &f->block;
@@ -199,16 +211,19 @@ static void look_around(const struct annotate *a, const struct found *f,
     r->first = b->address >> PAGE_LOG2;
     r->last = last_page(b);
     r->pages = r->last - r->first + 1;
-    if (address_map_below(&a->map, f->spot, &near)) {
-        r->below = near.address;
+    if (address_map_below(&a->map, f->spot, &near) && is_near(a, &near, b)) {
+        r->below = own_address(a, near.address);
         r->gap_below = (int64_t)(b->address - near.address - near.size);
         r->pages -= last_page(&near) == r->first;
     }
-    if (address_map_above(&a->map, f->spot, &near)) {
-        r->above = near.address;
+    if (address_map_above(&a->map, f->spot, &near) && is_near(a, &near, b)) {
+        r->above = own_address(a, near.address);
         r->gap_above = (int64_t)(near.address - b->address - b->size);
         r->pages -= r->pages != 0 && near.address >> PAGE_LOG2 == r->last;
     }
+    uint64_t base = b->address - own_address(a, b->address);
+    r->first -= base >> PAGE_LOG2;
+    r->last -= base >> PAGE_LOG2;
 }
 
 static char *put_signed(char *p, int64_t v) {
@@ -317,7 +332,9 @@ static void see_call(struct annotate *a, struct line *l) {
     struct found f;
     const struct format_event *e = &l->call;
     bool ends = e->old != 0 && find_block(a, e->old, l->near_old, &f);
-    const char *comment = memchr(l->p, '#', (size_t)(l->end - l->p));
+    const char *comment = a->format->has_comments
+                              ? memchr(l->p, '#', (size_t)(l->end - l->p))
+                              : NULL;
     if (comment != NULL && comment != l->p)
         l->end = without_blanks(l->p, comment);
     a->unknown += e->old != 0 && !ends;
@@ -337,6 +354,10 @@ static void see_call(struct annotate *a, struct line *l) {
 
 static void see_line(struct annotate *a, struct line *l) {
     if (l->result == FORMAT_EVENT && l->call.kind <= FORMAT_REALLOC) {
+        if (a->layout && (l->call.flags & FORMAT_NUMBERED) != 0) {
+            a->no_addresses = true;
+            return;
+        }
         see_call(a, l);
         return;
     }
@@ -380,13 +401,15 @@ static int fail(const char *name, const char *problem) {
 static void see_lines(struct annotate *a) {
     struct line line[AHEAD];
     size_t n;
-    while (!a->no_memory && tool_output_error(a->out->to) == 0 &&
-           !tool_stop_requested() && (n = read_lines(a, line)) != 0) {
+    while (!a->no_memory && !a->no_addresses &&
+           tool_output_error(a->out->to) == 0 && !tool_stop_requested() &&
+           (n = read_lines(a, line)) != 0) {
         look_ahead(a, line, n);
-        for (size_t i = 0; i < n && !a->no_memory; i++)
+        for (size_t i = 0; i < n && !a->no_memory && !a->no_addresses; i++)
             see_line(a, &line[i]);
     }
-    if (a->form != ANNOTATE_LINES && !a->reader.failed && !tool_is_quiet())
+    if (a->form != ANNOTATE_LINES && !a->reader.failed && !a->no_addresses &&
+        !tool_is_quiet())
         annotate_summary_print(&a->summary, a->layout, a->form, live_count(a),
                                a->out);
     format_out_flush(a->out);
@@ -430,6 +453,9 @@ static int annotate(struct annotate *a, struct tool_input *in) {
     int status = tell(a);
     if (a->reader.failed)
         status = fail(a->name, strerror(tool_input_source(in)->error));
+    if (a->no_addresses)
+        status =
+            fail(a->name, "is a munged log, whose blocks have no addresses");
     if (a->no_memory)
         status = fail(tool_name(), "out of memory");
     return status;

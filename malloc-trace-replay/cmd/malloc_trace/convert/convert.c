@@ -238,6 +238,8 @@ static int open_input(struct convert *c) {
     if (n == 0 && tool_input_status(c->in) == MTF_SYSTEM)
         return fail(name, strerror(tool_input_source(c->in)->error));
     const char *text = tool_input_foreign_text(c->in);
+    if (n == 0 && tool_input_status(c->in) != MTF_OK)
+        return fail(name, mtf_status_text(tool_input_status(c->in)));
     return fail(name, n == 0         ? "is empty"
                       : text != NULL ? text
                                      : "byte 0: is of no format that is known");
