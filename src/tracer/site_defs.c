@@ -158,8 +158,9 @@ static bool find_caller(struct mtr_thread *t, uintptr_t caller,
 /* --- Stacks --------------------------------------------------------------- */
 
 /* The site of the stack that was walked last, below SITE; none: no memory. What
-   lies outside of the frame that has OUTER in it is left out. */
-static uint32_t intern_stack(const struct mtr_thread_stack *s, uint32_t site,
+   lies outside of the frame that has OUTER in it is left out. Frames that were
+   there the last time keep their sites. */
+static uint32_t intern_stack(struct mtr_thread_stack *s, uint32_t site,
                              uintptr_t outer) {
     uint32_t first = s->count - s->length, i = s->count - 1;
     while (i > first &&
@@ -171,11 +172,22 @@ static uint32_t intern_stack(const struct mtr_thread_stack *s, uint32_t site,
         if (site == MTF_SITE_NONE)
             return site;
     }
+    if (s->named_first == i && s->named_below == site && s->named_end > i) {
+        i = s->named_end;
+        TCM_ASSERT(i <= s->count);
+        site = s->frame[i - 1].site;
+    } else {
+        s->named_first = i;
+        s->named_below = site;
+    }
     for (; i < s->count; i++) {
         site = mtr_site_intern(s->frame[i].state.at + 1, site);
+        s->named_end = i;
         if (site == MTF_SITE_NONE)
             return site;
+        s->frame[i].site = site;
     }
+    s->named_end = i;
     return site;
 }
 
@@ -226,8 +238,10 @@ static bool find_stack(struct mtr_thread *t, uint32_t *site) {
     *site = known_stack(s, &w);
     if (*site != MTF_SITE_NONE || w.tag.key == 0)
         return true;
-    mtr_stack_walk(&s->stack, w.from, mtr_config.site_depth, w.stamp);
+    if (!mtr_stack_walk(&s->stack, w.from, mtr_config.site_depth, w.stamp))
+        return true;
     *site = intern_stack(&s->stack, MTF_SITE_NONE, 0);
+    mtr_stack_done(&s->stack);
     return use_site(t, w.stamp, w.from.at + 1, w.tag.key, site);
 }
 
@@ -288,8 +302,10 @@ static bool find_line(struct mtr_thread *t, uintptr_t caller, uint64_t lines,
     if (w.tag.key == 0) {
         *site = mtr_site_intern(caller, line);
     } else {
-        mtr_stack_walk(&s->stack, w.from, mtr_config.site_native, w.stamp);
+        if (!mtr_stack_walk(&s->stack, w.from, mtr_config.site_native, w.stamp))
+            return true;
         *site = intern_stack(&s->stack, line, has_lines ? s->lang.outer : 0);
+        mtr_stack_done(&s->stack);
     }
     if (!use_site(t, w.stamp, w.from.at + 1, key, site))
         return false;

@@ -373,6 +373,8 @@ static TCM_ALWAYS_INLINE uint64_t mix(uint64_t v) {
    walk has USED. */
 static void remember(struct mtr_thread_stack *s, uint32_t kept, uint32_t used,
                      unsigned m, enum mtr_stack_end end) {
+    if (s->named_end > kept)
+        s->named_end = kept;
     if (kept + m > MTR_STACK_FRAMES) {
         uint32_t drop = kept - used;
         TCM_ASSERT(used + m <= MTR_STACK_FRAMES);
@@ -380,6 +382,7 @@ static void remember(struct mtr_thread_stack *s, uint32_t kept, uint32_t used,
         s->end = MTR_STACK_CUT;
         memmove(s->frame, s->frame + drop, used * sizeof(*s->frame));
         kept = used;
+        s->named_end = 0;
     }
     if (kept == 0) {
         s->end = (uint8_t)end;
@@ -592,7 +595,7 @@ static void begin(struct mtr_thread_stack *s, struct mtr_stack_state from,
                   uint64_t stamp) {
     if (s->stamp != stamp) {
         s->stamp = stamp;
-        s->count = 0;
+        s->count = s->named_end = 0;
     }
     s->tried = 0;
     if (!is_own(s, from.sp))
@@ -612,18 +615,16 @@ static uint64_t walk(struct mtr_thread_stack *s, struct mtr_stack_state from,
     return s->tag.key;
 }
 
-uint64_t mtr_stack_walk(struct mtr_thread_stack *s, struct mtr_stack_state from,
-                        unsigned depth, uint64_t stamp) {
+bool mtr_stack_walk(struct mtr_thread_stack *s, struct mtr_stack_state from,
+                    unsigned depth, uint64_t stamp) {
     TCM_ASSERT(depth != 0 && depth <= MTR_STACK_DEPTH);
     if (s->busy)
-        return 0;
+        return false;
     s->busy = true;
     tcm_fence_signal();
     begin(s, from, stamp);
-    uint64_t key = walk(s, from, depth, stamp);
-    tcm_fence_signal();
-    s->busy = false;
-    return key;
+    (void)walk(s, from, depth, stamp);
+    return true;
 }
 
 void mtr_stack_find(struct mtr_thread_stack *s, struct mtr_stack_state from,
@@ -640,7 +641,7 @@ void mtr_stack_find(struct mtr_thread_stack *s, struct mtr_stack_state from,
     *tag = memo->tag;
     if (TCM_UNLIKELY(mtr_stack_is_checked)) {
         /* What was kept against a new walk. */
-        s->count = 0;
+        s->count = s->named_end = 0;
         if (walk(s, from, depth, stamp) != tag->key)
             tcm_add_relaxed(&different, (uint64_t)1);
     }

@@ -51,6 +51,7 @@ struct mtr_frame {
     uintptr_t bp_slot;  /* 0: none; or MTR_SLOT_UNSURE */
     uintptr_t bp_check; /* the same if BP is live outside of here, else 0 */
     uint64_t hash;      /* of this frame and all outside of it */
+    uint32_t site;      /* the caller's, of the first NAMED_END */
     bool uses_bp;       /* the step from here does */
     bool is_live;       /* BP is */
 };
@@ -106,9 +107,12 @@ struct mtr_thread_stack {
     uint8_t end;     /* of the remembered frames; enum mtr_stack_end */
     uint8_t cut;     /* enum mtr_stack_end, of the last walk */
     uint8_t busy;    /* a walk is interrupted by a signal handler */
-    uint64_t stamp;  /* of the code that the frames are of */
-    uint32_t owner;  /* changes when another thread gets this */
-    uint64_t outer;  /* hash of what is outside of the first frame */
+    /* Frames from NAMED_FIRST to NAMED_END have a site, each below that of the
+       frame outside of it, the first below NAMED_BELOW. By the caller. */
+    uint32_t named_first, named_end, named_below;
+    uint64_t stamp;           /* of the code that the frames are of */
+    uint32_t owner;           /* changes when another thread gets this */
+    uint64_t outer;           /* hash of what is outside of the first frame */
     struct mtr_stack_tag tag; /* of the last walk */
     /* The own stack from LOW on, BYTES less 7 long, was there; what lies below
        NONE_BELOW is not of it. */
@@ -188,10 +192,16 @@ mtr_stack_key(struct mtr_thread_stack *s, struct mtr_stack_state from,
 
 /* The thread's last walk, if KEY is its key, has SITE from here on. */
 void mtr_stack_name(struct mtr_thread_stack *s, uint64_t key, uint32_t site);
-/* The key alone, of a walk that is made: the last LENGTH of FRAME are those of
-   the walk, innermost last, with CUT outside of them. */
-uint64_t mtr_stack_walk(struct mtr_thread_stack *s, struct mtr_stack_state from,
-                        unsigned depth, uint64_t stamp);
+/* Makes the walk: the last LENGTH of FRAME are those of it, innermost last,
+   with CUT outside of them, until mtr_stack_done. False: a walk of this thread
+   is interrupted. */
+bool mtr_stack_walk(struct mtr_thread_stack *s, struct mtr_stack_state from,
+                    unsigned depth, uint64_t stamp);
+static inline void mtr_stack_done(struct mtr_thread_stack *s) {
+    TCM_ASSERT(s->busy);
+    tcm_fence_signal();
+    s->busy = false;
+}
 
 /* What S remembers is of another thread's stack from here on. */
 static inline void mtr_stack_forget(struct mtr_thread_stack *s) {
