@@ -7,7 +7,7 @@
  *     free(PTR)
  *
  * PTR is hexadecimal, with 0x or without; a tag in angle brackets may follow,
- * and a comment after #. Pointers name blocks; tags are passed over.
+ * and a comment after # or a blank. Pointers name blocks; tags are passed over.
  */
 #include "formats/format_export.h"
 #include "formats/format_scan.h"
@@ -58,7 +58,10 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     *why = "no line of a compact memory trace";
     if (scan_at_end(&p, end) || *p == '#')
         return FORMAT_NOTHING;
-    if (!read_call(&p, end, e) || (!scan_at_end(&p, end) && *p != '#'))
+    if (!read_call(&p, end, e))
+        return FORMAT_BAD;
+    const char *behind = p;
+    if (!scan_at_end(&p, end) && p == behind && *p != '#')
         return FORMAT_BAD;
     return FORMAT_EVENT;
 }
