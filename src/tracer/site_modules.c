@@ -140,15 +140,19 @@ static void describe(const struct found *f, struct mtr_module *m) {
     m->end = f->end;
     m->bias = f->map->l_addr;
     m->dynamic = (uintptr_t)f->map->l_ld;
-    /* A static program has the function itself, and is none. */
+    /* A static program may have it itself, and is none. */
     m->is_loader = !is_program(f) && loader >= f->start && loader < f->end;
     m->build_id_length = (uint8_t)build_id(f, m->build_id);
 }
 
-static bool is_same(const struct mtr_module *a, const struct mtr_module *b) {
-    return a->start == b->start && a->end == b->end && a->bias == b->bias &&
-           a->dynamic == b->dynamic &&
-           a->build_id_length == b->build_id_length &&
+static bool is_at(const struct mtr_module *m, const struct found *f) {
+    return f->start == m->start && f->end == m->end &&
+           f->map->l_addr == m->bias && (uintptr_t)f->map->l_ld == m->dynamic;
+}
+
+static bool has_same_build(const struct mtr_module *a,
+                           const struct mtr_module *b) {
+    return a->build_id_length == b->build_id_length &&
            memcmp(a->build_id, b->build_id, a->build_id_length) == 0;
 }
 
@@ -177,12 +181,9 @@ static void *take(size_t bytes) {
 static struct mtr_module *make(const struct found *f,
                                const struct mtr_module *what) {
     char path[512];
-    const char *name = f->map->l_name;
-    size_t n = name == NULL ? 0 : strnlen(name, PATH_MAX);
-    if (n == 0) {
-        name = path;
-        n = tcm_os_program_path(path, sizeof(path));
-    }
+    const char *name = is_program(f) ? path : f->map->l_name;
+    size_t n = is_program(f) ? tcm_os_program_path(path, sizeof(path))
+                             : strnlen(name, PATH_MAX);
     struct mtr_module *m = take(sizeof(*m) + n);
     if (m == NULL)
         return NULL;
@@ -190,11 +191,6 @@ static struct mtr_module *make(const struct found *f,
     m->path_length = (uint32_t)n;
     memcpy(m->path, name, n);
     return m;
-}
-
-static bool is_at(const struct mtr_module *m, const struct found *f) {
-    return f->start == m->start && f->end == m->end &&
-           f->map->l_addr == m->bias && (uintptr_t)f->map->l_ld == m->dynamic;
 }
 
 /* The module in F that was described since the loader was at work; 0: none. */
@@ -226,7 +222,7 @@ uint32_t mtr_module_at(uintptr_t address, uint32_t stamp) {
             if (tcm_cas_acq_rel(&modules[i], &m, mine))
                 return i + 1;
         }
-        if (is_same(m, &what)) {
+        if (is_at(m, &f) && has_same_build(m, &what)) {
             tcm_store_relaxed(&m->stamp, stamp);
             return i + 1;
         }

@@ -104,25 +104,25 @@ else
 fi
 
 # Libraries that take each other's place, of different size each.
+closed_libraries() { # WHAT [LOADER]
+    tap_name=$1
+    shift
+    sited plugins "$@" "$target" plugins "$work/plugin1000.so" \
+        "$work/plugin2000.so" "$work/plugin1000.so" >where
+    "$python" "$here/sites.py" --modules plugins >modules
+    is "$tap_name" "$(grep plugin modules)" "plugin1000.so 4 4000
+plugin2000.so 2 4000"
+}
 : "${CC:=cc}"
 if for size in 1000 2000; do
     $CC -shared -fPIC -O2 -fno-builtin -DSIZE=$size -Wl,--build-id \
         -o "$work/plugin$size.so" "$here/sites_plugin.c" || exit 1
 done >err 2>&1; then
-    sited plugins "$target" plugins "$work/plugin1000.so" \
-        "$work/plugin2000.so" "$work/plugin1000.so" >where
-    "$python" "$here/sites.py" --modules plugins >modules
-    is "closed libraries have their blocks" "$(grep plugin modules)" \
-        "plugin1000.so 4 4000
-plugin2000.so 2 4000"
+    closed_libraries "closed libraries have their blocks"
     note "they lay at $(sort -u where | wc -l) place"
     # shellcheck disable=SC2086
-    sited plugins $loader "$target" plugins "$work/plugin1000.so" \
-        "$work/plugin2000.so" "$work/plugin1000.so" >where
-    "$python" "$here/sites.py" --modules plugins >modules
-    is "closed libraries have their blocks, run by the loader" \
-        "$(grep plugin modules)" "plugin1000.so 4 4000
-plugin2000.so 2 4000"
+    closed_libraries "closed libraries have their blocks, run by the loader" \
+        $loader
 else
     skip "closed libraries" "no compiler for a library"
 fi
