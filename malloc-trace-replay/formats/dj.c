@@ -86,32 +86,43 @@ static enum format_result next(void *state, struct format_reader *reader,
                                                      : FORMAT_BAD;
 }
 
-/* Calls of one thread. */
+/* Calls of one thread, of records of one shape: a copy for the common one. */
+static TCM_ALWAYS_INLINE size_t many_of(const struct state *s, const uint8_t *p,
+                                        size_t n, struct format_batch *b) {
+    size_t bytes = s->wide ? RECORD_64 : RECORD_32, at = 0;
+    if (n >= bytes)
+        b->thread = load32(s, p);
+    b->flags = FORMAT_THREADED;
+    for (; n - at >= bytes && b->count < FORMAT_BATCH; at += bytes) {
+        const uint8_t *r = p + at;
+        unsigned type = load32(s, r + 4) & 0xff;
+        bool frees = type == DJ_FREE;
+        uint64_t old = load_word(s, r, 0);
+        uint64_t id = frees ? old : load_word(s, r, 1);
+        if (type == DJ_UNUSED || type > DJ_REALLOC || id == 0 ||
+            load32(s, r) != b->thread)
+            break;
+        b->call[b->count++] = (struct format_call){
+            .id = id,
+            .old = type == DJ_REALLOC ? old : 0,
+            .size = frees ? 0 : load_word(s, r, 2),
+            .at = (uint32_t)at,
+            .kind = dj_calls[type].kind,
+            .call = dj_calls[type].call,
+        };
+    }
+    return at;
+}
+
 static size_t many(void *state, const uint8_t *p, size_t n,
                    struct format_batch *b) {
     const struct state *s = state;
-    size_t bytes = s->wide ? RECORD_64 : RECORD_32, at = 0;
+    static const struct state common = {
+        .known = true, .wide = true, .swapped = false};
     if (!s->known)
         return 0;
-    for (; n - at >= bytes && b->count < FORMAT_BATCH; at += bytes) {
-        struct dj_record r;
-        struct format_event e = {0};
-        load(s, p + at, &r);
-        if ((b->count != 0 && r.thread != b->thread) || !dj_fill(&r, &e) ||
-            mtf_call_is_aligned_alloc(e.call) ||
-            (e.kind == FORMAT_FREE ? e.old : e.id) == 0)
-            break;
-        b->call[b->count++] =
-            (struct format_call){.id = e.kind == FORMAT_FREE ? e.old : e.id,
-                                 .old = e.kind == FORMAT_REALLOC ? e.old : 0,
-                                 .size = e.size,
-                                 .at = (uint32_t)at,
-                                 .kind = e.kind,
-                                 .call = e.call};
-        b->thread = r.thread;
-        b->flags = FORMAT_THREADED;
-    }
-    return at;
+    return s->wide && !s->swapped ? many_of(&common, p, n, b)
+                                  : many_of(s, p, n, b);
 }
 
 static bool is_dj(const uint8_t *p, size_t n, bool whole) {

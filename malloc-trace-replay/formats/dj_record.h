@@ -17,6 +17,7 @@ enum {
     DJ_VALLOC,
     DJ_PVALLOC,
     DJ_POSIX_MEMALIGN,
+    DJ_CALLS,
     DJ_MAGIC = 255
 };
 
@@ -26,6 +27,12 @@ struct dj_record {
     uint64_t ptr1, ptr2, size;
     uint64_t size2; /* the alignment, if it is a call with one */
 };
+
+/* By type; what is no call has kind 0. */
+struct dj_call {
+    uint8_t kind, call;
+};
+extern const struct dj_call dj_calls[DJ_CALLS];
 
 /* False: the record is no call. */
 bool dj_fill(const struct dj_record *r, struct format_event *e);

@@ -109,7 +109,7 @@ struct format_call {
     uint64_t id;    /* of the block that is made or freed; not 0 */
     uint64_t old;   /* realloc: of the block that was */
     uint64_t size;  /* 0 for a free */
-    uint32_t at;    /* its record begins so many bytes behind the first one */
+    uint32_t at;    /* its record begins so many bytes behind `from` */
     uint8_t kind;   /* FORMAT_ALLOC, FORMAT_FREE or FORMAT_REALLOC */
     uint8_t call;   /* without an alignment */
     uint16_t flags; /* beside those of the batch */
@@ -118,6 +118,7 @@ struct format_call {
 struct format_batch {
     uint32_t flags;           /* FORMAT_TIMED and FORMAT_THREADED, of all */
     uint64_t thread, time_ns; /* as in an event */
+    uint64_t from;            /* offset in the input */
     size_t count;
     struct format_call call[FORMAT_BATCH];
 };
@@ -137,8 +138,8 @@ struct format {
                                struct format_event *e, const char **why);
     /* Takes calls at the start of the N bytes at P, up to the first record that
        is another one, cannot be read, or is not whole: `next` reads that.
-       Returns the bytes that it took, whose records may give no call. B->count
-       and ->flags are 0 before. May be NULL. */
+       Returns the bytes that it took, whose records may give no call. Before,
+       B->count and ->flags are 0, ->from is the offset of P. May be NULL. */
     size_t (*many)(void *state, const uint8_t *p, size_t n,
                    struct format_batch *b);
     /* At the end of a text: NULL, or why it is cut. May be NULL. */

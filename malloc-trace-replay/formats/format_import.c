@@ -168,13 +168,13 @@ static bool step_many(struct format_import *i) {
     if (i->format->many == NULL)
         return false;
     const uint8_t *p = format_reader_see(&i->reader, 0, &have);
-    uint64_t from = format_reader_offset(&i->reader);
+    b->from = format_reader_offset(&i->reader);
     b->count = 0;
     b->flags = 0;
     size_t taken = i->format->many(i->state, p, have, b);
     TCM_ASSERT(taken <= have && b->count <= FORMAT_BATCH);
     format_reader_take(&i->reader, taken);
-    format_take_batch(i, b, from);
+    format_take_batch(i, b);
     return b->count != 0;
 }
 

@@ -571,8 +571,7 @@ static TCM_ALWAYS_INLINE bool put_plain_realloc(struct format_import *i,
 
 /* Calls that make a block at an id that is free, or free a block that is there,
    are put at once; all others are events like any. */
-void format_take_batch(struct format_import *i, const struct format_batch *b,
-                       uint64_t from) {
+void format_take_batch(struct format_import *i, const struct format_batch *b) {
     struct mtf_proc_writer *w = i->writer;
     struct mtf_proc_hot h = w->hot;
     uint64_t hash[FORMAT_BATCH];
@@ -606,7 +605,7 @@ void format_take_batch(struct format_import *i, const struct format_batch *b,
                                  done = entered && put_plain_realloc(i, c, p));
             if (TCM_UNLIKELY(!done)) {
             other:
-                i->reader.from = from + c->at;
+                i->reader.from = b->from + c->at;
                 MTF_PROC_OUT_OF_LINE(w, &h, take_call(i, b, c));
             }
         }

@@ -55,9 +55,7 @@ struct format_import {
 
 /* One event. */
 void format_take_event(struct format_import *i, const struct format_event *e);
-/* Many calls, the first of which is in the input at byte FROM. */
-void format_take_batch(struct format_import *i, const struct format_batch *b,
-                       uint64_t from);
+void format_take_batch(struct format_import *i, const struct format_batch *b);
 
 /* Prints a message with the place of the reader. */
 void format_take_say(struct format_import *i, bool is_error, const char *fmt,

@@ -418,6 +418,50 @@ static enum format_result next(void *state, struct format_reader *r,
     return FORMAT_END;
 }
 
+/* Plain calls of the thread whose turn it is. Their bytes were taken before, so
+   that none are taken here. */
+static size_t many(void *state, const uint8_t *p, size_t n,
+                   struct format_batch *b) {
+    struct state *s = state;
+    struct thread *t = s->current;
+    (void)p;
+    (void)n;
+    if (t == NULL)
+        return 0;
+    b->flags = FORMAT_THREADED | FORMAT_TIMED;
+    b->thread = t->id;
+    b->time_ns = t->ts;
+    for (; t->at != t->count && b->count < FORMAT_BATCH; t->at++) {
+        const struct event *v = &t->event[t->at];
+        struct format_call *c = &b->call[b->count];
+        if (v->type == RAW_MALLOC) {
+            if (v->token == UINT64_MAX ||
+                tool_map_get(&s->born, v->token + 1) == NULL)
+                break;
+            *c = (struct format_call){.id = v->token + 1,
+                                      .size = v->size,
+                                      .kind = FORMAT_ALLOC,
+                                      .call = MTF_CALL_MALLOC};
+        } else if (v->type == RAW_FREE || v->type == RAW_FREE_SIZED) {
+            struct tool_map_entry *old =
+                v->old == UINT64_MAX ? NULL
+                                     : tool_map_find(&s->born, v->old + 1);
+            if (old == NULL)
+                break;
+            tool_map_remove(&s->born, old);
+            t->waits = false;
+            *c = (struct format_call){
+                .id = v->old + 1, .kind = FORMAT_FREE, .call = MTF_CALL_FREE};
+        } else {
+            break;
+        }
+        b->count++;
+    }
+    if (t->at == t->count)
+        s->current = NULL;
+    return 0;
+}
+
 static void fini(void *state) {
     struct state *s = state;
     for (size_t i = 0; i < s->ids.count; i++)
@@ -438,6 +482,7 @@ const struct format format_gperftools_raw = {
     .ids = FORMAT_IDS_FROM_0,
     .is = is_raw,
     .next = next,
+    .many = many,
     .fini = fini,
     .state_bytes = sizeof(struct state),
 };

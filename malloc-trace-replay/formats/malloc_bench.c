@@ -24,8 +24,13 @@ struct state {
 };
 
 /* Reads a varint. Returns its bytes; 0: it does not end before END. */
-static size_t read_varint(const uint8_t *p, const uint8_t *end, uint64_t *v) {
+static inline size_t read_varint(const uint8_t *p, const uint8_t *end,
+                                 uint64_t *v) {
     *v = 0;
+    if (TCM_LIKELY(p < end && *p < 0x80)) {
+        *v = *p;
+        return 1;
+    }
     for (size_t i = 0; i < 10 && p + i < end; i++) {
         *v |= (uint64_t)(p[i] & 0x7f) << 7 * i;
         if ((p[i] & 0x80) == 0)
@@ -169,6 +174,37 @@ static enum format_result next(void *state, struct format_reader *r,
     return fill(state, &c, e) ? FORMAT_EVENT : FORMAT_BAD;
 }
 
+/* Calls without an alignment, of the lines that are all there. */
+static size_t many(void *state, const uint8_t *p, size_t n,
+                   struct format_batch *b) {
+    struct state *s = state;
+    const uint8_t *from = p, *end = p + n, *bytes;
+    while (b->count < FORMAT_BATCH) {
+        uint64_t number, v;
+        struct format_event e = {0};
+        struct call c = {0};
+        size_t length = read_field(p, end, &number, &v, &bytes);
+        if (length == 0 || number != 1 || bytes == NULL ||
+            !read_trace_line(bytes, (size_t)v, &c) || c.kind == 0 ||
+            (c.kind == BENCH_MALLOC && c.has[3]) || !fill(s, &c, &e))
+            break;
+        uint64_t id = e.kind == FORMAT_FREE ? e.old : e.id;
+        if (id == 0)
+            break; /* a free of nothing */
+        b->call[b->count++] = (struct format_call){
+            .id = id,
+            .old = e.kind == FORMAT_REALLOC ? e.old : 0,
+            .size = e.size,
+            .at = (uint32_t)(p - from),
+            .kind = e.kind,
+            .call = e.call,
+            .flags = (uint16_t)e.flags,
+        };
+        p += length;
+    }
+    return (size_t)(p - from);
+}
+
 /* All fields can be read, and the first are lines. */
 static bool is_bench(const uint8_t *p, size_t n, bool whole) {
     const uint8_t *end = p + n, *bytes;
@@ -195,5 +231,6 @@ const struct format format_malloc_bench = {
     .ids = FORMAT_IDS_FROM_0,
     .is = is_bench,
     .next = next,
+    .many = many,
     .state_bytes = sizeof(struct state),
 };

@@ -61,6 +61,42 @@ static enum format_result next(void *state, struct format_reader *r,
     return FORMAT_EVENT;
 }
 
+/* Calls of one thread, but aligned ones. */
+static size_t many(void *state, const uint8_t *p, size_t n,
+                   struct format_batch *b) {
+    size_t at = 0;
+    (void)state;
+    b->flags = FORMAT_THREADED;
+    b->thread = n < RECORD_BYTES ? 0 : u16_at(p + 4);
+    for (; n - at >= RECORD_BYTES && b->count < FORMAT_BATCH;
+         at += RECORD_BYTES) {
+        const uint8_t *r = p + at;
+        uint32_t what = what_of(r);
+        uint64_t id = mtf_load_le64(r + 8) + 1;
+        if (what >= OPS_ALIGNED || id == 0 || u16_at(r + 4) != b->thread)
+            break;
+        struct format_call *c = &b->call[b->count++];
+        *c = (struct format_call){.id = id,
+                                  .at = (uint32_t)at,
+                                  .kind = FORMAT_ALLOC,
+                                  .call = MTF_CALL_MALLOC};
+        if (what == OPS_FREE) {
+            c->kind = FORMAT_FREE;
+            c->call = MTF_CALL_FREE;
+            c->flags = FORMAT_EMPTY_IS_NOTHING;
+            continue;
+        }
+        c->size = mtf_load_le64(r + 16);
+        if (what == OPS_REALLOC) {
+            c->kind = FORMAT_REALLOC;
+            c->call = MTF_CALL_REALLOC;
+            c->old = id;
+            c->flags = FORMAT_EMPTY_IS_NOTHING;
+        }
+    }
+    return at;
+}
+
 /* There is no magic: all records are valid. */
 static bool is_ops(const uint8_t *p, size_t n, bool whole) {
     size_t made = 0;
@@ -83,4 +119,5 @@ const struct format format_webkit_ops = {
     .ids = FORMAT_IDS_FROM_0,
     .is = is_ops,
     .next = next,
+    .many = many,
 };

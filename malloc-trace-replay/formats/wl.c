@@ -217,6 +217,22 @@ static enum format_result call(struct state *s, struct wl_thread *t,
     return FORMAT_EVENT;
 }
 
+/* Passes what is no call of T. False: it is one, or T cannot pass it. */
+static bool pass(struct state *s, struct wl_thread *t, const struct op *op,
+                 size_t length) {
+    if (op->code == WL_SYNC_W) {
+        if (op->v[0] <= s->syncs)
+            s->set[op->v[0]] = 1;
+    } else if (op->code == WL_SYNC_R) {
+        if (op->v[0] <= s->syncs && s->set[op->v[0]] == 0)
+            return false;
+    } else if (op->code != WL_NOP) {
+        return false;
+    }
+    t->at += length;
+    return true;
+}
+
 /* One step of thread I; NOTHING and no progress: it waits. */
 static enum format_result step(struct state *s, size_t i,
                                struct format_event *e, bool *waits) {
@@ -228,20 +244,13 @@ static enum format_result step(struct state *s, size_t i,
                    : read_op(s->bytes + t->at, s->bytes + s->length, &op);
     if (n == 0)
         return end_thread(s, i, e, "the code of a thread is cut");
+    if (pass(s, t, &op, n))
+        return FORMAT_NOTHING;
     switch (op.code) {
     case WL_DONE:
         return end_thread(s, i, e, NULL);
-    case WL_SYNC_W:
-        if (op.v[0] <= s->syncs)
-            s->set[op.v[0]] = 1;
-        t->at += n;
-        return FORMAT_NOTHING;
     case WL_SYNC_R:
-        *waits = op.v[0] <= s->syncs && s->set[op.v[0]] == 0;
-        t->at += *waits ? 0 : n;
-        return FORMAT_NOTHING;
-    case WL_NOP:
-        t->at += n;
+        *waits = true;
         return FORMAT_NOTHING;
     case WL_ALLOC_PTRS:
     case WL_ALLOC_SYNCS:
@@ -271,6 +280,7 @@ static enum format_result next(void *state, struct format_reader *r,
     while (tried < s->threads) {
         bool waits = true;
         if (!s->thread[s->current].done) {
+            r->from = s->thread[s->current].at;
             enum format_result result = step(s, s->current, e, &waits);
             if (!waits)
                 return result;
@@ -283,6 +293,45 @@ static enum format_result next(void *state, struct format_reader *r,
             s->problem = "threads wait for each other";
     *why = s->problem;
     return s->problem != NULL ? FORMAT_CUT : FORMAT_END;
+}
+
+/* Plain calls of the current thread. The input is in memory by then, so that
+   none of it is taken here. */
+static size_t many(void *state, const uint8_t *p, size_t n,
+                   struct format_batch *b) {
+    struct state *s = state;
+    (void)p;
+    (void)n;
+    if (s->threads == 0)
+        return 0;
+    struct wl_thread *t = &s->thread[s->current];
+    b->flags = FORMAT_THREADED;
+    b->thread = s->current + 1;
+    b->from = t->at;
+    while (!t->done && t->at < s->length && b->count < FORMAT_BATCH) {
+        struct op op;
+        size_t length = read_op(s->bytes + t->at, s->bytes + s->length, &op);
+        bool frees = op.code == WL_FREE;
+        if (length == 0)
+            break;
+        if (pass(s, t, &op, length))
+            continue;
+        if ((!frees && op.code != WL_MALLOC && op.code != WL_CALLOC) ||
+            op.v[0] == 0 || op.v[0] > s->ptrs || s->live[op.v[0]] != frees)
+            break;
+        s->live[op.v[0]] = !frees;
+        b->call[b->count++] = (struct format_call){
+            .id = op.v[0],
+            .size = frees ? 0 : op.v[1],
+            .at = (uint32_t)(t->at - b->from),
+            .kind = frees ? FORMAT_FREE : FORMAT_ALLOC,
+            .call = frees                  ? MTF_CALL_FREE
+                    : op.code == WL_CALLOC ? MTF_CALL_CALLOC
+                                           : MTF_CALL_MALLOC,
+        };
+        t->at += length;
+    }
+    return 0;
 }
 
 static void fini(void *state) {
@@ -468,6 +517,7 @@ const struct format format_wl = {
     .ids = FORMAT_IDS_NUMBERS,
     .is = is_wl,
     .next = next,
+    .many = many,
     .fini = fini,
     .state_bytes = sizeof(struct state),
     .put = put,
