@@ -199,7 +199,7 @@ static void free_any(void *ptr, const struct claim *claim, enum mtf_call call) {
     tcm_trace_free_begins();
     /* A thread that only frees needs a cache too, and its end must be seen; so
        does one whose cache was released. */
-    if (self->own == &tcm_no_cache)
+    if (self->own == TCM_NO_CACHE)
         tcm_thread_need_cache(self);
     if (info.kind != TCM_BLOCK_PRIVATE && !tcm_trace_is_private(self))
         free_recorded(self, ptr, &info, claim, call);

@@ -37,10 +37,10 @@ static void get_uncached(unsigned size_class, struct tcm_block *block) {
 static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
                       unsigned size_class, struct tcm_block *block,
                       bool *shared) {
-    if (self->own == &tcm_no_cache)
+    if (self->own == TCM_NO_CACHE)
         tcm_thread_need_cache(self);
     struct tcm_thread_cache *cache = self->own;
-    if (cache == &tcm_no_cache) {
+    if (cache == TCM_NO_CACHE) {
         *shared = true;
         get_uncached(size_class, block);
         return;
@@ -109,7 +109,7 @@ struct tcm_block tcm_block_get(struct tcm_thread_state *self,
     block = get_block(self, trace, size, align, shared);
     if (TCM_UNLIKELY(block.ptr == NULL)) {
         struct tcm_thread_cache *cache =
-            self->own == &tcm_no_cache ? NULL : self->own;
+            self->own == TCM_NO_CACHE ? NULL : self->own;
         tcm_trace_gives(trace);
         if (tcm_heap_gather(cache, size > align ? size : align))
             block = get_block(self, trace, size, align, shared);
@@ -139,7 +139,7 @@ struct tcm_block_info tcm_block_check_realloc(const void *ptr) {
 bool tcm_block_put_is_shared(struct tcm_thread_state *self,
                              const struct tcm_block_info *info) {
     TCM_ASSERT(is_in_use(info));
-    if (info->kind != TCM_BLOCK_SMALL || self->own == &tcm_no_cache)
+    if (info->kind != TCM_BLOCK_SMALL || self->own == TCM_NO_CACHE)
         return true;
     struct tcm_bin *bin = &self->own->bin[info->size_class];
     return bin->top == bin->end;
@@ -159,12 +159,15 @@ void tcm_block_put(struct tcm_thread_state *self, void *ptr,
     }
     struct tcm_thread_cache *cache = self->own;
     TCM_ASSERT(is_of_class(ptr, info->size_class));
+    if (cache == TCM_NO_CACHE) {
+        tcm_heap_free_one(info->size_class, ptr);
+        return;
+    }
     if (TCM_UNLIKELY(tcm_cache_is_top(cache, info->size_class, ptr)))
         tcm_die_pointer("double free of", ptr);
-    if (cache == &tcm_no_cache ||
-        (!tcm_cache_push(cache, info->size_class, ptr) &&
-         (!tcm_cache_make_room(cache, info->size_class) ||
-          !tcm_cache_push(cache, info->size_class, ptr)))) {
+    if (!tcm_cache_push(cache, info->size_class, ptr) &&
+        (!tcm_cache_make_room(cache, info->size_class) ||
+         !tcm_cache_push(cache, info->size_class, ptr))) {
         tcm_heap_free_one(info->size_class, ptr);
         return;
     }

@@ -20,7 +20,7 @@ TCM_EXPORT(release_malloc_thread_cache)(struct ThreadCacheState **place) {
     TCM_ASSERT(tcm_thread_is_valid(self));
     /* A thread that never asked for memory has none either. */
     struct tcm_thread_cache *cache = self->own;
-    if (cache == &tcm_no_cache) {
+    if (cache == TCM_NO_CACHE) {
         *place = NULL;
         return true;
     }
@@ -45,14 +45,14 @@ TCM_EXPORT(set_malloc_thread_cache)(struct ThreadCacheState *state) {
     struct tcm_thread_cache *next = (struct tcm_thread_cache *)state;
     if (TCM_UNLIKELY(cache == next))
         return true;
-    if (TCM_UNLIKELY(cache != &tcm_no_cache)) {
+    if (TCM_UNLIKELY(cache != TCM_NO_CACHE)) {
         tcm_trace_cache_moves(self, true);
         tcm_thread_drop_own(self);
         tcm_cache_destroy(cache);
     }
     if (next != NULL)
         tcm_cache_attach(next);
-    tcm_thread_set_own(self, next != NULL ? next : &tcm_no_cache);
+    tcm_thread_set_own(self, next != NULL ? next : TCM_NO_CACHE);
     TCM_ASSERT(tcm_thread_is_valid(self));
     if (next != NULL)
         tcm_trace_cache_moves(self, false);

@@ -55,7 +55,7 @@ static void thread_ends(void *state) {
     self->life = TCM_THREAD_ENDED;
     tcm_thread_drop_own(self);
     self->record = NULL;
-    if (cache != &tcm_no_cache)
+    if (cache != TCM_NO_CACHE)
         tcm_cache_destroy(cache);
     if (record != NULL)
         tcm_record_remove(record);
@@ -81,7 +81,7 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
     if (!tcm_api_init() || self->life == TCM_THREAD_ENDED ||
         tcm_trace_is_private(self))
         return;
-    if (self->own == &tcm_no_cache) {
+    if (self->own == TCM_NO_CACHE) {
         struct tcm_thread_cache *cache = tcm_cache_new();
         if (cache == NULL)
             return;
@@ -93,7 +93,7 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
         self->life = TCM_THREAD_LIVE;
         end_dead_thread();
         self->record = tcm_record_add();
-        if (self->record != NULL && self->own != &tcm_no_cache)
+        if (self->record != NULL && self->own != TCM_NO_CACHE)
             self->record->cache = self->own;
         if (have_end_key)
             pthread_setspecific(end_key, self);

@@ -13,7 +13,7 @@ bool tcm_api_init(void);
 
 /*
  * Gives the calling thread a cache if it is alive and has none, and sets the
- * library up before the first. own may stay tcm_no_cache (ended thread, out of
+ * library up before the first. own may stay TCM_NO_CACHE (ended thread, out of
  * memory): callers then use the central lists.
  */
 TCM_COLD void tcm_thread_need_cache(struct tcm_thread_state *self);

@@ -84,7 +84,7 @@ TCM_PUBLIC size_t N(GetAllocatedSize)(const void *p) {
 
 TCM_PUBLIC size_t N(GetThreadCacheSize)(void) {
     struct tcm_thread_cache *cache = tcm_self.own;
-    return cache == &tcm_no_cache ? 0 : tcm_census_cache_bytes(cache);
+    return cache == TCM_NO_CACHE ? 0 : tcm_census_cache_bytes(cache);
 }
 
 TCM_PUBLIC MallocExtension_Ownership N(GetOwnership)(const void *p) {
@@ -127,7 +127,7 @@ TCM_PUBLIC void N(MarkThreadIdle)(void) {
         return;
     tcm_trace_extension(MTF_EXTENSION_MARK_IDLE, 0);
     struct tcm_thread_cache *cache = self->own;
-    if (cache == &tcm_no_cache)
+    if (cache == TCM_NO_CACHE)
         return;
     tcm_thread_drop_own(self);
     tcm_cache_destroy(cache);
@@ -138,7 +138,7 @@ TCM_PUBLIC void N(MarkThreadTemporarilyIdle)(void) {
     if (self->life != TCM_THREAD_LIVE)
         return;
     tcm_trace_extension(MTF_EXTENSION_MARK_TEMPORARILY_IDLE, 0);
-    if (self->own != &tcm_no_cache)
+    if (self->own != TCM_NO_CACHE)
         tcm_cache_flush(self->own);
 }
 

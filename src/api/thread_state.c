@@ -3,7 +3,7 @@
 #include "base/check.h"
 
 TCM_TLS struct tcm_thread_state tcm_self = {
-    .own = &tcm_no_cache,
+    .own = TCM_NO_CACHE,
 #if TCM_TRACING
     .trace = &mtr_no_thread,
 #endif
@@ -14,13 +14,13 @@ TCM_STATIC_ASSERT(sizeof(struct tcm_thread_state) < 128,
 void tcm_thread_set_own(struct tcm_thread_state *self,
                         struct tcm_thread_cache *cache) {
     TCM_ASSERT(self == &tcm_self && self->life != TCM_THREAD_ENDED);
-    TCM_ASSERT(self->own == &tcm_no_cache && !tcm_trace_is_private(self));
-    TCM_ASSERT(cache == &tcm_no_cache || tcm_load_relaxed(&cache->attached));
+    TCM_ASSERT(self->own == TCM_NO_CACHE && !tcm_trace_is_private(self));
+    TCM_ASSERT(cache == TCM_NO_CACHE || tcm_load_relaxed(&cache->attached));
     self->own = cache;
     if (self->record != NULL)
-        self->record->cache = cache == &tcm_no_cache ? NULL : cache;
+        self->record->cache = cache == TCM_NO_CACHE ? NULL : cache;
     /* What was detached while recording has its words. */
-    if (cache != &tcm_no_cache && !cache->want_words &&
+    if (cache != TCM_NO_CACHE && !cache->want_words &&
         tcm_trace_uses_words(self))
         tcm_cache_want_words(cache, true);
     tcm_thread_put_back(self);
@@ -29,7 +29,7 @@ void tcm_thread_set_own(struct tcm_thread_state *self,
 void tcm_thread_put_back(struct tcm_thread_state *self) {
     struct tcm_thread_cache *cache = self->own;
     TCM_ASSERT(self == &tcm_self);
-    if (cache == &tcm_no_cache)
+    if (cache == TCM_NO_CACHE)
         return;
     if (tcm_trace_is_private(self) || tcm_trace_is_recording()) {
         tcm_cache_shut(cache);

@@ -14,7 +14,7 @@
  * traced or the slow path, and a state that is off costs nothing. The stand-in
  * of a thread without a cache is always shut.
  *
- * Invariants: own is never NULL (tcm_no_cache stands in). trace->limit != 0
+ * Invariants: own is never NULL (TCM_NO_CACHE stands in). trace->limit != 0
  * implies that own wants words.
  *
  * Threads: the owner alone. A thread that starts a recording shuts the
@@ -99,13 +99,13 @@ static inline bool tcm_trace_uses_words(const struct tcm_thread_state *self) {
 /* ------------------------------------------------------------------------ */
 /* The cache attached to the thread                                         */
 
-/* Attaches CACHE (or tcm_no_cache) as own, with words if the thread records. */
+/* Attaches CACHE (or TCM_NO_CACHE) as own, with words if the thread records. */
 void tcm_thread_set_own(struct tcm_thread_state *self,
                         struct tcm_thread_cache *cache);
-/* Leaves own to the caller: tcm_no_cache takes its place. */
+/* Leaves own to the caller: TCM_NO_CACHE takes its place. */
 static inline void tcm_thread_drop_own(struct tcm_thread_state *self) {
     TCM_ASSERT(self == &tcm_self);
-    self->own = &tcm_no_cache;
+    self->own = TCM_NO_CACHE;
     if (TCM_LIKELY(self->record != NULL))
         self->record->cache = NULL;
 }
@@ -113,7 +113,7 @@ static inline void tcm_thread_drop_own(struct tcm_thread_state *self) {
 /* Whether the parts of SELF, the calling thread's state, agree. For
    assertions. */
 static inline bool tcm_thread_is_valid(const struct tcm_thread_state *self) {
-    bool has_cache = self->own != &tcm_no_cache;
+    bool has_cache = self->own != TCM_NO_CACHE;
     if (self != &tcm_self || self->own == NULL)
         return false;
     if (self->life != TCM_THREAD_LIVE)

@@ -29,7 +29,7 @@ static struct mtr_thread *enter_recorder(struct tcm_thread_state *self) {
 
 /* Sends the calling thread to the traced or slow paths. */
 static void leave_plain(struct tcm_thread_state *self) {
-    if (self->own == &tcm_no_cache)
+    if (self->own == TCM_NO_CACHE)
         return;
     tcm_store_relaxed(&self->own->alloc_limit, 0);
     tcm_store_relaxed(&self->own->free_pages, 0);
@@ -56,7 +56,7 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
        a block freed on the plain path would lie in the cache without its word
        when the traced path takes it out. */
     leave_plain(self);
-    if (!self->own->want_words && self->own != &tcm_no_cache)
+    if (!self->own->want_words && self->own != TCM_NO_CACHE)
         tcm_cache_want_words(self->own, true);
     TCM_ASSERT(!tcm_thread_is_plain(self));
     return t;
@@ -314,13 +314,13 @@ static void enter_private(void) {
         return;
     self->saved_own = self->own;
     self->saved_trace = self->trace;
-    self->own = &tcm_no_cache;
+    self->own = TCM_NO_CACHE;
     self->trace = &mtr_no_thread;
 }
 
 static void leave_private(void) {
     struct tcm_thread_state *self = &tcm_self;
-    TCM_ASSERT(self->private_depth != 0 && self->own == &tcm_no_cache &&
+    TCM_ASSERT(self->private_depth != 0 && self->own == TCM_NO_CACHE &&
                self->trace == &mtr_no_thread);
     if (--self->private_depth != 0)
         return;

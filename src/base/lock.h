@@ -40,6 +40,13 @@ struct tcm_lock {
     { 0, (r) }
 
 void tcm_lock_init(struct tcm_lock *lock, enum tcm_lock_rank rank);
+/* The same for a lock in memory that is zero. Only debug builds ask for ranks:
+   others leave the memory untouched. */
+static inline void tcm_lock_init_rank(struct tcm_lock *lock,
+                                      enum tcm_lock_rank rank) {
+    if (tcm_debug)
+        tcm_lock_init(lock, rank);
+}
 TCM_COLD void tcm_lock_slow(struct tcm_lock *lock);
 TCM_COLD void tcm_unlock_slow(struct tcm_lock *lock);
 

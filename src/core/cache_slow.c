@@ -82,22 +82,21 @@ static bool capacity_is_counted(const struct tcm_thread_cache *cache) {
 
 /* Whether CACHE can be used by the calling thread. */
 static bool is_usable(const struct tcm_thread_cache *cache) {
-    return cache != &tcm_no_cache && tcm_load_relaxed(&cache->attached) &&
+    return cache != TCM_NO_CACHE && tcm_load_relaxed(&cache->attached) &&
            cache->bin[0].top == cache->bin[0].end;
 }
 
 /* ------------------------------------------------------------------------ */
 /* Memory of bins                                                           */
 
-/* The guard of bins without memory, to which no entry belongs. */
-static struct tcm_entry *no_region(void) {
-    return tcm_no_cache.cold[0].base - 1;
-}
+/* A guard, and the place above it: the bins without memory, which are empty and
+   full at once. */
+static struct tcm_entry no_region[2];
 
 static void region_free(struct tcm_bin_cold *cold) {
     if (cold->region == 0)
         return;
-    TCM_ASSERT(tcm_is_pow2(cold->region + 1) && cold->base != no_region() + 1);
+    TCM_ASSERT(tcm_is_pow2(cold->region + 1) && cold->base != no_region + 1);
     tcm_registry_put_region(tcm_log2_ceil(cold->region + 1), cold->base - 1);
 }
 
@@ -116,7 +115,7 @@ static bool bin_reserve(struct tcm_thread_cache *cache, unsigned size_class,
     if (guard == NULL)
         return false;
     uint32_t count = bin_count(cache, size_class);
-    guard[0] = *no_region();
+    guard[0] = no_region[0];
     if (count != 0)
         __builtin_memcpy(guard + 1, cold->base, count * sizeof(guard[0]));
     region_free(cold);
@@ -139,12 +138,12 @@ static void bin_trim(struct tcm_thread_cache *cache, unsigned size_class) {
     if (cold->region == 0 ||
         (cold->capacity != 0 && cold->region >> 2 < 1u << k))
         return;
-    struct tcm_entry *guard = no_region();
+    struct tcm_entry *guard = no_region;
     if (cold->capacity != 0) {
         guard = tcm_registry_get_region(k);
         if (guard == NULL)
             return;
-        guard[0] = *no_region();
+        guard[0] = no_region[0];
         __builtin_memcpy(guard + 1, cold->base, count * sizeof(guard[0]));
     }
     region_free(cold);
@@ -471,24 +470,20 @@ void tcm_cache_flush(struct tcm_thread_cache *cache) {
 /* ------------------------------------------------------------------------ */
 /* Life of a cache                                                          */
 
-/* New caches are copies of the stand-in except for this table: in the stand-in
-   all sizes lead to bin 0. */
-static uint8_t scaled_small[TCM_TABLE_SMALL / 8 + 1];
-
-void tcm_cache_init(void) {
-    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
-        tcm_no_cache.cold[size_class].fetch =
-            first_fetch(&tcm_class[size_class]);
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(scaled_small); i++)
-        scaled_small[i] = tcm_class_scale(tcm_class_small[i]);
-}
-
 struct tcm_thread_cache *tcm_cache_new(void) {
     struct tcm_thread_cache *cache = tcm_registry_get_cache();
     if (cache == NULL)
         return NULL;
-    __builtin_memcpy(cache, &tcm_no_cache, sizeof(*cache));
-    __builtin_memcpy(cache->scaled_small, scaled_small, sizeof(scaled_small));
+    __builtin_memset(cache, 0, sizeof(*cache));
+    for (unsigned size_class = 0; size_class < TCM_MAX_CLASSES; size_class++) {
+        cache->bin[size_class].top = no_region + 1;
+        cache->bin[size_class].end = no_region + 1;
+        cache->cold[size_class].base = no_region + 1;
+    }
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        cache->cold[size_class].fetch = first_fetch(&tcm_class[size_class]);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(cache->scaled_small); i++)
+        cache->scaled_small[i] = tcm_class_scale(tcm_class_small[i]);
     cache->sweep_wait = SWEEP_WAIT;
     tcm_store_relaxed(&cache->attached, true);
     tcm_registry_add(cache);
@@ -497,7 +492,7 @@ struct tcm_thread_cache *tcm_cache_new(void) {
 }
 
 void tcm_cache_destroy(struct tcm_thread_cache *cache) {
-    TCM_ASSERT(cache != &tcm_no_cache);
+    TCM_ASSERT(cache != TCM_NO_CACHE);
     TCM_ASSERT_SLOW(capacity_is_counted(cache));
     tcm_cache_flush(cache);
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
@@ -511,7 +506,7 @@ void tcm_cache_detach(struct tcm_thread_cache *cache) {
 }
 
 void tcm_cache_attach(struct tcm_thread_cache *cache) {
-    TCM_ASSERT(cache != &tcm_no_cache);
+    TCM_ASSERT(cache != TCM_NO_CACHE);
     TCM_ASSERT(!tcm_load_relaxed(&cache->attached));
     tcm_store_relaxed(&cache->attached, true);
 }

@@ -13,8 +13,6 @@
 
 struct tcm_thread_cache;
 
-/* Initialises the model that new caches are copies of. */
-void tcm_cache_init(void);
 /* A new cache with nothing in it, attached, counted in the budget. NULL: out
    of memory. */
 struct tcm_thread_cache *tcm_cache_new(void);

@@ -11,13 +11,23 @@
 struct tcm_central tcm_central[TCM_MAX_CLASSES];
 
 void tcm_central_init(void) {
-    for (unsigned size_class = 0; size_class < TCM_MAX_CLASSES; size_class++) {
-        struct tcm_central *central = &tcm_central[size_class];
-        tcm_lock_init(&central->lock, TCM_RANK_CENTRAL_LIST);
-        central->size_class = size_class;
+    for (unsigned size_class = 0; size_class < TCM_MAX_CLASSES; size_class++)
+        tcm_lock_init_rank(&tcm_central[size_class].lock,
+                           TCM_RANK_CENTRAL_LIST);
+}
+
+static unsigned class_of(const struct tcm_central *central) {
+    return (unsigned)(central - tcm_central);
+}
+
+static struct tcm_central *lock_class(unsigned size_class) {
+    struct tcm_central *central = &tcm_central[size_class];
+    TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
+    tcm_lock(&central->lock);
+    if (TCM_UNLIKELY(central->spans[0].next == NULL))
         for (unsigned b = 0; b < TCM_CENTRAL_BUCKETS; b++)
             tcm_dlist_init(&central->spans[b]);
-    }
+    return central;
 }
 
 /* Counters have one writer at a time, the lock's holder. */
@@ -59,9 +69,8 @@ static void map_entries(const struct tcm_span *span) {
 bool tcm_central_make_words(struct tcm_span *span) {
     if (!tcm_object_words)
         return false;
-    struct tcm_central *central = &tcm_central[span->size_class];
+    struct tcm_central *central = lock_class(span->size_class);
     bool done = true;
-    tcm_lock(&central->lock);
     TCM_ASSERT(span->state == TCM_SPAN_SMALL && tcm_span_is_valid(span));
     if (span->words == NULL) {
         uint64_t *table = central->free_tables;
@@ -93,7 +102,7 @@ static unsigned bucket_of(const struct tcm_span *span) {
 /* Puts SPAN, which is in no list and has free objects, where it belongs. */
 static void list_insert(struct tcm_central *central, struct tcm_span *span) {
     tcm_lock_assert_held(&central->lock);
-    TCM_ASSERT(span->size_class == central->size_class &&
+    TCM_ASSERT(span->size_class == class_of(central) &&
                tcm_span_is_valid(span));
     span->bucket = (uint8_t)bucket_of(span);
     TCM_ASSERT(span->bucket < TCM_CENTRAL_BUCKETS);
@@ -269,10 +278,8 @@ static unsigned take(struct tcm_span *span, void **out, unsigned count) {
 
 unsigned tcm_central_fetch(unsigned size_class, void **out,
                            unsigned count_wanted) {
-    struct tcm_central *central = &tcm_central[size_class];
+    struct tcm_central *central = lock_class(size_class);
     unsigned got = 0;
-    TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
-    tcm_lock(&central->lock);
     while (got < count_wanted) {
         struct tcm_span *span = fullest_span(central);
         if (span == NULL) {
@@ -319,7 +326,7 @@ static TCM_NORETURN TCM_COLD void wrong_free(struct tcm_central *central,
 static struct tcm_span *span_of(struct tcm_central *central, void *object) {
     struct tcm_span *span = tcm_page_span(object);
     if (TCM_UNLIKELY(span == NULL || span->state != TCM_SPAN_SMALL ||
-                     span->size_class != central->size_class))
+                     span->size_class != class_of(central)))
         wrong_free(central, "attempt to free an invalid pointer", object);
     return span;
 }
@@ -328,7 +335,7 @@ static struct tcm_span *span_of(struct tcm_central *central, void *object) {
    first that is not in SPAN. Returns how many. */
 static unsigned mark_free(struct tcm_central *central, struct tcm_span *span,
                           void *const *objects, unsigned n) {
-    const struct tcm_class_info *info = &tcm_class[central->size_class];
+    const struct tcm_class_info *info = &tcm_class[class_of(central)];
     uintptr_t start = span->start;
     size_t used_bytes = (size_t)info->objects * info->size;
     unsigned word = 0;
@@ -379,10 +386,8 @@ static void settle(struct tcm_central *central, struct tcm_span *span,
 }
 
 void tcm_central_return(unsigned size_class, void *const *objects, unsigned n) {
-    struct tcm_central *central = &tcm_central[size_class];
+    struct tcm_central *central = lock_class(size_class);
     struct tcm_span *empty = NULL;
-    TCM_ASSERT(size_class != 0 && size_class < tcm_class_count);
-    tcm_lock(&central->lock);
     count(&central->free_objects, n);
     for (unsigned i = 0; i < n;) {
         struct tcm_span *span = span_of(central, objects[i]);

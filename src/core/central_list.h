@@ -26,7 +26,7 @@
 
 struct tcm_central {
     struct tcm_lock lock;
-    uint32_t size_class;
+    /* Linked when the class is first used; all NULL before. */
     struct tcm_dlist spans[TCM_CENTRAL_BUCKETS]; /* [0]: fewest free objects */
     void *free_tables;   /* tables of object words, zero except the link */
     uint64_t span_count; /* this and the next three: read without the lock */

@@ -15,11 +15,9 @@ static bool heap_ready;
 bool tcm_heap_init(void) {
     if (heap_ready)
         return true;
-    tcm_size_class_init();
     tcm_page_heap_init();
     tcm_central_init();
     tcm_transfer_init();
-    tcm_cache_init();
     tcm_registry_init();
     heap_ready = true;
     return true;

@@ -122,6 +122,8 @@ static void verify_central(unsigned size_class, const struct page_sums *sums) {
     uint64_t objects = 0;
     for (unsigned b = 0; b < TCM_CENTRAL_BUCKETS; b++) {
         struct tcm_dlist *head = &central->spans[b];
+        if (head->next == NULL)
+            break; /* the class was never used */
         for (struct tcm_dlist *at = head->next; at != head; at = at->next) {
             const struct tcm_span *span =
                 TCM_CONTAINER_OF(at, struct tcm_span, link);
@@ -240,10 +242,10 @@ void tcm_heap_verify_running(struct tcm_thread_cache *cache) {
         verify_central(size_class, &sums);
     enum parked what = MARK;
     park_transfer(what);
-    if (cache != &tcm_no_cache)
+    if (cache != TCM_NO_CACHE)
         park_cache(cache, &what);
     what = UNMARK;
-    if (cache != &tcm_no_cache)
+    if (cache != TCM_NO_CACHE)
         park_cache(cache, &what);
     park_transfer(what);
     tcm_page_heap_unlock_all();

@@ -12,7 +12,7 @@ struct tcm_thread_cache;
 void tcm_heap_verify(void);
 /*
  * The same while other threads go on, under all locks: caches of others change
- * without one, so only CACHE, the caller's own (or tcm_no_cache), is walked.
+ * without one, so only CACHE, the caller's own (or TCM_NO_CACHE), is walked.
  */
 void tcm_heap_verify_running(struct tcm_thread_cache *cache);
 

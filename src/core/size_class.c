@@ -1,98 +1,90 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Spacing: 8, then multiples of 16 up to 128, then eight classes per doubling.
- * A span is the shortest that wastes little and has SPAN_MIN_OBJECTS objects or
- * SPAN_MIN_BYTES bytes: when nine of ten objects die at random, a span of 16
+ * A span is the shortest that leaves at most 1/32 of it unused and has 16
+ * objects or 32 KiB: when nine of ten objects die at random, a span of 16
  * objects becomes empty one time in five, one of 64 one time in a thousand.
+ * tests/unit/core/test_size_class.c compares the lists with these rules. The
+ * tables are constant so that a process starts without computing them.
  */
 #include "core/size_class.h"
 #include "base/bits.h"
 #include "base/check.h"
 
-#define CLASSES_PER_DOUBLING 8
-#define SPAN_MIN_OBJECTS     16
-#define SPAN_MIN_BYTES       ((size_t)32 << 10)
-#define SPAN_WASTE_SHIFT     5 /* at most 1/32 of a span */
-#define BATCH_BYTES          ((size_t)32 << 10)
-#define BATCH_MIN            2
-#define CACHED_BYTES         ((size_t)512 << 10)
-#define CACHED_MIN           4
-#define CACHED_MAX           1023 /* with the guard entry a power of two */
+#define BATCH_BYTES  32768
+#define BATCH_MIN    2
+#define CACHED_BYTES 524288
+#define CACHED_MIN   4
+#define CACHED_MAX   1023 /* with the guard entry a power of two */
 
-struct tcm_class_info tcm_class[TCM_MAX_CLASSES];
-unsigned tcm_class_count;
-uint32_t tcm_class_reciprocal[TCM_MAX_CLASSES];
-uint8_t tcm_class_small[TCM_TABLE_SMALL / 8 + 1];
-uint8_t tcm_class_medium[TCM_MAX_SMALL / 128 + 1];
+/* Number, size of the class before, size, pages of a span: the classes up to
+   TCM_TABLE_SMALL, and those above. */
+/* clang-format off */
+#define SMALL(X)                                                               \
+    X(1, 0, 8, 1) X(2, 8, 16, 1) X(3, 16, 32, 1) X(4, 32, 48, 1)               \
+    X(5, 48, 64, 1) X(6, 64, 80, 1) X(7, 80, 96, 1) X(8, 96, 112, 1)           \
+    X(9, 112, 128, 1) X(10, 128, 144, 1) X(11, 144, 160, 1)                    \
+    X(12, 160, 176, 1) X(13, 176, 192, 1) X(14, 192, 208, 1)                   \
+    X(15, 208, 224, 1) X(16, 224, 240, 1) X(17, 240, 256, 1)                   \
+    X(18, 256, 288, 1) X(19, 288, 320, 1) X(20, 320, 352, 1)                   \
+    X(21, 352, 384, 1) X(22, 384, 416, 2) X(23, 416, 448, 1)                   \
+    X(24, 448, 480, 1) X(25, 480, 512, 1) X(26, 512, 576, 2)                   \
+    X(27, 576, 640, 2) X(28, 640, 704, 2) X(29, 704, 768, 2)                   \
+    X(30, 768, 832, 3) X(31, 832, 896, 2) X(32, 896, 960, 2)                   \
+    X(33, 960, 1024, 2)
+#define MEDIUM(X)                                                              \
+    X(34, 1024, 1152, 3) X(35, 1152, 1280, 3) X(36, 1280, 1408, 3)             \
+    X(37, 1408, 1536, 3) X(38, 1536, 1664, 5) X(39, 1664, 1792, 4)             \
+    X(40, 1792, 1920, 4) X(41, 1920, 2048, 4) X(42, 2048, 2304, 4)             \
+    X(43, 2304, 2560, 5) X(44, 2560, 2816, 6) X(45, 2816, 3072, 5)             \
+    X(46, 3072, 3328, 5) X(47, 3328, 3584, 4) X(48, 3584, 3840, 8)             \
+    X(49, 3840, 4096, 4) X(50, 4096, 4608, 4) X(51, 4608, 5120, 5)             \
+    X(52, 5120, 5632, 7) X(53, 5632, 6144, 6) X(54, 6144, 6656, 5)             \
+    X(55, 6656, 7168, 7) X(56, 7168, 7680, 15) X(57, 7680, 8192, 4)            \
+    X(58, 8192, 9216, 8) X(59, 9216, 10240, 5) X(60, 10240, 11264, 7)          \
+    X(61, 11264, 12288, 6) X(62, 12288, 13312, 5) X(63, 13312, 14336, 7)       \
+    X(64, 14336, 15360, 15) X(65, 15360, 16384, 4) X(66, 16384, 18432, 9)      \
+    X(67, 18432, 20480, 5) X(68, 20480, 22528, 11) X(69, 22528, 24576, 6)      \
+    X(70, 24576, 26624, 10) X(71, 26624, 28672, 7) X(72, 28672, 30720, 15)     \
+    X(73, 30720, 32768, 4) X(74, 32768, 36864, 9) X(75, 36864, 40960, 5)       \
+    X(76, 40960, 45056, 11) X(77, 45056, 49152, 6) X(78, 49152, 53248, 13)     \
+    X(79, 53248, 57344, 7) X(80, 57344, 61440, 15) X(81, 61440, 65536, 8)      \
+    X(82, 65536, 73728, 9) X(83, 73728, 81920, 10) X(84, 81920, 90112, 11)     \
+    X(85, 90112, 98304, 12) X(86, 98304, 106496, 13)                           \
+    X(87, 106496, 114688, 14) X(88, 114688, 122880, 15)                        \
+    X(89, 122880, 131072, 16) X(90, 131072, 147456, 18)                        \
+    X(91, 147456, 163840, 20) X(92, 163840, 180224, 22)                        \
+    X(93, 180224, 196608, 24) X(94, 196608, 212992, 26)                        \
+    X(95, 212992, 229376, 28) X(96, 229376, 245760, 30)                        \
+    X(97, 245760, 262144, 32)
+/* clang-format on */
+#define CLASSES(X) SMALL(X) MEDIUM(X)
 
-static size_t next_size(size_t size) {
-    if (size < 16)
-        return 16;
-    if (size < 128)
-        return size + 16;
-    return size + ((size_t)1 << tcm_log2_floor(size)) / CLASSES_PER_DOUBLING;
-}
+#define CLAMP(v, low, high)  ((v) < (low) ? (low) : (v) > (high) ? (high) : (v))
+#define RECIPROCAL(bits, n)  ((((uint64_t)1 << (bits)) + (n)-1) / (n))
+#define OBJECTS(size, pages) ((uint16_t)((pages)*TCM_PAGE_SIZE / (size)))
 
-static uint16_t span_pages(size_t size) {
-    for (size_t pages = 1;; pages++) {
-        size_t bytes = pages << TCM_PAGE_SHIFT;
-        size_t objects = bytes / size;
-        if (objects == 0 ||
-            (objects < SPAN_MIN_OBJECTS && bytes < SPAN_MIN_BYTES))
-            continue;
-        if (bytes - objects * size <= bytes >> SPAN_WASTE_SHIFT)
-            return (uint16_t)pages;
-    }
-}
+#define INFO(n, before, bytes, in_span)                                        \
+    [n] = {.size = (bytes),                                                    \
+           .slot_reciprocal = RECIPROCAL(42, bytes),                           \
+           .bucket_scale = ((uint64_t)4 << 32) / OBJECTS(bytes, in_span) + 1,  \
+           .pages = (in_span),                                                 \
+           .objects = OBJECTS(bytes, in_span),                                 \
+           .batch = CLAMP(BATCH_BYTES / (bytes), BATCH_MIN, TCM_MAX_BATCH),    \
+           .max_cached =                                                       \
+               CLAMP(CACHED_BYTES / (bytes), CACHED_MIN, CACHED_MAX)},
+const struct tcm_class_info tcm_class[TCM_MAX_CLASSES] = {CLASSES(INFO)};
 
-static uint16_t clamp(size_t value, size_t low, size_t high) {
-    return (uint16_t)(value < low ? low : value > high ? high : value);
-}
+#define PAGE_RECIPROCAL(n, before, size, pages) [n] = RECIPROCAL(32, size),
+const uint32_t tcm_class_reciprocal[TCM_MAX_CLASSES] = {
+    CLASSES(PAGE_RECIPROCAL)};
 
-static void fill_class(struct tcm_class_info *c, size_t size) {
-    c->size = (uint32_t)size;
-    c->pages = span_pages(size);
-    c->objects = (uint16_t)(((size_t)c->pages << TCM_PAGE_SHIFT) / size);
-    c->batch = clamp(BATCH_BYTES / size, BATCH_MIN, TCM_MAX_BATCH);
-    c->max_cached = clamp(CACHED_BYTES / size, CACHED_MIN, CACHED_MAX);
-    c->slot_reciprocal = (((uint64_t)1 << 42) + size - 1) / size;
-    tcm_class_reciprocal[c - tcm_class] =
-        (uint32_t)((((uint64_t)1 << 32) + size - 1) / size);
-    c->bucket_scale = ((uint64_t)4 << 32) / c->objects + 1;
-    TCM_CHECK(c->objects <= TCM_MAX_OBJECTS);
-    TCM_ASSERT(c->batch <= TCM_MAX_BATCH && c->batch <= c->max_cached);
-    TCM_ASSERT(tcm_class_slot(c, c->objects * size - 1) == c->objects - 1u);
-    TCM_ASSERT((c->objects - 1) * c->bucket_scale >> 32 == 3 || c->objects < 4);
-}
+#define BY_8(n, before, size, pages) [(before) / 8 + 1 ...(size) / 8] = (n),
+const uint8_t tcm_class_small[TCM_TABLE_SMALL / 8 + 1] = {[0] = 1, SMALL(BY_8)};
 
-/* Whether both tables lead each size to the smallest class that holds it. */
-static bool tables_are_valid(void) {
-    for (size_t size = 1; size <= TCM_MAX_SMALL; size++) {
-        unsigned size_class = tcm_size_class(size);
-        if (size_class == 0 || size_class >= tcm_class_count ||
-            tcm_class[size_class].size < size ||
-            tcm_class[size_class - 1].size >= size)
-            return false;
-    }
-    return true;
-}
-
-void tcm_size_class_init(void) {
-    unsigned size_class = 1;
-    size_t small = 0;
-    size_t medium = TCM_TABLE_SMALL / 128 + 1;
-    for (size_t size = 8; size <= TCM_MAX_SMALL; size = next_size(size)) {
-        TCM_CHECK(size_class < TCM_MAX_CLASSES);
-        fill_class(&tcm_class[size_class], size);
-        for (; small <= size / 8 && small <= TCM_TABLE_SMALL / 8; small++)
-            tcm_class_small[small] = (uint8_t)size_class;
-        for (; medium <= size / 128; medium++)
-            tcm_class_medium[medium] = (uint8_t)size_class;
-        size_class++;
-    }
-    tcm_class_count = size_class;
-    TCM_ASSERT_SLOW(tables_are_valid());
-}
+#define BY_128(n, before, size, pages)                                         \
+    [(before) / 128 + 1 ...(size) / 128] = (n),
+const uint8_t tcm_class_medium[TCM_MAX_SMALL / 128 + 1] = {MEDIUM(BY_128)};
 
 unsigned tcm_size_class_aligned(size_t size, size_t align) {
     TCM_ASSERT(tcm_is_pow2(align));

@@ -5,10 +5,7 @@
  * Invariants: classes are numbered from 1 by rising size; class 0 means "no
  * class": a large block. The smallest size is 8, all others are multiples of
  * 16, so objects are aligned as C requires for their size. An object wastes at
- * most 1/8 of a request above 128 bytes. The tables are constant after
- * tcm_size_class_init and depend on core_config.h alone.
- *
- * Threads: read by any after init.
+ * most 1/8 of a request above 128 bytes. The tables are constant.
  */
 #ifndef TCM_CORE_SIZE_CLASS_H
 #define TCM_CORE_SIZE_CLASS_H
@@ -36,16 +33,15 @@ tcm_class_slot(const struct tcm_class_info *info, uint64_t offset) {
     return (offset * info->slot_reciprocal) >> 42;
 }
 
-extern struct tcm_class_info tcm_class[TCM_MAX_CLASSES];
-extern unsigned tcm_class_count; /* with class 0 */
+enum { tcm_class_count = 98 }; /* with class 0 */
+TCM_STATIC_ASSERT(tcm_class_count <= TCM_MAX_CLASSES, "they fit the tables");
+extern TCM_LOCAL const struct tcm_class_info tcm_class[TCM_MAX_CLASSES];
 /* ceil(2^32 / size): n / size is n * reciprocal >> 32, n < TCM_PAGE_SIZE. In
    few cache lines, for the fast paths. */
-extern TCM_LOCAL uint32_t tcm_class_reciprocal[TCM_MAX_CLASSES];
+extern TCM_LOCAL const uint32_t tcm_class_reciprocal[TCM_MAX_CLASSES];
 /* By (size + 7) >> 3 up to TCM_TABLE_SMALL, by (size + 127) >> 7 above. */
-extern uint8_t tcm_class_small[TCM_TABLE_SMALL / 8 + 1];
-extern TCM_LOCAL uint8_t tcm_class_medium[TCM_MAX_SMALL / 128 + 1];
-
-void tcm_size_class_init(void);
+extern TCM_LOCAL const uint8_t tcm_class_small[TCM_TABLE_SMALL / 8 + 1];
+extern TCM_LOCAL const uint8_t tcm_class_medium[TCM_MAX_SMALL / 128 + 1];
 
 /*
  * A scaled class, as the fast paths look it up: the offset of the class's bin

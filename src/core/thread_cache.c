@@ -3,22 +3,16 @@
 #include "base/check.h"
 #include "core/class_map.h"
 
-static struct tcm_entry no_entries[2]; /* the guard of bins without memory */
-
-struct tcm_thread_cache tcm_no_cache = {
-    .bin = {[0 ... TCM_MAX_CLASSES - 1] = {.top = no_entries + 1,
-                                           .end = no_entries + 1}},
-    .cold = {[0 ... TCM_MAX_CLASSES - 1] = {.base = no_entries + 1}},
-};
+const struct tcm_thread_cache tcm_no_cache;
 
 void tcm_cache_open(struct tcm_thread_cache *cache) {
-    TCM_ASSERT(cache != &tcm_no_cache);
+    TCM_ASSERT(cache != TCM_NO_CACHE);
     tcm_store_seq_cst(&cache->free_pages, TCM_CLASS_MAP_PAGES);
     tcm_store_seq_cst(&cache->alloc_limit, TCM_TABLE_SMALL + 1);
 }
 
 void tcm_cache_shut(struct tcm_thread_cache *cache) {
-    TCM_ASSERT(cache != &tcm_no_cache);
+    TCM_ASSERT(cache != TCM_NO_CACHE);
     tcm_store_seq_cst(&cache->alloc_limit, 0);
     tcm_store_seq_cst(&cache->free_pages, 0);
 }

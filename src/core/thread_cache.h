@@ -96,9 +96,10 @@ struct tcm_thread_cache {
     uint64_t overflows;
 };
 
-/* Stands in where a thread has no cache: all bins are empty and full at once,
-   so that every pop and push takes the slow path. Read-only after init. */
-extern struct tcm_thread_cache tcm_no_cache;
+/* Stands in where a thread has no cache: always shut, so that none of its bins
+   is used. Constant, which costs the start of a process no memory. */
+extern TCM_LOCAL const struct tcm_thread_cache tcm_no_cache;
+#define TCM_NO_CACHE ((struct tcm_thread_cache *)(uintptr_t)&tcm_no_cache)
 
 /* The bin of a scaled class (size_class.h). */
 static TCM_ALWAYS_INLINE struct tcm_bin *
@@ -163,7 +164,7 @@ static TCM_ALWAYS_INLINE bool tcm_cache_push(struct tcm_thread_cache *cache,
  * take the plain paths, which use bins without object words. Any thread may
  * shut all caches, detached ones too. A thread that opens one checks afterwards
  * whether it should be shut: the stores are sequentially consistent, so the
- * cache ends shut in either order. Not for tcm_no_cache, which is always shut.
+ * cache ends shut in either order. Not for TCM_NO_CACHE, which is always shut.
  */
 void tcm_cache_open(struct tcm_thread_cache *cache);
 void tcm_cache_shut(struct tcm_thread_cache *cache);

@@ -12,18 +12,9 @@
 struct tcm_transfer tcm_transfer[TCM_MAX_CLASSES];
 
 void tcm_transfer_init(void) {
-    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
-        struct tcm_transfer *transfer = &tcm_transfer[size_class];
-        const struct tcm_class_info *info = &tcm_class[size_class];
-        tcm_lock_init(&transfer->lock, TCM_RANK_TRANSFER_CACHE);
-        size_t capacity = PARKED_BYTES / info->size;
-        if (capacity > PARKED_BATCHES * info->batch)
-            capacity = PARKED_BATCHES * info->batch;
-        if (capacity < MIN_BATCHES * info->batch)
-            capacity = MIN_BATCHES * info->batch;
-        TCM_ASSERT(capacity >= info->batch && capacity <= UINT32_MAX);
-        transfer->capacity = (uint32_t)capacity;
-    }
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        tcm_lock_init_rank(&tcm_transfer[size_class].lock,
+                           TCM_RANK_TRANSFER_CACHE);
 }
 
 /* Whether the counts agree; the lock is held. */
@@ -77,11 +68,25 @@ unsigned tcm_transfer_remove(unsigned size_class, void **out, unsigned count) {
     return got != 0 ? got : take(transfer, out, count, 1);
 }
 
-static bool has_memory(struct tcm_transfer *transfer) {
+static uint32_t capacity_of(unsigned size_class) {
+    const struct tcm_class_info *info = &tcm_class[size_class];
+    size_t capacity = PARKED_BYTES / info->size;
+    if (capacity > PARKED_BATCHES * info->batch)
+        capacity = PARKED_BATCHES * info->batch;
+    if (capacity < MIN_BATCHES * info->batch)
+        capacity = MIN_BATCHES * info->batch;
+    TCM_ASSERT(capacity >= info->batch && capacity <= UINT32_MAX);
+    return (uint32_t)capacity;
+}
+
+static bool has_memory(struct tcm_transfer *transfer, unsigned size_class) {
     tcm_lock_assert_held(&transfer->lock);
-    if (transfer->object == NULL)
-        transfer->object =
-            tcm_meta_alloc(transfer->capacity * sizeof(transfer->object[0]));
+    if (transfer->object != NULL)
+        return true;
+    uint32_t capacity = capacity_of(size_class);
+    transfer->object = tcm_meta_alloc(capacity * sizeof(transfer->object[0]));
+    if (transfer->object != NULL)
+        transfer->capacity = capacity;
     return transfer->object != NULL;
 }
 
@@ -92,8 +97,8 @@ void tcm_transfer_insert(unsigned size_class, void *const *objects,
     TCM_ASSERT(count != 0 && count <= TCM_MAX_BATCH);
     tcm_lock(&transfer->lock);
     TCM_ASSERT(is_valid(transfer));
-    bool fits =
-        transfer->count + count <= transfer->capacity && has_memory(transfer);
+    bool fits = has_memory(transfer, size_class) &&
+                transfer->count + count <= transfer->capacity;
     if (fits) {
         __builtin_memcpy(transfer->object + transfer->count, objects,
                          count * sizeof(objects[0]));

@@ -266,7 +266,7 @@ static void test_fork(void) {
         tcm_heap_fork_prepare();
         pid_t pid = fork();
         if (pid == 0) {
-            tcm_heap_fork_child(&tcm_no_cache);
+            tcm_heap_fork_child(TCM_NO_CACHE);
             alarm(60);
             tcm_heap_verify();
             use_heap();

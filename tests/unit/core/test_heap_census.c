@@ -93,7 +93,7 @@ static void test_verify(struct tcm_thread_cache *cache) {
     for (unsigned i = 0; i < BLOCKS; i++)
         held[i] = test_alloc(cache, i);
     tcm_heap_verify_running(cache);
-    tcm_heap_verify_running(&tcm_no_cache);
+    tcm_heap_verify_running(TCM_NO_CACHE);
     tcm_heap_verify();
     for (unsigned i = 0; i < BLOCKS; i++)
         test_free(cache, held[i]);

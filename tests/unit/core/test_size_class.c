@@ -2,6 +2,38 @@
 #include "core/size_class.h"
 #include "tap.h"
 
+/* Of the class after that of SIZE. */
+static size_t next_size(size_t size) {
+    size_t doubling = 128;
+    if (size < 128)
+        return size < 16 ? 16 : size + 16;
+    while (2 * doubling <= size)
+        doubling *= 2;
+    return size + doubling / 8;
+}
+
+static size_t pages_of(size_t size) {
+    for (size_t pages = 1;; pages++) {
+        size_t bytes = pages * TCM_PAGE_SIZE, objects = bytes / size;
+        if (objects != 0 && (objects >= 16 || bytes >= 32 << 10) &&
+            bytes - objects * size <= bytes / 32)
+            return pages;
+    }
+}
+
+static void test_rules(void) {
+    bool sizes = true, pages = true;
+    unsigned c = 1;
+    for (size_t size = 8; size <= TCM_MAX_SMALL; size = next_size(size)) {
+        sizes &= c < tcm_class_count && tcm_class[c].size == size;
+        pages &= tcm_class[c].pages == pages_of(size);
+        c++;
+    }
+    tap_ok(sizes, "sizes follow the rule");
+    tap_ok(pages, "spans are the shortest that waste little");
+    tap_is_u64(tcm_class_count, c, "there are no more classes");
+}
+
 static void test_every_size(void) {
     bool fits = true, smallest = true, waste = true, aligned = true;
     for (size_t size = 0; size <= TCM_MAX_SMALL; size++) {
@@ -41,7 +73,6 @@ static void test_spans(void) {
     tap_ok(waste, "at most a thirty-second part of a span is unused");
     tap_ok(shortest, "and none is longer than 128 KiB but for one object");
     tap_ok(batch, "batches fit the bins");
-    tap_ok(tcm_class_count <= TCM_MAX_CLASSES, "classes fit their table");
 }
 
 static void test_division(void) {
@@ -81,7 +112,7 @@ static void test_aligned(void) {
 }
 
 int main(void) {
-    tcm_size_class_init();
+    test_rules();
     test_every_size();
     test_spans();
     test_division();

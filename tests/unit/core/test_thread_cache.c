@@ -234,17 +234,17 @@ static void test_rob(void) {
     tcm_heap_verify();
 }
 
-static void test_no_cache(void) {
+static void test_new_cache(void) {
     bool empty = true, full = true;
     char object[16];
-    for (unsigned size_class = 0; size_class < TCM_MAX_CLASSES; size_class++) {
-        empty &= tcm_cache_peek(&tcm_no_cache, size_class)->ptr == NULL;
-        full &= !tcm_cache_push(&tcm_no_cache, size_class, object);
-    }
-    tap_ok(empty && full, "the stand-in is empty and full at once");
     struct tcm_thread_cache *c = tcm_cache_new();
-    tap_ok(tcm_cache_peek(c, 0)->ptr == NULL && !tcm_cache_push(c, 0, object),
-           "and so is bin 0 of every cache");
+    for (unsigned size_class = 0; size_class < TCM_MAX_CLASSES; size_class++) {
+        empty &= tcm_cache_peek(c, size_class)->ptr == NULL;
+        full &= !tcm_cache_push(c, size_class, object);
+    }
+    tap_ok(empty && full, "bins of a new cache are empty and full at once");
+    tap_ok(!tcm_cache_is_open(c) && !tcm_cache_is_open(TCM_NO_CACHE),
+           "it is shut, as is the stand-in");
     tcm_cache_destroy(c);
 }
 
@@ -284,7 +284,7 @@ static void test_words(void) {
 
 int main(void) {
     tcm_heap_init();
-    test_no_cache();
+    test_new_cache();
     test_order();
     test_first_touch();
     test_words();
