@@ -172,6 +172,13 @@ static void set_capacity(struct tcm_thread_cache *cache, unsigned size_class,
     TCM_ASSERT(bin_is_valid(cache, size_class));
 }
 
+/* ENTRIES as an array of pointers, if they are that; else BATCH, from or to
+   which the caller copies. */
+static TCM_ALWAYS_INLINE void **plain_entries(struct tcm_entry *entries,
+                                              void **batch) {
+    return tcm_object_words ? batch : &entries->ptr;
+}
+
 /* Returns the COUNT oldest objects of a bin. */
 static void bin_return(struct tcm_thread_cache *cache, unsigned size_class,
                        uint32_t count) {
@@ -183,9 +190,10 @@ static void bin_return(struct tcm_thread_cache *cache, unsigned size_class,
     TCM_ASSERT(count <= bin_count(cache, size_class));
     for (uint32_t done = 0; done < count;) {
         uint32_t n = count - done < most ? count - done : most;
-        for (uint32_t i = 0; i < n; i++)
+        void **objects = plain_entries(base + done, batch);
+        for (uint32_t i = 0; tcm_object_words && i < n; i++)
             batch[i] = base[done + i].ptr;
-        tcm_transfer_insert(size_class, batch, n);
+        tcm_transfer_insert(size_class, objects, n);
         done += n;
     }
     uint32_t rest = bin_count(cache, size_class) - count;
@@ -375,14 +383,18 @@ bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class) {
         if (n > cold->capacity)
             set_capacity(cache, size_class, n);
     }
-    uint32_t got = tcm_transfer_remove(size_class, batch, n);
+    struct tcm_entry *base = cold->base;
+    void **objects = plain_entries(base, batch);
+    uint32_t got = tcm_transfer_remove(size_class, objects, n);
     if (got == 0)
         return false;
     TCM_ASSERT(got <= n && n <= cold->capacity);
     /* Lowest address on top: it is used first. */
-    struct tcm_entry *base = cold->base;
-    for (uint32_t i = 0; i < got; i++)
-        base[i].ptr = batch[got - 1 - i];
+    for (uint32_t low = 0, high = got; low < high--; low++) {
+        void *object = objects[low];
+        base[low].ptr = objects[high];
+        base[high].ptr = object;
+    }
     if (tcm_object_words && cache->want_words)
         fill_words(base, base + got);
     bin->top = base + got;

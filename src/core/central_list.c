@@ -228,6 +228,35 @@ static uint64_t whole_lines(uint64_t bits, size_t size) {
     return all;
 }
 
+/* A word with N ones, at least one, from bit LOW on. */
+static TCM_ALWAYS_INLINE uint64_t ones(unsigned low, unsigned n) {
+    TCM_ASSERT(n != 0 && low + n <= 64);
+    return ~(uint64_t)0 >> (64 - n) << low;
+}
+
+/* Puts the objects of BITS into OUT from place *GOT on, the lowest first, until
+   there are COUNT. BASE: the object of bit 0. Returns the bits that are left.
+   Mostly a few runs of neighbours, which cost two instructions each. */
+static TCM_ALWAYS_INLINE uint64_t take_bits(uint64_t bits, uintptr_t base,
+                                            size_t size, void **out,
+                                            unsigned *got, unsigned count) {
+    while (bits != 0 && *got < count) {
+        unsigned low = (unsigned)__builtin_ctzll(bits);
+        uint64_t gaps = ~(bits >> low);
+        unsigned run = gaps == 0 ? 64 : (unsigned)__builtin_ctzll(gaps);
+        if (run > count - *got)
+            run = count - *got;
+        uintptr_t object = base + (size_t)low * size;
+        for (void **end = out + *got + run, **at = end - run; at != end; at++) {
+            *at = (void *)object;
+            object += size;
+        }
+        *got += run;
+        bits &= ~ones(low, run);
+    }
+    return bits;
+}
+
 /* Takes up to COUNT objects of SPAN, which has as many, from whole free lines
    only. */
 static unsigned take_lines(struct tcm_span *span, void **out, unsigned count) {
@@ -236,11 +265,8 @@ static unsigned take_lines(struct tcm_span *span, void **out, unsigned count) {
     for (unsigned word = span->first_word; word < span->bit_words; word++) {
         uint64_t lines = whole_lines(span->free_bits[word], size);
         uintptr_t base = span->start + (size_t)word * 64 * size;
-        for (; lines != 0 && got < count; lines &= lines - 1) {
-            unsigned bit = (unsigned)__builtin_ctzll(lines);
-            span->free_bits[word] &= ~((uint64_t)1 << bit);
-            out[got++] = (void *)(base + (size_t)bit * size);
-        }
+        uint64_t left = take_bits(lines, base, size, out, &got, count);
+        span->free_bits[word] &= ~(lines ^ left);
         if (got == count)
             break;
     }
@@ -264,8 +290,7 @@ static unsigned take(struct tcm_span *span, void **out, unsigned count) {
     while (got < count) {
         uint64_t bits = span->free_bits[word];
         uintptr_t base = span->start + (size_t)word * 64 * size;
-        for (; bits != 0 && got < count; bits &= bits - 1)
-            out[got++] = (void *)(base + (size_t)__builtin_ctzll(bits) * size);
+        bits = take_bits(bits, base, size, out, &got, count);
         span->free_bits[word] = bits;
         if (bits == 0 && word + 1u < span->bit_words)
             word++;
@@ -331,25 +356,68 @@ static struct tcm_span *span_of(struct tcm_central *central, void *object) {
     return span;
 }
 
-/* Marks the first objects of the N OBJECTS as free, at least one, up to the
-   first that is not in SPAN. Returns how many. */
-static unsigned mark_free(struct tcm_central *central, struct tcm_span *span,
-                          void *const *objects, unsigned n) {
+/* Marks N slots from SLOT on as free; dies if one is. */
+static void mark_slots(struct tcm_central *central, struct tcm_span *span,
+                       unsigned slot, unsigned n) {
+    size_t size = tcm_class[span->size_class].size;
+    unsigned word = slot / 64;
+    if (word < span->first_word)
+        span->first_word = (uint8_t)word;
+    for (; n != 0; word++) {
+        unsigned low = slot % 64;
+        unsigned here = n < 64 - low ? n : 64 - low;
+        uint64_t bits = ones(low, here);
+        uint64_t twice = span->free_bits[word] & bits;
+        if (TCM_UNLIKELY(twice != 0))
+            wrong_free(
+                central, "double free of",
+                (void *)(span->start +
+                         (word * 64 + (size_t)__builtin_ctzll(twice)) * size));
+        span->free_bits[word] |= bits;
+        slot += here;
+        n -= here;
+    }
+}
+
+/* The slot of OBJECT; dies if none of SPAN begins there. */
+static TCM_ALWAYS_INLINE unsigned slot_of(struct tcm_central *central,
+                                          const struct tcm_span *span,
+                                          void *object) {
     const struct tcm_class_info *info = &tcm_class[class_of(central)];
+    uint64_t offset = (uintptr_t)object - span->start;
+    uint64_t slot = tcm_class_slot(info, offset);
+    if (TCM_UNLIKELY(slot >= info->objects || slot * info->size != offset))
+        wrong_free(central, "attempt to free an invalid pointer", object);
+    return (unsigned)slot;
+}
+
+/* Marks the first of N OBJECTS of SPAN and those that follow it at a distance
+   of STEP, the size or less the size. Returns how many. */
+static unsigned mark_run(struct tcm_central *central, struct tcm_span *span,
+                         void *const *objects, unsigned n, uintptr_t step) {
+    const struct tcm_class_info *info = &tcm_class[class_of(central)];
+    unsigned slot = slot_of(central, span, objects[0]);
+    bool rises = step == info->size;
+    unsigned room = rises ? info->objects - slot : slot + 1;
+    unsigned most = n < room ? n : room, run = 1;
+    for (uintptr_t next = (uintptr_t)objects[0] + step;
+         run < most && (uintptr_t)objects[run] == next; run++)
+        next += step;
+    mark_slots(central, span, rises ? slot : slot - (run - 1), run);
+    return run;
+}
+
+/* The same for OBJECTS in any order, up to N that are in SPAN. */
+static unsigned mark_some(struct tcm_central *central, struct tcm_span *span,
+                          void *const *objects, unsigned n, size_t used_bytes) {
     uintptr_t start = span->start;
-    size_t used_bytes = (size_t)info->objects * info->size;
-    unsigned word = 0;
+    unsigned word = 0, i = 0;
     uint64_t bits = span->free_bits[0]; /* of that word, until it changes */
-    unsigned i = 0;
     do {
-        uint64_t offset = (uintptr_t)objects[i] - start;
-        uint64_t slot = tcm_class_slot(info, offset);
-        if (TCM_UNLIKELY(offset >= used_bytes || slot * info->size != offset))
-            wrong_free(central, "attempt to free an invalid pointer",
-                       objects[i]);
+        unsigned slot = slot_of(central, span, objects[i]);
         if (slot / 64 != word) {
             span->free_bits[word] = bits;
-            word = (unsigned)(slot / 64);
+            word = slot / 64;
             bits = span->free_bits[word];
         }
         uint64_t bit = (uint64_t)1 << (slot % 64);
@@ -361,6 +429,40 @@ static unsigned mark_free(struct tcm_central *central, struct tcm_span *span,
         i++;
     } while (i < n && (uintptr_t)objects[i] - start < used_bytes);
     span->free_bits[word] = bits;
+    return i;
+}
+
+/* Runs of at least so many neighbours are looked for, at every so-manieth
+   object. */
+#define RUN_LEAST 8u
+
+/* SIZE or less SIZE if the N OBJECTS begin with a run of such steps, as far as
+   three of them tell; else 0. */
+static uintptr_t step_of(void *const *objects, unsigned n, size_t size) {
+    if (n < RUN_LEAST)
+        return 0;
+    uintptr_t first = (uintptr_t)objects[0];
+    uintptr_t step = (uintptr_t)objects[1] - first;
+    bool even =
+        (uintptr_t)objects[RUN_LEAST - 1] - first == (RUN_LEAST - 1) * step;
+    return even && (step == size || step == 0 - size) ? step : 0;
+}
+
+/* Marks the first objects of the N OBJECTS as free, at least one, up to the
+   first that is not in SPAN. Returns how many. Programs often free neighbours
+   one after the other, rising or falling; these are marked together. */
+static unsigned mark_free(struct tcm_central *central, struct tcm_span *span,
+                          void *const *objects, unsigned n) {
+    const struct tcm_class_info *info = &tcm_class[class_of(central)];
+    size_t used_bytes = info->objects * (size_t)info->size;
+    unsigned i = 0;
+    do {
+        uintptr_t step = step_of(objects + i, n - i, info->size);
+        unsigned some = n - i < RUN_LEAST ? n - i : RUN_LEAST;
+        i += step != 0
+                 ? mark_run(central, span, objects + i, n - i, step)
+                 : mark_some(central, span, objects + i, some, used_bytes);
+    } while (i < n && (uintptr_t)objects[i] - span->start < used_bytes);
     return i;
 }
 

@@ -51,6 +51,8 @@ static void test_model(unsigned size_class) {
                 out[i] = out[j];
                 out[j] = swap;
             }
+            if (prng_below(&random, 2) == 0)
+                qsort(out, n, sizeof(out[0]), by_address);
             tcm_central_return(size_class, out, n);
             out_count -= n;
             memmove(out, out + n, out_count * sizeof(out[0]));
@@ -103,6 +105,63 @@ static void test_order(void) {
     tap_is_u64(tcm_central[size_class].span_count, 0, "all back");
 }
 
+static void reverse(void **object, unsigned n) {
+    for (unsigned i = 0; i < n / 2; i++) {
+        void *swap = object[i];
+        object[i] = object[n - 1 - i];
+        object[n - 1 - i] = swap;
+    }
+}
+
+struct run {
+    void **object;
+    unsigned size_class, n;
+};
+
+static void return_run(void *argument) {
+    struct run *run = argument;
+    tcm_central_return(run->size_class, run->object, run->n);
+}
+
+/* Neighbours in one piece, across words of bits, rising and falling, to the
+   ends of the span and on into the next one. */
+static void test_runs(void) {
+    static void *all[2 * TCM_MAX_OBJECTS], *again[2 * TCM_MAX_OBJECTS];
+    unsigned size_class = tcm_size_class(64);
+    unsigned objects = tcm_class[size_class].objects, n = 2 * objects;
+    char text[64];
+    TCM_CHECK(objects == 128);
+    tcm_central_fetch(size_class, all, n);
+    memcpy(again, all, sizeof(all));
+    bool same = true;
+    for (unsigned falls = 0; falls < 2; falls++) {
+        static const unsigned at[] = {0, 1, 61, 70, 127, 130, 256};
+        for (unsigned i = 0; i + 1 < TCM_ARRAY_SIZE(at); i++) {
+            struct run run = {all + at[i], size_class, at[i + 1] - at[i]};
+            if (falls != 0)
+                reverse(run.object, run.n);
+            return_run(&run);
+        }
+        tap_is_u64(tcm_central[size_class].span_count, 0, "all came back, %s",
+                   falls != 0 ? "falling" : "rising");
+        tcm_central_fetch(size_class, all, n);
+        same &= memcmp(all, again, n * sizeof(all[0])) == 0;
+    }
+    tap_ok(same, "and are handed out as before");
+    tcm_central_return(size_class, all + 100, 1);
+    for (unsigned falls = 0; falls < 2; falls++) {
+        struct run run = {again + 60, size_class, 60};
+        snprintf(text, sizeof(text), "double free of %p", all[100]);
+        if (falls != 0)
+            reverse(run.object, run.n);
+        tap_ok(test_dies_with(return_run, &run, text),
+               "one of them that is free already is named");
+    }
+    tcm_central_return(size_class, all, 100);
+    tcm_central_return(size_class, all + 101, n - 101);
+    tcm_heap_verify();
+}
+
 struct bad_free {
     unsigned size_class;
     void *ptr;
@@ -152,6 +211,7 @@ static void test_bad_pointers(void) {
 int main(void) {
     tcm_heap_init();
     test_order();
+    test_runs();
     test_model(tcm_size_class(8));
     test_model(tcm_size_class(200));
     test_model(tcm_size_class(5000));
