@@ -449,13 +449,13 @@ static size_t many(void *state, const uint8_t *p, size_t n,
             if (old == NULL)
                 break;
             tool_map_remove(&s->born, old);
-            t->waits = false;
             *c = (struct format_call){
                 .id = v->old + 1, .kind = FORMAT_FREE, .call = MTF_CALL_FREE};
         } else {
             break;
         }
         b->count++;
+        t->waits = false; /* as may_go does */
     }
     if (t->at == t->count)
         s->current = NULL;
