@@ -42,13 +42,10 @@ static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
                                                 void *(*slow)(size_t)) {
     struct mtr_thread *t = tcm_self.trace;
     struct tcm_thread_cache *cache = tcm_self.own;
-    /* pos at limit: no room, no token, not recording, called by the saver, and
-       then perhaps no cache. */
-    if (TCM_UNLIKELY(t->pos >= tcm_load_folded(&t->limit)))
-        return slow(size);
     struct tcm_entry *entry = tcm_bin_at(cache, scaled)->top - 1;
     void *ptr = entry->ptr;
-    if (TCM_UNLIKELY(ptr == NULL))
+    /* pos at limit: no room, no token, not recording, called by the saver. */
+    if (TCM_UNLIKELY(t->pos >= tcm_load_folded(&t->limit) || ptr == NULL))
         return slow(size);
     TCM_ASSERT(cache->want_words && entry->word != NULL);
     TCM_ASSERT(tcm_class_is(ptr, scaled));

@@ -3,7 +3,18 @@
 #include "base/check.h"
 #include "core/class_map.h"
 
+#if TCM_OBJECT_WORDS
+/* The traced paths do not ask whether the thread has a cache: it may have
+   released it, and records on. */
+static const struct tcm_entry no_entries[2];
+#define NO_PLACE ((struct tcm_entry *)(uintptr_t)no_entries + 1)
+
+const struct tcm_thread_cache tcm_no_cache = {
+    .bin = {[0 ... TCM_MAX_CLASSES - 1] = {.top = NO_PLACE, .end = NO_PLACE}},
+};
+#else
 const struct tcm_thread_cache tcm_no_cache;
+#endif
 
 void tcm_cache_open(struct tcm_thread_cache *cache) {
     TCM_ASSERT(cache != TCM_NO_CACHE);
