@@ -30,7 +30,9 @@ def files_of(folders):
         for place, names, leaves in os.walk(folder):
             names.sort()
             for name in sorted(leaves):
-                yield os.path.join(place, name)
+                path = os.path.join(place, name)
+                if os.path.isfile(path):  # opening a FIFO waits
+                    yield path
 
 
 class Trace:

@@ -2,6 +2,7 @@
 #include "common/unpack.h"
 
 #include "base/bits.h"
+#include "traceformat/varint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,32 +33,36 @@
 #include <bzlib.h>
 #endif
 
-/* A file in a zip file: the head with its name, its bytes, their account. */
+/* A file in a zip file: the head with its name, its bytes, their account. Then
+   the list of contents. */
 enum zip_place {
     ZIP_HEAD,
     ZIP_NAME,
     ZIP_BYTES,
     ZIP_ACCOUNT,
     ZIP_NEXT,
-    ZIP_REST
+    ZIP_LIST,
+    ZIP_SKIP,
+    ZIP_END
 };
 
 #define ZIP_HEAD_BYTES 30u
+#define ZIP_LIST_BYTES 46u
 /* What follows bytes whose length was not known before: a magic that may be
    left out, checksum, two lengths of 4 or 8 bytes. */
 #define ZIP_ACCOUNT_MAX 24u
 
 struct zip {
     enum zip_place place;
-    uint8_t
-        bytes[ZIP_HEAD_BYTES]; /* of the head, the account, or what follows */
+    uint8_t bytes[ZIP_LIST_BYTES]; /* of a head, the account, or what follows */
     size_t have;
-    uint64_t left;     /* of the name, or of bytes that are stored */
+    uint64_t left;     /* of the name, of stored bytes, of a list's record */
     uint64_t stored;   /* how many of those there are */
     uint32_t checksum; /* of the bytes so far */
     uint32_t promised; /* by the head */
     bool deflated, account_follows;
-    bool filled; /* a byte came out */
+    bool filled;  /* a byte came out */
+    bool is_last; /* the record ends the list */
 };
 
 struct tool_unpack {
@@ -374,6 +379,45 @@ static size_t zip_account(struct zip *z) {
     return 0;
 }
 
+/* The record of the list at z->bytes, whose magic is there: the bytes by which
+   its length is known. 0: it is none. */
+static size_t zip_record_head(const uint8_t *p) {
+    return memcmp(p, "PK\1\2", 4) == 0   ? ZIP_LIST_BYTES
+           : memcmp(p, "PK\6\6", 4) == 0 ? 12
+           : memcmp(p, "PK\6\7", 4) == 0 ? 20
+           : memcmp(p, "PK\5\6", 4) == 0 ? 22
+                                         : 0;
+}
+
+/* With these bytes, its length. */
+static uint64_t zip_record_length(const uint8_t *p) {
+    if (p[2] == 1)
+        return ZIP_LIST_BYTES + (uint64_t)zip_u16(p + 28) + zip_u16(p + 30) +
+               zip_u16(p + 32);
+    if (p[2] == 5)
+        return 22 + (uint64_t)zip_u16(p + 20);
+    return p[3] == 6 ? 12 + mtf_load_le64(p + 4) : 20;
+}
+
+static enum mtf_status zip_record(struct zip *z, const uint8_t *from,
+                                  size_t *taken) {
+    size_t head = zip_record_head(z->bytes), n = *taken;
+    *taken = 0;
+    if (head == 0)
+        return MTF_DAMAGED;
+    if (z->have < head)
+        *taken = zip_gather(z, head, from, n);
+    if (z->have < head)
+        return MTF_OK;
+    uint64_t length = zip_record_length(z->bytes);
+    if (length < z->have)
+        return MTF_DAMAGED;
+    z->left = length - z->have;
+    z->is_last = z->bytes[2] == 5;
+    z->place = ZIP_SKIP;
+    return MTF_OK;
+}
+
 /* One step; *TAKEN is 0 where more is needed. */
 static enum mtf_status zip_step(struct tool_unpack *u, const uint8_t *from,
                                 size_t *taken, void *to, size_t *got) {
@@ -413,12 +457,23 @@ static enum mtf_status zip_step(struct tool_unpack *u, const uint8_t *from,
         *taken = z->have < 4 ? zip_gather(z, 4, from, n) : 0;
         if (z->have < 4)
             return MTF_OK;
-        z->place = memcmp(z->bytes, "PK\3\4", 4) == 0 ? ZIP_HEAD : ZIP_REST;
-        u->inside = z->place == ZIP_HEAD;
+        u->inside = memcmp(z->bytes, "PK\3\4", 4) == 0;
+        z->place = u->inside ? ZIP_HEAD : ZIP_LIST;
         return u->inside && z->filled ? MTF_DAMAGED : MTF_OK;
-    default:
-        u->inside = false; /* the list of contents */
+    case ZIP_LIST:
+        return zip_record(z, from, taken);
+    case ZIP_SKIP:
+        *taken = tcm_min_u64(n, z->left);
+        z->left -= *taken;
+        z->have = 0;
+        if (z->left == 0)
+            z->place = z->is_last ? ZIP_END : ZIP_NEXT;
         return MTF_OK;
+    default:
+        /* zeros may fill it up */
+        for (*taken = 0; *taken < n && from[*taken] == 0;)
+            ++*taken;
+        return *taken == n ? MTF_OK : MTF_DAMAGED;
     }
 }
 

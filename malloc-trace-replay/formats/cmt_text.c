@@ -70,8 +70,12 @@ static enum format_result read_line(void *state, const char *p, const char *end,
 
 /* A processed trace has no addresses: each slot gets one of its own. Distances
    between them mean nothing. */
-static void put_block(struct format_out *out, uint32_t slot, uint64_t tag) {
+static void put_pointer(struct format_out *out, uint32_t slot) {
     format_out_hex(out, ((uint64_t)slot + 1) << 4);
+}
+
+static void put_block(struct format_out *out, uint32_t slot, uint64_t tag) {
+    put_pointer(out, slot);
     format_out_char(out, '<');
     format_out_u64(out, tag);
     format_out_char(out, '>');
@@ -93,12 +97,21 @@ static void put(void *state, struct format_out *out,
         format_out_str(out, ")\n");
         return;
     }
+    /* The stock reader refuses size 0, and a tag of realloc's old pointer. */
+    uint64_t size = e->size;
+    if (size == 0 && out->stock) {
+        size = 1;
+        out->changed++;
+    }
     format_out_str(out, e->old != 0 ? "realloc(" : "malloc(");
     if (e->old != 0) {
-        put_block(out, p->slot, e->old);
+        if (out->stock)
+            put_pointer(out, p->slot);
+        else
+            put_block(out, p->slot, e->old);
         format_out_str(out, ", ");
     }
-    format_out_u64(out, e->size);
+    format_out_u64(out, size);
     format_out_str(out, ") = ");
     put_block(out, p->slot, e->id);
     format_out_char(out, '\n');

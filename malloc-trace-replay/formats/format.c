@@ -84,7 +84,7 @@ static const struct format *text_by_content(const uint8_t *p, size_t n,
     if (memchr(p, 0, n) != NULL)
         return NULL;
     for (size_t i = 0; i < TCM_ARRAY_SIZE(formats); i++) {
-        if (formats[i]->line == NULL || formats[i]->is != NULL)
+        if (formats[i]->line == NULL)
             continue;
         struct tally t = read_lines(formats[i], p, n, whole);
         if (t.events > most && t.events > 2 * t.bad) {

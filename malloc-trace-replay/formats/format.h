@@ -127,7 +127,7 @@ struct format {
     const char *name;  /* on the command line */
     const char *title; /* "Android malloc_debug text" */
     /* Whether the first N bytes of a file are of this format; WHOLE: they are
-       the whole file. NULL for a text format: its lines tell. */
+       the whole file. NULL if only the lines of a text tell. */
     bool (*is)(const uint8_t *p, size_t n, bool whole);
     /* One of these two. A text format is given line after line, without the
        line's end, never empty. For BAD, CUT and GIVE_UP *WHY is set. */

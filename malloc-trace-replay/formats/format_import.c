@@ -45,7 +45,8 @@ bool format_import_lost(const struct format_import *i) {
 
 static void tell_sum(struct format_import *i) {
     const struct format_counts *c = &i->counts;
-    if (!i->tell || i->told <= FORMAT_TOLD)
+    /* frees that came late are nothing lost */
+    if (!i->tell || i->told <= FORMAT_TOLD || !format_import_lost(i))
         return;
     tool_warn("%s: in all %" PRIu64 " frees and %" PRIu64
               " reallocs of blocks that are not in the trace, %" PRIu64
@@ -149,13 +150,20 @@ static void step(struct format_import *i) {
         i->counts.bad++;
         format_lose(i, "%s", why);
         return;
-    case FORMAT_CUT:
     case FORMAT_GIVE_UP:
+        if (i->writer->total_ops + i->writer->hot.ops == 0) {
+            format_refuse(i, "%s", why); /* it is no such trace */
+            return;
+        }
+        end_early(i, why);
+        break;
+    case FORMAT_CUT:
         end_early(i, why);
         break;
     case FORMAT_END:
         break;
     }
+    format_take_end(i);
     if (!i->failed)
         end_trace(i);
 }
@@ -273,7 +281,7 @@ format_import_counts(const struct format_import *i) {
 }
 
 bool format_import_refused(const struct format_import *i) {
-    return i->strict && i->failed && !i->reader.failed;
+    return i->refused;
 }
 
 const struct format *format_import_format(const struct format_import *i) {

@@ -50,7 +50,8 @@ struct format_import *format_import_of(struct mtf_source *source);
 const struct format_counts *format_import_counts(const struct format_import *i);
 /* Whether something was lost so far. */
 bool format_import_lost(const struct format_import *i);
-/* Whether a strict import stopped at a loss. */
+/* Whether it stopped at something that was told: at a loss, if strict, or since
+   the input is no such trace. */
 bool format_import_refused(const struct format_import *i);
 const struct format *format_import_format(const struct format_import *i);
 /* Bytes of the input that were used, counted when unpacked. */

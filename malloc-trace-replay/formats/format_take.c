@@ -73,6 +73,7 @@ static uint32_t place_of_thread(struct format_import *i, uint64_t foreign) {
 
 /* What follows belongs to the thread with this id. */
 static void see_thread(struct format_import *i, uint64_t foreign) {
+    i->threaded = i->threaded || i->thread != 0;
     if (i->thread != 0 && foreign == i->foreign)
         return;
     i->foreign = foreign;
@@ -153,6 +154,19 @@ static struct mtf_proc_object place_of(const struct format_block *b) {
     return (struct mtf_proc_object){b->birth, b->slot};
 }
 
+static void lose_twice(struct format_import *i, uint64_t id) {
+    char text[ID_ROOM];
+    format_lose(i, "%s is allocated, but was not freed", id_text(i, id, text));
+}
+
+void format_take_end(struct format_import *i) {
+    if (!i->strict || i->counts.used_twice == 0 || i->failed)
+        return;
+    i->reader.line = i->twice_line;
+    i->reader.from = i->twice_from;
+    lose_twice(i, i->twice_id);
+}
+
 /* ID is about to name a new block. If another block has it, the free of that
    one is missing: frees it. Returns whether it did; the missing free may come
    late. */
@@ -161,9 +175,13 @@ static bool make_free(struct format_import *i, uint64_t id) {
     if (b == NULL)
         return false;
     struct mtf_proc_object place = place_of(b);
-    i->counts.used_twice++;
-    char text[ID_ROOM];
-    format_lose(i, "%s is allocated, but was not freed", id_text(i, id, text));
+    if (i->counts.used_twice++ == 0) {
+        i->twice_id = id;
+        i->twice_line = i->reader.line;
+        i->twice_from = i->reader.from;
+    }
+    if (!i->strict || !i->threaded)
+        lose_twice(i, id);
     enter_thread(i);
     i->counts.frees++;
     i->counts.live_blocks--;

@@ -23,10 +23,15 @@ struct format_import {
     struct format_reader reader;
     struct format_batch batch;
     bool tell, strict;
-    bool ended;  /* the closing block is written */
-    bool failed; /* and never will be: no memory, an error, or strict */
+    bool ended;   /* the closing block is written */
+    bool failed;  /* and never will be: no memory, an error, or refused */
+    bool refused; /* the reason was told */
     bool no_memory;
     uint64_t told; /* messages */
+    /* Strict: the first id that was used twice and whose free is still missing,
+       and its place. Where threads are known it may come late. */
+    uint64_t twice_id, twice_line, twice_from;
+    bool threaded; /* threads are known */
 
     struct mtf_proc_writer *writer;
     uint8_t *out;
@@ -57,6 +62,10 @@ struct format_import {
 void format_take_event(struct format_import *i, const struct format_event *e);
 void format_take_batch(struct format_import *i, const struct format_batch *b);
 
+/* Strict: refuses a trace in which an id was used twice and whose missing free
+   did not come late. */
+void format_take_end(struct format_import *i);
+
 /* Prints a message with the place of the reader. */
 void format_take_say(struct format_import *i, bool is_error, const char *fmt,
                      ...) TCM_PRINTF(3, 4);
@@ -64,13 +73,19 @@ void format_take_say(struct format_import *i, bool is_error, const char *fmt,
 /* So many problems are printed one by one. */
 #define FORMAT_TOLD 5u
 
+/* The trace cannot be imported; the first reason is told. */
+#define format_refuse(i, ...)                                                  \
+    do {                                                                       \
+        if (!(i)->failed && ((i)->tell || (i)->strict))                        \
+            format_take_say((i), true, __VA_ARGS__);                           \
+        (i)->failed = (i)->refused = true;                                     \
+    } while (0)
+
 /* Something is lost here, and has been counted. */
 #define format_lose(i, ...)                                                    \
     do {                                                                       \
         if ((i)->strict) {                                                     \
-            if (!(i)->failed)                                                  \
-                format_take_say((i), true, __VA_ARGS__);                       \
-            (i)->failed = true;                                                \
+            format_refuse((i), __VA_ARGS__);                                   \
         } else if ((i)->tell && (i)->told++ < FORMAT_TOLD) {                   \
             format_take_say((i), false, __VA_ARGS__);                          \
         }                                                                      \

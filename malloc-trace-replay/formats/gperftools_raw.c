@@ -5,11 +5,12 @@
  *
  * Order: a barrier ends a window. In a window the thread with the least known
  * time goes on up to its next time. A thread whose next event frees a token
- * that is not born yet waits, for three barriers at most; then the token is
- * taken to be missing.
+ * that is not born yet waits. When none can go on, the event that waits longest
+ * is let go, if it is older than three barriers: its token is missing. Events
+ * whose token is made by one that waits itself come last.
  *
- * Invariants: memory is bounded by live tokens, and by the events of a window
- * and of waiting threads, which are those of four windows at most.
+ * Invariants: memory is bounded by live tokens, and by the events of four
+ * windows.
  */
 #include "base/bits.h"
 #include "base/check.h"
@@ -42,8 +43,13 @@ static const uint8_t magic[4] = {0xe4, 0x63, 0xbd, 0x6c};
 #define PATIENCE      3u /* barriers */
 #define TIME_OF(word) ((word) & ~(uint64_t)1023)
 
+/* Of a token: the event that makes it was read; it was given, and none yet that
+   frees it. */
+enum { TOKEN_READ = 1, TOKEN_BORN };
+
 struct event {
     uint8_t type, align_log2; /* RAW_...; RAW_TOKENS: `size` is a time */
+    uint32_t window;          /* the barriers before it */
     uint64_t token, old, size;
 };
 
@@ -53,17 +59,16 @@ struct thread {
     uint64_t ts;                                /* of the next event */
     struct event *event;
     size_t at, count, room;
-    bool waits; /* for `event[at].old`, since the barrier `since` */
-    uint64_t since;
+    uint32_t window; /* of what is read now */
 };
 
 struct state {
     bool begun, ended, cut;
     struct tool_ids ids;
     struct thread *thread;
-    struct tool_map born; /* token plus 1: 1 it lives, 2 it was freed */
+    struct tool_map tokens; /* plus 1, to TOKEN_READ or TOKEN_BORN */
     struct thread *current;
-    uint64_t barriers;
+    uint32_t barriers;
     const char *why; /* the next thing to tell, NULL: nothing */
 };
 
@@ -109,6 +114,7 @@ static struct event *new_event(struct thread *t) {
         return NULL;
     struct event *e = &t->event[t->count++];
     memset(e, 0, sizeof(*e));
+    e->window = t->window;
     return e;
 }
 
@@ -123,8 +129,24 @@ static uint64_t next_token(struct thread *t, uint64_t payload) {
     return t->prev_token;
 }
 
+/* Whether TOKEN has STATE. */
+static bool is_token(const struct state *s, uint64_t token, uint64_t state) {
+    const struct tool_map_entry *e =
+        token == UINT64_MAX ? NULL : tool_map_find(&s->tokens, token + 1);
+    return e != NULL && e->value == state;
+}
+
+/* False: out of memory, or a token of impossible number. */
+static bool note_token(struct state *s, uint64_t token, uint64_t state) {
+    struct tool_map_entry *e =
+        token == UINT64_MAX ? NULL : tool_map_get(&s->tokens, token + 1);
+    if (e != NULL)
+        e->value = state;
+    return e != NULL;
+}
+
 /* Decodes the inner events of T in [P, END). NULL, or what is wrong. */
-static const char *decode(struct thread *t, const uint8_t *p,
+static const char *decode(struct state *s, struct thread *t, const uint8_t *p,
                           const uint8_t *end) {
     while (p < end) {
         uint64_t word, payload, second = 0;
@@ -166,6 +188,10 @@ static const char *decode(struct thread *t, const uint8_t *p,
             t->count--;
             return "an event of no known type";
         }
+        /* One that cannot be noted is told when it is given. */
+        if (e->type == RAW_MALLOC || e->type == RAW_MEMALIGN ||
+            e->type == RAW_REALLOC)
+            (void)note_token(s, e->token, TOKEN_READ);
     }
     return NULL;
 }
@@ -179,8 +205,10 @@ static struct thread *thread_of(struct state *s, uint64_t id) {
         t = tool_ids_get(&s->ids, &s->thread, sizeof(*s->thread), (uint32_t)id);
     if (s->current != NULL)
         s->current = &s->thread[at]; /* a new thread may have moved the array */
-    if (t != NULL)
+    if (t != NULL) {
         t->id = (uint32_t)id;
+        t->window = s->barriers;
+    }
     return t;
 }
 
@@ -201,7 +229,7 @@ static bool read_buffer(struct state *s, struct format_reader *r, uint64_t id,
     s->why = "thread of impossible number";
     if (t == NULL)
         return false;
-    s->why = decode(t, p, p + length);
+    s->why = decode(s, t, p, p + length);
     format_reader_take(r, (size_t)length);
     struct event *e = new_event(t);
     if (e != NULL) { /* when it was written: events that follow are later */
@@ -272,39 +300,43 @@ static bool names_old(const struct event *e) {
            e->type == RAW_REALLOC;
 }
 
-static bool is_born(const struct state *s, uint64_t token) {
-    return token == UINT64_MAX || tool_map_find(&s->born, token + 1) != NULL;
-}
-
 /* Whether the next event of T can go. */
-static bool may_go(struct state *s, struct thread *t) {
+static bool may_go(const struct state *s, const struct thread *t) {
     const struct event *e = &t->event[t->at];
-    if (!names_old(e) || is_born(s, e->old)) {
-        t->waits = false;
-        return true;
-    }
-    if (!t->waits)
-        t->since = s->barriers;
-    t->waits = true;
-    return s->barriers > t->since + PATIENCE;
+    return !names_old(e) || e->old == UINT64_MAX ||
+           is_token(s, e->old, TOKEN_BORN);
 }
 
-/* The thread to go on with; NULL: none can. At the end of the input, one that
-   waits goes on, as what it waits for will not come. */
-static struct thread *choose(struct state *s) {
+/* Whether A, whose next event waits, is to be let go before B. */
+static bool goes_first(const struct state *s, const struct thread *a,
+                       const struct thread *b) {
+    const struct event *x = &a->event[a->at], *y = &b->event[b->at];
+    bool x_comes = is_token(s, x->old, TOKEN_READ);
+    bool y_comes = is_token(s, y->old, TOKEN_READ);
+    if (x_comes != y_comes)
+        return y_comes;
+    return x->window != y->window ? x->window < y->window : a->ts < b->ts;
+}
+
+/* The thread to go on with; NULL: none can. At the end of the input what a
+   thread waits for will not come. */
+static struct thread *choose(const struct state *s) {
     struct thread *best = NULL, *waiting = NULL;
     for (size_t i = 0; i < s->ids.count; i++) {
         struct thread *t = &s->thread[i];
         if (t->at == t->count)
             continue;
         if (!may_go(s, t)) {
-            if (waiting == NULL || t->ts < waiting->ts)
+            if (waiting == NULL || goes_first(s, t, waiting))
                 waiting = t;
         } else if (best == NULL || t->ts < best->ts) {
             best = t;
         }
     }
-    return best != NULL || !s->ended ? best : waiting;
+    if (best != NULL || waiting == NULL)
+        return best;
+    bool is_late = s->barriers - waiting->event[waiting->at].window > PATIENCE;
+    return is_late || s->ended ? waiting : NULL;
 }
 
 static enum format_result give(struct state *s, struct thread *t,
@@ -340,15 +372,13 @@ static enum format_result give(struct state *s, struct thread *t,
         e->align_log2 = v->align_log2;
     }
     if (names_old(v)) {
-        struct tool_map_entry *old =
-            v->old == UINT64_MAX ? NULL : tool_map_find(&s->born, v->old + 1);
         e->old = v->old + 1;
-        if (old != NULL)
-            tool_map_remove(&s->born, old);
+        if (is_token(s, v->old, TOKEN_BORN))
+            tool_map_remove(&s->tokens, tool_map_find(&s->tokens, e->old));
     }
     if (e->kind != FORMAT_FREE) {
         e->id = v->token + 1;
-        if (e->id == 0 || tool_map_get(&s->born, e->id) == NULL)
+        if (!note_token(s, v->token, TOKEN_BORN))
             return FORMAT_BAD;
     }
     return FORMAT_EVENT;
@@ -435,8 +465,7 @@ static size_t many(void *state, const uint8_t *p, size_t n,
         const struct event *v = &t->event[t->at];
         struct format_call *c = &b->call[b->count];
         if (v->type == RAW_MALLOC) {
-            if (v->token == UINT64_MAX ||
-                tool_map_get(&s->born, v->token + 1) == NULL)
+            if (!note_token(s, v->token, TOKEN_BORN))
                 break;
             *c = (struct format_call){.id = v->token + 1,
                                       .size = v->size,
@@ -445,17 +474,16 @@ static size_t many(void *state, const uint8_t *p, size_t n,
         } else if (v->type == RAW_FREE || v->type == RAW_FREE_SIZED) {
             struct tool_map_entry *old =
                 v->old == UINT64_MAX ? NULL
-                                     : tool_map_find(&s->born, v->old + 1);
-            if (old == NULL)
+                                     : tool_map_find(&s->tokens, v->old + 1);
+            if (old == NULL || old->value != TOKEN_BORN)
                 break;
-            tool_map_remove(&s->born, old);
+            tool_map_remove(&s->tokens, old);
             *c = (struct format_call){
                 .id = v->old + 1, .kind = FORMAT_FREE, .call = MTF_CALL_FREE};
         } else {
             break;
         }
         b->count++;
-        t->waits = false; /* as may_go does */
     }
     if (t->at == t->count)
         s->current = NULL;
@@ -468,7 +496,7 @@ static void fini(void *state) {
         free(s->thread[i].event);
     free(s->thread);
     tool_ids_fini(&s->ids);
-    tool_map_fini(&s->born);
+    tool_map_fini(&s->tokens);
 }
 
 static bool is_raw(const uint8_t *p, size_t n, bool whole) {

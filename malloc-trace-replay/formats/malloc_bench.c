@@ -110,28 +110,30 @@ static bool read_trace_line(const uint8_t *p, size_t length, struct call *c) {
 
 /* Ids begin with 0; a block without one gets one that no other has. */
 static uint64_t result_of(struct state *s, const struct call *c) {
-    return c->has[1] && c->value[1] >> 63 == 0
-               ? c->value[1] + 1
-               : ((uint64_t)1 << 63) + ++s->unnamed;
+    return c->has[1] ? c->value[1] + 1 : ((uint64_t)1 << 63) + ++s->unnamed;
 }
 
-/* False: a calloc whose size overflows. */
+/* False: a calloc whose size overflows, or an id that no block can have. */
 static bool fill(struct state *s, const struct call *c,
                  struct format_event *e) {
+    bool named = c->kind == BENCH_REALLOC && c->has[2];
     e->kind = FORMAT_ALLOC;
     e->call = MTF_CALL_MALLOC;
+    if ((c->has[1] && c->value[1] >> 63 != 0) ||
+        (named && c->value[2] >> 63 != 0))
+        return false;
     switch (c->kind) {
     case BENCH_FREE:
         e->kind = FORMAT_FREE;
         e->call = MTF_CALL_FREE;
-        e->old = c->has[1] && c->value[1] != UINT64_MAX ? c->value[1] + 1 : 0;
+        e->old = c->has[1] ? c->value[1] + 1 : 0;
         e->flags = FORMAT_EMPTY_IS_NOTHING;
         return true;
     case BENCH_REALLOC:
         e->kind = FORMAT_REALLOC;
         e->call = MTF_CALL_REALLOC;
         e->id = result_of(s, c);
-        e->old = c->has[2] && c->value[2] != UINT64_MAX ? c->value[2] + 1 : 0;
+        e->old = named ? c->value[2] + 1 : 0;
         e->size = c->value[3];
         e->flags = FORMAT_EMPTY_IS_NULL | FORMAT_STAYED;
         return true;

@@ -6,6 +6,7 @@
  * text again.
  */
 #include "formats/format_export.h"
+#include "formats/format_reader.h"
 #include "formats/format_scan.h"
 #include "formats/formats.h"
 
@@ -316,6 +317,9 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     }
     s->begun = true;
     p = from;
+    *why = "line behind the last one";
+    if (s->ended)
+        return FORMAT_BAD;
     if (scan_text(&p, end, "end: "))
         return scan_end(s, p, end, why);
     *why = "no line of a malloc-trace text";
@@ -326,12 +330,25 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     return scan_call_line(s, &p, end, e) ? FORMAT_EVENT : FORMAT_BAD;
 }
 
+/* By the first line; without it the others tell. */
+static bool is_text(const uint8_t *p, size_t n, bool whole) {
+    const char *from = (const char *)p, *end = from + n;
+    (void)whole;
+    from = format_reader_behind_mark(from, end);
+    return scan_text(&from, end, first_line) &&
+           (from == end || *from == '\n' || *from == '\r');
+}
+
 static const char *ends_early(void *state) {
     const struct state *s = state;
     return s->headed && !s->ended ? "the last line is missing" : NULL;
 }
 
 /* --- Writing -------------------------------------------------------------- */
+
+struct put_state {
+    uint64_t time_ns; /* of the last record */
+};
 
 static void put_quoted(struct format_out *out, const uint8_t *p, size_t n) {
     static const char hex[] = "0123456789abcdef";
@@ -419,11 +436,24 @@ static void put_sample(struct format_out *out, const struct format_event *e) {
     }
 }
 
+static void put_time(struct format_out *out, uint64_t ns) {
+    put_number(out, "time ", ns);
+    format_out_str(out, " ns\n");
+}
+
 static void put(void *state, struct format_out *out,
                 const struct format_put *p) {
+    struct put_state *s = state;
     const struct format_event *e = &p->e;
-    (void)state;
+    if (e->kind == FORMAT_LIVE)
+        return;
+    /* The first time stands in no record. */
+    if (p->time_ns != s->time_ns || e->kind == FORMAT_TIME)
+        put_time(out, p->time_ns);
+    s->time_ns = p->time_ns;
     switch (e->kind) {
+    case FORMAT_TIME:
+        return;
     case FORMAT_SWITCH:
         put_number(out, "thread ", e->thread);
         break;
@@ -435,10 +465,6 @@ static void put(void *state, struct format_out *out,
         put_number(out, "thread ", e->thread);
         format_out_str(out, " ends, name ");
         put_quoted(out, e->text, e->length);
-        break;
-    case FORMAT_TIME:
-        put_number(out, "time ", e->time_ns);
-        format_out_str(out, " ns");
         break;
     case FORMAT_MARK:
         format_out_str(out, "mark ");
@@ -463,8 +489,6 @@ static void put(void *state, struct format_out *out,
     case FORMAT_PRESENT:
         put_number(out, "present bytes ", e->size);
         break;
-    case FORMAT_LIVE:
-        return;
     default:
         put_call(out, p);
         break;
@@ -491,8 +515,11 @@ const struct format format_text = {
     .line = read_line,
     .ends_early = ends_early,
     .state_bytes = sizeof(struct state),
+    .is = is_text,
     .is_ours = true,
+    .ids = FORMAT_IDS_FROM_0,
     .put = put,
+    .put_state_bytes = sizeof(struct put_state),
     .put_begin = put_begin,
     .put_end = put_end,
 };

@@ -89,6 +89,7 @@ struct state {
     uint64_t ptrs, syncs;
     uint8_t *live, *set; /* by slot, by sync */
     const char *problem; /* told at the end */
+    size_t problem_at;
 };
 
 static bool load_all(struct state *s, struct format_reader *r) {
@@ -139,8 +140,10 @@ static enum format_result end_thread(struct state *s, size_t t,
                                      struct format_event *e,
                                      const char *problem) {
     s->thread[t].done = true;
-    if (problem != NULL)
+    if (problem != NULL) {
         s->problem = problem;
+        s->problem_at = s->thread[t].at;
+    }
     e->kind = FORMAT_THREAD_END;
     e->thread = t + 1;
     return FORMAT_EVENT;
@@ -289,9 +292,13 @@ static enum format_result next(void *state, struct format_reader *r,
         tried++;
     }
     for (size_t i = 0; i < s->threads && s->problem == NULL; i++)
-        if (!s->thread[i].done)
+        if (!s->thread[i].done) {
             s->problem = "threads wait for each other";
+            s->problem_at = s->thread[i].at;
+        }
     *why = s->problem;
+    if (s->problem != NULL)
+        r->from = s->problem_at;
     return s->problem != NULL ? FORMAT_CUT : FORMAT_END;
 }
 

@@ -290,6 +290,11 @@ void mtf_proc_grow_stack(struct mtf_proc_writer *w) {
 void mtf_proc_put_time(struct mtf_proc_writer *w, uint64_t time_ns) {
     if (time_ns <= w->time_ns)
         return;
+    /* Before all records it is the time at which the trace begins. */
+    if (w->time_ns == 0 && w->hot.records == 0 && w->total_ops == 0) {
+        w->head.time_ns = w->time_ns = time_ns;
+        return;
+    }
     uint64_t step = time_ns - w->time_ns;
     /* what an argument cannot hold takes several records */
     while (step > MTF_VARINT_MAX >> 9) {

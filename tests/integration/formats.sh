@@ -164,6 +164,110 @@ printf '1: malloc 0x10 1\n1: memalign 0x20 4611686018427387904 8\n' >odd
 fails_with "an impossible alignment" 3 "$malloc_trace" convert -q odd got
 like "is said" "$err" "odd: line 2: block aligned to 2\^62 bytes: no program"
 
+# A thread that waits for a block that no thread makes keeps others waiting:
+# thread 0 frees token 999 and makes token 0, which thread 2 frees.
+printf '\344c\275l\007\002 \r\005\002\020\306\371!\047\0020\003\003\037' >odd
+fails_with "a free of what was never made" 3 "$malloc_trace" convert -q --to text \
+    odd got
+is "is the only one" "$(grep -c warning "$err")" 2 # and that something lacks
+is "those behind it are kept" "$(tail -n 1 got)" "end: 2 operations, 0 live"
+
+# zip_u16 NUMBER, zip_file: android.times as it is, in a zip file.
+zip_u16() {
+    # shellcheck disable=SC2059
+    printf "\\$(printf %03o $(($1 % 256)))\\$(printf %03o $(($1 / 256)))"
+}
+zip_crc=$(gzip -c android.times 2>/dev/null | tail -c 8 | head -c 4 |
+    od -An -v -to1 | sed 's/ /\\/g')
+zip_size=$(wc -c <android.times)
+zip_fields() { # from the flags to the extra field's length
+    printf '\0\0\0\0\0\0\0\0'
+    # shellcheck disable=SC2059
+    printf "$zip_crc"
+    zip_u16 "$zip_size" && zip_u16 0 && zip_u16 "$zip_size" && zip_u16 0
+    zip_u16 1 && zip_u16 0
+}
+zip_file() {
+    printf 'PK\003\004\012\0'
+    zip_fields
+    printf a
+    cat android.times
+    printf 'PK\001\002\012\0\012\0'
+    zip_fields
+    printf '\0\0\0\0\0\0\0\0\0\0\0\0\0\0a'
+    printf 'PK\005\006\0\0\0\0\001\0\001\0'
+    zip_u16 47 && zip_u16 0
+    zip_u16 $((zip_size + 31)) && zip_u16 0
+    zip_u16 4
+    printf note
+}
+if have gzip && [ "${TCM_HAVE_ZLIB:-yes}" = yes ]; then
+    zip_file >odd
+    same "a zip file"
+    { zip_file; head -c 1000 /dev/zero; } >odd
+    same "a zip file that zeros fill up"
+    { zip_file; echo more; } >odd
+    fails_with "behind a zip file is something else" 3 "$malloc_trace" \
+        convert -q odd got
+    { zip_file; zip_file; } >odd
+    fails_with "behind a zip file is another" 3 "$malloc_trace" convert -q odd got
+fi
+
+printf '\010\004\011\001\012\002\013\013\013\020\001\007\001\005\002\001\002\002\030\006' >odd
+fails_with "a workload that is cut" 3 "$malloc_trace" convert -q odd got
+like "where" "$err" "odd: byte 19: the code of a thread is cut"
+
+printf 'malloc-trace text 1\nthread 1\nslot 0 = malloc(8)\nend: 1 operations, 1 live\nfree(slot 0)\n' >odd
+fails_with "a line behind the last one" 3 "$malloc_trace" convert -q odd got
+like "is said" "$err" "odd: line 5: line behind the last one"
+printf 'malloc-trace text 1\nfree(slot 9)\nnonsense\nend: 0 operations, 0 live\n' >odd
+fails_with "a text with hardly a line that can be read" 3 "$malloc_trace" \
+    convert -q odd got
+like "names slots as slots" "$err" "odd: line 2: free of 9, "
+printf 'malloc-trace text 1\ntime 73590000000000 ns\nthread 1\nslot 0 = malloc(8)\nend: 1 operations, 1 live\n' >odd
+check "a text that begins late" "$malloc_trace" convert -q odd p
+check "written again" "$malloc_trace" convert -q --to text p got
+check "begins as late" cmp odd got
+check "report of it" "$malloc_trace" report p
+like "counts from there" "$out" "peak: 8 B after 0 ns"
+
+# Two threads: the free of the first block is noted late.
+le32() { zip_u16 $(($1 % 65536)) && zip_u16 $(($1 / 65536)); }
+dj_record() { # THREAD TYPE PTR1 PTR2 SIZE
+    le32 "$1" && le32 "$2" && le32 "$3" && le32 0 && le32 "$4" && le32 0
+    le32 "$5" && le32 0 && head -c 32 /dev/zero
+}
+{
+    dj_record 0 255 4660 0 8
+    dj_record 1 1 0 4096 16
+    dj_record 2 1 0 4096 16
+    dj_record 1 3 4096 0 0
+    dj_record 2 3 4096 0 0
+} >odd
+check "a free that is noted late, --strict" "$malloc_trace" convert -q --strict \
+    odd got
+{
+    head -c 192 odd
+    dj_record 2 3 4096 0 0
+} >lost
+fails_with "a free that is never noted, --strict" 1 "$malloc_trace" convert -q \
+    --strict lost none
+like "says where" "$err" "lost: byte 128: 0x1000 is allocated, but was not freed"
+
+for format in gperftools-raw dj; do
+    fails_with "--from $format of another" 1 "$malloc_trace" convert \
+        --from $format cmt none
+    check "--from $format of another: nothing is written" test ! -e none
+done
+fails_with "--from processed of another" 1 "$malloc_trace" convert \
+    --from processed cmt none
+
+printf 'malloc-trace text 1\nslot 0 = malloc(0)\nslot 0 = realloc(slot 0, 9)\nend: 2 operations, 1 live\n' >odd
+check "compact text for the stock tools" "$malloc_trace" convert -q --stock \
+    --to cmt-text odd got
+is "has sizes, and no tag of an old pointer" "$(cat got)" "malloc(1) = 10<1>
+realloc(10, 9) = 10<2>"
+
 if [ "${TCM_HAVE_LZ4:-yes}" = yes ]; then
     check "LZ4 out" "$malloc_trace" convert -q -z android android.p.lz4
     check "is read again" "$malloc_trace" info android.p.lz4

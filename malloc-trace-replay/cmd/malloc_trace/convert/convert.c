@@ -65,8 +65,9 @@ static const struct tool_option options[] = {
 
 struct convert {
     const char *in_name, *out_name;
-    const struct format *from; /* NULL: found by content */
+    const struct format *from; /* NULL: found by content, or processed */
     const struct format *to;   /* NULL: a processed trace */
+    bool is_processed;         /* says the caller */
     bool strict, stock, compress;
     struct tool_input *in;
     struct format_import *import; /* NULL: IN is processed already */
@@ -104,6 +105,7 @@ static int take_format(const char *name, bool is_output,
 static int take_option(struct convert *c, int id, const char *value) {
     switch (id) {
     case OPTION_FROM:
+        c->is_processed = strcmp(value, "processed") == 0;
         return take_format(value, false, &c->from);
     case OPTION_TO:
         return take_format(value, true, &c->to);
@@ -218,7 +220,7 @@ static int open_input(struct convert *c) {
     struct tool_input *in = tool_input_open(c->in_name);
     if (in == NULL)
         return fail(c->in_name, strerror(errno));
-    c->in = format_open_input(in, c->from, &c->import);
+    c->in = c->is_processed ? in : format_open_input(in, c->from, &c->import);
     if (c->in == NULL)
         return fail(c->in_name, "out of memory");
     if (c->import != NULL) {

@@ -403,6 +403,9 @@ static void take_some(struct tallies *t, const struct tool_ops_item *item) {
 static void begin_block(struct tallies *t, const struct tool_ops *ops,
                         const struct mtf_proc_block *b) {
     t->time_ns = b->head.time_ns;
+    if (!t->begun && !t->have_header)
+        t->start_ns = t->time_ns; /* imported: no header tells */
+    t->begun = true;
     set_current(t, b->head.thread);
     t->site = MTF_SITE_NONE;
     t->most_slots = tool_input_bytes(ops->in) +
@@ -516,6 +519,7 @@ static void begin_trace(struct tallies *t) {
     if (t->blocks != 0)
         memset(t->block, 0, t->blocks * sizeof(*t->block));
     t->first = t->count;
+    t->begun = false;
     t->start_ns = t->time_ns = t->live_bytes = t->all_bytes = 0;
     t->highest = t->peak_ns = t->mean = 0;
     t->all = (struct tally){0};

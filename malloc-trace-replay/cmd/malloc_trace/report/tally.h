@@ -91,6 +91,7 @@ struct tallies {
     size_t threads, thread_room;
     struct mtf_raw_info header; /* of the last raw trace */
     bool have_header;
+    bool begun;   /* a block of this trace was seen */
     bool running; /* one of the traces was still being recorded */
     unsigned traces;
     const char *name[TOOL_SITE_TRACES]; /* of the traces */
