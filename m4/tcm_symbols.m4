@@ -43,11 +43,11 @@ install the package libdw-dev (Debian, Ubuntu) or elfutils-devel (Fedora)])])
     AS_IF([test "x$tcm_cv_demangle" = xyes],
           [SYMBOL_LIBS="$SYMBOL_LIBS -lstdc++"
            tcm_define_demangle=1])
-    AC_CACHE_CHECK([for rust_demangle in libiberty], [tcm_cv_rust_demangle], [
+    AC_CACHE_CHECK([for Rust and D demanglers], [tcm_cv_rust_demangle], [
       tcm_save_LIBS=$LIBS
       LIBS="-liberty $tcm_save_LIBS"
       AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <libiberty/demangle.h>]],
-        [[return rust_demangle("", 0) != 0;]])],
+        [[return rust_demangle("", 0) != dlang_demangle("", 0);]])],
         [tcm_cv_rust_demangle=yes], [tcm_cv_rust_demangle=no])
       LIBS=$tcm_save_LIBS
     ])

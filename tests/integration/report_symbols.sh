@@ -118,6 +118,16 @@ if $CC -O1 -fno-builtin -rdynamic -o rust rust.c 2>err; then
         like "Rust's names" got ' 1 123foo::bar$'
     fi
 fi
+sed 's/_RNvC6_123foo3bar/_D3app5placeFZv/' rust.c >d.c
+if $CC -O1 -fno-builtin -rdynamic -o d d.c 2>err; then
+    sited t ./d
+    report --by=function --columns t >got
+    if grep -q ' 1 _D3app' got; then
+        skip "D's names" "built without libiberty"
+    else
+        like "D's names" got ' 1 app\.place\(\)$'
+    fi
+fi
 
 # Debug files by build id.
 if have objcopy && have strip && have readelf &&

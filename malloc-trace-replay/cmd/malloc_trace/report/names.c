@@ -58,11 +58,11 @@ struct names {
 
 #if TCM_HAVE_DEMANGLE
 #if TCM_HAVE_RUST_DEMANGLE
-static char *demangle_rust(const char *text) {
-    return rust_demangle(text, 0);
+static char *demangle_other(const char *text) {
+    return text[1] == 'R' ? rust_demangle(text, 0) : dlang_demangle(text, 0);
 }
 #else
-static char *demangle_rust(const char *text) {
+static char *demangle_other(const char *text) {
     (void)text;
     return NULL;
 }
@@ -95,9 +95,9 @@ static void shorten_strings(char *text) {
 static const char *demangled(struct names *n, const char *text) {
     char *__cxa_demangle(const char *, char *, size_t *, int *);
     int status;
-    bool rust = text != NULL && strncmp(text, "_R", 2) == 0;
-    if (text == NULL || (strncmp(text, "_Z", 2) != 0 && !rust))
-        return text;
+    if (text == NULL || text[0] != '_' || text[1] == '\0' ||
+        strchr("ZRD", text[1]) == NULL)
+        return text; /* no name of C++, Rust or D */
     struct tool_map_entry *e = tool_map_get(&n->plain, (uintptr_t)text);
     if (e == NULL || !tool_array_reserve(&n->text, &n->text_room, n->texts + 1,
                                          sizeof(*n->text))) {
@@ -106,8 +106,8 @@ static const char *demangled(struct names *n, const char *text) {
     }
     if (e->value != 0)
         return n->text[e->value - 1];
-    char *plain =
-        rust ? demangle_rust(text) : __cxa_demangle(text, NULL, NULL, &status);
+    char *plain = text[1] == 'Z' ? __cxa_demangle(text, NULL, NULL, &status)
+                                 : demangle_other(text);
     if (plain == NULL)
         return text;
     cut_rust_hash(plain);
