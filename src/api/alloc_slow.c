@@ -43,6 +43,8 @@ static void *alloc_once(size_t size, size_t asked, size_t align,
         return private_alloc(size, align);
     if (self->life == TCM_THREAD_NEW)
         tcm_thread_need_cache(self);
+    if (TCM_UNLIKELY(tcm_trace_init_is_due()))
+        tcm_library_begin(true);
     struct mtr_thread *trace = tcm_trace_enter_alloc(self, asked);
     bool shared = false;
     struct tcm_block block = tcm_block_get(self, trace, size, align, &shared);

@@ -103,11 +103,18 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
 
 /* --- Constructor and destructor ------------------------------------------ */
 
-__attribute__((constructor)) static void library_begins(void) {
+void tcm_library_begin(bool by_call) {
+    static uint32_t begun;
+    if (tcm_swap_acq_rel(&begun, 1u) != 0)
+        return;
     tcm_fork_handlers();
     if (tcm_api_init())
         tcm_settings_read();
-    tcm_trace_init();
+    tcm_trace_init(by_call);
+}
+
+__attribute__((constructor)) static void library_begins(void) {
+    tcm_library_begin(false);
 }
 
 __attribute__((destructor)) static void library_ends(void) {

@@ -11,6 +11,10 @@
    a heap (yet). */
 bool tcm_api_init(void);
 
+/* Settings and recording, from the environment: by the constructor, or earlier
+   BY_CALL for which tcm_trace_init_is_due. The second time does nothing. */
+void tcm_library_begin(bool by_call);
+
 /*
  * Gives the calling thread a cache if it is alive and has none, and sets the
  * library up before the first. own may stay TCM_NO_CACHE (ended thread, out of

@@ -20,7 +20,7 @@ TCM_PUBLIC bool TCM_EXPORT(malloc_trace_start)(const char *path) {
     /* May come from a constructor that runs before ours. */
     if (!tcm_api_init())
         return false;
-    tcm_trace_init();
+    tcm_trace_init(false);
     return tcm_trace_start(path);
 }
 

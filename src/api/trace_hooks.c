@@ -397,8 +397,8 @@ static const struct mtr_host host = {
     .token_of = token_of,
 };
 
-void tcm_trace_init(void) {
-    mtr_init(&host);
+void tcm_trace_init(bool by_call) {
+    mtr_init(&host, by_call);
 }
 
 void tcm_trace_exit(void) {

@@ -142,7 +142,12 @@ static inline bool tcm_trace_is_on(void) {
 /* After tcm_api_init_recorded. */
 void tcm_trace_mark(const char *text, size_t length);
 
-void tcm_trace_init(void);
+/* Whether a call that allocates is to make it, with the rest of the library's
+   set-up, as constructors that run before the library's may allocate. */
+static inline bool tcm_trace_init_is_due(void) {
+    return mtr_init_is_due();
+}
+void tcm_trace_init(bool by_call);
 void tcm_trace_thread_end(struct tcm_thread_state *self);
 /* T is the stream of a thread that is gone without its end. */
 static inline void tcm_trace_dead_thread(struct mtr_thread *t) {
@@ -251,7 +256,11 @@ static inline bool tcm_trace_is_on(void) {
 static inline void tcm_trace_mark(const char *text, size_t length) {
     (void)text, (void)length;
 }
-static inline void tcm_trace_init(void) {
+static inline bool tcm_trace_init_is_due(void) {
+    return false;
+}
+static inline void tcm_trace_init(bool by_call) {
+    (void)by_call;
 }
 static inline void tcm_trace_thread_end(struct tcm_thread_state *self) {
     (void)self;

@@ -46,6 +46,14 @@ static void begin(struct mtr_thread *t) {
     mtr_put_thread_start(t);
 }
 
+static bool is_full(const struct mtr_thread *t) {
+    return t->pos > t->cold->room_end;
+}
+
+bool mtr_early_is_full(void) {
+    return early.hot.cold != NULL && is_owner() && is_full(&early.hot);
+}
+
 struct mtr_thread *mtr_early_enter(struct mtr_thread **slot) {
     struct mtr_thread *t = &early.hot;
     uint32_t nobody = 0;
@@ -54,7 +62,7 @@ struct mtr_thread *mtr_early_enter(struct mtr_thread **slot) {
     else if (!is_owner())
         t = NULL;
     /* Full: what comes until set-up is not recorded. */
-    if (t == NULL || t->pos > t->cold->room_end) {
+    if (t == NULL || is_full(t)) {
         early.hot.limit = NULL;
         *slot = &mtr_no_thread;
         return NULL;

@@ -17,6 +17,8 @@ struct mtr_thread;
 
 /* mtr_enter before mtr_init: the static buffer, for one thread. */
 struct mtr_thread *mtr_early_enter(struct mtr_thread **slot);
+/* The calling thread's events have no room in it any more. */
+bool mtr_early_is_full(void);
 /* True for the static state. */
 bool mtr_early_is(const struct mtr_thread *t);
 /* The calling thread wrote early events, which a recording can begin with. */

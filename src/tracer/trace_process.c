@@ -29,23 +29,35 @@ extern char **environ;
 
 /* --- Identity ------------------------------------------------------------ */
 
-/* Field 22 of /proc/PID/stat; what stands before the last ')' may hold
-   anything. 0: unknown. */
-static uint64_t process_start(const char *path) {
+#define STAT_FLAGS 9
+#define STAT_START 22
+
+/* A field of /proc/PID/stat behind the second; what stands before the last ')'
+   may hold anything. 0: unknown. */
+static uint64_t stat_field(const char *path, int number) {
     char text[512];
     long n = tcm_io_read_file(path, text, sizeof(text));
     const char *p = n <= 0 ? NULL : strrchr(text, ')');
     if (p == NULL)
         return 0;
-    for (int field = 2; field < 22; field++) {
+    for (int field = 2; field < number; field++) {
         p = strchr(p + 1, ' ');
         if (p == NULL)
             return 0;
     }
-    uint64_t start = 0;
+    uint64_t value = 0;
     for (p++; *p >= '0' && *p <= '9'; p++)
-        start = start * 10 + (uint64_t)(*p - '0');
-    return start;
+        value = value * 10 + (uint64_t)(*p - '0');
+    return value;
+}
+
+static uint64_t process_start(const char *path) {
+    return stat_field(path, STAT_START);
+}
+
+bool mtr_process_is_forked(void) {
+    const uint64_t forked_no_exec = 0x40; /* PF_FORKNOEXEC of Linux */
+    return (stat_field("/proc/self/stat", STAT_FLAGS) & forked_no_exec) != 0;
 }
 
 static uint64_t start_of(uint64_t pid) {

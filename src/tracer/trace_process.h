@@ -23,6 +23,8 @@ uint64_t mtr_process_random(void);
 /* The identity of process PID, which is this one, or has made it to use its
    memory (vfork); the one before becomes the parent's. */
 void mtr_process_identify(uint32_t pid);
+/* Whether the process was forked and has not called exec since. */
+bool mtr_process_is_forked(void);
 /* Names this process as owner in the environment, for images to come; with
    MTR_NO_NUMBER they begin with the first name themselves. */
 void mtr_process_own(uint32_t name_number);

@@ -14,15 +14,20 @@
 #include "tracer/trace_process.h"
 
 #include <errno.h>
+#include <sys/auxv.h>
+#include <unistd.h>
 
 /* After set-up, if this process is not recorded. Never written. */
 static struct mtr_control control_off = {.known = 1};
 
 /* --- Set-up -------------------------------------------------------------- */
 
-static void set_up(const struct mtr_host *host) {
+static void set_up(const struct mtr_host *host, bool by_call) {
     struct mtr_control *off = &control_off;
     mtr_process_configure(host);
+    /* A constructor forked before any call: its child is not the first. */
+    if (by_call && !mtr_config.per_process && mtr_process_is_forked())
+        mtr_config.wanted = false;
     mtr_config.answer = mtr_control_server_need;
     mtr_own_init();
     /* Its children are not the first process, whether it is recorded yet. */
@@ -48,18 +53,34 @@ static void set_up(const struct mtr_host *host) {
     tcm_store_seq_cst(&mtr_control, &rec->control);
 }
 
-void mtr_init(const struct mtr_host *host) {
+void mtr_init(const struct mtr_host *host, bool by_call) {
     if (mtr_config.set_up)
         return;
     mtr_config.set_up = true;
     int saved = errno;
     mtr_inside = 1;
-    set_up(host);
+    set_up(host, by_call);
     mtr_early_end();
     mtr_control_server_need();
     mtr_inside = 0;
     errno = saved;
 }
+
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+/* The environment is there when the C library has begun, before all
+   constructors; threads can be made then, too. In a static program, which has
+   no loader, some allocations come between: there only one that finds the
+   static buffer full, which happens in constructors, is late enough. */
+bool mtr_init_is_due(void) {
+    return tcm_load_relaxed(&mtr_control)->early != 0 && !mtr_config.set_up &&
+           mtr_inside == 0 && environ != NULL &&
+           (getauxval(AT_BASE) != 0 || mtr_early_is_full());
+}
+#else
+bool mtr_init_is_due(void) {
+    return false; /* threads may need a constructor of libpthread's */
+}
+#endif
 
 /* --- End ----------------------------------------------------------------- */
 

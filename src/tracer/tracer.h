@@ -20,11 +20,15 @@
 #include "tracer/trace_process.h"
 
 /*
- * Set-up from the environment, by api's constructor (or earlier, at a slow path
- * of malloc, as soon as the environment can be read). May create the saver
- * thread. The second call does nothing.
+ * Set-up from the environment, by api's constructor or earlier, BY_CALL for
+ * which mtr_init_is_due. May create the saver thread. The second call does
+ * nothing.
  */
-void mtr_init(const struct mtr_host *host);
+void mtr_init(const struct mtr_host *host, bool by_call);
+/* Whether set-up is to be made by the calling thread, which allocates and holds
+   no lock: constructors of other libraries run before api's, and may allocate
+   much, make threads and fork. */
+bool mtr_init_is_due(void);
 /* The library's destructor: footer, then end mode. */
 void mtr_exit(void);
 

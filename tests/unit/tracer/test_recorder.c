@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static void set_up(void) {
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
 }
 
 static void one_thread(void) {

@@ -128,7 +128,7 @@ static void begin(pthread_t *id, void *(*write)(void *), const char *overflow) {
     setenv("TCMALLOC_TRACE_OVERFLOW", overflow, 1);
     setenv("TCMALLOC_TRACE_BUFFER_MB", "1", 1);
     tcm_testpoint_hook = hold_saver;
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     /* So little that the log has room. */
     tcm_lock(&mtr_recorder->pool.lock);
     mtr_recorder->pool.bound = 2 * MTR_LARGE_BYTES;

@@ -30,7 +30,7 @@ static void *endless(void *arg) {
 
 static void to_be_killed(void) {
     pthread_t id[3];
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     for (uintptr_t i = 0; i < 3; i++)
         pthread_create(&id[i], NULL, endless, (void *)i);
     for (;;)
@@ -65,7 +65,7 @@ static void more_than_fits(void) {
     pthread_t id[2];
     setenv("TCMALLOC_TRACE_BUFFER_MB", "1", 1);
     setenv("TCMALLOC_TRACE_UNCOMPRESSED", "1", 1);
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     for (uintptr_t i = 0; i < 2; i++)
         pthread_create(&id[i], NULL, endless, (void *)i);
     for (int i = 0; i < 2; i++)
@@ -116,7 +116,7 @@ static void full_buffers(void) {
 
 static void tries(void) {
     struct writer w;
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     writer_init(&w, 0);
     for (int i = 0; i < 50; i++)
         writer_call(&w);
@@ -157,7 +157,7 @@ static void limited(void) {
     tcm_testpoint_hook = hold_last_words;
     struct rlimit limit = {300u << 10, 300u << 10};
     setrlimit(RLIMIT_FSIZE, &limit);
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     endless((void *)0);
     endless((void *)1);
     endless((void *)2);
@@ -170,7 +170,7 @@ static void no_room_for_spool(void) {
     struct rlimit limit = {8u << 10, 8u << 10};
     struct writer w;
     setrlimit(RLIMIT_FSIZE, &limit);
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     writer_init(&w, 0);
     for (int i = 0; i < 300; i++)
         writer_call(&w);
@@ -217,7 +217,7 @@ static uint32_t late_calls;
 
 static void after_the_end(void) {
     struct writer w;
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     writer_init(&w, 0);
     for (int i = 0; i < 100; i++)
         writer_call(&w);
@@ -263,7 +263,7 @@ static bool with_handlers;
 /* Its child logs as thread 1, and leaves its state in step: 1 not recorded. */
 static void forks(void) {
     struct writer w;
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     writer_init(&w, 0);
     for (int i = 0; i < 3000; i++)
         writer_call(&w);
@@ -349,7 +349,7 @@ static void fork_recorded(bool handlers) {
 
 static void forks_without_end(void) {
     struct writer w;
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     writer_init(&w, 0);
     for (int i = 0; i < 100; i++)
         writer_call(&w);
@@ -388,7 +388,7 @@ static void frees_for_long(void) {
     struct writer w;
     /* A sanitizer may have one of its own. */
     unsigned most = 0, others = thread_count() - 1;
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     writer_init(&w, 0);
     writer_call(&w);
     mtr_freeing = 1;

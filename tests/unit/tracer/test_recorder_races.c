@@ -59,7 +59,7 @@ static void *write_all(void *arg) {
 
 static void record(void) {
     pthread_t id[3];
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     for (uintptr_t i = 0; i < 3; i++)
         pthread_create(&id[i], NULL, write_all, (void *)i);
     for (int i = 0; i < 3; i++)
@@ -112,7 +112,7 @@ static void *write_clock(void *arg) {
 
 static void record_clock(void) {
     pthread_t id[4];
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     for (int i = 0; i < 4; i++)
         pthread_create(&id[i], NULL, write_clock, NULL);
     for (int i = 0; i < 4; i++)

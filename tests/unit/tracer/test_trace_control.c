@@ -78,7 +78,7 @@ static void await_events(void) {
 static void switch_all(void) {
     pthread_t id[WRITERS];
     tcm_testpoint_hook = hold;
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     for (uintptr_t i = 0; i < WRITERS; i++)
         pthread_create(&id[i], NULL, write_until_over, (void *)i);
     await_events();
@@ -226,7 +226,7 @@ static void record_flight(void) {
     setenv("TCMALLOC_TRACE_KEEP_MB", "1", 1);
     tcm_testpoint_hook = hold_over_parts;
     pthread_barrier_init(&nearly_done, NULL, WRITERS);
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     for (uintptr_t i = 0; i < WRITERS; i++)
         pthread_create(&id[i], NULL, write_many, (void *)i);
     for (int i = 0; i < WRITERS; i++)
@@ -272,7 +272,7 @@ static void flight(void) {
 static void mark_much(void) {
     struct mtr_thread *slot = &mtr_no_thread;
     char text[301];
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     for (int i = 0; i < 300; i++) {
         memset(text, 'a' + i % 26, sizeof(text));
         /* Two-byte characters from an odd place on: 127 falls between. */
@@ -332,7 +332,7 @@ static void *end_late(void *arg) {
 
 static void end_in_the_next(void) {
     pthread_t id;
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     pthread_create(&id, NULL, end_late, NULL);
     while (tcm_load_acquire(&asked) == 0)
         usleep(100);

@@ -99,7 +99,7 @@ static void take_tokens(void) {
 static void restart(void) {
     pthread_t id;
     tcm_testpoint_hook = meet;
-    mtr_init(&test_host);
+    mtr_init(&test_host, false);
     take_tokens();
     pthread_create(&id, NULL, write_two, NULL);
     wait_for(&held);

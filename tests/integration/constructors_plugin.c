@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A library whose constructor runs before that of a preloaded one: the variable
+ * DO names what it does there. COUNT blocks are freed by its destructor.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define COUNT 20000
+
+static void *block[COUNT];
+
+static void *make(void *unused) {
+    for (int i = 0; i < COUNT; i++)
+        block[i] = malloc(50 + (size_t)i % 7);
+    return unused;
+}
+
+static void in_thread(void) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, make, NULL) != 0)
+        abort();
+    pthread_join(thread, NULL);
+}
+
+/* The child makes 300 blocks and ends. */
+static void in_child(void) {
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < 300; i++)
+            if (malloc(10) == NULL)
+                abort();
+        exit(3);
+    }
+    if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 3)
+        abort();
+}
+
+__attribute__((constructor)) static void begin(void) {
+    const char *what = getenv("DO");
+    if (what == NULL)
+        return;
+    if (strcmp(what, "fork first") == 0)
+        in_child();
+    if (strcmp(what, "thread") == 0)
+        in_thread();
+    else
+        make(NULL);
+    if (strcmp(what, "fork") == 0)
+        in_child();
+}
+
+__attribute__((destructor)) static void end(void) {
+    for (int i = 0; i < COUNT; i++)
+        free(block[i]);
+}
