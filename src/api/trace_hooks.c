@@ -397,8 +397,11 @@ static const struct mtr_host host = {
     .token_of = token_of,
 };
 
+/* Calls inside note their callers. */
 void tcm_trace_init(bool by_call) {
+    uintptr_t caller = tcm_self.caller;
     mtr_init(&host, by_call);
+    tcm_self.caller = caller;
 }
 
 void tcm_trace_exit(void) {

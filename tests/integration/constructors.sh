@@ -3,7 +3,7 @@
 # What constructors of other libraries do before that of the recorder runs:
 # allocate much, make threads, fork. All of it is recorded.
 . "$top_srcdir/tests/lib/harness.sh"
-need "$tracing" "$postprocess"
+need "$tracing" "$postprocess" "$malloc_trace"
 need_python
 : "${CC:=cc}"
 cd "$work" || exit 99
@@ -47,4 +47,11 @@ for DO in much thread fork "fork first"; do
     esac
     rm -f t/*
 done
+
+# Set-up comes with the first of them, and allocates itself.
+DO=much
+export TCMALLOC_TRACE_SITES=caller
+record t/sites.lz4 ./main
+check "with sites" "$malloc_trace" report -q --by=module --columns t/sites.lz4
+like "each has that of its caller" "$out" ' 20000 .*plugin\.so$'
 tap_end

@@ -4,9 +4,9 @@ as valgrind's DHAT saw them (JSON) and as `malloc-trace report --json` does, by
 the places of the innermost FRAMES calls, or of all from main on (0, with rows
 --by=stack): file and line, or module where there is no line. Both have to be
 equal, but for sites in the loader (whose tables grow with the libraries that are
-there) and in the two's own libraries, for what libstdc++ takes before it starts
-(whose site the recorder does not know), and for what pthread_getattr_np resizes
-(which DHAT shows where it was first allocated)."""
+there) and in the two's own libraries, for what libstdc++ takes before it starts,
+and for what pthread_getattr_np resizes (which DHAT shows where it was first
+allocated)."""
 import json
 import os
 import re
