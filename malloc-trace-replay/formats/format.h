@@ -115,6 +115,20 @@ struct format_call {
     uint16_t flags; /* beside those of the batch */
 };
 
+/* E, a call with its block's id and without an alignment, as one of a batch. */
+static inline struct format_call format_call_of(const struct format_event *e,
+                                                size_t at) {
+    return (struct format_call){
+        .id = e->kind == FORMAT_FREE ? e->old : e->id,
+        .old = e->kind == FORMAT_REALLOC ? e->old : 0,
+        .size = e->size,
+        .at = (uint32_t)at,
+        .kind = e->kind,
+        .call = e->call,
+        .flags = (uint16_t)e->flags,
+    };
+}
+
 struct format_batch {
     uint32_t flags;           /* FORMAT_TIMED and FORMAT_THREADED, of all */
     uint64_t thread, time_ns; /* as in an event */

@@ -136,6 +136,16 @@ static bool is_token(const struct state *s, uint64_t token, uint64_t state) {
     return e != NULL && e->value == state;
 }
 
+/* TOKEN is freed. False: no block with it is alive. */
+static bool end_token(struct state *s, uint64_t token) {
+    struct tool_map_entry *e =
+        token == UINT64_MAX ? NULL : tool_map_find(&s->tokens, token + 1);
+    if (e == NULL || e->value != TOKEN_BORN)
+        return false;
+    tool_map_remove(&s->tokens, e);
+    return true;
+}
+
 /* False: out of memory, or a token of impossible number. */
 static bool note_token(struct state *s, uint64_t token, uint64_t state) {
     struct tool_map_entry *e =
@@ -373,8 +383,7 @@ static enum format_result give(struct state *s, struct thread *t,
     }
     if (names_old(v)) {
         e->old = v->old + 1;
-        if (is_token(s, v->old, TOKEN_BORN))
-            tool_map_remove(&s->tokens, tool_map_find(&s->tokens, e->old));
+        (void)end_token(s, v->old);
     }
     if (e->kind != FORMAT_FREE) {
         e->id = v->token + 1;
@@ -472,12 +481,8 @@ static size_t many(void *state, const uint8_t *p, size_t n,
                                       .kind = FORMAT_ALLOC,
                                       .call = MTF_CALL_MALLOC};
         } else if (v->type == RAW_FREE || v->type == RAW_FREE_SIZED) {
-            struct tool_map_entry *old =
-                v->old == UINT64_MAX ? NULL
-                                     : tool_map_find(&s->tokens, v->old + 1);
-            if (old == NULL || old->value != TOKEN_BORN)
+            if (!end_token(s, v->old))
                 break;
-            tool_map_remove(&s->tokens, old);
             *c = (struct format_call){
                 .id = v->old + 1, .kind = FORMAT_FREE, .call = MTF_CALL_FREE};
         } else {

@@ -190,18 +190,10 @@ static size_t many(void *state, const uint8_t *p, size_t n,
             !read_trace_line(bytes, (size_t)v, &c) || c.kind == 0 ||
             (c.kind == BENCH_MALLOC && c.has[3]) || !fill(s, &c, &e))
             break;
-        uint64_t id = e.kind == FORMAT_FREE ? e.old : e.id;
-        if (id == 0)
+        b->call[b->count] = format_call_of(&e, (size_t)(p - from));
+        if (b->call[b->count].id == 0)
             break; /* a free of nothing */
-        b->call[b->count++] = (struct format_call){
-            .id = id,
-            .old = e.kind == FORMAT_REALLOC ? e.old : 0,
-            .size = e.size,
-            .at = (uint32_t)(p - from),
-            .kind = e.kind,
-            .call = e.call,
-            .flags = (uint16_t)e.flags,
-        };
+        b->count++;
         p += length;
     }
     return (size_t)(p - from);

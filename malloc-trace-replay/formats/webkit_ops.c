@@ -24,29 +24,19 @@ static uint32_t what_of(const uint8_t *p) {
     return (uint32_t)mtf_load_le64(p);
 }
 
-static enum format_result next(void *state, struct format_reader *r,
-                               struct format_event *e, const char **why) {
-    size_t have;
-    const uint8_t *p = format_reader_see(r, RECORD_BYTES, &have);
-    (void)state;
-    if (have == 0)
-        return FORMAT_END;
-    *why = "ends inside a record";
-    if (have < RECORD_BYTES)
-        return FORMAT_CUT;
+/* The call of the record at P. False: it is none. */
+static bool fill(const uint8_t *p, struct format_event *e) {
     uint32_t what = what_of(p);
     uint64_t id = mtf_load_le64(p + 8) + 1;
+    unsigned log2 = u16_at(p + 6);
+    if (what >= OPS_LIMIT || id == 0)
+        return false;
+    e->kind = FORMAT_ALLOC;
+    e->call = MTF_CALL_MALLOC;
+    e->id = id;
     e->size = mtf_load_le64(p + 16);
     e->thread = u16_at(p + 4);
     e->flags = FORMAT_THREADED;
-    unsigned log2 = u16_at(p + 6);
-    format_reader_take(r, RECORD_BYTES);
-    *why = "record of no known kind";
-    if (what >= OPS_LIMIT || id == 0)
-        return FORMAT_BAD;
-    e->kind = FORMAT_ALLOC;
-    e->id = id;
-    e->call = MTF_CALL_MALLOC;
     if (what == OPS_ALIGNED) {
         e->call = MTF_CALL_MEMALIGN;
         e->align_log2 = (uint8_t)(log2 < 64 ? log2 : 0);
@@ -58,7 +48,22 @@ static enum format_result next(void *state, struct format_reader *r,
         if (what == OPS_FREE)
             e->id = e->size = 0;
     }
-    return FORMAT_EVENT;
+    return true;
+}
+
+static enum format_result next(void *state, struct format_reader *r,
+                               struct format_event *e, const char **why) {
+    size_t have;
+    const uint8_t *p = format_reader_see(r, RECORD_BYTES, &have);
+    (void)state;
+    if (have == 0)
+        return FORMAT_END;
+    *why = "ends inside a record";
+    if (have < RECORD_BYTES)
+        return FORMAT_CUT;
+    format_reader_take(r, RECORD_BYTES);
+    *why = "record of no known kind";
+    return fill(p, e) ? FORMAT_EVENT : FORMAT_BAD;
 }
 
 /* Calls of one thread, but aligned ones. */
@@ -67,32 +72,14 @@ static size_t many(void *state, const uint8_t *p, size_t n,
     size_t at = 0;
     (void)state;
     b->flags = FORMAT_THREADED;
-    b->thread = n < RECORD_BYTES ? 0 : u16_at(p + 4);
     for (; n - at >= RECORD_BYTES && b->count < FORMAT_BATCH;
          at += RECORD_BYTES) {
-        const uint8_t *r = p + at;
-        uint32_t what = what_of(r);
-        uint64_t id = mtf_load_le64(r + 8) + 1;
-        if (what >= OPS_ALIGNED || id == 0 || u16_at(r + 4) != b->thread)
+        struct format_event e = {0};
+        if (!fill(p + at, &e) || e.call == MTF_CALL_MEMALIGN ||
+            (b->count != 0 && e.thread != b->thread))
             break;
-        struct format_call *c = &b->call[b->count++];
-        *c = (struct format_call){.id = id,
-                                  .at = (uint32_t)at,
-                                  .kind = FORMAT_ALLOC,
-                                  .call = MTF_CALL_MALLOC};
-        if (what == OPS_FREE) {
-            c->kind = FORMAT_FREE;
-            c->call = MTF_CALL_FREE;
-            c->flags = FORMAT_EMPTY_IS_NOTHING;
-            continue;
-        }
-        c->size = mtf_load_le64(r + 16);
-        if (what == OPS_REALLOC) {
-            c->kind = FORMAT_REALLOC;
-            c->call = MTF_CALL_REALLOC;
-            c->old = id;
-            c->flags = FORMAT_EMPTY_IS_NOTHING;
-        }
+        b->thread = e.thread;
+        b->call[b->count++] = format_call_of(&e, at);
     }
     return at;
 }
