@@ -145,7 +145,7 @@ void tcm_trace_mark(const char *text, size_t length);
 /* Whether a call that allocates is to make it, with the rest of the library's
    set-up, as constructors that run before the library's may allocate. */
 static inline bool tcm_trace_init_is_due(void) {
-    return mtr_init_is_due();
+    return mtr_is_early() && mtr_init_is_due();
 }
 void tcm_trace_init(bool by_call);
 void tcm_trace_thread_end(struct tcm_thread_state *self);

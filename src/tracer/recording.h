@@ -30,6 +30,11 @@ struct mtr_control {
 };
 extern struct mtr_control *mtr_control;
 
+/* Before mtr_init. */
+static inline bool mtr_is_early(void) {
+    return tcm_load_relaxed(&tcm_load_relaxed(&mtr_control)->early) != 0;
+}
+
 /*
  * The one question whether threads record: a recording is on, or the
  * environment, not read yet, may ask for one. What a thread has (its stream, a

@@ -73,7 +73,7 @@ struct mtr_thread *mtr_early_enter(struct mtr_thread **slot) {
     /* Set-up changes the control and then takes the limit away, in the order of
        seq_cst operations: its store replaces ours, or we see its change. */
     tcm_fence_seq_cst();
-    if (tcm_load_relaxed(&mtr_control)->early == 0)
+    if (!mtr_is_early())
         tcm_store_relaxed(&t->limit, NULL);
     *slot = t;
     return t;

@@ -290,9 +290,8 @@ static struct mtr_thread *enter_slow(struct mtr_thread **slot, uint32_t id) {
     }
     int saved = errno;
     mtr_inside = 1;
-    struct mtr_thread *t = tcm_load_relaxed(&mtr_control)->early != 0
-                               ? mtr_early_enter(slot)
-                               : enter(slot, id);
+    struct mtr_thread *t =
+        mtr_is_early() ? mtr_early_enter(slot) : enter(slot, id);
     mtr_inside = 0;
     errno = saved;
     return t;

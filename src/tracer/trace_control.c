@@ -178,8 +178,7 @@ bool mtr_flush(void) {
 }
 
 bool mtr_is_on(void) {
-    return tcm_load_relaxed(&tcm_load_relaxed(&mtr_control)->early) == 0 &&
-           mtr_is_recording();
+    return !mtr_is_early() && mtr_is_recording();
 }
 
 /* --- Marks --------------------------------------------------------------- */

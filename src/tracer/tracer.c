@@ -72,8 +72,7 @@ void mtr_init(const struct mtr_host *host, bool by_call) {
    no loader, some allocations come between: there only one that finds the
    static buffer full, which happens in constructors, is late enough. */
 bool mtr_init_is_due(void) {
-    return tcm_load_relaxed(&mtr_control)->early != 0 && !mtr_config.set_up &&
-           mtr_inside == 0 && environ != NULL &&
+    return !mtr_config.set_up && mtr_inside == 0 && environ != NULL &&
            (getauxval(AT_BASE) != 0 || mtr_early_is_full());
 }
 #else

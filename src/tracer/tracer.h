@@ -25,9 +25,9 @@
  * nothing.
  */
 void mtr_init(const struct mtr_host *host, bool by_call);
-/* Whether set-up is to be made by the calling thread, which allocates and holds
-   no lock: constructors of other libraries run before api's, and may allocate
-   much, make threads and fork. */
+/* mtr_is_early: whether the calling thread, which allocates and holds no lock,
+   is to make set-up. Constructors of other libraries run before api's, and may
+   allocate much, make threads and fork. */
 bool mtr_init_is_due(void);
 /* The library's destructor: footer, then end mode. */
 void mtr_exit(void);
