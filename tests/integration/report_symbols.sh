@@ -101,33 +101,27 @@ else
     skip "a program with a gap" "not linked, or no stacks here"
 fi
 
-# Rust's names are no C++ names.
-cat >rust.c <<'E'
+# Names of Rust and D are no C++ names.
+# mangled LANGUAGE SYMBOL PATTERN: how a function with that symbol is named.
+mangled() {
+    cat >mangled.c <<E
 #include <stdlib.h>
 void *volatile sink;
-__attribute__((noinline)) void place(void) __asm__("_RNvC6_123foo3bar");
+__attribute__((noinline)) void place(void) __asm__("$2");
 void place(void) { sink = malloc(77); }
 int main(void) { place(); return 0; }
 E
-if $CC -O1 -fno-builtin -rdynamic -o rust rust.c 2>err; then
-    sited t ./rust
+    $CC -O1 -fno-builtin -rdynamic -o mangled mangled.c 2>err || return 0
+    sited t ./mangled
     report --by=function --columns t >got
-    if grep -q ' 1 _RNv' got; then
-        skip "Rust's names" "built without libiberty"
+    if grep -q " 1 $2\$" got; then
+        skip "$1's names" "built without libiberty"
     else
-        like "Rust's names" got ' 1 123foo::bar$'
+        like "$1's names" got " 1 $3\$"
     fi
-fi
-sed 's/_RNvC6_123foo3bar/_D3app5placeFZv/' rust.c >d.c
-if $CC -O1 -fno-builtin -rdynamic -o d d.c 2>err; then
-    sited t ./d
-    report --by=function --columns t >got
-    if grep -q ' 1 _D3app' got; then
-        skip "D's names" "built without libiberty"
-    else
-        like "D's names" got ' 1 app\.place\(\)$'
-    fi
-fi
+}
+mangled Rust _RNvC6_123foo3bar '123foo::bar'
+mangled D _D3app5placeFZv 'app\.place\(\)'
 
 # Debug files by build id.
 if have objcopy && have strip && have readelf &&
