@@ -14,7 +14,7 @@
 
 #define PLACE extern "C" __attribute__((noinline, used)) void
 
-static void *volatile sink;
+static thread_local void *volatile sink; // threads free what is theirs
 
 PLACE at_malloc_500() {
     for (int i = 0; i < 500; i++) {

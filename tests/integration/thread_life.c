@@ -81,9 +81,13 @@ static void *is_detached(void *seed) {
     return NULL;
 }
 
+static unsigned detached_so_far(void) {
+    return __atomic_load_n(&detached_done, __ATOMIC_ACQUIRE);
+}
+
 static void run(unsigned count, pthread_attr_t *attr) {
     static void *(*const ends[])(void *) = {returns, leaves, is_cancelled};
-    unsigned detached = 0, before = detached_done;
+    unsigned detached = 0, before = detached_so_far();
     for (unsigned n = 0; n < count; n += AT_ONCE) {
         pthread_t id[AT_ONCE];
         for (unsigned i = 0; i < AT_ONCE; i++) {
@@ -100,7 +104,7 @@ static void run(unsigned count, pthread_attr_t *attr) {
             pthread_join(id[i], NULL);
         detached++;
         /* Not more at once than there are meant to be. */
-        while (detached_done - before != detached)
+        while (detached_so_far() - before != detached)
             usleep(50);
     }
 }
