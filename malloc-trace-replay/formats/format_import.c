@@ -134,7 +134,7 @@ static void step(struct format_import *i) {
         i->reader.broke = false;
         i->counts.breaks = i->reader.breaks;
         format_lose(i, "%s %s before this", tool_input_frame_name(i->in),
-                    mtf_status_text(tool_input_source(i->in)->status));
+                    mtf_status_text(i->reader.source->status));
     }
     if (i->reader.failed) {
         i->failed = true;
@@ -187,7 +187,7 @@ static bool step_many(struct format_import *i) {
 }
 
 static enum mtf_source_result fail(struct format_import *i) {
-    struct mtf_source *from = tool_input_source(i->in);
+    const struct mtf_source *from = i->reader.source;
     bool no_memory = i->no_memory || i->writer->failed;
     i->source.status = no_memory          ? MTF_NO_MEMORY
                        : i->reader.failed ? from->status
@@ -261,6 +261,10 @@ void format_import_free(struct format_import *i) {
     free(i->out);
     free(i->seen);
     free(i);
+}
+
+void format_import_ahead(struct format_import *i) {
+    format_reader_ahead(&i->reader);
 }
 
 void format_import_strictly(struct format_import *i) {

@@ -42,6 +42,8 @@ struct format_import;
 struct format_import *format_import_new(struct tool_input *in,
                                         const struct format *format, bool tell);
 void format_import_free(struct format_import *i);
+/* As format_reader_ahead. */
+void format_import_ahead(struct format_import *i);
 /* From now on the first loss ends the trace with MTF_DAMAGED and a message. */
 void format_import_strictly(struct format_import *i);
 

@@ -9,11 +9,19 @@
 bool format_reader_init(struct format_reader *r, struct tool_input *in) {
     memset(r, 0, sizeof(*r));
     r->in = in;
+    r->source = tool_input_source(in);
     r->window = malloc(FORMAT_WINDOW);
     return r->window != NULL;
 }
 
+void format_reader_ahead(struct format_reader *r) {
+    r->ahead = tool_ahead_start(r->in);
+    if (r->ahead != NULL)
+        r->source = tool_ahead_source(r->ahead);
+}
+
 void format_reader_fini(struct format_reader *r) {
+    tool_ahead_stop(r->ahead);
     free(r->window);
 }
 
@@ -30,7 +38,7 @@ static bool more(struct format_reader *r) {
     if (r->end == FORMAT_WINDOW)
         return false;
     for (;;) {
-        switch (tool_input_read(r->in, r->window + r->end,
+        switch (r->source->read(r->source, r->window + r->end,
                                 FORMAT_WINDOW - r->end, &got)) {
         case MTF_SOURCE_DATA:
             r->end += got;

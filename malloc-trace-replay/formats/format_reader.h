@@ -9,6 +9,7 @@
 #ifndef TOOL_FORMATS_FORMAT_READER_H
 #define TOOL_FORMATS_FORMAT_READER_H
 
+#include "common/ahead.h"
 #include "common/input.h"
 
 #define FORMAT_WINDOW ((size_t)256 << 10)
@@ -17,6 +18,8 @@
 
 struct format_reader {
     struct tool_input *in;
+    struct tool_ahead *ahead;  /* NULL: IN is read directly */
+    struct mtf_source *source; /* says what is wrong, too */
     uint8_t *window;
     size_t at, end; /* bytes [at, end) of the window wait */
     uint64_t base;  /* offset of window[0] */
@@ -30,6 +33,9 @@ struct format_reader {
 
 /* IN stays the caller's. False: out of memory. */
 bool format_reader_init(struct format_reader *r, struct tool_input *in);
+/* Reads IN on a thread of its own where that is of use, decompression included.
+   Before anything is read; until format_reader_fini, IN is that thread's. */
+void format_reader_ahead(struct format_reader *r);
 void format_reader_fini(struct format_reader *r);
 
 /* P, or behind the byte order mark of UTF-8 that some editors put before the

@@ -449,10 +449,11 @@ static int annotate(struct annotate *a, struct tool_input *in) {
     a->state = calloc(1, a->format->state_bytes + 1);
     if (a->state == NULL || !format_reader_init(&a->reader, in))
         return fail(tool_name(), "out of memory");
+    format_reader_ahead(&a->reader);
     see_lines(a);
     int status = tell(a);
     if (a->reader.failed)
-        status = fail(a->name, strerror(tool_input_source(in)->error));
+        status = fail(a->name, strerror(a->reader.source->error));
     if (a->no_addresses)
         status =
             fail(a->name, "is a munged log, whose blocks have no addresses");

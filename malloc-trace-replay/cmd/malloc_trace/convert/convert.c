@@ -224,6 +224,7 @@ static int open_input(struct convert *c) {
     if (c->in == NULL)
         return fail(c->in_name, "out of memory");
     if (c->import != NULL) {
+        format_import_ahead(c->import);
         if (c->strict)
             format_import_strictly(c->import);
         return TOOL_OK;
