@@ -214,6 +214,9 @@ fi
 # What is no trace, cut, or not sited.
 fails_with "no trace" 1 report "$here/report.sh"
 fails_with "nothing there" 1 report nothing
+report nothing 2>err
+is "and says who says so" "$(cat err)" \
+    "malloc-trace report: nothing: No such file or directory"
 fails_with "no operand" 2 report
 fails_with "an unknown order" 2 report --sort=x t
 fails_with "an expression that is none" 2 report --filter '(' t

@@ -421,7 +421,10 @@ int main(int argc, char **argv) {
     static struct work w;
     struct tool_options o;
     int id;
-    tool_begin("postprocess");
+    /* A tool that runs this one on its own behalf gives its name. */
+    bool for_other = argc > 0 && strncmp(argv[0], "malloc-trace ",
+                                         strlen("malloc-trace ")) == 0;
+    tool_begin(for_other ? argv[0] : "postprocess");
     filter_options_init(&w.options);
     tool_options_init(&o, argc, argv, option_table, help_text);
     while ((id = tool_option_next(&o)) > 0) {

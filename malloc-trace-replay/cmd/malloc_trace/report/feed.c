@@ -20,7 +20,7 @@ static TCM_NORETURN void become_postprocess(const char *path, const char *name,
                                             bool follow, int out) {
     tool_before_exec();
     if (dup2(out, STDOUT_FILENO) >= 0)
-        execl(path, "postprocess", "--quiet", follow ? "--follow" : "--quiet",
+        execl(path, tool_name(), "--quiet", follow ? "--follow" : "--quiet",
               "--", name, "-", (char *)NULL);
     tool_error("cannot run %s: %s", path, strerror(errno));
     _exit(TOOL_FAILED);
