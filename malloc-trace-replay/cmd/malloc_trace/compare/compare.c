@@ -82,8 +82,8 @@ static const char help[] =
     "  -h, --help        print this text and exit\n"
     "  -V, --version     print the version and exit\n"
     "\n"
-    "Exit status: 0; 1 error; 2 usage; 3 runs are missing, or it was\n"
-    "interrupted; 4 a budget was missed.\n";
+    "Exit status: 0; 1 error; 2 usage; 3 a trace lacks something, runs are\n"
+    "missing, or it was interrupted; 4 a budget was missed.\n";
 
 enum {
     OPT_ALLOCATOR = 1,
@@ -469,10 +469,16 @@ static int report(struct order *o, int status) {
     return status;
 }
 
+/* What a trace lacks was told; the rest of it is compared. */
+static int status_of_traces(const struct comparison *c) {
+    return c->lacks ? TOOL_DAMAGED : TOOL_OK;
+}
+
 static int hold_counts(struct order *o) {
     if (!traces_make_folder(o->folder) || !gather_traces(o, o->folder))
         return TOOL_FAILED;
-    return gate(&o->c, o->save, o->against, o->tolerance, text_out(o));
+    int status = gate(&o->c, o->save, o->against, o->tolerance, text_out(o));
+    return status == TOOL_OK ? status_of_traces(&o->c) : status;
 }
 
 static int compare_now(struct order *o) {
@@ -485,7 +491,7 @@ static int compare_now(struct order *o) {
         o->rounds.program = o->operand;
     if (!rounds_make(c, &o->rounds))
         return TOOL_FAILED;
-    return report(o, c->interrupted ? TOOL_DAMAGED : TOOL_OK);
+    return report(o, c->interrupted ? TOOL_DAMAGED : status_of_traces(c));
 }
 
 static int make_plan(struct order *o) {
@@ -504,7 +510,7 @@ static int make_plan(struct order *o) {
         printf("%zu jobs are in %s/jobs.txt; afterwards: malloc-trace compare "
                "--merge %s\n",
                (c->rounds + 1) * c->traces * part, o->plan, o->plan);
-    return TOOL_OK;
+    return status_of_traces(c);
 }
 
 static int merge(struct order *o) {

@@ -96,6 +96,7 @@ struct comparison {
     uint64_t seed;
     uint64_t limit_ns; /* of one run; 0: none */
     bool interrupted, ran_program;
+    bool lacks; /* a trace is cut, damaged or not complete */
     struct machine machine;
     /* runs among those merged that were made on other machines, and with other
        versions of a contestant's library */

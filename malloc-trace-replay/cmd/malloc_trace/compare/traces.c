@@ -50,7 +50,7 @@ void traces_remove_folder(const char *folder) {
 /* --- One trace ------------------------------------------------------------ */
 
 /* Operations and threads. */
-static bool look(struct compare_trace *t) {
+static bool look(struct comparison *c, struct compare_trace *t) {
     static struct info_file f;
     struct tool_input *in = format_open(t->path);
     if (in == NULL) {
@@ -66,8 +66,10 @@ static bool look(struct compare_trace *t) {
         tool_error("%s", problem);
     t->threads = raw_threads_with_events(&f.threads);
     t->ops = info_event_count(&f);
-    if (f.status == TOOL_DAMAGED)
+    if (f.status == TOOL_DAMAGED) {
         tool_warn("%s", problem);
+        c->lacks = true;
+    }
     if (good && t->ops == 0) {
         tool_error("%s: there are no operations in it", t->name);
         good = false;
@@ -123,7 +125,7 @@ bool traces_add(struct comparison *c, const char *name, const char *folder) {
     }
     if (!comparison_add_trace(c, path, name))
         return false;
-    if (look(&c->trace[c->traces - 1]))
+    if (look(c, &c->trace[c->traces - 1]))
         return true;
     free(c->trace[c->traces - 1].path);
     free(c->trace[c->traces - 1].name);
