@@ -14,6 +14,7 @@ bool TCM_EXPORT(malloc_trace_start)(const char *path);
 bool TCM_EXPORT(malloc_trace_stop)(void);
 bool TCM_EXPORT(malloc_trace_flush)(void);
 bool TCM_EXPORT(malloc_trace_is_on)(void);
+bool TCM_EXPORT(malloc_trace_file)(char *path, size_t size);
 void TCM_EXPORT(malloc_trace_mark)(const char *text);
 
 TCM_PUBLIC bool TCM_EXPORT(malloc_trace_start)(const char *path) {
@@ -34,6 +35,10 @@ TCM_PUBLIC bool TCM_EXPORT(malloc_trace_flush)(void) {
 
 TCM_PUBLIC bool TCM_EXPORT(malloc_trace_is_on)(void) {
     return tcm_trace_is_on();
+}
+
+TCM_PUBLIC bool TCM_EXPORT(malloc_trace_file)(char *path, size_t size) {
+    return tcm_trace_file(path, size);
 }
 
 TCM_PUBLIC void TCM_EXPORT(malloc_trace_mark)(const char *text) {

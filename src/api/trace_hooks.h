@@ -136,6 +136,9 @@ static inline bool tcm_trace_stop(void) {
 static inline bool tcm_trace_flush(void) {
     return mtr_flush();
 }
+static inline bool tcm_trace_file(char *path, size_t size) {
+    return mtr_file(path, size);
+}
 static inline bool tcm_trace_is_on(void) {
     return mtr_is_on();
 }
@@ -248,6 +251,10 @@ static inline bool tcm_trace_stop(void) {
     return false;
 }
 static inline bool tcm_trace_flush(void) {
+    return false;
+}
+static inline bool tcm_trace_file(char *path, size_t size) {
+    (void)path, (void)size;
     return false;
 }
 static inline bool tcm_trace_is_on(void) {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Control of the recording of this process's memory requests, by
 libtcmalloc_minimal_tracing, with ctypes. In a process that does not run with
-that library all functions return False and do nothing.
+that library all functions return False (file: None) and do nothing.
 
     import malloc_trace
     malloc_trace.start("t.lz4")
@@ -47,6 +47,16 @@ def flush():
 
 def is_on():
     return _call("malloc_trace_is_on")
+
+
+def file():
+    """The absolute name of the file that this process records to, or recorded to
+    last; all events so far are in it. None: there is none, as in a child that is
+    not recorded, or its output is no file."""
+    path = ctypes.create_string_buffer(4096)
+    size = ctypes.c_size_t(len(path))
+    return os.fsdecode(path.value) if _call("malloc_trace_file", path, size) \
+        else None
 
 
 def mark(text):

@@ -2,7 +2,6 @@
 
 # SPDX-License-Identifier: BSD-3-Clause
 require "fiddle"
-require "open3"
 
 # Control of the recording of this process's memory requests, by
 # libtcmalloc_minimal_tracing, and what its lines allocated so far. In a process
@@ -16,23 +15,18 @@ require "open3"
 #
 # Lines are recorded with TCMALLOC_TRACE_SITES=lang.
 module MallocTrace
+  NAME_ROOM = 4096
+  ROW = /\A *(\d+) +(\d+) (.*)$/
+  private_constant :NAME_ROOM, :ROW
+
   class << self
     # The command that reads traces.
     attr_writer :tool
 
-    # The trace that each and dump read, if it is not the one that start or the
-    # environment named.
-    attr_writer :file
-
     # Begins a recording to PATH (nil: what TCMALLOC_TRACE_OUTPUT named at the
     # start). false: one is on already, or it cannot begin.
     def start(path = nil)
-      good = call("malloc_trace_start", Fiddle::TYPE_VOIDP, path&.to_s)
-      if good
-        @file = path && newest(expand(path.to_s))
-        @before = nil
-      end
-      good
+      call("malloc_trace_start", [Fiddle::TYPE_VOIDP], [path&.to_s])
     end
 
     # Ends it; the trace is whole then.
@@ -51,17 +45,21 @@ module MallocTrace
 
     # Puts TEXT and the time into the trace, at most 127 bytes.
     def mark(text)
-      call("malloc_trace_mark", Fiddle::TYPE_VOIDP, text.to_s)
+      call("malloc_trace_mark", [Fiddle::TYPE_VOIDP], [text.to_s])
       nil
     end
 
     # Yields location, bytes and calls of each place that asked for memory since
-    # the start or the last reset, with at least MIN bytes, most bytes first.
+    # the start or the last reset, with at least MIN bytes, most bytes first; not
+    # the places in this file. Of a process that is not recorded, as the child of
+    # a fork may be, there are none.
     def each(min = 0)
       return to_enum(:each, min) unless block_given?
 
-      rows = totals
-      (@before || {}).each do |location, (bytes, calls)|
+      path, rows = totals
+      # A start, or a fork, begins another trace: nothing of it was before.
+      before = path == @before&.first ? @before.last : {}
+      before.each do |location, (bytes, calls)|
         had = rows[location] or next
         rows[location] = [had[0] - bytes, had[1] - calls]
       end
@@ -85,18 +83,17 @@ module MallocTrace
       nil
     end
 
-    # The trace of this process.
+    # The trace of this process, nil: there is none.
     def file
-      @file ||
-        newest(expand(ENV["TCMALLOC_TRACE_OUTPUT"] || raise("no recording")))
+      path = Fiddle::Pointer.malloc(NAME_ROOM, Fiddle::RUBY_FREE)
+      types = [Fiddle::TYPE_VOIDP, Fiddle::TYPE_SIZE_T]
+      call("malloc_trace_file", types, [path, NAME_ROOM]) ? path.to_s : nil
     end
 
     private
 
-    def call(name, type = nil, argument = nil)
+    def call(name, types = [], arguments = [])
       pointer = Fiddle::Handle::DEFAULT[name]
-      types = type ? [type] : []
-      arguments = type ? [argument] : []
       answer = Fiddle::Function.new(pointer, types, Fiddle::TYPE_CHAR)
                                .call(*arguments)
       answer.anybits?(1)
@@ -104,40 +101,32 @@ module MallocTrace
       false
     end
 
-    def expand(pattern)
-      pattern.gsub(/%[pe%]/) do |what|
-        case what
-        when "%p" then Process.pid.to_s
-        when "%e" then File.basename(File.readlink("/proc/self/exe"))
-        else "%"
+    # The trace, and { location => [bytes, calls] } of it.
+    def totals
+      path = file or return nil, {}
+      rows = {}
+      said = []
+      report(path) do |line|
+        bytes, calls, location = line.scrub.match(ROW)&.captures
+        if location.nil?
+          said << line
+        elsif !location.include?("#{__FILE__}:")
+          rows[location] = [bytes.to_i, calls.to_i]
         end
       end
+      # 3: it is still being recorded.
+      raise said.join unless [0, 3].include?(Process.last_status.exitstatus)
+
+      [path, rows]
     end
 
-    # A recording that finds its name taken gets a number; one that goes on has
-    # its spool beside it.
-    def newest(path)
-      all = [path] + (1..99).map { |i| "#{path}.#{i}" }.take_while do |name|
-        File.exist?(name)
-      end
-      all.reverse.find { |name| File.exist?("#{name}.spool") } || all.last
-    end
-
-    # { location => [bytes, calls] }
-    def totals
-      flush
+    # Yields the lines that the tool writes about PATH.
+    def report(path, &block)
       clean = { "LD_PRELOAD" => nil }
       ENV.each_key { |key| clean[key] = nil if key.start_with?("TCMALLOC_") }
       tool = @tool || ENV["MALLOC_TRACE_TOOL"] || "malloc-trace"
-      output, said, status =
-        Open3.capture3(clean, tool, "report", "-q", "--columns", file)
-      # 3: it is still being recorded.
-      raise said unless [0, 3].include?(status.exitstatus)
-
-      output.each_line.to_h do |line|
-        bytes, calls, location = line.chomp.split(" ", 3)
-        [location, [bytes.to_i, calls.to_i]]
-      end
+      command = [clean, tool, "report", "-q", "--columns", path]
+      IO.popen(command, err: %i[child out]) { |lines| lines.each_line(&block) }
     end
   end
 end

@@ -12,6 +12,7 @@
 #define GPERFTOOLS_MALLOC_TRACE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,6 +46,15 @@ bool malloc_trace_stop(void);
 bool malloc_trace_flush(void);
 
 bool malloc_trace_is_on(void);
+
+/*
+ * Puts the absolute name of the file that this process records to, or recorded
+ * to last, into PATH (SIZE bytes). As malloc_trace_flush, if a recording is on.
+ *
+ * false: there is none, as in the child of a fork that is not recorded; the
+ * output is no file; or it has no room in PATH, or cannot be written.
+ */
+bool malloc_trace_file(char *path, size_t size);
 
 /*
  * Puts a mark with the time into the calling thread's part of the trace. TEXT

@@ -177,6 +177,40 @@ bool mtr_flush(void) {
     return ok;
 }
 
+/* The saver has chosen the name when a flush returns; it stays for the rest of
+   the session, which no start ends while busy. */
+static bool file(struct mtr_recorder *rec, char *path, size_t size) {
+    uint32_t session = tcm_load_acquire(&rec->session);
+    while (session != 0) {
+        if (mtr_state_is_on(settled_state(rec)) && !flush(rec))
+            return false;
+        mtr_busy_begin(rec);
+        uint32_t flushed = session;
+        session = tcm_load_relaxed(&rec->session);
+        size_t n = strlen(rec->name);
+        bool same = session == flushed;
+        bool ok = same && rec->kind == MTR_OUTPUT_FILE && n != 0 && n < size;
+        if (ok)
+            memcpy(path, rec->name, n + 1);
+        mtr_busy_end(rec);
+        if (same)
+            return ok;
+    }
+    return false;
+}
+
+bool mtr_file(char *path, size_t size) {
+    struct mtr_recorder *rec = tcm_load_acquire(&mtr_recorder);
+    if (rec == NULL || mtr_inside != 0)
+        return false;
+    int saved = errno;
+    mtr_inside = 1;
+    bool ok = file(rec, path, size);
+    mtr_inside = 0;
+    errno = saved;
+    return ok;
+}
+
 bool mtr_is_on(void) {
     return !mtr_is_early() && mtr_is_recording();
 }

@@ -22,12 +22,15 @@ struct mtr_thread;
  * stop: true when the trace is whole; calls that begin from now on are not in
  * it. false: none was on, or its end could not be written.
  * flush: true when all events so far are in the file.
+ * file: the name of the trace's file in PATH, SIZE bytes, after a flush if a
+ * recording is on. false: no file of this process, no room, or that failed.
  * is_on: as mtr_is_recording (recording.h), but not before set-up, when nothing
  * is known of a recording yet.
  */
 bool mtr_start(const char *path);
 bool mtr_stop(void);
 bool mtr_flush(void);
+bool mtr_file(char *path, size_t size);
 bool mtr_is_on(void);
 
 /* Writes a mark, cut to MTF_EXTENDED_MAX bytes between two characters of UTF-8,

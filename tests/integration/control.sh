@@ -67,8 +67,11 @@ is "toggle: the last of the summaries is the last recording's" \
 is "toggle: frees of blocks made while off" "$untraced1 $untraced2" "1 3"
 
 # To a path of the program's own.
-LD_PRELOAD=$tracing timeout 60 "$target" path a.trace b.trace c.trace 2>err
+LD_PRELOAD=$tracing timeout 60 "$target" path a.trace b.trace c.trace >files \
+    2>err
 is "start to a path: exit status" $? 0
+is "and what the files are called" "$(cat files)" \
+    "$(printf '%s\n' "$PWD/a.trace" "$PWD/b.trace" "$PWD/c.trace")"
 head -n 1 err | diag
 for f in a.trace b.trace c.trace; do
     check_trace "start to a path: $f" $f 400

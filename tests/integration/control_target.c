@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,6 +35,7 @@ static bool (*start)(const char *);
 static bool (*stop)(void);
 static bool (*flush)(void);
 static bool (*is_on)(void);
+static bool (*file)(char *, size_t);
 static void (*mark)(const char *);
 static void *(*volatile take)(size_t) = malloc;
 static void *(*volatile retake)(void *, size_t) = realloc;
@@ -84,12 +86,26 @@ static int toggle(void) {
 }
 
 static int paths(int n, char **path) {
+    static char name[4096], later[4096];
+    expect(!file(name, sizeof(name)), "a file before there is any");
     for (int i = 0; i < n; i++) {
         expect(start(path[i]), "start to a path");
         some(60002, 100 + i);
+        struct stat st;
+        bool is_file = stat(path[i], &st) != 0 || S_ISREG(st.st_mode);
         expect(flush(), "flush");
+        expect(file(name, sizeof(name)) == is_file, "file");
         some(60002, 100);
+        if (is_file) {
+            expect(name[0] == '/' && access(name, R_OK) == 0, "is there");
+            expect(!file(later, strlen(name)), "file without room");
+        }
         expect(stop(), "stop");
+        expect(file(later, sizeof(later)) == is_file, "file after stop");
+        if (is_file) {
+            expect(!strcmp(name, later), "the same file after stop");
+            puts(name);
+        }
     }
     expect(!start("/nonexistent/folder/t"), "start where nothing can be");
     expect(!is_on(), "on after a start that failed");
@@ -165,7 +181,8 @@ static void *switch_at_will(void *arg) {
     struct prng r;
     prng_seed(&r, 100 + (uint64_t)(intptr_t)arg);
     while (!done) {
-        switch (prng_below(&r, 5)) {
+        char name[4096];
+        switch (prng_below(&r, 6)) {
         case 0:
             start(NULL);
             break;
@@ -177,6 +194,10 @@ static void *switch_at_will(void *arg) {
             break;
         case 3:
             mark("at will");
+            break;
+        case 4:
+            if (file(name, sizeof(name)))
+                expect(name[0] == '/' && strlen(name) < sizeof(name), "file");
             break;
         default:
             is_on();
@@ -192,7 +213,9 @@ static void *fork_at_will(void *arg) {
         pid_t pid = fork();
         if (pid == 0) {
             give(take(60004));
-            _exit(is_on() || flush() || stop() || start(NULL));
+            char name[4096];
+            _exit(is_on() || flush() || stop() || file(name, sizeof(name)) ||
+                  start(NULL));
         }
         int status = 1;
         expect(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0,
@@ -310,14 +333,17 @@ int main(int argc, char **argv) {
     *(void **)&stop = dlsym(RTLD_DEFAULT, "malloc_trace_stop");
     *(void **)&flush = dlsym(RTLD_DEFAULT, "malloc_trace_flush");
     *(void **)&is_on = dlsym(RTLD_DEFAULT, "malloc_trace_is_on");
+    *(void **)&file = dlsym(RTLD_DEFAULT, "malloc_trace_file");
     *(void **)&mark = dlsym(RTLD_DEFAULT, "malloc_trace_mark");
     if (argc == 3 && !strcmp(argv[1], "limit"))
         return limit(atoi(argv[2]));
-    if (!start || !stop || !flush || !is_on || !mark || argc < 2)
+    if (!start || !stop || !flush || !is_on || !file || !mark || argc < 2)
         return 3;
     if (!strcmp(argv[1], "untraced")) {
         mark("nowhere");
-        expect(!start(NULL) && !stop() && !flush() && !is_on(),
+        char name[4096];
+        expect(!start(NULL) && !stop() && !flush() && !is_on() &&
+                   !file(name, sizeof(name)),
                "the untraced library records");
         return 0;
     }
