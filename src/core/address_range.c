@@ -34,8 +34,10 @@ static uint64_t address_space_in_use(void) {
     return pages * tcm_os_page_size();
 }
 
-static size_t wanted_length(void) {
-    uint64_t limit = tcm_os_address_limit();
+static size_t wanted_length(struct tcm_range_table *table) {
+    if (table->count == 0 || table->address_limit != UINT64_MAX)
+        table->address_limit = tcm_os_address_limit();
+    uint64_t limit = table->address_limit;
     if (limit == UINT64_MAX)
         return RANGE_MAX;
     uint64_t used = address_space_in_use();
@@ -119,7 +121,7 @@ static bool cut_off(struct tcm_range_table *table, uint32_t shard) {
 
 void tcm_range_init(struct tcm_range_table *table) {
     if (table->count == 0)
-        (void)reserve(table, wanted_length());
+        (void)reserve(table, wanted_length(table));
 }
 
 int tcm_range_with_room(struct tcm_range_table *table, uint32_t shard,
@@ -136,7 +138,7 @@ int tcm_range_with_room(struct tcm_range_table *table, uint32_t shard,
     if (table->count == TCM_MAX_RANGES || bytes >> TCM_ADDRESS_BITS)
         return -1;
     size_t least = tcm_align_up(bytes, TCM_GROW_STEP);
-    size_t length = wanted_length();
+    size_t length = wanted_length(table);
     while (length >= RANGE_MIN && length >= least) {
         if (reserve(table, length))
             return (int)table->count - 1;

@@ -33,6 +33,10 @@ struct tcm_range {
 
 struct tcm_range_table {
     uint32_t count;
+    /* RLIMIT_AS when the first range was made; UINT64_MAX: none. Then it is not
+       asked for again: a program may have confined itself since
+       (doc/containers.md). */
+    uint64_t address_limit;
     struct tcm_range range[TCM_MAX_RANGES];
 };
 

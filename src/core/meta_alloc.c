@@ -125,11 +125,9 @@ void *tcm_meta_alloc(size_t bytes) {
 
 /* Finds addresses for all the reserve that there will ever be. The lock is not
    held: only one thread at a time keeps the reserve. */
-static void find_reserve(void) {
-    size_t bytes = RESERVE_MAX;
-    uint64_t limit = tcm_os_address_limit() / RECORDS_SHARE;
-    if (bytes > limit)
-        bytes = tcm_align_down(limit, RESERVE_STEP);
+static void find_reserve(uint64_t limit) {
+    size_t bytes = tcm_align_down(
+        tcm_min_u64(limit / RECORDS_SHARE, RESERVE_MAX), RESERVE_STEP);
     have_reserve = true;
     if (bytes == 0)
         return;
@@ -141,10 +139,10 @@ static void find_reserve(void) {
     tcm_unlock(&meta_lock);
 }
 
-bool tcm_meta_keep_reserve(uint64_t heap_bytes) {
+bool tcm_meta_keep_reserve(uint64_t heap_bytes, uint64_t limit) {
     size_t bytes = tcm_align_down(heap_bytes / RECORDS_SHARE, RESERVE_STEP);
     if (bytes > opened_bytes && !have_reserve)
-        find_reserve();
+        find_reserve(limit);
     size_t more = bytes > opened_bytes ? bytes - opened_bytes : 0;
     if (more > (size_t)(reserve_end - reserve_open))
         more = (size_t)(reserve_end - reserve_open);

@@ -27,12 +27,13 @@ static inline void tcm_meta_stock(void) {
 }
 
 /*
- * Keeps a reserve for the records of a heap of HEAP_BYTES. It serves urgent
+ * Keeps a reserve for the records of a heap of HEAP_BYTES, in an address space
+ * of LIMIT bytes (UINT64_MAX: any). It serves urgent
  * pools when the system has no more memory: to split a block that was freed
  * into smaller ones then still takes records. Only the thread that makes the
  * heap grow calls it, with the growth lock. false: out of memory.
  */
-bool tcm_meta_keep_reserve(uint64_t heap_bytes);
+bool tcm_meta_keep_reserve(uint64_t heap_bytes, uint64_t limit);
 
 /* Bytes taken from the system. */
 uint64_t tcm_meta_mapped_bytes(void);

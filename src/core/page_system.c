@@ -41,7 +41,8 @@ static bool get_memory(const struct tcm_range *range, size_t bytes) {
     struct tcm_page_heap *heap = tcm_page_shard[range->shard];
     uint64_t total = (all_committed_pages() << TCM_PAGE_SHIFT) + bytes;
     tcm_unlock(&heap->lock);
-    bool done = tcm_meta_keep_reserve(total) && tcm_range_commit(range, bytes);
+    bool done = tcm_meta_keep_reserve(total, tcm_ranges.address_limit) &&
+                tcm_range_commit(range, bytes);
     tcm_lock(&heap->lock);
     return done;
 }

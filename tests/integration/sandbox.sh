@@ -44,6 +44,8 @@ for how in plain "tracing, off"; do
         "$target" allow $plain
     runs "$how: filter, little" 42 inside LD_PRELOAD="$preload" \
         "$target" allow-little $plain
+    runs "$how: filter, the heap grows" 42 inside LD_PRELOAD="$preload" \
+        "$target" allow-heap $plain
     runs "$how: strict" 43 inside LD_PRELOAD="$preload" "$target" strict
     runs "$how: no clock" 44 inside LD_PRELOAD="$preload" "$target" tsc
     runs "$how: setns" 45 "setns worked" LD_PRELOAD="$preload" \

@@ -44,6 +44,15 @@ static void work(unsigned n) {
     }
 }
 
+/* More than the heap had room for before: 450 MB. */
+static void grow(void) {
+    static void *block[30000];
+    for (unsigned i = 0; i < 30000; i++)
+        block[i] = take(i);
+    for (unsigned i = 0; i < 30000; i++)
+        give(block[i]);
+}
+
 /* Blocks with pages of their own: made before, freed inside, alive at the
    end. */
 static void *large[2];
@@ -104,6 +113,8 @@ static int allow(char *names, int everywhere, unsigned n_inside) {
         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
                 everywhere ? SECCOMP_FILTER_FLAG_TSYNC : 0, &program) != 0)
         return 77;
+    if (n_inside == 0)
+        grow();
     work(n_inside);
     give(large[0]);
     if (write(1, "inside\n", 7) != 7)
@@ -189,13 +200,18 @@ static int leave_users(void) {
 int main(int argc, char **argv) {
     const char *mode = argc < 2 ? "" : argv[1];
     const char *how = strchr(mode, '-') == NULL ? "" : strchr(mode, '-');
-    work(!strcmp(how, "-little") || !strcmp(how, "-then") ? FEW : MANY);
+    bool grows = !strcmp(how, "-heap");
+    bool few = grows || !strcmp(how, "-little") || !strcmp(how, "-then");
+    work(few ? FEW : MANY);
     if (!strcmp(how, "-large"))
         make_large();
     if (!strcmp(how, "-stopped"))
         stop();
     if (!strncmp(mode, "allow", 5) && argc >= 3)
-        return allow(argv[2], argc > 3, !strcmp(how, "-little") ? FEW : MANY);
+        return allow(argv[2], argc > 3,
+                     grows                     ? 0
+                     : !strcmp(how, "-little") ? FEW
+                                               : MANY);
     if (!strcmp(mode, "strict"))
         return strict();
     if (!strncmp(mode, "tsc", 3))

@@ -102,16 +102,18 @@ static unsigned when_refused(struct tcm_pool *pool) {
 static void test_reserve(void) {
     struct tcm_pool pool = TCM_POOL_INIT(128);
     struct tcm_pool urgent = TCM_POOL_INIT_URGENT(128);
-    tap_ok(tcm_meta_keep_reserve((uint64_t)1 << 20), "a small heap");
+    tap_ok(tcm_meta_keep_reserve((uint64_t)1 << 20, UINT64_MAX),
+           "a small heap");
     tap_is_u64(when_refused(&urgent), 0, "has no reserve");
-    tap_ok(tcm_meta_keep_reserve((uint64_t)64 << 20), "one of 64 MiB");
+    tap_ok(tcm_meta_keep_reserve((uint64_t)64 << 20, UINT64_MAX),
+           "one of 64 MiB");
     tap_is_u64(when_refused(&pool), 0, "which other pools do not get");
     tap_is_u64(when_refused(&urgent), 8192, "has 1 MiB for urgent ones");
     tcm_testpoint_refuse = refuse;
-    tap_ok(!tcm_meta_keep_reserve((uint64_t)128 << 20),
+    tap_ok(!tcm_meta_keep_reserve((uint64_t)128 << 20, UINT64_MAX),
            "a heap must not grow without");
     tcm_testpoint_refuse = NULL;
-    tap_ok(tcm_meta_keep_reserve((uint64_t)128 << 20),
+    tap_ok(tcm_meta_keep_reserve((uint64_t)128 << 20, UINT64_MAX),
            "it grows with the heap");
     tap_is_u64(when_refused(&urgent), 8192, "by as much again");
 }
