@@ -327,12 +327,25 @@ if built_or_fail sanitized --enable-trace-compression --enable-debug \
 fi
 
 step "A build without LZ4, zlib, libzstd, libbz2, jansson and libmicrohttpd, with assertions in the libraries"
+own=$build_root/own
 if built_or_fail debug --disable-trace-compression --without-zlib \
     --without-zstd --without-bz2 --without-jansson --without-microhttpd \
-    --enable-debug \
+    --enable-debug --prefix="$own" --libdir="$own/lib/multiarch" \
     $werror CFLAGS='-O1 -g'; then
     tests debug TESTS="$(part_tests) $(all_tests |
         grep -E '^tests/unit/.*\.sh$' | tr '\n' ' ')"
+    # The libraries are where only configure was told that they are.
+    (
+        set -e
+        make -C "$built" install >/dev/null
+        cd "$build_root"
+        "$own/bin/malloc-trace" record -o own.trace -- ls / >/dev/null
+        "$own/bin/postprocess" --quiet own.trace own.processed
+    ) >"$build_root/install.log" 2>&1
+    install_status=$?
+    [ "$install_status" -eq 0 ] || tail -n 20 "$build_root/install.log"
+    count "an installation whose libraries have a folder of their own" \
+        "$install_status"
 fi
 
 if [ "$long" = yes ]; then

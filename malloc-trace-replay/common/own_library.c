@@ -10,10 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef TCM_LIBDIR
-#define TCM_LIBDIR "/usr/local/lib"
-#endif
-
 /* The name with a version first where it is installed, since the other belongs
    to the development files. The first two are the build tree. */
 static const char *const beside[][2] = {
