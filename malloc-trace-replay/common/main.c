@@ -39,6 +39,7 @@ static const char *program_name = "malloc-trace";
 static bool begun;
 static bool quiet;
 static void (*sigpipe_before)(int);
+static int stdout_error; /* of the first write that failed */
 
 /* A closed standard descriptor would become that of the next file that is
    opened, and messages would be written into it. Those that take the places
@@ -89,6 +90,12 @@ static size_t put_visible(char *out, size_t used, size_t room, char c) {
     return used + length;
 }
 
+void tool_flush(void) {
+    errno = 0;
+    if (fflush(stdout) != 0 && stdout_error == 0)
+        stdout_error = errno;
+}
+
 TCM_PRINTF(3, 0)
 static void say(const char *prefix, const char *suffix, const char *fmt,
                 va_list ap) {
@@ -109,7 +116,7 @@ static void say(const char *prefix, const char *suffix, const char *fmt,
     used += strlen(suffix);
     line[used++] = '\n';
     /* What was printed before has to stand before it. */
-    fflush(stdout);
+    tool_flush();
     tcm_io_write_all(2, line, used);
     errno = saved;
 }
@@ -139,14 +146,12 @@ int tool_usage_error(const char *fmt, ...) {
 }
 
 int tool_end(int status) {
-    errno = 0;
-    bool failed = ferror(stdout) != 0;
-    if (fflush(stdout) != 0)
-        failed = true;
-    if (!failed)
+    tool_flush();
+    if (stdout_error == 0 && ferror(stdout) == 0)
         return status;
-    if (errno != 0)
-        tool_error("cannot write to standard output: %s", strerror(errno));
+    if (stdout_error != 0)
+        tool_error("cannot write to standard output: %s",
+                   strerror(stdout_error));
     else
         tool_error("cannot write to standard output");
     return TOOL_FAILED;

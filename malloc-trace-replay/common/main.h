@@ -41,6 +41,8 @@ void tool_warn(const char *fmt, ...) TCM_PRINTF(1, 2);
 /* "NAME: text (try 'NAME --help')" on stderr; returns TOOL_USAGE. */
 int tool_usage_error(const char *fmt, ...) TCM_PRINTF(1, 2);
 
+/* Flushes stdout; tool_end says what went wrong. */
+void tool_flush(void);
 /* Last of all calls: `return tool_end(status);` from main. Flushes stdout; when
    that, or an earlier write to it, failed, says so and returns TOOL_FAILED. */
 int tool_end(int status);

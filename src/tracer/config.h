@@ -31,7 +31,7 @@ struct mtr_config {
     bool set_up;          /* mtr_init ran */
     bool named;           /* the environment names an output for this process */
     bool wanted;          /* children are recorded too, with per_process */
-    bool pattern_is_bad;  /* too long, or there is no current folder */
+    int pattern_error;    /* too long, or there is no current folder */
     bool per_process;     /* %p in the name */
     bool compress;
     bool stats;

@@ -97,8 +97,8 @@ struct mtr_recorder {
     uint32_t own_threads;     /* of the recorder's, as they count themselves */
     pthread_t saver_thread;   /* 0: none, or nobody need wait for its end */
     bool exited;              /* the library's destructor ran */
-    bool pattern_is_bad;      /* the following is */
-    bool pattern_per_process; /* it has %p */
+    bool pattern_per_process; /* the one that was given has %p */
+    int pattern_error;        /* what is wrong with that one */
     uint64_t first_token;
     uint64_t random;
     uint64_t start_ns;

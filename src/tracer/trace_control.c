@@ -63,8 +63,8 @@ static bool take_pattern(struct mtr_recorder *rec, const char *path) {
         return c->named && (c->per_process || c->named_pid == tcm_os_pid());
     if (path[0] == '\0')
         return false;
-    rec->pattern_is_bad =
-        !mtr_process_pattern(path, rec->pattern, &rec->pattern_per_process);
+    rec->pattern_error =
+        mtr_process_pattern(path, rec->pattern, &rec->pattern_per_process);
     return true;
 }
 

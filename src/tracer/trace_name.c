@@ -91,11 +91,13 @@ int mtr_name_expand(struct mtr_recorder *rec) {
             tcm_fmt_char(&f, *p);
         }
     }
-    if ((is_given ? rec->pattern_is_bad : mtr_config.pattern_is_bad) || f.cut ||
-        f.len + NAME_ROOM >= sizeof(rec->output))
+    int error = is_given ? rec->pattern_error : mtr_config.pattern_error;
+    if (error != 0)
+        return error;
+    if (f.cut || f.len + NAME_ROOM >= sizeof(rec->output))
         return ENAMETOOLONG;
     rec->keeps = false;
-    int error = mtr_name_resolve(rec);
+    error = mtr_name_resolve(rec);
     /* The program has no descriptor left. The saver has. */
     return error == EMFILE ? 0 : error;
 }

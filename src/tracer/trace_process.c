@@ -202,11 +202,17 @@ void mtr_process_own(uint32_t name_number) {
 }
 
 /* The current folder with every % doubled, since it is none of the pattern, and
-   a slash at its end. Worked out in place: a thread's stack may be small. */
+   a slash at its end. Worked out in place: a thread's stack may be small. 0:
+   errno tells. */
 static size_t put_folder(char *out) {
     long n = tcm_syscall(SYS_getcwd, out, PATH_MAX);
+    if (n < 0)
+        return 0;
+    /* It was unmounted, or is not below this process's root. */
+    errno = ENOENT;
     if (n <= 1 || out[0] != '/')
         return 0;
+    errno = ERANGE;
     size_t length = (size_t)n - 1, doubled = 0;
     for (size_t i = 0; i < length; i++)
         doubled += out[i] == '%';
@@ -226,12 +232,14 @@ static size_t put_folder(char *out) {
 }
 
 /* Made absolute now: the program may change its folder. */
-bool mtr_process_pattern(const char *name, char *out, bool *per_process) {
+int mtr_process_pattern(const char *name, char *out, bool *per_process) {
     struct tcm_fmt f;
     size_t folder = 0;
+    int error = 0, saved = errno;
     *per_process = false;
     if (name[0] != '/' && (folder = put_folder(out)) == 0)
-        return false;
+        error = errno == ERANGE ? ENAMETOOLONG : errno;
+    errno = saved;
     tcm_fmt_init(&f, out + folder, PATH_MAX - folder);
     tcm_fmt_str(&f, name);
     for (const char *p = name; *p != '\0'; p++) {
@@ -240,7 +248,7 @@ bool mtr_process_pattern(const char *name, char *out, bool *per_process) {
             p++;
         }
     }
-    return !f.cut;
+    return f.cut ? ENAMETOOLONG : error;
 }
 
 static void remember_stderr(void) {
@@ -303,8 +311,7 @@ void mtr_process_configure(const struct mtr_host *host) {
     configure_sites(c);
     if (output == NULL || output[0] == '\0')
         return;
-    c->pattern_is_bad =
-        !mtr_process_pattern(output, c->pattern, &c->per_process);
+    c->pattern_error = mtr_process_pattern(output, c->pattern, &c->per_process);
     if (c->per_process)
         c->filtered = has_filter();
     if (!c->per_process && !may_own()) {

@@ -16,8 +16,8 @@ struct mtr_host;
    process is to be recorded without a call of the program. */
 void mtr_process_configure(const struct mtr_host *host);
 /* Makes NAME the absolute pattern in OUT (PATH_MAX bytes); *PER_PROCESS tells
-   of %p. false: too long, or there is no current folder. */
-bool mtr_process_pattern(const char *name, char *out, bool *per_process);
+   of %p. 0, or an errno: it is too long, or there is no current folder. */
+int mtr_process_pattern(const char *name, char *out, bool *per_process);
 /* A number that others cannot predict, not 0. */
 uint64_t mtr_process_random(void);
 /* The identity of process PID, which is this one, or has made it to use its

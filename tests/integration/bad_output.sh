@@ -129,6 +129,14 @@ check "removed file: one line on stderr" one_line err
 check "removed file: the line says so" \
     grep -q "recording stopped.*gone.$suffix: No such file" err
 
+# The current folder is removed before.
+mkdir folder
+(cd folder && rmdir ../folder &&
+    record "there.$suffix" "$built/process_target" status 41 >../out 2>../err)
+is "removed folder: exit status" $? 41
+is "removed folder: what is said" "$(cat err)" \
+    "tcmalloc: cannot record to there.$suffix: No such file or directory"
+
 # A reader that goes away.
 mkfifo fifo
 timeout 60 head -c 1000 fifo >/dev/null &

@@ -158,12 +158,15 @@ static void print_memory(const struct replay_report *r, FILE *out) {
                     tool_text_bytes(&c, f->most_peak_bytes));
         fputc('\n', out);
     }
-    fprintf(out, "resident memory   start %s, peak %s%s, mean %s, end %s\n",
-            tool_text_bytes(&a, r->rss->start_bytes),
-            tool_text_bytes(&b, r->rss->peak_bytes),
-            r->rss->peak_known ? "" : " (since the process began)",
-            tool_text_bytes(&c, replay_rss_average(r->rss)),
-            tool_text_bytes(&d, r->rss->end_bytes));
+    if (r->rss->peak_bytes == 0)
+        fprintf(out, "resident memory   not known: there is no /proc/self\n");
+    else
+        fprintf(out, "resident memory   start %s, peak %s%s, mean %s, end %s\n",
+                tool_text_bytes(&a, r->rss->start_bytes),
+                tool_text_bytes(&b, r->rss->peak_bytes),
+                r->rss->peak_known ? "" : " (since the process began)",
+                tool_text_bytes(&c, replay_rss_average(r->rss)),
+                tool_text_bytes(&d, r->rss->end_bytes));
     if (rss_over_live(r) > 0)
         fprintf(out,
                 "at peak of live   %s, %.3g by live bytes; %s in huge pages\n",

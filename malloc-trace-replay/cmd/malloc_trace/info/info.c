@@ -118,7 +118,7 @@ int cmd_info(int argc, char **argv) {
         struct info_file *f = &files[i];
         if (text && f->kind != INFO_UNREADABLE)
             info_print(f, all);
-        (void)fflush(stdout);
+        tool_flush();
         tell_problems(f);
         if (f->status == TOOL_FAILED || status == TOOL_OK)
             status = f->status;

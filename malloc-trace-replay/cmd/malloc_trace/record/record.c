@@ -17,6 +17,7 @@
 #include "common/files.h"
 #include "common/main.h"
 #include "common/own_library.h"
+#include "traceformat/compress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -114,7 +115,8 @@ static bool make_pattern(char out[PATH_MAX], const char *file,
         const char *slash = strrchr(command, '/');
         used = put_escaped(name, 0, PATH_MAX - 32,
                            slash != NULL ? slash + 1 : command);
-        snprintf(name + used, sizeof(name) - used, ".%%p.trace.lz4");
+        snprintf(name + used, sizeof(name) - used, ".%%p.trace%s",
+                 mtf_compress_available() ? ".lz4" : "");
         file = name;
     }
     out[0] = '\0';
