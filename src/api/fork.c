@@ -25,11 +25,11 @@
 #include "base/atomic.h"
 #include "base/check.h"
 #include "base/lock.h"
+#include "base/os_thread.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 
 /* Of glibc's libio: exported, but declared in no current header. The lock is
    recursive. */
@@ -37,29 +37,12 @@ extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
 
-TCM_STATIC_ASSERT(NSIG <= 8 * sizeof(uint64_t) + 1,
-                  "the kernel's set of signals is one word");
-
 /* State of the fork that this thread is in. */
 static TCM_TLS uint64_t mask_before;
 static TCM_TLS bool has_locks;
 
-static void block_signals(void) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    __builtin_memcpy(&mask_before, &before, sizeof(mask_before));
-}
-
-static void restore_signals(void) {
-    sigset_t before;
-    sigemptyset(&before);
-    __builtin_memcpy(&before, &mask_before, sizeof(mask_before));
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 static void prepare(void) {
-    block_signals();
+    mask_before = tcm_block_signals();
     has_locks = tcm_locks_held == 0;
     if (!has_locks)
         return;
@@ -78,7 +61,7 @@ static void parent(void) {
             _IO_list_unlock();
         TCM_ASSERT(tcm_locks_held == 0);
     }
-    restore_signals();
+    tcm_restore_signals(mask_before);
 }
 
 static void child(void) {
@@ -93,7 +76,7 @@ static void child(void) {
             _IO_list_resetlock();
     }
     tcm_trace_fork_child(self);
-    restore_signals();
+    tcm_restore_signals(mask_before);
 }
 
 /* --- Registration -------------------------------------------------------- */

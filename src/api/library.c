@@ -105,15 +105,16 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
 
 void tcm_library_begin(bool by_call) {
     static uint32_t begun;
-    if (tcm_swap_acq_rel(&begun, 1u) != 0)
-        return;
-    tcm_fork_handlers();
-    if (tcm_api_init())
-        tcm_settings_read();
+    if (tcm_swap_acq_rel(&begun, 1u) == 0) {
+        tcm_fork_handlers();
+        if (tcm_api_init())
+            tcm_settings_read();
+    }
     tcm_trace_init(by_call);
 }
 
 __attribute__((constructor)) static void library_begins(void) {
+    tcm_trace_start_of_process();
     tcm_library_begin(false);
 }
 

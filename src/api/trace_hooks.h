@@ -151,6 +151,9 @@ static inline bool tcm_trace_init_is_due(void) {
     return mtr_is_early() && mtr_init_is_due();
 }
 void tcm_trace_init(bool by_call);
+static inline void tcm_trace_start_of_process(void) {
+    mtr_start_of_process();
+}
 void tcm_trace_thread_end(struct tcm_thread_state *self);
 /* T is the stream of a thread that is gone without its end. */
 static inline void tcm_trace_dead_thread(struct mtr_thread *t) {
@@ -265,6 +268,8 @@ static inline void tcm_trace_mark(const char *text, size_t length) {
 }
 static inline bool tcm_trace_init_is_due(void) {
     return false;
+}
+static inline void tcm_trace_start_of_process(void) {
 }
 static inline void tcm_trace_init(bool by_call) {
     (void)by_call;

@@ -1,8 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/elf_symbols.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <string.h>
+
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+/* Weak: a library that was built here may run with an older one. */
+extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
+
+bool tcm_elf_module_at(uintptr_t address, struct tcm_elf_module *m) {
+    struct dl_find_object object;
+    if (_dl_find_object == NULL ||
+        _dl_find_object((void *)address, &object) != 0)
+        return false;
+    *m = (struct tcm_elf_module){.map = object.dlfo_link_map,
+                                 .start = (uintptr_t)object.dlfo_map_start,
+                                 .end = (uintptr_t)object.dlfo_map_end,
+                                 .eh_frame = object.dlfo_eh_frame};
+    return m->map != NULL;
+}
+#else
+bool tcm_elf_module_at(uintptr_t address, struct tcm_elf_module *m) {
+    (void)address, (void)m;
+    return false;
+}
+#endif
 
 /* Some loaders add the bias to the section's addresses, some do not. */
 static uintptr_t address(uintptr_t bias, ElfW(Addr) value) {

@@ -22,6 +22,18 @@ struct tcm_elf_symbols {
     size_t relocations_bytes;
 };
 
+/* The loaded module that an address lies in. */
+struct tcm_elf_module {
+    const struct link_map *map;
+    uintptr_t start, end;
+    const void *eh_frame; /* .eh_frame_hdr, or NULL */
+};
+
+/* By the loader's own table: without a lock, and without a call that another
+   library can stand before. false: there is none, or the loader has no such
+   table (glibc before 2.35). */
+bool tcm_elf_module_at(uintptr_t address, struct tcm_elf_module *m);
+
 /* Of the module with PHDRS, loaded at BIAS. false: it has no such table. */
 bool tcm_elf_symbols(struct tcm_elf_symbols *s, uintptr_t bias,
                      const ElfW(Phdr) * phdrs, size_t count);

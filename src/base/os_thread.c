@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -65,4 +66,26 @@ uint32_t tcm_os_cpu(void) {
     int cpu = sched_getcpu();
     errno = saved;
     return cpu < 0 ? 0 : (uint32_t)cpu;
+}
+
+#if defined(__GLIBC__)
+#define LIBRARY_SIGNALS ((uint64_t)3 << 31) /* 32 and 33 */
+#else
+#define LIBRARY_SIGNALS ((uint64_t)7 << 31) /* musl: 34 as well */
+#endif
+
+static void set_signals(const uint64_t *now, uint64_t *before) {
+    int saved = errno;
+    tcm_syscall(SYS_rt_sigprocmask, SIG_SETMASK, now, before, sizeof(*now));
+    errno = saved;
+}
+
+uint64_t tcm_block_signals(void) {
+    uint64_t all = ~LIBRARY_SIGNALS, before = 0;
+    set_signals(&all, &before);
+    return before;
+}
+
+void tcm_restore_signals(uint64_t before) {
+    set_signals(&before, NULL);
 }

@@ -28,4 +28,13 @@ bool tcm_os_is_first_thread(void);
 /* CPU that the caller runs on at this moment. */
 uint32_t tcm_os_cpu(void);
 
+/*
+ * Blocks the calling thread's signals, but for those by which the C library
+ * cancels threads and changes their user: setuid() would wait for ever. By the
+ * system's call, since a library may stand before pthread_sigmask. Returns the
+ * mask before, for tcm_restore_signals.
+ */
+uint64_t tcm_block_signals(void);
+void tcm_restore_signals(uint64_t before);
+
 #endif

@@ -123,6 +123,7 @@ static void reset(struct mtr_pool *pool, uint32_t session, uint64_t bound) {
     tcm_store_relaxed(&pool->buffers, (uint64_t)0);
     pool->estate = NULL;
     pool->lost = NULL;
+    pool->lost_before = 0;
     pool->slab_left = 0;
     memset(pool->free, 0, sizeof(pool->free));
     pool->free[MTR_SMALL].ready = MTR_READY_SMALL;
@@ -271,6 +272,8 @@ void mtr_pool_count_lost(struct mtr_pool *pool, uint32_t session,
     if (pool->session == session && pool->lost != NULL) {
         pool->lost->dropped += dropped;
         pool->lost->untraced += untraced;
+    } else if (pool->session == session) {
+        pool->lost_before += dropped;
     }
     tcm_unlock(&pool->lock);
 }
@@ -279,6 +282,8 @@ void mtr_pool_tell_lost(struct mtr_pool *pool, struct mtf_spool_lost *lost) {
     tcm_lock(&pool->lock);
     if (pool->lost != NULL)
         *lost = *pool->lost;
+    lost->dropped += pool->lost_before;
+    pool->lost_before = 0;
     pool->lost = lost;
     tcm_unlock(&pool->lock);
 }

@@ -94,6 +94,7 @@ struct mtr_pool {
     uint32_t session; /* the recording it serves, 0: none */
     struct mtr_estate *estate;   /* of that recording, NULL: none yet */
     struct mtf_spool_lost *lost; /* in page 0 of its spool, NULL: none */
+    uint64_t lost_before;        /* events dropped before there was a spool */
     /* descriptors: the saver's, or the thread's that makes a lazy spool */
     uint8_t *slab;
     size_t slab_left;

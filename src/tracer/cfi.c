@@ -3,9 +3,8 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/elf_symbols.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <string.h>
 
 /* Nested DW_CFA_remember_state, and operands of an expression. */
@@ -414,36 +413,14 @@ static bool execute(struct machine *m, struct span s, uint64_t start) {
     return !s.bad;
 }
 
-/* A module in memory; .eh_frame_hdr is at HEAD. */
-struct image {
-    const uint8_t *low, *end, *head;
-};
-
-#if defined(__x86_64__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
-extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
-
-static bool find_image(uintptr_t at, struct image *out) {
-    struct dl_find_object object;
-    if (_dl_find_object == NULL || _dl_find_object((void *)at, &object) != 0)
-        return false;
-    *out = (struct image){object.dlfo_map_start, object.dlfo_map_end,
-                          object.dlfo_eh_frame};
-    return true;
-}
-#else
-static bool find_image(uintptr_t at, struct image *out) {
-    (void)at, (void)out;
-    return false;
-}
-#endif
-
 enum mtr_cfi_found mtr_cfi_find(uintptr_t at, struct mtr_cfi *out) {
-    struct image image;
+    struct tcm_elf_module module;
     struct cie c;
     struct fde f;
-    if (!find_image(at, &image))
+    if (!tcm_elf_module_at(at, &module))
         return MTR_CFI_NO_MODULE;
-    const uint8_t *low = image.low, *end = image.end, *head = image.head;
+    const uint8_t *low = (const uint8_t *)module.start;
+    const uint8_t *end = (const uint8_t *)module.end, *head = module.eh_frame;
     if (head == NULL)
         return MTR_CFI_NONE;
     /* Of a program whose segments have gaps between them the loader says where

@@ -28,7 +28,6 @@ struct mtr_identity {
 struct mtr_config {
     const struct mtr_host *host;
     void (*answer)(void); /* makes control_server.h's thread; set with HOST */
-    bool set_up;          /* mtr_init ran */
     bool named;           /* the environment names an output for this process */
     bool wanted;          /* children are recorded too, with per_process */
     int pattern_error;    /* too long, or there is no current folder */

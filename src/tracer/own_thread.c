@@ -3,17 +3,20 @@
 
 #include "base/elf_symbols.h"
 #include "base/os_syscall.h"
+#include "base/os_thread.h"
 #include "base/raw_io.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#if defined(__GLIBC__)
+#include <gnu/libc-version.h>
+#endif
 
 #define STACK_BYTES ((size_t)256 << 10)
 /* Links of a folder in /proc that has no folders. */
@@ -22,45 +25,80 @@
 /* Threads that the C library counts, or NULL. */
 static unsigned *counted;
 /* The C library's: those of the program, or of another library that stands
-   before it, would see threads that the program did not make. */
-static __typeof__(pthread_create) *create = pthread_create;
-static __typeof__(pthread_join) *join = pthread_join;
+   before it, would see threads that the program did not make, or be called
+   before that library's constructor. */
+static struct {
+    __typeof__(pthread_create) *create;
+    __typeof__(pthread_join) *join;
+    __typeof__(pthread_attr_init) *attr_init;
+    __typeof__(pthread_attr_setstacksize) *attr_setstacksize;
+    __typeof__(pthread_attr_destroy) *attr_destroy;
+} own = {pthread_create, pthread_join, pthread_attr_init,
+         pthread_attr_setstacksize, pthread_attr_destroy};
 
-/* FOUND is set to the function NAME at ADDRESS, unless that is 0. */
-static void set_function(void *found, uintptr_t address) {
-    if (address != 0)
-        memcpy(found, &address, sizeof(address));
-}
-
-static uintptr_t function_of(const struct tcm_elf_symbols *s,
-                             const char *name) {
+/* FOUND is set to the function NAME of S; false: there is none. */
+static bool find_function(const struct tcm_elf_symbols *s, const char *name,
+                          void *found) {
     const ElfW(Sym) *symbol = tcm_elf_find(s, name);
-    return symbol == NULL ? 0 : s->bias + symbol->st_value;
+    if (symbol == NULL)
+        return false;
+    uintptr_t address = s->bias + symbol->st_value;
+    memcpy(found, &address, sizeof(address));
+    return true;
 }
 
-/* Functions of threads are in the one or the other. */
+/* The same of S, libc.so.6 or, before glibc 2.34, libpthread.so.0. */
+static bool find_functions(const struct tcm_elf_symbols *s) {
+    (void)find_function(s, "__nptl_nthreads", &counted);
+    return find_function(s, "pthread_create", &own.create) &&
+           find_function(s, "pthread_join", &own.join) &&
+           find_function(s, "pthread_attr_init", &own.attr_init) &&
+           find_function(s, "pthread_attr_setstacksize",
+                         &own.attr_setstacksize) &&
+           find_function(s, "pthread_attr_destroy", &own.attr_destroy);
+}
+
 static int look_at_library(struct dl_phdr_info *info, size_t size, void *arg) {
     const char *name = strrchr(info->dlpi_name, '/');
     struct tcm_elf_symbols s;
     (void)size;
     (void)arg;
-    if (name == NULL || (strcmp(name, "/libc.so.6") != 0 &&
-                         strcmp(name, "/libpthread.so.0") != 0))
-        return 0;
-    if (tcm_elf_symbols(&s, info->dlpi_addr, info->dlpi_phdr,
-                        info->dlpi_phnum)) {
-        set_function(&create, function_of(&s, "pthread_create"));
-        set_function(&join, function_of(&s, "pthread_join"));
-    }
+    if (name != NULL &&
+        (strcmp(name, "/libc.so.6") == 0 ||
+         strcmp(name, "/libpthread.so.0") == 0) &&
+        tcm_elf_symbols(&s, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum))
+        (void)find_functions(&s);
     return 0;
 }
 
+static bool find_in_libc(void) {
+#if defined(__GLIBC__)
+    struct tcm_elf_module libc;
+    struct tcm_elf_symbols s;
+    return TCM_SYSCALL_RAW &&
+           tcm_elf_module_at((uintptr_t)&gnu_get_libc_version, &libc) &&
+           tcm_elf_symbols_at(&s, libc.map->l_addr, libc.map->l_ld) &&
+           find_functions(&s);
+#else
+    return false;
+#endif
+}
+
+/* FOUND is set to the next function NAME behind this library, if any. */
+static void find_next(const char *name, void *found) {
+    void *address = dlsym(RTLD_NEXT, name);
+    if (address != NULL)
+        memcpy(found, &address, sizeof(address));
+}
+
 void mtr_own_init(void) {
+    if (find_in_libc())
+        return;
     mtr_config.host->enter_private();
     counted = dlsym(RTLD_DEFAULT, "__nptl_nthreads");
     /* Of another C library, or under a sanitizer, the next ones. */
-    set_function(&create, (uintptr_t)dlsym(RTLD_NEXT, "pthread_create"));
-    set_function(&join, (uintptr_t)dlsym(RTLD_NEXT, "pthread_join"));
+    find_next("pthread_create", &own.create);
+    find_next("pthread_join", &own.join);
     if (TCM_SYSCALL_RAW)
         dl_iterate_phdr(look_at_library, NULL);
     /* The program's first call of dlerror is not to tell of these. */
@@ -70,24 +108,20 @@ void mtr_own_init(void) {
 
 bool mtr_own_create(pthread_t *thread, void *(*body)(void *), void *arg,
                     int *error) {
-    sigset_t all, before;
     pthread_attr_t attr;
-    sigfillset(&all);
-    /* Not the raw call: it would block the C library's own signals too, and
-       setuid() would hang. */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    int rc = create(thread, &attr, body, arg);
+    uint64_t mask = tcm_block_signals();
+    own.attr_init(&attr);
+    own.attr_setstacksize(&attr, STACK_BYTES);
+    int rc = own.create(thread, &attr, body, arg);
     if (rc == EINVAL) {
         /* Thread-local storage of the program larger than our stack. */
-        pthread_attr_setstacksize(&attr, 32 * STACK_BYTES);
-        rc = create(thread, &attr, body, arg);
+        own.attr_setstacksize(&attr, 32 * STACK_BYTES);
+        rc = own.create(thread, &attr, body, arg);
     }
     if (rc != 0)
         *thread = 0;
-    pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    own.attr_destroy(&attr);
+    tcm_restore_signals(mask);
     *error = rc;
     return rc == 0;
 }
@@ -132,7 +166,7 @@ void mtr_own_join(pthread_t *thread) {
         return;
     mtr_config.host->enter_private();
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    join(ended, NULL);
+    own.join(ended, NULL);
     pthread_setcancelstate(state, &state);
     mtr_config.host->leave_private();
 }

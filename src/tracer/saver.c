@@ -17,7 +17,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #define IDLE_NS_MAX 1000000000u
@@ -210,19 +209,17 @@ bool mtr_saver_create(struct mtr_recorder *rec, int *error) {
 
 /* The calling thread saves, if no other does. No handler of the program's may
    run, or leave, in the middle; and SIGXFSZ is none of its business. */
-static bool begin_here(struct mtr_recorder *rec, sigset_t *mask) {
+static bool begin_here(struct mtr_recorder *rec, uint64_t *mask) {
     uint32_t expected = 0;
-    sigset_t all;
     if (!tcm_cas_acq_rel(&rec->link.started, &expected, 1u))
         return false;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, mask);
+    *mask = tcm_block_signals();
     return true;
 }
 
-static void end_here(struct mtr_recorder *rec, const sigset_t *mask) {
+static void end_here(struct mtr_recorder *rec, uint64_t mask) {
     publish_started(rec, 0);
-    pthread_sigmask(SIG_SETMASK, mask, NULL);
+    tcm_restore_signals(mask);
 }
 
 /* Waits until the thread that changed link.started to 1 is done. false: it
@@ -241,7 +238,7 @@ static bool await_other(struct mtr_recorder *rec) {
 
 bool mtr_saver_stock_here(struct mtr_recorder *rec) {
     struct mtr_pool *pool = &rec->pool;
-    sigset_t mask;
+    uint64_t mask;
     if (mtr_process_is_confined())
         return false;
     if (!begin_here(rec, &mask))
@@ -259,39 +256,39 @@ bool mtr_saver_stock_here(struct mtr_recorder *rec) {
     }
     if (state == MTR_LAZY && tcm_os_pid() == rec->pid)
         tcm_store_relaxed(&rec->link.due, 1u);
-    end_here(rec, &mask);
+    end_here(rec, mask);
     return true;
 }
 
 void mtr_saver_round_here(struct mtr_recorder *rec) {
     struct mtr_saver *s = &the_saver;
-    sigset_t mask;
+    uint64_t mask;
     if (mtr_process_is_confined() || !begin_here(rec, &mask))
         return;
     if (tcm_load_acquire(&rec->state) != MTR_ENDED) {
-        end_here(rec, &mask);
+        end_here(rec, mask);
         return;
     }
     if (mtr_saver_resume(s) && mtr_saver_end_mode_round(s, true)) {
         mtr_saver_rest(s);
-        end_here(rec, &mask);
+        end_here(rec, mask);
         return;
     }
     mtr_saver_give_up(s);
     mtr_saver_leave(s);
-    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    tcm_restore_signals(mask);
 }
 
 bool mtr_saver_end_here(struct mtr_recorder *rec) {
     struct mtr_saver *s = &the_saver;
-    sigset_t mask;
+    uint64_t mask;
     /* What was published is in the spool. */
     if (mtr_process_is_confined())
         return true;
     if (!begin_here(rec, &mask))
         return false;
     if (tcm_load_acquire(&rec->state) != MTR_LAZY) {
-        end_here(rec, &mask);
+        end_here(rec, mask);
         return false;
     }
     mtr_saver_begin(s, rec);
@@ -307,10 +304,10 @@ bool mtr_saver_end_here(struct mtr_recorder *rec) {
     }
     if (ok || !done) {
         mtr_saver_rest(s);
-        end_here(rec, &mask);
+        end_here(rec, mask);
     } else {
         mtr_saver_leave(s);
-        pthread_sigmask(SIG_SETMASK, &mask, NULL);
+        tcm_restore_signals(mask);
     }
     return done;
 }

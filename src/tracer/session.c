@@ -187,6 +187,13 @@ bool mtr_begin_recording(struct mtr_recorder *rec) {
     return ok;
 }
 
+/* For the footer, and for a reader of the spool. */
+static void count_early_drops(struct mtr_recorder *rec) {
+    uint64_t dropped = mtr_early_take_dropped();
+    mtr_registry_count_dropped(rec, dropped);
+    mtr_pool_count_lost(&rec->pool, rec->session, dropped, 0);
+}
+
 static bool begin_armed(struct mtr_recorder *rec) {
     bool adopt = mtr_early_has_events();
     if (mtr_process_is_confined()) {
@@ -209,6 +216,7 @@ static bool begin_armed(struct mtr_recorder *rec) {
     mtr_config.starts++;
     if (adopt)
         mtr_early_adopt(rec);
+    count_early_drops(rec);
     return true;
 }
 

@@ -8,8 +8,10 @@
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/elf_symbols.h"
 #include "base/os_mem.h"
 #include "base/os_program.h"
+#include "base/os_syscall.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -23,27 +25,9 @@
 static struct mtr_module *modules[MTR_MODULES_MAX]; /* in order, then NULL */
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
-/* Weak: a library that was built here may run with an older one. */
-extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 /* In the loader, whether the kernel started that or the program. A static
    program may have none. */
 extern __typeof__(_r_debug) _r_debug __attribute__((weak));
-
-struct found {
-    struct link_map *map;
-    uint64_t start, end;
-};
-
-static bool find(uintptr_t address, struct found *out) {
-    struct dl_find_object object;
-    if (_dl_find_object == NULL ||
-        _dl_find_object((void *)address, &object) != 0)
-        return false;
-    out->map = object.dlfo_link_map;
-    out->start = (uintptr_t)object.dlfo_map_start;
-    out->end = (uintptr_t)object.dlfo_map_end;
-    return out->map != NULL;
-}
 
 /* --- Build id ------------------------------------------------------------ */
 
@@ -81,13 +65,13 @@ static ElfW(Phdr) header(const struct headers *h, size_t i) {
     return ph;
 }
 
-static bool is_program(const struct found *f) {
+static bool is_program(const struct tcm_elf_module *f) {
     return f->map->l_name == NULL || f->map->l_name[0] == '\0';
 }
 
 /* Those of the program are told; its segments may have gaps between them, and F
    be one of them. */
-static struct headers find_headers(const struct found *f) {
+static struct headers find_headers(const struct tcm_elf_module *f) {
     ElfW(Ehdr) head;
     struct headers none = {0, 0};
     if (is_program(f))
@@ -116,7 +100,7 @@ static bool is_loaded(const struct headers *h, const ElfW(Phdr) * note) {
     return false;
 }
 
-static unsigned build_id(const struct found *f, uint8_t *id) {
+static unsigned build_id(const struct tcm_elf_module *f, uint8_t *id) {
     struct headers h = find_headers(f);
     for (size_t i = 0; i < h.count; i++) {
         ElfW(Phdr) ph = header(&h, i);
@@ -133,7 +117,7 @@ static unsigned build_id(const struct found *f, uint8_t *id) {
 /* --- The list ------------------------------------------------------------ */
 
 /* All but the path, which is not part of what a module is known by. */
-static void describe(const struct found *f, struct mtr_module *m) {
+static void describe(const struct tcm_elf_module *f, struct mtr_module *m) {
     uintptr_t loader = (uintptr_t)&_r_debug;
     memset(m, 0, sizeof(*m));
     m->start = f->start;
@@ -145,7 +129,7 @@ static void describe(const struct found *f, struct mtr_module *m) {
     m->build_id_length = (uint8_t)build_id(f, m->build_id);
 }
 
-static bool is_at(const struct mtr_module *m, const struct found *f) {
+static bool is_at(const struct mtr_module *m, const struct tcm_elf_module *f) {
     return f->start == m->start && f->end == m->end &&
            f->map->l_addr == m->bias && (uintptr_t)f->map->l_ld == m->dynamic;
 }
@@ -178,23 +162,45 @@ static void *take(size_t bytes) {
     }
 }
 
-static struct mtr_module *make(const struct found *f,
+/* The current folder and a slash, before a NAME that dlopen was given relative
+   to it; else nothing. Returns the length. */
+static size_t folder_of(const char *name, char *folder, size_t room) {
+    if (name[0] == '/' || strchr(name, '/') == NULL)
+        return 0;
+    long n = tcm_syscall(SYS_getcwd, folder, room);
+    if (n <= 1 || folder[0] != '/')
+        return 0;
+    if (folder[n - 2] == '/')
+        return (size_t)n - 1;
+    folder[n - 1] = '/';
+    return (size_t)n;
+}
+
+static struct mtr_module *make(const struct tcm_elf_module *f,
                                const struct mtr_module *what) {
     char path[512];
     const char *name = is_program(f) ? path : f->map->l_name;
     size_t n = is_program(f) ? tcm_os_program_path(path, sizeof(path))
                              : strnlen(name, PATH_MAX);
-    struct mtr_module *m = take(sizeof(*m) + n);
+    size_t before = is_program(f) ? 0 : folder_of(name, path, sizeof(path));
+    if (before + n > PATH_MAX)
+        before = 0;
+    if (before != 0 && strncmp(name, "./", 2) == 0) {
+        name += 2;
+        n -= 2;
+    }
+    struct mtr_module *m = take(sizeof(*m) + before + n);
     if (m == NULL)
         return NULL;
     *m = *what;
-    m->path_length = (uint32_t)n;
-    memcpy(m->path, name, n);
+    m->path_length = (uint32_t)(before + n);
+    memcpy(m->path, path, before);
+    memcpy(m->path + before, name, n);
     return m;
 }
 
 /* The module in F that was described since the loader was at work; 0: none. */
-static uint32_t find_described(const struct found *f, uint32_t stamp) {
+static uint32_t find_described(const struct tcm_elf_module *f, uint32_t stamp) {
     const struct mtr_module *m;
     for (uint32_t i = 1; (m = mtr_module(i)) != NULL; i++)
         if (is_at(m, f) && tcm_load_relaxed(&m->stamp) == stamp)
@@ -203,10 +209,10 @@ static uint32_t find_described(const struct found *f, uint32_t stamp) {
 }
 
 uint32_t mtr_module_at(uintptr_t address, uint32_t stamp) {
-    struct found f;
+    struct tcm_elf_module f;
     struct mtr_module what;
     struct mtr_module *mine = NULL;
-    if (!find(address, &f))
+    if (!tcm_elf_module_at(address, &f))
         return 0;
     uint32_t known = find_described(&f, stamp);
     if (known != 0)
@@ -232,8 +238,8 @@ uint32_t mtr_module_at(uintptr_t address, uint32_t stamp) {
 
 bool mtr_module_is_at(uint32_t number, uintptr_t address) {
     const struct mtr_module *m = mtr_module(number);
-    struct found f;
-    return m != NULL && find(address, &f) && is_at(m, &f);
+    struct tcm_elf_module f;
+    return m != NULL && tcm_elf_module_at(address, &f) && is_at(m, &f);
 }
 #else
 uint32_t mtr_module_at(uintptr_t address, uint32_t stamp) {

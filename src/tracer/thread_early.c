@@ -7,14 +7,22 @@
 #include "tracer/thread_gap.h"
 #include "tracer/thread_life.h"
 #include "tracer/trace_clock.h"
+#include "tracer/trace_process.h"
 
 #include <string.h>
 
 #define HEAD_BYTES sizeof(struct mtf_spool_buffer)
 
+/* Of glibc, since 2.32; cleared by the first pthread_create before it allocates
+   for the thread. */
+extern char __libc_single_threaded __attribute__((weak));
+
 static struct mtr_thread_record early;
 static uint8_t early_bytes[MTR_SMALL_BYTES] TCM_ALIGNED(TCM_CACHE_LINE);
 static uint32_t early_owner; /* kernel thread id, 0: nobody yet */
+static uint32_t early_guest; /* the same of a vfork child that came first */
+static bool early_is_forked; /* a child, whose parent has the buffer's events */
+static uint64_t early_dropped;
 static uint64_t early_first_token;
 static uint64_t early_time_ns; /* before the first of them */
 static struct mtr_thread *early_adopted;
@@ -25,13 +33,6 @@ bool mtr_early_is(const struct mtr_thread *t) {
 
 static bool is_owner(void) {
     return tcm_load_relaxed(&early_owner) == tcm_os_tid();
-}
-
-static void set_early_limit(struct mtr_thread *t) {
-    uint8_t *end = t->cold->room_end + MTR_ROOM;
-    TCM_ASSERT(mtr_early_is(t) && is_owner() && t->pos <= end);
-    uint64_t left = t->cold->token_end - t->next_token;
-    t->limit = (uint64_t)(end - t->pos) <= left ? end : t->pos + left;
 }
 
 static void begin(struct mtr_thread *t) {
@@ -50,38 +51,53 @@ static bool is_full(const struct mtr_thread *t) {
     return t->pos > t->cold->room_end;
 }
 
-bool mtr_early_is_full(void) {
-    return early.hot.cold != NULL && is_owner() && is_full(&early.hot);
+/* A constructor may fork before any allocation, so that no handler tells the
+   child; or vfork, whose child has its parent's memory, and is not to claim
+   what is there for the parent. */
+static bool is_over_at_first(bool at_once) {
+    bool is_child = mtr_process_is_forked();
+    if (is_child && mtr_process_shares_memory()) {
+        tcm_store_relaxed(&early_guest, tcm_os_tid());
+        return false;
+    }
+    return is_child || at_once;
 }
 
+bool mtr_early_is_over(bool at_once) {
+    bool makes_threads =
+        &__libc_single_threaded != NULL && !__libc_single_threaded;
+    if (early_is_forked)
+        return true;
+    if (tcm_load_relaxed(&early_owner) == 0)
+        return is_over_at_first(at_once || makes_threads);
+    return is_owner() && (is_full(&early.hot) || makes_threads);
+}
+
+void mtr_early_fork_child(void) {
+    early_is_forked = true;
+    early_dropped = 0;
+}
+
+uint64_t mtr_early_take_dropped(void) {
+    return tcm_swap_acq_rel(&early_dropped, (uint64_t)0);
+}
+
+/* The limit stays NULL: each call asks whether set-up is due. */
 struct mtr_thread *mtr_early_enter(struct mtr_thread **slot) {
     struct mtr_thread *t = &early.hot;
-    uint32_t nobody = 0;
-    if (tcm_cas_acquire(&early_owner, &nobody, tcm_os_tid()))
+    uint32_t nobody = 0, self = tcm_os_tid();
+    if (tcm_load_relaxed(&early_guest) != self &&
+        tcm_cas_acquire(&early_owner, &nobody, self))
         begin(t);
-    else if (!is_owner())
-        t = NULL;
-    /* Full: what comes until set-up is not recorded. */
-    if (t == NULL || is_full(t)) {
-        early.hot.limit = NULL;
+    if (!is_owner() || is_full(t)) {
+        tcm_add_relaxed(&early_dropped, (uint64_t)1);
         *slot = &mtr_no_thread;
         return NULL;
     }
     if (mtr_tokens_are_low(t))
         mtr_put_tokens(t);
-    set_early_limit(t);
-    /* Set-up changes the control and then takes the limit away, in the order of
-       seq_cst operations: its store replaces ours, or we see its change. */
-    tcm_fence_seq_cst();
-    if (!mtr_is_early())
-        tcm_store_relaxed(&t->limit, NULL);
     *slot = t;
     return t;
-}
-
-void mtr_early_end(void) {
-    tcm_fence_seq_cst();
-    tcm_store_relaxed(&early.hot.limit, NULL);
 }
 
 bool mtr_early_has_events(void) {
@@ -98,7 +114,6 @@ uint64_t mtr_early_time_ns(void) {
 
 void mtr_early_adopt(struct mtr_recorder *rec) {
     struct mtr_thread *t = mtr_registry_add(rec, 0, NULL);
-    early.hot.limit = NULL;
     if (t == NULL)
         return;
     struct mtr_thread_cold *cold = t->cold;

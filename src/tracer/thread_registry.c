@@ -189,6 +189,13 @@ static void add_counts(struct mtr_totals *to,
     to->slow_times += tcm_load_relaxed(&cold->slow_times);
 }
 
+void mtr_registry_count_dropped(struct mtr_recorder *rec, uint64_t dropped) {
+    struct mtr_registry *r = &rec->registry;
+    tcm_lock(&r->lock);
+    r->ended.dropped += dropped;
+    tcm_unlock(&r->lock);
+}
+
 void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t) {
     struct mtr_registry *r = &rec->registry;
     struct mtr_thread_record *record =

@@ -94,6 +94,8 @@ void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
 /* Leaves the id that was given last out of the count: no thread of the program
    has it. The caller has held the late lock since. */
 void mtr_registry_leave_out(struct mtr_recorder *rec);
+/* Counts what threads without a record lost. */
+void mtr_registry_count_dropped(struct mtr_recorder *rec, uint64_t dropped);
 /* Gives the record back, after handing over its buffer if it still has one: the
    recording may be about to end, and save what is in it. T has no gap that it
    could still write. */

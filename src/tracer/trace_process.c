@@ -17,13 +17,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OWNER "TCMALLOC_TRACE_OWNER"
+#define OUTPUT "TCMALLOC_TRACE_OUTPUT"
+#define OWNER  "TCMALLOC_TRACE_OWNER"
 
 extern char **environ;
 
@@ -58,6 +60,11 @@ static uint64_t process_start(const char *path) {
 bool mtr_process_is_forked(void) {
     const uint64_t forked_no_exec = 0x40; /* PF_FORKNOEXEC of Linux */
     return (stat_field("/proc/self/stat", STAT_FLAGS) & forked_no_exec) != 0;
+}
+
+bool mtr_process_shares_memory(void) {
+    return tcm_syscall(SYS_kcmp, tcm_os_pid(), tcm_syscall(SYS_getppid),
+                       KCMP_VM, 0, 0) == 0;
 }
 
 static uint64_t start_of(uint64_t pid) {
@@ -170,6 +177,16 @@ static bool may_own(void) {
     mtr_config.continues = true;
     mtr_config.owner_name = (uint32_t)n;
     return true;
+}
+
+void mtr_process_disown(void) {
+    mtr_config.named = mtr_config.wanted = mtr_config.control = false;
+    mtr_config.self.pid = 0;
+}
+
+bool mtr_process_is_named(void) {
+    const char *output = tcm_env_get(OUTPUT);
+    return output != NULL && output[0] != '\0';
 }
 
 void mtr_process_own(uint32_t name_number) {
@@ -291,7 +308,7 @@ static void configure_sites(struct mtr_config *c) {
 
 void mtr_process_configure(const struct mtr_host *host) {
     struct mtr_config *c = &mtr_config;
-    const char *output = tcm_env_get("TCMALLOC_TRACE_OUTPUT");
+    const char *output = tcm_env_get(OUTPUT);
     c->host = host;
     c->compress = !tcm_env_bool("TCMALLOC_TRACE_UNCOMPRESSED") &&
                   mtf_compress_available();

@@ -25,6 +25,14 @@ uint64_t mtr_process_random(void);
 void mtr_process_identify(uint32_t pid);
 /* Whether the process was forked and has not called exec since. */
 bool mtr_process_is_forked(void);
+/* Whether its parent's memory is its own, as in the child of a vfork; false
+   where the kernel does not tell. */
+bool mtr_process_shares_memory(void);
+/* Whether the environment names an output. */
+bool mtr_process_is_named(void);
+/* This process is not the one that the environment's output is for, nor are
+   images to come. */
+void mtr_process_disown(void);
 /* Names this process as owner in the environment, for images to come; with
    MTR_NO_NUMBER they begin with the first name themselves. */
 void mtr_process_own(uint32_t name_number);

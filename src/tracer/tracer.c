@@ -4,6 +4,7 @@
  */
 #include "tracer/tracer.h"
 
+#include "base/env.h"
 #include "base/os_thread.h"
 #include "tracer/control_server.h"
 #include "tracer/own_thread.h"
@@ -22,18 +23,37 @@ static struct mtr_control control_off = {.known = 1};
 
 /* --- Set-up -------------------------------------------------------------- */
 
-static void set_up(const struct mtr_host *host, bool by_call) {
+/*
+ * The environment is changed by api's constructor only: setenv may have called
+ * malloc, and would not see that its environment has moved.
+ */
+static bool is_to_own;
+static uint32_t number_to_own;
+
+static void own_later(uint32_t name_number) {
+    is_to_own = true;
+    number_to_own = name_number;
+}
+
+/* Constructors run, or a call comes before ours: a process that was forked was
+   forked by one. Else it may be any, which loads the library late. */
+static bool is_starting;
+
+static void set_up(const struct mtr_host *host) {
     struct mtr_control *off = &control_off;
     mtr_process_configure(host);
-    /* A constructor forked before any call: its child is not the first. */
-    if (by_call && !mtr_config.per_process && mtr_process_is_forked())
-        mtr_config.wanted = false;
     mtr_config.answer = mtr_control_server_need;
     mtr_own_init();
-    /* Its children are not the first process, whether it is recorded yet. */
-    if (mtr_config.named && !mtr_config.wanted && !mtr_config.per_process) {
+    bool is_one_for_all = mtr_config.named && !mtr_config.per_process;
+    /* A constructor forked, and its child comes here first or as well. */
+    if (is_one_for_all && is_starting && mtr_process_is_forked()) {
+        mtr_process_disown();
+        own_later(MTR_NO_NUMBER);
+    } else if (is_one_for_all && !mtr_config.wanted) {
+        /* Its children are not the first process, whether it is recorded
+           yet. */
         mtr_process_identify(tcm_os_pid());
-        mtr_process_own(MTR_NO_NUMBER);
+        own_later(MTR_NO_NUMBER);
     }
     struct mtr_recorder *rec = mtr_config.wanted ? mtr_recorder_need() : NULL;
     if (rec == NULL) {
@@ -42,44 +62,58 @@ static void set_up(const struct mtr_host *host, bool by_call) {
     }
     rec->state = MTR_ARMED;
     rec->control.recording = 1;
-    bool ok = true;
     if (!mtr_config.per_process) {
-        ok = mtr_start_armed(rec);
-        mtr_process_own(ok ? rec->name_number : 0);
+        bool ok = mtr_start_armed(rec);
+        own_later(ok ? rec->name_number : 0);
     } else if (mtr_early_has_events()) {
-        ok = mtr_start_armed(rec);
+        (void)mtr_start_armed(rec);
     }
     /* A thread that sees the new control sees the recording behind it. */
     tcm_store_seq_cst(&mtr_control, &rec->control);
 }
 
+void mtr_start_of_process(void) {
+    is_starting = true;
+}
+
 void mtr_init(const struct mtr_host *host, bool by_call) {
-    if (mtr_config.set_up)
-        return;
-    mtr_config.set_up = true;
+    static uint32_t begun;
     int saved = errno;
-    mtr_inside = 1;
-    set_up(host, by_call);
-    mtr_early_end();
-    mtr_control_server_need();
-    mtr_inside = 0;
+    if (tcm_swap_acq_rel(&begun, 1u) == 0) {
+        mtr_inside = 1;
+        is_starting = is_starting || by_call;
+        set_up(host);
+        mtr_control_server_need();
+        mtr_inside = 0;
+    }
+    if (!by_call && is_to_own) {
+        is_to_own = false;
+        mtr_process_own(number_to_own);
+    }
     errno = saved;
 }
 
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-/* The environment is there when the C library has begun, before all
-   constructors; threads can be made then, too. In a static program, which has
-   no loader, some allocations come between: there only one that finds the
-   static buffer full, which happens in constructors, is late enough. */
+/*
+ * The environment is there when the C library has begun, before all
+ * constructors. Events in the static buffer have no call sites. In a static
+ * program, which has no loader, some allocations come between: hardly as many
+ * as the buffer has room for, but too early for set-up.
+ */
 bool mtr_init_is_due(void) {
-    return !mtr_config.set_up && mtr_inside == 0 && environ != NULL &&
-           (getauxval(AT_BASE) != 0 || mtr_early_is_full());
+    static enum { UNKNOWN, NOT, LATE, AT_ONCE } wanted;
+    if (mtr_inside != 0 || environ == NULL)
+        return false;
+    mtr_inside = 1;
+    if (wanted == UNKNOWN)
+        wanted = !mtr_process_is_named() ? NOT
+                 : tcm_env_get("TCMALLOC_TRACE_SITES") == NULL ||
+                         getauxval(AT_BASE) == 0
+                     ? LATE
+                     : AT_ONCE;
+    bool due = wanted != NOT && mtr_early_is_over(wanted == AT_ONCE);
+    mtr_inside = 0;
+    return due;
 }
-#else
-bool mtr_init_is_due(void) {
-    return false; /* threads may need a constructor of libpthread's */
-}
-#endif
 
 /* --- End ----------------------------------------------------------------- */
 
@@ -132,6 +166,7 @@ void mtr_exit(void) {
 
 void mtr_fork_child(struct mtr_thread **slot) {
     struct mtr_recorder *rec = mtr_recorder;
+    mtr_early_fork_child();
     if (rec == NULL)
         return;
     mtr_recorder_wipe(rec);

@@ -25,12 +25,12 @@ counts() {
 }
 DO=
 export DO
-for DO in much thread fork "fork first"; do
+for DO in much thread fork "fork first" "fork both" environment; do
     record t/one.lz4 ./main
     is "$DO: runs to its end" "$?" 0
     blocks=20000
-    # a new thread has a block of the C library's
-    case $DO in thread) blocks=20001 ;; esac
+    # a new thread has a block of the C library's, a variable two
+    case $DO in thread) blocks=20001 ;; environment) blocks=20002 ;; esac
     is "$DO: all is recorded" "$(counts t/one.lz4)" "$blocks 20000 0 true"
     is "$DO: the child is not" "$(find t -name 'one.lz4.[0-9]*')" ""
     record 't/tree.%p' ./main
@@ -40,18 +40,89 @@ for DO in much thread fork "fork first"; do
         tr '\n' ',')
     case $DO in
     fork*)
+        child="300 0"
+        [ "$DO" != "fork both" ] || child="20000 20000"
         is "$DO, %p: so is its child" "$found" \
-            "300 0 0 true,20000 20000 0 true,"
+            "$child 0 true,20000 20000 0 true,"
         ;;
     *) is "$DO, %p: all is recorded" "$found" "$blocks 20000 0 true," ;;
     esac
     rm -f t/*
 done
 
-# Set-up comes with the first of them, and allocates itself.
-DO=much
+# What the child of a vfork does there is missing, and known to be.
+DO="vfork first"
+record t/one.lz4 ./main
+is "$DO: runs to its end" "$?" 0
+"$postprocess" -q --json j t/one.lz4 /dev/null 2>err
+is "$DO: the parent's is recorded, and that calls are missing" \
+    "$?: $(json j mallocs frees complete)" "3: 20000 20000 false"
+rm -f t/*
+
+# The loader, called by hand, is the program: so says the kernel.
+loader=$(ldd /bin/true | sed -n 's/.*[[:blank:]]\(\/[^ ]*ld-[^ ]*\) .*/\1/p')
+if [ -x "$loader" ]; then
+    DO=thread
+    record t/one.lz4 "$loader" ./main
+    is "by the loader: all is recorded" "$(counts t/one.lz4)" \
+        "20001 20000 0 true"
+else
+    skip "by the loader" "it was not found"
+fi
+
+# Set-up comes with the first of them where sites are asked for, and allocates
+# itself.
 export TCMALLOC_TRACE_SITES=caller
+DO=much
 record t/sites.lz4 ./main
 check "with sites" "$malloc_trace" report -q --by=module --columns t/sites.lz4
 like "each has that of its caller" "$out" ' 20000 .*plugin\.so$'
+for DO in environment "fork both" "vfork first"; do
+    record t/sites.lz4 ./main
+    is "$DO, with sites: runs to its end" "$?" 0
+done
+unset TCMALLOC_TRACE_SITES
+DO=
+
+# Calls that others stand before.
+if $CC -shared -fPIC -o front.so "$here/constructors_interposer.c" -ldl \
+    >err 2>&1 && $CC -o behind main.c -Wl,--no-as-needed "$work/front.so"; then
+    LD_PRELOAD=$tracing ./behind
+    is "behind a library that is not ready: not recorded" "$?" 0
+    for sites in none caller stack; do
+        TCMALLOC_TRACE_SITES=$sites record t/one.lz4 ./behind
+        is "sites=$sites: recorded" "$?, $(counts t/one.lz4)" \
+            "0, 20000 20000 0 true"
+        TCMALLOC_TRACE_SITES=$sites record t/tree.%p ./behind
+        is "sites=$sites: with %p" "$?, $(counts t/tree.[0-9]*[0-9])" \
+            "0, 20000 20000 0 true"
+        rm -f t/*
+    done
+else
+    skip "behind a library that is not ready" "it does not compile"
+fi
+
+# Before the environment can be read: what has no place is known to be missing.
+cat >early.c <<'END'
+#include <stdlib.h>
+static void begin(int argc, char **argv, char **env) {
+    (void)argc, (void)argv, (void)env;
+    for (int i = 0; i < 20000; i++)
+        free(malloc(10));
+}
+__attribute__((section(".preinit_array"), used)) static void (*const first)(
+    int, char **, char **) = begin;
+int main(void) { return 0; }
+END
+if $CC -O0 -o early early.c >err 2>&1; then
+    record t/one.lz4 ./early
+    is "very early: runs to its end" "$?" 0
+    "$postprocess" -q --json j t/one.lz4 /dev/null 2>err
+    calls=$(json j mallocs complete)
+    [ "$calls" = "20000 true" ] || calls=${calls#* }
+    case $calls in "20000 true" | false) true ;; *) false ;; esac
+    result "very early: all is recorded, or known to be missing" $?
+else
+    skip "very early" "it does not compile"
+fi
 tap_end

@@ -40,10 +40,41 @@ static void in_child(void) {
         abort();
 }
 
+/* Its memory is the parent's. */
+static void in_vfork(void) {
+    int status;
+    pid_t child = vfork();
+    if (child == 0) {
+        void *p = malloc(10);
+        _exit(p == NULL);
+    }
+    if (waitpid(child, &status, 0) != child || status != 0)
+        abort();
+}
+
+/* Both go on. */
+static void in_both(void) {
+    pid_t child = fork();
+    if (child > 0)
+        waitpid(child, NULL, 0);
+}
+
+/* The first call of malloc is that of setenv. */
+static void change_environment(void) {
+    if (setenv("CHANGED", "new", 1) != 0)
+        abort();
+}
+
 __attribute__((constructor)) static void begin(void) {
     const char *what = getenv("DO");
     if (what == NULL)
         return;
+    if (strcmp(what, "environment") == 0)
+        change_environment();
+    if (strcmp(what, "vfork first") == 0)
+        in_vfork();
+    if (strcmp(what, "fork both") == 0)
+        in_both();
     if (strcmp(what, "fork first") == 0)
         in_child();
     if (strcmp(what, "thread") == 0)
@@ -55,6 +86,9 @@ __attribute__((constructor)) static void begin(void) {
 }
 
 __attribute__((destructor)) static void end(void) {
+    const char *changed = getenv("CHANGED");
+    if (changed != NULL && strcmp(changed, "new") != 0)
+        abort();
     for (int i = 0; i < COUNT; i++)
         free(block[i]);
 }
