@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/raw_io.h"
 #include "common/stop.h"
 #include "common/unpack.h"
 #include "traceformat/proc_layout.h"
@@ -605,6 +606,21 @@ enum mtf_source_result tool_input_read(struct tool_input *in, void *buf,
         r = read_any(in, buf, n, got);
     in->bytes += *got;
     return r;
+}
+
+bool tool_input_pass_on(struct tool_input *in, int out) {
+    TCM_ASSERT(in->from == NULL && in->bytes == 0);
+    if (in->base != 0)
+        return false;
+    do {
+        if (!tcm_io_write_all(out, in->window, in->tail))
+            return false;
+        in->base += in->tail;
+        in->head = 0;
+        if (!system_read(in, in->base, in->window, WINDOW, &in->tail))
+            return false;
+    } while (in->tail != 0);
+    return true;
 }
 
 struct mtf_source *tool_input_source(struct tool_input *in) {

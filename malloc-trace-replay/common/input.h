@@ -30,6 +30,11 @@ struct tool_input *tool_input_of_source(struct mtf_source *from,
                                         void (*end)(struct mtf_source *from));
 void tool_input_close(struct tool_input *in);
 
+/* Writes all stored bytes to OUT, those that were taken in to be looked at and
+   those to come; nothing can be read then. Before the first tool_input_read.
+   false: they cannot be had any more, read or written. */
+bool tool_input_pass_on(struct tool_input *in, int out);
+
 /* For messages: the file's name, "standard input" for stdin. */
 const char *tool_input_name(const struct tool_input *in);
 

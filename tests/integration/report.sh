@@ -207,12 +207,25 @@ done >err 2>&1; then
     is "closed libraries" "$(awk '{ print $1, $2, $3 }' got | sort)" \
         "4000 2 $work/plugin2000.so
 4000 4 $work/plugin1000.so"
+    # By names relative to the folder in which it runs, or runs at first.
+    sited relative "$built/sites_target" plugins ./plugin1000.so \
+        ./plugin2000.so ./plugin1000.so >where
+    (cd / && report --by=function --columns "$work/relative") >got
+    is "closed libraries, by relative names" \
+        "$(sed -n 's/.* \(plugin_block\).*/\1/p' got | sort -u)" plugin_block
 else
     skip "closed libraries" "no compiler for a library"
 fi
 
 # What is no trace, cut, or not sited.
 fails_with "no trace" 1 report "$here/report.sh"
+# From pipes, too.
+cat t | report --columns - >piped
+is "a recording on standard input" "$(cat piped)" "$(report --columns t)"
+cat t | report --columns /dev/stdin >piped
+is "a recording in a pipe" "$(cat piped)" "$(report --columns t)"
+report --columns - <t >piped
+is "a recording that is standard input" "$(cat piped)" "$(report --columns t)"
 fails_with "nothing there" 1 report nothing
 report nothing 2>err
 is "and says who says so" "$(cat err)" \

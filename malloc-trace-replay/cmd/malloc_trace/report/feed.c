@@ -5,6 +5,7 @@
 #include "common/main.h"
 #include "formats/format_open.h"
 #include "trace/ops.h"
+#include "traceformat/raw_layout.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,30 +18,54 @@
 #include <unistd.h>
 
 static TCM_NORETURN void become_postprocess(const char *path, const char *name,
-                                            bool follow, int out) {
+                                            bool follow, int in, int out) {
     tool_before_exec();
-    if (dup2(out, STDOUT_FILENO) >= 0)
+    if ((in < 0 || dup2(in, STDIN_FILENO) >= 0) &&
+        dup2(out, STDOUT_FILENO) >= 0)
         execl(path, tool_name(), "--quiet", follow ? "--follow" : "--quiet",
-              "--", name, "-", (char *)NULL);
+              "--", in < 0 ? name : "-", "-", (char *)NULL);
     tool_error("cannot run %s: %s", path, strerror(errno));
     _exit(TOOL_FAILED);
 }
 
-static bool start_postprocess(struct feed *f, const char *name, bool follow) {
-    char folder[PATH_MAX], path[PATH_MAX + 16];
+/* The read end of a pipe that a process fills with what IN has; -1: errno
+   tells. */
+static int pass_on(struct tool_input *in, pid_t *filler) {
     int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -1;
+    *filler = fork();
+    if (*filler == 0) {
+        close(ends[0]);
+        _exit(tool_input_pass_on(in, ends[1]) ? TOOL_OK : TOOL_FAILED);
+    }
+    close(ends[1]);
+    if (*filler > 0)
+        return ends[0];
+    close(ends[0]);
+    return -1;
+}
+
+/* PASSED: what NAME has, which cannot be opened again; NULL: it can. */
+static bool start_postprocess(struct feed *f, const char *name, bool follow,
+                              struct tool_input *passed) {
+    char folder[PATH_MAX], path[PATH_MAX + 16];
+    int ends[2], in = -1;
     if (!tool_own_folder(folder)) {
         tool_error("cannot tell where postprocess is");
         return false;
     }
     snprintf(path, sizeof(path), "%s/postprocess", folder);
-    if (pipe2(ends, O_CLOEXEC) != 0 || (f->child = fork()) < 0) {
+    if ((passed != NULL && (in = pass_on(passed, &f->filler)) < 0) ||
+        pipe2(ends, O_CLOEXEC) != 0 || (f->child = fork()) < 0) {
         tool_error("cannot run postprocess: %s", strerror(errno));
         return false;
     }
     if (f->child == 0)
-        become_postprocess(path, name, follow, ends[1]);
+        become_postprocess(path, name, follow, in, ends[1]);
     close(ends[1]);
+    if (in >= 0)
+        close(in);
     f->fd = ends[0];
     f->in = tool_input_from_fd(ends[0], name);
     if (f->in == NULL) {
@@ -51,23 +76,37 @@ static bool start_postprocess(struct feed *f, const char *name, bool follow) {
     return true;
 }
 
+static bool is_raw(struct tool_input *in) {
+    uint8_t first[8];
+    return tool_input_peek(in, first) == sizeof(first) &&
+           memcmp(first, MTF_RAW_MAGIC, sizeof(first)) == 0;
+}
+
 bool feed_open(struct feed *f, const char *name, bool follow) {
     bool is_stdin = strcmp(name, "-") == 0;
-    f->child = 0;
+    f->child = f->filler = 0;
     f->fd = -1;
     f->in = format_open(name);
     if (f->in == NULL && errno == ENOMEM) {
         tool_error("out of memory");
         return false;
     }
-    if (f->in != NULL && (is_stdin || tool_ops_is_processed(f->in, name)))
+    struct tool_input *in = f->in;
+    if (in != NULL && tool_ops_is_processed(in, name))
         return true;
+    if (in != NULL && (is_stdin || !tool_input_is_file(in))) {
+        if (!is_raw(in))
+            return true;
+        bool ok = start_postprocess(f, name, follow, in);
+        tool_input_close(in);
+        return ok;
+    }
     /* What cannot be opened may be a recording of which only the spool is
        there. */
-    if (f->in != NULL)
-        tool_input_close(f->in);
+    if (in != NULL)
+        tool_input_close(in);
     f->in = NULL;
-    return start_postprocess(f, name, follow);
+    return start_postprocess(f, name, follow, NULL);
 }
 
 int feed_close(struct feed *f, bool given_up) {
@@ -83,6 +122,11 @@ int feed_close(struct feed *f, bool given_up) {
         if (errno != EINTR)
             return TOOL_FAILED;
     f->child = 0;
+    if (f->filler > 0) {
+        kill(f->filler, SIGKILL);
+        waitpid(f->filler, NULL, 0);
+    }
+    f->filler = 0;
     if (given_up)
         return TOOL_OK;
     return WIFEXITED(status) ? WEXITSTATUS(status) : TOOL_FAILED;

@@ -14,11 +14,12 @@
 
 struct feed {
     struct tool_input *in;
-    int fd;      /* of it; -1: no child */
-    pid_t child; /* 0: none */
+    int fd;       /* of it; -1: no child */
+    pid_t child;  /* 0: none */
+    pid_t filler; /* writes what the child reads; 0: none */
 };
 
-/* NAME "-": standard input, a processed trace. FOLLOW: a raw one is followed
+/* NAME "-": standard input. FOLLOW: a raw one is followed
    while it is recorded. False: a message is out. */
 bool feed_open(struct feed *f, const char *name, bool follow);
 /* Returns an enum tool_status: what postprocess says. GIVEN_UP: nobody wants
