@@ -287,8 +287,19 @@ fails_with "a raw trace" 1 "$malloc_trace" convert "$top_srcdir/tests/data/raw-v
 like "says what to do" "$err" "postprocess makes"
 fails_with "a file that is not there" 1 "$malloc_trace" convert nowhere p
 fails_with "a format that is none" 2 "$malloc_trace" convert --to none android p
-fails_with "no file" 2 "$malloc_trace" convert
+"$malloc_trace" convert -q <android >p 2>"$err"
+is "standard input" $? 0
+"$malloc_trace" convert -q android q
+check "is converted as the file" cmp p q
 fails_with "onto itself" 2 "$malloc_trace" convert android android
+# The converters of some formats take OUT first.
+"$malloc_trace" convert -q --to wl android there.wl
+cp android keep
+fails_with "onto a recording" 1 "$malloc_trace" convert --to wl there.wl keep
+check "which stays" cmp android keep
+cp "$top_srcdir/tests/data/raw-v1" keep
+fails_with "onto a raw trace" 1 "$malloc_trace" convert --to wl there.wl keep
+check "onto what it made" "$malloc_trace" convert -q --to wl android there.wl
 [ ! -e /dev/full ] ||
     fails_with "a full disk" 1 sh -c "'$malloc_trace' convert android >/dev/full"
 

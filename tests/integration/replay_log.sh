@@ -59,7 +59,11 @@ offsets log >b
 check "has the same layout each time" cmp a b
 
 fails_with "not with real threads" 2 "$replay" --log log --threads=real "$trace"
-fails_with "not to standard output" 2 "$replay" --log - "$trace"
+"$replay" --log - --threads=none "$trace" 2>said >piped
+is "to standard output: all of it" "$?, $(grep -vc '^\(malloc\|realloc\|free\)(' piped)" "0, 0"
+like "and the report elsewhere" said "^operations "
+fails_with "nor both there" 2 "$replay" --log - --json - "$trace"
+fails_with "not of repeated runs" 2 "$replay" --log - --repeat=2 "$trace"
 fails_with "not onto the trace" 2 "$replay" --log "$trace" "$trace"
 fails_with "no such folder" 1 "$replay" --log none/log "$trace"
 [ ! -e /dev/full ] ||

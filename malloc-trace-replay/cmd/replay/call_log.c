@@ -8,6 +8,7 @@
 #include "traceformat/trace_event.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -153,7 +154,9 @@ bool replay_call_log_open(struct replay_call_log *log, const char *name) {
         return true;
     log->bytes = buffer;
     memset(buffer, 1, sizeof(buffer)); /* so that its pages are resident */
-    log->fd = tool_file_open_output(name);
+    log->fd = tool_file_is_stdout(name)
+                  ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
+                  : tool_file_open_output(name);
     return log->fd >= 0;
 }
 

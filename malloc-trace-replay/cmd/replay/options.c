@@ -355,8 +355,8 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
         (void)tool_usage_error("--timeline needs a file");
         return false;
     }
-    if (out->log != NULL && tool_file_is_stdout(out->log)) {
-        (void)tool_usage_error("--log needs a file");
+    if (out->log != NULL && out->repeat != 0 && tool_file_is_stdout(out->log)) {
+        (void)tool_usage_error("--log with --repeat needs a file");
         return false;
     }
     if (out->trace_run && out->repeat != 0) {
@@ -366,6 +366,8 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
     if (out->trace_run) { /* its averages are of all calls */
         out->latency = true;
         out->latency_stride = 0;
+        if (out->threads == THREADS_DEFAULT && out->log == NULL)
+            out->threads = THREADS_REAL;
     }
     if (out->log != NULL && out->threads == THREADS_REAL) {
         (void)tool_usage_error("--log is not for --threads=real");

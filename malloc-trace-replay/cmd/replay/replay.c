@@ -445,7 +445,8 @@ static int run_all(struct run *r, const struct replay_options *o) {
         tool_error("%s", r->ring->result.error);
         return TOOL_FAILED;
     }
-    bool to_stdout = o->json != NULL && tool_file_is_stdout(o->json);
+    bool to_stdout = (o->json != NULL && tool_file_is_stdout(o->json)) ||
+                     (o->log != NULL && tool_file_is_stdout(o->log));
     if (o->json != NULL && !tool_json_open(&json, o->json))
         return TOOL_FAILED;
     r->statistics_fd = o->statistics_file == NULL

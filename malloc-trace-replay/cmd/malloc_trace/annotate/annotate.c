@@ -83,6 +83,7 @@ struct annotate {
     size_t spare; /* list of free places and 1, by size */
     struct annotate_summary summary;
     uint64_t bad, unknown;
+    uint64_t overlaps;  /* blocks of layout that begin or end within others */
     uint64_t first_bad; /* line */
     bool no_memory;
     bool no_addresses; /* of layout: a block is a number */
@@ -302,6 +303,7 @@ static void see_begin(struct annotate *a, const struct line *l,
     struct around r = {0};
     if (a->layout && !a->no_memory)
         look_around(a, f, &r);
+    a->overlaps += r.gap_below < -1 || r.gap_above < -1;
     if (a->form != ANNOTATE_LINES) {
         annotate_summary_begin(&a->summary, r.gap_below, r.gap_above, r.pages);
         return;
@@ -434,6 +436,11 @@ static int tell(struct annotate *a) {
     if (a->unknown != 0 && !tool_is_quiet())
         tool_warn("%s: %" PRIu64 " frees or reallocs of unknown blocks",
                   a->name, a->unknown);
+    if (a->overlaps != 0 && !tool_is_quiet())
+        tool_warn("%s: %" PRIu64 " of the blocks that were made overlap a "
+                  "neighbour: frees are missing, or the addresses are made "
+                  "up, as those of a trace that was converted",
+                  a->name, a->overlaps);
     return status;
 }
 

@@ -19,13 +19,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char help[] =
-    "Usage: malloc-trace convert [OPTION]... IN [OUT]\n"
+    "Usage: malloc-trace convert [OPTION]... [IN [OUT]]\n"
     "Make a processed trace of a trace that another program recorded, or the\n"
     "other way round. IN (a file, or - for standard input) may be plain, LZ4,\n"
-    "gzip, zip, zstd or bzip2; OUT is standard output by default.\n"
+    "gzip, zip, zstd or bzip2; OUT is standard output by default, and no\n"
+    "recording.\n"
     "\n"
     "  --from FORMAT   the format of IN (found out by its content)\n"
     "  --to FORMAT     the format of OUT (processed, for replay)\n"
@@ -248,10 +250,36 @@ static int open_input(struct convert *c) {
                                      : "byte 0: is of no format that is known");
 }
 
+/* What NAME is, if that is a recording, which nothing here can write again: the
+   converters of some formats take OUT before IN. NULL: it is none. */
+static const char *recording_at(const char *name) {
+    struct stat st;
+    const uint8_t *p;
+    if (tool_file_is_stdout(name) || stat(name, &st) != 0 ||
+        !S_ISREG(st.st_mode))
+        return NULL;
+    struct tool_input *in = tool_input_open(name);
+    if (in == NULL)
+        return NULL;
+    size_t n = tool_input_look(in, FORMAT_LOOK, &p);
+    bool is_raw = n >= 8 && memcmp(p, MTF_RAW_MAGIC, 8) == 0;
+    const struct format *format = format_by_content(p, n, n < FORMAT_LOOK);
+    tool_input_close(in);
+    return is_raw                                  ? "raw trace"
+           : format != NULL && format->put == NULL ? format->title
+                                                   : NULL;
+}
+
 static int convert(struct convert *c) {
     int status = open_input(c);
     if (status != TOOL_OK)
         return status;
+    const char *lost = recording_at(c->out_name);
+    if (lost != NULL) {
+        tool_error("%s: is there, a recording (%s), and not replaced",
+                   c->out_name, lost);
+        return TOOL_FAILED;
+    }
     c->out = tool_output_open(c->out_name, c->compress ? TOOL_OUTPUT_LZ4
                                                        : TOOL_OUTPUT_PLAIN);
     if (c->out == NULL)
@@ -290,11 +318,12 @@ int cmd_convert(int argc, char **argv) {
     }
     if (id < 0)
         return o.status;
-    if (o.operand_count == 0)
-        return tool_usage_error("no file given");
+    if (o.operand_count == 0 && isatty(STDIN_FILENO) == 1)
+        return tool_usage_error(
+            "no file given, and standard input is a terminal");
     if (o.operand_count > 2)
         return tool_usage_error("more than two files given");
-    c.in_name = o.operand[0];
+    c.in_name = o.operand_count == 0 ? "-" : o.operand[0];
     c.out_name = o.operand_count == 2 ? o.operand[1] : NULL;
     const char *in = strcmp(c.in_name, "-") == 0 ? NULL : c.in_name;
     if (tool_files_collide(&c.out_name, 1, &c.in_name, 1))
