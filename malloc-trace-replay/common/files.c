@@ -22,8 +22,9 @@
 
 const char *tool_file_temporary(void) {
     const char *tmp = getenv("TMPDIR");
-    return tmp != NULL && *tmp == '/' && strlen(tmp) <= PATH_MAX - 400 ? tmp
-                                                                       : "/tmp";
+    bool good = tmp != NULL && *tmp == '/' && strlen(tmp) <= PATH_MAX - 400 &&
+                access(tmp, W_OK | X_OK) == 0;
+    return good ? tmp : "/tmp";
 }
 
 bool tool_file_is_stdout(const char *name) {

@@ -11,8 +11,8 @@
 
 #include <limits.h>
 
-/* The folder for temporary files: TMPDIR if it is absolute, and short enough
-   for a name of 300 bytes in it, else /tmp. */
+/* The folder for temporary files: TMPDIR if it is absolute, short enough for a
+   name of 300 bytes in it, and may be written to, else /tmp. */
 const char *tool_file_temporary(void);
 
 /* NAME is NULL, "-", or another name of descriptor 1. */

@@ -70,9 +70,10 @@
            .bucket_scale = ((uint64_t)4 << 32) / OBJECTS(bytes, in_span) + 1,  \
            .pages = (in_span),                                                 \
            .objects = OBJECTS(bytes, in_span),                                 \
-           .batch = CLAMP(BATCH_BYTES / (bytes), BATCH_MIN, TCM_MAX_BATCH),    \
-           .max_cached =                                                       \
-               CLAMP(CACHED_BYTES / (bytes), CACHED_MIN, CACHED_MAX)},
+           .batch = (uint16_t)CLAMP(BATCH_BYTES / (bytes), BATCH_MIN,          \
+                                    TCM_MAX_BATCH),                            \
+           .max_cached = (uint16_t)CLAMP(CACHED_BYTES / (bytes), CACHED_MIN,   \
+                                         CACHED_MAX)},
 const struct tcm_class_info tcm_class[TCM_MAX_CLASSES] = {CLASSES(INFO)};
 
 #define PAGE_RECIPROCAL(n, before, size, pages) [n] = RECIPROCAL(32, size),
