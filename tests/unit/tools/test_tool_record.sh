@@ -10,6 +10,8 @@ echo 'int malloc_trace_test;' >fake.c
 run ${CC:-cc} -shared -fPIC -o fake.so fake.c || skip_all "no shared libraries"
 MALLOC_TRACE_LIBRARY=$work/fake.so
 export MALLOC_TRACE_LIBRARY
+ending=trace.lz4
+[ "${TCM_HAVE_LZ4:-yes}" = yes ] || ending=trace
 
 # --- Command line ---------------------------------------------------------
 check "help" "$malloc_trace" --help
@@ -39,7 +41,7 @@ show='echo "$LD_PRELOAD|$TCMALLOC_TRACE_OUTPUT|${TCMALLOC_TRACE_OWNER-unset}"'
 here=$(pwd -P)
 run "$malloc_trace" record sh -c "$show"
 is "library and default name" "$(cat "$out")" \
-    "$here/fake.so|$here/sh.%p.trace.lz4|unset"
+    "$here/fake.so|$here/sh.%p.$ending|unset"
 run "$malloc_trace" record -o a%e.%p -- sh -c "$show"
 is "the name of -o" "$(cat "$out")" "$here/fake.so|$here/a%e.%p|unset"
 run "$malloc_trace" record -o/tmp/x sh -c "$show"
@@ -48,7 +50,7 @@ if [ "${TCM_SANITIZED:-no}" = no ]; then
     run env TCMALLOC_TRACE_OWNER=1:2:3 LD_PRELOAD="$here/fake.so" \
         "$malloc_trace" record /bin/sh -c "$show"
     is "what was preloaded stays, under a recorder of its own" "$(cat "$out")" \
-        "$here/fake.so:$here/fake.so|$here/sh.%p.trace.lz4|unset"
+        "$here/fake.so:$here/fake.so|$here/sh.%p.$ending|unset"
 else
     skip "what was preloaded stays" "sanitizers want to be first"
 fi
@@ -164,7 +166,7 @@ run ${CC:-cc} -fno-builtin -o ask ask.c
 mkdir run && cd run || exit 99
 run "$malloc_trace" record ../ask
 is "a recorded run has the status of the program" "$status" 3
-set -- ask.*.trace.lz4
+set -- ask.*."$ending"
 is "one trace" "$#" 1
 [ -f "$1" ]
 result "by the default name" $?
@@ -172,7 +174,7 @@ like "the summary counts its events" "$err" \
     "^malloc-trace record: 1 trace, 2,[0-9]{3} events, "
 like "the trace is listed" "$err" "^  $1  .* 2,[0-9]{3} events  ask\$"
 z=" -z"
-next=${1%.trace.lz4}.processed.lz4
+next=${1%."$ending"}.processed.lz4
 [ "${TCM_HAVE_LZ4:-yes}" = yes ] || z="" next=${next%.lz4}
 like "with the next commands" "$err" "^  .*postprocess$z $1 $next\$"
 like "two of them" "$err" "^  .*replay $next\$"
