@@ -43,8 +43,7 @@ static void *alloc_once(size_t size, size_t asked, size_t align,
         return private_alloc(size, align);
     if (self->life == TCM_THREAD_NEW)
         tcm_thread_need_cache(self);
-    if (TCM_UNLIKELY(tcm_trace_init_is_due()))
-        tcm_library_begin(true);
+    tcm_library_begin_if_due();
     struct mtr_thread *trace = tcm_trace_enter_alloc(self, asked);
     bool shared = false;
     struct tcm_block block = tcm_block_get(self, trace, size, align, &shared);
@@ -123,6 +122,7 @@ void tcm_alloc_record_failure(uint64_t size, enum mtf_call call,
         return;
     if (self->life == TCM_THREAD_NEW)
         tcm_thread_need_cache(self);
+    tcm_library_begin_if_due();
     struct mtr_thread *trace = tcm_trace_enter_alloc(self, 0);
     if (trace != NULL) {
         tcm_trace_alloc(trace, call, size, align_log2, NULL, NULL);

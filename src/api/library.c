@@ -114,7 +114,6 @@ void tcm_library_begin(bool by_call) {
 }
 
 __attribute__((constructor)) static void library_begins(void) {
-    tcm_trace_start_of_process();
     tcm_library_begin(false);
 }
 

@@ -6,6 +6,7 @@
 #define TCM_API_LIBRARY_H
 
 #include "api/thread_state.h"
+#include "api/trace_hooks.h"
 
 /* Library set-up; any thread, any number of times. false: no address space for
    a heap (yet). */
@@ -14,6 +15,10 @@ bool tcm_api_init(void);
 /* Settings and recording, from the environment: by the constructor, or earlier
    BY_CALL for which tcm_trace_init_is_due. The second time does nothing. */
 void tcm_library_begin(bool by_call);
+static inline void tcm_library_begin_if_due(void) {
+    if (TCM_UNLIKELY(tcm_trace_init_is_due()))
+        tcm_library_begin(true);
+}
 
 /*
  * Gives the calling thread a cache if it is alive and has none, and sets the

@@ -162,8 +162,11 @@ static void *realloc_once(void *ptr, size_t size, enum mtf_call call,
         return realloc_private(ptr, size, &info);
     if (self->life == TCM_THREAD_NEW)
         tcm_thread_need_cache(self);
-    struct mtr_thread *trace =
-        tcm_trace_is_private(self) ? NULL : tcm_trace_enter_alloc(self, size);
+    struct mtr_thread *trace = NULL;
+    if (!tcm_trace_is_private(self)) {
+        tcm_library_begin_if_due();
+        trace = tcm_trace_enter_alloc(self, size);
+    }
     void *result = ptr;
     if (!resize_in_place(trace, ptr, &info, size, call)) {
         result = move(self, trace, ptr, &info, size, call);

@@ -145,15 +145,11 @@ static inline bool tcm_trace_is_on(void) {
 /* After tcm_api_init_recorded. */
 void tcm_trace_mark(const char *text, size_t length);
 
-/* Whether a call that allocates is to make it, with the rest of the library's
-   set-up, as constructors that run before the library's may allocate. */
+/* Whether a call that may allocate is to make set-up, before it enters. */
 static inline bool tcm_trace_init_is_due(void) {
     return mtr_is_early() && mtr_init_is_due();
 }
 void tcm_trace_init(bool by_call);
-static inline void tcm_trace_start_of_process(void) {
-    mtr_start_of_process();
-}
 void tcm_trace_thread_end(struct tcm_thread_state *self);
 /* T is the stream of a thread that is gone without its end. */
 static inline void tcm_trace_dead_thread(struct mtr_thread *t) {
@@ -268,8 +264,6 @@ static inline void tcm_trace_mark(const char *text, size_t length) {
 }
 static inline bool tcm_trace_init_is_due(void) {
     return false;
-}
-static inline void tcm_trace_start_of_process(void) {
 }
 static inline void tcm_trace_init(bool by_call) {
     (void)by_call;

@@ -50,6 +50,7 @@ bool malloc_trace_is_on(void);
 /*
  * Puts the absolute name of the file that this process records to, or recorded
  * to last, into PATH (SIZE bytes). As malloc_trace_flush, if a recording is on.
+ * Of a flight recording it is the name by which its parts are read.
  *
  * false: there is none, as in the child of a fork that is not recorded; the
  * output is no file; or it has no room in PATH, or cannot be written.

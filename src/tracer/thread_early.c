@@ -19,10 +19,12 @@ extern char __libc_single_threaded __attribute__((weak));
 
 static struct mtr_thread_record early;
 static uint8_t early_bytes[MTR_SMALL_BYTES] TCM_ALIGNED(TCM_CACHE_LINE);
-static uint32_t early_owner; /* kernel thread id, 0: nobody yet */
-static uint32_t early_guest; /* the same of a vfork child that came first */
-static bool early_is_forked; /* a child, whose parent has the buffer's events */
+#define CLAIMED UINTPTR_MAX   /* events are where they belong */
+static uintptr_t early_owner; /* self() of it, 0: nobody yet, or CLAIMED */
+static uint32_t early_pid;    /* its process */
 static uint64_t early_dropped;
+static bool early_is_unwanted;
+static bool early_is_forked; /* the child of a fork, without early events */
 static uint64_t early_first_token;
 static uint64_t early_time_ns; /* before the first of them */
 static struct mtr_thread *early_adopted;
@@ -31,8 +33,24 @@ bool mtr_early_is(const struct mtr_thread *t) {
     return t == &early.hot;
 }
 
+/* Tells threads apart without a system call, which programs may have forbidden
+   themselves. The child of a vfork is the thread that made it. */
+static uintptr_t self(void) {
+    return (uintptr_t)&mtr_inside;
+}
+
 static bool is_owner(void) {
-    return tcm_load_relaxed(&early_owner) == tcm_os_tid();
+    return tcm_load_relaxed(&early_owner) == self();
+}
+
+/* Whether the buffer was begun by this process, or by a child in its memory;
+   false in such a child, and in one that was forked without handlers. */
+static bool is_of_this_process(void) {
+    uint32_t pid = tcm_os_pid();
+    if (early_pid != pid && mtr_process_is_forked())
+        return false;
+    early_pid = pid;
+    return true;
 }
 
 static void begin(struct mtr_thread *t) {
@@ -40,6 +58,7 @@ static void begin(struct mtr_thread *t) {
     t->pos = early_bytes + HEAD_BYTES;
     early.cold.room_end =
         early_bytes + MTR_SMALL_BYTES - MTR_BUFFER_SLACK - MTR_ROOM;
+    early_pid = tcm_os_pid();
     early_time_ns = mtr_clock_ns();
     mtr_take_tokens(t);
     early_first_token = t->next_token;
@@ -47,22 +66,21 @@ static void begin(struct mtr_thread *t) {
     mtr_put_thread_start(t);
 }
 
-static bool is_full(const struct mtr_thread *t) {
-    return t->pos > t->cold->room_end;
+static size_t used(const struct mtr_thread *t) {
+    return (size_t)(t->pos - early_bytes);
 }
 
 /* A constructor may fork before any allocation, so that no handler tells the
-   child; or vfork, whose child has its parent's memory, and is not to claim
-   what is there for the parent. */
+   child; or vfork, whose child is not to set up anything. */
 static bool is_over_at_first(bool at_once) {
     bool is_child = mtr_process_is_forked();
-    if (is_child && mtr_process_shares_memory()) {
-        tcm_store_relaxed(&early_guest, tcm_os_tid());
+    if (is_child && mtr_process_shares_memory())
         return false;
-    }
     return is_child || at_once;
 }
 
+/* Events of calls that allocate have a quarter of the buffer: what may come
+   without any, the frees of what they made, then has room. */
 bool mtr_early_is_over(bool at_once) {
     bool makes_threads =
         &__libc_single_threaded != NULL && !__libc_single_threaded;
@@ -70,26 +88,36 @@ bool mtr_early_is_over(bool at_once) {
         return true;
     if (tcm_load_relaxed(&early_owner) == 0)
         return is_over_at_first(at_once || makes_threads);
-    return is_owner() && (is_full(&early.hot) || makes_threads);
+    return is_owner() &&
+           (at_once || makes_threads ||
+            used(&early.hot) > MTR_SMALL_BYTES / 4) &&
+           is_of_this_process();
+}
+
+void mtr_early_give_up(void) {
+    early_is_unwanted = true;
 }
 
 void mtr_early_fork_child(void) {
     early_is_forked = true;
     early_dropped = 0;
+    early_owner = 0;
 }
 
 uint64_t mtr_early_take_dropped(void) {
-    return tcm_swap_acq_rel(&early_dropped, (uint64_t)0);
+    uintptr_t owner = tcm_load_relaxed(&early_owner);
+    bool are_lost = owner != 0 && owner != CLAIMED && early_adopted == NULL;
+    return tcm_swap_acq_rel(&early_dropped, (uint64_t)0) + are_lost;
 }
 
 /* The limit stays NULL: each call asks whether set-up is due. */
 struct mtr_thread *mtr_early_enter(struct mtr_thread **slot) {
     struct mtr_thread *t = &early.hot;
-    uint32_t nobody = 0, self = tcm_os_tid();
-    if (tcm_load_relaxed(&early_guest) != self &&
-        tcm_cas_acquire(&early_owner, &nobody, self))
+    uintptr_t nobody = 0;
+    bool may_begin = !early_is_forked && !early_is_unwanted;
+    if (may_begin && tcm_cas_acquire(&early_owner, &nobody, self()))
         begin(t);
-    if (!is_owner() || is_full(t)) {
+    if (early_is_unwanted || !is_owner() || t->pos > t->cold->room_end) {
         tcm_add_relaxed(&early_dropped, (uint64_t)1);
         *slot = &mtr_no_thread;
         return NULL;
@@ -101,7 +129,8 @@ struct mtr_thread *mtr_early_enter(struct mtr_thread **slot) {
 }
 
 bool mtr_early_has_events(void) {
-    return early.hot.cold != NULL && early_adopted == NULL && is_owner();
+    return early.hot.cold != NULL && early_adopted == NULL && is_owner() &&
+           is_of_this_process();
 }
 
 uint64_t mtr_early_first_token(void) {
@@ -151,7 +180,7 @@ struct mtr_thread *mtr_early_claim_adopted(struct mtr_thread **slot) {
     if (t == NULL || !is_owner())
         return NULL;
     early_adopted = NULL;
-    early_owner = UINT32_MAX;
+    early_owner = CLAIMED;
     mtr_registry_own(t, slot);
     return t;
 }

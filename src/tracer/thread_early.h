@@ -8,7 +8,7 @@
  * and what called malloc may be one that set-up makes, too.
  *
  * Threads: the first to come claims the buffer; what others do is counted as
- * dropped. Set-up looks at it only on the same thread.
+ * dropped. Set-up adopts it only on the same thread.
  */
 #ifndef TCM_TRACER_THREAD_EARLY_H
 #define TCM_TRACER_THREAD_EARLY_H
@@ -21,9 +21,12 @@ struct mtr_thread;
 /* mtr_enter before mtr_init: the static buffer, for one thread. */
 struct mtr_thread *mtr_early_enter(struct mtr_thread **slot);
 /* Whether the buffer does not do for the calling thread, which is about to
-   allocate: it is full; or the thread is making the process's second one; or
+   allocate: it is filling; or the thread is making the process's second one; or
    this is the child of a fork; or nothing is to go there (AT_ONCE). */
 bool mtr_early_is_over(bool at_once);
+/* The environment names no output: nothing more goes to the buffer, and no
+   clock is read for it, which the program may have forbidden itself. */
+void mtr_early_give_up(void);
 /* In the child of a fork. */
 void mtr_early_fork_child(void);
 /* True for the static state. */

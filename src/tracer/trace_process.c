@@ -63,8 +63,9 @@ bool mtr_process_is_forked(void) {
 }
 
 bool mtr_process_shares_memory(void) {
-    return tcm_syscall(SYS_kcmp, tcm_os_pid(), tcm_syscall(SYS_getppid),
-                       KCMP_VM, 0, 0) == 0;
+    long order = tcm_syscall(SYS_kcmp, tcm_os_pid(), tcm_syscall(SYS_getppid),
+                             KCMP_VM, 0, 0);
+    return order <= 0;
 }
 
 static uint64_t start_of(uint64_t pid) {

@@ -25,7 +25,7 @@ uint64_t mtr_process_random(void);
 void mtr_process_identify(uint32_t pid);
 /* Whether the process was forked and has not called exec since. */
 bool mtr_process_is_forked(void);
-/* Whether its parent's memory is its own, as in the child of a vfork; false
+/* Whether its parent's memory is its own, as in the child of a vfork; true also
    where the kernel does not tell. */
 bool mtr_process_shares_memory(void);
 /* Whether the environment names an output. */

@@ -35,18 +35,15 @@ static void own_later(uint32_t name_number) {
     number_to_own = name_number;
 }
 
-/* Constructors run, or a call comes before ours: a process that was forked was
-   forked by one. Else it may be any, which loads the library late. */
-static bool is_starting;
-
-static void set_up(const struct mtr_host *host) {
+static void set_up(const struct mtr_host *host, bool by_call) {
     struct mtr_control *off = &control_off;
     mtr_process_configure(host);
     mtr_config.answer = mtr_control_server_need;
     mtr_own_init();
     bool is_one_for_all = mtr_config.named && !mtr_config.per_process;
-    /* A constructor forked, and its child comes here first or as well. */
-    if (is_one_for_all && is_starting && mtr_process_is_forked()) {
+    /* Forked by a constructor. A library that is loaded late comes here by its
+       own, in any process. */
+    if (is_one_for_all && by_call && mtr_process_is_forked()) {
         mtr_process_disown();
         own_later(MTR_NO_NUMBER);
     } else if (is_one_for_all && !mtr_config.wanted) {
@@ -72,21 +69,16 @@ static void set_up(const struct mtr_host *host) {
     tcm_store_seq_cst(&mtr_control, &rec->control);
 }
 
-void mtr_start_of_process(void) {
-    is_starting = true;
-}
-
 void mtr_init(const struct mtr_host *host, bool by_call) {
     static uint32_t begun;
     int saved = errno;
     if (tcm_swap_acq_rel(&begun, 1u) == 0) {
         mtr_inside = 1;
-        is_starting = is_starting || by_call;
-        set_up(host);
+        set_up(host, by_call);
         mtr_control_server_need();
         mtr_inside = 0;
     }
-    if (!by_call && is_to_own) {
+    if (!by_call && is_to_own && environ != NULL) {
         is_to_own = false;
         mtr_process_own(number_to_own);
     }
@@ -104,12 +96,13 @@ bool mtr_init_is_due(void) {
     if (mtr_inside != 0 || environ == NULL)
         return false;
     mtr_inside = 1;
-    if (wanted == UNKNOWN)
-        wanted = !mtr_process_is_named() ? NOT
-                 : tcm_env_get("TCMALLOC_TRACE_SITES") == NULL ||
-                         getauxval(AT_BASE) == 0
-                     ? LATE
-                     : AT_ONCE;
+    if (wanted == UNKNOWN) {
+        bool at_once = tcm_env_get("TCMALLOC_TRACE_SITES") != NULL &&
+                       getauxval(AT_BASE) != 0;
+        wanted = !mtr_process_is_named() ? NOT : at_once ? AT_ONCE : LATE;
+        if (wanted == NOT)
+            mtr_early_give_up();
+    }
     bool due = wanted != NOT && mtr_early_is_over(wanted == AT_ONCE);
     mtr_inside = 0;
     return due;

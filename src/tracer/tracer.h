@@ -25,8 +25,6 @@
  * nothing but what BY_CALL left: it changes the environment.
  */
 void mtr_init(const struct mtr_host *host, bool by_call);
-/* Before that, by api's constructor: not by what sets the library up late. */
-void mtr_start_of_process(void);
 /* mtr_is_early: whether the calling thread, which allocates and holds no lock,
    is to make set-up. Constructors of other libraries run before api's, and may
    allocate much, make threads and fork. */

@@ -65,10 +65,42 @@ static void change_environment(void) {
         abort();
 }
 
+/* Calls of one kind in a row, or in pairs. */
+static void in_a_row(const char *kind) {
+    enum { MANY = 2500 };
+    static void *p[MANY];
+    void *(*volatile resize)(void *, size_t) = realloc;
+    if (strcmp(kind, "pairs") == 0) {
+        for (int i = 0; i < MANY; i++)
+            free(malloc(10));
+    } else if (strcmp(kind, "frees") == 0) {
+        for (int i = 0; i < MANY; i++)
+            p[i] = malloc(10);
+        for (int i = 0; i < MANY; i++)
+            free(p[i]);
+    } else if (strcmp(kind, "reallocs") == 0) {
+        p[0] = malloc(100);
+        for (int i = 0; i < MANY; i++)
+            p[0] = resize(p[0], 100 - (size_t)i % 2);
+        free(p[0]);
+    } else if (strcmp(kind, "failures") == 0) {
+        for (int i = 0; i < MANY; i++)
+            if (posix_memalign(&p[0], 3, 8) == 0)
+                abort();
+    } else {
+        free(malloc(10));
+        clearenv();
+    }
+}
+
 __attribute__((constructor)) static void begin(void) {
     const char *what = getenv("DO");
     if (what == NULL)
         return;
+    if (strncmp(what, "row ", 4) == 0) {
+        in_a_row(what + 4);
+        return;
+    }
     if (strcmp(what, "environment") == 0)
         change_environment();
     if (strcmp(what, "vfork first") == 0)
