@@ -584,6 +584,12 @@ size_t tool_input_peek(struct tool_input *in, uint8_t first[8]) {
     return n;
 }
 
+bool tool_input_is_raw(struct tool_input *in) {
+    uint8_t first[8];
+    return tool_input_peek(in, first) == sizeof(first) &&
+           memcmp(first, MTF_RAW_MAGIC, sizeof(first)) == 0;
+}
+
 const char *tool_input_foreign_text(struct tool_input *in) {
     const uint8_t *p;
     size_t n = tool_input_look(in, MTF_FOREIGN_BYTES, &p);

@@ -47,6 +47,9 @@ size_t tool_input_peek(struct tool_input *in, uint8_t first[8]);
 #define TOOL_INPUT_LOOK ((size_t)16 << 10)
 size_t tool_input_look(struct tool_input *in, size_t n, const uint8_t **p);
 
+/* Whether it begins as a raw trace does; likewise only then. */
+bool tool_input_is_raw(struct tool_input *in);
+
 /* mtf_foreign_text of it; likewise only then. */
 const char *tool_input_foreign_text(struct tool_input *in);
 

@@ -237,7 +237,7 @@ static int open_input(struct convert *c) {
     if (tool_ops_is_processed(c->in, c->in_name))
         return c->to == NULL ? fail(name, "is a processed trace already")
                              : TOOL_OK;
-    if (n == 8 && memcmp(first, MTF_RAW_MAGIC, n) == 0)
+    if (tool_input_is_raw(c->in))
         return fail(name, "byte 0: is a raw trace (postprocess makes a "
                           "processed one)");
     if (n == 0 && tool_input_status(c->in) == MTF_SYSTEM)
@@ -262,7 +262,7 @@ static const char *recording_at(const char *name) {
     if (in == NULL)
         return NULL;
     size_t n = tool_input_look(in, FORMAT_LOOK, &p);
-    bool is_raw = n >= 8 && memcmp(p, MTF_RAW_MAGIC, 8) == 0;
+    bool is_raw = tool_input_is_raw(in);
     const struct format *format = format_by_content(p, n, n < FORMAT_LOOK);
     tool_input_close(in);
     return is_raw                                  ? "raw trace"

@@ -5,7 +5,6 @@
 #include "common/main.h"
 #include "formats/format_open.h"
 #include "trace/ops.h"
-#include "traceformat/raw_layout.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,12 +75,6 @@ static bool start_postprocess(struct feed *f, const char *name, bool follow,
     return true;
 }
 
-static bool is_raw(struct tool_input *in) {
-    uint8_t first[8];
-    return tool_input_peek(in, first) == sizeof(first) &&
-           memcmp(first, MTF_RAW_MAGIC, sizeof(first)) == 0;
-}
-
 bool feed_open(struct feed *f, const char *name, bool follow) {
     bool is_stdin = strcmp(name, "-") == 0;
     f->child = f->filler = 0;
@@ -95,7 +88,7 @@ bool feed_open(struct feed *f, const char *name, bool follow) {
     if (in != NULL && tool_ops_is_processed(in, name))
         return true;
     if (in != NULL && (is_stdin || !tool_input_is_file(in))) {
-        if (!is_raw(in))
+        if (!tool_input_is_raw(in))
             return true;
         bool ok = start_postprocess(f, name, follow, in);
         tool_input_close(in);
