@@ -13,7 +13,8 @@
 bool tcm_api_init(void);
 
 /* Settings and recording, from the environment: by the constructor, or earlier
-   BY_CALL for which tcm_trace_init_is_due. The second time does nothing. */
+   BY_CALL for which tcm_trace_init_is_due. The second time does nothing but
+   what BY_CALL left (mtr_init). */
 void tcm_library_begin(bool by_call);
 static inline void tcm_library_begin_if_due(void) {
     if (TCM_UNLIKELY(tcm_trace_init_is_due()))

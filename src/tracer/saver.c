@@ -16,7 +16,6 @@
 #include "tracer/trace_process.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 #define IDLE_NS_MAX 1000000000u

@@ -13,7 +13,6 @@
 #include "base/os_program.h"
 #include "base/os_syscall.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <limits.h>
 #include <link.h>
