@@ -341,6 +341,11 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
             mtr_gap_end(t, now);
         mtr_put_time(t, now);
         mtr_put_thread_end(t, true);
+        /* An upper bound of the end: without it the next barrier's is the
+           nearest, and threads that ended long before another one began look
+           as if they might have overlapped with it. */
+        tcm_fence_seq_cst();
+        mtr_put_time(t, mtr_clock_ns());
         tcm_store_relaxed(&t->limit, NULL);
     }
     leave(rec, t);
@@ -361,6 +366,8 @@ void mtr_thread_end_dead(struct mtr_thread *t) {
         mtr_make_room(rec, t, MTR_ROOM)) {
         mtr_put_time(t, mtr_clock_ns());
         mtr_put_thread_end(t, false);
+        tcm_fence_seq_cst();
+        mtr_put_time(t, mtr_clock_ns());
     }
     leave(rec, t);
     mtr_inside = 0;

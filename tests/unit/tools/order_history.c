@@ -166,6 +166,9 @@ static struct object pick(struct prng *p, struct object *a, unsigned *n) {
 static void end_thread(struct sim *s, struct sim_thread *t) {
     recorder_time(&s->r, t->stream, clock_of(s, t));
     record_end(s, t);
+    /* Older recorders wrote no time behind the end. */
+    if (t->id % 2 != 0)
+        recorder_time(&s->r, t->stream, clock_of(s, t));
     recorder_close(&s->r, t->stream, clock_of(s, t));
     give_blocks(s, t, 0);
     t->stream = &s->r.streams[0];

@@ -160,6 +160,7 @@ static void read_events(struct model *m, struct model_queue *q,
         struct order_model_event *v = calloc(1, sizeof(*v));
         v->truth = truth_at(m, q, offset);
         v->window = m->barriers;
+        v->ends_thread = e.kind == MTF_EVENT_THREAD_END;
         q->events[q->count++] = v;
         n++;
         if (truth_of(m, v)->born != 0)
@@ -196,6 +197,9 @@ static const struct order_model_event *next_of(const struct model_queue *q) {
 static uint64_t estimate(const struct model_queue *q) {
     const struct order_model_event *e = next_of(q);
     uint64_t width = q->end > e->lo ? q->end - e->lo : 0;
+    /* The end of a thread, alone in its interval, is at its lower bound. */
+    if (e->n == 1 && e->ends_thread)
+        width = 0;
     return e->lo +
            (uint64_t)((unsigned __int128)width * (e->i + 1) / (e->n + 1));
 }

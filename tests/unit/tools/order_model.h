@@ -19,6 +19,7 @@ struct order_model_event {
     uint64_t interval; /* number of that in the stream, from 1 */
     uint64_t window;   /* barriers before its segment */
     bool missing;      /* its allocation was missing */
+    bool ends_thread;
 };
 
 struct order_model {

@@ -428,10 +428,21 @@ static bool next_chunk(struct demux *d, struct demux_thread *t) {
     }
 }
 
+/* True if the interval in hand has the end of T and nothing else. */
+static bool is_end_alone(const struct demux_thread *t) {
+    return t->n == 1 && t->at + 1 == t->count &&
+           demux_event_kind(&t->events[t->at]) == MTF_EVENT_THREAD_END;
+}
+
+/* An end that is alone in its interval is estimated at its lower bound: older
+   recorders wrote no time behind it, so that its interval reaches to the next
+   barrier, and threads that ran one after another would overlap. */
 static void limit_interval(const struct demux *d, struct demux_thread *t,
                            uint64_t time) {
     t->hi = tcm_max_u64(tcm_min_u64(time, t->first->time_hi), t->lo);
     uint64_t end = t->hi == UINT64_MAX ? d->last_time : t->hi;
+    if (is_end_alone(t))
+        end = t->lo;
     t->est_width = end > t->lo ? end - t->lo : 0;
 }
 
