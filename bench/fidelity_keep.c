@@ -7,8 +7,13 @@
  *     fidelity_keep pass    4 threads pass blocks to each other
  *     fidelity_keep busy    2 threads that need nothing of each other
  *     fidelity_keep single  one thread
+ *     fidelity_keep short   50,000 threads, each of few calls, ten at a time
+ *     fidelity_keep pairs   two threads at a time, 50 times
+ *     fidelity_keep crowd   64 threads at once
+ *     fidelity_keep queue   64 threads, one after another
  */
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +22,9 @@
 #define HELD 4096u
 
 static void *box[256];
+static pthread_barrier_t barrier, *all_are_there;
+#define WIDEST 64
+static sem_t may_end[WIDEST];
 
 static uint64_t next(uint64_t *x) {
     *x = *x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -74,6 +82,63 @@ static void *busy(void *seed) {
     return NULL;
 }
 
+static void *brief(void *seed) {
+    uint64_t x = (uintptr_t)seed * 77 + 1;
+    void *p = block(100 + next(&x) % 3000);
+    sem_wait(&may_end[(uintptr_t)seed % WIDEST]);
+    free(p);
+    return NULL;
+}
+
+/* Some milliseconds of work, and some 5 MiB at most. */
+static void *worker(void *seed) {
+    enum { BLOCKS = 4096 };
+    uint64_t x = (uintptr_t)seed * 77 + 1;
+    static __thread void *held[BLOCKS];
+    for (unsigned i = 0; i < 8 * BLOCKS; i++) {
+        uint64_t r = next(&x);
+        void **h = &held[(r >> 12) % BLOCKS];
+        free(*h);
+        *h = block(16 + r % 2000);
+    }
+    for (unsigned i = 0; i < BLOCKS; i++)
+        free(held[i]);
+    return NULL;
+}
+
+/* A fifth of that. */
+static void *helper(void *seed) {
+    enum { BLOCKS = 1024 };
+    uint64_t x = (uintptr_t)seed * 77 + 1;
+    void *held[BLOCKS] = {0};
+    for (unsigned i = 0; i < 8 * BLOCKS; i++) {
+        uint64_t r = next(&x);
+        void **h = &held[(r >> 12) % BLOCKS];
+        free(*h);
+        *h = block(16 + r % 2000);
+    }
+    if (all_are_there != NULL)
+        pthread_barrier_wait(all_are_there);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        free(held[i]);
+    return NULL;
+}
+
+/* N threads in all, WIDTH at a time; the oldest one is waited for. */
+static int in_turns(void *(*work)(void *), int n, int width) {
+    pthread_t thread[WIDEST];
+    for (int i = 0; i < n + width; i++) {
+        if (i >= width) {
+            sem_post(&may_end[(i - width) % WIDEST]);
+            pthread_join(thread[i % width], NULL);
+        }
+        if (i < n && pthread_create(&thread[i % width], NULL, work,
+                                    (void *)(intptr_t)i) != 0)
+            return 1;
+    }
+    return 0;
+}
+
 /* The peak of resident memory since the program began, for the caller: what
    wait tells includes that of the process which it was made from. */
 static int tell(void) {
@@ -94,6 +159,25 @@ int main(int argc, char **argv) {
     pthread_t thread[8];
     if (argc == 2 && strcmp(argv[1], "single") == 0) {
         keep(NULL);
+        return tell();
+    }
+    static const struct {
+        const char *name;
+        void *(*work)(void *);
+        int threads, width, times;
+    } turn[] = {{"short", brief, 50000, 10, 1},
+                {"pairs", worker, 2, 2, 50},
+                {"crowd", helper, 64, 64, 1},
+                {"queue", helper, 64, 1, 1}};
+    for (size_t k = 0; k < sizeof(turn) / sizeof(*turn); k++) {
+        if (argc != 2 || strcmp(argv[1], turn[k].name) != 0)
+            continue;
+        if (turn[k].width == 64 &&
+            pthread_barrier_init(all_are_there = &barrier, NULL, 64) != 0)
+            return 1;
+        for (int i = 0; i < turn[k].times; i++)
+            if (in_turns(turn[k].work, turn[k].threads, turn[k].width) != 0)
+                return 1;
         return tell();
     }
     for (size_t k = 0; k < sizeof(kind) / sizeof(*kind); k++) {

@@ -2,12 +2,15 @@
 #include "common/stop.h"
 
 #include "base/atomic.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <unistd.h>
 
 typedef void (*handler)(int);
+
+#define STOP_NS 500000000u
 
 static const int stop_signals[] = {SIGINT, SIGTERM};
 static uint32_t requested;
@@ -93,4 +96,16 @@ void tool_stop_hold(bool hold) {
 
 bool tool_stop_requested(void) {
     return tcm_load_relaxed(&requested) != 0;
+}
+
+/* Several threads may see the request first; the earliest time stands, or one
+   that is microseconds later. */
+bool tool_stop_is_due(void) {
+    static uint64_t seen_ns;
+    if (TCM_LIKELY(!tool_stop_requested()))
+        return false;
+    uint64_t now = tcm_clock_ns(), seen = tcm_load_relaxed(&seen_ns);
+    if (seen == 0)
+        tcm_store_relaxed(&seen_ns, now);
+    return seen != 0 && now - seen >= STOP_NS;
 }

@@ -22,6 +22,9 @@ void tool_stop_obey(void);
    until it obeys. */
 void tool_stop_hold(bool hold);
 bool tool_stop_requested(void);
+/* True from half a second after the request was first seen here: what was begun
+   before may be completed if it takes no longer. */
+bool tool_stop_is_due(void);
 /* The second signal removes the file NAME in FOLDER before; NULL: none. NAME
    stays until the next call. */
 void tool_stop_remove(int folder, const char *name);

@@ -69,6 +69,39 @@ is "as many bytes asked for as of a cut trace" \
 check "without a signal" "$replay" --json j p.p
 is "nothing is interrupted" "$(json j interrupted complete)" "false true"
 
+# An allocator whose calls take so long that the whole trace would take minutes:
+# what was done until the signal is told.
+cat >slow.c <<'END'
+#include <stddef.h>
+#include <time.h>
+void *__libc_malloc(size_t);
+void *malloc(size_t size) {
+    static int calls;
+    if (__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) > 500)
+        nanosleep(&(struct timespec){0, 5000000}, NULL);
+    return __libc_malloc(size);
+}
+END
+# shellcheck disable=SC2086
+if [ "${TCM_SANITIZED:-no}" = no ] && $CC -shared -fPIC -o slow.so slow.c \
+    2>"$err"; then
+    for mode in none real; do
+        for signal in TERM INT; do
+            rm -f j
+            # In the background the shell has INT ignored.
+            LD_PRELOAD=$work/slow.so timeout -s "$signal" -k 60 2 \
+                "$replay" --json j --threads=$mode p.p >"$out" 2>"$err"
+            is "$mode, $signal: a slow allocator is left" $? 124
+            is "$mode, $signal: in JSON" "$(json j interrupted complete)" \
+                "true false"
+            [ "$(json j ops)" -lt "$whole" ]
+            result "$mode, $signal: what was done is told" $?
+        done
+    done
+else
+    skip "a slow allocator" "none can be made here"
+fi
+
 # Twice, while the decoding process cannot answer: at once, without an account.
 rm -f j
 "$replay" --json j feed >"$out" 2>"$err" &

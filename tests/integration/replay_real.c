@@ -2,7 +2,8 @@
 /*
  * Threads for replay_real.sh: "hand" passes blocks between three threads,
  * twice; "busy" has two that need nothing of each other; "pause" sleeps half a
- * second between two operations; "born N" makes N threads one after another.
+ * second between two operations; "born N" makes N threads one after another,
+ * "pairs N" N times two.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -71,6 +72,9 @@ int main(int argc, char **argv) {
     } else if (strcmp(what, "born") == 0) {
         for (int i = argc > 2 ? atoi(argv[2]) : 1; i > 0; i--)
             run(one, 1);
+    } else if (strcmp(what, "pairs") == 0) {
+        for (int i = argc > 2 ? atoi(argv[2]) : 1; i > 0; i--)
+            run(one, 2);
     }
     return 0;
 }

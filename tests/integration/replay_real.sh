@@ -79,7 +79,18 @@ for options in "" "--max-threads=3"; do
     real $options born.p
     is "3,000 threads in turn $options: status, operations" \
         "$?,$(json j ops),$(json j threads)" "0,$ops,3001"
+    is "3,000 threads in turn $options: one beside the main thread" \
+        "$(json j most_threads_alive)" 2
 done
+real born.p
+is "and one thread of the system" "$(json j system_threads)" 2
+traced pairs pairs 300
+real pairs.p
+is "two at a time: status, operations" "$?,$(json j ops)" "0,$ops"
+at_most "two at a time: threads of the trace" "$(json j most_threads_alive)" 3
+at_most "two at a time: threads of the system" "$(json j system_threads)" 3
+fails_with "a skew below a window" 2 "$replay" --threads=real --skew=0.5ms hand.p
+like "names the least" "$err" "--skew=0.5ms: a time from 1 ms on"
 
 # --- Recorded again -----------------------------------------------------------
 

@@ -10,7 +10,9 @@
  *   bits 48 to 63  generation: times that the cell was written, modulo 2^16
  *
  * Invariants: only the thread that a cell was given to writes it, with its own
- * allocations. It is written again only after all uses of its last block.
+ * allocations. It is written again only after all uses of its last block, and
+ * fewer than 2^16 times before a thread that waits for one of these writes has
+ * seen it.
  *
  * Threads: the writer stores with release. Another thread waits, with acquire,
  * for the generation that it was told; then it sees the block as its maker left

@@ -18,6 +18,8 @@
 struct lane {
     uint32_t number;  /* never used again; 0: no lane */
     uint32_t thread;  /* as recorded */
+    uint32_t after;   /* ends of threads before its first operation */
+    uint32_t needs;   /* windows before it; 0: no more than the skew says */
     uint32_t segment; /* open while `segment_of` is the dealer's */
     uint64_t segment_of;
     uint64_t window_of; /* window that the next three belong to */
@@ -29,7 +31,13 @@ struct lane {
 struct cell {
     uint32_t lane, index; /* its writer */
     uint16_t generation;
+    uint16_t writes; /* dealt since all that used it was known to be done */
 };
+
+/* A cell that was written so often goes back late: its generation is a number
+   of 16 bits, and a thread that waits for it must not take that of 2^16 writes
+   before for its own. */
+#define WRITES_MOST ((uint16_t)1 << 15)
 
 struct slot {
     uint32_t cell;
@@ -58,6 +66,7 @@ struct replay_deal {
     struct lane *lane; /* by index */
     size_t lanes;
     uint32_t numbers; /* numbers given to lanes so far */
+    uint32_t ends;    /* lanes that have ended */
     struct slot *slot;
     size_t slots;
     struct cell *cell;
@@ -173,6 +182,7 @@ static void flush(struct replay_deal *d, bool last, bool is_state) {
     b->live_blocks = d->staging.live_blocks;
     b->recorded_ns = d->staging.recorded_ns;
     b->is_state = is_state;
+    b->account = d->staging.account;
     b->sampled = is_state && d->staging.sampled;
     b->recorded_heap_bytes = d->staging.recorded_heap_bytes;
     b->recorded_rss_bytes = d->staging.recorded_rss_bytes;
@@ -191,8 +201,10 @@ static struct lane *lane_now(struct replay_deal *d) {
     if (!extend(&d->lane, &d->lanes, (size_t)d->index + 1, sizeof(*d->lane)))
         return NULL;
     struct lane *l = &d->lane[d->index];
-    if (l->number == 0)
+    if (l->number == 0) {
         l->number = ++d->numbers;
+        l->after = d->ends;
+    }
     return l;
 }
 
@@ -210,7 +222,9 @@ static struct replay_segment *segment_now(struct replay_deal *d,
                                  .index = (uint32_t)(l - d->lane),
                                  .thread = l->thread,
                                  .window = d->window,
-                                 .needs = d->needs};
+                                 .needs = l->needs != 0 ? l->needs : d->needs,
+                                 .after = l->after};
+    l->needs = 0;
     return s;
 }
 
@@ -350,13 +364,20 @@ static TCM_NOINLINE bool line_take(struct replay_deal *d, struct lane *l) {
     return true;
 }
 
+static void cell_write(struct replay_deal *d, uint32_t cell) {
+    struct cell *c = &d->cell[cell];
+    TCM_ASSERT(c->writes < WRITES_MOST);
+    c->generation++;
+    c->writes++;
+}
+
 /* A cell for an allocation by lane L; that is the next write to it. */
 static bool cell_take(struct replay_deal *d, struct lane *l, uint32_t *cell) {
     if (l->cells == 0 && !line_take(d, l))
         return false;
     *cell = l->cell[--l->cells];
     TCM_ASSERT(d->cell[*cell].lane == l->number);
-    d->cell[*cell].generation++;
+    cell_write(d, *cell);
     return true;
 }
 
@@ -403,7 +424,9 @@ static bool cells_collect(struct replay_deal *d) {
     uint32_t taken = tcm_load_acquire(&d->ring->taken);
     while (d->late_count != 0 &&
            (int32_t)(taken - d->late[d->late_first].batch) > 0) {
-        if (!cell_give(d, d->late[d->late_first].cell))
+        uint32_t cell = d->late[d->late_first].cell;
+        d->cell[cell].writes = 0;
+        if (!cell_give(d, cell))
             return false;
         d->late_first = (d->late_first + 1) % d->late_room;
         d->late_count--;
@@ -446,19 +469,23 @@ static bool deal_free(struct replay_deal *d, struct lane *l, uint64_t w,
     for (unsigned i = 0; i < more; i++)
         put(d, l, rest[i]);
     live_change(d, l, -(int64_t)s.size);
-    return own ? cell_give(d, s.cell) : cell_give_late(d, s.cell);
+    return own && d->cell[s.cell].writes < WRITES_MOST
+               ? cell_give(d, s.cell)
+               : cell_give_late(d, s.cell);
 }
 
 static bool deal_realloc(struct replay_deal *d, struct lane *l,
                          const uint64_t *w) {
     struct slot *s = &d->slot[replay_word_slot(w[0])];
     uint32_t from = s->cell, to = from;
-    if (d->cell[from].lane == l->number) {
-        d->cell[from].generation++;
+    bool own = d->cell[from].lane == l->number;
+    if (own && d->cell[from].writes < WRITES_MOST) {
+        cell_write(d, from);
     } else {
         if (!cell_take(d, l, &to) || !cell_give_late(d, from))
             return false;
-        await(d, l, from);
+        if (!own)
+            await(d, l, from);
         put(d, l, replay_word(REPLAY_INTO, to, 0));
     }
     put(d, l, (w[0] & ~(uint64_t)UINT32_MAX) | from);
@@ -486,13 +513,31 @@ static bool deal_thread_end(struct replay_deal *d, uint32_t index) {
     d->index = back;
     if (l == NULL)
         return false;
-    segment_now(d, l)->ends = 1;
+    segment_now(d, l)->ends = ++d->ends;
     bool good = true;
     for (size_t i = 0; good && i < l->cells; i++)
         good = cell_give_late(d, l->cell[i]);
     free(l->cell);
     *l = (struct lane){0};
     return good;
+}
+
+/* The operations that follow are those of INDEX's lane, recorded thread THREAD.
+   A lane that is born begins a window, so that it can wait for all that was
+   before; the skew between other lanes is as if there were no new window. */
+static bool deal_switch(struct replay_deal *d, uint32_t index,
+                        uint32_t thread) {
+    bool is_born = index >= d->lanes || d->lane[index].number == 0;
+    d->index = index;
+    if (is_born && !window_end(d, 0))
+        return false;
+    struct lane *l = lane_now(d);
+    if (l == NULL)
+        return false;
+    l->thread = thread;
+    if (is_born && d->skew != REPLAY_SKEW_NONE)
+        l->needs = d->window;
+    return true;
 }
 
 static bool deal_operation(struct replay_deal *d, const uint64_t *w) {
@@ -527,11 +572,8 @@ static bool deal_words(struct replay_deal *d, const uint64_t *w) {
         flush(d, false, false);
     switch (replay_word_code(w[0])) {
     case REPLAY_SWITCH:
-        d->index = replay_word_slot(w[0]);
-        struct lane *l = lane_now(d);
-        if (l != NULL)
-            l->thread = (uint32_t)replay_word_size(w[0]);
-        return l != NULL;
+        return deal_switch(d, replay_word_slot(w[0]),
+                           (uint32_t)replay_word_size(w[0]));
     case REPLAY_THREAD_END:
         return deal_thread_end(d, replay_word_slot(w[0]));
     case REPLAY_PRESENT:

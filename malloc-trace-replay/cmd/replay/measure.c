@@ -11,6 +11,7 @@
 #include "common/stop.h"
 
 #include <fcntl.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -118,8 +119,62 @@ static bool rss_reset_peak(void) {
     return ok;
 }
 
+/* How many of the pages from FIRST on, up to END, are resident. */
+static uint64_t pages_present(int pagemap, uintptr_t first, uintptr_t end) {
+    uint64_t entry[64], present = 0;
+    size_t page = tcm_os_page_size();
+    while (first < end) {
+        size_t n = tcm_min_u64((end - first) / page, TCM_ARRAY_SIZE(entry));
+        ssize_t got = pread(pagemap, entry, n * sizeof(*entry),
+                            (off_t)(first / page * sizeof(*entry)));
+        if (got < (ssize_t)sizeof(*entry))
+            break;
+        n = (size_t)got / sizeof(*entry);
+        for (size_t i = 0; i < n; i++)
+            present += entry[i] >> 63;
+        first += n * page;
+    }
+    return present;
+}
+
+/* For dl_iterate_phdr, which names the program first. */
+static int see_program(struct dl_phdr_info *info, size_t size, void *bytes) {
+    size_t page = tcm_os_page_size();
+    uint64_t present = 0;
+    int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    (void)size;
+    for (unsigned i = 0; pagemap >= 0 && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        if (h->p_type != PT_LOAD)
+            continue;
+        uintptr_t first =
+            tcm_align_down((uintptr_t)(info->dlpi_addr + h->p_vaddr), page);
+        uintptr_t in_file =
+            (uintptr_t)(info->dlpi_addr + h->p_vaddr + h->p_filesz);
+        uintptr_t end = tcm_align_up(
+            (uintptr_t)(info->dlpi_addr + h->p_vaddr + h->p_memsz), page);
+        for (uintptr_t at = first; at < in_file; at += page)
+            (void)*(const volatile char *)at;
+        present += pages_present(pagemap, first, end);
+    }
+    if (pagemap >= 0)
+        close(pagemap);
+    memcpy(bytes, &(uint64_t){present * page}, sizeof(uint64_t));
+    return 1;
+}
+
+/* What is resident of this program's own code and data, all of its file being
+   made so: else pages that are needed first while it measures would count as
+   the allocator's. */
+static uint64_t program_bytes(void) {
+    uint64_t bytes = 0;
+    (void)dl_iterate_phdr(see_program, &bytes);
+    return bytes;
+}
+
 static uint64_t without_own(const struct replay_rss *m, uint64_t bytes) {
-    return bytes > m->own_bytes ? bytes - m->own_bytes : 0;
+    uint64_t own = m->own_bytes + m->program_bytes;
+    return bytes > own ? bytes - own : 0;
 }
 
 static void note_peak(struct replay_rss *m, uint64_t bytes) {
@@ -134,6 +189,7 @@ static void note_peak(struct replay_rss *m, uint64_t bytes) {
 
 void replay_rss_start(struct replay_rss *m, uint64_t own_bytes) {
     m->own_bytes = own_bytes;
+    m->program_bytes = program_bytes();
     m->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     m->peak_known = rss_reset_peak();
     m->start_bytes = without_own(m, rss_now());
@@ -217,7 +273,7 @@ void replay_rss_live(struct replay_rss *m, uint64_t live_bytes) {
     m->live_bytes = live_bytes;
     replay_rss_look(m, &m->at_live_bytes, &m->at_live_huge_bytes);
     /* exact, unlike the kernel's own peak */
-    note_peak(m, m->at_live_bytes + m->own_bytes);
+    note_peak(m, m->at_live_bytes + m->own_bytes + m->program_bytes);
 }
 
 uint64_t replay_rss_average(const struct replay_rss *m) {

@@ -38,7 +38,8 @@ bool replay_table_grow(struct replay_table *t, uint64_t entries);
 /* --- Resident memory ------------------------------------------------------ */
 
 struct replay_rss {
-    uint64_t own_bytes; /* the replayer's, now */
+    uint64_t own_bytes;     /* the replayer's, now, */
+    uint64_t program_bytes; /* and of its program's code and data */
     uint64_t start_bytes, peak_bytes, end_bytes;
     uint64_t end_huge_bytes; /* of these in huge pages */
     bool peak_known;         /* the peak could be reset at the start */

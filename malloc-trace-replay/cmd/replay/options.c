@@ -171,10 +171,13 @@ static bool parse_order(struct replay_options *o) {
     order->skew = real ? 1 : 0;
     order->max_idle_ns = UINT64_MAX;
     if (o->skew != NULL && !parse_skew(o->skew, &order->skew)) {
-        name = "skew";
-        value = o->skew;
-    } else if (o->most_threads != NULL &&
-               (!tool_parse_u64(o->most_threads, INT32_MAX, &n) || n == 0)) {
+        (void)tool_usage_error("--skew=%s: a time from %u ms on is needed, "
+                               "the length of a window, or inf",
+                               o->skew, REPLAY_WINDOW_NS / 1000000u);
+        return false;
+    }
+    if (o->most_threads != NULL &&
+        (!tool_parse_u64(o->most_threads, INT32_MAX, &n) || n == 0)) {
         name = "max-threads";
         value = o->most_threads;
     } else if (o->speed != NULL && !parse_speed(o->speed, &order->speed)) {

@@ -2,7 +2,10 @@
 #include "cmd/replay/processors.h"
 
 #include "base/atomic.h"
+#include "base/clock.h"
+#include "base/raw_io.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void replay_processors_begin(struct replay_processors *p) {
@@ -52,14 +55,50 @@ static bool take_any(struct replay_processors *p, struct replay_place *place) {
     return false;
 }
 
+/* A thread that could run, and did not, for more than this part of the time is
+   one of several on its processor. */
+#define SHARED_PART 8u
+/* Turns without binding then. */
+#define SHARED_TURNS 16u
+
+/* How long the calling thread could have run, but another one did. 0: unknown,
+   since the kernel does not count it or there is no /proc. */
+static uint64_t delayed_ns(void) {
+    char text[128];
+    const char *second = NULL;
+    if (tcm_io_read_file("/proc/thread-self/schedstat", text, sizeof(text)) > 0)
+        second = strchr(text, ' ');
+    return second == NULL ? 0 : strtoull(second, NULL, 10);
+}
+
+/* True if other work took PLACE's processor since the last look. */
+static bool look(struct replay_place *place) {
+    uint64_t now = tcm_clock_ns(), since = place->looked_ns;
+    place->looked_ns = now;
+    if (place->bound == 0 || since == 0)
+        return false;
+    uint64_t delayed = delayed_ns(), more = delayed - place->delayed_ns;
+    place->delayed_ns = delayed;
+    return more > (now - since) / SHARED_PART;
+}
+
+static bool is_until(uint32_t turn, uint32_t last) {
+    return (int32_t)(last - turn) >= 0;
+}
+
 void replay_processors_settle(struct replay_processors *p,
                               struct replay_place *place) {
     uint32_t turn = tcm_load_relaxed(&p->turn);
     if (place->turn != turn) {
         place->turn = turn;
-        if (tcm_load_relaxed(&p->crowded) != turn && !take_any(p, place))
+        if (look(place))
+            tcm_store_relaxed(&p->shared, turn + SHARED_TURNS);
+        if (tcm_load_relaxed(&p->crowded) != turn &&
+            !is_until(turn, tcm_load_relaxed(&p->shared)) &&
+            !take_any(p, place))
             tcm_store_relaxed(&p->crowded, turn);
     }
-    if (tcm_load_relaxed(&p->crowded) == turn)
+    if (tcm_load_relaxed(&p->crowded) == turn ||
+        is_until(turn, tcm_load_relaxed(&p->shared)))
         replay_processors_leave(p, place);
 }

@@ -10,6 +10,11 @@
  * does so nearly always.) They would replay one after the other what was
  * recorded at the same time.
  *
+ * A bound thread cannot leave a processor that other work takes. So a thread
+ * that was bound looks at each turn how long it waited for its processor since
+ * it looked last. Where that is an eighth of the time, nothing is bound for
+ * some turns, and the kernel places the threads.
+ *
  * Threads: one counts the turns, all settle. Relaxed: nothing is published by
  * it, and a processor is taken by compare and swap.
  */
@@ -24,6 +29,7 @@ struct replay_processors {
     cpu_set_t all;    /* that the process may use */
     uint32_t turn;    /* 0 before the first one */
     uint32_t crowded; /* the last turn with more threads than processors */
+    uint32_t shared;  /* the last turn for which other work runs on them */
     uint32_t taken[CPU_SETSIZE]; /* by processor: in which turn */
 };
 
@@ -31,6 +37,7 @@ struct replay_processors {
 struct replay_place {
     uint32_t turn;  /* in which it took a processor, or found none */
     uint32_t bound; /* the processor + 1 that it is bound to; 0: to none */
+    uint64_t looked_ns, delayed_ns; /* at the last look; see processors.c */
 };
 
 void replay_processors_begin(struct replay_processors *p);

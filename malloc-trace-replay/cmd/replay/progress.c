@@ -47,12 +47,9 @@ static void window_take_one(struct replay_progress *p, uint32_t window) {
         windows_advance(p);
 }
 
-void replay_progress_sleep(struct replay_progress *p,
-                           const struct replay_segment *s,
+void replay_progress_sleep(struct replay_progress *p, uint32_t wanted,
                            bool (*ready)(void *ctx), void *ctx,
                            uint64_t most_ns) {
-    /* All windows before its own can finish without it. */
-    uint32_t wanted = s->needs + (s->window - s->needs) / 2;
     lock(&p->window_lock);
     uint32_t done = p->window_done;
     bool sleeps = !replay_window_reached(done, wanted) && !ready(ctx);

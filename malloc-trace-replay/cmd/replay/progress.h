@@ -70,18 +70,22 @@ static inline bool replay_window_reached(uint32_t done, uint32_t wanted) {
     return (int32_t)(done - wanted) >= 0;
 }
 
-/* Whether the windows that S needs are finished. */
+/* True if the windows that S needs are finished. */
 static inline bool replay_progress_allows(const struct replay_progress *p,
                                           const struct replay_segment *s) {
     return replay_window_reached(tcm_load_acquire(&p->window_done), s->needs);
 }
-/* Sleeps until so many windows are finished that half of the way to S's own is
-   free, unless READY(CTX), which is looked at first; perhaps not so long. (A
-   thread that was woken for each window would run that one and sleep again.) */
-void replay_progress_sleep(struct replay_progress *p,
-                           const struct replay_segment *s,
+/* Sleeps until WANTED windows are finished, unless READY(CTX), which is looked
+   at first; perhaps not so long. */
+void replay_progress_sleep(struct replay_progress *p, uint32_t wanted,
                            bool (*ready)(void *ctx), void *ctx,
                            uint64_t most_ns);
+/* Windows that a thread which cannot begin S waits for, so that half of the way
+   to S's own is free. (A thread that was woken for each window would run that
+   one and sleep again.) */
+static inline uint32_t replay_progress_wanted(const struct replay_segment *s) {
+    return s->needs + (s->window - s->needs) / 2;
+}
 
 /* S is done, which lies in batch NUMBER (modulo REPLAY_BATCHES_MOST); its place
    may be used again. */

@@ -1,358 +1,88 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The dealer never waits for room: it deals all that the ring has and sleeps
- * until that is done.
+ * The dealer: deals segments to lanes, makes a thread for each lane when it is
+ * born, and joins threads that ended. It never waits for room: it deals all
+ * that the ring has, gives lanes their threads in the order of births, and
+ * sleeps until all is done.
  *
- * Which thread writes what, and which one sees it:
- *   lane.chain        chain.h
- *   host.lanes        linked by the dealer at the front (release); its host
- *                     unlinks those that ended, but not the first one
- *   host.ended        pushed by the host, taken as a whole by the dealer
- *   finished, leave, stop   flags; a thread that sleeps looks at them on waking
+ * Why a birth cannot wait for ever: it waits for windows and ends that come
+ * before it in the trace. All operations before it were dealt, to lanes that
+ * are born, and none of them needs one behind it. So the earliest that is not
+ * done can always run.
  */
 #include "cmd/replay/real.h"
 
-#include "base/atomic.h"
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/os_mem.h"
 #include "base/os_thread.h"
-#include "cmd/replay/around.h"
-#include "cmd/replay/cell.h"
-#include "cmd/replay/chain.h"
+#include "cmd/replay/hosts.h"
 #include "cmd/replay/own.h"
-#include "cmd/replay/processors.h"
-#include "cmd/replay/progress.h"
+#include "common/stop.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
 
-/* A waiting thread looks so often, then lets others run, then sleeps so
-   long. */
-#define WAIT_LOOKS    60u
-#define WAIT_YIELD_NS 100000u
-#define WAIT_SLEEP_NS 50000u
 /* Number of the recorded program's main thread, in nearly all traces. */
 #define MAIN_THREAD 1u
-
-#define IDLE_SLEEP_NS 50000000u
 /* Time between two looks at the memory while threads run. */
 #define MEMORY_NS 2000000u
 
-enum why { RUNS = 0, NEEDS_DATA, NEEDS_SKEW, NEEDS_WORK, HAS_ENDED };
-
-struct host;
-
-struct lane {
-    struct replay_exec exec;
-    struct lane *next; /* of the host */
-    struct host *host;
-    uint32_t number, thread;
-    struct replay_waits waits;
-    enum why why;
-    bool begun;         /* the current segment has begun */
-    const uint64_t *at; /* next operation in it */
-    uint64_t begun_ns;
-    struct replay_chain_ends chain;
-};
-
-struct host {
-    pthread_t thread;
-    bool is_main;
-    void *stack;
-    struct lane *lanes, *ended;
-    struct host *next; /* all hosts that were made and not joined */
-    uint32_t count;    /* lanes that have not ended; the dealer's */
-    uint64_t wait_cpu_ns;
-    struct replay_place place;
-    uint32_t left TCM_ALIGNED(64);  /* 1: the thread function is at its end */
-    uint32_t event TCM_ALIGNED(64); /* changes when there is something new */
-    uint32_t sleeps;
-};
-
-/* There is one of everything; the threads' functions find it here. */
+/* There is one of everything; the dealer's function finds it here. */
 static struct {
     struct replay_real *r;
+    struct replay_crew crew;
     pthread_t dealer;
     const struct replay_batch *first;
     uint64_t start_ns;
 
     /* the dealer's */
-    struct lane **lane; /* by index */
+    struct replay_lane **lane; /* by index */
     size_t lanes;
-    struct host *hosts;
+    struct replay_host *hosts;
     uint32_t host_count;
-    struct host main_host;
+    /* Lanes that were dealt segments and are not born, in the order of births;
+       lanes whose end was dealt and that no birth waited for, in that of
+       ends. */
+    struct replay_lane *unborn, *last_unborn, *ending, *last_ending;
+    struct replay_host main_host;
     struct replay_own own;
     struct replay_own_list free_lanes, free_hosts;
     uint64_t dealer_cpu_ns;
     uint64_t apart_cpu_ns, apart_since_ns, apart_since_cpu_ns;
-    uint32_t alive;
     const struct replay_batch *moment; /* to be looked at when it is done */
     struct replay_batch moment_batch;  /* its head */
     bool apart;                        /* now a prologue or epilogue is dealt */
     struct replay_exec exec;           /* what a lane begins with */
+    /* By batch, the last ones: where they leave the trace, if they say so. */
+    struct {
+        bool is_state;
+        struct replay_account account;
+    } left[REPLAY_BATCHES_MOST];
 
     uint32_t go TCM_ALIGNED(64); /* the dealer may begin */
-    uint32_t finished TCM_ALIGNED(64);
-    uint32_t leave, stop;
-    uint64_t gone_wait_cpu_ns; /* of hosts that were joined */
-
-    struct replay_processors processors;
-    struct replay_progress progress;
-    struct replay_chain chain;
+    uint64_t gone_wait_cpu_ns;   /* of hosts that were joined */
 } the;
 
-/* --- Small things --------------------------------------------------------- */
+/* --- Waiting -------------------------------------------------------------- */
 
-static void event_wake(struct host *h) {
-    tcm_add_acq_rel(&h->event, 1u);
-    tcm_fence_seq_cst();
-    if (tcm_load_relaxed(&h->sleeps) != 0)
-        tcm_futex_wake(&h->event, 1);
-}
-
-static bool is_flag(const uint32_t *flag) {
-    return tcm_load_acquire(flag) != 0;
-}
-
-/* --- Lanes ---------------------------------------------------------------- */
-
-/* The current segment; NULL: there is none. */
-static const struct replay_segment *lane_segment(struct lane *l) {
-    uint32_t node = replay_chain_get(&l->chain);
-    return node == 0 ? NULL : replay_chain_segment(&the.chain, node);
-}
-
-static const struct replay_batch *lane_batch(struct lane *l) {
-    return replay_chain_batch(&the.chain, replay_chain_get(&l->chain));
-}
-
-static const uint64_t *lane_words(struct lane *l, const uint64_t *at,
-                                  const uint64_t *end) {
-    if (l->exec.around == NULL)
-        return replay_exec_words(&l->exec, at, end);
-    return replay_around_words(&l->exec, lane_batch(l), lane_segment(l)->thread,
-                               at, end);
-}
-
-/* Spreads the operations evenly over the time that they took in the recorded
-   run. Returns as replay_exec_words. */
-static const uint64_t *spread(struct lane *l, const struct replay_segment *s,
-                              const uint64_t *at, const uint64_t *end) {
-    const struct replay_batch *b = lane_batch(l);
-    const uint64_t *first = b->word + s->first;
-    while (at < end) {
-        uint64_t due =
-            l->begun_ns + (uint64_t)((double)b->span_ns * (double)(at - first) /
-                                     (double)s->words);
-        while (tcm_clock_ns() < due)
-            tcm_cpu_relax();
-        const uint64_t *next = at + replay_exec_length(at);
-        const uint64_t *got = lane_words(l, at, next);
-        if (got != next)
-            return got;
-        at = next;
+/* True if nothing more is to be done; a signal may ask for that. */
+static bool is_stopped(void) {
+    if (!replay_is_flag(&the.crew.stop) && tool_stop_is_due()) {
+        the.r->interrupted = true;
+        tcm_store_release(&the.crew.stop, 1u);
     }
-    return at;
+    return replay_is_flag(&the.crew.stop);
 }
 
-/* Whether what the lane waited for is there. */
-static bool lane_is_ready(struct lane *l) {
-    switch (l->why) {
-    case NEEDS_DATA:
-        return replay_cell_has(&l->exec.cell[replay_word_slot(*l->at)],
-                               replay_word_size(*l->at));
-    case NEEDS_SKEW:
-        return replay_progress_allows(&the.progress, lane_segment(l));
-    case NEEDS_WORK:
-        return replay_chain_get(&l->chain) != 0;
-    case HAS_ENDED:
-        return false;
-    case RUNS:
-        break;
-    }
-    return true;
-}
-
-/* The current segment is done. */
-static void lane_step(struct lane *l) {
-    uint32_t node = replay_chain_get(&l->chain);
-    l->begun = false;
-    replay_chain_next(&the.chain, &l->chain);
-    replay_progress_done(&the.progress, replay_chain_segment(&the.chain, node),
-                         replay_chain_number(node));
-}
-
-/* Runs what can be run, and says in `why` what it waits for then. True: it ran
-   something. */
-static bool lane_run(struct lane *l) {
-    bool ran = false;
-    const struct replay_segment *s;
-    while ((s = lane_segment(l)) != NULL) {
-        const uint64_t *first = lane_batch(l)->word + s->first;
-        if (!l->begun) {
-            if (!replay_progress_allows(&the.progress, s)) {
-                l->why = NEEDS_SKEW;
-                return ran;
-            }
-            l->begun = true;
-            l->at = first;
-            if (the.r->options.spread)
-                l->begun_ns = tcm_clock_ns();
-        }
-        const uint64_t *end = first + s->words;
-        const uint64_t *at = the.r->options.spread ? spread(l, s, l->at, end)
-                                                   : lane_words(l, l->at, end);
-        ran |= at != l->at;
-        l->at = at;
-        if (at != end) {
-            l->why = NEEDS_DATA;
-            return ran;
-        }
-        bool ends = s->ends != 0;
-        if (ends)
-            l->why = HAS_ENDED;
-        lane_step(l);
-        ran = true;
-        if (ends)
-            return true;
-    }
-    l->why = NEEDS_WORK;
-    return ran;
-}
-
-/* --- Hosts ---------------------------------------------------------------- */
-
-static bool host_is_ready(struct host *h) {
-    for (struct lane *l = tcm_load_acquire(&h->lanes); l != NULL; l = l->next)
-        if (lane_is_ready(l))
-            return true;
-    return false;
-}
-
-/* What H waits for: data if any lane does, else skew, else work. */
-static enum why host_why(const struct host *h) {
-    enum why why = HAS_ENDED;
-    for (struct lane *l = tcm_load_acquire(&h->lanes); l != NULL; l = l->next)
-        if (l->why < why)
-            why = l->why;
-    return why;
-}
-
-static bool host_is_alone(const struct host *h) {
-    const struct lane *l = tcm_load_acquire(&h->lanes);
-    return l == NULL || l->next == NULL;
-}
-
-static bool host_is_up(void *host) {
-    return host_is_ready(host) || is_flag(&the.stop) || is_flag(&the.finished);
-}
-
-static void host_sleep(struct host *h, enum why why) {
-    uint32_t event = tcm_load_acquire(&h->event);
-    if (why == NEEDS_SKEW && host_is_alone(h)) {
-        struct lane *l = tcm_load_acquire(&h->lanes);
-        replay_progress_sleep(&the.progress, lane_segment(l), host_is_up, h,
-                              IDLE_SLEEP_NS);
-        return;
-    }
-    tcm_store_relaxed(&h->sleeps, 1u);
-    tcm_fence_seq_cst();
-    if (!host_is_up(h))
-        tcm_futex_wait(&h->event, event,
-                       why >= NEEDS_WORK ? IDLE_SLEEP_NS : WAIT_SLEEP_NS);
-    tcm_store_relaxed(&h->sleeps, 0u);
-}
-
-static void count_wait(struct host *h, uint64_t ns) {
-    for (struct lane *l = tcm_load_acquire(&h->lanes); l != NULL; l = l->next) {
-        l->waits.data_ns += l->why == NEEDS_DATA ? ns : 0;
-        l->waits.skew_ns += l->why == NEEDS_SKEW ? ns : 0;
-        l->waits.idle_ns += l->why == NEEDS_WORK ? ns : 0;
-    }
-}
-
-/* No lane of H can run. */
-static void host_wait(struct host *h) {
-    enum why why = host_why(h);
-    uint64_t start_ns = tcm_clock_ns();
-    uint64_t cpu_ns = tcm_clock_thread_cpu_ns();
-    for (unsigned i = 0;
-         !host_is_ready(h) && !is_flag(&the.finished) && !is_flag(&the.stop);
-         i++) {
-        if (i < WAIT_LOOKS)
-            tcm_cpu_relax();
-        else if (tcm_clock_ns() - start_ns < WAIT_YIELD_NS)
-            sched_yield();
-        else
-            host_sleep(h, why);
-    }
-    count_wait(h, tcm_clock_ns() - start_ns);
-    cpu_ns = tcm_clock_thread_cpu_ns() - cpu_ns;
-    tcm_store_relaxed(&h->wait_cpu_ns, h->wait_cpu_ns + cpu_ns);
-}
-
-/* Unlinks lane L, which ended, from behind BEFORE. */
-static void lane_unlink(struct host *h, struct lane *before, struct lane *l) {
-    before->next = l->next;
-    struct lane *top = tcm_load_relaxed(&h->ended);
-    do
-        l->next = top;
-    while (!tcm_cas_acq_rel(&h->ended, &top, l));
-}
-
-/* Runs what lanes can run. True: they ran some. *OVER: all of them have ended,
-   and none came. */
-static bool host_turn(struct host *h, bool *over) {
-    struct lane *first = tcm_load_acquire(&h->lanes);
-    struct lane *before = NULL, *next;
-    bool ran = false, all_ended = first != NULL;
-    for (struct lane *l = first; l != NULL; l = next) {
-        next = l->next;
-        if (l->why != HAS_ENDED)
-            ran |= lane_run(l);
-        all_ended &= l->why == HAS_ENDED;
-        if (l->why == HAS_ENDED && before != NULL)
-            lane_unlink(h, before, l);
-        else
-            before = l;
-    }
-    /* A lane that came before the last one's end was linked before that end
-       was dealt, so it is seen here. */
-    *over = all_ended && tcm_load_acquire(&h->lanes) == first;
-    return ran;
-}
-
-static void host_run(struct host *h) {
-    bool over;
-    for (;;) {
-        bool ran = host_turn(h, &over);
-        if (is_flag(&the.finished) || is_flag(&the.stop))
-            break;
-        if (over && !h->is_main && the.r->options.most_hosts == 0)
-            break;
-        if (!ran)
-            host_wait(h);
-        if (host_is_ready(h))
-            replay_processors_settle(&the.processors, &h->place);
-    }
-    replay_processors_leave(&the.processors, &h->place);
-}
-
-static void *host_main(void *arg) {
-    struct host *h = arg;
-    host_run(h);
-    /* The recorded thread was still there at the end. */
-    while (h->count != 0 && is_flag(&the.finished) && !is_flag(&the.leave))
-        tcm_futex_wait(&the.leave, 0, IDLE_SLEEP_NS);
-    tcm_store_release(&h->left, 1u);
-    return NULL;
+/* Looks at memory for the average; threads run meanwhile. */
+static void see_memory(void) {
+    if (the.apart)
+        replay_rss_from(the.r->rss);
+    else
+        replay_rss_to(the.r->rss);
 }
 
 /* --- The dealer: threads -------------------------------------------------- */
@@ -378,7 +108,7 @@ static bool lanes_extend(size_t index) {
     return true;
 }
 
-static void lane_report(const struct lane *l) {
+static void lane_report(const struct replay_lane *l) {
     struct replay_real *r = the.r;
     r->waits.data_ns += l->waits.data_ns;
     r->waits.skew_ns += l->waits.skew_ns;
@@ -393,17 +123,20 @@ static void lane_report(const struct lane *l) {
             (struct replay_lane_report){l->thread, l->waits};
 }
 
-static void lanes_bury(struct lane *l) {
-    struct lane *next;
+static void lanes_bury(struct replay_lane *l) {
+    struct replay_lane *next;
     for (; l != NULL; l = next) {
         next = l->next;
         lane_report(l);
-        replay_own_push(&the.free_lanes, l);
+        /* The list of those that end still has it. */
+        l->is_buried = l->end != 0;
+        if (l->end == 0)
+            replay_own_push(&the.free_lanes, l);
     }
 }
 
 /* Its thread has ended: takes back what it had. */
-static void host_bury(struct host *h) {
+static void host_bury(struct replay_host *h) {
     lanes_bury(h->ended);
     lanes_bury(h->lanes);
     h->lanes = h->ended = NULL;
@@ -416,19 +149,27 @@ static void host_bury(struct host *h) {
     the.host_count--;
 }
 
+/* Joins the thread of H, which ends without the dealer. */
+static void host_join(struct replay_host *h) {
+    pthread_join(h->thread, NULL);
+    if (h->before != NULL)
+        h->before->next = h->next;
+    else
+        the.hosts = h->next;
+    if (h->next != NULL)
+        h->next->before = h->before;
+    host_bury(h);
+}
+
 /* Joins threads that ended; ALL: waits for all. */
 static void hosts_collect(bool all) {
-    struct host **at = &the.hosts;
-    while (*at != NULL) {
-        struct host *h = *at;
-        if (!all && !is_flag(&h->left)) {
+    struct replay_host *next;
+    for (struct replay_host *h = the.hosts; h != NULL; h = next) {
+        next = h->next;
+        if (all || replay_is_flag(&h->left))
+            host_join(h);
+        else
             lanes_bury(tcm_swap_acq_rel(&h->ended, NULL));
-            at = &h->next;
-            continue;
-        }
-        pthread_join(h->thread, NULL);
-        *at = h->next;
-        host_bury(h);
     }
 }
 
@@ -439,11 +180,12 @@ static bool stacks_are_many(void) {
 }
 
 /* NULL: the system has no thread, or no memory, to give. */
-static struct host *host_make(struct lane *l) {
+static struct replay_host *host_make(struct replay_lane *l) {
     pthread_attr_t attr;
     if (stacks_are_many())
         return NULL;
-    struct host *h = replay_own_piece(&the.own, &the.free_hosts, sizeof(*h));
+    struct replay_host *h =
+        replay_own_piece(&the.own, &the.free_hosts, sizeof(*h));
     if (h == NULL)
         return NULL;
     h->stack = replay_own_stack(&the.own);
@@ -451,13 +193,14 @@ static struct host *host_make(struct lane *l) {
         replay_own_push(&the.free_hosts, h);
         return NULL;
     }
+    h->crew = &the.crew;
     h->lanes = l;
-    h->count = 1;
+    h->count = l->end == 0;
     l->host = h;
     pthread_attr_init(&attr);
     int error = pthread_attr_setstack(&attr, h->stack, REPLAY_STACK_BYTES);
     if (error == 0)
-        error = pthread_create(&h->thread, &attr, host_main, h);
+        error = pthread_create(&h->thread, &attr, replay_host_main, h);
     pthread_attr_destroy(&attr);
     if (error != 0) {
         replay_own_stack_back(&the.own, h->stack);
@@ -465,6 +208,8 @@ static struct host *host_make(struct lane *l) {
         return NULL;
     }
     h->next = the.hosts;
+    if (h->next != NULL)
+        h->next->before = h;
     the.hosts = h;
     the.host_count++;
     the.r->hosts = tcm_max_u64(the.r->hosts, the.host_count);
@@ -473,23 +218,24 @@ static struct host *host_make(struct lane *l) {
 
 /* The host with the fewest lanes. One without lanes is about to end, unless it
    is the main host or the number of hosts is limited. */
-static struct host *host_with_least(void) {
-    struct host *least = &the.main_host;
+static struct replay_host *host_with_least(void) {
+    struct replay_host *least = &the.main_host;
     bool they_stay = the.r->options.most_hosts != 0;
-    for (struct host *h = the.hosts; h != NULL; h = h->next)
+    for (struct replay_host *h = the.hosts; h != NULL; h = h->next)
         if (h->count < least->count && (h->count != 0 || they_stay))
             least = h;
     return least;
 }
 
 /* Gives lane L a thread. */
-static void lane_place(struct lane *l) {
+static void lane_place(struct replay_lane *l) {
     uint32_t most = the.r->options.most_hosts;
-    struct host *h = NULL;
+    struct replay_host *h = NULL;
     if (l->thread == MAIN_THREAD && the.main_host.lanes == NULL) {
         h = &the.main_host;
     } else if (most == 0 || the.host_count < most) {
-        hosts_collect(false);
+        if (the.r->pooled)
+            hosts_collect(false);
         h = host_make(l);
         if (h != NULL)
             return;
@@ -500,70 +246,164 @@ static void lane_place(struct lane *l) {
     lanes_bury(tcm_swap_acq_rel(&h->ended, NULL));
     l->host = h;
     l->next = h->lanes;
-    h->count++;
+    h->is_shared = true;
+    h->count += l->end == 0;
     tcm_store_release(&h->lanes, l);
 }
 
-/* The lane of segment S. NULL: out of memory. */
-static struct lane *lane_of(const struct replay_segment *s) {
+/* The lane of segment S, if it was born. */
+static struct replay_lane *lane_find(const struct replay_segment *s) {
+    struct replay_lane *l = s->index < the.lanes ? the.lane[s->index] : NULL;
+    TCM_ASSERT(l == NULL || l->number == s->lane);
+    return l;
+}
+
+/* Makes the lane of segment S, its first. NULL: out of memory. */
+static struct replay_lane *lane_make(const struct replay_segment *s) {
     if (!lanes_extend(s->index))
         return NULL;
-    struct lane *l = the.lane[s->index];
-    if (l != NULL && l->number == s->lane)
-        return l;
-    TCM_ASSERT(l == NULL);
-    l = replay_own_piece(&the.own, &the.free_lanes, sizeof(*l));
+    struct replay_lane *l =
+        replay_own_piece(&the.own, &the.free_lanes, sizeof(*l));
     if (l == NULL)
         return NULL;
     l->exec = the.exec;
     l->exec.cell = the.r->cells->memory;
     l->number = s->lane;
     l->thread = s->thread;
+    l->after = s->after;
+    l->needs = s->needs;
     l->why = NEEDS_WORK;
     the.lane[s->index] = l;
-    the.r->lanes++;
-    the.alive++;
-    the.r->most_alive = tcm_max_u64(the.r->most_alive, the.alive);
-    lane_place(l);
+    if (the.last_unborn != NULL)
+        the.last_unborn->next_unborn = l;
+    else
+        the.unborn = l;
+    the.last_unborn = l;
     return l;
 }
 
-/* --- The dealer: segments ------------------------------------------------- */
+/* --- The dealer: births and ends ------------------------------------------ */
 
-/* Looks at memory for the average; threads run meanwhile. */
-static void see_memory(void) {
-    if (the.apart)
-        replay_rss_from(the.r->rss);
-    else
-        replay_rss_to(the.r->rss);
+/* Waits until lane L, whose end was dealt, is done, and its thread gone if it
+   had one of its own. False: stopped. */
+static bool end_await(struct replay_lane *l) {
+    while (!replay_lane_await_over(&the.crew, l, MEMORY_NS)) {
+        if (is_stopped())
+            return false;
+        see_memory();
+    }
+    struct replay_host *h = l->host;
+    if (!h->is_main && !h->is_shared && the.r->options.most_hosts == 0)
+        host_join(h);
+    return true;
+}
+
+/* Lane L ends as number END. Ends of one batch are not dealt in their order. */
+static void ending_add(struct replay_lane *l, uint32_t end) {
+    struct replay_lane *before = the.last_ending;
+    while (before != NULL && (int32_t)(before->end - end) > 0)
+        before = before->before_ending;
+    struct replay_lane *next =
+        before != NULL ? before->next_ending : the.ending;
+    l->end = end;
+    l->before_ending = before;
+    l->next_ending = next;
+    *(before != NULL ? &before->next_ending : &the.ending) = l;
+    *(next != NULL ? &next->before_ending : &the.last_ending) = l;
+}
+
+/* All ends up to number LAST are done; WAITS for them. False: they are not, or
+   stopped. */
+static bool ends_are_done(uint32_t last, bool waits) {
+    struct replay_lane *l;
+    while ((l = the.ending) != NULL && (int32_t)(l->end - last) <= 0) {
+        if (!waits && !l->is_buried && !replay_is_flag(&l->over))
+            return false;
+        the.ending = l->next_ending;
+        *(the.ending != NULL ? &the.ending->before_ending : &the.last_ending) =
+            NULL;
+        l->end = 0;
+        if (l->is_buried)
+            replay_own_push(&the.free_lanes, l);
+        else if (!end_await(l))
+            return false;
+    }
+    return true;
+}
+
+static bool is_stopped_now(void *unused) {
+    (void)unused;
+    return is_stopped();
+}
+
+/*
+ * Lane L, the first that is not born, may begin: those that end before it in
+ * the trace are gone, and so many windows are finished. So there are never more
+ * threads than the trace has alive at one place of it, and none takes memory
+ * before its time. WAITS until that is so. False: it is not, or stopped.
+ */
+static bool may_be_born(const struct replay_lane *l, bool waits) {
+    struct replay_progress *p = &the.crew.progress;
+    if (!ends_are_done(l->after, waits))
+        return false;
+    while (
+        !replay_window_reached(tcm_load_acquire(&p->window_done), l->needs)) {
+        if (!waits || is_stopped())
+            return false;
+        replay_progress_sleep(p, l->needs, is_stopped_now, NULL, MEMORY_NS);
+        see_memory();
+    }
+    return !is_stopped();
+}
+
+/* Gives lanes that were dealt their threads, as soon as each may begin; WAITS
+   until all have them. All operations before their births were dealt, too. */
+static void births_run(bool waits) {
+    struct replay_lane *l;
+    while ((l = the.unborn) != NULL && may_be_born(l, waits)) {
+        the.unborn = l->next_unborn;
+        if (the.unborn == NULL)
+            the.last_unborn = NULL;
+        the.r->lanes++;
+        the.r->most_alive =
+            tcm_max_u64(the.r->most_alive, the.r->lanes - l->after);
+        lane_place(l);
+    }
 }
 
 /* Waits until all segments are done. */
 static void drain(void) {
-    while (!is_flag(&the.stop) &&
-           !replay_progress_await_all(&the.progress, MEMORY_NS))
+    births_run(true);
+    while (!is_stopped() &&
+           !replay_progress_await_all(&the.crew.progress, MEMORY_NS))
         see_memory();
 }
 
-/* Segment I of B, which is batch NUMBER. */
+/* --- The dealer: segments ------------------------------------------------- */
+
+/* Segment I of B, which is batch NUMBER. False: out of memory. */
 static bool segment_deal(const struct replay_batch *b, uint32_t i,
                          uint32_t number) {
     const struct replay_segment *s = &b->segment[i];
-    struct lane *l = lane_of(s);
+    struct replay_lane *l = lane_find(s);
+    if (l == NULL)
+        l = lane_make(s);
     if (l == NULL)
         return false;
-    replay_progress_segment(&the.progress, s);
-    struct host *h = l->host;
-    if (s->ends) {
+    replay_progress_segment(&the.crew.progress, s);
+    struct replay_host *h = l->host;
+    if (s->ends != 0) {
         /* Its index may be another's from here on. */
         the.lane[s->index] = NULL;
-        the.alive--;
-        h->count--;
+        ending_add(l, s->ends);
+        if (h != NULL)
+            h->count--;
     }
     /* The lane and its host may end after this, and stay what they are until
        the dealer joins the thread. */
-    replay_chain_append(&the.chain, &l->chain, number, i);
-    event_wake(h);
+    replay_chain_append(&the.crew.chain, &l->chain, number, i);
+    if (h != NULL)
+        replay_host_wake(h);
     return true;
 }
 
@@ -608,7 +448,7 @@ static bool batch_deal(const struct replay_batch *b, uint32_t number) {
     await_due(b);
     if (b->apart == 0)
         replay_share_see(r->share, b);
-    replay_progress_batch(&the.progress, number, b->segments);
+    replay_progress_batch(&the.crew.progress, number, b->segments);
     for (uint32_t i = 0; i < b->segments; i++)
         if (!segment_deal(b, i, number))
             return false;
@@ -621,13 +461,15 @@ static void batch_next(const struct replay_batch *b, uint32_t number) {
         phase_change(!the.apart);
         the.apart = b->apart != 0;
     }
+    the.left[number % REPLAY_BATCHES_MOST].is_state = b->is_state != 0;
+    the.left[number % REPLAY_BATCHES_MOST].account = b->account;
     if (batch_deal(b, number)) {
         /* It may be gone after this. */
-        replay_progress_batch_dealt(&the.progress, number);
+        replay_progress_batch_dealt(&the.crew.progress, number);
         return;
     }
-    the.r->out_of_memory = true;
-    tcm_store_release(&the.stop, 1u);
+    the.r->out_of_memory = !is_stopped();
+    tcm_store_release(&the.crew.stop, 1u);
 }
 
 static bool wants_look(const struct replay_batch *b) {
@@ -661,30 +503,33 @@ static const struct replay_batch *moment_of(const struct replay_batch *b) {
 static void deal_all(const struct replay_batch *b) {
     struct replay_real *r = the.r;
     bool last = false;
-    for (uint32_t number = 0; !last && !is_flag(&the.stop);) {
+    for (uint32_t number = 0;;) {
         if (!r->options.is_paced)
             replay_ring_await_full(r->ring, &r->child, &r->child_status);
         uint64_t start_ns = tcm_clock_ns();
         replay_rss_from(r->rss);
         if (!r->options.is_paced)
-            replay_processors_turn(&the.processors);
+            replay_processors_turn(&the.crew.processors);
         do {
             last = b->last != 0;
             the.moment = wants_look(b) ? moment_of(b) : NULL;
             batch_next(b, number++);
+            births_run(r->options.is_paced);
             b = NULL;
             if (!last && the.moment == NULL &&
                 (r->options.is_paced || replay_ring_has(r->ring)))
                 b = replay_ring_take(r->ring, &r->child, &r->child_status);
-        } while (b != NULL && !is_flag(&the.stop));
+        } while (b != NULL && !is_stopped());
         drain();
         r->wall_ns += tcm_clock_ns() - start_ns;
         if (the.moment != NULL)
             look_at(the.moment);
-        if (!last && b == NULL)
+        if (last || is_stopped())
+            break;
+        if (b == NULL)
             b = replay_ring_take(r->ring, &r->child, &r->child_status);
-        if (!last && b == NULL) {
-            r->cut_short = true;
+        if (b == NULL) {
+            r->cut_short = !is_stopped();
             break;
         }
     }
@@ -694,15 +539,15 @@ static void deal_all(const struct replay_batch *b) {
 
 static void *dealer_main(void *arg) {
     (void)arg;
-    while (!is_flag(&the.go))
-        tcm_futex_wait(&the.go, 0, IDLE_SLEEP_NS);
+    while (!replay_is_flag(&the.go))
+        tcm_futex_wait(&the.go, 0, REPLAY_IDLE_NS);
     uint64_t cpu_ns = tcm_clock_thread_cpu_ns();
     deal_all(the.first);
     the.dealer_cpu_ns = tcm_clock_thread_cpu_ns() - cpu_ns;
-    tcm_store_release(&the.finished, 1u);
-    event_wake(&the.main_host);
-    for (struct host *h = the.hosts; h != NULL; h = h->next)
-        event_wake(h);
+    tcm_store_release(&the.crew.finished, 1u);
+    replay_host_wake(&the.main_host);
+    for (struct replay_host *h = the.hosts; h != NULL; h = h->next)
+        replay_host_wake(h);
     return NULL;
 }
 
@@ -727,11 +572,13 @@ bool replay_real_begin(struct replay_real *r) {
     memset(&the, 0, sizeof(the));
     the.r = r;
     the.exec = *r->exec;
-    replay_progress_begin(&the.progress, r->ring);
+    replay_progress_begin(&the.crew.progress, r->ring);
     the.own.rss = r->rss;
+    the.crew.options = &r->options;
+    the.main_host.crew = &the.crew;
     the.main_host.is_main = true;
-    replay_processors_begin(&the.processors);
-    the.chain.ring = r->ring;
+    replay_processors_begin(&the.crew.processors);
+    the.crew.chain.ring = r->ring;
     the.host_count = 1;
     r->hosts = 1;
     size_t bytes = report_bytes();
@@ -745,7 +592,7 @@ bool replay_real_begin(struct replay_real *r) {
         errno = ENOMEM;
         return false;
     }
-    the.own.bytes = r->own_bytes + bytes + r->cells->bytes + sizeof(the);
+    the.own.bytes = r->own_bytes + bytes + r->cells->bytes;
     errno = pthread_create(&the.dealer, NULL, dealer_main, NULL);
     return errno == 0;
 }
@@ -756,28 +603,37 @@ void replay_real_run(struct replay_real *r, const struct replay_batch *b) {
     the.start_ns = tcm_clock_ns();
     tcm_store_release(&the.go, 1u);
     tcm_futex_wake(&the.go, 1);
-    host_run(&the.main_host);
-    while (!is_flag(&the.finished))
-        tcm_futex_wait(&the.finished, 0, IDLE_SLEEP_NS);
+    replay_host_run(&the.main_host);
+    while (!replay_is_flag(&the.crew.finished))
+        tcm_futex_wait(&the.crew.finished, 0, REPLAY_IDLE_NS);
     uint64_t elapsed_ns = tcm_clock_ns() - the.start_ns;
     cpu_ns = tcm_clock_process_cpu_ns() - cpu_ns;
     r->decoder_ns = elapsed_ns > r->wall_ns ? elapsed_ns - r->wall_ns : 0;
     r->wall_ns -= tcm_min_u64(r->apart_ns, r->wall_ns);
     uint64_t waits = the.gone_wait_cpu_ns + the.main_host.wait_cpu_ns;
-    for (struct host *h = the.hosts; h != NULL; h = h->next)
+    for (struct replay_host *h = the.hosts; h != NULL; h = h->next)
         waits += tcm_load_relaxed(&h->wait_cpu_ns);
     uint64_t other = waits + the.dealer_cpu_ns + the.apart_cpu_ns;
     r->cpu_ns = cpu_ns > other ? cpu_ns - other : 0;
-    r->peak_live_bytes = tcm_load_acquire(&the.progress.peak_bytes);
+    r->peak_live_bytes = tcm_load_acquire(&the.crew.progress.peak_bytes);
+}
+
+/* The account up to a place before which all operations were done. */
+static struct replay_account account_done(const struct replay_real *r) {
+    uint32_t taken = tcm_load_acquire(&r->ring->taken);
+    for (uint32_t i = 1; i <= REPLAY_BATCHES_MOST && i <= taken; i++)
+        if (the.left[(taken - i) % REPLAY_BATCHES_MOST].is_state)
+            return the.left[(taken - i) % REPLAY_BATCHES_MOST].account;
+    return (struct replay_account){0};
 }
 
 void replay_real_end(struct replay_real *r) {
-    (void)r;
-    tcm_store_release(&the.leave, 1u);
-    tcm_futex_wake(&the.leave, INT32_MAX);
+    tcm_store_release(&the.crew.leave, 1u);
+    tcm_futex_wake(&the.crew.leave, INT32_MAX);
     pthread_join(the.dealer, NULL);
     hosts_collect(true);
     host_bury(&the.main_host);
+    r->done = account_done(r);
     replay_own_end(&the.own);
     if (the.lane != NULL)
         tcm_os_unmap(the.lane, the.lanes * sizeof(*the.lane));

@@ -80,7 +80,9 @@ struct replay_real {
     uint64_t lanes, most_alive, hosts;
     bool pooled;        /* lanes share hosts, since the system refused more */
     bool out_of_memory; /* for our own tables */
-    bool cut_short;     /* the child ended without its last batch */
+    bool interrupted;   /* a signal ended it early; then */
+    struct replay_account done; /* is what was done at least */
+    bool cut_short;             /* the child ended without its last batch */
     struct replay_lane_report *report; /* of the first ones that ended */
     size_t reports;
 };

@@ -108,8 +108,10 @@ struct run {
     int child_status; /* with this */
     int statistics_fd;
     bool switching, is_real;
-    bool out_of_memory; /* for our own tables */
-    bool cut_short;     /* the child ended without its last batch */
+    bool out_of_memory;         /* for our own tables */
+    bool cut_short;             /* the child ended without its last batch */
+    bool interrupted;           /* a signal ended the run; then */
+    struct replay_account done; /* is what was done */
 };
 
 static uint64_t own_bytes(const struct run *r) {
@@ -149,16 +151,24 @@ static void await_due(struct run *r, const struct replay_batch *b) {
         r->report.late_ns = tcm_max_u64(r->report.late_ns, now - due);
 }
 
+/* Words that are run between two looks for a stop. */
+#define STOP_WORDS 256u
+
 static void run_batch(struct run *r, const struct replay_batch *b) {
     if (r->log.fd >= 0) {
         replay_call_log_batch(&r->log, &r->exec, b, &r->time);
         return;
     }
+    const uint64_t *at = b->word, *end = at + b->words;
     replay_time_batch_begin(&r->time);
-    if (r->exec.around != NULL)
-        (void)replay_around_words(&r->exec, b, 0, b->word, b->word + b->words);
-    else
-        replay_exec_batch(&r->exec, b);
+    /* In parts, since a batch of large blocks that are written whole may take
+       minutes. */
+    while (at < end && !tool_stop_is_due()) {
+        const uint64_t *to = at + tcm_min_u64((uint64_t)(end - at), STOP_WORDS);
+        at = r->exec.around != NULL
+                 ? replay_around_words(&r->exec, b, 0, at, to)
+                 : replay_exec_words(&r->exec, at, to);
+    }
     replay_time_batch_end(&r->time, b->apart != 0);
 }
 
@@ -183,12 +193,18 @@ static void run_batches(struct run *r, const struct replay_batch *b) {
         if (r->timeline != NULL && replay_timeline_wants(r->timeline, b))
             replay_timeline_look(r->timeline, b, &r->exec.calls, &r->rss,
                                  tcm_clock_ns() - r->time.first_wall_ns);
+        if (tool_stop_is_due()) {
+            r->interrupted = true;
+            break;
+        }
+        r->done = b->account;
         if (b->last)
             break;
         replay_ring_taken(r->ring);
         b = replay_ring_take(r->ring, &r->child, &r->child_status);
         if (b == NULL) {
-            r->cut_short = true;
+            r->interrupted = tool_stop_is_due();
+            r->cut_short = !r->interrupted;
             break;
         }
     }
@@ -251,6 +267,8 @@ static void run_real_end(struct run *r) {
     r->child_status = real->child_status;
     r->out_of_memory = real->out_of_memory;
     r->cut_short = real->cut_short;
+    r->interrupted = real->interrupted;
+    r->done = real->done;
     r->time.wall_ns = real->wall_ns;
     r->time.cpu_ns = real->cpu_ns;
     r->time.apart_ns = real->apart_ns;
@@ -271,19 +289,19 @@ static bool run_marked(struct run *r, const struct replay_batch *b,
         replay_timeline_begin(r->timeline, &r->exec.calls);
     if (!r->is_real) {
         replay_rss_start(&r->rss, own_bytes(r));
-        replay_usage_start(&r->report.usage);
+        replay_usage_start(&r->report.usage, r->ring->result.cpu_ns);
         run_batches(r, b);
-        replay_usage_end(&r->report.usage);
+        replay_usage_end(&r->report.usage, r->ring->result.cpu_ns);
         replay_rss_end(&r->rss);
         r->report.own_bytes = own_bytes(r);
         return true;
     }
     replay_rss_start(&r->rss, replay_real_bytes(&r->real));
-    replay_usage_start(&r->report.usage);
+    replay_usage_start(&r->report.usage, r->ring->result.cpu_ns);
     replay_time_start(&r->time);
     replay_real_run(&r->real, b);
     replay_time_end(&r->time);
-    replay_usage_end(&r->report.usage);
+    replay_usage_end(&r->report.usage, r->ring->result.cpu_ns);
     replay_rss_end(&r->rss);
     r->report.own_bytes = replay_real_bytes(&r->real);
     return true;
@@ -381,6 +399,30 @@ static void tell_child_death(const struct run *r) {
                    "replayed");
 }
 
+/* The decoding process was ahead of what was done until the signal. */
+static void tell_interruption(struct run *r) {
+    struct replay_result *f = &r->ring->result;
+    const struct replay_account *done = &r->done;
+    struct tool_text a;
+    if (!r->interrupted && !f->interrupted)
+        return;
+    if (r->interrupted) {
+        f->ops = done->ops;
+        f->live_bytes = done->live_bytes;
+        f->live_objects = done->live_blocks;
+        f->peak_live_bytes = done->peak_live_bytes;
+        f->requested_bytes = done->requested_bytes;
+        f->thread_switches = done->switches;
+        f->threads = done->threads;
+        f->apart_ops = tcm_min_u64(f->apart_ops, f->ops);
+    }
+    f->interrupted = true;
+    if (f->status == TOOL_OK)
+        f->status = TOOL_DAMAGED;
+    tool_warn("interrupted: %s operation%s of the trace were replayed",
+              tool_text_count(&a, f->ops), replay_plural(f->ops));
+}
+
 /* Says what is missing, and what went otherwise than recorded. */
 static int run_tell(const struct run *r) {
     const struct replay_result *f = &r->ring->result;
@@ -409,8 +451,6 @@ static int run_tell(const struct run *r) {
         tool_warn("the allocator refused to switch thread caches %s time%s",
                   tool_text_count(&a, r->exec.cache_failures),
                   replay_plural(r->exec.cache_failures));
-    if (f->interrupted)
-        tool_warn("interrupted: what was read until then was replayed");
     if (r->cut_short) {
         tell_child_death(r);
         status = TOOL_DAMAGED;
@@ -461,7 +501,11 @@ static int run_all(struct run *r, const struct replay_options *o) {
             tool_json_drop(&json);
         return TOOL_FAILED;
     }
-    r->cut_short |= b == NULL;
+    if (b == NULL) {
+        r->interrupted = tool_stop_is_due();
+        r->cut_short = !r->interrupted;
+    }
+    tell_interruption(r);
     int status = run_tell(r);
     if (status == TOOL_FAILED) {
         if (o->json != NULL)

@@ -31,7 +31,8 @@ const char *replay_touch_name(enum replay_touch touch) {
 static uint64_t end_objects(const struct replay_report *r) {
     /* A slot that was refused its block is empty until its recorded free. */
     uint64_t empty = r->exec->refused - r->exec->skipped_frees;
-    return r->result->live_objects - empty;
+    return r->result->live_objects -
+           tcm_min_u64(empty, r->result->live_objects);
 }
 
 static double per_op(uint64_t ns, uint64_t ops) {
@@ -100,7 +101,10 @@ static double malloc_share(const struct replay_report *r) {
     uint64_t recorded = r->result->recorded_cpu_ns;
     if (recorded == 0 || r->result->without_cpu != 0)
         return 0;
-    return (double)calls_cpu_ns(r) * 100 / (double)recorded;
+    double percent = (double)calls_cpu_ns(r) * 100 / (double)recorded;
+    /* The recorded run had a faster allocator than this one: the calls' part of
+       what the program would take here is not known. */
+    return percent < 100 ? percent : 0;
 }
 
 static void print_time(const struct replay_report *r, FILE *out) {

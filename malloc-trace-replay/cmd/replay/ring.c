@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/os_mem.h"
 #include "base/os_thread.h"
+#include "common/stop.h"
 
 #include <errno.h>
 #include <string.h>
@@ -118,6 +119,8 @@ const struct replay_batch *replay_ring_take(struct replay_ring *r, pid_t *child,
             return b;
         if (ring_child_ended(child, status))
             return ring_next(r);
+        if (tool_stop_is_due())
+            return NULL;
     }
 }
 
@@ -143,7 +146,7 @@ void replay_ring_await_full(struct replay_ring *r, pid_t *child, int *status) {
             tcm_futex_wait_shared(&r->filled, filled, RING_SLEEP_NS);
         tcm_store_relaxed(&r->sleeps, 0u);
         if (filled == tcm_load_acquire(&r->filled) &&
-            ring_child_ended(child, status))
+            (ring_child_ended(child, status) || tool_stop_is_due()))
             return;
     }
 }

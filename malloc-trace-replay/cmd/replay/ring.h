@@ -48,9 +48,18 @@ struct replay_segment {
     uint32_t window;       /* from 0; only windows with operations count */
     uint32_t needs;        /* so many must be finished before it begins */
     uint32_t first, words; /* in `word` */
-    uint32_t ends;         /* 1: the thread ends after it */
+    uint32_t ends;         /* the thread ends after it: number of that end in
+                              the order of the trace, from 1; 0: it goes on */
+    uint32_t after;        /* in a thread's first segment: the number of the
+                              last end before the thread begins */
     /* what it adds to live bytes, and the most above where it begins */
     int64_t net_bytes, rise_bytes;
+};
+
+/* What was made of the trace up to a place of it. */
+struct replay_account {
+    uint64_t ops, live_bytes, live_blocks, peak_live_bytes, requested_bytes;
+    uint64_t switches, threads;
 };
 
 struct replay_batch {
@@ -69,7 +78,7 @@ struct replay_batch {
     uint32_t is_state;
     uint32_t sampled; /* 1: the next two are known */
     uint64_t recorded_heap_bytes, recorded_rss_bytes;
-    uint32_t unused[6];
+    struct replay_account account; /* if is_state, too */
     struct replay_segment segment[REPLAY_SEGMENTS];
     uint64_t word[REPLAY_BATCH_WORDS + REPLAY_BATCH_PAD];
 };
@@ -153,9 +162,9 @@ struct replay_batch *replay_ring_fill(struct replay_ring *r);
 /* Filler: that batch is whole. */
 void replay_ring_filled(struct replay_ring *r);
 
-/* Taker: the next batch that it was not given, or NULL when CHILD has ended
-   without giving its last one. *CHILD becomes -1 when it was found ended,
-   *STATUS as by waitpid. */
+/* Taker: the next batch that it was not given. NULL: CHILD has ended without
+   giving its last one, or a stop is due (tool_stop_is_due). *CHILD becomes -1
+   when it was found ended, *STATUS as by waitpid. */
 const struct replay_batch *replay_ring_take(struct replay_ring *r, pid_t *child,
                                             int *status);
 /* Taker: whether there is a batch that it was not given. */

@@ -65,6 +65,13 @@ static void batch_end(struct replay_translate *t, bool last) {
     b->live_bytes = t->live_bytes;
     b->live_blocks = t->live_objects;
     b->recorded_ns = t->recorded.last_ns - t->recorded.first_ns;
+    b->account = (struct replay_account){t->ops,
+                                         t->live_bytes,
+                                         t->live_objects,
+                                         t->peak_bytes,
+                                         t->requested_bytes,
+                                         t->switches,
+                                         t->threads.counted};
     b->is_state = 1;
     b->sampled = t->sampled;
     b->recorded_heap_bytes = replay_recorded_heap(&t->recorded);

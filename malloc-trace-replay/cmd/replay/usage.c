@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/replay/usage.h"
 
+#include "base/clock.h"
+#include "base/raw_io.h"
 #include "common/text.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,14 +20,38 @@ void replay_usage_open(struct replay_usage *u) {
     }
 }
 
-void replay_usage_start(struct replay_usage *u) {
+/* The first line of /proc/stat: user, nice, system, idle, iowait, irq,
+   softirq, in ticks. */
+static uint64_t machine_busy_ns(void) {
+    char text[512];
+    uint64_t ticks = 0;
+    long rate = sysconf(_SC_CLK_TCK);
+    if (tcm_io_read_file("/proc/stat", text, sizeof(text)) <= 0 ||
+        strncmp(text, "cpu ", 4) != 0 || rate <= 0)
+        return 0;
+    char *at = text + 4;
+    for (unsigned i = 0; i < 7; i++) {
+        uint64_t n = strtoull(at, &at, 10);
+        ticks += i == 3 || i == 4 ? 0 : n;
+    }
+    return ticks * (1000000000u / (uint64_t)rate);
+}
+
+static void machine_look(struct replay_machine *m, uint64_t decoder_ns) {
+    m->at_ns = tcm_clock_ns();
+    m->busy_ns = machine_busy_ns();
+    m->own_ns = tcm_clock_process_cpu_ns() + decoder_ns;
+}
+
+void replay_usage_start(struct replay_usage *u, uint64_t decoder_ns) {
+    machine_look(&u->from, decoder_ns);
     (void)getrusage(RUSAGE_SELF, &u->first);
     for (unsigned i = 0; i < TCM_OS_PERF_EVENTS; i++)
         if (u->fd[i] >= 0)
             tcm_os_perf_start(u->fd[i]);
 }
 
-void replay_usage_end(struct replay_usage *u) {
+void replay_usage_end(struct replay_usage *u, uint64_t decoder_ns) {
     for (unsigned i = 0; i < TCM_OS_PERF_EVENTS; i++) {
         if (u->fd[i] < 0)
             continue;
@@ -34,6 +61,26 @@ void replay_usage_end(struct replay_usage *u) {
         u->fd[i] = -1;
     }
     (void)getrusage(RUSAGE_SELF, &u->last);
+    machine_look(&u->to, decoder_ns);
+}
+
+/* Ticks are 10 ms: of a shorter run they tell little. */
+#define MACHINE_NS 200000000u
+
+/* The part of the processors' time that other programs took, in per cent; -1:
+   unknown. */
+static double others_percent(const struct replay_usage *u) {
+    uint64_t ns = u->to.at_ns - u->from.at_ns;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (u->from.busy_ns == 0 || u->to.busy_ns == 0 || ns < MACHINE_NS ||
+        processors <= 0)
+        return -1;
+    uint64_t all = u->to.busy_ns - u->from.busy_ns;
+    uint64_t own = u->to.own_ns - u->from.own_ns;
+    double percent = own >= all ? 0
+                                : (double)(all - own) * 100 /
+                                      ((double)ns * (double)processors);
+    return percent > 100 ? 100 : percent;
 }
 
 /* --- Telling -------------------------------------------------------------- */
@@ -95,6 +142,9 @@ static void print_counters(const struct replay_usage *u, FILE *out) {
     fputc('\n', out);
 }
 
+/* Less is what any system does besides. */
+#define OTHERS_TOLD 10
+
 void replay_usage_print(const struct replay_usage *u, FILE *out) {
     struct tool_text a, b, c, d;
     fprintf(out,
@@ -106,6 +156,12 @@ void replay_usage_print(const struct replay_usage *u, FILE *out) {
                         between(u->first.ru_nivcsw, u->last.ru_nivcsw)));
     if (counted_any(u))
         print_counters(u, out);
+    double others = others_percent(u);
+    if (others >= OTHERS_TOLD)
+        fprintf(out,
+                "other programs    took %.0f %% of the processors' time: on an "
+                "idle machine\n                  times are shorter\n",
+                others);
 }
 
 void replay_usage_json(const struct replay_usage *u, struct tool_json *j) {
@@ -121,6 +177,8 @@ void replay_usage_json(const struct replay_usage *u, struct tool_json *j) {
                   between(u->first.ru_nvcsw, u->last.ru_nvcsw));
     tool_json_u64(j, "involuntary_switches",
                   between(u->first.ru_nivcsw, u->last.ru_nivcsw));
+    if (others_percent(u) >= 0)
+        tool_json_double(j, "other_programs_percent", others_percent(u));
     if (!counted_any(u)) {
         tool_json_string(j, "counters_unavailable", reason(u));
         return;

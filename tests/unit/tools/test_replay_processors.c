@@ -5,9 +5,15 @@
  */
 #include "cmd/replay/processors.h"
 
+#include "base/clock.h"
 #include "tap.h"
 
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static struct replay_processors p;
 static struct replay_place place[CPU_SETSIZE + 1];
@@ -20,6 +26,61 @@ static int allowed(int *first) {
     for (*first = 0; *first < CPU_SETSIZE && !CPU_ISSET(*first, &set);)
         ++*first;
     return CPU_COUNT(&set);
+}
+
+/* A process that computes on processor CPU. */
+static pid_t hog(int cpu) {
+    pid_t child = fork();
+    if (child != 0)
+        return child;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sched_setaffinity(0, sizeof(one), &one);
+    for (;;)
+        ;
+}
+
+static uint64_t delayed(void) {
+    unsigned long long used, ns = 0;
+    FILE *f = fopen("/proc/thread-self/schedstat", "r");
+    if (f != NULL && fscanf(f, "%llu %llu", &used, &ns) != 2)
+        ns = 0;
+    if (f != NULL)
+        fclose(f);
+    return ns;
+}
+
+/* Other work takes the processor that a thread is bound to. */
+static void test_taken(int count) {
+    static struct replay_place mine;
+    int cpu;
+    replay_processors_turn(&p);
+    replay_processors_settle(&p, &mine);
+    tap_ok(allowed(&cpu) == 1, "a turn begins");
+    uint64_t before = delayed(), begin = tcm_clock_ns();
+    pid_t child = hog(cpu);
+    /* Until half of the time went to the other process. */
+    while (delayed() - before < (tcm_clock_ns() - begin) / 3 &&
+           tcm_clock_ns() - begin < 5000000000u)
+        ;
+    bool was_taken = delayed() - before >= (tcm_clock_ns() - begin) / 3;
+    replay_processors_turn(&p);
+    replay_processors_settle(&p, &mine);
+    if (was_taken)
+        tap_ok(mine.bound == 0 && allowed(&cpu) == count,
+               "a thread is not bound to a processor that other work takes");
+    else
+        tap_skip("the system does not tell how long a thread waited");
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    for (int i = 0; i < 20; i++)
+        replay_processors_turn(&p);
+    mine.looked_ns = 0;
+    replay_processors_settle(&p, &mine);
+    tap_ok(allowed(&cpu) == 1, "but some turns later");
+    replay_processors_leave(&p, &mine);
 }
 
 int main(void) {
@@ -58,5 +119,6 @@ int main(void) {
     replay_processors_leave(&p, &place[count]);
     tap_is_u64((uint64_t)allowed(&cpu), (uint64_t)count,
                "a thread that leaves may run where the process may");
+    test_taken(count);
     return tap_done();
 }

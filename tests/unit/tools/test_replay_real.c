@@ -2,12 +2,14 @@
 /*
  * Recorded threads on threads of their own: random histories of threads that
  * allocate, resize, hand over, free and end come out as they went in, in
- * any number of threads, with any skew, however they are cut into batches. An
+ * any number of threads, with any skew, however they are cut into batches; and
+ * no thread begins before those are gone that ended before its birth. An
  * allocator that keeps books stands in for the real one: an allocation's size
  * is its number, and so is its address.
  */
 #include "base/atomic.h"
 #include "base/os_mem.h"
+#include "base/os_thread.h"
 #include "cmd/replay/deal.h"
 #include "cmd/replay/real.h"
 #include "prng.h"
@@ -171,12 +173,21 @@ static struct {
        it had made by then */
     uint32_t maker[OPS + 1], ender[OPS + 1];
     uint32_t made_at[OPS + 1], ended_at[OPS + 1];
+    /* by block: the life that makes it, that ends it; by life: its place among
+       the ops where it begins and ends (0: never), and whether its thread has
+       left, or its last operation is made where threads are pooled */
+    uint32_t life_of_make[OPS + 1], life_of_end[OPS + 1];
+    uint32_t begin[OPS + 1], end[OPS + 1], ops_left[OPS + 1], gone[OPS + 1];
+    bool begun[OPS + 1];
+    uint32_t unburied;      /* births before an end that came earlier */
     uint32_t done[OPS + 1]; /* operations by window */
     uint32_t window_of_make[OPS + 1], window_of_end[OPS + 1];
     uint32_t faults, early;
     uint32_t threads;
 } books;
 
+static bool is_pooled;
+static pthread_key_t leaving;
 static __thread uint32_t my_number, my_ops;
 /* Numbers of threads begin anew with each history. */
 static __thread uint32_t my_history;
@@ -203,6 +214,29 @@ static void in_window(uint32_t window) {
     tcm_add_acq_rel(&books.done[window], 1u);
 }
 
+/* A pthread key's destructor: the thread that ran LIFE, a number from 1, has
+   left. */
+static void left(void *life) {
+    tcm_store_seq_cst(&books.gone[(uintptr_t)life - 1], 1u);
+}
+
+/* LIFE makes an operation now. */
+static void in_life(uint32_t life) {
+    /* Number 1 is the main thread, which stays. */
+    bool stays = is_pooled || life == 1;
+    if (!books.begun[life]) {
+        books.begun[life] = true;
+        if (!stays)
+            pthread_setspecific(leaving, (void *)(uintptr_t)(life + 1));
+        for (uint32_t l = 0; l < history.lives; l++)
+            if (books.end[l] != 0 && books.end[l] < books.begin[life] &&
+                tcm_load_seq_cst(&books.gone[l]) == 0)
+                tcm_add_relaxed(&books.unburied, 1u);
+    }
+    if (--books.ops_left[life] == 0 && stays)
+        tcm_store_seq_cst(&books.gone[life], 1u);
+}
+
 static void become(size_t block, uint32_t from, uint32_t to) {
     uint32_t expected = from;
     if (block > history.blocks || block == 0 ||
@@ -215,6 +249,7 @@ static void *books_make(size_t size) {
     books.maker[size] = who();
     books.made_at[size] = my_ops;
     in_window(books.window_of_make[size]);
+    in_life(books.life_of_make[size]);
     return (void *)(uintptr_t)(size * ROUND);
 }
 static void books_free(void *p) {
@@ -223,6 +258,7 @@ static void books_free(void *p) {
     books.ender[block] = who();
     books.ended_at[block] = my_ops;
     in_window(books.window_of_end[block]);
+    in_life(books.life_of_end[block]);
 }
 static void *books_resize(void *p, size_t size) {
     size_t block = (uintptr_t)p / ROUND;
@@ -231,6 +267,7 @@ static void *books_resize(void *p, size_t size) {
     books.ender[block] = books.maker[size] = who();
     books.ended_at[block] = books.made_at[size] = my_ops;
     in_window(books.window_of_make[size]);
+    in_life(books.life_of_make[size]);
     return (void *)(uintptr_t)(size * ROUND);
 }
 
@@ -250,6 +287,15 @@ static void books_begin(void) {
             books.window_of_make[op->block] = op->window;
         if (op->what == FREES)
             books.window_of_end[op->block] = op->window;
+        if (op->what == FREES)
+            books.life_of_end[op->block] = op->life;
+        else if (op->what <= RESIZES)
+            books.life_of_make[op->block] = op->life;
+        if (op->what <= RESIZES && books.ops_left[op->life]++ == 0)
+            books.begin[op->life] = i + 1;
+        /* One without operations has no thread. */
+        if (op->what == ENDS && books.ops_left[op->life] != 0)
+            books.end[op->life] = i + 1;
     }
 }
 
@@ -266,6 +312,8 @@ static const char *books_check(bool pooled) {
         return "a block was used that was not there";
     if (books.early != 0)
         return "a window was entered too early";
+    if (books.unburied != 0)
+        return "a thread began before one was gone that had ended";
     for (uint32_t i = 0; i < history.ops; i++) {
         const struct op *op = &history.op[i];
         if (op->what > RESIZES)
@@ -299,10 +347,11 @@ static const char *books_check(bool pooled) {
     return NULL;
 }
 
+static struct replay_exec exec;
+static struct replay_share share;
+static struct replay_rss rss;
+
 static const char *run_history(struct prng *p) {
-    static struct replay_exec exec;
-    static struct replay_share share;
-    static struct replay_rss rss;
     struct replay_table cells = {0};
     struct replay_real real = {0};
     pthread_t thread;
@@ -321,6 +370,7 @@ static const char *run_history(struct prng *p) {
     exec.touch = REPLAY_TOUCH_NONE;
     real.options.most_hosts =
         prng_below(p, 2) ? 0 : 1 + (uint32_t)prng_below(p, 4);
+    is_pooled = real.options.most_hosts != 0;
     real.options.is_paced = prng_below(p, 2) != 0;
     uint32_t batches = 1u << prng_below(p, 3);
     history.ring =
@@ -355,6 +405,112 @@ static const char *run_history(struct prng *p) {
     return why;
 }
 
+/* --- A cell that is written very often ------------------------------------ */
+
+/*
+ * Thread 1 makes a block and frees it, more often than a cell's generation has
+ * values; the last one stays and thread 2, which does nothing else, frees it.
+ * Without windows thread 2 looks at the cell while the first of these blocks is
+ * in it. RESIZES instead: one block, resized as often.
+ */
+#define WRITES (((uint32_t)1 << 16) + 1)
+
+static struct {
+    bool resizes;
+    uint32_t made, freed_by_other, wrong;
+} often;
+
+static void *often_filler(void *arg) {
+    struct replay_deal *d = replay_deal_new(history.ring, REPLAY_SKEW_NONE);
+    (void)arg;
+    if (d == NULL)
+        abort();
+    struct replay_batch *b = replay_deal_staging(d);
+    b->words = 0;
+    stage(b, replay_word(REPLAY_SWITCH, 1, 1));
+    for (uint32_t i = 1; i <= WRITES; i++) {
+        if (i == 1 || !often.resizes) {
+            stage(b, replay_word(REPLAY_MALLOC, 0, i));
+        } else {
+            stage(b, replay_word(REPLAY_LONG, 0, MTF_CALL_REALLOC));
+            stage(b, i);
+            stage(b, replay_long_word(i - 1, 0, false));
+        }
+        if (i < WRITES && !often.resizes)
+            stage(b, replay_word(REPLAY_FREE, 0, 0));
+        if (b->words >= REPLAY_BATCH_WORDS / 2 && !deal_some(d, b, false))
+            abort();
+    }
+    stage(b, replay_word(REPLAY_SWITCH, 2, 2));
+    stage(b, replay_word(REPLAY_FREE, 0, 0));
+    if (!deal_some(d, b, true))
+        abort();
+    replay_deal_free(d);
+    return NULL;
+}
+
+static __thread bool is_maker;
+
+static void *often_make(size_t size) {
+    is_maker = true;
+    tcm_store_seq_cst(&often.made, (uint32_t)size);
+    return (void *)(uintptr_t)(size * ROUND);
+}
+static void often_free(void *p) {
+    uint32_t block = (uint32_t)((uintptr_t)p / ROUND);
+    if (block == 1 && is_maker) /* thread 2 has time to take it for its own */
+        for (int i = 0; i < 100 && often.wrong == 0; i++)
+            tcm_futex_wait(&often.wrong, 0, 1000000);
+    if (is_maker)
+        return;
+    tcm_add_relaxed(&often.freed_by_other, 1u);
+    if (block != WRITES)
+        tcm_add_relaxed(&often.wrong, 1u);
+}
+static void *often_resize(void *p, size_t size) {
+    if (size == 2)
+        often_free(p);
+    return often_make(size);
+}
+
+static void test_often(bool resizes) {
+    struct replay_table cells = {0};
+    struct replay_real real = {0};
+    pthread_t thread;
+    int status;
+    memset(&often, 0, sizeof(often));
+    memset(&exec, 0, sizeof(exec));
+    memset(&share, 0, sizeof(share));
+    often.resizes = resizes;
+    exec.calls.malloc = often_make;
+    exec.calls.free = often_free;
+    exec.calls.realloc = often_resize;
+    exec.via = &exec.calls;
+    exec.touch = REPLAY_TOUCH_NONE;
+    /* All of it has a place in the ring. */
+    history.ring = replay_ring_new(32, 0);
+    real.ring = history.ring;
+    real.exec = &exec;
+    real.share = &share;
+    real.rss = &rss;
+    real.cells = &cells;
+    real.child = 1;
+    if (history.ring == NULL ||
+        pthread_create(&thread, NULL, often_filler, NULL) != 0 ||
+        !replay_real_begin(&real))
+        tap_bail("no memory");
+    replay_real_run(&real,
+                    replay_ring_take(history.ring, &real.child, &status));
+    replay_real_end(&real);
+    pthread_join(thread, NULL);
+    tap_ok(often.wrong == 0 && often.freed_by_other == 1,
+           "a cell that is %s %u times: another thread gets its last block",
+           resizes ? "resized" : "written", WRITES);
+    replay_real_free(&real);
+    tcm_os_unmap(cells.memory, cells.reserved);
+    tcm_os_unmap(history.ring, replay_ring_bytes(history.ring));
+}
+
 int main(void) {
     const char *seed = getenv("TCM_TEST_SEED"), *is_long = getenv("LONG");
     uint64_t first = 1;
@@ -367,7 +523,9 @@ int main(void) {
         first = last = strtoull(seed, NULL, 0);
     if (tap_emulated())
         return tap_skip_all("the emulator takes 20 GiB for all its threads");
-    tap_plan(1);
+    tap_plan(3);
+    if (pthread_key_create(&leaving, left) != 0)
+        tap_bail("pthread_key_create");
     uint64_t bad = 0;
     for (uint64_t i = first; i <= last; i++) {
         struct prng p;
@@ -377,5 +535,7 @@ int main(void) {
             tap_diag("history %llu: %s", (unsigned long long)i, why);
     }
     tap_is_u64(bad, 0, "all histories come out as they went in");
+    test_often(false);
+    test_often(true);
     return tap_done();
 }
