@@ -44,7 +44,7 @@
 enum mtr_state {
     MTR_OFF = 0,  /* no recording; a wiped child */
     MTR_ARMED,    /* begins with the first event */
-    MTR_STARTING, /* one thread is setting it up */
+    MTR_STARTING, /* one thread is setting it up; with %p others wait for it */
     MTR_LAZY,     /* spool alone */
     MTR_RUNNING,  /* with a saver */
     MTR_ENDED,    /* end mode */
@@ -73,6 +73,26 @@ struct mtr_live {
     uint64_t segments, raw_bytes, stored_bytes, rounds;
 };
 
+/*
+ * Who saves. One thread at a time does: that which made HELD of NONE or COMING
+ * (mtr_saver_hold), or the saver.
+ *
+ *   NONE --need--> HELD --> COMING --the thread runs--> HELD --> SAVER
+ *     ^             ^          ^  |                      |         |
+ *     +--calls------+          +--+--calls: HELD         +--> NONE <
+ *
+ * The thread that makes another takes locks of the C library, and these may be
+ * held by threads that allocate (in dlopen, that of thread-local storage): so
+ * nobody who allocates waits while COMING, but does what the saver would have
+ * done. HELD lasts as long as work of the recorder alone, and is waited for.
+ */
+enum mtr_saves {
+    MTR_SAVES_NONE = 0,
+    MTR_SAVES_HELD,  /* a thread that saves, or sets up to do so */
+    MTR_SAVES_SAVER, /* set up */
+    MTR_SAVES_COMING /* the thread is being made */
+};
+
 /* Between program threads and the saver. Words are futexes. */
 struct mtr_saver_link {
     uint32_t wake;    /* counts calls to the saver */
@@ -81,7 +101,8 @@ struct mtr_saver_link {
     uint32_t done;    /* of these, rounds made */
     uint32_t finish;  /* 1: the library's destructor runs */
     uint32_t stop;    /* 1: the recording is to end now */
-    uint32_t started; /* 0 no saver, 1 being made or not needed, 2 set up */
+    uint32_t started; /* who saves: enum mtr_saves */
+    uint32_t arrived; /* savers so far that run */
     uint32_t due;     /* 1: the next call that may make a saver does */
     uint32_t end_events;
 };

@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/os_thread.h"
+#include "base/testpoint.h"
 #include "tracer/ending.h"
 #include "tracer/saver_phase.h"
 #include "tracer/saver_round.h"
@@ -20,17 +21,27 @@
 
 #define IDLE_NS_MAX 1000000000u
 
-/* For a saver that is being made, in a call that frees: it may be that it
-   cannot be made before the call returns, which then is dropped. */
-#define FREE_WAIT_NS 1000000000u
-
 static struct mtr_saver the_saver;
 
-/* STARTED tells those that wait how far the saver is. */
-static void publish_started(struct mtr_recorder *rec, uint32_t started) {
-    TCM_ASSERT(started <= 2 && tcm_load_relaxed(&rec->link.started) != 0);
+/* --- One at a time ------------------------------------------------------- */
+
+/* STARTED tells those that wait who saves now, and publishes to the next one
+   what this one did. */
+void mtr_saver_release(struct mtr_recorder *rec, uint32_t started) {
+    TCM_ASSERT(started <= MTR_SAVES_COMING);
     tcm_store_release(&rec->link.started, started);
     tcm_futex_wake(&rec->link.started, INT32_MAX);
+}
+
+/* Others hold meanwhile, and not for long. */
+void mtr_saver_hold_coming(struct mtr_recorder *rec) {
+    uint32_t started = MTR_SAVES_COMING;
+    while (!tcm_cas_acq_rel(&rec->link.started, &started,
+                            (uint32_t)MTR_SAVES_HELD)) {
+        TCM_ASSERT(started == MTR_SAVES_HELD);
+        tcm_futex_wait(&rec->link.started, started, UINT64_MAX);
+        started = MTR_SAVES_COMING;
+    }
 }
 
 /* --- Called by others ---------------------------------------------------- */
@@ -165,7 +176,19 @@ static void *saver_main(void *arg) {
     struct mtr_saver *s = &the_saver;
     struct mtr_recorder *rec = arg;
     mtr_own_begin(rec, "malloc-trace");
-    bool goes_on = tcm_load_acquire(&rec->state) == MTR_ENDED;
+    TCM_TESTPOINT("saver_arrives");
+    mtr_saver_hold_coming(rec);
+    /* Its maker goes on, and finds it held. */
+    tcm_add_acq_rel(&rec->link.arrived, 1u);
+    tcm_futex_wake(&rec->link.arrived, INT32_MAX);
+    uint32_t state = tcm_load_acquire(&rec->state);
+    bool goes_on = state == MTR_ENDED;
+    /* The recording ended without it. */
+    if (!mtr_state_is_on(state)) {
+        mtr_saver_release(rec, MTR_SAVES_NONE);
+        mtr_own_end(rec, false);
+        return NULL;
+    }
     if (!goes_on)
         mtr_saver_begin(s, rec);
     s->interval = MTR_ROUND_NS;
@@ -182,14 +205,14 @@ static void *saver_main(void *arg) {
         mtr_fail(rec, "cannot record to", s->output.error);
     }
     /* Publishes all of the set-up to the thread that waits for it. */
-    publish_started(rec, 2);
+    mtr_saver_release(rec, MTR_SAVES_SAVER);
     if (ok && !run(s))
         mtr_saver_give_up(s);
     if (s->alone) {
         mtr_saver_rest(s);
-        publish_started(rec, 0);
+        mtr_saver_release(rec, MTR_SAVES_NONE);
     } else {
-        mtr_saver_leave(s);
+        mtr_saver_leave(s, MTR_SAVES_NONE);
     }
     mtr_own_end(rec, s->alone);
     return NULL;
@@ -198,7 +221,14 @@ static void *saver_main(void *arg) {
 bool mtr_saver_create(struct mtr_recorder *rec, int *error) {
     /* Of the recording before, if that ended by itself. */
     mtr_own_join(&rec->saver_thread);
-    return mtr_own_create(&rec->saver_thread, saver_main, rec, error);
+    uint32_t arrived = tcm_load_relaxed(&rec->link.arrived);
+    TCM_TESTPOINT("saver_is_coming");
+    if (TCM_REFUSED("pthread_create") ||
+        !mtr_own_create(&rec->saver_thread, saver_main, rec, error))
+        return false;
+    while (tcm_load_acquire(&rec->link.arrived) == arrived)
+        tcm_futex_wait(&rec->link.arrived, arrived, UINT64_MAX);
+    return true;
 }
 
 /* --- On a thread of the program ------------------------------------------ */
@@ -208,43 +238,44 @@ bool mtr_saver_create(struct mtr_recorder *rec, int *error) {
 
 /* The calling thread saves, if no other does. No handler of the program's may
    run, or leave, in the middle; and SIGXFSZ is none of its business. */
-static bool begin_here(struct mtr_recorder *rec, uint64_t *mask) {
-    uint32_t expected = 0;
-    if (!tcm_cas_acq_rel(&rec->link.started, &expected, 1u))
-        return false;
-    *mask = tcm_block_signals();
-    return true;
+struct hold {
+    uint64_t mask;
+    uint32_t from; /* NONE or COMING, as it will be again */
+};
+
+static bool begin_here(struct mtr_recorder *rec, struct hold *hold) {
+    hold->mask = tcm_block_signals();
+    hold->from = MTR_SAVES_NONE;
+    if (tcm_cas_acq_rel(&rec->link.started, &hold->from,
+                        (uint32_t)MTR_SAVES_HELD))
+        return true;
+    if (hold->from == MTR_SAVES_COMING &&
+        tcm_cas_acq_rel(&rec->link.started, &hold->from,
+                        (uint32_t)MTR_SAVES_HELD))
+        return true;
+    tcm_restore_signals(hold->mask);
+    return false;
 }
 
-static void end_here(struct mtr_recorder *rec, uint64_t mask) {
-    publish_started(rec, 0);
-    tcm_restore_signals(mask);
-}
-
-/* Waits until the thread that changed link.started to 1 is done. false: it
-   takes too long for a call that frees. */
-static bool await_other(struct mtr_recorder *rec) {
-    uint64_t end = tcm_clock_ns() + FREE_WAIT_NS;
-    while (tcm_load_acquire(&rec->link.started) == 1) {
-        uint64_t now = tcm_clock_ns();
-        if (mtr_freeing != 0 && now >= end)
-            return false;
-        tcm_futex_wait(&rec->link.started, 1,
-                       mtr_freeing != 0 ? end - now : UINT64_MAX);
-    }
-    return true;
+static void end_here(struct mtr_recorder *rec, const struct hold *hold) {
+    mtr_saver_release(rec, hold->from);
+    tcm_restore_signals(hold->mask);
 }
 
 bool mtr_saver_stock_here(struct mtr_recorder *rec) {
     struct mtr_pool *pool = &rec->pool;
-    uint64_t mask;
+    struct hold hold;
     if (mtr_process_is_confined())
         return false;
-    if (!begin_here(rec, &mask))
-        return await_other(rec);
+    if (!begin_here(rec, &hold)) {
+        tcm_futex_wait(&rec->link.started, MTR_SAVES_HELD, UINT64_MAX);
+        return true;
+    }
     uint32_t state = tcm_load_acquire(&rec->state);
+    bool ok = true;
     if (state == MTR_LAZY || state == MTR_ENDED) {
-        if (mtr_spool_stock(rec, MTR_SMALL))
+        ok = mtr_spool_stock(rec, MTR_SMALL);
+        if (ok)
             mtr_pool_notify(pool);
         mtr_spool_close(rec);
         /* Nobody will make room below it. */
@@ -253,41 +284,48 @@ bool mtr_saver_stock_here(struct mtr_recorder *rec) {
             tcm_max_u64(pool->bound, pool->full_bytes + 2 * MTR_LARGE_BYTES);
         tcm_unlock(&pool->lock);
     }
-    if (state == MTR_LAZY && tcm_os_pid() == rec->pid)
+    if (state == MTR_LAZY && hold.from == MTR_SAVES_NONE &&
+        tcm_os_pid() == rec->pid)
         tcm_store_relaxed(&rec->link.due, 1u);
-    end_here(rec, mask);
-    return true;
+    end_here(rec, &hold);
+    return ok;
 }
 
-void mtr_saver_round_here(struct mtr_recorder *rec) {
+bool mtr_saver_round_here(struct mtr_recorder *rec) {
     struct mtr_saver *s = &the_saver;
-    uint64_t mask;
-    if (mtr_process_is_confined() || !begin_here(rec, &mask))
-        return;
+    struct hold hold;
+    if (mtr_process_is_confined())
+        return true;
+    if (!begin_here(rec, &hold))
+        return false;
     if (tcm_load_acquire(&rec->state) != MTR_ENDED) {
-        end_here(rec, mask);
-        return;
+        end_here(rec, &hold);
+        return true;
     }
     if (mtr_saver_resume(s) && mtr_saver_end_mode_round(s, true)) {
         mtr_saver_rest(s);
-        end_here(rec, mask);
-        return;
+        end_here(rec, &hold);
+        return true;
     }
     mtr_saver_give_up(s);
-    mtr_saver_leave(s);
-    tcm_restore_signals(mask);
+    mtr_saver_leave(s, hold.from);
+    tcm_restore_signals(hold.mask);
+    return true;
 }
 
 bool mtr_saver_end_here(struct mtr_recorder *rec) {
     struct mtr_saver *s = &the_saver;
-    uint64_t mask;
+    struct hold hold;
     /* What was published is in the spool. */
     if (mtr_process_is_confined())
         return true;
-    if (!begin_here(rec, &mask))
+    if (!begin_here(rec, &hold))
         return false;
-    if (tcm_load_acquire(&rec->state) != MTR_LAZY) {
-        end_here(rec, mask);
+    /* Outputs that are no file have their reader, or their descriptor, with
+       the saver. */
+    if (tcm_load_acquire(&rec->state) != MTR_LAZY ||
+        rec->kind != MTR_OUTPUT_FILE) {
+        end_here(rec, &hold);
         return false;
     }
     mtr_saver_begin(s, rec);
@@ -303,10 +341,10 @@ bool mtr_saver_end_here(struct mtr_recorder *rec) {
     }
     if (ok || !done) {
         mtr_saver_rest(s);
-        end_here(rec, mask);
+        end_here(rec, &hold);
     } else {
-        mtr_saver_leave(s);
-        tcm_restore_signals(mask);
+        mtr_saver_leave(s, hold.from);
+        tcm_restore_signals(hold.mask);
     }
     return done;
 }

@@ -6,9 +6,8 @@
  * A short process needs no such thread: if its recording is still lazy at its
  * end, the thread that ends it does the saving (mtr_saver_end_here).
  *
- * Threads: any thread calls the first part. The thread that changed
- * link.started from 0 to 1 is the only one that saves until it changes it
- * again.
+ * Threads: any thread calls the first part. One thread at a time saves
+ * (enum mtr_saves).
  */
 #ifndef TCM_TRACER_SAVER_H
 #define TCM_TRACER_SAVER_H
@@ -30,12 +29,16 @@ void mtr_saver_wake(struct mtr_recorder *rec);
 bool mtr_saver_end_here(struct mtr_recorder *rec);
 /*
  * The work of a saver that may not be made by this call (mtr_freeing, vfork),
- * on the calling thread: buffers for a recording that has its spool alone
- * (false: one is being made, which is not to be waited for long), and a round
- * in end mode.
+ * or that is being made by another, on the calling thread: buffers for a
+ * recording that has its spool alone (false: there can be none), and a round in
+ * end mode (false: another thread saves, look again).
  */
 bool mtr_saver_stock_here(struct mtr_recorder *rec);
-void mtr_saver_round_here(struct mtr_recorder *rec);
+bool mtr_saver_round_here(struct mtr_recorder *rec);
+/* Between HELD and the rest of enum mtr_saves: the thread that holds lets STARTED
+   follow; the one whose thread was not made holds again. */
+void mtr_saver_release(struct mtr_recorder *rec, uint32_t started);
+void mtr_saver_hold_coming(struct mtr_recorder *rec);
 /* Until the saver that ended, or ends, a recording has left it, TIMEOUT_NS at
    most (UINT64_MAX: for ever). */
 void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns);

@@ -350,7 +350,7 @@ void mtr_saver_rest(struct mtr_saver *s) {
     s->cpu_from = mtr_saver_cpu_ns(s);
 }
 
-void mtr_saver_leave(struct mtr_saver *s) {
+void mtr_saver_leave(struct mtr_saver *s, uint32_t started) {
     struct mtr_recorder *rec = s->rec;
     TCM_ASSERT(!mtr_state_is_on(tcm_load_relaxed(&rec->state)));
     mtr_spool_unlock(rec);
@@ -361,7 +361,6 @@ void mtr_saver_leave(struct mtr_saver *s) {
     if (s->memory != NULL)
         tcm_os_unmap(s->memory, s->memory_bytes);
     /* Publishes the end of all of it to the next start, and the summary. */
-    tcm_store_release(&rec->link.started, 0u);
-    tcm_futex_wake(&rec->link.started, INT32_MAX);
+    mtr_saver_release(rec, started);
     TCM_TESTPOINT("saver_left");
 }

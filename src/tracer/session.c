@@ -43,63 +43,99 @@ static bool saver_is_due(struct mtr_recorder *rec, bool starts) {
            (starts && state == MTR_STARTING);
 }
 
-/* Whether this call may make threads, and wait for one that is being made. The
-   child of a vfork may not: its threads end with it. (A confined process is not
-   asked for its id: it gets no thread anyway.) */
+/* Whether this call may make threads. The child of a vfork may not: its threads
+   end with it. (A confined process is not asked for its id: it gets no thread
+   anyway.) */
 static bool may_make_thread(const struct mtr_recorder *rec) {
     return mtr_freeing == 0 &&
            (mtr_process_is_confined() || tcm_os_pid() == rec->pid);
 }
 
-/* By the thread that changed link.started to 1. */
-static void make_saver(struct mtr_recorder *rec, bool starts) {
-    /* Not for one that ended in the meantime, whose saver is gone. The state
-       cannot leave LAZY and ENDED while the saver is being made. */
+/* The thread itself, by the thread that holds. */
+static bool create_saver(struct mtr_recorder *rec, int *error) {
+    mtr_saver_release(rec, MTR_SAVES_COMING);
+    mtr_config.host->enter_private();
+    bool ok = mtr_saver_create(rec, error);
+    mtr_config.host->leave_private();
+    if (!ok)
+        mtr_saver_hold_coming(rec);
+    return ok;
+}
+
+/* By the thread that holds. */
+static bool make_saver(struct mtr_recorder *rec, bool starts, bool allowed) {
+    int error = EPERM;
+    /* Not for one that ended in the meantime, whose saver is gone. */
     bool ok = saver_is_due(rec, starts);
-    TCM_ASSERT(tcm_load_relaxed(&rec->link.started) == 1);
     if (ok) {
-        int error = EPERM;
-        bool allowed = starts || !mtr_process_is_confined();
-        /* Calls that cannot wait for it find buffers meanwhile. */
+        /* Calls find buffers meanwhile. */
         if (allowed && tcm_load_relaxed(&rec->state) == MTR_LAZY) {
             mtr_spool_keep_ready(rec);
             mtr_spool_close(rec);
         }
-        mtr_config.host->enter_private();
-        ok = allowed && mtr_saver_create(rec, &error);
-        mtr_config.host->leave_private();
-        if (!ok) {
+        ok = allowed && create_saver(rec, &error);
+        /* While the thread was being made another may have ended the program's
+           recording, which then needs none. */
+        bool can_do_without =
+            allowed && tcm_load_relaxed(&rec->state) == MTR_ENDED;
+        if (!ok && !can_do_without && saver_is_due(rec, starts)) {
             mtr_fail(rec, "cannot start a thread to record to", error);
             mtr_pool_close(&rec->pool);
         }
     }
-    if (!ok) {
-        tcm_store_release(&rec->link.started, 0u);
-        tcm_futex_wake(&rec->link.started, INT32_MAX);
-    }
+    if (!ok)
+        mtr_saver_release(rec, MTR_SAVES_NONE);
+    return ok;
 }
 
+/* No handler of a signal may leave in the middle: what is held would stay
+   so. */
+static bool try_to_make_saver(struct mtr_recorder *rec, bool starts) {
+    bool allowed = starts || !mtr_process_is_confined();
+    uint64_t mask = allowed ? tcm_block_signals() : 0;
+    uint32_t none = MTR_SAVES_NONE;
+    bool ok = true;
+    if (tcm_cas_acq_rel(&rec->link.started, &none, (uint32_t)MTR_SAVES_HELD))
+        ok = make_saver(rec, starts, allowed);
+    if (allowed)
+        tcm_restore_signals(mask);
+    return ok;
+}
+
+/* False: there is none, and none may be made by this call; or one is being made
+   by another (enum mtr_saves). */
 static bool need_saver(struct mtr_recorder *rec, bool starts) {
     uint32_t started;
-    while ((started = tcm_load_acquire(&rec->link.started)) != 2) {
-        if (started == 0 && !saver_is_due(rec, starts))
+    while ((started = tcm_load_acquire(&rec->link.started)) !=
+           MTR_SAVES_SAVER) {
+        if (started == MTR_SAVES_COMING)
             return false;
-        if (!may_make_thread(rec))
+        if (started == MTR_SAVES_HELD)
+            tcm_futex_wait(&rec->link.started, MTR_SAVES_HELD, UINT64_MAX);
+        else if (!saver_is_due(rec, starts) || !may_make_thread(rec) ||
+                 !try_to_make_saver(rec, starts))
             return false;
-        if (started == 1)
-            tcm_futex_wait(&rec->link.started, 1, UINT64_MAX);
-        else if (tcm_cas_acq_rel(&rec->link.started, &started, 1u))
-            make_saver(rec, starts);
     }
     bool ok = mtr_state_is_on(tcm_load_acquire(&rec->state));
     /* One that begins by call, too. */
-    if (ok)
+    if (ok && may_make_thread(rec))
         mtr_config.answer();
     return ok;
 }
 
 bool mtr_saver_need(struct mtr_recorder *rec) {
     return need_saver(rec, false);
+}
+
+bool mtr_saver_await(struct mtr_recorder *rec, uint64_t timeout_ns) {
+    uint64_t end = tcm_clock_ns() + timeout_ns, now;
+    while (!mtr_saver_need(rec)) {
+        if (tcm_load_acquire(&rec->link.started) != MTR_SAVES_COMING ||
+            (now = tcm_clock_ns()) >= end)
+            return false;
+        tcm_futex_wait(&rec->link.started, MTR_SAVES_COMING, end - now);
+    }
+    return true;
 }
 
 bool mtr_saver_round(struct mtr_recorder *rec) {
@@ -118,18 +154,21 @@ bool mtr_saver_round(struct mtr_recorder *rec) {
 
 /* --- Start --------------------------------------------------------------- */
 
-/* The spool alone; no thread, no file, no descriptor that stays. */
+/* The spool alone; no thread, no file, no descriptor that stays. false: there
+   can be none, and a saver is to be made at once. Buffers are in private memory
+   until then: other threads, which wait for the end of STARTING, must not wait
+   for a thread that is being made. */
 static bool start_lazy(struct mtr_recorder *rec) {
-    if (rec->kind != MTR_OUTPUT_FILE)
+    if (rec->kind != MTR_OUTPUT_FILE) {
+        (void)mtr_spool_stock(rec, MTR_SMALL);
         return false;
+    }
     mtr_folder_hold(rec);
     bool made = mtr_spool_create(rec);
     mtr_folder_let_go(rec);
-    if (!made)
-        return false;
     bool ok = mtr_spool_stock(rec, MTR_SMALL);
     mtr_spool_close(rec);
-    return ok;
+    return made && ok;
 }
 
 static void prepare_first_session(struct mtr_recorder *rec) {
@@ -194,46 +233,81 @@ static void count_early_drops(struct mtr_recorder *rec) {
     mtr_pool_count_lost(&rec->pool, rec->session, dropped, 0);
 }
 
-static bool begin_armed(struct mtr_recorder *rec) {
-    bool adopt = mtr_early_has_events();
-    if (mtr_process_is_confined()) {
-        prepare_first_session(rec);
-        mtr_config.wanted = false;
-        mtr_switch_off(rec, MTR_FAILED);
-        return false;
-    }
-    if (!begin_session(rec, adopt))
-        return false;
-    if (mtr_config.per_process && start_lazy(rec)) {
-        tcm_store_release(&rec->state, (uint32_t)MTR_LAZY);
-        tcm_futex_wake(&rec->state, INT32_MAX);
-        /* A forked child answers from its first event on. */
-        if (may_make_thread(rec))
-            mtr_config.answer();
-    } else if (!need_saver(rec, true)) {
-        return false;
-    }
+static void take_early(struct mtr_recorder *rec, bool adopt) {
     mtr_config.starts++;
     if (adopt)
         mtr_early_adopt(rec);
     count_early_drops(rec);
+}
+
+/* With %p, up to LAZY. */
+static bool begin_lazy(struct mtr_recorder *rec, bool *wants_saver) {
+    bool adopt = mtr_early_has_events();
+    if (!begin_session(rec, adopt))
+        return false;
+    *wants_saver = !start_lazy(rec);
+    tcm_store_release(&rec->state, (uint32_t)MTR_LAZY);
+    tcm_futex_wake(&rec->state, INT32_MAX);
+    take_early(rec, adopt);
     return true;
 }
 
+/* The rest, for which no other thread waits. */
+static bool go_on(struct mtr_recorder *rec, bool wants_saver) {
+    if (!may_make_thread(rec)) {
+        tcm_store_relaxed(&rec->link.due,
+                          wants_saver || mtr_config.control ? 1u : 0u);
+        return true;
+    }
+    if (wants_saver)
+        return need_saver(rec, false) ||
+               mtr_state_is_on(tcm_load_acquire(&rec->state));
+    /* A forked child answers from its first event on. */
+    mtr_config.answer();
+    return true;
+}
+
+/* Without %p, in set-up. */
+static bool begin_at_once(struct mtr_recorder *rec) {
+    bool adopt = mtr_early_has_events();
+    uint32_t starting = MTR_STARTING;
+    bool ok = begin_session(rec, adopt) && need_saver(rec, true);
+    if (ok)
+        take_early(rec, adopt);
+    else if (tcm_cas_acq_rel(&rec->state, &starting, (uint32_t)MTR_ARMED))
+        tcm_futex_wake(&rec->state, INT32_MAX);
+    return ok;
+}
+
+static bool refuse_confined(struct mtr_recorder *rec) {
+    prepare_first_session(rec);
+    mtr_config.wanted = false;
+    mtr_switch_off(rec, MTR_FAILED);
+    return false;
+}
+
+/* Others wait while STARTING: so no handler of a signal may leave in the middle,
+   and no thread is made. (A confined process may not block signals.) */
 bool mtr_start_armed(struct mtr_recorder *rec) {
     uint32_t state = MTR_ARMED;
-    if (tcm_cas_acq_rel(&rec->state, &state, (uint32_t)MTR_STARTING)) {
-        bool ok = begin_armed(rec);
-        state = MTR_STARTING;
-        /* It takes a saver, which another call may make. */
-        if (!ok && tcm_cas_acq_rel(&rec->state, &state, (uint32_t)MTR_ARMED))
-            tcm_futex_wake(&rec->state, INT32_MAX);
+    bool is_confined = mtr_process_is_confined();
+    bool lazy = mtr_config.per_process, wants_saver = false;
+    uint64_t mask = is_confined ? 0 : tcm_block_signals();
+    bool begins = tcm_cas_acq_rel(&rec->state, &state, (uint32_t)MTR_STARTING);
+    bool ok =
+        begins && !is_confined && (!lazy || begin_lazy(rec, &wants_saver));
+    if (!is_confined)
+        tcm_restore_signals(mask);
+    if (begins) {
+        if (is_confined)
+            ok = refuse_confined(rec);
+        else if (ok)
+            ok = lazy ? go_on(rec, wants_saver) : begin_at_once(rec);
         if (!ok)
             mtr_message_flush(rec);
         return ok;
     }
-    while ((state = tcm_load_acquire(&rec->state)) == MTR_STARTING &&
-           mtr_freeing == 0)
+    while ((state = tcm_load_acquire(&rec->state)) == MTR_STARTING)
         tcm_futex_wait(&rec->state, MTR_STARTING, UINT64_MAX);
     return state == MTR_LAZY || state == MTR_RUNNING || state == MTR_ENDED;
 }

@@ -2,7 +2,7 @@
 /*
  * TCMALLOC_TRACE_OVERFLOW=drop: a thread that finds no buffer goes on, and what
  * it does is counted instead of recorded, until there is one. With %p so does
- * one in a call that frees and must not wait for a saver (mtr_freeing).
+ * one that has no saver to wait for, and no memory for buffers of its own.
  *
  *   ... events | UNTRACED m, GAP n || BUFFER | events ...
  *         pos --^                    recorded again
@@ -59,7 +59,7 @@ uint64_t mtr_gap_patience(struct mtr_recorder *rec, const struct mtr_thread *t,
 }
 
 bool mtr_gap_begin(struct mtr_recorder *rec, struct mtr_thread *t) {
-    if (!mtr_config.drops && (!mtr_config.per_process || mtr_freeing == 0))
+    if (!mtr_config.drops && !mtr_config.per_process)
         return false;
     if (mtr_thread_is_over(rec, t->cold))
         return false;

@@ -59,7 +59,8 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
         if (state == MTR_LAZY && b != NULL)
             break;
         cold->pool_seq = seq;
-        /* Lazy, or ended without one. */
+        /* Lazy, or ended without one. A saver that is being made may wait for
+           a lock of the C library's that this thread holds. */
         if (state != MTR_RUNNING && !mtr_saver_need(rec)) {
             if (b != NULL || mtr_thread_is_over(rec, cold) ||
                 !mtr_saver_stock_here(rec))
@@ -181,10 +182,10 @@ static bool was_quiet(struct mtr_recorder *rec, const struct mtr_thread *t) {
    meanwhile. */
 static bool make_ready(struct mtr_recorder *rec, struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
-    if (mtr_freeing == 0 && tcm_load_relaxed(&rec->link.due) != 0) {
+    /* Stays due until there is a saver. */
+    if (mtr_freeing == 0 && tcm_load_relaxed(&rec->link.due) != 0 &&
+        mtr_saver_need(rec))
         tcm_store_relaxed(&rec->link.due, 0u);
-        mtr_saver_need(rec);
-    }
     if (mtr_drops(t) && mtr_gap_lasts(rec, t))
         return true;
     if (cold->buffer == NULL || t->pos > cold->room_end || mtr_drops(t) ||
@@ -310,8 +311,9 @@ void mtr_leave_slow(void) {
     if (rec == NULL || mtr_inside != 0)
         return;
     int saved = errno;
-    if (tcm_load_acquire(&rec->state) == MTR_ENDED && !mtr_saver_round(rec))
-        mtr_saver_round_here(rec);
+    while (tcm_load_acquire(&rec->state) == MTR_ENDED &&
+           !mtr_saver_round(rec) && !mtr_saver_round_here(rec))
+        TCM_TESTPOINT("other_saves");
     errno = saved;
 }
 
@@ -377,16 +379,47 @@ void mtr_thread_end_dead(struct mtr_thread *t) {
 
 /* --- After the end ------------------------------------------------------- */
 
+/*
+ * A thread that holds the C library's lock of stacks frees, and may wait for the
+ * late lock; making a thread takes that lock. So whoever holds the late lock
+ * counts as one that frees, and makes no saver.
+ */
+static void late_lock(struct mtr_recorder *rec) {
+    tcm_lock(&rec->late_lock);
+    TCM_ASSERT(mtr_freeing < UINT8_MAX);
+    mtr_freeing++;
+}
+
+static void late_unlock(struct mtr_recorder *rec) {
+    TCM_ASSERT(mtr_freeing != 0);
+    mtr_freeing--;
+    tcm_unlock(&rec->late_lock);
+}
+
+/* The first recording of a process prepares the lock. */
+static bool begin_late(struct mtr_recorder *rec) {
+    int saved = errno;
+    mtr_inside = 1;
+    mtr_freeing++;
+    bool ok = recording_now(rec);
+    mtr_freeing--;
+    mtr_inside = 0;
+    errno = saved;
+    return ok;
+}
+
 struct mtr_thread *mtr_late_enter(uint32_t *id) {
     struct mtr_recorder *rec = mtr_recorder;
     if (!mtr_is_recording() || rec == NULL || mtr_inside != 0)
         return NULL;
-    tcm_lock(&rec->late_lock);
+    if (tcm_load_acquire(&rec->session) == 0 && !begin_late(rec))
+        return NULL;
+    late_lock(rec);
     if (rec->late == NULL)
         rec->late = &mtr_no_thread;
     struct mtr_thread *t = enter_slow(&rec->late, MTF_THREAD_LATE);
     if (t == NULL) {
-        tcm_unlock(&rec->late_lock);
+        late_unlock(rec);
         return NULL;
     }
     if (*id == 0) {
@@ -408,6 +441,6 @@ void mtr_late_leave(void) {
         return;
     late_is_held = 0;
     tcm_lock_assert_held(&mtr_recorder->late_lock);
-    tcm_unlock(&mtr_recorder->late_lock);
+    late_unlock(mtr_recorder);
     mtr_leave();
 }

@@ -27,6 +27,9 @@
 
 /* Bytes of a mark beside its text: its head, and a time in several events. */
 #define MARK_EXTRA 48u
+/* For a saver that is being made: its maker may wait for a lock of the C
+   library's that the caller of a flush holds. */
+#define PATIENCE_NS 5000000000u
 
 /* --- One at a time ------------------------------------------------------- */
 
@@ -148,7 +151,7 @@ bool mtr_stop(void) {
 static bool flush(struct mtr_recorder *rec) {
     mtr_busy_begin(rec);
     uint32_t state = settled_state(rec);
-    if (state == MTR_LAZY && !mtr_saver_need(rec))
+    if (state == MTR_LAZY && !mtr_saver_await(rec, PATIENCE_NS))
         state = MTR_FAILED;
     mtr_busy_end(rec);
     if (state == MTR_ARMED)

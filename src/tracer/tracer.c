@@ -130,7 +130,7 @@ void mtr_exit(void) {
     mtr_busy_begin(rec);
     rec->exited = true;
     if (tcm_load_acquire(&rec->state) == MTR_LAZY && !mtr_saver_end_here(rec))
-        mtr_saver_need(rec);
+        (void)mtr_saver_await(rec, LAST_WORDS_NS);
     if (tcm_load_acquire(&rec->state) == MTR_RUNNING &&
         tcm_load_relaxed(&rec->link.finish) == 0) {
         tcm_store_release(&rec->link.finish, 1u);

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Nobody waits for a thread that is being made: it may be that it cannot be
+ * made before a lock is given up that the waiting thread holds. The tests hold
+ * the maker at that point until the other threads are through.
+ */
+#include "unit/tracer/recorder_test.h"
+
+#include "base/os_syscall.h"
+#include "base/testpoint.h"
+#include "tracer/recorder.h"
+#include "tracer/session.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A child that waits for ever is ended, and fails its test. */
+#define PATIENCE_S 20
+
+static uint32_t coming;   /* savers that were about to be made */
+static uint32_t let_go;   /* 1: they may be */
+static uint32_t answered; /* times */
+
+static void await(uint32_t *word, uint32_t least) {
+    while (tcm_load_acquire(word) < least)
+        usleep(200);
+}
+
+static void hold_maker(const char *label) {
+    if (strcmp(label, "saver_is_coming") != 0)
+        return;
+    tcm_add_acq_rel(&coming, 1u);
+    await(&let_go, 1);
+}
+
+static void calls(unsigned log, unsigned count) {
+    struct writer w;
+    writer_init(&w, log);
+    for (unsigned i = 0; i < count; i++)
+        writer_call(&w);
+    writer_end(&w);
+}
+
+/* Fills the buffers of a lazy recording, and makes its saver. */
+static void *make_saver(void *arg) {
+    calls((unsigned)(uintptr_t)arg, 20000);
+    return NULL;
+}
+
+static void begin(void) {
+    alarm(PATIENCE_S);
+    tcm_testpoint_hook = hold_maker;
+    mtr_init(&test_host, false);
+}
+
+static pthread_t begin_making(void) {
+    pthread_t id;
+    pthread_create(&id, NULL, make_saver, (void *)(uintptr_t)1);
+    await(&coming, 1);
+    return id;
+}
+
+static void finish(pthread_t maker) {
+    tcm_store_release(&let_go, 1u);
+    pthread_join(maker, NULL);
+}
+
+/* RUN's process, and the trace of its name; the log is compared. */
+static void whole(const char *what, void (*run)(void), struct found *f) {
+    char name[32];
+    test_begin();
+    pid_t pid = test_spawn(test_path("t.%p"), run);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    tap_ok(status == 0, "%s: goes on (status %d)", what, status);
+    snprintf(name, sizeof(name), "t.%d", (int)pid);
+    test_read(name, 0, true, f);
+    tap_ok(f->problem == NULL && f->complete && f->clean_end,
+           "%s: every call, in a whole trace%s%s", what,
+           f->problem == NULL ? "" : ": ", f->problem == NULL ? "" : f->text);
+    tap_is_u64(f->footer_dropped, 0, "%s: none is dropped", what);
+}
+
+/* --- Calls that want buffers --------------------------------------------- */
+
+static void lazy(void) {
+    begin();
+    pthread_t maker = begin_making();
+    calls(0, 50000);
+    finish(maker);
+    mtr_exit();
+}
+
+/* --- The end of the program ---------------------------------------------- */
+
+static void ends(void) {
+    begin();
+    (void)begin_making();
+    calls(0, 50000);
+    mtr_exit();
+    shared->step = tcm_load_relaxed(&mtr_recorder->state);
+    /* The maker's calls are not over, and never return. */
+    shared->thread[1].count = 0;
+}
+
+/* What stands in the log of the maker's thread is not compared. */
+static void ends_first(void) {
+    test_begin();
+    int status = test_run(test_path("t.%p"), ends);
+    tap_is_u64(status, 0, "the end: the program's");
+    tap_is_u64(shared->step, MTR_ENDED, "the end: the file has its footer");
+    test_end();
+}
+
+/* --- End mode ------------------------------------------------------------ */
+
+static void end_mode(void) {
+    begin();
+    calls(0, 10);
+    mtr_exit();
+    pthread_t maker = begin_making();
+    calls(2, 300);
+    finish(maker);
+}
+
+static bool refuse_threads(const char *call) {
+    return strcmp(call, "pthread_create") == 0;
+}
+
+static void end_mode_without_threads(void) {
+    begin();
+    tcm_testpoint_hook = NULL;
+    calls(0, 10);
+    mtr_exit();
+    tcm_testpoint_refuse = refuse_threads;
+    calls(2, 300);
+}
+
+/* --- The start ----------------------------------------------------------- */
+
+/* The output is a FIFO, which takes a saver from the first event on. */
+static void fifo(void) {
+    char name[512], bytes[65536];
+    snprintf(name, sizeof(name), "%s.%d", test_path("t"), (int)getpid());
+    if (mkfifo(name, 0600) != 0)
+        _exit(1);
+    begin();
+    pthread_t maker = begin_making();
+    calls(0, 50000);
+    shared->step = 1;
+    tcm_store_release(&let_go, 1u);
+    pid_t reader = fork();
+    if (reader == 0) {
+        int from = open(name, O_RDONLY);
+        int to = open(test_path("copy"), O_WRONLY | O_CREAT, 0600);
+        for (ssize_t n; (n = read(from, bytes, sizeof(bytes))) > 0;)
+            if (write(to, bytes, (size_t)n) != n)
+                _exit(1);
+        _exit(0);
+    }
+    pthread_join(maker, NULL);
+    mtr_exit();
+    tcm_syscall(SYS_exit_group, 0);
+}
+
+static void starts(void) {
+    struct found f;
+    test_begin();
+    int status = test_run(test_path("t.%p"), fifo);
+    tap_ok(status == 0 && shared->step == 1, "a start: others go on");
+    for (int i = 0; i < 100 && !test_exists("copy"); i++)
+        usleep(20000);
+    usleep(200000);
+    test_read("copy", 0, true, &f);
+    tap_ok(f.problem == NULL && f.complete, "a start: every call%s%s",
+           f.problem == NULL ? "" : ": ", f.problem == NULL ? "" : f.text);
+    test_end();
+}
+
+/* --- Calls that free, and late ones -------------------------------------- */
+
+static void count_answer(void) {
+    answered++;
+}
+
+/* While the late lock is held no thread is made, whatever the late thread does:
+   another may wait for it with the lock that making a thread takes. */
+static void late(void) {
+    uint32_t id = 0;
+    struct writer w;
+    begin();
+    tcm_store_release(&let_go, 1u);
+    writer_init(&w, 0);
+    writer_call(&w);
+    for (int i = 0; i < 20000; i++) {
+        struct mtr_thread *t = mtr_late_enter(&id);
+        mtr_put_realloc_new(t, MTF_CALL_REALLOC, (uint64_t)i, false);
+        mtr_late_leave();
+    }
+    shared->step = tcm_load_relaxed(&coming);
+    shared->mark = mtr_freeing;
+    writer_end(&w);
+    mtr_exit();
+}
+
+static void freeing(void) {
+    begin();
+    tcm_store_release(&let_go, 1u);
+    calls(0, 20000);
+    mtr_flush();
+    mtr_config.answer = count_answer;
+    mtr_freeing = 1;
+    shared->step = mtr_saver_need(mtr_recorder);
+    mtr_freeing = 0;
+    shared->mark = answered;
+    mtr_exit();
+}
+
+static void make_none(void) {
+    struct found f;
+    test_begin();
+    int status = test_run(test_path("t.%p"), late);
+    tap_is_u64(status, 0, "late: goes on");
+    tap_is_u64(shared->step, 0, "late: no thread is made under its lock");
+    tap_is_u64(shared->mark, 0, "late: nothing is freed any more");
+    test_end();
+    whole("freeing", freeing, &f);
+    tap_is_u64(shared->step, 1, "freeing: there is a saver");
+    tap_is_u64(shared->mark, 0, "freeing: no thread is made to answer");
+    test_end();
+}
+
+int main(void) {
+    struct found f;
+    whole("a lazy recording", lazy, &f);
+    test_end();
+    ends_first();
+    whole("end mode", end_mode, &f);
+    test_end();
+    whole("end mode without threads", end_mode_without_threads, &f);
+    test_end();
+    starts();
+    make_none();
+    return tap_done();
+}
