@@ -127,9 +127,11 @@ static TCM_NOINLINE void *walked_alloc(size_t size, uint64_t scaled,
     struct mtr_thread *t = tcm_self.trace;
     const uint8_t *pos = t->pos;
     int64_t site = mtr_site_walk(t, size, caller, __builtin_frame_address(0));
-    /* Finding it may have allocated: no room or block is left. */
+    /* Finding it may have allocated: no room or block is left. It may have
+       slept, too, and the end of a recording does not wait for a thread that
+       does: so the limit is looked at once more. */
     if (TCM_UNLIKELY(site == MTR_SITE_NOT_KNOWN || t->pos != pos ||
-                     tcm_self.trace != t))
+                     tcm_self.trace != t || pos >= tcm_load_relaxed(&t->limit)))
         return slow(size);
     return put_sited_alloc(size, scaled, call, (uint32_t)site);
 }

@@ -13,15 +13,18 @@
 #include "base/os_thread.h"
 #include "base/raw_io.h"
 #include "traceformat/raw_writer.h"
+#include "tracer/trace_process.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 
 struct mtr_recorder *mtr_recorder;
 
 struct mtr_thread mtr_no_thread;
-TCM_TLS uint8_t mtr_inside;
+TCM_TLS uintptr_t mtr_inside;
+TCM_TLS uint8_t mtr_inside_freeing;
 TCM_TLS uint8_t mtr_freeing;
 
 /* The kernel does not wipe our pages in children; the fork handlers do. */
@@ -52,6 +55,31 @@ struct mtr_recorder *mtr_recorder_need(void) {
 void mtr_recorder_wipe(struct mtr_recorder *rec) {
     if (wipe_by_hand)
         memset(rec, 0, sizeof(*rec));
+}
+
+/* --- The mark ------------------------------------------------------------- */
+
+/* With a lock of ours held the jump, if it was one, left it so: no way in is
+   safe. A confined process may not ask for its stack. */
+static bool was_left(uintptr_t frame) {
+    stack_t stack;
+    return frame >= mtr_inside && tcm_locks_held == 0 &&
+           !mtr_process_is_confined() &&
+           tcm_syscall(SYS_sigaltstack, NULL, &stack) == 0 &&
+           (stack.ss_flags & SS_ONSTACK) == 0;
+}
+
+bool mtr_is_inside(uintptr_t frame) {
+    int saved = errno;
+    if (TCM_LIKELY(mtr_inside == 0))
+        return false;
+    if (was_left(frame)) {
+        TCM_ASSERT(mtr_freeing >= mtr_inside_freeing);
+        mtr_freeing = (uint8_t)(mtr_freeing - mtr_inside_freeing);
+        mtr_inside = 0;
+    }
+    errno = saved;
+    return mtr_inside != 0;
 }
 
 /* --- Messages ------------------------------------------------------------ */

@@ -36,6 +36,7 @@
 #include "tracer/config.h"
 #include "tracer/recording.h"
 #include "tracer/spool.h"
+#include "tracer/thread_life.h"
 #include "tracer/thread_registry.h"
 
 #include <limits.h>
@@ -130,6 +131,10 @@ struct mtr_recorder {
     uint32_t name_number; /* OUTPUT.n; 0: OUTPUT */
     enum mtr_output_kind kind;
     int folder_plus_1; /* descriptor of the output's folder, 0: not held */
+    /* The stream of the early events, until the thread whose they are enters;
+       the child of any fork has none. */
+    struct mtr_thread *adopted;
+    uintptr_t adopted_by;
     struct tcm_lock late_lock;
     struct mtr_thread *late;
     struct mtr_registry registry;
@@ -152,9 +157,30 @@ static inline bool mtr_is_per_process(const struct mtr_recorder *rec) {
                                    : mtr_config.per_process;
 }
 
-/* True while this thread is inside the recorder: a malloc of a signal handler
-   that comes now is not recorded. */
-extern TCM_TLS uint8_t mtr_inside;
+/*
+ * Not 0 while this thread is inside the recorder: the frame of the function that
+ * went in. A malloc of a signal handler that comes now is not recorded, but
+ * counted as dropped.
+ *
+ * A handler may also leave by a jump, out of the recorder for good (so may the
+ * child of a vfork, which is killed in there). Then a later call finds the mark,
+ * from a frame that is not below the marked one, where all that the marked
+ * function calls, and any handler, would be. (A handler on a stack of its own
+ * may be anywhere, and is asked for.)
+ */
+extern TCM_TLS uintptr_t mtr_inside;
+/* As mtr_freeing was then. */
+extern TCM_TLS uint8_t mtr_inside_freeing;
+#define mtr_frame() ((uintptr_t)__builtin_frame_address(0))
+/* FRAME is the caller's, which sets the mark itself if this is false. */
+bool mtr_is_inside(uintptr_t frame);
+static inline void mtr_go_in(uintptr_t frame) {
+    mtr_inside = frame;
+    mtr_inside_freeing = mtr_freeing;
+}
+static inline void mtr_go_out(void) {
+    mtr_inside = 0;
+}
 
 /* True when the recording that the thread is part of is over, even if the
    next one is on already. */

@@ -12,9 +12,11 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/fmt.h"
 #include "base/os_mem.h"
 #include "base/os_syscall.h"
 #include "base/os_thread.h"
+#include "base/raw_io.h"
 #include "base/testpoint.h"
 #include "tracer/ending.h"
 #include "tracer/saver_account.h"
@@ -236,6 +238,102 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
     }
 }
 
+/* --- Calls in flight ------------------------------------------------------ */
+
+/*
+ * A call on the fast path looks at its limit once, and publishes its event some
+ * instructions later. One that looked before the end took the limit away may
+ * publish after the saver has looked at the thread: nothing asks for another
+ * look then, and its caller may see the call return, and the process end. So the
+ * end waits until each thread has left that short way: it slept since, which no
+ * thread does there, or had enough of a processor to be through. The same holds
+ * for the end of a slow path, between its event and its look at end_mode: after
+ * the wait either that look comes later than our store, or its event was
+ * published before our look (a thread that sleeps or is interrupted passes full
+ * barriers).
+ *
+ * A thread that gets no processor meanwhile, or waits for a page, is waited for
+ * a while; then nobody can tell, and the trace does not claim to have all.
+ */
+#define THROUGH_CPU_NS  3000000u
+#define THROUGH_NS_MAX  1000000000u
+#define THROUGH_LOOK_NS 200000u
+#define IS_THROUGH      UINT64_MAX
+
+/* The processor time of thread TID. false: it is gone. */
+static bool thread_cpu_ns(uint32_t tid, uint64_t *ns) {
+    const int per_thread_sched = 6; /* of Linux: a clock of the kernel's */
+    struct timespec t;
+    if (tcm_syscall(SYS_clock_gettime, (long)~tid << 3 | per_thread_sched,
+                    &t) != 0)
+        return false;
+    *ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return true;
+}
+
+/* Whether the thread waits for something other than a page. true also where it
+   cannot be told (no /proc). */
+static bool is_asleep(uint32_t tid) {
+    char path[48], text[128];
+    struct tcm_fmt f;
+    tcm_fmt_init(&f, path, sizeof(path));
+    tcm_fmt_str(&f, "/proc/self/task/");
+    tcm_fmt_u64(&f, tid);
+    tcm_fmt_str(&f, "/stat");
+    if (tcm_io_read_file(path, text, sizeof(text)) <= 0)
+        return true;
+    /* Its name, in brackets, may hold anything. */
+    const char *p = strrchr(text, ')');
+    return p == NULL || p[1] != ' ' || strchr("RDTt", p[2]) == NULL;
+}
+
+/* Whether T may still be on its way; FIRST: the first look. */
+static bool is_in_flight(struct mtr_thread_cold *t, bool first) {
+    uint64_t now;
+    if (first)
+        t->stopped_cpu_ns = t->tid == 0 || t->tid == tcm_os_tid() ||
+                                    !thread_cpu_ns(t->tid, &now)
+                                ? IS_THROUGH
+                                : now;
+    if (t->stopped_cpu_ns != IS_THROUGH &&
+        (!thread_cpu_ns(t->tid, &now) ||
+         now - t->stopped_cpu_ns >= THROUGH_CPU_NS || is_asleep(t->tid)))
+        t->stopped_cpu_ns = IS_THROUGH;
+    return t->stopped_cpu_ns != IS_THROUGH;
+}
+
+static bool any_in_flight(struct mtr_recorder *rec, bool first) {
+    struct mtr_registry *r = &rec->registry;
+    bool any = false;
+    tcm_lock(&r->lock);
+    for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next) {
+        struct mtr_thread_cold *t =
+            TCM_CONTAINER_OF(l, struct mtr_thread_cold, link);
+        if (t->session == tcm_load_relaxed(&rec->session) &&
+            is_in_flight(t, first))
+            any = true;
+    }
+    tcm_unlock(&r->lock);
+    return any;
+}
+
+/* Threads that come later have found the limit that they are to find; waiting
+   for those, too, does no harm. */
+static void await_calls_in_flight(struct mtr_recorder *rec) {
+    uint64_t end = tcm_clock_ns() + THROUGH_NS_MAX;
+    uint32_t never = 0;
+    tcm_fence_seq_cst();
+    if (!any_in_flight(rec, true))
+        return;
+    do {
+        if (tcm_clock_ns() >= end) {
+            mtr_registry_count_dropped(rec, 1);
+            return;
+        }
+        tcm_futex_wait(&never, 0, THROUGH_LOOK_NS);
+    } while (any_in_flight(rec, false));
+}
+
 /* --- With the program ---------------------------------------------------- */
 
 /* After the last event of the program as we know it. */
@@ -246,6 +344,7 @@ bool mtr_saver_enter_end_mode(struct mtr_saver *s) {
     tcm_store_seq_cst(&rec->control.end_mode, 1u);
     mtr_registry_stop_all(rec);
     TCM_TESTPOINT("end_mode");
+    await_calls_in_flight(rec);
     if (!mtr_saver_make_round(s) || !mtr_saver_write_present(s) ||
         !mtr_saver_write_footer(s, MTF_END_EXIT))
         return false;

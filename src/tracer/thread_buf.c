@@ -260,7 +260,8 @@ void mtr_put_tokens(struct mtr_thread *t) {
 }
 
 void mtr_put_thread_start(struct mtr_thread *t) {
-    publish(t, mtf_raw_put_thread_start(t->pos, tcm_os_tid()));
+    t->cold->tid = tcm_os_tid();
+    publish(t, mtf_raw_put_thread_start(t->pos, t->cold->tid));
 }
 
 void mtr_put_thread_end(struct mtr_thread *t, bool is_self) {

@@ -27,7 +27,6 @@ static bool early_is_unwanted;
 static bool early_is_forked; /* the child of a fork, without early events */
 static uint64_t early_first_token;
 static uint64_t early_time_ns; /* before the first of them */
-static struct mtr_thread *early_adopted;
 
 bool mtr_early_is(const struct mtr_thread *t) {
     return t == &early.hot;
@@ -106,7 +105,7 @@ void mtr_early_fork_child(void) {
 
 uint64_t mtr_early_take_dropped(void) {
     uintptr_t owner = tcm_load_relaxed(&early_owner);
-    bool are_lost = owner != 0 && owner != CLAIMED && early_adopted == NULL;
+    bool are_lost = owner != 0 && owner != CLAIMED;
     return tcm_swap_acq_rel(&early_dropped, (uint64_t)0) + are_lost;
 }
 
@@ -128,9 +127,13 @@ struct mtr_thread *mtr_early_enter(struct mtr_thread **slot) {
     return t;
 }
 
+void mtr_early_count_missed(void) {
+    if (!early_is_unwanted)
+        tcm_add_relaxed(&early_dropped, (uint64_t)1);
+}
+
 bool mtr_early_has_events(void) {
-    return early.hot.cold != NULL && early_adopted == NULL && is_owner() &&
-           is_of_this_process();
+    return early.hot.cold != NULL && is_owner() && is_of_this_process();
 }
 
 uint64_t mtr_early_first_token(void) {
@@ -167,20 +170,25 @@ void mtr_early_adopt(struct mtr_recorder *rec) {
     cold->time_ns = early.cold.time_ns;
     cold->untraced = early.cold.untraced;
     cold->slow_times = early.cold.slow_times;
+    cold->tid = early.cold.tid;
     cold->room_end = mtr_room_end(b);
     /* The first event's time is the early buffer's, so is the interval's. */
     mtr_buffer_begin(rec, t, b, 0, rec->start_ns);
     memcpy(t->pos, early_bytes + HEAD_BYTES, n);
     mtr_publish(t, t->pos, (unsigned)n);
-    early_adopted = t;
+    early_owner = CLAIMED;
+    rec->adopted = t;
+    tcm_store_relaxed(&rec->adopted_by, self());
 }
 
-struct mtr_thread *mtr_early_claim_adopted(struct mtr_thread **slot) {
-    struct mtr_thread *t = early_adopted;
-    if (t == NULL || !is_owner())
+/* Another thread may look while the adopter writes; it finds a thread that is
+   not itself, or nobody. */
+struct mtr_thread *mtr_early_claim_adopted(struct mtr_recorder *rec,
+                                           struct mtr_thread **slot) {
+    if (tcm_load_relaxed(&rec->adopted_by) != self())
         return NULL;
-    early_adopted = NULL;
-    early_owner = CLAIMED;
+    struct mtr_thread *t = rec->adopted;
+    tcm_store_relaxed(&rec->adopted_by, (uintptr_t)0);
     mtr_registry_own(t, slot);
     return t;
 }

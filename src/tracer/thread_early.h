@@ -42,6 +42,9 @@ void mtr_early_adopt(struct mtr_recorder *rec);
 /* Calls before set-up that are in no buffer; 0 from then on. */
 uint64_t mtr_early_take_dropped(void);
 /* The calling thread's adopted state, once, owned by SLOT; else NULL. */
-struct mtr_thread *mtr_early_claim_adopted(struct mtr_thread **slot);
+struct mtr_thread *mtr_early_claim_adopted(struct mtr_recorder *rec,
+                                           struct mtr_thread **slot);
+/* A call of a signal handler that is not recorded. */
+void mtr_early_count_missed(void);
 
 #endif

@@ -260,7 +260,7 @@ static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
     }
     TCM_TESTPOINT("recording_is_on");
     if (t == NULL && id == 0)
-        t = mtr_early_claim_adopted(slot);
+        t = mtr_early_claim_adopted(rec, slot);
     if (t != NULL && t->cold->session != tcm_load_relaxed(&rec->session)) {
         leave(rec, t);
         t = NULL;
@@ -282,18 +282,35 @@ static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
     return t;
 }
 
+/* A call of a signal handler that came while its thread is in here. It takes no
+   lock. */
+static void count_missed(void) {
+    struct mtr_recorder *rec = mtr_recorder;
+    if (mtr_is_early())
+        mtr_early_count_missed();
+    else if (rec != NULL && mtr_is_recording())
+        tcm_add_relaxed(&rec->registry.missed, (uint64_t)1);
+}
+
 /* ID 0: an ordinary thread. */
 static struct mtr_thread *enter_slow(struct mtr_thread **slot, uint32_t id) {
-    /* A malloc of a signal handler that came while we are in here. */
-    if (mtr_inside != 0) {
+    if (TCM_UNLIKELY(mtr_inside != 0)) {
+        /* The stream of a thread that was left in here by a jump may be in any
+           state, apart from what was published: the saver takes that, and the
+           thread goes on with another. So would a handler that is taken for
+           such a jump. */
         *slot = &mtr_no_thread;
-        return NULL;
+        if (mtr_is_inside(mtr_frame())) {
+            count_missed();
+            return NULL;
+        }
+        TCM_TESTPOINT("left_by_jump");
     }
     int saved = errno;
-    mtr_inside = 1;
+    mtr_go_in(mtr_frame());
     struct mtr_thread *t =
         mtr_is_early() ? mtr_early_enter(slot) : enter(slot, id);
-    mtr_inside = 0;
+    mtr_go_out();
     errno = saved;
     return t;
 }
@@ -308,7 +325,7 @@ struct mtr_thread *mtr_enter(struct mtr_thread **slot) {
 
 void mtr_leave_slow(void) {
     struct mtr_recorder *rec = mtr_recorder;
-    if (rec == NULL || mtr_inside != 0)
+    if (rec == NULL || mtr_is_inside(mtr_frame()))
         return;
     int saved = errno;
     while (tcm_load_acquire(&rec->state) == MTR_ENDED &&
@@ -321,6 +338,8 @@ void mtr_leave_slow(void) {
 
 uint32_t mtr_thread_end(struct mtr_thread **slot) {
     struct mtr_recorder *rec = mtr_recorder;
+    if (TCM_UNLIKELY(mtr_inside != 0) && !mtr_is_inside(mtr_frame()))
+        *slot = &mtr_no_thread;
     struct mtr_thread *t = *slot;
     if (rec == NULL || t->cold == NULL || mtr_early_is(t)) {
         *slot = &mtr_no_thread;
@@ -333,7 +352,7 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
     uint32_t id = t->cold->id;
     TCM_ASSERT(mtr_registry_is_owner(t, slot) && mtr_inside == 0);
     int saved = errno;
-    mtr_inside = 1;
+    mtr_go_in(mtr_frame());
     /* The thread's cache is given up after this. */
     tcm_fence_seq_cst();
     uint64_t now = mtr_clock_ns();
@@ -352,7 +371,7 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
     }
     leave(rec, t);
     *slot = &mtr_no_thread;
-    mtr_inside = 0;
+    mtr_go_out();
     errno = saved;
     mtr_leave();
     return id;
@@ -360,10 +379,11 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
 
 void mtr_thread_end_dead(struct mtr_thread *t) {
     struct mtr_recorder *rec = mtr_recorder;
-    if (rec == NULL || t->cold == NULL || mtr_early_is(t) || mtr_inside != 0)
+    if (rec == NULL || t->cold == NULL || mtr_early_is(t) ||
+        mtr_is_inside(mtr_frame()))
         return;
     int saved = errno;
-    mtr_inside = 1;
+    mtr_go_in(mtr_frame());
     if (t->cold->buffer != NULL && !mtr_thread_is_over(rec, t->cold) &&
         mtr_make_room(rec, t, MTR_ROOM)) {
         mtr_put_time(t, mtr_clock_ns());
@@ -372,7 +392,7 @@ void mtr_thread_end_dead(struct mtr_thread *t) {
         mtr_put_time(t, mtr_clock_ns());
     }
     leave(rec, t);
-    mtr_inside = 0;
+    mtr_go_out();
     errno = saved;
     mtr_leave();
 }
@@ -399,19 +419,23 @@ static void late_unlock(struct mtr_recorder *rec) {
 /* The first recording of a process prepares the lock. */
 static bool begin_late(struct mtr_recorder *rec) {
     int saved = errno;
-    mtr_inside = 1;
+    mtr_go_in(mtr_frame());
     mtr_freeing++;
     bool ok = recording_now(rec);
     mtr_freeing--;
-    mtr_inside = 0;
+    mtr_go_out();
     errno = saved;
     return ok;
 }
 
 struct mtr_thread *mtr_late_enter(uint32_t *id) {
     struct mtr_recorder *rec = mtr_recorder;
-    if (!mtr_is_recording() || rec == NULL || mtr_inside != 0)
+    if (!mtr_is_recording() || rec == NULL)
         return NULL;
+    if (mtr_is_inside(mtr_frame())) {
+        count_missed();
+        return NULL;
+    }
     if (tcm_load_acquire(&rec->session) == 0 && !begin_late(rec))
         return NULL;
     late_lock(rec);

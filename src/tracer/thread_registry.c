@@ -62,6 +62,7 @@ void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
                            ? *early_token
                            : tcm_load_relaxed(&mtr_config.token_end);
     memset(&r->ended, 0, sizeof(r->ended));
+    tcm_store_relaxed(&r->missed, (uint64_t)0);
     r->first_id = r->next_id;
     tcm_unlock(&r->lock);
 }
@@ -238,6 +239,7 @@ void mtr_registry_totals(struct mtr_recorder *rec, struct mtr_totals *out,
     struct mtr_registry *r = &rec->registry;
     tcm_lock(&r->lock);
     *out = r->ended;
+    out->dropped += tcm_load_relaxed(&r->missed);
     *threads = r->next_id - r->first_id;
     for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next) {
         const struct mtr_thread_cold *cold =

@@ -28,6 +28,7 @@ struct mtr_thread_cold {
     uint32_t token_count;      /* of the next block */
     uint32_t as_thread;        /* late stream: thread of the events now */
     uint32_t id;               /* of the thread in the trace */
+    uint32_t tid;              /* the kernel's; 0: of no one thread */
     uint32_t long_frees;       /* without short ones between, to the last */
     uintptr_t long_free_end;   /* of that one */
     uint64_t long_free_token;  /* the next token then */
@@ -45,6 +46,7 @@ struct mtr_thread_cold {
     uint32_t pool_seq;     /* of the pool when it had no buffer for us */
     uint8_t gap_bytes;     /* of the events behind pos that tell of it */
     bool gap_passed;       /* it has something that is no call */
+    uint64_t stopped_cpu_ns; /* the saver's: how far the thread was at the end */
     struct mtr_thread_sites *sites; /* NULL: allocations have none */
     struct tcm_dlist link;          /* registry */
 };
@@ -63,6 +65,7 @@ struct mtr_registry {
     uint32_t slab;      /* being cut up */
     uint32_t slab_used; /* records cut from it */
     struct mtr_totals ended;
+    uint64_t missed; /* calls of signal handlers in the recorder's midst */
 };
 
 struct mtr_thread_record {

@@ -96,14 +96,14 @@ static bool start(struct mtr_recorder *rec, const char *path) {
 
 bool mtr_start(const char *path) {
     struct mtr_recorder *rec = mtr_recorder_need();
-    if (rec == NULL || mtr_inside != 0)
+    if (rec == NULL || mtr_is_inside(mtr_frame()))
         return false;
     int saved = errno;
-    mtr_inside = 1;
+    mtr_go_in(mtr_frame());
     mtr_busy_begin(rec);
     bool ok = start(rec, path);
     mtr_busy_end(rec);
-    mtr_inside = 0;
+    mtr_go_out();
     errno = saved;
     return ok;
 }
@@ -134,14 +134,14 @@ static bool stop(struct mtr_recorder *rec) {
 
 bool mtr_stop(void) {
     struct mtr_recorder *rec = tcm_load_acquire(&mtr_recorder);
-    if (rec == NULL || mtr_inside != 0)
+    if (rec == NULL || mtr_is_inside(mtr_frame()))
         return false;
     int saved = errno;
-    mtr_inside = 1;
+    mtr_go_in(mtr_frame());
     mtr_busy_begin(rec);
     bool ok = stop(rec);
     mtr_busy_end(rec);
-    mtr_inside = 0;
+    mtr_go_out();
     errno = saved;
     return ok;
 }
@@ -170,12 +170,12 @@ static bool flush(struct mtr_recorder *rec) {
 
 bool mtr_flush(void) {
     struct mtr_recorder *rec = tcm_load_acquire(&mtr_recorder);
-    if (rec == NULL || mtr_inside != 0)
+    if (rec == NULL || mtr_is_inside(mtr_frame()))
         return false;
     int saved = errno;
-    mtr_inside = 1;
+    mtr_go_in(mtr_frame());
     bool ok = flush(rec);
-    mtr_inside = 0;
+    mtr_go_out();
     errno = saved;
     return ok;
 }
@@ -204,12 +204,12 @@ static bool file(struct mtr_recorder *rec, char *path, size_t size) {
 
 bool mtr_file(char *path, size_t size) {
     struct mtr_recorder *rec = tcm_load_acquire(&mtr_recorder);
-    if (rec == NULL || mtr_inside != 0)
+    if (rec == NULL || mtr_is_inside(mtr_frame()))
         return false;
     int saved = errno;
-    mtr_inside = 1;
+    mtr_go_in(mtr_frame());
     bool ok = file(rec, path, size);
-    mtr_inside = 0;
+    mtr_go_out();
     errno = saved;
     return ok;
 }

@@ -33,6 +33,9 @@ extern char **environ;
 
 #define STAT_FLAGS 9
 #define STAT_START 22
+/* More than threads take while a fork copies memory, and few enough for 2^28
+   forks in a chain. */
+#define FORK_TOKENS ((uint64_t)1 << 36)
 
 /* A field of /proc/PID/stat behind the second; what stands before the last ')'
    may hold anything. 0: unknown. */
@@ -103,6 +106,10 @@ void mtr_process_identify(uint32_t pid) {
     struct mtr_config *c = &mtr_config;
     if (c->self.random != 0 && c->self.pid != pid) {
         c->parent = c->self;
+        /* Other threads of the parent went on while its memory was copied: a
+           word of an inherited block may have a token that they took after the
+           count had been copied. They cannot take that many meanwhile. */
+        tcm_add_relaxed(&c->token_end, FORK_TOKENS);
     } else if (c->self.random == 0) {
         read_executable();
         c->parent.pid = (uint32_t)tcm_syscall(SYS_getppid);

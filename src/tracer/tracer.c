@@ -73,10 +73,10 @@ void mtr_init(const struct mtr_host *host, bool by_call) {
     static uint32_t begun;
     int saved = errno;
     if (tcm_swap_acq_rel(&begun, 1u) == 0) {
-        mtr_inside = 1;
+        mtr_go_in(mtr_frame());
         set_up(host, by_call);
         mtr_control_server_need();
-        mtr_inside = 0;
+        mtr_go_out();
     }
     if (!by_call && is_to_own && environ != NULL) {
         is_to_own = false;
@@ -93,9 +93,9 @@ void mtr_init(const struct mtr_host *host, bool by_call) {
  */
 bool mtr_init_is_due(void) {
     static enum { UNKNOWN, NOT, LATE, AT_ONCE } wanted;
-    if (mtr_inside != 0 || environ == NULL)
+    if (environ == NULL || mtr_is_inside(mtr_frame()))
         return false;
-    mtr_inside = 1;
+    mtr_go_in(mtr_frame());
     if (wanted == UNKNOWN) {
         bool at_once = tcm_env_get("TCMALLOC_TRACE_SITES") != NULL &&
                        getauxval(AT_BASE) != 0;
@@ -104,7 +104,7 @@ bool mtr_init_is_due(void) {
             mtr_early_give_up();
     }
     bool due = wanted != NOT && mtr_early_is_over(wanted == AT_ONCE);
-    mtr_inside = 0;
+    mtr_go_out();
     return due;
 }
 
@@ -126,7 +126,7 @@ void mtr_exit(void) {
         !mtr_process_is_confined() && tcm_os_pid() != rec->pid)
         return;
     int saved = errno;
-    mtr_inside = 1;
+    mtr_go_in(mtr_frame());
     mtr_busy_begin(rec);
     rec->exited = true;
     if (tcm_load_acquire(&rec->state) == MTR_LAZY && !mtr_saver_end_here(rec))
@@ -145,7 +145,7 @@ void mtr_exit(void) {
     mtr_summary_flush(rec);
     mtr_message_flush(rec);
     mtr_busy_end(rec);
-    mtr_inside = 0;
+    mtr_go_out();
     errno = saved;
 }
 

@@ -6,6 +6,7 @@
 #include "unit/tracer/recorder_test.h"
 
 #include "base/testpoint.h"
+#include "tracer/config.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -271,6 +272,9 @@ static void forks(void) {
     long pid = with_handlers ? fork_with_handlers(&w.slot) : fork_raw();
     if (pid == 0) {
         w.log = &shared->thread[1];
+        /* As if the count had been copied before the parent's last blocks were
+           made by other threads. */
+        mtr_config.token_end = 2;
         bool recorded = writer_call(&w);
         shared->step = recorded ? 2 : 1;
         for (int i = 0; recorded && i < 30000; i++)

@@ -2,7 +2,8 @@
 /*
  * Nobody waits for a thread that is being made: it may be that it cannot be
  * made before a lock is given up that the waiting thread holds. The tests hold
- * the maker at that point until the other threads are through.
+ * the maker at that point until the other threads are through. Behind them: ways
+ * into the recorder that a signal handler interrupts, or leaves by a jump.
  */
 #include "unit/tracer/recorder_test.h"
 
@@ -13,6 +14,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -238,6 +240,95 @@ static void make_none(void) {
     test_end();
 }
 
+/* --- Left by a jump ------------------------------------------------------ */
+
+static const char *point; /* where the handler of a signal would come */
+static sigjmp_buf mark;
+static struct mtr_thread **interrupted;
+
+static void jump(const char *label) {
+    if (strcmp(label, point) == 0) {
+        tcm_testpoint_hook = NULL;
+        siglongjmp(mark, 1);
+    }
+}
+
+/* On frames that the calls after the jump are above. */
+static TCM_NOINLINE void call_below(struct writer *w) {
+    volatile char room[4096];
+    room[0] = room[4095] = 1;
+    writer_call(w);
+    room[1] = 1;
+}
+
+static void jumps(void) {
+    static struct writer w, after;
+    begin();
+    writer_init(&w, 0);
+    /* A file and its saver, so that buffers change. */
+    tcm_store_release(&let_go, 1u);
+    for (int i = 0; i < 20000; i++)
+        writer_call(&w);
+    tcm_testpoint_hook = jump;
+    if (sigsetjmp(mark, 0) == 0)
+        for (int i = 0; i < 20000; i++)
+            call_below(&w);
+    shared->step = tcm_testpoint_hook == NULL;
+    writer_init(&after, 1);
+    after.slot = w.slot;
+    for (int i = 0; i < 20000; i++)
+        writer_call(&after);
+    writer_end(&after);
+    mtr_exit();
+}
+
+static void left_by_jump(const char *label) {
+    struct found f;
+    char what[64];
+    point = label;
+    snprintf(what, sizeof(what), "a jump at %s", label);
+    whole(what, jumps, &f);
+    tap_is_u64(shared->step, 1, "%s: is made", what);
+    tap_ok(shared->thread[1].count > 10000, "%s: the thread records", what);
+    test_end();
+}
+
+/* A handler's call that finds its thread inside the recorder. */
+static void handle(const char *label) {
+    if (strcmp(label, point) == 0) {
+        tcm_testpoint_hook = NULL;
+        struct mtr_thread *slot = *interrupted;
+        shared->step = mtr_enter(&slot) == NULL;
+    }
+}
+
+static void handles(void) {
+    static struct writer w;
+    begin();
+    writer_init(&w, 0);
+    interrupted = &w.slot;
+    tcm_testpoint_hook = handle;
+    for (int i = 0; i < 100; i++)
+        writer_call(&w);
+    writer_end(&w);
+    mtr_exit();
+}
+
+static void handler(void) {
+    struct found f;
+    char name[32];
+    test_begin();
+    point = "limit_set";
+    pid_t pid = test_spawn(test_path("t.%p"), handles);
+    waitpid(pid, NULL, 0);
+    snprintf(name, sizeof(name), "t.%d", (int)pid);
+    test_read(name, 0, false, &f);
+    tap_is_u64(shared->step, 1, "a handler's call: is not recorded");
+    tap_ok(f.problem == NULL && f.footer_dropped == 1,
+           "a handler's call: is counted as dropped");
+    test_end();
+}
+
 int main(void) {
     struct found f;
     whole("a lazy recording", lazy, &f);
@@ -249,5 +340,8 @@ int main(void) {
     test_end();
     starts();
     make_none();
+    left_by_jump("pool_exchanged");
+    left_by_jump("buffer_has_head");
+    handler();
     return tap_done();
 }
