@@ -119,6 +119,7 @@ struct mtr_recorder {
     uint32_t own_threads;     /* of the recorder's, as they count themselves */
     pthread_t saver_thread;   /* 0: none, or nobody need wait for its end */
     bool exited;              /* the library's destructor ran */
+    uint32_t exit_tid;        /* on this thread; it waits for the saver */
     bool pattern_per_process; /* the one that was given has %p */
     int pattern_error;        /* what is wrong with that one */
     uint64_t first_token;

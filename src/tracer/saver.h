@@ -69,6 +69,9 @@ struct mtr_saver {
     uint32_t quiet_rounds;
     uint64_t rounds;
     struct mtr_statm statm;
+    int status_fd;     /* /proc/thread-self/status; -1: none */
+    uint64_t filters;  /* of system calls, on this thread when it opened that */
+    bool may_open;     /* a filter cannot forbid it */
     uint64_t cpu_from; /* the saving thread's processor time at its start */
     struct mtr_event_counts counts; /* saved so far */
     size_t summary_length;

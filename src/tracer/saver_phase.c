@@ -150,6 +150,7 @@ void mtr_saver_begin(struct mtr_saver *s, struct mtr_recorder *rec) {
     memset(s, 0, offsetof(struct mtr_saver, texts));
     s->rec = rec;
     s->statm.fd = -1;
+    s->status_fd = -1;
     s->cpu_from = tcm_clock_thread_cpu_ns();
     s->output.rec = rec;
     s->output.fd = -1;
@@ -160,13 +161,37 @@ bool mtr_saver_set_up_here(struct mtr_saver *s) {
     if (!mtr_output_open(&s->output))
         return false;
     mtr_statm_open(&s->statm);
+    s->may_open = true;
     return begin_trace(s);
+}
+
+/* Filters of system calls on the thread that opened FD; UINT64_MAX: unknown. */
+static uint64_t count_filters(int fd) {
+    static const char field[] = "Seccomp_filters:\t";
+    char text[2048];
+    long n =
+        fd < 0 ? -1 : tcm_syscall(SYS_pread64, fd, text, sizeof(text) - 1, 0L);
+    if (n <= 0)
+        return UINT64_MAX;
+    text[n] = '\0';
+    const char *p = strstr(text, field);
+    if (p == NULL)
+        return UINT64_MAX;
+    uint64_t count = 0;
+    for (p += sizeof(field) - 1; *p >= '0' && *p <= '9'; p++)
+        count = count * 10 + (uint64_t)(*p - '0');
+    return count;
 }
 
 /* Not among the program's descriptors, which it may close and use again. */
 static void hold_statm(struct mtr_saver *s) {
-    if (s->output.own_table)
-        mtr_statm_open(&s->statm);
+    if (!s->output.own_table)
+        return;
+    mtr_statm_open(&s->statm);
+    s->status_fd =
+        (int)tcm_syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/status",
+                         O_RDONLY | O_CLOEXEC, 0);
+    s->filters = count_filters(s->status_fd);
 }
 
 bool mtr_saver_resume(struct mtr_saver *s) {
@@ -255,7 +280,10 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
  * A thread that gets no processor meanwhile, or waits for a page, is waited for
  * a while; then nobody can tell, and the trace does not claim to have all.
  */
-#define THROUGH_CPU_NS  3000000u
+#define THROUGH_CPU_NS 3000000u
+/* Where the saver has got a filter of system calls, and may open nothing: a
+   thread whose processor time stands still so long sleeps. */
+#define STILL_NS        10000000u
 #define THROUGH_NS_MAX  1000000000u
 #define THROUGH_LOOK_NS 200000u
 #define IS_THROUGH      UINT64_MAX
@@ -271,8 +299,8 @@ static bool thread_cpu_ns(uint32_t tid, uint64_t *ns) {
     return true;
 }
 
-/* Whether the thread waits for something other than a page. true also where it
-   cannot be told (no /proc). */
+/* Whether the thread waits for something other than a page. true also where
+   there is no /proc. */
 static bool is_asleep(uint32_t tid) {
     char path[48], text[128];
     struct tcm_fmt f;
@@ -287,30 +315,44 @@ static bool is_asleep(uint32_t tid) {
     return p == NULL || p[1] != ' ' || strchr("RDTt", p[2]) == NULL;
 }
 
-/* Whether T may still be on its way; FIRST: the first look. */
-static bool is_in_flight(struct mtr_thread_cold *t, bool first) {
+/* How a look at the threads is made. */
+struct flight {
+    uint32_t self;  /* the thread that exits */
+    bool first;     /* none was made before */
+    bool may_open;  /* a thread may be asked whether it sleeps */
+    uint64_t since; /* the first */
+};
+
+/* Whether T may still be on its way. */
+static bool is_in_flight(struct mtr_thread_cold *t, const struct flight *f) {
     uint64_t now;
-    if (first)
-        t->stopped_cpu_ns = t->tid == 0 || t->tid == tcm_os_tid() ||
-                                    !thread_cpu_ns(t->tid, &now)
-                                ? IS_THROUGH
-                                : now;
-    if (t->stopped_cpu_ns != IS_THROUGH &&
-        (!thread_cpu_ns(t->tid, &now) ||
-         now - t->stopped_cpu_ns >= THROUGH_CPU_NS || is_asleep(t->tid)))
+    if (f->first)
+        t->stopped_cpu_ns =
+            t->tid == 0 || t->tid == f->self || !thread_cpu_ns(t->tid, &now)
+                ? IS_THROUGH
+                : now;
+    if (t->stopped_cpu_ns == IS_THROUGH)
+        return false;
+    bool is_through = !thread_cpu_ns(t->tid, &now) ||
+                      now - t->stopped_cpu_ns >= THROUGH_CPU_NS;
+    if (!is_through && f->may_open)
+        is_through = is_asleep(t->tid);
+    else if (!is_through)
+        is_through =
+            now == t->stopped_cpu_ns && tcm_clock_ns() - f->since >= STILL_NS;
+    if (is_through)
         t->stopped_cpu_ns = IS_THROUGH;
-    return t->stopped_cpu_ns != IS_THROUGH;
+    return !is_through;
 }
 
-static bool any_in_flight(struct mtr_recorder *rec, bool first) {
+static bool any_in_flight(struct mtr_recorder *rec, const struct flight *f) {
     struct mtr_registry *r = &rec->registry;
     bool any = false;
     tcm_lock(&r->lock);
     for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next) {
         struct mtr_thread_cold *t =
             TCM_CONTAINER_OF(l, struct mtr_thread_cold, link);
-        if (t->session == tcm_load_relaxed(&rec->session) &&
-            is_in_flight(t, first))
+        if (t->session == tcm_load_relaxed(&rec->session) && is_in_flight(t, f))
             any = true;
     }
     tcm_unlock(&r->lock);
@@ -319,19 +361,27 @@ static bool any_in_flight(struct mtr_recorder *rec, bool first) {
 
 /* Threads that come later have found the limit that they are to find; waiting
    for those, too, does no harm. */
-static void await_calls_in_flight(struct mtr_recorder *rec) {
-    uint64_t end = tcm_clock_ns() + THROUGH_NS_MAX;
+static void await_calls_in_flight(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    struct flight f = {
+        .self = rec->exit_tid != 0 ? rec->exit_tid : tcm_os_tid(),
+        .first = true,
+        .may_open = s->may_open || (s->filters != UINT64_MAX &&
+                                    count_filters(s->status_fd) == s->filters),
+        .since = tcm_clock_ns(),
+    };
     uint32_t never = 0;
     tcm_fence_seq_cst();
-    if (!any_in_flight(rec, true))
+    if (!any_in_flight(rec, &f))
         return;
+    f.first = false;
     do {
-        if (tcm_clock_ns() >= end) {
+        if (tcm_clock_ns() - f.since >= THROUGH_NS_MAX) {
             mtr_registry_count_dropped(rec, 1);
             return;
         }
         tcm_futex_wait(&never, 0, THROUGH_LOOK_NS);
-    } while (any_in_flight(rec, false));
+    } while (any_in_flight(rec, &f));
 }
 
 /* --- With the program ---------------------------------------------------- */
@@ -344,7 +394,7 @@ bool mtr_saver_enter_end_mode(struct mtr_saver *s) {
     tcm_store_seq_cst(&rec->control.end_mode, 1u);
     mtr_registry_stop_all(rec);
     TCM_TESTPOINT("end_mode");
-    await_calls_in_flight(rec);
+    await_calls_in_flight(s);
     if (!mtr_saver_make_round(s) || !mtr_saver_write_present(s) ||
         !mtr_saver_write_footer(s, MTF_END_EXIT))
         return false;
@@ -440,6 +490,9 @@ void mtr_saver_give_up(struct mtr_saver *s) {
 static void close_all(struct mtr_saver *s) {
     mtr_output_close(&s->output);
     mtr_statm_close(&s->statm);
+    if (s->status_fd >= 0)
+        tcm_syscall(SYS_close, s->status_fd);
+    s->status_fd = -1;
     mtr_folder_let_go(s->rec);
 }
 

@@ -118,7 +118,7 @@ static bool need_saver(struct mtr_recorder *rec, bool starts) {
     }
     bool ok = mtr_state_is_on(tcm_load_acquire(&rec->state));
     /* One that begins by call, too. */
-    if (ok && may_make_thread(rec))
+    if (ok && mtr_config.control && may_make_thread(rec))
         mtr_config.answer();
     return ok;
 }

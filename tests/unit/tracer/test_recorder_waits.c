@@ -219,6 +219,7 @@ static void freeing(void) {
     calls(0, 20000);
     mtr_flush();
     mtr_config.answer = count_answer;
+    mtr_config.control = true;
     mtr_freeing = 1;
     shared->step = mtr_saver_need(mtr_recorder);
     mtr_freeing = 0;
