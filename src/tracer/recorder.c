@@ -13,7 +13,6 @@
 #include "base/os_thread.h"
 #include "base/raw_io.h"
 #include "traceformat/raw_writer.h"
-#include "tracer/trace_process.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -63,8 +62,7 @@ void mtr_recorder_wipe(struct mtr_recorder *rec) {
    safe. A confined process may not ask for its stack. */
 static bool was_left(uintptr_t frame) {
     stack_t stack;
-    return frame >= mtr_inside && tcm_locks_held == 0 &&
-           !mtr_process_is_confined() &&
+    return frame >= mtr_inside && tcm_locks_held == 0 && !mtr_config.confined &&
            tcm_syscall(SYS_sigaltstack, NULL, &stack) == 0 &&
            (stack.ss_flags & SS_ONSTACK) == 0;
 }

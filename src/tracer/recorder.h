@@ -159,15 +159,15 @@ static inline bool mtr_is_per_process(const struct mtr_recorder *rec) {
 }
 
 /*
- * Not 0 while this thread is inside the recorder: the frame of the function that
- * went in. A malloc of a signal handler that comes now is not recorded, but
- * counted as dropped.
+ * Not 0 while this thread is inside the recorder: the frame of the function
+ * that went in. A malloc of a signal handler that comes now is not recorded,
+ * but counted as dropped.
  *
  * A handler may also leave by a jump, out of the recorder for good (so may the
- * child of a vfork, which is killed in there). Then a later call finds the mark,
- * from a frame that is not below the marked one, where all that the marked
- * function calls, and any handler, would be. (A handler on a stack of its own
- * may be anywhere, and is asked for.)
+ * child of a vfork, which is killed in there). Then a later call finds the
+ * mark, from a frame that is not below the marked one, where all that the
+ * marked function calls, and any handler, would be. (A handler on a stack of
+ * its own may be anywhere, and is asked for.)
  */
 extern TCM_TLS uintptr_t mtr_inside;
 /* As mtr_freeing was then. */

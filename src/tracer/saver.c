@@ -77,6 +77,13 @@ void mtr_summary_flush(struct mtr_recorder *rec) {
     mtr_say(text, n);
 }
 
+/* Publishes the end of all of it to the next start, and the summary. */
+static void leave(struct mtr_saver *s, uint32_t started) {
+    mtr_saver_leave(s);
+    mtr_saver_release(s->rec, started);
+    TCM_TESTPOINT("saver_left");
+}
+
 /* --- The loop ------------------------------------------------------------ */
 
 /* Quiet: the next event of any thread wakes us. Its order with the owners'
@@ -212,7 +219,7 @@ static void *saver_main(void *arg) {
         mtr_saver_rest(s);
         mtr_saver_release(rec, MTR_SAVES_NONE);
     } else {
-        mtr_saver_leave(s, MTR_SAVES_NONE);
+        leave(s, MTR_SAVES_NONE);
     }
     mtr_own_end(rec, s->alone);
     return NULL;
@@ -308,7 +315,7 @@ bool mtr_saver_round_here(struct mtr_recorder *rec) {
         return true;
     }
     mtr_saver_give_up(s);
-    mtr_saver_leave(s, hold.from);
+    leave(s, hold.from);
     tcm_restore_signals(hold.mask);
     return true;
 }
@@ -343,7 +350,7 @@ bool mtr_saver_end_here(struct mtr_recorder *rec) {
         mtr_saver_rest(s);
         end_here(rec, &hold);
     } else {
-        mtr_saver_leave(s, hold.from);
+        leave(s, hold.from);
         tcm_restore_signals(hold.mask);
     }
     return done;

@@ -35,8 +35,8 @@ bool mtr_saver_end_here(struct mtr_recorder *rec);
  */
 bool mtr_saver_stock_here(struct mtr_recorder *rec);
 bool mtr_saver_round_here(struct mtr_recorder *rec);
-/* Between HELD and the rest of enum mtr_saves: the thread that holds lets STARTED
-   follow; the one whose thread was not made holds again. */
+/* Between HELD and the rest of enum mtr_saves: the thread that holds lets
+   STARTED follow; the one whose thread was not made holds again. */
 void mtr_saver_release(struct mtr_recorder *rec, uint32_t started);
 void mtr_saver_hold_coming(struct mtr_recorder *rec);
 /* Until the saver that ended, or ends, a recording has left it, TIMEOUT_NS at

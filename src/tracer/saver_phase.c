@@ -266,16 +266,16 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
 /* --- Calls in flight ------------------------------------------------------ */
 
 /*
- * A call on the fast path looks at its limit once, and publishes its event some
- * instructions later. One that looked before the end took the limit away may
- * publish after the saver has looked at the thread: nothing asks for another
- * look then, and its caller may see the call return, and the process end. So the
- * end waits until each thread has left that short way: it slept since, which no
- * thread does there, or had enough of a processor to be through. The same holds
- * for the end of a slow path, between its event and its look at end_mode: after
- * the wait either that look comes later than our store, or its event was
- * published before our look (a thread that sleeps or is interrupted passes full
- * barriers).
+ * A call on the fast path looks at its limit once, and publishes its event
+ * some instructions later. One that looked before the end took the limit away
+ * may publish after the saver has looked at the thread: nothing asks for
+ * another look then, and its caller may see the call return, and the process
+ * end. So the end waits until each thread has left that short way: it slept
+ * since, which no thread does there, or had enough of a processor to be
+ * through. The same holds for the end of a slow path, between its event and
+ * its look at end_mode: after the wait either that look comes later than our
+ * store, or its event was published before our look (a thread that sleeps or
+ * is interrupted passes full barriers).
  *
  * A thread that gets no processor meanwhile, or waits for a page, is waited for
  * a while; then nobody can tell, and the trace does not claim to have all.
@@ -502,7 +502,7 @@ void mtr_saver_rest(struct mtr_saver *s) {
     s->cpu_from = mtr_saver_cpu_ns(s);
 }
 
-void mtr_saver_leave(struct mtr_saver *s, uint32_t started) {
+void mtr_saver_leave(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     TCM_ASSERT(!mtr_state_is_on(tcm_load_relaxed(&rec->state)));
     mtr_spool_unlock(rec);
@@ -512,7 +512,4 @@ void mtr_saver_leave(struct mtr_saver *s, uint32_t started) {
     mtr_pool_notify(&rec->pool);
     if (s->memory != NULL)
         tcm_os_unmap(s->memory, s->memory_bytes);
-    /* Publishes the end of all of it to the next start, and the summary. */
-    mtr_saver_release(rec, started);
-    TCM_TESTPOINT("saver_left");
 }

@@ -45,8 +45,7 @@ void mtr_saver_give_up(struct mtr_saver *s);
 /* Closes what a thread of the program has opened; mtr_saver_take_over opens it
    again. */
 void mtr_saver_rest(struct mtr_saver *s);
-/* The last thing the thread does: nothing of the recording stays. STARTED
-   follows (enum mtr_saves). */
-void mtr_saver_leave(struct mtr_saver *s, uint32_t started);
+/* The last thing the thread does: nothing of the recording stays. */
+void mtr_saver_leave(struct mtr_saver *s);
 
 #endif

@@ -286,8 +286,8 @@ static bool refuse_confined(struct mtr_recorder *rec) {
     return false;
 }
 
-/* Others wait while STARTING: so no handler of a signal may leave in the middle,
-   and no thread is made. (A confined process may not block signals.) */
+/* Others wait while STARTING: so no handler of a signal may leave in the
+   middle, and no thread is made. (A confined process may not block signals.) */
 bool mtr_start_armed(struct mtr_recorder *rec) {
     uint32_t state = MTR_ARMED;
     bool is_confined = mtr_process_is_confined();

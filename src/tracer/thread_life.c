@@ -400,9 +400,9 @@ void mtr_thread_end_dead(struct mtr_thread *t) {
 /* --- After the end ------------------------------------------------------- */
 
 /*
- * A thread that holds the C library's lock of stacks frees, and may wait for the
- * late lock; making a thread takes that lock. So whoever holds the late lock
- * counts as one that frees, and makes no saver.
+ * A thread that holds the C library's lock of stacks frees, and may wait for
+ * the late lock; making a thread takes that lock. So whoever holds the late
+ * lock counts as one that frees, and makes no saver.
  */
 static void late_lock(struct mtr_recorder *rec) {
     tcm_lock(&rec->late_lock);

@@ -36,11 +36,11 @@ void mtr_leave_slow(void);
 
 /*
  * Above 0 in a call that frees and does not allocate, and under the late lock,
- * for which such a call may wait. The C library frees while it holds the lock of
- * its threads' stacks, which making a thread takes, too: so in such a call no
- * thread is made. (In calls that allocate it holds no lock that making a thread
- * takes, except recursive ones of the loader. They are why no call waits for a
- * thread that another is making.)
+ * for which such a call may wait. The C library frees while it holds the lock
+ * of its threads' stacks, which making a thread takes, too: so in such a call
+ * no thread is made. (In calls that allocate it holds no lock that making a
+ * thread takes, except recursive ones of the loader. They are why no call
+ * waits for a thread that another is making.)
  */
 extern TCM_TLS uint8_t mtr_freeing;
 

@@ -37,16 +37,16 @@ struct mtr_thread_cold {
     /* Calls in the buffer: `frees` less those that the hot state has; `mallocs`
        those of earlier blocks of tokens, with all other calls that took one. */
     struct mtr_event_counts counts;
-    uint64_t count_token;  /* the first of this block in the buffer */
-    uint64_t other_tokens; /* of the buffer, that are of no malloc */
-    bool is_counted;       /* all that is in the buffer */
-    uint64_t gap_ns;       /* the gap began then */
-    uint64_t gap_dropped;  /* in it, and in no published event yet */
-    uint64_t gap_untraced; /* the same */
-    uint32_t pool_seq;     /* of the pool when it had no buffer for us */
-    uint8_t gap_bytes;     /* of the events behind pos that tell of it */
-    bool gap_passed;       /* it has something that is no call */
-    uint64_t stopped_cpu_ns; /* the saver's: how far the thread was at the end */
+    uint64_t count_token;    /* the first of this block in the buffer */
+    uint64_t other_tokens;   /* of the buffer, that are of no malloc */
+    bool is_counted;         /* all that is in the buffer */
+    uint64_t gap_ns;         /* the gap began then */
+    uint64_t gap_dropped;    /* in it, and in no published event yet */
+    uint64_t gap_untraced;   /* the same */
+    uint32_t pool_seq;       /* of the pool when it had no buffer for us */
+    uint8_t gap_bytes;       /* of the events behind pos that tell of it */
+    bool gap_passed;         /* it has something that is no call */
+    uint64_t stopped_cpu_ns; /* at the end; the saver's */
     struct mtr_thread_sites *sites; /* NULL: allocations have none */
     struct tcm_dlist link;          /* registry */
 };

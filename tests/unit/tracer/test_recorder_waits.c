@@ -2,8 +2,8 @@
 /*
  * Nobody waits for a thread that is being made: it may be that it cannot be
  * made before a lock is given up that the waiting thread holds. The tests hold
- * the maker at that point until the other threads are through. Behind them: ways
- * into the recorder that a signal handler interrupts, or leaves by a jump.
+ * the maker at that point until the other threads are through. Behind them:
+ * ways into the recorder that a signal handler interrupts, or leaves by a jump.
  */
 #include "unit/tracer/recorder_test.h"
 
