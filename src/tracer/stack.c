@@ -131,6 +131,11 @@ static enum step step_out(struct mtr_thread_stack *s, struct mtr_frame *f,
                           struct mtr_stack_state *to, uint64_t stamp) {
     struct mtr_row row = mtr_row_unpack(mtr_row_at(f->state.at, stamp));
     uint64_t cfa, ra, bp = f->state.bp;
+    uintptr_t bp_slot = 0;
+    /* Until the step is done, nothing is known of the words that it reads. */
+    f->ra_slot = 0;
+    f->bp_slot = MTR_SLOT_UNSURE;
+    f->uses_bp = row.by_bp || row.bp == MTR_BP_BY_BP;
     if (row.kind != MTR_ROW_RULES)
         return row.kind == MTR_ROW_POINTERS  ? step_by_pointers(s, f, to)
                : row.kind == MTR_ROW_END     ? STEP_END
@@ -141,26 +146,24 @@ static enum step step_out(struct mtr_thread_stack *s, struct mtr_frame *f,
         return STEP_UNKNOWN;
     f->ra_slot =
         (row.ra_by_sp ? f->state.sp : cfa) + (uint64_t)(row.ra_offset * 8);
-    f->bp_slot = 0;
-    f->uses_bp = row.by_bp || row.bp == MTR_BP_BY_BP;
     /* A caller's frame lies above, but for one that was interrupted on another
        stack. */
     if ((!row.is_signal && cfa - f->state.sp - 1 >= FRAME_MAX) ||
         !read_word(s, f->ra_slot, &ra))
         return STEP_UNKNOWN;
     if (row.bp != MTR_BP_SAME) {
-        f->bp_slot = (row.bp == MTR_BP_BY_CFA  ? cfa
-                      : row.bp == MTR_BP_BY_SP ? f->state.sp
-                                               : bp) +
-                     (uint64_t)(row.bp_offset * 8);
-        if (!read_word(s, f->bp_slot, &bp))
+        bp_slot = (row.bp == MTR_BP_BY_CFA  ? cfa
+                   : row.bp == MTR_BP_BY_SP ? f->state.sp
+                                            : bp) +
+                  (uint64_t)(row.bp_offset * 8);
+        if (!read_word(s, bp_slot, &bp))
             return STEP_UNKNOWN;
     }
     if (ra == 0)
         return STEP_END;
-    if (row.is_signal || row.deref || !is_own(s, f->ra_slot) ||
-        (f->bp_slot != 0 && !is_own(s, f->bp_slot)))
-        f->bp_slot = MTR_SLOT_UNSURE;
+    if (!row.is_signal && !row.deref && is_own(s, f->ra_slot) &&
+        (bp_slot == 0 || is_own(s, bp_slot)))
+        f->bp_slot = bp_slot;
     *to = (struct mtr_stack_state){ra - !row.is_signal, cfa, bp};
     return STEP_DONE;
 }
@@ -477,13 +480,20 @@ static TCM_NOINLINE unsigned walk_out(struct mtr_thread_stack *s,
                 *f = *--old;
                 f->state.bp = bp;
                 state = f->state;
-                if (f->bp_slot != 0 && f->bp_slot != MTR_SLOT_UNSURE)
+                /* The step from the last one was not looked at, or is another
+                   now; from the outermost there may have been none. */
+                if (used > 1 && f->bp_slot != 0)
                     bp = *(const uintptr_t *)f->bp_slot;
             }
         } else {
             s->fresh[m++].state = state;
         }
         if (m >= goal) {
+            /* No step from here: what FRESH has of one is of a walk before,
+               maybe that of a thread whose stack is gone. */
+            s->fresh[m - 1].ra_slot = 0;
+            s->fresh[m - 1].bp_slot = MTR_SLOT_UNSURE;
+            s->fresh[m - 1].uses_bp = false;
             end = MTR_STACK_CUT;
             old = s->frame;
             break;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Stacks of allocations: those of a program that allocates in every sort of
 # frame, against glibc's backtrace(); all walks against walks that remember
-# nothing; samples; and what a program prints is the same.
+# nothing; samples; stacks that are gone; and what a program prints is the same.
 . "$top_srcdir/tests/lib/harness.sh"
 need_preload
 need "$postprocess" "$malloc_trace"
@@ -28,7 +28,7 @@ counter() { # NAME FILE
 no_difference() { # WHAT FILE
     set -- "$1" "$(counter stacks_checked "$2")" \
         "$(counter stacks_different "$2")"
-    check "$1 ($2 walks)" test "${2:-0}" -gt 100 -a "${3:-1}" -eq 0
+    check "$1 ($2 walks)" test "${2:-0}" -ge 40 -a "${3:-1}" -eq 0
 }
 
 for flags in "-O2" "-O2 -fomit-frame-pointer -fno-pie -no-pie" \
@@ -44,6 +44,16 @@ for flags in "-O2" "-O2 -fomit-frame-pointer -fno-pie -no-pie" \
         TCMALLOC_TRACE_SITES=stack:$depth record t ./target many 1000 >got
         check "$flags: depth $depth: the same output" cmp got want
         no_difference "$flags: depth $depth: walks are the same" t
+    done
+    # Without the other walks, which would write over what is remembered.
+    for sites in stack stack:1 stack:4 stack:256 sample:1 lang; do
+        for checks in 0 1; do
+            TCMALLOC_TRACE_SITES=$sites TCMALLOC_TRACE_CHECK_STACKS=$checks \
+                record t ./target own 8 >got 2>err
+            is "$flags: $sites: threads whose stacks are gone ($checks)" \
+                "$? $(cat got err)" "0 own"
+        done
+        no_difference "$flags: $sites: their walks are the same" t
     done
 done
 

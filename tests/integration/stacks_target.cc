@@ -261,6 +261,45 @@ static NOINLINE void with_small_threads(size_t size) {
     }
 }
 
+// Stacks of the program's own, each made inaccessible when its thread ended.
+// The frames are more than a walk goes; on the way back, walks from further out
+// find some of those that the one from the bottom left, and go on.
+static NOINLINE void deep(int n) {
+    volatile char *room =
+        static_cast<volatile char *>(__builtin_alloca(16 + n % 2 * 16));
+    room[0] = 1;
+    if (n > 0)
+        deep(n - 1);
+    if (n == 0 || n == 2 || n == 8 || n == 20 || n == 100) {
+        void *volatile block = malloc(40);
+        free(block);
+    }
+    room[1] = room[0];
+}
+static void *in_own_stack(void *) {
+    deep(700);
+    return nullptr;
+}
+static void with_own_stacks(int count) {
+    const size_t bytes = 512 << 10;
+    for (int i = 0; i < count; i++) {
+        void *stack = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        pthread_attr_t attr;
+        pthread_t id;
+        pthread_attr_init(&attr);
+        if (stack == MAP_FAILED ||
+            pthread_attr_setstack(&attr, stack, bytes) != 0 ||
+            pthread_create(&id, &attr, in_own_stack, nullptr) != 0)
+            abort();
+        pthread_join(id, nullptr);
+        pthread_attr_destroy(&attr);
+        if (mmap(stack, bytes, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+            abort();
+    }
+}
+
 // --- Code that lies in no file -----------------------------------------------
 
 // push rbp; mov rbp, rsp; call *rsi; pop rbp; ret
@@ -387,6 +426,11 @@ int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "many") == 0) {
         many(atol(argv[2]));
         printf("%lu\n", next);
+        return 0;
+    }
+    if (argc == 3 && strcmp(argv[1], "own") == 0) {
+        with_own_stacks(atoi(argv[2]));
+        printf("own\n");
         return 0;
     }
     if (argc != 2)
