@@ -69,6 +69,7 @@ static struct mtr_thread *enter_sited(struct tcm_thread_state *self,
                                       size_t size) {
     struct mtr_thread_sites *sites = t->cold->sites;
     uint64_t key = caller;
+    mtr_site_notice(caller);
     if (self->life != TCM_THREAD_ENDED && !mtr_drops(t)) {
         key = mtr_site_key(sites, caller);
         if (key != caller)

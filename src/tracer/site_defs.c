@@ -117,12 +117,6 @@ static void remember(struct mtr_thread_sites *s, uint64_t stamp, uint64_t key,
     *k = (struct mtr_known_caller){key, site};
 }
 
-static bool is_of_loader(uintptr_t caller, uint64_t stamp) {
-    const struct mtr_module *m =
-        mtr_module(mtr_module_at(caller - 1, (uint32_t)stamp));
-    return m != NULL && m->is_loader;
-}
-
 /* SITE is the one of KEY, of a call from CALLER. False: there is no room for
    its definition. */
 static bool use_site(struct mtr_thread *t, uint64_t stamp, uintptr_t caller,
@@ -138,9 +132,8 @@ static bool use_site(struct mtr_thread *t, uint64_t stamp, uintptr_t caller,
     }
     if (!define(t, *site))
         return false;
-    if (is_of_loader(caller, stamp))
-        tcm_add_relaxed(&mtr_site_stamp, (uint64_t)1);
-    else
+    /* Each of the loader's calls is to come by mtr_site_notice. */
+    if (!mtr_is_loader(caller))
         remember(t->cold->sites, stamp, key, *site);
     return true;
 }
@@ -400,8 +393,9 @@ int64_t mtr_site_walk(struct mtr_thread *t, size_t size, uintptr_t caller,
     struct mtr_thread_sites *s = t->cold->sites;
     switch (mtr_config.sites) {
     case MTR_SITES_SAMPLE:
-        return is_no_sample(s, size) ? (int64_t)MTF_SITE_NONE
-                                     : MTR_SITE_NOT_KNOWN;
+        return !mtr_is_loader(caller) && is_no_sample(s, size)
+                   ? (int64_t)MTF_SITE_NONE
+                   : MTR_SITE_NOT_KNOWN;
     case MTR_SITES_LANG:
         return known_line(s, caller, fp);
     default:

@@ -9,9 +9,18 @@
 
 #include "base/compiler.h"
 #include "tracer/recorder.h"
+#include "tracer/site_modules.h"
 #include "tracer/sites.h"
 
 struct mtr_thread;
+
+/* Of each allocation by a thread with sites that is not of a known one, whether
+   or not it has a site or is recorded: the loader, which allocates before it
+   loads a module, is at work if CALLER is its. */
+static TCM_ALWAYS_INLINE void mtr_site_notice(uintptr_t caller) {
+    if (TCM_UNLIKELY(mtr_is_loader(caller)))
+        tcm_add_relaxed(&mtr_site_stamp, (uint64_t)1);
+}
 
 /* What the site of a call from CALLER is known by, or the lines of it, if there
    are any; mtr_site_key_done after it is known or not. With lines it may

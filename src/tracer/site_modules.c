@@ -22,6 +22,7 @@
 #define RECORD_BYTES ((size_t)64 << 10)
 
 static struct mtr_module *modules[MTR_MODULES_MAX]; /* in order, then NULL */
+struct mtr_code mtr_loader;
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
 /* In the loader, whether the kernel started that or the program. A static
@@ -117,14 +118,11 @@ static unsigned build_id(const struct tcm_elf_module *f, uint8_t *id) {
 
 /* All but the path, which is not part of what a module is known by. */
 static void describe(const struct tcm_elf_module *f, struct mtr_module *m) {
-    uintptr_t loader = (uintptr_t)&_r_debug;
     memset(m, 0, sizeof(*m));
     m->start = f->start;
     m->end = f->end;
     m->bias = f->map->l_addr;
     m->dynamic = (uintptr_t)f->map->l_ld;
-    /* A static program may have it itself, and is none. */
-    m->is_loader = !is_program(f) && loader >= f->start && loader < f->end;
     m->build_id_length = (uint8_t)build_id(f, m->build_id);
 }
 
@@ -235,6 +233,13 @@ uint32_t mtr_module_at(uintptr_t address, uint32_t stamp) {
     return 0;
 }
 
+/* A static program may have it itself, and is none. */
+void mtr_loader_find(void) {
+    struct tcm_elf_module f;
+    if (tcm_elf_module_at((uintptr_t)&_r_debug, &f) && !is_program(&f))
+        mtr_loader = (struct mtr_code){f.start, f.end - f.start};
+}
+
 bool mtr_module_is_at(uint32_t number, uintptr_t address) {
     const struct mtr_module *m = mtr_module(number);
     struct tcm_elf_module f;
@@ -251,6 +256,9 @@ bool mtr_module_is_at(uint32_t number, uintptr_t address) {
     (void)number;
     (void)address;
     return false;
+}
+
+void mtr_loader_find(void) {
 }
 #endif
 

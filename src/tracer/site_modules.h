@@ -19,8 +19,7 @@ struct mtr_module {
     uint64_t dynamic; /* address of its dynamic section */
     uint32_t epoch;   /* it is defined in; see sites.c */
     uint32_t stamp;   /* what it was last described at */
-    bool is_loader;
-    bool is_met; /* of lang.c's: interpreters were looked for in it */
+    bool is_met;      /* of lang.c's: interpreters were looked for in it */
     uint8_t build_id_length;
     uint8_t build_id[MTF_BUILD_ID_MAX];
     uint32_t path_length;
@@ -38,5 +37,17 @@ uint32_t mtr_module_at(uintptr_t address, uint32_t stamp);
 bool mtr_module_is_at(uint32_t number, uintptr_t address);
 /* Module NUMBER, from 1; NULL: there are fewer. */
 struct mtr_module *mtr_module(uint32_t number);
+
+/* The loader's code; none in a static program. Set before others record. */
+extern struct mtr_code {
+    uintptr_t start;
+    size_t bytes;
+} mtr_loader TCM_LOCAL;
+void mtr_loader_find(void);
+
+/* Whether a call that returns to CALLER is the loader's. */
+static TCM_ALWAYS_INLINE bool mtr_is_loader(uintptr_t caller) {
+    return caller - mtr_loader.start < mtr_loader.bytes;
+}
 
 #endif

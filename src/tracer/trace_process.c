@@ -13,6 +13,7 @@
 #include "traceformat/compress.h"
 #include "tracer/recorder.h"
 #include "tracer/lang.h"
+#include "tracer/site_modules.h"
 #include "tracer/sites.h"
 
 #include <errno.h>
@@ -305,6 +306,8 @@ static void configure_sites(struct mtr_config *c) {
     c->free_sites =
         choice.mode != MTR_SITES_NONE && choice.mode != MTR_SITES_SAMPLE &&
         tcm_env_bool("TCMALLOC_TRACE_FREE_SITES") && mtr_stack_is_possible();
+    if (choice.mode != MTR_SITES_NONE)
+        mtr_loader_find();
     if (tcm_env_bool("TCMALLOC_TRACE_CHECK_STACKS"))
         mtr_stack_check_all();
     if (choice.mode != MTR_SITES_LANG)

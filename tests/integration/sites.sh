@@ -13,7 +13,8 @@ target=$built/sites_target
 [ -x "$built/.libs/sites_target" ] && target=$built/.libs/sites_target
 nm -S "$target" >nm
 
-sited() { TCMALLOC_TRACE_SITES=caller TCMALLOC_TRACE_UNCOMPRESSED=1 record "$@"; }
+sites=caller
+sited() { TCMALLOC_TRACE_SITES=$sites TCMALLOC_TRACE_UNCOMPRESSED=1 record "$@"; }
 right() { # WHAT TIMES FILE...
     tap_name=$1
     shift
@@ -103,18 +104,45 @@ else
     loader=
 fi
 
-# Libraries that take each other's place, of different size each.
+# Libraries that take each other's place, of different size each. The blocks are
+# so large that each is a sample, and hardly any of the loader's is.
 closed_libraries() { # WHAT [LOADER]
     tap_name=$1
     shift
-    sited plugins "$@" "$target" plugins "$work/plugin1000.so" \
-        "$work/plugin2000.so" "$work/plugin1000.so" >where
+    sited plugins "$@" "$target" plugins "$work/plugin$small.so" \
+        "$work/plugin$large.so" "$work/plugin$small.so" >where
     "$python" "$here/sites.py" --modules plugins >modules
-    is "$tap_name" "$(grep plugin modules)" "plugin1000.so 4 4000
-plugin2000.so 2 4000"
+    is "$tap_name" "$(grep plugin modules)" "plugin$small.so 4 $((4 * small))
+plugin$large.so 2 $((2 * large))"
 }
+# One closed, and another opened while calls are dropped, by a recording that is
+# read late.
+closed_in_gap() { # WHAT
+    rm -f slow late full read
+    mkfifo slow
+    (
+        exec <slow
+        eventually 60 [ -e full ]
+        dd bs=65536 count=16 2>/dev/null
+        : >read
+        cat
+    ) >late &
+    TCMALLOC_TRACE_OVERFLOW=drop TCMALLOC_TRACE_BUFFER_MB=1 \
+        sited slow "$target" gap "$work/plugin$small.so" \
+        "$work/plugin$large.so" "$work/full" "$work/read" >where
+    wait $!
+    "$python" "$here/sites.py" --modules late >modules
+    note "$(tr '\n' ' ' <modules); they lay at $(sort -u where | wc -l) place"
+    is "$1: the first has its block" "$(grep "plugin$small" modules)" \
+        "plugin$small.so 1 $small"
+    # Blocks, and bytes by their size.
+    is "$1: the second has its own" \
+        "$(awk '/^plugin'$large'/ { print ($2 > 0), $3 / $2 }' modules)" \
+        "1 $large"
+}
+small=40000000 large=64000000
 : "${CC:=cc}"
-if for size in 1000 2000; do
+if for size in $small $large; do
     $CC -shared -fPIC -O2 -fno-builtin -DSIZE=$size -Wl,--build-id \
         -o "$work/plugin$size.so" "$here/sites_plugin.c" || exit 1
 done >err 2>&1; then
@@ -123,6 +151,11 @@ done >err 2>&1; then
     # shellcheck disable=SC2086
     closed_libraries "closed libraries have their blocks, run by the loader" \
         $loader
+    for sites in caller stack lang sample:1000000; do
+        [ $sites = caller ] ||
+            closed_libraries "$sites: closed libraries have their blocks"
+        closed_in_gap "$sites, a gap"
+    done
 else
     skip "closed libraries" "no compiler for a library"
 fi

@@ -3,12 +3,17 @@
 // begins with at_ makes N blocks of known sizes, N being part of its name. Each
 // has one call of the malloc family, not at its end. Usage: sites_target WHAT.
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <initializer_list>
+#include <link.h>
 #include <malloc.h>
 #include <new>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -152,6 +157,60 @@ static int plugins(int count, char **names) {
     return 0;
 }
 
+/* How many bytes the library at START has. */
+struct place {
+    uintptr_t start;
+    size_t bytes;
+};
+static int measure(struct dl_phdr_info *info, size_t, void *ctx) {
+    place *p = static_cast<place *>(ctx);
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_addr == p->start && info->dlpi_phdr[i].p_type == PT_LOAD)
+            p->bytes = (info->dlpi_phdr[i].p_vaddr +
+                        info->dlpi_phdr[i].p_memsz + 4095) &
+                       ~size_t{4095};
+    return 0;
+}
+
+/* A library is closed, and while nothing is recorded, because no buffer is
+   free, another comes to its place. FULL is made when none is, and READ is there
+   when there is one again. */
+static int gap(const char *first, const char *second, const char *full,
+               const char *read) {
+    void *f = nullptr;
+    for (const char *name : {first, second}) {
+        void *h = dlopen(name, RTLD_NOW);
+        if (h == nullptr)
+            return 1;
+        f = dlsym(h, "plugin_block");
+        sink = reinterpret_cast<void *(*)()>(f)();
+        printf("%p\n", f);
+        if (name == second)
+            break;
+        /* Nobody else comes there. */
+        Dl_info info;
+        dladdr(f, &info);
+        place p = {reinterpret_cast<uintptr_t>(info.dli_fbase), 0};
+        dl_iterate_phdr(measure, &p);
+        dlclose(h);
+        void *held = mmap(info.dli_fbase, p.bytes, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (int i = 0; i < 2000000; i++) {
+            sink = malloc(1 + i % 100);
+            free(sink);
+        }
+        munmap(held, p.bytes);
+    }
+    close(open(full, O_CREAT | O_WRONLY, 0600));
+    for (int i = 0; i < 10000 && access(read, F_OK) != 0; i++)
+        usleep(1000);
+    for (int i = 0; i < 200; i++) {
+        sink = reinterpret_cast<void *(*)()>(f)();
+        usleep(1000);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "all") == 0) {
@@ -173,6 +232,8 @@ int main(int argc, char **argv) {
     } else if (strcmp(what, "flight") == 0) {
         for (int i = 0; i < 4000; i++)
             all();
+    } else if (strcmp(what, "gap") == 0 && argc == 6) {
+        return gap(argv[2], argv[3], argv[4], argv[5]);
     } else if (strcmp(what, "plugins") == 0) {
         return plugins(argc - 2, argv + 2);
     } else {
