@@ -11,6 +11,7 @@
 #include "base/os_mem.h"
 #include "base/os_thread.h"
 #include "tracer/cfi.h"
+#include "tracer/config.h"
 
 #include <string.h>
 #include <sys/auxv.h>
@@ -21,6 +22,8 @@ enum step { STEP_DONE, STEP_END, STEP_UNKNOWN, STEP_COMPLEX };
 #define TRIES_MAX 4096u
 /* A frame is smaller. */
 #define FRAME_MAX ((uintptr_t)256 << 20)
+/* Bytes of a call. */
+#define CALL_MAX 7u
 /* Frames of this library between an exported function and a walk. */
 #define OWN_FRAMES_MAX 64u
 
@@ -91,20 +94,35 @@ static bool read_word(void *ctx, uintptr_t p, uint64_t *value) {
 
 /* --- Steps ---------------------------------------------------------------- */
 
+static bool copy(void *to, uintptr_t from, size_t bytes) {
+    return tcm_os_copy(mtr_config.self.pid, to, from, bytes);
+}
+
 /* Whether the code before RA is a call: e8 and 4 bytes, or ff /2 with 0 to 5
    bytes of operand. */
 static bool is_after_call(uintptr_t ra) {
-    const uint8_t *p = (const uint8_t *)ra;
-    uintptr_t page = ~(tcm_os_page_size() - 1);
-    if (ra < 8 || !tcm_os_is_readable((ra - 7) & page) ||
-        !tcm_os_is_readable((ra - 1) & page))
+    uint8_t code[CALL_MAX];
+    const uint8_t *end = code + CALL_MAX;
+    if (ra < CALL_MAX || !copy(code, ra - CALL_MAX, CALL_MAX))
         return false;
-    if (p[-5] == 0xE8)
+    if (end[-5] == 0xE8)
         return true;
-    for (int n = 2; n <= 7; n++)
-        if (p[-n] == 0xFF && (p[1 - n] & 0x38) == 0x10)
+    for (int n = 2; n <= (int)CALL_MAX; n++)
+        if (end[-n] == 0xFF && (end[1 - n] & 0x38) == 0x10)
             return true;
     return false;
+}
+
+/* What BP leads to may be anything where code uses that register for another
+   purpose: memory of another thread's, which that gives back at the moment. */
+static bool copy_word(const struct mtr_thread_stack *s, uintptr_t p,
+                      uint64_t *value) {
+    if (p % sizeof(uint64_t) != 0)
+        return false;
+    if (TCM_UNLIKELY(!is_own(s, p)))
+        return copy(value, p, sizeof(*value));
+    *value = *(const uint64_t *)p;
+    return true;
 }
 
 /* By frame pointers. */
@@ -116,7 +134,7 @@ static enum step step_by_pointers(struct mtr_thread_stack *s,
     f->bp_slot = MTR_SLOT_UNSURE;
     f->uses_bp = true;
     if (f->state.bp < f->state.sp || f->state.bp - f->state.sp > FRAME_MAX ||
-        !read_word(s, f->ra_slot, &ra) || !read_word(s, f->state.bp, &bp))
+        !copy_word(s, f->ra_slot, &ra) || !copy_word(s, f->state.bp, &bp))
         return STEP_UNKNOWN;
     if (ra == 0)
         return STEP_END;

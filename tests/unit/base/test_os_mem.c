@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/os_mem.h"
 
+#include "base/atomic.h"
 #include "base/bits.h"
 #include "tap.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -81,6 +84,41 @@ static void test_resident(size_t page) {
     tap_is_u64(resident(p, large), 0, "nothing is left of it");
     tcm_os_unmap(p, large);
     tap_is_u64(resident(p, page), SIZE_MAX, "of no memory nothing is told");
+}
+
+static uint32_t toggling;
+static void *toggle(void *arg) {
+    size_t page = tcm_os_page_size();
+    while (tcm_load_relaxed(&toggling) != 0) {
+        mprotect(arg, page, PROT_NONE);
+        mprotect(arg, page, PROT_READ);
+    }
+    return NULL;
+}
+
+static void test_copy(size_t page) {
+    uint32_t pid = (uint32_t)getpid();
+    uint64_t word = 1;
+    char *p = tcm_os_map(2 * page);
+    memset(p, 7, page);
+    tap_ok(tcm_os_copy(pid, &word, (uintptr_t)p + page - 8, 8) &&
+               word == 0x0707070707070707,
+           "a word is copied");
+    mprotect(p + page, page, PROT_NONE);
+    tap_ok(!tcm_os_copy(pid, &word, (uintptr_t)p + page, 8),
+           "none of memory that cannot be read");
+    tap_ok(!tcm_os_copy(pid, &word, (uintptr_t)p + page - 7, 8),
+           "nor one that ends there");
+    pthread_t id;
+    unsigned there = 0;
+    toggling = 1;
+    pthread_create(&id, NULL, toggle, p);
+    for (int i = 0; i < 20000; i++)
+        there += tcm_os_copy(pid, &word, (uintptr_t)p, 8);
+    tcm_store_relaxed(&toggling, 0u);
+    pthread_join(id, NULL);
+    tap_ok(there <= 20000, "memory that comes and goes does no harm");
+    tcm_os_unmap(p, 2 * page);
 }
 
 static void test_reserve(size_t page) {
@@ -206,6 +244,7 @@ int main(void) {
     test_remap(page);
     test_resident(page);
     test_map(page);
+    test_copy(page);
     test_fork(page);
     test_file(page);
     test_limits();
