@@ -62,8 +62,8 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
     return t;
 }
 
-/* Finding the key may allocate. So T is entered again after it; one past its
-   end is locked, and runs no interpreter any more. */
+/* Finding lines may allocate. So T is entered again after it; one past its end
+   is locked, and runs no interpreter any more. */
 static struct mtr_thread *enter_sited(struct tcm_thread_state *self,
                                       struct mtr_thread *t, uintptr_t caller,
                                       size_t size) {
@@ -71,9 +71,15 @@ static struct mtr_thread *enter_sited(struct tcm_thread_state *self,
     uint64_t key = caller;
     mtr_site_notice(caller);
     if (self->life != TCM_THREAD_ENDED && !mtr_drops(t)) {
+        uint32_t session = t->cold->session;
+        bool has_lines = sites->has_lines;
         key = mtr_site_key(sites, caller);
-        if (key != caller)
+        if (has_lines)
             t = tcm_trace_enter(self);
+        /* Another recording is on, or none: SITES, with the lines that were
+           found, may be another thread's. */
+        if (t == NULL || t->cold->session != session)
+            key = caller;
     }
     bool good =
         t == NULL || !mtr_has_sites(t) || mtr_site_enter(t, caller, key, size);

@@ -224,11 +224,14 @@ static TCM_ALWAYS_INLINE uint64_t end(struct mtr_lang_walk *w,
 }
 
 uint64_t mtr_lang_walk(struct mtr_lang_walk *w, uintptr_t caller) {
+    uint32_t owner = tcm_load_relaxed(&w->owner);
     if (!begin(w))
         return caller;
     for (uint32_t i = 0; i < known_count && w->count == 0; i++) {
         w->of = known[i]->first;
         known[i]->walk(w, lines_max);
+        if (!mtr_lang_keeps(w, owner))
+            return 0;
     }
     return end(w, caller);
 }
@@ -236,12 +239,15 @@ uint64_t mtr_lang_walk(struct mtr_lang_walk *w, uintptr_t caller) {
 uint64_t mtr_lang_walk_late(struct mtr_lang_walk *w,
                             const struct mtr_loops *loops, uintptr_t caller) {
     const struct mtr_lang_interpreter *it = (const void *)loops;
+    uint32_t owner = tcm_load_relaxed(&w->owner);
     /* The stack has a frame of what lies there now: it will stay if it is that
        module. */
     if (!mtr_module_is_at(loops->module, loops->start) || !begin(w))
         return caller;
     w->of = it;
     it->reader->walk_late(it, w, lines_max);
+    if (!mtr_lang_keeps(w, owner))
+        return 0;
     return end(w, caller);
 }
 

@@ -22,6 +22,7 @@
 #ifndef TCM_TRACER_LANG_H
 #define TCM_TRACER_LANG_H
 
+#include "base/atomic.h"
 #include "base/compiler.h"
 #include "traceformat/site_codec.h"
 
@@ -56,6 +57,7 @@ struct mtr_lang_walk {
     const struct mtr_lang_interpreter *of; /* whose frames they are */
     bool cut;                              /* there are more */
     bool is_walking; /* a call inside of it has no lines */
+    uint32_t owner;  /* changes when a thread gives this up, or gets it */
     uintptr_t outer; /* in the frame, on the C stack, of the function that runs
                         the innermost one; 0: not known */
     struct mtr_lang_frame frame[MTR_LANG_DEPTH_MAX];
@@ -73,9 +75,14 @@ const char *mtr_lang_notice(void);
  * address; CALLER if no interpreter runs in the calling thread. May call
  * functions of an interpreter that read a variable of the thread, for which the
  * loader may have to make room first: so it may allocate. Such calls, and those
- * of signal handlers, have no lines.
+ * of signal handlers, have no lines. 0: in such a call the thread found that
+ * another recording is on, and gave W up.
  */
 uint64_t mtr_lang_walk(struct mtr_lang_walk *w, uintptr_t caller);
+static inline void mtr_lang_pass_on(struct mtr_lang_walk *w) {
+    tcm_store_relaxed(&w->owner, tcm_load_relaxed(&w->owner) + 1);
+    w->is_walking = false;
+}
 /* Looks for an interpreter in module M, which has number MODULE and of which
    the calling thread runs code: whether there is one that was not known. Then
    rows and stacks are out of date. */

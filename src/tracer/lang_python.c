@@ -230,8 +230,10 @@ static uint64_t mix(const struct mtr_lang_interpreter *it, uint64_t h,
 
 static TCM_ALWAYS_INLINE void walk_of(const struct python *py,
                                       struct mtr_lang_walk *w, uint32_t depth) {
+    uint32_t owner = tcm_load_relaxed(&w->owner);
     uintptr_t state = (uintptr_t)py->own_state(), code;
-    if (state == 0 || state != (uintptr_t)py->current_state())
+    if (state == 0 || state != (uintptr_t)py->current_state() ||
+        !mtr_lang_keeps(w, owner))
         return;
     uintptr_t frame = mtr_lang_word(state + py->state_frame);
     if (py->cframe_frame != NO_CFRAME && frame != 0) {

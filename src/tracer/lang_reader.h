@@ -62,7 +62,8 @@ struct mtr_lang_reader {
     /* All needed symbols are there: whether this is a version that it reads. */
     bool (*is_known)(struct mtr_lang_interpreter *it);
     /* Of FIRST, for W, with at most DEPTH frames: count, cut, frame; key is
-       changed. */
+       changed. Functions of the interpreter are called before W is changed,
+       and after them W may be another thread's: mtr_lang_keeps tells. */
     void (*walk)(struct mtr_lang_walk *w, uint32_t depth);
     /* The same of one that was loaded later, and cannot go now. */
     void (*walk_late)(const struct mtr_lang_interpreter *it,
@@ -83,6 +84,12 @@ struct mtr_lang_reader {
 
 extern const struct mtr_lang_reader mtr_lang_python, mtr_lang_perl,
     mtr_lang_ruby;
+
+/* Whether W is still the calling thread's, whose number was OWNER. */
+static inline bool mtr_lang_keeps(const struct mtr_lang_walk *w,
+                                  uint32_t owner) {
+    return TCM_LIKELY(tcm_load_relaxed(&w->owner) == owner);
+}
 
 #define MTR_LANG_MIX_A 0x9E3779B97F4A7C15u
 #define MTR_LANG_MIX_B 0xE7037ED1A0B428DBu

@@ -148,8 +148,10 @@ static uint64_t mix(const struct mtr_lang_interpreter *it, uint64_t h,
 
 static TCM_ALWAYS_INLINE void walk_of(const struct ruby *r,
                                       struct mtr_lang_walk *w, uint32_t depth) {
+    uint32_t owner = tcm_load_relaxed(&w->owner);
     if (mtr_lang_word((uintptr_t)r->it.place[SYMBOL_VM].at) == 0 ||
-        context(r) == 0 || !r->has_lock() || r->collects())
+        context(r) == 0 || !r->has_lock() || r->collects() ||
+        !mtr_lang_keeps(w, owner))
         return;
     uintptr_t ec = context(r), frame = mtr_lang_word(ec + CONTEXT_FRAME);
     uintptr_t end = mtr_lang_word(ec + CONTEXT_STACK) +

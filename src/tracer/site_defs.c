@@ -374,9 +374,13 @@ static TCM_ALWAYS_INLINE int64_t or_not_known(uint32_t site) {
 static TCM_ALWAYS_INLINE int64_t known_line(struct mtr_thread_sites *s,
                                             uintptr_t caller, const void *fp) {
     uint64_t lines = mtr_lang_walk(&s->lang, caller);
+    if (TCM_UNLIKELY(lines == 0))
+        return MTR_SITE_NOT_KNOWN;
     struct walked w = native_from(s, caller, fp);
     if (TCM_UNLIKELY(lines == caller))
         lines = lines_late(s, &w, caller);
+    if (TCM_UNLIKELY(lines == 0))
+        return MTR_SITE_NOT_KNOWN;
     uint32_t site = mtr_site_known_walk(s, line_key(lines, caller, w.tag.key));
     mtr_site_key_done(s, lines, caller);
     return or_not_known(site);

@@ -24,7 +24,7 @@ static TCM_ALWAYS_INLINE void mtr_site_notice(uintptr_t caller) {
 
 /* What the site of a call from CALLER is known by, or the lines of it, if there
    are any; mtr_site_key_done after it is known or not. With lines it may
-   allocate (lang.h). */
+   allocate (lang.h). 0: the calling thread gave S up meanwhile. */
 uint64_t mtr_site_key_late(struct mtr_thread_sites *s, uintptr_t caller);
 static TCM_ALWAYS_INLINE uint64_t mtr_site_key(struct mtr_thread_sites *s,
                                                uintptr_t caller) {

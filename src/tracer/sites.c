@@ -107,11 +107,16 @@ void mtr_sites_thread(struct mtr_thread_sites *s) {
     s->mode_told = false;
     s->sampling = false;
     if (s->has_lines)
-        s->lang.is_walking = false;
+        mtr_lang_pass_on(&s->lang);
     if (mtr_sites_bytes() >= sizeof(*s)) {
         mtr_stack_forget(&s->stack);
         s->stack.busy = 0;
     }
+}
+
+void mtr_sites_leave(struct mtr_thread_sites *s) {
+    if (s->has_lines)
+        mtr_lang_pass_on(&s->lang);
 }
 
 /* --- Nodes --------------------------------------------------------------- */
@@ -348,8 +353,9 @@ unsigned mtr_site_put_module(uint8_t *p, uint32_t number,
 }
 
 void mtr_site_tell_epoch(uint32_t *place, uint32_t now) {
-    if (tcm_load_relaxed(place) < now)
-        tcm_store_release(place, now);
+    uint32_t told = tcm_load_relaxed(place);
+    while (told < now && !tcm_cas_acq_rel(place, &told, now))
+        ;
 }
 
 /* --- Of a part of a recording -------------------------------------------- */

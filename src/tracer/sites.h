@@ -11,8 +11,9 @@
  * Invariants: a number stands for one address, in one module, below one parent,
  * as long as the process and its children live. Two numbers may stand for the
  * same. Modules are told apart when the loader has been at work: it allocates
- * whenever it loads one, so each allocation by the loader makes all sites be
- * looked at again before they are used (mtr_site_stamp).
+ * before it loads one, so each allocation by the loader, whether or not it has a
+ * site, makes all sites be looked at again before they are used
+ * (mtr_site_stamp).
  * Threads: any. No lock; nothing is allocated but by tcm_os_map. Nothing here
  * calls the loader or is undone by a signal handler that allocates.
  */
@@ -86,6 +87,8 @@ bool mtr_sites_parse(const char *text, struct mtr_sites_choice *choice);
 void mtr_sites_begin(void);
 /* A new thread, of the recording that began last. */
 void mtr_sites_thread(struct mtr_thread_sites *s);
+/* The thread gives S up, maybe in a call that a walk with S made. */
+void mtr_sites_leave(struct mtr_thread_sites *s);
 
 /* Whether the allocations of T have sites. A load of its own, so that a fast
    path which compared the byte need not keep it in a register for this. */

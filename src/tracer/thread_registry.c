@@ -215,6 +215,8 @@ void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t) {
     if (record->cold.session == tcm_load_relaxed(&rec->session))
         add_counts(&r->ended, &record->cold);
     tcm_dlist_remove(&record->cold.link);
+    if (record->cold.sites != NULL)
+        mtr_sites_leave(record->cold.sites);
     *owner_of(t) = NULL;
     memset(record, 0, sizeof(*record));
     record->hot.pos = (uint8_t *)r->free;

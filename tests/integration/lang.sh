@@ -315,6 +315,26 @@ else
     skip "an unknown version" "no compiler"
 fi
 
+# A recording that ends, and another that begins, while lines are looked for.
+if have cc && cc -O2 -I "$top_srcdir/src" -rdynamic -o restart \
+    "$here/lang_restart.c" -lpthread -L "$(dirname "$tracing")" \
+    -ltcmalloc_minimal_tracing 2>said; then
+    for call in 1 2; do
+        rm -f second
+        LD_LIBRARY_PATH=$(dirname "$tracing") \
+            record_lines lang t ./restart $call "$work/second"
+        is "a restart in the middle of a walk ($call)" \
+            "$got $(cat printed said)" "0 restarted"
+        for one in t second; do
+            check "it is whole: $one" "$postprocess" -q --json json $one p
+            "$malloc_trace" report --columns $one >columns
+            like "its lines are known: $one" columns 'name:5'
+        done
+    done
+else
+    skip "a restart in the middle of a walk" "not built: $(tail -n 1 said)"
+fi
+
 for bad in lang: lang:0 lang:257 lang:x langs; do
     record_lines $bad t "$built/sites_target" all
     like "TCMALLOC_TRACE_SITES=$bad is told" said "TCMALLOC_TRACE_SITES is $bad"
