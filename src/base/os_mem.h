@@ -61,9 +61,9 @@ bool tcm_os_resident(const void *start, size_t length, size_t *bytes);
 /* Whether the 8 bytes at ADDRESS, a multiple of 8, can be read now. */
 bool tcm_os_is_readable(uintptr_t address);
 
-/* Copies the BYTES at FROM, of process PID, which is the calling one: they may be
-   no memory, or stop being it at any moment. Where the kernel does not do that,
-   or a filter may end the program for it, they are looked at and then read. */
+/* Copies the BYTES at FROM of process PID, the calling one. They may be no
+   memory, or stop being it at any moment. Where the kernel does not do that, or
+   a filter may end the program for it, they are looked at and then read. */
 bool tcm_os_copy(uint32_t pid, void *to, uintptr_t from, size_t bytes);
 
 /* Asks for huge pages in the range, or forbids them, for memory that is touched

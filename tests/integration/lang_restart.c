@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looks like CPython 3.11 to a reader of lines. In the call that asks it for its
+ * Looks like CPython 3.11 to a reader of lines. In the call that asks for its
  * thread, number CALL of those that one malloc makes, it ends the recording and
  * begins another, which another thread enters first, with the record that this
  * one gave up.

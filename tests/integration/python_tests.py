@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs tests of CPython's own, and writes what came of each.
 
-python_tests.py OUT NAME...     NAME: as unittest takes them; or processes[.NAME]
-                                for those of multiprocessing by fork; or futures,
-                                where this Python has no tests of them installed
+python_tests.py OUT NAME...
+    NAME: as unittest takes it; or processes[.NAME] for those of multiprocessing
+    by fork; or futures, which are here, as many a Python comes without them
 
 OUT has a line for each test, sorted. Ends with 77 where there is no such test.
 """

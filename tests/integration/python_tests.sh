@@ -33,8 +33,8 @@ same() {
                 return
             fi
             (
-                LD_PRELOAD=$tracing TCMALLOC_TRACE_OUTPUT=$work/traces/%p.$suffix
-                TCMALLOC_TRACE_SITES=$how
+                LD_PRELOAD=$tracing TCMALLOC_TRACE_SITES=$how
+                TCMALLOC_TRACE_OUTPUT=$work/traces/%p.$suffix
                 export LD_PRELOAD TCMALLOC_TRACE_OUTPUT TCMALLOC_TRACE_SITES
                 tests recorded "$@"
             )

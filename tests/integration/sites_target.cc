@@ -173,7 +173,7 @@ static int measure(struct dl_phdr_info *info, size_t, void *ctx) {
 }
 
 /* A library is closed, and while nothing is recorded, because no buffer is
-   free, another comes to its place. FULL is made when none is, and READ is there
+   free, another comes to its place. FULL is made when none is, and READ comes
    when there is one again. */
 static int gap(const char *first, const char *second, const char *full,
                const char *read) {
