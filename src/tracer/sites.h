@@ -11,8 +11,9 @@
  * Invariants: a number stands for one address, in one module, below one parent,
  * as long as the process and its children live. Two numbers may stand for the
  * same. Modules are told apart when the loader has been at work: it allocates
- * before it loads one, so each allocation by the loader, with or without a site,
- * makes all sites be looked at again before they are used (mtr_site_stamp).
+ * before it loads one, so each allocation by the loader, also one that has no
+ * site, makes all sites be looked at again before they are used
+ * (mtr_site_stamp).
  * Threads: any. No lock; nothing is allocated but by tcm_os_map. Nothing here
  * calls the loader or is undone by a signal handler that allocates.
  */
