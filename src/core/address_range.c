@@ -12,13 +12,17 @@
 #include "base/os_mem.h"
 #include "base/raw_io.h"
 #include "core/class_map.h"
+#include "core/meta_alloc.h"
 #include "core/page_map.h"
 
 #include <sys/auxv.h>
 
-#define RANGE_MAX   TCM_CLASS_MAP_RANGE
-#define RANGE_MIN   TCM_GROW_STEP
-#define CUT         ((size_t)4 << 30) /* range of a shard but the first */
+#define RANGE_MAX TCM_CLASS_MAP_RANGE
+#define RANGE_MIN TCM_GROW_STEP
+#define CUT       ((size_t)4 << 30) /* range of a shard but the first */
+/* High end of a full first range, for the leaves of its page map and for
+   records: what the heap needs to use it is reserved with it. */
+#define RECORDS     ((size_t)4 << 30)
 #define FIXED_PLACE ((uintptr_t)0x100000000000)
 
 struct tcm_range_table tcm_ranges;
@@ -77,6 +81,18 @@ static void *place_of_next(const struct tcm_range_table *table, size_t length,
     return table->count == 0 && here > length ? (void *)(here - length) : NULL;
 }
 
+/* The range that begins at START has its records at PLACE. */
+static void place_records(void *start, char *place) {
+    size_t leaves = RANGE_MAX >> TCM_ROOT_SHIFT;
+    TCM_STATIC_ASSERT((RANGE_MAX >> TCM_ROOT_SHIFT) *
+                                  sizeof(struct tcm_page_leaf) +
+                              TCM_META_PLACES <=
+                          RECORDS,
+                      "they fit");
+    tcm_page_map_place(start, place, leaves);
+    tcm_meta_place(place + leaves * sizeof(struct tcm_page_leaf));
+}
+
 static bool reserve(struct tcm_range_table *table, size_t length) {
     TCM_ASSERT(table->count < TCM_MAX_RANGES && length % TCM_GROW_STEP == 0);
     /* Alignment to a power of two; an odd length gets that of the one below. */
@@ -99,7 +115,8 @@ static bool reserve(struct tcm_range_table *table, size_t length) {
     if (table->count == 0 && length == TCM_CLASS_MAP_RANGE &&
         tcm_class_map_init(range->start)) {
         range->start += TCM_CLASS_MAP_BYTES;
-        range->length -= TCM_CLASS_MAP_BYTES;
+        range->length -= TCM_CLASS_MAP_BYTES + RECORDS;
+        place_records(start, (char *)start + RANGE_MAX - RECORDS);
     }
     publish(table);
     return true;

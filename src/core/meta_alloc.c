@@ -39,10 +39,34 @@ static char *reserve_end;
 static size_t opened_bytes; /* in all */
 static bool have_reserve;   /* has been looked for */
 static uint64_t mapped_bytes = FIRST_CHUNK;
+/* Addresses for chunks that cannot be mapped: a program may have lowered its
+   own RLIMIT_AS. */
+static char *place;
+static char *place_end;
+
+void tcm_meta_place(void *start) {
+    TCM_STATIC_ASSERT(TCM_META_PLACES == 2 * RESERVE_MAX, "reserve, chunks");
+    reserve = reserve_open = start;
+    reserve_end = reserve + RESERVE_MAX;
+    have_reserve = true;
+    place = reserve_end;
+    place_end = place + RESERVE_MAX;
+}
+
+static char *placed_chunk(size_t bytes) {
+    char *p = place;
+    if ((size_t)(place_end - place) < bytes || !tcm_os_commit(p, bytes))
+        return NULL;
+    place += bytes;
+    return p;
+}
 
 static char *map_chunk(size_t bytes) {
+    tcm_lock_assert_held(&meta_lock);
     bytes = tcm_align_up(bytes, tcm_os_page_size());
     char *p = tcm_os_map(bytes);
+    if (p == NULL)
+        p = placed_chunk(bytes);
     if (p != NULL)
         tcm_store_relaxed(&mapped_bytes, mapped_bytes + bytes);
     return p;

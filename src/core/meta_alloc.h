@@ -35,6 +35,11 @@ static inline void tcm_meta_stock(void) {
  */
 bool tcm_meta_keep_reserve(uint64_t heap_bytes, uint64_t limit);
 
+/* Addresses without access, from START on, for the reserve and for chunks that
+   cannot be mapped. Called once, before there is another thread. */
+#define TCM_META_PLACES ((size_t)2 << 30)
+void tcm_meta_place(void *start);
+
 /* Bytes taken from the system. */
 uint64_t tcm_meta_mapped_bytes(void);
 

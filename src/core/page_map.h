@@ -131,5 +131,9 @@ static inline void tcm_page_map_set_entry(uintptr_t a, uint64_t entry) {
 
 /* Makes the leaves of [START, START + LENGTH). false: out of memory. */
 bool tcm_page_map_cover(const void *start, size_t length);
+/* Leaves of the addresses from START on, which begins one, will lie at PLACE,
+   which has addresses without access for COUNT of them. Called once, before
+   there is another thread. */
+void tcm_page_map_place(const void *start, void *place, size_t count);
 
 #endif

@@ -12,9 +12,11 @@
  *                           than it has (vm.overcommit_memory=2)
  *
  * Address space that was reserved at the start cannot be taken away by a limit
- * that comes later, hence the new program for each limit on it.
+ * that comes later, hence the new program for each limit on it; low_memory self
+ * lowers its own before its first call.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -197,6 +199,59 @@ static void run_address_limited(const void *argument) {
     _exit(9);
 }
 
+/* Bytes of address space; allocates nothing. */
+static size_t addresses_now(void) {
+    char text[128] = "";
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+        _exit(9);
+    close(fd);
+    return strtoul(text, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void *take_some(void *served) {
+    struct link *chain = take_all(100, MIB);
+    *(bool *)served = chain_bytes(chain) >= MIB;
+    give_all(chain);
+    return NULL;
+}
+
+/* No new mapping from here on: what the heap has reserved serves blocks of all
+   sizes, and a thread whose stack is one of them. */
+static void limit_self(void) {
+    set_limit(RLIMIT_AS, addresses_now());
+    void *mapped =
+        mmap(NULL, 65536, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    expect(mapped == MAP_FAILED, "the limit holds");
+    static const size_t sizes[] = {100, 5000, 300000, 16, MIB};
+    struct link *chain[sizeof(sizes) / sizeof(*sizes)];
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        chain[i] = take_all(sizes[i], 24 * MIB);
+        if (chain_bytes(chain[i]) < 24 * MIB)
+            tap_diag("%zu bytes in blocks of %zu", chain_bytes(chain[i]),
+                     sizes[i]);
+        expect(chain_bytes(chain[i]) >= 24 * MIB, "reserved addresses serve");
+    }
+    pthread_attr_t attr;
+    pthread_t id;
+    bool served = false;
+    void *stack = take_aligned(65536, MIB);
+    expect(pthread_attr_init(&attr) == 0 && stack != NULL &&
+               pthread_attr_setstack(&attr, stack, MIB) == 0 &&
+               pthread_create(&id, &attr, take_some, &served) == 0 &&
+               pthread_join(id, NULL) == 0 && served,
+           "a thread has a cache");
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        give_all_mixed(chain[i]);
+}
+
+static void run_self_limited(const void *argument) {
+    char name[] = "low_memory", what[] = "self";
+    (void)argument;
+    execv("/proc/self/exe", (char *[]){name, what, NULL});
+    _exit(9);
+}
+
 /* Takes all addresses, in pieces down to 64 KiB. */
 static void run_no_addresses(const void *argument) {
     void *last = NULL;
@@ -300,6 +355,12 @@ static void test_limits(void) {
 }
 
 int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "self") == 0) {
+        limit_self();
+        if (problem != NULL)
+            tap_diag("%s", problem);
+        return problem != NULL;
+    }
     if (argc > 2) {
         struct limited l = {strtoul(argv[1], NULL, 10),
                             strtoul(argv[2], NULL, 10)};
@@ -314,5 +375,6 @@ int main(int argc, char **argv) {
     }
     test_limits();
     in_child(run_no_addresses, NULL, "no addresses left");
+    in_child(run_self_limited, NULL, "a program that limits itself");
     return tap_done();
 }

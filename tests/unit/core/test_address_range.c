@@ -12,8 +12,9 @@
 
 #include <sys/resource.h>
 
-#define MANY  20 /* ranges */
-#define STEPS 400
+#define MANY    20 /* ranges */
+#define STEPS   400
+#define RECORDS ((size_t)4 << 30) /* at the end of the first */
 
 static struct tcm_range_table table;
 static struct tcm_range model[TCM_MAX_RANGES];
@@ -37,7 +38,8 @@ static bool new_one_is_good(size_t bytes) {
     size_t map = table.count == 1 && tcm_class_map_base != TCM_NO_BASE
                      ? TCM_CLASS_MAP_BYTES
                      : 0;
-    size_t align = (size_t)1 << tcm_log2_floor(n->length + map);
+    size_t align =
+        (size_t)1 << tcm_log2_floor(n->length + (map != 0 ? map + RECORDS : 0));
     bool good =
         n->length >= bytes && n->committed == 0 &&
         n->start % TCM_GROW_STEP == 0 && n->length % TCM_GROW_STEP == 0 &&
@@ -45,7 +47,7 @@ static bool new_one_is_good(size_t bytes) {
                 (align < TCM_CLASS_MAP_RANGE ? align : TCM_CLASS_MAP_RANGE) ==
             0 &&
         (map == 0 || (n->start - map == tcm_class_map_base &&
-                      n->length + map == TCM_CLASS_MAP_RANGE)) &&
+                      n->length + map + RECORDS == TCM_CLASS_MAP_RANGE)) &&
         (n->start + n->length) >> TCM_ADDRESS_BITS == 0;
     for (unsigned i = 0; i + 1 < table.count; i++)
         good &= n->start + n->length <= table.range[i].start ||
