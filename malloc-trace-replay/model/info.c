@@ -83,6 +83,7 @@ const char *info_event_name(unsigned kind) {
         [MTF_EVENT_PRESENT] = "present",
         [MTF_EVENT_SITE] = "site",
         [MTF_EVENT_SITE_DEF] = "site_def",
+        [MTF_EVENT_WRONG] = "wrong",
         [MTF_EVENT_UNKNOWN] = "unknown",
     };
     return kind < INFO_EVENT_KINDS ? names[kind] : NULL;

@@ -57,6 +57,8 @@ static void *alloc_once(size_t size, size_t asked, size_t align,
             tcm_trace_alloc(trace, call, asked, align_log2_asked(align),
                             block.ptr, block.word);
         tcm_trace_leave(self);
+    } else if (block.ptr != NULL) {
+        tcm_trace_forget(block.ptr);
     }
     return block.ptr;
 }
@@ -176,36 +178,55 @@ void tcm_free_sized_check(const void *ptr, size_t size, size_t align) {
         tcm_die_pointer("sized free with a wrong alignment of", ptr);
 }
 
-static void free_recorded(struct tcm_thread_state *self, void *ptr,
+/* False: it was no block that is in use, and must not reach the heap. */
+static bool free_recorded(struct tcm_thread_state *self, void *ptr,
                           const struct tcm_block_info *info,
                           const struct claim *claim, enum mtf_call call) {
     struct mtr_thread *trace = tcm_trace_enter_free(self);
     if (trace == NULL)
-        return;
+        return true;
+    if (TCM_UNLIKELY(tcm_trace_refuses(self, &trace, call, ptr, info))) {
+        if (trace != NULL)
+            tcm_trace_leave(self);
+        return false;
+    }
+    if (!tcm_block_is_in_use(info)) {
+        tcm_trace_leave(self);
+        return true;
+    }
     uint64_t *word = tcm_block_word(ptr, false);
     tcm_trace_present(trace, ptr, info);
-    if (claim != NULL && contradicts(claim, info))
+    if (claim != NULL &&
+        (tcm_trace_checks_sizes(trace) || contradicts(claim, info)))
         tcm_trace_free_size(trace, call, word, claim->size);
     else
         tcm_trace_free(trace, call, word);
     if (tcm_block_put_is_shared(self, info))
         tcm_trace_gives(trace);
     tcm_trace_leave(self);
+    return true;
 }
 
 /* CLAIM: NULL for an unsized free. */
 static void free_any(void *ptr, const struct claim *claim, enum mtf_call call) {
     struct tcm_thread_state *self = &tcm_self;
     TCM_ASSERT(ptr != NULL);
-    struct tcm_block_info info = tcm_block_check(ptr);
+    struct tcm_block_info info = tcm_block_info(ptr);
+    bool goes_on = true;
     tcm_trace_free_begins();
     /* A thread that only frees needs a cache too, and its end must be seen; so
        does one whose cache was released. */
     if (self->own == TCM_NO_CACHE)
         tcm_thread_need_cache(self);
     if (info.kind != TCM_BLOCK_PRIVATE && !tcm_trace_is_private(self))
-        free_recorded(self, ptr, &info, claim, call);
-    tcm_block_put(self, ptr, &info);
+        goes_on = free_recorded(self, ptr, &info, claim, call);
+    if (goes_on && info.kind != TCM_BLOCK_PRIVATE &&
+        !tcm_block_is_in_use(&info)) {
+        tcm_trace_free_ends();
+        tcm_block_refuse(&info, ptr);
+    }
+    if (goes_on)
+        tcm_block_put(self, ptr, &info);
     tcm_trace_free_ends();
 }
 

@@ -15,16 +15,12 @@ static bool is_of_class(const void *ptr, unsigned size_class) {
     return tcm_entry_class(tcm_page_entry(ptr)) == size_class;
 }
 
-static bool is_in_use(const struct tcm_block_info *info) {
-    return info->kind == TCM_BLOCK_SMALL || info->kind == TCM_BLOCK_LARGE;
-}
-
 /* Whether BLOCK, if there is one, is as it was asked for. */
 static bool serves(const struct tcm_block *block, size_t size, size_t align) {
     if (block->ptr == NULL)
         return true;
     struct tcm_block_info info = tcm_block_info(block->ptr);
-    return is_in_use(&info) && info.size >= size &&
+    return tcm_block_is_in_use(&info) && info.size >= size &&
            (align == 0 || (uintptr_t)block->ptr % align == 0);
 }
 
@@ -118,27 +114,31 @@ struct tcm_block tcm_block_get(struct tcm_thread_state *self,
     return block;
 }
 
-struct tcm_block_info tcm_block_check(const void *ptr) {
-    struct tcm_block_info info = tcm_block_info(ptr);
-    if (info.kind == TCM_BLOCK_FOREIGN)
-        tcm_die_pointer("attempt to free invalid pointer", ptr);
-    if (info.kind == TCM_BLOCK_INTERIOR)
-        tcm_die_pointer("attempt to free a pointer inside a block", ptr);
-    return info;
+void tcm_block_refuse(const struct tcm_block_info *info, const void *ptr) {
+    tcm_die_pointer(info->kind == TCM_BLOCK_INTERIOR
+                        ? "attempt to free a pointer inside a block"
+                        : "attempt to free invalid pointer",
+                    ptr);
 }
 
-struct tcm_block_info tcm_block_check_realloc(const void *ptr) {
+void tcm_block_refuse_realloc(const struct tcm_block_info *info,
+                              const void *ptr) {
+    tcm_die_pointer(info->kind == TCM_BLOCK_INTERIOR
+                        ? "attempt to realloc a pointer inside a block"
+                        : "attempt to realloc invalid pointer",
+                    ptr);
+}
+
+struct tcm_block_info tcm_block_check(const void *ptr) {
     struct tcm_block_info info = tcm_block_info(ptr);
-    if (info.kind == TCM_BLOCK_FOREIGN)
-        tcm_die_pointer("attempt to realloc invalid pointer", ptr);
-    if (info.kind == TCM_BLOCK_INTERIOR)
-        tcm_die_pointer("attempt to realloc a pointer inside a block", ptr);
+    if (info.kind != TCM_BLOCK_PRIVATE && !tcm_block_is_in_use(&info))
+        tcm_block_refuse(&info, ptr);
     return info;
 }
 
 bool tcm_block_put_is_shared(struct tcm_thread_state *self,
                              const struct tcm_block_info *info) {
-    TCM_ASSERT(is_in_use(info));
+    TCM_ASSERT(tcm_block_is_in_use(info));
     if (info->kind != TCM_BLOCK_SMALL || self->own == TCM_NO_CACHE)
         return true;
     struct tcm_bin *bin = &self->own->bin[info->size_class];
@@ -151,7 +151,7 @@ void tcm_block_put(struct tcm_thread_state *self, void *ptr,
         tcm_arena_free(ptr);
         return;
     }
-    TCM_ASSERT(is_in_use(info));
+    TCM_ASSERT(tcm_block_is_in_use(info));
     if (info->kind == TCM_BLOCK_LARGE) {
         TCM_ASSERT(info->span == tcm_page_span(ptr));
         tcm_large_free(info->span);

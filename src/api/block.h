@@ -30,6 +30,11 @@ struct tcm_block tcm_block_get(struct tcm_thread_state *self,
 /* A plain block with pages of its own, whatever its size. */
 struct tcm_block tcm_block_get_pages(size_t size, bool *shared);
 
+/* Whether INFO is of a block that a program may free. */
+static inline bool tcm_block_is_in_use(const struct tcm_block_info *info) {
+    return info->kind == TCM_BLOCK_SMALL || info->kind == TCM_BLOCK_LARGE;
+}
+
 /* Whether tcm_block_put would give memory to levels that threads share. */
 bool tcm_block_put_is_shared(struct tcm_thread_state *self,
                              const struct tcm_block_info *info);
@@ -37,10 +42,14 @@ bool tcm_block_put_is_shared(struct tcm_thread_state *self,
 void tcm_block_put(struct tcm_thread_state *self, void *ptr,
                    const struct tcm_block_info *info);
 
-/* What PTR is. Stops the program if it is no block; the second with a message
-   that speaks of a realloc. */
+/* What PTR is. Stops the program if it is no block. */
 struct tcm_block_info tcm_block_check(const void *ptr);
-struct tcm_block_info tcm_block_check_realloc(const void *ptr);
+/* Stops the program, as PTR, of which INFO was told, is no block; the second
+   with a message that speaks of a realloc. */
+TCM_NORETURN void tcm_block_refuse(const struct tcm_block_info *info,
+                                   const void *ptr);
+TCM_NORETURN void tcm_block_refuse_realloc(const struct tcm_block_info *info,
+                                           const void *ptr);
 
 /* tcm_object_word, without a call in builds that have no object words. */
 static inline uint64_t *tcm_block_word(const void *ptr, bool make) {

@@ -65,8 +65,8 @@ static TCM_ALWAYS_INLINE void *tcm_traced_alloc(size_t size, uint64_t scaled,
 /*
  * The traced fast path of a free of a block in the first range; false: it is
  * served slowly, or the thread does not record. SIZED: the caller claims CLAIM,
- * a scaled class, for the block. No check for a double free: the token of a
- * free block is 0.
+ * a scaled class, for the block. No check for a double free: the word of a free
+ * block is marked, and so below all tokens.
  */
 static TCM_ALWAYS_INLINE bool tcm_traced_free_try(void *ptr, enum mtf_call call,
                                                   bool sized, uint64_t claim) {
@@ -92,7 +92,7 @@ static TCM_ALWAYS_INLINE bool tcm_traced_free_try(void *ptr, enum mtf_call call,
     TCM_ASSERT(cache->want_words && tcm_class_is(ptr, scaled));
     if (TCM_UNLIKELY(t->free_call != call))
         mtr_put_free_call(t, call);
-    *word = 0;
+    mtr_word_mark(word);
     top->ptr = ptr;
     top->word = word;
     TCM_FORGET(scaled);

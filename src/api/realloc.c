@@ -138,8 +138,36 @@ static void *move(struct tcm_thread_state *self, struct mtr_thread *trace,
                           to.word, true);
         if (tcm_block_put_is_shared(self, info))
             tcm_trace_gives(trace);
+    } else {
+        tcm_trace_forget(to.ptr);
     }
     tcm_block_put(self, ptr, info);
+    return to.ptr;
+}
+
+/*
+ * A realloc of what is no block in use, of which INFO was told, and which is
+ * recorded: a new block gets what there is of the contents, and nothing is
+ * freed. NULL: there is nothing to be read.
+ */
+static void *copy_wrong(struct tcm_thread_state *self, struct mtr_thread *trace,
+                        const void *ptr, const struct tcm_block_info *info,
+                        size_t size, enum mtf_call call) {
+    struct tcm_block to = {NULL, NULL, false};
+    bool shared = false;
+    if (info->kind != TCM_BLOCK_FOREIGN)
+        to = tcm_block_get(self, trace, size, 0, &shared);
+    if (shared)
+        tcm_trace_took(trace);
+    if (to.ptr == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    size_t left = info->size;
+    if (info->kind == TCM_BLOCK_INTERIOR)
+        left -= (uintptr_t)ptr - tcm_block_start(info, ptr);
+    memcpy(to.ptr, ptr, size < left ? size : left);
+    tcm_trace_realloc(trace, call, size, NULL, to.word, true);
     return to.ptr;
 }
 
@@ -147,7 +175,7 @@ static void *move(struct tcm_thread_state *self, struct mtr_thread *trace,
 static struct tcm_block_info block_of(const void *ptr) {
     unsigned size_class = tcm_entry_class(tcm_page_entry(ptr));
     if (TCM_UNLIKELY(size_class == 0))
-        return tcm_block_check_realloc(ptr);
+        return tcm_block_info(ptr);
     struct tcm_block_info info = {TCM_BLOCK_SMALL, size_class,
                                   tcm_class[size_class].size, NULL};
     return info;
@@ -168,6 +196,19 @@ static void *realloc_once(void *ptr, size_t size, enum mtf_call call,
         trace = tcm_trace_enter_alloc(self, size);
     }
     void *result = ptr;
+    if (trace != NULL) {
+        struct tcm_block_info looked_at = tcm_block_info(ptr);
+        if (tcm_trace_refuses(self, &trace, call, ptr, &looked_at)) {
+            result = copy_wrong(self, trace, ptr, &looked_at, size, call);
+            tcm_trace_leave(self);
+            return result;
+        }
+    }
+    if (TCM_UNLIKELY(!tcm_block_is_in_use(&info))) {
+        if (trace != NULL)
+            tcm_trace_leave(self);
+        tcm_block_refuse_realloc(&info, ptr);
+    }
     if (!resize_in_place(trace, ptr, &info, size, call)) {
         result = move(self, trace, ptr, &info, size, call);
         if (result == NULL) {
@@ -201,18 +242,27 @@ static void *realloc_block(void *ptr, size_t size, enum mtf_call call) {
 /* realloc(ptr, 0): frees and returns NULL, as glibc does. */
 static void *realloc_to_zero(void *ptr, enum mtf_call call) {
     struct tcm_thread_state *self = &tcm_self;
-    struct tcm_block_info info = tcm_block_check_realloc(ptr);
+    struct tcm_block_info info = tcm_block_info(ptr);
     if (self->life == TCM_THREAD_NEW)
         tcm_thread_need_cache(self);
-    if (info.kind != TCM_BLOCK_PRIVATE && !tcm_trace_is_private(self)) {
-        struct mtr_thread *trace = tcm_trace_enter_free(self);
-        if (trace != NULL) {
-            tcm_trace_present(trace, ptr, &info);
-            tcm_trace_realloc_end(trace, call, tcm_block_word(ptr, false));
-            if (tcm_block_put_is_shared(self, &info))
-                tcm_trace_gives(trace);
+    struct mtr_thread *trace = NULL;
+    if (info.kind != TCM_BLOCK_PRIVATE && !tcm_trace_is_private(self))
+        trace = tcm_trace_enter_free(self);
+    if (trace != NULL && tcm_trace_refuses(self, &trace, call, ptr, &info)) {
+        tcm_trace_leave(self);
+        return NULL;
+    }
+    if (info.kind != TCM_BLOCK_PRIVATE && !tcm_block_is_in_use(&info)) {
+        if (trace != NULL)
             tcm_trace_leave(self);
-        }
+        tcm_block_refuse_realloc(&info, ptr);
+    }
+    if (trace != NULL) {
+        tcm_trace_present(trace, ptr, &info);
+        tcm_trace_realloc_end(trace, call, tcm_block_word(ptr, false));
+        if (tcm_block_put_is_shared(self, &info))
+            tcm_trace_gives(trace);
+        tcm_trace_leave(self);
     }
     tcm_block_put(self, ptr, &info);
     return NULL;
@@ -285,9 +335,8 @@ realloc_traced(void *ptr, size_t size, enum mtf_call call, uintptr_t caller) {
     struct recorded r = {.t = tcm_self.trace, .call = call};
     uint64_t entry = tcm_page_entry(ptr);
     unsigned size_class = tcm_entry_class(entry);
-    r.word = tcm_entry_word(entry, ptr);
-    if (TCM_UNLIKELY(size_class == 0 || r.word == NULL ||
-                     size > TCM_MAX_SMALL ||
+    r.word = size_class == 0 ? NULL : tcm_entry_word(entry, ptr);
+    if (TCM_UNLIKELY(r.word == NULL || size > TCM_MAX_SMALL ||
                      r.t->pos + FIRST_BYTES >= tcm_load_folded(&r.t->limit) ||
                      *r.word < r.t->first_token))
         return NULL;

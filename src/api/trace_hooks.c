@@ -3,8 +3,13 @@
  * Hooks of the tracing library: from object words to tokens, from a thread's
  * state to its stream, and what the recorder asks of the allocator.
  *
- * A free takes the token out of its word (reads it, stores 0). A token below
- * the recording's first one is none: the block was made while not recording.
+ * A free takes the token out of its word (reads it, marks the word). A token
+ * below the recording's first one is none: the block was made while not
+ * recording. A word marked with a token of the recording is that of a block
+ * that was freed and not allocated since: each allocation of a recorded thread
+ * replaces the word, and so does each that is not recorded while a recording is
+ * on (tcm_trace_forget). What plain paths hand out was marked by an earlier
+ * recording, if at all.
  */
 #include "api/trace_hooks.h"
 #include "api/thread_state.h"
@@ -172,8 +177,12 @@ static uint64_t take_token(const struct mtr_thread *t, uint64_t *word) {
     if (word == NULL)
         return 0;
     uint64_t token = *word;
-    *word = 0;
-    return token < mtr_first_token(t) ? 0 : token;
+    if (token < mtr_first_token(t)) {
+        *word = 0;
+        return 0;
+    }
+    mtr_word_mark(word);
+    return token;
 }
 
 /* A call that is dropped, counted; its block gets no token. */
@@ -239,6 +248,68 @@ void tcm_trace_free_size(struct mtr_thread *t, enum mtf_call call,
         mtr_count_untraced_free(t);
     else if (!is_dropped(t, NULL))
         mtr_put_free_size(t, call, token, size);
+}
+
+/* What is wrong with a pointer, and with which block. */
+struct wrong {
+    enum mtf_wrong what; /* 0: nothing is known to be */
+    uint64_t token;      /* 0: not known */
+    uint64_t value;
+};
+
+static struct wrong wrong_of(uint64_t first, const void *ptr,
+                             const struct tcm_block_info *info) {
+    uintptr_t at = (uintptr_t)ptr;
+    const uint64_t *word = NULL;
+    struct wrong w = {0};
+    if (info->kind == TCM_BLOCK_PRIVATE)
+        return w;
+    if (info->kind == TCM_BLOCK_INTERIOR) {
+        uintptr_t start = tcm_block_start(info, ptr);
+        w.what = MTF_WRONG_INSIDE;
+        w.value = at - start;
+        word = tcm_object_word((const void *)start, false);
+        if (word != NULL && *word >= first)
+            w.token = *word;
+    } else if (info->kind != TCM_BLOCK_FOREIGN) {
+        word = tcm_object_word(ptr, false);
+    } else {
+        w.what = MTF_WRONG_FOREIGN;
+        w.value = at;
+    }
+    if (word != NULL && w.token == 0)
+        w.token = mtr_word_marked(*word, first);
+    if (w.token != 0 && w.what == 0)
+        w.what = MTF_WRONG_FREED;
+    /* A large block began here last, and its pages are free or of another. */
+    uint64_t left = mtr_word_marked(tcm_page_note(ptr), first);
+    if (w.what != 0 && left != 0)
+        w = (struct wrong){.what = MTF_WRONG_FREED, .token = left};
+    return w;
+}
+
+bool tcm_trace_refuses(struct tcm_thread_state *self, struct mtr_thread **t,
+                       enum mtf_call call, const void *ptr,
+                       const struct tcm_block_info *info) {
+    /* Before set-up nobody knows whether this is to be recorded. */
+    if (mtr_is_early())
+        return false;
+    struct wrong w = wrong_of(mtr_first_token(*t), ptr, info);
+    if (TCM_LIKELY(w.what == 0))
+        return false;
+    if (mtf_call_is_free(call) && !mtr_has_free_sites(*t) &&
+        mtr_site_finds_free(*t) && !mtr_site_enter_free(*t)) {
+        tcm_trace_leave(self);
+        tcm_thread_put_back(self);
+        *t = NULL;
+        return true;
+    }
+    mtr_put_wrong(*t, call, w.what, w.token, w.value);
+    return true;
+}
+
+void tcm_trace_forget(const void *ptr) {
+    set_word(tcm_object_word(ptr, false), 0);
 }
 
 void tcm_trace_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
@@ -393,7 +464,7 @@ static uint64_t token_of(const void *p, size_t bytes) {
     if (size_class == 0 || tcm_class[size_class].size > bytes + bytes / 4 + 64)
         return 0;
     const uint64_t *word = tcm_entry_word(entry, p);
-    return word == NULL ? 0 : *word;
+    return word == NULL || *word < MTR_TOKEN_LIVE ? 0 : *word;
 }
 
 static const struct mtr_host host = {

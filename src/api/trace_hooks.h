@@ -98,6 +98,22 @@ void tcm_trace_free(struct mtr_thread *t, enum mtf_call call, uint64_t *word);
 /* A sized free with a SIZE that contradicts the block. */
 void tcm_trace_free_size(struct mtr_thread *t, enum mtf_call call,
                          uint64_t *word, uint64_t size);
+/* Whether the size of a sized free is recorded where it contradicts nothing
+   that can be told. */
+static inline bool tcm_trace_checks_sizes(const struct mtr_thread *t) {
+    return (t->flags & MTR_THREAD_CHECKS) != 0;
+}
+
+/*
+ * Whether PTR, of which INFO was told, begins no block that is in use, as far
+ * as words and spans tell for certain: then the CALL that was to free or resize
+ * it must not reach the heap. *T may become NULL: the call is not recorded.
+ */
+bool tcm_trace_refuses(struct tcm_thread_state *self, struct mtr_thread **t,
+                       enum mtf_call call, const void *ptr,
+                       const struct tcm_block_info *info);
+/* The block at PTR, which is just made, was not recorded. */
+void tcm_trace_forget(const void *ptr);
 /* A realloc of the block with OLD_WORD to the one with NEW_WORD. */
 void tcm_trace_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                        uint64_t *old_word, uint64_t *new_word, bool moved);
@@ -107,8 +123,8 @@ static TCM_ALWAYS_INLINE void
 tcm_trace_realloc_known(struct mtr_thread *t, enum mtf_call call, size_t size,
                         uint64_t *old_word, uint64_t *new_word, bool moved) {
     uint64_t old = *old_word;
-    TCM_ASSERT(old != 0 && new_word != NULL);
-    *old_word = 0;
+    TCM_ASSERT(old >= MTR_TOKEN_LIVE && new_word != NULL);
+    mtr_word_mark(old_word);
     *new_word = mtr_put_realloc(t, call, size, old, moved);
 }
 /* A realloc to 0 that freed the block, one of NULL, one that failed. */
@@ -205,6 +221,20 @@ static inline void tcm_trace_free(struct mtr_thread *t, enum mtf_call call,
 static inline void tcm_trace_free_size(struct mtr_thread *t, enum mtf_call call,
                                        uint64_t *word, uint64_t size) {
     (void)t, (void)call, (void)word, (void)size;
+}
+static inline bool tcm_trace_checks_sizes(const struct mtr_thread *t) {
+    (void)t;
+    return false;
+}
+static inline bool tcm_trace_refuses(struct tcm_thread_state *self,
+                                     struct mtr_thread **t, enum mtf_call call,
+                                     const void *ptr,
+                                     const struct tcm_block_info *info) {
+    (void)self, (void)t, (void)call, (void)ptr, (void)info;
+    return false;
+}
+static inline void tcm_trace_forget(const void *ptr) {
+    (void)ptr;
 }
 static inline void tcm_trace_realloc(struct mtr_thread *t, enum mtf_call call,
                                      size_t size, uint64_t *old_word,

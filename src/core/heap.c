@@ -64,6 +64,10 @@ void *tcm_large_alloc(size_t size, size_t align, bool *zeroed) {
 
 void tcm_large_free(struct tcm_span *span) {
     TCM_ASSERT(span->state == TCM_SPAN_LARGE);
+    if (tcm_object_words) {
+        tcm_page_set_note(span->start, span->word);
+        span->word = 0;
+    }
     tcm_page_heap_free(span);
 }
 
@@ -113,6 +117,15 @@ struct tcm_block_info tcm_block_info(const void *ptr) {
     default:
         return none;
     }
+}
+
+uintptr_t tcm_block_start(const struct tcm_block_info *info, const void *ptr) {
+    TCM_ASSERT(info->kind == TCM_BLOCK_INTERIOR);
+    uintptr_t start = info->span->start;
+    if (info->size_class == 0)
+        return start;
+    const struct tcm_class_info *c = &tcm_class[info->size_class];
+    return start + tcm_class_slot(c, (uintptr_t)ptr - start) * c->size;
 }
 
 /* ------------------------------------------------------------------------ */

@@ -49,6 +49,8 @@ struct tcm_block_info {
     struct tcm_span *span;
 };
 struct tcm_block_info tcm_block_info(const void *ptr);
+/* Where the block begins that PTR is inside of. */
+uintptr_t tcm_block_start(const struct tcm_block_info *info, const void *ptr);
 
 /* Around fork, in the forking thread: all locks of core, in order. */
 void tcm_heap_fork_prepare(void);

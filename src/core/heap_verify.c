@@ -60,8 +60,6 @@ static void verify_map(struct tcm_span *span) {
         TCM_CHECK(tcm_page_span(a) == (small || end ? span : NULL));
         uint64_t entry = tcm_page_entry(a);
         TCM_CHECK(entry >> TCM_ENTRY_SHIFT == (small ? span->size_class : 0));
-        if (!small)
-            TCM_CHECK(entry == 0);
         size_t index = tcm_class_map_page(tcm_class_map_base, a);
         if (index < TCM_CLASS_MAP_PAGES)
             TCM_CHECK(tcm_class_map_get(tcm_class_map_base, index) ==

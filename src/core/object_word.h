@@ -14,7 +14,8 @@
 
 /* Address of the object word of PTR, the start of a block in use; its table is
    made if MAKE. NULL: there is no table. Words of a new table and of a new
-   large block are 0; when a block is freed its word must be 0 again. */
+   large block are 0. What a small object's word has when it is freed stays
+   there until it is allocated again, or its span goes. */
 uint64_t *tcm_object_word(const void *ptr, bool make);
 
 /* The word of OBJECT, for an entry. tcm_no_word if there is no memory for a

@@ -273,7 +273,7 @@ static struct tcm_span *alloc_locked(struct tcm_page_heap *heap,
         return NULL;
     TCM_ASSERT(span->pages == want->pages);
     TCM_ASSERT(span->start % (want->align << TCM_PAGE_SHIFT) == 0);
-    TCM_ASSERT(tcm_page_entry((void *)span->start) == 0);
+    TCM_ASSERT(tcm_entry_class(tcm_page_entry((void *)span->start)) == 0);
     if (*zeroed)
         tcm_page_taken(tcm_span_bytes(span));
     tcm_page_count(&heap->spans_made, 1);
@@ -383,7 +383,7 @@ void tcm_page_heap_free(struct tcm_span *span) {
     TCM_ASSERT(tcm_span_is_valid(span));
     TCM_ASSERT(span->state == TCM_SPAN_MOVING || span->state == TCM_SPAN_LARGE);
     TCM_ASSERT(tcm_page_map_holds(span->start, tcm_span_end(span), span));
-    TCM_ASSERT(tcm_page_entry((void *)span->start) == 0);
+    TCM_ASSERT(tcm_entry_class(tcm_page_entry((void *)span->start)) == 0);
     tcm_page_count(&heap->spans_freed, 1);
     if (span->state == TCM_SPAN_LARGE) {
         TCM_ASSERT(heap->large_pages >= pages && heap->large_blocks != 0);

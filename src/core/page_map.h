@@ -12,10 +12,12 @@
  *               class      address of the object word of the first object that
  *                          starts in this page (0: no table)
  *
+ * An entry without a class is 0 or a note (tcm_page_set_note).
+ *
  * The table address of each page is advanced by the objects that start before
  * the page, so the word of an object is table[(address % page) / size] whatever
- * the span's length is. Entries are 0 for large blocks, free spans, the private
- * arena and foreign addresses.
+ * the span's length is. Entries have no class for large blocks, free spans, the
+ * private arena and foreign addresses.
  *
  * Threads: lock-free readers; written by the owner of the pages: under the page
  * heap lock, by the one thread that knows of a MOVING span, or, for the table
@@ -127,6 +129,33 @@ static inline void tcm_page_map_set_entry(uintptr_t a, uint64_t entry) {
     tcm_class_map_set(a, tcm_class_scale(tcm_entry_class(entry)));
     if (tcm_object_words)
         tcm_word_map_set(a, entry & TCM_ENTRY_TABLE);
+}
+
+/*
+ * The note of a page: what the word of the large block that began there last
+ * had in its low half when the block was freed, if no small object lay there
+ * since. 0: there is none, as where the word did not fit. Entries of small
+ * spans replace it. The block's owner sets it; who reads it, for a pointer that
+ * is wrong, finds one note or another.
+ */
+static inline void tcm_page_set_note(uintptr_t a, uint64_t word) {
+    struct tcm_page_leaf *leaf =
+        tcm_load_relaxed(&tcm_page_root[a >> TCM_ROOT_SHIFT]);
+    uint64_t *entry =
+        &leaf->entry[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)];
+    uint64_t note = word <= TCM_ENTRY_TABLE ? word : 0;
+    TCM_ASSERT(tcm_entry_class(tcm_load_relaxed(entry)) == 0);
+    /* Most are 0 and stay so: no memory is needed for them. */
+    if (tcm_load_relaxed(entry) != note)
+        tcm_store_relaxed(entry, note);
+}
+
+static inline uint64_t tcm_page_note(const void *address) {
+    uint64_t entry = tcm_page_entry(address);
+    return (uintptr_t)address % TCM_PAGE_SIZE == 0 &&
+                   tcm_entry_class(entry) == 0
+               ? entry
+               : 0;
 }
 
 /* Makes the leaves of [START, START + LENGTH). false: out of memory. */

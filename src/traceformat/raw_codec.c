@@ -69,6 +69,8 @@ static bool decode_bytes(struct mtf_raw_state *s, const struct mtf_raw_bytes *x,
         return true;
     case MTF_RAW_EXTENSION:
         return mtf_raw_get_extension(x, e);
+    case MTF_RAW_WRONG:
+        return mtf_raw_get_wrong(x, e);
     case MTF_RAW_GAP:
         return mtf_raw_get_gap(x, e);
     case MTF_RAW_SITE_DEF:

@@ -96,6 +96,9 @@ enum mtf_event_kind {
     MTF_EVENT_PRESENT,      /* value: bytes of the next block to end */
     MTF_EVENT_SITE,         /* value: argument for mtf_site_decode */
     MTF_EVENT_SITE_DEF,     /* text: bytes for mtf_site_def_get */
+    MTF_EVENT_WRONG,        /* call; flags: enum mtf_wrong; old_token (0: not
+                               known); value: distance from the block's start,
+                               or the address of what is no block */
     MTF_EVENT_UNKNOWN       /* kind of a later version; text: its bytes */
 };
 
@@ -584,6 +587,31 @@ static inline bool mtf_raw_get_extension(const struct mtf_raw_bytes *x,
     e->call = x->data[0];
     e->value = mtf_load_le64(x->data + 1);
     return true;
+}
+
+/* WRONG: u8 call, u8 enum mtf_wrong, u64 token, u64 distance or address */
+static inline unsigned mtf_raw_put_wrong(uint8_t *p, enum mtf_call call,
+                                         enum mtf_wrong wrong, uint64_t token,
+                                         uint64_t value) {
+    TCM_ASSERT(mtf_call_is_free(call) || mtf_call_is_realloc(call));
+    uint8_t *d = p + MTF_EXTENDED_HEAD;
+    d[0] = (uint8_t)call;
+    d[1] = (uint8_t)wrong;
+    mtf_store_le64(d + 2, token);
+    mtf_store_le64(d + 10, value);
+    return mtf_raw_put_head(p, MTF_RAW_WRONG, 18);
+}
+
+static inline bool mtf_raw_get_wrong(const struct mtf_raw_bytes *x,
+                                     struct mtf_event *e) {
+    e->kind = MTF_EVENT_WRONG;
+    if (x->length < 18)
+        return false;
+    e->call = x->data[0];
+    e->flags = x->data[1];
+    e->old_token = mtf_load_le64(x->data + 2);
+    e->value = mtf_load_le64(x->data + 10);
+    return mtf_call_is_free(e->call) || mtf_call_is_realloc(e->call);
 }
 
 /* GAP: u64 events, u64 from ns, u64 to ns. The first and the last can be

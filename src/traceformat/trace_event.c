@@ -24,3 +24,15 @@ const char *mtf_account_name(unsigned field) {
         return NULL;
     }
 }
+
+const char *mtf_wrong_name(unsigned wrong) {
+    switch (wrong) {
+#define X(name, number, text)                                                  \
+    case number:                                                               \
+        return text;
+        MTF_WRONGS(X)
+#undef X
+    default:
+        return "?";
+    }
+}

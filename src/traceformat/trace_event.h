@@ -109,7 +109,20 @@ enum mtf_raw_kind {
     MTF_RAW_MARK = 24,        /* text */
     MTF_RAW_EXTENSION = 25,   /* u8 which, u64 argument */
     MTF_RAW_GAP = 26,         /* u64 events, u64 from ns, u64 to ns */
-    MTF_RAW_SITE_DEF = 27     /* u8 enum mtf_site_def, bytes; site_codec.h */
+    MTF_RAW_SITE_DEF = 27,    /* u8 enum mtf_site_def, bytes; site_codec.h */
+    MTF_RAW_WRONG = 28        /* u8 call, u8 enum mtf_wrong, u64 token, u64 */
+};
+
+/* Why the block of a free or realloc is none: X(NAME, number, "text"). */
+#define MTF_WRONGS(X)                                                          \
+    X(FREED, 1, "freed already")                                               \
+    X(INSIDE, 2, "inside a block")                                             \
+    X(FOREIGN, 3, "no block")
+
+enum mtf_wrong {
+#define X(name, number, text) MTF_WRONG_##name = number,
+    MTF_WRONGS(X)
+#undef X
 };
 
 /* What an EXTENSION event stands for: X(NAME, number, "text"). The argument is
@@ -205,5 +218,7 @@ enum mtf_end_reason {
 /* Text of a call, or "?"; of an account field, or NULL. */
 const char *mtf_call_name(unsigned call);
 const char *mtf_account_name(unsigned field);
+/* Text of an enum mtf_wrong, or "?". */
+const char *mtf_wrong_name(unsigned wrong);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tracer/config.h"
+#include "tracer/thread_buf.h"
 
-struct mtr_config mtr_config = {.token_end = 1};
+struct mtr_config mtr_config = {.token_end = MTR_TOKEN_LIVE | 1};

@@ -41,6 +41,7 @@ struct mtr_config {
     bool confined;       /* it got its first one since */
     uint8_t sites;       /* enum mtr_sites_mode */
     bool free_sites;     /* frees have sites, too */
+    bool check_frees;    /* each free is looked at */
     uint16_t site_depth; /* most frames of a stack */
     uint8_t site_native; /* the same where lines are; 0: the caller */
     uint64_t site_mean;  /* bytes between samples, on average */

@@ -157,7 +157,7 @@ size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
         .parent_random = c->parent.random,
         .wall_ns = rec->wall_ns,
         .start_ns = rec->start_ns,
-        .first_token = rec->first_token,
+        .first_token = mtr_token_name(rec->first_token),
         .page_size = (uint32_t)tcm_os_page_size(),
         .clock = MTF_CLOCK_MONOTONIC_NS,
         .settings =

@@ -163,7 +163,8 @@ static bool write_present(struct mtr_saver *s, const struct mtr_large_block *b,
         if (b->token == 0 || b->token < s->rec->first_token ||
             !mtr_present((const void *)b->start, b->bytes, &present))
             continue;
-        list.block[list.count++] = (struct mtf_present){b->token, present};
+        list.block[list.count++] =
+            (struct mtf_present){mtr_token_name(b->token), present};
         if (list.count == MTF_PRESENT_MAX && !flush_present(s, &list))
             return false;
     }

@@ -459,13 +459,19 @@ bool mtr_site_enter(struct mtr_thread *t, uintptr_t caller, uint64_t key,
     return good;
 }
 
+bool mtr_site_finds_free(const struct mtr_thread *t) {
+    return mtr_has_sites(t) && mtr_stack_is_possible() &&
+           (mtr_config.sites == MTR_SITES_STACK ||
+            mtr_config.sites == MTR_SITES_LANG);
+}
+
 bool mtr_site_enter_free(struct mtr_thread *t) {
     struct mtr_thread_sites *s = t->cold->sites;
     struct mtr_stack_state from;
     uint32_t site = MTF_SITE_NONE;
     bool good = true;
     int saved = errno;
-    TCM_ASSERT(mtr_has_free_sites(t) && s != NULL);
+    TCM_ASSERT((mtr_has_free_sites(t) || mtr_site_finds_free(t)) && s != NULL);
     if (mtr_drops(t))
         return true;
     if (mtr_config.sites == MTR_SITES_STACK)

@@ -55,6 +55,9 @@ bool mtr_site_enter(struct mtr_thread *t, uintptr_t caller, uint64_t key,
 /* The same for a call that frees. Where lines are recorded it has its caller
    alone: finding lines may allocate. */
 bool mtr_site_enter_free(struct mtr_thread *t);
+/* Whether the caller of a free can be found where frees have no sites: what it
+   takes is there where allocations have stacks or lines. */
+bool mtr_site_finds_free(const struct mtr_thread *t);
 
 #define MTR_SITE_NOT_KNOWN (-1)
 /*

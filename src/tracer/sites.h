@@ -64,7 +64,6 @@ struct mtr_thread_sites {
     bool mode_told; /* the mode stands in its stream */
     bool sampling;  /* the first distance was drawn */
     uint64_t sample_left, random;
-    uint64_t first_token; /* where frees have sites */
     struct mtr_known_caller cache[1u << MTR_SITE_CACHE_LOG2];
     /* From here on there is memory only where the mode needs it. */
     struct mtr_lang_walk lang;
@@ -96,16 +95,14 @@ static TCM_ALWAYS_INLINE bool mtr_has_sites(const struct mtr_thread *t) {
     return tcm_load_relaxed(&t->alloc_call) == MTR_CALL_SITED;
 }
 
-/* The same of its frees. No token is one that the fast paths of free and
-   realloc take: these calls are all served slowly. */
+/* The same of its frees, which are all served slowly then. */
 static TCM_ALWAYS_INLINE bool mtr_has_free_sites(const struct mtr_thread *t) {
-    return t->first_token == UINT64_MAX;
+    return (t->flags & MTR_THREAD_FREE_SITES) != 0;
 }
 
 /* Smaller tokens are of no or an older recording. */
 static TCM_ALWAYS_INLINE uint64_t mtr_first_token(const struct mtr_thread *t) {
-    return TCM_UNLIKELY(mtr_has_free_sites(t)) ? t->cold->sites->first_token
-                                               : t->first_token;
+    return t->cold->first_token;
 }
 
 /* The number of KEY's entry; where sites are walks, one of two has the entry

@@ -129,7 +129,7 @@ uint64_t mtr_put_realloc_new(struct mtr_thread *t, enum mtf_call call,
 
 void mtr_put_realloc_end(struct mtr_thread *t, enum mtf_call call,
                          uint64_t old) {
-    unsigned n = mtf_raw_put_realloc_end(t->pos, call, old);
+    unsigned n = mtf_raw_put_realloc_end(t->pos, call, mtr_token_name(old));
     t->last_freed = old;
     t->cold->counts.reallocs++;
     publish(t, n);
@@ -138,15 +138,26 @@ void mtr_put_realloc_end(struct mtr_thread *t, enum mtf_call call,
 void mtr_put_failed(struct mtr_thread *t, enum mtf_call call, uint64_t size,
                     unsigned align_log2, uint64_t old) {
     t->cold->counts.failed++;
-    publish(t, mtf_raw_put_failed(t->pos, call, align_log2, old, size));
+    publish(t, mtf_raw_put_failed(t->pos, call, align_log2, mtr_token_name(old),
+                                  size));
 }
 
 void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
                        uint64_t size) {
-    unsigned n = mtf_raw_put_free_size(t->pos, call, token, size);
+    unsigned n =
+        mtf_raw_put_free_size(t->pos, call, mtr_token_name(token), size);
     t->last_freed = token;
     t->cold->counts.frees++;
     publish(t, n);
+}
+
+void mtr_put_wrong(struct mtr_thread *t, enum mtf_call call,
+                   enum mtf_wrong wrong, uint64_t token, uint64_t value) {
+    if (mtr_drops(t))
+        mtr_count_dropped(t);
+    else
+        publish(t, mtf_raw_put_wrong(t->pos, call, wrong, mtr_token_name(token),
+                                     value));
 }
 
 void mtr_put_present(struct mtr_thread *t, uint64_t bytes) {
@@ -198,7 +209,7 @@ void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
     mtr_site_new_buffer(t);
     struct mtf_raw_buffer_state s = {
         .time_ns = cold->time_ns,
-        .next_token = t->next_token,
+        .next_token = mtr_token_name(t->next_token),
         .tokens_left = (uint32_t)(cold->token_end - t->next_token),
         .cpu = (uint16_t)tcm_os_cpu(),
         .alloc_call = mtr_alloc_call(t),

@@ -34,6 +34,38 @@
 struct mtr_buffer;
 struct mtr_recorder;
 
+/*
+ * Tokens as this process has them, in object words too: what the trace has for
+ * a name, with the highest bit set. The word of a block that was freed keeps
+ * the token with a highest byte of 0: a number below all tokens, as 0 is, and
+ * the store of one byte on the fast path. It is replaced when the block is
+ * allocated again, by 0 if that is not recorded; so a word that is marked with
+ * a token of this recording is that of a block that is free.
+ */
+#define MTR_TOKEN_LIVE ((uint64_t)1 << 63)
+
+/* What the trace calls TOKEN; 0: none. */
+static TCM_ALWAYS_INLINE uint64_t mtr_token_name(uint64_t token) {
+    return token & ~MTR_TOKEN_LIVE;
+}
+
+/* The block whose WORD holds a token is freed. A store of a character could be
+   one to anything, and the fast path would read the stream's position anew. */
+union mtr_word {
+    uint64_t token;
+    bool byte[sizeof(uint64_t)];
+};
+static TCM_ALWAYS_INLINE void mtr_word_mark(uint64_t *word) {
+    ((union mtr_word *)(void *)word)->byte[mtf_big_endian ? 0 : 7] = false;
+}
+
+/* The token that WORD was marked with, if FIRST is that or an earlier one of
+   the recording; else 0. */
+static inline uint64_t mtr_word_marked(uint64_t word, uint64_t first) {
+    uint64_t token = word | MTR_TOKEN_LIVE;
+    return word != 0 && token != word && token >= first ? token : 0;
+}
+
 /* Bytes kept free behind limit: one event's 8-byte store may begin at limit - 1
    and all of it must lie inside the buffer, followed by a zero. */
 #define MTR_BUFFER_SLACK 16u
@@ -53,7 +85,7 @@ struct mtr_thread {
     uint64_t last_8th;   /* predictor: last size / 8 */
     uint64_t last_freed; /* predictor: last freed token */
     uint64_t first_token; /* smaller ones are of no or an older recording; all
-                             ones: sites.h tells it, as frees have sites */
+                             ones: each free is served slowly, cold has it */
     uint8_t alloc_call;   /* sticky calls */
     uint8_t free_call;
     uint8_t flags;                /* MTR_THREAD_ bits, owner only */
@@ -64,6 +96,10 @@ struct mtr_thread {
 } TCM_ALIGNED(TCM_CACHE_LINE);
 /* The calls of this thread are dropped: TCMALLOC_TRACE_OVERFLOW. */
 #define MTR_THREAD_DROPS 1u
+/* Frees have sites, too. */
+#define MTR_THREAD_FREE_SITES 2u
+/* Each free is looked at: TCMALLOC_TRACE_CHECK_FREES. */
+#define MTR_THREAD_CHECKS 4u
 /* In alloc_call: allocations have sites (sites.h). It is no call, so that each
    leaves the fast path where that compares the sticky call. */
 #define MTR_CALL_SITED 255u
@@ -180,6 +216,10 @@ void mtr_put_failed(struct mtr_thread *t, enum mtf_call call, uint64_t size,
 /* A sized free whose size contradicts the block. */
 void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
                        uint64_t size);
+/* A free, or realloc, that was not done (enum mtf_wrong); TOKEN: 0, or of the
+   block that it was about. */
+void mtr_put_wrong(struct mtr_thread *t, enum mtf_call call,
+                   enum mtf_wrong wrong, uint64_t token, uint64_t value);
 /* Before the event that ends a block of which BYTES have memory. */
 void mtr_put_present(struct mtr_thread *t, uint64_t bytes);
 /* A call that is no allocation but matters to a replay. */

@@ -61,6 +61,7 @@ static void begin(struct mtr_thread *t) {
     early_time_ns = mtr_clock_ns();
     mtr_take_tokens(t);
     early_first_token = t->next_token;
+    t->first_token = early.cold.first_token = t->next_token;
     mtr_put_buffer_state(t, mtr_clock_ns());
     mtr_put_thread_start(t);
 }

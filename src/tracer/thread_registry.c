@@ -163,17 +163,21 @@ struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id,
         TCM_ASSERT(record->cold.id != MTF_THREAD_NONE &&
                    r->next_id < MTF_THREAD_LATE);
         record->hot.first_token = rec->first_token;
+        record->cold.first_token = rec->first_token;
         record->hot.cold = &record->cold;
         record->cold.session = tcm_load_relaxed(&rec->session);
         record->cold.sites = sites_of(record);
         if (record->cold.sites != NULL) {
             mtr_sites_thread(record->cold.sites);
             record->hot.alloc_call = MTR_CALL_SITED;
-            if (mtr_config.free_sites) {
-                record->cold.sites->first_token = rec->first_token;
-                record->hot.first_token = UINT64_MAX;
-            }
+            if (mtr_config.free_sites)
+                record->hot.flags |= MTR_THREAD_FREE_SITES;
         }
+        if (mtr_config.check_frees)
+            record->hot.flags |= MTR_THREAD_CHECKS;
+        /* No token is one that the fast paths of free and realloc take. */
+        if (record->hot.flags != 0)
+            record->hot.first_token = UINT64_MAX;
         tcm_dlist_push_back(&r->live, &record->cold.link);
     }
     tcm_unlock(&r->lock);

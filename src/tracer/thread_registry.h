@@ -24,6 +24,7 @@ struct mtr_thread_cold {
     struct mtr_buffer *buffer; /* changed under the pool lock */
     uint32_t session;          /* it belongs to */
     uint8_t *room_end;         /* pos up to here: MTR_ROOM bytes are free */
+    uint64_t first_token;      /* of the recording */
     uint64_t token_end;        /* of the current block */
     uint32_t token_count;      /* of the next block */
     uint32_t as_thread;        /* late stream: thread of the events now */

@@ -336,6 +336,7 @@ void mtr_process_configure(const struct mtr_host *host) {
     c->keep_bytes = tcm_env_u64("TCMALLOC_TRACE_KEEP_MB", 0, 0, 1u << 30) << 20;
     remember_stderr();
     c->control = tcm_env_bool("TCMALLOC_TRACE_CONTROL");
+    c->check_frees = tcm_env_bool("TCMALLOC_TRACE_CHECK_FREES");
     configure_sites(c);
     if (output == NULL || output[0] == '\0')
         return;

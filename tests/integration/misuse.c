@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Wrong frees: each in a process of its own, which must say what is wrong with
- * which pointer in one line, and die of SIGABRT.
+ * which pointer in one line, and die of SIGABRT. While it is recorded, what is
+ * known to be wrong is not done: it must live on and say nothing.
  *
  * misuse           runs all cases
  * misuse CASE      one of them
@@ -307,6 +308,14 @@ static const struct wrong {
      "malloc_usable_size of the inside of a small block"},
 };
 
+/* Whether it is not known to be wrong where it is recorded: sizes that are
+   asked for, and pointers into small blocks up to the central list. */
+static bool stops_always(const struct wrong *w) {
+    return strncmp(w->name, "size-", 5) == 0 ||
+           strcmp(w->name, "odd-small") == 0 ||
+           strcmp(w->name, "inside-small-cached") == 0;
+}
+
 #define CASES (sizeof(wrong) / sizeof(wrong[0]))
 
 /* All of FD, as a string. */
@@ -342,8 +351,12 @@ static void check_case(char *program, const struct wrong *w) {
     if (waitpid(pid, &status, 0) != pid)
         tap_bail("waitpid");
     snprintf(want, sizeof(want), "tcmalloc: %s %s", w->says, pointer);
-    bool good = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
-                pointer[0] != '\0' && strcmp(said, want) == 0;
+    bool good = pointer[0] != '\0';
+    if (getenv("TCMALLOC_TRACE_OUTPUT") != NULL && !stops_always(w))
+        good = good && status == 0 && said[0] == '\0';
+    else
+        good = good && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
+               strcmp(said, want) == 0;
     if (!good)
         tap_diag("status %#x, said \"%s\", want \"%s\"", status, said, want);
     tap_ok(good, "%s", w->what);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Wrong frees stop the program with a message that names the pointer.
+# Wrong frees stop the program with a message that names the pointer; those that
+# are recorded stop nothing (wrong_frees.sh).
 . "$top_srcdir/tests/lib/harness.sh"
 need "$minimal"
 under untraced misuse

@@ -553,6 +553,10 @@ class Trace:
                     elif kind == 27:
                         self.sites.take(x)
                         e.update(kind="site_def", bytes=x)
+                    elif kind == 28:
+                        e.update(kind="wrong", by=x[0], what=x[1],
+                                 old=struct.unpack_from("<Q", x, 2)[0],
+                                 value=struct.unpack_from("<Q", x, 10)[0])
                     else:
                         e.update(kind="unknown", length=len(x))
             except IndexError:
@@ -560,7 +564,8 @@ class Trace:
             except struct.error:
                 raise Bad("thread %d: event of a wrong length" % thread)
             if (e and not everything and
-                    e["kind"] in ("time", "unknown", "site", "site_def")):
+                    e["kind"] in ("time", "unknown", "site", "site_def",
+                                   "wrong")):
                 e = None
             if e:
                 e["at"] = p
@@ -659,6 +664,7 @@ def describe(e, name):
                        if x not in ("kind", "thread", "lo", "hi", "at"))
 
 
+WRONGS = {1: "freed already", 2: "inside a block", 3: "no block"}
 EXTENSIONS = {1: "malloc_trim", 2: "release_free_memory",
               3: "release_to_system", 4: "mark_thread_idle",
               5: "mark_thread_temporarily_idle", 6: "mark_thread_busy"}
@@ -735,6 +741,12 @@ def event_text(e, start):
     if k == "gap":
         return "gap, %d events dropped, %s..%s" % (
             e["count"], seconds(e["start"], start), seconds(e["stop"], start))
+    if k == "wrong":
+        text = "wrong %s: %s" % (CALLS[e["by"]], WRONGS[e["what"]])
+        if e["old"]:
+            text += ", #%d" % e["old"]
+        return text + {2: ", byte %d", 3: ", %#x"}.get(
+            e["what"], "%.0s") % e["value"]
     if k == "site":
         return "site %d" % e["site"]
     if k == "site_def":

@@ -93,6 +93,10 @@ static void test_every_kind(void) {
     tap_ok(e.call == 2 && e.value == 9, "which, and its argument");
     NEXT(MTF_EVENT_GAP);
     tap_ok(e.value == 0 && e.time_ns == 1020 && e.time_hi == 1030, "interval");
+    NEXT(MTF_EVENT_WRONG);
+    tap_ok(e.call == MTF_CALL_FREE && e.flags == MTF_WRONG_FREED &&
+               e.old_token == 101 && e.value == 0,
+           "a block that was freed");
     NEXT(MTF_EVENT_UNKNOWN);
     tap_ok(e.value == 30 && e.text_length == 5, "a later kind is passed over");
     NEXT(MTF_EVENT_THREAD_END);
@@ -210,6 +214,8 @@ static void test_refused(void) {
         {"REALLOC_NEW by malloc", MTF_RAW_REALLOC_NEW, 3, {1, 0, 8}},
         {"REALLOC_END cut short", MTF_RAW_REALLOC_END, 8, {3}},
         {"EXTENSION cut short", MTF_RAW_EXTENSION, 8, {1}},
+        {"WRONG cut short", MTF_RAW_WRONG, 17, {MTF_CALL_FREE}},
+        {"WRONG of no free", MTF_RAW_WRONG, 18, {MTF_CALL_MALLOC}},
         {"GAP cut short", MTF_RAW_GAP, 16, {1}},
         {"THREAD_START cut short", MTF_RAW_THREAD_START, 3, {1}},
         {"BUFFER cut short", MTF_RAW_BUFFER, 16, {1}},

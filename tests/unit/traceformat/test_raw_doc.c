@@ -120,6 +120,10 @@ static void describe(char *out, size_t room, const struct mtf_raw_state *s,
     case MTF_EVENT_EXTENSION:
         snprintf(out, room, "EXTENSION %u, %llu", e->call, ull(e->value));
         break;
+    case MTF_EVENT_WRONG:
+        snprintf(out, room, "WRONG %s(%llu): %s, %llu", call, old,
+                 mtf_wrong_name(e->flags), ull(e->value));
+        break;
     case MTF_EVENT_GAP:
         snprintf(out, room, "GAP %llu events, %llu to %llu", ull(e->value),
                  ull(e->time_ns), ull(e->time_hi));

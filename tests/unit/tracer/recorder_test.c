@@ -153,6 +153,8 @@ void writer_init(struct writer *w, unsigned log_index) {
 
 static void log_call(struct writer *w, struct logged call) {
     w->log->id = w->slot->cold->id;
+    call.token = mtr_token_name(call.token);
+    call.old = mtr_token_name(call.old);
     w->log->calls[w->log->count] = call;
     tcm_store_release(&w->log->count, w->log->count + 1);
 }

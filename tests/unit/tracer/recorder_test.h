@@ -25,7 +25,7 @@ struct logged {
     uint8_t align_log2;
     uint8_t flags;
     uint64_t size;
-    uint64_t token;
+    uint64_t token; /* as the trace has it */
     uint64_t old;
 };
 

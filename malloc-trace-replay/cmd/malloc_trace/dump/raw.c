@@ -10,6 +10,8 @@
 #include "trace/raw_threads.h"
 #include "traceformat/trace_event.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 struct raw_dump {
@@ -86,6 +88,22 @@ static void put_call(struct dump_lines *l, const struct mtf_event *e) {
     dump_str(l, ")");
 }
 
+static void put_wrong(struct dump_lines *l, const struct mtf_event *e) {
+    dump_str(l, "wrong ");
+    dump_str(l, mtf_call_name(e->call));
+    dump_str(l, ": ");
+    dump_str(l, mtf_wrong_name(e->flags));
+    if (e->old_token != 0)
+        dump_id(l, ", #", e->old_token);
+    if (e->flags == MTF_WRONG_INSIDE) {
+        dump_id(l, ", byte ", e->value);
+    } else if (e->flags == MTF_WRONG_FOREIGN) {
+        char text[32];
+        snprintf(text, sizeof(text), ", %#" PRIx64, e->value);
+        dump_str(l, text);
+    }
+}
+
 static void put_buffer(struct dump_lines *l, const struct mtf_raw_state *s) {
     dump_str(l, "buffer, cpu ");
     dump_u64(l, s->cpu);
@@ -130,6 +148,9 @@ static void put_rare(struct dump_lines *l, const struct mtf_event *e,
         break;
     case MTF_EVENT_PRESENT:
         dump_id(l, "present bytes ", e->value);
+        break;
+    case MTF_EVENT_WRONG:
+        put_wrong(l, e);
         break;
     case MTF_EVENT_SITE: /* decoded */
         dump_id(l, "site ", e->value);

@@ -195,6 +195,8 @@ static unsigned convert(struct demux *d, const struct mtf_event *e,
     case MTF_EVENT_SITE_DEF:
         demux_site_def(d, e);
         return 0;
+    case MTF_EVENT_WRONG: /* report --errors reads the raw trace */
+        return 0;
     case MTF_EVENT_UNKNOWN:
         d->other_events++;
         return 0;
