@@ -48,6 +48,7 @@ static const char help[] =
     "                    of Python, Perl, Ruby, one calling the other) or\n"
     "                    none\n"
     "      --free-sites  record where blocks are freed, too\n"
+    "      --check-frees  look at each free, for report --errors\n"
     "  -q, --quiet    no summary, but what is wrong\n"
     "  -h, --help     print this text and exit\n"
     "  -V, --version  print the version and exit\n"
@@ -159,6 +160,7 @@ struct run {
     const char *pattern;
     const char *sites; /* NULL: as the environment says */
     bool free_sites;   /* false: the same */
+    bool check_frees;  /* the same */
     struct record_times times;
     sigset_t mask; /* before the run */
     struct sigaction interrupt, quit;
@@ -183,6 +185,8 @@ static bool set_environment(const struct run *r) {
         good = good && setenv("TCMALLOC_TRACE_SITES", r->sites, 1) == 0;
     if (r->free_sites)
         good = good && setenv("TCMALLOC_TRACE_FREE_SITES", "1", 1) == 0;
+    if (r->check_frees)
+        good = good && setenv("TCMALLOC_TRACE_CHECK_FREES", "1", 1) == 0;
     if (r->times.delayed)
         good = good && setenv("TCMALLOC_TRACE_START", "0", 1) == 0;
     if (r->times.delayed || r->times.ends)
@@ -305,13 +309,21 @@ static int die_of(int sig) {
 }
 
 int cmd_record(int argc, char **argv) {
-    enum { OPT_OUTPUT = 1, OPT_DELAY, OPT_DURATION, OPT_SITES, OPT_FREE_SITES };
+    enum {
+        OPT_OUTPUT = 1,
+        OPT_DELAY,
+        OPT_DURATION,
+        OPT_SITES,
+        OPT_FREE_SITES,
+        OPT_CHECK_FREES
+    };
     static const struct tool_option table[] = {
         {NULL, 'o', true, OPT_OUTPUT},
         {"delay", 0, true, OPT_DELAY},
         {"duration", 0, true, OPT_DURATION},
         {"sites", 0, true, OPT_SITES},
         {"free-sites", 0, false, OPT_FREE_SITES},
+        {"check-frees", 0, false, OPT_CHECK_FREES},
         {NULL, 0, false, 0},
     };
     static char library[PATH_MAX], link[PATH_MAX], pattern[PATH_MAX];
@@ -329,6 +341,10 @@ int cmd_record(int argc, char **argv) {
         }
         if (id == OPT_FREE_SITES) {
             r.free_sites = true;
+            continue;
+        }
+        if (id == OPT_CHECK_FREES) {
+            r.check_frees = true;
             continue;
         }
         if (id == OPT_SITES) {

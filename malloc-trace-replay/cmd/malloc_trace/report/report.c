@@ -4,8 +4,10 @@
  * how long, and what is still alive.
  */
 #include "cmd/malloc_trace/malloc_trace.h"
+#include "cmd/malloc_trace/report/errors.h"
 #include "cmd/malloc_trace/report/export.h"
 #include "cmd/malloc_trace/report/html.h"
+#include "cmd/malloc_trace/report/objects.h"
 #include "cmd/malloc_trace/report/print.h"
 #include "cmd/malloc_trace/report/serve.h"
 #include "cmd/malloc_trace/report/tree.h"
@@ -48,6 +50,7 @@ static const char help[] =
     "(default 1)\n"
     "      --threads        below each row what threads have of it\n"
     "      --freed          sites are those where blocks were freed\n"
+    "      --errors         wrong frees of TRACE, a raw one, and nothing else\n"
     "      --columns        bytes, calls and place, for sort(1)\n"
     "      --csv FILE       all figures as CSV\n"
     "      --json FILE      the same as JSON\n"
@@ -70,7 +73,7 @@ static const char help[] =
     "  -V, --version        print the version and exit\n"
     "\n"
     "Exit status: 0 success; 1 system error, or TRACE is no trace; 2 usage;\n"
-    "3 TRACE is cut, damaged or known to lack events.\n";
+    "3 TRACE is cut, damaged or known to lack events; 4 --errors found some.\n";
 
 enum option_id {
     OPT_BY = 1,
@@ -86,6 +89,7 @@ enum option_id {
     OPT_SHARE,
     OPT_THREADS,
     OPT_FREED,
+    OPT_ERRORS,
     OPT_COLUMNS,
     OPT_CSV,
     OPT_JSON,
@@ -115,6 +119,7 @@ static const struct tool_option option_table[] = {
     {"share", 0, true, OPT_SHARE},
     {"threads", 0, false, OPT_THREADS},
     {"freed", 0, false, OPT_FREED},
+    {"errors", 0, false, OPT_ERRORS},
     {"columns", 0, false, OPT_COLUMNS},
     {"csv", 0, true, OPT_CSV},
     {"json", 0, true, OPT_JSON},
@@ -163,7 +168,7 @@ struct report {
     const char *name; /* of the first */
     enum rows_by by;
     enum rows_sort sort;
-    bool sorted, columns, has_match, has_top, has_by, has_stacks, tree;
+    bool sorted, columns, has_match, has_top, has_by, has_stacks, tree, errors;
     uint64_t top, stacks;
     double share; /* of all, that a branch of the tree has at least */
     regex_t match;
@@ -288,6 +293,9 @@ static int take_option(struct report *r, int id, const char *value) {
     case OPT_FREED:
         r->tally.freed = true;
         return TOOL_OK;
+    case OPT_ERRORS:
+        r->errors = true;
+        return TOOL_OK;
     case OPT_COLUMNS:
         r->columns = true;
         return TOOL_OK;
@@ -404,33 +412,7 @@ static bool stdout_is_taken(const struct report *r) {
     return false;
 }
 
-/* --- Objects -------------------------------------------------------------- */
-
-struct objects {
-    FILE *f;
-    struct names *names;
-    const struct tool_sites *sites;
-};
-
-static bool put_object(void *ctx, const struct tally_object *o) {
-    struct objects *w = ctx;
-    char *place = rows_location(w->names, w->sites, ROWS_BY_LINE, o->site);
-    if (place == NULL) {
-        tool_error("out of memory");
-        return false;
-    }
-    fprintf(w->f, "%" PRIu64 ",", o->birth_ns);
-    if (o->ended)
-        fprintf(w->f, "%" PRIu64, o->death_ns);
-    fprintf(w->f, ",%" PRIu64 ",%u,", o->size, o->thread);
-    if (o->ended)
-        fprintf(w->f, "%u", o->freed_by);
-    fprintf(w->f, ",%u,%" PRIu64 ",", o->site, o->life_bytes);
-    print_csv_text(w->f, place);
-    fputc('\n', w->f);
-    free(place);
-    return ferror(w->f) == 0;
-}
+/* --- The report ----------------------------------------------------------- */
 
 /* False: a message is out. */
 static bool read_traces(const struct report *r, struct tallies *t) {
@@ -439,23 +421,6 @@ static bool read_traces(const struct report *r, struct tallies *t) {
             return false;
     return true;
 }
-
-/* The trace is read again: what defines a site may stand behind its use. */
-static bool write_objects(struct report *r, const struct tallies *t,
-                          struct names *names) {
-    struct objects w = {print_open(r->objects), names, &t->sites};
-    struct tallies again = {
-        .options = {.by = TALLY_BY_THREAD, .object = put_object, .ctx = &w}};
-    if (w.f == NULL)
-        return false;
-    fputs("birth_ns,death_ns,size,thread,freed_by,site,life_bytes,place\n",
-          w.f);
-    bool good = read_traces(r, &again);
-    tally_fini(&again);
-    return print_close(w.f, r->objects) && good;
-}
-
-/* --- The report ----------------------------------------------------------- */
 
 static bool out_of_memory(void) {
     tool_error("out of memory");
@@ -650,7 +615,9 @@ static bool write_all(struct report *r, struct tallies *t, struct tallies *kept,
     else if (good && !tool_is_quiet() && !stdout_is_taken(r) && r->page == NULL)
         good = write_text(r, t, rows, tree, &o);
     callers_fini(&callers);
-    return good && (r->objects == NULL || write_objects(r, t, names));
+    return good &&
+           (r->objects == NULL ||
+            objects_write(r->objects, r->traces, r->trace_count, t, names));
 }
 
 static bool report_tallies(struct report *r, struct tallies *t) {
@@ -748,7 +715,23 @@ static int serve(struct report *r) {
     return status;
 }
 
+static int find_errors(const struct report *r) {
+    struct errors_options o = {.traces = r->traces,
+                               .trace_count = r->trace_count,
+                               .modules = r->modules,
+                               .top = r->has_top ? (size_t)r->top : 20,
+                               .text = !tool_is_quiet() && !stdout_is_taken(r),
+                               .json = r->json};
+    bool more = r->diff != NULL || r->serve != NULL || r->columns || r->tree;
+    for (size_t i = 0; i < OUTS; i++)
+        more |= outs_of(r).name[i] != NULL && outs_of(r).name[i] != r->json;
+    return more ? tool_usage_error("--errors is for the text and --json")
+                : errors_report(&o);
+}
+
 static int run(struct report *r) {
+    if (r->errors)
+        return find_errors(r);
     int status = check_options(r);
     if (status != TOOL_OK)
         return status;
