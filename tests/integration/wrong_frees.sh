@@ -117,6 +117,18 @@ for mode in none stack; do
         TCMALLOC_TRACE_BUFFER_MB=1 \
         "$malloc_trace" record -q --sites=$mode -o t "$target" clean
 done
+# A recording begun by call overwrites the last one of that name: it has the
+# frees of blocks that were made while nothing was recorded.
+for check in 0 1; do
+    rm -f again
+    TCMALLOC_TRACE_OUTPUT=$work/t LD_PRELOAD=$tracing \
+        TCMALLOC_TRACE_CHECK_FREES=$check "$target" again "$work/again" 2>err
+    is "start and stop, check $check: runs" $? 0
+    "$malloc_trace" dump again >text
+    like "they are known to be of no recording" text 'untraced_frees=600 '
+    "$malloc_trace" report --errors again >text
+    is "and nothing is told" $? 0
+done
 right "python3" "$malloc_trace" record -q -o t python3 -c \
     'import json, re; print(len(json.dumps(list(range(100000)))))'
 fails_with "standard input is refused" 2 "$malloc_trace" report --errors -

@@ -6,6 +6,9 @@
  * wrong_frees_target          those that are found on any path
  * wrong_frees_target all      and those for which each free is looked at
  * wrong_frees_target clean    none, in many threads, over and over
+ * wrong_frees_target again    none, of blocks that were freed while they were
+ *                             recorded, allocated again while nothing was, and
+ *                             freed in the next recording, to FILE again
  */
 #include <cstdio>
 #include <cstdlib>
@@ -246,12 +249,44 @@ static int run_clean() {
     return 0;
 }
 
+extern "C" bool malloc_trace_start(const char *) __attribute__((weak));
+extern "C" bool malloc_trace_stop() __attribute__((weak));
+
+static void *recorded[600];
+
+static void take_all() {
+    for (size_t i = 0; i < sizeof(recorded) / sizeof(*recorded); i++)
+        recorded[i] = take(i % 50 == 0 ? 300000 : 8 * (i % 40));
+}
+
+static void give_all() {
+    for (void *p : recorded)
+        give(p);
+}
+
+static int run_again(const char *file) {
+    if (malloc_trace_start == nullptr || malloc_trace_stop == nullptr)
+        return 1;
+    for (unsigned i = 0; i < 3; i++) {
+        take_all();
+        give_all();
+        malloc_trace_stop();
+        take_all();
+        if (!malloc_trace_start(file))
+            return 1;
+        give_all();
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     bool all = strcmp(what, "all") == 0;
     bool sizes = getenv("WITHOUT_SIZES") == nullptr;
     if (strcmp(what, "clean") == 0)
         return run_clean();
+    if (strcmp(what, "again") == 0)
+        return run_again(argc > 2 ? argv[2] : nullptr);
     twice_in_a_row();
     twice_with_another_between();
     twice_in_two_threads();
