@@ -63,7 +63,8 @@ PY
 want() {
     echo "double_free 10 inside $1 no_block 3 other_kind 7$2"
 }
-[ "$sizes" = 0 ] && some= all= || some=' other_size 2' all=' other_size 3'
+some=' other_size 2' all=' other_size 3'
+[ "$sizes" = 2 ] || some='' all=''
 
 for mode in none caller stack lang; do
     TCMALLOC_TRACE_CHECK_FREES=0 "$malloc_trace" record -q --sites=$mode \
