@@ -51,7 +51,7 @@ serves() {
 serves 0 "" "^malloc comes from .*/libc.so"
 serves 0 "$minimal" "it counts  *[0-9.]* MiB of [0-9.]* MiB asked for"
 serves 0 ./odd.so "not from there .* posix_memalign aligned_alloc memalign"
-serves 5 ./forwards.so "it hands its requests on to the C library's malloc"
+serves 0 ./forwards.so "forwards.so, a wrapper around the C library's"
 serves 5 ./only_malloc.so "it has malloc, but free comes from .*/libc.so"
 serves 5 ./no_free.so "it has malloc, but free comes from .*/libc.so"
 serves 0 ./nothing.so "^malloc comes from .*/libc.so"
@@ -66,9 +66,10 @@ done
 for odd in refuses refuses_all dies hangs; do
     set -- "$@" -a "$odd=./odd.so,ODD=$odd"
 done
-for library in forwards only_malloc no_free nothing text; do
+for library in only_malloc no_free nothing text; do
     set -- "$@" -a "$library=./$library.so"
 done
+set -- "$@" -a dirty=./forwards.so,ODD=dirty -a wrapper=./forwards.so
 [ "${LONG:-0}" = 0 ] || set -- "$@" -a "hangs_early=./odd.so,ODD=hangs_early"
 compare "$@" -a "right=./odd.so" -n 2 p.p
 is "with all of them it ends well" $? 0
@@ -91,7 +92,11 @@ told refuses "it refused [0-9]* of 20[0-9]* requests"
 told refuses_all "it refused 5000 bytes"
 told dies "it ended the replay before there was a result"
 told hangs "it hangs: the replay did not end in [0-9]* s"
-told forwards "it hands its requests on to the C library's malloc"
+for wrapper in wrapper dirty; do
+    like "$wrapper: is called one" text \
+        "^$wrapper is a wrapper around the C library's malloc"
+done
+is "a wrapper takes part" "$(get wrapper.ok wrapper.runs)" "true|2"
 told only_malloc "it has malloc, but free comes from"
 told no_free "it has malloc, but free comes from"
 told nothing "malloc comes from .*/libc.so"
@@ -105,6 +110,9 @@ compare -a zeros=./faulty.so,MALLOC_FAULT=zeros -n 1 m.p
 is "memory that is not cleared: status" $? 0
 cp "$out" text
 told zeros "$at.*is not zero"
+compare -a dirty=./forwards.so,ODD=dirty -n 1 m.p
+cp "$out" text
+told dirty "$at.*is not zero"
 compare --no-check -a crash=./faulty.so,MALLOC_FAULT=crash \
     -a refuses=./odd.so,ODD=refuses -a right=./odd.so -n 2 p.p
 is "not looked at before, it ends well, too" $? 0

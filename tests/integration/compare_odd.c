@@ -7,12 +7,16 @@
  * "refuses_all" at once, "dies" ends the process in its 3,000th call as if all
  * were well, "leaks" never frees. Without a name it is right.
  *
- * Built with ODD_FORWARDS it hands all on to the C library's malloc, with
- * ODD_ONLY_MALLOC it has malloc alone, with ODD_NO_FREE all but free.
+ * Built with ODD_FORWARDS it hands all on to the C library's malloc, does not
+ * clear what calloc gives if it is "dirty", and writes to the file in COUNT how
+ * often it was asked for a block. With ODD_ONLY_MALLOC it has malloc alone,
+ * with ODD_NO_FREE all but free.
  */
 #define _GNU_SOURCE
 #include "../lib/small_allocator.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #ifdef ODD_FORWARDS
@@ -21,17 +25,39 @@ extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *p, size_t size);
 extern void __libc_free(void *p);
 
+static unsigned long count;
+
+static void *counted(void *p) {
+    __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED);
+    return p;
+}
 void *malloc(size_t size) {
-    return __libc_malloc(size);
+    return counted(__libc_malloc(size));
 }
 void *calloc(size_t n, size_t size) {
-    return __libc_calloc(n, size);
+    void *p = counted(__libc_calloc(n, size));
+    if (p != NULL && strcmp(small_setting("ODD"), "dirty") == 0)
+        memset(p, 0xaa, n * size);
+    return p;
 }
 void *realloc(void *p, size_t size) {
-    return __libc_realloc(p, size);
+    return counted(__libc_realloc(p, size));
 }
 void free(void *p) {
     __libc_free(p);
+}
+
+__attribute__((destructor)) static void tell_count(void) {
+    const char *name = small_setting("COUNT");
+    char text[32];
+    int fd =
+        *name == '\0' ? -1 : open(name, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (fd < 0)
+        return;
+    int n = snprintf(text, sizeof(text), "%lu\n", count);
+    if (write(fd, text, (size_t)n) != n)
+        _exit(99);
+    close(fd);
 }
 
 #else

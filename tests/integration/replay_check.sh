@@ -12,7 +12,9 @@ fi
 if ! $CC -O1 -fno-builtin -o program \
     "$top_srcdir/tests/integration/replay_real.c" -pthread 2>"$err" ||
     ! $CC -O1 -fPIC -shared -fno-builtin -o faulty.so \
-        "$top_srcdir/tests/integration/replay_faulty.c" 2>"$err"; then
+        "$top_srcdir/tests/integration/replay_faulty.c" 2>"$err" ||
+    ! $CC -O1 -fPIC -shared -fno-builtin -DODD_FORWARDS -o wrapper.so \
+        "$top_srcdir/tests/integration/compare_odd.c" 2>"$err"; then
     skip_all "no program can be made here"
 fi
 record hand.lz4 ./program hand
@@ -79,6 +81,75 @@ freed" many.p
 "$make" pairs many.p 400000 >/dev/null || exit 99
 "$replay" -q --check many.p 2>"$err"
 is "memory freed at the end need not be used again" $? 0
+
+# --- Allocators that are wrong from the first call on ------------------------
+
+# The replayer itself takes nothing of them: it has all figures, and tells the
+# fault.
+"$make" large large.p 2000 >/dev/null || exit 99
+"$make" threads threads.p 20000 >/dev/null || exit 99
+large_ops=$("$replay" -q --json j large.p 2>"$err" && json j ops)
+threads_ops=$("$replay" -q --json j threads.p 2>"$err" && json j ops)
+# early FAULT MODE TRACE OPERATIONS [LIBRARY]: all figures.
+early() {
+    timeout 60 env MALLOC_FAULT="$1" MALLOC_FAULT_FROM=0 ODD="$1" \
+        LD_PRELOAD="$work/${5:-faulty.so}" "$replay" --threads="$2" --json j \
+        "$3" >"$out" 2>"$err"
+    is "$1 at once, $2, $3: all operations" "$?,$(json j ops)" "0,$4"
+    like "$1 at once, $2, $3: its name" "$out" "^allocator +${5:-faulty.so}"
+    like "$1 at once, $2, $3: its memory" "$out" "^resident memory +start [0-9]"
+}
+for mode in none real; do
+    for fault in zeros misalign scribble move small third poison; do
+        early $fault $mode large.p "$large_ops"
+        early $fault $mode threads.p "$threads_ops"
+    done
+    early dirty $mode large.p "$large_ops" wrapper.so
+    early dirty $mode threads.p "$threads_ops" wrapper.so
+    MALLOC_FAULT_FROM=0
+    export MALLOC_FAULT_FROM
+    set -- --threads=$mode large.p
+    faulty zeros "^replay: .*$at: byte 0 of the block at 0x[0-9a-f]* is not \
+zero" "$@"
+    faulty misalign "$at: the block at 0x[0-9a-f]* is not at a multiple of" "$@"
+    faulty overlap "$at: the block of [0-9]* bytes at 0x[0-9a-f]* overlaps" "$@"
+    faulty scribble "$at: byte 0 of the block of .* has changed while" "$@"
+    faulty move "$at: byte [0-9]* of .* has changed when it was resized" "$@"
+    faulty small "$at: the usable size of .* is [0-9]*, below its size" "$@"
+    faulty abort "failed with signal 6 .ABRT., .*operation [0-9]* .calloc" "$@"
+    unset MALLOC_FAULT_FROM
+    ODD=dirty LD_PRELOAD=$work/wrapper.so "$replay" -q --check "$@" 2>"$err"
+    is "dirty, $mode: status" $? 5
+    like "dirty, $mode: what and where" "$err" \
+        "^replay: .*$at: byte 0 of the block at 0x[0-9a-f]* is not zero"
+    for fault in poison none; do
+        timeout 60 env MALLOC_FAULT=$fault MALLOC_FAULT_FROM=0 \
+            LD_PRELOAD="$work/faulty.so" "$replay" -q --check \
+            --threads=$mode threads.p 2>"$err"
+        is "$fault, $mode: no fault" $? 0
+    done
+done
+
+# No block is asked for but those of the trace.
+"$malloc_trace" info -q --json i large.p || exit 99
+want=$(tr -d ' ",' <i | awk -F: '
+    /^(malloc|calloc|realloc):/ && !seen[$1]++ { n += $2 } END { print n }')
+asked() {
+    rm -f count
+    asked_what=$1
+    asked_want=$2
+    shift 2
+    COUNT=count LD_PRELOAD=$work/wrapper.so "$replay" "$@" >"$out" 2>"$err"
+    is "$asked_what: asked for" "$(cat count)" "$asked_want"
+}
+asked "a plain run" "$want" --threads=none large.p
+asked "a run with everything" "$want" --threads=none --check --latency \
+    --timeline t.csv --json j --log log large.p
+asked "a run from standard input" "$want" - <large.p
+asked "a trace that is none" 0 faulty.so
+asked "the process that makes several runs" 0 --repeat=3 --json j large.p
+# Each thread has a table of the C library's.
+asked "threads, one of which deals" $((want + 1)) --threads=real large.p
 
 # --- Latency ------------------------------------------------------------------
 

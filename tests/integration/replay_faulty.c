@@ -5,8 +5,10 @@
  * clear calloc's memory, "misalign" gives odd addresses, "scribble" writes into
  * a live block, "move" loses the last byte when it moves a block, "never" uses
  * no memory again, "small" tells of too small a usable size, "crash" fails in
- * its 5,000th call. It begins with its 3,000th call, but for "never", so
- * that the process gets that far. Without a name it is right.
+ * its 5,000th call, "abort" in a calloc of more than 1,000 bytes, "third"
+ * refuses each third request, and "poison" is right, but fills what it gives
+ * and takes. It begins with its 3,000th call or with that in MALLOC_FAULT_FROM,
+ * but for "never". Without a name it is right.
  */
 #define _GNU_SOURCE
 #include "../lib/small_allocator.h"
@@ -18,10 +20,15 @@ static char *last;
 static const char *fault;
 
 static int is(const char *name) {
-    if (fault == NULL)
+    static unsigned long from = 3000;
+    if (fault == NULL) {
         fault = small_setting("MALLOC_FAULT");
+        const char *first = small_setting("MALLOC_FAULT_FROM");
+        if (*first != '\0')
+            from = strtoul(first, NULL, 10);
+    }
     /* one block that came back shows that others do */
-    return (calls > 3000 || strcmp(name, "never") == 0) &&
+    return (calls > from || strcmp(name, "never") == 0) &&
            strcmp(fault, name) == 0;
 }
 
@@ -34,7 +41,13 @@ void *malloc(size_t size) {
     enter();
     if (is("crash") && calls >= 5000)
         abort();
+    if (is("third") && calls % 3 == 0) {
+        small_unlock();
+        return small_result(NULL);
+    }
     char *p = small_take(size);
+    if (p != NULL && (is("poison") || is("zeros")))
+        memset(p, 0xaa, size);
     if (is("overlap") && calls % 100 == 0 && last != NULL)
         p = last + 8;
     else if (is("misalign") && calls % 100 == 0 && size > 64)
@@ -52,6 +65,8 @@ void free(void *p) {
     enter();
     if (p == last)
         last = NULL;
+    if (is("poison"))
+        memset(p, 0xdd, small_size(p));
     /* What was given wrongly is not taken back. */
     if (!is("overlap") && !is("misalign") && !is("never"))
         small_give(p);
@@ -60,6 +75,8 @@ void free(void *p) {
 
 void *calloc(size_t n, size_t size) {
     size_t all = small_product(n, size);
+    if (is("abort") && all > 1000)
+        abort();
     void *p = malloc(all);
     if (p != NULL && !is("zeros"))
         memset(p, 0, all);

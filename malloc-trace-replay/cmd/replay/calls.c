@@ -2,6 +2,7 @@
 #include "cmd/replay/calls.h"
 
 #include "base/bits.h"
+#include "common/symbol.h"
 
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
@@ -109,19 +110,10 @@ static void delete_array_sized_aligned_by_unsized(void *p, size_t size,
 
 /* --- Finding -------------------------------------------------------------- */
 
-/* The library that ADDRESS lies in. */
-static const void *library_of(void *address) {
-    Dl_info info;
-    if (address == NULL || dladdr(address, &info) == 0)
-        return NULL;
-    return info.dli_fbase;
-}
-
 /* The function NAME as a program's call would find it; NULL if it is not in
    malloc's library. */
 static void *find(const char *name) {
-    void *p = dlsym(RTLD_DEFAULT, name);
-    return p && library_of(p) == found.library ? p : NULL;
+    return tool_symbol_of(found.library, name);
 }
 
 /* POSIX lets object pointers be function pointers, but the compiler warns of a
@@ -208,7 +200,7 @@ static void find_operators(void) {
 void replay_calls_find(struct replay_calls *c) {
     memset(&found, 0, sizeof(found));
     void *p = dlsym(RTLD_DEFAULT, "malloc");
-    found.library = library_of(p);
+    found.library = tool_symbol_library(p);
     find_c_family();
     find_operators();
     FIND(release_cache, "release_malloc_thread_cache");

@@ -64,9 +64,10 @@ struct replay_calls {
 /* Stands for std::nothrow, whose value nobody reads. */
 extern const char replay_nothrow;
 
-/* Finds everything but the name; may allocate. */
+/* Finds everything but the name; allocates nothing. */
 void replay_calls_find(struct replay_calls *c);
-/* Fills in the name; may allocate. */
+/* Fills in the name; the allocator's own functions that it asks may
+   allocate. */
 void replay_calls_name(struct replay_calls *c);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/os_thread.h"
 #include "cmd/replay/around.h"
 #include "cmd/replay/cell.h"
+#include "cmd/replay/own.h"
 
 #include <sched.h>
 
@@ -323,6 +324,7 @@ void replay_host_run(struct replay_host *h) {
 void *replay_host_main(void *arg) {
     struct replay_host *h = arg;
     struct replay_crew *c = h->crew;
+    replay_own_thread_begin();
     replay_host_run(h);
     /* The recorded thread was still there at the end. */
     while (h->count != 0 && replay_is_flag(&c->finished) &&

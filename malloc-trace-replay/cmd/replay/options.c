@@ -8,6 +8,7 @@
 #include "common/files.h"
 #include "common/main.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -93,6 +94,7 @@ enum {
     OPTION_SLEEP,
     OPTION_REPEAT,
     OPTION_RUN,
+    OPTION_DECODE,
     OPTION_STATISTICS
 };
 
@@ -257,6 +259,7 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
         {"sleep", 's', true, OPTION_SLEEP},
         {"repeat", 0, true, OPTION_REPEAT},
         {REPLAY_REPEAT_RUN, 0, true, OPTION_RUN},
+        {REPLAY_DECODE, 0, true, OPTION_DECODE},
         {"allocator-stats", 0, TOOL_OPTIONAL, OPTION_STATISTICS},
         {NULL, 0, false, 0}};
     struct tool_options o;
@@ -323,6 +326,10 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
         case OPTION_RUN:
             out->is_run = o.value;
             break;
+        case OPTION_DECODE:
+            out->decodes = true;
+            good = tool_parse_u64(o.value, INT_MAX, &out->ring_fd);
+            break;
         }
         if (!good) {
             *status = tool_usage_error("unknown --%s=%s", table[id - 1].name,
@@ -345,6 +352,9 @@ bool replay_options_parse(int argc, char **argv, struct replay_options *out,
     }
     out->file = o.operand;
     out->files = o.operand_count;
+    /* The rest was looked at by the process that made this one. */
+    if (out->decodes)
+        return true;
     static const char *const standard[] = {"-"};
     const char *const *in =
         out->files == 0 ? standard : (const char *const *)o.operand;

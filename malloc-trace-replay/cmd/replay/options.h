@@ -36,9 +36,14 @@ struct replay_options {
     uint64_t hold_ns;            /* after the report */
     uint64_t repeat;             /* 0: this is the only run */
     const char *is_run;          /* a run of several: its JSON goes here */
+    bool decodes;                /* this is the decoding process, */
+    uint64_t ring_fd;            /* for this ring */
     char *const *file;
     int files;
 };
+
+/* The option of the decoding process, without the dashes. */
+#define REPLAY_DECODE "decode-to-ring"
 
 /* False: exit with *STATUS. */
 bool replay_options_parse(int argc, char **argv, struct replay_options *out,

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/os_mem.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define CHUNK_BYTES ((size_t)256 << 10)
@@ -84,6 +85,42 @@ void *replay_own_stack(struct replay_own *o) {
 
 void replay_own_stack_back(struct replay_own *o, void *stack) {
     replay_own_push(&o->stacks, stack);
+}
+
+/* --- Threads -------------------------------------------------------------- */
+
+#define TRIES 4u
+
+int replay_own_thread(pthread_t *thread, const pthread_attr_t *attr,
+                      void *(*main)(void *arg), void *arg) {
+    int error = 0;
+    for (unsigned i = 0; i < TRIES; i++) {
+        error = pthread_create(thread, attr, main, arg);
+        if (error != EAGAIN && error != ENOMEM)
+            break;
+    }
+    return error;
+}
+
+/* glibc's table has a pair of words for each library: where its variables are,
+   and what is freed for them at the thread's end, which is nothing before a
+   library is loaded that came after the program's start. The word before is the
+   number of pairs. */
+void replay_own_thread_begin(void) {
+#if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
+    struct pair {
+        size_t value;
+        void *freed;
+    } * pair;
+#if defined(__x86_64__)
+    __asm__("movq %%fs:8, %0" : "=r"(pair));
+#else
+    memcpy(&pair, __builtin_thread_pointer(), sizeof(pair));
+#endif
+    size_t pairs = pair[-1].value;
+    for (size_t i = 1; i <= pairs; i++)
+        pair[i].freed = NULL;
+#endif
 }
 
 void replay_own_end(struct replay_own *o) {

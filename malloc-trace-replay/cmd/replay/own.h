@@ -12,6 +12,8 @@
 #include "base/compiler.h"
 #include "cmd/replay/measure.h"
 
+#include <pthread.h>
+
 /* Pieces that were given back, linked by their first bytes. All zero: empty. */
 struct replay_own_list {
     void *first;
@@ -41,6 +43,14 @@ void *replay_own_piece(struct replay_own *o, struct replay_own_list *list,
 /* A stack. NULL: out of memory. */
 void *replay_own_stack(struct replay_own *o);
 void replay_own_stack_back(struct replay_own *o, void *stack);
+/* pthread_create. The C library asks the allocator under test for a table of
+   the thread's variables; where that is refused now and then it is asked
+   again. */
+int replay_own_thread(pthread_t *thread, const pthread_attr_t *attr,
+                      void *(*main)(void *arg), void *arg);
+/* First of all in such a thread: makes that table what it is where calloc
+   clears memory. The C library frees what stands in it. */
+void replay_own_thread_begin(void);
 /* Gives everything back to the system, with all pieces. */
 void replay_own_end(struct replay_own *o);
 

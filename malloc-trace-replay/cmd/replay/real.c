@@ -200,7 +200,7 @@ static struct replay_host *host_make(struct replay_lane *l) {
     pthread_attr_init(&attr);
     int error = pthread_attr_setstack(&attr, h->stack, REPLAY_STACK_BYTES);
     if (error == 0)
-        error = pthread_create(&h->thread, &attr, replay_host_main, h);
+        error = replay_own_thread(&h->thread, &attr, replay_host_main, h);
     pthread_attr_destroy(&attr);
     if (error != 0) {
         replay_own_stack_back(&the.own, h->stack);
@@ -539,6 +539,7 @@ static void deal_all(const struct replay_batch *b) {
 
 static void *dealer_main(void *arg) {
     (void)arg;
+    replay_own_thread_begin();
     while (!replay_is_flag(&the.go))
         tcm_futex_wait(&the.go, 0, REPLAY_IDLE_NS);
     uint64_t cpu_ns = tcm_clock_thread_cpu_ns();
@@ -593,7 +594,7 @@ bool replay_real_begin(struct replay_real *r) {
         return false;
     }
     the.own.bytes = r->own_bytes + bytes + r->cells->bytes;
-    errno = pthread_create(&the.dealer, NULL, dealer_main, NULL);
+    errno = replay_own_thread(&the.dealer, NULL, dealer_main, NULL);
     return errno == 0;
 }
 

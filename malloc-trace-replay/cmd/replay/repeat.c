@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/replay/repeat.h"
 
+#include "base/bits.h"
+#include "base/os_mem.h"
 #include "base/raw_io.h"
+#include "cmd/replay/again.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
@@ -77,49 +80,39 @@ bool replay_repeat_name(char *to, size_t size, const char *name,
     return n > 0 && (size_t)n < size;
 }
 
-/* --- Files and words ------------------------------------------------------ */
+/* --- Memory and files ----------------------------------------------------- */
 
-/* Reads all the rest of FD and adds a null byte. NULL: out of memory, or it
-   cannot be read. */
-static char *read_whole(int fd, size_t *size) {
-    size_t room = 4096, got = 0;
-    char *text = malloc(room);
-    *size = 0;
-    while (text != NULL &&
-           tcm_io_read_full(fd, text + *size, room - *size, &got)) {
-        *size += got;
-        if (*size < room) {
-            text[*size] = '\0';
-            return text;
+#define CHUNK_BYTES ((size_t)1 << 20)
+
+/* Zeroed memory that is kept to the end, none of the allocator under test.
+   NULL: out of memory. */
+static void *piece(size_t bytes) {
+    static char *at;
+    static size_t left;
+    bytes = tcm_align_up(bytes, 16);
+    if (bytes > left) {
+        left = tcm_align_up(bytes, CHUNK_BYTES);
+        at = tcm_os_map(left);
+        if (at == NULL) {
+            left = 0;
+            return NULL;
         }
-        char *more = realloc(text, room *= 2);
-        if (more == NULL)
-            break;
-        text = more;
     }
-    free(text);
-    return NULL;
+    at += bytes;
+    left -= bytes;
+    return at - bytes;
 }
 
-/* This process's command line with WORD put behind the first word. */
-static char **words_with(char *word) {
-    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    size_t size = 0, n = 0;
-    char *text = fd < 0 ? NULL : read_whole(fd, &size);
-    if (fd >= 0)
-        close(fd);
-    for (size_t i = 0; i < size; i++)
-        n += text[i] == '\0';
-    char **words = text == NULL ? NULL : calloc(n + 2, sizeof(*words));
-    if (words == NULL)
-        return NULL;
-    n = 0;
-    for (size_t i = 0; i < size; i += strlen(text + i) + 1) {
-        words[n++] = text + i;
-        if (n == 1)
-            words[n++] = word;
-    }
-    return words;
+/* Reads the file FD and adds a null byte. NULL: out of memory, or it cannot be
+   read. */
+static char *read_whole(int fd, size_t *size) {
+    off_t end = lseek(fd, 0, SEEK_END);
+    char *text = end < 0 ? NULL : piece((size_t)end + 1);
+    *size = 0;
+    return text != NULL && lseek(fd, 0, SEEK_SET) == 0 &&
+                   tcm_io_read_full(fd, text, (size_t)end, size)
+               ? text
+               : NULL;
 }
 
 /* A file in memory, to be written and read again. -1: errno. */
@@ -140,8 +133,7 @@ static TCM_NORETURN void run_child(const struct repeat *r, int messages,
         _exit(TOOL_FAILED);
     if (messages >= 0)
         (void)dup2(messages, STDERR_FILENO);
-    tool_before_exec();
-    execv("/proc/self/exe", r->words);
+    replay_again(r->words, true);
     tool_error("cannot run again: %s", strerror(errno));
     _exit(TOOL_FAILED);
 }
@@ -160,11 +152,9 @@ static int run_await(pid_t child) {
    only if it ends otherwise. */
 static void show_messages(int messages) {
     size_t size = 0;
-    rewind_fd(messages);
     char *text = read_whole(messages, &size);
     if (text != NULL)
         (void)tcm_io_write_all(STDERR_FILENO, text, size);
-    free(text);
 }
 
 /* The number KEY of the JSON document TEXT. */
@@ -217,16 +207,13 @@ static bool run_once(struct repeat *r, int result, int messages) {
         return false;
     if (status > r->status)
         r->status = status;
-    rewind_fd(result);
     char *text = read_whole(result, &size);
     if (text == NULL) {
         tool_error("out of memory");
         return false;
     }
-    if (text[0] != '{') {
-        free(text);
+    if (text[0] != '{')
         return false;
-    }
     r->text[r->made] = text;
     for (unsigned f = 0; f < FIGURES; f++)
         r->value[f][r->made] = number_of(text, figure_key[f]);
@@ -237,17 +224,22 @@ static bool run_once(struct repeat *r, int result, int messages) {
 
 /* --- The account ---------------------------------------------------------- */
 
-static int compare(const void *a, const void *b) {
-    uint64_t x, y;
-    memcpy(&x, a, sizeof(x));
-    memcpy(&y, b, sizeof(y));
-    return x < y ? -1 : x > y;
+/* The C library's qsort asks for memory. */
+static void sort(uint64_t *v, size_t n) {
+    for (size_t gap = n / 2; gap != 0; gap /= 2)
+        for (size_t i = gap; i < n; i++) {
+            uint64_t one = v[i];
+            size_t at = i;
+            for (; at >= gap && v[at - gap] > one; at -= gap)
+                v[at] = v[at - gap];
+            v[at] = one;
+        }
 }
 
 static struct figure figure_of(struct repeat *r, unsigned f) {
     uint64_t *v = r->value[f];
     size_t n = r->made;
-    qsort(v, n, sizeof(*v), compare);
+    sort(v, n);
     return (struct figure){v[0], (v[(n - 1) / 2] + v[n / 2]) / 2, v[n - 1]};
 }
 
@@ -310,11 +302,10 @@ static bool begin(struct repeat *r, int *result, int *messages) {
         tool_error("cannot make a file in memory: %s", strerror(errno));
         return false;
     }
-    r->words = words_with(r->word);
-    r->text = calloc(r->wanted, sizeof(*r->text));
+    r->text = piece(r->wanted * sizeof(*r->text));
     bool good = r->words != NULL && r->text != NULL;
     for (unsigned f = 0; f < FIGURES; f++) {
-        r->value[f] = calloc(r->wanted, sizeof(*r->value[f]));
+        r->value[f] = piece(r->wanted * sizeof(*r->value[f]));
         good &= r->value[f] != NULL;
     }
     if (!good)
@@ -322,10 +313,12 @@ static bool begin(struct repeat *r, int *result, int *messages) {
     return good;
 }
 
-int replay_repeat(uint64_t runs, const char *json) {
+int replay_repeat(uint64_t runs, const char *json, char **words) {
     static struct tool_json j;
-    struct repeat r = {.wanted = runs};
+    struct repeat r = {.wanted = runs, .words = words};
     int result, messages;
+    if (words != NULL)
+        words[1] = r.word;
     tool_stop_catch();
     if (json != NULL && !tool_json_open(&j, json))
         return TOOL_FAILED;

@@ -18,8 +18,9 @@
 
 /* Whether all COUNT files can be read again. False: a message was printed. */
 bool replay_repeat_can(char *const *file, int count);
-/* Makes RUNS runs; returns the exit status. JSON: a file name or NULL. */
-int replay_repeat(uint64_t runs, const char *json);
+/* Makes RUNS runs; returns the exit status. JSON: a file name or NULL. WORDS:
+   of replay_again_words. */
+int replay_repeat(uint64_t runs, const char *json, char **words);
 
 /* Parses what the option tells: the run's number, and where its JSON goes. */
 bool replay_repeat_parse(const char *text, const char **json, uint64_t *number);

@@ -3,14 +3,15 @@
  * replay: runs the requests of a processed trace against the malloc of this
  * process and measures it. This file connects the parts.
  *
- * The decoding child is made first of all, before this process has asked its
- * allocator for anything, so that the allocator begins as it does in a program.
- * Between start mark and end mark this process makes no allocation but those of
- * the trace.
+ * The decoding child is made first of all. It is this program, executed without
+ * what LD_PRELOAD names. This process asks its allocator for nothing but what
+ * the trace asks for, so that the allocator begins as it does in a program, and
+ * so that one which is wrong is told of.
  */
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "cmd/replay/again.h"
 #include "cmd/replay/call_log.h"
 #include "cmd/replay/counters.h"
 #include "cmd/replay/around.h"
@@ -37,6 +38,7 @@
 #include "common/text.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,12 +59,9 @@ const char *__asan_default_options(void) {
 
 /* --- The child ------------------------------------------------------------ */
 
-static TCM_NORETURN void child_run(struct replay_ring *ring, pid_t parent,
-                                   const struct replay_options *o) {
-    /* If the allocator under test crashes the parent, the child ends, too. */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(TOOL_FAILED);
+/* Decodes into RING. */
+static TCM_NORETURN void child_decode(struct replay_ring *ring,
+                                      const struct replay_options *o) {
     tool_stop_obey();
     /* Blocks that are checked are written whole. */
     replay_feed(ring, o->file, o->files, o->check ? REPLAY_TOUCH_ALL : o->touch,
@@ -70,12 +69,36 @@ static TCM_NORETURN void child_run(struct replay_ring *ring, pid_t parent,
     _exit(0);
 }
 
-static pid_t child_start(struct replay_ring *ring,
+/* Executes this program anew, without the allocator under test, which decoding
+   must not depend on. Comes back if that cannot be: then this process decodes
+   by itself. */
+static void child_exec(int ring_fd, char **words) {
+    static char word[40];
+    if (ring_fd < 0 || words == NULL)
+        return;
+    snprintf(word, sizeof(word), "--" REPLAY_DECODE "=%d", ring_fd);
+    words[1] = word;
+    if (fcntl(ring_fd, F_SETFD, 0) == 0)
+        replay_again(words, false);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static pid_t child_start(struct replay_ring *ring, int ring_fd, char **words,
                          const struct replay_options *o) {
     pid_t parent = getpid();
+    /* a stop is held until the child can obey it */
+    tool_stop_hold(true);
     pid_t child = fork();
-    if (child == 0)
-        child_run(ring, parent, o);
+    if (child == 0) {
+        /* If the allocator under test crashes the parent, the child ends,
+           too. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(TOOL_FAILED);
+        child_exec(ring_fd, words);
+        child_decode(ring, o);
+    }
+    tool_stop_hold(false);
     if (child > 0)
         tool_stop_pass_to(child);
     return child;
@@ -474,8 +497,6 @@ static int run_tell(const struct run *r) {
 
 static int run_all(struct run *r, const struct replay_options *o) {
     static struct tool_json json;
-    static char stdout_buffer[8192];
-    setvbuf(stdout, stdout_buffer, _IOFBF, sizeof(stdout_buffer));
     if (!run_prepare(r, o))
         return TOOL_FAILED;
     const struct replay_batch *b =
@@ -502,6 +523,7 @@ static int run_all(struct run *r, const struct replay_options *o) {
         return TOOL_FAILED;
     }
     if (b == NULL) {
+        replay_calls_name(&r->exec.calls);
         r->interrupted = tool_stop_is_due();
         r->cut_short = !r->interrupted;
     }
@@ -539,34 +561,54 @@ static int run_all(struct run *r, const struct replay_options *o) {
 /* IN_TURNS: the decoding process must not take a processor from threads that
    run as fast as they can. The longer a turn, the less of it is begin and end;
    but it takes an eighth of the memory there is at most. */
-static struct replay_ring *ring_new(bool in_turns) {
+static struct replay_ring *ring_new(bool in_turns, int *fd) {
     struct replay_memory there;
     uint32_t batches = REPLAY_BATCHES_MOST;
     if (!in_turns)
-        return replay_ring_new(REPLAY_BATCHES, REPLAY_BATCHES / 2);
+        return replay_ring_new_file(REPLAY_BATCHES, REPLAY_BATCHES / 2, fd);
     replay_memory_find(&there, "");
     while (batches > REPLAY_BATCHES &&
            batches * sizeof(struct replay_batch) > there.room_bytes / 8)
         batches /= 2;
-    return replay_ring_new(batches, 0);
+    return replay_ring_new_file(batches, 0, fd);
+}
+
+/* In the decoding process, which was executed for that. */
+static TCM_NORETURN void decode(const struct replay_options *o) {
+    struct replay_ring *ring = replay_ring_open((int)o->ring_fd);
+    if (ring == NULL) {
+        tool_error("--" REPLAY_DECODE ": no memory that is shared with this "
+                   "process");
+        _exit(TOOL_USAGE);
+    }
+    close((int)o->ring_fd);
+    child_decode(ring, o);
 }
 
 int main(int argc, char **argv) {
     static struct run r;
+    static char stdout_buffer[8192];
     struct replay_options o = {0};
-    int status;
+    int status, ring_fd;
 
     r.log.fd = -1;
     tool_begin("replay");
+    /* Nothing of this process is in memory of the allocator under test. */
+    setvbuf(stdout, stdout_buffer, _IOFBF, sizeof(stdout_buffer));
+    /* Parsing moves the words. */
+    char **words = replay_again_words(argc, argv);
     if (!replay_options_parse(argc, argv, &o, &status))
         return tool_end(status);
+    if (o.decodes)
+        decode(&o);
     if (o.repeat != 0) {
-        status = replay_repeat(o.repeat, o.json);
+        status = replay_repeat(o.repeat, o.json, words);
         if (status != TOOL_FAILED)
             replay_hold(o.hold_ns);
         return tool_end(status);
     }
-    r.ring = ring_new(o.threads == THREADS_REAL && o.order.speed == 0);
+    r.ring =
+        ring_new(o.threads == THREADS_REAL && o.order.speed == 0, &ring_fd);
     if (r.ring == NULL) {
         tool_error("cannot share memory with the decoding process: out of "
                    "memory");
@@ -577,7 +619,9 @@ int main(int argc, char **argv) {
         tool_stop_obey();
     else
         tool_stop_catch();
-    r.child = child_start(r.ring, &o);
+    r.child = child_start(r.ring, ring_fd, words, &o);
+    if (ring_fd >= 0)
+        close(ring_fd);
     if (r.child < 0) {
         tool_error("cannot make the decoding process: %s", strerror(errno));
         return tool_end(TOOL_FAILED);

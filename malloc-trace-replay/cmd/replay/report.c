@@ -162,7 +162,9 @@ static void print_memory(const struct replay_report *r, FILE *out) {
                     tool_text_bytes(&c, f->most_peak_bytes));
         fputc('\n', out);
     }
-    if (r->rss->peak_bytes == 0)
+    if (r->time->elapsed_ns == 0)
+        fprintf(out, "resident memory   not known: nothing was replayed\n");
+    else if (r->rss->peak_bytes == 0)
         fprintf(out, "resident memory   not known: there is no /proc/self\n");
     else
         fprintf(out, "resident memory   start %s, peak %s%s, mean %s, end %s\n",

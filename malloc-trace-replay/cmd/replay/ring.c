@@ -10,7 +10,11 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 /* Looks before a sleep: about 20 us, less than a sleep and a wake cost. */
 #define RING_LOOKS 400
@@ -28,15 +32,64 @@ size_t replay_ring_bytes(const struct replay_ring *r) {
     return ring_bytes(r->batches);
 }
 
-struct replay_ring *replay_ring_new(uint32_t batches, uint32_t low) {
+/* A file in memory. A file that grows beyond the limit of files' sizes ends the
+   process by a signal. */
+static int ring_file(size_t bytes) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < bytes)
+        return -1;
+    int fd = memfd_create("replay", MFD_CLOEXEC);
+    if (fd >= 0 && ftruncate(fd, (off_t)bytes) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+struct replay_ring *replay_ring_new_file(uint32_t batches, uint32_t low,
+                                         int *fd) {
+    struct replay_ring *r = NULL;
+    size_t bytes = ring_bytes(batches);
     TCM_ASSERT(tcm_is_pow2(batches) && low < batches);
-    struct replay_ring *r = tcm_os_map_shared(ring_bytes(batches));
+    *fd = ring_file(bytes);
+    if (*fd >= 0)
+        r = tcm_os_map_file(*fd, 0, bytes);
+    if (*fd >= 0 && r == NULL) {
+        close(*fd);
+        *fd = -1;
+    }
+    if (r == NULL)
+        r = tcm_os_map_shared(bytes);
     if (r == NULL)
         return NULL;
-    memset(r, 0, ring_bytes(batches));
+    memset(r, 0, bytes);
     r->batches = batches;
     r->low = low;
+    r->bytes = bytes;
     return r;
+}
+
+struct replay_ring *replay_ring_new(uint32_t batches, uint32_t low) {
+    int fd;
+    struct replay_ring *r = replay_ring_new_file(batches, low, &fd);
+    if (fd >= 0)
+        close(fd);
+    return r;
+}
+
+struct replay_ring *replay_ring_open(int fd) {
+    struct stat st;
+    if (fstat(fd, &st) != 0 || (size_t)st.st_size < ring_bytes(1))
+        return NULL;
+    struct replay_ring *r = tcm_os_map_file(fd, 0, (size_t)st.st_size);
+    if (r == NULL)
+        return NULL;
+    uint32_t batches = r->batches;
+    if (r->bytes == (uint64_t)st.st_size && tcm_is_pow2(batches) &&
+        batches <= REPLAY_BATCHES_MOST && ring_bytes(batches) == r->bytes)
+        return r;
+    tcm_os_unmap(r, (size_t)st.st_size);
+    return NULL;
 }
 
 /* Whether the filler has to wait, with TAKEN taken. */

@@ -142,6 +142,7 @@ struct replay_ring {
     uint32_t wanted;
     uint32_t read TCM_ALIGNED(128);
     uint32_t batches, low; /* constant */
+    uint64_t bytes;        /* of all, which another build has otherwise */
     struct replay_result result TCM_ALIGNED(128);
     struct replay_batch batch[] TCM_ALIGNED(128);
 };
@@ -154,6 +155,12 @@ static inline struct replay_batch *replay_ring_place(struct replay_ring *r,
 /* Shared memory for BATCHES, a power of two, all pages present in this process.
    LOW 0: the ring is filled and emptied in turns. NULL: out of memory. */
 struct replay_ring *replay_ring_new(uint32_t batches, uint32_t low);
+/* The same, and *FD is a descriptor of it, which is closed on exec: another
+   program finds it by that. -1: it has none, only a fork has the ring. */
+struct replay_ring *replay_ring_new_file(uint32_t batches, uint32_t low,
+                                         int *fd);
+/* In the other program. NULL: FD is none of this build, or out of memory. */
+struct replay_ring *replay_ring_open(int fd);
 /* What it adds to the resident memory. */
 size_t replay_ring_bytes(const struct replay_ring *r);
 

@@ -2,8 +2,8 @@
 #include "cmd/replay/statistics.h"
 
 #include "base/raw_io.h"
+#include "common/symbol.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -27,12 +27,7 @@ static void put_piece_last(const char *s, void *fd) {
 
 /* The function NAME of malloc's library, or NULL. */
 static void *find(const struct replay_calls *calls, const char *name) {
-    Dl_info info;
-    void *p = dlsym(RTLD_DEFAULT, name);
-    return p != NULL && dladdr(p, &info) != 0 &&
-                   info.dli_fbase == calls->library
-               ? p
-               : NULL;
+    return tool_symbol_of(calls->library, name);
 }
 #define FIND(calls, function, name)                                            \
     do {                                                                       \

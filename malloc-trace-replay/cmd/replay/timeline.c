@@ -3,7 +3,9 @@
 
 #include "base/bits.h"
 #include "base/os_mem.h"
+#include "base/raw_io.h"
 #include "cmd/replay/fidelity.h"
+#include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
 
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 /* Where this project's libraries have the heap's bytes. */
 static const struct {
@@ -144,53 +147,83 @@ void replay_timeline_look(struct replay_timeline *t,
 
 /* --- Writing -------------------------------------------------------------- */
 
-static void write_csv(const struct replay_timeline *t, FILE *f) {
-    fputs("operation,ns,recorded_ns,live_bytes,live_blocks,rss_bytes,"
-          "huge_page_bytes,minor_faults",
-          f);
+/* A file of text that is written from a buffer of ours: stdio's is memory of
+   the allocator under test. */
+struct text {
+    int fd, error;
+    size_t used;
+    char buffer[16 << 10];
+};
+
+static void text_flush(struct text *t) {
+    if (t->error == 0 && !tcm_io_write_all(t->fd, t->buffer, t->used))
+        t->error = errno;
+    t->used = 0;
+}
+
+static void put(struct text *t, const char *text) {
+    size_t n = strlen(text);
+    if (n > sizeof(t->buffer) - t->used)
+        text_flush(t);
+    memcpy(t->buffer + t->used, text, n);
+    t->used += n;
+}
+
+static void put_number(struct text *t, const char *before, uint64_t n) {
+    char digits[32];
+    snprintf(digits, sizeof(digits), "%s%llu", before, (unsigned long long)n);
+    put(t, digits);
+}
+
+static void write_csv(const struct replay_timeline *t, struct text *f) {
+    put(f, "operation,ns,recorded_ns,live_bytes,live_blocks,rss_bytes,"
+           "huge_page_bytes,minor_faults");
     if (t->has_samples)
-        fputs(",recorded_rss_bytes,recorded_heap_bytes", f);
+        put(f, ",recorded_rss_bytes,recorded_heap_bytes");
     if (t->has_places)
-        fputs(",heap_bytes", f);
-    for (size_t p = 0; p < PLACES && t->has_places; p++)
-        fprintf(f, ",%s", place[p].key);
-    fputc('\n', f);
+        put(f, ",heap_bytes");
+    for (size_t p = 0; p < PLACES && t->has_places; p++) {
+        put(f, ",");
+        put(f, place[p].key);
+    }
+    put(f, "\n");
     for (unsigned i = 0; i < t->count; i++) {
         const struct moment *m = &t->moment[i];
         const uint64_t v[] = {m->operation,  m->ns,          m->recorded_ns,
                               m->live_bytes, m->live_blocks, m->rss_bytes,
                               m->huge_bytes, m->faults};
         for (size_t k = 0; k < sizeof(v) / sizeof(*v); k++)
-            fprintf(f, "%s%llu", k == 0 ? "" : ",", (unsigned long long)v[k]);
-        if (t->has_samples && m->sampled)
-            fprintf(f, ",%llu,%llu", (unsigned long long)m->recorded_rss_bytes,
-                    (unsigned long long)m->recorded_heap_bytes);
-        else if (t->has_samples)
-            fputs(",,", f);
+            put_number(f, k == 0 ? "" : ",", v[k]);
+        if (t->has_samples && m->sampled) {
+            put_number(f, ",", m->recorded_rss_bytes);
+            put_number(f, ",", m->recorded_heap_bytes);
+        } else if (t->has_samples) {
+            put(f, ",,");
+        }
         if (t->has_places)
-            fprintf(f, ",%llu", (unsigned long long)m->heap_bytes);
+            put_number(f, ",", m->heap_bytes);
         for (size_t p = 0; p < PLACES && t->has_places; p++)
-            fprintf(f, ",%llu", (unsigned long long)m->at[p]);
-        fputc('\n', f);
+            put_number(f, ",", m->at[p]);
+        put(f, "\n");
     }
 }
 
 static bool csv_file(const struct replay_timeline *t, const char *name) {
-    FILE *f = fopen(name, "we");
-    if (f == NULL) {
-        tool_error("cannot write %s: %s", name, strerror(errno));
+    static struct text f;
+    f.error = 0;
+    f.used = 0;
+    f.fd = tool_file_open_output(name);
+    if (f.fd < 0) {
+        tool_error("cannot write %s: %s", name, tool_file_error_text(errno));
         return false;
     }
-    write_csv(t, f);
-    bool good = ferror(f) == 0;
-    int error = errno;
-    if (fclose(f) != 0) {
-        error = errno;
-        good = false;
-    }
-    if (!good)
-        tool_error("cannot write %s: %s", name, strerror(error));
-    return good;
+    write_csv(t, &f);
+    text_flush(&f);
+    if (close(f.fd) != 0 && f.error == 0)
+        f.error = errno;
+    if (f.error != 0)
+        tool_error("cannot write %s: %s", name, strerror(f.error));
+    return f.error == 0;
 }
 
 static bool json_file(const struct replay_timeline *t, const char *name) {

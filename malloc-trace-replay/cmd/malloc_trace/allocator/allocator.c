@@ -8,12 +8,14 @@
  *
  * Why the C library is asked: any allocator may count what it likes, or
  * nothing. What the C library's own heap has grown by while this process asked
- * for memory was not served by another one.
+ * for memory was not served by another one: that is a wrapper, which may count,
+ * or harden, and is measured as what it is.
  */
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
+#include "common/symbol.h"
 #include "common/text.h"
 
 #include <dlfcn.h>
@@ -52,6 +54,7 @@ struct answer {
     unsigned foreigns;
     uint64_t asked, c_library, own;
     bool knows_c_library, knows_own;
+    bool wraps; /* the C library's malloc serves its requests */
     bool good;
     char why[PATH_MAX + 128]; /* when it is not */
 };
@@ -105,19 +108,9 @@ typedef struct mallinfo2 (*mallinfo_function)(void);
 typedef int (*property_function)(const char *, size_t *);
 typedef int (*mallctl_function)(const char *, void *, size_t *, void *, size_t);
 
-/* NAME of FROM, if it lies in the library at BASE; NULL: in any. */
-static void *find(void *from, const char *name, const void *base) {
-    Dl_info info;
-    void *p = dlsym(from, name);
-    return p != NULL && (base == NULL ||
-                         (dladdr(p, &info) != 0 && info.dli_fbase == base))
-               ? p
-               : NULL;
-}
-
-#define FIND(function, from, name, base)                                       \
+#define FIND(function, pointer)                                                \
     do {                                                                       \
-        void *p_ = find((from), (name), (base));                               \
+        void *p_ = (pointer);                                                  \
         memcpy(&(function), &p_, sizeof(p_));                                  \
     } while (0)
 
@@ -132,9 +125,10 @@ static void counters_find(struct counters *c, const void *base) {
     void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     c->mallinfo = NULL;
     if (libc != NULL)
-        FIND(c->mallinfo, libc, "mallinfo2", NULL);
-    FIND(c->property, RTLD_DEFAULT, "MallocExtension_GetNumericProperty", base);
-    FIND(c->mallctl, RTLD_DEFAULT, "mallctl", base);
+        FIND(c->mallinfo, dlsym(libc, "mallinfo2"));
+    FIND(c->property,
+         tool_symbol_of(base, "MallocExtension_GetNumericProperty"));
+    FIND(c->mallctl, tool_symbol_of(base, "mallctl"));
 }
 
 static uint64_t c_library_bytes(const struct counters *c) {
@@ -187,11 +181,7 @@ static bool find_memory(struct answer *a, const void *base, bool is_c_library) {
     a->c_library = after > before ? after - before : 0;
     if (a->knows_own)
         a->own = own[1] > own[0] ? own[1] - own[0] : 0;
-    if (!is_c_library && a->c_library >= a->asked / 2) {
-        snprintf(a->why, sizeof(a->why),
-                 "it hands its requests on to the C library's malloc");
-        return false;
-    }
+    a->wraps = !is_c_library && a->c_library >= a->asked / 2;
     if (a->knows_own && a->own < a->asked) {
         snprintf(a->why, sizeof(a->why),
                  "it counts %llu of %llu bytes that were asked for",
@@ -211,6 +201,7 @@ static bool write_json(struct tool_json *j, const struct answer *a) {
         tool_json_null(j, "why");
     else
         tool_json_string(j, "why", a->why);
+    tool_json_bool(j, "wraps_c_library", a->wraps);
     tool_json_begin_array(j, "elsewhere");
     for (unsigned i = 0; i < a->foreigns; i++)
         tool_json_string(j, NULL, a->foreign[i]);
@@ -230,7 +221,8 @@ static bool write_json(struct tool_json *j, const struct answer *a) {
 
 static void print(const struct answer *a) {
     struct tool_text t[2];
-    printf("malloc comes from %s\n", a->library);
+    printf("malloc comes from %s%s\n", a->library,
+           a->wraps ? ", a wrapper around the C library's" : "");
     if (a->foreigns != 0) {
         printf("  not from there  ");
         for (unsigned i = 0; i < a->foreigns; i++)
@@ -252,10 +244,12 @@ int cmd_allocator(int argc, char **argv) {
                                                {NULL, 0, false, 0}};
     static struct tool_json j;
     static struct answer a;
+    static char stdout_buffer[4096]; /* none of the allocator's memory */
     struct tool_options o;
     const char *json = NULL;
     const void *base = NULL;
     int id;
+    setvbuf(stdout, stdout_buffer, _IOFBF, sizeof(stdout_buffer));
     tool_options_init(&o, argc, argv, table, help);
     while ((id = tool_option_next(&o)) > 0)
         json = o.value;

@@ -18,6 +18,7 @@ struct contestant {
     char **env;    /* NAME=VALUE */
     size_t envs;
     char *why;  /* it takes no part; NULL: it does */
+    bool wraps; /* it hands its requests on to the C library's malloc */
     bool rests; /* it was left out of later rounds, as others were better */
     /* runs that gave no figures, and why the first did not */
     uint64_t failures;

@@ -34,6 +34,7 @@ static void put_contestants(const struct comparison *c, struct tool_json *j) {
         for (size_t e = 0; e < who->envs; e++)
             tool_json_string(j, NULL, who->env[e]);
         tool_json_end_array(j);
+        tool_json_bool(j, "wraps_c_library", who->wraps);
         tool_json_bool(j, "ok", why == NULL);
         if (why == NULL)
             tool_json_null(j, "why");

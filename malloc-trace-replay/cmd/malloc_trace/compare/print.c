@@ -257,6 +257,9 @@ static void print_rest(const struct comparison *c, const struct sheet *s,
 static void print_out(const struct comparison *c, FILE *out) {
     for (size_t i = 0; i < c->who.count; i++) {
         const struct contestant *who = &c->who.list[i];
+        if (who->wraps)
+            fprintf(out, "%s is a wrapper around the C library's malloc\n",
+                    who->name);
         if (who->why != NULL)
             fprintf(out, "%s takes no part: %s\n", who->name, who->why);
         else if (who->failures != 0)

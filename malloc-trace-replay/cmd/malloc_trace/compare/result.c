@@ -176,12 +176,13 @@ bool result_take(struct comparison *c, const char *text, size_t n, size_t round,
 }
 
 bool result_read_allocator(const char *text, size_t n, bool *took_over,
-                           char library[PATH_MAX], char why[256]) {
+                           bool *wraps, char library[PATH_MAX], char why[256]) {
     char problem[200];
     json_t *root = document(text, n, problem);
     if (root == NULL)
         return false;
     *took_over = json_is_true(json_object_get(root, "took_over"));
+    *wraps = json_is_true(json_object_get(root, "wraps_c_library"));
     copy(library, PATH_MAX, text_of(root, "library"));
     copy(why, 256, text_of(root, "why"));
     json_decref(root);
@@ -328,8 +329,8 @@ bool result_read_plan(struct comparison *c, const char *path) {
 }
 
 bool result_read_allocator(const char *text, size_t n, bool *took_over,
-                           char library[PATH_MAX], char why[256]) {
-    (void)text, (void)n, (void)took_over, (void)library, (void)why;
+                           bool *wraps, char library[PATH_MAX], char why[256]) {
+    (void)text, (void)n, (void)took_over, (void)wraps, (void)library, (void)why;
     return false;
 }
 

@@ -29,9 +29,10 @@ bool result_take(struct comparison *c, const char *text, size_t n, size_t round,
 bool result_read_plan(struct comparison *c, const char *path);
 
 /* Whether TEXT is the answer of `malloc-trace allocator`; then whether malloc
-   was taken over, the library, and why not. */
+   was taken over, whether by a wrapper around the C library's, the library, and
+   why not. */
 bool result_read_allocator(const char *text, size_t n, bool *took_over,
-                           char library[PATH_MAX], char why[256]);
+                           bool *wraps, char library[PATH_MAX], char why[256]);
 
 /* Named numbers of a JSON object, for the gate. CALL is called with each; false
    ends it. false: not read, a message is out. */

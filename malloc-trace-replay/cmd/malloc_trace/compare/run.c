@@ -277,7 +277,8 @@ static bool check(struct contestant *c) {
     bool made = child_run(&ask, &end);
     char *text = made ? child_file_text(answer, &n) : NULL;
     if (text != NULL && !tool_stop_requested()) {
-        if (!result_read_allocator(text, n, &took_over, library, why)) {
+        if (!result_read_allocator(text, n, &took_over, &c->wraps, library,
+                                   why)) {
             why_not(&end, messages, why, sizeof(why));
             contestant_out(c, "%s", why);
         } else if (c->library[0] != '\0' && !is_same_file(library, c->library))

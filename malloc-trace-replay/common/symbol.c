@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/symbol.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+
+const void *tool_symbol_library(const void *address) {
+    Dl_info info;
+    if (address == NULL || dladdr(address, &info) == 0)
+        return NULL;
+    return info.dli_fbase;
+}
+
+/* --- The table of a library ----------------------------------------------- */
+
+struct table {
+    const ElfW(Sym) * symbol;
+    const ElfW(Half) * version; /* NULL: none has one */
+    const char *text;
+    const uint32_t *gnu_hash, *hash; /* one of them, or NULL both */
+};
+
+/* The loader has added the place of the library to most of these. */
+static const void *at(const struct dl_phdr_info *info, ElfW(Addr) value) {
+    return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr
+                                                  : value);
+}
+
+static void table_find(const struct dl_phdr_info *info, const ElfW(Dyn) * d,
+                       struct table *t) {
+    memset(t, 0, sizeof(*t));
+    for (; d->d_tag != DT_NULL; d++) {
+        const void *p = at(info, d->d_un.d_ptr);
+        if (d->d_tag == DT_SYMTAB)
+            t->symbol = p;
+        else if (d->d_tag == DT_STRTAB)
+            t->text = p;
+        else if (d->d_tag == DT_VERSYM)
+            t->version = p;
+        else if (d->d_tag == DT_GNU_HASH)
+            t->gnu_hash = p;
+        else if (d->d_tag == DT_HASH)
+            t->hash = p;
+    }
+}
+
+/* Symbol I is NAME, defined here, and no old version of it. */
+static bool is_it(const struct table *t, uint32_t i, const char *name) {
+    const ElfW(Sym) *s = &t->symbol[i];
+    return s->st_shndx != SHN_UNDEF && s->st_value != 0 &&
+           (t->version == NULL || (t->version[i] & 0x8000) == 0) &&
+           strcmp(t->text + s->st_name, name) == 0;
+}
+
+static bool by_gnu_hash(const struct table *t, const char *name) {
+    const uint32_t *h = t->gnu_hash, buckets = h[0], first = h[1];
+    const uint32_t *bucket = h + 4 + h[2] * (sizeof(ElfW(Addr)) / sizeof(*h));
+    const uint32_t *chain = bucket + buckets;
+    uint32_t hash = 5381;
+    for (const char *p = name; *p != '\0'; p++)
+        hash = hash * 33 + (unsigned char)*p;
+    uint32_t i = buckets == 0 ? 0 : bucket[hash % buckets];
+    if (i < first)
+        return false;
+    for (;; i++) {
+        uint32_t of = chain[i - first];
+        if ((of | 1) == (hash | 1) && is_it(t, i, name))
+            return true;
+        if (of & 1)
+            return false;
+    }
+}
+
+static bool has(const struct table *t, const char *name) {
+    if (t->symbol == NULL || t->text == NULL)
+        return false;
+    if (t->gnu_hash != NULL)
+        return by_gnu_hash(t, name);
+    /* The second number is that of the symbols. */
+    for (uint32_t i = 0; t->hash != NULL && i < t->hash[1]; i++)
+        if (is_it(t, i, name))
+            return true;
+    return false;
+}
+
+/* --- Looking -------------------------------------------------------------- */
+
+struct look {
+    const void *library;
+    const char *name;
+    bool has;
+};
+
+/* The lowest of its segments is where dladdr says that a library begins. */
+static int look_into(struct dl_phdr_info *info, size_t size, void *ctx) {
+    struct look *l = ctx;
+    const ElfW(Phdr) *p = info->dlpi_phdr;
+    const ElfW(Dyn) *dynamic = NULL;
+    bool is_library = false;
+    (void)size;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const void *start = (const void *)(info->dlpi_addr + p[i].p_vaddr);
+        if (p[i].p_type == PT_DYNAMIC)
+            dynamic = start;
+        else if (p[i].p_type == PT_LOAD && start == l->library)
+            is_library = true;
+    }
+    if (!is_library)
+        return 0;
+    struct table t;
+    if (dynamic != NULL) {
+        table_find(info, dynamic, &t);
+        l->has = has(&t, l->name);
+    }
+    return 1;
+}
+
+void *tool_symbol_of(const void *library, const char *name) {
+    struct look l = {.library = library, .name = name};
+    if (library == NULL || dl_iterate_phdr(look_into, &l) == 0 || !l.has)
+        return NULL;
+    void *p = dlsym(RTLD_DEFAULT, name);
+    return p != NULL && tool_symbol_library(p) == library ? p : NULL;
+}
