@@ -58,8 +58,12 @@ void account_finish(struct account *a, struct tool_raw *raw,
     a->peak_live_bytes = e->peak_live_bytes;
     a->live_at_end = e->slots.live;
     a->order_conflicts = o->conflicts;
-    a->widest_ns = o->widest_ns;
-    a->median_ns = order_median_ns(o);
+    a->widest_ns = o->intervals.widest_ns;
+    a->median_ns = order_quantile_ns(&o->intervals, 50);
+    a->p90_ns = order_quantile_ns(&o->intervals, 90);
+    a->most_late_ns = o->disorder.widest_ns;
+    a->median_late_ns = order_quantile_ns(&o->disorder, 50);
+    a->p90_late_ns = order_quantile_ns(&o->disorder, 90);
     a->waited = o->waited;
     a->peak_error_bytes = peak_bound_error(&o->peak, e->peak_live_bytes,
                                            e->counts.requested_bytes);
@@ -193,10 +197,19 @@ void account_print(const struct account *a) {
             tool_text_count(&t[0], a->live_at_end),
             a->live_at_end == 1 ? "" : "s");
     fprintf(stderr,
-            "  %-18s %s\n  %-18s of an event: median %s us, widest %s us\n",
+            "  %-18s %s\n  %-18s of an event: median %s us, 90 %% %s us, "
+            "widest %s us\n",
             "thread switches", tool_text_count(&t[0], a->switches), "interval",
             tool_text_count(&t[1], a->median_ns / 1000),
-            tool_text_count(&t[2], a->widest_ns / 1000));
+            tool_text_count(&t[2], a->p90_ns / 1000),
+            tool_text_count(&t[3], a->widest_ns / 1000));
+    if (a->most_late_ns != 0)
+        fprintf(stderr,
+                "  %-18s of an event: median %s us, 90 %% %s us, most %s us\n",
+                "out of order by",
+                tool_text_count(&t[0], a->median_late_ns / 1000),
+                tool_text_count(&t[1], a->p90_late_ns / 1000),
+                tool_text_count(&t[2], a->most_late_ns / 1000));
     if (c->foreign_frees + a->waited != 0)
         fprintf(stderr,
                 "  %-18s %s frees of other threads' blocks\n"
@@ -277,6 +290,10 @@ void account_json(const struct account *a, struct tool_json *j) {
     tool_json_u64(j, "present_blocks", a->present_blocks);
     tool_json_u64(j, "widest_interval_ns", a->widest_ns);
     tool_json_u64(j, "median_interval_ns", a->median_ns);
+    tool_json_u64(j, "p90_interval_ns", a->p90_ns);
+    tool_json_u64(j, "most_out_of_order_ns", a->most_late_ns);
+    tool_json_u64(j, "median_out_of_order_ns", a->median_late_ns);
+    tool_json_u64(j, "p90_out_of_order_ns", a->p90_late_ns);
     tool_json_u64(j, "cross_thread_frees", c->foreign_frees);
     tool_json_u64(j, "waited_for_allocation", a->waited);
     tool_json_u64(j, "peak_live_error_bytes", a->peak_error_bytes);

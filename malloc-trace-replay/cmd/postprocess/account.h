@@ -23,7 +23,9 @@ struct account {
     uint64_t peak_live_bytes, live_at_end;
     uint64_t untraced_frees, dropped_events;
     uint64_t order_conflicts, switches;
-    uint64_t widest_ns, median_ns, start_ns, end_ns;
+    uint64_t widest_ns, median_ns, p90_ns; /* intervals of events */
+    uint64_t most_late_ns, median_late_ns, p90_late_ns;
+    uint64_t start_ns, end_ns;
     uint64_t waited, peak_error_bytes;
     uint64_t damaged_places; /* segments or frames */
     uint64_t lost_bytes; /* of streams: gaps and what could not be decoded */

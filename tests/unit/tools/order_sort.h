@@ -22,6 +22,7 @@ struct sorted {
     uint64_t conflicts, lost_bytes, bad_places;
     uint64_t peak_live_bytes, live_at_end, held_peak, switches;
     uint64_t untraced, dropped, waited, peak_error;
+    uint64_t disorder[3]; /* of half of the events, of 90 %, of all */
 };
 
 struct sorter {
@@ -129,6 +130,9 @@ static inline void sorter_close(struct sorter *s) {
     out->waited = s->order.waited;
     out->peak_error = peak_bound_error(&s->order.peak, s->emit.peak_live_bytes,
                                        s->emit.counts.requested_bytes);
+    out->disorder[0] = order_quantile_ns(&s->order.disorder, 50);
+    out->disorder[1] = order_quantile_ns(&s->order.disorder, 90);
+    out->disorder[2] = s->order.disorder.widest_ns;
     out->held_peak = s->demux.held_peak;
     out->switches = s->writer.switches;
     for (size_t i = 0; i < s->demux.ids.count; i++) {

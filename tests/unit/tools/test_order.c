@@ -54,6 +54,44 @@ static uint64_t cross_frees(const struct history *h) {
     return n;
 }
 
+static int compare_u64(const void *a, const void *b) {
+    uint64_t x, y;
+    memcpy(&x, a, sizeof(x));
+    memcpy(&y, b, sizeof(y));
+    return x < y ? -1 : x > y;
+}
+
+/* How far events stand out of the order of the history: by how much one of
+   another stream that stands before happened later. Those that may happen at
+   any time count for no other. */
+static bool disorder_holds(const struct sorted *out, const struct history *h,
+                           const struct order_model *m) {
+    uint64_t most = 0, of_others = 0, *late = calloc(m->count + 1, 8);
+    uint32_t stream = 0;
+    bool good = true;
+    for (size_t i = 0; i < m->count; i++) {
+        const struct history_event *e = &h->events[m->output[i]->truth];
+        uint64_t others = e->stream == stream ? of_others : most;
+        late[i] = others > e->time ? others - e->time : 0;
+        if (m->output[i]->hi == UINT64_MAX)
+            continue;
+        if (e->stream != stream && e->time > most) {
+            of_others = most;
+            stream = e->stream;
+        }
+        uint64_t *to = e->stream == stream ? &most : &of_others;
+        *to = e->time > *to ? e->time : *to;
+    }
+    qsort(late, m->count, sizeof(*late), compare_u64);
+    for (unsigned i = 0; i < 3 && m->count != 0; i++) {
+        static const unsigned percent[3] = {50, 90, 100};
+        uint64_t truth = late[(m->count * percent[i] + 99) / 100 - 1];
+        good &= truth <= out->disorder[i] + out->disorder[i] / 16;
+    }
+    free(late);
+    return good;
+}
+
 /* What the summary says of the order is true of the history. */
 static bool account_holds(const struct sorted *out, const struct history *h) {
     uint64_t found = out->peak_live_bytes, truth = h->peak_bytes;
@@ -79,14 +117,16 @@ static void test_consistent(void) {
         check_truth(&truth, &h, &m);
         if (!agree(&out, &h, &m) || m.count != h.event_count ||
             m.conflicts + m.unmatched + m.unmatched_reallocs != 0 ||
-            !check_truth_holds(&truth) || !account_holds(&out, &h)) {
+            !check_truth_holds(&truth) || !account_holds(&out, &h) ||
+            !disorder_holds(&out, &h, &m)) {
             check_tell("consistent", &h, &o, &out, &m);
             bad++;
         }
         for (size_t i = 0; i < h.event_count; i++)
             late += h.events[i].stream == MTF_THREAD_LATE;
         if (o.threads == 1 && o.end_permille == 0)
-            alone += out.peak_error + out.waited + out.counts.foreign_frees;
+            alone += out.peak_error + out.waited + out.counts.foreign_frees +
+                     out.disorder[2];
         waited += out.waited;
         cross += out.counts.foreign_frees;
         errors += out.peak_live_bytes != h.peak_bytes;

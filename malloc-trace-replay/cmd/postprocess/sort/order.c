@@ -54,23 +54,42 @@ static uint64_t width_of_class(unsigned c) {
     return (16 + (uint64_t)(c % 16)) << (log2 - 4);
 }
 
-static void count_width(struct order *o, const struct demux_thread *t) {
-    if (t->hi == UINT64_MAX)
-        return;
-    uint64_t width = t->hi - t->lo;
-    if (width > o->widest_ns)
-        o->widest_ns = width;
-    o->widths[width_class(width)] += t->n;
+static void width_add(struct order_widths *w, uint64_t width, uint64_t events) {
     TCM_ASSERT(width_class(width) < ORDER_WIDTHS);
-    o->width_events += t->n;
+    if (width > w->widest_ns)
+        w->widest_ns = width;
+    w->of[width_class(width)] += events;
+    w->events += events;
 }
 
-uint64_t order_median_ns(const struct order *o) {
+static void count_width(struct order *o, const struct demux_thread *t) {
+    if (t->hi != UINT64_MAX)
+        width_add(&o->intervals, t->hi - t->lo, t->n);
+}
+
+/* COUNT events of an interval of thread ID were written, from LO to HI. */
+static void count_late(struct order *o, uint64_t id, uint64_t lo, uint64_t hi,
+                       uint64_t count) {
+    uint64_t others = o->most_thread == id ? o->other_hi : o->most_hi;
+    width_add(&o->disorder, others > lo ? others - lo : 0, count);
+    if (hi == UINT64_MAX)
+        return;
+    if (o->most_thread != id && hi > o->most_hi) {
+        o->other_hi = o->most_hi;
+        o->most_thread = id;
+    }
+    if (o->most_thread == id)
+        o->most_hi = tcm_max_u64(o->most_hi, hi);
+    else
+        o->other_hi = tcm_max_u64(o->other_hi, hi);
+}
+
+uint64_t order_quantile_ns(const struct order_widths *w, unsigned percent) {
     uint64_t seen = 0;
     for (unsigned c = 0; c < ORDER_WIDTHS; c++) {
-        seen += o->widths[c];
-        if (seen * 2 >= o->width_events && seen != 0)
-            return tcm_min_u64(width_of_class(c), o->widest_ns);
+        seen += w->of[c];
+        if (seen != 0 && (double)seen * 100 >= (double)w->events * percent)
+            return tcm_min_u64(width_of_class(c), w->widest_ns);
     }
     return 0;
 }
@@ -373,7 +392,9 @@ static void run(struct order *o, uint64_t count) {
     struct emit *e = o->emit;
     peak_bound_level(&o->peak, e->live_bytes);
     e->run_high = e->run_low = e->live_bytes;
+    uint64_t before = t->i, lo = t->lo, hi = t->hi;
     emit_run(e, t, count);
+    count_late(o, t->id, lo, hi, t->i - before);
     e->peak_live_bytes = tcm_max_u64(e->peak_live_bytes, e->run_high);
     peak_bound_add(&o->peak, t->id, t->lo, t->hi, e->run_high - e->run_low);
     if (t->i < t->n)

@@ -26,8 +26,14 @@
 /* No recorder leaves so much between two barriers. */
 #define ORDER_HELD_MAX ((uint64_t)1 << 30)
 
-/* Widths of intervals: 16 classes for each power of two. */
+/* Widths, by events: 16 classes for each power of two. */
 #define ORDER_WIDTHS (64u * 16u)
+
+struct order_widths {
+    uint64_t widest_ns;
+    uint64_t events;
+    uint64_t of[ORDER_WIDTHS];
+};
 
 struct order_sample {
     struct order_sample *next;
@@ -71,9 +77,12 @@ struct order {
     struct order_sample *samples, **samples_end;
 
     uint64_t first_ns, last_ns;
-    uint64_t widest_ns;
-    uint64_t width_events; /* events in `widths` */
-    uint64_t widths[ORDER_WIDTHS];
+    struct order_widths intervals;
+    /* How much later an event may have happened than one that stands behind it,
+       for this one; and the greatest hi so far, with its thread, and the
+       greatest of another thread. */
+    struct order_widths disorder;
+    uint64_t most_hi, most_thread, other_hi;
     uint64_t held_max; /* bytes held without a barrier */
     bool failed;       /* no memory */
 };
@@ -92,7 +101,7 @@ void order_barrier(struct order *o, uint64_t time_ns);
 /* The input ended: writes the rest. */
 void order_finish(struct order *o);
 
-/* Median width of the intervals, weighted by events, to 1/16. */
-uint64_t order_median_ns(const struct order *o);
+/* The width that is not exceeded for PERCENT of the events, to 1/16. */
+uint64_t order_quantile_ns(const struct order_widths *w, unsigned percent);
 
 #endif
