@@ -76,7 +76,8 @@ static uint64_t size_of(struct prng *p) {
     }
 }
 
-static void make(struct run *r, struct prng *p) {
+/* The head of a trace, with SITES sites. */
+static void begin(struct run *r) {
     uint8_t header[MTF_RAW_HEADER_MAX];
     const struct mtf_raw_header fixed = {
         .pid = 1, .random = 1, .page_size = 4096, .clock = 1};
@@ -91,6 +92,10 @@ static void make(struct run *r, struct prng *p) {
         define(r, &(struct mtf_site_def){.what = MTF_SITE_DEF_FRAME,
                                          .site = site,
                                          .address = 4096 * site});
+}
+
+static void make(struct run *r, struct prng *p) {
+    begin(r);
     for (int i = 0; i < BLOCKS; i++) {
         struct mtf_proc_object block;
         uint64_t size = size_of(p);
@@ -157,9 +162,33 @@ static bool one_run(struct prng *p) {
     return good;
 }
 
+/* A site with a single sample of SIZE bytes. */
+static uint64_t calls_of_one(uint64_t size) {
+    static struct run r;
+    char name[64];
+    struct mtf_proc_object block;
+    memset(&r, 0, sizeof(r));
+    r.fd = memfd_create("trace", MFD_CLOEXEC);
+    begin(&r);
+    mtf_proc_put_site(&r.w, 1);
+    mtf_proc_put_alloc(&r.w, MTF_CALL_MALLOC, size, &block);
+    mtf_proc_writer_end(&r.w, NULL, 0);
+    free(r.w.stack);
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", r.fd);
+    struct tallies t = {.options = {.by = TALLY_BY_SITE}};
+    uint64_t calls =
+        tally_read(&t, name) && t.count == 1 ? t.tally[0].calls : 0;
+    tally_fini(&t);
+    close(r.fd);
+    return calls;
+}
+
 int main(void) {
     struct prng p;
     bool good = true;
+    /* They stand for 3.68 and for 3.26 calls. */
+    tap_ok(calls_of_one(1300) == 4 && calls_of_one(1500) == 3,
+           "a single sample's calls are rounded, not cut");
     prng_seed(&p, 7);
     for (int i = 0; i < RUNS; i++)
         good &= one_run(&p);

@@ -45,7 +45,7 @@ struct tally {
     uint64_t samples; /* calls that were seen, of estimates */
     /* while reading */
     uint64_t peak_stamp, kept, kept_bytes;
-    double rest;   /* of calls that samples stand for, below 1 */
+    double rest;   /* of calls that samples stand for, half a one at most */
     bool followed; /* by the history */
 };
 
