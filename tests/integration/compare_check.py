@@ -80,7 +80,7 @@ def keys(comparison):
         expect("environment", all("=" in e for e in who["environment"]), True)
     for v in comparison["verdicts"]:
         has("a verdict", v, {
-            "contestant": str, "metric": str, "ratio": NUMBER,
+            "contestant": str, "metric": str, "ratio": (int, float, none),
             "lo": (int, float, none), "hi": (int, float, none),
             "verdict": str, "smallest_difference": (int, float, none),
         })
@@ -206,11 +206,16 @@ def figures(comparison, rows):
                 continue
             said, what = said[0], "%s %s " % (who, m)
             middle, low, high, least = interval(d, alpha)
-            expect(what + "ratio", said["ratio"], math.exp(middle))
             low, high, least = [None if x is None else math.exp(x)
                                 for x in (low, high, least)]
-            expect(what + "lo", said["lo"], low)
-            expect(what + "hi", said["hi"], high)
+            # where the baseline has none of it there is no ratio
+            if said["ratio"] is not None:
+                expect(what + "ratio", said["ratio"], math.exp(middle))
+                expect(what + "lo", said["lo"], low)
+                expect(what + "hi", said["hi"], high)
+            else:
+                expect(what + "baseline", said["baseline_value"] <=
+                       WORDS[m][2], True)
             expect(what + "smallest_difference", said["smallest_difference"],
                    None if least is None else least - 1)
             expect(what + "verdict", said["verdict"],

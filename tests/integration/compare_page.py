@@ -154,7 +154,8 @@ def main(page_file, json_file, csv_file, names):
     wrong = []
     for v in want["verdicts"]:
         row = rows.get((v["contestant"], v["metric"]))
-        expect = [figure(v["metric"], v["value"]), ratio(v["ratio"])]
+        expect = [figure(v["metric"], v["value"])]
+        expect.append(expect[0] if v["ratio"] is None else ratio(v["ratio"]))
         if v["lo"] is not None:
             expect[1] += f" ({ratio(v['lo'])} to {ratio(v['hi'])})"
         if row is None or row[1:3] != expect or v["lo"] is not None and \

@@ -160,6 +160,23 @@ like "is told too" "$out" "1 runs were made with other versions"
 is "an unlike one" "$status,$(json j runs_of_unlike_machines)" 0,22
 like "is told" "$out" "22 runs were made on machines unlike"
 
+# --- A baseline that has none of something ------------------------------------
+
+"$python" - one <<'END'
+import json, sys
+for who, pages in ((0, 0), (1, 6656)):
+    for r in range(1, 11):
+        name = "%s/results/%d.0.%d.json" % (sys.argv[1], r, who)
+        run = json.load(open(name))
+        run["replay"]["huge_bytes"] = 4096 * pages
+        json.dump(run, open(name, "w"))
+END
+verdict one
+like "how much it is stands there" "$out" " 26.0 MiB[?*]?$"
+is "and no ratio" "$(tr -d ' \n' <j |
+    grep -o '"metric":"huge_bytes",[^}]*"ratio":[^}]*"hi":[a-z]*' |
+    sed 's/.*"ratio"/"ratio"/')" '"ratio":null,"lo":null,"hi":null'
+
 # --- Many results -------------------------------------------------------------
 
 rounds=500

@@ -69,9 +69,9 @@ static bool put_verdicts(const struct comparison *c, struct tool_json *j) {
             tool_json_string(j, "metric", compare_metric[m].key);
             tool_json_double(j, "value", v.typical);
             tool_json_double(j, "baseline_value", v.baseline);
-            tool_json_double(j, "ratio", v.ratio);
-            put_ratio(j, "lo", v.has_interval, v.low);
-            put_ratio(j, "hi", v.has_interval, v.high);
+            put_ratio(j, "ratio", !v.of_none, v.ratio);
+            put_ratio(j, "lo", v.has_interval && !v.of_none, v.low);
+            put_ratio(j, "hi", v.has_interval && !v.of_none, v.high);
             tool_json_string(j, "verdict",
                              verdict_text(&v, (enum compare_metric)m));
             put_ratio(j, "smallest_difference", v.has_interval, v.smallest);

@@ -14,7 +14,9 @@ const char *html_ratio_text(const struct html *h, char text[64], size_t who,
     char ratio[16], low[16], high[16];
     if (who == h->c->baseline)
         return strcpy(text, "1");
-    if (v->has_interval)
+    if (v->of_none)
+        compare_figure_text(text, m, v->typical);
+    else if (v->has_interval)
         snprintf(text, 64, "%s (%s to %s)", compare_ratio_text(ratio, v->ratio),
                  compare_ratio_text(low, v->low),
                  compare_ratio_text(high, v->high));

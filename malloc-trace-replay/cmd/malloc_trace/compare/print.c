@@ -232,19 +232,26 @@ static void print_rest(const struct comparison *c, const struct sheet *s,
             "one could be\n%-*s",
             width + 5, "");
     for (size_t r = 0; r < TCM_ARRAY_SIZE(rest); r++)
-        fprintf(out, "%9s", compare_metric[rest[r]].name);
+        fprintf(out, "%*s", rest[r] == METRIC_HUGE ? 11 : 9,
+                compare_metric[rest[r]].name);
     fputc('\n', out);
     for (size_t k = 0; k < s->ranked; k++) {
         size_t i = s->order[k];
         fprintf(out, "%3zu  %-*.34s", k + 1, width, c->who.list[i].name);
         for (size_t r = 0; r < TCM_ARRAY_SIZE(rest); r++) {
             const struct verdict *v = &s->verdict[i][rest[r]];
-            char ratio[16];
-            compare_ratio_text(ratio, v->ratio);
-            if (!v->measured)
-                fprintf(out, "%9s", "-");
+            char ratio[32];
+            /* the last one has room for a size */
+            int column = rest[r] == METRIC_HUGE ? 11 : 9;
+            if (v->of_none) /* how much it is, where there is no ratio */
+                compare_figure_text(ratio, rest[r], v->typical);
             else
-                fprintf(out, "%8s%c", i == c->baseline ? "1" : ratio,
+                compare_ratio_text(ratio, v->ratio);
+            if (!v->measured)
+                fprintf(out, "%*s", column, "-");
+            else
+                fprintf(out, "%*s%c", column - 1,
+                        i == c->baseline ? "1" : ratio,
                         i == c->baseline               ? ' '
                         : v->kind == VERDICT_NOT_SHOWN ? '?'
                         : v->kind == VERDICT_NO_WORSE  ? ' '

@@ -211,6 +211,8 @@ bool verdict_between(const struct comparison *c, size_t who, size_t base,
     }
     v->typical = typical_of(c, &p, p.figure);
     v->baseline = typical_of(c, &p, p.figure + cells);
+    v->of_none = v->baseline <= compare_metric[m].least &&
+                 v->typical > compare_metric[m].least;
     v->kind = kind_of(v, c->margin);
     pairs_free(&p);
     return true;

@@ -29,6 +29,7 @@ struct verdict {
     double typical;  /* the contestant's figure, in the metric's unit */
     double baseline; /* and the baseline's */
     double ratio;
+    bool of_none; /* the baseline has none of it: the ratio says nothing */
     bool has_interval;
     double low, high;
     double smallest; /* difference that would have been shown, 0.01: 1 % */
