@@ -2,8 +2,8 @@
 /*
  * Threads for replay_real.sh: "hand" passes blocks between three threads,
  * twice; "busy" has two that need nothing of each other; "pause" sleeps half a
- * second between two operations; "born N" makes N threads one after another,
- * "pairs N" N times two.
+ * second between two operations; "steps" does some for half a second before
+ * that; "born N" makes N threads one after another, "pairs N" N times two.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -67,6 +67,13 @@ int main(int argc, char **argv) {
         run(busy, 2);
     } else if (strcmp(what, "pause") == 0) {
         free(malloc(100));
+        usleep(500000);
+        free(malloc(200));
+    } else if (strcmp(what, "steps") == 0) {
+        for (int i = 0; i < 50; i++) {
+            free(malloc(100));
+            usleep(10000);
+        }
         usleep(500000);
         free(malloc(200));
     } else if (strcmp(what, "born") == 0) {

@@ -135,6 +135,22 @@ for mode in none real; do
     slow --threads=$mode --speed=0.5 --max-idle=110ms pause.p
     is "$mode: half as fast: the pause is twice as long" "$(count pauses)" 1
 done
+# A look at memory takes a tenth of a second, and there are 50 batches before the
+# pause.
+traced steps steps
+for mode in none real; do
+    MALLOC_LOOK_MS=100
+    export MALLOC_LOOK_MS
+    slow --threads=$mode --speed=1 --timeline t.csv steps.p
+    unset MALLOC_LOOK_MS
+    at_least "$mode: looks leave the pause as it was" "$(count pauses)" 1
+    at_least "$mode: their time is told" "$(json j look_ns)" 200000000
+    at_least "$mode: and is added" "$(json j elapsed_ns)" \
+        $((1000000000 + $(json j look_ns) - 100000000))
+    at_most "$mode: they take a tenth of the time" \
+        "$(($(wc -l <t.csv) - 2))" $(($(json j elapsed_ns) / 900000000 + 2))
+    like "$mode: the report has it" "$out" "^pace +kept to within .*still for"
+done
 real --think=recorded hand.p
 is "operations spread over their time" "$?,$(json j think)" 0,recorded
 # A time is a window's, of which the first begins at 0.

@@ -191,12 +191,14 @@ void replay_rss_start(struct replay_rss *m, uint64_t own_bytes) {
     m->own_bytes = own_bytes;
     m->program_bytes = program_bytes();
     m->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    m->look_ns = 0;
     m->peak_known = rss_reset_peak();
     m->start_bytes = without_own(m, rss_now());
     m->peak_bytes = m->start_bytes;
 }
 
 void replay_rss_before_own(struct replay_rss *m) {
+    m->own_since_ns = tcm_clock_ns();
     if (m->peak_known)
         note_peak(m, rss_peak());
 }
@@ -205,6 +207,7 @@ void replay_rss_after_own(struct replay_rss *m, uint64_t own_bytes) {
     m->own_bytes = own_bytes;
     if (m->peak_known)
         rss_reset_peak();
+    m->look_ns += tcm_clock_ns() - m->own_since_ns;
 }
 
 void replay_rss_look(const struct replay_rss *m, uint64_t *bytes,
@@ -270,8 +273,10 @@ bool replay_rss_wants(const struct replay_rss *m, uint64_t live_bytes) {
 }
 
 void replay_rss_live(struct replay_rss *m, uint64_t live_bytes) {
+    uint64_t since_ns = tcm_clock_ns();
     m->live_bytes = live_bytes;
     replay_rss_look(m, &m->at_live_bytes, &m->at_live_huge_bytes);
+    m->look_ns += tcm_clock_ns() - since_ns;
     /* exact, unlike the kernel's own peak */
     note_peak(m, m->at_live_bytes + m->own_bytes + m->program_bytes);
 }

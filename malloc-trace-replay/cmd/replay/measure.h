@@ -51,6 +51,9 @@ struct replay_rss {
     /* When most bytes were live; all 0: there were hardly any. */
     uint64_t live_bytes, at_live_bytes, at_live_huge_bytes;
     uint64_t own_huge_bytes; /* the replayer's, in huge pages */
+    /* Time that looks and the replayer's own tables took. The pace stands still
+       meanwhile: what is due later is due as much later. */
+    uint64_t look_ns, own_since_ns;
 };
 
 /* At the start mark; OWN_BYTES are the replayer's resident now. */

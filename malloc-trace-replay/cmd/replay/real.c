@@ -413,7 +413,8 @@ static bool segment_deal(const struct replay_batch *b, uint32_t i,
 static void await_due(const struct replay_batch *b) {
     if (b->due_ns == 0)
         return;
-    uint64_t now = tcm_clock_ns(), due = the.start_ns + b->due_ns;
+    uint64_t now = tcm_clock_ns();
+    uint64_t due = the.start_ns + the.r->rss->look_ns + b->due_ns;
     if (now < due)
         replay_sleep_until(due, the.r->rss);
     else

@@ -167,7 +167,8 @@ static bool run_make_room(struct run *r, const struct replay_batch *b) {
 static void await_due(struct run *r, const struct replay_batch *b) {
     if (b->due_ns == 0)
         return;
-    uint64_t now = tcm_clock_ns(), due = r->time.first_wall_ns + b->due_ns;
+    uint64_t now = tcm_clock_ns();
+    uint64_t due = r->time.first_wall_ns + r->rss.look_ns + b->due_ns;
     if (now < due)
         replay_sleep_until(due, &r->rss);
     else
@@ -338,8 +339,8 @@ static bool run_look(struct run *r, const struct replay_options *o) {
         return false;
     }
     if (o->timeline != NULL) {
-        r->timeline =
-            replay_timeline_new(o->timeline_step, o->timeline_is_time);
+        r->timeline = replay_timeline_new(o->timeline_step, o->timeline_is_time,
+                                          o->order.speed > 0);
         if (r->timeline == NULL) {
             tool_error("out of memory");
             return false;

@@ -56,6 +56,9 @@ fidelity_runs(const struct replay_report *r) {
                         : r->result->peak_live_bytes};
 }
 
+/* A replay that is so late is told of. */
+#define LATE_NS UINT64_C(100000000)
+
 /* --- Warnings ------------------------------------------------------------- */
 
 /* Without switching, one thread's cache serves all recorded threads. */
@@ -73,9 +76,22 @@ static bool text_threads(const struct replay_report *r, char *text,
     return true;
 }
 
+/* Idle times are shorter than recorded by as much. */
+static bool text_late(const struct replay_report *r, char *text, size_t size) {
+    struct tool_text a;
+    if (r->order->speed <= 0 || r->late_ns < LATE_NS)
+        return false;
+    snprintf(text, size,
+             "the pace was not kept: operations began up to %s late",
+             tool_text_ns(&a, r->late_ns));
+    return true;
+}
+
 void replay_report_warn(const struct replay_report *r) {
     char text[REPLAY_NOTICE_SIZE];
     struct tool_text a;
+    if (text_late(r, text, sizeof(text)))
+        tool_warn("%s", text);
     if (!text_threads(r, text, sizeof(text)))
         return;
     /* in two lines, which fit a terminal */
@@ -105,6 +121,15 @@ static double malloc_share(const struct replay_report *r) {
     /* The recorded run had a faster allocator than this one: the calls' part of
        what the program would take here is not known. */
     return percent < 100 ? percent : 0;
+}
+
+static void print_pace(const struct replay_report *r, FILE *out) {
+    struct tool_text a, b;
+    if (r->order->speed <= 0)
+        return;
+    fprintf(out, "pace              kept to within %s; it stood still for %s, ",
+            tool_text_ns(&a, r->late_ns), tool_text_ns(&b, r->rss->look_ns));
+    fprintf(out, "while memory was looked at\n");
 }
 
 static void print_time(const struct replay_report *r, FILE *out) {
@@ -221,6 +246,7 @@ void replay_report_print(const struct replay_report *r, FILE *out) {
                 r->exec->cache ? "with their thread caches"
                                : "caches not switched");
     print_time(r, out);
+    print_pace(r, out);
     replay_usage_print(&r->usage, out);
     print_memory(r, out);
     if (r->exec->refused != 0)
@@ -255,8 +281,10 @@ void replay_report_print(const struct replay_report *r, FILE *out) {
 static void json_order(const struct replay_report *r, struct tool_json *j) {
     const struct replay_order *o = r->order;
     tool_json_double(j, "speed", o->speed);
-    if (o->speed > 0)
+    if (o->speed > 0) {
         tool_json_u64(j, "late_ns", r->late_ns);
+        tool_json_u64(j, "look_ns", r->rss->look_ns);
+    }
     if (o->max_idle_ns != UINT64_MAX)
         tool_json_u64(j, "max_idle_ns", o->max_idle_ns);
 }
@@ -356,6 +384,8 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     tool_json_begin_array(j, "warnings");
     if (f->memory[0] != '\0')
         tool_json_string(j, NULL, f->memory);
+    if (text_late(r, text, sizeof(text)))
+        tool_json_string(j, NULL, text);
     if (text_threads(r, text, sizeof(text)))
         tool_json_string(j, NULL, text);
     tool_json_end_array(j);

@@ -2,6 +2,7 @@
 #include "cmd/replay/timeline.h"
 
 #include "base/bits.h"
+#include "base/clock.h"
 #include "base/os_mem.h"
 #include "base/raw_io.h"
 #include "cmd/replay/fidelity.h"
@@ -30,6 +31,9 @@ static const struct {
 };
 #define PLACES (sizeof(place) / sizeof(*place))
 
+/* Between looks so many times what one takes, if operations have times. */
+#define PACED_SHARE 9u
+
 /* Each sample of the recorded run is a moment, until there are so many. */
 #define SAMPLES_MOST (REPLAY_MOMENTS / 4)
 
@@ -45,6 +49,8 @@ struct moment {
 struct replay_timeline {
     uint64_t step;
     bool is_time;
+    bool is_paced;
+    uint64_t next_ns; /* paced: not before this time of the clock */
     bool has_places;
     bool has_samples;   /* of the recorded run */
     bool every_sample;  /* each of these is a moment */
@@ -58,13 +64,15 @@ uint64_t replay_timeline_bytes(void) {
     return tcm_align_up(sizeof(struct replay_timeline), 65536);
 }
 
-struct replay_timeline *replay_timeline_new(uint64_t step, bool is_time) {
+struct replay_timeline *replay_timeline_new(uint64_t step, bool is_time,
+                                            bool is_paced) {
     struct replay_timeline *t = tcm_os_map((size_t)replay_timeline_bytes());
     if (t == NULL)
         return NULL;
     memset(t, 0, (size_t)replay_timeline_bytes());
     t->step = step;
     t->is_time = is_time;
+    t->is_paced = is_paced;
     t->every_sample = true;
     return t;
 }
@@ -86,7 +94,11 @@ bool replay_timeline_wants(const struct replay_timeline *t,
     if (!b->is_state)
         return false;
     /* The first and the last batch in any case. */
-    if (t->count == 0 || b->last || (t->every_sample && b->sampled))
+    if (t->count == 0 || b->last)
+        return true;
+    if (t->is_paced && tcm_clock_ns() < t->next_ns)
+        return false;
+    if ((t->every_sample && b->sampled))
         return true;
     const struct moment *m = &t->moment[t->count - 1];
     return t->is_time ? b->recorded_ns >= m->recorded_ns + t->step
@@ -113,7 +125,8 @@ static void thin_out(struct replay_timeline *t) {
 void replay_timeline_look(struct replay_timeline *t,
                           const struct replay_batch *b,
                           const struct replay_calls *calls,
-                          const struct replay_rss *rss, uint64_t ns) {
+                          struct replay_rss *rss, uint64_t ns) {
+    uint64_t since_ns = tcm_clock_ns();
     if (t->count == REPLAY_MOMENTS) {
         thin_out(t);
         if (!replay_timeline_wants(t, b))
@@ -143,6 +156,9 @@ void replay_timeline_look(struct replay_timeline *t,
             t->has_places = true;
         }
     }
+    uint64_t now = tcm_clock_ns();
+    rss->look_ns += now - since_ns;
+    t->next_ns = now + PACED_SHARE * (now - since_ns);
 }
 
 /* --- Writing -------------------------------------------------------------- */
