@@ -166,8 +166,8 @@ static double chance(const struct tallies *t, uint64_t size) {
     return -expm1(-(double)tcm_max_u64(size, 1) / (double)t->mean);
 }
 
-/* Calls that one of SIZE bytes stands for: the nearest whole number; the rest is
-   kept for the next, so that sums are not biased. */
+/* Calls that one of SIZE bytes stands for: the nearest whole number; the rest
+   is kept for the next, so that sums are not biased. */
 static uint32_t calls_of(const struct tallies *t, struct tally *a,
                          uint64_t size) {
     double calls = 1 / chance(t, size) + a->rest;
