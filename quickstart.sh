@@ -119,10 +119,9 @@ for file in libc tcmalloc; do
         "$(echo "${own:-0} $ops" | awk '{ print $1 / $2 }')" \
         "$(value $file.json ns_per_op)" "$(value $file.json peak_rss_bytes)"
 done
-percent=$(value libc.json malloc_percent)
+percent=$(value tcmalloc.json malloc_percent)
 [ -z "$percent" ] || printf \
-    '\nmalloc took about %.0f %% of the recorded run (replayed with the C library).\n' \
-    "$percent"
+    '\nmalloc took about %.0f %% of the recorded run.\n' "$percent"
 
 if [ "$kept" != "$built" ]; then
     rm -rf "$kept/traces"

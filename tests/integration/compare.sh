@@ -183,6 +183,28 @@ compare 4 "a budget that is missed" -a glibc -a $own -n 11 \
 like "is said to be" "$out" "^budget peak_rss<=0.01: missed by $own"
 like "and the other one kept" "$out" "^budget time<=1000: kept by $own"
 is "the JSON is there" "$(get baseline)" glibc
+compare 3 "a budget that three rounds cannot judge" -a glibc -a $own -n 3 \
+    --budget 'peak_rss<=0.01' p.p
+like "has no figure" "$out" "^budget peak_rss<=0.01: $own has no figure"
+compare 3 "nor one of an allocator that takes no part" -a glibc -a $own \
+    -a "gone=$work/gone.so" -n 12 --budget 'peak_rss<=100' p.p
+compare 4 "one that is missed stays so" -a glibc -a $own \
+    -a "gone=$work/gone.so" -n 12 --budget 'peak_rss<=0.01' p.p
+# A limit within the interval: of wall time no two rounds are alike.
+"$malloc_trace" compare -q -a glibc -a $own -n 11 --plan undecided p.p &&
+    sh undecided/jobs.txt
+"$malloc_trace" compare -q --json j --merge undecided
+limit=$("$python" -c '
+import sys
+low, high = map(float, sys.argv[1].split("|"))
+print("%.17g" % ((low + high) / 2))' "$(get $own/wall_ns_per_op.lo \
+    $own/wall_ns_per_op.hi)")
+check "a limit within the interval is no failure" "$malloc_trace" compare \
+    --budget "wall<=$limit" --merge undecided
+like "and not decided" "$out" "^budget wall<=.*: not decided by $own"
+fails_with "which --budget-strict does not let pass" 4 "$malloc_trace" compare \
+    --budget-strict --budget "wall<=$limit" --merge undecided
+compare 2 "--budget-strict of nothing" --budget-strict p.p
 
 # --- Saved counts -------------------------------------------------------------
 

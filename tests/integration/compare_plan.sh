@@ -129,6 +129,43 @@ is "killed jobs leave no half result" "$(for f in killed/results/*.json; do
     [ ! -e "$f" ] || "$python" -m json.tool "$f" >x || echo "$f"
 done)" ""
 
+# --- Share of malloc ----------------------------------------------------------
+
+# share RECORDED GLIBC OWN: of results with these nanoseconds.
+share() {
+    "$python" - "$dir" "$@" <<'END'
+import json, os, sys
+results, recorded = sys.argv[1] + "/results/", int(sys.argv[2])
+for name in os.listdir(results):
+    run = json.load(open(results + name))
+    r, own = run["replay"], run["contestant"] == "malloc-trace"
+    r["cpu_ns_per_op"] = int(sys.argv[4 if own else 3]) / r["ops"]
+    r["replayer_cpu_ns"] = 0
+    r["recorded_cpu_ns"] = recorded
+    json.dump(run, open(results + name, "w"))
+END
+    verdict "$dir"
+    "$python" -c '
+import json
+print(json.load(open("j"))["traces"][0]["malloc_percent"])'
+}
+check "the jobs again" sh "$dir/jobs.txt"
+rm "$results/4.0.1.json" "$results/2.0.0.json"
+check "and those with bad results" sh "$dir/jobs.txt"
+is "half of the recorded run, and twice that" \
+    "$(share 1000000 1000000 500000 | cut -c 1-6)" 66.666
+like "in words" "$out" "malloc takes about 66.7 % of the program's"
+like "and so what is saved" "$out" "would take about 33.3 % less"
+is "more than the recorded run" "$(share 1000000 1680000 500000 |
+    cut -c 1-6)" 77.064
+is "a replay that took longer than all of it tells nothing" \
+    "$(share 1000000 1680000 1100000)" None
+cp -r "$dir" other
+sed -i 's/(malloc-trace /(another /' other/results/*.json
+verdict other
+grep -q "malloc takes" "$out"
+is "nor do replays of other libraries" $? 1
+
 # --- Several plans ------------------------------------------------------------
 
 rm -r "$dir"

@@ -126,6 +126,9 @@ is "run itself, too: status and output" "$status,$(cat "$out")" "0,out"
 like "prediction beside truth" "$err" "^The program itself, processor time"
 like "of memory, too" "$err" "^The program itself, peak memory"
 like "with both figures" "$err" "^  malloc-trace  *[0-9.]+ +[0-9.]+ "
+is "of two rounds nothing is said to be even" \
+    "$(grep -c '^  malloc-trace .* truth not known: too few rounds$' "$err"),$(
+        grep -c 'about even' "$err")" 2,0
 "$python" -c '
 import json
 p = json.load(open("j"))["program"]

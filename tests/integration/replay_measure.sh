@@ -321,6 +321,10 @@ if record work.t "$top_builddir/tests/integration/exchange" 2 20000 \
     >/dev/null 2>&1; then
     "$postprocess" -q work.t work.p
     check "a recording" "$replay" --json j work.p
+    is "another allocator is no part of the recorded run" \
+        "$(json j malloc_percent)" missing
+    like "whose time is told" "$out" '^recorded run +[0-9.]+ .* of processor time$'
+    check "under this library" env LD_PRELOAD="$minimal" "$replay" --json j work.p
     like "malloc's share is told" "$out" \
         '^malloc took +about [0-9.]+ % of the recorded run \(.* of processor time\)$'
     recorded=$(json j recorded_cpu_ns)

@@ -112,15 +112,19 @@ static uint64_t calls_cpu_ns(const struct replay_report *r) {
     return own < r->time->cpu_ns ? r->time->cpu_ns - own : 0;
 }
 
-/* Share of the calls in the recorded run, in per cent; 0: unknown. */
+/* Processor time of the recorded run; 0: unknown. */
+static uint64_t recorded_cpu_ns(const struct replay_report *r) {
+    return r->result->without_cpu == 0 ? r->result->recorded_cpu_ns : 0;
+}
+
+/* Share of the calls in the recorded run, in per cent; 0: unknown. Calls are a
+   part of that run under the library alone that it was recorded with, which is
+   this project's; and a replay that took longer than all of it is no measure. */
 static double malloc_share(const struct replay_report *r) {
-    uint64_t recorded = r->result->recorded_cpu_ns;
-    if (recorded == 0 || r->result->without_cpu != 0)
+    uint64_t recorded = recorded_cpu_ns(r), calls = calls_cpu_ns(r);
+    if (calls >= recorded || r->exec->calls.set_cache == NULL)
         return 0;
-    double percent = (double)calls_cpu_ns(r) * 100 / (double)recorded;
-    /* The recorded run had a faster allocator than this one: the calls' part of
-       what the program would take here is not known. */
-    return percent < 100 ? percent : 0;
+    return (double)calls * 100 / (double)recorded;
 }
 
 static void print_pace(const struct replay_report *r, FILE *out) {
@@ -162,7 +166,10 @@ static void print_time(const struct replay_report *r, FILE *out) {
                 "malloc took       about %.*f %% of the recorded run (%s of "
                 "processor time)\n",
                 malloc_share(r) < 10 ? 1 : 0, malloc_share(r),
-                tool_text_ns(&a, r->result->recorded_cpu_ns));
+                tool_text_ns(&a, recorded_cpu_ns(r)));
+    else if (recorded_cpu_ns(r) != 0)
+        fprintf(out, "recorded run      %s of processor time\n",
+                tool_text_ns(&a, recorded_cpu_ns(r)));
 }
 
 /* When most bytes were live; 0: there were hardly any. */
@@ -376,10 +383,10 @@ void replay_report_json(const struct replay_report *r, struct tool_json *j) {
     if (r->replayer_cpu_ns != 0)
         tool_json_u64(j, "replayer_cpu_ns", r->replayer_cpu_ns);
     tool_json_double(j, "cpu_ns_per_op", per_op(r->time->cpu_ns, timed_ops(r)));
-    if (malloc_share(r) > 0) {
-        tool_json_u64(j, "recorded_cpu_ns", f->recorded_cpu_ns);
+    if (recorded_cpu_ns(r) != 0)
+        tool_json_u64(j, "recorded_cpu_ns", recorded_cpu_ns(r));
+    if (malloc_share(r) > 0)
         tool_json_double(j, "malloc_percent", malloc_share(r));
-    }
     tool_json_u64(j, "replayer_rss_bytes", r->own_bytes);
     tool_json_begin_array(j, "warnings");
     if (f->memory[0] != '\0')

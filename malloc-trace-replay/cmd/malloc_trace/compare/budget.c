@@ -31,9 +31,9 @@ bool budget_parse(struct budget *b, const char *text) {
     }
 }
 
-bool budget_judge(const struct budget *b, const struct comparison *c,
-                  FILE *out) {
-    bool kept = true;
+int budget_judge(const struct budget *b, const struct comparison *c,
+                 bool strict, FILE *out) {
+    bool missed = false, lacks = false;
     for (size_t i = 0; i < c->who.count; i++)
         for (int m = 0; m < METRICS; m++) {
             struct verdict v;
@@ -41,17 +41,21 @@ bool budget_judge(const struct budget *b, const struct comparison *c,
             if (b->limit[m] == 0 || i == c->baseline)
                 continue;
             if (!verdict_of(c, i, (enum compare_metric)m, &v))
-                return false;
+                return TOOL_FAILED;
             if (!v.measured || !v.has_interval) {
                 fprintf(out, "budget %s<=%g: %s has no figure to judge\n", name,
                         b->limit[m], c->who.list[i].name);
+                lacks = true;
                 continue;
             }
-            bool good = v.low <= b->limit[m];
+            bool good = v.high <= b->limit[m], bad = v.low > b->limit[m];
             fprintf(out, "budget %s<=%g: %s by %s, %.3f (%.3f to %.3f)\n", name,
-                    b->limit[m], good ? "kept" : "missed", c->who.list[i].name,
-                    v.ratio, v.low, v.high);
-            kept = kept && good;
+                    b->limit[m],
+                    good  ? "kept"
+                    : bad ? "missed"
+                          : "not decided",
+                    c->who.list[i].name, v.ratio, v.low, v.high);
+            missed = missed || bad || (strict && !good);
         }
-    return kept;
+    return missed ? TOOL_BUDGET : lacks ? TOOL_DAMAGED : TOOL_OK;
 }

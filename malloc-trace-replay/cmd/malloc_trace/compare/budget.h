@@ -18,10 +18,14 @@ struct budget {
 
 /* false: TEXT makes no sense, a message is out. */
 bool budget_parse(struct budget *b, const char *text);
-/* Says of each limit and contestant whether it is kept. It is missed where the
-   whole interval is above it, so that noise misses none. false: one is
-   missed. */
-bool budget_judge(const struct budget *b, const struct comparison *c,
-                  FILE *out);
+/*
+ * Says of each limit and contestant whether it is kept: the whole interval is
+ * at most the limit; missed: all of it is above; or not decided. Noise misses
+ * none, and keeps none. Returns an exit status: TOOL_BUDGET if one is missed,
+ * or with STRICT not decided, else TOOL_DAMAGED if a contestant has no interval
+ * to judge.
+ */
+int budget_judge(const struct budget *b, const struct comparison *c,
+                 bool strict, FILE *out);
 
 #endif

@@ -57,7 +57,11 @@ static const char help[] =
     "blocks\n"
     "      --budget 'METRIC<=RATIO,...'  exit status 4 if an allocator is "
     "shown\n"
-    "                    to take more than so much of the baseline's\n"
+    "                    to take more than so much of the baseline's, 3 if "
+    "that\n"
+    "                    cannot be judged\n"
+    "      --budget-strict  exit status 4 also if it is not shown to take "
+    "less\n"
     "      --sweep VARIABLE=VALUE,...  every allocator with each value; "
     "several\n"
     "                    sweeps make all combinations\n"
@@ -83,7 +87,9 @@ static const char help[] =
     "  -V, --version     print the version and exit\n"
     "\n"
     "Exit status: 0; 1 error; 2 usage; 3 a trace lacks something, runs are\n"
-    "missing, or it was interrupted; 4 a budget was missed.\n";
+    "missing, a budget cannot be judged, or it was interrupted; 4 a budget "
+    "was\n"
+    "missed.\n";
 
 enum {
     OPT_ALLOCATOR = 1,
@@ -97,6 +103,7 @@ enum {
     OPT_RUN_PROGRAM,
     OPT_NO_CHECK,
     OPT_BUDGET,
+    OPT_BUDGET_STRICT,
     OPT_SWEEP,
     OPT_SWEEP_KNOWN,
     OPT_BUDGET_RUNS,
@@ -123,6 +130,7 @@ static const struct tool_option table[] = {
     {"run-program", 0, false, OPT_RUN_PROGRAM},
     {"no-check", 0, false, OPT_NO_CHECK},
     {"budget", 0, true, OPT_BUDGET},
+    {"budget-strict", 0, false, OPT_BUDGET_STRICT},
     {"sweep", 0, true, OPT_SWEEP},
     {"sweep-known", 0, true, OPT_SWEEP_KNOWN},
     {"budget-runs", 0, true, OPT_BUDGET_RUNS},
@@ -147,7 +155,8 @@ struct order {
     double tolerance;
     const char *sweep[16], *known[16]; /* as they were given */
     int sweeps, knowns;
-    bool run_program, no_check, merge, has_budget, has_margin, is_command;
+    bool run_program, no_check, merge, has_budget, budget_strict, has_margin;
+    bool is_command;
     char **operand;
     int operands;
     char folder[PATH_MAX];
@@ -206,6 +215,8 @@ static bool parse_one(struct order *o, int id, const char *value) {
         return o->no_check = true;
     case OPT_BUDGET:
         return o->has_budget = budget_parse(&o->budget, value);
+    case OPT_BUDGET_STRICT:
+        return o->budget_strict = true;
     case OPT_SWEEP:
         if (o->sweeps == TCM_ARRAY_SIZE(o->sweep))
             break;
@@ -318,6 +329,10 @@ static bool parse(struct order *o, int argc, char **argv, int *status) {
         }
     if (o->run_program && !o->is_command) {
         (void)tool_usage_error("--run-program is for a COMMAND");
+        return false;
+    }
+    if (o->budget_strict && !o->has_budget) {
+        (void)tool_usage_error("--budget-strict is for a --budget");
         return false;
     }
     if (o->plan != NULL && (o->run_program || o->merge || o->has_budget)) {
@@ -464,9 +479,10 @@ static int report(struct order *o, int status) {
         (o->csv != NULL && !compare_csv(c, o->csv)) ||
         (o->html != NULL && !compare_html(c, o->html)))
         return TOOL_FAILED;
-    if (o->has_budget && !budget_judge(&o->budget, c, out))
-        return TOOL_BUDGET;
-    return status;
+    int judged = o->has_budget
+                     ? budget_judge(&o->budget, c, o->budget_strict, out)
+                     : TOOL_OK;
+    return judged == TOOL_OK ? status : judged;
 }
 
 /* What a trace lacks was told; the rest of it is compared. */

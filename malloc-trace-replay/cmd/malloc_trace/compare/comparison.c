@@ -85,7 +85,7 @@ bool comparison_add_trace(struct comparison *c, const char *path,
         return no_memory();
     struct compare_trace *t = &c->trace[c->traces];
     memset(t, 0, sizeof(*t));
-    t->malloc_percent = NAN;
+    t->recorded_cpu_ns = NAN;
     t->path = strdup(path);
     t->name = strdup(name);
     t->number = c->traces;

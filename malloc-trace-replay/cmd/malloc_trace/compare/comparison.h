@@ -64,8 +64,9 @@ struct compare_trace {
     char *name;    /* as the user knows it */
     size_t number; /* in its plan */
     uint64_t ops, threads;
-    const char *mode;      /* of replay --threads */
-    double malloc_percent; /* of the recorded run's processor time; NAN */
+    const char *mode;       /* of replay --threads */
+    double recorded_cpu_ns; /* of the program, recorded under this project's
+                               library; NAN */
     double own_ns; /* of the time an operation, the replayer's own share */
 };
 

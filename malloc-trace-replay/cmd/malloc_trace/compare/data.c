@@ -90,8 +90,8 @@ static void put_traces(const struct comparison *c, struct tool_json *j) {
         tool_json_u64(j, "ops", c->trace[t].ops);
         tool_json_u64(j, "threads", c->trace[t].threads);
         tool_json_string(j, "mode", c->trace[t].mode);
-        put_ratio(j, "malloc_percent", !isnan(c->trace[t].malloc_percent),
-                  c->trace[t].malloc_percent);
+        double percent = verdict_malloc_percent(c, t);
+        put_ratio(j, "malloc_percent", !isnan(percent), percent);
         tool_json_end_object(j);
     }
     tool_json_end_array(j);

@@ -115,12 +115,12 @@ static void say_price(const struct comparison *c, const struct sheet *s,
 static void say_share(const struct comparison *c, const struct sheet *s,
                       FILE *out) {
     size_t best = sheet_best(s, METRIC_TIME);
-    double percent = c->traces == 1 ? c->trace[0].malloc_percent : NAN;
-    if (isnan(percent) || percent <= 0 || percent > 100)
+    double percent = c->traces == 1 ? verdict_malloc_percent(c, 0) : NAN;
+    if (isnan(percent))
         return;
     fprintf(out,
-            "With %s malloc takes about %.1f %% of the recorded run's "
-            "processor time",
+            "With %s malloc takes about %.1f %% of the program's processor "
+            "time",
             c->who.list[c->baseline].name, percent);
     if (best != SIZE_MAX)
         fprintf(out, "; with %s the program would take about %.1f %% less",

@@ -74,18 +74,6 @@ struct truth {
     double predicted;      /* ratio */
 };
 
-/* The middle of the rounds of a trace; NAN: there is none. ROOM for them. */
-static double middle_of(const struct comparison *c, size_t trace, size_t who,
-                        enum compare_metric m, double *room) {
-    size_t n = 0;
-    for (size_t r = 1; r <= c->rounds; r++) {
-        double v = verdict_figure(c, r, trace, who, m);
-        if (!isnan(v))
-            room[n++] = v;
-    }
-    return n == 0 ? NAN : interval_median(room, n);
-}
-
 /* What the replays say the program's ratio is: their difference, added to what
    the program took with the baseline. Of several processes times add up, and
    the largest one's memory is the program's. */
@@ -94,8 +82,8 @@ static double predicted(const struct comparison *c, size_t who, enum what w,
     double sum = 0, largest = 0;
     for (size_t t = 0; t < c->traces; t++) {
         enum compare_metric m = w == CPU ? METRIC_TIME : METRIC_PEAK_RSS;
-        double x = middle_of(c, t, who, m, room);
-        double y = middle_of(c, t, c->baseline, m, room);
+        double x = verdict_middle(c, t, who, m, room);
+        double y = verdict_middle(c, t, c->baseline, m, room);
         if (w == CPU)
             sum += (x - y) * (double)c->trace[t].ops;
         else if (!(y <= largest)) {
@@ -139,13 +127,18 @@ static bool truth_of(const struct comparison *c, size_t who, enum what w,
 
 /* Whether both say the same, and where they do not, why that may be. */
 static const char *opinion(const struct truth *t, enum what w, double margin) {
-    double true_ratio = exp(t->ratio.middle);
+    double true_ratio = exp(t->ratio.middle), even = 2 * margin + 0.05;
     bool sure = t->ratio.known && (t->ratio.low > 0 || t->ratio.high < 0);
     if (isnan(t->predicted))
         return "not predicted";
-    if (!sure || fabs(true_ratio - 1) < (w == CPU ? margin : 0.05))
-        return fabs(t->predicted - 1) < 2 * margin + 0.05 ? "both about even"
-                                                          : "truth not sure";
+    if (!t->ratio.known)
+        return "truth not known: too few rounds";
+    if (!sure || fabs(true_ratio - 1) < (w == CPU ? margin : 0.05)) {
+        bool narrow =
+            exp(t->ratio.low) > 1 - even && exp(t->ratio.high) < 1 + even;
+        return narrow && fabs(t->predicted - 1) < even ? "both about even"
+                                                       : "truth not sure";
+    }
     if ((t->predicted > 1) == (true_ratio > 1))
         return fabs(t->predicted - true_ratio) < 0.05 ? "agree" : "same sign";
     return w == CPU ? "differ: the program's own cache misses"

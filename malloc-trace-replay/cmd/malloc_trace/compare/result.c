@@ -149,9 +149,9 @@ bool result_take(struct comparison *c, const char *text, size_t n, size_t round,
     run->good = round != 0;
     take_figures(run, replay);
     take_trace(&c->trace[trace], replay);
-    double percent = number(replay, "malloc_percent");
-    if (who == c->baseline && !isnan(percent))
-        c->trace[trace].malloc_percent = percent;
+    double recorded = number(replay, "recorded_cpu_ns");
+    if (recorded > 0)
+        c->trace[trace].recorded_cpu_ns = recorded;
     const char *version = text_of(replay, "allocator");
     if (c->version[who][0] == '\0')
         copy(c->version[who], sizeof(c->version[who]), version);

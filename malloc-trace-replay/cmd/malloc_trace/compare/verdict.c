@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* --- Figures -------------------------------------------------------------- */
 
@@ -23,6 +24,44 @@ static double figure_of(const struct comparison *c, size_t round, size_t trace,
     double v = verdict_figure(c, round, trace, who, m);
     return isnan(v) || v > compare_metric[m].least ? v
                                                    : compare_metric[m].least;
+}
+
+double verdict_middle(const struct comparison *c, size_t trace, size_t who,
+                      enum compare_metric m, double *room) {
+    size_t n = 0;
+    for (size_t r = 1; r <= c->rounds; r++) {
+        double v = verdict_figure(c, r, trace, who, m);
+        if (!isnan(v))
+            room[n++] = v;
+    }
+    return n == 0 ? NAN : interval_median(room, n);
+}
+
+/* The contestant that programs are recorded under; SIZE_MAX: none. Its name may
+   be any, and on a machine that merges its path leads nowhere. */
+static size_t recording_library(const struct comparison *c) {
+    for (size_t i = 0; i < c->who.count; i++)
+        if (c->who.list[i].envs == 0 &&
+            strstr(c->version[i], "(malloc-trace ") != NULL)
+            return i;
+    return SIZE_MAX;
+}
+
+double verdict_malloc_percent(const struct comparison *c, size_t trace) {
+    const struct compare_trace *t = &c->trace[trace];
+    size_t library = recording_library(c);
+    if (library == SIZE_MAX || isnan(t->recorded_cpu_ns))
+        return NAN;
+    double *room = malloc((c->rounds + 1) * sizeof(*room));
+    if (room == NULL)
+        return NAN;
+    double ops = (double)t->ops;
+    double there = verdict_middle(c, trace, library, METRIC_TIME, room) * ops;
+    double here =
+        verdict_middle(c, trace, c->baseline, METRIC_TIME, room) * ops;
+    free(room);
+    double rest = t->recorded_cpu_ns - there;
+    return rest > 0 && here > 0 ? 100 * here / (rest + here) : NAN;
 }
 
 static size_t measured_metrics(const struct comparison *c) {

@@ -49,6 +49,21 @@ bool verdict_settle(struct comparison *c);
 double verdict_figure(const struct comparison *c, size_t round, size_t trace,
                       size_t who, enum compare_metric m);
 
+/* The middle of the rounds of a trace; NAN: there is none. ROOM for as many as
+   there are rounds. */
+double verdict_middle(const struct comparison *c, size_t trace, size_t who,
+                      enum compare_metric m, double *room);
+
+/*
+ * Share of malloc in the processor time that the program of TRACE would take
+ * with the baseline, in per cent. Its time was recorded under this project's
+ * library; so the whole is that time, less the replay under that library, plus
+ * the replay under the baseline. NAN: no contestant is that library as it was
+ * recorded, or the trace has no recorded time, or less than malloc alone took
+ * in the replay, which then is no measure of it.
+ */
+double verdict_malloc_percent(const struct comparison *c, size_t trace);
+
 /* WHO may be the baseline, whose ratio is 1. false: out of memory, a message is
    out. */
 bool verdict_of(const struct comparison *c, size_t who, enum compare_metric m,
