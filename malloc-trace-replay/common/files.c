@@ -125,6 +125,36 @@ int tool_file_open_output(const char *name) {
     return fd;
 }
 
+FILE *tool_file_stream(const char *name) {
+    if (tool_file_is_stdout(name))
+        return stdout;
+    int fd = tool_file_open_output(name);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    if (f == NULL)
+        tool_error("cannot write %s: %s", name, tool_file_error_text(errno));
+    if (f == NULL && fd >= 0)
+        close(fd);
+    return f;
+}
+
+bool tool_file_stream_end(FILE *f, const char *name) {
+    /* of a write that failed before errno still tells, most likely */
+    int error = errno == 0 ? EIO : errno;
+    bool good = !ferror(f);
+    if (good && fflush(f) != 0) {
+        good = false;
+        error = errno;
+    }
+    if (f != stdout && fclose(f) != 0 && good) {
+        good = false;
+        error = errno;
+    }
+    if (!good)
+        tool_error("cannot write %s: %s",
+                   f == stdout ? "standard output" : name, strerror(error));
+    return good;
+}
+
 /* --- Files that are named when they are whole ----------------------------- */
 
 /* Whether the last name of NAME leads on. */

@@ -10,6 +10,7 @@
 #include "base/compiler.h"
 
 #include <limits.h>
+#include <stdio.h>
 
 /* The folder for temporary files: TMPDIR if it is absolute, short enough for a
    name of 300 bytes in it, and may be written to, else /tmp. */
@@ -31,6 +32,12 @@ bool tool_file_is_trace(const char *name);
  * tells.
  */
 int tool_file_open_output(const char *name);
+/* The same as a stream, which is standard output where NAME is. NULL: a message
+   is out. */
+FILE *tool_file_stream(const char *name);
+/* Ends it: closes F, or flushes standard output. false: something was not
+   written, a message is out. */
+bool tool_file_stream_end(FILE *f, const char *name);
 /* The text for an errno that this header's functions leave. */
 const char *tool_file_error_text(int error);
 

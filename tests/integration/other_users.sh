@@ -106,7 +106,10 @@ strangers() { # VICTIM USER
             grep -q "$work/open/$name: another user's link, file or FIFO" err
         for tool in "$postprocess --quiet piped" \
             "$postprocess --quiet piped /dev/null --json" \
-            "$replay piped.p --json" "$malloc_trace info piped --json"; do
+            "$replay piped.p --json" "$malloc_trace info piped --json" \
+            "$replay piped.p --timeline" \
+            "$malloc_trace report piped.p --csv" \
+            "$malloc_trace compare -q -n 1 -a glibc -a malloc-trace piped.p --csv"; do
             # shellcheck disable=SC2086
             $victim $tool "open/$name" >out 2>err
             is "$who, ${tool##*/} to a planted $name" "$?" 1

@@ -132,6 +132,14 @@ stdio_calls() {
     calls src '(^|[^[:alnum:]_])(v?(f|s|sn|d|as)?printf|f?puts|fopen|fwrite|fread|perror|setlocale)[[:blank:]]*\(|FILE \*' \
         'src/api/malloc_info.c'
 }
+# What a tool writes to it opens by common/files.h, which follows no link and
+# opens no file of another user's; but for files of the kernel.
+opens_for_writing() {
+    (cd "$tree" && grep -rnE --include='*.[ch]' \
+        '\<(fopen|fdopen|freopen)(64)?\(|\<O_(WRONLY|RDWR|CREAT|TRUNC|APPEND)\>|\<(creat|mkstemp|tmpnam|tempnam)\(' \
+        malloc-trace-replay |
+        grep -vE '^malloc-trace-replay/common/(files|page)\.c:|"re"\)|"/(dev/null|proc/self/clear_refs)"')
+}
 # The allocator's own definitions live in api.
 malloc_calls() {
     for folder in base traceformat core tracer; do
@@ -157,6 +165,7 @@ clean system_calls "system calls go through os_syscall.h"
 clean memory_orders "only atomic.h names memory orders"
 clean stdio_calls "no stdio and no locale in src"
 clean malloc_calls "no malloc below api"
+clean opens_for_writing "outputs are opened by common/files.h"
 
 catches core_includes "core including tracer" src/core/planted.c \
     '#include "tracer/tracer.h"'
@@ -192,5 +201,10 @@ catches memory_orders "a memory order" src/tracer/planted.c \
     '    __atomic_load_n(p, __ATOMIC_RELAXED);'
 catches stdio_calls "stdio" src/tracer/planted.c \
     '    fprintf(stderr, "x");'
+catches opens_for_writing "a stream for writing" \
+    malloc-trace-replay/cmd/replay/planted.c '    f = fopen(name, "we");'
+catches opens_for_writing "a file made by hand" \
+    malloc-trace-replay/cmd/replay/planted.c \
+    '    fd = open(name, O_WRONLY | O_CREAT, 0666);'
 catches malloc_calls "malloc" src/tracer/planted.c '    p = malloc(8);'
 tap_end

@@ -6,7 +6,6 @@
 #include "common/json.h"
 #include "common/main.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,12 +174,9 @@ static void put_run(const struct comparison *c, FILE *f, size_t r, size_t t,
 }
 
 bool compare_csv(const struct comparison *c, const char *path) {
-    bool is_stdout = tool_file_is_stdout(path);
-    FILE *f = is_stdout ? stdout : fopen(path, "we");
-    if (f == NULL) {
-        tool_error("cannot write %s: %s", path, strerror(errno));
+    FILE *f = tool_file_stream(path);
+    if (f == NULL)
         return false;
-    }
     fputs("contestant,trace,round,ok", f);
     for (int m = 0; m < METRICS; m++)
         fprintf(f, ",%s", compare_metric[m].key);
@@ -190,10 +186,5 @@ bool compare_csv(const struct comparison *c, const char *path) {
             for (size_t i = 0; i < c->who.count; i++)
                 if (comparison_run(c, r, t, i)->there)
                     put_run(c, f, r, t, i);
-    bool good = !ferror(f);
-    if (!is_stdout && fclose(f) != 0)
-        good = false;
-    if (!good)
-        tool_error("cannot write %s: %s", path, strerror(errno));
-    return good;
+    return tool_file_stream_end(f, path);
 }

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "cmd/malloc_trace/report/print.h"
 #include "common/array.h"
+#include "common/files.h"
 #include "common/main.h"
 
 #include <inttypes.h>
@@ -21,7 +22,7 @@ static void put_folded(FILE *f, const char *text) {
 bool export_folded(const struct stacks *s, enum rows_sort sort,
                    const char *file) {
     static uint32_t path[STACKS_DEPTH];
-    FILE *f = print_open(file);
+    FILE *f = tool_file_stream(file);
     if (f == NULL)
         return false;
     for (uint32_t i = 1; i < s->count; i++) {
@@ -36,7 +37,7 @@ bool export_folded(const struct stacks *s, enum rows_sort sort,
         }
         fprintf(f, "%.0f\n", value);
     }
-    return print_close(f, file);
+    return tool_file_stream_end(f, file);
 }
 
 /* --- gperftools' heap profile --------------------------------------------- */
@@ -142,7 +143,7 @@ static void put_map(FILE *f, const struct tool_sites *sites,
 }
 
 bool export_heap_profile(struct tallies *t, const char *file) {
-    FILE *f = print_open(file);
+    FILE *f = tool_file_stream(file);
     struct places places = {0};
     struct tally all = {0};
     if (f == NULL)
@@ -166,5 +167,5 @@ bool export_heap_profile(struct tallies *t, const char *file) {
         tool_error("out of memory");
     }
     free(places.start);
-    return print_close(f, file) && good;
+    return tool_file_stream_end(f, file) && good;
 }

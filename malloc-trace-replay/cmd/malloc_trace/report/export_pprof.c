@@ -10,6 +10,7 @@
 #include "cmd/malloc_trace/report/print.h"
 #include "cmd/malloc_trace/report/texts.h"
 #include "common/array.h"
+#include "common/files.h"
 #include "common/main.h"
 
 #include <stdio.h>
@@ -212,7 +213,7 @@ static void put_sample(struct profile *p, const struct tally *a) {
 bool export_pprof(const struct tallies *t, struct names *names,
                   const char *file) {
     struct profile p = {
-        .f = print_open(file), .sites = &t->sites, .names = names};
+        .f = tool_file_stream(file), .sites = &t->sites, .names = names};
     struct message m = {0};
     if (p.f == NULL)
         return false;
@@ -236,5 +237,5 @@ bool export_pprof(const struct tallies *t, struct names *names,
     tool_map_fini(&p.function);
     if (p.failed)
         tool_error("out of memory");
-    return print_close(p.f, file) && !p.failed;
+    return tool_file_stream_end(p.f, file) && !p.failed;
 }

@@ -2,6 +2,7 @@
 #include "cmd/malloc_trace/report/objects.h"
 
 #include "cmd/malloc_trace/report/print.h"
+#include "common/files.h"
 #include "common/main.h"
 
 #include <inttypes.h>
@@ -35,7 +36,7 @@ static bool put_object(void *ctx, const struct tally_object *o) {
 
 bool objects_write(const char *file, const char *const *traces, size_t count,
                    const struct tallies *t, struct names *names) {
-    struct objects w = {print_open(file), names, &t->sites};
+    struct objects w = {tool_file_stream(file), names, &t->sites};
     struct tallies again = {
         .options = {.by = TALLY_BY_THREAD, .object = put_object, .ctx = &w}};
     bool good = w.f != NULL;
@@ -46,5 +47,5 @@ bool objects_write(const char *file, const char *const *traces, size_t count,
     for (size_t i = 0; good && i < count; i++)
         good = tally_read(&again, traces[i]);
     tally_fini(&again);
-    return print_close(w.f, file) && good;
+    return tool_file_stream_end(w.f, file) && good;
 }

@@ -173,27 +173,6 @@ void print_columns(const struct rows *r, const struct print_options *o) {
     }
 }
 
-/* --- Files ---------------------------------------------------------------- */
-
-FILE *print_open(const char *name) {
-    if (tool_file_is_stdout(name))
-        return stdout;
-    int fd = tool_file_open_output(name);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-    if (f == NULL)
-        tool_error("%s: %s", name, tool_file_error_text(errno));
-    return f;
-}
-
-bool print_close(FILE *f, const char *name) {
-    bool good = fflush(f) == 0 && ferror(f) == 0;
-    if (f != stdout)
-        good &= fclose(f) == 0;
-    if (!good)
-        tool_error("%s: %s", name, tool_file_error_text(errno));
-    return good;
-}
-
 /* --- CSV ------------------------------------------------------------------ */
 
 void print_csv_text(FILE *f, const char *text) {
@@ -241,7 +220,7 @@ static void put_csv_shares(FILE *f, const struct rows *r, const struct row *row,
 
 bool print_csv(const struct rows *r, const struct tallies *t,
                const struct print_options *o, const char *file) {
-    FILE *f = print_open(file);
+    FILE *f = tool_file_stream(file);
     if (f == NULL)
         return false;
     fprintf(f,
@@ -263,7 +242,7 @@ bool print_csv(const struct rows *r, const struct tallies *t,
                     r->row[i].old.calls, r->row[i].old.live_bytes);
         fputc('\n', f);
     }
-    return print_close(f, file);
+    return tool_file_stream_end(f, file);
 }
 
 /* --- JSON ----------------------------------------------------------------- */

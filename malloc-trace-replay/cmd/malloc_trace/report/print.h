@@ -33,9 +33,5 @@ void print_json(const struct rows *r, const struct tallies *t,
                 const struct print_options *o, struct tool_json *j);
 /* TEXT, quoted where a CSV needs it. */
 void print_csv_text(FILE *f, const char *text);
-/* NAME for writing; NULL: a message is out. */
-FILE *print_open(const char *name);
-/* False: something was not written, a message is out. */
-bool print_close(FILE *f, const char *name);
 
 #endif
