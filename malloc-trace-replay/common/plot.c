@@ -21,30 +21,41 @@ static void add_tick(struct tool_axis *a, double v) {
         a->tick[a->ticks++] = v;
 }
 
+/* Axes of other figures would have no places: theirs is that of 1 to 10. */
+static void check_range(double *low, double *high, double least) {
+    if (*low >= least && *high <= TOOL_AXIS_MOST)
+        return;
+    *low = 1;
+    *high = 10;
+}
+
 void tool_axis_linear(struct tool_axis *a, double low, double high, double unit,
                       unsigned most) {
+    check_range(&low, &high, -TOOL_AXIS_MOST);
     if (!(high > low))
         high = low + (low == 0 ? unit : fabs(low) / 10);
     *a = (struct tool_axis){.low = low, .high = high};
     double step = round_step((high - low) / unit / most) * unit;
     /* + 0.0: no -0 */
-    for (double i = ceil(low / step - 1e-9) + 0.0;
-         i * step <= high + step * 1e-9; i++)
-        add_tick(a, i * step);
+    double first = ceil(low / step - 1e-9) + 0.0;
+    for (int i = 0; i < TOOL_AXIS_TICKS; i++)
+        if ((first + i) * step <= high + step * 1e-9)
+            add_tick(a, (first + i) * step);
 }
 
 void tool_axis_log(struct tool_axis *a, double low, double high) {
+    check_range(&low, &high, 1 / TOOL_AXIS_MOST);
     if (!(high > low * 1.01))
         high = low * 10;
     *a = (struct tool_axis){.low = low, .high = high, .is_log = true};
     double decades = log10(high / low);
-    for (double d = floor(log10(low)); d <= ceil(log10(high)); d++)
+    int last = (int)ceil(log10(high));
+    for (int d = (int)floor(log10(low)); d <= last; d++)
         for (int i = 0; i < 3; i++) {
             static const double of[] = {1, 2, 5};
             double v = of[i] * pow(10, d);
             if (v < low * 0.999 || v > high * 1.001 ||
-                (i != 0 && decades > 3) ||
-                (decades > 10 && fmod(fabs(d), 2) != 0))
+                (i != 0 && decades > 3) || (decades > 10 && d % 2 != 0))
                 continue;
             add_tick(a, v);
         }

@@ -12,6 +12,9 @@
 #include "common/page.h"
 
 enum { TOOL_AXIS_TICKS = 12 };
+/* Figures beyond, and those below its inverse on a logarithmic axis, have no
+   place. */
+#define TOOL_AXIS_MOST 1e30
 
 struct tool_axis {
     double low, high;

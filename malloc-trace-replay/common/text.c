@@ -77,6 +77,12 @@ const char *tool_text_ns(struct tool_text *t, uint64_t ns) {
     return t->s;
 }
 
+uint64_t tool_text_whole(double v) {
+    if (!(v > 0))
+        return 0;
+    return v < 0x1p64 - 2048 ? (uint64_t)(v + .5) : UINT64_MAX;
+}
+
 const char *tool_text_percent(struct tool_text *t, uint64_t part,
                               uint64_t whole) {
     snprintf(t->s, sizeof(t->s), "%" PRIu64 " %%",

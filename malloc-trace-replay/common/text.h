@@ -20,6 +20,8 @@ const char *tool_text_count(struct tool_text *t, uint64_t n);
 const char *tool_text_bytes(struct tool_text *t, uint64_t n);
 /* "850 ns", "12.3 us", "4.56 ms", "7.89 s", "3 min 05 s", "2 h 07 min" */
 const char *tool_text_ns(struct tool_text *t, uint64_t ns);
+/* V to the nearest, for the functions above: 0 below that, and what fits. */
+uint64_t tool_text_whole(double v);
 /* "12 %"; WHOLE not 0, and the share below 2^64 / 100 */
 const char *tool_text_percent(struct tool_text *t, uint64_t part,
                               uint64_t whole);

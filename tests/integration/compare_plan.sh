@@ -166,6 +166,104 @@ verdict other
 grep -q "malloc takes" "$out"
 is "nor do replays of other libraries" $? 1
 
+# --- Figures that no run has --------------------------------------------------
+
+# with KEY VALUE: the verdict of results in which the value stands for figures
+# of that name, with its page.
+with() {
+    rm -rf other page.html
+    cp -r "$dir" other
+    "$python" - "$@" <<'END'
+import json, os, sys
+def put(o):
+    for k, v in o.items() if isinstance(o, dict) else enumerate(o):
+        if k == sys.argv[1]:
+            o[k] = json.loads(sys.argv[2])
+        elif isinstance(v, (dict, list)):
+            put(v)
+for name in os.listdir("other/results"):
+    run = json.load(open("other/results/" + name))
+    put(run)
+    json.dump(run, open("other/results/" + name, "w"))
+END
+    run timeout -k 5 60 "$malloc_trace" compare --json j --html page.html \
+        --merge other
+    ! grep -iE '[^a-z](nan|inf)[^a-z]' "$out" page.html >odd
+    result "$1 of $2: nothing that is no number" $?
+    diag 3 <odd
+}
+for value in 1e308 -1 1.1e18; do
+    for key in cpu_ns_per_op peak_rss_bytes p999_ns; do
+        with $key $value
+        is "$key of $value: refused" "$status" 3
+        like "by its name" "$err" "has a bad result: its $key is "
+    done
+done
+with rss_bytes 1e308
+is "in the course of a run: refused" "$status" 3
+like "by its name" "$err" "has a bad result: its rss_bytes is "
+for value in 1e18 1e-300 0; do
+    for key in cpu_ns_per_op peak_rss_bytes p999_ns rss_bytes recorded_ns; do
+        with $key $value
+        is "$key of $value: there is a verdict" "$status" 0
+    done
+done
+with max_ns null
+is "a quantile that is missing" "$status" 0
+grep -q '<h2>Latency' page.html
+is "no latency without it" $? 1
+"$malloc_trace" compare -q --save-baseline counts p.p
+sed -i 's/^\( *"calls": \).*/\11e308,/' counts
+run timeout 60 "$malloc_trace" compare --against counts p.p
+is "a saved count" "$status" 1
+like "is refused, too" "$err" "counts: calls is 1e\+308"
+
+# --- Plans of others ----------------------------------------------------------
+
+nl='
+'
+for name in "new${nl}line" "tab	" "$(printf 'car\rriage')"; do
+    fails_with "a folder that breaks lines" 1 plan "$name" -n 1 p.p
+    like "why" "$err" "breaks the lines of jobs.txt"
+    is "and is not made" "$(ls -d "$name" 2>/dev/null)" ""
+done
+mkdir "in${nl}it"
+fails_with "below one" 1 plan "in${nl}it/plan" -n 1 p.p
+cp p.p "new${nl}line.p"
+check "a trace with such a name" plan named -n 1 "new${nl}line.p"
+is "is in no line" "$(wc -l <named/jobs.txt)" 4
+
+# places ROUNDS TRACES: KiB that a merge takes, with one result of the last.
+places() {
+    rm -rf other
+    cp -r "$dir" other
+    "$python" - "$malloc_trace" "$@" <<'END'
+import json, os, resource, subprocess, sys
+rounds, traces = int(sys.argv[2]), int(sys.argv[3])
+p = json.load(open("other/plan.json"))
+p["rounds"], p["traces"] = rounds, p["traces"] * traces
+json.dump(p, open("other/plan.json", "w"))
+if rounds < 1000000:
+    os.rename("other/results/10.0.0.json",
+              "other/results/%d.0.0.json" % rounds)
+run = subprocess.run([sys.argv[1], "compare", "-q", "--merge", "other"],
+                     timeout=60, capture_output=True)
+print(run.returncode, file=open("status", "w"))
+open("err", "wb").write(run.stderr)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+END
+}
+at_least "30,000,000 rounds take no memory" $((50000 - $(places 30000000 1))) 0
+is "nor are they a plan" "$(cat status)" 1
+at_least "100,000 rounds of 1,000 traces neither" \
+    $((50000 - $(places 100000 1000))) 0
+like "and why" err "results are too few for a plan of"
+mkfifo other/results/3.0.0.json 2>/dev/null ||
+    { rm other/results/3.0.0.json && mkfifo other/results/3.0.0.json; }
+cp "$dir/plan.json" other
+run timeout 60 "$malloc_trace" compare -q --merge other
+is "a FIFO in place of a result" "$status" 3
+
 # --- Several plans ------------------------------------------------------------
 
 rm -r "$dir"

@@ -185,7 +185,8 @@ static bool parse_one(struct order *o, int id, const char *value) {
         o->baseline = value;
         return true;
     case OPT_ROUNDS:
-        o->rounds.wanted = tool_parse_u64(value, 100000, &n) ? (size_t)n : 0;
+        o->rounds.wanted =
+            tool_parse_u64(value, COMPARE_MOST_ROUNDS, &n) ? (size_t)n : 0;
         if (n != 0)
             return true;
         break;

@@ -37,6 +37,12 @@ extern const struct compare_metric_info compare_metric[METRICS];
 /* METRICS: there is none of that name. */
 enum compare_metric compare_metric_find(const char *name, size_t length);
 
+/* Of -n, and of a plan. */
+enum { COMPARE_MOST_ROUNDS = 100000 };
+
+/* No figure of a run is larger: 30 years in ns, an exabyte. */
+#define COMPARE_MOST_FIGURE 1e18
+
 /* The figures of one run; NAN: the run has none. */
 struct compare_run {
     bool there;  /* the run was made */

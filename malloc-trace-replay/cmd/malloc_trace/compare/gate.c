@@ -165,8 +165,8 @@ static int judge(const struct counts *all, double tolerance, FILE *out) {
         if (fabs(is - was) <= fmax(tolerance * was, 2))
             continue;
         fprintf(out, "%-40s %16s, was %16s  %+.2f %%%s\n", c->name,
-                tool_text_count(&a, (uint64_t)is),
-                tool_text_count(&b, (uint64_t)was),
+                tool_text_count(&a, tool_text_whole(is)),
+                tool_text_count(&b, tool_text_whole(was)),
                 was == 0 ? 100.0 : 100 * (is - was) / was,
                 is > was ? "  MORE" : "");
         *(is > was ? &more : &less) += 1;

@@ -142,7 +142,8 @@ static void put_course_series(struct html *h, const struct course *o,
         if (isnan(value[k]))
             tool_json_null(j, NULL);
         else
-            tool_json_string(j, NULL, tool_text_bytes(&t, (uint64_t)value[k]));
+            tool_json_string(j, NULL,
+                             tool_text_bytes(&t, tool_text_whole(value[k])));
     tool_json_end_array(j);
     tool_json_end_object(j);
 }
@@ -157,8 +158,8 @@ void html_course_data(struct html *h, struct tool_json *j) {
     for (size_t k = 0; k < COURSE_POINTS; k++)
         tool_json_string(
             j, NULL,
-            tool_text_ns(&t, (uint64_t)((o.to - o.from) * (double)k /
-                                        (COURSE_POINTS - 1))));
+            tool_text_ns(&t, tool_text_whole((o.to - o.from) * (double)k /
+                                             (COURSE_POINTS - 1))));
     tool_json_end_array(j);
     tool_json_begin_array(j, "series");
     for (size_t k = 0; k < h->sheet.ranked; k++) {

@@ -6,6 +6,8 @@
 #include "cmd/malloc_trace/compare/run.h"
 #include "cmd/malloc_trace/compare/shell_word.h"
 #include "cmd/malloc_trace/compare/shuffle.h"
+#include "base/raw_io.h"
+#include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
 
@@ -40,9 +42,30 @@ static bool make_folder(const char *path) {
     return false;
 }
 
+/* Whether PATH can stand in a line of jobs.txt, which is a command: quotes hold
+   everything but the line's end, and programs that run such lines know other
+   control characters as ends. */
+static bool fits_line(const char *path) {
+    for (const char *at = path; *at != '\0'; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7f) {
+            tool_error("%s: a control character in the name breaks the lines "
+                       "of jobs.txt",
+                       path);
+            return false;
+        }
+    return true;
+}
+
 bool plan_make_folder(const char *dir, char traces[PATH_MAX]) {
-    char path[2 * PATH_MAX];
-    if (!make_folder(dir))
+    char path[2 * PATH_MAX], program[PATH_MAX];
+    if (!run_own_program("malloc-trace", program) || !fits_line(program) ||
+        !fits_line(dir) || !make_folder(dir))
+        return false;
+    if (realpath(dir, traces) == NULL) {
+        tool_error("%s: %s", dir, strerror(errno));
+        return false;
+    }
+    if (!fits_line(traces))
         return false;
     if (!is_empty(dir)) {
         tool_error("%s: there is something in the folder already", dir);
@@ -123,7 +146,7 @@ static bool write_jobs(const struct comparison *c, const char *dir) {
         return false;
     }
     snprintf(path, sizeof(path), "%s/jobs.txt", dir);
-    FILE *f = fopen(path, "we");
+    FILE *f = tool_file_stream(path);
     uint64_t state = c->seed;
     for (size_t r = 0; f != NULL && r <= c->rounds; r++) {
         shuffle(order, a_round, &state);
@@ -136,12 +159,7 @@ static bool write_jobs(const struct comparison *c, const char *dir) {
         }
     }
     free(order);
-    bool good = f != NULL && !ferror(f);
-    if (f != NULL && fclose(f) != 0)
-        good = false;
-    if (!good)
-        tool_error("cannot write %s: %s", path, strerror(errno));
-    return good;
+    return f != NULL && tool_file_stream_end(f, path);
 }
 
 bool plan_write(const struct comparison *c, const char *dir) {
@@ -156,17 +174,21 @@ static void result_path(char *path, size_t size, const char *dir, size_t round,
 }
 
 static bool write_result(const char *path, const char *text, size_t n) {
-    char temporary[2 * PATH_MAX + 32];
-    snprintf(temporary, sizeof(temporary), "%s.%ld", path, (long)getpid());
-    FILE *f = fopen(temporary, "we");
-    bool good = f != NULL && fwrite(text, 1, n, f) == n;
-    if (f != NULL && fclose(f) != 0)
+    struct tool_file_new file;
+    int fd = tool_file_open_new(&file, path);
+    bool good = fd >= 0 && tcm_io_write_all(fd, text, n);
+    int error = errno;
+    if (fd >= 0 && close(fd) != 0 && good) {
         good = false;
-    good = good && rename(temporary, path) == 0;
+        error = errno;
+    }
+    if (good && !tool_file_keep(&file)) {
+        good = false;
+        error = errno;
+    }
     if (!good) {
-        tool_error("cannot write %s: %s", path, strerror(errno));
-        if (f != NULL)
-            unlink(temporary);
+        tool_error("cannot write %s: %s", path, tool_file_error_text(error));
+        tool_file_drop(&file);
     }
     return good;
 }
@@ -190,10 +212,12 @@ static bool parse_id(const char *id, size_t number[3]) {
 
 /* The file PATH, with a null byte behind; NULL: errno. */
 static char *read_file(const char *path, size_t *size) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return NULL;
-    char *text = child_file_text(fd, size);
+    bool is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    char *text = is_file ? child_file_text(fd, size) : NULL;
     close(fd);
     return text;
 }
@@ -201,17 +225,17 @@ static char *read_file(const char *path, size_t *size) {
 int plan_run_job(const char *dir, const char *id) {
     struct comparison c = {0};
     char path[2 * PATH_MAX];
-    size_t at[3], n;
+    size_t at[3], n, rounds;
     int status = TOOL_FAILED;
     if (!parse_id(id, at))
         return tool_usage_error("--job %s: it is no ROUND.TRACE.CONTESTANT",
                                 id);
     snprintf(path, sizeof(path), "%s/plan.json", dir);
-    if (!result_read_plan(&c, path)) {
+    if (!result_read_plan(&c, path, &rounds)) {
         comparison_free(&c);
         return TOOL_FAILED;
     }
-    if (at[0] > c.rounds || at[1] >= c.traces || at[2] >= c.who.count) {
+    if (at[0] > rounds || at[1] >= c.traces || at[2] >= c.who.count) {
         status = tool_usage_error("--job %s: there is none in the plan", id);
         comparison_free(&c);
         return status;
@@ -220,7 +244,7 @@ int plan_run_job(const char *dir, const char *id) {
     char problem[200];
     char *before = read_file(path, &n);
     if (before != NULL &&
-        result_take(&c, before, n, at[0], at[1], at[2], problem)) {
+        result_is(&c, before, n, at[0], at[1], at[2], problem)) {
         status = TOOL_OK;
     } else {
         char *text = run_make(&c, at[0], at[1], at[2], &n);
@@ -231,6 +255,30 @@ int plan_run_job(const char *dir, const char *id) {
     free(before);
     comparison_free(&c);
     return status;
+}
+
+/* The last round that results/ of DIR has a file of, at most MOST; FILES gets
+   how many there are. */
+static size_t last_round(const char *dir, size_t most, size_t *files) {
+    char path[2 * PATH_MAX];
+    size_t last = 0, number[3];
+    struct dirent *entry;
+    snprintf(path, sizeof(path), "%s/results", dir);
+    DIR *d = opendir(path);
+    *files = 0;
+    while (d != NULL && (entry = readdir(d)) != NULL) {
+        char *end = strstr(entry->d_name, ".json");
+        if (end == NULL || end[5] != '\0')
+            continue;
+        *end = '\0';
+        if (!parse_id(entry->d_name, number) || number[0] > most)
+            continue;
+        last = number[0] > last ? number[0] : last;
+        ++*files;
+    }
+    if (d != NULL)
+        closedir(d);
+    return last;
 }
 
 /* --- Merging -------------------------------------------------------------- */
@@ -245,13 +293,13 @@ static void tell_missing(const char *dir, size_t round, size_t trace,
         tool_error("%s: further jobs without a result are not named", dir);
 }
 
-/* The results of the plan in DIR, whose traces begin at FIRST in C and are
-   COUNT; WHO maps its contestants to C's. */
+/* The results of the plan in DIR up to its round LAST, whose traces begin at
+   FIRST in C and are COUNT; WHO maps its contestants to C's. */
 static void merge_results(struct comparison *c, const char *dir, size_t first,
-                          size_t count, size_t rounds, const size_t *who,
+                          size_t count, size_t last, const size_t *who,
                           size_t contestants, size_t *missing) {
     char path[2 * PATH_MAX], problem[200], why[240];
-    for (size_t r = 0; r <= rounds; r++)
+    for (size_t r = 0; r <= last; r++)
         for (size_t t = 0; t < count; t++)
             for (size_t i = 0; i < contestants; i++) {
                 size_t n = 0;
@@ -271,6 +319,35 @@ static void merge_results(struct comparison *c, const char *dir, size_t first,
                 }
                 free(text);
             }
+}
+
+/* No round from FROM to ROUNDS has a result. */
+static void count_missing(const struct comparison *c, const char *dir,
+                          size_t count, size_t from, size_t rounds,
+                          const size_t *who, size_t contestants,
+                          size_t *missing) {
+    size_t part = 0;
+    for (size_t i = 0; i < contestants; i++)
+        part += c->who.list[who[i]].why == NULL;
+    for (size_t r = from; r <= rounds && part * count != 0; r++) {
+        if (*missing > NAMED) {
+            *missing += (rounds - r + 1) * part * count;
+            return;
+        }
+        for (size_t t = 0; t < count; t++)
+            for (size_t i = 0; i < contestants; i++)
+                if (c->who.list[who[i]].why == NULL)
+                    tell_missing(dir, r, t, i, "has no result", (*missing)++);
+    }
+}
+
+/* Whether the rounds up to LAST, of which few may have results, have so many
+   places for runs that memory goes to places alone. */
+static bool is_sparse(const struct comparison *plan, size_t last,
+                      size_t files) {
+    double places =
+        (double)(last + 1) * (double)plan->traces * (double)plan->who.count;
+    return places > 1e6 + 1e3 * (double)files;
 }
 
 /* What plan PART adds to C: its traces, and rooms. WHO as above. */
@@ -304,39 +381,45 @@ bool plan_merge(struct comparison *c, char *const *dir, int n,
     char path[2 * PATH_MAX];
     struct comparison *part = calloc((size_t)n, sizeof(*part));
     size_t **who = calloc((size_t)n, sizeof(*who));
-    size_t rounds = 0;
-    bool good = part != NULL && who != NULL;
+    size_t *planned = calloc((size_t)n, sizeof(*planned));
+    size_t *last = calloc((size_t)n, sizeof(*last));
+    size_t rounds = 0, files;
+    bool good = part != NULL && who != NULL && planned != NULL && last != NULL;
     *missing = 0;
     for (int i = 0; good && i < n; i++) {
         snprintf(path, sizeof(path), "%s/plan.json", dir[i]);
-        good = result_read_plan(&part[i], path);
+        good = result_read_plan(&part[i], path, &planned[i]);
         if (!good)
             break;
+        last[i] = last_round(dir[i], planned[i], &files);
+        if (is_sparse(&part[i], last[i], files)) {
+            tool_error("%s: %zu results are too few for a plan of %zu rounds, "
+                       "%zu traces and %zu contestants",
+                       dir[i], files, last[i], part[i].traces,
+                       part[i].who.count);
+            good = false;
+            break;
+        }
         if (i == 0) {
             /* the first plan's contestants and options are the comparison's */
             *c = part[0];
             part[0].who = (struct contestants){0};
             c->trace = NULL;
             c->traces = c->trace_room = 0;
-            c->run = NULL;
-            c->rounds = 0;
-            c->program = NULL;
-            c->version = NULL;
-            c->latency = NULL;
-            c->latencies = NULL;
-            c->course = NULL;
             part[0].who.list = c->who.list;
             part[0].who.count = c->who.count;
         }
         who[i] = calloc(part[i].who.count, sizeof(**who));
         good = who[i] != NULL && merge_plan(c, &part[i], dir[i], who[i]);
-        rounds = part[i].rounds > rounds ? part[i].rounds : rounds;
+        rounds = last[i] > rounds ? last[i] : rounds;
     }
     good = good && comparison_make_room(c, rounds);
     size_t first = 0;
     for (int i = 0; good && i < n; i++) {
-        merge_results(c, dir[i], first, part[i].traces, part[i].rounds, who[i],
+        merge_results(c, dir[i], first, part[i].traces, last[i], who[i],
                       part[i].who.count, missing);
+        count_missing(c, dir[i], part[i].traces, last[i] + 1, planned[i],
+                      who[i], part[i].who.count, missing);
         first += part[i].traces;
     }
     c->made = rounds;
@@ -348,6 +431,8 @@ bool plan_merge(struct comparison *c, char *const *dir, int n,
     for (int i = 0; who != NULL && i < n; i++)
         free(who[i]);
     free(who);
+    free(planned);
+    free(last);
     free(part);
     return good;
 }

@@ -14,7 +14,9 @@
 const char *compare_figure_text(char text[32], enum compare_metric m,
                                 double value) {
     struct tool_text t;
-    uint64_t whole = (uint64_t)(value + .5);
+    uint64_t whole = tool_text_whole(value);
+    if (isnan(value))
+        return strcpy(text, "-");
     switch (m) {
     case METRIC_TIME:
     case METRIC_WALL:
@@ -182,7 +184,8 @@ const char *compare_ratio_text(char text[16], double ratio) {
     snprintf(text, 16,
              ratio < 9.995   ? "%.3f"
              : ratio < 999.5 ? "%.1f"
-                             : "%.0f",
+             : ratio < 1e9   ? "%.0f"
+                             : "%.3g",
              ratio);
     return text;
 }

@@ -23,6 +23,15 @@ static double number(const json_t *object, const char *key) {
     return json_is_number(v) ? json_number_value(v) : NAN;
 }
 
+/* As number; a figure that no run can have is told in PROBLEM. */
+static double figure(const json_t *object, const char *key, char problem[200]) {
+    double v = number(object, key);
+    if (isnan(v) || (v >= 0 && v <= COMPARE_MOST_FIGURE))
+        return v;
+    snprintf(problem, 200, "its %s is %g, which no run has", key, v);
+    return NAN;
+}
+
 static uint64_t whole(const json_t *object, const char *key) {
     double v = number(object, key);
     return v >= 0 && v < 1.8e19 ? (uint64_t)v : 0;
@@ -48,7 +57,8 @@ static json_t *document(const char *text, size_t n, char problem[200]) {
 
 /* --- A run ---------------------------------------------------------------- */
 
-static void take_figures(struct compare_run *run, const json_t *replay) {
+static void take_figures(struct compare_run *run, const json_t *replay,
+                         char problem[200]) {
     static const char *const key[METRICS] = {
         [METRIC_TIME] = "cpu_ns_per_op",
         [METRIC_WALL] = "ns_per_op",
@@ -60,11 +70,13 @@ static void take_figures(struct compare_run *run, const json_t *replay) {
         [METRIC_HUGE] = "huge_bytes",
     };
     for (int m = 0; m < METRICS; m++)
-        run->value[m] = number(replay, key[m]);
+        run->value[m] = figure(replay, key[m], problem);
     if (json_is_false(json_object_get(replay, "peak_rss_known")))
         run->value[METRIC_PEAK_RSS] = NAN;
-    double ops = number(replay, "ops") - number(replay, "apart_ops");
-    run->own_ns = ops > 0 ? number(replay, "replayer_cpu_ns") / ops : NAN;
+    double ops =
+        figure(replay, "ops", problem) - figure(replay, "apart_ops", problem);
+    double own_ns = figure(replay, "replayer_cpu_ns", problem);
+    run->own_ns = ops >= 1 ? own_ns / ops : NAN;
 }
 
 static void take_trace(struct compare_trace *t, const json_t *replay) {
@@ -74,18 +86,24 @@ static void take_trace(struct compare_trace *t, const json_t *replay) {
     t->threads = whole(replay, "threads");
 }
 
+/* Of a moment; false: it lacks a figure, or PROBLEM tells of one. */
+static bool moment_of(const json_t *at, struct compare_moment *m,
+                      char problem[200]) {
+    m->ns = figure(at, "recorded_ns", problem);
+    m->live_bytes = figure(at, "live_bytes", problem);
+    m->rss_bytes = figure(at, "rss_bytes", problem);
+    return !isnan(m->ns) && !isnan(m->live_bytes) && !isnan(m->rss_bytes);
+}
+
 static void take_course(struct compare_course *course, const json_t *list) {
     size_t n = json_array_size(list);
+    char problem[200];
     if (n == 0 || course->moment != NULL)
         return;
     course->moment = calloc(n, sizeof(*course->moment));
-    for (size_t i = 0; course->moment != NULL && i < n; i++) {
-        const json_t *at = json_array_get(list, i);
-        course->moment[i].ns = number(at, "recorded_ns");
-        course->moment[i].live_bytes = number(at, "live_bytes");
-        course->moment[i].rss_bytes = number(at, "rss_bytes");
-        course->count = i + 1;
-    }
+    for (size_t i = 0; course->moment != NULL && i < n; i++)
+        course->count += moment_of(json_array_get(list, i),
+                                   &course->moment[course->count], problem);
 }
 
 static void take_machine(struct comparison *c, const json_t *m) {
@@ -115,22 +133,79 @@ static bool is_usable(const json_t *replay, char why[200]) {
     return json_is_object(replay) && !(refused > 0);
 }
 
+static const json_t *latency_of(const json_t *replay) {
+    return json_object_get(json_object_get(replay, "latency"), "all");
+}
+
+static const json_t *course_of(const json_t *root) {
+    return json_object_get(json_object_get(root, "timeline"), "timeline");
+}
+
+/* Whether all figures are such as runs have: what is drawn and written of them
+   does not look again. */
+static bool is_sensible(const json_t *root, char problem[200]) {
+    const json_t *replay = json_object_get(root, "replay");
+    const json_t *course = course_of(root);
+    struct compare_run run;
+    struct compare_moment moment;
+    problem[0] = '\0';
+    take_figures(&run, replay, problem);
+    (void)figure(replay, "failed_allocations", problem);
+    (void)figure(replay, "recorded_cpu_ns", problem);
+    for (int q = 0; q < COMPARE_QUANTILES; q++)
+        (void)figure(latency_of(replay), compare_quantile_key[q], problem);
+    for (size_t i = 0; i < json_array_size(course); i++)
+        (void)moment_of(json_array_get(course, i), &moment, problem);
+    return problem[0] == '\0';
+}
+
+/* The result of a run, as of result_take; NULL: it is none. */
+static json_t *result_of(const struct comparison *c, const char *text, size_t n,
+                         size_t round, size_t trace, size_t who,
+                         char problem[200]) {
+    json_t *root = document(text, n, problem);
+    if (root == NULL)
+        return NULL;
+    bool good =
+        strcmp(text_of(root, "format"), COMPARE_RUN_FORMAT) == 0 &&
+        strcmp(text_of(root, "contestant"), c->who.list[who].name) == 0 &&
+        whole(root, "round") == round &&
+        whole(root, "trace_number") == c->trace[trace].number;
+    if (!good)
+        snprintf(problem, 200, "it is not the result of this run");
+    if (good && is_sensible(root, problem))
+        return root;
+    json_decref(root);
+    return NULL;
+}
+
+bool result_is(const struct comparison *c, const char *text, size_t n,
+               size_t round, size_t trace, size_t who, char problem[200]) {
+    json_t *root = result_of(c, text, n, round, trace, who, problem);
+    json_decref(root);
+    return root != NULL;
+}
+
+/* Quantiles count if a run has all of them. */
+static void take_latency(struct comparison *c, size_t who, const json_t *all) {
+    double v[COMPARE_QUANTILES];
+    for (int q = 0; q < COMPARE_QUANTILES; q++) {
+        v[q] = number(all, compare_quantile_key[q]);
+        if (isnan(v[q]))
+            return;
+    }
+    for (int q = 0; q < COMPARE_QUANTILES; q++)
+        c->latency[who][q] += v[q];
+    c->latencies[who]++;
+}
+
 bool result_take(struct comparison *c, const char *text, size_t n, size_t round,
                  size_t trace, size_t who, char problem[200]) {
     struct compare_run *run = comparison_run(c, round, trace, who);
     struct contestant *contestant = &c->who.list[who];
-    json_t *root = document(text, n, problem);
+    json_t *root = result_of(c, text, n, round, trace, who, problem);
     if (root == NULL)
         return false;
-    bool good = strcmp(text_of(root, "format"), COMPARE_RUN_FORMAT) == 0 &&
-                strcmp(text_of(root, "contestant"), contestant->name) == 0 &&
-                whole(root, "round") == round &&
-                whole(root, "trace_number") == c->trace[trace].number;
-    if (!good) {
-        snprintf(problem, 200, "it is not the result of this run");
-        json_decref(root);
-        return false;
-    }
     const json_t *replay = json_object_get(root, "replay");
     run->there = true;
     take_machine(c, json_object_get(root, "machine"));
@@ -147,7 +222,7 @@ bool result_take(struct comparison *c, const char *text, size_t n, size_t round,
         return true;
     }
     run->good = round != 0;
-    take_figures(run, replay);
+    take_figures(run, replay, problem);
     take_trace(&c->trace[trace], replay);
     double recorded = number(replay, "recorded_cpu_ns");
     if (recorded > 0)
@@ -159,17 +234,9 @@ bool result_take(struct comparison *c, const char *text, size_t n, size_t round,
              0)
         c->other_versions++;
     if (trace == 0) {
-        const json_t *all =
-            json_object_get(json_object_get(replay, "latency"), "all");
-        for (int q = 0; q < COMPARE_QUANTILES && round != 0; q++) {
-            double v = number(all, compare_quantile_key[q]);
-            if (!isnan(v))
-                c->latency[who][q] += v;
-        }
-        c->latencies[who] += round != 0 && json_is_object(all);
-        take_course(
-            &c->course[who],
-            json_object_get(json_object_get(root, "timeline"), "timeline"));
+        if (round != 0)
+            take_latency(c, who, latency_of(replay));
+        take_course(&c->course[who], course_of(root));
     }
     json_decref(root);
     return true;
@@ -212,7 +279,8 @@ static bool take_contestant(struct comparison *c, const json_t *j) {
     return true;
 }
 
-static bool take_plan(struct comparison *c, const json_t *root) {
+static bool take_plan(struct comparison *c, const json_t *root,
+                      size_t *rounds) {
     const json_t *who = json_object_get(root, "contestants");
     const json_t *traces = json_object_get(root, "traces");
     for (size_t i = 0; i < json_array_size(who); i++)
@@ -236,11 +304,11 @@ static bool take_plan(struct comparison *c, const json_t *root) {
     c->speed =
         *text_of(root, "speed") == '\0' ? NULL : strdup_of(root, "speed");
     c->command = strdup_of(root, "command");
-    uint64_t rounds = whole(root, "rounds");
+    uint64_t n = whole(root, "rounds");
+    *rounds = (size_t)n;
     return c->who.count != 0 && c->traces != 0 && c->baseline != SIZE_MAX &&
-           c->margin >= 0 && c->confidence > 0 && c->confidence < 1 &&
-           rounds != 0 && rounds < UINT32_MAX &&
-           comparison_make_room(c, (size_t)rounds);
+           c->margin >= 0 && c->margin < 1 && c->confidence > 0 &&
+           c->confidence < 1 && n != 0 && n <= COMPARE_MOST_ROUNDS;
 }
 
 static json_t *file_of(const char *path, const char *format) {
@@ -256,27 +324,35 @@ static json_t *file_of(const char *path, const char *format) {
     return root;
 }
 
-bool result_read_plan(struct comparison *c, const char *path) {
+bool result_read_plan(struct comparison *c, const char *path, size_t *rounds) {
     json_t *root = file_of(path, COMPARE_PLAN_FORMAT);
     if (root == NULL)
         return false;
-    bool good = take_plan(c, root);
+    bool good = take_plan(c, root, rounds);
     if (!good)
-        tool_error("%s: the plan is not whole", path);
+        tool_error("%s: the plan is not whole, or of more than %d rounds", path,
+                   COMPARE_MOST_ROUNDS);
     json_decref(root);
     return good;
 }
 
 /* --- Numbers -------------------------------------------------------------- */
 
-static bool walk(const json_t *object,
+static bool walk(const char *where, const json_t *object,
                  bool (*call)(void *ctx, const char *name, double value),
                  void *ctx) {
     for (void *i = json_object_iter((json_t *)object); i != NULL;
          i = json_object_iter_next((json_t *)object, i)) {
         const json_t *v = json_object_iter_value(i);
-        if (json_is_number(v) &&
-            !call(ctx, json_object_iter_key(i), json_number_value(v)))
+        if (!json_is_number(v))
+            continue;
+        double n = json_number_value(v);
+        if (!(n >= 0 && n <= COMPARE_MOST_FIGURE)) {
+            tool_error("%s: %s is %g, which is no count", where,
+                       json_object_iter_key(i), n);
+            return false;
+        }
+        if (!call(ctx, json_object_iter_key(i), n))
             return false;
     }
     return true;
@@ -289,7 +365,7 @@ bool result_read_numbers(const char *path, const char *format, const char *key,
     json_t *root = file_of(path, format);
     if (root == NULL)
         return false;
-    bool good = walk(json_object_get(root, key), call, ctx);
+    bool good = walk(path, json_object_get(root, key), call, ctx);
     json_decref(root);
     return good;
 }
@@ -303,7 +379,8 @@ bool result_text_numbers(const char *text, size_t n, const char *key,
     if (root == NULL)
         return false;
     bool good =
-        walk(json_object_get(json_object_get(root, "replay"), key), call, ctx);
+        walk("the replay",
+             json_object_get(json_object_get(root, "replay"), key), call, ctx);
     json_decref(root);
     return good;
 }
@@ -323,8 +400,15 @@ bool result_take(struct comparison *c, const char *text, size_t n, size_t round,
     return false;
 }
 
-bool result_read_plan(struct comparison *c, const char *path) {
-    (void)c, (void)path;
+bool result_is(const struct comparison *c, const char *text, size_t n,
+               size_t round, size_t trace, size_t who, char problem[200]) {
+    (void)c, (void)text, (void)n, (void)round, (void)trace, (void)who;
+    problem[0] = '\0';
+    return false;
+}
+
+bool result_read_plan(struct comparison *c, const char *path, size_t *rounds) {
+    (void)c, (void)path, (void)rounds;
     return result_can_read();
 }
 

@@ -23,10 +23,14 @@ bool result_can_read(void);
  */
 bool result_take(struct comparison *c, const char *text, size_t n, size_t round,
                  size_t trace, size_t who, char problem[200]);
+/* Whether result_take would take it; C needs no room for it. */
+bool result_is(const struct comparison *c, const char *text, size_t n,
+               size_t round, size_t trace, size_t who, char problem[200]);
 
 /* Sets up C, which is empty, from the plan in the file PATH: contestants,
-   traces, rounds, baseline and options. false: a message is out. */
-bool result_read_plan(struct comparison *c, const char *path);
+   traces, baseline and options; but no room for its ROUNDS. false: a message is
+   out. */
+bool result_read_plan(struct comparison *c, const char *path, size_t *rounds);
 
 /* Whether TEXT is the answer of `malloc-trace allocator`; then whether malloc
    was taken over, whether by a wrapper around the C library's, the library, and
