@@ -131,6 +131,13 @@ static void put_quoted(struct tool_json *j, const void *text, size_t left) {
         } else if (*p < 0x20 || *p == 0x7f) {
             snprintf(escape, sizeof(escape), "\\u%04x", *p);
             put_text(j, escape);
+        } else if (tcm_utf8_plain_length((const char *)p, n) == 0) {
+            /* of two or three bytes */
+            unsigned code = n == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu)
+                                   : (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 |
+                                         (p[2] & 0x3fu);
+            snprintf(escape, sizeof(escape), "\\u%04x", code);
+            put_text(j, escape);
         } else {
             put(j, (const char *)p, n);
         }

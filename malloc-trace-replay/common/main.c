@@ -2,6 +2,8 @@
 #include "common/main.h"
 
 #include "base/raw_io.h"
+#include "base/utf8.h"
+#include "common/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,20 +76,20 @@ const char *tool_name(void) {
     return program_name;
 }
 
-/* Appends C so that it cannot break the line. Bytes above 0x7f stay: they are
-   most likely UTF-8. */
-static size_t put_visible(char *out, size_t used, size_t room, char c) {
-    unsigned char byte = (unsigned char)c;
-    char text[5] = {c, '\0'};
-    if (c == '\n')
-        memcpy(text, "\\n", 3);
-    else if (byte < 0x20 || byte == 0x7f)
-        snprintf(text, sizeof(text), "\\x%02x", byte);
-    size_t length = strlen(text);
-    if (used + length > room)
-        return used;
-    memcpy(out + used, text, length);
-    return used + length;
+/* Appends TEXT, as far as there is ROOM, so that it cannot break the line. */
+static size_t put_shown(char *out, size_t used, size_t room, const char *text) {
+    struct tool_text_byte escape;
+    for (size_t left = strlen(text), n; left != 0; text += n, left -= n) {
+        n = tcm_utf8_plain_length(text, left);
+        const char *from = n != 0 ? text : tool_text_escape(&escape, *text);
+        size_t length = n != 0 ? n : strlen(from);
+        if (used + length > room)
+            break;
+        memcpy(out + used, from, length);
+        used += length;
+        n = n != 0 ? n : 1;
+    }
+    return used;
 }
 
 void tool_flush(void) {
@@ -106,12 +108,9 @@ static void say(const char *prefix, const char *suffix, const char *fmt,
     /* Room is kept for the suffix and the newline. */
     size_t room = sizeof(line) - strlen(suffix) - 1;
     size_t used = 0;
-    for (const char *p = program_name; *p != '\0'; p++)
-        used = put_visible(line, used, room, *p);
-    for (const char *p = prefix; *p != '\0'; p++)
-        used = put_visible(line, used, room, *p);
-    for (const char *p = text; *p != '\0'; p++)
-        used = put_visible(line, used, room, *p);
+    used = put_shown(line, used, room, program_name);
+    used = put_shown(line, used, room, prefix);
+    used = put_shown(line, used, room, text);
     memcpy(line + used, suffix, strlen(suffix));
     used += strlen(suffix);
     line[used++] = '\n';

@@ -4,7 +4,8 @@
  * --help and --version.
  *
  * Invariants: a message is one line, written by one call; bytes that would
- * break the line (a newline in a file name) are shown as \n or \xNN. Nothing
+ * break the line or command the terminal are shown as \n or \xNN
+ * (common/text.h). Nothing
  * here allocates.
  *
  * Threads: tool_error and tool_warn from any, the rest from the main thread.

@@ -124,24 +124,16 @@ static const char *escape_of(unsigned char c) {
     default:
         break;
     }
-    bool is_control = (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
-    return is_control ? "\xef\xbf\xbd" : NULL;
-}
-
-/* U+202A to U+202E and U+2066 to U+2069 change the direction of text, also of
-   what stands behind them. */
-static bool turns_text(const unsigned char *at, size_t n) {
-    return n == 3 && at[0] == 0xe2 &&
-           ((at[1] == 0x80 && at[2] >= 0xaa && at[2] <= 0xae) ||
-            (at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9));
+    return NULL;
 }
 
 void tool_page_text(struct tool_page *p, const char *text) {
     size_t left = strlen(text);
     for (const unsigned char *at = (const unsigned char *)text; left != 0;) {
         size_t n = tcm_utf8_length(at, left);
-        const char *escape =
-            n == 0 || turns_text(at, n) ? "\xef\xbf\xbd" : escape_of(*at);
+        bool is_plain = *at == '\n' || *at == '\t' ||
+                        tcm_utf8_plain_length((const char *)at, left) != 0;
+        const char *escape = is_plain ? escape_of(*at) : "\xef\xbf\xbd";
         n = n == 0 ? 1 : n;
         if (escape != NULL)
             fputs(escape, p->out);

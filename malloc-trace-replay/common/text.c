@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/text.h"
 
+#include "base/utf8.h"
+
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+
+/* Text of others is cut here, more than lines have. */
+#define SHOWN_BYTES 4096
+#define SHOWN_ROOMS 8
 
 const char *tool_text_count(struct tool_text *t, uint64_t n) {
     char *p = t->s + sizeof(t->s);
@@ -88,4 +95,47 @@ const char *tool_text_percent(struct tool_text *t, uint64_t part,
     snprintf(t->s, sizeof(t->s), "%" PRIu64 " %%",
              nearest((unsigned __int128)part * 100, whole));
     return t->s;
+}
+
+/* --- Text of others ------------------------------------------------------- */
+
+bool tool_text_is_plain(const char *text) {
+    for (size_t left = strlen(text), n; left != 0; text += n, left -= n) {
+        n = tcm_utf8_plain_length(text, left);
+        if (n == 0)
+            return false;
+    }
+    return true;
+}
+
+const char *tool_text_escape(struct tool_text_byte *room, char byte) {
+    if (byte == '\n')
+        return "\\n";
+    snprintf(room->s, sizeof(room->s), "\\x%02x", (unsigned char)byte);
+    return room->s;
+}
+
+const char *tool_text_shown(const char *text) {
+    static _Thread_local char rooms[SHOWN_ROOMS][SHOWN_BYTES];
+    static _Thread_local unsigned next;
+    struct tool_text_byte escape;
+    if (tool_text_is_plain(text))
+        return text;
+    char *room = rooms[next++ % SHOWN_ROOMS];
+    size_t used = 0;
+    for (size_t left = strlen(text), n; left != 0; text += n, left -= n) {
+        n = tcm_utf8_plain_length(text, left);
+        const char *from = n != 0 ? text : tool_text_escape(&escape, *text);
+        size_t length = n != 0 ? n : strlen(from);
+        if (used + length + 4 > SHOWN_BYTES) {
+            memcpy(room + used, "...", 3);
+            used += 3;
+            break;
+        }
+        memcpy(room + used, from, length);
+        used += length;
+        n = n != 0 ? n : 1;
+    }
+    room[used] = '\0';
+    return room;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers as people read them. Each function writes into a buffer that the
- * caller gives and returns it, so that several fit into one printf. What is
- * left out rounds to the nearest, a half upwards, into the next unit if it gets
- * there; so does a report's page (cmd/malloc_trace/report/html_script.c).
+ * Text and numbers as people read them. Each function of a number writes into a
+ * buffer that the caller gives and returns it, so that several fit into one
+ * printf. What is left out rounds to the nearest, a half upwards, into the next
+ * unit if it gets there; so does a report's page
+ * (cmd/malloc_trace/report/html_script.c).
  */
 #ifndef TOOL_COMMON_TEXT_H
 #define TOOL_COMMON_TEXT_H
@@ -25,5 +26,24 @@ uint64_t tool_text_whole(double v);
 /* "12 %"; WHOLE not 0, and the share below 2^64 / 100 */
 const char *tool_text_percent(struct tool_text *t, uint64_t part,
                               uint64_t whole);
+
+/* --- Text of others ------------------------------------------------------- */
+
+/*
+ * Names and messages in files, and of other programs, go to a terminal by these
+ * functions alone: control characters (C0, DEL and C1) command it, some
+ * characters turn the direction of the text around them, and bytes that are no
+ * UTF-8 may be either. A newline would make a line that this program did not
+ * write. base/utf8.h says which characters these are.
+ */
+bool tool_text_is_plain(const char *text);
+/* Room for a byte that may not be shown, as \n or \xNN. */
+struct tool_text_byte {
+    char s[5];
+};
+const char *tool_text_escape(struct tool_text_byte *room, char byte);
+/* TEXT itself if it is plain; else a copy with such bytes escaped, which stays
+   until the eighth next call in this thread. A copy of long text is cut. */
+const char *tool_text_shown(const char *text);
 
 #endif

@@ -37,4 +37,25 @@ static inline size_t tcm_utf8_length(const uint8_t *p, size_t left) {
     return 0;
 }
 
+/* Whether the character of N bytes at P is a control, C0, DEL or C1 (U+0080 to
+   U+009F), or changes the direction of text: U+061C, U+200E, U+200F, U+202A to
+   U+202E and U+2066 to U+2069. */
+static inline bool tcm_utf8_is_command(const uint8_t *p, size_t n) {
+    if (n == 2)
+        return (p[0] == 0xc2 && p[1] < 0xa0) || (p[0] == 0xd8 && p[1] == 0x9c);
+    if (n != 3 || p[0] != 0xe2)
+        return n == 1 && (p[0] < 0x20 || p[0] == 0x7f);
+    return (p[1] == 0x80 &&
+            (p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xaa && p[2] <= 0xae))) ||
+           (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9);
+}
+
+/* Bytes of the character at TEXT, where LEFT are, at least 1, that may go to a
+   terminal as it is; 0: its first byte may not. */
+static inline size_t tcm_utf8_plain_length(const char *text, size_t left) {
+    const uint8_t *p = (const uint8_t *)text;
+    size_t n = tcm_utf8_length(p, left);
+    return tcm_utf8_is_command(p, n) ? 0 : n;
+}
+
 #endif

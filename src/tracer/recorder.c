@@ -12,6 +12,7 @@
 #include "base/os_syscall.h"
 #include "base/os_thread.h"
 #include "base/raw_io.h"
+#include "base/utf8.h"
 #include "traceformat/raw_writer.h"
 
 #include <errno.h>
@@ -117,6 +118,20 @@ static const char *error_text(int error) {
     return error == TCM_EFOREIGN ? TCM_EFOREIGN_TEXT : system_error_text(error);
 }
 
+/* NAME as it may go to a terminal. */
+static void put_name(struct tcm_fmt *f, const char *name) {
+    size_t left = 0;
+    while (name[left] != '\0')
+        left++;
+    while (left != 0) {
+        size_t n = tcm_utf8_plain_length(name, left);
+        tcm_fmt_mem(f, n == 0 ? "?" : name, n == 0 ? 1 : n);
+        n = n == 0 ? 1 : n;
+        name += n;
+        left -= n;
+    }
+}
+
 size_t mtr_compose(char *text, size_t cap, const char *what, const char *name,
                    int error) {
     struct tcm_fmt f;
@@ -125,7 +140,7 @@ size_t mtr_compose(char *text, size_t cap, const char *what, const char *name,
     tcm_fmt_str(&f, what);
     if (name != NULL) {
         tcm_fmt_char(&f, ' ');
-        tcm_fmt_str(&f, name);
+        put_name(&f, name);
     }
     if (error != 0) {
         const char *reason = error_text(error);

@@ -234,7 +234,7 @@ PY
 "$malloc_trace" info --json converted.json converted >text
 is "a converted trace: exit status" "$?" 0
 check "its converter is shown, and nothing that is no text" \
-    grep -q '^  converted by  *wl2p 1.2?$' text
+    grep -q '^  converted by  *wl2p 1.2\\x07$' text
 check "and in the JSON" grep -Fq '"converter": "wl2p 1.2\u0007"' converted.json
 "$malloc_trace" info --json other.json "$data/processed-v1" >/dev/null
 is "which has none for other traces" "$(grep -c converter other.json)" 0

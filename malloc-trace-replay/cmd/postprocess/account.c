@@ -365,9 +365,11 @@ void account_tell_later(const char *name, const struct mtf_raw_header *own) {
     }
     if (n == 0)
         return;
-    fprintf(stderr, "  the process recorded on in %.*s.%" PRIu64, length, name,
-            from);
+    char base[PATH_MAX];
+    snprintf(base, sizeof(base), "%.*s", length, name);
+    fprintf(stderr, "  the process recorded on in %s.%" PRIu64,
+            tool_text_shown(base), from);
     if (n > 1)
-        fprintf(stderr, " to %.*s.%" PRIu64, length, name, from + n - 1);
+        fprintf(stderr, " to %s.%" PRIu64, tool_text_shown(base), from + n - 1);
     fputs(", after an exec or a new start\n", stderr);
 }

@@ -257,8 +257,10 @@ static void print_all(const struct repeat *r, const struct figure *f,
     const char *name = strstr(r->text[0], "\n  \"allocator\": \"");
     if (name != NULL) {
         name += strlen("\n  \"allocator\": \"");
-        fprintf(out, "allocator         %.*s\n", (int)strcspn(name, "\""),
-                name);
+        char allocator[256];
+        snprintf(allocator, sizeof(allocator), "%.*s", (int)strcspn(name, "\""),
+                 name);
+        fprintf(out, "allocator         %s\n", tool_text_shown(allocator));
     }
     fprintf(out, "operations        %s\n",
             tool_text_count(&a, number_of(r->text[0], "ops")));

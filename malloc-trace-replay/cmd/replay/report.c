@@ -118,8 +118,8 @@ static uint64_t recorded_cpu_ns(const struct replay_report *r) {
 }
 
 /* Share of the calls in the recorded run, in per cent; 0: unknown. Calls are a
-   part of that run under the library alone that it was recorded with, which is
-   this project's; and a replay that took longer than all of it is no measure. */
+   part of that run only under the library that it was recorded with, which is
+   this project's; and a replay that took longer than the run measures none. */
 static double malloc_share(const struct replay_report *r) {
     uint64_t recorded = recorded_cpu_ns(r), calls = calls_cpu_ns(r);
     if (calls >= recorded || r->exec->calls.set_cache == NULL)
@@ -239,9 +239,10 @@ static void print_real(const struct replay_report *r, FILE *out) {
 void replay_report_print(const struct replay_report *r, FILE *out) {
     struct tool_text a, b, c;
     const struct replay_result *f = r->result;
-    fprintf(out, "allocator         %s\n", r->exec->calls.name);
+    fprintf(out, "allocator         %s\n",
+            tool_text_shown(r->exec->calls.name));
     if (f->executable[0])
-        fprintf(out, "recorded from     %s\n", f->executable);
+        fprintf(out, "recorded from     %s\n", tool_text_shown(f->executable));
     fprintf(out, "operations        %s of %s thread%s\n",
             tool_text_count(&a, f->ops), tool_text_count(&b, f->threads),
             replay_plural(f->threads));

@@ -3,6 +3,9 @@
 
 #include "tap.h"
 
+#include <math.h>
+#include <string.h>
+
 static void count(uint64_t n, const char *want) {
     struct tool_text t;
     tap_is_str(tool_text_count(&t, n), want, "count %llu",
@@ -24,6 +27,48 @@ static void percent(uint64_t part, uint64_t whole, const char *want) {
     struct tool_text t;
     tap_is_str(tool_text_percent(&t, part, whole), want, "percent %llu of %llu",
                (unsigned long long)part, (unsigned long long)whole);
+}
+
+static void shown(const char *text, const char *want) {
+    tap_is_str(tool_text_shown(text), want, "shown as %s", want);
+    tap_ok(tool_text_is_plain(text) == (tool_text_shown(text) == text),
+           "and only what is not plain is copied");
+    tap_ok(tool_text_is_plain(want), "what is shown is plain");
+}
+
+static void others(void) {
+    static char longer[20000];
+    shown("", "");
+    shown("a b'\"\\$`<&", "a b'\"\\$`<&");
+    shown("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80 \xc2\xa0",
+          "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80 \xc2\xa0");
+    shown("a\nb\tc\rd", "a\\nb\\x09c\\x0dd");
+    shown("\033[31mred\x7f\a", "\\x1b[31mred\\x7f\\x07");
+    shown("\xc2\x9b"
+          "31m\xc2\x80\xc2\x9f",
+          "\\xc2\\x9b31m\\xc2\\x80\\xc2\\x9f");
+    shown("\xe2\x80\xaegpj", "\\xe2\\x80\\xaegpj");
+    shown("\xe2\x81\xa6\xe2\x80\x8e\xd8\x9c",
+          "\\xe2\\x81\\xa6\\xe2\\x80\\x8e\\xd8\\x9c");
+    shown("\x9b"
+          "31m \xff \xc3",
+          "\\x9b31m \\xff \\xc3");
+    shown("\xed\xa0\x80\xc0\x9b", "\\xed\\xa0\\x80\\xc0\\x9b");
+    memset(longer, 'x', sizeof(longer) - 1);
+    tap_ok(tool_text_shown(longer) == longer, "long text stays");
+    longer[0] = '\033';
+    const char *cut = tool_text_shown(longer);
+    tap_ok(strlen(cut) < 4096 && strcmp(cut + strlen(cut) - 3, "...") == 0,
+           "a copy of it is cut");
+    const char *first = tool_text_shown("\001");
+    for (int i = 2; i < 9; i++)
+        (void)tool_text_shown("\002");
+    tap_is_str(first, "\\x01", "a copy stays for seven more");
+}
+
+static void whole(double v, uint64_t want) {
+    tap_ok(tool_text_whole(v) == want, "%g is %llu", v,
+           (unsigned long long)want);
 }
 
 int main(void) {
@@ -70,5 +115,14 @@ int main(void) {
     percent(1, 8, "13 %");
     percent(57, 200, "29 %");
     percent(UINT64_MAX, UINT64_MAX, "100 %");
+    others();
+    whole(-1, 0);
+    whole(0.4, 0);
+    whole(1.5, 2);
+    whole(1e18, 1000000000000000000u);
+    whole(0x1p64, UINT64_MAX);
+    whole(1e308, UINT64_MAX);
+    whole((double)INFINITY, UINT64_MAX);
+    whole((double)NAN, 0);
     return tap_done();
 }

@@ -221,7 +221,7 @@ static bool write_json(struct tool_json *j, const struct answer *a) {
 
 static void print(const struct answer *a) {
     struct tool_text t[2];
-    printf("malloc comes from %s%s\n", a->library,
+    printf("malloc comes from %s%s\n", tool_text_shown(a->library),
            a->wraps ? ", a wrapper around the C library's" : "");
     if (a->foreigns != 0) {
         printf("  not from there  ");

@@ -3,6 +3,7 @@
 
 #include "cmd/malloc_trace/compare/verdict.h"
 #include "common/main.h"
+#include "common/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ int budget_judge(const struct budget *b, const struct comparison *c,
                 return TOOL_FAILED;
             if (!v.measured || !v.has_interval) {
                 fprintf(out, "budget %s<=%g: %s has no figure to judge\n", name,
-                        b->limit[m], c->who.list[i].name);
+                        b->limit[m], contestant_shown(&c->who.list[i]));
                 lacks = true;
                 continue;
             }
@@ -54,7 +55,7 @@ int budget_judge(const struct budget *b, const struct comparison *c,
                     good  ? "kept"
                     : bad ? "missed"
                           : "not decided",
-                    c->who.list[i].name, v.ratio, v.low, v.high);
+                    contestant_shown(&c->who.list[i]), v.ratio, v.low, v.high);
             missed = missed || bad || (strict && !good);
         }
     return missed ? TOOL_BUDGET : lacks ? TOOL_DAMAGED : TOOL_OK;

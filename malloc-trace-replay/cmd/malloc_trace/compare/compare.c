@@ -15,13 +15,14 @@
 #include "cmd/malloc_trace/compare/rounds.h"
 #include "cmd/malloc_trace/compare/run.h"
 #include "cmd/malloc_trace/compare/settings.h"
-#include "cmd/malloc_trace/compare/shell_word.h"
 #include "cmd/malloc_trace/compare/traces.h"
 #include "cmd/malloc_trace/compare/verdict.h"
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
 #include "common/main.h"
+#include "common/shell_word.h"
 #include "common/stop.h"
+#include "common/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -526,7 +527,8 @@ static int make_plan(struct order *o) {
     if (!tool_is_quiet())
         printf("%zu jobs are in %s/jobs.txt; afterwards: malloc-trace compare "
                "--merge %s\n",
-               (c->rounds + 1) * c->traces * part, o->plan, o->plan);
+               (c->rounds + 1) * c->traces * part, tool_text_shown(o->plan),
+               tool_text_shown(o->plan));
     return status_of_traces(c);
 }
 

@@ -5,6 +5,7 @@
 #include "common/array.h"
 #include "common/main.h"
 #include "common/own_library.h"
+#include "common/text.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -137,6 +138,10 @@ bool contestants_are_alike(const struct contestant *a,
 
 bool contestant_is_own(const struct contestant *c) {
     return c->library[0] != '\0' && is_own(c->library);
+}
+
+const char *contestant_shown(const struct contestant *c) {
+    return tool_text_shown(c->name);
 }
 
 void contestant_out(struct contestant *c, const char *fmt, ...) {

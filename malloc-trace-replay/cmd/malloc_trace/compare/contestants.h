@@ -69,6 +69,9 @@ bool contestants_are_alike(const struct contestant *a,
    project's. */
 bool contestant_is_own(const struct contestant *c);
 
+/* C's name as it may go to a terminal. */
+const char *contestant_shown(const struct contestant *c);
+
 /* C takes no part because of... The first reason stays. */
 void contestant_out(struct contestant *c, const char *fmt, ...)
     TCM_PRINTF(2, 3);

@@ -164,7 +164,8 @@ static int judge(const struct counts *all, double tolerance, FILE *out) {
         /* a few calls of a start that varies are no regression */
         if (fabs(is - was) <= fmax(tolerance * was, 2))
             continue;
-        fprintf(out, "%-40s %16s, was %16s  %+.2f %%%s\n", c->name,
+        fprintf(out, "%-40s %16s, was %16s  %+.2f %%%s\n",
+                tool_text_shown(c->name),
                 tool_text_count(&a, tool_text_whole(is)),
                 tool_text_count(&b, tool_text_whole(was)),
                 was == 0 ? 100.0 : 100 * (is - was) / was,

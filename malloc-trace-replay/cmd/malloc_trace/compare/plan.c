@@ -4,12 +4,12 @@
 #include "cmd/malloc_trace/compare/result.h"
 #include "cmd/malloc_trace/compare/child.h"
 #include "cmd/malloc_trace/compare/run.h"
-#include "cmd/malloc_trace/compare/shell_word.h"
 #include "cmd/malloc_trace/compare/shuffle.h"
 #include "base/raw_io.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
+#include "common/shell_word.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,9 +2,9 @@
 #include "cmd/malloc_trace/compare/print.h"
 
 #include "cmd/malloc_trace/compare/settings.h"
-#include "cmd/malloc_trace/compare/shell_word.h"
 #include "cmd/malloc_trace/compare/sheet.h"
 #include "common/main.h"
+#include "common/shell_word.h"
 #include "common/text.h"
 
 #include <math.h>
@@ -58,7 +58,7 @@ static bool say_ties(const struct comparison *c, const struct sheet *s,
             return false;
         if (!v.measured || !v.has_interval || v.low > 1)
             continue;
-        fprintf(out, "%s%s", between, c->who.list[i].name);
+        fprintf(out, "%s%s", between, contestant_shown(&c->who.list[i]));
         between = ", ";
         end = ".";
     }
@@ -78,7 +78,7 @@ static double largest_smallest(const struct comparison *c,
 static void say_metric(const struct comparison *c, const struct sheet *s,
                        enum compare_metric m, const char *most,
                        const char *none, FILE *out) {
-    const char *base = c->who.list[c->baseline].name;
+    const char *base = contestant_shown(&c->who.list[c->baseline]);
     size_t best = sheet_best(s, m);
     if (best == SIZE_MAX) {
         fprintf(out, "No allocator is shown to %s than %s", none, base);
@@ -89,8 +89,9 @@ static void say_metric(const struct comparison *c, const struct sheet *s,
         return;
     }
     const struct verdict *v = &s->verdict[best][m];
-    fprintf(out, "%s %s: %.2f of %s's (%.2f to %.2f).", c->who.list[best].name,
-            most, v->ratio, base, v->low, v->high);
+    fprintf(out, "%s %s: %.2f of %s's (%.2f to %.2f).",
+            contestant_shown(&c->who.list[best]), most, v->ratio, base, v->low,
+            v->high);
     (void)say_ties(c, s, best, m, out);
     fputc('\n', out);
 }
@@ -106,10 +107,11 @@ static void say_price(const struct comparison *c, const struct sheet *s,
         const struct verdict *v = &s->verdict[best][others[i]];
         if (v->measured && v->kind == VERDICT_MORE)
             fprintf(out, "%s's %s is %.2f of %s's (%.2f to %.2f).\n",
-                    c->who.list[best].name,
+                    contestant_shown(&c->who.list[best]),
                     others[i] == METRIC_P999 ? "99.9th percentile of latency"
                                              : "peak memory",
-                    v->ratio, c->who.list[c->baseline].name, v->low, v->high);
+                    v->ratio, contestant_shown(&c->who.list[c->baseline]),
+                    v->low, v->high);
     }
 }
 
@@ -123,10 +125,10 @@ static void say_share(const struct comparison *c, const struct sheet *s,
     fprintf(out,
             "With %s malloc takes about %.1f %% of the program's processor "
             "time",
-            c->who.list[c->baseline].name, percent);
+            contestant_shown(&c->who.list[c->baseline]), percent);
     if (best != SIZE_MAX)
         fprintf(out, "; with %s the program would take about %.1f %% less",
-                c->who.list[best].name,
+                contestant_shown(&c->who.list[best]),
                 percent * (1 - s->verdict[best][METRIC_TIME].ratio));
     fputs(".\n", out);
 }
@@ -174,7 +176,7 @@ bool compare_print_words(const struct comparison *c, FILE *out) {
 static int name_width(const struct comparison *c) {
     size_t width = 12;
     for (size_t i = 0; i < c->who.count; i++) {
-        size_t n = strlen(c->who.list[i].name);
+        size_t n = strlen(contestant_shown(&c->who.list[i]));
         width = n > width ? n : width;
     }
     return width > 34 ? 34 : (int)width;
@@ -196,11 +198,12 @@ static void print_metric(const struct comparison *c, const struct sheet *s,
     if (s->ranked == 0 || !s->verdict[s->order[0]][m].measured)
         return;
     fprintf(out, "\n%s, beside %s\n", compare_metric[m].title,
-            c->who.list[c->baseline].name);
+            contestant_shown(&c->who.list[c->baseline]));
     for (size_t k = 0; k < s->ranked; k++) {
         size_t i = s->order[k];
         const struct verdict *v = &s->verdict[i][m];
-        fprintf(out, "%3zu  %-*.34s  ", k + 1, width, c->who.list[i].name);
+        fprintf(out, "%3zu  %-*.34s  ", k + 1, width,
+                contestant_shown(&c->who.list[i]));
         if (!v->measured) {
             fputs("no figure\n", out);
             continue;
@@ -240,7 +243,8 @@ static void print_rest(const struct comparison *c, const struct sheet *s,
     fputc('\n', out);
     for (size_t k = 0; k < s->ranked; k++) {
         size_t i = s->order[k];
-        fprintf(out, "%3zu  %-*.34s", k + 1, width, c->who.list[i].name);
+        fprintf(out, "%3zu  %-*.34s", k + 1, width,
+                contestant_shown(&c->who.list[i]));
         for (size_t r = 0; r < TCM_ARRAY_SIZE(rest); r++) {
             const struct verdict *v = &s->verdict[i][rest[r]];
             char ratio[32];
@@ -271,12 +275,13 @@ static void print_out(const struct comparison *c, FILE *out) {
             fprintf(out, "%s is a wrapper around the C library's malloc\n",
                     who->name);
         if (who->why != NULL)
-            fprintf(out, "%s takes no part: %s\n", who->name, who->why);
+            fprintf(out, "%s takes no part: %s\n", contestant_shown(who),
+                    tool_text_shown(who->why));
         else if (who->failures != 0)
-            fprintf(out, "%s failed in %llu run%s: %s\n", who->name,
+            fprintf(out, "%s failed in %llu run%s: %s\n", contestant_shown(who),
                     (unsigned long long)who->failures,
                     who->failures == 1 ? "" : "s",
-                    who->failure == NULL ? "" : who->failure);
+                    who->failure == NULL ? "" : tool_text_shown(who->failure));
     }
 }
 
@@ -284,7 +289,8 @@ void compare_print_head(const struct comparison *c, FILE *out) {
     struct tool_text t[2];
     if (c->traces == 1)
         fprintf(out, "%s: %s operations of %s thread%s, --threads=%s; ",
-                c->trace[0].name, tool_text_count(&t[0], c->trace[0].ops),
+                tool_text_shown(c->trace[0].name),
+                tool_text_count(&t[0], c->trace[0].ops),
                 tool_text_count(&t[1], c->trace[0].threads),
                 c->trace[0].threads == 1 ? "" : "s", c->trace[0].mode);
     else
@@ -296,9 +302,11 @@ static void print_machine(const struct comparison *c, FILE *out) {
     const struct machine *m = &c->machine;
     if (m->cpus == 0)
         return;
-    fprintf(out, "%s, %llu processor%s, %s, huge pages: %s\n", m->processor,
-            (unsigned long long)m->cpus, m->cpus == 1 ? "" : "s", m->kernel,
-            m->huge_pages[0] == '\0' ? "unknown" : m->huge_pages);
+    fprintf(out, "%s, %llu processor%s, %s, huge pages: %s\n",
+            tool_text_shown(m->processor), (unsigned long long)m->cpus,
+            m->cpus == 1 ? "" : "s", tool_text_shown(m->kernel),
+            m->huge_pages[0] == '\0' ? "unknown"
+                                     : tool_text_shown(m->huge_pages));
 }
 
 const char *compare_note(const struct comparison *c) {
@@ -311,7 +319,8 @@ const char *compare_note(const struct comparison *c) {
 
 static void print_notes(const struct comparison *c, FILE *out) {
     for (unsigned i = 0; i < c->disturbances.count; i++)
-        fprintf(out, "disturbed: %s\n", c->disturbances.text[i]);
+        fprintf(out, "disturbed: %s\n",
+                tool_text_shown(c->disturbances.text[i]));
     if (c->other_versions != 0)
         fprintf(out,
                 "%zu runs were made with other versions of a library than the "
@@ -321,7 +330,8 @@ static void print_notes(const struct comparison *c, FILE *out) {
         fprintf(out,
                 "%zu runs were made on machines unlike the first one's (%s, "
                 "%s)\n",
-                c->unlike, c->machine.host, c->machine.processor);
+                c->unlike, tool_text_shown(c->machine.host),
+                tool_text_shown(c->machine.processor));
     if (compare_note(c) != NULL)
         fprintf(out, "%s\n", compare_note(c));
 }
@@ -359,7 +369,7 @@ bool compare_print_frontier(const struct comparison *c, FILE *out) {
     }
     verdict_frontier(c, on);
     fprintf(out, "\nThe frontier of time and peak memory, beside %s\n",
-            c->who.list[c->baseline].name);
+            contestant_shown(&c->who.list[c->baseline]));
     for (size_t k = 0; k < s.ranked; k++) {
         size_t i = s.order[k];
         const struct contestant *who = &c->who.list[i];
@@ -377,9 +387,11 @@ bool compare_print_frontier(const struct comparison *c, FILE *out) {
         }
         for (size_t e = 0; e < who->envs; e++) {
             /* quoted from its name on it would be a command */
-            int name = (int)strcspn(who->env[e], "=") + 1;
-            fprintf(out, "%.*s", name, who->env[e]);
-            shell_put_word(out, who->env[e] + name);
+            size_t name = strcspn(who->env[e], "=");
+            char text[256];
+            snprintf(text, sizeof(text), "%.*s", (int)name, who->env[e]);
+            fprintf(out, "%s=", tool_text_shown(text));
+            shell_put_word(out, who->env[e] + name + 1);
             fputc(' ', out);
         }
         fputc('\n', out);

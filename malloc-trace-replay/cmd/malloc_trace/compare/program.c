@@ -5,6 +5,7 @@
 #include "cmd/malloc_trace/compare/verdict.h"
 #include "common/main.h"
 #include "common/stop.h"
+#include "common/text.h"
 #include "model/interval.h"
 
 #include <fcntl.h>
@@ -148,8 +149,8 @@ static const char *opinion(const struct truth *t, enum what w, double margin) {
 bool program_print(const struct comparison *c, FILE *out) {
     for (int w = 0; w < WHATS; w++) {
         fprintf(out, "\nThe program itself, %s beside %s\n%-20s%10s%10s   %s\n",
-                what_title[w], c->who.list[c->baseline].name, "", "predicted",
-                "truth", "19 of 20 times");
+                what_title[w], contestant_shown(&c->who.list[c->baseline]), "",
+                "predicted", "truth", "19 of 20 times");
         for (size_t i = 0; i < c->who.count; i++) {
             struct truth t;
             if (i == c->baseline)
@@ -158,8 +159,9 @@ bool program_print(const struct comparison *c, FILE *out) {
                 return false;
             if (!t.known)
                 continue;
-            fprintf(out, "  %-18.18s%10.3f%10.3f   ", c->who.list[i].name,
-                    t.predicted, exp(t.ratio.middle));
+            fprintf(out, "  %-18.18s%10.3f%10.3f   ",
+                    contestant_shown(&c->who.list[i]), t.predicted,
+                    exp(t.ratio.middle));
             if (t.ratio.known)
                 fprintf(out, "%.3f to %.3f  ", exp(t.ratio.low),
                         exp(t.ratio.high));

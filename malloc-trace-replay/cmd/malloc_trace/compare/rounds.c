@@ -37,11 +37,11 @@ static void show(struct work *w, size_t round, size_t who) {
     struct tool_text t;
     if (!w->shown)
         return;
-    int n = round == 0
-                ? snprintf(line, sizeof(line), "warming up: %.40s",
-                           w->c->who.list[who].name)
-                : snprintf(line, sizeof(line), "round %zu of %zu: %.40s", round,
-                           w->c->rounds, w->c->who.list[who].name);
+    int n = round == 0 ? snprintf(line, sizeof(line), "warming up: %.40s",
+                                  contestant_shown(&w->c->who.list[who]))
+                       : snprintf(line, sizeof(line), "round %zu of %zu: %.40s",
+                                  round, w->c->rounds,
+                                  contestant_shown(&w->c->who.list[who]));
     if (w->made > w->c->who.count && w->expected > w->made) {
         double spent = (double)(tcm_clock_ns() - w->start_ns);
         double left = spent / (double)w->made * (double)(w->expected - w->made);

@@ -74,7 +74,7 @@ static void print_status(pid_t pid, const struct mtf_control_reply *r) {
                                            : state_name(r->state));
     if (r->name[0] != '\0')
         printf("%s%s", r->state == MTF_CONTROL_OFF ? ", last to " : " to ",
-               r->name);
+               tool_text_shown(r->name));
     putchar('\n');
     if (account(r, MTF_ACCOUNT_RAW_BYTES) == 0)
         return;
@@ -192,8 +192,8 @@ int cmd_ctl(int argc, char **argv) {
     if (is_status && (json == NULL || !tool_file_is_stdout(json)))
         print_status((pid_t)pid, &reply);
     else if (commands[c].command == MTF_CONTROL_START)
-        printf("recording to %s\n", reply.name);
+        printf("recording to %s\n", tool_text_shown(reply.name));
     else if (commands[c].command == MTF_CONTROL_STOP && reply.name[0] != '\0')
-        printf("recorded to %s\n", reply.name);
+        printf("recorded to %s\n", tool_text_shown(reply.name));
     return TOOL_OK;
 }

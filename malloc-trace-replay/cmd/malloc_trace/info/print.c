@@ -26,7 +26,7 @@ static void put_count(const char *label, uint64_t n) {
 
 static void put_text(const char *label, const char *text) {
     printf("  %-24s ", label);
-    info_put_clean(text);
+    fputs(tool_text_shown(text), stdout);
     putchar('\n');
 }
 
@@ -147,7 +147,7 @@ static void print_threads(const struct info_file *f) {
             printf(", kernel id %" PRIu64, th->tid);
         if (th->name[0] != '\0') {
             printf(", ");
-            info_put_clean(th->name);
+            fputs(tool_text_shown(th->name), stdout);
         }
         putchar('\n');
     }
@@ -270,13 +270,14 @@ static void print_kind(const struct info_file *f) {
     const char *before = f->frame_name != NULL ? " in " : "";
     const char *plural = f->frame_name != NULL ? "s" : "";
     if (f->kind == INFO_RAW)
-        printf("%s: %s%s%s%s, version %u%s\n", f->name,
+        printf("%s: %s%s%s%s, version %u%s\n", tool_text_shown(f->name),
                f->from_file ? "raw trace" : "spool of a raw trace", before, in,
                plural, (unsigned)f->header.fixed.version,
                f->from_file && f->from_spool ? ", and its spool" : "");
     else
-        printf("%s: processed trace%s%s%s, version %u\n", f->name, before, in,
-               plural, (unsigned)f->proc_version);
+        printf("%s: processed trace%s%s%s, version %u\n",
+               tool_text_shown(f->name), before, in, plural,
+               (unsigned)f->proc_version);
 }
 
 void info_print(const struct info_file *f, bool all) {
@@ -363,10 +364,10 @@ void info_print_tree(const struct info_file *files, int count) {
         if (child >= 0) {
             const struct info_file *f = &files[child];
             printf("%*s%" PRIu32 " ", 2 * depth, "", head_of(f)->pid);
-            info_put_clean(f->header.executable);
+            fputs(tool_text_shown(f->header.executable), stdout);
             uint64_t events = info_event_count(f);
             printf("  %s event%s  %s\n", tool_text_count(&t, events),
-                   events == 1 ? "" : "s", f->name);
+                   events == 1 ? "" : "s", tool_text_shown(f->name));
             at = child;
             depth++;
             child = next_child(files, nodes, count, at, -1);

@@ -16,11 +16,6 @@
 #define WIDTH  80u
 #define INDENT 16u
 
-void info_put_clean(const char *text) {
-    for (; *text != '\0'; text++)
-        putchar((unsigned char)*text < 0x20 || *text == 0x7F ? '?' : *text);
-}
-
 /* A line of parts that goes on below its beginning where it gets too wide. */
 struct line {
     size_t used; /* columns */
@@ -49,7 +44,7 @@ static void put_part(struct line *l, const char *before, const char *fmt, ...) {
         fputs(before, stdout);
         l->used += n;
     }
-    info_put_clean(text);
+    fputs(tool_text_shown(text), stdout);
     l->used += length;
 }
 
@@ -89,7 +84,7 @@ static void print_program(const struct info_file *f) {
     const struct mtf_raw_header *h = &f->header.fixed;
     if (f->converter[0] != '\0') {
         put_label("converted by");
-        info_put_clean(f->converter);
+        fputs(tool_text_shown(f->converter), stdout);
         putchar('\n');
     }
     put_label("program");
@@ -107,7 +102,7 @@ static void print_program(const struct info_file *f) {
     char text[64] = "";
     if (gmtime_r(&seconds, &tm) != NULL)
         (void)strftime(text, sizeof(text), ", %Y-%m-%d %H:%M:%S UTC", &tm);
-    info_put_clean(f->header.executable);
+    fputs(tool_text_shown(f->header.executable), stdout);
     printf(", process %" PRIu32 "%s\n", h->pid, text);
 }
 

@@ -9,8 +9,5 @@
 #include "model/info.h"
 
 void info_summary(const struct info_file *f);
-/* Prints TEXT, which comes from a file, with ? for control bytes: they would
-   reach the terminal. */
-void info_put_clean(const char *text);
 
 #endif

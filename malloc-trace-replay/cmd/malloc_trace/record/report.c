@@ -9,6 +9,7 @@
 #include "common/array.h"
 #include "common/files.h"
 #include "common/main.h"
+#include "common/shell_word.h"
 #include "common/text.h"
 #include "model/info.h"
 #include "traceformat/compress.h"
@@ -258,10 +259,6 @@ static void read_trace(struct record_report *r, struct trace *t) {
     t->untraced = f.untraced;
     snprintf(t->executable, sizeof(t->executable), "%.*s",
              (int)sizeof(t->executable) - 1, f.header.executable);
-    /* It comes from a file, and goes to a terminal. */
-    for (char *p = t->executable; *p != '\0'; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = '?';
     info_free(&f);
 }
 
@@ -321,25 +318,6 @@ static int by_size(const void *a, const void *b) {
 
 /* --- Names as a user can copy them ---------------------------------------- */
 
-/* S as one word of a shell. */
-static void print_word(const char *s) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
-                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789_-./+,:@%=";
-    if (*s != '\0' && s[strspn(s, plain)] == '\0') {
-        fputs(s, stderr);
-        return;
-    }
-    fputc('\'', stderr);
-    for (; *s != '\0'; s++) {
-        if (*s == '\'')
-            fputs("'\\''", stderr);
-        else
-            fputc(*s, stderr);
-    }
-    fputc('\'', stderr);
-}
-
 /* The program NAME beside this one: its bare name if a shell finds it by that.
  */
 static void print_program(const char *name) {
@@ -363,7 +341,7 @@ static void print_program(const char *name) {
         }
         list += length + (list[length] == ':');
     }
-    print_word(own);
+    shell_put_word(stderr, own);
 }
 
 /* NAME as seen from the current folder if it is below that. */
@@ -383,7 +361,7 @@ static const char *short_name(const char *name) {
 static void print_trace(const struct trace *t) {
     struct tool_text text;
     fputs("  ", stderr);
-    print_word(short_name(t->name));
+    shell_put_word(stderr, short_name(t->name));
     if (!t->is_file) {
         fputs("  not a regular file\n", stderr);
         return;
@@ -393,7 +371,7 @@ static void print_trace(const struct trace *t) {
         fprintf(stderr, "  %s events", tool_text_count(&text, t->events));
     if (t->executable[0] != '\0') {
         fputs("  ", stderr);
-        print_word(t->executable);
+        shell_put_word(stderr, t->executable);
     }
     if (t->growing)
         fputs("  still being recorded", stderr);
@@ -418,13 +396,13 @@ static void print_next(const char *name) {
     fputs("Next:\n  ", stderr);
     print_program("postprocess");
     fputs(lz4 ? " -z " : " ", stderr);
-    print_word(short_name(name));
+    shell_put_word(stderr, short_name(name));
     fputc(' ', stderr);
-    print_word(target);
+    shell_put_word(stderr, target);
     fputs("\n  ", stderr);
     print_program("replay");
     fputc(' ', stderr);
-    print_word(target);
+    shell_put_word(stderr, target);
     fputc('\n', stderr);
 }
 
@@ -539,7 +517,7 @@ void record_report_after(struct record_report *r, const char *command) {
     if (there && !S_ISREG(st.st_mode)) {
         if (!tool_is_quiet())
             fprintf(stderr, "%s: no summary of %s, which is no regular file\n",
-                    tool_name(), r->pattern);
+                    tool_name(), tool_text_shown(r->pattern));
         return;
     }
     const char *folder = record_why_no_folder(r->pattern);

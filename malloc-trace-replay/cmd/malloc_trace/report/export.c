@@ -16,7 +16,10 @@
 
 static void put_folded(FILE *f, const char *text) {
     for (; *text != '\0'; text++)
-        fputc(*text == ';' ? ':' : *text, f);
+        fputc(*text == ';'                            ? ':'
+              : (uint8_t)*text < ' ' || *text == 0x7f ? '?'
+                                                      : *text,
+              f);
 }
 
 bool export_folded(const struct stacks *s, enum rows_sort sort,

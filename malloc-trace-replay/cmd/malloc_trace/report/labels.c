@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/report/labels.h"
 
+#include "base/utf8.h"
 #include "common/array.h"
 
 #include <inttypes.h>
@@ -90,11 +91,18 @@ static char *text_of(const struct name *n, enum rows_by by) {
     }
 }
 
-/* A name in a trace may have any bytes: a row is one line. */
+/* A name in a trace may have any bytes: a row is one line, and may go to a
+   terminal. */
 char *labels_one_line(char *text) {
-    for (char *p = text; p != NULL && *p != '\0'; p++)
-        if ((uint8_t)*p < ' ' || *p == 0x7F)
+    size_t left = text == NULL ? 0 : strlen(text);
+    for (char *p = text; left != 0;) {
+        size_t n = tcm_utf8_plain_length(p, left);
+        if (n == 0)
             *p = '?';
+        n = n == 0 ? 1 : n;
+        p += n;
+        left -= n;
+    }
     return text;
 }
 

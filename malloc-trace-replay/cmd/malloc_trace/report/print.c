@@ -77,8 +77,8 @@ static void print_differences(const struct rows *r,
 static void put_summary(const struct tally *all, const struct print_options *o,
                         const char *name) {
     struct tool_text text[4];
-    printf("%s: %s asked for in %s calls; %s alive in %s blocks %s\n", name,
-           tool_text_bytes(&text[0], all->bytes),
+    printf("%s: %s asked for in %s calls; %s alive in %s blocks %s\n",
+           tool_text_shown(name), tool_text_bytes(&text[0], all->bytes),
            tool_text_count(&text[1], all->calls),
            tool_text_bytes(&text[2], all->live_bytes),
            tool_text_count(&text[3], all->live), o->when);

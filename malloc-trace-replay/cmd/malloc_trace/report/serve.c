@@ -15,6 +15,7 @@
 #include "common/array.h"
 #include "common/page_parts.h"
 #include "common/stop.h"
+#include "common/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -330,7 +331,7 @@ static bool start_daemon(struct server *s, int fd) {
 
 static void say_where(const struct serve_address *a) {
     if (a->is_socket)
-        printf("serving at the socket %s\n", a->path);
+        printf("serving at the socket %s\n", tool_text_shown(a->path));
     else
         printf(strchr(a->host, ':') != NULL ? "http://[%s]:%u/\n"
                                             : "http://%s:%u/\n",

@@ -4,8 +4,8 @@
  *
  * Threads: any.
  */
-#ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_SHELL_WORD_H
-#define TOOL_CMD_MALLOC_TRACE_COMPARE_SHELL_WORD_H
+#ifndef TOOL_COMMON_SHELL_WORD_H
+#define TOOL_COMMON_SHELL_WORD_H
 
 #include <stdio.h>
 
