@@ -92,7 +92,7 @@ static void check_page(const struct tallies *t) {
                      .stacks = &s,
                      .history = t->options.history,
                      .is_live = true};
-    FUZZ_CHECK(html_write_stream(&h, f, "/page.js") && fclose(f) == 0);
+    FUZZ_CHECK(html_write_stream(&h, f, "page.js") && fclose(f) == 0);
     for (at = page; (at = strstr(at, "<script")) != NULL; at++)
         scripts++;
     FUZZ_CHECK(scripts == 2 && strlen(page) == size &&

@@ -18,6 +18,8 @@ const struct fuzz_target fuzz_target = {
 
 #define TAG  "\"4711-12\""
 #define PORT 8080
+/* of the page */
+#define FOLDER "/0123abcd/"
 
 enum { FIELDS = 7 };
 
@@ -48,14 +50,18 @@ static void check_request(char *const field[FIELDS]) {
                               .if_none_match = field[3],
                               .content_length = field[4],
                               .transfer_encoding = field[5]};
-    enum serve_what what = serve_judge(&r, TAG, PORT);
+    enum serve_what open = serve_judge(&r, "/", TAG, PORT);
+    enum serve_what what = serve_judge(&r, FOLDER, TAG, PORT);
+    FUZZ_CHECK(open == what || open == SERVE_NOT_FOUND ||
+               what == SERVE_NOT_FOUND);
     bool given =
         what == SERVE_PAGE || what == SERVE_SAME || what == SERVE_SCRIPT;
     FUZZ_CHECK(what <= SERVE_NO_BODY);
     if (!given)
         return;
     FUZZ_CHECK(strcmp(r.method, "GET") == 0 || strcmp(r.method, "HEAD") == 0);
-    FUZZ_CHECK(strcmp(r.path, what == SERVE_SCRIPT ? "/page.js" : "/") == 0);
+    FUZZ_CHECK(
+        strcmp(r.path, what == SERVE_SCRIPT ? FOLDER "page.js" : FOLDER) == 0);
     FUZZ_CHECK(r.host != NULL && r.transfer_encoding == NULL);
     FUZZ_CHECK(r.content_length == NULL || atoi(r.content_length) == 0);
     FUZZ_CHECK(what != SERVE_SAME || strstr(r.if_none_match, TAG) != NULL);

@@ -119,6 +119,16 @@ else
     skip "on a terminal" "no script"
 fi
 
+for kind in json csv html; do
+    "$malloc_trace" compare -q -a glibc -a malloc-trace -n 1 --$kind - -- ./does \
+        >"$out" 2>"$err"
+    is "--$kind to standard output: status" $? 0
+    is "has none of the program's output" "$(grep -c '^out$' "$out")" 0
+    is "which is on standard error" "$(grep -c '^out$' "$err")" 1
+    [ $kind != json ] || cp "$out" j
+done
+is "which is JSON alone" "$(get glibc.runs)" 1
+
 # --- The program under each ---------------------------------------------------
 
 compare --run-program -- ./does </dev/null

@@ -38,7 +38,7 @@ serve() {
     }
     url=$(sed -n '/^http/p' said)
     port=${url##*:}
-    port=${port%/}
+    port=${port%%/*}
 }
 # stop SIGNAL: the server; its exit status in $status.
 stop() {
@@ -105,7 +105,8 @@ echo 100 >&7
 eventually 10 grep -q '^done' answers
 serve --by=function --serve 127.0.0.1:0 $program
 result "a page of a running process" $?
-like "at an address of this machine" said '^http://127\.0\.0\.1:[0-9]+/$'
+like "at an address of this machine" said \
+    '^http://127\.0\.0\.1:[0-9]+/[0-9a-f]{32}/$'
 if [ $place = lose ]; then
     eventually 20 has_row lose "100 100000 True"
     result "has what was lost until now" $?
@@ -162,11 +163,18 @@ curl -s -m 10 -X POST -D head -o /dev/null "$url"
 like "what there is instead" head '^Allow: GET, HEAD'
 is "no body" "$(code -X GET -d x "$url")" 413
 is "no other path" "$(code "${url}etc/passwd")" 404
+bare=http://127.0.0.1:$port
+first=${url#"$bare/"}
+for folder in "" page.js "${first%?}" "${first%??}/" "0${first#?}" "1${first#?}" \
+    "${first}x" "/$first"; do
+    [ "$folder" = "$first" ] ||
+        is "not at /$folder, without the token" "$(code "$bare/$folder")" 404
+done
 is "the script" "$(code "${url}page.js")" 200
 is "a query changes nothing" "$(code "$url?x=1&y=../..")" 200
 is "by localhost, too" "$(code -H "Host: LocalHost:$port" "$url")" 200
 is "not by another name" "$(code -H "Host: rebound.example:$port" "$url")" 421
-"$python" "$here/report_serve.py" "$port" >tap 2>"$err" || diag <"$err"
+"$python" "$here/report_serve.py" "$url" >tap 2>"$err" || diag <"$err"
 pass_on tap
 
 if [ -z "$browser" ]; then
@@ -277,7 +285,18 @@ like "unless that is said" "$err" '--anyone'
 fails_with "nor by IPv6" 2 "$malloc_trace" report --serve '[::]:0' t
 serve --anyone --serve 0.0.0.0:0 t
 result "then they are" $?
+like "with a token, too" said '/[0-9a-f]{32}/$'
+before=$url
 stop TERM
+serve --no-token --serve 127.0.0.1:0 t
+like "without one if that is said" said '^http://127\.0\.0\.1:[0-9]+/$'
+is "the page" "$(code "$url")" 200
+stop TERM
+serve --serve 127.0.0.1:0 t
+[ "${url#*:*:*/}" != "${before#*:*:*/}" ]
+result "another token each time" $?
+stop TERM
+fails_with "what --no-token is for" 2 "$malloc_trace" report --no-token t
 fails_with "no trace" 1 "$malloc_trace" report --serve 127.0.0.1:0 nothing
 fails_with "a process that is not recorded" 1 \
     "$malloc_trace" report --serve 127.0.0.1:0 $$

@@ -93,6 +93,10 @@ is "stdin is the command's" "$(cat got)" word
 # --- Why there is nothing -------------------------------------------------
 run "$malloc_trace" record true
 like "no trace is a warning" "$err" "warning: no trace was written: true: "
+like "of a name with %p: perhaps nothing was asked for" "$err" \
+    "it asked nothing of malloc, for which a name with %p gets no file"
+run "$malloc_trace" record -o %%p true
+like "of another name: what was said" "$err" "said above is the cause"
 echo 'int main(void) { return 0; }' >static.c
 if run ${CC:-cc} -static -o static static.c; then
     run "$malloc_trace" record ./static

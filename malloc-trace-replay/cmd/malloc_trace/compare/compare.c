@@ -440,10 +440,24 @@ static void tell_status(const char *name, int status) {
         tool_warn("%s ended with status %d", name, WEXITSTATUS(status));
 }
 
+/* Whether a file of results is standard output. */
+static bool stdout_is_taken(const struct order *o) {
+    return (o->json != NULL && tool_file_is_stdout(o->json)) ||
+           (o->csv != NULL && tool_file_is_stdout(o->csv)) ||
+           (o->html != NULL && tool_file_is_stdout(o->html));
+}
+
+/* Where a program ran its output has stdout, as with time and strace. */
+static FILE *text_out(const struct order *o) {
+    return o->is_command || stdout_is_taken(o) ? stderr : stdout;
+}
+
 static bool gather_traces(struct order *o, const char *folder) {
     int status = 0;
     if (o->is_command) {
-        if (!traces_record(&o->c, o->operand, folder, &status))
+        /* what is standard output has results alone in it */
+        int out = stdout_is_taken(o) ? STDERR_FILENO : STDOUT_FILENO;
+        if (!traces_record(&o->c, o->operand, folder, out, &status))
             return false;
         tell_status(o->operand[0], status);
     } else {
@@ -454,15 +468,6 @@ static bool gather_traces(struct order *o, const char *folder) {
     }
     traces_set_modes(&o->c);
     return true;
-}
-
-/* Where a program ran its output has stdout, as with time and strace. */
-static FILE *text_out(const struct order *o) {
-    bool taken = o->is_command ||
-                 (o->json != NULL && tool_file_is_stdout(o->json)) ||
-                 (o->csv != NULL && tool_file_is_stdout(o->csv)) ||
-                 (o->html != NULL && tool_file_is_stdout(o->html));
-    return taken ? stderr : stdout;
 }
 
 static int report(struct order *o, int status) {

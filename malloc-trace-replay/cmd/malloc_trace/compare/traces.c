@@ -197,7 +197,7 @@ static void keep_large(struct comparison *c) {
 }
 
 bool traces_record(struct comparison *c, char **command, const char *folder,
-                   int *status) {
+                   int out, int *status) {
     static char program[PATH_MAX];
     char pattern[2 * PATH_MAX], label[PATH_MAX];
     struct child_end end;
@@ -225,10 +225,8 @@ bool traces_record(struct comparison *c, char **command, const char *folder,
     argv[n++] = pattern;
     argv[n++] = (char *)(uintptr_t) "--";
     memcpy(argv + n, command, words * sizeof(*argv));
-    struct child run = {.argv = argv,
-                        .in = STDIN_FILENO,
-                        .out = STDOUT_FILENO,
-                        .err = STDERR_FILENO};
+    struct child run = {
+        .argv = argv, .in = STDIN_FILENO, .out = out, .err = STDERR_FILENO};
     good = good && child_run(&run, &end);
     free(argv);
     if (!good)

@@ -22,12 +22,12 @@ void traces_remove_folder(const char *folder);
 bool traces_add(struct comparison *c, const char *name, const char *folder);
 
 /*
- * Records COMMAND, which has this process's descriptors, and adds the traces of
- * the processes that did most of the work. *STATUS: as from wait. false: a
- * message is out.
+ * Records COMMAND, which has this process's descriptors, but OUT for standard
+ * output, and adds the traces of the processes that did most of the work.
+ * *STATUS: as from wait. false: a message is out.
  */
 bool traces_record(struct comparison *c, char **command, const char *folder,
-                   int *status);
+                   int out, int *status);
 
 /* Sets the mode in which each trace is replayed. */
 void traces_set_modes(struct comparison *c);

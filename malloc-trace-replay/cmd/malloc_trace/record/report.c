@@ -525,5 +525,5 @@ void record_report_after(struct record_report *r, const char *command) {
         tool_warn("no trace was written: %s: %s", folder, strerror(errno));
     else
         tool_warn("no trace was written: %s: %s", command,
-                  record_why_no_trace(command));
+                  record_why_no_trace(command, r->pattern));
 }

@@ -154,7 +154,8 @@ static enum elf_kind kind_behind(const char *path) {
     return kind == ELF_DYNAMIC ? kind : ELF_NONE;
 }
 
-static const char *why(const char *command, bool nothing_written) {
+static const char *why(const char *command, bool nothing_written,
+                       bool per_process) {
     char path[PATH_MAX];
     struct stat st;
     if (!find_in_path(command, path) || stat(path, &st) != 0)
@@ -174,18 +175,32 @@ static const char *why(const char *command, bool nothing_written) {
         return "its file has a malloc of its own, which comes before that of "
                "any preloaded library";
     if (kind == ELF_DYNAMIC && nothing_written)
-        return "its file takes a preloaded library: what the recorder or the "
-               "loader said above is the cause";
+        return per_process
+                   ? "it asked nothing of malloc, for which a name with %p "
+                     "gets "
+                     "no file, or the recorder or the loader said why"
+                   : "its file takes a preloaded library: what the recorder or "
+                     "the loader said above is the cause";
     return "perhaps it is static or setuid, brings its own allocator, asked "
            "nothing of malloc, or unset LD_PRELOAD";
 }
 
 const char *record_why_no_events(const char *command) {
-    return why(command, false);
+    return why(command, false, false);
 }
 
-const char *record_why_no_trace(const char *command) {
-    return why(command, true);
+/* Whether PATTERN makes a file for each process, from its first request on. */
+static bool is_per_process(const char *pattern) {
+    for (const char *p = pattern; *p != '\0'; p++)
+        if (*p == '%' && *++p == 'p')
+            return true;
+        else if (*p == '\0')
+            return false;
+    return false;
+}
+
+const char *record_why_no_trace(const char *command, const char *pattern) {
+    return why(command, true, is_per_process(pattern));
 }
 
 const char *record_why_no_folder(const char *pattern) {

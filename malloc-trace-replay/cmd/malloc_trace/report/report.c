@@ -65,6 +65,7 @@ static const char help[] =
     "ADDRESS:PORT or\n"
     "                       at a socket; TRACE may be a process' number\n"
     "      --anyone         other machines may reach it\n"
+    "      --no-token       whoever reaches it may read it\n"
     "      --modules DIR    look there for programs and libraries that are "
     "not\n"
     "                       where they were\n"
@@ -102,6 +103,7 @@ enum option_id {
     OPT_HTML,
     OPT_SERVE,
     OPT_ANYONE,
+    OPT_NO_TOKEN,
     OPT_MODULES
 };
 
@@ -132,6 +134,7 @@ static const struct tool_option option_table[] = {
     {"html", 0, true, OPT_HTML},
     {"serve", 0, true, OPT_SERVE},
     {"anyone", 0, false, OPT_ANYONE},
+    {"no-token", 0, false, OPT_NO_TOKEN},
     {"modules", 0, true, OPT_MODULES},
     {NULL, 0, false, 0},
 };
@@ -180,7 +183,7 @@ struct report {
     FILE *page; /* of --serve */
     const char *folded, *pprof, *speedscope, *dhat, *heap_profile, *html,
         *serve;
-    bool anyone;
+    bool anyone, no_token;
     struct tool_json json_out;
     int status;
 };
@@ -300,7 +303,8 @@ static int take_option(struct report *r, int id, const char *value) {
         r->columns = true;
         return TOOL_OK;
     case OPT_ANYONE:
-        r->anyone = true;
+    case OPT_NO_TOKEN:
+        *(id == OPT_ANYONE ? &r->anyone : &r->no_token) = true;
         return TOOL_OK;
     default: {
         const char **const texts[] = {
@@ -396,8 +400,8 @@ static int check_options(struct report *r) {
     for (size_t i = 0; i < r->trace_count; i++)
         if (r->objects != NULL && strcmp(r->traces[i], "-") == 0)
             return tool_usage_error("--objects reads TRACE twice: name a file");
-    if (r->anyone && r->serve == NULL)
-        return tool_usage_error("--anyone is for --serve");
+    if ((r->anyone || r->no_token) && r->serve == NULL)
+        return tool_usage_error("--anyone and --no-token are for --serve");
     if (r->filter.leaks && !r->sorted)
         r->sort = ROWS_SORT_LIVE;
     return check_outs(r);
@@ -503,7 +507,7 @@ static bool write_html(struct report *r, const struct tallies *t,
         .stacks = sites ? functions : NULL,
         .history = t->options.history,
         .is_live = r->page != NULL};
-    return r->page != NULL ? html_write_stream(&h, r->page, "/page.js")
+    return r->page != NULL ? html_write_stream(&h, r->page, "page.js")
                            : html_write(&h, r->html);
 }
 
@@ -682,6 +686,7 @@ static bool is_process(const char *name, uint64_t *pid) {
 static int serve(struct report *r) {
     struct serve s = {.where = r->serve,
                       .anyone = r->anyone,
+                      .no_token = r->no_token,
                       .options = r->tally,
                       .make = make_page,
                       .ctx = r};

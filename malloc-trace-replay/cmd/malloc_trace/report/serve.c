@@ -24,6 +24,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -32,6 +33,11 @@
 
 #define CONNECTIONS 32u
 #define TIMEOUT_S   30u
+/* Places that are free when new connections come. */
+#define FREE_PLACES 8u
+/* Bytes of the page's folder, in hex digits, and two slashes. */
+#define TOKEN_BYTES 16u
+#define FOLDER_SIZE (2 * TOKEN_BYTES + 3)
 /* Of a request's head. */
 #define REQUEST_MAX ((size_t)16 << 10)
 
@@ -46,8 +52,20 @@ struct page {
     size_t count, room;
 };
 
+/* A connection, until it is closed. */
+struct place {
+    int fd;
+    bool taken;
+    bool known;     /* the page was given to it */
+    bool gone;      /* it was shut down */
+    uint64_t order; /* in which they came */
+};
+
 struct server {
     const struct serve *what;
+    char folder[FOLDER_SIZE]; /* of the page: "/TOKEN/", or "/" */
+    struct place place[CONNECTIONS];
+    uint64_t connections; /* so far */
     struct serve_address address;
     struct MHD_Daemon *daemon;
     struct MHD_Response *page, *script, *same, *refusal[SERVE_NO_BODY + 1];
@@ -76,7 +94,8 @@ static const struct {
     unsigned status;
     const char *text;
 } refusals[] = {
-    [SERVE_NOT_FOUND] = {404, "There is / alone.\n"},
+    [SERVE_NOT_FOUND] = {404, "The page is at the address that report --serve "
+                              "printed.\n"},
     [SERVE_NO_METHOD] = {405, "Nothing can be changed here.\n"},
     [SERVE_OTHER_HOST] = {421, "Ask by the address, or as localhost.\n"},
     [SERVE_NO_BODY] = {413, "Send no body.\n"},
@@ -150,6 +169,63 @@ static bool take_page(struct server *s) {
     return true;
 }
 
+/* --- Connections ---------------------------------------------------------- */
+
+/* Makes room. Connections that were given nothing may be those of one who keeps
+   the places from others: the oldest of them ends. */
+static void end_oldest(struct server *s) {
+    struct place *oldest = NULL;
+    for (size_t i = 0; i < CONNECTIONS; i++) {
+        struct place *p = &s->place[i];
+        if (p->taken && !p->known && !p->gone &&
+            (oldest == NULL || p->order < oldest->order))
+            oldest = p;
+    }
+    if (oldest == NULL)
+        return;
+    /* the daemon sees an end, and closes it */
+    (void)shutdown(oldest->fd, SHUT_RDWR);
+    oldest->gone = true;
+}
+
+static void take_place(struct server *s, struct MHD_Connection *c,
+                       void **context) {
+    const union MHD_ConnectionInfo *info =
+        serve_http.get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    unsigned stay = 0;
+    *context = NULL;
+    for (size_t i = 0; i < CONNECTIONS; i++) {
+        struct place *p = &s->place[i];
+        stay += p->taken && !p->gone;
+        if (p->taken || *context != NULL || info == NULL)
+            continue;
+        *p = (struct place){
+            .fd = info->connect_fd, .taken = true, .order = s->connections++};
+        *context = p;
+        stay++;
+    }
+    if (stay > CONNECTIONS - FREE_PLACES)
+        end_oldest(s);
+}
+
+static void notice(void *ctx, struct MHD_Connection *c, void **context,
+                   enum MHD_ConnectionNotificationCode code) {
+    struct place *p = *context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        take_place(ctx, c, context);
+    else if (p != NULL)
+        p->taken = false;
+}
+
+/* The page is given to C. */
+static void know(struct MHD_Connection *c) {
+    const union MHD_ConnectionInfo *info =
+        serve_http.get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct place *p = info == NULL ? NULL : info->socket_context;
+    if (p != NULL)
+        p->known = true;
+}
+
 static enum MHD_Result answer(void *ctx, struct MHD_Connection *c,
                               const char *url, const char *method,
                               const char *version, const char *upload,
@@ -167,7 +243,9 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *c,
                                                              "Content-Length"),
         .transfer_encoding = serve_http.lookup_connection_value(
             c, MHD_HEADER_KIND, "Transfer-Encoding")};
-    enum serve_what what = serve_judge(&r, s->tag, s->address.port);
+    enum serve_what what = serve_judge(&r, s->folder, s->tag, s->address.port);
+    if (what == SERVE_PAGE || what == SERVE_SAME || what == SERVE_SCRIPT)
+        know(c);
     switch (what) {
     case SERVE_PAGE:
         s->looked = now_ns();
@@ -323,24 +401,26 @@ static bool start_daemon(struct server *s, int fd) {
         MHD_USE_EPOLL, 0, NULL, NULL, answer, s, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
         TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, REQUEST_MAX,
-        MHD_OPTION_UNESCAPE_CALLBACK, keep_escaped, NULL, MHD_OPTION_END);
+        MHD_OPTION_UNESCAPE_CALLBACK, keep_escaped, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, notice, s, MHD_OPTION_END);
     if (s->daemon == NULL)
         tool_error("the web server does not start");
     return s->daemon != NULL;
 }
 
-static void say_where(const struct serve_address *a) {
+static void say_where(const struct server *s) {
+    const struct serve_address *a = &s->address;
     if (a->is_socket)
         printf("serving at the socket %s\n", tool_text_shown(a->path));
     else
-        printf(strchr(a->host, ':') != NULL ? "http://[%s]:%u/\n"
-                                            : "http://%s:%u/\n",
-               a->host, a->port);
+        printf(strchr(a->host, ':') != NULL ? "http://[%s]:%u%s\n"
+                                            : "http://%s:%u%s\n",
+               a->host, a->port, s->folder);
     fflush(stdout);
 }
 
 static void serve(struct server *s) {
-    say_where(&s->address);
+    say_where(s);
     s->looked = now_ns();
     while (!tool_stop_requested()) {
         uint64_t now = now_ns();
@@ -366,6 +446,24 @@ static void end(struct server *s) {
     free(s->next.bytes);
 }
 
+/* A socket is its user's alone by its mode. */
+static bool name_folder(struct server *s) {
+    uint8_t token[TOKEN_BYTES];
+    s->folder[0] = '/';
+    s->folder[1] = '\0';
+    if (s->address.is_socket || s->what->no_token)
+        return true;
+    if (getrandom(token, sizeof(token), 0) != (ssize_t)sizeof(token)) {
+        tool_error("no random number for the page's address: %s",
+                   strerror(errno));
+        return false;
+    }
+    for (size_t i = 0; i < TOKEN_BYTES; i++)
+        snprintf(s->folder + 1 + 2 * i, 3, "%02x", token[i]);
+    strcat(s->folder, "/");
+    return true;
+}
+
 int serve_run(const struct serve *what) {
     static struct server s;
     int status = TOOL_FAILED;
@@ -378,7 +476,7 @@ int serve_run(const struct serve *what) {
         return tool_usage_error("--serve: other machines can reach %s; "
                                 "--anyone allows that",
                                 s.address.host);
-    if (!serve_http_load())
+    if (!name_folder(&s) || !serve_http_load())
         return TOOL_FAILED;
     tool_stop_catch();
     if (first_page(&s)) {

@@ -25,6 +25,7 @@
 struct serve {
     const char *where; /* as serve_parse_address reads it */
     bool anyone;       /* other machines may be able to reach it */
+    bool no_token;     /* the page is at "/", for whoever reaches it */
     const char *trace;
     struct tally_options options;
     /* Writes the page of T; an enum tool_status. It runs in a child. */

@@ -100,8 +100,20 @@ static bool has_tag(const char *list, const char *tag) {
     return false;
 }
 
-enum serve_what serve_judge(const struct serve_request *r, const char *tag,
-                            uint16_t port) {
+/* What PATH has behind FOLDER; NULL: it is elsewhere. How long that takes tells
+   nothing of FOLDER but its length. */
+static const char *name_in(const char *path, const char *folder) {
+    size_t n = strlen(folder);
+    unsigned differ = 0;
+    if (strlen(path) < n)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        differ |= (unsigned)(path[i] ^ folder[i]);
+    return differ == 0 ? path + n : NULL;
+}
+
+enum serve_what serve_judge(const struct serve_request *r, const char *folder,
+                            const char *tag, uint16_t port) {
     if (r->host == NULL || !is_our_host(r->host, port))
         return SERVE_OTHER_HOST;
     if (strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0)
@@ -109,10 +121,11 @@ enum serve_what serve_judge(const struct serve_request *r, const char *tag,
     if (r->transfer_encoding != NULL ||
         (r->content_length != NULL && strcmp(r->content_length, "0") != 0))
         return SERVE_NO_BODY;
-    if (strcmp(r->path, "/page.js") == 0)
-        return SERVE_SCRIPT;
-    if (strcmp(r->path, "/") != 0)
+    const char *name = name_in(r->path, folder);
+    if (name == NULL || (*name != '\0' && strcmp(name, "page.js") != 0))
         return SERVE_NOT_FOUND;
+    if (*name != '\0')
+        return SERVE_SCRIPT;
     return r->if_none_match != NULL && has_tag(r->if_none_match, tag)
                ? SERVE_SAME
                : SERVE_PAGE;

@@ -7,6 +7,9 @@
  * page of another site that rebinds its own name to this machine still says
  * that name.
  *
+ * At an address every user of the machine can ask: the page lies in a folder
+ * whose name, the token, only the user is told.
+ *
  * Threads: any.
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_REPORT_SERVE_REQUEST_H
@@ -47,8 +50,9 @@ struct serve_request {
     const char *content_length, *transfer_encoding;
 };
 
-/* TAG: of the page as it is, with its quotes. PORT: ours; 0: a socket. */
-enum serve_what serve_judge(const struct serve_request *r, const char *tag,
-                            uint16_t port);
+/* FOLDER: of the page, which ends in "/". TAG: of the page as it is, with its
+   quotes. PORT: ours; 0: a socket. */
+enum serve_what serve_judge(const struct serve_request *r, const char *folder,
+                            const char *tag, uint16_t port);
 
 #endif
