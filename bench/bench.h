@@ -190,7 +190,7 @@ static inline void *bench_bound_run(void *arg) {
 static inline void bench_threads(int n, void *(*f)(void *), void *args,
                                  size_t size) {
     static struct bench_thread thread[64];
-    static struct bench_bound bound[64];
+    struct bench_bound bound[64];
     for (int i = 0; i < n; i++)
         bound[i] =
             (struct bench_bound){i, n, f, (char *)args + (size_t)i * size};
