@@ -17,32 +17,26 @@ AC_DEFUN([TCM_COMPRESSION], [
     tcm_lz4_missing=
     AC_CHECK_HEADER([lz4frame.h], [], [tcm_lz4_missing="lz4frame.h"])
     AS_IF([test -z "$tcm_lz4_missing"], [
-      AC_CACHE_CHECK([for the static archive of liblz4], [tcm_cv_lz4_static], [
-        tcm_save_LIBS=$LIBS
-        tcm_cv_lz4_static=no
-        # By its path: libtool moves -Wl,-Bstatic away from -l options.
-        tcm_try=`$CC $CFLAGS $LDFLAGS -print-file-name=liblz4.a`
-        LIBS="$tcm_try $tcm_save_LIBS"
-        AC_LINK_IFELSE([AC_LANG_PROGRAM([[
+      AC_MSG_CHECKING([for the static archive of liblz4])
+      TCM_STATIC_ARCHIVE([liblz4.a], [liblz4], [[
 #define LZ4F_STATIC_LINKING_ONLY
 #include <stddef.h>
 #include <lz4frame.h>
 ]], [[LZ4F_CustomMem mem = {0};
-      return LZ4F_createCompressionContext_advanced(mem, LZ4F_VERSION) != 0;]])],
-          [tcm_cv_lz4_static=$tcm_try])
-        LIBS=$tcm_save_LIBS
-      ])
-      AS_IF([test "x$tcm_cv_lz4_static" = xno],
-            [tcm_lz4_missing="the static archive liblz4.a (1.9.4 or newer)"],
-            [LZ4_STATIC_LIBS=$tcm_cv_lz4_static
-             LZ4_SHARED_LIBS=-Wl,$tcm_cv_lz4_static
-             LZ4_PRIVATE_LIBS=-llz4
+      return LZ4F_createCompressionContext_advanced(mem, LZ4F_VERSION) != 0;]])
+      AC_MSG_RESULT([$tcm_archives])
+      AS_IF([test "x$tcm_archives" = xno],
+            [tcm_lz4_missing="the static archive liblz4.a (1.9.4 or newer):
+$tcm_archive_tried (config.log has more)"],
+            [LZ4_STATIC_LIBS=$tcm_archives
+             LZ4_SHARED_LIBS=`AS_ECHO(["$tcm_archives"]) | sed 's|^/|-Wl,/|; s| /| -Wl,/|g'`
+             LZ4_PRIVATE_LIBS=$tcm_archive_options
              tcm_have_lz4=yes])
     ])
     AS_IF([test "x$tcm_have_lz4" = xno &&
            test "x$enable_trace_compression" = xyes],
-      [AC_MSG_ERROR([--enable-trace-compression needs $tcm_lz4_missing;
-install the package liblz4-dev (Debian, Ubuntu), lz4-devel and lz4-static
+      [AC_MSG_ERROR([--enable-trace-compression needs $tcm_lz4_missing
+Install the package liblz4-dev (Debian, Ubuntu), lz4-devel and lz4-static
 (Fedora), or configure with --disable-trace-compression])])
   ])
   AS_IF([test "x$tcm_have_lz4" = xyes],

@@ -3,7 +3,7 @@
 # (zip too), zstd and bzip2. They are linked
 # statically: replay measures the memory of its own process.
 
-# TCM_UNPACK_LIB(NAME, ARCHIVE, HEADER, CALL, PROGRAM)
+# TCM_UNPACK_LIB(NAME, ARCHIVE, HEADER, CALL, PROGRAM, MODULE)
 AC_DEFUN([TCM_UNPACK_LIB], [
   AC_ARG_WITH([$1],
     [AS_HELP_STRING([--without-$1],
@@ -13,32 +13,28 @@ AC_DEFUN([TCM_UNPACK_LIB], [
   tcm_have_$1=no
   tcm_$5_by="the program"
   AS_IF([test "x$with_$1" != xno], [
-    AC_CACHE_CHECK([for the static archive of $1], [tcm_cv_$1_static], [
-      tcm_save_LIBS=$LIBS
-      tcm_cv_$1_static=no
-      tcm_try=`$CC $CFLAGS $LDFLAGS -print-file-name=$2`
-      LIBS="$tcm_try $tcm_save_LIBS"
-      AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <stddef.h>
-#include <$3>]], [[return $4;]])], [tcm_cv_$1_static=$tcm_try])
-      LIBS=$tcm_save_LIBS
-    ])
-    AS_IF([test "x$tcm_cv_$1_static" != xno],
-          [UNPACK_STATIC_LIBS="$UNPACK_STATIC_LIBS $tcm_cv_$1_static"
+    AC_MSG_CHECKING([for the static archive of $1])
+    TCM_STATIC_ARCHIVE([$2], [$6], [[#include <stddef.h>
+#include <$3>]], [[return $4;]])
+    AC_MSG_RESULT([$tcm_archives])
+    AS_IF([test "x$tcm_archives" != xno],
+          [UNPACK_STATIC_LIBS="$UNPACK_STATIC_LIBS $tcm_archives"
            tcm_have_$1=yes
            tcm_$5_by=$1],
           [test "x$with_$1" = xyes],
-          [AC_MSG_ERROR([--with-$1 needs $3 and the static archive $2])])
+          [AC_MSG_ERROR([--with-$1 needs $3 and the static archive $2:
+$tcm_archive_tried (config.log has more)])])
   ])
 ])
 
 AC_DEFUN([TCM_UNPACKING], [
   UNPACK_STATIC_LIBS=
   TCM_UNPACK_LIB([zlib], [libz.a], [zlib.h],
-                 [inflateReset((z_stream *)NULL) != 0], [gzip])
+                 [inflateReset((z_stream *)NULL) != 0], [gzip], [zlib])
   TCM_UNPACK_LIB([zstd], [libzstd.a], [zstd.h],
-                 [ZSTD_createDStream() != NULL], [zstd])
+                 [ZSTD_createDStream() != NULL], [zstd], [libzstd])
   TCM_UNPACK_LIB([bz2], [libbz2.a], [bzlib.h],
-                 [BZ2_bzlibVersion() != NULL], [bzip2])
+                 [BZ2_bzlibVersion() != NULL], [bzip2], [bzip2])
   TCM_UNPACK_CPPFLAGS=
   AS_IF([test "x$tcm_have_zlib" = xyes],
         [TCM_UNPACK_CPPFLAGS="$TCM_UNPACK_CPPFLAGS -DTCM_HAVE_ZLIB=1"])

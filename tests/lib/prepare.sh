@@ -36,6 +36,20 @@ have_lz4_library() {
         case $(gcc -print-file-name=liblz4.a) in /*) true ;; *) false ;; esac
 }
 
+# liblz4.a needs no other archive, or pkg-config can say which.
+have_lz4_needs() {
+    have pkg-config || ! have_lz4_library || {
+        lz4_try=$(mktemp) &&
+            printf '#include <lz4frame.h>\nint main(void) {
+                return LZ4F_compressFrame(0, 0, "", 1, 0) != 0; }\n' |
+            gcc -x c -o "$lz4_try" - -x none \
+                "$(gcc -print-file-name=liblz4.a)" 2>/dev/null
+        lz4_status=$?
+        rm -f "$lz4_try"
+        return $lz4_status
+    }
+}
+
 have_libc_headers() {
     have gcc && echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1
 }
@@ -55,6 +69,7 @@ gcc have gcc
 libc6-dev have_libc_headers
 g++ have g++
 liblz4-dev have_lz4_library
+pkg-config have_lz4_needs
 lz4 have lz4
 END
 }

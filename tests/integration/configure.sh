@@ -1,0 +1,84 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What configure accepts and refuses, and what it says then.
+. "$top_srcdir/tests/lib/harness.sh"
+: "${CC:=cc}"
+[ -x "$top_srcdir/configure" ] || skip_all "no configure"
+[ ! -e "$top_srcdir/config.status" ] ||
+    skip_all "the source folder is configured itself"
+unset CONFIG_SITE MAKEFLAGS CFLAGS CXXFLAGS LDFLAGS LIBS
+mkdir build
+cd build || exit 99
+
+# configure OPTION...: what it says is in the file said.
+configure() {
+    timeout 120 "$top_srcdir/configure" --cache-file=../cache "$@" \
+        >said 2>&1
+}
+
+for option in --prefix="$work/a b" --prefix="$work/a\"b" --libdir="$work/a#b"; do
+    configure "$option"
+    is "$option is refused" "$?" 1
+    like "with its reason" said \
+        "error: ${option%%=*}='$work/a.b': no file can be installed to a"
+    is "and before anything was looked for" "$(grep -c compiler said)" 0
+done
+
+# --- An archive that needs another one ----------------------------------------
+
+# liblz4.a as Debian 13 has it, without what is in libxxhash.a there.
+archive=$($CC -print-file-name=liblz4.a)
+case ${TCM_HAVE_LZ4:-yes}:$archive in
+yes:/*) ;;
+*)
+    skip "liblz4.a that needs another archive" "no liblz4.a"
+    tap_end
+    ;;
+esac
+need_command ar
+mkdir ../lib ../pc
+cp "$archive" ../lib/liblz4.a
+if ar t ../lib/liblz4.a | grep -qx xxhash.o; then
+    (cd ../lib && ar x liblz4.a xxhash.o && ar d liblz4.a xxhash.o &&
+        ar rcs libxxhash_apart.a xxhash.o && rm xxhash.o)
+fi
+cat >../pc/liblz4.pc <<END
+libdir=$work/lib
+Name: lz4
+Description: LZ4
+Version: 1.10.0
+Libs: -L\${libdir} -llz4
+END
+# The folder of gcc's own archives, and the first one.
+LIBRARY_PATH=$work/lib
+export LIBRARY_PATH
+gcc_finds=$($CC -print-file-name=liblz4.a)
+case $(ls ../lib/libxxhash_apart.a):$gcc_finds in
+?*:"$work"/*) ;;
+*)
+    skip "liblz4.a that needs another archive" "it cannot be made here"
+    tap_end
+    ;;
+esac
+
+configure --enable-trace-compression PKG_CONFIG=/bin/false
+is "it is refused where nothing is known of the other" "$?" 1
+like "with what was tried" said "no program links with $gcc_finds"
+like "and who was asked" said "/bin/false --static --libs liblz4 names nothing"
+
+if have pkg-config; then
+    echo "Libs.private: -lxxhash_apart" >>../pc/liblz4.pc
+    PKG_CONFIG_PATH=$work/pc
+    export PKG_CONFIG_PATH
+    configure --enable-trace-compression
+    is "accepted with what pkg-config names" "$?" 0
+    diag 5 <said
+    grep -q '^Libs.private:.*-llz4 -lxxhash_apart' libtcmalloc_minimal_tracing.pc
+    result "which is for static programs, too" $?
+    is "and linked into the library, too" "$(sed -n \
+        's/^LZ4_SHARED_LIBS = //p' Makefile)" \
+        "-Wl,$gcc_finds -Wl,$($CC -print-file-name=libxxhash_apart.a)"
+else
+    skip "accepted with what pkg-config names" "no pkg-config"
+fi
+tap_end
