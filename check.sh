@@ -289,16 +289,26 @@ if built_or_fail main --enable-trace-compression $werror; then
         make install DESTDIR="$build_root/destdir" >/dev/null
         home=$build_root/destdir/usr/local
         for file in bin/postprocess bin/replay bin/bump-pipes \
-            bin/malloc-trace lib/libtcmalloc_minimal.so.4 \
-            lib/libtcmalloc_minimal_tracing.so.4 lib/libtcmalloc_minimal.a \
-            include/gperftools/thread_cache_switch.h \
-            lib/pkgconfig/libtcmalloc_minimal.pc \
+            bin/malloc-trace lib/libtcmalloc_minimal-malloc-trace.so.4 \
+            lib/libtcmalloc_minimal_tracing.so.4 \
+            lib/libtcmalloc_minimal_tracing.so \
+            lib/malloc-trace/libtcmalloc_minimal.so \
+            lib/malloc-trace/libtcmalloc_minimal_tracing.so \
+            lib/malloc-trace/libtcmalloc_minimal.a \
+            include/malloc-trace/gperftools/thread_cache_switch.h \
+            lib/pkgconfig/libtcmalloc_minimal-malloc-trace.pc \
+            lib/pkgconfig/libtcmalloc_minimal_tracing.pc \
             share/malloc-trace/malloc_trace.py \
             share/malloc-trace/malloc_trace.rb \
             share/man/man1/postprocess.1 share/man/man1/replay.1 \
             share/man/man1/malloc-trace-record.1; do
             [ -e "$home/$file" ]
         done
+        # Nothing stands where gperftools' own files do.
+        theirs=$(find "$home" -path "$home/lib/malloc-trace" -prune -o \
+            -name 'libtcmalloc_minimal.*' -print)
+        [ -z "$theirs" ]
+        [ ! -e "$home/include/gperftools" ]
         # The installed program finds the installed library.
         cd "$build_root"
         "$home/bin/malloc-trace" record -o installed.trace -- ls / >/dev/null
@@ -330,7 +340,8 @@ step "A build without LZ4, zlib, libzstd, libbz2, jansson and libmicrohttpd, wit
 own=$build_root/own
 if built_or_fail debug --disable-trace-compression --without-zlib \
     --without-zstd --without-bz2 --without-jansson --without-microhttpd \
-    --enable-debug --prefix="$own" --libdir="$own/lib/multiarch" \
+    --enable-debug --enable-gperftools-soname \
+    --prefix="$own" --libdir="$own/lib/multiarch" \
     $werror CFLAGS='-O1 -g'; then
     tests debug TESTS="$(part_tests) $(all_tests |
         grep -E '^tests/unit/.*\.sh$' | tr '\n' ' ')"
@@ -338,6 +349,7 @@ if built_or_fail debug --disable-trace-compression --without-zlib \
     (
         set -e
         make -C "$built" install >/dev/null
+        [ -e "$own/lib/multiarch/libtcmalloc_minimal.so.4" ]
         cd "$build_root"
         "$own/bin/malloc-trace" record -o own.trace -- ls / >/dev/null
         "$own/bin/postprocess" --quiet own.trace own.processed

@@ -23,6 +23,9 @@
 #ifndef TCM_HAVE_LIBDW
 #define TCM_HAVE_LIBDW 0
 #endif
+#ifndef TCM_HAVE_JANSSON
+#define TCM_HAVE_JANSSON 0
+#endif
 #ifndef TCM_HAVE_MICROHTTPD
 #define TCM_HAVE_MICROHTTPD 0
 #endif
@@ -204,13 +207,14 @@ static int take_common(struct tool_options *o, int id) {
     }
     if (id == OPT_VERSION)
         printf("%s (malloc-trace) %s\nOptional libraries: lz4 %s, zlib %s, "
-               "zstd %s, bz2 %s, elfutils %s, microhttpd %s\n",
+               "zstd %s, bz2 %s, elfutils %s, jansson %s, microhttpd %s\n",
                program_name, TCM_VERSION,
                TCM_HAVE_LZ4 ? "yes" : "no (traces uncompressed)",
                TCM_HAVE_ZLIB ? "yes" : "no (by the program gzip)",
                TCM_HAVE_ZSTD ? "yes" : "no (by the program zstd)",
                TCM_HAVE_BZ2 ? "yes" : "no (by the program bzip2)",
                TCM_HAVE_LIBDW ? "yes" : "no (reports have no names)",
+               TCM_HAVE_JANSSON ? "yes" : "no (compare is missing)",
                TCM_HAVE_MICROHTTPD ? "yes" : "no (reports are not served)");
     else
         fputs(o->help, stdout);

@@ -10,17 +10,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The name with a version first where it is installed, since the other belongs
-   to the development files. The first two are the build tree. */
-static const char *const beside[][2] = {
-    {"/../.libs/", ""}, {"/../../.libs/", ""}, {"/../lib/", ".4"},
-    {"/../lib/", ""},   {"/../lib64/", ".4"},  {"/../lib64/", ""}};
+/* The first two are the build tree. */
+static const char *const beside[] = {"/../.libs", "/../../.libs",
+                                     "/../lib/malloc-trace",
+                                     "/../lib64/malloc-trace"};
 
-static bool found(const char *folder, const char *between, const char *name,
-                  const char *version, char path[PATH_MAX]) {
+static bool found(const char *folder, const char *below, const char *name,
+                  char path[PATH_MAX]) {
     char try[2 * PATH_MAX];
-    int n =
-        snprintf(try, sizeof(try), "%s%s%s%s", folder, between, name, version);
+    int n = snprintf(try, sizeof(try), "%s%s/%s", folder, below, name);
     return n > 0 && n < (int)sizeof(try) && realpath(try, path) != NULL &&
            access(path, R_OK) == 0;
 }
@@ -29,16 +27,15 @@ bool tool_own_library_find(const char *name, char path[PATH_MAX]) {
     char folder[PATH_MAX];
     if (tool_own_folder(folder))
         for (size_t i = 0; i < TCM_ARRAY_SIZE(beside); i++)
-            if (found(folder, beside[i][0], name, beside[i][1], path))
+            if (found(folder, beside[i], name, path))
                 return true;
-    return found(TCM_LIBDIR, "/", name, ".4", path) ||
-           found(TCM_LIBDIR, "/", name, "", path);
+    return found(TCM_PKGLIBDIR, "", name, path);
 }
 
 bool tool_own_library(const char *name, char path[PATH_MAX]) {
     if (tool_own_library_find(name, path))
         return true;
-    tool_error("cannot find %s beside this program or in " TCM_LIBDIR, name);
+    tool_error("cannot find %s beside this program or in " TCM_PKGLIBDIR, name);
     return false;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Where the libraries of this project are: beside the programs of the build
- * tree, beside the installed ones, or where configure put them; and how
+ * tree, in a folder near the installed ones, or where configure put it; and how
  * LD_PRELOAD can name a library.
  */
 #ifndef TOOL_COMMON_OWN_LIBRARY_H

@@ -59,7 +59,7 @@ is "a line of CSV for each run" "$(wc -l <c)" 29
 is "what was run" "$(get baseline rounds interrupted glibc.runs)" \
     "glibc|14|false|14"
 like "the version of this library" j \
-    '"version": "libtcmalloc_minimal.so.* .malloc-trace '
+    '"version": "libtcmalloc_minimal.*\.so.* .malloc-trace '
 compare 0 "two rounds are too few, which is said" -a glibc -a $own -n 2 p.p
 like "how many it takes" "$out" "Too few rounds for a verdict: 9 are needed"
 is "no interval" "$(get $own/cpu_ns_per_op.lo $own/cpu_ns_per_op.verdict)" \

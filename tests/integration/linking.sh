@@ -51,8 +51,10 @@ for name in minimal minimal_tracing; do
         -L"$dir" -ltcmalloc_$name -Wl,-rpath,"$dir" -pthread
     timeout 60 ./shared
     is "$name, shared: runs" $? 21
-    is "$name, shared: by the name that gperftools' has" \
-        "$(ldd ./shared | grep -c "libtcmalloc_$name.so.4 ")" 1
+    soname=$(readelf -Wd "$dir/libtcmalloc_$name.so" |
+        sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
+    is "$name, shared: by its name" \
+        "$(ldd ./shared | grep -c "^[[:blank:]]*$soname => $dir/")" 1
     build "$name, shared, C++" $CXX -o sharedxx a.cc \
         -L"$dir" -ltcmalloc_$name -Wl,-rpath,"$dir" -pthread
     timeout 60 ./sharedxx
@@ -97,15 +99,24 @@ done
 # ---------------------------------------------------------------------------
 # With what pkg-config says.
 
+# Of gperftools' name is a file of gperftools alone.
+pc_file() {
+    case $1 in
+    minimal) echo "$top_builddir/libtcmalloc_minimal-malloc-trace.pc" ;;
+    *) echo "$top_builddir/libtcmalloc_$1.pc" ;;
+    esac
+}
+
 # flags NAME [--static]
 flags() {
     if have pkg-config; then
         PKG_CONFIG_PATH=$top_builddir pkg-config \
-            --define-variable=libdir="$dir" ${2:-} --libs "libtcmalloc_$1"
+            --define-variable=preloaddir="$dir" ${2:-} \
+            --libs "$(basename "$(pc_file "$1")" .pc)"
     else
         sed -n -e 's/^Libs: //p' ${2:+-e 's/^Libs.private: //p'} \
-            "$top_builddir/libtcmalloc_$1.pc" | sed "s,\${libdir},$dir," |
-            tr '\n' ' '
+            "$(pc_file "$1")" |
+            sed "s,\${preloaddir},$dir," | tr '\n' ' '
     fi
 }
 

@@ -40,9 +40,14 @@ for name in minimal tracing; do
     result "$name: thread-local storage below 128 bytes ($((${tls:-0})))" $?
     readelf -Wd "$library" | grep -q 'STATIC_TLS'
     result "$name: initial-exec thread-local storage" $?
+    # Of gperftools' name only where configure was asked for it.
+    soname=libtcmalloc_minimal-malloc-trace.so.4
+    ! grep -q "enable-gperftools-soname" "$top_builddir/config.log" ||
+        soname=libtcmalloc_minimal.so.4
+    [ $name = minimal ] || soname=libtcmalloc_minimal_tracing.so.4
     is "$name: soname" \
         "$(readelf -Wd "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')" \
-        "libtcmalloc_minimal$([ $name = minimal ] || echo _tracing).so.4"
+        "$soname"
     is "$name: no text relocations" \
         "$(readelf -Wd "$library" | grep -c TEXTREL)" 0
 done

@@ -16,9 +16,9 @@
 
 /* --- Known allocators ----------------------------------------------------- */
 
-/* Names of files, the newest version first. gperftools' library has the name of
-   this project's, so that its place decides: system folders have gperftools'
-   unless this project was installed there, which contestant_is_own tells. */
+/* Names of files, the newest version first. This project's library may have
+   been installed by gperftools' name (--enable-gperftools-soname): is_own
+   tells. */
 static const struct {
     const char *name;
     const char *file[4];
