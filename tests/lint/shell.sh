@@ -50,6 +50,16 @@ ends_badly() {
 ends_badly "a check that does not exist fails its test" 'no_such_check one two'
 ends_badly "so does a command" 'is same "$(no-such-command)" ""'
 ends_badly "and a check that fails" 'is "not so" 1 2'
+
+# A folder of PATH that may not be read: a shell may take its error for that of
+# the command.
+mkdir closed
+chmod 0 closed
+readable=$PATH
+PATH=$work/closed:$PATH
+ends_badly "the same where a folder of PATH is closed" 'no_such_check one two'
+PATH=$readable
+chmod 700 closed
 printf '%s\n' '. "$top_srcdir/tests/lib/harness.sh"' tap_end >script.sh
 fails_with "and a test without checks" 1 ${SHELL:-sh} script.sh
 tap_end
