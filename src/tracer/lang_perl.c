@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Perl 5.36 with threads (Debian's): the statement that runs (PL_curcop) and
- * those that called its subroutine, by the interpreter's stack of contexts.
+ * Perl 5.36 and 5.40 with threads (Debian's): the statement that runs
+ * (PL_curcop) and those that called its subroutine, by the interpreter's stack
+ * of contexts.
  *
  * A thread's interpreter is the value of a key; in threads without one it is
  * NULL. Only its own thread runs it. Perl sets PL_curcop away from code before
@@ -11,8 +12,8 @@
  * the kinds that statements are; freed ones are marked as such. A file's name
  * belongs to its statement.
  *
- * Where things lie: a table, for which version and size of the interpreter's
- * structure, both exported, must be right.
+ * Where things lie: a table of each version, for which the size of the
+ * interpreter's structure, exported as the version is, must be right.
  */
 #include "tracer/lang_reader.h"
 
@@ -33,11 +34,8 @@ static const struct mtr_lang_symbol symbols[] = {
 };
 
 enum {
-    INTERPRETER_SIZE = 3768,
     INTERPRETER_COP = 208,
     INTERPRETER_STACK = 224,
-    INTERPRETER_PARSER = 496,
-    INTERPRETER_COMPILING = 1936,
     STACK_CONTEXTS = 8,
     STACK_BELOW = 16,
     STACK_TOP = 32,
@@ -55,7 +53,6 @@ enum {
     VALUE_FLAGS = 12
 };
 enum {
-    COP_NEXT = 195, /* nextstate, and dbstate after it */
     COP_TYPE_MASK = 0x1FF,
     CONTEXT_MASK = 0xF,
     CONTEXT_IS_SUB = 9,
@@ -68,7 +65,21 @@ enum {
     TYPE_SUB = 13,
     TYPE_FORMAT = 14
 };
-static struct mtr_lang_interpreter initial;
+/* What differs between versions. */
+struct layout {
+    uint32_t version, size;
+    uint32_t parser, compiling; /* in the interpreter */
+    uint32_t cop_next;          /* nextstate, and dbstate after it */
+};
+static const struct layout layouts[] = {{36, 3768, 496, 1936, 195},
+                                        {40, 3768, 512, 1720, 198}};
+
+/* One interpreter. */
+struct perl {
+    struct mtr_lang_interpreter it;
+    const struct layout *layout;
+};
+static struct perl initial;
 /* In a frame: it is the code of an eval. */
 #define SUB_IS_EVAL 1u
 #define NO_LINE     UINT32_MAX /* in a statement that the parser makes */
@@ -82,9 +93,17 @@ static inline uint32_t half(uintptr_t p) {
 }
 
 static bool is_known(struct mtr_lang_interpreter *it) {
-    return *(const uint8_t *)it->place[SYMBOL_REVISION].at == 5 &&
-           *(const uint8_t *)it->place[SYMBOL_VERSION].at == 36 &&
-           *(const uint16_t *)it->place[SYMBOL_SIZE].at == INTERPRETER_SIZE;
+    struct perl *perl = (struct perl *)it;
+    uint32_t version = *(const uint8_t *)it->place[SYMBOL_VERSION].at;
+    uint32_t size = *(const uint16_t *)it->place[SYMBOL_SIZE].at;
+    if (*(const uint8_t *)it->place[SYMBOL_REVISION].at != 5)
+        return false;
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(layouts); i++)
+        if (layouts[i].version == version && layouts[i].size == size) {
+            perl->layout = &layouts[i];
+            return true;
+        }
+    return false;
 }
 
 /* --- Walk ---------------------------------------------------------------- */
@@ -98,13 +117,14 @@ static inline bool is_on_stack(uintptr_t cop) {
 
 /* Its file's name; NULL: COP is no statement, or has none. What is parsed is
    the statement also when nothing is, as of a program that has called Perl. */
-static inline const char *file_of(uintptr_t cop, uintptr_t my_perl) {
-    if (cop == my_perl + INTERPRETER_COMPILING) {
-        if (mtr_lang_word(my_perl + INTERPRETER_PARSER) == 0)
+static inline const char *file_of(const struct layout *l, uintptr_t cop,
+                                  uintptr_t my_perl) {
+    if (cop == my_perl + l->compiling) {
+        if (mtr_lang_word(my_perl + l->parser) == 0)
             return NULL;
     } else if (!is_on_stack(cop) &&
                (!has_memory(cop) ||
-                (half(cop + COP_TYPE) & COP_TYPE_MASK) - COP_NEXT > 1)) {
+                (half(cop + COP_TYPE) & COP_TYPE_MASK) - l->cop_next > 1)) {
         return NULL;
     }
     uintptr_t name = mtr_lang_word(cop + COP_FILE);
@@ -149,9 +169,9 @@ static uint64_t mix(const struct mtr_lang_interpreter *it, uint64_t h,
 }
 
 /* False: there is no room for it. */
-static bool add(struct mtr_lang_walk *w, uint32_t depth, uintptr_t my_perl,
-                uintptr_t cop, uintptr_t sub) {
-    if (file_of(cop, my_perl) == NULL)
+static bool add(const struct layout *l, struct mtr_lang_walk *w, uint32_t depth,
+                uintptr_t my_perl, uintptr_t cop, uintptr_t sub) {
+    if (file_of(l, cop, my_perl) == NULL)
         return true;
     if (w->count == depth) {
         w->cut = true;
@@ -164,8 +184,10 @@ static bool add(struct mtr_lang_walk *w, uint32_t depth, uintptr_t my_perl,
     return true;
 }
 
-static TCM_ALWAYS_INLINE void walk_of(const struct mtr_lang_interpreter *it,
+static TCM_ALWAYS_INLINE void walk_of(const struct perl *perl,
                                       struct mtr_lang_walk *w, uint32_t depth) {
+    const struct mtr_lang_interpreter *it = &perl->it;
+    const struct layout *l = perl->layout;
     if (mtr_lang_word((uintptr_t)it->place[SYMBOL_FIRST].at) == 0)
         return;
     pthread_key_t key = *(const pthread_key_t *)it->place[SYMBOL_KEY].at;
@@ -187,13 +209,13 @@ static TCM_ALWAYS_INLINE void walk_of(const struct mtr_lang_interpreter *it,
                 type == CONTEXT_IS_EVAL && (bits & CONTEXT_IS_TRY) == 0;
             if (!is_eval && type != CONTEXT_IS_SUB && type != CONTEXT_IS_FORMAT)
                 continue;
-            if (!add(w, depth, my_perl, cop,
+            if (!add(l, w, depth, my_perl, cop,
                      is_eval ? SUB_IS_EVAL : mtr_lang_word(c + CONTEXT_SUB)))
                 return;
             cop = mtr_lang_word(c + CONTEXT_COP);
         }
     }
-    add(w, depth, my_perl, cop, 0);
+    add(l, w, depth, my_perl, cop, 0);
 }
 
 static void walk(struct mtr_lang_walk *w, uint32_t depth) {
@@ -202,7 +224,7 @@ static void walk(struct mtr_lang_walk *w, uint32_t depth) {
 
 static void walk_late(const struct mtr_lang_interpreter *it,
                       struct mtr_lang_walk *w, uint32_t depth) {
-    walk_of(it, w, depth);
+    walk_of((const struct perl *)it, w, depth);
 }
 
 /* --- Names --------------------------------------------------------------- */
@@ -236,7 +258,7 @@ const struct mtr_lang_reader mtr_lang_perl = {
     .name = "Perl",
     .language = MTF_LANGUAGE_PERL,
     .symbols = symbols,
-    .first = &initial,
+    .first = &initial.it,
     .bytes = sizeof(initial),
     .is_known = is_known,
     .walk = walk,

@@ -202,7 +202,7 @@ esac
 # --- Perl ---------------------------------------------------------------------
 
 if have perl && perl -MConfig -e 'exit !($Config{usethreads} and
-    $Config{api_versionstring} eq "5.36.0")' && perl -Mthreads -e 1; then
+    $Config{api_versionstring} =~ /^5\.(36|40)\./)' && perl -Mthreads -e 1; then
     whole perl "$here/lang_target.pl" perl
     cut perl perl "$here/lang_target.pl"
     cat >below.pl <<'EOF'
@@ -238,7 +238,7 @@ EOF
         END { print (in_lines > all * 0.9) }' >share
     is "perl: what the parser allocates has its line" "$(cat share)" 1
 else
-    skip "perl" "no perl 5.36 with threads"
+    skip "perl" "no perl 5.36 or 5.40 with threads"
 fi
 
 # --- Ruby ---------------------------------------------------------------------

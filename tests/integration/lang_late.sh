@@ -15,6 +15,14 @@ x86_64) ;;
 esac
 $CC -O1 -rdynamic -o late "$here/lang_late_target.c" -ldl -lpthread || exit 1
 
+# The libraries of the interpreters that are here.
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+python_so=libpython$version.so.1.0
+version=$(! have perl || perl -MConfig -e 'print "$Config{PERL_REVISION}.$Config{PERL_VERSION}"')
+perl_so=libperl.so.${version:-5.36}
+version=$(! have ruby || ruby -e 'print RUBY_VERSION[/\d+\.\d+/]')
+ruby_so=libruby-${version:-3.1}.so.${version:-3.1}
+
 record_lines() { # FILE COMMAND...
     file=$1
     shift
@@ -54,24 +62,24 @@ loaded() {
     no_difference "$which" t
 }
 
-loaded python libpython3.11.so.1.0 "$here/lang_target.py"
+loaded python "$python_so" "$here/lang_target.py"
 export PYTHONMALLOC=malloc
-loaded python libpython3.11.so.1.0 "$here/lang_target.py"
+loaded python "$python_so" "$here/lang_target.py"
 unset PYTHONMALLOC
-loaded perl libperl.so.5.36 "$here/lang_target.pl"
-loaded ruby libruby-3.1.so.3.1 "$here/lang_target.rb"
+loaded perl "$perl_so" "$here/lang_target.pl"
+loaded ruby "$ruby_so" "$here/lang_target.rb"
 
 # --- Two in one program -------------------------------------------------------
 
 cat >both.py <<'EOF'
-import ctypes
+import ctypes, sys
 def plain(n):
     return bytearray(n)  #= 20 70001 plain 6
 def loop():
     for i in range(10):
         plain(70000)
 loop()
-perl = ctypes.CDLL("libperl.so.5.36", ctypes.RTLD_GLOBAL)
+perl = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
 perl.perl_alloc.restype = perl.Perl_eval_pv.restype = ctypes.c_void_p
 argv = (ctypes.c_char_p * 4)(b"perl", b"-e", b"0", None)
 perl.Perl_sys_init3(ctypes.byref(ctypes.c_int(3)),
@@ -84,8 +92,8 @@ perl.Perl_eval_pv(my, b'\n#line 7 "in.pl"\nvec(my $s, 89999, 8) = 1;', 1)
 loop()
 print("both")
 EOF
-if [ "$("$python" both.py)" = both ]; then
-    record_lines t "$python" "$work/both.py" >printed
+if [ "$("$python" both.py "$perl_so")" = both ]; then
+    record_lines t "$python" "$work/both.py" "$perl_so" >printed
     is "perl in python: output" "$(cat printed)" both
     check "perl in python: lines of python" \
         "$python" "$here/lang.py" "$work/both.py" 1 t <printed
@@ -160,11 +168,11 @@ linked() { # WHICH PERL RUBY OPTION...: whether there are lines of these
         skip "$which" "not linked: $(tail -n 1 said)"
     fi
 }
-perl=-l:libperl.so.5.36 ruby=-l:libruby-3.1.so.3.1
+perl=-l:$perl_so ruby=-l:$ruby_so
 linked "perl linked" 1 0 -DPERL "$perl"
 linked "ruby linked" 0 1 -DRUBY "$ruby"
 linked "all linked" 1 1 -DPERL -DRUBY -DPYTHON "$perl" "$ruby" \
-    -l:libpython3.11.so.1.0
+    "-l:$python_so"
 
 # --- Opened and closed --------------------------------------------------------
 
@@ -178,11 +186,11 @@ loop()
 EOF
 rounds=1000
 [ "${LONG:-0}" = 0 ] || rounds=5000
-if ./late rounds libpython3.11.so.1.0 libz.so.1 1 "$work/rounds.py" \
+if ./late rounds "$python_so" libz.so.1 1 "$work/rounds.py" \
     >alone 2>said; then
     for checked in 0 1; do
         TCMALLOC_TRACE_CHECK_STACKS=$checked record_lines t \
-            ./late rounds libpython3.11.so.1.0 libz.so.1 $rounds \
+            ./late rounds "$python_so" libz.so.1 $rounds \
             "$work/rounds.py" >printed
         is "$rounds rounds: the program ends well" "$?" 0
         is "$rounds rounds: its output" "$(cat printed)" \
