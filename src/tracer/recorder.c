@@ -23,7 +23,7 @@
 struct mtr_recorder *mtr_recorder;
 
 struct mtr_thread mtr_no_thread;
-TCM_TLS uintptr_t mtr_inside;
+TCM_TLS uint32_t mtr_inside;
 TCM_TLS uint8_t mtr_inside_freeing;
 TCM_TLS uint8_t mtr_freeing;
 
@@ -61,14 +61,15 @@ void mtr_recorder_wipe(struct mtr_recorder *rec) {
 
 /* With a lock of ours held the jump, if it was one, left it so: no way in is
    safe. A confined process may not ask for its stack. */
-static bool was_left(uintptr_t frame) {
+static bool was_left(uint32_t frame) {
     stack_t stack;
-    return frame >= mtr_inside && tcm_locks_held == 0 && !mtr_config.confined &&
+    return (int32_t)(frame - mtr_inside) >= 0 && tcm_locks_held == 0 &&
+           !mtr_config.confined &&
            tcm_syscall(SYS_sigaltstack, NULL, &stack) == 0 &&
            (stack.ss_flags & SS_ONSTACK) == 0;
 }
 
-bool mtr_is_inside(uintptr_t frame) {
+bool mtr_is_inside(uint32_t frame) {
     int saved = errno;
     if (TCM_LIKELY(mtr_inside == 0))
         return false;

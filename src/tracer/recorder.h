@@ -169,13 +169,19 @@ static inline bool mtr_is_per_process(const struct mtr_recorder *rec) {
  * marked function calls, and any handler, would be. (A handler on a stack of
  * its own may be anywhere, and is asked for.)
  */
-extern TCM_TLS uintptr_t mtr_inside;
+extern TCM_TLS uint32_t mtr_inside;
 /* As mtr_freeing was then. */
 extern TCM_TLS uint8_t mtr_inside_freeing;
-#define mtr_frame() ((uintptr_t)__builtin_frame_address(0))
+/* A frame's address without its lowest and highest bits, which is enough to tell
+   which of two on a stack is below; not 0. (Thread-local storage is scarce.) */
+static inline uint32_t mtr_frame_of(const void *address) {
+    uint32_t frame = (uint32_t)((uintptr_t)address >> 4);
+    return frame != 0 ? frame : 1;
+}
+#define mtr_frame() mtr_frame_of(__builtin_frame_address(0))
 /* FRAME is the caller's, which sets the mark itself if this is false. */
-bool mtr_is_inside(uintptr_t frame);
-static inline void mtr_go_in(uintptr_t frame) {
+bool mtr_is_inside(uint32_t frame);
+static inline void mtr_go_in(uint32_t frame) {
     mtr_inside = frame;
     mtr_inside_freeing = mtr_freeing;
 }
