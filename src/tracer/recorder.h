@@ -172,8 +172,9 @@ static inline bool mtr_is_per_process(const struct mtr_recorder *rec) {
 extern TCM_TLS uint32_t mtr_inside;
 /* As mtr_freeing was then. */
 extern TCM_TLS uint8_t mtr_inside_freeing;
-/* A frame's address without its lowest and highest bits, which is enough to tell
-   which of two on a stack is below; not 0. (Thread-local storage is scarce.) */
+/* A frame's address without its lowest and highest bits, which is enough to
+   tell which of two on a stack is below; not 0. (Thread-local storage is
+   scarce.) */
 static inline uint32_t mtr_frame_of(const void *address) {
     uint32_t frame = (uint32_t)((uintptr_t)address >> 4);
     return frame != 0 ? frame : 1;

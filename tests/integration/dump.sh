@@ -33,6 +33,8 @@ same "every kind of raw event" rawdump raw/plain
 same "a spool" rawdump spool/alone.spool
 same "golden processed" procdump "$data/processed-v1"
 same "golden processed with index" procdump "$data/processed-v1-index"
+same "golden processed, ends at their lower bounds" procdump \
+    "$data/processed-v1-ends"
 same "golden processed with present bytes" procdump "$data/processed-v1-present"
 same "kinds of processed records" procdump kinds
 same "random records" procdump "$corpus/proc/kinds"

@@ -323,7 +323,7 @@ like "says what" "$err" "android.odd: line 2: free of 0x999"
 
 # --- Round trips --------------------------------------------------------------
 
-for name in processed-v1 processed-v1-index; do
+for name in processed-v1 processed-v1-index processed-v1-ends; do
     convert -q --to text "$top_srcdir/tests/data/$name" text1 2>/dev/null
     convert -q text1 p1 2>/dev/null
     convert -q --to text p1 text2 2>/dev/null

@@ -88,8 +88,9 @@ if [ "${TCM_SANITIZED:-no}" = no ] && $CC -shared -fPIC -o slow.so slow.c \
     for mode in none real; do
         for signal in TERM INT; do
             rm -f j
-            # In the background the shell has INT ignored.
-            LD_PRELOAD=$work/slow.so timeout -s "$signal" -k 60 2 \
+            # In the background the shell has INT ignored; a signal to the whole
+            # group would be the second one.
+            LD_PRELOAD=$work/slow.so timeout --foreground -s "$signal" -k 60 2 \
                 "$replay" --json j --threads=$mode p.p >"$out" 2>"$err"
             is "$mode, $signal: a slow allocator is left" $? 124
             is "$mode, $signal: in JSON" "$(json j interrupted complete)" \
