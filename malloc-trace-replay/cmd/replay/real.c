@@ -249,6 +249,8 @@ static void lane_place(struct replay_lane *l) {
     h->is_shared = true;
     h->count += l->end == 0;
     tcm_store_release(&h->lanes, l);
+    /* It may have segments already. */
+    replay_host_wake(h);
 }
 
 /* The lane of segment S, if it was born. */
