@@ -203,9 +203,11 @@ static enum replay_why host_why(const struct replay_host *h) {
     return why;
 }
 
+/* True if H has one lane and, unless the system refuses threads, gets no other:
+   one that came would not wake it where it waits for windows. */
 static bool host_is_alone(const struct replay_host *h) {
     const struct replay_lane *l = tcm_load_acquire(&h->lanes);
-    return l == NULL || l->next == NULL;
+    return h->crew->options->most_hosts == 0 && (l == NULL || l->next == NULL);
 }
 
 static bool host_is_up(void *host) {
