@@ -49,6 +49,25 @@ void tcm_futex_wake_shared(uint32_t *word, int count) {
     wake(word, FUTEX_WAKE, count);
 }
 
+/* struct sched_attr, which not every C library has. */
+struct slice {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+void tcm_os_short_slice(void) {
+    struct slice s = {.size = sizeof(s)};
+    if (tcm_syscall(SYS_sched_getattr, 0, &s, sizeof(s), 0) != 0 ||
+        s.policy != 0)
+        return;
+    s.size = sizeof(s);
+    s.runtime_ns = 100000;
+    (void)tcm_syscall(SYS_sched_setattr, 0, &s, 0);
+}
+
 uint32_t tcm_os_tid(void) {
     return (uint32_t)tcm_syscall(SYS_gettid);
 }

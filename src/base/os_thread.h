@@ -20,6 +20,10 @@ void tcm_futex_wait_shared(uint32_t *word, uint32_t expected,
                            uint64_t timeout_ns);
 void tcm_futex_wake_shared(uint32_t *word, int count);
 
+/* Asks for the shortest slices of a processor, for the calling thread and those
+   that it makes. A kernel without such a choice changes nothing. */
+void tcm_os_short_slice(void);
+
 /* Kernel ids of the calling thread and its process. */
 uint32_t tcm_os_tid(void);
 uint32_t tcm_os_pid(void);

@@ -67,6 +67,7 @@ struct replay_deal {
     size_t lanes;
     uint32_t numbers; /* numbers given to lanes so far */
     uint32_t ends;    /* lanes that have ended */
+    uint64_t parted;  /* 1 + place of the window that ended for a birth last */
     struct slot *slot;
     size_t slots;
     struct cell *cell;
@@ -522,21 +523,29 @@ static bool deal_thread_end(struct replay_deal *d, uint32_t index) {
     return good;
 }
 
-/* The operations that follow are those of INDEX's lane, recorded thread THREAD.
-   A lane that is born begins a window, so that it can wait for all that was
-   before; the skew between other lanes is as if there were no new window. */
+/*
+ * The operations that follow are those of INDEX's lane, recorded thread THREAD.
+ * The first lane that is born at a place of the trace begins a window and waits
+ * for all that was before; the skew between other lanes is as if there were no
+ * new window. More births at that place need the ends before them alone: else
+ * each of thousands of short threads would wait for the one before to run.
+ */
 static bool deal_switch(struct replay_deal *d, uint32_t index,
                         uint32_t thread) {
     bool is_born = index >= d->lanes || d->lane[index].number == 0;
+    bool is_first =
+        is_born && d->skew != REPLAY_SKEW_NONE && d->parted != d->now.place + 1;
     d->index = index;
-    if (is_born && !window_end(d, 0))
+    if (is_first && !window_end(d, 0))
         return false;
     struct lane *l = lane_now(d);
     if (l == NULL)
         return false;
     l->thread = thread;
-    if (is_born && d->skew != REPLAY_SKEW_NONE)
+    if (is_first) {
         l->needs = d->window;
+        d->parted = d->now.place + 1;
+    }
     return true;
 }
 

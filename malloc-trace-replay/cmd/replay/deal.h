@@ -9,8 +9,8 @@
  * the skew k lets them: a thread enters window w when all have finished window
  * w - k, windows without operations counted. Until a thread enters window w +
  * 1, live bytes are those at the end of window w - k, and what each thread has
- * done in the k - 1 windows after it and in window w. A thread's first segment
- * needs all that is before it in the trace; a window ends there.
+ * done in the k - 1 windows after it and in window w. The first thread that is
+ * born at a place needs all that is before it; a window ends there.
  *
  * Invariants: a cell is written by one thread and used again when nothing that
  * was dealt uses it (cell.h). Memory is bounded by the slots of the trace, the

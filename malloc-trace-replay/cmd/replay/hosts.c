@@ -242,13 +242,13 @@ static void count_wait(struct replay_host *h, uint64_t ns) {
     }
 }
 
-/* Lets another thread run, if H began to wait at START_NS and nobody wakes it
-   when what it waits for is there. False: it is to sleep. */
+/* Lets another thread run, if H began to wait at START_NS, not long ago, and
+   has operations. False: it is to sleep. */
 static bool host_yield(struct replay_host *h, enum replay_why why,
                        uint64_t start_ns) {
     uint64_t *from_ns = &h->crew->yields_from_ns;
     uint64_t now = tcm_clock_ns();
-    if (why != NEEDS_DATA || now - start_ns >= WAIT_YIELD_NS ||
+    if (why == NEEDS_WORK || now - start_ns >= WAIT_YIELD_NS ||
         now < tcm_load_relaxed(from_ns))
         return false;
     sched_yield();

@@ -137,7 +137,7 @@ static uint64_t pages_present(int pagemap, uintptr_t first, uintptr_t end) {
     return present;
 }
 
-/* Reads a byte of each page; the sanitizer would see it read between objects. */
+/* Reads a byte of each page; to the sanitizer some lie between objects. */
 __attribute__((no_sanitize("address"))) static void pages_read(uintptr_t first,
                                                                uintptr_t end) {
     for (uintptr_t at = first; at < end; at += tcm_os_page_size())

@@ -61,9 +61,7 @@ static bool take_any(struct replay_processors *p, struct replay_place *place) {
 /* Turns without binding then. */
 #define SHARED_TURNS 16u
 
-/* How long the calling thread could have run, but another one did. 0: unknown,
-   since the kernel does not count it or there is no /proc. */
-static uint64_t delayed_ns(void) {
+uint64_t replay_delayed_ns(void) {
     char text[128];
     const char *second = NULL;
     if (tcm_io_read_file("/proc/thread-self/schedstat", text, sizeof(text)) > 0)
@@ -77,7 +75,7 @@ static bool look(struct replay_place *place) {
     place->looked_ns = now;
     if (place->bound == 0 || since == 0)
         return false;
-    uint64_t delayed = delayed_ns(), more = delayed - place->delayed_ns;
+    uint64_t delayed = replay_delayed_ns(), more = delayed - place->delayed_ns;
     place->delayed_ns = delayed;
     return more > (now - since) / SHARED_PART;
 }

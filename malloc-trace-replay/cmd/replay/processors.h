@@ -40,6 +40,10 @@ struct replay_place {
     uint64_t looked_ns, delayed_ns; /* at the last look; see processors.c */
 };
 
+/* How long the calling thread could have run, but another one did. 0: unknown,
+   since the kernel does not count it or there is no /proc. */
+uint64_t replay_delayed_ns(void);
+
 void replay_processors_begin(struct replay_processors *p);
 /* The next turn begins. */
 void replay_processors_turn(struct replay_processors *p);

@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <time.h>
 
 /* Number of the recorded program's main thread, in nearly all traces. */
 #define MAIN_THREAD 1u
@@ -51,6 +52,7 @@ static struct {
     struct replay_own own;
     struct replay_own_list free_lanes, free_hosts;
     uint64_t dealer_cpu_ns;
+    uint64_t looked_ns, delayed_ns; /* when and what see_processors saw last */
     uint64_t apart_cpu_ns, apart_since_ns, apart_since_cpu_ns;
     const struct replay_batch *moment; /* to be looked at when it is done */
     struct replay_batch moment_batch;  /* its head */
@@ -149,9 +151,8 @@ static void host_bury(struct replay_host *h) {
     the.host_count--;
 }
 
-/* Joins the thread of H, which ends without the dealer. */
-static void host_join(struct replay_host *h) {
-    pthread_join(h->thread, NULL);
+/* H, whose thread was joined, is no more. */
+static void host_joined(struct replay_host *h) {
     if (h->before != NULL)
         h->before->next = h->next;
     else
@@ -166,10 +167,12 @@ static void hosts_collect(bool all) {
     struct replay_host *next;
     for (struct replay_host *h = the.hosts; h != NULL; h = next) {
         next = h->next;
-        if (all || replay_is_flag(&h->left))
-            host_join(h);
-        else
+        if (all || replay_is_flag(&h->left)) {
+            pthread_join(h->thread, NULL);
+            host_joined(h);
+        } else {
             lanes_bury(tcm_swap_acq_rel(&h->ended, NULL));
+        }
     }
 }
 
@@ -286,17 +289,36 @@ static struct replay_lane *lane_make(const struct replay_segment *s) {
 
 /* --- The dealer: births and ends ------------------------------------------ */
 
+/* Joins the thread of H, which has one lane, whose end was dealt. False:
+   stopped. */
+static bool host_await(struct replay_host *h) {
+    struct timespec due;
+    for (;;) {
+        clock_gettime(CLOCK_REALTIME, &due);
+        uint64_t ns = (uint64_t)due.tv_nsec + MEMORY_NS;
+        due.tv_sec += (time_t)(ns / 1000000000u);
+        due.tv_nsec = (long)(ns % 1000000000u);
+        if (pthread_timedjoin_np(h->thread, NULL, &due) == 0)
+            break;
+        if (is_stopped())
+            return false;
+        see_memory();
+    }
+    host_joined(h);
+    return true;
+}
+
 /* Waits until lane L, whose end was dealt, is done, and its thread gone if it
    had one of its own. False: stopped. */
 static bool end_await(struct replay_lane *l) {
+    struct replay_host *h = l->host;
+    if (!h->is_main && !h->is_shared && the.r->options.most_hosts == 0)
+        return host_await(h);
     while (!replay_lane_await_over(&the.crew, l, MEMORY_NS)) {
         if (is_stopped())
             return false;
         see_memory();
     }
-    struct replay_host *h = l->host;
-    if (!h->is_main && !h->is_shared && the.r->options.most_hosts == 0)
-        host_join(h);
     return true;
 }
 
@@ -358,6 +380,25 @@ static bool may_be_born(const struct replay_lane *l, bool waits) {
     return !is_stopped();
 }
 
+/* Births between two looks, and the part of the time from which on waiting for
+   a processor is too long. */
+#define LOOK_BIRTHS 64u
+#define DELAY_PART  8u
+
+/*
+ * Other work on the processors makes each birth wait for the rest of that
+ * work's slices, some milliseconds. A thread with short slices, which those
+ * that it makes inherit, runs at once when it is woken (Linux from 6.12 on).
+ */
+static void see_processors(void) {
+    uint64_t now = tcm_clock_ns(), delayed = replay_delayed_ns();
+    if (the.looked_ns != 0 &&
+        delayed - the.delayed_ns > (now - the.looked_ns) / DELAY_PART)
+        tcm_os_short_slice();
+    the.looked_ns = now;
+    the.delayed_ns = delayed;
+}
+
 /* Gives lanes that were dealt their threads, as soon as each may begin; WAITS
    until all have them. All operations before their births were dealt, too. */
 static void births_run(bool waits) {
@@ -370,6 +411,8 @@ static void births_run(bool waits) {
         the.r->most_alive =
             tcm_max_u64(the.r->most_alive, the.r->lanes - l->after);
         lane_place(l);
+        if (the.r->lanes % LOOK_BIRTHS == 0)
+            see_processors();
     }
 }
 
