@@ -413,10 +413,9 @@ static bool execute(struct machine *m, struct span s, uint64_t start) {
     return !s.bad;
 }
 
-enum mtr_cfi_found mtr_cfi_find(uintptr_t at, struct mtr_cfi *out) {
+/* The entry that describes the function at AT. */
+static enum mtr_cfi_found entry_of(uintptr_t at, struct cie *c, struct fde *f) {
     struct tcm_elf_module module;
-    struct cie c;
-    struct fde f;
     if (!tcm_elf_module_at(at, &module))
         return MTR_CFI_NO_MODULE;
     const uint8_t *low = (const uint8_t *)module.start;
@@ -431,8 +430,27 @@ enum mtr_cfi_found mtr_cfi_find(uintptr_t at, struct mtr_cfi *out) {
         end = head + reach;
     }
     const uint8_t *p = find_fde(head, low, end, at);
-    if (p == NULL || !read_fde(p, low, end, &c, &f) || at - f.start >= f.count)
-        return MTR_CFI_NONE;
+    return p != NULL && read_fde(p, low, end, c, f) && at - f->start < f->count
+               ? MTR_CFI_FOUND
+               : MTR_CFI_NONE;
+}
+
+bool mtr_cfi_function(uintptr_t at, uintptr_t *start, size_t *bytes) {
+    struct cie c;
+    struct fde f;
+    if (entry_of(at, &c, &f) != MTR_CFI_FOUND)
+        return false;
+    *start = f.start;
+    *bytes = f.count;
+    return true;
+}
+
+enum mtr_cfi_found mtr_cfi_find(uintptr_t at, struct mtr_cfi *out) {
+    struct cie c;
+    struct fde f;
+    enum mtr_cfi_found found = entry_of(at, &c, &f);
+    if (found != MTR_CFI_FOUND)
+        return found;
     struct machine m = {.at = UINT64_MAX,
                         .code_align = c.code_align,
                         .data_align = c.data_align};

@@ -58,6 +58,9 @@ enum mtr_cfi_found {
 /* The rules for code at AT, a byte of the instruction that is being executed:
    of one that called, its last. */
 enum mtr_cfi_found mtr_cfi_find(uintptr_t at, struct mtr_cfi *out);
+/* The BYTES of code from START on that AT is in: a function, or a part of one
+   that lies apart. */
+bool mtr_cfi_function(uintptr_t at, uintptr_t *start, size_t *bytes);
 
 /*
  * A value that an expression gives: V, added to a register, or what is in

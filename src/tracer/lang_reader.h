@@ -24,7 +24,7 @@ struct mtr_lang_symbol {
     bool needed;  /* without it there is no such interpreter */
     bool is_loop; /* a function that runs code of its language */
 };
-#define MTR_LANG_SYMBOLS 10u
+#define MTR_LANG_SYMBOLS 12u
 
 /* Where an interpreter has it. AT of a variable of threads: its offset from
    the thread pointer or, of an interpreter that was loaded later, what TLS

@@ -16,10 +16,13 @@ static unsigned ends_count;
 const struct mtr_loops *mtr_loops_first;
 
 void mtr_rows_end_in(uintptr_t start, size_t bytes) {
-    if (ends_count == ENDS_MAX)
+    unsigned n = ends_count;
+    if (n == ENDS_MAX)
         return;
-    ends[ends_count].start = start;
-    ends[ends_count++].bytes = bytes;
+    ends[n].start = start;
+    ends[n].bytes = bytes;
+    /* Publishes the entry; pairs with the load before a row is made. */
+    tcm_store_release(&ends_count, n + 1);
 }
 
 void mtr_loops_add(struct mtr_loops *l) {
@@ -47,7 +50,7 @@ const struct mtr_loops *mtr_loops_at(uintptr_t at) {
 }
 
 bool mtr_row_is_outermost(uintptr_t at, bool in_none) {
-    for (unsigned i = 0; i < ends_count; i++)
+    for (unsigned i = 0, n = tcm_load_acquire(&ends_count); i < n; i++)
         if (in_none || at - ends[i].start < ends[i].bytes)
             return true;
     for (const struct mtr_loops *l = tcm_load_acquire(&mtr_loops_first);

@@ -77,7 +77,8 @@ static TCM_ALWAYS_INLINE uint64_t mtr_row_hash(uintptr_t at) {
 }
 
 /* Frames of the BYTES of code at START are the outermost of their stacks, and
-   so are those of code that lies in no file. Before others record. */
+   so are those of code that lies in no file. One thread at a time; rows that
+   were made before are out of date. */
 void mtr_rows_end_in(uintptr_t start, size_t bytes);
 /* Whether a frame of code at AT is, which lies in no file if IN_NONE. */
 bool mtr_row_is_outermost(uintptr_t at, bool in_none);

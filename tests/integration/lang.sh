@@ -243,7 +243,7 @@ fi
 
 # --- Ruby ---------------------------------------------------------------------
 
-if have ruby && ruby -e 'exit RUBY_VERSION.start_with?("3.1.")'; then
+if have ruby && ruby -e 'exit RUBY_VERSION.start_with?("3.1.", "3.3.")'; then
     whole ruby "$here/lang_target.rb" ruby
     for how in "--yjit --yjit-call-threshold=1" \
         "--mjit --mjit-min-calls=2 --mjit-wait"; do
@@ -278,7 +278,7 @@ EOF
         skip "ruby: native code below lines" "it has no zlib"
     fi
 else
-    skip "ruby" "no ruby 3.1"
+    skip "ruby" "no ruby 3.1 or 3.3"
 fi
 
 # --- Without an interpreter, and with one that is not known -------------------

@@ -67,7 +67,25 @@ export PYTHONMALLOC=malloc
 loaded python "$python_so" "$here/lang_target.py"
 unset PYTHONMALLOC
 loaded perl "$perl_so" "$here/lang_target.pl"
-loaded ruby "$ruby_so" "$here/lang_target.rb"
+# Of Ruby 3.3 it is not known what runs its code before it does.
+ruby_lines=1
+case $ruby_so in
+*3.1)
+    loaded ruby "$ruby_so" "$here/lang_target.rb"
+    ;;
+*)
+    ruby_lines=0
+    if ./late ruby "$ruby_so" "$here/lang_target.rb" >alone 2>said; then
+        record_lines t ./late ruby "$ruby_so" "$here/lang_target.rb" \
+            >printed 2>said
+        is "ruby: status as without" "$?" 0
+        check "ruby: output as without" cmp printed alone
+        like "ruby: that there are no lines is said" said 'no lines of this Ruby'
+    else
+        skip "ruby" "$ruby_so does not run it: $(tail -n 1 said)"
+    fi
+    ;;
+esac
 
 # --- Two in one program -------------------------------------------------------
 
@@ -171,7 +189,7 @@ linked() { # WHICH PERL RUBY OPTION...: whether there are lines of these
 perl=-l:$perl_so ruby=-l:$ruby_so
 linked "perl linked" 1 0 -DPERL "$perl"
 linked "ruby linked" 0 1 -DRUBY "$ruby"
-linked "all linked" 1 1 -DPERL -DRUBY -DPYTHON "$perl" "$ruby" \
+linked "all linked" 1 $ruby_lines -DPERL -DRUBY -DPYTHON "$perl" "$ruby" \
     "-l:$python_so"
 
 # --- Opened and closed --------------------------------------------------------
