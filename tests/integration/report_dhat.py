@@ -25,7 +25,10 @@ SITE = re.compile(r"^(.*?)(?: \((.*):(\d+)\))? \[(.*)\+0x[0-9a-f]+\]$")
 
 
 def text(path, line, module):
-    """Functions have other names for one address: lines are the same."""
+    """Functions have other names for one address: lines are the same, but of
+    the C library's format loop, some of whose addresses have two."""
+    if os.path.basename(path or "") == "vfprintf-internal.c":
+        return "vfprintf-internal.c"
     if line:
         return "%s:%s" % (os.path.basename(path), line)
     return re.sub(r"(\.so)\..*", r"\1", os.path.basename(module))
