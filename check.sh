@@ -4,9 +4,10 @@
 # parts under sanitizers with assertions, a build without LZ4, distribution
 # and installation, and the quick start. --long adds the long stress, kill and
 # fuzz runs (of each importer of foreign traces FUZZ_SECONDS, 1200), the thread
-# sanitizer, the whole of distcheck, and aarch64 under qemu. The last line of
-# the output is "N passed, N failed", with ", N skipped" if any; the exit status
-# is 0 if none failed.
+# sanitizer, the whole of distcheck, aarch64 under qemu and, as root, this
+# script and the quick start in Debian's stable and testing releases (from
+# DEBIAN_MIRROR). The last line of the output is "N passed, N failed", with
+# ", N skipped" if any; the exit status is 0 if none failed.
 set -u
 long=no
 case ${1:-} in
@@ -14,7 +15,7 @@ case ${1:-} in
 --long) long=yes ;;
 --help)
     echo "Usage: ./check.sh [--long]"
-    sed -n '3,10s/^# //p' "$0"
+    sed -n '3,11s/^# //p' "$0"
     exit 0
     ;;
 *)
@@ -241,6 +242,43 @@ END
     done
 )
 
+# debian SUITE: quickstart.sh and this script, by a user who is not root, in that
+# release of Debian with the packages that they ask for.
+debian() (
+    set -e
+    root=$build_root/debian-$1
+    rm -rf --one-file-system "$root"
+    debootstrap --variant=minbase "$1" "$root" \
+        "${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
+    cp /etc/resolv.conf "$root/etc/"
+    # A mirror may be a snapshot of some day.
+    echo 'Acquire::Check-Valid-Until "false";' \
+        >"$root/etc/apt/apt.conf.d/snapshot"
+    chroot "$root" useradd -m -s /bin/sh tester
+    copy_sources "$root/home/tester/malloc-trace"
+    cat >"$root/packages" <<'END'
+set -eu
+top=/home/tester/malloc-trace
+. "$top/tests/lib/prepare.sh"
+need_packages
+want_packages useful_packages
+want_packages check_packages
+chown -R tester "$top"
+END
+    # The mounts are in a namespace that ends with the command, so nobody
+    # removes what they show.
+    unshare -m --propagation private sh -c '
+        for folder in proc sys dev; do
+            mount --rbind "/$folder" "$1/$folder" || exit
+        done
+        chroot "$1" sh /packages || exit
+        for script in quickstart check; do
+            timeout 7200 chroot "$1" su - tester -c \
+                "cd malloc-trace && ./$script.sh" </dev/null || exit
+        done' sh "$root"
+    rm -rf --one-file-system "$root"
+)
+
 built_or_fail() {
     if build "$@"; then
         return 0
@@ -390,6 +428,23 @@ if [ "$long" = yes ]; then
     else
         skip "aarch64" "no cross compiler or no qemu-aarch64"
     fi
+fi
+
+# --- Other releases of Debian -----------------------------------------------
+
+if [ "$long" = yes ]; then
+    step "Debian's stable and testing releases"
+    for suite in stable testing; do
+        if ! have debootstrap || ! unshare -m true 2>/dev/null; then
+            skip "Debian $suite" "not root, or no debootstrap"
+            continue
+        fi
+        debian $suite >"$build_root/debian-$suite.log" 2>&1
+        debian_status=$?
+        [ "$debian_status" -eq 0 ] ||
+            tail -n 60 "$build_root/debian-$suite.log"
+        count "quickstart.sh and check.sh in Debian $suite" "$debian_status"
+    done
 fi
 
 # --- Distribution -----------------------------------------------------------

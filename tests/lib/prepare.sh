@@ -38,7 +38,8 @@ have_lz4_library() {
 
 # liblz4.a needs no other archive, or pkg-config can say which.
 have_lz4_needs() {
-    have pkg-config || ! have_lz4_library || {
+    have pkg-config || {
+        have_lz4_library || return 1
         lz4_try=$(mktemp) &&
             printf '#include <lz4frame.h>\nint main(void) {
                 return LZ4F_compressFrame(0, 0, "", 1, 0) != 0; }\n' |
@@ -118,6 +119,7 @@ qemu-user have qemu-aarch64
 slurm-wlm have slurmctld
 munge have munged
 npm have npm
+debootstrap have debootstrap
 END
 }
 
