@@ -1,6 +1,6 @@
-# TCM_FOLDERS: libtool and the makefiles take a blank in the name of a folder to
-# install to for its end, and the shell's signs for its own. Most of them only
-# after everything was built.
+# TCM_FOLDERS: libtool and the makefiles take a blank in the name of a folder, to
+# build in or to install to, for its end, and the shell's signs for its own. Most
+# of them only after everything was built. Of the sources' folder automake says so.
 AC_DEFUN([TCM_FOLDERS], [
   for tcm_folder in prefix exec_prefix bindir libdir includedir datarootdir \
       datadir mandir docdir; do
@@ -13,4 +13,8 @@ AC_DEFUN([TCM_FOLDERS], [
 folder with a blank, a quote or one of \\ ; & | ( ) < > * ? @%:@ $ in its name;
 choose another one, and link to it by the name that you want])])
   done
+  AS_CASE(["`pwd`"], [*[[\	\ ]]*],
+    [AC_MSG_ERROR([a folder with a blank in its name cannot be built in:
+`pwd`
+(quickstart.sh and check.sh build elsewhere then)])])
 ])

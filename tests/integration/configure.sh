@@ -24,6 +24,12 @@ for option in --prefix="$work/a b" --prefix="$work/a\"b" --libdir="$work/a#b"; d
     is "and before anything was looked for" "$(grep -c compiler said)" 0
 done
 
+mkdir "../a blank"
+(cd "../a blank" && configure)
+is "nor can a folder with a blank be built in" "$?" 1
+like "which is said" "../a blank/said" \
+    "error: a folder with a blank in its name cannot be built in"
+
 # --- An archive that needs another one ----------------------------------------
 
 # liblz4.a as Debian 13 has it, without what is in libxxhash.a there.
