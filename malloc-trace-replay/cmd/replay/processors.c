@@ -61,7 +61,9 @@ static bool take_any(struct replay_processors *p, struct replay_place *place) {
 /* Turns without binding then. */
 #define SHARED_TURNS 16u
 
-uint64_t replay_delayed_ns(void) {
+/* How long the calling thread could have run, but another one did. 0: unknown,
+   since the kernel does not count it or there is no /proc. */
+static uint64_t delayed_ns(void) {
     char text[128];
     const char *second = NULL;
     if (tcm_io_read_file("/proc/thread-self/schedstat", text, sizeof(text)) > 0)
@@ -69,15 +71,20 @@ uint64_t replay_delayed_ns(void) {
     return second == NULL ? 0 : strtoull(second, NULL, 10);
 }
 
+bool replay_is_delayed(struct replay_delay *d) {
+    uint64_t now = tcm_clock_ns(), since = d->looked_ns;
+    uint64_t delayed = delayed_ns(), more = delayed - d->delayed_ns;
+    d->looked_ns = now;
+    d->delayed_ns = delayed;
+    return since != 0 && more > (now - since) / SHARED_PART;
+}
+
 /* True if other work took PLACE's processor since the last look. */
 static bool look(struct replay_place *place) {
-    uint64_t now = tcm_clock_ns(), since = place->looked_ns;
-    place->looked_ns = now;
-    if (place->bound == 0 || since == 0)
-        return false;
-    uint64_t delayed = replay_delayed_ns(), more = delayed - place->delayed_ns;
-    place->delayed_ns = delayed;
-    return more > (now - since) / SHARED_PART;
+    if (place->bound != 0 && place->delay.looked_ns != 0)
+        return replay_is_delayed(&place->delay);
+    place->delay.looked_ns = tcm_clock_ns();
+    return false;
 }
 
 static bool is_until(uint32_t turn, uint32_t last) {

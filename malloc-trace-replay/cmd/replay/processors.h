@@ -33,16 +33,21 @@ struct replay_processors {
     uint32_t taken[CPU_SETSIZE]; /* by processor: in which turn */
 };
 
+/* What a thread saw at its last look; all zero: there was none. */
+struct replay_delay {
+    uint64_t looked_ns, delayed_ns;
+};
+
 /* A thread's own. All zero at first. */
 struct replay_place {
     uint32_t turn;  /* in which it took a processor, or found none */
     uint32_t bound; /* the processor + 1 that it is bound to; 0: to none */
-    uint64_t looked_ns, delayed_ns; /* at the last look; see processors.c */
+    struct replay_delay delay;
 };
 
-/* How long the calling thread could have run, but another one did. 0: unknown,
-   since the kernel does not count it or there is no /proc. */
-uint64_t replay_delayed_ns(void);
+/* True if the calling thread waited for its processor for more than an eighth
+   of the time since its last look, which D keeps. False at the first one. */
+bool replay_is_delayed(struct replay_delay *d);
 
 void replay_processors_begin(struct replay_processors *p);
 /* The next turn begins. */

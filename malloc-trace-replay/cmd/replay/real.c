@@ -52,7 +52,7 @@ static struct {
     struct replay_own own;
     struct replay_own_list free_lanes, free_hosts;
     uint64_t dealer_cpu_ns;
-    uint64_t looked_ns, delayed_ns; /* when and what see_processors saw last */
+    struct replay_delay delay;
     uint64_t apart_cpu_ns, apart_since_ns, apart_since_cpu_ns;
     const struct replay_batch *moment; /* to be looked at when it is done */
     struct replay_batch moment_batch;  /* its head */
@@ -380,10 +380,8 @@ static bool may_be_born(const struct replay_lane *l, bool waits) {
     return !is_stopped();
 }
 
-/* Births between two looks, and the part of the time from which on waiting for
-   a processor is too long. */
+/* Births between two looks at how long the dealer waits for its processor. */
 #define LOOK_BIRTHS 64u
-#define DELAY_PART  8u
 
 /*
  * Other work on the processors makes each birth wait for the rest of that
@@ -391,12 +389,8 @@ static bool may_be_born(const struct replay_lane *l, bool waits) {
  * that it makes inherit, runs at once when it is woken (Linux from 6.12 on).
  */
 static void see_processors(void) {
-    uint64_t now = tcm_clock_ns(), delayed = replay_delayed_ns();
-    if (the.looked_ns != 0 &&
-        delayed - the.delayed_ns > (now - the.looked_ns) / DELAY_PART)
+    if (replay_is_delayed(&the.delay))
         tcm_os_short_slice();
-    the.looked_ns = now;
-    the.delayed_ns = delayed;
 }
 
 /* Gives lanes that were dealt their threads, as soon as each may begin; WAITS

@@ -77,7 +77,7 @@ static void test_taken(int count) {
     waitpid(child, NULL, 0);
     for (int i = 0; i < 20; i++)
         replay_processors_turn(&p);
-    mine.looked_ns = 0;
+    mine.delay.looked_ns = 0;
     replay_processors_settle(&p, &mine);
     tap_ok(allowed(&cpu) == 1, "but some turns later");
     replay_processors_leave(&p, &mine);
