@@ -327,7 +327,8 @@ if built_or_fail main --enable-trace-compression $werror; then
         make install DESTDIR="$build_root/destdir" >/dev/null
         home=$build_root/destdir/usr/local
         for file in bin/postprocess bin/replay bin/bump-pipes \
-            bin/malloc-trace lib/libtcmalloc_minimal-malloc-trace.so.4 \
+            bin/malloc-trace bin/malloc-trace-allocator \
+            lib/libtcmalloc_minimal-malloc-trace.so.4 \
             lib/libtcmalloc_minimal_tracing.so.4 \
             lib/libtcmalloc_minimal_tracing.so \
             lib/malloc-trace/libtcmalloc_minimal.so \
@@ -374,10 +375,10 @@ if built_or_fail sanitized --enable-trace-compression --enable-debug \
     fi
 fi
 
-step "A build without LZ4, zlib, libzstd, libbz2, jansson and libmicrohttpd, with assertions in the libraries"
+step "A build without LZ4, zlib, libzstd, libbz2 and libmicrohttpd, with assertions in the libraries"
 own=$build_root/own
 if built_or_fail debug --disable-trace-compression --without-zlib \
-    --without-zstd --without-bz2 --without-jansson --without-microhttpd \
+    --without-zstd --without-bz2 --without-microhttpd \
     --enable-debug --enable-gperftools-soname \
     --prefix="$own" --libdir="$own/lib/multiarch" \
     $werror CFLAGS='-O1 -g'; then

@@ -1,17 +1,17 @@
 # TCM_UNPACKING: --without-zlib, --without-zstd, --without-bz2. The tools read
-# gzip, zip, zstd and bzip2 input with these libraries, or with the programs gzip
-# (zip too), zstd and bzip2. They are linked
-# statically: replay measures the memory of its own process.
+# gzip and zip, zstd and bzip2 input with these libraries; without one they say
+# which package has it. They are linked statically: replay measures the memory of
+# its own process.
 
-# TCM_UNPACK_LIB(NAME, ARCHIVE, HEADER, CALL, PROGRAM, MODULE)
+# TCM_UNPACK_LIB(NAME, ARCHIVE, HEADER, CALL, KIND, MODULE, PACKAGE): KIND is the
+# input that the library reads, PACKAGE the one of Debian that has the library.
 AC_DEFUN([TCM_UNPACK_LIB], [
   AC_ARG_WITH([$1],
     [AS_HELP_STRING([--without-$1],
-      [read $5 input with the program $5 (default: with the static
-       archive $2 if found)])],
+      [do not read $5 input (default: with the static archive $2 if
+       found)])],
     [], [with_$1=auto])
   tcm_have_$1=no
-  tcm_$5_by="the program"
   AS_IF([test "x$with_$1" != xno], [
     AC_MSG_CHECKING([for the static archive of $1])
     TCM_STATIC_ARCHIVE([$2], [$6], [[#include <stddef.h>
@@ -19,10 +19,9 @@ AC_DEFUN([TCM_UNPACK_LIB], [
     AC_MSG_RESULT([$tcm_archives])
     AS_IF([test "x$tcm_archives" != xno],
           [UNPACK_STATIC_LIBS="$UNPACK_STATIC_LIBS $tcm_archives"
-           tcm_have_$1=yes
-           tcm_$5_by=$1],
+           tcm_have_$1=yes],
           [test "x$with_$1" = xyes],
-          [AC_MSG_ERROR([--with-$1 needs $3 and the static archive $2:
+          [AC_MSG_ERROR([--with-$1 needs $3 and the static archive $2 (Debian: $7):
 $tcm_archive_tried (config.log has more)])])
   ])
 ])
@@ -30,11 +29,14 @@ $tcm_archive_tried (config.log has more)])])
 AC_DEFUN([TCM_UNPACKING], [
   UNPACK_STATIC_LIBS=
   TCM_UNPACK_LIB([zlib], [libz.a], [zlib.h],
-                 [inflateReset((z_stream *)NULL) != 0], [gzip], [zlib])
+                 [inflateReset((z_stream *)NULL) != 0], [gzip], [zlib],
+                 [zlib1g-dev])
   TCM_UNPACK_LIB([zstd], [libzstd.a], [zstd.h],
-                 [ZSTD_createDStream() != NULL], [zstd], [libzstd])
+                 [ZSTD_createDStream() != NULL], [zstd], [libzstd],
+                 [libzstd-dev])
   TCM_UNPACK_LIB([bz2], [libbz2.a], [bzlib.h],
-                 [BZ2_bzlibVersion() != NULL], [bzip2], [bzip2])
+                 [BZ2_bzlibVersion() != NULL], [bzip2], [bzip2],
+                 [libbz2-dev])
   TCM_UNPACK_CPPFLAGS=
   AS_IF([test "x$tcm_have_zlib" = xyes],
         [TCM_UNPACK_CPPFLAGS="$TCM_UNPACK_CPPFLAGS -DTCM_HAVE_ZLIB=1"])

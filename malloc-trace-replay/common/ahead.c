@@ -14,7 +14,7 @@
 /* A stop that is asked for just before the reader sleeps waits that long. */
 #define STOP_NS 100000000u
 
-/* What a read said, besides the bytes. */
+/* Result of a read, besides the bytes. */
 struct told {
     enum mtf_source_result result;
     struct mtf_source source;

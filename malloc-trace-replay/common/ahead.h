@@ -23,7 +23,7 @@ struct tool_ahead *tool_ahead_start(struct tool_input *in);
 void tool_ahead_stop(struct tool_ahead *a);
 
 struct mtf_source *tool_ahead_source(struct tool_ahead *a);
-/* Of what the source gave, as tool_input_bytes and _stored_bytes. */
+/* Bytes that the source gave, as tool_input_bytes and _stored_bytes. */
 uint64_t tool_ahead_bytes(const struct tool_ahead *a);
 uint64_t tool_ahead_stored_bytes(const struct tool_ahead *a);
 

@@ -68,7 +68,7 @@ static int look_for(pid_t pid, uid_t *user) {
     FILE *f = fopen("/proc/net/unix", "re");
     if (f == NULL)
         return -1;
-    /* Where the address has its zero byte the list has this. */
+    /* The list prints the zero byte of an address as this. */
     prefix[0] = '@';
     ssize_t length;
     while (fd < 0 && (length = getline(&line, &size, f)) > (ssize_t)n) {

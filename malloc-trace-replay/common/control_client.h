@@ -18,7 +18,7 @@
    answer, or a refusal, and PROBLEM says why in one line. */
 bool ctl_order(pid_t pid, enum mtf_control_command command, const char *text,
                struct mtf_control_reply *reply, char problem[CTL_PROBLEM_MAX]);
-/* Whether PID has a control socket. */
+/* Tells whether PID has a control socket. */
 bool ctl_is_there(pid_t pid);
 
 #endif

@@ -2,7 +2,7 @@
 #include "common/files.h"
 
 #include "base/clock.h"
-#include "base/os_file.h"
+#include "base/linux/os_file.h"
 #include "base/raw_io.h"
 #include "common/main.h"
 #include "common/stop.h"
@@ -157,14 +157,14 @@ bool tool_file_stream_end(FILE *f, const char *name) {
 
 /* --- Files that are named when they are whole ----------------------------- */
 
-/* Whether the last name of NAME leads on. */
+/* Tells whether the last name of NAME leads on. */
 static bool is_link(const char *name) {
     struct stat st;
     return lstat(name, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-/* Whether a new file can stand for the one at PLACE, of which ST tells: it is
-   ours alone, and may be written to. False: errno is 0 if it may. */
+/* Tells whether a new file can stand for the one at PLACE, of which ST tells:
+   it is ours alone, and may be written to. False: errno is 0 if it may. */
 static bool is_replaceable(const struct tcm_place *place, struct stat *st) {
     int fd = tcm_place_open(place, O_WRONLY | O_NONBLOCK);
     if (fd < 0)
@@ -246,7 +246,7 @@ bool tool_file_keep(struct tool_file_new *n) {
 
 /* --- Collisions ----------------------------------------------------------- */
 
-/* What a name stands for: a file that is there, or one that would be made. */
+/* Target of a name: a file that is there, or one that would be made. */
 struct target {
     bool counts;
     dev_t dev;

@@ -20,20 +20,20 @@ const char *tool_file_temporary(void);
 bool tool_file_is_stdout(const char *name);
 /* NAME ends as that of a part of a flight recording does: in .k0 to .k7. */
 bool tool_file_is_part(const char *name);
-/* Whether the file NAME is a trace or LZ4 frames: one that was named in the
-   wrong place is not to be lost. */
+/* Tells whether the file NAME is a trace or LZ4 frames: one that was named in
+   the wrong place is not to be lost. */
 bool tool_file_is_trace(const char *name);
 
 /*
  * Opens NAME to be written from its beginning: a file that is made with the
  * mode that the umask says or emptied, a FIFO or device as it is. Nothing that
- * another user may have put there (base/os_file.h); but a regular file is taken
+ * another user may have put there (os_file.h); but a regular file is taken
  * where not everybody can make one. -1: errno, or TCM_EFOREIGN in its place,
  * tells.
  */
 int tool_file_open_output(const char *name);
-/* The same as a stream, which is standard output where NAME is. NULL: a message
-   is out. */
+/* Opens NAME as a stream, which is standard output where NAME is. NULL: a
+   message is out. */
 FILE *tool_file_stream(const char *name);
 /* Ends it: closes F, or flushes standard output. false: something was not
    written, a message is out. */

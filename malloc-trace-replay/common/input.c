@@ -71,9 +71,9 @@ struct tool_input {
     enum tool_packing packing; /* another one than LZ4 */
     struct tool_unpack *unpack;
     bool over; /* the rest of what it unpacks has no use */
-    /* bytes that are made of another input's; NULL: they are the file's */
+    /* bytes that are made of stored ones; NULL: they are the file's */
     struct mtf_source *from;
-    const struct tool_input *under;
+    uint64_t (*stored_from)(struct mtf_source *from);
     void (*end_from)(struct mtf_source *from);
     /* Taken by tool_input_look and not yet given. */
     uint8_t ahead[TOOL_INPUT_LOOK];
@@ -115,11 +115,13 @@ struct tool_input *tool_input_from_fd(int fd, const char *name) {
     return in;
 }
 
-struct tool_input *tool_input_of_source(struct mtf_source *from,
-                                        const struct tool_input *under,
-                                        void (*end)(struct mtf_source *from)) {
+struct tool_input *
+tool_input_of_source(struct mtf_source *from, const char *name,
+                     uint64_t file_bytes,
+                     uint64_t (*stored)(struct mtf_source *from),
+                     void (*end)(struct mtf_source *from)) {
     struct tool_input *in = calloc(1, sizeof(*in));
-    if (in == NULL || (in->name = strdup(under->name)) == NULL) {
+    if (in == NULL || (in->name = strdup(name)) == NULL) {
         free(in);
         return NULL;
     }
@@ -127,8 +129,9 @@ struct tool_input *tool_input_of_source(struct mtf_source *from,
     in->source.read = source_read;
     in->limit = UINT64_MAX;
     in->after_ahead = MTF_SOURCE_DATA;
+    in->file_size = file_bytes;
     in->from = from;
-    in->under = under;
+    in->stored_from = stored;
     in->end_from = end;
     return in;
 }
@@ -184,7 +187,7 @@ static uint64_t head_offset(const struct tool_input *in) {
     return in->base + in->head;
 }
 
-/* Whether a read would not sleep. */
+/* Tells whether a read would not sleep. */
 static bool is_ready(int fd) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     return poll(&p, 1, 0) != 0;
@@ -281,7 +284,7 @@ static enum mtf_source_result resync(struct tool_input *in) {
         const uint8_t *from = in->window + in->head;
         const uint8_t *p = memmem(from, n, &frame_magic, sizeof(frame_magic));
         if (p != NULL) {
-            /* What seemed cut by the end had a wrong length. */
+            /* A piece that seemed cut by the end had a wrong length. */
             in->break_status = MTF_DAMAGED;
             in->head += (size_t)(p - from);
             break;
@@ -476,19 +479,16 @@ static enum mtf_source_result read_packed(struct tool_input *in, void *buf,
     }
 }
 
-/* False: the system failed. A packing that nothing here can undo is none: what
-   it is, its magic tells. */
+/* False: it cannot be unpacked, status says why. */
 static bool begin_packed(struct tool_input *in) {
     in->packing = tool_packing_of(in->window + in->head, in->tail - in->head);
     if (in->packing == TOOL_PACKING_NONE)
         return true;
-    in->unpack = tool_unpack_new(in->packing);
-    if (in->unpack != NULL)
+    enum mtf_status status = tool_unpack_new(&in->unpack, in->packing);
+    if (status == MTF_OK)
         return true;
     in->packing = TOOL_PACKING_NONE;
-    if (errno == ENOENT)
-        return true;
-    (void)fail(in, errno == ENOMEM ? MTF_NO_MEMORY : MTF_SYSTEM, errno);
+    (void)fail(in, status, status == MTF_NO_MEMORY ? ENOMEM : 0);
     return false;
 }
 
@@ -550,11 +550,11 @@ static enum mtf_source_result read_any(struct tool_input *in, void *buf,
     if (!in->sniffed) {
         if (!fill(in, TOOL_PACKING_BYTES))
             return MTF_SOURCE_ERROR;
-        in->sniffed = true;
         size_t waiting = in->tail - in->head;
         uint32_t magic = waiting >= 4 ? word_at(in, in->head) : 0;
         if (!begin_packed(in))
             return MTF_SOURCE_ERROR;
+        in->sniffed = true;
         in->compressed = in->unpack != NULL || magic == frame_magic ||
                          is_skippable(magic) || has_frame(in);
         in->source.framed = in->compressed;
@@ -614,21 +614,6 @@ enum mtf_source_result tool_input_read(struct tool_input *in, void *buf,
     return r;
 }
 
-bool tool_input_pass_on(struct tool_input *in, int out) {
-    TCM_ASSERT(in->from == NULL && in->bytes == 0);
-    if (in->base != 0)
-        return false;
-    do {
-        if (!tcm_io_write_all(out, in->window, in->tail))
-            return false;
-        in->base += in->tail;
-        in->head = 0;
-        if (!system_read(in, in->base, in->window, WINDOW, &in->tail))
-            return false;
-    } while (in->tail != 0);
-    return true;
-}
-
 struct mtf_source *tool_input_source(struct tool_input *in) {
     return &in->source;
 }
@@ -661,9 +646,7 @@ enum mtf_status tool_input_status(const struct tool_input *in) {
 }
 
 uint64_t tool_input_stored_bytes(const struct tool_input *in) {
-    if (in->under != NULL)
-        return tool_input_stored_bytes(in->under);
-    return head_offset(in);
+    return in->from != NULL ? in->stored_from(in->from) : head_offset(in);
 }
 
 uint64_t tool_input_bytes(const struct tool_input *in) {
@@ -675,7 +658,5 @@ bool tool_input_is_file(const struct tool_input *in) {
 }
 
 uint64_t tool_input_file_size(const struct tool_input *in) {
-    if (in->under != NULL)
-        return tool_input_file_size(in->under);
     return tcm_min_u64(in->file_size, in->limit);
 }

@@ -21,19 +21,17 @@ struct tool_input;
 
 /* NAME NULL or "-": stdin. NULL with errno set on failure. */
 struct tool_input *tool_input_open(const char *name);
-/* The same of an open descriptor, which becomes the input's. */
+/* Opens a descriptor, which becomes the input's. */
 struct tool_input *tool_input_from_fd(int fd, const char *name);
-/* Bytes that FROM makes of those of UNDER, whose name and stored bytes they
-   have; END frees both when the input is closed. NULL: out of memory. */
-struct tool_input *tool_input_of_source(struct mtf_source *from,
-                                        const struct tool_input *under,
-                                        void (*end)(struct mtf_source *from));
+/* Bytes that FROM makes of stored ones: FILE_BYTES in all (0: unknown), of
+   which STORED tells how many were used. END frees FROM when the input is
+   closed. NULL: out of memory. */
+struct tool_input *
+tool_input_of_source(struct mtf_source *from, const char *name,
+                     uint64_t file_bytes,
+                     uint64_t (*stored)(struct mtf_source *from),
+                     void (*end)(struct mtf_source *from));
 void tool_input_close(struct tool_input *in);
-
-/* Writes all stored bytes to OUT, those that were taken in to be looked at and
-   those to come; nothing can be read then. Before the first tool_input_read.
-   false: they cannot be had any more, read or written. */
-bool tool_input_pass_on(struct tool_input *in, int out);
 
 /* For messages: the file's name, "standard input" for stdin. */
 const char *tool_input_name(const struct tool_input *in);
@@ -47,7 +45,7 @@ size_t tool_input_peek(struct tool_input *in, uint8_t first[8]);
 #define TOOL_INPUT_LOOK ((size_t)16 << 10)
 size_t tool_input_look(struct tool_input *in, size_t n, const uint8_t **p);
 
-/* Whether it begins as a raw trace does; likewise only then. */
+/* Tells whether it begins as a raw trace does; likewise only then. */
 bool tool_input_is_raw(struct tool_input *in);
 
 /* mtf_foreign_text of it; likewise only then. */

@@ -23,9 +23,6 @@
 #ifndef TCM_HAVE_LIBDW
 #define TCM_HAVE_LIBDW 0
 #endif
-#ifndef TCM_HAVE_JANSSON
-#define TCM_HAVE_JANSSON 0
-#endif
 #ifndef TCM_HAVE_MICROHTTPD
 #define TCM_HAVE_MICROHTTPD 0
 #endif
@@ -75,6 +72,22 @@ bool tool_is_quiet(void) {
     return quiet;
 }
 
+void tool_be_quiet(void) {
+    quiet = true;
+}
+
+void tool_print_version(void) {
+    printf("%s (malloc-trace) %s\nOptional libraries: lz4 %s, zlib %s, "
+           "zstd %s, bz2 %s, elfutils %s, microhttpd %s\n",
+           program_name, TCM_VERSION,
+           TCM_HAVE_LZ4 ? "yes" : "no (traces uncompressed)",
+           TCM_HAVE_ZLIB ? "yes" : "no (gzip and zip cannot be read)",
+           TCM_HAVE_ZSTD ? "yes" : "no (zstd cannot be read)",
+           TCM_HAVE_BZ2 ? "yes" : "no (bzip2 cannot be read)",
+           TCM_HAVE_LIBDW ? "yes" : "no (reports have no names)",
+           TCM_HAVE_MICROHTTPD ? "yes" : "no (reports are not served)");
+}
+
 const char *tool_name(void) {
     return program_name;
 }
@@ -117,7 +130,7 @@ static void say(const char *prefix, const char *suffix, const char *fmt,
     memcpy(line + used, suffix, strlen(suffix));
     used += strlen(suffix);
     line[used++] = '\n';
-    /* What was printed before has to stand before it. */
+    /* Text that was printed before has to stand before it. */
     tool_flush();
     tcm_io_write_all(2, line, used);
     errno = saved;
@@ -171,155 +184,16 @@ bool tool_own_folder(char folder[PATH_MAX]) {
     return true;
 }
 
-/* --- Options ----------------------------------------------------------- */
-
-enum { OPT_STOP = -1, OPT_HELP = -2, OPT_VERSION = -3, OPT_QUIET = -4 };
-
-/* What every program has, unless its own table says otherwise. */
-static const struct tool_option common[] = {
-    {"help", 'h', false, OPT_HELP},
-    {"version", 'V', false, OPT_VERSION},
-    {"quiet", 'q', false, OPT_QUIET},
-    {NULL, 0, false, 0},
-};
-
-void tool_options_init(struct tool_options *o, int argc, char **argv,
-                       const struct tool_option *table, const char *help) {
-    memset(o, 0, sizeof(*o));
-    o->argc = argc;
-    o->argv = argv;
-    o->table = table;
-    o->help = help;
-    o->operand = argv + 1;
-    o->next = 1;
-}
-
-static int stop(struct tool_options *o, int status) {
-    o->status = status;
-    return OPT_STOP;
-}
-
-/* An option of COMMON. 0: go on. */
-static int take_common(struct tool_options *o, int id) {
-    if (id == OPT_QUIET) {
-        quiet = true;
-        return 0;
+bool tool_own_program(const char *name, char path[PATH_MAX]) {
+    char folder[PATH_MAX];
+    if (tool_own_folder(folder)) {
+        int n =
+            snprintf(path, PATH_MAX, "%.*s/%s", PATH_MAX - 100, folder, name);
+        if (n > 0 && access(path, X_OK) == 0)
+            return true;
     }
-    if (id == OPT_VERSION)
-        printf("%s (malloc-trace) %s\nOptional libraries: lz4 %s, zlib %s, "
-               "zstd %s, bz2 %s, elfutils %s, jansson %s, microhttpd %s\n",
-               program_name, TCM_VERSION,
-               TCM_HAVE_LZ4 ? "yes" : "no (traces uncompressed)",
-               TCM_HAVE_ZLIB ? "yes" : "no (by the program gzip)",
-               TCM_HAVE_ZSTD ? "yes" : "no (by the program zstd)",
-               TCM_HAVE_BZ2 ? "yes" : "no (by the program bzip2)",
-               TCM_HAVE_LIBDW ? "yes" : "no (reports have no names)",
-               TCM_HAVE_JANSSON ? "yes" : "no (compare is missing)",
-               TCM_HAVE_MICROHTTPD ? "yes" : "no (reports are not served)");
-    else
-        fputs(o->help, stdout);
-    return stop(o, TOOL_OK);
-}
-
-static const struct tool_option *find_long(const struct tool_option *t,
-                                           const char *name, size_t length) {
-    for (; t->id != 0; t++)
-        if (t->name != NULL && strlen(t->name) == length &&
-            memcmp(t->name, name, length) == 0)
-            return t;
-    return NULL;
-}
-
-static const struct tool_option *find_short(const struct tool_option *t,
-                                            char letter) {
-    for (; t->id != 0; t++)
-        if (t->letter == letter)
-            return t;
-    return NULL;
-}
-
-static int long_option(struct tool_options *o, const char *word) {
-    const char *name = word + 2;
-    const char *equals = strchr(name, '=');
-    size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
-    const struct tool_option *t = find_long(o->table, name, length);
-    if (t == NULL)
-        t = find_long(common, name, length);
-    if (t == NULL)
-        return stop(
-            o, tool_usage_error("unknown option --%.*s", (int)length, name));
-    if (!t->has_value) {
-        if (equals != NULL)
-            return stop(
-                o, tool_usage_error("option --%s takes no value", t->name));
-        return t->id < 0 ? take_common(o, t->id) : t->id;
-    }
-    if (equals != NULL)
-        o->value = equals + 1;
-    else if (t->has_value == TOOL_OPTIONAL)
-        o->value = NULL;
-    else if (o->next < o->argc)
-        o->value = o->argv[o->next++];
-    else
-        return stop(o, tool_usage_error("option --%s needs a value", t->name));
-    return t->id;
-}
-
-static int short_option(struct tool_options *o) {
-    char letter = *o->letters++;
-    const struct tool_option *t = find_short(o->table, letter);
-    if (t == NULL)
-        t = find_short(common, letter);
-    if (t == NULL)
-        return stop(o, tool_usage_error("unknown option -%c", letter));
-    if (!t->has_value)
-        return t->id < 0 ? take_common(o, t->id) : t->id;
-    if (t->has_value == TOOL_OPTIONAL)
-        o->value = NULL;
-    else if (*o->letters != '\0')
-        o->value = o->letters;
-    else if (o->next < o->argc)
-        o->value = o->argv[o->next++];
-    else
-        return stop(o, tool_usage_error("option -%c needs a value", letter));
-    o->letters = NULL;
-    return t->id;
-}
-
-static void take_operands(struct tool_options *o, int count) {
-    while (count-- > 0)
-        o->operand[o->operand_count++] = o->argv[o->next++];
-}
-
-int tool_option_next(struct tool_options *o) {
-    o->value = NULL;
-    for (;;) {
-        int id = 0;
-        if (o->letters != NULL && *o->letters != '\0') {
-            id = short_option(o);
-            if (id == 0)
-                continue;
-            return id;
-        }
-        o->letters = NULL;
-        if (o->next >= o->argc)
-            return 0;
-        const char *word = o->argv[o->next];
-        if (strcmp(word, "--") == 0) {
-            o->next++;
-            take_operands(o, o->argc - o->next);
-            return 0;
-        }
-        if (word[0] != '-' || word[1] == '\0') {
-            take_operands(o, o->stop_at_operand ? o->argc - o->next : 1);
-            continue;
-        }
-        o->next++;
-        if (word[1] != '-')
-            o->letters = word + 1;
-        else if ((id = long_option(o, word)) != 0)
-            return id;
-    }
+    tool_error("there is no program %s beside this one", name);
+    return false;
 }
 
 /* --- Numbers ----------------------------------------------------------- */
@@ -397,4 +271,13 @@ bool tool_parse_time(const char *text, uint64_t *ns) {
             return false;
     } while (*text != '\0');
     return true;
+}
+
+const char *tool_time_text(char text[32], uint64_t ns) {
+    size_t i = TCM_ARRAY_SIZE(units) - 1;
+    while (ns % units[i].ns != 0)
+        i--;
+    snprintf(text, 32, "%llu%s", (unsigned long long)(ns / units[i].ns),
+             units[i].name);
+    return text;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What every program shares: its name in messages, exit statuses, options,
- * --help and --version.
+ * What every program shares: its name in messages, exit statuses, numbers and
+ * times on command lines (their options: common/opts.h).
  *
  * Invariants: a message is one line, written by one call; bytes that would
  * break the line or command the terminal are shown as \n or \xNN
@@ -34,6 +34,8 @@ void tool_before_exec(void);
 const char *tool_name(void);
 /* Folder of the running program. false: unknown. */
 bool tool_own_folder(char folder[PATH_MAX]);
+/* Path of the program NAME beside the running one. false: a message is out. */
+bool tool_own_program(const char *name, char path[PATH_MAX]);
 
 /* "NAME: text" on stderr. */
 void tool_error(const char *fmt, ...) TCM_PRINTF(1, 2);
@@ -48,62 +50,19 @@ void tool_flush(void);
    that, or an earlier write to it, failed, says so and returns TOOL_FAILED. */
 int tool_end(int status);
 
-#define TOOL_OPTIONAL 2u
-
-/* One option. A table of them ends with {NULL, 0, 0, 0}. */
-struct tool_option {
-    const char *name; /* without the dashes; abbreviations are not taken */
-    char letter;      /* the short form, or 0 */
-    /* true: --name=VALUE, --name VALUE, -lVALUE or -l VALUE; or
-       TOOL_OPTIONAL: --name=VALUE, or without one */
-    uint8_t has_value;
-    int id; /* what tool_option_next returns, above 0 */
-};
-
-/*
- * Walks the options. -h, --help, -V, --version, -q and --quiet are known by
- * themselves unless the table has them. Usage:
- *
- *     struct tool_options o;
- *     int id;
- *     tool_options_init(&o, argc, argv, table, help_text);
- *     while ((id = tool_option_next(&o)) > 0)
- *         switch (id) { case OPT_JSON: json = o.value; break; }
- *     if (id < 0)
- *         return tool_end(o.status);
- *     o.operand[0 .. o.operand_count - 1] ...
- *
- * Operands are gathered at the front of ARGV (from 1); options may stand
- * after them unless stop_at_operand is set. "--" ends the options.
- */
-struct tool_options {
-    int argc;
-    char **argv;
-    const struct tool_option *table;
-    const char *help;
-    bool stop_at_operand;
-    const char *value; /* of the option just returned; NULL: without one */
-    int status;        /* to exit with when tool_option_next returned -1 */
-    char **operand;    /* complete when tool_option_next returned 0 */
-    int operand_count;
-    int next;            /* index of the next word to look at */
-    const char *letters; /* rest of a word of short options */
-};
-
-void tool_options_init(struct tool_options *o, int argc, char **argv,
-                       const struct tool_option *table, const char *help);
-
-/* The id of the next option; 0 at the end; -1 when the program has to exit
-   with o->status (help, version, a bad option: the message is out). */
-int tool_option_next(struct tool_options *o);
-
 /* -q was given: a program says nothing but what is wrong. */
 bool tool_is_quiet(void);
+void tool_be_quiet(void);
+/* On standard output: the version, and which optional libraries there are. */
+void tool_print_version(void);
 
 /* A whole decimal number of at most MAX. false: it is none; no message. */
 bool tool_parse_u64(const char *text, uint64_t max, uint64_t *value);
 /* A time: seconds, or a number with h, m, s, ms, us or ns, or several of these
    (1m30s). Digits behind the point are allowed. */
 bool tool_parse_time(const char *text, uint64_t *ns);
+/* NS as tool_parse_time reads it, in the largest unit of which it is a whole
+   number: "1500ms", "2s". Returns TEXT. */
+const char *tool_time_text(char text[32], uint64_t ns);
 
 #endif

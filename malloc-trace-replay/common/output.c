@@ -161,7 +161,7 @@ failed:;
     return NULL;
 }
 
-/* The buffer is full, or the last; another one is at hand. */
+/* The buffer is full, or the last; another one is free. */
 static void next_buffer(struct tool_output *out) {
     size_t n = out->used;
     TCM_ASSERT(n != 0 && n <= BUFFER_BYTES);

@@ -17,7 +17,7 @@
 /* The path of the library NAME, one of the above. false: it is nowhere, a
    message is out. */
 bool tool_own_library(const char *name, char path[PATH_MAX]);
-/* The same without the message. */
+/* Works as tool_own_library, without the message. */
 bool tool_own_library_find(const char *name, char path[PATH_MAX]);
 
 /*

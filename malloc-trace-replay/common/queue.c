@@ -10,7 +10,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/os_thread.h"
+#include "base/linux/os_thread.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -76,6 +76,10 @@ uint8_t *tool_queue_full(struct tool_queue *q, size_t *length,
     uint32_t i = q->taken % q->count;
     *length = q->length[i];
     return q->memory + i * q->bytes;
+}
+
+bool tool_queue_has_full(const struct tool_queue *q) {
+    return tcm_load_acquire(&q->given) != q->taken;
 }
 
 void tool_queue_done(struct tool_queue *q) {

@@ -38,7 +38,7 @@ void tool_queue_fini(struct tool_queue *q);
 
 /* The next free buffer, waited for; NULL: closed. */
 uint8_t *tool_queue_free(struct tool_queue *q);
-/* That buffer, filled with LENGTH bytes, goes to the consumer. */
+/* Hands the buffer, filled with LENGTH bytes, to the consumer. */
 void tool_queue_give(struct tool_queue *q, size_t length);
 
 /* The oldest full buffer. NULL: none came within TIMEOUT_NS, until a signal or
@@ -46,18 +46,20 @@ void tool_queue_give(struct tool_queue *q, size_t length);
    was closed before the call. */
 uint8_t *tool_queue_full(struct tool_queue *q, size_t *length,
                          uint64_t timeout_ns);
-/* That buffer is free again. */
+/* The consumer's: whether there is a full buffer. */
+bool tool_queue_has_full(const struct tool_queue *q);
+/* Gives the buffer back to the producer. */
 void tool_queue_done(struct tool_queue *q);
-/* Which of the COUNT buffers tool_queue_free or _full returned. */
+/* Number, below COUNT, of the buffer that tool_queue_free or _full returned. */
 uint32_t tool_queue_index(const struct tool_queue *q, const uint8_t *buffer);
 
-/* No more is given; a sleeping side wakes. */
+/* Ends the queue: nothing more is given; a sleeping side wakes. */
 void tool_queue_close(struct tool_queue *q);
 bool tool_queue_is_closed(const struct tool_queue *q);
 
 /* Starts a thread that takes no signals. False: it cannot be. */
 bool tool_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
-/* Whether two threads of this process can run at the same time. */
+/* Tells whether two threads of this process can run at the same time. */
 bool tool_thread_helps(void);
 
 #endif

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <unistd.h>
 
 typedef void (*handler)(int);
@@ -79,19 +78,19 @@ void tool_stop_pass_to(pid_t child) {
         pass_on();
 }
 
+void tool_stop_add_signals(sigset_t *set) {
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(stop_signals); i++)
+        sigaddset(set, stop_signals[i]);
+}
+
 void tool_stop_obey(void) {
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(stop_signals); i++)
         if (handler_of(stop_signals[i]) != SIG_IGN)
             set(stop_signals[i], obeyed);
-    tool_stop_hold(false);
-}
-
-void tool_stop_hold(bool hold) {
     sigset_t all;
     sigemptyset(&all);
-    for (unsigned i = 0; i < TCM_ARRAY_SIZE(stop_signals); i++)
-        sigaddset(&all, stop_signals[i]);
-    sigprocmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &all, NULL);
+    tool_stop_add_signals(&all);
+    sigprocmask(SIG_UNBLOCK, &all, NULL);
 }
 
 bool tool_stop_requested(void) {

@@ -10,17 +10,18 @@
 
 #include "base/compiler.h"
 
+#include <signal.h>
 #include <sys/types.h>
 
 void tool_stop_catch(void);
 /* The first signal goes to CHILD too, which obeys; 0: no longer. */
 void tool_stop_pass_to(pid_t child);
 /* In a child to which the parent passes it, and the terminal perhaps as well:
-   no signal ends it. */
+   no signal ends it. Signals that were blocked for it (common/child.h) come
+   now. */
 void tool_stop_obey(void);
-/* Whether signals wait; they do in a program that is begun meanwhile, too,
-   until it obeys. */
-void tool_stop_hold(bool hold);
+/* Adds the signals that are requests to stop. */
+void tool_stop_add_signals(sigset_t *set);
 bool tool_stop_requested(void);
 /* True from half a second after the request was first seen here: what was begun
    before may be completed if it takes no longer. */

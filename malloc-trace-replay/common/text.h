@@ -4,7 +4,7 @@
  * buffer that the caller gives and returns it, so that several fit into one
  * printf. What is left out rounds to the nearest, a half upwards, into the next
  * unit if it gets there; so does a report's page
- * (cmd/malloc_trace/report/html_script.c).
+ * (pages/report_page.js).
  */
 #ifndef TOOL_COMMON_TEXT_H
 #define TOOL_COMMON_TEXT_H

@@ -4,15 +4,8 @@
 #include "base/bits.h"
 #include "traceformat/varint.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #ifndef TCM_HAVE_ZLIB
 #define TCM_HAVE_ZLIB 0
@@ -66,7 +59,6 @@ struct zip {
 };
 
 struct tool_unpack {
-    enum tool_packing packing;
     bool inside; /* a member or frame has begun and not ended */
     enum mtf_status status;
     /* as tool_unpack_some */
@@ -83,9 +75,6 @@ struct tool_unpack {
     bz_stream bz2;
 #endif
     struct zip zip;
-    /* the program */
-    pid_t child;  /* -1: none, or waited for */
-    int to, from; /* a socket, so that its end is no signal; a pipe. -1: none */
 };
 
 /* What zlib can undo: no encryption; deflate, or as it is with a known length.
@@ -122,134 +111,7 @@ enum tool_packing tool_packing_of(const uint8_t *p, size_t n) {
                           : TOOL_PACKING_NONE;
 }
 
-const char *tool_packing_name(enum tool_packing packing) {
-    static const char *const name[] = {
-        [TOOL_PACKING_NONE] = "file",
-        [TOOL_PACKING_GZIP] = "gzip member",
-        [TOOL_PACKING_ZSTD] = "zstd frame",
-        [TOOL_PACKING_BZIP2] = "bzip2 stream",
-        [TOOL_PACKING_ZIP] = "zip file",
-    };
-    return name[packing];
-}
-
-/* --- A program ------------------------------------------------------------ */
-
-static void close_fd(int *fd) {
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
-/* Its exit status as by waitpid; 0 when it was waited for. */
-static int end_program(struct tool_unpack *u) {
-    int status = 0;
-    close_fd(&u->to);
-    close_fd(&u->from);
-    while (u->child > 0 && waitpid(u->child, &status, 0) < 0 && errno == EINTR)
-        ;
-    u->child = -1;
-    return status;
-}
-
-/* What it says of damage is told by the reader. 0, or errno. */
-static int spawn(pid_t *child, char *name, int in, int out) {
-    extern char **environ;
-    char *argv[] = {name, (char[]){"-dc"}, NULL};
-    posix_spawn_file_actions_t actions;
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error != 0)
-        return error;
-    error = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-    if (error == 0)
-        error = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    if (error == 0)
-        error = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO,
-                                                 "/dev/null", O_WRONLY, 0);
-    if (error == 0)
-        error = posix_spawnp(child, name, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return error;
-}
-
-/* It has closed its output. */
-static enum mtf_status program_ended(struct tool_unpack *u) {
-    int status = end_program(u);
-    u->inside = false;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? MTF_OK : MTF_DAMAGED;
-}
-
-static enum mtf_status by_program(struct tool_unpack *u, const uint8_t *from,
-                                  size_t *taken, bool at_end, void *to,
-                                  size_t *got) {
-    size_t n = *taken, room = *got;
-    *taken = *got = 0;
-    if (u->from < 0)
-        return MTF_OK; /* it has ended */
-    for (;;) {
-        struct pollfd p[2] = {{.fd = u->from, .events = POLLIN},
-                              {.fd = n != 0 ? u->to : -1, .events = POLLOUT}};
-        if (n == 0 && at_end)
-            close_fd(&u->to);
-        else if (n == 0)
-            return MTF_OK;
-        (void)poll(p, 2, -1);
-        ssize_t r = read(u->from, to, room);
-        if (r == 0)
-            return program_ended(u);
-        if (r > 0) {
-            *got = (size_t)r;
-            return MTF_OK;
-        }
-        if (n == 0)
-            continue;
-        r = send(u->to, from, n, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (r > 0) {
-            *taken = (size_t)r;
-            return MTF_OK;
-        }
-        if (r < 0 && errno == EPIPE) {
-            /* what it wrote before is still to be read */
-            *taken = n;
-            return MTF_OK;
-        }
-    }
-}
-
-static void stop_program(struct tool_unpack *u) {
-    (void)end_program(u);
-}
-
-static int start_program(struct tool_unpack *u) {
-    static char zstd[] = "zstd", bzip2[] = "bzip2", gzip[] = "gzip";
-    char *name = u->packing == TOOL_PACKING_ZSTD    ? zstd
-                 : u->packing == TOOL_PACKING_BZIP2 ? bzip2
-                                                    : gzip;
-    int in[2], out[2], error;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0)
-        return errno;
-    if (pipe2(out, O_CLOEXEC) != 0) {
-        error = errno;
-        close(in[0]);
-        close(in[1]);
-        return error;
-    }
-    error = spawn(&u->child, name, in[1], out[1]);
-    close(in[1]);
-    close(out[1]);
-    u->to = in[0];
-    u->from = out[0];
-    if (error != 0)
-        u->child = -1;
-    else
-        (void)fcntl(u->from, F_SETFL, O_NONBLOCK);
-    u->inside = error == 0;
-    u->some = by_program;
-    u->end = stop_program;
-    return error;
-}
-
-/* --- Libraries ------------------------------------------------------------ */
+/* --- gzip and zip --------------------------------------------------------- */
 
 #if TCM_HAVE_ZLIB
 
@@ -288,10 +150,10 @@ static void end_zlib(struct tool_unpack *u) {
     (void)inflateEnd(&u->zlib);
 }
 
-static int start_zlib(struct tool_unpack *u) {
+static bool start_zlib(struct tool_unpack *u) {
     u->some = by_zlib;
     u->end = end_zlib;
-    return inflateInit2(&u->zlib, 15 + 16) == Z_OK ? 0 : ENOMEM;
+    return inflateInit2(&u->zlib, 15 + 16) == Z_OK;
 }
 
 static uint32_t zip_u16(const uint8_t *p) {
@@ -497,25 +359,18 @@ static enum mtf_status by_zip(struct tool_unpack *u, const uint8_t *from,
     return u->inside && at_end && used == n ? MTF_CUT : MTF_OK;
 }
 
-static int start_zip(struct tool_unpack *u) {
+static bool start_zip(struct tool_unpack *u) {
     u->some = by_zip;
     u->end = end_zlib;
-    return inflateInit2(&u->zlib, -15) == Z_OK ? 0 : ENOMEM;
+    return inflateInit2(&u->zlib, -15) == Z_OK;
 }
 
 #else
-
-static int start_zip(struct tool_unpack *u) {
-    (void)u;
-    return ENOSYS;
-}
-
-static int start_zlib(struct tool_unpack *u) {
-    (void)u;
-    return ENOSYS;
-}
-
+#define start_zlib NULL
+#define start_zip  NULL
 #endif
+
+/* --- zstd ----------------------------------------------------------------- */
 
 #if TCM_HAVE_ZSTD
 
@@ -541,22 +396,18 @@ static void end_zstd(struct tool_unpack *u) {
     ZSTD_freeDStream(u->zstd);
 }
 
-static int start_zstd(struct tool_unpack *u) {
+static bool start_zstd(struct tool_unpack *u) {
     u->some = by_zstd;
     u->end = end_zstd;
     u->zstd = ZSTD_createDStream();
-    return u->zstd != NULL && !ZSTD_isError(ZSTD_initDStream(u->zstd)) ? 0
-                                                                       : ENOMEM;
+    return u->zstd != NULL && !ZSTD_isError(ZSTD_initDStream(u->zstd));
 }
 
 #else
-
-static int start_zstd(struct tool_unpack *u) {
-    (void)u;
-    return ENOSYS;
-}
-
+#define start_zstd NULL
 #endif
+
+/* --- bzip2 ---------------------------------------------------------------- */
 
 #if TCM_HAVE_BZ2
 
@@ -593,40 +444,48 @@ static void end_bz2(struct tool_unpack *u) {
     (void)BZ2_bzDecompressEnd(&u->bz2);
 }
 
-static int start_bz2(struct tool_unpack *u) {
+static bool start_bz2(struct tool_unpack *u) {
     u->some = by_bz2;
     u->end = end_bz2;
-    return BZ2_bzDecompressInit(&u->bz2, 0, 0) == BZ_OK ? 0 : ENOMEM;
+    return BZ2_bzDecompressInit(&u->bz2, 0, 0) == BZ_OK;
 }
 
 #else
-
-static int start_bz2(struct tool_unpack *u) {
-    (void)u;
-    return ENOSYS;
-}
-
+#define start_bz2 NULL
 #endif
 
 /* --- Any ------------------------------------------------------------------ */
 
-struct tool_unpack *tool_unpack_new(enum tool_packing packing) {
+static const struct {
+    const char *name;
+    bool (*start)(struct tool_unpack *u); /* false: no memory */
+    enum mtf_status missing;              /* START is NULL */
+} packings[] = {
+    [TOOL_PACKING_NONE] = {"file", NULL, MTF_NO_TRACE},
+    [TOOL_PACKING_GZIP] = {"gzip member", start_zlib, MTF_NO_ZLIB},
+    [TOOL_PACKING_ZSTD] = {"zstd frame", start_zstd, MTF_NO_ZSTD},
+    [TOOL_PACKING_BZIP2] = {"bzip2 stream", start_bz2, MTF_NO_BZ2},
+    [TOOL_PACKING_ZIP] = {"zip file", start_zip, MTF_NO_ZLIB},
+};
+
+const char *tool_packing_name(enum tool_packing packing) {
+    return packings[packing].name;
+}
+
+enum mtf_status tool_unpack_new(struct tool_unpack **made,
+                                enum tool_packing packing) {
+    *made = NULL;
+    if (packings[packing].start == NULL)
+        return packings[packing].missing;
     struct tool_unpack *u = calloc(1, sizeof(*u));
     if (u == NULL)
-        return NULL;
-    u->packing = packing;
-    u->child = u->to = u->from = -1;
-    int error = packing == TOOL_PACKING_GZIP    ? start_zlib(u)
-                : packing == TOOL_PACKING_ZSTD  ? start_zstd(u)
-                : packing == TOOL_PACKING_BZIP2 ? start_bz2(u)
-                                                : start_zip(u);
-    if (error == ENOSYS)
-        error = start_program(u);
-    if (error == 0)
-        return u;
-    tool_unpack_free(u);
-    errno = error;
-    return NULL;
+        return MTF_NO_MEMORY;
+    if (!packings[packing].start(u)) {
+        tool_unpack_free(u);
+        return MTF_NO_MEMORY;
+    }
+    *made = u;
+    return MTF_OK;
 }
 
 void tool_unpack_free(struct tool_unpack *u) {

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decompresses gzip members, zstd frames, bzip2 streams and zip files of one
- * file: by zlib, libzstd and libbz2 where they are built in, else by the
- * programs gzip (zip too), zstd and bzip2 as children.
+ * Unpacks gzip members, zstd frames, bzip2 streams and zip files of one file,
+ * with zlib, libzstd and libbz2 if configure found them.
  *
- * Of a zip file with several files the first is given, and what follows is
- * damage. Folders are passed over.
+ * Of a zip file with several files the first is given, and the rest is reported
+ * as damage. Folders are skipped.
  *
- * Invariants: memory is that of the library, at most 128 MiB of zstd's window;
- * a child is waited for.
+ * Invariants: memory is that of the library, at most 128 MiB for zstd's window.
+ * A call does work in proportion to the bytes that it takes and gives.
  * Threads: one user at a time.
  */
 #ifndef TOOL_COMMON_UNPACK_H
 #define TOOL_COMMON_UNPACK_H
 
 #include "base/compiler.h"
-#include "traceformat/trace_status.h"
+#include "traceformat/trace_io.h"
 
 enum tool_packing {
     TOOL_PACKING_NONE,
@@ -25,7 +24,7 @@ enum tool_packing {
     TOOL_PACKING_ZIP
 };
 
-/* Bytes that tell what a file is packed in. */
+/* Bytes at the start of a file that show what it is packed in. */
 #define TOOL_PACKING_BYTES 16u
 
 /* By the N first bytes. */
@@ -35,9 +34,10 @@ const char *tool_packing_name(enum tool_packing packing);
 
 struct tool_unpack;
 
-/* NULL: there is neither library nor program, errno is ENOENT; or errno says
-   what else. */
-struct tool_unpack *tool_unpack_new(enum tool_packing packing);
+/* Begins; *MADE is NULL unless MTF_OK is returned. MTF_NO_ZLIB, MTF_NO_ZSTD,
+   MTF_NO_BZ2: the library is not built in; MTF_NO_MEMORY. */
+enum mtf_status tool_unpack_new(struct tool_unpack **made,
+                                enum tool_packing packing);
 void tool_unpack_free(struct tool_unpack *u);
 
 /*

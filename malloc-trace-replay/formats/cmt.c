@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CMT (Compact Memory Traces), binary: records of two or three numbers,
+ * CMT (Compact Memory Traces), in both forms.
+ *
+ * `cmt` has records of two or three numbers,
  *
  *     SIZE OLDREF [NEWDELTA]
  *
@@ -9,11 +11,22 @@
  * names tag T + 1 - OLDREF. SIZE 0 frees that block; such a record has no third
  * number. All other records make tag T + NEWDELTA, as realloc if they name an
  * old block, else as malloc.
+ *
+ * `cmt-text` has lines:
+ *
+ *     malloc(SIZE) = PTR
+ *     realloc(OLD, SIZE) = PTR
+ *     free(PTR)
+ *
+ * PTR is hexadecimal, with 0x or without; a tag in angle brackets may follow,
+ * and a comment after # or a blank. Pointers name blocks; tags are passed over.
  */
 #include "formats/format_export.h"
 #include "formats/format_reader.h"
-#include "formats/formats.h"
+#include "formats/format_scan.h"
 #include "traceformat/varint.h"
+
+/* --- cmt: reading --------------------------------------------------------- */
 
 /* Bytes of a number of 64 bits. */
 #define NUMBER_MAX 10u
@@ -184,7 +197,7 @@ static bool is_cmt(const uint8_t *p, size_t n, bool whole) {
            (!whole || p == end || records >= 4);
 }
 
-/* --- Writing -------------------------------------------------------------- */
+/* --- cmt: writing --------------------------------------------------------- */
 
 /* The stock reader takes numbers of up to four bytes, and no reference to the
    very first tag; so tags begin with 2. */
@@ -232,7 +245,7 @@ static void put(void *state, struct format_out *out,
     out->used = (size_t)(p - out->bytes);
 }
 
-const struct format format_cmt = {
+const struct format_type format_cmt = {
     .name = "cmt",
     .title = "compact memory trace, binary",
     .ids = FORMAT_IDS_NUMBERS,
@@ -242,4 +255,126 @@ const struct format format_cmt = {
     .state_bytes = sizeof(struct state),
     .put = put,
     .put_state_bytes = sizeof(struct put_state),
+};
+
+/* --- cmt-text: reading ---------------------------------------------------- */
+
+static bool text_read_pointer(const char **p, const char *end, uint64_t *v) {
+    uint64_t tag;
+    if (!format_scan_next_hex(p, end, v))
+        return false;
+    return !format_scan_char(p, end, '<') ||
+           (format_scan_u64(p, end, &tag) && format_scan_char(p, end, '>'));
+}
+
+static bool text_read_result(const char **p, const char *end, uint64_t *v) {
+    format_scan_blanks(p, end);
+    if (!format_scan_char(p, end, ')'))
+        return false;
+    format_scan_blanks(p, end);
+    return format_scan_char(p, end, '=') && text_read_pointer(p, end, v);
+}
+
+static bool text_read_call(const char **p, const char *end,
+                           struct format_event *e) {
+    e->call = MTF_CALL_MALLOC;
+    if (format_scan_text(p, end, "malloc(")) {
+        e->kind = FORMAT_ALLOC;
+        return format_scan_next_u64(p, end, &e->size) &&
+               text_read_result(p, end, &e->id);
+    }
+    if (format_scan_text(p, end, "free(")) {
+        e->kind = FORMAT_FREE;
+        e->call = MTF_CALL_FREE;
+        if (!text_read_pointer(p, end, &e->old))
+            return false;
+        format_scan_blanks(p, end);
+        return format_scan_char(p, end, ')');
+    }
+    e->kind = FORMAT_REALLOC;
+    e->call = MTF_CALL_REALLOC;
+    if (!format_scan_text(p, end, "realloc(") ||
+        !text_read_pointer(p, end, &e->old))
+        return false;
+    format_scan_blanks(p, end);
+    return format_scan_char(p, end, ',') &&
+           format_scan_next_u64(p, end, &e->size) &&
+           text_read_result(p, end, &e->id);
+}
+
+static enum format_result text_read_line(void *state, const char *p,
+                                         const char *end,
+                                         struct format_event *e,
+                                         const char **why) {
+    (void)state;
+    *why = "no line of a compact memory trace";
+    if (format_scan_at_end(&p, end) || *p == '#')
+        return FORMAT_NOTHING;
+    if (!text_read_call(&p, end, e))
+        return FORMAT_BAD;
+    const char *behind = p;
+    if (!format_scan_at_end(&p, end) && p == behind && *p != '#')
+        return FORMAT_BAD;
+    return FORMAT_EVENT;
+}
+
+/* --- cmt-text: writing ---------------------------------------------------- */
+
+/* A processed trace has no addresses: each slot gets one of its own. Distances
+   between them mean nothing. */
+static void text_put_pointer(struct format_out *out, uint32_t slot) {
+    format_out_hex(out, ((uint64_t)slot + 1) << 4);
+}
+
+static void text_put_block(struct format_out *out, uint32_t slot,
+                           uint64_t tag) {
+    text_put_pointer(out, slot);
+    format_out_char(out, '<');
+    format_out_u64(out, tag);
+    format_out_char(out, '>');
+}
+
+static void text_put(void *state, struct format_out *out,
+                     const struct format_put *p) {
+    const struct format_event *e = &p->e;
+    (void)state;
+    if (e->kind == FORMAT_LIVE)
+        return;
+    if (e->kind > FORMAT_REALLOC || (e->flags & FORMAT_FAILED) != 0) {
+        format_out_left(out, e);
+        return;
+    }
+    if (e->kind == FORMAT_FREE || e->id == 0) {
+        format_out_str(out, "free(");
+        text_put_block(out, p->slot, e->old);
+        format_out_str(out, ")\n");
+        return;
+    }
+    /* The stock reader refuses size 0, and a tag of realloc's old pointer. */
+    uint64_t size = e->size;
+    if (size == 0 && out->stock) {
+        size = 1;
+        out->changed++;
+    }
+    format_out_str(out, e->old != 0 ? "realloc(" : "malloc(");
+    if (e->old != 0) {
+        if (out->stock)
+            text_put_pointer(out, p->slot);
+        else
+            text_put_block(out, p->slot, e->old);
+        format_out_str(out, ", ");
+    }
+    format_out_u64(out, size);
+    format_out_str(out, ") = ");
+    text_put_block(out, p->slot, e->id);
+    format_out_char(out, '\n');
+}
+
+const struct format_type format_cmt_text = {
+    .name = "cmt-text",
+    .title = "compact memory trace, as text",
+    .has_addresses = true,
+    .has_comments = true,
+    .line = text_read_line,
+    .put = text_put,
 };

@@ -1,18 +1,91 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tracing malloc of glibc's dj/malloc branch records: an array of
- * records in the recorder's byte order and word size. The first one has type
- * MAGIC.
+ * Recordings of the tracing malloc of glibc's dj/malloc branch, in both forms.
+ *
+ * `dj` is an array of records in the recorder's byte order and word size. The
+ * first one has type MAGIC.
  *
  *     u32 thread, u32 type and path, words: ptr1, ptr2, size, size2, size3
  *
  * A record of 64-bit words has 64 bytes, one of 32-bit words 36.
+ *
+ * `dj-text` is the text that the branch wrote at first, and that its trace_dump
+ * prints of a recording:
+ *
+ *     N out of M events captured
+ *     threadid type     path     ptr1             size             ptr2
+ *     00004873 malloc   T------- 0000000000000000 0000000000000018 00007f...
+ *
+ * All numbers are hexadecimal. The oldest lines have digits for the path, the
+ * newest ones two sizes more, the first of which is an alignment.
  */
-#include "formats/dj_record.h"
 #include "formats/format_reader.h"
-#include "formats/formats.h"
+#include "formats/format_scan.h"
 
 #include <string.h>
+
+/* --- Records of both forms ------------------------------------------------ */
+
+enum {
+    DJ_UNUSED,
+    DJ_MALLOC,
+    DJ_CALLOC,
+    DJ_FREE,
+    DJ_REALLOC,
+    DJ_MEMALIGN,
+    DJ_VALLOC,
+    DJ_PVALLOC,
+    DJ_POSIX_MEMALIGN,
+    DJ_CALLS,
+    DJ_MAGIC = 255
+};
+
+struct dj_record {
+    uint32_t thread;
+    unsigned type;
+    uint64_t ptr1, ptr2, size;
+    uint64_t size2; /* the alignment, if it is a call with one */
+};
+
+/* Kind and call by type; a type that is no call has kind 0. */
+static const struct {
+    uint8_t kind, call;
+} dj_calls[DJ_CALLS] = {
+    [DJ_MALLOC] = {FORMAT_ALLOC, MTF_CALL_MALLOC},
+    [DJ_CALLOC] = {FORMAT_ALLOC, MTF_CALL_CALLOC},
+    [DJ_FREE] = {FORMAT_FREE, MTF_CALL_FREE},
+    [DJ_REALLOC] = {FORMAT_REALLOC, MTF_CALL_REALLOC},
+    [DJ_MEMALIGN] = {FORMAT_ALLOC, MTF_CALL_MEMALIGN},
+    [DJ_VALLOC] = {FORMAT_ALLOC, MTF_CALL_VALLOC},
+    [DJ_PVALLOC] = {FORMAT_ALLOC, MTF_CALL_PVALLOC},
+    [DJ_POSIX_MEMALIGN] = {FORMAT_ALLOC, MTF_CALL_POSIX_MEMALIGN},
+};
+
+/* False: the record is no call. */
+static bool dj_fill(const struct dj_record *r, struct format_event *e) {
+    if (r->type == DJ_UNUSED || r->type >= DJ_CALLS)
+        return false;
+    e->kind = dj_calls[r->type].kind;
+    e->call = dj_calls[r->type].call;
+    e->id = r->ptr2;
+    e->size = r->size;
+    e->thread = r->thread;
+    e->flags = FORMAT_THREADED;
+    if (r->type == DJ_FREE) {
+        e->old = r->ptr1;
+        e->id = e->size = 0;
+    } else if (r->type == DJ_REALLOC) {
+        e->old = r->ptr1;
+    } else if (r->type == DJ_POSIX_MEMALIGN && r->ptr1 != 0) {
+        e->id = 0; /* an errno */
+    }
+    if (mtf_call_is_aligned_alloc(e->call))
+        e->align_log2 = format_align_log2(
+            r->type == DJ_PVALLOC && r->size2 == 0 ? 4096 : r->size2);
+    return true;
+}
+
+/* --- dj ------------------------------------------------------------------- */
 
 #define RECORD_64   ((size_t)64)
 #define RECORD_32   ((size_t)36)
@@ -131,7 +204,7 @@ static bool is_dj(const uint8_t *p, size_t n, bool whole) {
     return find_shape(&s, p, n);
 }
 
-const struct format format_dj = {
+const struct format_type format_dj = {
     .name = "dj",
     .title = "trace of glibc's dj/malloc branch",
     .has_kernel_ids = true,
@@ -139,4 +212,102 @@ const struct format format_dj = {
     .next = next,
     .many = many,
     .state_bytes = sizeof(struct state),
+};
+
+/* --- dj-text -------------------------------------------------------------- */
+
+/* Alignments where the line has none: of pages, and what is right for all. */
+#define PAGE  4096u
+#define USUAL 16u
+
+/* A word up to the next blank. False: it is longer than N bytes, or empty. */
+static bool scan_word(const char **p, const char *end, char *word, size_t n) {
+    size_t length = 0;
+    format_scan_blanks(p, end);
+    for (; *p < end && **p != ' '; (*p)++) {
+        if (length == n)
+            return false;
+        word[length++] = **p;
+    }
+    word[length] = 0;
+    return length != 0;
+}
+
+static bool type_of(const char *name, unsigned *type) {
+    static const char *const names[] = {
+        [DJ_UNUSED] = "unused",
+        [DJ_MALLOC] = "malloc",
+        [DJ_CALLOC] = "calloc",
+        [DJ_FREE] = "free",
+        [DJ_REALLOC] = "realloc",
+        [DJ_MEMALIGN] = "memalign",
+        [DJ_VALLOC] = "valloc",
+        [DJ_PVALLOC] = "pvalloc",
+        [DJ_POSIX_MEMALIGN] = "posix_memalign",
+    };
+    for (*type = 0; *type < TCM_ARRAY_SIZE(names); ++*type)
+        if (strcmp(name, names[*type]) == 0)
+            return true;
+    *type = DJ_MAGIC;
+    return strcmp(name, "magic") == 0;
+}
+
+/* The path tells which ways through the allocator the call took; it is not
+   used. */
+static bool is_path(const char *path) {
+    return strlen(path) >= 7 && path[strspn(path, "-TcCsMURHuEFf01")] == 0;
+}
+
+/* Words have 16 digits; what has fewer is cut. */
+static bool scan_word_value(const char **p, const char *end, uint64_t *v) {
+    format_scan_blanks(p, end);
+    const char *from = *p;
+    return format_scan_hex(p, end, v) && *p - from >= 16;
+}
+
+static bool read_text_record(const char *p, const char *end,
+                             struct dj_record *r) {
+    char name[16], path[16];
+    uint64_t thread, size3;
+    if (!format_scan_hex(&p, end, &thread) || thread > UINT32_MAX || p == end ||
+        *p != ' ' || !scan_word(&p, end, name, sizeof(name) - 1) ||
+        !type_of(name, &r->type) ||
+        !scan_word(&p, end, path, sizeof(path) - 1) || !is_path(path) ||
+        !scan_word_value(&p, end, &r->ptr1) ||
+        !scan_word_value(&p, end, &r->size) ||
+        !scan_word_value(&p, end, &r->ptr2))
+        return false;
+    r->thread = (uint32_t)thread;
+    r->size2 = r->type == DJ_VALLOC || r->type == DJ_PVALLOC ? PAGE : USUAL;
+    return format_scan_at_end(&p, end) ||
+           (scan_word_value(&p, end, &r->size2) &&
+            scan_word_value(&p, end, &size3) && format_scan_at_end(&p, end));
+}
+
+static bool is_head(const char *p, const char *end) {
+    static const char first[] = "threadid ", second[] = " events captured";
+    size_t n = (size_t)(end - p);
+    return (n >= sizeof(first) - 1 &&
+            memcmp(p, first, sizeof(first) - 1) == 0) ||
+           memmem(p, n, second, sizeof(second) - 1) != NULL;
+}
+
+static enum format_result read_line(void *state, const char *p, const char *end,
+                                    struct format_event *e, const char **why) {
+    struct dj_record r;
+    (void)state;
+    if (is_head(p, end))
+        return FORMAT_NOTHING;
+    *why = "no line of trace_dump";
+    if (!read_text_record(p, end, &r))
+        return FORMAT_BAD;
+    return dj_fill(&r, e) ? FORMAT_EVENT : FORMAT_NOTHING;
+}
+
+const struct format_type format_dj_text = {
+    .name = "dj-text",
+    .title = "trace of glibc's dj/malloc branch, as text",
+    .has_kernel_ids = true,
+    .has_addresses = true,
+    .line = read_line,
 };

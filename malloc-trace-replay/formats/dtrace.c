@@ -12,8 +12,8 @@
  *     call-trace TIME STACK STACK malloc SIZE PTR
  *     call-trace TIME free PTR
  */
+#include "formats/format.h"
 #include "formats/format_scan.h"
-#include "formats/formats.h"
 
 #define COLUMNS 9u
 
@@ -59,38 +59,42 @@ static bool read_arguments(const char *p, const char *end, const char *result,
     switch (e->call) {
     case MTF_CALL_FREE:
         e->kind = FORMAT_FREE;
-        return scan_next_hex(&p, end, &e->old) && scan_at_end(&p, end);
+        return format_scan_next_hex(&p, end, &e->old) &&
+               format_scan_at_end(&p, end);
     case MTF_CALL_REALLOC:
         e->kind = FORMAT_REALLOC;
-        if (!scan_next_hex(&p, end, &e->old) ||
-            !scan_next_u64(&p, end, &e->size))
+        if (!format_scan_next_hex(&p, end, &e->old) ||
+            !format_scan_next_u64(&p, end, &e->size))
             return false;
         break;
     case MTF_CALL_MALLOC:
     case MTF_CALL_VALLOC:
         e->align_log2 = e->call == MTF_CALL_VALLOC ? 12 : 0;
-        if (!scan_next_u64(&p, end, &e->size))
+        if (!format_scan_next_u64(&p, end, &e->size))
             return false;
         break;
     default:
-        if (!scan_next_u64(&p, end, &a) || !scan_next_u64(&p, end, &e->size))
+        if (!format_scan_next_u64(&p, end, &a) ||
+            !format_scan_next_u64(&p, end, &e->size))
             return false;
         if (e->call != MTF_CALL_CALLOC)
             e->align_log2 = format_align_log2(a);
-        else if (!scan_product(a, e->size, &e->size))
+        else if (!format_scan_product(a, e->size, &e->size))
             return false;
     }
-    return scan_at_end(&p, end) && scan_next_hex(&result, result_end, &e->id) &&
-           scan_at_end(&result, result_end);
+    return format_scan_at_end(&p, end) &&
+           format_scan_next_hex(&result, result_end, &e->id) &&
+           format_scan_at_end(&result, result_end);
 }
 
 static enum format_result read_tabs(const struct columns *c,
                                     struct format_event *e) {
     const char *p = c->at[1];
-    if (c->count < 7 || !scan_u64(&p, c->end[1], &e->time_ns) || p != c->end[1])
+    if (c->count < 7 || !format_scan_u64(&p, c->end[1], &e->time_ns) ||
+        p != c->end[1])
         return FORMAT_BAD;
     p = c->at[3];
-    if (!scan_u64(&p, c->end[3], &e->thread) || p != c->end[3] ||
+    if (!format_scan_u64(&p, c->end[3], &e->thread) || p != c->end[3] ||
         e->thread == UINT64_MAX)
         return FORMAT_BAD;
     e->flags = FORMAT_TIMED | FORMAT_THREADED;
@@ -105,7 +109,8 @@ static enum format_result read_tabs(const struct columns *c,
 static enum format_result read_blanks(const struct columns *c, const char *end,
                                       struct format_event *e) {
     const char *p = c->at[1];
-    if (c->count < 4 || !scan_u64(&p, c->end[1], &e->time_ns) || p != c->end[1])
+    if (c->count < 4 || !format_scan_u64(&p, c->end[1], &e->time_ns) ||
+        p != c->end[1])
         return FORMAT_BAD;
     e->flags = FORMAT_TIMED;
     for (unsigned i = 2; i + 1 < c->count; i++) {
@@ -127,10 +132,10 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     const char *from = p;
     (void)state;
     *why = "no line of a memory-alloc-tracing log";
-    if (*p == '@' || *p == '#' || scan_at_end(&p, end) ||
-        scan_text(&p, end, "aspace-sample"))
+    if (*p == '@' || *p == '#' || format_scan_at_end(&p, end) ||
+        format_scan_text(&p, end, "aspace-sample"))
         return FORMAT_NOTHING;
-    if (!scan_text(&p, end, "call-trace") || p == end)
+    if (!format_scan_text(&p, end, "call-trace") || p == end)
         return FORMAT_BAD;
     split(from, end, *p, &c);
     if (*p == '\t')
@@ -138,7 +143,7 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     return *p == ' ' ? read_blanks(&c, end, e) : FORMAT_BAD;
 }
 
-const struct format format_dtrace = {
+const struct format_type format_dtrace = {
     .name = "dtrace",
     .title = "CTSRD memory-alloc-tracing log",
     .has_kernel_ids = true,

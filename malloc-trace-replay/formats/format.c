@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which formats there are, and which of them a file is.
+ * The table of formats, and the search for the one that a file is of.
  *
  * A text has the format that reads most of its first lines. A binary format
  * without a magic checks all bytes that it is given, so a file of another kind
@@ -9,30 +9,21 @@
 #include "formats/format.h"
 
 #include "formats/format_reader.h"
-#include "formats/formats.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Formats with the surest signs first. */
-static const struct format *const formats[] = {
-    &format_text,         &format_gperftools_raw,
-    &format_gperftools,   &format_dj,
-    &format_wl,           &format_dj_text,
-    &format_malloc_bench, &format_android,
-    &format_logalloc,     &format_dtrace,
-    &format_kdump,        &format_rep,
-    &format_wee_alloc,    &format_cmt_text,
-    &format_mwrap,        &format_webkit_ops,
-    &format_cmt,          &format_csv,
-    &format_minimalloc,
+static const struct format_type *const formats[] = {
+#define X(name) &format_##name,
+    FORMAT_LIST(X)
+#undef X
 };
 
-const struct format *format_at(size_t i) {
+const struct format_type *format_at(size_t i) {
     return i < TCM_ARRAY_SIZE(formats) ? formats[i] : NULL;
 }
 
-const struct format *format_by_name(const char *name) {
+const struct format_type *format_by_name(const char *name) {
     for (size_t i = 0; i < TCM_ARRAY_SIZE(formats); i++)
         if (strcmp(formats[i]->name, name) == 0)
             return formats[i];
@@ -46,7 +37,7 @@ struct tally {
 };
 
 /* Reads the lines of the N bytes at P; the last one may be cut. */
-static struct tally read_lines(const struct format *f, const uint8_t *p,
+static struct tally read_lines(const struct format_type *f, const uint8_t *p,
                                size_t n, bool whole) {
     struct tally t = {0, 0};
     void *state = calloc(1, f->state_bytes + 1);
@@ -77,9 +68,9 @@ static struct tally read_lines(const struct format *f, const uint8_t *p,
     return t;
 }
 
-static const struct format *text_by_content(const uint8_t *p, size_t n,
-                                            bool whole) {
-    const struct format *best = NULL;
+static const struct format_type *text_by_content(const uint8_t *p, size_t n,
+                                                 bool whole) {
+    const struct format_type *best = NULL;
     size_t most = 0;
     if (memchr(p, 0, n) != NULL)
         return NULL;
@@ -95,7 +86,8 @@ static const struct format *text_by_content(const uint8_t *p, size_t n,
     return best;
 }
 
-const struct format *format_by_content(const uint8_t *p, size_t n, bool whole) {
+const struct format_type *format_by_content(const uint8_t *p, size_t n,
+                                            bool whole) {
     for (size_t i = 0; i < TCM_ARRAY_SIZE(formats); i++)
         if (formats[i]->is != NULL && formats[i]->is(p, n, whole))
             return formats[i];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Traces of other programs: what each of them is, and one event of any of them.
+ * Traces of other programs: the description of a format, and one event of any
+ * of them.
  *
- * Each format is a file here that fills a `struct format`. Its reader gives one
- * event at a time and knows nothing of processed traces; the importer
- * (format_import.h) makes these of the events of any format.
- * doc/formats.md describes all formats for users.
+ * Each format is a `struct format_type` in a file of this folder. Its reader
+ * gives one event at a time and knows nothing of processed traces; the importer
+ * (format_import.h) makes these of the events of any format. doc/formats.md
+ * describes all formats for users.
  *
  * Terms: an *id* names a block while it lives. It is an address, a tag or a
  * number, but never 0, which stands for NULL; sources whose numbers begin with
@@ -32,8 +33,7 @@ enum format_kind {
     FORMAT_THREAD_START, /* thread, number: the kernel's id */
     FORMAT_THREAD_END,   /* thread, text: its name */
     FORMAT_TIME,         /* time_ns, kept as it is */
-    FORMAT_MARK,         /* text */
-    FORMAT_EXTENSION,    /* number: which, size: argument */
+    FORMAT_PLAIN,        /* op: which kind; text, or number and size */
     FORMAT_SAMPLE,       /* time_ns, text: the fields' bytes */
     FORMAT_LOSS,         /* thread; size: events; from id to old, ns */
     FORMAT_PHASE,        /* number */
@@ -67,6 +67,7 @@ static inline uint8_t format_align_log2(uint64_t align) {
 
 struct format_event {
     uint8_t kind, call, align_log2;
+    uint8_t op; /* of a plain kind: enum mtf_op_kind */
     uint32_t flags;
     uint64_t id, old, size;
     uint64_t thread; /* as the format names it, below 2^64 - 1 */
@@ -82,7 +83,7 @@ static inline uint64_t format_id_in_process(uint64_t id) {
     return id & (((uint64_t)1 << FORMAT_ID_BITS) - 1);
 }
 
-/* How a file of the format writes an id. */
+/* Notation of an id in a file of the format. */
 enum format_ids {
     FORMAT_IDS_HEX,
     FORMAT_IDS_NUMBERS,
@@ -109,7 +110,7 @@ struct format_call {
     uint64_t id;    /* of the block that is made or freed; not 0 */
     uint64_t old;   /* realloc: of the block that was */
     uint64_t size;  /* 0 for a free */
-    uint32_t at;    /* its record begins so many bytes behind `from` */
+    uint32_t at;    /* offset of its record from `from` */
     uint8_t kind;   /* FORMAT_ALLOC, FORMAT_FREE or FORMAT_REALLOC */
     uint8_t call;   /* without an alignment */
     uint16_t flags; /* beside those of the batch */
@@ -137,11 +138,11 @@ struct format_batch {
     struct format_call call[FORMAT_BATCH];
 };
 
-struct format {
+struct format_type {
     const char *name;  /* on the command line */
     const char *title; /* "Android malloc_debug text" */
-    /* Whether the first N bytes of a file are of this format; WHOLE: they are
-       the whole file. NULL if only the lines of a text tell. */
+    /* Tells whether the first N bytes of a file are of this format; WHOLE: they
+       are the whole file. NULL if only the lines of a text tell. */
     bool (*is)(const uint8_t *p, size_t n, bool whole);
     /* One of these two. A text format is given line after line, without the
        line's end, never empty. For BAD, CUT and GIVE_UP *WHY is set. */
@@ -156,7 +157,7 @@ struct format {
        B->count and ->flags are 0, ->from is the offset of P. May be NULL. */
     size_t (*many)(void *state, const uint8_t *p, size_t n,
                    struct format_batch *b);
-    /* At the end of a text: NULL, or why it is cut. May be NULL. */
+    /* Called at the end of a text: NULL, or why it is cut. May be NULL. */
     const char *(*ends_early)(void *state);
     /* Frees what the state holds. May be NULL. */
     void (*fini)(void *state);
@@ -180,11 +181,41 @@ struct format {
     size_t put_state_bytes;
 };
 
+/*
+ * All formats, those with the surest signs first: X(name of the description).
+ * Each is in the file of its name, or of the family that it belongs to.
+ */
+#define FORMAT_LIST(X)                                                         \
+    X(text)                                                                    \
+    X(gperftools_raw)                                                          \
+    X(gperftools)                                                              \
+    X(dj)                                                                      \
+    X(wl)                                                                      \
+    X(dj_text)                                                                 \
+    X(malloc_bench)                                                            \
+    X(android)                                                                 \
+    X(logalloc)                                                                \
+    X(dtrace)                                                                  \
+    X(kdump)                                                                   \
+    X(rep)                                                                     \
+    X(wee_alloc)                                                               \
+    X(cmt_text)                                                                \
+    X(mwrap)                                                                   \
+    X(webkit_ops)                                                              \
+    X(cmt)                                                                     \
+    X(csv)                                                                     \
+    X(minimalloc)
+
+#define X(name) extern const struct format_type format_##name;
+FORMAT_LIST(X)
+#undef X
+
 /* NULL: there is none of that name. */
-const struct format *format_by_name(const char *name);
+const struct format_type *format_by_name(const char *name);
 /* The format of a file by its first N bytes; NULL: not known. */
-const struct format *format_by_content(const uint8_t *p, size_t n, bool whole);
+const struct format_type *format_by_content(const uint8_t *p, size_t n,
+                                            bool whole);
 /* The I-th format, or NULL. */
-const struct format *format_at(size_t i);
+const struct format_type *format_at(size_t i);
 
 #endif

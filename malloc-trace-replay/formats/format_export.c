@@ -18,14 +18,14 @@ struct live {
 
 struct export {
     struct tool_input *in;
-    const struct format *format;
+    const struct format_type *format;
     void *state;
     struct format_out *out;
     struct format_exported *done;
     struct live *slot;
     size_t slots;
     uint64_t tags, skipped;
-    uint32_t thread; /* of the record at hand, and its time */
+    uint32_t thread; /* of the current record, and its time */
     uint64_t time_ns;
     const char *lacks;
     struct tool_ops ops;
@@ -89,7 +89,7 @@ static void begin_block(struct export *x, struct format_put *p,
     x->out->live++;
 }
 
-/* What an operation is: of the kinds up to MTF_OP_LAST_OPERATION. */
+/* Foreign form of each operation, by its kind. */
 static const struct shape {
     uint8_t kind;
     uint16_t flags;
@@ -153,10 +153,6 @@ static void make_record(struct export *x, const struct mtf_proc_block *b,
         e->kind = FORMAT_THREAD_START;
         e->number = op->size;
         return;
-    case MTF_OP_EXTENSION:
-        e->kind = FORMAT_EXTENSION;
-        e->size = op->size;
-        return;
     case MTF_OP_FAILED:
         e->kind = mtf_call_is_realloc(op->call) ? FORMAT_REALLOC : FORMAT_ALLOC;
         e->call = op->call;
@@ -177,15 +173,21 @@ static void make_record(struct export *x, const struct mtf_proc_block *b,
     default:
         break;
     }
+    const struct mtf_kind *plain = mtf_plain_of_op(op->kind);
+    if (plain != NULL) {
+        e->kind = FORMAT_PLAIN;
+        e->op = op->kind;
+        if (plain->form == MTF_FORM_PAIR) {
+            e->size = op->size;
+            return;
+        }
+    }
     bytes = mtf_proc_bytes(b, op, &n);
     e->text = bytes;
     e->length = n;
     switch (op->kind) {
     case MTF_OP_THREAD_END:
         e->kind = FORMAT_THREAD_END;
-        return;
-    case MTF_OP_MARK:
-        e->kind = FORMAT_MARK;
         return;
     case MTF_OP_SAMPLE:
         e->kind = FORMAT_SAMPLE;
@@ -200,7 +202,7 @@ static void make_record(struct export *x, const struct mtf_proc_block *b,
         e->old = mtf_load_le64(bytes + 16);
         return;
     default:
-        x->out->left_out++; /* of an unknown kind */
+        x->out->left_out += plain == NULL; /* of an unknown kind */
         return;
     }
 }
@@ -276,8 +278,9 @@ static bool see_item(struct export *x, const struct tool_ops_item *item) {
         return true;
     case TOOL_OPS_FAILED:
         x->done->failed = true;
-        tool_error("%s: byte %" PRIu64 ": %s", tool_input_name(x->in),
-                   item->offset, item->problem);
+        if (!x->out->told_by_caller)
+            tool_error("%s: byte %" PRIu64 ": %s", tool_input_name(x->in),
+                       item->offset, item->problem);
         return false;
     case TOOL_OPS_END:
         if (item->problem != NULL && !x->done->lost)
@@ -289,12 +292,14 @@ static bool see_item(struct export *x, const struct tool_ops_item *item) {
 }
 
 static void put_live(struct export *x) {
+    uint64_t live = 0;
     for (size_t i = 0; i < x->slots; i++) {
         struct live *s = &x->slot[i];
         struct format_put p;
         if (s->tag == 0)
             continue;
         memset(&p, 0, sizeof(p));
+        live++;
         p.op = x->out->ops;
         p.slot = (uint32_t)i;
         p.e.kind = FORMAT_LIVE;
@@ -304,6 +309,7 @@ static void put_live(struct export *x) {
         p.maker = s->maker;
         x->format->put(x->state, x->out, &p);
     }
+    TCM_ASSERT(live == x->out->live);
 }
 
 static void run(struct export *x) {
@@ -330,11 +336,12 @@ static void run(struct export *x) {
              "left out");
     if (x->lacks != NULL) {
         x->done->lost = true;
-        tool_warn("%s: %s", tool_input_name(x->in), x->lacks);
+        if (!x->out->told_by_caller)
+            tool_warn("%s: %s", tool_input_name(x->in), x->lacks);
     }
 }
 
-void format_export(struct tool_input *in, const struct format *format,
+void format_export(struct tool_input *in, const struct format_type *format,
                    struct format_out *out, struct format_exported *done) {
     struct export *x = calloc(1, sizeof(*x));
     memset(done, 0, sizeof(*done));

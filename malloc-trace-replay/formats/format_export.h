@@ -22,11 +22,12 @@
 
 struct format_out {
     struct tool_output *to;
-    bool stock;         /* keep to what the format's own tools can read */
-    bool no_memory;     /* a format had none for its state */
-    uint64_t left_out;  /* records that have no place in the format */
-    uint64_t changed;   /* records that had to be changed to fit in */
-    uint64_t ops, live; /* so far; complete in put_end */
+    bool stock;          /* keep to what the format's own tools can read */
+    bool told_by_caller; /* what the input lacks, and why it failed */
+    bool no_memory;      /* a format had none for its state */
+    uint64_t left_out;   /* records that have no place in the format */
+    uint64_t changed;    /* records that had to be changed to fit in */
+    uint64_t ops, live;  /* so far; complete in put_end */
     size_t used;
     char bytes[FORMAT_OUT_BYTES];
 };
@@ -45,7 +46,7 @@ struct format_put {
     uint32_t maker;    /* the thread of that operation */
 };
 
-/* What became of a trace. */
+/* Outcome of an export. */
 struct format_exported {
     bool lost;   /* the trace is damaged or lacks something */
     bool failed; /* it cannot be read */
@@ -54,7 +55,7 @@ struct format_exported {
 
 /* Writes all of IN, a processed trace, as FORMAT, and prints messages. The
    caller closes both. */
-void format_export(struct tool_input *in, const struct format *format,
+void format_export(struct tool_input *in, const struct format_type *format,
                    struct format_out *out, struct format_exported *done);
 
 /* --- For sinks ------------------------------------------------------------ */
@@ -131,7 +132,7 @@ static inline uint64_t format_hex_digits(uint32_t v) {
                              letters * ('a' - '0' - 10));
 }
 
-/* As format_put_u64. */
+/* Writes V in hexadecimal; room and result are those of format_put_u64. */
 static inline char *format_put_hex(char *p, uint64_t v) {
     char digits[32];
     size_t n = (67u - (unsigned)__builtin_clzll(v | 1)) / 4;

@@ -111,12 +111,15 @@ static void end_trace(struct format_import *i) {
         {MTF_PROC_ACCOUNT_EPILOGUE_OPS, i->phase_ops[MTF_PROC_PHASE_EPILOGUE]},
     };
     size_t n = TCM_ARRAY_SIZE(values) - (i->has_phases ? 0 : 2);
+    TCM_ASSERT(c->live_blocks == i->blocks.count);
+    TCM_ASSERT(c->live_bytes <= c->peak_live_bytes);
     mtf_proc_writer_end(i->writer, values, n);
     i->ended = true;
     tell_sum(i);
 }
 
 static void end_early(struct format_import *i, const char *why) {
+    TCM_ASSERT(*why != '\0');
     i->counts.cut = true;
     format_lose(i, "%s", why);
 }
@@ -147,6 +150,7 @@ static void step(struct format_import *i) {
     case FORMAT_NOTHING:
         return;
     case FORMAT_BAD:
+        TCM_ASSERT(*why != '\0');
         i->counts.bad++;
         format_lose(i, "%s", why);
         return;
@@ -168,7 +172,7 @@ static void step(struct format_import *i) {
         end_trace(i);
 }
 
-/* Takes the calls that are at hand, if the format can tell many at once. False:
+/* Takes the calls in the window if the format can tell many at once. False:
    there are none. */
 static bool step_many(struct format_import *i) {
     struct format_batch *b = &i->batch;
@@ -219,7 +223,7 @@ static enum mtf_source_result read_source(struct mtf_source *s, void *buf,
 /* --- Begin and end -------------------------------------------------------- */
 
 struct format_import *format_import_new(struct tool_input *in,
-                                        const struct format *format,
+                                        const struct format_type *format,
                                         bool tell) {
     struct format_import *i = calloc(1, sizeof(*i));
     char name[128];
@@ -288,7 +292,7 @@ bool format_import_refused(const struct format_import *i) {
     return i->refused;
 }
 
-const struct format *format_import_format(const struct format_import *i) {
+const struct format_type *format_import_format(const struct format_import *i) {
     return i->format;
 }
 

@@ -3,7 +3,7 @@
  * Makes a processed trace of a foreign one. Its bytes are a source, which all
  * readers of processed traces can read.
  *
- * What may be wrong with a foreign trace, and what becomes of it:
+ * Faults of foreign traces, and what becomes of them:
  * - a free or realloc of a block that was never allocated: the free is left
  *   out, the realloc makes a block;
  * - an address that is allocated while it is in use, so that a free is missing:
@@ -40,22 +40,24 @@ struct format_import;
 /* Reads IN as FORMAT. The import owns IN; without memory it closes IN and
    returns NULL. TELL: problems are printed on stderr. */
 struct format_import *format_import_new(struct tool_input *in,
-                                        const struct format *format, bool tell);
+                                        const struct format_type *format,
+                                        bool tell);
 void format_import_free(struct format_import *i);
-/* As format_reader_ahead. */
+/* Reads ahead, see format_reader_ahead. */
 void format_import_ahead(struct format_import *i);
-/* From now on the first loss ends the trace with MTF_DAMAGED and a message. */
+/* Makes the first loss from now on end the trace, with MTF_DAMAGED and a
+   message. */
 void format_import_strictly(struct format_import *i);
 
 struct mtf_source *format_import_source(struct format_import *i);
 struct format_import *format_import_of(struct mtf_source *source);
 const struct format_counts *format_import_counts(const struct format_import *i);
-/* Whether something was lost so far. */
+/* Tells whether something was lost so far. */
 bool format_import_lost(const struct format_import *i);
-/* Whether it stopped at something that was told: at a loss, if strict, or since
-   the input is no such trace. */
+/* Tells whether the import stopped with a message: at a loss, if strict, or
+   because the input is no such trace. */
 bool format_import_refused(const struct format_import *i);
-const struct format *format_import_format(const struct format_import *i);
+const struct format_type *format_import_format(const struct format_import *i);
 /* Bytes of the input that were used, counted when unpacked. */
 uint64_t format_import_used(const struct format_import *i);
 const struct tool_input *format_import_input(const struct format_import *i);

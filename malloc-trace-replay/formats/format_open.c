@@ -10,8 +10,8 @@
 
 TCM_STATIC_ASSERT(FORMAT_LOOK <= TOOL_INPUT_LOOK, "one look tells the format");
 
-/* Whether IN is a trace of ours, or empty. Reads no more than the magic: the
-   rest may come late. */
+/* Tells whether IN is a trace of ours, or empty. Reads no more than the magic:
+   the rest may come late. */
 static bool is_ours(struct tool_input *in) {
     uint8_t first[8];
     size_t n = tool_input_peek(in, first);
@@ -21,12 +21,16 @@ static bool is_ours(struct tool_input *in) {
                                    memcmp(first, MTF_SPOOL_MAGIC, n) == 0;
 }
 
+static uint64_t stored_bytes(struct mtf_source *from) {
+    return tool_input_stored_bytes(format_import_input(format_import_of(from)));
+}
+
 static void end_import(struct mtf_source *from) {
     format_import_free(format_import_of(from));
 }
 
 struct tool_input *format_open_input(struct tool_input *in,
-                                     const struct format *format,
+                                     const struct format_type *format,
                                      struct format_import **import) {
     const uint8_t *p;
     *import = NULL;
@@ -39,8 +43,10 @@ struct tool_input *format_open_input(struct tool_input *in,
     struct format_import *i = format_import_new(in, format, true);
     if (i == NULL)
         return NULL;
+    const struct tool_input *under = format_import_input(i);
     struct tool_input *made = tool_input_of_source(
-        format_import_source(i), format_import_input(i), end_import);
+        format_import_source(i), tool_input_name(under),
+        tool_input_file_size(under), stored_bytes, end_import);
     if (made == NULL)
         format_import_free(i);
     else

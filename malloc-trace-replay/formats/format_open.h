@@ -17,7 +17,7 @@ struct tool_input *format_open(const char *name);
    itself is returned. Closing the result frees IN and the import. NULL: out of
    memory; IN is closed. */
 struct tool_input *format_open_input(struct tool_input *in,
-                                     const struct format *format,
+                                     const struct format_type *format,
                                      struct format_import **import);
 
 #endif

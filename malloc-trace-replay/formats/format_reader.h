@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bytes of a foreign trace, line by line or as they are.
+ * Helpers of those who read foreign traces: the bytes, line by line or as they
+ * are, and ids of blocks in a log of several processes.
  *
  * Invariants: memory is one window of FORMAT_WINDOW bytes. Offsets are those of
  * the decompressed bytes.
@@ -10,7 +11,9 @@
 #define TOOL_FORMATS_FORMAT_READER_H
 
 #include "common/ahead.h"
+#include "common/hash.h"
 #include "common/input.h"
+#include "formats/format.h"
 
 #define FORMAT_WINDOW ((size_t)256 << 10)
 /* No trace has longer lines. */
@@ -47,8 +50,8 @@ const char *format_reader_behind_mark(const char *p, const char *end);
 bool format_reader_line(struct format_reader *r, const char **p,
                         const char **end, bool *long_one, bool *last);
 
-/* Whether the next line is in the window: taking it leaves those taken before
-   it valid. */
+/* Tells whether the next line is in the window: taking it leaves those taken
+   before it valid. */
 bool format_reader_has_line(const struct format_reader *r);
 
 /* Makes N bytes ready (at most FORMAT_WINDOW), or as many as there are; *HAVE
@@ -61,5 +64,18 @@ static inline void format_reader_take(struct format_reader *r, size_t n) {
 static inline uint64_t format_reader_offset(const struct format_reader *r) {
     return r->base + r->at;
 }
+
+/* Processes of one log, each with addresses of its own. All zero at first. */
+struct format_processes {
+    uint64_t last;        /* process id of the last event */
+    uint64_t bits;        /* high bits of its ids */
+    struct tool_map rest; /* number by process id plus 1 */
+};
+
+/* Makes the ids of E, which are below 2^48, those of process PID. False: too
+   many processes, or an id is too large. */
+bool format_of_process(struct format_processes *p, uint64_t pid,
+                       struct format_event *e);
+void format_processes_fini(struct format_processes *p);
 
 #endif

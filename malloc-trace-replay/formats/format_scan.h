@@ -10,17 +10,17 @@
 
 #include <string.h>
 
-static inline void scan_blanks(const char **p, const char *end) {
+static inline void format_scan_blanks(const char **p, const char *end) {
     while (*p < end && (**p == ' ' || **p == '\t'))
         (*p)++;
 }
 
-static inline bool scan_at_end(const char **p, const char *end) {
-    scan_blanks(p, end);
+static inline bool format_scan_at_end(const char **p, const char *end) {
+    format_scan_blanks(p, end);
     return *p == end;
 }
 
-static inline bool scan_char(const char **p, const char *end, char c) {
+static inline bool format_scan_char(const char **p, const char *end, char c) {
     if (*p == end || **p != c)
         return false;
     (*p)++;
@@ -28,9 +28,10 @@ static inline bool scan_char(const char **p, const char *end, char c) {
 }
 
 /* TEXT, a literal. */
-#define scan_text(p, end, text) scan_bytes(p, end, text, sizeof(text) - 1)
-static inline bool scan_bytes(const char **p, const char *end, const char *text,
-                              size_t n) {
+#define format_scan_text(p, end, text)                                         \
+    format_scan_bytes(p, end, text, sizeof(text) - 1)
+static inline bool format_scan_bytes(const char **p, const char *end,
+                                     const char *text, size_t n) {
     if ((size_t)(end - *p) < n || memcmp(*p, text, n) != 0)
         return false;
     *p += n;
@@ -38,7 +39,8 @@ static inline bool scan_bytes(const char **p, const char *end, const char *text,
 }
 
 /* Decimal, at least one digit, below 2^64. */
-static inline bool scan_u64(const char **p, const char *end, uint64_t *v) {
+static inline bool format_scan_u64(const char **p, const char *end,
+                                   uint64_t *v) {
     const char *at = *p, *from = at;
     uint64_t n = 0;
     unsigned digit;
@@ -53,18 +55,24 @@ static inline bool scan_u64(const char **p, const char *end, uint64_t *v) {
     return at != from;
 }
 
-/* The value of a hexadecimal digit and 1; 0: it is none. */
-extern const uint8_t format_hex_value[256];
+/* The value of a hexadecimal digit plus 1; 0 for any other character. */
+static const uint8_t format_scan_hex_value[256] = {
+    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,
+    ['6'] = 7,  ['7'] = 8,  ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12,
+    ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16, ['A'] = 11, ['B'] = 12,
+    ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+};
 
 /* Hexadecimal, with 0x or without. */
-static inline bool scan_hex(const char **p, const char *end, uint64_t *v) {
+static inline bool format_scan_hex(const char **p, const char *end,
+                                   uint64_t *v) {
     const char *at = *p, *from;
     uint64_t n = 0;
     if (end - at >= 2 && at[0] == '0' && (at[1] | 32) == 'x')
         at += 2;
     unsigned digit;
-    for (from = at; at < end && (digit = format_hex_value[(uint8_t)*at]) != 0;
-         at++) {
+    for (from = at;
+         at < end && (digit = format_scan_hex_value[(uint8_t)*at]) != 0; at++) {
         if (TCM_UNLIKELY(n >> 60 != 0))
             return false;
         n = n * 16 + digit - 1;
@@ -75,17 +83,19 @@ static inline bool scan_hex(const char **p, const char *end, uint64_t *v) {
 }
 
 /* Blanks, then the number. */
-static inline bool scan_next_u64(const char **p, const char *end, uint64_t *v) {
-    scan_blanks(p, end);
-    return scan_u64(p, end, v);
+static inline bool format_scan_next_u64(const char **p, const char *end,
+                                        uint64_t *v) {
+    format_scan_blanks(p, end);
+    return format_scan_u64(p, end, v);
 }
-static inline bool scan_next_hex(const char **p, const char *end, uint64_t *v) {
-    scan_blanks(p, end);
-    return scan_hex(p, end, v);
+static inline bool format_scan_next_hex(const char **p, const char *end,
+                                        uint64_t *v) {
+    format_scan_blanks(p, end);
+    return format_scan_hex(p, end, v);
 }
 
 /* NMEMB * SIZE; false: too large. */
-static inline bool scan_product(uint64_t a, uint64_t b, uint64_t *v) {
+static inline bool format_scan_product(uint64_t a, uint64_t b, uint64_t *v) {
     return !__builtin_mul_overflow(a, b, v);
 }
 

@@ -9,14 +9,45 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* --- Live blocks ---------------------------------------------------------- */
+
+#define PLACES_FIRST 64u
+
+bool format_blocks_grow(struct format_blocks *t) {
+    struct format_blocks old = *t;
+    size_t places = old.place == NULL ? PLACES_FIRST : 2 * (old.mask + 1);
+    t->place = calloc(places, sizeof(*t->place));
+    if (t->place == NULL) {
+        t->place = old.place;
+        return false;
+    }
+    t->mask = places - 1;
+    if (old.place == NULL)
+        t->seed = tool_hash_seed();
+    for (size_t i = 0; old.place != NULL && i <= old.mask; i++) {
+        uint64_t id = old.place[i].id;
+        if (id != 0)
+            *format_blocks_place(t, id, format_blocks_hash(t, id)) =
+                old.place[i];
+    }
+    free(old.place);
+    return true;
+}
+
+void format_blocks_fini(struct format_blocks *t) {
+    free(t->place);
+    *t = (struct format_blocks){0};
+}
 
 /* Times of the foreign trace that are closer together are not written. */
 #define TIME_STEP_NS 1000000u
 /* No address space has room for larger blocks. */
 #define SIZE_LIMIT ((uint64_t)1 << 47)
 
-/* What was seen of a thread: a call, any record, its start, its end. Only our
+/* Events seen of a thread: a call, any record, its start, its end. Only our
    own traces tell the last two. */
 #define SEEN_CALL   1u
 #define SEEN_RECORD 2u
@@ -37,7 +68,7 @@ void format_take_say(struct format_import *i, bool is_error, const char *fmt,
 }
 
 /* ID without the bits that say which process's it is. */
-static uint64_t own_id(const struct format *f, uint64_t id) {
+static uint64_t own_id(const struct format_type *f, uint64_t id) {
     return f->has_processes ? format_id_in_process(id) : id;
 }
 
@@ -46,7 +77,7 @@ static uint64_t own_id(const struct format *f, uint64_t id) {
 /* ID as the file has it. */
 static const char *id_text(const struct format_import *i, uint64_t id,
                            char text[ID_ROOM]) {
-    const struct format *f = i->format;
+    const struct format_type *f = i->format;
     if (f->ids == FORMAT_IDS_HEX)
         (void)snprintf(text, ID_ROOM, "%#" PRIx64, own_id(f, id));
     else
@@ -71,7 +102,7 @@ static uint32_t place_of_thread(struct format_import *i, uint64_t foreign) {
     return (uint32_t)entry->value;
 }
 
-/* What follows belongs to the thread with this id. */
+/* Makes the thread with this id the one of the events that follow. */
 static void see_thread(struct format_import *i, uint64_t foreign) {
     i->threaded = i->threaded || i->thread != 0;
     if (i->thread != 0 && foreign == i->foreign)
@@ -255,7 +286,8 @@ static void put_alloc(struct format_import *i, const struct format_event *e) {
     name_block(i, e->id, &place, e->size, owed);
 }
 
-/* Whether E is a free that was missing: make_free has put it into the trace. */
+/* Tells whether E is a free that was missing: make_free has put it into the
+   trace. */
 static bool is_late(struct format_import *i, const struct format_event *e) {
     if (e->kind != FORMAT_FREE || i->counts.used_twice == 0)
         return false;
@@ -365,7 +397,7 @@ static void put_realloc(struct format_import *i, const struct format_event *e) {
     name_block(i, e->id, &place, e->size, owed);
 }
 
-/* Whether a program can have made this call. */
+/* Tells whether a program can have made this call. */
 static bool is_possible(const struct format_import *i,
                         const struct format_event *e) {
     if (i->format->is_ours || (e->id == 0 && e->kind != FORMAT_FREE))
@@ -375,7 +407,7 @@ static bool is_possible(const struct format_import *i,
     return e->size < SIZE_LIMIT && e->align_log2 < 48;
 }
 
-/* Whether the call does nothing, as a free of NULL. */
+/* Tells whether the call does nothing, as a free of NULL. */
 static bool is_nothing(const struct format_import *i,
                        const struct format_event *e) {
     return (e->kind == FORMAT_FREE && e->old == 0) ||
@@ -391,7 +423,7 @@ static void put_call(struct format_import *i, const struct format_event *e) {
     if (!is_possible(i, e)) {
         i->counts.bad++;
         if (e->size >= SIZE_LIMIT)
-            format_lose(i, "block of %" PRIu64 " bytes: no program has so many",
+            format_lose(i, "block of %" PRIu64 " bytes: no program has one",
                         e->size);
         else
             format_lose(i, "block aligned to 2^%u bytes: no program has that",
@@ -421,6 +453,18 @@ static void put_call(struct format_import *i, const struct format_event *e) {
     }
 }
 
+/* A plain kind that processed traces have. */
+static void put_plain(struct format_import *i, const struct format_event *e) {
+    const struct mtf_kind *k = mtf_plain_of_op(e->op);
+    TCM_ASSERT(k != NULL);
+    if (k->form == MTF_FORM_TEXT)
+        mtf_proc_put_text(i->writer, (enum mtf_proc_kind)k->proc, e->text,
+                          e->length);
+    else
+        mtf_proc_put_pair(i->writer, (enum mtf_proc_kind)k->proc,
+                          (unsigned)e->number, e->size);
+}
+
 /* Events that are no calls. */
 static void put_other(struct format_import *i, const struct format_event *e) {
     switch (e->kind) {
@@ -440,11 +484,8 @@ static void put_other(struct format_import *i, const struct format_event *e) {
     case FORMAT_TIME:
         mtf_proc_put_time(i->writer, e->time_ns);
         break;
-    case FORMAT_MARK:
-        mtf_proc_put_mark(i->writer, e->text, e->length);
-        break;
-    case FORMAT_EXTENSION:
-        mtf_proc_put_extension(i->writer, (unsigned)e->number, e->size);
+    case FORMAT_PLAIN:
+        put_plain(i, e);
         break;
     case FORMAT_SAMPLE:
         mtf_proc_put_sample(i->writer, e->time_ns, e->text, e->length);
@@ -468,7 +509,25 @@ static void put_other(struct format_import *i, const struct format_event *e) {
     }
 }
 
+/* Tells whether a format may give E. For assertions. */
+static bool event_is_valid(const struct format_event *e) {
+    switch (e->kind) {
+    case FORMAT_ALLOC:
+        return mtf_call_is_plain_alloc(e->call) ||
+               mtf_call_is_aligned_alloc(e->call);
+    case FORMAT_FREE:
+        return mtf_call_is_free(e->call) && e->id == 0;
+    case FORMAT_REALLOC:
+        return mtf_call_is_realloc(e->call);
+    case FORMAT_PLAIN:
+        return mtf_plain_of_op(e->op) != NULL;
+    default:
+        return e->kind > FORMAT_REALLOC && e->kind < FORMAT_LIVE;
+    }
+}
+
 void format_take_event(struct format_import *i, const struct format_event *e) {
+    TCM_ASSERT(event_is_valid(e));
     uint64_t ops = i->writer->total_ops + i->writer->hot.ops;
     bool noted = i->noted;
     if (e->kind > FORMAT_REALLOC) {
@@ -499,7 +558,7 @@ static void look_ahead(const struct format_import *i,
     }
 }
 
-/* What `put_call` does before the first record. False: no memory. */
+/* Does what `put_call` does before the first record. False: no memory. */
 static bool enter_batch(struct format_import *i, const struct format_batch *b,
                         struct mtf_proc_hot *h) {
     i->writer->hot = *h;
@@ -594,7 +653,7 @@ void format_take_batch(struct format_import *i, const struct format_batch *b) {
     struct mtf_proc_hot h = w->hot;
     uint64_t hash[FORMAT_BATCH];
     bool entered = false;
-    TCM_ASSERT(!i->noted && !i->has_phases);
+    TCM_ASSERT(b->count <= FORMAT_BATCH && !i->noted && !i->has_phases);
     if (!format_blocks_reserve(&i->blocks, b->count)) {
         i->no_memory = true;
         return;

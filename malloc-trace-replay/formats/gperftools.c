@@ -19,7 +19,6 @@
 #include "common/array.h"
 #include "formats/format_export.h"
 #include "formats/format_reader.h"
-#include "formats/formats.h"
 #include "traceformat/varint.h"
 
 #include <stdlib.h>
@@ -360,7 +359,7 @@ static void put_fini(void *state) {
         free(s->free[l]);
 }
 
-const struct format format_gperftools = {
+const struct format_type format_gperftools = {
     .name = "gperftools",
     .title = "processed trace of gperftools' tracing branch",
     .ids = FORMAT_IDS_FROM_0,

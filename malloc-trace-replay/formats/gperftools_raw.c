@@ -17,7 +17,6 @@
 #include "common/array.h"
 #include "common/hash.h"
 #include "formats/format_reader.h"
-#include "formats/formats.h"
 #include "traceformat/varint.h"
 
 #include <stdlib.h>
@@ -43,8 +42,8 @@ static const uint8_t magic[4] = {0xe4, 0x63, 0xbd, 0x6c};
 #define PATIENCE      3u /* barriers */
 #define TIME_OF(word) ((word) & ~(uint64_t)1023)
 
-/* Of a token: the event that makes it was read; it was given, and none yet that
-   frees it. */
+/* States of a token: the event that makes it was read; that event was passed
+   on, and none yet that frees it. */
 enum { TOKEN_READ = 1, TOKEN_BORN };
 
 struct event {
@@ -129,7 +128,7 @@ static uint64_t next_token(struct thread *t, uint64_t payload) {
     return t->prev_token;
 }
 
-/* Whether TOKEN has STATE. */
+/* Tells whether TOKEN has STATE. */
 static bool is_token(const struct state *s, uint64_t token, uint64_t state) {
     const struct tool_map_entry *e =
         token == UINT64_MAX ? NULL : tool_map_find(&s->tokens, token + 1);
@@ -310,14 +309,14 @@ static bool names_old(const struct event *e) {
            e->type == RAW_REALLOC;
 }
 
-/* Whether the next event of T can go. */
+/* Tells whether the next event of T can go. */
 static bool may_go(const struct state *s, const struct thread *t) {
     const struct event *e = &t->event[t->at];
     return !names_old(e) || e->old == UINT64_MAX ||
            is_token(s, e->old, TOKEN_BORN);
 }
 
-/* Whether A, whose next event waits, is to be let go before B. */
+/* Tells whether A, whose next event waits, is to be let go before B. */
 static bool goes_first(const struct state *s, const struct thread *a,
                        const struct thread *b) {
     const struct event *x = &a->event[a->at], *y = &b->event[b->at];
@@ -419,7 +418,7 @@ static enum format_result begin(struct state *s, struct format_reader *r,
     return have < sizeof(magic) ? FORMAT_CUT : FORMAT_GIVE_UP;
 }
 
-/* What follows the end is padding. */
+/* Padding follows the end. */
 static void pass_padding(struct format_reader *r) {
     size_t have;
     while (format_reader_see(r, FORMAT_WINDOW, &have), have != 0)
@@ -509,7 +508,7 @@ static bool is_raw(const uint8_t *p, size_t n, bool whole) {
     return n >= sizeof(magic) && memcmp(p, magic, sizeof(magic)) == 0;
 }
 
-const struct format format_gperftools_raw = {
+const struct format_type format_gperftools_raw = {
     .name = "gperftools-raw",
     .title = "raw trace of gperftools' tracing branch",
     .ids = FORMAT_IDS_FROM_0,

@@ -10,9 +10,8 @@
  * Other lines are passed over: ktrace records more than malloc. TIME is in
  * seconds, with a point. Several processes become threads of one trace.
  */
-#include "formats/format_processes.h"
+#include "formats/format_reader.h"
 #include "formats/format_scan.h"
-#include "formats/formats.h"
 
 struct state {
     struct format_processes processes;
@@ -21,8 +20,8 @@ struct state {
 /* Seconds and microseconds. */
 static bool scan_time(const char **p, const char *end, uint64_t *ns) {
     uint64_t seconds, fraction = 0, unit = 1000000000u;
-    if (!scan_u64(p, end, &seconds) || seconds >= UINT64_MAX / 1000000000u ||
-        !scan_char(p, end, '.'))
+    if (!format_scan_u64(p, end, &seconds) ||
+        seconds >= UINT64_MAX / 1000000000u || !format_scan_char(p, end, '.'))
         return false;
     for (; *p < end && **p >= '0' && **p <= '9'; (*p)++) {
         unit /= 10;
@@ -48,8 +47,9 @@ static void read_columns(const char *p, const char *end,
                          struct format_event *e) {
     const char *from = p;
     uint64_t tid;
-    scan_blanks(&p, end);
-    if (scan_u64(&p, end, &tid) && p < end && *p == ' ' && tid != UINT64_MAX)
+    format_scan_blanks(&p, end);
+    if (format_scan_u64(&p, end, &tid) && p < end && *p == ' ' &&
+        tid != UINT64_MAX)
         e->thread = tid;
     for (p = end; p > from && p[-1] != ' '; p--)
         ;
@@ -59,31 +59,33 @@ static void read_columns(const char *p, const char *end,
 
 static enum format_result read_call(const char *p, const char *end,
                                     struct format_event *e) {
-    scan_blanks(&p, end);
-    if (scan_text(&p, end, "free(")) {
+    format_scan_blanks(&p, end);
+    if (format_scan_text(&p, end, "free(")) {
         e->kind = FORMAT_FREE;
         e->call = MTF_CALL_FREE;
-        return scan_hex(&p, end, &e->old) && scan_char(&p, end, ')') &&
-                       scan_at_end(&p, end)
+        return format_scan_hex(&p, end, &e->old) &&
+                       format_scan_char(&p, end, ')') &&
+                       format_scan_at_end(&p, end)
                    ? FORMAT_EVENT
                    : FORMAT_BAD;
     }
-    if (end - p < 2 || memcmp(p, "0x", 2) != 0 || !scan_hex(&p, end, &e->id) ||
-        !scan_text(&p, end, " = "))
+    if (end - p < 2 || memcmp(p, "0x", 2) != 0 ||
+        !format_scan_hex(&p, end, &e->id) || !format_scan_text(&p, end, " = "))
         return FORMAT_NOTHING;
-    if (scan_text(&p, end, "malloc(")) {
+    if (format_scan_text(&p, end, "malloc(")) {
         e->kind = FORMAT_ALLOC;
         e->call = MTF_CALL_MALLOC;
-    } else if (scan_text(&p, end, "realloc(")) {
+    } else if (format_scan_text(&p, end, "realloc(")) {
         e->kind = FORMAT_REALLOC;
         e->call = MTF_CALL_REALLOC;
-        if (!scan_hex(&p, end, &e->old) || !scan_text(&p, end, ", "))
+        if (!format_scan_hex(&p, end, &e->old) ||
+            !format_scan_text(&p, end, ", "))
             return FORMAT_BAD;
     } else {
         return FORMAT_NOTHING;
     }
-    return scan_u64(&p, end, &e->size) && scan_char(&p, end, ')') &&
-                   scan_at_end(&p, end)
+    return format_scan_u64(&p, end, &e->size) &&
+                   format_scan_char(&p, end, ')') && format_scan_at_end(&p, end)
                ? FORMAT_EVENT
                : FORMAT_BAD;
 }
@@ -94,8 +96,8 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     uint64_t pid;
     *why = "no line of kdump";
     const char *user = find_user(p, end);
-    if (!scan_next_u64(&p, end, &pid) || pid == UINT64_MAX)
-        return scan_at_end(&p, end) ? FORMAT_NOTHING : FORMAT_BAD;
+    if (!format_scan_next_u64(&p, end, &pid) || pid == UINT64_MAX)
+        return format_scan_at_end(&p, end) ? FORMAT_NOTHING : FORMAT_BAD;
     if (p == end || *p != ' ')
         return FORMAT_BAD;
     if (user == NULL || user < p)
@@ -116,7 +118,7 @@ static void fini(void *state) {
     format_processes_fini(&s->processes);
 }
 
-const struct format format_kdump = {
+const struct format_type format_kdump = {
     .name = "kdump",
     .title = "FreeBSD kdump of utrace",
     .has_kernel_ids = true,

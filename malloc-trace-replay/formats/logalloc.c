@@ -9,9 +9,8 @@
  * Several processes may write one log; their threads become threads of one
  * trace.
  */
-#include "formats/format_processes.h"
+#include "formats/format_reader.h"
 #include "formats/format_scan.h"
-#include "formats/formats.h"
 
 struct state {
     struct format_processes processes;
@@ -20,14 +19,14 @@ struct state {
 /* Takes a block. *MUNGED: it is a number. */
 static bool scan_block(const char **p, const char *end, uint64_t *v,
                        bool *munged) {
-    *munged = scan_char(p, end, '#');
-    return *munged ? scan_u64(p, end, v) : scan_hex(p, end, v);
+    *munged = format_scan_char(p, end, '#');
+    return *munged ? format_scan_u64(p, end, v) : format_scan_hex(p, end, v);
 }
 
 static bool scan_result(const char **p, const char *end,
                         struct format_event *e) {
     bool munged;
-    if (!scan_text(p, end, ")=") || !scan_block(p, end, &e->id, &munged))
+    if (!format_scan_text(p, end, ")=") || !scan_block(p, end, &e->id, &munged))
         return false;
     e->flags |= munged ? FORMAT_NUMBERED : 0;
     return true;
@@ -44,26 +43,27 @@ static bool scan_arguments(const char **p, const char *end,
         if (!scan_block(p, end, &e->old, &munged))
             return false;
         e->flags |= munged ? FORMAT_EMPTY_IS_NOTHING | FORMAT_NUMBERED : 0;
-        return scan_char(p, end, ')');
+        return format_scan_char(p, end, ')');
     case MTF_CALL_REALLOC:
         e->kind = FORMAT_REALLOC;
-        if (!scan_block(p, end, &e->old, &munged) || !scan_char(p, end, ',') ||
-            !scan_u64(p, end, &e->size))
+        if (!scan_block(p, end, &e->old, &munged) ||
+            !format_scan_char(p, end, ',') ||
+            !format_scan_u64(p, end, &e->size))
             return false;
         e->flags |= munged ? FORMAT_EMPTY_IS_NULL : 0;
         return scan_result(p, end, e);
     case MTF_CALL_MALLOC:
-        return scan_u64(p, end, &e->size) && scan_result(p, end, e);
+        return format_scan_u64(p, end, &e->size) && scan_result(p, end, e);
     case MTF_CALL_VALLOC:
         e->align_log2 = 12;
-        return scan_u64(p, end, &e->size) && scan_result(p, end, e);
+        return format_scan_u64(p, end, &e->size) && scan_result(p, end, e);
     default:
-        if (!scan_u64(p, end, &a) || !scan_char(p, end, ',') ||
-            !scan_u64(p, end, &e->size) || !scan_result(p, end, e))
+        if (!format_scan_u64(p, end, &a) || !format_scan_char(p, end, ',') ||
+            !format_scan_u64(p, end, &e->size) || !scan_result(p, end, e))
             return false;
         if (e->call != MTF_CALL_CALLOC)
             e->align_log2 = format_align_log2(a);
-        else if (!scan_product(a, e->size, &e->size))
+        else if (!format_scan_product(a, e->size, &e->size))
             e->size = UINT64_MAX;
         return true;
     }
@@ -86,7 +86,8 @@ static bool scan_function(const char **p, const char *end,
     };
     e->kind = FORMAT_ALLOC;
     for (size_t i = 0; i < TCM_ARRAY_SIZE(functions); i++)
-        if (scan_bytes(p, end, functions[i].name, strlen(functions[i].name))) {
+        if (format_scan_bytes(p, end, functions[i].name,
+                              strlen(functions[i].name))) {
             e->call = functions[i].call;
             return scan_arguments(p, end, e);
         }
@@ -98,18 +99,18 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     struct state *s = state;
     uint64_t pid;
     *why = "no line of logalloc";
-    if (scan_at_end(&p, end))
+    if (format_scan_at_end(&p, end))
         return FORMAT_NOTHING;
-    if (!scan_u64(&p, end, &pid) || !scan_char(&p, end, ' '))
+    if (!format_scan_u64(&p, end, &pid) || !format_scan_char(&p, end, ' '))
         return FORMAT_BAD;
-    if (!scan_u64(&p, end, &e->thread))
+    if (!format_scan_u64(&p, end, &e->thread))
         e->thread = pid;
-    else if (!scan_char(&p, end, ' ') || e->thread == UINT64_MAX)
+    else if (!format_scan_char(&p, end, ' ') || e->thread == UINT64_MAX)
         return FORMAT_BAD;
     e->flags = FORMAT_THREADED;
-    if (scan_text(&p, end, "jemalloc_stats()"))
+    if (format_scan_text(&p, end, "jemalloc_stats()"))
         return FORMAT_NOTHING;
-    if (!scan_function(&p, end, e) || !scan_at_end(&p, end))
+    if (!scan_function(&p, end, e) || !format_scan_at_end(&p, end))
         return FORMAT_BAD;
     *why = "more processes than can be told apart";
     if (!format_of_process(&s->processes, pid, e))
@@ -125,7 +126,7 @@ static void fini(void *state) {
     format_processes_fini(&s->processes);
 }
 
-const struct format format_logalloc = {
+const struct format_type format_logalloc = {
     .name = "logalloc",
     .title = "Firefox logalloc",
     .has_kernel_ids = true,

@@ -11,7 +11,6 @@
  * one that names no block, is a realloc of NULL.
  */
 #include "formats/format_reader.h"
-#include "formats/formats.h"
 
 /* No trace has longer lines. */
 #define LINE_MAX_BYTES 4096u
@@ -219,7 +218,7 @@ static bool is_bench(const uint8_t *p, size_t n, bool whole) {
            (!whole || p == end || lines >= 4);
 }
 
-const struct format format_malloc_bench = {
+const struct format_type format_malloc_bench = {
     .name = "malloc-bench",
     .title = "malloc-bench protobuf",
     .ids = FORMAT_IDS_FROM_0,

@@ -13,7 +13,6 @@
  * which thread wrote a piece.
  */
 #include "formats/format_reader.h"
-#include "formats/formats.h"
 #include "traceformat/varint.h"
 
 enum { MWRAP_FREE, MWRAP_MEMALIGN, MWRAP_MALLOC, MWRAP_REALLOC, MWRAP_CALLOC };
@@ -140,7 +139,7 @@ static bool is_mwrap(const uint8_t *p, size_t n, bool whole) {
     return made != 0 && 4 * bad <= made;
 }
 
-const struct format format_mwrap = {
+const struct format_type format_mwrap = {
     .name = "mwrap",
     .title = "mwrap-perl trace",
     .is = is_mwrap,

@@ -7,8 +7,8 @@
  *     r ID SIZE     realloc; the block keeps its number
  *     f ID          free
  */
+#include "formats/format.h"
 #include "formats/format_scan.h"
-#include "formats/formats.h"
 
 struct state {
     uint64_t head[4];
@@ -20,19 +20,19 @@ struct state {
 static bool read_op(const char **p, const char *end, struct format_event *e) {
     char what = *(*p)++;
     uint64_t id;
-    if (!scan_next_u64(p, end, &id) || id == UINT64_MAX)
+    if (!format_scan_next_u64(p, end, &id) || id == UINT64_MAX)
         return false;
     switch (what) {
     case 'a':
         e->kind = FORMAT_ALLOC;
         e->call = MTF_CALL_MALLOC;
         e->id = id + 1;
-        return scan_next_u64(p, end, &e->size);
+        return format_scan_next_u64(p, end, &e->size);
     case 'r':
         e->kind = FORMAT_REALLOC;
         e->call = MTF_CALL_REALLOC;
         e->id = e->old = id + 1;
-        return scan_next_u64(p, end, &e->size);
+        return format_scan_next_u64(p, end, &e->size);
     case 'f':
         e->kind = FORMAT_FREE;
         e->call = MTF_CALL_FREE;
@@ -47,11 +47,12 @@ static enum format_result read_line(void *state, const char *p, const char *end,
                                     struct format_event *e, const char **why) {
     struct state *s = state;
     *why = "no line of a malloc-lab trace";
-    if (scan_at_end(&p, end))
+    if (format_scan_at_end(&p, end))
         return FORMAT_NOTHING;
     if (*p >= '0' && *p <= '9') {
         if (s->begun || s->heads == TCM_ARRAY_SIZE(s->head) ||
-            !scan_u64(&p, end, &s->head[s->heads]) || !scan_at_end(&p, end))
+            !format_scan_u64(&p, end, &s->head[s->heads]) ||
+            !format_scan_at_end(&p, end))
             return FORMAT_BAD;
         s->heads++;
         return FORMAT_NOTHING;
@@ -59,7 +60,7 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     if (s->heads < 2)
         return FORMAT_BAD;
     s->begun = true;
-    if (!read_op(&p, end, e) || !scan_at_end(&p, end))
+    if (!read_op(&p, end, e) || !format_scan_at_end(&p, end))
         return FORMAT_BAD;
     s->ops++;
     return FORMAT_EVENT;
@@ -74,7 +75,7 @@ static const char *ends_early(void *state) {
                : NULL;
 }
 
-const struct format format_rep = {
+const struct format_type format_rep = {
     .name = "rep",
     .title = "malloc-lab trace",
     .ids = FORMAT_IDS_FROM_0,

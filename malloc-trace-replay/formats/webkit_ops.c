@@ -9,7 +9,6 @@
  * and no aligned calls; the bytes for these hold anything.
  */
 #include "formats/format_reader.h"
-#include "formats/formats.h"
 #include "traceformat/varint.h"
 
 #define RECORD_BYTES ((size_t)24)
@@ -100,7 +99,7 @@ static bool is_ops(const uint8_t *p, size_t n, bool whole) {
     return made != 0;
 }
 
-const struct format format_webkit_ops = {
+const struct format_type format_webkit_ops = {
     .name = "webkit-ops",
     .title = "WebKit MallocBench operations",
     .ids = FORMAT_IDS_FROM_0,

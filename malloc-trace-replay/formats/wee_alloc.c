@@ -8,8 +8,8 @@
  * in which N is the number of an Alloc, counted from 0. They were made from
  * valgrind's log; a realloc is a Free and an Alloc.
  */
+#include "formats/format.h"
 #include "formats/format_scan.h"
-#include "formats/formats.h"
 
 struct state {
     uint64_t count; /* of Allocs */
@@ -20,14 +20,14 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     struct state *s = state;
     uint64_t n;
     *why = "no line of a list of Alloc and Free";
-    if (scan_at_end(&p, end))
+    if (format_scan_at_end(&p, end))
         return FORMAT_NOTHING;
-    bool makes = scan_text(&p, end, "Alloc(");
-    if ((!makes && !scan_text(&p, end, "Free(")) || !scan_u64(&p, end, &n) ||
-        !scan_char(&p, end, ')'))
+    bool makes = format_scan_text(&p, end, "Alloc(");
+    if ((!makes && !format_scan_text(&p, end, "Free(")) ||
+        !format_scan_u64(&p, end, &n) || !format_scan_char(&p, end, ')'))
         return FORMAT_BAD;
-    (void)scan_char(&p, end, ',');
-    if (!scan_at_end(&p, end) || n == UINT64_MAX)
+    (void)format_scan_char(&p, end, ',');
+    if (!format_scan_at_end(&p, end) || n == UINT64_MAX)
         return FORMAT_BAD;
     if (makes) {
         e->kind = FORMAT_ALLOC;
@@ -42,7 +42,7 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     return FORMAT_EVENT;
 }
 
-const struct format format_wee_alloc = {
+const struct format_type format_wee_alloc = {
     .name = "wee-alloc",
     .title = "wee_alloc test trace",
     .ids = FORMAT_IDS_FROM_0,

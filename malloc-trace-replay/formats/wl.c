@@ -12,7 +12,6 @@
 #include "common/array.h"
 #include "formats/format_export.h"
 #include "formats/format_reader.h"
-#include "formats/formats.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -518,7 +517,7 @@ static void put_fini(void *state) {
     free(s->user);
 }
 
-const struct format format_wl = {
+const struct format_type format_wl = {
     .name = "wl",
     .title = "dj/malloc workload",
     .ids = FORMAT_IDS_NUMBERS,

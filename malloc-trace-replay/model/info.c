@@ -60,62 +60,6 @@ uint64_t info_at_most(const struct info_file *f) {
 
 /* --- Names, in texts and as keys ---------------------------------------- */
 
-const char *info_event_name(unsigned kind) {
-    static const char *const names[INFO_EVENT_KINDS] = {
-        [MTF_EVENT_ALLOC] = "alloc",
-        [MTF_EVENT_FREE] = "free",
-        [MTF_EVENT_REALLOC] = "realloc",
-        [MTF_EVENT_ALIGNED] = "aligned",
-        [MTF_EVENT_FREE_SIZE] = "free_size",
-        [MTF_EVENT_REALLOC_NEW] = "realloc_new",
-        [MTF_EVENT_REALLOC_END] = "realloc_end",
-        [MTF_EVENT_FAILED] = "failed",
-        [MTF_EVENT_STATE] = "state",
-        [MTF_EVENT_TIME] = "time",
-        [MTF_EVENT_BUFFER] = "buffer",
-        [MTF_EVENT_AS_THREAD] = "as_thread",
-        [MTF_EVENT_UNTRACED] = "untraced",
-        [MTF_EVENT_THREAD_START] = "thread_start",
-        [MTF_EVENT_THREAD_END] = "thread_end",
-        [MTF_EVENT_MARK] = "mark",
-        [MTF_EVENT_EXTENSION] = "extension",
-        [MTF_EVENT_GAP] = "gap",
-        [MTF_EVENT_PRESENT] = "present",
-        [MTF_EVENT_SITE] = "site",
-        [MTF_EVENT_SITE_DEF] = "site_def",
-        [MTF_EVENT_WRONG] = "wrong",
-        [MTF_EVENT_UNKNOWN] = "unknown",
-    };
-    return kind < INFO_EVENT_KINDS ? names[kind] : NULL;
-}
-
-const char *info_op_name(unsigned kind) {
-    static const char *const names[INFO_OP_KINDS] = {
-        [MTF_OP_ALLOC] = "alloc",
-        [MTF_OP_FREE] = "free",
-        [MTF_OP_REALLOC] = "realloc",
-        [MTF_OP_ALIGNED] = "aligned",
-        [MTF_OP_REALLOC_NEW] = "realloc_new",
-        [MTF_OP_REALLOC_END] = "realloc_end",
-        [MTF_OP_FREE_SIZE] = "free_size",
-        [MTF_OP_SWITCH] = "switch",
-        [MTF_OP_THREAD_END] = "thread_end",
-        [MTF_OP_TIME] = "time",
-        [MTF_OP_THREAD_START] = "thread_start",
-        [MTF_OP_EXTENSION] = "extension",
-        [MTF_OP_FAILED] = "failed",
-        [MTF_OP_MARK] = "mark",
-        [MTF_OP_SAMPLE] = "sample",
-        [MTF_OP_LOSS] = "loss",
-        [MTF_OP_PHASE] = "phase",
-        [MTF_OP_PRESENT] = "present",
-        [MTF_OP_SITE] = "site",
-        [MTF_OP_SITE_DEF] = "site_def",
-        [MTF_OP_OTHER] = "other",
-    };
-    return kind < INFO_OP_KINDS ? names[kind] : NULL;
-}
-
 const char *info_segment_name(unsigned kind) {
     switch (kind) {
     case MTF_SEGMENT_DATA:

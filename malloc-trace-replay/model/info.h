@@ -92,8 +92,6 @@ void info_problem(struct info_file *f, int status, const char *fmt, ...)
 uint64_t info_event_count(const struct info_file *f);
 /* Bound on the peak of live bytes of a raw trace. */
 uint64_t info_at_most(const struct info_file *f);
-const char *info_event_name(unsigned kind);
-const char *info_op_name(unsigned kind);
 const char *info_segment_name(unsigned kind);
 const char *info_end_reason(uint64_t reason);
 

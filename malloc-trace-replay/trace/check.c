@@ -44,8 +44,8 @@ void tool_check_lost(struct tool_check *c) {
 
 /* --- From block to block -------------------------------------------------- */
 
-/* What a trace begins with: no slot, no time before; what calls are sticky and
-   what sizes are predicted from is the writer's to choose. */
+/* State at the beginning of a trace: no slot, no time before; what calls are
+   sticky and what sizes are predicted from is the writer's to choose. */
 static void check_first(struct tool_check *c, const struct mtf_proc_block *b) {
     const struct mtf_proc_block_head *h = &b->head;
     if (h->slot_count != 0)
@@ -228,7 +228,6 @@ void tool_check_record(struct tool_check *c, const struct mtf_proc_block *b,
         else if (life != NULL)
             check_thread(c, b, op->slot, op->kind == MTF_OP_THREAD_START, life);
         break;
-    case MTF_OP_MARK:
     case MTF_OP_SAMPLE:
     case MTF_OP_LOSS:
     case MTF_OP_SITE_DEF:
@@ -236,6 +235,8 @@ void tool_check_record(struct tool_check *c, const struct mtf_proc_block *b,
         check_bytes(c, b, op);
         break;
     default:
+        if (mtf_op_is_text(op->kind))
+            check_bytes(c, b, op);
         break;
     }
 }
@@ -263,7 +264,7 @@ void tool_check_no_thread(struct tool_check *c,
 
 /* --- Index ---------------------------------------------------------------- */
 
-/* Whether the N entries at P are every STEPth block. */
+/* Tells whether the N entries at P are every STEPth block. */
 static bool is_index_of(const struct tool_check *c, const uint8_t *p, size_t n,
                         uint64_t step) {
     for (size_t i = 0; i < n; i++) {
@@ -301,7 +302,7 @@ void tool_check_index(struct tool_check *c, const struct mtf_proc_block *b) {
 #define FIELD(name) MTF_PROC_ACCOUNT_##name
 #define BIT(name)   ((uint64_t)1 << MTF_PROC_ACCOUNT_##name)
 
-/* What a recording that lacks nothing has none of. */
+/* Counts that are 0 in a recording that lacks nothing. */
 static const uint8_t losses[] = {FIELD(DROPPED_EVENTS), FIELD(GROWING),
                                  FIELD(DAMAGED_PLACES),
                                  FIELD(LOST_STREAM_BYTES)};
@@ -430,7 +431,7 @@ static void check_recorder(struct tool_check *c, const struct mtf_proc_block *b,
              v, sum);
 }
 
-/* What the account says of itself. */
+/* Contradictions within the account. */
 static void check_account(struct tool_check *c, const struct mtf_proc_block *b,
                           const struct tool_check_sums *a) {
     check_flags(c, b, a);

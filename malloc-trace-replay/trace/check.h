@@ -21,7 +21,7 @@
 /* OFFSET: of the block in the trace. */
 typedef void (*tool_check_tell)(void *ctx, uint64_t offset, const char *text);
 
-/* What the caller counted, by number of enum mtf_proc_account. */
+/* Counts of the caller, by number of enum mtf_proc_account. */
 struct tool_check_sums {
     uint64_t known; /* bit per number */
     uint64_t value[MTF_PROC_ACCOUNT_LIMIT];
@@ -33,7 +33,8 @@ static inline void tool_check_sum(struct tool_check_sums *s,
     s->value[field] = value;
 }
 
-/* What was read of a thread: a switch to it, its THREAD_START, THREAD_END. */
+/* Records that were read of a thread: a switch to it, its THREAD_START,
+   THREAD_END. */
 struct tool_check_life {
     bool began, started, ended;
 };
@@ -86,7 +87,7 @@ void tool_check_closing(struct tool_check *check,
                         const struct mtf_proc_block *b,
                         const struct tool_check_sums *sums);
 
-/* What the closing block B says that its trace lacks, fit to stand behind a
+/* Text of what the trace of the closing block B lacks, fit to stand behind a
    file's name; NULL: nothing. */
 const char *tool_check_lacks(const struct mtf_proc_block *b);
 

@@ -36,6 +36,20 @@
 /* Operations beyond the last one that may be read, as for a prefetch. */
 #define TOOL_OPS_AHEAD 12u
 
+/* Time between two time records, in the recording's time: what writes a
+   processed trace puts one when the last is this old. */
+#define TOOL_OPS_TIME_NS 1000000u
+
+/* Counts of what was written to a processed trace, for its account. */
+struct tool_ops_counts {
+    uint64_t mallocs, memaligns, reallocs, frees, failed;
+    uint64_t requested_bytes;
+    uint64_t untraced_frees; /* of blocks from before a late beginning */
+    uint64_t unmatched_frees, unmatched_reallocs;
+    uint64_t threads;
+    uint64_t foreign_frees; /* of blocks that another thread made */
+};
+
 enum tool_ops_kind {
     TOOL_OPS_HEADER = 1,
     TOOL_OPS_BLOCK,
@@ -71,10 +85,10 @@ struct tool_ops {
     uint8_t memory[MTF_PROC_READER_BYTES];
 };
 
-/* Whether IN is a processed trace, even one that has lost its first LZ4 frame
-   and with it its magic. Nothing was read of IN yet. NAME: as given to
-   tool_input_open; NULL for stdin, of which only the first bytes can be
-   seen. */
+/* Tells whether IN is a processed trace, even one that has lost its first LZ4
+   frame and with it its magic. Nothing was read of IN yet. NAME: as given to
+   tool_input_open; NULL for stdin, of which only the first bytes can be seen.
+   */
 bool tool_ops_is_processed(struct tool_input *in, const char *name);
 
 /* IN stays the caller's. TELL NULL: nothing is held against the trace. */

@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/os_file.h"
+#include "base/linux/os_file.h"
 #include "common/ahead.h"
 #include "trace/parts.h"
 #include "trace/spool.h"
@@ -43,6 +43,9 @@ struct tool_raw {
     bool use_spool;
     unsigned checks; /* made of what the spool knows */
     bool footer;     /* one came, and no events after it */
+    bool exited;     /* the last one came when the program ended, and no notice
+                        since that recording goes on */
+    bool torn;       /* exited, and the file may lack the end of a last write */
     uint64_t footer_offset;
     uint64_t account[MTF_ACCOUNT_LIMIT]; /* of the last one, by field */
     bool has_account[MTF_ACCOUNT_LIMIT];
@@ -264,9 +267,9 @@ struct tool_raw *tool_raw_open(const char *name) {
     return new_raw(NULL, name, NULL, NULL);
 }
 
-struct tool_raw *tool_raw_follow(const char *name, bool (*wait)(void *ctx),
-                                 void *ctx) {
-    return new_raw(NULL, name, wait, ctx);
+struct tool_raw *tool_raw_follow(struct tool_input *in, const char *name,
+                                 bool (*wait)(void *ctx), void *ctx) {
+    return new_raw(in, name, wait, ctx);
 }
 
 bool tool_raw_is_file(const char *name) {
@@ -345,7 +348,7 @@ static bool dispute_bytes(struct tool_raw *t, struct mtf_item *item,
         item->lost_unpacked = tool_raw_frame_name(t) != NULL;
         return dispute(item, MTF_CUT, file_stored_bytes(t), saved - end);
     }
-    /* What has its end needs no spool, of whatever age. */
+    /* A trace that has its end needs no spool, of whatever age. */
     if (t->footer)
         return false;
     if (end > s->mark.begun)
@@ -401,8 +404,10 @@ static void note_footer(struct tool_raw *t, const struct mtf_item *item) {
             t->has_account[a.field] = true;
             t->account[a.field] = a.value;
         }
-    t->forced_stop = t->has_account[MTF_ACCOUNT_END_REASON] &&
-                     t->account[MTF_ACCOUNT_END_REASON] == MTF_END_FORCED;
+    uint64_t reason = 0;
+    bool has_reason = tool_raw_account(t, MTF_ACCOUNT_END_REASON, &reason);
+    t->forced_stop = has_reason && reason == MTF_END_FORCED;
+    t->exited = has_reason && reason == MTF_END_EXIT;
 }
 
 static void note(struct tool_raw *t, const struct mtf_item *item) {
@@ -417,6 +422,12 @@ static void note(struct tool_raw *t, const struct mtf_item *item) {
     case MTF_ITEM_FOOTER:
         note_footer(t, item);
         break;
+    case MTF_ITEM_NOTICE:
+        if (item->number == MTF_NOTICE_END_MODE) {
+            t->exited = false;
+            t->footer = t->footer && t->use_spool;
+        }
+        break;
     case MTF_ITEM_DAMAGE:
         t->damages++;
         break;
@@ -426,9 +437,23 @@ static void note(struct tool_raw *t, const struct mtf_item *item) {
 }
 
 /*
- * The next item of the file. A process that was killed while its last frame was
- * written leaves it cut; the spool still has those events, so the cut alone is
- * no loss: it is told only if something follows it or there is no spool.
+ * Called at the end of the file: true if the process may have been killed in
+ * the middle of the file's last write, and nothing is lost. Behind the footer
+ * of a program that ended, every call waits until its events are written, so
+ * the call that a torn write belongs to did not return. The kernel cuts the
+ * write of a killed process at a page of the file; a file that ends elsewhere
+ * was cut later, and what it lacks is a loss.
+ */
+static bool is_torn(const struct tool_raw *t) {
+    return t->exited && tool_parts_at_last(&t->parts) &&
+           file_stored_bytes(t) % MTF_WRITE_UNIT == 0;
+}
+
+/*
+ * Reads the next item of the file. A process that was killed while its last
+ * frame was written leaves it cut. The cut alone is no loss where the spool has
+ * those events, or no call returned that they belong to: it is told only if
+ * something follows it, or neither holds.
  */
 static void read_file(struct tool_raw *t, struct mtf_item *item) {
     if (t->after.kind != 0) {
@@ -450,11 +475,14 @@ static void read_file(struct tool_raw *t, struct mtf_item *item) {
         }
         break;
     }
+    if (item->kind == MTF_ITEM_END && (t->cut.kind != 0 || !t->footer) &&
+        is_torn(t))
+        t->torn = t->footer = true;
     if (t->cut.kind == 0)
         return;
     /* Only the last part of a flight recording can have the spool behind it. */
-    if (item->kind != MTF_ITEM_END || !t->use_spool ||
-        !tool_parts_at_last(&t->parts)) {
+    if (item->kind != MTF_ITEM_END ||
+        !(t->torn || (t->use_spool && tool_parts_at_last(&t->parts)))) {
         t->after = *item;
         *item = t->cut;
     }
@@ -738,12 +766,13 @@ uint64_t tool_raw_in_all(const struct tool_raw *t, unsigned field,
 
 /* The streams may have less: events of parts that were not kept, and what is
    counted of gaps that were open at the end. They have more if the process was
-   killed behind its footer and the spool has what came then. */
+   killed behind its footer: events that the spool has, or the beginning of what
+   the next footer would have counted. */
 static bool contradicts(const struct tool_raw *t, uint64_t footer,
                         uint64_t found, bool may_be_less) {
     if (found < footer)
         return !may_be_less && !t->begins_late;
-    return found > footer && !t->use_spool;
+    return found > footer && !t->use_spool && !t->torn;
 }
 
 static const char *footer_text(struct tool_raw *t, uint64_t footer,

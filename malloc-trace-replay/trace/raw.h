@@ -27,18 +27,19 @@ struct tool_raw;
  * opened or is no raw trace shows in the first item, MTF_ITEM_FAILED.
  */
 struct tool_raw *tool_raw_open(const char *name);
-/* The same, and follows it: at the end of what is there of a pipe, or of a file
-   that a living recording writes, calls WAIT, which is to come back to look
-   again; false: as if the trace ended here. What the recording leaves is read
-   to its end, with the spool. A flight recording forgets its past and cannot be
-   followed: it is read as tool_raw_open does. */
-struct tool_raw *tool_raw_follow(const char *name, bool (*wait)(void *ctx),
-                                 void *ctx);
-/* Whether NAME can be opened and read once more: a file, its spool or its
+/* Like tool_raw_open, and follows the trace: at the end of what is there of a
+   pipe, or of a file that a living recording writes, calls WAIT, which is to
+   come back to look again; false: as if the trace ended here. What the
+   recording leaves is read to its end, with the spool. A flight recording
+   forgets its past and cannot be followed: it is read as tool_raw_open does.
+   IN: as of tool_raw_from_input; NULL: NAME is opened. */
+struct tool_raw *tool_raw_follow(struct tool_input *in, const char *name,
+                                 bool (*wait)(void *ctx), void *ctx);
+/* Tells whether NAME can be opened and read again: a file, its spool or its
    parts. */
 bool tool_raw_is_file(const char *name);
-/* The same of an input from whose bytes nothing was read yet (peeking is fine);
-   it becomes the trace's. NAME as given to tool_input_open. */
+/* Like tool_raw_open, for an input from which no byte was taken yet (peeking is
+   fine); it becomes the trace's. NAME as given to tool_input_open. */
 struct tool_raw *tool_raw_from_input(struct tool_input *in, const char *name);
 /* Reads and decompresses on a thread of its own where that is of use. Before
    the first item. */
@@ -57,12 +58,12 @@ const char *tool_raw_item_text(struct tool_raw *t, const struct mtf_item *item);
 bool tool_raw_is_growing(const struct tool_raw *t);
 /* A spool of the same recording was there and is read. */
 bool tool_raw_has_spool(const struct tool_raw *t);
-/* Whether a file was read at all, or the spool alone. */
+/* Tells whether a file was read at all, or the spool alone. */
 bool tool_raw_has_file(const struct tool_raw *t);
 /* A flight recording of which only the last part is left: streams begin where
    they begin, and what frees name may be from before. After tool_raw_open. */
 bool tool_raw_begins_late(const struct tool_raw *t);
-/* What it is compressed in, as tool_input_frame_name; NULL: it is plain. */
+/* Name of its compression, as tool_input_frame_name; NULL: it is plain. */
 const char *tool_raw_frame_name(const struct tool_raw *t);
 
 /* So far: bytes before LZ4, and as stored, spool included. */
@@ -91,7 +92,7 @@ bool tool_raw_account(const struct tool_raw *t, unsigned field,
 uint64_t tool_raw_in_all(const struct tool_raw *t, unsigned field,
                          uint64_t found);
 
-/* What a reader found in the streams. */
+/* Counts of events that a reader found in the streams. */
 struct tool_raw_counts {
     uint64_t mallocs, memaligns, reallocs, frees, failed;
     uint64_t untraced, dropped;

@@ -2,7 +2,7 @@
 #include "trace/spool.h"
 
 #include "base/bits.h"
-#include "base/os_file.h"
+#include "base/linux/os_file.h"
 #include "base/raw_io.h"
 #include "common/array.h"
 

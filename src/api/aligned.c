@@ -7,7 +7,7 @@
 #include "api/export.h"
 #include "api/malloc_path.h"
 #include "base/bits.h"
-#include "base/os_mem.h"
+#include "base/linux/os_mem.h"
 
 #include <errno.h>
 

@@ -132,7 +132,7 @@ void tcm_alloc_record_failure(uint64_t size, enum mtf_call call,
     }
 }
 
-/* What a sized free says of its block. */
+/* Size and alignment that the caller of a sized free states for its block. */
 struct claim {
     size_t size;
     size_t align; /* 0: a plain block */

@@ -13,7 +13,7 @@
 #include "traceformat/trace_event.h"
 
 TCM_COLD void *tcm_alloc_slow(size_t size, enum mtf_call call);
-/* The same without a record of the failure, for callers that try again. */
+/* tcm_alloc_slow that records no failure, for callers that try again. */
 TCM_COLD void *tcm_alloc_try_slow(size_t size, enum mtf_call call);
 /* calloc of more than TCM_MAX_SMALL bytes. */
 TCM_COLD void *tcm_calloc_large(size_t size);
@@ -25,7 +25,8 @@ TCM_COLD void tcm_alloc_record_failure(uint64_t size, enum mtf_call call,
 /* ALIGN: a power of two. */
 void *tcm_alloc_aligned(size_t size, size_t align, enum mtf_call call,
                         bool record_failure);
-/* The same where a rounded SIZE is served and ASKED is what was asked for. */
+/* tcm_alloc_aligned of SIZE bytes for a caller that asked for ASKED, which is
+   recorded: pvalloc rounds up. */
 void *tcm_alloc_aligned_as(size_t size, size_t asked, size_t align,
                            enum mtf_call call);
 
@@ -44,8 +45,9 @@ void tcm_free_sized_elsewhere(void *ptr, size_t size, size_t align,
 /* Debug builds: stops the program if SIZE and ALIGN (0: none) cannot be what
    PTR, or NULL, was made with by operator new. */
 TCM_COLD void tcm_delete_check(const void *ptr, size_t size, size_t align);
-/* The same of a block of malloc's, which realloc may have left roomier than a
-   new one: only a larger size and another alignment are known to be wrong. */
+/* tcm_delete_check for a block of malloc, which realloc may have left roomier
+   than a new one: only a larger size and another alignment are known to be
+   wrong. */
 TCM_COLD void tcm_free_sized_check(const void *ptr, size_t size, size_t align);
 
 #endif

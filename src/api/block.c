@@ -15,7 +15,7 @@ static bool is_of_class(const void *ptr, unsigned size_class) {
     return tcm_entry_class(tcm_page_entry(ptr)) == size_class;
 }
 
-/* Whether BLOCK, if there is one, is as it was asked for. */
+/* True if there is no BLOCK, or it has SIZE bytes and ALIGN. */
 static bool serves(const struct tcm_block *block, size_t size, size_t align) {
     if (block->ptr == NULL)
         return true;
@@ -50,7 +50,7 @@ static void get_small(struct tcm_thread_state *self, struct mtr_thread *trace,
             tcm_cache_upkeep(cache);
         }
         if (!tcm_cache_refill(cache, size_class)) {
-            /* What has run out may be the memory for the bin. */
+            /* The memory for the bin may have run out, not that for objects. */
             get_uncached(size_class, block);
             return;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What realloc and the slow functions share: a block out of and into the
- * calling thread's cache or the levels below it, without any event.
+ * Blocks out of and into the calling thread's cache or the levels below it,
+ * without any event: for realloc and the slow paths of malloc and free.
  *
  * *SHARED is set when levels that threads share were asked. TRACE (or NULL)
  * gets the time before memory that the cache no longer needs is given up on the
@@ -30,22 +30,22 @@ struct tcm_block tcm_block_get(struct tcm_thread_state *self,
 /* A plain block with pages of its own, whatever its size. */
 struct tcm_block tcm_block_get_pages(size_t size, bool *shared);
 
-/* Whether INFO is of a block that a program may free. */
+/* True if INFO describes a block that a program may free. */
 static inline bool tcm_block_is_in_use(const struct tcm_block_info *info) {
     return info->kind == TCM_BLOCK_SMALL || info->kind == TCM_BLOCK_LARGE;
 }
 
-/* Whether tcm_block_put would give memory to levels that threads share. */
+/* True if tcm_block_put would give memory to levels that threads share. */
 bool tcm_block_put_is_shared(struct tcm_thread_state *self,
                              const struct tcm_block_info *info);
-/* INFO: what tcm_block_check said of PTR. */
+/* INFO: the result of tcm_block_check(PTR). */
 void tcm_block_put(struct tcm_thread_state *self, void *ptr,
                    const struct tcm_block_info *info);
 
-/* What PTR is. Stops the program if it is no block. */
+/* Looks PTR up. Stops the program if it is no block. */
 struct tcm_block_info tcm_block_check(const void *ptr);
-/* Stops the program, as PTR, of which INFO was told, is no block; the second
-   with a message that speaks of a realloc. */
+/* Stops the program because PTR, which INFO describes, is no block in use; the
+   second prints a message that speaks of a realloc. */
 TCM_NORETURN void tcm_block_refuse(const struct tcm_block_info *info,
                                    const void *ptr);
 TCM_NORETURN void tcm_block_refuse_realloc(const struct tcm_block_info *info,

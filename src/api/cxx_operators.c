@@ -118,7 +118,7 @@ static TCM_ALWAYS_INLINE bool some_are_replaced(void) {
            look_for_replaced();
 }
 
-/* What a nothrow form asks another for. */
+/* Arguments and result of the form that a nothrow form calls. */
 struct request {
     void *(*plain)(size_t size);
     void *(*aligned)(size_t size, size_t align);
@@ -400,7 +400,7 @@ OPERATOR void N(_ZdaPvSt11align_val_tRKSt9nothrow_t)(void *ptr, size_t align,
     DELETE_BODY(op_delete_array_aligned_nothrow);
 }
 
-/* The same by the names of <gperftools/tcmalloc.h>. */
+/* Names of the operators in <gperftools/tcmalloc.h>. */
 TCM_ALIAS(tc_new, _Znwm);
 TCM_ALIAS(tc_newarray, _Znam);
 TCM_ALIAS(tc_new_nothrow, _ZnwmRKSt9nothrow_t);

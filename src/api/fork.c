@@ -17,22 +17,22 @@
  * an allocation finds locks held by its own thread; it forks without taking
  * any, which is safe only if no other thread holds one at that moment.
  */
-#include "api/fork.h"
 #include "api/export.h"
+#include "api/library.h"
 #include "api/thread_record.h"
 #include "api/thread_state.h"
 #include "api/trace_hooks.h"
 #include "base/atomic.h"
 #include "base/check.h"
 #include "base/lock.h"
-#include "base/os_thread.h"
+#include "base/linux/os_thread.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 
-/* Of glibc's libio: exported, but declared in no current header. The lock is
-   recursive. */
+/* Functions of glibc's libio: exported, but declared in no current header. The
+   lock is recursive. */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 extern void _IO_list_resetlock(void) __attribute__((weak));
@@ -88,10 +88,11 @@ typedef int register_function(void (*)(void), void (*)(void), void (*)(void),
 static register_function register_after_ours;
 
 /*
- * What pthread_atfork, which is linked into each object, calls. When this
- * library is preloaded, the program's libraries may register before our
- * constructor runs and without having allocated; this function then registers
- * ours first. Weak, since a static program has the C library's own.
+ * pthread_atfork, which is linked into each object, calls this function. When
+ * this library is preloaded, the program's libraries may register handlers
+ * before our constructor runs and without having allocated; then ours are
+ * registered first, from here. Weak, since a static program has the C library's
+ * own.
  */
 TCM_PUBLIC register_function TCM_EXPORT(__register_atfork)
     __attribute__((weak, alias("register_after_ours")));

@@ -10,8 +10,6 @@
  */
 #include "api/library.h"
 #include "api/export.h"
-#include "api/fork.h"
-#include "api/settings.h"
 #include "api/trace_hooks.h"
 #include "base/check.h"
 #include "base/lock.h"

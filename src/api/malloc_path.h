@@ -16,7 +16,8 @@
  * it goes on with, but for sized frees and calloc, whose plain path it would
  * make longer.
  *
- * tests/integration/fast_path.sh counts the instructions of both plain paths.
+ * tests/integration/allocator/fast_path.sh counts the instructions of both
+ * plain paths.
  */
 #ifndef TCM_API_MALLOC_PATH_H
 #define TCM_API_MALLOC_PATH_H
@@ -29,7 +30,7 @@
 #include "core/class_map.h"
 #include "core/heap.h"
 
-/* Whether PTR is an object of the class. For assertions. */
+/* True if PTR is an object of the class. For assertions. */
 static inline bool tcm_class_is(const void *ptr, uint64_t scaled) {
     return tcm_class_scale(tcm_entry_class(tcm_page_entry(ptr))) == scaled;
 }
@@ -208,7 +209,7 @@ static TCM_ALWAYS_INLINE void tcm_free_far(void *ptr, enum mtf_call call) {
 }
 
 /*
- * The same for a sized free. The block's class is always looked up: that takes
+ * The path of a sized free. The block's class is always looked up: that takes
  * no more instructions than finding it by SIZE, and a free with a wrong size
  * frees the right block, traced or not.
  */

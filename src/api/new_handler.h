@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What happens when memory is out: the new-handler of C++, called by the
- * operators new and, in new mode (tc_set_new_mode), by malloc and its family;
- * and std::bad_alloc. This library does not link libstdc++: it uses that of the
- * program, if it has one.
+ * Out of memory: the new-handler of C++, which the operators new call and, in
+ * new mode (tc_set_new_mode), malloc and its family; and std::bad_alloc. This
+ * library does not link libstdc++: it uses the program's, if that has one.
  *
  * Threads: any. Callers hold no lock and have left the recorder: a handler is
  * the program's code and may allocate, free and throw.

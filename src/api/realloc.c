@@ -35,7 +35,7 @@
 #define OWN_PAGES       ((size_t)16 << 10)
 #define OWN_PAGES_ROOMY ((size_t)64 << 10)
 
-/* What can be done with the block where it is. */
+/* Ways to resize a block where it is. */
 enum in_place { STAYS, SHRINKS, MAY_GROW, MUST_MOVE };
 
 static enum in_place in_place(const struct tcm_block_info *info, size_t size) {
@@ -181,6 +181,17 @@ static struct tcm_block_info block_of(const void *ptr) {
     return info;
 }
 
+/* Stops the program unless INFO describes PTR as a block in use. */
+static void need_block_in_use(struct tcm_thread_state *self,
+                              const struct mtr_thread *trace, const void *ptr,
+                              const struct tcm_block_info *info) {
+    if (TCM_LIKELY(tcm_block_is_in_use(info)))
+        return;
+    if (trace != NULL)
+        tcm_trace_leave(self);
+    tcm_block_refuse_realloc(info, ptr);
+}
+
 /* One attempt. FAILS: it is the last one, so a failure is recorded. */
 static void *realloc_once(void *ptr, size_t size, enum mtf_call call,
                           bool fails) {
@@ -204,11 +215,7 @@ static void *realloc_once(void *ptr, size_t size, enum mtf_call call,
             return result;
         }
     }
-    if (TCM_UNLIKELY(!tcm_block_is_in_use(&info))) {
-        if (trace != NULL)
-            tcm_trace_leave(self);
-        tcm_block_refuse_realloc(&info, ptr);
-    }
+    need_block_in_use(self, trace, ptr, &info);
     if (!resize_in_place(trace, ptr, &info, size, call)) {
         result = move(self, trace, ptr, &info, size, call);
         if (result == NULL) {
@@ -252,11 +259,8 @@ static void *realloc_to_zero(void *ptr, enum mtf_call call) {
         tcm_trace_leave(self);
         return NULL;
     }
-    if (info.kind != TCM_BLOCK_PRIVATE && !tcm_block_is_in_use(&info)) {
-        if (trace != NULL)
-            tcm_trace_leave(self);
-        tcm_block_refuse_realloc(&info, ptr);
-    }
+    if (info.kind != TCM_BLOCK_PRIVATE)
+        need_block_in_use(self, trace, ptr, &info);
     if (trace != NULL) {
         tcm_trace_present(trace, ptr, &info);
         tcm_trace_realloc_end(trace, call, tcm_block_word(ptr, false));
@@ -268,8 +272,8 @@ static void *realloc_to_zero(void *ptr, enum mtf_call call) {
     return NULL;
 }
 
-/* What is recorded of a realloc on the fast path; T is NULL on the plain one.
- */
+/* Stream, call and old block of a realloc that is recorded on the fast path; T
+   is NULL on the plain one. */
 struct recorded {
     struct mtr_thread *t;
     enum mtf_call call;
@@ -341,10 +345,10 @@ realloc_traced(void *ptr, size_t size, enum mtf_call call, uintptr_t caller) {
                      *r.word < r.t->first_token))
         return NULL;
     if (TCM_UNLIKELY(mtr_has_sites(r.t))) {
-        struct mtr_thread_sites *sites = r.t->cold->sites;
+        struct mts_thread *sites = r.t->cold->sites;
         const uint8_t *pos = r.t->pos;
-        int64_t site = sites->walks ? mtr_site_walk_inside(r.t, caller)
-                                    : mtr_site_known(sites, caller);
+        int64_t site = sites->walks ? mts_walk_inside(sites, caller)
+                                    : mts_known(sites, caller);
         /* Finding it may have allocated. */
         if (site <= MTF_SITE_NONE || r.t->pos != pos || tcm_self.trace != r.t)
             return NULL;

@@ -3,7 +3,7 @@
  * The environment variables of the heap; doc/environment.md says what they mean
  * and how invalid values are treated.
  */
-#include "api/settings.h"
+#include "api/library.h"
 #include "base/check.h"
 #include "base/env.h"
 #include "core/cache_registry.h"

@@ -50,7 +50,7 @@ static void take_out(struct tcm_thread_record *record) {
 }
 
 /*
- * Whether the kernel has marked the mutex. Read from its word:
+ * True if the kernel has marked the mutex, whose word is read directly:
  * pthread_mutex_trylock may be another library's, which allocates or takes
  * locks, while our lock is held. Acquire: the dead thread's stores are seen.
  */

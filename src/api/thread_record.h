@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What other threads know of a thread, in memory that outlives it. A thread
- * that ends without running our key's destructor loses nothing this way: one
- * that leaves by the raw system call, or whose state is set up in the last
- * round of its destructors, when our key is no longer looked at.
+ * Records of threads, in memory that outlives them, by which other threads
+ * release what a dead one left. Some threads end without running our key's
+ * destructor: those that leave by the raw system call, and those whose state is
+ * set up in the last round of destructors, when our key is no longer looked at.
  *
  * Each record has a robust mutex that its thread holds all its life. The kernel
  * marks it when the thread is gone, for whatever reason; threads that start

@@ -19,7 +19,7 @@ void tcm_thread_set_own(struct tcm_thread_state *self,
     self->own = cache;
     if (self->record != NULL)
         self->record->cache = cache == TCM_NO_CACHE ? NULL : cache;
-    /* What was detached while recording has its words. */
+    /* A cache that was detached while recording has its words. */
     if (cache != TCM_NO_CACHE && !cache->want_words &&
         tcm_trace_uses_words(self))
         tcm_cache_want_words(cache, true);

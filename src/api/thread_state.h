@@ -36,7 +36,7 @@
 #include "tracer/tracer.h"
 #endif
 
-/* Whether this is the tracing library. */
+/* 1 in the tracing library, else 0. */
 enum { tcm_tracing = TCM_TRACING };
 
 enum tcm_thread_life {
@@ -63,10 +63,10 @@ struct tcm_thread_state {
 extern TCM_TLS struct tcm_thread_state tcm_self;
 
 /* ------------------------------------------------------------------------ */
-/* What the state tells of recording: never, in the untraced library        */
+/* Recording, as the state tells; never on in the untraced library          */
 
 #if TCM_TRACING
-/* Whether the calls of the program's threads are recorded now. */
+/* True while the calls of the program's threads are recorded. */
 static inline bool tcm_trace_is_recording(void) {
     return mtr_is_recording();
 }
@@ -76,7 +76,7 @@ static inline bool tcm_trace_is_private(const struct tcm_thread_state *self) {
     return self->private_depth != 0;
 }
 
-/* Whether the traced paths may use the words of SELF's cache: they do as long
+/* True if the traced paths may use the words of SELF's cache: they do as long
    as its stream has room, which may be left from an earlier recording. */
 static inline bool tcm_trace_uses_words(const struct tcm_thread_state *self) {
     return tcm_load_relaxed(&self->trace->limit) != NULL ||
@@ -110,7 +110,7 @@ static inline void tcm_thread_drop_own(struct tcm_thread_state *self) {
         self->record->cache = NULL;
 }
 
-/* Whether the parts of SELF, the calling thread's state, agree. For
+/* True if the parts of SELF, the calling thread's state, agree. For
    assertions. */
 static inline bool tcm_thread_is_valid(const struct tcm_thread_state *self) {
     bool has_cache = self->own != TCM_NO_CACHE;

@@ -72,13 +72,13 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self) {
 static struct mtr_thread *enter_sited(struct tcm_thread_state *self,
                                       struct mtr_thread *t, uintptr_t caller,
                                       size_t size) {
-    struct mtr_thread_sites *sites = t->cold->sites;
+    struct mts_thread *sites = t->cold->sites;
     uint64_t key = caller;
-    mtr_site_notice(caller);
+    mts_notice(caller);
     if (self->life != TCM_THREAD_ENDED && !mtr_drops(t)) {
         uint32_t session = t->cold->session;
         bool has_lines = sites->has_lines;
-        key = mtr_site_key(sites, caller);
+        key = mts_key(sites, caller);
         if (has_lines)
             t = tcm_trace_enter(self);
         /* Another recording is on, or none: SITES, with the lines that were
@@ -88,7 +88,7 @@ static struct mtr_thread *enter_sited(struct tcm_thread_state *self,
     }
     bool good =
         t == NULL || !mtr_has_sites(t) || mtr_site_enter(t, caller, key, size);
-    mtr_site_key_done(sites, key, caller);
+    mts_key_done(sites, key, caller);
     if (good)
         return t;
     tcm_trace_leave(self);
@@ -121,7 +121,7 @@ static TCM_ALWAYS_INLINE void *put_sited_alloc(size_t size, uint64_t scaled,
                                                uint32_t site) {
     struct mtr_thread *t = tcm_self.trace;
     struct tcm_thread_cache *cache = tcm_self.own;
-    struct mtr_thread_sites *sites = t->cold->sites;
+    struct mts_thread *sites = t->cold->sites;
     mtr_put_site(t, sites, site);
     mtr_put_sited_call(t, sites, call);
     struct tcm_entry *entry = tcm_bin_at(cache, scaled)->top - 1;
@@ -131,18 +131,20 @@ static TCM_ALWAYS_INLINE void *put_sited_alloc(size_t size, uint64_t scaled,
     return ptr;
 }
 
-/* The same for sites that are more than a caller: a stack is walked from the
-   frame of this function, which takes the place of the exported one's. */
+/* Allocates and records with a site that is more than a caller: a stack is
+   walked from the frame of this function, which takes the place of the exported
+   one's. */
 static TCM_NOINLINE void *walked_alloc(size_t size, uint64_t scaled,
                                        enum mtf_call call, uintptr_t caller,
                                        void *(*slow)(size_t)) {
     struct mtr_thread *t = tcm_self.trace;
     const uint8_t *pos = t->pos;
-    int64_t site = mtr_site_walk(t, size, caller, __builtin_frame_address(0));
+    int64_t site =
+        mts_walk(t->cold->sites, size, caller, __builtin_frame_address(0));
     /* Finding it may have allocated: no room or block is left. It may have
        slept, too, and the end of a recording does not wait for a thread that
        does: so the limit is looked at once more. */
-    if (TCM_UNLIKELY(site == MTR_SITE_NOT_KNOWN || t->pos != pos ||
+    if (TCM_UNLIKELY(site == MTS_NOT_KNOWN || t->pos != pos ||
                      tcm_self.trace != t || pos >= tcm_load_relaxed(&t->limit)))
         return slow(size);
     return put_sited_alloc(size, scaled, call, (uint32_t)site);
@@ -151,10 +153,10 @@ static TCM_NOINLINE void *walked_alloc(size_t size, uint64_t scaled,
 /* Others are called in the tail: SLOW notes where this function returns to. */
 void *tcm_trace_sited_alloc(size_t size, uint64_t scaled, enum mtf_call call,
                             uintptr_t caller, void *(*slow)(size_t)) {
-    struct mtr_thread_sites *sites = tcm_self.trace->cold->sites;
+    struct mts_thread *sites = tcm_self.trace->cold->sites;
     if (TCM_UNLIKELY(sites->walks))
         return walked_alloc(size, scaled, call, caller, slow);
-    uint32_t site = mtr_site_known(sites, caller);
+    uint32_t site = mts_known(sites, caller);
     if (TCM_UNLIKELY(site == MTF_SITE_NONE))
         return slow(size);
     return put_sited_alloc(size, scaled, call, site);
@@ -250,7 +252,7 @@ void tcm_trace_free_size(struct mtr_thread *t, enum mtf_call call,
         mtr_put_free_size(t, call, token, size);
 }
 
-/* What is wrong with a pointer, and with which block. */
+/* Fault of a pointer that is freed or resized, and the block that it is in. */
 struct wrong {
     enum mtf_wrong what; /* 0: nothing is known to be */
     uint64_t token;      /* 0: not known */
@@ -385,7 +387,7 @@ void tcm_trace_cache_moves(struct tcm_thread_state *self, bool gives) {
 }
 
 /* ------------------------------------------------------------------------ */
-/* What the recorder asks of the allocator                                  */
+/* Questions of the recorder to the allocator                               */
 
 static void enter_private(void) {
     struct tcm_thread_state *self = &tcm_self;
@@ -457,7 +459,8 @@ static bool has_memory(const void *p) {
     return tcm_page_span(p) != NULL;
 }
 
-/* What is longer may be memory that the program divides itself. */
+/* Token of the block at P, or 0. A block that is longer than BYTES and some may
+   be memory that the program divides itself. */
 static uint64_t token_of(const void *p, size_t bytes) {
     uint64_t entry = tcm_page_entry(p);
     unsigned size_class = tcm_entry_class(entry);

@@ -23,8 +23,7 @@
 #include "traceformat/trace_event.h"
 
 #if TCM_TRACING
-#include "tracer/site_defs.h"
-#include "tracer/sites.h"
+#include "tracer/stream/thread_sites.h"
 #include "tracer/trace_clock.h"
 
 /* The calling thread's stream, ready for one call's events, or NULL. */
@@ -32,10 +31,10 @@ struct mtr_thread *tcm_trace_enter(struct tcm_thread_state *self);
 void tcm_trace_leave(struct tcm_thread_state *self);
 
 /*
- * Call sites (tracer/sites.h). The functions that slow paths begin in note
+ * Call sites (sites/call_sites.h). The functions that slow paths begin in note
  * where the call returns to. They are the exported functions, or tail of these,
- * so that the return address is theirs; tests/integration/sites.sh asks whether
- * the compiler saw to that.
+ * so that the return address is theirs; tests/integration/sites/sites.sh asks
+ * whether the compiler saw to that.
  */
 #define tcm_trace_from_here()                                                  \
     ((void)(tcm_self.caller = (uintptr_t)__builtin_return_address(0)))
@@ -55,7 +54,7 @@ struct mtr_thread *tcm_trace_enter_free(struct tcm_thread_state *self);
 void *tcm_trace_sited_alloc(size_t size, uint64_t scaled, enum mtf_call call,
                             uintptr_t caller, void *(*slow)(size_t));
 
-/* Around a call that frees and does not allocate; tracer/thread_life.h. */
+/* Around a call that frees and does not allocate; mtr_freeing says why. */
 static inline void tcm_trace_free_begins(void) {
     TCM_ASSERT(mtr_freeing < UINT8_MAX);
     mtr_freeing++;
@@ -98,16 +97,16 @@ void tcm_trace_free(struct mtr_thread *t, enum mtf_call call, uint64_t *word);
 /* A sized free with a SIZE that contradicts the block. */
 void tcm_trace_free_size(struct mtr_thread *t, enum mtf_call call,
                          uint64_t *word, uint64_t size);
-/* Whether the size of a sized free is recorded where it contradicts nothing
-   that can be told. */
+/* True if the size of a sized free is recorded also where nothing is known to
+   contradict it. */
 static inline bool tcm_trace_checks_sizes(const struct mtr_thread *t) {
     return (t->flags & MTR_THREAD_CHECKS) != 0;
 }
 
 /*
- * Whether PTR, of which INFO was told, begins no block that is in use, as far
- * as words and spans tell for certain: then the CALL that was to free or resize
- * it must not reach the heap. *T may become NULL: the call is not recorded.
+ * Returns true if PTR, which INFO describes, begins no block in use, as far as
+ * words and spans tell for certain: the CALL that was to free or resize it must
+ * not reach the heap then. *T may become NULL: the call is not recorded.
  */
 bool tcm_trace_refuses(struct tcm_thread_state *self, struct mtr_thread **t,
                        enum mtf_call call, const void *ptr,
@@ -117,8 +116,8 @@ void tcm_trace_forget(const void *ptr);
 /* A realloc of the block with OLD_WORD to the one with NEW_WORD. */
 void tcm_trace_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
                        uint64_t *old_word, uint64_t *new_word, bool moved);
-/* The same on the fast path, where the stream has room and OLD_WORD holds a
-   token of this recording. */
+/* tcm_trace_realloc for the fast path, where the stream has room and OLD_WORD
+   holds a token of this recording. */
 static TCM_ALWAYS_INLINE void
 tcm_trace_realloc_known(struct mtr_thread *t, enum mtf_call call, size_t size,
                         uint64_t *old_word, uint64_t *new_word, bool moved) {
@@ -161,7 +160,7 @@ static inline bool tcm_trace_is_on(void) {
 /* After tcm_api_init_recorded. */
 void tcm_trace_mark(const char *text, size_t length);
 
-/* Whether a call that may allocate is to make set-up, before it enters. */
+/* True if a call that may allocate must make set-up, before it enters. */
 static inline bool tcm_trace_init_is_due(void) {
     return mtr_is_early() && mtr_init_is_due();
 }

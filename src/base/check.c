@@ -4,7 +4,7 @@
  * would lead here again.
  */
 #include "base/check.h"
-#include "base/os_syscall.h"
+#include "base/linux/os_syscall.h"
 
 #include <errno.h>
 #include <poll.h>

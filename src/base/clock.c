@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/clock.h"
 #include "base/atomic.h"
-#include "base/elf_symbols.h"
-#include "base/os_syscall.h"
+#include "base/linux/elf_symbols.h"
+#include "base/linux/os_syscall.h"
 
 #include <sys/auxv.h>
 

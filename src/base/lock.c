@@ -8,7 +8,7 @@
  * one thread does many in a row meanwhile.
  */
 #include "base/lock.h"
-#include "base/os_thread.h"
+#include "base/linux/os_thread.h"
 
 /* In pauses of the processor (10 to 40 ns each): the first distance, the
    longest one, all together. */

@@ -15,7 +15,7 @@
 #include "base/check.h"
 #include "base/compiler.h"
 
-/* In the order in which they may be taken: tracer, api, core. */
+/* Ranks in the order in which locks may be taken: tracer, api, core. */
 enum tcm_lock_rank {
     TCM_RANK_NONE = 0, /* outside the order: no lock is taken inside */
     TCM_RANK_TRACE_LATE,

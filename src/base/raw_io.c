@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/raw_io.h"
 #include "base/check.h"
-#include "base/os_syscall.h"
+#include "base/linux/os_syscall.h"
 
 #include <errno.h>
 #include <fcntl.h>

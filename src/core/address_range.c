@@ -9,7 +9,7 @@
 #include "base/atomic.h"
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/os_mem.h"
+#include "base/linux/os_mem.h"
 #include "base/raw_io.h"
 #include "core/class_map.h"
 #include "core/meta_alloc.h"
@@ -61,7 +61,8 @@ static bool range_is_valid(const struct tcm_range *range) {
 /* The range that was filled in behind the others joins them. */
 static void publish(struct tcm_range_table *table) {
     TCM_ASSERT(range_is_valid(&table->range[table->count]));
-    /* For threads that look at all ranges with the lock of a shard alone. */
+    /* Publishes the range; pairs with the loads of threads that look at all
+       ranges with the lock of a shard alone. */
     tcm_store_release(&table->count, table->count + 1);
 }
 

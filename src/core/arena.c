@@ -13,7 +13,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/lock.h"
-#include "base/os_mem.h"
+#include "base/linux/os_mem.h"
 #include "core/meta_alloc.h"
 #include "core/page_map.h"
 #include "core/span.h"
@@ -50,7 +50,8 @@ static struct chunk *chunk_after(struct chunk *c) {
     return chunk_at(c, c->size);
 }
 
-/* Whether C, in no list or in one, is between chunks that agree with it. */
+/* Tells whether C, in no list or in one, is between chunks that agree with it.
+   */
 static bool chunk_is_valid(struct chunk *c) {
     const struct chunk *before = (struct chunk *)((char *)c - c->before);
     return c->size >= 2 * HEADER && c->size % HEADER == 0 &&

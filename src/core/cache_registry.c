@@ -9,6 +9,8 @@
 #include "core/meta_alloc.h"
 #include "core/thread_cache.h"
 
+uint32_t tcm_cache_count;
+
 #define TOTAL_BUDGET ((int64_t)32 << 20)
 #define MIN_BUDGET   TCM_MIN_CACHE_BUDGET
 #define LEAST_BUDGET TCM_LEAST_CACHE_BUDGET
@@ -67,7 +69,7 @@ static uint64_t least_budget(void) {
     return tcm_min_u64(MIN_BUDGET, share > LEAST_BUDGET ? share : LEAST_BUDGET);
 }
 
-/* Whether budgets and debts of all caches are those that are counted. */
+/* Tells whether budgets and debts of all caches are those that are counted. */
 static bool sums_are_right(void) {
     int64_t budgets = unclaimed_budget;
     uint64_t owed = 0;

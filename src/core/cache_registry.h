@@ -40,9 +40,9 @@ void tcm_registry_add(struct tcm_thread_cache *cache);
 /* Takes an empty cache out and its memory back. */
 void tcm_registry_remove(struct tcm_thread_cache *cache);
 
-/* In the child of fork, with the registry lock held: removes the caches that
-   were attached to other threads than the caller, whose cache is OWN. Their
-   bins, which may be in the middle of a change, are abandoned. */
+/* Called in the child of fork with the registry lock held: removes the caches
+   that were attached to other threads than the caller, whose cache is OWN.
+   Their bins, which may be in the middle of a change, are abandoned. */
 void tcm_registry_forget_others(const struct tcm_thread_cache *own);
 
 /* Raises the budget of CACHE by at least BYTES: from the unclaimed part, else

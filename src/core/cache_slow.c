@@ -55,7 +55,7 @@ static uint32_t bin_count(const struct tcm_thread_cache *cache,
                       cache->cold[size_class].base);
 }
 
-/* Whether the parts of the bin of CLASS agree. For assertions. */
+/* Tells whether the parts of the bin of CLASS agree. For assertions. */
 static bool bin_is_valid(const struct tcm_thread_cache *cache,
                          unsigned size_class) {
     const struct tcm_bin *bin = &cache->bin[size_class];
@@ -71,7 +71,7 @@ static bool bin_is_valid(const struct tcm_thread_cache *cache,
            cold->credit <= MAX_CREDIT && bit == (cold->capacity != 0);
 }
 
-/* Whether the bytes of capacity are those of all bins. */
+/* Tells whether the bytes of capacity are those of all bins. */
 static bool capacity_is_counted(const struct tcm_thread_cache *cache) {
     uint64_t bytes = 0;
     for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
@@ -80,7 +80,7 @@ static bool capacity_is_counted(const struct tcm_thread_cache *cache) {
     return bytes == cache->capacity_bytes;
 }
 
-/* Whether CACHE can be used by the calling thread. */
+/* Tells whether CACHE can be used by the calling thread. */
 static bool is_usable(const struct tcm_thread_cache *cache) {
     return cache != TCM_NO_CACHE && tcm_load_relaxed(&cache->attached) &&
            cache->bin[0].top == cache->bin[0].end;

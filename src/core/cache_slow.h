@@ -4,7 +4,7 @@
  * memory and budget.
  *
  * Threads: the caller is the thread that CACHE is attached to. None calls
- * upwards or reads the clock; errno is left alone.
+ * upwards or reads the clock; errno stays as it is.
  */
 #ifndef TCM_CORE_CACHE_SLOW_H
 #define TCM_CORE_CACHE_SLOW_H
@@ -42,8 +42,8 @@ bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned size_class);
 /* Returns all objects to the central lists; the cache stays. */
 void tcm_cache_flush(struct tcm_thread_cache *cache);
 
-/* From now on every entry has its word, for which tables are made as needed; or
-   none needs it. */
+/* Gives every entry its word from now on, for which tables are made as needed;
+   or none needs it. */
 void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want);
 
 #endif

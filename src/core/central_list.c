@@ -92,7 +92,7 @@ bool tcm_central_make_words(struct tcm_span *span) {
 /* ------------------------------------------------------------------------ */
 /* Spans                                                                    */
 
-/* By quarters of the objects that are free. */
+/* Buckets by quarters of the objects that are free. */
 static unsigned bucket_of(const struct tcm_span *span) {
     TCM_ASSERT(span->free_count != 0 && span->free_count <= span->objects);
     uint64_t scale = tcm_class[span->size_class].bucket_scale;
@@ -178,8 +178,8 @@ static void free_spans(struct tcm_span *chain) {
     }
 }
 
-/* Whether as many bits are set in SPAN as free_count says, none of them below
-   first_word or beyond the last object. */
+/* Tells whether as many bits are set in SPAN as free_count says, none of them
+   below first_word or beyond the last object. */
 static bool bits_are_counted(const struct tcm_span *span) {
     unsigned n = 0;
     for (unsigned w = 0; w < span->bit_words; w++) {
@@ -205,8 +205,8 @@ static struct tcm_span *fullest_span(struct tcm_central *central) {
 /* ------------------------------------------------------------------------ */
 /* Objects                                                                  */
 
-/* Of BITS, slots of SIZE bytes, those in groups that fill whole cache lines and
-   are free altogether. Only for sizes below a line. */
+/* Keeps those of BITS, slots of SIZE bytes, that are in groups which fill whole
+   cache lines and are all free. Only for sizes below a line. */
 static uint64_t whole_lines(uint64_t bits, size_t size) {
     /* 2 slots of 32 fill a line, 4 of 16, 4 of 48 three lines, 8 of 8. */
     uint64_t first = 0x5555555555555555u;
@@ -407,7 +407,7 @@ static unsigned mark_run(struct tcm_central *central, struct tcm_span *span,
     return run;
 }
 
-/* The same for OBJECTS in any order, up to N that are in SPAN. */
+/* Marks OBJECTS in any order, up to N that are in SPAN. */
 static unsigned mark_some(struct tcm_central *central, struct tcm_span *span,
                           void *const *objects, unsigned n, size_t used_bytes) {
     uintptr_t start = span->start;
@@ -432,12 +432,12 @@ static unsigned mark_some(struct tcm_central *central, struct tcm_span *span,
     return i;
 }
 
-/* Runs of at least so many neighbours are looked for, at every so-manieth
-   object. */
+/* Shortest run of adjacent objects worth marking as one; also how often one is
+   looked for. */
 #define RUN_LEAST 8u
 
-/* SIZE or less SIZE if the N OBJECTS begin with a run of such steps, as far as
-   three of them tell; else 0. */
+/* +SIZE or -SIZE if the N OBJECTS look like an ascending or descending run
+   (checks three of them), else 0. */
 static uintptr_t step_of(void *const *objects, unsigned n, size_t size) {
     if (n < RUN_LEAST)
         return 0;

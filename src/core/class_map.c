@@ -2,7 +2,7 @@
 #include "core/class_map.h"
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/os_mem.h"
+#include "base/linux/os_mem.h"
 
 /* The map becomes writable, and is charged as memory, in steps of this; one
    serves 512 MiB of heap. */

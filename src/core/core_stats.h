@@ -29,8 +29,8 @@ struct tcm_stats {
 #undef X
 };
 
-/* Those of the page heap but for spans, which its shards count; the others are
-   0 here. */
+/* Counters of the page heap but for spans, which its shards count; the others
+   are 0 here. This one and tcm_page_stats are in run_set.c. */
 extern struct tcm_stats tcm_stats;
 
 /* Number of thread caches, set by their registry: with more than one, threads

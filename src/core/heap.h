@@ -34,7 +34,7 @@ void tcm_large_free(struct tcm_span *span);
 /* Grows or shrinks a large block where it is. false: not possible there. */
 bool tcm_large_resize(struct tcm_span *span, size_t size);
 
-/* What an address is. */
+/* Kinds of addresses. */
 enum tcm_block_kind {
     TCM_BLOCK_FOREIGN, /* not of this heap, or in no span that is in use */
     TCM_BLOCK_SMALL,   /* start of an object's slot */
@@ -49,7 +49,7 @@ struct tcm_block_info {
     struct tcm_span *span;
 };
 struct tcm_block_info tcm_block_info(const void *ptr);
-/* Where the block begins that PTR is inside of. */
+/* Start of the block that PTR is inside of. */
 uintptr_t tcm_block_start(const struct tcm_block_info *info, const void *ptr);
 
 /* Around fork, in the forking thread: all locks of core, in order. */
@@ -65,7 +65,7 @@ void tcm_heap_fork_child(const struct tcm_thread_cache *own);
  */
 bool tcm_heap_gather(struct tcm_thread_cache *cache, size_t size);
 
-/* Returns FREE pages to the system, at least BYTES if there are so many; tells
+/* Returns FREE pages to the system, at least BYTES if it has as many; tells
    how many bytes. */
 size_t tcm_heap_release(size_t bytes);
 
@@ -89,7 +89,7 @@ void tcm_heap_figures(struct tcm_heap_figures *out);
 /* A copy of all counters. */
 void tcm_stats_read(struct tcm_stats *out);
 
-/* What can be set; each takes effect at once. */
+/* Settings; each takes effect at once. */
 struct tcm_heap_settings {
     uint64_t cache_budget_bytes; /* bound on what all thread caches may hold */
     uint64_t limit_bytes;        /* of heap_bytes; 0: none */
@@ -107,5 +107,17 @@ void tcm_heap_settings(struct tcm_heap_settings *out);
 /* One of them, in the unit of its field; the others stay. */
 void tcm_heap_set(enum tcm_heap_setting which, uint64_t value);
 void tcm_heap_configure(const struct tcm_heap_settings *settings);
+
+/* --- The verifier, a walk over all of core's structures ------------------- */
+
+/* Walks the whole heap and dies on the first broken invariant. Callers
+   hold no lock and no other thread allocates. */
+void tcm_heap_verify(void);
+/*
+ * Walks the heap while other threads go on, under all locks. Caches of others
+ * change without a lock, so only CACHE, the caller's own (or TCM_NO_CACHE), is
+ * walked.
+ */
+void tcm_heap_verify_running(struct tcm_thread_cache *cache);
 
 #endif

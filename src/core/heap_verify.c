@@ -6,7 +6,6 @@
  * marked in its span's bitmap during the walk, so that an object that is parked
  * twice, or is in the central list too, is found.
  */
-#include "core/heap_verify.h"
 #include "base/check.h"
 #include "core/arena.h"
 #include "core/cache_registry.h"
@@ -68,7 +67,7 @@ static void verify_map(struct tcm_span *span) {
 }
 
 static void verify_span(struct tcm_span *span, struct page_sums *sums) {
-    /* Its thread may be writing the map. */
+    /* The thread of the cache may be writing the map. */
     if (span->state != TCM_SPAN_MOVING)
         verify_map(span);
     struct tcm_page_figures *shard = &sums->shard[tcm_span_range(span)->shard];

@@ -11,7 +11,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/lock.h"
-#include "base/os_mem.h"
+#include "base/linux/os_mem.h"
 
 #define FIRST_CHUNK ((size_t)32 << 10)
 #define MIN_CHUNK   ((size_t)128 << 10)

@@ -45,7 +45,7 @@ uint64_t tcm_meta_mapped_bytes(void);
 
 void tcm_meta_lock(void);
 void tcm_meta_unlock(void);
-/* In the child, with the lock held. */
+/* Called in the child of fork with the lock held. */
 void tcm_meta_fork_child(void);
 
 /* Records of one size. A free record keeps the link in its first word. */

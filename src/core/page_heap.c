@@ -17,7 +17,7 @@
 #include "core/page_heap.h"
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/os_mem.h"
+#include "base/linux/os_mem.h"
 #include "core/core_stats.h"
 #include "core/meta_alloc.h"
 #include "core/page_map.h"
@@ -37,7 +37,7 @@
 /* ------------------------------------------------------------------------ */
 /* Shards                                                                   */
 
-/* What a thread knows of its shard. */
+/* State of the calling thread: its shard, and how contended that is. */
 static TCM_TLS struct {
     uint8_t shard;
     uint8_t left;      /* threads that had left it when the heat began */
@@ -215,8 +215,8 @@ static struct tcm_span *find_more(struct tcm_page_heap *heap,
     return run;
 }
 
-/* The same after growth. *MORE: the heap has grown, but another thread may have
-   taken the pages; the caller tries again. */
+/* Finds a run after growth. *MORE: the heap has grown, but another thread may
+   have taken the pages; the caller tries again. */
 static struct tcm_span *find_new(struct tcm_page_heap *heap,
                                  const struct request *want, size_t *offset,
                                  bool *fresh, bool *more) {
@@ -305,7 +305,7 @@ static struct tcm_span *alloc_from(struct tcm_page_heap *heap,
     return span;
 }
 
-/* From the shards but HEAP. */
+/* Takes from the shards other than HEAP. */
 static struct tcm_span *alloc_elsewhere(const struct tcm_page_heap *heap,
                                         const struct request *want,
                                         bool *zeroed) {
@@ -317,8 +317,8 @@ static struct tcm_span *alloc_elsewhere(const struct tcm_page_heap *heap,
     return span;
 }
 
-/* Whether HEAP has its share of what all blocks take. Relaxed: a moment's view
-   of shards whose locks are not held. */
+/* Tells whether HEAP has its share of what all blocks take. Relaxed: a moment's
+   view of shards whose locks are not held. */
 static bool has_share(const struct tcm_page_heap *heap) {
     uint32_t n = tcm_load_acquire(&tcm_page_shards);
     uint64_t taken = 0;
@@ -485,7 +485,7 @@ bool tcm_page_heap_resize(struct tcm_span *span, size_t pages) {
 
 /* ------------------------------------------------------------------------ */
 
-/* From shard FIRST on. */
+/* Goes on from shard FIRST. */
 static size_t release_from(uint32_t first, size_t pages) {
     size_t done = 0;
     uint32_t n = tcm_load_acquire(&tcm_page_shards);

@@ -42,7 +42,7 @@ struct tcm_span *tcm_page_heap_alloc(size_t pages, size_t align_pages,
 void tcm_page_heap_free(struct tcm_span *span);
 /* Makes a LARGE span PAGES long where it is. false: not possible there. */
 bool tcm_page_heap_resize(struct tcm_span *span, size_t pages);
-/* Returns at least PAGES FREE pages to the system, if there are so many; tells
+/* Returns at least PAGES FREE pages to the system, if it has as many; tells
    how many. */
 size_t tcm_page_heap_release(size_t pages);
 
@@ -53,7 +53,7 @@ void tcm_page_heap_set_limit(uint64_t pages);
 void tcm_page_heap_set_rate(uint32_t milli);
 void tcm_page_heap_set_at_once(bool at_once);
 
-/* In pages, but for the number of blocks; of one moment. */
+/* Figures in pages, but for the number of blocks; of one moment. */
 struct tcm_page_figures {
     uint64_t committed, free, released, busy, large, large_blocks;
 };
@@ -62,7 +62,7 @@ void tcm_page_heap_figures(struct tcm_page_figures *out);
 /* All locks, around fork. */
 void tcm_page_heap_lock_all(void);
 void tcm_page_heap_unlock_all(void);
-/* In the child of fork, with the locks held. */
+/* Called in the child of fork with the locks held. */
 void tcm_page_heap_fork_child(void);
 
 /* The span of any state that covers ADDRESS, or NULL; slow. */

@@ -6,7 +6,7 @@
  */
 #include "core/page_map.h"
 #include "base/check.h"
-#include "base/os_mem.h"
+#include "base/linux/os_mem.h"
 
 struct tcm_page_leaf *tcm_page_root[TCM_ROOT_SIZE];
 

@@ -96,8 +96,8 @@ static inline struct tcm_span *tcm_page_span(const void *address) {
         &leaf->span[(a >> TCM_PAGE_SHIFT) & (TCM_LEAF_PAGES - 1)]);
 }
 
-/* Whether the page map has SPAN, or nothing if that is NULL, at both ends of
-   [START, END). For assertions. */
+/* Tells whether the page map has SPAN, or nothing if that is NULL, at both ends
+   of [START, END). For assertions. */
 static inline bool tcm_page_map_holds(uintptr_t start, uintptr_t end,
                                       const struct tcm_span *span) {
     return tcm_page_span((const void *)start) == span &&

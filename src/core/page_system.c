@@ -4,7 +4,7 @@
  * for if that is more. The system is asked with the growth lock alone; the end
  * of the committed part moves under both locks.
  *
- * After every so many freed pages the upper end of the longest FREE run is
+ * After a number of freed pages the upper end of the longest FREE run is
  * returned, up to an eighth of all FREE pages; the wait until the next time is
  * in proportion to what was returned. So a heap in steady use keeps the pages
  * that it uses again, and one that has shrunk returns its pages over time.
@@ -12,7 +12,7 @@
 #include "core/page_system.h"
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/os_mem.h"
+#include "base/linux/os_mem.h"
 #include "core/core_stats.h"
 #include "core/meta_alloc.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the page heap takes from the system and returns to it.
+ * Memory that the page heap takes from the system and returns to it.
  *
  * Invariants: only whole pages of the system are returned; where those are
  * larger than the heap's, the ends of a run stay FREE. While the system takes

@@ -5,6 +5,9 @@
 #include "core/core_stats.h"
 #include "core/page_map.h"
 
+struct tcm_stats tcm_stats;
+struct tcm_page_stats tcm_page_stats;
+
 #define ALIGN_TRIES 4u
 #define CHAIN_TRIES 32u
 
@@ -38,20 +41,20 @@ static uint64_t *pages_of(struct tcm_page_heap *heap, unsigned state) {
     return state == TCM_SPAN_FREE ? &heap->free_pages : &heap->released_pages;
 }
 
-/* Whether SPAN is in its range's committed part. */
+/* Tells whether SPAN is in its range's committed part. */
 static bool is_committed(const struct tcm_span *span) {
     const struct tcm_range *range = tcm_span_range(span);
     return span->start >= range->start &&
            tcm_span_end(span) <= tcm_range_frontier(range);
 }
 
-/* Whether the bit of tree I says if the tree has runs. */
+/* Tells whether the bit of tree I says if the tree has runs. */
 static bool bit_is_valid(const struct tcm_run_set *set, size_t i) {
     return (set->nonempty[i / 64] >> (i % 64) & 1) ==
            (set->tree[i].root != NULL);
 }
 
-/* Whether NEIGHBOUR, or nothing, does not merge with RUN. */
+/* Tells whether NEIGHBOUR, or nothing, does not merge with RUN. */
 static bool is_apart(const struct tcm_span *run,
                      const struct tcm_span *neighbour) {
     return neighbour == NULL ||

@@ -97,7 +97,7 @@ struct tcm_span *tcm_run_after(const struct tcm_span *span);
 /* The span that ends where SPAN begins, or NULL at the start of the range. */
 struct tcm_span *tcm_run_preceding(const struct tcm_span *span);
 
-/* Whether SPAN, a neighbour or NULL (false), is FREE or RELEASED. */
+/* Tells whether SPAN, a neighbour or NULL (false), is FREE or RELEASED. */
 bool tcm_run_is_free(const struct tcm_span *span);
 
 /* Enters RUN, FREE or RELEASED, into set, counts and map. Its neighbours are
@@ -128,7 +128,7 @@ struct tcm_span *tcm_run_set_before(const struct tcm_run_set *set,
    needed become FREE. NULL: none. */
 struct tcm_span *tcm_run_join_somewhere(const struct tcm_page_heap *heap,
                                         size_t pages);
-/* The same with the chain at the end of a range. */
+/* Joins the chain at the end of a range into one run. */
 struct tcm_span *tcm_run_join_at_end(uint32_t index, size_t pages);
 /* Free pages of either kind at the end of RANGE. */
 size_t tcm_run_pages_at_end(const struct tcm_range *range);

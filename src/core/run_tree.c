@@ -17,7 +17,7 @@ static uint32_t priority_of(const struct tcm_span *run, size_t page) {
     return (uint32_t)((x * 0x9E3779B97F4A7C15u) >> 32);
 }
 
-/* Whether RUN's children are on their sides of it, and not of higher
+/* Tells whether RUN's children are on their sides of it, and not of higher
    priority. */
 static bool node_is_valid(const struct tcm_span *run) {
     const struct tcm_span *left = run->left;

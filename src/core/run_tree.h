@@ -32,7 +32,7 @@ struct tcm_span *tcm_run_tree_after(const struct tcm_run_tree *tree,
 bool tcm_run_tree_holds(const struct tcm_run_tree *tree,
                         const struct tcm_span *run);
 
-/* Whether the whole tree is in order. */
+/* Tells whether the whole tree is in order. */
 bool tcm_run_tree_is_valid(const struct tcm_run_tree *tree);
 
 /* True if A comes before B. */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Spacing: 8, then multiples of 16 up to 128, then eight classes per doubling.
- * A span is the shortest that leaves at most 1/32 of it unused and has 16
- * objects or 32 KiB: when nine of ten objects die at random, a span of 16
- * objects becomes empty one time in five, one of 64 one time in a thousand.
- * tests/unit/core/test_size_class.c compares the lists with these rules. The
- * tables are constant so that a process starts without computing them.
+ * The lists of classes. Sizes are 8, then multiples of 16 up to 128, then eight
+ * classes per doubling. A span is the shortest that leaves at most 1/32 of it
+ * unused and has 16 objects or 32 KiB: when nine of ten objects die at random,
+ * a span of 16 objects becomes empty one time in five, one of 64 one time in a
+ * thousand.
+ *
+ * tests/unit/core/test_size_class.c has the rules as code: it compares the
+ * lists with them, and prints the lists with --rows. The tables are constant so
+ * that a process starts without computing them.
  */
 #include "core/size_class.h"
 #include "base/bits.h"
@@ -17,22 +20,21 @@
 #define CACHED_MIN   4
 #define CACHED_MAX   1023 /* with the guard entry a power of two */
 
-/* Number, size of the class before, size, pages of a span: the classes up to
+/* X(number, size of the class before, size, pages of a span): the classes up to
    TCM_TABLE_SMALL, and those above. */
 /* clang-format off */
-#define SMALL(X)                                                               \
+#define CLASSES_SMALL(X)                                                       \
     X(1, 0, 8, 1) X(2, 8, 16, 1) X(3, 16, 32, 1) X(4, 32, 48, 1)               \
     X(5, 48, 64, 1) X(6, 64, 80, 1) X(7, 80, 96, 1) X(8, 96, 112, 1)           \
-    X(9, 112, 128, 1) X(10, 128, 144, 1) X(11, 144, 160, 1)                    \
-    X(12, 160, 176, 1) X(13, 176, 192, 1) X(14, 192, 208, 1)                   \
-    X(15, 208, 224, 1) X(16, 224, 240, 1) X(17, 240, 256, 1)                   \
-    X(18, 256, 288, 1) X(19, 288, 320, 1) X(20, 320, 352, 1)                   \
-    X(21, 352, 384, 1) X(22, 384, 416, 2) X(23, 416, 448, 1)                   \
-    X(24, 448, 480, 1) X(25, 480, 512, 1) X(26, 512, 576, 2)                   \
-    X(27, 576, 640, 2) X(28, 640, 704, 2) X(29, 704, 768, 2)                   \
-    X(30, 768, 832, 3) X(31, 832, 896, 2) X(32, 896, 960, 2)                   \
-    X(33, 960, 1024, 2)
-#define MEDIUM(X)                                                              \
+    X(9, 112, 128, 1) X(10, 128, 144, 1) X(11, 144, 160, 1) X(12, 160, 176, 1) \
+    X(13, 176, 192, 1) X(14, 192, 208, 1) X(15, 208, 224, 1)                   \
+    X(16, 224, 240, 1) X(17, 240, 256, 1) X(18, 256, 288, 1)                   \
+    X(19, 288, 320, 1) X(20, 320, 352, 1) X(21, 352, 384, 1)                   \
+    X(22, 384, 416, 2) X(23, 416, 448, 1) X(24, 448, 480, 1)                   \
+    X(25, 480, 512, 1) X(26, 512, 576, 2) X(27, 576, 640, 2)                   \
+    X(28, 640, 704, 2) X(29, 704, 768, 2) X(30, 768, 832, 3)                   \
+    X(31, 832, 896, 2) X(32, 896, 960, 2) X(33, 960, 1024, 2)
+#define CLASSES_MEDIUM(X)                                                      \
     X(34, 1024, 1152, 3) X(35, 1152, 1280, 3) X(36, 1280, 1408, 3)             \
     X(37, 1408, 1536, 3) X(38, 1536, 1664, 5) X(39, 1664, 1792, 4)             \
     X(40, 1792, 1920, 4) X(41, 1920, 2048, 4) X(42, 2048, 2304, 4)             \
@@ -50,15 +52,17 @@
     X(76, 40960, 45056, 11) X(77, 45056, 49152, 6) X(78, 49152, 53248, 13)     \
     X(79, 53248, 57344, 7) X(80, 57344, 61440, 15) X(81, 61440, 65536, 8)      \
     X(82, 65536, 73728, 9) X(83, 73728, 81920, 10) X(84, 81920, 90112, 11)     \
-    X(85, 90112, 98304, 12) X(86, 98304, 106496, 13)                           \
-    X(87, 106496, 114688, 14) X(88, 114688, 122880, 15)                        \
-    X(89, 122880, 131072, 16) X(90, 131072, 147456, 18)                        \
-    X(91, 147456, 163840, 20) X(92, 163840, 180224, 22)                        \
-    X(93, 180224, 196608, 24) X(94, 196608, 212992, 26)                        \
-    X(95, 212992, 229376, 28) X(96, 229376, 245760, 30)                        \
-    X(97, 245760, 262144, 32)
+    X(85, 90112, 98304, 12) X(86, 98304, 106496, 13) X(87, 106496, 114688, 14) \
+    X(88, 114688, 122880, 15) X(89, 122880, 131072, 16)                        \
+    X(90, 131072, 147456, 18) X(91, 147456, 163840, 20)                        \
+    X(92, 163840, 180224, 22) X(93, 180224, 196608, 24)                        \
+    X(94, 196608, 212992, 26) X(95, 212992, 229376, 28)                        \
+    X(96, 229376, 245760, 30) X(97, 245760, 262144, 32)
 /* clang-format on */
-#define CLASSES(X) SMALL(X) MEDIUM(X)
+#define CLASSES(X) CLASSES_SMALL(X) CLASSES_MEDIUM(X)
+
+#define ONE(n, before, size, pages) +1
+TCM_STATIC_ASSERT(1 CLASSES(ONE) == tcm_class_count, "the list has them all");
 
 #define CLAMP(v, low, high)  ((v) < (low) ? (low) : (v) > (high) ? (high) : (v))
 #define RECIPROCAL(bits, n)  ((((uint64_t)1 << (bits)) + (n)-1) / (n))
@@ -81,11 +85,13 @@ const uint32_t tcm_class_reciprocal[TCM_MAX_CLASSES] = {
     CLASSES(PAGE_RECIPROCAL)};
 
 #define BY_8(n, before, size, pages) [(before) / 8 + 1 ...(size) / 8] = (n),
-const uint8_t tcm_class_small[TCM_TABLE_SMALL / 8 + 1] = {[0] = 1, SMALL(BY_8)};
+const uint8_t tcm_class_small[TCM_TABLE_SMALL / 8 + 1] = {[0] = 1,
+                                                          CLASSES_SMALL(BY_8)};
 
 #define BY_128(n, before, size, pages)                                         \
     [(before) / 128 + 1 ...(size) / 128] = (n),
-const uint8_t tcm_class_medium[TCM_MAX_SMALL / 128 + 1] = {MEDIUM(BY_128)};
+const uint8_t tcm_class_medium[TCM_MAX_SMALL / 128 + 1] = {
+    CLASSES_MEDIUM(BY_128)};
 
 unsigned tcm_size_class_aligned(size_t size, size_t align) {
     TCM_ASSERT(tcm_is_pow2(align));

@@ -39,7 +39,8 @@ extern TCM_LOCAL const struct tcm_class_info tcm_class[TCM_MAX_CLASSES];
 /* ceil(2^32 / size): n / size is n * reciprocal >> 32, n < TCM_PAGE_SIZE. In
    few cache lines, for the fast paths. */
 extern TCM_LOCAL const uint32_t tcm_class_reciprocal[TCM_MAX_CLASSES];
-/* By (size + 7) >> 3 up to TCM_TABLE_SMALL, by (size + 127) >> 7 above. */
+/* Class by (size + 7) >> 3 up to TCM_TABLE_SMALL, by (size + 127) >> 7 above.
+   */
 extern TCM_LOCAL const uint8_t tcm_class_small[TCM_TABLE_SMALL / 8 + 1];
 extern TCM_LOCAL const uint8_t tcm_class_medium[TCM_MAX_SMALL / 128 + 1];
 

@@ -36,7 +36,7 @@ struct tcm_entry {
 #endif
 };
 
-/* Where ENTRY keeps the address of its object word; NULL in builds without. */
+/* Place in ENTRY of the address of its object word; NULL in builds without. */
 #if TCM_OBJECT_WORDS
 static TCM_ALWAYS_INLINE uint64_t **tcm_bin_word(struct tcm_entry *entry) {
     return &entry->word;

@@ -17,7 +17,7 @@ void tcm_transfer_init(void) {
                            TCM_RANK_TRANSFER_CACHE);
 }
 
-/* Whether the counts agree; the lock is held. */
+/* Tells whether the counts agree; the lock is held. */
 static bool is_valid(const struct tcm_transfer *transfer) {
     tcm_lock_assert_held(&transfer->lock);
     return transfer->low <= transfer->count &&

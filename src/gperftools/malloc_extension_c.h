@@ -52,14 +52,15 @@ int MallocExtension_SetNumericProperty(const char *property, size_t value);
    Its next allocation, or MarkThreadBusy, makes a new one. */
 void MallocExtension_MarkThreadIdle(void);
 void MallocExtension_MarkThreadBusy(void);
-/* The same, but the empty cache stays. */
+/* Like MarkThreadIdle, but the empty cache stays. */
 void MallocExtension_MarkThreadTemporarilyIdle(void);
 
 /* Gives free pages back to the system: NUM_BYTES at least, or all there are. */
 void MallocExtension_ReleaseToSystem(size_t num_bytes);
 void MallocExtension_ReleaseFreeMemory(void);
 
-/* What malloc(SIZE) would really take; SIZE if there can be no such block. */
+/* Bytes that malloc(SIZE) would really take; SIZE if there can be no such
+   block. */
 size_t MallocExtension_GetEstimatedAllocatedSize(size_t size);
 /* The usable bytes of block P, 0 for NULL; another P stops the program. */
 size_t MallocExtension_GetAllocatedSize(const void *p);
@@ -72,7 +73,7 @@ typedef enum {
     MallocExtension_kNotOwned
 } MallocExtension_Ownership;
 
-/* Whether P, a block in use, is this allocator's. Never unknown. */
+/* Owner of P, a block in use: this allocator or not. Never unknown. */
 MallocExtension_Ownership MallocExtension_GetOwnership(const void *p);
 
 #ifdef __cplusplus

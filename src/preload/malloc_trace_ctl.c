@@ -17,7 +17,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* Of the program's recording library; NULL in a program without it. */
+/* Functions of the program's recording library; NULL in a program without
+   it. */
 #pragma weak malloc_trace_start
 #pragma weak malloc_trace_stop
 

@@ -19,10 +19,11 @@
    is read, and clearing it would touch 192 KiB for each frame. */
 #define ZEROED_MAX ((size_t)64 << 10)
 
-/* A frame of which less than a 64th could be saved, of at least so many bytes,
-   is dense: the next one is searched with steps as wide as this. (An event
-   stream of random sizes has nothing to find, and what changes it lasts longer
-   than a frame.) A frame that does compress is found by wide steps too. */
+/* A frame of which less than a 64th could be saved, of at least this many
+   bytes, is dense: the next one is searched with steps as wide as this. (An
+   event stream of random sizes has nothing to find, and what changes it lasts
+   longer than a frame.) A frame that does compress is found by wide steps too.
+   */
 #define DENSE_BYTES ((uint64_t)256 << 10)
 #define WIDE_STEPS  64
 

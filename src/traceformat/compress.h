@@ -26,7 +26,7 @@ struct mtf_compress;
 #define MTF_COMPRESS_ROOM ((size_t)160 << 10)
 /* Memory for mtf_compress_init; 16-byte aligned. */
 #define MTF_COMPRESS_MEMORY ((size_t)256 << 10)
-/* What a failed call returns. The frame is lost; begin a new one. */
+/* Result of a failed call. The frame is lost; begin a new one. */
 #define MTF_COMPRESS_ERROR ((size_t)-1)
 
 bool mtf_compress_available(void);

@@ -4,10 +4,10 @@
  * millions of them a second. The decoder of exactly these bytes is
  * proc_decode.c; doc/processed-trace-format.md has the tables.
  *
- * How a free names its block: a block born in the same block of the trace by
- * the difference of births (programs free much in the order of allocation, and
- * that makes small and repeating numbers), an older one by its slot. Slots
- * alone would be half as large again after compression.
+ * A free names a block born in the same block of the trace by the difference of
+ * births (programs free much in the order of allocation, and that makes small
+ * and repeating numbers), an older one by its slot. Slots alone would be half
+ * as large again after compression.
  */
 #ifndef TCM_TRACEFORMAT_PROC_CODEC_H
 #define TCM_TRACEFORMAT_PROC_CODEC_H

@@ -163,16 +163,41 @@ static bool decode_operation(struct mtf_proc_decoder *d, unsigned kind,
     return true;
 }
 
+/* Kinds of the forms TEXT and PAIR, and those of a later version. */
+static TCM_NOINLINE bool decode_plain(struct mtf_proc_decoder *d, unsigned kind,
+                                      const uint8_t *p, size_t n,
+                                      struct mtf_op *op) {
+    const uint8_t *from = p;
+    unsigned number = kind;
+    if (kind == MTF_PROC_NOTE) {
+        number = MTF_NOTE(*p++);
+        n--;
+    }
+    const struct mtf_kind *k = mtf_plain_of_proc(number);
+    if (k == NULL) {
+        n += (size_t)(p - from);
+        put_op(op, MTF_OP_OTHER, 0, kind,
+               (uint64_t)(from - d->payload) << 32 | n);
+    } else if (k->form == MTF_FORM_TEXT) {
+        put_op(op, k->op, 0, 0, (uint64_t)(p - d->payload) << 32 | n);
+    } else {
+        TCM_ASSERT(k->form == MTF_FORM_PAIR);
+        if (n < 9)
+            return stop(d, "record too short");
+        put_op(op, k->op, 0, p[0], bytes_value(p + 1, 8));
+    }
+    return true;
+}
+
 /* The other records with bytes. */
 static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
                               const uint8_t *p, size_t n, struct mtf_op *op,
                               bool *made) {
     static const uint8_t least[32] = {
         [MTF_PROC_FAILED] = 4,     [MTF_PROC_THREAD_START] = 8,
-        [MTF_PROC_THREAD_END] = 4, [MTF_PROC_EXTENSION] = 9,
-        [MTF_PROC_SAMPLE] = 8,     [MTF_PROC_LOSS] = 28,
-        [MTF_PROC_PHASE] = 1,      [MTF_PROC_NOTE] = 1,
-        [MTF_PROC_SITE] = 1,
+        [MTF_PROC_THREAD_END] = 4, [MTF_PROC_SAMPLE] = 8,
+        [MTF_PROC_LOSS] = 28,      [MTF_PROC_PHASE] = 1,
+        [MTF_PROC_NOTE] = 1,       [MTF_PROC_SITE] = 1,
     };
     uint64_t at = (uint64_t)(p - d->payload);
     *made = true;
@@ -201,12 +226,6 @@ static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
         put_op(op, MTF_OP_THREAD_END, 0, (uint32_t)bytes_value(p, 4),
                (at + 4) << 32 | (n - 4));
         return true;
-    case MTF_PROC_EXTENSION:
-        put_op(op, MTF_OP_EXTENSION, 0, p[0], bytes_value(p + 1, 8));
-        return true;
-    case MTF_PROC_MARK:
-        put_op(op, MTF_OP_MARK, 0, 0, at << 32 | n);
-        return true;
     case MTF_PROC_SAMPLE:
         put_op(op, MTF_OP_SAMPLE, 0, 0, at << 32 | n);
         return true;
@@ -227,17 +246,14 @@ static bool decode_with_bytes(struct mtf_proc_decoder *d, unsigned kind,
         put_op(op, MTF_OP_PHASE, 0, p[0], 0);
         return true;
     case MTF_PROC_NOTE:
-        if (p[0] != MTF_PROC_NOTE_PRESENT) {
-            put_op(op, MTF_OP_OTHER, 0, kind, at << 32 | n);
-            return true;
-        }
+        if (MTF_NOTE(p[0]) != MTF_PROC_PRESENT)
+            return decode_plain(d, kind, p, n, op);
         if (n < 2)
             return stop(d, "record too short");
         put_op(op, MTF_OP_PRESENT, 0, 0, bytes_value(p + 1, n - 1));
         return true;
     default:
-        put_op(op, MTF_OP_OTHER, 0, kind, at << 32 | n);
-        return true;
+        return decode_plain(d, kind, p, n, op);
     }
 }
 

@@ -15,46 +15,43 @@
 
 #include "traceformat/proc_layout.h"
 
-/* Kinds of ready operations. Those up to MTF_OP_LAST_OPERATION are counted as
-   `ops`; a replayer may skip all above MTF_OP_LAST_EXECUTED. */
-enum mtf_op_kind {
-    MTF_OP_ALLOC = 1,       /* slot, call, size */
-    MTF_OP_FREE = 2,        /* slot, call */
-    MTF_OP_REALLOC = 3,     /* slot (keeps it), call, size; MOVED flag */
-    MTF_OP_ALIGNED = 4,     /* slot, call, align_log2, size */
-    MTF_OP_REALLOC_NEW = 5, /* slot (taken), call, size: realloc of NULL, or of
-                               a block unknown (OLD_UNKNOWN flag) */
-    MTF_OP_REALLOC_END = 6, /* slot, call: executed as free */
-    MTF_OP_FREE_SIZE = 7,   /* slot, call; size = the contradicting one given */
-    MTF_OP_LAST_OPERATION = MTF_OP_FREE_SIZE,
-    MTF_OP_SWITCH = 8,        /* slot = thread of the following operations */
-    MTF_OP_THREAD_END = 9,    /* slot = thread; bytes: its name */
-    MTF_OP_TIME = 10,         /* size = ns, absolute */
-    MTF_OP_THREAD_START = 11, /* slot = thread; size = kernel thread id */
-    MTF_OP_EXTENSION = 12,    /* slot = which; size = argument */
-    MTF_OP_LAST_EXECUTED = MTF_OP_EXTENSION,
-    MTF_OP_FAILED = 13,  /* call, align_log2, size; HAD_OLD flag. No slot */
-    MTF_OP_MARK = 14,    /* bytes: text */
-    MTF_OP_SAMPLE = 15,  /* bytes: u64 time, then accounts */
-    MTF_OP_LOSS = 16,    /* slot = thread; bytes: u64 events, 0 unknown,
-                           u64 from, u64 to */
-    MTF_OP_PHASE = 17,   /* slot = enum mtf_proc_phase */
-    MTF_OP_PRESENT = 18, /* size = present bytes of the block that the next
-                            operation makes or resizes */
-    MTF_OP_SITE = 19,    /* slot = site of the allocations and failed calls that
-                            follow, 0 none; also a block's beginning */
-    MTF_OP_SITE_DEF = 20, /* bytes: mtf_site_def_get */
-    MTF_OP_OTHER = 21     /* slot = kind unknown to this reader; bytes */
-};
-
-/* Whether operations of KIND make a block of memory or resize one. */
+/* Tells whether operations of KIND make a block of memory or resize one. */
 static inline bool mtf_op_makes(unsigned kind) {
     return kind == MTF_OP_ALLOC || kind == MTF_OP_ALIGNED ||
            kind == MTF_OP_REALLOC || kind == MTF_OP_REALLOC_NEW;
 }
 
-/* One ready operation. Of kinds with bytes, `size` says where these stand in
-   the block's payload: mtf_proc_bytes finds them while the block is there. */
+/*
+ * One ready operation. Of kinds with bytes, `size` says where these stand in
+ * the block's payload: mtf_proc_bytes finds them while the block is there.
+ * Fields that are set, by kind:
+ *
+ *   ALLOC          slot, call, size
+ *   FREE           slot, call
+ *   REALLOC        slot (keeps it), call, size; MOVED flag
+ *   ALIGNED        slot, call, align_log2, size
+ *   REALLOC_NEW    slot (taken), call, size: realloc of NULL, or of a block
+ *                  that is not known (OLD_UNKNOWN flag)
+ *   REALLOC_END    slot, call: executed as free
+ *   FREE_SIZE      slot, call; size: the contradicting one that was given
+ *   FAILED         call, align_log2, size; HAD_OLD flag. No slot
+ *   SWITCH         slot: thread of the following operations
+ *   TIME           size: ns, absolute
+ *   THREAD_START   slot: thread; size: kernel thread id
+ *   THREAD_END     slot: thread; bytes: its name
+ *   SAMPLE         bytes: u64 time, then accounts
+ *   LOSS           slot: thread; bytes: u64 events (0: not known), u64 from,
+ *                  u64 to
+ *   PHASE          slot: enum mtf_proc_phase
+ *   PRESENT        size: present bytes of the block that the next operation
+ *                  makes or resizes
+ *   SITE           slot: site of the allocations and failed calls that follow,
+ *                  0 none; also a block's beginning
+ *   SITE_DEF       bytes: mtf_site_def_get
+ *   of form TEXT   bytes
+ *   of form PAIR   slot: which; size: argument
+ *   OTHER          slot: number that this reader does not know; bytes
+ */
 struct mtf_op {
     uint32_t slot;
     uint8_t kind;       /* enum mtf_op_kind */

@@ -19,10 +19,10 @@
 typedef size_t (*mtf_proc_read_at)(void *ctx, uint64_t offset, void *data,
                                    size_t n);
 
-/* The closing block is looked for in so many bytes at the end. */
+/* Bytes at the end of a file in which the closing block is looked for. */
 #define MTF_PROC_CLOSING_TAIL ((size_t)16 << 10)
 
-/* What the search works in. */
+/* Memory that the search works in. */
 #define MTF_PROC_INDEX_MEMORY                                                  \
     (MTF_PROC_PAYLOAD_MAX + sizeof(struct mtf_proc_block_head))
 

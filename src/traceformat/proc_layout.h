@@ -14,7 +14,7 @@
 #ifndef TCM_TRACEFORMAT_PROC_LAYOUT_H
 #define TCM_TRACEFORMAT_PROC_LAYOUT_H
 
-#include "base/compiler.h"
+#include "traceformat/trace_event.h"
 
 #define MTF_PROC_MAGIC   "\x89MTPRC\r\n" /* 8 bytes */
 #define MTF_PROC_VERSION 1
@@ -76,8 +76,9 @@ enum mtf_proc_block_kind {
     MTF_PROC_BLOCK_INDEX = 3    /* struct mtf_proc_index_entry each */
 };
 
-/* Where operation blocks begin, in rising order: of each block, or of every
-   2nd, 4th, ... in a long trace. Traces of early versions have no index. */
+/* Places where operation blocks begin, in rising order: of each block, or of
+   every 2nd, 4th, ... in a long trace. Traces of early versions have no index.
+   */
 struct mtf_proc_index_entry { /* offset */
     uint64_t offset;          /*  0: of the block in the trace */
     uint64_t first_op;        /*  8: operations before it */
@@ -94,7 +95,8 @@ TCM_STATIC_ASSERT(MTF_PROC_INDEX_MAX * sizeof(struct mtf_proc_index_entry) <=
  * type, what stands above it is the argument (none of the low four bits set:
  * an extended record). Extended records have a kind in the next five bits:
  * below 16 the rest is the argument, from 16 on the number of bytes that
- * follow, so that a reader skips kinds it does not know.
+ * follow, so that a reader skips kinds it does not know. Kinds are listed in
+ * trace_event.h.
  */
 enum mtf_proc_type {
     MTF_PROC_ALLOC = 0, /* ...1    size code; of the sticky allocation call */
@@ -106,45 +108,6 @@ enum mtf_proc_type {
                               varint: size code << 2 | moved << 1 |
                               reallocarray */
     MTF_PROC_EXTENDED = 4  /* 0000    kind (5 bits) | argument or length */
-};
-
-enum mtf_proc_kind {
-    MTF_PROC_ALLOC_CALL = 1,  /* sticky enum mtf_call of later ALLOC */
-    MTF_PROC_FREE_CALL = 2,   /* the same for FREE and FREE_OLD */
-    MTF_PROC_SWITCH = 3,      /* thread of the following records */
-    MTF_PROC_TIME = 4,        /* ns since the last time */
-    MTF_PROC_REALLOC_OLD = 5, /* zigzag(slot - last named slot), then as
-                                 REALLOC */
-    /* 6 to 15 are reserved; a reader that meets one drops the block's rest */
-    /* from here on: length, then bytes */
-    MTF_PROC_ALIGNED = 16,      /* u8 call, u8 log2 of alignment, size: also a
-                                   plain call of a size without size code */
-    MTF_PROC_REALLOC_NEW = 17,  /* u8 call, u8 flags, size: takes a slot */
-    MTF_PROC_REALLOC_END = 18,  /* u8 call, u32 slot: executed as free */
-    MTF_PROC_FREE_SIZE = 19,    /* u8 call, u32 slot, size that was given */
-    MTF_PROC_FAILED = 20,       /* u8 call, u8 log2, u8 flags, size: no slot */
-    MTF_PROC_THREAD_START = 21, /* u32 thread, u32 kernel thread id */
-    MTF_PROC_THREAD_END = 22,   /* u32 thread, text: its name */
-    MTF_PROC_MARK = 23,         /* text */
-    MTF_PROC_EXTENSION = 24,    /* u8 which, u64 argument */
-    MTF_PROC_SAMPLE = 25,       /* u64 time, then u16 field, u64 value each */
-    MTF_PROC_LOSS = 26,         /* u32 thread, u64 events (0 unknown), u64 from
-                                   ns, u64 to ns: missing here */
-    MTF_PROC_SITE = 27,         /* site of the allocations that follow in its
-                                   block, in 1 to 8 bytes */
-    MTF_PROC_SITE_DEF = 28,     /* as in the raw trace (site_codec.h) */
-    MTF_PROC_REALLOC_SIZE = 29, /* u8 call, u8 flags, u32 slot, size: a realloc
-                                   to a size without size code */
-    MTF_PROC_PHASE = 30,        /* u8 enum mtf_proc_phase of what follows */
-    MTF_PROC_NOTE = 31          /* u8 enum mtf_proc_note, then bytes: about the
-                                   operation that follows */
-};
-
-/* What is noted of an operation. Readers pass over others, so that the last
-   kind is not used up. */
-enum mtf_proc_note {
-    MTF_PROC_NOTE_PRESENT = 1 /* bytes of the block that had memory behind them
-                                 at its end, in 1 to 8 bytes */
 };
 
 /* Operations that were not recorded have phases of their own. */

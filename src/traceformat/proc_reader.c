@@ -14,7 +14,7 @@
 #include "base/checksum.h"
 #include "traceformat/raw_codec.h"
 #include "traceformat/trace_event.h"
-#include "traceformat/trace_status.h"
+#include "traceformat/trace_io.h"
 
 #include <string.h>
 
@@ -198,7 +198,7 @@ static bool next_header(struct mtf_proc_reader *r, struct mtf_proc_item *item) {
 
 enum look { LOOK_BLOCK, LOOK_NONE, LOOK_MORE };
 
-/* Whether a good block begins at P, of which N bytes are there. */
+/* Tells whether a good block begins at P, of which N bytes are there. */
 static enum look look_at(const uint8_t *p, size_t n,
                          struct mtf_proc_block_head *h) {
     if (n < HEAD_SIZE)

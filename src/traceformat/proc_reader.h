@@ -32,7 +32,6 @@
 #include "traceformat/proc_layout.h"
 #include "traceformat/raw_layout.h"
 #include "traceformat/trace_io.h"
-#include "traceformat/trace_status.h"
 
 enum mtf_proc_item_kind {
     MTF_PROC_ITEM_HEADER = 1,
@@ -84,7 +83,7 @@ struct mtf_proc_reader {
 /* MEMORY has MTF_PROC_READER_BYTES bytes. */
 void mtf_proc_reader_init(struct mtf_proc_reader *r, struct mtf_source *source,
                           void *memory);
-/* The same for a source that begins with the block of ENTRY. */
+/* Begins to read a source whose first byte is that of the block of ENTRY. */
 void mtf_proc_reader_init_at(struct mtf_proc_reader *r,
                              struct mtf_source *source, void *memory,
                              const struct mtf_proc_index_entry *entry);
@@ -96,8 +95,8 @@ void mtf_proc_reader_lost_header(struct mtf_proc_reader *r);
 void mtf_proc_reader_next(struct mtf_proc_reader *r,
                           struct mtf_proc_item *item);
 
-/* Whether a good block, of any kind, begins at P and ends in its N bytes; fills
-   HEAD. */
+/* Tells whether a good block, of any kind, begins at P and ends in its N bytes;
+   fills HEAD. */
 bool mtf_proc_is_block(const uint8_t *p, size_t n,
                        struct mtf_proc_block_head *head);
 

@@ -389,19 +389,31 @@ void mtf_proc_put_failed(struct mtf_proc_writer *w, unsigned call,
     put_extended(w, MTF_PROC_FAILED, b, 3 + mtf_put_size(b + 3, size), NULL, 0);
 }
 
-void mtf_proc_put_mark(struct mtf_proc_writer *w, const void *text,
-                       size_t length) {
-    if (length > MTF_PROC_BYTES_MAX)
-        length = MTF_PROC_BYTES_MAX;
-    put_extended(w, MTF_PROC_MARK, text, length, NULL, 0);
+/* The number that stands before the bytes of a kind, and, behind it, the byte
+   that a note begins with, at *P. Returns the number. */
+static unsigned number_of(unsigned kind, uint8_t **p) {
+    if (kind < MTF_NOTE(0))
+        return kind;
+    *(*p)++ = (uint8_t)(kind - MTF_NOTE(0));
+    return MTF_PROC_NOTE;
 }
 
-void mtf_proc_put_extension(struct mtf_proc_writer *w, unsigned which,
-                            uint64_t argument) {
-    uint8_t b[9];
-    b[0] = (uint8_t)which;
-    mtf_store_le64(b + 1, argument);
-    put_extended(w, MTF_PROC_EXTENSION, b, sizeof(b), NULL, 0);
+void mtf_proc_put_text(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
+                       const void *text, size_t length) {
+    uint8_t b[1], *p = b;
+    unsigned number = number_of(kind, &p);
+    size_t before = (size_t)(p - b), room = MTF_PROC_BYTES_MAX - before;
+    put_extended(w, number, b, before, text, length < room ? length : room);
+}
+
+void mtf_proc_put_pair(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
+                       unsigned which, uint64_t argument) {
+    uint8_t b[10], *p = b;
+    unsigned number = number_of(kind, &p);
+    TCM_ASSERT(which <= UINT8_MAX);
+    p[0] = (uint8_t)which;
+    mtf_store_le64(p + 1, argument);
+    put_extended(w, number, b, (size_t)(p + 9 - b), NULL, 0);
 }
 
 void mtf_proc_put_sample(struct mtf_proc_writer *w, uint64_t time_ns,
@@ -423,8 +435,8 @@ static void put_site(struct mtf_proc_writer *w) {
 }
 
 void mtf_proc_set_site(struct mtf_proc_writer *w, uint32_t site) {
-    /* What may end the block comes before, so that it begins with the old one
-       and has the new one once. */
+    /* A flush, which ends the block, comes before, so that it begins with the
+       old one and has the new one once. */
     if (w->hot.records == MTF_PROC_BLOCK_RECORDS)
         mtf_proc_flush(w);
     room_for(w, 2 * MTF_PROC_RECORD_MAX);
@@ -443,15 +455,16 @@ void mtf_proc_put_phase(struct mtf_proc_writer *w, unsigned phase) {
     put_extended(w, MTF_PROC_PHASE, &b, sizeof(b), NULL, 0);
 }
 
-/* What is noted stands in the block of its operation: behind it there is room
-   for that and for another sticky call. */
+/* The record stands in the block of its operation: behind it there is room for
+   that and for another sticky call. */
 void mtf_proc_put_present(struct mtf_proc_writer *w, uint64_t bytes) {
-    uint8_t b[9];
+    uint8_t b[9], *p = b;
     if (w->hot.records > MTF_PROC_BLOCK_RECORDS - 3)
         mtf_proc_flush(w);
     room_for(w, sizeof(b) + 4 * MTF_PROC_RECORD_MAX);
-    b[0] = MTF_PROC_NOTE_PRESENT;
-    put_extended(w, MTF_PROC_NOTE, b, 1 + mtf_put_size(b + 1, bytes), NULL, 0);
+    unsigned number = number_of(MTF_PROC_PRESENT, &p);
+    p += mtf_put_size(p, bytes);
+    put_extended(w, number, b, (size_t)(p - b), NULL, 0);
     w->present_blocks++;
 }
 

@@ -22,15 +22,15 @@
 /* Makes *STACK (of *CAPACITY entries, NULL at first) larger, contents kept. */
 typedef bool (*mtf_proc_grow)(void *ctx, uint32_t **stack, size_t *capacity);
 
-/* What the caller keeps of an allocation until its free. */
+/* State of an allocation that the caller keeps until its free. */
 struct mtf_proc_object {
     uint64_t birth; /* allocations of the trace before it, below 2^48 */
     uint32_t slot;
 };
 
-/* What each frequent record changes. A loop keeps a copy in registers: bytes
-   that are stored through a pointer may, for all the compiler knows, change the
-   writer. */
+/* State that each frequent record changes. A loop keeps a copy in registers:
+   bytes that are stored through a pointer may, for all the compiler knows,
+   change the writer. */
 struct mtf_proc_hot {
     uint8_t *p; /* next byte of the payload of the block in work */
     uint64_t last_8th;
@@ -68,7 +68,7 @@ struct mtf_proc_writer {
     uint64_t ops_at_switch; /* operations before the last SWITCH */
     uint32_t ops_thread;    /* thread of the last of them, 0 none */
     uint32_t index_count;
-    uint64_t index_step; /* one block of so many is in the index */
+    uint64_t index_step; /* each index_step-th block is in the index */
     uint32_t taken_slot[MTF_PROC_BLOCK_RECORDS];
     struct mtf_proc_index_entry index[MTF_PROC_INDEX_MAX];
     uint8_t payload[MTF_PROC_PAYLOAD_MAX + 64];
@@ -83,8 +83,9 @@ struct mtf_proc_writer {
 bool mtf_proc_writer_begin(struct mtf_proc_writer *w, mtf_sink *sink,
                            mtf_proc_grow grow, void *ctx,
                            const void *raw_header, uint32_t raw_length);
-/* The same for a trace of another recorder's: CONVERTER names the program that
-   makes it, and what of. At most MTF_PROC_CONVERTER_MAX bytes count. */
+/* Begins a trace that is made of another recorder's: CONVERTER names the
+   program that makes it, and what of. At most MTF_PROC_CONVERTER_MAX bytes
+   count. */
 bool mtf_proc_writer_begin_converted(struct mtf_proc_writer *w, mtf_sink *sink,
                                      mtf_proc_grow grow, void *ctx,
                                      const char *converter);
@@ -100,9 +101,9 @@ bool mtf_proc_writer_end(struct mtf_proc_writer *w,
                          const struct mtf_account_value *accounts,
                          size_t count);
 
-/* What the inline encoders do out of line: another sticky call, another thread,
-   a slot that was free before the block, a stack that must grow, a size without
-   size code. */
+/* Parts of the inline encoders that are out of line: another sticky call,
+   another thread, a slot that was free before the block, a stack that must
+   grow, a size without size code. */
 void mtf_proc_set_alloc_call(struct mtf_proc_writer *w, unsigned call);
 void mtf_proc_set_free_call(struct mtf_proc_writer *w, unsigned call);
 void mtf_proc_switch(struct mtf_proc_writer *w, uint32_t thread);
@@ -131,10 +132,12 @@ void mtf_proc_put_free_size(struct mtf_proc_writer *w, unsigned call,
                             uint64_t size);
 void mtf_proc_put_failed(struct mtf_proc_writer *w, unsigned call,
                          unsigned align_log2, unsigned flags, uint64_t size);
-void mtf_proc_put_mark(struct mtf_proc_writer *w, const void *text,
-                       size_t length);
-void mtf_proc_put_extension(struct mtf_proc_writer *w, unsigned which,
-                            uint64_t argument);
+/* Plain kinds: of the form TEXT (of which at most MTF_PROC_BYTES_MAX bytes are
+   kept), and of the form PAIR. */
+void mtf_proc_put_text(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
+                       const void *text, size_t length);
+void mtf_proc_put_pair(struct mtf_proc_writer *w, enum mtf_proc_kind kind,
+                       unsigned which, uint64_t argument);
 /* ACCOUNTS: bytes as in a raw sample segment. */
 void mtf_proc_put_sample(struct mtf_proc_writer *w, uint64_t time_ns,
                          const void *accounts, size_t length);
@@ -150,7 +153,7 @@ static inline void mtf_proc_put_site(struct mtf_proc_writer *w, uint32_t site) {
 /* BYTES: as in a raw SITE_DEF. */
 void mtf_proc_put_site_def(struct mtf_proc_writer *w, const void *bytes,
                            size_t length);
-/* What follows is in PHASE (enum mtf_proc_phase). */
+/* Puts the records that follow into PHASE (enum mtf_proc_phase). */
 void mtf_proc_put_phase(struct mtf_proc_writer *w, unsigned phase);
 /* Present bytes of the block that the next record makes or resizes: the
    caller's next call has to put that one, of the current thread. */

@@ -54,6 +54,17 @@ static bool decode_inline(struct mtf_raw_state *s, unsigned kind, uint64_t arg,
     }
 }
 
+/* Kinds of the forms TEXT and PAIR, and those of a later version. */
+static TCM_NOINLINE bool decode_plain(const struct mtf_raw_bytes *x,
+                                      struct mtf_event *e) {
+    const struct mtf_kind *k = mtf_plain_of_raw(x->kind);
+    if (k != NULL && k->form == MTF_FORM_PAIR)
+        return mtf_raw_get_pair(x, (enum mtf_event_kind)k->event, e);
+    mtf_raw_get_bytes(
+        x, k != NULL ? (enum mtf_event_kind)k->event : MTF_EVENT_UNKNOWN, e);
+    return true;
+}
+
 static bool decode_bytes(struct mtf_raw_state *s, const struct mtf_raw_bytes *x,
                          struct mtf_event *e) {
     switch (x->kind) {
@@ -64,11 +75,6 @@ static bool decode_bytes(struct mtf_raw_state *s, const struct mtf_raw_bytes *x,
     case MTF_RAW_THREAD_END:
         mtf_raw_get_bytes(x, MTF_EVENT_THREAD_END, e);
         return true;
-    case MTF_RAW_MARK:
-        mtf_raw_get_bytes(x, MTF_EVENT_MARK, e);
-        return true;
-    case MTF_RAW_EXTENSION:
-        return mtf_raw_get_extension(x, e);
     case MTF_RAW_WRONG:
         return mtf_raw_get_wrong(x, e);
     case MTF_RAW_GAP:
@@ -82,8 +88,7 @@ static bool decode_bytes(struct mtf_raw_state *s, const struct mtf_raw_bytes *x,
                           e);
         return true;
     default:
-        mtf_raw_get_bytes(x, MTF_EVENT_UNKNOWN, e);
-        return true;
+        return decode_plain(x, e);
     }
 }
 

@@ -73,43 +73,41 @@ struct mtf_raw_state {
     uint64_t wait_ns;
 };
 
-enum mtf_event_kind {
-    MTF_EVENT_ALLOC = 1,   /* call, size, token */
-    MTF_EVENT_FREE,        /* call, old_token */
-    MTF_EVENT_REALLOC,     /* call, size, token, old_token, flags */
-    MTF_EVENT_ALIGNED,     /* call, align_log2, size, token */
-    MTF_EVENT_FREE_SIZE,   /* call, old_token, size that was given */
-    MTF_EVENT_REALLOC_NEW, /* call, size, token, flags */
-    MTF_EVENT_REALLOC_END, /* call, old_token: freed, returned NULL */
-    MTF_EVENT_FAILED,      /* call, align_log2, size, old_token (0: none) */
-    /* no calls of the malloc family from here on */
-    MTF_EVENT_STATE,        /* only the state changed: calls, tokens */
-    MTF_EVENT_TIME,         /* time_ns */
-    MTF_EVENT_BUFFER,       /* time_ns; counts in the state */
-    MTF_EVENT_AS_THREAD,    /* thread */
-    MTF_EVENT_UNTRACED,     /* value: frees */
-    MTF_EVENT_THREAD_START, /* value: kernel thread id */
-    MTF_EVENT_THREAD_END,   /* text: name */
-    MTF_EVENT_MARK,         /* text */
-    MTF_EVENT_EXTENSION,    /* call: which one; value: argument */
-    MTF_EVENT_GAP,          /* value: dropped events; time_ns, time_hi */
-    MTF_EVENT_PRESENT,      /* value: bytes of the next block to end */
-    MTF_EVENT_SITE,         /* value: argument for mtf_site_decode */
-    MTF_EVENT_SITE_DEF,     /* text: bytes for mtf_site_def_get */
-    MTF_EVENT_WRONG,        /* call; flags: enum mtf_wrong; old_token (0: not
-                               known); value: distance from the block's start,
-                               or the address of what is no block */
-    MTF_EVENT_UNKNOWN       /* kind of a later version; text: its bytes */
-};
-
 #define MTF_EVENT_MOVED       1u /* REALLOC: the block changed its place */
 #define MTF_EVENT_OLD_UNKNOWN 2u /* REALLOC_NEW: old block not recorded */
 
 /* align_log2 of FAILED: alignment that was no power of two. */
 #define MTF_ALIGN_BAD 255u
 
+/*
+ * A decoded event. Fields that are set, by kind:
+ *
+ *   ALLOC          call, size, token
+ *   FREE           call, old_token
+ *   REALLOC        call, size, token, old_token, flags
+ *   ALIGNED        call, align_log2, size, token
+ *   REALLOC_NEW    call, size, token, flags
+ *   REALLOC_END    call, old_token: freed, returned NULL
+ *   FREE_SIZE      call, old_token, size that was given
+ *   FAILED         call, align_log2, size, old_token (0: none)
+ *   TIME, BUFFER   time_ns; the counts of a BUFFER are in the state
+ *   AS_THREAD      thread
+ *   UNTRACED       value: frees
+ *   THREAD_START   value: kernel thread id
+ *   THREAD_END     text: name
+ *   GAP            value: dropped events; time_ns, time_hi
+ *   PRESENT        value: bytes of the next block to end
+ *   SITE           value: argument for mtf_site_decode
+ *   SITE_DEF       text: bytes for mtf_site_def_get
+ *   WRONG          call; flags: enum mtf_wrong; old_token (0: not known);
+ *                  value: distance from the block's start, or the address of
+ *                  what is no block
+ *   of form TEXT   text
+ *   of form PAIR   call: which; value: argument
+ *   UNKNOWN        value: number in the file; text: its bytes
+ */
 struct mtf_event {
-    uint8_t kind; /* enum mtf_event_kind; says which fields are set */
+    uint8_t kind; /* enum mtf_event_kind */
     uint8_t call; /* enum mtf_call */
     uint8_t align_log2;
     uint8_t flags;
@@ -158,7 +156,7 @@ static TCM_ALWAYS_INLINE size_t mtf_raw_event_length(const uint8_t *p,
    END or a zero byte. */
 size_t mtf_raw_events_length(const uint8_t *p, const uint8_t *end, bool *ended);
 
-/* Whether the event at P is a BUFFER event that lies before END. */
+/* Tells whether the event at P is a BUFFER event that lies before END. */
 bool mtf_raw_is_buffer_event(const uint8_t *p, const uint8_t *end);
 
 /* --- Sizes -------------------------------------------------------------- */
@@ -349,7 +347,8 @@ static inline void mtf_raw_get_present(uint64_t argument, struct mtf_event *e) {
     e->value = argument;
 }
 
-/* Whether an event of KIND ends the block that a PRESENT before it is about. */
+/* Tells whether an event of KIND ends the block that a PRESENT before it is
+   about. */
 static inline bool mtf_event_ends_block(unsigned kind) {
     return kind == MTF_EVENT_FREE || kind == MTF_EVENT_FREE_SIZE ||
            kind == MTF_EVENT_REALLOC || kind == MTF_EVENT_REALLOC_END;
@@ -376,14 +375,14 @@ static inline unsigned mtf_raw_put_head(uint8_t *p, enum mtf_raw_kind kind,
     return MTF_EXTENDED_HEAD + length;
 }
 
-/* Such an event, taken apart. */
+/* An extended event with bytes, taken apart. */
 struct mtf_raw_bytes {
     unsigned kind;
     unsigned length;     /* of the bytes */
     const uint8_t *data; /* they and 8 more can be read */
 };
 
-/* MARK and THREAD_END: N bytes of text. */
+/* THREAD_END and kinds of the form TEXT: N bytes. */
 static inline unsigned mtf_raw_put_bytes(uint8_t *p, enum mtf_raw_kind kind,
                                          const void *bytes, unsigned n) {
     if (n != 0)
@@ -391,7 +390,7 @@ static inline unsigned mtf_raw_put_bytes(uint8_t *p, enum mtf_raw_kind kind,
     return mtf_raw_put_head(p, kind, n);
 }
 
-/* Also kinds of a later version. */
+/* Reads kinds of the form TEXT, THREAD_END, and kinds of a later version. */
 static inline void mtf_raw_get_bytes(const struct mtf_raw_bytes *x,
                                      enum mtf_event_kind kind,
                                      struct mtf_event *e) {
@@ -399,6 +398,26 @@ static inline void mtf_raw_get_bytes(const struct mtf_raw_bytes *x,
     e->value = x->kind;
     e->text = x->data;
     e->text_length = x->length;
+}
+
+/* Kinds of the form PAIR: u8 which, u64 argument */
+static inline unsigned mtf_raw_put_pair(uint8_t *p, enum mtf_raw_kind kind,
+                                        unsigned which, uint64_t argument) {
+    TCM_ASSERT(which <= UINT8_MAX);
+    p[MTF_EXTENDED_HEAD] = (uint8_t)which;
+    mtf_store_le64(p + MTF_EXTENDED_HEAD + 1, argument);
+    return mtf_raw_put_head(p, kind, 9);
+}
+
+static inline bool mtf_raw_get_pair(const struct mtf_raw_bytes *x,
+                                    enum mtf_event_kind kind,
+                                    struct mtf_event *e) {
+    e->kind = (uint8_t)kind;
+    if (x->length < 9)
+        return false;
+    e->call = x->data[0];
+    e->value = mtf_load_le64(x->data + 1);
+    return true;
 }
 
 /* BUFFER: struct mtf_raw_buffer_state */
@@ -571,24 +590,6 @@ static inline bool mtf_raw_get_realloc_end(struct mtf_raw_state *s,
     return true;
 }
 
-/* EXTENSION: u8 which, u64 argument */
-static inline unsigned mtf_raw_put_extension(uint8_t *p, unsigned which,
-                                             uint64_t argument) {
-    p[MTF_EXTENDED_HEAD] = (uint8_t)which;
-    mtf_store_le64(p + MTF_EXTENDED_HEAD + 1, argument);
-    return mtf_raw_put_head(p, MTF_RAW_EXTENSION, 9);
-}
-
-static inline bool mtf_raw_get_extension(const struct mtf_raw_bytes *x,
-                                         struct mtf_event *e) {
-    e->kind = MTF_EVENT_EXTENSION;
-    if (x->length < 9)
-        return false;
-    e->call = x->data[0];
-    e->value = mtf_load_le64(x->data + 1);
-    return true;
-}
-
 /* WRONG: u8 call, u8 enum mtf_wrong, u64 token, u64 distance or address */
 static inline unsigned mtf_raw_put_wrong(uint8_t *p, enum mtf_call call,
                                          enum mtf_wrong wrong, uint64_t token,
@@ -648,7 +649,7 @@ static inline bool mtf_raw_get_gap(const struct mtf_raw_bytes *x,
 
 /* --- Any event ---------------------------------------------------------- */
 
-/* What the decoders return beside the number of bytes taken. */
+/* Results of the decoders beside the number of bytes taken. */
 #define MTF_DECODE_END 0  /* a zero byte: nothing was written here */
 #define MTF_DECODE_BAD -1 /* no event, or one cut by END */
 

@@ -104,7 +104,7 @@ enum mtf_segment_kind {
     MTF_SEGMENT_SITES = 8 /* SITE_DEF events: all that came in parts before */
 };
 
-/* Of a large block that is alive at the end. */
+/* Record of a large block that is alive at the end. */
 struct mtf_present {
     uint64_t token;
     uint64_t bytes; /* that have memory behind them */
@@ -118,6 +118,10 @@ enum mtf_notice {
     MTF_NOTICE_NO_SAVER_TABLE = 3, /* descriptor table could not be unshared */
     MTF_NOTICE_NO_LINES = 4        /* an interpreter's version is not known */
 };
+
+/* A kill in the middle of a write leaves a file whose length is a multiple of
+   this: the kernel looks for signals between pages. */
+#define MTF_WRITE_UNIT 4096u
 
 /* Thread ids count from 1 (the first thread) and are never reused. */
 #define MTF_THREAD_NONE 0u
@@ -169,7 +173,7 @@ TCM_STATIC_ASSERT(sizeof(struct mtf_spool_mark) == 32, "spool mark layout");
 /* Some buffers were in private memory, not here. */
 #define MTF_SPOOL_PRIVATE 1u
 
-/* At the end of page 0: what threads lost that have no stream. Changes while
+/* Losses of threads that have no stream, at the end of page 0. Changes while
    the spool is in use. */
 struct mtf_spool_lost { /* offset */
     uint64_t dropped;   /* 4080: calls */
@@ -184,7 +188,7 @@ static inline struct mtf_spool_lost *mtf_spool_lost_of(void *page) {
 
 #define MTF_SPOOL_BUFFER_SYNC 0xF14253A5u
 
-/* At the start of each buffer in use; in one that was emptied all is 0 but
+/* Head of each buffer in use; in one that was emptied all is 0 but
    `saved`. A scanner that finds none at a unit goes on to the next unit. */
 struct mtf_spool_buffer { /* offset */
     uint32_t sync;        /*  0 */

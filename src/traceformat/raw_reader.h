@@ -17,7 +17,6 @@
 #include "traceformat/raw_layout.h"
 #include "traceformat/trace_event.h"
 #include "traceformat/trace_io.h"
-#include "traceformat/trace_status.h"
 
 /* --- Header ------------------------------------------------------------- */
 
@@ -39,7 +38,7 @@ struct mtf_raw_info {
  */
 enum mtf_status mtf_raw_parse_header(const uint8_t *p, size_t n,
                                      struct mtf_raw_info *info);
-/* Whether both are of the same recording (process id, start, random). */
+/* Tells whether both are of the same recording (process id, start, random). */
 bool mtf_raw_same_recording(const struct mtf_raw_header *a,
                             const struct mtf_raw_header *b);
 
@@ -102,7 +101,7 @@ bool mtf_item_site_def(const struct mtf_item *item, uint32_t *at,
 
 /* --- Reader ------------------------------------------------------------- */
 
-/* What the reader needs: two largest segments and room to read ahead. */
+/* Memory of the reader: two largest segments and room to read ahead. */
 #define MTF_READER_BUFFER ((size_t)4 << 20)
 
 struct mtf_raw_reader {
@@ -139,16 +138,16 @@ void mtf_raw_reader_next(struct mtf_raw_reader *r, struct mtf_item *item);
 /* Checks page 0 (N >= MTF_SPOOL_UNIT bytes) and reads the trace's header. */
 enum mtf_status mtf_spool_parse_head(const uint8_t *page, size_t n,
                                      struct mtf_raw_info *info);
-/* What page 0, whose head is good, says of the trace. false: it is of an older
-   library, which did not. */
+/* Reads what page 0, whose head is good, says of the trace. false: it is of an
+   older library, which did not. */
 bool mtf_spool_get_mark(const uint8_t *page, struct mtf_spool_mark *mark);
-/* Whether the head of a buffer stands at P (48 bytes); fills HEAD. */
+/* Tells whether the head of a buffer stands at P (48 bytes); fills HEAD. */
 bool mtf_spool_parse_buffer(const uint8_t *p, uint64_t random,
                             struct mtf_spool_buffer *head);
 
 /* --- Streams ------------------------------------------------------------ */
 
-/* What is known of one thread's stream while its segments are read. */
+/* State of one thread's stream while its segments are read. */
 struct mtf_stream {
     uint64_t next_offset; /* bytes before it came or are given up */
     bool lost;            /* the coding state is not known */
@@ -158,11 +157,11 @@ struct mtf_stream {
 };
 
 void mtf_stream_init(struct mtf_stream *s);
-/* The same for a trace whose beginning was not kept: the stream begins with the
-   first segment of it that comes, at whatever offset. */
+/* Begins a stream of a trace whose beginning was not kept: the stream begins
+   with the first segment of it that comes, at whatever offset. */
 void mtf_stream_init_late(struct mtf_stream *s);
 
-/* How a data segment continues its stream. */
+/* Position of a data segment in its stream. */
 struct mtf_placement {
     const uint8_t *data;  /* bytes to decode now, with the stream's state */
     size_t length;        /* 0: none */

@@ -22,7 +22,7 @@
 /* Most fields of one sample or footer. */
 #define MTF_ACCOUNTS_MAX 64u
 
-/* Where the events of a data segment stand. */
+/* Place of the events of a data segment. */
 struct mtf_raw_place {
     uint32_t thread;
     uint64_t offset;       /* of the first byte in the thread's stream */
@@ -73,8 +73,8 @@ bool mtf_raw_writer_init(struct mtf_raw_writer *w, mtf_sink *sink, void *ctx,
  */
 size_t mtf_raw_build_header(void *out, const struct mtf_raw_header *fixed,
                             const char *executable, const char *library);
-/* The same for part PART of a flight recording, with START bytes in the parts
-   before it. */
+/* Builds the header of part PART of a flight recording, with START bytes in the
+   parts before it. */
 size_t mtf_raw_build_part_header(void *out, const struct mtf_raw_header *fixed,
                                  const char *executable, const char *library,
                                  uint32_t part, uint64_t start);

@@ -64,7 +64,7 @@ static inline uint32_t mtf_site_decode(struct mtf_site_state *s,
     return s->last;
 }
 
-/* What a SITE_DEF defines: its first byte. */
+/* First byte of a SITE_DEF: what it defines. */
 enum mtf_site_def_what {
     MTF_SITE_DEF_FRAME = 1,  /* u32 site, u32 parent, u32 module, u64 address */
     MTF_SITE_DEF_MODULE = 2, /* u32 module, u64 start, u64 end, u64 bias, u8
@@ -79,14 +79,14 @@ enum mtf_site_def_what {
                                 bytes */
 };
 
-/* Of a line: the interpreter whose line it is. */
+/* Interpreter of a line. */
 enum mtf_language {
     MTF_LANGUAGE_RUBY = 1,
     MTF_LANGUAGE_PERL = 2,
     MTF_LANGUAGE_PYTHON = 3
 };
 
-/* How the sites of a recording were chosen. */
+/* Way in which the sites of a recording were chosen. */
 enum mtf_site_mode {
     MTF_SITE_MODE_CALLER = 1,
     MTF_SITE_MODE_STACK = 2,

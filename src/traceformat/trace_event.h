@@ -88,30 +88,163 @@ enum mtf_raw_type {
 /* Present bytes are recorded of larger blocks only. */
 #define MTF_PRESENT_ABOVE ((uint64_t)256 << 10)
 
+/*
+ * Kinds of events. A row has the name, the number in a recording, the number in
+ * a processed trace, and the form of its bytes:
+ *
+ *   BOTH(NAME, "name", raw, proc, FORM)   in recordings and processed traces
+ *   RAW(NAME, "name", raw, FORM)          in recordings only
+ *   PROC(NAME, "name", proc, FORM)        in processed traces only
+ *
+ * From 16 on a number announces a length and that many bytes; numbers below 16
+ * have an argument instead. Processed numbers 6 to 15 are reserved (a reader
+ * that meets one drops the rest of the block), and 16 to 31 are all in use: a
+ * new kind takes the next MTF_NOTE(n).
+ *
+ *   TEXT   bytes that are a text
+ *   PAIR   u8 which, u64 argument
+ *   OWN    anything else; raw_codec.h and proc_decode.c have the code
+ *
+ * Kinds of the forms TEXT and PAIR are *plain*: codecs, sorter and tools carry
+ * them from end to end by their rows alone. Bytes of all kinds are described in
+ * doc/raw-trace-format.md and doc/processed-trace-format.md.
+ */
+#define MTF_NOTE(n) (256 + (n))
+
+/* Calls of the malloc family that have a record of their own. */
+#define MTF_CALL_EVENTS(BOTH, RAW, PROC)                                       \
+    BOTH(ALIGNED, "aligned", 19, 16, OWN)                                      \
+    BOTH(REALLOC_NEW, "realloc_new", 22, 17, OWN)                              \
+    BOTH(REALLOC_END, "realloc_end", 23, 18, OWN)                              \
+    BOTH(FREE_SIZE, "free_size", 21, 19, OWN)                                  \
+    BOTH(FAILED, "failed", 20, 20, OWN)
+
+/* Everything else. */
+#define MTF_OTHER_EVENTS(BOTH, RAW, PROC)                                      \
+    PROC(SWITCH, "switch", 3, OWN)                                             \
+    BOTH(TIME, "time", 3, 4, OWN)                                              \
+    RAW(BUFFER, "buffer", 16, OWN)                                             \
+    RAW(AS_THREAD, "as_thread", 5, OWN)                                        \
+    RAW(UNTRACED, "untraced", 6, OWN)                                          \
+    BOTH(THREAD_START, "thread_start", 17, 21, OWN)                            \
+    BOTH(THREAD_END, "thread_end", 18, 22, OWN)                                \
+    BOTH(MARK, "mark", 24, 23, TEXT)                                           \
+    BOTH(EXTENSION, "extension", 25, 24, PAIR)                                 \
+    PROC(SAMPLE, "sample", 25, OWN)                                            \
+    RAW(GAP, "gap", 26, OWN)                                                   \
+    PROC(LOSS, "loss", 26, OWN)                                                \
+    PROC(PHASE, "phase", 30, OWN)                                              \
+    BOTH(PRESENT, "present", 7, MTF_NOTE(1), OWN)                              \
+    BOTH(SITE, "site", 8, 27, OWN)                                             \
+    BOTH(SITE_DEF, "site_def", 27, 28, OWN)                                    \
+    RAW(WRONG, "wrong", 28, OWN)
+
+#define MTF_EVENTS(BOTH, RAW, PROC)                                            \
+    MTF_CALL_EVENTS(BOTH, RAW, PROC)                                           \
+    MTF_OTHER_EVENTS(BOTH, RAW, PROC)
+
+/* Numbers of records that serve the coding and are no events: X(NAME, number)
+ */
+#define MTF_RAW_CODING(X)                                                      \
+    X(ALLOC_CALL, 1) /* sticky enum mtf_call of later MTF_RAW_ALLOC */         \
+    X(FREE_CALL, 2)  /* sticky enum mtf_call of later MTF_RAW_FREE */          \
+    X(TOKENS, 4)     /* log2 of the count | distance << 5 */
+
+#define MTF_PROC_CODING(X)                                                     \
+    X(ALLOC_CALL, 1)    /* sticky enum mtf_call of later ALLOC */              \
+    X(FREE_CALL, 2)     /* sticky enum mtf_call of later FREE and FREE_OLD */  \
+    X(REALLOC_OLD, 5)   /* zigzag(slot - last named slot), then as REALLOC */  \
+    X(REALLOC_SIZE, 29) /* a realloc to a size without size code */            \
+    X(NOTE, 31)         /* u8 n, then the bytes of the kind MTF_NOTE(n) */
+
+/* Numbers in files: `raw` of the rows, and `proc`. */
+#define MTF_RAW_ROW(name, text, number, ...)      MTF_RAW_##name = (number),
+#define MTF_PROC_ROW(name, text, number, ...)     MTF_PROC_##name = (number),
+#define MTF_BOTH_ROW(name, text, raw, proc, form) MTF_PROC_##name = (proc),
+#define MTF_NO_ROW(...)
+#define X(name, number) MTF_RAW_##name = (number),
 enum mtf_raw_kind {
-    MTF_RAW_ALLOC_CALL = 1, /* sticky enum mtf_call of later MTF_RAW_ALLOC */
-    MTF_RAW_FREE_CALL = 2,  /* the same for MTF_RAW_FREE */
-    MTF_RAW_TIME = 3,       /* ns since the last time of the stream */
-    MTF_RAW_TOKENS = 4,     /* log2 of the count | distance << 5 */
-    MTF_RAW_AS_THREAD = 5,  /* late stream: thread of the following events */
-    MTF_RAW_UNTRACED = 6,   /* n frees of blocks made while not recording */
-    MTF_RAW_PRESENT = 7,    /* bytes with memory of the next block to end */
-    MTF_RAW_SITE = 8,       /* site of later events; site_codec.h */
-    /* from here on: length, then bytes */
-    MTF_RAW_BUFFER = 16,       /* struct mtf_raw_buffer_state */
-    MTF_RAW_THREAD_START = 17, /* u32 kernel thread id */
-    MTF_RAW_THREAD_END = 18,   /* text: the thread's name */
-    MTF_RAW_ALIGNED = 19,      /* u8 call, u8 log2 of alignment, size */
-    MTF_RAW_FAILED = 20,       /* u8 call, u8 log2, u64 old token, size */
-    MTF_RAW_FREE_SIZE = 21,    /* u8 call, u64 token, size */
-    MTF_RAW_REALLOC_NEW = 22, /* u8 call, u8 flags (bit 0: old unknown), size */
-    MTF_RAW_REALLOC_END = 23, /* u8 call, u64 old token */
-    MTF_RAW_MARK = 24,        /* text */
-    MTF_RAW_EXTENSION = 25,   /* u8 which, u64 argument */
-    MTF_RAW_GAP = 26,         /* u64 events, u64 from ns, u64 to ns */
-    MTF_RAW_SITE_DEF = 27,    /* u8 enum mtf_site_def, bytes; site_codec.h */
-    MTF_RAW_WRONG = 28        /* u8 call, u8 enum mtf_wrong, u64 token, u64 */
+    MTF_RAW_CODING(X)
+    /* from the list */
+    MTF_EVENTS(MTF_RAW_ROW, MTF_RAW_ROW, MTF_NO_ROW)
 };
+#undef X
+#define X(name, number) MTF_PROC_##name = (number),
+enum mtf_proc_kind {
+    MTF_PROC_CODING(X)
+    /* from the list */
+    MTF_EVENTS(MTF_BOTH_ROW, MTF_NO_ROW, MTF_PROC_ROW)
+};
+#undef X
+#undef MTF_RAW_ROW
+#undef MTF_PROC_ROW
+#undef MTF_BOTH_ROW
+
+/* Kinds of decoded events: of those in a recording (struct mtf_event says which
+   fields are set), and of those in a processed trace (struct mtf_op). They
+   stand in no file. */
+#define MTF_EVENT_ROW(name, ...) MTF_EVENT_##name,
+enum mtf_event_kind {
+    MTF_EVENT_ALLOC = 1,
+    MTF_EVENT_FREE,
+    MTF_EVENT_REALLOC,
+    MTF_CALL_EVENTS(MTF_EVENT_ROW, MTF_EVENT_ROW, MTF_NO_ROW)
+    /* FAILED is the last call. STATE: only the state changed: calls, tokens */
+    MTF_EVENT_STATE,
+    MTF_OTHER_EVENTS(MTF_EVENT_ROW, MTF_EVENT_ROW, MTF_NO_ROW)
+    /* a kind of a later version */
+    MTF_EVENT_UNKNOWN
+};
+#undef MTF_EVENT_ROW
+#define MTF_OP_ROW(name, ...) MTF_OP_##name,
+enum mtf_op_kind {
+    MTF_OP_ALLOC = 1,
+    MTF_OP_FREE,
+    MTF_OP_REALLOC,
+    MTF_EVENTS(MTF_OP_ROW, MTF_NO_ROW, MTF_OP_ROW)
+    /* a kind of a later version */
+    MTF_OP_OTHER,
+    /* those up to here are counted as `ops` */
+    MTF_OP_LAST_OPERATION = MTF_OP_FREE_SIZE
+};
+#undef MTF_OP_ROW
+#undef MTF_NO_ROW
+
+enum mtf_form { MTF_FORM_OWN, MTF_FORM_TEXT, MTF_FORM_PAIR };
+
+/* Tells whether KIND, an enum mtf_op_kind, has the form TEXT. */
+static inline bool mtf_op_is_text(unsigned kind) {
+#define NONE(...)
+#define BOTH(name, text, raw, proc, form)                                      \
+    | (uint64_t)(MTF_FORM_##form == MTF_FORM_TEXT) << MTF_OP_##name
+#define PROC(name, text, proc, form) BOTH(name, text, 0, proc, form)
+    const uint64_t texts = 0 MTF_EVENTS(BOTH, NONE, PROC);
+#undef NONE
+#undef BOTH
+#undef PROC
+    return kind <= MTF_OP_OTHER && (texts >> kind & 1) != 0;
+}
+
+/* A row of MTF_EVENTS; 0 stands for what a kind has not. */
+struct mtf_kind {
+    const char *name;
+    uint16_t raw, proc; /* enum mtf_raw_kind, enum mtf_proc_kind */
+    uint8_t event, op;  /* enum mtf_event_kind, enum mtf_op_kind */
+    uint8_t form;       /* enum mtf_form */
+};
+
+/* The row of a plain kind, by its number in a file or by its decoded kind.
+   NULL: there is none, or its form is OWN. */
+const struct mtf_kind *mtf_plain_of_raw(unsigned raw);
+const struct mtf_kind *mtf_plain_of_proc(unsigned proc);
+const struct mtf_kind *mtf_plain_of_event(unsigned event);
+const struct mtf_kind *mtf_plain_of_op(unsigned op);
+/* The I-th row of MTF_EVENTS; NULL behind the last. */
+const struct mtf_kind *mtf_kind_at(size_t i);
+
+/* Name of an enum mtf_event_kind or enum mtf_op_kind; NULL: there is none. */
+const char *mtf_event_name(unsigned event);
+const char *mtf_op_name(unsigned op);
 
 /* Why the block of a free or realloc is none: X(NAME, number, "text"). */
 #define MTF_WRONGS(X)                                                          \
@@ -125,8 +258,8 @@ enum mtf_wrong {
 #undef X
 };
 
-/* What an EXTENSION event stands for: X(NAME, number, "text"). The argument is
-   malloc_trim's pad, the bytes to release, or 0. */
+/* Functions that an EXTENSION event stands for: X(NAME, number, "text"). The
+   argument is malloc_trim's pad, the bytes to release, or 0. */
 #define MTF_EXTENSIONS(X)                                                      \
     X(TRIM, 1, "malloc_trim")                                                  \
     X(RELEASE_FREE_MEMORY, 2, "release_free_memory")                           \
@@ -192,7 +325,7 @@ struct mtf_account_value {
     uint64_t value;
 };
 
-/* In both formats: u16 field, u64 value. */
+/* Bytes of a field in both formats: u16 field, u64 value. */
 #define MTF_ACCOUNT_BYTES 10u
 
 static inline void mtf_put_account(uint8_t *p, struct mtf_account_value a) {

@@ -76,8 +76,8 @@ static inline unsigned mtf_varint_put(void *p, uint64_t v) {
     return n;
 }
 
-/* The same in all the bytes that a varint can take: what is written there later
-   has the same length. */
+/* Writes V into all the bytes that a varint can take: a value written over it
+   later has the same length. */
 static inline void mtf_varint_put_long(void *p, uint64_t v) {
     mtf_store_le64(p, mtf_varint_word(v, MTF_VARINT_MAX_BYTES));
 }
@@ -93,7 +93,7 @@ static inline unsigned mtf_varint_get_unchecked(const void *p, uint64_t *v) {
     return n;
 }
 
-/* The same with an end: 0 also when the varint is cut. */
+/* Reads a varint that ends before END: 0 also when it is cut. */
 static inline unsigned mtf_varint_get(const uint8_t *p, const uint8_t *end,
                                       uint64_t *v) {
     if (end - p >= 8)

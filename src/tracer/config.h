@@ -15,7 +15,7 @@
 
 #include <limits.h>
 
-/* Of a process whose image has no file yet. */
+/* The number of a process whose image has no file yet. */
 #define MTR_NO_NUMBER UINT32_MAX
 
 /* The process that a recording belongs to. */
@@ -39,12 +39,7 @@ struct mtr_config {
     bool present;        /* present bytes are recorded; any thread clears it */
     bool filtered;       /* this image began with a filter of system calls */
     bool confined;       /* it got its first one since */
-    uint8_t sites;       /* enum mtr_sites_mode */
-    bool free_sites;     /* frees have sites, too */
     bool check_frees;    /* each free is looked at */
-    uint16_t site_depth; /* most frames of a stack */
-    uint8_t site_native; /* the same where lines are; 0: the caller */
-    uint64_t site_mean;  /* bytes between samples, on average */
     bool continues;      /* this image continues its process's recording */
     uint32_t owner_name; /* and its predecessor's file had this number */
     uint32_t named_pid;  /* the process that NAMED was found for */

@@ -3,14 +3,14 @@
 
 #include "base/clock.h"
 #include "base/fmt.h"
-#include "base/os_syscall.h"
-#include "base/os_thread.h"
+#include "base/linux/os_syscall.h"
+#include "base/linux/os_thread.h"
 #include "traceformat/control_protocol.h"
 #include "tracer/own_thread.h"
-#include "tracer/saver_account.h"
-#include "tracer/saver_phase.h"
-#include "tracer/thread_life.h"
-#include "tracer/thread_registry.h"
+#include "tracer/saver/saver_account.h"
+#include "tracer/saver/saver_phase.h"
+#include "tracer/stream/thread_life.h"
+#include "tracer/stream/thread_registry.h"
 #include "tracer/trace_control.h"
 #include "tracer/trace_process.h"
 
@@ -24,7 +24,7 @@
 /* Clients at a time; more wait in the socket's queue. */
 #define CLIENTS 8
 #define QUEUE   64
-/* A client that has sent nothing for so long is sent away. */
+/* A client that has sent nothing for this long is sent away. */
 #define PATIENCE_NS 10000000000u
 /* Between looks after silent clients, and whether the program is there. */
 #define LOOK_S 1
@@ -44,7 +44,7 @@ struct server {
     uint8_t packet[MTF_CONTROL_REPLY_MAX];
 };
 
-/* In ordinary memory, of the process SERVER_PID. */
+/* The server of process SERVER_PID, in ordinary memory. */
 static struct server server;
 static uint32_t server_pid;
 static uint32_t set_up;  /* futex: 0 not yet, 1 answers, 2 not */
@@ -210,8 +210,8 @@ static void serve(struct server *s, unsigned i) {
 
 /* True when no thread of the program is left. */
 static bool serve_all(struct server *s, struct mtr_recorder *rec) {
-    struct mtr_statm statm;
-    mtr_statm_open(&statm);
+    struct tcm_statm statm;
+    tcm_statm_open(&statm);
     struct pollfd fds[CLIENTS + 1];
     for (;;) {
         unsigned count = s->count;

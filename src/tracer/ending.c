@@ -2,7 +2,7 @@
 #include "tracer/ending.h"
 
 #include "base/check.h"
-#include "base/os_thread.h"
+#include "base/linux/os_thread.h"
 #include "base/testpoint.h"
 
 void mtr_fail(struct mtr_recorder *rec, const char *what, int error) {

@@ -27,6 +27,7 @@
 #ifndef TCM_TRACER_OWN_THREAD_H
 #define TCM_TRACER_OWN_THREAD_H
 
+#include "base/linux/os_process.h"
 #include "tracer/recorder.h"
 
 #include <pthread.h>
@@ -54,23 +55,10 @@ void mtr_own_end(struct mtr_recorder *rec, bool alone);
 void mtr_own_join(pthread_t *thread);
 
 /*
- * /proc/self/statm: that of the first thread while it lives, which without it
- * is all zeros; then of the one that opened this.
- */
-struct mtr_statm {
-    int fd; /* -1: none */
-    bool first_is_gone;
-};
-void mtr_statm_open(struct mtr_statm *m);
-void mtr_statm_close(struct mtr_statm *m);
-/* Size, resident and shared pages of the process. false: unknown. */
-bool mtr_statm_read(struct mtr_statm *m, uint64_t field[3]);
-
-/*
  * True when no thread of the program is left. The first one counts to the end,
  * dead or not. The maker of a thread lives until the thread does, so none is
  * overlooked; and ours count themselves only while they live.
  */
-bool mtr_own_are_alone(struct mtr_recorder *rec, struct mtr_statm *m);
+bool mtr_own_are_alone(struct mtr_recorder *rec, struct tcm_statm *m);
 
 #endif

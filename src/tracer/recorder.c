@@ -7,12 +7,14 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/fmt.h"
-#include "base/os_file.h"
-#include "base/os_mem.h"
-#include "base/os_syscall.h"
-#include "base/os_thread.h"
+#include "base/linux/os_file.h"
+#include "base/linux/os_libc.h"
+#include "base/linux/os_mem.h"
+#include "base/linux/os_syscall.h"
+#include "base/linux/os_thread.h"
 #include "base/raw_io.h"
 #include "base/utf8.h"
+#include "sites/site_settings.h"
 #include "traceformat/raw_writer.h"
 
 #include <errno.h>
@@ -38,17 +40,17 @@ struct mtr_recorder *mtr_recorder_need(void) {
         tcm_align_up(sizeof(struct mtr_recorder), tcm_os_page_size());
     if (rec != NULL)
         return rec;
-    struct mtr_recorder *mine = tcm_os_map(bytes);
-    if (mine == NULL)
+    struct mtr_recorder *fresh = tcm_os_map(bytes);
+    if (fresh == NULL)
         return NULL;
-    if (!tcm_os_wipe_on_fork(mine, bytes))
+    if (!tcm_os_wipe_on_fork(fresh, bytes))
         wipe_by_hand = true;
-    mine->pid = tcm_os_pid();
-    mine->control.known = 1;
+    fresh->pid = tcm_os_pid();
+    fresh->control.known = 1;
     /* Publishes a zeroed record; pairs with the loads in trace_control.c. */
-    if (tcm_cas_acq_rel(&mtr_recorder, &rec, mine))
-        return mine;
-    tcm_os_unmap(mine, bytes);
+    if (tcm_cas_acq_rel(&mtr_recorder, &rec, fresh))
+        return fresh;
+    tcm_os_unmap(fresh, bytes);
     return rec;
 }
 
@@ -103,20 +105,9 @@ void mtr_message_flush(struct mtr_recorder *rec) {
     mtr_say(rec->message, length);
 }
 
-/* The C library's text of an error, which takes no lock; NULL: it has none. */
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 32)
-static const char *system_error_text(int error) {
-    return strerrordesc_np(error);
-}
-#else
-static const char *system_error_text(int error) {
-    (void)error;
-    return NULL;
-}
-#endif
-
 static const char *error_text(int error) {
-    return error == TCM_EFOREIGN ? TCM_EFOREIGN_TEXT : system_error_text(error);
+    return error == TCM_EFOREIGN ? TCM_EFOREIGN_TEXT
+                                 : tcm_libc_error_text(error);
 }
 
 /* NAME as it may go to a terminal. */
@@ -180,8 +171,9 @@ size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
             (uint8_t)((c->compress ? MTF_SETTING_COMPRESSED : 0) |
                       (c->drops ? MTF_SETTING_DROP : 0) |
                       (mtr_is_per_process(rec) ? MTF_SETTING_PER_PROCESS : 0) |
-                      (c->sites != 0 ? MTF_SETTING_SITES : 0) |
-                      (c->free_sites ? MTF_SETTING_FREE_SITES : 0)),
+                      (mts_settings.mode != MTS_NO_SITES ? MTF_SETTING_SITES
+                                                         : 0) |
+                      (mts_settings.free_sites ? MTF_SETTING_FREE_SITES : 0)),
         .buffer_bound = c->bound_bytes,
     };
     const char *library = "libtcmalloc_minimal " TCM_VERSION;

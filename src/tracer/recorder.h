@@ -32,12 +32,12 @@
 
 #include "base/lock.h"
 #include "traceformat/raw_layout.h"
-#include "tracer/buf_pool.h"
+#include "tracer/stream/buf_pool.h"
 #include "tracer/config.h"
 #include "tracer/recording.h"
-#include "tracer/spool.h"
-#include "tracer/thread_life.h"
-#include "tracer/thread_registry.h"
+#include "tracer/saver/spool_file.h"
+#include "tracer/stream/thread_life.h"
+#include "tracer/stream/thread_registry.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -170,7 +170,7 @@ static inline bool mtr_is_per_process(const struct mtr_recorder *rec) {
  * its own may be anywhere, and is asked for.)
  */
 extern TCM_TLS uint32_t mtr_inside;
-/* As mtr_freeing was then. */
+/* The value of mtr_freeing then. */
 extern TCM_TLS uint8_t mtr_inside_freeing;
 /* A frame's address without its lowest and highest bits, which is enough to
    tell which of two on a stack is below; not 0. (Thread-local storage is
@@ -203,7 +203,7 @@ size_t mtr_build_header(const struct mtr_recorder *rec, void *out,
                         const uint32_t *part, uint64_t start);
 /* mtr_recorder, made if need be. NULL: no memory. */
 struct mtr_recorder *mtr_recorder_need(void);
-/* In the child of a fork, where the kernel did not wipe it. */
+/* For the child of a fork, where the kernel did not wipe the memory. */
 void mtr_recorder_wipe(struct mtr_recorder *rec);
 /* Prints the message that waits, if any. */
 void mtr_message_flush(struct mtr_recorder *rec);

@@ -15,12 +15,12 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/os_thread.h"
+#include "base/linux/os_thread.h"
 #include "base/testpoint.h"
 #include "tracer/ending.h"
-#include "tracer/saver.h"
-#include "tracer/thread_early.h"
-#include "tracer/thread_life.h"
+#include "tracer/saver/saver.h"
+#include "tracer/stream/thread_early.h"
+#include "tracer/stream/thread_life.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_name.h"
 #include "tracer/trace_process.h"
@@ -139,11 +139,11 @@ bool mtr_saver_await(struct mtr_recorder *rec, uint64_t timeout_ns) {
 }
 
 bool mtr_saver_round(struct mtr_recorder *rec) {
-    uint32_t mine = tcm_add_acq_rel(&rec->link.wanted, 1u) + 1;
+    uint32_t round = tcm_add_acq_rel(&rec->link.wanted, 1u) + 1;
     mtr_saver_wake(rec);
     for (;;) {
         uint32_t done = tcm_load_acquire(&rec->link.done);
-        if ((int32_t)(done - mine) >= 0)
+        if ((int32_t)(done - round) >= 0)
             return true;
         if (!mtr_state_is_on(tcm_load_acquire(&rec->state)) ||
             !mtr_saver_need(rec))

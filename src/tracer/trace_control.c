@@ -11,14 +11,14 @@
 #include "tracer/trace_control.h"
 
 #include "base/check.h"
-#include "base/os_thread.h"
+#include "base/linux/os_thread.h"
 #include "base/testpoint.h"
 #include "tracer/own_thread.h"
 #include "tracer/recorder.h"
-#include "tracer/saver.h"
+#include "tracer/saver/saver.h"
 #include "tracer/session.h"
-#include "tracer/thread_gap.h"
-#include "tracer/thread_life.h"
+#include "tracer/stream/thread_gap.h"
+#include "tracer/stream/thread_life.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_process.h"
 
@@ -235,7 +235,7 @@ void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length) {
     size_t n = cut_to_fit(text, length);
     TCM_ASSERT(n <= length && n <= MTF_EXTENDED_MAX);
     if (mtr_make_room(mtr_recorder, t, (unsigned)n + MARK_EXTRA)) {
-        /* What the thread did before is not later than the mark. */
+        /* Events of the thread from before are not later than the mark. */
         tcm_fence_seq_cst();
         mtr_put_time(t, mtr_clock_ns());
         mtr_publish(t, t->pos,

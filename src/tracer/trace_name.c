@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/fmt.h"
-#include "base/os_file.h"
-#include "base/os_syscall.h"
+#include "base/linux/os_file.h"
+#include "base/linux/os_syscall.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -19,7 +19,7 @@
 /* rec->output and its kind from the pattern. 0, or the errno of what is wrong
    with it. */
 int mtr_name_expand(struct mtr_recorder *rec);
-/* The same for an output whose kind is not known yet. */
+/* mtr_name_expand for an output whose kind is not known yet. */
 int mtr_name_resolve(struct mtr_recorder *rec);
 /* Opens an output that is no file. -1: errno tells. */
 int mtr_name_open_output(struct mtr_recorder *rec, int flags);

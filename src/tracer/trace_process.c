@@ -5,20 +5,20 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/fmt.h"
-#include "base/os_mem.h"
-#include "base/os_program.h"
-#include "base/os_syscall.h"
-#include "base/os_thread.h"
+#include "base/linux/os_mem.h"
+#include "base/linux/os_process.h"
+#include "base/linux/os_syscall.h"
+#include "base/linux/os_thread.h"
 #include "base/raw_io.h"
 #include "traceformat/compress.h"
+#include "sites/lang/lang.h"
+#include "sites/site_modules.h"
+#include "sites/site_settings.h"
+#include "sites/unwind/stack.h"
 #include "tracer/recorder.h"
-#include "tracer/lang.h"
-#include "tracer/site_modules.h"
-#include "tracer/sites.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/kcmp.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -32,55 +32,9 @@ extern char **environ;
 
 /* --- Identity ------------------------------------------------------------ */
 
-#define STAT_FLAGS 9
-#define STAT_START 22
 /* More than threads take while a fork copies memory, and few enough for 2^28
    forks in a chain. */
 #define FORK_TOKENS ((uint64_t)1 << 36)
-
-/* A field of /proc/PID/stat behind the second; what stands before the last ')'
-   may hold anything. 0: unknown. */
-static uint64_t stat_field(const char *path, int number) {
-    char text[512];
-    long n = tcm_io_read_file(path, text, sizeof(text));
-    const char *p = n <= 0 ? NULL : strrchr(text, ')');
-    if (p == NULL)
-        return 0;
-    for (int field = 2; field < number; field++) {
-        p = strchr(p + 1, ' ');
-        if (p == NULL)
-            return 0;
-    }
-    uint64_t value = 0;
-    for (p++; *p >= '0' && *p <= '9'; p++)
-        value = value * 10 + (uint64_t)(*p - '0');
-    return value;
-}
-
-static uint64_t process_start(const char *path) {
-    return stat_field(path, STAT_START);
-}
-
-bool mtr_process_is_forked(void) {
-    const uint64_t forked_no_exec = 0x40; /* PF_FORKNOEXEC of Linux */
-    return (stat_field("/proc/self/stat", STAT_FLAGS) & forked_no_exec) != 0;
-}
-
-bool mtr_process_shares_memory(void) {
-    long order = tcm_syscall(SYS_kcmp, tcm_os_pid(), tcm_syscall(SYS_getppid),
-                             KCMP_VM, 0, 0);
-    return order <= 0;
-}
-
-static uint64_t start_of(uint64_t pid) {
-    char path[40];
-    struct tcm_fmt f;
-    tcm_fmt_init(&f, path, sizeof(path));
-    tcm_fmt_str(&f, "/proc/");
-    tcm_fmt_u64(&f, pid);
-    tcm_fmt_str(&f, "/stat");
-    return process_start(path);
-}
 
 uint64_t mtr_process_random(void) {
     uint64_t r = 0;
@@ -114,11 +68,10 @@ void mtr_process_identify(uint32_t pid) {
     } else if (c->self.random == 0) {
         read_executable();
         c->parent.pid = (uint32_t)tcm_syscall(SYS_getppid);
-        c->parent.start = start_of(c->parent.pid);
+        c->parent.start = tcm_os_process_start(c->parent.pid);
     }
     c->self.pid = pid;
-    c->self.start =
-        pid == tcm_os_pid() ? process_start("/proc/self/stat") : start_of(pid);
+    c->self.start = tcm_os_process_start(pid);
     c->self.random = mtr_process_random();
 }
 
@@ -181,7 +134,7 @@ static bool may_own(void) {
         n = MTR_NO_NUMBER;
     else if ((p = parse_u64(p, &n)) == NULL || *p != '\0')
         return true;
-    if (pid != tcm_os_pid() || start != process_start("/proc/self/stat"))
+    if (pid != tcm_os_pid() || start != tcm_os_process_start((uint32_t)pid))
         return false;
     mtr_config.continues = true;
     mtr_config.owner_name = (uint32_t)n;
@@ -219,12 +172,12 @@ void mtr_process_own(uint32_t name_number) {
         }
     }
     size_t bytes = tcm_align_up((n + 2) * sizeof(char *), tcm_os_page_size());
-    char **mine = tcm_os_map(bytes);
-    if (mine == NULL)
+    char **block = tcm_os_map(bytes);
+    if (block == NULL)
         return;
-    memcpy(mine, environ, n * sizeof(char *));
-    mine[n] = text;
-    environ = mine;
+    memcpy(block, environ, n * sizeof(char *));
+    block[n] = text;
+    environ = block;
 }
 
 /* The current folder with every % doubled, since it is none of the pattern, and
@@ -285,36 +238,35 @@ static void remember_stderr(void) {
     }
 }
 
-static void configure_sites(struct mtr_config *c) {
+static void configure_sites(const struct mtr_host *host) {
     const char *text = tcm_env_get("TCMALLOC_TRACE_SITES");
-    struct mtr_sites_choice choice;
-    if (!mtr_sites_parse(text, &choice))
+    struct mts_settings *s = &mts_settings;
+    if (!mts_settings_parse(text, s))
         mtr_complain("no call sites are recorded, TCMALLOC_TRACE_SITES is",
                      text, 0);
-    bool walks =
-        choice.mode == MTR_SITES_STACK || choice.mode == MTR_SITES_SAMPLE;
-    if (walks && !mtr_stack_is_possible()) {
+    bool walks = s->mode == MTS_STACKS || s->mode == MTS_SAMPLES;
+    if (walks && !mts_stack_is_possible()) {
         mtr_complain("callers are recorded, stacks cannot be walked here", NULL,
                      0);
-        choice.mode = MTR_SITES_CALLER;
+        s->mode = MTS_CALLER;
     }
-    c->sites = (uint8_t)choice.mode;
-    c->site_depth = choice.depth;
-    c->site_native = mtr_stack_is_possible() ? MTR_LANG_NATIVE : 0;
-    c->site_mean = choice.mean;
+    s->native = mts_stack_is_possible() ? MTS_LANG_NATIVE : 0;
     /* Whether a block was a sample is not known when it is freed. */
-    c->free_sites =
-        choice.mode != MTR_SITES_NONE && choice.mode != MTR_SITES_SAMPLE &&
-        tcm_env_bool("TCMALLOC_TRACE_FREE_SITES") && mtr_stack_is_possible();
-    if (choice.mode != MTR_SITES_NONE)
-        mtr_loader_find();
+    s->free_sites = s->mode != MTS_NO_SITES && s->mode != MTS_SAMPLES &&
+                    tcm_env_bool("TCMALLOC_TRACE_FREE_SITES") &&
+                    mts_stack_is_possible();
+    s->host = (struct mts_host){.has_memory = host->has_memory,
+                                .token_of = host->token_of,
+                                .complain = mtr_complain};
+    if (s->mode != MTS_NO_SITES)
+        mts_loader_find();
     if (tcm_env_bool("TCMALLOC_TRACE_CHECK_STACKS"))
-        mtr_stack_check_all();
-    if (choice.mode != MTR_SITES_LANG)
+        mts_stack_check_all();
+    if (s->mode != MTS_LINES)
         return;
-    mtr_lang_find(choice.depth);
-    if (mtr_lang_notice() != NULL)
-        mtr_complain(mtr_lang_notice(), NULL, 0);
+    mts_lang_find(s->depth);
+    if (mts_lang_notice() != NULL)
+        mtr_complain(mts_lang_notice(), NULL, 0);
 }
 
 void mtr_process_configure(const struct mtr_host *host) {
@@ -337,7 +289,7 @@ void mtr_process_configure(const struct mtr_host *host) {
     remember_stderr();
     c->control = tcm_env_bool("TCMALLOC_TRACE_CONTROL");
     c->check_frees = tcm_env_bool("TCMALLOC_TRACE_CHECK_FREES");
-    configure_sites(c);
+    configure_sites(host);
     if (output == NULL || output[0] == '\0')
         return;
     c->pattern_error = mtr_process_pattern(output, c->pattern, &c->per_process);

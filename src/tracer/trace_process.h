@@ -23,11 +23,6 @@ uint64_t mtr_process_random(void);
 /* The identity of process PID, which is this one, or has made it to use its
    memory (vfork); the one before becomes the parent's. */
 void mtr_process_identify(uint32_t pid);
-/* Whether the process was forked and has not called exec since. */
-bool mtr_process_is_forked(void);
-/* Whether its parent's memory is its own, as in the child of a vfork; true also
-   where the kernel does not tell. */
-bool mtr_process_shares_memory(void);
 /* Whether the environment names an output. */
 bool mtr_process_is_named(void);
 /* This process is not the one that the environment's output is for, nor are

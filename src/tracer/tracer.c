@@ -5,13 +5,14 @@
 #include "tracer/tracer.h"
 
 #include "base/env.h"
-#include "base/os_thread.h"
+#include "base/linux/os_process.h"
+#include "base/linux/os_thread.h"
 #include "tracer/control_server.h"
 #include "tracer/own_thread.h"
 #include "tracer/recorder.h"
-#include "tracer/saver.h"
+#include "tracer/saver/saver.h"
 #include "tracer/session.h"
-#include "tracer/thread_early.h"
+#include "tracer/stream/thread_early.h"
 #include "tracer/trace_process.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ static void set_up(const struct mtr_host *host, bool by_call) {
     bool is_one_for_all = mtr_config.named && !mtr_config.per_process;
     /* Forked by a constructor. A library that is loaded late comes here by its
        own, in any process. */
-    if (is_one_for_all && by_call && mtr_process_is_forked()) {
+    if (is_one_for_all && by_call && tcm_os_is_forked()) {
         mtr_process_disown();
         own_later(MTR_NO_NUMBER);
     } else if (is_one_for_all && !mtr_config.wanted) {

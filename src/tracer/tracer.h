@@ -13,9 +13,9 @@
 #include "base/compiler.h"
 #include "tracer/host.h"
 #include "tracer/recording.h"
-#include "tracer/thread_buf.h"
-#include "tracer/thread_gap.h"
-#include "tracer/thread_life.h"
+#include "tracer/stream/thread_buf.h"
+#include "tracer/stream/thread_gap.h"
+#include "tracer/stream/thread_life.h"
 #include "tracer/trace_control.h"
 #include "tracer/trace_process.h"
 

@@ -15,10 +15,10 @@
 #include "cmd/malloc_trace/dump/raw.h"
 #include "model/info.h"
 #include "trace/ops.h"
-#include "cmd/replay/translate.h"
+#include "cmd/replay/feed/translate.h"
 #include "common/main.h"
 #include "trace/raw.h"
-#include "cmd/postprocess/window/filter.h"
+#include "window/filter.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -109,7 +109,7 @@ static void run_filter(const struct bytes *trace, struct bytes *unused) {
                                .window = true,
                                .from_ns = 500,
                                .to_ns = UINT64_MAX,
-                               .free_at_end = true};
+                               .at_end = FILTER_FREE_AT_END};
     struct sorted out = {0};
     (void)unused;
     mtf_proc_writer_begin(&w, sorted_take, sorted_grow, &out, NULL, 0);

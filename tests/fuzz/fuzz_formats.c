@@ -39,8 +39,8 @@ struct trace {
     bool lost, refused;
 };
 
-static void import(const void *data, size_t size, const struct format *format,
-                   struct trace *t) {
+static void import(const void *data, size_t size,
+                   const struct format_type *format, struct trace *t) {
     static uint8_t buffer[4096];
     struct format_import *i =
         format_import_new(input_of(data, size), format, false);
@@ -78,7 +78,7 @@ static void check(const struct trace *t) {
     info_free(&f);
 }
 
-static size_t export(const struct trace *t, const struct format *format,
+static size_t export(const struct trace *t, const struct format_type *format,
                      uint8_t **text) {
     static struct format_out o;
     struct format_exported done;
@@ -111,8 +111,9 @@ static size_t export(const struct trace *t, const struct format *format,
 
 /* Read record by record it is the same trace. */
 static void one_by_one(const void *data, size_t size,
-                       const struct format *format, const struct trace *t) {
-    struct format single = *format;
+                       const struct format_type *format,
+                       const struct trace *t) {
+    struct format_type single = *format;
     struct trace again;
     single.many = NULL;
     import(data, size, &single, &again);
@@ -141,7 +142,7 @@ static void round_trip(const struct trace *t) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static unsigned turn;
-    const struct format *f;
+    const struct format_type *f;
     struct trace t;
     uint8_t *text;
     const char *only = getenv("FUZZ_FORMAT");
@@ -159,7 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (!t.refused &&
             t.counts.mallocs + t.counts.memaligns + t.counts.reallocs != 0) {
             round_trip(&t);
-            const struct format *to = format_at(turn++);
+            const struct format_type *to = format_at(turn++);
             if (to == NULL)
                 turn = 0;
             else if (to->put != NULL) {

@@ -5,8 +5,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "cmd/malloc_trace/record/timer.h"
-#include "cmd/postprocess/window/options.h"
+#include "window/filter_options.h"
 #include "common/main.h"
 
 #include <string.h>
@@ -21,10 +20,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const char *digits = text + strspn(text, "0");
         (void)snprintf(again, sizeof(again), "%llu", (unsigned long long)v);
         FUZZ_CHECK(v <= 1000000 && strcmp(v == 0 ? "" : again, digits) == 0);
-    }
-    if (record_parse_seconds(text, &ns)) {
-        FUZZ_CHECK(ns <= (uint64_t)1000000000 * 1000000000);
-        FUZZ_CHECK(strspn(text, "0123456789.") == strlen(text));
     }
     if (tool_parse_time(text, &ns))
         FUZZ_CHECK(strspn(text, "0123456789.hmnsu") == strlen(text));

@@ -6,7 +6,7 @@
  * (tool_check.h) comes to an end, and what replay makes of it frees each block
  * once, whatever it says.
  */
-#include "cmd/replay/translate.h"
+#include "cmd/replay/feed/translate.h"
 #include "trace/check.h"
 #include "memory_source.h"
 #include "tests/fuzz/fuzz.h"
@@ -153,7 +153,6 @@ static void check_op(const struct mtf_proc_decoder *d,
         FUZZ_CHECK(mtf_call_is_free(op->call));
         break;
     case MTF_OP_THREAD_END:
-    case MTF_OP_MARK:
     case MTF_OP_SAMPLE:
     case MTF_OP_LOSS:
     case MTF_OP_SITE_DEF:
@@ -163,7 +162,13 @@ static void check_op(const struct mtf_proc_decoder *d,
                    p + n <= b->payload + b->head.length);
         break;
     default:
-        FUZZ_CHECK(op->kind >= MTF_OP_SWITCH && op->kind <= MTF_OP_OTHER);
+        FUZZ_CHECK(op->kind > MTF_OP_LAST_OPERATION &&
+                   op->kind <= MTF_OP_OTHER);
+        if (mtf_op_is_text(op->kind)) {
+            p = mtf_proc_bytes(b, op, &n);
+            FUZZ_CHECK(p >= b->payload && n <= b->head.length &&
+                       p + n <= b->payload + b->head.length);
+        }
     }
     if (op->kind <= MTF_OP_LAST_OPERATION)
         FUZZ_CHECK(op->slot < d->slot_count);

@@ -9,7 +9,7 @@
 #include "tests/fuzz/fuzz_repair.h"
 
 #include "cmd/malloc_trace/report/export.h"
-#include "cmd/malloc_trace/report/html.h"
+#include "cmd/malloc_trace/report/report_page.h"
 #include "common/input.h"
 #include "trace/ops.h"
 
@@ -82,17 +82,17 @@ static void check_page(const struct tallies *t) {
                stacks_make(&s, t, names, STACKS_FUNCTION) &&
                rows_add(&rows, t, names, ROWS_BY_SITE, &filter, false));
     rows_sort(&rows, ROWS_SORT_BYTES);
-    struct html h = {.name = "t",
-                     .by = "site",
-                     .when = "at the end",
-                     .rows_by = ROWS_BY_SITE,
-                     .rows = &rows,
-                     .t = t,
-                     .names = names,
-                     .stacks = &s,
-                     .history = t->options.history,
-                     .is_live = true};
-    FUZZ_CHECK(html_write_stream(&h, f, "page.js") && fclose(f) == 0);
+    struct report_page h = {.name = "t",
+                            .by = "site",
+                            .when = "at the end",
+                            .rows_by = ROWS_BY_SITE,
+                            .rows = &rows,
+                            .t = t,
+                            .names = names,
+                            .stacks = &s,
+                            .history = t->options.history,
+                            .is_live = true};
+    FUZZ_CHECK(report_page_write_stream(&h, f, "page.js") && fclose(f) == 0);
     for (at = page; (at = strstr(at, "<script")) != NULL; at++)
         scripts++;
     FUZZ_CHECK(scripts == 2 && strlen(page) == size &&

@@ -23,6 +23,10 @@ set -u
 : "${top_srcdir:=$top_builddir}"
 here=$top_srcdir/tests/integration
 built=$top_builddir/tests/integration
+test_lib=$top_srcdir/tests/lib
+# Scripts in Python import the readers and TAP from there.
+PYTHONPATH=$test_lib${PYTHONPATH:+:$PYTHONPATH}
+export PYTHONPATH
 minimal=$top_builddir/.libs/libtcmalloc_minimal.so
 tracing=$top_builddir/.libs/libtcmalloc_minimal_tracing.so
 tools=$top_builddir/malloc-trace-replay
@@ -60,6 +64,16 @@ esac
 # --- What the test needs -----------------------------------------------------
 
 have() { command -v "$1" >/dev/null 2>&1; }
+
+# unpacks PROGRAM: the tools were built with the library that reads its files.
+unpacks() {
+    case $1 in
+    gzip) [ "${TCM_HAVE_ZLIB:-yes}" = yes ] ;;
+    zstd) [ "${TCM_HAVE_ZSTD:-yes}" = yes ] ;;
+    bzip2) [ "${TCM_HAVE_BZ2:-yes}" = yes ] ;;
+    lz4) [ "${TCM_HAVE_LZ4:-yes}" = yes ] ;;
+    esac
+}
 
 # skip_all WHY: the whole test cannot be made here.
 skip_all() {
@@ -328,27 +342,27 @@ check_trace() {
     fi
 }
 
-# under HOW PROGRAM ARGS...: runs a built program that speaks TAP under one of
-# the libraries (HOW: untraced, quiet, recording, or processes: recording its
+# under HOW PROGRAM ARGS...: runs a program of tests/integration/allocator, which
+# speaks TAP, under one of the libraries (HOW: untraced, quiet, recording, or processes: recording its
 # children too); each of its checks becomes one of ours. The recording is
 # $work/PROGRAM.$suffix, those of processes have the process id before that.
 under() {
     under_how=$1
     under_program=$2
     shift 2
-    [ -x "$built/$under_program" ] || {
+    [ -x "$built/allocator/$under_program" ] || {
         skip "$under_program $under_how" "not built"
         return
     }
     case $under_how in
-    untraced) set -- LD_PRELOAD="$minimal" "$built/$under_program" "$@" ;;
-    quiet) set -- LD_PRELOAD="$tracing" "$built/$under_program" "$@" ;;
+    untraced) set -- LD_PRELOAD="$minimal" "$built/allocator/$under_program" "$@" ;;
+    quiet) set -- LD_PRELOAD="$tracing" "$built/allocator/$under_program" "$@" ;;
     processes) set -- LD_PRELOAD="$tracing" \
         TCMALLOC_TRACE_OUTPUT="$work/$under_program.%p.$suffix" \
-        "$built/$under_program" "$@" ;;
+        "$built/allocator/$under_program" "$@" ;;
     *) set -- LD_PRELOAD="$tracing" \
         TCMALLOC_TRACE_OUTPUT="$work/$under_program.$suffix" \
-        "$built/$under_program" "$@" ;;
+        "$built/allocator/$under_program" "$@" ;;
     esac
     timeout 200 env "$@" >"$work/tap" 2>"$work/err"
     under_status=$?

@@ -82,7 +82,6 @@ have_header() {
 # Without these parts of the programs are missing.
 useful_packages() {
     cat <<'END'
-libjansson-dev have_header jansson.h
 libmicrohttpd-dev have_header microhttpd.h
 zlib1g-dev have_header zlib.h
 libzstd-dev have_header zstd.h
@@ -247,7 +246,8 @@ remove_place() {
 keep_programs() {
     rm -rf "$1/malloc-trace-replay" "$1/.libs"
     mkdir -p "$1/malloc-trace-replay" "$1/.libs" || return 1
-    for program in postprocess replay malloc-trace bump-pipes; do
+    for program in postprocess replay malloc-trace malloc-trace-allocator \
+        bump-pipes; do
         cp "$built/malloc-trace-replay/$program" "$1/malloc-trace-replay/" ||
             return 1
     done

@@ -11,7 +11,7 @@ documents() {
 # Names with a folder, as they are written in comments: traceformat/varint.h.
 dead_sources() {
     # shellcheck disable=SC2046
-    (cd "$tree" && grep -oHE '\b(src|base|core|traceformat|tracer|api|common|cmd|malloc-trace-replay|tests|bench|doc|gperftools)/[A-Za-z0-9_/-]+\.(c|h|cc|sh|md|py)\b' \
+    (cd "$tree" && grep -oHE '\b(src|base|core|traceformat|sites|tracer|api|common|cmd|malloc-trace-replay|tests|bench|doc|gperftools)/[A-Za-z0-9_/-]+\.(c|h|cc|sh|md|py)\b' \
         $(list '*.c' '*.h' '*.cc' '*.md' |
             grep -E '^(src|malloc-trace-replay|tests|doc|bench|[A-Z])')) |
         sort -t : -u -k 2 | while IFS=: read -r file name; do

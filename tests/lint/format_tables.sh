@@ -84,13 +84,40 @@ raw_segments() {
 segment_kinds() {
     enumerated "$@" | tr '[:upper:]' '[:lower:]'
 }
+# kinds COLUMN FORMAT: "number NAME" of the events of one format (RAW or PROC) and
+# of the records that serve its coding; COLUMN is that of the numbers of BOTH.
+kinds() {
+    awk -v column="$1" -v coding="#define MTF_$2_CODING(X)" -v only="$2(" '
+        index($0, coding) == 1 { on = 1 }
+        on && match($0, /X\([A-Z_]*, [0-9]*\)/) {
+            split(substr($0, RSTART + 2, RLENGTH - 3), x, ", ")
+            print x[2], x[1]
+        }
+        on && !/\\$/ { on = 0 }
+        /^    (BOTH|RAW|PROC)\([A-Z]/ {
+            both = $1 ~ /^BOTH/
+            if (!both && index($1, only) != 1)
+                next
+            split(substr($0, index($0, "(") + 1), x, ", ")
+            print x[both ? column : 3], x[1]
+        }' "$tree/$trace_event"
+}
 raw_kinds() {
     compare $raw_doc '| kind | name | argument or bytes |' \
-        enumerated $trace_event mtf_raw_kind MTF_RAW_
+        event_kinds $trace_event MTF_EVENTS
 }
+event_kinds() { kinds 3 RAW; }
+record_kinds() { kinds 4 PROC | grep -v '^MTF_NOTE'; }
 proc_kinds() {
     compare $proc_doc '| kind | name | argument or bytes |' \
-        enumerated $proc_layout mtf_proc_kind MTF_PROC_
+        record_kinds $trace_event MTF_EVENTS
+}
+note_kinds() {
+    kinds 4 PROC | sed -n 's/^MTF_NOTE(\([0-9]*\))/\1/p'
+}
+proc_notes() {
+    compare $proc_doc '| what | name | bytes |' \
+        note_kinds $trace_event MTF_EVENTS
 }
 proc_accounts() {
     compare $proc_doc '| field | name | meaning |' \
@@ -105,6 +132,7 @@ clean raw_notices "notices"
 clean raw_segments "kinds of segments"
 clean raw_kinds "kinds of events"
 clean proc_kinds "kinds of records"
+clean proc_notes "kinds of notes"
 clean proc_accounts "fields of the closing block"
 
 # differs COMMAND FILE EDIT WHAT: passes if the command finds the fault that a
@@ -135,8 +163,14 @@ differs raw_notices $raw_layout \
     's/MTF_NOTICE_NO_SPOOL = 1,/&\n    MTF_NOTICE_PLANTED = 4,/' "a new notice"
 differs raw_reasons $raw_doc 's/^| 4 | FORCED/| 5 | FORCED/' \
     "an end reason with another number"
-differs raw_kinds $trace_event 's/MTF_RAW_GAP = 26/MTF_RAW_GAP = 29/' \
+differs raw_kinds $trace_event 's/RAW(GAP, "gap", 26,/RAW(GAP, "gap", 29,/' \
     "an event with another number"
+differs proc_kinds $trace_event 's/"mark", 24, 23,/"mark", 24, 5,/' \
+    "a record with another number"
+differs proc_kinds $trace_event 's/X(REALLOC_OLD, 5)/X(REALLOC_OLD, 6)/' \
+    "a record of the coding with another number"
+differs proc_notes $trace_event 's/MTF_NOTE(1)/MTF_NOTE(2)/' \
+    "a note with another number"
 differs proc_accounts $proc_layout 's/X(SLOTS, 4,/X(SLOTS, 44,/' \
     "a field of the closing block with another number"
 tap_end

@@ -23,7 +23,7 @@ compile() {
 }
 
 alone() {
-    compile '^src/(api|tracer)/' -DTCM_TRACING=1 -DTCM_OBJECT_WORDS=1 \
+    compile '^src/(api|sites|tracer)/' -DTCM_TRACING=1 -DTCM_OBJECT_WORDS=1 \
         -DTCM_DEBUG=0
     compile '^src/core/' -DTCM_TRACING=0 -DTCM_OBJECT_WORDS=0 -DTCM_DEBUG=0
     compile '^src/core/' -DTCM_TRACING=1 -DTCM_OBJECT_WORDS=1 -DTCM_DEBUG=1 \

@@ -35,14 +35,43 @@ traceformat_includes() {
     bad_includes src/traceformat base traceformat
 }
 core_includes() { bad_includes src/core base core; }
-tracer_includes() { bad_includes src/tracer base traceformat tracer; }
+# What sites are made of, from below: memory and modules, the table with its
+# texts, the two folders that walk, definitions, and what finds them.
+sites_includes() {
+    bad_includes src/sites base traceformat sites
+    bad_includes src/sites/unwind base traceformat sites/unwind \
+        sites/site_modules.h sites/site_settings.h
+    bad_includes src/sites/lang base traceformat sites/unwind sites/lang \
+        sites/site_modules.h sites/site_settings.h sites/site_table.h \
+        sites/site_texts.h
+}
+tracer_includes() {
+    bad_includes src/tracer base traceformat sites tracer
+}
+# What threads do is below what the saver does; only the slow path of a thread
+# (thread_life.c) calls the saver. Both stand on the recorder, below control.
+tracer_part_includes() {
+    shared="base traceformat sites tracer/stream tracer/config.h
+        tracer/own_thread.h tracer/recorder.h tracer/recording.h
+        tracer/trace_clock.h tracer/trace_name.h tracer/trace_process.h"
+    # shellcheck disable=SC2086
+    bad_includes src/tracer/saver $shared tracer/saver tracer/ending.h
+    # shellcheck disable=SC2086
+    bad_includes src/tracer/stream $shared tracer/saver/saver.h \
+        tracer/session.h tracer/tracer.h
+    grep -l 'include "tracer/saver/' "$tree"/src/tracer/stream/*.[ch] |
+        sed "s,^$tree/,," | grep -vx src/tracer/stream/thread_life.c
+}
 api_includes() {
-    bad_includes src/api base core traceformat tracer api gperftools
+    bad_includes src/api base core traceformat sites tracer api gperftools
 }
 preload_includes() { bad_includes src/preload base gperftools; }
 gperftools_includes() { bad_includes src/gperftools gperftools; }
 common_includes() {
     bad_includes malloc-trace-replay/common base traceformat common
+}
+pages_includes() {
+    bad_includes malloc-trace-replay/pages base common pages
 }
 trace_includes() {
     bad_includes malloc-trace-replay/trace base traceformat common trace
@@ -54,18 +83,29 @@ formats_includes() {
     bad_includes malloc-trace-replay/formats base traceformat common trace \
         formats
 }
-# Programs, parts of postprocess and subcommands of malloc-trace.
+# Siblings: neither the sorter nor windows of traces know of each other.
+sort_includes() {
+    bad_includes malloc-trace-replay/sort base traceformat common trace model \
+        sort
+}
+window_includes() {
+    bad_includes malloc-trace-replay/window base traceformat common trace \
+        model window
+}
+open_includes() {
+    bad_includes malloc-trace-replay/open base traceformat common trace model \
+        sort formats open
+}
+# Programs and subcommands of malloc-trace.
 program_includes() {
-    below="base traceformat common trace model formats gperftools"
-    for program in bump_pipes replay; do
+    below="base traceformat common pages trace model sort window formats open
+        gperftools"
+    for program in allocator bump_pipes postprocess replay; do
         # shellcheck disable=SC2086
         bad_includes "malloc-trace-replay/cmd/$program" $below "cmd/$program"
     done
     # shellcheck disable=SC2086
-    bad_includes malloc-trace-replay/cmd/postprocess/sort $below \
-        cmd/postprocess/sort
-    # shellcheck disable=SC2086
-    bad_includes malloc-trace-replay/cmd/postprocess $below cmd/postprocess
+    bad_includes malloc-trace-replay/cmd/replay/feed $below cmd/replay/feed
     for command in "$tree"/malloc-trace-replay/cmd/malloc_trace/*/; do
         command=$(basename "$command")
         # shellcheck disable=SC2086
@@ -76,7 +116,7 @@ program_includes() {
 # Public headers may be included from the system's place only by users.
 angle_includes() {
     (cd "$tree" && grep -rnE --include='*.[ch]' \
-        '#[[:blank:]]*include[[:blank:]]*<(base|core|traceformat|tracer|api|common|trace|model|formats|cmd)/' \
+        '#[[:blank:]]*include[[:blank:]]*<(base|core|traceformat|sites|tracer|api|common|pages|trace|model|sort|window|formats|open|cmd)/' \
         src malloc-trace-replay)
 }
 
@@ -107,13 +147,19 @@ calls() {
     )
 }
 
+process_calls() {
+    calls malloc-trace-replay \
+        '(^|[^[:alnum:]_])(v?fork|posix_spawnp?|popen|system)[[:blank:]]*\(' \
+        'malloc-trace-replay/common/child.c'
+}
+
 memory_calls() {
     calls malloc-trace-replay '(^|[^[:alnum:]_])(mmap|munmap|mremap|mprotect|madvise|s?brk|syscall)[[:blank:]]*\('
     calls malloc-trace-replay 'SYS_|FUTEX_'
     calls src '(^|[^[:alnum:]_])(mmap|munmap|mremap|mprotect|madvise|s?brk)[[:blank:]]*\(' \
-        'src/base/os_mem.c'
+        'src/base/linux/os_mem.c'
     calls src '(SYS_|tcm_call\()(mmap|munmap|mremap|mprotect|madvise|brk)' \
-        'src/base/os_mem.c'
+        'src/base/linux/os_mem.c'
 }
 memory_orders() {
     calls src '__ATOMIC_|memory_order_|__sync_|stdatomic' 'src/base/atomic.h'
@@ -121,9 +167,9 @@ memory_orders() {
 }
 # What a preloaded library may stand before is called by the instruction.
 system_calls() {
-    for folder in base tracer; do
+    for folder in base sites tracer; do
         calls "src/$folder" '(^|[^[:alnum:]_.>])(syscall|clock_gettime|f?stat|fstatat|statx|p?(read|write)|open|openat|close|fcntl|ftruncate|fallocate|lseek|getrlimit|getrusage|p?poll|nanosleep|get[pt]id|getppid|gete?uid|socket|bind|listen|accept4?|send|recv|ioctl|readlink|unlink|rename|renameat|mincore|personality)[[:blank:]]*\(' \
-            'src/base/os_syscall.h'
+            'src/base/linux/os_syscall.h'
     done
 }
 # malloc_info() gets a stream by its contract; rename() is declared in
@@ -138,11 +184,11 @@ opens_for_writing() {
     (cd "$tree" && grep -rnE --include='*.[ch]' \
         '\<(fopen|fdopen|freopen)(64)?\(|\<O_(WRONLY|RDWR|CREAT|TRUNC|APPEND)\>|\<(creat|mkstemp|tmpnam|tempnam)\(' \
         malloc-trace-replay |
-        grep -vE '^malloc-trace-replay/common/(files|page)\.c:|"re"\)|"/(dev/null|proc/self/clear_refs)"')
+        grep -vE '^malloc-trace-replay/(common/files|pages/page)\.c:|"re"\)|"/(dev/null|proc/self/clear_refs)"')
 }
 # The allocator's own definitions live in api.
 malloc_calls() {
-    for folder in base traceformat core tracer; do
+    for folder in base traceformat core sites tracer; do
         calls "src/$folder" '(^|[^[:alnum:]_.>])(malloc|calloc|realloc|free|strdup|posix_memalign|aligned_alloc)[[:blank:]]*\('
     done
 }
@@ -150,16 +196,23 @@ malloc_calls() {
 clean base_includes "base includes only base"
 clean traceformat_includes "traceformat includes base"
 clean core_includes "core includes base"
-clean tracer_includes "tracer includes base and traceformat"
+clean sites_includes "sites include base and traceformat, unwind and lang less"
+clean tracer_includes "tracer includes base, traceformat and sites"
+clean tracer_part_includes "streams include the saver in one place"
 clean api_includes "api includes the layers below"
 clean gperftools_includes "public headers stand alone"
 clean preload_includes "preload includes base and public headers"
 clean common_includes "common includes base and traceformat"
+clean pages_includes "pages include common"
 clean trace_includes "trace includes common too"
 clean model_includes "model includes trace too"
 clean formats_includes "formats include trace too"
+clean sort_includes "the sorter includes model too, and no windows"
+clean window_includes "windows include model too, and not the sorter"
+clean open_includes "open includes the sorter and formats"
 clean program_includes "programs and subcommands never include each other"
 clean angle_includes "own headers are included in quotes"
+clean process_calls "processes of the tools are made by common/child.c"
 clean memory_calls "only base asks the kernel for memory and futexes"
 clean system_calls "system calls go through os_syscall.h"
 clean memory_orders "only atomic.h names memory orders"
@@ -169,25 +222,50 @@ clean opens_for_writing "outputs are opened by common/files.h"
 
 catches core_includes "core including tracer" src/core/planted.c \
     '#include "tracer/tracer.h"'
+catches sites_includes "sites including tracer" src/sites/planted.h \
+    '#include "tracer/recorder.h"'
+catches sites_includes "a walk including what finds sites" \
+    src/sites/unwind/planted.h '#include "sites/call_sites.h"'
 catches tracer_includes "tracer including core" src/tracer/planted.h \
     '#include "core/heap.h"'
+catches tracer_part_includes "a buffer including the saver" \
+    src/tracer/stream/planted.h '#include "tracer/saver/saver.h"'
+catches tracer_part_includes "the saver including control" \
+    src/tracer/saver/planted.h '#include "tracer/trace_control.h"'
 catches program_includes "a program including core" \
     malloc-trace-replay/cmd/replay/planted.c '#include "core/heap.h"'
 catches program_includes "a program including another" \
     malloc-trace-replay/cmd/replay/planted.c \
-    '#include "cmd/postprocess/sort/order.h"'
+    '#include "cmd/postprocess/account.h"'
+catches program_includes "what feeds a replay including what runs it" \
+    malloc-trace-replay/cmd/replay/feed/planted.c \
+    '#include "cmd/replay/run/exec.h"'
 catches program_includes "a subcommand including another" \
     malloc-trace-replay/cmd/malloc_trace/record/planted.c \
     '#include "cmd/malloc_trace/info/print.h"'
-catches program_includes "the sorter including windows" \
-    malloc-trace-replay/cmd/postprocess/sort/planted.c \
-    '#include "cmd/postprocess/window/filter.h"'
+catches pages_includes "pages including a trace" \
+    malloc-trace-replay/pages/planted.c '#include "trace/ops.h"'
+catches sort_includes "the sorter including windows" \
+    malloc-trace-replay/sort/planted.c '#include "window/filter.h"'
+catches window_includes "windows including the sorter" \
+    malloc-trace-replay/window/planted.c '#include "sort/order.h"'
+catches sort_includes "the sorter including a program" \
+    malloc-trace-replay/sort/planted.c \
+    '#include "cmd/postprocess/account.h"'
 catches model_includes "model including a program" \
-    malloc-trace-replay/model/planted.c '#include "cmd/replay/ring.h"'
+    malloc-trace-replay/model/planted.c '#include "cmd/replay/feed/ring.h"'
+catches sort_includes "the sorter including what opens" \
+    malloc-trace-replay/sort/planted.c '#include "open/trace_open.h"'
+catches formats_includes "a format including the sorter" \
+    malloc-trace-replay/formats/planted.c '#include "sort/sorter.h"'
+catches open_includes "what opens including a program" \
+    malloc-trace-replay/open/planted.c '#include "cmd/replay/feed/ring.h"'
 catches formats_includes "a format including model" \
     malloc-trace-replay/formats/planted.c '#include "model/live.h"'
 catches angle_includes "angle brackets around an own header" \
     src/core/planted.c '#include <core/heap.h>'
+catches process_calls "a fork of a tool" \
+    malloc-trace-replay/cmd/replay/planted.c '    pid_t child = fork();'
 catches memory_calls "a call of mmap" src/core/planted.c \
     '    p = mmap(NULL, n, 0, 0, -1, 0);'
 catches memory_calls "a futex of a tool" \

@@ -49,15 +49,16 @@ check_program postprocess "$postprocess"
 check_program replay "$replay"
 check_program bump-pipes "$bump_pipes"
 check_program malloc-trace "$malloc_trace"
-check_program "malloc-trace record" "$malloc_trace" record
-check_program "malloc-trace compare" "$malloc_trace" compare
-check_program "malloc-trace allocator" "$malloc_trace" allocator
-check_program "malloc-trace info" "$malloc_trace" info
-check_program "malloc-trace dump" "$malloc_trace" dump
-check_program "malloc-trace annotate" "$malloc_trace" annotate
-check_program "malloc-trace convert" "$malloc_trace" convert
-check_program "malloc-trace report" "$malloc_trace" report
-check_program "malloc-trace ctl" "$malloc_trace" ctl
+# --help of malloc-trace lists its commands, with two blanks before each.
+"$malloc_trace" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' \
+    >commands
+[ "$(wc -l <commands)" -ge 9 ]
+result "malloc-trace --help lists the commands" $?
+while read -r command; do
+    check_program "malloc-trace $command" "$malloc_trace" "$command"
+    grep -q "malloc-trace-$command (1)" "$pages/malloc-trace.1"
+    result "malloc-trace $command: the page of malloc-trace names it" $?
+done <commands
 
 badly_formatted() {
     for page in "$pages"/*.[1-9]; do

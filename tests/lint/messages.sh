@@ -11,7 +11,7 @@ page() { tr "\n" " " <"$top_srcdir/doc/tracing.md" | tr -s " "; }
 flat() { tr '\n' ' ' <"$1" | tr -s ' ' | sed 's/" "//g'; }
 
 # sources: files whose texts and variables count.
-sources() { list 'src/tracer/*.c' 'src/preload/*.c' | grep -E '^src/(tracer|preload)/'; }
+sources() { list 'src/*.c' | grep -E '^src/(sites|tracer|preload)/'; }
 
 # Texts of calls: "FILE: text".
 said() {

@@ -28,16 +28,68 @@ missing_files() {
     done
 }
 
-# Functions, types and macros.
+# told HEAD: "STEP TOKEN" of what stands between backticks in each step.
+told() {
+    recipe "$1" | awk '/^[0-9]+[.] / { step++ } { print step + 0, $0 }' |
+        awk '{
+            step = $1
+            sub(/^[0-9]+ */, "")
+            text[step] = text[step] " " $0
+            last = step
+        }
+        END {
+            for (step = 0; step <= last; step++) {
+                n = split(text[step], part, "`")
+                for (i = 2; i <= n; i += 2) {
+                    sub(/^ +/, "", part[i])
+                    gsub(/ +/, " ", part[i])
+                    print step, part[i]
+                }
+            }
+        }'
+}
+
+# defines FILE NAME: whether the file defines or declares a function, a type or
+# a macro of that name (it begins a line, or stands behind words that do), or a
+# variable of the environment.
+defines() {
+    case $2 in
+    'struct '* | 'enum '*) grep -qE "^$2 [{]" "$tree/$1" ;;
+    *) grep -qE "^[A-Za-z_#][^(=;]*\\<$2\\>|^$2\\(|\"$2\"" \
+        "$tree/$1" ;;
+    esac
+}
+
+# Functions, types and macros are in the source that their step names last before
+# them; those before the first step, or before any source of a step, are in one of
+# the recipe.
 missing_names() {
-    # shellcheck disable=SC2046
     heads | while read -r head; do
-        quoted "$head" '^(enum )?[A-Za-z0-9_]*_[A-Za-z0-9_]*$' |
-            while read -r name; do
-                (cd "$tree" && cat $(list '*.c' '*.h' |
-                    grep -E '^(src|malloc-trace-replay)/')) |
-                    grep -qw -- "$name" || echo "CONTRIBUTING.md: $head: $name"
-            done
+        told "$head" >"$work/told"
+        while read -r step token; do
+            case $token in
+            */*.[ch])
+                file=$token file_step=$step
+                continue
+                ;;
+            */* | *' '*' '*) continue ;;
+            'struct '* | 'enum '*) ;;
+            *[!A-Za-z0-9_]*) continue ;;
+            *_*) ;;
+            *) continue ;;
+            esac
+            if [ "$step" != 0 ] && [ "${file_step:-}" = "$step" ]; then
+                [ -e "$tree/$file" ] && defines "$file" "$token" ||
+                    echo "CONTRIBUTING.md: $head: $token is not in $file"
+            else
+                found=0
+                for any in $(sed -n 's,^[0-9]* \([^ ]*/[^ ]*[.][ch]\)$,\1,p' "$work/told"); do
+                    [ ! -e "$tree/$any" ] || ! defines "$any" "$token" || found=1
+                done
+                [ "$found" = 1 ] ||
+                    echo "CONTRIBUTING.md: $head: $token is in no file that it names"
+            fi
+        done <"$work/told"
     done
 }
 
@@ -54,13 +106,18 @@ unnamed() {
 
 unnamed_event() {
     unnamed "To add an event kind" \
-        'MTF_(RAW|EVENT|PROC|OP)_MARK\>|\<mtf_proc_put_mark\>' \
+        'MTF_(RAW|EVENT|PROC|OP)_MARK\>|\<BOTH\(MARK,' \
         src malloc-trace-replay
 }
 unnamed_subcommand() {
     unnamed "To add a subcommand of malloc-trace" \
-        '\<cmd_ctl\>|cmd/malloc_trace/ctl/|"Usage: malloc-trace ctl|man/malloc-trace-ctl' \
+        '\<cmd_ctl\>|cmd/malloc_trace/ctl/|"malloc-trace ctl|man/malloc-trace-ctl' \
         src malloc-trace-replay doc/module.am
+}
+unnamed_observer() {
+    unnamed "To add an observer of a replay" \
+        'X\(timeline\)|\<replay_timeline_observer\>|/watch/timeline[.]|[{]"timeline",|o->timeline\>|\*timeline;' \
+        malloc-trace-replay/module.am malloc-trace-replay/cmd/replay
 }
 unnamed_variable() {
     unnamed "To add a variable of the environment" TCMALLOC_RELEASE_RATE \
@@ -84,21 +141,22 @@ idle() {
 
 idle_files() {
     idle "To add an event kind" '[Mm][Aa][Rr][Kk]'
-    idle "To add a subcommand of malloc-trace" '\<(cmd_)?ctl\>'
+    idle "To add a subcommand of malloc-trace" '\<(cmd_)?ctl\>|^struct tool_opt \{'
+    idle "To add an observer of a replay" '[Tt]imeline|replay_around_words'
     idle "To add a variable of the environment" \
         'TCMALLOC_(RELEASE_RATE|TRACE_KEEP_MB)|tcm_env_u64'
     idle "To change size classes" \
-        '\<next_size\(|TCM_MAX_(SMALL|CLASSES)|scaled class|size class'
+        '\<next_size\(|TCM_(MAX|TABLE)_(SMALL|CLASSES)|scaled class|size class'
 }
 
 [ "$(heads | wc -l)" -ge 4 ]
 result "there are recipes" $?
-for example in event subcommand variable class; do
+for example in event subcommand observer variable class; do
     clean unnamed_$example "the files of the example are all named: $example"
 done
 clean idle_files "the example stands in each file that a recipe names"
 clean missing_files "files that recipes name exist"
-clean missing_names "functions and types that they name exist"
+clean missing_names "functions and types that they name are in the files named"
 catches unnamed_event "a file that the recipe forgets" src/base/planted.c \
     'MTF_RAW_MARK'
 sed 's,src/core/size_class.c,src/core/span.c,' "$recipes" >"$work/wrong.md"
@@ -106,4 +164,7 @@ recipes=$work/wrong.md
 idle_files >"$work/idle"
 like "finds a file that has nothing of the example" "$work/idle" \
     "To change size classes: src/core/span.c"
+missing_names >"$work/idle"
+like "finds a name that is defined in another file" "$work/idle" \
+    "To change size classes: CLASSES_SMALL is not in src/core/span.c"
 tap_end

@@ -11,7 +11,6 @@
 #include "base/atomic.h"
 #include "base/lock.h"
 #include "core/heap.h"
-#include "core/heap_verify.h"
 #include "gperftools/thread_cache_switch.h"
 #include "lib/prng.h"
 #include "lib/rounds.h"

@@ -14,7 +14,6 @@
 #include "base/atomic.h"
 #include "base/testpoint.h"
 #include "core/heap.h"
-#include "core/heap_verify.h"
 #include "lib/prng.h"
 #include "lib/rounds.h"
 #include "lib/tap.h"

@@ -8,7 +8,6 @@
  */
 #include "api/export.h"
 #include "core/heap.h"
-#include "core/heap_verify.h"
 #include "lib/prng.h"
 #include "lib/rounds.h"
 #include "lib/tap.h"

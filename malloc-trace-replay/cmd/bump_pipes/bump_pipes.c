@@ -10,6 +10,7 @@
  */
 #include "base/raw_io.h"
 #include "common/main.h"
+#include "common/opts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,18 +19,19 @@
 
 #define PIPE_SIZE_FILE "/proc/sys/fs/pipe-max-size"
 
-static const char help[] =
-    "Usage: bump-pipes COMMAND [ARGUMENT]...\n"
-    "Enlarge the pipes on standard input and output to the system's maximum,\n"
-    "then run COMMAND.\n"
-    "\n"
-    "  -q, --quiet    has no effect: nothing is printed but what is wrong\n"
-    "  -h, --help     print this text and exit\n"
-    "  -V, --version  print the version and exit\n"
-    "\n"
-    "The maximum stands in " PIPE_SIZE_FILE ". What is no pipe stays\n"
-    "as it is. The exit status is COMMAND's; 126 if it cannot be run, 127 if\n"
-    "it is not found, 2 for a wrong command line.\n";
+static const struct tool_opt opts[] = {{0}};
+
+static const struct tool_command command = {
+    .usage = "bump-pipes COMMAND [ARGUMENT]...",
+    .about = "Enlarge the pipes on standard input and output to the system's "
+             "maximum, then run COMMAND.",
+    .opts = opts,
+    .quiet = "has no effect: nothing is printed but what is wrong",
+    .notes = "The maximum is the number in " PIPE_SIZE_FILE ". What is no "
+             "pipe stays as it is. The exit status is COMMAND's; 126 if it "
+             "cannot be run, 127 if it is not found, 2 for a wrong command "
+             "line.",
+    .stop_at_operand = true};
 
 static uint64_t largest_pipe(void) {
     char text[32];
@@ -54,12 +56,9 @@ static void enlarge(int fd, uint64_t size) {
 }
 
 int main(int argc, char **argv) {
-    static const struct tool_option table[] = {{NULL, 0, false, 0}};
-    struct tool_options o;
+    struct tool_opts o;
     tool_begin("bump-pipes");
-    tool_options_init(&o, argc, argv, table, help);
-    o.stop_at_operand = true;
-    if (tool_option_next(&o) != 0)
+    if (!tool_opts_parse(&o, &command, argc, argv))
         return tool_end(o.status);
     if (o.operand_count == 0)
         return tool_usage_error("no command given");

@@ -5,57 +5,79 @@
 #include "cmd/malloc_trace/malloc_trace.h"
 
 #include "common/main.h"
+#include "common/opts.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
+
+/* Becomes malloc-trace-allocator, which asks for no memory before main: the
+   libraries of this program may. */
+static int cmd_allocator(int argc, char **argv) {
+    static char path[PATH_MAX], quiet[] = "-q", *words[64];
+    int n = 0;
+    if (!tool_own_program("malloc-trace-allocator", path))
+        return TOOL_FAILED;
+    words[n++] = path;
+    if (tool_is_quiet())
+        words[n++] = quiet;
+    if (argc > (int)TCM_ARRAY_SIZE(words) - n)
+        return tool_usage_error("too many arguments");
+    for (int i = 1; i < argc; i++)
+        words[n++] = argv[i];
+    tool_before_exec();
+    execv(path, words);
+    tool_error("cannot run %s: %s", path, strerror(errno));
+    return TOOL_FAILED;
+}
 
 static const struct {
     const char *name;
     const char *full_name; /* in messages */
+    const char *help;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"record", "malloc-trace record", cmd_record},
-    {"compare", "malloc-trace compare", cmd_compare},
-    {"info", "malloc-trace info", cmd_info},
-    {"report", "malloc-trace report", cmd_report},
-    {"dump", "malloc-trace dump", cmd_dump},
-    {"annotate", "malloc-trace annotate", cmd_annotate},
-    {"convert", "malloc-trace convert", cmd_convert},
-    {"ctl", "malloc-trace ctl", cmd_ctl},
-    {"allocator", "malloc-trace allocator", cmd_allocator},
+    {"record", "malloc-trace record",
+     "run a program and record what it asks of malloc", cmd_record},
+    {"compare", "malloc-trace compare",
+     "say which allocator serves a program or its traces best", cmd_compare},
+    {"info", "malloc-trace info", "say what traces hold", cmd_info},
+    {"report", "malloc-trace report", "say who allocates", cmd_report},
+    {"dump", "malloc-trace dump", "print a trace, one line an event", cmd_dump},
+    {"convert", "malloc-trace convert",
+     "read and write the traces of other programs", cmd_convert},
+    {"annotate", "malloc-trace annotate",
+     "say how long blocks live, and what lies beside them", cmd_annotate},
+    {"ctl", "malloc-trace ctl", "start, stop and ask a running recording",
+     cmd_ctl},
+    {"allocator", "malloc-trace allocator",
+     "say which library serves malloc here", cmd_allocator},
 };
 
-static const char help[] =
-    "Usage: malloc-trace COMMAND [OPTION]... [ARGUMENT]...\n"
-    "Record the memory requests of programs and look at what was recorded.\n"
-    "\n"
-    "Commands:\n"
-    "  record     run a program and record what it asks of malloc\n"
-    "  compare    say which allocator serves a program or its traces best\n"
-    "  info       say what traces hold\n"
-    "  report     say who allocates\n"
-    "  dump       print a trace, one line an event\n"
-    "  convert    read and write the traces of other programs\n"
-    "  annotate   say how long blocks live, and what lies beside them\n"
-    "  ctl        start, stop and ask a running recording\n"
-    "  allocator  say which library serves malloc here\n"
-    "\n"
-    "  -q, --quiet    before or after COMMAND: say only what is wrong\n"
-    "  -h, --help     print this text and exit\n"
-    "  -V, --version  print the version and exit\n"
-    "\n"
-    "'malloc-trace COMMAND --help' tells more about each.\n";
+enum { COMMANDS = TCM_ARRAY_SIZE(commands) };
 
 int main(int argc, char **argv) {
-    static const struct tool_option table[] = {{NULL, 0, false, 0}};
-    struct tool_options o;
+    struct tool_opt opts[COMMANDS + 2] = {{.help = "Commands:"}};
+    const struct tool_command command = {
+        .usage = "malloc-trace COMMAND [OPTION]... [ARGUMENT]...",
+        .about = "Record the memory requests of programs and look at what was "
+                 "recorded.",
+        .opts = opts,
+        .quiet = "before or after COMMAND: print nothing but what is wrong",
+        .notes = "'malloc-trace COMMAND --help' tells more about each.",
+        .stop_at_operand = true};
+    struct tool_opts o;
+    for (size_t i = 0; i < COMMANDS; i++) {
+        opts[i + 1].value = commands[i].name;
+        opts[i + 1].help = commands[i].help;
+    }
     tool_begin("malloc-trace");
-    tool_options_init(&o, argc, argv, table, help);
-    o.stop_at_operand = true;
-    if (tool_option_next(&o) != 0)
+    if (!tool_opts_parse(&o, &command, argc, argv))
         return tool_end(o.status);
     if (o.operand_count == 0)
         return tool_usage_error("no command given");
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(commands); i++) {
+    for (size_t i = 0; i < COMMANDS; i++) {
         if (strcmp(o.operand[0], commands[i].name) == 0) {
             tool_begin(commands[i].full_name);
             return tool_end(commands[i].run(o.operand_count, o.operand));

@@ -7,7 +7,6 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_MALLOC_TRACE_H
 #define TOOL_CMD_MALLOC_TRACE_MALLOC_TRACE_H
 
-int cmd_allocator(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
 int cmd_annotate(int argc, char **argv);
 int cmd_convert(int argc, char **argv);

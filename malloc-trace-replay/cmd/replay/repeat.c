@@ -2,23 +2,21 @@
 #include "cmd/replay/repeat.h"
 
 #include "base/bits.h"
-#include "base/os_mem.h"
+#include "base/linux/os_mem.h"
 #include "base/raw_io.h"
-#include "cmd/replay/again.h"
+#include "common/child.h"
 #include "common/files.h"
 #include "common/json.h"
+#include "common/json_read.h"
 #include "common/main.h"
 #include "common/stop.h"
 #include "common/text.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,13 +32,43 @@ struct figure {
 
 struct repeat {
     uint64_t wanted, made;
-    char **text;              /* JSON of each run */
-    uint64_t *value[FIGURES]; /* of each run */
-    char **words;             /* of the command line */
-    char word[64];            /* the one that differs from run to run */
-    int status;               /* the worst of the runs */
-    bool interrupted;
+    char **text;                  /* JSON of each run */
+    uint64_t *value[FIGURES];     /* of each run */
+    char **words;                 /* of the command line */
+    char word[64];                /* the one that differs from run to run */
+    int status;                   /* the worst of the runs */
+    char allocator[256];          /* of the first run */
+    uint64_t ops;                 /* likewise */
+    bool interrupted, incomplete; /* a run was */
 };
+
+/* --- This program once more ----------------------------------------------- */
+
+char **replay_again_words(int argc, char **argv) {
+    size_t n = argc < 1 ? 1 : (size_t)argc;
+    char **words =
+        tcm_os_map(tcm_align_up((n + 2) * sizeof(*words), tcm_os_page_size()));
+    if (words == NULL || argc < 1)
+        return NULL;
+    words[0] = argv[0];
+    memcpy(words + 2, argv + 1, (n - 1) * sizeof(*words));
+    return words;
+}
+
+/* The name by which this program was executed: where the loader was called to
+   run it, /proc/self/exe is the loader. */
+static const char *again_file(void) {
+    const char *name = (const char *)getauxval(AT_EXECFN);
+    return name != NULL ? name : "/proc/self/exe";
+}
+
+void replay_again(char *const *words) {
+    (void)unsetenv("LD_PRELOAD");
+    tool_before_exec();
+    execv(again_file(), words);
+}
+
+/* --- The command line of a run -------------------------------------------- */
 
 bool replay_repeat_can(char *const *file, int count) {
     struct stat st;
@@ -103,50 +131,15 @@ static void *piece(size_t bytes) {
     return at - bytes;
 }
 
-/* Reads the file FD and adds a null byte. NULL: out of memory, or it cannot be
-   read. */
+/* The file FD with a null byte behind. NULL: out of memory. */
 static char *read_whole(int fd, size_t *size) {
-    off_t end = lseek(fd, 0, SEEK_END);
-    char *text = end < 0 ? NULL : piece((size_t)end + 1);
-    *size = 0;
-    return text != NULL && lseek(fd, 0, SEEK_SET) == 0 &&
-                   tcm_io_read_full(fd, text, (size_t)end, size)
-               ? text
-               : NULL;
-}
-
-/* A file in memory, to be written and read again. -1: errno. */
-static int scratch(const char *name) {
-    return memfd_create(name, 0);
-}
-
-static void rewind_fd(int fd) {
-    (void)lseek(fd, 0, SEEK_SET);
+    size_t room = tool_child_size(fd) + 1;
+    char *text = piece(room);
+    *size = text != NULL ? tool_child_read(fd, text, room) : 0;
+    return text;
 }
 
 /* --- A run ---------------------------------------------------------------- */
-
-static TCM_NORETURN void run_child(const struct repeat *r, int messages,
-                                   pid_t parent) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(TOOL_FAILED);
-    if (messages >= 0)
-        (void)dup2(messages, STDERR_FILENO);
-    replay_again(r->words, true);
-    tool_error("cannot run again: %s", strerror(errno));
-    _exit(TOOL_FAILED);
-}
-
-/* The exit status, or 128 plus the signal that ended it. */
-static int run_await(pid_t child) {
-    int status = 0;
-    tool_stop_pass_to(child);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
-    tool_stop_pass_to(0);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
 
 /* A later run mostly says what the first one said, so its messages are shown
    only if it ends otherwise. */
@@ -157,46 +150,64 @@ static void show_messages(int messages) {
         (void)tcm_io_write_all(STDERR_FILENO, text, size);
 }
 
-/* The number KEY of the JSON document TEXT. */
-static uint64_t number_of(const char *text, const char *key) {
-    char line[64];
-    snprintf(line, sizeof(line), "\n  \"%s\": ", key);
-    const char *at = strstr(text, line);
-    return at == NULL ? 0 : strtoull(at + strlen(line), NULL, 10);
+static uint64_t whole_of(const struct tool_json_value *root, const char *key) {
+    double n = tool_json_number(tool_json_member(root, key));
+    return n >= 0 && n < 1.8e19 ? (uint64_t)n : 0;
 }
 
-static bool is_true(const char *text, const char *key) {
-    char line[64];
-    snprintf(line, sizeof(line), "\n  \"%s\": true", key);
-    return strstr(text, line) != NULL;
+/* Takes the account of a run, TEXT of SIZE bytes. False: it is none; a message
+   was printed. */
+static bool take_run(struct repeat *r, char *text, size_t size) {
+    char problem[TOOL_JSON_READ_PROBLEM];
+    const struct tool_json_value *root = tool_json_read(text, size, problem);
+    if (root == NULL) {
+        tool_error("the result of run %llu: %s",
+                   (unsigned long long)r->made + 1, problem);
+        return false;
+    }
+    const char *allocator = tool_json_text(tool_json_member(root, "allocator"));
+    if (r->made == 0) {
+        snprintf(r->allocator, sizeof(r->allocator), "%s",
+                 allocator == NULL ? "" : allocator);
+        r->ops = whole_of(root, "ops");
+    }
+    for (unsigned f = 0; f < FIGURES; f++)
+        r->value[f][r->made] = whole_of(root, figure_key[f]);
+    r->interrupted |= tool_json_is_true(tool_json_member(root, "interrupted"));
+    r->incomplete |= !tool_json_is_true(tool_json_member(root, "complete"));
+    r->text[r->made++] = text;
+    tool_json_read_free(root);
+    return true;
 }
 
 /* Makes one run, whose JSON goes to the descriptor RESULT. False: a message was
    printed. */
 static bool run_once(struct repeat *r, int result, int messages) {
-    pid_t parent = getpid();
+    struct tool_child_end end;
+    const struct tool_child_spec what = {.file = again_file(),
+                                         .argv = r->words,
+                                         .err = r->made == 0 ? 0 : messages,
+                                         .keep = &result,
+                                         .keep_count = 1,
+                                         .signals = TOOL_CHILD_OBEYS,
+                                         .dies_with_parent = true};
     size_t size = 0;
-    if (ftruncate(result, 0) != 0 ||
-        (messages >= 0 && ftruncate(messages, 0) != 0)) {
+    if (ftruncate(result, 0) != 0 || ftruncate(messages, 0) != 0) {
         tool_error("cannot empty a file in memory: %s", strerror(errno));
         return false;
     }
-    if (messages >= 0)
-        rewind_fd(messages);
+    (void)lseek(messages, 0, SEEK_SET);
     snprintf(r->word, sizeof(r->word),
              "--" REPLAY_REPEAT_RUN "=%llu,/proc/self/fd/%d",
              (unsigned long long)r->made + 1, result);
-    /* a stop is held until the new process can obey it */
-    tool_stop_hold(true);
-    pid_t child = fork();
-    if (child == 0)
-        run_child(r, r->made == 0 ? -1 : messages, parent);
-    tool_stop_hold(false);
-    if (child < 0) {
-        tool_error("cannot make a process: %s", strerror(errno));
+    if (!tool_child_run(&what, 0, &end))
+        return false;
+    if (end.error != 0) {
+        tool_error("cannot run again: %s", strerror(end.error));
         return false;
     }
-    int status = run_await(child);
+    int status = WIFSIGNALED(end.status) ? 128 + WTERMSIG(end.status)
+                                         : WEXITSTATUS(end.status);
     if (r->made != 0 && status != r->status)
         show_messages(messages);
     if (status > 128)
@@ -212,14 +223,8 @@ static bool run_once(struct repeat *r, int result, int messages) {
         tool_error("out of memory");
         return false;
     }
-    if (text[0] != '{')
-        return false;
-    r->text[r->made] = text;
-    for (unsigned f = 0; f < FIGURES; f++)
-        r->value[f][r->made] = number_of(text, figure_key[f]);
-    r->interrupted |= is_true(text, "interrupted");
-    r->made++;
-    return true;
+    /* a run that could not begin has said why, and left nothing */
+    return size != 0 && take_run(r, text, size);
 }
 
 /* --- The account ---------------------------------------------------------- */
@@ -254,16 +259,9 @@ static void print_all(const struct repeat *r, const struct figure *f,
                       FILE *out) {
     struct tool_text a;
     char title[48];
-    const char *name = strstr(r->text[0], "\n  \"allocator\": \"");
-    if (name != NULL) {
-        name += strlen("\n  \"allocator\": \"");
-        char allocator[256];
-        snprintf(allocator, sizeof(allocator), "%.*s", (int)strcspn(name, "\""),
-                 name);
-        fprintf(out, "allocator         %s\n", tool_text_shown(allocator));
-    }
-    fprintf(out, "operations        %s\n",
-            tool_text_count(&a, number_of(r->text[0], "ops")));
+    if (r->allocator[0] != '\0')
+        fprintf(out, "allocator         %s\n", tool_text_shown(r->allocator));
+    fprintf(out, "operations        %s\n", tool_text_count(&a, r->ops));
     snprintf(title, sizeof(title), "%s run%s", tool_text_count(&a, r->made),
              r->made == 1 ? "" : "s");
     fprintf(out, "%-18s%14s%14s%14s\n", title, "least", "median", "most");
@@ -274,12 +272,9 @@ static void print_all(const struct repeat *r, const struct figure *f,
 
 static void json_all(const struct repeat *r, const struct figure *f,
                      struct tool_json *j) {
-    bool complete = r->made == r->wanted;
-    for (uint64_t i = 0; i < r->made; i++)
-        complete &= is_true(r->text[i], "complete");
     tool_json_begin_object(j, NULL);
     tool_json_u64(j, "repeat", r->wanted);
-    tool_json_bool(j, "complete", complete);
+    tool_json_bool(j, "complete", r->made == r->wanted && !r->incomplete);
     tool_json_bool(j, "interrupted", r->interrupted);
     for (unsigned i = 0; i < FIGURES; i++) {
         tool_json_begin_object(j, figure_key[i]);
@@ -298,12 +293,10 @@ static void json_all(const struct repeat *r, const struct figure *f,
 /* --- All ------------------------------------------------------------------ */
 
 static bool begin(struct repeat *r, int *result, int *messages) {
-    *result = scratch("result");
-    *messages = scratch("messages");
-    if (*result < 0 || *messages < 0) {
-        tool_error("cannot make a file in memory: %s", strerror(errno));
+    *result = tool_child_scratch("result");
+    *messages = tool_child_scratch("messages");
+    if (*result < 0 || *messages < 0)
         return false;
-    }
     r->text = piece(r->wanted * sizeof(*r->text));
     bool good = r->words != NULL && r->text != NULL;
     for (unsigned f = 0; f < FIGURES; f++) {

@@ -13,10 +13,21 @@
 
 #include "base/compiler.h"
 
-/* That option, without the dashes. */
+/* --- This program once more ----------------------------------------------- */
+
+/* A copy of ARGV with an empty place behind the first word. NULL: out of
+   memory. */
+char **replay_again_words(int argc, char **argv);
+/* Executes this program with WORDS, without what LD_PRELOAD names. Comes
+   back, with errno, only if that cannot be done. */
+void replay_again(char *const *words);
+
+/* --- Several runs --------------------------------------------------------- */
+
+/* The option that makes a process one of several runs, without the dashes. */
 #define REPLAY_REPEAT_RUN "run-of-repeat"
 
-/* Whether all COUNT files can be read again. False: a message was printed. */
+/* True if all COUNT files can be read again. False: a message was printed. */
 bool replay_repeat_can(char *const *file, int count);
 /* Makes RUNS runs; returns the exit status. JSON: a file name or NULL. WORDS:
    of replay_again_words. */

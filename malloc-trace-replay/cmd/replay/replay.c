@@ -11,26 +11,21 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "cmd/replay/again.h"
-#include "cmd/replay/call_log.h"
-#include "cmd/replay/counters.h"
-#include "cmd/replay/around.h"
-#include "cmd/replay/exec.h"
-#include "cmd/replay/feeder.h"
-#include "cmd/replay/hold.h"
-#include "cmd/replay/latency.h"
-#include "cmd/replay/measure.h"
-#include "cmd/replay/memory.h"
-#include "cmd/replay/options.h"
-#include "cmd/replay/real.h"
+#include "cmd/replay/run/call_log.h"
+#include "cmd/replay/run/around.h"
+#include "cmd/replay/run/exec.h"
+#include "cmd/replay/feed/feeder.h"
+#include "cmd/replay/watch/measure.h"
+#include "cmd/replay/feed/memory_room.h"
+#include "cmd/replay/replay_options.h"
+#include "cmd/replay/run/real.h"
 #include "cmd/replay/repeat.h"
-#include "cmd/replay/report.h"
-#include "cmd/replay/ring.h"
-#include "cmd/replay/share.h"
-#include "cmd/replay/statistics.h"
-#include "cmd/replay/timeline.h"
-#include "cmd/replay/trace_run.h"
-#include "cmd/replay/verify.h"
+#include "cmd/replay/replay_report.h"
+#include "cmd/replay/feed/ring.h"
+#include "cmd/replay/watch/share.h"
+#include "cmd/replay/watch/observer.h"
+#include "cmd/replay/watch/statistics.h"
+#include "common/child.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
@@ -39,11 +34,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,38 +74,46 @@ static void child_exec(int ring_fd, char **words) {
     snprintf(word, sizeof(word), "--" REPLAY_DECODE "=%d", ring_fd);
     words[1] = word;
     if (fcntl(ring_fd, F_SETFD, 0) == 0)
-        replay_again(words, false);
+        replay_again(words);
     signal(SIGPIPE, SIG_IGN);
 }
 
-static pid_t child_start(struct replay_ring *ring, int ring_fd, char **words,
-                         const struct replay_options *o) {
-    pid_t parent = getpid();
-    /* a stop is held until the child can obey it */
-    tool_stop_hold(true);
-    pid_t child = fork();
-    if (child == 0) {
-        /* If the allocator under test crashes the parent, the child ends,
-           too. */
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(TOOL_FAILED);
-        child_exec(ring_fd, words);
-        child_decode(ring, o);
-    }
-    tool_stop_hold(false);
-    if (child > 0)
-        tool_stop_pass_to(child);
-    return child;
+struct decoding {
+    struct replay_ring *ring;
+    int ring_fd;
+    char **words;
+    const struct replay_options *options;
+};
+
+static int child_body(void *ctx) {
+    const struct decoding *d = ctx;
+    child_exec(d->ring_fd, d->words);
+    child_decode(d->ring, d->options);
 }
 
+/* A stop is held until the child can obey it. If the allocator under test
+   crashes the parent, the child ends, too. -1: errno. */
+static pid_t child_start(struct replay_ring *ring, int ring_fd, char **words,
+                         const struct replay_options *o) {
+    struct decoding d = {
+        .ring = ring, .ring_fd = ring_fd, .words = words, .options = o};
+    const struct tool_child_spec what = {.body = child_body,
+                                         .ctx = &d,
+                                         .signals = TOOL_CHILD_OBEYS,
+                                         .dies_with_parent = true};
+    struct tool_child child;
+    int error = tool_child_start(&child, &what);
+    if (error != 0)
+        errno = error;
+    return child.pid;
+}
+
+/* CHILD: -1 if it has ended and was waited for. */
 static void child_end(pid_t child) {
+    struct tool_child c = {.pid = child, .signals = TOOL_CHILD_OBEYS};
     tool_stop_pass_to(0);
-    if (child < 0)
-        return;
-    kill(child, SIGKILL);
-    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
-        ;
+    tool_child_kill(&c);
+    tool_child_wait(&c, 0, NULL);
 }
 
 /* --- The run -------------------------------------------------------------- */
@@ -120,11 +123,10 @@ struct run {
     struct replay_exec exec;
     struct replay_table slots, caches;
     struct replay_time time;
-    struct replay_share share;
     struct replay_rss rss;
     struct replay_real real;
     struct replay_around around;
-    struct replay_timeline *timeline; /* NULL: not wanted */
+    struct replay_watch watch;
     struct replay_call_log log;
     struct replay_report report;
     pid_t child;      /* -1: it has ended, */
@@ -137,11 +139,9 @@ struct run {
     struct replay_account done; /* is what was done */
 };
 
-static uint64_t own_bytes(const struct run *r) {
-    return (r->around.latency != NULL ? replay_latency_bytes() : 0) +
-           (r->timeline != NULL ? replay_timeline_bytes() : 0) +
-           replay_ring_bytes(r->ring) + r->slots.bytes + r->caches.bytes +
-           replay_share_bytes(&r->share) + replay_call_log_bytes(&r->log);
+static uint64_t replayer_bytes(const struct run *r) {
+    return r->watch.bytes + replay_ring_bytes(r->ring) + r->slots.bytes +
+           r->caches.bytes + replay_call_log_bytes(&r->log);
 }
 
 /* Makes room in the tables for what batch B names; not timed. */
@@ -159,64 +159,43 @@ static bool run_make_room(struct run *r, const struct replay_batch *b) {
     r->exec.slot = r->slots.memory;
     r->exec.cache = r->caches.memory;
     replay_rss_huge_after(&r->rss, huge);
-    replay_rss_after_own(&r->rss, own_bytes(r));
+    replay_rss_after_own(&r->rss, replayer_bytes(r));
     return good;
 }
 
-/* B is paced: waits until it is due; not timed. */
-static void await_due(struct run *r, const struct replay_batch *b) {
-    if (b->due_ns == 0)
-        return;
-    uint64_t now = tcm_clock_ns();
-    uint64_t due = r->time.first_wall_ns + r->rss.look_ns + b->due_ns;
-    if (now < due)
-        replay_sleep_until(due, &r->rss);
-    else
-        r->report.late_ns = tcm_max_u64(r->report.late_ns, now - due);
+static bool stop_is_due(const void *unused) {
+    (void)unused;
+    return tool_stop_is_due();
 }
-
-/* Words that are run between two looks for a stop. */
-#define STOP_WORDS 256u
 
 static void run_batch(struct run *r, const struct replay_batch *b) {
     if (r->log.fd >= 0) {
         replay_call_log_batch(&r->log, &r->exec, b, &r->time);
         return;
     }
-    const uint64_t *at = b->word, *end = at + b->words;
     replay_time_batch_begin(&r->time);
-    /* In parts, since a batch of large blocks that are written whole may take
-       minutes. */
-    while (at < end && !tool_stop_is_due()) {
-        const uint64_t *to = at + tcm_min_u64((uint64_t)(end - at), STOP_WORDS);
-        at = r->exec.around != NULL
-                 ? replay_around_words(&r->exec, b, 0, at, to)
-                 : replay_exec_words(&r->exec, at, to);
-    }
+    (void)replay_words_until(&r->exec, b, 0, b->word, b->word + b->words,
+                             stop_is_due, NULL);
     replay_time_batch_end(&r->time, b->apart != 0);
 }
 
 /* Runs all batches from B, the first, on. */
 static void run_batches(struct run *r, const struct replay_batch *b) {
     replay_time_start(&r->time);
+    r->watch.start_ns = r->time.first_wall_ns;
     for (;;) {
         if (!run_make_room(r, b)) {
             r->out_of_memory = true;
             break;
         }
         replay_rss_from(&r->rss);
-        await_due(r, b);
+        uint64_t late_ns = replay_await_due(b, r->time.first_wall_ns, &r->rss);
+        r->report.late_ns = tcm_max_u64(r->report.late_ns, late_ns);
         run_batch(r, b);
         if (b->apart == 0)
             replay_rss_to(&r->rss);
-        if (b->apart == 0)
-            replay_share_see(&r->share, b);
-        if (replay_rss_wants(&r->rss, b->live_bytes))
-            replay_rss_live(&r->rss, b->live_bytes);
-        replay_fidelity_look(&r->report.fidelity, &r->exec.calls, b);
-        if (r->timeline != NULL && replay_timeline_wants(r->timeline, b))
-            replay_timeline_look(r->timeline, b, &r->exec.calls, &r->rss,
-                                 tcm_clock_ns() - r->time.first_wall_ns);
+        replay_watch_batch(&r->watch, b);
+        replay_watch_look(&r->watch, b);
         if (tool_stop_is_due()) {
             r->interrupted = true;
             break;
@@ -261,18 +240,15 @@ static bool run_prepare(struct run *r, const struct replay_options *o) {
 /* Prepares threads for the recorded threads. False: it cannot begin. */
 static bool run_real_prepare(struct run *r, const struct replay_options *o) {
     struct replay_real *real = &r->real;
-    real->options.most_hosts = o->most_hosts;
+    real->options.most_hosts = (uint32_t)o->most_hosts;
     real->options.spread = o->order.spread;
     real->options.is_paced = o->order.speed > 0;
     real->ring = r->ring;
     real->exec = &r->exec;
-    real->share = &r->share;
-    real->rss = &r->rss;
-    real->timeline = r->timeline;
-    real->fidelity = &r->report.fidelity;
+    real->watch = &r->watch;
     real->cells = &r->slots;
     real->child = r->child;
-    real->own_bytes = own_bytes(r);
+    real->own_bytes = replayer_bytes(r);
     if (!replay_real_begin(real)) {
         tool_error("cannot make a thread: %s", strerror(errno));
         return false;
@@ -298,79 +274,56 @@ static void run_real_end(struct run *r) {
     r->time.apart_ns = real->apart_ns;
     r->report.late_ns = real->late_ns;
     r->report.real = real;
+    r->watch.runs_apart = true;
+    r->watch.run_peak_bytes = (uint64_t)real->peak_live_bytes;
 }
 
 /* Between the marks. False: it could not begin. */
 static bool run_marked(struct run *r, const struct replay_batch *b,
-                       const struct replay_options *o,
-                       struct replay_counters *before) {
-    replay_usage_open(&r->report.usage);
+                       const struct replay_options *o) {
     if (r->is_real && !run_real_prepare(r, o))
         return false;
-    replay_counters_read(&r->exec.calls, before);
-    replay_fidelity_begin(&r->report.fidelity, &r->exec.calls);
-    if (r->timeline != NULL)
-        replay_timeline_begin(r->timeline, &r->exec.calls);
-    if (!r->is_real) {
-        replay_rss_start(&r->rss, own_bytes(r));
-        replay_usage_start(&r->report.usage, r->ring->result.cpu_ns);
+    r->watch.own_bytes =
+        r->is_real ? replay_real_bytes(&r->real) : replayer_bytes(r);
+    replay_watch_start(&r->watch);
+    if (r->is_real) {
+        replay_time_start(&r->time);
+        replay_real_run(&r->real, b);
+        replay_time_end(&r->time);
+    } else {
         run_batches(r, b);
-        replay_usage_end(&r->report.usage, r->ring->result.cpu_ns);
-        replay_rss_end(&r->rss);
-        r->report.own_bytes = own_bytes(r);
-        return true;
     }
-    replay_rss_start(&r->rss, replay_real_bytes(&r->real));
-    replay_usage_start(&r->report.usage, r->ring->result.cpu_ns);
-    replay_time_start(&r->time);
-    replay_real_run(&r->real, b);
-    replay_time_end(&r->time);
-    replay_usage_end(&r->report.usage, r->ring->result.cpu_ns);
-    replay_rss_end(&r->rss);
-    r->report.own_bytes = replay_real_bytes(&r->real);
+    /* From here on the replayer works for itself: with its own cache. */
+    replay_exec_switch(&r->exec, 0);
+    replay_watch_end(&r->watch);
+    r->watch.own_bytes =
+        r->is_real ? replay_real_bytes(&r->real) : replayer_bytes(r);
     return true;
 }
 
-/* Prepares looking at calls. False: out of memory. */
-static bool run_look(struct run *r, const struct replay_options *o) {
+/* Prepares what looks on. False: a message was printed. */
+static bool run_watch(struct run *r, const struct replay_options *o) {
+    struct replay_watch *w = &r->watch;
     struct replay_around *a = &r->around;
     if (!replay_call_log_open(&r->log, o->log)) {
         tool_error("cannot write %s: %s", o->log, tool_file_error_text(errno));
         return false;
     }
-    if (o->timeline != NULL) {
-        r->timeline = replay_timeline_new(o->timeline_step, o->timeline_is_time,
-                                          o->order.speed > 0);
-        if (r->timeline == NULL) {
-            tool_error("out of memory");
-            return false;
-        }
-    }
-    if (!o->check && !o->latency)
-        return true;
+    w->options = o;
+    w->exec = &r->exec;
+    w->result = &r->ring->result;
+    w->rss = &r->rss;
+    if (!replay_watch_begin(w))
+        return false;
     a->calls = &r->exec.calls;
     a->stride = o->latency_stride;
-    a->latency = o->latency ? replay_latency_new() : NULL;
-    a->verify = o->check ? replay_verify_new(r->exec.calls.usable_size) : NULL;
-    if ((o->latency && a->latency == NULL) || (o->check && a->verify == NULL)) {
-        tool_error("out of memory");
-        return false;
+    a->latency = w->state[REPLAY_OBSERVER_latency];
+    a->verify = w->state[REPLAY_OBSERVER_verify];
+    if (a->latency != NULL || a->verify != NULL) {
+        r->exec.around = a;
+        r->exec.around_calls = replay_around_calls(a);
     }
-    if (a->latency != NULL)
-        replay_latency_begin(a->latency);
-    if (a->verify != NULL)
-        replay_verify_catch(a->verify, TOOL_ALLOCATOR);
-    r->exec.around = a;
-    r->exec.around_calls = replay_around_calls(a);
-    r->report.around = a;
     return true;
-}
-
-static void run_look_end(struct run *r) {
-    if (r->around.latency != NULL)
-        replay_latency_end(r->around.latency);
-    if (r->around.verify != NULL)
-        replay_verify_end(r->around.verify);
 }
 
 /* Prints what the allocator says of itself. */
@@ -393,19 +346,12 @@ static void tell_statistics(struct run *r, const struct replay_options *o) {
    begin. */
 static bool run_measured(struct run *r, const struct replay_batch *b,
                          const struct replay_options *o) {
-    struct replay_counters before;
-    replay_share_begin(&r->share);
-    if (!run_look(r, o) || !run_marked(r, b, o, &before))
+    if (!run_marked(r, b, o))
         return false;
-    run_look_end(r);
-    /* From here on the replayer works for itself: with its own cache. */
-    replay_exec_switch(&r->exec, 0);
-    replay_counters_read(&r->exec.calls, &r->report.counters);
-    replay_counters_since(&before, &r->report.counters);
     if (r->is_real)
         run_real_end(r);
     tell_statistics(r, o);
-    r->report.replayer_cpu_ns = replay_share_ns(&r->share, &r->exec);
+    r->report.replayer_cpu_ns = replay_share_ns(&r->watch, &r->exec);
     replay_calls_name(&r->exec.calls);
     return true;
 }
@@ -426,25 +372,18 @@ static void tell_child_death(const struct run *r) {
 /* The decoding process was ahead of what was done until the signal. */
 static void tell_interruption(struct run *r) {
     struct replay_result *f = &r->ring->result;
-    const struct replay_account *done = &r->done;
     struct tool_text a;
     if (!r->interrupted && !f->interrupted)
         return;
     if (r->interrupted) {
-        f->ops = done->ops;
-        f->live_bytes = done->live_bytes;
-        f->live_objects = done->live_blocks;
-        f->peak_live_bytes = done->peak_live_bytes;
-        f->requested_bytes = done->requested_bytes;
-        f->thread_switches = done->switches;
-        f->threads = done->threads;
-        f->apart_ops = tcm_min_u64(f->apart_ops, f->ops);
+        f->done = r->done;
+        f->apart_ops = tcm_min_u64(f->apart_ops, f->done.ops);
     }
     f->interrupted = true;
     if (f->status == TOOL_OK)
         f->status = TOOL_DAMAGED;
     tool_warn("interrupted: %s operation%s of the trace were replayed",
-              tool_text_count(&a, f->ops), replay_plural(f->ops));
+              tool_text_count(&a, f->done.ops), replay_plural(f->done.ops));
 }
 
 /* Says what is missing, and what went otherwise than recorded. */
@@ -487,12 +426,6 @@ static int run_tell(const struct run *r) {
         tool_error("out of memory for the table of blocks");
         status = TOOL_FAILED;
     }
-    if (r->around.verify != NULL) {
-        replay_verify_tell(r->around.verify);
-        if (replay_verify_faults(r->around.verify) != 0 &&
-            status != TOOL_FAILED)
-            status = TOOL_ALLOCATOR;
-    }
     return status;
 }
 
@@ -518,7 +451,7 @@ static int run_all(struct run *r, const struct replay_options *o) {
     if (!good)
         tool_error("cannot write %s: %s", o->statistics_file,
                    tool_file_error_text(errno));
-    if (!good || (b != NULL && !run_measured(r, b, o))) {
+    if (!good || !run_watch(r, o) || (b != NULL && !run_measured(r, b, o))) {
         if (o->json != NULL)
             tool_json_drop(&json);
         return TOOL_FAILED;
@@ -529,23 +462,21 @@ static int run_all(struct run *r, const struct replay_options *o) {
         r->cut_short = !r->interrupted;
     }
     tell_interruption(r);
-    int status = run_tell(r);
-    if (status == TOOL_FAILED) {
+    int replayed = run_tell(r);
+    int status = replay_watch_tell(&r->watch, replayed);
+    if (replayed == TOOL_FAILED) {
         if (o->json != NULL)
             tool_json_drop(&json);
     } else {
         r->report.exec = &r->exec;
         r->report.result = &r->ring->result;
         r->report.time = &r->time;
-        r->report.rss = &r->rss;
+        r->report.watch = &r->watch;
         int error = replay_call_log_close(&r->log);
         if (error != 0) {
             tool_error("cannot write %s: %s", o->log, strerror(error));
             status = TOOL_FAILED;
         }
-        if (r->timeline != NULL &&
-            !replay_timeline_write(r->timeline, o->timeline))
-            status = TOOL_FAILED;
         replay_report_warn(&r->report);
         if (!tool_is_quiet() && o->is_run == NULL)
             (o->trace_run ? replay_trace_run_print : replay_report_print)(
@@ -586,6 +517,31 @@ static TCM_NORETURN void decode(const struct replay_options *o) {
     child_decode(ring, o);
 }
 
+/* Keeps the process for NS, or until a stop is requested, to be looked at from
+   outside. */
+static void hold(uint64_t ns) {
+    sigset_t stops, before;
+    uint64_t begin = tcm_clock_ns();
+    if (ns == 0)
+        return;
+    fflush(stdout);
+    /* so that no signal is lost between the check and the sleep */
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGINT);
+    sigaddset(&stops, SIGTERM);
+    sigprocmask(SIG_BLOCK, &stops, &before);
+    while (!tool_stop_requested()) {
+        uint64_t past = tcm_clock_ns() - begin;
+        if (past >= ns)
+            break;
+        uint64_t rest = tcm_min_u64(ns - past, (uint64_t)3600 * 1000000000u);
+        struct timespec ts = {(time_t)(rest / 1000000000u),
+                              (long)(rest % 1000000000u)};
+        (void)ppoll(NULL, 0, &ts, &before);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
 int main(int argc, char **argv) {
     static struct run r;
     static char stdout_buffer[8192];
@@ -605,7 +561,7 @@ int main(int argc, char **argv) {
     if (o.repeat != 0) {
         status = replay_repeat(o.repeat, o.json, words);
         if (status != TOOL_FAILED)
-            replay_hold(o.hold_ns);
+            hold(o.hold_ns);
         return tool_end(status);
     }
     r.ring =
@@ -630,6 +586,6 @@ int main(int argc, char **argv) {
     status = run_all(&r, &o);
     child_end(r.child);
     if (status != TOOL_FAILED)
-        replay_hold(o.hold_ns);
+        hold(o.hold_ns);
     return tool_end(status);
 }

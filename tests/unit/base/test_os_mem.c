@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "base/os_mem.h"
+#include "base/linux/os_mem.h"
 
 #include "base/atomic.h"
 #include "base/bits.h"

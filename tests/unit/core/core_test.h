@@ -11,7 +11,6 @@
 #include "core/arena.h"
 #include "core/cache_registry.h"
 #include "core/heap.h"
-#include "core/heap_verify.h"
 #include "prng.h"
 #include "tap.h"
 

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rules of size classes, which the lists in size_class.c have to follow.
+ * With --rows prints the lists as they should be.
+ */
 #include "core/size_class.h"
 #include "tap.h"
 
-/* Of the class after that of SIZE. */
+#include <string.h>
+
+/* The size of the class after that of SIZE. */
 static size_t next_size(size_t size) {
     size_t doubling = 128;
     if (size < 128)
@@ -19,6 +25,29 @@ static size_t pages_of(size_t size) {
             bytes - objects * size <= bytes / 32)
             return pages;
     }
+}
+
+/* Rows of one list, as clang-format leaves them. */
+static void print_rows(const char *name, unsigned *number, size_t *before,
+                       size_t last) {
+    char line[128];
+    size_t length = (size_t)snprintf(line, sizeof(line), "#define %s(X)", name);
+    while (*before < last) {
+        char row[64];
+        size_t size = *before == 0 ? 8 : next_size(*before);
+        size_t n = (size_t)snprintf(row, sizeof(row), "X(%u, %zu, %zu, %zu)",
+                                    *number, *before, size, pages_of(size));
+        if (*number == 1 || line[0] == '#' || length + 1 + n > 78) {
+            printf("%-79s\\\n", line);
+            length = (size_t)snprintf(line, sizeof(line), "    %s", row);
+        } else {
+            length += (size_t)snprintf(line + length, sizeof(line) - length,
+                                       " %s", row);
+        }
+        *before = size;
+        ++*number;
+    }
+    puts(line);
 }
 
 static void test_rules(void) {
@@ -111,7 +140,15 @@ static void test_aligned(void) {
     tap_is_u64(tcm_size_class_aligned(SIZE_MAX, 4096), 0, "SIZE_MAX too");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "--rows") == 0) {
+        unsigned number = 1;
+        size_t before = 0;
+        print_rows("CLASSES_SMALL", &number, &before, TCM_TABLE_SMALL);
+        print_rows("CLASSES_MEDIUM", &number, &before, TCM_MAX_SMALL);
+        printf("/* tcm_class_count = %u */\n", number);
+        return 0;
+    }
     test_rules();
     test_every_size();
     test_spans();

@@ -7,7 +7,7 @@
 #ifndef TESTS_UNIT_TOOLS_ORDER_SORT_H
 #define TESTS_UNIT_TOOLS_ORDER_SORT_H
 
-#include "malloc-trace-replay/cmd/postprocess/sort/order.h"
+#include "malloc-trace-replay/sort/order.h"
 #include "tests/lib/memory_source.h"
 #include "tests/unit/traceformat/proc_text.h"
 
@@ -18,7 +18,7 @@ struct sorted {
     struct mtf_op *ops;
     struct text *text; /* if set before the end: the operations as lines */
     size_t count, op_room;
-    struct emit_counts counts;
+    struct tool_ops_counts counts;
     uint64_t conflicts, lost_bytes, bad_places;
     uint64_t peak_live_bytes, live_at_end, held_peak, switches;
     uint64_t untraced, dropped, waited, peak_error;
@@ -59,6 +59,7 @@ static inline struct sorter *sorter_begin(struct sorted *out) {
     demux_init(&s->demux, &s->emit.slots);
     if (!emit_init(&s->emit, &s->demux, &s->writer))
         tap_bail("out of memory");
+    s->emit.exact = true;
     order_init(&s->order, &s->demux, &s->emit);
     mtf_proc_writer_begin(&s->writer, sorted_take, sorted_grow, out, header,
                           sizeof(header));

@@ -171,7 +171,7 @@ static inline void model_realloc(struct model *m, unsigned call, size_t i,
 
 static inline void model_trim(struct model *m, uint64_t pad) {
     m->trims++;
-    mtf_proc_put_extension(&m->w, MTF_EXTENSION_TRIM, pad);
+    mtf_proc_put_pair(&m->w, MTF_PROC_EXTENSION, MTF_EXTENSION_TRIM, pad);
 }
 
 /* Its closing block says that an operation took a nanosecond, and an allocation

@@ -161,7 +161,7 @@ static void take_line(struct maker *m, char *line) {
         uint32_t thread = (uint32_t)number(&at);
         mtf_proc_put_thread_end(&m->w, thread, at, strlen(at));
     } else if (strcmp(line, "mark") == 0) {
-        mtf_proc_put_mark(&m->w, at, unescape(at));
+        mtf_proc_put_text(&m->w, MTF_PROC_MARK, at, unescape(at));
     } else {
         define_line(m, line, at);
     }

@@ -220,7 +220,7 @@ static struct order_model_event *walk_next(struct walk *w, uint32_t thread,
 /* The operations are the events that are left, thread by thread. */
 static uint64_t wrong_operations(const struct left *left,
                                  const struct trace *t) {
-    const struct emit_counts *counts = &left->out.counts;
+    const struct tool_ops_counts *counts = &left->out.counts;
     struct walk w;
     uint64_t wrong = 0;
     uint32_t thread = 0;

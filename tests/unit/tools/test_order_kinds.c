@@ -72,7 +72,7 @@ static void test_every_kind(void) {
                "thread 1 lost 0 events, 1020 to 1030 ns\n"
                "thread 1 ends, name \"worker\"\n",
                "every kind of event");
-    const struct emit_counts *c = &out.counts;
+    const struct tool_ops_counts *c = &out.counts;
     tap_ok(c->mallocs + c->memaligns + c->reallocs + c->frees + c->failed ==
                    calls &&
                c->mallocs == 4 && c->memaligns == 1 && c->reallocs == 4 &&

@@ -4,8 +4,8 @@
  * old, sparse and dense survivors, tokens born twice, and tokens chosen to fall
  * on one place.
  */
-#include "malloc-trace-replay/cmd/postprocess/sort/slots.h"
-#include "base/os_mem.h"
+#include "malloc-trace-replay/sort/sort_slots.h"
+#include "base/linux/os_mem.h"
 #include "prng.h"
 #include "tap.h"
 

@@ -3,7 +3,7 @@
  * What is read of an allocator by its numeric properties, and the difference of
  * two readings.
  */
-#include "cmd/replay/counters.h"
+#include "cmd/replay/watch/fidelity.h"
 #include "tap.h"
 #include "traceformat/trace_event.h"
 

@@ -5,7 +5,7 @@
  * written as --touch says and never beyond their size, refused blocks are left
  * alone, thread caches are switched as the public header says.
  */
-#include "cmd/replay/exec.h"
+#include "cmd/replay/run/exec.h"
 #include "tap.h"
 #include "traceformat/trace_event.h"
 

@@ -2,10 +2,10 @@
 /*
  * Resident memory over time, and where most bytes are live.
  */
-#include "cmd/replay/measure.h"
+#include "cmd/replay/watch/measure.h"
 
 #include "base/clock.h"
-#include "cmd/replay/ring.h"
+#include "cmd/replay/feed/ring.h"
 #include "tap.h"
 
 #include <string.h>

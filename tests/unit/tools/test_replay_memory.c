@@ -2,7 +2,7 @@
 /*
  * What memory is found to be there, on trees of files as systems have them.
  */
-#include "cmd/replay/memory.h"
+#include "cmd/replay/feed/memory_room.h"
 
 #include "tap.h"
 

@@ -3,7 +3,7 @@
  * Who is bound to which processor in a turn: one thread plays them all, by
  * places of its own, as a binding is that of the calling thread.
  */
-#include "cmd/replay/processors.h"
+#include "cmd/replay/run/processors.h"
 
 #include "base/clock.h"
 #include "tap.h"
@@ -54,33 +54,34 @@ static uint64_t delayed(void) {
 
 /* Other work takes the processor that a thread is bound to. */
 static void test_taken(int count) {
-    static struct replay_place mine;
+    static struct replay_place bound_place;
     int cpu;
     replay_processors_turn(&p);
-    replay_processors_settle(&p, &mine);
+    replay_processors_claim(&p, &bound_place);
     tap_ok(allowed(&cpu) == 1, "a turn begins");
     uint64_t before = delayed(), begin = tcm_clock_ns();
     pid_t child = hog(cpu);
-    /* Until half of the time went to the other process. */
-    while (delayed() - before < (tcm_clock_ns() - begin) / 3 &&
+    /* Until a third of some time went to the other process. */
+    while ((tcm_clock_ns() - begin < 30000000u ||
+            delayed() - before < (tcm_clock_ns() - begin) / 3) &&
            tcm_clock_ns() - begin < 5000000000u)
         ;
     bool was_taken = delayed() - before >= (tcm_clock_ns() - begin) / 3;
     replay_processors_turn(&p);
-    replay_processors_settle(&p, &mine);
+    replay_processors_claim(&p, &bound_place);
     if (was_taken)
-        tap_ok(mine.bound == 0 && allowed(&cpu) == count,
+        tap_ok(bound_place.bound == 0 && allowed(&cpu) == count,
                "a thread is not bound to a processor that other work takes");
     else
         tap_skip("the system does not tell how long a thread waited");
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    for (int i = 0; i < 20; i++)
-        replay_processors_turn(&p);
-    mine.delay.looked_ns = 0;
-    replay_processors_settle(&p, &mine);
-    tap_ok(allowed(&cpu) == 1, "but some turns later");
-    replay_processors_leave(&p, &mine);
+    while (tcm_clock_ns() < p.shared_until_ns)
+        ;
+    replay_processors_turn(&p);
+    replay_processors_claim(&p, &bound_place);
+    tap_ok(allowed(&cpu) == 1, "but some time later");
+    replay_processors_leave(&p, &bound_place);
 }
 
 int main(void) {
@@ -90,31 +91,31 @@ int main(void) {
         return tap_skip_all("one processor");
     replay_processors_begin(&p);
     CPU_ZERO(&seen);
-    replay_processors_settle(&p, &place[0]);
+    replay_processors_claim(&p, &place[0]);
     tap_is_u64((uint64_t)allowed(&cpu), (uint64_t)count,
                "without turns nothing is bound");
 
     replay_processors_turn(&p);
     bool apart = true, single = true;
     for (int i = 0; i < count; i++) {
-        replay_processors_settle(&p, &place[i]);
+        replay_processors_claim(&p, &place[i]);
         single = single && allowed(&cpu) == 1;
         apart = apart && !CPU_ISSET(cpu, &seen);
         CPU_SET(cpu, &seen);
     }
     tap_ok(single, "as many as there are processors: each has one");
     tap_ok(apart, "of its own");
-    replay_processors_settle(&p, &place[count - 1]);
+    replay_processors_claim(&p, &place[count - 1]);
     tap_ok(allowed(&cpu) == 1, "and keeps it in this turn");
 
-    replay_processors_settle(&p, &place[count]);
+    replay_processors_claim(&p, &place[count]);
     tap_ok(place[count].bound == 0, "one more has none");
-    replay_processors_settle(&p, &place[0]);
+    replay_processors_claim(&p, &place[0]);
     tap_ok(place[0].bound == 0 && allowed(&cpu) == count,
            "and then the others let theirs go");
 
     replay_processors_turn(&p);
-    replay_processors_settle(&p, &place[count]);
+    replay_processors_claim(&p, &place[count]);
     tap_ok(allowed(&cpu) == 1, "in the next turn they are free again");
     replay_processors_leave(&p, &place[count]);
     tap_is_u64((uint64_t)allowed(&cpu), (uint64_t)count,

@@ -8,10 +8,10 @@
  * is its number, and so is its address.
  */
 #include "base/atomic.h"
-#include "base/os_mem.h"
-#include "base/os_thread.h"
-#include "cmd/replay/deal.h"
-#include "cmd/replay/real.h"
+#include "base/linux/os_mem.h"
+#include "base/linux/os_thread.h"
+#include "cmd/replay/feed/deal.h"
+#include "cmd/replay/run/real.h"
 #include "prng.h"
 #include "tap.h"
 #include "traceformat/trace_event.h"
@@ -348,8 +348,9 @@ static const char *books_check(bool pooled) {
 }
 
 static struct replay_exec exec;
-static struct replay_share share;
 static struct replay_rss rss;
+/* Without observers. */
+static struct replay_watch watch = {.exec = &exec, .rss = &rss};
 
 static const char *run_history(struct prng *p) {
     struct replay_table cells = {0};
@@ -362,7 +363,6 @@ static const char *run_history(struct prng *p) {
     history.skew = 1 + (uint32_t)prng_below(p, 4);
     history.batch = 1 + (uint32_t)prng_below(p, prng_below(p, 2) ? 4 : 200);
     memset(&exec, 0, sizeof(exec));
-    memset(&share, 0, sizeof(share));
     exec.calls.malloc = books_make;
     exec.calls.free = books_free;
     exec.calls.realloc = books_resize;
@@ -377,8 +377,7 @@ static const char *run_history(struct prng *p) {
         replay_ring_new(batches, real.options.is_paced ? batches / 2 : 0);
     real.ring = history.ring;
     real.exec = &exec;
-    real.share = &share;
-    real.rss = &rss;
+    real.watch = &watch;
     real.cells = &cells;
     real.child = 1; /* never found ended: it is no child */
     if (history.ring == NULL ||
@@ -480,7 +479,6 @@ static void test_often(bool resizes) {
     int status;
     memset(&often, 0, sizeof(often));
     memset(&exec, 0, sizeof(exec));
-    memset(&share, 0, sizeof(share));
     often.resizes = resizes;
     exec.calls.malloc = often_make;
     exec.calls.free = often_free;
@@ -491,8 +489,7 @@ static void test_often(bool resizes) {
     history.ring = replay_ring_new(32, 0);
     real.ring = history.ring;
     real.exec = &exec;
-    real.share = &share;
-    real.rss = &rss;
+    real.watch = &watch;
     real.cells = &cells;
     real.child = 1;
     if (history.ring == NULL ||

@@ -3,7 +3,7 @@
  * The ring between the decoding and the measuring process: all batches arrive,
  * in order and whole, at any speed of either; a dead filler is noticed.
  */
-#include "cmd/replay/ring.h"
+#include "cmd/replay/feed/ring.h"
 #include "prng.h"
 #include "tap.h"
 
@@ -28,7 +28,7 @@ static void fill(struct replay_ring *r, uint32_t count, bool last,
         for (uint32_t j = 0; j < b->words; j++)
             b->word[j] = (uint64_t)i << 32 | j;
         b->last = last && i == count - 1;
-        r->result.ops = i;
+        r->result.done.ops = i;
         replay_ring_filled(r);
         if (seed != 0)
             pause_a_little(&p);

@@ -5,8 +5,8 @@
  * which must never see an impossible one, and the account must be that of a
  * second, simple bookkeeping.
  */
-#include "cmd/replay/slots.h"
-#include "cmd/replay/translate.h"
+#include "cmd/replay/feed/slot_words.h"
+#include "cmd/replay/feed/translate.h"
 #include "prng.h"
 #include "tap.h"
 
@@ -332,11 +332,12 @@ static void random_trace(bool sound, uint64_t seed, uint64_t count) {
     tap_is_u64(t.sized_wrong, 0, "%s: frees carry the block's size", what);
     tap_is_u64(t.same_index, 0, "%s: no switch to the same cache", what);
     tap_ok(t.switches > 100 && t.ends > 100, "%s: threads come and go", what);
-    tap_is_u64(r->ops, k.ops, "%s: operations", what);
-    tap_is_u64(r->live_objects, k.live, "%s: live blocks", what);
-    tap_is_u64(r->live_bytes, k.bytes, "%s: live bytes", what);
-    tap_is_u64(r->peak_live_bytes, k.peak, "%s: peak", what);
-    tap_is_u64(r->requested_bytes, k.requested, "%s: requested bytes", what);
+    tap_is_u64(r->done.ops, k.ops, "%s: operations", what);
+    tap_is_u64(r->done.live_blocks, k.live, "%s: live blocks", what);
+    tap_is_u64(r->done.live_bytes, k.bytes, "%s: live bytes", what);
+    tap_is_u64(r->done.peak_live_bytes, k.peak, "%s: peak", what);
+    tap_is_u64(r->done.requested_bytes, k.requested, "%s: requested bytes",
+               what);
     tap_is_u64(r->unknown_blocks, k.unknown, "%s: unknown blocks", what);
     tap_is_u64(r->lost_frees, k.lost, "%s: lost frees", what);
     tap_is_u64(r->recorded_failures, k.failed, "%s: failed calls", what);

@@ -185,11 +185,11 @@ static void proc_sample_other(struct proc_sample *s, struct mtf_proc_writer *w,
         proc_sample_op(s, MTF_OP_THREAD_END)->slot = thread;
         return;
     case 4:
-        mtf_proc_put_mark(w, bytes, n);
+        mtf_proc_put_text(w, MTF_PROC_MARK, bytes, n);
         proc_sample_op(s, MTF_OP_MARK);
         return;
     case 5:
-        mtf_proc_put_extension(w, (unsigned)n & 3, n << 40);
+        mtf_proc_put_pair(w, MTF_PROC_EXTENSION, (unsigned)n & 3, n << 40);
         op = proc_sample_op(s, MTF_OP_EXTENSION);
         op->slot = (uint32_t)n & 3;
         op->size = n << 40;

@@ -164,7 +164,8 @@ static inline unsigned put_every_kind(struct encoder *e, uint64_t time_ns,
     e->last_freed = y;
     put_payload(e, mtf_inline_payload(MTF_RAW_UNTRACED, 3));
     PUT(e, mtf_raw_put_bytes, MTF_RAW_MARK, "a mark", 6);
-    PUT(e, mtf_raw_put_extension, MTF_EXTENSION_RELEASE_FREE_MEMORY, 9);
+    PUT(e, mtf_raw_put_pair, MTF_RAW_EXTENSION,
+        MTF_EXTENSION_RELEASE_FREE_MEMORY, 9);
     PUT(e, mtf_raw_put_gap, 0, time_ns + 20, time_ns + 30);
     PUT(e, mtf_raw_put_wrong, MTF_CALL_FREE, MTF_WRONG_FREED, b, 0);
     PUT(e, mtf_raw_put_bytes, (enum mtf_raw_kind)30, "later", 5);

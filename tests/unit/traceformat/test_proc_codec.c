@@ -7,7 +7,7 @@
 #include "proc_sample.h"
 
 static bool has_bytes(unsigned kind) {
-    return kind == MTF_OP_MARK || kind == MTF_OP_SAMPLE ||
+    return mtf_op_is_text(kind) || kind == MTF_OP_SAMPLE ||
            kind == MTF_OP_LOSS || kind == MTF_OP_THREAD_END;
 }
 

@@ -57,7 +57,7 @@ static void write_example(struct bytes *b) {
     mtf_proc_put_failed(w, MTF_CALL_MALLOC, 0, 0, UINT64_MAX);
     mtf_proc_put_free_size(w, MTF_CALL_DELETE_SIZED, &e, 56);
     mtf_proc_put_realloc_end(w, MTF_CALL_REALLOC, &c);
-    mtf_proc_put_mark(w, "done", 4);
+    mtf_proc_put_text(w, MTF_PROC_MARK, "done", 4);
     struct mtf_account_value live = {MTF_PROC_ACCOUNT_LIVE_AT_END, 1};
     mtf_proc_writer_end(w, &live, 1);
     free(w->stack);

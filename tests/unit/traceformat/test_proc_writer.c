@@ -66,9 +66,30 @@ struct seen {
     unsigned texts;
     uint64_t accounts[MTF_PROC_ACCOUNT_LIMIT];
     uint32_t longest;
+    struct seen_plain {
+        struct mtf_op op;
+        uint8_t bytes[16]; /* the first ones, of a kind that has some */
+        size_t length;
+    } plain[16];
+    unsigned plains;
 };
 
 static struct mtf_proc_decoder *decoder;
+
+/* Keeps a plain event, or one of a kind that is not known. */
+static void see_plain(struct seen *s, const struct mtf_proc_block *b,
+                      const struct mtf_op *op) {
+    bool known = mtf_plain_of_op(op->kind) != NULL;
+    if ((!known && op->kind != MTF_OP_OTHER) ||
+        s->plains == TCM_ARRAY_SIZE(s->plain))
+        return;
+    struct seen_plain *p = &s->plain[s->plains++];
+    p->op = *op;
+    if (known && !mtf_op_is_text(op->kind))
+        return;
+    const uint8_t *bytes = mtf_proc_bytes(b, op, &p->length);
+    memcpy(p->bytes, bytes, p->length < 16 ? p->length : 16);
+}
 
 static void read_block(struct seen *s, const struct mtf_proc_block *b) {
     static struct mtf_op ops[512];
@@ -84,8 +105,9 @@ static void read_block(struct seen *s, const struct mtf_proc_block *b) {
             s->ops += ops[i].kind <= MTF_OP_LAST_OPERATION;
             if (ops[i].kind == MTF_OP_TIME)
                 s->last_time = ops[i].size;
+            see_plain(s, b, &ops[i]);
             size_t length;
-            if (ops[i].kind == MTF_OP_MARK || ops[i].kind == MTF_OP_SAMPLE ||
+            if (mtf_op_is_text(ops[i].kind) || ops[i].kind == MTF_OP_SAMPLE ||
                 ops[i].kind == MTF_OP_THREAD_END) {
                 mtf_proc_bytes(b, &ops[i], &length);
                 if (s->texts < TCM_ARRAY_SIZE(s->text))
@@ -147,7 +169,7 @@ static void test_accounts(void) {
     mtf_proc_put_switch(w, 5);
     mtf_proc_put_switch(w, 4);
     mtf_proc_put_free(w, MTF_CALL_FREE, &a);
-    mtf_proc_put_mark(w, "x", 1);
+    mtf_proc_put_text(w, MTF_PROC_MARK, "x", 1);
     mtf_proc_put_alloc(w, MTF_CALL_MALLOC, UINT64_MAX, &a);
     struct mtf_account_value own = {MTF_PROC_ACCOUNT_THREADS, 9};
     bool good = mtf_proc_writer_end(w, &own, 1);
@@ -186,7 +208,7 @@ static void test_full_blocks(void) {
     struct out p = {.length = 0};
     begin(&p);
     for (unsigned i = 0; i < 100; i++)
-        mtf_proc_put_mark(w, text, sizeof(text));
+        mtf_proc_put_text(w, MTF_PROC_MARK, text, sizeof(text));
     tap_ok(end(), "many long marks");
     read_all(&s, &p);
     tap_ok(s.problems == 0 && s.kinds[MTF_OP_MARK] == 100 && s.blocks > 5 &&
@@ -230,8 +252,8 @@ static void test_texts_and_times(void) {
     struct out o = {.length = 0};
     struct seen s;
     begin(&o);
-    mtf_proc_put_mark(w, text, sizeof(text));
-    mtf_proc_put_mark(w, NULL, 0);
+    mtf_proc_put_text(w, MTF_PROC_MARK, text, sizeof(text));
+    mtf_proc_put_text(w, MTF_PROC_MARK, NULL, 0);
     mtf_proc_put_thread_end(w, 1, text, sizeof(text));
     mtf_proc_put_sample(w, 5, text, sizeof(text));
     uint64_t far = (uint64_t)1 << 60;
@@ -249,6 +271,47 @@ static void test_texts_and_times(void) {
     tap_ok(s.kinds[MTF_OP_TIME] == 5 && s.last_time == time_ns &&
                time_ns < far && time_ns == 1001 + (MTF_VARINT_MAX >> 9) * 3,
            "time does not go back, and long steps take several records");
+    free(o.bytes);
+}
+
+/* Kinds of the forms TEXT and PAIR need no code of their own, whether their
+   number is one of records or of notes. */
+static void test_plain(void) {
+    struct out o = {.length = 0};
+    struct seen s;
+    const struct mtf_kind *k;
+    begin(&o);
+    for (size_t i = 0; (k = mtf_kind_at(i)) != NULL; i++) {
+        if (mtf_plain_of_proc(k->proc) == NULL)
+            continue;
+        if (k->form == MTF_FORM_TEXT)
+            mtf_proc_put_text(w, (enum mtf_proc_kind)k->proc, "a text", 6);
+        else
+            mtf_proc_put_pair(w, (enum mtf_proc_kind)k->proc, 255,
+                              UINT64_MAX - i);
+    }
+    mtf_proc_put_text(w, (enum mtf_proc_kind)MTF_NOTE(200), "later", 5);
+    mtf_proc_put_pair(w, (enum mtf_proc_kind)MTF_NOTE(201), 7, 258);
+    tap_ok(end(), "plain events are written");
+    read_all(&s, &o);
+    unsigned n = 0;
+    for (size_t i = 0; (k = mtf_kind_at(i)) != NULL; i++) {
+        if (mtf_plain_of_proc(k->proc) == NULL)
+            continue;
+        const struct seen_plain *p = &s.plain[n++];
+        tap_ok(p->op.kind == k->op &&
+                   (k->form == MTF_FORM_TEXT
+                        ? p->length == 6 && !memcmp(p->bytes, "a text", 6)
+                        : p->op.slot == 255 && p->op.size == UINT64_MAX - i),
+               "and read: %s", k->name);
+    }
+    const struct seen_plain *text = &s.plain[n], *pair = &s.plain[n + 1];
+    tap_ok(s.problems == 0 && s.plains == n + 2, "nothing else is read");
+    tap_ok(text->op.kind == MTF_OP_OTHER && text->op.slot == MTF_PROC_NOTE &&
+               text->length == 6 && !memcmp(text->bytes, "\310later", 6) &&
+               pair->op.kind == MTF_OP_OTHER && pair->length == 10 &&
+               !memcmp(pair->bytes, "\311\7\2\1\0\0\0\0\0\0", 10),
+           "notes of a later version are handed on with all their bytes");
     free(o.bytes);
 }
 
@@ -329,6 +392,7 @@ int main(void) {
     test_full_blocks();
     test_many_taken();
     test_texts_and_times();
+    test_plain();
     test_sink_refuses();
     test_stack();
     test_slots_run_out();

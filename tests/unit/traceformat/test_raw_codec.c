@@ -105,6 +105,36 @@ static void test_every_kind(void) {
     bytes_free(&enc.out);
 }
 
+/* Kinds of the forms TEXT and PAIR need no code of their own. */
+static void test_plain(void) {
+    struct encoder enc = {.next_token = 10, .tokens_left = 2};
+    struct mtf_raw_state s = {0};
+    struct mtf_event e;
+    const struct mtf_kind *k;
+    for (size_t i = 0; (k = mtf_kind_at(i)) != NULL; i++) {
+        enum mtf_raw_kind kind = (enum mtf_raw_kind)k->raw;
+        if (mtf_plain_of_raw(k->raw) == NULL)
+            continue;
+        if (k->form == MTF_FORM_TEXT)
+            PUT(&enc, mtf_raw_put_bytes, kind, "a text", 6);
+        else
+            PUT(&enc, mtf_raw_put_pair, kind, 255, UINT64_MAX - i);
+    }
+    const uint8_t *p = enc.out.data, *end = p + enc.out.length;
+    for (size_t i = 0; (k = mtf_kind_at(i)) != NULL; i++) {
+        if (mtf_plain_of_raw(k->raw) == NULL)
+            continue;
+        bool good = next(&s, &p, end, &e) && e.kind == k->event;
+        if (k->form == MTF_FORM_TEXT)
+            good = good && e.text_length == 6 && !memcmp(e.text, "a text", 6);
+        else
+            good = good && e.call == 255 && e.value == UINT64_MAX - i;
+        tap_ok(good, "plain event: %s", k->name);
+    }
+    tap_ok(p == end, "nothing is left");
+    bytes_free(&enc.out);
+}
+
 /* Random ALLOC, FREE and REALLOC events: the hot way gives what the slow way
    does, and both what was put in. */
 static void test_hot(void) {
@@ -294,6 +324,7 @@ static void test_any_bytes(void) {
 
 int main(void) {
     test_every_kind();
+    test_plain();
     test_hot();
     test_cut();
     test_refused();

@@ -3,7 +3,7 @@
  * Traces as files: with and without a spool, plain and in LZ4 frames, from
  * pipes, still growing, damaged. And where tools write to.
  */
-#include "base/os_file.h"
+#include "base/linux/os_file.h"
 #include "common/input.h"
 #include "common/output.h"
 #include "trace/raw.h"

@@ -89,8 +89,12 @@ static void test_numbers(void) {
            "calls");
     tap_ok(MTF_RAW_EXTENDED == 0 && MTF_RAW_ALLOC == 1 && MTF_RAW_FREE == 2 &&
                MTF_RAW_REALLOC == 3 && MTF_RAW_BUFFER == 16 &&
-               MTF_RAW_ALIGNED == 19 && MTF_RAW_GAP == 26,
+               MTF_RAW_ALIGNED == 19 && MTF_RAW_MARK == 24 && MTF_RAW_GAP == 26,
            "events");
+    tap_ok(MTF_PROC_ALIGNED == 16 && MTF_PROC_THREAD_END == 22 &&
+               MTF_PROC_MARK == 23 && MTF_PROC_NOTE == 31 &&
+               MTF_PROC_PRESENT == MTF_NOTE(1),
+           "records");
     tap_ok(MTF_ACCOUNT_RSS_ANON_BYTES == 16 && MTF_ACCOUNT_EVENTS == 32 &&
                MTF_ACCOUNT_DROPPED_EVENTS == 39 &&
                MTF_ACCOUNT_END_REASON == 50 && MTF_END_EXIT == 1 &&
@@ -130,7 +134,65 @@ static void test_extensions(void) {
     tap_ok(good, "extensions have numbers and names of their own");
 }
 
+/* A record has at most one row of MTF_EVENTS, and what belongs to both formats
+   leads from each of its numbers to the same row. */
+static void test_kinds(void) {
+    bool apart = true, in_range = true, named = true, found = true;
+    const struct mtf_kind *a, *b;
+    for (size_t i = 0; (a = mtf_kind_at(i)) != NULL; i++) {
+        bool plain = a->form != MTF_FORM_OWN;
+        in_range &= a->raw < 32 && (a->raw != 0 || a->proc != 0);
+        in_range &=
+            a->proc < 32 || (a->proc > MTF_NOTE(0) && a->proc <= MTF_NOTE(255));
+        /* plain ones have bytes */
+        in_range &= !plain || ((a->raw == 0 || a->raw >= MTF_RAW_BUFFER) &&
+                               (a->proc == 0 || a->proc >= 16));
+        named &=
+            (a->raw == 0) == (a->event == 0) && (a->proc == 0) == (a->op == 0);
+        named &= a->event == 0 || mtf_event_name(a->event) == a->name ||
+                 strcmp(mtf_event_name(a->event), a->name) == 0;
+        named &= a->op == 0 || strcmp(mtf_op_name(a->op), a->name) == 0;
+        found &= mtf_plain_of_raw(a->raw) == (plain && a->raw ? a : NULL);
+        found &= mtf_plain_of_event(a->event) == (plain && a->event ? a : NULL);
+        found &= mtf_plain_of_proc(a->proc) == (plain && a->proc ? a : NULL);
+        found &= mtf_plain_of_op(a->op) == (plain && a->op ? a : NULL);
+        found &=
+            a->op == 0 || mtf_op_is_text(a->op) == (a->form == MTF_FORM_TEXT);
+        for (size_t k = 0; k < i; k++) {
+            b = mtf_kind_at(k);
+            apart &= a->raw == 0 || a->raw != b->raw;
+            apart &= a->proc == 0 || a->proc != b->proc;
+            apart &= strcmp(a->name, b->name) != 0;
+        }
+#define X(name, number) apart &= a->raw != (number);
+        MTF_RAW_CODING(X)
+#undef X
+#define X(name, number) apart &= a->proc != (number);
+        MTF_PROC_CODING(X)
+#undef X
+    }
+    tap_ok(apart, "kinds of events: no number and no name is used twice");
+    tap_ok(in_range, "all numbers are of their ranges");
+    tap_ok(named, "each kind has its name in both of its forms");
+    tap_ok(found, "plain kinds, and no others, are found by each number");
+    for (unsigned k = 1; k <= MTF_EVENT_UNKNOWN; k++)
+        named &= mtf_event_name(k) != NULL;
+    for (unsigned k = 1; k <= MTF_OP_OTHER; k++)
+        named &= mtf_op_name(k) != NULL;
+    tap_ok(named && mtf_event_name(0) == NULL && mtf_op_name(0) == NULL &&
+               mtf_event_name(MTF_EVENT_UNKNOWN + 1) == NULL &&
+               mtf_op_name(MTF_OP_OTHER + 1) == NULL,
+           "every decoded kind has a name, other numbers have none");
+    tap_ok(!mtf_op_is_text(0) && !mtf_op_is_text(MTF_OP_OTHER) &&
+               !mtf_op_is_text(UINT32_MAX) && mtf_plain_of_raw(1000) == NULL,
+           "what is no kind is no plain one");
+    tap_ok(MTF_OP_LAST_OPERATION == 7 && MTF_OP_FAILED == 8 &&
+               MTF_EVENT_FAILED == 8 && MTF_EVENT_UNKNOWN < 31,
+           "calls come first, and all kinds fit the sorter's five bits");
+}
+
 int main(void) {
+    test_kinds();
     test_calls();
     test_ranges();
     test_numbers();

@@ -3,7 +3,7 @@
  * The words for what is wrong with a trace: one text each, fit to stand behind
  * a file's name.
  */
-#include "traceformat/trace_status.h"
+#include "traceformat/trace_io.h"
 
 #include "tap.h"
 

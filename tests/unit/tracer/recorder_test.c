@@ -2,7 +2,7 @@
 #include "unit/tracer/recorder_test.h"
 
 #include "base/clock.h"
-#include "tracer/thread_registry.h"
+#include "tracer/stream/thread_registry.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -410,7 +410,7 @@ static void read_events(struct reading *r, struct stream *s,
             break;
         }
         p += n;
-        if (e.kind < MTF_EVENT_STATE)
+        if (e.kind <= MTF_EVENT_FAILED)
             compare(r, s, &e);
         else if (e.kind == MTF_EVENT_THREAD_START)
             r->found->thread_starts++;

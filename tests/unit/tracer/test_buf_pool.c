@@ -2,11 +2,11 @@
 /*
  * The pool of buffers: order, bound, waiting, and that a free buffer is zero.
  */
-#include "base/os_mem.h"
+#include "base/linux/os_mem.h"
 #include "lib/prng.h"
 #include "lib/tap.h"
 #include "traceformat/raw_layout.h"
-#include "tracer/buf_pool.h"
+#include "tracer/stream/buf_pool.h"
 
 #include <pthread.h>
 #include <unistd.h>

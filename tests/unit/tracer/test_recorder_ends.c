@@ -242,6 +242,82 @@ static void end_mode(uint32_t calls, bool spool) {
     test_end();
 }
 
+/* --- A kill in the middle of a write -------------------------------------- */
+
+static off_t length_of(const char *name) {
+    struct stat st;
+    return stat(test_path(name), &st) == 0 ? st.st_size : -1;
+}
+
+static void shorten(const char *name, off_t length) {
+    if (truncate(test_path(name), length) != 0)
+        tap_bail("cannot cut %s", name);
+}
+
+/* Cuts the trace of events after the end as kills in the middle of their writes
+   would, and between. */
+static void torn_writes(const char *plain) {
+    struct found f;
+    unsigned kills = 0, whole = 0, cuts = 0, told = 0;
+    uint64_t before = UINT64_MAX;
+    late_calls = 900;
+    test_begin();
+    setenv("TCMALLOC_TRACE_UNCOMPRESSED", plain, 1);
+    test_run(test_path("t"), after_the_end);
+    unsetenv("TCMALLOC_TRACE_UNCOMPRESSED");
+    for (off_t n = length_of("t"); n > 64 << 10; n--) {
+        shorten("t", n);
+        bool is_kill = n % MTF_WRITE_UNIT == 0;
+        if (!is_kill && n % 97 != 0)
+            continue;
+        test_read("t", 0, false, &f);
+        bool ok = f.problem == NULL && f.complete && f.events <= before;
+        kills += is_kill;
+        whole += is_kill && ok;
+        cuts += !is_kill;
+        told += !is_kill && !f.complete;
+        before = f.events;
+    }
+    tap_ok(kills > 10 && whole == kills,
+           "plain=%s: %u of %u kills in a write lose nothing", plain, whole,
+           kills);
+    tap_ok(told > cuts * 9 / 10, "plain=%s: %u of %u other cuts are told",
+           plain, told, cuts);
+    test_end();
+}
+
+static void die_half_written(const char *label) {
+    if (strcmp(label, "half_written") == 0)
+        kill(getpid(), SIGKILL);
+}
+
+/* One round that has more than fits into one write. */
+static void much_after_the_end(void) {
+    struct writer w;
+    setenv("TCMALLOC_TRACE_UNCOMPRESSED", "1", 1);
+    mtr_init(&test_host, false);
+    writer_init(&w, 0);
+    writer_alloc(&w, MTF_CALL_MALLOC, 1);
+    mtr_exit();
+    tcm_testpoint_hook = die_half_written;
+    for (uint32_t i = 0; i < 40000; i++)
+        mtr_put_alloc(mtr_enter(&w.slot), 100000);
+    mtr_leave();
+    _exit(41);
+}
+
+static void half_written(void) {
+    struct found f;
+    test_begin();
+    int status = test_run(test_path("t"), much_after_the_end);
+    tap_ok(WIFSIGNALED(status), "half a round: killed");
+    tap_is_u64((uint64_t)length_of("t") % MTF_WRITE_UNIT, 0,
+               "half a round: ends with a page of the file");
+    test_read("t", 40000, true, &f);
+    tap_ok(f.problem == NULL && f.complete, "half a round: nothing is lost");
+    test_end();
+}
+
 /* --- Fork ---------------------------------------------------------------- */
 
 static long fork_raw(void) {
@@ -447,6 +523,9 @@ int main(void) {
     end_mode(0, false);
     end_mode(7, false);
     end_mode(3000, true);
+    torn_writes("0");
+    torn_writes("1");
+    half_written();
     fork_unrecorded(true);
     fork_recorded(true);
     /* Needs a kernel that wipes memory in the child. */

@@ -7,7 +7,7 @@
  */
 #include "unit/tracer/recorder_test.h"
 
-#include "base/os_syscall.h"
+#include "base/linux/os_syscall.h"
 #include "base/testpoint.h"
 #include "tracer/recorder.h"
 #include "tracer/session.h"

@@ -5,8 +5,9 @@
 #include "lib/prng.h"
 #include "lib/tap.h"
 #include "traceformat/raw_codec.h"
+#include "sites/site_settings.h"
 #include "tracer/recorder.h"
-#include "tracer/saver_account.h"
+#include "tracer/saver/saver_account.h"
 
 static uint8_t bytes[(128 << 10) + 64];
 
@@ -80,7 +81,7 @@ static bool same(const struct mtr_event_counts *a,
 }
 
 int main(void) {
-    mtr_config.sites = 1;
+    mts_settings.mode = MTS_CALLER;
     static const struct mix mixes[] = {
         {"one byte", 0, 4, 0},       {"short", 2, 5, 0},
         {"mixed", 20, 13, 0},        {"long", 20, 40, 0},

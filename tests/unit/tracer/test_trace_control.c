@@ -135,7 +135,7 @@ static size_t unmatched(const char *name, size_t *events) {
     struct mtf_event e;
     test_walk_begin(&w, name, false);
     while (test_walk_next(&w, &e)) {
-        if (e.kind >= MTF_EVENT_STATE)
+        if (e.kind > MTF_EVENT_FAILED)
             continue;
         (*events)++;
         if (e.token != 0)
@@ -246,7 +246,7 @@ static void flight(void) {
     test_walk_begin(&w, "t", true);
     while (test_walk_next(&w, &e)) {
         events++;
-        if (w.item.thread <= WRITERS && e.kind < MTF_EVENT_STATE &&
+        if (w.item.thread <= WRITERS && e.kind <= MTF_EVENT_FAILED &&
             e.token != 0)
             last[w.item.thread] = e.token;
     }

@@ -4,8 +4,8 @@
  * recording gets.
  */
 #include "lib/tap.h"
-#include "base/os_file.h"
-#include "tracer/spool.h"
+#include "base/linux/os_file.h"
+#include "tracer/saver/spool_file.h"
 #include "tracer/trace_name.h"
 #include "tracer/trace_process.h"
 

@@ -10,6 +10,7 @@
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/main.h"
+#include "common/opts.h"
 #include "common/stop.h"
 #include "formats/format_export.h"
 #include "formats/format_reader.h"
@@ -20,36 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char help[] =
-    "Usage: malloc-trace annotate lifetimes|layout [OPTION]... [FILE]\n"
-    "Print a text trace with addresses (compact memory trace, Android,\n"
-    "kdump, dtrace, logalloc; '-', or none, is standard input) and say behind\n"
-    "each line:\n"
-    "\n"
-    "  lifetimes  how large the block was that a free or realloc ends, and "
-    "how\n"
-    "             many lines ago it was allocated\n"
-    "  layout     also which blocks lay before and behind it, how far away, "
-    "and\n"
-    "             how many pages it adds or takes away\n"
-    "\n"
-    "  --summary=FORM  sum it up instead: as a table, csv or svg (a picture)\n"
-    "  -q, --quiet     print nothing; say what is wrong\n"
-    "  -h, --help      print this\n"
-    "  -V, --version   print the version\n"
-    "\n"
-    "Exit status: 0; 1 FILE could not be read or is no such trace, or "
-    "standard\n"
-    "output could not be written; 2 usage; 3 FILE has lines that cannot be\n"
-    "read, or is damaged.\n";
-
-enum { OPTION_SUMMARY = 1 };
-
-static const struct tool_option options[] = {
-    {"summary", 0, true, OPTION_SUMMARY},
-    {NULL, 0, false, 0},
-};
 
 /* Comments begin here, if the line is no longer. */
 #define COMMENT_COLUMN 49u
@@ -72,7 +43,7 @@ struct annotate {
     const char *name;
     bool layout;
     enum annotate_form form; /* ANNOTATE_LINES: no summary */
-    const struct format *format;
+    const struct format_type *format;
     void *state; /* of the format */
     struct format_reader reader;
     struct format_out *out;
@@ -485,26 +456,41 @@ static int run(struct annotate *a, struct tool_input *in) {
     return status;
 }
 
-static bool take_form(const char *text, enum annotate_form *form) {
-    *form = strcmp(text, "table") == 0 ? ANNOTATE_TABLE
-            : strcmp(text, "csv") == 0 ? ANNOTATE_CSV
-            : strcmp(text, "svg") == 0 ? ANNOTATE_SVG
-                                       : ANNOTATE_LINES;
-    return *form != ANNOTATE_LINES;
-}
-
 int cmd_annotate(int argc, char **argv) {
     static struct annotate a;
     static struct format_out out;
-    struct tool_options o;
-    int id;
-    tool_options_init(&o, argc, argv, options, help);
-    while ((id = tool_option_next(&o)) > 0)
-        if (!take_form(o.value, &a.form))
-            return tool_usage_error("--summary: not table, csv or svg: '%s'",
-                                    o.value);
-    if (id < 0)
+    static const char *const forms[] = {"table", "csv", "svg", NULL};
+    unsigned form = 0;
+    bool sums = false;
+    const struct tool_opt opts[] = {
+        {.value = "lifetimes",
+         .help = "how large the block was that a free or realloc ends, and how "
+                 "many lines ago it was allocated"},
+        {.value = "layout",
+         .help = "also which blocks lay before and behind it, how far away, "
+                 "and how many pages it adds or takes away"},
+        {.name = "summary",
+         .value = "FORM",
+         .help = "sum it up instead: as a table, csv or svg (a picture)",
+         .words = forms,
+         .word = &form,
+         .given = &sums},
+        {0}};
+    const struct tool_command command = {
+        .usage = "malloc-trace annotate lifetimes|layout [OPTION]... [FILE]",
+        .about = "Print a text trace with addresses (compact memory trace, "
+                 "Android, kdump, dtrace, logalloc; '-', or none, is standard "
+                 "input) and say behind each line:",
+        .opts = opts,
+        .quiet = "print nothing; say what is wrong",
+        .notes = "Exit status: 0; 1 FILE could not be read or is no such "
+                 "trace, or standard output could not be written; 2 usage; 3 "
+                 "FILE has lines that cannot be read, or is damaged."};
+    struct tool_opts o;
+    if (!tool_opts_parse(&o, &command, argc, argv))
         return o.status;
+    if (sums)
+        a.form = ANNOTATE_TABLE + form;
     if (o.operand_count == 0)
         return tool_usage_error("neither lifetimes nor layout given");
     a.layout = strcmp(o.operand[0], "layout") == 0;

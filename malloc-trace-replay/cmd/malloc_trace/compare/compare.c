@@ -4,22 +4,21 @@
  * how sure that is. Wiring.
  */
 #include "base/clock.h"
-#include "cmd/malloc_trace/compare/budget.h"
-#include "cmd/malloc_trace/compare/child.h"
-#include "cmd/malloc_trace/compare/gate.h"
-#include "cmd/malloc_trace/compare/html.h"
-#include "cmd/malloc_trace/compare/plan.h"
-#include "cmd/malloc_trace/compare/print.h"
-#include "cmd/malloc_trace/compare/program.h"
-#include "cmd/malloc_trace/compare/result.h"
-#include "cmd/malloc_trace/compare/rounds.h"
-#include "cmd/malloc_trace/compare/run.h"
-#include "cmd/malloc_trace/compare/settings.h"
+#include "cmd/malloc_trace/compare/compare_gate.h"
+#include "cmd/malloc_trace/compare/compare_page.h"
+#include "cmd/malloc_trace/compare/compare_plan.h"
+#include "cmd/malloc_trace/compare/compare_print.h"
+#include "cmd/malloc_trace/compare/compare_program.h"
+#include "cmd/malloc_trace/compare/compare_result.h"
+#include "cmd/malloc_trace/compare/compare_rounds.h"
+#include "cmd/malloc_trace/compare/compare_run.h"
+#include "cmd/malloc_trace/compare/compare_settings.h"
 #include "cmd/malloc_trace/compare/traces.h"
 #include "cmd/malloc_trace/compare/verdict.h"
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
 #include "common/main.h"
+#include "common/opts.h"
 #include "common/shell_word.h"
 #include "common/stop.h"
 #include "common/text.h"
@@ -30,132 +29,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char help[] =
-    "Usage: malloc-trace compare [OPTION]... FILE...\n"
-    "       malloc-trace compare [OPTION]... -- COMMAND [ARGUMENT]...\n"
-    "       malloc-trace compare --merge DIR...\n"
-    "Say which allocator serves these traces best, by how much, and how sure\n"
-    "that is: replays them under every allocator, again and again, in random\n"
-    "order. With COMMAND it is recorded first.\n"
-    "\n"
-    "  -a NAME[=LIBRARY][,VARIABLE=VALUE]...\n"
-    "                    an allocator and its environment; LIBRARY may be "
-    "left\n"
-    "                    out for a known one (glibc, malloc-trace, jemalloc,\n"
-    "                    mimalloc, gperftools, ...). Default: all that are "
-    "here\n"
-    "      --baseline NAME  what the others are compared with (glibc)\n"
-    "  -n ROUNDS         runs of each; default: as many as a verdict needs\n"
-    "      --until P%    go on until the intervals of time and peak memory "
-    "are\n"
-    "                    no wider than +- P %\n"
-    "      --threads=MODE   as of replay: none, real or switch. Default: real\n"
-    "                    where the trace has several threads, else none\n"
-    "      --touch=WHAT, --speed=X  as of replay\n"
-    "      --margin P%   smaller differences do not matter (2 %)\n"
-    "      --run-program    run COMMAND itself under every allocator, too\n"
-    "      --no-check    do not verify first what the allocators do with "
-    "blocks\n"
-    "      --budget 'METRIC<=RATIO,...'  exit status 4 if an allocator is "
-    "shown\n"
-    "                    to take more than so much of the baseline's, 3 if "
-    "that\n"
-    "                    cannot be judged\n"
-    "      --budget-strict  exit status 4 also if it is not shown to take "
-    "less\n"
-    "      --sweep VARIABLE=VALUE,...  every allocator with each value; "
-    "several\n"
-    "                    sweeps make all combinations\n"
-    "      --sweep-known NAME  settings of a known allocator that are worth a\n"
-    "                    try; 'list' prints them\n"
-    "      --budget-runs N  no more runs than this: the worse half of a sweep\n"
-    "                    is left out again and again\n"
-    "      --save-baseline FILE  write counts that no machine or load "
-    "changes:\n"
-    "                    calls by size, peak of live bytes, the allocator's\n"
-    "                    slow paths; nothing is compared then\n"
-    "      --against FILE  hold such counts against saved ones: exit status 4\n"
-    "                    if one is larger\n"
-    "      --tolerance P%   by more than this (0.5 %)\n"
-    "      --plan DIR    write the runs to DIR/jobs.txt, a command a line\n"
-    "      --merge DIR...   the verdict from results of plans\n"
-    "      --job ID DIR  one run of a plan, as its jobs.txt has it\n"
-    "      --json FILE   the verdict as JSON (-: to standard output instead)\n"
-    "      --csv FILE    the figures of every run\n"
-    "      --html FILE   all of it as a page to look at\n"
-    "  -q, --quiet       no table and no progress, but what is wrong\n"
-    "  -h, --help        print this text and exit\n"
-    "  -V, --version     print the version and exit\n"
-    "\n"
-    "Exit status: 0; 1 error; 2 usage; 3 a trace lacks something, runs are\n"
-    "missing, a budget cannot be judged, or it was interrupted; 4 a budget "
-    "was\n"
-    "missed.\n";
-
-enum {
-    OPT_ALLOCATOR = 1,
-    OPT_BASELINE,
-    OPT_ROUNDS,
-    OPT_UNTIL,
-    OPT_THREADS,
-    OPT_TOUCH,
-    OPT_SPEED,
-    OPT_MARGIN,
-    OPT_RUN_PROGRAM,
-    OPT_NO_CHECK,
-    OPT_BUDGET,
-    OPT_BUDGET_STRICT,
-    OPT_SWEEP,
-    OPT_SWEEP_KNOWN,
-    OPT_BUDGET_RUNS,
-    OPT_SAVE,
-    OPT_AGAINST,
-    OPT_TOLERANCE,
-    OPT_PLAN,
-    OPT_MERGE,
-    OPT_JOB,
-    OPT_JSON,
-    OPT_CSV,
-    OPT_HTML,
-};
-
-static const struct tool_option table[] = {
-    {NULL, 'a', true, OPT_ALLOCATOR},
-    {"baseline", 0, true, OPT_BASELINE},
-    {NULL, 'n', true, OPT_ROUNDS},
-    {"until", 0, true, OPT_UNTIL},
-    {"threads", 0, true, OPT_THREADS},
-    {"touch", 0, true, OPT_TOUCH},
-    {"speed", 0, true, OPT_SPEED},
-    {"margin", 0, true, OPT_MARGIN},
-    {"run-program", 0, false, OPT_RUN_PROGRAM},
-    {"no-check", 0, false, OPT_NO_CHECK},
-    {"budget", 0, true, OPT_BUDGET},
-    {"budget-strict", 0, false, OPT_BUDGET_STRICT},
-    {"sweep", 0, true, OPT_SWEEP},
-    {"sweep-known", 0, true, OPT_SWEEP_KNOWN},
-    {"budget-runs", 0, true, OPT_BUDGET_RUNS},
-    {"save-baseline", 0, true, OPT_SAVE},
-    {"against", 0, true, OPT_AGAINST},
-    {"tolerance", 0, true, OPT_TOLERANCE},
-    {"plan", 0, true, OPT_PLAN},
-    {"merge", 0, false, OPT_MERGE},
-    {"job", 0, true, OPT_JOB},
-    {"json", 0, true, OPT_JSON},
-    {"csv", 0, true, OPT_CSV},
-    {"html", 0, true, OPT_HTML},
-    {NULL, 0, false, 0},
-};
-
 struct order {
     struct comparison c;
-    struct rounds rounds;
-    struct budget budget;
+    struct compare_rounds rounds;
+    struct compare_budget budget;
     const char *baseline, *plan, *job, *json, *csv, *html;
     const char *save, *against;
     double tolerance;
-    const char *sweep[16], *known[16]; /* as they were given */
-    int sweeps, knowns;
+    const char *sweep[16], *known[16]; /* room of the lists below */
+    struct tool_opt_list sweeps, knowns;
     bool run_program, no_check, merge, has_budget, budget_strict, has_margin;
     bool is_command;
     char **operand;
@@ -165,109 +47,15 @@ struct order {
 
 /* --- The command line ----------------------------------------------------- */
 
-static bool parse_percent(const char *text, double *ratio) {
-    char *end;
-    *ratio = strtod(text, &end);
-    if (end == text)
-        return false;
-    if (strcmp(end, "%") == 0 || strcmp(end, " %") == 0) {
-        *ratio /= 100;
-        end = (char *)(uintptr_t) "";
-    }
-    return *end == '\0' && *ratio > 0 && *ratio < 1;
+static bool take_allocator(void *ctx, const char *value) {
+    return contestants_add(ctx, value);
 }
 
-static bool parse_one(struct order *o, int id, const char *value) {
-    uint64_t n = 0;
-    switch (id) {
-    case OPT_ALLOCATOR:
-        return contestants_add(&o->c.who, value);
-    case OPT_BASELINE:
-        o->baseline = value;
-        return true;
-    case OPT_ROUNDS:
-        o->rounds.wanted =
-            tool_parse_u64(value, COMPARE_MOST_ROUNDS, &n) ? (size_t)n : 0;
-        if (n != 0)
-            return true;
-        break;
-    case OPT_UNTIL:
-        if (parse_percent(value, &o->rounds.until))
-            return true;
-        break;
-    case OPT_MARGIN:
-        if (parse_percent(value, &o->c.margin))
-            return o->has_margin = true;
-        break;
-    case OPT_THREADS:
-        o->c.threads = value;
-        if (strcmp(value, "none") == 0 || strcmp(value, "real") == 0 ||
-            strcmp(value, "switch") == 0)
-            return true;
-        break;
-    case OPT_TOUCH:
-        o->c.touch = value;
-        return true;
-    case OPT_SPEED:
-        o->c.speed = value;
-        return true;
-    case OPT_RUN_PROGRAM:
-        return o->run_program = true;
-    case OPT_NO_CHECK:
-        return o->no_check = true;
-    case OPT_BUDGET:
-        return o->has_budget = budget_parse(&o->budget, value);
-    case OPT_BUDGET_STRICT:
-        return o->budget_strict = true;
-    case OPT_SWEEP:
-        if (o->sweeps == TCM_ARRAY_SIZE(o->sweep))
-            break;
-        o->sweep[o->sweeps++] = value;
-        return true;
-    case OPT_SWEEP_KNOWN:
-        if (o->knowns == TCM_ARRAY_SIZE(o->known))
-            break;
-        o->known[o->knowns++] = value;
-        return true;
-    case OPT_BUDGET_RUNS:
-        if (tool_parse_u64(value, 100000000, &n) && n != 0) {
-            o->rounds.most_runs = n;
-            return true;
-        }
-        break;
-    case OPT_SAVE:
-        o->save = value;
-        return true;
-    case OPT_AGAINST:
-        o->against = value;
-        return true;
-    case OPT_TOLERANCE:
-        if (parse_percent(value, &o->tolerance))
-            return true;
-        break;
-    case OPT_PLAN:
-        o->plan = value;
-        return true;
-    case OPT_MERGE:
-        return o->merge = true;
-    case OPT_JOB:
-        o->job = value;
-        return true;
-    case OPT_JSON:
-        o->json = value;
-        return true;
-    case OPT_CSV:
-        o->csv = value;
-        return true;
-    case OPT_HTML:
-        o->html = value;
-        return true;
-    }
-    (void)tool_usage_error("the option's value '%s' makes no sense", value);
-    return false;
+static bool take_budget(void *ctx, const char *value) {
+    return compare_budget_parse(ctx, value);
 }
 
-/* Whether "--" stands between options and operands. */
+/* Tells whether "--" stands between options and operands. */
 static bool has_dashes(int argc, char **argv) {
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--") == 0)
@@ -290,30 +78,167 @@ static char *command_of(int argc, char **argv) {
     return fclose(f) == 0 ? text : NULL;
 }
 
+/* Reads the options. false: exit with the status in OPTIONS. */
+static bool parse_options(struct order *o, struct tool_opts *options, int argc,
+                          char **argv) {
+    static const char *const threads[] = {"none", "real", "switch", NULL};
+    const struct tool_opt opts[] = {
+        {.letter = 'a',
+         .value = "NAME[=LIBRARY][,VARIABLE=VALUE]...",
+         .help = "an allocator and its environment; LIBRARY may be left out "
+                 "for a known one (glibc, malloc-trace, jemalloc, mimalloc, "
+                 "gperftools, ...). Default: all that are installed",
+         .take = take_allocator,
+         .ctx = &o->c.who},
+        {.name = "baseline",
+         .value = "NAME",
+         .help = "what the others are compared with (glibc)",
+         .text = &o->baseline},
+        {.letter = 'n',
+         .value = "ROUNDS",
+         .help = "runs of each; default: as many as a verdict needs",
+         .count = &o->rounds.wanted,
+         .least = 1,
+         .most = COMPARE_MOST_ROUNDS},
+        {.name = "until",
+         .value = "P%",
+         .help = "go on until the intervals of time and peak memory are no "
+                 "wider than +- P %",
+         .ratio = &o->rounds.until},
+        {.name = "threads",
+         .value = "MODE",
+         .help = "as of replay: none, real or switch. Default: real where the "
+                 "trace has several threads, else none",
+         .text = &o->c.threads,
+         .words = threads},
+        {.name = "touch",
+         .value = "WHAT",
+         .help = "as of replay",
+         .text = &o->c.touch},
+        {.name = "speed",
+         .value = "X",
+         .help = "as of replay",
+         .text = &o->c.speed},
+        {.name = "margin",
+         .value = "P%",
+         .help = "smaller differences do not matter (2 %)",
+         .ratio = &o->c.margin,
+         .given = &o->has_margin},
+        {.name = "run-program",
+         .help = "run COMMAND itself under every allocator, too",
+         .flag = &o->run_program},
+        {.name = "no-check",
+         .help = "do not verify first what the allocators do with blocks",
+         .flag = &o->no_check},
+        {.name = "budget",
+         .value = "'METRIC<=RATIO,...'",
+         .help = "exit status 4 if an allocator is shown to take more than "
+                 "RATIO of what the baseline takes, 3 if that cannot be judged",
+         .take = take_budget,
+         .ctx = &o->budget,
+         .expects = "METRIC<=RATIO,... with time, wall, p999, peak_rss, "
+                    "avg_rss, frag, faults or huge",
+         .given = &o->has_budget},
+        {.name = "budget-strict",
+         .help = "exit status 4 also if it is not shown to take less",
+         .flag = &o->budget_strict},
+        {.name = "sweep",
+         .value = "VARIABLE=VALUE,...",
+         .help = "every allocator with each value; several sweeps make all "
+                 "combinations",
+         .list = &o->sweeps},
+        {.name = "sweep-known",
+         .value = "NAME",
+         .help = "settings of a known allocator that are worth a try; 'list' "
+                 "prints them",
+         .list = &o->knowns},
+        {.name = "budget-runs",
+         .value = "N",
+         .help = "at most N runs: the worse half of a sweep is left out again "
+                 "and again",
+         .count = &o->rounds.most_runs,
+         .least = 1,
+         .most = 100000000},
+        {.name = "save-baseline",
+         .value = "FILE",
+         .help = "write counts that no machine or load changes: calls by size, "
+                 "peak of live bytes, the allocator's slow paths; nothing is "
+                 "compared then",
+         .text = &o->save},
+        {.name = "against",
+         .value = "FILE",
+         .help = "hold such counts against saved ones: exit status 4 if one is "
+                 "larger",
+         .text = &o->against},
+        {.name = "tolerance",
+         .value = "P%",
+         .help = "by more than this (0.5 %)",
+         .ratio = &o->tolerance},
+        {.name = "plan",
+         .value = "DIR",
+         .help = "write the runs to DIR/jobs.txt, a command a line",
+         .text = &o->plan},
+        {.name = "merge",
+         .help = "the verdict from results of plans, in the folders that are "
+                 "the operands",
+         .flag = &o->merge},
+        {.name = "job",
+         .value = "ID",
+         .help = "one run of the plan in the folder that is the operand, as "
+                 "its jobs.txt has it",
+         .text = &o->job},
+        {.name = "json",
+         .value = "FILE",
+         .help = "the verdict as JSON (-: to standard output instead)",
+         .text = &o->json},
+        {.name = "csv",
+         .value = "FILE",
+         .help = "the figures of every run",
+         .text = &o->csv},
+        {.name = "html",
+         .value = "FILE",
+         .help = "all of it as a page",
+         .text = &o->html},
+        {0}};
+    const struct tool_command command = {
+        .usage = "malloc-trace compare [OPTION]... FILE...\n"
+                 "malloc-trace compare [OPTION]... -- COMMAND [ARGUMENT]...\n"
+                 "malloc-trace compare --merge DIR...",
+        .about = "Say which allocator serves these traces best, by how much, "
+                 "and how sure that is: replays them under every allocator, "
+                 "again and again, in random order. With COMMAND it is "
+                 "recorded first.",
+        .opts = opts,
+        .quiet = "no table and no progress, but what is wrong",
+        .notes = "Exit status: 0; 1 error; 2 usage; 3 a trace lacks something, "
+                 "runs are missing, a budget cannot be judged, or it was "
+                 "interrupted; 4 a budget was missed.",
+        .stop_at_operand = o->is_command};
+    o->sweeps = (struct tool_opt_list){.at = o->sweep,
+                                       .room = TCM_ARRAY_SIZE(o->sweep)};
+    o->knowns = (struct tool_opt_list){.at = o->known,
+                                       .room = TCM_ARRAY_SIZE(o->known)};
+    return tool_opts_parse(options, &command, argc, argv);
+}
+
 static bool parse(struct order *o, int argc, char **argv, int *status) {
-    struct tool_options options;
-    int id;
+    struct tool_opts options;
     o->c.margin = 0.02;
     o->c.confidence = 0.95;
     o->tolerance = 0.005;
     o->c.seed = tcm_clock_ns();
     o->is_command = has_dashes(argc, argv);
     o->c.command = command_of(argc, argv);
-    tool_options_init(&options, argc, argv, table, help);
-    options.stop_at_operand = o->is_command;
-    *status = TOOL_USAGE;
-    while ((id = tool_option_next(&options)) > 0)
-        if (!parse_one(o, id, options.value))
-            return false;
-    if (id < 0) {
+    if (!parse_options(o, &options, argc, argv)) {
         *status = options.status;
         return false;
     }
+    *status = TOOL_USAGE;
     o->operand = options.operand;
     o->operands = options.operand_count;
-    for (int i = 0; i < o->knowns; i++)
+    for (size_t i = 0; i < o->knowns.count; i++)
         if (strcmp(o->known[i], "list") == 0) {
-            settings_print(stdout);
+            compare_settings_print(stdout);
             *status = TOOL_OK;
             return false;
         }
@@ -364,15 +289,15 @@ static bool parse(struct order *o, int argc, char **argv, int *status) {
 /* The C library is there as the baseline, unless another one is named. */
 static bool add_sweeps(struct order *o) {
     struct contestants *who = &o->c.who;
-    if (who->count == 0 && o->knowns == 0) {
+    if (who->count == 0 && o->knowns.count == 0) {
         (void)tool_usage_error("--sweep needs -a: whose variable is it?");
         return false;
     }
-    for (int i = 0; i < o->sweeps; i++)
+    for (size_t i = 0; i < o->sweeps.count; i++)
         if (!contestants_sweep(who, o->sweep[i]))
             return false;
-    for (int i = 0; i < o->knowns; i++)
-        if (!settings_add(who, o->known[i]))
+    for (size_t i = 0; i < o->knowns.count; i++)
+        if (!compare_settings_add(who, o->known[i]))
             return false;
     return o->baseline != NULL || contestants_find(who, "glibc") != SIZE_MAX ||
            contestants_add(who, "glibc");
@@ -380,7 +305,7 @@ static bool add_sweeps(struct order *o) {
 
 static bool choose_contestants(struct order *o) {
     struct contestants *who = &o->c.who;
-    if (o->sweeps + o->knowns != 0 && !add_sweeps(o))
+    if (o->sweeps.count + o->knowns.count != 0 && !add_sweeps(o))
         return false;
     if (who->count == 0 && !contestants_add_known(who))
         return false;
@@ -417,11 +342,12 @@ static bool enough_contestants(const struct comparison *c) {
     return true;
 }
 
-/* Who takes part, and by that, how many rounds there are at least. */
+/* Finds the contestants that take part, and the least number of rounds. */
 static bool check_contestants(struct order *o) {
     struct comparison *c = &o->c;
-    if (!run_check_contestants(c) || !enough_contestants(c) ||
-        (!o->no_check && (!run_check_blocks(c) || !enough_contestants(c))))
+    if (!compare_run_check_contestants(c) || !enough_contestants(c) ||
+        (!o->no_check &&
+         (!compare_run_check_blocks(c) || !enough_contestants(c))))
         return false;
     if (o->rounds.wanted == 0)
         o->rounds.wanted = verdict_least_rounds(c) + 1;
@@ -440,14 +366,15 @@ static void tell_status(const char *name, int status) {
         tool_warn("%s ended with status %d", name, WEXITSTATUS(status));
 }
 
-/* Whether a file of results is standard output. */
+/* Tells whether a file of results is standard output. */
 static bool stdout_is_taken(const struct order *o) {
     return (o->json != NULL && tool_file_is_stdout(o->json)) ||
            (o->csv != NULL && tool_file_is_stdout(o->csv)) ||
            (o->html != NULL && tool_file_is_stdout(o->html));
 }
 
-/* Where a program ran its output has stdout, as with time and strace. */
+/* Stream of the text: stderr if a command ran, whose own output has stdout, as
+   with time and strace. */
 static FILE *text_out(const struct order *o) {
     return o->is_command || stdout_is_taken(o) ? stderr : stdout;
 }
@@ -477,22 +404,23 @@ static int report(struct order *o, int status) {
         return TOOL_FAILED;
     if (!tool_is_quiet()) {
         if (!compare_print(c, out) ||
-            (o->sweeps + o->knowns != 0 && !compare_print_frontier(c, out)) ||
-            (o->run_program && !program_print(c, out)))
+            (o->sweeps.count + o->knowns.count != 0 &&
+             !compare_print_frontier(c, out)) ||
+            (o->run_program && !compare_program_print(c, out)))
             return TOOL_FAILED;
     }
     fflush(out);
     if ((o->json != NULL && !compare_json(c, o->json)) ||
         (o->csv != NULL && !compare_csv(c, o->csv)) ||
-        (o->html != NULL && !compare_html(c, o->html)))
+        (o->html != NULL && !compare_page_write(c, o->html)))
         return TOOL_FAILED;
-    int judged = o->has_budget
-                     ? budget_judge(&o->budget, c, o->budget_strict, out)
-                     : TOOL_OK;
+    int judged = o->has_budget ? compare_budget_judge(&o->budget, c,
+                                                      o->budget_strict, out)
+                               : TOOL_OK;
     return judged == TOOL_OK ? status : judged;
 }
 
-/* What a trace lacks was told; the rest of it is compared. */
+/* Losses of a trace were told; the rest of it is compared. */
 static int status_of_traces(const struct comparison *c) {
     return c->lacks ? TOOL_DAMAGED : TOOL_OK;
 }
@@ -500,7 +428,8 @@ static int status_of_traces(const struct comparison *c) {
 static int hold_counts(struct order *o) {
     if (!traces_make_folder(o->folder) || !gather_traces(o, o->folder))
         return TOOL_FAILED;
-    int status = gate(&o->c, o->save, o->against, o->tolerance, text_out(o));
+    int status =
+        compare_gate(&o->c, o->save, o->against, o->tolerance, text_out(o));
     return status == TOOL_OK ? status_of_traces(&o->c) : status;
 }
 
@@ -512,7 +441,7 @@ static int compare_now(struct order *o) {
         return tool_stop_requested() ? TOOL_DAMAGED : TOOL_FAILED;
     if (o->run_program)
         o->rounds.program = o->operand;
-    if (!rounds_make(c, &o->rounds))
+    if (!compare_rounds_make(c, &o->rounds))
         return TOOL_FAILED;
     return report(o, c->interrupted ? TOOL_DAMAGED : status_of_traces(c));
 }
@@ -520,11 +449,12 @@ static int compare_now(struct order *o) {
 static int make_plan(struct order *o) {
     struct comparison *c = &o->c;
     char traces[PATH_MAX];
-    if (!plan_make_folder(o->plan, traces) || !gather_traces(o, traces) ||
-        !check_contestants(o))
+    if (!compare_plan_make_folder(o->plan, traces) ||
+        !gather_traces(o, traces) || !check_contestants(o))
         return TOOL_FAILED;
     c->limit_ns = 3600u * (uint64_t)1000000000;
-    if (!comparison_make_room(c, o->rounds.wanted) || !plan_write(c, o->plan))
+    if (!comparison_make_room(c, o->rounds.wanted) ||
+        !compare_plan_write(c, o->plan))
         return TOOL_FAILED;
     size_t part = 0;
     for (size_t i = 0; i < c->who.count; i++)
@@ -542,7 +472,7 @@ static int merge(struct order *o) {
     double margin = o->c.margin;
     const char *command = o->c.command;
     o->c.command = NULL;
-    if (!plan_merge(&o->c, o->operand, o->operands, &missing))
+    if (!compare_plan_merge(&o->c, o->operand, o->operands, &missing))
         return TOOL_FAILED;
     free((char *)(uintptr_t)command);
     if (o->has_margin)
@@ -563,18 +493,16 @@ int cmd_compare(int argc, char **argv) {
     int status;
     if (!parse(&o, argc, argv, &status))
         return status;
-    if (!result_can_read())
-        return TOOL_FAILED;
     tool_stop_catch();
     if (o.job != NULL)
-        return plan_run_job(o.operand[0], o.job);
+        return compare_plan_run_job(o.operand[0], o.job);
     bool is_gate = o.save != NULL || o.against != NULL;
     if (is_gate && (o.c.who.count != 0 || o.merge || o.plan != NULL))
         return tool_usage_error("--save-baseline and --against compare no "
                                 "allocators");
     if (!o.merge && !is_gate && !choose_contestants(&o))
         return TOOL_USAGE;
-    if (o.run_program && !program_can_repeat())
+    if (o.run_program && !compare_program_can_repeat())
         return TOOL_USAGE;
     status = o.merge          ? merge(&o)
              : is_gate        ? hold_counts(&o)

@@ -115,3 +115,31 @@ void comparison_free(struct comparison *c) {
     contestants_free(&c->who);
     memset(c, 0, sizeof(*c));
 }
+
+static bool run_is_consistent(const struct compare_run *run, bool warms_up) {
+    if (!run->there || run->failed)
+        return !run->good && (run->there || !run->failed);
+    if (run->good == warms_up)
+        return false;
+    for (int m = 0; m < METRICS; m++)
+        if (!isnan(run->value[m]) &&
+            !(run->value[m] >= 0 && run->value[m] <= COMPARE_MOST_FIGURE))
+            return false;
+    return isnan(run->own_ns) || run->own_ns >= 0;
+}
+
+bool comparison_is_consistent(const struct comparison *c) {
+    for (size_t i = 0; i < c->who.count; i++) {
+        uint64_t failed = 0;
+        for (size_t r = 0; r <= c->rounds; r++)
+            for (size_t t = 0; t < c->traces; t++) {
+                const struct compare_run *run = comparison_run(c, r, t, i);
+                if (!run_is_consistent(run, r == 0))
+                    return false;
+                failed += run->failed;
+            }
+        if (failed > c->who.list[i].failures)
+            return false;
+    }
+    return c->baseline < c->who.count;
+}

@@ -10,8 +10,9 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARISON_H
 #define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARISON_H
 
+#include "base/check.h"
 #include "cmd/malloc_trace/compare/contestants.h"
-#include "cmd/malloc_trace/compare/machine.h"
+#include "cmd/malloc_trace/compare/compare_machine.h"
 
 enum compare_metric {
     METRIC_TIME,
@@ -37,7 +38,7 @@ extern const struct compare_metric_info compare_metric[METRICS];
 /* METRICS: there is none of that name. */
 enum compare_metric compare_metric_find(const char *name, size_t length);
 
-/* Of -n, and of a plan. */
+/* Largest number of rounds, for -n and in a plan. */
 enum { COMPARE_MOST_ROUNDS = 100000 };
 
 /* No figure of a run is larger: 30 years in ns, an exabyte. */
@@ -76,7 +77,7 @@ struct compare_trace {
     double own_ns; /* of the time an operation, the replayer's own share */
 };
 
-/* What the program itself took, --run-program. */
+/* Figures of the program itself, for --run-program. */
 struct compare_program {
     bool good;
     double cpu_ns, peak_rss_bytes;
@@ -104,17 +105,19 @@ struct comparison {
     uint64_t limit_ns; /* of one run; 0: none */
     bool interrupted, ran_program;
     bool lacks; /* a trace is cut, damaged or not complete */
-    struct machine machine;
+    struct compare_machine machine;
     /* runs among those merged that were made on other machines, and with other
        versions of a contestant's library */
     size_t unlike, other_versions;
-    struct machine_notes disturbances;
+    struct compare_machine_notes disturbances;
     const char *command; /* to repeat it, as the user gave it */
 };
 
 static inline struct compare_run *comparison_run(const struct comparison *c,
                                                  size_t round, size_t trace,
                                                  size_t contestant) {
+    TCM_ASSERT(round <= c->rounds && trace < c->traces &&
+               contestant < c->who.count);
     return &c->run[(round * c->traces + trace) * c->who.count + contestant];
 }
 
@@ -124,5 +127,12 @@ bool comparison_make_room(struct comparison *c, size_t rounds);
 bool comparison_add_trace(struct comparison *c, const char *path,
                           const char *name);
 void comparison_free(struct comparison *c);
+
+/*
+ * For assertions. Each run that was made either failed or has figures that
+ * count (in round 0 it may have others); no other run has either; a contestant
+ * has no fewer failures than failed runs; all figures are in their bounds.
+ */
+bool comparison_is_consistent(const struct comparison *c);
 
 #endif

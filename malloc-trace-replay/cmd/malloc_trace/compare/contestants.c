@@ -2,6 +2,7 @@
 #include "cmd/malloc_trace/compare/contestants.h"
 
 #include "base/utf8.h"
+#include "base/check.h"
 #include "common/array.h"
 #include "common/main.h"
 #include "common/own_library.h"
@@ -78,7 +79,7 @@ static bool find_file(const char *file, char path[PATH_MAX]) {
     return false;
 }
 
-/* Whether PATH is a library of this project. */
+/* Tells whether PATH is a library of this project. */
 static bool is_own(const char *path) {
     char own[PATH_MAX];
     static const char *const name[] = {TOOL_LIBRARY, TOOL_RECORDING_LIBRARY};
@@ -278,6 +279,7 @@ static struct contestant *add(struct contestants *all, const char *name,
         return NULL;
     }
     all->count++;
+    TCM_ASSERT(contestants_find(all, c->name) == all->count - 1);
     return c;
 }
 
@@ -433,12 +435,20 @@ bool contestant_prepare(struct contestant *c) {
     return tool_preload_link(c->preload, c->link);
 }
 
-bool contestant_set_environment(const struct contestant *c, bool keep_preload) {
-    const char *old = keep_preload ? getenv("LD_PRELOAD") : NULL;
+struct contestant_environment {
+    const struct contestant *of;
+    bool keep_preload;
+};
+
+/* In the child. */
+static bool set_environment(void *ctx) {
+    const struct contestant_environment *e = ctx;
+    const struct contestant *c = e->of;
+    const char *old = e->keep_preload ? getenv("LD_PRELOAD") : NULL;
     /* A program that is linked with another allocator gets the C library's
        only if that is looked up first. */
     const char *own =
-        keep_preload && c->library[0] == '\0' ? "libc.so.6" : c->preload;
+        e->keep_preload && c->library[0] == '\0' ? "libc.so.6" : c->preload;
     char *list = NULL;
     if (old == NULL)
         old = "";
@@ -455,4 +465,16 @@ bool contestant_set_environment(const struct contestant *c, bool keep_preload) {
         free(name);
     }
     return good;
+}
+
+bool contestant_run(const struct contestant *c, bool keep_preload,
+                    const struct tool_child_spec *what, uint64_t limit_ns,
+                    struct tool_child_end *end) {
+    struct contestant_environment e = {.of = c, .keep_preload = keep_preload};
+    struct tool_child_spec under = *what;
+    under.prepare = set_environment;
+    under.ctx = &e;
+    under.signals = TOOL_CHILD_STOPS;
+    under.dies_with_parent = true;
+    return tool_child_run(&under, limit_ns, end);
 }

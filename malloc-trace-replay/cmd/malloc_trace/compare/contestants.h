@@ -8,7 +8,7 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_CONTESTANTS_H
 #define TOOL_CMD_MALLOC_TRACE_COMPARE_CONTESTANTS_H
 
-#include "base/compiler.h"
+#include "common/child.h"
 
 #include <limits.h>
 
@@ -60,12 +60,12 @@ bool contestants_add_variant(struct contestants *all, size_t from,
 /* The index of NAME, or SIZE_MAX. */
 size_t contestants_find(const struct contestants *all, const char *name);
 
-/* The same file name of a library, and the same variables: on several machines
-   a library may lie in several folders. */
+/* Tells whether both have the same file name of a library and the same
+   variables: on several machines a library may lie in several folders. */
 bool contestants_are_alike(const struct contestant *a,
                            const struct contestant *b);
 
-/* Whether the thread caches of this library can be switched: it is this
+/* Tells whether the thread caches of this library can be switched: it is this
    project's. */
 bool contestant_is_own(const struct contestant *c);
 
@@ -87,12 +87,14 @@ bool contestant_set(struct contestant *c, const char *setting);
 bool contestant_prepare(struct contestant *c);
 
 /*
- * Sets the environment of this process, which is a child that will run under C:
- * LD_PRELOAD and C's variables. KEEP_PRELOAD, for programs of others:
- * libraries that were preloaded before stay behind C's, and the C library is
- * put before an allocator that the program is linked with. false: errno tells.
+ * Runs WHAT to its end in the environment of C: LD_PRELOAD and C's variables.
+ * KEEP_PRELOAD, for programs of others: libraries that were preloaded before
+ * stay behind C's, and the C library is put before an allocator that the
+ * program is linked with. LIMIT_NS and the result are those of tool_child_run.
  */
-bool contestant_set_environment(const struct contestant *c, bool keep_preload);
+bool contestant_run(const struct contestant *c, bool keep_preload,
+                    const struct tool_child_spec *what, uint64_t limit_ns,
+                    struct tool_child_end *end);
 
 void contestants_free(struct contestants *all);
 

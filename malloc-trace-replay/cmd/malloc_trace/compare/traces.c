@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/compare/traces.h"
 
-#include "cmd/malloc_trace/compare/child.h"
-#include "cmd/malloc_trace/compare/run.h"
+#include "common/child.h"
+#include "cmd/malloc_trace/compare/compare_run.h"
 #include "common/array.h"
 #include "common/files.h"
 #include "common/input.h"
 #include "common/main.h"
+#include "common/output.h"
 #include "common/stop.h"
 #include "common/text.h"
 #include "formats/format_open.h"
 #include "model/info.h"
+#include "open/trace_open.h"
+#include "sort/sorter.h"
 #include "trace/ops.h"
+#include "traceformat/compress.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -70,67 +74,99 @@ static bool look(struct comparison *c, struct compare_trace *t) {
         tool_warn("%s", problem);
         c->lacks = true;
     }
-    if (good && t->ops == 0) {
-        tool_error("%s: there are no operations in it", t->name);
-        good = false;
-    }
     info_free(&f);
     return good;
 }
 
-static bool order(const char *name, const char *out) {
-    static char program[PATH_MAX];
-    struct child_end end;
-    if (program[0] == '\0' && !run_own_program("postprocess", program))
+static bool take_bytes(void *ctx, const void *data, size_t n) {
+    return tool_output_write(ctx, data, n);
+}
+
+/* Sorts the raw trace NAME into the file OUT, once for all runs. What is known
+   of it then is put to T, which is not read again. */
+static bool order(struct comparison *c, struct compare_trace *t,
+                  const char *name, const char *out_name) {
+    struct tool_output *out = tool_output_open(
+        out_name,
+        mtf_compress_available() ? TOOL_OUTPUT_LZ4 : TOOL_OUTPUT_PLAIN);
+    if (out == NULL) {
+        tool_error("%s: %s", out_name, tool_file_error_text(errno));
         return false;
-    char *argv[] = {program,
-                    (char *)(uintptr_t) "-q",
-                    (char *)(uintptr_t) "-z",
-                    (char *)(uintptr_t)name,
-                    (char *)(uintptr_t)out,
-                    NULL};
-    struct child run = {
-        .argv = argv, .in = -1, .out = -1, .err = STDERR_FILENO};
-    if (!child_run(&run, &end))
+    }
+    enum sorter_step step = SORTER_FAILED;
+    struct sorter *s = sorter_new(&(struct sorter_options){
+        .name = name, .quiet = true, .write = take_bytes, .ctx = out});
+    if (s != NULL)
+        while ((step = sorter_step(s)) == SORTER_MORE)
+            continue;
+    bool good = step == SORTER_END && sorter_end(s);
+    const char *problem = s == NULL ? "out of memory" : sorter_problem(s);
+    int error = tool_output_error(out);
+    if (!good && problem == NULL && error == 0)
+        problem = "out of memory";
+    if (!good && problem != NULL)
+        tool_error("%s", problem);
+    if (good && !tool_stop_requested()) {
+        const struct sort_account *a = sorter_account(s);
+        t->threads = a->counts.threads;
+        t->ops = a->ops + a->counts.failed;
+        c->lacks |= sorter_tell(s) != TOOL_OK;
+    }
+    sorter_free(s);
+    if (!good)
+        tool_output_drop(out);
+    else if (!tool_output_close(out))
+        error = errno;
+    if (error != 0)
+        tool_error("%s: %s", out_name, tool_file_error_text(error));
+    return good && error == 0 && !tool_stop_requested();
+}
+
+/* The absolute name of a processed or foreign trace in *PATH. False: it is raw,
+   or none at all. */
+static bool is_ready(const char *name, char path[PATH_MAX], int *error) {
+    struct trace t;
+    *error = 0;
+    if (!trace_open(&t, name, NULL)) {
+        *error = errno;
         return false;
-    if (end.error == 0 && WIFEXITED(end.status) &&
-        (WEXITSTATUS(end.status) == TOOL_OK ||
-         WEXITSTATUS(end.status) == TOOL_DAMAGED))
-        return true;
-    if (!tool_stop_requested())
-        tool_error("%s: it could not be ordered", name);
-    return false;
+    }
+    bool ready = t.sorting == NULL && tool_ops_is_processed(t.in, name);
+    (void)trace_close(&t, true);
+    if (ready && realpath(name, path) == NULL)
+        *error = errno;
+    return ready;
+}
+
+static void remove_last(struct comparison *c) {
+    c->traces--;
+    free(c->trace[c->traces].path);
+    free(c->trace[c->traces].name);
 }
 
 bool traces_add(struct comparison *c, const char *name, const char *folder) {
-    char path[PATH_MAX], out[2 * PATH_MAX];
-    struct tool_input *in = format_open(name);
-    bool is_there = in != NULL || errno == ENOENT;
-    if (!is_there) {
-        tool_error("%s: %s", name, strerror(errno));
+    char path[PATH_MAX], real_folder[PATH_MAX], out[2 * PATH_MAX];
+    int error;
+    bool ready = is_ready(name, path, &error);
+    if (error == 0 && !ready && realpath(folder, real_folder) == NULL)
+        error = errno;
+    if (error != 0) {
+        tool_error("%s: %s", name, strerror(error));
         return false;
     }
-    bool processed = in != NULL && tool_ops_is_processed(in, name);
-    if (in != NULL)
-        tool_input_close(in);
-    if (processed) {
-        if (realpath(name, path) == NULL) {
-            tool_error("%s: %s", name, strerror(errno));
-            return false;
-        }
-    } else {
-        snprintf(out, sizeof(out), "%s/%zu.trace.lz4", folder, c->traces);
-        if (!order(name, out) || realpath(out, path) == NULL)
-            return false;
-    }
-    if (!comparison_add_trace(c, path, name))
+    if (!ready)
+        snprintf(out, sizeof(out), "%s/%zu.trace.lz4", real_folder, c->traces);
+    if (!comparison_add_trace(c, ready ? path : out, name))
         return false;
-    if (look(c, &c->trace[c->traces - 1]))
-        return true;
-    free(c->trace[c->traces - 1].path);
-    free(c->trace[c->traces - 1].name);
-    c->traces--;
-    return false;
+    struct compare_trace *t = &c->trace[c->traces - 1];
+    bool good = ready ? look(c, t) : order(c, t, name, out);
+    if (good && t->ops == 0) {
+        tool_error("%s: there are no operations in it", t->name);
+        good = false;
+    }
+    if (!good)
+        remove_last(c);
+    return good;
 }
 
 void traces_set_modes(struct comparison *c) {
@@ -200,7 +236,7 @@ bool traces_record(struct comparison *c, char **command, const char *folder,
                    int out, int *status) {
     static char program[PATH_MAX];
     char pattern[2 * PATH_MAX], label[PATH_MAX];
-    struct child_end end;
+    struct tool_child_end end;
     size_t words = 0;
     while (command[words] != NULL)
         words++;
@@ -216,7 +252,7 @@ bool traces_record(struct comparison *c, char **command, const char *folder,
         pattern[used++] = *f;
     }
     strcpy(pattern + used, "/%e.%p.raw");
-    bool good = run_own_program("malloc-trace", program);
+    bool good = tool_own_program("malloc-trace", program);
     size_t n = 0;
     argv[n++] = program;
     argv[n++] = (char *)(uintptr_t) "record";
@@ -225,9 +261,11 @@ bool traces_record(struct comparison *c, char **command, const char *folder,
     argv[n++] = pattern;
     argv[n++] = (char *)(uintptr_t) "--";
     memcpy(argv + n, command, words * sizeof(*argv));
-    struct child run = {
-        .argv = argv, .in = STDIN_FILENO, .out = out, .err = STDERR_FILENO};
-    good = good && child_run(&run, &end);
+    struct tool_child_spec what = {.argv = argv,
+                                   .out = out,
+                                   .signals = TOOL_CHILD_STOPS,
+                                   .dies_with_parent = true};
+    good = good && tool_child_run(&what, 0, &end);
     free(argv);
     if (!good)
         return false;

@@ -15,10 +15,8 @@ bool traces_make_folder(char folder[PATH_MAX]);
 /* Removes it with its files. */
 void traces_remove_folder(const char *folder);
 
-/*
- * Adds the trace NAME. A raw one is ordered by postprocess, into FOLDER. false:
- * a message is out.
- */
+/* Adds the trace NAME. A raw one is sorted into FOLDER once, so that each run
+   reads what is sorted. False: a message is out. */
 bool traces_add(struct comparison *c, const char *name, const char *folder);
 
 /*

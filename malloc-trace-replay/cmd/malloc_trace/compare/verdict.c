@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/compare/verdict.h"
 
+#include "base/check.h"
 #include "common/main.h"
 #include "model/interval.h"
 
@@ -18,7 +19,7 @@ double verdict_figure(const struct comparison *c, size_t round, size_t trace,
     return run->value[m] - (m == METRIC_TIME ? c->trace[trace].own_ns : 0);
 }
 
-/* The same as a ratio's side: never 0. */
+/* Figure as a side of a ratio: never 0. */
 static double figure_of(const struct comparison *c, size_t round, size_t trace,
                         size_t who, enum compare_metric m) {
     double v = verdict_figure(c, round, trace, who, m);
@@ -84,6 +85,7 @@ static double others_of(const struct comparison *c) {
 }
 
 bool verdict_settle(struct comparison *c) {
+    TCM_ASSERT_SLOW(comparison_is_consistent(c));
     double *own = malloc((c->rounds * c->who.count + 1) * sizeof(*own));
     if (own == NULL) {
         tool_error("out of memory");
@@ -97,10 +99,12 @@ bool verdict_settle(struct comparison *c) {
                 if (run->good && !isnan(run->own_ns))
                     own[n++] = run->own_ns;
             }
+        TCM_ASSERT(n <= c->rounds * c->who.count);
         c->trace[t].own_ns = n == 0 ? 0 : interval_median(own, n);
     }
     free(own);
     c->alpha = (1 - c->confidence) / others_of(c) / (double)measured_metrics(c);
+    TCM_ASSERT(c->alpha > 0 && c->alpha < 1);
     return true;
 }
 
@@ -238,7 +242,9 @@ bool verdict_between(const struct comparison *c, size_t who, size_t base,
         pairs_free(&p);
         return true;
     }
+    TCM_ASSERT(n <= (c->rounds > c->traces ? c->rounds : c->traces));
     struct interval d = interval_of(p.room, n, c->alpha);
+    TCM_ASSERT(!d.known || (d.low <= d.middle && d.middle <= d.high));
     v->measured = true;
     v->samples = n;
     v->ratio = exp(d.middle);
@@ -253,6 +259,8 @@ bool verdict_between(const struct comparison *c, size_t who, size_t base,
     v->of_none = v->baseline <= compare_metric[m].least &&
                  v->typical > compare_metric[m].least;
     v->kind = kind_of(v, c->margin);
+    TCM_ASSERT(who != base || v->kind == VERDICT_NO_WORSE ||
+               v->kind == VERDICT_NOT_SHOWN);
     pairs_free(&p);
     return true;
 }
@@ -300,10 +308,19 @@ size_t verdict_rank(const struct comparison *c, size_t *order) {
         rank[n++].ratio = v.ratio;
     }
     qsort(rank, n, sizeof(*rank), rank_compare);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        TCM_ASSERT(i == 0 || rank[i - 1].ratio <= rank[i].ratio);
         order[i] = rank[i].who;
+    }
     free(rank);
     return n;
+}
+
+static bool any_on(const bool *on, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (on[i])
+            return true;
+    return false;
 }
 
 void verdict_frontier(const struct comparison *c, bool *on) {
@@ -320,9 +337,11 @@ void verdict_frontier(const struct comparison *c, bool *on) {
             ratio[2 * i + 1] = memory.ratio;
         }
     }
+    bool some = any_on(on, n);
     for (size_t i = 0; ratio != NULL && i < n; i++)
         for (size_t k = 0; k < n && on[i]; k++)
             on[i] = ratio[2 * k] == 0 || ratio[2 * k] >= ratio[2 * i] ||
                     ratio[2 * k + 1] >= ratio[2 * i + 1];
+    TCM_ASSERT(ratio == NULL || any_on(on, n) == some);
     free(ratio);
 }

@@ -44,7 +44,7 @@ struct verdict {
    message is out. */
 bool verdict_settle(struct comparison *c);
 
-/* What a run has for a metric, the replayer's own share taken off; NAN: it has
+/* Figure of a run, without the replayer's own share; NAN: it has
    nothing. */
 double verdict_figure(const struct comparison *c, size_t round, size_t trace,
                       size_t who, enum compare_metric m);
@@ -68,7 +68,7 @@ double verdict_malloc_percent(const struct comparison *c, size_t trace);
    out. */
 bool verdict_of(const struct comparison *c, size_t who, enum compare_metric m,
                 struct verdict *v);
-/* The same beside another contestant than the baseline. */
+/* Compares WHO with another contestant than the baseline. */
 bool verdict_between(const struct comparison *c, size_t who, size_t base,
                      enum compare_metric m, struct verdict *v);
 /* The words for it: "faster", "no worse", ... */

@@ -6,11 +6,12 @@
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
 #include "common/main.h"
+#include "common/opts.h"
 #include "common/output.h"
 #include "common/stop.h"
 #include "common/text.h"
 #include "formats/format_export.h"
-#include "formats/format_open.h"
+#include "open/trace_open.h"
 #include "trace/ops.h"
 #include "traceformat/compress.h"
 
@@ -22,64 +23,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char help[] =
-    "Usage: malloc-trace convert [OPTION]... [IN [OUT]]\n"
-    "Make a processed trace of a trace that another program recorded, or the\n"
-    "other way round. IN (a file, or - for standard input) may be plain, LZ4,\n"
-    "gzip, zip, zstd or bzip2; OUT is standard output by default, and no\n"
-    "recording.\n"
-    "\n"
-    "  --from FORMAT   the format of IN (found out by its content)\n"
-    "  --to FORMAT     the format of OUT (processed, for replay)\n"
-    "  --list          print the formats\n"
-    "  --strict        stop at the first thing that cannot be kept\n"
-    "  --stock         write no more than the format's own tools can read\n"
-    "  -z, --compress  write LZ4 frames\n"
-    "  -q, --quiet     no summary\n"
-    "  -h, --help      print this\n"
-    "  -V, --version   print the version\n"
-    "\n"
-    "Exit status: 0; 1 IN could not be read, OUT not written, or --strict "
-    "found\n"
-    "something; 2 usage; 3 something of IN is lost: it is cut or damaged, has\n"
-    "lines that cannot be read, frees of unknown blocks, or addresses that "
-    "are\n"
-    "allocated twice.\n";
-
-enum {
-    OPTION_FROM = 1,
-    OPTION_TO,
-    OPTION_LIST,
-    OPTION_STRICT,
-    OPTION_STOCK,
-    OPTION_COMPRESS
-};
-
-static const struct tool_option options[] = {
-    {"from", 0, true, OPTION_FROM},
-    {"to", 0, true, OPTION_TO},
-    {"list", 0, false, OPTION_LIST},
-    {"strict", 0, false, OPTION_STRICT},
-    {"stock", 0, false, OPTION_STOCK},
-    {"compress", 'z', false, OPTION_COMPRESS},
-    {NULL, 0, false, 0},
-};
-
 struct convert {
     const char *in_name, *out_name;
-    const struct format *from; /* NULL: found by content, or processed */
-    const struct format *to;   /* NULL: a processed trace */
-    bool is_processed;         /* says the caller */
+    const struct format_type *from; /* NULL: found by content, or processed */
+    const struct format_type *to;   /* NULL: a processed trace */
+    bool is_processed;              /* says the caller */
     bool strict, stock, compress;
-    struct tool_input *in;
-    struct format_import *import; /* NULL: IN is processed already */
+    struct trace trace;
+    struct tool_input *in; /* of it */
     struct tool_output *out;
 };
 
 /* --- The command line ----------------------------------------------------- */
 
 static void print_formats(void) {
-    const struct format *f;
+    const struct format_type *f;
     printf("%-14s  in   out  %s\n", "processed", "processed trace");
     for (size_t i = 0; (f = format_at(i)) != NULL; i++)
         printf("%-14s  %-3s  %-3s  %s\n", f->name,
@@ -87,42 +45,26 @@ static void print_formats(void) {
                f->put != NULL ? "out" : "-", f->title);
 }
 
-static int take_format(const char *name, bool is_output,
-                       const struct format **f) {
+/* NAME is a format that can be written (IS_OUTPUT) or read. */
+static bool take_format(const char *name, bool is_output,
+                        const struct format_type **f) {
     *f = NULL;
     if (strcmp(name, "processed") == 0)
-        return TOOL_OK;
+        return true;
     *f = format_by_name(name);
-    if (*f == NULL)
-        return tool_usage_error("unknown format '%s' (--list prints them)",
-                                name);
-    if (is_output ? (*f)->put == NULL
-                  : (*f)->line == NULL && (*f)->next == NULL)
-        return tool_usage_error("traces cannot be %s in format %s",
-                                is_output ? "written" : "read", name);
-    return TOOL_OK;
+    return *f != NULL && (is_output ? (*f)->put != NULL
+                                    : (*f)->line != NULL || (*f)->next != NULL);
 }
 
-/* TOOL_OK: go on. */
-static int take_option(struct convert *c, int id, const char *value) {
-    switch (id) {
-    case OPTION_FROM:
-        c->is_processed = strcmp(value, "processed") == 0;
-        return take_format(value, false, &c->from);
-    case OPTION_TO:
-        return take_format(value, true, &c->to);
-    case OPTION_STRICT:
-        c->strict = true;
-        return TOOL_OK;
-    case OPTION_STOCK:
-        c->stock = true;
-        return TOOL_OK;
-    default:
-        c->compress = true;
-        if (mtf_compress_available())
-            return TOOL_OK;
-        return tool_usage_error("this build has no LZ4");
-    }
+static bool take_from(void *ctx, const char *name) {
+    struct convert *c = ctx;
+    c->is_processed = strcmp(name, "processed") == 0;
+    return take_format(name, false, &c->from);
+}
+
+static bool take_to(void *ctx, const char *name) {
+    struct convert *c = ctx;
+    return take_format(name, true, &c->to);
 }
 
 /* --- Converting ----------------------------------------------------------- */
@@ -137,7 +79,7 @@ static int failed_output(struct convert *c) {
                 tool_file_error_text(tool_output_error(c->out)));
 }
 
-/* The bytes of the import as they are. */
+/* The bytes of the processed trace as they are. */
 static int copy(struct convert *c) {
     static uint8_t buffer[1 << 16];
     size_t got;
@@ -149,7 +91,9 @@ static int copy(struct convert *c) {
     if (r != MTF_SOURCE_ERROR)
         return TOOL_OK;
     enum mtf_status status = tool_input_status(c->in);
-    if (!format_import_refused(c->import))
+    if (trace_problem(&c->trace) != NULL)
+        tool_error("%s", trace_problem(&c->trace));
+    else if (!format_import_refused(c->trace.import))
         (void)fail(tool_input_name(c->in),
                    status == MTF_SYSTEM
                        ? strerror(tool_input_source(c->in)->error)
@@ -165,10 +109,13 @@ static int write_format(struct convert *c) {
         return fail(tool_name(), "out of memory");
     o->to = c->out;
     o->stock = c->stock;
+    o->told_by_caller = c->trace.sorting != NULL;
     format_export(c->in, c->to, o, &done);
     int status = done.failed ? TOOL_FAILED : done.lost ? TOOL_DAMAGED : TOOL_OK;
     if (o->no_memory)
         status = fail(tool_name(), "out of memory");
+    else if (trace_problem(&c->trace) != NULL)
+        tool_error("%s", trace_problem(&c->trace));
     else if (tool_output_error(c->out) != 0)
         status = failed_output(c);
     else if (!tool_is_quiet() && !done.failed && o->left_out + o->changed != 0)
@@ -188,14 +135,14 @@ static void print_count(const char *name, uint64_t n) {
 }
 
 static void print_summary(const struct convert *c) {
-    const struct format_counts *n = format_import_counts(c->import);
+    const struct format_counts *n = format_import_counts(c->trace.import);
     struct tool_text t[3];
     uint64_t events =
         n->mallocs + n->memaligns + n->reallocs + n->frees + n->failed;
     fprintf(stderr, "%s event%s of %s thread%s, from %s\n",
             tool_text_count(&t[0], events), events == 1 ? "" : "s",
             tool_text_count(&t[1], n->threads), n->threads == 1 ? "" : "s",
-            format_import_format(c->import)->title);
+            format_import_format(c->trace.import)->title);
     print_count("mallocs", n->mallocs);
     print_count("memaligns", n->memaligns);
     print_count("reallocs", n->reallocs);
@@ -217,41 +164,45 @@ static void print_summary(const struct convert *c) {
             n->live_blocks == 1 ? "" : "s");
 }
 
-/* Opens IN and finds what it is. */
-static int open_input(struct convert *c) {
-    struct tool_input *in = tool_input_open(c->in_name);
-    if (in == NULL)
-        return fail(c->in_name, strerror(errno));
-    c->in = c->is_processed ? in : format_open_input(in, c->from, &c->import);
-    if (c->in == NULL)
-        return fail(c->in_name, "out of memory");
-    if (c->import != NULL) {
-        format_import_ahead(c->import);
-        if (c->strict)
-            format_import_strictly(c->import);
-        return TOOL_OK;
-    }
+/* Why the input, which is neither raw nor foreign, cannot be converted; NULL:
+   it can. */
+static const char *input_problem(struct convert *c) {
     uint8_t first[8];
     size_t n = tool_input_peek(c->in, first);
-    const char *name = tool_input_name(c->in);
+    enum mtf_status status = tool_input_status(c->in);
     if (tool_ops_is_processed(c->in, c->in_name))
-        return c->to == NULL ? fail(name, "is a processed trace already")
-                             : TOOL_OK;
-    if (tool_input_is_raw(c->in))
-        return fail(name, "byte 0: is a raw trace (postprocess makes a "
-                          "processed one)");
-    if (n == 0 && tool_input_status(c->in) == MTF_SYSTEM)
-        return fail(name, strerror(tool_input_source(c->in)->error));
+        return c->to == NULL ? "is a processed trace already" : NULL;
+    if (n == 0 && status == MTF_SYSTEM)
+        return strerror(tool_input_source(c->in)->error);
     const char *text = tool_input_foreign_text(c->in);
-    if (n == 0 && tool_input_status(c->in) != MTF_OK)
-        return fail(name, mtf_status_text(tool_input_status(c->in)));
-    return fail(name, n == 0         ? "is empty"
-                      : text != NULL ? text
-                                     : "byte 0: is of no format that is known");
+    if (n == 0 && status != MTF_OK)
+        return mtf_status_text(status);
+    return n == 0         ? "is empty"
+           : text != NULL ? text
+                          : "byte 0: is of no format that is known";
 }
 
-/* What NAME is, if that is a recording, which nothing here can write again: the
-   converters of some formats take OUT before IN. NULL: it is none. */
+/* Opens IN and finds what it is. */
+static int open_input(struct convert *c) {
+    const struct trace_open_options how = {.format = c->from,
+                                           .processed = c->is_processed};
+    if (!trace_open(&c->trace, c->in_name, &how))
+        return fail(c->in_name == NULL ? "standard input" : c->in_name,
+                    strerror(errno));
+    c->in = c->trace.in;
+    if (c->trace.import != NULL) {
+        format_import_ahead(c->trace.import);
+        if (c->strict)
+            format_import_strictly(c->trace.import);
+        return TOOL_OK;
+    }
+    const char *problem = c->trace.sorting != NULL ? NULL : input_problem(c);
+    return problem == NULL ? TOOL_OK : fail(tool_input_name(c->in), problem);
+}
+
+/* Names what NAME is, if that is a recording, which nothing here can write
+   again: the converters of some formats take OUT before IN. NULL: it is none.
+   */
 static const char *recording_at(const char *name) {
     struct stat st;
     const uint8_t *p;
@@ -263,11 +214,19 @@ static const char *recording_at(const char *name) {
         return NULL;
     size_t n = tool_input_look(in, FORMAT_LOOK, &p);
     bool is_raw = tool_input_is_raw(in);
-    const struct format *format = format_by_content(p, n, n < FORMAT_LOOK);
+    const struct format_type *format = format_by_content(p, n, n < FORMAT_LOOK);
     tool_input_close(in);
     return is_raw                                  ? "raw trace"
            : format != NULL && format->put == NULL ? format->title
                                                    : NULL;
+}
+
+/* Closes a raw trace, of which STATUS came so far; says what it lacks. */
+static int close_raw(struct convert *c, int status) {
+    int lacks = trace_close(&c->trace, status == TOOL_FAILED);
+    if (status == TOOL_OK)
+        status = lacks;
+    return status == TOOL_DAMAGED && c->strict ? TOOL_FAILED : status;
 }
 
 static int convert(struct convert *c) {
@@ -286,6 +245,8 @@ static int convert(struct convert *c) {
         return fail(c->out_name == NULL ? "standard output" : c->out_name,
                     tool_file_error_text(errno));
     status = c->to == NULL ? copy(c) : write_format(c);
+    if (c->trace.sorting != NULL)
+        status = close_raw(c, status);
     if (status == TOOL_FAILED) {
         tool_output_drop(c->out);
         return status;
@@ -293,10 +254,10 @@ static int convert(struct convert *c) {
     if (!tool_output_close(c->out))
         return fail(c->out_name == NULL ? "standard output" : c->out_name,
                     tool_file_error_text(errno));
-    if (c->import != NULL) {
+    if (c->trace.import != NULL) {
         if (!tool_is_quiet())
             print_summary(c);
-        if (format_import_lost(c->import))
+        if (format_import_lost(c->trace.import))
             status = TOOL_DAMAGED;
     }
     return status;
@@ -304,20 +265,55 @@ static int convert(struct convert *c) {
 
 int cmd_convert(int argc, char **argv) {
     static struct convert c;
-    struct tool_options o;
-    int id, status;
-    tool_options_init(&o, argc, argv, options, help);
-    while ((id = tool_option_next(&o)) > 0) {
-        if (id == OPTION_LIST) {
-            print_formats();
-            return TOOL_OK;
-        }
-        status = take_option(&c, id, o.value);
-        if (status != TOOL_OK)
-            return status;
-    }
-    if (id < 0)
+    bool list = false;
+    const struct tool_opt opts[] = {
+        {.name = "from",
+         .value = "FORMAT",
+         .help = "the format of IN (found out by its content)",
+         .take = take_from,
+         .ctx = &c,
+         .expects = "a format that can be read (--list prints them)"},
+        {.name = "to",
+         .value = "FORMAT",
+         .help = "the format of OUT (processed, for replay)",
+         .take = take_to,
+         .ctx = &c,
+         .expects = "a format that can be written (--list prints them)"},
+        {.name = "list", .help = "print the formats", .flag = &list},
+        {.name = "strict",
+         .help = "stop at the first thing that cannot be kept",
+         .flag = &c.strict},
+        {.name = "stock",
+         .help = "write no more than the format's own tools can read",
+         .flag = &c.stock},
+        {.letter = 'z',
+         .name = "compress",
+         .help = "write LZ4 frames",
+         .flag = &c.compress},
+        {0}};
+    const struct tool_command command = {
+        .usage = "malloc-trace convert [OPTION]... [IN [OUT]]",
+        .about = "Make a processed trace of a recording or of a trace of "
+                 "another program, or that of another program of either. IN "
+                 "(a file, or - for standard input) may be plain, LZ4, gzip, "
+                 "zip, zstd or bzip2; OUT is standard output by default, and "
+                 "no recording.",
+        .opts = opts,
+        .quiet = "no summary",
+        .notes = "Exit status: 0; 1 IN could not be read, OUT not written, or "
+                 "--strict found something; 2 usage; 3 something of IN is "
+                 "lost: it is cut or damaged, has lines that cannot be read, "
+                 "frees of unknown blocks, or addresses that are allocated "
+                 "twice."};
+    struct tool_opts o;
+    if (!tool_opts_parse(&o, &command, argc, argv))
         return o.status;
+    if (list) {
+        print_formats();
+        return TOOL_OK;
+    }
+    if (c.compress && !mtf_compress_available())
+        return tool_usage_error("this build has no LZ4");
     if (o.operand_count == 0 && isatty(STDIN_FILENO) == 1)
         return tool_usage_error(
             "no file given, and standard input is a terminal");
@@ -333,7 +329,7 @@ int cmd_convert(int argc, char **argv) {
         isatty(STDOUT_FILENO) == 1)
         return tool_usage_error("a trace is not for a terminal");
     tool_stop_catch();
-    status = convert(&c);
-    tool_input_close(c.in);
+    int status = convert(&c);
+    (void)trace_close(&c.trace, true);
     return status;
 }

@@ -7,6 +7,7 @@
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
+#include "common/opts.h"
 #include "common/text.h"
 #include "traceformat/trace_event.h"
 
@@ -14,30 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char help[] =
-    "Usage: malloc-trace ctl PID start [FILE]\n"
-    "       malloc-trace ctl PID stop | flush | status\n"
-    "       malloc-trace ctl PID mark TEXT\n"
-    "Control the recording of a running process of the same user that was\n"
-    "started with TCMALLOC_TRACE_CONTROL=1 under the recording library.\n"
-    "\n"
-    "  start      record to FILE, or to what TCMALLOC_TRACE_OUTPUT named when\n"
-    "             the process began; a name that it has recorded to before\n"
-    "             gets a number\n"
-    "  stop       end the recording: the trace is whole when this returns\n"
-    "  flush      have all events so far written\n"
-    "  status     say whether and how much is recorded\n"
-    "  mark TEXT  put a mark of up to 127 bytes into the trace\n"
-    "\n"
-    "      --json FILE  status: write it to FILE too, as JSON (-: to standard\n"
-    "                   output instead)\n"
-    "  -q, --quiet      say only what is wrong\n"
-    "  -h, --help       print this text and exit\n"
-    "  -V, --version    print the version and exit\n"
-    "\n"
-    "Exit status: 0 done; 1 the process cannot be asked or refused; 2 wrong\n"
-    "command line.\n";
 
 static const struct {
     const char *name;
@@ -137,22 +114,40 @@ static bool make_absolute(char *out, const char *file) {
 }
 
 int cmd_ctl(int argc, char **argv) {
-    enum { OPT_JSON = 1 };
-    static const struct tool_option table[] = {
-        {"json", 0, true, OPT_JSON},
-        {NULL, 0, false, 0},
-    };
+    const char *json = NULL;
+    const struct tool_opt opts[] = {
+        {.value = "start",
+         .help = "record to FILE, or to what TCMALLOC_TRACE_OUTPUT named when "
+                 "the process began; a name that it has recorded to before "
+                 "gets a number"},
+        {.value = "stop",
+         .help = "end the recording: the trace is whole when this returns"},
+        {.value = "flush", .help = "have all events so far written"},
+        {.value = "status", .help = "say whether and how much is recorded"},
+        {.value = "mark TEXT",
+         .help = "put a mark of up to 127 bytes into the trace"},
+        {.name = "json",
+         .value = "FILE",
+         .help = "status: write it to FILE too, as JSON (-: to standard output "
+                 "instead)",
+         .text = &json},
+        {0}};
+    const struct tool_command command = {
+        .usage = "malloc-trace ctl PID start [FILE]\n"
+                 "malloc-trace ctl PID stop | flush | status\n"
+                 "malloc-trace ctl PID mark TEXT",
+        .about = "Control the recording of a running process of the same user "
+                 "that was started with TCMALLOC_TRACE_CONTROL=1 under the "
+                 "recording library.",
+        .opts = opts,
+        .notes = "Exit status: 0 done; 1 the process cannot be asked or "
+                 "refused; 2 wrong command line."};
     static struct mtf_control_reply reply;
     static char text[MTF_CONTROL_TEXT_MAX + 1];
     char problem[CTL_PROBLEM_MAX];
-    struct tool_options o;
-    const char *json = NULL;
+    struct tool_opts o;
     uint64_t pid;
-    int id;
-    tool_options_init(&o, argc, argv, table, help);
-    while ((id = tool_option_next(&o)) > 0)
-        json = o.value;
-    if (id < 0)
+    if (!tool_opts_parse(&o, &command, argc, argv))
         return o.status;
     if (o.operand_count < 2)
         return tool_usage_error("no process and command given");

@@ -7,43 +7,13 @@
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
 #include "common/main.h"
+#include "common/opts.h"
 #include "formats/format_open.h"
 #include "trace/ops.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char help[] =
-    "Usage: malloc-trace dump [OPTION]... [FILE]\n"
-    "Prints a raw trace, a spool or a processed trace, one line an event: "
-    "byte\n"
-    "offset, thread, time, and what was asked for. Damaged places are lines "
-    "as\n"
-    "well.\n"
-    "\n"
-    "  FILE           a trace, plain or compressed, also one of those that\n"
-    "                 malloc-trace convert reads; a spool; a name of which "
-    "only\n"
-    "                 NAME.spool or the parts of a flight recording exist.\n"
-    "                 '-', or none, is standard input\n"
-    "  --from OFFSET  leave out what stands before this byte offset of FILE\n"
-    "  --count N      print so many lines at most\n"
-    "  -q, --quiet    print no lines; say what is wrong\n"
-    "  -h, --help     print this\n"
-    "  -V, --version  print the version\n"
-    "\n"
-    "Exit status: 0; 1 a file could not be read or is no trace, or standard\n"
-    "output could not be written; 2 usage; 3 the trace is cut, damaged, still\n"
-    "being recorded, or known to lack something.\n";
-
-enum { OPTION_FROM = 1, OPTION_COUNT };
-
-static const struct tool_option options[] = {
-    {"from", 0, true, OPTION_FROM},
-    {"count", 0, true, OPTION_COUNT},
-    {NULL, 0, false, 0},
-};
 
 static void dump_file(struct dump *d, const char *name) {
     struct tool_input *in = format_open(name);
@@ -63,25 +33,38 @@ static void dump_file(struct dump *d, const char *name) {
     }
 }
 
-/* False: the option's value is wrong, and a message is out. */
-static bool take_option(struct dump *d, int id, const char *value) {
-    uint64_t *to = id == OPTION_FROM ? &d->lines.from : &d->lines.count;
-    if (tool_parse_u64(value, UINT64_MAX - 1, to))
-        return true;
-    (void)tool_usage_error("--%s: not a number: '%s'",
-                           id == OPTION_FROM ? "from" : "count", value);
-    return false;
-}
-
 int cmd_dump(int argc, char **argv) {
     static struct dump d = {.lines.count = UINT64_MAX};
-    struct tool_options o;
-    int id;
-    tool_options_init(&o, argc, argv, options, help);
-    while ((id = tool_option_next(&o)) > 0)
-        if (!take_option(&d, id, o.value))
-            return TOOL_USAGE;
-    if (id < 0)
+    const struct tool_opt opts[] = {
+        {.value = "FILE",
+         .help = "a trace, plain or compressed, also one of those that "
+                 "malloc-trace convert reads; a spool; a name of which only "
+                 "NAME.spool or the parts of a flight recording exist. '-', or "
+                 "none, is standard input"},
+        {.name = "from",
+         .value = "OFFSET",
+         .help = "leave out what stands before this byte offset of FILE",
+         .count = &d.lines.from,
+         .most = UINT64_MAX - 1},
+        {.name = "count",
+         .value = "N",
+         .help = "print at most N lines",
+         .count = &d.lines.count,
+         .most = UINT64_MAX - 1},
+        {0}};
+    const struct tool_command command = {
+        .usage = "malloc-trace dump [OPTION]... [FILE]",
+        .about = "Prints a raw trace, a spool or a processed trace, one line "
+                 "an event: byte offset, thread, time, and what was asked for. "
+                 "Damaged places are lines as well.",
+        .opts = opts,
+        .quiet = "print no lines; say what is wrong",
+        .notes = "Exit status: 0; 1 a file could not be read or is no trace, "
+                 "or standard output could not be written; 2 usage; 3 the "
+                 "trace is cut, damaged, still being recorded, or known to "
+                 "lack something."};
+    struct tool_opts o;
+    if (!tool_opts_parse(&o, &command, argc, argv))
         return o.status;
     if (o.operand_count > 1)
         return tool_usage_error("more than one file given");

@@ -96,6 +96,23 @@ void dump_accounts(struct dump_lines *d, const uint8_t *p, size_t n,
     }
 }
 
+void dump_text(struct dump_lines *d, const char *name, const uint8_t *text,
+               size_t n) {
+    tcm_fmt_str(&d->f, name);
+    tcm_fmt_char(&d->f, ' ');
+    dump_quoted(d, text, n);
+}
+
+void dump_pair(struct dump_lines *d, const char *name, unsigned which,
+               uint64_t argument) {
+    tcm_fmt_str(&d->f, name);
+    tcm_fmt_char(&d->f, ' ');
+    tcm_fmt_u64(&d->f, which);
+    tcm_fmt_char(&d->f, '(');
+    tcm_fmt_u64(&d->f, argument);
+    tcm_fmt_char(&d->f, ')');
+}
+
 static const char *extension_name(unsigned which) {
     switch (which) {
 #define X(name, number, text)                                                  \
@@ -110,11 +127,12 @@ static const char *extension_name(unsigned which) {
 
 void dump_extension(struct dump_lines *d, unsigned which, uint64_t argument) {
     const char *name = extension_name(which);
+    if (name == NULL) {
+        dump_pair(d, "extension", which, argument);
+        return;
+    }
     tcm_fmt_str(&d->f, "extension ");
-    if (name != NULL)
-        tcm_fmt_str(&d->f, name);
-    else
-        tcm_fmt_u64(&d->f, which);
+    tcm_fmt_str(&d->f, name);
     tcm_fmt_char(&d->f, '(');
     tcm_fmt_u64(&d->f, argument);
     tcm_fmt_char(&d->f, ')');

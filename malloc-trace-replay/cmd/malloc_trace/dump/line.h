@@ -44,7 +44,7 @@ bool dump_lines_close(struct dump_lines *d);
 /* Begins a line; LO and HI are its interval, HI DUMP_NONE if unknown. */
 void dump_begin(struct dump_lines *d, uint64_t offset, uint64_t thread,
                 uint64_t lo, uint64_t hi);
-/* The same with one time, DUMP_NONE for none. */
+/* A line with one time, DUMP_NONE for none. */
 void dump_begin_at(struct dump_lines *d, uint64_t offset, uint64_t thread,
                    uint64_t time);
 /* Ends it and prints it, unless it is left out. */
@@ -64,7 +64,12 @@ void dump_request(struct dump_lines *d, uint64_t size, unsigned align_log2);
 /* Fields of a sample, footer or closing block, 10 bytes each: " name=value" */
 void dump_accounts(struct dump_lines *d, const uint8_t *p, size_t n,
                    const char *(*name)(unsigned field));
-/* What a call of MallocExtension or the like is: "extension NAME(ARGUMENT)" */
+/* Plain events: NAME "TEXT", and NAME WHICH(ARGUMENT). */
+void dump_text(struct dump_lines *d, const char *name, const uint8_t *text,
+               size_t n);
+void dump_pair(struct dump_lines *d, const char *name, unsigned which,
+               uint64_t argument);
+/* Text of a call of MallocExtension or the like: "extension NAME(ARGUMENT)" */
 void dump_extension(struct dump_lines *d, unsigned which, uint64_t argument);
 /* A definition of a call site, N bytes. */
 void dump_site_def(struct dump_lines *d, const uint8_t *p, size_t n);
@@ -84,7 +89,7 @@ void dump_damage(struct dump *d, uint64_t offset, uint64_t thread);
    of the stored ones, where a FRAME, as "LZ4 frame", is broken; else NULL. */
 void dump_lost(struct dump *d, uint64_t at, const char *frame, const char *why,
                uint64_t lost, bool lost_unpacked);
-/* Of a header: process, executable, recorder, as far as it names them. */
+/* Line of a header: process, executable, recorder, as far as it names them. */
 void dump_origin(struct dump_lines *l, const struct mtf_raw_info *info);
 /* Notes on stderr what the trace lacks; the exit status becomes 3. */
 void dump_lacks(struct dump *d, const char *what);

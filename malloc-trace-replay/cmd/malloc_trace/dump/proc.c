@@ -68,7 +68,7 @@ static void put_failed(struct dump_lines *l, const struct mtf_op *op) {
     dump_str(l, ") failed");
 }
 
-/* Records with bytes. */
+/* A record with bytes. */
 static void put_bytes(struct dump_lines *l, const struct mtf_proc_block *b,
                       const struct mtf_op *op) {
     size_t n;
@@ -76,10 +76,6 @@ static void put_bytes(struct dump_lines *l, const struct mtf_proc_block *b,
     switch (op->kind) {
     case MTF_OP_THREAD_END:
         dump_str(l, "thread ends, name ");
-        dump_quoted(l, p, n);
-        break;
-    case MTF_OP_MARK:
-        dump_str(l, "mark ");
         dump_quoted(l, p, n);
         break;
     case MTF_OP_SAMPLE:
@@ -97,6 +93,21 @@ static void put_bytes(struct dump_lines *l, const struct mtf_proc_block *b,
         dump_id(l, "record of kind ", op->slot);
         dump_id(l, ", ", n);
         dump_str(l, " bytes");
+    }
+}
+
+/* A plain record, or one with bytes. */
+static void put_rest(struct dump_lines *l, const struct mtf_proc_block *b,
+                     const struct mtf_op *op) {
+    const struct mtf_kind *k = mtf_plain_of_op(op->kind);
+    size_t n;
+    if (k == NULL) {
+        put_bytes(l, b, op);
+    } else if (k->form == MTF_FORM_TEXT) {
+        const uint8_t *text = mtf_proc_bytes(b, op, &n);
+        dump_text(l, k->name, text, n);
+    } else {
+        dump_pair(l, k->name, op->slot, op->size);
     }
 }
 
@@ -154,7 +165,7 @@ static void print_op(struct proc_dump *w, const struct mtf_proc_block *b,
     else if (op->kind == MTF_OP_PRESENT)
         dump_id(l, "present bytes ", op->size);
     else
-        put_bytes(l, b, op);
+        put_rest(l, b, op);
     dump_end(l);
 }
 

@@ -8,7 +8,7 @@
 #include "cmd/malloc_trace/dump/line.h"
 #include "common/input.h"
 
-/* As dump_raw. */
+/* Dumps the processed trace NAME; IN and D as of dump_raw. */
 void dump_processed(struct dump *d, struct tool_input *in, const char *name);
 
 #endif

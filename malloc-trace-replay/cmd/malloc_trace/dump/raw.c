@@ -119,7 +119,20 @@ static void put_buffer(struct dump_lines *l, const struct mtf_raw_state *s) {
     dump_u64(l, s->waits);
 }
 
-/* What is no call of the malloc family. */
+static void put_plain(struct dump_lines *l, const struct mtf_event *e) {
+    const struct mtf_kind *k = mtf_plain_of_event(e->kind);
+    if (k == NULL) {
+        dump_str(l, "event of a later version, ");
+        dump_u64(l, e->text_length);
+        dump_str(l, " bytes");
+    } else if (k->form == MTF_FORM_TEXT) {
+        dump_text(l, k->name, e->text, e->text_length);
+    } else {
+        dump_pair(l, k->name, e->call, e->value);
+    }
+}
+
+/* Events that are no calls of the malloc family. */
 static void put_rare(struct dump_lines *l, const struct mtf_event *e,
                      const struct mtf_raw_state *s) {
     switch (e->kind) {
@@ -134,10 +147,6 @@ static void put_rare(struct dump_lines *l, const struct mtf_event *e,
         break;
     case MTF_EVENT_THREAD_END:
         dump_str(l, "thread ends, name ");
-        dump_quoted(l, e->text, e->text_length);
-        break;
-    case MTF_EVENT_MARK:
-        dump_str(l, "mark ");
         dump_quoted(l, e->text, e->text_length);
         break;
     case MTF_EVENT_EXTENSION:
@@ -159,9 +168,7 @@ static void put_rare(struct dump_lines *l, const struct mtf_event *e,
         dump_site_def(l, e->text, e->text_length);
         break;
     default:
-        dump_str(l, "event of a later version, ");
-        dump_u64(l, e->text_length);
-        dump_str(l, " bytes");
+        put_plain(l, e);
     }
 }
 

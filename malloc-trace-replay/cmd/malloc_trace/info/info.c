@@ -7,6 +7,7 @@
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
 #include "common/main.h"
+#include "common/opts.h"
 #include "formats/format_open.h"
 #include "model/info.h"
 #include "trace/ops.h"
@@ -15,33 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char help[] =
-    "Usage: malloc-trace info [-v] [--json FILE] FILE...\n"
-    "Says what raw traces, their spools and processed traces hold. With\n"
-    "several files, first which process started which.\n"
-    "\n"
-    "  FILE           a trace, plain or compressed, also one of those that\n"
-    "                 malloc-trace convert reads; a spool; or a name of which\n"
-    "                 only NAME.spool exists. '-' is standard input\n"
-    "  --json FILE    write the same as JSON ('-' is standard output, which\n"
-    "                 then has no text)\n"
-    "  -v, --verbose  say all that is known\n"
-    "  -q, --quiet    no text; say what is wrong\n"
-    "  -h, --help     print this\n"
-    "  -V, --version  print the version\n"
-    "\n"
-    "Exit status: 0; 1 a file could not be read or is no trace; 2 usage;\n"
-    "3 a trace is cut, damaged, inconsistent, still being recorded, or known\n"
-    "to lack something.\n";
-
-enum { OPTION_JSON = 1, OPTION_VERBOSE };
-
-static const struct tool_option options[] = {
-    {"json", 0, true, OPTION_JSON},
-    {"verbose", 'v', false, OPTION_VERBOSE},
-    {NULL, 0, false, 0},
-};
 
 static void read_file(struct info_file *f, const char *name) {
     memset(f, 0, sizeof(*f));
@@ -84,18 +58,34 @@ static bool write_json(const char *path, const struct info_file *files,
 }
 
 int cmd_info(int argc, char **argv) {
-    struct tool_options o;
     const char *json = NULL;
-    int id;
-    tool_options_init(&o, argc, argv, options, help);
     bool all = false;
-    while ((id = tool_option_next(&o)) > 0) {
-        if (id == OPTION_JSON)
-            json = o.value;
-        else
-            all = true;
-    }
-    if (id < 0)
+    const struct tool_opt opts[] = {
+        {.value = "FILE",
+         .help = "a trace, plain or compressed, also one of those that "
+                 "malloc-trace convert reads; a spool; or a name of which only "
+                 "NAME.spool exists. '-' is standard input"},
+        {.name = "json",
+         .value = "FILE",
+         .help = "write the same as JSON ('-' is standard output, which then "
+                 "has no text)",
+         .text = &json},
+        {.letter = 'v',
+         .name = "verbose",
+         .help = "say all that is known",
+         .flag = &all},
+        {0}};
+    const struct tool_command command = {
+        .usage = "malloc-trace info [-v] [--json=FILE] FILE...",
+        .about = "Says what raw traces, their spools and processed traces "
+                 "hold. With several files, first which process started which.",
+        .opts = opts,
+        .quiet = "no text; say what is wrong",
+        .notes = "Exit status: 0; 1 a file could not be read or is no trace; "
+                 "2 usage; 3 a trace is cut, damaged, inconsistent, still "
+                 "being recorded, or known to lack something."};
+    struct tool_opts o;
+    if (!tool_opts_parse(&o, &command, argc, argv))
         return o.status;
     if (o.operand_count == 0)
         return tool_usage_error("no file given");

@@ -119,8 +119,8 @@ static void json_raw(struct tool_json *j, const struct info_file *f) {
     json_calls(j, f);
     tool_json_begin_object(j, "kinds");
     for (unsigned k = 0; k < INFO_EVENT_KINDS; k++)
-        if (info_event_name(k) != NULL)
-            tool_json_u64(j, info_event_name(k), f->events[k]);
+        if (mtf_event_name(k) != NULL)
+            tool_json_u64(j, mtf_event_name(k), f->events[k]);
     tool_json_end_object(j);
     tool_json_u64(j, "doubled_bytes", f->doubled_bytes);
     tool_json_u64(j, "missing_bytes", f->missing_bytes);
@@ -159,8 +159,8 @@ static void json_processed(struct tool_json *j, const struct info_file *f) {
     json_calls(j, f);
     tool_json_begin_object(j, "kinds");
     for (unsigned k = 0; k < INFO_OP_KINDS; k++)
-        if (info_op_name(k) != NULL)
-            tool_json_u64(j, info_op_name(k), f->ops[k]);
+        if (mtf_op_name(k) != NULL)
+            tool_json_u64(j, mtf_op_name(k), f->ops[k]);
     tool_json_end_object(j);
     json_threads(j, f);
     for (int recorder = 0; recorder <= 1; recorder++) {

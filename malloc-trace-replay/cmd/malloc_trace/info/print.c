@@ -203,7 +203,7 @@ static void print_raw(const struct info_file *f) {
         if (f->events[k] != 0) {
             char label[48];
             (void)snprintf(label, sizeof(label), "%s records",
-                           info_event_name(k));
+                           mtf_event_name(k));
             put_count(label, f->events[k]);
         }
     if (f->peak_rss_bytes != 0)
@@ -257,7 +257,7 @@ static void print_processed(const struct info_file *f) {
     for (unsigned k = MTF_OP_LAST_OPERATION + 1; k < INFO_OP_KINDS; k++)
         if (f->ops[k] != 0) {
             char label[48];
-            (void)snprintf(label, sizeof(label), "%s records", info_op_name(k));
+            (void)snprintf(label, sizeof(label), "%s records", mtf_op_name(k));
             put_count(label, f->ops[k]);
         }
     if (f->closed)

@@ -11,11 +11,14 @@
  * Why the output's name is made absolute here: a program started in another
  * folder by the command would otherwise put its trace there.
  */
+#include "base/check.h"
 #include "cmd/malloc_trace/malloc_trace.h"
-#include "cmd/malloc_trace/record/report.h"
-#include "cmd/malloc_trace/record/timer.h"
+#include "cmd/malloc_trace/record/record_report.h"
+#include "cmd/malloc_trace/record/record_timer.h"
+#include "common/child.h"
 #include "common/files.h"
 #include "common/main.h"
+#include "common/opts.h"
 #include "common/own_library.h"
 #include "traceformat/compress.h"
 
@@ -31,34 +34,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char help[] =
-    "Usage: malloc-trace record [OPTION]... [--] COMMAND [ARGUMENT]...\n"
-    "Run COMMAND and record what it asks of malloc.\n"
-    "\n"
-    "  -o FILE        record to FILE; in its name %p stands for the process\n"
-    "                 id, %e for the executable's name, %% for a percent\n"
-    "                 sign. With %p every process that COMMAND starts is\n"
-    "                 recorded too. Default: COMMAND.%p.trace.lz4\n"
-    "      --delay S     begin after S seconds, and record COMMAND's own\n"
-    "                    process alone\n"
-    "      --duration S  end the recording of COMMAND's own process S seconds\n"
-    "                    after it began; COMMAND goes on\n"
-    "      --sites=MODE  record where allocations were asked for: caller,\n"
-    "                    stack[:DEPTH], sample[:BYTES], lang[:N] (the lines\n"
-    "                    of Python, Perl, Ruby, one calling the other) or\n"
-    "                    none\n"
-    "      --free-sites  record where blocks are freed, too\n"
-    "      --check-frees  look at each free, for report --errors\n"
-    "  -q, --quiet    no summary, but what is wrong\n"
-    "  -h, --help     print this text and exit\n"
-    "  -V, --version  print the version and exit\n"
-    "\n"
-    "The exit status is COMMAND's; a signal that kills COMMAND kills this\n"
-    "program too. 1: the library is not there; 2: wrong command line;\n"
-    "126, 127: COMMAND cannot be run, is not found.\n"
-    "Environment: MALLOC_TRACE_LIBRARY, the recording library to use instead\n"
-    "of the one that was built or installed with this program.\n";
-
 /* "NAME" or "NAME:NUMBER", from 1 to MAX. */
 static bool is_numbered(const char *text, const char *name, uint64_t max) {
     uint64_t number;
@@ -70,8 +45,9 @@ static bool is_numbered(const char *text, const char *name, uint64_t max) {
             number != 0);
 }
 
-/* As the library takes them (tracer/sites.h). */
-static bool is_mode(const char *text) {
+/* Modes that the library takes (sites/site_settings.h). */
+static bool take_sites(void *ctx, const char *text) {
+    *(const char **)ctx = text;
     return strcmp(text, "caller") == 0 || strcmp(text, "none") == 0 ||
            is_numbered(text, "stack", 256) || is_numbered(text, "lang", 256) ||
            is_numbered(text, "sample", (uint64_t)1 << 40);
@@ -136,23 +112,11 @@ static bool make_pattern(char out[PATH_MAX], const char *file,
         return false;
     }
     memcpy(out + used, file, strlen(file) + 1);
+    TCM_ASSERT(out[0] == '/');
     return true;
 }
 
 /* --- The run ------------------------------------------------------------ */
-
-static const int passed_on[] = {SIGTERM, SIGHUP,  SIGUSR1, SIGUSR2,
-                                SIGALRM, SIGCONT, SIGWINCH};
-static volatile pid_t child;
-
-static void pass_on(int sig, siginfo_t *info, void *context) {
-    int saved = errno;
-    (void)context;
-    /* One of the terminal or the kernel went to the whole group. */
-    if (info->si_code <= 0 && child > 0 && info->si_pid != child)
-        kill(child, sig);
-    errno = saved;
-}
 
 struct run {
     char **command;
@@ -162,12 +126,11 @@ struct run {
     bool free_sites;   /* false: the same */
     bool check_frees;  /* the same */
     struct record_times times;
-    sigset_t mask; /* before the run */
-    struct sigaction interrupt, quit;
-    struct sigaction before[TCM_ARRAY_SIZE(passed_on)];
 };
 
-static bool set_environment(const struct run *r) {
+/* In the child. */
+static bool set_environment(void *ctx) {
+    const struct run *r = ctx;
     const char *old = getenv("LD_PRELOAD");
     if (old == NULL)
         old = "";
@@ -195,103 +158,28 @@ static bool set_environment(const struct run *r) {
     return good;
 }
 
-static void restore_signals(const struct run *r) {
-    sigaction(SIGINT, &r->interrupt, NULL);
-    sigaction(SIGQUIT, &r->quit, NULL);
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(passed_on); i++)
-        sigaction(passed_on[i], &r->before[i], NULL);
-    sigprocmask(SIG_SETMASK, &r->mask, NULL);
-}
-
-static TCM_NORETURN void become_command(const struct run *r, int report) {
-    tool_before_exec();
-    restore_signals(r);
-    errno = ENOMEM;
-    if (set_environment(r))
-        execvp(r->command[0], r->command);
-    int error = errno;
-    ssize_t n = write(report, &error, sizeof(error));
-    _exit(n == (ssize_t)sizeof(error) ? NOT_FOUND : CANNOT_RUN);
-}
-
-static void catch_signals(struct run *r) {
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    struct sigaction pass = {.sa_sigaction = pass_on,
-                             .sa_flags = SA_SIGINFO | SA_RESTART};
-    sigset_t all;
-    sigfillset(&all);
-    sigfillset(&pass.sa_mask);
-    /* Until the child's id is known nothing can be passed on. */
-    sigprocmask(SIG_SETMASK, &all, &r->mask);
-    sigaction(SIGINT, &ignore, &r->interrupt);
-    sigaction(SIGQUIT, &ignore, &r->quit);
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(passed_on); i++) {
-        sigaction(passed_on[i], NULL, &r->before[i]);
-        /* Ignored by inheritance (nohup) stays ignored. */
-        if (r->before[i].sa_handler != SIG_IGN)
-            sigaction(passed_on[i], &pass, NULL);
-    }
-}
-
-/* Waits until the command ends. Its id stays taken until no handler can use
-   it any more. */
-static int await_command(const struct run *r) {
-    siginfo_t info;
-    sigset_t all;
-    int status = 0;
-    sigprocmask(SIG_SETMASK, &r->mask, NULL);
-    while (waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) != 0 &&
-           errno == EINTR)
-        continue;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        continue;
-    child = 0;
-    /* The summary can be interrupted. */
-    restore_signals(r);
-    return status;
-}
-
 /* Runs the command and stores its wait status. Returns false with *EXIT_STATUS
    set when it could not be run. */
 static bool run_command(struct run *r, int *status, int *exit_status) {
-    int report[2];
-    int error = 0;
-    *exit_status = TOOL_FAILED;
-    if (pipe2(report, O_CLOEXEC) != 0) {
-        tool_error("cannot make a pipe: %s", strerror(errno));
+    struct tool_child child, helper;
+    struct tool_child_end end;
+    struct tool_child_spec what = {.argv = r->command,
+                                   .prepare = set_environment,
+                                   .ctx = r,
+                                   .signals = TOOL_CHILD_FRONT};
+    int error = tool_child_start(&child, &what);
+    if (error != 0) {
+        *exit_status = child.pid < 0     ? TOOL_FAILED
+                       : error == ENOENT ? NOT_FOUND
+                                         : CANNOT_RUN;
+        tool_error("cannot run %s: %s", r->command[0], strerror(error));
         return false;
     }
-    catch_signals(r);
-    child = fork();
-    if (child == 0) {
-        close(report[0]);
-        become_command(r, report[1]);
-    }
-    close(report[1]);
-    if (child < 0) {
-        error = errno;
-        close(report[0]);
-        restore_signals(r);
-        tool_error("cannot fork: %s", strerror(error));
-        return false;
-    }
-    ssize_t n;
-    do {
-        n = read(report[0], &error, sizeof(error));
-    } while (n < 0 && errno == EINTR);
-    close(report[0]);
-    pid_t helper = 0;
-    if (n != (ssize_t)sizeof(error))
-        helper = record_timer_begin(&r->times, child);
-    *status = await_command(r);
-    record_timer_end(helper);
-    if (n != (ssize_t)sizeof(error))
-        return true;
-    tool_error("cannot run %s: %s", r->command[0], strerror(error));
-    *exit_status = error == ENOENT ? NOT_FOUND : CANNOT_RUN;
-    return false;
+    record_timer_begin(&helper, &r->times, child.pid);
+    tool_child_wait(&child, 0, &end);
+    record_timer_end(&helper);
+    *status = end.status;
+    return true;
 }
 
 /* Ends this process as the command ended, without a second core dump. */
@@ -309,60 +197,61 @@ static int die_of(int sig) {
 }
 
 int cmd_record(int argc, char **argv) {
-    enum {
-        OPT_OUTPUT = 1,
-        OPT_DELAY,
-        OPT_DURATION,
-        OPT_SITES,
-        OPT_FREE_SITES,
-        OPT_CHECK_FREES
-    };
-    static const struct tool_option table[] = {
-        {NULL, 'o', true, OPT_OUTPUT},
-        {"delay", 0, true, OPT_DELAY},
-        {"duration", 0, true, OPT_DURATION},
-        {"sites", 0, true, OPT_SITES},
-        {"free-sites", 0, false, OPT_FREE_SITES},
-        {"check-frees", 0, false, OPT_CHECK_FREES},
-        {NULL, 0, false, 0},
-    };
     static char library[PATH_MAX], link[PATH_MAX], pattern[PATH_MAX];
-    struct tool_options o;
     struct run r = {.library = library, .pattern = pattern};
     const char *file = NULL;
-    int id, status = 0, exit_status;
-
-    tool_options_init(&o, argc, argv, table, help);
-    o.stop_at_operand = true;
-    while ((id = tool_option_next(&o)) > 0) {
-        if (id == OPT_OUTPUT) {
-            file = o.value;
-            continue;
-        }
-        if (id == OPT_FREE_SITES) {
-            r.free_sites = true;
-            continue;
-        }
-        if (id == OPT_CHECK_FREES) {
-            r.check_frees = true;
-            continue;
-        }
-        if (id == OPT_SITES) {
-            if (!is_mode(o.value))
-                return tool_usage_error("--sites: \"%s\" is no mode of call "
-                                        "sites",
-                                        o.value);
-            r.sites = o.value;
-            continue;
-        }
-        bool is_delay = id == OPT_DELAY;
-        uint64_t ns;
-        if (!record_parse_seconds(o.value, &ns))
-            return tool_usage_error("'%s' is no number of seconds", o.value);
-        *(is_delay ? &r.times.delay_ns : &r.times.duration_ns) = ns;
-        *(is_delay ? &r.times.delayed : &r.times.ends) = true;
-    }
-    if (id < 0)
+    const struct tool_opt opts[] = {
+        {.letter = 'o',
+         .value = "FILE",
+         .help = "record to FILE; in its name %p stands for the process id, %e "
+                 "for the executable's name, %% for a percent sign. With %p "
+                 "every process that COMMAND starts is recorded too. Default: "
+                 "COMMAND.%p.trace.lz4",
+         .text = &file},
+        {.name = "delay",
+         .value = "TIME",
+         .help = "begin after TIME, and record COMMAND's own process alone",
+         .ns = &r.times.delay_ns,
+         .most = RECORD_TIME_MAX_NS,
+         .given = &r.times.delayed},
+        {.name = "duration",
+         .value = "TIME",
+         .help = "end the recording of COMMAND's own process TIME after it "
+                 "began; COMMAND goes on",
+         .ns = &r.times.duration_ns,
+         .most = RECORD_TIME_MAX_NS,
+         .given = &r.times.ends},
+        {.name = "sites",
+         .value = "MODE",
+         .help = "record where allocations were asked for: caller, "
+                 "stack[:DEPTH], sample[:BYTES], lang[:N] (the lines of "
+                 "Python, Perl, Ruby, one calling the other) or none",
+         .take = take_sites,
+         .ctx = &r.sites,
+         .expects = "caller, stack[:DEPTH], sample[:BYTES], lang[:N] or none"},
+        {.name = "free-sites",
+         .help = "record where blocks are freed, too",
+         .flag = &r.free_sites},
+        {.name = "check-frees",
+         .help = "look at each free, for report --errors",
+         .flag = &r.check_frees},
+        {0}};
+    const struct tool_command command = {
+        .usage = "malloc-trace record [OPTION]... [--] COMMAND [ARGUMENT]...",
+        .about = "Run COMMAND and record what it asks of malloc.",
+        .opts = opts,
+        .quiet = "no summary, but what is wrong",
+        .notes = "The exit status is COMMAND's; a signal that kills COMMAND "
+                 "kills this program too. 1: the library is not there; 2: "
+                 "wrong command line; 126, 127: COMMAND cannot be run, is not "
+                 "found.\n"
+                 "Environment: MALLOC_TRACE_LIBRARY, the recording library to "
+                 "use instead of the one that was built or installed with this "
+                 "program.",
+        .stop_at_operand = true};
+    struct tool_opts o;
+    int status = 0, exit_status;
+    if (!tool_opts_parse(&o, &command, argc, argv))
         return o.status;
     if (o.operand_count == 0 || *o.operand[0] == '\0')
         return tool_usage_error("no command given");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/report/history.h"
 
+#include "base/check.h"
+
 #include <stdlib.h>
 
 /* A trace has a time about every millisecond. */
@@ -26,10 +28,13 @@ void history_free(struct history *h) {
 }
 
 static void put_column(struct history *h, const struct tallies *t) {
+    TCM_ASSERT(h->columns < HISTORY_COLUMNS && h->keys <= HISTORY_KEYS);
     unsigned at = h->columns++;
     h->total[at] = t->live_bytes;
-    for (size_t i = 0; i < h->keys; i++)
+    for (size_t i = 0; i < h->keys; i++) {
+        TCM_ASSERT(h->key[i].tally < t->count);
         h->key[i].live[at] = t->tally[h->key[i].tally].live_bytes;
+    }
 }
 
 static void drop_every_other(struct history *h) {
@@ -69,6 +74,7 @@ static bool make_room(struct history *h, struct tallies *t) {
 }
 
 void history_see(struct history *h, struct tallies *t, size_t place) {
+    TCM_ASSERT(place < t->count);
     struct tally *a = &t->tally[place];
     if (a->followed || h->full || h->over ||
         a->live_bytes < t->highest / HISTORY_KEYS)
@@ -76,6 +82,7 @@ void history_see(struct history *h, struct tallies *t, size_t place) {
     h->full = h->keys == HISTORY_KEYS && !make_room(h, t);
     if (h->full)
         return;
+    TCM_ASSERT(h->keys < HISTORY_KEYS);
     h->key[h->keys++] = (struct history_key){.tally = (uint32_t)place};
     a->followed = true;
 }

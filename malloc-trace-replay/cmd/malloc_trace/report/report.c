@@ -6,7 +6,7 @@
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "cmd/malloc_trace/report/errors.h"
 #include "cmd/malloc_trace/report/export.h"
-#include "cmd/malloc_trace/report/html.h"
+#include "cmd/malloc_trace/report/report_page.h"
 #include "cmd/malloc_trace/report/objects.h"
 #include "cmd/malloc_trace/report/print.h"
 #include "cmd/malloc_trace/report/serve.h"
@@ -14,6 +14,7 @@
 #include "common/array.h"
 #include "common/files.h"
 #include "common/main.h"
+#include "common/opts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -22,135 +23,22 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char help[] =
-    "Usage: malloc-trace report [OPTION]... TRACE...\n"
-    "Say who allocates: sums over the allocations of TRACE, raw or processed,\n"
-    "by where they were asked for (TCMALLOC_TRACE_SITES). Several are summed "
-    "up.\n"
-    "\n"
-    "      --by=WHAT        a row for each site (the default), function, "
-    "line,\n"
-    "                       file, module, language (lang), stack, size or\n"
-    "                       thread\n"
-    "      --sort=WHAT      most bytes (the default), calls, live, peak, age "
-    "or\n"
-    "                       temporary first\n"
-    "      --top N          at most N rows (default of the text: 20)\n"
-    "      --filter REGEX   rows whose text matches alone\n"
-    "      --live-at WHEN   blocks alive then: a time since the start, peak,\n"
-    "                       end (the default), or else the text of a mark\n"
-    "      --leaks          what is alive then alone, most bytes first\n"
-    "      --suppressions FILE  leave out what LeakSanitizer would, by FILE\n"
-    "      --diff OTHER     what changed since the trace OTHER\n"
-    "      --stacks N       the N stacks that have most of a row (text: 2)\n"
-    "      --tree           in place of rows what frames and all that they "
-    "called\n"
-    "                       asked for, the outermost ones first\n"
-    "      --share PERCENT  branches of the tree with less are left out "
-    "(default 1)\n"
-    "      --threads        below each row what threads have of it\n"
-    "      --freed          sites are those where blocks were freed\n"
-    "      --errors         wrong frees of TRACE, a raw one, and nothing else\n"
-    "      --columns        bytes, calls and place, for sort(1)\n"
-    "      --csv FILE       all figures as CSV\n"
-    "      --json FILE      the same as JSON\n"
-    "      --objects FILE   CSV with a line for each block\n"
-    "      --folded FILE    stacks for flame graphs, by what --sort says\n"
-    "      --pprof FILE     a profile for pprof\n"
-    "      --speedscope FILE    a profile for speedscope\n"
-    "      --dhat FILE      a profile for DHAT's viewer, dh_view\n"
-    "      --heap-profile FILE  a heap profile of gperftools, with addresses\n"
-    "      --html FILE      a page: memory over time, flame graph, table\n"
-    "      --serve WHERE    a page that follows the recording, at "
-    "ADDRESS:PORT or\n"
-    "                       at a socket; TRACE may be a process' number\n"
-    "      --anyone         other machines may reach it\n"
-    "      --no-token       whoever reaches it may read it\n"
-    "      --modules DIR    look there for programs and libraries that are "
-    "not\n"
-    "                       where they were\n"
-    "  -q, --quiet          no text\n"
-    "  -h, --help           print this text and exit\n"
-    "  -V, --version        print the version and exit\n"
-    "\n"
-    "Exit status: 0 success; 1 system error, or TRACE is no trace; 2 usage;\n"
-    "3 TRACE is cut, damaged or known to lack events; 4 --errors found some.\n";
-
-enum option_id {
-    OPT_BY = 1,
-    OPT_SORT,
-    OPT_TOP,
-    OPT_FILTER,
-    OPT_LIVE_AT,
-    OPT_LEAKS,
-    OPT_SUPPRESSIONS,
-    OPT_DIFF,
-    OPT_STACKS,
-    OPT_TREE,
-    OPT_SHARE,
-    OPT_THREADS,
-    OPT_FREED,
-    OPT_ERRORS,
-    OPT_COLUMNS,
-    OPT_CSV,
-    OPT_JSON,
-    OPT_OBJECTS,
-    OPT_FOLDED,
-    OPT_PPROF,
-    OPT_SPEEDSCOPE,
-    OPT_DHAT,
-    OPT_HEAP_PROFILE,
-    OPT_HTML,
-    OPT_SERVE,
-    OPT_ANYONE,
-    OPT_NO_TOKEN,
-    OPT_MODULES
-};
-
-static const struct tool_option option_table[] = {
-    {"by", 0, true, OPT_BY},
-    {"sort", 0, true, OPT_SORT},
-    {"top", 0, true, OPT_TOP},
-    {"filter", 0, true, OPT_FILTER},
-    {"live-at", 0, true, OPT_LIVE_AT},
-    {"leaks", 0, false, OPT_LEAKS},
-    {"suppressions", 0, true, OPT_SUPPRESSIONS},
-    {"diff", 0, true, OPT_DIFF},
-    {"stacks", 0, true, OPT_STACKS},
-    {"tree", 0, false, OPT_TREE},
-    {"share", 0, true, OPT_SHARE},
-    {"threads", 0, false, OPT_THREADS},
-    {"freed", 0, false, OPT_FREED},
-    {"errors", 0, false, OPT_ERRORS},
-    {"columns", 0, false, OPT_COLUMNS},
-    {"csv", 0, true, OPT_CSV},
-    {"json", 0, true, OPT_JSON},
-    {"objects", 0, true, OPT_OBJECTS},
-    {"folded", 0, true, OPT_FOLDED},
-    {"pprof", 0, true, OPT_PPROF},
-    {"speedscope", 0, true, OPT_SPEEDSCOPE},
-    {"dhat", 0, true, OPT_DHAT},
-    {"heap-profile", 0, true, OPT_HEAP_PROFILE},
-    {"html", 0, true, OPT_HTML},
-    {"serve", 0, true, OPT_SERVE},
-    {"anyone", 0, false, OPT_ANYONE},
-    {"no-token", 0, false, OPT_NO_TOKEN},
-    {"modules", 0, true, OPT_MODULES},
-    {NULL, 0, false, 0},
-};
-
 static const char *const by_names[] = {
     [ROWS_BY_SITE] = "site",     [ROWS_BY_FUNCTION] = "function",
     [ROWS_BY_LINE] = "line",     [ROWS_BY_FILE] = "file",
-    [ROWS_BY_MODULE] = "module", [ROWS_BY_SIZE] = "size",
-    [ROWS_BY_THREAD] = "thread", [ROWS_BY_LANGUAGE] = "lang",
-    [ROWS_BY_STACK] = "stack",
+    [ROWS_BY_MODULE] = "module", [ROWS_BY_LANGUAGE] = "lang",
+    [ROWS_BY_STACK] = "stack",   [ROWS_BY_SIZE] = "size",
+    [ROWS_BY_THREAD] = "thread", NULL,
 };
 
 static const char *const sort_names[] = {
-    [ROWS_SORT_BYTES] = "bytes", [ROWS_SORT_CALLS] = "calls",
-    [ROWS_SORT_LIVE] = "live",   [ROWS_SORT_PEAK] = "peak",
-    [ROWS_SORT_AGE] = "age",     [ROWS_SORT_TEMPORARY] = "temporary",
+    [ROWS_SORT_BYTES] = "bytes",
+    [ROWS_SORT_CALLS] = "calls",
+    [ROWS_SORT_LIVE] = "live",
+    [ROWS_SORT_PEAK] = "peak",
+    [ROWS_SORT_AGE] = "age",
+    [ROWS_SORT_TEMPORARY] = "temporary",
+    NULL,
 };
 
 /* What --tree calls frames. */
@@ -160,7 +48,7 @@ static const enum stacks_label frame_labels[] = {
     [ROWS_BY_MODULE] = STACKS_MODULE, [ROWS_BY_LANGUAGE] = STACKS_LANGUAGE,
 };
 
-enum { OUTS = 9 };
+enum { OUTS = 9, SUPPRESSION_FILES = 64 };
 /* Stacks below a row: at most, and of the text where nothing is said. */
 #define STACKS_OF_ROW_MAX 1000u
 #define STACKS_OF_ROW     2u
@@ -169,14 +57,16 @@ struct report {
     const char *const *traces;
     size_t trace_count;
     const char *name; /* of the first */
-    enum rows_by by;
-    enum rows_sort sort;
+    unsigned by;      /* enum rows_by */
+    unsigned sort;    /* enum rows_sort */
     bool sorted, columns, has_match, has_top, has_by, has_stacks, tree, errors;
     uint64_t top, stacks;
     double share; /* of all, that a branch of the tree has at least */
     regex_t match;
     struct rows_filter filter;
     struct suppressions suppressions;
+    const char *suppression_file[SUPPRESSION_FILES];
+    struct tool_opt_list suppression_files;
     struct tally_options tally;
     char when[160];
     const char *diff, *csv, *json, *objects, *modules;
@@ -190,52 +80,27 @@ struct report {
 
 /* --- Options -------------------------------------------------------------- */
 
-static bool find_word(const char *const *words, size_t count, const char *text,
-                      int *at) {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(words[i], text) == 0) {
-            *at = (int)i;
-            return true;
-        }
-    return false;
-}
-
-static void take_live_at(struct report *r, const char *value) {
+static bool take_live_at(void *ctx, const char *value) {
+    struct report *r = ctx;
     struct tally_options *o = &r->tally;
     if (strcmp(value, "end") == 0) {
         o->moment = TALLY_AT_END;
-        return;
+        return true;
     }
     if (strcmp(value, "peak") == 0) {
         o->moment = TALLY_AT_PEAK;
         snprintf(r->when, sizeof(r->when), "at the peak");
-        return;
+        return true;
     }
     o->moment =
         tool_parse_time(value, &o->moment_ns) ? TALLY_AT_TIME : TALLY_AT_MARK;
     o->mark = value;
     snprintf(r->when, sizeof(r->when), "at %.140s", value);
+    return true;
 }
 
-static int take_word(struct report *r, int id, const char *value) {
-    int at;
-    bool is_by = id == OPT_BY;
-    if (!find_word(is_by ? by_names : sort_names,
-                   is_by ? TCM_ARRAY_SIZE(by_names)
-                         : TCM_ARRAY_SIZE(sort_names),
-                   value, &at))
-        return tool_usage_error("--%s: \"%s\" is none of those that there are",
-                                is_by ? "by" : "sort", value);
-    if (is_by)
-        r->by = (enum rows_by)at;
-    else
-        r->sort = (enum rows_sort)at;
-    r->sorted |= !is_by;
-    r->has_by |= is_by;
-    return TOOL_OK;
-}
-
-static int take_filter(struct report *r, const char *value) {
+static bool take_filter(void *ctx, const char *value) {
+    struct report *r = ctx;
     char text[160];
     if (r->has_match)
         regfree(&r->match);
@@ -243,88 +108,153 @@ static int take_filter(struct report *r, const char *value) {
     int error = regcomp(&r->match, value, REG_EXTENDED | REG_NOSUB);
     if (error != 0) {
         regerror(error, &r->match, text, sizeof(text));
-        return tool_usage_error("--filter: \"%s\": %s", value, text);
+        (void)tool_usage_error("--filter: \"%s\": %s", value, text);
+        return false;
     }
     r->has_match = true;
     r->filter.match = &r->match;
-    return TOOL_OK;
+    return true;
 }
 
-static int take_share(struct report *r, const char *value) {
-    char *end;
-    r->share = strtod(value, &end) / 100;
-    return end != value && *end == '\0' && r->share >= 0 && r->share <= 1
-               ? TOOL_OK
-               : tool_usage_error("--share: \"%s\" is no number from 0 to 100",
-                                  value);
-}
-
-static int take_option(struct report *r, int id, const char *value) {
-    switch (id) {
-    case OPT_BY:
-    case OPT_SORT:
-        return take_word(r, id, value);
-    case OPT_TOP:
-        r->has_top = true;
-        return tool_parse_u64(value, SIZE_MAX, &r->top)
-                   ? TOOL_OK
-                   : tool_usage_error("--top: \"%s\" is no number", value);
-    case OPT_FILTER:
-        return take_filter(r, value);
-    case OPT_LIVE_AT:
-        take_live_at(r, value);
-        return TOOL_OK;
-    case OPT_LEAKS:
-        r->filter.leaks = true;
-        return TOOL_OK;
-    case OPT_SUPPRESSIONS:
-        return suppressions_read(&r->suppressions, value);
-    case OPT_STACKS:
-        r->has_stacks = true;
-        return tool_parse_u64(value, STACKS_OF_ROW_MAX, &r->stacks)
-                   ? TOOL_OK
-                   : tool_usage_error("--stacks: \"%s\" is no number up to %u",
-                                      value, STACKS_OF_ROW_MAX);
-    case OPT_TREE:
-        r->tree = true;
-        return TOOL_OK;
-    case OPT_SHARE:
-        return take_share(r, value);
-    case OPT_THREADS:
-        r->tally.threads = true;
-        return TOOL_OK;
-    case OPT_FREED:
-        r->tally.freed = true;
-        return TOOL_OK;
-    case OPT_ERRORS:
-        r->errors = true;
-        return TOOL_OK;
-    case OPT_COLUMNS:
-        r->columns = true;
-        return TOOL_OK;
-    case OPT_ANYONE:
-    case OPT_NO_TOKEN:
-        *(id == OPT_ANYONE ? &r->anyone : &r->no_token) = true;
-        return TOOL_OK;
-    default: {
-        const char **const texts[] = {
-            [OPT_DIFF] = &r->diff,
-            [OPT_CSV] = &r->csv,
-            [OPT_JSON] = &r->json,
-            [OPT_OBJECTS] = &r->objects,
-            [OPT_FOLDED] = &r->folded,
-            [OPT_PPROF] = &r->pprof,
-            [OPT_SPEEDSCOPE] = &r->speedscope,
-            [OPT_DHAT] = &r->dhat,
-            [OPT_HEAP_PROFILE] = &r->heap_profile,
-            [OPT_HTML] = &r->html,
-            [OPT_SERVE] = &r->serve,
-            [OPT_MODULES] = &r->modules,
-        };
-        *texts[id] = value;
-        return TOOL_OK;
-    }
-    }
+/* Reads the options. false: exit with the status in O. */
+static bool parse_options(struct report *r, struct tool_opts *o, int argc,
+                          char **argv) {
+    double share = 1;
+    const struct tool_opt opts[] = {
+        {.name = "by",
+         .value = "WHAT",
+         .help = "a row for each site (the default), function, line, file, "
+                 "module, language (lang), stack, size or thread",
+         .word = &r->by,
+         .words = by_names,
+         .given = &r->has_by},
+        {.name = "sort",
+         .value = "WHAT",
+         .help = "most bytes (the default), calls, live, peak, age or "
+                 "temporary first",
+         .word = &r->sort,
+         .words = sort_names,
+         .given = &r->sorted},
+        {.name = "top",
+         .value = "N",
+         .help = "at most N rows (default of the text: 20)",
+         .count = &r->top,
+         .given = &r->has_top},
+        {.name = "filter",
+         .value = "REGEX",
+         .help = "rows whose text matches alone",
+         .take = take_filter,
+         .ctx = r},
+        {.name = "live-at",
+         .value = "WHEN",
+         .help = "blocks alive then: a time since the start, peak, end (the "
+                 "default), or else the text of a mark",
+         .take = take_live_at,
+         .ctx = r},
+        {.name = "leaks",
+         .help = "what is alive then alone, most bytes first",
+         .flag = &r->filter.leaks},
+        {.name = "suppressions",
+         .value = "FILE",
+         .help = "leave out what LeakSanitizer would, by FILE",
+         .list = &r->suppression_files},
+        {.name = "diff",
+         .value = "OTHER",
+         .help = "what changed since the trace OTHER",
+         .text = &r->diff},
+        {.name = "stacks",
+         .value = "N",
+         .help = "the N stacks that have most of a row (text: 2)",
+         .count = &r->stacks,
+         .most = STACKS_OF_ROW_MAX,
+         .given = &r->has_stacks},
+        {.name = "tree",
+         .help = "in place of rows what frames and all that they called asked "
+                 "for, the outermost ones first",
+         .flag = &r->tree},
+        {.name = "share",
+         .value = "PERCENT",
+         .help = "branches of the tree with less are left out (default 1)",
+         .number = &share,
+         .high = 100},
+        {.name = "threads",
+         .help = "below each row what threads have of it",
+         .flag = &r->tally.threads},
+        {.name = "freed",
+         .help = "sites are those where blocks were freed",
+         .flag = &r->tally.freed},
+        {.name = "errors",
+         .help = "wrong frees of TRACE, a raw one, and nothing else",
+         .flag = &r->errors},
+        {.name = "columns",
+         .help = "bytes, calls and place, for sort(1)",
+         .flag = &r->columns},
+        {.name = "csv",
+         .value = "FILE",
+         .help = "all figures as CSV",
+         .text = &r->csv},
+        {.name = "json",
+         .value = "FILE",
+         .help = "all figures as JSON",
+         .text = &r->json},
+        {.name = "objects",
+         .value = "FILE",
+         .help = "CSV with a line for each block",
+         .text = &r->objects},
+        {.name = "folded",
+         .value = "FILE",
+         .help = "stacks for flame graphs, by what --sort says",
+         .text = &r->folded},
+        {.name = "pprof",
+         .value = "FILE",
+         .help = "a profile for pprof",
+         .text = &r->pprof},
+        {.name = "speedscope",
+         .value = "FILE",
+         .help = "a profile for speedscope",
+         .text = &r->speedscope},
+        {.name = "dhat",
+         .value = "FILE",
+         .help = "a profile for DHAT's viewer, dh_view",
+         .text = &r->dhat},
+        {.name = "heap-profile",
+         .value = "FILE",
+         .help = "a heap profile of gperftools, with addresses",
+         .text = &r->heap_profile},
+        {.name = "html",
+         .value = "FILE",
+         .help = "a page: memory over time, flame graph, table",
+         .text = &r->html},
+        {.name = "serve",
+         .value = "WHERE",
+         .help = "a page that follows the recording, at ADDRESS:PORT or at a "
+                 "socket; TRACE may be a process' number",
+         .text = &r->serve},
+        {.name = "anyone",
+         .help = "other machines may reach it",
+         .flag = &r->anyone},
+        {.name = "no-token",
+         .help = "whoever reaches it may read it",
+         .flag = &r->no_token},
+        {.name = "modules",
+         .value = "DIR",
+         .help = "look there for programs and libraries that are not where "
+                 "they were",
+         .text = &r->modules},
+        {0}};
+    const struct tool_command command = {
+        .usage = "malloc-trace report [OPTION]... TRACE...",
+        .about = "Say who allocates: sums over the allocations of TRACE, raw "
+                 "or processed, by where they were asked for "
+                 "(TCMALLOC_TRACE_SITES). Several are summed up.",
+        .opts = opts,
+        .quiet = "no text",
+        .notes = "Exit status: 0 success; 1 system error, or TRACE is no "
+                 "trace; 2 usage; 3 TRACE is cut, damaged or known to lack "
+                 "events; 4 --errors found some."};
+    bool good = tool_opts_parse(o, &command, argc, argv);
+    r->share = share / 100;
+    return good;
 }
 
 /* What is written, besides the text. */
@@ -496,7 +426,7 @@ static bool write_html(struct report *r, const struct tallies *t,
                        struct names *names, struct rows *rows,
                        const struct stacks *functions) {
     bool sites = rows_tally_by(r->by) == TALLY_BY_SITE;
-    struct html h = {
+    struct report_page h = {
         .name = r->name,
         .by = by_names[r->by],
         .when = t->running && r->tally.moment == TALLY_AT_END ? "now" : r->when,
@@ -507,8 +437,8 @@ static bool write_html(struct report *r, const struct tallies *t,
         .stacks = sites ? functions : NULL,
         .history = t->options.history,
         .is_live = r->page != NULL};
-    return r->page != NULL ? html_write_stream(&h, r->page, "page.js")
-                           : html_write(&h, r->html);
+    return r->page != NULL ? report_page_write_stream(&h, r->page, "page.js")
+                           : report_page_write(&h, r->html);
 }
 
 static bool wants_page(const struct report *r) {
@@ -755,27 +685,32 @@ static int run(struct report *r) {
     return good ? r->status : TOOL_FAILED;
 }
 
+/* Runs with the operands of O. */
+static int run_operands(struct report *r, const struct tool_opts *o) {
+    for (size_t i = 0; i < r->suppression_files.count; i++) {
+        int status =
+            suppressions_read(&r->suppressions, r->suppression_file[i]);
+        if (status != TOOL_OK)
+            return status;
+    }
+    if (o->operand_count == 0)
+        return tool_usage_error("no trace given");
+    if ((size_t)o->operand_count > TOOL_SITE_TRACES)
+        return tool_usage_error("more than %u traces", TOOL_SITE_TRACES);
+    r->traces = (const char *const *)o->operand;
+    r->trace_count = (size_t)o->operand_count;
+    r->name = r->traces[0];
+    return run(r);
+}
+
 int cmd_report(int argc, char **argv) {
     static struct report r = {.when = "at the end",
-                              .share = 0.01,
-                              .filter = {.suppressed = &r.suppressions}};
-    struct tool_options o;
-    int id, status = TOOL_OK;
-    tool_options_init(&o, argc, argv, option_table, help);
-    while (status == TOOL_OK && (id = tool_option_next(&o)) > 0)
-        status = take_option(&r, id, o.value);
-    if (status == TOOL_OK && id < 0)
-        return o.status;
-    if (status == TOOL_OK && o.operand_count == 0)
-        status = tool_usage_error("no trace given");
-    if (status == TOOL_OK && (size_t)o.operand_count > TOOL_SITE_TRACES)
-        status = tool_usage_error("more than %u traces", TOOL_SITE_TRACES);
-    if (status == TOOL_OK) {
-        r.traces = (const char *const *)o.operand;
-        r.trace_count = (size_t)o.operand_count;
-        r.name = r.traces[0];
-        status = run(&r);
-    }
+                              .filter = {.suppressed = &r.suppressions},
+                              .suppression_files = {.at = r.suppression_file,
+                                                    .room = SUPPRESSION_FILES}};
+    struct tool_opts o;
+    int status =
+        parse_options(&r, &o, argc, argv) ? run_operands(&r, &o) : o.status;
     suppressions_fini(&r.suppressions);
     if (r.has_match)
         regfree(&r.match);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/report/rows.h"
 
+#include "base/check.h"
 #include "cmd/malloc_trace/report/labels.h"
 #include "common/array.h"
 
@@ -86,9 +87,11 @@ const struct rows_share **rows_shares(const struct rows *r,
     const struct rows_share **list = NULL;
     size_t room = 0;
     *count = 0;
-    for (uint32_t at = row->share; at != 0; at = r->share[at - 1].next)
+    for (uint32_t at = row->share; at != 0; at = r->share[at - 1].next) {
+        TCM_ASSERT(at <= r->shares);
         if (tool_array_reserve(&list, &room, *count + 1, sizeof(*list)))
             list[(*count)++] = &r->share[at - 1];
+    }
     if (list != NULL)
         qsort_r(list, *count, sizeof(*list), compare_shares, &sort);
     return list;
@@ -130,6 +133,7 @@ static struct row *row_of(struct rows *r, uint32_t text) {
 static bool add_tally(struct rows *r, const struct tallies *t, uint32_t text,
                       const struct rows_filter *filter, size_t place,
                       bool old) {
+    TCM_ASSERT(place < t->count);
     const struct tally *a = &t->tally[place];
     if (text == TEXTS_NONE)
         return false;
@@ -145,6 +149,20 @@ static bool add_tally(struct rows *r, const struct tallies *t, uint32_t text,
     r->of_tally[place] = text + 1;
     return !t->options.threads || old ||
            add_share(r, t, (uint32_t)(row - r->row), a);
+}
+
+/* Each sum of the rows is that of the total. */
+static bool rows_add_up(const struct rows *r) {
+    struct tally sum = {0}, old = {0};
+    for (size_t i = 0; i < r->count; i++) {
+        tally_add(&sum, &r->row[i].sum);
+        tally_add(&old, &r->row[i].old);
+    }
+    return sum.calls == r->total.calls && sum.bytes == r->total.bytes &&
+           sum.live == r->total.live && sum.live_bytes == r->total.live_bytes &&
+           sum.at_peak_bytes == r->total.at_peak_bytes &&
+           sum.ended == r->total.ended && old.calls == r->old_total.calls &&
+           old.bytes == r->old_total.bytes;
 }
 
 bool rows_add(struct rows *r, const struct tallies *t, struct names *names,
@@ -167,6 +185,7 @@ bool rows_add(struct rows *r, const struct tallies *t, struct names *names,
         good = add_tally(r, t, text_of(r, t, &labels, by, a), filter, i, old);
     }
     labels_fini(&labels);
+    TCM_ASSERT(!good || rows_add_up(r));
     return good && !names_failed(names);
 }
 
@@ -201,7 +220,15 @@ static int compare_rows(const void *a, const void *b, void *ctx) {
     return strcmp(x->location, y->location);
 }
 
+static bool rows_are_sorted(const struct rows *r, enum rows_sort sort) {
+    for (size_t i = 1; i < r->count; i++)
+        if (compare_rows(&r->row[i - 1], &r->row[i], &sort) > 0)
+            return false;
+    return true;
+}
+
 void rows_sort(struct rows *r, enum rows_sort sort) {
     if (r->count != 0)
         qsort_r(r->row, r->count, sizeof(*r->row), compare_rows, &sort);
+    TCM_ASSERT(rows_are_sorted(r, sort));
 }

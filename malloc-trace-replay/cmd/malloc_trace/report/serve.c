@@ -9,25 +9,24 @@
 
 #if TCM_HAVE_MICROHTTPD
 #include "base/bits.h"
-#include "cmd/malloc_trace/report/html.h"
-#include "cmd/malloc_trace/report/serve_http.h"
+#include "cmd/malloc_trace/report/report_page.h"
 #include "cmd/malloc_trace/report/serve_socket.h"
 #include "common/array.h"
-#include "common/page_parts.h"
+#include "common/child.h"
+#include "pages/page_files.h"
 #include "common/stop.h"
 #include "common/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <microhttpd.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -73,11 +72,11 @@ struct server {
     uint64_t number;      /* of the page */
     uint64_t looked, due; /* ns */
 
-    pid_t child;       /* that reads the trace; 0: none */
-    int socket;        /* to it */
-    uint64_t asked;    /* for a page, ns; 0: not */
-    uint64_t length;   /* of the page that comes */
-    size_t length_got; /* bytes of that */
+    struct tool_child child; /* that reads the trace */
+    int socket;              /* to it */
+    uint64_t asked;          /* for a page, ns; 0: not */
+    uint64_t length;         /* of the page that comes */
+    size_t length_got;       /* bytes of that */
     struct page next;
     bool told; /* what is wrong with the trace was said once */
 };
@@ -114,10 +113,9 @@ static bool add_headers(struct MHD_Response *r, const char *type) {
         {"Cross-Origin-Opener-Policy", "same-origin"},
         {"Cache-Control", "no-cache"},
     };
-    bool good =
-        r != NULL && serve_http.add_response_header(r, "Content-Type", type);
+    bool good = r != NULL && MHD_add_response_header(r, "Content-Type", type);
     for (size_t i = 0; i < TCM_ARRAY_SIZE(headers) && good; i++)
-        good = serve_http.add_response_header(r, headers[i][0], headers[i][1]);
+        good = MHD_add_response_header(r, headers[i][0], headers[i][1]);
     return good;
 }
 
@@ -127,15 +125,15 @@ static struct MHD_Response *text_response(const char *text, const char *type) {
         const char *in;
         void *out;
     } bytes = {.in = text};
-    struct MHD_Response *r = serve_http.create_response_from_buffer(
+    struct MHD_Response *r = MHD_create_response_from_buffer(
         strlen(text), bytes.out, MHD_RESPMEM_PERSISTENT);
     return add_headers(r, type) ? r : NULL;
 }
 
 static bool make_responses(struct server *s) {
     static char *script; /* until the end */
-    if (asprintf(&script, "%s%s%s", html_script, tool_page_script,
-                 html_live_script) < 0)
+    if (asprintf(&script, "%s%s%s", report_page_js, page_js, report_live_js) <
+        0)
         return false;
     s->script = text_response(script, "text/javascript; charset=utf-8");
     s->same = text_response("", "text/html; charset=utf-8");
@@ -145,13 +143,13 @@ static bool make_responses(struct server *s) {
             text_response(refusals[i].text, "text/plain; charset=utf-8");
         good = s->refusal[i] != NULL;
     }
-    return good && serve_http.add_response_header(s->refusal[SERVE_NO_METHOD],
-                                                  "Allow", "GET, HEAD");
+    return good && MHD_add_response_header(s->refusal[SERVE_NO_METHOD], "Allow",
+                                           "GET, HEAD");
 }
 
 /* The next page takes the place of the last. Readers of that still have it. */
 static bool take_page(struct server *s) {
-    struct MHD_Response *r = serve_http.create_response_from_buffer(
+    struct MHD_Response *r = MHD_create_response_from_buffer(
         s->next.count, s->next.bytes, MHD_RESPMEM_MUST_FREE);
     if (r == NULL)
         return false;
@@ -159,12 +157,12 @@ static bool take_page(struct server *s) {
     snprintf(s->tag, sizeof(s->tag), "\"%d-%" PRIu64 "\"", (int)getpid(),
              ++s->number);
     if (!add_headers(r, "text/html; charset=utf-8") ||
-        !serve_http.add_response_header(r, "ETag", s->tag)) {
-        serve_http.destroy_response(r);
+        !MHD_add_response_header(r, "ETag", s->tag)) {
+        MHD_destroy_response(r);
         return false;
     }
     if (s->page != NULL)
-        serve_http.destroy_response(s->page);
+        MHD_destroy_response(s->page);
     s->page = r;
     return true;
 }
@@ -191,7 +189,7 @@ static void end_oldest(struct server *s) {
 static void take_place(struct server *s, struct MHD_Connection *c,
                        void **context) {
     const union MHD_ConnectionInfo *info =
-        serve_http.get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
     unsigned stay = 0;
     *context = NULL;
     for (size_t i = 0; i < CONNECTIONS; i++) {
@@ -220,7 +218,7 @@ static void notice(void *ctx, struct MHD_Connection *c, void **context,
 /* The page is given to C. */
 static void know(struct MHD_Connection *c) {
     const union MHD_ConnectionInfo *info =
-        serve_http.get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct place *p = info == NULL ? NULL : info->socket_context;
     if (p != NULL)
         p->known = true;
@@ -236,49 +234,61 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *c,
     struct serve_request r = {
         .method = method,
         .path = url,
-        .host = serve_http.lookup_connection_value(c, MHD_HEADER_KIND, "Host"),
-        .if_none_match = serve_http.lookup_connection_value(c, MHD_HEADER_KIND,
-                                                            "If-None-Match"),
-        .content_length = serve_http.lookup_connection_value(c, MHD_HEADER_KIND,
-                                                             "Content-Length"),
-        .transfer_encoding = serve_http.lookup_connection_value(
-            c, MHD_HEADER_KIND, "Transfer-Encoding")};
+        .host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host"),
+        .if_none_match =
+            MHD_lookup_connection_value(c, MHD_HEADER_KIND, "If-None-Match"),
+        .content_length =
+            MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Content-Length"),
+        .transfer_encoding = MHD_lookup_connection_value(c, MHD_HEADER_KIND,
+                                                         "Transfer-Encoding")};
     enum serve_what what = serve_judge(&r, s->folder, s->tag, s->address.port);
     if (what == SERVE_PAGE || what == SERVE_SAME || what == SERVE_SCRIPT)
         know(c);
     switch (what) {
     case SERVE_PAGE:
         s->looked = now_ns();
-        return serve_http.queue_response(c, MHD_HTTP_OK, s->page);
+        return MHD_queue_response(c, MHD_HTTP_OK, s->page);
     case SERVE_SAME:
         s->looked = now_ns();
-        return serve_http.queue_response(c, MHD_HTTP_NOT_MODIFIED, s->same);
+        return MHD_queue_response(c, MHD_HTTP_NOT_MODIFIED, s->same);
     case SERVE_SCRIPT:
-        return serve_http.queue_response(c, MHD_HTTP_OK, s->script);
+        return MHD_queue_response(c, MHD_HTTP_OK, s->script);
     default:
-        return serve_http.queue_response(c, refusals[what].status,
-                                         s->refusal[what]);
+        return MHD_queue_response(c, refusals[what].status, s->refusal[what]);
     }
 }
 
 /* --- The child that reads the trace --------------------------------------- */
 
+struct child_part {
+    const struct server *server;
+    int ends[2]; /* the server's, the child's */
+};
+
+static int be_child(void *ctx) {
+    const struct child_part *part = ctx;
+    close(part->ends[0]);
+    return serve_be_reader(part->server->what, part->ends[1],
+                           part->server->told);
+}
+
 static bool start_child(struct server *s) {
-    int ends[2];
+    struct child_part part = {.server = s};
+    int *ends = part.ends;
+    /* A terminal's ^C is for the server, which ends the child. */
+    struct tool_child_spec what = {.body = be_child,
+                                   .ctx = &part,
+                                   .dies_with_parent = true,
+                                   .own_group = true};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
-    s->child = fork();
-    if (s->child == 0) {
-        close(ends[0]);
-        serve_be_reader(s->what, ends[1], s->told);
-    }
+    bool started = tool_child_start(&s->child, &what) == 0;
     close(ends[1]);
-    if (s->child < 0) {
+    if (!started) {
         close(ends[0]);
-        s->child = 0;
+        s->child.pid = 0;
         return false;
     }
-    (void)setpgid(s->child, s->child);
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
     s->socket = ends[0];
     return true;
@@ -286,7 +296,7 @@ static bool start_child(struct server *s) {
 
 /* Asks for a page. */
 static bool ask(struct server *s) {
-    if (s->child == 0 && !start_child(s))
+    if (s->child.pid == 0 && !start_child(s))
         return false;
     /* Of one that is about to end, the end will be seen. */
     (void)send(s->socket, "", 1, MSG_NOSIGNAL);
@@ -306,11 +316,9 @@ static void end_wait(struct server *s) {
 
 static void end_child(struct server *s, bool by_force) {
     if (by_force)
-        (void)kill(-s->child, SIGKILL);
-    while (waitpid(s->child, NULL, 0) < 0 && errno == EINTR)
-        continue;
+        tool_child_kill(&s->child);
+    tool_child_wait(&s->child, 0, NULL);
     close(s->socket);
-    s->child = 0;
     end_wait(s);
 }
 
@@ -362,21 +370,20 @@ static void wait_for_some(struct server *s, bool want_page) {
     int ms = 1000;
     if (s->daemon != NULL) {
         const union MHD_DaemonInfo *info =
-            serve_http.get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+            MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
         on[0] = (struct pollfd){.fd = info->epoll_fd, .events = POLLIN};
-        if (serve_http.get_timeout(s->daemon, &timeout) == MHD_YES &&
-            timeout < 1000)
+        if (MHD_get_timeout(s->daemon, &timeout) == MHD_YES && timeout < 1000)
             ms = (int)timeout;
     }
-    if (s->child != 0)
+    if (s->child.pid != 0)
         on[1] = (struct pollfd){.fd = s->socket, .events = POLLIN};
     uint64_t now = now_ns();
     if (want_page && s->due > now)
         ms = (int)tcm_min_u64((uint64_t)ms, (s->due - now) / 1000000 + 1);
     (void)poll(on, 2, ms);
     if (s->daemon != NULL)
-        (void)serve_http.run(s->daemon);
-    if (s->child != 0 && on[1].revents != 0)
+        (void)MHD_run(s->daemon);
+    if (s->child.pid != 0 && on[1].revents != 0)
         read_child(s);
 }
 
@@ -397,7 +404,7 @@ static size_t keep_escaped(void *ctx, struct MHD_Connection *c, char *text) {
 }
 
 static bool start_daemon(struct server *s, int fd) {
-    s->daemon = serve_http.start_daemon(
+    s->daemon = MHD_start_daemon(
         MHD_USE_EPOLL, 0, NULL, NULL, answer, s, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
         TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, REQUEST_MAX,
@@ -432,17 +439,17 @@ static void serve(struct server *s) {
 }
 
 static void end(struct server *s) {
-    if (s->child != 0)
+    if (s->child.pid != 0)
         end_child(s, true);
     if (s->daemon != NULL)
-        serve_http.stop_daemon(s->daemon);
+        MHD_stop_daemon(s->daemon);
     struct MHD_Response *all[] = {s->page, s->script, s->same};
     for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
         if (all[i] != NULL)
-            serve_http.destroy_response(all[i]);
+            MHD_destroy_response(all[i]);
     for (size_t i = 0; i < TCM_ARRAY_SIZE(s->refusal); i++)
         if (s->refusal[i] != NULL)
-            serve_http.destroy_response(s->refusal[i]);
+            MHD_destroy_response(s->refusal[i]);
     free(s->next.bytes);
 }
 
@@ -476,7 +483,7 @@ int serve_run(const struct serve *what) {
         return tool_usage_error("--serve: other machines can reach %s; "
                                 "--anyone allows that",
                                 s.address.host);
-    if (!name_folder(&s) || !serve_http_load())
+    if (!name_folder(&s))
         return TOOL_FAILED;
     tool_stop_catch();
     if (first_page(&s)) {
@@ -501,7 +508,7 @@ int serve_run(const struct serve *what) {
 int serve_run(const struct serve *what) {
     (void)what;
     tool_error("this program was built without libmicrohttpd, which --serve "
-               "needs");
+               "needs (Debian: libmicrohttpd-dev)");
     return TOOL_FAILED;
 }
 

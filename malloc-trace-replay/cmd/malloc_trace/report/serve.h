@@ -5,8 +5,8 @@
  * A child process reads the trace as a report does, follows it while it is
  * recorded, and makes a page when it is asked; this process keeps the page and
  * answers. So what a damaged trace does to a reader does not end the service.
- * When a trace has ended, or cannot be followed, a page costs the child its
- * life, and the next one begins anew.
+ * When a trace has ended, or cannot be followed, the child exits after each
+ * page, and the next page starts a new child.
  *
  * Invariants: nothing is changed by a request. A page that nobody looks at is
  * not made. One child at a time; at most SERVE_PAGE_MAX bytes of a page. No
@@ -38,8 +38,8 @@ struct serve {
 char *serve_find_trace(int pid, const char **problem);
 /* The child: reads the trace and, for each byte that comes from the socket
    SERVER, writes a page to it, behind its length in 8 bytes. TOLD: what there
-   is to say was said. */
-TCM_NORETURN void serve_be_reader(const struct serve *s, int server, bool told);
+   is to say was said. Returns an enum tool_status. */
+int serve_be_reader(const struct serve *s, int server, bool told);
 /* Until SIGINT or SIGTERM. An enum tool_status. */
 int serve_run(const struct serve *s);
 

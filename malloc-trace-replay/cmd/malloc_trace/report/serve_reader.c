@@ -5,24 +5,27 @@
  */
 #include "base/raw_io.h"
 #include "cmd/malloc_trace/report/serve.h"
+#include "common/child.h"
 #include "common/main.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Time between two looks for more of the trace. */
+#define LOOK_MS 50
 
 struct reader {
     const struct serve *what;
     int server;
     bool told;
     struct tallies tallies;
+    struct tally_reader *trace;
 };
 
 static void be_silent(void) {
@@ -31,21 +34,29 @@ static void be_silent(void) {
         (void)dup2(quiet, STDERR_FILENO);
 }
 
-/* Waits until a page is asked for, or FD, if it is none of -1, has bytes; with
-   NOW for neither. Whether it is asked for. Without a server there is nothing
-   to do. */
-static bool is_asked(const struct reader *r, int fd, bool now) {
-    struct pollfd on[2] = {{.fd = r->server, .events = POLLIN},
-                           {.fd = fd, .events = POLLIN}};
+/* Whether a page is asked for, now or within MS (-1: for ever). Without a
+   server there is nothing to do. */
+static bool is_asked(const struct reader *r, int ms) {
+    struct pollfd on = {.fd = r->server, .events = POLLIN};
     char byte;
-    while (poll(on, 2, now ? 0 : -1) < 0)
+    int ready;
+    while ((ready = poll(&on, 1, ms)) < 0)
         if (errno != EINTR)
             _exit(TOOL_FAILED);
-    if (on[0].revents == 0)
+    if (ready == 0)
         return false;
     if (recv(r->server, &byte, 1, 0) != 1)
         _exit(TOOL_OK);
     return true;
+}
+
+/* The same, waited for while nothing more of TRACE is there. */
+static bool is_asked_between(const struct reader *r,
+                             const struct tally_reader *trace) {
+    while (tally_may_sleep(trace))
+        if (is_asked(r, LOOK_MS))
+            return true;
+    return is_asked(r, 0);
 }
 
 static bool is_page(int status) {
@@ -70,60 +81,54 @@ static int give_page(struct reader *r) {
     return good ? status : TOOL_FAILED;
 }
 
+/* In the copy. */
+static int end_and_give_page(void *ctx) {
+    struct reader *r = ctx;
+    if (r->told)
+        be_silent();
+    return tally_stop_here(r->trace) ? give_page(r) : TOOL_FAILED;
+}
+
 /* The page of what was read so far. False: there is none. */
-static bool give_copy(struct reader *r, struct tally_reader *trace) {
-    int status;
-    pid_t copy = fork();
-    if (copy == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (r->told)
-            be_silent();
-        _exit(tally_stop_here(trace) ? give_page(r) : TOOL_FAILED);
-    }
-    if (copy < 0) {
-        tool_error("cannot make a page: %s", strerror(errno));
+static bool give_copy(struct reader *r) {
+    struct tool_child_end end;
+    struct tool_child_spec what = {
+        .body = end_and_give_page, .ctx = r, .dies_with_parent = true};
+    if (!tool_child_run(&what, 0, &end))
         return false;
-    }
-    while (waitpid(copy, &status, 0) < 0)
-        if (errno != EINTR)
-            return false;
     r->told = true;
-    return WIFEXITED(status) && is_page(WEXITSTATUS(status));
+    return WIFEXITED(end.status) && is_page(WEXITSTATUS(end.status));
 }
 
 static int read_trace(struct reader *r) {
     struct tally_reader *trace = tally_open(&r->tallies, r->what->trace, true);
+    r->trace = trace;
     enum tally_step step;
     bool began = false; /* all that there was in the beginning was read */
     if (trace == NULL)
         return TOOL_FAILED;
     while ((step = tally_step(trace)) != TALLY_END) {
-        int fd = step == TALLY_ALL ? tally_waits_on(trace) : -1;
         began = began || step == TALLY_ALL;
-        while (began && is_asked(r, fd, fd < 0))
-            if (!give_copy(r, trace))
+        while (began && (step == TALLY_ALL ? is_asked_between(r, trace)
+                                           : is_asked(r, 0)))
+            if (!give_copy(r))
                 return TOOL_FAILED;
     }
     if (!tally_close(trace))
         return TOOL_FAILED;
-    (void)is_asked(r, -1, false);
+    (void)is_asked(r, -1);
     if (r->told)
         be_silent();
     return give_page(r);
 }
 
-void serve_be_reader(const struct serve *s, int server, bool told) {
+int serve_be_reader(const struct serve *s, int server, bool told) {
     static struct reader r;
-    /* A terminal's ^C is for the server, which ends this one. */
-    (void)setpgid(0, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
     if (told)
         be_silent();
     r = (struct reader){.what = s,
                         .server = server,
                         .told = told,
                         .tallies = {.options = s->options}};
-    _exit(read_trace(&r));
+    return read_trace(&r);
 }

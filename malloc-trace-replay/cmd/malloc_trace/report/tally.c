@@ -7,13 +7,14 @@
 #include "cmd/malloc_trace/report/tally.h"
 
 #include "base/bits.h"
-#include "cmd/malloc_trace/report/feed.h"
 #include "cmd/malloc_trace/report/history.h"
 #include "common/array.h"
 #include "common/main.h"
 #include "common/text.h"
+#include "open/trace_open.h"
 #include "trace/ops.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -452,7 +453,7 @@ struct tally_reader {
     const char *name;
     const char *lacks;
     bool follows;
-    struct feed feed;
+    struct trace trace;
     struct tool_ops ops;
 };
 
@@ -486,17 +487,19 @@ enum tally_step tally_step(struct tally_reader *r) {
                             TOOL_DAMAGED);
             break;
         case TOOL_OPS_FAILED:
-            /* Of a raw trace postprocess says why. */
-            if (r->feed.child != 0 && tool_input_bytes(r->ops.in) == 0)
-                t->status = TOOL_FAILED;
-            else
+            if (trace_problem(&r->trace) == NULL) {
                 see_problem(t, r->name, item.offset, item.problem, TOOL_FAILED);
+            } else {
+                tool_error("%s", trace_problem(&r->trace));
+                t->status = TOOL_FAILED;
+            }
             return TALLY_END;
         case TOOL_OPS_END:
             if (item.problem != NULL)
                 see_problem(t, r->name, item.offset, item.problem,
                             TOOL_DAMAGED);
-            else if (r->lacks != NULL && t->status == TOOL_OK) {
+            else if (r->lacks != NULL && t->status == TOOL_OK &&
+                     r->trace.sorting == NULL) {
                 tool_error("%s: %s", r->name, r->lacks);
                 t->status = TOOL_DAMAGED;
             }
@@ -506,8 +509,9 @@ enum tally_step tally_step(struct tally_reader *r) {
     return TALLY_END;
 }
 
-int tally_waits_on(const struct tally_reader *r) {
-    return r->ops.reader.begin == r->ops.reader.end ? r->feed.fd : -1;
+bool tally_may_sleep(const struct tally_reader *r) {
+    return r->ops.reader.begin == r->ops.reader.end &&
+           trace_may_sleep(&r->trace);
 }
 
 /* Of another trace. */
@@ -584,7 +588,12 @@ struct tally_reader *tally_open(struct tallies *t, const char *name,
         (void)out_of_memory(t);
         return NULL;
     }
-    if (!feed_open(&r->feed, name, follow)) {
+    const struct trace_open_options how = {.follow = follow};
+    if (!trace_open(&r->trace, name, &how)) {
+        if (errno == ENOMEM)
+            (void)out_of_memory(t);
+        else
+            tool_error("%s: %s", name, strerror(errno));
         free(r);
         t->status = TOOL_FAILED;
         return NULL;
@@ -592,10 +601,10 @@ struct tally_reader *tally_open(struct tallies *t, const char *name,
     r->t = t;
     r->name = name;
     r->lacks = NULL;
-    r->follows = follow && r->feed.child != 0;
+    r->follows = follow && r->trace.sorting != NULL;
     begin_trace(t);
     t->name[t->traces] = name;
-    tool_ops_init(&r->ops, r->feed.in, NULL, NULL);
+    tool_ops_init(&r->ops, r->trace.in, NULL, NULL);
     return r;
 }
 
@@ -609,10 +618,8 @@ bool tally_close(struct tally_reader *r) {
     struct tallies *t = r->t;
     const char *name = r->name;
     conclude(t);
-    bool given_up =
-        t->status == TOOL_FAILED && tool_input_bytes(r->feed.in) != 0;
     tool_ops_fini(&r->ops);
-    int status = feed_close(&r->feed, given_up);
+    int status = trace_close(&r->trace, t->status == TOOL_FAILED);
     free(r);
     /* That more may come is no damage. */
     if (t->status == TOOL_OK && !(status == TOOL_DAMAGED && t->growing))

@@ -119,13 +119,13 @@ struct tallies {
     bool stopped;
 };
 
-/* Reads the trace NAME, processed or raw ("-": standard input, processed), and
+/* Reads the trace NAME, processed or raw ("-": standard input), and
    adds it to those before. NAME is kept. False: a message is out; T->status is
    then TOOL_FAILED, and otherwise may be TOOL_DAMAGED, with a message too. */
 bool tally_read(struct tallies *t, const char *name);
 
-/* The same in steps, each a block. FOLLOW: a trace that is being recorded is
-   followed. NULL: a message is out. */
+/* Reads as tally_read does, in steps, each a block. FOLLOW: a trace that is
+   being recorded is followed. NULL: a message is out. */
 struct tally_reader;
 struct tally_reader *tally_open(struct tallies *t, const char *name,
                                 bool follow);
@@ -135,12 +135,12 @@ enum tally_step {
     TALLY_END
 };
 enum tally_step tally_step(struct tally_reader *r);
-/* What has bytes when the next step has; -1: bytes are here already. */
-int tally_waits_on(const struct tally_reader *r);
-/* As if the trace ended here, of a copy of the process: there is no way back.
-   As tally_read. */
+/* Whether the next step may sleep until more is recorded. */
+bool tally_may_sleep(const struct tally_reader *r);
+/* Finishes the tallies as if the trace ended here. For a forked child: R cannot
+   be read on afterwards. Returns what tally_read returns. */
 bool tally_stop_here(struct tally_reader *r);
-/* Frees R, at TALLY_END. As tally_read. */
+/* Frees R, after TALLY_END. Returns what tally_read returns. */
 bool tally_close(struct tally_reader *r);
 void tally_fini(struct tallies *t);
 /* Adds FROM to TO. */

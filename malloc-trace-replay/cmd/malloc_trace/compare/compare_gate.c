@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/malloc_trace/compare/compare_gate.h"
+
+#include "base/check.h"
+#include "cmd/malloc_trace/compare/compare_result.h"
+#include "cmd/malloc_trace/compare/compare_run.h"
+#include "common/array.h"
+#include "common/input.h"
+#include "common/json.h"
+#include "cmd/malloc_trace/compare/verdict.h"
+#include "common/main.h"
+#include "common/stop.h"
+#include "common/text.h"
+#include "formats/format_open.h"
+#include "model/info.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GATE_FORMAT "malloc-trace counts 1"
+
+struct count {
+    char name[96];
+    double now, before;
+    bool has_now, has_before;
+};
+
+struct counts {
+    struct count *list;
+    size_t count, room;
+    const char *prefix; /* of names, for the trace that is read */
+};
+
+static struct count *count_of(struct counts *all, const char *name) {
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->list[i].name, name) == 0)
+            return &all->list[i];
+    if (!tool_array_reserve(&all->list, &all->room, all->count + 1,
+                            sizeof(*all->list))) {
+        tool_error("out of memory");
+        return NULL;
+    }
+    struct count *c = &all->list[all->count++];
+    memset(c, 0, sizeof(*c));
+    snprintf(c->name, sizeof(c->name), "%s", name);
+    return c;
+}
+
+static bool add(struct counts *all, double value, const char *fmt, ...)
+    TCM_PRINTF(3, 4);
+static bool add(struct counts *all, double value, const char *fmt, ...) {
+    char name[96];
+    va_list ap;
+    int n = snprintf(name, sizeof(name), "%.30s", all->prefix);
+    va_start(ap, fmt);
+    vsnprintf(name + n, sizeof(name) - (size_t)n, fmt, ap);
+    va_end(ap);
+    struct count *c = count_of(all, name);
+    if (c == NULL)
+        return false;
+    c->now += value;
+    c->has_now = true;
+    return true;
+}
+
+/* --- Of the trace --------------------------------------------------------- */
+
+static bool count_trace(struct counts *all, const struct compare_trace *t) {
+    static struct info_file f;
+    struct tool_input *in = format_open(t->path);
+    if (in == NULL) {
+        tool_error("%s: %s", t->name, strerror(errno));
+        return false;
+    }
+    memset(&f, 0, sizeof(f));
+    f.name = t->name;
+    f.want_live = true;
+    info_read_processed(&f, in);
+    bool good = add(all, (double)info_event_count(&f), "calls") &&
+                add(all, (double)f.requested_bytes, "requested_bytes") &&
+                add(all, (double)f.live.peak_bytes, "peak_live_bytes") &&
+                add(all, (double)f.live.peak_blocks, "peak_live_blocks") &&
+                add(all, (double)f.live.bytes, "end_live_bytes");
+    for (unsigned k = MTF_OP_ALLOC; good && k <= MTF_OP_LAST_OPERATION; k++)
+        if (f.ops[k] != 0)
+            good = add(all, (double)f.ops[k], "calls.%s", mtf_op_name(k));
+    uint64_t sized = 0;
+    for (unsigned b = 0; good && b < INFO_SIZES; b++) {
+        sized += f.live.sizes[b];
+        if (f.live.sizes[b] != 0)
+            good = add(all, (double)f.live.sizes[b], "calls_of_size_to.%llu",
+                       (unsigned long long)info_size_to(b));
+    }
+    TCM_ASSERT(sized <= info_event_count(&f));
+    TCM_ASSERT(f.live.bytes <= f.live.peak_bytes);
+    info_free(&f);
+    return good;
+}
+
+/* --- Of the allocator ----------------------------------------------------- */
+
+static bool take_counter(void *ctx, const char *name, double value) {
+    struct counts *all = ctx;
+    /* memory given back depends on the time that passes */
+    if (strstr(name, "returned") != NULL || strstr(name, "released") != NULL)
+        return true;
+    return add(all, value, "allocator.%.60s", name);
+}
+
+static bool take_hardware(void *ctx, const char *name, double value) {
+    return strcmp(name, "instructions") != 0 ||
+           add(ctx, value, "replay.instructions");
+}
+
+/* Replays the trace under this project's library on one thread, so that the
+   order of the calls is that of the trace. */
+static bool count_replay(struct counts *all, struct comparison *c,
+                         size_t trace) {
+    size_t n;
+    c->trace[trace].mode = "none";
+    char *text = compare_run_make(c, 1, trace, 0, &n);
+    if (text == NULL)
+        return false;
+    bool good = compare_result_text_numbers(text, n, "allocator_counters",
+                                            take_counter, all);
+    good = good &&
+           compare_result_text_numbers(text, n, "counters", take_hardware, all);
+    free(text);
+    return good;
+}
+
+/* --- The file ------------------------------------------------------------- */
+
+static bool take_before(void *ctx, const char *name, double value) {
+    struct count *c = count_of(ctx, name);
+    if (c == NULL)
+        return false;
+    c->before = value;
+    c->has_before = true;
+    return true;
+}
+
+static bool save_to(const struct comparison *c, const struct counts *all,
+                    const char *path) {
+    static struct tool_json j;
+    if (!tool_json_open(&j, path))
+        return false;
+    tool_json_begin_object(&j, NULL);
+    tool_json_string(&j, "format", GATE_FORMAT);
+    tool_json_string(&j, "command", c->command == NULL ? "" : c->command);
+    tool_json_begin_object(&j, "counts");
+    for (size_t i = 0; i < all->count; i++)
+        tool_json_double(&j, all->list[i].name, all->list[i].now);
+    tool_json_end_object(&j);
+    tool_json_end_object(&j);
+    return tool_json_close(&j);
+}
+
+/* --- The judgement -------------------------------------------------------- */
+
+static int judge(const struct counts *all, double tolerance, FILE *out) {
+    struct tool_text a, b;
+    size_t more = 0, less = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const struct count *c = &all->list[i];
+        double was = c->has_before ? c->before : 0;
+        double is = c->has_now ? c->now : 0;
+        /* a few calls of a start that varies are no regression */
+        if (fabs(is - was) <= fmax(tolerance * was, 2))
+            continue;
+        fprintf(out, "%-40s %16s, was %16s  %+.2f %%%s\n",
+                tool_text_shown(c->name),
+                tool_text_count(&a, tool_text_whole(is)),
+                tool_text_count(&b, tool_text_whole(was)),
+                was == 0 ? 100.0 : 100 * (is - was) / was,
+                is > was ? "  MORE" : "");
+        *(is > was ? &more : &less) += 1;
+    }
+    fprintf(out,
+            "%zu counts: %zu more than before, %zu less (tolerance %g %%)\n",
+            all->count, more, less, 100 * tolerance);
+    return more == 0 ? TOOL_OK : TOOL_BUDGET;
+}
+
+int compare_gate(struct comparison *c, const char *save, const char *against,
+                 double tolerance, FILE *out) {
+    struct counts all = {0};
+    char prefix[32];
+    int status = TOOL_OK;
+    bool good =
+        contestants_add(&c->who, "malloc-trace") && comparison_make_room(c, 1);
+    if (good && c->who.list[0].why != NULL) {
+        tool_error("this project's library: %s", c->who.list[0].why);
+        good = false;
+    }
+    for (size_t t = 0; good && t < c->traces; t++) {
+        snprintf(prefix, sizeof(prefix), "%zu.", t);
+        all.prefix = c->traces == 1 ? "" : prefix;
+        good = !tool_stop_requested() && count_trace(&all, &c->trace[t]) &&
+               count_replay(&all, c, t);
+    }
+    if (good && save != NULL)
+        good = save_to(c, &all, save);
+    if (good && against != NULL) {
+        good = compare_result_read_numbers(against, GATE_FORMAT, "counts",
+                                           take_before, &all);
+        if (good)
+            status = judge(&all, tolerance, out);
+    }
+    free(all.list);
+    return good ? status : TOOL_FAILED;
+}
+
+/* --- Budget --------------------------------------------------------------- */
+
+bool compare_budget_parse(struct compare_budget *b, const char *text) {
+    for (;;) {
+        size_t n = strcspn(text, "<,");
+        enum compare_metric m = compare_metric_find(text, n);
+        char *end = NULL;
+        double limit = 0;
+        if (strncmp(text + n, "<=", 2) == 0)
+            limit = strtod(text + n + 2, &end);
+        if (m == METRICS || end == NULL || end == text + n + 2 ||
+            (*end != ',' && *end != '\0') || !(limit > 0) || limit > 1e6)
+            return false;
+        b->limit[m] = limit;
+        if (*end == '\0')
+            return true;
+        text = end + 1;
+    }
+}
+
+int compare_budget_judge(const struct compare_budget *b,
+                         const struct comparison *c, bool strict, FILE *out) {
+    bool missed = false, lacks = false;
+    for (size_t i = 0; i < c->who.count; i++)
+        for (int m = 0; m < METRICS; m++) {
+            struct verdict v;
+            const char *name = compare_metric[m].name;
+            if (b->limit[m] == 0 || i == c->baseline)
+                continue;
+            if (!verdict_of(c, i, (enum compare_metric)m, &v))
+                return TOOL_FAILED;
+            if (!v.measured || !v.has_interval) {
+                fprintf(out, "budget %s<=%g: %s has no figure to judge\n", name,
+                        b->limit[m], contestant_shown(&c->who.list[i]));
+                lacks = true;
+                continue;
+            }
+            bool good = v.high <= b->limit[m], bad = v.low > b->limit[m];
+            fprintf(out, "budget %s<=%g: %s by %s, %.3f (%.3f to %.3f)\n", name,
+                    b->limit[m],
+                    good  ? "kept"
+                    : bad ? "missed"
+                          : "not decided",
+                    contestant_shown(&c->who.list[i]), v.ratio, v.low, v.high);
+            missed = missed || bad || (strict && !good);
+        }
+    return missed ? TOOL_BUDGET : lacks ? TOOL_DAMAGED : TOOL_OK;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A comparison as text, JSON and CSV.
+ *
+ * Threads: one.
+ */
+#ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_PRINT_H
+#define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_PRINT_H
+
+#include "cmd/malloc_trace/compare/comparison.h"
+
+#include "common/json.h"
+
+#include <stdio.h>
+
+/* The ranked table, what is said in words, and what disturbed. */
+bool compare_print(const struct comparison *c, FILE *out);
+/* The words alone: a few sentences, each with a newline. */
+bool compare_print_words(const struct comparison *c, FILE *out);
+/* Contestants of which no other takes less time and less memory, and how to get
+   their settings. */
+bool compare_print_frontier(const struct comparison *c, FILE *out);
+/* Prints a line that says what was compared. */
+void compare_print_head(const struct comparison *c, FILE *out);
+/* Lines with what holds for all figures; or NULL. */
+const char *compare_note(const struct comparison *c);
+/* A figure with its unit. */
+const char *compare_figure_text(char text[32], enum compare_metric m,
+                                double value);
+const char *compare_ratio_text(char text[16], double ratio);
+
+bool compare_json(const struct comparison *c, const char *path);
+/* Writes the JSON as a part of another document. */
+bool compare_json_put(const struct comparison *c, const char *key,
+                      struct tool_json *j);
+/* A row for each run and metric. */
+bool compare_csv(const struct comparison *c, const char *path);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One run: replay, in a process of its own, of one trace under one contestant.
+ *
+ * Threads: one.
+ */
+#ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_RUN_H
+#define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_RUN_H
+
+#include "cmd/malloc_trace/compare/comparison.h"
+
+/*
+ * Makes the run and returns its JSON, to be freed, with *SIZE bytes. That the
+ * contestant failed is a result. NULL: there is none, since it was interrupted,
+ * or a message is out.
+ */
+char *compare_run_make(struct comparison *c, size_t round, size_t trace,
+                       size_t who, size_t *size);
+
+/* How long a run may take, of which the baseline's takes BASELINE_NS, before it
+   is said to hang. */
+uint64_t compare_run_limit_ns(uint64_t baseline_ns);
+
+/* Asks every contestant that takes part whether it has taken malloc over, and
+   takes out those that have not. false: a message is out, or interrupted. */
+bool compare_run_check_contestants(struct comparison *c);
+
+/* Replays the largest trace once under every contestant with replay --check,
+   and takes out those that are at fault. false: a message is out, or
+   interrupted. */
+bool compare_run_check_blocks(struct comparison *c);
+
+#endif

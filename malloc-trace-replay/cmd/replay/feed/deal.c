@@ -1,0 +1,611 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/replay/feed/deal.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/check.h"
+#include "cmd/replay/feed/cell.h"
+#include "common/array.h"
+#include "traceformat/trace_event.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One operation becomes at most these words. */
+#define DEAL_WORDS_MAX (REPLAY_LONG_WORDS + 3)
+
+/* A recorded thread that has not ended. */
+struct lane {
+    uint32_t number;  /* never used again; 0: no lane */
+    uint32_t thread;  /* as recorded */
+    uint32_t after;   /* ends of threads before its first operation */
+    uint32_t needs;   /* windows before it; 0: no more than the skew says */
+    uint32_t segment; /* open while `segment_of` is the dealer's */
+    uint64_t segment_of;
+    uint64_t window_of; /* window that the next three belong to */
+    int64_t bytes, rise, fall;
+    uint32_t *cell; /* its free cells */
+    size_t cells, room;
+};
+
+struct cell {
+    uint32_t lane, index; /* its writer */
+    uint16_t generation;
+    uint16_t writes; /* dealt since all that used it was known to be done */
+};
+
+/* Writes after which a cell goes back late: its generation is a number of 16
+   bits, and a thread that waits for it must not take that of 2^16 writes before
+   for its own. */
+#define WRITES_MOST ((uint16_t)1 << 15)
+
+struct slot {
+    uint32_t cell;
+    uint64_t size;
+};
+
+/* A cell that another thread freed, or whose writer ended: free when the batch
+   is done. */
+struct late {
+    uint32_t cell, batch;
+};
+
+/* A window that has operations. */
+struct window {
+    uint64_t place;     /* counts windows without operations, too */
+    int64_t rise, fall; /* sums over its threads */
+    int64_t end_bytes;  /* live at its end */
+};
+
+struct replay_deal {
+    struct replay_ring *ring;
+    uint32_t skew;
+    uint32_t index;   /* of the lane of the operations that follow */
+    uint64_t present; /* word before the next operation; 0: none */
+
+    struct lane *lane; /* by index */
+    size_t lanes;
+    uint32_t numbers; /* numbers given to lanes so far */
+    uint32_t ends;    /* lanes that have ended */
+    uint64_t parted;  /* 1 + place of the window that ended for a birth last */
+    struct slot *slot;
+    size_t slots;
+    struct cell *cell;
+    size_t cell_room;
+    uint32_t cells; /* cells made so far */
+    uint8_t *ended; /* by line: free cells whose writer has ended */
+    size_t ended_room;
+    uint32_t *line; /* lines of cells without a writer */
+    size_t lines, line_room;
+    struct late *late; /* a queue, in the order of batches */
+    size_t late_first, late_count, late_room;
+
+    /* windows */
+    uint32_t window;                /* number of the current one */
+    bool window_used;               /* it has operations */
+    uint64_t segment_of, window_of; /* change with each; see struct lane */
+    int64_t live_bytes;
+    struct window now;
+    /* Windows that need not be finished when this one is entered, their sums,
+       and the bytes live at their beginning. */
+    struct window *past;
+    size_t past_first, past_count, past_room;
+    int64_t past_rise, past_fall, begin_bytes;
+    uint32_t needs; /* windows that must be finished */
+    int64_t least_peak, most_peak;
+
+    /* the current batch: words in their order, and their segments */
+    uint32_t count, segments;
+    struct replay_segment segment[REPLAY_SEGMENTS];
+    uint64_t word[REPLAY_BATCH_WORDS];
+    uint16_t segment_at[REPLAY_BATCH_WORDS];
+
+    struct replay_batch staging;
+};
+
+TCM_STATIC_ASSERT(REPLAY_SEGMENTS <= UINT16_MAX, "numbers of segments fit");
+
+struct replay_deal *replay_deal_new(struct replay_ring *ring, uint32_t skew) {
+    TCM_ASSERT(skew != 0);
+    struct replay_deal *d = calloc(1, sizeof(*d));
+    if (d == NULL)
+        return NULL;
+    d->ring = ring;
+    d->skew = skew;
+    d->segment_of = d->window_of = 1;
+    return d;
+}
+
+void replay_deal_free(struct replay_deal *d) {
+    if (d == NULL)
+        return;
+    for (size_t i = 0; i < d->lanes; i++)
+        free(d->lane[i].cell);
+    free(d->lane);
+    free(d->slot);
+    free(d->cell);
+    free(d->ended);
+    free(d->line);
+    free(d->late);
+    free(d->past);
+    free(d);
+}
+
+struct replay_batch *replay_deal_staging(struct replay_deal *d) {
+    return &d->staging;
+}
+
+/* Makes room for NEED entries in ARRAY; new ones are zero. */
+static bool extend(void *array, size_t *room, size_t need, size_t size) {
+    char *p;
+    size_t had = *room;
+    if (need <= had)
+        return true;
+    if (!tool_array_reserve(array, room, need, size))
+        return false;
+    memcpy(&p, array, sizeof(p));
+    memset(p + had * size, 0, (*room - had) * size);
+    return true;
+}
+
+/* --- Batches -------------------------------------------------------------- */
+
+/* Copies the segments, and the words segment by segment, into the ring. */
+static void scatter(struct replay_deal *d, struct replay_batch *b) {
+    uint32_t at[REPLAY_SEGMENTS];
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < d->segments; i++) {
+        d->segment[i].first = at[i] = first;
+        first += d->segment[i].words;
+    }
+    TCM_ASSERT(first == d->count);
+    for (uint32_t i = 0; i < d->count; i++)
+        b->word[at[d->segment_at[i]]++] = d->word[i];
+    memcpy(b->segment, d->segment, d->segments * sizeof(*d->segment));
+    memset(b->word + d->count, 0, REPLAY_BATCH_PAD * sizeof(*b->word));
+    b->words = d->count;
+    b->segments = d->segments;
+}
+
+/* IS_STATE: everything that was staged is in this batch, or before it. */
+static void flush(struct replay_deal *d, bool last, bool is_state) {
+    if (d->segments == 0 && !last)
+        return;
+    struct replay_batch *b = replay_ring_fill(d->ring);
+    scatter(d, b);
+    b->slots = d->cells;
+    b->caches = 0;
+    b->last = last;
+    b->apart = d->staging.apart;
+    b->first_op = d->staging.first_op;
+    b->recorded_ns = d->staging.recorded_ns;
+    b->is_state = is_state;
+    b->account = d->staging.account;
+    b->sampled = is_state && d->staging.sampled;
+    b->recorded_heap_bytes = d->staging.recorded_heap_bytes;
+    b->recorded_rss_bytes = d->staging.recorded_rss_bytes;
+    b->due_ns = d->staging.due_ns;
+    b->span_ns = d->staging.span_ns;
+    d->ring->result.windows = d->window + d->window_used;
+    replay_ring_filled(d->ring);
+    d->count = d->segments = 0;
+    d->segment_of++;
+}
+
+/* --- Threads -------------------------------------------------------------- */
+
+/* NULL: out of memory. */
+static struct lane *lane_now(struct replay_deal *d) {
+    if (!extend(&d->lane, &d->lanes, (size_t)d->index + 1, sizeof(*d->lane)))
+        return NULL;
+    struct lane *l = &d->lane[d->index];
+    if (l->number == 0) {
+        l->number = ++d->numbers;
+        l->after = d->ends;
+    }
+    return l;
+}
+
+/* The segment of lane L that its next words go to. */
+static struct replay_segment *segment_now(struct replay_deal *d,
+                                          struct lane *l) {
+    if (l->segment_of == d->segment_of)
+        return &d->segment[l->segment];
+    TCM_ASSERT(d->segments < REPLAY_SEGMENTS);
+    l->segment_of = d->segment_of;
+    l->segment = d->segments++;
+    d->window_used = true;
+    struct replay_segment *s = &d->segment[l->segment];
+    *s = (struct replay_segment){.lane = l->number,
+                                 .index = (uint32_t)(l - d->lane),
+                                 .thread = l->thread,
+                                 .window = d->window,
+                                 .needs = l->needs != 0 ? l->needs : d->needs,
+                                 .after = l->after};
+    l->needs = 0;
+    return s;
+}
+
+static void put(struct replay_deal *d, const struct lane *l, uint64_t w) {
+    TCM_ASSERT(d->count < REPLAY_BATCH_WORDS);
+    d->segment[l->segment].words++;
+    d->segment_at[d->count] = (uint16_t)l->segment;
+    d->word[d->count++] = w;
+}
+
+/* Hostile sizes wrap around. */
+static int64_t sum(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+/* Lane L changes the live bytes. */
+static void live_change(struct replay_deal *d, struct lane *l, int64_t bytes) {
+    struct replay_segment *s = &d->segment[l->segment];
+    s->net_bytes = sum(s->net_bytes, bytes);
+    if (s->net_bytes > s->rise_bytes)
+        s->rise_bytes = s->net_bytes;
+    d->live_bytes = sum(d->live_bytes, bytes);
+    if (l->window_of != d->window_of) {
+        l->window_of = d->window_of;
+        l->bytes = l->rise = l->fall = 0;
+    }
+    l->bytes = sum(l->bytes, bytes);
+    if (l->bytes > l->rise) {
+        d->now.rise = sum(d->now.rise, sum(l->bytes, -l->rise));
+        l->rise = l->bytes;
+    } else if (l->bytes < -l->fall) {
+        d->now.fall = sum(d->now.fall, -sum(l->bytes, l->fall));
+        l->fall = -l->bytes;
+    }
+}
+
+/* --- Windows -------------------------------------------------------------- */
+
+/* Widens the bounds of the peak by the window that ends: see deal.h. */
+static void bound_peak(struct replay_deal *d) {
+    int64_t least = sum(d->begin_bytes, -d->past_fall);
+    int64_t most = sum(d->begin_bytes, sum(d->past_rise, d->now.rise));
+    if (least > d->least_peak)
+        d->least_peak = least;
+    if (most > d->most_peak)
+        d->most_peak = most;
+    d->ring->result.least_peak_bytes = (uint64_t)d->least_peak;
+    d->ring->result.most_peak_bytes = (uint64_t)d->most_peak;
+}
+
+/* Keeps the window that ends. */
+static bool window_keep(struct replay_deal *d) {
+    /* They move to the front when as many places are free there. */
+    if (d->past_first > d->past_count) {
+        memcpy(d->past, d->past + d->past_first,
+               d->past_count * sizeof(*d->past));
+        d->past_first = 0;
+    }
+    if (!tool_array_reserve(&d->past, &d->past_room,
+                            d->past_first + d->past_count + 1,
+                            sizeof(*d->past)))
+        return false;
+    d->now.end_bytes = d->live_bytes;
+    d->past[d->past_first + d->past_count++] = d->now;
+    d->past_rise = sum(d->past_rise, d->now.rise);
+    d->past_fall = sum(d->past_fall, d->now.fall);
+    return true;
+}
+
+/* Drops windows that are finished before the next one may be entered. */
+static void windows_forget(struct replay_deal *d) {
+    while (d->past_count != 0 &&
+           d->past[d->past_first].place + d->skew <= d->now.place) {
+        const struct window *w = &d->past[d->past_first++];
+        d->past_count--;
+        d->begin_bytes = w->end_bytes;
+        d->past_rise = sum(d->past_rise, -w->rise);
+        d->past_fall = sum(d->past_fall, -w->fall);
+    }
+    d->needs = d->window - (uint32_t)d->past_count;
+}
+
+/* Ends the window; the next one begins PLACES later. */
+static bool window_end(struct replay_deal *d, uint64_t places) {
+    bool bounded = d->skew != REPLAY_SKEW_NONE, good = true;
+    if (d->window_used) {
+        if (bounded) {
+            bound_peak(d);
+            good = window_keep(d);
+        }
+        d->window++;
+        d->window_used = false;
+        d->window_of++;
+        /* No segment lies in two windows. */
+        d->segment_of++;
+    }
+    d->now = (struct window){.place = d->now.place + places};
+    if (bounded && good)
+        windows_forget(d);
+    return good;
+}
+
+/* At the end all threads have finished all windows. */
+static bool windows_end(struct replay_deal *d) {
+    bool good = window_end(d, 1);
+    if (d->skew != REPLAY_SKEW_NONE && d->live_bytes > d->least_peak)
+        d->ring->result.least_peak_bytes = (uint64_t)d->live_bytes;
+    return good;
+}
+
+/* --- Cells ---------------------------------------------------------------- */
+
+/* Gives a line of cells to lane L. */
+static TCM_NOINLINE bool line_take(struct replay_deal *d, struct lane *l) {
+    uint32_t first;
+    if (!tool_array_reserve(&l->cell, &l->room, l->cells + REPLAY_CELLS_AT_ONCE,
+                            sizeof(*l->cell)))
+        return false;
+    if (d->lines != 0) {
+        first = d->line[--d->lines] * REPLAY_CELLS_AT_ONCE;
+    } else {
+        first = d->cells;
+        size_t line = first / REPLAY_CELLS_AT_ONCE;
+        if (first > UINT32_MAX - 2 * REPLAY_CELLS_AT_ONCE ||
+            !extend(&d->cell, &d->cell_room, first + REPLAY_CELLS_AT_ONCE,
+                    sizeof(*d->cell)) ||
+            !extend(&d->ended, &d->ended_room, line + 1, sizeof(*d->ended)))
+            return false;
+        d->cells += REPLAY_CELLS_AT_ONCE;
+    }
+    for (uint32_t i = REPLAY_CELLS_AT_ONCE; i-- > 0;) {
+        struct cell *c = &d->cell[first + i];
+        c->lane = l->number;
+        c->index = (uint32_t)(l - d->lane);
+        l->cell[l->cells++] = first + i;
+    }
+    return true;
+}
+
+static void cell_write(struct replay_deal *d, uint32_t cell) {
+    struct cell *c = &d->cell[cell];
+    TCM_ASSERT(c->writes < WRITES_MOST);
+    c->generation++;
+    c->writes++;
+}
+
+/* A cell for an allocation by lane L; that is the next write to it. */
+static bool cell_take(struct replay_deal *d, struct lane *l, uint32_t *cell) {
+    if (l->cells == 0 && !line_take(d, l))
+        return false;
+    *cell = l->cell[--l->cells];
+    TCM_ASSERT(d->cell[*cell].lane == l->number);
+    cell_write(d, *cell);
+    return true;
+}
+
+/* Makes CELL free. */
+static bool cell_give(struct replay_deal *d, uint32_t cell) {
+    const struct cell *c = &d->cell[cell];
+    struct lane *l = &d->lane[c->index];
+    if (l->number == c->lane) {
+        if (!tool_array_reserve(&l->cell, &l->room, l->cells + 1,
+                                sizeof(*l->cell)))
+            return false;
+        l->cell[l->cells++] = cell;
+        return true;
+    }
+    uint32_t line = cell / REPLAY_CELLS_AT_ONCE;
+    if (++d->ended[line] < REPLAY_CELLS_AT_ONCE)
+        return true;
+    d->ended[line] = 0;
+    if (!tool_array_reserve(&d->line, &d->line_room, d->lines + 1,
+                            sizeof(*d->line)))
+        return false;
+    d->line[d->lines++] = line;
+    return true;
+}
+
+/* Makes CELL free when the current batch is done. */
+static bool cell_give_late(struct replay_deal *d, uint32_t cell) {
+    if (d->late_count == d->late_room) {
+        size_t had = d->late_room, part = had - d->late_first;
+        if (!tool_array_reserve(&d->late, &d->late_room, had + 1,
+                                sizeof(*d->late)))
+            return false;
+        /* The part that wrapped around stays behind the rest. */
+        memmove(d->late + d->late_room - part, d->late + d->late_first,
+                part * sizeof(*d->late));
+        d->late_first = had == 0 ? 0 : d->late_room - part;
+    }
+    size_t at = (d->late_first + d->late_count++) % d->late_room;
+    d->late[at] = (struct late){cell, d->ring->filled};
+    return true;
+}
+
+static bool cells_collect(struct replay_deal *d) {
+    uint32_t taken = tcm_load_acquire(&d->ring->taken);
+    while (d->late_count != 0 &&
+           (int32_t)(taken - d->late[d->late_first].batch) > 0) {
+        uint32_t cell = d->late[d->late_first].cell;
+        d->cell[cell].writes = 0;
+        if (!cell_give(d, cell))
+            return false;
+        d->late_first = (d->late_first + 1) % d->late_room;
+        d->late_count--;
+    }
+    return true;
+}
+
+/* --- Operations ----------------------------------------------------------- */
+
+static bool slot_known(struct replay_deal *d, uint32_t slot) {
+    return extend(&d->slot, &d->slots, (size_t)slot + 1, sizeof(*d->slot));
+}
+
+/* W, and the REST words behind it, allocates SIZE bytes for a slot. */
+static bool deal_alloc(struct replay_deal *d, struct lane *l, uint64_t w,
+                       const uint64_t *rest, unsigned more, uint64_t size) {
+    uint32_t slot = replay_word_slot(w), cell;
+    if (!slot_known(d, slot) || !cell_take(d, l, &cell))
+        return false;
+    d->slot[slot] = (struct slot){cell, size};
+    put(d, l, (w & ~(uint64_t)UINT32_MAX) | cell);
+    for (unsigned i = 0; i < more; i++)
+        put(d, l, rest[i]);
+    live_change(d, l, (int64_t)size);
+    return true;
+}
+
+/* The next operation of L waits for another thread's block, in CELL. */
+static void await(struct replay_deal *d, struct lane *l, uint32_t cell) {
+    put(d, l, replay_word(REPLAY_AWAIT, cell, d->cell[cell].generation));
+}
+
+static bool deal_free(struct replay_deal *d, struct lane *l, uint64_t w,
+                      const uint64_t *rest, unsigned more) {
+    struct slot s = d->slot[replay_word_slot(w)];
+    bool own = d->cell[s.cell].lane == l->number;
+    if (!own)
+        await(d, l, s.cell);
+    put(d, l, (w & ~(uint64_t)UINT32_MAX) | s.cell);
+    for (unsigned i = 0; i < more; i++)
+        put(d, l, rest[i]);
+    live_change(d, l, -(int64_t)s.size);
+    return own && d->cell[s.cell].writes < WRITES_MOST
+               ? cell_give(d, s.cell)
+               : cell_give_late(d, s.cell);
+}
+
+static bool deal_realloc(struct replay_deal *d, struct lane *l,
+                         const uint64_t *w) {
+    struct slot *s = &d->slot[replay_word_slot(w[0])];
+    uint32_t from = s->cell, to = from;
+    bool own = d->cell[from].lane == l->number;
+    if (own && d->cell[from].writes < WRITES_MOST) {
+        cell_write(d, from);
+    } else {
+        if (!cell_take(d, l, &to) || !cell_give_late(d, from))
+            return false;
+        if (!own)
+            await(d, l, from);
+        put(d, l, replay_word(REPLAY_INTO, to, 0));
+    }
+    put(d, l, (w[0] & ~(uint64_t)UINT32_MAX) | from);
+    put(d, l, w[1]);
+    put(d, l, w[2]);
+    live_change(d, l, (int64_t)(w[1] - s->size));
+    *s = (struct slot){to, w[1]};
+    return true;
+}
+
+static bool deal_long(struct replay_deal *d, struct lane *l,
+                      const uint64_t *w) {
+    unsigned call = (unsigned)replay_word_size(w[0]);
+    if (mtf_call_is_realloc(call) && !replay_long_is_new(w[2]))
+        return deal_realloc(d, l, w);
+    if (mtf_call_is_free(call))
+        return deal_free(d, l, w[0], w + 1, REPLAY_LONG_WORDS - 1);
+    return deal_alloc(d, l, w[0], w + 1, REPLAY_LONG_WORDS - 1, w[1]);
+}
+
+static bool deal_thread_end(struct replay_deal *d, uint32_t index) {
+    uint32_t back = d->index;
+    d->index = index;
+    struct lane *l = lane_now(d);
+    d->index = back;
+    if (l == NULL)
+        return false;
+    segment_now(d, l)->ends = ++d->ends;
+    bool good = true;
+    for (size_t i = 0; good && i < l->cells; i++)
+        good = cell_give_late(d, l->cell[i]);
+    free(l->cell);
+    *l = (struct lane){0};
+    return good;
+}
+
+/*
+ * The operations that follow are those of INDEX's lane, recorded thread THREAD.
+ * The first lane that is born at a place of the trace begins a window and waits
+ * for all that was before; the skew between other lanes is as if there were no
+ * new window. More births at that place need the ends before them alone: else
+ * each of thousands of short threads would wait for the one before to run.
+ */
+static bool deal_switch(struct replay_deal *d, uint32_t index,
+                        uint32_t thread) {
+    bool is_born = index >= d->lanes || d->lane[index].number == 0;
+    bool is_first =
+        is_born && d->skew != REPLAY_SKEW_NONE && d->parted != d->now.place + 1;
+    d->index = index;
+    if (is_first && !window_end(d, 0))
+        return false;
+    struct lane *l = lane_now(d);
+    if (l == NULL)
+        return false;
+    l->thread = thread;
+    if (is_first) {
+        l->needs = d->window;
+        d->parted = d->now.place + 1;
+    }
+    return true;
+}
+
+static bool deal_operation(struct replay_deal *d, const uint64_t *w) {
+    struct lane *l = lane_now(d);
+    if (l == NULL)
+        return false;
+    (void)segment_now(d, l);
+    if (d->present != 0)
+        put(d, l, d->present);
+    d->present = 0;
+    switch (replay_word_code(w[0])) {
+    case REPLAY_MALLOC:
+    case REPLAY_CALLOC:
+    case REPLAY_NEW:
+    case REPLAY_NEW_ARRAY:
+        return deal_alloc(d, l, w[0], NULL, 0, replay_word_size(w[0]));
+    case REPLAY_LONG:
+        return deal_long(d, l, w);
+    case REPLAY_TRIM:
+        put(d, l, w[0]);
+        put(d, l, w[1]);
+        return true;
+    default:
+        return deal_free(d, l, w[0], NULL, 0);
+    }
+}
+
+/* Deals the operation at W. False: out of memory. */
+static bool deal_words(struct replay_deal *d, const uint64_t *w) {
+    if (d->count > REPLAY_BATCH_WORDS - DEAL_WORDS_MAX ||
+        d->segments == REPLAY_SEGMENTS)
+        flush(d, false, false);
+    switch (replay_word_code(w[0])) {
+    case REPLAY_SWITCH:
+        return deal_switch(d, replay_word_slot(w[0]),
+                           (uint32_t)replay_word_size(w[0]));
+    case REPLAY_THREAD_END:
+        return deal_thread_end(d, replay_word_slot(w[0]));
+    case REPLAY_PRESENT:
+        d->present = w[0];
+        return true;
+    case REPLAY_WINDOW:
+        return window_end(d, replay_word_size(w[0]));
+    default:
+        return deal_operation(d, w);
+    }
+}
+
+bool replay_deal_batch(struct replay_deal *d) {
+    struct replay_batch *b = &d->staging;
+    const uint64_t *w = b->word, *end = w + b->words;
+    bool good = cells_collect(d);
+    while (good && w < end) {
+        good = deal_words(d, w);
+        unsigned code = replay_word_code(*w);
+        w += code == REPLAY_LONG   ? REPLAY_LONG_WORDS
+             : code == REPLAY_TRIM ? REPLAY_TRIM_WORDS
+                                   : 1;
+    }
+    if (b->last)
+        good &= windows_end(d);
+    /* The next batch has other figures in `staging`, and may come late. */
+    flush(d, b->last != 0, true);
+    return good;
+}

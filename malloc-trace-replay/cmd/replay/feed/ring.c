@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/replay/feed/ring.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/linux/os_mem.h"
+#include "base/linux/os_thread.h"
+#include "common/stop.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Looks before a sleep: about 20 us, less than a sleep and a wake cost. */
+#define RING_LOOKS 400
+/* A sleeper looks after its partner this often. */
+#define RING_SLEEP_NS 50000000
+
+/* Whole pages of any size. */
+static size_t ring_bytes(uint32_t batches) {
+    size_t n = sizeof(struct replay_ring) +
+               (size_t)batches * sizeof(struct replay_batch);
+    return tcm_align_up(n, 65536);
+}
+
+size_t replay_ring_bytes(const struct replay_ring *r) {
+    return ring_bytes(r->batches);
+}
+
+/* A file in memory. A file that grows beyond the limit of files' sizes ends the
+   process by a signal. */
+static int ring_file(size_t bytes) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < bytes)
+        return -1;
+    int fd = memfd_create("replay", MFD_CLOEXEC);
+    if (fd >= 0 && ftruncate(fd, (off_t)bytes) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+struct replay_ring *replay_ring_new_file(uint32_t batches, uint32_t low,
+                                         int *fd) {
+    struct replay_ring *r = NULL;
+    size_t bytes = ring_bytes(batches);
+    TCM_ASSERT(tcm_is_pow2(batches) && low < batches);
+    *fd = ring_file(bytes);
+    if (*fd >= 0)
+        r = tcm_os_map_file(*fd, 0, bytes);
+    if (*fd >= 0 && r == NULL) {
+        close(*fd);
+        *fd = -1;
+    }
+    if (r == NULL)
+        r = tcm_os_map_shared(bytes);
+    if (r == NULL)
+        return NULL;
+    memset(r, 0, bytes);
+    r->batches = batches;
+    r->low = low;
+    r->bytes = bytes;
+    return r;
+}
+
+struct replay_ring *replay_ring_new(uint32_t batches, uint32_t low) {
+    int fd;
+    struct replay_ring *r = replay_ring_new_file(batches, low, &fd);
+    if (fd >= 0)
+        close(fd);
+    return r;
+}
+
+struct replay_ring *replay_ring_open(int fd) {
+    struct stat st;
+    if (fstat(fd, &st) != 0 || (size_t)st.st_size < ring_bytes(1))
+        return NULL;
+    struct replay_ring *r = tcm_os_map_file(fd, 0, (size_t)st.st_size);
+    if (r == NULL)
+        return NULL;
+    uint32_t batches = r->batches;
+    if (r->bytes == (uint64_t)st.st_size && tcm_is_pow2(batches) &&
+        batches <= REPLAY_BATCHES_MOST && ring_bytes(batches) == r->bytes)
+        return r;
+    tcm_os_unmap(r, (size_t)st.st_size);
+    return NULL;
+}
+
+/* True if the filler has to wait, with TAKEN taken. */
+static bool fill_waits(const struct replay_ring *r, uint32_t taken) {
+    uint32_t left = r->filled - taken;
+    /* In turns: from empty to full, and then not before it is empty again. */
+    if (r->low == 0)
+        return r->filled % r->batches == 0 && left != 0;
+    return left == r->batches;
+}
+
+struct replay_batch *replay_ring_fill(struct replay_ring *r) {
+    uint32_t filled = r->filled;
+    uint32_t taken = tcm_load_acquire(&r->taken);
+    while (fill_waits(r, taken)) {
+        tcm_store_relaxed(&r->wanted, filled - r->low);
+        tcm_fence_seq_cst();
+        taken = tcm_load_acquire(&r->taken);
+        if (!fill_waits(r, taken))
+            break;
+        tcm_futex_wait_shared(&r->taken, taken, RING_SLEEP_NS);
+        taken = tcm_load_acquire(&r->taken);
+    }
+    TCM_ASSERT(filled - taken < r->batches);
+    return replay_ring_place(r, filled);
+}
+
+void replay_ring_filled(struct replay_ring *r) {
+    TCM_ASSERT(r->filled - tcm_load_acquire(&r->taken) < r->batches);
+    TCM_ASSERT(replay_ring_place(r, r->filled)->words <= REPLAY_BATCH_WORDS);
+    /* Publishes the batch and the result; pairs with replay_ring_take. */
+    tcm_store_release(&r->filled, r->filled + 1);
+    tcm_fence_seq_cst();
+    if (tcm_load_relaxed(&r->sleeps) != 0)
+        tcm_futex_wake_shared(&r->filled, 1);
+}
+
+static const struct replay_batch *ring_next(struct replay_ring *r) {
+    uint32_t read = r->read;
+    if (tcm_load_acquire(&r->filled) == read)
+        return NULL;
+    TCM_ASSERT(tcm_load_acquire(&r->filled) - read <= r->batches);
+    r->read = read + 1;
+    return replay_ring_place(r, read);
+}
+
+/* True: it has ended, and what it published before is visible. */
+static bool ring_child_ended(pid_t *child, int *status) {
+    if (*child < 0)
+        return true;
+    pid_t got;
+    do
+        got = waitpid(*child, status, WNOHANG);
+    while (got < 0 && errno == EINTR);
+    if (got != *child)
+        return false;
+    *child = -1;
+    return true;
+}
+
+const struct replay_batch *replay_ring_take(struct replay_ring *r, pid_t *child,
+                                            int *status) {
+    const struct replay_batch *b;
+    for (int i = 0; i < RING_LOOKS; i++) {
+        b = ring_next(r);
+        if (b)
+            return b;
+        tcm_cpu_relax();
+    }
+    for (;;) {
+        uint32_t read = r->read;
+        tcm_store_relaxed(&r->sleeps, 1u);
+        tcm_fence_seq_cst();
+        b = ring_next(r);
+        if (!b)
+            tcm_futex_wait_shared(&r->filled, read, RING_SLEEP_NS);
+        tcm_store_relaxed(&r->sleeps, 0u);
+        b = b ? b : ring_next(r);
+        if (b)
+            return b;
+        if (ring_child_ended(child, status))
+            return ring_next(r);
+        if (tool_stop_is_due())
+            return NULL;
+    }
+}
+
+bool replay_ring_has(struct replay_ring *r) {
+    return tcm_load_acquire(&r->filled) != r->read;
+}
+
+/* No more comes before all that are there are taken; some may be already. */
+static bool ring_is_full(struct replay_ring *r) {
+    uint32_t filled = tcm_load_acquire(&r->filled);
+    TCM_ASSERT(r->low == 0);
+    return (filled % r->batches == 0 &&
+            filled != tcm_load_acquire(&r->taken)) ||
+           (filled != 0 && replay_ring_place(r, filled - 1)->last);
+}
+
+void replay_ring_await_full(struct replay_ring *r, pid_t *child, int *status) {
+    while (!ring_is_full(r)) {
+        uint32_t filled = tcm_load_acquire(&r->filled);
+        tcm_store_relaxed(&r->sleeps, 1u);
+        tcm_fence_seq_cst();
+        if (!ring_is_full(r))
+            tcm_futex_wait_shared(&r->filled, filled, RING_SLEEP_NS);
+        tcm_store_relaxed(&r->sleeps, 0u);
+        if (filled == tcm_load_acquire(&r->filled) &&
+            (ring_child_ended(child, status) || tool_stop_is_due()))
+            return;
+    }
+}
+
+void replay_ring_taken(struct replay_ring *r) {
+    uint32_t taken = r->taken + 1;
+    TCM_ASSERT(tcm_load_acquire(&r->filled) != r->taken);
+    /* Gives the place back; pairs with replay_ring_fill. */
+    tcm_store_release(&r->taken, taken);
+    tcm_fence_seq_cst();
+    if (taken == tcm_load_relaxed(&r->wanted))
+        tcm_futex_wake_shared(&r->taken, 1);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/replay/replay_options.h"
+
+#include "cmd/replay/watch/latency.h"
+#include "cmd/replay/repeat.h"
+#include "cmd/replay/replay_report.h"
+#include "common/files.h"
+#include "common/main.h"
+#include "common/opts.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- Values --------------------------------------------------------------- */
+
+static bool take_skew(void *ctx, const char *text) {
+    uint32_t *windows = ctx;
+    uint64_t ns;
+    *windows = REPLAY_SKEW_NONE;
+    if (strcmp(text, "inf") == 0)
+        return true;
+    if (!tool_parse_time(text, &ns) || ns < REPLAY_WINDOW_NS ||
+        ns / REPLAY_WINDOW_NS >= INT32_MAX)
+        return false;
+    *windows = (uint32_t)(ns / REPLAY_WINDOW_NS);
+    return true;
+}
+
+static bool take_speed(void *ctx, const char *text) {
+    double *speed = ctx;
+    char *end;
+    *speed = 0;
+    if (strcmp(text, "max") == 0)
+        return true;
+    *speed = strtod(text, &end);
+    return end != text && *end == '\0' && *speed >= 1e-6 && *speed <= 1e6;
+}
+
+/* A number of operations, or a time with its unit. */
+static bool take_step(void *ctx, const char *text) {
+    struct replay_options *o = ctx;
+    o->timeline_is_time = !tool_parse_u64(text, UINT64_MAX, &o->timeline_step);
+    return (!o->timeline_is_time || tool_parse_time(text, &o->timeline_step)) &&
+           o->timeline_step != 0;
+}
+
+/* "1/N": one call of N words is timed. */
+static bool take_latency(void *ctx, const char *text) {
+    uint64_t *stride = ctx;
+    *stride = REPLAY_LATENCY_STRIDE;
+    if (text == NULL)
+        return true;
+    if (strncmp(text, "1/", 2) != 0 ||
+        !tool_parse_u64(text + 2, UINT32_MAX, stride) || *stride == 0)
+        return false;
+    *stride -= 1;
+    return true;
+}
+
+/* A time; with a minus, for ever. */
+static bool take_sleep(void *ctx, const char *text) {
+    uint64_t *ns = ctx;
+    bool endless = text[0] == '-';
+    if (!tool_parse_time(text + (endless ? 1 : 0), ns))
+        return false;
+    if (endless)
+        *ns = UINT64_MAX;
+    return true;
+}
+
+/* Looks at the options of order and time. False: they contradict each other. */
+static bool check_order(struct replay_options *o) {
+    struct replay_order *order = &o->order;
+    bool real = o->threads == THREADS_REAL;
+    if (!o->has_skew)
+        order->skew = real ? 1 : 0;
+    if (!real && (o->has_skew || o->most_hosts != 0 || o->has_think)) {
+        (void)tool_usage_error("--%s is for --threads=real",
+                               o->has_skew          ? "skew"
+                               : o->most_hosts != 0 ? "max-threads"
+                                                    : "think");
+        return false;
+    }
+    if (o->has_max_idle && order->speed == 0 && !order->spread) {
+        (void)tool_usage_error("--max-idle is for --speed or --think=recorded");
+        return false;
+    }
+    return true;
+}
+
+/* Makes this a run of several, with output files of its own. */
+static bool be_run(struct replay_options *o) {
+    static char timeline[4096], statistics[4096], log[4096];
+    uint64_t number;
+    bool good = replay_repeat_parse(o->is_run, &o->json, &number);
+    o->repeat = o->hold_ns = 0;
+    if (good && o->timeline != NULL) {
+        good =
+            replay_repeat_name(timeline, sizeof(timeline), o->timeline, number);
+        o->timeline = timeline;
+    }
+    if (good && o->statistics_file != NULL) {
+        good = replay_repeat_name(statistics, sizeof(statistics),
+                                  o->statistics_file, number);
+        o->statistics_file = statistics;
+    }
+    if (good && o->log != NULL) {
+        good = replay_repeat_name(log, sizeof(log), o->log, number);
+        o->log = log;
+    }
+    if (!good)
+        (void)tool_usage_error("a name is too long");
+    return good;
+}
+
+/* Reads the options. False: exit with the status in O. */
+static bool parse_table(struct replay_options *out, struct tool_opts *o,
+                        int argc, char **argv) {
+    /* in the order of the enumerations, the first without a default */
+    static const char *const threads[] = {"switch", "none", "real", NULL};
+    static const char *const thinks[] = {"none", "recorded", NULL};
+    static const char *const summaries[] = {"trace_run", NULL};
+    const char *touches[REPLAY_TOUCHES + 1];
+    unsigned mode = 0, touch = REPLAY_TOUCH_AUTO, think = 0;
+    bool has_mode = false;
+    for (int i = 0; i < REPLAY_TOUCHES; i++)
+        touches[i] = replay_touch_name((enum replay_touch)i);
+    touches[REPLAY_TOUCHES] = NULL;
+    const struct tool_opt opts[] = {
+        {.name = "json",
+         .value = "FILE",
+         .help = "write the results as JSON to FILE; with - to stdout, and the "
+                 "text to stderr",
+         .text = &out->json},
+        {.name = "threads",
+         .value = "MODE",
+         .help = "switch: each recorded thread with a thread cache of its own; "
+                 "none: all on one thread and its cache; real: each on a "
+                 "thread of its own. Default: switch if the allocator can and "
+                 "NO_THREAD_CACHE_SWITCH is not set, else none",
+         .word = &mode,
+         .words = threads,
+         .given = &has_mode},
+        {.name = "skew",
+         .value = "TIME",
+         .help = "with real: how far in recorded time threads may run apart, "
+                 "from 1ms; inf: only blocks that pass from one to another "
+                 "order them. Default: 1ms",
+         .take = take_skew,
+         .ctx = &out->order.skew,
+         .expects = "a time from 1ms on, the length of a window, or inf",
+         .given = &out->has_skew},
+        {.name = "max-threads",
+         .value = "N",
+         .help = "with real: at most N threads, which take turns",
+         .count = &out->most_hosts,
+         .least = 1,
+         .most = INT32_MAX},
+        {.name = "speed",
+         .value = "X",
+         .help = "X times as fast as recorded, or max. Default: max",
+         .take = take_speed,
+         .ctx = &out->order.speed,
+         .expects = "a number from 1e-6 to 1e6, or max"},
+        {.name = "max-idle",
+         .value = "TIME",
+         .help = "with --speed: no longer pause than TIME as recorded",
+         .ns = &out->order.max_idle_ns,
+         .least = 1,
+         .given = &out->has_max_idle},
+        {.name = "think",
+         .value = "WHAT",
+         .help = "with real: recorded, to spread operations over the time that "
+                 "they took; none. Default: none",
+         .word = &think,
+         .words = thinks,
+         .given = &out->has_think},
+        {.name = "touch",
+         .value = "WHAT",
+         .help = "what is written to a block: auto (the first 8 bytes below 4 "
+                 "KiB, of larger ones all, or what the trace says was "
+                 "present), none, first (8 bytes), page (a byte a page), all; "
+                 "use: as auto, and blocks are read when they are freed. "
+                 "Default: auto",
+         .word = &touch,
+         .words = touches},
+        {.name = "check",
+         .help = "verify all that the allocator does; not for times",
+         .flag = &out->check},
+        {.name = "timeline",
+         .value = "FILE",
+         .help = "write memory in the course of time to FILE: JSON if its name "
+                 "ends in .json, else CSV",
+         .text = &out->timeline},
+        {.name = "timeline-step",
+         .value = "N",
+         .help = "a moment every N operations, or N ms (as 5ms)",
+         .take = take_step,
+         .ctx = out,
+         .expects = "a number of operations, or a time such as 5ms, from 1 on"},
+        {.name = "log",
+         .value = "FILE",
+         .help = "write the calls to FILE, with the addresses that came back; "
+                 "not with real",
+         .text = &out->log},
+        {.name = "latency",
+         .value = "1/N",
+         .value_optional = true,
+         .help = "the time of single calls, of one in N (2048)",
+         .take = take_latency,
+         .ctx = &out->latency_stride,
+         .expects = "1/N with N from 1 on",
+         .given = &out->latency},
+        {.name = "allocator-stats",
+         .value = "FILE",
+         .value_optional = true,
+         .help = "what the allocator says of itself at the end, on stderr or "
+                 "in FILE",
+         .text = &out->statistics_file,
+         .given = &out->statistics},
+        {.name = "summary",
+         .value = "FORM",
+         .help = "trace_run: the lines that dj/malloc's trace_run prints",
+         .words = summaries,
+         .given = &out->trace_run},
+        {.name = "repeat",
+         .value = "N",
+         .help = "N runs, each a new process; least, median and most of their "
+                 "figures",
+         .count = &out->repeat,
+         .least = 1,
+         .most = 1000000},
+        {.letter = 's',
+         .name = "sleep",
+         .value = "TIME",
+         .help = "sleep TIME long after the report; with -TIME until a signal "
+                 "comes",
+         .take = take_sleep,
+         .ctx = &out->hold_ns,
+         .expects = "a time such as 2.5, 1500ms or 1m30s, or - with a time"},
+        /* between processes of replay */
+        {.name = REPLAY_REPEAT_RUN, .value = "RUN", .text = &out->is_run},
+        {.name = REPLAY_DECODE,
+         .value = "FD",
+         .count = &out->ring_fd,
+         .most = INT_MAX,
+         .given = &out->decodes},
+        {0}};
+    const struct tool_command command = {
+        .usage = "replay [OPTION]... [FILE]...",
+        .about = "Runs the requests of traces (of stdin without FILE; "
+                 "processed or raw, plain or compressed, also of the formats "
+                 "that malloc-trace convert reads) against the malloc of this "
+                 "process, which LD_PRELOAD chooses, and reports what that "
+                 "took.",
+        .opts = opts,
+        .quiet = "no report and no progress, but what is wrong",
+        .notes = "Exit status: 0 success; 1 system error, or no processed "
+                 "trace; 2 usage; 3 something of the trace is missing, or "
+                 "SIGINT or SIGTERM came; the rest was replayed; 5 --check "
+                 "found the allocator at fault."};
+    out->order.max_idle_ns = UINT64_MAX;
+    bool good = tool_opts_parse(o, &command, argc, argv);
+    if (has_mode)
+        out->threads = (enum replay_threads_mode)(THREADS_SWITCH + mode);
+    out->touch = (enum replay_touch)touch;
+    out->order.spread = think != 0;
+    return good;
+}
+
+bool replay_options_parse(int argc, char **argv, struct replay_options *out,
+                          int *status) {
+    struct tool_opts o;
+    if (!parse_table(out, &o, argc, argv)) {
+        *status = o.status;
+        return false;
+    }
+    if (!check_order(out)) {
+        *status = TOOL_USAGE;
+        return false;
+    }
+    if (o.operand_count == 0 && isatty(STDIN_FILENO) == 1) {
+        *status =
+            tool_usage_error("no FILE given, and standard input is a terminal");
+        return false;
+    }
+    out->file = o.operand;
+    out->files = o.operand_count;
+    /* The rest was looked at by the process that made this one. */
+    if (out->decodes)
+        return true;
+    static const char *const standard[] = {"-"};
+    const char *const *in =
+        out->files == 0 ? standard : (const char *const *)o.operand;
+    *status = TOOL_USAGE;
+    if (out->is_run != NULL)
+        return be_run(out);
+    if (out->repeat != 0 && !replay_repeat_can(out->file, out->files))
+        return false;
+    int ins = out->files == 0 ? 1 : out->files;
+    if (out->timeline != NULL && tool_file_is_stdout(out->timeline)) {
+        (void)tool_usage_error("--timeline needs a file");
+        return false;
+    }
+    if (out->log != NULL && out->repeat != 0 && tool_file_is_stdout(out->log)) {
+        (void)tool_usage_error("--log with --repeat needs a file");
+        return false;
+    }
+    if (out->trace_run && out->repeat != 0) {
+        (void)tool_usage_error("--summary is not for --repeat");
+        return false;
+    }
+    if (out->trace_run) { /* its averages are of all calls */
+        out->latency = true;
+        out->latency_stride = 0;
+        if (out->threads == THREADS_DEFAULT && out->log == NULL)
+            out->threads = THREADS_REAL;
+    }
+    if (out->log != NULL && out->threads == THREADS_REAL) {
+        (void)tool_usage_error("--log is not for --threads=real");
+        return false;
+    }
+    const char *outs[4];
+    int n = 0;
+    if (out->timeline != NULL)
+        outs[n++] = out->timeline;
+    if (out->log != NULL)
+        outs[n++] = out->log;
+    if (out->statistics_file != NULL)
+        outs[n++] = out->statistics_file;
+    if (n != 0 && out->json != NULL)
+        outs[n++] = out->json;
+    if (n != 0 && tool_files_collide(outs, n, in, ins))
+        return false;
+    if (out->timeline_step != 0 && out->timeline == NULL) {
+        (void)tool_usage_error("--timeline-step is for --timeline");
+        return false;
+    }
+    return !tool_files_collide_text(out->json, in, ins);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The replayer's own memory while it measures: pieces and stacks for threads,
+ * and tables. It is kept apart from the allocator under test, present and
+ * counted, so that it can be left out of the resident memory.
+ *
+ * Threads: one.
+ */
+#ifndef TOOL_CMD_REPLAY_RUN_ARENA_H
+#define TOOL_CMD_REPLAY_RUN_ARENA_H
+
+#include "base/compiler.h"
+#include "cmd/replay/watch/measure.h"
+
+#include <pthread.h>
+
+/* Pieces that were given back, linked by their first bytes. All zero: empty. */
+struct replay_arena_list {
+    void *first;
+};
+void replay_arena_push(struct replay_arena_list *l, void *p);
+
+struct replay_arena {
+    struct replay_rss *rss;
+    uint64_t bytes; /* held here, and what the owner adds */
+    char *chunk;
+    size_t chunk_left;
+    struct replay_arena_list chunks, stacks;
+};
+
+/* Room for the thread-local variables of any library; most of it is never
+   touched. */
+#define REPLAY_STACK_BYTES ((size_t)1 << 20)
+
+/* To be called before and after each change of `bytes`, and of tables that are
+   left out, too. */
+void replay_arena_before(struct replay_arena *a);
+void replay_arena_after(struct replay_arena *a);
+
+/* A piece of BYTES zero bytes in cache lines of its own: from LIST, where
+   pieces of this size are put back, or new. NULL: out of memory. */
+void *replay_arena_piece(struct replay_arena *a, struct replay_arena_list *list,
+                         size_t bytes);
+/* A stack. NULL: out of memory. */
+void *replay_arena_stack(struct replay_arena *a);
+void replay_arena_stack_back(struct replay_arena *a, void *stack);
+/* pthread_create. The C library asks the allocator under test for a table of
+   the thread's variables; where that is refused now and then it is asked
+   again. */
+int replay_thread_make(pthread_t *thread, const pthread_attr_t *attr,
+                       void *(*main)(void *arg), void *arg);
+/* To be called first of all in such a thread: makes that table what it is where
+   calloc clears memory. The C library frees what stands in it. */
+void replay_thread_begin(void);
+/* Gives everything back to the system, with all pieces. */
+void replay_arena_end(struct replay_arena *a);
+
+/* --- Tables --------------------------------------------------------------- */
+
+/* Entries of 8 bytes, zero when new, in memory of their own. All pages are
+   present, so its size is its share of the resident memory. */
+struct replay_table {
+    void *memory; /* NULL while empty */
+    size_t bytes;
+    size_t reserved; /* bytes it may grow to in place; 0: it moves */
+};
+
+/* Makes an empty table that never moves and may grow to ENTRIES, or to as many
+   as the address space has room for. False: it has none. */
+bool replay_table_reserve(struct replay_table *t, uint64_t entries);
+
+static inline bool replay_table_fits(const struct replay_table *t,
+                                     uint64_t entries) {
+    return entries * 8 <= t->bytes;
+}
+/* Makes room for ENTRIES and some more, and keeps the contents. The table may
+   move, unless it was reserved; then other threads may use it meanwhile. False:
+   out of memory, nothing changed. */
+bool replay_table_grow(struct replay_table *t, uint64_t entries);
+
+#endif

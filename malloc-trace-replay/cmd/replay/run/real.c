@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The dealer: deals segments to lanes, makes a thread for each lane when it is
+ * born, and joins threads that ended. It never waits for room: it deals all
+ * that the ring has, gives lanes their threads in the order of births, and
+ * sleeps until all is done.
+ *
+ * Why a birth cannot wait for ever: it waits for windows and ends that come
+ * before it in the trace. All operations before it were dealt, to lanes that
+ * are born, and none of them needs one behind it. So the earliest that is not
+ * done can always run.
+ */
+#include "cmd/replay/run/real.h"
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/linux/os_mem.h"
+#include "base/linux/os_thread.h"
+#include "cmd/replay/run/hosts.h"
+#include "cmd/replay/run/arena.h"
+#include "common/stop.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+
+/* Number of the recorded program's main thread, in nearly all traces. */
+#define MAIN_THREAD 1u
+/* Time between two looks at the memory while threads run. */
+#define MEMORY_NS 2000000u
+
+/* A process has one dealer, which runs at most once. */
+static struct {
+    struct replay_real *real;
+    struct replay_crew crew;
+    pthread_t thread;
+    const struct replay_batch *first;
+
+    /* its thread's own */
+    struct replay_lane **lane; /* by index */
+    size_t lanes;
+    struct replay_host *hosts;
+    uint32_t host_count;
+    /* Lanes that were dealt segments and are not born, in the order of births;
+       lanes whose end was dealt and that no birth waited for, in that of
+       ends. */
+    struct replay_lane *unborn, *last_unborn, *ending, *last_ending;
+    struct replay_host main_host;
+    struct replay_arena arena;
+    struct replay_arena_list free_lanes, free_hosts;
+    uint64_t dealer_cpu_ns;
+    struct replay_delay delay;
+    uint64_t apart_cpu_ns, apart_since_ns, apart_since_cpu_ns;
+    const struct replay_batch *moment; /* observers look when it is done */
+    struct replay_batch moment_batch;  /* its head */
+    bool apart;                        /* now a prologue or epilogue is dealt */
+    struct replay_exec exec;           /* what a lane begins with */
+    /* By batch, the last ones: where they leave the trace, if they say so. */
+    struct {
+        bool is_state;
+        struct replay_account account;
+    } left[REPLAY_BATCHES_MOST];
+
+    uint32_t go TCM_ALIGNED(64); /* the dealer may begin */
+    uint64_t gone_wait_cpu_ns;   /* of hosts that were joined */
+} dealer;
+
+/* --- Waiting -------------------------------------------------------------- */
+
+/* True if nothing more is to be done; a signal may ask for that. */
+static bool is_stopped(void) {
+    if (!replay_is_flag(&dealer.crew.stop) && tool_stop_is_due()) {
+        dealer.real->interrupted = true;
+        tcm_store_release(&dealer.crew.stop, 1u);
+    }
+    return replay_is_flag(&dealer.crew.stop);
+}
+
+/* Looks at memory for the average; threads run meanwhile. */
+static void memory_sample(void) {
+    if (dealer.apart)
+        replay_rss_from(dealer.real->watch->rss);
+    else
+        replay_rss_to(dealer.real->watch->rss);
+}
+
+/* --- The dealer: threads -------------------------------------------------- */
+
+static bool lanes_extend(size_t index) {
+    if (index < dealer.lanes)
+        return true;
+    size_t n = dealer.lanes == 0 ? 8192 : dealer.lanes * 2;
+    while (n <= index)
+        n *= 2;
+    replay_arena_before(&dealer.arena);
+    void *p =
+        dealer.lane == NULL
+            ? tcm_os_map(n * sizeof(*dealer.lane))
+            : tcm_os_remap(dealer.lane, dealer.lanes * sizeof(*dealer.lane),
+                           n * sizeof(*dealer.lane));
+    if (p == NULL)
+        return false;
+    dealer.lane = p;
+    memset(dealer.lane + dealer.lanes, 0,
+           (n - dealer.lanes) * sizeof(*dealer.lane));
+    dealer.arena.bytes += (n - dealer.lanes) * sizeof(*dealer.lane);
+    dealer.lanes = n;
+    replay_arena_after(&dealer.arena);
+    return true;
+}
+
+static void lane_report(const struct replay_lane *l) {
+    struct replay_real *r = dealer.real;
+    r->waits.data_ns += l->waits.data_ns;
+    r->waits.skew_ns += l->waits.skew_ns;
+    r->waits.idle_ns += l->waits.idle_ns;
+    r->exec->refused += l->exec.refused;
+    r->exec->refused_reallocs += l->exec.refused_reallocs;
+    r->exec->skipped += l->exec.skipped;
+    r->exec->skipped_frees += l->exec.skipped_frees;
+    r->exec->trims += l->exec.trims;
+    if (r->reports < REPLAY_LANE_REPORTS)
+        r->report[r->reports++] =
+            (struct replay_lane_report){l->thread, l->waits};
+}
+
+static void lanes_bury(struct replay_lane *l) {
+    struct replay_lane *next;
+    for (; l != NULL; l = next) {
+        next = l->next;
+        lane_report(l);
+        /* The list of those that end still has it. */
+        l->is_buried = l->end != 0;
+        if (l->end == 0)
+            replay_arena_push(&dealer.free_lanes, l);
+    }
+}
+
+/* Its thread has ended: takes back what it had. */
+static void host_bury(struct replay_host *h) {
+    lanes_bury(h->ended);
+    lanes_bury(h->lanes);
+    h->lanes = h->ended = NULL;
+    dealer.gone_wait_cpu_ns += h->wait_cpu_ns;
+    h->wait_cpu_ns = 0;
+    if (h->is_main)
+        return;
+    replay_arena_stack_back(&dealer.arena, h->stack);
+    replay_arena_push(&dealer.free_hosts, h);
+    dealer.host_count--;
+}
+
+/* H, whose thread was joined, is no more. */
+static void host_joined(struct replay_host *h) {
+    if (h->before != NULL)
+        h->before->next = h->next;
+    else
+        dealer.hosts = h->next;
+    if (h->next != NULL)
+        h->next->before = h->before;
+    host_bury(h);
+}
+
+/* Joins threads that ended; ALL: waits for all. */
+static void hosts_collect(bool all) {
+    struct replay_host *next;
+    for (struct replay_host *h = dealer.hosts; h != NULL; h = next) {
+        next = h->next;
+        if (all || replay_is_flag(&h->left)) {
+            pthread_join(h->thread, NULL);
+            host_joined(h);
+        } else {
+            lanes_bury(tcm_swap_acq_rel(&h->ended, NULL));
+        }
+    }
+}
+
+/* Stacks may take a quarter of a limited address space; the allocator needs the
+   rest. */
+static bool stacks_are_many(void) {
+    return dealer.host_count >= tcm_os_address_limit() / 4 / REPLAY_STACK_BYTES;
+}
+
+/* NULL: the system has no thread, or no memory, to give. */
+static struct replay_host *host_make(struct replay_lane *l) {
+    pthread_attr_t attr;
+    if (stacks_are_many())
+        return NULL;
+    struct replay_host *h =
+        replay_arena_piece(&dealer.arena, &dealer.free_hosts, sizeof(*h));
+    if (h == NULL)
+        return NULL;
+    h->stack = replay_arena_stack(&dealer.arena);
+    if (h->stack == NULL) {
+        replay_arena_push(&dealer.free_hosts, h);
+        return NULL;
+    }
+    h->crew = &dealer.crew;
+    h->lanes = l;
+    h->count = l->end == 0;
+    l->host = h;
+    pthread_attr_init(&attr);
+    int error = pthread_attr_setstack(&attr, h->stack, REPLAY_STACK_BYTES);
+    if (error == 0)
+        error = replay_thread_make(&h->thread, &attr, replay_host_main, h);
+    pthread_attr_destroy(&attr);
+    if (error != 0) {
+        replay_arena_stack_back(&dealer.arena, h->stack);
+        replay_arena_push(&dealer.free_hosts, h);
+        return NULL;
+    }
+    h->next = dealer.hosts;
+    if (h->next != NULL)
+        h->next->before = h;
+    dealer.hosts = h;
+    dealer.host_count++;
+    dealer.real->hosts = tcm_max_u64(dealer.real->hosts, dealer.host_count);
+    return h;
+}
+
+/* The host with the fewest lanes. One without lanes is about to end, unless it
+   is the main host or the number of hosts is limited. */
+static struct replay_host *host_with_least(void) {
+    struct replay_host *least = &dealer.main_host;
+    bool they_stay = dealer.real->options.most_hosts != 0;
+    for (struct replay_host *h = dealer.hosts; h != NULL; h = h->next)
+        if (h->count < least->count && (h->count != 0 || they_stay))
+            least = h;
+    return least;
+}
+
+/* Gives lane L a thread. */
+static void lane_place(struct replay_lane *l) {
+    uint32_t most = dealer.real->options.most_hosts;
+    struct replay_host *h = NULL;
+    if (l->thread == MAIN_THREAD && dealer.main_host.lanes == NULL) {
+        h = &dealer.main_host;
+    } else if (most == 0 || dealer.host_count < most) {
+        if (dealer.real->pooled)
+            hosts_collect(false);
+        h = host_make(l);
+        if (h != NULL)
+            return;
+        dealer.real->pooled = true;
+    }
+    if (h == NULL)
+        h = host_with_least();
+    lanes_bury(tcm_swap_acq_rel(&h->ended, NULL));
+    l->host = h;
+    l->next = h->lanes;
+    h->is_shared = true;
+    h->count += l->end == 0;
+    tcm_store_release(&h->lanes, l);
+    /* It may have segments already. */
+    replay_host_wake(h);
+}
+
+/* The lane of segment S, if it was born. */
+static struct replay_lane *lane_find(const struct replay_segment *s) {
+    struct replay_lane *l =
+        s->index < dealer.lanes ? dealer.lane[s->index] : NULL;
+    TCM_ASSERT(l == NULL || l->number == s->lane);
+    return l;
+}
+
+/* Makes the lane of segment S, its first. NULL: out of memory. */
+static struct replay_lane *lane_make(const struct replay_segment *s) {
+    if (!lanes_extend(s->index))
+        return NULL;
+    struct replay_lane *l =
+        replay_arena_piece(&dealer.arena, &dealer.free_lanes, sizeof(*l));
+    if (l == NULL)
+        return NULL;
+    l->exec = dealer.exec;
+    l->exec.cell = dealer.real->cells->memory;
+    l->number = s->lane;
+    l->thread = s->thread;
+    l->after = s->after;
+    l->needs = s->needs;
+    l->why = NEEDS_WORK;
+    dealer.lane[s->index] = l;
+    if (dealer.last_unborn != NULL)
+        dealer.last_unborn->next_unborn = l;
+    else
+        dealer.unborn = l;
+    dealer.last_unborn = l;
+    return l;
+}
+
+/* --- The dealer: births and ends ------------------------------------------ */
+
+/* Joins the thread of H, which has one lane, whose end was dealt. False:
+   stopped. */
+static bool host_await(struct replay_host *h) {
+    struct timespec due;
+    for (;;) {
+        clock_gettime(CLOCK_REALTIME, &due);
+        uint64_t ns = (uint64_t)due.tv_nsec + MEMORY_NS;
+        due.tv_sec += (time_t)(ns / 1000000000u);
+        due.tv_nsec = (long)(ns % 1000000000u);
+        if (pthread_timedjoin_np(h->thread, NULL, &due) == 0)
+            break;
+        if (is_stopped())
+            return false;
+        memory_sample();
+    }
+    host_joined(h);
+    return true;
+}
+
+/* Waits until lane L, whose end was dealt, is done, and its thread gone if it
+   had one of its own. False: stopped. */
+static bool end_await(struct replay_lane *l) {
+    struct replay_host *h = l->host;
+    if (!h->is_main && !h->is_shared && dealer.real->options.most_hosts == 0)
+        return host_await(h);
+    while (!replay_lane_await_over(&dealer.crew, l, MEMORY_NS)) {
+        if (is_stopped())
+            return false;
+        memory_sample();
+    }
+    return true;
+}
+
+/* Lane L ends as number END. Ends of one batch are not dealt in their order. */
+static void ending_add(struct replay_lane *l, uint32_t end) {
+    struct replay_lane *before = dealer.last_ending;
+    while (before != NULL && (int32_t)(before->end - end) > 0)
+        before = before->before_ending;
+    struct replay_lane *next =
+        before != NULL ? before->next_ending : dealer.ending;
+    l->end = end;
+    l->before_ending = before;
+    l->next_ending = next;
+    *(before != NULL ? &before->next_ending : &dealer.ending) = l;
+    *(next != NULL ? &next->before_ending : &dealer.last_ending) = l;
+}
+
+/* All ends up to number LAST are done; WAITS for them. False: they are not, or
+   stopped. */
+static bool ends_are_done(uint32_t last, bool waits) {
+    struct replay_lane *l;
+    while ((l = dealer.ending) != NULL && (int32_t)(l->end - last) <= 0) {
+        if (!waits && !l->is_buried && !replay_is_flag(&l->over))
+            return false;
+        dealer.ending = l->next_ending;
+        *(dealer.ending != NULL ? &dealer.ending->before_ending
+                                : &dealer.last_ending) = NULL;
+        l->end = 0;
+        if (l->is_buried)
+            replay_arena_push(&dealer.free_lanes, l);
+        else if (!end_await(l))
+            return false;
+    }
+    return true;
+}
+
+static bool is_stopped_now(void *unused) {
+    (void)unused;
+    return is_stopped();
+}
+
+/*
+ * Lane L, the first that is not born, may begin when those that end before it
+ * in the trace are gone and the windows that it needs are finished. So there
+ * are never more threads than the trace has alive at one place of it, and none
+ * takes memory before its time. WAITS until then. Returns false if it may not,
+ * or if all is to stop.
+ */
+static bool may_be_born(const struct replay_lane *l, bool waits) {
+    struct replay_progress *p = &dealer.crew.progress;
+    if (!ends_are_done(l->after, waits))
+        return false;
+    while (
+        !replay_window_reached(tcm_load_acquire(&p->window_done), l->needs)) {
+        if (!waits || is_stopped())
+            return false;
+        replay_progress_sleep(p, l->needs, is_stopped_now, NULL, MEMORY_NS);
+        memory_sample();
+    }
+    return !is_stopped();
+}
+
+/* Births after which the dealer checks how long it waited for its processor. */
+#define CHECK_BIRTHS 64u
+
+/*
+ * Other work on the processors makes each birth wait for the rest of that
+ * work's slices, some milliseconds. A thread with short slices, which those
+ * that it makes inherit, runs at once when it is woken (Linux from 6.12 on).
+ */
+static void processors_check(void) {
+    if (replay_is_delayed(&dealer.delay))
+        tcm_os_short_slice();
+}
+
+/* Gives lanes that were dealt their threads, as soon as each may begin; WAITS
+   until all have them. All operations before their births were dealt, too. */
+static void births_run(bool waits) {
+    struct replay_lane *l;
+    while ((l = dealer.unborn) != NULL && may_be_born(l, waits)) {
+        dealer.unborn = l->next_unborn;
+        if (dealer.unborn == NULL)
+            dealer.last_unborn = NULL;
+        dealer.real->lanes++;
+        dealer.real->most_alive =
+            tcm_max_u64(dealer.real->most_alive, dealer.real->lanes - l->after);
+        lane_place(l);
+        if (dealer.real->lanes % CHECK_BIRTHS == 0)
+            processors_check();
+    }
+}
+
+/* Waits until all segments are done. */
+static void drain(void) {
+    births_run(true);
+    while (!is_stopped() &&
+           !replay_progress_await_all(&dealer.crew.progress, MEMORY_NS))
+        memory_sample();
+}
+
+/* --- The dealer: segments ------------------------------------------------- */
+
+/* Segment I of B, which is batch NUMBER. False: out of memory. */
+static bool segment_deal(const struct replay_batch *b, uint32_t i,
+                         uint32_t number) {
+    const struct replay_segment *s = &b->segment[i];
+    struct replay_lane *l = lane_find(s);
+    if (l == NULL)
+        l = lane_make(s);
+    if (l == NULL)
+        return false;
+    replay_progress_segment(&dealer.crew.progress, s);
+    struct replay_host *h = l->host;
+    if (s->ends != 0) {
+        /* Its index may be another's from here on. */
+        dealer.lane[s->index] = NULL;
+        ending_add(l, s->ends);
+        if (h != NULL)
+            h->count--;
+    }
+    /* The lane and its host may end after this, and stay what they are until
+       the dealer joins the thread. */
+    replay_chain_append(&dealer.crew.chain, &l->chain, number, i);
+    if (h != NULL)
+        replay_host_wake(h);
+    return true;
+}
+
+/* --- The dealer: batches -------------------------------------------------- */
+
+/* Keeps the times of prologues and epilogues apart; nothing else runs then. */
+static void phase_change(bool apart) {
+    drain();
+    uint64_t now = tcm_clock_ns(), cpu = tcm_clock_process_cpu_ns();
+    if (apart) {
+        dealer.apart_since_ns = now;
+        dealer.apart_since_cpu_ns = cpu;
+    } else {
+        dealer.real->apart_ns += now - dealer.apart_since_ns;
+        dealer.apart_cpu_ns += cpu - dealer.apart_since_cpu_ns;
+    }
+}
+
+static bool batch_deal(const struct replay_batch *b, uint32_t number) {
+    struct replay_real *r = dealer.real;
+    if (!replay_table_fits(r->cells, b->slots)) {
+        replay_arena_before(&dealer.arena);
+        size_t had = r->cells->bytes;
+        uint64_t huge = replay_rss_huge_before();
+        if (!replay_table_grow(r->cells, b->slots))
+            return false;
+        replay_rss_huge_after(r->watch->rss, huge);
+        dealer.arena.bytes += r->cells->bytes - had;
+        replay_arena_after(&dealer.arena);
+    }
+    uint64_t late_ns = replay_await_due(b, r->watch->start_ns, r->watch->rss);
+    r->late_ns = tcm_max_u64(r->late_ns, late_ns);
+    replay_watch_batch(r->watch, b);
+    replay_progress_batch(&dealer.crew.progress, number, b->segments);
+    for (uint32_t i = 0; i < b->segments; i++)
+        if (!segment_deal(b, i, number))
+            return false;
+    return true;
+}
+
+/* Deals batch NUMBER. */
+static void batch_next(const struct replay_batch *b, uint32_t number) {
+    if (dealer.apart != (b->apart != 0)) {
+        phase_change(!dealer.apart);
+        dealer.apart = b->apart != 0;
+    }
+    dealer.left[number % REPLAY_BATCHES_MOST].is_state = b->is_state != 0;
+    dealer.left[number % REPLAY_BATCHES_MOST].account = b->account;
+    if (batch_deal(b, number)) {
+        /* It may be gone after this. */
+        replay_progress_batch_dealt(&dealer.crew.progress, number);
+        return;
+    }
+    dealer.real->out_of_memory = !is_stopped();
+    tcm_store_release(&dealer.crew.stop, 1u);
+}
+
+/* Copies the head of batch B, whose place in the ring may be filled again when
+   it is dealt. */
+static const struct replay_batch *moment_of(const struct replay_batch *b) {
+    memcpy(&dealer.moment_batch, b, offsetof(struct replay_batch, segment));
+    return &dealer.moment_batch;
+}
+
+/*
+ * Unless operations have times of their own, threads run while the decoding
+ * process sleeps, and sleep while it fills the ring, since it would take a
+ * processor from them.
+ */
+static void deal_all(const struct replay_batch *b) {
+    struct replay_real *r = dealer.real;
+    bool last = false;
+    for (uint32_t number = 0;;) {
+        if (!r->options.is_paced)
+            replay_ring_await_full(r->ring, &r->child, &r->child_status);
+        uint64_t start_ns = tcm_clock_ns();
+        replay_rss_from(r->watch->rss);
+        if (!r->options.is_paced)
+            replay_processors_turn(&dealer.crew.processors);
+        do {
+            last = b->last != 0;
+            dealer.moment =
+                replay_watch_wants(r->watch, b) ? moment_of(b) : NULL;
+            batch_next(b, number++);
+            births_run(r->options.is_paced);
+            b = NULL;
+            if (!last && dealer.moment == NULL &&
+                (r->options.is_paced || replay_ring_has(r->ring)))
+                b = replay_ring_take(r->ring, &r->child, &r->child_status);
+        } while (b != NULL && !is_stopped());
+        drain();
+        r->wall_ns += tcm_clock_ns() - start_ns;
+        if (dealer.moment != NULL)
+            replay_watch_look(r->watch, dealer.moment);
+        if (last || is_stopped())
+            break;
+        if (b == NULL)
+            b = replay_ring_take(r->ring, &r->child, &r->child_status);
+        if (b == NULL) {
+            r->cut_short = !is_stopped();
+            break;
+        }
+    }
+    if (dealer.apart)
+        phase_change(false);
+}
+
+static void *dealer_main(void *arg) {
+    (void)arg;
+    replay_thread_begin();
+    while (!replay_is_flag(&dealer.go))
+        tcm_futex_wait(&dealer.go, 0, REPLAY_IDLE_NS);
+    replay_delay_begin(&dealer.delay);
+    uint64_t cpu_ns = tcm_clock_thread_cpu_ns();
+    deal_all(dealer.first);
+    dealer.dealer_cpu_ns = tcm_clock_thread_cpu_ns() - cpu_ns;
+    tcm_store_release(&dealer.crew.finished, 1u);
+    replay_host_wake(&dealer.main_host);
+    for (struct replay_host *h = dealer.hosts; h != NULL; h = h->next)
+        replay_host_wake(h);
+    return NULL;
+}
+
+/* --- For the caller ------------------------------------------------------- */
+
+uint64_t replay_real_bytes(const struct replay_real *r) {
+    (void)r;
+    return dealer.arena.bytes;
+}
+
+/* Cells that a limited address space has room for. */
+static uint64_t most_cells(void) {
+    return tcm_min_u64(UINT32_MAX, tcm_os_address_limit() / 128);
+}
+
+static size_t report_bytes(void) {
+    return tcm_align_up(REPLAY_LANE_REPORTS * sizeof(struct replay_lane_report),
+                        tcm_os_page_size());
+}
+
+bool replay_real_begin(struct replay_real *r) {
+    memset(&dealer, 0, sizeof(dealer));
+    dealer.real = r;
+    dealer.exec = *r->exec;
+    replay_progress_begin(&dealer.crew.progress, r->ring);
+    dealer.arena.rss = r->watch->rss;
+    dealer.crew.options = &r->options;
+    dealer.main_host.crew = &dealer.crew;
+    dealer.main_host.is_main = true;
+    replay_processors_begin(&dealer.crew.processors);
+    dealer.crew.chain.ring = r->ring;
+    dealer.host_count = 1;
+    r->hosts = 1;
+    size_t bytes = report_bytes();
+    r->report = tcm_os_map(bytes);
+    if (r->report == NULL || !replay_table_reserve(r->cells, most_cells())) {
+        errno = ENOMEM;
+        return false;
+    }
+    memset(r->report, 0, bytes);
+    if (!replay_table_grow(r->cells, 1)) {
+        errno = ENOMEM;
+        return false;
+    }
+    dealer.arena.bytes = r->own_bytes + bytes + r->cells->bytes;
+    errno = replay_thread_make(&dealer.thread, NULL, dealer_main, NULL);
+    return errno == 0;
+}
+
+void replay_real_run(struct replay_real *r, const struct replay_batch *b) {
+    uint64_t cpu_ns = tcm_clock_process_cpu_ns();
+    dealer.first = b;
+    r->watch->start_ns = tcm_clock_ns();
+    tcm_store_release(&dealer.go, 1u);
+    tcm_futex_wake(&dealer.go, 1);
+    replay_host_run(&dealer.main_host);
+    while (!replay_is_flag(&dealer.crew.finished))
+        tcm_futex_wait(&dealer.crew.finished, 0, REPLAY_IDLE_NS);
+    uint64_t elapsed_ns = tcm_clock_ns() - r->watch->start_ns;
+    cpu_ns = tcm_clock_process_cpu_ns() - cpu_ns;
+    r->decoder_ns = elapsed_ns > r->wall_ns ? elapsed_ns - r->wall_ns : 0;
+    r->wall_ns -= tcm_min_u64(r->apart_ns, r->wall_ns);
+    uint64_t waits = dealer.gone_wait_cpu_ns + dealer.main_host.wait_cpu_ns;
+    for (struct replay_host *h = dealer.hosts; h != NULL; h = h->next)
+        waits += tcm_load_relaxed(&h->wait_cpu_ns);
+    uint64_t other = waits + dealer.dealer_cpu_ns + dealer.apart_cpu_ns;
+    r->cpu_ns = cpu_ns > other ? cpu_ns - other : 0;
+    r->peak_live_bytes = tcm_load_acquire(&dealer.crew.progress.peak_bytes);
+}
+
+/* The account up to a place before which all operations were done. */
+static struct replay_account account_done(const struct replay_real *r) {
+    uint32_t taken = tcm_load_acquire(&r->ring->taken);
+    for (uint32_t i = 1; i <= REPLAY_BATCHES_MOST && i <= taken; i++)
+        if (dealer.left[(taken - i) % REPLAY_BATCHES_MOST].is_state)
+            return dealer.left[(taken - i) % REPLAY_BATCHES_MOST].account;
+    return (struct replay_account){0};
+}
+
+void replay_real_end(struct replay_real *r) {
+    tcm_store_release(&dealer.crew.leave, 1u);
+    tcm_futex_wake(&dealer.crew.leave, INT32_MAX);
+    pthread_join(dealer.thread, NULL);
+    hosts_collect(true);
+    host_bury(&dealer.main_host);
+    r->done = account_done(r);
+    replay_arena_end(&dealer.arena);
+    if (dealer.lane != NULL)
+        tcm_os_unmap(dealer.lane, dealer.lanes * sizeof(*dealer.lane));
+}
+
+void replay_real_free(struct replay_real *r) {
+    if (r->report != NULL)
+        tcm_os_unmap(r->report, report_bytes());
+    r->report = NULL;
+}

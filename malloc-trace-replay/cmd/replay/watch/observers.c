@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/replay/watch/observer.h"
+
+#include "base/check.h"
+#include "common/main.h"
+
+#define OBSERVER_ADDRESS(name) &replay_##name##_observer,
+static const struct replay_observer *const observers[REPLAY_OBSERVER_COUNT] = {
+    REPLAY_OBSERVERS(OBSERVER_ADDRESS)};
+
+bool replay_watch_begin(struct replay_watch *w) {
+    for (unsigned i = REPLAY_OBSERVER_COUNT; i-- != 0;) {
+        TCM_ASSERT(w->state[i] == NULL);
+        if (!observers[i]->begin(w, &w->state[i])) {
+            tool_error("out of memory");
+            return false;
+        }
+    }
+    return true;
+}
+
+void replay_watch_start(struct replay_watch *w) {
+    TCM_ASSERT(w->own_bytes >= w->bytes);
+    for (unsigned i = REPLAY_OBSERVER_COUNT; i-- != 0;)
+        if (w->state[i] != NULL && observers[i]->start != NULL)
+            observers[i]->start(w, w->state[i]);
+}
+
+void replay_watch_batch(struct replay_watch *w, const struct replay_batch *b) {
+    for (unsigned i = 0; i < REPLAY_OBSERVER_COUNT; i++)
+        if (w->state[i] != NULL && observers[i]->batch != NULL)
+            observers[i]->batch(w, w->state[i], b);
+}
+
+static bool wants_moment(const struct replay_watch *w, unsigned i,
+                         const struct replay_batch *b) {
+    return w->state[i] != NULL && observers[i]->wants != NULL &&
+           observers[i]->wants(w, w->state[i], b);
+}
+
+bool replay_watch_wants(const struct replay_watch *w,
+                        const struct replay_batch *b) {
+    for (unsigned i = 0; b->is_state && i < REPLAY_OBSERVER_COUNT; i++)
+        if (wants_moment(w, i, b))
+            return true;
+    return false;
+}
+
+void replay_watch_look(struct replay_watch *w, const struct replay_batch *b) {
+    TCM_ASSERT(b->is_state);
+    for (unsigned i = 0; i < REPLAY_OBSERVER_COUNT; i++)
+        if (w->state[i] != NULL && observers[i]->look != NULL &&
+            (observers[i]->wants == NULL || wants_moment(w, i, b)))
+            observers[i]->look(w, w->state[i], b);
+}
+
+void replay_watch_end(struct replay_watch *w) {
+    for (unsigned i = 0; i < REPLAY_OBSERVER_COUNT; i++)
+        if (w->state[i] != NULL && observers[i]->end != NULL)
+            observers[i]->end(w, w->state[i]);
+}
+
+int replay_watch_tell(struct replay_watch *w, int status) {
+    for (unsigned i = 0; i < REPLAY_OBSERVER_COUNT; i++)
+        if (w->state[i] != NULL && observers[i]->tell != NULL)
+            status = observers[i]->tell(w, w->state[i], status);
+    return status;
+}
+
+void replay_watch_print(const struct replay_watch *w, FILE *out) {
+    for (unsigned i = 0; i < REPLAY_OBSERVER_COUNT; i++)
+        if (w->state[i] != NULL && observers[i]->print != NULL)
+            observers[i]->print(w, w->state[i], out);
+}
+
+void replay_watch_json(const struct replay_watch *w, struct tool_json *j) {
+    for (unsigned i = 0; i < REPLAY_OBSERVER_COUNT; i++)
+        if (w->state[i] != NULL && observers[i]->json != NULL)
+            observers[i]->json(w, w->state[i], j);
+}

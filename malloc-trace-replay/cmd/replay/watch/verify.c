@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/replay/watch/verify.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/linux/os_mem.h"
+#include "cmd/replay/replay_options.h"
+#include "cmd/replay/watch/observer.h"
+#include "common/main.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TEXT_BYTES 320u
+/* Faults that are kept as text; more are only counted. */
+#define FAULTS_KEPT 20u
+/* Addresses of freed blocks that are remembered. */
+#define GONE ((size_t)64 << 10)
+/* Freed blocks, and their bytes, after which an allocator that used none of
+   them again is taken never to do so. */
+#define GONE_BLOCKS 100000u
+#define GONE_BYTES  ((uint64_t)256 << 20)
+
+/* A live block, a node of the treap. */
+struct block {
+    uintptr_t start;
+    uint64_t size;
+    uint64_t seed;  /* of its pattern */
+    uint32_t order; /* priority in the treap */
+    uint32_t left, right;
+    uint32_t slot;
+    uint32_t thread;
+    uint64_t place; /* of the operation that made it */
+    bool is_about;
+};
+
+struct replay_verify {
+    size_t (*usable)(void *p);
+    uint32_t lock;
+    struct block *block; /* from 1; 0 is none */
+    size_t room;
+    uint32_t used, free, root;
+    uint64_t seed;
+    uint64_t blocks; /* checked so far */
+    uint64_t faults;
+    bool no_memory; /* some blocks are not in the treap */
+    /* Blocks and bytes that were freed, and how many blocks came back at one of
+       the addresses freed last. */
+    uint64_t gone, gone_bytes, again;
+    /* allocations that could have used freed memory, and their bytes */
+    uint64_t chances, chance_bytes;
+    uintptr_t gone_at[GONE];
+    char text[FAULTS_KEPT][TEXT_BYTES];
+};
+
+__thread const struct replay_one_call *replay_verify_at;
+/* During a realloc: the block as it was, which is not in the treap now. */
+static __thread struct block moving;
+static struct replay_verify *of_signals;
+
+static void enter(struct replay_verify *v) {
+    while (tcm_swap_acquire(&v->lock, 1u) != 0)
+        tcm_cpu_relax();
+}
+static void leave(struct replay_verify *v) {
+    tcm_store_release(&v->lock, 0u);
+}
+
+/* --- What is told --------------------------------------------------------- */
+
+/* "operation 12 (malloc, 100 bytes, slot 3, thread 2)" */
+static int print_call(char *text, size_t room,
+                      const struct replay_one_call *c) {
+    bool about;
+    uint64_t place = replay_one_call_place(c, &about);
+    return snprintf(text, room,
+                    "%soperation %llu (%s of %llu bytes, slot %u, thread %u)",
+                    about ? "near " : "", (unsigned long long)place,
+                    replay_kind_name[c->kind], (unsigned long long)c->size,
+                    c->slot, c->thread);
+}
+
+static void fault(struct replay_verify *v, const struct replay_one_call *c,
+                  const char *fmt, ...) TCM_PRINTF(3, 4);
+static void fault(struct replay_verify *v, const struct replay_one_call *c,
+                  const char *fmt, ...) {
+    va_list ap;
+    enter(v);
+    if (v->faults++ < FAULTS_KEPT) {
+        char *text = v->text[v->faults - 1];
+        int n = print_call(text, TEXT_BYTES, c);
+        n += snprintf(text + n, TEXT_BYTES - (size_t)n, ": ");
+        va_start(ap, fmt);
+        vsnprintf(text + n, TEXT_BYTES - (size_t)n, fmt, ap);
+        va_end(ap);
+    }
+    leave(v);
+}
+
+/* --- The treap ------------------------------------------------------------ */
+
+/* Splits tree N into blocks that begin below AT and the others. */
+static void split(struct block *b, uint32_t n, uintptr_t at, uint32_t *low,
+                  uint32_t *high) {
+    while (n != 0) {
+        if (b[n].start < at) {
+            *low = n;
+            low = &b[n].right;
+            n = *low;
+        } else {
+            *high = n;
+            high = &b[n].left;
+            n = *high;
+        }
+    }
+    *low = *high = 0;
+}
+
+/* Joins two trees; all blocks of LOW begin before those of HIGH. */
+static uint32_t join(struct block *b, uint32_t low, uint32_t high) {
+    uint32_t root = 0, *at = &root;
+    while (low != 0 && high != 0) {
+        if (b[low].order > b[high].order) {
+            *at = low;
+            at = &b[low].right;
+            low = *at;
+        } else {
+            *at = high;
+            at = &b[high].left;
+            high = *at;
+        }
+    }
+    *at = low != 0 ? low : high;
+    return root;
+}
+
+static uint32_t node_new(struct replay_verify *v) {
+    uint32_t n = v->free;
+    if (n != 0) {
+        v->free = v->block[n].left;
+        return n;
+    }
+    if (v->used >= v->room) {
+        size_t room = v->room == 0 ? 65536 : v->room * 2;
+        void *p = v->room == 0
+                      ? tcm_os_map(room * sizeof(*v->block))
+                      : tcm_os_remap(v->block, v->room * sizeof(*v->block),
+                                     room * sizeof(*v->block));
+        if (p == NULL || room > UINT32_MAX)
+            return 0;
+        v->block = p;
+        v->room = room;
+    }
+    return v->used++;
+}
+
+/* The block that overlaps SIZE bytes from AT, 0: none. */
+static uint32_t overlapped(const struct replay_verify *v, uintptr_t at,
+                           uint64_t size) {
+    const struct block *b = v->block;
+    for (uint32_t n = v->root; n != 0;) {
+        if (b[n].start + b[n].size <= at && b[n].start != at)
+            n = b[n].right;
+        else if (b[n].start >= at + size && b[n].start != at)
+            n = b[n].left;
+        else
+            return n;
+    }
+    return 0;
+}
+
+static size_t gone_place(uintptr_t at) {
+    return (size_t)((at >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 48) % GONE;
+}
+
+/* Puts NEW into the treap. False: *OTHER overlaps it. */
+static bool insert(struct replay_verify *v, struct block new,
+                   struct block *other) {
+    enter(v);
+    uint32_t n = overlapped(v, new.start, new.size);
+    if (n != 0) {
+        *other = v->block[n];
+        leave(v);
+        return false;
+    }
+    n = node_new(v);
+    if (n == 0) {
+        v->no_memory = true;
+        leave(v);
+        return true;
+    }
+    uint32_t low, high;
+    new.order = (uint32_t)((v->seed++ * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
+    split(v->block, v->root, new.start, &low, &high);
+    v->block[n] = new;
+    v->block[n].left = v->block[n].right = 0;
+    v->root = join(v->block, join(v->block, low, n), high);
+    v->blocks++;
+    v->again += v->gone_at[gone_place(new.start)] == new.start;
+    v->chances += v->gone > v->chances;
+    if (v->gone_bytes > v->chance_bytes)
+        v->chance_bytes += new.size;
+    leave(v);
+    return true;
+}
+
+/* Takes the block at START out of the treap. False: none begins there. */
+static bool take_out(struct replay_verify *v, uintptr_t start,
+                     struct block *out) {
+    uint32_t low, one, high;
+    enter(v);
+    split(v->block, v->root, start, &low, &high);
+    split(v->block, high, start + 1, &one, &high);
+    bool found = one != 0;
+    if (found) {
+        *out = v->block[one];
+        v->block[one].left = v->free;
+        v->free = one;
+        v->gone++;
+        v->gone_bytes += out->size;
+        v->gone_at[gone_place(start)] = start;
+    }
+    v->root = join(v->block, low, high);
+    leave(v);
+    return found;
+}
+
+/* --- Patterns ------------------------------------------------------------- */
+
+static uint64_t pattern(uint64_t seed, size_t word) {
+    return seed + word * UINT64_C(0xD1B54A32D192ED03);
+}
+
+static void fill(const struct block *b) {
+    char *p = (char *)b->start;
+    size_t i = 0;
+    for (; i + 8 <= b->size; i += 8) {
+        uint64_t w = pattern(b->seed, i / 8);
+        memcpy(p + i, &w, 8);
+    }
+    uint64_t w = pattern(b->seed, i / 8);
+    memcpy(p + i, &w, (size_t)b->size - i);
+}
+
+/* The first of LENGTH bytes at P that differs from the pattern of SEED; LENGTH:
+   none does. */
+static size_t differs(const char *p, uint64_t seed, size_t length) {
+    for (size_t i = 0; i < length; i += 8) {
+        uint64_t w = pattern(seed, i / 8);
+        size_t n = length - i < 8 ? length - i : 8;
+        if (memcmp(p + i, &w, n) == 0)
+            continue;
+        while (memcmp(p + i, (char *)&w + i % 8, 1) == 0)
+            i++;
+        return i;
+    }
+    return length;
+}
+
+static void check_pattern(struct replay_verify *v,
+                          const struct replay_one_call *c,
+                          const struct block *b, const char *p, size_t length,
+                          const char *when) {
+    size_t at = differs(p, b->seed, length);
+    if (at != length)
+        fault(v, c,
+              "byte %zu of the block of %llu bytes at %p, made by %soperation "
+              "%llu, has changed %s",
+              at, (unsigned long long)b->size, (void *)b->start,
+              b->is_about ? "near " : "", (unsigned long long)b->place, when);
+}
+
+/* --- Calls ---------------------------------------------------------------- */
+
+void replay_verify_before(struct replay_verify *v,
+                          const struct replay_one_call *c, void *p) {
+    if (!take_out(v, (uintptr_t)p, &moving)) {
+        moving.start = 0;
+        return; /* a fault was told when it was made */
+    }
+    check_pattern(v, c, &moving, p, (size_t)moving.size, "while it lived");
+}
+
+static size_t least_align(size_t size) {
+    if (size >= 16)
+        return 16;
+    return size == 0 ? 1 : (size_t)1 << tcm_log2_floor(size);
+}
+
+static void hold_against_others(struct replay_verify *v,
+                                const struct replay_one_call *c,
+                                const struct block *b) {
+    struct block other;
+    if (insert(v, *b, &other)) {
+        fill(b);
+        return;
+    }
+    fault(v, c,
+          "the block of %llu bytes at %p overlaps the one of %llu bytes at %p, "
+          "made by %soperation %llu (slot %u, thread %u)",
+          (unsigned long long)b->size, (void *)b->start,
+          (unsigned long long)other.size, (void *)other.start,
+          other.is_about ? "near " : "", (unsigned long long)other.place,
+          other.slot, other.thread);
+}
+
+static struct block block_new(struct replay_verify *v,
+                              const struct replay_one_call *c, const void *p,
+                              size_t size) {
+    struct block b = {.start = (uintptr_t)p,
+                      .size = size,
+                      .slot = c->slot,
+                      .thread = c->thread};
+    b.place = replay_one_call_place(c, &b.is_about);
+    enter(v);
+    b.seed = ++v->seed * UINT64_C(0xBF58476D1CE4E5B9);
+    leave(v);
+    return b;
+}
+
+/* Checks what holds for any new block. */
+static void check_new(struct replay_verify *v, const struct replay_one_call *c,
+                      void *p, size_t size, size_t align) {
+    align = tcm_max_u64(align, least_align(size));
+    if (((uintptr_t)p & (align - 1)) != 0)
+        fault(v, c, "the block at %p is not at a multiple of %zu", p, align);
+    size_t usable = v->usable == NULL ? size : v->usable(p);
+    if (usable < size)
+        fault(v, c, "the usable size of the block at %p is %zu, below its size",
+              p, usable);
+}
+
+void replay_verify_made(struct replay_verify *v,
+                        const struct replay_one_call *c, void *p, size_t size,
+                        size_t align, bool is_zero) {
+    check_new(v, c, p, size, align);
+    if (is_zero) {
+        const char *bytes = p;
+        size_t i = 0;
+        while (i < size && bytes[i] == 0)
+            i++;
+        if (i != size)
+            fault(v, c, "byte %zu of the block at %p is not zero", i, p);
+    }
+    struct block b = block_new(v, c, p, size);
+    hold_against_others(v, c, &b);
+}
+
+void replay_verify_resized(struct replay_verify *v,
+                           const struct replay_one_call *c, void *old, void *p,
+                           size_t size) {
+    struct block was = old == NULL ? (struct block){0} : moving;
+    if (p == NULL) {
+        struct block other;
+        if (was.start != 0)
+            (void)insert(v, was, &other);
+        return;
+    }
+    check_new(v, c, p, size, 0);
+    if (was.start != 0)
+        check_pattern(v, c, &was, p, (size_t)tcm_min_u64(was.size, size),
+                      "when it was resized");
+    struct block b = block_new(v, c, p, size);
+    hold_against_others(v, c, &b);
+}
+
+/* Checks the blocks that are left. */
+static void verify_end(struct replay_watch *w, void *state) {
+    static struct replay_batch none;
+    struct replay_verify *v = state;
+    (void)w;
+    struct replay_one_call c = {.batch = &none, .at = none.word};
+    if (v->again == 0 &&
+        (v->chances >= GONE_BLOCKS || v->chance_bytes >= GONE_BYTES)) {
+        snprintf(v->text[v->faults < FAULTS_KEPT ? v->faults : FAULTS_KEPT - 1],
+                 TEXT_BYTES,
+                 "no memory was used again: %llu blocks of %llu bytes were "
+                 "freed, and none came back",
+                 (unsigned long long)v->gone,
+                 (unsigned long long)v->gone_bytes);
+        v->faults++;
+    }
+    for (uint32_t n = 1; n < v->used; n++) {
+        const struct block *b = &v->block[n];
+        struct block found;
+        /* For a free node none is found, or another node with its start. */
+        if (!take_out(v, b->start, &found))
+            continue;
+        size_t at =
+            differs((char *)found.start, found.seed, (size_t)found.size);
+        if (at == found.size)
+            continue;
+        c.kind = REPLAY_KIND_MALLOC;
+        c.size = found.size;
+        c.slot = found.slot;
+        c.thread = found.thread;
+        none.first_op = found.place - 1;
+        fault(v, &c,
+              "byte %zu of the block at %p, which is there at the end, has "
+              "changed",
+              at, (void *)found.start);
+    }
+}
+
+/* --- Signals -------------------------------------------------------------- */
+
+/* On standard error, a line each. */
+static void print_faults(const struct replay_verify *v) {
+    for (uint64_t i = 0; i < v->faults && i < FAULTS_KEPT; i++)
+        tool_error("%s", v->text[i]);
+    if (v->faults > FAULTS_KEPT)
+        tool_error("%llu more faults of the allocator",
+                   (unsigned long long)(v->faults - FAULTS_KEPT));
+    if (v->no_memory)
+        tool_error("out of memory for the table of blocks: not all were "
+                   "checked");
+}
+
+static void caught(int sig) {
+    char text[TEXT_BYTES];
+    const struct replay_one_call *c = replay_verify_at;
+    int n = snprintf(text, sizeof(text),
+                     "replay: the allocator failed with signal %d (%s)%s", sig,
+                     sigabbrev_np(sig), c == NULL ? "" : ", ");
+    if (c != NULL)
+        n += print_call(text + n, sizeof(text) - (size_t)n - 1, c);
+    text[n++] = '\n';
+    print_faults(of_signals);
+    if (write(STDERR_FILENO, text, (size_t)n) < 0)
+        n = 0;
+    _exit(TOOL_ALLOCATOR);
+}
+
+/* Catches signals that only a broken allocator causes: prints the call that was
+   made, and exits with TOOL_ALLOCATOR. */
+static void catch_signals(struct replay_verify *v) {
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+    struct sigaction action = {.sa_handler = caught,
+                               .sa_flags = SA_RESETHAND | SA_NODEFER};
+    of_signals = v;
+    for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+        sigaction(signals[i], &action, NULL);
+}
+
+/* --- The observer --------------------------------------------------------- */
+
+static bool verify_begin(struct replay_watch *w, void **state) {
+    if (!w->options->check)
+        return true;
+    struct replay_verify *v =
+        tcm_os_map(tcm_align_up(sizeof(*v), tcm_os_page_size()));
+    if (v == NULL)
+        return false;
+    v->usable = w->exec->calls.usable_size;
+    v->used = 1;
+    catch_signals(v);
+    *state = v;
+    return true;
+}
+
+static int verify_tell(struct replay_watch *w, void *state, int status) {
+    const struct replay_verify *v = state;
+    (void)w;
+    print_faults(v);
+    return v->faults != 0 && status != TOOL_FAILED ? TOOL_ALLOCATOR : status;
+}
+
+static void verify_json(const struct replay_watch *w, const void *state,
+                        struct tool_json *j) {
+    const struct replay_verify *v = state;
+    (void)w;
+    tool_json_begin_object(j, "check");
+    tool_json_u64(j, "blocks", v->blocks);
+    tool_json_u64(j, "faults", v->faults);
+    tool_json_begin_array(j, "first_faults");
+    for (uint64_t i = 0; i < v->faults && i < FAULTS_KEPT; i++)
+        tool_json_string(j, NULL, v->text[i]);
+    tool_json_end_array(j);
+    tool_json_end_object(j);
+}
+
+const struct replay_observer replay_verify_observer = {
+    .begin = verify_begin,
+    .end = verify_end,
+    .tell = verify_tell,
+    .json = verify_json,
+};

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/child.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/raw_io.h"
+#include "common/main.h"
+#include "common/stop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* --- In front of a child -------------------------------------------------- */
+
+static const int terminal_signals[] = {SIGINT, SIGQUIT};
+static const int sent_signals[] = {SIGTERM, SIGHUP,  SIGUSR1, SIGUSR2,
+                                   SIGALRM, SIGCONT, SIGWINCH};
+enum {
+    TERMINAL_SIGNALS = TCM_ARRAY_SIZE(terminal_signals),
+    SENT_SIGNALS = TCM_ARRAY_SIZE(sent_signals)
+};
+/* Dispositions before this process stood in front. */
+static struct sigaction front_before[TERMINAL_SIGNALS + SENT_SIGNALS];
+static pid_t front_child; /* read by the handler; 0: none */
+
+static int front_signal(unsigned i) {
+    return i < TERMINAL_SIGNALS ? terminal_signals[i]
+                                : sent_signals[i - TERMINAL_SIGNALS];
+}
+
+static void front_pass_on(int sig, siginfo_t *info, void *context) {
+    int saved = errno;
+    pid_t child = tcm_load_relaxed(&front_child);
+    (void)context;
+    /* A signal of the terminal or the kernel went to the whole group. */
+    if (info->si_code <= 0 && child > 0 && info->si_pid != child)
+        kill(child, sig);
+    errno = saved;
+}
+
+static void front_begin(void) {
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction pass = {.sa_sigaction = front_pass_on,
+                             .sa_flags = SA_SIGINFO | SA_RESTART};
+    sigfillset(&pass.sa_mask);
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(front_before); i++) {
+        bool sent = i >= TERMINAL_SIGNALS;
+        sigaction(front_signal(i), NULL, &front_before[i]);
+        /* Ignored by inheritance (nohup) stays ignored. */
+        if (!sent || front_before[i].sa_handler != SIG_IGN)
+            sigaction(front_signal(i), sent ? &pass : &ignore, NULL);
+    }
+}
+
+static void front_end(void) {
+    for (unsigned i = 0; i < TCM_ARRAY_SIZE(front_before); i++)
+        sigaction(front_signal(i), &front_before[i], NULL);
+}
+
+/* --- Inside the child ----------------------------------------------------- */
+
+/* Faults stay with their handlers, which sanitizers set. */
+static bool is_fault(int sig) {
+    return sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL;
+}
+
+static void forget_handlers(void) {
+    struct sigaction now, none = {.sa_handler = SIG_DFL};
+    for (int sig = 1; sig < NSIG; sig++)
+        if (!is_fault(sig) && sigaction(sig, NULL, &now) == 0 &&
+            now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN)
+            sigaction(sig, &none, NULL);
+}
+
+/* FD: as in struct tool_child_spec. */
+static bool place(int fd, int at) {
+    if (fd == 0)
+        return true;
+    int from = fd > 0 ? fd : open("/dev/null", O_RDWR | O_CLOEXEC);
+    return from >= 0 && (from == at || dup2(from, at) == at);
+}
+
+static bool place_all(const struct tool_child_spec *what) {
+    bool good = place(what->in, STDIN_FILENO) &&
+                place(what->out, STDOUT_FILENO) &&
+                place(what->err, STDERR_FILENO);
+    for (size_t i = 0; good && i < what->keep_count; i++)
+        good = fcntl(what->keep[i], F_SETFD, 0) == 0;
+    return good;
+}
+
+/* MASK: the caller's. REPORT gets errno if the program cannot be run. */
+static TCM_NORETURN void run_inside(const struct tool_child_spec *what,
+                                    pid_t parent, int report,
+                                    const sigset_t *mask) {
+    if (what->dies_with_parent) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(TOOL_FAILED);
+    }
+    if (what->own_group)
+        (void)setpgid(0, 0);
+    if (what->signals == TOOL_CHILD_FRONT)
+        front_end();
+    if (what->body != NULL || what->signals != TOOL_CHILD_FRONT)
+        forget_handlers();
+    bool good = place_all(what);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    if (what->body != NULL) {
+        if (!good)
+            tool_error("cannot redirect a process: %s", strerror(errno));
+        _exit(good ? what->body(what->ctx) : TOOL_FAILED);
+    }
+    if (good) {
+        tool_before_exec();
+        errno = ENOMEM;
+        if (what->prepare == NULL || what->prepare(what->ctx)) {
+            if (what->file != NULL)
+                execv(what->file, what->argv);
+            else
+                execvp(what->argv[0], what->argv);
+        }
+    }
+    int error = errno;
+    (void)tcm_io_write_all(report, &error, sizeof(error));
+    _exit(127);
+}
+
+/* --- Outside -------------------------------------------------------------- */
+
+static void pass_signals_to(enum tool_child_signals signals, pid_t child) {
+    if (signals == TOOL_CHILD_FRONT)
+        tcm_store_relaxed(&front_child, child);
+    else if (signals != TOOL_CHILD_APART)
+        tool_stop_pass_to(child);
+}
+
+static void block_all(sigset_t *before) {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, before);
+}
+
+/* The errno that a child reports before it ends, or 0 when its end of the pipe
+   is closed by exec. */
+static int read_report(int fd) {
+    int error = 0;
+    size_t n = 0;
+    bool whole =
+        tcm_io_read_full(fd, &error, sizeof(error), &n) && n == sizeof(error);
+    close(fd);
+    return whole ? error : 0;
+}
+
+int tool_child_start(struct tool_child *c, const struct tool_child_spec *what) {
+    int report[2] = {-1, -1};
+    bool executes = what->body == NULL;
+    sigset_t mask;
+    TCM_ASSERT(executes == (what->argv != NULL));
+    TCM_ASSERT(what->signals != TOOL_CHILD_FRONT || front_child == 0);
+    *c = (struct tool_child){.pid = -1,
+                             .signals = what->signals,
+                             .own_group = what->own_group,
+                             .start_ns = tcm_clock_ns()};
+    if (executes && pipe2(report, O_CLOEXEC) != 0)
+        return errno;
+    pid_t parent = getpid();
+    block_all(&mask);
+    if (what->signals == TOOL_CHILD_FRONT)
+        front_begin();
+    c->pid = fork();
+    if (c->pid == 0) {
+        sigset_t held = mask;
+        if (what->signals == TOOL_CHILD_OBEYS)
+            tool_stop_add_signals(&held);
+        run_inside(what, parent, report[1], &held);
+    }
+    int error = c->pid < 0 ? errno : 0;
+    if (c->pid > 0) {
+        /* here and in the child: whichever comes first */
+        if (what->own_group)
+            (void)setpgid(c->pid, c->pid);
+        pass_signals_to(what->signals, c->pid);
+    } else if (what->signals == TOOL_CHILD_FRONT) {
+        front_end();
+    }
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (!executes)
+        return error;
+    close(report[1]);
+    if (c->pid < 0) {
+        close(report[0]);
+        return error;
+    }
+    error = read_report(report[0]);
+    if (error != 0)
+        tool_child_wait(c, 0, NULL);
+    return error;
+}
+
+/* Waits until C has ended, which keeps its id. true: it was killed because that
+   took longer than LIMIT_NS. SIGCHLD is blocked, so that one that comes before
+   the wait ends it. */
+static bool await_end(const struct tool_child *c, uint64_t limit_ns) {
+    bool timed_out = false;
+    sigset_t ended;
+    sigemptyset(&ended);
+    sigaddset(&ended, SIGCHLD);
+    for (;;) {
+        siginfo_t info = {.si_pid = 0};
+        bool sleeps = limit_ns == 0 || timed_out;
+        if (waitid(P_PID, (id_t)c->pid, &info,
+                   WEXITED | WNOWAIT | (sleeps ? 0 : WNOHANG)) != 0) {
+            if (errno == EINTR)
+                continue;
+            return timed_out;
+        }
+        if (info.si_pid == c->pid)
+            return timed_out;
+        uint64_t spent = tcm_clock_ns() - c->start_ns;
+        if (spent >= limit_ns) {
+            timed_out = true;
+            tool_child_kill(c);
+            continue;
+        }
+        uint64_t left = limit_ns - spent;
+        struct timespec t = {.tv_sec = (time_t)(left / 1000000000),
+                             .tv_nsec = (long)(left % 1000000000)};
+        (void)sigtimedwait(&ended, NULL, &t);
+    }
+}
+
+void tool_child_wait(struct tool_child *c, uint64_t limit_ns,
+                     struct tool_child_end *end) {
+    struct tool_child_end unused;
+    sigset_t mask, ended;
+    end = end != NULL ? end : &unused;
+    memset(end, 0, sizeof(*end));
+    if (c->pid <= 0)
+        return;
+    sigemptyset(&ended);
+    sigaddset(&ended, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &ended, &mask);
+    end->timed_out = await_end(c, limit_ns);
+    /* No handler may use the id once it is free. */
+    block_all(&ended);
+    pass_signals_to(c->signals, 0);
+    while (wait4(c->pid, &end->status, 0, &end->usage) < 0 && errno == EINTR)
+        continue;
+    c->pid = 0;
+    if (c->signals == TOOL_CHILD_FRONT)
+        front_end();
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    end->wall_ns = tcm_clock_ns() - c->start_ns;
+}
+
+void tool_child_kill(const struct tool_child *c) {
+    if (c->pid > 0)
+        (void)kill(c->own_group ? -c->pid : c->pid, SIGKILL);
+}
+
+bool tool_child_run(const struct tool_child_spec *what, uint64_t limit_ns,
+                    struct tool_child_end *end) {
+    struct tool_child c;
+    int error = tool_child_start(&c, what);
+    if (error != 0 && c.pid < 0) {
+        memset(end, 0, sizeof(*end));
+        tool_error("cannot make a process: %s", strerror(error));
+        return false;
+    }
+    tool_child_wait(&c, limit_ns, end);
+    end->error = error;
+    return true;
+}
+
+void tool_child_end_text(const struct tool_child_end *end, char *text,
+                         size_t size) {
+    if (end->error != 0)
+        snprintf(text, size, "cannot be run: %s", strerror(end->error));
+    else if (end->timed_out)
+        snprintf(text, size, "did not end in %llu s",
+                 (unsigned long long)(end->wall_ns / 1000000000));
+    else if (WIFSIGNALED(end->status))
+        snprintf(text, size, "ended by signal %d (%s)", WTERMSIG(end->status),
+                 strsignal(WTERMSIG(end->status)));
+    else
+        snprintf(text, size, "exit status %d", WEXITSTATUS(end->status));
+}
+
+/* --- Output --------------------------------------------------------------- */
+
+int tool_child_scratch(const char *name) {
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    if (fd < 0)
+        tool_error("cannot make a file in memory: %s", strerror(errno));
+    return fd;
+}
+
+size_t tool_child_size(int fd) {
+    struct stat st;
+    return fstat(fd, &st) == 0 && st.st_size > 0 ? (size_t)st.st_size : 0;
+}
+
+size_t tool_child_read(int fd, char *text, size_t room) {
+    size_t used = 0;
+    TCM_ASSERT(room > 0);
+    while (used < room - 1) {
+        ssize_t n = pread(fd, text + used, room - 1 - used, (off_t)used);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        used += (size_t)n;
+    }
+    text[used] = '\0';
+    return used;
+}
+
+char *tool_child_text(int fd, size_t max, size_t *size) {
+    size_t room = tcm_min_u64(tool_child_size(fd), max) + 1;
+    char *text = malloc(room);
+    if (text == NULL)
+        tool_error("out of memory");
+    else
+        *size = tool_child_read(fd, text, room);
+    return text;
+}

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The loop that sees every event. ALLOC and FREE are handled in it, the rest
+ * out of line. A free or realloc whose allocation is missing for good carries
+ * `none` and is counted; nothing is written for such a free, and such a realloc
+ * becomes an allocation.
+ */
+#include "sort/emit.h"
+
+#include "base/check.h"
+#include "traceformat/proc_codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool emit_init(struct emit *e, struct demux *d, struct mtf_proc_writer *w) {
+    memset(e, 0, sizeof(*e));
+    e->demux = d;
+    e->writer = w;
+    return slots_init(&e->slots) && waiters_init(&e->waiters);
+}
+
+void emit_fini(struct emit *e) {
+    slots_fini(&e->slots);
+    waiters_fini(&e->waiters);
+    present_fini(&e->present);
+    free(e->makers);
+}
+
+/* --- Waiting -------------------------------------------------------------- */
+
+void emit_wait(struct emit *e, struct demux_thread *t) {
+    if (!waiters_add(&e->waiters, t, t->events[t->at].token))
+        e->slots.failed = true;
+}
+
+void emit_forget(struct emit *e, struct demux_thread *t) {
+    waiters_remove(&e->waiters, t);
+}
+
+/* TOKEN was born and a thread may wait for it. True: one did. */
+static TCM_NOINLINE bool wake(struct emit *e, uint64_t token) {
+    return waiters_wake(&e->waiters, token, &e->woken);
+}
+
+static TCM_ALWAYS_INLINE bool born(struct emit *e, uint64_t token) {
+    return TCM_UNLIKELY(waiters_may_have(&e->waiters, token)) && wake(e, token);
+}
+
+/* --- The late stream ------------------------------------------------------ */
+
+/*
+ * An event of the late stream comes after all of its thread's own. Those were
+ * published before, but a round of the saver may find the late one first; with
+ * the round after that they are in hand or written.
+ */
+static bool may_be_late(const struct emit *e, const struct demux_thread *late,
+                        uint32_t id) {
+    const struct demux_thread *own = demux_find(e->demux, id);
+    if (own != NULL && own->in_hand)
+        return false;
+    return (own != NULL && own->ended) || e->demux->barriers == UINT64_MAX ||
+           e->demux->barriers >= late->window + 2;
+}
+
+/* Handles AS_THREAD entries in front of the next event. False: it has to wait.
+ */
+static bool pass_as_thread(struct emit *e, struct demux_thread *t) {
+    for (uint32_t i = t->at; i < t->count; i++) {
+        const struct demux_event *v = &t->events[i];
+        if (demux_event_kind(v) != DEMUX_EVENT_AS_THREAD) {
+            if (!may_be_late(e, t, t->out_id))
+                return false;
+            break;
+        }
+        t->out_id = (uint32_t)v->token;
+        t->at = i + 1;
+    }
+    return true;
+}
+
+/* --- Events --------------------------------------------------------------- */
+
+static TCM_ALWAYS_INLINE void add_live(struct emit *e, uint64_t size) {
+    e->live_bytes += size;
+    if (e->live_bytes > e->run_high)
+        e->run_high = e->live_bytes;
+}
+
+static TCM_ALWAYS_INLINE void note_low(struct emit *e) {
+    if (e->live_bytes < e->run_low)
+        e->run_low = e->live_bytes;
+}
+
+static void count_thread(struct emit *e, struct demux_thread *t) {
+    if (t->out_id != t->id) {
+        t = demux_thread(e->demux, t->out_id);
+        if (t == NULL)
+            return;
+    }
+    e->counts.threads += !t->counted;
+    t->counted = true;
+}
+
+/* Notes the present bytes of the block of TOKEN, if they are known and fewer
+   than SIZE; the next record makes it. */
+static TCM_NOINLINE void note_present(struct emit *e, uint64_t token,
+                                      uint64_t size) {
+    uint64_t bytes;
+    if (present_of(&e->present, token, size, &bytes))
+        mtf_proc_put_present(e->writer, bytes);
+    if (e->present.failed)
+        e->slots.failed = true;
+}
+
+/* The object of TOKEN, whose allocation by T was written and got PLACE. */
+static TCM_ALWAYS_INLINE void new_object(struct emit *e,
+                                         const struct demux_thread *t,
+                                         uint64_t token, uint64_t size,
+                                         struct mtf_proc_object place) {
+    if (e->exact) {
+        TCM_ASSERT(place.slot < e->makers_room);
+        e->makers[place.slot] = t->out_id;
+    }
+    slots_put(&e->slots, token, size, place,
+              e->exact ? t->out_id : SLOTS_MIXED);
+    e->counts.requested_bytes += size;
+    add_live(e, size);
+}
+
+/* Ends the object that a free or realloc names; false: it names none (`none`
+   was set). */
+static TCM_ALWAYS_INLINE bool end_object(struct emit *e,
+                                         const struct demux_thread *t,
+                                         uint64_t token,
+                                         struct slots_object *o) {
+    if (TCM_UNLIKELY(t->none) || !slots_take(&e->slots, token, o))
+        return false;
+    e->live_bytes -= o->size;
+    note_low(e);
+    return true;
+}
+
+/* Tells whether another thread than THREAD made the object. What its neighbours
+   tell saves a look at the list by slot, which is far from all else that a free
+   needs. */
+static TCM_ALWAYS_INLINE bool is_foreign(const struct emit *e,
+                                         const struct slots_object *o,
+                                         uint32_t thread) {
+    uint32_t maker = o->maker;
+    if (TCM_UNLIKELY(maker == SLOTS_MIXED))
+        maker = e->makers[o->place.slot];
+    return maker != thread;
+}
+
+/* The call site of the event that is the next one of T's. */
+static TCM_ALWAYS_INLINE uint32_t site_of(const struct demux_thread *t,
+                                          const struct demux_event *v) {
+    return t->sites == NULL ? MTF_SITE_NONE : t->sites[v - t->events];
+}
+
+void emit_site_defs(struct emit *e) {
+    struct demux *d = e->demux;
+    for (size_t at = 0; at < d->site_defs_length;) {
+        uint8_t n = d->site_defs[at];
+        mtf_proc_put_site_def(e->writer, d->site_defs + at + 1, n);
+        at += 1u + n;
+    }
+    d->site_defs_length = 0;
+}
+
+/* A realloc; true: a thread waited for the token it made. */
+static bool run_realloc(struct emit *e, struct demux_thread *t,
+                        const struct demux_event *v) {
+    struct slots_object o;
+    uint64_t size = demux_event_size(v);
+    unsigned call = demux_event_call(v);
+    bool moved = (call & 32) != 0;
+    call &= 31;
+    e->counts.reallocs++;
+    mtf_proc_put_site(e->writer, site_of(t, v));
+    note_present(e, v->extra, size);
+    /* one step: the old size goes before the new one comes */
+    if (end_object(e, t, v->token, &o)) {
+        mtf_proc_put_realloc(e->writer, call, moved, size, &o.place);
+    } else {
+        e->counts.unmatched_reallocs += !e->demux->begins_late;
+        mtf_proc_put_realloc_new(e->writer, call, MTF_PROC_FLAG_OLD_UNKNOWN,
+                                 size, &o.place);
+    }
+    new_object(e, t, v->extra, size, o.place);
+    return born(e, v->extra);
+}
+
+/* A free of what is not there. In a trace whose beginning was not kept that is
+   a block from before, no event of the trace. */
+static bool counts_as_untraced(struct emit *e) {
+    e->counts.untraced_frees += e->demux->begins_late;
+    return e->demux->begins_late;
+}
+
+/* Frees of rare kinds. */
+static void run_rare_free(struct emit *e, struct demux_thread *t,
+                          const struct demux_event *v) {
+    bool is_free = demux_event_kind(v) == MTF_EVENT_FREE_SIZE;
+    struct slots_object o;
+    bool found = end_object(e, t, v->token, &o);
+    if (found)
+        e->counts.foreign_frees += e->exact && is_foreign(e, &o, t->out_id);
+    else if (counts_as_untraced(e))
+        return;
+    if (is_free)
+        e->counts.frees++;
+    else
+        e->counts.reallocs++;
+    if (found && e->free_sites)
+        mtf_proc_put_site(e->writer, site_of(t, v));
+    if (!found)
+        e->counts.unmatched_frees++;
+    else if (is_free)
+        mtf_proc_put_free_size(e->writer, demux_event_call(v), &o.place,
+                               v->extra);
+    else
+        mtf_proc_put_realloc_end(e->writer, demux_event_call(v), &o.place);
+}
+
+static void run_thread_end(struct emit *e, struct demux_thread *t,
+                           const struct demux_event *v) {
+    mtf_proc_put_thread_end(e->writer, t->out_id,
+                            (const void *)(uintptr_t)v->token,
+                            demux_event_size(v));
+    t->ended = t->id == t->out_id;
+}
+
+static TCM_NOINLINE void put_plain(struct emit *e,
+                                   const struct demux_event *v) {
+    const struct mtf_kind *k = mtf_plain_of_event(demux_event_kind(v));
+    enum mtf_proc_kind kind = (enum mtf_proc_kind)k->proc;
+    if (k->form == MTF_FORM_TEXT)
+        mtf_proc_put_text(e->writer, kind, (const void *)(uintptr_t)v->token,
+                          demux_event_size(v));
+    else
+        mtf_proc_put_pair(e->writer, kind, (unsigned)demux_event_size(v),
+                          v->token);
+}
+
+/* Anything but ALLOC and FREE; true: a thread waited for the token it
+   made. */
+static TCM_NOINLINE bool run_rare(struct emit *e, struct demux_thread *t,
+                                  const struct demux_event *v) {
+    struct mtf_proc_writer *w = e->writer;
+    uint64_t size = demux_event_size(v);
+    unsigned call = demux_event_call(v);
+    struct mtf_proc_object place;
+    switch (demux_event_kind(v)) {
+    case MTF_EVENT_REALLOC:
+        return run_realloc(e, t, v);
+    case MTF_EVENT_ALIGNED:
+        e->counts.memaligns++;
+        mtf_proc_put_site(w, site_of(t, v));
+        note_present(e, v->token, size);
+        mtf_proc_put_aligned(w, call, (unsigned)v->extra, size, &place);
+        new_object(e, t, v->token, size, place);
+        return born(e, v->token);
+    case MTF_EVENT_REALLOC_NEW:
+        e->counts.reallocs++;
+        mtf_proc_put_site(w, site_of(t, v));
+        note_present(e, v->token, size);
+        mtf_proc_put_realloc_new(
+            w, call,
+            v->extra & MTF_EVENT_OLD_UNKNOWN ? MTF_PROC_FLAG_OLD_UNKNOWN : 0,
+            size, &place);
+        new_object(e, t, v->token, size, place);
+        return born(e, v->token);
+    case MTF_EVENT_FREE_SIZE:
+    case MTF_EVENT_REALLOC_END:
+        run_rare_free(e, t, v);
+        return false;
+    case MTF_EVENT_FAILED:
+        e->counts.failed++;
+        mtf_proc_put_site(w, site_of(t, v));
+        mtf_proc_put_failed(w, call, (unsigned)size,
+                            v->extra ? MTF_PROC_FLAG_HAD_OLD : 0, v->token);
+        return false;
+    case MTF_EVENT_THREAD_START:
+        mtf_proc_put_thread_start(w, t->out_id, (uint32_t)v->extra);
+        return false;
+    case MTF_EVENT_THREAD_END:
+        run_thread_end(e, t, v);
+        return false;
+    case MTF_EVENT_GAP:
+        mtf_proc_put_loss(w, t->out_id, v->token, v->extra, v->extra + size);
+        return false;
+    default:
+        put_plain(e, v);
+        return false;
+    }
+}
+
+static bool is_call(unsigned kind) {
+    return kind <= MTF_EVENT_FAILED;
+}
+
+enum emit_stop emit_check(struct emit *e, struct demux_thread *t) {
+    if (TCM_UNLIKELY(t->id == MTF_THREAD_LATE) && !pass_as_thread(e, t))
+        return EMIT_LATE;
+    if (t->at == t->count || t->none)
+        return EMIT_DONE;
+    const struct demux_event *v = &t->events[t->at];
+    if (demux_event_names(v) && !slots_has(&e->slots, v->token))
+        return EMIT_WAITS;
+    return EMIT_DONE;
+}
+
+/* How many events ahead the objects that they name are fetched. */
+#define AHEAD 12
+
+/*
+ * The frequent events from t->at to END or to one of another kind. None of them
+ * has `none` set. What each of them changes is in registers. EXACT is a
+ * constant: a loop that need not know who made a block is made without that.
+ */
+static TCM_ALWAYS_INLINE enum emit_stop
+run_frequent(struct emit *e, struct demux_thread *t,
+             const struct demux_event *end, const bool exact) {
+    struct mtf_proc_writer *w = e->writer;
+    struct mtf_proc_hot hot = w->hot;
+    const struct demux_event *v = t->events + t->at;
+    const struct demux_event *ahead = t->events + t->count - 1;
+    uint64_t live = e->live_bytes, requested = 0;
+    uint64_t high = e->run_high, low = e->run_low;
+    uint64_t mallocs = 0, frees = 0, foreign = 0;
+    uint32_t thread = t->out_id;
+    bool free_sites = e->free_sites;
+    enum emit_stop stop = EMIT_DONE;
+    for (; v < end; v++) {
+        unsigned kind = demux_event_kind(v);
+        slots_prefetch(&e->slots,
+                       (v + AHEAD < ahead ? v + AHEAD : ahead)->token);
+        if (kind == MTF_EVENT_ALLOC) {
+            uint64_t size = demux_event_size(v);
+            struct mtf_proc_object place;
+            uint32_t site = site_of(t, v);
+            if (TCM_UNLIKELY(site != w->site))
+                MTF_PROC_OUT_OF_LINE(w, &hot, mtf_proc_set_site(w, site));
+            if (TCM_UNLIKELY(size > MTF_PRESENT_ABOVE))
+                MTF_PROC_OUT_OF_LINE(w, &hot, note_present(e, v->token, size));
+            mtf_proc_put_alloc_hot(w, &hot, demux_event_call(v), size, &place);
+            if (exact)
+                e->makers[place.slot] = thread;
+            slots_put(&e->slots, v->token, size, place,
+                      exact ? thread : SLOTS_MIXED);
+            requested += size;
+            live += size;
+            high = live > high ? live : high;
+            mallocs++;
+            if (born(e, v->token)) {
+                v++;
+                stop = EMIT_WOKE;
+                break;
+            }
+        } else if (kind == MTF_EVENT_FREE) {
+            struct slots_object o;
+            if (TCM_UNLIKELY(!slots_take(&e->slots, v->token, &o))) {
+                stop = EMIT_WAITS;
+                break;
+            }
+            live -= o.size;
+            if (exact) {
+                foreign += is_foreign(e, &o, thread);
+                low = live < low ? live : low;
+            }
+            frees++;
+            if (TCM_UNLIKELY(free_sites) && site_of(t, v) != w->site)
+                MTF_PROC_OUT_OF_LINE(w, &hot,
+                                     mtf_proc_set_site(w, site_of(t, v)));
+            mtf_proc_put_free_hot(w, &hot, demux_event_call(v), &o.place);
+        } else {
+            break;
+        }
+    }
+    w->hot = hot;
+    e->live_bytes = live;
+    e->run_high = high;
+    e->run_low = low;
+    e->counts.requested_bytes += requested;
+    e->counts.mallocs += mallocs;
+    e->counts.frees += frees;
+    e->counts.foreign_frees += foreign;
+    t->at = (uint32_t)(v - t->events);
+    return stop;
+}
+
+static TCM_NOINLINE enum emit_stop
+run_hot(struct emit *e, struct demux_thread *t, const struct demux_event *end) {
+    return run_frequent(e, t, end, false);
+}
+
+static TCM_NOINLINE enum emit_stop run_exact(struct emit *e,
+                                             struct demux_thread *t,
+                                             const struct demux_event *end) {
+    return run_frequent(e, t, end, true);
+}
+
+/* One event that is rare or names none. */
+static enum emit_stop run_one(struct emit *e, struct demux_thread *t) {
+    const struct demux_event *v = &t->events[t->at];
+    if (!t->none && emit_check(e, t) == EMIT_WAITS)
+        return EMIT_WAITS;
+    bool woke = false;
+    if (demux_event_kind(v) != MTF_EVENT_FREE) {
+        woke = run_rare(e, t, v);
+    } else if (!counts_as_untraced(e)) {
+        e->counts.unmatched_frees++;
+        e->counts.frees++;
+    }
+    t->none = false;
+    t->at++;
+    return woke ? EMIT_WOKE : EMIT_DONE;
+}
+
+/* The events of the array that fit into COUNT; *DONE says how many went. */
+static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
+                                uint64_t count, uint64_t *done) {
+    uint32_t first = t->at;
+    uint32_t end = first + (uint32_t)tcm_min_u64(t->count - first, count);
+    enum emit_stop stop = EMIT_DONE;
+    while (t->at < end && stop == EMIT_DONE) {
+        if (!t->none)
+            stop = e->exact ? run_exact(e, t, t->events + end)
+                            : run_hot(e, t, t->events + end);
+        if (stop != EMIT_DONE || t->at == end ||
+            demux_event_kind(&t->events[t->at]) == DEMUX_EVENT_AS_THREAD)
+            break;
+        stop = run_one(e, t);
+    }
+    *done = t->at - first;
+    if (TCM_UNLIKELY(e->demux->births.count != 0) && t->first->seen)
+        demux_written(e->demux, t->events + first, t->at - first);
+    return stop;
+}
+
+/* Room for the makers of all slots that one array of events can need. */
+static bool reserve_makers(struct emit *e) {
+    size_t need = (size_t)e->writer->slot_count + DEMUX_BATCH;
+    if (TCM_LIKELY(need <= e->makers_room))
+        return true;
+    size_t room = need + e->makers_room / 8;
+    uint32_t *makers = realloc(e->makers, room * sizeof(*makers));
+    if (makers == NULL) {
+        e->slots.failed = true;
+        return false;
+    }
+    e->makers = makers;
+    e->makers_room = room;
+    return true;
+}
+
+enum emit_stop emit_run(struct emit *e, struct demux_thread *t,
+                        uint64_t count) {
+    while (count != 0) {
+        uint64_t done;
+        enum emit_stop stop = emit_check(e, t);
+        if (stop != EMIT_DONE)
+            return stop;
+        if (t->at == t->count) {
+            if (!demux_refill(e->demux, t))
+                return EMIT_DONE;
+            continue;
+        }
+        if (e->exact && !reserve_makers(e))
+            return EMIT_DONE;
+        if (TCM_UNLIKELY(e->demux->site_defs_length != 0))
+            emit_site_defs(e);
+        mtf_proc_put_switch(e->writer, t->out_id);
+        if (!t->counted || t->id == MTF_THREAD_LATE)
+            if (is_call(demux_event_kind(&t->events[t->at])))
+                count_thread(e, t);
+        /* one at a time until the thread is counted */
+        bool single = !t->counted || t->id == MTF_THREAD_LATE;
+        stop = run_array(e, t, single ? 1 : count, &done);
+        t->i += done;
+        count -= done;
+        if (stop != EMIT_DONE)
+            return stop;
+        if (e->writer->failed || e->slots.failed || e->demux->failed)
+            return EMIT_DONE;
+    }
+    return EMIT_DONE;
+}

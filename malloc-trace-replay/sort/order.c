@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Heaps decide which thread is permitted; an interval's events go out in one
+ * run, so that the cost of deciding is paid for each interval or switch and not
+ * for each event.
+ *
+ * Invariants: a thread with an event in hand is in `hi` or `waiting`, or it is
+ * `late`. Unless it is the current one or waits, it is in one of `later` and
+ * `ready`; in `later` it is checked or in stall.unchecked.
+ * Why: a consistent trace never stalls once an event's deciding barrier is
+ * read (doc/ordering.md has the proof); stalls are for damaged ones.
+ */
+#include "sort/order.h"
+
+#include "base/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- Estimated times ------------------------------------------------------ */
+
+static uint64_t estimate(const struct demux_thread *t) {
+    unsigned __int128 x = (unsigned __int128)t->est_width * (t->i + 1);
+    return t->lo + (uint64_t)(x / (t->n + 1));
+}
+
+/* How many of T's next events have an estimated time below LIMIT. */
+static uint64_t events_below(const struct demux_thread *t, uint64_t limit) {
+    TCM_ASSERT(t->i <= t->n);
+    uint64_t left = t->n - t->i;
+    if (limit > t->lo + t->est_width)
+        return left;
+    if (limit <= t->lo)
+        return 0;
+    /* width * (i + 1) / (n + 1) < limit - lo, for whole numbers */
+    unsigned __int128 x = (unsigned __int128)(limit - t->lo) * (t->n + 1) - 1;
+    uint64_t upto = (uint64_t)(x / t->est_width); /* the greatest i + 1 */
+    return upto <= t->i ? 0 : tcm_min_u64(upto - t->i, left);
+}
+
+/* --- Widths --------------------------------------------------------------- */
+
+static unsigned width_class(uint64_t width) {
+    if (width < 16)
+        return (unsigned)width;
+    unsigned log2 = tcm_log2_floor(width);
+    return (log2 - 3) * 16 + ((unsigned)(width >> (log2 - 4)) & 15);
+}
+
+static uint64_t width_of_class(unsigned c) {
+    if (c < 16)
+        return c;
+    unsigned log2 = c / 16 + 3;
+    return (16 + (uint64_t)(c % 16)) << (log2 - 4);
+}
+
+static void width_add(struct order_widths *w, uint64_t width, uint64_t events) {
+    TCM_ASSERT(width_class(width) < ORDER_WIDTHS);
+    if (width > w->widest_ns)
+        w->widest_ns = width;
+    w->of[width_class(width)] += events;
+    w->events += events;
+}
+
+static void count_width(struct order *o, const struct demux_thread *t) {
+    if (t->hi != UINT64_MAX)
+        width_add(&o->intervals, t->hi - t->lo, t->n);
+}
+
+/* COUNT events of an interval of thread ID were written, from LO to HI. */
+static void count_late(struct order *o, uint64_t id, uint64_t lo, uint64_t hi,
+                       uint64_t count) {
+    uint64_t others = o->most_thread == id ? o->other_hi : o->most_hi;
+    width_add(&o->disorder, others > lo ? others - lo : 0, count);
+    if (hi == UINT64_MAX)
+        return;
+    if (o->most_thread != id && hi > o->most_hi) {
+        o->other_hi = o->most_hi;
+        o->most_thread = id;
+    }
+    if (o->most_thread == id)
+        o->most_hi = tcm_max_u64(o->most_hi, hi);
+    else
+        o->other_hi = tcm_max_u64(o->other_hi, hi);
+}
+
+uint64_t order_quantile_ns(const struct order_widths *w, unsigned percent) {
+    uint64_t seen = 0;
+    for (unsigned c = 0; c < ORDER_WIDTHS; c++) {
+        seen += w->of[c];
+        if (seen != 0 && (double)seen * 100 >= (double)w->events * percent)
+            return tcm_min_u64(width_of_class(c), w->widest_ns);
+    }
+    return 0;
+}
+
+/* --- Threads that may not go on ------------------------------------------- */
+
+static void stall_init(struct order_stall *s) {
+    tcm_dlist_init(&s->unchecked);
+    tcm_dlist_init(&s->waiting);
+    s->pending = s->missing = (struct heap){.which = 0};
+}
+
+static void stall_fini(struct order_stall *s) {
+    free(s->pending.a);
+    free(s->missing.a);
+}
+
+/* T, not permitted by its times, was not checked. */
+static void stall_unchecked(struct order_stall *s, struct demux_thread *t) {
+    TCM_ASSERT(!t->checked && !t->waits);
+    tcm_dlist_remove(&t->look);
+    tcm_dlist_push_back(&s->unchecked, &t->look);
+}
+
+/* T waits for an allocation from now on; or no longer. */
+static void stall_waits(struct order_stall *s, struct demux_thread *t) {
+    TCM_ASSERT(t->waits && t->in_hand);
+    tcm_dlist_remove(&t->look);
+    tcm_dlist_push_back(&s->waiting, &t->look);
+}
+
+static void stall_goes_on(struct order_stall *s, struct demux_thread *t) {
+    tcm_dlist_remove(&t->look);
+    heap_remove(&s->pending, t);
+    heap_remove(&s->missing, t);
+}
+
+/* Another barrier was read. What waits is decided by the second one behind it,
+   so a thread is looked at three times at most for each event that waits. */
+static void stall_barrier(struct order_stall *s) {
+    while (s->pending.count != 0) {
+        struct demux_thread *t = s->pending.a[s->pending.count - 1].thread;
+        heap_remove(&s->pending, t);
+        stall_waits(s, t);
+    }
+}
+
+/* --- Setting up ----------------------------------------------------------- */
+
+void order_init(struct order *o, struct demux *d, struct emit *e) {
+    memset(o, 0, sizeof(*o));
+    o->demux = d;
+    o->emit = e;
+    o->later.which = 0;
+    o->ready.which = 0; /* never in both */
+    o->hi.which = 1;
+    o->waiting.which = 1;
+    stall_init(&o->stall);
+    o->samples_end = &o->samples;
+    o->first_ns = UINT64_MAX;
+    o->time_step = TOOL_OPS_TIME_NS;
+    o->held_max = ORDER_HELD_MAX;
+}
+
+void order_fini(struct order *o) {
+    free(o->hi.a);
+    free(o->waiting.a);
+    free(o->later.a);
+    free(o->ready.a);
+    stall_fini(&o->stall);
+    peak_bound_fini(&o->peak);
+    while (o->samples != NULL) {
+        struct order_sample *next = o->samples->next;
+        free(o->samples);
+        o->samples = next;
+    }
+}
+
+static bool stopped(const struct order *o) {
+    return o->failed || o->peak.failed || o->demux->failed ||
+           o->emit->slots.failed || o->emit->writer->failed;
+}
+
+/* The next interval of T, if any. */
+static void advance(struct order *o, struct demux_thread *t) {
+    t->checked = false;
+    t->none = false;
+    if (!demux_next_interval(o->demux, t)) {
+        heap_remove(&o->hi, t);
+        return;
+    }
+    heap_put(&o->hi, t, t->hi);
+    count_width(o, t);
+    o->first_ns = tcm_min_u64(o->first_ns, t->lo);
+    o->last_ns = tcm_max_u64(o->last_ns, t->lo + t->est_width);
+}
+
+/* --- Samples and times ---------------------------------------------------- */
+
+void order_sample(struct order *o, uint64_t time_ns, const void *data,
+                  size_t length) {
+    struct order_sample *s = malloc(sizeof(*s) + length);
+    if (s == NULL) {
+        o->failed = true;
+        return;
+    }
+    s->next = NULL;
+    s->time_ns = time_ns;
+    s->length = length;
+    memcpy(s->data, data, length);
+    *o->samples_end = s;
+    o->samples_end = &s->next;
+}
+
+static void put_time(struct order *o, uint64_t now) {
+    struct mtf_proc_writer *w = o->emit->writer;
+    if (now > w->time_ns && now - w->time_ns >= o->time_step)
+        mtf_proc_put_time(w, now);
+}
+
+static void put_samples(struct order *o, uint64_t now) {
+    while (o->samples != NULL && o->samples->time_ns <= now) {
+        struct order_sample *s = o->samples;
+        o->samples = s->next;
+        if (o->samples == NULL)
+            o->samples_end = &o->samples;
+        put_time(o, s->time_ns);
+        mtf_proc_put_sample(o->emit->writer, s->time_ns, s->data, s->length);
+        free(s);
+    }
+}
+
+/* --- Permission -------------------------------------------------------- */
+
+/* Returns H: what is not above it is permitted by its times. These fall when a
+   damaged place comes again with those of before; a thread that was permitted
+   stays so. */
+static uint64_t raise_horizon(struct order *o) {
+    uint64_t h = o->barrier_ns;
+    if (o->hi.count != 0)
+        h = tcm_min_u64(h, o->hi.a[0].key);
+    if (o->waiting.count != 0)
+        h = tcm_min_u64(h, o->waiting.a[0].key);
+    if (o->late != NULL)
+        h = tcm_min_u64(h, o->late->hi);
+    o->horizon = tcm_max_u64(o->horizon, h);
+    return o->horizon;
+}
+
+static bool waits(const struct demux_thread *t) {
+    return t->waits || t->late_wait;
+}
+
+/* T's next event is permitted as far as times tell, or is not: looks whether it
+   waits. True: it does not. */
+static bool check(struct order *o, struct demux_thread *t) {
+    TCM_ASSERT(t->in_hand && !waits(t));
+    if (t->checked)
+        return true;
+    tcm_dlist_remove(&t->look);
+    switch (emit_check(o->emit, t)) {
+    case EMIT_WAITS:
+        emit_wait(o->emit, t);
+        heap_remove(&o->later, t);
+        heap_remove(&o->hi, t);
+        heap_put(&o->waiting, t, t->hi);
+        stall_waits(&o->stall, t);
+        return false;
+    case EMIT_LATE:
+        t->late_wait = true;
+        heap_remove(&o->later, t);
+        heap_remove(&o->hi, t);
+        o->late = t;
+        return false;
+    default:
+        t->checked = true;
+        return true;
+    }
+}
+
+/* Puts T where it belongs, unless it is the current thread. */
+static void park(struct order *o, struct demux_thread *t, uint64_t h) {
+    if (t == o->current || !t->in_hand || waits(t))
+        return;
+    if (t->lo <= h) {
+        heap_put(&o->ready, t, estimate(t));
+        return;
+    }
+    heap_put(&o->later, t, t->lo);
+    if (!t->checked)
+        stall_unchecked(&o->stall, t);
+}
+
+/* T does not wait for an allocation any more. */
+static void end_wait(struct order *o, struct demux_thread *t) {
+    TCM_ASSERT(heap_has(&o->waiting, t) && !t->waits);
+    stall_goes_on(&o->stall, t);
+    heap_remove(&o->waiting, t);
+    heap_put(&o->hi, t, t->hi);
+}
+
+/* T, which waits, goes on without the allocation. */
+static void give_up(struct order *o, struct demux_thread *t) {
+    emit_forget(o->emit, t);
+    end_wait(o, t);
+    t->none = true;
+    t->checked = true;
+    park(o, t, 0);
+}
+
+/* Those whose token was born are candidates again. */
+static void take_woken(struct order *o, uint64_t h) {
+    while (o->emit->woken != NULL) {
+        struct demux_thread *t = o->emit->woken;
+        o->emit->woken = t->next_waiter;
+        o->waited++;
+        end_wait(o, t);
+        t->checked = false;
+        park(o, t, h);
+    }
+}
+
+/* The permitted thread with the least estimated time, or NULL. */
+static struct demux_thread *best(struct order *o, uint64_t h) {
+    while (o->later.count != 0 && o->later.a[0].key <= h) {
+        struct demux_thread *t = o->later.a[0].thread;
+        heap_remove(&o->later, t);
+        heap_put(&o->ready, t, estimate(t));
+    }
+    while (o->ready.count != 0) {
+        struct demux_thread *t = o->ready.a[0].thread;
+        if (t->lo <= h && check(o, t))
+            return t;
+        heap_remove(&o->ready, t);
+        park(o, t, h);
+    }
+    return NULL;
+}
+
+static void make_current(struct order *o, struct demux_thread *t, uint64_t h) {
+    struct demux_thread *before = o->current;
+    TCM_ASSERT(t->in_hand && !waits(t));
+    heap_remove(&o->ready, t);
+    heap_remove(&o->later, t);
+    o->current = t;
+    if (before != NULL)
+        park(o, before, h);
+}
+
+/* Makes the right thread current; *LIMIT is the estimated time at which it has
+   to be looked at again. False: none is permitted. */
+static bool choose(struct order *o, uint64_t *limit) {
+    uint64_t h = raise_horizon(o);
+    take_woken(o, h);
+    struct demux_thread *other = best(o, h), *c = o->current;
+    bool stay =
+        c != NULL && c->in_hand && c->lo <= h && !waits(c) && check(o, c);
+    if (stay && other != NULL) {
+        uint64_t mine = estimate(c), least = o->ready.a[0].key;
+        stay = mine < least || mine - least < ORDER_SLACK_NS;
+    }
+    if (!stay) {
+        if (other == NULL)
+            return false;
+        make_current(o, other, h);
+        other = best(o, h);
+    }
+    *limit = UINT64_MAX;
+    if (other != NULL && o->ready.a[0].key < UINT64_MAX - ORDER_SLACK_NS)
+        *limit = o->ready.a[0].key + ORDER_SLACK_NS;
+    return true;
+}
+
+/* The late stream's next event may have waited for a thread's own events, which
+   are done now or decided. */
+static void retry_late(struct order *o) {
+    struct demux_thread *late = o->late;
+    if (late == NULL || emit_check(o->emit, late) == EMIT_LATE)
+        return;
+    late->late_wait = false;
+    o->late = NULL;
+    heap_put(&o->hi, late, late->hi);
+    park(o, late, 0);
+}
+
+/* Writes COUNT events of the current thread. */
+static void run(struct order *o, uint64_t count) {
+    struct demux_thread *t = o->current;
+    TCM_ASSERT(t->in_hand && t->i < t->n);
+    uint64_t now = estimate(t);
+    put_time(o, now);
+    put_samples(o, now);
+    /* a time or sample that is due within the run splits it */
+    uint64_t until = o->emit->writer->time_ns + o->time_step;
+    if (o->samples != NULL && o->samples->time_ns < until)
+        until = o->samples->time_ns;
+    uint64_t upto = events_below(t, until);
+    count = upto == 0 ? 1 : tcm_min_u64(count, upto);
+    t->checked = false;
+    struct emit *e = o->emit;
+    if (e->exact)
+        peak_bound_level(&o->peak, e->live_bytes);
+    e->run_high = e->run_low = e->live_bytes;
+    uint64_t before = t->i, lo = t->lo, hi = t->hi;
+    emit_run(e, t, count);
+    count_late(o, t->id, lo, hi, t->i - before);
+    e->peak_live_bytes = tcm_max_u64(e->peak_live_bytes, e->run_high);
+    if (e->exact)
+        peak_bound_add(&o->peak, t->id, t->lo, t->hi, e->run_high - e->run_low);
+    if (t->i < t->n)
+        return;
+    if (t->at < t->count && !stopped(o)) { /* more than were foreseen */
+        t->n = t->i + (t->count - t->at);
+        return;
+    }
+    advance(o, t);
+    if (!t->in_hand)
+        retry_late(o);
+}
+
+/* Writes until nothing is permitted. */
+static void drain(struct order *o) {
+    uint64_t limit;
+    while (!stopped(o) && choose(o, &limit)) {
+        uint64_t count = events_below(o->current, limit);
+        run(o, count == 0 ? 1 : count);
+    }
+}
+
+/* --- When no event may be written ----------------------------------------- */
+
+/*
+ * Events that wait for an allocation which never comes are written as naming
+ * none; if no thread can go on then, one event is written against the times.
+ *
+ * A thread that waits, or that is not permitted, is examined when that begins
+ * and when a barrier decides, not at each step: a step costs a few moves in
+ * heaps, however many threads there are.
+ */
+
+static struct demux_thread *first_of(const struct tcm_dlist *list) {
+    return TCM_CONTAINER_OF(list->next, struct demux_thread, look);
+}
+
+/* Tells whether the barrier after the one after WINDOW is read. */
+static bool is_decided(const struct order *o, uint64_t window) {
+    return o->barrier_ns == UINT64_MAX || o->demux->barriers >= window + 2;
+}
+
+static bool is_in_hand(struct order *o, const struct demux_thread *t) {
+    TCM_ASSERT(t->waits);
+    return demux_makes(o->demux, t->waits_for);
+}
+
+/* Looks at those that began to wait. */
+static void look_at_waiting(struct order *o) {
+    struct order_stall *s = &o->stall;
+    size_t threads = o->demux->ids.count;
+    if (tcm_dlist_empty(&s->waiting))
+        return;
+    if (!heap_reserve(&s->pending, threads) ||
+        !heap_reserve(&s->missing, threads)) {
+        o->failed = true;
+        return;
+    }
+    while (!tcm_dlist_empty(&s->waiting)) {
+        struct demux_thread *t = first_of(&s->waiting);
+        tcm_dlist_remove(&t->look);
+        if (!is_decided(o, t->window))
+            heap_put(&s->pending, t, t->lo);
+        else if (!is_in_hand(o, t))
+            heap_put(&s->missing, t, t->lo);
+    }
+}
+
+/* Those not permitted by their times may wait, too. */
+static void check_all(struct order *o) {
+    struct tcm_dlist *list = &o->stall.unchecked;
+    while (!tcm_dlist_empty(list) && !o->emit->slots.failed)
+        check(o, first_of(list));
+    struct demux_thread *c = o->current;
+    if (c != NULL && c->in_hand && !c->waits && !c->late_wait)
+        check(o, c);
+}
+
+/* Events that wait for an allocation which is neither written nor in hand name
+   none, if their lo is not above LIMIT. */
+static bool give_up_missing(struct order *o, uint64_t limit) {
+    struct heap *missing = &o->stall.missing;
+    bool any = false;
+    look_at_waiting(o);
+    while (missing->count != 0 && missing->a[0].key <= limit) {
+        give_up(o, missing->a[0].thread);
+        any = true;
+    }
+    return any;
+}
+
+/* Finds whether one that is permitted by its times waits for what may come yet:
+   others may wait for what is behind it. */
+static bool may_go_on(struct order *o, uint64_t h) {
+    struct heap *pending = &o->stall.pending;
+    while (pending->count != 0 && pending->a[0].key <= h) {
+        struct demux_thread *t = pending->a[0].thread;
+        if (!is_in_hand(o, t))
+            return true;
+        heap_remove(pending, t);
+    }
+    return false;
+}
+
+enum stall_end {
+    STALL_OVER,    /* some thread may go on */
+    STALL_AGAINST, /* the first of `hi` is to be written against the times */
+    STALL_STAYS    /* more input may help, or nothing is left */
+};
+
+/* Nothing is permitted. */
+static enum stall_end stall_resolve(struct order *o) {
+    if (give_up_missing(o, raise_horizon(o)))
+        return STALL_OVER;
+    check_all(o);
+    if (give_up_missing(o, UINT64_MAX))
+        return STALL_OVER;
+    const struct demux_chunk *oldest = demux_oldest(o->demux);
+    if (oldest == NULL || !is_decided(o, oldest->window) ||
+        (o->late != NULL && !is_decided(o, o->late->window)) ||
+        may_go_on(o, raise_horizon(o)))
+        return STALL_STAYS;
+    if (o->hi.count != 0)
+        return STALL_AGAINST;
+    if (o->waiting.count == 0)
+        return STALL_STAYS;
+    give_up(o, o->waiting.a[0].thread);
+    return STALL_OVER;
+}
+
+/* --- Reading -------------------------------------------------------------- */
+
+/* TIME: of the barrier that was read, or the last known at the end. */
+static void write_all(struct order *o, uint64_t time) {
+    if (o->emit->exact)
+        peak_bound_begin(&o->peak, time);
+    stall_barrier(&o->stall);
+    retry_late(o);
+    for (;;) {
+        drain(o);
+        enum stall_end end = stopped(o) ? STALL_STAYS : stall_resolve(o);
+        if (end == STALL_STAYS)
+            break;
+        if (end == STALL_OVER)
+            continue;
+        o->conflicts++;
+        make_current(o, o->hi.a[0].thread, 0);
+        run(o, 1);
+    }
+    /* what waits for a thread's own events may hold up others */
+    o->peak.held = o->late != NULL;
+    if (o->emit->exact && !o->peak.held)
+        peak_bound_end(&o->peak, o->emit->live_bytes, o->emit->peak_live_bytes);
+}
+
+static void write_without_barrier(struct order *o) {
+    uint64_t barrier_ns = o->barrier_ns, horizon = raise_horizon(o);
+    o->conflicts++;
+    o->barrier_ns = UINT64_MAX;
+    o->demux->barriers++;
+    write_all(o, o->demux->last_time);
+    o->barrier_ns = barrier_ns;
+    o->horizon = horizon;
+}
+
+void order_add(struct order *o, struct demux_thread *t) {
+    size_t threads = o->demux->ids.count;
+    if (!heap_reserve(&o->hi, threads) || !heap_reserve(&o->later, threads) ||
+        !heap_reserve(&o->ready, threads) ||
+        !heap_reserve(&o->waiting, threads)) {
+        o->failed = true;
+        return;
+    }
+    if (!t->in_hand) {
+        advance(o, t);
+        park(o, t, 0);
+    } else if (demux_tighten(o->demux, t)) {
+        if (!t->late_wait)
+            heap_put(t->waits ? &o->waiting : &o->hi, t, t->hi);
+    }
+    if (o->demux->held_bytes > o->held_max)
+        write_without_barrier(o);
+}
+
+void order_barrier(struct order *o, uint64_t time_ns) {
+    o->barrier_ns = tcm_max_u64(o->barrier_ns, time_ns);
+    o->demux->barriers++;
+    o->demux->last_time = tcm_max_u64(o->demux->last_time, time_ns);
+    write_all(o, o->barrier_ns);
+    put_samples(o, raise_horizon(o));
+}
+
+void order_finish(struct order *o) {
+    o->barrier_ns = UINT64_MAX;
+    o->demux->barriers = UINT64_MAX;
+    write_all(o, o->demux->last_time);
+    put_samples(o, UINT64_MAX);
+}

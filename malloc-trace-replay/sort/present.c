@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tokens are all that is taken from the events, so the streams are decoded as
+ * they come, each by itself. What damage costs is told when the trace is read
+ * for its events.
+ *
+ * A realloc that leaves its block where it is gives it a new token. If it notes
+ * nothing, what is known of the new token holds for the old one; which of the
+ * two ends first in the file is not known while reading, so such pairs are kept
+ * until the end.
+ */
+#include "sort/present.h"
+
+#include "base/compiler.h"
+#include "common/stop.h"
+#include "trace/raw.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE UINT64_MAX
+
+struct present_stream {
+    struct mtf_stream stream;
+    bool begun;
+    uint64_t noted; /* of the next block to end, or NONE */
+};
+
+struct reading {
+    struct present *p;
+    struct tool_raw *raw;
+    struct tool_ids ids; /* threads */
+    struct present_stream *stream;
+    struct tool_map grown; /* token + 1 to the token before the realloc */
+};
+
+void present_fini(struct present *p) {
+    tool_map_fini(&p->bytes);
+}
+
+/* --- Events --------------------------------------------------------------- */
+
+/* TOKEN has VALUE in MAP. */
+static void put(struct reading *r, struct tool_map *map, uint64_t token,
+                uint64_t value) {
+    struct tool_map_entry *e =
+        token == UINT64_MAX ? NULL : tool_map_get(map, token + 1);
+    if (e != NULL)
+        e->value = value;
+    else if (token != UINT64_MAX)
+        r->p->failed = true;
+}
+
+static void end_block(struct reading *r, struct present_stream *s,
+                      uint64_t token) {
+    put(r, &r->p->bytes, token, s->noted);
+    s->noted = NONE;
+}
+
+/* Any event but ALLOC, or FREE of which nothing is noted. */
+static void take_event(struct reading *r, struct present_stream *s,
+                       const struct mtf_event *e) {
+    if (e->kind == MTF_EVENT_PRESENT)
+        s->noted = e->value;
+    else if (e->kind == MTF_EVENT_BUFFER)
+        s->noted = NONE;
+    else if (!mtf_event_ends_block(e->kind))
+        return;
+    else if (s->noted != NONE)
+        end_block(r, s, e->old_token);
+    else if (e->kind == MTF_EVENT_REALLOC && e->size > MTF_PRESENT_ABOVE &&
+             (e->flags & MTF_EVENT_MOVED) == 0)
+        put(r, &r->grown, e->token, e->old_token);
+}
+
+static void take_bytes(struct reading *r, struct present_stream *s,
+                       const uint8_t *p, const uint8_t *end) {
+    struct mtf_raw_state *state = &s->stream.state;
+    while (p < end && !r->p->failed) {
+        struct mtf_event e;
+        unsigned n = mtf_raw_decode_hot(state, p, end, &e);
+        if (TCM_LIKELY(n != 0)) {
+            p += n;
+            if (TCM_UNLIKELY(s->noted != NONE) && e.kind == MTF_EVENT_FREE)
+                end_block(r, s, e.old_token);
+            continue;
+        }
+        int taken = mtf_raw_decode_slow(state, p, end, &e);
+        if (taken <= 0) {
+            mtf_stream_lose(&s->stream);
+            break;
+        }
+        p += taken;
+        take_event(r, s, &e);
+    }
+}
+
+/* --- Reading -------------------------------------------------------------- */
+
+static void take_data(struct reading *r, const struct mtf_item *item) {
+    struct mtf_placement place;
+    struct present_stream *s =
+        tool_ids_get(&r->ids, &r->stream, sizeof(*r->stream), item->thread);
+    if (s == NULL) {
+        r->p->failed = true;
+        return;
+    }
+    if (!s->begun) {
+        s->begun = true;
+        s->noted = NONE;
+        if (tool_raw_begins_late(r->raw))
+            mtf_stream_init_late(&s->stream);
+        else
+            mtf_stream_init(&s->stream);
+    }
+    mtf_stream_place(&s->stream, item, &place);
+    if (place.gap != 0)
+        s->noted = NONE;
+    take_bytes(r, s, place.data, place.data + place.length);
+}
+
+/* False: it is the last, or no more is wanted. */
+static bool take_item(struct reading *r, const struct mtf_item *item) {
+    struct mtf_present block;
+    switch (item->kind) {
+    case MTF_ITEM_HEADER:
+        /* another recording came in its place */
+        return item->info->fixed.random == r->p->random;
+    case MTF_ITEM_DATA:
+        take_data(r, item);
+        break;
+    case MTF_ITEM_PRESENT:
+        for (unsigned i = 0; mtf_item_present(item, i, &block); i++)
+            put(r, &r->p->bytes, block.token, block.bytes);
+        break;
+    case MTF_ITEM_END:
+    case MTF_ITEM_FAILED:
+        return false;
+    default:
+        break;
+    }
+    return !r->p->failed && !tool_stop_requested();
+}
+
+/* Notes BYTES, known of TOKEN, for those that it grew from, too. */
+static void pass_back(struct reading *r, uint64_t token, uint64_t bytes) {
+    const struct tool_map_entry *e;
+    while ((e = tool_map_find(&r->grown, token + 1)) != NULL && !r->p->failed &&
+           tool_map_find(&r->p->bytes, e->value + 1) == NULL) {
+        token = e->value;
+        put(r, &r->p->bytes, token, bytes);
+    }
+}
+
+/* The entries move while others are made: they are listed first. */
+static void pass_all_back(struct reading *r) {
+    const struct tool_map *m = &r->p->bytes;
+    size_t n = 0, count = m->count;
+    if (r->grown.count == 0 || count == 0)
+        return;
+    struct tool_map_entry *known = malloc(count * sizeof(*known));
+    if (known == NULL) {
+        r->p->failed = true;
+        return;
+    }
+    for (size_t i = 0; i <= m->mask; i++)
+        if (m->entry[i].key != 0)
+            known[n++] = m->entry[i];
+    for (size_t i = 0; i < n; i++)
+        pass_back(r, known[i].key - 1, known[i].value);
+    free(known);
+}
+
+static void read_trace(struct present *p) {
+    struct reading r = {.p = p, .raw = tool_raw_open(p->name)};
+    struct mtf_item item;
+    if (r.raw == NULL) {
+        p->failed = true;
+        return;
+    }
+    tool_raw_read_ahead(r.raw);
+    do
+        tool_raw_next(r.raw, &item);
+    while (take_item(&r, &item));
+    pass_all_back(&r);
+    tool_map_fini(&r.grown);
+    tool_ids_fini(&r.ids);
+    free(r.stream);
+    tool_raw_close(r.raw);
+}
+
+bool present_find(struct present *p, uint64_t token, uint64_t *bytes) {
+    if (!p->looked) {
+        p->looked = true;
+        read_trace(p);
+    }
+    const struct tool_map_entry *e =
+        token == UINT64_MAX ? NULL : tool_map_find(&p->bytes, token + 1);
+    if (e != NULL)
+        *bytes = e->value;
+    return e != NULL;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/linux/elf_symbols.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <string.h>
+
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+/* Weak: a library that was built here may run with an older one. */
+extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
+/* In the loader, whether the kernel started that or the program. A static
+   program may have none. */
+extern __typeof__(_r_debug) _r_debug __attribute__((weak));
+
+bool tcm_elf_module_at(uintptr_t address, struct tcm_elf_module *m) {
+    struct dl_find_object object;
+    if (_dl_find_object == NULL ||
+        _dl_find_object((void *)address, &object) != 0)
+        return false;
+    *m = (struct tcm_elf_module){.map = object.dlfo_link_map,
+                                 .start = (uintptr_t)object.dlfo_map_start,
+                                 .end = (uintptr_t)object.dlfo_map_end,
+                                 .eh_frame = object.dlfo_eh_frame};
+    return m->map != NULL;
+}
+
+bool tcm_elf_loader(struct tcm_elf_module *m) {
+    return tcm_elf_module_at((uintptr_t)&_r_debug, m);
+}
+#else
+bool tcm_elf_module_at(uintptr_t address, struct tcm_elf_module *m) {
+    (void)address, (void)m;
+    return false;
+}
+
+bool tcm_elf_loader(struct tcm_elf_module *m) {
+    (void)m;
+    return false;
+}
+#endif
+
+/* Some loaders add the bias to the section's addresses, some do not. */
+static uintptr_t address(uintptr_t bias, ElfW(Addr) value) {
+    return value >= bias ? value : bias + value;
+}
+
+bool tcm_elf_symbols(struct tcm_elf_symbols *s, uintptr_t bias,
+                     const ElfW(Phdr) * phdrs, size_t count) {
+    const ElfW(Dyn) *d = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (phdrs[i].p_type == PT_DYNAMIC)
+            d = (const ElfW(Dyn) *)(bias + phdrs[i].p_vaddr);
+    return tcm_elf_symbols_at(s, bias, d);
+}
+
+bool tcm_elf_symbols_at(struct tcm_elf_symbols *s, uintptr_t bias,
+                        const ElfW(Dyn) * d) {
+    memset(s, 0, sizeof(*s));
+    s->bias = bias;
+    for (; d != NULL && d->d_tag != DT_NULL; d++) {
+        uintptr_t at = address(bias, d->d_un.d_ptr);
+        if (d->d_tag == DT_SYMTAB)
+            s->symbols = (const ElfW(Sym) *)at;
+        else if (d->d_tag == DT_STRTAB)
+            s->names = (const char *)at;
+        else if (d->d_tag == DT_GNU_HASH)
+            s->hash = (const uint32_t *)at;
+        else if (d->d_tag == DT_HASH)
+            s->old_hash = (const uint32_t *)at;
+        else if (d->d_tag == DT_RELA)
+            s->relocations = (const ElfW(Rela) *)at;
+        else if (d->d_tag == DT_RELASZ)
+            s->relocations_bytes = d->d_un.d_val;
+    }
+    return s->symbols != NULL && s->names != NULL &&
+           (s->hash != NULL || s->old_hash != NULL);
+}
+
+static bool is_definition(const struct tcm_elf_symbols *s,
+                          const ElfW(Sym) * symbol, const char *name) {
+    return symbol->st_shndx != SHN_UNDEF &&
+           strcmp(s->names + symbol->st_name, name) == 0;
+}
+
+/* A table of DT_HASH begins with its count of buckets and that of symbols. */
+static const ElfW(Sym) *
+    find_in_all(const struct tcm_elf_symbols *s, const char *name) {
+    for (uint32_t i = 0; i < s->old_hash[1]; i++)
+        if (is_definition(s, &s->symbols[i], name))
+            return &s->symbols[i];
+    return NULL;
+}
+
+/*
+ * A table of DT_GNU_HASH: count of buckets, number of the first symbol in it,
+ * words of the filter, its shift; the filter, the buckets (a symbol's number,
+ * or 0), and for each symbol its hash, whose lowest bit ends a bucket.
+ */
+const ElfW(Sym) *
+    tcm_elf_find(const struct tcm_elf_symbols *s, const char *name) {
+    uint32_t h = 5381;
+    if (s->hash == NULL)
+        return find_in_all(s, name);
+    for (const char *p = name; *p != '\0'; p++)
+        h = h * 33 + (uint8_t)*p;
+    uint32_t buckets = s->hash[0], first = s->hash[1], words = s->hash[2];
+    const ElfW(Addr) *filter = (const ElfW(Addr) *)(const void *)&s->hash[4];
+    const uint32_t *bucket = (const uint32_t *)(const void *)(filter + words);
+    const uint32_t *chain = bucket + buckets;
+    if (buckets == 0)
+        return NULL;
+    for (uint32_t i = bucket[h % buckets]; i >= first && i != 0; i++) {
+        uint32_t its = chain[i - first];
+        const ElfW(Sym) *symbol = &s->symbols[i];
+        if ((its | 1) == (h | 1) && is_definition(s, symbol, name))
+            return symbol;
+        if ((its & 1) != 0)
+            break;
+    }
+    return NULL;
+}
+
+uintptr_t tcm_elf_tls_index(const struct tcm_elf_symbols *s,
+                            const ElfW(Sym) * symbol) {
+#if defined(R_X86_64_DTPMOD64) && defined(__x86_64__)
+    size_t count = s->relocations == NULL
+                       ? 0
+                       : s->relocations_bytes / sizeof(*s->relocations);
+    for (size_t i = 0; i < count; i++) {
+        const ElfW(Rela) *r = &s->relocations[i];
+        if (ELF64_R_TYPE(r->r_info) == R_X86_64_DTPMOD64 &&
+            &s->symbols[ELF64_R_SYM(r->r_info)] == symbol)
+            return s->bias + r->r_offset;
+    }
+#else
+    (void)s;
+    (void)symbol;
+#endif
+    return 0;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Exported symbols of a loaded module, read from its dynamic section without
+ * the loader.
+ *
+ * Threads: any, while the module is loaded.
+ */
+#ifndef TCM_BASE_LINUX_ELF_SYMBOLS_H
+#define TCM_BASE_LINUX_ELF_SYMBOLS_H
+
+#include "base/compiler.h"
+
+#include <link.h>
+
+struct tcm_elf_symbols {
+    uintptr_t bias;
+    const ElfW(Sym) * symbols;
+    const char *names;
+    const uint32_t *hash;     /* DT_GNU_HASH, or NULL */
+    const uint32_t *old_hash; /* DT_HASH, or NULL */
+    const ElfW(Rela) * relocations;
+    size_t relocations_bytes;
+};
+
+/* The loaded module that an address lies in. */
+struct tcm_elf_module {
+    const struct link_map *map;
+    uintptr_t start, end;
+    const void *eh_frame; /* .eh_frame_hdr, or NULL */
+};
+
+/* By the loader's own table: without a lock, and without a call that another
+   library can stand before. false: there is none, or the loader has no such
+   table (glibc before 2.35). */
+bool tcm_elf_module_at(uintptr_t address, struct tcm_elf_module *m);
+/* The module of the loader's variables: the loader, or a static program. false:
+   as tcm_elf_module_at. */
+bool tcm_elf_loader(struct tcm_elf_module *m);
+
+/* Symbols of the module with PHDRS, loaded at BIAS. false: it has no table. */
+bool tcm_elf_symbols(struct tcm_elf_symbols *s, uintptr_t bias,
+                     const ElfW(Phdr) * phdrs, size_t count);
+/* Symbols of the module at BIAS whose dynamic section is at D. */
+bool tcm_elf_symbols_at(struct tcm_elf_symbols *s, uintptr_t bias,
+                        const ElfW(Dyn) * d);
+/* The definition of NAME, NULL: there is none. */
+const ElfW(Sym) *
+    tcm_elf_find(const struct tcm_elf_symbols *s, const char *name);
+/* The argument by which the module asks __tls_get_addr for SYMBOL; 0: none. */
+uintptr_t tcm_elf_tls_index(const struct tcm_elf_symbols *s,
+                            const ElfW(Sym) * symbol);
+
+#endif

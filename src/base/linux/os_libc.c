@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/linux/os_libc.h"
+
+#include "base/linux/elf_symbols.h"
+#include "base/linux/os_syscall.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#if defined(__GLIBC__)
+#include <gnu/libc-version.h>
+#endif
+
+struct tcm_libc tcm_libc = {.create = pthread_create,
+                            .join = pthread_join,
+                            .attr_init = pthread_attr_init,
+                            .attr_setstacksize = pthread_attr_setstacksize,
+                            .attr_destroy = pthread_attr_destroy};
+
+/* FOUND is set to the function NAME of S; false: there is none. */
+static bool find_function(const struct tcm_elf_symbols *s, const char *name,
+                          void *found) {
+    const ElfW(Sym) *symbol = tcm_elf_find(s, name);
+    if (symbol == NULL)
+        return false;
+    uintptr_t address = s->bias + symbol->st_value;
+    memcpy(found, &address, sizeof(address));
+    return true;
+}
+
+/* All functions, of S: libc.so.6 or, before glibc 2.34, libpthread.so.0. */
+static bool find_functions(const struct tcm_elf_symbols *s) {
+    (void)find_function(s, "__nptl_nthreads", &tcm_libc.thread_count);
+    return find_function(s, "pthread_create", &tcm_libc.create) &&
+           find_function(s, "pthread_join", &tcm_libc.join) &&
+           find_function(s, "pthread_attr_init", &tcm_libc.attr_init) &&
+           find_function(s, "pthread_attr_setstacksize",
+                         &tcm_libc.attr_setstacksize) &&
+           find_function(s, "pthread_attr_destroy", &tcm_libc.attr_destroy);
+}
+
+static int look_at_library(struct dl_phdr_info *info, size_t size, void *arg) {
+    const char *name = strrchr(info->dlpi_name, '/');
+    struct tcm_elf_symbols s;
+    (void)size;
+    (void)arg;
+    if (name != NULL &&
+        (strcmp(name, "/libc.so.6") == 0 ||
+         strcmp(name, "/libpthread.so.0") == 0) &&
+        tcm_elf_symbols(&s, info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum))
+        (void)find_functions(&s);
+    return 0;
+}
+
+bool tcm_libc_find(void) {
+#if defined(__GLIBC__)
+    struct tcm_elf_module libc;
+    struct tcm_elf_symbols s;
+    return TCM_SYSCALL_RAW &&
+           tcm_elf_module_at((uintptr_t)&gnu_get_libc_version, &libc) &&
+           tcm_elf_symbols_at(&s, libc.map->l_addr, libc.map->l_ld) &&
+           find_functions(&s);
+#else
+    return false;
+#endif
+}
+
+/* FOUND is set to the next function NAME behind this library, if any. */
+static void find_next(const char *name, void *found) {
+    void *address = dlsym(RTLD_NEXT, name);
+    if (address != NULL)
+        memcpy(found, &address, sizeof(address));
+}
+
+void tcm_libc_find_by_loader(void) {
+    tcm_libc.thread_count = dlsym(RTLD_DEFAULT, "__nptl_nthreads");
+    /* Another C library, or a sanitizer, has the next ones. */
+    find_next("pthread_create", &tcm_libc.create);
+    find_next("pthread_join", &tcm_libc.join);
+    if (TCM_SYSCALL_RAW)
+        dl_iterate_phdr(look_at_library, NULL);
+    /* The program's first call of dlerror is not to tell of these. */
+    (void)dlerror();
+}
+
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 32)
+const char *tcm_libc_error_text(int error) {
+    return strerrordesc_np(error);
+}
+#else
+const char *tcm_libc_error_text(int error) {
+    (void)error;
+    return NULL;
+}
+#endif

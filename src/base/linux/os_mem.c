@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/linux/os_mem.h"
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/linux/os_syscall.h"
+#include "base/testpoint.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+size_t tcm_os_page_size(void) {
+    return (size_t)getauxval(AT_PAGESZ);
+}
+
+/* Whether START and LENGTH are of whole pages. */
+static bool is_whole(const void *start, size_t length) {
+    return (((uintptr_t)start | length) & (tcm_os_page_size() - 1)) == 0;
+}
+
+static void *map(void *at, size_t length, int prot, int flags) {
+    TCM_ASSERT(length != 0 && is_whole(at, length));
+    if (TCM_REFUSED("mmap"))
+        return NULL;
+    int saved = errno;
+    void *p = (void *)tcm_call(mmap, at, length, prot, flags, -1, 0);
+    errno = saved;
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void tcm_os_unmap(void *start, size_t length) {
+    TCM_ASSERT(is_whole(start, length));
+    int saved = errno;
+    if (length != 0)
+        (void)tcm_call(munmap, start, length);
+    errno = saved;
+}
+
+#define MANY_PLACES ((size_t)64 << 10)
+
+void *tcm_os_reserve(size_t length, size_t align, void *hint) {
+    /* Not MAP_NORESERVE: memory without access is not charged anyway, and must
+       be charged when it is given access, or absurd requests are granted. */
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    TCM_ASSERT(tcm_is_pow2(align) && align >= tcm_os_page_size());
+    if (hint != NULL && ((uintptr_t)hint & (align - 1)) == 0) {
+        void *p = map(hint, length, PROT_NONE, flags | MAP_FIXED_NOREPLACE);
+        if (p == hint)
+            return p;
+        if (p != NULL)
+            tcm_os_unmap(p, length);
+    }
+    /* Try the kernel's own choice where it is likely to be aligned. */
+    if (align <= MANY_PLACES) {
+        void *p = map(NULL, length, PROT_NONE, flags);
+        if (p == NULL || ((uintptr_t)p & (align - 1)) == 0)
+            return p;
+        tcm_os_unmap(p, length);
+    }
+    size_t padded;
+    if (tcm_add_overflows(length, align, &padded))
+        return NULL;
+    char *raw = map(NULL, padded, PROT_NONE, flags);
+    if (raw == NULL)
+        return NULL;
+    char *start = (char *)tcm_align_up((uintptr_t)raw, align);
+    tcm_os_unmap(raw, (size_t)(start - raw));
+    tcm_os_unmap(start + length, (size_t)(raw + padded - (start + length)));
+    return start;
+}
+
+static bool protect(void *start, size_t length, int prot) {
+    TCM_ASSERT(is_whole(start, length));
+    if (TCM_REFUSED("mprotect"))
+        return false;
+    int saved = errno;
+    long rc = tcm_call(mprotect, start, length, prot);
+    errno = saved;
+    return rc == 0;
+}
+
+bool tcm_os_commit(void *start, size_t length) {
+    return protect(start, length, PROT_READ | PROT_WRITE);
+}
+
+bool tcm_os_commit_read_only(void *start, size_t length) {
+    return protect(start, length, PROT_READ);
+}
+
+void *tcm_os_map(size_t length) {
+    return map(NULL, length, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS);
+}
+
+void *tcm_os_map_shared(size_t length) {
+    return map(NULL, length, PROT_READ | PROT_WRITE,
+               MAP_SHARED | MAP_ANONYMOUS);
+}
+
+void *tcm_os_remap(void *start, size_t length, size_t new_length) {
+    TCM_ASSERT(is_whole(start, length) && is_whole(NULL, new_length));
+    if (TCM_REFUSED("mremap"))
+        return NULL;
+    int saved = errno;
+    void *p =
+        (void *)tcm_call(mremap, start, length, new_length, MREMAP_MAYMOVE);
+    errno = saved;
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static bool advise(void *start, size_t length, int advice) {
+    TCM_ASSERT(is_whole(start, length));
+    if (TCM_REFUSED("madvise"))
+        return false;
+    int saved = errno;
+    long rc;
+    do {
+        rc = tcm_call(madvise, start, length, advice);
+    } while (rc != 0 && errno == EAGAIN);
+    errno = saved;
+    return rc == 0;
+}
+
+bool tcm_os_release(void *start, size_t length) {
+    return advise(start, length, MADV_DONTNEED);
+}
+
+/* No kernel knows this advice. An emulator (qemu-user) that accepts all advice
+   and follows none of it accepts this one too. */
+#define ADVICE_OF_NO_KERNEL 0x7ffe
+
+static bool advise_firmly(void *start, size_t length, int advice) {
+    return advise(start, length, advice) &&
+           !advise(start, length, ADVICE_OF_NO_KERNEL);
+}
+
+bool tcm_os_wipe_on_fork(void *start, size_t length) {
+    return advise_firmly(start, length, MADV_WIPEONFORK);
+}
+
+bool tcm_os_dont_fork(void *start, size_t length) {
+    return advise_firmly(start, length, MADV_DONTFORK);
+}
+
+bool tcm_os_huge_pages(void *start, size_t length) {
+    return advise(start, length, MADV_HUGEPAGE);
+}
+
+bool tcm_os_no_huge_pages(void *start, size_t length) {
+    return advise(start, length, MADV_NOHUGEPAGE);
+}
+
+/* Pages asked for in one call; a byte each on the stack. */
+#define LOOK_PAGES ((size_t)512)
+
+/* Adds the resident ones of PAGES pages from AT on. */
+static bool count_resident(uintptr_t at, size_t pages, size_t page_size,
+                           size_t *count) {
+    unsigned char page[LOOK_PAGES];
+    while (pages != 0) {
+        size_t n = tcm_min_u64(pages, LOOK_PAGES);
+        /* The kernel marks nothing and reads no page. */
+        if (tcm_call(mincore, (void *)at, n * page_size, page) != 0)
+            return false;
+        for (size_t i = 0; i < n; i++)
+            *count += page[i] & 1;
+        at += n * page_size;
+        pages -= n;
+    }
+    return true;
+}
+
+static bool sample_resident(uintptr_t at, size_t pages, size_t page_size,
+                            size_t *count) {
+    const size_t all = (size_t)TCM_RESIDENT_RUNS * TCM_RESIDENT_RUN_PAGES;
+    size_t found = 0;
+    TCM_ASSERT(pages > all);
+    for (size_t i = 0; i < TCM_RESIDENT_RUNS; i++) {
+        size_t first = pages / TCM_RESIDENT_RUNS * i +
+                       pages % TCM_RESIDENT_RUNS * i / TCM_RESIDENT_RUNS;
+        if (!count_resident(at + first * page_size, TCM_RESIDENT_RUN_PAGES,
+                            page_size, &found))
+            return false;
+    }
+    *count = pages / all * found + pages % all * found / all;
+    return true;
+}
+
+bool tcm_os_resident(const void *start, size_t length, size_t *bytes) {
+    size_t page_size = tcm_os_page_size(), count = 0;
+    uintptr_t at = (uintptr_t)start & ~(uintptr_t)(page_size - 1);
+    size_t pages =
+        (tcm_align_up((uintptr_t)start + length, page_size) - at) / page_size;
+    if (TCM_REFUSED("mincore"))
+        return false;
+    int saved = errno;
+    bool told = pages <= TCM_RESIDENT_EXACT
+                    ? count_resident(at, pages, page_size, &count)
+                    : sample_resident(at, pages, page_size, &count);
+    errno = saved;
+    *bytes = tcm_min_u64(count * page_size, length);
+    return told;
+}
+
+void *tcm_os_map_file(int fd, uint64_t offset, size_t length) {
+    TCM_ASSERT(offset % tcm_os_page_size() == 0);
+    if (TCM_REFUSED("mmap of a file"))
+        return NULL;
+    int saved = errno;
+    void *p = (void *)tcm_call(mmap, NULL, length, PROT_READ | PROT_WRITE,
+                               MAP_SHARED, fd, (off_t)offset);
+    errno = saved;
+    return p == MAP_FAILED ? NULL : p;
+}
+
+uint64_t tcm_os_address_limit(void) {
+    struct rlimit limit;
+    int saved = errno;
+    long rc = tcm_getrlimit(RLIMIT_AS, &limit);
+    errno = saved;
+    if (rc != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    return limit.rlim_cur;
+}
+
+bool tcm_os_layout_is_fixed(void) {
+    int saved = errno;
+    long persona = tcm_call(personality, 0xffffffff);
+    errno = saved;
+    return persona != -1 && (persona & ADDR_NO_RANDOMIZE) != 0;
+}
+
+/* The kernel reads the set of signals before it finds that it does not know
+   what to do with it. */
+bool tcm_os_is_readable(uintptr_t address) {
+    int saved = errno;
+    TCM_ASSERT(address % sizeof(uint64_t) == 0);
+    (void)tcm_syscall(SYS_rt_sigprocmask, -1, address, NULL, sizeof(uint64_t));
+    bool good = errno != EFAULT;
+    errno = saved;
+    return good;
+}
+
+bool tcm_os_copy(uint32_t pid, void *to, uintptr_t from, size_t bytes) {
+    int saved = errno;
+    uintptr_t word = ~(uintptr_t)(sizeof(uint64_t) - 1);
+    struct iovec local = {to, bytes}, remote = {(void *)from, bytes};
+    long n = -1;
+    errno = ENOSYS;
+    if (tcm_syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) == 0)
+        n = tcm_syscall(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0);
+    bool tells = n >= 0 || errno == EFAULT;
+    errno = saved;
+    if (tells)
+        return n == (long)bytes;
+    if (!tcm_os_is_readable(from & word) ||
+        !tcm_os_is_readable((from + bytes - 1) & word))
+        return false;
+    memcpy(to, (const void *)from, bytes);
+    return true;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory from the system. os_mem.c alone calls mmap, munmap, mremap, mprotect,
+ * madvise and mincore. Lengths and addresses are multiples of the system's
+ * page size. No function changes errno.
+ *
+ * Threads: any; the kernel serialises.
+ */
+#ifndef TCM_BASE_LINUX_OS_MEM_H
+#define TCM_BASE_LINUX_OS_MEM_H
+
+#include "base/compiler.h"
+
+/* Bytes of a page of the system: 4, 16 or 64 KiB. */
+size_t tcm_os_page_size(void);
+
+/*
+ * Reserves LENGTH bytes of address space without access and without memory
+ * behind it, aligned to ALIGN (a power of two, at least a page). HINT is a
+ * preferred address, or NULL. Returns NULL when the address space has no room.
+ */
+void *tcm_os_reserve(size_t length, size_t align, void *hint);
+
+/* Gives part of a reservation read and write access; zeroed on first touch.
+   false: out of memory (overcommit, RLIMIT_AS, RLIMIT_DATA, map count). */
+bool tcm_os_commit(void *start, size_t length);
+/* Gives read access only: reads as zero, and is not charged as memory. */
+bool tcm_os_commit_read_only(void *start, size_t length);
+
+/* Private anonymous memory, readable and writable, zeroed. NULL: out of
+   memory. */
+void *tcm_os_map(size_t length);
+/* Memory like that of tcm_os_map, shared with children of a later fork. */
+void *tcm_os_map_shared(size_t length);
+/* Changes the length of a mapping, contents kept, perhaps moved; what is added
+   is zeroed. NULL: out of memory, nothing changed. */
+void *tcm_os_remap(void *start, size_t length, size_t new_length);
+void tcm_os_unmap(void *start, size_t length);
+
+/* Returns the memory of the pages to the system; they read as zero afterwards.
+   false: the kernel refused (locked pages), contents unchanged. */
+bool tcm_os_release(void *start, size_t length);
+
+/* After a fork the child finds the range zeroed, or does not have it at all.
+   false: the kernel does not support it. */
+bool tcm_os_wipe_on_fork(void *start, size_t length);
+bool tcm_os_dont_fork(void *start, size_t length);
+
+/*
+ * How many bytes from START on, whole pages except at the ends, have memory
+ * behind them; a page that was only read counts too. Up to TCM_RESIDENT_EXACT
+ * pages each is looked at; of a longer range TCM_RESIDENT_RUNS runs of pages
+ * are, at equal distances, and stand for the rest. LENGTH: any. false: the
+ * system does not tell.
+ */
+#define TCM_RESIDENT_EXACT     ((size_t)64 << 10)
+#define TCM_RESIDENT_RUNS      1024u
+#define TCM_RESIDENT_RUN_PAGES 64u
+bool tcm_os_resident(const void *start, size_t length, size_t *bytes);
+
+/* Whether the 8 bytes at ADDRESS, a multiple of 8, can be read now. */
+bool tcm_os_is_readable(uintptr_t address);
+
+/* Copies the BYTES at FROM of process PID, the calling one. They may be no
+   memory, or stop being it at any moment. Where the kernel does not do that, or
+   a filter may end the program for it, they are looked at and then read. */
+bool tcm_os_copy(uint32_t pid, void *to, uintptr_t from, size_t bytes);
+
+/* Asks for huge pages in the range, or forbids them, for memory that is touched
+   sparsely. false: the kernel has none. */
+bool tcm_os_huge_pages(void *start, size_t length);
+bool tcm_os_no_huge_pages(void *start, size_t length);
+
+/* A shared, writable mapping of LENGTH bytes of FD from OFFSET on. NULL on
+   failure. */
+void *tcm_os_map_file(int fd, uint64_t offset, size_t length);
+
+/* RLIMIT_AS in bytes, or UINT64_MAX. */
+uint64_t tcm_os_address_limit(void);
+
+/* True if this process runs with a fixed address layout (setarch -R). */
+bool tcm_os_layout_is_fixed(void);
+
+#endif

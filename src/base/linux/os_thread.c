@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/linux/os_thread.h"
+#include "base/check.h"
+#include "base/linux/os_syscall.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+static void wait(uint32_t *word, int operation, uint32_t expected,
+                 uint64_t timeout_ns) {
+    TCM_ASSERT((uintptr_t)word % sizeof(*word) == 0);
+    int saved = errno;
+    struct timespec ts;
+    struct timespec *timeout = NULL;
+    if (timeout_ns != UINT64_MAX) {
+        ts.tv_sec = (time_t)(timeout_ns / 1000000000u);
+        ts.tv_nsec = (long)(timeout_ns % 1000000000u);
+        timeout = &ts;
+    }
+    tcm_syscall(SYS_futex, word, operation, expected, timeout, NULL, 0);
+    errno = saved;
+}
+
+static void wake(uint32_t *word, int operation, int count) {
+    TCM_ASSERT((uintptr_t)word % sizeof(*word) == 0 && count > 0);
+    int saved = errno;
+    tcm_syscall(SYS_futex, word, operation, count, NULL, NULL, 0);
+    errno = saved;
+}
+
+void tcm_futex_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    wait(word, FUTEX_WAIT_PRIVATE, expected, timeout_ns);
+}
+
+void tcm_futex_wake(uint32_t *word, int count) {
+    wake(word, FUTEX_WAKE_PRIVATE, count);
+}
+
+void tcm_futex_wait_shared(uint32_t *word, uint32_t expected,
+                           uint64_t timeout_ns) {
+    wait(word, FUTEX_WAIT, expected, timeout_ns);
+}
+
+void tcm_futex_wake_shared(uint32_t *word, int count) {
+    wake(word, FUTEX_WAKE, count);
+}
+
+/* struct sched_attr, which not every C library has. */
+struct slice {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+void tcm_os_short_slice(void) {
+    struct slice s = {.size = sizeof(s)};
+    if (tcm_syscall(SYS_sched_getattr, 0, &s, sizeof(s), 0) != 0 ||
+        s.policy != 0)
+        return;
+    s.size = sizeof(s);
+    s.runtime_ns = 100000;
+    (void)tcm_syscall(SYS_sched_setattr, 0, &s, 0);
+}
+
+uint32_t tcm_os_tid(void) {
+    return (uint32_t)tcm_syscall(SYS_gettid);
+}
+
+uint32_t tcm_os_pid(void) {
+    return (uint32_t)tcm_syscall(SYS_getpid);
+}
+
+bool tcm_os_is_first_thread(void) {
+    return tcm_os_tid() == tcm_os_pid();
+}
+
+uint32_t tcm_os_cpu(void) {
+    int saved = errno;
+    int cpu = sched_getcpu();
+    errno = saved;
+    return cpu < 0 ? 0 : (uint32_t)cpu;
+}
+
+#if defined(__GLIBC__)
+#define LIBRARY_SIGNALS ((uint64_t)3 << 31) /* 32 and 33 */
+#else
+#define LIBRARY_SIGNALS ((uint64_t)7 << 31) /* musl: 34 as well */
+#endif
+
+static void set_signals(const uint64_t *now, uint64_t *before) {
+    int saved = errno;
+    tcm_syscall(SYS_rt_sigprocmask, SIG_SETMASK, now, before, sizeof(*now));
+    errno = saved;
+}
+
+uint64_t tcm_block_signals(void) {
+    uint64_t all = ~LIBRARY_SIGNALS, before = 0;
+    set_signals(&all, &before);
+    return before;
+}
+
+void tcm_restore_signals(uint64_t before) {
+    set_signals(&before, NULL);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ruby 3.1 and 3.3: the lines of Ruby code that run in the calling thread, with
+ * file and label ("block in each_row"). The innermost one is what
+ * rb_source_location_cstr gives; read by itself, so that its callers are found
+ * too, and code of eval in a method has its own file.
+ *
+ * Read only in a thread of Ruby's that has the lock (ruby_thread_has_gvl_p) and
+ * an execution context, which a thread gets after the lock and before its first
+ * frame; and not while rubbish is collected, when strings may be on their way.
+ * A frame keeps its sequence of instructions alive, and that its names. Frames
+ * are entered in the context after they were filled in. Code of either compiler
+ * (--yjit, --mjit) stores where it is before it calls what may allocate.
+ *
+ * The functions that are called read memory only: of Ruby,
+ * ruby_thread_has_gvl_p, rb_during_gc, rb_iseq_path, rb_iseq_label,
+ * rb_iseq_line_no, rb_iseq_first_lineno.
+ *
+ * Ruby 3.3 exports neither the execution context nor the function that runs
+ * code. The context is found by the thread's object, which may be asked for
+ * where rb_profile_frames finds a frame: it looks whether there is a context.
+ * The function is that which the first instruction of any code leads to, as the
+ * instructions of compiled code are addresses in it. In a process that loads
+ * Ruby 3.3 later it would have to be known before a line is, so such lines are
+ * left alone.
+ */
+#include "sites/unwind/cfi.h"
+#include "sites/lang/lang_reader.h"
+#include "sites/site_table.h"
+
+enum {
+    SYMBOL_VERSION,
+    SYMBOL_VM,
+    SYMBOL_CONTEXT,
+    SYMBOL_HAS_LOCK,
+    SYMBOL_COLLECTS,
+    SYMBOL_PATH,
+    SYMBOL_LABEL,
+    SYMBOL_LINE,
+    SYMBOL_FIRST_LINE,
+    SYMBOL_FRAMES,
+    SYMBOL_THREAD
+};
+static const struct mts_lang_symbol symbols[] = {
+    {.name = "ruby_api_version", .needed = true},
+    {.name = "ruby_current_vm_ptr"},
+    {.name = "ruby_current_ec", .is_tls = true},
+    {.name = "ruby_thread_has_gvl_p", .needed = true},
+    {.name = "rb_during_gc", .needed = true},
+    {.name = "rb_iseq_path", .needed = true},
+    {.name = "rb_iseq_label", .needed = true},
+    {.name = "rb_iseq_line_no", .needed = true},
+    {.name = "rb_iseq_first_lineno", .needed = true},
+    {.name = "rb_profile_frames"},
+    {.name = "rb_thread_current"},
+    {.name = "rb_vm_exec", .is_loop = true},
+    {.name = NULL},
+};
+
+/* One interpreter. */
+struct ruby {
+    struct mts_lang_interpreter it;
+    int (*has_lock)(void);
+    int (*collects)(void);
+    uintptr_t (*path_of)(uintptr_t code);
+    uintptr_t (*label_of)(uintptr_t code);
+    unsigned (*line_at)(uintptr_t code, size_t position);
+    uintptr_t (*first_line_of)(uintptr_t code);
+    int (*frames)(int start, int limit, uintptr_t *frame, int *lines);
+    uintptr_t (*thread)(void);
+    bool is_3_3;
+};
+static struct ruby initial;
+static bool initial_loop_is_known;
+
+enum {
+    CONTEXT_STACK = 0,
+    CONTEXT_STACK_WORDS = 8,
+    CONTEXT_FRAME = 16,
+    FRAME_PLACE = 0,
+    FRAME_CODE = 16,
+    FRAME_ENVIRONMENT = 32,
+    FRAME_SIZE_3_1 = 64,
+    FRAME_SIZE_3_3 = 56,
+    OBJECT_DATA = 32, /* in the object of a thread */
+    THREAD_CONTEXT = 48,
+    CODE_BODY = 16,
+    BODY_SIZE = 4,
+    BODY_INSTRUCTIONS = 8
+};
+enum {
+    FRAME_IS_NATIVE = 0x80,
+    FRAME_KIND = 0x7FFF0001,
+    FRAME_IS_OUTERMOST = 0x79990001, /* of a program that calls Ruby: no line */
+    VALUE_TYPE = 0x1F,
+    TYPE_STRING = 5,
+    STRING_IS_FAR = 0x2000,
+    STRING_LENGTH_SHIFT = 14
+};
+
+static bool is_known(struct mts_lang_interpreter *it) {
+    struct ruby *r = (struct ruby *)it;
+    const struct mts_lang_place *p = it->place;
+    const int *version = (const int *)p[SYMBOL_VERSION].at;
+    r->has_lock = (int (*)(void))p[SYMBOL_HAS_LOCK].at;
+    r->collects = (int (*)(void))p[SYMBOL_COLLECTS].at;
+    r->path_of = (uintptr_t(*)(uintptr_t))p[SYMBOL_PATH].at;
+    r->label_of = (uintptr_t(*)(uintptr_t))p[SYMBOL_LABEL].at;
+    r->line_at = (unsigned (*)(uintptr_t, size_t))p[SYMBOL_LINE].at;
+    r->first_line_of = (uintptr_t(*)(uintptr_t))p[SYMBOL_FIRST_LINE].at;
+    r->frames = (int (*)(int, int, uintptr_t *, int *))p[SYMBOL_FRAMES].at;
+    r->thread = (uintptr_t(*)(void))p[SYMBOL_THREAD].at;
+    r->is_3_3 = version[1] == 3;
+    if (version[0] != 3)
+        return false;
+    return version[1] == 1   ? p[SYMBOL_VM].at != 0 && p[SYMBOL_CONTEXT].at != 0
+           : version[1] == 3 ? p[SYMBOL_FRAMES].at != 0 &&
+                                   p[SYMBOL_THREAD].at != 0 && r == &initial
+                             : false;
+}
+
+/* The calling thread's. One that runs Ruby has the variables of Ruby's module,
+   so the C library need not wait for the loader to find a later one's. */
+static TCM_ALWAYS_INLINE uintptr_t context_3_1(const struct ruby *r) {
+    intptr_t at = r->it.place[SYMBOL_CONTEXT].at;
+    return mts_lang_word(r == &initial ? (uintptr_t)__builtin_thread_pointer() +
+                                             (uintptr_t)at
+                                       : (uintptr_t)r->it.tls((void *)at));
+}
+
+/* In a thread that has the lock. While Ruby starts the first thread has frames,
+   and no object yet. */
+static uintptr_t context_3_3(const struct ruby *r) {
+    uintptr_t frame, thread;
+    if (r->frames(0, 1, &frame, NULL) <= 0 || (thread = r->thread()) == 0)
+        return 0;
+    return mts_lang_word(mts_lang_word(thread + OBJECT_DATA) + THREAD_CONTEXT);
+}
+
+/* The function that runs CODE ends stacks from now on. */
+static TCM_NOINLINE void find_loop(const struct ruby *r, uintptr_t code) {
+    uintptr_t body = mts_lang_word(code + CODE_BODY), start;
+    uintptr_t at = mts_lang_word(mts_lang_word(body + BODY_INSTRUCTIONS));
+    size_t bytes;
+    bool known = false;
+    /* Rubies have locks of their own (Ractor). */
+    if (!tcm_cas_acq_rel(&initial_loop_is_known, &known, true) ||
+        at - r->it.start >= r->it.bytes ||
+        !mts_cfi_function(at, &start, &bytes))
+        return;
+    mts_rows_end_in(start, bytes);
+    /* A thread that sees the new stamp sees where stacks end. */
+    tcm_fence_seq_cst();
+    tcm_add_relaxed(&mts_stamp, (uint64_t)1);
+}
+
+static inline const char *string(const struct ruby *r, uintptr_t value,
+                                 size_t *length) {
+    *length = 0;
+    if ((value & 7) != 0 || value <= 8)
+        return NULL;
+    uintptr_t flags = mts_lang_word(value);
+    if ((flags & VALUE_TYPE) != TYPE_STRING)
+        return NULL;
+    if ((flags & STRING_IS_FAR) != 0) {
+        *length = mts_lang_word(value + 16);
+        return (const char *)mts_lang_word(value + 24);
+    }
+    if (r->is_3_3) {
+        *length = mts_lang_word(value + 16);
+        return (const char *)value + 24;
+    }
+    *length = flags >> STRING_LENGTH_SHIFT & 31;
+    return (const char *)value + 16;
+}
+
+static inline uint64_t mix_string(const struct ruby *r, uint64_t h,
+                                  uintptr_t value) {
+    size_t length;
+    const char *p = string(r, value, &length);
+    return mts_lang_mix_bytes(h ^ length, p, length);
+}
+
+/* As Ruby says it. A place is behind the instruction that runs; a frame that
+   did not begin has none. */
+static inline uint32_t line_of(const struct ruby *r, uintptr_t code,
+                               uintptr_t place) {
+    uintptr_t body = mts_lang_word(code + CODE_BODY);
+    size_t offset = place - mts_lang_word(body + BODY_INSTRUCTIONS);
+    size_t at = offset / sizeof(uintptr_t);
+    unsigned line = 0;
+    if (place != 0 && at <= *(const uint32_t *)(body + BODY_SIZE))
+        line = r->line_at(code, at == 0 ? 0 : at - 1);
+    /* A small number, as Ruby keeps them. */
+    return line != 0 ? line : (uint32_t)(r->first_line_of(code) >> 1);
+}
+
+static inline uint64_t mix_frame(const struct ruby *r, uint64_t h,
+                                 const struct mts_lang_frame *frame) {
+    h = mts_lang_mix(h, frame->where);
+    h = mix_string(r, h, r->path_of(frame->what));
+    return mix_string(r, h, r->label_of(frame->what));
+}
+
+static uint64_t mix(const struct mts_lang_interpreter *it, uint64_t h,
+                    const struct mts_lang_frame *frame) {
+    return mix_frame((const struct ruby *)it, h, frame);
+}
+
+static TCM_ALWAYS_INLINE void walk_of(const struct ruby *r,
+                                      struct mts_lang_walk *w, uint32_t depth) {
+    uint32_t owner = tcm_load_relaxed(&w->owner);
+    uintptr_t ec;
+    if (r->is_3_3) {
+        if (!r->has_lock() || r->collects() || (ec = context_3_3(r)) == 0)
+            return;
+    } else if (mts_lang_word((uintptr_t)r->it.place[SYMBOL_VM].at) == 0 ||
+               (ec = context_3_1(r)) == 0 || !r->has_lock() || r->collects()) {
+        return;
+    }
+    if (!mts_lang_keeps(w, owner))
+        return;
+    uintptr_t frame = mts_lang_word(ec + CONTEXT_FRAME);
+    uintptr_t frame_size = r->is_3_3 ? FRAME_SIZE_3_3 : FRAME_SIZE_3_1;
+    uintptr_t end = mts_lang_word(ec + CONTEXT_STACK) +
+                    8 * mts_lang_word(ec + CONTEXT_STACK_WORDS);
+    for (; frame != 0 && frame < end; frame += frame_size) {
+        uintptr_t code = mts_lang_word(frame + FRAME_CODE);
+        uintptr_t bits =
+            mts_lang_word(mts_lang_word(frame + FRAME_ENVIRONMENT));
+        if ((bits & FRAME_IS_NATIVE) != 0 || code == 0 ||
+            (bits & FRAME_KIND) == FRAME_IS_OUTERMOST)
+            continue;
+        if (w->count == depth) {
+            w->cut = true;
+            return;
+        }
+        if (r->is_3_3 &&
+            TCM_UNLIKELY(!tcm_load_relaxed(&initial_loop_is_known)))
+            find_loop(r, code);
+        uint32_t line = line_of(r, code, mts_lang_word(frame + FRAME_PLACE));
+        w->frame[w->count] = (struct mts_lang_frame){code, line};
+        w->key = mix_frame(r, w->key, &w->frame[w->count++]);
+    }
+}
+
+static void walk(struct mts_lang_walk *w, uint32_t depth) {
+    walk_of(&initial, w, depth);
+}
+
+static void walk_late(const struct mts_lang_interpreter *it,
+                      struct mts_lang_walk *w, uint32_t depth) {
+    walk_of((const struct ruby *)it, w, depth);
+}
+
+static uint32_t copy_string(const struct ruby *r, uintptr_t value, char *to) {
+    size_t length;
+    const char *p = string(r, value, &length);
+    return mts_lang_copy(to, p, length);
+}
+
+static uint32_t file(const struct mts_lang_interpreter *it,
+                     const struct mts_lang_frame *frame, char *to) {
+    const struct ruby *r = (const struct ruby *)it;
+    return copy_string(r, r->path_of(frame->what), to);
+}
+
+static uint32_t function(const struct mts_lang_interpreter *it,
+                         const struct mts_lang_frame *frame, char *to) {
+    const struct ruby *r = (const struct ruby *)it;
+    return copy_string(r, r->label_of(frame->what), to);
+}
+
+static uint32_t line(const struct mts_lang_interpreter *it,
+                     const struct mts_lang_frame *frame) {
+    (void)it;
+    return (uint32_t)frame->where;
+}
+
+const struct mts_lang_reader mts_lang_ruby = {
+    .name = "Ruby",
+    .language = MTF_LANGUAGE_RUBY,
+    .symbols = symbols,
+    .first = &initial.it,
+    .bytes = sizeof(struct ruby),
+    .late_in_loop = true,
+    .is_known = is_known,
+    .walk = walk,
+    .walk_late = walk_late,
+    .mix = mix,
+    .file = file,
+    .function = function,
+    .line = line,
+};

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of sites: a number for each frame or line below another site.
+ *
+ * Invariants: a number stands for one address, in one module, below one parent,
+ * as long as the process and its children live. Two numbers may stand for the
+ * same site. Modules are told apart when the loader has been at work: it
+ * allocates before it loads one, so each allocation by the loader, also one
+ * that has no site, changes mts_stamp, and each site is compared with its
+ * module again before it is used.
+ * Threads: any. No lock; nothing is allocated but by tcm_os_map. Nothing here
+ * calls the loader or is undone by a signal handler that allocates.
+ */
+#ifndef TCM_SITES_SITE_TABLE_H
+#define TCM_SITES_SITE_TABLE_H
+
+#include "base/compiler.h"
+#include "traceformat/site_codec.h"
+
+/* Changes when sites have to be compared with their modules again: a recording
+   begins, the loader allocates. Never 0. Relaxed: the code that a change is
+   about comes to a thread by some order of the program's own, which orders the
+   change, too. */
+extern uint64_t mts_stamp TCM_LOCAL;
+
+struct mts_site {
+    uint64_t address; /* or language, file and number of a line */
+    uint32_t parent;
+    uint32_t module; /* or MTS_SITE_IS_LINE and its function */
+    uint32_t epoch;  /* of the recording that it is defined in */
+    uint32_t stamp;  /* its module was compared then; GONE: it is another */
+};
+
+/* A recording begins: what was defined so far is not defined in it. */
+void mts_table_begin(void);
+/* The number of the recording, which counts from 1. */
+uint32_t mts_epoch(void);
+
+/* The site of a frame that returns to ADDRESS, below PARENT; 0: no memory, or
+   no number is left. */
+uint32_t mts_intern(uint64_t address, uint32_t parent);
+#define MTS_SITE_IS_LINE ((uint32_t)1 << 31)
+
+/* A line of an interpreted program; its texts are of site_texts.h. */
+struct mts_line {
+    enum mtf_language language;
+    uint32_t file, line, function;
+};
+uint32_t mts_intern_line(const struct mts_line *line, uint32_t parent);
+/* False: N is no line. */
+bool mts_line_of(const struct mts_site *n, struct mts_line *line);
+
+/* SITE, which was interned; NULL: it is being made. */
+struct mts_site *mts_site_of(uint32_t site);
+/* A number above that of each site so far. */
+uint32_t mts_sites_end(void);
+
+/* Raises the epoch at PLACE to recording NOW, in which its owner is defined. A
+   thread may have defined it in a later one already: then that stays. */
+void mts_tell_epoch(uint32_t *place, uint32_t now);
+
+#endif

@@ -1,0 +1,731 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Remembered frames that are further out than a walk goes may be out of date;
+ * they are compared when they are used.
+ */
+#include "sites/unwind/stack.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/linux/os_mem.h"
+#include "base/linux/os_thread.h"
+#include "sites/unwind/cfi.h"
+#include "sites/site_settings.h"
+
+#include <string.h>
+#include <sys/auxv.h>
+
+enum step { STEP_DONE, STEP_END, STEP_UNKNOWN, STEP_COMPLEX };
+
+/* Pages of a stack that are tried one after the other. */
+#define TRIES_MAX 4096u
+/* A frame is smaller. */
+#define FRAME_MAX ((uintptr_t)256 << 20)
+/* Bytes of a call. */
+#define CALL_MAX 7u
+/* Frames of this library between an exported function and a walk. */
+#define OWN_FRAMES_MAX 64u
+
+bool mts_stack_is_checked;
+static uint64_t checked, different;
+
+/* --- Memory --------------------------------------------------------------- */
+
+static bool try_pages(uintptr_t low, uintptr_t high) {
+    size_t page = tcm_os_page_size();
+    if (high - low > TRIES_MAX * page)
+        return false;
+    for (uintptr_t p = high; p > low;) {
+        p -= page;
+        if (!tcm_os_is_readable(p))
+            return false;
+    }
+    return true;
+}
+
+/* An address in the top page of the calling thread's stack; 0: not known. The C
+   library puts a thread's block there, the kernel random bytes for the first
+   thread. */
+static uintptr_t top(void) {
+#if defined(__x86_64__)
+    uintptr_t block;
+    __asm__("movq %%fs:0, %0" : "=r"(block));
+#else
+    uintptr_t block = 0;
+#endif
+    return tcm_os_is_first_thread() ? (uintptr_t)getauxval(AT_RANDOM) : block;
+}
+
+/* Makes SP's page part of what is known of the own stack, if it is on it. */
+static void know(struct mts_thread_stack *s, uintptr_t sp) {
+    size_t page = tcm_os_page_size();
+    uintptr_t low = sp & ~(page - 1), high = s->low;
+    if (low < s->none_below)
+        return;
+    if (s->bytes == 0)
+        high = tcm_align_up(top() + 1, page);
+    if (high <= low || !try_pages(low, high)) {
+        s->none_below = s->bytes == 0 ? UINTPTR_MAX : s->low;
+        return;
+    }
+    s->bytes += high - low - (s->bytes == 0 ? sizeof(uint64_t) - 1 : 0);
+    s->low = low;
+}
+
+static TCM_ALWAYS_INLINE bool is_own(const struct mts_thread_stack *s,
+                                     uintptr_t p) {
+    return p - s->low < s->bytes;
+}
+
+static bool read_word(void *ctx, uintptr_t p, uint64_t *value) {
+    struct mts_thread_stack *s = ctx;
+    if (p % sizeof(uint64_t) != 0)
+        return false;
+    if (TCM_UNLIKELY(!is_own(s, p))) {
+        uintptr_t page = p & ~(tcm_os_page_size() - 1);
+        if (page != s->tried && !tcm_os_is_readable(page))
+            return false;
+        s->tried = page;
+    }
+    *value = *(const uint64_t *)p;
+    return true;
+}
+
+/* --- Steps ---------------------------------------------------------------- */
+
+static bool copy(void *to, uintptr_t from, size_t bytes) {
+    return tcm_os_copy(tcm_load_relaxed(&mts_settings.pid), to, from, bytes);
+}
+
+/* Whether the code before RA is a call: e8 and 4 bytes, or ff /2 with 0 to 5
+   bytes of operand. */
+static bool is_after_call(uintptr_t ra) {
+    uint8_t code[CALL_MAX];
+    const uint8_t *end = code + CALL_MAX;
+    if (ra < CALL_MAX || !copy(code, ra - CALL_MAX, CALL_MAX))
+        return false;
+    if (end[-5] == 0xE8)
+        return true;
+    for (int n = 2; n <= (int)CALL_MAX; n++)
+        if (end[-n] == 0xFF && (end[1 - n] & 0x38) == 0x10)
+            return true;
+    return false;
+}
+
+/* What BP leads to may be anything where code uses that register for another
+   purpose: memory of another thread's, which that gives back at the moment. */
+static bool copy_word(const struct mts_thread_stack *s, uintptr_t p,
+                      uint64_t *value) {
+    if (p % sizeof(uint64_t) != 0)
+        return false;
+    if (TCM_UNLIKELY(!is_own(s, p)))
+        return copy(value, p, sizeof(*value));
+    *value = *(const uint64_t *)p;
+    return true;
+}
+
+/* By frame pointers. */
+static enum step step_by_pointers(struct mts_thread_stack *s,
+                                  struct mts_frame *f,
+                                  struct mts_stack_state *to) {
+    uint64_t ra, bp;
+    f->ra_slot = f->state.bp + sizeof(uint64_t);
+    f->bp_slot = MTS_SLOT_UNSURE;
+    f->uses_bp = true;
+    if (f->state.bp < f->state.sp || f->state.bp - f->state.sp > FRAME_MAX ||
+        !copy_word(s, f->ra_slot, &ra) || !copy_word(s, f->state.bp, &bp))
+        return STEP_UNKNOWN;
+    if (ra == 0)
+        return STEP_END;
+    if (!is_after_call(ra))
+        return STEP_UNKNOWN;
+    *to = (struct mts_stack_state){ra - 1, f->state.bp + 16, bp};
+    return STEP_DONE;
+}
+
+/* To the caller of F, of which the slots are set. */
+static enum step step_out(struct mts_thread_stack *s, struct mts_frame *f,
+                          struct mts_stack_state *to, uint64_t stamp) {
+    struct mts_row row = mts_row_unpack(mts_row_at(f->state.at, stamp));
+    uint64_t cfa, ra, bp = f->state.bp;
+    uintptr_t bp_slot = 0;
+    /* Until the step is done, nothing is known of the words that it reads. */
+    f->ra_slot = 0;
+    f->bp_slot = MTS_SLOT_UNSURE;
+    f->uses_bp = row.by_bp || row.bp == MTS_BP_BY_BP;
+    if (row.kind != MTS_ROW_RULES)
+        return row.kind == MTS_ROW_POINTERS  ? step_by_pointers(s, f, to)
+               : row.kind == MTS_ROW_END     ? STEP_END
+               : row.kind == MTS_ROW_COMPLEX ? STEP_COMPLEX
+                                             : STEP_UNKNOWN;
+    cfa = (row.by_bp ? bp : f->state.sp) + (uint64_t)(row.cfa_offset * 8);
+    if (row.deref && !read_word(s, cfa, &cfa))
+        return STEP_UNKNOWN;
+    f->ra_slot =
+        (row.ra_by_sp ? f->state.sp : cfa) + (uint64_t)(row.ra_offset * 8);
+    /* A caller's frame lies above, but for one that was interrupted on another
+       stack. */
+    if ((!row.is_signal && cfa - f->state.sp - 1 >= FRAME_MAX) ||
+        !read_word(s, f->ra_slot, &ra))
+        return STEP_UNKNOWN;
+    if (row.bp != MTS_BP_SAME) {
+        bp_slot = (row.bp == MTS_BP_BY_CFA  ? cfa
+                   : row.bp == MTS_BP_BY_SP ? f->state.sp
+                                            : bp) +
+                  (uint64_t)(row.bp_offset * 8);
+        if (!read_word(s, bp_slot, &bp))
+            return STEP_UNKNOWN;
+    }
+    if (ra == 0)
+        return STEP_END;
+    if (!row.is_signal && !row.deref && is_own(s, f->ra_slot) &&
+        (bp_slot == 0 || is_own(s, bp_slot)))
+        f->bp_slot = bp_slot;
+    *to = (struct mts_stack_state){ra - !row.is_signal, cfa, bp};
+    return STEP_DONE;
+}
+
+/* The same for what nearly all frames are: on the own stack, the return address
+   below the CFA, BP there too or unchanged. False: it is not one of these. */
+static TCM_ALWAYS_INLINE bool step_usual(const struct mts_thread_stack *s,
+                                         struct mts_frame *f,
+                                         struct mts_stack_state *at,
+                                         uint64_t stamp) {
+    uint64_t w = mts_row_at(at->at, stamp);
+    if (TCM_UNLIKELY((w & (MTS_ROW_FLAGS & ~MTS_ROW_BY_BP &
+                           ~MTS_ROW_BP_BY_CFA)) != MTS_ROW_RULES))
+        return false;
+    uintptr_t cfa =
+        (w & MTS_ROW_BY_BP ? at->bp : at->sp) +
+        (uint64_t)(mts_row_field(w, MTS_ROW_BITS, MTS_ROW_CFA_BITS) * 8);
+    uintptr_t ra_slot =
+        cfa + (uint64_t)(mts_row_field(w, MTS_ROW_BITS + MTS_ROW_CFA_BITS,
+                                       MTS_ROW_SLOT_BITS) *
+                         8);
+    uintptr_t bp_slot = 0, bp = at->bp;
+    if (TCM_UNLIKELY(cfa - at->sp - 1 >= FRAME_MAX || (cfa & 7) != 0 ||
+                     !is_own(s, ra_slot)))
+        return false;
+    uintptr_t ra = *(const uintptr_t *)ra_slot;
+    if (w & MTS_ROW_BP_BY_CFA) {
+        bp_slot = cfa + (uint64_t)(mts_row_field(w, 64 - MTS_ROW_SLOT_BITS,
+                                                 MTS_ROW_SLOT_BITS) *
+                                   8);
+        if (TCM_UNLIKELY(!is_own(s, bp_slot)))
+            return false;
+        bp = *(const uintptr_t *)bp_slot;
+    }
+    if (TCM_UNLIKELY(ra == 0))
+        return false;
+    f->ra_slot = ra_slot;
+    f->bp_slot = bp_slot;
+    f->uses_bp = (w & MTS_ROW_BY_BP) != 0;
+    at->at = ra - 1;
+    at->sp = cfa;
+    at->bp = bp;
+    return true;
+}
+
+/* --- Walks with all registers --------------------------------------------- */
+
+/* For code that the rows cannot tell of, and as a check. */
+struct full {
+    struct mts_thread_stack *s;
+    uint64_t reg[MTS_REGS];
+    bool interrupted; /* the frame was, so its pc is exact */
+};
+
+static struct mts_stack_state full_state(const struct full *w) {
+    return (struct mts_stack_state){w->reg[MTS_REG_PC] - !w->interrupted,
+                                    w->reg[MTS_REG_SP], w->reg[MTS_REG_BP]};
+}
+
+static bool apply(struct full *w, const struct mts_cfi_rule *r, uint64_t cfa,
+                  uint64_t *value) {
+    const struct mts_cfi_reader reader = {read_word, w->s};
+    struct mts_cfi_value v;
+    switch (r->how) {
+    case MTS_CFI_SAME:
+    case MTS_CFI_UNDEFINED:
+        return true;
+    case MTS_CFI_AT_CFA:
+        return read_word(w->s, cfa + (uint64_t)r->offset, value);
+    case MTS_CFI_IS_CFA:
+        *value = cfa + (uint64_t)r->offset;
+        return true;
+    case MTS_CFI_REGISTER:
+        *value = w->reg[r->reg] + (uint64_t)r->offset;
+        return true;
+    default:
+        if (!mts_cfi_evaluate(r->expr, w->reg, &reader, &cfa, &v))
+            return false;
+        *value = v.v;
+        return r->how == MTS_CFI_IS_EXPR || read_word(w->s, v.v, value);
+    }
+}
+
+static enum step full_pointers(struct full *w) {
+    struct mts_frame f = {.state = full_state(w)};
+    struct mts_stack_state to;
+    enum step step = step_by_pointers(w->s, &f, &to);
+    if (step != STEP_DONE)
+        return step;
+    w->reg[MTS_REG_PC] = to.at + 1;
+    w->reg[MTS_REG_SP] = to.sp;
+    w->reg[MTS_REG_BP] = to.bp;
+    w->interrupted = false;
+    return STEP_DONE;
+}
+
+static enum step full_step(struct full *w) {
+    const struct mts_cfi_reader reader = {read_word, w->s};
+    struct mts_cfi c;
+    struct mts_cfi_value v;
+    uint64_t cfa, next[MTS_REGS];
+    uintptr_t at = full_state(w).at;
+    enum mts_cfi_found found = mts_cfi_find(at, &c);
+    if (mts_row_is_outermost(at, found == MTS_CFI_NO_MODULE))
+        return STEP_END;
+    if (found == MTS_CFI_NO_MODULE)
+        return full_pointers(w);
+    if (found != MTS_CFI_FOUND)
+        return STEP_UNKNOWN;
+    if (c.reg[MTS_REG_PC].how == MTS_CFI_UNDEFINED)
+        return STEP_END;
+    if (c.reg[MTS_REG_PC].how == MTS_CFI_SAME)
+        return STEP_UNKNOWN;
+    if (c.cfa.how == MTS_CFI_REGISTER)
+        cfa = w->reg[c.cfa.reg] + (uint64_t)c.cfa.offset;
+    else if (mts_cfi_evaluate(c.cfa.expr, w->reg, &reader, NULL, &v))
+        cfa = v.v;
+    else
+        return STEP_UNKNOWN;
+    if (!c.is_signal && cfa - w->reg[MTS_REG_SP] - 1 >= FRAME_MAX)
+        return STEP_UNKNOWN;
+    memcpy(next, w->reg, sizeof(next));
+    next[MTS_REG_SP] = cfa;
+    for (unsigned i = 0; i < MTS_REGS; i++)
+        if (!apply(w, &c.reg[i], cfa, &next[i]) &&
+            (i == MTS_REG_PC || i == MTS_REG_SP || i == MTS_REG_BP))
+            return STEP_UNKNOWN;
+    memcpy(w->reg, next, sizeof(next));
+    w->interrupted = c.is_signal;
+    return w->reg[MTS_REG_PC] == 0 ? STEP_END : STEP_DONE;
+}
+
+static bool same(struct mts_stack_state a, struct mts_stack_state b) {
+    return a.at == b.at && a.sp == b.sp && a.bp == b.bp;
+}
+
+/* Frames from FROM on, innermost first, at most DEPTH, from the registers as
+   they are here. How many; 0: FROM is not found. */
+static TCM_NOINLINE unsigned walk_full(struct mts_thread_stack *s,
+                                       struct mts_stack_state from,
+                                       unsigned depth, struct mts_frame *out,
+                                       enum mts_stack_end *end) {
+    struct full w = {.s = s, .interrupted = true};
+    unsigned n = 0;
+    enum step step = STEP_DONE;
+#if defined(__x86_64__)
+    uint64_t *r = w.reg;
+    __asm__ volatile("movq %%rbx, 24(%0)\n\t"
+                     "movq %%rbp, 48(%0)\n\t"
+                     "movq %%rsp, 56(%0)\n\t"
+                     "movq %%r12, 96(%0)\n\t"
+                     "movq %%r13, 104(%0)\n\t"
+                     "movq %%r14, 112(%0)\n\t"
+                     "movq %%r15, 120(%0)\n\t"
+                     "leaq 0f(%%rip), %%rax\n\t"
+                     "0:\n\t"
+                     "movq %%rax, 128(%0)"
+                     :
+                     : "r"(r)
+                     : "rax", "memory");
+#endif
+    for (unsigned i = 0; !same(full_state(&w), from); i++)
+        if (i == OWN_FRAMES_MAX || full_step(&w) != STEP_DONE)
+            return 0;
+    for (; step == STEP_DONE && n < depth; n++) {
+        out[n] = (struct mts_frame){.state = full_state(&w),
+                                    .bp_slot = MTS_SLOT_UNSURE,
+                                    .uses_bp = true};
+        step = full_step(&w);
+    }
+    *end = step == STEP_DONE  ? MTS_STACK_CUT
+           : step == STEP_END ? MTS_STACK_WHOLE
+                              : MTS_STACK_UNKNOWN;
+    return n;
+}
+
+/* --- Walks ---------------------------------------------------------------- */
+
+/* Whether the walk from B is that from F. */
+static TCM_ALWAYS_INLINE bool is_from(const struct mts_frame *f,
+                                      struct mts_stack_state b) {
+    return f->state.at == b.at && f->state.sp == b.sp &&
+           (f->state.bp == b.bp || !f->is_live);
+}
+
+/* How many frames from S->frame[AT] outwards, at most NEED, are sure to be the
+   same again; that one is. */
+static TCM_ALWAYS_INLINE unsigned hold(const struct mts_thread_stack *s,
+                                       uint32_t at, unsigned need) {
+    const struct mts_frame *f = &s->frame[at];
+    unsigned n = 1;
+    for (; n < need && n <= at; n++, f--) {
+        const struct mts_stack_state *out = &f[-1].state;
+        if (f->bp_slot == MTS_SLOT_UNSURE ||
+            *(const uintptr_t *)f->ra_slot != out->at + 1 ||
+            (f->bp_check != 0 && *(const uintptr_t *)f->bp_check != out->bp))
+            break;
+    }
+    return n;
+}
+
+static TCM_ALWAYS_INLINE uint64_t mix(uint64_t v) {
+    v *= 0x9E3779B97F4A7C15u;
+    return v ^ v >> 32;
+}
+
+#define BASE 0x2545F4914F6CDD1Du
+
+/* Puts the M fresh frames on the first KEPT of those remembered, of which the
+   walk has USED. */
+static void remember(struct mts_thread_stack *s, uint32_t kept, uint32_t used,
+                     unsigned m, enum mts_stack_end end) {
+    if (s->named_end > kept)
+        s->named_end = kept;
+    if (kept + m > MTS_STACK_FRAMES) {
+        uint32_t drop = kept - used;
+        TCM_ASSERT(used + m <= MTS_STACK_FRAMES);
+        s->outer = s->frame[drop - 1].hash;
+        s->end = MTS_STACK_CUT;
+        memmove(s->frame, s->frame + drop, used * sizeof(*s->frame));
+        kept = used;
+        s->named_end = 0;
+    }
+    if (kept == 0) {
+        s->end = (uint8_t)end;
+        s->outer = (uint64_t)end;
+    }
+    uint64_t hash = kept == 0 ? s->outer : s->frame[kept - 1].hash;
+    /* Frames that are not known may need BP. */
+    bool is_live =
+        kept == 0 ? end != MTS_STACK_WHOLE : s->frame[kept - 1].is_live;
+    while (m-- > 0) {
+        struct mts_frame *f = &s->frame[kept++];
+        *f = s->fresh[m];
+        hash = hash * BASE + mix(f->state.at);
+        f->hash = hash;
+        f->bp_check = is_live ? f->bp_slot : 0;
+        is_live = f->uses_bp || (is_live && f->bp_slot == 0);
+        f->is_live = is_live;
+    }
+    s->count = kept;
+}
+
+/* The loops that S has a frame of, where that is certain: code in no file is
+   followed by words that may be of calls that are over. */
+static TCM_NOINLINE const struct mts_loops *
+find_loops(const struct mts_thread_stack *s) {
+    const struct mts_frame *f = &s->frame[s->count];
+    for (uint32_t i = 0; i < s->length; i++) {
+        const struct mts_loops *l = mts_loops_at((--f)->state.at);
+        if (l != NULL ||
+            (mts_row_at(f->state.at, s->stamp) & 7) == MTS_ROW_POINTERS)
+            return l;
+    }
+    return NULL;
+}
+
+/* The key of the innermost LENGTH frames. */
+static void make_key(struct mts_thread_stack *s, unsigned depth) {
+    uint64_t hash = s->frame[s->count - 1].hash;
+    s->sure = s->count <= depth ? s->count : depth + 1;
+    s->length = s->count < depth ? s->count : depth;
+    s->cut = s->count > s->length ? MTS_STACK_CUT : s->end;
+    if (s->cut == MTS_STACK_CUT) {
+        uint64_t power = 1, base = BASE;
+        for (unsigned n = s->length; n != 0; n >>= 1, base *= base)
+            if (n & 1)
+                power *= base;
+        hash -= power * (s->count > s->length
+                             ? s->frame[s->count - s->length - 1].hash
+                             : s->outer);
+        hash ^= MTS_STACK_CUT;
+    }
+    s->tag = (struct mts_stack_tag){
+        mix(hash) | (uint64_t)1 << 63, 0,
+        TCM_UNLIKELY(tcm_load_acquire(&mts_loops_first) != NULL) ? find_loops(s)
+                                                                 : NULL};
+}
+
+static void walk_complex(struct mts_thread_stack *s,
+                         struct mts_stack_state from, unsigned depth) {
+    enum mts_stack_end end = MTS_STACK_UNKNOWN;
+    unsigned m = walk_full(s, from, depth + 1, s->fresh, &end);
+    if (m == 0)
+        s->fresh[m++] = (struct mts_frame){
+            .state = from, .bp_slot = MTS_SLOT_UNSURE, .uses_bp = true};
+    remember(s, 0, 0, m, end);
+}
+
+/* How many frames were not remembered. */
+static TCM_NOINLINE unsigned walk_out(struct mts_thread_stack *s,
+                                      struct mts_stack_state from,
+                                      unsigned depth, uint64_t stamp) {
+    struct mts_stack_state state = from;
+    /* One more, to see whether there is one. */
+    unsigned m = 0, goal = depth + 1;
+    const struct mts_frame *old = s->frame + s->count;
+    uint32_t used = 0;
+    enum mts_stack_end end = MTS_STACK_WHOLE;
+    for (;;) {
+        while (old > s->frame && old[-1].state.sp < state.sp)
+            old--;
+        if (old > s->frame && is_from(&old[-1], state)) {
+            uint32_t kept = (uint32_t)(old - s->frame);
+            used = hold(s, kept - 1, goal - m);
+            if (used == goal - m || (used == kept && s->end != MTS_STACK_CUT))
+                break;
+            /* Further out something is different, or not remembered: then for
+               some more frames than this walk needs. */
+            if (used == kept)
+                goal = 2 * depth + 1;
+            for (uintptr_t bp = state.bp; used > 0; used--) {
+                struct mts_frame *f = &s->fresh[m++];
+                *f = *--old;
+                f->state.bp = bp;
+                state = f->state;
+                /* The step from the last one was not looked at, or is another
+                   now; from the outermost there may have been none. */
+                if (used > 1 && f->bp_slot != 0)
+                    bp = *(const uintptr_t *)f->bp_slot;
+            }
+        } else {
+            s->fresh[m++].state = state;
+        }
+        if (m >= goal) {
+            /* No step from here: what FRESH has of one is of a walk before,
+               maybe that of a thread whose stack is gone. */
+            s->fresh[m - 1].ra_slot = 0;
+            s->fresh[m - 1].bp_slot = MTS_SLOT_UNSURE;
+            s->fresh[m - 1].uses_bp = false;
+            end = MTS_STACK_CUT;
+            old = s->frame;
+            break;
+        }
+        if (TCM_LIKELY(step_usual(s, &s->fresh[m - 1], &state, stamp)))
+            continue;
+        enum step step = step_out(s, &s->fresh[m - 1], &state, stamp);
+        if (step == STEP_COMPLEX) {
+            walk_complex(s, from, depth);
+            make_key(s, depth);
+            return 0;
+        }
+        if (step != STEP_DONE) {
+            end = step == STEP_END ? MTS_STACK_WHOLE : MTS_STACK_UNKNOWN;
+            old = s->frame;
+            break;
+        }
+    }
+    remember(s, (uint32_t)(old - s->frame), used, m, end);
+    make_key(s, depth);
+    return m;
+}
+
+static TCM_NOINLINE void check(struct mts_thread_stack *s,
+                               struct mts_stack_state from, unsigned depth) {
+    enum mts_stack_end end = MTS_STACK_UNKNOWN;
+    unsigned n = walk_full(s, from, depth + 1, s->fresh, &end);
+    if (n > depth) {
+        n = depth;
+        end = MTS_STACK_CUT;
+    }
+    bool good = n == s->length && end == s->cut;
+    for (unsigned i = 0; good && i < n; i++)
+        good = s->fresh[i].state.at == s->frame[s->count - 1 - i].state.at &&
+               s->fresh[i].state.sp == s->frame[s->count - 1 - i].state.sp;
+    tcm_add_relaxed(&checked, (uint64_t)1);
+    if (!good)
+        tcm_add_relaxed(&different, (uint64_t)1);
+}
+
+/* --- Whole walks ---------------------------------------------------------- */
+
+/* Fresh frames from which on a walk is worth to be kept. */
+#define MEMO_FRESH 1u
+
+static uint32_t set_of(struct mts_stack_state from) {
+    uint64_t hash = (from.at ^ from.sp << 20) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(hash >> (64 - MTS_MEMO_SETS_LOG2));
+}
+
+/* Memo I is the last walk, and no follower foresaw it. */
+static void follow(struct mts_thread_stack *s, uint32_t i) {
+    s->follower[s->history] = (uint16_t)i;
+    mts_memo_was(s, i);
+}
+
+/* False: there is no room for it, or it lies where a walk reads nothing. */
+static bool add_word(struct mts_stack_memo *memo, uintptr_t slot,
+                     uintptr_t value) {
+    uintptr_t above = (slot - memo->from.sp) / sizeof(uintptr_t);
+    if (memo->words == MTS_MEMO_WORDS || above > UINT32_MAX)
+        return false;
+    memo->above[memo->words] = (uint32_t)above;
+    memo->value[memo->words++] = value;
+    return true;
+}
+
+static void keep_memo(struct mts_thread_stack *s, struct mts_stack_state from) {
+    uint32_t set = set_of(from), i = set * MTS_MEMO_WAYS + s->victim[set];
+    struct mts_stack_memo *memo = &s->memo[i];
+    const struct mts_frame *f = &s->frame[s->count - 1];
+    memo->stamp = 0;
+    memo->words = 0;
+    memo->from = from;
+    for (uint32_t n = 1; n < s->sure; n++, f--)
+        if (f->bp_slot == MTS_SLOT_UNSURE ||
+            !add_word(memo, f->ra_slot, f[-1].state.at + 1) ||
+            (f->bp_check != 0 && !add_word(memo, f->bp_check, f[-1].state.bp)))
+            return;
+    for (uint16_t n = memo->words; n % 4 != 0; n++) {
+        memo->above[n] = n == 0 ? 0 : memo->above[n - 1];
+        memo->value[n] = n == 0 ? 0 : memo->value[n - 1];
+    }
+    memo->tag = s->tag;
+    memo->is_live = s->frame[s->count - 1].is_live;
+    memo->owner = s->owner;
+    memo->stamp = s->stamp;
+    s->victim[set] = (uint8_t)((s->victim[set] + 1u) % MTS_MEMO_WAYS);
+    follow(s, i);
+}
+TCM_STATIC_ASSERT(MTS_MEMO_WORDS % 4 == 0, "padding has room");
+
+/* The one that holds; NULL: none does. */
+static struct mts_stack_memo *find_memo(struct mts_thread_stack *s,
+                                        struct mts_stack_state from) {
+    uint32_t i = set_of(from) * MTS_MEMO_WAYS, end = i + MTS_MEMO_WAYS;
+    for (; i < end; i++)
+        if (mts_memo_holds(s, &s->memo[i], from, s->stamp)) {
+            follow(s, i);
+            return &s->memo[i];
+        }
+    return NULL;
+}
+
+/* --- Entry ---------------------------------------------------------------- */
+
+/* Prepares a walk from FROM. */
+static void begin(struct mts_thread_stack *s, struct mts_stack_state from,
+                  uint64_t stamp) {
+    if (s->stamp != stamp) {
+        s->stamp = stamp;
+        s->count = s->named_end = 0;
+    }
+    s->tried = 0;
+    if (!is_own(s, from.sp))
+        know(s, from.sp);
+}
+
+static uint64_t walk(struct mts_thread_stack *s, struct mts_stack_state from,
+                     unsigned depth, uint64_t stamp) {
+    uint32_t n = s->count;
+    /* If the stack is the one of the walk before, the key is known. */
+    if ((n == 0 || !is_from(&s->frame[n - 1], from) ||
+         hold(s, n - 1, depth + 1) != s->sure) &&
+        walk_out(s, from, depth, stamp) >= MEMO_FRESH)
+        keep_memo(s, from);
+    if (TCM_UNLIKELY(mts_stack_is_checked))
+        check(s, from, depth);
+    return s->tag.key;
+}
+
+bool mts_stack_walk(struct mts_thread_stack *s, struct mts_stack_state from,
+                    unsigned depth, uint64_t stamp) {
+    TCM_ASSERT(depth != 0 && depth <= MTS_STACK_DEPTH);
+    if (s->busy)
+        return false;
+    s->busy = true;
+    tcm_fence_signal();
+    begin(s, from, stamp);
+    (void)walk(s, from, depth, stamp);
+    return true;
+}
+
+void mts_stack_find(struct mts_thread_stack *s, struct mts_stack_state from,
+                    unsigned depth, uint64_t stamp, struct mts_stack_tag *tag) {
+    TCM_ASSERT(depth != 0 && depth <= MTS_STACK_DEPTH);
+    TCM_ASSERT(s->busy);
+    begin(s, from, stamp);
+    const struct mts_stack_memo *memo = find_memo(s, from);
+    if (memo == NULL) {
+        walk(s, from, depth, stamp);
+        *tag = s->tag;
+        return;
+    }
+    *tag = memo->tag;
+    if (TCM_UNLIKELY(mts_stack_is_checked)) {
+        /* The kept walk is compared with a new one. */
+        s->count = s->named_end = 0;
+        if (walk(s, from, depth, stamp) != tag->key)
+            tcm_add_relaxed(&different, (uint64_t)1);
+    }
+}
+
+void mts_stack_name(struct mts_thread_stack *s, uint64_t key, uint32_t site) {
+    struct mts_stack_tag *kept = &s->memo[s->last_memo].tag;
+    if (s->busy)
+        return;
+    s->busy = true;
+    tcm_fence_signal();
+    if (kept->key == key)
+        kept->site = site;
+    if (s->tag.key == key)
+        s->tag.site = site;
+    tcm_fence_signal();
+    s->busy = false;
+}
+
+/* --- Out of this library -------------------------------------------------- */
+
+extern const char __ehdr_start[] TCM_LOCAL;
+extern const char _end[] TCM_LOCAL;
+
+bool mts_stack_is_inside(uintptr_t at) {
+    return at >= (uintptr_t)__ehdr_start && at < (uintptr_t)_end;
+}
+
+bool mts_stack_outside(struct mts_thread_stack *s, const void *fp,
+                       struct mts_stack_state *out, uint64_t stamp) {
+    struct mts_frame f = {.state = mts_stack_caller(fp)};
+    if (s->busy)
+        return false;
+    s->tried = 0;
+    if (!is_own(s, f.state.sp))
+        know(s, f.state.sp);
+    for (unsigned i = 0; mts_stack_is_inside(f.state.at); i++)
+        if (!step_usual(s, &f, &f.state, stamp) &&
+            (i == OWN_FRAMES_MAX ||
+             step_out(s, &f, &f.state, stamp) != STEP_DONE))
+            return false;
+    *out = f.state;
+    return true;
+}
+
+bool mts_stack_is_possible(void) {
+    struct mts_cfi c;
+    return mts_cfi_find((uintptr_t)mts_stack_is_possible, &c) == MTS_CFI_FOUND;
+}
+
+void mts_stack_check_all(void) {
+    mts_stack_is_checked = true;
+}
+
+bool mts_stack_checks(uint64_t *walks, uint64_t *differ) {
+    *walks = tcm_load_relaxed(&checked);
+    *differ = tcm_load_relaxed(&different);
+    return mts_stack_is_checked;
+}

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a recording ends: with the program, by call, at its size, by a failure.
+ *
+ * Why a stop looks at the threads after it has taken their limits away: what a
+ * thread publishes after that look belongs to a call that had begun before, and
+ * every call that begins later than such a one finds the recording over. So the
+ * trace has no call without those that it depends on.
+ */
+#include "tracer/saver/saver_phase.h"
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/fmt.h"
+#include "base/linux/os_mem.h"
+#include "base/linux/os_process.h"
+#include "base/linux/os_syscall.h"
+#include "base/linux/os_thread.h"
+#include "base/raw_io.h"
+#include "base/testpoint.h"
+#include "tracer/ending.h"
+#include "tracer/saver/saver_account.h"
+#include "tracer/saver/saver_round.h"
+#include "sites/lang/lang.h"
+#include "sites/site_settings.h"
+#include "tracer/trace_clock.h"
+#include "tracer/trace_name.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1u << 1)
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+/* Between looks whether a FIFO has a reader. */
+#define FIFO_LOOK_NS 10000000u
+
+/* Events saved one by one after the destructor, before rounds begin again. */
+#define END_EVENTS 1000u
+
+/* --- Descriptors --------------------------------------------------------- */
+
+static bool close_all_but(int keep) {
+    unsigned k = (unsigned)keep;
+    if (keep < 0)
+        return tcm_syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) == 0;
+    if (tcm_syscall(SYS_close_range, k + 1, ~0u, CLOSE_RANGE_UNSHARE) != 0)
+        return false;
+    if (k != 0)
+        tcm_syscall(SYS_close_range, 0u, k - 1, 0u);
+    return true;
+}
+
+/* A last message of whatever code on this thread must not go into the trace, so
+   0 to 2 are taken. */
+bool mtr_unshare_table(int keep) {
+    if (!close_all_but(keep))
+        return false;
+    for (;;) {
+        long fd = tcm_syscall(SYS_openat, AT_FDCWD, "/", O_PATH | O_CLOEXEC, 0);
+        if (fd > 2)
+            tcm_syscall(SYS_close, fd);
+        if (fd < 0 || fd > 2)
+            return true;
+    }
+}
+
+/* N of /dev/fd/N and its like; -1: none. */
+static int fd_of_name(const char *path) {
+    if (strcmp(path, "/dev/stdout") == 0)
+        return 1;
+    if (strcmp(path, "/dev/stderr") == 0)
+        return 2;
+    const char *p = strrchr(path, '/') + 1;
+    int n = 0;
+    if (*p == '\0')
+        return -1;
+    for (; *p >= '0' && *p <= '9' && n < 1 << 20; p++)
+        n = n * 10 + (*p - '0');
+    return *p == '\0' ? n : -1;
+}
+
+/* /dev/fd/N shows the descriptors of the first thread, so it can be opened
+   from here too; a socket cannot, and is used as it is. */
+static bool open_fd(struct mtr_saver *s, int keep) {
+    if (mtr_output_open(&s->output)) {
+        if (s->output.own_table && keep >= 0)
+            tcm_syscall(SYS_close, keep);
+        return true;
+    }
+    if (s->output.error != ENXIO || keep < 0)
+        return false;
+    s->output.fd = s->output.own_table
+                       ? keep
+                       : (int)tcm_call(fcntl, keep, F_DUPFD_CLOEXEC, 3);
+    s->output.error = 0;
+    return s->output.fd >= 0;
+}
+
+/* --- Beginning ----------------------------------------------------------- */
+
+static bool begin_trace(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    if (mtr_config.compress) {
+        s->memory_bytes =
+            tcm_align_up(MTF_RAW_WRITER_MEMORY, tcm_os_page_size());
+        s->memory = tcm_os_map(s->memory_bytes);
+        if (s->memory == NULL) {
+            s->output.error = ENOMEM;
+            return false;
+        }
+        tcm_os_dont_fork(s->memory, s->memory_bytes);
+    }
+    TCM_ASSERT(!s->ready && s->output.fd >= 0);
+    TCM_ASSERT(rec->header_length != 0);
+    const uint8_t *header = rec->header;
+    size_t header_length = rec->header_length;
+    if (rec->keeps) {
+        header = s->texts.part_header;
+        header_length =
+            mtr_build_header(rec, s->texts.part_header, &s->output.part, 0);
+    }
+    if (!mtf_raw_writer_init(&s->writer, mtr_output_write, &s->output,
+                             s->memory,
+                             s->memory == NULL ? 0 : MTF_RAW_WRITER_MEMORY))
+        return false;
+    s->writer.begun = mtr_spool_begun(rec);
+    if (!mtf_raw_write_header(&s->writer, header, header_length) ||
+        !mtf_raw_writer_end_frame(&s->writer) || !mtr_output_place(&s->output))
+        return false;
+    if (s->shares_table &&
+        !mtf_raw_write_notice(&s->writer, mtr_clock_ns(),
+                              MTF_NOTICE_NO_SAVER_TABLE,
+                              "the descriptor table is shared"))
+        return false;
+    if (mts_settings.mode == MTS_LINES && mts_lang_notice() != NULL &&
+        !mtf_raw_write_notice(&s->writer, mtr_clock_ns(), MTF_NOTICE_NO_LINES,
+                              mts_lang_notice()))
+        return false;
+    s->ready = true;
+    return true;
+}
+
+void mtr_saver_begin(struct mtr_saver *s, struct mtr_recorder *rec) {
+    memset(s, 0, offsetof(struct mtr_saver, texts));
+    s->rec = rec;
+    s->statm.fd = -1;
+    s->status_fd = -1;
+    s->cpu_from = tcm_clock_thread_cpu_ns();
+    s->output.rec = rec;
+    s->output.fd = -1;
+    s->output.kind = rec->kind;
+}
+
+bool mtr_saver_set_up_here(struct mtr_saver *s) {
+    if (!mtr_output_open(&s->output))
+        return false;
+    tcm_statm_open(&s->statm);
+    s->may_open = true;
+    return begin_trace(s);
+}
+
+/* Filters of system calls on the thread that opened FD; UINT64_MAX: unknown. */
+static uint64_t count_filters(int fd) {
+    static const char field[] = "Seccomp_filters:\t";
+    char text[2048];
+    long n =
+        fd < 0 ? -1 : tcm_syscall(SYS_pread64, fd, text, sizeof(text) - 1, 0L);
+    if (n <= 0)
+        return UINT64_MAX;
+    text[n] = '\0';
+    const char *p = strstr(text, field);
+    if (p == NULL)
+        return UINT64_MAX;
+    uint64_t count = 0;
+    for (p += sizeof(field) - 1; *p >= '0' && *p <= '9'; p++)
+        count = count * 10 + (uint64_t)(*p - '0');
+    return count;
+}
+
+/* Not among the program's descriptors, which it may close and use again. */
+static void hold_statm(struct mtr_saver *s) {
+    if (!s->output.own_table)
+        return;
+    tcm_statm_open(&s->statm);
+    s->status_fd =
+        (int)tcm_syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/status",
+                         O_RDONLY | O_CLOEXEC, 0);
+    s->filters = count_filters(s->status_fd);
+}
+
+bool mtr_saver_resume(struct mtr_saver *s) {
+    s->cpu_from = tcm_clock_thread_cpu_ns() - s->cpu_from;
+    hold_statm(s);
+    /* The program may change its root, or its rights. */
+    if (s->output.own_table)
+        mtr_folder_hold(s->rec);
+    return mtr_output_reopen(&s->output);
+}
+
+bool mtr_saver_take_over(struct mtr_saver *s) {
+    s->output.own_table = mtr_unshare_table(-1);
+    return mtr_saver_resume(s);
+}
+
+/* Spool, buffers, output. What fails here fails the start. */
+bool mtr_saver_set_up(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    int keep = s->output.kind == MTR_OUTPUT_FD ? fd_of_name(rec->output) : -1;
+    s->output.own_table = mtr_unshare_table(keep);
+    s->shares_table = !s->output.own_table;
+    if (rec->kind == MTR_OUTPUT_UNKNOWN) {
+        s->output.error = mtr_name_resolve(rec);
+        s->output.kind = rec->kind;
+        if (s->output.error != 0)
+            return false;
+    }
+    hold_statm(s);
+    bool is_file = s->output.kind == MTR_OUTPUT_FILE;
+    /* The program may change its root, or its rights. */
+    if (is_file && s->output.own_table)
+        mtr_folder_hold(rec);
+    if (is_file && !rec->spool.exists) {
+        s->made_spool = mtr_spool_create(rec);
+        rec->spool.notice_due = !s->made_spool;
+    }
+    if (!rec->spool.exists)
+        rec->spool.is_private = true;
+    mtr_spool_keep_ready(rec);
+    if (s->output.kind == MTR_OUTPUT_FIFO)
+        return true;
+    if (s->output.kind == MTR_OUTPUT_FD ? !open_fd(s, keep)
+                                        : !mtr_output_open(&s->output))
+        return false;
+    return begin_trace(s);
+}
+
+/* A FIFO whose reader comes late: meanwhile threads fill the buffers. */
+bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    uint64_t give_up = UINT64_MAX;
+    for (;;) {
+        uint32_t seq = tcm_load_acquire(&rec->link.wake);
+        if (!mtr_output_open(&s->output))
+            return false;
+        if (s->output.fd >= 0)
+            return begin_trace(s);
+        mtr_spool_keep_ready(rec);
+        if ((tcm_load_acquire(&rec->link.finish) != 0 ||
+             tcm_load_acquire(&rec->link.stop) != 0) &&
+            give_up == UINT64_MAX)
+            give_up = tcm_clock_ns() + MTR_READER_WAIT_NS;
+        if (tcm_clock_ns() >= give_up || mtr_own_are_alone(rec, &s->statm)) {
+            s->output.error = ENXIO;
+            return false;
+        }
+        tcm_futex_wait(&rec->link.wake, seq, FIFO_LOOK_NS);
+    }
+}
+
+/* --- Calls in flight ------------------------------------------------------ */
+
+/*
+ * A call on the fast path looks at its limit once, and publishes its event
+ * some instructions later. One that looked before the end took the limit away
+ * may publish after the saver has looked at the thread: nothing asks for
+ * another look then, and its caller may see the call return, and the process
+ * end. So the end waits until each thread has left that short way: it slept
+ * since, which no thread does there, or had enough of a processor to be
+ * through. The same holds for the end of a slow path, between its event and
+ * its look at end_mode: after the wait either that look comes later than our
+ * store, or its event was published before our look (a thread that sleeps or
+ * is interrupted passes full barriers).
+ *
+ * A thread that gets no processor meanwhile, or waits for a page, is waited for
+ * a while; then nobody can tell, and the trace does not claim to have all.
+ */
+#define THROUGH_CPU_NS 3000000u
+/* Where the saver has got a filter of system calls, and may open nothing: a
+   thread whose processor time stands still so long sleeps. */
+#define STILL_NS        10000000u
+#define THROUGH_NS_MAX  1000000000u
+#define THROUGH_LOOK_NS 200000u
+#define IS_THROUGH      UINT64_MAX
+
+/* How a look at the threads is made. */
+struct flight {
+    uint32_t self;  /* the thread that exits */
+    bool first;     /* none was made before */
+    bool may_open;  /* a thread may be asked whether it sleeps */
+    uint64_t since; /* the first */
+};
+
+/* Whether T may still be on its way. */
+static bool is_in_flight(struct mtr_thread_cold *t, const struct flight *f) {
+    uint64_t now;
+    if (f->first)
+        t->stopped_cpu_ns = t->tid == 0 || t->tid == f->self ||
+                                    !tcm_os_thread_cpu_ns(t->tid, &now)
+                                ? IS_THROUGH
+                                : now;
+    if (t->stopped_cpu_ns == IS_THROUGH)
+        return false;
+    bool is_through = !tcm_os_thread_cpu_ns(t->tid, &now) ||
+                      now - t->stopped_cpu_ns >= THROUGH_CPU_NS;
+    if (!is_through && f->may_open)
+        is_through = tcm_os_thread_is_asleep(t->tid);
+    else if (!is_through)
+        is_through =
+            now == t->stopped_cpu_ns && tcm_clock_ns() - f->since >= STILL_NS;
+    if (is_through)
+        t->stopped_cpu_ns = IS_THROUGH;
+    return !is_through;
+}
+
+static bool any_in_flight(struct mtr_recorder *rec, const struct flight *f) {
+    struct mtr_registry *r = &rec->registry;
+    bool any = false;
+    tcm_lock(&r->lock);
+    for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next) {
+        struct mtr_thread_cold *t =
+            TCM_CONTAINER_OF(l, struct mtr_thread_cold, link);
+        if (t->session == tcm_load_relaxed(&rec->session) && is_in_flight(t, f))
+            any = true;
+    }
+    tcm_unlock(&r->lock);
+    return any;
+}
+
+/* Threads that come later have found the limit that they are to find; waiting
+   for those, too, does no harm. */
+static void await_calls_in_flight(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    struct flight f = {
+        .self = rec->exit_tid != 0 ? rec->exit_tid : tcm_os_tid(),
+        .first = true,
+        .may_open = s->may_open || (s->filters != UINT64_MAX &&
+                                    count_filters(s->status_fd) == s->filters),
+        .since = tcm_clock_ns(),
+    };
+    uint32_t never = 0;
+    tcm_fence_seq_cst();
+    if (!any_in_flight(rec, &f))
+        return;
+    f.first = false;
+    do {
+        if (tcm_clock_ns() - f.since >= THROUGH_NS_MAX) {
+            mtr_registry_count_dropped(rec, 1);
+            return;
+        }
+        tcm_futex_wait(&never, 0, THROUGH_LOOK_NS);
+    } while (any_in_flight(rec, &f));
+}
+
+/* --- With the program ---------------------------------------------------- */
+
+/* After the last event of the program as we know it. */
+bool mtr_saver_enter_end_mode(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    TCM_ASSERT(s->ready);
+    tcm_store_seq_cst(&rec->state, (uint32_t)MTR_ENDED);
+    tcm_store_seq_cst(&rec->control.end_mode, 1u);
+    mtr_registry_stop_all(rec);
+    TCM_TESTPOINT("end_mode");
+    await_calls_in_flight(s);
+    if (!mtr_saver_make_round(s) || !mtr_saver_write_present(s) ||
+        !mtr_saver_write_footer(s, MTF_END_EXIT))
+        return false;
+    mtr_saver_summarise(s, MTF_END_EXIT);
+    mtr_saver_recycle(s);
+    mtr_spool_remove(rec);
+    return true;
+}
+
+/* Too many events for one round each: a new spool, and rounds as before. */
+static bool leave_end_mode(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    mtr_spool_close(rec);
+    mtr_spool_tell_saved(rec, s->writer.settled_bytes);
+    if (s->output.kind == MTR_OUTPUT_FILE && !rec->spool.is_private &&
+        mtr_spool_renew(rec)) {
+        s->writer.begun = mtr_spool_begun(rec);
+        mtr_pool_new_generation(&rec->pool);
+        mtr_spool_keep_ready(rec);
+    }
+    /* The notice takes the footer's word back, so the spool is there before. */
+    if (!mtf_raw_write_notice(&s->writer, mtr_clock_ns(), MTF_NOTICE_END_MODE,
+                              "recorded after the library's destructor") ||
+        !mtf_raw_writer_end_frame(&s->writer))
+        return false;
+    tcm_store_seq_cst(&rec->state, (uint32_t)MTR_RUNNING);
+    tcm_store_seq_cst(&rec->control.end_mode, 0u);
+    s->quiet_rounds = 0;
+    return true;
+}
+
+bool mtr_saver_end_mode_round(struct mtr_saver *s, bool here) {
+    struct mtr_recorder *rec = s->rec;
+    TCM_ASSERT(s->ready && s->output.held_bytes == 0);
+    mtr_output_hold(&s->output);
+    bool ok =
+        mtr_saver_make_round(s) && mtr_saver_write_footer(s, MTF_END_EXIT);
+    if (!mtr_output_release(&s->output) || !ok)
+        return false;
+    mtr_saver_recycle(s);
+    return here || ++rec->link.end_events < END_EVENTS || leave_end_mode(s);
+}
+
+/* --- Before the program does --------------------------------------------- */
+
+bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason) {
+    struct mtr_recorder *rec = s->rec;
+    mtr_switch_off(rec, MTR_STOPPED);
+    if (!mtr_saver_make_round(s) || !mtr_saver_write_present(s) ||
+        !mtr_saver_write_footer(s, reason))
+        return false;
+    mtr_saver_summarise(s, reason);
+    mtr_spool_remove(rec);
+    mtr_spool_close(rec);
+    s->over = true;
+    return true;
+}
+
+/* Full buffers that wait will be in the output too, and what can wait shrinks
+   with what is left. */
+bool mtr_saver_at_limit(struct mtr_saver *s) {
+    struct mtr_pool *pool = &s->rec->pool;
+    uint64_t limit = mtr_config.limit_bytes;
+    uint64_t stored = s->writer.stored_bytes;
+    /* A flight recording has its parts. One that is full gets what waits, and
+       what comes to wait meanwhile: half its share each. */
+    uint64_t left = limit - tcm_min_u64(stored, limit);
+    if (s->rec->keeps)
+        left = mtr_config.keep_bytes / MTF_PARTS / 2;
+    else if (limit == 0)
+        return false;
+    tcm_lock(&pool->lock);
+    pool->bound = tcm_min_u64(left, mtr_config.bound_bytes);
+    bool reached = !s->rec->keeps && pool->full_bytes >= left;
+    tcm_unlock(&pool->lock);
+    return reached;
+}
+
+/* The output failed. What it has is closed by a footer if that can be; the
+   spool keeps what it has not. */
+void mtr_saver_give_up(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    mtr_fail(rec, "recording stopped, cannot write to", s->output.error);
+    if (s->ready && s->output.kind == MTR_OUTPUT_FILE) {
+        s->output.footer = true;
+        if (mtr_output_take_back(&s->output,
+                                 mtf_raw_writer_excess(&s->writer)) &&
+            mtf_raw_writer_go_back(&s->writer))
+            mtr_saver_write_footer(s, MTF_END_FORCED);
+    }
+    mtr_saver_summarise(s, MTF_END_FORCED);
+}
+
+static void close_all(struct mtr_saver *s) {
+    mtr_output_close(&s->output);
+    tcm_statm_close(&s->statm);
+    if (s->status_fd >= 0)
+        tcm_syscall(SYS_close, s->status_fd);
+    s->status_fd = -1;
+    mtr_folder_let_go(s->rec);
+}
+
+void mtr_saver_rest(struct mtr_saver *s) {
+    close_all(s);
+    /* The time that was spent, for the next thread to count on from. */
+    s->cpu_from = mtr_saver_cpu_ns(s);
+}
+
+void mtr_saver_leave(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    TCM_ASSERT(!mtr_state_is_on(tcm_load_relaxed(&rec->state)));
+    mtr_spool_unlock(rec);
+    mtr_spool_close(rec);
+    close_all(s);
+    mtr_pool_close(&rec->pool);
+    mtr_pool_notify(&rec->pool);
+    if (s->memory != NULL)
+        tcm_os_unmap(s->memory, s->memory_bytes);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Why look first and take the full queue afterwards: an event published before
+ * the barrier's time T is in a buffer that is its thread's own, or in the
+ * queue, when the round begins. If its thread hands that buffer over before we
+ * look at the thread, it is in the queue before we take that. So each such
+ * event is seen, whatever the threads do.
+ */
+#include "tracer/saver/saver_round.h"
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/testpoint.h"
+#include "tracer/saver/saver_account.h"
+#include "sites/site_defs.h"
+#include "sites/site_settings.h"
+#include "tracer/trace_clock.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SAMPLE_NS  100000000u
+#define HEAD_BYTES ((uint32_t)sizeof(struct mtf_spool_buffer))
+
+/* --- Saving -------------------------------------------------------------- */
+
+/* Adds the calls of the N bytes at P, of B, that were saved, and are all the
+   rest of it if IS_REST. */
+static void count(struct mtr_saver *s, struct mtr_buffer *b, const uint8_t *p,
+                  size_t n, bool is_rest) {
+    struct mtr_event_counts before = b->counted;
+    bool is_known = is_rest && b->is_counted;
+    if (!is_known || tcm_debug)
+        mtr_count_events(&b->counted, p, n);
+    TCM_ASSERT(!is_known ||
+               memcmp(&b->counted, &b->counts, sizeof(b->counts)) == 0);
+    if (is_known)
+        b->counted = b->counts;
+    s->counts.mallocs += b->counted.mallocs - before.mallocs;
+    s->counts.memaligns += b->counted.memaligns - before.memaligns;
+    s->counts.reallocs += b->counted.reallocs - before.reallocs;
+    s->counts.frees += b->counted.frees - before.frees;
+    s->counts.failed += b->counted.failed - before.failed;
+}
+
+static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
+                 uint64_t time_hi, bool is_rest) {
+    if (upto <= b->saved)
+        return true;
+    TCM_ASSERT(b->saved >= HEAD_BYTES && upto <= b->size);
+    TCM_ASSERT(b->thread != MTF_THREAD_NONE && b->stream <= UINT64_MAX / 2);
+    struct mtf_raw_place place = {
+        .thread = b->thread,
+        .offset = b->stream + b->saved - HEAD_BYTES,
+        .buffer_start = b->stream,
+        .time_lo = b->time_lo,
+        .time_hi = time_hi,
+    };
+    const uint8_t *fresh = b->base + b->saved;
+    size_t fresh_bytes = upto - b->saved;
+    /* The part of a flight recording that has the buffer's beginning may be
+       gone before this one is. */
+    if (b->part != s->output.part && b->saved != HEAD_BYTES) {
+        place.offset = b->stream;
+        place.time_lo = b->taken_ns;
+        b->saved = HEAD_BYTES;
+    }
+    b->part = s->output.part;
+    if (!mtf_raw_write_data(&s->writer, &place, b->base + b->saved,
+                            upto - b->saved))
+        return false;
+    count(s, b, fresh, fresh_bytes, is_rest);
+    b->saved = upto;
+    TCM_ASSERT(b->mark <= s->writer.raw_bytes);
+    b->mark = s->writer.raw_bytes;
+    s->dirty = true;
+    return true;
+}
+
+/* A buffer is free again when its last byte is with the output. The spool is
+   told before the first one loses its events. */
+void mtr_saver_recycle(struct mtr_saver *s) {
+    uint64_t saved = s->writer.settled_bytes;
+    bool any = false;
+    struct mtr_buffer *b;
+    while ((b = s->written_head) != NULL && b->mark <= saved && !b->in_round) {
+        if (!any)
+            mtr_spool_tell_saved(s->rec, saved);
+        TCM_ASSERT(b->saved == b->used);
+        TCM_ASSERT((b->next == NULL) == (b == s->written_tail));
+        s->written_head = b->next;
+        if (b->next == NULL)
+            s->written_tail = NULL;
+        mtr_pool_recycle(&s->rec->pool, b, saved);
+        any = true;
+    }
+    if (any)
+        mtr_pool_notify(&s->rec->pool);
+}
+
+/*
+ * The time to the next look for full buffers, after one that FOUND some:
+ * shorter when these were more than a quarter of what is kept ready, longer
+ * when few. A timer that fires costs as much as saving some thousand events, so
+ * looking every MTR_POLL_NS would cost a slow program more than its events do.
+ * A thread that finds the pool low calls, whatever the pace. (The saver alone
+ * changes `ready`.)
+ */
+static void set_pace(struct mtr_saver *s, const uint32_t found[2]) {
+    const struct mtr_stack *kept = s->rec->pool.free;
+    TCM_ASSERT(s->poll_ns <= MTR_ROUND_NS);
+    bool many = false, few = true;
+    for (unsigned i = 0; i < 2; i++) {
+        many = many || found[i] * 4 > kept[i].ready;
+        few = few && found[i] * 8 <= kept[i].ready;
+    }
+    if (many)
+        s->poll_ns = tcm_max_u64(s->poll_ns / 2, MTR_POLL_NS);
+    else if (few)
+        s->poll_ns = tcm_min_u64(s->poll_ns * 2, MTR_ROUND_NS);
+}
+
+static bool save_full(struct mtr_saver *s) {
+    struct mtr_buffer *b = mtr_pool_take_full(&s->rec->pool);
+    uint32_t found[2] = {0, 0};
+    uint64_t now = b == NULL ? 0 : mtr_clock_ns();
+    if (b != NULL)
+        s->last_full = now;
+    bool ok = true;
+    while (b != NULL) {
+        struct mtr_buffer *next = b->next;
+        found[b->size == MTR_LARGE_BYTES ? MTR_LARGE : MTR_SMALL]++;
+        ok = ok && save(s, b, b->used, now, true);
+        b->next = NULL;
+        if (s->written_tail != NULL)
+            s->written_tail->next = b;
+        else
+            s->written_head = b;
+        s->written_tail = b;
+        if (ok)
+            mtr_saver_recycle(s);
+        b = next;
+    }
+    set_pace(s, found);
+    return ok;
+}
+
+/* Bytes in the compressor keep buffers from threads that wait for one. */
+bool mtr_saver_poll(struct mtr_saver *s) {
+    if (!save_full(s))
+        return false;
+    if (s->written_head != NULL &&
+        tcm_load_relaxed(&s->rec->pool.waiters) != 0) {
+        if (!mtf_raw_writer_flush(&s->writer))
+            return false;
+        mtr_saver_recycle(s);
+    }
+    return true;
+}
+
+/*
+ * The buffers with something new, and how much of it: a list. BEGIN is a time
+ * before the look: in a buffer that has nothing new, what comes is later than
+ * that. (A buffer of which nothing was saved yet may still be in the hands of
+ * its owner, which writes its time.)
+ */
+static struct mtr_buffer *look(struct mtr_recorder *rec, uint64_t begin) {
+    struct mtr_buffer *list = NULL, **tail = &list;
+    struct mtr_registry *r = &rec->registry;
+    tcm_lock(&r->lock);
+    for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next) {
+        struct mtr_thread_record *t =
+            TCM_CONTAINER_OF(l, struct mtr_thread_record, cold.link);
+        /* It is of an earlier recording; its thread has not entered since. */
+        if (t->cold.session != rec->session)
+            continue;
+        tcm_lock(&rec->pool.lock);
+        struct mtr_buffer *b = t->cold.buffer;
+        /* Acquire: pairs with mtr_publish; the bytes below are there. */
+        uint8_t *pos = tcm_load_acquire(&t->hot.pos);
+        uint32_t seen = b == NULL ? 0 : (uint32_t)(pos - b->base);
+        TCM_ASSERT(b == NULL || (seen >= HEAD_BYTES && seen <= b->size));
+        TCM_ASSERT(b == NULL || !b->in_round);
+        if (b != NULL && seen > b->saved) {
+            b->seen = seen;
+            b->in_round = true;
+            b->next_seen = NULL;
+            *tail = b;
+            tail = &b->next_seen;
+        } else if (b != NULL && b->saved > HEAD_BYTES) {
+            b->time_lo = begin;
+        }
+        tcm_unlock(&rec->pool.lock);
+    }
+    tcm_unlock(&r->lock);
+    return list;
+}
+
+static bool write_notices(struct mtr_saver *s, uint64_t now) {
+    struct mtr_recorder *rec = s->rec;
+    if (rec->spool.notice_due) {
+        rec->spool.notice_due = false;
+        if (!mtf_raw_write_notice(&s->writer, now, MTF_NOTICE_NO_SPOOL,
+                                  "buffers are in private memory"))
+            return false;
+    }
+    return true;
+}
+
+/* The next part of a flight recording. Threads go on in new buffers, so that
+   few are repeated in it. */
+static bool begin_part(struct mtr_saver *s) {
+    struct mtr_recorder *rec = s->rec;
+    if (!mtr_output_next_part(&s->output))
+        return false;
+    size_t n = mtr_build_header(rec, s->texts.part_header, &s->output.part,
+                                s->writer.raw_bytes);
+    if (!mtf_raw_write_part(&s->writer, s->texts.part_header, n) ||
+        !mtr_output_place(&s->output))
+        return false;
+    if (mts_settings.mode != MTS_NO_SITES) {
+        /* The frame ends so that the output has them all. */
+        if (!mts_write_all(&s->writer, mtr_clock_ns()) ||
+            !mtf_raw_writer_end_frame(&s->writer))
+            return false;
+        mtr_output_sites_defined(&s->output);
+    }
+    tcm_lock(&rec->pool.lock);
+    tcm_store_relaxed(&rec->pool.renewal, rec->pool.renewal + 1);
+    tcm_unlock(&rec->pool.lock);
+    tcm_fence_seq_cst();
+    mtr_registry_stop_all(rec);
+    TCM_TESTPOINT("part_begun");
+    return true;
+}
+
+/* A full round. The fence keeps the looks at positions behind the reading of
+   the clock. */
+bool mtr_saver_make_round(struct mtr_saver *s) {
+    uint64_t begin = mtr_clock_ns();
+    TCM_ASSERT(s->ready && tcm_load_relaxed(&s->rec->link.started) != 0);
+    tcm_fence_seq_cst();
+    TCM_TESTPOINT("round_began");
+    struct mtr_buffer *list = look(s->rec, begin);
+    uint64_t looked = mtr_clock_ns();
+    bool ok = save_full(s);
+    for (struct mtr_buffer *b = list; b != NULL; b = b->next_seen) {
+        ok = ok && save(s, b, b->seen, looked, false);
+        b->time_lo = begin;
+        b->in_round = false;
+    }
+    s->last_round = looked;
+    if (!ok)
+        return false;
+    s->quiet_rounds = s->dirty ? 0 : s->quiet_rounds + 1;
+    /* The first quiet round ends in a barrier, too: what the one before it
+       saved may have been published behind that one's time. */
+    if (s->quiet_rounds <= 1) {
+        s->rounds++;
+        if (!write_notices(s, looked))
+            return false;
+        if (looked - s->last_sample >= SAMPLE_NS &&
+            !mtr_saver_write_sample(s, looked))
+            return false;
+        if (!mtf_raw_write_barrier(&s->writer, begin))
+            return false;
+        s->dirty = false;
+        if (mtr_output_part_is_full(&s->output) && !begin_part(s))
+            return false;
+        mtr_saver_publish(s);
+    }
+    mtr_saver_recycle(s);
+    TCM_TESTPOINT("round_ended");
+    return true;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The events of a stream that are not hot, and what happens between buffers.
+ *
+ * A seq_cst fence stands before each clock read here whose value ends the
+ * interval of earlier events: they are visible to the saver before the time is
+ * read, so no barrier with a later time can lack them.
+ */
+#include "tracer/stream/thread_buf.h"
+
+#include "base/bits.h"
+#include "base/linux/os_syscall.h"
+#include "base/linux/os_thread.h"
+#include "base/testpoint.h"
+#include "traceformat/raw_writer.h"
+#include "tracer/recorder.h"
+#include "tracer/stream/thread_gap.h"
+#include "tracer/stream/thread_sites.h"
+#include "tracer/trace_clock.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* Longest step of time that one event holds, and how many are written for a
+   thread that slept longer (16 days). */
+#define TIME_EVENTS_MAX 5
+#define HEAD_BYTES      ((uint32_t)sizeof(struct mtf_spool_buffer))
+
+/* --- Events -------------------------------------------------------------- */
+
+static void put_time(struct mtr_thread *t, uint64_t ns) {
+    struct mtr_thread_cold *cold = t->cold;
+    uint64_t delta = ns > cold->time_ns ? ns - cold->time_ns : 0;
+    for (int i = 1; i < TIME_EVENTS_MAX && delta > MTF_ARGUMENT_MAX; i++) {
+        mtr_put(t, mtf_inline_payload(MTF_RAW_TIME, MTF_ARGUMENT_MAX));
+        cold->time_ns += MTF_ARGUMENT_MAX;
+        delta -= MTF_ARGUMENT_MAX;
+    }
+    delta = tcm_min_u64(delta, MTF_ARGUMENT_MAX);
+    TCM_ASSERT(!mtr_drops(t));
+    mtr_put(t, mtf_inline_payload(MTF_RAW_TIME, delta));
+    cold->time_ns += delta;
+}
+
+void mtr_put_time(struct mtr_thread *t, uint64_t ns) {
+    if (mtr_drops(t))
+        return;
+    mtr_count(&t->cold->slow_times, 1);
+    put_time(t, ns);
+}
+
+/* An event of N bytes, for which there was room. */
+static void publish(struct mtr_thread *t, unsigned n) {
+    const struct mtr_buffer *b = t->cold->buffer;
+    TCM_ASSERT(b == NULL ||
+               (t->pos >= b->base + HEAD_BYTES &&
+                t->pos + n + MTR_BUFFER_SLACK <= b->base + b->size));
+    mtr_publish(t, t->pos, n);
+}
+
+/* For a call that is no malloc. */
+static uint64_t new_token(struct mtr_thread *t) {
+    TCM_ASSERT(t->next_token < t->cold->token_end);
+    t->cold->other_tokens++;
+    return t->next_token++;
+}
+
+/* Long frees with no short ones between them make their length the usual one:
+   nearly all need it, and for the others it costs a byte or two. Whether there
+   were short ones is seen by the bytes since the last long one: more than the
+   allocations since then can account for. Beyond 4 bytes none is usual. */
+#define LONG_FREES      16u
+#define ALLOC_BYTES_MAX 3u
+#define FREE_LEN_LIMIT  4u
+
+static void set_free_len(struct mtr_thread *t, unsigned n) {
+    TCM_ASSERT(n >= 1 && n <= FREE_LEN_LIMIT);
+    t->free_shift = (uint8_t)(n - 1);
+    t->free_max = (uint32_t)mtf_free_reach(n - 1);
+    t->cold->long_frees = 0;
+}
+
+void mtr_put_free_long(struct mtr_thread *t, uint64_t distance) {
+    struct mtr_thread_cold *cold = t->cold;
+    uint8_t *pos = t->pos;
+    TCM_ASSERT(distance > t->free_max);
+    unsigned n = mtf_varint_put(pos, mtf_free_payload(distance));
+    uint64_t allocs = t->next_token - cold->long_free_token;
+    if (allocs > 2)
+        allocs = 2; /* more leave room for short frees to hide in */
+    if ((uintptr_t)pos - cold->long_free_end > allocs * ALLOC_BYTES_MAX)
+        cold->long_frees = 0;
+    cold->long_free_end = (uintptr_t)(pos + n);
+    cold->long_free_token = t->next_token;
+    if (n <= FREE_LEN_LIMIT && ++cold->long_frees >= LONG_FREES)
+        set_free_len(t, n);
+    mtr_publish(t, pos, n);
+}
+
+uint64_t mtr_put_aligned(struct mtr_thread *t, enum mtf_call call, size_t size,
+                         unsigned align_log2) {
+    uint64_t token = new_token(t);
+    t->cold->counts.memaligns++;
+    publish(t, mtf_raw_put_aligned(t->pos, call, align_log2, size));
+    return token;
+}
+
+uint64_t mtr_put_realloc(struct mtr_thread *t, enum mtf_call call, size_t size,
+                         uint64_t old, bool moved) {
+    uint64_t token = new_token(t);
+    unsigned n = mtf_raw_put_realloc(t->pos, t->last_freed, t->last_8th, call,
+                                     old, size, moved);
+    t->last_freed = old;
+    t->last_8th = size >> 3;
+    t->cold->counts.reallocs++;
+    publish(t, n);
+    return token;
+}
+
+uint64_t mtr_put_realloc_new(struct mtr_thread *t, enum mtf_call call,
+                             size_t size, bool old_unknown) {
+    uint64_t token = new_token(t);
+    t->cold->counts.reallocs++;
+    publish(t, mtf_raw_put_realloc_new(t->pos, call, old_unknown, size));
+    return token;
+}
+
+void mtr_put_realloc_end(struct mtr_thread *t, enum mtf_call call,
+                         uint64_t old) {
+    unsigned n = mtf_raw_put_realloc_end(t->pos, call, mtr_token_name(old));
+    t->last_freed = old;
+    t->cold->counts.reallocs++;
+    publish(t, n);
+}
+
+void mtr_put_failed(struct mtr_thread *t, enum mtf_call call, uint64_t size,
+                    unsigned align_log2, uint64_t old) {
+    t->cold->counts.failed++;
+    publish(t, mtf_raw_put_failed(t->pos, call, align_log2, mtr_token_name(old),
+                                  size));
+}
+
+void mtr_put_free_size(struct mtr_thread *t, enum mtf_call call, uint64_t token,
+                       uint64_t size) {
+    unsigned n =
+        mtf_raw_put_free_size(t->pos, call, mtr_token_name(token), size);
+    t->last_freed = token;
+    t->cold->counts.frees++;
+    publish(t, n);
+}
+
+void mtr_put_wrong(struct mtr_thread *t, enum mtf_call call,
+                   enum mtf_wrong wrong, uint64_t token, uint64_t value) {
+    if (mtr_drops(t))
+        mtr_count_dropped(t);
+    else
+        publish(t, mtf_raw_put_wrong(t->pos, call, wrong, mtr_token_name(token),
+                                     value));
+}
+
+void mtr_put_present(struct mtr_thread *t, uint64_t bytes) {
+    TCM_ASSERT(!mtr_drops(t));
+    mtr_put(t, mtf_present_payload(bytes));
+}
+
+void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
+                       uint64_t argument) {
+    if (mtr_drops(t))
+        mtr_pass_over(t);
+    else
+        publish(t,
+                mtf_raw_put_pair(t->pos, MTF_RAW_EXTENSION, which, argument));
+}
+
+/* --- Buffers and tokens -------------------------------------------------- */
+
+static void count_begin(struct mtr_thread *t) {
+    struct mtr_thread_cold *cold = t->cold;
+    cold->counts = (struct mtr_event_counts){0};
+    cold->count_token = t->next_token;
+    cold->other_tokens = 0;
+    cold->is_counted = true;
+    t->frees = 0;
+}
+
+void mtr_buffer_count(const struct mtr_thread *t) {
+    const struct mtr_thread_cold *cold = t->cold;
+    struct mtr_buffer *b = cold->buffer;
+    b->is_counted = cold->is_counted;
+    b->counts = cold->counts;
+    b->counts.mallocs += t->next_token - cold->count_token - cold->other_tokens;
+    b->counts.frees += t->frees;
+}
+
+/* Resets the coding state: what a reader needs is in the event. */
+void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
+    struct mtr_thread_cold *cold = t->cold;
+    const struct mtr_buffer *b = cold->buffer;
+    TCM_ASSERT(b == NULL || t->pos == b->base + HEAD_BYTES);
+    TCM_ASSERT(cold->token_end > t->next_token);
+    TCM_ASSERT(cold->gap_untraced <= cold->untraced &&
+               cold->gap_dropped <= cold->dropped);
+    cold->time_ns = tcm_max_u64(now, cold->time_ns);
+    t->last_8th = 0;
+    t->last_freed = t->next_token;
+    set_free_len(t, 1);
+    count_begin(t);
+    mtr_site_new_buffer(t);
+    struct mtf_raw_buffer_state s = {
+        .time_ns = cold->time_ns,
+        .next_token = mtr_token_name(t->next_token),
+        .tokens_left = (uint32_t)(cold->token_end - t->next_token),
+        .cpu = (uint16_t)tcm_os_cpu(),
+        .alloc_call = mtr_alloc_call(t),
+        .free_call = t->free_call,
+        .untraced_frees = cold->untraced - cold->gap_untraced,
+        .dropped = cold->dropped - cold->gap_dropped,
+        .waits = cold->waits,
+        .wait_ns = cold->wait_ns,
+    };
+    publish(t, mtf_raw_put_buffer(t->pos, &s));
+}
+
+/*
+ * Tokens: 64-bit names of blocks, never used twice. Threads take them in blocks
+ * from one counter, so that the hot path needs no atomic operation. The counter
+ * is in ordinary memory: the child of a fork goes on where its parent was, so
+ * that its tokens are above all those that it finds in the words of inherited
+ * blocks. Relaxed: nothing is published through them.
+ */
+#define TOKENS_MIN 64u
+#define TOKENS_MAX 4096u
+
+static uint64_t take_tokens(struct mtr_thread_cold *cold) {
+    uint32_t count = cold->token_count;
+    if (count == 0)
+        count = TOKENS_MIN;
+    cold->token_count = count >= TOKENS_MAX ? TOKENS_MAX : 2 * count;
+    uint64_t first = tcm_add_relaxed(&mtr_config.token_end, (uint64_t)count);
+    TCM_ASSERT(tcm_is_pow2(count) && first >= cold->token_end);
+    cold->token_end = first + count;
+    return first;
+}
+
+void mtr_take_tokens(struct mtr_thread *t) {
+    t->next_token = take_tokens(t->cold);
+}
+
+bool mtr_tokens_are_low(const struct mtr_thread *t) {
+    uint64_t left = t->cold->token_end - t->next_token;
+    TCM_ASSERT(left <= TOKENS_MAX);
+    return left < t->cold->token_count / 8 || left == 0;
+}
+
+/* A new token block in the middle of a buffer; the rest of the old one is given
+   up. Its time is one that costs little and that every reader welcomes. */
+void mtr_put_tokens(struct mtr_thread *t) {
+    struct mtr_thread_cold *cold = t->cold;
+    uint64_t old_end = cold->token_end;
+    uint64_t first = take_tokens(cold);
+    cold->counts.mallocs += t->next_token - cold->count_token;
+    cold->count_token = first;
+    tcm_fence_seq_cst();
+    put_time(t, mtr_clock_ns());
+    mtr_put(
+        t, mtf_inline_payload(MTF_RAW_TOKENS,
+                              mtf_tokens_argument(first - old_end,
+                                                  t->cold->token_end - first)));
+    t->next_token = first;
+}
+
+void mtr_put_thread_start(struct mtr_thread *t) {
+    t->cold->tid = tcm_os_tid();
+    publish(t, mtf_raw_put_thread_start(t->pos, t->cold->tid));
+}
+
+void mtr_put_thread_end(struct mtr_thread *t, bool is_self) {
+    char name[16] = "";
+    if (is_self)
+        tcm_syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
+    publish(t, mtf_raw_put_bytes(t->pos, MTF_RAW_THREAD_END, name,
+                                 (unsigned)strnlen(name, 15)));
+}
+
+void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
+                      struct mtr_buffer *b, uint64_t stream, uint64_t time_lo) {
+    TCM_ASSERT(b == t->cold->buffer && t->pos == b->base + HEAD_BYTES);
+    TCM_ASSERT(t->cold->id != MTF_THREAD_NONE);
+    /* A kill while the head is written leaves no head. */
+    TCM_ASSERT(((struct mtf_spool_buffer *)(void *)b->base)->sync == 0);
+    b->thread = t->cold->id;
+    b->stream = stream;
+    b->taken_ns = time_lo;
+    b->time_lo = time_lo;
+    b->mark = 0;
+    b->counted = (struct mtr_event_counts){0};
+    mtf_spool_put_buffer((struct mtf_spool_buffer *)(void *)b->base,
+                         tcm_load_relaxed(&rec->random), b->size, t->cold->id,
+                         stream, time_lo);
+    TCM_TESTPOINT("buffer_has_head");
+}

@@ -1,0 +1,165 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# malloc-trace compare -- COMMAND: the program behaves as ever, whatever it does,
+# and its trace is used, or it is said why not; nothing is left behind.
+. "$top_srcdir/tests/lib/harness.sh"
+need_preload
+need_python
+
+cat >does.c <<'END'
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void work(void) {
+    static void *p[100];
+    for (int i = 0; i < 20000; i++) {
+        free(p[i % 100]);
+        p[i % 100] = malloc((size_t)(i * 7919 % 500));
+    }
+}
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    char line[100];
+    work();
+    if (strcmp(what, "fork") == 0) {
+        if (fork() == 0) {
+            work();
+            puts("child");
+            return 0;
+        }
+        wait(NULL);
+        puts("parent");
+    } else if (strcmp(what, "killed") == 0) {
+        puts("dying");
+        fflush(stdout);
+        raise(SIGKILL);
+    } else if (strcmp(what, "status") == 0) {
+        return 7;
+    } else if (strcmp(what, "read") == 0) {
+        while (fgets(line, sizeof(line), stdin) != NULL)
+            printf("got %s", line);
+    } else if (strcmp(what, "tty") == 0) {
+        printf("terminal %d%d%d\n", isatty(0), isatty(1), isatty(2));
+    } else if (strcmp(what, "wait") == 0) {
+        sleep(30);
+    } else {
+        puts("out");
+        fflush(stdout);
+        fputs("err\n", stderr);
+    }
+    return 0;
+}
+END
+echo 'int main(void) { return 0; }' >idle.c
+# shellcheck disable=SC2086
+$CC -O1 -fno-builtin -o does does.c 2>"$err" &&
+    $CC -O1 -o idle idle.c 2>"$err" || skip_all "no compiler here"
+
+get() { "$python" "$here/compare/compare_check.py" get j "$@" 2>&1; }
+mkdir tmp
+TMPDIR=$work/tmp
+export TMPDIR
+# compare COMMAND...: leaves j, $out, $err and $status.
+compare() {
+    rm -f j
+    run timeout 120 "$malloc_trace" compare -a glibc -a malloc-trace -n 2 \
+        --json j "$@"
+}
+# clean WHAT: no temporary file is left.
+clean() { is "$1: nothing is left behind" "$(ls -A tmp)" ""; }
+
+compare -- ./does
+is "a program: status and output" "$status,$(cat "$out")" "0,out"
+is "its own message, once" "$(grep -c '^err$' "$err")" 1
+like "the verdict is on standard error" "$err" "^processor time an operation"
+is "its trace is used" "$(get glibc.runs malloc-trace.runs)" "2|2"
+clean "a program"
+compare -- ./does fork
+is "one that forks: status and output" "$status,$(cat "$out")" "0,child
+parent"
+is "both processes are replayed" "$(get malloc-trace.runs)" 4
+clean "one that forks"
+compare -- ./does killed
+is "one that is killed: status and output" "$status,$(cat "$out")" "0,dying"
+like "which is told" "$err" "does was ended by signal 9"
+is "what it did is compared" "$(get malloc-trace.runs)" 2
+clean "one that is killed"
+compare -- ./does status
+is "one that fails" "$status" 0
+like "which is told" "$err" "does ended with status 7"
+run sh -c 'printf "a\nb\n" | "$0" compare -a glibc -a malloc-trace -n 1 --json j \
+    -- ./does read' "$malloc_trace"
+is "one that reads from a pipe" "$status,$(cat "$out")" "0,got a
+got b"
+compare -- sh -c 'yes 0123456789 | head -c 200000000'
+is "200 MB of output: status" "$status" 0
+is "and all of it" "$(cksum <"$out")" "$(yes 0123456789 |
+    head -c 200000000 | cksum)"
+: >"$out"
+compare -- ./idle
+case $status in 0 | 1) : ;; *) false ;; esac
+result "one that allocates nothing ends in order ($status)" $?
+[ "$status" = 0 ] || like "and why is said" "$err" "no (trace|operations)"
+clean "one that allocates nothing"
+compare -- ./gone
+is "one that does not exist" "$status" 1
+like "is named" "$err" "gone"
+clean "one that does not exist"
+if have script; then
+    script -qec "\"$malloc_trace\" compare -a glibc -a malloc-trace -n 1 \
+        --json j -- ./does tty" typescript >"$out" 2>"$err" </dev/null
+    is "on a terminal" $? 0
+    like "it has the terminal" "$out" "terminal [01]11"
+else
+    skip "on a terminal" "no script"
+fi
+
+for kind in json csv html; do
+    "$malloc_trace" compare -q -a glibc -a malloc-trace -n 1 --$kind - -- ./does \
+        >"$out" 2>"$err"
+    is "--$kind to standard output: status" $? 0
+    is "has none of the program's output" "$(grep -c '^out$' "$out")" 0
+    is "which is on standard error" "$(grep -c '^out$' "$err")" 1
+    [ $kind != json ] || cp "$out" j
+done
+is "which is JSON alone" "$(get glibc.runs)" 1
+
+# --- The program under each ---------------------------------------------------
+
+compare --run-program -- ./does </dev/null
+is "run itself, too: status and output" "$status,$(cat "$out")" "0,out"
+like "prediction beside truth" "$err" "^The program itself, processor time"
+like "of memory, too" "$err" "^The program itself, peak memory"
+like "with both figures" "$err" "^  malloc-trace  *[0-9.]+ +[0-9.]+ "
+is "of two rounds nothing is said to be even" \
+    "$(grep -c '^  malloc-trace .* truth not known: too few rounds$' "$err"),$(
+        grep -c 'about even' "$err")" 2,0
+"$python" -c '
+import json
+p = json.load(open("j"))["program"]
+assert {(x["contestant"], x["figure"]) for x in p} == {
+    ("malloc-trace", "cpu_ns"), ("malloc-trace", "peak_rss_bytes")}, p
+assert all(x["true_ratio"] > 0 and x["opinion"] for x in p), p' 2>"$err"
+result "in the JSON" $?
+diag 5 <"$err"
+clean "run itself"
+printf x | "$malloc_trace" compare --run-program -- ./does >"$out" 2>"$err"
+is "input that cannot be read again" $? 2
+
+# --- Interruption -------------------------------------------------------------
+
+rm -f j
+timeout --foreground --preserve-status -s INT 5 "$malloc_trace" compare -n 2000 \
+    -a glibc -a malloc-trace --json j -- ./does >"$out" 2>"$err"
+is "interrupted" "$?,$(cat "$out"),$(get interrupted)" 3,out,true
+clean "interrupted"
+timeout --foreground --preserve-status -s INT 2 "$malloc_trace" compare -a glibc \
+    -a malloc-trace -- ./does wait >"$out" 2>"$err"
+status=$?
+[ $status -ne 0 ]
+result "interrupted while it is recorded ($status)" $?
+clean "interrupted while it is recorded"
+tap_end

@@ -1,0 +1,109 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Runs the commands that the documents show: blocks marked ```sh of the .md
+# files, and the EXAMPLES of manual pages of section 1 and 7, line by line, in
+# the order of the text, in one folder a document. Commands that build or test
+# the whole project are run by check.sh, which has to name them.
+. "$top_srcdir/tests/lib/harness.sh"
+need_preload
+need_command lz4
+[ "${TCM_HAVE_LZ4:-yes}" = yes ] || skip_all "the examples use LZ4"
+
+# As if everything were installed.
+PATH=$top_builddir/malloc-trace-replay:$PATH
+LD_LIBRARY_PATH=$top_builddir/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+CPATH=$top_srcdir/src
+LIBRARY_PATH=$top_builddir/.libs
+export PATH LD_LIBRARY_PATH CPATH LIBRARY_PATH
+
+# The program that examples record.
+cat >app.c <<'END'
+#include <stdlib.h>
+static void *volatile keep[100];
+int main(void) {
+    for (int i = 0; i < 100000; i++) {
+        free(keep[i % 100]);
+        keep[i % 100] = malloc((size_t)(i % 500));
+    }
+    return 0;
+}
+END
+run ${CC:-cc} -fno-builtin -o app app.c || skip_all "no compiler here"
+
+# Traces that pages take for granted.
+record t.lz4 ./app && "$postprocess" --quiet t.lz4 p && lz4 -q p p.lz4 ||
+    fail "a trace to begin with"
+
+# Every part of a pipe has to succeed, where there is a shell that can tell.
+shell="sh"
+if bash -o pipefail -c : 2>/dev/null; then
+    shell="bash -o pipefail"
+fi
+
+# sources DOCUMENT FOLDER: what a document gives as "with this `NAME`:", a
+# block marked ```c, becomes a file.
+sources() {
+    [ -e "$top_srcdir/doc/$1" ] || return
+    awk -v folder="$2" '
+        /^with this `[a-z_]+\.c`:$/ { split($0, part, "`"); name = part[2] }
+        /^```c$/ && name != "" { on = 1; next }
+        /^```$/ { if (on) name = ""; on = 0 }
+        on { print >(folder "/" name) }' "$top_srcdir/doc/$1"
+}
+
+# try DOCUMENT COMMAND: runs it in the document's folder. A missing library of
+# another project makes the loader complain, which is no failure.
+try() {
+    case $2 in
+    ./quickstart.sh* | ./check.sh* | ./autogen.sh* | mkdir\ -p\ build*)
+        script=${2%% *}
+        grep -qE "$(basename "$script" .sh)|make install" "$top_srcdir/check.sh"
+        result "$1: check.sh does: $2" $?
+        return
+        ;;
+    esac
+    folder=$work/$(basename "$1").d
+    if [ ! -d "$folder" ]; then
+        mkdir "$folder"
+        cp app t.lz4 p.lz4 p "$folder"
+        sources "$1" "$folder"
+    fi
+    (
+        cd "$folder" && timeout 60 $shell -c "$2" </dev/null
+    ) >"$out" 2>"$err"
+    status=$?
+    if [ "$status" -eq 0 ]; then
+        pass "$1: $2"
+    else
+        show_last "$status" "$2"
+        fail "$1: $2"
+    fi
+}
+
+blocks() {
+    awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on && NF' "$1"
+}
+
+examples() {
+    awk '/^\.SH EXAMPLES/ { section = 1; next } /^\.S[Hh]/ { section = 0 }
+         section && /^\.nf/ { on = 1; next } /^\.fi/ { on = 0 }
+         section && on && NF' "$1" | sed 's/\\-/-/g; s/\\e$/\\/'
+}
+
+for document in "$top_srcdir"/README.md "$top_srcdir"/CONTRIBUTING.md \
+    "$top_srcdir"/doc/*.md; do
+    [ -e "$document" ] || continue
+    blocks "$document" >commands
+    while read -r command; do
+        try "$(basename "$document")" "$command"
+    done <commands
+done
+for page in "$top_srcdir"/doc/man/*.[17]; do
+    examples "$page" >commands
+    while read -r command; do
+        try "$(basename "$page")" "$command"
+    done <commands
+done
+[ "$tap_count" -gt 15 ]
+result "the documents show commands" $?
+tap_end

@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Other preloaded libraries, which stand before functions of the C library: the
+# recorder calls none of them, in whatever order the two are named.
+. "$top_srcdir/tests/lib/harness.sh"
+need_preload
+need "$postprocess" "$replay"
+: "${CC:=cc}"
+for lib in rough kind; do
+    flags=
+    [ $lib = kind ] || flags=-DROUGH
+    # shellcheck disable=SC2086
+    $CC -shared -fPIC -O1 -fno-builtin $flags -o $lib.so \
+        "$here/process/other_preload.c" -ldl -pthread 2>err ||
+        skip_all "no compiler here"
+done
+$CC -O1 -fno-builtin -o target "$here/process/other_preload_target.c" -ldl -pthread \
+    2>err || skip_all "no compiler here"
+
+# beside NAME PRELOAD [SETTING...]: the program's output and status are its own,
+# and the trace is complete.
+beside() {
+    name=$1
+    preload=$2
+    shift 2
+    rm -f t.*
+    timeout -k 5 100 env "$@" TCMALLOC_TRACE_OUTPUT="t.$suffix" \
+        LD_PRELOAD="$preload" ./target >out.txt 2>err.txt
+    is "$name: status" $? 7
+    is "$name: output" "$(cat out.txt)" "4
+end
+end"
+    is "$name: nothing on stderr" "$(cat err.txt)" ""
+    check_trace "$name" "t.$suffix" 160000
+}
+
+for lib in ./rough.so ./kind.so; do
+    beside "$lib in front" "$lib:$tracing"
+    beside "$lib behind" "$tracing:$lib"
+done
+beside "callers" "$tracing:./rough.so" TCMALLOC_TRACE_SITES=caller
+beside "stacks" "./rough.so:$tracing" TCMALLOC_TRACE_SITES=stack
+beside "control socket" "./rough.so:$tracing" TCMALLOC_TRACE_CONTROL=1
+beside "no compression" "./rough.so:$tracing" TCMALLOC_TRACE_UNCOMPRESSED=1
+for lib in ./rough.so ./kind.so; do
+    rm -f p.*
+    timeout -k 5 100 env TCMALLOC_TRACE_OUTPUT="p.%p.$suffix" \
+        LD_PRELOAD="$lib:$tracing" ./target >out.txt 2>err.txt
+    is "a file a process, $lib: status" $? 7
+    is "a file a process, $lib: files" "$(find . -name "p.*.$suffix" | wc -l)" 2
+    for file in p.*; do
+        check_trace "$file" "$file" 10000
+    done
+    timeout -k 5 100 env LD_PRELOAD="$lib:$minimal" ./target >out.txt 2>err.txt
+    is "not recording, $lib: status" $? 7
+done
+
+# Such libraries as are in use, where they are installed.
+for lib in libuid_wrapper.so faketime/libfaketime.so.1; do
+    found=$(find /usr/lib /usr/lib64 -path "*/$lib" 2>/dev/null | head -n 1)
+    [ -n "$found" ] || {
+        skip "$lib" "not installed"
+        continue
+    }
+    for preload in "$tracing:$found" "$found:$tracing"; do
+        beside "$lib" "$preload" UID_WRAPPER=1 \
+            FAKETIME="@2020-01-01 00:00:00 i2.0"
+    done
+done
+tap_end

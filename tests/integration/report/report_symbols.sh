@@ -1,0 +1,164 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Where malloc-trace report finds names: debug files by build id, in the user's
+# folder and from a server, debug information of several compilers and forms, and
+# maps of code that was made at run time.
+. "$top_srcdir/tests/lib/harness.sh"
+make=$top_builddir/tests/unit/tools/report_make
+need "$make" "$malloc_trace"
+: "${CC:=cc}"
+unset DEBUGINFOD_URLS
+report() { "$malloc_trace" report "$@"; }
+
+# Code of no file.
+cat >jit.txt <<'E'
+frame 1 0 0 0x7f0000001011
+frame 2 1 0 0x7f0000002005
+site 2
+new 1 100
+E
+"$make" jit <jit.txt
+mkdir maps
+cat >maps/perf-4711.map <<'E'
+7f0000001000 100 LazyCompile:~main app.js:1
+this is no line
+7f0000002000 10 old
+7f0000002000 20 JS:*add app.js:7
+E
+report --by=stack --columns --modules maps jit >got
+is "names of a compiler at run time" "$(sed 's/^ *//' got)" \
+    "100            1 JS:*add app.js:7 [0x7f0000002004] < LazyCompile:~main app.js:1 [0x7f0000001010]"
+report --by=stack --columns jit >got
+is "without its map addresses" "$(sed 's/^ *//' got)" \
+    "100            1 0x7f0000002004 < 0x7f0000001010"
+
+[ "${TCM_HAVE_LIBDW:-no}" = yes ] || {
+    skip "names" "built without elfutils"
+    tap_end
+}
+need_preload
+need "$postprocess"
+sited() { TCMALLOC_TRACE_SITES=caller record "$@"; }
+names() { # WHAT OPTION...: of what app's functions made
+    tap_names=$1
+    shift
+    report --by=line --columns "$@" >got 2>err
+    like "$tap_names" got " 30 .*/report_target.c:$line\$"
+}
+line=$(grep -n 'malloc(50' "$here/report/report_target.c" | cut -d: -f1)
+
+# Compilers and forms.
+forms() { # NAME COMPILER OPTION...
+    name=$1
+    shift
+    if "$@" -O1 -fno-builtin -o app "$here/report/report_target.c" 2>err; then
+        sited t ./app
+        names "$name" t
+    else
+        skip "$name" "it does not compile"
+    fi
+}
+forms "dwarf 4" "$CC" -gdwarf-4
+forms "dwarf 5" "$CC" -gdwarf-5
+forms "compressed debug information" "$CC" -g -gz
+forms "functions in a file of their own" "$CC" -g -gsplit-dwarf
+forms "not at any address" "$CC" -g -no-pie
+sited u ./app
+report --by=line --columns t u >got 2>err
+like "two processes of it" got " 60 .*/report_target.c:$line\$"
+! have clang || forms "another compiler" clang -g
+
+# A program whose segments have a gap between them: to the loader it is several.
+cat >gap.c <<'E'
+#include <stdlib.h>
+void *volatile sink;
+__attribute__((noinline)) void *inner(size_t n) {
+    void *p = malloc(n);
+    sink = p;
+    return p;
+}
+__attribute__((noinline, section("far"))) void outer(void) {
+    for (int i = 0; i < 5; i++)
+        free(inner(1000));
+}
+int main(void) {
+    outer();
+    return 0;
+}
+E
+if [ "$(uname -m)" = x86_64 ] &&
+    $CC -O1 -g -no-pie -Wl,--section-start=far=0x2600000 \
+        -Wl,--build-id -o gap gap.c 2>err; then
+    TCMALLOC_TRACE_SITES=stack record t ./gap
+    report -q --folded - t >got
+    like "a program with a gap" got ';main;outer;inner 5000$'
+    $CC -O2 -g -no-pie -Wl,--section-start=far=0x2600000 \
+        -Wl,--build-id -o gap gap.c
+    report -q --folded - t >got 2>err
+    like "a program with a gap: another build is told" err \
+        'gap is another build'
+else
+    skip "a program with a gap" "not linked, or no stacks here"
+fi
+
+# Names of Rust and D are no C++ names.
+# mangled LANGUAGE SYMBOL PATTERN: how a function with that symbol is named.
+mangled() {
+    cat >mangled.c <<E
+#include <stdlib.h>
+void *volatile sink;
+__attribute__((noinline)) void place(void) __asm__("$2");
+void place(void) { sink = malloc(77); }
+int main(void) { place(); return 0; }
+E
+    $CC -O1 -fno-builtin -rdynamic -o mangled mangled.c 2>err || return 0
+    sited t ./mangled
+    report --by=function --columns t >got
+    if grep -q " 1 $2\$" got; then
+        skip "$1's names" "built without libiberty"
+    else
+        like "$1's names" got " 1 $3\$"
+    fi
+}
+mangled Rust _RNvC6_123foo3bar '123foo::bar'
+mangled D _D3app5placeFZv 'app\.place\(\)'
+
+# Debug files by build id.
+if have objcopy && have strip && have readelf &&
+    $CC -g -O1 -fno-builtin -Wl,--build-id -o whole "$here/report/report_target.c"; then
+    id=$(readelf -n whole | sed -n 's/.*Build ID: //p')
+    first=$(printf %.2s "$id")
+    mkdir -p bin debug/.build-id/"$first" server/buildid/"$id"
+    objcopy --only-keep-debug whole "debug/.build-id/$first/${id#??}.debug"
+    strip -o bin/app whole
+    cp "debug/.build-id/$first/${id#??}.debug" "server/buildid/$id/debuginfo"
+    cp bin/app "server/buildid/$id/executable"
+    sited t ./bin/app
+    report --by=line --columns t >got
+    like "stripped" got ' 30 app\+0x[0-9a-f]+$'
+    names "a debug file by build id" --modules debug t
+    # With the program gone.
+    mv bin/app moved
+    names "a debug file alone" --modules debug t
+    report --by=line --columns t >got
+    like "nothing of it" got ' 30 app\+0x[0-9a-f]+$'
+    mkdir -p alone/.build-id/"$first"
+    cp whole "alone/.build-id/$first/${id#??}"
+    names "a program by build id" --modules alone t
+    if ldconfig -p 2>/dev/null | grep -q libdebuginfod; then
+        export DEBUGINFOD_CACHE_PATH="$work/cache" DEBUGINFOD_TIMEOUT=10
+        DEBUGINFOD_URLS=file://$work/server names "from a server" t
+        mv moved bin/app
+        rm -rf cache
+        DEBUGINFOD_URLS=file://$work/server names "debug file from a server" t
+        rm -rf cache
+        report --by=line --columns t >got
+        like "which is not asked without being named" got ' 30 app\+0x'
+        is "and leaves nothing" "$(ls -d cache 2>/dev/null)" ""
+    else
+        skip "from a server" "no libdebuginfod"
+    fi
+else
+    skip "debug files by build id" "no compiler, objcopy, strip or readelf"
+fi
+tap_end

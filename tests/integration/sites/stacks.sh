@@ -1,0 +1,85 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Stacks of allocations: those of a program that allocates in every sort of
+# frame, against glibc's backtrace(); all walks against walks that remember
+# nothing; samples; stacks that are gone; and what a program prints is the same.
+. "$top_srcdir/tests/lib/harness.sh"
+need_preload
+need "$postprocess" "$malloc_trace"
+need_python
+: "${CC:=cc}" "${CXX:=c++}"
+need_command "$CC" "$CXX"
+case $(uname -m) in
+x86_64) ;;
+*) skip_all "stacks are walked on x86-64 only" ;;
+esac
+for i in 0 1; do
+    $CC -O2 -shared -fPIC -DROOM=$((100 + 300 * i)) \
+        -o "$work/stacks_plugin$i.so" "$here/sites/stacks_plugin.c" || exit 1
+done
+
+TCMALLOC_TRACE_UNCOMPRESSED=1 TCMALLOC_TRACE_CHECK_STACKS=1
+export TCMALLOC_TRACE_UNCOMPRESSED TCMALLOC_TRACE_CHECK_STACKS
+stacks() { "$python" "$here/sites/stacks.py" "$@"; }
+counter() { # NAME FILE
+    "$malloc_trace" info --json - "$2" | tr ',{' '\n\n' |
+        sed -n "s/^ *\"$1\": *//p" | tail -n 1
+}
+no_difference() { # WHAT FILE
+    set -- "$1" "$(counter stacks_checked "$2")" \
+        "$(counter stacks_different "$2")"
+    check "$1 ($2 walks)" test "${2:-0}" -ge 40 -a "${3:-1}" -eq 0
+}
+
+for flags in "-O2" "-O2 -fomit-frame-pointer -fno-pie -no-pie" \
+    "-O1 -fno-omit-frame-pointer" "-O0"; do
+    # shellcheck disable=SC2086
+    $CXX -g $flags -o target "$here/sites/stacks_target.cc" -ldl -lpthread || exit 1
+    TCMALLOC_TRACE_SITES=stack:256 record t ./target "$work" >printed
+    is "$flags: the program ends well" "$?" 0
+    check "$flags: stacks are those of backtrace()" stacks printed t
+    no_difference "$flags: walks are the same" t
+    ./target many 1000 >want
+    for depth in 1 32 33 256; do
+        TCMALLOC_TRACE_SITES=stack:$depth record t ./target many 1000 >got
+        check "$flags: depth $depth: the same output" cmp got want
+        no_difference "$flags: depth $depth: walks are the same" t
+    done
+    # Without the other walks, which would write over what is remembered.
+    for sites in stack stack:1 stack:4 stack:256 sample:1 lang; do
+        for checks in 0 1; do
+            TCMALLOC_TRACE_SITES=$sites TCMALLOC_TRACE_CHECK_STACKS=$checks \
+                record t ./target own 8 >got 2>err
+            is "$flags: $sites: threads whose stacks are gone ($checks)" \
+                "$? $(cat got err)" "0 own"
+        done
+        no_difference "$flags: $sites: their walks are the same" t
+    done
+done
+
+$CXX -O2 -g -o target "$here/sites/stacks_target.cc" -ldl -lpthread
+TCMALLOC_TRACE_SITES=stack record t ./target "$work" >printed
+is "a stack that is deeper is cut" "$(stacks --end 10039 t)" "cut 32"
+is "one that has exactly as many frames is not" \
+    "$(for i in 0 1 2 3 4 5 6 7 8 9 10; do stacks --end $((10000 + i)) t; done |
+        awk '$1 == "cut" && $2 < 32 || $1 != "cut" && $2 > 32' | wc -l)" 0
+check_trace "with stacks" t 100
+for run in 1 2 3; do
+    TCMALLOC_TRACE_SITES=sample:4096 record t ./target many 10000 >got
+    "$python" "$here/sites/stacks.py" --sampled 4096 t >sampled
+    is "run $run: bytes of samples are those of all, within 4 errors" \
+        "$(cat sampled)" "right"
+done
+TCMALLOC_TRACE_SITES=stack:0 record t ./target many 3 2>err
+like "no frames is no mode" err 'TCMALLOC_TRACE_SITES is stack:0'
+TCMALLOC_TRACE_SITES=stack:257 record t ./target many 3 2>err
+like "nor are too many" err 'TCMALLOC_TRACE_SITES is stack:257'
+for mode in stack stack:8 sample sample:1000 caller none; do
+    check "record --sites=$mode" "$malloc_trace" record -q -o t --sites=$mode \
+        -- ./target many 3
+done
+for mode in stack: stack:0 stack:257 stacks sample:0 sample:x ''; do
+    fails_with "record --sites=$mode is refused" 2 "$malloc_trace" record \
+        -q -o t --sites="$mode" -- ./target many 3
+done
+tap_end

@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The order that postprocess finds is one that the run can have had: checked
+# against the address of every block, in a program whose threads pass blocks to
+# each other, with a reader of processed traces that shares no code with us.
+. "$top_srcdir/tests/lib/harness.sh"
+need "$tracing" "$postprocess" "$built/sorter/order_target"
+need_python
+
+steps=12000
+rounds=2
+if [ "${LONG:-0}" = 1 ]; then
+    steps=60000
+    rounds=10
+fi
+handed=0
+
+# fits NAME THREADS STEPS LIVES: a recording of that shape.
+fits() {
+    name=$1
+    shift
+    record "$work/t" "$built/sorter/order_target" "$work/log" "$@"
+    is "$name: program" $? 0
+    "$postprocess" --quiet --json "$work/json" "$work/t" "$work/p" 2>"$work/err"
+    is "$name: postprocess" $? 0
+    diag <"$work/err"
+    is "$name: no conflicts" \
+        "$(json "$work/json" complete order_conflicts unmatched_frees)" \
+        "true 0 0"
+    if got=$("$python" "$here/sorter/order_check.py" "$work/log" "$@" \
+        "$work/p" 2>"$work/err"); then
+        pass "$name: the order fits every address"
+        at_least "$name: enough was checked" "${got% *}" $((steps / 4))
+        handed=$((handed + ${got#* }))
+    else
+        fail "$name: the order fits every address"
+        diag <"$work/err"
+    fi
+}
+
+round=0
+while [ $round -lt $rounds ]; do
+    round=$((round + 1))
+    for shape in "2 $steps 1" "4 $((steps / 2)) 3" "12 $((steps / 8)) 2" \
+        "1 $steps 4"; do
+        TCMALLOC_TRACE_UNCOMPRESSED=$((round % 2))
+        export TCMALLOC_TRACE_UNCOMPRESSED
+        # shellcheck disable=SC2086
+        fits "$shape, round $round" $shape
+    done
+done
+at_least "memory went from thread to thread" $handed $((rounds * 20))
+
+# Where the clock stands still while memory goes from thread to thread.
+handed=0
+: "${CC:=cc}"
+if $CC -shared -fPIC -O1 -o "$work/coarse_clock.so" "$here/sorter/coarse_clock.c" \
+    2>"$work/err"; then
+    tracing=$work/coarse_clock.so:$tracing
+    fits "coarse clock, 2 threads" 2 $steps 1
+    fits "coarse clock, 12 threads" 12 $((steps / 8)) 2
+    at_least "coarse clock: memory went from thread to thread" $handed 20
+else
+    skip "coarse clock" "no compiler"
+fi
+tap_end
