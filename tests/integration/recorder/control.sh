@@ -167,9 +167,11 @@ TCMALLOC_TRACE_START=0 plain t sh -c "$target toggle; exit 7" 2>err
 is "START=0 in a shell: the child is not the first process" $? 7
 check "START=0 in a shell: it cannot start" grep -q 'target: start' err
 
-# The numbers go on; what is older is replaced.
+# The numbers go on; a file older than the process is replaced. A process knows
+# when it began to a hundredth of a second.
 echo old >t.1
 rm -f t
+sleep 0.1
 TCMALLOC_TRACE_START=0 plain t "$target" toggle 2>err
 dump t.1 >list
 is "a file of an earlier run is replaced" "$(grep -c 'malloc 60002 ' list)" 50
