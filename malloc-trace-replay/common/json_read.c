@@ -6,7 +6,7 @@
 #include "base/linux/os_mem.h"
 #include "base/raw_io.h"
 #include "base/utf8.h"
-#include "common/hash.h"
+#include "common/collections.h"
 #include "common/main.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "formats/format_export.h"
 
 #include "base/check.h"
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/main.h"
 #include "common/stop.h"
 #include "trace/ops.h"

@@ -7,7 +7,7 @@
 #include "formats/format_import.h"
 
 #include "base/check.h"
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/main.h"
 #include "common/stop.h"
 #include "formats/format_take.h"

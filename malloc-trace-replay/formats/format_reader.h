@@ -11,7 +11,7 @@
 #define TOOL_FORMATS_FORMAT_READER_H
 
 #include "common/ahead.h"
-#include "common/hash.h"
+#include "common/collections.h"
 #include "common/input.h"
 #include "formats/format.h"
 

@@ -2,7 +2,7 @@
 #include "formats/format_take.h"
 
 #include "base/check.h"
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/main.h"
 #include "traceformat/proc_codec.h"
 

@@ -15,7 +15,7 @@
 #define TOOL_FORMATS_FORMAT_TAKE_H
 
 #include "base/check.h"
-#include "common/hash.h"
+#include "common/collections.h"
 #include "formats/format_import.h"
 #include "formats/format_reader.h"
 #include "traceformat/proc_writer.h"

@@ -16,7 +16,7 @@
  * Blocks are in registers, the lowest free one first; a realloc takes its new
  * one before it gives the old one back.
  */
-#include "common/array.h"
+#include "common/collections.h"
 #include "formats/format_export.h"
 #include "formats/format_reader.h"
 #include "traceformat/varint.h"

@@ -14,8 +14,7 @@
  */
 #include "base/bits.h"
 #include "base/check.h"
-#include "common/array.h"
-#include "common/hash.h"
+#include "common/collections.h"
 #include "formats/format_reader.h"
 #include "traceformat/varint.h"
 

@@ -9,7 +9,7 @@
  * set, then the next one runs. So the whole file is in memory while it is read,
  * and while it is written.
  */
-#include "common/array.h"
+#include "common/collections.h"
 #include "formats/format_export.h"
 #include "formats/format_reader.h"
 

@@ -2,7 +2,7 @@
 #include "model/address_map.h"
 
 #include "base/check.h"
-#include "common/array.h"
+#include "common/collections.h"
 
 #include <stdlib.h>
 #include <string.h>

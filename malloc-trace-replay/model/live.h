@@ -19,7 +19,7 @@
 #ifndef TOOL_MODEL_LIVE_H
 #define TOOL_MODEL_LIVE_H
 
-#include "common/hash.h"
+#include "common/collections.h"
 
 /* By the number of bits of the size: 0, 1, 2 to 3, 4 to 7, ... */
 #define INFO_SIZES 65u

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "model/sites.h"
 
-#include "common/array.h"
+#include "common/collections.h"
 
 #include <stdlib.h>
 #include <string.h>

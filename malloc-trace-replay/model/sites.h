@@ -15,7 +15,7 @@
 #ifndef TOOL_MODEL_SITES_H
 #define TOOL_MODEL_SITES_H
 
-#include "common/hash.h"
+#include "common/collections.h"
 #include "traceformat/site_codec.h"
 
 /* More frames than any recorded stack has. */

@@ -19,8 +19,8 @@
 #define TOOL_SORT_DEMUX_H
 
 #include "base/dlist.h"
+#include "common/collections.h"
 #include "sort/sort_slots.h"
-#include "common/hash.h"
 #include "traceformat/raw_reader.h"
 #include "traceformat/site_codec.h"
 

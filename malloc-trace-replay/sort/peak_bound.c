@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "common/array.h"
+#include "common/collections.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #ifndef TOOL_SORT_PRESENT_H
 #define TOOL_SORT_PRESENT_H
 
-#include "common/hash.h"
+#include "common/collections.h"
 #include "traceformat/raw_reader.h"
 
 /* All zero: nothing is known of any block. */

@@ -2,7 +2,7 @@
 #include "sort/sort_heap.h"
 
 #include "base/check.h"
-#include "common/array.h"
+#include "common/collections.h"
 
 static bool before(const struct heap_item *x, const struct heap_item *y) {
     return x->key != y->key ? x->key < y->key : x->thread->id < y->thread->id;

@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "base/linux/os_mem.h"
-#include "common/array.h"
+#include "common/collections.h"
 
 #include <stdlib.h>
 #include <string.h>

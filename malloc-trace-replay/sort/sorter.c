@@ -2,7 +2,7 @@
 #include "sort/sorter.h"
 
 #include "base/check.h"
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/main.h"
 #include "common/stop.h"
 

@@ -2,7 +2,7 @@
 #include "sort/waiters.h"
 
 #include "base/check.h"
-#include "common/hash.h"
+#include "common/collections.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "trace/check.h"
 
 #include "base/check.h"
-#include "common/array.h"
+#include "common/collections.h"
 #include "traceformat/raw_codec.h"
 #include "traceformat/trace_event.h"
 

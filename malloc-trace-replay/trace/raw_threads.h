@@ -10,11 +10,11 @@
 #define TOOL_TRACE_RAW_THREADS_H
 
 #include "base/compiler.h"
-#include "common/hash.h"
+#include "common/collections.h"
 #include "trace/check.h"
-#include "traceformat/site_codec.h"
 #include "trace/raw.h"
 #include "traceformat/raw_reader.h"
+#include "traceformat/site_codec.h"
 
 struct raw_thread {
     uint32_t id;

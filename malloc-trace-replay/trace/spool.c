@@ -4,7 +4,7 @@
 #include "base/bits.h"
 #include "base/linux/os_file.h"
 #include "base/raw_io.h"
-#include "common/array.h"
+#include "common/collections.h"
 
 #include <errno.h>
 #include <fcntl.h>

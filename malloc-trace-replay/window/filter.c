@@ -12,7 +12,7 @@
 #include "window/filter.h"
 
 #include "base/check.h"
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/main.h"
 #include "common/text.h"
 #include "traceformat/proc_codec.h"

@@ -14,12 +14,12 @@
 #ifndef TOOL_WINDOW_FILTER_H
 #define TOOL_WINDOW_FILTER_H
 
-#include "window/filter_options.h"
-#include "common/hash.h"
+#include "common/collections.h"
 #include "trace/ops.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/proc_writer.h"
 #include "traceformat/site_codec.h"
+#include "window/filter_options.h"
 
 struct filter_thread {
     uint32_t id;

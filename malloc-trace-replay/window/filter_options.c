@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "window/filter_options.h"
 
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/main.h"
 #include "trace/raw.h"
 #include "trace/raw_threads.h"

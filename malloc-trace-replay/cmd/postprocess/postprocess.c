@@ -4,7 +4,7 @@
  * operations on numbered slots, which replay runs.
  */
 #include "cmd/postprocess/account.h"
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"

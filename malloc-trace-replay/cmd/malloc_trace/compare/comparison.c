@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/compare/comparison.h"
 
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/main.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/compare/contestants.h"
 
-#include "base/utf8.h"
 #include "base/check.h"
-#include "common/array.h"
+#include "base/utf8.h"
+#include "common/collections.h"
 #include "common/main.h"
 #include "common/own_library.h"
 #include "common/text.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/compare/traces.h"
 
-#include "common/child.h"
 #include "cmd/malloc_trace/compare/compare_run.h"
-#include "common/array.h"
+#include "common/child.h"
+#include "common/collections.h"
 #include "common/files.h"
 #include "common/input.h"
 #include "common/main.h"

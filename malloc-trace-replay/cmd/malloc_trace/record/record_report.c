@@ -6,7 +6,7 @@
 #include "cmd/malloc_trace/record/record_report.h"
 
 #include "base/check.h"
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/shell_word.h"

@@ -9,7 +9,7 @@
 #include "cmd/malloc_trace/report/debug_index.h"
 
 #include "base/bits.h"
-#include "common/array.h"
+#include "common/collections.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 
 #include "cmd/malloc_trace/report/labels.h"
 #include "cmd/malloc_trace/report/stacks.h"
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"

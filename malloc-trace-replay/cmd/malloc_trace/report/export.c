@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 #include "cmd/malloc_trace/report/print.h"
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/files.h"
 #include "common/main.h"
 

@@ -9,7 +9,7 @@
 #include "cmd/malloc_trace/report/labels.h"
 #include "cmd/malloc_trace/report/print.h"
 #include "cmd/malloc_trace/report/texts.h"
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/files.h"
 #include "common/main.h"
 

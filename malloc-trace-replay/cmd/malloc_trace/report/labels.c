@@ -2,7 +2,7 @@
 #include "cmd/malloc_trace/report/labels.h"
 
 #include "base/utf8.h"
-#include "common/array.h"
+#include "common/collections.h"
 
 #include <inttypes.h>
 #include <stdio.h>

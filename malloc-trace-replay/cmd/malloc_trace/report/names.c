@@ -7,7 +7,7 @@
 
 #include "cmd/malloc_trace/report/modules.h"
 #include "cmd/malloc_trace/report/symbol_table.h"
-#include "common/array.h"
+#include "common/collections.h"
 
 #include <inttypes.h>
 #include <limits.h>

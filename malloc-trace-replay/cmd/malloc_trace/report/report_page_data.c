@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 #include "cmd/malloc_trace/report/labels.h"
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/text.h"
 
 #include <inttypes.h>

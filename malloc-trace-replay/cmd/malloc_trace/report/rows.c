@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "cmd/malloc_trace/report/labels.h"
-#include "common/array.h"
+#include "common/collections.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -11,11 +11,11 @@
 #include "base/bits.h"
 #include "cmd/malloc_trace/report/report_page.h"
 #include "cmd/malloc_trace/report/serve_socket.h"
-#include "common/array.h"
 #include "common/child.h"
-#include "pages/page_files.h"
+#include "common/collections.h"
 #include "common/stop.h"
 #include "common/text.h"
+#include "pages/page_files.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/report/symbol_table.h"
 
-#include "common/array.h"
+#include "common/collections.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

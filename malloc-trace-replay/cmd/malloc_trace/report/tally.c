@@ -8,7 +8,7 @@
 
 #include "base/bits.h"
 #include "cmd/malloc_trace/report/history.h"
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/main.h"
 #include "common/text.h"
 #include "open/trace_open.h"

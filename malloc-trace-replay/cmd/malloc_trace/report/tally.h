@@ -17,7 +17,7 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_REPORT_TALLY_H
 #define TOOL_CMD_MALLOC_TRACE_REPORT_TALLY_H
 
-#include "common/hash.h"
+#include "common/collections.h"
 #include "model/sites.h"
 #include "traceformat/raw_reader.h"
 

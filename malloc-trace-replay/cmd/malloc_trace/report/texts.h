@@ -7,7 +7,7 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_REPORT_TEXTS_H
 #define TOOL_CMD_MALLOC_TRACE_REPORT_TEXTS_H
 
-#include "common/hash.h"
+#include "common/collections.h"
 
 #define TEXTS_NONE UINT32_MAX
 

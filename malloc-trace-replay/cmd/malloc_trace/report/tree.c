@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/report/tree.h"
 
-#include "common/array.h"
+#include "common/collections.h"
 #include "common/text.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "cmd/replay/feed/cell.h"
-#include "common/array.h"
+#include "common/collections.h"
 #include "traceformat/trace_event.h"
 
 #include <stdlib.h>

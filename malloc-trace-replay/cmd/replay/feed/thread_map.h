@@ -8,7 +8,7 @@
 #ifndef TOOL_CMD_REPLAY_FEED_THREAD_MAP_H
 #define TOOL_CMD_REPLAY_FEED_THREAD_MAP_H
 
-#include "common/hash.h"
+#include "common/collections.h"
 #include "trace/check.h"
 
 /* All zero: empty. */

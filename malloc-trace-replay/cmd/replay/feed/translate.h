@@ -22,7 +22,7 @@
 #include "cmd/replay/feed/recorded.h"
 #include "cmd/replay/feed/ring.h"
 #include "cmd/replay/feed/thread_map.h"
-#include "common/hash.h"
+#include "common/collections.h"
 #include "trace/check.h"
 #include "trace/ops.h"
 #include "traceformat/proc_reader.h"

@@ -1,12 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "common/hash.h"
+#include "common/collections.h"
 
 #include "base/check.h"
-#include "common/array.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+
+/* --- Arrays --------------------------------------------------------------- */
+
+#define ROOM_FIRST 16u
+
+bool tool_array_reserve(void *array, size_t *room, size_t need, size_t size) {
+    TCM_ASSERT(size != 0);
+    if (need <= *room)
+        return true;
+    size_t more = *room == 0 ? ROOM_FIRST : 2 * *room;
+    if (more < need)
+        more = need;
+    /* The pointer's type is not known here. */
+    void *p;
+    memcpy(&p, array, sizeof(p));
+    TCM_ASSERT((p != NULL) == (*room != 0));
+    p = reallocarray(p, more, size);
+    if (p == NULL)
+        return false;
+    memcpy(array, &p, sizeof(p));
+    *room = more;
+    return true;
+}
+
+/* --- Maps ----------------------------------------------------------------- */
 
 uint64_t tool_hash_seed(void) {
     uint64_t seed;
@@ -55,6 +79,8 @@ void tool_map_fini(struct tool_map *m) {
     free(m->entry);
     *m = (struct tool_map){0};
 }
+
+/* --- Places in an array --------------------------------------------------- */
 
 void *tool_ids_get(struct tool_ids *t, void *array, size_t size, uint32_t id) {
     size_t at = tool_ids_find(t, id);

@@ -1,17 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hashing of numbers that stand in a trace, and the map by such numbers. Which
- * of them fall together must not be for the trace to choose, or a small file
- * makes every search a long walk: each table has a random seed.
+ * Arrays that grow, hashing of numbers, and two tables that are made of these:
+ * a map from number to number, and places in an array by a 32-bit number.
+ *
+ * Why a random seed in each table: the numbers stand in a trace. Which of them
+ * fall together must not be for the trace to choose, or a small file makes
+ * every search a long walk.
  *
  * Invariants: at most half of a map's places are taken, and each key stands
  * behind its home with no empty place between.
- * Threads: hashing any number, a map one user at a time.
+ * Threads: hashing any number, an array or a map one user at a time.
  */
-#ifndef TOOL_COMMON_HASH_H
-#define TOOL_COMMON_HASH_H
+#ifndef TOOL_COMMON_COLLECTIONS_H
+#define TOOL_COMMON_COLLECTIONS_H
 
 #include "base/check.h"
+
+/* --- Arrays --------------------------------------------------------------- */
+
+/*
+ * Makes room for NEED entries of SIZE bytes at *ARRAY, a pointer of any type,
+ * which has *ROOM of them; both change. Room at least doubles, so that entries
+ * added one by one cost constant time each. False: out of memory, nothing
+ * changed.
+ */
+bool tool_array_reserve(void *array, size_t *room, size_t need, size_t size);
+
+/* --- Numbers -------------------------------------------------------------- */
 
 /* Random; another one for each table. */
 uint64_t tool_hash_seed(void);
@@ -22,6 +37,8 @@ static inline uint64_t tool_hash(uint64_t key, uint64_t seed) {
     h = (h ^ h >> 32 ^ seed) * 0xD6E8FEB86659FD93u;
     return h ^ h >> 32;
 }
+
+/* --- Maps ----------------------------------------------------------------- */
 
 struct tool_map_entry {
     uint64_t key; /* 0: an empty place */
@@ -79,6 +96,8 @@ static inline struct tool_map_entry *tool_map_get(struct tool_map *m,
 void tool_map_remove(struct tool_map *m, struct tool_map_entry *e);
 /* Frees the places; the map is empty. */
 void tool_map_fini(struct tool_map *m);
+
+/* --- Places in an array --------------------------------------------------- */
 
 /*
  * The places of entries in an array, by a 32-bit number such as a thread's. The
