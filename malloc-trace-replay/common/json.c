@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/json.h"
 
+#include "base/bits.h"
 #include "base/check.h"
+#include "base/linux/os_mem.h"
 #include "base/raw_io.h"
 #include "base/utf8.h"
+#include "common/collections.h"
 #include "common/files.h"
 #include "common/main.h"
 
@@ -267,4 +270,432 @@ void tool_json_document(struct tool_json *j, const char *key,
         new_line(j);
         text++;
     }
+}
+
+/* --- Reading -------------------------------------------------------------- */
+
+enum json_kind {
+    JSON_NULL,
+    JSON_FALSE,
+    JSON_TRUE,
+    JSON_NUMBER,
+    JSON_TEXT,
+    JSON_ARRAY,
+    JSON_OBJECT
+};
+
+struct tool_json_value {
+    enum json_kind kind;
+    uint32_t count;  /* of elements or members */
+    const char *key; /* NULL: no member of an object */
+    const struct tool_json_value *next;
+    union {
+        double number;
+        const char *text;
+        const struct tool_json_value *first;
+    };
+};
+
+/* What the mapping of a document begins with. Behind it lie the values, the
+   first of which is the outermost one, the table of members, and the text. */
+struct json_document {
+    size_t bytes; /* of the mapping */
+    struct tool_json_value value[];
+};
+
+struct json_parser {
+    struct tool_json_value *value;
+    size_t values, room;
+    /* Members by object and name, to see a second one: an index of VALUE and
+       that of its object, or 0, 0. Linear probing in MASK + 1 places, at most
+       half of which are taken. */
+    struct json_place {
+        uint32_t member, object;
+    } * place;
+    size_t mask;
+    uint64_t seed;
+    char *begin, *at, *end; /* the text; *END is 0 */
+    unsigned depth;
+    const char *problem; /* NULL: none so far */
+};
+
+static bool fail(struct json_parser *p, const char *problem) {
+    if (p->problem == NULL)
+        p->problem = problem;
+    return false;
+}
+
+static void skip_blanks(struct json_parser *p) {
+    while (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')
+        p->at++;
+}
+
+/* Passes over C, and over blanks before it. */
+static bool take(struct json_parser *p, char c) {
+    skip_blanks(p);
+    if (*p->at != c)
+        return false;
+    p->at++;
+    return true;
+}
+
+/* --- Strings -------------------------------------------------------------- */
+
+/* The number of four hexadecimal digits at P->at; 0: they are none. */
+static uint32_t take_hex(struct json_parser *p) {
+    uint32_t code = 0;
+    for (int i = 0; i < 4; i++, p->at++) {
+        char c = *p->at;
+        uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10)
+                         : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10)
+                                                : 16;
+        if (digit == 16)
+            return 0;
+        code = code << 4 | digit;
+    }
+    return code;
+}
+
+static char *put_utf8(char *to, uint32_t code) {
+    if (code < 0x80) {
+        *to++ = (char)code;
+        return to;
+    }
+    int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
+    *to++ = (char)(lead[more] | code >> 6 * more);
+    while (more-- > 0)
+        *to++ = (char)(0x80 | (code >> 6 * more & 0x3f));
+    return to;
+}
+
+/* The character behind "\u", or two of them that are one. */
+static char *take_code(struct json_parser *p, char *to) {
+    uint32_t code = take_hex(p);
+    if (code >= 0xd800 && code < 0xdc00 && p->at[0] == '\\' &&
+        p->at[1] == 'u') {
+        p->at += 2;
+        uint32_t low = take_hex(p);
+        code = low >= 0xdc00 && low < 0xe000
+                   ? 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00)
+                   : 0;
+    }
+    if (code != 0 && (code < 0xd800 || code >= 0xe000))
+        return put_utf8(to, code);
+    fail(p, "a string has an escape of no character");
+    return NULL;
+}
+
+static char *take_escape(struct json_parser *p, char *to) {
+    static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
+    const char *letter = *p->at == '\0' ? NULL : strchr(letters, *p->at);
+    if (letter == NULL && *p->at != 'u') {
+        fail(p, "a string has an unknown escape");
+        return NULL;
+    }
+    p->at++;
+    if (letter == NULL)
+        return take_code(p, to);
+    *to++ = means[letter - letters];
+    return to;
+}
+
+/* The string at P->at, which is decoded in its place: what comes out is never
+   longer. NULL: there is none. */
+static const char *take_text(struct json_parser *p) {
+    if (!take(p, '"')) {
+        fail(p, "a string is missing");
+        return NULL;
+    }
+    char *text = p->at, *to = p->at;
+    while (*p->at != '"') {
+        const uint8_t *from = (const uint8_t *)p->at;
+        size_t n = tcm_utf8_length(from, (size_t)(p->end - p->at) + 1);
+        if (*from < 0x20 || n == 0) {
+            fail(p, p->at == p->end ? "the text ends in a string"
+                    : n == 0        ? "a string is no UTF-8"
+                                    : "a string has a control character");
+            return NULL;
+        }
+        if (*from != '\\') {
+            memmove(to, from, n);
+            to += n;
+            p->at += n;
+            continue;
+        }
+        p->at++;
+        to = take_escape(p, to);
+        if (to == NULL)
+            return NULL;
+    }
+    TCM_ASSERT(to <= p->at);
+    p->at++;
+    *to = '\0';
+    return text;
+}
+
+/* --- Numbers -------------------------------------------------------------- */
+
+static bool skip_digits(struct json_parser *p) {
+    char *begin = p->at;
+    while (*p->at >= '0' && *p->at <= '9')
+        p->at++;
+    return p->at != begin;
+}
+
+static bool take_number(struct json_parser *p, struct tool_json_value *v) {
+    const char *begin = p->at;
+    p->at += *p->at == '-';
+    bool good = *p->at == '0' ? p->at++ != NULL : skip_digits(p);
+    if (good && *p->at == '.') {
+        p->at++;
+        good = skip_digits(p);
+    }
+    if (good && (*p->at == 'e' || *p->at == 'E')) {
+        p->at++;
+        p->at += *p->at == '-' || *p->at == '+';
+        good = skip_digits(p);
+    }
+    if (!good)
+        return fail(p, "a value is missing");
+    /* No program sets a locale, so the point is a point. */
+    v->kind = JSON_NUMBER;
+    v->number = strtod(begin, NULL);
+    return isfinite(v->number) || fail(p, "a number is too large");
+}
+
+/* --- Values --------------------------------------------------------------- */
+
+static uint64_t hash_key(uint64_t seed, const char *key) {
+    uint64_t h = seed;
+    for (; *key != '\0'; key++)
+        h = tool_hash((uint8_t)*key, h);
+    return h;
+}
+
+/* False: OBJECT has a member of this name already. */
+static bool note_member(struct json_parser *p,
+                        const struct tool_json_value *object,
+                        const struct tool_json_value *member) {
+    struct json_place new = {(uint32_t)(member - p->value),
+                             (uint32_t)(object - p->value)};
+    size_t i = hash_key(p->seed + new.object, member->key) & p->mask;
+    for (; p->place[i].member != 0; i = (i + 1) & p->mask)
+        if (p->place[i].object == new.object &&
+            strcmp(p->value[p->place[i].member].key, member->key) == 0)
+            return fail(p, "an object has two members of one name");
+    p->place[i] = new;
+    return true;
+}
+
+static struct tool_json_value *new_value(struct json_parser *p) {
+    TCM_CHECK(p->values < p->room);
+    return &p->value[p->values++];
+}
+
+static bool take_value(struct json_parser *p, struct tool_json_value *v);
+
+/* The elements of an array or the members of an object, whose bracket was
+   passed over. */
+static bool take_list(struct json_parser *p, struct tool_json_value *list) {
+    char close = list->kind == JSON_OBJECT ? '}' : ']';
+    const struct tool_json_value **link = &list->first;
+    if (p->depth == TOOL_JSON_READ_DEPTH)
+        return fail(p, "values are nested too deeply");
+    if (take(p, close))
+        return true;
+    p->depth++;
+    do {
+        struct tool_json_value *v = new_value(p);
+        if (list->kind == JSON_OBJECT) {
+            v->key = take_text(p);
+            if (v->key == NULL || !note_member(p, list, v))
+                return false;
+            if (!take(p, ':'))
+                return fail(p, "a colon is missing");
+        }
+        if (!take_value(p, v))
+            return false;
+        *link = v;
+        link = &v->next;
+        list->count++;
+    } while (take(p, ','));
+    p->depth--;
+    return take(p, close) || fail(p, "a comma or closing bracket is missing");
+}
+
+static bool take_word(struct json_parser *p, const char *word) {
+    size_t n = strlen(word);
+    if (strncmp(p->at, word, n) != 0)
+        return fail(p, "a value is missing");
+    p->at += n;
+    return true;
+}
+
+static bool take_value(struct json_parser *p, struct tool_json_value *v) {
+    skip_blanks(p);
+    switch (*p->at) {
+    case '{':
+    case '[':
+        v->kind = *p->at++ == '{' ? JSON_OBJECT : JSON_ARRAY;
+        return take_list(p, v);
+    case '"':
+        v->kind = JSON_TEXT;
+        v->text = take_text(p);
+        return v->text != NULL;
+    case 't':
+        v->kind = JSON_TRUE;
+        return take_word(p, "true");
+    case 'f':
+        v->kind = JSON_FALSE;
+        return take_word(p, "false");
+    case 'n':
+        return take_word(p, "null");
+    default:
+        return take_number(p, v);
+    }
+}
+
+/* --- Documents ------------------------------------------------------------ */
+
+/* The values of TEXT are no more, for each but the first comes behind one of
+   these characters; and so are its members. */
+static size_t count_values(const char *text, size_t n) {
+    size_t count = 1;
+    for (size_t i = 0; i < n; i++)
+        count += text[i] == ',' || text[i] == '[' || text[i] == '{';
+    return count;
+}
+
+static struct json_document *new_document(struct json_parser *p,
+                                          const char *text, size_t n) {
+    p->room = count_values(text, n);
+    for (p->mask = 1; p->mask < 2 * p->room;)
+        p->mask = 2 * p->mask + 1;
+    size_t values =
+        sizeof(struct json_document) + p->room * sizeof(struct tool_json_value);
+    size_t places = (p->mask + 1) * sizeof(*p->place);
+    size_t bytes = tcm_align_up(values + places + n + 1, tcm_os_page_size());
+    struct json_document *d = tcm_os_map(bytes);
+    if (d == NULL)
+        return NULL;
+    d->bytes = bytes;
+    p->value = d->value;
+    p->place = (struct json_place *)((char *)d + values);
+    p->begin = p->at = (char *)d + values + places;
+    p->end = p->begin + n;
+    p->seed = tool_hash_seed();
+    memcpy(p->begin, text, n);
+    return d;
+}
+
+const struct tool_json_value *
+tool_json_read(const char *text, size_t n,
+               char problem[TOOL_JSON_READ_PROBLEM]) {
+    struct json_parser p = {0};
+    if (n > TOOL_JSON_READ_BYTES) {
+        snprintf(problem, TOOL_JSON_READ_PROBLEM, "it is longer than %zu bytes",
+                 TOOL_JSON_READ_BYTES);
+        return NULL;
+    }
+    struct json_document *d = new_document(&p, text, n);
+    if (d == NULL) {
+        snprintf(problem, TOOL_JSON_READ_PROBLEM, "out of memory");
+        return NULL;
+    }
+    if (take_value(&p, new_value(&p))) {
+        skip_blanks(&p);
+        if (p.at == p.end)
+            return d->value;
+        fail(&p, "something follows the document");
+    }
+    TCM_ASSERT(p.problem != NULL && p.at <= p.end);
+    size_t line = 1;
+    for (const char *at = text; at < text + (p.at - p.begin); at++)
+        line += *at == '\n';
+    snprintf(problem, TOOL_JSON_READ_PROBLEM, "line %zu: %s", line, p.problem);
+    tcm_os_unmap(d, d->bytes);
+    return NULL;
+}
+
+const struct tool_json_value *tool_json_read_file(const char *path) {
+    const struct tool_json_value *root = NULL;
+    char problem[TOOL_JSON_READ_PROBLEM];
+    size_t n, bytes = TOOL_JSON_READ_BYTES + tcm_os_page_size();
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char *text = fd < 0 ? NULL : tcm_os_map(bytes);
+    if (fd >= 0 && text == NULL) {
+        tool_error("%s: out of memory", path);
+    } else if (fd < 0 || !tcm_io_read_full(fd, text, bytes, &n)) {
+        tool_error("%s: %s", path, strerror(errno));
+    } else {
+        root = tool_json_read(text, n, problem);
+        if (root == NULL)
+            tool_error("%s: %s", path, problem);
+    }
+    if (text != NULL)
+        tcm_os_unmap(text, bytes);
+    if (fd >= 0)
+        close(fd);
+    return root;
+}
+
+void tool_json_read_free(const struct tool_json_value *root) {
+    if (root == NULL)
+        return;
+    struct json_document *d =
+        (void *)((uintptr_t)root - offsetof(struct json_document, value));
+    tcm_os_unmap(d, d->bytes);
+}
+
+/* --- What was read -------------------------------------------------------- */
+
+static bool is_kind(const struct tool_json_value *v, enum json_kind kind) {
+    return v != NULL && v->kind == kind;
+}
+
+const struct tool_json_value *
+tool_json_member(const struct tool_json_value *object, const char *key) {
+    const struct tool_json_value *v =
+        is_kind(object, JSON_OBJECT) ? object->first : NULL;
+    while (v != NULL && strcmp(v->key, key) != 0)
+        v = v->next;
+    return v;
+}
+
+const struct tool_json_value *tool_json_first(const struct tool_json_value *v) {
+    return is_kind(v, JSON_ARRAY) || is_kind(v, JSON_OBJECT) ? v->first : NULL;
+}
+
+const struct tool_json_value *tool_json_next(const struct tool_json_value *v) {
+    return v == NULL ? NULL : v->next;
+}
+
+const char *tool_json_key(const struct tool_json_value *v) {
+    return v == NULL ? NULL : v->key;
+}
+
+size_t tool_json_count(const struct tool_json_value *v) {
+    return v == NULL ? 0 : v->count;
+}
+
+double tool_json_number(const struct tool_json_value *v) {
+    return is_kind(v, JSON_NUMBER) ? v->number : NAN;
+}
+
+const char *tool_json_text(const struct tool_json_value *v) {
+    return is_kind(v, JSON_TEXT) ? v->text : NULL;
+}
+
+bool tool_json_is_true(const struct tool_json_value *v) {
+    return is_kind(v, JSON_TRUE);
+}
+
+bool tool_json_is_false(const struct tool_json_value *v) {
+    return is_kind(v, JSON_FALSE);
+}
+
+bool tool_json_is_object(const struct tool_json_value *v) {
+    return is_kind(v, JSON_OBJECT);
 }

@@ -65,4 +65,25 @@ bool tool_parse_time(const char *text, uint64_t *ns);
    number: "1500ms", "2s". Returns TEXT. */
 const char *tool_time_text(char text[32], uint64_t ns);
 
+/* --- Progress ------------------------------------------------------------- */
+
+/*
+ * A line on standard error that says how far reading a trace has come, if that
+ * is a terminal.
+ *
+ * Threads: one.
+ */
+struct tool_progress {
+    bool shown; /* it is a terminal, and -q was not given */
+    uint64_t start_ns, last_ns;
+    int length; /* of the line there now */
+};
+
+void tool_progress_init(struct tool_progress *p);
+/* COUNT things named WHAT so far; DONE of TOTAL stored bytes, 0: unknown. Draws
+   at most five times a second. */
+void tool_progress_show(struct tool_progress *p, uint64_t count,
+                        const char *what, uint64_t done, uint64_t total);
+void tool_progress_clear(struct tool_progress *p);
+
 #endif

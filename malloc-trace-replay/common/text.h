@@ -11,6 +11,8 @@
 
 #include "base/compiler.h"
 
+#include <stdio.h>
+
 struct tool_text {
     char s[32];
 };
@@ -45,5 +47,12 @@ const char *tool_text_escape(struct tool_text_byte *room, char byte);
 /* TEXT itself if it is plain; else a copy with such bytes escaped, which stays
    until the eighth next call in this thread. A copy of long text is cut. */
 const char *tool_text_shown(const char *text);
+
+/* --- Words for the shell -------------------------------------------------- */
+
+/* TEXT in quotes, as one word. */
+void shell_put_quoted(FILE *f, const char *text);
+/* The same, without quotes where none are needed. */
+void shell_put_word(FILE *f, const char *text);
 
 #endif

@@ -10,7 +10,6 @@
 #ifndef TOOL_FORMATS_FORMAT_READER_H
 #define TOOL_FORMATS_FORMAT_READER_H
 
-#include "common/ahead.h"
 #include "common/collections.h"
 #include "common/input.h"
 #include "formats/format.h"

@@ -3,7 +3,7 @@
 
 #include "base/utf8.h"
 #include "common/main.h"
-#include "pages/page_files.h"
+#include "pages/page.h"
 
 #include <errno.h>
 #include <stdarg.h>

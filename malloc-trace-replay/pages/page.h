@@ -62,4 +62,16 @@ void tool_page_data_end(struct tool_page *p);
    false: something was not written, a message is out. */
 bool tool_page_close(struct tool_page *p, bool good);
 
+/* --- Style and scripts ---------------------------------------------------- */
+
+/*
+ * Style and script of pages: the files of these names in this folder, which the
+ * build embeds (embed.awk).
+ */
+extern const char page_css[];
+extern const char page_js[];
+extern const char report_live_js[];
+extern const char report_page_css[];
+extern const char report_page_js[];
+
 #endif

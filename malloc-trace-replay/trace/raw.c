@@ -4,7 +4,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/linux/os_file.h"
-#include "common/ahead.h"
+#include "common/input.h"
 #include "trace/parts.h"
 #include "trace/spool.h"
 

@@ -7,7 +7,6 @@
 
 #include "base/utf8.h"
 #include "common/json.h"
-#include "common/json_read.h"
 
 #include <math.h>
 #include <string.h>

@@ -17,7 +17,7 @@
 #include "common/json.h"
 #include "common/main.h"
 #include "common/opts.h"
-#include "common/symbol.h"
+#include "common/shared_library.h"
 #include "common/text.h"
 
 #include <dlfcn.h>

@@ -10,7 +10,6 @@
 #include "common/main.h"
 #include "common/opts.h"
 #include "common/output.h"
-#include "common/progress.h"
 #include "common/stop.h"
 #include "sort/sorter.h"
 #include "traceformat/compress.h"

@@ -7,7 +7,6 @@
 #include "common/child.h"
 #include "common/files.h"
 #include "common/json.h"
-#include "common/json_read.h"
 #include "common/main.h"
 #include "common/stop.h"
 #include "common/text.h"

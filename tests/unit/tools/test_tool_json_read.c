@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "common/json_read.h"
+#include "common/json.h"
 
 #include "common/json.h"
 #include "tap.h"

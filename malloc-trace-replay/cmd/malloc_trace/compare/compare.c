@@ -19,7 +19,6 @@
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"
-#include "common/shell_word.h"
 #include "common/stop.h"
 #include "common/text.h"
 

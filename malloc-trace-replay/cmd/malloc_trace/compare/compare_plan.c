@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/compare/compare_plan.h"
 
-#include "cmd/malloc_trace/compare/compare_result.h"
-#include "common/child.h"
-#include "cmd/malloc_trace/compare/compare_run.h"
-#include "cmd/malloc_trace/compare/compare_rounds.h"
 #include "base/raw_io.h"
+#include "cmd/malloc_trace/compare/compare_result.h"
+#include "cmd/malloc_trace/compare/compare_rounds.h"
+#include "cmd/malloc_trace/compare/compare_run.h"
+#include "common/child.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
-#include "common/shell_word.h"
+#include "common/text.h"
 
 #include <dirent.h>
 #include <errno.h>

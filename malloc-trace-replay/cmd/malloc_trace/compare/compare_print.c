@@ -4,7 +4,6 @@
 #include "cmd/malloc_trace/compare/compare_settings.h"
 #include "cmd/malloc_trace/compare/sheet.h"
 #include "common/main.h"
-#include "common/shell_word.h"
 #include "common/text.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "cmd/malloc_trace/compare/compare_result.h"
 
 #include "base/check.h"
-#include "common/json_read.h"
+#include "common/json.h"
 #include "common/main.h"
 #include "model/interval.h"
 

@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 #include "common/collections.h"
 #include "common/main.h"
-#include "common/own_library.h"
+#include "common/shared_library.h"
 #include "common/text.h"
 
 #include <ctype.h>

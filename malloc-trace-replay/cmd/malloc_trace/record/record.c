@@ -19,7 +19,7 @@
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"
-#include "common/own_library.h"
+#include "common/shared_library.h"
 #include "traceformat/compress.h"
 
 #include <errno.h>

@@ -9,7 +9,6 @@
 #include "common/collections.h"
 #include "common/files.h"
 #include "common/main.h"
-#include "common/shell_word.h"
 #include "common/text.h"
 #include "model/info.h"
 #include "traceformat/compress.h"

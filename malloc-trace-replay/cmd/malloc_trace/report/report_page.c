@@ -2,9 +2,9 @@
 #include "cmd/malloc_trace/report/report_page.h"
 
 #include "common/main.h"
-#include "pages/page_files.h"
-#include "pages/plot.h"
 #include "common/text.h"
+#include "pages/page.h"
+#include "pages/plot.h"
 
 #include <inttypes.h>
 #include <math.h>

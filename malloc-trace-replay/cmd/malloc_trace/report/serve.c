@@ -15,7 +15,7 @@
 #include "common/collections.h"
 #include "common/stop.h"
 #include "common/text.h"
-#include "pages/page_files.h"
+#include "pages/page.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,6 @@
 #include "cmd/replay/feed/translate.h"
 #include "common/input.h"
 #include "common/main.h"
-#include "common/progress.h"
 #include "common/stop.h"
 #include "common/text.h"
 #include "open/trace_open.h"

@@ -2,7 +2,7 @@
 #include "cmd/replay/run/calls.h"
 
 #include "base/bits.h"
-#include "common/symbol.h"
+#include "common/shared_library.h"
 
 #include <dlfcn.h>
 #include <gnu/libc-version.h>

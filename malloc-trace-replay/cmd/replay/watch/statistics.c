@@ -2,7 +2,7 @@
 #include "cmd/replay/watch/statistics.h"
 
 #include "base/raw_io.h"
-#include "common/symbol.h"
+#include "common/shared_library.h"
 
 #include <fcntl.h>
 #include <malloc.h>

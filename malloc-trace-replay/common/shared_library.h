@@ -4,8 +4,8 @@
  * tree, in a folder near the installed ones, or where configure put it; and how
  * LD_PRELOAD can name a library.
  */
-#ifndef TOOL_COMMON_OWN_LIBRARY_H
-#define TOOL_COMMON_OWN_LIBRARY_H
+#ifndef TOOL_COMMON_SHARED_LIBRARY_H
+#define TOOL_COMMON_SHARED_LIBRARY_H
 
 #include "base/compiler.h"
 
@@ -29,5 +29,23 @@ bool tool_own_library_find(const char *name, char path[PATH_MAX]);
 bool tool_preload_link(char path[PATH_MAX], char link[PATH_MAX]);
 /* Removes both. */
 void tool_preload_unlink(char link[PATH_MAX]);
+
+/* --- Loaded libraries ----------------------------------------------------- */
+
+/*
+ * Functions of a library that was loaded, by name.
+ *
+ * Why not dlsym alone: what it does not find makes a message, in memory of the
+ * malloc of this process, which may be the one that is looked at.
+ *
+ * Invariants: nothing here allocates.
+ *
+ * Threads: any.
+ */
+/* Start of the library that ADDRESS lies in; NULL: of none. */
+const void *tool_symbol_library(const void *address);
+/* The function NAME as a program's call finds it, if it is of LIBRARY; else
+   NULL. */
+void *tool_symbol_of(const void *library, const char *name);
 
 #endif
