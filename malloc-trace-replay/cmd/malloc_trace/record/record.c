@@ -12,10 +12,11 @@
  * folder by the command would otherwise put its trace there.
  */
 #include "base/check.h"
+#include "base/clock.h"
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "cmd/malloc_trace/record/record_report.h"
-#include "cmd/malloc_trace/record/record_timer.h"
 #include "common/child.h"
+#include "common/control_client.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"
@@ -31,7 +32,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/types.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* "NAME" or "NAME:NUMBER", from 1 to MAX. */
@@ -114,6 +117,97 @@ static bool make_pattern(char out[PATH_MAX], const char *file,
     memcpy(out + used, file, strlen(file) + 1);
     TCM_ASSERT(out[0] == '/');
     return true;
+}
+
+/* --- The timer ------------------------------------------------------------ */
+
+/*
+ * record --delay and --duration: a process beside the command that starts and
+ * stops its recording through the control socket.
+ */
+/* About 30 years. */
+#define RECORD_TIME_MAX_NS ((uint64_t)1000000000 * 1000000000)
+
+struct record_times {
+    bool delayed; /* recording begins after DELAY_NS, else at once */
+    bool ends;    /* and ends DURATION_NS after it began */
+    uint64_t delay_ns;
+    uint64_t duration_ns;
+};
+
+#define SECOND 1000000000u
+/* How long a program may take to its constructors, or from one exec to the
+   next, before it is taken for one without the library. */
+#define PATIENCE_NS ((uint64_t)5 * SECOND)
+#define LOOK_NS     20000000u
+
+static void sleep_ns(uint64_t ns) {
+    struct timespec left = {.tv_sec = (time_t)(ns / SECOND),
+                            .tv_nsec = (long)(ns % SECOND)};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        continue;
+}
+
+/* Gives COMMAND, which has to have a socket by now or soon. false: a message is
+   out, or the process is gone. */
+static bool order(pid_t pid, enum mtf_control_command command) {
+    static struct mtf_control_reply reply;
+    char problem[CTL_PROBLEM_MAX];
+    uint64_t give_up = tcm_clock_ns() + PATIENCE_NS;
+    while (!ctl_is_there(pid) && kill(pid, 0) == 0 && tcm_clock_ns() < give_up)
+        sleep_ns(LOOK_NS);
+    if (ctl_order(pid, command, "", &reply, problem))
+        return true;
+    /* Its end is no news. */
+    siginfo_t info = {0};
+    if (kill(pid, 0) == 0 &&
+        (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+         info.si_pid == 0))
+        tool_warn("cannot %s recording: %s",
+                  command == MTF_CONTROL_START ? "start" : "stop", problem);
+    return false;
+}
+
+struct work {
+    const struct record_times *times;
+    pid_t command;
+};
+
+/* In the helper. */
+static int work(void *ctx) {
+    const struct work *w = ctx;
+    if (w->times->delayed) {
+        sleep_ns(w->times->delay_ns);
+        if (!order(w->command, MTF_CONTROL_START))
+            return TOOL_OK;
+    }
+    if (w->times->ends) {
+        sleep_ns(w->times->duration_ns);
+        order(w->command, MTF_CONTROL_STOP);
+    }
+    return TOOL_OK;
+}
+
+/* Starts HELPER, which orders process COMMAND; without anything to do, or when
+   it cannot be made (a message is out), HELPER has no process. */
+static void record_timer_begin(struct tool_child *helper,
+                               const struct record_times *t, pid_t command) {
+    struct work w = {.times = t, .command = command};
+    struct tool_child_spec what = {
+        .body = work, .ctx = &w, .dies_with_parent = true};
+    helper->pid = 0;
+    if (!t->delayed && !t->ends)
+        return;
+    int error = tool_child_start(helper, &what);
+    if (error != 0)
+        tool_warn("cannot fork, nothing is started or stopped: %s",
+                  strerror(error));
+}
+
+/* Ends HELPER: COMMAND has ended. */
+static void record_timer_end(struct tool_child *helper) {
+    tool_child_kill(helper);
+    tool_child_wait(helper, 0, NULL);
 }
 
 /* --- The run ------------------------------------------------------------ */

@@ -17,16 +17,4 @@ void record_report_after(struct record_report *r, const char *command);
 
 void record_report_free(struct record_report *r);
 
-/* --- Why a command may have left no events or no trace (record_why.c) ----- */
-
-/* A text for "COMMAND ...", from what its executable shows. */
-const char *record_why_no_events(const char *command);
-/* The same of a COMMAND that no trace is of, by the output's PATTERN. A program
-   that loads the library has one even if it asks for nothing, but for patterns
-   with %p, or else a line said why not. */
-const char *record_why_no_trace(const char *command, const char *pattern);
-/* The folder of the output's PATTERN if no trace can be made or found there,
-   errno saying why. NULL: it can, or the folder depends on the program. */
-const char *record_why_no_folder(const char *pattern);
-
 #endif
