@@ -18,8 +18,7 @@ bool tool_array_reserve(void *array, size_t *room, size_t need, size_t size) {
     size_t more = *room == 0 ? ROOM_FIRST : 2 * *room;
     if (more < need)
         more = need;
-    /* The pointer's type is not known here. */
-    void *p;
+    void *p; /* memcpy, because *ARRAY is a pointer of any type */
     memcpy(&p, array, sizeof(p));
     TCM_ASSERT((p != NULL) == (*room != 0));
     p = reallocarray(p, more, size);
@@ -35,7 +34,7 @@ bool tool_array_reserve(void *array, size_t *room, size_t need, size_t size) {
 uint64_t tool_hash_seed(void) {
     uint64_t seed;
     if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
-        seed = (uintptr_t)&seed; /* at least not always the same */
+        seed = (uintptr_t)&seed; /* differs with address randomization */
     return seed;
 }
 
@@ -62,7 +61,7 @@ bool tool_map_grow(struct tool_map *m) {
 void tool_map_remove(struct tool_map *m, struct tool_map_entry *e) {
     size_t hole = (size_t)(e - m->entry);
     TCM_ASSERT(hole <= m->mask && e->key != 0 && m->count != 0);
-    /* Entries that the hole would cut off from their home move into it. */
+    /* Moves into the hole each entry that it would cut off from its home. */
     for (size_t i = (hole + 1) & m->mask; m->entry[i].key != 0;
          i = (i + 1) & m->mask) {
         size_t home = tool_hash(m->entry[i].key, m->seed) & m->mask;
@@ -80,13 +79,13 @@ void tool_map_fini(struct tool_map *m) {
     *m = (struct tool_map){0};
 }
 
-/* --- Places in an array --------------------------------------------------- */
+/* --- Index of an array ---------------------------------------------------- */
 
 void *tool_ids_get(struct tool_ids *t, void *array, size_t size, uint32_t id) {
     size_t at = tool_ids_find(t, id);
     bool is_new = at == SIZE_MAX;
     if (is_new) {
-        /* Room first: the map has no entry that is not there. */
+        /* Room first, so that the map never names a missing entry. */
         if (!tool_array_reserve(array, &t->room, t->count + 1, size))
             return NULL;
         struct tool_map_entry *e = tool_map_get(&t->place, (uint64_t)id + 1);
@@ -95,7 +94,7 @@ void *tool_ids_get(struct tool_ids *t, void *array, size_t size, uint32_t id) {
         at = t->count++;
         e->value = t->count;
     }
-    unsigned char *first; /* the pointer's type is not known here */
+    unsigned char *first; /* memcpy as in tool_array_reserve */
     memcpy(&first, array, sizeof(first));
     void *entry = first + at * size;
     return is_new ? memset(entry, 0, size) : entry;

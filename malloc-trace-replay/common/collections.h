@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Arrays that grow, hashing of numbers, and two tables that are made of these:
- * a map from number to number, and places in an array by a 32-bit number.
+ * Growing arrays, hashing of numbers, and two tables that are made of them: a
+ * map from number to number, and an index of an array's entries by 32-bit id.
  *
- * Why a random seed in each table: the numbers stand in a trace. Which of them
- * fall together must not be for the trace to choose, or a small file makes
- * every search a long walk.
+ * Why each table has a random seed: keys come from traces. With a fixed hash, a
+ * small hostile file could make all of its keys collide, and each search would
+ * walk the whole table.
  *
- * Invariants: at most half of a map's places are taken, and each key stands
- * behind its home with no empty place between.
- * Threads: hashing any number, an array or a map one user at a time.
+ * Invariants: at most half of a map's places are taken, and no empty place lies
+ * between a key's home and the key.
+ * Threads: hashing any number; an array or a table one user at a time.
  */
 #ifndef TOOL_COMMON_COLLECTIONS_H
 #define TOOL_COMMON_COLLECTIONS_H
@@ -19,19 +19,19 @@
 /* --- Arrays --------------------------------------------------------------- */
 
 /*
- * Makes room for NEED entries of SIZE bytes at *ARRAY, a pointer of any type,
- * which has *ROOM of them; both change. Room at least doubles, so that entries
- * added one by one cost constant time each. False: out of memory, nothing
- * changed.
+ * Makes room for NEED entries of SIZE bytes in *ARRAY, a pointer of any type
+ * that came from malloc or is NULL, with room for *ROOM entries; updates both.
+ * The room at least doubles, so that appending takes constant time an entry.
+ * false: out of memory, nothing changed.
  */
 bool tool_array_reserve(void *array, size_t *room, size_t need, size_t size);
 
 /* --- Numbers -------------------------------------------------------------- */
 
-/* Random; another one for each table. */
+/* Returns a random seed, a new one at each call. */
 uint64_t tool_hash_seed(void);
 
-/* All 64 bits are good. */
+/* Hash of KEY; all 64 bits are usable. */
 static inline uint64_t tool_hash(uint64_t key, uint64_t seed) {
     uint64_t h = (key ^ seed) * 0x9E3779B97F4A7C15u;
     h = (h ^ h >> 32 ^ seed) * 0xD6E8FEB86659FD93u;
@@ -41,18 +41,19 @@ static inline uint64_t tool_hash(uint64_t key, uint64_t seed) {
 /* --- Maps ----------------------------------------------------------------- */
 
 struct tool_map_entry {
-    uint64_t key; /* 0: an empty place */
+    uint64_t key; /* 0: the place is empty */
     uint64_t value;
 };
 
-/* From keys other than 0 to values; all zero is an empty map. */
+/* Map from keys other than 0 to values. All bytes zero: an empty map. */
 struct tool_map {
-    struct tool_map_entry *entry; /* NULL: none yet */
+    struct tool_map_entry *entry; /* NULL: no places yet */
     size_t mask, count;
     uint64_t seed;
 };
 
-/* The place of KEY, or the empty one where it would be. The map has places. */
+/* Returns the place of KEY, or the empty place where it would go. The map must
+   have places. */
 static inline struct tool_map_entry *tool_map_place(const struct tool_map *m,
                                                     uint64_t key) {
     size_t i = tool_hash(key, m->seed) & m->mask;
@@ -61,7 +62,7 @@ static inline struct tool_map_entry *tool_map_place(const struct tool_map *m,
     return &m->entry[i];
 }
 
-/* NULL: KEY is not in the map. */
+/* Returns the entry of KEY; NULL: KEY is not in the map. */
 static inline struct tool_map_entry *tool_map_find(const struct tool_map *m,
                                                    uint64_t key) {
     if (m->count == 0)
@@ -70,16 +71,17 @@ static inline struct tool_map_entry *tool_map_find(const struct tool_map *m,
     return e->key != 0 ? e : NULL;
 }
 
-/* Asks for the memory of KEY's place before it is needed. */
-static inline void tool_map_ahead(const struct tool_map *m, uint64_t key) {
+/* Prefetches the home of KEY. */
+static inline void tool_map_prefetch(const struct tool_map *m, uint64_t key) {
     if (m->count != 0)
         __builtin_prefetch(&m->entry[tool_hash(key, m->seed) & m->mask], 1);
 }
 
+/* Doubles the places. false: out of memory, nothing changed. */
 bool tool_map_grow(struct tool_map *m);
 
-/* The entry of KEY, made with the value 0 if there is none. Other entries may
-   move. NULL: out of memory. */
+/* Returns the entry of KEY, added with the value 0 if it is missing. Other
+   entries may move. NULL: out of memory. */
 static inline struct tool_map_entry *tool_map_get(struct tool_map *m,
                                                   uint64_t key) {
     TCM_ASSERT(key != 0);
@@ -92,31 +94,34 @@ static inline struct tool_map_entry *tool_map_get(struct tool_map *m,
     return e;
 }
 
-/* Takes E out. Other entries may move. */
+/* Removes the entry E. Other entries may move. */
 void tool_map_remove(struct tool_map *m, struct tool_map_entry *e);
-/* Frees the places; the map is empty. */
+/* Frees the places and leaves an empty map. */
 void tool_map_fini(struct tool_map *m);
 
-/* --- Places in an array --------------------------------------------------- */
+/* --- Index of an array ---------------------------------------------------- */
 
 /*
- * The places of entries in an array, by a 32-bit number such as a thread's. The
- * array is the user's: a pointer from malloc, NULL at first. All zero is empty.
+ * Index of an array's entries by a 32-bit id, such as a thread's. The caller
+ * owns the array: a pointer from malloc, NULL at first. All bytes zero: an
+ * empty index.
  */
 struct tool_ids {
     size_t count, room;
-    struct tool_map place; /* key: id plus 1; value: place plus 1 */
+    struct tool_map place; /* key: id + 1; value: index + 1 */
 };
 
-/* The entry of ID in *ARRAY, a pointer of any type, of SIZE bytes. If there is
-   none it is made behind the others, which may move, with all bytes 0. NULL:
-   out of memory. */
+/* Returns the entry of ID in *ARRAY, a pointer of any type to entries of SIZE
+   bytes. A missing one is appended with all bytes 0, and the others may move.
+   NULL: out of memory. */
 void *tool_ids_get(struct tool_ids *t, void *array, size_t size, uint32_t id);
-/* The place of ID; SIZE_MAX: none. */
+/* Returns the index of ID; SIZE_MAX: ID has no entry. */
 static inline size_t tool_ids_find(const struct tool_ids *t, uint32_t id) {
     const struct tool_map_entry *e = tool_map_find(&t->place, (uint64_t)id + 1);
+    TCM_ASSERT(e == NULL || e->value - 1 < t->count);
     return e == NULL ? SIZE_MAX : e->value - 1;
 }
+/* Frees the index; the array stays. */
 void tool_ids_fini(struct tool_ids *t);
 
 #endif

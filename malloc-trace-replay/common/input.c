@@ -21,13 +21,15 @@
 #include <lz4frame.h>
 #endif
 
-/* The largest LZ4 block with its length and checksum, so that what follows a
-   broken block's start can be read again. Untouched while blocks are small. */
+/* Largest LZ4 block with its length and checksum, so that the bytes behind a
+   broken block's start can be read again. Most of it stays untouched while
+   blocks are small. */
 #define WINDOW ((size_t)4 << 20 | (size_t)64 << 10)
-/* Bytes asked of the system at once. */
+/* Most bytes that one system call reads. */
 #define READ_AHEAD ((size_t)256 << 10)
-/* Bytes that may be looked at twice: what a broken block seemed to hold may be
-   the frames after it. Bounded, or hostile input would take quadratic time. */
+/* Bytes that may be scanned twice, at the start and more for each new byte: the
+   supposed contents of a broken block may be the frames after it. The bound
+   keeps hostile input from taking quadratic time. */
 #define REWORK_START ((uint64_t)16 << 20)
 #define REWORK_BYTE  4u
 
@@ -44,11 +46,11 @@ struct tool_input {
     bool is_file; /* regular */
     uint64_t file_size;
     uint64_t limit;
-    bool (*wait)(void *ctx); /* NULL: the end is the end */
+    bool (*wait)(void *ctx); /* of tool_input_follow, or NULL */
     void *wait_ctx;
     uint64_t bytes; /* given to the caller */
-    /* Stored bytes [head, tail) of the window wait; window[0] has offset
-       base in the file. */
+    /* stored bytes [head, tail) of the window are not used yet; window[0] has
+       offset base in the file */
     uint8_t *window;
     size_t head, tail;
     uint64_t base;
@@ -57,29 +59,29 @@ struct tool_input {
     bool compressed;
     /* LZ4 */
     enum tool_input_state state;
-    enum mtf_status break_status; /* RESYNC: to be told */
+    enum mtf_status break_status; /* RESYNC: to be reported */
     uint64_t break_offset;
-    uint64_t break_from;  /* first stored byte without use */
+    uint64_t break_from;  /* first stored byte that is lost */
     uint64_t frame_start; /* offset of its magic */
-    uint64_t piece_start; /* offset of what the decoder works on */
-    size_t piece_left;    /* bytes of it not yet given */
-    size_t hint;          /* bytes the decoder wants next */
-    uint64_t rework;      /* bytes that may still be looked at again */
-    uint64_t furthest;    /* offset up to which bytes were looked at once */
+    uint64_t piece_start; /* offset of the piece in the decoder */
+    size_t piece_left;    /* bytes of the piece that are not decoded yet */
+    size_t hint;          /* bytes that the decoder wants next */
+    uint64_t rework;      /* bytes that may still be scanned again */
+    uint64_t furthest;    /* offset up to which bytes were scanned */
 #if TCM_HAVE_LZ4
     LZ4F_dctx *context;
 #endif
-    enum tool_packing packing; /* another one than LZ4 */
+    enum tool_packing packing; /* other than LZ4 */
     struct tool_unpack *unpack;
-    bool over; /* the rest of what it unpacks has no use */
-    /* bytes that are made of stored ones; NULL: they are the file's */
+    bool over; /* damage has ended the packed bytes */
+    /* of tool_input_of_source; NULL: the bytes are the descriptor's */
     struct mtf_source *from;
     uint64_t (*stored_from)(struct mtf_source *from);
     void (*end_from)(struct mtf_source *from);
-    /* Taken by tool_input_look and not yet given. */
-    uint8_t ahead[TOOL_INPUT_LOOK];
-    size_t ahead_at, ahead_length;
-    enum mtf_source_result after_ahead; /* valid if not DATA */
+    /* bytes that tool_input_look has shown and no read has taken */
+    uint8_t looked[TOOL_INPUT_LOOK];
+    size_t looked_at, looked_length;
+    enum mtf_source_result after_looked; /* result behind them if not DATA */
 };
 
 /* --- Opening ------------------------------------------------------------ */
@@ -107,7 +109,7 @@ struct tool_input *tool_input_from_fd(int fd, const char *name) {
     in->source.read = source_read;
     in->limit = UINT64_MAX;
     in->rework = REWORK_START;
-    in->after_ahead = MTF_SOURCE_DATA;
+    in->after_looked = MTF_SOURCE_DATA;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         in->is_file = true;
         in->file_size = (uint64_t)st.st_size;
@@ -129,7 +131,7 @@ tool_input_of_source(struct mtf_source *from, const char *name,
     in->fd = -1;
     in->source.read = source_read;
     in->limit = UINT64_MAX;
-    in->after_ahead = MTF_SOURCE_DATA;
+    in->after_looked = MTF_SOURCE_DATA;
     in->file_size = file_bytes;
     in->from = from;
     in->stored_from = stored;
@@ -194,8 +196,9 @@ static bool is_ready(int fd) {
     return poll(&p, 1, 0) != 0;
 }
 
-/* read(2) that waits on descriptors in non-blocking mode and ends at the
-   limit. At the end *GOT is 0. OFFSET is where in the file it reads. */
+/* Works like read(2), but waits on descriptors in non-blocking mode and ends at
+   the limit; *GOT is 0 at the end. OFFSET: of the bytes in the file. false: the
+   read failed. */
 static bool system_read(struct tool_input *in, uint64_t offset, void *buf,
                         size_t n, size_t *got) {
     *got = 0;
@@ -213,7 +216,7 @@ static bool system_read(struct tool_input *in, uint64_t offset, void *buf,
             return true;
         }
         if (tool_stop_requested() && (errno == EINTR || errno == EAGAIN))
-            return true; /* as if it ended here */
+            return true; /* as if the input ended here */
         if (errno == EAGAIN || errno == EWOULDBLOCK) {
             struct pollfd p = {.fd = in->fd, .events = POLLIN};
             (void)poll(&p, 1, -1);
@@ -225,8 +228,8 @@ static bool system_read(struct tool_input *in, uint64_t offset, void *buf,
     }
 }
 
-/* Makes N bytes ready at head, or as many as there are. What lies from
-   piece_start on stays in the window. False: the system failed. */
+/* Makes N bytes available at head, or as many as there are; keeps the bytes
+   from piece_start on in the window. false: a read failed. */
 static bool fill(struct tool_input *in, size_t n) {
     TCM_ASSERT(n <= WINDOW);
     while (in->tail - in->head < n && !in->at_end) {
@@ -243,7 +246,7 @@ static bool fill(struct tool_input *in, size_t n) {
         }
         size_t room = WINDOW - in->tail;
         if (room == 0)
-            return true; /* N is more than the window holds */
+            return true; /* the window is full with less than N bytes */
         size_t got;
         if (!system_read(in, in->base + in->tail, in->window + in->tail,
                          room < READ_AHEAD ? room : READ_AHEAD, &got))
@@ -268,7 +271,8 @@ static bool is_skippable(uint32_t magic) {
 
 #if TCM_HAVE_LZ4
 
-/* Bytes from FROM on have no use; looks for the next frame from head on. */
+/* Gives up the bytes from FROM on; resync looks for the next frame from head
+   on. */
 static void lose(struct tool_input *in, enum mtf_status status, uint64_t offset,
                  uint64_t from) {
     in->state = RESYNC;
@@ -277,6 +281,7 @@ static void lose(struct tool_input *in, enum mtf_status status, uint64_t offset,
     in->break_from = from;
 }
 
+/* Finds the next frame, or the end, and reports the break before it. */
 static enum mtf_source_result resync(struct tool_input *in) {
     for (;;) {
         if (!fill(in, FRAME_HEAD_MIN))
@@ -285,7 +290,7 @@ static enum mtf_source_result resync(struct tool_input *in) {
         const uint8_t *from = in->window + in->head;
         const uint8_t *p = memmem(from, n, &frame_magic, sizeof(frame_magic));
         if (p != NULL) {
-            /* A piece that seemed cut by the end had a wrong length. */
+            /* not the end of the input: the piece had a wrong length */
             in->break_status = MTF_DAMAGED;
             in->head += (size_t)(p - from);
             break;
@@ -305,8 +310,8 @@ static enum mtf_source_result resync(struct tool_input *in) {
     return MTF_SOURCE_BREAK;
 }
 
-/* The decoder refused what it was given, or waits for more than there is: TRIED
-   bytes at head. */
+/* Handles TRIED bytes at head that the decoder refused, or behind which it
+   waits for more than there are. */
 static void refuse(struct tool_input *in, size_t tried,
                    enum mtf_status status) {
     uint64_t from = in->piece_start;
@@ -323,7 +328,7 @@ static void refuse(struct tool_input *in, size_t tried,
     lose(in, status, in->frame_start, from);
 }
 
-/* At the start of a frame, or the end. DATA: go on. */
+/* Begins the frame at head. DATA: call again; END: there is none. */
 static enum mtf_source_result begin_frame(struct tool_input *in) {
     if (!fill(in, FRAME_HEAD_MIN))
         return MTF_SOURCE_ERROR;
@@ -354,10 +359,11 @@ static enum mtf_source_result begin_frame(struct tool_input *in) {
 }
 
 /*
- * Begins the next piece. The decoder wants the next block's head together with
- * a block, and keeps what did not fit into BUF; but damage to that
- * head must not cost the block, so the head is a piece of its own and
- * what is kept comes before it. True: *GOT bytes of it came.
+ * Begins the next piece. The decoder wants a block together with the next
+ * block's header, and keeps decoded bytes that did not fit into BUF. Damage to
+ * that header must not cost the block before it, so the header is a piece of
+ * its own, begun when the kept bytes are out. true: *GOT of the kept bytes
+ * came.
  */
 static bool begin_piece(struct tool_input *in, void *buf, size_t n,
                         size_t *got) {
@@ -372,7 +378,7 @@ static bool begin_piece(struct tool_input *in, void *buf, size_t n,
     return false;
 }
 
-/* Decodes into BUF; *GOT may be 0. DATA: go on. */
+/* Decodes some bytes into BUF; *GOT may be 0. DATA: call again. */
 static enum mtf_source_result decode_some(struct tool_input *in, void *buf,
                                           size_t n, size_t *got) {
     if (in->piece_left == 0 && begin_piece(in, buf, n, got))
@@ -437,7 +443,7 @@ static enum mtf_source_result read_frames(struct tool_input *in, void *buf,
 
 /* --- Other packings ----------------------------------------------------- */
 
-/* Nothing comes any more of what is stored from head on. */
+/* Reports the stored bytes from head to the end as lost. */
 static enum mtf_source_result lose_rest(struct tool_input *in,
                                         enum mtf_status status) {
     uint64_t here = head_offset(in);
@@ -480,7 +486,8 @@ static enum mtf_source_result read_packed(struct tool_input *in, void *buf,
     }
 }
 
-/* False: it cannot be unpacked, status says why. */
+/* Recognizes a packing and makes its decoder. false: that failed, the source's
+   status tells why. */
 static bool begin_packed(struct tool_input *in) {
     in->packing = tool_packing_of(in->window + in->head, in->tail - in->head);
     if (in->packing == TOOL_PACKING_NONE)
@@ -495,8 +502,8 @@ static bool begin_packed(struct tool_input *in) {
 
 /* --- Reading ------------------------------------------------------------ */
 
-/* What begins with no known magic may have lost it: whether the head of an LZ4
-   frame is near. False also if the system failed. */
+/* Tells whether a frame's header follows soon in an input that begins with no
+   known magic: its first bytes may be damaged. false also if a read failed. */
 static bool has_frame(struct tool_input *in) {
     if (!fill(in, 8) || in->tail - in->head < 8)
         return false;
@@ -567,15 +574,15 @@ static enum mtf_source_result read_any(struct tool_input *in, void *buf,
 }
 
 size_t tool_input_look(struct tool_input *in, size_t n, const uint8_t **p) {
-    TCM_ASSERT(n <= sizeof(in->ahead) && in->ahead_at == 0);
-    while (in->ahead_length < n && in->after_ahead == MTF_SOURCE_DATA) {
+    TCM_ASSERT(n <= sizeof(in->looked) && in->looked_at == 0);
+    while (in->looked_length < n && in->after_looked == MTF_SOURCE_DATA) {
         size_t got;
-        in->after_ahead = read_any(in, in->ahead + in->ahead_length,
-                                   n - in->ahead_length, &got);
-        in->ahead_length += got;
+        in->after_looked = read_any(in, in->looked + in->looked_length,
+                                    n - in->looked_length, &got);
+        in->looked_length += got;
     }
-    *p = in->ahead;
-    return tcm_min_u64(in->ahead_length, n);
+    *p = in->looked;
+    return tcm_min_u64(in->looked_length, n);
 }
 
 size_t tool_input_peek(struct tool_input *in, uint8_t first[8]) {
@@ -599,15 +606,15 @@ const char *tool_input_foreign_text(struct tool_input *in) {
 
 enum mtf_source_result tool_input_read(struct tool_input *in, void *buf,
                                        size_t n, size_t *got) {
-    if (in->ahead_at != in->ahead_length) {
-        *got = tcm_min_u64(n, in->ahead_length - in->ahead_at);
-        memcpy(buf, in->ahead + in->ahead_at, *got);
-        in->ahead_at += *got;
+    if (in->looked_at != in->looked_length) {
+        *got = tcm_min_u64(n, in->looked_length - in->looked_at);
+        memcpy(buf, in->looked + in->looked_at, *got);
+        in->looked_at += *got;
         in->bytes += *got;
         return MTF_SOURCE_DATA;
     }
-    enum mtf_source_result r = in->after_ahead;
-    in->after_ahead = MTF_SOURCE_DATA;
+    enum mtf_source_result r = in->after_looked;
+    in->after_looked = MTF_SOURCE_DATA;
     *got = 0;
     if (r == MTF_SOURCE_DATA)
         r = read_any(in, buf, n, got);
@@ -664,14 +671,16 @@ uint64_t tool_input_file_size(const struct tool_input *in) {
 
 /* --- Reading ahead -------------------------------------------------------- */
 
-/* A buffer holds what one read gave: more would let slow input wait. */
+/* Buffers for the results of single reads: gathering several reads in a buffer
+   would delay slow input. */
 #define BUFFERS      16u
 #define BUFFER_BYTES ((size_t)64 << 10)
-/* A stop that is asked for just before the reader sleeps waits that long. */
+/* Longest sleep of the user, after which it sees a stop that was requested just
+   before. */
 #define STOP_NS 100000000u
 
 /* Result of a read, besides the bytes. */
-struct told {
+struct read_result {
     enum mtf_source_result result;
     struct mtf_source source;
     uint64_t bytes, stored;
@@ -682,14 +691,14 @@ struct tool_ahead {
     struct tool_input *in;
     struct tool_queue queue;
     pthread_t thread;
-    struct told told[BUFFERS];
-    uint64_t bytes, stored; /* of what was given */
-    const uint8_t *rest;    /* of the buffer in hand; NULL: none */
+    struct read_result results[BUFFERS]; /* one for each buffer of QUEUE */
+    uint64_t bytes, stored; /* totals of the last buffer that was taken */
+    const uint8_t *rest;    /* of the current buffer; NULL: there is none */
     size_t rest_length;
-    enum mtf_source_result last; /* END or ERROR, once it came */
+    enum mtf_source_result last; /* DATA, until END or ERROR has come */
 };
 
-static void *read_ahead(void *argument) {
+static void *run_ahead(void *argument) {
     struct tool_ahead *a = argument;
     enum mtf_source_result r;
     do {
@@ -699,22 +708,22 @@ static void *read_ahead(void *argument) {
         uint8_t *buffer = tool_queue_free(&a->queue);
         if (buffer == NULL)
             return NULL;
-        /* the one place where it may wait for something that never comes */
+        /* the only place that may sleep for ever */
         pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);
         r = tool_input_read(a->in, buffer, BUFFER_BYTES, &got);
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-        a->told[tool_queue_index(&a->queue, buffer)] =
-            (struct told){.result = r,
-                          .source = *tool_input_source(a->in),
-                          .bytes = tool_input_bytes(a->in),
-                          .stored = tool_input_stored_bytes(a->in)};
+        a->results[tool_queue_index(&a->queue, buffer)] =
+            (struct read_result){.result = r,
+                                 .source = *tool_input_source(a->in),
+                                 .bytes = tool_input_bytes(a->in),
+                                 .stored = tool_input_stored_bytes(a->in)};
         tool_queue_give(&a->queue, r == MTF_SOURCE_DATA ? got : 0);
     } while (r == MTF_SOURCE_DATA || r == MTF_SOURCE_BREAK);
     return NULL;
 }
 
-/* The next buffer in hand; other results than DATA have none. */
-static enum mtf_source_result next_buffer(struct tool_ahead *a) {
+/* Makes the next buffer the current one; results other than DATA have none. */
+static enum mtf_source_result take_buffer(struct tool_ahead *a) {
     const uint8_t *buffer;
     size_t length;
     if (a->last != MTF_SOURCE_DATA)
@@ -722,13 +731,14 @@ static enum mtf_source_result next_buffer(struct tool_ahead *a) {
     while ((buffer = tool_queue_full(&a->queue, &length, STOP_NS)) == NULL)
         if (tool_stop_requested())
             return MTF_SOURCE_END;
-    const struct told *t = &a->told[tool_queue_index(&a->queue, buffer)];
-    struct mtf_source source = t->source;
-    enum mtf_source_result r = t->result;
+    const struct read_result *result =
+        &a->results[tool_queue_index(&a->queue, buffer)];
+    struct mtf_source source = result->source;
+    enum mtf_source_result r = result->result;
     source.read = a->source.read;
     a->source = source;
-    a->bytes = t->bytes;
-    a->stored = t->stored;
+    a->bytes = result->bytes;
+    a->stored = result->stored;
     a->rest = buffer;
     a->rest_length = length;
     if (r == MTF_SOURCE_DATA)
@@ -745,7 +755,7 @@ static enum mtf_source_result ahead_read(struct mtf_source *s, void *buf,
     struct tool_ahead *a = TCM_CONTAINER_OF(s, struct tool_ahead, source);
     *got = 0;
     if (a->rest == NULL) {
-        enum mtf_source_result r = next_buffer(a);
+        enum mtf_source_result r = take_buffer(a);
         if (r != MTF_SOURCE_DATA)
             return r;
     }
@@ -763,7 +773,7 @@ static enum mtf_source_result ahead_read(struct mtf_source *s, void *buf,
 
 struct tool_ahead *tool_ahead_start(struct tool_input *in) {
     uint8_t first[8];
-    (void)tool_input_peek(in, first); /* finds out what it is */
+    (void)tool_input_peek(in, first); /* recognizes the compression */
     bool is_file = tool_input_file_size(in) != 0;
     if (is_file && !(tool_input_is_compressed(in) && tool_thread_helps()))
         return NULL;
@@ -775,7 +785,7 @@ struct tool_ahead *tool_ahead_start(struct tool_input *in) {
     a->source.read = ahead_read;
     a->last = MTF_SOURCE_DATA;
     if (!tool_queue_init(&a->queue, BUFFERS, BUFFER_BYTES) ||
-        !tool_thread_start(&a->thread, read_ahead, a)) {
+        !tool_thread_start(&a->thread, run_ahead, a)) {
         tool_queue_fini(&a->queue);
         free(a);
         return NULL;
@@ -798,6 +808,8 @@ struct mtf_source *tool_ahead_source(struct tool_ahead *a) {
 }
 
 uint64_t tool_ahead_bytes(const struct tool_ahead *a) {
+    TCM_ASSERT(a->rest_length <= a->bytes &&
+               (a->rest != NULL) == (a->rest_length != 0));
     return a->bytes - a->rest_length;
 }
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Set by the build. */
+/* The build defines these. */
 #ifndef TCM_VERSION
 #define TCM_VERSION "unknown"
 #endif
@@ -44,9 +44,10 @@ static bool quiet;
 static void (*sigpipe_before)(int);
 static int stdout_error; /* of the first write that failed */
 
-/* A closed standard descriptor would become that of the next file that is
-   opened, and messages would be written into it. Those that take the places
-   refuse what the closed ones did, and no program that is run has them. */
+/* Puts /dev/null in the place of each closed standard descriptor: the next file
+   that is opened would get its number, and messages would be written into that
+   file. The opposite access mode makes use of the descriptor fail as before;
+   close-on-exec keeps it from programs that are run. */
 static void take_closed_descriptors(void) {
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 &&
@@ -58,7 +59,7 @@ void tool_begin(const char *name) {
     program_name = name;
     if (!begun)
         take_closed_descriptors();
-    /* Again for a subcommand, under a longer name. */
+    /* malloc-trace calls this again with a subcommand's longer name. */
     if (!begun)
         sigpipe_before = signal(SIGPIPE, SIG_IGN);
     begun = true;
@@ -93,7 +94,8 @@ const char *tool_name(void) {
     return program_name;
 }
 
-/* Appends TEXT, as far as there is ROOM, so that it cannot break the line. */
+/* Appends TEXT to OUT, escaped so that it cannot break the line, and cut at
+   ROOM. Returns the new length. */
 static size_t put_shown(char *out, size_t used, size_t room, const char *text) {
     struct tool_text_byte escape;
     for (size_t left = strlen(text), n; left != 0; text += n, left -= n) {
@@ -122,7 +124,7 @@ static void say(const char *prefix, const char *suffix, const char *fmt,
     char line[4096];
     int saved = errno;
     vsnprintf(text, sizeof(text), fmt, ap);
-    /* Room is kept for the suffix and the newline. */
+    /* leaves room for the suffix and the newline */
     size_t room = sizeof(line) - strlen(suffix) - 1;
     size_t used = 0;
     used = put_shown(line, used, room, program_name);
@@ -131,7 +133,7 @@ static void say(const char *prefix, const char *suffix, const char *fmt,
     memcpy(line + used, suffix, strlen(suffix));
     used += strlen(suffix);
     line[used++] = '\n';
-    /* Text that was printed before has to stand before it. */
+    /* Text on stdout that was printed before comes first. */
     tool_flush();
     tcm_io_write_all(2, line, used);
     errno = saved;
@@ -223,7 +225,8 @@ static const struct unit {
     {"s", 1000000000u}, {"m", 60000000000ull}, {"h", 3600000000000ull},
 };
 
-/* The unit at *TEXT, which is passed over; seconds at its end. 0: none. */
+/* Parses the unit at *TEXT and advances *TEXT behind it. Returns its length in
+   ns: seconds at the end of the text; 0: unknown unit. */
 static uint64_t parse_unit(const char **text) {
     size_t length = strspn(*text, "abcdefghijklmnopqrstuvwxyz");
     if (length == 0)
@@ -237,8 +240,8 @@ static uint64_t parse_unit(const char **text) {
     return 0;
 }
 
-/* One number with its unit. Digits behind the point that make less than a
-   nanosecond are dropped. */
+/* Parses one number with its unit. Decimal places below a nanosecond are
+   dropped. */
 static bool parse_part(const char **text, uint64_t *ns) {
     const char *p = *text;
     uint64_t whole = 0, fraction = 0, scale = 1;
@@ -292,7 +295,7 @@ void tool_progress_init(struct tool_progress *p) {
 }
 
 void tool_progress_show(struct tool_progress *p, uint64_t count,
-                        const char *what, uint64_t done, uint64_t total) {
+                        const char *unit, uint64_t done, uint64_t total) {
     uint64_t now = tcm_clock_ns();
     if (p->last_ns != 0 && now - p->last_ns < 200000000)
         return;
@@ -301,7 +304,7 @@ void tool_progress_show(struct tool_progress *p, uint64_t count,
     struct tool_text t[2];
     char line[120];
     int n = snprintf(line, sizeof(line), "%s %s, %.1f M/s",
-                     tool_text_count(&t[0], count), what,
+                     tool_text_count(&t[0], count), unit,
                      (double)count / seconds / 1e6);
     if (total > done && done != 0 && n > 0 && n < (int)sizeof(line)) {
         double left = seconds * (double)(total - done) / (double)done;

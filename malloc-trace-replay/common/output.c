@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bytes are gathered in buffers of a fixed size; a full one is put out, by the
- * thread that writes or, without one, at once. Frames are made of whole
- * buffers, so that their limits are the same in both cases; one that is not
- * full is the last of its frame.
+ * Bytes are gathered in buffers of a fixed size. The writing thread puts out
+ * full buffers; without that thread, each is put out at once. Frames consist of
+ * whole buffers, so that they end at the same bytes in both cases; a buffer
+ * that is not full is the last of its frame.
  */
 #include "common/output.h"
 
@@ -32,18 +32,18 @@ TCM_STATIC_ASSERT(TOOL_OUTPUT_FRAME % BUFFER_BYTES == 0 &&
 struct tool_output {
     int fd;
     struct tool_file_new file;
-    uint32_t error; /* errno; the first wins; read by all */
+    uint32_t error; /* errno of the first failure; see tool_output_error */
     char *name;
     uint8_t *buffer; /* being filled; NULL: writing failed */
     size_t used;
     struct tool_queue queue;
     bool threaded;
     pthread_t thread;
-    /* LZ4; of the putting thread */
+    /* LZ4; used by the thread that puts out */
     struct mtf_compress *compress; /* NULL: plain */
     void *memory;
     uint8_t *room;
-    unsigned frame_buffers; /* in the frame so far; 0: none is begun */
+    unsigned frame_buffers; /* in the current frame; 0: no frame is begun */
 };
 
 /* --- Putting out ---------------------------------------------------------- */
@@ -54,7 +54,7 @@ static void put(struct tool_output *out, const void *data, size_t n) {
         tcm_store_release(&out->error, (uint32_t)errno);
 }
 
-/* N bytes at OUT->room, as mtf_compress made them. */
+/* Puts out the N bytes that a function of mtf_compress left in OUT->room. */
 static void put_compressed(struct tool_output *out, size_t n) {
     if (n == MTF_COMPRESS_ERROR)
         tcm_store_release(&out->error, (uint32_t)EIO);
@@ -94,8 +94,8 @@ static void *put_all(void *argument) {
     struct tool_output *out = argument;
     for (;;) {
         size_t n;
-        /* Read before the look: what is given comes before the close, so that
-           only a queue closed first and empty then is at its end. */
+        /* Loaded before the buffer: buffers are given before the close, so a
+           queue that was closed here and then has no buffer is at its end. */
         bool closed = tool_queue_is_closed(&out->queue);
         const uint8_t *data = tool_queue_full(&out->queue, &n, UINT64_MAX);
         if (data != NULL) {
@@ -161,7 +161,7 @@ failed:;
     return NULL;
 }
 
-/* The buffer is full, or the last; another one is free. */
+/* Gives the current buffer, full or the last one, and gets a free one. */
 static void next_buffer(struct tool_output *out) {
     size_t n = out->used;
     TCM_ASSERT(n != 0 && n <= BUFFER_BYTES);
@@ -210,7 +210,7 @@ static void finish(struct tool_output *out) {
     }
     end_frame(out);
     TCM_ASSERT(out->frame_buffers == 0 && out->used == 0);
-    /* Some file systems tell of a full disk only now. */
+    /* Some file systems report a full disk only here. */
     if (close(out->fd) != 0 && out->error == 0)
         out->error = (uint32_t)errno;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where a tool writes its trace: stdout, a FIFO or device as it is, or a
- * regular file, which gets its name when it is whole where that is possible
- * (tool_file_open_new). Buffered; plain or as LZ4 frames.
- * Compression and writing go on a thread of their own if there is a second
- * processor for it.
+ * Buffered output of a trace, plain or as LZ4 frames: to stdout, to a FIFO or
+ * device as it is, or to a regular file, which gets its name when it is
+ * complete where that is possible (tool_file_open_new). A thread of its own
+ * compresses and writes if there is a second processor.
  *
- * Invariants: the first failure ends the writing; its errno is kept, every
- * later call returns false, and tool_output_close tells it again. Nothing
- * counts as written until tool_output_close has returned true. The bytes depend
- * on what is written alone, not on the thread nor on how writes are cut.
+ * Invariants: the first failure ends the writing; its errno is kept, later
+ * calls return false, and tool_output_close reports it again. Nothing counts as
+ * written until tool_output_close has returned true. The bytes in the file
+ * depend only on the bytes that were written, not on the thread or on how they
+ * were divided into calls.
  * Threads: one user at a time.
  */
 #ifndef TOOL_COMMON_OUTPUT_H
@@ -22,30 +22,32 @@ struct tool_output;
 enum tool_output_form {
     TOOL_OUTPUT_PLAIN,
     TOOL_OUTPUT_LZ4 /* frames of at most TOOL_OUTPUT_FRAME bytes of content,
-                       each with a checksum of it; only if
+                       each with its checksum; needs
                        mtf_compress_available() */
 };
 #define TOOL_OUTPUT_FRAME ((size_t)4 << 20)
 
-/* NAME NULL, "-" or "/dev/stdout": stdout. NULL with errno set on failure. The
-   caller ignores SIGPIPE, so that a closed pipe is an error like others. */
+/* Opens NAME; NULL, "-" or "/dev/stdout": stdout. NULL: errno tells why. The
+   program must ignore SIGPIPE, so that a closed pipe is an error like
+   others. */
 struct tool_output *tool_output_open(const char *name,
                                      enum tool_output_form form);
+/* Writes N bytes. false: a write failed, errno tells why. */
 bool tool_output_write(struct tool_output *out, const void *data, size_t n);
-/* Puts out what was written so far, in LZ4 as whole frames, and waits for MS
-   milliseconds, or until nobody reads any more, which is a failure. */
+/* Flushes all bytes so far, in LZ4 as whole frames, and waits for MS
+   milliseconds. false: a write failed, or the pipe has no reader any more. */
 bool tool_output_wait(struct tool_output *out, int ms);
-/* Ends the frame, writes what is left, closes (stdout too) and frees. false:
-   something was not written; errno says why, and a file that would have got its
-   name now is gone. */
+/* Ends the frame, writes the rest, closes (stdout too) and frees. false:
+   something was not written; errno tells why, and a file that has not got its
+   name yet is removed. */
 bool tool_output_close(struct tool_output *out);
-/* The same for a trace that is given up: if a new file was written it is
-   removed, and the file that has the name stays. */
+/* Closes and frees, but abandons the trace: removes a new file, and keeps the
+   file that has its name. */
 void tool_output_drop(struct tool_output *out);
 
-/* For messages: the file's name, or "standard output". */
+/* Returns the name for messages: the file's, or "standard output". */
 const char *tool_output_name(const struct tool_output *out);
-/* errno of the first failure, or 0. */
+/* Returns errno of the first failure, or 0. */
 int tool_output_error(const struct tool_output *out);
 
 #endif

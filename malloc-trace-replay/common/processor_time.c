@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Columns of the first line. */
+/* Columns of the line "cpu" of /proc/stat. */
 enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, COLUMNS };
 
 bool tool_processor_time(struct tool_processor_time *t) {

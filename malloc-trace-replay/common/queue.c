@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A side that finds nothing to do stores that it sleeps, loads the other side's
- * count again and sleeps on it; the other side stores its count and then loads
- * whether there is a sleeper to wake. All four are sequentially consistent, so
- * at least one of the two sees the other's store.
+ * Sleeping: a side that finds nothing to do stores its sleeps flag, loads the
+ * other side's count again and sleeps on that count. The other side stores its
+ * count and then loads the flag to see whether it has to wake. All four
+ * accesses are sequentially consistent, so at least one side sees the other's
+ * store.
  */
 #include "common/queue.h"
 
@@ -31,7 +32,8 @@ void tool_queue_fini(struct tool_queue *q) {
     q->memory = NULL;
 }
 
-/* Sleeps unless *COUNT is no longer SEEN. */
+/* Sleeps while *COUNT is SEEN. Its store of *SLEEPS pairs with the load in
+   move, move's store of the count with the load here. */
 static void sleep_on(struct tool_queue *q, uint32_t *count, uint32_t seen,
                      uint32_t *sleeps, uint64_t timeout_ns) {
     tcm_store_seq_cst(sleeps, 1u);
@@ -40,6 +42,7 @@ static void sleep_on(struct tool_queue *q, uint32_t *count, uint32_t seen,
     tcm_store_relaxed(sleeps, 0u);
 }
 
+/* Publishes the next buffer by *COUNT, and wakes a side that sleeps on it. */
 static void move(uint32_t *count, uint32_t *sleeps) {
     tcm_store_seq_cst(count, *count + 1);
     if (tcm_load_seq_cst(sleeps) != 0)
@@ -93,8 +96,8 @@ uint32_t tool_queue_index(const struct tool_queue *q, const uint8_t *buffer) {
     return (uint32_t)i;
 }
 
-/* The counts do not move, so one that was about to sleep is not woken by the
-   first call; it says when it does not sleep any more. */
+/* Wakes until no side sleeps: the counts do not change, so a side that is about
+   to sleep may miss the first wake. */
 void tool_queue_close(struct tool_queue *q) {
     tcm_store_seq_cst(&q->closed, 1u);
     while (tcm_load_seq_cst(&q->giver_sleeps) != 0 ||
@@ -121,6 +124,6 @@ bool tool_thread_start(pthread_t *thread, void *(*run)(void *),
 
 bool tool_thread_helps(void) {
     cpu_set_t set;
-    /* more than a cpu_set_t holds are more than one */
+    /* fails if there are more processors than a cpu_set_t holds */
     return sched_getaffinity(0, sizeof(set), &set) != 0 || CPU_COUNT(&set) > 1;
 }

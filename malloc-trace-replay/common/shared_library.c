@@ -13,16 +13,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The first two are the build tree. */
+/* Folders of libraries, from that of the program: build tree, installation. */
 static const char *const beside[] = {"/../.libs", "/../../.libs",
                                      "/../lib/malloc-trace",
                                      "/../lib64/malloc-trace"};
 
-static bool found(const char *folder, const char *below, const char *name,
-                  char path[PATH_MAX]) {
-    char try[2 * PATH_MAX];
-    int n = snprintf(try, sizeof(try), "%s%s/%s", folder, below, name);
-    return n > 0 && n < (int)sizeof(try) && realpath(try, path) != NULL &&
+static bool is_readable(const char *folder, const char *below, const char *name,
+                        char path[PATH_MAX]) {
+    char joined[2 * PATH_MAX];
+    int n = snprintf(joined, sizeof(joined), "%s%s/%s", folder, below, name);
+    return n > 0 && n < (int)sizeof(joined) && realpath(joined, path) != NULL &&
            access(path, R_OK) == 0;
 }
 
@@ -30,9 +30,9 @@ bool tool_own_library_find(const char *name, char path[PATH_MAX]) {
     char folder[PATH_MAX];
     if (tool_own_folder(folder))
         for (size_t i = 0; i < TCM_ARRAY_SIZE(beside); i++)
-            if (found(folder, beside[i], name, path))
+            if (is_readable(folder, beside[i], name, path))
                 return true;
-    return found(TCM_PKGLIBDIR, "", name, path);
+    return is_readable(TCM_PKGLIBDIR, "", name, path);
 }
 
 bool tool_own_library(const char *name, char path[PATH_MAX]) {
@@ -100,13 +100,15 @@ const void *tool_symbol_library(const void *address) {
 
 struct table {
     const ElfW(Sym) * symbol;
-    const ElfW(Half) * version; /* NULL: none has one */
+    const ElfW(Half) * version; /* NULL: no symbol has a version */
     const char *text;
-    const uint32_t *gnu_hash, *hash; /* one of them, or NULL both */
+    const uint32_t *gnu_hash, *hash; /* either or both may be NULL */
 };
 
-/* The loader has added the place of the library to most of these. */
-static const void *at(const struct dl_phdr_info *info, ElfW(Addr) value) {
+/* Address of VALUE in the dynamic section: the loader has added the library's
+   base to most values, not to all. */
+static const void *dynamic_address(const struct dl_phdr_info *info,
+                                   ElfW(Addr) value) {
     return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr
                                                   : value);
 }
@@ -115,7 +117,7 @@ static void table_find(const struct dl_phdr_info *info, const ElfW(Dyn) * d,
                        struct table *t) {
     memset(t, 0, sizeof(*t));
     for (; d->d_tag != DT_NULL; d++) {
-        const void *p = at(info, d->d_un.d_ptr);
+        const void *p = dynamic_address(info, d->d_un.d_ptr);
         if (d->d_tag == DT_SYMTAB)
             t->symbol = p;
         else if (d->d_tag == DT_STRTAB)
@@ -129,15 +131,15 @@ static void table_find(const struct dl_phdr_info *info, const ElfW(Dyn) * d,
     }
 }
 
-/* Symbol I is NAME, defined here, and no old version of it. */
-static bool is_it(const struct table *t, uint32_t i, const char *name) {
+/* Tells whether symbol I defines NAME in its default version. */
+static bool defines(const struct table *t, uint32_t i, const char *name) {
     const ElfW(Sym) *s = &t->symbol[i];
     return s->st_shndx != SHN_UNDEF && s->st_value != 0 &&
            (t->version == NULL || (t->version[i] & 0x8000) == 0) &&
            strcmp(t->text + s->st_name, name) == 0;
 }
 
-static bool by_gnu_hash(const struct table *t, const char *name) {
+static bool has_by_gnu_hash(const struct table *t, const char *name) {
     const uint32_t *h = t->gnu_hash, buckets = h[0], first = h[1];
     const uint32_t *bucket = h + 4 + h[2] * (sizeof(ElfW(Addr)) / sizeof(*h));
     const uint32_t *chain = bucket + buckets;
@@ -148,10 +150,10 @@ static bool by_gnu_hash(const struct table *t, const char *name) {
     if (i < first)
         return false;
     for (;; i++) {
-        uint32_t of = chain[i - first];
-        if ((of | 1) == (hash | 1) && is_it(t, i, name))
+        uint32_t link = chain[i - first];
+        if ((link | 1) == (hash | 1) && defines(t, i, name))
             return true;
-        if (of & 1)
+        if (link & 1)
             return false;
     }
 }
@@ -160,25 +162,26 @@ static bool has(const struct table *t, const char *name) {
     if (t->symbol == NULL || t->text == NULL)
         return false;
     if (t->gnu_hash != NULL)
-        return by_gnu_hash(t, name);
-    /* The second number is that of the symbols. */
+        return has_by_gnu_hash(t, name);
+    /* hash[1] is the number of symbols */
     for (uint32_t i = 0; t->hash != NULL && i < t->hash[1]; i++)
-        if (is_it(t, i, name))
+        if (defines(t, i, name))
             return true;
     return false;
 }
 
-/* --- Looking -------------------------------------------------------------- */
+/* --- Finding a function --------------------------------------------------- */
 
-struct look {
+struct symbol_search {
     const void *library;
     const char *name;
     bool has;
 };
 
-/* The lowest of its segments is where dladdr says that a library begins. */
-static int look_into(struct dl_phdr_info *info, size_t size, void *ctx) {
-    struct look *l = ctx;
+/* Searches the library whose lowest segment is at the start that dladdr
+   told. */
+static int search_library(struct dl_phdr_info *info, size_t size, void *ctx) {
+    struct symbol_search *s = ctx;
     const ElfW(Phdr) *p = info->dlpi_phdr;
     const ElfW(Dyn) *dynamic = NULL;
     bool is_library = false;
@@ -187,7 +190,7 @@ static int look_into(struct dl_phdr_info *info, size_t size, void *ctx) {
         const void *start = (const void *)(info->dlpi_addr + p[i].p_vaddr);
         if (p[i].p_type == PT_DYNAMIC)
             dynamic = start;
-        else if (p[i].p_type == PT_LOAD && start == l->library)
+        else if (p[i].p_type == PT_LOAD && start == s->library)
             is_library = true;
     }
     if (!is_library)
@@ -195,14 +198,14 @@ static int look_into(struct dl_phdr_info *info, size_t size, void *ctx) {
     struct table t;
     if (dynamic != NULL) {
         table_find(info, dynamic, &t);
-        l->has = has(&t, l->name);
+        s->has = has(&t, s->name);
     }
     return 1;
 }
 
 void *tool_symbol_of(const void *library, const char *name) {
-    struct look l = {.library = library, .name = name};
-    if (library == NULL || dl_iterate_phdr(look_into, &l) == 0 || !l.has)
+    struct symbol_search s = {.library = library, .name = name};
+    if (library == NULL || dl_iterate_phdr(search_library, &s) == 0 || !s.has)
         return NULL;
     void *p = dlsym(RTLD_DEFAULT, name);
     return p != NULL && tool_symbol_library(p) == library ? p : NULL;

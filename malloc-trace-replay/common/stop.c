@@ -13,8 +13,9 @@ typedef void (*handler)(int);
 
 static const int stop_signals[] = {SIGINT, SIGTERM};
 static uint32_t requested;
-static pid_t passed_to;       /* 0: nobody */
-static const char *temporary; /* in FOLDER; NULL: none */
+static pid_t passed_to; /* child that gets the request; 0: none */
+static const char
+    *temporary; /* file in FOLDER that a second signal removes, or NULL */
 static int folder;
 
 static handler handler_of(int signal) {
@@ -23,7 +24,7 @@ static handler handler_of(int signal) {
 }
 
 static void set(int signal, handler h) {
-    /* no SA_RESTART: a system call that sleeps has to return */
+    /* without SA_RESTART, so that a system call that sleeps returns */
     struct sigaction action = {.sa_handler = h};
     sigemptyset(&action.sa_mask);
     sigaction(signal, &action, NULL);
@@ -43,7 +44,7 @@ static void obeyed(int signal) {
     pass_on();
 }
 
-/* The second signal is raised again with its default action, which it gets when
+/* Raises the second signal again with its default action, which it takes when
    the handler returns. */
 static void caught(int signal) {
     if (tcm_load_relaxed(&requested) == 0) {
@@ -97,8 +98,8 @@ bool tool_stop_requested(void) {
     return tcm_load_relaxed(&requested) != 0;
 }
 
-/* Several threads may see the request first; the earliest time stands, or one
-   that is microseconds later. */
+/* Threads that see the request at the same time may each store SEEN_NS: their
+   times differ by microseconds. */
 bool tool_stop_is_due(void) {
     static uint64_t seen_ns;
     if (TCM_LIKELY(!tool_stop_requested()))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SIGINT and SIGTERM as a request to end early and well. The second one ends
- * the program as if it were not caught. A signal that was ignored stays so.
+ * SIGINT and SIGTERM as a request to end early and in order. A second one ends
+ * the program as if it were not caught. A signal that was ignored at the start
+ * stays ignored.
  *
- * Threads: asked for by any, caught by the main thread.
+ * Threads: any may ask; the main thread calls the rest.
  */
 #ifndef TOOL_COMMON_STOP_H
 #define TOOL_COMMON_STOP_H
@@ -13,21 +14,23 @@
 #include <signal.h>
 #include <sys/types.h>
 
+/* Catches the signals from now on. */
 void tool_stop_catch(void);
-/* The first signal goes to CHILD too, which obeys; 0: no longer. */
+/* Forwards the request to CHILD, as SIGTERM, also one that came before; 0: no
+   longer. */
 void tool_stop_pass_to(pid_t child);
-/* In a child to which the parent passes it, and the terminal perhaps as well:
-   no signal ends it. Signals that were blocked for it (common/child.h) come
-   now. */
+/* Makes a child take any number of these signals as one request: the parent and
+   perhaps the terminal send them. Unblocks those that common/child.h
+   blocked. */
 void tool_stop_obey(void);
-/* Adds the signals that are requests to stop. */
+/* Adds the signals that are requests to stop to SET. */
 void tool_stop_add_signals(sigset_t *set);
 bool tool_stop_requested(void);
-/* True from half a second after the request was first seen here: what was begun
-   before may be completed if it takes no longer. */
+/* True from half a second after the first call that saw the request: time to
+   complete what was begun before. */
 bool tool_stop_is_due(void);
-/* The second signal removes the file NAME in FOLDER before; NULL: none. NAME
-   stays until the next call. */
+/* Makes a second signal remove the file NAME in FOLDER before the program ends;
+   NULL: no file. NAME must stay valid until the next call. */
 void tool_stop_remove(int folder, const char *name);
 
 #endif

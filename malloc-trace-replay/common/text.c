@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Text of others is cut here, more than lines have. */
+/* Copies of text from outside: length, and how many at a time. */
 #define SHOWN_BYTES 4096
 #define SHOWN_ROOMS 8
 
@@ -25,13 +25,13 @@ const char *tool_text_count(struct tool_text *t, uint64_t n) {
     return p;
 }
 
-/* N / UNIT to the nearest, a half upwards; N / UNIT < 2^64 - 1. */
+/* N / UNIT, rounded, halves up; N / UNIT < 2^64 - 1. */
 static uint64_t nearest(unsigned __int128 n, uint64_t unit) {
     return (uint64_t)((n + unit / 2) / unit);
 }
 
-/* Three digits of N / UNIT where that is below 1000. As many are decimal places
-   as the rounded value has room for: 9.996 is 10.0. */
+/* Writes N / UNIT with three digits, or more from 1000 on. The rounded value
+   decides how many are decimal places: 9.996 is 10.0. */
 static void three_digits(struct tool_text *t, uint64_t n, uint64_t unit,
                          const char *name) {
     uint64_t hundredths = nearest((unsigned __int128)n * 100, unit);
@@ -97,7 +97,7 @@ const char *tool_text_percent(struct tool_text *t, uint64_t part,
     return t->s;
 }
 
-/* --- Text of others ------------------------------------------------------- */
+/* --- Text from outside ---------------------------------------------------- */
 
 bool tool_text_is_plain(const char *text) {
     for (size_t left = strlen(text), n; left != 0; text += n, left -= n) {
@@ -140,7 +140,7 @@ const char *tool_text_shown(const char *text) {
     return room;
 }
 
-/* --- Words for the shell -------------------------------------------------- */
+/* --- Words for a shell ---------------------------------------------------- */
 
 void shell_put_quoted(FILE *f, const char *text) {
     fputc('\'', f);
@@ -153,8 +153,7 @@ void shell_put_quoted(FILE *f, const char *text) {
     fputc('\'', f);
 }
 
-/* For text that may not go to a terminal as it is: quotes of ksh, bash, zsh and
-   POSIX of 2024. */
+/* Writes text that is not plain in $'' quotes (ksh, bash, zsh, POSIX 2024). */
 static void put_escaped(FILE *f, const char *text) {
     fputs("$'", f);
     for (; *text != '\0'; text++) {

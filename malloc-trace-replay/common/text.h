@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Text and numbers as people read them. Each function of a number writes into a
- * buffer that the caller gives and returns it, so that several fit into one
- * printf. What is left out rounds to the nearest, a half upwards, into the next
- * unit if it gets there; so does a report's page
+ * Text and numbers for people, text from outside for a terminal, and words for
+ * a shell.
+ *
+ * A function that formats a number writes into a buffer of the caller and
+ * returns a pointer into it, so that several fit into one printf. Numbers are
+ * rounded to the nearest, halves up; a value that reaches the next unit by
+ * rounding is given in that unit. A report's page rounds in the same way
  * (pages/report_page.js).
+ *
+ * Threads: any.
  */
 #ifndef TOOL_COMMON_TEXT_H
 #define TOOL_COMMON_TEXT_H
@@ -23,36 +28,37 @@ const char *tool_text_count(struct tool_text *t, uint64_t n);
 const char *tool_text_bytes(struct tool_text *t, uint64_t n);
 /* "850 ns", "12.3 us", "4.56 ms", "7.89 s", "3 min 05 s", "2 h 07 min" */
 const char *tool_text_ns(struct tool_text *t, uint64_t ns);
-/* V to the nearest, for the functions above: 0 below that, and what fits. */
+/* Rounds V for the functions above: 0 if V is negative or NAN, UINT64_MAX if V
+   is larger. */
 uint64_t tool_text_whole(double v);
-/* "12 %"; WHOLE not 0, and the share below 2^64 / 100 */
+/* PART of WHOLE, "12 %". WHOLE is not 0, and the share below 2^64 / 100. */
 const char *tool_text_percent(struct tool_text *t, uint64_t part,
                               uint64_t whole);
 
-/* --- Text of others ------------------------------------------------------- */
+/* --- Text from outside ---------------------------------------------------- */
 
 /*
- * Names and messages in files, and of other programs, go to a terminal by these
- * functions alone: control characters (C0, DEL and C1) command it, some
- * characters turn the direction of the text around them, and bytes that are no
- * UTF-8 may be either. A newline would make a line that this program did not
- * write. base/utf8.h says which characters these are.
+ * Names and messages that come from files or other programs reach a terminal
+ * only through these functions: control characters (C0, DEL and C1) command the
+ * terminal, some characters reverse the direction of the text around them, and
+ * bytes that are not UTF-8 may be either. A newline would forge a line of this
+ * program's output. base/utf8.h defines which characters are plain.
  */
 bool tool_text_is_plain(const char *text);
-/* Room for a byte that may not be shown, as \n or \xNN. */
+/* Room for the escape of one byte, \n or \xNN. */
 struct tool_text_byte {
     char s[5];
 };
 const char *tool_text_escape(struct tool_text_byte *room, char byte);
-/* TEXT itself if it is plain; else a copy with such bytes escaped, which stays
-   until the eighth next call in this thread. A copy of long text is cut. */
+/* Returns TEXT if it is plain, else a copy with the other bytes escaped. The
+   copy is valid until this thread's eighth later call; a long one is cut. */
 const char *tool_text_shown(const char *text);
 
-/* --- Words for the shell -------------------------------------------------- */
+/* --- Words for a shell ---------------------------------------------------- */
 
-/* TEXT in quotes, as one word. */
+/* Writes TEXT in quotes, as one word. */
 void shell_put_quoted(FILE *f, const char *text);
-/* The same, without quotes where none are needed. */
+/* Writes TEXT as one word, in quotes only where a shell needs them. */
 void shell_put_word(FILE *f, const char *text);
 
 #endif

@@ -26,42 +26,43 @@
 #include <bzlib.h>
 #endif
 
-/* A file in a zip file: the head with its name, its bytes, their account. Then
-   the list of contents. */
+/* Parts of a zip file. Each file in it has a header, its name, its bytes and
+   perhaps a data descriptor; the central directory comes last. */
 enum zip_place {
     ZIP_HEAD,
     ZIP_NAME,
     ZIP_BYTES,
-    ZIP_ACCOUNT,
+    ZIP_DESCRIPTOR,
     ZIP_NEXT,
-    ZIP_LIST,
+    ZIP_DIRECTORY,
     ZIP_SKIP,
     ZIP_END
 };
 
-#define ZIP_HEAD_BYTES 30u
-#define ZIP_LIST_BYTES 46u
-/* What follows bytes whose length was not known before: a magic that may be
-   left out, checksum, two lengths of 4 or 8 bytes. */
-#define ZIP_ACCOUNT_MAX 24u
+#define ZIP_HEAD_BYTES      30u
+#define ZIP_DIRECTORY_BYTES 46u
+/* Longest data descriptor, which follows bytes whose length was not known when
+   their header was written: a magic, which is optional, a checksum, and two
+   lengths of 4 or 8 bytes. */
+#define ZIP_DESCRIPTOR_MAX 24u
 
 struct zip {
     enum zip_place place;
-    uint8_t bytes[ZIP_LIST_BYTES]; /* of a head, the account, or what follows */
+    uint8_t bytes[ZIP_DIRECTORY_BYTES]; /* gathered part of a structure */
     size_t have;
-    uint64_t left;     /* of the name, of stored bytes, of a list's record */
-    uint64_t stored;   /* how many of those there are */
+    uint64_t left;     /* of the name, of stored bytes, of a record */
+    uint64_t stored;   /* length of a file's stored bytes */
     uint32_t checksum; /* of the bytes so far */
-    uint32_t promised; /* by the head */
-    bool deflated, account_follows;
-    bool filled;  /* a byte came out */
-    bool is_last; /* the record ends the list */
+    uint32_t promised; /* checksum in the header */
+    bool deflated, has_descriptor;
+    bool filled;  /* a file gave at least one byte */
+    bool is_last; /* the record ends the directory */
 };
 
 struct tool_unpack {
     bool inside; /* a member or frame has begun and not ended */
     enum mtf_status status;
-    /* as tool_unpack_some */
+    /* behaves like tool_unpack_some */
     enum mtf_status (*some)(struct tool_unpack *u, const uint8_t *from,
                             size_t *taken, bool at_end, void *to, size_t *got);
     void (*end)(struct tool_unpack *u);
@@ -77,14 +78,14 @@ struct tool_unpack {
     struct zip zip;
 };
 
-/* What zlib can undo: no encryption; deflate, or as it is with a known length.
- */
+/* Recognizes a file that zlib can unpack: not encrypted; deflated, or stored
+   with a known length. */
 static bool is_zip(const uint8_t *p, size_t n) {
     return n >= 10 && memcmp(p, "PK\3\4", 4) == 0 && (p[6] & 1) == 0 &&
            p[9] == 0 && (p[8] == 8 || (p[8] == 0 && (p[6] & 8) == 0));
 }
 
-/* Also one that is cut after six bytes. */
+/* Recognizes bzip2, also cut after six bytes. */
 static bool is_bzip2(const uint8_t *p, size_t n) {
     n = tcm_min_u64(n, 10);
     return n >= 6 && memcmp(p, "BZh", 3) == 0 && p[3] >= '1' && p[3] <= '9' &&
@@ -94,10 +95,9 @@ static bool is_bzip2(const uint8_t *p, size_t n) {
 
 enum tool_packing tool_packing_of(const uint8_t *p, size_t n) {
     static const uint8_t zstd[4] = {0x28, 0xb5, 0x2f, 0xfd};
-    /* pzstd's files begin so, and all of zstd may: 4 bytes to be skipped, then
-       a frame */
+    /* skippable frame of 4 bytes before the first frame, as pzstd writes it */
     static const uint8_t skipped[8] = {0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0};
-    /* deflate is the only method there is; other flags are reserved */
+    /* method 8, deflate, is the only one; the other flags are reserved */
     if (n >= 4 && p[0] == 0x1f && p[1] == 0x8b && p[2] == 8 &&
         (p[3] & 0xe0) == 0)
         return TOOL_PACKING_GZIP;
@@ -122,7 +122,7 @@ static enum mtf_status by_zlib(struct tool_unpack *u, const uint8_t *from,
     size_t room = tcm_min_u64(*got, UINT32_MAX);
     *taken = *got = 0;
     if (!u->inside) {
-        /* zeros fill up what tapes and archives hold in blocks */
+        /* padding of tapes and archives, which are written in blocks */
         while (*taken < n && from[*taken] == 0)
             ++*taken;
         if (n == 0 || *taken != 0)
@@ -164,7 +164,7 @@ static uint32_t zip_u32(const uint8_t *p) {
     return zip_u16(p) | zip_u16(p + 2) << 16;
 }
 
-/* Gathers ROOM bytes; what it took. */
+/* Gathers up to ROOM bytes in Z->bytes. Returns how many it took. */
 static size_t zip_gather(struct zip *z, size_t room, const uint8_t *from,
                          size_t n) {
     size_t piece = tcm_min_u64(n, room - z->have);
@@ -173,14 +173,14 @@ static size_t zip_gather(struct zip *z, size_t room, const uint8_t *from,
     return piece;
 }
 
-/* The head of a file is there. False: it cannot be read. */
+/* Begins a file whose header is in Z->bytes. false: it cannot be unpacked. */
 static bool zip_begin(struct tool_unpack *u) {
     struct zip *z = &u->zip;
     const uint8_t *p = z->bytes;
     if (!is_zip(p, z->have))
         return false;
     z->deflated = p[8] == 8;
-    z->account_follows = (p[6] & 8) != 0;
+    z->has_descriptor = (p[6] & 8) != 0;
     z->promised = zip_u32(p + 14);
     z->checksum = 0;
     z->left = (uint64_t)zip_u16(p + 26) + zip_u16(p + 28);
@@ -189,16 +189,16 @@ static bool zip_begin(struct tool_unpack *u) {
     z->stored = zip_u32(p + 22);
     if (z->deflated)
         return inflateReset(&u->zlib) == Z_OK;
-    /* lengths of more than 32 bits stand elsewhere */
+    /* longer lengths are in an extra field, which is not read */
     return z->stored != UINT32_MAX;
 }
 
-/* All bytes of the file are out. */
+/* Ends a file of which all bytes were given. */
 static enum mtf_status zip_bytes_end(struct zip *z) {
-    z->place = z->account_follows ? ZIP_ACCOUNT : ZIP_NEXT;
+    z->place = z->has_descriptor ? ZIP_DESCRIPTOR : ZIP_NEXT;
     z->have = 0;
-    return z->account_follows || z->checksum == z->promised ? MTF_OK
-                                                            : MTF_DAMAGED;
+    return z->has_descriptor || z->checksum == z->promised ? MTF_OK
+                                                           : MTF_DAMAGED;
 }
 
 static enum mtf_status zip_bytes(struct tool_unpack *u, const uint8_t *from,
@@ -230,8 +230,9 @@ static enum mtf_status zip_bytes(struct tool_unpack *u, const uint8_t *from,
     return r == Z_MEM_ERROR ? MTF_NO_MEMORY : MTF_DAMAGED;
 }
 
-/* Where the account at z->bytes ends: the next magic follows. 0: nowhere. */
-static size_t zip_account(struct zip *z) {
+/* Returns the length of the descriptor in Z->bytes, behind which the next magic
+   has to stand. 0: there is none. */
+static size_t zip_descriptor(struct zip *z) {
     size_t at = memcmp(z->bytes, "PK\7\x8", 4) == 0 ? 4 : 0;
     if (zip_u32(z->bytes + at) != z->checksum)
         return 0;
@@ -241,21 +242,22 @@ static size_t zip_account(struct zip *z) {
     return 0;
 }
 
-/* The record of the list at z->bytes, whose magic is there: the bytes by which
-   its length is known. 0: it is none. */
+/* Returns how many bytes tell the length of the directory's record whose magic
+   is at P. 0: unknown record. */
 static size_t zip_record_head(const uint8_t *p) {
-    return memcmp(p, "PK\1\2", 4) == 0   ? ZIP_LIST_BYTES
+    return memcmp(p, "PK\1\2", 4) == 0   ? ZIP_DIRECTORY_BYTES
            : memcmp(p, "PK\6\6", 4) == 0 ? 12
            : memcmp(p, "PK\6\7", 4) == 0 ? 20
            : memcmp(p, "PK\5\6", 4) == 0 ? 22
                                          : 0;
 }
 
-/* With these bytes, its length. */
+/* Returns the length of the record at P, of which zip_record_head bytes are
+   there. */
 static uint64_t zip_record_length(const uint8_t *p) {
     if (p[2] == 1)
-        return ZIP_LIST_BYTES + (uint64_t)zip_u16(p + 28) + zip_u16(p + 30) +
-               zip_u16(p + 32);
+        return ZIP_DIRECTORY_BYTES + (uint64_t)zip_u16(p + 28) +
+               zip_u16(p + 30) + zip_u16(p + 32);
     if (p[2] == 5)
         return 22 + (uint64_t)zip_u16(p + 20);
     return p[3] == 6 ? 12 + mtf_load_le64(p + 4) : 20;
@@ -280,7 +282,7 @@ static enum mtf_status zip_record(struct zip *z, const uint8_t *from,
     return MTF_OK;
 }
 
-/* One step; *TAKEN is 0 where more is needed. */
+/* Does one step; *TAKEN becomes 0 if it needs more input. */
 static enum mtf_status zip_step(struct tool_unpack *u, const uint8_t *from,
                                 size_t *taken, void *to, size_t *got) {
     struct zip *z = &u->zip;
@@ -303,12 +305,12 @@ static enum mtf_status zip_step(struct tool_unpack *u, const uint8_t *from,
         z->place = ZIP_BYTES;
         z->left = z->stored;
         return !z->deflated && z->left == 0 ? zip_bytes_end(z) : MTF_OK;
-    case ZIP_ACCOUNT:
-        /* and what is to follow it, the head of a file or of the contents */
-        *taken = zip_gather(z, ZIP_ACCOUNT_MAX + 4, from, n);
-        if (z->have < ZIP_ACCOUNT_MAX + 4)
+    case ZIP_DESCRIPTOR:
+        /* with the next magic, by which zip_descriptor finds the length */
+        *taken = zip_gather(z, ZIP_DESCRIPTOR_MAX + 4, from, n);
+        if (z->have < ZIP_DESCRIPTOR_MAX + 4)
             return MTF_OK;
-        end = zip_account(z);
+        end = zip_descriptor(z);
         if (end == 0)
             return MTF_DAMAGED;
         memmove(z->bytes, z->bytes + end, z->have - end);
@@ -320,9 +322,9 @@ static enum mtf_status zip_step(struct tool_unpack *u, const uint8_t *from,
         if (z->have < 4)
             return MTF_OK;
         u->inside = memcmp(z->bytes, "PK\3\4", 4) == 0;
-        z->place = u->inside ? ZIP_HEAD : ZIP_LIST;
+        z->place = u->inside ? ZIP_HEAD : ZIP_DIRECTORY;
         return u->inside && z->filled ? MTF_DAMAGED : MTF_OK;
-    case ZIP_LIST:
+    case ZIP_DIRECTORY:
         return zip_record(z, from, taken);
     case ZIP_SKIP:
         *taken = tcm_min_u64(n, z->left);
@@ -332,7 +334,7 @@ static enum mtf_status zip_step(struct tool_unpack *u, const uint8_t *from,
             z->place = z->is_last ? ZIP_END : ZIP_NEXT;
         return MTF_OK;
     default:
-        /* zeros may fill it up */
+        /* padding */
         for (*taken = 0; *taken < n && from[*taken] == 0;)
             ++*taken;
         return *taken == n ? MTF_OK : MTF_DAMAGED;
@@ -454,12 +456,12 @@ static bool start_bz2(struct tool_unpack *u) {
 #define start_bz2 NULL
 #endif
 
-/* --- Any ------------------------------------------------------------------ */
+/* --- All packings --------------------------------------------------------- */
 
 static const struct {
     const char *name;
-    bool (*start)(struct tool_unpack *u); /* false: no memory */
-    enum mtf_status missing;              /* START is NULL */
+    bool (*start)(struct tool_unpack *u); /* false: out of memory */
+    enum mtf_status missing;              /* status if START is NULL */
 } packings[] = {
     [TOOL_PACKING_NONE] = {"file", NULL, MTF_NO_TRACE},
     [TOOL_PACKING_GZIP] = {"gzip member", start_zlib, MTF_NO_ZLIB},

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unpacks gzip members, zstd frames, bzip2 streams and zip files of one file,
- * with zlib, libzstd and libbz2 if configure found them.
+ * Unpacks gzip members, zstd frames, bzip2 streams and zip files that hold one
+ * file, with zlib, libzstd and libbz2 if configure found them. A zip file with
+ * several files gives the first one, and the rest is reported as damage;
+ * folders in it are skipped.
  *
- * Of a zip file with several files the first is given, and the rest is reported
- * as damage. Folders are skipped.
- *
- * Invariants: memory is that of the library, at most 128 MiB for zstd's window.
- * A call does work in proportion to the bytes that it takes and gives.
+ * Invariants: memory is what the library takes, at most 128 MiB for zstd's
+ * window. A call's work is proportional to the bytes that it takes and gives.
  * Threads: one user at a time.
  */
 #ifndef TOOL_COMMON_UNPACK_H
@@ -24,32 +23,32 @@ enum tool_packing {
     TOOL_PACKING_ZIP
 };
 
-/* Bytes at the start of a file that show what it is packed in. */
+/* Length of the start of a file that shows its packing. */
 #define TOOL_PACKING_BYTES 16u
 
-/* By the N first bytes. */
+/* Tells the packing of a file from its first N bytes. */
 enum tool_packing tool_packing_of(const uint8_t *p, size_t n);
 /* "gzip member", "zstd frame", "bzip2 stream", "zip file". */
 const char *tool_packing_name(enum tool_packing packing);
 
 struct tool_unpack;
 
-/* Begins; *MADE is NULL unless MTF_OK is returned. MTF_NO_ZLIB, MTF_NO_ZSTD,
-   MTF_NO_BZ2: the library is not built in; MTF_NO_MEMORY. */
+/* Makes a decoder. Returns MTF_OK; or, with *MADE NULL, MTF_NO_MEMORY, or
+   MTF_NO_ZLIB, MTF_NO_ZSTD or MTF_NO_BZ2 if this build lacks the library. */
 enum mtf_status tool_unpack_new(struct tool_unpack **made,
                                 enum tool_packing packing);
 void tool_unpack_free(struct tool_unpack *u);
 
 /*
- * Takes up to *TAKEN bytes from FROM and gives up to *GOT bytes to TO; both
- * become what was done, which may be 0 of each when more input is needed.
- * AT_END: none comes after these. MTF_OK; MTF_CUT or MTF_DAMAGED: nothing comes
- * any more; MTF_NO_MEMORY.
+ * Takes up to *TAKEN bytes from FROM and gives up to *GOT bytes to TO; updates
+ * both, to 0 and 0 where it needs more input. AT_END: these are the last bytes.
+ * Returns MTF_OK; or MTF_CUT, MTF_DAMAGED or MTF_NO_MEMORY, which end the
+ * stream.
  */
 enum mtf_status tool_unpack_some(struct tool_unpack *u, const uint8_t *from,
                                  size_t *taken, bool at_end, void *to,
                                  size_t *got);
-/* All that was taken is out, and whole. */
+/* Tells whether the bytes taken so far end with a whole member or frame. */
 bool tool_unpack_is_done(const struct tool_unpack *u);
 
 #endif

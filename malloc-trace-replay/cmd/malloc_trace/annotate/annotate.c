@@ -411,7 +411,7 @@ static bool add_block(struct annotate *a, struct found *f) {
 static void places_ahead(const struct annotate *a, const uint64_t *address,
                          size_t n) {
     for (size_t i = 0; i < n; i++)
-        tool_map_ahead(&a->place, address[i]);
+        tool_map_prefetch(&a->place, address[i]);
     for (size_t i = 0; i < n; i++) {
         const struct tool_map_entry *e = tool_map_find(&a->place, address[i]);
         if (e != NULL)
