@@ -19,9 +19,8 @@
 #include "base/compiler.h"
 #include "sites/lang/lang.h"
 #include "sites/site_defs.h"
-#include "sites/site_modules.h"
-#include "sites/site_settings.h"
 #include "sites/site_table.h"
+#include "sites/site_settings.h"
 #include "sites/unwind/stack.h"
 #include "traceformat/site_codec.h"
 

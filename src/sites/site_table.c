@@ -1,5 +1,371 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * The tables of call sites that a process has: modules, texts, and the sites
+ * that name them. They only grow, in memory that comes from the kernel and that
+ * a child of fork keeps.
+ *
+ * Threads: any, without lock.
+ */
+#include "sites/site_table.h"
+
+#include "base/atomic.h"
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/linux/elf_symbols.h"
+#include "base/linux/os_mem.h"
+#include "base/linux/os_process.h"
+#include "base/linux/os_syscall.h"
+
+#include <elf.h>
+#include <limits.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+/* --- Memory -------------------------------------------------------------- */
+
+#define PIECE_BYTES ((size_t)64 << 10)
+/* The first word of a chunk counts the bytes that are used, with these. */
+#define PIECE_HEAD ((size_t)16)
+
+/* The zeroed memory of at least BYTES that the pointer at PLACE leads to, made
+   if that is NULL. NULL: there is no memory. */
+static void *map_once(void *place, size_t bytes) {
+    void **p = place, *old = tcm_load_acquire(p);
+    if (old != NULL)
+        return old;
+    bytes = tcm_align_up(bytes, tcm_os_page_size());
+    void *fresh = tcm_os_map(bytes);
+    if (fresh == NULL)
+        return NULL;
+    /* Publishes zeroed memory; pairs with the load above. */
+    if (tcm_cas_acq_rel(p, &old, fresh))
+        return fresh;
+    tcm_os_unmap(fresh, bytes);
+    return old;
+}
+
+/* BYTES of zeroed memory, cut from *CHUNK, which is NULL at first. Multiples of
+   16 BYTES, if all were, begin at one. NULL: there is no memory, or BYTES are
+   more than a chunk has. */
+static void *cut_piece(size_t **chunk, size_t bytes) {
+    if (bytes > PIECE_BYTES - PIECE_HEAD)
+        return NULL;
+    for (;;) {
+        size_t *current = tcm_load_acquire(chunk);
+        size_t at =
+            current == NULL ? PIECE_BYTES : tcm_add_relaxed(current, bytes);
+        if (at + bytes <= PIECE_BYTES)
+            return (uint8_t *)current + at;
+        size_t *fresh = tcm_os_map(PIECE_BYTES);
+        if (fresh == NULL)
+            return NULL;
+        *fresh = PIECE_HEAD;
+        /* Publishes the count; pairs with the load above. */
+        if (!tcm_cas_acq_rel(chunk, &current, fresh))
+            tcm_os_unmap(fresh, PIECE_BYTES);
+    }
+}
+
+/* --- Modules ------------------------------------------------------------- */
+
+/*
+ * What stands in a module's headers is read while its code runs. Those of the
+ * program are where the kernel says, those of others on their first page; a
+ * module without ELF header there has no build id.
+ */
+static struct mts_module *modules[MTS_MODULES_MAX]; /* in order, then NULL */
+struct mts_code mts_loader;
+
+/* The notes in SIZE bytes at P, of which *ID gets the build id. */
+static unsigned find_build_id(const uint8_t *p, size_t size, uint8_t *id) {
+    ElfW(Nhdr) note;
+    while (size >= sizeof(note)) {
+        memcpy(&note, p, sizeof(note));
+        size_t name = tcm_align_up(note.n_namesz, 4);
+        size_t data = tcm_align_up(note.n_descsz, 4);
+        size_t left = size - sizeof(note);
+        if (name > left || data > left - name)
+            break;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+            note.n_descsz <= MTF_BUILD_ID_MAX &&
+            memcmp(p + sizeof(note), "GNU", 4) == 0) {
+            memcpy(id, p + sizeof(note) + name, note.n_descsz);
+            return note.n_descsz;
+        }
+        p += sizeof(note) + name + data;
+        size = left - name - data;
+    }
+    return 0;
+}
+
+/* The program headers of a module. */
+struct headers {
+    uintptr_t at;
+    size_t count;
+};
+
+static ElfW(Phdr) header(const struct headers *h, size_t i) {
+    ElfW(Phdr) ph;
+    memcpy(&ph, (const void *)(h->at + i * sizeof(ph)), sizeof(ph));
+    return ph;
+}
+
+static bool is_program(const struct tcm_elf_module *f) {
+    return f->map->l_name == NULL || f->map->l_name[0] == '\0';
+}
+
+/* Those of the program are told; its segments may have gaps between them, and F
+   be one of them. */
+static struct headers find_headers(const struct tcm_elf_module *f) {
+    ElfW(Ehdr) head;
+    struct headers none = {0, 0};
+    if (is_program(f))
+        return (struct headers){getauxval(AT_PHDR), getauxval(AT_PHNUM)};
+    if (f->end - f->start < sizeof(head))
+        return none;
+    memcpy(&head, (const void *)(uintptr_t)f->start, sizeof(head));
+    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+        head.e_phentsize != sizeof(ElfW(Phdr)))
+        return none;
+    size_t page = tcm_os_page_size();
+    size_t room = head.e_phoff > page ? 0 : page - head.e_phoff;
+    return (struct headers){
+        f->start + head.e_phoff,
+        tcm_min_u64(head.e_phnum, room / sizeof(ElfW(Phdr)))};
+}
+
+static bool is_loaded(const struct headers *h, const ElfW(Phdr) * note) {
+    for (size_t i = 0; i < h->count; i++) {
+        ElfW(Phdr) ph = header(h, i);
+        if (ph.p_type == PT_LOAD && note->p_vaddr >= ph.p_vaddr &&
+            note->p_vaddr - ph.p_vaddr <= ph.p_filesz &&
+            note->p_memsz <= ph.p_filesz - (note->p_vaddr - ph.p_vaddr))
+            return true;
+    }
+    return false;
+}
+
+static unsigned build_id(const struct tcm_elf_module *f, uint8_t *id) {
+    struct headers h = find_headers(f);
+    for (size_t i = 0; i < h.count; i++) {
+        ElfW(Phdr) ph = header(&h, i);
+        if (ph.p_type != PT_NOTE || !is_loaded(&h, &ph))
+            continue;
+        const void *start = (const void *)(f->map->l_addr + ph.p_vaddr);
+        unsigned n = find_build_id(start, ph.p_memsz, id);
+        if (n != 0)
+            return n;
+    }
+    return 0;
+}
+
+/* All but the path, which is not part of what a module is known by. */
+static void describe(const struct tcm_elf_module *f, struct mts_module *m) {
+    memset(m, 0, sizeof(*m));
+    m->start = f->start;
+    m->end = f->end;
+    m->bias = f->map->l_addr;
+    m->dynamic = (uintptr_t)f->map->l_ld;
+    m->build_id_length = (uint8_t)build_id(f, m->build_id);
+}
+
+static bool is_at(const struct mts_module *m, const struct tcm_elf_module *f) {
+    return f->start == m->start && f->end == m->end &&
+           f->map->l_addr == m->bias && (uintptr_t)f->map->l_ld == m->dynamic;
+}
+
+static bool has_same_build(const struct mts_module *a,
+                           const struct mts_module *b) {
+    return a->build_id_length == b->build_id_length &&
+           memcmp(a->build_id, b->build_id, a->build_id_length) == 0;
+}
+
+static size_t *records; /* memory of modules */
+
+/* The current folder and a slash, before a NAME that dlopen was given relative
+   to it; else nothing. Returns the length. */
+static size_t folder_of(const char *name, char *folder, size_t room) {
+    if (name[0] == '/' || strchr(name, '/') == NULL)
+        return 0;
+    long n = tcm_syscall(SYS_getcwd, folder, room);
+    if (n <= 1 || folder[0] != '/')
+        return 0;
+    if (folder[n - 2] == '/')
+        return (size_t)n - 1;
+    folder[n - 1] = '/';
+    return (size_t)n;
+}
+
+static struct mts_module *make(const struct tcm_elf_module *f,
+                               const struct mts_module *what) {
+    char path[512];
+    const char *name = is_program(f) ? path : f->map->l_name;
+    size_t n = is_program(f) ? tcm_os_program_path(path, sizeof(path))
+                             : strnlen(name, PATH_MAX);
+    size_t before = is_program(f) ? 0 : folder_of(name, path, sizeof(path));
+    if (before + n > PATH_MAX)
+        before = 0;
+    if (before != 0 && strncmp(name, "./", 2) == 0) {
+        name += 2;
+        n -= 2;
+    }
+    struct mts_module *m =
+        cut_piece(&records, tcm_align_up(sizeof(*m) + before + n, 16));
+    if (m == NULL)
+        return NULL;
+    *m = *what;
+    m->path_length = (uint32_t)(before + n);
+    memcpy(m->path, path, before);
+    memcpy(m->path + before, name, n);
+    return m;
+}
+
+/* The module in F that was described since the loader was at work; 0: none. */
+static uint32_t find_described(const struct tcm_elf_module *f, uint32_t stamp) {
+    const struct mts_module *m;
+    for (uint32_t i = 1; (m = mts_module(i)) != NULL; i++)
+        if (is_at(m, f) && tcm_load_relaxed(&m->stamp) == stamp)
+            return i;
+    return 0;
+}
+
+/* The module that has code at ADDRESS now, made known if need be; 0: none, or
+   there is no memory. STAMP changes whenever the loader has been at work: what
+   has its place and was described at STAMP is the same module, and its headers
+   are not read again. */
+static uint32_t module_at(uintptr_t address, uint32_t stamp) {
+    struct tcm_elf_module f;
+    struct mts_module what;
+    struct mts_module *fresh = NULL;
+    if (!tcm_elf_module_at(address, &f))
+        return 0;
+    uint32_t known = find_described(&f, stamp);
+    if (known != 0)
+        return known;
+    describe(&f, &what);
+    what.stamp = stamp;
+    for (uint32_t i = 0; i < MTS_MODULES_MAX; i++) {
+        struct mts_module *m = tcm_load_acquire(&modules[i]);
+        if (m == NULL) {
+            if (fresh == NULL && (fresh = make(&f, &what)) == NULL)
+                return 0;
+            /* Publishes the module; pairs with the loads of this list. */
+            if (tcm_cas_acq_rel(&modules[i], &m, fresh))
+                return i + 1;
+        }
+        if (is_at(m, &f) && has_same_build(m, &what)) {
+            tcm_store_relaxed(&m->stamp, stamp);
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+/* A static program may have the loader's variable itself, and is none. */
+void mts_loader_find(void) {
+    struct tcm_elf_module f;
+    if (tcm_elf_loader(&f) && !is_program(&f))
+        mts_loader = (struct mts_code){f.start, f.end - f.start};
+}
+
+bool mts_module_is_at(uint32_t number, uintptr_t address) {
+    const struct mts_module *m = mts_module(number);
+    struct tcm_elf_module f;
+    return m != NULL && tcm_elf_module_at(address, &f) && is_at(m, &f);
+}
+
+struct mts_module *mts_module(uint32_t number) {
+    if (number == 0 || number > MTS_MODULES_MAX)
+        return NULL;
+    return tcm_load_acquire(&modules[number - 1]);
+}
+
+/* --- Texts --------------------------------------------------------------- */
+
+/* A text is filled in, then published as the head of its bucket (release). */
+#define BUCKETS_LOG2    16u
+#define TEXT_CHUNK_LOG2 10u
+#define TEXT_CHUNKS     14u /* 2^24 texts */
+
+static uint32_t *buckets; /* the newest text's number */
+static struct mts_text *text_chunks[TEXT_CHUNKS];
+static size_t *copies; /* memory of the bytes */
+static uint32_t next_text = 1;
+
+static struct mts_text *text_at(uint32_t number, bool make) {
+    uint32_t n = number + (1u << TEXT_CHUNK_LOG2);
+    unsigned chunk = tcm_log2_floor(n) - TEXT_CHUNK_LOG2;
+    size_t count = (size_t)1 << (TEXT_CHUNK_LOG2 + chunk);
+    if (chunk >= TEXT_CHUNKS)
+        return NULL;
+    struct mts_text *t = make
+                             ? map_once(&text_chunks[chunk], count * sizeof(*t))
+                             : tcm_load_acquire(&text_chunks[chunk]);
+    return t == NULL ? NULL : t + (n - count);
+}
+
+uint32_t mts_texts_end(void) {
+    return (uint32_t)tcm_min_u64(tcm_load_acquire(&next_text), MTF_SITE_LIMIT);
+}
+
+struct mts_text *mts_text_of(uint32_t number) {
+    struct mts_text *t = number == 0 ? NULL : text_at(number, false);
+    /* Pairs with the store when it was filled in. */
+    return t == NULL || tcm_load_acquire(&t->bytes) == NULL ? NULL : t;
+}
+
+static uint32_t hash_of_text(const char *bytes, uint32_t length) {
+    uint64_t h = length;
+    for (uint32_t i = 0; i < length; i++)
+        h = (h ^ (uint8_t)bytes[i]) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(h >> 32);
+}
+
+/* The text among those from number I of a bucket on, or 0. */
+static uint32_t find_in_bucket(uint32_t i, uint32_t hash, const char *bytes,
+                               uint32_t length) {
+    const struct mts_text *t;
+    for (; i != 0 && (t = text_at(i, false)) != NULL; i = t->next)
+        if (t->hash == hash && t->length == length &&
+            memcmp(t->bytes, bytes, length) == 0)
+            return i;
+    return 0;
+}
+
+uint32_t mts_text_intern(const char *bytes, uint32_t length) {
+    TCM_ASSERT(length <= MTF_SITE_TEXT_MAX);
+    size_t table = sizeof(uint32_t) << BUCKETS_LOG2;
+    if (length == 0 || map_once(&buckets, table) == NULL)
+        return 0;
+    uint32_t hash = hash_of_text(bytes, length);
+    uint32_t *bucket = &tcm_load_acquire(&buckets)[hash >> (32 - BUCKETS_LOG2)];
+    uint32_t head = tcm_load_acquire(bucket);
+    uint32_t found = find_in_bucket(head, hash, bytes, length);
+    if (found != 0 || tcm_load_relaxed(&next_text) >= MTF_SITE_LIMIT)
+        return found;
+    char *copy = cut_piece(&copies, length);
+    uint32_t number =
+        copy == NULL ? MTF_SITE_LIMIT : tcm_add_relaxed(&next_text, 1u);
+    struct mts_text *t = number < MTF_SITE_LIMIT ? text_at(number, true) : NULL;
+    if (t == NULL)
+        return 0;
+    memcpy(copy, bytes, length);
+    t->hash = hash;
+    t->length = length;
+    /* For mts_text_of by number: all but NEXT is there. */
+    tcm_store_release(&t->bytes, copy);
+    do {
+        t->next = head;
+        /* Publishes the text; pairs with the load of the head. Another thread
+           may have made the same, which is a second number for it. */
+    } while (!tcm_cas_acq_rel(bucket, &head, number));
+    return number;
+}
+
+/* --- Sites --------------------------------------------------------------- */
+
+/*
  * The table of sites. It only grows, and lies in memory that a child of fork
  * keeps: numbers go on there, and the child defines them in its own trace.
  *
@@ -10,22 +376,14 @@
  *
  * A number is published by its slot (release), its node is filled before.
  */
-#include "sites/site_table.h"
-
-#include "base/atomic.h"
-#include "base/bits.h"
-#include "base/check.h"
-#include "sites/site_memory.h"
-#include "sites/site_modules.h"
-
 #define GONE UINT32_MAX
 
-#define CHUNK_LOG2 12u
-#define CHUNKS     12u /* 2^24 numbers */
-#define TABLE_LOG2 13u
-#define TABLES     7u /* the last has 2^25 slots */
+#define SITE_CHUNK_LOG2 12u
+#define SITE_CHUNKS     12u /* 2^24 numbers */
+#define TABLE_LOG2      13u
+#define TABLES          7u /* the last has 2^25 slots */
 
-static struct mts_site *chunks[CHUNKS];
+static struct mts_site *site_chunks[SITE_CHUNKS];
 static uint64_t *tables[TABLES];
 static uint32_t newest; /* table */
 static uint32_t next_site = 1;
@@ -50,19 +408,17 @@ uint32_t mts_sites_end(void) {
     return (uint32_t)tcm_min_u64(tcm_load_relaxed(&next_site), MTF_SITE_LIMIT);
 }
 
-/* --- Nodes --------------------------------------------------------------- */
-
 /* NULL: no memory, or MAKE is false and there is none yet. */
 static struct mts_site *node_at(uint32_t site, bool make) {
-    uint32_t n = site + (1u << CHUNK_LOG2);
-    unsigned chunk = tcm_log2_floor(n) - CHUNK_LOG2;
+    uint32_t n = site + (1u << SITE_CHUNK_LOG2);
+    unsigned chunk = tcm_log2_floor(n) - SITE_CHUNK_LOG2;
     TCM_ASSERT(site < MTF_SITE_LIMIT);
-    if (chunk >= CHUNKS)
+    if (chunk >= SITE_CHUNKS)
         return NULL;
-    size_t count = (size_t)1 << (CHUNK_LOG2 + chunk);
+    size_t count = (size_t)1 << (SITE_CHUNK_LOG2 + chunk);
     struct mts_site *nodes =
-        make ? mts_need(&chunks[chunk], count * sizeof(*nodes))
-             : tcm_load_acquire(&chunks[chunk]);
+        make ? map_once(&site_chunks[chunk], count * sizeof(*nodes))
+             : tcm_load_acquire(&site_chunks[chunk]);
     return nodes == NULL ? NULL : nodes + (n - count);
 }
 
@@ -79,12 +435,10 @@ static bool is_current(struct mts_site *n) {
         return false;
     if ((n->module & MTS_SITE_IS_LINE) != 0)
         return true;
-    bool same = mts_module_at((uintptr_t)n->address - 1, stamp) == n->module;
+    bool same = module_at((uintptr_t)n->address - 1, stamp) == n->module;
     tcm_store_relaxed(&n->stamp, same ? stamp : GONE);
     return same;
 }
-
-/* --- Tables -------------------------------------------------------------- */
 
 struct key {
     uint64_t address;
@@ -139,7 +493,7 @@ static uint32_t find_in_table(uint32_t table, const struct key *k,
 static uint32_t grow(uint32_t used) {
     uint32_t table = tcm_load_acquire(&newest);
     if (used > table_slots(table) / 2 && table + 1 < TABLES &&
-        mts_need(&tables[table + 1], table_slots(table + 1) * sizeof(uint64_t)))
+        map_once(&tables[table + 1], table_slots(table + 1) * sizeof(uint64_t)))
         tcm_cas_acq_rel(&newest, &table, table + 1);
     return tcm_load_acquire(&newest);
 }
@@ -152,7 +506,7 @@ static uint32_t add(const struct key *k, uint32_t module, uint32_t stamp) {
     TCM_ASSERT(k->parent < site);
     uint32_t table = grow(site);
     if (n == NULL ||
-        mts_need(&tables[table], table_slots(table) * sizeof(uint64_t)) == NULL)
+        map_once(&tables[table], table_slots(table) * sizeof(uint64_t)) == NULL)
         return 0;
     n->address = k->address;
     n->parent = k->parent;
@@ -178,7 +532,7 @@ uint32_t mts_intern(uint64_t address, uint32_t parent) {
     if (site != 0)
         return site;
     uint32_t stamp = stamp_now();
-    return add(&k, mts_module_at((uintptr_t)address - 1, stamp), stamp);
+    return add(&k, module_at((uintptr_t)address - 1, stamp), stamp);
 }
 
 /* No code has an address as large as language << 56. */

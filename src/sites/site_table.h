@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of sites: a number for each frame or line below another site.
+ * The tables of call sites that a process has: modules (program, libraries) and
+ * texts, numbered from 1, and the sites that name them.
  *
  * Invariants: a number stands for one address, in one module, below one parent,
  * as long as the process and its children live. Two numbers may stand for the
@@ -16,6 +17,66 @@
 
 #include "base/compiler.h"
 #include "traceformat/site_codec.h"
+
+/* --- Modules ------------------------------------------------------------- */
+
+/*
+ * Modules are found with _dl_find_object of the C library (glibc 2.35), which
+ * takes no lock and allocates nothing; without it all sites lie in no module.
+ * A module is looked at only while a thread runs code of it, so it is not
+ * unloaded meanwhile.
+ */
+struct mts_module {
+    uint64_t start, end, bias;
+    uint64_t dynamic; /* address of its dynamic section */
+    uint32_t epoch;   /* it is defined in; see site_table.c */
+    uint32_t stamp;   /* what it was last described at */
+    bool is_met;      /* of lang.c's: interpreters were looked for in it */
+    uint8_t build_id_length;
+    uint8_t build_id[MTF_BUILD_ID_MAX];
+    uint32_t path_length;
+    char path[];
+};
+
+#define MTS_MODULES_MAX 16384u
+
+/* Whether the code at ADDRESS is of module NUMBER. */
+bool mts_module_is_at(uint32_t number, uintptr_t address);
+/* Module NUMBER, from 1; NULL: there are fewer. */
+struct mts_module *mts_module(uint32_t number);
+
+/* The loader's code; none in a static program. Set before others record. */
+extern struct mts_code {
+    uintptr_t start;
+    size_t bytes;
+} mts_loader TCM_LOCAL;
+void mts_loader_find(void);
+
+/* Whether a call that returns to CALLER is the loader's. */
+static TCM_ALWAYS_INLINE bool mts_is_loader(uintptr_t caller) {
+    return caller - mts_loader.start < mts_loader.bytes;
+}
+
+/* --- Texts --------------------------------------------------------------- */
+
+/* Names of files and functions. */
+struct mts_text {
+    uint32_t epoch; /* it is defined in; see site_table.c */
+    uint32_t next;  /* in its bucket */
+    uint32_t length;
+    uint32_t hash;
+    const char *bytes;
+};
+
+/* The number of a text of LENGTH bytes, at most MTF_SITE_TEXT_MAX; 0 for an
+   empty one, and where there is no memory or no number left. */
+uint32_t mts_text_intern(const char *bytes, uint32_t length);
+/* Text NUMBER, from 1; NULL: there is none, or it is being made. */
+struct mts_text *mts_text_of(uint32_t number);
+/* Above the number of each text so far. */
+uint32_t mts_texts_end(void);
+
+/* --- Sites --------------------------------------------------------------- */
 
 /* Changes when sites have to be compared with their modules again: a recording
    begins, the loader allocates. Never 0. Relaxed: the code that a change is

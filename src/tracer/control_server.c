@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tracer/control_server.h"
+/*
+ * The control socket. The protocol is in traceformat/control_protocol.h.
+ *
+ * Threads: one of its own, made like the saver: signals blocked, a descriptor
+ * table that the program does not see, private memory. The packets of clients
+ * are bounded, none of them is waited for, and the peer's user must be this
+ * process's.
+ */
+#include "tracer/trace_control.h"
 
 #include "base/clock.h"
 #include "base/fmt.h"
@@ -7,11 +15,10 @@
 #include "base/linux/os_thread.h"
 #include "traceformat/control_protocol.h"
 #include "tracer/own_thread.h"
-#include "tracer/saver/saver_account.h"
-#include "tracer/saver/saver_phase.h"
+#include "tracer/recorder.h"
+#include "tracer/saver/saver.h"
 #include "tracer/stream/thread_life.h"
 #include "tracer/stream/thread_registry.h"
-#include "tracer/trace_control.h"
 #include "tracer/trace_process.h"
 
 #include <errno.h>

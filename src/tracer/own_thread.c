@@ -7,8 +7,16 @@
 #include "base/linux/os_thread.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
+
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1u << 1)
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
 
 #define STACK_BYTES ((size_t)256 << 10)
 
@@ -70,6 +78,33 @@ void mtr_own_join(pthread_t *thread) {
     tcm_libc.join(ended, NULL);
     pthread_setcancelstate(state, &state);
     mtr_config.host->leave_private();
+}
+
+/* --- Descriptors --------------------------------------------------------- */
+
+static bool close_all_but(int keep) {
+    unsigned k = (unsigned)keep;
+    if (keep < 0)
+        return tcm_syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) == 0;
+    if (tcm_syscall(SYS_close_range, k + 1, ~0u, CLOSE_RANGE_UNSHARE) != 0)
+        return false;
+    if (k != 0)
+        tcm_syscall(SYS_close_range, 0u, k - 1, 0u);
+    return true;
+}
+
+/* A last message of whatever code on this thread must not go into the trace, so
+   0 to 2 are taken. */
+bool mtr_unshare_table(int keep) {
+    if (!close_all_but(keep))
+        return false;
+    for (;;) {
+        long fd = tcm_syscall(SYS_openat, AT_FDCWD, "/", O_PATH | O_CLOEXEC, 0);
+        if (fd > 2)
+            tcm_syscall(SYS_close, fd);
+        if (fd < 0 || fd > 2)
+            return true;
+    }
 }
 
 /* --- Are they alone? ----------------------------------------------------- */

@@ -44,6 +44,12 @@ bool mtr_own_create(pthread_t *thread, void *(*body)(void *), void *arg,
 /* Enters the private arena, and leaves what the program's threads share of
    folders: with it shared they could not enter another mount namespace. */
 void mtr_own_begin(struct mtr_recorder *rec, const char *name);
+/*
+ * Descriptors of the calling thread's own: the program neither sees nor closes
+ * nor inherits them. KEEP: one that stays, or -1. 0 to 2 are taken by what
+ * nothing can be written to. false: the kernel refused.
+ */
+bool mtr_unshare_table(int keep);
 /* ALONE: for good, and with it the process, with the first thread's status if
    the C library has nothing more to do. */
 void mtr_own_end(struct mtr_recorder *rec, bool alone);

@@ -22,6 +22,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+struct mtr_config mtr_config = {.token_end = MTR_TOKEN_LIVE | 1};
+
+/* Before set-up: threads record to the static buffer. Never written. */
+static struct mtr_control control_early = {
+    .recording = 1, .early = 1, .known = 1};
+struct mtr_control *mtr_control = &control_early;
+
 struct mtr_recorder *mtr_recorder;
 
 struct mtr_thread mtr_no_thread;

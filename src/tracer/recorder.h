@@ -16,7 +16,7 @@
  * Memory: struct mtr_recorder and every mtr_thread lie in pages that the child
  * of any fork finds zeroed, so a child sees state MTR_OFF, free locks and
  * nothing recorded, without any handler having run. What a child needs to know
- * lies in mtr_config (config.h).
+ * lies in mtr_config (recording.h).
  *
  * Locks, in order: late, registry, pool (base/lock.h). Late alone is held
  * across system calls that can block. Fork takes none of them: the child finds
@@ -33,7 +33,6 @@
 #include "base/lock.h"
 #include "traceformat/raw_layout.h"
 #include "tracer/stream/buf_pool.h"
-#include "tracer/config.h"
 #include "tracer/recording.h"
 #include "tracer/saver/spool_file.h"
 #include "tracer/stream/thread_life.h"

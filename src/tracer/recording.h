@@ -1,20 +1,95 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether a recording is on: the words that every thread looks at.
+ * What is recorded: the host, the configuration, and the words that say whether
+ * a recording is on.
  *
- * How a recording comes to be seen. The plain paths of malloc and free do not
- * ask whether one is on: a thread that records, or may have to, has its cache
- * shut (core/thread_cache.h), so that every call takes a path that asks. Only
- * its owner opens a cache, and looks at mtr_is_recording again afterwards; a
- * start sets the flag, then has the host shut all caches (all sequentially
- * consistent). So either the owner sees the flag and shuts its cache again, or
- * the start's store comes after the owner's. A stop clears the flag only.
+ * Threads: any. The control words are in memory that the child of any fork
+ * finds zeroed; the configuration is in ordinary memory, which the child
+ * inherits.
  */
 #ifndef TCM_TRACER_RECORDING_H
 #define TCM_TRACER_RECORDING_H
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+
+#include <limits.h>
+
+struct mtf_account_value;
+
+/* --- The host ------------------------------------------------------------ */
+
+/* A block with pages of its own, longer than MTR_PRESENT_ABOVE. */
+struct mtr_large_block {
+    uintptr_t start;
+    size_t bytes;
+    uint64_t token; /* 0 or an earlier recording's: made while none was on */
+};
+
+struct mtr_host {
+    /* Between the two, malloc and free of the calling thread are served by the
+       private arena and are not recorded. They nest. A recorder thread enters
+       first thing and never leaves. */
+    void (*enter_private)(void);
+    void (*leave_private)(void);
+    /* A recording is on: shut the caches of all threads. */
+    void (*recording_started)(void);
+    /* Puts the allocator's counters into OUT; returns how many, at most CAP. */
+    unsigned (*sample)(struct mtf_account_value *out, unsigned cap);
+    /* Puts the large blocks that are alive into OUT, at most CAP of them;
+       returns how many. */
+    size_t (*large_blocks)(struct mtr_large_block *out, size_t cap);
+    /* Whether P is an address in the heap, which can be read. */
+    bool (*has_memory)(const void *p);
+    /* The token of the block that is in use at P, if that is not much longer
+       than BYTES; 0: it has none. */
+    uint64_t (*token_of)(const void *p, size_t bytes);
+};
+
+/* --- Configuration ------------------------------------------------------- */
+
+/* The number of a process whose image has no file yet. */
+#define MTR_NO_NUMBER UINT32_MAX
+
+/* The process that a recording belongs to. */
+struct mtr_identity {
+    uint32_t pid;
+    uint64_t start; /* clock ticks since boot */
+    uint64_t random;
+};
+
+struct mtr_config {
+    const struct mtr_host *host;
+    void (*answer)(void); /* makes control_server.c's thread; set with HOST */
+    bool named;           /* the environment names an output for this process */
+    bool wanted;          /* children are recorded too, with per_process */
+    int pattern_error;    /* too long, or there is no current folder */
+    bool per_process;     /* %p in the name */
+    bool compress;
+    bool stats;
+    bool drops;          /* threads do not wait for buffers for long */
+    bool control;        /* other processes may ask */
+    bool present;        /* present bytes are recorded; any thread clears it */
+    bool filtered;       /* this image began with a filter of system calls */
+    bool confined;       /* it got its first one since */
+    bool check_frees;    /* each free is looked at */
+    bool continues;      /* this image continues its process's recording */
+    uint32_t owner_name; /* and its predecessor's file had this number */
+    uint32_t named_pid;  /* the process that NAMED was found for */
+    uint32_t starts;     /* recordings begun since this image began */
+    uint64_t bound_bytes;
+    uint64_t limit_bytes; /* of the output, 0: none */
+    uint64_t keep_bytes;  /* flight recording: what is kept, 0: all */
+    uint64_t token_end;   /* tokens handed out so far, in all recordings */
+    struct mtr_identity self;
+    struct mtr_identity parent;
+    uint64_t stderr_dev, stderr_ino; /* what descriptor 2 was, 0 0: nothing */
+    char executable[64];
+    char pattern[PATH_MAX]; /* absolute, with % sequences */
+};
+extern struct mtr_config mtr_config;
+
+/* --- Is a recording on? -------------------------------------------------- */
 
 /*
  * Control state, in memory that the child of any fork finds zeroed; the pointer

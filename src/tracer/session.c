@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The life of a recording: start, the saver's start, children. Its end is
- * mtr_switch_off (ending.h).
+ * mtr_switch_off (saver_phase.c).
  *
  *   mtr_init --> ARMED --> STARTING --> LAZY -----> RUNNING --> ENDED
  *                  ^        ^  |        (spool)     (saver)       |
@@ -17,7 +17,6 @@
 #include "base/clock.h"
 #include "base/linux/os_thread.h"
 #include "base/testpoint.h"
-#include "tracer/ending.h"
 #include "tracer/saver/saver.h"
 #include "tracer/stream/thread_early.h"
 #include "tracer/stream/thread_life.h"

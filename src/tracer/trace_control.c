@@ -17,7 +17,6 @@
 #include "tracer/recorder.h"
 #include "tracer/saver/saver.h"
 #include "tracer/session.h"
-#include "tracer/stream/thread_gap.h"
 #include "tracer/stream/thread_life.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_process.h"

@@ -37,6 +37,14 @@ bool mtr_is_on(void);
    with its time. T is from mtr_enter. */
 void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length);
 
+/*
+ * The control socket (control_server.c) lets other processes of the same user
+ * start, stop, flush and ask (TCMALLOC_TRACE_CONTROL). Makes its thread, if
+ * this process wants one and has none. What goes wrong is said on stderr, and
+ * the program goes on without.
+ */
+void mtr_control_server_need(void);
+
 /* For the recorder: only one thread at a time is between the two; waits for the
    others. */
 void mtr_busy_begin(struct mtr_recorder *rec);

@@ -12,7 +12,7 @@
 #include "base/raw_io.h"
 #include "traceformat/compress.h"
 #include "sites/lang/lang.h"
-#include "sites/site_modules.h"
+#include "sites/site_table.h"
 #include "sites/site_settings.h"
 #include "sites/unwind/stack.h"
 #include "tracer/recorder.h"

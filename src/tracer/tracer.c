@@ -7,7 +7,6 @@
 #include "base/env.h"
 #include "base/linux/os_process.h"
 #include "base/linux/os_thread.h"
-#include "tracer/control_server.h"
 #include "tracer/own_thread.h"
 #include "tracer/recorder.h"
 #include "tracer/saver/saver.h"

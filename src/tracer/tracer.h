@@ -11,10 +11,8 @@
 #define TCM_TRACER_TRACER_H
 
 #include "base/compiler.h"
-#include "tracer/host.h"
 #include "tracer/recording.h"
 #include "tracer/stream/thread_buf.h"
-#include "tracer/stream/thread_gap.h"
 #include "tracer/stream/thread_life.h"
 #include "tracer/trace_control.h"
 #include "tracer/trace_process.h"

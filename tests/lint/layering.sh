@@ -35,15 +35,14 @@ traceformat_includes() {
     bad_includes src/traceformat base traceformat
 }
 core_includes() { bad_includes src/core base core; }
-# What sites are made of, from below: memory and modules, the table with its
-# texts, the two folders that walk, definitions, and what finds them.
+# What sites are made of, from below: settings and tables, the two folders that
+# walk, definitions, and what finds them.
 sites_includes() {
     bad_includes src/sites base traceformat sites
     bad_includes src/sites/unwind base traceformat sites/unwind \
-        sites/site_modules.h sites/site_settings.h
+        sites/site_table.h sites/site_settings.h
     bad_includes src/sites/lang base traceformat sites/unwind sites/lang \
-        sites/site_modules.h sites/site_settings.h sites/site_table.h \
-        sites/site_texts.h
+        sites/site_settings.h sites/site_table.h
 }
 tracer_includes() {
     bad_includes src/tracer base traceformat sites tracer
@@ -51,11 +50,11 @@ tracer_includes() {
 # What threads do is below what the saver does; only the slow path of a thread
 # (thread_life.c) calls the saver. Both stand on the recorder, below control.
 tracer_part_includes() {
-    shared="base traceformat sites tracer/stream tracer/config.h
-        tracer/own_thread.h tracer/recorder.h tracer/recording.h
+    shared="base traceformat sites tracer/stream tracer/own_thread.h
+        tracer/recorder.h tracer/recording.h
         tracer/trace_clock.h tracer/trace_name.h tracer/trace_process.h"
     # shellcheck disable=SC2086
-    bad_includes src/tracer/saver $shared tracer/saver tracer/ending.h
+    bad_includes src/tracer/saver $shared tracer/saver
     # shellcheck disable=SC2086
     bad_includes src/tracer/stream $shared tracer/saver/saver.h \
         tracer/session.h tracer/tracer.h

@@ -13,8 +13,6 @@
 #include "base/linux/elf_symbols.h"
 #include "sites/lang/lang_reader.h"
 #include "sites/site_settings.h"
-#include "sites/site_modules.h"
-#include "sites/site_texts.h"
 #include "sites/site_table.h"
 #include "sites/unwind/stack_rows.h"
 

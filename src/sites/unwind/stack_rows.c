@@ -2,7 +2,7 @@
 #include "sites/unwind/stack_rows.h"
 
 #include "sites/unwind/cfi.h"
-#include "sites/site_modules.h"
+#include "sites/site_table.h"
 
 struct mts_row_entry mts_rows[1u << MTS_ROWS_LOG2];
 

@@ -12,10 +12,9 @@
 #ifndef TCM_TRACER_SAVER_SAVER_H
 #define TCM_TRACER_SAVER_SAVER_H
 
-#include "traceformat/raw_writer.h"
-#include "tracer/saver/saver_output.h"
-#include "tracer/own_thread.h"
 #include "tracer/recorder.h"
+
+struct mtf_account_value;
 
 /* Makes the thread. false: errno in *ERROR. */
 bool mtr_saver_create(struct mtr_recorder *rec, int *error);
@@ -45,41 +44,18 @@ void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns);
 /* The text of TCMALLOC_TRACE_STATS after the end, if it is asked for, goes to
    stderr. */
 void mtr_summary_flush(struct mtr_recorder *rec);
+/* Accounts of the current or last recording; how many, at most CAP. Any
+   thread. */
+unsigned mtr_live_accounts(struct mtr_recorder *rec,
+                           struct mtf_account_value *out, unsigned cap);
 
-/* --- Parts of the saver -------------------------------------------------- */
+/* --- The end of a recording ---------------------------------------------- */
 
-/* Only the thread that saves touches it, apart from the summary, which is read
-   after the last round. */
-struct mtr_saver {
-    struct mtr_recorder *rec;
-    struct mtr_output output;
-    struct mtf_raw_writer writer;
-    void *memory; /* of the compressor */
-    size_t memory_bytes;
-    bool ready;        /* the output is open and has its header */
-    bool dirty;        /* something was saved since the last barrier */
-    bool over;         /* the recording ended as it should */
-    bool alone;        /* no thread of the program is left */
-    bool made_spool;   /* it did not exist before the saver */
-    bool shares_table; /* the program sees our descriptors, and for long */
-    struct mtr_buffer *written_head, *written_tail; /* not yet settled */
-    uint64_t last_round, last_sample, last_full;
-    uint64_t interval; /* of rounds */
-    uint64_t poll_ns;  /* of looks for full buffers */
-    uint32_t quiet_rounds;
-    uint64_t rounds;
-    struct tcm_statm statm;
-    int status_fd;     /* /proc/thread-self/status; -1: none */
-    uint64_t filters;  /* of system calls, on this thread when it opened that */
-    bool may_open;     /* a filter cannot forbid it */
-    uint64_t cpu_from; /* the saving thread's processor time at its start */
-    struct mtr_event_counts counts; /* saved so far */
-    size_t summary_length;
-    /* mtr_saver_begin clears what stands before TEXTS. */
-    struct {
-        uint8_t part_header[MTF_RAW_HEADER_MAX]; /* of a flight recording */
-        char summary[MTR_SUMMARY_MAX];
-    } texts;
-};
+/* Ends the recording as FAILED; WHAT and errno ERROR (0: none) go to stderr
+   when a thread of the program enters the recorder. */
+void mtr_fail(struct mtr_recorder *rec, const char *what, int error);
+/* The recording is over (MTR_STOPPED or MTR_FAILED): no thread goes on hot, and
+   all that wait for the saver go away. */
+void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state);
 
 #endif

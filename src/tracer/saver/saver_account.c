@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tracer/saver/saver_account.h"
+#include "tracer/saver/saver.h"
 
 #include "base/bits.h"
 #include "base/clock.h"
@@ -8,6 +8,7 @@
 #include "base/linux/os_syscall.h"
 #include "traceformat/raw_codec.h"
 #include "sites/unwind/stack.h"
+#include "tracer/saver/saver_parts.h"
 #include "tracer/trace_clock.h"
 #include "tracer/trace_process.h"
 

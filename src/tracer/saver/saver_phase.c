@@ -7,7 +7,7 @@
  * every call that begins later than such a one finds the recording over. So the
  * trace has no call without those that it depends on.
  */
-#include "tracer/saver/saver_phase.h"
+#include "tracer/saver/saver.h"
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -19,9 +19,7 @@
 #include "base/linux/os_thread.h"
 #include "base/raw_io.h"
 #include "base/testpoint.h"
-#include "tracer/ending.h"
-#include "tracer/saver/saver_account.h"
-#include "tracer/saver/saver_round.h"
+#include "tracer/saver/saver_parts.h"
 #include "sites/lang/lang.h"
 #include "sites/site_settings.h"
 #include "tracer/trace_clock.h"
@@ -32,13 +30,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef CLOSE_RANGE_UNSHARE
-#define CLOSE_RANGE_UNSHARE (1u << 1)
-#endif
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
-
 /* Between looks whether a FIFO has a reader. */
 #define FIFO_LOOK_NS 10000000u
 
@@ -46,31 +37,6 @@
 #define END_EVENTS 1000u
 
 /* --- Descriptors --------------------------------------------------------- */
-
-static bool close_all_but(int keep) {
-    unsigned k = (unsigned)keep;
-    if (keep < 0)
-        return tcm_syscall(SYS_close_range, 0u, ~0u, CLOSE_RANGE_UNSHARE) == 0;
-    if (tcm_syscall(SYS_close_range, k + 1, ~0u, CLOSE_RANGE_UNSHARE) != 0)
-        return false;
-    if (k != 0)
-        tcm_syscall(SYS_close_range, 0u, k - 1, 0u);
-    return true;
-}
-
-/* A last message of whatever code on this thread must not go into the trace, so
-   0 to 2 are taken. */
-bool mtr_unshare_table(int keep) {
-    if (!close_all_but(keep))
-        return false;
-    for (;;) {
-        long fd = tcm_syscall(SYS_openat, AT_FDCWD, "/", O_PATH | O_CLOEXEC, 0);
-        if (fd > 2)
-            tcm_syscall(SYS_close, fd);
-        if (fd < 0 || fd > 2)
-            return true;
-    }
-}
 
 /* N of /dev/fd/N and its like; -1: none. */
 static int fd_of_name(const char *path) {
@@ -414,6 +380,35 @@ bool mtr_saver_end_mode_round(struct mtr_saver *s, bool here) {
 }
 
 /* --- Before the program does --------------------------------------------- */
+
+void mtr_fail(struct mtr_recorder *rec, const char *what, int error) {
+    const char *name = rec->name[0] != '\0' ? rec->name : rec->output;
+    size_t n =
+        mtr_compose(rec->message, sizeof(rec->message), what, name, error);
+    mtr_config.wanted = false;
+    mtr_spool_tell_stop(rec);
+    tcm_store_release(&rec->message_length, (uint32_t)n);
+    mtr_switch_off(rec, MTR_FAILED);
+    TCM_TESTPOINT("recording_failed");
+}
+
+void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state) {
+    TCM_ASSERT(state == MTR_STOPPED || state == MTR_FAILED);
+    /* Seen by threads that look at the flag after they put their cache back,
+       and then by those that wait. */
+    tcm_store_seq_cst(&rec->control.recording, 0u);
+    tcm_store_seq_cst(&rec->control.end_mode, 0u);
+    tcm_store_seq_cst(&rec->state, (uint32_t)state);
+    mtr_registry_stop_all(rec);
+    /* The limits are gone before any position is looked at for the last time:
+       a call that begins after a call that the trace lacks is lacking too. */
+    tcm_fence_seq_cst();
+    mtr_pool_notify(&rec->pool);
+    tcm_futex_wake(&rec->state, INT32_MAX);
+    tcm_add_acq_rel(&rec->link.done, 0u);
+    tcm_futex_wake(&rec->link.done, INT32_MAX);
+    TCM_TESTPOINT("switched_off");
+}
 
 bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason) {
     struct mtr_recorder *rec = s->rec;

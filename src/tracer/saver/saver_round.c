@@ -6,12 +6,11 @@
  * look at the thread, it is in the queue before we take that. So each such
  * event is seen, whatever the threads do.
  */
-#include "tracer/saver/saver_round.h"
+#include "tracer/saver/saver_parts.h"
 
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/testpoint.h"
-#include "tracer/saver/saver_account.h"
 #include "sites/site_defs.h"
 #include "sites/site_settings.h"
 #include "tracer/trace_clock.h"

@@ -226,6 +226,14 @@ void mtr_put_present(struct mtr_thread *t, uint64_t bytes);
 void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
                        uint64_t argument);
 
+/* Counts the free of a block made while not recording. */
+void mtr_count_untraced_free(struct mtr_thread *t);
+/* The call that T was entered for is not recorded (mtr_drops). */
+void mtr_count_dropped(struct mtr_thread *t);
+/* mtr_count_dropped for an event that is no call of the malloc family: it is
+   not counted. */
+void mtr_pass_over(struct mtr_thread *t);
+
 /* --- For the recorder ---------------------------------------------------- */
 
 /* Fills in B, which T took: descriptor and spool head. Its events will have
@@ -249,5 +257,25 @@ void mtr_put_tokens(struct mtr_thread *t);
 bool mtr_tokens_are_low(const struct mtr_thread *t);
 /* Takes a block without an event: a BUFFER event follows. */
 void mtr_take_tokens(struct mtr_thread *t);
+
+/* --- For the recorder: gaps ----------------------------------------------- */
+
+/* The position up to which B, which the caller holds, has MTR_ROOM. */
+uint8_t *mtr_room_end(const struct mtr_buffer *b);
+/* How long T may wait for a buffer at NOW, having waited since BEGAN. */
+uint64_t mtr_gap_patience(struct mtr_recorder *rec, const struct mtr_thread *t,
+                          uint64_t began, uint64_t now);
+/* No buffer was to be had: from now on T's calls are dropped. false: they are
+   not to be, but the recording is over. */
+bool mtr_gap_begin(struct mtr_recorder *rec, struct mtr_thread *t);
+/* True while there is nothing new that would end T's gap. */
+bool mtr_gap_lasts(struct mtr_recorder *rec, const struct mtr_thread *t);
+/* Ends the record of a gap in T's buffer at NOW, for a buffer that T lets go.
+   Returns how many bytes behind pos belong to it. */
+uint32_t mtr_gap_close(struct mtr_thread *t, uint64_t now);
+/* That buffer was let go, with those bytes. */
+void mtr_gap_let_go(struct mtr_thread *t);
+/* Calls are recorded again, or T ends; there is room. */
+void mtr_gap_end(struct mtr_thread *t, uint64_t now);
 
 #endif

@@ -4,7 +4,6 @@
 #include "base/linux/os_process.h"
 #include "base/linux/os_thread.h"
 #include "tracer/recorder.h"
-#include "tracer/stream/thread_gap.h"
 #include "tracer/stream/thread_life.h"
 #include "tracer/stream/thread_sites.h"
 #include "tracer/trace_clock.h"

@@ -11,7 +11,6 @@
 #include "tracer/saver/saver.h"
 #include "tracer/session.h"
 #include "tracer/stream/thread_early.h"
-#include "tracer/stream/thread_gap.h"
 #include "tracer/trace_clock.h"
 #include "tracer/tracer.h"
 

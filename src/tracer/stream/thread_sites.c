@@ -2,7 +2,6 @@
 #include "tracer/stream/thread_sites.h"
 
 #include "tracer/recorder.h"
-#include "tracer/stream/thread_gap.h"
 #include "tracer/stream/thread_life.h"
 
 #include <errno.h>

@@ -7,7 +7,6 @@
 #include "sites/site_defs.h"
 #include "sites/site_settings.h"
 #include "sites/site_table.h"
-#include "sites/site_texts.h"
 #include "traceformat/site_codec.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "unit/tracer/recorder_test.h"
 
 #include "base/testpoint.h"
-#include "tracer/config.h"
+#include "tracer/recording.h"
 
 #include <fcntl.h>
 #include <pthread.h>

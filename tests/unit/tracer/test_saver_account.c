@@ -7,7 +7,7 @@
 #include "traceformat/raw_codec.h"
 #include "sites/site_settings.h"
 #include "tracer/recorder.h"
-#include "tracer/saver/saver_account.h"
+#include "tracer/saver/saver_parts.h"
 
 static uint8_t bytes[(128 << 10) + 64];
 
