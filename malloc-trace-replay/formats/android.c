@@ -12,8 +12,7 @@
  * START_NS and END_NS are when the call began and ended. PRESENT comes with the
  * free of a block, too late to be of use here.
  */
-#include "formats/format.h"
-#include "formats/format_scan.h"
+#include "formats/format_reader.h"
 
 /* Reads an action with its pointer and what follows that. */
 static bool read_action(const char **p, const char *end,

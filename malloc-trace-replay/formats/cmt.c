@@ -23,7 +23,6 @@
  */
 #include "formats/format_export.h"
 #include "formats/format_reader.h"
-#include "formats/format_scan.h"
 #include "traceformat/varint.h"
 
 /* --- cmt: reading --------------------------------------------------------- */

@@ -20,7 +20,6 @@
  * newest ones two sizes more, the first of which is an alignment.
  */
 #include "formats/format_reader.h"
-#include "formats/format_scan.h"
 
 #include <string.h>
 

@@ -12,8 +12,7 @@
  *     call-trace TIME STACK STACK malloc SIZE PTR
  *     call-trace TIME free PTR
  */
-#include "formats/format.h"
-#include "formats/format_scan.h"
+#include "formats/format_reader.h"
 
 #define COLUMNS 9u
 

@@ -62,4 +62,15 @@ const struct format_type *format_import_format(const struct format_import *i);
 uint64_t format_import_used(const struct format_import *i);
 const struct tool_input *format_import_input(const struct format_import *i);
 
+/* As tool_input_open. */
+struct tool_input *format_open(const char *name);
+
+/* The same for IN, of which nothing was read yet. FORMAT NULL: found by
+   content. *IMPORT is the import, or NULL if the trace is not foreign; then IN
+   itself is returned. Closing the result frees IN and the import. NULL: out of
+   memory; IN is closed. */
+struct tool_input *format_open_input(struct tool_input *in,
+                                     const struct format_type *format,
+                                     struct format_import **import);
+
 #endif

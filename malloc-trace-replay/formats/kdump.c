@@ -11,7 +11,6 @@
  * seconds, with a point. Several processes become threads of one trace.
  */
 #include "formats/format_reader.h"
-#include "formats/format_scan.h"
 
 struct state {
     struct format_processes processes;

@@ -10,7 +10,6 @@
  * trace.
  */
 #include "formats/format_reader.h"
-#include "formats/format_scan.h"
 
 struct state {
     struct format_processes processes;

@@ -7,8 +7,7 @@
  *     r ID SIZE     realloc; the block keeps its number
  *     f ID          free
  */
-#include "formats/format.h"
-#include "formats/format_scan.h"
+#include "formats/format_reader.h"
 
 struct state {
     uint64_t head[4];

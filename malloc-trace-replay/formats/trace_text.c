@@ -7,7 +7,6 @@
  */
 #include "formats/format_export.h"
 #include "formats/format_reader.h"
-#include "formats/format_scan.h"
 
 #include <stdlib.h>
 

@@ -8,8 +8,7 @@
  * in which N is the number of an Alloc, counted from 0. They were made from
  * valgrind's log; a realloc is a Free and an Alloc.
  */
-#include "formats/format.h"
-#include "formats/format_scan.h"
+#include "formats/format_reader.h"
 
 struct state {
     uint64_t count; /* of Allocs */

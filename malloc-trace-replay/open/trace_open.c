@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "common/main.h"
 #include "common/queue.h"
-#include "formats/format_open.h"
+#include "formats/format_import.h"
 #include "sort/sorter.h"
 #include "trace/ops.h"
 

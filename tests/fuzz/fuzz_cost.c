@@ -11,8 +11,7 @@
 #include "tests/fuzz/fuzz_work.h"
 #include "tests/unit/tools/order_sort.h"
 
-#include "cmd/malloc_trace/dump/proc.h"
-#include "cmd/malloc_trace/dump/raw.h"
+#include "cmd/malloc_trace/dump/dump_lines.h"
 #include "model/info.h"
 #include "trace/ops.h"
 #include "cmd/replay/feed/translate.h"

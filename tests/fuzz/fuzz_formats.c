@@ -11,7 +11,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "formats/format_export.h"
-#include "formats/format_open.h"
+#include "formats/format_import.h"
 #include "formats/format_reader.h"
 #include "model/info.h"
 

@@ -6,10 +6,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_repair.h"
 
-#include "cmd/malloc_trace/dump/proc.h"
-#include "cmd/malloc_trace/dump/raw.h"
-#include "cmd/malloc_trace/info/json.h"
-#include "cmd/malloc_trace/info/print.h"
+#include "cmd/malloc_trace/dump/dump_lines.h"
+#include "cmd/malloc_trace/info/info_print.h"
 #include "model/info.h"
 #include "trace/ops.h"
 #include "common/main.h"

@@ -241,7 +241,7 @@ catches program_includes "what feeds a replay including what runs it" \
     '#include "cmd/replay/run/exec.h"'
 catches program_includes "a subcommand including another" \
     malloc-trace-replay/cmd/malloc_trace/record/planted.c \
-    '#include "cmd/malloc_trace/info/print.h"'
+    '#include "cmd/malloc_trace/info/info_print.h"'
 catches pages_includes "pages including a trace" \
     malloc-trace-replay/pages/planted.c '#include "trace/ops.h"'
 catches sort_includes "the sorter including windows" \

@@ -11,7 +11,7 @@
 #include "common/main.h"
 #include "common/stop.h"
 #include "common/text.h"
-#include "formats/format_open.h"
+#include "formats/format_import.h"
 #include "model/info.h"
 
 #include <errno.h>

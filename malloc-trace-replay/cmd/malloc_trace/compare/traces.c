@@ -10,7 +10,7 @@
 #include "common/output.h"
 #include "common/stop.h"
 #include "common/text.h"
-#include "formats/format_open.h"
+#include "formats/format_import.h"
 #include "model/info.h"
 #include "open/trace_open.h"
 #include "sort/sorter.h"

@@ -2,13 +2,12 @@
 /*
  * malloc-trace dump: one line for each event of a trace, for people and grep.
  */
-#include "cmd/malloc_trace/dump/proc.h"
-#include "cmd/malloc_trace/dump/raw.h"
+#include "cmd/malloc_trace/dump/dump_lines.h"
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"
-#include "formats/format_open.h"
+#include "formats/format_import.h"
 #include "trace/ops.h"
 
 #include <errno.h>

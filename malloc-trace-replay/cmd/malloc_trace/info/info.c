@@ -2,13 +2,12 @@
 /*
  * malloc-trace info: what raw traces, spools and processed traces hold.
  */
-#include "cmd/malloc_trace/info/json.h"
-#include "cmd/malloc_trace/info/print.h"
+#include "cmd/malloc_trace/info/info_print.h"
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
 #include "common/main.h"
 #include "common/opts.h"
-#include "formats/format_open.h"
+#include "formats/format_import.h"
 #include "model/info.h"
 #include "trace/ops.h"
 

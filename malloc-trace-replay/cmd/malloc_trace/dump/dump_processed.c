@@ -3,7 +3,7 @@
  * A trace that can be read anywhere is begun at the block of the first line
  * asked for, found by the index.
  */
-#include "cmd/malloc_trace/dump/proc.h"
+#include "cmd/malloc_trace/dump/dump_lines.h"
 
 #include "common/main.h"
 #include "trace/check.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/malloc_trace/info/json.h"
+#include "cmd/malloc_trace/info/info_print.h"
 
 #include <inttypes.h>
 #include <stdio.h>

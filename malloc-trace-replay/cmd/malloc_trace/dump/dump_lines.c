@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/malloc_trace/dump/line.h"
+#include "cmd/malloc_trace/dump/dump_lines.h"
 
 #include "common/main.h"
 #include "traceformat/site_codec.h"

@@ -9,11 +9,12 @@
  * first failed write ends the printing (`over`), and dump_lines_close tells it.
  * Threads: none shared.
  */
-#ifndef TOOL_CMD_MALLOC_TRACE_DUMP_LINE_H
-#define TOOL_CMD_MALLOC_TRACE_DUMP_LINE_H
+#ifndef TOOL_CMD_MALLOC_TRACE_DUMP_DUMP_LINES_H
+#define TOOL_CMD_MALLOC_TRACE_DUMP_DUMP_LINES_H
 
 #include "base/compiler.h"
 #include "base/fmt.h"
+#include "common/input.h"
 #include "common/output.h"
 #include "traceformat/raw_reader.h"
 
@@ -93,5 +94,14 @@ void dump_lost(struct dump *d, uint64_t at, const char *frame, const char *why,
 void dump_origin(struct dump_lines *l, const struct mtf_raw_info *info);
 /* Notes on stderr what the trace lacks; the exit status becomes 3. */
 void dump_lacks(struct dump *d, const char *what);
+
+/* --- Traces --------------------------------------------------------------- */
+
+/* Takes IN, and prints until the end or until the lines are over. NAME: as
+   given to tool_input_open, NULL for stdin. */
+void dump_raw(struct dump *d, struct tool_input *in, const char *name);
+
+/* Dumps the processed trace NAME; IN and D as of dump_raw. */
+void dump_processed(struct dump *d, struct tool_input *in, const char *name);
 
 #endif

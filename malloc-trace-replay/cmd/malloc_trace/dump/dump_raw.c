@@ -3,7 +3,7 @@
  * An event's interval is known once the next time of its stream is: a second
  * decoder runs ahead of the first to that time, inside the segment.
  */
-#include "cmd/malloc_trace/dump/raw.h"
+#include "cmd/malloc_trace/dump/dump_lines.h"
 
 #include "common/main.h"
 #include "trace/raw.h"
