@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Android: what malloc_debug's record_allocs writes and memory_replay reads.
+ * android: text that malloc_debug writes with record_allocs, and that
+ * memory_replay reads.
  *
  *     TID: malloc PTR SIZE               [START_NS END_NS [PRESENT]]
  *     TID: calloc PTR NMEMB SIZE
@@ -9,12 +10,12 @@
  *     TID: free PTR
  *     TID: thread_done 0x0               [END_NS]
  *
- * START_NS and END_NS are when the call began and ended. PRESENT comes with the
- * free of a block, too late to be of use here.
+ * START_NS and END_NS tell when the call began and ended. PRESENT, bytes of the
+ * block that had memory, is not used: it comes with the free.
  */
 #include "formats/format_reader.h"
 
-/* Reads an action with its pointer and what follows that. */
+/* Takes the call up to its last argument. */
 static bool read_action(const char **p, const char *end,
                         struct format_event *e) {
     uint64_t ptr, a = 0;
@@ -65,7 +66,7 @@ static enum format_result read_line(void *state, const char *p, const char *end,
                                     struct format_event *e, const char **why) {
     uint64_t to, present;
     (void)state;
-    *why = "no line of memory_replay";
+    *why = "not a line of memory_replay";
     if (format_scan_at_end(&p, end))
         return FORMAT_NOTHING;
     if (!format_scan_u64(&p, end, &e->thread) || e->thread == UINT64_MAX ||

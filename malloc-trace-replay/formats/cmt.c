@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CMT (Compact Memory Traces), in both forms.
+ * cmt and cmt-text: CMT (Compact Memory Traces) in binary and as text.
  *
  * `cmt` has records of two or three numbers,
  *
  *     SIZE OLDREF [NEWDELTA]
  *
  * A number is groups of 7 bits, the least significant first; bit 7 is set in
- * the last. T is the highest tag so far. OLDREF 0 names no block, another one
- * names tag T + 1 - OLDREF. SIZE 0 frees that block; such a record has no third
- * number. All other records make tag T + NEWDELTA, as realloc if they name an
- * old block, else as malloc.
+ * the last group. T is the highest tag so far.
+ *
+ * | SIZE | OLDREF | meaning |
+ * |---|---|---|
+ * | not 0 | 0 | malloc: tag T + NEWDELTA |
+ * | not 0 | N | realloc of tag T + 1 - N, to tag T + NEWDELTA |
+ * | 0 | N | free of tag T + 1 - N; no NEWDELTA |
  *
  * `cmt-text` has lines:
  *
@@ -19,7 +22,7 @@
  *     free(PTR)
  *
  * PTR is hexadecimal, with 0x or without; a tag in angle brackets may follow,
- * and a comment after # or a blank. Pointers name blocks; tags are passed over.
+ * and a comment after # or a blank. Pointers name blocks; tags are not used.
  */
 #include "formats/format_export.h"
 #include "formats/format_reader.h"
@@ -27,14 +30,14 @@
 
 /* --- cmt: reading --------------------------------------------------------- */
 
-/* Bytes of a number of 64 bits. */
+/* Bytes of the longest number, of 64 bits. */
 #define NUMBER_MAX 10u
 
 struct state {
     uint64_t top; /* the highest tag */
 };
 
-/* Reads the number at P. Returns its bytes; 0: no end, or too large. */
+/* Reads the number at P. Returns its length; 0: it is cut or too large. */
 static size_t read_number(const uint8_t *p, const uint8_t *end, uint64_t *v) {
     uint64_t n = 0;
     for (size_t i = 0; i < NUMBER_MAX && p + i < end; i++) {
@@ -50,7 +53,8 @@ static size_t read_number(const uint8_t *p, const uint8_t *end, uint64_t *v) {
     return 0;
 }
 
-/* Reads the record at P. Returns its bytes, 0: it is not whole. */
+/* Reads the record at P. Returns its length; 0: it is cut or has a number that
+   is too large. */
 static size_t read_record(const uint8_t *p, const uint8_t *end, uint64_t v[3]) {
     const uint8_t *from = p;
     for (unsigned i = 0; i < 3; i++) {
@@ -64,7 +68,7 @@ static size_t read_record(const uint8_t *p, const uint8_t *end, uint64_t v[3]) {
     return (size_t)(p - from);
 }
 
-/* NULL, or what is wrong with the record V. */
+/* Returns why V is no valid record, or NULL. */
 static const char *problem_of(const struct state *s, const uint64_t v[3]) {
     if (v[1] > s->top)
         return "refers to a block before the first one";
@@ -75,12 +79,12 @@ static const char *problem_of(const struct state *s, const uint64_t v[3]) {
     return NULL;
 }
 
-static enum format_result next(void *state, struct format_reader *r,
-                               struct format_event *e, const char **why) {
+static enum format_result next_event(void *state, struct format_reader *r,
+                                     struct format_event *e, const char **why) {
     struct state *s = state;
     uint64_t v[3];
     size_t have;
-    const uint8_t *p = format_reader_see(r, 3 * NUMBER_MAX, &have);
+    const uint8_t *p = format_reader_peek(r, 3 * NUMBER_MAX, &have);
     if (have == 0)
         return FORMAT_END;
     size_t n = read_record(p, p + have, v);
@@ -92,7 +96,7 @@ static enum format_result next(void *state, struct format_reader *r,
     format_reader_take(r, n);
     *why = problem_of(s, v);
     if (*why != NULL)
-        return FORMAT_GIVE_UP; /* tags that follow are relative to it */
+        return FORMAT_GIVE_UP; /* later tags are relative to this one */
     e->size = v[0];
     e->old = v[1] == 0 ? 0 : s->top + 1 - v[1];
     if (v[0] == 0) {
@@ -108,7 +112,8 @@ static enum format_result next(void *state, struct format_reader *r,
     return FORMAT_EVENT;
 }
 
-/* The number at P, where 8 bytes can be read; 0: it is longer than that. */
+/* Reads the number at P, where 8 bytes can be read. Returns its length; 0: it
+   is longer. */
 static TCM_ALWAYS_INLINE size_t load_number(const uint8_t *p, uint64_t *v) {
     uint64_t w = mtf_load_le64(p), ends = w & 0x8080808080808080u;
     if (TCM_UNLIKELY(ends == 0))
@@ -121,11 +126,12 @@ static TCM_ALWAYS_INLINE size_t load_number(const uint8_t *p, uint64_t *v) {
     return ((size_t)__builtin_ctzll(ends) >> 3) + 1;
 }
 
-/* The most frequent record: malloc, of the next tag. */
-#define MALLOC_NEXT 0x8180u /* OLDREF 0, NEWDELTA 1 */
+/* Bytes behind the size in the most frequent record, a malloc of the next tag:
+   OLDREF 0, NEWDELTA 1. */
+#define MALLOC_NEXT 0x8180u
 
-static size_t many(void *state, const uint8_t *p, size_t n,
-                   struct format_batch *b) {
+static size_t next_batch(void *state, const uint8_t *p, size_t n,
+                         struct format_batch *b) {
     struct state *s = state;
     const uint8_t *from = p, *end = p + n;
     uint64_t top = s->top;
@@ -176,14 +182,14 @@ static size_t many(void *state, const uint8_t *p, size_t n,
     return (size_t)(p - from);
 }
 
-/* There is no magic: two records or more, all of them valid. */
+/* cmt has no magic: the file needs two records or more, all of them valid. */
 static bool is_cmt(const uint8_t *p, size_t n, bool whole) {
     struct state s = {0};
     const uint8_t *end = p + n;
     size_t records = 0, length;
     uint64_t v[3];
     while (p < end && (length = read_record(p, end, v)) != 0) {
-        /* no program asks for more than 2^40 bytes, nor makes more tags */
+        /* no program asks for more than 2^40 bytes, no recorder skips tags */
         if (problem_of(&s, v) != NULL || v[0] >> 40 != 0 ||
             (v[0] != 0 && v[2] > 2))
             return false;
@@ -198,15 +204,16 @@ static bool is_cmt(const uint8_t *p, size_t n, bool whole) {
 
 /* --- cmt: writing --------------------------------------------------------- */
 
-/* The stock reader takes numbers of up to four bytes, and no reference to the
-   very first tag; so tags begin with 2. */
+/* The stock reader takes numbers of up to four bytes, and no reference to tag
+   1; so tags begin with 2. */
 #define STOCK_MAX (((uint64_t)1 << 28) - 1)
 
 struct put_state {
-    uint64_t top, skip; /* tags are those of the events plus SKIP */
+    uint64_t top;  /* the highest tag */
+    uint64_t skip; /* tags in the file are tags of events plus SKIP */
 };
 
-/* P has room for NUMBER_MAX. Returns behind what it wrote. */
+/* Writes V at P, which has room for NUMBER_MAX bytes. Returns its end. */
 static TCM_ALWAYS_INLINE char *store_number(char *p, uint64_t v) {
     for (; v > 0x7f; v >>= 7)
         *p++ = (char)(v & 0x7f);
@@ -214,8 +221,8 @@ static TCM_ALWAYS_INLINE char *store_number(char *p, uint64_t v) {
     return p;
 }
 
-static void put(void *state, struct format_out *out,
-                const struct format_put *event) {
+static void put_event(void *state, struct format_out *out,
+                      const struct format_put *event) {
     struct put_state *s = state;
     const struct format_event *e = &event->e;
     if (e->kind == FORMAT_LIVE)
@@ -248,11 +255,11 @@ const struct format_type format_cmt = {
     .name = "cmt",
     .title = "compact memory trace, binary",
     .ids = FORMAT_IDS_NUMBERS,
-    .is = is_cmt,
-    .next = next,
-    .many = many,
+    .matches = is_cmt,
+    .next = next_event,
+    .batch = next_batch,
     .state_bytes = sizeof(struct state),
-    .put = put,
+    .put = put_event,
     .put_state_bytes = sizeof(struct put_state),
 };
 
@@ -306,7 +313,7 @@ static enum format_result text_read_line(void *state, const char *p,
                                          struct format_event *e,
                                          const char **why) {
     (void)state;
-    *why = "no line of a compact memory trace";
+    *why = "not a line of a compact memory trace";
     if (format_scan_at_end(&p, end) || *p == '#')
         return FORMAT_NOTHING;
     if (!text_read_call(&p, end, e))
@@ -319,8 +326,7 @@ static enum format_result text_read_line(void *state, const char *p,
 
 /* --- cmt-text: writing ---------------------------------------------------- */
 
-/* A processed trace has no addresses: each slot gets one of its own. Distances
-   between them mean nothing. */
+/* A processed trace has no addresses: each slot gets a made-up one. */
 static void text_put_pointer(struct format_out *out, uint32_t slot) {
     format_out_hex(out, ((uint64_t)slot + 1) << 4);
 }
@@ -349,7 +355,7 @@ static void text_put(void *state, struct format_out *out,
         format_out_str(out, ")\n");
         return;
     }
-    /* The stock reader refuses size 0, and a tag of realloc's old pointer. */
+    /* the stock reader refuses size 0, and a tag of realloc's old pointer */
     uint64_t size = e->size;
     if (size == 0 && out->stock) {
         size = 1;

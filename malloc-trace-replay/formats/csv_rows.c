@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows of numbers for other programs; both formats are written only.
+ * csv and minimalloc: rows of numbers for other programs. Both are only
+ * written.
  *
  * `csv` has a row for each event, for spreadsheets and scripts:
  *
@@ -8,7 +9,7 @@
  *     maker,result
  *
  * Blocks are numbers from 1: each malloc and realloc makes a new one. Age
- * counts operations since the old block was made, or resized.
+ * counts the operations since the old block was made or resized.
  *
  * `minimalloc` is MiniMalloc's input, a row for each block: the operation that
  * made it, the one that ended it, and its size. A realloc ends a block and
@@ -28,10 +29,10 @@ static void csv_put_begin(void *state, struct format_out *out) {
                         "old_block,old_size,age,maker,result\n");
 }
 
-/* A comma, and the number if there is one. */
-static void put_cell(struct format_out *out, bool has, uint64_t v) {
+/* Writes a comma, and V unless the cell is empty. */
+static void put_cell(struct format_out *out, bool filled, uint64_t v) {
     format_out_char(out, ',');
-    if (has)
+    if (filled)
         format_out_u64(out, v);
 }
 
@@ -61,8 +62,7 @@ static void csv_put(void *state, struct format_out *out,
     put_cell(out, true, p->time_ns);
     put_cell(out, true, p->thread);
     format_out_char(out, ',');
-    /* some names of operators have a comma */
-    format_out_char(out, '"');
+    format_out_char(out, '"'); /* names of some operators have a comma */
     format_out_str(out, mtf_call_name(e->call));
     format_out_char(out, '"');
     put_cell(out, e->id != 0, e->id);
@@ -105,7 +105,7 @@ static void minimalloc_put(void *state, struct format_out *out,
     if (e->old == 0)
         return;
     if (p->old_size == 0) {
-        out->left_out++; /* an empty block takes no room */
+        out->left_out++; /* MiniMalloc takes no empty blocks */
         return;
     }
     format_out_u64(out, e->old);

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Recordings of the tracing malloc of glibc's dj/malloc branch, in both forms.
+ * dj and dj-text: recordings of the tracing malloc of glibc's dj/malloc branch.
  *
- * `dj` is an array of records in the recorder's byte order and word size. The
- * first one has type MAGIC.
+ * `dj` is an array of records in the recorder's byte order and word size, which
+ * the first record tells: its type is MAGIC.
  *
  *     u32 thread, u32 type and path, words: ptr1, ptr2, size, size2, size3
  *
- * A record of 64-bit words has 64 bytes, one of 32-bit words 36.
+ * A record of 64-bit words has 64 bytes, a record of 32-bit words 36.
  *
- * `dj-text` is the text that the branch wrote at first, and that its trace_dump
- * prints of a recording:
+ * `dj-text` is the text that early versions wrote, and that trace_dump prints:
  *
  *     N out of M events captured
  *     threadid type     path     ptr1             size             ptr2
  *     00004873 malloc   T------- 0000000000000000 0000000000000018 00007f...
  *
- * All numbers are hexadecimal. The oldest lines have digits for the path, the
- * newest ones two sizes more, the first of which is an alignment.
+ * All numbers are hexadecimal. The path is digits in the oldest files. The
+ * newest files have two sizes more in a line, the first of them the alignment.
  */
 #include "formats/format_reader.h"
 
@@ -46,7 +45,7 @@ struct dj_record {
     uint64_t size2; /* the alignment, if it is a call with one */
 };
 
-/* Kind and call by type; a type that is no call has kind 0. */
+/* Kind and call by record type. */
 static const struct {
     uint8_t kind, call;
 } dj_calls[DJ_CALLS] = {
@@ -60,8 +59,8 @@ static const struct {
     [DJ_POSIX_MEMALIGN] = {FORMAT_ALLOC, MTF_CALL_POSIX_MEMALIGN},
 };
 
-/* False: the record is no call. */
-static bool dj_fill(const struct dj_record *r, struct format_event *e) {
+/* Makes an event of the record R. False: R is no call. */
+static bool dj_event_of(const struct dj_record *r, struct format_event *e) {
     if (r->type == DJ_UNUSED || r->type >= DJ_CALLS)
         return false;
     e->kind = dj_calls[r->type].kind;
@@ -76,7 +75,7 @@ static bool dj_fill(const struct dj_record *r, struct format_event *e) {
     } else if (r->type == DJ_REALLOC) {
         e->old = r->ptr1;
     } else if (r->type == DJ_POSIX_MEMALIGN && r->ptr1 != 0) {
-        e->id = 0; /* an errno */
+        e->id = 0; /* ptr1 is an errno: the call failed */
     }
     if (mtf_call_is_aligned_alloc(e->call))
         e->align_log2 = format_align_log2(
@@ -117,8 +116,8 @@ static void load(const struct state *s, const uint8_t *p, struct dj_record *r) {
     r->size2 = load_word(s, p, 3);
 }
 
-/* Byte order and word size, by the first record. */
-static bool find_shape(struct state *s, const uint8_t *p, size_t n) {
+/* Finds byte order and word size by the first record, of the N bytes at P. */
+static bool find_layout(struct state *s, const uint8_t *p, size_t n) {
     for (unsigned i = 0; i < 4; i++) {
         struct dj_record r;
         s->wide = (i & 1) == 0;
@@ -133,16 +132,16 @@ static bool find_shape(struct state *s, const uint8_t *p, size_t n) {
     return false;
 }
 
-static enum format_result next(void *state, struct format_reader *reader,
-                               struct format_event *e, const char **why) {
+static enum format_result next_event(void *state, struct format_reader *reader,
+                                     struct format_event *e, const char **why) {
     struct state *s = state;
     struct dj_record r;
     size_t have, bytes;
-    const uint8_t *p = format_reader_see(reader, RECORD_64, &have);
+    const uint8_t *p = format_reader_peek(reader, RECORD_64, &have);
     if (have == 0)
         return FORMAT_END;
-    *why = "does not begin with the record that tells its byte order";
-    if (!s->known && !find_shape(s, p, have))
+    *why = "the first record does not tell the byte order";
+    if (!s->known && !find_layout(s, p, have))
         return FORMAT_GIVE_UP;
     s->known = true;
     bytes = s->wide ? RECORD_64 : RECORD_32;
@@ -151,16 +150,18 @@ static enum format_result next(void *state, struct format_reader *reader,
         return FORMAT_CUT;
     load(s, p, &r);
     format_reader_take(reader, bytes);
-    if (dj_fill(&r, e))
+    if (dj_event_of(&r, e))
         return FORMAT_EVENT;
-    *why = "record of no known type";
+    *why = "unknown type of record";
     return r.type == DJ_UNUSED || r.type == DJ_MAGIC ? FORMAT_NOTHING
                                                      : FORMAT_BAD;
 }
 
-/* Calls of one thread, of records of one shape: a copy for the common one. */
-static TCM_ALWAYS_INLINE size_t many_of(const struct state *s, const uint8_t *p,
-                                        size_t n, struct format_batch *b) {
+/* Reads calls of one thread. Inlined twice: once for the common layout, which
+   is then constant. */
+static TCM_ALWAYS_INLINE size_t batch_of(const struct state *s,
+                                         const uint8_t *p, size_t n,
+                                         struct format_batch *b) {
     size_t bytes = s->wide ? RECORD_64 : RECORD_32, at = 0;
     if (n >= bytes)
         b->thread = load32(s, p);
@@ -186,40 +187,41 @@ static TCM_ALWAYS_INLINE size_t many_of(const struct state *s, const uint8_t *p,
     return at;
 }
 
-static size_t many(void *state, const uint8_t *p, size_t n,
-                   struct format_batch *b) {
+static size_t next_batch(void *state, const uint8_t *p, size_t n,
+                         struct format_batch *b) {
     const struct state *s = state;
     static const struct state common = {
         .known = true, .wide = true, .swapped = false};
     if (!s->known)
         return 0;
-    return s->wide && !s->swapped ? many_of(&common, p, n, b)
-                                  : many_of(s, p, n, b);
+    return s->wide && !s->swapped ? batch_of(&common, p, n, b)
+                                  : batch_of(s, p, n, b);
 }
 
 static bool is_dj(const uint8_t *p, size_t n, bool whole) {
     struct state s;
     (void)whole;
-    return find_shape(&s, p, n);
+    return find_layout(&s, p, n);
 }
 
 const struct format_type format_dj = {
     .name = "dj",
     .title = "trace of glibc's dj/malloc branch",
     .has_kernel_ids = true,
-    .is = is_dj,
-    .next = next,
-    .many = many,
+    .matches = is_dj,
+    .next = next_event,
+    .batch = next_batch,
     .state_bytes = sizeof(struct state),
 };
 
 /* --- dj-text -------------------------------------------------------------- */
 
-/* Alignments where the line has none: of pages, and what is right for all. */
-#define PAGE  4096u
-#define USUAL 16u
+/* Alignments of lines that have none: of valloc and pvalloc, and of others. */
+#define PAGE_ALIGN    4096u
+#define DEFAULT_ALIGN 16u
 
-/* A word up to the next blank. False: it is longer than N bytes, or empty. */
+/* Takes a word up to the next blank. False: it is empty, or longer than N
+   bytes. */
 static bool scan_word(const char **p, const char *end, char *word, size_t n) {
     size_t length = 0;
     format_scan_blanks(p, end);
@@ -251,13 +253,13 @@ static bool type_of(const char *name, unsigned *type) {
     return strcmp(name, "magic") == 0;
 }
 
-/* The path tells which ways through the allocator the call took; it is not
-   used. */
+/* Tells whether PATH can be the path that a call took through the allocator.
+   Paths are not used. */
 static bool is_path(const char *path) {
     return strlen(path) >= 7 && path[strspn(path, "-TcCsMURHuEFf01")] == 0;
 }
 
-/* Words have 16 digits; what has fewer is cut. */
+/* Takes a word of 16 digits; a shorter one is cut. */
 static bool scan_word_value(const char **p, const char *end, uint64_t *v) {
     format_scan_blanks(p, end);
     const char *from = *p;
@@ -277,13 +279,15 @@ static bool read_text_record(const char *p, const char *end,
         !scan_word_value(&p, end, &r->ptr2))
         return false;
     r->thread = (uint32_t)thread;
-    r->size2 = r->type == DJ_VALLOC || r->type == DJ_PVALLOC ? PAGE : USUAL;
+    r->size2 = r->type == DJ_VALLOC || r->type == DJ_PVALLOC ? PAGE_ALIGN
+                                                             : DEFAULT_ALIGN;
     return format_scan_at_end(&p, end) ||
            (scan_word_value(&p, end, &r->size2) &&
             scan_word_value(&p, end, &size3) && format_scan_at_end(&p, end));
 }
 
-static bool is_head(const char *p, const char *end) {
+/* Tells whether [P, END) is one of the two lines of the header. */
+static bool is_header(const char *p, const char *end) {
     static const char first[] = "threadid ", second[] = " events captured";
     size_t n = (size_t)(end - p);
     return (n >= sizeof(first) - 1 &&
@@ -295,12 +299,12 @@ static enum format_result read_line(void *state, const char *p, const char *end,
                                     struct format_event *e, const char **why) {
     struct dj_record r;
     (void)state;
-    if (is_head(p, end))
+    if (is_header(p, end))
         return FORMAT_NOTHING;
-    *why = "no line of trace_dump";
+    *why = "not a line of trace_dump";
     if (!read_text_record(p, end, &r))
         return FORMAT_BAD;
-    return dj_fill(&r, e) ? FORMAT_EVENT : FORMAT_NOTHING;
+    return dj_event_of(&r, e) ? FORMAT_EVENT : FORMAT_NOTHING;
 }
 
 const struct format_type format_dj_text = {

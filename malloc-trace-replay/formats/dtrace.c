@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The logs of CTSRD's memory-alloc-tracing. New ones are separated by tabs, one
- * line for each call; a line that begins with @ is the head, and other records
- * are passed over:
+ * dtrace: logs of CTSRD's memory-alloc-tracing, a line for each call. The
+ * columns of new logs are separated by tabs; a line that begins with @ is the
+ * header, and other records are skipped:
  *
  *     call-trace TIME CALLSTACK TID NAME ARGUMENTS RESULT ALLOC-STACK CPU-TIME
  *
@@ -34,7 +34,7 @@ static void split(const char *p, const char *end, char by, struct columns *c) {
     }
 }
 
-/* The call that column I names; 0: none, or one that is not malloc's. */
+/* The call of the malloc family that column I names; 0: none. */
 static uint8_t call_of(const struct columns *c, unsigned i) {
     static const uint8_t calls[] = {
         MTF_CALL_MALLOC,         MTF_CALL_FREE,          MTF_CALL_REALLOC,
@@ -50,7 +50,8 @@ static uint8_t call_of(const struct columns *c, unsigned i) {
     return 0;
 }
 
-/* ARGUMENTS [P, END); the result at RESULT, empty for free. */
+/* Reads the arguments in [P, END) and the result in [RESULT, RESULT_END), which
+   a free does not have. */
 static bool read_arguments(const char *p, const char *end, const char *result,
                            const char *result_end, struct format_event *e) {
     uint64_t a;
@@ -99,7 +100,7 @@ static enum format_result read_tabs(const struct columns *c,
     e->flags = FORMAT_TIMED | FORMAT_THREADED;
     e->call = call_of(c, 4);
     if (e->call == 0)
-        return FORMAT_NOTHING; /* mmap and its like */
+        return FORMAT_NOTHING; /* mmap, munmap, ... */
     return read_arguments(c->at[5], c->end[5], c->at[6], c->end[6], e)
                ? FORMAT_EVENT
                : FORMAT_BAD;
@@ -130,7 +131,7 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     struct columns c;
     const char *from = p;
     (void)state;
-    *why = "no line of a memory-alloc-tracing log";
+    *why = "not a line of a memory-alloc-tracing log";
     if (*p == '@' || *p == '#' || format_scan_at_end(&p, end) ||
         format_scan_text(&p, end, "aspace-sample"))
         return FORMAT_NOTHING;

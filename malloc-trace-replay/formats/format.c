@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of formats, and the search for the one that a file is of.
+ * The table of formats, and how the format of a file is found.
  *
- * A text has the format that reads most of its first lines. A binary format
- * without a magic checks all bytes that it is given, so a file of another kind
- * hardly passes.
+ * A text gets the format that reads most of its first lines. A binary format
+ * without a magic checks all bytes that it is given, so that hardly any other
+ * file passes.
  */
 #include "formats/format.h"
 
@@ -32,18 +32,19 @@ const struct format_type *format_by_name(const char *name) {
 
 /* --- Texts ---------------------------------------------------------------- */
 
-struct tally {
+struct line_counts {
     size_t events, bad;
 };
 
-/* Reads the lines of the N bytes at P; the last one may be cut. */
-static struct tally read_lines(const struct format_type *f, const uint8_t *p,
-                               size_t n, bool whole) {
-    struct tally t = {0, 0};
+/* Reads the lines of the N bytes at P as format F. Unless WHOLE, the last line
+   may be cut and is not read. */
+static struct line_counts count_lines(const struct format_type *f,
+                                      const uint8_t *p, size_t n, bool whole) {
+    struct line_counts t = {0, 0};
     void *state = calloc(1, f->state_bytes + 1);
     const uint8_t *end = p + n;
-    p = (const uint8_t *)format_reader_behind_mark((const char *)p,
-                                                   (const char *)end);
+    p = (const uint8_t *)format_reader_skip_mark((const char *)p,
+                                                 (const char *)end);
     while (state != NULL && p < end) {
         const uint8_t *stop = memchr(p, '\n', (size_t)(end - p));
         if (stop == NULL && !whole)
@@ -68,6 +69,8 @@ static struct tally read_lines(const struct format_type *f, const uint8_t *p,
     return t;
 }
 
+/* A format reads more lines as events than any other, and at most half as many
+   lines are bad. */
 static const struct format_type *text_by_content(const uint8_t *p, size_t n,
                                                  bool whole) {
     const struct format_type *best = NULL;
@@ -77,7 +80,7 @@ static const struct format_type *text_by_content(const uint8_t *p, size_t n,
     for (size_t i = 0; i < TCM_ARRAY_SIZE(formats); i++) {
         if (formats[i]->line == NULL)
             continue;
-        struct tally t = read_lines(formats[i], p, n, whole);
+        struct line_counts t = count_lines(formats[i], p, n, whole);
         if (t.events > most && t.events > 2 * t.bad) {
             most = t.events;
             best = formats[i];
@@ -89,7 +92,7 @@ static const struct format_type *text_by_content(const uint8_t *p, size_t n,
 const struct format_type *format_by_content(const uint8_t *p, size_t n,
                                             bool whole) {
     for (size_t i = 0; i < TCM_ARRAY_SIZE(formats); i++)
-        if (formats[i]->is != NULL && formats[i]->is(p, n, whole))
+        if (formats[i]->matches != NULL && formats[i]->matches(p, n, whole))
             return formats[i];
     return n == 0 ? NULL : text_by_content(p, n, whole);
 }

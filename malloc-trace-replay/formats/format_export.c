@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "formats/format_export.h"
 
-#include "base/check.h"
 #include "common/collections.h"
 #include "common/main.h"
 #include "common/stop.h"
@@ -10,10 +9,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-struct live {
+struct export_slot {
     uint64_t tag; /* 0: the slot is empty */
     uint64_t size, born_op;
-    uint32_t maker;
+    uint32_t maker; /* thread */
 };
 
 struct export {
@@ -22,16 +21,17 @@ struct export {
     void *state;
     struct format_out *out;
     struct format_exported *done;
-    struct live *slot;
+    struct export_slot *slot;
     size_t slots;
-    uint64_t tags, skipped;
-    uint32_t thread; /* of the current record, and its time */
-    uint64_t time_ns;
+    uint64_t tags;
+    uint64_t skipped; /* operations on slots that damage emptied or filled */
+    uint32_t thread;  /* of the current record */
+    uint64_t time_ns; /* of the current record */
     const char *lacks;
     struct tool_ops ops;
 };
 
-/* --- The bytes ------------------------------------------------------------ */
+/* --- Bytes ---------------------------------------------------------------- */
 
 const char format_pairs[201] = "00010203040506070809101112131415161718192021222"
                                "32425262728293031323334353637383940414243444546"
@@ -59,8 +59,8 @@ void format_out_bytes(struct format_out *o, const void *data, size_t n) {
 
 /* --- Operations ----------------------------------------------------------- */
 
-/* The slot that OP names; NULL: no memory. */
-static struct live *slot_of(struct export *x, uint32_t slot) {
+/* Slot number SLOT; NULL: out of memory. */
+static struct export_slot *slot_at(struct export *x, uint32_t slot) {
     size_t was = x->slots;
     if (slot < was)
         return &x->slot[slot];
@@ -73,28 +73,30 @@ static struct live *slot_of(struct export *x, uint32_t slot) {
     return &x->slot[slot];
 }
 
-static void end_block(struct export *x, struct format_put *p, struct live *s) {
+static void end_slot(struct export *x, struct format_put *p,
+                     struct export_slot *s) {
     p->e.old = s->tag;
     p->old_size = s->size;
     p->born_op = s->born_op;
     p->maker = s->maker;
     s->tag = 0;
+    TCM_ASSERT(x->out->live != 0);
     x->out->live--;
 }
 
-static void begin_block(struct export *x, struct format_put *p,
-                        struct live *s) {
-    *s = (struct live){++x->tags, p->e.size, p->op, p->thread};
+static void begin_slot(struct export *x, struct format_put *p,
+                       struct export_slot *s) {
+    *s = (struct export_slot){++x->tags, p->e.size, p->op, p->thread};
     p->e.id = s->tag;
     x->out->live++;
 }
 
-/* Foreign form of each operation, by its kind. */
-static const struct shape {
+/* Form of each operation in a foreign trace, by enum mtf_op_kind. */
+static const struct operation_form {
     uint8_t kind;
     uint16_t flags;
-    bool ends, makes; /* a block */
-} shapes[MTF_OP_LAST_OPERATION + 1] = {
+    bool ends, makes; /* does it end a block, make a block? */
+} operation_forms[MTF_OP_LAST_OPERATION + 1] = {
     [MTF_OP_ALLOC] = {FORMAT_ALLOC, 0, false, true},
     [MTF_OP_ALIGNED] = {FORMAT_ALLOC, 0, false, true},
     [MTF_OP_FREE] = {FORMAT_FREE, 0, true, false},
@@ -104,36 +106,36 @@ static const struct shape {
     [MTF_OP_REALLOC_END] = {FORMAT_REALLOC, 0, true, false},
 };
 
-/* Fills *P, whose other fields are 0. False: damage took the operation that
-   made its block, or that freed the block in its slot. */
+/* Fills *P, which init_put initialized. False: damage removed the operation
+   that made the block of OP, or that freed an earlier block in its slot. */
 static TCM_ALWAYS_INLINE bool make_operation(struct export *x,
                                              const struct mtf_op *op,
                                              struct format_put *p) {
-    const struct shape *shape = &shapes[op->kind];
-    struct live *s = slot_of(x, op->slot);
-    TCM_ASSERT(shape->kind != 0);
-    if (TCM_UNLIKELY(s == NULL || shape->ends != (s->tag != 0)))
+    const struct operation_form *form = &operation_forms[op->kind];
+    struct export_slot *s = slot_at(x, op->slot);
+    TCM_ASSERT(form->kind != 0);
+    if (TCM_UNLIKELY(s == NULL || form->ends != (s->tag != 0)))
         return false;
     p->slot = op->slot;
-    p->e.kind = shape->kind;
+    p->e.kind = form->kind;
     p->e.call = op->call;
     p->e.align_log2 = op->align_log2;
     p->e.size = op->kind == MTF_OP_REALLOC_END ? 0 : op->size;
-    p->e.flags = shape->flags;
+    p->e.flags = form->flags;
     if ((op->flags & MTF_PROC_FLAG_OLD_UNKNOWN) != 0)
         p->e.flags |= FORMAT_OLD_UNKNOWN;
     if ((op->flags & MTF_PROC_FLAG_MOVED) != 0)
         p->e.flags |= FORMAT_MOVED;
     p->e.id = p->e.old = p->old_size = p->born_op = p->maker = 0;
-    if (shape->ends)
-        end_block(x, p, s);
-    if (shape->makes)
-        begin_block(x, p, s);
+    if (form->ends)
+        end_slot(x, p, s);
+    if (form->makes)
+        begin_slot(x, p, s);
     x->out->ops++;
     return true;
 }
 
-/* A record that is no operation. */
+/* Fills *P, which init_put initialized, for a record that is no operation. */
 static void make_record(struct export *x, const struct mtf_proc_block *b,
                         const struct mtf_op *op, struct format_put *p) {
     struct format_event *e = &p->e;
@@ -202,26 +204,27 @@ static void make_record(struct export *x, const struct mtf_proc_block *b,
         e->old = mtf_load_le64(bytes + 16);
         return;
     default:
-        x->out->left_out += plain == NULL; /* of an unknown kind */
+        x->out->left_out += plain == NULL; /* an unknown kind */
         return;
     }
 }
 
-static void begin_put(const struct export *x, struct format_put *p) {
+static void init_put(const struct export *x, struct format_put *p) {
     memset(p, 0, sizeof(*p));
     p->thread = x->thread;
     p->time_ns = x->time_ns;
     p->op = x->out->ops;
 }
 
-/* Operations so far ahead are those whose slots are asked for. */
+/* Distance, in operations, at which slots are fetched into the processor's
+   cache. */
 #define AHEAD 8u
-TCM_STATIC_ASSERT(AHEAD <= TOOL_OPS_AHEAD, "they may be read");
+TCM_STATIC_ASSERT(AHEAD <= TOOL_OPS_AHEAD, "operations ahead may be read");
 
-static void see_ops(struct export *x, const struct tool_ops_item *item) {
+static void put_ops(struct export *x, const struct tool_ops_item *item) {
     struct format_put p;
     uint64_t before = x->out->ops;
-    begin_put(x, &p);
+    init_put(x, &p);
     for (size_t i = 0; i < item->count && !x->out->no_memory; i++) {
         const struct mtf_op *op = &item->op[i];
         p.op = x->out->ops;
@@ -238,29 +241,29 @@ static void see_ops(struct export *x, const struct tool_ops_item *item) {
             x->thread = op->slot;
         if (op->kind == MTF_OP_TIME)
             x->time_ns = op->size;
-        begin_put(x, &p);
+        init_put(x, &p);
         make_record(x, item->block, op, &p);
         if (p.e.kind != 0)
             x->format->put(x->state, x->out, &p);
-        begin_put(x, &p);
+        init_put(x, &p);
     }
     x->done->ops = x->out->ops;
     x->done->events += x->out->ops - before;
 }
 
-/* --- Reading -------------------------------------------------------------- */
+/* --- Items of the trace --------------------------------------------------- */
 
-static void tell(void *ctx, uint64_t offset, const char *text) {
+static void export_damage(void *ctx, uint64_t offset, const char *text) {
     struct export *x = ctx;
     x->done->lost = true;
     tool_warn("%s: byte %" PRIu64 ": %s", tool_input_name(x->in), offset, text);
 }
 
-/* False: it was the last item. */
-static bool see_item(struct export *x, const struct tool_ops_item *item) {
+/* Puts the records of ITEM. False: it was the last item. */
+static bool put_item(struct export *x, const struct tool_ops_item *item) {
     switch (item->kind) {
     case TOOL_OPS_SOME:
-        see_ops(x, item);
+        put_ops(x, item);
         return true;
     case TOOL_OPS_BLOCK:
         x->thread = x->ops.decoder.thread;
@@ -268,33 +271,34 @@ static bool see_item(struct export *x, const struct tool_ops_item *item) {
         return true;
     case TOOL_OPS_BLOCK_END:
         if (item->problem != NULL)
-            tell(x, item->offset, item->problem);
+            export_damage(x, item->offset, item->problem);
         return true;
     case TOOL_OPS_CLOSING:
         x->lacks = tool_check_lacks(item->block);
         return true;
     case TOOL_OPS_DAMAGE:
-        tell(x, item->offset, item->problem);
+        export_damage(x, item->offset, item->problem);
         return true;
     case TOOL_OPS_FAILED:
         x->done->failed = true;
-        if (!x->out->told_by_caller)
+        if (!x->out->caller_reports)
             tool_error("%s: byte %" PRIu64 ": %s", tool_input_name(x->in),
                        item->offset, item->problem);
         return false;
     case TOOL_OPS_END:
         if (item->problem != NULL && !x->done->lost)
-            tell(x, item->offset, item->problem);
+            export_damage(x, item->offset, item->problem);
         return false;
     default:
         return true;
     }
 }
 
+/* Puts the blocks that are alive at the end, in the order of slots. */
 static void put_live(struct export *x) {
     uint64_t live = 0;
     for (size_t i = 0; i < x->slots; i++) {
-        struct live *s = &x->slot[i];
+        struct export_slot *s = &x->slot[i];
         struct format_put p;
         if (s->tag == 0)
             continue;
@@ -312,17 +316,17 @@ static void put_live(struct export *x) {
     TCM_ASSERT(live == x->out->live);
 }
 
-static void run(struct export *x) {
+static void put_all(struct export *x) {
     struct tool_ops_item item;
     if (x->format->put_begin != NULL)
         x->format->put_begin(x->state, x->out);
     do {
         tool_ops_next(&x->ops, &item);
         if (tool_stop_requested()) {
-            tell(x, item.offset, "interrupted");
+            export_damage(x, item.offset, "interrupted");
             break;
         }
-    } while (see_item(x, &item) && !x->out->no_memory &&
+    } while (put_item(x, &item) && !x->out->no_memory &&
              tool_output_error(x->out->to) == 0);
     if (x->done->failed)
         return;
@@ -331,12 +335,12 @@ static void run(struct export *x) {
         x->format->put_end(x->state, x->out);
     format_out_flush(x->out);
     if (x->skipped != 0)
-        tell(x, 0,
-             "operations on slots that damage emptied or filled are "
-             "left out");
+        export_damage(x, 0,
+                      "operations on slots that damage emptied or filled are "
+                      "left out");
     if (x->lacks != NULL) {
         x->done->lost = true;
-        if (!x->out->told_by_caller)
+        if (!x->out->caller_reports)
             tool_warn("%s: %s", tool_input_name(x->in), x->lacks);
     }
 }
@@ -356,8 +360,8 @@ void format_export(struct tool_input *in, const struct format_type *format,
     x->format = format;
     x->out = out;
     x->done = done;
-    tool_ops_init(&x->ops, in, tell, x);
-    run(x);
+    tool_ops_init(&x->ops, in, export_damage, x);
+    put_all(x);
     tool_ops_fini(&x->ops);
     if (format->put_fini != NULL)
         format->put_fini(x->state);

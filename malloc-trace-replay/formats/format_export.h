@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writes a processed trace in the format of another program.
+ * Export: writes a processed trace in the format of another program; and the
+ * output functions of the formats.
  *
- * Invariants: memory is bounded by live blocks; some formats need more to write
- * their file (doc/formats.md says which).
+ * Invariants: memory is bounded by the slots of the trace. A format may need
+ * more for its file: doc/formats.md says which.
  * Threads: one user at a time.
  */
 #ifndef TOOL_FORMATS_FORMAT_EXPORT_H
 #define TOOL_FORMATS_FORMAT_EXPORT_H
 
+#include "base/check.h"
 #include "common/input.h"
 #include "common/output.h"
 #include "formats/format.h"
@@ -16,54 +18,56 @@
 
 #include <string.h>
 
-/* Bytes that one put takes at most. */
+/* Bytes that one output function writes at most, if it makes no room. */
 #define FORMAT_OUT_ROOM  ((size_t)256)
 #define FORMAT_OUT_BYTES ((size_t)64 << 10)
 
 struct format_out {
     struct tool_output *to;
-    bool stock;          /* keep to what the format's own tools can read */
-    bool told_by_caller; /* what the input lacks, and why it failed */
-    bool no_memory;      /* a format had none for its state */
-    uint64_t left_out;   /* records that have no place in the format */
-    uint64_t changed;    /* records that had to be changed to fit in */
-    uint64_t ops, live;  /* so far; complete in put_end */
+    bool stock;          /* write only what the format's own tools can read */
+    bool caller_reports; /* the caller prints how the input fails or lacks */
+    bool no_memory;
+    uint64_t left_out;  /* records that the format cannot hold */
+    uint64_t changed;   /* records that were changed to fit */
+    uint64_t ops, live; /* operations, live blocks; final in put_end */
     size_t used;
     char bytes[FORMAT_OUT_BYTES];
 };
 
 /*
- * One event. A block is named by a tag and by its slot. Tags are counted from
- * 1: each allocation and each realloc makes a new one. Slots are used again.
+ * One event of an export. A block is named by its slot, which is used again,
+ * and by a tag: tags count from 1, and each allocation and realloc makes a new
+ * one.
  */
 struct format_put {
     struct format_event e; /* id, old: tags */
     uint32_t slot, thread;
     uint64_t time_ns;
-    uint64_t op;       /* operations before this one */
-    uint64_t old_size; /* of the block that is freed or resized */
-    uint64_t born_op;  /* the operation that gave it that size */
-    uint32_t maker;    /* the thread of that operation */
+    uint64_t op; /* operations before this one */
+    /* the block that is freed or resized: */
+    uint64_t old_size;
+    uint64_t born_op; /* operation that made or resized it */
+    uint32_t maker;   /* thread of that operation */
 };
 
 /* Outcome of an export. */
 struct format_exported {
-    bool lost;   /* the trace is damaged or lacks something */
-    bool failed; /* it cannot be read */
+    bool lost;   /* the trace is damaged or incomplete */
+    bool failed; /* the trace cannot be read */
     uint64_t events, ops;
 };
 
-/* Writes all of IN, a processed trace, as FORMAT, and prints messages. The
-   caller closes both. */
+/* Writes all of IN, a processed trace, to OUT as FORMAT, and prints messages.
+   The caller closes IN and OUT->to. */
 void format_export(struct tool_input *in, const struct format_type *format,
                    struct format_out *out, struct format_exported *done);
 
-/* --- For sinks ------------------------------------------------------------ */
+/* --- Output functions of the formats -------------------------------------- */
 
 void format_out_flush(struct format_out *o);
 
-/* Counts E as left out, unless it is only a time, or which thread runs, starts
-   or ends: many formats have no place for those. */
+/* Counts E as left out, unless it is a time, or a switch, start or end of a
+   thread: most formats cannot hold these. */
 static inline void format_out_left(struct format_out *o,
                                    const struct format_event *e) {
     o->left_out += e->kind != FORMAT_SWITCH && e->kind != FORMAT_TIME &&
@@ -71,7 +75,9 @@ static inline void format_out_left(struct format_out *o,
                    e->kind != FORMAT_THREAD_END;
 }
 
+/* Makes room for N bytes behind `used`. */
 static inline void format_out_room(struct format_out *o, size_t n) {
+    TCM_ASSERT(n <= FORMAT_OUT_BYTES);
     if (FORMAT_OUT_BYTES - o->used < n)
         format_out_flush(o);
 }
@@ -93,13 +99,14 @@ static inline void format_out_str(struct format_out *o, const char *text) {
     o->used += n;
 }
 
-/* "000102...99". */
+/* Decimal digits of 0 to 99: "000102...99". */
 extern const char format_pairs[201];
 
-/* V at P, where FORMAT_NUMBER_ROOM bytes may be written. Returns its end. */
+/* Writes V at P, which has room for FORMAT_NUMBER_ROOM bytes. Returns the end
+   of the digits. */
 #define FORMAT_NUMBER_ROOM ((size_t)20)
 static inline char *format_put_u64(char *p, uint64_t v) {
-    /* The digits end at 20; as many bytes are copied whatever their number. */
+    /* The digits end at 20. A copy of constant length is faster. */
     char digits[40];
     size_t at = 20;
     for (; v >= 100; v /= 100) {
@@ -122,7 +129,7 @@ static inline void format_out_u64(struct format_out *o, uint64_t v) {
     o->used += (size_t)(format_put_u64(p, v) - p);
 }
 
-/* Eight digits, the first one in the lowest byte. */
+/* Eight hexadecimal digits, the first one in the lowest byte. */
 static inline uint64_t format_hex_digits(uint32_t v) {
     uint64_t x = (uint64_t)(v & 0xffff0000u) << 16 | (v & 0xffffu);
     x = (x << 8 | x) & 0x00ff00ff00ff00ffu;
@@ -148,7 +155,7 @@ static inline void format_out_hex(struct format_out *o, uint64_t v) {
     o->used += (size_t)(format_put_hex(p, v) - p);
 }
 
-/* TEXT, a literal, at P. Returns its end. */
+/* Writes TEXT, a literal, at P. Returns its end. */
 #define format_put_text(p, text)                                               \
     ((char *)memcpy((p), (text), sizeof(text) - 1) + sizeof(text) - 1)
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Each read of the source that finds no bytes takes events until a block of the
- * processed trace is full. So no thread runs beside the reader, and at most one
- * block waits.
+ * A read of the source imports events until a block of the processed trace is
+ * full: the caller's thread does the work, and at most one block is stored.
  */
 #include "formats/format_import.h"
 
@@ -20,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- The bytes ------------------------------------------------------------ */
+/* --- Bytes of the processed trace ----------------------------------------- */
 
-static bool take_bytes(void *ctx, const void *data, size_t n) {
+static bool store_bytes(void *ctx, const void *data, size_t n) {
     struct format_import *i = ctx;
     if (i->out_at == i->out_end)
         i->out_at = i->out_end = 0;
@@ -38,7 +37,7 @@ static bool grow_stack(void *ctx, uint32_t **stack, size_t *capacity) {
     return tool_array_reserve(stack, capacity, *capacity + 1, sizeof(**stack));
 }
 
-/* --- What is told --------------------------------------------------------- */
+/* --- Faults --------------------------------------------------------------- */
 
 bool format_import_lost(const struct format_import *i) {
     const struct format_counts *c = &i->counts;
@@ -46,15 +45,15 @@ bool format_import_lost(const struct format_import *i) {
                       c->bad | c->breaks | c->dropped) != 0;
 }
 
-static void tell_sum(struct format_import *i) {
+/* Prints all faults if some had no message. */
+static void print_fault_counts(const struct format_import *i) {
     const struct format_counts *c = &i->counts;
-    /* frees that came late are nothing lost */
-    if (!i->tell || i->told <= FORMAT_TOLD || !format_import_lost(i))
+    if (!i->tell || i->messages <= FORMAT_MESSAGES || !format_import_lost(i))
         return;
     tool_warn("%s: in all %" PRIu64 " frees and %" PRIu64
-              " reallocs of blocks that are not in the trace, %" PRIu64
-              " addresses used twice, %" PRIu64 " lines or records that cannot "
-              "be read",
+              " reallocs of unknown blocks, %" PRIu64
+              " addresses allocated while in use, %" PRIu64
+              " unreadable lines or records",
               tool_input_name(i->in), c->unknown_frees, c->unknown_reallocs,
               c->used_twice, c->bad);
 }
@@ -64,8 +63,8 @@ static void tell_sum(struct format_import *i) {
 static enum format_result next_line(struct format_import *i,
                                     struct format_event *e, const char **why) {
     const char *p, *end;
-    bool long_one, last;
-    if (!format_reader_line(&i->reader, &p, &end, &long_one, &last)) {
+    bool too_long, last;
+    if (!format_reader_line(&i->reader, &p, &end, &too_long, &last)) {
         const char *early = i->format->ends_early == NULL
                                 ? NULL
                                 : i->format->ends_early(i->state);
@@ -73,7 +72,7 @@ static enum format_result next_line(struct format_import *i,
         return early == NULL ? FORMAT_END : FORMAT_CUT;
     }
     *why = "line of more than 64 KiB";
-    if (long_one)
+    if (too_long)
         return FORMAT_BAD;
     if (p == end)
         return FORMAT_NOTHING;
@@ -114,21 +113,25 @@ static void end_trace(struct format_import *i) {
         {MTF_PROC_ACCOUNT_EPILOGUE_OPS, i->phase_ops[MTF_PROC_PHASE_EPILOGUE]},
     };
     size_t n = TCM_ARRAY_SIZE(values) - (i->has_phases ? 0 : 2);
+    TCM_ASSERT(i->writer->total_ops + i->writer->hot.ops ==
+               c->mallocs + c->memaligns + c->reallocs + c->frees -
+                   c->unknown_frees);
     TCM_ASSERT(c->live_blocks == i->blocks.count);
+    TCM_ASSERT(c->live_blocks != 0 || c->live_bytes == 0);
     TCM_ASSERT(c->live_bytes <= c->peak_live_bytes);
     mtf_proc_writer_end(i->writer, values, n);
     i->ended = true;
-    tell_sum(i);
+    print_fault_counts(i);
 }
 
-static void end_early(struct format_import *i, const char *why) {
+static void note_cut(struct format_import *i, const char *why) {
     TCM_ASSERT(*why != '\0');
     i->counts.cut = true;
-    format_lose(i, "%s", why);
+    format_import_fault(i, "%s", why);
 }
 
-/* Takes one event, or ends the trace. */
-static void step(struct format_import *i) {
+/* Imports one event, or ends the trace. */
+static void import_event(struct format_import *i) {
     struct format_event e;
     const char *why = "";
     memset(&e, 0, sizeof(e));
@@ -139,8 +142,9 @@ static void step(struct format_import *i) {
     if (i->reader.broke) {
         i->reader.broke = false;
         i->counts.breaks = i->reader.breaks;
-        format_lose(i, "%s %s before this", tool_input_frame_name(i->in),
-                    mtf_status_text(i->reader.source->status));
+        format_import_fault(i, "%s %s before this",
+                            tool_input_frame_name(i->in),
+                            mtf_status_text(i->reader.source->status));
     }
     if (i->reader.failed) {
         i->failed = true;
@@ -155,17 +159,17 @@ static void step(struct format_import *i) {
     case FORMAT_BAD:
         TCM_ASSERT(*why != '\0');
         i->counts.bad++;
-        format_lose(i, "%s", why);
+        format_import_fault(i, "%s", why);
         return;
     case FORMAT_GIVE_UP:
         if (i->writer->total_ops + i->writer->hot.ops == 0) {
-            format_refuse(i, "%s", why); /* it is no such trace */
+            format_import_refuse(i, "%s", why); /* not of this format */
             return;
         }
-        end_early(i, why);
+        note_cut(i, why);
         break;
     case FORMAT_CUT:
-        end_early(i, why);
+        note_cut(i, why);
         break;
     case FORMAT_END:
         break;
@@ -175,25 +179,26 @@ static void step(struct format_import *i) {
         end_trace(i);
 }
 
-/* Takes the calls in the window if the format can tell many at once. False:
-   there are none. */
-static bool step_many(struct format_import *i) {
+/* Imports a batch of calls from the window, if the format has batches. False:
+   no calls, so import_event has to read on. */
+static bool import_batch(struct format_import *i) {
     struct format_batch *b = &i->batch;
     size_t have;
-    if (i->format->many == NULL)
+    if (i->format->batch == NULL)
         return false;
-    const uint8_t *p = format_reader_see(&i->reader, 0, &have);
+    const uint8_t *p = format_reader_peek(&i->reader, 0, &have);
     b->from = format_reader_offset(&i->reader);
     b->count = 0;
     b->flags = 0;
-    size_t taken = i->format->many(i->state, p, have, b);
+    size_t taken = i->format->batch(i->state, p, have, b);
     TCM_ASSERT(taken <= have && b->count <= FORMAT_BATCH);
     format_reader_take(&i->reader, taken);
     format_take_batch(i, b);
     return b->count != 0;
 }
 
-static enum mtf_source_result fail(struct format_import *i) {
+/* Sets the status of a source that cannot go on. */
+static enum mtf_source_result fail_source(struct format_import *i) {
     const struct mtf_source *from = i->reader.source;
     bool no_memory = i->no_memory || i->writer->failed;
     i->source.status = no_memory          ? MTF_NO_MEMORY
@@ -203,17 +208,21 @@ static enum mtf_source_result fail(struct format_import *i) {
     return MTF_SOURCE_ERROR;
 }
 
+static struct format_import *import_of(struct mtf_source *source) {
+    return TCM_CONTAINER_OF(source, struct format_import, source);
+}
+
 static enum mtf_source_result read_source(struct mtf_source *s, void *buf,
                                           size_t n, size_t *got) {
-    struct format_import *i = format_import_of(s);
+    struct format_import *i = import_of(s);
     *got = 0;
     while (i->out_at == i->out_end && !i->ended) {
-        if (!step_many(i))
-            step(i);
+        if (!import_batch(i))
+            import_event(i);
         if (i->failed || i->no_memory || i->writer->failed)
-            return fail(i);
+            return fail_source(i);
         if (tool_stop_requested() && !i->ended) {
-            end_early(i, "interrupted");
+            note_cut(i, "interrupted");
             end_trace(i);
         }
     }
@@ -238,7 +247,7 @@ struct format_import *format_import_new(struct tool_input *in,
     i->format = format;
     i->tell = tell;
     i->source.read = read_source;
-    i->foreign = format->is_ours ? 1 : 0;
+    i->foreign = format->is_native ? 1 : 0;
     i->state = calloc(1, format->state_bytes + 1);
     i->writer = malloc(sizeof(*i->writer));
     if (i->state == NULL || i->writer == NULL ||
@@ -248,7 +257,8 @@ struct format_import *format_import_new(struct tool_input *in,
     }
     (void)snprintf(name, sizeof(name), "malloc-trace %s, from %s", TCM_VERSION,
                    format->title);
-    mtf_proc_writer_begin_converted(i->writer, take_bytes, grow_stack, i, name);
+    mtf_proc_writer_begin_converted(i->writer, store_bytes, grow_stack, i,
+                                    name);
     return i;
 }
 
@@ -282,10 +292,6 @@ struct mtf_source *format_import_source(struct format_import *i) {
     return &i->source;
 }
 
-struct format_import *format_import_of(struct mtf_source *source) {
-    return TCM_CONTAINER_OF(source, struct format_import, source);
-}
-
 const struct format_counts *
 format_import_counts(const struct format_import *i) {
     return &i->counts;
@@ -303,17 +309,14 @@ uint64_t format_import_used(const struct format_import *i) {
     return format_reader_offset(&i->reader);
 }
 
-const struct tool_input *format_import_input(const struct format_import *i) {
-    return i->in;
-}
-
 /* --- Opening -------------------------------------------------------------- */
 
-TCM_STATIC_ASSERT(FORMAT_LOOK <= TOOL_INPUT_LOOK, "one look tells the format");
+TCM_STATIC_ASSERT(FORMAT_SNIFF_BYTES <= TOOL_INPUT_LOOK,
+                  "tool_input_look() returns the bytes that tell the format");
 
-/* Tells whether IN is a trace of ours, or empty. Reads no more than the magic:
-   the rest may come late. */
-static bool is_ours(struct tool_input *in) {
+/* Tells whether IN is a raw trace, a spool, a processed trace, or empty. Reads
+   no more than the magic: a pipe may not have more bytes yet. */
+static bool is_own_trace(struct tool_input *in) {
     uint8_t first[8];
     size_t n = tool_input_peek(in, first);
     return n < sizeof(first) ? n == 0
@@ -323,11 +326,11 @@ static bool is_ours(struct tool_input *in) {
 }
 
 static uint64_t stored_bytes(struct mtf_source *from) {
-    return tool_input_stored_bytes(format_import_input(format_import_of(from)));
+    return tool_input_stored_bytes(import_of(from)->in);
 }
 
-static void end_import(struct mtf_source *from) {
-    format_import_free(format_import_of(from));
+static void free_import(struct mtf_source *from) {
+    format_import_free(import_of(from));
 }
 
 struct tool_input *format_open_input(struct tool_input *in,
@@ -335,19 +338,19 @@ struct tool_input *format_open_input(struct tool_input *in,
                                      struct format_import **import) {
     const uint8_t *p;
     *import = NULL;
-    if (format == NULL && !is_ours(in)) {
-        size_t n = tool_input_look(in, FORMAT_LOOK, &p);
-        format = format_by_content(p, n, n < FORMAT_LOOK);
+    if (format == NULL && !is_own_trace(in)) {
+        size_t n = tool_input_look(in, FORMAT_SNIFF_BYTES, &p);
+        format = format_by_content(p, n, n < FORMAT_SNIFF_BYTES);
     }
     if (format == NULL)
         return in;
     struct format_import *i = format_import_new(in, format, true);
     if (i == NULL)
         return NULL;
-    const struct tool_input *under = format_import_input(i);
+    const struct tool_input *under = i->in;
     struct tool_input *made = tool_input_of_source(
         format_import_source(i), tool_input_name(under),
-        tool_input_file_size(under), stored_bytes, end_import);
+        tool_input_file_size(under), stored_bytes, free_import);
     if (made == NULL)
         format_import_free(i);
     else

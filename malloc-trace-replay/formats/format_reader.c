@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "formats/format_reader.h"
 
-#include "base/check.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,9 +23,9 @@ void format_reader_fini(struct format_reader *r) {
     free(r->window);
 }
 
-/* Moves the bytes that wait to the front and reads more behind them. False:
-   none come, or there is no room. */
-static bool more(struct format_reader *r) {
+/* Moves the bytes not taken to the front of the window and reads more behind
+   them. False: no bytes follow, or the window is full. */
+static bool fill_window(struct format_reader *r) {
     size_t got;
     if (r->at_end)
         return false;
@@ -58,18 +56,18 @@ static bool more(struct format_reader *r) {
     }
 }
 
-const uint8_t *format_reader_see(struct format_reader *r, size_t n,
-                                 size_t *have) {
+const uint8_t *format_reader_peek(struct format_reader *r, size_t n,
+                                  size_t *have) {
     TCM_ASSERT(n <= FORMAT_WINDOW);
-    while (r->end - r->at < n && more(r))
+    while (r->end - r->at < n && fill_window(r))
         ;
     *have = r->end - r->at;
     r->from = r->base + r->at;
     return r->window + r->at;
 }
 
-/* Skips the rest of a line that is too long. */
-static void pass_line(struct format_reader *r) {
+/* Skips up to the next newline. */
+static void skip_line(struct format_reader *r) {
     for (;;) {
         const uint8_t *from = r->window + r->at;
         const uint8_t *p = memchr(from, '\n', r->end - r->at);
@@ -78,25 +76,25 @@ static void pass_line(struct format_reader *r) {
             return;
         }
         r->at = r->end;
-        if (!more(r))
+        if (!fill_window(r))
             return;
     }
 }
 
-const char *format_reader_behind_mark(const char *p, const char *end) {
+const char *format_reader_skip_mark(const char *p, const char *end) {
     return end - p >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? p + 3 : p;
 }
 
 bool format_reader_line(struct format_reader *r, const char **p,
-                        const char **end, bool *long_one, bool *last) {
+                        const char **end, bool *too_long, bool *last) {
     size_t seen = 0;
     const uint8_t *found;
-    *long_one = *last = false;
+    *too_long = *last = false;
     for (;;) {
         const uint8_t *from = r->window + r->at;
         found = memchr(from + seen, '\n', r->end - r->at - seen);
         seen = r->end - r->at;
-        if (found != NULL || seen > FORMAT_LINE_MAX || !more(r))
+        if (found != NULL || seen > FORMAT_LINE_MAX || !fill_window(r))
             break;
     }
     const uint8_t *from = r->window + r->at;
@@ -107,8 +105,8 @@ bool format_reader_line(struct format_reader *r, const char **p,
     size_t n = found != NULL ? (size_t)(found - from) : seen;
     *p = (const char *)from;
     if (n > FORMAT_LINE_MAX) {
-        *long_one = true;
-        pass_line(r);
+        *too_long = true;
+        skip_line(r);
         *p = *end = "";
         return true;
     }
@@ -118,7 +116,7 @@ bool format_reader_line(struct format_reader *r, const char **p,
         n--;
     *end = *p + n;
     if (r->line == 1)
-        *p = format_reader_behind_mark(*p, *end);
+        *p = format_reader_skip_mark(*p, *end);
     return true;
 }
 
@@ -128,23 +126,25 @@ bool format_reader_has_line(const struct format_reader *r) {
 
 /* --- Several processes ---------------------------------------------------- */
 
-static bool find_process(struct format_processes *p, uint64_t pid) {
+/* Makes PID the last process. False: too many processes, or out of memory. */
+static bool select_process(struct format_processes *p, uint64_t pid) {
     struct tool_map_entry *e;
-    if (p->rest.count != 0 && p->last == pid)
+    if (p->numbers.count != 0 && p->last == pid)
         return true;
-    if (p->rest.count >> (64 - FORMAT_ID_BITS) != 0 || pid == UINT64_MAX ||
-        (e = tool_map_get(&p->rest, pid + 1)) == NULL)
+    if (p->numbers.count >> (64 - FORMAT_ID_BITS) != 0 || pid == UINT64_MAX ||
+        (e = tool_map_get(&p->numbers, pid + 1)) == NULL)
         return false;
     if (e->value == 0)
-        e->value = p->rest.count;
+        e->value = p->numbers.count;
+    TCM_ASSERT(e->value - 1 < p->numbers.count);
     p->last = pid;
     p->bits = (e->value - 1) << FORMAT_ID_BITS;
     return true;
 }
 
-bool format_of_process(struct format_processes *p, uint64_t pid,
-                       struct format_event *e) {
-    if ((e->id | e->old) >> FORMAT_ID_BITS != 0 || !find_process(p, pid))
+bool format_processes_tag(struct format_processes *p, uint64_t pid,
+                          struct format_event *e) {
+    if ((e->id | e->old) >> FORMAT_ID_BITS != 0 || !select_process(p, pid))
         return false;
     if (e->id != 0)
         e->id |= p->bits;
@@ -154,5 +154,5 @@ bool format_of_process(struct format_processes *p, uint64_t pid,
 }
 
 void format_processes_fini(struct format_processes *p) {
-    tool_map_fini(&p->rest);
+    tool_map_fini(&p->numbers);
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Helpers of those who read foreign traces: the bytes, line by line or as they
- * are, and ids of blocks in a log of several processes.
+ * Input of the readers of foreign traces: bytes or lines of a file, words and
+ * numbers of a line, and ids of blocks in a log of several processes.
  *
- * Invariants: memory is one window of FORMAT_WINDOW bytes. Offsets are those of
- * the decompressed bytes.
+ * Invariants: memory is one window of FORMAT_WINDOW bytes. Offsets count
+ * decompressed bytes.
  * Threads: one user at a time.
  */
 #ifndef TOOL_FORMATS_FORMAT_READER_H
 #define TOOL_FORMATS_FORMAT_READER_H
 
+#include "base/check.h"
 #include "common/collections.h"
 #include "common/input.h"
 #include "formats/format.h"
@@ -17,49 +18,52 @@
 #include <string.h>
 
 #define FORMAT_WINDOW ((size_t)256 << 10)
-/* No trace has longer lines. */
+/* Bytes of the longest line that is read; a longer one is skipped. */
 #define FORMAT_LINE_MAX ((size_t)64 << 10)
 
 struct format_reader {
     struct tool_input *in;
     struct tool_ahead *ahead;  /* NULL: IN is read directly */
-    struct mtf_source *source; /* says what is wrong, too */
+    struct mtf_source *source; /* bytes of IN, and status and errno if failed */
     uint8_t *window;
-    size_t at, end; /* bytes [at, end) of the window wait */
+    size_t at, end; /* bytes [at, end) of the window are not taken yet */
     uint64_t base;  /* offset of window[0] */
-    uint64_t line;  /* number of the line taken last, from 1 */
-    uint64_t from;  /* offset of what was taken last */
-    bool at_end;    /* nothing follows the window */
-    bool failed;    /* an error; tool_input_source has it */
+    uint64_t line;  /* number of the last line taken, from 1 */
+    uint64_t from;  /* offset of the last line or record */
+    bool at_end;    /* no bytes follow the window */
+    bool failed;    /* reading failed: see `source` */
     bool broke;     /* bytes were lost; the caller resets it */
     uint64_t breaks;
 };
 
 /* IN stays the caller's. False: out of memory. */
 bool format_reader_init(struct format_reader *r, struct tool_input *in);
-/* Reads IN on a thread of its own where that is of use, decompression included.
-   Before anything is read; until format_reader_fini, IN is that thread's. */
+/* Starts a thread that reads and decompresses IN ahead, if that is faster. Call
+   it before anything is read. The thread owns IN until format_reader_fini. */
 void format_reader_ahead(struct format_reader *r);
 void format_reader_fini(struct format_reader *r);
 
-/* P, or behind the byte order mark of UTF-8 that some editors put before the
-   first line, [P, END). */
-const char *format_reader_behind_mark(const char *p, const char *end);
-/* The next line, without its end (a newline, or carriage return and newline).
-   False: there is none. *LONG_ONE: it was too long and is cut. *LAST: no
-   newline follows. The line is valid until the next call. */
+/* Skips the byte order mark of UTF-8 that some editors write before the first
+   line, [P, END). Returns the start of the line. */
+const char *format_reader_skip_mark(const char *p, const char *end);
+/* Takes the next line, without its end (a newline, or carriage return and
+   newline). False: the input is at its end. *TOO_LONG: the line has more than
+   FORMAT_LINE_MAX bytes, is skipped, and is returned empty. *LAST: no newline
+   follows. The line is valid until the next call. */
 bool format_reader_line(struct format_reader *r, const char **p,
-                        const char **end, bool *long_one, bool *last);
+                        const char **end, bool *too_long, bool *last);
 
-/* Tells whether the next line is in the window: taking it leaves those taken
-   before it valid. */
+/* Tells whether the next line is in the window, so that earlier lines stay
+   valid when it is taken. */
 bool format_reader_has_line(const struct format_reader *r);
 
-/* Makes N bytes ready (at most FORMAT_WINDOW), or as many as there are; *HAVE
-   says how many. They are taken by format_reader_take. */
-const uint8_t *format_reader_see(struct format_reader *r, size_t n,
-                                 size_t *have);
+/* Reads until N bytes are in the window, at most FORMAT_WINDOW, or the input is
+   at its end. Returns the bytes, *HAVE of them, which format_reader_take
+   takes. */
+const uint8_t *format_reader_peek(struct format_reader *r, size_t n,
+                                  size_t *have);
 static inline void format_reader_take(struct format_reader *r, size_t n) {
+    TCM_ASSERT(n <= r->end - r->at);
     r->at += n;
 }
 static inline uint64_t format_reader_offset(const struct format_reader *r) {
@@ -68,8 +72,8 @@ static inline uint64_t format_reader_offset(const struct format_reader *r) {
 
 /* --- Words and numbers ---------------------------------------------------- */
 
-/* The scan functions take words and numbers from the front of a line. Each
-   moves *P behind what it took; where it returns false *P is anywhere. */
+/* Each scan function takes its word or number from the front of the line
+   [*P, END) and moves *P behind it. On false *P may be anywhere in the line. */
 
 static inline void format_scan_blanks(const char **p, const char *end) {
     while (*p < end && (**p == ' ' || **p == '\t'))
@@ -88,7 +92,7 @@ static inline bool format_scan_char(const char **p, const char *end, char c) {
     return true;
 }
 
-/* TEXT, a literal. */
+/* TEXT is a literal. */
 #define format_scan_text(p, end, text)                                         \
     format_scan_bytes(p, end, text, sizeof(text) - 1)
 static inline bool format_scan_bytes(const char **p, const char *end,
@@ -99,7 +103,7 @@ static inline bool format_scan_bytes(const char **p, const char *end,
     return true;
 }
 
-/* Decimal, at least one digit, below 2^64. */
+/* A decimal number below 2^64. */
 static inline bool format_scan_u64(const char **p, const char *end,
                                    uint64_t *v) {
     const char *at = *p, *from = at;
@@ -116,7 +120,7 @@ static inline bool format_scan_u64(const char **p, const char *end,
     return at != from;
 }
 
-/* The value of a hexadecimal digit plus 1; 0 for any other character. */
+/* Value of a hexadecimal digit plus 1; 0 for any other character. */
 static const uint8_t format_scan_hex_value[256] = {
     ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,
     ['6'] = 7,  ['7'] = 8,  ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12,
@@ -124,7 +128,7 @@ static const uint8_t format_scan_hex_value[256] = {
     ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
 };
 
-/* Hexadecimal, with 0x or without. */
+/* A hexadecimal number below 2^64, with 0x or without. */
 static inline bool format_scan_hex(const char **p, const char *end,
                                    uint64_t *v) {
     const char *at = *p, *from;
@@ -143,7 +147,7 @@ static inline bool format_scan_hex(const char **p, const char *end,
     return at != from;
 }
 
-/* Blanks, then the number. */
+/* Skips blanks, then takes the number. */
 static inline bool format_scan_next_u64(const char **p, const char *end,
                                         uint64_t *v) {
     format_scan_blanks(p, end);
@@ -155,24 +159,25 @@ static inline bool format_scan_next_hex(const char **p, const char *end,
     return format_scan_hex(p, end, v);
 }
 
-/* NMEMB * SIZE; false: too large. */
+/* *V = A * B. False: the product does not fit. */
 static inline bool format_scan_product(uint64_t a, uint64_t b, uint64_t *v) {
     return !__builtin_mul_overflow(a, b, v);
 }
 
 /* --- Several processes ---------------------------------------------------- */
 
-/* Processes of one log, each with addresses of its own. All zero at first. */
+/* Processes of one log, each with its own address space. All 0 at first. */
 struct format_processes {
-    uint64_t last;        /* process id of the last event */
-    uint64_t bits;        /* high bits of its ids */
-    struct tool_map rest; /* number by process id plus 1 */
+    uint64_t last;           /* process id of the last event */
+    uint64_t bits;           /* high bits of ids of that process */
+    struct tool_map numbers; /* by process id plus 1; numbers from 1 */
 };
 
-/* Makes the ids of E, which are below 2^48, those of process PID. False: too
-   many processes, or an id is too large. */
-bool format_of_process(struct format_processes *p, uint64_t pid,
-                       struct format_event *e);
+/* Adds the bits of process PID to the ids of E, so that equal addresses of two
+   processes differ. False: too many processes, or an id of more than
+   FORMAT_ID_BITS. */
+bool format_processes_tag(struct format_processes *p, uint64_t pid,
+                          struct format_event *e);
 void format_processes_fini(struct format_processes *p);
 
 #endif

@@ -42,20 +42,20 @@ void format_blocks_fini(struct format_blocks *t) {
     *t = (struct format_blocks){0};
 }
 
-/* Times of the foreign trace that are closer together are not written. */
+/* Least distance of two times in the processed trace. */
 #define TIME_STEP_NS 1000000u
-/* No address space has room for larger blocks. */
+/* Size that no block has: user address spaces have 2^47 bytes. */
 #define SIZE_LIMIT ((uint64_t)1 << 47)
 
-/* Events seen of a thread: a call, any record, its start, its end. Only our
-   own traces tell the last two. */
+/* Events of a thread so far: a call, any record, start, end. The last two only
+   in native formats. */
 #define SEEN_CALL   1u
 #define SEEN_RECORD 2u
 #define SEEN_START  4u
 #define SEEN_END    8u
 
-void format_take_say(struct format_import *i, bool is_error, const char *fmt,
-                     ...) {
+void format_take_print(struct format_import *i, bool is_error, const char *fmt,
+                       ...) {
     char text[200];
     va_list ap;
     bool lines = i->format->line != NULL;
@@ -67,19 +67,19 @@ void format_take_say(struct format_import *i, bool is_error, const char *fmt,
         lines ? "line" : "byte", lines ? i->reader.line : i->reader.from, text);
 }
 
-/* ID without the bits that say which process's it is. */
-static uint64_t own_id(const struct format_type *f, uint64_t id) {
+/* ID without the bits of its process. */
+static uint64_t id_in_process(const struct format_type *f, uint64_t id) {
     return f->has_processes ? format_id_in_process(id) : id;
 }
 
 #define ID_ROOM 24u
 
-/* ID as the file has it. */
+/* ID in the notation of the file. */
 static const char *id_text(const struct format_import *i, uint64_t id,
                            char text[ID_ROOM]) {
     const struct format_type *f = i->format;
     if (f->ids == FORMAT_IDS_HEX)
-        (void)snprintf(text, ID_ROOM, "%#" PRIx64, own_id(f, id));
+        (void)snprintf(text, ID_ROOM, "%#" PRIx64, id_in_process(f, id));
     else
         (void)snprintf(text, ID_ROOM, "%" PRIu64,
                        id - (f->ids == FORMAT_IDS_FROM_0));
@@ -88,8 +88,8 @@ static const char *id_text(const struct format_import *i, uint64_t id,
 
 /* --- Threads and times ---------------------------------------------------- */
 
-/* The place of a thread in `seen`; 0: no memory. */
-static uint32_t place_of_thread(struct format_import *i, uint64_t foreign) {
+/* Index of a thread in `seen`; 0: out of memory. */
+static uint32_t index_of_thread(struct format_import *i, uint64_t foreign) {
     struct tool_map_entry *entry = tool_map_get(&i->threads, foreign + 1);
     size_t n = (size_t)i->thread_count + 2, was = i->seen_room;
     if (entry == NULL || !tool_array_reserve(&i->seen, &i->seen_room, n, 1)) {
@@ -102,53 +102,56 @@ static uint32_t place_of_thread(struct format_import *i, uint64_t foreign) {
     return (uint32_t)entry->value;
 }
 
-/* Makes the thread with this id the one of the events that follow. */
-static void see_thread(struct format_import *i, uint64_t foreign) {
+/* Makes FOREIGN the thread of the events that follow. */
+static void select_thread(struct format_import *i, uint64_t foreign) {
     i->threaded = i->threaded || i->thread != 0;
     if (i->thread != 0 && foreign == i->foreign)
         return;
     i->foreign = foreign;
-    i->thread = place_of_thread(i, foreign);
-    i->number = i->format->is_ours ? (uint32_t)foreign : i->thread;
+    i->thread = index_of_thread(i, foreign);
+    i->number = i->format->is_native ? (uint32_t)foreign : i->thread;
 }
 
-/* Called before each record, so that a thread whose events leave no record does
-   not appear. */
-static void enter_thread(struct format_import *i) {
+/* Writes the current thread, if it changed, and its start before its first
+   record. Called only where a record follows: a thread without records does not
+   appear in the trace. */
+static void put_thread(struct format_import *i) {
     uint8_t *seen = &i->seen[i->thread];
     mtf_proc_put_switch(i->writer, i->number);
     if ((*seen & SEEN_RECORD) != 0)
         return;
     *seen |= SEEN_RECORD;
-    uint64_t id = own_id(i->format, i->foreign);
+    uint64_t id = id_in_process(i->format, i->foreign);
     if (i->format->has_kernel_ids && id != 0 && id <= UINT32_MAX)
         mtf_proc_put_thread_start(i->writer, i->number, (uint32_t)id);
 }
 
+/* Ends a thread; its number may be used again, by a new thread. */
 static void end_thread(struct format_import *i, const struct format_event *e) {
     struct tool_map_entry *entry = tool_map_find(&i->threads, e->thread + 1);
     if (entry == NULL)
-        return; /* it did nothing */
-    see_thread(i, e->thread);
-    enter_thread(i);
+        return; /* it made no call */
+    select_thread(i, e->thread);
+    put_thread(i);
     mtf_proc_put_thread_end(i->writer, i->thread, e->text, e->length);
-    /* from now on this id is another thread's */
     tool_map_remove(&i->threads, tool_map_find(&i->threads, e->thread + 1));
     i->foreign = UINT64_MAX;
 }
 
-/* The start or end of a thread of our own traces, if it is possible here. */
-static void put_life(struct format_import *i, const struct format_event *e) {
+/* Start or end of a thread in a native format. A thread starts at most once,
+   before its end, and ends after a record. */
+static void put_thread_life(struct format_import *i,
+                            const struct format_event *e) {
     bool starts = e->kind == FORMAT_THREAD_START;
-    uint32_t place = place_of_thread(i, e->thread);
-    if (place == 0)
+    uint32_t index = index_of_thread(i, e->thread);
+    if (index == 0)
         return;
-    uint8_t *seen = &i->seen[place];
+    uint8_t *seen = &i->seen[index];
     if (starts ? (*seen & (SEEN_START | SEEN_END)) != 0
                : (*seen & (SEEN_RECORD | SEEN_END)) != SEEN_RECORD) {
         i->counts.bad++;
-        format_lose(i, "thread %" PRIu64 " cannot %s here", e->thread,
-                    starts ? "start" : "end");
+        format_import_fault(i, "thread %" PRIu64 " cannot %s here", e->thread,
+                            starts ? "start" : "end");
         return;
     }
     *seen |= starts ? SEEN_START : SEEN_END;
@@ -160,8 +163,8 @@ static void put_life(struct format_import *i, const struct format_event *e) {
                                 e->length);
 }
 
-/* Times are counted from the first one of the foreign trace. */
-static void see_time(struct format_import *i, uint64_t ns) {
+/* Writes a time, counted from the first one of the foreign trace. */
+static void put_time(struct format_import *i, uint64_t ns) {
     if (!i->timed)
         i->first_ns = i->last_ns = ns;
     i->timed = true;
@@ -181,13 +184,14 @@ static void count_live(struct format_import *i, uint64_t was, uint64_t size) {
         c->peak_live_bytes = c->live_bytes;
 }
 
-static struct mtf_proc_object place_of(const struct format_block *b) {
+static struct mtf_proc_object object_of(const struct format_block *b) {
     return (struct mtf_proc_object){b->birth, b->slot};
 }
 
-static void lose_twice(struct format_import *i, uint64_t id) {
+static void fault_reuse(struct format_import *i, uint64_t id) {
     char text[ID_ROOM];
-    format_lose(i, "%s is allocated, but was not freed", id_text(i, id, text));
+    format_import_fault(i, "%s is allocated while in use",
+                        id_text(i, id, text));
 }
 
 void format_take_end(struct format_import *i) {
@@ -195,43 +199,43 @@ void format_take_end(struct format_import *i) {
         return;
     i->reader.line = i->twice_line;
     i->reader.from = i->twice_from;
-    lose_twice(i, i->twice_id);
+    fault_reuse(i, i->twice_id);
 }
 
-/* ID is about to name a new block. If another block has it, the free of that
-   one is missing: frees it. Returns whether it did; the missing free may come
-   late. */
-static bool make_free(struct format_import *i, uint64_t id) {
+/* Frees the block with the id ID, which a new block gets: its own free is
+   missing, or comes late. Returns whether there was such a block. */
+static bool put_missing_free(struct format_import *i, uint64_t id) {
     struct format_block *b = format_blocks_find(&i->blocks, id);
     if (b == NULL)
         return false;
-    struct mtf_proc_object place = place_of(b);
+    struct mtf_proc_object object = object_of(b);
     if (i->counts.used_twice++ == 0) {
         i->twice_id = id;
         i->twice_line = i->reader.line;
         i->twice_from = i->reader.from;
     }
     if (!i->strict || !i->threaded)
-        lose_twice(i, id);
-    enter_thread(i);
+        fault_reuse(i, id);
+    put_thread(i);
     i->counts.frees++;
     i->counts.live_blocks--;
     i->counts.live_bytes -= b->size;
-    mtf_proc_put_free(i->writer, MTF_CALL_FREE, &place);
+    mtf_proc_put_free(i->writer, MTF_CALL_FREE, &object);
     format_blocks_remove(&i->blocks, b);
     return true;
 }
 
-/* Makes ID, which names no other block, the name of the block at PLACE. */
-static void name_block(struct format_import *i, uint64_t id,
-                       const struct mtf_proc_object *place, uint64_t size,
-                       bool owed) {
+/* Adds the block OBJECT to the live ones. No live block has the id ID. */
+static void add_block(struct format_import *i, uint64_t id,
+                      const struct mtf_proc_object *object, uint64_t size,
+                      bool pending) {
     struct format_blocks *t = &i->blocks;
     struct format_block b = {.id = id,
                              .size = size,
-                             .birth = place->birth,
-                             .slot = place->slot,
-                             .maker = i->thread | (owed ? FORMAT_OWED : 0)};
+                             .birth = object->birth,
+                             .slot = object->slot,
+                             .maker = i->thread |
+                                      (pending ? FORMAT_FREE_PENDING : 0)};
     if (!format_blocks_reserve(t, 1)) {
         i->no_memory = true;
         return;
@@ -240,8 +244,8 @@ static void name_block(struct format_import *i, uint64_t id,
                       &b);
 }
 
-/* Goes before the record that makes a block of SIZE. */
-static void note_present(struct format_import *i, uint64_t size) {
+/* Writes the present bytes of a block of SIZE, whose record follows. */
+static void put_present(struct format_import *i, uint64_t size) {
     if (!i->noted)
         return;
     i->noted = false;
@@ -250,7 +254,7 @@ static void note_present(struct format_import *i, uint64_t size) {
         return;
     }
     i->counts.bad++;
-    format_lose(i, "more present bytes than the block has");
+    format_import_fault(i, "more present bytes than the block has");
 }
 
 /* --- Events --------------------------------------------------------------- */
@@ -259,43 +263,44 @@ static void put_failed(struct format_import *i, const struct format_event *e) {
     bool aligned = mtf_call_is_aligned_alloc(e->call);
     bool had_old = e->kind == FORMAT_REALLOC && e->old != 0;
     i->counts.failed++;
-    enter_thread(i);
+    put_thread(i);
     mtf_proc_put_failed(i->writer, e->call, aligned ? e->align_log2 : 0,
                         had_old ? MTF_PROC_FLAG_HAD_OLD : 0, e->size);
 }
 
 static void put_alloc(struct format_import *i, const struct format_event *e) {
-    struct mtf_proc_object place;
+    struct mtf_proc_object object;
     if (e->id == 0) {
         put_failed(i, e);
         return;
     }
-    bool owed = make_free(i, e->id);
-    enter_thread(i);
-    note_present(i, e->size);
+    bool pending = put_missing_free(i, e->id);
+    put_thread(i);
+    put_present(i, e->size);
     if (mtf_call_is_aligned_alloc(e->call)) {
         i->counts.memaligns++;
         mtf_proc_put_aligned(i->writer, e->call, e->align_log2, e->size,
-                             &place);
+                             &object);
     } else {
         i->counts.mallocs++;
-        mtf_proc_put_alloc(i->writer, e->call, e->size, &place);
+        mtf_proc_put_alloc(i->writer, e->call, e->size, &object);
     }
     i->counts.live_blocks++;
     count_live(i, 0, e->size);
-    name_block(i, e->id, &place, e->size, owed);
+    add_block(i, e->id, &object, e->size, pending);
 }
 
-/* Tells whether E is a free that was missing: make_free has put it into the
-   trace. */
-static bool is_late(struct format_import *i, const struct format_event *e) {
+/* Tells whether E is a missing free that comes late, and takes its fault back.
+   put_missing_free has written it already. */
+static bool take_late_free(struct format_import *i,
+                           const struct format_event *e) {
     if (e->kind != FORMAT_FREE || i->counts.used_twice == 0)
         return false;
     struct format_block *b = format_blocks_find(&i->blocks, e->old);
-    if (b == NULL || (b->maker & FORMAT_OWED) == 0 ||
-        b->maker == (i->thread | FORMAT_OWED))
+    if (b == NULL || (b->maker & FORMAT_FREE_PENDING) == 0 ||
+        b->maker == (i->thread | FORMAT_FREE_PENDING))
         return false;
-    b->maker &= ~FORMAT_OWED;
+    b->maker &= ~FORMAT_FREE_PENDING;
     i->counts.used_twice--;
     i->counts.late_frees++;
     return true;
@@ -307,46 +312,46 @@ static void put_free(struct format_import *i, const struct format_event *e) {
     if (b == NULL) {
         i->counts.unknown_frees++;
         char text[ID_ROOM];
-        format_lose(i, "free of %s, which was not allocated",
-                    id_text(i, e->old, text));
+        format_import_fault(i, "free of %s, which was not allocated",
+                            id_text(i, e->old, text));
         return;
     }
-    struct mtf_proc_object place = place_of(b);
-    enter_thread(i);
+    struct mtf_proc_object object = object_of(b);
+    put_thread(i);
     i->counts.live_blocks--;
     i->counts.live_bytes -= b->size;
     if ((e->flags & FORMAT_SIZED) != 0)
-        mtf_proc_put_free_size(i->writer, e->call, &place, e->size);
+        mtf_proc_put_free_size(i->writer, e->call, &object, e->size);
     else
-        mtf_proc_put_free(i->writer, e->call, &place);
+        mtf_proc_put_free(i->writer, e->call, &object);
     format_blocks_remove(&i->blocks, b);
 }
 
-/* A realloc whose old block is NULL, or is not in the trace. */
+/* A realloc of NULL, or of a block that is not in the trace. */
 static void put_realloc_new(struct format_import *i,
                             const struct format_event *e) {
-    struct mtf_proc_object place;
-    bool is_null = e->old == 0 || (e->flags & FORMAT_EMPTY_IS_NULL) != 0;
+    struct mtf_proc_object object;
+    bool is_null = e->old == 0 || (e->flags & FORMAT_NO_BLOCK_IS_NULL) != 0;
     bool unknown = !is_null || (e->flags & FORMAT_OLD_UNKNOWN) != 0;
     i->counts.reallocs++;
-    if (!is_null) { /* else the trace itself says so by a flag */
+    if (!is_null) {
         i->counts.unknown_reallocs++;
         char text[ID_ROOM];
-        format_lose(i, "realloc of %s, which was not allocated",
-                    id_text(i, e->old, text));
+        format_import_fault(i, "realloc of %s, which was not allocated",
+                            id_text(i, e->old, text));
     }
-    bool owed = make_free(i, e->id);
-    enter_thread(i);
-    note_present(i, e->size);
+    bool pending = put_missing_free(i, e->id);
+    put_thread(i);
+    put_present(i, e->size);
     mtf_proc_put_realloc_new(i->writer, e->call,
                              unknown ? MTF_PROC_FLAG_OLD_UNKNOWN : 0, e->size,
-                             &place);
+                             &object);
     i->counts.live_blocks++;
     count_live(i, 0, e->size);
-    name_block(i, e->id, &place, e->size, owed);
+    add_block(i, e->id, &object, e->size, pending);
 }
 
-/* A realloc to 0 that freed B (NULL: it is not in the trace). */
+/* A realloc to 0 that freed B. NULL: the block is not in the trace. */
 static void put_realloc_end(struct format_import *i,
                             const struct format_event *e,
                             struct format_block *b) {
@@ -354,15 +359,15 @@ static void put_realloc_end(struct format_import *i,
     if (b == NULL) {
         i->counts.unknown_frees++;
         char text[ID_ROOM];
-        format_lose(i, "realloc of %s, which was not allocated",
-                    id_text(i, e->old, text));
+        format_import_fault(i, "realloc of %s, which was not allocated",
+                            id_text(i, e->old, text));
         return;
     }
-    struct mtf_proc_object place = place_of(b);
-    enter_thread(i);
+    struct mtf_proc_object object = object_of(b);
+    put_thread(i);
     i->counts.live_blocks--;
     i->counts.live_bytes -= b->size;
-    mtf_proc_put_realloc_end(i->writer, e->call, &place);
+    mtf_proc_put_realloc_end(i->writer, e->call, &object);
     format_blocks_remove(&i->blocks, b);
 }
 
@@ -380,63 +385,66 @@ static void put_realloc(struct format_import *i, const struct format_event *e) {
         put_realloc_new(i, e);
         return;
     }
-    struct mtf_proc_object place = place_of(b);
+    struct mtf_proc_object object = object_of(b);
     uint64_t was = b->size;
-    bool owed = (b->maker & FORMAT_OWED) != 0;
+    bool pending = (b->maker & FORMAT_FREE_PENDING) != 0;
     bool moved = (e->flags & FORMAT_MOVED) != 0 ||
                  (e->id != e->old && (e->flags & FORMAT_STAYED) == 0);
     if (e->id != e->old) {
         format_blocks_remove(&i->blocks, b);
-        owed |= make_free(i, e->id);
+        pending |= put_missing_free(i, e->id);
     }
     i->counts.reallocs++;
-    enter_thread(i);
-    note_present(i, e->size);
-    mtf_proc_put_realloc(i->writer, e->call, moved, e->size, &place);
+    put_thread(i);
+    put_present(i, e->size);
+    mtf_proc_put_realloc(i->writer, e->call, moved, e->size, &object);
     count_live(i, was, e->size);
-    name_block(i, e->id, &place, e->size, owed);
+    add_block(i, e->id, &object, e->size, pending);
 }
 
-/* Tells whether a program can have made this call. */
+/* Tells whether an address space has room for the block of E. */
 static bool is_possible(const struct format_import *i,
                         const struct format_event *e) {
-    if (i->format->is_ours || (e->id == 0 && e->kind != FORMAT_FREE))
+    if (i->format->is_native || (e->id == 0 && e->kind != FORMAT_FREE))
         return true;
     if (e->kind == FORMAT_FREE)
         return (e->flags & FORMAT_SIZED) == 0 || e->size < SIZE_LIMIT;
     return e->size < SIZE_LIMIT && e->align_log2 < 48;
 }
 
-/* Tells whether the call does nothing, as a free of NULL. */
-static bool is_nothing(const struct format_import *i,
-                       const struct format_event *e) {
+/* Tells whether the call did nothing, as a free of NULL. */
+static bool does_nothing(const struct format_import *i,
+                         const struct format_event *e) {
     return (e->kind == FORMAT_FREE && e->old == 0) ||
-           ((e->flags & FORMAT_EMPTY_IS_NOTHING) != 0 &&
+           ((e->flags & FORMAT_NO_BLOCK_IGNORED) != 0 &&
             format_blocks_find(&i->blocks, e->old) == NULL);
 }
 
 static void put_call(struct format_import *i, const struct format_event *e) {
-    if (is_nothing(i, e)) {
+    if (does_nothing(i, e)) {
         i->counts.null_frees++;
         return;
     }
     if (!is_possible(i, e)) {
         i->counts.bad++;
         if (e->size >= SIZE_LIMIT)
-            format_lose(i, "block of %" PRIu64 " bytes: no program has one",
-                        e->size);
+            format_import_fault(
+                i, "block of %" PRIu64 " bytes, larger than an address space",
+                e->size);
         else
-            format_lose(i, "block aligned to 2^%u bytes: no program has that",
-                        e->align_log2);
+            format_import_fault(i,
+                                "block aligned to 2^%u bytes, larger than an "
+                                "address space",
+                                e->align_log2);
         return;
     }
     if ((e->flags & FORMAT_TIMED) != 0)
-        see_time(i, e->time_ns);
+        put_time(i, e->time_ns);
     if ((e->flags & FORMAT_THREADED) != 0)
-        see_thread(i, e->thread);
+        select_thread(i, e->thread);
     else if (i->thread == 0)
-        see_thread(i, i->foreign);
-    if (i->no_memory || is_late(i, e))
+        select_thread(i, i->foreign);
+    if (i->no_memory || take_late_free(i, e))
         return;
     i->counts.threads += (i->seen[i->thread] & SEEN_CALL) == 0;
     i->seen[i->thread] |= SEEN_CALL;
@@ -453,7 +461,7 @@ static void put_call(struct format_import *i, const struct format_event *e) {
     }
 }
 
-/* A plain kind that processed traces have. */
+/* A record of a plain kind: a text, or a number and an argument. */
 static void put_plain(struct format_import *i, const struct format_event *e) {
     const struct mtf_kind *k = mtf_plain_of_op(e->op);
     TCM_ASSERT(k != NULL);
@@ -465,19 +473,19 @@ static void put_plain(struct format_import *i, const struct format_event *e) {
                           (unsigned)e->number, e->size);
 }
 
-/* Events that are no calls. */
+/* Any event that is no call. */
 static void put_other(struct format_import *i, const struct format_event *e) {
     switch (e->kind) {
     case FORMAT_SWITCH:
-        see_thread(i, e->thread);
-        enter_thread(i);
+        select_thread(i, e->thread);
+        put_thread(i);
         break;
     case FORMAT_THREAD_START:
-        put_life(i, e);
+        put_thread_life(i, e);
         break;
     case FORMAT_THREAD_END:
-        if (i->format->is_ours)
-            put_life(i, e);
+        if (i->format->is_native)
+            put_thread_life(i, e);
         else
             end_thread(i, e);
         break;
@@ -509,7 +517,7 @@ static void put_other(struct format_import *i, const struct format_event *e) {
     }
 }
 
-/* Tells whether a format may give E. For assertions. */
+/* Tells whether E is complete. For assertions. */
 static bool event_is_valid(const struct format_event *e) {
     switch (e->kind) {
     case FORMAT_ALLOC:
@@ -541,16 +549,18 @@ void format_take_event(struct format_import *i, const struct format_event *e) {
     if (noted && i->noted) {
         i->noted = false;
         i->counts.bad++;
-        format_lose(i, "present bytes before a call that makes no block");
+        format_import_fault(i,
+                            "present bytes before a call that makes no block");
     }
 }
 
-/* --- Many calls ----------------------------------------------------------- */
+/* --- Batches -------------------------------------------------------------- */
 
-/* Asks for the places of the ids before they are needed. HASH: of the ids. */
-static void look_ahead(const struct format_import *i,
-                       const struct format_batch *b,
-                       uint64_t hash[FORMAT_BATCH]) {
+/* Fetches the places of the ids into the processor's cache, and fills HASH with
+   the hashes of the ids. */
+static void prefetch_places(const struct format_import *i,
+                            const struct format_batch *b,
+                            uint64_t hash[FORMAT_BATCH]) {
     const struct format_blocks *t = &i->blocks;
     for (size_t n = 0; n < b->count; n++) {
         hash[n] = format_blocks_hash(t, b->call[n].id);
@@ -558,27 +568,29 @@ static void look_ahead(const struct format_import *i,
     }
 }
 
-/* Does what `put_call` does before the first record. False: no memory. */
-static bool enter_batch(struct format_import *i, const struct format_batch *b,
+/* Writes time and thread before the first record of a batch, as put_call does.
+   False: out of memory. */
+static bool begin_batch(struct format_import *i, const struct format_batch *b,
                         struct mtf_proc_hot *h) {
     i->writer->hot = *h;
     if ((b->flags & FORMAT_TIMED) != 0)
-        see_time(i, b->time_ns);
+        put_time(i, b->time_ns);
     if ((b->flags & FORMAT_THREADED) != 0)
-        see_thread(i, b->thread);
+        select_thread(i, b->thread);
     else if (i->thread == 0)
-        see_thread(i, i->foreign);
+        select_thread(i, i->foreign);
     if (i->no_memory)
         return false;
     i->counts.threads += (i->seen[i->thread] & SEEN_CALL) == 0;
     i->seen[i->thread] |= SEEN_CALL;
-    enter_thread(i);
+    put_thread(i);
     *h = i->writer->hot;
     return true;
 }
 
-static void take_call(struct format_import *i, const struct format_batch *b,
-                      const struct format_call *c) {
+static void take_batch_call(struct format_import *i,
+                            const struct format_batch *b,
+                            const struct format_call *c) {
     struct format_event e = {.kind = c->kind,
                              .call = c->call,
                              .flags = b->flags | c->flags,
@@ -594,60 +606,60 @@ static void take_call(struct format_import *i, const struct format_batch *b,
     format_take_event(i, &e);
 }
 
-static TCM_ALWAYS_INLINE void put_plain_alloc(struct format_import *i,
-                                              struct mtf_proc_hot *h,
-                                              const struct format_call *c,
-                                              struct format_block *b) {
-    struct mtf_proc_object place;
-    mtf_proc_put_alloc_hot(i->writer, h, c->call, c->size, &place);
+static TCM_ALWAYS_INLINE void put_hot_alloc(struct format_import *i,
+                                            struct mtf_proc_hot *h,
+                                            const struct format_call *c,
+                                            struct format_block *b) {
+    struct mtf_proc_object object;
+    mtf_proc_put_alloc_hot(i->writer, h, c->call, c->size, &object);
     format_blocks_put(&i->blocks, b,
                       &(struct format_block){.id = c->id,
                                              .size = c->size,
-                                             .birth = place.birth,
-                                             .slot = place.slot,
+                                             .birth = object.birth,
+                                             .slot = object.slot,
                                              .maker = i->thread});
     i->counts.mallocs++;
     i->counts.live_blocks++;
     count_live(i, 0, c->size);
 }
 
-static TCM_ALWAYS_INLINE void put_plain_free(struct format_import *i,
-                                             struct mtf_proc_hot *h,
-                                             const struct format_call *c,
-                                             struct format_block *b) {
-    struct mtf_proc_object place = place_of(b);
-    mtf_proc_put_free_hot(i->writer, h, c->call, &place);
+static TCM_ALWAYS_INLINE void put_hot_free(struct format_import *i,
+                                           struct mtf_proc_hot *h,
+                                           const struct format_call *c,
+                                           struct format_block *b) {
+    struct mtf_proc_object object = object_of(b);
+    mtf_proc_put_free_hot(i->writer, h, c->call, &object);
     i->counts.frees++;
     i->counts.live_blocks--;
     i->counts.live_bytes -= b->size;
     format_blocks_remove(&i->blocks, b);
 }
 
-/* A realloc of the block at C->old that gives it the id of C, where P is the
-   empty place. False: it is another one, nothing was done. */
-static TCM_ALWAYS_INLINE bool put_plain_realloc(struct format_import *i,
+/* A realloc of a live block that gives it a new id, whose place is P. False: it
+   is another realloc, which take_batch_call has to take. */
+static TCM_ALWAYS_INLINE bool put_batch_realloc(struct format_import *i,
                                                 const struct format_call *c,
                                                 struct format_block *p) {
     struct format_blocks *t = &i->blocks;
     if (c->old == 0 || c->old == c->id || p->id != 0 || c->size >= SIZE_LIMIT)
         return false;
     struct format_block *b = format_blocks_find(t, c->old);
-    if (b == NULL || b->maker >= FORMAT_OWED)
+    if (b == NULL || b->maker >= FORMAT_FREE_PENDING)
         return false;
-    struct mtf_proc_object place = place_of(b);
+    struct mtf_proc_object object = object_of(b);
     uint64_t was = b->size;
     format_blocks_remove(t, b);
     bool moved =
         (c->flags & FORMAT_MOVED) != 0 || (c->flags & FORMAT_STAYED) == 0;
-    mtf_proc_put_realloc(i->writer, c->call, moved, c->size, &place);
+    mtf_proc_put_realloc(i->writer, c->call, moved, c->size, &object);
     i->counts.reallocs++;
     count_live(i, was, c->size);
-    name_block(i, c->id, &place, c->size, false);
+    add_block(i, c->id, &object, c->size, false);
     return true;
 }
 
-/* Calls that make a block at an id that is free, or free a block that is there,
-   are put at once; all others are events like any. */
+/* Takes the hot path for calls that make a block at an unused id, or free a
+   live block; any other call is taken as a single event. */
 void format_take_batch(struct format_import *i, const struct format_batch *b) {
     struct mtf_proc_writer *w = i->writer;
     struct mtf_proc_hot h = w->hot;
@@ -658,7 +670,7 @@ void format_take_batch(struct format_import *i, const struct format_batch *b) {
         i->no_memory = true;
         return;
     }
-    look_ahead(i, b, hash);
+    prefetch_places(i, b, hash);
     for (size_t n = 0; n < b->count; n++) {
         const struct format_call *c = &b->call[n];
         struct format_block *p =
@@ -667,23 +679,23 @@ void format_take_batch(struct format_import *i, const struct format_batch *b) {
         if (c->kind == FORMAT_ALLOC) {
             if (TCM_UNLIKELY(p->id != 0 || c->size >= SIZE_LIMIT))
                 goto other;
-            if (TCM_UNLIKELY(!entered) && !(entered = enter_batch(i, b, &h)))
+            if (TCM_UNLIKELY(!entered) && !(entered = begin_batch(i, b, &h)))
                 break;
-            put_plain_alloc(i, &h, c, p);
+            put_hot_alloc(i, &h, c, p);
         } else if (c->kind == FORMAT_FREE) {
-            if (TCM_UNLIKELY(p->id == 0 || p->maker >= FORMAT_OWED))
+            if (TCM_UNLIKELY(p->id == 0 || p->maker >= FORMAT_FREE_PENDING))
                 goto other;
-            if (TCM_UNLIKELY(!entered) && !(entered = enter_batch(i, b, &h)))
+            if (TCM_UNLIKELY(!entered) && !(entered = begin_batch(i, b, &h)))
                 break;
-            put_plain_free(i, &h, c, p);
+            put_hot_free(i, &h, c, p);
         } else {
             bool done;
             MTF_PROC_OUT_OF_LINE(w, &h,
-                                 done = entered && put_plain_realloc(i, c, p));
+                                 done = entered && put_batch_realloc(i, c, p));
             if (TCM_UNLIKELY(!done)) {
             other:
                 i->reader.from = b->from + c->at;
-                MTF_PROC_OUT_OF_LINE(w, &h, take_call(i, b, c));
+                MTF_PROC_OUT_OF_LINE(w, &h, take_batch_call(i, b, c));
             }
         }
         if (TCM_UNLIKELY(i->failed || i->no_memory || w->failed))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The processed stream of gperftools' tracing branch, which its replay reads:
- * records of 24 bytes, three little-endian words, without a head.
+ * gperftools: processed stream of gperftools' tracing branch, which its replay
+ * reads: records of 24 bytes, three little-endian words, without a header.
  *
- *     byte 0 the type, bytes 1 to 7 a register; two more words
+ *     first word: type in byte 0, register in bytes 1 to 7; two more words
  *     0 malloc      register, size
  *     1 free        register
  *     2 free sized  register, size
@@ -13,8 +13,8 @@
  *     6 end         of the current thread
  *     7 time        -, ns, processor
  *
- * Blocks are in registers, the lowest free one first; a realloc takes its new
- * one before it gives the old one back.
+ * A block takes the lowest free register; a realloc takes its new register
+ * before it releases the old one.
  */
 #include "common/collections.h"
 #include "formats/format_export.h"
@@ -56,9 +56,9 @@ static void load(const uint8_t *p, struct record *r) {
     r->b = mtf_load_le64(p + 16);
 }
 
-/* Calls. */
-static void fill(const struct state *s, const struct record *r,
-                 struct format_event *e) {
+/* Makes an event of the call R. */
+static void fill_event(const struct state *s, const struct record *r,
+                       struct format_event *e) {
     e->kind = FORMAT_ALLOC;
     e->call = MTF_CALL_MALLOC;
     e->id = r->reg + 1;
@@ -96,12 +96,12 @@ static void fill(const struct state *s, const struct record *r,
     }
 }
 
-static enum format_result next(void *state, struct format_reader *reader,
-                               struct format_event *e, const char **why) {
+static enum format_result next_event(void *state, struct format_reader *reader,
+                                     struct format_event *e, const char **why) {
     struct state *s = state;
     struct record r;
     size_t have;
-    const uint8_t *p = format_reader_see(reader, RECORD_BYTES, &have);
+    const uint8_t *p = format_reader_peek(reader, RECORD_BYTES, &have);
     if (have == 0)
         return FORMAT_END;
     *why = "ends inside a record";
@@ -119,23 +119,23 @@ static enum format_result next(void *state, struct format_reader *reader,
             return FORMAT_NOTHING;
         e->kind = FORMAT_THREAD_END;
         e->thread = s->thread;
-        s->has_thread = false; /* what follows has no thread, or is late */
+        s->has_thread = false;
         return FORMAT_EVENT;
     case REC_TIME:
         s->time_ns = r.a;
         s->timed = true;
         return FORMAT_NOTHING;
     default:
-        *why = "record of no known type";
+        *why = "unknown type of record";
         if (r.type >= REC_LIMIT)
             return FORMAT_BAD;
-        fill(s, &r, e);
+        fill_event(s, &r, e);
         return FORMAT_EVENT;
     }
 }
 
-static size_t many(void *state, const uint8_t *p, size_t n,
-                   struct format_batch *b) {
+static size_t next_batch(void *state, const uint8_t *p, size_t n,
+                         struct format_batch *b) {
     struct state *s = state;
     const uint8_t *from = p, *end = p + n;
     for (; end - p >= (ptrdiff_t)RECORD_BYTES; p += RECORD_BYTES) {
@@ -184,8 +184,8 @@ static size_t many(void *state, const uint8_t *p, size_t n,
     return (size_t)(p - from);
 }
 
-/* There is no magic: the first record switches to a thread, all others are
-   valid. */
+/* The stream has no magic: its first record has to switch to a thread, and all
+   records have to be valid. */
 static bool is_stream(const uint8_t *p, size_t n, bool whole) {
     if (n < RECORD_BYTES || p[0] != REC_SWITCH ||
         (whole && n % RECORD_BYTES != 0 && n < 4 * RECORD_BYTES))
@@ -203,17 +203,17 @@ static bool is_stream(const uint8_t *p, size_t n, bool whole) {
 
 /* --- Writing -------------------------------------------------------------- */
 
-/* Enough for all registers. */
+/* Levels of bits that 2^32 registers need. */
 #define LEVELS 6u
 
 struct put_state {
     uint32_t *reg; /* by slot */
     size_t reg_room;
-    /* Bits of free registers; of words that are not 0 in the level below; and
-       so on. */
+    /* Level 0 has a bit for each free register; each level above has a bit for
+       each word below that is not 0. */
     uint64_t *free[LEVELS];
     size_t free_room[LEVELS];
-    unsigned levels; /* in use: the last one is a single word */
+    unsigned levels; /* in use; the last level is a single word */
     uint32_t used;   /* registers ever used */
     uint32_t thread;
     bool has_thread;
@@ -230,7 +230,7 @@ static void put_record(struct format_out *out, unsigned type, uint64_t reg,
     out->used += RECORD_BYTES;
 }
 
-/* A register that was never used. No other is free, so all bits are 0. */
+/* Takes a register that was never used, when no register is free. */
 static uint32_t take_new(struct put_state *s, struct format_out *out) {
     uint32_t reg = s->used;
     size_t word = reg;
@@ -253,6 +253,7 @@ static uint32_t take_new(struct put_state *s, struct format_out *out) {
     return reg;
 }
 
+/* Takes the lowest free register. */
 static uint32_t take_least(struct put_state *s, struct format_out *out) {
     size_t reg = 0;
     if (s->used == 0 || s->free[s->levels - 1][0] == 0)
@@ -271,6 +272,7 @@ static uint32_t take_least(struct put_state *s, struct format_out *out) {
 
 static void give_back(struct put_state *s, uint32_t reg) {
     size_t word = reg;
+    TCM_ASSERT(reg < s->used);
     for (unsigned l = 0; l < s->levels; l++) {
         uint64_t was = s->free[l][word / 64];
         s->free[l][word / 64] = was | (uint64_t)1 << word % 64;
@@ -280,8 +282,9 @@ static void give_back(struct put_state *s, uint32_t reg) {
     }
 }
 
-static void enter(struct put_state *s, struct format_out *out,
-                  const struct format_put *p) {
+/* Writes the thread and the time of P where they changed. */
+static void put_thread_and_time(struct put_state *s, struct format_out *out,
+                                const struct format_put *p) {
     if (!s->has_thread || s->thread != p->thread)
         put_record(out, REC_SWITCH, 0, p->thread, 0);
     s->has_thread = true;
@@ -302,7 +305,7 @@ static void put_call(struct put_state *s, struct format_out *out,
         out->no_memory = true;
         return;
     }
-    enter(s, out, p);
+    put_thread_and_time(s, out, p);
     if (e->old != 0)
         old = s->reg[p->slot];
     if (e->id != 0)
@@ -310,7 +313,7 @@ static void put_call(struct put_state *s, struct format_out *out,
     if (e->id == 0) {
         put_record(out, REC_FREE_SIZED, old, p->old_size, 0);
     } else if (e->old != 0) {
-        /* realloc to 0 returns NULL, where the stock replay stops */
+        /* realloc to 0 returns NULL, which stops the stock replay */
         if (size == 0 && out->stock) {
             size = 1;
             out->changed++;
@@ -325,15 +328,15 @@ static void put_call(struct put_state *s, struct format_out *out,
         give_back(s, old);
 }
 
-static void put(void *state, struct format_out *out,
-                const struct format_put *p) {
+static void put_event(void *state, struct format_out *out,
+                      const struct format_put *p) {
     struct put_state *s = state;
     const struct format_event *e = &p->e;
     switch (e->kind) {
     case FORMAT_LIVE:
     case FORMAT_SWITCH:
     case FORMAT_TIME:
-        return; /* written with the calls, by `enter` */
+        return; /* put_thread_and_time writes these */
     case FORMAT_THREAD_END:
         if (s->has_thread && s->thread == e->thread) {
             put_record(out, REC_END, 0, 0, 0);
@@ -363,11 +366,11 @@ const struct format_type format_gperftools = {
     .name = "gperftools",
     .title = "processed trace of gperftools' tracing branch",
     .ids = FORMAT_IDS_FROM_0,
-    .is = is_stream,
-    .next = next,
-    .many = many,
+    .matches = is_stream,
+    .next = next_event,
+    .batch = next_batch,
     .state_bytes = sizeof(struct state),
-    .put = put,
+    .put = put_event,
     .put_fini = put_fini,
     .put_state_bytes = sizeof(struct put_state),
 };

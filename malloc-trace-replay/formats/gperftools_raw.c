@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The raw trace of gperftools' tracing branch: buffers of single threads, with
- * times now and then and barriers between them. doc/formats.md has the bytes.
+ * gperftools-raw: raw trace of gperftools' tracing branch. Buffers of single
+ * threads have events and few times; barriers stand between them. The format is
+ * described in doc/formats.md.
  *
- * Order: a barrier ends a window. In a window the thread with the least known
- * time goes on up to its next time. A thread whose next event frees a token
- * that is not born yet waits. When none can go on, the event that waits longest
- * is let go, if it is older than three barriers: its token is missing. Events
- * whose token is made by one that waits itself come last.
+ * Order: the events between two barriers are a window. The thread with the
+ * least known time goes on up to its next time. A thread whose next event frees
+ * a token that no event has made yet waits. If all threads wait, the event that
+ * has waited longest goes on, if it is more than PATIENCE barriers old: its
+ * token is missing. An event whose token is made by an event read already, of
+ * another waiting thread, goes on after those.
  *
- * Invariants: memory is bounded by live tokens, and by the events of four
- * windows.
+ * Invariants: memory is bounded by live tokens, and by the events of PATIENCE +
+ * 1 windows.
  */
 #include "base/bits.h"
 #include "base/check.h"
@@ -36,44 +38,44 @@ static const uint8_t magic[4] = {0xe4, 0x63, 0xbd, 0x6c};
 #define RAW_BARRIER    0x27u
 #define RAW_MISC       0x2fu
 
-/* The recorder's buffers have 4 KiB; larger ones are taken, too. */
+/* Bytes of the largest buffer that is read. The recorder's have 4 KiB. */
 #define BUFFER_MAX    ((size_t)64 << 10)
 #define PATIENCE      3u /* barriers */
 #define TIME_OF(word) ((word) & ~(uint64_t)1023)
 
-/* States of a token: the event that makes it was read; that event was passed
-   on, and none yet that frees it. */
+/* States of a token: the event that makes it was read; that event was emitted,
+   and none that frees it. */
 enum { TOKEN_READ = 1, TOKEN_BORN };
 
 struct event {
     uint8_t type, align_log2; /* RAW_...; RAW_TOKENS: `size` is a time */
-    uint32_t window;          /* the barriers before it */
+    uint32_t window;          /* number of barriers before the event */
     uint64_t token, old, size;
 };
 
 struct thread {
     uint32_t id;
-    uint64_t prev_size, prev_token, next_token; /* of the decoder */
-    uint64_t ts;                                /* of the next event */
+    uint64_t prev_size, prev_token, next_token; /* state of the decoder */
+    uint64_t ts;                                /* least time of event[at] */
     struct event *event;
-    size_t at, count, room;
-    uint32_t window; /* of what is read now */
+    size_t at, count, room; /* events [at, count) are not emitted yet */
+    uint32_t window;        /* of the last event read */
 };
 
 struct state {
     bool begun, ended, cut;
     struct tool_ids ids;
     struct thread *thread;
-    struct tool_map tokens; /* plus 1, to TOKEN_READ or TOKEN_BORN */
+    struct tool_map tokens; /* from token plus 1 to TOKEN_... */
     struct thread *current;
     uint32_t barriers;
-    const char *why; /* the next thing to tell, NULL: nothing */
+    const char *why; /* next fault to return, or NULL */
 };
 
 /* --- Decoding ------------------------------------------------------------- */
 
-/* Takes a varint at *P. False: it does not end before END. */
-static bool take(const uint8_t **p, const uint8_t *end, uint64_t *v) {
+/* Takes a varint at *P. False: it is cut. */
+static bool take_varint(const uint8_t **p, const uint8_t *end, uint64_t *v) {
     size_t n;
     if (*p == end)
         return false;
@@ -134,8 +136,8 @@ static bool is_token(const struct state *s, uint64_t token, uint64_t state) {
     return e != NULL && e->value == state;
 }
 
-/* TOKEN is freed. False: no block with it is alive. */
-static bool end_token(struct state *s, uint64_t token) {
+/* Frees TOKEN. False: it has no live block. */
+static bool free_token(struct state *s, uint64_t token) {
     struct tool_map_entry *e =
         token == UINT64_MAX ? NULL : tool_map_find(&s->tokens, token + 1);
     if (e == NULL || e->value != TOKEN_BORN)
@@ -144,7 +146,7 @@ static bool end_token(struct state *s, uint64_t token) {
     return true;
 }
 
-/* False: out of memory, or a token of impossible number. */
+/* Sets the state of TOKEN. False: out of memory, or an impossible number. */
 static bool note_token(struct state *s, uint64_t token, uint64_t state) {
     struct tool_map_entry *e =
         token == UINT64_MAX ? NULL : tool_map_get(&s->tokens, token + 1);
@@ -153,18 +155,18 @@ static bool note_token(struct state *s, uint64_t token, uint64_t state) {
     return e != NULL;
 }
 
-/* Decodes the inner events of T in [P, END). NULL, or what is wrong. */
+/* Decodes the events of T in [P, END). Returns NULL, or why it stopped. */
 static const char *decode(struct state *s, struct thread *t, const uint8_t *p,
                           const uint8_t *end) {
     while (p < end) {
         uint64_t word, payload, second = 0;
-        if (!take(&p, end, &word))
-            return "an event is cut";
+        if (!take_varint(&p, end, &word))
+            return "buffer ends inside an event";
         unsigned type = type_of(word, &payload);
         bool has_second =
             type == RAW_TOKENS || type == RAW_REALLOC || type == RAW_MEMALIGN;
-        if (has_second && !take(&p, end, &second))
-            return "an event is cut";
+        if (has_second && !take_varint(&p, end, &second))
+            return "buffer ends inside an event";
         struct event *e = new_event(t);
         if (e == NULL)
             return "out of memory";
@@ -194,9 +196,9 @@ static const char *decode(struct state *s, struct thread *t, const uint8_t *p,
             break;
         default:
             t->count--;
-            return "an event of no known type";
+            return "unknown type of event";
         }
-        /* One that cannot be noted is told when it is given. */
+        /* a token that cannot be noted is a fault when its event is emitted */
         if (e->type == RAW_MALLOC || e->type == RAW_MEMALIGN ||
             e->type == RAW_REALLOC)
             (void)note_token(s, e->token, TOKEN_READ);
@@ -220,49 +222,52 @@ static struct thread *thread_of(struct state *s, uint64_t id) {
     return t;
 }
 
-/* Reads the buffer of LENGTH bytes that follows. */
+/* Reads a buffer of LENGTH bytes, of thread ID, written at time TS. False: the
+   trace ends here, see `why`. */
 static bool read_buffer(struct state *s, struct format_reader *r, uint64_t id,
                         uint64_t ts, uint64_t length) {
     size_t have;
-    s->why = "buffer of impossible length";
+    s->why = "buffer of more than 64 KiB";
     if (length > BUFFER_MAX)
         return false;
-    const uint8_t *p = format_reader_see(r, (size_t)length, &have);
+    const uint8_t *p = format_reader_peek(r, (size_t)length, &have);
     s->why = "ends inside a buffer";
     s->cut = true;
     if (have < length)
-        return false; /* all of it is dropped */
+        return false; /* an incomplete buffer is dropped */
     s->cut = false;
     struct thread *t = thread_of(s, id);
-    s->why = "thread of impossible number";
+    s->why = "thread number of more than 32 bits";
     if (t == NULL)
         return false;
     s->why = decode(s, t, p, p + length);
     format_reader_take(r, (size_t)length);
     struct event *e = new_event(t);
-    if (e != NULL) { /* when it was written: events that follow are later */
+    if (e != NULL) { /* events of later buffers happened after TS */
         e->type = RAW_TOKENS;
         e->size = TIME_OF(ts);
     }
     return e != NULL;
 }
 
-/* Reads one outer event. False: it was the last, or a barrier. */
+/* Reads one event outside of buffers. False: it was the last one, or a
+   barrier. */
 static bool read_outer(struct state *s, struct format_reader *r) {
     uint64_t word, payload, ts = 0, length = 0;
     size_t have;
-    const uint8_t *p = format_reader_see(r, 32, &have), *from = p;
+    const uint8_t *p = format_reader_peek(r, 32, &have), *from = p;
     const uint8_t *end = p + have;
     s->ended = true;
     s->cut = true;
-    s->why = "ends without an end";
-    if (!take(&p, end, &word))
+    s->why = "the end event is missing";
+    if (!take_varint(&p, end, &word))
         return false;
     unsigned type = type_of(word, &payload);
     bool two = type == RAW_BUFFER || type == RAW_MISC || type == RAW_DEATH ||
                type == RAW_BARRIER;
     bool three = type == RAW_BUFFER || type == RAW_MISC;
-    if ((two && !take(&p, end, &ts)) || (three && !take(&p, end, &length)))
+    if ((two && !take_varint(&p, end, &ts)) ||
+        (three && !take_varint(&p, end, &length)))
         return false;
     format_reader_take(r, (size_t)(p - from));
     s->why = NULL;
@@ -285,8 +290,8 @@ static bool read_outer(struct state *s, struct format_reader *r) {
         s->barriers++;
         return false;
     case RAW_MISC:
-        (void)format_reader_see(r, length < BUFFER_MAX ? (size_t)length : 0,
-                                &have);
+        (void)format_reader_peek(r, length < BUFFER_MAX ? (size_t)length : 0,
+                                 &have);
         s->ended = have < length;
         s->why = s->ended ? "ends inside a text" : NULL;
         s->cut = s->ended;
@@ -296,26 +301,27 @@ static bool read_outer(struct state *s, struct format_reader *r) {
     case RAW_END:
         return false;
     default:
-        s->why = "an outer event of no known type";
+        s->why = "unknown type of event outside of buffers";
         return false;
     }
 }
 
 /* --- Order ---------------------------------------------------------------- */
 
-static bool names_old(const struct event *e) {
+static bool has_old(const struct event *e) {
     return e->type == RAW_FREE || e->type == RAW_FREE_SIZED ||
            e->type == RAW_REALLOC;
 }
 
-/* Tells whether the next event of T can go. */
-static bool may_go(const struct state *s, const struct thread *t) {
+/* Tells whether the next event of T can be emitted: it frees no token, or one
+   that was made. */
+static bool can_go(const struct state *s, const struct thread *t) {
     const struct event *e = &t->event[t->at];
-    return !names_old(e) || e->old == UINT64_MAX ||
+    return !has_old(e) || e->old == UINT64_MAX ||
            is_token(s, e->old, TOKEN_BORN);
 }
 
-/* Tells whether A, whose next event waits, is to be let go before B. */
+/* Tells whether A goes on before B, if all threads wait. */
 static bool goes_first(const struct state *s, const struct thread *a,
                        const struct thread *b) {
     const struct event *x = &a->event[a->at], *y = &b->event[b->at];
@@ -326,15 +332,15 @@ static bool goes_first(const struct state *s, const struct thread *a,
     return x->window != y->window ? x->window < y->window : a->ts < b->ts;
 }
 
-/* The thread to go on with; NULL: none can. At the end of the input what a
-   thread waits for will not come. */
-static struct thread *choose(const struct state *s) {
+/* The thread that goes on; NULL: read another window first. At the end of the
+   input no token is waited for. */
+static struct thread *choose_thread(const struct state *s) {
     struct thread *best = NULL, *waiting = NULL;
     for (size_t i = 0; i < s->ids.count; i++) {
         struct thread *t = &s->thread[i];
         if (t->at == t->count)
             continue;
-        if (!may_go(s, t)) {
+        if (!can_go(s, t)) {
             if (waiting == NULL || goes_first(s, t, waiting))
                 waiting = t;
         } else if (best == NULL || t->ts < best->ts) {
@@ -347,8 +353,8 @@ static struct thread *choose(const struct state *s) {
     return is_late || s->ended ? waiting : NULL;
 }
 
-static enum format_result give(struct state *s, struct thread *t,
-                               struct format_event *e) {
+static enum format_result emit_event(struct state *s, struct thread *t,
+                                     struct format_event *e) {
     const struct event *v = &t->event[t->at++];
     if (t->at == t->count && v->type != RAW_DEATH)
         s->current = NULL;
@@ -359,7 +365,7 @@ static enum format_result give(struct state *s, struct thread *t,
     switch (v->type) {
     case RAW_TOKENS:
         t->ts = tcm_max_u64(t->ts, v->size);
-        s->current = NULL; /* it may be another thread's turn now */
+        s->current = NULL; /* another thread may have a smaller time now */
         return FORMAT_NOTHING;
     case RAW_DEATH:
         s->current = NULL;
@@ -379,9 +385,9 @@ static enum format_result give(struct state *s, struct thread *t,
         e->call = v->type == RAW_MEMALIGN ? MTF_CALL_MEMALIGN : MTF_CALL_MALLOC;
         e->align_log2 = v->align_log2;
     }
-    if (names_old(v)) {
+    if (has_old(v)) {
         e->old = v->old + 1;
-        (void)end_token(s, v->old);
+        (void)free_token(s, v->old);
     }
     if (e->kind != FORMAT_FREE) {
         e->id = v->token + 1;
@@ -391,8 +397,8 @@ static enum format_result give(struct state *s, struct thread *t,
     return FORMAT_EVENT;
 }
 
-/* Makes room where events have been given. */
-static void forget_given(struct state *s) {
+/* Drops the events that were emitted. */
+static void drop_emitted(struct state *s) {
     for (size_t i = 0; i < s->ids.count; i++) {
         struct thread *t = &s->thread[i];
         if (t->at == 0)
@@ -407,41 +413,41 @@ static void forget_given(struct state *s) {
 static enum format_result begin(struct state *s, struct format_reader *r,
                                 const char **why) {
     size_t have;
-    const uint8_t *p = format_reader_see(r, sizeof(magic), &have);
+    const uint8_t *p = format_reader_peek(r, sizeof(magic), &have);
     s->begun = true;
     if (have >= sizeof(magic) && memcmp(p, magic, sizeof(magic)) == 0) {
         format_reader_take(r, sizeof(magic));
         return FORMAT_NOTHING;
     }
-    *why = have < sizeof(magic) ? "ends inside the head" : "has another magic";
+    *why = have < sizeof(magic) ? "ends inside the magic" : "another magic";
     return have < sizeof(magic) ? FORMAT_CUT : FORMAT_GIVE_UP;
 }
 
-/* Padding follows the end. */
-static void pass_padding(struct format_reader *r) {
+/* Skips the padding behind the end. */
+static void skip_padding(struct format_reader *r) {
     size_t have;
-    while (format_reader_see(r, FORMAT_WINDOW, &have), have != 0)
+    while (format_reader_peek(r, FORMAT_WINDOW, &have), have != 0)
         format_reader_take(r, have);
 }
 
-static enum format_result next(void *state, struct format_reader *r,
-                               struct format_event *e, const char **why) {
+static enum format_result next_event(void *state, struct format_reader *r,
+                                     struct format_event *e, const char **why) {
     struct state *s = state;
     if (!s->begun)
         return begin(s, r, why);
     for (;;) {
         struct thread *t = s->current;
-        if (t == NULL || t->at == t->count || !may_go(s, t))
-            t = s->current = choose(s);
+        if (t == NULL || t->at == t->count || !can_go(s, t))
+            t = s->current = choose_thread(s);
         if (t != NULL) {
-            *why = "token of impossible number";
-            return give(s, t, e);
+            *why = "token number 2^64 - 1";
+            return emit_event(s, t, e);
         }
         if (s->ended)
             break;
-        forget_given(s);
+        drop_emitted(s);
         while (read_outer(s, r))
-            if (s->why != NULL) { /* a part of a buffer */
+            if (s->why != NULL) { /* the rest of a buffer is lost */
                 *why = s->why;
                 s->why = NULL;
                 return FORMAT_BAD;
@@ -451,14 +457,14 @@ static enum format_result next(void *state, struct format_reader *r,
         *why = s->why;
         return s->cut ? FORMAT_CUT : FORMAT_GIVE_UP;
     }
-    pass_padding(r);
+    skip_padding(r);
     return FORMAT_END;
 }
 
 /* Plain calls of the thread whose turn it is. Their bytes were taken before, so
    that none are taken here. */
-static size_t many(void *state, const uint8_t *p, size_t n,
-                   struct format_batch *b) {
+static size_t next_batch(void *state, const uint8_t *p, size_t n,
+                         struct format_batch *b) {
     struct state *s = state;
     struct thread *t = s->current;
     (void)p;
@@ -479,7 +485,7 @@ static size_t many(void *state, const uint8_t *p, size_t n,
                                       .kind = FORMAT_ALLOC,
                                       .call = MTF_CALL_MALLOC};
         } else if (v->type == RAW_FREE || v->type == RAW_FREE_SIZED) {
-            if (!end_token(s, v->old))
+            if (!free_token(s, v->old))
                 break;
             *c = (struct format_call){
                 .id = v->old + 1, .kind = FORMAT_FREE, .call = MTF_CALL_FREE};
@@ -511,9 +517,9 @@ const struct format_type format_gperftools_raw = {
     .name = "gperftools-raw",
     .title = "raw trace of gperftools' tracing branch",
     .ids = FORMAT_IDS_FROM_0,
-    .is = is_raw,
-    .next = next,
-    .many = many,
+    .matches = is_raw,
+    .next = next_event,
+    .batch = next_batch,
     .fini = fini,
     .state_bytes = sizeof(struct state),
 };

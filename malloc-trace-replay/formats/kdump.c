@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * FreeBSD's kdump of the utrace records that malloc writes (MALLOC_CONF=
- * utrace:true, ktrace -t u):
+ * kdump: FreeBSD's kdump of the utrace records that malloc writes
+ * (MALLOC_CONF=utrace:true, ktrace -t u):
  *
  *     PID [TID] COMMAND [TIME] USER  RESULT = malloc(SIZE)
  *     PID [TID] COMMAND [TIME] USER  RESULT = realloc(OLD, SIZE)
  *     PID [TID] COMMAND [TIME] USER  free(PTR)
  *
- * Other lines are passed over: ktrace records more than malloc. TIME is in
- * seconds, with a point. Several processes become threads of one trace.
+ * Other lines are skipped: ktrace records more than malloc. TIME is in seconds,
+ * with a decimal point. Processes become threads of one trace.
  */
 #include "formats/format_reader.h"
 
@@ -16,7 +16,7 @@ struct state {
     struct format_processes processes;
 };
 
-/* Seconds and microseconds. */
+/* Takes seconds with a decimal point. */
 static bool scan_time(const char **p, const char *end, uint64_t *ns) {
     uint64_t seconds, fraction = 0, unit = 1000000000u;
     if (!format_scan_u64(p, end, &seconds) ||
@@ -30,7 +30,7 @@ static bool scan_time(const char **p, const char *end, uint64_t *ns) {
     return *p == end || **p == ' ';
 }
 
-/* The column "USER" with two blanks behind it; NULL: there is none. */
+/* Finds the column "USER" and the two blanks behind it; NULL: there is none. */
 static const char *find_user(const char *p, const char *end) {
     const char *found;
     while ((found = memmem(p, (size_t)(end - p), " USER  ", 7)) != NULL) {
@@ -41,7 +41,8 @@ static const char *find_user(const char *p, const char *end) {
     return NULL;
 }
 
-/* The columns between PID and USER: the thread first, the time last. */
+/* Reads the columns between PID and USER: the thread is the first one, the time
+   the last one. */
 static void read_columns(const char *p, const char *end,
                          struct format_event *e) {
     const char *from = p;
@@ -93,7 +94,7 @@ static enum format_result read_line(void *state, const char *p, const char *end,
                                     struct format_event *e, const char **why) {
     struct state *s = state;
     uint64_t pid;
-    *why = "no line of kdump";
+    *why = "not a line of kdump";
     const char *user = find_user(p, end);
     if (!format_scan_next_u64(&p, end, &pid) || pid == UINT64_MAX)
         return format_scan_at_end(&p, end) ? FORMAT_NOTHING : FORMAT_BAD;
@@ -104,11 +105,11 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     e->thread = pid;
     e->flags = FORMAT_THREADED;
     read_columns(p, user, e);
-    *why = "call that cannot be read";
+    *why = "unreadable call";
     enum format_result r = read_call(user + 7, end, e);
-    if (r != FORMAT_EVENT || format_of_process(&s->processes, pid, e))
+    if (r != FORMAT_EVENT || format_processes_tag(&s->processes, pid, e))
         return r;
-    *why = "more processes than can be told apart";
+    *why = "address of more than 48 bits, or more than 65536 processes";
     return FORMAT_BAD;
 }
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Firefox's logalloc, raw or munged:
+ * logalloc: logs of Firefox's logalloc, raw or munged:
  *
  *     PID TID FUNCTION(ARGUMENTS)=RESULT
  *
- * Blocks are pointers (0x...), or, in a munged log, numbers (#N) that are used
+ * Blocks are pointers (0x...) or, in a munged log, numbers (#N) that are used
  * again; a number that was never a result is NULL. Old logs have no TID.
- * Several processes may write one log; their threads become threads of one
- * trace.
+ * Processes that write one log become one trace with the threads of all.
  */
 #include "formats/format_reader.h"
 
@@ -15,7 +14,7 @@ struct state {
     struct format_processes processes;
 };
 
-/* Takes a block. *MUNGED: it is a number. */
+/* Takes a block. *MUNGED: the block is a number. */
 static bool scan_block(const char **p, const char *end, uint64_t *v,
                        bool *munged) {
     *munged = format_scan_char(p, end, '#');
@@ -31,7 +30,7 @@ static bool scan_result(const char **p, const char *end,
     return true;
 }
 
-/* Takes what stands in the parentheses, and the result. */
+/* Takes the arguments, the parenthesis behind them, and the result. */
 static bool scan_arguments(const char **p, const char *end,
                            struct format_event *e) {
     uint64_t a;
@@ -41,7 +40,7 @@ static bool scan_arguments(const char **p, const char *end,
         e->kind = FORMAT_FREE;
         if (!scan_block(p, end, &e->old, &munged))
             return false;
-        e->flags |= munged ? FORMAT_EMPTY_IS_NOTHING | FORMAT_NUMBERED : 0;
+        e->flags |= munged ? FORMAT_NO_BLOCK_IGNORED | FORMAT_NUMBERED : 0;
         return format_scan_char(p, end, ')');
     case MTF_CALL_REALLOC:
         e->kind = FORMAT_REALLOC;
@@ -49,7 +48,7 @@ static bool scan_arguments(const char **p, const char *end,
             !format_scan_char(p, end, ',') ||
             !format_scan_u64(p, end, &e->size))
             return false;
-        e->flags |= munged ? FORMAT_EMPTY_IS_NULL : 0;
+        e->flags |= munged ? FORMAT_NO_BLOCK_IS_NULL : 0;
         return scan_result(p, end, e);
     case MTF_CALL_MALLOC:
         return format_scan_u64(p, end, &e->size) && scan_result(p, end, e);
@@ -97,7 +96,7 @@ static enum format_result read_line(void *state, const char *p, const char *end,
                                     struct format_event *e, const char **why) {
     struct state *s = state;
     uint64_t pid;
-    *why = "no line of logalloc";
+    *why = "not a line of logalloc";
     if (format_scan_at_end(&p, end))
         return FORMAT_NOTHING;
     if (!format_scan_u64(&p, end, &pid) || !format_scan_char(&p, end, ' '))
@@ -111,10 +110,11 @@ static enum format_result read_line(void *state, const char *p, const char *end,
         return FORMAT_NOTHING;
     if (!scan_function(&p, end, e) || !format_scan_at_end(&p, end))
         return FORMAT_BAD;
-    *why = "more processes than can be told apart";
-    if (!format_of_process(&s->processes, pid, e))
+    *why = "address of more than 48 bits, or more than 65536 processes";
+    if (!format_processes_tag(&s->processes, pid, e))
         return FORMAT_BAD;
-    /* munged threads are numbered by process, and a fork keeps its address */
+    /* Munging numbers the threads of each process from 1, and after a fork raw
+       numbers may be equal, too. */
     if (e->thread >> FORMAT_ID_BITS == 0)
         e->thread |= s->processes.bits;
     return FORMAT_EVENT;

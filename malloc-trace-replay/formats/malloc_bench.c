@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * malloc-bench: a protobuf message (usually in gzip) of lines, each with one of
+ * malloc-bench: a protobuf message, usually in gzip, of lines, each with one of
  *
  *     1 malloc   1 result id, 2 size, 3 alignment
  *     2 free     1 input id, 2 size hint, 3 alignment hint
  *     3 realloc  1 result id, 2 input id, 3 size
  *     4 calloc   1 result id, 2 number, 3 size
  *
- * in which every field may be missing. A realloc without an input id, or with
- * one that names no block, is a realloc of NULL.
+ * Every field may be missing. A realloc without an input id, or whose input id
+ * has no block, is a realloc of NULL.
  */
 #include "formats/format_reader.h"
 
-/* No trace has longer lines. */
+/* Bytes of the longest line that is read. */
 #define LINE_MAX_BYTES 4096u
 #define FIELDS         3u
 
@@ -22,7 +22,7 @@ struct state {
     uint64_t unnamed; /* blocks without an id */
 };
 
-/* Reads a varint. Returns its bytes; 0: it does not end before END. */
+/* Reads a varint. Returns its length; 0: it is cut or too long. */
 static inline size_t read_varint(const uint8_t *p, const uint8_t *end,
                                  uint64_t *v) {
     *v = 0;
@@ -38,8 +38,8 @@ static inline size_t read_varint(const uint8_t *p, const uint8_t *end,
     return 0;
 }
 
-/* Reads a field: its number, and the value of a varint or the place of bytes.
-   Returns its bytes; 0: it cannot be read. */
+/* Reads a field: its *NUMBER, and its value *V, or *V bytes at *BYTES. Returns
+   the length of the field; 0: it is cut or invalid. */
 static size_t read_field(const uint8_t *p, const uint8_t *end, uint64_t *number,
                          uint64_t *v, const uint8_t **bytes) {
     uint64_t tag;
@@ -89,7 +89,7 @@ static bool read_call(const uint8_t *p, const uint8_t *end, struct call *c) {
     return true;
 }
 
-/* The N bytes of a line. */
+/* Reads a line, LENGTH bytes at P. */
 static bool read_trace_line(const uint8_t *p, size_t length, struct call *c) {
     const uint8_t *end = p + length, *bytes;
     uint64_t number, v;
@@ -107,14 +107,16 @@ static bool read_trace_line(const uint8_t *p, size_t length, struct call *c) {
     return true;
 }
 
-/* Ids begin with 0; a block without one gets one that no other has. */
+/* Id of the result. Ids of the file begin with 0; a block without an id gets
+   one of its own. */
 static uint64_t result_of(struct state *s, const struct call *c) {
     return c->has[1] ? c->value[1] + 1 : ((uint64_t)1 << 63) + ++s->unnamed;
 }
 
-/* False: a calloc whose size overflows, or an id that no block can have. */
-static bool fill(struct state *s, const struct call *c,
-                 struct format_event *e) {
+/* Makes an event of C. False: the size of a calloc overflows, or an id has 64
+   bits. */
+static bool fill_event(struct state *s, const struct call *c,
+                       struct format_event *e) {
     bool named = c->kind == BENCH_REALLOC && c->has[2];
     e->kind = FORMAT_ALLOC;
     e->call = MTF_CALL_MALLOC;
@@ -126,7 +128,7 @@ static bool fill(struct state *s, const struct call *c,
         e->kind = FORMAT_FREE;
         e->call = MTF_CALL_FREE;
         e->old = c->has[1] ? c->value[1] + 1 : 0;
-        e->flags = FORMAT_EMPTY_IS_NOTHING;
+        e->flags = FORMAT_NO_BLOCK_IGNORED;
         return true;
     case BENCH_REALLOC:
         e->kind = FORMAT_REALLOC;
@@ -134,7 +136,7 @@ static bool fill(struct state *s, const struct call *c,
         e->id = result_of(s, c);
         e->old = named ? c->value[2] + 1 : 0;
         e->size = c->value[3];
-        e->flags = FORMAT_EMPTY_IS_NULL | FORMAT_STAYED;
+        e->flags = FORMAT_NO_BLOCK_IS_NULL | FORMAT_STAYED;
         return true;
     case BENCH_CALLOC:
         e->call = MTF_CALL_CALLOC;
@@ -151,33 +153,33 @@ static bool fill(struct state *s, const struct call *c,
     }
 }
 
-static enum format_result next(void *state, struct format_reader *r,
-                               struct format_event *e, const char **why) {
+static enum format_result next_event(void *state, struct format_reader *r,
+                                     struct format_event *e, const char **why) {
     size_t have, n;
     uint64_t number, v;
     const uint8_t *bytes;
-    const uint8_t *p = format_reader_see(r, LINE_MAX_BYTES, &have);
+    const uint8_t *p = format_reader_peek(r, LINE_MAX_BYTES, &have);
     struct call c = {0};
     if (have == 0)
         return FORMAT_END;
     n = read_field(p, p + have, &number, &v, &bytes);
     if (n == 0) {
         *why = have < LINE_MAX_BYTES ? "ends inside a line"
-                                     : "is no protobuf message here";
+                                     : "not a protobuf message";
         return have < LINE_MAX_BYTES ? FORMAT_CUT : FORMAT_GIVE_UP;
     }
     format_reader_take(r, n);
     if (number != 1 || bytes == NULL)
-        return FORMAT_NOTHING; /* the largest number of blocks */
-    *why = "line that cannot be read";
+        return FORMAT_NOTHING; /* the largest number of live blocks */
+    *why = "unreadable line";
     if (!read_trace_line(bytes, (size_t)v, &c) || c.kind == 0)
         return FORMAT_BAD;
-    return fill(state, &c, e) ? FORMAT_EVENT : FORMAT_BAD;
+    return fill_event(state, &c, e) ? FORMAT_EVENT : FORMAT_BAD;
 }
 
-/* Calls without an alignment, of the lines that are all there. */
-static size_t many(void *state, const uint8_t *p, size_t n,
-                   struct format_batch *b) {
+/* Reads calls without an alignment, up to a line that is cut. */
+static size_t next_batch(void *state, const uint8_t *p, size_t n,
+                         struct format_batch *b) {
     struct state *s = state;
     const uint8_t *from = p, *end = p + n, *bytes;
     while (b->count < FORMAT_BATCH) {
@@ -187,18 +189,19 @@ static size_t many(void *state, const uint8_t *p, size_t n,
         size_t length = read_field(p, end, &number, &v, &bytes);
         if (length == 0 || number != 1 || bytes == NULL ||
             !read_trace_line(bytes, (size_t)v, &c) || c.kind == 0 ||
-            (c.kind == BENCH_MALLOC && c.has[3]) || !fill(s, &c, &e))
+            (c.kind == BENCH_MALLOC && c.has[3]) || !fill_event(s, &c, &e))
             break;
         b->call[b->count] = format_call_of(&e, (size_t)(p - from));
         if (b->call[b->count].id == 0)
-            break; /* a free of nothing */
+            break; /* a free of NULL */
         b->count++;
         p += length;
     }
     return (size_t)(p - from);
 }
 
-/* All fields can be read, and the first are lines. */
+/* malloc-bench has no magic: all fields have to be valid, and the first ones
+   lines. */
 static bool is_bench(const uint8_t *p, size_t n, bool whole) {
     const uint8_t *end = p + n, *bytes;
     uint64_t number, v;
@@ -222,8 +225,8 @@ const struct format_type format_malloc_bench = {
     .name = "malloc-bench",
     .title = "malloc-bench protobuf",
     .ids = FORMAT_IDS_FROM_0,
-    .is = is_bench,
-    .next = next,
-    .many = many,
+    .matches = is_bench,
+    .next = next_event,
+    .batch = next_batch,
     .state_bytes = sizeof(struct state),
 };

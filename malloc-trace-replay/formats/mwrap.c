@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mwrap-perl: records of 64-bit little-endian words. The first has a pointer,
- * and in its low three bits the type:
+ * mwrap: traces of mwrap-perl, records of 64-bit little-endian words. The first
+ * word is a pointer, and has the type in its low three bits:
  *
  *     0 free      pointer
  *     1 memalign  result, alignment, size
  *     2 malloc    result, size
  *     3 realloc   result, old pointer, size
- *     4 calloc    result, size of all
+ *     4 calloc    result, size of all elements
  *
- * Threads write their records in pieces of up to 64 KiB. The file does not say
+ * Threads write their records in pieces of up to 64 KiB. The file does not tell
  * which thread wrote a piece.
  */
 #include "formats/format_reader.h"
@@ -20,15 +20,15 @@ enum { MWRAP_FREE, MWRAP_MEMALIGN, MWRAP_MALLOC, MWRAP_REALLOC, MWRAP_CALLOC };
 #define WORD      ((size_t)8)
 #define WORDS_MAX 3u
 
-/* Words of a record by its type. */
+/* Words of a record of TYPE. */
 static size_t words_of(unsigned type) {
     return type == MWRAP_FREE                                ? 1
            : type == MWRAP_MEMALIGN || type == MWRAP_REALLOC ? 3
                                                              : 2;
 }
 
-static void fill(unsigned type, const uint64_t v[WORDS_MAX],
-                 struct format_event *e) {
+static void fill_event(unsigned type, const uint64_t v[WORDS_MAX],
+                       struct format_event *e) {
     e->kind = FORMAT_ALLOC;
     e->id = v[0];
     e->size = v[1];
@@ -56,11 +56,11 @@ static void fill(unsigned type, const uint64_t v[WORDS_MAX],
     }
 }
 
-static enum format_result next(void *state, struct format_reader *r,
-                               struct format_event *e, const char **why) {
+static enum format_result next_event(void *state, struct format_reader *r,
+                                     struct format_event *e, const char **why) {
     uint64_t v[WORDS_MAX] = {0};
     size_t have;
-    const uint8_t *p = format_reader_see(r, WORDS_MAX * WORD, &have);
+    const uint8_t *p = format_reader_peek(r, WORDS_MAX * WORD, &have);
     (void)state;
     if (have == 0)
         return FORMAT_END;
@@ -68,7 +68,7 @@ static enum format_result next(void *state, struct format_reader *r,
     if (have < WORD)
         return FORMAT_CUT;
     unsigned type = p[0] & 7;
-    *why = "word of no known type";
+    *why = "unknown type of record";
     if (type > MWRAP_CALLOC) {
         format_reader_take(r, WORD);
         return FORMAT_BAD;
@@ -81,12 +81,12 @@ static enum format_result next(void *state, struct format_reader *r,
         v[i] = mtf_load_le64(p + i * WORD);
     v[0] -= type;
     format_reader_take(r, words * WORD);
-    fill(type, v, e);
+    fill_event(type, v, e);
     return FORMAT_EVENT;
 }
 
-static size_t many(void *state, const uint8_t *p, size_t n,
-                   struct format_batch *b) {
+static size_t next_batch(void *state, const uint8_t *p, size_t n,
+                         struct format_batch *b) {
     const uint8_t *from = p, *end = p + n;
     (void)state;
     while (end - p >= (ptrdiff_t)(WORDS_MAX * WORD) &&
@@ -115,8 +115,8 @@ static size_t many(void *state, const uint8_t *p, size_t n,
     return (size_t)(p - from);
 }
 
-/* There is no magic: pointers and sizes have to be plausible, with some
-   allocations among them. A few words may be bad. */
+/* mwrap has no magic: pointers and sizes have to be plausible, and for each
+   record of unknown type there have to be four allocations. */
 static bool is_mwrap(const uint8_t *p, size_t n, bool whole) {
     size_t made = 0, bad = 0;
     (void)whole;
@@ -142,7 +142,7 @@ static bool is_mwrap(const uint8_t *p, size_t n, bool whole) {
 const struct format_type format_mwrap = {
     .name = "mwrap",
     .title = "mwrap-perl trace",
-    .is = is_mwrap,
-    .next = next,
-    .many = many,
+    .matches = is_mwrap,
+    .next = next_event,
+    .batch = next_batch,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Malloc-lab traces, as textbook exercises have them: a head of two or four
- * numbers, a line each, then
+ * rep: malloc-lab traces, known from textbook exercises: a header of two or
+ * four numbers, a line each, then
  *
  *     a ID SIZE     malloc
  *     r ID SIZE     realloc; the block keeps its number
@@ -11,17 +11,17 @@
 
 struct state {
     uint64_t head[4];
-    unsigned heads; /* numbers of the head so far */
+    unsigned heads; /* numbers of the header so far */
     uint64_t ops;
     bool begun;
 };
 
 static bool read_op(const char **p, const char *end, struct format_event *e) {
-    char what = *(*p)++;
+    char op = *(*p)++;
     uint64_t id;
     if (!format_scan_next_u64(p, end, &id) || id == UINT64_MAX)
         return false;
-    switch (what) {
+    switch (op) {
     case 'a':
         e->kind = FORMAT_ALLOC;
         e->call = MTF_CALL_MALLOC;
@@ -45,7 +45,7 @@ static bool read_op(const char **p, const char *end, struct format_event *e) {
 static enum format_result read_line(void *state, const char *p, const char *end,
                                     struct format_event *e, const char **why) {
     struct state *s = state;
-    *why = "no line of a malloc-lab trace";
+    *why = "not a line of a malloc-lab trace";
     if (format_scan_at_end(&p, end))
         return FORMAT_NOTHING;
     if (*p >= '0' && *p <= '9') {
@@ -65,12 +65,12 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     return FORMAT_EVENT;
 }
 
-/* The head gives the number of operations. */
+/* The header has the number of operations. */
 static const char *ends_early(void *state) {
     const struct state *s = state;
     uint64_t promised = s->heads == 4 ? s->head[2] : s->head[1];
     return s->heads >= 2 && s->ops < promised
-               ? "fewer operations than the head says"
+               ? "fewer operations than the header says"
                : NULL;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A processed trace as text that people and programs can read and write, a line
- * for each record; doc/formats.md has all forms. A processed trace made of the
- * text has the same operations, threads, times and marks, and makes the same
- * text again.
+ * text: a processed trace as text, a line for each record, for people and
+ * scripts to read and write; doc/formats.md describes all lines. Nothing but
+ * addresses, header and the recorder's account is lost: text, processed trace,
+ * text gives the same text.
  */
 #include "formats/format_export.h"
 #include "formats/format_reader.h"
@@ -12,11 +12,11 @@
 
 static const char first_line[] = "malloc-trace text 1";
 
-/* Longest text of a mark or name. */
+/* Bytes of the longest text of a mark or name. */
 #define TEXT_MAX ((size_t)16 << 10)
 
 struct state {
-    bool headed; /* the first line was there, so there must be a last one */
+    bool headed; /* the first line was there, so a last line has to come */
     bool ended;
     bool begun;
     uint64_t ops, live; /* so far */
@@ -25,8 +25,9 @@ struct state {
 
 /* --- Words ---------------------------------------------------------------- */
 
-/* The call whose name stands at P, before a "("; 0: none. Some names have
-   parentheses and begin with another name: the longest counts. */
+/* Takes the name of a call, which stands before a "(". Returns the call; 0:
+   none. Some names have parentheses and begin with another name: the longest
+   one counts. */
 static unsigned scan_call(const char **p, const char *end) {
     static const struct {
         const char *name;
@@ -66,7 +67,7 @@ static int hex_digit(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* "text", with \", \\ and \xNN. */
+/* Takes a text in quotes, with \", \\ and \xNN. */
 static bool scan_quoted(struct state *s, const char **p, const char *end,
                         struct format_event *e) {
     size_t n = 0;
@@ -97,7 +98,7 @@ static bool scan_quoted(struct state *s, const char **p, const char *end,
 
 /* --- Calls ---------------------------------------------------------------- */
 
-/* SIZE[, align N]) */
+/* Takes "SIZE)" or "SIZE, align N)". */
 static bool scan_request(const char **p, const char *end,
                          struct format_event *e) {
     uint64_t align;
@@ -116,7 +117,7 @@ static bool scan_request(const char **p, const char *end,
     return format_scan_char(p, end, ')');
 }
 
-/* The arguments of a realloc before its size. */
+/* Takes the first argument of a realloc. */
 static bool scan_old(const char **p, const char *end, struct format_event *e) {
     if (format_scan_text(p, end, "NULL, "))
         return true;
@@ -125,15 +126,15 @@ static bool scan_old(const char **p, const char *end, struct format_event *e) {
         return true;
     }
     if (format_scan_text(p, end, "known, ")) {
-        e->old = UINT64_MAX; /* it is not known which block; that one stays */
+        e->old = UINT64_MAX; /* the failed call kept some block */
         return true;
     }
     return scan_slot(p, end, &e->old) && format_scan_text(p, end, ", ");
 }
 
-/* CALL(...), with the result's id in E if there is one. */
-static bool scan_request_of(const char **p, const char *end,
-                            struct format_event *e) {
+/* Takes CALL(...). E has the id of the result already, if the line has one. */
+static bool scan_call_arguments(const char **p, const char *end,
+                                struct format_event *e) {
     e->call = (uint8_t)scan_call(p, end);
     if (e->call == 0 || !format_scan_char(p, end, '('))
         return false;
@@ -166,7 +167,7 @@ static bool scan_call_line(struct state *s, const char **p, const char *end,
         if (!scan_slot(p, end, &e->id) || !format_scan_text(p, end, " = "))
             return false;
     }
-    if (!scan_request_of(p, end, e))
+    if (!scan_call_arguments(p, end, e))
         return false;
     if (format_scan_text(p, end, " moved"))
         e->flags |= FORMAT_MOVED;
@@ -216,7 +217,8 @@ static bool scan_thread(struct state *s, const char **p, const char *end,
     return format_scan_text(p, end, "ends, name ") && scan_quoted(s, p, end, e);
 }
 
-/* WHICH(ARGUMENT) of a plain kind; that of an extension may be a word. */
+/* Takes NUMBER(ARGUMENT) of a plain kind; an extension has a name instead of
+   the number, if it has one. */
 static bool scan_pair(const char **p, const char *end, struct format_event *e) {
 #define X(name, value, word)                                                   \
     if (e->op == MTF_OP_EXTENSION && format_scan_text(p, end, word "(")) {     \
@@ -231,8 +233,7 @@ static bool scan_pair(const char **p, const char *end, struct format_event *e) {
            format_scan_char(p, end, ')');
 }
 
-/* NAME "TEXT" or NAME WHICH(ARGUMENT). *KNOWN: it is the name of a plain kind.
- */
+/* Takes NAME "TEXT" or NAME NUMBER(ARGUMENT). *KNOWN: NAME is a plain kind. */
 static bool scan_plain(struct state *s, const char **p, const char *end,
                        struct format_event *e, bool *known) {
     e->kind = FORMAT_PLAIN;
@@ -254,7 +255,7 @@ static bool scan_plain(struct state *s, const char **p, const char *end,
     return false;
 }
 
-/* TIME FIELD=VALUE..., the fields as numbers */
+/* Takes TIME FIELD=VALUE..., where FIELD is a number. */
 static bool scan_sample(struct state *s, const char **p, const char *end,
                         struct format_event *e) {
     e->kind = FORMAT_SAMPLE;
@@ -288,7 +289,7 @@ static bool scan_loss(const char **p, const char *end, struct format_event *e) {
            format_scan_text(p, end, " ns");
 }
 
-/* False: it is no such line, or not a valid one. */
+/* Takes any line that is no call. False: the line is a call, or invalid. */
 static bool scan_other(struct state *s, const char **p, const char *end,
                        struct format_event *e) {
     if (format_scan_text(p, end, "thread "))
@@ -314,12 +315,12 @@ static bool scan_other(struct state *s, const char **p, const char *end,
            format_scan_u64(p, end, &e->size);
 }
 
-/* end: N operations, N live */
+/* Takes the last line: N operations, N live */
 static enum format_result scan_end(struct state *s, const char *p,
                                    const char *end, const char **why) {
     uint64_t ops, live;
     s->ended = true;
-    *why = "the last line has other numbers of operations or live blocks";
+    *why = "wrong number of operations or live blocks in the last line";
     if (!format_scan_u64(&p, end, &ops) ||
         !format_scan_text(&p, end, " operations, ") ||
         !format_scan_u64(&p, end, &live) ||
@@ -342,12 +343,12 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     }
     s->begun = true;
     p = from;
-    *why = "line behind the last one";
+    *why = "line behind the end line";
     if (s->ended)
         return FORMAT_BAD;
     if (format_scan_text(&p, end, "end: "))
         return scan_end(s, p, end, why);
-    *why = "no line of a malloc-trace text";
+    *why = "not a line of a malloc-trace text";
     if (scan_other(s, &p, end, e) && format_scan_at_end(&p, end))
         return FORMAT_EVENT;
     p = from;
@@ -355,11 +356,12 @@ static enum format_result read_line(void *state, const char *p, const char *end,
     return scan_call_line(s, &p, end, e) ? FORMAT_EVENT : FORMAT_BAD;
 }
 
-/* Looks for the first line; a text without one is found by its other lines. */
+/* Tells whether the first line is there. A text without it is known by its
+   other lines. */
 static bool is_text(const uint8_t *p, size_t n, bool whole) {
     const char *from = (const char *)p, *end = from + n;
     (void)whole;
-    from = format_reader_behind_mark(from, end);
+    from = format_reader_skip_mark(from, end);
     return format_scan_text(&from, end, first_line) &&
            (from == end || *from == '\n' || *from == '\r');
 }
@@ -433,8 +435,8 @@ static void put_call(struct format_out *out, const struct format_put *p) {
         format_out_str(out, " freed it");
 }
 
-/* Writes which extension it is: as a word if there is one. */
-static void put_which(struct format_out *out, uint64_t number) {
+/* Writes the name of an extension, or its number if it has no name. */
+static void put_extension(struct format_out *out, uint64_t number) {
     switch (number) {
 #define X(name, value, word)                                                   \
     case value:                                                                \
@@ -455,7 +457,7 @@ static void put_plain(struct format_out *out, const struct format_event *e) {
         return;
     }
     if (e->op == MTF_OP_EXTENSION)
-        put_which(out, e->number);
+        put_extension(out, e->number);
     else
         format_out_u64(out, e->number);
     put_number(out, "(", e->size);
@@ -478,13 +480,13 @@ static void put_time(struct format_out *out, uint64_t ns) {
     format_out_str(out, " ns\n");
 }
 
-static void put(void *state, struct format_out *out,
-                const struct format_put *p) {
+static void put_event(void *state, struct format_out *out,
+                      const struct format_put *p) {
     struct put_state *s = state;
     const struct format_event *e = &p->e;
     if (e->kind == FORMAT_LIVE)
         return;
-    /* The first time stands in no record. */
+    /* a change of time may come without a record, as in a block's header */
     if (p->time_ns != s->time_ns || e->kind == FORMAT_TIME)
         put_time(out, p->time_ns);
     s->time_ns = p->time_ns;
@@ -548,10 +550,10 @@ const struct format_type format_text = {
     .line = read_line,
     .ends_early = ends_early,
     .state_bytes = sizeof(struct state),
-    .is = is_text,
-    .is_ours = true,
+    .matches = is_text,
+    .is_native = true,
     .ids = FORMAT_IDS_FROM_0,
-    .put = put,
+    .put = put_event,
     .put_state_bytes = sizeof(struct put_state),
     .put_begin = put_begin,
     .put_end = put_end,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The .ops files of WebKit's MallocBench: little-endian records of 24 bytes,
+ * webkit-ops: .ops files of WebKit's MallocBench, little-endian records of 24
+ * bytes,
  *
- *     u32 what (0 malloc, 1 free, 2 realloc, 3 aligned), u16 thread,
+ *     u32 operation (0 malloc, 1 free, 2 realloc, 3 aligned), u16 thread,
  *     u16 log2 of the alignment, u64 slot, u64 size
  *
  * A free or realloc of an empty slot does nothing. Old files have one thread
- * and no aligned calls; the bytes for these hold anything.
+ * and no aligned calls; the bytes of these fields are undefined.
  */
 #include "formats/format_reader.h"
 #include "traceformat/varint.h"
@@ -19,16 +20,16 @@ static unsigned u16_at(const uint8_t *p) {
     return (unsigned)(p[0] | p[1] << 8);
 }
 
-static uint32_t what_of(const uint8_t *p) {
+static uint32_t operation_at(const uint8_t *p) {
     return (uint32_t)mtf_load_le64(p);
 }
 
-/* The call of the record at P. False: it is none. */
-static bool fill(const uint8_t *p, struct format_event *e) {
-    uint32_t what = what_of(p);
+/* Makes an event of the record at P. False: the record is invalid. */
+static bool fill_event(const uint8_t *p, struct format_event *e) {
+    uint32_t op = operation_at(p);
     uint64_t id = mtf_load_le64(p + 8) + 1;
     unsigned log2 = u16_at(p + 6);
-    if (what >= OPS_LIMIT || id == 0)
+    if (op >= OPS_LIMIT || id == 0)
         return false;
     e->kind = FORMAT_ALLOC;
     e->call = MTF_CALL_MALLOC;
@@ -36,24 +37,24 @@ static bool fill(const uint8_t *p, struct format_event *e) {
     e->size = mtf_load_le64(p + 16);
     e->thread = u16_at(p + 4);
     e->flags = FORMAT_THREADED;
-    if (what == OPS_ALIGNED) {
+    if (op == OPS_ALIGNED) {
         e->call = MTF_CALL_MEMALIGN;
         e->align_log2 = (uint8_t)(log2 < 64 ? log2 : 0);
-    } else if (what != OPS_MALLOC) {
-        e->kind = what == OPS_FREE ? FORMAT_FREE : FORMAT_REALLOC;
-        e->call = what == OPS_FREE ? MTF_CALL_FREE : MTF_CALL_REALLOC;
+    } else if (op != OPS_MALLOC) {
+        e->kind = op == OPS_FREE ? FORMAT_FREE : FORMAT_REALLOC;
+        e->call = op == OPS_FREE ? MTF_CALL_FREE : MTF_CALL_REALLOC;
         e->old = id;
-        e->flags |= FORMAT_EMPTY_IS_NOTHING;
-        if (what == OPS_FREE)
+        e->flags |= FORMAT_NO_BLOCK_IGNORED;
+        if (op == OPS_FREE)
             e->id = e->size = 0;
     }
     return true;
 }
 
-static enum format_result next(void *state, struct format_reader *r,
-                               struct format_event *e, const char **why) {
+static enum format_result next_event(void *state, struct format_reader *r,
+                                     struct format_event *e, const char **why) {
     size_t have;
-    const uint8_t *p = format_reader_see(r, RECORD_BYTES, &have);
+    const uint8_t *p = format_reader_peek(r, RECORD_BYTES, &have);
     (void)state;
     if (have == 0)
         return FORMAT_END;
@@ -61,20 +62,20 @@ static enum format_result next(void *state, struct format_reader *r,
     if (have < RECORD_BYTES)
         return FORMAT_CUT;
     format_reader_take(r, RECORD_BYTES);
-    *why = "record of no known kind";
-    return fill(p, e) ? FORMAT_EVENT : FORMAT_BAD;
+    *why = "unknown operation";
+    return fill_event(p, e) ? FORMAT_EVENT : FORMAT_BAD;
 }
 
-/* Calls of one thread, but aligned ones. */
-static size_t many(void *state, const uint8_t *p, size_t n,
-                   struct format_batch *b) {
+/* Reads calls of one thread, up to an aligned one. */
+static size_t next_batch(void *state, const uint8_t *p, size_t n,
+                         struct format_batch *b) {
     size_t at = 0;
     (void)state;
     b->flags = FORMAT_THREADED;
     for (; n - at >= RECORD_BYTES && b->count < FORMAT_BATCH;
          at += RECORD_BYTES) {
         struct format_event e = {0};
-        if (!fill(p + at, &e) || e.call == MTF_CALL_MEMALIGN ||
+        if (!fill_event(p + at, &e) || e.call == MTF_CALL_MEMALIGN ||
             (b->count != 0 && e.thread != b->thread))
             break;
         b->thread = e.thread;
@@ -83,18 +84,18 @@ static size_t many(void *state, const uint8_t *p, size_t n,
     return at;
 }
 
-/* There is no magic: all records are valid. */
+/* webkit-ops has no magic: all records have to be valid. */
 static bool is_ops(const uint8_t *p, size_t n, bool whole) {
     size_t made = 0;
     if (whole && n % RECORD_BYTES != 0 && n < 4 * RECORD_BYTES)
         return false;
     for (; n >= RECORD_BYTES; p += RECORD_BYTES, n -= RECORD_BYTES) {
-        uint32_t what = what_of(p);
-        if (what >= OPS_LIMIT || mtf_load_le64(p + 8) >> 32 != 0 ||
+        uint32_t op = operation_at(p);
+        if (op >= OPS_LIMIT || mtf_load_le64(p + 8) >> 32 != 0 ||
             mtf_load_le64(p + 16) >> 40 != 0 ||
-            (what == OPS_ALIGNED && u16_at(p + 6) > 40))
+            (op == OPS_ALIGNED && u16_at(p + 6) > 40))
             return false;
-        made += what != OPS_FREE && mtf_load_le64(p + 16) != 0;
+        made += op != OPS_FREE && mtf_load_le64(p + 16) != 0;
     }
     return made != 0;
 }
@@ -103,7 +104,7 @@ const struct format_type format_webkit_ops = {
     .name = "webkit-ops",
     .title = "WebKit MallocBench operations",
     .ids = FORMAT_IDS_FROM_0,
-    .is = is_ops,
-    .next = next,
-    .many = many,
+    .matches = is_ops,
+    .next = next_event,
+    .batch = next_batch,
 };

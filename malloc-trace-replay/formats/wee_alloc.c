@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The traces of wee_alloc's tests: a list of
+ * wee-alloc: traces of wee_alloc's tests, a list of
  *
  *     Alloc(SIZE),
  *     Free(N),
  *
- * in which N is the number of an Alloc, counted from 0. They were made from
- * valgrind's log; a realloc is a Free and an Alloc.
+ * N is the number of an Alloc, from 0. The lists were made from logs of
+ * valgrind; a realloc is a Free and an Alloc.
  */
 #include "formats/format_reader.h"
 
@@ -18,7 +18,7 @@ static enum format_result read_line(void *state, const char *p, const char *end,
                                     struct format_event *e, const char **why) {
     struct state *s = state;
     uint64_t n;
-    *why = "no line of a list of Alloc and Free";
+    *why = "neither Alloc(SIZE) nor Free(N)";
     if (format_scan_at_end(&p, end))
         return FORMAT_NOTHING;
     bool makes = format_scan_text(&p, end, "Alloc(");

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Workloads of glibc's dj/malloc branch (.wl), which trace_run runs: byte codes
- * with numbers, a main block that says where the code of each thread is, then
- * the code. A number is groups of 7 bits, the most significant first, bit 7 set
- * in all but the last. Blocks are slots of an array; 0 is NULL.
+ * wl: workloads (.wl) of glibc's dj/malloc branch, which trace_run runs. They
+ * are byte codes with numbers: a main block tells where the code of each thread
+ * begins; the code follows. A number is groups of 7 bits, the most significant
+ * first, with bit 7 set in all but the last. Blocks are in slots of an array;
+ * slot 0 is NULL.
  *
- * Only syncs order threads: a thread runs until it waits for a sync that is not
- * set, then the next one runs. So the whole file is in memory while it is read,
- * and while it is written.
+ * Only syncs order threads: the reader runs a thread until it waits for a sync
+ * that is not set, then the next thread. So the whole file is in memory while
+ * it is read, and while it is written.
  */
 #include "common/collections.h"
 #include "formats/format_export.h"
@@ -35,9 +36,9 @@ enum {
     WL_LIMIT
 };
 
-/* A bound against hostile traces, which may name any thread. */
+/* Number of the last thread that is written: hostile traces may have any. */
 #define WL_THREADS_MAX 1000000u
-/* Larger files are refused. */
+/* Bytes of the largest file that is read. */
 #define WL_MAX ((size_t)2 << 30)
 
 static const uint8_t operands[WL_LIMIT] = {
@@ -53,7 +54,7 @@ struct op {
     uint64_t v[3];
 };
 
-/* Reads the operation at P. Returns its bytes; 0: it is cut, or none. */
+/* Reads the operation at P. Returns its length; 0: it is cut or invalid. */
 static size_t read_op(const uint8_t *p, const uint8_t *end, struct op *op) {
     const uint8_t *from = p;
     if (p == end || *p >= WL_LIMIT)
@@ -87,14 +88,14 @@ struct state {
     size_t current;
     uint64_t ptrs, syncs;
     uint8_t *live, *set; /* by slot, by sync */
-    const char *problem; /* told at the end */
+    const char *problem; /* last reason why a thread ended early, or NULL */
     size_t problem_at;
 };
 
 static bool load_all(struct state *s, struct format_reader *r) {
     size_t have;
     for (;;) {
-        const uint8_t *p = format_reader_see(r, FORMAT_WINDOW, &have);
+        const uint8_t *p = format_reader_peek(r, FORMAT_WINDOW, &have);
         if (have == 0)
             return true;
         if (s->length + have > WL_MAX ||
@@ -106,7 +107,7 @@ static bool load_all(struct state *s, struct format_reader *r) {
     }
 }
 
-/* The main block. NULL, or what is wrong. */
+/* Reads the main block. Returns NULL, or why it is invalid. */
 static const char *read_main(struct state *s) {
     size_t at = 0, n;
     struct op op = {0};
@@ -126,7 +127,7 @@ static const char *read_main(struct state *s) {
             return "out of memory";
         s->thread[s->threads++] = (struct wl_thread){op.v[0], false};
     } while (op.code != WL_DONE);
-    /* the code names each of them, with a byte or more */
+    /* the code of each slot and sync takes a byte or more */
     if (s->ptrs > s->length + 16 || s->syncs > s->length)
         return "more slots or syncs than the file can name";
     s->live = calloc(1, s->ptrs + 1);
@@ -134,7 +135,7 @@ static const char *read_main(struct state *s) {
     return s->live == NULL || s->set == NULL ? "out of memory" : NULL;
 }
 
-/* Ends thread T, with a reason or none. */
+/* Ends thread T. PROBLEM: why it ends early, or NULL. */
 static enum format_result end_thread(struct state *s, size_t t,
                                      struct format_event *e,
                                      const char *problem) {
@@ -148,7 +149,7 @@ static enum format_result end_thread(struct state *s, size_t t,
     return FORMAT_EVENT;
 }
 
-static void fill(const struct op *op, struct format_event *e) {
+static void fill_event(const struct op *op, struct format_event *e) {
     e->kind = FORMAT_ALLOC;
     e->id = op->v[0];
     e->size = op->v[1];
@@ -184,11 +185,11 @@ static void fill(const struct op *op, struct format_event *e) {
     }
 }
 
-/* The call that T is at, LENGTH bytes long. */
-static enum format_result call(struct state *s, struct wl_thread *t,
-                               const struct op *op, size_t length,
-                               struct format_event *e) {
-    fill(op, e);
+/* Runs OP, a call of LENGTH bytes. */
+static enum format_result run_call(struct state *s, struct wl_thread *t,
+                                   const struct op *op, size_t length,
+                                   struct format_event *e) {
+    fill_event(op, e);
     e->thread = (uint64_t)(t - s->thread) + 1;
     e->flags |= FORMAT_THREADED;
     if (e->id > s->ptrs || e->old > s->ptrs) {
@@ -197,10 +198,11 @@ static enum format_result call(struct state *s, struct wl_thread *t,
     }
     if (e->id == 0 && e->kind == FORMAT_ALLOC) {
         t->at += length;
-        return FORMAT_NOTHING; /* the program did not use the result */
+        return FORMAT_NOTHING; /* the workload does not name the block */
     }
     if (e->id != 0 && e->id != e->old && s->live[e->id] != 0) {
-        /* a slot is emptied before it is filled */
+        /* trace_run frees the block in a slot before it fills the slot: emit
+           that free, and run OP again */
         uint64_t id = e->id;
         s->live[id] = 0;
         e->kind = FORMAT_FREE;
@@ -219,9 +221,9 @@ static enum format_result call(struct state *s, struct wl_thread *t,
     return FORMAT_EVENT;
 }
 
-/* Passes what is no call of T. False: it is one, or T cannot pass it. */
-static bool pass(struct state *s, struct wl_thread *t, const struct op *op,
-                 size_t length) {
+/* Runs a sync or a NOP. False: OP is another operation, or T has to wait. */
+static bool run_sync(struct state *s, struct wl_thread *t, const struct op *op,
+                     size_t length) {
     if (op->code == WL_SYNC_W) {
         if (op->v[0] <= s->syncs)
             s->set[op->v[0]] = 1;
@@ -235,9 +237,9 @@ static bool pass(struct state *s, struct wl_thread *t, const struct op *op,
     return true;
 }
 
-/* One step of thread I; NOTHING and no progress: it waits. */
-static enum format_result step(struct state *s, size_t i,
-                               struct format_event *e, bool *waits) {
+/* Runs one operation of thread I. *WAITS: the thread waits for a sync. */
+static enum format_result run_operation(struct state *s, size_t i,
+                                        struct format_event *e, bool *waits) {
     struct wl_thread *t = &s->thread[i];
     struct op op;
     *waits = false;
@@ -246,7 +248,7 @@ static enum format_result step(struct state *s, size_t i,
                    : read_op(s->bytes + t->at, s->bytes + s->length, &op);
     if (n == 0)
         return end_thread(s, i, e, "the code of a thread is cut");
-    if (pass(s, t, &op, n))
+    if (run_sync(s, t, &op, n))
         return FORMAT_NOTHING;
     switch (op.code) {
     case WL_DONE:
@@ -261,29 +263,29 @@ static enum format_result step(struct state *s, size_t i,
         t->at += n;
         return FORMAT_BAD;
     default:
-        return call(s, t, &op, n, e);
+        return run_call(s, t, &op, n, e);
     }
 }
 
-static enum format_result next(void *state, struct format_reader *r,
-                               struct format_event *e, const char **why) {
+static enum format_result next_event(void *state, struct format_reader *r,
+                                     struct format_event *e, const char **why) {
     struct state *s = state;
     size_t tried = 0;
     if (!s->loaded) {
         s->loaded = true;
-        *why = "larger than a workload may be";
+        *why = "workload of more than 2 GiB, or out of memory";
         if (!load_all(s, r))
             return FORMAT_GIVE_UP;
         *why = read_main(s);
         if (*why != NULL)
             return FORMAT_GIVE_UP;
     }
-    *why = "operation that cannot be";
+    *why = "operation of the main block, or slot of impossible number";
     while (tried < s->threads) {
         bool waits = true;
         if (!s->thread[s->current].done) {
             r->from = s->thread[s->current].at;
-            enum format_result result = step(s, s->current, e, &waits);
+            enum format_result result = run_operation(s, s->current, e, &waits);
             if (!waits)
                 return result;
         }
@@ -301,10 +303,10 @@ static enum format_result next(void *state, struct format_reader *r,
     return s->problem != NULL ? FORMAT_CUT : FORMAT_END;
 }
 
-/* Plain calls of the current thread. The input is in memory by then, so that
-   none of it is taken here. */
-static size_t many(void *state, const uint8_t *p, size_t n,
-                   struct format_batch *b) {
+/* Reads malloc, calloc and free of the current thread from memory, where the
+   input is by then: no bytes are taken. */
+static size_t next_batch(void *state, const uint8_t *p, size_t n,
+                         struct format_batch *b) {
     struct state *s = state;
     (void)p;
     (void)n;
@@ -320,7 +322,7 @@ static size_t many(void *state, const uint8_t *p, size_t n,
         bool frees = op.code == WL_FREE;
         if (length == 0)
             break;
-        if (pass(s, t, &op, length))
+        if (run_sync(s, t, &op, length))
             continue;
         if ((!frees && op.code != WL_MALLOC && op.code != WL_CALLOC) ||
             op.v[0] == 0 || op.v[0] > s->ptrs || s->live[op.v[0]] != frees)
@@ -348,7 +350,7 @@ static void fini(void *state) {
     free(s->set);
 }
 
-/* The main block begins the same way in all files. */
+/* Tells whether the main block begins as in all files. */
 static bool is_wl(const uint8_t *p, size_t n, bool whole) {
     static const uint8_t head[] = {WL_ALLOC_PTRS, WL_ALLOC_SYNCS, WL_NTHREADS};
     const uint8_t *end = p + n;
@@ -375,10 +377,10 @@ struct put_state {
     size_t code_room;
     uint32_t *order; /* threads by first appearance */
     size_t threads, order_room;
-    uint32_t *user; /* by slot: the thread that used it last */
+    uint32_t *user; /* by slot: the thread that used it last, plus 1 */
     size_t user_room;
     uint64_t syncs, slots;
-    uint32_t first; /* thread; 0: none yet */
+    uint32_t first; /* thread that appeared first; 0: none yet */
 };
 
 static void put_byte(struct code *c, struct format_out *out, uint8_t b) {
@@ -405,7 +407,7 @@ static void put_op(struct put_state *s, struct format_out *out, uint32_t thread,
         put_number(c, out, v[i]);
 }
 
-/* Makes TO wait for what FROM did so far. */
+/* Makes thread TO wait for all operations of FROM so far. */
 static void put_sync(struct put_state *s, struct format_out *out, uint32_t from,
                      uint32_t to) {
     uint64_t id = ++s->syncs;
@@ -413,9 +415,10 @@ static void put_sync(struct put_state *s, struct format_out *out, uint32_t from,
     put_op(s, out, to, WL_SYNC_R, 1, &id);
 }
 
-/* Makes room for THREAD and SLOT. */
-static bool see(struct put_state *s, struct format_out *out, uint32_t thread,
-                uint32_t slot) {
+/* Makes room for THREAD and SLOT, and begins the code of a new thread. False:
+   out of memory. */
+static bool reserve(struct put_state *s, struct format_out *out,
+                    uint32_t thread, uint32_t slot) {
     size_t codes = s->code_room, users = s->user_room;
     if (!tool_array_reserve(&s->code, &s->code_room, (size_t)thread + 1,
                             sizeof(*s->code)) ||
@@ -433,14 +436,14 @@ static bool see(struct put_state *s, struct format_out *out, uint32_t thread,
     s->order[s->threads++] = thread;
     if (s->first == 0)
         s->first = thread;
-    put_byte(&s->code[thread], out, WL_NOP); /* it has code from now on */
+    put_byte(&s->code[thread], out, WL_NOP); /* marks the thread as begun */
     if (s->first != thread)
         put_sync(s, out, s->first, thread);
     return true;
 }
 
-static void put(void *state, struct format_out *out,
-                const struct format_put *p) {
+static void put_event(void *state, struct format_out *out,
+                      const struct format_put *p) {
     struct put_state *s = state;
     const struct format_event *e = &p->e;
     if (e->kind == FORMAT_LIVE)
@@ -449,7 +452,7 @@ static void put(void *state, struct format_out *out,
         format_out_left(out, e);
         return;
     }
-    if (p->thread > WL_THREADS_MAX || !see(s, out, p->thread, p->slot)) {
+    if (p->thread > WL_THREADS_MAX || !reserve(s, out, p->thread, p->slot)) {
         out->no_memory = true;
         return;
     }
@@ -473,7 +476,7 @@ static void put(void *state, struct format_out *out,
                (const uint64_t[]){idx, e->size});
 }
 
-/* Writes the main block for threads' code that begins at offset BASE. */
+/* Writes the main block into C. The threads' code begins at offset BASE. */
 static void make_main(const struct put_state *s, struct format_out *out,
                       struct code *c, size_t base) {
     c->length = 0;
@@ -521,12 +524,12 @@ const struct format_type format_wl = {
     .name = "wl",
     .title = "dj/malloc workload",
     .ids = FORMAT_IDS_NUMBERS,
-    .is = is_wl,
-    .next = next,
-    .many = many,
+    .matches = is_wl,
+    .next = next_event,
+    .batch = next_batch,
     .fini = fini,
     .state_bytes = sizeof(struct state),
-    .put = put,
+    .put = put_event,
     .put_end = put_end,
     .put_fini = put_fini,
     .put_state_bytes = sizeof(struct put_state),

@@ -115,7 +115,7 @@ static void one_by_one(const void *data, size_t size,
                        const struct trace *t) {
     struct format_type single = *format;
     struct trace again;
-    single.many = NULL;
+    single.batch = NULL;
     import(data, size, &single, &again);
     FUZZ_CHECK(
         again.refused == t->refused && again.length == t->length &&
@@ -153,7 +153,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (only != NULL && strcmp(f->name, only) != 0)
             continue;
         import(data, size, f, &t);
-        if (f->many != NULL)
+        if (f->batch != NULL)
             one_by_one(data, size, f, &t);
         if (!t.refused)
             check(&t);

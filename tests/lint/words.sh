@@ -38,6 +38,9 @@ src/api/ 0
 src/gperftools/ 0
 src/preload/ 0
 src/ 69
+malloc-trace-replay/formats/ 0
+malloc-trace-replay/cmd/malloc_trace/dump/ 0
+malloc-trace-replay/cmd/malloc_trace/info/ 0
 malloc-trace-replay/ 126
 tests/ 77
 bench/ 10

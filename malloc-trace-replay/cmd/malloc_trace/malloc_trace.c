@@ -42,7 +42,7 @@ static const struct {
      "run a program and record what it asks of malloc", cmd_record},
     {"compare", "malloc-trace compare",
      "say which allocator serves a program or its traces best", cmd_compare},
-    {"info", "malloc-trace info", "say what traces hold", cmd_info},
+    {"info", "malloc-trace info", "print summaries of traces", cmd_info},
     {"report", "malloc-trace report", "say who allocates", cmd_report},
     {"dump", "malloc-trace dump", "print a trace, one line an event", cmd_dump},
     {"convert", "malloc-trace convert",

@@ -256,7 +256,7 @@ CASES = [
     ("account cut", None, "account cut", None),
     ("closing records", None, "records in a block that has none", None),
     ("raw header", None, "the raw trace's header is damaged", None),
-    ("many", None, "83 more places like these", "hold nothing"),
+    ("many", None, "83 more problems", "hold nothing"),
     ("head", ("slots", 5), "slot count 7, after the block before 2", None),
     ("head", ("time", -999), "time goes back by 999 ns", None),
     ("head", ("time", 999), "time 999 ns after the block before", None),

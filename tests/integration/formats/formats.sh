@@ -162,7 +162,7 @@ if have bzip2 && unpacks bzip2; then
 fi
 printf '1: malloc 0x10 1\n1: memalign 0x20 4611686018427387904 8\n' >odd
 fails_with "an impossible alignment" 3 "$malloc_trace" convert -q odd got
-like "is said" "$err" "odd: line 2: block aligned to 2\^62 bytes: no program"
+like "is said" "$err" "odd: line 2: block aligned to 2\^62 bytes, larger than an"
 
 # A thread that waits for a block that no thread makes keeps others waiting:
 # thread 0 frees token 999 and makes token 0, which thread 2 frees.
@@ -219,7 +219,7 @@ like "where" "$err" "odd: byte 19: the code of a thread is cut"
 
 printf 'malloc-trace text 1\nthread 1\nslot 0 = malloc(8)\nend: 1 operations, 1 live\nfree(slot 0)\n' >odd
 fails_with "a line behind the last one" 3 "$malloc_trace" convert -q odd got
-like "is said" "$err" "odd: line 5: line behind the last one"
+like "is said" "$err" "odd: line 5: line behind the end line"
 printf 'malloc-trace text 1\nfree(slot 9)\nnonsense\nend: 0 operations, 0 live\n' >odd
 fails_with "a text with hardly a line that can be read" 3 "$malloc_trace" \
     convert -q odd got
@@ -252,7 +252,7 @@ check "a free that is noted late, --strict" "$malloc_trace" convert -q --strict 
 } >lost
 fails_with "a free that is never noted, --strict" 1 "$malloc_trace" convert -q \
     --strict lost none
-like "says where" "$err" "lost: byte 128: 0x1000 is allocated, but was not freed"
+like "says where" "$err" "lost: byte 128: 0x1000 is allocated while in use"
 
 for format in gperftools-raw dj; do
     fails_with "--from $format of another" 1 "$malloc_trace" convert \

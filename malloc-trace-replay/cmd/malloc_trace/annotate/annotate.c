@@ -708,9 +708,9 @@ static int tell(struct annotate *a) {
 
 static int annotate(struct annotate *a, struct tool_input *in) {
     const uint8_t *p;
-    size_t n = tool_input_look(in, FORMAT_LOOK, &p);
+    size_t n = tool_input_look(in, FORMAT_SNIFF_BYTES, &p);
     a->name = tool_input_name(in);
-    a->format = format_by_content(p, n, n < FORMAT_LOOK);
+    a->format = format_by_content(p, n, n < FORMAT_SNIFF_BYTES);
     if (a->format == NULL || !a->format->has_addresses)
         return fail(a->name, n == 0 && tool_input_status(in) == MTF_SYSTEM
                                  ? strerror(tool_input_source(in)->error)

@@ -109,7 +109,7 @@ static int write_format(struct convert *c) {
         return fail(tool_name(), "out of memory");
     o->to = c->out;
     o->stock = c->stock;
-    o->told_by_caller = c->trace.sorting != NULL;
+    o->caller_reports = c->trace.sorting != NULL;
     format_export(c->in, c->to, o, &done);
     int status = done.failed ? TOOL_FAILED : done.lost ? TOOL_DAMAGED : TOOL_OK;
     if (o->no_memory)
@@ -212,9 +212,10 @@ static const char *recording_at(const char *name) {
     struct tool_input *in = tool_input_open(name);
     if (in == NULL)
         return NULL;
-    size_t n = tool_input_look(in, FORMAT_LOOK, &p);
+    size_t n = tool_input_look(in, FORMAT_SNIFF_BYTES, &p);
     bool is_raw = tool_input_is_raw(in);
-    const struct format_type *format = format_by_content(p, n, n < FORMAT_LOOK);
+    const struct format_type *format =
+        format_by_content(p, n, n < FORMAT_SNIFF_BYTES);
     tool_input_close(in);
     return is_raw                                  ? "raw trace"
            : format != NULL && format->put == NULL ? format->title

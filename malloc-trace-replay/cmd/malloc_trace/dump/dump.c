@@ -36,13 +36,13 @@ int cmd_dump(int argc, char **argv) {
     static struct dump d = {.lines.count = UINT64_MAX};
     const struct tool_opt opts[] = {
         {.value = "FILE",
-         .help = "a trace, plain or compressed, also one of those that "
-                 "malloc-trace convert reads; a spool; a name of which only "
-                 "NAME.spool or the parts of a flight recording exist. '-', or "
-                 "none, is standard input"},
+         .help = "a raw or processed trace, or one of a format that "
+                 "malloc-trace convert reads, plain or compressed; a spool; "
+                 "NAME if only NAME.spool or the parts of a flight recording "
+                 "exist. '-' or no FILE: standard input"},
         {.name = "from",
          .value = "OFFSET",
-         .help = "leave out what stands before this byte offset of FILE",
+         .help = "leave out events before this byte offset of FILE",
          .count = &d.lines.from,
          .most = UINT64_MAX - 1},
         {.name = "count",
@@ -53,20 +53,20 @@ int cmd_dump(int argc, char **argv) {
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace dump [OPTION]... [FILE]",
-        .about = "Prints a raw trace, a spool or a processed trace, one line "
-                 "an event: byte offset, thread, time, and what was asked for. "
-                 "Damaged places are lines as well.",
+        .about = "Prints a trace, one line an event: byte offset, thread, "
+                 "time, and the call or record. A damaged place is a line as "
+                 "well.",
         .opts = opts,
-        .quiet = "print no lines; say what is wrong",
-        .notes = "Exit status: 0; 1 a file could not be read or is no trace, "
-                 "or standard output could not be written; 2 usage; 3 the "
-                 "trace is cut, damaged, still being recorded, or known to "
-                 "lack something."};
+        .quiet = "print errors only",
+        .notes = "Exit status: 0 success; 1 FILE cannot be read or is no "
+                 "trace, or standard output cannot be written; 2 wrong command "
+                 "line; 3 the trace is cut, damaged, incomplete, or still "
+                 "being recorded."};
     struct tool_opts o;
     if (!tool_opts_parse(&o, &command, argc, argv))
         return o.status;
     if (o.operand_count > 1)
-        return tool_usage_error("more than one file given");
+        return tool_usage_error("more than one FILE given");
     const char *name = o.operand_count == 0 || strcmp(o.operand[0], "-") == 0
                            ? NULL
                            : o.operand[0];

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/dump/dump_lines.h"
 
+#include "base/check.h"
 #include "common/main.h"
+#include "traceformat/proc_layout.h"
 #include "traceformat/site_codec.h"
 #include "traceformat/trace_event.h"
 #include "traceformat/varint.h"
@@ -11,6 +13,9 @@
 #define NS_PER_SECOND 1000000000u
 #define OFFSET_WIDTH  10u
 #define THREAD_WIDTH  4u
+
+TCM_STATIC_ASSERT(DUMP_LINE_MAX > 4 * MTF_PROC_BYTES_MAX,
+                  "the longest text of a record fits a line");
 
 /* --- Pieces --------------------------------------------------------------- */
 
@@ -65,7 +70,7 @@ void dump_id(struct dump_lines *d, const char *prefix, uint64_t id) {
     tcm_fmt_u64(&d->f, id);
 }
 
-void dump_made(struct dump_lines *d, const char *prefix, uint64_t id) {
+void dump_result(struct dump_lines *d, const char *prefix, uint64_t id) {
     dump_id(d, prefix, id);
     tcm_fmt_str(&d->f, " = ");
 }
@@ -103,18 +108,18 @@ void dump_text(struct dump_lines *d, const char *name, const uint8_t *text,
     dump_quoted(d, text, n);
 }
 
-void dump_pair(struct dump_lines *d, const char *name, unsigned which,
+void dump_pair(struct dump_lines *d, const char *name, unsigned number,
                uint64_t argument) {
     tcm_fmt_str(&d->f, name);
     tcm_fmt_char(&d->f, ' ');
-    tcm_fmt_u64(&d->f, which);
+    tcm_fmt_u64(&d->f, number);
     tcm_fmt_char(&d->f, '(');
     tcm_fmt_u64(&d->f, argument);
     tcm_fmt_char(&d->f, ')');
 }
 
-static const char *extension_name(unsigned which) {
-    switch (which) {
+static const char *extension_name(unsigned extension) {
+    switch (extension) {
 #define X(name, number, text)                                                  \
     case number:                                                               \
         return text;
@@ -125,10 +130,11 @@ static const char *extension_name(unsigned which) {
     }
 }
 
-void dump_extension(struct dump_lines *d, unsigned which, uint64_t argument) {
-    const char *name = extension_name(which);
+void dump_extension(struct dump_lines *d, unsigned extension,
+                    uint64_t argument) {
+    const char *name = extension_name(extension);
     if (name == NULL) {
-        dump_pair(d, "extension", which, argument);
+        dump_pair(d, "extension", extension, argument);
         return;
     }
     tcm_fmt_str(&d->f, "extension ");
@@ -149,7 +155,7 @@ void dump_gap(struct dump_lines *d, uint64_t events, uint64_t lo, uint64_t hi) {
 
 /* --- Lines ---------------------------------------------------------------- */
 
-/* V, or '-' for none, and a blank before it, right-aligned. */
+/* V right-aligned in WIDTH columns, '-' for DUMP_NONE, and a blank behind. */
 static void put_column(struct dump_lines *d, uint64_t v, size_t width) {
     char digits[24];
     struct tcm_fmt f;
@@ -164,7 +170,9 @@ static void put_column(struct dump_lines *d, uint64_t v, size_t width) {
     tcm_fmt_char(&d->f, ' ');
 }
 
-static bool begin(struct dump_lines *d, uint64_t offset, uint64_t thread) {
+/* Writes the first columns. False: the line is left out. */
+static bool begin_line(struct dump_lines *d, uint64_t offset, uint64_t thread) {
+    TCM_ASSERT(d->over || d->count != 0);
     d->left_out =
         d->over || (d->first_file && offset != DUMP_NONE && offset < d->from);
     tcm_fmt_init(&d->f, d->line, sizeof(d->line));
@@ -177,7 +185,8 @@ static bool begin(struct dump_lines *d, uint64_t offset, uint64_t thread) {
 
 void dump_begin(struct dump_lines *d, uint64_t offset, uint64_t thread,
                 uint64_t lo, uint64_t hi) {
-    if (!begin(d, offset, thread))
+    TCM_ASSERT(lo <= hi);
+    if (!begin_line(d, offset, thread))
         return;
     put_time(d, lo);
     tcm_fmt_str(&d->f, "..");
@@ -188,7 +197,7 @@ void dump_begin(struct dump_lines *d, uint64_t offset, uint64_t thread,
 
 void dump_begin_at(struct dump_lines *d, uint64_t offset, uint64_t thread,
                    uint64_t time) {
-    if (!begin(d, offset, thread))
+    if (!begin_line(d, offset, thread))
         return;
     if (time == DUMP_NONE)
         tcm_fmt_char(&d->f, '-');
@@ -216,7 +225,7 @@ bool dump_lines_close(struct dump_lines *d) {
     return tool_output_close(d->out);
 }
 
-/* --- Lines of both kinds of traces ---------------------------------------- */
+/* --- Lines of raw and processed traces ------------------------------------ */
 
 void dump_damage(struct dump *d, uint64_t offset, uint64_t thread) {
     d->damages++;
@@ -241,11 +250,11 @@ void dump_lost(struct dump *d, uint64_t at, const char *frame, const char *why,
     dump_end(l);
 }
 
-static void put_field(struct dump_lines *l, const char *what,
+static void put_field(struct dump_lines *l, const char *label,
                       const char *text) {
     if (text[0] == '\0')
         return;
-    dump_str(l, what);
+    dump_str(l, label);
     dump_quoted(l, text, strlen(text));
 }
 
@@ -256,10 +265,10 @@ void dump_origin(struct dump_lines *l, const struct mtf_raw_info *info) {
     put_field(l, ", recorder ", info->library);
 }
 
-void dump_lacks(struct dump *d, const char *what) {
+void dump_incomplete(struct dump *d, const char *reason) {
     if (d->status != TOOL_FAILED)
         d->status = TOOL_DAMAGED;
-    tool_error("%s: %s", d->name, what);
+    tool_error("%s: %s", d->name, reason);
 }
 
 /* --- Call sites ----------------------------------------------------------- */

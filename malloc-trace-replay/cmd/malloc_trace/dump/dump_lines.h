@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lines that `malloc-trace dump` prints: columns, names of blocks, texts,
- * and where to begin and to stop; and the state of the run.
+ * Lines of `malloc-trace dump`: functions that both readers, of raw and of
+ * processed traces, build them with.
  *
- *     OFFSET THREAD TIME WHAT
+ *     OFFSET THREAD TIME EVENT
  *
- * Invariants: a line is one line, whatever bytes a trace holds as text. The
- * first failed write ends the printing (`over`), and dump_lines_close tells it.
- * Threads: none shared.
+ * Invariants: an event is exactly one line, whatever bytes its texts hold. The
+ * first failed write stops the printing (`over`); dump_lines_close reports it.
+ * Threads: one user at a time.
  */
 #ifndef TOOL_CMD_MALLOC_TRACE_DUMP_DUMP_LINES_H
 #define TOOL_CMD_MALLOC_TRACE_DUMP_DUMP_LINES_H
@@ -18,90 +18,99 @@
 #include "common/output.h"
 #include "traceformat/raw_reader.h"
 
-/* No record has a longer text; each byte of it can become four. */
+/* Largest line: a record's text of MTF_PROC_BYTES_MAX, each byte as \xNN, and
+   the columns before it. */
 #define DUMP_LINE_MAX ((64u << 10) + 4096u)
 
 struct dump_lines {
     struct tool_output *out;
-    uint64_t from;  /* lines of the first file before this offset are left out
-                     */
-    uint64_t count; /* lines that may still be printed */
-    bool over;      /* nothing more is printed */
-    bool first_file;
-    bool quiet;        /* nothing is printed at all */
-    uint64_t start_ns; /* times count from here */
-    bool left_out;     /* the line at hand */
+    uint64_t from;     /* --from: least offset printed of the first file */
+    uint64_t count;    /* --count: lines that may still be printed */
+    bool over;         /* `count` is used up, or a write failed */
+    bool first_file;   /* false in a spool or a later part */
+    bool quiet;        /* print nothing */
+    uint64_t start_ns; /* start of the recording, which times count from */
+    bool left_out;     /* the current line is not printed */
     struct tcm_fmt f;
     char line[DUMP_LINE_MAX];
 };
 
-#define DUMP_NONE UINT64_MAX /* offset, thread or time that a line has not */
+/* Offset, thread or time of a line that has none. */
+#define DUMP_NONE UINT64_MAX
 
-/* Writes to stdout. False with errno on failure. */
+/* Opens stdout. False: out of memory. */
 bool dump_lines_open(struct dump_lines *d);
-/* False: something was not written; errno says why. */
+/* False: not everything was written; errno says why. */
 bool dump_lines_close(struct dump_lines *d);
 
-/* Begins a line; LO and HI are its interval, HI DUMP_NONE if unknown. */
+/* Begins a line. The event happened between LO and HI, ns of the recording's
+   clock; HI is DUMP_NONE if unknown. */
 void dump_begin(struct dump_lines *d, uint64_t offset, uint64_t thread,
                 uint64_t lo, uint64_t hi);
-/* A line with one time, DUMP_NONE for none. */
+/* Begins a line with one time, DUMP_NONE for none. */
 void dump_begin_at(struct dump_lines *d, uint64_t offset, uint64_t thread,
                    uint64_t time);
-/* Ends it and prints it, unless it is left out. */
+/* Ends the line and prints it, unless it is left out. */
 void dump_end(struct dump_lines *d);
 
 void dump_str(struct dump_lines *d, const char *s);
 void dump_u64(struct dump_lines *d, uint64_t v);
-/* In quotes, with \xNN for what is not printable ASCII. */
+/* TEXT in quotes, with \xNN for bytes that are no printable ASCII. */
 void dump_quoted(struct dump_lines *d, const void *text, size_t n);
-/* "prefix17" */
+/* PREFIX and ID: "slot 17" */
 void dump_id(struct dump_lines *d, const char *prefix, uint64_t id);
 
-/* "ID = " */
-void dump_made(struct dump_lines *d, const char *prefix, uint64_t id);
-/* "(SIZE" and ", align A" where ALIGN_LOG2 is not 0; 255: no power of two. */
+/* PREFIX, ID and " = ": "slot 17 = " */
+void dump_result(struct dump_lines *d, const char *prefix, uint64_t id);
+/* SIZE, and ", align A" where ALIGN_LOG2 is not 0; 255: no power of two. */
 void dump_request(struct dump_lines *d, uint64_t size, unsigned align_log2);
-/* Fields of a sample, footer or closing block, 10 bytes each: " name=value" */
+/* " name=value" for each 10-byte field of a sample, footer or closing block. */
 void dump_accounts(struct dump_lines *d, const uint8_t *p, size_t n,
                    const char *(*name)(unsigned field));
-/* Plain events: NAME "TEXT", and NAME WHICH(ARGUMENT). */
+/* Plain event with a text, as a mark: NAME "TEXT" */
 void dump_text(struct dump_lines *d, const char *name, const uint8_t *text,
                size_t n);
-void dump_pair(struct dump_lines *d, const char *name, unsigned which,
+/* Plain event with two numbers: NAME NUMBER(ARGUMENT) */
+void dump_pair(struct dump_lines *d, const char *name, unsigned number,
                uint64_t argument);
-/* Text of a call of MallocExtension or the like: "extension NAME(ARGUMENT)" */
-void dump_extension(struct dump_lines *d, unsigned which, uint64_t argument);
-/* A definition of a call site, N bytes. */
+/* Call of MallocExtension or the like: extension NAME(ARGUMENT) */
+void dump_extension(struct dump_lines *d, unsigned extension,
+                    uint64_t argument);
+/* Definition of a call site: the N bytes of its record. */
 void dump_site_def(struct dump_lines *d, const uint8_t *p, size_t n);
-/* "gap, N events dropped, LO..HI" */
+/* gap, N events dropped, LO..HI */
 void dump_gap(struct dump_lines *d, uint64_t events, uint64_t lo, uint64_t hi);
 
 struct dump {
     struct dump_lines lines;
-    const char *name; /* of the trace, for messages */
+    const char *name; /* trace's name in messages */
     int status;       /* enum tool_status */
-    uint64_t damages; /* lines that tell of damage */
+    uint64_t damages; /* damage lines so far */
 };
 
-/* A line that something is damaged begins; the caller ends it. */
+/* Begins a line "damage: ...", which the caller ends. */
 void dump_damage(struct dump *d, uint64_t offset, uint64_t thread);
-/* A whole line: bytes that are LOST for WHY. AT: of the bytes of the trace; or
-   of the stored ones, where a FRAME, as "LZ4 frame", is broken; else NULL. */
+/* Prints a damage line: LOST bytes cannot be read because of WHY. FRAME names a
+   broken frame of compression ("LZ4 frame"), and AT is then an offset in the
+   stored bytes; where FRAME is NULL, in the bytes of the trace.
+   LOST_UNPACKED: LOST counts bytes before compression. */
 void dump_lost(struct dump *d, uint64_t at, const char *frame, const char *why,
                uint64_t lost, bool lost_unpacked);
-/* Line of a header: process, executable, recorder, as far as it names them. */
+/* Part of a header's line: process, executable and recorder, where INFO has
+   them. */
 void dump_origin(struct dump_lines *l, const struct mtf_raw_info *info);
-/* Notes on stderr what the trace lacks; the exit status becomes 3. */
-void dump_lacks(struct dump *d, const char *what);
+/* Prints on stderr that the trace is incomplete, and REASON; the exit status
+   becomes 3. */
+void dump_incomplete(struct dump *d, const char *reason);
 
 /* --- Traces --------------------------------------------------------------- */
 
-/* Takes IN, and prints until the end or until the lines are over. NAME: as
-   given to tool_input_open, NULL for stdin. */
+/* Prints the raw trace or spool NAME in the order of the file, until its end or
+   until `over`. Closes IN, which is NULL where only a spool or parts of NAME
+   exist. NAME: the argument of tool_input_open, NULL for stdin. */
 void dump_raw(struct dump *d, struct tool_input *in, const char *name);
 
-/* Dumps the processed trace NAME; IN and D as of dump_raw. */
+/* Prints the processed trace NAME, read from IN. Closes IN. */
 void dump_processed(struct dump *d, struct tool_input *in, const char *name);
 
 #endif

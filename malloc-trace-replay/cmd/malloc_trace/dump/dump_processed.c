@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A trace that can be read anywhere is begun at the block of the first line
- * asked for, found by the index.
+ * malloc-trace dump of processed traces. If the file has an index and can be
+ * sought in, --from begins to read at the block of its offset.
  */
 #include "cmd/malloc_trace/dump/dump_lines.h"
 
+#include "base/check.h"
 #include "common/main.h"
 #include "trace/check.h"
 #include "trace/ops.h"
@@ -28,10 +29,10 @@ struct proc_dump {
 
 /* --- Operations ----------------------------------------------------------- */
 
-/* Operations on slots. */
+/* An operation on a slot. */
 static void put_operation(struct dump_lines *l, const struct mtf_op *op) {
     if (mtf_op_makes(op->kind))
-        dump_made(l, "slot ", op->slot);
+        dump_result(l, "slot ", op->slot);
     dump_str(l, mtf_call_name(op->call));
     dump_str(l, "(");
     switch (op->kind) {
@@ -69,8 +70,8 @@ static void put_failed(struct dump_lines *l, const struct mtf_op *op) {
 }
 
 /* A record with bytes. */
-static void put_bytes(struct dump_lines *l, const struct mtf_proc_block *b,
-                      const struct mtf_op *op) {
+static void put_record(struct dump_lines *l, const struct mtf_proc_block *b,
+                       const struct mtf_op *op) {
     size_t n;
     const uint8_t *p = mtf_proc_bytes(b, op, &n);
     switch (op->kind) {
@@ -96,13 +97,13 @@ static void put_bytes(struct dump_lines *l, const struct mtf_proc_block *b,
     }
 }
 
-/* A plain record, or one with bytes. */
-static void put_rest(struct dump_lines *l, const struct mtf_proc_block *b,
-                     const struct mtf_op *op) {
+/* A record of a plain kind, a text or a pair of numbers, or another record. */
+static void put_plain(struct dump_lines *l, const struct mtf_proc_block *b,
+                      const struct mtf_op *op) {
     const struct mtf_kind *k = mtf_plain_of_op(op->kind);
     size_t n;
     if (k == NULL) {
-        put_bytes(l, b, op);
+        put_record(l, b, op);
     } else if (k->form == MTF_FORM_TEXT) {
         const uint8_t *text = mtf_proc_bytes(b, op, &n);
         dump_text(l, k->name, text, n);
@@ -136,7 +137,7 @@ static void print_op(struct proc_dump *w, const struct mtf_proc_block *b,
     switch (op->kind) {
     case MTF_OP_SWITCH:
     case MTF_OP_TIME:
-        return; /* columns of the lines that follow */
+        return; /* shown in the columns of the lines that follow */
     case MTF_OP_THREAD_START:
     case MTF_OP_THREAD_END:
     case MTF_OP_LOSS:
@@ -165,13 +166,13 @@ static void print_op(struct proc_dump *w, const struct mtf_proc_block *b,
     else if (op->kind == MTF_OP_PRESENT)
         dump_id(l, "present bytes ", op->size);
     else
-        put_rest(l, b, op);
+        put_plain(l, b, op);
     dump_end(l);
 }
 
 /* --- Blocks --------------------------------------------------------------- */
 
-static void begin_block(struct proc_dump *w, const struct mtf_proc_block *b) {
+static void print_block(struct proc_dump *w, const struct mtf_proc_block *b) {
     struct dump_lines *l = &w->d->lines;
     dump_begin_at(l, b->offset, DUMP_NONE, b->head.time_ns);
     dump_id(l, "block, ", b->head.records);
@@ -180,7 +181,8 @@ static void begin_block(struct proc_dump *w, const struct mtf_proc_block *b) {
     dump_end(l);
 }
 
-static void end_block(struct proc_dump *w, const struct tool_ops_item *item) {
+static void print_block_end(struct proc_dump *w,
+                            const struct tool_ops_item *item) {
     if (item->problem == NULL)
         return;
     dump_damage(w->d, item->offset, DUMP_NONE);
@@ -189,7 +191,7 @@ static void end_block(struct proc_dump *w, const struct tool_ops_item *item) {
     dump_end(&w->d->lines);
 }
 
-static void see_closing(struct proc_dump *w, const struct mtf_proc_block *b) {
+static void print_closing(struct proc_dump *w, const struct mtf_proc_block *b) {
     struct dump_lines *l = &w->d->lines;
     dump_begin_at(l, b->offset, DUMP_NONE, b->head.time_ns);
     dump_str(l, "end");
@@ -197,10 +199,11 @@ static void see_closing(struct proc_dump *w, const struct mtf_proc_block *b) {
     dump_end(l);
     const char *lacks = tool_check_lacks(b);
     if (lacks != NULL)
-        dump_lacks(w->d, lacks);
+        dump_incomplete(w->d, lacks);
 }
 
-static void see_header(struct proc_dump *w, const struct mtf_proc_item *item) {
+static void print_header(struct proc_dump *w,
+                         const struct mtf_proc_item *item) {
     static struct mtf_raw_info info;
     struct dump_lines *l = &w->d->lines;
     bool known = mtf_raw_parse_header(item->raw_header, item->header.raw_length,
@@ -215,23 +218,24 @@ static void see_header(struct proc_dump *w, const struct mtf_proc_item *item) {
 
 /* --- Reading -------------------------------------------------------------- */
 
-/* Handles one item; false: it was the last. */
-static bool see_item(struct proc_dump *w, const struct tool_ops_item *item) {
+/* Prints one item. False: it was the last. */
+static bool print_item(struct proc_dump *w, const struct tool_ops_item *item) {
     switch (item->kind) {
     case TOOL_OPS_HEADER:
-        see_header(w, item->from);
+        print_header(w, item->from);
         return true;
     case TOOL_OPS_BLOCK:
-        begin_block(w, item->block);
+        print_block(w, item->block);
         return true;
     case TOOL_OPS_SOME:
+        TCM_ASSERT(item->count == 1);
         print_op(w, item->block, item->op, item->offset);
         return true;
     case TOOL_OPS_BLOCK_END:
-        end_block(w, item);
+        print_block_end(w, item);
         return true;
     case TOOL_OPS_CLOSING:
-        see_closing(w, item->block);
+        print_closing(w, item->block);
         return true;
     case TOOL_OPS_DAMAGE:
         dump_lost(w->d, item->from->file_offset,
@@ -254,7 +258,7 @@ static bool see_item(struct proc_dump *w, const struct tool_ops_item *item) {
     }
 }
 
-/* --- Beginning in the middle ---------------------------------------------- */
+/* --- Starting at an offset ------------------------------------------------ */
 
 static size_t read_file_at(void *ctx, uint64_t offset, void *data, size_t n) {
     size_t done = 0;
@@ -270,10 +274,9 @@ static size_t read_file_at(void *ctx, uint64_t offset, void *data, size_t n) {
     return done;
 }
 
-/* The input from the block of the first line on, if NAME is a file that has an
-   index and the block is not the first. NULL: it has to be read from the
-   beginning. */
-static struct tool_input *open_at(struct proc_dump *w, const char *name) {
+/* Opens NAME again at the block of --from, if it is a file with an index and
+   the block is not its first. NULL: read on from the beginning. */
+static struct tool_input *open_at_block(struct proc_dump *w, const char *name) {
     struct mtf_proc_index_entry e;
     struct tool_input *in = NULL;
     struct stat st;
@@ -293,13 +296,13 @@ static struct tool_input *open_at(struct proc_dump *w, const char *name) {
     return in;
 }
 
-/* Leaves out what is before the first line. The header was read, or not even
-   the magic is there. */
-static void skip_ahead(struct proc_dump *w, const char *name) {
+/* Replaces the input by one that begins at the block of --from, if possible.
+   Called after the header. */
+static void seek_to_block(struct proc_dump *w, const char *name) {
     if (w->d->lines.from == 0 || name == NULL ||
         tool_input_is_compressed(w->in))
         return;
-    struct tool_input *in = open_at(w, name);
+    struct tool_input *in = open_at_block(w, name);
     if (in == NULL)
         return;
     tool_input_close(w->in);
@@ -318,13 +321,13 @@ void dump_processed(struct dump *d, struct tool_input *in, const char *name) {
     w->d = d;
     w->in = in;
     tool_ops_init(&w->ops, in, NULL, NULL);
-    w->ops.at_once = 1; /* a line an operation, with its place */
+    w->ops.at_once = 1; /* each operation has its offset */
     while (!d->lines.over) {
         tool_ops_next(&w->ops, &item);
-        if (!see_item(w, &item))
+        if (!print_item(w, &item))
             break;
         if (item.kind == TOOL_OPS_HEADER)
-            skip_ahead(w, name);
+            seek_to_block(w, name);
     }
     tool_ops_fini(&w->ops);
     tool_input_close(w->in);

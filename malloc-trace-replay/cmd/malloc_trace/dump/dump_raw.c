@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An event's interval is known once the next time of its stream is: a second
- * decoder runs ahead of the first to that time, inside the segment.
+ * malloc-trace dump of raw traces. The interval of an event ends at the next
+ * time of its thread's stream: a second decoder runs ahead to that time, inside
+ * the segment.
  */
 #include "cmd/malloc_trace/dump/dump_lines.h"
 
+#include "base/check.h"
 #include "common/main.h"
 #include "trace/raw.h"
 #include "trace/raw_threads.h"
@@ -20,18 +22,18 @@ struct raw_dump {
     struct raw_threads threads;
     struct tool_raw_counts counts;
     bool in_spool;
-    uint64_t last_offset; /* of the last segment in the file at hand */
+    uint64_t last_offset; /* of the last segment, in the current file */
 };
 
-/* The stretch of a segment that is being decoded. */
+/* The bytes of a segment that are being decoded, [p, end). */
 struct stretch {
     const struct mtf_item *item;
-    size_t thread;  /* index of its stream */
-    uint64_t shift; /* place in memory + shift = offset in the file */
+    size_t thread;  /* index of the stream */
+    uint64_t shift; /* address + shift = offset in the file */
     const uint8_t *p, *end;
-    struct mtf_raw_state ahead; /* at AHEAD_P, behind the next time */
+    struct mtf_raw_state ahead; /* state at AHEAD_P, behind the next time */
     const uint8_t *ahead_p;
-    uint64_t lo, hi;
+    uint64_t lo, hi; /* interval of the events up to AHEAD_P */
 };
 
 /* --- Events --------------------------------------------------------------- */
@@ -48,7 +50,7 @@ static void put_failed(struct dump_lines *l, const struct mtf_event *e) {
     dump_str(l, ") failed");
 }
 
-/* A call of the malloc family, behind its name. */
+/* Arguments of a call of the malloc family, and its outcome. */
 static void put_call(struct dump_lines *l, const struct mtf_event *e) {
     dump_str(l, "(");
     switch (e->kind) {
@@ -132,9 +134,9 @@ static void put_plain(struct dump_lines *l, const struct mtf_event *e) {
     }
 }
 
-/* Events that are no calls of the malloc family. */
-static void put_rare(struct dump_lines *l, const struct mtf_event *e,
-                     const struct mtf_raw_state *s) {
+/* Events other than calls of the malloc family. */
+static void put_other(struct dump_lines *l, const struct mtf_event *e,
+                      const struct mtf_raw_state *s) {
     switch (e->kind) {
     case MTF_EVENT_BUFFER:
         put_buffer(l, s);
@@ -161,7 +163,7 @@ static void put_rare(struct dump_lines *l, const struct mtf_event *e,
     case MTF_EVENT_WRONG:
         put_wrong(l, e);
         break;
-    case MTF_EVENT_SITE: /* decoded */
+    case MTF_EVENT_SITE: /* decoded by decode_event */
         dump_id(l, "site ", e->value);
         break;
     case MTF_EVENT_SITE_DEF:
@@ -185,11 +187,11 @@ static void print_event(struct raw_dump *r, const struct stretch *s,
     else
         dump_begin(l, offset, shown_thread(thread), s->lo, s->hi);
     if (e->kind > MTF_EVENT_FAILED) {
-        put_rare(l, e, &r->threads.thread[s->thread].stream.state);
+        put_other(l, e, &r->threads.thread[s->thread].stream.state);
     } else {
         if (e->kind == MTF_EVENT_ALLOC || e->kind == MTF_EVENT_ALIGNED ||
             e->kind == MTF_EVENT_REALLOC || e->kind == MTF_EVENT_REALLOC_NEW)
-            dump_made(l, "#", e->token);
+            dump_result(l, "#", e->token);
         dump_str(l, mtf_call_name(e->call));
         put_call(l, e);
     }
@@ -198,8 +200,8 @@ static void print_event(struct raw_dump *r, const struct stretch *s,
 
 /* --- Streams -------------------------------------------------------------- */
 
-/* Runs ahead behind the next time, which bounds the events before it. */
-static void look_ahead(struct stretch *s) {
+/* Moves the second decoder behind the next time, and sets HI to that time. */
+static void find_next_time(struct stretch *s) {
     struct mtf_event e;
     s->hi = s->item->time_hi;
     while (s->ahead_p < s->end) {
@@ -219,7 +221,7 @@ static void look_ahead(struct stretch *s) {
         s->hi = s->lo;
 }
 
-static void count(struct tool_raw_counts *c, unsigned kind) {
+static void count_event(struct tool_raw_counts *c, unsigned kind) {
     c->mallocs += kind == MTF_EVENT_ALLOC;
     c->memaligns += kind == MTF_EVENT_ALIGNED;
     c->reallocs += kind == MTF_EVENT_REALLOC || kind == MTF_EVENT_REALLOC_NEW ||
@@ -228,11 +230,12 @@ static void count(struct tool_raw_counts *c, unsigned kind) {
     c->failed += kind == MTF_EVENT_FAILED;
 }
 
-static void see_event(struct raw_dump *r, struct stretch *s,
-                      struct mtf_event *e, uint64_t offset) {
+/* Follows times, sites and gaps of the stream, and prints E. */
+static void decode_event(struct raw_dump *r, struct stretch *s,
+                         struct mtf_event *e, uint64_t offset) {
     struct raw_thread *t = &r->threads.thread[s->thread];
     uint32_t owner = t->stream.state.as_thread;
-    count(&r->counts, e->kind);
+    count_event(&r->counts, e->kind);
     switch (e->kind) {
     case MTF_EVENT_STATE:
     case MTF_EVENT_AS_THREAD:
@@ -259,11 +262,12 @@ static void see_event(struct raw_dump *r, struct stretch *s,
     print_event(r, s, e, offset, owner != 0 ? owner : t->id);
 }
 
-static void decode(struct raw_dump *r, struct stretch *s) {
+static void decode_stretch(struct raw_dump *r, struct stretch *s) {
     struct mtf_event e;
     while (s->p < s->end && !r->d->lines.over) {
         if (s->p >= s->ahead_p)
-            look_ahead(s);
+            find_next_time(s);
+        TCM_ASSERT(s->lo <= s->hi && s->ahead_p <= s->end);
         struct mtf_stream *stream = &r->threads.thread[s->thread].stream;
         uint64_t offset = (uint64_t)(uintptr_t)s->p + s->shift;
         int n = mtf_raw_decode(&stream->state, s->p, s->end, &e);
@@ -277,13 +281,13 @@ static void decode(struct raw_dump *r, struct stretch *s) {
             return;
         }
         s->p += n;
-        see_event(r, s, &e, offset);
+        decode_event(r, s, &e, offset);
     }
 }
 
-/* Tells of bytes that are missing before ITEM. */
-static void see_gap(struct raw_dump *r, const struct mtf_item *item,
-                    const struct mtf_placement *place) {
+/* Prints how many bytes of the stream are missing before ITEM, if any. */
+static void print_missing(struct raw_dump *r, const struct mtf_item *item,
+                          const struct mtf_placement *place) {
     struct dump_lines *l = &r->d->lines;
     if (place->gap == 0 && place->undecodable == 0)
         return;
@@ -295,13 +299,14 @@ static void see_gap(struct raw_dump *r, const struct mtf_item *item,
     dump_end(l);
 }
 
-static bool see_data(struct raw_dump *r, const struct mtf_item *item) {
+/* False: out of memory. */
+static bool print_data(struct raw_dump *r, const struct mtf_item *item) {
     struct mtf_placement place;
     struct raw_thread *t = raw_threads_find(&r->threads, item->thread);
     if (t == NULL)
         return false;
     mtf_stream_place(&t->stream, item, &place);
-    see_gap(r, item, &place);
+    print_missing(r, item, &place);
     struct stretch s = {.item = item,
                         .thread = (size_t)(t - r->threads.thread),
                         .p = place.data,
@@ -314,13 +319,13 @@ static bool see_data(struct raw_dump *r, const struct mtf_item *item) {
     s.lo = item->time_lo > t->last_ns ? item->time_lo : t->last_ns;
     t->last_ns = s.lo;
     if (place.length != 0)
-        decode(r, &s);
+        decode_stretch(r, &s);
     return true;
 }
 
 /* --- Other segments ------------------------------------------------------- */
 
-static void see_header(struct raw_dump *r, const struct mtf_item *item) {
+static void print_header(struct raw_dump *r, const struct mtf_item *item) {
     struct dump_lines *l = &r->d->lines;
     const struct mtf_raw_info *info = item->info;
     l->start_ns = info->fixed.start_ns;
@@ -330,8 +335,8 @@ static void see_header(struct raw_dump *r, const struct mtf_item *item) {
     dump_end(l);
 }
 
-/* A line a block. */
-static void see_present(struct raw_dump *r, const struct mtf_item *item) {
+/* Present bytes, one line for each block. */
+static void print_present(struct raw_dump *r, const struct mtf_item *item) {
     struct dump_lines *l = &r->d->lines;
     uint64_t offset = item->file_offset + sizeof(struct mtf_segment);
     struct mtf_present p;
@@ -343,7 +348,8 @@ static void see_present(struct raw_dump *r, const struct mtf_item *item) {
     }
 }
 
-static void see_sites(struct raw_dump *r, const struct mtf_item *item) {
+/* Definitions of call sites, one line each. */
+static void print_sites(struct raw_dump *r, const struct mtf_item *item) {
     struct dump_lines *l = &r->d->lines;
     struct mtf_event e;
     uint32_t at = 0;
@@ -356,8 +362,8 @@ static void see_sites(struct raw_dump *r, const struct mtf_item *item) {
     }
 }
 
-/* Segments without a thread. */
-static void see_other(struct raw_dump *r, const struct mtf_item *item) {
+/* Barrier, sample, footer or notice. */
+static void print_segment(struct raw_dump *r, const struct mtf_item *item) {
     struct dump_lines *l = &r->d->lines;
     dump_begin_at(l, item->file_offset, DUMP_NONE, item->time_lo);
     switch (item->kind) {
@@ -377,18 +383,18 @@ static void see_other(struct raw_dump *r, const struct mtf_item *item) {
     dump_end(l);
 }
 
-/* Offsets begin at 0 again in a spool and in each part of a flight recording.
- */
-static void see_place(struct raw_dump *r, const struct mtf_item *item) {
+/* Prints a line "file:" where ITEM is the first one of another file: offsets
+   begin at 0 again in a spool and in each part of a flight recording. */
+static void print_file(struct raw_dump *r, const struct mtf_item *item) {
     struct dump_lines *l = &r->d->lines;
     if (item->kind == MTF_ITEM_DAMAGE)
         return;
     bool next_part = !item->from_spool && item->file_offset < r->last_offset;
     bool to_spool = item->from_spool && !r->in_spool;
     r->last_offset = item->file_offset;
-    if (to_spool && r->in_spool == false && !tool_raw_has_file(r->raw)) {
+    if (to_spool && !tool_raw_has_file(r->raw)) {
         r->in_spool = true;
-        return; /* there is nothing but a spool */
+        return; /* the spool is the only file */
     }
     if (!next_part && !to_spool)
         return;
@@ -404,14 +410,14 @@ static void see_place(struct raw_dump *r, const struct mtf_item *item) {
 /* --- The whole trace ------------------------------------------------------ */
 
 /* False: out of memory. */
-static bool see_item(struct raw_dump *r, const struct mtf_item *item) {
-    see_place(r, item);
+static bool print_item(struct raw_dump *r, const struct mtf_item *item) {
+    print_file(r, item);
     switch (item->kind) {
     case MTF_ITEM_HEADER:
-        see_header(r, item);
+        print_header(r, item);
         return true;
     case MTF_ITEM_DATA:
-        return see_data(r, item);
+        return print_data(r, item);
     case MTF_ITEM_DAMAGE:
         dump_lost(r->d, item->file_offset,
                   item->offset_is_stored ? tool_raw_frame_name(r->raw) : NULL,
@@ -419,21 +425,23 @@ static bool see_item(struct raw_dump *r, const struct mtf_item *item) {
                   item->lost_unpacked);
         return true;
     case MTF_ITEM_PRESENT:
-        see_present(r, item);
+        print_present(r, item);
         return true;
     case MTF_ITEM_SITES:
-        see_sites(r, item);
+        print_sites(r, item);
         return true;
     default:
-        see_other(r, item);
+        print_segment(r, item);
         return true;
     }
 }
 
-static void conclude(struct raw_dump *r) {
+/* Compares the counted events with the footer's account, and prints what is
+   missing. */
+static void check_end(struct raw_dump *r) {
     const char *problem = raw_end_problem(r->raw);
     if (problem != NULL && (r->d->damages == 0 || tool_raw_is_growing(r->raw)))
-        dump_lacks(r->d, problem);
+        dump_incomplete(r->d, problem);
     r->counts.untraced = raw_threads_untraced(&r->threads);
     r->counts.dropped = raw_threads_dropped(&r->threads);
     const char *footer = tool_raw_footer_problem(r->raw, &r->counts);
@@ -444,28 +452,28 @@ static void conclude(struct raw_dump *r) {
     }
     if (tool_raw_in_all(r->raw, MTF_ACCOUNT_DROPPED_EVENTS,
                         r->counts.dropped) != 0)
-        dump_lacks(r->d, "the recorder dropped events");
+        dump_incomplete(r->d, "the recorder dropped events");
 }
 
 void dump_raw(struct dump *d, struct tool_input *in, const char *name) {
     struct raw_dump r = {.d = d};
     struct mtf_item item = {0};
-    bool good = (r.raw = tool_raw_from_input(in, name)) != NULL;
-    if (good)
+    bool has_memory = (r.raw = tool_raw_from_input(in, name)) != NULL;
+    if (has_memory)
         r.threads.begins_late = tool_raw_begins_late(r.raw);
-    while (good && !d->lines.over) {
+    while (has_memory && !d->lines.over) {
         tool_raw_next(r.raw, &item);
         if (item.kind == MTF_ITEM_END || item.kind == MTF_ITEM_FAILED)
             break;
-        good = see_item(&r, &item);
+        has_memory = print_item(&r, &item);
     }
-    if (!good)
+    if (!has_memory)
         tool_error("out of memory");
     else if (item.kind == MTF_ITEM_FAILED)
         tool_error("%s", tool_raw_item_text(r.raw, &item));
     else if (item.kind == MTF_ITEM_END)
-        conclude(&r);
-    if (!good || item.kind == MTF_ITEM_FAILED)
+        check_end(&r);
+    if (!has_memory || item.kind == MTF_ITEM_FAILED)
         d->status = TOOL_FAILED;
     raw_threads_free(&r.threads);
     tool_raw_close(r.raw);

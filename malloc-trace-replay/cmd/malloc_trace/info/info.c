@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * malloc-trace info: what raw traces, spools and processed traces hold.
+ * malloc-trace info: facts of raw traces, spools and processed traces.
  */
 #include "cmd/malloc_trace/info/info_print.h"
 #include "cmd/malloc_trace/malloc_trace.h"
@@ -33,12 +33,12 @@ static void read_file(struct info_file *f, const char *name) {
     info_live_forget(&f->live);
 }
 
-static void tell_problems(const struct info_file *f) {
+static void print_problems(const struct info_file *f) {
     for (uint64_t i = 0; i < f->problem_count && i < INFO_TEXTS; i++)
         if (f->problems[i] != NULL)
             tool_error("%s", f->problems[i]);
     if (f->problem_count > INFO_TEXTS)
-        tool_error("%s: %llu more places like these", f->name,
+        tool_error("%s: %llu more problems", f->name,
                    (unsigned long long)(f->problem_count - INFO_TEXTS));
 }
 
@@ -61,33 +61,34 @@ int cmd_info(int argc, char **argv) {
     bool all = false;
     const struct tool_opt opts[] = {
         {.value = "FILE",
-         .help = "a trace, plain or compressed, also one of those that "
-                 "malloc-trace convert reads; a spool; or a name of which only "
-                 "NAME.spool exists. '-' is standard input"},
+         .help = "a raw or processed trace, or one of a format that "
+                 "malloc-trace convert reads, plain or compressed; a spool; "
+                 "NAME if only NAME.spool exists. '-': standard input"},
         {.name = "json",
          .value = "FILE",
-         .help = "write the same as JSON ('-' is standard output, which then "
-                 "has no text)",
+         .help = "write all facts as JSON ('-': to standard output, instead "
+                 "of the text)",
          .text = &json},
         {.letter = 'v',
          .name = "verbose",
-         .help = "say all that is known",
+         .help = "print all facts",
          .flag = &all},
         {0}};
     const struct tool_command command = {
         .usage = "malloc-trace info [-v] [--json=FILE] FILE...",
-        .about = "Says what raw traces, their spools and processed traces "
-                 "hold. With several files, first which process started which.",
+        .about = "Prints a summary of each trace: program, calls, sizes, peak "
+                 "of live bytes, completeness. With several files, first "
+                 "prints which process started which.",
         .opts = opts,
-        .quiet = "no text; say what is wrong",
-        .notes = "Exit status: 0; 1 a file could not be read or is no trace; "
-                 "2 usage; 3 a trace is cut, damaged, inconsistent, still "
-                 "being recorded, or known to lack something."};
+        .quiet = "print errors only",
+        .notes = "Exit status: 0 success; 1 a FILE cannot be read or is no "
+                 "trace; 2 wrong command line; 3 a trace is cut, damaged, "
+                 "inconsistent, incomplete, or still being recorded."};
     struct tool_opts o;
     if (!tool_opts_parse(&o, &command, argc, argv))
         return o.status;
     if (o.operand_count == 0)
-        return tool_usage_error("no file given");
+        return tool_usage_error("no FILE given");
     if (tool_files_collide_text(json, (const char *const *)o.operand,
                                 o.operand_count))
         return TOOL_USAGE;
@@ -108,7 +109,7 @@ int cmd_info(int argc, char **argv) {
         if (text && f->kind != INFO_UNREADABLE)
             info_print(f, all);
         tool_flush();
-        tell_problems(f);
+        print_problems(f);
         if (f->status == TOOL_FAILED || status == TOOL_OK)
             status = f->status;
     }

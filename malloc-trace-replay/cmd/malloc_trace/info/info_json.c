@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * malloc-trace info as JSON. malloc-trace-info(1) describes the keys.
+ */
 #include "cmd/malloc_trace/info/info_print.h"
 
 #include <inttypes.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is known of a file as text: first the summary, then all figures; and how
- * processes of several files belong together.
+ * malloc-trace info as text: the summary of a file, with -v all other facts,
+ * and the tree of processes of several files.
  */
 #include "cmd/malloc_trace/info/info_print.h"
 
+#include "base/check.h"
 #include "common/text.h"
 
 #include <inttypes.h>
@@ -17,11 +18,11 @@
 /* Threads named as the busiest ones, and the width of the longest bar. */
 #define BUSIEST   3u
 #define BAR_WIDTH 30u
-/* Columns of a line, and those in front of what a label names. */
+/* Columns of a line, and those of its label. */
 #define WIDTH  80u
 #define INDENT 16u
 
-/* A line of parts that goes on below its beginning where it gets too wide. */
+/* A line of parts, broken in front of a part that does not fit. */
 struct line {
     size_t used; /* columns */
 };
@@ -30,7 +31,7 @@ static struct line put_label(const char *label) {
     return (struct line){(size_t)printf("  %-13s ", label)};
 }
 
-/* BEFORE stands between the part and the one in front of it. */
+/* BEFORE is the separator from the previous part. */
 static void put_part(struct line *l, const char *before, const char *fmt, ...)
     TCM_PRINTF(3, 4);
 static void put_part(struct line *l, const char *before, const char *fmt, ...) {
@@ -63,27 +64,28 @@ static bool proc_account(const struct info_file *f, unsigned field,
     return false;
 }
 
-/* Field of the recorder's account, which a processed trace passes on. */
-static bool account(const struct info_file *f, unsigned field, uint64_t *n) {
+/* A field of the recorder's account; a processed trace has a copy of it. */
+static bool recorder_account(const struct info_file *f, unsigned field,
+                             uint64_t *n) {
     if (f->kind != INFO_RAW)
         return proc_account(f, MTF_PROC_ACCOUNT_RECORDER + field, n);
     *n = f->account[field];
     return f->have_account[field];
 }
 
-/* Whether F has a window or some threads of a recording only, so that what is
-   known of the whole does not describe it. */
+/* Tells whether F has only a window or some threads of a recording: facts of
+   the whole recording do not describe F. */
 static bool is_part(const struct info_file *f) {
     uint64_t n;
     return proc_account(f, MTF_PROC_ACCOUNT_PROLOGUE_OPS, &n);
 }
 
-/* In tenths, of N in ALL. */
+/* N in thousandths of ALL. */
 static uint64_t per_mille(uint64_t n, uint64_t all) {
     return all == 0 ? 0 : (uint64_t)((unsigned __int128)n * 1000 / all);
 }
 
-/* --- What, and how long --------------------------------------------------- */
+/* --- Summary: program and duration ---------------------------------------- */
 
 static void print_program(const struct info_file *f) {
     const struct mtf_raw_header *h = &f->header.fixed;
@@ -111,7 +113,8 @@ static void print_program(const struct info_file *f) {
     printf(", process %" PRIu32 "%s\n", h->pid, text);
 }
 
-/* Of what is in the file: a part begins later than its recording. */
+/* Start of the events in the file, in ns: a part begins later than its
+   recording. */
 static uint64_t start_of(const struct info_file *f) {
     uint64_t start = 0;
     bool late = f->begins_late || is_part(f);
@@ -149,7 +152,7 @@ static void print_length(const struct info_file *f) {
     putchar('\n');
 }
 
-/* What of the recording is not in the file, and what was put in for it. */
+/* Operations that stand for the rest of the recording, and events left out. */
 static void print_part(const struct info_file *f) {
     static const struct {
         unsigned field;
@@ -175,10 +178,10 @@ static void print_part(const struct info_file *f) {
     putchar('\n');
 }
 
-/* --- How much ------------------------------------------------------------- */
+/* --- Summary: calls and memory -------------------------------------------- */
 
 static void print_events(const struct info_file *f) {
-    uint64_t sum[5] = {0};
+    uint64_t sum[5] = {0}, in_all = 0;
     static const char *const name[] = {"mallocs", "memaligns", "reallocs",
                                        "frees", "failed"};
     struct tool_text t;
@@ -193,13 +196,15 @@ static void print_events(const struct info_file *f) {
     put_part(&l, "", "%s", tool_text_count(&t, info_event_count(f)));
     const char *before = ": ";
     for (unsigned i = 0; i < TCM_ARRAY_SIZE(sum); i++) {
+        in_all += sum[i];
         if (sum[i] == 0)
             continue;
         put_part(&l, before, "%s %.*s", tool_text_count(&t, sum[i]),
                  (int)strlen(name[i]) - (sum[i] == 1 && i < 4), name[i]);
         before = ", ";
     }
-    /* postprocess counts these as frees of what was not recorded */
+    TCM_ASSERT(in_all == info_event_count(f));
+    /* postprocess counts these as untraced frees */
     if (f->begins_late && f->kind == INFO_RAW && f->live.older_frees != 0)
         put_part(&l, "; ", "%s of older blocks",
                  tool_text_count(&t, f->live.older_frees));
@@ -281,7 +286,7 @@ static void print_summary_peak(const struct info_file *f) {
            tool_text_count(&b, l->blocks), l->blocks == 1 ? "" : "s");
 }
 
-/* Of how much of the large blocks a recorder found memory. */
+/* Bytes of large blocks that had memory behind them. */
 static void print_present(const struct info_file *f) {
     struct tool_text a, b, c;
     if (f->kind == INFO_RAW || f->ops[MTF_OP_PRESENT] == 0)
@@ -294,7 +299,7 @@ static void print_present(const struct info_file *f) {
            f->large_blocks == 1 ? "" : "s");
 }
 
-/* --- Whether it is all, and what it took ---------------------------------- */
+/* --- Summary: completeness and cost --------------------------------------- */
 
 static void print_complete(const struct info_file *f) {
     uint64_t reason;
@@ -305,10 +310,10 @@ static void print_complete(const struct info_file *f) {
     if (f->growing)
         fputs(", still being recorded", stdout);
     else if (is_part(f))
-        ; /* it ends where it was cut */
+        ; /* the end of a part says nothing of the recording's */
     else if (!f->clean_end)
         fputs(", without clean end", stdout);
-    else if (account(f, MTF_ACCOUNT_END_REASON, &reason))
+    else if (recorder_account(f, MTF_ACCOUNT_END_REASON, &reason))
         printf(", %s", info_end_reason(reason));
     putchar('\n');
 }
@@ -321,18 +326,18 @@ static void print_cost(const struct info_file *f) {
     if (n != 0)
         put_part(&l, ", ", "%.2f bytes an event",
                  (double)f->stored_bytes / (double)n);
-    /* the recorder's own account is one of the whole recording */
+    /* the recorder's account covers the whole recording */
     bool whole = !f->begins_late && !is_part(f);
-    if (whole && account(f, MTF_ACCOUNT_SAVER_CPU_NS, &saver))
+    if (whole && recorder_account(f, MTF_ACCOUNT_SAVER_CPU_NS, &saver))
         put_part(&l, "; ", "saving took %s", tool_text_ns(&a, saver));
-    if (whole && account(f, MTF_ACCOUNT_WAITS, &waits) && waits != 0 &&
-        account(f, MTF_ACCOUNT_WAIT_NS, &wait_ns))
+    if (whole && recorder_account(f, MTF_ACCOUNT_WAITS, &waits) && waits != 0 &&
+        recorder_account(f, MTF_ACCOUNT_WAIT_NS, &wait_ns))
         put_part(&l, "; ", "waited %s time%s, %s", tool_text_count(&a, waits),
                  waits == 1 ? "" : "s", tool_text_ns(&b, wait_ns));
     putchar('\n');
 }
 
-/* --- Sizes ---------------------------------------------------------------- */
+/* --- Summary: sizes ------------------------------------------------------- */
 
 static void print_size_range(unsigned b) {
     struct tool_text from, to;
@@ -359,6 +364,7 @@ static void print_sizes(const struct info_live *l) {
         all += l->sizes[b];
         most = l->sizes[b] > most ? l->sizes[b] : most;
     }
+    TCM_ASSERT(most <= all);
     if (all == 0)
         return;
     printf("  sizes asked for        %31s%11s\n", "requests", "up to here");
@@ -370,12 +376,13 @@ static void print_sizes(const struct info_live *l) {
         unsigned width = (unsigned)((double)n * BAR_WIDTH / (double)most + 0.5);
         uint64_t share = per_mille(so_far, all);
         print_size_range(b);
-        /* a short bar leaves its end to a long number */
+        /* a long number takes columns that the bar does not need */
         const char *count = tool_text_count(&t, n);
         int room = (int)BAR_WIDTH + 12 - (int)strlen(count);
         printf("%-*.*s%s %5" PRIu64 ".%" PRIu64 " %%\n", room > 0 ? room : 0,
                (int)width, bar, count, share / 10, share % 10);
     }
+    TCM_ASSERT(so_far == all);
 }
 
 static void print_summary(const struct info_file *f) {
@@ -395,7 +402,7 @@ static void print_summary(const struct info_file *f) {
 /* Threads listed before the rest is only counted. */
 #define THREADS_SHOWN 16u
 
-/* --- Lines -------------------------------------------------------------- */
+/* --- All facts: lines ----------------------------------------------------- */
 
 static void put_count(const char *label, uint64_t n) {
     struct tool_text t;
@@ -430,7 +437,7 @@ static void print_settings(const struct mtf_raw_header *h) {
            (h->settings & MTF_SETTING_SITES) != 0 ? ", call sites" : "");
 }
 
-/* What postprocess --strip leaves out. */
+/* Process, program and date: facts that postprocess --strip removes. */
 static void print_origin(const struct info_file *f) {
     const struct mtf_raw_header *h = &f->header.fixed;
     printf("  %-24s process %" PRIu32 ", started %" PRIu64 ", id %016" PRIx64
@@ -476,7 +483,7 @@ static void print_calls(const struct info_file *f) {
         }
 }
 
-/* --- Peaks --------------------------------------------------------------- */
+/* --- All facts: peaks ----------------------------------------------------- */
 
 static void print_peak(const struct info_file *f, const char *label, uint64_t n,
                        uint64_t ns) {
@@ -508,7 +515,7 @@ static void print_event_bytes(const struct info_file *f, const char *label) {
                (double)f->raw_bytes / n, (double)f->stored_bytes / n);
 }
 
-/* --- Threads -------------------------------------------------------------- */
+/* --- All facts: threads --------------------------------------------------- */
 
 static void print_threads(const struct info_file *f) {
     struct tool_text t;
@@ -534,7 +541,7 @@ static void print_threads(const struct info_file *f) {
                tool_text_count(&t, f->threads.ids.count - THREADS_SHOWN));
 }
 
-/* --- Raw ---------------------------------------------------------------- */
+/* --- All facts: raw traces ------------------------------------------------ */
 
 static void print_footer(const struct info_file *f) {
     if (f->segments[MTF_SEGMENT_FOOTER] == 0)
@@ -596,7 +603,7 @@ static void print_raw(const struct info_file *f) {
     put_count("bytes missing", f->missing_bytes + f->undecodable_bytes);
 }
 
-/* --- Processed ---------------------------------------------------------- */
+/* --- All facts: processed traces ------------------------------------------ */
 
 static void print_proc_account(const struct info_file *f) {
     printf("  account\n");
@@ -642,7 +649,7 @@ static void print_processed(const struct info_file *f) {
         print_proc_account(f);
 }
 
-/* What kind of file it is. */
+/* First line: name, kind of file, compression, version. */
 static void print_kind(const struct info_file *f) {
     const char *in = f->frame_name != NULL ? f->frame_name : "";
     const char *before = f->frame_name != NULL ? " in " : "";
@@ -669,7 +676,7 @@ void info_print(const struct info_file *f, bool all) {
         print_processed(f);
 }
 
-/* --- Process tree ------------------------------------------------------- */
+/* --- Process tree --------------------------------------------------------- */
 
 static const struct mtf_raw_header *head_of(const struct info_file *f) {
     return &f->header.fixed;
@@ -682,8 +689,8 @@ static bool started_before(const struct info_file *a,
     return a < b;
 }
 
-/* Whether A's process is B's parent, or B's own before an exec. Only earlier
-   recordings qualify, so that damaged ids cannot make a circle. */
+/* Tells whether A's process is B's parent, or B's own before an exec. Only an
+   earlier recording qualifies, so that damaged ids cannot make a circle. */
 static bool is_above(const struct info_file *a, const struct info_file *b) {
     const struct mtf_raw_header *x = head_of(a), *y = head_of(b);
     if (!started_before(a, b))
@@ -696,8 +703,8 @@ static bool is_above(const struct info_file *a, const struct info_file *b) {
            (y->parent_start == 0 || y->parent_start == x->process_start);
 }
 
-/* Index of the latest recording above number I, or -1. */
-static int above(const struct info_file *files, int count, int i) {
+/* Index of the latest recording that is_above() recording I, or -1. */
+static int parent_of(const struct info_file *files, int count, int i) {
     int found = -1;
     for (int k = 0; k < count; k++)
         if (files[k].have_header && is_above(&files[k], &files[i]) &&
@@ -707,10 +714,10 @@ static int above(const struct info_file *files, int count, int i) {
 }
 
 struct tree_node {
-    int file, parent, depth;
+    int parent; /* index of a file; -1: a root; -2: not in the tree */
 };
 
-/* The next child of PARENT after file AFTER, by start; -1: none. */
+/* The child of PARENT that started next after file AFTER; -1: none. */
 static int next_child(const struct info_file *files,
                       const struct tree_node *nodes, int count, int parent,
                       int after) {
@@ -731,7 +738,7 @@ void info_print_tree(const struct info_file *files, int count) {
         return;
     for (int i = 0; i < count; i++)
         nodes[i].parent = files[i].have_header && !info_is_stripped(&files[i])
-                              ? above(files, count, i)
+                              ? parent_of(files, count, i)
                               : -2;
     for (int i = 0; i < count; i++)
         any = any || nodes[i].parent != -2;
