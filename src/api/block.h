@@ -14,7 +14,6 @@
 
 #include "api/thread_state.h"
 #include "core/heap.h"
-#include "core/object_word.h"
 
 struct tcm_block {
     void *ptr;

@@ -27,7 +27,7 @@
 #include "api/trace_hooks.h"
 #include "base/bits.h"
 #include "base/check.h"
-#include "core/class_map.h"
+#include "core/page_map.h"
 #include "core/heap.h"
 
 /* True if PTR is an object of the class. For assertions. */

@@ -16,7 +16,6 @@
 #include "base/lock.h"
 #include "core/cache_registry.h"
 #include "core/heap_census.h"
-#include "core/object_word.h"
 #include "core/page_map.h"
 #include "core/size_class.h"
 

@@ -11,9 +11,8 @@
 #include "base/check.h"
 #include "base/linux/os_mem.h"
 #include "base/raw_io.h"
-#include "core/class_map.h"
-#include "core/meta_alloc.h"
 #include "core/page_map.h"
+#include "core/meta_alloc.h"
 
 #include <sys/auxv.h>
 

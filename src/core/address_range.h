@@ -9,7 +9,7 @@
  * TCM_GROW_STEP. Reservations are aligned to their length where that is a power
  * of two, so that offsets are aligned as addresses are. Ranges are numbered in
  * the order in which they were made. The first one begins with the class map
- * (class_map.h) if it has full length, and ends with addresses for leaves of
+ * (page_map.h) if it has full length, and ends with addresses for leaves of
  * the page map and for records; start and length are of the rest.
  *
  * Threads: the table is changed by the thread that makes the heap grow, with

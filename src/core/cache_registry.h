@@ -70,6 +70,10 @@ void tcm_registry_totals(struct tcm_registry_totals *out);
 void tcm_registry_each(void (*visit)(struct tcm_thread_cache *, void *),
                        void *argument);
 
+/* Objects of CLASS in CACHE, which its thread may be changing. */
+uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
+                           unsigned size_class);
+
 /* Shuts all caches (thread_cache.h), detached ones too. */
 void tcm_registry_shut_all(void);
 

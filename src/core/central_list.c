@@ -66,7 +66,9 @@ static void map_entries(const struct tcm_span *span) {
                                page_entry(span, page));
 }
 
-bool tcm_central_make_words(struct tcm_span *span) {
+/* Makes SPAN's table of object words, if it has none; the caller owns an object
+   of it. false: out of memory. */
+static bool make_words(struct tcm_span *span) {
     if (!tcm_object_words)
         return false;
     struct tcm_central *central = lock_class(span->size_class);
@@ -87,6 +89,32 @@ bool tcm_central_make_words(struct tcm_span *span) {
     }
     tcm_unlock(&central->lock);
     return done;
+}
+
+uint64_t *tcm_object_word(const void *ptr, bool make) {
+    struct tcm_span *span = tcm_object_words ? tcm_page_span(ptr) : NULL;
+    if (span == NULL)
+        return NULL;
+    if (span->state == TCM_SPAN_LARGE)
+        return &span->word;
+    if (span->state != TCM_SPAN_SMALL)
+        return NULL;
+    uint64_t *word = tcm_entry_word(tcm_page_entry(ptr), ptr);
+    if (word != NULL || !make || !make_words(span))
+        return word;
+    return tcm_entry_word(tcm_page_entry(ptr), ptr);
+}
+
+uint64_t tcm_no_word;
+
+static uint64_t *word_or_none(const void *object) {
+    uint64_t *word = tcm_object_word(object, true);
+    return word != NULL ? word : &tcm_no_word;
+}
+
+uint64_t *tcm_object_word_or_none(const void *object) {
+    uint64_t *word = tcm_entry_word(tcm_page_entry(object), object);
+    return TCM_LIKELY(word != NULL) ? word : word_or_none(object);
 }
 
 /* ------------------------------------------------------------------------ */

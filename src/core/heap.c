@@ -5,7 +5,6 @@
 #include "base/lock.h"
 #include "core/arena.h"
 #include "core/cache_registry.h"
-#include "core/central_list.h"
 #include "core/meta_alloc.h"
 #include "core/page_heap.h"
 #include "core/transfer_cache.h"

@@ -2,7 +2,7 @@
 /*
  * The heap as the layer above (src/api) sees it: start, blocks without a thread
  * cache, large blocks, object words, fork, settings and figures. What a
- * thread's cache is and does (thread_cache.h, cache_slow.h) comes along.
+ * thread's cache is and does (thread_cache.h) comes along.
  *
  * Threads: any, unless said otherwise. No function changes errno; NULL or false
  * means out of memory.
@@ -10,7 +10,7 @@
 #ifndef TCM_CORE_HEAP_H
 #define TCM_CORE_HEAP_H
 
-#include "core/cache_slow.h"
+#include "core/central_list.h"
 #include "core/core_config.h"
 #include "core/core_stats.h"
 #include "core/page_map.h"

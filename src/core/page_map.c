@@ -5,6 +5,7 @@
  * addresses; memory is behind the entries that were touched.
  */
 #include "core/page_map.h"
+#include "base/bits.h"
 #include "base/check.h"
 #include "base/linux/os_mem.h"
 
@@ -52,5 +53,71 @@ bool tcm_page_map_cover(const void *start, size_t length) {
             expected != leaf)
             tcm_os_unmap(leaf, sizeof(*leaf));
     }
+    return true;
+}
+
+/* --- The class map -------------------------------------------------------- */
+
+/* The map becomes writable, and is charged as memory, in steps of this; one
+   serves 512 MiB of heap. */
+#define STEP ((size_t)64 << 10)
+
+uintptr_t tcm_class_map_base = TCM_NO_BASE;
+
+/* A bit per step that is writable; growth lock. */
+static uint64_t writable[TCM_CLASS_MAP_BYTES / STEP / 64];
+
+uint64_t *tcm_word_map;
+
+static bool word_map_init(void) {
+    if (!tcm_object_words)
+        return true;
+    size_t bytes = TCM_CLASS_MAP_PAGES * sizeof(uint64_t);
+    void *map = tcm_os_reserve(bytes, tcm_os_page_size(), NULL);
+    if (map == NULL)
+        return false;
+    if (!tcm_os_commit_read_only(map, bytes)) {
+        tcm_os_unmap(map, bytes);
+        return false;
+    }
+    tcm_os_no_huge_pages(map, bytes);
+    tcm_word_map = map;
+    return true;
+}
+
+static bool cover_step(size_t step) {
+    size_t page = step * STEP;
+    if ((writable[step / 64] >> (step % 64) & 1) != 0)
+        return true;
+    if (!tcm_os_commit((void *)(tcm_class_map_base + page), STEP) ||
+        (tcm_object_words &&
+         !tcm_os_commit(tcm_word_map + page, STEP * sizeof(uint64_t))))
+        return false;
+    writable[step / 64] |= (uint64_t)1 << (step % 64);
+    return true;
+}
+
+bool tcm_class_map_init(uintptr_t base) {
+    TCM_ASSERT(base % TCM_GROW_STEP == 0);
+    if (!tcm_os_commit_read_only((void *)base, TCM_CLASS_MAP_BYTES) ||
+        !word_map_init())
+        return false;
+    tcm_os_no_huge_pages((void *)base, TCM_CLASS_MAP_BYTES);
+    __builtin_memset(writable, 0, sizeof(writable));
+    tcm_class_map_base = base;
+    return true;
+}
+
+bool tcm_class_map_cover(uintptr_t start, size_t length) {
+    uintptr_t base = tcm_class_map_base;
+    size_t first = tcm_class_map_page(base, (void *)start);
+    if (first >= TCM_CLASS_MAP_PAGES)
+        return true;
+    size_t end = first + (length >> TCM_PAGE_SHIFT);
+    TCM_ASSERT(first >= TCM_CLASS_MAP_BYTES / TCM_PAGE_SIZE);
+    TCM_ASSERT(end <= TCM_CLASS_MAP_PAGES);
+    for (size_t step = first / STEP; step * STEP < end; step++)
+        if (!cover_step(step))
+            return false;
     return true;
 }

@@ -15,8 +15,67 @@
 
 #include "base/lock.h"
 #include "core/address_range.h"
-#include "core/run_tree.h"
+#include "core/meta_alloc.h"
 #include "core/span.h"
+
+/* --- Records of spans ----------------------------------------------------- */
+
+/* Records of each size, those of a part of the page heap. */
+#define TCM_SPAN_SIZES 3
+struct tcm_span_pools {
+    struct tcm_pool pool[TCM_SPAN_SIZES];
+};
+#define TCM_SPAN_POOLS_INIT                                                    \
+    {                                                                          \
+        {                                                                      \
+            TCM_POOL_INIT_URGENT((size_t)TCM_CACHE_LINE),                      \
+                TCM_POOL_INIT_URGENT(2 * (size_t)TCM_CACHE_LINE),              \
+                TCM_POOL_INIT_URGENT(3 * (size_t)TCM_CACHE_LINE)               \
+        }                                                                      \
+    }
+
+/* A record with BIT_WORDS words of free_bits, zeroed, state NONE; NULL: out of
+   memory. The lock of POOLS' part of the page heap is held, in both
+   functions. */
+struct tcm_span *tcm_span_new(struct tcm_span_pools *pools, unsigned bit_words);
+/* SPAN was made by POOLS. */
+void tcm_span_delete(struct tcm_span_pools *pools, struct tcm_span *span);
+
+/* --- Trees of runs -------------------------------------------------------- */
+
+/*
+ * An ordered set of free runs: by number of pages, then by range, then by
+ * address. A treap whose priorities are a hash of the position, so that its
+ * shape is a function of the set alone.
+ */
+struct tcm_run_tree {
+    struct tcm_span *root;
+};
+
+/* RUN begins PAGE pages into its range. */
+void tcm_run_tree_insert(struct tcm_run_tree *tree, struct tcm_span *run,
+                         size_t page);
+void tcm_run_tree_remove(struct tcm_run_tree *tree, struct tcm_span *run);
+/* The shortest run of at least PAGES, of several the lowest. NULL: none. */
+struct tcm_span *tcm_run_tree_fit(const struct tcm_run_tree *tree,
+                                  size_t pages);
+/* The last run that is before BOUND in the order; the last of all if BOUND is
+   NULL. */
+struct tcm_span *tcm_run_tree_before(const struct tcm_run_tree *tree,
+                                     const struct tcm_span *bound);
+/* The first run that is after BOUND, which need not be in the tree. */
+struct tcm_span *tcm_run_tree_after(const struct tcm_run_tree *tree,
+                                    const struct tcm_span *bound);
+bool tcm_run_tree_holds(const struct tcm_run_tree *tree,
+                        const struct tcm_span *run);
+
+/* Tells whether the whole tree is in order. */
+bool tcm_run_tree_is_valid(const struct tcm_run_tree *tree);
+
+/* True if A comes before B. */
+bool tcm_run_before(const struct tcm_span *a, const struct tcm_span *b);
+
+/* --- Shards and their runs ------------------------------------------------ */
 
 /* Runs of fewer pages than this have a tree for each length. */
 #define TCM_SHORT_PAGES 128

@@ -36,7 +36,6 @@
 
 #include "base/dlist.h"
 #include "core/core_config.h"
-#include "core/meta_alloc.h"
 
 enum tcm_span_state {
     TCM_SPAN_NONE,
@@ -102,26 +101,5 @@ static inline bool tcm_span_is_valid(const struct tcm_span *span) {
              span->bit_words == (span->objects + 63) / 64 &&
              span->first_word < span->bit_words));
 }
-
-/* Records of each size, those of a part of the page heap. */
-#define TCM_SPAN_SIZES 3
-struct tcm_span_pools {
-    struct tcm_pool pool[TCM_SPAN_SIZES];
-};
-#define TCM_SPAN_POOLS_INIT                                                    \
-    {                                                                          \
-        {                                                                      \
-            TCM_POOL_INIT_URGENT((size_t)TCM_CACHE_LINE),                      \
-                TCM_POOL_INIT_URGENT(2 * (size_t)TCM_CACHE_LINE),              \
-                TCM_POOL_INIT_URGENT(3 * (size_t)TCM_CACHE_LINE)               \
-        }                                                                      \
-    }
-
-/* A record with BIT_WORDS words of free_bits, zeroed, state NONE; NULL: out of
-   memory. The lock of POOLS' part of the page heap is held, in both
-   functions. */
-struct tcm_span *tcm_span_new(struct tcm_span_pools *pools, unsigned bit_words);
-/* SPAN was made by POOLS. */
-void tcm_span_delete(struct tcm_span_pools *pools, struct tcm_span *span);
 
 #endif

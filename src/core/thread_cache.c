@@ -1,7 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Policy. A bin starts without capacity. Objects freed into a bin that was
+ * never refilled come from another thread, which may use their neighbours: the
+ * first of them go back to the central list, so that the two threads do not
+ * write to the same cache line. A miss fetches a few objects, twice as many
+ * each time up to a batch. An overflow raises the bin's capacity, up to two
+ * batches always, beyond that only as often as the bin has missed: capacity
+ * helps a bin whose length goes up and down, not one that only fills or only
+ * drains. A bin that gets no capacity returns its oldest objects, at the low
+ * end of the array; the recently used ones on top stay.
+ *
+ * Capacity is paid from the cache's budget. A cache that needs more budget gets
+ * it from the unclaimed part of the total, then from another cache; failing
+ * that, idle capacity of its own bins is used. Caches and bins are asked in a
+ * fixed cyclic order.
+ *
+ * Every few slow paths the sweep visits one bin. If the bin was not used since
+ * the last visit it returns half of its objects, and the class's transfer cache
+ * returns those that it did not need. While the heap takes memory from the
+ * system every slow path sweeps, and an idle bin returns all its objects: a few
+ * idle objects keep as many spans from becoming empty and being used instead.
+ */
 #include "core/thread_cache.h"
+#include "base/bits.h"
 #include "base/check.h"
-#include "core/class_map.h"
+#include "core/cache_registry.h"
+#include "core/central_list.h"
+#include "core/page_map.h"
+#include "core/core_stats.h"
+#include "core/transfer_cache.h"
+
+#define SWEEP_WAIT   32u
+#define CLAIM_WAIT   32u  /* slow paths until budget is asked for again */
+#define ROB_TRIES    16u  /* bins asked for capacity */
+#define SHRINK_TRIES 256u /* bins shrunk while over the budget */
+#define MAX_CREDIT   16u
+#define FREE_BATCHES 2u /* capacity a bin gets without credit */
+/* The first fetch takes pairs of cache lines, so that threads do not share
+   one. */
+#define FETCH_BYTES (2 * TCM_CACHE_LINE)
+
+/* Objects that a bin refuses before its first refill: of classes that share
+   cache lines, and of others. */
+#define FOREIGN_SHARING 64u
+#define FOREIGN_ANY     1u
+
+#define MIN_REGION_LOG 3
+
+TCM_STATIC_ASSERT((1u << MIN_REGION_LOG) * sizeof(void *) >= TCM_CACHE_LINE,
+                  "bins of two threads share no line");
 
 #if TCM_OBJECT_WORDS
 /* The traced paths do not ask whether the thread has a cache: it may have
@@ -28,21 +75,476 @@ void tcm_cache_shut(struct tcm_thread_cache *cache) {
     tcm_store_seq_cst(&cache->free_pages, 0);
 }
 
-/*
- * Reads a pointer of a cache that may be in use. Its owner's fast path stores
- * it plainly, on purpose: no compiler splits a pointer's store or this load.
- * Hidden from the thread sanitizer.
- */
-static __attribute__((no_sanitize("thread"), noinline)) uintptr_t
-read_place(struct tcm_entry *const *place) {
-    return (uintptr_t) * (struct tcm_entry *const volatile *)place;
+static uint32_t bin_count(const struct tcm_thread_cache *cache,
+                          unsigned size_class) {
+    return (uint32_t)(cache->bin[size_class].top -
+                      cache->cold[size_class].base);
 }
 
-/* The two pointers may be of different moments, hence the bound. */
-uint64_t tcm_cache_objects(const struct tcm_thread_cache *cache,
+/* Tells whether the parts of the bin of CLASS agree. For assertions. */
+static bool bin_is_valid(const struct tcm_thread_cache *cache,
+                         unsigned size_class) {
+    const struct tcm_bin *bin = &cache->bin[size_class];
+    const struct tcm_bin_cold *cold = &cache->cold[size_class];
+    uint64_t bit =
+        cache->with_capacity[size_class / 64] >> (size_class % 64) & 1;
+    return size_class != 0 && size_class < tcm_class_count &&
+           cold->base[-1].ptr == NULL && bin->top >= cold->base &&
+           bin->top <= bin->end && bin->end == cold->base + cold->capacity &&
+           cold->capacity <= cold->region &&
+           cold->capacity <= tcm_class[size_class].max_cached &&
+           (cold->region & (cold->region + 1)) == 0 &&
+           cold->credit <= MAX_CREDIT && bit == (cold->capacity != 0);
+}
+
+/* Tells whether the bytes of capacity are those of all bins. */
+static bool capacity_is_counted(const struct tcm_thread_cache *cache) {
+    uint64_t bytes = 0;
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        bytes += (uint64_t)cache->cold[size_class].capacity *
+                 tcm_class[size_class].size;
+    return bytes == cache->capacity_bytes;
+}
+
+/* Tells whether CACHE can be used by the calling thread. */
+static bool is_usable(const struct tcm_thread_cache *cache) {
+    return cache != TCM_NO_CACHE && tcm_load_relaxed(&cache->attached) &&
+           cache->bin[0].top == cache->bin[0].end;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Memory of bins                                                           */
+
+/* A guard, and the place above it: the bins without memory, which are empty and
+   full at once. */
+static struct tcm_entry no_region[2];
+
+static void region_free(struct tcm_bin_cold *cold) {
+    if (cold->region == 0)
+        return;
+    TCM_ASSERT(tcm_is_pow2(cold->region + 1) && cold->base != no_region + 1);
+    tcm_registry_put_region(tcm_log2_ceil(cold->region + 1), cold->base - 1);
+}
+
+/* Makes memory for PLACES entries; those in the bin stay. */
+static bool bin_reserve(struct tcm_thread_cache *cache, unsigned size_class,
+                        uint32_t places) {
+    TCM_ASSERT(bin_is_valid(cache, size_class));
+    TCM_ASSERT(places <= tcm_class[size_class].max_cached);
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
+    if (places <= cold->region)
+        return true;
+    unsigned k = tcm_log2_ceil(places + 1);
+    if (k < MIN_REGION_LOG)
+        k = MIN_REGION_LOG;
+    struct tcm_entry *guard = tcm_registry_get_region(k);
+    if (guard == NULL)
+        return false;
+    uint32_t count = bin_count(cache, size_class);
+    guard[0] = no_region[0];
+    if (count != 0)
+        __builtin_memcpy(guard + 1, cold->base, count * sizeof(guard[0]));
+    region_free(cold);
+    cold->base = guard + 1;
+    cold->region = (1u << k) - 1;
+    cache->bin[size_class].top = cold->base + count;
+    cache->bin[size_class].end = cold->base + cold->capacity;
+    TCM_ASSERT(bin_is_valid(cache, size_class) && cold->region >= places);
+    return true;
+}
+
+/* Moves a bin that has many more places than capacity to a smaller region. */
+static void bin_trim(struct tcm_thread_cache *cache, unsigned size_class) {
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
+    struct tcm_bin *bin = &cache->bin[size_class];
+    uint32_t count = bin_count(cache, size_class);
+    unsigned k = tcm_log2_ceil(cold->capacity + 1);
+    if (k < MIN_REGION_LOG)
+        k = MIN_REGION_LOG;
+    if (cold->region == 0 ||
+        (cold->capacity != 0 && cold->region >> 2 < 1u << k))
+        return;
+    struct tcm_entry *guard = no_region;
+    if (cold->capacity != 0) {
+        guard = tcm_registry_get_region(k);
+        if (guard == NULL)
+            return;
+        guard[0] = no_region[0];
+        __builtin_memcpy(guard + 1, cold->base, count * sizeof(guard[0]));
+    }
+    region_free(cold);
+    cold->base = guard + 1;
+    cold->region = cold->capacity != 0 ? (1u << k) - 1 : 0;
+    bin->top = cold->base + count;
+    bin->end = cold->base + cold->capacity;
+    TCM_ASSERT(bin_is_valid(cache, size_class));
+}
+
+static void set_capacity(struct tcm_thread_cache *cache, unsigned size_class,
+                         uint32_t capacity) {
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
+    TCM_ASSERT(capacity <= cold->region);
+    TCM_ASSERT(capacity >= bin_count(cache, size_class));
+    int64_t change = (int64_t)capacity - cold->capacity;
+    uint64_t bit = (uint64_t)1 << (size_class % 64);
+    cold->capacity = capacity;
+    cache->bin[size_class].end = cold->base + capacity;
+    cache->with_capacity[size_class / 64] &= ~bit;
+    if (capacity != 0)
+        cache->with_capacity[size_class / 64] |= bit;
+    tcm_store_relaxed(&cache->capacity_bytes,
+                      cache->capacity_bytes +
+                          (uint64_t)(change * tcm_class[size_class].size));
+    TCM_ASSERT(bin_is_valid(cache, size_class));
+}
+
+/* ENTRIES as an array of pointers, if they are that; else BATCH, from or to
+   which the caller copies. */
+static TCM_ALWAYS_INLINE void **plain_entries(struct tcm_entry *entries,
+                                              void **batch) {
+    return tcm_object_words ? batch : &entries->ptr;
+}
+
+/* Returns the COUNT oldest objects of a bin. */
+static void bin_return(struct tcm_thread_cache *cache, unsigned size_class,
+                       uint32_t count) {
+    struct tcm_bin *bin = &cache->bin[size_class];
+    struct tcm_entry *base = cache->cold[size_class].base;
+    void *batch[TCM_MAX_BATCH];
+    uint32_t most = tcm_class[size_class].batch;
+    TCM_ASSERT(bin_is_valid(cache, size_class));
+    TCM_ASSERT(count <= bin_count(cache, size_class));
+    for (uint32_t done = 0; done < count;) {
+        uint32_t n = count - done < most ? count - done : most;
+        void **objects = plain_entries(base + done, batch);
+        for (uint32_t i = 0; tcm_object_words && i < n; i++)
+            batch[i] = base[done + i].ptr;
+        tcm_transfer_insert(size_class, objects, n);
+        done += n;
+    }
+    uint32_t rest = bin_count(cache, size_class) - count;
+    __builtin_memmove(base, base + count, rest * sizeof(base[0]));
+    bin->top = base + rest;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Budget                                                                   */
+
+/* The next class in turn whose bin has capacity, 0 if none has. */
+static unsigned next_to_rob(struct tcm_thread_cache *cache) {
+    unsigned from = cache->steal_class + 1;
+    for (unsigned i = 0; i <= TCM_MAX_CLASSES / 64;
+         i++, from = (from | 63) + 1) {
+        from %= TCM_MAX_CLASSES;
+        uint64_t bits = cache->with_capacity[from / 64] >> (from % 64);
+        if (bits != 0) {
+            cache->steal_class = from + (unsigned)__builtin_ctzll(bits);
+            TCM_ASSERT(cache->cold[cache->steal_class].capacity != 0);
+            return cache->steal_class;
+        }
+    }
+    return 0;
+}
+
+/* Lowers unused capacity of bins other than EXCEPT, until BYTES are saved or
+   ROB_TRIES were asked. */
+static bool rob_own_bins(struct tcm_thread_cache *cache, unsigned except,
+                         uint64_t bytes) {
+    uint64_t saved = 0;
+    for (unsigned tries = 0; tries < ROB_TRIES && saved < bytes; tries++) {
+        unsigned size_class = next_to_rob(cache);
+        if (size_class == 0)
+            break;
+        uint32_t capacity = cache->cold[size_class].capacity;
+        uint32_t idle = capacity - bin_count(cache, size_class);
+        if (size_class == except || idle == 0)
+            continue;
+        uint64_t size = tcm_class[size_class].size;
+        uint64_t most = (bytes - saved + size - 1) / size;
+        if (idle > most)
+            idle = (uint32_t)most;
+        set_capacity(cache, size_class, capacity - idle);
+        saved += idle * size;
+    }
+    return saved >= bytes;
+}
+
+/* Asks the registry for BYTES more. When no other cache could give any, it is
+   not asked for a while. */
+static bool claim(struct tcm_thread_cache *cache, uint64_t bytes) {
+    TCM_ASSERT(bytes != 0);
+    if (cache->claim_wait != 0) {
+        cache->claim_wait--;
+        return false;
+    }
+    if (tcm_registry_claim(cache, bytes))
+        return true;
+    cache->claim_wait = CLAIM_WAIT;
+    return false;
+}
+
+/* Makes BYTES more of capacity for CLASS fit the budget. false: not
+   possible. */
+static bool afford(struct tcm_thread_cache *cache, unsigned size_class,
+                   uint64_t bytes) {
+    uint64_t need = cache->capacity_bytes + bytes;
+    uint64_t budget = tcm_load_relaxed(&cache->budget_bytes);
+    if (need <= budget || claim(cache, need - budget))
+        return true;
+    budget = tcm_load_relaxed(&cache->budget_bytes);
+    return need <= budget || rob_own_bins(cache, size_class, need - budget);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Upkeep in slow paths                                                     */
+
+/* The capacity can exceed the budget after another cache took from it, or a
+   miss fetched objects in spite of it: bins in turn give up idle capacity, then
+   half of their objects. */
+static void shrink_to_budget(struct tcm_thread_cache *cache) {
+    uint64_t budget = tcm_load_relaxed(&cache->budget_bytes);
+    TCM_ASSERT_SLOW(capacity_is_counted(cache));
+    for (unsigned tries = 0;
+         tries < SHRINK_TRIES && TCM_UNLIKELY(cache->capacity_bytes > budget);
+         tries++) {
+        unsigned size_class = next_to_rob(cache);
+        if (size_class == 0)
+            return;
+        uint32_t count = bin_count(cache, size_class);
+        if (cache->cold[size_class].capacity == count)
+            bin_return(cache, size_class, (count + 1) / 2);
+        set_capacity(cache, size_class, bin_count(cache, size_class));
+        bin_trim(cache, size_class);
+    }
+    if (tcm_load_relaxed(&cache->owed_bytes) != 0 &&
+        cache->capacity_bytes <= budget)
+        tcm_registry_settle(cache);
+}
+
+static void sweep(struct tcm_thread_cache *cache) {
+    unsigned size_class = cache->sweep_class + 1;
+    if (size_class >= tcm_class_count)
+        size_class = 1;
+    cache->sweep_class = size_class;
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
+    uint32_t count = bin_count(cache, size_class);
+    if (count != 0 && !cold->active && count == cold->seen) {
+        bin_return(cache, size_class,
+                   cache->heap_grows ? count : (count + 1) / 2);
+        set_capacity(cache, size_class, bin_count(cache, size_class));
+        bin_trim(cache, size_class);
+        cold->fetch = (cold->fetch + 1) / 2;
+        cold->credit = 0;
+    }
+    TCM_ASSERT(bin_is_valid(cache, size_class));
+    cold->active = false;
+    cold->seen = bin_count(cache, size_class);
+    tcm_transfer_trim(size_class);
+}
+
+/* Counts a slow path of CLASS towards the next sweep. */
+static void note_use(struct tcm_thread_cache *cache, unsigned size_class) {
+    uint64_t taken = tcm_load_relaxed(&tcm_stats.system_bytes_taken);
+    cache->cold[size_class].active = true;
+    cache->heap_grows = taken != cache->taken_seen;
+    if (cache->heap_grows)
+        cache->sweep_wait = 1;
+    else if (cache->sweep_wait > 1)
+        cache->sweep_wait--;
+    cache->taken_seen = taken;
+}
+
+bool tcm_cache_upkeep_due(const struct tcm_thread_cache *cache) {
+    return cache->sweep_wait <= 1 ||
+           cache->capacity_bytes > tcm_load_relaxed(&cache->budget_bytes) ||
+           tcm_load_relaxed(&cache->owed_bytes) != 0;
+}
+
+void tcm_cache_upkeep(struct tcm_thread_cache *cache) {
+    TCM_ASSERT(is_usable(cache));
+    shrink_to_budget(cache);
+    if (cache->sweep_wait <= 1) {
+        cache->sweep_wait = SWEEP_WAIT;
+        sweep(cache);
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+/* Slow functions                                                           */
+
+static void fill_words(struct tcm_entry *from, struct tcm_entry *to) {
+    for (; tcm_object_words && from != to; from++)
+        *tcm_bin_word(from) = tcm_object_word_or_none(from->ptr);
+}
+
+void tcm_cache_want_words(struct tcm_thread_cache *cache, bool want) {
+    cache->want_words = want;
+    for (unsigned size_class = 1; want && size_class < tcm_class_count;
+         size_class++)
+        fill_words(cache->cold[size_class].base, cache->bin[size_class].top);
+}
+
+static uint32_t first_fetch(const struct tcm_class_info *info) {
+    uint32_t n = FETCH_BYTES / info->size;
+    uint32_t least = info->batch >= 8 ? 2 : 1;
+    return n < least ? least : n > info->batch ? info->batch : n;
+}
+
+bool tcm_cache_refill(struct tcm_thread_cache *cache, unsigned size_class) {
+    const struct tcm_class_info *info = &tcm_class[size_class];
+    struct tcm_bin *bin = &cache->bin[size_class];
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
+    void *batch[TCM_MAX_BATCH];
+    TCM_ASSERT(is_usable(cache) && bin_is_valid(cache, size_class));
+    TCM_ASSERT(bin->top == cold->base);
+    tcm_store_relaxed(&cache->misses, cache->misses + 1);
+    note_use(cache, size_class);
+    uint32_t n = cold->fetch;
+    if (n > cold->capacity) {
+        if (!afford(cache, size_class,
+                    (uint64_t)(n - cold->capacity) * info->size))
+            n = cold->capacity != 0 ? cold->capacity : 1;
+        if (!bin_reserve(cache, size_class, n))
+            return false;
+        if (n > cold->capacity)
+            set_capacity(cache, size_class, n);
+    }
+    struct tcm_entry *base = cold->base;
+    void **objects = plain_entries(base, batch);
+    uint32_t got = tcm_transfer_remove(size_class, objects, n);
+    if (got == 0)
+        return false;
+    TCM_ASSERT(got <= n && n <= cold->capacity);
+    /* Lowest address on top: it is used first. */
+    for (uint32_t low = 0, high = got; low < high--; low++) {
+        void *object = objects[low];
+        base[low].ptr = objects[high];
+        base[high].ptr = object;
+    }
+    if (tcm_object_words && cache->want_words)
+        fill_words(base, base + got);
+    bin->top = base + got;
+    cold->fetched = true;
+    cold->fetch = cold->fetch * 2 < info->batch ? cold->fetch * 2 : info->batch;
+    if (cold->credit < MAX_CREDIT)
+        cold->credit++;
+    TCM_ASSERT(bin_is_valid(cache, size_class) && cold->fetch <= info->batch);
+    return true;
+}
+
+/* Raises the capacity of a full bin if that is deserved and affordable. */
+static bool raise_capacity(struct tcm_thread_cache *cache,
                            unsigned size_class) {
-    uintptr_t top = read_place(&cache->bin[size_class].top);
-    uintptr_t base = read_place(&cache->cold[size_class].base);
-    uint64_t count = (top - base) / sizeof(struct tcm_entry);
-    return top > base && count <= tcm_class[size_class].max_cached ? count : 0;
+    const struct tcm_class_info *info = &tcm_class[size_class];
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
+    bool free_of_charge = cold->capacity < FREE_BATCHES * info->batch;
+    if (!free_of_charge && cold->credit == 0)
+        return false;
+    uint32_t target = cold->capacity + info->batch;
+    if (cold->capacity < info->batch) {
+        target = cold->capacity * 2;
+        if (target < first_fetch(info))
+            target = first_fetch(info);
+    }
+    if (target > info->max_cached)
+        target = info->max_cached;
+    if (target <= cold->capacity ||
+        !afford(cache, size_class,
+                (uint64_t)(target - cold->capacity) * info->size))
+        return false;
+    if (!bin_reserve(cache, size_class, target))
+        return false;
+    if (!free_of_charge)
+        cold->credit--;
+    set_capacity(cache, size_class, target);
+    return true;
+}
+
+/* True for the first objects freed into a bin that was never refilled: they
+   come from another thread, which may use their neighbours. After some a bin
+   accepts them, for threads that free many objects of others. */
+static bool is_foreign(struct tcm_thread_cache *cache, unsigned size_class) {
+    struct tcm_bin_cold *cold = &cache->cold[size_class];
+    uint32_t limit = tcm_class[size_class].size < TCM_CACHE_LINE
+                         ? FOREIGN_SHARING
+                         : FOREIGN_ANY;
+    if (cold->fetched || cold->foreign >= limit)
+        return false;
+    cold->foreign++;
+    return true;
+}
+
+bool tcm_cache_make_room(struct tcm_thread_cache *cache, unsigned size_class) {
+    const struct tcm_class_info *info = &tcm_class[size_class];
+    TCM_ASSERT(is_usable(cache) && bin_is_valid(cache, size_class));
+    TCM_ASSERT(cache->bin[size_class].top == cache->bin[size_class].end);
+    tcm_store_relaxed(&cache->overflows, cache->overflows + 1);
+    if (is_foreign(cache, size_class))
+        return false;
+    note_use(cache, size_class);
+    tcm_cache_upkeep(cache);
+    if (cache->bin[size_class].top != cache->bin[size_class].end ||
+        raise_capacity(cache, size_class))
+        return true;
+    uint32_t count = bin_count(cache, size_class);
+    if (count == 0)
+        return false;
+    uint32_t n = (count + 1) / 2;
+    if (count > info->batch)
+        n = count / 4 > info->batch ? count / 4 : info->batch;
+    bin_return(cache, size_class, n);
+    TCM_ASSERT(cache->bin[size_class].top != cache->bin[size_class].end);
+    return true;
+}
+
+void tcm_cache_flush(struct tcm_thread_cache *cache) {
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++) {
+        uint32_t count = bin_count(cache, size_class);
+        if (count != 0)
+            bin_return(cache, size_class, count);
+    }
+}
+
+/* ------------------------------------------------------------------------ */
+/* Life of a cache                                                          */
+
+struct tcm_thread_cache *tcm_cache_new(void) {
+    struct tcm_thread_cache *cache = tcm_registry_get_cache();
+    if (cache == NULL)
+        return NULL;
+    __builtin_memset(cache, 0, sizeof(*cache));
+    for (unsigned size_class = 0; size_class < TCM_MAX_CLASSES; size_class++) {
+        cache->bin[size_class].top = no_region + 1;
+        cache->bin[size_class].end = no_region + 1;
+        cache->cold[size_class].base = no_region + 1;
+    }
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        cache->cold[size_class].fetch = first_fetch(&tcm_class[size_class]);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(cache->scaled_small); i++)
+        cache->scaled_small[i] = tcm_class_scale(tcm_class_small[i]);
+    cache->sweep_wait = SWEEP_WAIT;
+    tcm_store_relaxed(&cache->attached, true);
+    tcm_registry_add(cache);
+    TCM_ASSERT(is_usable(cache) && !tcm_cache_is_open(cache));
+    return cache;
+}
+
+void tcm_cache_destroy(struct tcm_thread_cache *cache) {
+    TCM_ASSERT(cache != TCM_NO_CACHE);
+    TCM_ASSERT_SLOW(capacity_is_counted(cache));
+    tcm_cache_flush(cache);
+    for (unsigned size_class = 1; size_class < tcm_class_count; size_class++)
+        region_free(&cache->cold[size_class]);
+    tcm_registry_remove(cache);
+}
+
+void tcm_cache_detach(struct tcm_thread_cache *cache) {
+    TCM_ASSERT(is_usable(cache));
+    tcm_store_relaxed(&cache->attached, false);
+}
+
+void tcm_cache_attach(struct tcm_thread_cache *cache) {
+    TCM_ASSERT(cache != TCM_NO_CACHE);
+    TCM_ASSERT(!tcm_load_relaxed(&cache->attached));
+    tcm_store_relaxed(&cache->attached, true);
 }

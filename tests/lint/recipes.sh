@@ -159,12 +159,12 @@ clean missing_files "files that recipes name exist"
 clean missing_names "functions and types that they name are in the files named"
 catches unnamed_event "a file that the recipe forgets" src/base/planted.c \
     'MTF_RAW_MARK'
-sed 's,src/core/size_class.c,src/core/span.c,' "$recipes" >"$work/wrong.md"
+sed 's,src/core/size_class.c,src/core/arena.c,' "$recipes" >"$work/wrong.md"
 recipes=$work/wrong.md
 idle_files >"$work/idle"
 like "finds a file that has nothing of the example" "$work/idle" \
-    "To change size classes: src/core/span.c"
+    "To change size classes: src/core/arena.c"
 missing_names >"$work/idle"
 like "finds a name that is defined in another file" "$work/idle" \
-    "To change size classes: CLASSES_SMALL is not in src/core/span.c"
+    "To change size classes: CLASSES_SMALL is not in src/core/arena.c"
 tap_end

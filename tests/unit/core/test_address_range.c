@@ -6,7 +6,6 @@
 #include "core/address_range.h"
 #include "base/bits.h"
 #include "base/linux/os_mem.h"
-#include "core/class_map.h"
 #include "core/page_map.h"
 #include "core_test.h"
 

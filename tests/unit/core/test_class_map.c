@@ -3,7 +3,6 @@
  * The class map against the page map: the same classes, at its place only, and
  * nothing that lies elsewhere is taken for a page of it.
  */
-#include "core/class_map.h"
 #include "core/page_map.h"
 #include "core_test.h"
 

@@ -3,7 +3,7 @@
  * The treap against a plain array, and the promise that its shape depends on
  * the set alone.
  */
-#include "core/run_tree.h"
+#include "core/run_set.h"
 #include "prng.h"
 #include "tap.h"
 

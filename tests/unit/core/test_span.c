@@ -3,7 +3,7 @@
  * Records of spans: zeroed, of the size asked for, whole cache lines that
  * nobody else has, and used again after they were given back.
  */
-#include "core/span.h"
+#include "core/run_set.h"
 #include "core/meta_alloc.h"
 #include "prng.h"
 #include "tap.h"
