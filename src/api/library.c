@@ -12,7 +12,9 @@
 #include "api/export.h"
 #include "api/trace_hooks.h"
 #include "base/check.h"
+#include "base/env.h"
 #include "base/lock.h"
+#include "core/cache_registry.h"
 #include "gperftools/malloc_extension_c.h"
 
 #include <pthread.h>
@@ -99,6 +101,53 @@ void tcm_thread_need_cache(struct tcm_thread_state *self) {
     TCM_ASSERT(tcm_thread_is_valid(self));
 }
 
+/* --- Environment variables of the heap ------------------------------------ */
+
+/* doc/environment.md says what they mean and how invalid values are treated. */
+#define MAX_MIB   (UINT64_MAX >> 21)
+#define MAX_RATE  1000u
+#define ONE_MILLI 1000u
+
+/* A decimal number with or without a fraction, in thousandths, at most
+   MAX_RATE. false: something else. */
+static bool parse_milli(const char *text, uint32_t *milli) {
+    uint32_t whole = 0, part = 0, unit = ONE_MILLI;
+    bool digits = false;
+    for (; *text >= '0' && *text <= '9'; text++, digits = true)
+        whole =
+            whole >= MAX_RATE ? MAX_RATE : whole * 10 + (uint32_t)(*text - '0');
+    if (*text == '.') {
+        for (text++; *text >= '0' && *text <= '9'; text++, digits = true) {
+            unit /= 10;
+            part += (uint32_t)(*text - '0') * unit;
+        }
+    }
+    if (!digits || *text != '\0')
+        return false;
+    *milli =
+        whole >= MAX_RATE ? MAX_RATE * ONE_MILLI : whole * ONE_MILLI + part;
+    TCM_ASSERT(part < ONE_MILLI && *milli <= MAX_RATE * ONE_MILLI);
+    return true;
+}
+
+/* Sets the heap as the environment says; once, in the library's constructor,
+   before which the environment need not be there. */
+static void read_settings(void) {
+    struct tcm_heap_settings s;
+    tcm_heap_settings(&s);
+    s.cache_budget_bytes =
+        tcm_env_u64("TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
+                    s.cache_budget_bytes, TCM_MIN_CACHE_BUDGET, UINT64_MAX / 4);
+    s.limit_bytes =
+        tcm_env_u64("TCMALLOC_HEAP_LIMIT_MB", s.limit_bytes >> 20, 0, MAX_MIB)
+        << 20;
+    s.release_at_once = tcm_env_bool("TCMALLOC_AGGRESSIVE_DECOMMIT");
+    const char *rate = tcm_env_get("TCMALLOC_RELEASE_RATE");
+    if (rate != NULL)
+        (void)parse_milli(rate, &s.release_rate_milli);
+    tcm_heap_configure(&s);
+}
+
 /* --- Constructor and destructor ------------------------------------------ */
 
 void tcm_library_begin(bool by_call) {
@@ -106,7 +155,7 @@ void tcm_library_begin(bool by_call) {
     if (tcm_swap_acq_rel(&begun, 1u) == 0) {
         tcm_fork_handlers();
         if (tcm_api_init())
-            tcm_settings_read();
+            read_settings();
     }
     tcm_trace_init(by_call);
 }
@@ -131,38 +180,19 @@ __attribute__((destructor)) static void library_ends(void) {
  * later, libc.a would bring its realloc, and in the same member its malloc. The
  * shared library, which has all members, leaves the section out.
  */
-struct ThreadCacheState;
-
 void *TCM_EXPORT(_Znwm)(size_t size);
-size_t TCM_EXPORT(nallocx)(size_t size, int flags);
 void TCM_EXPORT(MallocExtension_MarkThreadBusy)(void);
-int TCM_EXPORT(MallocExtension_GetNumericProperty)(const char *property,
-                                                   size_t *value);
-bool TCM_EXPORT(set_malloc_thread_cache)(struct ThreadCacheState *state);
-bool TCM_EXPORT(malloc_trace_stop)(void);
 
 static const struct {
     void *(*malloc_c)(size_t);
     void *(*realloc_c)(void *, size_t);
-    void *(*aligned_c)(size_t, size_t);
     size_t (*malloc_info_c)(void *);
-    void (*stats_text_c)(void);
     void *(*cxx_operators_c)(size_t);
-    size_t (*nallocx_c)(size_t, int);
     void (*malloc_extension_c)(void);
-    int (*properties_c)(const char *, size_t *);
-    bool (*cache_switch_c)(struct ThreadCacheState *);
-    bool (*malloc_trace_c)(void);
 } family __attribute__((used, section(".data.rel.ro.family"))) = {
     .malloc_c = TCM_EXPORT(malloc),
     .realloc_c = TCM_EXPORT(realloc),
-    .aligned_c = TCM_EXPORT(memalign),
     .malloc_info_c = TCM_EXPORT(malloc_usable_size),
-    .stats_text_c = TCM_EXPORT(malloc_stats),
     .cxx_operators_c = TCM_EXPORT(_Znwm),
-    .nallocx_c = TCM_EXPORT(nallocx),
     .malloc_extension_c = TCM_EXPORT(MallocExtension_MarkThreadBusy),
-    .properties_c = TCM_EXPORT(MallocExtension_GetNumericProperty),
-    .cache_switch_c = TCM_EXPORT(set_malloc_thread_cache),
-    .malloc_trace_c = TCM_EXPORT(malloc_trace_stop),
 };

@@ -38,10 +38,6 @@ static inline bool tcm_api_init_recorded(void) {
     return true;
 }
 
-/* Sets the heap as the environment says (settings.c); once, in the library's
-   constructor, before which the environment need not be there. */
-void tcm_settings_read(void);
-
 /* Registers the library's handlers of fork (fork.c), once; the earlier the
    better. */
 void tcm_fork_handlers(void);

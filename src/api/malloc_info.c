@@ -2,7 +2,7 @@
 /*
  * glibc's calls that ask about the heap or tune it: malloc_usable_size,
  * mallinfo, mallinfo2, mallopt, malloc_trim, malloc_info; malloc_stats is in
- * stats_text.c.
+ * malloc_extension.c.
  */
 #include "api/export.h"
 #include "api/library.h"
