@@ -9,7 +9,7 @@
  */
 #include "common/input.h"
 #include "trace/ops.h"
-#include "traceformat/proc_codec.h"
+#include "traceformat/proc_writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

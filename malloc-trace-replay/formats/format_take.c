@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "common/collections.h"
 #include "common/main.h"
-#include "traceformat/proc_codec.h"
+#include "traceformat/proc_writer.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 #include "sort/emit.h"
 
 #include "base/check.h"
-#include "traceformat/proc_codec.h"
+#include "traceformat/proc_writer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #include "common/collections.h"
 #include "common/main.h"
 #include "common/text.h"
-#include "traceformat/proc_codec.h"
+#include "traceformat/proc_writer.h"
 #include "traceformat/raw_writer.h"
 
 #include <stdio.h>

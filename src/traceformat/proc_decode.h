@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Decodes a block of the processed trace into an array of ready operations. The
- * encoder is proc_codec.h.
+ * encoder is proc_writer.h.
  *
  * Invariants: whatever the block, no byte outside it and the 8 after it is
  * read. Kinds, calls and alignments are in their ranges; slots are below the

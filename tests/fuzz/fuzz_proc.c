@@ -11,7 +11,6 @@
 #include "memory_source.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzz_repair.h"
-#include "traceformat/proc_index.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/trace_event.h"
 

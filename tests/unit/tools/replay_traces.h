@@ -9,7 +9,7 @@
 #define TESTS_UNIT_TOOLS_REPLAY_TRACES_H
 
 #include "prng.h"
-#include "traceformat/proc_codec.h"
+#include "traceformat/proc_writer.h"
 #include "traceformat/raw_writer.h"
 
 #include <stdio.h>

@@ -19,7 +19,7 @@
  * "\xHH" in them is a byte. `file` is a line of an interpreter; FILE and
  * FUNCTION are numbers of texts.
  */
-#include "traceformat/proc_codec.h"
+#include "traceformat/proc_writer.h"
 #include "traceformat/raw_writer.h"
 #include "traceformat/site_codec.h"
 

@@ -7,7 +7,7 @@
 #include "cmd/malloc_trace/report/tally.h"
 #include "prng.h"
 #include "tap.h"
-#include "traceformat/proc_codec.h"
+#include "traceformat/proc_writer.h"
 #include "traceformat/raw_writer.h"
 
 #include <fcntl.h>

@@ -11,7 +11,7 @@
 #include "base/checksum.h"
 #include "prng.h"
 #include "tap.h"
-#include "traceformat/proc_codec.h"
+#include "traceformat/proc_writer.h"
 #include "traceformat/proc_reader.h"
 
 struct proc_sample {

@@ -6,7 +6,7 @@
  */
 #include "prng.h"
 #include "tap.h"
-#include "traceformat/proc_codec.h"
+#include "traceformat/proc_writer.h"
 #include "traceformat/proc_reader.h"
 
 static struct mtf_proc_decoder decoder;

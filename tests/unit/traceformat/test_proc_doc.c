@@ -6,7 +6,7 @@
  */
 #include "memory_source.h"
 #include "proc_text.h"
-#include "traceformat/proc_codec.h"
+#include "traceformat/proc_writer.h"
 
 #include <ctype.h>
 

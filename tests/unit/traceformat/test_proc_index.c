@@ -5,8 +5,7 @@
  * keep a part of their blocks in it, and damage costs the index alone.
  */
 #include "tap.h"
-#include "traceformat/proc_codec.h"
-#include "traceformat/proc_index.h"
+#include "traceformat/proc_writer.h"
 #include "traceformat/proc_reader.h"
 
 struct trace {

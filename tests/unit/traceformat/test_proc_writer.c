@@ -7,7 +7,7 @@
 #include "memory_source.h"
 #include "prng.h"
 #include "tap.h"
-#include "traceformat/proc_codec.h"
+#include "traceformat/proc_writer.h"
 #include "traceformat/proc_reader.h"
 
 struct out {

@@ -9,7 +9,6 @@
 #include "common/main.h"
 #include "trace/check.h"
 #include "trace/ops.h"
-#include "traceformat/proc_index.h"
 #include "traceformat/proc_reader.h"
 #include "traceformat/raw_reader.h"
 #include "traceformat/trace_event.h"

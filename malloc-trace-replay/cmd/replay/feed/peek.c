@@ -7,7 +7,6 @@
 
 #include "base/bits.h"
 #include "common/input.h"
-#include "traceformat/proc_index.h"
 #include "traceformat/proc_reader.h"
 
 #include <fcntl.h>
