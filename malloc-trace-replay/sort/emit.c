@@ -24,7 +24,6 @@ void emit_fini(struct emit *e) {
     slots_fini(&e->slots);
     waiters_fini(&e->waiters);
     present_fini(&e->present);
-    free(e->makers);
 }
 
 /* --- Waiting -------------------------------------------------------------- */
@@ -83,13 +82,7 @@ static bool pass_as_thread(struct emit *e, struct demux_thread *t) {
 
 static TCM_ALWAYS_INLINE void add_live(struct emit *e, uint64_t size) {
     e->live_bytes += size;
-    if (e->live_bytes > e->run_high)
-        e->run_high = e->live_bytes;
-}
-
-static TCM_ALWAYS_INLINE void note_low(struct emit *e) {
-    if (e->live_bytes < e->run_low)
-        e->run_low = e->live_bytes;
+    e->peak_live_bytes = tcm_max_u64(e->peak_live_bytes, e->live_bytes);
 }
 
 static void count_thread(struct emit *e, struct demux_thread *t) {
@@ -113,17 +106,11 @@ static TCM_NOINLINE void note_present(struct emit *e, uint64_t token,
         e->slots.failed = true;
 }
 
-/* The object of TOKEN, whose allocation by T was written and got PLACE. */
-static TCM_ALWAYS_INLINE void new_object(struct emit *e,
-                                         const struct demux_thread *t,
-                                         uint64_t token, uint64_t size,
+/* The object of TOKEN, whose allocation was written and got PLACE. */
+static TCM_ALWAYS_INLINE void new_object(struct emit *e, uint64_t token,
+                                         uint64_t size,
                                          struct mtf_proc_object place) {
-    if (e->exact) {
-        TCM_ASSERT(place.slot < e->makers_room);
-        e->makers[place.slot] = t->out_id;
-    }
-    slots_put(&e->slots, token, size, place,
-              e->exact ? t->out_id : SLOTS_MIXED);
+    slots_put(&e->slots, token, size, place);
     e->counts.requested_bytes += size;
     add_live(e, size);
 }
@@ -137,20 +124,7 @@ static TCM_ALWAYS_INLINE bool end_object(struct emit *e,
     if (TCM_UNLIKELY(t->none) || !slots_take(&e->slots, token, o))
         return false;
     e->live_bytes -= o->size;
-    note_low(e);
     return true;
-}
-
-/* Tells whether another thread than THREAD made the object. What its neighbours
-   tell saves a look at the list by slot, which is far from all else that a free
-   needs. */
-static TCM_ALWAYS_INLINE bool is_foreign(const struct emit *e,
-                                         const struct slots_object *o,
-                                         uint32_t thread) {
-    uint32_t maker = o->maker;
-    if (TCM_UNLIKELY(maker == SLOTS_MIXED))
-        maker = e->makers[o->place.slot];
-    return maker != thread;
 }
 
 /* The call site of the event that is the next one of T's. */
@@ -188,7 +162,7 @@ static bool run_realloc(struct emit *e, struct demux_thread *t,
         mtf_proc_put_realloc_new(e->writer, call, MTF_PROC_FLAG_OLD_UNKNOWN,
                                  size, &o.place);
     }
-    new_object(e, t, v->extra, size, o.place);
+    new_object(e, v->extra, size, o.place);
     return born(e, v->extra);
 }
 
@@ -205,9 +179,7 @@ static void run_rare_free(struct emit *e, struct demux_thread *t,
     bool is_free = demux_event_kind(v) == MTF_EVENT_FREE_SIZE;
     struct slots_object o;
     bool found = end_object(e, t, v->token, &o);
-    if (found)
-        e->counts.foreign_frees += e->exact && is_foreign(e, &o, t->out_id);
-    else if (counts_as_untraced(e))
+    if (!found && counts_as_untraced(e))
         return;
     if (is_free)
         e->counts.frees++;
@@ -260,7 +232,7 @@ static TCM_NOINLINE bool run_rare(struct emit *e, struct demux_thread *t,
         mtf_proc_put_site(w, site_of(t, v));
         note_present(e, v->token, size);
         mtf_proc_put_aligned(w, call, (unsigned)v->extra, size, &place);
-        new_object(e, t, v->token, size, place);
+        new_object(e, v->token, size, place);
         return born(e, v->token);
     case MTF_EVENT_REALLOC_NEW:
         e->counts.reallocs++;
@@ -270,7 +242,7 @@ static TCM_NOINLINE bool run_rare(struct emit *e, struct demux_thread *t,
             w, call,
             v->extra & MTF_EVENT_OLD_UNKNOWN ? MTF_PROC_FLAG_OLD_UNKNOWN : 0,
             size, &place);
-        new_object(e, t, v->token, size, place);
+        new_object(e, v->token, size, place);
         return born(e, v->token);
     case MTF_EVENT_FREE_SIZE:
     case MTF_EVENT_REALLOC_END:
@@ -317,20 +289,18 @@ enum emit_stop emit_check(struct emit *e, struct demux_thread *t) {
 
 /*
  * The frequent events from t->at to END or to one of another kind. None of them
- * has `none` set. What each of them changes is in registers. EXACT is a
- * constant: a loop that need not know who made a block is made without that.
+ * has `none` set. What each of them changes is in registers.
  */
-static TCM_ALWAYS_INLINE enum emit_stop
-run_frequent(struct emit *e, struct demux_thread *t,
-             const struct demux_event *end, const bool exact) {
+static TCM_NOINLINE enum emit_stop run_frequent(struct emit *e,
+                                                struct demux_thread *t,
+                                                const struct demux_event *end) {
     struct mtf_proc_writer *w = e->writer;
     struct mtf_proc_hot hot = w->hot;
     const struct demux_event *v = t->events + t->at;
     const struct demux_event *ahead = t->events + t->count - 1;
     uint64_t live = e->live_bytes, requested = 0;
-    uint64_t high = e->run_high, low = e->run_low;
-    uint64_t mallocs = 0, frees = 0, foreign = 0;
-    uint32_t thread = t->out_id;
+    uint64_t peak = e->peak_live_bytes;
+    uint64_t mallocs = 0, frees = 0;
     bool free_sites = e->free_sites;
     enum emit_stop stop = EMIT_DONE;
     for (; v < end; v++) {
@@ -346,13 +316,10 @@ run_frequent(struct emit *e, struct demux_thread *t,
             if (TCM_UNLIKELY(size > MTF_PRESENT_ABOVE))
                 MTF_PROC_OUT_OF_LINE(w, &hot, note_present(e, v->token, size));
             mtf_proc_put_alloc_hot(w, &hot, demux_event_call(v), size, &place);
-            if (exact)
-                e->makers[place.slot] = thread;
-            slots_put(&e->slots, v->token, size, place,
-                      exact ? thread : SLOTS_MIXED);
+            slots_put(&e->slots, v->token, size, place);
             requested += size;
             live += size;
-            high = live > high ? live : high;
+            peak = live > peak ? live : peak;
             mallocs++;
             if (born(e, v->token)) {
                 v++;
@@ -366,10 +333,6 @@ run_frequent(struct emit *e, struct demux_thread *t,
                 break;
             }
             live -= o.size;
-            if (exact) {
-                foreign += is_foreign(e, &o, thread);
-                low = live < low ? live : low;
-            }
             frees++;
             if (TCM_UNLIKELY(free_sites) && site_of(t, v) != w->site)
                 MTF_PROC_OUT_OF_LINE(w, &hot,
@@ -381,25 +344,12 @@ run_frequent(struct emit *e, struct demux_thread *t,
     }
     w->hot = hot;
     e->live_bytes = live;
-    e->run_high = high;
-    e->run_low = low;
+    e->peak_live_bytes = peak;
     e->counts.requested_bytes += requested;
     e->counts.mallocs += mallocs;
     e->counts.frees += frees;
-    e->counts.foreign_frees += foreign;
     t->at = (uint32_t)(v - t->events);
     return stop;
-}
-
-static TCM_NOINLINE enum emit_stop
-run_hot(struct emit *e, struct demux_thread *t, const struct demux_event *end) {
-    return run_frequent(e, t, end, false);
-}
-
-static TCM_NOINLINE enum emit_stop run_exact(struct emit *e,
-                                             struct demux_thread *t,
-                                             const struct demux_event *end) {
-    return run_frequent(e, t, end, true);
 }
 
 /* One event that is rare or names none. */
@@ -427,8 +377,7 @@ static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
     enum emit_stop stop = EMIT_DONE;
     while (t->at < end && stop == EMIT_DONE) {
         if (!t->none)
-            stop = e->exact ? run_exact(e, t, t->events + end)
-                            : run_hot(e, t, t->events + end);
+            stop = run_frequent(e, t, t->events + end);
         if (stop != EMIT_DONE || t->at == end ||
             demux_event_kind(&t->events[t->at]) == DEMUX_EVENT_AS_THREAD)
             break;
@@ -438,22 +387,6 @@ static enum emit_stop run_array(struct emit *e, struct demux_thread *t,
     if (TCM_UNLIKELY(e->demux->births.count != 0) && t->first->seen)
         demux_written(e->demux, t->events + first, t->at - first);
     return stop;
-}
-
-/* Room for the makers of all slots that one array of events can need. */
-static bool reserve_makers(struct emit *e) {
-    size_t need = (size_t)e->writer->slot_count + DEMUX_BATCH;
-    if (TCM_LIKELY(need <= e->makers_room))
-        return true;
-    size_t room = need + e->makers_room / 8;
-    uint32_t *makers = realloc(e->makers, room * sizeof(*makers));
-    if (makers == NULL) {
-        e->slots.failed = true;
-        return false;
-    }
-    e->makers = makers;
-    e->makers_room = room;
-    return true;
 }
 
 enum emit_stop emit_run(struct emit *e, struct demux_thread *t,
@@ -468,8 +401,6 @@ enum emit_stop emit_run(struct emit *e, struct demux_thread *t,
                 return EMIT_DONE;
             continue;
         }
-        if (e->exact && !reserve_makers(e))
-            return EMIT_DONE;
         if (TCM_UNLIKELY(e->demux->site_defs_length != 0))
             emit_site_defs(e);
         mtf_proc_put_switch(e->writer, t->out_id);

@@ -21,11 +21,6 @@ struct emit {
     struct demux *demux;
     struct tool_ops_counts counts;
     uint64_t live_bytes, peak_live_bytes;
-    uint64_t run_high, run_low; /* of live_bytes, since the caller set them */
-    bool exact; /* the caller's, before the first event: makers of blocks and
-                   run_low are kept, for what only a summary tells */
-    uint32_t *makers; /* by slot: the thread that made the block, if exact */
-    size_t makers_room;
     struct waiters waiters;
     struct demux_thread *woken; /* list of those whose token was born */
     struct present present;     /* its name and random number: the caller's */

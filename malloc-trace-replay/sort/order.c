@@ -160,7 +160,6 @@ void order_fini(struct order *o) {
     free(o->later.a);
     free(o->ready.a);
     stall_fini(&o->stall);
-    peak_bound_fini(&o->peak);
     while (o->samples != NULL) {
         struct order_sample *next = o->samples->next;
         free(o->samples);
@@ -169,8 +168,8 @@ void order_fini(struct order *o) {
 }
 
 static bool stopped(const struct order *o) {
-    return o->failed || o->peak.failed || o->demux->failed ||
-           o->emit->slots.failed || o->emit->writer->failed;
+    return o->failed || o->demux->failed || o->emit->slots.failed ||
+           o->emit->writer->failed;
 }
 
 /* The next interval of T, if any. */
@@ -389,16 +388,9 @@ static void run(struct order *o, uint64_t count) {
     uint64_t upto = events_below(t, until);
     count = upto == 0 ? 1 : tcm_min_u64(count, upto);
     t->checked = false;
-    struct emit *e = o->emit;
-    if (e->exact)
-        peak_bound_level(&o->peak, e->live_bytes);
-    e->run_high = e->run_low = e->live_bytes;
     uint64_t before = t->i, lo = t->lo, hi = t->hi;
-    emit_run(e, t, count);
+    emit_run(o->emit, t, count);
     count_late(o, t->id, lo, hi, t->i - before);
-    e->peak_live_bytes = tcm_max_u64(e->peak_live_bytes, e->run_high);
-    if (e->exact)
-        peak_bound_add(&o->peak, t->id, t->lo, t->hi, e->run_high - e->run_low);
     if (t->i < t->n)
         return;
     if (t->at < t->count && !stopped(o)) { /* more than were foreseen */
@@ -529,10 +521,8 @@ static enum stall_end stall_resolve(struct order *o) {
 
 /* --- Reading -------------------------------------------------------------- */
 
-/* TIME: of the barrier that was read, or the last known at the end. */
-static void write_all(struct order *o, uint64_t time) {
-    if (o->emit->exact)
-        peak_bound_begin(&o->peak, time);
+/* Writes all that the barriers read so far permit. */
+static void write_all(struct order *o) {
     stall_barrier(&o->stall);
     retry_late(o);
     for (;;) {
@@ -546,10 +536,6 @@ static void write_all(struct order *o, uint64_t time) {
         make_current(o, o->hi.a[0].thread, 0);
         run(o, 1);
     }
-    /* what waits for a thread's own events may hold up others */
-    o->peak.held = o->late != NULL;
-    if (o->emit->exact && !o->peak.held)
-        peak_bound_end(&o->peak, o->emit->live_bytes, o->emit->peak_live_bytes);
 }
 
 static void write_without_barrier(struct order *o) {
@@ -557,7 +543,7 @@ static void write_without_barrier(struct order *o) {
     o->conflicts++;
     o->barrier_ns = UINT64_MAX;
     o->demux->barriers++;
-    write_all(o, o->demux->last_time);
+    write_all(o);
     o->barrier_ns = barrier_ns;
     o->horizon = horizon;
 }
@@ -585,13 +571,13 @@ void order_barrier(struct order *o, uint64_t time_ns) {
     o->barrier_ns = tcm_max_u64(o->barrier_ns, time_ns);
     o->demux->barriers++;
     o->demux->last_time = tcm_max_u64(o->demux->last_time, time_ns);
-    write_all(o, o->barrier_ns);
+    write_all(o);
     put_samples(o, raise_horizon(o));
 }
 
 void order_finish(struct order *o) {
     o->barrier_ns = UINT64_MAX;
     o->demux->barriers = UINT64_MAX;
-    write_all(o, o->demux->last_time);
+    write_all(o);
     put_samples(o, UINT64_MAX);
 }

@@ -16,7 +16,6 @@
 #include "sort/demux.h"
 #include "sort/emit.h"
 #include "sort/sort_heap.h"
-#include "sort/peak_bound.h"
 
 #define ORDER_SLACK_NS 20000u
 /* Time between time records for a window, which is cut as exactly as they
@@ -71,7 +70,6 @@ struct order {
     uint64_t barrier_ns; /* time of the last barrier; UINT64_MAX at the end */
     uint64_t conflicts;
     uint64_t waited; /* events whose turn came before their allocation's */
-    struct peak_bound peak;
 
     struct order_sample *samples, **samples_end;
 

@@ -24,13 +24,9 @@
 #define SLOTS_EMPTY UINT32_MAX /* slot of an entry without object */
 #define SLOTS_GROUP 4u
 
-/* Maker of an object of which it is not known here. */
-#define SLOTS_MIXED UINT32_MAX
-
 struct slots_object {
     uint64_t size;
     struct mtf_proc_object place;
-    uint32_t maker;
 };
 
 struct slots_old_entry {

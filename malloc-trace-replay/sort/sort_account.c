@@ -59,8 +59,6 @@ void sort_account_finish(struct sort_account *a, struct tool_raw *raw,
     a->median_late_ns = order_quantile_ns(&o->disorder, 50);
     a->p90_late_ns = order_quantile_ns(&o->disorder, 90);
     a->waited = o->waited;
-    a->peak_error_bytes = peak_bound_error(&o->peak, e->peak_live_bytes,
-                                           e->counts.requested_bytes);
     a->start_ns = o->first_ns == UINT64_MAX ? 0 : o->first_ns;
     a->end_ns = o->last_ns;
     a->lost_bytes = d->gap_bytes + d->undecodable_bytes;

@@ -24,7 +24,7 @@ struct sort_account {
     uint64_t widest_ns, median_ns, p90_ns; /* intervals of events */
     uint64_t most_late_ns, median_late_ns, p90_late_ns;
     uint64_t start_ns, end_ns;
-    uint64_t waited, peak_error_bytes;
+    uint64_t waited;
     uint64_t damaged_places; /* segments or frames */
     uint64_t lost_bytes; /* of streams: gaps and what could not be decoded */
     uint64_t bad_places;

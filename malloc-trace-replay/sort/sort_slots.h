@@ -36,8 +36,7 @@ struct slots_entry {
 struct slots_place {
     uint64_t number; /* of the block, UINT64_MAX if there is none */
     struct slots_entry *block;
-    uint32_t live;  /* objects in it */
-    uint32_t maker; /* thread of all that were ever put in it, or SLOTS_MIXED */
+    uint32_t live; /* objects in it */
 };
 
 struct slots {
@@ -84,7 +83,6 @@ static TCM_ALWAYS_INLINE bool slots_take(struct slots *s, uint64_t token,
         struct slots_entry *e = &place->block[token % SLOTS_BLOCK];
         if (TCM_LIKELY(!slots_is_empty(e))) {
             slots_unpack(e, object);
-            object->maker = place->maker;
             e->slot_birth = SLOTS_EMPTY;
             TCM_ASSERT(place->live != 0 && s->live != 0);
             place->live--;
@@ -94,7 +92,6 @@ static TCM_ALWAYS_INLINE bool slots_take(struct slots *s, uint64_t token,
     }
     if (!slots_old_take(&s->old, token, object))
         return false;
-    object->maker = SLOTS_MIXED;
     s->live--;
     return true;
 }
@@ -106,22 +103,17 @@ static TCM_ALWAYS_INLINE bool slots_has(struct slots *s, uint64_t token) {
            slots_old_has(&s->old, token);
 }
 
-/* A new object of TOKEN, made by the thread MAKER; SLOTS_MIXED: it does not
-   matter by whom. SIZE is cut to 48 bits; no
-   block that exists is larger. */
+/* A new object of TOKEN. SIZE is cut to 48 bits; no block that exists is
+   larger. */
 static TCM_ALWAYS_INLINE void slots_put(struct slots *s, uint64_t token,
                                         uint64_t size,
-                                        struct mtf_proc_object where,
-                                        uint32_t maker) {
+                                        struct mtf_proc_object where) {
     struct slots_place *place = slots_place_of(s, token);
     if (TCM_UNLIKELY(place->number != token >> SLOTS_BLOCK_LOG2)) {
         place = slots_make_block(s, token >> SLOTS_BLOCK_LOG2);
         if (place == NULL)
             return;
-        place->maker = maker;
     }
-    if (maker != SLOTS_MIXED && TCM_UNLIKELY(place->maker != maker))
-        place->maker = SLOTS_MIXED;
     struct slots_entry *e = &place->block[token % SLOTS_BLOCK];
     if (TCM_UNLIKELY(!slots_is_empty(e)))
         s->unnamed++;

@@ -83,7 +83,6 @@ struct sorter *sorter_new(const struct sorter_options *options) {
     tool_raw_read_ahead(s->raw);
     if (tool_raw_is_file(s->options.name))
         s->emit.present.name = s->options.name;
-    s->emit.exact = s->options.exact;
     s->demux.no_sites = s->options.no_sites;
     s->demux.begins_late = tool_raw_begins_late(s->raw);
     if (s->options.fine_times)

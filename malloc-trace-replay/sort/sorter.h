@@ -27,9 +27,6 @@ struct sorter_options {
     struct tool_input *in; /* its input, of which nothing was read; the
                               sorter's from then on. NULL: NAME is opened */
     bool quiet;            /* says only what is missing or damaged */
-    bool exact;            /* the account has frees of other threads' blocks and
-                              the bound of the peak, else 0: each event takes
-                              longer for them */
     bool no_sites;         /* call sites are left out */
     bool is_part;          /* WRITE leads to a window, which ends the trace */
     bool fine_times;       /* times stand densely enough to be cut at */

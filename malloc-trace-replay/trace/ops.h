@@ -47,7 +47,6 @@ struct tool_ops_counts {
     uint64_t untraced_frees; /* of blocks from before a late beginning */
     uint64_t unmatched_frees, unmatched_reallocs;
     uint64_t threads;
-    uint64_t foreign_frees; /* of blocks that another thread made */
 };
 
 enum tool_ops_kind {

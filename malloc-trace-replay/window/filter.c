@@ -353,7 +353,6 @@ static void take_free(struct filter *f, const struct mtf_op *op) {
     }
     struct mtf_proc_object place = place_of(b);
     enter(f, f->thread, true);
-    f->counts.foreign_frees += b->thread != f->thread;
     if (f->free_sites)
         mtf_proc_put_site(f->out, f->site);
     if (op->kind == MTF_OP_REALLOC_END) {

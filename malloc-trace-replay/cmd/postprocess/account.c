@@ -62,13 +62,9 @@ void account_print(const struct sort_account *a) {
     print_count("in epilogue", a->epilogue_ops);
     print_count("left out events", a->left_out_events);
     print_count("order conflicts", a->order_conflicts);
-    fprintf(stderr, "  %-18s %s requested, at most %s live", "bytes",
+    fprintf(stderr, "  %-18s %s requested, at most %s live\n", "bytes",
             tool_text_bytes(&t[0], c->requested_bytes),
             tool_text_bytes(&t[1], a->peak_live_bytes));
-    if (a->peak_error_bytes != 0)
-        fprintf(stderr, "\n  %-18s (to within %s)", "",
-                tool_text_bytes(&t[2], a->peak_error_bytes));
-    fputc('\n', stderr);
     fprintf(stderr, "  %-18s %s block%s\n", "live at the end",
             tool_text_count(&t[0], a->live_at_end),
             a->live_at_end == 1 ? "" : "s");
@@ -86,12 +82,9 @@ void account_print(const struct sort_account *a) {
                 tool_text_count(&t[0], a->median_late_ns / 1000),
                 tool_text_count(&t[1], a->p90_late_ns / 1000),
                 tool_text_count(&t[2], a->most_late_ns / 1000));
-    if (c->foreign_frees + a->waited != 0)
-        fprintf(stderr,
-                "  %-18s %s frees of other threads' blocks\n"
-                "  %-18s %s events waited for an allocation\n",
-                "hand-over", tool_text_count(&t[0], c->foreign_frees), "",
-                tool_text_count(&t[1], a->waited));
+    if (a->waited != 0)
+        fprintf(stderr, "  %-18s %s events waited for an allocation\n",
+                "hand-over", tool_text_count(&t[0], a->waited));
     fprintf(stderr, "  %-18s %s stored, %s raw, %s out\n", "size",
             tool_text_bytes(&t[0], a->file_bytes),
             tool_text_bytes(&t[1], a->raw_bytes),
@@ -142,9 +135,7 @@ void account_json(const struct sort_account *a, struct tool_json *j) {
     tool_json_u64(j, "most_out_of_order_ns", a->most_late_ns);
     tool_json_u64(j, "median_out_of_order_ns", a->median_late_ns);
     tool_json_u64(j, "p90_out_of_order_ns", a->p90_late_ns);
-    tool_json_u64(j, "cross_thread_frees", c->foreign_frees);
     tool_json_u64(j, "waited_for_allocation", a->waited);
-    tool_json_u64(j, "peak_live_error_bytes", a->peak_error_bytes);
     tool_json_u64(j, "recorded_ns",
                   a->end_ns > a->start_ns ? a->end_ns - a->start_ns : 0);
     tool_json_u64(j, "damaged_places", a->damaged_places + a->bad_places);

@@ -193,7 +193,6 @@ static struct sorter *make_sorter(struct work *w) {
     return sorter_new(&(struct sorter_options){
         .name = w->raw_name,
         .quiet = w->quiet,
-        .exact = !w->quiet || w->json_name != NULL,
         .no_sites = w->options.strip || w->options.drop_sites,
         .is_part = w->filter != NULL,
         .fine_times = w->options.window,

@@ -134,27 +134,13 @@ def first_difference(a, b):
     return "%d operations, expected %d" % (len(a), len(b))
 
 
-def foreign_frees(ops):
-    """Frees of blocks that another thread made or resized."""
-    maker, n = {}, 0
-    for thread, what, _, block, *_ in ops:
-        if what in ("alloc", "realloc_new", "realloc"):
-            maker[block] = thread
-        elif what in ("free", "realloc_end"):
-            n += maker[block] != thread
-    return n
-
-
 def compare(name, full, got_json, want, part=True):
     ops, live = want
     got = by_block(Processed("out.p").ops())
     ok(got == ops, name + ": as the model says", first_difference(got, ops))
     n = sum(1 for op in ops if op[1] in OPS)
-    foreign = foreign_frees(ops)
-    ok((got_json["ops"], got_json["live_at_end"],
-        got_json["cross_thread_frees"]) == (n, live, foreign),
-       name + ": its counts", "%s, expected %d %d %d" %
-       (got_json, n, live, foreign))
+    ok((got_json["ops"], got_json["live_at_end"]) == (n, live),
+       name + ": its counts", "%s, expected %d %d" % (got_json, n, live))
     p = tool("replay", "--json", "replay.json", "out.p")
     with open("replay.json") as f:
         r = json.load(f)

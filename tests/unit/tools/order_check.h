@@ -30,6 +30,12 @@ void check_truth(struct check_truth *c, const struct history *h,
                  const struct order_model *m);
 bool check_truth_holds(const struct check_truth *c);
 
+/* Live blocks and bytes, counted from the operations of the output. */
+struct check_live {
+    uint64_t bytes, peak_bytes, blocks;
+};
+void check_live(struct check_live *c, const struct sorted *out);
+
 /* Says what is wrong, and writes the trace of H to a file. */
 void check_tell(const char *what, const struct history *h,
                 const struct history_options *o, const struct sorted *out,

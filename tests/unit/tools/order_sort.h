@@ -21,7 +21,7 @@ struct sorted {
     struct tool_ops_counts counts;
     uint64_t conflicts, lost_bytes, bad_places;
     uint64_t peak_live_bytes, live_at_end, held_peak, switches;
-    uint64_t untraced, dropped, waited, peak_error;
+    uint64_t untraced, dropped, waited;
     uint64_t disorder[3]; /* of half of the events, of 90 %, of all */
 };
 
@@ -59,7 +59,6 @@ static inline struct sorter *sorter_begin(struct sorted *out) {
     demux_init(&s->demux, &s->emit.slots);
     if (!emit_init(&s->emit, &s->demux, &s->writer))
         tap_bail("out of memory");
-    s->emit.exact = true;
     order_init(&s->order, &s->demux, &s->emit);
     mtf_proc_writer_begin(&s->writer, sorted_take, sorted_grow, out, header,
                           sizeof(header));
@@ -129,8 +128,6 @@ static inline void sorter_close(struct sorter *s) {
     out->peak_live_bytes = s->emit.peak_live_bytes;
     out->live_at_end = s->emit.slots.live;
     out->waited = s->order.waited;
-    out->peak_error = peak_bound_error(&s->order.peak, s->emit.peak_live_bytes,
-                                       s->emit.counts.requested_bytes);
     out->disorder[0] = order_quantile_ns(&s->order.disorder, 50);
     out->disorder[1] = order_quantile_ns(&s->order.disorder, 90);
     out->disorder[2] = s->order.disorder.widest_ns;

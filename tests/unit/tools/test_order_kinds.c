@@ -160,7 +160,6 @@ static void test_example(void) {
                "thread 1\n"
                "free(slot 2)\n",
                "the example of the documentation");
-    tap_is_u64(out.counts.foreign_frees, 2, "both frees are across threads");
     tap_is_u64(out.waited, 1, "one of them waited");
     sorted_free(&out);
     bytes_free(&a.out);

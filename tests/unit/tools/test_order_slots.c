@@ -22,7 +22,7 @@ static uint64_t size_of(uint64_t token) {
 static void insert(struct slots *s, uint64_t token) {
     struct mtf_proc_object place = {.birth = token << 10 & BITS_48,
                                     .slot = (uint32_t)token & 0xffffff};
-    slots_put(s, token, size_of(token), place, 1);
+    slots_put(s, token, size_of(token), place);
 }
 
 /* Takes the object of TOKEN; it was the right one, or there was none if it is
