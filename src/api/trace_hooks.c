@@ -73,7 +73,7 @@ static struct mtr_thread *enter_sited(struct tcm_thread_state *self,
                                       size_t size) {
     struct mts_thread *sites = t->cold->sites;
     uint64_t key = caller;
-    mts_notice(caller);
+    mts_note_loader(caller);
     if (self->life != TCM_THREAD_ENDED && !mtr_drops(t)) {
         uint32_t session = t->cold->session;
         bool has_lines = sites->has_lines;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way of a call to its site, in each of the modes. An order of a thread's
- * own: the site is interned, then defined by the thread's sink, then known to
- * the thread; so what is known needs no look at the table of all threads.
+ * From a call to its site, in each mode. The order of steps in a thread: the
+ * site is interned, then defined by the thread's sink, then known to the
+ * thread. So a key that a thread knows needs no look at the tables that all
+ * threads share.
  */
 #include "sites/call_sites.h"
 
@@ -24,8 +25,8 @@ size_t mts_thread_bytes(void) {
 }
 
 void mts_begin(uint32_t pid, uint64_t random) {
-    /* Relaxed: a thread of the recording before may be in a walk, and its site
-       is of that recording. */
+    /* Relaxed: a thread of the previous recording may be in a walk, and its
+       site belongs to that recording. */
     tcm_store_relaxed(&mts_settings.pid, pid);
     tcm_store_relaxed(&mts_settings.random, random);
     mts_table_begin();
@@ -38,10 +39,10 @@ void mts_thread_begin(struct mts_thread *s, uint32_t id) {
     s->stamp = 0;
     s->has_lines = mts_settings.mode == MTS_LINES;
     s->walks = mts_settings.mode != MTS_CALLER;
-    s->mode_told = false;
+    s->mode_defined = false;
     s->sampling = false;
     if (s->has_lines)
-        mts_lang_pass_on(&s->lang);
+        mts_lang_change_owner(&s->lang);
     if (mts_thread_bytes() >= sizeof(*s)) {
         mts_stack_forget(&s->stack);
         s->stack.busy = 0;
@@ -50,7 +51,7 @@ void mts_thread_begin(struct mts_thread *s, uint32_t id) {
 
 void mts_thread_leave(struct mts_thread *s) {
     if (s->has_lines)
-        mts_lang_pass_on(&s->lang);
+        mts_lang_change_owner(&s->lang);
 }
 
 /* --- Callers -------------------------------------------------------------- */
@@ -67,14 +68,15 @@ static void remember(struct mts_thread *s, uint64_t stamp, uint64_t key,
     *k = (struct mts_known){key, site};
 }
 
-/* SITE is the one of KEY, of a call from CALLER. False: there is no room for
-   its definition. */
+/* Makes *SITE, the site of KEY for a call from CALLER, usable in this thread:
+   defined and known. false: there is no room for its definition. */
 static bool use_site(struct mts_thread *s, const struct mts_sink *sink,
                      uint64_t stamp, uintptr_t caller, uint64_t key,
                      uint32_t *site) {
     if (*site == MTF_SITE_NONE)
         return true;
-    /* A thread past its end has no room of its own for definitions. */
+    /* The late stream has no room for definitions: only sites that others have
+       defined are used. */
     if (s->id == MTF_THREAD_LATE) {
         if (tcm_load_acquire(&mts_site_of(*site)->epoch) != s->epoch)
             *site = MTF_SITE_NONE;
@@ -82,7 +84,8 @@ static bool use_site(struct mts_thread *s, const struct mts_sink *sink,
     }
     if (!mts_define(sink, *site, s->epoch, s->has_lines))
         return false;
-    /* Each of the loader's calls is to come by mts_notice. */
+    /* Calls of the loader stay unknown, so that each of them reaches
+       mts_note_loader. */
     if (!mts_is_loader(caller))
         remember(s, stamp, key, *site);
     return true;
@@ -100,9 +103,10 @@ static bool find_caller(struct mts_thread *s, const struct mts_sink *sink,
 
 /* --- Stacks --------------------------------------------------------------- */
 
-/* The site of the stack that was walked last, below SITE; none: no memory. What
-   lies outside of the frame that has OUTER in it is left out. Frames that were
-   there the last time keep their sites. */
+/* The site of the stack that was walked last, below SITE; MTF_SITE_NONE: no
+   memory. Frames outside of the one whose frame contains the address OUTER
+   are left out. Frames that have not changed since the last walk keep their
+   sites. */
 static uint32_t intern_stack(struct mts_thread_stack *s, uint32_t site,
                              uintptr_t outer) {
     uint32_t first = s->count - s->length, i = s->count - 1;
@@ -134,18 +138,18 @@ static uint32_t intern_stack(struct mts_thread_stack *s, uint32_t site,
     return site;
 }
 
-/* The frame that a call came from, with the key of its stack. */
-struct walked {
+/* A stack: the frame it begins with, and its key. */
+struct walk_result {
     struct mts_stack_state from;
     uint64_t stamp;
-    struct mts_stack_tag tag; /* without a key: it is not known */
+    struct mts_stack_tag tag; /* key 0: the stack cannot be walked */
 };
 
-/* The stack of a call to this library, by the frame pointer FP of the exported
-   function or, with INSIDE, of one that this has called. */
-static TCM_ALWAYS_INLINE struct walked
+/* The stack of a call to this library. FP is the frame pointer of the exported
+   function or, with INSIDE, of a function that it has called. */
+static TCM_ALWAYS_INLINE struct walk_result
 walk_from(struct mts_thread *s, const void *fp, bool inside, unsigned depth) {
-    struct walked w = {.stamp = tcm_load_relaxed(&mts_stamp)};
+    struct walk_result w = {.stamp = tcm_load_relaxed(&mts_stamp)};
     if (inside) {
         if (!mts_stack_outside(&s->stack, fp, &w.from, w.stamp))
             return w;
@@ -158,26 +162,26 @@ walk_from(struct mts_thread *s, const void *fp, bool inside, unsigned depth) {
     return w;
 }
 
-/* Threads that share a stream: each has another stack. */
+/* Threads that share the late stream have different stacks. */
 static void forget_others(struct mts_thread *s) {
     if (s->id == MTF_THREAD_LATE)
         mts_stack_forget(&s->stack);
 }
 
 static TCM_ALWAYS_INLINE uint32_t known_stack(struct mts_thread *s,
-                                              const struct walked *w) {
+                                              const struct walk_result *w) {
     if (TCM_LIKELY(w->tag.site != MTF_SITE_NONE) || w->tag.key == 0)
         return w->tag.site;
     uint32_t site = mts_known_walk(s, w->tag.key);
     if (site != MTF_SITE_NONE)
-        mts_stack_name(&s->stack, w->tag.key, site);
+        mts_stack_set_site(&s->stack, w->tag.key, site);
     return site;
 }
 
 static bool find_stack(struct mts_thread *s, const struct mts_sink *sink,
                        const void *fp, uint32_t *site) {
     forget_others(s);
-    struct walked w = walk_from(s, fp, true, mts_settings.depth);
+    struct walk_result w = walk_from(s, fp, true, mts_settings.depth);
     *site = known_stack(s, &w);
     if (*site != MTF_SITE_NONE || w.tag.key == 0)
         return true;
@@ -190,20 +194,21 @@ static bool find_stack(struct mts_thread *s, const struct mts_sink *sink,
 
 /* --- Lines ---------------------------------------------------------------- */
 
-/* The native stack of a call from CALLER; without a key there is the caller
-   alone. */
-static TCM_ALWAYS_INLINE struct walked native_from(struct mts_thread *s,
-                                                   uintptr_t caller,
-                                                   const void *fp,
-                                                   bool inside) {
+/* The native stack of a call from CALLER; with key 0 it is the caller alone. */
+static TCM_ALWAYS_INLINE struct walk_result native_from(struct mts_thread *s,
+                                                        uintptr_t caller,
+                                                        const void *fp,
+                                                        bool inside) {
     if (mts_settings.native != 0)
         return walk_from(s, fp, inside, mts_settings.native);
-    return (struct walked){.from = {.at = caller - 1},
-                           .stamp = tcm_load_relaxed(&mts_stamp)};
+    return (struct walk_result){.from = {.at = caller - 1},
+                                .stamp = tcm_load_relaxed(&mts_stamp)};
 }
 
-/* Lines of an interpreter that was loaded later, if the stack came by it. */
-static inline uint64_t lines_late(struct mts_thread *s, const struct walked *w,
+/* The key of lines of an interpreter that was loaded after set-up, if the stack
+   has a frame of it; else CALLER. */
+static inline uint64_t lines_late(struct mts_thread *s,
+                                  const struct walk_result *w,
                                   uintptr_t caller) {
     return w->tag.key != 0 && w->tag.loops != NULL
                ? mts_lang_walk_late(&s->lang, w->tag.loops, caller)
@@ -211,12 +216,13 @@ static inline uint64_t lines_late(struct mts_thread *s, const struct walked *w,
 }
 
 uint64_t mts_key_late(struct mts_thread *s, uintptr_t caller) {
-    struct walked w = native_from(s, caller, __builtin_frame_address(0), true);
+    struct walk_result w =
+        native_from(s, caller, __builtin_frame_address(0), true);
     return lines_late(s, &w, caller);
 }
 
-/* What a site with LINES, the key of them or CALLER, is known by. NATIVE: key
-   of the stack; 0: there is the caller alone. */
+/* The key of a site with lines. LINES: key of the lines, or CALLER if none run.
+   NATIVE: key of the native stack, or 0 if only the caller is known. */
 static TCM_ALWAYS_INLINE uint64_t line_key(uint64_t lines, uintptr_t caller,
                                            uint64_t native) {
     if (native == 0)
@@ -225,7 +231,8 @@ static TCM_ALWAYS_INLINE uint64_t line_key(uint64_t lines, uintptr_t caller,
                            : mts_lang_mix(lines, native) | (uint64_t)1 << 63;
 }
 
-/* With LINES, a key of them that S has, or CALLER. */
+/* mts_find in mode LINES; CALL->key is the key of the lines in S, or the
+   caller. */
 static bool find_line(struct mts_thread *s, const struct mts_sink *sink,
                       const struct mts_call *call, uint32_t *site) {
     uintptr_t caller = call->caller;
@@ -233,7 +240,7 @@ static bool find_line(struct mts_thread *s, const struct mts_sink *sink,
     uint32_t line = MTF_SITE_NONE;
     bool has_lines = lines != caller;
     forget_others(s);
-    struct walked w = native_from(s, caller, call->inner, true);
+    struct walk_result w = native_from(s, caller, call->inner, true);
     uint64_t key = line_key(lines, caller, w.tag.key);
     *site = mts_known_walk(s, key);
     if (*site != MTF_SITE_NONE)
@@ -255,7 +262,7 @@ static bool find_line(struct mts_thread *s, const struct mts_sink *sink,
     }
     if (!use_site(s, sink, w.stamp, w.from.at + 1, key, site))
         return false;
-    /* Defined with it. */
+    /* The definition of *SITE has defined its lines, too. */
     if (has_lines && *site != MTF_SITE_NONE)
         remember(s, w.stamp, lines, line);
     return true;
@@ -274,11 +281,12 @@ static uint64_t random_of(struct mts_thread *s) {
 }
 
 /*
- * Bytes to the next sample: exponentially distributed, so that each byte is as
- * likely as any other to be one, whatever came before. By comparisons alone
- * (von Neumann, Various techniques used in connection with random digits,
- * 1951): of a falling run of uniform numbers the first is the fraction if the
- * run is odd, else one is added and the next run decides.
+ * Draws the bytes to the next sample, exponentially distributed: each byte is
+ * as likely as any other to be a sample, whatever came before. It needs
+ * comparisons only (von Neumann, Various techniques used in connection with
+ * random digits, 1951): of a falling run of uniform numbers the first is the
+ * fraction if the run's length is odd; otherwise 1 is added and the next run
+ * decides.
  */
 static uint64_t draw_distance(struct mts_thread *s) {
     for (uint64_t whole = 0;; whole++) {
@@ -292,8 +300,9 @@ static uint64_t draw_distance(struct mts_thread *s) {
     }
 }
 
-/* Whether an allocation of SIZE bytes is passed over. */
-static TCM_ALWAYS_INLINE bool is_no_sample(struct mts_thread *s, size_t size) {
+/* Counts SIZE bytes towards the next sample. True: the allocation is not a
+   sample. */
+static TCM_ALWAYS_INLINE bool passes_over(struct mts_thread *s, size_t size) {
     if (s->sample_left <= size)
         return false;
     s->sample_left -= size;
@@ -310,7 +319,7 @@ static bool find_sample(struct mts_thread *s, const struct mts_sink *sink,
         s->random |= 1;
         s->sample_left = draw_distance(s);
     }
-    if (is_no_sample(s, call->size))
+    if (passes_over(s, call->size))
         return true;
     s->sample_left = draw_distance(s);
     return find_stack(s, sink, call->inner, site);
@@ -318,7 +327,7 @@ static bool find_sample(struct mts_thread *s, const struct mts_sink *sink,
 
 /* --- Known ones ----------------------------------------------------------- */
 
-static TCM_ALWAYS_INLINE int64_t or_not_known(uint32_t site) {
+static TCM_ALWAYS_INLINE int64_t known_or_miss(uint32_t site) {
     return site != MTF_SITE_NONE ? (int64_t)site : MTS_NOT_KNOWN;
 }
 
@@ -328,27 +337,27 @@ static TCM_ALWAYS_INLINE int64_t known_line(struct mts_thread *s,
     uint64_t lines = mts_lang_walk(&s->lang, caller);
     if (TCM_UNLIKELY(lines == 0))
         return MTS_NOT_KNOWN;
-    struct walked w = native_from(s, caller, fp, inside);
+    struct walk_result w = native_from(s, caller, fp, inside);
     if (TCM_UNLIKELY(lines == caller))
         lines = lines_late(s, &w, caller);
     if (TCM_UNLIKELY(lines == 0))
         return MTS_NOT_KNOWN;
     uint32_t site = mts_known_walk(s, line_key(lines, caller, w.tag.key));
     mts_key_done(s, lines, caller);
-    return or_not_known(site);
+    return known_or_miss(site);
 }
 
 static TCM_ALWAYS_INLINE int64_t known_walk(struct mts_thread *s,
                                             const void *fp, bool inside) {
-    struct walked w = walk_from(s, fp, inside, mts_settings.depth);
-    return or_not_known(known_stack(s, &w));
+    struct walk_result w = walk_from(s, fp, inside, mts_settings.depth);
+    return known_or_miss(known_stack(s, &w));
 }
 
 int64_t mts_walk(struct mts_thread *s, size_t size, uintptr_t caller,
                  const void *fp) {
     switch (mts_settings.mode) {
     case MTS_SAMPLES:
-        return !mts_is_loader(caller) && is_no_sample(s, size)
+        return !mts_is_loader(caller) && passes_over(s, size)
                    ? (int64_t)MTF_SITE_NONE
                    : MTS_NOT_KNOWN;
     case MTS_LINES:
@@ -372,11 +381,11 @@ int64_t mts_walk_inside(struct mts_thread *s, uintptr_t caller) {
 /* --- Entry ---------------------------------------------------------------- */
 
 static bool define_mode(struct mts_thread *s, const struct mts_sink *sink) {
-    if (s->mode_told || s->id == MTF_THREAD_LATE)
+    if (s->mode_defined || s->id == MTF_THREAD_LATE)
         return true;
     if (!mts_define_mode(sink))
         return false;
-    s->mode_told = true;
+    s->mode_defined = true;
     return true;
 }
 

@@ -10,11 +10,12 @@
 #include "traceformat/raw_codec.h"
 #include "traceformat/raw_writer.h"
 
-/* Lines or frames with the mark that there are more, and with native ones. */
+/* Lines or frames and the mark that there are more, then native frames
+   likewise. */
 #define DEPTH_MAX (MTS_STACK_DEPTH + 1 + MTS_LANG_NATIVE + 1)
 TCM_STATIC_ASSERT(MTS_LANG_DEPTH_MAX <= MTS_STACK_DEPTH, "room for lines");
 
-/* Writes DEF; *LEFT: the bytes of its path that had no room. */
+/* Writes DEF. *LEFT: how many bytes of its path did not fit. */
 static bool put_def(const struct mts_sink *sink, const struct mtf_site_def *def,
                     uint32_t *left) {
     uint8_t bytes[MTF_EXTENDED_MAX];
@@ -36,7 +37,7 @@ bool mts_define_mode(const struct mts_sink *sink) {
     return put_def(sink, &def, &left);
 }
 
-/* The module, then pieces of its path as long as there are any left. */
+/* Writes module NUMBER: M, then the rest of its path in pieces. */
 static bool put_module(const struct mts_sink *sink, uint32_t number,
                        const struct mts_module *m) {
     struct mtf_site_def def = {.what = MTF_SITE_DEF_MODULE,
@@ -94,20 +95,20 @@ static bool put_site(const struct mts_sink *sink, uint32_t site,
 /* --- As they are needed --------------------------------------------------- */
 
 static bool define_module(const struct mts_sink *sink, uint32_t number,
-                          uint32_t epoch, bool meets) {
+                          uint32_t epoch, bool scan_modules) {
     struct mts_module *m = mts_module(number);
     if (m == NULL || tcm_load_acquire(&m->epoch) == epoch)
         return true;
-    /* The calling thread runs code of it: it is where the site is needed. */
-    if (meets && mts_lang_meet(m, number)) {
-        /* A thread that sees the new stamp sees the interpreter. */
+    /* The calling thread runs code of the module: the site lies in it. */
+    if (scan_modules && mts_lang_scan_module(m, number)) {
+        /* A thread that sees the new stamp also sees the interpreter. */
         tcm_fence_seq_cst();
         tcm_add_relaxed(&mts_stamp, (uint64_t)1);
     }
     if (!put_module(sink, number, m))
         return false;
-    /* Others may use it: what defines it is in a stream. */
-    mts_tell_epoch(&m->epoch, epoch);
+    /* The definition is in a stream: other threads may use the module. */
+    mts_raise_epoch(&m->epoch, epoch);
     return true;
 }
 
@@ -118,23 +119,23 @@ static bool define_text(const struct mts_sink *sink, uint32_t number,
         return true;
     if (!put_text(sink, number, text))
         return false;
-    /* Others may use it, as a module. */
-    mts_tell_epoch(&text->epoch, epoch);
+    /* The definition is in a stream: other threads may use the text. */
+    mts_raise_epoch(&text->epoch, epoch);
     return true;
 }
 
-/* Defines the module or the texts that the definition of N names. */
+/* Defines the module or the texts that N names. */
 static bool define_names(const struct mts_sink *sink, const struct mts_site *n,
-                         uint32_t epoch, bool meets) {
+                         uint32_t epoch, bool scan_modules) {
     struct mts_line line;
     if (mts_line_of(n, &line))
         return define_text(sink, line.file, epoch) &&
                define_text(sink, line.function, epoch);
-    return define_module(sink, n->module, epoch, meets);
+    return define_module(sink, n->module, epoch, scan_modules);
 }
 
 bool mts_define(const struct mts_sink *sink, uint32_t site, uint32_t epoch,
-                bool meets) {
+                bool scan_modules) {
     uint32_t chain[DEPTH_MAX], depth = 0;
     for (; site != 0 && depth < DEPTH_MAX; depth++) {
         const struct mts_site *n = mts_site_of(site);
@@ -146,10 +147,10 @@ bool mts_define(const struct mts_sink *sink, uint32_t site, uint32_t epoch,
     }
     while (depth-- > 0) {
         struct mts_site *n = mts_site_of(chain[depth]);
-        if (!define_names(sink, n, epoch, meets) ||
+        if (!define_names(sink, n, epoch, scan_modules) ||
             !put_site(sink, chain[depth], n))
             return false;
-        mts_tell_epoch(&n->epoch, epoch);
+        mts_raise_epoch(&n->epoch, epoch);
     }
     return true;
 }
@@ -180,7 +181,7 @@ static bool put_in_list(void *ctx, const uint8_t *def, unsigned n) {
 }
 
 bool mts_write_all(struct mtf_raw_writer *w, uint64_t now) {
-    static struct list list; /* the thread that saves is the only one */
+    static struct list list; /* used by the thread that saves alone */
     const struct mts_sink sink = {put_in_list, &list};
     uint32_t epoch = mts_epoch();
     list.w = w;

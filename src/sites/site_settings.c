@@ -8,8 +8,8 @@
 
 struct mts_settings mts_settings;
 
-/* The number behind "NAME:" in TEXT, or NORMAL if TEXT is NAME alone; 0: TEXT
-   is neither, or the number is above MAX. */
+/* The number behind "NAME:" in TEXT, or NORMAL if TEXT is NAME alone. 0: TEXT
+   has another form, or the number is above MAX. */
 static uint64_t number_of(const char *text, const char *name, uint64_t normal,
                           uint64_t max) {
     size_t n = strlen(name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tables of call sites that a process has: modules, texts, and the sites
- * that name them. They only grow, in memory that comes from the kernel and that
- * a child of fork keeps.
+ * The tables of call sites of a process. They only grow, in memory that comes
+ * from the kernel, is never given back, and stays in a child of fork: numbers
+ * go on in the child, which defines them again in its own trace.
  *
  * Threads: any, without lock.
  */
@@ -25,11 +25,11 @@
 /* --- Memory -------------------------------------------------------------- */
 
 #define PIECE_BYTES ((size_t)64 << 10)
-/* The first word of a chunk counts the bytes that are used, with these. */
+/* The first word of a piece counts its used bytes, itself included. */
 #define PIECE_HEAD ((size_t)16)
 
-/* The zeroed memory of at least BYTES that the pointer at PLACE leads to, made
-   if that is NULL. NULL: there is no memory. */
+/* The zeroed memory of BYTES or more that the pointer at PLACE leads to, mapped
+   if that is NULL. NULL: no memory. */
 static void *map_once(void *place, size_t bytes) {
     void **p = place, *old = tcm_load_acquire(p);
     if (old != NULL)
@@ -45,9 +45,9 @@ static void *map_once(void *place, size_t bytes) {
     return old;
 }
 
-/* BYTES of zeroed memory, cut from *CHUNK, which is NULL at first. Multiples of
-   16 BYTES, if all were, begin at one. NULL: there is no memory, or BYTES are
-   more than a chunk has. */
+/* BYTES of zeroed memory, cut from *CHUNK, which is NULL at first. If all
+   requests from CHUNK are multiples of 16 bytes, each result is aligned to 16.
+   NULL: no memory, or BYTES exceed a piece. */
 static void *cut_piece(size_t **chunk, size_t bytes) {
     if (bytes > PIECE_BYTES - PIECE_HEAD)
         return NULL;
@@ -70,14 +70,15 @@ static void *cut_piece(size_t **chunk, size_t bytes) {
 /* --- Modules ------------------------------------------------------------- */
 
 /*
- * What stands in a module's headers is read while its code runs. Those of the
- * program are where the kernel says, those of others on their first page; a
- * module without ELF header there has no build id.
+ * Headers of a module are read while its code runs. Those of the program are
+ * where the kernel says, those of other modules on their first page; a module
+ * without an ELF header there has no build id.
  */
-static struct mts_module *modules[MTS_MODULES_MAX]; /* in order, then NULL */
+static struct mts_module *modules[MTS_MODULES_MAX]; /* from module 1 on */
 struct mts_code mts_loader;
 
-/* The notes in SIZE bytes at P, of which *ID gets the build id. */
+/* Copies the build id in the notes of SIZE bytes at P to ID; returns its
+   length, 0: there is none. */
 static unsigned find_build_id(const uint8_t *p, size_t size, uint8_t *id) {
     ElfW(Nhdr) note;
     while (size >= sizeof(note)) {
@@ -115,8 +116,9 @@ static bool is_program(const struct tcm_elf_module *f) {
     return f->map->l_name == NULL || f->map->l_name[0] == '\0';
 }
 
-/* Those of the program are told; its segments may have gaps between them, and F
-   be one of them. */
+/* The program headers of the module that F lies in. The kernel passes those of
+   the program, whose segments may have gaps between them, so that F is only one
+   segment. */
 static struct headers find_headers(const struct tcm_elf_module *f) {
     ElfW(Ehdr) head;
     struct headers none = {0, 0};
@@ -160,7 +162,7 @@ static unsigned build_id(const struct tcm_elf_module *f, uint8_t *id) {
     return 0;
 }
 
-/* All but the path, which is not part of what a module is known by. */
+/* Fills *M in, except for the path, which does not identify a module. */
 static void describe(const struct tcm_elf_module *f, struct mts_module *m) {
     memset(m, 0, sizeof(*m));
     m->start = f->start;
@@ -183,8 +185,8 @@ static bool has_same_build(const struct mts_module *a,
 
 static size_t *records; /* memory of modules */
 
-/* The current folder and a slash, before a NAME that dlopen was given relative
-   to it; else nothing. Returns the length. */
+/* Puts the current folder and a slash into FOLDER if NAME is relative, as
+   dlopen may have been given it. Returns the length, 0: NAME stands alone. */
 static size_t folder_of(const char *name, char *folder, size_t room) {
     if (name[0] == '/' || strchr(name, '/') == NULL)
         return 0;
@@ -221,7 +223,7 @@ static struct mts_module *make(const struct tcm_elf_module *f,
     return m;
 }
 
-/* The module in F that was described since the loader was at work; 0: none. */
+/* The module at F that was described at STAMP; 0: none. */
 static uint32_t find_described(const struct tcm_elf_module *f, uint32_t stamp) {
     const struct mts_module *m;
     for (uint32_t i = 1; (m = mts_module(i)) != NULL; i++)
@@ -230,10 +232,10 @@ static uint32_t find_described(const struct tcm_elf_module *f, uint32_t stamp) {
     return 0;
 }
 
-/* The module that has code at ADDRESS now, made known if need be; 0: none, or
-   there is no memory. STAMP changes whenever the loader has been at work: what
-   has its place and was described at STAMP is the same module, and its headers
-   are not read again. */
+/* The module that has code at ADDRESS now, added if it is new; 0: none, or no
+   memory. STAMP changes whenever the loader has been at work: a module at the
+   same place that was described at STAMP is the same, and its headers are not
+   read again. */
 static uint32_t module_at(uintptr_t address, uint32_t stamp) {
     struct tcm_elf_module f;
     struct mts_module what;
@@ -262,7 +264,7 @@ static uint32_t module_at(uintptr_t address, uint32_t stamp) {
     return 0;
 }
 
-/* A static program may have the loader's variable itself, and is none. */
+/* A static program may have the loader's variable without being the loader. */
 void mts_loader_find(void) {
     struct tcm_elf_module f;
     if (tcm_elf_loader(&f) && !is_program(&f))
@@ -283,14 +285,15 @@ struct mts_module *mts_module(uint32_t number) {
 
 /* --- Texts --------------------------------------------------------------- */
 
-/* A text is filled in, then published as the head of its bucket (release). */
+/* A text is filled in first, then published as the head of its bucket
+   (release). */
 #define BUCKETS_LOG2    16u
 #define TEXT_CHUNK_LOG2 10u
 #define TEXT_CHUNKS     14u /* 2^24 texts */
 
-static uint32_t *buckets; /* the newest text's number */
+static uint32_t *buckets; /* number of the newest text of each */
 static struct mts_text *text_chunks[TEXT_CHUNKS];
-static size_t *copies; /* memory of the bytes */
+static size_t *copies; /* memory of their bytes */
 static uint32_t next_text = 1;
 
 static struct mts_text *text_at(uint32_t number, bool make) {
@@ -311,7 +314,8 @@ uint32_t mts_texts_end(void) {
 
 struct mts_text *mts_text_of(uint32_t number) {
     struct mts_text *t = number == 0 ? NULL : text_at(number, false);
-    /* Pairs with the store when it was filled in. */
+    /* Pairs with the release store in mts_text_intern: the text is filled
+       in. */
     return t == NULL || tcm_load_acquire(&t->bytes) == NULL ? NULL : t;
 }
 
@@ -322,7 +326,7 @@ static uint32_t hash_of_text(const char *bytes, uint32_t length) {
     return (uint32_t)(h >> 32);
 }
 
-/* The text among those from number I of a bucket on, or 0. */
+/* The number of the text in the bucket whose newest text is I, or 0. */
 static uint32_t find_in_bucket(uint32_t i, uint32_t hash, const char *bytes,
                                uint32_t length) {
     const struct mts_text *t;
@@ -353,12 +357,13 @@ uint32_t mts_text_intern(const char *bytes, uint32_t length) {
     memcpy(copy, bytes, length);
     t->hash = hash;
     t->length = length;
-    /* For mts_text_of by number: all but NEXT is there. */
+    /* Publishes all but NEXT to mts_text_of. */
     tcm_store_release(&t->bytes, copy);
     do {
         t->next = head;
-        /* Publishes the text; pairs with the load of the head. Another thread
-           may have made the same, which is a second number for it. */
+        /* Publishes the text; pairs with the load of the head. If another
+           thread has added the same text meanwhile, both numbers stand for
+           it. */
     } while (!tcm_cas_acq_rel(bucket, &head, number));
     return number;
 }
@@ -366,15 +371,14 @@ uint32_t mts_text_intern(const char *bytes, uint32_t length) {
 /* --- Sites --------------------------------------------------------------- */
 
 /*
- * The table of sites. It only grows, and lies in memory that a child of fork
- * keeps: numbers go on there, and the child defines them in its own trace.
+ * Sites.
  *
- *   site    what a number stands for, in chunks that double
- *   slot    hash << 32 | number, in open tables, each four times as large as
- *           the one before. A site is looked for in all, and put into the
- *           newest when it is found in an older one
+ *   site    what a number stands for: a node in chunks that double
+ *   slot    hash << 32 | number, in open hash tables, each four times as large
+ *           as the one before. A site is searched in all of them, and put into
+ *           the newest when it is found in an older one
  *
- * A number is published by its slot (release), its node is filled before.
+ * The node of a number is filled in before its slot is published (release).
  */
 #define GONE UINT32_MAX
 
@@ -408,7 +412,8 @@ uint32_t mts_sites_end(void) {
     return (uint32_t)tcm_min_u64(tcm_load_relaxed(&next_site), MTF_SITE_LIMIT);
 }
 
-/* NULL: no memory, or MAKE is false and there is none yet. */
+/* The node of SITE. NULL: no memory, or MAKE is false and its chunk is not
+   mapped. */
 static struct mts_site *node_at(uint32_t site, bool make) {
     uint32_t n = site + (1u << SITE_CHUNK_LOG2);
     unsigned chunk = tcm_log2_floor(n) - SITE_CHUNK_LOG2;
@@ -426,7 +431,7 @@ struct mts_site *mts_site_of(uint32_t site) {
     return node_at(site, false);
 }
 
-/* Whether the code of N is that of its module still. */
+/* True if the code at N's address still belongs to N's module. */
 static bool is_current(struct mts_site *n) {
     uint32_t stamp = stamp_now(), seen = tcm_load_relaxed(&n->stamp);
     if (TCM_LIKELY(seen == stamp))
@@ -443,7 +448,7 @@ static bool is_current(struct mts_site *n) {
 struct key {
     uint64_t address;
     uint32_t parent;
-    uint32_t line; /* what a line has for module; 0: a frame */
+    uint32_t line; /* module field of a line; 0: a frame */
     uint64_t hash;
 };
 
@@ -458,7 +463,7 @@ static size_t table_slots(uint32_t table) {
     return (size_t)1 << (TABLE_LOG2 + 2 * table);
 }
 
-static bool is_of(uint64_t slot, const struct key *k) {
+static bool slot_matches(uint64_t slot, const struct key *k) {
     if ((slot ^ k->hash) >> 32 != 0)
         return false;
     struct mts_site *n = node_at((uint32_t)slot, false);
@@ -466,8 +471,8 @@ static bool is_of(uint64_t slot, const struct key *k) {
            (k->line == 0 || n->module == k->line) && is_current(n);
 }
 
-/* The site of K in the table, or 0. With SITE not 0 that one is put there if
-   there is none yet. */
+/* The site of K in TABLE, or 0. If SITE is not 0 and K is not in the table,
+   SITE is put there. */
 static uint32_t find_in_table(uint32_t table, const struct key *k,
                               uint32_t site) {
     uint64_t *slots = tcm_load_acquire(&tables[table]);
@@ -479,12 +484,13 @@ static uint32_t find_in_table(uint32_t table, const struct key *k,
         if (slot == 0) {
             if (site == 0)
                 return 0;
-            /* Publishes the node, which was filled before. */
+            /* Publishes the node, which is filled in; pairs with the load
+               above. */
             if (tcm_cas_acq_rel(&slots[i], &slot,
                                 k->hash >> 32 << 32 | (uint64_t)site))
                 return site;
         }
-        if (is_of(slot, k))
+        if (slot_matches(slot, k))
             return (uint32_t)slot;
     }
     return 0;
@@ -527,6 +533,7 @@ static uint32_t find(const struct key *k) {
 }
 
 uint32_t mts_intern(uint64_t address, uint32_t parent) {
+    TCM_ASSERT(parent < mts_sites_end());
     struct key k = {address, parent, 0, hash_of(address, parent, 0)};
     uint32_t site = find(&k);
     if (site != 0)
@@ -535,8 +542,11 @@ uint32_t mts_intern(uint64_t address, uint32_t parent) {
     return add(&k, module_at((uintptr_t)address - 1, stamp), stamp);
 }
 
-/* No code has an address as large as language << 56. */
+/* The name of a line cannot be an address of code, because no code has an
+   address as large as language << 56. */
 uint32_t mts_intern_line(const struct mts_line *line, uint32_t parent) {
+    TCM_ASSERT(line->language != 0 && parent < mts_sites_end());
+    TCM_ASSERT(line->file < MTF_SITE_LIMIT && line->function < MTF_SITE_LIMIT);
     uint64_t name = (uint64_t)line->language << 56 |
                     (uint64_t)line->file << 32 | line->line;
     uint32_t module = MTS_SITE_IS_LINE | line->function;
@@ -555,8 +565,9 @@ bool mts_line_of(const struct mts_site *n, struct mts_line *line) {
     return (n->module & MTS_SITE_IS_LINE) != 0;
 }
 
-void mts_tell_epoch(uint32_t *place, uint32_t now) {
-    uint32_t told = tcm_load_relaxed(place);
-    while (told < now && !tcm_cas_acq_rel(place, &told, now))
+void mts_raise_epoch(uint32_t *place, uint32_t now) {
+    uint32_t raised = tcm_load_relaxed(place);
+    TCM_ASSERT(now <= mts_epoch());
+    while (raised < now && !tcm_cas_acq_rel(place, &raised, now))
         ;
 }

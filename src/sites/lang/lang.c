@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From what runs in a thread to its site. The list of modules is the loader's,
- * read once at set-up; later nothing here asks the loader, but for where
- * variables of threads are.
+ * From the lines that a thread runs to their site. The loader's list of modules
+ * is read once, at set-up. Later the loader is asked only for the place of a
+ * variable of threads.
  */
 #include "sites/lang/lang.h"
 
 #include "base/atomic.h"
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/fmt.h"
 #include "base/linux/os_mem.h"
 #include "base/linux/elf_symbols.h"
@@ -16,24 +17,26 @@
 #include "sites/site_table.h"
 #include "sites/unwind/stack_rows.h"
 
-static const struct mts_lang_reader *const all[] = {
+static const struct mts_lang_reader *const readers[] = {
     &mts_lang_python, &mts_lang_perl, &mts_lang_ruby};
-static const struct mts_lang_reader *known[TCM_ARRAY_SIZE(all)];
-static uint32_t known_count, lines_max;
-/* The program was loaded with one; it was told that one is not known. */
-static bool is_first[TCM_ARRAY_SIZE(all)], unknown_said[TCM_ARRAY_SIZE(all)];
-static void *(*tls)(void *);
+static const struct mts_lang_reader *active[TCM_ARRAY_SIZE(readers)];
+static uint32_t active_count, lines_max;
+/* The program was loaded with an interpreter of it; the message about an
+   unknown version was printed. */
+static bool is_first[TCM_ARRAY_SIZE(readers)],
+    unknown_warned[TCM_ARRAY_SIZE(readers)];
+static void *(*tls_get_addr)(void *);
 static char notice[160];
 #define NO_LINES  "the sites have no lines of this "
 #define NOT_KNOWN ", whose version is not known"
 TCM_STATIC_ASSERT(offsetof(struct mts_lang_interpreter, loops) == 0,
-                  "loops of an interpreter lead to it");
+                  "an interpreter begins with its loops");
 
 /* --- Set-up -------------------------------------------------------------- */
 
-static void find_in(const struct tcm_elf_symbols *s,
-                    struct mts_lang_interpreter *it, uintptr_t start,
-                    size_t bytes, uintptr_t tls_block) {
+static void find_symbols(const struct tcm_elf_symbols *s,
+                         struct mts_lang_interpreter *it, uintptr_t start,
+                         size_t bytes, uintptr_t tls_block) {
     const struct mts_lang_symbol *wanted = it->reader->symbols;
     for (struct mts_lang_place *p = it->place; wanted->name != NULL;
          wanted++, p++) {
@@ -52,12 +55,13 @@ static void find_in(const struct tcm_elf_symbols *s,
         else if (tls_block != 0)
             p->at = (intptr_t)(tls_block + symbol->st_value -
                                (uintptr_t)__builtin_thread_pointer());
-        else if (it != it->reader->first && tls != NULL)
+        else if (it != it->reader->first && tls_get_addr != NULL)
             p->at = (intptr_t)tcm_elf_tls_index(s, symbol);
     }
 }
 
-static int look_at_module(struct dl_phdr_info *info, size_t size, void *ctx) {
+static int scan_loaded_module(struct dl_phdr_info *info, size_t size,
+                              void *ctx) {
     struct tcm_elf_symbols s;
     (void)ctx;
     uintptr_t block = size >= offsetof(struct dl_phdr_info, dlpi_tls_data) +
@@ -75,11 +79,11 @@ static int look_at_module(struct dl_phdr_info *info, size_t size, void *ctx) {
         start = tcm_min_u64(start, info->dlpi_addr + p->p_vaddr);
         end = tcm_max_u64(end, info->dlpi_addr + p->p_vaddr + p->p_memsz);
     }
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
-        find_in(&s, all[i]->first, start, end - start, block);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(readers); i++)
+        find_symbols(&s, readers[i]->first, start, end - start, block);
     const ElfW(Sym) *get = tcm_elf_find(&s, "__tls_get_addr");
-    if (get != NULL && tls == NULL)
-        tls = (void *(*)(void *))(s.bias + get->st_value);
+    if (get != NULL && tls_get_addr == NULL)
+        tls_get_addr = (void *(*)(void *))(s.bias + get->st_value);
     return 0;
 }
 
@@ -91,40 +95,43 @@ static enum mts_lang_state state_of(struct mts_lang_interpreter *it) {
     return it->reader->is_known(it) ? MTS_LANG_KNOWN : MTS_LANG_UNKNOWN;
 }
 
-/* Stacks are of no use outside of what runs the line that is said. */
+/* Frames outside of the function that runs the innermost line are left out of
+   stacks. */
 static void end_stacks_of(const struct mts_lang_interpreter *it) {
     const struct mts_lang_symbol *s = it->reader->symbols;
     for (size_t i = 0; s[i].name != NULL; i++)
         if (s[i].is_loop && it->place[i].at != 0)
-            mts_rows_end_in((uintptr_t)it->place[i].at, it->place[i].bytes);
+            mts_rows_add_end((uintptr_t)it->place[i].at, it->place[i].bytes);
 }
 
 void mts_lang_find(uint32_t depth) {
     struct tcm_fmt f;
+    TCM_ASSERT(depth != 0 && depth <= MTS_LANG_DEPTH_MAX);
     lines_max = depth;
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
-        all[i]->first->reader = all[i];
-    dl_iterate_phdr(look_at_module, NULL);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(readers); i++)
+        readers[i]->first->reader = readers[i];
+    dl_iterate_phdr(scan_loaded_module, NULL);
     tcm_fmt_init(&f, notice, sizeof(notice));
-    enum mts_lang_state state[TCM_ARRAY_SIZE(all)];
+    enum mts_lang_state state[TCM_ARRAY_SIZE(readers)];
     unsigned several = 0;
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++) {
-        state[i] = state_of(all[i]->first);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(readers); i++) {
+        state[i] = state_of(readers[i]->first);
         several += state[i] == MTS_LANG_KNOWN;
     }
-    for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++) {
-        /* With several, the stack tells which one runs, as for later ones. */
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(readers); i++) {
+        /* In a program with several, the stack tells which one runs, as it does
+           for interpreters that are loaded later. */
         if (several > 1 && state[i] == MTS_LANG_KNOWN)
             continue;
         is_first[i] = state[i] != MTS_LANG_ABSENT;
         if (state[i] == MTS_LANG_KNOWN) {
-            known[known_count++] = all[i];
-            end_stacks_of(all[i]->first);
+            active[active_count++] = readers[i];
+            end_stacks_of(readers[i]->first);
         }
         if (state[i] != MTS_LANG_UNKNOWN)
             continue;
         tcm_fmt_str(&f, f.len == 0 ? NO_LINES : ", ");
-        tcm_fmt_str(&f, all[i]->name);
+        tcm_fmt_str(&f, readers[i]->name);
     }
     if (f.len != 0)
         tcm_fmt_str(&f, NOT_KNOWN);
@@ -136,24 +143,24 @@ const char *mts_lang_notice(void) {
 
 /* --- Interpreters that are loaded later ----------------------------------- */
 
-static void say_unknown(size_t i) {
+static void warn_unknown(size_t i) {
     char text[sizeof(notice)];
     struct tcm_fmt f;
     bool said = false;
-    if (!tcm_cas_acq_rel(&unknown_said[i], &said, true))
+    if (!tcm_cas_acq_rel(&unknown_warned[i], &said, true))
         return;
     tcm_fmt_init(&f, text, sizeof(text));
     tcm_fmt_str(&f, NO_LINES);
-    tcm_fmt_str(&f, all[i]->name);
+    tcm_fmt_str(&f, readers[i]->name);
     tcm_fmt_str(&f, NOT_KNOWN);
     mts_settings.host.complain(text, NULL, 0);
 }
 
-/* Whether the module of symbols S has an interpreter of all[I]'s, which is made
-   known then. */
-static bool meet(const struct mts_module *m, uint32_t module,
-                 const struct tcm_elf_symbols *s, size_t i) {
-    const struct mts_lang_reader *r = all[i];
+/* Adds the interpreter of readers[I] in module M with symbols S. false: there
+   is none, or it cannot be read. */
+static bool scan_module_for(const struct mts_module *m, uint32_t module,
+                            const struct tcm_elf_symbols *s, size_t i) {
+    const struct mts_lang_reader *r = readers[i];
     size_t bytes = tcm_align_up(r->bytes, tcm_os_page_size()), loops = 0;
     if (tcm_elf_find(s, r->symbols[0].name) == NULL || is_first[i])
         return false;
@@ -161,11 +168,11 @@ static bool meet(const struct mts_module *m, uint32_t module,
     if (it == NULL)
         return false;
     it->reader = r;
-    it->tls = tls;
-    find_in(s, it, m->start, m->end - m->start, 0);
+    it->tls = tls_get_addr;
+    find_symbols(s, it, m->start, m->end - m->start, 0);
     enum mts_lang_state state = state_of(it);
     if (state == MTS_LANG_UNKNOWN)
-        say_unknown(i);
+        warn_unknown(i);
     if (state != MTS_LANG_KNOWN) {
         tcm_os_unmap(it, bytes);
         return false;
@@ -183,25 +190,26 @@ static bool meet(const struct mts_module *m, uint32_t module,
     return true;
 }
 
-bool mts_lang_meet(struct mts_module *m, uint32_t module) {
+bool mts_lang_scan_module(struct mts_module *m, uint32_t module) {
     struct tcm_elf_symbols s;
     bool found = false;
-    if (tcm_load_relaxed(&m->is_met))
+    if (tcm_load_relaxed(&m->is_lang_scanned))
         return false;
     if (tcm_elf_symbols_at(&s, m->bias,
                            (const ElfW(Dyn) *)(uintptr_t)m->dynamic))
-        for (size_t i = 0; i < TCM_ARRAY_SIZE(all); i++)
-            found |= meet(m, module, &s, i);
-    /* Only now, as a child of fork goes on without the others. Two threads may
-       find the same, of which one is used. */
-    tcm_store_relaxed(&m->is_met, true);
+        for (size_t i = 0; i < TCM_ARRAY_SIZE(readers); i++)
+            found |= scan_module_for(m, module, &s, i);
+    /* Set last: the child of a fork has no other thread that would finish the
+       search. If two threads search at once, both add the interpreter, and one
+       of the two is used. */
+    tcm_store_relaxed(&m->is_lang_scanned, true);
     return found;
 }
 
 /* --- Walk ---------------------------------------------------------------- */
 
-/* False: a walk of the thread is going on. */
-static TCM_ALWAYS_INLINE bool begin(struct mts_lang_walk *w) {
+/* false: a walk of the thread is in progress. */
+static TCM_ALWAYS_INLINE bool begin_walk(struct mts_lang_walk *w) {
     if (w->is_walking)
         return false;
     w->is_walking = true;
@@ -213,8 +221,9 @@ static TCM_ALWAYS_INLINE bool begin(struct mts_lang_walk *w) {
     return true;
 }
 
-static TCM_ALWAYS_INLINE uint64_t end(struct mts_lang_walk *w,
-                                      uintptr_t caller) {
+static TCM_ALWAYS_INLINE uint64_t end_walk(struct mts_lang_walk *w,
+                                           uintptr_t caller) {
+    TCM_ASSERT(w->count <= lines_max);
     if (w->count != 0)
         return mts_lang_mix(w->key, w->cut) | (uint64_t)1 << 63;
     w->is_walking = false;
@@ -223,33 +232,34 @@ static TCM_ALWAYS_INLINE uint64_t end(struct mts_lang_walk *w,
 
 uint64_t mts_lang_walk(struct mts_lang_walk *w, uintptr_t caller) {
     uint32_t owner = tcm_load_relaxed(&w->owner);
-    if (!begin(w))
+    if (!begin_walk(w))
         return caller;
-    for (uint32_t i = 0; i < known_count && w->count == 0; i++) {
-        w->of = known[i]->first;
-        known[i]->walk(w, lines_max);
-        if (!mts_lang_keeps(w, owner))
+    for (uint32_t i = 0; i < active_count && w->count == 0; i++) {
+        w->of = active[i]->first;
+        active[i]->walk(w, lines_max);
+        if (!mts_lang_is_owner(w, owner))
             return 0;
     }
-    return end(w, caller);
+    return end_walk(w, caller);
 }
 
 uint64_t mts_lang_walk_late(struct mts_lang_walk *w,
                             const struct mts_loops *loops, uintptr_t caller) {
     const struct mts_lang_interpreter *it = (const void *)loops;
     uint32_t owner = tcm_load_relaxed(&w->owner);
-    /* The stack has a frame of what lies there now: it will stay if it is that
-       module. */
-    if (!mts_module_is_at(loops->module, loops->start) || !begin(w))
+    /* The stack has a frame of the module that lies there now, which keeps that
+       module loaded. */
+    if (!mts_module_is_at(loops->module, loops->start) || !begin_walk(w))
         return caller;
     w->of = it;
     it->reader->walk_late(it, w, lines_max);
-    if (!mts_lang_keeps(w, owner))
+    if (!mts_lang_is_owner(w, owner))
         return 0;
-    return end(w, caller);
+    return end_walk(w, caller);
 }
 
-/* Names are read once, for callers are the same in most of a thread's walks. */
+/* The names of FRAME, kept in W because most walks of a thread have the same
+   callers. */
 static const struct mts_lang_names *names_of(struct mts_lang_walk *w,
                                              const struct mts_lang_frame *frame,
                                              uint64_t stamp) {

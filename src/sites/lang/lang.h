@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lines of interpreted programs that allocate (TCMALLOC_TRACE_SITES=lang):
- * which interpreters this program has, and what they run in the calling thread.
- * A reader for each of them is in lang_python.c, lang_perl.c, lang_ruby.c.
+ * Lines of interpreted programs (TCMALLOC_TRACE_SITES=lang): finds the
+ * interpreters of the program, and the lines that they run in the calling
+ * thread. Each language has a reader: lang_python.c, lang_perl.c, lang_ruby.c.
  *
- * Interpreters are found at set-up among the modules that the program was
- * loaded with, which are never unloaded: by their exported symbols, the first
- * definition in the order of loading, as the loader binds them. Those of other
- * languages, and all where the program was loaded with several, are found when
- * a stack has code of their module first, by the same symbols of that module.
- * They may go away at any time: such an interpreter is asked only by a thread
- * whose stack has a frame of it, and so keeps it. One of a version that its
- * reader does not know is left alone, and said.
+ * An interpreter among the modules that the program was loaded with, which are
+ * never unloaded, is found at set-up by its exported symbols, the first
+ * definition in the order of loading, as the loader binds them. Interpreters of
+ * other languages, and all of them in a program that was loaded with several,
+ * are found when a stack has code of their module for the first time, by the
+ * same symbols of that module. Such a module may be unloaded at any time, so
+ * its interpreter is read only by a thread whose stack has a frame of it, which
+ * keeps it loaded. An interpreter of a version that its reader does not know is
+ * not read, and a message says so.
  *
  * Invariants: a reader reads the structures of an interpreter only in a thread
- * that holds its lock, and only its own thread's frames, which keep alive what
- * they refer to. It asks nothing of the interpreter that allocates, waits or
- * changes anything.
- * Threads: any; mts_lang_find before others record.
+ * that holds the interpreter's lock, and only the frames of that thread, which
+ * keep alive what they refer to. It calls no function of the interpreter that
+ * allocates, waits or changes anything.
+ * Threads: any; mts_lang_find runs before other threads record.
  */
 #ifndef TCM_SITES_LANG_LANG_H
 #define TCM_SITES_LANG_LANG_H
@@ -26,8 +27,8 @@
 #include "base/compiler.h"
 #include "traceformat/site_codec.h"
 
-/* Lines of a site, and most frames of the native code that is run by the
-   innermost one, or instead of any. */
+/* Default and greatest number of lines of a site, and most native frames below
+   the lines or in place of them. */
 #define MTS_LANG_DEPTH     32u
 #define MTS_LANG_DEPTH_MAX 256u
 #define MTS_LANG_NATIVE    16u
@@ -36,62 +37,65 @@ struct mts_lang_interpreter;
 struct mts_loops;
 struct mts_module;
 
-/* A line that runs, as its reader knows it. */
+/* A running line, in the terms of its reader. */
 struct mts_lang_frame {
-    uintptr_t what;
-    uintptr_t where;
+    uintptr_t code;
+    uintptr_t detail;
 };
 
-/* The names of a frame, by the hash of what they are made from. */
+/* The names of a line, kept by the hash of what they are made from. */
 struct mts_lang_names {
     uint64_t key;
     uint32_t file, line, function;
 };
 #define MTS_LANG_NAMES_LOG2 9u
 
-/* Lines that run in a thread, innermost first. */
+/* The walk of a thread: the lines that run in it, innermost first. */
 struct mts_lang_walk {
-    uint64_t salt;  /* KEY began with it */
-    uint64_t key;   /* hash of all that names the lines: files, functions */
-    uint32_t count; /* 0: no interpreter runs here */
-    const struct mts_lang_interpreter *of; /* whose frames they are */
-    bool cut;                              /* there are more */
-    bool is_walking; /* a call inside of it has no lines */
+    uint64_t salt;  /* first input of KEY */
+    uint64_t key;   /* hash of what decides the names of the lines */
+    uint32_t count; /* 0: the thread runs no interpreter */
+    const struct mts_lang_interpreter *of; /* interpreter of the frames */
+    bool cut;                              /* there are more lines */
+    bool is_walking; /* a walk is in progress: calls that it makes, and
+                        signal handlers, have no lines */
     uint32_t owner;  /* changes when a thread gives this up, or gets it */
-    uintptr_t outer; /* in the frame, on the C stack, of the function that runs
-                        the innermost one; 0: not known */
+    uintptr_t outer; /* address in the C frame of the function that runs the
+                        innermost line; 0: unknown */
     struct mts_lang_frame frame[MTS_LANG_DEPTH_MAX];
     char text[MTF_SITE_TEXT_MAX];
     struct mts_lang_names names[1u << MTS_LANG_NAMES_LOG2];
 };
 
-/* Finds the interpreters. DEPTH: the most lines of a site. */
+/* Finds the interpreters that the program was loaded with. DEPTH: most lines of
+   a site. */
 void mts_lang_find(uint32_t depth);
 /* A message about interpreters of unknown versions; NULL: there are none. */
 const char *mts_lang_notice(void);
 
 /*
- * A key of the lines that run, which W has until is_walking is set back, and no
- * address; CALLER if no interpreter runs in the calling thread. May call
- * functions of an interpreter that read a variable of the thread, for which the
- * loader may have to make room first: so it may allocate. Such calls, and those
- * of signal handlers, have no lines. 0: in such a call the thread found that
- * another recording is on, and gave W up.
+ * The key of the lines that run, which are in W until is_walking is cleared; it
+ * is not an address. CALLER: the calling thread runs no interpreter.
+ *
+ * The walk may call functions of an interpreter that read a variable of the
+ * thread, for which the loader may have to allocate memory first. Calls of
+ * malloc within the walk, and in signal handlers, have no lines. 0: in such a
+ * call the thread found that another recording is on, and gave W up.
  */
 uint64_t mts_lang_walk(struct mts_lang_walk *w, uintptr_t caller);
-static inline void mts_lang_pass_on(struct mts_lang_walk *w) {
+static inline void mts_lang_change_owner(struct mts_lang_walk *w) {
     tcm_store_relaxed(&w->owner, tcm_load_relaxed(&w->owner) + 1);
     w->is_walking = false;
 }
-/* Looks for an interpreter in module M, which has number MODULE and of which
-   the calling thread runs code: whether there is one that was not known. Then
-   rows and stacks are out of date. */
-bool mts_lang_meet(struct mts_module *m, uint32_t module);
-/* mts_lang_walk for a stack that has a frame of LOOPS, of such a module. */
+/* Searches module M, number MODULE, for interpreters; the calling thread runs
+   code of it. true: a new one was found, so rows and stacks are out of date. */
+bool mts_lang_scan_module(struct mts_module *m, uint32_t module);
+/* mts_lang_walk for a stack that has a frame of LOOPS, of an interpreter that
+   was loaded after set-up. */
 uint64_t mts_lang_walk_late(struct mts_lang_walk *w,
                             const struct mts_loops *loops, uintptr_t caller);
-/* The site of W's lines; 0: no memory, or no number left. STAMP: another one
-   when other code may have come to an address (mts_stamp). */
+/* The site of W's lines; 0: no memory or no number is left. STAMP is
+   mts_stamp. */
 uint32_t mts_lang_site(struct mts_lang_walk *w, uint64_t stamp);
 
 #endif

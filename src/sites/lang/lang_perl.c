@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Perl 5.36 and 5.40 with threads (Debian's): the statement that runs
- * (PL_curcop) and those that called its subroutine, by the interpreter's stack
- * of contexts.
+ * Perl 5.36 and 5.40 with threads, as Debian builds it: the statement that runs
+ * (PL_curcop), and the callers of its subroutine, found in the interpreter's
+ * stack of contexts.
  *
- * A thread's interpreter is the value of a key; in threads without one it is
- * NULL. Only its own thread runs it. Perl sets PL_curcop away from code before
- * it frees that, and counts the uses of a subroutine that runs; but that is
- * custom, nothing that it checks. So each step is looked at: what is pointed to
- * must be memory of this heap, which can be read, and a statement must be of
- * the kinds that statements are; freed ones are marked as such. A file's name
+ * A thread's interpreter is the value of a pthread key; NULL in threads without
+ * one. Only its own thread runs it. Perl sets PL_curcop to other code before it
+ * frees the current one, and counts the uses of a running subroutine, but
+ * nothing enforces these rules. So the reader checks each step: a pointer must
+ * lead to memory of this heap, which can be read, and a statement must be of a
+ * kind that statements have; freed ones are marked as such. The name of a file
  * belongs to its statement.
  *
- * Where things lie: a table of each version, for which the size of the
- * interpreter's structure, exported as the version is, must be right.
+ * Offsets: a table for each version, used only if the size of the interpreter's
+ * structure, which is exported like the version, matches.
  */
 #include "sites/lang/lang_reader.h"
 
@@ -58,8 +58,8 @@ enum {
     CONTEXT_IS_SUB = 9,
     CONTEXT_IS_FORMAT = 10,
     CONTEXT_IS_EVAL = 11,
-    CONTEXT_IS_TRY = 0xC0, /* a block; it is code of the same subroutine */
-    SUB_HAS_NAME = 0x8000, /* and no glob */
+    CONTEXT_IS_TRY = 0xC0, /* a block of code in the same subroutine */
+    SUB_HAS_NAME = 0x8000, /* and not a glob */
     TYPE_MASK = 0xFF,
     TYPE_GLOB = 9,
     TYPE_SUB = 13,
@@ -68,8 +68,8 @@ enum {
 /* Differences between versions. */
 struct layout {
     uint32_t version, size;
-    uint32_t parser, compiling; /* in the interpreter */
-    uint32_t cop_next;          /* nextstate, and dbstate after it */
+    uint32_t parser, compiling; /* fields of the interpreter */
+    uint32_t cop_next;          /* number of nextstate; dbstate follows */
 };
 static const struct layout layouts[] = {{36, 3768, 496, 1936, 195},
                                         {40, 3768, 512, 1720, 198}};
@@ -80,15 +80,16 @@ struct perl {
     const struct layout *layout;
 };
 static struct perl initial;
-/* A frame's subroutine that says: the code of an eval. */
+/* Value of a frame's DETAIL: the code of an eval; else DETAIL is the
+   subroutine's name. */
 #define SUB_IS_EVAL 1u
-#define NO_LINE     UINT32_MAX /* in a statement that the parser makes */
+#define NO_LINE     UINT32_MAX /* in a statement that the parser is making */
 
 static inline bool has_memory(uintptr_t p) {
     return (p & 7) == 0 && mts_settings.host.has_memory((const void *)p);
 }
 
-static inline uint32_t half(uintptr_t p) {
+static inline uint32_t load_32(uintptr_t p) {
     return *(const uint32_t *)p;
 }
 
@@ -108,67 +109,69 @@ static bool is_known(struct mts_lang_interpreter *it) {
 
 /* --- Walk ---------------------------------------------------------------- */
 
-/* Statements that the parser folds away run with one on the C stack. What lies
-   above the caller's frame in there, once, can always be read. */
+/* True if COP is on the C stack: the parser runs constant expressions with a
+   statement there. Memory above the caller's frame, once part of the stack, can
+   always be read. */
 static inline bool is_on_stack(uintptr_t cop) {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     return cop > here && cop - here < ((uintptr_t)1 << 20) && (cop & 7) == 0;
 }
 
-/* Its file's name; NULL: COP is no statement, or has none. What is parsed is
-   the statement also when nothing is, as of a program that has called Perl. */
+/* The name of COP's file; NULL: COP is no statement, or has no file.
+   PL_compiling is the current statement also when nothing is parsed, as in a
+   program that has called Perl. */
 static inline const char *file_of(const struct layout *l, uintptr_t cop,
                                   uintptr_t my_perl) {
     if (cop == my_perl + l->compiling) {
-        if (mts_lang_word(my_perl + l->parser) == 0)
+        if (mts_lang_load_word(my_perl + l->parser) == 0)
             return NULL;
     } else if (!is_on_stack(cop) &&
                (!has_memory(cop) ||
-                (half(cop + COP_TYPE) & COP_TYPE_MASK) - l->cop_next > 1)) {
+                (load_32(cop + COP_TYPE) & COP_TYPE_MASK) - l->cop_next > 1)) {
         return NULL;
     }
-    uintptr_t name = mts_lang_word(cop + COP_FILE);
+    uintptr_t name = mts_lang_load_word(cop + COP_FILE);
     return has_memory(name) ? (const char *)name : NULL;
 }
 
-/* The name of SUB, as Perl keeps names; 0: it has none. */
+/* The name of SUB, as Perl stores names; 0: it has none. */
 static uintptr_t name_of(uintptr_t sub) {
     if (sub == SUB_IS_EVAL || !has_memory(sub))
         return 0;
-    uint32_t type = half(sub + VALUE_FLAGS) & TYPE_MASK;
-    uintptr_t body = mts_lang_word(sub), glob;
+    uint32_t type = load_32(sub + VALUE_FLAGS) & TYPE_MASK;
+    uintptr_t body = mts_lang_load_word(sub), glob;
     if ((type != TYPE_SUB && type != TYPE_FORMAT) || !has_memory(body))
         return 0;
-    uintptr_t name = mts_lang_word(body + SUB_NAME);
-    if ((half(body + SUB_FLAGS) & SUB_HAS_NAME) == 0) {
+    uintptr_t name = mts_lang_load_word(body + SUB_NAME);
+    if ((load_32(body + SUB_FLAGS) & SUB_HAS_NAME) == 0) {
         glob = name;
         if (!has_memory(glob) ||
-            (half(glob + VALUE_FLAGS) & TYPE_MASK) != TYPE_GLOB ||
-            !has_memory(mts_lang_word(glob)))
+            (load_32(glob + VALUE_FLAGS) & TYPE_MASK) != TYPE_GLOB ||
+            !has_memory(mts_lang_load_word(glob)))
             return 0;
-        name = mts_lang_word(mts_lang_word(glob) + GLOB_NAME);
+        name = mts_lang_load_word(mts_lang_load_word(glob) + GLOB_NAME);
     }
-    return has_memory(name) && half(name + NAME_LENGTH) <= MTF_SITE_TEXT_MAX
+    return has_memory(name) && load_32(name + NAME_LENGTH) <= MTF_SITE_TEXT_MAX
                ? name
                : 0;
 }
 
 static uint64_t mix(const struct mts_lang_interpreter *it, uint64_t h,
                     const struct mts_lang_frame *frame) {
-    bool is_eval = frame->where == SUB_IS_EVAL;
-    const char *file = (const char *)mts_lang_word(frame->what + COP_FILE);
-    uintptr_t name = is_eval ? 0 : frame->where;
+    bool is_eval = frame->detail == SUB_IS_EVAL;
+    const char *file = (const char *)mts_lang_load_word(frame->code + COP_FILE);
+    uintptr_t name = is_eval ? 0 : frame->detail;
     (void)it;
-    h = mts_lang_mix(h ^ is_eval, half(frame->what + COP_LINE));
+    h = mts_lang_mix(h ^ is_eval, load_32(frame->code + COP_LINE));
     size_t length = strnlen(file, MTF_SITE_TEXT_MAX);
     h = mts_lang_mix_bytes(h ^ length << 32, file, length);
     return name == 0 ? h
-                     : mts_lang_mix_bytes(h ^ half(name + NAME_LENGTH),
+                     : mts_lang_mix_bytes(h ^ load_32(name + NAME_LENGTH),
                                           (const char *)name + NAME_BYTES,
-                                          half(name + NAME_LENGTH));
+                                          load_32(name + NAME_LENGTH));
 }
 
-/* False: there is no room for it. */
+/* Adds the line of COP in SUB. false: W has DEPTH lines already. */
 static bool add(const struct layout *l, struct mts_lang_walk *w, uint32_t depth,
                 uintptr_t my_perl, uintptr_t cop, uintptr_t sub) {
     if (file_of(l, cop, my_perl) == NULL)
@@ -178,8 +181,8 @@ static bool add(const struct layout *l, struct mts_lang_walk *w, uint32_t depth,
         return false;
     }
     struct mts_lang_frame *frame = &w->frame[w->count++];
-    frame->what = cop;
-    frame->where = sub == SUB_IS_EVAL ? sub : name_of(sub);
+    frame->code = cop;
+    frame->detail = sub == SUB_IS_EVAL ? sub : name_of(sub);
     w->key = mix(NULL, w->key, frame);
     return true;
 }
@@ -188,18 +191,19 @@ static TCM_ALWAYS_INLINE void walk_of(const struct perl *perl,
                                       struct mts_lang_walk *w, uint32_t depth) {
     const struct mts_lang_interpreter *it = &perl->it;
     const struct layout *l = perl->layout;
-    if (mts_lang_word((uintptr_t)it->place[SYMBOL_FIRST].at) == 0)
+    if (mts_lang_load_word((uintptr_t)it->place[SYMBOL_FIRST].at) == 0)
         return;
     pthread_key_t key = *(const pthread_key_t *)it->place[SYMBOL_KEY].at;
     uintptr_t my_perl = (uintptr_t)pthread_getspecific(key);
     if (!has_memory(my_perl))
         return;
-    uintptr_t cop = mts_lang_word(my_perl + INTERPRETER_COP);
-    uintptr_t stack = mts_lang_word(my_perl + INTERPRETER_STACK);
-    /* The last subroutine is that of the innermost statement. */
-    for (; has_memory(stack); stack = mts_lang_word(stack + STACK_BELOW)) {
-        uintptr_t contexts = mts_lang_word(stack + STACK_CONTEXTS);
-        int32_t top = (int32_t)half(stack + STACK_TOP);
+    uintptr_t cop = mts_lang_load_word(my_perl + INTERPRETER_COP);
+    uintptr_t stack = mts_lang_load_word(my_perl + INTERPRETER_STACK);
+    /* Contexts are walked from the innermost subroutine outwards; COP is the
+       statement that runs in it. */
+    for (; has_memory(stack); stack = mts_lang_load_word(stack + STACK_BELOW)) {
+        uintptr_t contexts = mts_lang_load_word(stack + STACK_CONTEXTS);
+        int32_t top = (int32_t)load_32(stack + STACK_TOP);
         if (top < 0 || !has_memory(contexts))
             continue;
         uintptr_t c = contexts + (uintptr_t)top * CONTEXT_SIZE;
@@ -210,9 +214,10 @@ static TCM_ALWAYS_INLINE void walk_of(const struct perl *perl,
             if (!is_eval && type != CONTEXT_IS_SUB && type != CONTEXT_IS_FORMAT)
                 continue;
             if (!add(l, w, depth, my_perl, cop,
-                     is_eval ? SUB_IS_EVAL : mts_lang_word(c + CONTEXT_SUB)))
+                     is_eval ? SUB_IS_EVAL
+                             : mts_lang_load_word(c + CONTEXT_SUB)))
                 return;
-            cop = mts_lang_word(c + CONTEXT_COP);
+            cop = mts_lang_load_word(c + CONTEXT_COP);
         }
     }
     add(l, w, depth, my_perl, cop, 0);
@@ -232,25 +237,25 @@ static void walk_late(const struct mts_lang_interpreter *it,
 static uint32_t file(const struct mts_lang_interpreter *it,
                      const struct mts_lang_frame *frame, char *to) {
     (void)it;
-    const char *name = (const char *)mts_lang_word(frame->what + COP_FILE);
+    const char *name = (const char *)mts_lang_load_word(frame->code + COP_FILE);
     return mts_lang_copy(to, name, strnlen(name, MTF_SITE_TEXT_MAX));
 }
 
 static uint32_t function(const struct mts_lang_interpreter *it,
                          const struct mts_lang_frame *frame, char *to) {
     (void)it;
-    if (frame->where == SUB_IS_EVAL)
+    if (frame->detail == SUB_IS_EVAL)
         return mts_lang_copy(to, "(eval)", 6);
-    if (frame->where == 0)
+    if (frame->detail == 0)
         return 0;
-    return mts_lang_copy(to, (const char *)frame->where + NAME_BYTES,
-                         half(frame->where + NAME_LENGTH));
+    return mts_lang_copy(to, (const char *)frame->detail + NAME_BYTES,
+                         load_32(frame->detail + NAME_LENGTH));
 }
 
 static uint32_t line(const struct mts_lang_interpreter *it,
                      const struct mts_lang_frame *frame) {
     (void)it;
-    uint32_t line = half(frame->what + COP_LINE);
+    uint32_t line = load_32(frame->code + COP_LINE);
     return line != NO_LINE ? line : 0;
 }
 

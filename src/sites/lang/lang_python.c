@@ -4,19 +4,21 @@
  * qualified name.
  *
  * A thread's frames are a list that begins in its thread state. A frame keeps
- * its code object alive, and that its texts and its table of lines; none of
- * them is ever changed. So all that is read here is valid while the thread
- * itself runs, and holds the interpreter's lock: then the current thread state
- * is its own. A frame is in the list only after it was filled in, and out of it
- * before it is cleared (3.11.1; 3.11.0 is left alone for that).
+ * its code object alive, and the code object its texts and its table of lines;
+ * none of them is ever changed. So what is read here is valid while the thread
+ * itself runs and holds the interpreter's lock, which is when the current
+ * thread state is its own. A frame is put into the list after it was filled in,
+ * and taken out before it is cleared (since 3.11.1; 3.11.0 is therefore not
+ * read).
  *
- * Certain: that what is read is what runs. Not certain: a signal handler that
- * allocates may come between two stores of the interpreter that a compiler put
- * into another order; those of 3.11 to 3.13 are in order on x86-64.
+ * Certain: the lines read are those that run. Not certain: a signal handler
+ * that allocates may come between two stores of the interpreter which a
+ * compiler has put into another order; those of 3.11 to 3.13 are in order on
+ * x86-64.
  *
- * Where things lie: a table for 3.11 and 3.12; 3.13 publishes it at the start
- * of _PyRuntime. Texts are read in the compact form, as all names are.
- * Free-threaded builds are left alone.
+ * Offsets: a table for 3.11 and 3.12; 3.13 publishes them at the start of
+ * _PyRuntime. Texts are read in the compact form, which all names have.
+ * Free-threaded builds are not read.
  */
 #include "sites/lang/lang_reader.h"
 
@@ -43,36 +45,36 @@ static const struct mts_lang_symbol symbols[] = {
 
 typedef void *get_state(void);
 
-/* One interpreter; the numbers are offsets. */
+/* An interpreter; the numbers are offsets. */
 struct python {
     struct mts_lang_interpreter it;
     get_state *current_state, *own_state;
-    uint32_t state_frame;  /* in a thread state: the frame, or its cframe */
+    uint32_t state_frame;  /* in a thread state: frame or cframe */
     uint32_t cframe_frame; /* UINT32_MAX: the thread state has no cframe */
     uint32_t frame_code, frame_previous, frame_instr, frame_owner;
     uint32_t code_filename, code_qualname, code_linetable, code_firstlineno;
-    uint32_t code_bytes;   /* the instructions */
-    uint32_t code_version; /* 0: code has none */
+    uint32_t code_bytes;   /* instructions */
+    uint32_t code_version; /* 0: code has no version number */
     uint32_t bytes_size, bytes_data;
     uint32_t text_length, text_hash, text_state, text_ascii, text_compact;
 };
 static struct python initial;
 
 #define NO_CFRAME      UINT32_MAX
-#define CODE_VERSION   92u /* 3.12 and 3.13, which does not publish it */
+#define CODE_VERSION   92u /* 3.12; 3.13 does not publish it */
 #define CODE_UNITS     16u
 #define INTERPRETER    16u
 #define OBJECT_TYPE    8u
-#define TEXT_HASH      24u /* of none of them published */
-#define OWNED_BY_STACK 3u  /* from here on: no frame of Python code */
+#define TEXT_HASH      24u /* 3.13 does not publish it */
+#define OWNED_BY_STACK 3u  /* from this value on: no frame of Python code */
 
-static inline int32_t number(uintptr_t p) {
+static inline int32_t load_int(uintptr_t p) {
     return *(const int32_t *)p;
 }
 
 /* --- Set-up -------------------------------------------------------------- */
 
-/* Fields that both tables share. */
+/* Sets the offsets of 3.11 or 3.12. */
 static void common_offsets(struct python *py, bool is_3_11) {
     py->state_frame = 56;
     py->cframe_frame = is_3_11 ? 8 : 0;
@@ -95,7 +97,7 @@ static void common_offsets(struct python *py, bool is_3_11) {
     py->text_compact = is_3_11 ? 72 : 56;
 }
 
-/* The numbers that begin _PyRuntime in 3.13, by position. */
+/* Positions of the numbers at the start of _PyRuntime in 3.13. */
 enum {
     PUBLISHED_VERSION = 1,
     PUBLISHED_FREE_THREADED = 2,
@@ -117,7 +119,7 @@ enum {
 };
 #define PUBLISHED_LIMIT 4096u
 
-static bool published(const uint64_t *p, unsigned which, uint32_t *to) {
+static bool read_published(const uint64_t *p, unsigned which, uint32_t *to) {
     *to = (uint32_t)p[which];
     return p[which] < PUBLISHED_LIMIT;
 }
@@ -131,21 +133,22 @@ static bool offsets_of_3_13(struct python *py, uint64_t version) {
     py->text_compact = 56;
     py->text_hash = TEXT_HASH;
     py->code_version = CODE_VERSION;
-    return published(p, PUBLISHED_STATE_FRAME, &py->state_frame) &&
-           published(p, PUBLISHED_FRAME_PREVIOUS, &py->frame_previous) &&
-           published(p, PUBLISHED_FRAME_EXECUTABLE, &py->frame_code) &&
-           published(p, PUBLISHED_FRAME_INSTR, &py->frame_instr) &&
-           published(p, PUBLISHED_FRAME_OWNER, &py->frame_owner) &&
-           published(p, PUBLISHED_CODE_FILENAME, &py->code_filename) &&
-           published(p, PUBLISHED_CODE_QUALNAME, &py->code_qualname) &&
-           published(p, PUBLISHED_CODE_LINETABLE, &py->code_linetable) &&
-           published(p, PUBLISHED_CODE_FIRSTLINENO, &py->code_firstlineno) &&
-           published(p, PUBLISHED_CODE_BYTES, &py->code_bytes) &&
-           published(p, PUBLISHED_BYTES_SIZE, &py->bytes_size) &&
-           published(p, PUBLISHED_BYTES_DATA, &py->bytes_data) &&
-           published(p, PUBLISHED_TEXT_STATE, &py->text_state) &&
-           published(p, PUBLISHED_TEXT_LENGTH, &py->text_length) &&
-           published(p, PUBLISHED_TEXT_ASCII, &py->text_ascii);
+    return read_published(p, PUBLISHED_STATE_FRAME, &py->state_frame) &&
+           read_published(p, PUBLISHED_FRAME_PREVIOUS, &py->frame_previous) &&
+           read_published(p, PUBLISHED_FRAME_EXECUTABLE, &py->frame_code) &&
+           read_published(p, PUBLISHED_FRAME_INSTR, &py->frame_instr) &&
+           read_published(p, PUBLISHED_FRAME_OWNER, &py->frame_owner) &&
+           read_published(p, PUBLISHED_CODE_FILENAME, &py->code_filename) &&
+           read_published(p, PUBLISHED_CODE_QUALNAME, &py->code_qualname) &&
+           read_published(p, PUBLISHED_CODE_LINETABLE, &py->code_linetable) &&
+           read_published(p, PUBLISHED_CODE_FIRSTLINENO,
+                          &py->code_firstlineno) &&
+           read_published(p, PUBLISHED_CODE_BYTES, &py->code_bytes) &&
+           read_published(p, PUBLISHED_BYTES_SIZE, &py->bytes_size) &&
+           read_published(p, PUBLISHED_BYTES_DATA, &py->bytes_data) &&
+           read_published(p, PUBLISHED_TEXT_STATE, &py->text_state) &&
+           read_published(p, PUBLISHED_TEXT_LENGTH, &py->text_length) &&
+           read_published(p, PUBLISHED_TEXT_ASCII, &py->text_ascii);
 }
 
 static bool is_known(struct mts_lang_interpreter *it) {
@@ -171,17 +174,18 @@ static inline const char *text_at(const struct python *py, uintptr_t text,
                                   unsigned *width, size_t *count) {
     uint32_t state = *(const uint32_t *)(text + py->text_state);
     *width = state >> 2 & 7;
-    *count = mts_lang_word(text + py->text_length);
+    *count = mts_lang_load_word(text + py->text_length);
     if ((state >> 5 & 1) == 0)
         *count = 0;
     return (const char *)text +
            ((state >> 6 & 1) != 0 ? py->text_ascii : py->text_compact);
 }
 
-/* Of a text that Python has a hash of, of 64 bits, that. */
+/* Mixes a text into H: its 64-bit hash if Python has computed one, else its
+   bytes. */
 static inline uint64_t mix_text(const struct python *py, uint64_t h,
                                 uintptr_t text) {
-    uint64_t known = mts_lang_word(text + py->text_hash);
+    uint64_t known = mts_lang_load_word(text + py->text_hash);
     unsigned width;
     size_t count;
     if (known != UINT64_MAX)
@@ -191,10 +195,14 @@ static inline uint64_t mix_text(const struct python *py, uint64_t h,
 }
 
 /*
- * What CODE is, for a key. The cheapest that is certain: from 3.12 on an
- * interpreter numbers its code, and has no number twice; code that lies in the
- * interpreter's file is not made anew; a block of this heap, which code above
- * 512 bytes is, has a token that no other block has. Else its contents.
+ * Mixes the identity of CODE into H, the cheapest that is certain:
+ *
+ * - since 3.12 the number that an interpreter gives its code, and never gives
+ *   twice;
+ * - the address of code in the interpreter's file, which is not made anew;
+ * - the token of a block of this heap, which code above 512 bytes is: no other
+ *   block has it;
+ * - else its contents.
  */
 static inline uint64_t mix_code(const struct python *py, uint64_t h,
                                 uintptr_t code) {
@@ -207,20 +215,21 @@ static inline uint64_t mix_code(const struct python *py, uint64_t h,
         return mts_lang_mix(h ^ code, 0);
     uint64_t token = mts_settings.host.token_of(
         (const void *)code,
-        py->code_bytes + 2 * mts_lang_word(code + CODE_UNITS));
+        py->code_bytes + 2 * mts_lang_load_word(code + CODE_UNITS));
     if (token != 0)
         return mts_lang_mix(h ^ code, token << 1 | 1);
-    uintptr_t table = mts_lang_word(code + py->code_linetable);
-    size_t bytes = mts_lang_word(table + py->bytes_size);
-    h = mts_lang_mix(h ^ (uint64_t)number(code + py->code_firstlineno), bytes);
-    h = mix_text(py, h, mts_lang_word(code + py->code_filename));
-    h = mix_text(py, h, mts_lang_word(code + py->code_qualname));
+    uintptr_t table = mts_lang_load_word(code + py->code_linetable);
+    size_t bytes = mts_lang_load_word(table + py->bytes_size);
+    h = mts_lang_mix(h ^ (uint64_t)load_int(code + py->code_firstlineno),
+                     bytes);
+    h = mix_text(py, h, mts_lang_load_word(code + py->code_filename));
+    h = mix_text(py, h, mts_lang_load_word(code + py->code_qualname));
     return mts_lang_mix_bytes(h, (const void *)(table + py->bytes_data), bytes);
 }
 
 static inline uint64_t mix_frame(const struct python *py, uint64_t h,
                                  const struct mts_lang_frame *frame) {
-    return mix_code(py, mts_lang_mix(h, frame->where), frame->what);
+    return mix_code(py, mts_lang_mix(h, frame->detail), frame->code);
 }
 
 static uint64_t mix(const struct mts_lang_interpreter *it, uint64_t h,
@@ -233,30 +242,30 @@ static TCM_ALWAYS_INLINE void walk_of(const struct python *py,
     uint32_t owner = tcm_load_relaxed(&w->owner);
     uintptr_t state = (uintptr_t)py->own_state(), code;
     if (state == 0 || state != (uintptr_t)py->current_state() ||
-        !mts_lang_keeps(w, owner))
+        !mts_lang_is_owner(w, owner))
         return;
-    uintptr_t frame = mts_lang_word(state + py->state_frame);
+    uintptr_t frame = mts_lang_load_word(state + py->state_frame);
     if (py->cframe_frame != NO_CFRAME && frame != 0) {
         w->outer = frame;
-        frame = mts_lang_word(frame + py->cframe_frame);
+        frame = mts_lang_load_word(frame + py->cframe_frame);
     }
-    uint64_t h = w->salt = mts_lang_word(state + INTERPRETER);
-    for (; frame != 0; frame = mts_lang_word(frame + py->frame_previous)) {
+    uint64_t h = w->salt = mts_lang_load_word(state + INTERPRETER);
+    for (; frame != 0; frame = mts_lang_load_word(frame + py->frame_previous)) {
         if (*(const uint8_t *)(frame + py->frame_owner) >= OWNED_BY_STACK) {
             if (w->outer == 0)
                 w->outer = frame;
             continue;
         }
-        code = mts_lang_word(frame + py->frame_code);
-        if (code == 0 || mts_lang_word(code + OBJECT_TYPE) !=
+        code = mts_lang_load_word(frame + py->frame_code);
+        if (code == 0 || mts_lang_load_word(code + OBJECT_TYPE) !=
                              (uintptr_t)py->it.place[SYMBOL_CODE_TYPE].at)
             continue;
         if (w->count == depth) {
             w->cut = true;
             break;
         }
-        uintptr_t where =
-            mts_lang_word(frame + py->frame_instr) - (code + py->code_bytes);
+        uintptr_t where = mts_lang_load_word(frame + py->frame_instr) -
+                          (code + py->code_bytes);
         w->frame[w->count] = (struct mts_lang_frame){code, where};
         h = mix_frame(py, h, &w->frame[w->count++]);
     }
@@ -279,7 +288,8 @@ static uint32_t put_utf8(char *to, uint32_t c) {
         to[0] = (char)c;
         return 1;
     }
-    /* A byte of a name that is not UTF-8 stands as half of a pair. */
+    /* A byte of a name that is not UTF-8 is stored as half of a surrogate
+       pair. */
     if (c >= 0xD800 && c < 0xE000)
         c = '?';
     if (c == '?')
@@ -309,13 +319,15 @@ static uint32_t copy_text(const struct python *py, uintptr_t text, char *to) {
 static uint32_t file(const struct mts_lang_interpreter *it,
                      const struct mts_lang_frame *frame, char *to) {
     const struct python *py = (const struct python *)it;
-    return copy_text(py, mts_lang_word(frame->what + py->code_filename), to);
+    return copy_text(py, mts_lang_load_word(frame->code + py->code_filename),
+                     to);
 }
 
 static uint32_t function(const struct mts_lang_interpreter *it,
                          const struct mts_lang_frame *frame, char *to) {
     const struct python *py = (const struct python *)it;
-    return copy_text(py, mts_lang_word(frame->what + py->code_qualname), to);
+    return copy_text(py, mts_lang_load_word(frame->code + py->code_qualname),
+                     to);
 }
 
 /* --- Line ---------------------------------------------------------------- */
@@ -336,21 +348,21 @@ static int32_t get_signed(struct table *t) {
 }
 
 /*
- * The table has an entry for each run of instructions: a byte with bit 7, kind
- * and length in units of two bytes, then what the kind asks for, in which bit 7
- * is clear.
+ * The table has an entry for each run of instructions: a byte with bit 7 set,
+ * kind, and length in units of two bytes; then the operands of the kind, in
+ * which bit 7 is clear.
  */
 enum { KIND_ONE_LINE = 10, KIND_NO_COLUMNS = 13, KIND_LONG, KIND_NONE };
 
 static uint32_t line(const struct mts_lang_interpreter *it,
                      const struct mts_lang_frame *frame) {
     const struct python *py = (const struct python *)it;
-    uintptr_t code = frame->what,
-              bytes = mts_lang_word(code + py->code_linetable);
+    uintptr_t code = frame->code,
+              bytes = mts_lang_load_word(code + py->code_linetable);
     const uint8_t *p = (const uint8_t *)(bytes + py->bytes_data);
-    struct table t = {p, p + mts_lang_word(bytes + py->bytes_size)};
-    int32_t first = number(code + py->code_firstlineno), now = first;
-    intptr_t end = 0, where = (intptr_t)frame->where;
+    struct table t = {p, p + mts_lang_load_word(bytes + py->bytes_size)};
+    int32_t first = load_int(code + py->code_firstlineno), now = first;
+    intptr_t end = 0, where = (intptr_t)frame->detail;
     while (where >= 0 && t.p < t.end) {
         unsigned head = *t.p++, kind = head >> 3 & 15;
         if (kind == KIND_NO_COLUMNS || kind == KIND_LONG)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What lang.c needs of the reader of a language, and what all readers share.
+ * The interface between lang.c and the reader of a language, and what readers
+ * share.
  *
- * Identity of lines. A key is made of all that decides what a line is called:
- * the bytes of its file's name, of its function's name, and of what its number
- * is made from, or of a number that no other code has. Never of addresses
- * alone, because interpreters free code and make other code at the same place.
- * So two lines have the same key only if a hash of 64 bits says so.
+ * Identity of lines: a key is made of everything that decides the name of a
+ * line: the bytes of its file's name and of its function's name, and the input
+ * of its number; or of a number that no other code has. It is never made of
+ * addresses alone, because interpreters free code and make other code at the
+ * same place. So two lines have the same key only if a 64-bit hash collides.
  */
 #ifndef TCM_SITES_LANG_LANG_READER_H
 #define TCM_SITES_LANG_LANG_READER_H
@@ -17,64 +18,66 @@
 
 #include <string.h>
 
-/* A symbol that a reader wants, in the order of its own table. */
+/* A symbol that a reader looks up; a reader numbers its symbols by their
+   order. */
 struct mts_lang_symbol {
     const char *name;
     bool is_tls;
-    bool needed;  /* without it there is no such interpreter */
-    bool is_loop; /* a function that runs code of its language */
+    bool needed;  /* without it the interpreter cannot be read */
+    bool is_loop; /* a loop: a function that runs code of the language */
 };
 #define MTS_LANG_SYMBOLS 12u
 
-/* Where an interpreter has it. AT of a variable of threads: its offset from
-   the thread pointer or, of an interpreter that was loaded later, what TLS
-   takes. */
+/* Where an interpreter has a symbol. AT of a thread-local variable is its
+   offset from the thread pointer or, in an interpreter that was loaded after
+   set-up, the argument of TLS. */
 struct mts_lang_place {
-    intptr_t at; /* 0: nowhere */
+    intptr_t at; /* 0: not found */
     size_t bytes;
 };
 
-/* An interpreter, the head of what its reader knows of it. One that the program
-   was loaded with stays; others may go, as their modules. */
+/* An interpreter; its reader extends this structure. An interpreter that the
+   program was loaded with stays; others go when their module is unloaded. */
 struct mts_lang_interpreter {
-    struct mts_loops loops; /* of one that was loaded later */
+    struct mts_loops loops; /* of an interpreter loaded after set-up */
     const struct mts_lang_reader *reader;
     void *(*tls)(void *);
-    uintptr_t start, bytes; /* the module, with the first symbol */
+    uintptr_t start, bytes; /* module of the first symbol */
     struct mts_lang_place place[MTS_LANG_SYMBOLS];
 };
 
 enum mts_lang_state {
     MTS_LANG_ABSENT = 0,
     MTS_LANG_KNOWN,
-    MTS_LANG_UNKNOWN /* a version that is left alone */
+    MTS_LANG_UNKNOWN /* a version that is not read */
 };
 
 struct mts_lang_reader {
     const char *name;
     enum mtf_language language;
-    const struct mts_lang_symbol *symbols; /* up to one without name */
-    struct mts_lang_interpreter *first; /* that the program was loaded with */
-    size_t bytes;                       /* of what it keeps of each */
-    /* Of one that was loaded later, only threads that run a function of its
-       that is a loop may be asked, not just any function. */
+    const struct mts_lang_symbol *symbols; /* ends with one without a name */
+    struct mts_lang_interpreter *first;    /* loaded with the program */
+    size_t bytes;                          /* size of the extended structure */
+    /* True if an interpreter that was loaded after set-up may be read only by
+       threads with a frame of a loop, not of any of its functions. */
     bool late_in_loop;
-    /* All needed symbols are there: whether this is a version that it reads. */
+    /* True if the reader knows this version; all needed symbols were found. */
     bool (*is_known)(struct mts_lang_interpreter *it);
-    /* Of FIRST, for W, with at most DEPTH frames: count, cut, frame; key is
-       changed. Functions of the interpreter are called before W is changed,
-       and after them W may be another thread's: mts_lang_keeps tells. */
+    /* Walks the lines of FIRST: sets count, cut and frame of W, at most DEPTH
+       frames, and mixes them into key. It calls functions of the interpreter
+       before it changes W; such a call may end with W in use by another thread
+       (mts_lang_is_owner). */
     void (*walk)(struct mts_lang_walk *w, uint32_t depth);
-    /* walk for an interpreter that was loaded later. A frame of its module on
-       the caller's stack keeps it loaded. */
+    /* walk for interpreter IT, which was loaded after set-up. A frame of its
+       module on the caller's stack keeps it loaded. */
     void (*walk_late)(const struct mts_lang_interpreter *it,
                       struct mts_lang_walk *w, uint32_t depth);
-    /* Of a frame of the walk, which still runs: H with all that its names are
-       made from. */
+    /* Returns H mixed with everything that decides the names of FRAME, which
+       still runs. */
     uint64_t (*mix)(const struct mts_lang_interpreter *it, uint64_t h,
                     const struct mts_lang_frame *frame);
-    /* Names of such a frame as UTF-8, at most MTF_SITE_TEXT_MAX bytes at TO;
-       they return how many. A frame may have no function. */
+    /* Copy the names of FRAME to TO as UTF-8, at most MTF_SITE_TEXT_MAX bytes,
+       and return their length. A frame may have no function. */
     uint32_t (*file)(const struct mts_lang_interpreter *it,
                      const struct mts_lang_frame *frame, char *to);
     uint32_t (*function)(const struct mts_lang_interpreter *it,
@@ -86,9 +89,10 @@ struct mts_lang_reader {
 extern const struct mts_lang_reader mts_lang_python, mts_lang_perl,
     mts_lang_ruby;
 
-/* True if W is still the calling thread's, whose number was OWNER. */
-static inline bool mts_lang_keeps(const struct mts_lang_walk *w,
-                                  uint32_t owner) {
+/* True if W still belongs to the calling thread; OWNER is W's owner from
+   before. */
+static inline bool mts_lang_is_owner(const struct mts_lang_walk *w,
+                                     uint32_t owner) {
     return TCM_LIKELY(tcm_load_relaxed(&w->owner) == owner);
 }
 
@@ -103,8 +107,8 @@ static inline uint64_t mts_lang_mix(uint64_t a, uint64_t b) {
     return (uint64_t)r ^ (uint64_t)(r >> 64);
 }
 
-/* The word at an address of an interpreter's structures. */
-static inline uintptr_t mts_lang_word(uintptr_t at) {
+/* The word at an address in the structures of an interpreter. */
+static inline uintptr_t mts_lang_load_word(uintptr_t at) {
     return *(const uintptr_t *)at;
 }
 
@@ -120,7 +124,8 @@ static inline uint32_t mts_lang_load32(const void *p) {
     return v;
 }
 
-/* The caller mixes N in, too. The last piece overlaps the one before. */
+/* H mixed with N bytes; the caller mixes N in. The last piece overlaps the one
+   before. */
 static inline uint64_t mts_lang_mix_bytes(uint64_t h, const void *bytes,
                                           size_t n) {
     const uint8_t *p = bytes, *end = p + n;
@@ -142,7 +147,7 @@ static inline uint64_t mts_lang_mix_bytes(uint64_t h, const void *bytes,
     return mts_lang_mix(a ^ h, b);
 }
 
-/* The bytes of a text that is cut to what a definition can have. */
+/* Copies a text, cut between two characters to what a definition can hold. */
 static inline uint32_t mts_lang_copy(char *to, const char *from, size_t n) {
     if (n > MTF_SITE_TEXT_MAX) {
         n = MTF_SITE_TEXT_MAX;

@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ruby 3.1 and 3.3: the lines of Ruby code that run in the calling thread, with
- * file and label ("block in each_row"). The innermost one is what
- * rb_source_location_cstr gives; read by itself, so that its callers are found
- * too, and code of eval in a method has its own file.
+ * file and label ("block in each_row"). The innermost line is the one that
+ * rb_source_location_cstr gives; it is read here so that its callers are found
+ * too, and so that code of eval in a method has its own file.
  *
- * Read only in a thread of Ruby's that has the lock (ruby_thread_has_gvl_p) and
- * an execution context, which a thread gets after the lock and before its first
- * frame; and not while rubbish is collected, when strings may be on their way.
- * A frame keeps its sequence of instructions alive, and that its names. Frames
- * are entered in the context after they were filled in. Code of either compiler
- * (--yjit, --mjit) stores where it is before it calls what may allocate.
+ * Lines are read only in a thread of Ruby that holds the lock
+ * (ruby_thread_has_gvl_p) and has an execution context, which a thread gets
+ * after the lock and before its first frame; and not during garbage collection,
+ * when strings may be moving. A frame keeps its instruction sequence alive, and
+ * that its names. A frame is entered in the context after it was filled in.
+ * Code of both compilers (--yjit, --mjit) stores its position before it calls
+ * anything that may allocate.
  *
- * The functions that are called read memory only: of Ruby,
- * ruby_thread_has_gvl_p, rb_during_gc, rb_iseq_path, rb_iseq_label,
- * rb_iseq_line_no, rb_iseq_first_lineno.
+ * Only functions of Ruby that read memory are called: ruby_thread_has_gvl_p,
+ * rb_during_gc, rb_iseq_path, rb_iseq_label, rb_iseq_line_no,
+ * rb_iseq_first_lineno, and in 3.3 rb_profile_frames and rb_thread_current.
  *
  * Ruby 3.3 exports neither the execution context nor the function that runs
- * code. The context is found by the thread's object, which may be asked for
- * where rb_profile_frames finds a frame: it looks whether there is a context.
- * The function is that which the first instruction of any code leads to, as the
- * instructions of compiled code are addresses in it. In a process that loads
- * Ruby 3.3 later it would have to be known before a line is, so such lines are
- * left alone.
+ * code.
+ *
+ * - The context is found through the thread's object. rb_thread_current may be
+ *   called once rb_profile_frames has found a frame, because that checks
+ *   whether there is a context.
+ * - The function is the one that contains the first instruction of any code, as
+ *   the instructions of compiled code are addresses in it. In a process that
+ *   loads Ruby 3.3 after set-up the function would have to be known before any
+ *   line is, so such lines are not read.
  */
 #include "sites/unwind/cfi.h"
 #include "sites/lang/lang_reader.h"
@@ -57,7 +61,7 @@ static const struct mts_lang_symbol symbols[] = {
     {.name = NULL},
 };
 
-/* One interpreter. */
+/* An interpreter. */
 struct ruby {
     struct mts_lang_interpreter it;
     int (*has_lock)(void);
@@ -82,7 +86,7 @@ enum {
     FRAME_ENVIRONMENT = 32,
     FRAME_SIZE_3_1 = 64,
     FRAME_SIZE_3_3 = 56,
-    OBJECT_DATA = 32, /* in the object of a thread */
+    OBJECT_DATA = 32, /* in a thread's object */
     THREAD_CONTEXT = 48,
     CODE_BODY = 16,
     BODY_SIZE = 4,
@@ -91,7 +95,7 @@ enum {
 enum {
     FRAME_IS_NATIVE = 0x80,
     FRAME_KIND = 0x7FFF0001,
-    FRAME_IS_OUTERMOST = 0x79990001, /* of a program that calls Ruby: no line */
+    FRAME_IS_OUTERMOST = 0x79990001, /* of a program that calls Ruby */
     VALUE_TYPE = 0x1F,
     TYPE_STRING = 5,
     STRING_IS_FAR = 0x2000,
@@ -119,55 +123,57 @@ static bool is_known(struct mts_lang_interpreter *it) {
                              : false;
 }
 
-/* The calling thread's. One that runs Ruby has the variables of Ruby's module,
-   so the C library need not wait for the loader to find a later one's. */
+/* The execution context of the calling thread. A thread that runs Ruby has the
+   thread-local block of Ruby's module, so TLS does not wait for the loader. */
 static TCM_ALWAYS_INLINE uintptr_t context_3_1(const struct ruby *r) {
     intptr_t at = r->it.place[SYMBOL_CONTEXT].at;
-    return mts_lang_word(r == &initial ? (uintptr_t)__builtin_thread_pointer() +
-                                             (uintptr_t)at
-                                       : (uintptr_t)r->it.tls((void *)at));
+    return mts_lang_load_word(
+        r == &initial ? (uintptr_t)__builtin_thread_pointer() + (uintptr_t)at
+                      : (uintptr_t)r->it.tls((void *)at));
 }
 
-/* In a thread that has the lock. While Ruby starts the first thread has frames,
-   and no object yet. */
+/* The execution context of the calling thread, which holds the lock; 0: there
+   is none. While Ruby starts, the first thread has frames but no object yet. */
 static uintptr_t context_3_3(const struct ruby *r) {
     uintptr_t frame, thread;
     if (r->frames(0, 1, &frame, NULL) <= 0 || (thread = r->thread()) == 0)
         return 0;
-    return mts_lang_word(mts_lang_word(thread + OBJECT_DATA) + THREAD_CONTEXT);
+    return mts_lang_load_word(mts_lang_load_word(thread + OBJECT_DATA) +
+                              THREAD_CONTEXT);
 }
 
-/* The function that runs CODE ends stacks from now on. */
+/* Makes the function that runs CODE end stacks from now on. */
 static TCM_NOINLINE void find_loop(const struct ruby *r, uintptr_t code) {
-    uintptr_t body = mts_lang_word(code + CODE_BODY), start;
-    uintptr_t at = mts_lang_word(mts_lang_word(body + BODY_INSTRUCTIONS));
+    uintptr_t body = mts_lang_load_word(code + CODE_BODY), start;
+    uintptr_t at =
+        mts_lang_load_word(mts_lang_load_word(body + BODY_INSTRUCTIONS));
     size_t bytes;
     bool known = false;
-    /* Rubies have locks of their own (Ractor). */
+    /* Ractors have locks of their own, so several threads may come here. */
     if (!tcm_cas_acq_rel(&initial_loop_is_known, &known, true) ||
         at - r->it.start >= r->it.bytes ||
         !mts_cfi_function(at, &start, &bytes))
         return;
-    mts_rows_end_in(start, bytes);
-    /* A thread that sees the new stamp sees where stacks end. */
+    mts_rows_add_end(start, bytes);
+    /* A thread that sees the new stamp also sees where stacks end. */
     tcm_fence_seq_cst();
     tcm_add_relaxed(&mts_stamp, (uint64_t)1);
 }
 
-static inline const char *string(const struct ruby *r, uintptr_t value,
-                                 size_t *length) {
+static inline const char *string_bytes(const struct ruby *r, uintptr_t value,
+                                       size_t *length) {
     *length = 0;
     if ((value & 7) != 0 || value <= 8)
         return NULL;
-    uintptr_t flags = mts_lang_word(value);
+    uintptr_t flags = mts_lang_load_word(value);
     if ((flags & VALUE_TYPE) != TYPE_STRING)
         return NULL;
     if ((flags & STRING_IS_FAR) != 0) {
-        *length = mts_lang_word(value + 16);
-        return (const char *)mts_lang_word(value + 24);
+        *length = mts_lang_load_word(value + 16);
+        return (const char *)mts_lang_load_word(value + 24);
     }
     if (r->is_3_3) {
-        *length = mts_lang_word(value + 16);
+        *length = mts_lang_load_word(value + 16);
         return (const char *)value + 24;
     }
     *length = flags >> STRING_LENGTH_SHIFT & 31;
@@ -177,29 +183,29 @@ static inline const char *string(const struct ruby *r, uintptr_t value,
 static inline uint64_t mix_string(const struct ruby *r, uint64_t h,
                                   uintptr_t value) {
     size_t length;
-    const char *p = string(r, value, &length);
+    const char *p = string_bytes(r, value, &length);
     return mts_lang_mix_bytes(h ^ length, p, length);
 }
 
-/* As Ruby says it. A place is behind the instruction that runs; a frame that
-   did not begin has none. */
+/* The line that Ruby reports for PLACE, which is behind the instruction that
+   runs; 0 in a frame that has not begun. */
 static inline uint32_t line_of(const struct ruby *r, uintptr_t code,
                                uintptr_t place) {
-    uintptr_t body = mts_lang_word(code + CODE_BODY);
-    size_t offset = place - mts_lang_word(body + BODY_INSTRUCTIONS);
+    uintptr_t body = mts_lang_load_word(code + CODE_BODY);
+    size_t offset = place - mts_lang_load_word(body + BODY_INSTRUCTIONS);
     size_t at = offset / sizeof(uintptr_t);
     unsigned line = 0;
     if (place != 0 && at <= *(const uint32_t *)(body + BODY_SIZE))
         line = r->line_at(code, at == 0 ? 0 : at - 1);
-    /* A small number, as Ruby keeps them. */
+    /* A small integer in Ruby's encoding. */
     return line != 0 ? line : (uint32_t)(r->first_line_of(code) >> 1);
 }
 
 static inline uint64_t mix_frame(const struct ruby *r, uint64_t h,
                                  const struct mts_lang_frame *frame) {
-    h = mts_lang_mix(h, frame->where);
-    h = mix_string(r, h, r->path_of(frame->what));
-    return mix_string(r, h, r->label_of(frame->what));
+    h = mts_lang_mix(h, frame->detail);
+    h = mix_string(r, h, r->path_of(frame->code));
+    return mix_string(r, h, r->label_of(frame->code));
 }
 
 static uint64_t mix(const struct mts_lang_interpreter *it, uint64_t h,
@@ -214,20 +220,20 @@ static TCM_ALWAYS_INLINE void walk_of(const struct ruby *r,
     if (r->is_3_3) {
         if (!r->has_lock() || r->collects() || (ec = context_3_3(r)) == 0)
             return;
-    } else if (mts_lang_word((uintptr_t)r->it.place[SYMBOL_VM].at) == 0 ||
+    } else if (mts_lang_load_word((uintptr_t)r->it.place[SYMBOL_VM].at) == 0 ||
                (ec = context_3_1(r)) == 0 || !r->has_lock() || r->collects()) {
         return;
     }
-    if (!mts_lang_keeps(w, owner))
+    if (!mts_lang_is_owner(w, owner))
         return;
-    uintptr_t frame = mts_lang_word(ec + CONTEXT_FRAME);
+    uintptr_t frame = mts_lang_load_word(ec + CONTEXT_FRAME);
     uintptr_t frame_size = r->is_3_3 ? FRAME_SIZE_3_3 : FRAME_SIZE_3_1;
-    uintptr_t end = mts_lang_word(ec + CONTEXT_STACK) +
-                    8 * mts_lang_word(ec + CONTEXT_STACK_WORDS);
+    uintptr_t end = mts_lang_load_word(ec + CONTEXT_STACK) +
+                    8 * mts_lang_load_word(ec + CONTEXT_STACK_WORDS);
     for (; frame != 0 && frame < end; frame += frame_size) {
-        uintptr_t code = mts_lang_word(frame + FRAME_CODE);
+        uintptr_t code = mts_lang_load_word(frame + FRAME_CODE);
         uintptr_t bits =
-            mts_lang_word(mts_lang_word(frame + FRAME_ENVIRONMENT));
+            mts_lang_load_word(mts_lang_load_word(frame + FRAME_ENVIRONMENT));
         if ((bits & FRAME_IS_NATIVE) != 0 || code == 0 ||
             (bits & FRAME_KIND) == FRAME_IS_OUTERMOST)
             continue;
@@ -238,7 +244,8 @@ static TCM_ALWAYS_INLINE void walk_of(const struct ruby *r,
         if (r->is_3_3 &&
             TCM_UNLIKELY(!tcm_load_relaxed(&initial_loop_is_known)))
             find_loop(r, code);
-        uint32_t line = line_of(r, code, mts_lang_word(frame + FRAME_PLACE));
+        uint32_t line =
+            line_of(r, code, mts_lang_load_word(frame + FRAME_PLACE));
         w->frame[w->count] = (struct mts_lang_frame){code, line};
         w->key = mix_frame(r, w->key, &w->frame[w->count++]);
     }
@@ -255,26 +262,26 @@ static void walk_late(const struct mts_lang_interpreter *it,
 
 static uint32_t copy_string(const struct ruby *r, uintptr_t value, char *to) {
     size_t length;
-    const char *p = string(r, value, &length);
+    const char *p = string_bytes(r, value, &length);
     return mts_lang_copy(to, p, length);
 }
 
 static uint32_t file(const struct mts_lang_interpreter *it,
                      const struct mts_lang_frame *frame, char *to) {
     const struct ruby *r = (const struct ruby *)it;
-    return copy_string(r, r->path_of(frame->what), to);
+    return copy_string(r, r->path_of(frame->code), to);
 }
 
 static uint32_t function(const struct mts_lang_interpreter *it,
                          const struct mts_lang_frame *frame, char *to) {
     const struct ruby *r = (const struct ruby *)it;
-    return copy_string(r, r->label_of(frame->what), to);
+    return copy_string(r, r->label_of(frame->code), to);
 }
 
 static uint32_t line(const struct mts_lang_interpreter *it,
                      const struct mts_lang_frame *frame) {
     (void)it;
-    return (uint32_t)frame->where;
+    return (uint32_t)frame->detail;
 }
 
 const struct mts_lang_reader mts_lang_ruby = {

@@ -37,7 +37,7 @@ static int64_t get_signed(struct span *s, unsigned bytes) {
     return (int64_t)(get(s, bytes) << shift) >> shift;
 }
 
-/* A number in LEB128; with a sign, that is bit 6 of the last byte. */
+/* A number in LEB128. HAS_SIGN: bit 6 of the last byte is the sign. */
 static uint64_t get_leb(struct span *s, bool has_sign) {
     uint64_t v = 0, byte;
     unsigned shift = 0;
@@ -79,7 +79,8 @@ enum {
     PE_OMITTED = 0xFF
 };
 
-/* A pointer that is neither relative to data nor indirect, or is not used. */
+/* Reads a pointer; encodings relative to data, and indirect ones, are not
+   resolved, because their values are not used. */
 static uint64_t get_pointer(struct span *s, uint8_t encoding) {
     uintptr_t here = (uintptr_t)s->p;
     uint64_t v;
@@ -117,13 +118,14 @@ static uint64_t get_pointer(struct span *s, uint8_t encoding) {
 struct cie {
     uint64_t code_align;
     int64_t data_align;
-    uint64_t ra; /* the register that has the return address */
+    uint64_t ra; /* register of the return address */
     uint8_t encoding;
     bool has_data, is_signal;
     struct span program;
 };
 
-/* What follows the length at P; P of END if it has none. */
+/* The bytes behind the length field at P; empty and bad if the length is
+   wrong. */
 static struct span entry_at(const uint8_t *p, const uint8_t *end) {
     struct span s = {p, end, false};
     uint64_t length = get(&s, 4);
@@ -164,7 +166,7 @@ static bool read_cie(const uint8_t *p, const uint8_t *end, struct cie *c) {
             } else if (*a == 'S') {
                 c->is_signal = true;
             } else {
-                break; /* how the rest is coded is not known */
+                break; /* coding of the rest is unknown */
             }
         }
         s.p = program;
@@ -176,7 +178,7 @@ static bool read_cie(const uint8_t *p, const uint8_t *end, struct cie *c) {
 }
 
 struct fde {
-    uint64_t start, count; /* the code it is of */
+    uint64_t start, count; /* code that the entry describes */
     struct span program;
 };
 
@@ -202,8 +204,8 @@ static bool read_fde(const uint8_t *p, const uint8_t *low, const uint8_t *end,
     return !s.bad;
 }
 
-/* The entry of the code at AT by the sorted table of .eh_frame_hdr at HEAD;
-   NULL: there is none, or no table. */
+/* The entry of the code at AT, found in the sorted table of .eh_frame_hdr at
+   HEAD; NULL: there is no entry, or no table. */
 static const uint8_t *find_fde(const uint8_t *head, const uint8_t *low,
                                const uint8_t *end, uintptr_t at) {
     struct span s = {head, end, false};
@@ -236,7 +238,7 @@ static const uint8_t *find_fde(const uint8_t *head, const uint8_t *low,
 /* --- Executing it --------------------------------------------------------- */
 
 struct machine {
-    struct mts_cfi now, first; /* first: what the CIE says */
+    struct mts_cfi now, first; /* first: the rules of the CIE */
     struct mts_cfi saved[STATES];
     unsigned depth;
     uint64_t at, code_align;
@@ -265,7 +267,8 @@ static struct mts_cfi_rule by_expr(enum mts_cfi_how how, struct span *s) {
 
 static void set_cfa(struct machine *m, struct span *s, uint64_t reg,
                     uint64_t offset) {
-    /* A frame address by a register that is not followed is by none. */
+    /* A frame address that depends on a register that is not followed is
+       unusable. */
     s->bad |= reg >= MTS_REGS;
     m->now.cfa = (struct mts_cfi_rule){.how = MTS_CFI_REGISTER,
                                        .reg = (uint8_t)reg,
@@ -277,7 +280,7 @@ static void restore(struct machine *m, uint64_t reg) {
         m->now.reg[reg] = m->first.reg[reg];
 }
 
-/* The offset in units of data. */
+/* OFFSET in units of the data alignment. */
 static uint64_t scaled(const struct machine *m, uint64_t offset) {
     return offset * (uint64_t)m->data_align;
 }
@@ -381,8 +384,8 @@ static void execute_cfa(struct machine *m, struct span *s, uint8_t op) {
     }
 }
 
-/* Executes S up to where it is about code behind AT. False: it is damaged, or
-   has what is not known. */
+/* Executes S up to the first rule for code behind AT. false: S is damaged, or
+   has an unknown instruction. */
 static bool execute(struct machine *m, struct span s, uint64_t start) {
     uint64_t location = start;
     while (!s.bad && s.p != s.end && location <= m->at) {
@@ -403,7 +406,7 @@ static bool execute(struct machine *m, struct span s, uint64_t start) {
         }
         if (op == 0x00) /* nop */
             continue;
-        if (op == 0x01) /* set_loc; no producer is known */
+        if (op == 0x01) /* set_loc: no compiler emits it */
             s.bad = true;
         else if (op <= 0x04) /* advance_loc1, 2, 4 */
             location += get(&s, 1u << (op - 2)) * m->code_align;
@@ -413,7 +416,7 @@ static bool execute(struct machine *m, struct span s, uint64_t start) {
     return !s.bad;
 }
 
-/* The entry that describes the function at AT. */
+/* Finds the entry that describes the function at AT. */
 static enum mts_cfi_found entry_of(uintptr_t at, struct cie *c, struct fde *f) {
     struct tcm_elf_module module;
     if (!tcm_elf_module_at(at, &module))
@@ -422,8 +425,8 @@ static enum mts_cfi_found entry_of(uintptr_t at, struct cie *c, struct fde *f) {
     const uint8_t *end = (const uint8_t *)module.end, *head = module.eh_frame;
     if (head == NULL)
         return MTS_CFI_NONE;
-    /* Of a program whose segments have gaps between them the loader says where
-       that of AT lies. The table reaches 2 GiB. */
+    /* In a program whose segments have gaps between them, the loader names the
+       segment of AT only. The table reaches 2 GiB. */
     if (head < low || head >= end) {
         const uint64_t reach = (uint64_t)1 << 31;
         low = head - tcm_min_u64(reach, (uintptr_t)head);
@@ -492,7 +495,7 @@ static struct mts_cfi_value pop(struct operands *o) {
     return o->value[--o->count];
 }
 
-/* A plain number; with a base, or from memory, it has no value yet. */
+/* Pops a plain number; a value with a base or from memory is none yet. */
 static uint64_t pop_number(struct operands *o) {
     struct mts_cfi_value v = pop(o);
     o->bad |= v.base != MTS_CFI_NO_BASE || v.is_deref;
@@ -515,7 +518,8 @@ static void push_register(struct operands *o, const uint64_t *reg,
     push(o, v);
 }
 
-/* A sum: one of the two may have a base. */
+/* Pushes the sum or difference of the top two; one of the two may have a
+   base. */
 static void add(struct operands *o, bool minus) {
     struct mts_cfi_value b = pop(o), a = pop(o);
     o->bad |=
@@ -624,7 +628,8 @@ static void arrange(struct operands *o, uint8_t op) {
     }
 }
 
-/* Numbers that stand in the expression. */
+/* Pushes a number that the expression contains. false: OP is no such
+   operation. */
 static bool push_constant(struct operands *o, struct span *s, uint8_t op) {
     if (op >= 0x30 && op <= 0x4F) { /* lit */
         push_number(o, op - 0x30u);
@@ -725,7 +730,7 @@ bool mts_cfi_evaluate(const uint8_t *expr, const uint64_t *reg,
                       const struct mts_cfi_reader *reader, const uint64_t *cfa,
                       struct mts_cfi_value *out) {
     struct operands o = {.count = 0};
-    /* That the operations lie in the module was checked with the rule. */
+    /* The rule's length was checked: its operations lie in the module. */
     struct span s = {expr, expr + 10, false};
     uint64_t length = get_uleb(&s);
     const uint8_t *start = s.p;

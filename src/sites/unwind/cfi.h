@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Call frame information of loaded code, as .eh_frame has it (DWARF 4 section
- * 6.4, Linux Standard Base 5 section 10.6): how the registers of a frame's
- * caller are found.
+ * Call frame information of loaded code in .eh_frame (DWARF 4 section 6.4,
+ * Linux Standard Base 5 section 10.6): rules that give the registers of a
+ * frame's caller.
  *
- * Information is found by _dl_find_object of the C library and the search table
- * of .eh_frame_hdr; nothing is allocated, no lock is taken. It is read while
- * the code that it is of runs, so it is not unloaded meanwhile. It must lie in
- * the module that it is of.
+ * The information is found by _dl_find_object of the C library and the search
+ * table of .eh_frame_hdr, without allocation or lock. It is read while the code
+ * it describes runs, so that code is not unloaded meanwhile. It must lie in the
+ * module of the code.
  *
  * Threads: any.
  */
@@ -20,7 +20,7 @@
 #if defined(__x86_64__)
 enum { MTS_REG_BP = 6, MTS_REG_SP = 7, MTS_REG_PC = 16, MTS_REGS = 17 };
 #else
-/* No stacks are walked elsewhere. */
+/* Stacks are walked on x86-64 only. */
 enum { MTS_REG_BP = 0, MTS_REG_SP = 1, MTS_REG_PC = 2, MTS_REGS = 3 };
 #endif
 
@@ -52,20 +52,20 @@ struct mts_cfi {
 enum mts_cfi_found {
     MTS_CFI_FOUND,
     MTS_CFI_NO_MODULE, /* no loaded file has code there */
-    MTS_CFI_NONE       /* none of it, or it cannot be read */
+    MTS_CFI_NONE       /* there is none, or it cannot be read */
 };
 
-/* The rules for code at AT, a byte of the instruction that is being executed:
-   of one that called, its last. */
+/* The rules for code at AT, a byte of the instruction that is being executed;
+   for a frame that has made a call, the last byte of the call. */
 enum mts_cfi_found mts_cfi_find(uintptr_t at, struct mts_cfi *out);
-/* The BYTES of code from START on that AT is in: a function, or a part of one
-   that lies apart. */
+/* Puts the range of the function that contains AT into *START and *BYTES; a
+   function whose parts lie apart has several ranges. false: no information. */
 bool mts_cfi_function(uintptr_t at, uintptr_t *start, size_t *bytes);
 
 /*
- * A value that an expression gives: V, added to a register, or what is in
- * memory there. In a symbolic evaluation SP and BP have no values: a result may
- * be one of them with an offset. In any other one BASE is MTS_CFI_NO_BASE.
+ * Result of an expression: V, or V added to the register BASE; or the word in
+ * memory there, if IS_DEREF. Only a symbolic evaluation has a BASE: SP and BP
+ * have no values in it, and a result may be one of them with an offset.
  */
 enum mts_cfi_base { MTS_CFI_NO_BASE = 0, MTS_CFI_BASE_SP, MTS_CFI_BASE_BP };
 struct mts_cfi_value {
@@ -75,14 +75,14 @@ struct mts_cfi_value {
 };
 
 struct mts_cfi_reader {
-    /* The 8 bytes at ADDRESS; false: there are none to be read. */
+    /* Reads the 8 bytes at ADDRESS; false: they cannot be read. */
     bool (*read)(void *ctx, uintptr_t address, uint64_t *value);
     void *ctx;
 };
 
-/* The value of EXPR with *CFA, if not NULL, on the stack at first. REG: all
-   registers' values; with READER NULL evaluates symbolically, where the pc
-   alone has a value. False: it cannot be evaluated. */
+/* Evaluates EXPR into *OUT; *CFA, if CFA is not NULL, is the first operand. REG
+   has the values of all registers. With READER NULL the evaluation is symbolic,
+   and only the pc has a value. false: EXPR cannot be evaluated. */
 bool mts_cfi_evaluate(const uint8_t *expr, const uint64_t *reg,
                       const struct mts_cfi_reader *reader, const uint64_t *cfa,
                       struct mts_cfi_value *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Remembered frames that are further out than a walk goes may be out of date;
- * they are compared when they are used.
+ * Walks, memos and followers. Remembered frames further out than a walk goes
+ * may be out of date; a walk compares them before it uses them.
  */
 #include "sites/unwind/stack.h"
 
@@ -18,13 +18,13 @@
 
 enum step { STEP_DONE, STEP_END, STEP_UNKNOWN, STEP_COMPLEX };
 
-/* Pages of a stack that are tried one after the other. */
+/* Most pages of a stack that are tried at once. */
 #define TRIES_MAX 4096u
-/* A frame is smaller. */
+/* A frame is smaller than this. */
 #define FRAME_MAX ((uintptr_t)256 << 20)
-/* Bytes of a call. */
+/* Bytes of the longest call instruction. */
 #define CALL_MAX 7u
-/* Frames of this library between an exported function and a walk. */
+/* Most frames of this library between an exported function and a walk. */
 #define OWN_FRAMES_MAX 64u
 
 bool mts_stack_is_checked;
@@ -44,10 +44,10 @@ static bool try_pages(uintptr_t low, uintptr_t high) {
     return true;
 }
 
-/* An address in the top page of the calling thread's stack; 0: not known. The C
-   library puts a thread's block there, the kernel random bytes for the first
-   thread. */
-static uintptr_t top(void) {
+/* An address in the top page of the calling thread's stack; 0: unknown. The C
+   library puts a thread's control block there, the kernel random bytes for the
+   first thread. */
+static uintptr_t stack_top_hint(void) {
 #if defined(__x86_64__)
     uintptr_t block;
     __asm__("movq %%fs:0, %0" : "=r"(block));
@@ -57,14 +57,15 @@ static uintptr_t top(void) {
     return tcm_os_is_first_thread() ? (uintptr_t)getauxval(AT_RANDOM) : block;
 }
 
-/* Makes SP's page part of what is known of the own stack, if it is on it. */
-static void know(struct mts_thread_stack *s, uintptr_t sp) {
+/* Extends the readable part of the own stack down to SP's page, if SP is on
+   it. */
+static void extend_own_stack(struct mts_thread_stack *s, uintptr_t sp) {
     size_t page = tcm_os_page_size();
     uintptr_t low = sp & ~(page - 1), high = s->low;
     if (low < s->none_below)
         return;
     if (s->bytes == 0)
-        high = tcm_align_up(top() + 1, page);
+        high = tcm_align_up(stack_top_hint() + 1, page);
     if (high <= low || !try_pages(low, high)) {
         s->none_below = s->bytes == 0 ? UINTPTR_MAX : s->low;
         return;
@@ -98,7 +99,7 @@ static bool copy(void *to, uintptr_t from, size_t bytes) {
     return tcm_os_copy(tcm_load_relaxed(&mts_settings.pid), to, from, bytes);
 }
 
-/* Whether the code before RA is a call: e8 and 4 bytes, or ff /2 with 0 to 5
+/* True if the code before RA is a call: e8 and 4 bytes, or ff /2 with 0 to 5
    bytes of operand. */
 static bool is_after_call(uintptr_t ra) {
     uint8_t code[CALL_MAX];
@@ -113,8 +114,9 @@ static bool is_after_call(uintptr_t ra) {
     return false;
 }
 
-/* What BP leads to may be anything where code uses that register for another
-   purpose: memory of another thread's, which that gives back at the moment. */
+/* Copies the word at P. Where code uses BP for another purpose, P may point to
+   anything, even memory that another thread is unmapping: outside of the own
+   stack the kernel copies. */
 static bool copy_word(const struct mts_thread_stack *s, uintptr_t p,
                       uint64_t *value) {
     if (p % sizeof(uint64_t) != 0)
@@ -125,7 +127,7 @@ static bool copy_word(const struct mts_thread_stack *s, uintptr_t p,
     return true;
 }
 
-/* By frame pointers. */
+/* Makes the step from F to its caller by frame pointers. */
 static enum step step_by_pointers(struct mts_thread_stack *s,
                                   struct mts_frame *f,
                                   struct mts_stack_state *to) {
@@ -144,13 +146,13 @@ static enum step step_by_pointers(struct mts_thread_stack *s,
     return STEP_DONE;
 }
 
-/* To the caller of F, of which the slots are set. */
+/* Makes the step from F to its caller, and sets the slots of F. */
 static enum step step_out(struct mts_thread_stack *s, struct mts_frame *f,
                           struct mts_stack_state *to, uint64_t stamp) {
     struct mts_row row = mts_row_unpack(mts_row_at(f->state.at, stamp));
     uint64_t cfa, ra, bp = f->state.bp;
     uintptr_t bp_slot = 0;
-    /* Until the step is done, nothing is known of the words that it reads. */
+    /* Until the step is done, the words that it reads are unknown. */
     f->ra_slot = 0;
     f->bp_slot = MTS_SLOT_UNSURE;
     f->uses_bp = row.by_bp || row.bp == MTS_BP_BY_BP;
@@ -164,7 +166,7 @@ static enum step step_out(struct mts_thread_stack *s, struct mts_frame *f,
         return STEP_UNKNOWN;
     f->ra_slot =
         (row.ra_by_sp ? f->state.sp : cfa) + (uint64_t)(row.ra_offset * 8);
-    /* A caller's frame lies above, but for one that was interrupted on another
+    /* A caller's frame lies above, unless it was interrupted on another
        stack. */
     if ((!row.is_signal && cfa - f->state.sp - 1 >= FRAME_MAX) ||
         !read_word(s, f->ra_slot, &ra))
@@ -186,8 +188,8 @@ static enum step step_out(struct mts_thread_stack *s, struct mts_frame *f,
     return STEP_DONE;
 }
 
-/* The same for what nearly all frames are: on the own stack, the return address
-   below the CFA, BP there too or unchanged. False: it is not one of these. */
+/* step_out for nearly all frames: on the own stack, the return address below
+   the CFA, BP there too or unchanged. false: the frame is of another form. */
 static TCM_ALWAYS_INLINE bool step_usual(const struct mts_thread_stack *s,
                                          struct mts_frame *f,
                                          struct mts_stack_state *at,
@@ -229,20 +231,21 @@ static TCM_ALWAYS_INLINE bool step_usual(const struct mts_thread_stack *s,
 
 /* --- Walks with all registers --------------------------------------------- */
 
-/* For code that the rows cannot tell of, and as a check. */
-struct full {
+/* A walk that follows all registers: for code that does not fit into rows, and
+   as a check. */
+struct full_walk {
     struct mts_thread_stack *s;
     uint64_t reg[MTS_REGS];
-    bool interrupted; /* the frame was, so its pc is exact */
+    bool interrupted; /* the frame was interrupted: its pc is exact */
 };
 
-static struct mts_stack_state full_state(const struct full *w) {
+static struct mts_stack_state full_state(const struct full_walk *w) {
     return (struct mts_stack_state){w->reg[MTS_REG_PC] - !w->interrupted,
                                     w->reg[MTS_REG_SP], w->reg[MTS_REG_BP]};
 }
 
-static bool apply(struct full *w, const struct mts_cfi_rule *r, uint64_t cfa,
-                  uint64_t *value) {
+static bool apply_rule(struct full_walk *w, const struct mts_cfi_rule *r,
+                       uint64_t cfa, uint64_t *value) {
     const struct mts_cfi_reader reader = {read_word, w->s};
     struct mts_cfi_value v;
     switch (r->how) {
@@ -265,7 +268,7 @@ static bool apply(struct full *w, const struct mts_cfi_rule *r, uint64_t cfa,
     }
 }
 
-static enum step full_pointers(struct full *w) {
+static enum step full_pointers(struct full_walk *w) {
     struct mts_frame f = {.state = full_state(w)};
     struct mts_stack_state to;
     enum step step = step_by_pointers(w->s, &f, &to);
@@ -278,7 +281,7 @@ static enum step full_pointers(struct full *w) {
     return STEP_DONE;
 }
 
-static enum step full_step(struct full *w) {
+static enum step full_step(struct full_walk *w) {
     const struct mts_cfi_reader reader = {read_word, w->s};
     struct mts_cfi c;
     struct mts_cfi_value v;
@@ -306,7 +309,7 @@ static enum step full_step(struct full *w) {
     memcpy(next, w->reg, sizeof(next));
     next[MTS_REG_SP] = cfa;
     for (unsigned i = 0; i < MTS_REGS; i++)
-        if (!apply(w, &c.reg[i], cfa, &next[i]) &&
+        if (!apply_rule(w, &c.reg[i], cfa, &next[i]) &&
             (i == MTS_REG_PC || i == MTS_REG_SP || i == MTS_REG_BP))
             return STEP_UNKNOWN;
     memcpy(w->reg, next, sizeof(next));
@@ -314,17 +317,18 @@ static enum step full_step(struct full *w) {
     return w->reg[MTS_REG_PC] == 0 ? STEP_END : STEP_DONE;
 }
 
-static bool same(struct mts_stack_state a, struct mts_stack_state b) {
+static bool is_same_state(struct mts_stack_state a, struct mts_stack_state b) {
     return a.at == b.at && a.sp == b.sp && a.bp == b.bp;
 }
 
-/* Frames from FROM on, innermost first, at most DEPTH, from the registers as
-   they are here. How many; 0: FROM is not found. */
+/* Walks from the current registers to FROM, and puts the frames from there on
+   into OUT, the innermost first, at most DEPTH. Returns how many; 0: FROM was
+   not reached. */
 static TCM_NOINLINE unsigned walk_full(struct mts_thread_stack *s,
                                        struct mts_stack_state from,
                                        unsigned depth, struct mts_frame *out,
                                        enum mts_stack_end *end) {
-    struct full w = {.s = s, .interrupted = true};
+    struct full_walk w = {.s = s, .interrupted = true};
     unsigned n = 0;
     enum step step = STEP_DONE;
 #if defined(__x86_64__)
@@ -343,7 +347,7 @@ static TCM_NOINLINE unsigned walk_full(struct mts_thread_stack *s,
                      : "r"(r)
                      : "rax", "memory");
 #endif
-    for (unsigned i = 0; !same(full_state(&w), from); i++)
+    for (unsigned i = 0; !is_same_state(full_state(&w), from); i++)
         if (i == OWN_FRAMES_MAX || full_step(&w) != STEP_DONE)
             return 0;
     for (; step == STEP_DONE && n < depth; n++) {
@@ -360,17 +364,17 @@ static TCM_NOINLINE unsigned walk_full(struct mts_thread_stack *s,
 
 /* --- Walks ---------------------------------------------------------------- */
 
-/* Whether the walk from B is that from F. */
-static TCM_ALWAYS_INLINE bool is_from(const struct mts_frame *f,
-                                      struct mts_stack_state b) {
+/* True if a walk from B is the walk from F. */
+static TCM_ALWAYS_INLINE bool is_at_state(const struct mts_frame *f,
+                                          struct mts_stack_state b) {
     return f->state.at == b.at && f->state.sp == b.sp &&
            (f->state.bp == b.bp || !f->is_live);
 }
 
-/* How many frames from S->frame[AT] outwards, at most NEED, are sure to be the
-   same again; that one is. */
-static TCM_ALWAYS_INLINE unsigned hold(const struct mts_thread_stack *s,
-                                       uint32_t at, unsigned need) {
+/* Returns how many frames from S->frame[AT] outwards, at most NEED, are
+   unchanged; the caller has compared the first. */
+static TCM_ALWAYS_INLINE unsigned
+count_unchanged(const struct mts_thread_stack *s, uint32_t at, unsigned need) {
     const struct mts_frame *f = &s->frame[at];
     unsigned n = 1;
     for (; n < need && n <= at; n++, f--) {
@@ -390,10 +394,11 @@ static TCM_ALWAYS_INLINE uint64_t mix(uint64_t v) {
 
 #define BASE 0x2545F4914F6CDD1Du
 
-/* Puts the M fresh frames on the first KEPT of those remembered, of which the
-   walk has USED. */
+/* Replaces the remembered frames behind the first KEPT by the M fresh ones. The
+   walk has used the last USED of the kept frames. */
 static void remember(struct mts_thread_stack *s, uint32_t kept, uint32_t used,
                      unsigned m, enum mts_stack_end end) {
+    TCM_ASSERT(used <= kept && kept <= s->count && m <= MTS_STACK_FRAMES);
     if (s->named_end > kept)
         s->named_end = kept;
     if (kept + m > MTS_STACK_FRAMES) {
@@ -410,7 +415,7 @@ static void remember(struct mts_thread_stack *s, uint32_t kept, uint32_t used,
         s->outer = (uint64_t)end;
     }
     uint64_t hash = kept == 0 ? s->outer : s->frame[kept - 1].hash;
-    /* Frames that are not known may need BP. */
+    /* Unknown frames outside may need BP. */
     bool is_live =
         kept == 0 ? end != MTS_STACK_WHOLE : s->frame[kept - 1].is_live;
     while (m-- > 0) {
@@ -425,8 +430,9 @@ static void remember(struct mts_thread_stack *s, uint32_t kept, uint32_t used,
     s->count = kept;
 }
 
-/* The loops that S has a frame of, where that is certain: code in no file is
-   followed by words that may be of calls that are over. */
+/* The loops whose module has code in a frame of S. The search ends at code in
+   no file, because the frames outside of it may be words of calls that are
+   over. */
 static TCM_NOINLINE const struct mts_loops *
 find_loops(const struct mts_thread_stack *s) {
     const struct mts_frame *f = &s->frame[s->count];
@@ -439,8 +445,9 @@ find_loops(const struct mts_thread_stack *s) {
     return NULL;
 }
 
-/* The key of the innermost LENGTH frames. */
+/* Computes the tag of the innermost frames, at most DEPTH. */
 static void make_key(struct mts_thread_stack *s, unsigned depth) {
+    TCM_ASSERT(s->count != 0 && s->count <= MTS_STACK_FRAMES);
     uint64_t hash = s->frame[s->count - 1].hash;
     s->sure = s->count <= depth ? s->count : depth + 1;
     s->length = s->count < depth ? s->count : depth;
@@ -471,12 +478,12 @@ static void walk_complex(struct mts_thread_stack *s,
     remember(s, 0, 0, m, end);
 }
 
-/* How many frames were not remembered. */
+/* Walks from FROM; returns how many frames were not remembered. */
 static TCM_NOINLINE unsigned walk_out(struct mts_thread_stack *s,
                                       struct mts_stack_state from,
                                       unsigned depth, uint64_t stamp) {
     struct mts_stack_state state = from;
-    /* One more, to see whether there is one. */
+    /* One frame more than DEPTH shows whether the walk is cut. */
     unsigned m = 0, goal = depth + 1;
     const struct mts_frame *old = s->frame + s->count;
     uint32_t used = 0;
@@ -484,13 +491,13 @@ static TCM_NOINLINE unsigned walk_out(struct mts_thread_stack *s,
     for (;;) {
         while (old > s->frame && old[-1].state.sp < state.sp)
             old--;
-        if (old > s->frame && is_from(&old[-1], state)) {
+        if (old > s->frame && is_at_state(&old[-1], state)) {
             uint32_t kept = (uint32_t)(old - s->frame);
-            used = hold(s, kept - 1, goal - m);
+            used = count_unchanged(s, kept - 1, goal - m);
             if (used == goal - m || (used == kept && s->end != MTS_STACK_CUT))
                 break;
-            /* Further out something is different, or not remembered: then for
-               some more frames than this walk needs. */
+            /* Further out something differs or is not remembered: walk some
+               frames more than this walk needs. */
             if (used == kept)
                 goal = 2 * depth + 1;
             for (uintptr_t bp = state.bp; used > 0; used--) {
@@ -498,17 +505,18 @@ static TCM_NOINLINE unsigned walk_out(struct mts_thread_stack *s,
                 *f = *--old;
                 f->state.bp = bp;
                 state = f->state;
-                /* The step from the last one was not looked at, or is another
-                   now; from the outermost there may have been none. */
+                /* The step from the last of these frames was not compared, or
+                   differs; from the outermost frame there may be none. */
                 if (used > 1 && f->bp_slot != 0)
                     bp = *(const uintptr_t *)f->bp_slot;
             }
         } else {
             s->fresh[m++].state = state;
         }
+        TCM_ASSERT(m != 0 && m <= MTS_STACK_FRAMES);
         if (m >= goal) {
-            /* No step from here: what FRESH has of one is of a walk before,
-               maybe that of a thread whose stack is gone. */
+            /* No step was made from here: the slots in FRESH are of an earlier
+               walk, perhaps of a thread whose stack is gone. */
             s->fresh[m - 1].ra_slot = 0;
             s->fresh[m - 1].bp_slot = MTS_SLOT_UNSURE;
             s->fresh[m - 1].uses_bp = false;
@@ -535,8 +543,9 @@ static TCM_NOINLINE unsigned walk_out(struct mts_thread_stack *s,
     return m;
 }
 
-static TCM_NOINLINE void check(struct mts_thread_stack *s,
-                               struct mts_stack_state from, unsigned depth) {
+static TCM_NOINLINE void check_walk(struct mts_thread_stack *s,
+                                    struct mts_stack_state from,
+                                    unsigned depth) {
     enum mts_stack_end end = MTS_STACK_UNKNOWN;
     unsigned n = walk_full(s, from, depth + 1, s->fresh, &end);
     if (n > depth) {
@@ -554,21 +563,21 @@ static TCM_NOINLINE void check(struct mts_thread_stack *s,
 
 /* --- Whole walks ---------------------------------------------------------- */
 
-/* Fresh frames from which on a walk is worth to be kept. */
+/* Fewest fresh frames of a walk that becomes a memo. */
 #define MEMO_FRESH 1u
 
-static uint32_t set_of(struct mts_stack_state from) {
+static uint32_t memo_set_of(struct mts_stack_state from) {
     uint64_t hash = (from.at ^ from.sp << 20) * 0x9E3779B97F4A7C15u;
     return (uint32_t)(hash >> (64 - MTS_MEMO_SETS_LOG2));
 }
 
-/* Memo I is the last walk, and no follower foresaw it. */
-static void follow(struct mts_thread_stack *s, uint32_t i) {
+/* Notes that memo I is the last walk, which the history had not predicted. */
+static void set_follower(struct mts_thread_stack *s, uint32_t i) {
     s->follower[s->history] = (uint16_t)i;
-    mts_memo_was(s, i);
+    mts_memo_set_last(s, i);
 }
 
-/* False: there is no room for it, or it lies where a walk reads nothing. */
+/* false: MEMO is full, or ABOVE cannot express the place of SLOT. */
 static bool add_word(struct mts_stack_memo *memo, uintptr_t slot,
                      uintptr_t value) {
     uintptr_t above = (slot - memo->from.sp) / sizeof(uintptr_t);
@@ -580,7 +589,7 @@ static bool add_word(struct mts_stack_memo *memo, uintptr_t slot,
 }
 
 static void keep_memo(struct mts_thread_stack *s, struct mts_stack_state from) {
-    uint32_t set = set_of(from), i = set * MTS_MEMO_WAYS + s->victim[set];
+    uint32_t set = memo_set_of(from), i = set * MTS_MEMO_WAYS + s->victim[set];
     struct mts_stack_memo *memo = &s->memo[i];
     const struct mts_frame *f = &s->frame[s->count - 1];
     memo->stamp = 0;
@@ -600,17 +609,17 @@ static void keep_memo(struct mts_thread_stack *s, struct mts_stack_state from) {
     memo->owner = s->owner;
     memo->stamp = s->stamp;
     s->victim[set] = (uint8_t)((s->victim[set] + 1u) % MTS_MEMO_WAYS);
-    follow(s, i);
+    set_follower(s, i);
 }
 TCM_STATIC_ASSERT(MTS_MEMO_WORDS % 4 == 0, "padding has room");
 
-/* The one that holds; NULL: none does. */
+/* The memo that holds for a walk from FROM; NULL: none. */
 static struct mts_stack_memo *find_memo(struct mts_thread_stack *s,
                                         struct mts_stack_state from) {
-    uint32_t i = set_of(from) * MTS_MEMO_WAYS, end = i + MTS_MEMO_WAYS;
+    uint32_t i = memo_set_of(from) * MTS_MEMO_WAYS, end = i + MTS_MEMO_WAYS;
     for (; i < end; i++)
         if (mts_memo_holds(s, &s->memo[i], from, s->stamp)) {
-            follow(s, i);
+            set_follower(s, i);
             return &s->memo[i];
         }
     return NULL;
@@ -618,7 +627,7 @@ static struct mts_stack_memo *find_memo(struct mts_thread_stack *s,
 
 /* --- Entry ---------------------------------------------------------------- */
 
-/* Prepares a walk from FROM. */
+/* Prepares S for a walk from FROM. */
 static void begin(struct mts_thread_stack *s, struct mts_stack_state from,
                   uint64_t stamp) {
     if (s->stamp != stamp) {
@@ -627,19 +636,19 @@ static void begin(struct mts_thread_stack *s, struct mts_stack_state from,
     }
     s->tried = 0;
     if (!is_own(s, from.sp))
-        know(s, from.sp);
+        extend_own_stack(s, from.sp);
 }
 
 static uint64_t walk(struct mts_thread_stack *s, struct mts_stack_state from,
                      unsigned depth, uint64_t stamp) {
     uint32_t n = s->count;
-    /* If the stack is the one of the walk before, the key is known. */
-    if ((n == 0 || !is_from(&s->frame[n - 1], from) ||
-         hold(s, n - 1, depth + 1) != s->sure) &&
+    /* If the stack is that of the last walk, its key is known. */
+    if ((n == 0 || !is_at_state(&s->frame[n - 1], from) ||
+         count_unchanged(s, n - 1, depth + 1) != s->sure) &&
         walk_out(s, from, depth, stamp) >= MEMO_FRESH)
         keep_memo(s, from);
     if (TCM_UNLIKELY(mts_stack_is_checked))
-        check(s, from, depth);
+        check_walk(s, from, depth);
     return s->tag.key;
 }
 
@@ -668,14 +677,15 @@ void mts_stack_find(struct mts_thread_stack *s, struct mts_stack_state from,
     }
     *tag = memo->tag;
     if (TCM_UNLIKELY(mts_stack_is_checked)) {
-        /* The kept walk is compared with a new one. */
+        /* The memo is compared with a new walk. */
         s->count = s->named_end = 0;
         if (walk(s, from, depth, stamp) != tag->key)
             tcm_add_relaxed(&different, (uint64_t)1);
     }
 }
 
-void mts_stack_name(struct mts_thread_stack *s, uint64_t key, uint32_t site) {
+void mts_stack_set_site(struct mts_thread_stack *s, uint64_t key,
+                        uint32_t site) {
     struct mts_stack_tag *kept = &s->memo[s->last_memo].tag;
     if (s->busy)
         return;
@@ -705,7 +715,7 @@ bool mts_stack_outside(struct mts_thread_stack *s, const void *fp,
         return false;
     s->tried = 0;
     if (!is_own(s, f.state.sp))
-        know(s, f.state.sp);
+        extend_own_stack(s, f.state.sp);
     for (unsigned i = 0; mts_stack_is_inside(f.state.at); i++)
         if (!step_usual(s, &f, &f.state, stamp) &&
             (i == OWN_FRAMES_MAX ||

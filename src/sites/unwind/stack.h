@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Walks of a thread's stack: the return addresses from a call of malloc's
+ * Walks of a thread's stack: the return addresses from a call of malloc
  * outwards.
  *
- * What a frame's registers are found by is read from its call frame information
- * once (cfi.h) and packed into 64 bits, a *row*, kept by the address of the
- * code. A thread remembers the frames of its last walk, and where on the stack
- * the words lay that led from each to the next. A later walk that comes to a
- * remembered frame with the same registers, and finds the words of the next
- * ones unchanged, would do what the walk before did: it is over. So frames that
- * stay are not walked again, only read, and there is nothing to guess. Some
- * whole walks are kept in the same way by where they began, for places that are
- * come to in turn.
+ * The call frame information of a place in the code (cfi.h) is read once and
+ * packed into 64 bits, a *row* (stack_rows.h). A thread remembers the frames of
+ * its last walk, and where on the stack the words lay that led from each frame
+ * to the next. A later walk that reaches a remembered frame with the same
+ * registers, and finds the words of the next frames unchanged, would repeat the
+ * earlier walk, so it ends there. Frames that stay are compared, not walked
+ * again, and nothing is guessed. Some whole walks, *memos*, are kept in the
+ * same way under the place where they began, for places that a program reaches
+ * in turn.
  *
- * Memory is read where it is certain to be: between a frame on the thread's own
- * stack and that stack's top, of which each page was tried once. On any other
- * (alternate signal stacks, coroutines) each page is tried in each walk.
+ * Memory is read only where it is certain to be: between a frame on the
+ * thread's own stack and the top of that stack, whose pages were tried once
+ * each. On any other stack (alternate signal stacks, coroutines) each page is
+ * tried in each walk.
  *
- * Code that lies in no file has no information, and is followed by its frame
- * pointers where what they lead to is the return address of a call.
+ * Code that lies in no file has no call frame information. It is followed by
+ * frame pointers, where they lead to the return address of a call.
  *
- * Threads: a stack is walked by its own thread; rows are shared without lock.
+ * Threads: each thread walks its own stack; rows are shared without a lock.
  */
 #ifndef TCM_SITES_UNWIND_STACK_H
 #define TCM_SITES_UNWIND_STACK_H
@@ -29,52 +30,54 @@
 #include "base/compiler.h"
 #include "sites/unwind/stack_rows.h"
 
-#define MTS_STACK_DEPTH         256u /* most frames */
+#define MTS_STACK_DEPTH         256u /* most frames of a walk */
 #define MTS_STACK_DEPTH_DEFAULT 32u
-/* Frames that are remembered; walks go on where others ended. */
+/* Remembered frames; a walk may go on where another one ended. */
 #define MTS_STACK_FRAMES (3 * MTS_STACK_DEPTH)
 
-/* What is followed of a frame, and its code: a byte of the instruction that is
-   executed. */
+/* The registers that a walk follows: AT, a byte of the instruction that the
+   frame executes, SP and BP. */
 struct mts_stack_state {
     uintptr_t at, sp, bp;
 };
 
 /*
- * BP is *live* in a frame if the walk from there needs it: functions save what
- * they keep in that register for themselves, too, and that changes with each
- * call. Of a frame where it is not, STATE's may be out of date.
+ * A remembered frame.
+ *
+ * BP is *live* in a frame if the walk from there needs its value. Where it is
+ * not live, functions use that register for values of their own, which change
+ * with each call, so STATE.BP may be out of date.
  */
 struct mts_frame {
     struct mts_stack_state state;
-    uintptr_t ra_slot;  /* words that the step from here read */
-    uintptr_t bp_slot;  /* 0: none; or MTS_SLOT_UNSURE */
-    uintptr_t bp_check; /* the same if BP is live outside of here, else 0 */
-    uint64_t hash;      /* of this frame and all outside of it */
-    uint32_t site;      /* the caller's, of the first NAMED_END */
-    bool uses_bp;       /* the step from here does */
-    bool is_live;       /* BP is */
+    uintptr_t ra_slot;  /* address of the return address */
+    uintptr_t bp_slot;  /* address of the saved BP; 0: BP is unchanged; or
+                           MTS_SLOT_UNSURE */
+    uintptr_t bp_check; /* bp_slot if BP is live in the caller, else 0 */
+    uint64_t hash;      /* of this frame and all frames outside of it */
+    uint32_t site;      /* site of a frame below NAMED_END */
+    bool uses_bp;       /* the step to the caller uses BP */
+    bool is_live;       /* BP is live */
 };
 TCM_STATIC_ASSERT(sizeof(struct mts_frame) == 64, "a cache line");
 
-/* A bp_slot that says: the step from here is taken anew each time. */
+/* Value of bp_slot: the step to the caller is made anew in each walk. */
 #define MTS_SLOT_UNSURE ((uintptr_t)1)
 
-/* What is known of a walk: its key, what the caller keeps with it, and what it
-   came by. */
+/* Result of a walk: its key, its site, and the innermost loops on the way. */
 struct mts_stack_tag {
     uint64_t key;
-    uint32_t site;                 /* 0 at first */
-    const struct mts_loops *loops; /* innermost; NULL: none */
+    uint32_t site;                 /* set by mts_stack_set_site; 0 at first */
+    const struct mts_loops *loops; /* NULL: none */
 };
 
 /*
- * A walk from FROM that read these words gave KEY. They lie ABOVE words above
- * FROM's SP; the last is repeated up to a multiple of four.
+ * A memo: a walk from FROM that read these words gave TAG. The words lie ABOVE
+ * words above FROM.SP; the last is repeated up to a multiple of four.
  *
- * Many walks begin alike, as where an interpreter has one function that calls
- * malloc. So there are many ways; tried first is what followed when the walks
- * before were these the last time.
+ * Many walks begin alike, because an interpreter has one function that calls
+ * malloc. So a set has many ways. The memo that is tried first is the one that
+ * followed the last time when the thread's previous walks were the same as now.
  */
 #define MTS_MEMO_WORDS     64u
 #define MTS_MEMO_SETS_LOG2 5u
@@ -83,54 +86,56 @@ struct mts_stack_tag {
 #define MTS_MEMOS          (MTS_MEMO_WAYS << MTS_MEMO_SETS_LOG2)
 struct mts_stack_memo {
     struct mts_stack_state from;
-    uint64_t stamp; /* of the code that it is of; 0: none is kept here */
-    uint32_t owner; /* the thread's */
+    uint64_t stamp; /* mts_stamp of the walk; 0: the entry is empty */
+    uint32_t owner; /* owner of the stack table then */
     struct mts_stack_tag tag;
     uint16_t words;
-    bool is_live; /* BP is, in FROM */
+    bool is_live; /* BP is live in FROM */
     uint32_t above[MTS_MEMO_WORDS];
     uintptr_t value[MTS_MEMO_WORDS];
 };
 
-/* Frames beyond the outermost one of a walk. */
+/* End of a walk: what lies outside of its outermost frame. */
 enum mts_stack_end {
     MTS_STACK_WHOLE = 0, /* nothing */
-    MTS_STACK_CUT,       /* frames that are not asked for */
-    MTS_STACK_UNKNOWN    /* it could not be walked further */
+    MTS_STACK_CUT,       /* frames beyond the depth of the walk */
+    MTS_STACK_UNKNOWN    /* the stack cannot be walked further */
 };
 
 /* The stack table of one thread; all 0 at first. */
 struct mts_thread_stack {
-    uint32_t count;  /* of remembered frames */
-    uint32_t length; /* of the last walk: its frames are the last ones */
-    uint32_t sure;   /* the same, and the one that says that there are more */
-    uint8_t end;     /* of the remembered frames; enum mts_stack_end */
-    uint8_t cut;     /* enum mts_stack_end, of the last walk */
-    uint8_t busy;    /* a walk is interrupted by a signal handler */
-    /* Frames from NAMED_FIRST to NAMED_END have a site, each below that of the
-       frame outside of it, the first below NAMED_BELOW. By the caller. */
+    uint32_t count;  /* remembered frames */
+    uint32_t length; /* frames of the last walk: the last LENGTH ones */
+    uint32_t sure;   /* LENGTH, or LENGTH + 1 if there are more frames */
+    uint8_t end;     /* outside of FRAME[0]; enum mts_stack_end */
+    uint8_t cut;     /* outside of the last walk; enum mts_stack_end */
+    uint8_t busy;    /* a walk is in progress; a signal handler that finds
+                        it set makes no walk */
+    /* Frames from NAMED_FIRST to below NAMED_END have sites, each below that of
+       the frame outside of it, the first below NAMED_BELOW. The caller sets
+       these. */
     uint32_t named_first, named_end, named_below;
-    uint64_t stamp;           /* of the code that the frames are of */
-    uint32_t owner;           /* changes when another thread gets this */
-    uint64_t outer;           /* hash of what is outside of the first frame */
+    uint64_t stamp;           /* mts_stamp of the frames */
+    uint32_t owner;           /* changes when another thread gets the table */
+    uint64_t outer;           /* hash of what lies outside of FRAME[0] */
     struct mts_stack_tag tag; /* of the last walk */
-    /* The own stack from LOW on, BYTES less 7 long, was there; what lies below
-       NONE_BELOW is not of it. */
+    /* The own stack is readable from LOW on: a word may start in the first
+       BYTES. Nothing below NONE_BELOW is part of it. */
     uintptr_t low, bytes, none_below;
-    uintptr_t tried; /* page of another stack, in this walk */
+    uintptr_t tried; /* page of another stack, readable in this walk */
     struct mts_frame frame[MTS_STACK_FRAMES];  /* outermost first */
     struct mts_frame fresh[MTS_STACK_FRAMES];  /* innermost first */
-    uint32_t history;                          /* numbers of the last memos */
-    uint16_t last_memo;                        /* that held, or was kept */
-    uint16_t follower[1u << MTS_HISTORY_LOG2]; /* what came after these */
-    uint8_t victim[1u << MTS_MEMO_SETS_LOG2];  /* way to be replaced */
+    uint32_t history;                          /* hash of the last memos */
+    uint16_t last_memo;                        /* memo of the last walk */
+    uint16_t follower[1u << MTS_HISTORY_LOG2]; /* next memo of each */
+    uint8_t victim[1u << MTS_MEMO_SETS_LOG2];  /* way that is replaced next */
     struct mts_stack_memo memo[MTS_MEMOS];
 };
 
-/* Whether stacks can be walked in this process. */
+/* True if stacks can be walked in this process. */
 bool mts_stack_is_possible(void);
 
-/* True if MEMO holds: the walk from FROM would read what it has. */
+/* True if MEMO holds: a walk from FROM would read the words that it has. */
 static TCM_ALWAYS_INLINE bool mts_memo_holds(const struct mts_thread_stack *s,
                                              const struct mts_stack_memo *memo,
                                              struct mts_stack_state from,
@@ -154,19 +159,19 @@ extern bool mts_stack_is_checked TCM_LOCAL;
 void mts_stack_find(struct mts_thread_stack *s, struct mts_stack_state from,
                     unsigned depth, uint64_t stamp, struct mts_stack_tag *tag);
 
-/* Memo number I is the thread's last walk. */
-static TCM_ALWAYS_INLINE void mts_memo_was(struct mts_thread_stack *s,
-                                           uint32_t i) {
+/* Notes that memo I is the thread's last walk. */
+static TCM_ALWAYS_INLINE void mts_memo_set_last(struct mts_thread_stack *s,
+                                                uint32_t i) {
     s->last_memo = (uint16_t)i;
     s->history = (s->history << 3 ^ i) & ((1u << MTS_HISTORY_LOG2) - 1);
 }
 
 /*
- * What is known of the walk from FROM, of at most DEPTH frames, always the same
- * number. The key is equal for equal stacks, different for others (a hash of 63
- * bits) and no address; 0: a walk of this thread is interrupted. STAMP: another
- * one when code may have been replaced. Whether loops are still there has to be
- * asked.
+ * The result of the walk from FROM, of at most DEPTH frames; DEPTH never
+ * changes. The key is equal for equal stacks, different for others (a hash of
+ * 63 bits), and not an address; 0: a walk of this thread is in progress. STAMP
+ * is mts_stamp: what was remembered at another stamp is not used. The caller
+ * checks that the loops in the result are still there.
  */
 static TCM_ALWAYS_INLINE struct mts_stack_tag
 mts_stack_key(struct mts_thread_stack *s, struct mts_stack_state from,
@@ -174,13 +179,13 @@ mts_stack_key(struct mts_thread_stack *s, struct mts_stack_state from,
     struct mts_stack_tag tag = {.key = 0};
     if (TCM_UNLIKELY(s->busy))
         return tag;
-    /* A signal handler that comes from here on sees that it is one. */
+    /* From here on a signal handler sees that a walk is in progress. */
     s->busy = true;
     tcm_fence_signal();
     uint32_t i = s->follower[s->history];
     if (TCM_LIKELY(mts_memo_holds(s, &s->memo[i], from, stamp) &&
                    !mts_stack_is_checked)) {
-        mts_memo_was(s, i);
+        mts_memo_set_last(s, i);
         tag = s->memo[i].tag;
     } else {
         mts_stack_find(s, from, depth, stamp, &tag);
@@ -190,11 +195,12 @@ mts_stack_key(struct mts_thread_stack *s, struct mts_stack_state from,
     return tag;
 }
 
-/* The thread's last walk, if KEY is its key, has SITE from here on. */
-void mts_stack_name(struct mts_thread_stack *s, uint64_t key, uint32_t site);
-/* Makes the walk: the last LENGTH of FRAME are those of it, innermost last,
-   with CUT outside of them, until mts_stack_done. False: a walk of this thread
-   is interrupted. */
+/* Keeps SITE with the thread's last walk, if KEY is its key. */
+void mts_stack_set_site(struct mts_thread_stack *s, uint64_t key,
+                        uint32_t site);
+/* Makes the walk from FROM. Until mts_stack_done the last LENGTH frames of
+   FRAME are its frames, the innermost last, and CUT says what lies outside of
+   them. false: a walk of this thread is in progress. */
 bool mts_stack_walk(struct mts_thread_stack *s, struct mts_stack_state from,
                     unsigned depth, uint64_t stamp);
 static inline void mts_stack_done(struct mts_thread_stack *s) {
@@ -203,23 +209,23 @@ static inline void mts_stack_done(struct mts_thread_stack *s) {
     s->busy = false;
 }
 
-/* Makes S forget its walks: it goes to another thread. */
+/* Makes S forget its walks, because it goes to another thread. */
 static inline void mts_stack_forget(struct mts_thread_stack *s) {
     s->stamp = 0;
     s->owner++;
     s->low = s->bytes = s->none_below = 0;
 }
 
-/* Whether AT lies in this library. */
+/* True if AT lies in this library. */
 bool mts_stack_is_inside(uintptr_t at);
-/* The state of the innermost caller outside of this library, from the function
-   with the frame pointer FP, which lies in it, outwards. False: it cannot be
+/* Puts the state of the innermost caller outside of this library into *OUT. FP
+   is the frame pointer of a function of this library. false: it cannot be
    found. */
 bool mts_stack_outside(struct mts_thread_stack *s, const void *fp,
                        struct mts_stack_state *out, uint64_t stamp);
 
-/* The caller of a function of this library, by that function's frame pointer
-   FP; one that lies in this library itself is left to mts_stack_outside. */
+/* The caller of a function of this library whose frame pointer is FP. If the
+   caller lies in this library itself, use mts_stack_outside. */
 static TCM_ALWAYS_INLINE struct mts_stack_state
 mts_stack_caller(const void *fp) {
     const uintptr_t *word = fp;
@@ -227,10 +233,10 @@ mts_stack_caller(const void *fp) {
         .at = word[1] - 1, .sp = (uintptr_t)(word + 2), .bp = word[0]};
 }
 
-/* Checks each walk from now on by another one, which remembers nothing and
-   follows all registers. */
+/* Makes every walk from now on twice; the second remembers nothing and follows
+   all registers. */
 void mts_stack_check_all(void);
-/* False: none are checked. */
+/* Numbers of checked and of different walks. false: walks are not checked. */
 bool mts_stack_checks(uint64_t *walks, uint64_t *different);
 
 #endif

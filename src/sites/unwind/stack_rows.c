@@ -15,13 +15,13 @@ static unsigned ends_count;
 
 const struct mts_loops *mts_loops_first;
 
-void mts_rows_end_in(uintptr_t start, size_t bytes) {
+void mts_rows_add_end(uintptr_t start, size_t bytes) {
     unsigned n = ends_count;
     if (n == ENDS_MAX)
         return;
     ends[n].start = start;
     ends[n].bytes = bytes;
-    /* Publishes the entry; pairs with the load before a row is made. */
+    /* Publishes the entry; pairs with the load in mts_row_is_outermost. */
     tcm_store_release(&ends_count, n + 1);
 }
 
@@ -77,7 +77,8 @@ static bool fit(int64_t bytes, unsigned bits, int64_t *words) {
            *words < (int64_t)1 << (bits - 1);
 }
 
-/* Where a register is saved, in words from the CFA, SP or BP (a BP_ name). */
+/* Finds where a register is saved: *WORDS from *BASE (an MTS_BP_BY_ constant).
+   false: a row cannot say it. */
 static bool saved_at(const struct mts_cfi_rule *r, const uint64_t *reg,
                      unsigned *base, int64_t *words) {
     struct mts_cfi_value v;
@@ -131,7 +132,8 @@ static bool summarise(const struct mts_cfi *c, uintptr_t at,
 static struct mts_row make_row(uintptr_t at) {
     struct mts_row row = {.kind = MTS_ROW_NONE};
     struct mts_cfi c;
-    /* A thread that has a stamp sees the loops that it was changed for. */
+    /* A thread that has read a stamp sees the loops for which it was
+       changed. */
     tcm_fence_seq_cst();
     enum mts_cfi_found found = mts_cfi_find(at, &c);
     if (mts_row_is_outermost(at, found == MTS_CFI_NO_MODULE)) {
@@ -157,7 +159,7 @@ TCM_NOINLINE uint64_t mts_row_miss(uintptr_t at, uint64_t key) {
     struct mts_row row = make_row(at);
     uint64_t word = pack(&row);
     size_t i = mts_row_hash(at) >> (64 - MTS_ROWS_LOG2);
-    /* Relaxed: a pair that does not match is none. */
+    /* Relaxed: a reader ignores a pair that does not match. */
     tcm_store_relaxed(&mts_rows[i].row, word);
     tcm_store_relaxed(&mts_rows[i].check, word ^ key);
     return word;

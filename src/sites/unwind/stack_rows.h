@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rows: how a frame's caller is found, by the address of the frame's code, in
- * one word each.
+ * Rows. A row says how to get from a frame to its caller, in one word; rows are
+ * kept by the address of the frame's code.
  *
- * They lie in a table without lock: an entry is two words, the row and the row
- * xor its key, so that one which is half of another is found to be of no key.
+ * The table has no lock: an entry is two words, the row and the row xor its
+ * key, so a mixture of two entries matches no key.
  *
  * Threads: any.
  */
@@ -24,19 +24,19 @@ enum {
 };
 enum { MTS_BP_SAME, MTS_BP_BY_CFA, MTS_BP_BY_SP, MTS_BP_BY_BP };
 
-/* Offsets in words. */
+/* A row, unpacked. Offsets are in words of 8 bytes. */
 struct mts_row {
-    uint8_t kind, bp; /* an MTS_ROW_ and an MTS_BP_ name */
-    bool by_bp;       /* the CFA is BP + offset, not SP + offset */
-    bool deref;       /* it is in memory there */
+    uint8_t kind, bp; /* an MTS_ROW_ and an MTS_BP_ constant */
+    bool by_bp;       /* the CFA is at BP + offset, not at SP */
+    bool deref;       /* the CFA is read from memory there */
     bool is_signal;
-    bool ra_by_sp; /* the return address is there, not by the CFA */
+    bool ra_by_sp; /* the return address is found by SP, not CFA */
     int64_t cfa_offset, ra_offset, bp_offset;
 };
 
 #define MTS_ROW_CFA_BITS  19u
 #define MTS_ROW_SLOT_BITS 18u
-#define MTS_ROW_BITS      9u /* of all before the offsets */
+#define MTS_ROW_BITS      9u /* bits before the offsets */
 TCM_STATIC_ASSERT(MTS_ROW_BITS + MTS_ROW_CFA_BITS + 2 * MTS_ROW_SLOT_BITS == 64,
                   "a row is a word");
 
@@ -76,41 +76,46 @@ static TCM_ALWAYS_INLINE uint64_t mts_row_hash(uintptr_t at) {
     return (uint64_t)at * 0x9E3779B97F4A7C15u;
 }
 
-/* Frames of the BYTES of code at START are the outermost of their stacks, and
-   so are those of code that lies in no file. One thread at a time; rows that
-   were made before are out of date. */
-void mts_rows_end_in(uintptr_t start, size_t bytes);
-/* Whether a frame of code at AT is, which lies in no file if IN_NONE. */
+/* Makes frames of the BYTES of code at START the outermost of their stacks, and
+   with them frames of code that lies in no file. One thread at a time; the
+   caller changes mts_stamp, because rows made before are out of date. */
+void mts_rows_add_end(uintptr_t start, size_t bytes);
+/* True if a frame of code at AT is the outermost. IN_NONE: the code lies in no
+   file. */
 bool mts_row_is_outermost(uintptr_t at, bool in_none);
 
 /*
- * Functions of a module that end stacks in the same way, and code of which
- * makes walks say that they have come by it. The module may go away and others
- * come to its place: a stack says so only while the thread runs code of it.
+ * The loops of an interpreter that was loaded after set-up: functions that run
+ * lines of its language. Their frames end stacks too, and a walk reports the
+ * loops of a module whose code is on the stack. The module may be unloaded and
+ * replaced, so that report is valid only while the thread runs code of the
+ * module.
  */
 #define MTS_LOOPS_MAX 2u
 struct mts_loops {
     const struct mts_loops *next;
-    uint32_t module; /* site_modules.h */
-    bool alone;      /* other code of it is not asked for */
+    uint32_t module; /* number of the module */
+    bool alone;      /* only frames of the loops count */
     uintptr_t start, end;
     struct {
         uintptr_t start;
         size_t bytes;
     } loop[MTS_LOOPS_MAX];
 };
-/* L stays. Rows that were made before are out of date: another stamp has to
-   come. */
+/* Adds L, which must stay. Rows made before are out of date: the caller changes
+   mts_stamp. */
 void mts_loops_add(struct mts_loops *l);
 extern const struct mts_loops *mts_loops_first TCM_LOCAL;
-/* Those of the module that has code at AT, which the thread runs; NULL: there
-   are none. */
+/* The loops of the module that has code at AT, which the calling thread runs;
+   NULL: none. */
 const struct mts_loops *mts_loops_at(uintptr_t at);
 
-/* Reads the information of the code; the row, which is in the table then. */
+/* Makes the row of the code at AT from its call frame information and puts it
+   into the table under KEY. */
 uint64_t mts_row_miss(uintptr_t at, uint64_t key);
 
-/* The row of code at AT. STAMP: another when code may have been replaced. */
+/* The packed row of code at AT. STAMP is mts_stamp: a row made at another stamp
+   does not match. */
 static TCM_ALWAYS_INLINE uint64_t mts_row_at(uintptr_t at, uint64_t stamp) {
     uint64_t key = (uint64_t)at ^ stamp << 48 ^ stamp >> 16;
     size_t i = mts_row_hash(at) >> (64 - MTS_ROWS_LOG2);
