@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control socket. The protocol is in traceformat/control_protocol.h.
+ * The control socket (TCMALLOC_TRACE_CONTROL): other processes of the same user
+ * can start, stop and flush a recording, set marks, and ask for its status. The
+ * protocol is in traceformat/control_protocol.h.
  *
- * Threads: one of its own, made like the saver: signals blocked, a descriptor
- * table that the program does not see, private memory. The packets of clients
- * are bounded, none of them is waited for, and the peer's user must be this
- * process's.
+ * Threads: one of its own, created like the saver, with signals blocked, a
+ * descriptor table that the program does not see, and private memory. Packets
+ * of clients are bounded, the server waits for no client, and the client's user
+ * must be that of this process.
  */
 #include "tracer/trace_control.h"
 
@@ -28,13 +30,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Clients at a time; more wait in the socket's queue. */
+/* Clients that are connected at a time; more wait in the socket's queue. */
 #define CLIENTS 8
 #define QUEUE   64
-/* A client that has sent nothing for this long is sent away. */
-#define PATIENCE_NS 10000000000u
-/* Between looks after silent clients, and whether the program is there. */
-#define LOOK_S 1
+/* A client that has sent nothing for this long is disconnected. */
+#define CLIENT_TIMEOUT_NS 10000000000u
+/* Time between checks for silent clients, and for the end of the program. */
+#define POLL_S 1
 
 struct client {
     int fd;
@@ -45,7 +47,7 @@ struct server {
     int fd;
     unsigned count;
     struct client client[CLIENTS];
-    uint32_t late_id; /* marks come from this thread of the trace */
+    uint32_t late_id; /* thread of the trace that has the marks */
     struct mtf_control_request request;
     struct mtf_control_reply reply;
     uint8_t packet[MTF_CONTROL_REPLY_MAX];
@@ -54,8 +56,8 @@ struct server {
 /* The server of process SERVER_PID, in ordinary memory. */
 static struct server server;
 static uint32_t server_pid;
-static uint32_t set_up;  /* futex: 0 not yet, 1 answers, 2 not */
-static int set_up_error; /* errno */
+static uint32_t setup_state; /* futex: 0 starting, 1 serving, 2 failed */
+static int setup_error;      /* errno of a failure */
 
 TCM_STATIC_ASSERT(MTF_CONTROL_REPLY_MAX > MTF_CONTROL_REQUEST_MAX,
                   "the packet holds both");
@@ -79,7 +81,7 @@ static enum mtf_control_state state_now(struct mtr_recorder *rec) {
     }
 }
 
-static void say(struct server *s, const char *text) {
+static void set_message(struct server *s, const char *text) {
     struct tcm_fmt f;
     tcm_fmt_init(&f, s->reply.message, sizeof(s->reply.message));
     tcm_fmt_str(&f, text);
@@ -87,7 +89,7 @@ static void say(struct server *s, const char *text) {
 
 static void refuse(struct server *s, const char *text) {
     s->reply.result = MTF_CONTROL_REFUSED;
-    say(s, text);
+    set_message(s, text);
 }
 
 static void start(struct server *s) {
@@ -105,7 +107,7 @@ static void start(struct server *s) {
     }
 }
 
-static void mark(struct server *s) {
+static void add_mark(struct server *s) {
     bool is_first = s->late_id == 0;
     struct mtr_thread *t = mtr_late_enter(&s->late_id);
     if (t == NULL) {
@@ -113,12 +115,12 @@ static void mark(struct server *s) {
         return;
     }
     if (is_first)
-        mtr_registry_leave_out(tcm_load_acquire(&mtr_recorder));
+        mtr_registry_uncount_last(tcm_load_acquire(&mtr_recorder));
     mtr_put_mark(t, s->request.text, strlen(s->request.text));
     mtr_late_leave();
 }
 
-static void obey(struct server *s) {
+static void execute(struct server *s) {
     switch (s->request.command) {
     case MTF_CONTROL_START:
         start(s);
@@ -136,7 +138,7 @@ static void obey(struct server *s) {
             refuse(s, "the trace could not be written");
         break;
     case MTF_CONTROL_MARK:
-        mark(s);
+        add_mark(s);
         break;
     case MTF_CONTROL_STATUS:
         break;
@@ -153,13 +155,13 @@ static void describe(struct server *s) {
     tcm_fmt_init(&f, r->name, sizeof(r->name));
     tcm_fmt_str(&f, rec->name[0] != '\0' ? rec->name : rec->output);
     if (r->state == MTF_CONTROL_FAILED && r->message[0] == '\0')
-        say(s, rec->message);
+        set_message(s, rec->message);
     r->account_count = mtr_live_accounts(rec, r->account, MTF_CONTROL_ACCOUNTS);
 }
 
 /* --- Clients ------------------------------------------------------------- */
 
-static void send_away(struct server *s, unsigned i) {
+static void disconnect(struct server *s, unsigned i) {
     tcm_syscall(SYS_close, s->client[i].fd);
     s->client[i] = s->client[--s->count];
 }
@@ -171,13 +173,13 @@ static bool is_same_user(int fd) {
            n == sizeof(peer) && peer.uid == (uid_t)tcm_syscall(SYS_geteuid);
 }
 
-/* Makes room for one more client. */
-static void send_oldest_away(struct server *s) {
+/* Disconnects the client that has been connected longest. */
+static void disconnect_oldest(struct server *s) {
     unsigned oldest = 0;
     for (unsigned i = 1; i < s->count; i++)
         if (s->client[i].since < s->client[oldest].since)
             oldest = i;
-    send_away(s, oldest);
+    disconnect(s, oldest);
 }
 
 static void admit(struct server *s) {
@@ -190,11 +192,11 @@ static void admit(struct server *s) {
         return;
     }
     if (s->count == CLIENTS)
-        send_oldest_away(s);
+        disconnect_oldest(s);
     s->client[s->count++] = (struct client){fd, tcm_clock_ns()};
 }
 
-/* One request, one reply, and the client goes. */
+/* Serves one request with one reply, and disconnects the client. */
 static void serve(struct server *s, unsigned i) {
     int fd = s->client[i].fd;
     ssize_t n = tcm_call(recvfrom, fd, s->packet, sizeof(s->packet),
@@ -204,7 +206,7 @@ static void serve(struct server *s, unsigned i) {
     if (n > 0) {
         memset(&s->reply, 0, sizeof(s->reply));
         if (mtf_control_parse_request(s->packet, (size_t)n, &s->request))
-            obey(s);
+            execute(s);
         else
             s->reply.result = MTF_CONTROL_BAD;
         describe(s);
@@ -212,10 +214,11 @@ static void serve(struct server *s, unsigned i) {
         (void)tcm_call(sendto, fd, s->packet, length,
                        MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
     }
-    send_away(s, i);
+    disconnect(s, i);
 }
 
-/* True when no thread of the program is left. */
+/* Serves clients. true: no thread of the program is left; false: the kernel
+   refused to wait. */
 static bool serve_all(struct server *s, struct mtr_recorder *rec) {
     struct tcm_statm statm;
     tcm_statm_open(&statm);
@@ -225,19 +228,20 @@ static bool serve_all(struct server *s, struct mtr_recorder *rec) {
         for (unsigned i = 0; i < count; i++)
             fds[i] = (struct pollfd){.fd = s->client[i].fd, .events = POLLIN};
         fds[count] = (struct pollfd){.fd = s->fd, .events = POLLIN};
-        struct timespec look = {LOOK_S, 0};
+        struct timespec look = {POLL_S, 0};
         long rc = tcm_syscall(SYS_ppoll, fds, count + 1, &look, NULL, 0);
         if (rc < 0 && errno != EINTR)
             return false;
-        if (rc == 0 && mtr_own_are_alone(rec, &statm))
+        if (rc == 0 && mtr_own_are_last(rec, &statm))
             return true;
         uint64_t now = tcm_clock_ns();
-        /* Backwards, since a client that goes is replaced by the last. */
+        /* Backwards, because the last client takes the place of one that is
+           disconnected. */
         for (unsigned i = count; i-- > 0;) {
             if (rc > 0 && fds[i].revents != 0)
                 serve(s, i);
-            else if (now - s->client[i].since > PATIENCE_NS)
-                send_away(s, i);
+            else if (now - s->client[i].since > CLIENT_TIMEOUT_NS)
+                disconnect(s, i);
         }
         if (rc > 0 && fds[count].revents != 0)
             admit(s);
@@ -267,33 +271,33 @@ static void *server_main(void *arg) {
     memset(s, 0, sizeof(*s));
     errno = EPERM;
     s->fd = mtr_unshare_table(-1) ? listen_to(server_pid) : -1;
-    set_up_error = s->fd < 0 ? errno : 0;
+    setup_error = s->fd < 0 ? errno : 0;
     /* Publishes the error to the waiting thread. */
-    tcm_store_release(&set_up, s->fd < 0 ? 2u : 1u);
-    tcm_futex_wake(&set_up, INT32_MAX);
+    tcm_store_release(&setup_state, s->fd < 0 ? 2u : 1u);
+    tcm_futex_wake(&setup_state, INT32_MAX);
     bool alone = s->fd >= 0 && serve_all(s, rec);
     mtr_own_end(rec, alone);
     return NULL;
 }
 
-void mtr_control_server_need(void) {
+void mtr_control_server_ensure(void) {
     if (!mtr_config.control)
         return;
     uint32_t pid = tcm_os_pid();
     uint32_t before = tcm_load_relaxed(&server_pid);
     if (before == pid || !tcm_cas_acq_rel(&server_pid, &before, pid))
         return;
-    tcm_store_relaxed(&set_up, 0u);
-    struct mtr_recorder *rec = mtr_recorder_need();
+    tcm_store_relaxed(&setup_state, 0u);
+    struct mtr_recorder *rec = mtr_recorder_get();
     pthread_t thread;
     int error = ENOMEM;
     mtr_config.host->enter_private();
     bool ok = rec != NULL && mtr_own_create(&thread, server_main, rec, &error);
     mtr_config.host->leave_private();
-    while (ok && tcm_load_acquire(&set_up) == 0)
-        tcm_futex_wait(&set_up, 0, UINT64_MAX);
+    while (ok && tcm_load_acquire(&setup_state) == 0)
+        tcm_futex_wait(&setup_state, 0, UINT64_MAX);
     if (ok)
-        error = set_up_error;
+        error = setup_error;
     if (error != 0)
-        mtr_complain("cannot answer malloc-trace ctl", NULL, error);
+        mtr_warn("cannot answer malloc-trace ctl", NULL, error);
 }

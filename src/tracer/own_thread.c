@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tracer/own_thread.h"
 
+#include "base/check.h"
 #include "base/linux/os_libc.h"
 #include "base/linux/os_process.h"
 #include "base/linux/os_syscall.h"
@@ -36,7 +37,7 @@ bool mtr_own_create(pthread_t *thread, void *(*body)(void *), void *arg,
     tcm_libc.attr_setstacksize(&attr, STACK_BYTES);
     int rc = tcm_libc.create(thread, &attr, body, arg);
     if (rc == EINVAL) {
-        /* Thread-local storage of the program larger than our stack. */
+        /* The program's thread-local storage is larger than our stack. */
         tcm_libc.attr_setstacksize(&attr, 32 * STACK_BYTES);
         rc = tcm_libc.create(thread, &attr, body, arg);
     }
@@ -58,6 +59,7 @@ void mtr_own_begin(struct mtr_recorder *rec, const char *name) {
 }
 
 void mtr_own_end(struct mtr_recorder *rec, bool alone) {
+    TCM_ASSERT(tcm_load_relaxed(&rec->own_threads) != 0);
     if (alone && tcm_libc.thread_count != NULL) {
         int code = tcm_os_first_exit_code();
         tcm_sub_acq_rel(&rec->own_threads, 1u);
@@ -93,8 +95,8 @@ static bool close_all_but(int keep) {
     return true;
 }
 
-/* A last message of whatever code on this thread must not go into the trace, so
-   0 to 2 are taken. */
+/* Occupies 0 to 2: a last message of any code on this thread must not go into
+   the trace. */
 bool mtr_unshare_table(int keep) {
     if (!close_all_but(keep))
         return false;
@@ -107,9 +109,9 @@ bool mtr_unshare_table(int keep) {
     }
 }
 
-/* --- Are they alone? ----------------------------------------------------- */
+/* --- The end of the program ---------------------------------------------- */
 
-bool mtr_own_are_alone(struct mtr_recorder *rec, struct tcm_statm *m) {
+bool mtr_own_are_last(struct mtr_recorder *rec, struct tcm_statm *m) {
     uint64_t field[3];
     uint32_t ours = tcm_load_acquire(&rec->own_threads);
     if (!m->first_is_gone)

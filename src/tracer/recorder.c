@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all parts of the recorder use: its memory and its messages.
+ * The recorder's memory, its mark of threads that are inside, and its messages.
  */
 #include "tracer/recorder.h"
 
@@ -24,7 +24,8 @@
 
 struct mtr_config mtr_config = {.token_end = MTR_TOKEN_LIVE | 1};
 
-/* Before set-up: threads record to the static buffer. Never written. */
+/* Control words before set-up: events go to the static buffer. Never
+   written. */
 static struct mtr_control control_early = {
     .recording = 1, .early = 1, .known = 1};
 struct mtr_control *mtr_control = &control_early;
@@ -36,12 +37,12 @@ TCM_TLS uint32_t mtr_inside;
 TCM_TLS uint8_t mtr_inside_freeing;
 TCM_TLS uint8_t mtr_freeing;
 
-/* The kernel does not wipe our pages in children; the fork handlers do. */
+/* The kernel cannot zero pages in children: the fork handler does. */
 static bool wipe_by_hand;
 
 /* --- Memory -------------------------------------------------------------- */
 
-struct mtr_recorder *mtr_recorder_need(void) {
+struct mtr_recorder *mtr_recorder_get(void) {
     struct mtr_recorder *rec = tcm_load_acquire(&mtr_recorder);
     size_t bytes =
         tcm_align_up(sizeof(struct mtr_recorder), tcm_os_page_size());
@@ -68,9 +69,10 @@ void mtr_recorder_wipe(struct mtr_recorder *rec) {
 
 /* --- The mark ------------------------------------------------------------- */
 
-/* With a lock of ours held the jump, if it was one, left it so: no way in is
-   safe. A confined process may not ask for its stack. */
-static bool was_left(uint32_t frame) {
+/* True if a jump has left the marked function. If the thread holds a lock of
+   the library, the jump has left it locked, and the recorder cannot be entered.
+   A confined process may not ask for its signal stack. */
+static bool was_left_by_jump(uint32_t frame) {
     stack_t stack;
     return (int32_t)(frame - mtr_inside) >= 0 && tcm_locks_held == 0 &&
            !mtr_config.confined &&
@@ -82,7 +84,7 @@ bool mtr_is_inside(uint32_t frame) {
     int saved = errno;
     if (TCM_LIKELY(mtr_inside == 0))
         return false;
-    if (was_left(frame)) {
+    if (was_left_by_jump(frame)) {
         TCM_ASSERT(mtr_freeing >= mtr_inside_freeing);
         mtr_freeing = (uint8_t)(mtr_freeing - mtr_inside_freeing);
         mtr_inside = 0;
@@ -93,7 +95,7 @@ bool mtr_is_inside(uint32_t frame) {
 
 /* --- Messages ------------------------------------------------------------ */
 
-void mtr_say(const char *text, size_t length) {
+void mtr_print_stderr(const char *text, size_t length) {
     struct stat st;
     int saved = errno;
     if (length != 0 && !mtr_config.confined && tcm_fstat(2, &st) == 0 &&
@@ -106,10 +108,10 @@ void mtr_say(const char *text, size_t length) {
 void mtr_message_flush(struct mtr_recorder *rec) {
     if (tcm_load_relaxed(&rec->message_length) == 0)
         return;
-    /* Acquire: pairs with the release in mtr_fail; the text is there. One
-       thread gets it. */
+    /* Acquire: pairs with the release in mtr_fail, which publishes the text.
+       Only one thread gets the length. */
     uint32_t length = tcm_swap_acq_rel(&rec->message_length, 0u);
-    mtr_say(rec->message, length);
+    mtr_print_stderr(rec->message, length);
 }
 
 static const char *error_text(int error) {
@@ -117,7 +119,7 @@ static const char *error_text(int error) {
                                  : tcm_libc_error_text(error);
 }
 
-/* NAME as it may go to a terminal. */
+/* Adds NAME with "?" for whatever a terminal could interpret. */
 static void put_name(struct tcm_fmt *f, const char *name) {
     size_t left = 0;
     while (name[left] != '\0')
@@ -131,8 +133,8 @@ static void put_name(struct tcm_fmt *f, const char *name) {
     }
 }
 
-size_t mtr_compose(char *text, size_t cap, const char *what, const char *name,
-                   int error) {
+size_t mtr_format_message(char *text, size_t cap, const char *what,
+                          const char *name, int error) {
     struct tcm_fmt f;
     tcm_fmt_init(&f, text, cap - 1);
     tcm_fmt_str(&f, "tcmalloc: ");
@@ -154,9 +156,10 @@ size_t mtr_compose(char *text, size_t cap, const char *what, const char *name,
     return f.len + 1;
 }
 
-void mtr_complain(const char *what, const char *name, int error) {
+void mtr_warn(const char *what, const char *name, int error) {
     char text[256];
-    mtr_say(text, mtr_compose(text, sizeof(text), what, name, error));
+    mtr_print_stderr(text,
+                     mtr_format_message(text, sizeof(text), what, name, error));
 }
 
 size_t mtr_build_header(const struct mtr_recorder *rec, void *out,

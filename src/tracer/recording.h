@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is recorded: the host, the configuration, and the words that say whether
- * a recording is on.
+ * The configuration of the recorder, its host, and the words that say whether a
+ * recording is on.
  *
  * Threads: any. The control words are in memory that the child of any fork
  * finds zeroed; the configuration is in ordinary memory, which the child
@@ -19,39 +19,46 @@ struct mtf_account_value;
 
 /* --- The host ------------------------------------------------------------ */
 
-/* A block with pages of its own, longer than MTR_PRESENT_ABOVE. */
+/* A live block with pages of its own, longer than MTR_PRESENT_ABOVE. */
 struct mtr_large_block {
     uintptr_t start;
     size_t bytes;
-    uint64_t token; /* 0 or an earlier recording's: made while none was on */
+    uint64_t token; /* 0 or too small: made while none was on */
 };
 
+/* Functions of the host, the allocator; api passes them to mtr_init. */
 struct mtr_host {
-    /* Between the two, malloc and free of the calling thread are served by the
-       private arena and are not recorded. They nest. A recorder thread enters
-       first thing and never leaves. */
+    /* From enter_private to leave_private the private arena serves malloc and
+       free of the calling thread, and they are not recorded. The calls nest. A
+       thread of the recorder enters first and never leaves. */
     void (*enter_private)(void);
     void (*leave_private)(void);
-    /* A recording is on: shut the caches of all threads. */
+    /* A recording has begun: shuts the caches of all threads. */
     void (*recording_started)(void);
-    /* Puts the allocator's counters into OUT; returns how many, at most CAP. */
+    /* Puts the allocator's counters into OUT, at most CAP; returns how many. */
     unsigned (*sample)(struct mtf_account_value *out, unsigned cap);
-    /* Puts the large blocks that are alive into OUT, at most CAP of them;
-       returns how many. */
+    /* Puts the live large blocks into OUT, at most CAP; returns how many. */
     size_t (*large_blocks)(struct mtr_large_block *out, size_t cap);
-    /* Whether P is an address in the heap, which can be read. */
+    /* True if P is an address in the heap, which can be read. */
     bool (*has_memory)(const void *p);
-    /* The token of the block that is in use at P, if that is not much longer
-       than BYTES; 0: it has none. */
+    /* The token of the block in use at P, if the block is not much longer than
+       BYTES; 0: it has none. */
     uint64_t (*token_of)(const void *p, size_t bytes);
 };
 
 /* --- Configuration ------------------------------------------------------- */
 
-/* The number of a process whose image has no file yet. */
+/*
+ * The configuration is ordinary memory, which a child of fork inherits. All
+ * threads read it. trace_process.c fills it in before the first recording
+ * begins; the thread that starts a recording updates the identity. Of the rest
+ * any thread changes `present` and `token_end`, atomically.
+ */
+
+/* Value of owner_name: the image that owns the name has no file yet. */
 #define MTR_NO_NUMBER UINT32_MAX
 
-/* The process that a recording belongs to. */
+/* A process, told apart from others that get its number later. */
 struct mtr_identity {
     uint32_t pid;
     uint64_t start; /* clock ticks since boot */
@@ -60,62 +67,70 @@ struct mtr_identity {
 
 struct mtr_config {
     const struct mtr_host *host;
-    void (*answer)(void); /* makes control_server.c's thread; set with HOST */
-    bool named;           /* the environment names an output for this process */
-    bool wanted;          /* children are recorded too, with per_process */
-    int pattern_error;    /* too long, or there is no current folder */
-    bool per_process;     /* %p in the name */
+    void (*ensure_control)(void); /* mtr_control_server_ensure; set with HOST */
+    bool named;                   /* the environment names an output */
+    bool wanted;                  /* recorded; with per_process children, too */
+    int pattern_error;            /* errno of the pattern, 0: usable */
+    bool per_process;             /* %p in the name */
     bool compress;
     bool stats;
-    bool drops;          /* threads do not wait for buffers for long */
-    bool control;        /* other processes may ask */
-    bool present;        /* present bytes are recorded; any thread clears it */
-    bool filtered;       /* this image began with a filter of system calls */
-    bool confined;       /* it got its first one since */
-    bool check_frees;    /* each free is looked at */
-    bool continues;      /* this image continues its process's recording */
-    uint32_t owner_name; /* and its predecessor's file had this number */
-    uint32_t named_pid;  /* the process that NAMED was found for */
-    uint32_t starts;     /* recordings begun since this image began */
+    bool drops;          /* TCMALLOC_TRACE_OVERFLOW=drop */
+    bool control;        /* there is a control socket */
+    bool present;        /* present bytes are recorded */
+    bool filtered;       /* the image began with a filter of system calls */
+    bool confined;       /* it has installed its first one since */
+    bool check_frees;    /* each free is checked */
+    bool continues;      /* a recorded image exec'd this one */
+    uint32_t owner_name; /* number of the file of that image */
+    uint32_t named_pid;  /* process that NAMED was set in */
+    uint32_t starts;     /* recordings that this image has begun */
     uint64_t bound_bytes;
-    uint64_t limit_bytes; /* of the output, 0: none */
-    uint64_t keep_bytes;  /* flight recording: what is kept, 0: all */
-    uint64_t token_end;   /* tokens handed out so far, in all recordings */
+    uint64_t limit_bytes; /* most bytes of the output, 0: no limit */
+    uint64_t keep_bytes;  /* bytes that a flight recording keeps, 0: all */
+    uint64_t token_end;   /* end of the tokens taken in all recordings */
     struct mtr_identity self;
     struct mtr_identity parent;
-    uint64_t stderr_dev, stderr_ino; /* what descriptor 2 was, 0 0: nothing */
+    uint64_t stderr_dev, stderr_ino; /* of descriptor 2 at the start, or 0 */
     char executable[64];
-    char pattern[PATH_MAX]; /* absolute, with % sequences */
+    char pattern[PATH_MAX]; /* absolute, with its % sequences */
 };
 extern struct mtr_config mtr_config;
 
 /* --- Is a recording on? -------------------------------------------------- */
 
 /*
- * Control state, in memory that the child of any fork finds zeroed; the pointer
- * is never NULL (before set-up it leads to a constant).
+ * How threads notice that a recording has begun or ended. The fast paths of
+ * malloc and free do not ask whether one is on: a thread that records, or may
+ * have to, has its cache shut (core/thread_cache.h), so that every call takes a
+ * path that asks. Only its owner opens a cache, and it reads mtr_is_recording
+ * again afterwards. A start sets the flag, then has the host shut all caches.
+ * All of these accesses are sequentially consistent: either the owner sees the
+ * flag and shuts its cache again, or the start's store to the cache comes after
+ * the owner's. A stop only clears the flag.
+ */
+
+/*
+ * Control words. mtr_control is never NULL: before set-up it points to a
+ * constant.
  */
 struct mtr_control {
-    uint32_t recording; /* 1: threads are to record; seq_cst, see above */
-    uint32_t early;     /* 1: before mtr_init: into the static buffer; then
-                           `recording` is 1 too */
-    uint32_t end_mode;  /* 1: each event is saved before the program goes on */
-    uint32_t known;     /* 0: a child, and mtr_enter has not looked yet whether
-                           it is to be recorded */
+    uint32_t recording; /* 1: threads record; seq_cst, see above */
+    uint32_t early;     /* 1: before mtr_init; `recording` is 1 too */
+    uint32_t end_mode;  /* 1: each call returns when its event is saved */
+    uint32_t known;     /* 0: a forked child that mtr_enter decides on */
 };
 extern struct mtr_control *mtr_control;
 
-/* Before mtr_init. */
+/* True before mtr_init. */
 static inline bool mtr_is_early(void) {
     return tcm_load_relaxed(&tcm_load_relaxed(&mtr_control)->early) != 0;
 }
 
 /*
- * The one question whether threads record: a recording is on, or the
- * environment, not read yet, may ask for one. What a thread has (its stream, a
- * shut cache) follows with the thread's next slow path. The pointer changes
- * when the first recording is begun by call, and its reading is part of the
- * protocol too.
+ * True if threads record: a recording is on, or the environment, which was not
+ * read yet, may ask for one. What a thread has (its stream, a shut cache)
+ * follows at the thread's next slow path. The pointer changes when the first
+ * recording is begun by call; its load is part of the protocol above, too.
  */
 static inline bool mtr_is_recording(void) {
     struct mtr_control *control = tcm_load_seq_cst(&mtr_control);

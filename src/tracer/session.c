@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a recording: start, the saver's start, children. Its end is
+ * The life of a recording: start, creation of the saver, children. Its end is
  * mtr_switch_off (saver_phase.c).
  *
  *   mtr_init --> ARMED --> STARTING --> LAZY -----> RUNNING --> ENDED
  *                  ^        ^  |        (spool)     (saver)       |
  *   fork child: OFF   start-+  +------> FAILED, STOPPED <---------+
  *
- * With %p the recording begins with the first event, and so does that of a
- * forked child; without it at once, and children stay OFF. By call it may begin
- * in OFF, STOPPED and FAILED, each time as a new session.
+ * With %p the recording begins with the first event, in a forked child, too.
+ * Without %p it begins at once, and children stay OFF. A call may begin one in
+ * OFF, STOPPED and FAILED, each time as a new session.
  */
 #include "tracer/session.h"
 
@@ -30,11 +30,11 @@
 /* --- The saver ----------------------------------------------------------- */
 
 /*
- * Whether a saver that is missing may be made now. While a recording is being
- * set up only the thread that does so may (STARTS), as soon as all that the
- * saver needs is there: others may come from the recording before, and not know
- * yet that it is over. None is missing in a recording that has had one, but in
- * end mode.
+ * True if a missing saver may be created now. While a recording is being set up
+ * only the thread that sets it up (STARTS) may create it, as soon as everything
+ * that the saver needs is there: other threads may come from the previous
+ * recording, and not know yet that it is over. A recording that has had a saver
+ * lacks one only in end mode.
  */
 static bool saver_is_due(struct mtr_recorder *rec, bool starts) {
     uint32_t state = tcm_load_acquire(&rec->state);
@@ -42,39 +42,40 @@ static bool saver_is_due(struct mtr_recorder *rec, bool starts) {
            (starts && state == MTR_STARTING);
 }
 
-/* Whether this call may make threads. The child of a vfork may not: its threads
-   end with it. (A confined process is not asked for its id: it gets no thread
-   anyway.) */
+/* True if this call may create threads. The child of a vfork may not: its
+   threads end with it. (A confined process is not asked for its id, because it
+   gets no thread anyway.) */
 static bool may_make_thread(const struct mtr_recorder *rec) {
     return mtr_freeing == 0 &&
            (mtr_process_is_confined() || tcm_os_pid() == rec->pid);
 }
 
-/* The thread itself, by the thread that holds. */
+/* Creates the saver thread. The calling thread holds the saver's work. */
 static bool create_saver(struct mtr_recorder *rec, int *error) {
-    mtr_saver_release(rec, MTR_SAVES_COMING);
+    mtr_save_owner_set(rec, MTR_SAVE_CREATING);
     mtr_config.host->enter_private();
     bool ok = mtr_saver_create(rec, error);
     mtr_config.host->leave_private();
     if (!ok)
-        mtr_saver_hold_coming(rec);
+        mtr_save_owner_hold_creating(rec);
     return ok;
 }
 
-/* By the thread that holds. */
+/* Creates the saver, if it is still missing and ALLOWED. The calling thread
+   holds the saver's work. false: there is none. */
 static bool make_saver(struct mtr_recorder *rec, bool starts, bool allowed) {
     int error = EPERM;
-    /* Not for one that ended in the meantime, whose saver is gone. */
+    /* Not for a recording that has ended meanwhile, whose saver is gone. */
     bool ok = saver_is_due(rec, starts);
     if (ok) {
-        /* Calls find buffers meanwhile. */
+        /* Other calls find buffers meanwhile. */
         if (allowed && tcm_load_relaxed(&rec->state) == MTR_LAZY) {
             mtr_spool_keep_ready(rec);
             mtr_spool_close(rec);
         }
         ok = allowed && create_saver(rec, &error);
-        /* While the thread was being made another may have ended the program's
-           recording, which then needs none. */
+        /* Meanwhile another thread may have ended the program's recording,
+           which then needs no saver. */
         bool can_do_without =
             allowed && tcm_load_relaxed(&rec->state) == MTR_ENDED;
         if (!ok && !can_do_without && saver_is_due(rec, starts)) {
@@ -83,56 +84,55 @@ static bool make_saver(struct mtr_recorder *rec, bool starts, bool allowed) {
         }
     }
     if (!ok)
-        mtr_saver_release(rec, MTR_SAVES_NONE);
+        mtr_save_owner_set(rec, MTR_SAVE_FREE);
     return ok;
 }
 
-/* No handler of a signal may leave in the middle: what is held would stay
-   so. */
+/* Creates the saver if nobody else saves. Signals are blocked: a handler that
+   left by a jump would leave the work held. */
 static bool try_to_make_saver(struct mtr_recorder *rec, bool starts) {
     bool allowed = starts || !mtr_process_is_confined();
     uint64_t mask = allowed ? tcm_block_signals() : 0;
-    uint32_t none = MTR_SAVES_NONE;
+    uint32_t none = MTR_SAVE_FREE;
     bool ok = true;
-    if (tcm_cas_acq_rel(&rec->link.started, &none, (uint32_t)MTR_SAVES_HELD))
+    if (tcm_cas_acq_rel(&rec->link.save_owner, &none, (uint32_t)MTR_SAVE_HELD))
         ok = make_saver(rec, starts, allowed);
     if (allowed)
         tcm_restore_signals(mask);
     return ok;
 }
 
-/* False: there is none, and none may be made by this call; or one is being made
-   by another (enum mtr_saves). */
+/* mtr_saver_ensure; STARTS: by the thread that sets the recording up. */
 static bool need_saver(struct mtr_recorder *rec, bool starts) {
-    uint32_t started;
-    while ((started = tcm_load_acquire(&rec->link.started)) !=
-           MTR_SAVES_SAVER) {
-        if (started == MTR_SAVES_COMING)
+    uint32_t owner;
+    while ((owner = tcm_load_acquire(&rec->link.save_owner)) !=
+           MTR_SAVE_THREAD) {
+        if (owner == MTR_SAVE_CREATING)
             return false;
-        if (started == MTR_SAVES_HELD)
-            tcm_futex_wait(&rec->link.started, MTR_SAVES_HELD, UINT64_MAX);
+        if (owner == MTR_SAVE_HELD)
+            tcm_futex_wait(&rec->link.save_owner, MTR_SAVE_HELD, UINT64_MAX);
         else if (!saver_is_due(rec, starts) || !may_make_thread(rec) ||
                  !try_to_make_saver(rec, starts))
             return false;
     }
     bool ok = mtr_state_is_on(tcm_load_acquire(&rec->state));
-    /* One that begins by call, too. */
+    /* A recording that begins by call answers, too. */
     if (ok && mtr_config.control && may_make_thread(rec))
-        mtr_config.answer();
+        mtr_config.ensure_control();
     return ok;
 }
 
-bool mtr_saver_need(struct mtr_recorder *rec) {
+bool mtr_saver_ensure(struct mtr_recorder *rec) {
     return need_saver(rec, false);
 }
 
 bool mtr_saver_await(struct mtr_recorder *rec, uint64_t timeout_ns) {
     uint64_t end = tcm_clock_ns() + timeout_ns, now;
-    while (!mtr_saver_need(rec)) {
-        if (tcm_load_acquire(&rec->link.started) != MTR_SAVES_COMING ||
+    while (!mtr_saver_ensure(rec)) {
+        if (tcm_load_acquire(&rec->link.save_owner) != MTR_SAVE_CREATING ||
             (now = tcm_clock_ns()) >= end)
             return false;
-        tcm_futex_wait(&rec->link.started, MTR_SAVES_COMING, end - now);
+        tcm_futex_wait(&rec->link.save_owner, MTR_SAVE_CREATING, end - now);
     }
     return true;
 }
@@ -145,7 +145,7 @@ bool mtr_saver_round(struct mtr_recorder *rec) {
         if ((int32_t)(done - round) >= 0)
             return true;
         if (!mtr_state_is_on(tcm_load_acquire(&rec->state)) ||
-            !mtr_saver_need(rec))
+            !mtr_saver_ensure(rec))
             return false;
         tcm_futex_wait(&rec->link.done, done, UINT64_MAX);
     }
@@ -153,18 +153,18 @@ bool mtr_saver_round(struct mtr_recorder *rec) {
 
 /* --- Start --------------------------------------------------------------- */
 
-/* The spool alone; no thread, no file, no descriptor that stays. false: there
-   can be none, and a saver is to be made at once. Buffers are in private memory
-   until then: other threads, which wait for the end of STARTING, must not wait
-   for a thread that is being made. */
+/* Makes the spool alone: no thread, no file, no descriptor that stays. false:
+   there can be no spool, and a saver has to be created at once. Until then
+   buffers are in private memory, because other threads, which wait for the end
+   of STARTING, must not wait for a thread that is being created. */
 static bool start_lazy(struct mtr_recorder *rec) {
     if (rec->kind != MTR_OUTPUT_FILE) {
         (void)mtr_spool_stock(rec, MTR_SMALL);
         return false;
     }
-    mtr_folder_hold(rec);
+    mtr_folder_keep_open(rec);
     bool made = mtr_spool_create(rec);
-    mtr_folder_let_go(rec);
+    mtr_folder_release(rec);
     bool ok = mtr_spool_stock(rec, MTR_SMALL);
     mtr_spool_close(rec);
     return made && ok;
@@ -176,11 +176,12 @@ static void prepare_first_session(struct mtr_recorder *rec) {
     tcm_lock_init(&rec->late_lock, TCM_RANK_TRACE_LATE);
 }
 
-/* The next session: everything that a recording has of its own. */
+/* Begins the next session: resets everything that belongs to one recording.
+   ADOPT: it begins with the early events. false: it failed. */
 static bool begin_session(struct mtr_recorder *rec, bool adopt) {
     uint32_t session = rec->session + 1;
     TCM_ASSERT(tcm_load_relaxed(&rec->state) == MTR_STARTING);
-    TCM_ASSERT(tcm_load_relaxed(&rec->link.started) == 0);
+    TCM_ASSERT(tcm_load_relaxed(&rec->link.save_owner) == 0);
     if (session == 1)
         prepare_first_session(rec);
     if (rec->pid == 0)
@@ -188,8 +189,8 @@ static bool begin_session(struct mtr_recorder *rec, bool adopt) {
     mtr_process_identify(rec->pid);
     uint64_t early_token = adopt ? mtr_early_first_token() : 0;
     mtr_registry_begin(rec, session, adopt ? &early_token : NULL);
-    /* A thread that comes from the recording before may be writing the head of
-       its last buffer there. */
+    /* Atomic, because a thread of the previous recording may be writing the
+       head of its last buffer with this number. */
     tcm_store_relaxed(&rec->random, mtr_config.self.random);
     rec->start_ns = adopt ? mtr_early_time_ns() : mtr_clock_ns();
     rec->start_cpu_ns = tcm_clock_process_cpu_ns();
@@ -219,13 +220,13 @@ bool mtr_begin_recording(struct mtr_recorder *rec) {
     bool ok = begin_session(rec, false) && need_saver(rec, true);
     uint32_t starting = MTR_STARTING;
     mtr_config.starts++;
-    /* There can be no saver here, which is no failure. */
+    /* Not being able to have a saver here is no failure. */
     if (!ok && tcm_cas_acq_rel(&rec->state, &starting, (uint32_t)MTR_STOPPED))
         tcm_futex_wake(&rec->state, INT32_MAX);
     return ok;
 }
 
-/* For the footer, and for a reader of the spool. */
+/* Counts early drops for the footer, and for a reader of the spool. */
 static void count_early_drops(struct mtr_recorder *rec) {
     uint64_t dropped = mtr_early_take_dropped();
     mtr_registry_count_dropped(rec, dropped);
@@ -239,7 +240,7 @@ static void take_early(struct mtr_recorder *rec, bool adopt) {
     count_early_drops(rec);
 }
 
-/* With %p, up to LAZY. */
+/* Begins a recording with %p, up to LAZY. */
 static bool begin_lazy(struct mtr_recorder *rec, bool *wants_saver) {
     bool adopt = mtr_early_has_events();
     if (!begin_session(rec, adopt))
@@ -251,8 +252,8 @@ static bool begin_lazy(struct mtr_recorder *rec, bool *wants_saver) {
     return true;
 }
 
-/* The rest, for which no other thread waits. */
-static bool go_on(struct mtr_recorder *rec, bool wants_saver) {
+/* Finishes the start of a lazy recording; no other thread waits for this. */
+static bool finish_lazy_start(struct mtr_recorder *rec, bool wants_saver) {
     if (!may_make_thread(rec)) {
         tcm_store_relaxed(&rec->link.due,
                           wants_saver || mtr_config.control ? 1u : 0u);
@@ -262,11 +263,11 @@ static bool go_on(struct mtr_recorder *rec, bool wants_saver) {
         return need_saver(rec, false) ||
                mtr_state_is_on(tcm_load_acquire(&rec->state));
     /* A forked child answers from its first event on. */
-    mtr_config.answer();
+    mtr_config.ensure_control();
     return true;
 }
 
-/* Without %p, in set-up. */
+/* Begins a recording without %p, in set-up. */
 static bool begin_at_once(struct mtr_recorder *rec) {
     bool adopt = mtr_early_has_events();
     uint32_t starting = MTR_STARTING;
@@ -285,8 +286,9 @@ static bool refuse_confined(struct mtr_recorder *rec) {
     return false;
 }
 
-/* Others wait while STARTING: so no handler of a signal may leave in the
-   middle, and no thread is made. (A confined process may not block signals.) */
+/* Other threads wait while STARTING: so signals are blocked, because a handler
+   could leave by a jump, and no thread is created. (A confined process may not
+   block signals.) */
 bool mtr_start_armed(struct mtr_recorder *rec) {
     uint32_t state = MTR_ARMED;
     bool is_confined = mtr_process_is_confined();
@@ -301,7 +303,8 @@ bool mtr_start_armed(struct mtr_recorder *rec) {
         if (is_confined)
             ok = refuse_confined(rec);
         else if (ok)
-            ok = lazy ? go_on(rec, wants_saver) : begin_at_once(rec);
+            ok =
+                lazy ? finish_lazy_start(rec, wants_saver) : begin_at_once(rec);
         if (!ok)
             mtr_message_flush(rec);
         return ok;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The clock that the recorder writes times of.
+ * The clock of the recorder's times.
  *
- * Invariants: of two readings, one made after the other by whatever way threads
- * know that (a lock, a block handed over), the later shows the greater time. So
- * what a thread published before it read the clock comes before all that has a
+ * Invariants: if one reading is made after another, by any order that threads
+ * know (a lock, a block handed over), the later reading is greater. So what a
+ * thread published before it read the clock comes before everything with a
  * later time (doc/ordering.md).
- * Threads: any.
- * Why: one that ticks more slowly than it can be read shows the same time at
- * both readings; then, and only then, readings pass through one word.
+ * Threads: any. Why not the system's clock alone: a clock that ticks more
+ * slowly than it is read shows the same time twice. Then, and only then,
+ * readings pass through one word.
  */
 #ifndef TCM_TRACER_TRACE_CLOCK_H
 #define TCM_TRACER_TRACE_CLOCK_H
@@ -20,7 +20,7 @@ enum mtr_clock_kind { MTR_CLOCK_UNKNOWN = 0, MTR_CLOCK_FINE, MTR_CLOCK_COARSE };
 
 extern uint32_t mtr_clock_kind;
 
-/* The clock when it is not known to be fine. */
+/* Reads the clock when it is not known to be fine. */
 uint64_t mtr_clock_other_ns(void);
 
 static inline uint64_t mtr_clock_ns(void) {

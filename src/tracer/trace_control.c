@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Start and stop come one at a time and wait for the saver, which is made for
- * each recording and gone when its stop returns. Nothing of them is a lock that
- * fork takes: they wait for files, and the child of a fork finds `busy` zeroed.
+ * Start, stop, flush and marks. Start and stop exclude each other and wait for
+ * the saver, which is created for each recording and gone when its stop
+ * returns. They use no lock that fork takes, because they wait for files; the
+ * child of a fork finds `busy` zeroed.
  *
  * Threads: any. A thread that records goes on while the recording ends and the
- * next one begins; the session in its record (recorder.h) says which of them
- * the buffer that it holds belongs to.
+ * next one begins; the session in its record (recorder.h) says which of the two
+ * the buffer it holds belongs to.
  */
 #include "tracer/trace_control.h"
 
@@ -24,11 +25,11 @@
 #include <errno.h>
 #include <string.h>
 
-/* Bytes of a mark beside its text: its head, and a time in several events. */
+/* Bytes of a mark besides its text: its head, and a time in several events. */
 #define MARK_EXTRA 48u
-/* For a saver that is being made: its maker may wait for a lock of the C
-   library's that the caller of a flush holds. */
-#define PATIENCE_NS 5000000000u
+/* How long a flush waits for a saver that is being created: the creating thread
+   may wait for a lock of the C library that the caller of the flush holds. */
+#define SAVER_WAIT_NS 5000000000u
 
 /* --- One at a time ------------------------------------------------------- */
 
@@ -46,9 +47,9 @@ void mtr_busy_end(struct mtr_recorder *rec) {
         tcm_futex_wake(&rec->busy, 1);
 }
 
-/* A recording that another thread begins with its first event is there or not
-   when this returns. */
-static uint32_t settled_state(struct mtr_recorder *rec) {
+/* The state after STARTING: waits for a thread that begins a recording with its
+   first event. */
+static uint32_t state_after_start(struct mtr_recorder *rec) {
     uint32_t state;
     while ((state = tcm_load_acquire(&rec->state)) == MTR_STARTING)
         tcm_futex_wait(&rec->state, MTR_STARTING, UINT64_MAX);
@@ -57,7 +58,8 @@ static uint32_t settled_state(struct mtr_recorder *rec) {
 
 /* --- Start --------------------------------------------------------------- */
 
-/* False: the environment names no output for this process. */
+/* Sets the pattern of the recording from PATH or the environment. false: the
+   environment names no output for this process. */
 static bool take_pattern(struct mtr_recorder *rec, const char *path) {
     const struct mtr_config *c = &mtr_config;
     rec->pattern[0] = '\0';
@@ -71,9 +73,9 @@ static bool take_pattern(struct mtr_recorder *rec, const char *path) {
 }
 
 static bool start(struct mtr_recorder *rec, const char *path) {
-    if (rec->exited || mtr_state_is_on(settled_state(rec)))
+    if (rec->exited || mtr_state_is_on(state_after_start(rec)))
         return false;
-    mtr_saver_await_gone(rec, UINT64_MAX);
+    mtr_saver_await_end(rec, UINT64_MAX);
     mtr_summary_flush(rec);
     if (!take_pattern(rec, path))
         return false;
@@ -82,7 +84,8 @@ static bool start(struct mtr_recorder *rec, const char *path) {
     if (ok) {
         mtr_config.wanted = path == NULL;
         TCM_TESTPOINT("start_is_ready");
-        /* A thread that sees its cache shut sees these (recording.h). */
+        /* A thread that sees its cache shut also sees these stores
+           (recording.h). */
         tcm_store_seq_cst(&mtr_control, &rec->control);
         tcm_store_seq_cst(&rec->control.recording, 1u);
         TCM_TESTPOINT("recording_begins");
@@ -94,15 +97,15 @@ static bool start(struct mtr_recorder *rec, const char *path) {
 }
 
 bool mtr_start(const char *path) {
-    struct mtr_recorder *rec = mtr_recorder_need();
+    struct mtr_recorder *rec = mtr_recorder_get();
     if (rec == NULL || mtr_is_inside(mtr_frame()))
         return false;
     int saved = errno;
-    mtr_go_in(mtr_frame());
+    mtr_inside_begin(mtr_frame());
     mtr_busy_begin(rec);
     bool ok = start(rec, path);
     mtr_busy_end(rec);
-    mtr_go_out();
+    mtr_inside_end();
     errno = saved;
     return ok;
 }
@@ -110,7 +113,7 @@ bool mtr_start(const char *path) {
 /* --- Stop, flush --------------------------------------------------------- */
 
 static bool stop(struct mtr_recorder *rec) {
-    uint32_t state = settled_state(rec);
+    uint32_t state = state_after_start(rec);
     if (!mtr_state_is_on(state))
         return false;
     mtr_config.wanted = false;
@@ -120,11 +123,11 @@ static bool stop(struct mtr_recorder *rec) {
         tcm_store_seq_cst(&rec->control.recording, 0u);
         return true;
     }
-    if (settled_state(rec) != MTR_RUNNING)
-        mtr_saver_need(rec);
+    if (state_after_start(rec) != MTR_RUNNING)
+        mtr_saver_ensure(rec);
     tcm_store_release(&rec->link.stop, 1u);
     mtr_saver_wake(rec);
-    mtr_saver_await_gone(rec, UINT64_MAX);
+    mtr_saver_await_end(rec, UINT64_MAX);
     mtr_own_join(&rec->saver_thread);
     mtr_summary_flush(rec);
     mtr_message_flush(rec);
@@ -136,21 +139,21 @@ bool mtr_stop(void) {
     if (rec == NULL || mtr_is_inside(mtr_frame()))
         return false;
     int saved = errno;
-    mtr_go_in(mtr_frame());
+    mtr_inside_begin(mtr_frame());
     mtr_busy_begin(rec);
     bool ok = stop(rec);
     mtr_busy_end(rec);
-    mtr_go_out();
+    mtr_inside_end();
     errno = saved;
     return ok;
 }
 
-/* The round is not waited for while busy: one that a reader holds up must not
-   keep the program from its end. */
+/* The round is awaited outside of the busy section: a reader that holds it up
+   must not keep the program from its end. */
 static bool flush(struct mtr_recorder *rec) {
     mtr_busy_begin(rec);
-    uint32_t state = settled_state(rec);
-    if (state == MTR_LAZY && !mtr_saver_await(rec, PATIENCE_NS))
+    uint32_t state = state_after_start(rec);
+    if (state == MTR_LAZY && !mtr_saver_await(rec, SAVER_WAIT_NS))
         state = MTR_FAILED;
     mtr_busy_end(rec);
     if (state == MTR_ARMED)
@@ -159,8 +162,8 @@ static bool flush(struct mtr_recorder *rec) {
         return false;
     if (mtr_saver_round(rec))
         return true;
-    /* It ended meanwhile; if by a stop, then everything is in the file when
-       that is through. */
+    /* The recording ended meanwhile; if a stop ended it, everything is in the
+       file when the stop is done. */
     mtr_busy_begin(rec);
     state = tcm_load_acquire(&rec->state);
     mtr_busy_end(rec);
@@ -172,19 +175,19 @@ bool mtr_flush(void) {
     if (rec == NULL || mtr_is_inside(mtr_frame()))
         return false;
     int saved = errno;
-    mtr_go_in(mtr_frame());
+    mtr_inside_begin(mtr_frame());
     bool ok = flush(rec);
-    mtr_go_out();
+    mtr_inside_end();
     errno = saved;
     return ok;
 }
 
-/* The saver has chosen the name when a flush returns; it stays for the rest of
-   the session, which no start ends while busy. */
+/* The saver has chosen the name when a flush returns. The name stays for the
+   rest of the session, which no start ends in the busy section. */
 static bool file(struct mtr_recorder *rec, char *path, size_t size) {
     uint32_t session = tcm_load_acquire(&rec->session);
     while (session != 0) {
-        if (mtr_state_is_on(settled_state(rec)) && !flush(rec))
+        if (mtr_state_is_on(state_after_start(rec)) && !flush(rec))
             return false;
         mtr_busy_begin(rec);
         uint32_t flushed = session;
@@ -206,9 +209,9 @@ bool mtr_file(char *path, size_t size) {
     if (rec == NULL || mtr_is_inside(mtr_frame()))
         return false;
     int saved = errno;
-    mtr_go_in(mtr_frame());
+    mtr_inside_begin(mtr_frame());
     bool ok = file(rec, path, size);
-    mtr_go_out();
+    mtr_inside_end();
     errno = saved;
     return ok;
 }
@@ -219,7 +222,7 @@ bool mtr_is_on(void) {
 
 /* --- Marks --------------------------------------------------------------- */
 
-/* The most of TEXT that fits, without half a character at the end. */
+/* The length of TEXT that fits, without half a character at the end. */
 static size_t cut_to_fit(const char *text, size_t length) {
     if (length <= MTF_EXTENDED_MAX)
         return length;
@@ -234,13 +237,13 @@ void mtr_put_mark(struct mtr_thread *t, const char *text, size_t length) {
     size_t n = cut_to_fit(text, length);
     TCM_ASSERT(n <= length && n <= MTF_EXTENDED_MAX);
     if (mtr_make_room(mtr_recorder, t, (unsigned)n + MARK_EXTRA)) {
-        /* Events of the thread from before are not later than the mark. */
+        /* Earlier events of the thread are not later than the mark. */
         tcm_fence_seq_cst();
         mtr_put_time(t, mtr_clock_ns());
         mtr_publish(t, t->pos,
                     mtf_raw_put_bytes(t->pos, MTF_RAW_MARK, text, (unsigned)n));
     } else if (mtr_gap_begin(mtr_recorder, t)) {
-        mtr_pass_over(t);
+        mtr_skip_event(t);
     }
     errno = saved;
 }

@@ -16,23 +16,23 @@
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1
 #endif
-/* For a number and ".spool" behind the output's name. */
+/* Bytes for a number and ".spool" behind the output's name. */
 #define NAME_ROOM 24u
 #define LINKS_MAX 16
-/* Names tried before a recording gives up. */
+/* Names that are tried before a recording gives up. */
 #define NUMBERS_MAX 100000u
-/* Kernel's unit of process start times, whatever the architecture. */
+/* Unit of process start times, on every architecture. */
 #define TICKS_PER_SECOND 100u
 
 /* Working space of tcm_place_find. */
-static char room[PATH_MAX];
+static char scratch[PATH_MAX];
 
-static bool begins(const char *text, const char *with) {
+static bool has_prefix(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
 static bool is_descriptor(const char *path) {
-    return begins(path, "/dev/fd/") || begins(path, "/proc/self/fd/") ||
+    return has_prefix(path, "/dev/fd/") || has_prefix(path, "/proc/self/fd/") ||
            strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0;
 }
 
@@ -48,8 +48,8 @@ static enum mtr_output_kind kind_at(const struct tcm_place *place,
 }
 
 /*
- * A link at the name stands for what it points to: that is what is replaced,
- * and the spool lies beside it.
+ * A link at the name stands for the file that it points to: that file is
+ * replaced, and the spool lies beside it.
  */
 int mtr_name_resolve(struct mtr_recorder *rec) {
     struct tcm_place place;
@@ -57,7 +57,7 @@ int mtr_name_resolve(struct mtr_recorder *rec) {
     if (is_descriptor(rec->output))
         return 0;
     rec->kind = MTR_OUTPUT_UNKNOWN;
-    if (!tcm_place_find(&place, rec->output, room))
+    if (!tcm_place_find(&place, rec->output, scratch))
         return errno;
     tcm_syscall(SYS_close, place.folder);
     if (strlen(rec->output) + NAME_ROOM >= sizeof(rec->output))
@@ -66,7 +66,7 @@ int mtr_name_resolve(struct mtr_recorder *rec) {
         return EISDIR;
     rec->kind = kind_at(&place, rec->output);
     rec->keeps = mtr_config.keep_bytes != 0 && rec->kind == MTR_OUTPUT_FILE;
-    /* A file is replaced, and not written to. */
+    /* A file is replaced, not written to. */
     return place.is_foreign && rec->kind != MTR_OUTPUT_FILE ? TCM_EFOREIGN : 0;
 }
 
@@ -109,7 +109,7 @@ int mtr_name_open_output(struct mtr_recorder *rec, int flags) {
         return (int)tcm_syscall(SYS_openat, AT_FDCWD, rec->output,
                                 flags | O_CLOEXEC, 0);
     memcpy(path, rec->output, sizeof(path));
-    if (!tcm_place_find(&place, path, room))
+    if (!tcm_place_find(&place, path, scratch))
         return -1;
     int fd = tcm_place_open(&place, flags);
     int saved = errno;
@@ -132,26 +132,26 @@ int mtr_folder(struct mtr_recorder *rec) {
     size_t n = (size_t)(last_name(rec->output) - rec->output);
     memcpy(path, rec->output, n);
     path[n] = '\0';
-    return tcm_place_find(&place, path, room) ? place.folder : -1;
+    return tcm_place_find(&place, path, scratch) ? place.folder : -1;
 }
 
-void mtr_folder_done(struct mtr_recorder *rec, int folder) {
+void mtr_folder_close(struct mtr_recorder *rec, int folder) {
     int saved = errno;
     if (rec->folder_plus_1 == 0)
         tcm_syscall(SYS_close, folder);
     errno = saved;
 }
 
-bool mtr_folder_hold(struct mtr_recorder *rec) {
+bool mtr_folder_keep_open(struct mtr_recorder *rec) {
     rec->folder_plus_1 = mtr_folder(rec) + 1;
     return rec->folder_plus_1 != 0;
 }
 
-void mtr_folder_let_go(struct mtr_recorder *rec) {
+void mtr_folder_release(struct mtr_recorder *rec) {
     int folder = rec->folder_plus_1 - 1;
     rec->folder_plus_1 = 0;
     if (folder >= 0)
-        mtr_folder_done(rec, folder);
+        mtr_folder_close(rec, folder);
 }
 
 int mtr_folder_open(struct mtr_recorder *rec, const char *name, int flags) {
@@ -160,7 +160,7 @@ int mtr_folder_open(struct mtr_recorder *rec, const char *name, int flags) {
         return -1;
     int fd = (int)tcm_syscall(SYS_openat, folder, name,
                               flags | O_NOFOLLOW | O_CLOEXEC, 0);
-    mtr_folder_done(rec, folder);
+    mtr_folder_close(rec, folder);
     return fd;
 }
 
@@ -169,7 +169,7 @@ void mtr_folder_remove(struct mtr_recorder *rec, const char *name) {
     if (folder < 0)
         return;
     tcm_syscall(SYS_unlinkat, folder, name, 0);
-    mtr_folder_done(rec, folder);
+    mtr_folder_close(rec, folder);
 }
 
 /* --- Names in it ---------------------------------------------------------- */
@@ -227,14 +227,15 @@ static void set_name(struct mtr_recorder *rec, uint32_t number) {
 /* --- Choosing ------------------------------------------------------------ */
 
 enum policy {
-    TAKE_FREE,  /* only names that nothing has */
-    REPLACE,    /* anything but a living recording */
-    REPLACE_OLD /* what was made before this process began, and not living */
+    TAKE_FREE,  /* only names that no file has */
+    REPLACE,    /* any file but a living recording's */
+    REPLACE_OLD /* files older than this process, not a living recording's */
 };
 
 enum placed { PLACED, TAKEN, IMPOSSIBLE };
 
-/* An image that was exec'd, or a second recording of one. */
+/* True for an image that was exec'd, and for a later recording of the same
+   process. */
 static bool continues(const struct mtr_recorder *rec) {
     return mtr_config.starts != 0 ||
            (mtr_config.continues && rec->pattern[0] == '\0');
@@ -261,7 +262,7 @@ static bool exists(int folder, const char *name) {
 }
 
 /*
- * Whether the file was made in this process's life: by a recording of the same
+ * True if the file was made in this process's life: by a recording of the same
  * run, which must not be lost to the names of a chain of execs. Both times are
  * rounded towards "yes".
  */
@@ -278,9 +279,10 @@ static bool is_recent(int folder, const char *name) {
     return made_ns >= tcm_clock_wall_ns() - age;
 }
 
-/* A flight recording has the names of its parts alone. Another one does not
-   look at these: each is a file of its own, and looking for one that is not
-   there takes longer than all else that a short process asks of a folder. */
+/* True if a file of the recording's name has PROPERTY. A flight recording has
+   only names of parts. Other recordings do not check these: each is a separate
+   file, and looking up a missing file takes longer than everything else that a
+   short process asks of a folder. */
 static bool name_has(const struct mtr_recorder *rec, int folder,
                      bool (*property)(int folder, const char *name)) {
     bool has = property(folder, mtr_name_output(rec));
@@ -291,14 +293,14 @@ static bool name_has(const struct mtr_recorder *rec, int folder,
     return has;
 }
 
-/* rename that never replaces. errno tells. */
+/* Renames without ever replacing. false: errno says why. */
 static bool rename_new(int folder, const char *from, const char *to) {
     if (tcm_syscall(SYS_renameat2, folder, from, folder, to,
                     RENAME_NOREPLACE) == 0)
         return true;
     if (errno != EINVAL && errno != ENOSYS)
         return false;
-    /* File systems that cannot: a second name, then the first one goes. */
+    /* On file systems that cannot: add a second name, then remove the first. */
     if (tcm_syscall(SYS_linkat, folder, from, folder, to, 0) != 0)
         return false;
     tcm_syscall(SYS_unlinkat, folder, from, 0);
@@ -312,11 +314,11 @@ static bool rename_over(int folder, const char *from, const char *to) {
 }
 
 /*
- * Replaces the spool NAME unless its recording lives. Its lock is held while
- * it is replaced: of two that find the same dead spool only one gets it, and
- * the other then finds the winner's living one. A lock for reading, which
- * another user may have if he may read it, is no recording's. What another user
- * has at the name, and does not let us replace, is left to him.
+ * Replaces the spool NAME unless its recording lives. The spool's lock is held
+ * while it is replaced: of two recordings that find the same dead spool only
+ * one gets it, and the other then finds the winner's living one. A lock for
+ * reading, which another user may take if he may read the file, is not a
+ * recording's. A file of another user that cannot be replaced stays.
  */
 static enum placed replace_spool(int folder, const char *temp,
                                  const char *name) {
@@ -376,7 +378,8 @@ static enum placed try_output(struct mtr_recorder *rec, int folder,
                                                            : IMPOSSIBLE;
 }
 
-/* The first number that can be had; errno tells why there is none. */
+/* Places TEMP under the first free number. false: errno says why there is
+   none. */
 static bool place_first(struct mtr_recorder *rec, const char *temp,
                         enum placed (*try)(struct mtr_recorder *rec, int folder,
                                            const char *temp, uint32_t number)) {
@@ -387,7 +390,7 @@ static bool place_first(struct mtr_recorder *rec, const char *temp,
         return false;
     for (uint32_t n = first; placed == TAKEN && n < first + NUMBERS_MAX; n++)
         placed = try(rec, folder, temp, n);
-    mtr_folder_done(rec, folder);
+    mtr_folder_close(rec, folder);
     return placed == PLACED;
 }
 
@@ -404,7 +407,7 @@ bool mtr_name_renew_spool(struct mtr_recorder *rec, const char *temp) {
     if (folder < 0)
         return false;
     bool ok = rename_new(folder, temp, name);
-    mtr_folder_done(rec, folder);
+    mtr_folder_close(rec, folder);
     return ok;
 }
 
@@ -412,14 +415,14 @@ bool mtr_name_place_output(struct mtr_recorder *rec, const char *temp) {
     if (rec->name[0] == '\0')
         return place_first(rec, temp, try_output);
     /* The spool has the name already, and is a whole trace until the file is
-       there. What is at the name goes first: renaming over it would make some
-       file systems write the new file's data at once. */
+       there. A file at the name is removed first: renaming over it would make
+       some file systems write the new file's data at once. */
     int folder = mtr_folder(rec);
     if (folder < 0)
         return false;
     tcm_syscall(SYS_unlinkat, folder, mtr_name_output(rec), 0);
     bool ok = rename_over(folder, temp, mtr_name_output(rec));
-    mtr_folder_done(rec, folder);
+    mtr_folder_close(rec, folder);
     return ok;
 }
 
@@ -431,7 +434,7 @@ void mtr_name_remove_part(struct mtr_recorder *rec, uint32_t part) {
 
 bool mtr_name_place_part(struct mtr_recorder *rec, const char *temp,
                          uint32_t part) {
-    /* Chooses the name, if there is no spool that has it. */
+    /* Without a spool the name is chosen now. */
     if (part == 0 && rec->name[0] == '\0' && !mtr_name_place_output(rec, temp))
         return false;
     int folder = mtr_folder(rec);
@@ -447,6 +450,6 @@ bool mtr_name_place_part(struct mtr_recorder *rec, const char *temp,
     }
     const char *name = mtr_name_part(rec, part);
     bool ok = name != NULL && rename_over(folder, temp, name);
-    mtr_folder_done(rec, folder);
+    mtr_folder_close(rec, folder);
     return ok;
 }

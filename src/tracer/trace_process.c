@@ -32,8 +32,8 @@ extern char **environ;
 
 /* --- Identity ------------------------------------------------------------ */
 
-/* More than threads take while a fork copies memory, and few enough for 2^28
-   forks in a chain. */
+/* More tokens than threads take while a fork copies memory, and few enough for
+   2^28 forks in a chain. */
 #define FORK_TOKENS ((uint64_t)1 << 36)
 
 uint64_t mtr_process_random(void) {
@@ -41,7 +41,8 @@ uint64_t mtr_process_random(void) {
     if (tcm_syscall(SYS_getrandom, &r, sizeof(r), GRND_NONBLOCK) !=
         (long)sizeof(r))
         r = 0;
-    /* Early at boot there may be no randomness yet: then time and place. */
+    /* Early at boot there may be no randomness yet: use times and an
+       address. */
     if (r == 0)
         r = tcm_clock_ns() * 0x9E3779B97F4A7C15u ^
             (uint64_t)tcm_os_pid() << 32 ^ tcm_clock_wall_ns() ^ (uintptr_t)&r;
@@ -63,7 +64,7 @@ void mtr_process_identify(uint32_t pid) {
         c->parent = c->self;
         /* Other threads of the parent went on while its memory was copied: a
            word of an inherited block may have a token that they took after the
-           count had been copied. They cannot take that many meanwhile. */
+           counter was copied. They cannot take that many meanwhile. */
         tcm_add_relaxed(&c->token_end, FORK_TOKENS);
     } else if (c->self.random == 0) {
         read_executable();
@@ -86,10 +87,9 @@ bool mtr_process_is_confined(void) {
     return c->confined;
 }
 
-/* Whether present bytes may be asked for: that they are wanted, and that the
-   calling thread has no filter of system calls, which may not know this one.
-   Filters are of threads, and come at any time; a process that got one keeps
-   it. */
+/* True if present bytes may be asked for: they are wanted, and the calling
+   thread has no filter of system calls, which may not allow this one. Filters
+   belong to threads and come at any time; a process that got one keeps it. */
 static bool may_look(void) {
     struct mtr_config *c = &mtr_config;
     if (!tcm_load_relaxed(&c->present))
@@ -118,8 +118,8 @@ static const char *parse_u64(const char *p, uint64_t *v) {
 }
 
 /*
- * False when another process is the owner. When the owner is this process, it
- * was recorded until it exec'd this image.
+ * False if another process is the owner. If this process is the owner, it was
+ * recorded until it exec'd this image.
  */
 static bool may_own(void) {
     const char *owner = tcm_env_get(OWNER);
@@ -151,7 +151,7 @@ bool mtr_process_is_named(void) {
     return output != NULL && output[0] != '\0';
 }
 
-void mtr_process_own(uint32_t name_number) {
+void mtr_process_set_owner(uint32_t name_number) {
     static char text[96];
     struct tcm_fmt f;
     tcm_fmt_init(&f, text, sizeof(text));
@@ -180,14 +180,14 @@ void mtr_process_own(uint32_t name_number) {
     environ = block;
 }
 
-/* The current folder with every % doubled, since it is none of the pattern, and
-   a slash at its end. Worked out in place: a thread's stack may be small. 0:
-   errno tells. */
+/* Puts the current folder and a slash into OUT, with every % doubled, because
+   it is not part of the pattern. Works in place, because a thread's stack may
+   be small. Returns the length; 0: errno says why. */
 static size_t put_folder(char *out) {
     long n = tcm_syscall(SYS_getcwd, out, PATH_MAX);
     if (n < 0)
         return 0;
-    /* It was unmounted, or is not below this process's root. */
+    /* The folder was unmounted, or is not below this process's root. */
     errno = ENOENT;
     if (n <= 1 || out[0] != '/')
         return 0;
@@ -210,7 +210,7 @@ static size_t put_folder(char *out) {
     return length;
 }
 
-/* Made absolute now: the program may change its folder. */
+/* The pattern is made absolute now: the program may change its folder. */
 int mtr_process_pattern(const char *name, char *out, bool *per_process) {
     struct tcm_fmt f;
     size_t folder = 0;
@@ -242,22 +242,21 @@ static void configure_sites(const struct mtr_host *host) {
     const char *text = tcm_env_get("TCMALLOC_TRACE_SITES");
     struct mts_settings *s = &mts_settings;
     if (!mts_settings_parse(text, s))
-        mtr_complain("no call sites are recorded, TCMALLOC_TRACE_SITES is",
-                     text, 0);
+        mtr_warn("no call sites are recorded, TCMALLOC_TRACE_SITES is", text,
+                 0);
     bool walks = s->mode == MTS_STACKS || s->mode == MTS_SAMPLES;
     if (walks && !mts_stack_is_possible()) {
-        mtr_complain("callers are recorded, stacks cannot be walked here", NULL,
-                     0);
+        mtr_warn("callers are recorded, stacks cannot be walked here", NULL, 0);
         s->mode = MTS_CALLER;
     }
     s->native = mts_stack_is_possible() ? MTS_LANG_NATIVE : 0;
-    /* Whether a block was a sample is not known when it is freed. */
+    /* A free cannot know that its block was a sample. */
     s->free_sites = s->mode != MTS_NO_SITES && s->mode != MTS_SAMPLES &&
                     tcm_env_bool("TCMALLOC_TRACE_FREE_SITES") &&
                     mts_stack_is_possible();
     s->host = (struct mts_host){.has_memory = host->has_memory,
                                 .token_of = host->token_of,
-                                .complain = mtr_complain};
+                                .complain = mtr_warn};
     if (s->mode != MTS_NO_SITES)
         mts_loader_find();
     if (tcm_env_bool("TCMALLOC_TRACE_CHECK_STACKS"))
@@ -266,7 +265,7 @@ static void configure_sites(const struct mtr_host *host) {
         return;
     mts_lang_find(s->depth);
     if (mts_lang_notice() != NULL)
-        mtr_complain(mts_lang_notice(), NULL, 0);
+        mtr_warn(mts_lang_notice(), NULL, 0);
 }
 
 void mtr_process_configure(const struct mtr_host *host) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Set-up, the end of the program, fork: what api tells the recorder.
+ * Set-up, the end of the program, and fork, as api reports them.
  */
 #include "tracer/tracer.h"
 
@@ -18,14 +18,15 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* After set-up, if this process is not recorded. Never written. */
+/* Control words after set-up, if this process is not recorded. Never
+   written. */
 static struct mtr_control control_off = {.known = 1};
 
 /* --- Set-up -------------------------------------------------------------- */
 
 /*
- * The environment is changed by api's constructor only: setenv may have called
- * malloc, and would not see that its environment has moved.
+ * The environment is changed only in api's constructor: setenv may be the
+ * caller of malloc, and would not see that its environment has moved.
  */
 static bool is_to_own;
 static uint32_t number_to_own;
@@ -38,21 +39,20 @@ static void own_later(uint32_t name_number) {
 static void set_up(const struct mtr_host *host, bool by_call) {
     struct mtr_control *off = &control_off;
     mtr_process_configure(host);
-    mtr_config.answer = mtr_control_server_need;
+    mtr_config.ensure_control = mtr_control_server_ensure;
     mtr_own_init();
     bool is_one_for_all = mtr_config.named && !mtr_config.per_process;
-    /* Forked by a constructor. A library that is loaded late comes here by its
-       own, in any process. */
+    /* Forked by a constructor. A library that is loaded late gets here from its
+       own constructor, in any process. */
     if (is_one_for_all && by_call && tcm_os_is_forked()) {
         mtr_process_disown();
         own_later(MTR_NO_NUMBER);
     } else if (is_one_for_all && !mtr_config.wanted) {
-        /* Its children are not the first process, whether it is recorded
-           yet. */
+        /* Its children are not the first process, recorded or not. */
         mtr_process_identify(tcm_os_pid());
         own_later(MTR_NO_NUMBER);
     }
-    struct mtr_recorder *rec = mtr_config.wanted ? mtr_recorder_need() : NULL;
+    struct mtr_recorder *rec = mtr_config.wanted ? mtr_recorder_get() : NULL;
     if (rec == NULL) {
         tcm_store_seq_cst(&mtr_control, off);
         return;
@@ -65,7 +65,8 @@ static void set_up(const struct mtr_host *host, bool by_call) {
     } else if (mtr_early_has_events()) {
         (void)mtr_start_armed(rec);
     }
-    /* A thread that sees the new control sees the recording behind it. */
+    /* A thread that sees the new control words sees the recording behind
+       them. */
     tcm_store_seq_cst(&mtr_control, &rec->control);
 }
 
@@ -73,47 +74,48 @@ void mtr_init(const struct mtr_host *host, bool by_call) {
     static uint32_t begun;
     int saved = errno;
     if (tcm_swap_acq_rel(&begun, 1u) == 0) {
-        mtr_go_in(mtr_frame());
+        mtr_inside_begin(mtr_frame());
         set_up(host, by_call);
-        mtr_control_server_need();
-        mtr_go_out();
+        mtr_control_server_ensure();
+        mtr_inside_end();
     }
     if (!by_call && is_to_own && environ != NULL) {
         is_to_own = false;
-        mtr_process_own(number_to_own);
+        mtr_process_set_owner(number_to_own);
     }
     errno = saved;
 }
 
 /*
- * The environment is there when the C library has begun, before all
+ * The environment is there once the C library has begun, before all
  * constructors. Events in the static buffer have no call sites. In a static
- * program, which has no loader, some allocations come between: hardly as many
- * as the buffer has room for, but too early for set-up.
+ * program, which has no loader, some allocations come between the two: hardly
+ * more than the buffer holds, but too early for set-up.
  */
 bool mtr_init_is_due(void) {
     static enum { UNKNOWN, NOT, LATE, AT_ONCE } wanted;
     if (environ == NULL || mtr_is_inside(mtr_frame()))
         return false;
-    mtr_go_in(mtr_frame());
+    mtr_inside_begin(mtr_frame());
     if (wanted == UNKNOWN) {
         bool at_once = tcm_env_get("TCMALLOC_TRACE_SITES") != NULL &&
                        getauxval(AT_BASE) != 0;
         wanted = !mtr_process_is_named() ? NOT : at_once ? AT_ONCE : LATE;
         if (wanted == NOT)
-            mtr_early_give_up();
+            mtr_early_disable();
     }
-    bool due = wanted != NOT && mtr_early_is_over(wanted == AT_ONCE);
-    mtr_go_out();
+    bool due = wanted != NOT && mtr_early_must_end(wanted == AT_ONCE);
+    mtr_inside_end();
     return due;
 }
 
 /* --- End ----------------------------------------------------------------- */
 
 /*
- * A saver that ended the recording itself, by a failure or at its size, may be
- * writing the footer. The program waits for it, as it does for one that it asks
- * to end; but what failed once may hang, so not for ever.
+ * How long the end of the program waits for a saver that has ended the
+ * recording itself, by a failure or at its limit, and may be writing the
+ * footer. It waits as it does for a saver that it asks to end; but a failed
+ * output may hang, so not for ever.
  */
 #define LAST_WORDS_NS 5000000000u
 
@@ -126,7 +128,7 @@ void mtr_exit(void) {
         !mtr_process_is_confined() && tcm_os_pid() != rec->pid)
         return;
     int saved = errno;
-    mtr_go_in(mtr_frame());
+    mtr_inside_begin(mtr_frame());
     mtr_busy_begin(rec);
     rec->exited = true;
     if (tcm_load_acquire(&rec->state) == MTR_LAZY && !mtr_saver_end_here(rec))
@@ -139,23 +141,23 @@ void mtr_exit(void) {
     }
     uint32_t state = tcm_load_acquire(&rec->state);
     if (state == MTR_FAILED || state == MTR_STOPPED) {
-        mtr_saver_await_gone(rec, LAST_WORDS_NS);
-        if (tcm_load_acquire(&rec->link.started) == 0)
+        mtr_saver_await_end(rec, LAST_WORDS_NS);
+        if (tcm_load_acquire(&rec->link.save_owner) == 0)
             mtr_own_join(&rec->saver_thread);
     }
     mtr_summary_flush(rec);
     mtr_message_flush(rec);
     mtr_busy_end(rec);
-    mtr_go_out();
+    mtr_inside_end();
     errno = saved;
 }
 
 /* --- Fork ---------------------------------------------------------------- */
 
 /*
- * Fork takes no lock of the recorder: what they guard is wiped in the child,
- * or is memory that it never looks at. So a thread that waits for buffers with
- * the lock of the late stream keeps no other from forking.
+ * Fork takes no lock of the recorder: what the locks guard is zeroed in the
+ * child, or is memory that the child never looks at. So a thread that waits for
+ * buffers under the lock of the late stream keeps no other thread from forking.
  */
 
 void mtr_fork_child(struct mtr_thread **slot) {

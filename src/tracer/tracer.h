@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The recorder as api sees it: set-up, end and fork here; whether a recording
- * is on in recording.h; the events of a call in thread_buf.h, the way to them
- * in thread_life.h. No other header of the recorder includes this one.
+ * The recorder's interface for api: set-up, end and fork here; recording.h: is
+ * a recording on? thread_buf.h: the events of a call; thread_life.h: entering
+ * and leaving a stream. No other header of the recorder includes this one.
  *
  * Threads: any, unless said otherwise. Nothing here changes errno, allocates
  * from the program's heap or takes more than 2 KiB of stack.
@@ -18,22 +18,22 @@
 #include "tracer/trace_process.h"
 
 /*
- * Set-up from the environment, by api's constructor or earlier, BY_CALL for
- * which mtr_init_is_due. May create the saver thread. The second call does
- * nothing but what BY_CALL left: it changes the environment.
+ * Set-up from the environment, by api's constructor, or earlier by a call for
+ * which mtr_init_is_due (BY_CALL). May create the saver thread. A second call
+ * only makes up for what BY_CALL left out: it changes the environment.
  */
 void mtr_init(const struct mtr_host *host, bool by_call);
-/* mtr_is_early: whether the calling thread, which allocates and holds no lock,
-   is to make set-up. Constructors of other libraries run before api's, and may
-   allocate much, make threads and fork. */
+/* True if the calling thread, which allocates and holds no lock, has to make
+   set-up; call it if mtr_is_early. Constructors of other libraries run before
+   api's, and may allocate much, create threads and fork. */
 bool mtr_init_is_due(void);
-/* The library's destructor: footer, then end mode. */
+/* Called by the library's destructor: writes the footer and enters end mode. */
 void mtr_exit(void);
 
 /*
- * After the events of a call that began with mtr_enter (mtr_late_leave and
- * mtr_thread_end do it themselves): in end mode it waits until they are saved.
- * Not under an allocator lock either.
+ * Ends a call that began with mtr_enter, after its events: in end mode waits
+ * until they are saved. (mtr_late_leave and mtr_thread_end do this themselves.)
+ * Not under a lock of the allocator.
  */
 static inline void mtr_leave(void) {
     if (TCM_UNLIKELY(
@@ -41,8 +41,8 @@ static inline void mtr_leave(void) {
         mtr_leave_slow();
 }
 
-/* In the child of fork: what no handler need do, at once. SLOT: that of the one
-   thread there is. */
+/* Resets the recorder in the child of fork; a child for which no handler runs
+   finds its memory zeroed instead. SLOT is that of the only thread. */
 void mtr_fork_child(struct mtr_thread **slot);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One loop: keep buffers ready, make the round or poll that is due, sleep.
+ * The saver's loop: keep buffers ready, make the round or poll that is due,
+ * sleep.
  */
 #include "tracer/saver/saver.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/linux/os_thread.h"
 #include "base/testpoint.h"
@@ -19,49 +21,56 @@
 
 #define IDLE_NS_MAX 1000000000u
 
-static struct mtr_saver the_saver;
+static struct mtr_saver saver_state;
 
 /* --- One at a time ------------------------------------------------------- */
 
-/* STARTED tells those that wait who saves now, and publishes to the next one
-   what this one did. */
-void mtr_saver_release(struct mtr_recorder *rec, uint32_t started) {
-    TCM_ASSERT(started <= MTR_SAVES_COMING);
-    tcm_store_release(&rec->link.started, started);
-    tcm_futex_wake(&rec->link.started, INT32_MAX);
+/* True if some thread saves, or holds the saver's work. */
+static bool is_saving(struct mtr_recorder *rec) {
+    uint32_t owner = tcm_load_relaxed(&rec->link.save_owner);
+    return owner == MTR_SAVE_HELD || owner == MTR_SAVE_THREAD;
 }
 
-/* Others hold meanwhile, and not for long. */
-void mtr_saver_hold_coming(struct mtr_recorder *rec) {
-    uint32_t started = MTR_SAVES_COMING;
-    while (!tcm_cas_acq_rel(&rec->link.started, &started,
-                            (uint32_t)MTR_SAVES_HELD)) {
-        TCM_ASSERT(started == MTR_SAVES_HELD);
-        tcm_futex_wait(&rec->link.started, started, UINT64_MAX);
-        started = MTR_SAVES_COMING;
+/* Tells the threads that wait who saves now, and publishes to the next one what
+   this one did (release). */
+void mtr_save_owner_set(struct mtr_recorder *rec, uint32_t owner) {
+    TCM_ASSERT(is_saving(rec));
+    TCM_ASSERT(owner <= MTR_SAVE_CREATING && owner != MTR_SAVE_HELD);
+    tcm_store_release(&rec->link.save_owner, owner);
+    tcm_futex_wake(&rec->link.save_owner, INT32_MAX);
+}
+
+/* Other threads may hold meanwhile, but not for long. */
+void mtr_save_owner_hold_creating(struct mtr_recorder *rec) {
+    uint32_t owner = MTR_SAVE_CREATING;
+    while (!tcm_cas_acq_rel(&rec->link.save_owner, &owner,
+                            (uint32_t)MTR_SAVE_HELD)) {
+        TCM_ASSERT(owner == MTR_SAVE_HELD);
+        tcm_futex_wait(&rec->link.save_owner, owner, UINT64_MAX);
+        owner = MTR_SAVE_CREATING;
     }
 }
 
 /* --- Called by others ---------------------------------------------------- */
 
 void mtr_saver_wake(struct mtr_recorder *rec) {
-    /* The count changes before the call: a saver that was about to sleep on
-       the old value does not. */
+    /* The count changes before the call: a saver that is about to sleep on the
+       old value does not. */
     tcm_add_acq_rel(&rec->link.wake, 1u);
     tcm_futex_wake(&rec->link.wake, 1);
 }
 
-void mtr_saver_await_gone(struct mtr_recorder *rec, uint64_t timeout_ns) {
-    /* Mostly so, and a program without a clock goes on. */
-    uint32_t started = tcm_load_acquire(&rec->link.started);
-    if (started == 0)
+void mtr_saver_await_end(struct mtr_recorder *rec, uint64_t timeout_ns) {
+    /* The usual case; a program that may not read a clock goes on, too. */
+    uint32_t owner = tcm_load_acquire(&rec->link.save_owner);
+    if (owner == 0)
         return;
     uint64_t now = mtr_clock_ns();
     uint64_t end =
         timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
-    while ((started = tcm_load_acquire(&rec->link.started)) != 0 &&
+    while ((owner = tcm_load_acquire(&rec->link.save_owner)) != 0 &&
            (now = mtr_clock_ns()) < end)
-        tcm_futex_wait(&rec->link.started, started,
+        tcm_futex_wait(&rec->link.save_owner, owner,
                        end == UINT64_MAX ? end : end - now);
 }
 
@@ -69,28 +78,29 @@ void mtr_summary_flush(struct mtr_recorder *rec) {
     char text[MTR_SUMMARY_MAX];
     if (!mtr_config.stats || tcm_swap_acq_rel(&rec->summary_due, 0u) == 0)
         return;
-    size_t n = the_saver.summary_length;
+    size_t n = saver_state.summary_length;
     TCM_ASSERT(n <= sizeof(text));
-    memcpy(text, the_saver.texts.summary, n);
-    mtr_say(text, n);
+    memcpy(text, saver_state.texts.summary, n);
+    mtr_print_stderr(text, n);
 }
 
-/* Publishes the end of all of it to the next start, and the summary. */
-static void leave(struct mtr_saver *s, uint32_t started) {
-    mtr_saver_leave(s);
-    mtr_saver_release(s->rec, started);
+/* Leaves the recording; publishes its end and the summary to the next start. */
+static void leave(struct mtr_saver *s, uint32_t owner) {
+    mtr_saver_close(s);
+    mtr_save_owner_set(s->rec, owner);
     TCM_TESTPOINT("saver_left");
 }
 
 /* --- The loop ------------------------------------------------------------ */
 
-/* Quiet: the next event of any thread wakes us. Its order with the owners'
-   stores to limit is explained at their end, in thread_life.c. */
+/* Becomes idle after quiet: the next event of any thread wakes the saver. The
+   order of this store and the owners' stores to limit is explained at set_limit
+   in thread_life.c. */
 static void become_idle(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     tcm_store_seq_cst(&rec->link.idle, 1u);
     tcm_fence_seq_cst();
-    mtr_registry_stop_all(rec);
+    mtr_registry_clear_limits(rec);
     s->interval = MTR_ROUND_NS;
 }
 
@@ -141,8 +151,8 @@ static void sleep_until_due(struct mtr_saver *s, uint32_t seq) {
         tcm_futex_wait(&rec->link.wake, seq, due - now);
     if (tcm_load_relaxed(&rec->link.wake) != seq)
         s->poll_ns = MTR_POLL_NS;
-    /* Woken by an event after quiet: the round comes when it is due from now
-       on, not when it was. */
+    /* Woken by an event after quiet: the next round is due one interval from
+       now. */
     if (s->quiet_rounds != 0 && tcm_load_relaxed(&rec->link.idle) == 0) {
         s->quiet_rounds = 0;
         s->interval = MTR_ROUND_NS;
@@ -150,18 +160,19 @@ static void sleep_until_due(struct mtr_saver *s, uint32_t seq) {
     }
 }
 
-/* Looks only when nothing was published since the last look. What exit handlers
-   still do, should there be any, is end mode. */
+/* Enters end mode if no thread of the program is left. Checked only when
+   nothing was published since the last look. What exit handlers still do, if
+   any run, is end mode. false: the output failed. */
 static bool end_if_alone(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     bool ended = tcm_load_relaxed(&rec->state) == MTR_ENDED;
-    if ((s->quiet_rounds == 0 && !ended) || !mtr_own_are_alone(rec, &s->statm))
+    if ((s->quiet_rounds == 0 && !ended) || !mtr_own_are_last(rec, &s->statm))
         return true;
     s->alone = true;
     return ended || mtr_saver_enter_end_mode(s);
 }
 
-/* Until the recording is over; false: by a failure. */
+/* Runs until the recording is over; false: it failed. */
 static bool run(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     if (!s->ready && !mtr_saver_wait_for_reader(s))
@@ -178,19 +189,19 @@ static bool run(struct mtr_saver *s) {
 }
 
 static void *saver_main(void *arg) {
-    struct mtr_saver *s = &the_saver;
+    struct mtr_saver *s = &saver_state;
     struct mtr_recorder *rec = arg;
     mtr_own_begin(rec, "malloc-trace");
     TCM_TESTPOINT("saver_arrives");
-    mtr_saver_hold_coming(rec);
-    /* Its maker goes on, and finds it held. */
+    mtr_save_owner_hold_creating(rec);
+    /* The creating thread goes on, and finds the work held. */
     tcm_add_acq_rel(&rec->link.arrived, 1u);
     tcm_futex_wake(&rec->link.arrived, INT32_MAX);
     uint32_t state = tcm_load_acquire(&rec->state);
     bool goes_on = state == MTR_ENDED;
-    /* The recording ended without it. */
+    /* The recording has ended meanwhile. */
     if (!mtr_state_is_on(state)) {
-        mtr_saver_release(rec, MTR_SAVES_NONE);
+        mtr_save_owner_set(rec, MTR_SAVE_FREE);
         mtr_own_end(rec, false);
         return NULL;
     }
@@ -204,27 +215,27 @@ static void *saver_main(void *arg) {
         tcm_store_release(&rec->state, (uint32_t)MTR_RUNNING);
         tcm_futex_wake(&rec->state, INT32_MAX);
     } else if (!ok) {
-        /* Nothing of it is worth anything yet. */
+        /* The new spool has no events yet. */
         if (s->made_spool)
             mtr_spool_remove(rec);
         mtr_fail(rec, "cannot record to", s->output.error);
     }
-    /* Publishes all of the set-up to the thread that waits for it. */
-    mtr_saver_release(rec, MTR_SAVES_SAVER);
+    /* Publishes the set-up to the thread that waits for it. */
+    mtr_save_owner_set(rec, MTR_SAVE_THREAD);
     if (ok && !run(s))
         mtr_saver_give_up(s);
     if (s->alone) {
-        mtr_saver_rest(s);
-        mtr_saver_release(rec, MTR_SAVES_NONE);
+        mtr_saver_suspend(s);
+        mtr_save_owner_set(rec, MTR_SAVE_FREE);
     } else {
-        leave(s, MTR_SAVES_NONE);
+        leave(s, MTR_SAVE_FREE);
     }
     mtr_own_end(rec, s->alone);
     return NULL;
 }
 
 bool mtr_saver_create(struct mtr_recorder *rec, int *error) {
-    /* The saver of the recording before, if that ended by itself. */
+    /* Joins the saver of the previous recording, if that ended by itself. */
     mtr_own_join(&rec->saver_thread);
     uint32_t arrived = tcm_load_relaxed(&rec->link.arrived);
     TCM_TESTPOINT("saver_is_coming");
@@ -238,32 +249,34 @@ bool mtr_saver_create(struct mtr_recorder *rec, int *error) {
 
 /* --- On a thread of the program ------------------------------------------ */
 
-/* Where no saver is worth making or none may be made: at the end of a short
-   process, in calls that free, in the child of a vfork. */
+/* Saving on a thread of the program, where no saver is worth creating or none
+   may be created: at the end of a short process, in calls that free, in the
+   child of a vfork. */
 
-/* The calling thread saves, if no other does. No handler of the program's may
-   run, or leave, in the middle; and SIGXFSZ is none of its business. */
+/* The hold of a thread of the program that saves. Signals are blocked: no
+   handler of the program may run, or leave by a jump, in the middle, and
+   SIGXFSZ does not concern it. */
 struct hold {
     uint64_t mask;
-    uint32_t from; /* NONE or COMING, as it will be again */
+    uint32_t from; /* FREE or CREATING, restored at the end */
 };
 
 static bool begin_here(struct mtr_recorder *rec, struct hold *hold) {
     hold->mask = tcm_block_signals();
-    hold->from = MTR_SAVES_NONE;
-    if (tcm_cas_acq_rel(&rec->link.started, &hold->from,
-                        (uint32_t)MTR_SAVES_HELD))
+    hold->from = MTR_SAVE_FREE;
+    if (tcm_cas_acq_rel(&rec->link.save_owner, &hold->from,
+                        (uint32_t)MTR_SAVE_HELD))
         return true;
-    if (hold->from == MTR_SAVES_COMING &&
-        tcm_cas_acq_rel(&rec->link.started, &hold->from,
-                        (uint32_t)MTR_SAVES_HELD))
+    if (hold->from == MTR_SAVE_CREATING &&
+        tcm_cas_acq_rel(&rec->link.save_owner, &hold->from,
+                        (uint32_t)MTR_SAVE_HELD))
         return true;
     tcm_restore_signals(hold->mask);
     return false;
 }
 
 static void end_here(struct mtr_recorder *rec, const struct hold *hold) {
-    mtr_saver_release(rec, hold->from);
+    mtr_save_owner_set(rec, hold->from);
     tcm_restore_signals(hold->mask);
 }
 
@@ -273,7 +286,7 @@ bool mtr_saver_stock_here(struct mtr_recorder *rec) {
     if (mtr_process_is_confined())
         return false;
     if (!begin_here(rec, &hold)) {
-        tcm_futex_wait(&rec->link.started, MTR_SAVES_HELD, UINT64_MAX);
+        tcm_futex_wait(&rec->link.save_owner, MTR_SAVE_HELD, UINT64_MAX);
         return true;
     }
     uint32_t state = tcm_load_acquire(&rec->state);
@@ -283,13 +296,13 @@ bool mtr_saver_stock_here(struct mtr_recorder *rec) {
         if (ok)
             mtr_pool_notify(pool);
         mtr_spool_close(rec);
-        /* Nobody will make room below it. */
+        /* Nobody will save and so make room below the bound. */
         tcm_lock(&pool->lock);
         pool->bound =
             tcm_max_u64(pool->bound, pool->full_bytes + 2 * MTR_LARGE_BYTES);
         tcm_unlock(&pool->lock);
     }
-    if (state == MTR_LAZY && hold.from == MTR_SAVES_NONE &&
+    if (state == MTR_LAZY && hold.from == MTR_SAVE_FREE &&
         tcm_os_pid() == rec->pid)
         tcm_store_relaxed(&rec->link.due, 1u);
     end_here(rec, &hold);
@@ -297,7 +310,7 @@ bool mtr_saver_stock_here(struct mtr_recorder *rec) {
 }
 
 bool mtr_saver_round_here(struct mtr_recorder *rec) {
-    struct mtr_saver *s = &the_saver;
+    struct mtr_saver *s = &saver_state;
     struct hold hold;
     if (mtr_process_is_confined())
         return true;
@@ -308,7 +321,7 @@ bool mtr_saver_round_here(struct mtr_recorder *rec) {
         return true;
     }
     if (mtr_saver_resume(s) && mtr_saver_end_mode_round(s, true)) {
-        mtr_saver_rest(s);
+        mtr_saver_suspend(s);
         end_here(rec, &hold);
         return true;
     }
@@ -319,24 +332,25 @@ bool mtr_saver_round_here(struct mtr_recorder *rec) {
 }
 
 bool mtr_saver_end_here(struct mtr_recorder *rec) {
-    struct mtr_saver *s = &the_saver;
+    struct mtr_saver *s = &saver_state;
     struct hold hold;
     /* Published events are in the spool. */
     if (mtr_process_is_confined())
         return true;
     if (!begin_here(rec, &hold))
         return false;
-    /* Outputs that are no file have their reader, or their descriptor, with
-       the saver. */
+    /* For outputs other than files the saver has the reader, or the
+       descriptor. */
     if (tcm_load_acquire(&rec->state) != MTR_LAZY ||
         rec->kind != MTR_OUTPUT_FILE) {
         end_here(rec, &hold);
         return false;
     }
     mtr_saver_begin(s, rec);
-    mtr_folder_hold(rec);
+    mtr_folder_keep_open(rec);
     bool ok = mtr_saver_set_up_here(s);
-    /* A saver has a table of its own, which is empty. */
+    /* On EMFILE a saver can do it: it has a descriptor table of its own, which
+       is empty. */
     bool done = ok || s->output.error != EMFILE;
     if (ok && !mtr_saver_enter_end_mode(s)) {
         mtr_saver_give_up(s);
@@ -345,7 +359,7 @@ bool mtr_saver_end_here(struct mtr_recorder *rec) {
         mtr_fail(rec, "cannot record to", s->output.error);
     }
     if (ok || !done) {
-        mtr_saver_rest(s);
+        mtr_saver_suspend(s);
         end_here(rec, &hold);
     } else {
         leave(s, hold.from);

@@ -2,6 +2,7 @@
 #include "tracer/saver/saver.h"
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/linux/os_mem.h"
@@ -20,8 +21,8 @@ struct accounts {
     unsigned count;
 };
 
-/* One at a time, of the thread that saves. Not on the stack, which may be that
-   of a thread of the program. */
+/* Static, because only one thread saves, and the stack may be that of a thread
+   of the program. */
 static struct accounts *begin_accounts(void) {
     static struct accounts accounts;
     accounts.count = 0;
@@ -29,6 +30,7 @@ static struct accounts *begin_accounts(void) {
 }
 
 static void put(struct accounts *a, enum mtf_account field, uint64_t value) {
+    TCM_ASSERT(a->count < MTF_ACCOUNTS_MAX);
     if (a->count < MTF_ACCOUNTS_MAX)
         a->value[a->count++] =
             (struct mtf_account_value){(uint16_t)field, value};
@@ -40,7 +42,7 @@ static void put_host(struct accounts *a) {
     TCM_ASSERT(a->count <= MTF_ACCOUNTS_MAX);
 }
 
-/* Anonymous resident bytes: resident less shared (of files and memory). */
+/* Anonymous resident bytes: resident less shared (files and shared memory). */
 static void put_memory(struct accounts *a, struct tcm_statm *statm) {
     uint64_t field[3];
     if (tcm_statm_read(statm, field))
@@ -62,7 +64,7 @@ bool mtr_saver_write_sample(struct mtr_saver *s, uint64_t now) {
     put_memory(a, &s->statm);
     put_faults(a);
     s->last_sample = now;
-    if (mtr_output_is_gone(&s->output))
+    if (mtr_output_is_removed(&s->output))
         return false;
     return mtf_raw_write_sample(&s->writer, now, a->value, a->count);
 }
@@ -79,12 +81,12 @@ static void put_program_cpu(struct accounts *a, const struct mtr_saver *s) {
         put(a, MTF_ACCOUNT_PROGRAM_CPU_NS, all - other);
 }
 
-/* The event at P, before END; returns where the next one begins. */
+/* Counts the event at P, before END; returns where the next one begins. */
 static TCM_ALWAYS_INLINE const uint8_t *
 count_event(struct mtr_event_counts *c, const uint8_t *p, const uint8_t *end) {
     uint64_t v;
     size_t n = mtf_raw_event_length(p, end, &v);
-    if (TCM_UNLIKELY(n == 0)) /* no event of ours: there is nothing behind it */
+    if (TCM_UNLIKELY(n == 0)) /* not an event: nothing follows */
         return end;
     switch (v & 3) {
     case MTF_RAW_ALLOC:
@@ -123,8 +125,8 @@ void mtr_count_events(struct mtr_event_counts *counts, const uint8_t *p,
                       size_t n) {
     const uint8_t *end = p + n;
     uint8_t last[32] = {0};
-    /* The bytes behind END may be written to at this moment, and a look at an
-       event may load 16 bytes: the last events are looked at in a copy. */
+    /* The bytes behind END may be written to at this moment, and decoding an
+       event may load 16 bytes: the last events are decoded in a copy. */
     while (end - p >= 16)
         p = count_event(counts, p, end);
     n = (size_t)(end - p);
@@ -138,11 +140,12 @@ static uint64_t event_sum(const struct mtr_event_counts *c) {
     return c->mallocs + c->memaligns + c->reallocs + c->frees + c->failed;
 }
 
-/* Most blocks alive at the end whose present bytes are written. */
+/* Most live blocks at the end whose present bytes are written, and how many are
+   expected. */
 #define LARGE_BLOCKS_MAX ((size_t)1 << 20)
 #define LARGE_BLOCKS_MIN ((size_t)256)
 
-/* One segment's worth; as above. */
+/* The present bytes of one segment. */
 struct present_list {
     struct mtf_present block[MTF_PRESENT_MAX];
     unsigned count;
@@ -177,8 +180,7 @@ bool mtr_saver_write_present(struct mtr_saver *s) {
     bool ok = true;
     if (!mtr_config.present)
         return true;
-    /* There are few in most programs. With more than there is room for, the
-       list is made again. */
+    /* Most programs have few. If the list is too short, it is made again. */
     for (size_t cap = LARGE_BLOCKS_MIN;; cap = LARGE_BLOCKS_MAX) {
         size_t bytes = tcm_align_up(cap * sizeof(struct mtr_large_block),
                                     tcm_os_page_size());
@@ -202,7 +204,7 @@ bool mtr_saver_write_footer(struct mtr_saver *s, enum mtf_end_reason reason) {
     uint32_t threads;
     mtr_registry_totals(rec, &t, &threads);
     struct accounts *a = begin_accounts();
-    if (reason != MTF_END_FORCED && mtr_output_is_gone(&s->output))
+    if (reason != MTF_END_FORCED && mtr_output_is_removed(&s->output))
         return false;
     put_host(a);
     put(a, MTF_ACCOUNT_EVENTS, event_sum(c));
@@ -283,7 +285,7 @@ unsigned mtr_live_accounts(struct mtr_recorder *rec,
 
 #define NEXT_LINE "\ntcmalloc:   "
 
-static void say(struct tcm_fmt *f, uint64_t n, const char *what) {
+static void put_number(struct tcm_fmt *f, uint64_t n, const char *what) {
     tcm_fmt_u64(f, n);
     tcm_fmt_str(f, what);
 }
@@ -295,27 +297,27 @@ void mtr_saver_summarise(struct mtr_saver *s, enum mtf_end_reason reason) {
     mtr_registry_totals(s->rec, &t, &threads);
     tcm_fmt_init(&f, s->texts.summary, sizeof(s->texts.summary));
     tcm_fmt_str(&f, "tcmalloc: recorded ");
-    say(&f, event_sum(&s->counts), " events of ");
-    say(&f, threads, threads == 1 ? " thread" : " threads");
+    put_number(&f, event_sum(&s->counts), " events of ");
+    put_number(&f, threads, threads == 1 ? " thread" : " threads");
     tcm_fmt_str(&f, reason == MTF_END_FORCED  ? ", stopped by a failure"
                     : reason == MTF_END_STOP  ? ", stopped by call"
                     : reason == MTF_END_LIMIT ? ", stopped at its size"
                                               : "");
     tcm_fmt_str(&f, NEXT_LINE);
-    say(&f, s->counts.mallocs, " mallocs, ");
-    say(&f, s->counts.memaligns, " memaligns, ");
-    say(&f, s->counts.reallocs, " reallocs, ");
-    say(&f, s->counts.frees, " frees, ");
-    say(&f, s->counts.failed, " failed; ");
-    say(&f, t.untraced, " untraced frees, ");
-    say(&f, t.dropped, " dropped" NEXT_LINE);
-    say(&f, s->writer.raw_bytes, " bytes in ");
-    say(&f, s->writer.segments, " segments, stored ");
-    say(&f, s->writer.stored_bytes, NEXT_LINE "waited ");
-    say(&f, t.waits, " times, ");
-    say(&f, t.wait_ns / 1000, " us; ");
-    say(&f, t.slow_times, " times on slow paths; saver ");
-    say(&f, mtr_saver_cpu_ns(s) / 1000, " us\n");
+    put_number(&f, s->counts.mallocs, " mallocs, ");
+    put_number(&f, s->counts.memaligns, " memaligns, ");
+    put_number(&f, s->counts.reallocs, " reallocs, ");
+    put_number(&f, s->counts.frees, " frees, ");
+    put_number(&f, s->counts.failed, " failed; ");
+    put_number(&f, t.untraced, " untraced frees, ");
+    put_number(&f, t.dropped, " dropped" NEXT_LINE);
+    put_number(&f, s->writer.raw_bytes, " bytes in ");
+    put_number(&f, s->writer.segments, " segments, stored ");
+    put_number(&f, s->writer.stored_bytes, NEXT_LINE "waited ");
+    put_number(&f, t.waits, " times, ");
+    put_number(&f, t.wait_ns / 1000, " us; ");
+    put_number(&f, t.slow_times, " times on slow paths; saver ");
+    put_number(&f, mtr_saver_cpu_ns(s) / 1000, " us\n");
     TCM_ASSERT(f.len < MTR_SUMMARY_MAX && s->texts.summary[f.len - 1] == '\n');
     s->summary_length = f.len;
     tcm_store_release(&s->rec->summary_due, 1u);

@@ -17,18 +17,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Between looks after the buffers while a reader stalls. */
-#define LOOK_NS 1000000u
+/* Time between checks of the buffers while a reader stalls. */
+#define READER_POLL_NS 1000000u
 
-/* A file that never got its name is no output yet. */
+/* Removes a file that has not got its name. */
 static void drop_temporary(struct mtr_output *out) {
     if (out->temp != NULL && out->fd >= 0)
         mtr_folder_remove(out->rec, out->temp);
     out->temp = NULL;
 }
 
-/* Tidies up at once: the program goes on when it hears of the failure, and may
-   exec before the saver has left. */
+/* Keeps the error and removes the temporary file at once: the program goes on
+   when it learns of the failure, and may exec before the saver has left. */
 static bool failed(struct mtr_output *out) {
     out->error = errno == 0 ? EIO : errno;
     drop_temporary(out);
@@ -45,12 +45,12 @@ static bool open_file(struct mtr_output *out) {
     if (folder < 0)
         return false;
     out->fd = tcm_file_make_own(folder, out->temp, O_WRONLY);
-    mtr_folder_done(out->rec, folder);
+    mtr_folder_close(out->rec, folder);
     return out->fd >= 0;
 }
 
-/* Opened without waiting, so that the saver can look after the buffers until a
-   reader comes. */
+/* Opened without waiting, so that the saver can make buffers until a reader
+   comes. */
 static bool open_fifo(struct mtr_output *out) {
     out->fd = mtr_name_open_output(out->rec, O_WRONLY | O_NONBLOCK);
     if (out->fd < 0)
@@ -102,38 +102,40 @@ void mtr_output_sites_defined(struct mtr_output *out) {
     out->defined = out->position;
 }
 
-/* At most half of a part is definitions: they are no part of the past that is
-   kept, and are written again with each. */
-static uint64_t share(const struct mtr_output *out) {
+/* The size at which a part is full. At most half of it is definitions of call
+   sites, which are written again in each part and tell nothing about the kept
+   time. */
+static uint64_t part_share(const struct mtr_output *out) {
     return tcm_max_u64(mtr_config.keep_bytes / MTF_PARTS, 2 * out->defined);
 }
 
 bool mtr_output_part_is_full(const struct mtr_output *out) {
-    return out->rec->keeps && out->position >= share(out);
+    return out->rec->keeps && out->position >= part_share(out);
 }
 
 static bool write_held(struct mtr_output *out);
 
 bool mtr_output_next_part(struct mtr_output *out) {
+    TCM_ASSERT(out->rec->keeps);
     if (!write_held(out))
         return false;
     out->part_bytes[out->part % MTF_PARTS] = out->position;
     mtr_output_close(out);
     out->part++;
-    /* Threads that write while a part ends make it larger than its share, and
-       will do so with the next. */
+    /* Threads that write while a part ends make it larger than its share; the
+       next part may grow as much. */
     out->largest = tcm_max_u64(out->largest, out->position);
-    uint64_t kept = tcm_max_u64(out->largest, share(out));
-    /* Two parts at least, whatever their definitions take. */
+    uint64_t kept = tcm_max_u64(out->largest, part_share(out));
+    /* Room for two parts at least, whatever their definitions take. */
     uint64_t most = mtr_config.keep_bytes + 4 * out->defined;
-    /* From the newest back, as long as they have room. */
+    /* Keep parts from the newest back as long as there is room. */
     for (uint32_t age = 1; age <= MTF_PARTS && age <= out->part; age++) {
         uint64_t *bytes = &out->part_bytes[(out->part - age) % MTF_PARTS];
         kept += *bytes;
         if (kept <= most || *bytes == 0)
             continue;
         *bytes = 0;
-        if (age != MTF_PARTS) /* that one is replaced */
+        if (age != MTF_PARTS) /* that part is replaced */
             mtr_name_remove_part(out->rec, out->part - age);
     }
     out->position = 0;
@@ -146,8 +148,9 @@ static bool is_same_file(const struct mtr_output *out) {
            st.st_ino == out->ino;
 }
 
-/* Where the descriptor table is shared with the program, it may have closed our
-   descriptor and opened something else under its number. */
+/* True if the descriptor is still ours. Where the program shares the descriptor
+   table, it may have closed our descriptor and opened something else under its
+   number. */
 static bool is_ours(const struct mtr_output *out) {
     return out->own_table || is_same_file(out);
 }
@@ -174,7 +177,8 @@ bool mtr_output_reopen(struct mtr_output *out) {
     return reopen(out) || failed(out);
 }
 
-/* Writing over the limit sends SIGXFSZ; and the footer must still fit. */
+/* True if N bytes may be written: writing over RLIMIT_FSIZE sends SIGXFSZ, and
+   the footer must still fit. */
 static bool within_limit(const struct mtr_output *out, size_t n) {
     struct rlimit limit;
     if (out->kind != MTR_OUTPUT_FILE ||
@@ -186,14 +190,14 @@ static bool within_limit(const struct mtr_output *out, size_t n) {
 }
 
 /*
- * A reader that stalls must not keep the saver from making buffers, nor the
- * program from its end, where threads do not wait either.
+ * Writes to a reader that may stall, which must not keep the saver from making
+ * buffers, nor the program from its end: threads do not wait either.
  */
 static bool write_patiently(struct mtr_output *out, const char *p, size_t n) {
     struct mtr_saver_link *link = &out->rec->link;
     uint64_t give_up = UINT64_MAX;
     while (n != 0) {
-        long taken = tcm_io_write_some(out->fd, p, n, LOOK_NS);
+        long taken = tcm_io_write_some(out->fd, p, n, READER_POLL_NS);
         if (taken < 0)
             return false;
         p += taken;
@@ -223,8 +227,8 @@ static bool write_all(struct mtr_output *out, const void *data, size_t n) {
                : tcm_io_write_all(out->fd, data, n);
 }
 
-/* Bytes that wait for the release. One output at a time holds any: that of the
-   recording which has the saver. */
+/* Bytes that wait for the release. Only one output at a time has any, that of
+   the recording with the saver. */
 static uint8_t held[8 * MTF_WRITE_UNIT];
 
 static bool write_now(struct mtr_output *out, const void *data, size_t n) {
@@ -254,6 +258,7 @@ void mtr_output_hold(struct mtr_output *out) {
 }
 
 bool mtr_output_release(struct mtr_output *out) {
+    TCM_ASSERT(out->holds);
     out->holds = false;
     return write_held(out);
 }
@@ -282,7 +287,7 @@ bool mtr_output_write(void *ctx, const void *data, size_t n) {
     return true;
 }
 
-bool mtr_output_take_back(struct mtr_output *out, uint64_t n) {
+bool mtr_output_truncate(struct mtr_output *out, uint64_t n) {
     uint64_t left = n < out->position ? out->position - n : 0;
     if (out->fd < 0 || (!is_ours(out) && !reopen(out)) ||
         tcm_call(ftruncate, out->fd, (off_t)left) != 0 ||
@@ -292,7 +297,7 @@ bool mtr_output_take_back(struct mtr_output *out, uint64_t n) {
     return true;
 }
 
-bool mtr_output_is_gone(struct mtr_output *out) {
+bool mtr_output_is_removed(struct mtr_output *out) {
     struct stat st;
     if (out->kind != MTR_OUTPUT_FILE || out->temp != NULL || !is_ours(out) ||
         tcm_fstat(out->fd, &st) != 0 || st.st_nlink != 0)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a recording ends: with the program, by call, at its size, by a failure.
+ * How the saver begins and ends a recording: with the program, by call, at its
+ * limit, by a failure.
  *
- * Why a stop looks at the threads after it has taken their limits away: what a
+ * Why a stop looks at the threads after it has cleared their limits: what a
  * thread publishes after that look belongs to a call that had begun before, and
- * every call that begins later than such a one finds the recording over. So the
- * trace has no call without those that it depends on.
+ * every call that begins later than such a call finds the recording over. So
+ * the trace has no call without the calls that it depends on.
  */
 #include "tracer/saver/saver.h"
 
@@ -30,15 +31,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Between looks whether a FIFO has a reader. */
-#define FIFO_LOOK_NS 10000000u
+/* Time between attempts to open a FIFO that has no reader. */
+#define FIFO_POLL_NS 10000000u
 
-/* Events saved one by one after the destructor, before rounds begin again. */
+/* Events that end mode saves one by one before rounds begin again. */
 #define END_EVENTS 1000u
 
 /* --- Descriptors --------------------------------------------------------- */
 
-/* N of /dev/fd/N and its like; -1: none. */
+/* N of /dev/fd/N and similar names; -1: none. */
 static int fd_of_name(const char *path) {
     if (strcmp(path, "/dev/stdout") == 0)
         return 1;
@@ -53,8 +54,9 @@ static int fd_of_name(const char *path) {
     return *p == '\0' ? n : -1;
 }
 
-/* /dev/fd/N shows the descriptors of the first thread, so it can be opened
-   from here too; a socket cannot, and is used as it is. */
+/* Opens /dev/fd/N, which names the descriptors of the first thread, so that it
+   can be opened from this table, too. A socket cannot, and is used as it is
+   (KEEP). */
 static bool open_fd(struct mtr_saver *s, int keep) {
     if (mtr_output_open(&s->output)) {
         if (s->output.own_table && keep >= 0)
@@ -97,7 +99,7 @@ static bool begin_trace(struct mtr_saver *s) {
                              s->memory,
                              s->memory == NULL ? 0 : MTF_RAW_WRITER_MEMORY))
         return false;
-    s->writer.begun = mtr_spool_begun(rec);
+    s->writer.begun = mtr_spool_begun_word(rec);
     if (!mtf_raw_write_header(&s->writer, header, header_length) ||
         !mtf_raw_writer_end_frame(&s->writer) || !mtr_output_place(&s->output))
         return false;
@@ -133,7 +135,8 @@ bool mtr_saver_set_up_here(struct mtr_saver *s) {
     return begin_trace(s);
 }
 
-/* Filters of system calls on the thread that opened FD; UINT64_MAX: unknown. */
+/* Number of filters of system calls on the thread that opened FD; UINT64_MAX:
+   unknown. */
 static uint64_t count_filters(int fd) {
     static const char field[] = "Seccomp_filters:\t";
     char text[2048];
@@ -151,7 +154,8 @@ static uint64_t count_filters(int fd) {
     return count;
 }
 
-/* Not among the program's descriptors, which it may close and use again. */
+/* Opens files of /proc, but not among the program's descriptors, which it may
+   close and use again. */
 static void hold_statm(struct mtr_saver *s) {
     if (!s->output.own_table)
         return;
@@ -165,9 +169,9 @@ static void hold_statm(struct mtr_saver *s) {
 bool mtr_saver_resume(struct mtr_saver *s) {
     s->cpu_from = tcm_clock_thread_cpu_ns() - s->cpu_from;
     hold_statm(s);
-    /* The program may change its root, or its rights. */
+    /* Kept open, because the program may change its root or its rights. */
     if (s->output.own_table)
-        mtr_folder_hold(s->rec);
+        mtr_folder_keep_open(s->rec);
     return mtr_output_reopen(&s->output);
 }
 
@@ -176,7 +180,6 @@ bool mtr_saver_take_over(struct mtr_saver *s) {
     return mtr_saver_resume(s);
 }
 
-/* Spool, buffers, output. What fails here fails the start. */
 bool mtr_saver_set_up(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     int keep = s->output.kind == MTR_OUTPUT_FD ? fd_of_name(rec->output) : -1;
@@ -190,9 +193,9 @@ bool mtr_saver_set_up(struct mtr_saver *s) {
     }
     hold_statm(s);
     bool is_file = s->output.kind == MTR_OUTPUT_FILE;
-    /* The program may change its root, or its rights. */
+    /* Kept open, because the program may change its root or its rights. */
     if (is_file && s->output.own_table)
-        mtr_folder_hold(rec);
+        mtr_folder_keep_open(rec);
     if (is_file && !rec->spool.exists) {
         s->made_spool = mtr_spool_create(rec);
         rec->spool.notice_due = !s->made_spool;
@@ -208,7 +211,6 @@ bool mtr_saver_set_up(struct mtr_saver *s) {
     return begin_trace(s);
 }
 
-/* A FIFO whose reader comes late: meanwhile threads fill the buffers. */
 bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     uint64_t give_up = UINT64_MAX;
@@ -223,67 +225,68 @@ bool mtr_saver_wait_for_reader(struct mtr_saver *s) {
              tcm_load_acquire(&rec->link.stop) != 0) &&
             give_up == UINT64_MAX)
             give_up = tcm_clock_ns() + MTR_READER_WAIT_NS;
-        if (tcm_clock_ns() >= give_up || mtr_own_are_alone(rec, &s->statm)) {
+        if (tcm_clock_ns() >= give_up || mtr_own_are_last(rec, &s->statm)) {
             s->output.error = ENXIO;
             return false;
         }
-        tcm_futex_wait(&rec->link.wake, seq, FIFO_LOOK_NS);
+        tcm_futex_wait(&rec->link.wake, seq, FIFO_POLL_NS);
     }
 }
 
 /* --- Calls in flight ------------------------------------------------------ */
 
 /*
- * A call on the fast path looks at its limit once, and publishes its event
- * some instructions later. One that looked before the end took the limit away
- * may publish after the saver has looked at the thread: nothing asks for
- * another look then, and its caller may see the call return, and the process
- * end. So the end waits until each thread has left that short way: it slept
- * since, which no thread does there, or had enough of a processor to be
- * through. The same holds for the end of a slow path, between its event and
- * its look at end_mode: after the wait either that look comes later than our
- * store, or its event was published before our look (a thread that sleeps or
- * is interrupted passes full barriers).
+ * Calls in flight. A call on the fast path reads its limit once, and publishes
+ * its event some instructions later. A call that read the limit before the end
+ * cleared it may publish after the saver has looked at the thread: nothing then
+ * asks for another look, and its caller may see the call return, and the
+ * process end. So the end waits until each thread has left that stretch of
+ * code: the thread has slept since, which no thread does there, or it had
+ * enough processor time to be through. The same holds for the end of a slow
+ * path, between its event and its load of end_mode: after the wait either that
+ * load comes later than our store, or the event was published before our look
+ * (a thread that sleeps or is interrupted passes full barriers).
  *
  * A thread that gets no processor meanwhile, or waits for a page, is waited for
- * a while; then nobody can tell, and the trace does not claim to have all.
+ * up to FLIGHT_NS_MAX; then nobody can tell, and the trace does not claim to be
+ * complete.
  */
-#define THROUGH_CPU_NS 3000000u
-/* Where the saver has got a filter of system calls, and may open nothing: a
-   thread whose processor time stands still so long sleeps. */
-#define STILL_NS        10000000u
-#define THROUGH_NS_MAX  1000000000u
-#define THROUGH_LOOK_NS 200000u
-#define IS_THROUGH      UINT64_MAX
+#define FLIGHT_CPU_NS 3000000u
+/* If the saver has got a filter of system calls, and may open nothing: a thread
+   whose processor time stands still this long counts as asleep. */
+#define STILL_NS       10000000u
+#define FLIGHT_NS_MAX  1000000000u
+#define FLIGHT_POLL_NS 200000u
+#define FLIGHT_OVER    UINT64_MAX
 
-/* How a look at the threads is made. */
+/* How threads are checked. */
 struct flight {
-    uint32_t self;  /* the thread that exits */
-    bool first;     /* none was made before */
-    bool may_open;  /* a thread may be asked whether it sleeps */
-    uint64_t since; /* the first */
+    uint32_t self;  /* thread that exits */
+    bool first;     /* this is the first check */
+    bool may_open;  /* files of /proc may be opened */
+    uint64_t since; /* time of the first check */
 };
 
-/* Whether T may still be on its way. */
+/* True if T may still have a call in flight. */
 static bool is_in_flight(struct mtr_thread_cold *t, const struct flight *f) {
     uint64_t now;
     if (f->first)
         t->stopped_cpu_ns = t->tid == 0 || t->tid == f->self ||
                                     !tcm_os_thread_cpu_ns(t->tid, &now)
-                                ? IS_THROUGH
+                                ? FLIGHT_OVER
                                 : now;
-    if (t->stopped_cpu_ns == IS_THROUGH)
+    if (t->stopped_cpu_ns == FLIGHT_OVER)
         return false;
-    bool is_through = !tcm_os_thread_cpu_ns(t->tid, &now) ||
-                      now - t->stopped_cpu_ns >= THROUGH_CPU_NS;
-    if (!is_through && f->may_open)
-        is_through = tcm_os_thread_is_asleep(t->tid);
-    else if (!is_through)
-        is_through =
+    bool is_over = !tcm_os_thread_cpu_ns(t->tid, &now) ||
+                   now - t->stopped_cpu_ns >= FLIGHT_CPU_NS;
+    if (!is_over && f->may_open)
+        is_over = tcm_os_thread_is_asleep(t->tid);
+    else if (!is_over)
+        is_over =
             now == t->stopped_cpu_ns && tcm_clock_ns() - f->since >= STILL_NS;
-    if (is_through)
-        t->stopped_cpu_ns = IS_THROUGH;
-    return !is_through;
+    if (is_over)
+        t->stopped_cpu_ns = FLIGHT_OVER;
+    return !is_over;
 }
 
 static bool any_in_flight(struct mtr_recorder *rec, const struct flight *f) {
@@ -300,8 +303,9 @@ static bool any_in_flight(struct mtr_recorder *rec, const struct flight *f) {
     return any;
 }
 
-/* Threads that come later have found the limit that they are to find; waiting
-   for those, too, does no harm. */
+/* Waits until no call is in flight, FLIGHT_NS_MAX at most. Threads that
+   register later have found the cleared limit; waiting for them as well does no
+   harm. */
 static void await_calls_in_flight(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     struct flight f = {
@@ -317,23 +321,23 @@ static void await_calls_in_flight(struct mtr_saver *s) {
         return;
     f.first = false;
     do {
-        if (tcm_clock_ns() - f.since >= THROUGH_NS_MAX) {
+        if (tcm_clock_ns() - f.since >= FLIGHT_NS_MAX) {
             mtr_registry_count_dropped(rec, 1);
             return;
         }
-        tcm_futex_wait(&never, 0, THROUGH_LOOK_NS);
+        tcm_futex_wait(&never, 0, FLIGHT_POLL_NS);
     } while (any_in_flight(rec, &f));
 }
 
 /* --- With the program ---------------------------------------------------- */
 
-/* After the last event of the program as we know it. */
+/* Enters end mode after the last event of the program so far. */
 bool mtr_saver_enter_end_mode(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     TCM_ASSERT(s->ready);
     tcm_store_seq_cst(&rec->state, (uint32_t)MTR_ENDED);
     tcm_store_seq_cst(&rec->control.end_mode, 1u);
-    mtr_registry_stop_all(rec);
+    mtr_registry_clear_limits(rec);
     TCM_TESTPOINT("end_mode");
     await_calls_in_flight(s);
     if (!mtr_saver_make_round(s) || !mtr_saver_write_present(s) ||
@@ -345,18 +349,19 @@ bool mtr_saver_enter_end_mode(struct mtr_saver *s) {
     return true;
 }
 
-/* Too many events for one round each: a new spool, and rounds as before. */
+/* Leaves end mode after too many events for one round each: a new spool, and
+   rounds as before. */
 static bool leave_end_mode(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     mtr_spool_close(rec);
-    mtr_spool_tell_saved(rec, s->writer.settled_bytes);
+    mtr_spool_store_saved(rec, s->writer.settled_bytes);
     if (s->output.kind == MTR_OUTPUT_FILE && !rec->spool.is_private &&
         mtr_spool_renew(rec)) {
-        s->writer.begun = mtr_spool_begun(rec);
+        s->writer.begun = mtr_spool_begun_word(rec);
         mtr_pool_new_generation(&rec->pool);
         mtr_spool_keep_ready(rec);
     }
-    /* The notice takes the footer's word back, so the spool is there before. */
+    /* The notice withdraws the footer, so the spool is there before it. */
     if (!mtf_raw_write_notice(&s->writer, mtr_clock_ns(), MTF_NOTICE_END_MODE,
                               "recorded after the library's destructor") ||
         !mtf_raw_writer_end_frame(&s->writer))
@@ -383,10 +388,10 @@ bool mtr_saver_end_mode_round(struct mtr_saver *s, bool here) {
 
 void mtr_fail(struct mtr_recorder *rec, const char *what, int error) {
     const char *name = rec->name[0] != '\0' ? rec->name : rec->output;
-    size_t n =
-        mtr_compose(rec->message, sizeof(rec->message), what, name, error);
+    size_t n = mtr_format_message(rec->message, sizeof(rec->message), what,
+                                  name, error);
     mtr_config.wanted = false;
-    mtr_spool_tell_stop(rec);
+    mtr_spool_mark_stopped(rec);
     tcm_store_release(&rec->message_length, (uint32_t)n);
     mtr_switch_off(rec, MTR_FAILED);
     TCM_TESTPOINT("recording_failed");
@@ -394,14 +399,15 @@ void mtr_fail(struct mtr_recorder *rec, const char *what, int error) {
 
 void mtr_switch_off(struct mtr_recorder *rec, enum mtr_state state) {
     TCM_ASSERT(state == MTR_STOPPED || state == MTR_FAILED);
-    /* Seen by threads that look at the flag after they put their cache back,
-       and then by those that wait. */
+    /* Seen by threads that read the flag after they put their cache back, and
+       then by threads that wait. */
     tcm_store_seq_cst(&rec->control.recording, 0u);
     tcm_store_seq_cst(&rec->control.end_mode, 0u);
     tcm_store_seq_cst(&rec->state, (uint32_t)state);
-    mtr_registry_stop_all(rec);
-    /* The limits are gone before any position is looked at for the last time:
-       a call that begins after a call that the trace lacks is lacking too. */
+    mtr_registry_clear_limits(rec);
+    /* The limits are cleared before any position is looked at for the last
+       time: a call that begins after a call that the trace lacks is missing,
+       too. */
     tcm_fence_seq_cst();
     mtr_pool_notify(&rec->pool);
     tcm_futex_wake(&rec->state, INT32_MAX);
@@ -423,14 +429,15 @@ bool mtr_saver_stop(struct mtr_saver *s, enum mtf_end_reason reason) {
     return true;
 }
 
-/* Full buffers that wait will be in the output too, and what can wait shrinks
+/* Full buffers that wait will be in the output, too; the bound on them shrinks
    with what is left. */
 bool mtr_saver_at_limit(struct mtr_saver *s) {
     struct mtr_pool *pool = &s->rec->pool;
     uint64_t limit = mtr_config.limit_bytes;
     uint64_t stored = s->writer.stored_bytes;
-    /* A flight recording has its parts. One that is full gets what waits, and
-       what comes to wait meanwhile: half its share each. */
+    /* A flight recording ends its parts instead. A full part still gets the
+       buffers that wait, and those that come to wait meanwhile: half its share
+       each. */
     uint64_t left = limit - tcm_min_u64(stored, limit);
     if (s->rec->keeps)
         left = mtr_config.keep_bytes / MTF_PARTS / 2;
@@ -443,15 +450,15 @@ bool mtr_saver_at_limit(struct mtr_saver *s) {
     return reached;
 }
 
-/* The output failed. What it has is closed by a footer if that can be; the
-   spool keeps what it has not. */
+/* Ends the recording because the output failed. A footer closes the output, if
+   possible; the spool keeps what the output lacks. */
 void mtr_saver_give_up(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     mtr_fail(rec, "recording stopped, cannot write to", s->output.error);
     if (s->ready && s->output.kind == MTR_OUTPUT_FILE) {
         s->output.footer = true;
-        if (mtr_output_take_back(&s->output,
-                                 mtf_raw_writer_excess(&s->writer)) &&
+        if (mtr_output_truncate(&s->output,
+                                mtf_raw_writer_excess(&s->writer)) &&
             mtf_raw_writer_go_back(&s->writer))
             mtr_saver_write_footer(s, MTF_END_FORCED);
     }
@@ -464,16 +471,17 @@ static void close_all(struct mtr_saver *s) {
     if (s->status_fd >= 0)
         tcm_syscall(SYS_close, s->status_fd);
     s->status_fd = -1;
-    mtr_folder_let_go(s->rec);
+    mtr_folder_release(s->rec);
 }
 
-void mtr_saver_rest(struct mtr_saver *s) {
+void mtr_saver_suspend(struct mtr_saver *s) {
     close_all(s);
-    /* The time that was spent, for the next thread to count on from. */
+    /* The processor time so far, from which the next thread goes on
+       counting. */
     s->cpu_from = mtr_saver_cpu_ns(s);
 }
 
-void mtr_saver_leave(struct mtr_saver *s) {
+void mtr_saver_close(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     TCM_ASSERT(!mtr_state_is_on(tcm_load_relaxed(&rec->state)));
     mtr_spool_unlock(rec);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Why look first and take the full queue afterwards: an event published before
- * the barrier's time T is in a buffer that is its thread's own, or in the
- * queue, when the round begins. If its thread hands that buffer over before we
- * look at the thread, it is in the queue before we take that. So each such
- * event is seen, whatever the threads do.
+ * Rounds and polls: what the saver saves.
+ *
+ * Why a round looks at the threads first and takes the queue of full buffers
+ * afterwards: an event published before the barrier's time T is in its thread's
+ * own buffer, or in the queue, when the round begins. If its thread hands that
+ * buffer over before we look at the thread, the buffer is in the queue before
+ * we take that. So each such event is seen, whatever the threads do.
  */
 #include "tracer/saver/saver_parts.h"
 
@@ -23,8 +25,8 @@
 
 /* --- Saving -------------------------------------------------------------- */
 
-/* Adds the calls of the N bytes at P, of B, that were saved, and are all the
-   rest of it if IS_REST. */
+/* Adds the calls in the N bytes at P, which are saved bytes of B; IS_REST: all
+   of B that was not saved before. */
 static void count(struct mtr_saver *s, struct mtr_buffer *b, const uint8_t *p,
                   size_t n, bool is_rest) {
     struct mtr_event_counts before = b->counted;
@@ -58,7 +60,7 @@ static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
     const uint8_t *fresh = b->base + b->saved;
     size_t fresh_bytes = upto - b->saved;
     /* The part of a flight recording that has the buffer's beginning may be
-       gone before this one is. */
+       removed before this part is. */
     if (b->part != s->output.part && b->saved != HEAD_BYTES) {
         place.offset = b->stream;
         place.time_lo = b->taken_ns;
@@ -76,15 +78,15 @@ static bool save(struct mtr_saver *s, struct mtr_buffer *b, uint32_t upto,
     return true;
 }
 
-/* A buffer is free again when its last byte is with the output. The spool is
-   told before the first one loses its events. */
+/* A buffer is free again when its last byte is in the output. The spool gets
+   the number of saved bytes before the first buffer loses its events. */
 void mtr_saver_recycle(struct mtr_saver *s) {
     uint64_t saved = s->writer.settled_bytes;
     bool any = false;
     struct mtr_buffer *b;
     while ((b = s->written_head) != NULL && b->mark <= saved && !b->in_round) {
         if (!any)
-            mtr_spool_tell_saved(s->rec, saved);
+            mtr_spool_store_saved(s->rec, saved);
         TCM_ASSERT(b->saved == b->used);
         TCM_ASSERT((b->next == NULL) == (b == s->written_tail));
         s->written_head = b->next;
@@ -98,14 +100,14 @@ void mtr_saver_recycle(struct mtr_saver *s) {
 }
 
 /*
- * The time to the next look for full buffers, after one that FOUND some:
- * shorter when these were more than a quarter of what is kept ready, longer
- * when few. A timer that fires costs as much as saving some thousand events, so
- * looking every MTR_POLL_NS would cost a slow program more than its events do.
- * A thread that finds the pool low calls, whatever the pace. (The saver alone
- * changes `ready`.)
+ * Sets the time to the next poll after one that has FOUND full buffers: shorter
+ * when these were more than a quarter of what is kept ready, longer when few. A
+ * timer that fires costs as much as saving some thousand events, so polling
+ * every MTR_POLL_NS would cost a slow program more than its events do. A thread
+ * that finds the pool low wakes the saver, whatever the interval. (Only the
+ * saver changes `ready`.)
  */
-static void set_pace(struct mtr_saver *s, const uint32_t found[2]) {
+static void set_poll_interval(struct mtr_saver *s, const uint32_t found[2]) {
     const struct mtr_stack *kept = s->rec->pool.free;
     TCM_ASSERT(s->poll_ns <= MTR_ROUND_NS);
     bool many = false, few = true;
@@ -140,11 +142,12 @@ static bool save_full(struct mtr_saver *s) {
             mtr_saver_recycle(s);
         b = next;
     }
-    set_pace(s, found);
+    set_poll_interval(s, found);
     return ok;
 }
 
-/* Bytes in the compressor keep buffers from threads that wait for one. */
+/* Flushes the compressor too, if its bytes keep buffers from threads that wait
+   for one. */
 bool mtr_saver_poll(struct mtr_saver *s) {
     if (!save_full(s))
         return false;
@@ -158,24 +161,26 @@ bool mtr_saver_poll(struct mtr_saver *s) {
 }
 
 /*
- * The buffers with something new, and how much of it: a list. BEGIN is a time
- * before the look: in a buffer that has nothing new, what comes is later than
- * that. (A buffer of which nothing was saved yet may still be in the hands of
- * its owner, which writes its time.)
+ * Looks at all threads: returns a list of the buffers that have new events,
+ * with the position in SEEN. BEGIN is a time before the look: in a buffer that
+ * has nothing new, later events are later than that. (A buffer of which nothing
+ * was saved yet may be in the hands of its owner, which writes its time.)
  */
-static struct mtr_buffer *look(struct mtr_recorder *rec, uint64_t begin) {
+static struct mtr_buffer *list_unsaved(struct mtr_recorder *rec,
+                                       uint64_t begin) {
     struct mtr_buffer *list = NULL, **tail = &list;
     struct mtr_registry *r = &rec->registry;
     tcm_lock(&r->lock);
     for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next) {
         struct mtr_thread_record *t =
             TCM_CONTAINER_OF(l, struct mtr_thread_record, cold.link);
-        /* It is of an earlier recording; its thread has not entered since. */
+        /* A record of an earlier recording, whose thread has not entered
+           since. */
         if (t->cold.session != rec->session)
             continue;
         tcm_lock(&rec->pool.lock);
         struct mtr_buffer *b = t->cold.buffer;
-        /* Acquire: pairs with mtr_publish; the bytes below are there. */
+        /* Acquire: pairs with mtr_publish, so the bytes below pos are there. */
         uint8_t *pos = tcm_load_acquire(&t->hot.pos);
         uint32_t seen = b == NULL ? 0 : (uint32_t)(pos - b->base);
         TCM_ASSERT(b == NULL || (seen >= HEAD_BYTES && seen <= b->size));
@@ -206,8 +211,8 @@ static bool write_notices(struct mtr_saver *s, uint64_t now) {
     return true;
 }
 
-/* The next part of a flight recording. Threads go on in new buffers, so that
-   few are repeated in it. */
+/* Begins the next part of a flight recording. Threads go on in new buffers, so
+   that few buffers are repeated in it. */
 static bool begin_part(struct mtr_saver *s) {
     struct mtr_recorder *rec = s->rec;
     if (!mtr_output_next_part(&s->output))
@@ -218,7 +223,7 @@ static bool begin_part(struct mtr_saver *s) {
         !mtr_output_place(&s->output))
         return false;
     if (mts_settings.mode != MTS_NO_SITES) {
-        /* The frame ends so that the output has them all. */
+        /* The frame ends here, so that the output has all definitions. */
         if (!mts_write_all(&s->writer, mtr_clock_ns()) ||
             !mtf_raw_writer_end_frame(&s->writer))
             return false;
@@ -228,38 +233,38 @@ static bool begin_part(struct mtr_saver *s) {
     tcm_store_relaxed(&rec->pool.renewal, rec->pool.renewal + 1);
     tcm_unlock(&rec->pool.lock);
     tcm_fence_seq_cst();
-    mtr_registry_stop_all(rec);
+    mtr_registry_clear_limits(rec);
     TCM_TESTPOINT("part_begun");
     return true;
 }
 
-/* A full round. The fence keeps the looks at positions behind the reading of
-   the clock. */
+/* The fence keeps the looks at positions behind the reading of the clock. */
 bool mtr_saver_make_round(struct mtr_saver *s) {
     uint64_t begin = mtr_clock_ns();
-    TCM_ASSERT(s->ready && tcm_load_relaxed(&s->rec->link.started) != 0);
+    TCM_ASSERT(s->ready && tcm_load_relaxed(&s->rec->link.save_owner) != 0);
     tcm_fence_seq_cst();
     TCM_TESTPOINT("round_began");
-    struct mtr_buffer *list = look(s->rec, begin);
-    uint64_t looked = mtr_clock_ns();
+    struct mtr_buffer *list = list_unsaved(s->rec, begin);
+    uint64_t scanned_ns = mtr_clock_ns();
     bool ok = save_full(s);
     for (struct mtr_buffer *b = list; b != NULL; b = b->next_seen) {
-        ok = ok && save(s, b, b->seen, looked, false);
+        TCM_ASSERT(b->in_round);
+        ok = ok && save(s, b, b->seen, scanned_ns, false);
         b->time_lo = begin;
         b->in_round = false;
     }
-    s->last_round = looked;
+    s->last_round = scanned_ns;
     if (!ok)
         return false;
     s->quiet_rounds = s->dirty ? 0 : s->quiet_rounds + 1;
-    /* The first quiet round ends in a barrier, too: what the one before it
-       saved may have been published behind that one's time. */
+    /* The first quiet round ends in a barrier, too: what the round before it
+       saved may have been published after that round's time. */
     if (s->quiet_rounds <= 1) {
         s->rounds++;
-        if (!write_notices(s, looked))
+        if (!write_notices(s, scanned_ns))
             return false;
-        if (looked - s->last_sample >= SAMPLE_NS &&
-            !mtr_saver_write_sample(s, looked))
+        if (scanned_ns - s->last_sample >= SAMPLE_NS &&
+            !mtr_saver_write_sample(s, scanned_ns))
             return false;
         if (!mtf_raw_write_barrier(&s->writer, begin))
             return false;

@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Allocated together with the head, so that a small program needs no more
-   calls: what a lazy recording has, and what a saver begins with. */
+/* Bytes allocated together with the head, so that a small program needs no more
+   calls: the first buffers of a lazy recording or of a saver. */
 #define FIRST_BYTES (MTR_READY_SMALL * MTR_SMALL_BYTES)
 #define FEW_BYTES   ((size_t)64 << 10)
 
@@ -35,9 +35,10 @@ static uint64_t file_size_limit(void) {
     return limit.rlim_cur;
 }
 
-/* For file systems without fallocate, and for the few pages of a lazy spool:
-   file systems that choose blocks late have not chosen any yet when the spool
-   of a short process goes, which is then several times cheaper. */
+/* Writes zeros, for file systems without fallocate, and for the few pages of a
+   lazy spool: file systems with delayed allocation have not chosen blocks yet
+   when the spool of a short process is removed, which makes the removal several
+   times cheaper. */
 static bool write_zeros(int fd, uint64_t from, uint64_t bytes) {
     static const uint8_t zeros[4096];
     while (bytes != 0) {
@@ -54,7 +55,7 @@ static bool write_zeros(int fd, uint64_t from, uint64_t bytes) {
 }
 
 /*
- * Backs BYTES more of the file by blocks. The limit is compared first because
+ * Backs BYTES more of the file by blocks. The limit is compared first, because
  * fallocate beyond it sends SIGXFSZ.
  */
 static bool allocate(int fd, uint64_t from, uint64_t bytes) {
@@ -78,7 +79,8 @@ static uint8_t *map_window(int fd, uint64_t start) {
     return p;
 }
 
-/* A file without a name of use yet: locked, with head and room for buffers. */
+/* Makes the file under its temporary name: locked, with head and room for
+   buffers. -1: errno. */
 static int make_file(struct mtr_recorder *rec, const char *temp) {
     struct mtr_spool *spool = &rec->spool;
     size_t page = tcm_os_page_size();
@@ -88,7 +90,7 @@ static int make_file(struct mtr_recorder *rec, const char *temp) {
     if (folder < 0)
         return -1;
     int fd = tcm_file_make_own(folder, temp, O_RDWR);
-    mtr_folder_done(rec, folder);
+    mtr_folder_close(rec, folder);
     if (fd < 0)
         return -1;
     spool->window = NULL;
@@ -118,11 +120,11 @@ static void drop_file(struct mtr_recorder *rec, int fd, const char *temp) {
     close_raw(fd);
 }
 
-/* The first, which begins with page 0. */
+/* Makes the first window, which begins with page 0, part of the arena. */
 static void own_window(struct mtr_recorder *rec) {
     uint8_t *window = rec->spool.window;
-    if (mtr_pool_own(&rec->pool, window, MTR_SPOOL_WINDOW))
-        mtr_pool_tell_lost(&rec->pool, mtf_spool_lost_of(window));
+    if (mtr_pool_add_region(&rec->pool, window, MTR_SPOOL_WINDOW))
+        mtr_pool_set_lost(&rec->pool, mtf_spool_lost_of(window));
 }
 
 bool mtr_spool_create(struct mtr_recorder *rec) {
@@ -143,12 +145,12 @@ bool mtr_spool_create(struct mtr_recorder *rec) {
     return true;
 }
 
-void mtr_spool_tell_stop(struct mtr_recorder *rec) {
+void mtr_spool_mark_stopped(struct mtr_recorder *rec) {
     if (rec->spool.exists)
         mtf_spool_put_forced(rec->spool.head);
 }
 
-void mtr_spool_tell_saved(struct mtr_recorder *rec, uint64_t saved) {
+void mtr_spool_store_saved(struct mtr_recorder *rec, uint64_t saved) {
     struct mtr_spool *spool = &rec->spool;
     TCM_ASSERT(saved >= spool->saved);
     spool->saved = saved;
@@ -157,7 +159,7 @@ void mtr_spool_tell_saved(struct mtr_recorder *rec, uint64_t saved) {
     tcm_fence_signal();
 }
 
-uint64_t *mtr_spool_begun(struct mtr_recorder *rec) {
+uint64_t *mtr_spool_begun_word(struct mtr_recorder *rec) {
     struct mtr_spool *spool = &rec->spool;
     return spool->exists ? &mtf_spool_mark_of(spool->head)->begun : NULL;
 }
@@ -178,14 +180,15 @@ bool mtr_spool_renew(struct mtr_recorder *rec) {
     return false;
 }
 
-/* The program may have closed our descriptor and opened something else. */
+/* True if FD is our file: the program may have closed our descriptor and opened
+   something else. */
 static bool fd_is_ours(const struct mtr_spool *spool, int fd) {
     struct stat st;
     return tcm_fstat(fd, &st) == 0 && st.st_dev == spool->dev &&
            st.st_ino == spool->ino;
 }
 
-/* Opens the file again, to grow. false: it is not there any more. */
+/* Opens the file again, to let it grow. false: it is gone. */
 static bool reopen(struct mtr_recorder *rec) {
     struct mtr_spool *spool = &rec->spool;
     const char *name = mtr_name_spool(rec);
@@ -226,7 +229,7 @@ static void *grow_file(struct mtr_recorder *rec, size_t bytes) {
                          : NULL;
         if (next == NULL)
             return NULL;
-        mtr_pool_own(&rec->pool, next, MTR_SPOOL_WINDOW);
+        mtr_pool_add_region(&rec->pool, next, MTR_SPOOL_WINDOW);
         spool->window = next;
         spool->window_start = spool->used_bytes;
     }
@@ -248,7 +251,7 @@ static void *grow(struct mtr_recorder *rec, size_t bytes) {
     if (spool->exists && !spool->is_private)
         p = grow_file(rec, bytes);
     if (p == NULL) {
-        /* One that was removed at the end is not missed: until there is
+        /* A spool that was removed at the end is not missed: until there is
            another, each event is saved at once. */
         if (spool->exists && !spool->is_private) {
             spool->is_private = true;
@@ -259,7 +262,7 @@ static void *grow(struct mtr_recorder *rec, size_t bytes) {
         p = tcm_os_map(bytes);
         if (p != NULL) {
             tcm_os_dont_fork(p, bytes);
-            mtr_pool_own(&rec->pool, p, bytes);
+            mtr_pool_add_region(&rec->pool, p, bytes);
         }
     }
     errno = saved;
@@ -283,13 +286,13 @@ void mtr_spool_remove(struct mtr_recorder *rec) {
     if (tcm_fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
         st.st_dev == spool->dev && st.st_ino == spool->ino)
         tcm_syscall(SYS_unlinkat, folder, name, 0);
-    mtr_folder_done(rec, folder);
+    mtr_folder_close(rec, folder);
     spool->exists = false;
     TCM_TESTPOINT("spool_removed");
 }
 
-/* The mappings hold the open file too, so closing would not give the lock
-   up. */
+/* The mappings hold the open file, too, so closing it would not give up the
+   lock. */
 void mtr_spool_unlock(struct mtr_recorder *rec) {
     if (rec->spool.exists && have_fd(rec))
         tcm_file_unlock(rec->spool.fd_plus_1 - 1);
@@ -309,10 +312,10 @@ void mtr_spool_keep_ready(struct mtr_recorder *rec) {
     bool any = false;
     uint32_t small = mtr_pool_missing(&rec->pool, MTR_SMALL);
     uint32_t large = mtr_pool_missing(&rec->pool, MTR_LARGE);
-    /* Most programs never fill a small one. */
+    /* Most programs never fill a small buffer. */
     if (tcm_load_relaxed(&rec->pool.buffers) == 0)
         large = 0;
-    /* Small ones come in pieces. */
+    /* Small buffers come in pieces. */
     for (; small > MTR_READY_SMALL / 2;
          small -= small < MTR_READY_SMALL ? small : MTR_READY_SMALL)
         any |= mtr_spool_stock(rec, MTR_SMALL);

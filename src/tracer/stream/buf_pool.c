@@ -10,12 +10,12 @@
 
 #include <string.h>
 
-/* Descriptors come in pieces of at least this many bytes. */
+/* Fewest bytes of a slab of descriptors. */
 #define SLAB_BYTES ((size_t)16 << 10)
-/* Most buffers that are kept ready however often the pool ran low. */
+/* Most buffers that are kept ready, however often the pool runs low. */
 #define READY_SMALL_MAX 256u
 #define READY_LARGE_MAX 32u
-/* Bytes at the start of a buffer that are not of its stream. */
+/* Bytes at the start of a buffer that are not part of its stream. */
 #define HEAD_BYTES ((uint32_t)sizeof(struct mtf_spool_buffer))
 
 TCM_STATIC_ASSERT(MTR_SMALL_BYTES % MTF_SPOOL_UNIT == 0 &&
@@ -24,7 +24,7 @@ TCM_STATIC_ASSERT(MTR_SMALL_BYTES % MTF_SPOOL_UNIT == 0 &&
 
 /* --- Memory of a recording ----------------------------------------------- */
 
-/* A mapping. Records lie in slabs, the arena in its own first one. */
+/* A mapping. Descriptors lie in slabs; the arena lies in its own first slab. */
 struct region {
     struct region *next;
     void *base;
@@ -32,14 +32,14 @@ struct region {
 };
 
 struct mtr_buffer_arena {
-    struct region *regions; /* mapped for buffers */
-    struct region *slabs;   /* each recorded in itself */
-    uint32_t held;          /* buffers in the hands of threads */
+    struct region *regions; /* mappings of buffers */
+    struct region *slabs;   /* each record lies in its slab */
+    uint32_t held;          /* buffers that threads hold */
     bool over;              /* the recording has ended */
 };
 
-/* Invariants that any holder of a buffer may check: they are of no field that
-   the saver writes meanwhile. */
+/* Checks invariants for any holder of a buffer; no field here is one that the
+   saver writes meanwhile. */
 static bool is_valid(const struct mtr_buffer *b) {
     return (b->size == MTR_SMALL_BYTES || b->size == MTR_LARGE_BYTES) &&
            b->base != NULL && b->arena != NULL && b->used <= b->size;
@@ -53,7 +53,8 @@ static void *cut_slab(struct mtr_pool *pool, size_t n) {
     return p;
 }
 
-/* N bytes for a record of the arena, which is made with the first. */
+/* N bytes for a record in the arena, which is created with its first record.
+   NULL: no memory. */
 static void *new_record(struct mtr_pool *pool, size_t n) {
     n = tcm_align_up(n, sizeof(uint64_t));
     if (pool->slab_left < n) {
@@ -75,7 +76,7 @@ static void *new_record(struct mtr_pool *pool, size_t n) {
     return cut_slab(pool, n);
 }
 
-bool mtr_pool_own(struct mtr_pool *pool, void *base, size_t bytes) {
+bool mtr_pool_add_region(struct mtr_pool *pool, void *base, size_t bytes) {
     struct region *r = new_record(pool, sizeof(*r));
     if (r == NULL)
         return false;
@@ -94,7 +95,8 @@ static void unmap_all(struct region *r) {
     }
 }
 
-/* Outside the lock: nobody knows the arena any more. */
+/* Unmaps ARENA (NULL: nothing), which nobody uses any more. The lock is not
+   needed. */
 static void give_back(struct mtr_buffer_arena *arena) {
     if (arena == NULL)
         return;
@@ -103,8 +105,8 @@ static void give_back(struct mtr_buffer_arena *arena) {
     unmap_all(slabs);
 }
 
-/* One holder less. Returns the arena if that was its last use; under the
-   lock. */
+/* Counts one holder less. Returns ARENA if that was its last use, else NULL.
+   Under the lock. */
 static struct mtr_buffer_arena *release(struct mtr_buffer_arena *arena) {
     TCM_ASSERT(arena->held != 0);
     arena->held--;
@@ -159,6 +161,14 @@ void mtr_pool_close(struct mtr_pool *pool) {
 
 /* --- Buffers ------------------------------------------------------------- */
 
+/* True if STACK has as many buffers as it counts. */
+static bool is_counted(const struct mtr_stack *stack) {
+    uint32_t count = 0;
+    for (const struct mtr_buffer *b = stack->top; b != NULL; b = b->next)
+        count++;
+    return count == stack->count;
+}
+
 static struct mtr_buffer *pop(struct mtr_stack *stack) {
     struct mtr_buffer *b = stack->top;
     TCM_ASSERT((b == NULL) == (stack->count == 0));
@@ -184,8 +194,9 @@ static void push_full(struct mtr_pool *pool, struct mtr_buffer *full) {
     tcm_store_relaxed(&pool->buffers, pool->buffers + 1);
 }
 
-/* A thread without a buffer waits at the bound too: a stream of short threads
-   would take and hand over without end. */
+/* True if FULL may be handed over. A thread without a buffer waits at the
+   bound, too: otherwise a sequence of short threads would take and hand over
+   without end. */
 static bool fits(const struct mtr_pool *pool, const struct mtr_buffer *full) {
     uint64_t bytes = pool->full_bytes + (full == NULL ? 0 : full->size);
     tcm_lock_assert_held(&pool->lock);
@@ -199,7 +210,7 @@ bool mtr_pool_is_full(struct mtr_pool *pool, const struct mtr_buffer *full) {
     return full_up;
 }
 
-/* All zero except for the mark of its last use in the head. */
+/* True if B is all zero except for the mark of its last use in the head. */
 static bool is_empty(const struct mtr_buffer *b) {
     const size_t before = offsetof(struct mtf_spool_buffer, saved);
     uint8_t any = 0;
@@ -240,7 +251,7 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
         b->saved = HEAD_BYTES;
         b->renewal = pool->renewal;
         *slot = b;
-        /* With release, as every store of a position: the saver reads it with
+        /* Release, as for every store of a position: the saver loads it with
            acquire, here under the lock. */
         tcm_store_release(pos, b->base + HEAD_BYTES);
     }
@@ -249,8 +260,8 @@ struct mtr_buffer *mtr_pool_exchange(struct mtr_pool *pool, uint32_t session,
     return b;
 }
 
-/* The thread that closes the pool sees our hold, or we see that the recording
- * is over. */
+/* The lock decides: the thread that closes the pool sees that we hold a buffer,
+   or we see that the recording is over. */
 void mtr_pool_hand_over(struct mtr_pool *pool, uint32_t session,
                         struct mtr_buffer *full, struct mtr_buffer **slot) {
     tcm_lock(&pool->lock);
@@ -264,8 +275,8 @@ void mtr_pool_hand_over(struct mtr_pool *pool, uint32_t session,
     TCM_TESTPOINT("pool_handed_over");
 }
 
-/* Under the lock, since page 0 is unmapped with the recording. Few threads come
-   here: those that began while no buffer was to be had. */
+/* Under the lock, because page 0 is unmapped with the recording. Few threads
+   come here: those that began while no buffer was free. */
 void mtr_pool_count_lost(struct mtr_pool *pool, uint32_t session,
                          uint64_t dropped, uint64_t untraced) {
     tcm_lock(&pool->lock);
@@ -278,7 +289,7 @@ void mtr_pool_count_lost(struct mtr_pool *pool, uint32_t session,
     tcm_unlock(&pool->lock);
 }
 
-void mtr_pool_tell_lost(struct mtr_pool *pool, struct mtf_spool_lost *lost) {
+void mtr_pool_set_lost(struct mtr_pool *pool, struct mtf_spool_lost *lost) {
     tcm_lock(&pool->lock);
     if (pool->lost != NULL)
         *lost = *pool->lost;
@@ -289,9 +300,8 @@ void mtr_pool_tell_lost(struct mtr_pool *pool, struct mtf_spool_lost *lost) {
 }
 
 void mtr_pool_wait(struct mtr_pool *pool, uint32_t seq, uint64_t timeout_ns) {
-    /* Counted before the look at seq inside the futex call, so that a thread
-       that changes seq and then finds no waiter has changed it before that
-       look. */
+    /* Counted before the futex call compares seq: a thread that changes seq and
+       then finds no waiter has changed it before that comparison. */
     tcm_add_acq_rel(&pool->waiters, 1u);
     tcm_fence_seq_cst();
     tcm_futex_wait(&pool->seq, seq, timeout_ns);
@@ -325,9 +335,9 @@ static void make_free(struct mtr_pool *pool, struct mtr_buffer *b) {
 
 void mtr_pool_recycle(struct mtr_pool *pool, struct mtr_buffer *b,
                       uint64_t saved) {
-    /* The sync word goes first: a kill in the middle of the rest must not leave
-       a head whose events are half gone. A copy of the spool that lacks them
-       has SAVED instead. */
+    /* The sync word is cleared first: a kill in the middle of the rest must not
+       leave a head whose events are half gone. A copy of the spool that lacks
+       them has SAVED instead. */
     struct mtf_spool_buffer *head = (void *)b->base;
     TCM_ASSERT(is_valid(b) && b->generation <= pool->generation);
     tcm_store_relaxed(&head->sync, 0u);
@@ -369,12 +379,13 @@ bool mtr_pool_add(struct mtr_pool *pool, enum mtr_size size, void *base,
     return true;
 }
 
-/* Each time the pool ran low more is kept ready, so that a busy program soon
-   stops waking the saver. */
+/* Each time the pool runs low the number kept ready doubles, so that a busy
+   program soon stops waking the saver. */
 uint32_t mtr_pool_missing(struct mtr_pool *pool, enum mtr_size size) {
     static const uint32_t max[2] = {READY_SMALL_MAX, READY_LARGE_MAX};
     tcm_lock(&pool->lock);
     struct mtr_stack *stack = &pool->free[size];
+    TCM_ASSERT_SLOW(is_counted(stack));
     if (pool->low != 0 && stack->count == 0 && stack->ready < max[size])
         stack->ready *= 2;
     uint32_t missing =

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The events of a stream that are not hot, and what happens between buffers.
+ * The events of a stream that are not hot, its buffers and tokens, and its
+ * gaps.
  *
  * A seq_cst fence stands before each clock read here whose value ends the
  * interval of earlier events: they are visible to the saver before the time is
@@ -23,8 +24,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Longest step of time that one event holds, and how many are written for a
-   thread that slept longer (16 days). */
+/* Most TIME events that are written at once: enough for a thread that slept 16
+   days. */
 #define TIME_EVENTS_MAX 5
 #define HEAD_BYTES      ((uint32_t)sizeof(struct mtf_spool_buffer))
 
@@ -51,7 +52,7 @@ void mtr_put_time(struct mtr_thread *t, uint64_t ns) {
     put_time(t, ns);
 }
 
-/* An event of N bytes, for which there was room. */
+/* Publishes an event of N bytes, for which there was room. */
 static void publish(struct mtr_thread *t, unsigned n) {
     const struct mtr_buffer *b = t->cold->buffer;
     TCM_ASSERT(b == NULL ||
@@ -60,17 +61,18 @@ static void publish(struct mtr_thread *t, unsigned n) {
     mtr_publish(t, t->pos, n);
 }
 
-/* For a call that is no malloc. */
+/* Takes a token for a call other than malloc. */
 static uint64_t new_token(struct mtr_thread *t) {
     TCM_ASSERT(t->next_token < t->cold->token_end);
     t->cold->other_tokens++;
     return t->next_token++;
 }
 
-/* Long frees with no short ones between them make their length the usual one:
-   nearly all need it, and for the others it costs a byte or two. Whether there
-   were short ones is seen by the bytes since the last long one: more than the
-   allocations since then can account for. Beyond 4 bytes none is usual. */
+/* Length of frees. LONG_FREES long frees without short ones between them make
+   their length the usual one: nearly all frees need it, and it costs the others
+   a byte or two. The bytes since the last long free show whether there were
+   short ones: more than the allocations since then can account for. More than 4
+   bytes is never the usual length. */
 #define LONG_FREES      16u
 #define ALLOC_BYTES_MAX 3u
 #define FREE_LEN_LIMIT  4u
@@ -89,7 +91,7 @@ void mtr_put_free_long(struct mtr_thread *t, uint64_t distance) {
     unsigned n = mtf_varint_put(pos, mtf_free_payload(distance));
     uint64_t allocs = t->next_token - cold->long_free_token;
     if (allocs > 2)
-        allocs = 2; /* more leave room for short frees to hide in */
+        allocs = 2; /* more would hide short frees */
     if ((uintptr_t)pos - cold->long_free_end > allocs * ALLOC_BYTES_MAX)
         cold->long_frees = 0;
     cold->long_free_end = (uintptr_t)(pos + n);
@@ -168,7 +170,7 @@ void mtr_put_present(struct mtr_thread *t, uint64_t bytes) {
 void mtr_put_extension(struct mtr_thread *t, enum mtf_extension which,
                        uint64_t argument) {
     if (mtr_drops(t))
-        mtr_pass_over(t);
+        mtr_skip_event(t);
     else
         publish(t,
                 mtf_raw_put_pair(t->pos, MTF_RAW_EXTENSION, which, argument));
@@ -188,13 +190,17 @@ static void count_begin(struct mtr_thread *t) {
 void mtr_buffer_count(const struct mtr_thread *t) {
     const struct mtr_thread_cold *cold = t->cold;
     struct mtr_buffer *b = cold->buffer;
+    TCM_ASSERT(!cold->is_counted ||
+               cold->counts.mallocs + t->next_token - cold->count_token >=
+                   cold->other_tokens);
     b->is_counted = cold->is_counted;
     b->counts = cold->counts;
     b->counts.mallocs += t->next_token - cold->count_token - cold->other_tokens;
     b->counts.frees += t->frees;
 }
 
-/* Resets the coding state: what a reader needs is in the event. */
+/* Writes the BUFFER event and resets the coding state: the event has all that a
+   reader needs. */
 void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
     struct mtr_thread_cold *cold = t->cold;
     const struct mtr_buffer *b = cold->buffer;
@@ -227,8 +233,8 @@ void mtr_put_buffer_state(struct mtr_thread *t, uint64_t now) {
  * Tokens: 64-bit names of blocks, never used twice. Threads take them in blocks
  * from one counter, so that the hot path needs no atomic operation. The counter
  * is in ordinary memory: the child of a fork goes on where its parent was, so
- * that its tokens are above all those that it finds in the words of inherited
- * blocks. Relaxed: nothing is published through them.
+ * its tokens are above all tokens that it finds in the words of inherited
+ * blocks. Relaxed: nothing is published through tokens.
  */
 #define TOKENS_MIN 64u
 #define TOKENS_MAX 4096u
@@ -254,8 +260,8 @@ bool mtr_tokens_are_low(const struct mtr_thread *t) {
     return left < t->cold->token_count / 8 || left == 0;
 }
 
-/* A new token block in the middle of a buffer; the rest of the old one is given
-   up. Its time is one that costs little and that every reader welcomes. */
+/* Takes a new token block and gives up the rest of the old one. The TIME event
+   costs little here and narrows intervals for readers. */
 void mtr_put_tokens(struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
     uint64_t old_end = cold->token_end;
@@ -288,7 +294,7 @@ void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
                       struct mtr_buffer *b, uint64_t stream, uint64_t time_lo) {
     TCM_ASSERT(b == t->cold->buffer && t->pos == b->base + HEAD_BYTES);
     TCM_ASSERT(t->cold->id != MTF_THREAD_NONE);
-    /* A kill while the head is written leaves no head. */
+    /* A kill while the head is being written leaves no head. */
     TCM_ASSERT(((struct mtf_spool_buffer *)(void *)b->base)->sync == 0);
     b->thread = t->cold->id;
     b->stream = stream;
@@ -305,38 +311,40 @@ void mtr_buffer_begin(struct mtr_recorder *rec, struct mtr_thread *t,
 /* --- Gaps ----------------------------------------------------------------- */
 
 /*
- * TCMALLOC_TRACE_OVERFLOW=drop: a thread that finds no buffer goes on, and what
- * it does is counted instead of recorded, until there is one. With %p so does
- * one that has no saver to wait for, and no memory for buffers of its own.
+ * Gaps (TCMALLOC_TRACE_OVERFLOW=drop): a thread that finds no buffer goes on,
+ * and its calls are counted instead of recorded, until it gets one. With %p
+ * this also happens to a thread that has no saver to wait for and no memory for
+ * buffers of its own.
  *
  *   ... events | UNTRACED m, GAP n || BUFFER | events ...
  *         pos --^                    recorded again
  *
- * What a gap has so far stands in two events behind pos: unpublished, and
- * changed in place, so that the spool of a process that is killed in the gap
- * has the numbers of that moment. They are published when the buffer is let go.
- * The saver does not see them before, and needs not: totals are in the footer.
+ * The numbers of a gap stand in two events behind pos: unpublished, and changed
+ * in place, so that the spool of a process that is killed in the gap has the
+ * numbers of that moment. They are published when the buffer is handed over.
+ * The saver does not see them earlier, and does not need them: totals are in
+ * the footer.
  *
- * A thread that was born in the gap has no buffer. Its numbers are in page 0 of
- * the spool, under the pool's lock, until it has.
+ * A thread that was born in a gap has no buffer. Its numbers are in page 0 of
+ * the spool, under the pool's lock, until it gets one.
  *
- * Threads: all of it is done by the thread whose gap it is. Its limit is NULL
- * meanwhile, so each call takes the slow path.
+ * Threads: the thread whose gap it is. Its limit is NULL meanwhile, so each
+ * call takes the slow path.
  */
 
-/* Bytes behind the room of every buffer, where threads may drop: what tells of
-   a gap stands there, and the end of its thread. */
+/* Bytes kept free at the end of every buffer where threads may drop: for the
+   events of a gap, and the end of the thread. */
 #define GAP_ROOM 160u
 
-/* Below the bound the saver makes more buffers within a millisecond or so, if
-   it runs. */
-#define PATIENCE_NS 100000000u
+/* Below the bound the saver makes more buffers within about a millisecond if it
+   gets a processor; a thread waits this long for it before it drops. */
+#define DROP_WAIT_NS 100000000u
 
-/* UNTRACED, written in all the bytes that it can take, then GAP. */
+/* UNTRACED, in the longest form of its varint, then GAP. */
 #define UNTRACED_BYTES ((uint8_t)MTF_VARINT_MAX_BYTES)
-#define TOLD_BYTES     (UNTRACED_BYTES + MTF_RAW_GAP_LENGTH)
-/* A gap, the times and the end of a thread. */
-TCM_STATIC_ASSERT(TOLD_BYTES + 5 * 8 + MTF_EXTENDED_HEAD + 15 <= GAP_ROOM,
+#define GAP_BYTES      (UNTRACED_BYTES + MTF_RAW_GAP_LENGTH)
+/* A gap, times, and the end of a thread. */
+TCM_STATIC_ASSERT(GAP_BYTES + 5 * 8 + MTF_EXTENDED_HEAD + 15 <= GAP_ROOM,
                   "a gap and the end of its thread fit behind a full buffer");
 
 uint8_t *mtr_room_end(const struct mtr_buffer *b) {
@@ -345,14 +353,14 @@ uint8_t *mtr_room_end(const struct mtr_buffer *b) {
            (may_drop ? GAP_ROOM : 0);
 }
 
-uint64_t mtr_gap_patience(struct mtr_recorder *rec, const struct mtr_thread *t,
-                          uint64_t began, uint64_t now) {
+uint64_t mtr_gap_wait_ns(struct mtr_recorder *rec, const struct mtr_thread *t,
+                         uint64_t began, uint64_t now) {
     if (!mtr_config.drops)
         return UINT64_MAX;
     if (mtr_drops(t) || mtr_pool_is_full(&rec->pool, t->cold->buffer) ||
-        now - began >= PATIENCE_NS)
+        now - began >= DROP_WAIT_NS)
         return 0;
-    return PATIENCE_NS - (now - began);
+    return DROP_WAIT_NS - (now - began);
 }
 
 bool mtr_gap_begin(struct mtr_recorder *rec, struct mtr_thread *t) {
@@ -376,20 +384,20 @@ bool mtr_gap_lasts(struct mtr_recorder *rec, const struct mtr_thread *t) {
            !mtr_thread_is_over(rec, t->cold);
 }
 
-/* What the gap has so far, behind pos. An event's bytes come before its first
-   one, and the first event's last. */
-static void tell(struct mtr_thread *t) {
+/* Writes the gap's numbers behind pos. The other bytes of an event are stored
+   before its first one, and the first event of the two is stored last. */
+static void write_gap(struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
     uint8_t *gap = t->pos + UNTRACED_BYTES;
-    TCM_ASSERT(t->pos + TOLD_BYTES + MTR_BUFFER_SLACK <=
+    TCM_ASSERT(t->pos + GAP_BYTES + MTR_BUFFER_SLACK <=
                cold->buffer->base + cold->buffer->size);
     TCM_ASSERT(cold->gap_bytes == 0 || cold->gap_bytes == UNTRACED_BYTES ||
-               cold->gap_bytes == TOLD_BYTES);
-    if (cold->gap_bytes == TOLD_BYTES) {
+               cold->gap_bytes == GAP_BYTES);
+    if (cold->gap_bytes == GAP_BYTES) {
         mtf_raw_set_gap_events(gap, cold->gap_dropped);
     } else if (cold->gap_dropped != 0 || cold->gap_passed) {
         mtf_raw_put_gap(gap, cold->gap_dropped, cold->gap_ns, cold->gap_ns);
-        cold->gap_bytes = TOLD_BYTES;
+        cold->gap_bytes = GAP_BYTES;
     } else {
         cold->gap_bytes = UNTRACED_BYTES;
     }
@@ -398,7 +406,8 @@ static void tell(struct mtr_thread *t) {
         t->pos, mtf_inline_payload(MTF_RAW_UNTRACED, cold->gap_untraced));
 }
 
-static void count(struct mtr_thread *t, uint64_t dropped, uint64_t untraced) {
+static void count_lost(struct mtr_thread *t, uint64_t dropped,
+                       uint64_t untraced) {
     struct mtr_thread_cold *cold = t->cold;
     TCM_ASSERT(mtr_drops(t) && t->limit == NULL);
     mtr_count(&cold->dropped, dropped);
@@ -406,39 +415,39 @@ static void count(struct mtr_thread *t, uint64_t dropped, uint64_t untraced) {
     cold->gap_dropped += dropped;
     cold->gap_untraced += untraced;
     if (cold->buffer != NULL)
-        tell(t);
+        write_gap(t);
     else
         mtr_pool_count_lost(&mtr_recorder->pool, cold->session, dropped,
                             untraced);
 }
 
 void mtr_count_dropped(struct mtr_thread *t) {
-    count(t, 1, 0);
+    count_lost(t, 1, 0);
 }
 
-/* One event each: they are rare, and a count kept back would be lost by a
-   kill. */
+/* One event for each, because they are rare, and a kill would lose a count kept
+   back. */
 void mtr_count_untraced_free(struct mtr_thread *t) {
     if (mtr_drops(t)) {
-        count(t, 0, 1);
+        count_lost(t, 0, 1);
         return;
     }
     mtr_count(&t->cold->untraced, 1);
     mtr_put(t, mtf_inline_payload(MTF_RAW_UNTRACED, 1));
 }
 
-void mtr_pass_over(struct mtr_thread *t) {
+void mtr_skip_event(struct mtr_thread *t) {
     t->cold->gap_passed = true;
-    count(t, 0, 0);
+    count_lost(t, 0, 0);
 }
 
 uint32_t mtr_gap_close(struct mtr_thread *t, uint64_t now) {
-    if (t->cold->gap_bytes == TOLD_BYTES)
+    if (t->cold->gap_bytes == GAP_BYTES)
         mtf_raw_set_gap_end(t->pos + UNTRACED_BYTES, now);
     return t->cold->gap_bytes;
 }
 
-void mtr_gap_let_go(struct mtr_thread *t) {
+void mtr_gap_reset(struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
     cold->gap_dropped = cold->gap_untraced = 0;
     cold->gap_bytes = 0;
@@ -450,16 +459,16 @@ void mtr_gap_end(struct mtr_thread *t, uint64_t now) {
     TCM_ASSERT(mtr_drops(t) && cold->buffer != NULL);
     TCM_ASSERT(now >= cold->gap_ns);
     t->flags &= (uint8_t)~MTR_THREAD_DROPS;
-    /* It was counted in page 0 until now, and begins this buffer. */
+    /* Until now the gap was counted in page 0; it begins this buffer. */
     if (cold->gap_bytes == 0 && (cold->gap_dropped != 0 ||
                                  cold->gap_untraced != 0 || cold->gap_passed)) {
         mtr_pool_count_lost(&mtr_recorder->pool, cold->session,
                             -cold->gap_dropped, -cold->gap_untraced);
-        tell(t);
+        write_gap(t);
     }
-    uint32_t told = mtr_gap_close(t, now);
-    if (told != 0)
-        mtr_publish(t, t->pos, told);
-    mtr_gap_let_go(t);
+    uint32_t gap_bytes_ = mtr_gap_close(t, now);
+    if (gap_bytes_ != 0)
+        mtr_publish(t, t->pos, gap_bytes_);
+    mtr_gap_reset(t);
     TCM_TESTPOINT("gap_ends");
 }

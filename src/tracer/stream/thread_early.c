@@ -13,37 +13,38 @@
 
 #define HEAD_BYTES sizeof(struct mtf_spool_buffer)
 
-/* Of glibc, since 2.32; cleared by the first pthread_create before it allocates
-   for the thread. */
+/* A variable of glibc since 2.32; the first pthread_create clears it before it
+   allocates for the thread. */
 extern char __libc_single_threaded __attribute__((weak));
 
 static struct mtr_thread_record early;
 static uint8_t early_bytes[MTR_SMALL_BYTES] TCM_ALIGNED(TCM_CACHE_LINE);
-#define CLAIMED UINTPTR_MAX   /* events are where they belong */
-static uintptr_t early_owner; /* self() of it, 0: nobody yet, or CLAIMED */
-static uint32_t early_pid;    /* its process */
+#define CLAIMED UINTPTR_MAX   /* the events are adopted */
+static uintptr_t early_owner; /* its thread_key, 0, or CLAIMED */
+static uint32_t early_pid;    /* process of the owner */
 static uint64_t early_dropped;
 static bool early_is_unwanted;
-static bool early_is_forked; /* the child of a fork, without early events */
+static bool early_is_forked; /* this is the child of a fork */
 static uint64_t early_first_token;
-static uint64_t early_time_ns; /* before the first of them */
+static uint64_t early_time_ns; /* before the first event */
 
 bool mtr_early_is(const struct mtr_thread *t) {
     return t == &early.hot;
 }
 
-/* Tells threads apart without a system call, which programs may have forbidden
-   themselves. The child of a vfork is the thread that made it. */
-static uintptr_t self(void) {
+/* Tells threads apart without a system call, which a filter may forbid. The
+   child of a vfork has the key of the thread that made it. */
+static uintptr_t thread_key(void) {
     return (uintptr_t)&mtr_inside;
 }
 
 static bool is_owner(void) {
-    return tcm_load_relaxed(&early_owner) == self();
+    return tcm_load_relaxed(&early_owner) == thread_key();
 }
 
-/* Whether the buffer was begun by this process, or by a child in its memory;
-   false in such a child, and in one that was forked without handlers. */
+/* True if the buffer was begun by this process, or by a vfork child in its
+   memory; false in such a child, and in a child that was forked without
+   handlers. */
 static bool is_of_this_process(void) {
     uint32_t pid = tcm_os_pid();
     if (early_pid != pid && tcm_os_is_forked())
@@ -70,8 +71,8 @@ static size_t used(const struct mtr_thread *t) {
     return (size_t)(t->pos - early_bytes);
 }
 
-/* A constructor may fork before any allocation, so that no handler tells the
-   child; or vfork, whose child is not to set up anything. */
+/* A constructor may fork before any allocation, so that no handler runs in the
+   child; or vfork, whose child must not make set-up. */
 static bool is_over_at_first(bool at_once) {
     bool is_child = tcm_os_is_forked();
     if (is_child && tcm_os_shares_memory())
@@ -79,9 +80,9 @@ static bool is_over_at_first(bool at_once) {
     return is_child || at_once;
 }
 
-/* Events of calls that allocate have a quarter of the buffer: what may come
-   without any, the frees of what they made, then has room. */
-bool mtr_early_is_over(bool at_once) {
+/* Calls that allocate may fill a quarter of the buffer: the rest is for frees
+   of what they allocated, which come without any of them. */
+bool mtr_early_must_end(bool at_once) {
     bool makes_threads =
         &__libc_single_threaded != NULL && !__libc_single_threaded;
     if (early_is_forked)
@@ -94,7 +95,7 @@ bool mtr_early_is_over(bool at_once) {
            is_of_this_process();
 }
 
-void mtr_early_give_up(void) {
+void mtr_early_disable(void) {
     early_is_unwanted = true;
 }
 
@@ -110,12 +111,12 @@ uint64_t mtr_early_take_dropped(void) {
     return tcm_swap_acq_rel(&early_dropped, (uint64_t)0) + are_lost;
 }
 
-/* The limit stays NULL: each call asks whether set-up is due. */
+/* The limit stays NULL: each call checks whether set-up is due. */
 struct mtr_thread *mtr_early_enter(struct mtr_thread **slot) {
     struct mtr_thread *t = &early.hot;
     uintptr_t nobody = 0;
     bool may_begin = !early_is_forked && !early_is_unwanted;
-    if (may_begin && tcm_cas_acquire(&early_owner, &nobody, self()))
+    if (may_begin && tcm_cas_acquire(&early_owner, &nobody, thread_key()))
         begin(t);
     if (early_is_unwanted || !is_owner() || t->pos > t->cold->room_end) {
         tcm_add_relaxed(&early_dropped, (uint64_t)1);
@@ -173,23 +174,24 @@ void mtr_early_adopt(struct mtr_recorder *rec) {
     cold->slow_times = early.cold.slow_times;
     cold->tid = early.cold.tid;
     cold->room_end = mtr_room_end(b);
-    /* The first event's time is the early buffer's, so is the interval's. */
+    /* The time of the first event is that of the early buffer, as is the
+       interval's. */
     mtr_buffer_begin(rec, t, b, 0, rec->start_ns);
     memcpy(t->pos, early_bytes + HEAD_BYTES, n);
     mtr_publish(t, t->pos, (unsigned)n);
     early_owner = CLAIMED;
     rec->adopted = t;
-    tcm_store_relaxed(&rec->adopted_by, self());
+    tcm_store_relaxed(&rec->adopted_by, thread_key());
 }
 
-/* Another thread may look while the adopter writes; it finds a thread that is
-   not itself, or nobody. */
+/* Another thread may read adopted_by while the adopter writes it; it finds a
+   key that is not its own, or 0. */
 struct mtr_thread *mtr_early_claim_adopted(struct mtr_recorder *rec,
                                            struct mtr_thread **slot) {
-    if (tcm_load_relaxed(&rec->adopted_by) != self())
+    if (tcm_load_relaxed(&rec->adopted_by) != thread_key())
         return NULL;
     struct mtr_thread *t = rec->adopted;
     tcm_store_relaxed(&rec->adopted_by, (uintptr_t)0);
-    mtr_registry_own(t, slot);
+    mtr_registry_set_owner(t, slot);
     return t;
 }

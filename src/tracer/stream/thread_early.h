@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Events before set-up. The recorder's constructor makes that; those of other
- * libraries run before it, and may allocate. What one thread does then goes to
- * a static buffer, with which the recording begins its stream, or of which
- * nothing remains. Set-up comes earlier only when that does not do: a library
- * in front of the C library may not be ready for the calls that set-up makes,
- * and what called malloc may be one that set-up makes, too.
+ * Events before set-up. The recorder's constructor makes set-up; constructors
+ * of other libraries run before it and may allocate. The events of one thread
+ * then go to a static buffer. The recording begins that thread's stream with
+ * them; without a recording they are dropped. Set-up is made earlier only where
+ * the buffer is not enough: a library in front of the C library may not be
+ * ready for the calls that set-up makes, and the caller of malloc may be one of
+ * the functions that set-up calls.
  *
- * Threads: the first to come claims the buffer; what others do is counted as
- * dropped. Set-up adopts it only on the same thread.
+ * Threads: the first thread to allocate claims the buffer; calls of other
+ * threads are counted as dropped. Set-up adopts the buffer only on the thread
+ * that claimed it.
  */
 #ifndef TCM_TRACER_STREAM_THREAD_EARLY_H
 #define TCM_TRACER_STREAM_THREAD_EARLY_H
@@ -20,31 +22,36 @@ struct mtr_thread;
 
 /* mtr_enter before mtr_init: the static buffer, for one thread. */
 struct mtr_thread *mtr_early_enter(struct mtr_thread **slot);
-/* Whether the buffer does not do for the calling thread, which is about to
-   allocate: it is filling; or the thread is making the process's second one; or
-   this is the child of a fork; or nothing is to go there (AT_ONCE). */
-bool mtr_early_is_over(bool at_once);
-/* The environment names no output: nothing more goes to the buffer, and no
-   clock is read for it, which the program may have forbidden itself. */
-void mtr_early_give_up(void);
-/* For the child of a fork. */
+/* True if set-up has to be made now, for the calling thread, which is about to
+   allocate: the buffer fills up; or the thread is creating the process's second
+   thread; or this is the child of a fork; or nothing is to go to the buffer
+   (AT_ONCE). */
+bool mtr_early_must_end(bool at_once);
+/* Turns the buffer off, because the environment names no output: nothing more
+   goes to it, and no clock is read for it, which a filter of system calls may
+   forbid. */
+void mtr_early_disable(void);
+/* For the child of a fork: forgets the events. */
 void mtr_early_fork_child(void);
-/* True for the static state. */
+/* True if T is the static state. */
 bool mtr_early_is(const struct mtr_thread *t);
-/* The calling thread wrote early events, which a recording can begin with. */
+/* True if the calling thread wrote early events, which a recording can begin
+   with. */
 bool mtr_early_has_events(void);
-/* Token of the first early event; these are part of a recording that adopts
-   them and of no other. */
+/* Token of the first early event. The events belong to the recording that
+   adopts them and to no other. */
 uint64_t mtr_early_first_token(void);
 uint64_t mtr_early_time_ns(void);
-/* Makes them the beginning of the calling thread's stream. */
+/* Makes the events the beginning of the calling thread's stream. */
 void mtr_early_adopt(struct mtr_recorder *rec);
-/* Calls before set-up that are in no buffer; 0 from then on. */
+/* Takes the count of calls before set-up that are in no buffer; it is 0 from
+   then on. */
 uint64_t mtr_early_take_dropped(void);
-/* The calling thread's adopted state, once, owned by SLOT; else NULL. */
+/* Returns the calling thread's adopted state, owned by SLOT, once; else
+   NULL. */
 struct mtr_thread *mtr_early_claim_adopted(struct mtr_recorder *rec,
                                            struct mtr_thread **slot);
-/* A call of a signal handler that is not recorded. */
+/* Counts a call of a signal handler that is not recorded. */
 void mtr_early_count_missed(void);
 
 #endif

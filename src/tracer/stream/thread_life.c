@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The way in: whether the thread records, with which record, and up to where it
- * may write before it enters again.
+ * How a thread enters its stream: does it record, with which record, and up to
+ * where may it write before it enters again?
  */
 #include "tracer/stream/thread_life.h"
 
@@ -18,8 +18,8 @@
 
 #define HEAD_BYTES ((uint32_t)sizeof(struct mtf_spool_buffer))
 
-/* A small buffer that was full sooner than this is followed by a large one, a
-   large one that lasted longer by a small one. */
+/* A small buffer that is full sooner than BUSY_NS is followed by a large one, a
+   large one that lasts longer than QUIET_NS by a small one. */
 #define BUSY_NS  100000000u
 #define QUIET_NS 2000000000u
 
@@ -37,7 +37,8 @@ static enum mtr_size next_size(const struct mtr_buffer *old, uint64_t now) {
     return lasted < BUSY_NS ? MTR_LARGE : MTR_SMALL;
 }
 
-/* Hands OLD over for a new buffer; waits while there is none. */
+/* Hands OLD over for a new buffer; waits while none is free. NULL: the
+   recording is over, or T may not wait. */
 static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
                                       struct mtr_thread *t,
                                       struct mtr_buffer *old,
@@ -58,9 +59,10 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
         if (state == MTR_LAZY && b != NULL)
             break;
         cold->pool_seq = seq;
-        /* Lazy, or ended without one. A saver that is being made may wait for
-           a lock of the C library's that this thread holds. */
-        if (state != MTR_RUNNING && !mtr_saver_need(rec)) {
+        /* The recording is lazy, or in end mode without a saver. A saver that
+           is being created may wait for a lock of the C library that this
+           thread holds. */
+        if (state != MTR_RUNNING && !mtr_saver_ensure(rec)) {
             if (b != NULL || mtr_thread_is_over(rec, cold) ||
                 !mtr_saver_stock_here(rec))
                 break;
@@ -72,7 +74,7 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
             break;
         uint64_t now = mtr_clock_ns();
         uint64_t patience =
-            mtr_gap_patience(rec, t, began == 0 ? now : began, now);
+            mtr_gap_wait_ns(rec, t, began == 0 ? now : began, now);
         if (patience == 0)
             break;
         if (began == 0)
@@ -87,8 +89,8 @@ static struct mtr_buffer *take_buffer(struct mtr_recorder *rec,
     return b;
 }
 
-/* T's first or next buffer; may wait. false: the recording ended meanwhile, or
-   there is none and T must not wait. */
+/* Gives T its first or next buffer; may wait. false: the recording ended
+   meanwhile, or no buffer is free and T may not wait. */
 static bool exchange_buffer(struct mtr_recorder *rec, struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
     struct mtr_buffer *old = cold->buffer;
@@ -108,7 +110,7 @@ static bool exchange_buffer(struct mtr_recorder *rec, struct mtr_thread *t) {
         return false;
     TCM_ASSERT(b != old && b == cold->buffer);
     if (old != NULL)
-        mtr_gap_let_go(t);
+        mtr_gap_reset(t);
     now = mtr_clock_ns();
     mtr_buffer_begin(rec, t, b, stream, now);
     cold->room_end = mtr_room_end(b);
@@ -124,8 +126,8 @@ static bool exchange_buffer(struct mtr_recorder *rec, struct mtr_thread *t) {
 /* --- The way in ---------------------------------------------------------- */
 
 /*
- * The position up to which hot events may go without coming by. false: the
- * recording is over.
+ * Sets the limit up to which hot events need not enter. false: the recording is
+ * over.
  */
 static bool set_limit(struct mtr_recorder *rec, struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
@@ -139,13 +141,13 @@ static bool set_limit(struct mtr_recorder *rec, struct mtr_thread *t) {
     uint8_t *limit = (uint64_t)(end - t->pos) <= left ? end : t->pos + left;
     tcm_store_relaxed(&t->limit, limit);
     /*
-     * The saver sets idle (or ends recording), then stores 0 to limit, with a
-     * fence between. If its 0 came before our limit in the order of the stores
-     * to limit, we see idle here; otherwise its 0 stands. The same fence stands
-     * behind the taking of tokens: the thread that begins the next recording
-     * counts its session, makes a fence and reads the first token, so either
+     * The saver sets idle (or ends the recording), makes a fence, then stores 0
+     * to limit. If its 0 comes before our limit in the order of the stores to
+     * limit, we see idle here; otherwise its 0 stays. This fence also comes
+     * after the taking of tokens: the thread that begins the next recording
+     * stores its session, makes a fence and reads the first token. So either
      * its first token is above those we took, or we see its session and use
-     * none.
+     * none of them.
      */
     tcm_fence_seq_cst();
     TCM_TESTPOINT("limit_set");
@@ -169,21 +171,21 @@ bool mtr_make_room(struct mtr_recorder *rec, struct mtr_thread *t,
     return !mtr_early_is(t) && exchange_buffer(rec, t) && set_limit(rec, t);
 }
 
-/* Whether the saver took T's limit away when nothing had happened for a while:
-   its next barrier comes after the quiet, so the event to come could be of any
-   time in it. */
+/* True if the saver has cleared T's limit because nothing happened for a while:
+   its next barrier comes after the quiet, so without a time the next event
+   could be of any time in it. */
 static bool was_quiet(struct mtr_recorder *rec, const struct mtr_thread *t) {
     return tcm_load_relaxed(&t->limit) == NULL &&
            tcm_load_relaxed(&rec->state) == MTR_RUNNING;
 }
 
-/* T gets room and a token, or its call is dropped. false: recording ended
-   meanwhile. */
+/* Gives T room and a token, or makes it drop its call. false: the recording
+   ended meanwhile. */
 static bool make_ready(struct mtr_recorder *rec, struct mtr_thread *t) {
     struct mtr_thread_cold *cold = t->cold;
-    /* Stays due until there is a saver. */
+    /* The word stays set until there is a saver. */
     if (mtr_freeing == 0 && tcm_load_relaxed(&rec->link.due) != 0 &&
-        mtr_saver_need(rec))
+        mtr_saver_ensure(rec))
         tcm_store_relaxed(&rec->link.due, 0u);
     if (mtr_drops(t) && mtr_gap_lasts(rec, t))
         return true;
@@ -208,15 +210,14 @@ static bool make_ready(struct mtr_recorder *rec, struct mtr_thread *t) {
     return set_limit(rec, t);
 }
 
-/* True when the process records; begins it if it was only to begin with the
+/* True if the process records. Begins a recording that is to begin with the
    first event. */
 static bool recording_now(struct mtr_recorder *rec) {
     if (rec == NULL)
         return false;
     uint32_t state = tcm_load_acquire(&rec->state);
-    /* A start by call sets the flag when all else is done, and the host goes by
-       the flag: a thread that wrote earlier would do so without object words.
-     */
+    /* A start by call sets the flag last, and the host goes by the flag: a
+       thread that wrote earlier would do so without object words. */
     if (TCM_LIKELY(state == MTR_RUNNING || state == MTR_LAZY ||
                    state == MTR_ENDED))
         return tcm_load_seq_cst(&rec->control.recording) != 0;
@@ -225,29 +226,31 @@ static bool recording_now(struct mtr_recorder *rec) {
     if (state == MTR_ARMED || state == MTR_OFF ||
         (state == MTR_STARTING && mtr_is_recording()))
         return mtr_start_armed(rec);
-    /* Over, or begun by call and not on yet. */
+    /* The recording is over, or was begun by call and is not on yet. */
     if (state != MTR_STARTING)
         mtr_message_flush(rec);
     return false;
 }
 
-/* T's record goes back, with what its gap has so far in the buffer. */
+/* Gives T's record back, with the gap so far in its buffer. */
 static void leave(struct mtr_recorder *rec, struct mtr_thread *t) {
     if (t->cold->buffer != NULL && mtr_drops(t))
         mtr_gap_end(t, mtr_clock_ns());
     mtr_registry_remove(rec, t);
 }
 
-/* ID 0: an ordinary thread. */
+/* Enters the stream of SLOT's thread, inside the recorder. ID 0: an ordinary
+   thread. */
 static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
     struct mtr_thread *t = *slot;
     struct mtr_recorder *rec = mtr_recorder;
     TCM_ASSERT(mtr_inside != 0 && t != NULL);
-    /* One from before set-up, or one that fork wiped, which we own no more. */
+    /* Replace a state from before set-up, and one that fork has wiped, which is
+       not ours any more. */
     if (mtr_early_is(t) || t == &mtr_no_thread) {
         t = NULL;
     } else if (t->cold == NULL) {
-        mtr_registry_own(t, NULL);
+        mtr_registry_set_owner(t, NULL);
         t = NULL;
     }
     TCM_ASSERT(t == NULL || mtr_registry_is_owner(t, slot));
@@ -268,7 +271,7 @@ static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
     if (is_new)
         t = mtr_registry_add(rec, id, slot);
     /* The recording that was on may have ended before we took the session of
-       the next one, which then is not on before its flag is set. */
+       the next one, which is not on before its flag is set. */
     if (t == NULL ||
         (is_new && tcm_load_seq_cst(&rec->control.recording) == 0) ||
         !make_ready(rec, t)) {
@@ -281,7 +284,7 @@ static struct mtr_thread *enter(struct mtr_thread **slot, uint32_t id) {
     return t;
 }
 
-/* A call of a signal handler that came while its thread is in here. It takes no
+/* Counts a call of a signal handler that has interrupted the recorder. Takes no
    lock. */
 static void count_missed(void) {
     struct mtr_recorder *rec = mtr_recorder;
@@ -291,13 +294,12 @@ static void count_missed(void) {
         tcm_add_relaxed(&rec->registry.missed, (uint64_t)1);
 }
 
-/* ID 0: an ordinary thread. */
+/* mtr_enter without its fast path. ID 0: an ordinary thread. */
 static struct mtr_thread *enter_slow(struct mtr_thread **slot, uint32_t id) {
     if (TCM_UNLIKELY(mtr_inside != 0)) {
-        /* The stream of a thread that was left in here by a jump may be in any
-           state, apart from what was published: the saver takes that, and the
-           thread goes on with another. So would a handler that is taken for
-           such a jump. */
+        /* A jump has left the stream in any state, apart from what was
+           published: the saver takes that, and the thread goes on with another
+           stream. So does a handler that is mistaken for such a jump. */
         *slot = &mtr_no_thread;
         if (mtr_is_inside(mtr_frame())) {
             count_missed();
@@ -306,10 +308,10 @@ static struct mtr_thread *enter_slow(struct mtr_thread **slot, uint32_t id) {
         TCM_TESTPOINT("left_by_jump");
     }
     int saved = errno;
-    mtr_go_in(mtr_frame());
+    mtr_inside_begin(mtr_frame());
     struct mtr_thread *t =
         mtr_is_early() ? mtr_early_enter(slot) : enter(slot, id);
-    mtr_go_out();
+    mtr_inside_end();
     errno = saved;
     return t;
 }
@@ -344,33 +346,34 @@ uint32_t mtr_thread_end(struct mtr_thread **slot) {
         *slot = &mtr_no_thread;
         return 0;
     }
-    /* Another state than before if the next recording has begun. */
+    /* A new state if the next recording has begun. */
     t = mtr_enter(slot);
     if (t == NULL)
         return 0;
     uint32_t id = t->cold->id;
     TCM_ASSERT(mtr_registry_is_owner(t, slot) && mtr_inside == 0);
     int saved = errno;
-    mtr_go_in(mtr_frame());
+    mtr_inside_begin(mtr_frame());
     /* The thread's cache is given up after this. */
     tcm_fence_seq_cst();
     uint64_t now = mtr_clock_ns();
-    /* One that never got a buffer has its calls in the footer's count. */
+    /* A thread that never got a buffer has its calls in the count of the
+       footer. */
     if (t->cold->buffer != NULL) {
         if (mtr_drops(t))
             mtr_gap_end(t, now);
         mtr_put_time(t, now);
         mtr_put_thread_end(t, true);
-        /* An upper bound of the end: without it the next barrier's is the
-           nearest, and threads that ended long before another one began look
-           as if they might have overlapped with it. */
+        /* An upper bound of the end: without it the time of the next barrier is
+           the nearest, and threads that ended long before another one began
+           look as if they might have overlapped. */
         tcm_fence_seq_cst();
         mtr_put_time(t, mtr_clock_ns());
         tcm_store_relaxed(&t->limit, NULL);
     }
     leave(rec, t);
     *slot = &mtr_no_thread;
-    mtr_go_out();
+    mtr_inside_end();
     errno = saved;
     mtr_leave();
     return id;
@@ -382,7 +385,7 @@ void mtr_thread_end_dead(struct mtr_thread *t) {
         mtr_is_inside(mtr_frame()))
         return;
     int saved = errno;
-    mtr_go_in(mtr_frame());
+    mtr_inside_begin(mtr_frame());
     if (t->cold->buffer != NULL && !mtr_thread_is_over(rec, t->cold) &&
         mtr_make_room(rec, t, MTR_ROOM)) {
         mtr_put_time(t, mtr_clock_ns());
@@ -391,7 +394,7 @@ void mtr_thread_end_dead(struct mtr_thread *t) {
         mtr_put_time(t, mtr_clock_ns());
     }
     leave(rec, t);
-    mtr_go_out();
+    mtr_inside_end();
     errno = saved;
     mtr_leave();
 }
@@ -399,9 +402,9 @@ void mtr_thread_end_dead(struct mtr_thread *t) {
 /* --- After the end ------------------------------------------------------- */
 
 /*
- * A thread that holds the C library's lock of stacks frees, and may wait for
- * the late lock; making a thread takes that lock. So whoever holds the late
- * lock counts as one that frees, and makes no saver.
+ * A thread that holds the C library's lock of stacks may free, and so wait for
+ * the late lock; creating a thread takes the lock of stacks. So the holder of
+ * the late lock counts as one that frees, and creates no saver.
  */
 static void late_lock(struct mtr_recorder *rec) {
     tcm_lock(&rec->late_lock);
@@ -415,14 +418,15 @@ static void late_unlock(struct mtr_recorder *rec) {
     tcm_unlock(&rec->late_lock);
 }
 
-/* The first recording of a process prepares the lock. */
+/* Begins the first recording of the process, which initializes the late
+   lock. */
 static bool begin_late(struct mtr_recorder *rec) {
     int saved = errno;
-    mtr_go_in(mtr_frame());
+    mtr_inside_begin(mtr_frame());
     mtr_freeing++;
     bool ok = recording_now(rec);
     mtr_freeing--;
-    mtr_go_out();
+    mtr_inside_end();
     errno = saved;
     return ok;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Records are cut from slabs whose addresses lie in ordinary memory: the child
- * of a fork finds them zeroed and cuts them again, so chains of forks use
+ * of a fork finds the slabs zeroed and cuts them again, so chains of forks use
  * little more memory than one process.
  */
 #include "tracer/stream/thread_registry.h"
@@ -18,25 +18,26 @@
 TCM_STATIC_ASSERT(sizeof(struct mtr_thread_record) % TCM_CACHE_LINE == 0,
                   "records of two threads share no cache line");
 
-/* Slab i has SLAB_BYTES << i bytes; all together hold 2^24 threads. */
+/* Slab i has SLAB_BYTES << i bytes; all slabs together hold 2^24 threads. */
 #define SLAB_BYTES ((size_t)64 << 10)
 #define SLABS      16u
 
 /*
- * Each record's owner, the slot that points to it, is stored in memory that a
- * child keeps. In the child all records are free again, but its one thread
- * still has its slot, and enters the recorder only when the record's limit says
- * so: its record must go to no other thread until then, whichever comes first,
- * and whether or not a handler ran. Owners that the child does not have cost
- * their records' memory, until a handler forgets them.
+ * A slab. The owner of a record, which is the slot that points to it, is stored
+ * in memory that a child keeps. In a child all records are free again, but its
+ * only thread still has its slot, and enters the recorder only when the
+ * record's limit says so. Until then the record must go to no other thread,
+ * whichever thread comes first, and whether or not a fork handler ran. Owners
+ * that do not exist in the child cost the memory of their records until a
+ * handler forgets them.
  */
 struct slab {
-    struct mtr_thread_record *records; /* wiped in children */
-    uint8_t *sites; /* wiped, mts_thread_bytes each; NULL: none are recorded */
-    struct mtr_thread ***owners; /* kept; NULL: none */
+    struct mtr_thread_record *records; /* zeroed in children */
+    uint8_t *sites;                    /* zeroed in children; NULL: no sites */
+    struct mtr_thread ***owners;       /* kept by children; NULL: nobody */
 };
 static struct slab slabs[SLABS];
-/* Kernels without wipe-on-fork: the fork handlers do it. */
+/* The kernel cannot zero pages in children: the fork handler does. */
 static bool wipe_by_hand;
 
 void mtr_registry_init(struct mtr_registry *r) {
@@ -45,8 +46,9 @@ void mtr_registry_init(struct mtr_registry *r) {
     tcm_dlist_init(&r->live);
 }
 
-/* Session and first token under the lock, so that a new record has both of the
-   same recording. Their order is explained at set_limit, in thread_life.c. */
+/* Session and first token change under the lock, so that a new record has both
+   of the same recording. Their order is explained at set_limit in
+   thread_life.c. */
 void mtr_registry_begin(struct mtr_recorder *rec, uint32_t session,
                         const uint64_t *early_token) {
     struct mtr_registry *r = &rec->registry;
@@ -83,7 +85,7 @@ static bool make_slab(uint32_t i) {
         tcm_os_unmap(s.owners, s.owners == NULL ? 0 : owner_bytes);
         return false;
     }
-    /* Without memory for them allocations have no sites. */
+    /* Without this memory allocations have no sites. */
     if (mts_settings.mode != MTS_NO_SITES)
         s.sites = tcm_os_map(site_bytes);
     if (!tcm_os_wipe_on_fork(s.records, bytes) ||
@@ -93,7 +95,7 @@ static bool make_slab(uint32_t i) {
     return true;
 }
 
-/* Where T's owner is stored. */
+/* The place of T's owner. */
 static struct mtr_thread ***owner_of(const struct mtr_thread *t) {
     const struct mtr_thread_record *record =
         TCM_CONTAINER_OF(t, const struct mtr_thread_record, hot);
@@ -106,7 +108,7 @@ static struct mtr_thread ***owner_of(const struct mtr_thread *t) {
     return NULL;
 }
 
-/* The next record that nobody points to but SLOT. */
+/* The next record that has no owner but SLOT; NULL: no memory. */
 static struct mtr_thread_record *cut_record(struct mtr_registry *r,
                                             struct mtr_thread **slot) {
     tcm_lock_assert_held(&r->lock);
@@ -123,7 +125,7 @@ static struct mtr_thread_record *cut_record(struct mtr_registry *r,
     return NULL;
 }
 
-/* Where the sites of a record's allocations are found; NULL: nowhere. */
+/* The state of call sites of record R; NULL: none. */
 static struct mts_thread *sites_of(const struct mtr_thread_record *r) {
     for (uint32_t i = 0; i < SLABS && slabs[i].records != NULL; i++) {
         uintptr_t offset = (uintptr_t)r - (uintptr_t)slabs[i].records;
@@ -135,7 +137,7 @@ static struct mts_thread *sites_of(const struct mtr_thread_record *r) {
     return NULL;
 }
 
-void mtr_registry_own(struct mtr_thread *t, struct mtr_thread **slot) {
+void mtr_registry_set_owner(struct mtr_thread *t, struct mtr_thread **slot) {
     *owner_of(t) = slot;
 }
 
@@ -174,7 +176,7 @@ struct mtr_thread *mtr_registry_add(struct mtr_recorder *rec, uint32_t id,
         }
         if (mtr_config.check_frees)
             record->hot.flags |= MTR_THREAD_CHECKS;
-        /* No token is one that the fast paths of free and realloc take. */
+        /* No token reaches this: the fast paths of free and realloc are off. */
         if (record->hot.flags != 0)
             record->hot.first_token = UINT64_MAX;
         tcm_dlist_push_back(&r->live, &record->cold.link);
@@ -227,7 +229,7 @@ void mtr_registry_remove(struct mtr_recorder *rec, struct mtr_thread *t) {
     tcm_unlock(&r->lock);
 }
 
-void mtr_registry_stop_all(struct mtr_recorder *rec) {
+void mtr_registry_clear_limits(struct mtr_recorder *rec) {
     struct mtr_registry *r = &rec->registry;
     tcm_lock(&r->lock);
     for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next) {
@@ -245,6 +247,7 @@ void mtr_registry_totals(struct mtr_recorder *rec, struct mtr_totals *out,
     tcm_lock(&r->lock);
     *out = r->ended;
     out->dropped += tcm_load_relaxed(&r->missed);
+    TCM_ASSERT(r->next_id >= r->first_id);
     *threads = r->next_id - r->first_id;
     for (struct tcm_dlist *l = r->live.next; l != &r->live; l = l->next) {
         const struct mtr_thread_cold *cold =
@@ -255,10 +258,11 @@ void mtr_registry_totals(struct mtr_recorder *rec, struct mtr_totals *out,
     tcm_unlock(&r->lock);
 }
 
-void mtr_registry_leave_out(struct mtr_recorder *rec) {
+void mtr_registry_uncount_last(struct mtr_recorder *rec) {
     struct mtr_registry *r = &rec->registry;
     tcm_lock(&r->lock);
     r->first_id++;
+    TCM_ASSERT(r->first_id <= r->next_id);
     tcm_unlock(&r->lock);
 }
 

@@ -6,8 +6,8 @@
 
 #include <errno.h>
 
-/* A definition into the stream of CTX; room for the rest of the call's events
-   remains. */
+/* Writes a definition into the stream of CTX; room for the other events of the
+   call remains. false: there is no room. */
 static bool publish(void *ctx, const uint8_t *def, unsigned n) {
     struct mtr_thread *t = ctx;
     if (!mtr_make_room(mtr_recorder, t, MTF_EXTENDED_HEAD + n + MTR_ROOM))
@@ -16,8 +16,8 @@ static bool publish(void *ctx, const uint8_t *def, unsigned n) {
     return true;
 }
 
-/* SITE is that of the events that follow, unless its definition has no ROOM: a
-   gap begins then. */
+/* Makes SITE the site of the events that follow; without ROOM for its
+   definition a gap begins. */
 static bool enter(struct mtr_thread *t, bool room, uint32_t site) {
     if (!room)
         return mtr_gap_begin(mtr_recorder, t);

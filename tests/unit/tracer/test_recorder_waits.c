@@ -218,10 +218,10 @@ static void freeing(void) {
     tcm_store_release(&let_go, 1u);
     calls(0, 20000);
     mtr_flush();
-    mtr_config.answer = count_answer;
+    mtr_config.ensure_control = count_answer;
     mtr_config.control = true;
     mtr_freeing = 1;
-    shared->step = mtr_saver_need(mtr_recorder);
+    shared->step = mtr_saver_ensure(mtr_recorder);
     mtr_freeing = 0;
     shared->mark = answered;
     mtr_exit();

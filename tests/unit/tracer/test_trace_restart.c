@@ -59,7 +59,7 @@ static void meet(const char *label) {
         for (int ms = 0; ms < PASS_MS && tcm_load_acquire(&passed) == 0; ms++)
             usleep(1000);
         tcm_store_release(&saver_is_there,
-                          tcm_load_acquire(&mtr_recorder->link.started));
+                          tcm_load_acquire(&mtr_recorder->link.save_owner));
     }
 }
 
