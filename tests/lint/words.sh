@@ -37,7 +37,9 @@ allowances() {
 src/api/ 0
 src/gperftools/ 0
 src/preload/ 0
-src/ 69
+src/sites/ 0
+src/tracer/ 0
+src/ 13
 malloc-trace-replay/formats/ 0
 malloc-trace-replay/cmd/malloc_trace/dump/ 0
 malloc-trace-replay/cmd/malloc_trace/info/ 0
