@@ -4,17 +4,14 @@
  * how sure that is. Wiring.
  */
 #include "base/clock.h"
+#include "cmd/malloc_trace/compare/compare_contestants.h"
 #include "cmd/malloc_trace/compare/compare_gate.h"
-#include "cmd/malloc_trace/compare/compare_page.h"
 #include "cmd/malloc_trace/compare/compare_plan.h"
 #include "cmd/malloc_trace/compare/compare_print.h"
 #include "cmd/malloc_trace/compare/compare_program.h"
-#include "cmd/malloc_trace/compare/compare_result.h"
-#include "cmd/malloc_trace/compare/compare_rounds.h"
 #include "cmd/malloc_trace/compare/compare_run.h"
-#include "cmd/malloc_trace/compare/compare_settings.h"
-#include "cmd/malloc_trace/compare/traces.h"
-#include "cmd/malloc_trace/compare/verdict.h"
+#include "cmd/malloc_trace/compare/compare_traces.h"
+#include "cmd/malloc_trace/compare/compare_verdict.h"
 #include "cmd/malloc_trace/malloc_trace.h"
 #include "common/files.h"
 #include "common/main.h"
@@ -47,7 +44,7 @@ struct order {
 /* --- The command line ----------------------------------------------------- */
 
 static bool take_allocator(void *ctx, const char *value) {
-    return contestants_add(ctx, value);
+    return compare_contestants_add(ctx, value);
 }
 
 static bool take_budget(void *ctx, const char *value) {
@@ -88,7 +85,7 @@ static bool parse_options(struct order *o, struct tool_opts *options, int argc,
                  "for a known one (glibc, malloc-trace, jemalloc, mimalloc, "
                  "gperftools, ...). Default: all that are installed",
          .take = take_allocator,
-         .ctx = &o->c.who},
+         .ctx = &o->c.contestants},
         {.name = "baseline",
          .value = "NAME",
          .help = "what the others are compared with (glibc)",
@@ -287,45 +284,46 @@ static bool parse(struct order *o, int argc, char **argv, int *status) {
 
 /* The C library is there as the baseline, unless another one is named. */
 static bool add_sweeps(struct order *o) {
-    struct contestants *who = &o->c.who;
-    if (who->count == 0 && o->knowns.count == 0) {
+    struct compare_contestants *all = &o->c.contestants;
+    if (all->count == 0 && o->knowns.count == 0) {
         (void)tool_usage_error("--sweep needs -a: whose variable is it?");
         return false;
     }
     for (size_t i = 0; i < o->sweeps.count; i++)
-        if (!contestants_sweep(who, o->sweep[i]))
+        if (!compare_contestants_sweep(all, o->sweep[i]))
             return false;
     for (size_t i = 0; i < o->knowns.count; i++)
-        if (!compare_settings_add(who, o->known[i]))
+        if (!compare_settings_add(all, o->known[i]))
             return false;
-    return o->baseline != NULL || contestants_find(who, "glibc") != SIZE_MAX ||
-           contestants_add(who, "glibc");
+    return o->baseline != NULL ||
+           compare_contestants_find(all, "glibc") != SIZE_MAX ||
+           compare_contestants_add(all, "glibc");
 }
 
 static bool choose_contestants(struct order *o) {
-    struct contestants *who = &o->c.who;
+    struct compare_contestants *all = &o->c.contestants;
     if (o->sweeps.count + o->knowns.count != 0 && !add_sweeps(o))
         return false;
-    if (who->count == 0 && !contestants_add_known(who))
+    if (all->count == 0 && !compare_contestants_add_known(all))
         return false;
     const char *name = o->baseline;
-    if (name == NULL && contestants_find(who, "glibc") != SIZE_MAX)
+    if (name == NULL && compare_contestants_find(all, "glibc") != SIZE_MAX)
         name = "glibc";
-    o->c.baseline = name == NULL ? 0 : contestants_find(who, name);
+    o->c.baseline = name == NULL ? 0 : compare_contestants_find(all, name);
     if (o->c.baseline == SIZE_MAX) {
         (void)tool_usage_error("--baseline: no contestant is called %s", name);
         return false;
     }
-    if (who->count < 2) {
+    if (all->count < 2) {
         (void)tool_usage_error("one contestant alone cannot be compared");
         return false;
     }
-    for (size_t i = 0; i < who->count; i++)
+    for (size_t i = 0; i < all->count; i++)
         if (o->c.threads != NULL && strcmp(o->c.threads, "switch") == 0 &&
-            !contestant_is_own(&who->list[i])) {
+            !compare_contestant_is_own(&all->list[i])) {
             (void)tool_usage_error("--threads=switch: %s cannot switch thread "
                                    "caches",
-                                   who->list[i].name);
+                                   all->list[i].name);
             return false;
         }
     return true;
@@ -333,9 +331,10 @@ static bool choose_contestants(struct order *o) {
 
 /* After the check whether they have taken malloc over. */
 static bool enough_contestants(const struct comparison *c) {
-    if (c->who.list[c->baseline].why != NULL) {
+    if (c->contestants.list[c->baseline].why != NULL) {
         tool_error("the baseline %s takes no part: %s",
-                   c->who.list[c->baseline].name, c->who.list[c->baseline].why);
+                   c->contestants.list[c->baseline].name,
+                   c->contestants.list[c->baseline].why);
         return false;
     }
     return true;
@@ -349,7 +348,7 @@ static bool check_contestants(struct order *o) {
          (!compare_run_check_blocks(c) || !enough_contestants(c))))
         return false;
     if (o->rounds.wanted == 0)
-        o->rounds.wanted = verdict_least_rounds(c) + 1;
+        o->rounds.wanted = compare_verdict_least_rounds(c) + 1;
     return true;
 }
 
@@ -383,23 +382,23 @@ static bool gather_traces(struct order *o, const char *folder) {
     if (o->is_command) {
         /* what is standard output has results alone in it */
         int out = stdout_is_taken(o) ? STDERR_FILENO : STDOUT_FILENO;
-        if (!traces_record(&o->c, o->operand, folder, out, &status))
+        if (!compare_traces_record(&o->c, o->operand, folder, out, &status))
             return false;
         tell_status(o->operand[0], status);
     } else {
         for (int i = 0; i < o->operands; i++)
             if (tool_stop_requested() ||
-                !traces_add(&o->c, o->operand[i], folder))
+                !compare_traces_add(&o->c, o->operand[i], folder))
                 return false;
     }
-    traces_set_modes(&o->c);
+    compare_traces_set_modes(&o->c);
     return true;
 }
 
 static int report(struct order *o, int status) {
     struct comparison *c = &o->c;
     FILE *out = text_out(o);
-    if (!verdict_settle(c))
+    if (!compare_verdict_prepare(c))
         return TOOL_FAILED;
     if (!tool_is_quiet()) {
         if (!compare_print(c, out) ||
@@ -425,7 +424,7 @@ static int status_of_traces(const struct comparison *c) {
 }
 
 static int hold_counts(struct order *o) {
-    if (!traces_make_folder(o->folder) || !gather_traces(o, o->folder))
+    if (!compare_traces_make_folder(o->folder) || !gather_traces(o, o->folder))
         return TOOL_FAILED;
     int status =
         compare_gate(&o->c, o->save, o->against, o->tolerance, text_out(o));
@@ -434,7 +433,7 @@ static int hold_counts(struct order *o) {
 
 static int compare_now(struct order *o) {
     struct comparison *c = &o->c;
-    if (!traces_make_folder(o->folder) || !gather_traces(o, o->folder))
+    if (!compare_traces_make_folder(o->folder) || !gather_traces(o, o->folder))
         return TOOL_FAILED;
     if (!check_contestants(o))
         return tool_stop_requested() ? TOOL_DAMAGED : TOOL_FAILED;
@@ -456,8 +455,8 @@ static int make_plan(struct order *o) {
         !compare_plan_write(c, o->plan))
         return TOOL_FAILED;
     size_t part = 0;
-    for (size_t i = 0; i < c->who.count; i++)
-        part += c->who.list[i].why == NULL;
+    for (size_t i = 0; i < c->contestants.count; i++)
+        part += c->contestants.list[i].why == NULL;
     if (!tool_is_quiet())
         printf("%zu jobs are in %s/jobs.txt; afterwards: malloc-trace compare "
                "--merge %s\n",
@@ -477,7 +476,8 @@ static int merge(struct order *o) {
     if (o->has_margin)
         o->c.margin = margin;
     if (o->baseline != NULL) {
-        o->c.baseline = contestants_find(&o->c.who, o->baseline);
+        o->c.baseline =
+            compare_contestants_find(&o->c.contestants, o->baseline);
         if (o->c.baseline == SIZE_MAX) {
             o->c.baseline = 0;
             return tool_usage_error("--baseline: no contestant is called %s",
@@ -496,7 +496,7 @@ int cmd_compare(int argc, char **argv) {
     if (o.job != NULL)
         return compare_plan_run_job(o.operand[0], o.job);
     bool is_gate = o.save != NULL || o.against != NULL;
-    if (is_gate && (o.c.who.count != 0 || o.merge || o.plan != NULL))
+    if (is_gate && (o.c.contestants.count != 0 || o.merge || o.plan != NULL))
         return tool_usage_error("--save-baseline and --against compare no "
                                 "allocators");
     if (!o.merge && !is_gate && !choose_contestants(&o))
@@ -507,7 +507,7 @@ int cmd_compare(int argc, char **argv) {
              : is_gate        ? hold_counts(&o)
              : o.plan != NULL ? make_plan(&o)
                               : compare_now(&o);
-    traces_remove_folder(o.folder);
+    compare_traces_remove_folder(o.folder);
     free((char *)(uintptr_t)o.c.command);
     comparison_free(&o.c);
     return status;

@@ -2,9 +2,8 @@
 #include "cmd/malloc_trace/compare/compare_gate.h"
 
 #include "base/check.h"
-#include "cmd/malloc_trace/compare/compare_result.h"
 #include "cmd/malloc_trace/compare/compare_run.h"
-#include "cmd/malloc_trace/compare/verdict.h"
+#include "cmd/malloc_trace/compare/compare_verdict.h"
 #include "common/collections.h"
 #include "common/input.h"
 #include "common/json.h"
@@ -66,6 +65,54 @@ static bool add(struct counts *all, double value, const char *fmt, ...) {
     return true;
 }
 
+/* --- Numbers -------------------------------------------------------------- */
+
+static bool walk(const char *where, const struct tool_json_value *object,
+                 bool (*call)(void *ctx, const char *name, double value),
+                 void *ctx) {
+    for (const struct tool_json_value *v = tool_json_first(object); v != NULL;
+         v = tool_json_next(v)) {
+        double n = tool_json_number(v);
+        if (isnan(n))
+            continue;
+        if (!(n >= 0 && n <= COMPARE_MOST_FIGURE)) {
+            tool_error("%s: %s is %g, which is no count", where,
+                       tool_json_key(v), n);
+            return false;
+        }
+        if (!call(ctx, tool_json_key(v), n))
+            return false;
+    }
+    return true;
+}
+
+static bool read_numbers(const char *path, const char *format, const char *key,
+                         bool (*call)(void *ctx, const char *name,
+                                      double value),
+                         void *ctx) {
+    const struct tool_json_value *root = compare_json_file(path, format);
+    if (root == NULL)
+        return false;
+    bool good = walk(path, tool_json_member(root, key), call, ctx);
+    tool_json_read_free(root);
+    return good;
+}
+
+static bool text_numbers(const char *text, size_t n, const char *key,
+                         bool (*call)(void *ctx, const char *name,
+                                      double value),
+                         void *ctx) {
+    char problem[200];
+    const struct tool_json_value *root = tool_json_read(text, n, problem);
+    if (root == NULL)
+        return false;
+    bool good = walk("the replay",
+                     tool_json_member(tool_json_member(root, "replay"), key),
+                     call, ctx);
+    tool_json_read_free(root);
+    return good;
+}
+
 /* --- Of the trace --------------------------------------------------------- */
 
 static bool count_trace(struct counts *all, const struct compare_trace *t) {
@@ -124,10 +171,8 @@ static bool count_replay(struct counts *all, struct comparison *c,
     char *text = compare_run_make(c, 1, trace, 0, &n);
     if (text == NULL)
         return false;
-    bool good = compare_result_text_numbers(text, n, "allocator_counters",
-                                            take_counter, all);
-    good = good &&
-           compare_result_text_numbers(text, n, "counters", take_hardware, all);
+    bool good = text_numbers(text, n, "allocator_counters", take_counter, all);
+    good = good && text_numbers(text, n, "counters", take_hardware, all);
     free(text);
     return good;
 }
@@ -190,10 +235,10 @@ int compare_gate(struct comparison *c, const char *save, const char *against,
     struct counts all = {0};
     char prefix[32];
     int status = TOOL_OK;
-    bool good =
-        contestants_add(&c->who, "malloc-trace") && comparison_make_room(c, 1);
-    if (good && c->who.list[0].why != NULL) {
-        tool_error("this project's library: %s", c->who.list[0].why);
+    bool good = compare_contestants_add(&c->contestants, "malloc-trace") &&
+                comparison_make_room(c, 1);
+    if (good && c->contestants.list[0].why != NULL) {
+        tool_error("this project's library: %s", c->contestants.list[0].why);
         good = false;
     }
     for (size_t t = 0; good && t < c->traces; t++) {
@@ -205,8 +250,7 @@ int compare_gate(struct comparison *c, const char *save, const char *against,
     if (good && save != NULL)
         good = save_to(c, &all, save);
     if (good && against != NULL) {
-        good = compare_result_read_numbers(against, GATE_FORMAT, "counts",
-                                           take_before, &all);
+        good = read_numbers(against, GATE_FORMAT, "counts", take_before, &all);
         if (good)
             status = judge(&all, tolerance, out);
     }
@@ -237,17 +281,18 @@ bool compare_budget_parse(struct compare_budget *b, const char *text) {
 int compare_budget_judge(const struct compare_budget *b,
                          const struct comparison *c, bool strict, FILE *out) {
     bool missed = false, lacks = false;
-    for (size_t i = 0; i < c->who.count; i++)
+    for (size_t i = 0; i < c->contestants.count; i++)
         for (int m = 0; m < METRICS; m++) {
-            struct verdict v;
+            struct compare_verdict v;
             const char *name = compare_metric[m].name;
             if (b->limit[m] == 0 || i == c->baseline)
                 continue;
-            if (!verdict_of(c, i, (enum compare_metric)m, &v))
+            if (!compare_verdict_of(c, i, (enum compare_metric)m, &v))
                 return TOOL_FAILED;
             if (!v.measured || !v.has_interval) {
                 fprintf(out, "budget %s<=%g: %s has no figure to judge\n", name,
-                        b->limit[m], contestant_shown(&c->who.list[i]));
+                        b->limit[m],
+                        compare_contestant_shown(&c->contestants.list[i]));
                 lacks = true;
                 continue;
             }
@@ -257,7 +302,8 @@ int compare_budget_judge(const struct compare_budget *b,
                     good  ? "kept"
                     : bad ? "missed"
                           : "not decided",
-                    contestant_shown(&c->who.list[i]), v.ratio, v.low, v.high);
+                    compare_contestant_shown(&c->contestants.list[i]), v.ratio,
+                    v.low, v.high);
             missed = missed || bad || (strict && !good);
         }
     return missed ? TOOL_BUDGET : lacks ? TOOL_DAMAGED : TOOL_OK;

@@ -14,7 +14,7 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_GATE_H
 #define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_GATE_H
 
-#include "cmd/malloc_trace/compare/comparison.h"
+#include "cmd/malloc_trace/compare/compare_model.h"
 
 #include <stdio.h>
 

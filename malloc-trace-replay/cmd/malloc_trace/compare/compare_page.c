@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/malloc_trace/compare/compare_page.h"
-
-#include "cmd/malloc_trace/compare/compare_page_lines.h"
-#include "cmd/malloc_trace/compare/compare_page_plots.h"
 #include "cmd/malloc_trace/compare/compare_print.h"
+
+#include "cmd/malloc_trace/compare/compare_page_plots.h"
 #include "cmd/malloc_trace/compare/compare_program.h"
 #include "common/main.h"
 #include "common/text.h"
@@ -16,18 +14,18 @@
 static bool choose_colours(struct compare_page *h) {
     const struct comparison *c = h->c;
     size_t others = 0;
-    h->colour = calloc(c->who.count, sizeof(*h->colour));
+    h->colour = calloc(c->contestants.count, sizeof(*h->colour));
     if (h->colour == NULL) {
         tool_error("out of memory");
         return false;
     }
-    for (size_t i = 0; i < c->who.count; i++)
+    for (size_t i = 0; i < c->contestants.count; i++)
         h->colour[i] = COMPARE_PAGE_OTHER;
     for (size_t k = 0; k < h->sheet.ranked; k++)
         others += h->sheet.order[k] != c->baseline;
     unsigned next = 1;
     if (others < COMPARE_PAGE_COLOURS) {
-        for (size_t i = 0; i < c->who.count; i++)
+        for (size_t i = 0; i < c->contestants.count; i++)
             if (i != c->baseline && h->sheet.verdict[i][METRIC_TIME].measured)
                 h->colour[i] = next++;
     } else {
@@ -91,7 +89,7 @@ static void put_key(struct compare_page *h) {
     for (size_t k = 0; k < h->sheet.ranked; k++) {
         size_t i = h->sheet.order[k];
         tool_page_putf(p, "<li class=\"w w%zu k%u\">", i, h->colour[i]);
-        tool_page_text(p, h->c->who.list[i].name);
+        tool_page_text(p, h->c->contestants.list[i].name);
         tool_page_put(p, i == h->c->baseline ? " <small>baseline</small></li>\n"
                                              : "</li>\n");
     }
@@ -101,12 +99,12 @@ static void put_key(struct compare_page *h) {
 /* --- The table ------------------------------------------------------------ */
 
 static void put_row(struct compare_page *h, size_t i, enum compare_metric m) {
-    const struct verdict *v = &h->sheet.verdict[i][m];
+    const struct compare_verdict *v = &h->sheet.verdict[i][m];
     struct tool_page *p = h->page;
     char figure[32], text[64];
     tool_page_putf(p, "<tr class=\"w w%zu k%u\"><td class=\"name\">", i,
                    h->colour[i]);
-    tool_page_text(p, h->c->who.list[i].name);
+    tool_page_text(p, h->c->contestants.list[i].name);
     if (!v->measured) {
         tool_page_put(p, "</td><td>-</td><td>-</td><td>no figure</td></tr>\n");
         return;
@@ -128,7 +126,7 @@ static void put_table(struct compare_page *h) {
     struct tool_page *p = h->page;
     tool_page_put(p, "<section class=\"card long\">\n<h2>All figures</h2>\n"
                      "<p class=\"note\">Beside ");
-    tool_page_text(p, h->c->who.list[h->c->baseline].name);
+    tool_page_text(p, h->c->contestants.list[h->c->baseline].name);
     tool_page_putf(p,
                    "; the ratio is the middle of those of all rounds, the "
                    "interval one that holds, together with all others here, "
@@ -161,25 +159,25 @@ static void put_table(struct compare_page *h) {
 static void put_failures(struct compare_page *h) {
     struct tool_page *p = h->page;
     bool any = false;
-    for (size_t i = 0; i < h->c->who.count; i++) {
-        const struct contestant *who = &h->c->who.list[i];
-        if (who->why == NULL && who->failures == 0)
+    for (size_t i = 0; i < h->c->contestants.count; i++) {
+        const struct compare_contestant *entry = &h->c->contestants.list[i];
+        if (entry->why == NULL && entry->failures == 0)
             continue;
         if (!any)
             tool_page_put(p, "<section class=\"card\">\n<h2>What took no part, "
                              "and what failed</h2>\n<ul class=\"plain\">\n");
         any = true;
         tool_page_put(p, "<li><b>");
-        tool_page_text(p, who->name);
-        if (who->why != NULL)
+        tool_page_text(p, entry->name);
+        if (entry->why != NULL)
             tool_page_put(p, "</b> takes no part: ");
         else
             tool_page_putf(p, "</b> failed in %llu run%s: ",
-                           (unsigned long long)who->failures,
-                           who->failures == 1 ? "" : "s");
-        tool_page_text(p, who->why != NULL       ? who->why
-                          : who->failure != NULL ? who->failure
-                                                 : "");
+                           (unsigned long long)entry->failures,
+                           entry->failures == 1 ? "" : "s");
+        tool_page_text(p, entry->why != NULL       ? entry->why
+                          : entry->failure != NULL ? entry->failure
+                                                   : "");
         tool_page_put(p, "</li>\n");
     }
     if (any)
@@ -236,15 +234,15 @@ static void put_contestants(struct compare_page *h) {
     struct tool_page *p = h->page;
     tool_page_put(p, "<section class=\"card\">\n<h2>The allocators</h2>\n"
                      "<dl>\n");
-    for (size_t i = 0; i < h->c->who.count; i++) {
-        const struct contestant *who = &h->c->who.list[i];
-        tool_page_element(p, "dt", who->name);
+    for (size_t i = 0; i < h->c->contestants.count; i++) {
+        const struct compare_contestant *entry = &h->c->contestants.list[i];
+        tool_page_element(p, "dt", entry->name);
         tool_page_put(p, "<dd>");
-        tool_page_text(p, who->library[0] == '\0' ? "the C library's"
-                                                  : who->library);
-        for (size_t e = 0; e < who->envs; e++) {
+        tool_page_text(p, entry->library[0] == '\0' ? "the C library's"
+                                                    : entry->library);
+        for (size_t e = 0; e < entry->envs; e++) {
             tool_page_put(p, " ");
-            tool_page_element(p, "code", who->env[e]);
+            tool_page_element(p, "code", entry->env[e]);
         }
         if (h->c->version != NULL && h->c->version[i][0] != '\0') {
             tool_page_put(p, "<br>");
@@ -331,7 +329,7 @@ bool compare_page_write(const struct comparison *c, const char *path) {
     static struct tool_page page;
     struct compare_page h = {.c = c, .page = &page};
     char title[256];
-    if (!sheet_make(c, &h.sheet))
+    if (!compare_sheet_make(c, &h.sheet))
         return false;
     snprintf(title, sizeof(title), "Allocators compared: %s",
              c->traces == 1 ? c->trace[0].name : "several traces");
@@ -339,6 +337,6 @@ bool compare_page_write(const struct comparison *c, const char *path) {
     if (good)
         good = tool_page_close(&page, put_all(&h));
     free(h.colour);
-    sheet_free(&h.sheet);
+    compare_sheet_free(&h.sheet);
     return good;
 }

@@ -2,12 +2,150 @@
 #include "cmd/malloc_trace/compare/compare_page_plots.h"
 
 #include "cmd/malloc_trace/compare/compare_print.h"
-#include "pages/plot.h"
+#include "common/text.h"
 #include "model/interval.h"
+#include "pages/plot.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* --- Parts ---------------------------------------------------------------- */
+
+const char *compare_page_ratio_text(const struct compare_page *h, char text[64],
+                                    size_t contestant, enum compare_metric m) {
+    const struct compare_verdict *v = &h->sheet.verdict[contestant][m];
+    char ratio[16], low[16], high[16];
+    if (contestant == h->c->baseline)
+        return strcpy(text, "1");
+    if (v->of_none)
+        compare_figure_text(text, m, v->typical);
+    else if (v->has_interval)
+        snprintf(text, 64, "%s (%s to %s)", compare_ratio_text(ratio, v->ratio),
+                 compare_ratio_text(low, v->low),
+                 compare_ratio_text(high, v->high));
+    else
+        snprintf(text, 64, "%s", compare_ratio_text(ratio, v->ratio));
+    return text;
+}
+
+void compare_page_says(struct compare_page *h, size_t contestant,
+                       enum compare_metric m) {
+    static const struct {
+        const char *class_name, *mark;
+    } look[] = {
+        [VERDICT_NOT_SHOWN] = {"", "? "},
+        [VERDICT_LESS] = {" less", "\xe2\x96\xbc "},
+        [VERDICT_MORE] = {" more", "\xe2\x96\xb2 "},
+        [VERDICT_NO_WORSE] = {"", "\xe2\x89\xa4 "},
+    };
+    const struct compare_verdict *v = &h->sheet.verdict[contestant][m];
+    if (contestant == h->c->baseline) {
+        tool_page_put(h->page, "<span class=\"says\">baseline</span>");
+        return;
+    }
+    if (v->measured && v->has_interval)
+        tool_page_putf(h->page, "<span class=\"says%s\">%s%s</span>",
+                       look[v->kind].class_name, look[v->kind].mark,
+                       compare_verdict_text(v, m));
+    else if (v->measured && h->c->contestants.list[contestant].rests)
+        tool_page_putf(h->page,
+                       "<span class=\"says\">left out after %zu "
+                       "round%s</span>",
+                       v->samples, v->samples == 1 ? "" : "s");
+}
+
+static const char *name_of(const struct compare_page *h, size_t i) {
+    return h->c->contestants.list[i].name;
+}
+
+/* A name of at most MOST bytes: of settings that are alike what differs stands
+   behind, so that the middle goes. */
+static const char *short_name(const struct compare_page *h, size_t i,
+                              char text[64], size_t most) {
+    const char *name = name_of(h, i);
+    size_t n = strlen(name), front = most / 3, back = n - (most - front);
+    if (n <= most) {
+        snprintf(text, 64, "%s", name);
+        return text;
+    }
+    /* not within a character */
+    while (front > 0 && ((unsigned char)name[front] & 0xc0) == 0x80)
+        front--;
+    while (((unsigned char)name[back] & 0xc0) == 0x80)
+        back++;
+    snprintf(text, 64, "%.*s\xe2\x80\xa6%s", (int)front, name, name + back);
+    return text;
+}
+
+/* The list's column of names is as wide as they are. */
+static void begin_rows(struct compare_page *h, const char *tag,
+                       const char *class_name) {
+    size_t most = 6;
+    for (size_t k = 0; k < h->sheet.ranked; k++) {
+        size_t n = strlen(name_of(h, h->sheet.order[k]));
+        most = n > most ? n : most;
+    }
+    tool_page_putf(h->page, "<%s class=\"%s\" style=\"--name:%zuch\">\n", tag,
+                   class_name, (most > 40 ? 40 : most) + 3);
+}
+
+static const char *tick_ratio(char text[32], double v) {
+    snprintf(text, 32, "%g", v);
+    return text;
+}
+
+static void begin_card(struct compare_page *h, const char *title,
+                       const char *note) {
+    tool_page_put(h->page, "<figure class=\"card\">\n<figcaption>");
+    tool_page_element(h->page, "h2", title);
+    tool_page_put(h->page, "<p class=\"note\">");
+    tool_page_text(h->page, note);
+    tool_page_put(h->page, "</p></figcaption>\n");
+}
+
+static void end_card(struct compare_page *h) {
+    tool_page_put(h->page, "</figure>\n");
+}
+
+/* Names at the right end of lines, where Y per cent from the top, each with its
+   contestant. */
+struct labels {
+    double *y;
+    size_t *contestant, *room;
+    size_t count;
+};
+
+/* false: out of memory. */
+static bool labels_make(struct labels *l, size_t most) {
+    l->count = 0;
+    l->y = malloc(most * sizeof(*l->y));
+    l->contestant = malloc(2 * most * sizeof(*l->contestant));
+    if (l->y != NULL && l->contestant != NULL) {
+        l->room = l->contestant + most;
+        return true;
+    }
+    free(l->y);
+    free(l->contestant);
+    return false;
+}
+
+/* Draws and frees them. */
+static void labels_put(struct compare_page *h, struct labels *l) {
+    tool_plot_spread(l->y, l->room, l->count, 5, 0, 100);
+    for (size_t k = 0; k < l->count; k++) {
+        size_t i = l->contestant[k];
+        tool_page_putf(h->page,
+                       "<text class=\"label w w%zu k%u\" x=\"100%%\" dx=\"8\" "
+                       "y=\"%.2f%%\" dy=\"4\">",
+                       i, h->colour[i], l->y[k]);
+        char text[64];
+        tool_page_text(h->page, short_name(h, i, text, 15));
+        tool_page_put(h->page, "</text>\n");
+    }
+    free(l->y);
+    free(l->contestant);
+}
 
 /* --- Bars ----------------------------------------------------------------- */
 
@@ -17,7 +155,8 @@ static double bar_end(const struct compare_page *h, enum compare_metric m,
     size_t n = 0;
     double most = 1;
     for (size_t k = 0; k < h->sheet.ranked; k++) {
-        const struct verdict *v = &h->sheet.verdict[h->sheet.order[k]][m];
+        const struct compare_verdict *v =
+            &h->sheet.verdict[h->sheet.order[k]][m];
         if (!v->measured)
             continue;
         room[n++] = v->ratio;
@@ -29,7 +168,7 @@ static double bar_end(const struct compare_page *h, enum compare_metric m,
 
 static void put_bar(struct compare_page *h, size_t i, enum compare_metric m,
                     double end) {
-    const struct verdict *v = &h->sheet.verdict[i][m];
+    const struct compare_verdict *v = &h->sheet.verdict[i][m];
     struct tool_page *p = h->page;
     double at = 100 * fmin(v->ratio / end, 1);
     char figure[32], text[64];
@@ -37,12 +176,12 @@ static void put_bar(struct compare_page *h, size_t i, enum compare_metric m,
     compare_page_ratio_text(h, text, i, m);
     tool_page_putf(p, "<li class=\"w w%zu k%u\"><span class=\"name\">", i,
                    h->colour[i]);
-    tool_page_text(p, compare_page_name(h, i));
+    tool_page_text(p, name_of(h, i));
     tool_page_putf(p,
                    "</span><svg aria-hidden=\"true\"><rect class=\"bar\" "
                    "y=\"2\" width=\"%.2f%%\" height=\"16\" rx=\"2\"><title>",
                    at);
-    tool_page_text(p, compare_page_name(h, i));
+    tool_page_text(p, name_of(h, i));
     tool_page_putf(p, ": %s, %s</title></rect>", figure, text);
     if (v->ratio > end)
         tool_page_put(p, "<line class=\"cut\" x1=\"95%\" x2=\"94%\" y1=\"-1\" "
@@ -90,14 +229,14 @@ void compare_page_bars(struct compare_page *h, enum compare_metric m) {
         snprintf(note, sizeof(note),
                  "Less is better. Bars are ratios to %.100s, the dashed line; "
                  "the mark at a bar's end is the interval.",
-                 compare_page_name(h, h->c->baseline));
-        compare_page_begin_card(h, compare_metric[m].title, note);
-        compare_page_begin_rows(h, "ol", "rows");
+                 name_of(h, h->c->baseline));
+        begin_card(h, compare_metric[m].title, note);
+        begin_rows(h, "ol", "rows");
         double end = bar_end(h, m, room);
         for (size_t k = 0; k < count; k++)
             put_bar(h, order[k], m, end);
         tool_page_put(h->page, "</ol>\n");
-        compare_page_end_card(h);
+        end_card(h);
     }
     free(room);
     free(order);
@@ -118,7 +257,7 @@ static size_t dots_of(const struct compare_page *h, size_t i,
     size_t n = 0;
     if (c->traces == 1) {
         for (size_t r = 1; r <= c->rounds; r++) {
-            double v = verdict_figure(c, r, 0, i, m);
+            double v = compare_verdict_figure(c, r, 0, i, m);
             if (isnan(v))
                 continue;
             label[n] = r;
@@ -129,8 +268,8 @@ static size_t dots_of(const struct compare_page *h, size_t i,
     for (size_t t = 0; t < c->traces; t++) {
         size_t have = 0;
         for (size_t r = 1; r <= c->rounds; r++) {
-            double v = verdict_figure(c, r, t, i, m) /
-                       verdict_figure(c, r, t, c->baseline, m);
+            double v = compare_verdict_figure(c, r, t, i, m) /
+                       compare_verdict_figure(c, r, t, c->baseline, m);
             if (isfinite(v))
                 room[have++] = v;
         }
@@ -155,12 +294,12 @@ static void put_dot_row(struct compare_page *h, size_t i, enum compare_metric m,
     size_t n = dots_of(h, i, m, d->dot, d->label, d->room);
     size_t most = MOST_DOTS / h->sheet.ranked + 1;
     size_t step = (n + most - 1) / most;
-    const struct verdict *v = &h->sheet.verdict[i][m];
+    const struct compare_verdict *v = &h->sheet.verdict[i][m];
     double middle =
         tool_axis_at(&d->axis, d->are_ratios ? v->ratio : v->typical);
     tool_page_putf(p, "<li class=\"w w%zu k%u\"><span class=\"name\">", i,
                    h->colour[i]);
-    tool_page_text(p, compare_page_name(h, i));
+    tool_page_text(p, name_of(h, i));
     tool_page_put(p, "</span><svg aria-hidden=\"true\"><line class=\"track\" "
                      "x2=\"100%\" y1=\"10\" y2=\"10\"/>");
     if (middle >= 0 && middle <= 100)
@@ -173,7 +312,7 @@ static void put_dot_row(struct compare_page *h, size_t i, enum compare_metric m,
         tool_page_putf(p, "<circle cx=\"%.2f%%\" cy=\"%zu\" r=\"3.5\"><title>",
                        tool_axis_at(&d->axis, d->dot[k]),
                        6 + d->label[k] * 5 % 9);
-        tool_page_text(p, compare_page_name(h, i));
+        tool_page_text(p, name_of(h, i));
         if (d->are_ratios) {
             tool_page_put(p, ", ");
             tool_page_text(p, h->c->trace[d->label[k]].name);
@@ -227,23 +366,22 @@ static void put_dots(struct compare_page *h, enum compare_metric m,
     char title[100];
     snprintf(title, sizeof(title), "Every %s: %s",
              d->are_ratios ? "trace" : "run", compare_metric[m].title);
-    compare_page_begin_card(
-        h, title,
-        d->are_ratios
-            ? "A dot is a trace: the ratio to the baseline, the middle "
-              "of its rounds. The line is that of all."
-            : "A dot is a run, the line their middle. The axis does not "
-              "begin at nought.");
-    compare_page_begin_rows(h, "ul", "rows strip");
+    begin_card(h, title,
+               d->are_ratios
+                   ? "A dot is a trace: the ratio to the baseline, the middle "
+                     "of its rounds. The line is that of all."
+                   : "A dot is a run, the line their middle. The axis does not "
+                     "begin at nought.");
+    begin_rows(h, "ul", "rows strip");
     for (size_t k = 0; k < h->sheet.ranked; k++)
         if (h->sheet.verdict[h->sheet.order[k]][m].measured)
             put_dot_row(h, h->sheet.order[k], m, d);
     put_dot_axis(h, &d->axis,
-                 d->are_ratios ? compare_page_tick_ratio
+                 d->are_ratios ? tick_ratio
                  : is_bytes    ? tool_tick_bytes
                                : tool_tick_ns);
     tool_page_put(h->page, "</ul>\n");
-    compare_page_end_card(h);
+    end_card(h);
 }
 
 void compare_page_dots(struct compare_page *h, enum compare_metric m) {
@@ -261,8 +399,8 @@ void compare_page_dots(struct compare_page *h, enum compare_metric m) {
 
 /* --- Time against memory -------------------------------------------------- */
 
-static const struct verdict *of(const struct compare_page *h, size_t i,
-                                enum compare_metric m) {
+static const struct compare_verdict *of(const struct compare_page *h, size_t i,
+                                        enum compare_metric m) {
     return &h->sheet.verdict[i][m];
 }
 
@@ -285,7 +423,7 @@ static void axis_of_ratios(const struct compare_page *h, enum compare_metric m,
                            struct tool_axis *a) {
     double low = 1, high = 1;
     for (size_t k = 0; k < h->sheet.ranked; k++) {
-        const struct verdict *v = of(h, h->sheet.order[k], m);
+        const struct compare_verdict *v = of(h, h->sheet.order[k], m);
         if (!v->measured)
             continue;
         low = fmin(low, v->has_interval ? v->low : v->ratio);
@@ -334,8 +472,8 @@ static void put_frontier(struct compare_page *h, const struct tool_axis *x,
 
 static void put_point(struct compare_page *h, size_t i,
                       const struct tool_axis *x, const struct tool_axis *y) {
-    const struct verdict *time = of(h, i, METRIC_TIME);
-    const struct verdict *rss = of(h, i, METRIC_PEAK_RSS);
+    const struct compare_verdict *time = of(h, i, METRIC_TIME);
+    const struct compare_verdict *rss = of(h, i, METRIC_PEAK_RSS);
     struct tool_page *p = h->page;
     double at_x = tool_axis_at(x, time->ratio);
     double at_y = 100 - tool_axis_at(y, rss->ratio);
@@ -355,7 +493,7 @@ static void put_point(struct compare_page *h, size_t i,
                        100 - tool_axis_at(y, rss->high));
     tool_page_putf(p, "<circle cx=\"%.2f%%\" cy=\"%.2f%%\" r=\"7\"><title>",
                    at_x, at_y);
-    tool_page_text(p, compare_page_name(h, i));
+    tool_page_text(p, name_of(h, i));
     tool_page_putf(p, "\ntime %s\npeak memory %s%s</title></circle></g>\n",
                    compare_page_ratio_text(h, text[0], i, METRIC_TIME),
                    compare_page_ratio_text(h, text[1], i, METRIC_PEAK_RSS),
@@ -365,8 +503,8 @@ static void put_point(struct compare_page *h, size_t i,
 /* Names beside points; of many, those that matter. */
 static void put_point_names(struct compare_page *h, const struct tool_axis *x,
                             const struct tool_axis *y) {
-    struct compare_page_labels l;
-    if (!compare_page_labels_make(&l, h->sheet.ranked))
+    struct labels l;
+    if (!labels_make(&l, h->sheet.ranked))
         return;
     for (size_t k = 0; k < h->sheet.ranked; k++) {
         size_t i = h->sheet.order[k];
@@ -374,13 +512,13 @@ static void put_point_names(struct compare_page *h, const struct tool_axis *x,
             (h->sheet.ranked > COMPARE_PAGE_COLOURS && i != h->c->baseline &&
              !on_frontier(h, i)))
             continue;
-        l.who[l.count] = i;
+        l.contestant[l.count] = i;
         l.y[l.count++] =
             100 - tool_axis_at(y, of(h, i, METRIC_PEAK_RSS)->ratio);
     }
     tool_plot_spread(l.y, l.room, l.count, 5.5, 1, 99);
     for (size_t k = 0; k < l.count; k++) {
-        size_t i = l.who[k];
+        size_t i = l.contestant[k];
         double at = tool_axis_at(x, of(h, i, METRIC_TIME)->ratio);
         char text[64];
         tool_page_putf(h->page,
@@ -388,11 +526,11 @@ static void put_point_names(struct compare_page *h, const struct tool_axis *x,
                        "dx=\"%d\" y=\"%.2f%%\" dy=\"-7\">",
                        at > 60 ? " left" : "", i, h->colour[i], at,
                        at > 60 ? -9 : 9, l.y[k]);
-        tool_page_text(h->page, compare_page_short_name(h, i, text, 22));
+        tool_page_text(h->page, short_name(h, i, text, 22));
         tool_page_put(h->page, "</text>\n");
     }
     free(l.y);
-    free(l.who);
+    free(l.contestant);
 }
 
 void compare_page_scatter(struct compare_page *h) {
@@ -405,13 +543,12 @@ void compare_page_scatter(struct compare_page *h) {
     snprintf(note, sizeof(note),
              "Ratios to %.100s; down and to the left is better. On the line, "
              "the frontier, none is better in both. Crosses are intervals.",
-             compare_page_name(h, h->c->baseline));
-    compare_page_begin_card(h, "Time against peak memory", note);
+             name_of(h, h->c->baseline));
+    begin_card(h, "Time against peak memory", note);
     tool_plot_begin(h->page, "", "Time against peak memory, with the frontier",
                     "");
-    tool_plot_x(h->page, &x, compare_page_tick_ratio,
-                "processor time an operation");
-    tool_plot_y(h->page, &y, compare_page_tick_ratio, "peak resident memory");
+    tool_plot_x(h->page, &x, tick_ratio, "processor time an operation");
+    tool_plot_y(h->page, &y, tick_ratio, "peak resident memory");
     double one_x = tool_axis_at(&x, 1), one_y = 100 - tool_axis_at(&y, 1);
     tool_page_putf(h->page,
                    "<line class=\"one\" x1=\"%.2f%%\" x2=\"%.2f%%\" "
@@ -424,5 +561,324 @@ void compare_page_scatter(struct compare_page *h) {
             put_point(h, h->sheet.order[k], &x, &y);
     put_point_names(h, &x, &y);
     tool_plot_end(h->page);
-    compare_page_end_card(h);
+    end_card(h);
+}
+
+/* --- Memory over time ----------------------------------------------------- */
+
+enum { COURSE_POINTS = 161 };
+
+/* All courses, brought to COURSE_POINTS places between the first moment and the
+   last: what was largest since the place before, or stood then. */
+struct course {
+    double from, to; /* ns; TO is at FROM: no times are known */
+    double highest;
+    size_t first; /* contestant with one */
+};
+
+static bool course_of(const struct compare_page *h, struct course *o) {
+    const struct comparison *c = h->c;
+    bool any = false;
+    *o = (struct course){.from = INFINITY, .to = -INFINITY};
+    for (size_t k = 0; c->course != NULL && k < h->sheet.ranked; k++) {
+        const struct compare_course *course = &c->course[h->sheet.order[k]];
+        if (course->count < 2)
+            continue;
+        if (!any)
+            o->first = h->sheet.order[k];
+        any = true;
+        o->from = fmin(o->from, course->moment[0].ns);
+        for (size_t i = 0; i < course->count; i++) {
+            const struct compare_moment *at = &course->moment[i];
+            o->to = fmax(o->to, at->ns);
+            o->highest = fmax(o->highest, at->rss_bytes);
+            o->highest = fmax(o->highest, at->live_bytes);
+        }
+    }
+    return any && o->highest > 0;
+}
+
+static void course_points(const struct compare_page *h, const struct course *o,
+                          size_t contestant, bool live,
+                          double value[COURSE_POINTS]) {
+    const struct compare_course *course = &h->c->course[contestant];
+    double last = NAN, ns = 0;
+    size_t i = 0;
+    for (size_t k = 0; k < COURSE_POINTS; k++) {
+        double part = (double)k / (COURSE_POINTS - 1), most = NAN;
+        for (; i < course->count; i++) {
+            const struct compare_moment *at = &course->moment[i];
+            ns = fmax(ns, at->ns); /* 0 behind the last known time */
+            double place = o->to > o->from
+                               ? (ns - o->from) / (o->to - o->from)
+                               : (double)i / (double)(course->count - 1);
+            if (place > part + 1e-9)
+                break;
+            last = live ? at->live_bytes : at->rss_bytes;
+            most = isnan(most) ? last : fmax(most, last);
+        }
+        value[k] = isnan(most) ? last : most;
+    }
+}
+
+static void put_course_line(struct compare_page *h, const struct course *o,
+                            const struct tool_axis *y, size_t contestant,
+                            bool live, struct labels *labels) {
+    double value[COURSE_POINTS];
+    struct tool_point at[COURSE_POINTS];
+    char class_name[64];
+    size_t n = 0;
+    course_points(h, o, contestant, live, value);
+    for (size_t k = 0; k < COURSE_POINTS; k++)
+        if (!isnan(value[k]))
+            at[n++] =
+                (struct tool_point){100.0 * (double)k / (COURSE_POINTS - 1),
+                                    tool_axis_at(y, value[k])};
+    if (n == 0)
+        return;
+    snprintf(class_name, sizeof(class_name), "line w w%zu k%u", contestant,
+             h->colour[contestant]);
+    tool_plot_line(h->page, at, n, live ? "area" : class_name, live);
+    if (labels == NULL || h->colour[contestant] == COMPARE_PAGE_OTHER)
+        return;
+    labels->contestant[labels->count] = contestant;
+    labels->y[labels->count++] = 100 - at[n - 1].y;
+}
+
+bool compare_page_course(struct compare_page *h) {
+    struct course o;
+    struct tool_axis x, y;
+    struct labels labels;
+    char note[400];
+    if (!course_of(h, &o) || !labels_make(&labels, h->sheet.ranked))
+        return false;
+    tool_axis_linear(&y, 0, o.highest * 1.05, tool_axis_byte_unit(o.highest),
+                     5);
+    tool_axis_linear(&x, 0, fmax(o.to - o.from, 1), 1, 5);
+    snprintf(note, sizeof(note),
+             "Resident memory%s%.200s in the course of the recorded run; the "
+             "grey ground is what the program holds, its live bytes.",
+             h->c->traces > 1 ? " of " : "",
+             h->c->traces > 1 ? h->c->trace[0].name : "");
+    begin_card(h, "Memory over time", note);
+    tool_plot_begin(h->page, "named",
+                    "Resident memory of every allocator over time, and live "
+                    "bytes",
+                    " data-cross=\"memory\"");
+    tool_plot_y(h->page, &y, tool_tick_bytes, "resident memory");
+    if (o.to > o.from)
+        tool_plot_x(h->page, &x, tool_tick_ns, "time of the recorded run");
+    put_course_line(h, &o, &y, o.first, true, NULL);
+    for (size_t k = h->sheet.ranked; k-- > 0;)
+        if (h->c->course[h->sheet.order[k]].count >= 2)
+            put_course_line(h, &o, &y, h->sheet.order[k], false, &labels);
+    labels_put(h, &labels);
+    tool_page_put(h->page, "<text class=\"label left\" x=\"100%\" dx=\"-8\" "
+                           "y=\"100%\" dy=\"-8\">live bytes</text>\n");
+    tool_plot_end(h->page);
+    end_card(h);
+    return true;
+}
+
+/* A series of the script's: texts of places, and figures. */
+static void begin_series(struct tool_json *j, const char *name) {
+    tool_json_begin_object(j, NULL);
+    tool_json_string(j, "name", name);
+}
+
+static void put_course_series(struct compare_page *h, const struct course *o,
+                              size_t contestant, bool live, const char *name,
+                              struct tool_json *j) {
+    double value[COURSE_POINTS];
+    struct tool_text t;
+    course_points(h, o, contestant, live, value);
+    begin_series(j, name);
+    tool_json_begin_array(j, "text");
+    for (size_t k = 0; k < COURSE_POINTS; k++)
+        if (isnan(value[k]))
+            tool_json_null(j, NULL);
+        else
+            tool_json_string(j, NULL,
+                             tool_text_bytes(&t, tool_text_whole(value[k])));
+    tool_json_end_array(j);
+    tool_json_end_object(j);
+}
+
+void compare_page_course_data(struct compare_page *h, struct tool_json *j) {
+    struct course o;
+    struct tool_text t;
+    if (!course_of(h, &o))
+        return;
+    tool_json_begin_object(j, "memory");
+    tool_json_begin_array(j, "at");
+    for (size_t k = 0; k < COURSE_POINTS; k++)
+        tool_json_string(
+            j, NULL,
+            tool_text_ns(&t, tool_text_whole((o.to - o.from) * (double)k /
+                                             (COURSE_POINTS - 1))));
+    tool_json_end_array(j);
+    tool_json_begin_array(j, "series");
+    for (size_t k = 0; k < h->sheet.ranked; k++) {
+        size_t i = h->sheet.order[k];
+        if (h->c->course[i].count >= 2 && h->colour[i] != COMPARE_PAGE_OTHER)
+            put_course_series(h, &o, i, false, name_of(h, i), j);
+    }
+    put_course_series(h, &o, o.first, true, "live bytes", j);
+    tool_json_end_array(j);
+    tool_json_end_object(j);
+}
+
+/* --- Latency -------------------------------------------------------------- */
+
+/* The mean of the runs' quantiles; NAN: there are none. */
+static double latency_of(const struct compare_page *h, size_t contestant,
+                         int q) {
+    const struct comparison *c = h->c;
+    if (c->latencies == NULL || c->latencies[contestant] == 0)
+        return NAN;
+    return c->latency[contestant][q] / (double)c->latencies[contestant];
+}
+
+/* "p99_ns" is said as "p99", "p9999_ns" as "p99.99". */
+static const char *quantile_text(char text[16], int q) {
+    const char *key = compare_quantile_key[q];
+    size_t n = strcspn(key, "_"), two = n < 3 ? n : 3;
+    if (key[0] != 'p' || n <= 3)
+        snprintf(text, 16, "%.*s", (int)n, key);
+    else
+        snprintf(text, 16, "%.*s.%.*s", (int)two, key, (int)(n - two),
+                 key + two);
+    return text;
+}
+
+static bool latency_range(const struct compare_page *h, double *low,
+                          double *high) {
+    *low = INFINITY;
+    *high = -INFINITY;
+    for (size_t k = 0; k < h->sheet.ranked; k++)
+        for (int q = 0; q < COMPARE_QUANTILES; q++) {
+            double v = latency_of(h, h->sheet.order[k], q);
+            if (isnan(v))
+                continue;
+            *low = fmin(*low, fmax(v, 1));
+            *high = fmax(*high, v);
+        }
+    return *low <= *high;
+}
+
+static void put_latency_line(struct compare_page *h, const struct tool_axis *y,
+                             size_t contestant, struct labels *labels) {
+    struct tool_point at[COMPARE_QUANTILES];
+    char class_name[64], figure[32], quantile[16];
+    if (isnan(latency_of(h, contestant, 0)))
+        return;
+    for (int q = 0; q < COMPARE_QUANTILES; q++)
+        at[q] = (struct tool_point){
+            100.0 * q / (COMPARE_QUANTILES - 1),
+            tool_axis_at(y, fmax(latency_of(h, contestant, q), 1))};
+    snprintf(class_name, sizeof(class_name), "line w w%zu k%u", contestant,
+             h->colour[contestant]);
+    tool_plot_line(h->page, at, COMPARE_QUANTILES, class_name, false);
+    if (h->colour[contestant] == COMPARE_PAGE_OTHER)
+        return;
+    for (int q = 0; q < COMPARE_QUANTILES; q++) {
+        tool_page_putf(h->page,
+                       "<circle class=\"w w%zu k%u\" cx=\"%.2f%%\" "
+                       "cy=\"%.2f%%\" r=\"4\"><title>",
+                       contestant, h->colour[contestant], at[q].x,
+                       100 - at[q].y);
+        tool_page_text(h->page, name_of(h, contestant));
+        tool_page_putf(h->page, ", %s: %s</title></circle>\n",
+                       quantile_text(quantile, q),
+                       compare_figure_text(figure, METRIC_P999,
+                                           latency_of(h, contestant, q)));
+    }
+    labels->contestant[labels->count] = contestant;
+    labels->y[labels->count++] = 100 - at[COMPARE_QUANTILES - 1].y;
+}
+
+static const char *tick_quantile(char text[32], double v) {
+    char name[16];
+    snprintf(text, 32, "%s", quantile_text(name, (int)v));
+    return text;
+}
+
+static void put_latency_table(struct compare_page *h) {
+    struct tool_page *p = h->page;
+    char text[32], name[16];
+    tool_page_put(p, "<details><summary>The same as a table</summary>\n"
+                     "<div class=\"scroll\"><table><thead><tr><th "
+                     "scope=\"col\">allocator</th>");
+    for (int q = 0; q < COMPARE_QUANTILES; q++)
+        tool_page_putf(p, "<th scope=\"col\">%s</th>", quantile_text(name, q));
+    tool_page_put(p, "</tr></thead>\n<tbody>\n");
+    for (size_t k = 0; k < h->sheet.ranked; k++) {
+        size_t i = h->sheet.order[k];
+        if (isnan(latency_of(h, i, 0)))
+            continue;
+        tool_page_putf(p, "<tr class=\"w w%zu k%u\"><td class=\"name\">", i,
+                       h->colour[i]);
+        tool_page_text(p, name_of(h, i));
+        tool_page_put(p, "</td>");
+        for (int q = 0; q < COMPARE_QUANTILES; q++)
+            tool_page_putf(
+                p, "<td>%s</td>",
+                compare_figure_text(text, METRIC_P999, latency_of(h, i, q)));
+        tool_page_put(p, "</tr>\n");
+    }
+    tool_page_put(p, "</tbody></table></div></details>\n");
+}
+
+bool compare_page_latency(struct compare_page *h) {
+    struct tool_axis x, y;
+    struct labels labels;
+    double low, high;
+    if (!latency_range(h, &low, &high) ||
+        !labels_make(&labels, h->sheet.ranked))
+        return false;
+    tool_axis_log(&y, low * 0.9, high * 1.1);
+    tool_axis_linear(&x, 0, COMPARE_QUANTILES - 1, 1, COMPARE_QUANTILES - 1);
+    begin_card(h, "Latency of calls",
+               "So long take at most 50, 90, ... per cent of the calls, and "
+               "the longest; means of all runs, on a logarithmic axis.");
+    tool_plot_begin(h->page, "named",
+                    "Quantiles of the time of a call for every allocator",
+                    " data-cross=\"latency\"");
+    tool_plot_y(h->page, &y, tool_tick_ns, "time of a call");
+    tool_plot_x(h->page, &x, tick_quantile, "part of the calls");
+    for (size_t k = h->sheet.ranked; k-- > 0;)
+        put_latency_line(h, &y, h->sheet.order[k], &labels);
+    labels_put(h, &labels);
+    tool_plot_end(h->page);
+    put_latency_table(h);
+    end_card(h);
+    return true;
+}
+
+void compare_page_latency_data(struct compare_page *h, struct tool_json *j) {
+    double low, high;
+    char text[32], name[16];
+    if (!latency_range(h, &low, &high))
+        return;
+    tool_json_begin_object(j, "latency");
+    tool_json_begin_array(j, "at");
+    for (int q = 0; q < COMPARE_QUANTILES; q++)
+        tool_json_string(j, NULL, quantile_text(name, q));
+    tool_json_end_array(j);
+    tool_json_begin_array(j, "series");
+    for (size_t k = 0; k < h->sheet.ranked; k++) {
+        size_t i = h->sheet.order[k];
+        if (isnan(latency_of(h, i, 0)) || h->colour[i] == COMPARE_PAGE_OTHER)
+            continue;
+        begin_series(j, name_of(h, i));
+        tool_json_begin_array(j, "text");
+        for (int q = 0; q < COMPARE_QUANTILES; q++)
+            tool_json_string(
+                j, NULL,
+                compare_figure_text(text, METRIC_P999, latency_of(h, i, q)));
+        tool_json_end_array(j);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+    tool_json_end_object(j);
 }

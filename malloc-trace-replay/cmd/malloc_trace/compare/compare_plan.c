@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/compare/compare_plan.h"
 
+#include "base/check.h"
+#include "base/clock.h"
 #include "base/raw_io.h"
-#include "cmd/malloc_trace/compare/compare_result.h"
-#include "cmd/malloc_trace/compare/compare_rounds.h"
+#include "cmd/malloc_trace/compare/compare_program.h"
 #include "cmd/malloc_trace/compare/compare_run.h"
+#include "cmd/malloc_trace/compare/compare_verdict.h"
 #include "common/child.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
+#include "common/stop.h"
 #include "common/text.h"
 
 #include <dirent.h>
@@ -20,6 +23,350 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define PLAN_FORMAT "malloc-trace plan 1"
+
+/* With --until: no more rounds than this; the intervals of a machine on which
+   these are not enough do not become narrow. */
+enum { MOST_ROUNDS = 400 };
+
+/* --- Order ---------------------------------------------------------------- */
+
+static uint64_t shuffle_next(uint64_t *state) {
+    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+/* Sums of the indices and of their squares are those of 0 to N - 1. */
+static bool is_permutation(const size_t *order, size_t n) {
+    size_t sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (order[i] >= n)
+            return false;
+        sum += order[i] - i;
+        squares += order[i] * order[i] - i * i;
+    }
+    return sum == 0 && squares == 0;
+}
+
+static void shuffle(size_t *order, size_t n, uint64_t *state) {
+    for (size_t i = 0; i < n; i++) {
+        size_t j = (size_t)(shuffle_next(state) % (i + 1));
+        order[i] = order[j];
+        order[j] = i;
+    }
+    TCM_ASSERT_SLOW(is_permutation(order, n));
+}
+
+/* --- Progress ------------------------------------------------------------- */
+
+struct work {
+    struct comparison *c;
+    const struct compare_rounds *r;
+    bool shown;
+    int length;
+    uint64_t start_ns, made, expected;
+    size_t *order;
+};
+
+static void show(struct work *w, size_t round, size_t contestant) {
+    char line[160];
+    struct tool_text t;
+    if (!w->shown)
+        return;
+    int n = round == 0 ? snprintf(line, sizeof(line), "warming up: %.40s",
+                                  compare_contestant_shown(
+                                      &w->c->contestants.list[contestant]))
+                       : snprintf(line, sizeof(line), "round %zu of %zu: %.40s",
+                                  round, w->c->rounds,
+                                  compare_contestant_shown(
+                                      &w->c->contestants.list[contestant]));
+    if (w->made > w->c->contestants.count && w->expected > w->made) {
+        double spent = (double)(tcm_clock_ns() - w->start_ns);
+        double left = spent / (double)w->made * (double)(w->expected - w->made);
+        n += snprintf(line + n, sizeof(line) - (size_t)n, ", %s left",
+                      tool_text_ns(&t, (uint64_t)left));
+    }
+    fprintf(stderr, "\r%-*s", w->length, line);
+    w->length = n;
+}
+
+static void show_end(struct work *w) {
+    if (w->shown && w->length != 0)
+        fprintf(stderr, "\r%*s\r", w->length, "");
+    w->length = 0;
+}
+
+/* --- Runs ---------------------------------------------------------------- */
+
+/* One run, whose figures are taken. false: a message is out, or a stop was
+   requested. */
+static bool run_once(struct comparison *c, size_t round, size_t trace,
+                     size_t contestant) {
+    char problem[200];
+    size_t n;
+    char *text = compare_run_make(c, round, trace, contestant, &n);
+    if (text == NULL)
+        return false;
+    TCM_ASSERT(!comparison_run(c, round, trace, contestant)->there);
+    bool good =
+        compare_result_take(c, text, n, round, trace, contestant, problem);
+    TCM_ASSERT(!good || comparison_run(c, round, trace, contestant)->there);
+    free(text);
+    if (!good)
+        tool_error("a run of %s left no result: %s",
+                   c->contestants.list[contestant].name, problem);
+    return good;
+}
+
+/* Tells which runs are left out: a failed one is not tried again. */
+static bool skipped(const struct comparison *c, size_t round, size_t trace,
+                    size_t contestant) {
+    if (c->contestants.list[contestant].why != NULL ||
+        c->contestants.list[contestant].rests)
+        return true;
+    for (size_t r = 0; r < round; r++)
+        if (comparison_run(c, r, trace, contestant)->failed)
+            return true;
+    return false;
+}
+
+static bool make_run(struct work *w, size_t round, size_t trace,
+                     size_t contestant) {
+    struct comparison *c = w->c;
+    if (skipped(c, round, trace, contestant))
+        return true;
+    show(w, round, contestant);
+    if (tool_stop_requested() || !run_once(c, round, trace, contestant))
+        return false;
+    if (w->r->program != NULL && trace == 0 &&
+        !compare_program_run(c, w->r->program, round, contestant))
+        return false;
+    w->made++;
+    return true;
+}
+
+static bool one_round(struct work *w, size_t round, uint64_t *state) {
+    struct comparison *c = w->c;
+    size_t n = c->traces * c->contestants.count;
+    bool first = c->limit_ns == 0;
+    uint64_t longest_ns = 0;
+    /* the baseline's first runs tell when others hang */
+    for (size_t t = 0; first && t < c->traces; t++) {
+        uint64_t before = tcm_clock_ns();
+        if (!make_run(w, round, t, c->baseline))
+            return false;
+        uint64_t took_ns = tcm_clock_ns() - before;
+        longest_ns = took_ns > longest_ns ? took_ns : longest_ns;
+    }
+    if (first)
+        c->limit_ns = compare_run_limit_ns(longest_ns);
+    shuffle(w->order, n, state);
+    for (size_t i = 0; i < n; i++) {
+        size_t trace = w->order[i] / c->contestants.count;
+        size_t contestant = w->order[i] % c->contestants.count;
+        if ((!first || contestant != c->baseline) &&
+            !make_run(w, round, trace, contestant))
+            return false;
+    }
+    return true;
+}
+
+/* --- Successive halving -------------------------------------------------- */
+
+/* Jamieson, Talwalkar: Non-stochastic Best Arm Identification and
+   Hyperparameter Optimization, section 2: as many runs for each halving, so
+   that those that stay get twice as many each time. What counts is how many
+   others are better in time and in memory both, then the product of the
+   ratios; so the ends of the frontier stay. */
+
+struct standing {
+    size_t contestant, above; /* contestants that are better in both */
+    double time, memory;
+};
+
+static int standing_compare(const void *a, const void *b) {
+    const struct standing *x = a, *y = b;
+    if (x->above != y->above)
+        return x->above < y->above ? -1 : 1;
+    double p = x->time * x->memory, q = y->time * y->memory;
+    return p < q ? -1 : p > q;
+}
+
+static size_t active(const struct comparison *c) {
+    size_t n = 0;
+    for (size_t i = 0; i < c->contestants.count; i++)
+        n += i != c->baseline && c->contestants.list[i].why == NULL &&
+             !c->contestants.list[i].rests;
+    return n;
+}
+
+/* Lets the worse half rest. */
+static bool halve(struct comparison *c) {
+    size_t n = 0, count = active(c);
+    struct standing *s = calloc(c->contestants.count, sizeof(*s));
+    if (s == NULL || !compare_verdict_prepare(c)) {
+        free(s);
+        return false;
+    }
+    for (size_t i = 0; i < c->contestants.count; i++) {
+        struct compare_verdict time, memory;
+        if (i == c->baseline || c->contestants.list[i].why != NULL ||
+            c->contestants.list[i].rests)
+            continue;
+        if (!compare_verdict_of(c, i, METRIC_TIME, &time) ||
+            !compare_verdict_of(c, i, METRIC_PEAK_RSS, &memory))
+            break;
+        s[n] =
+            (struct standing){.contestant = i,
+                              .time = time.measured ? time.ratio : 1e9,
+                              .memory = memory.measured ? memory.ratio : 1e9};
+        n++;
+    }
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < n; k++)
+            s[i].above += s[k].time < s[i].time && s[k].memory < s[i].memory;
+    TCM_ASSERT(n <= count);
+    qsort(s, n, sizeof(*s), standing_compare);
+    for (size_t i = (count + 1) / 2; i < n; i++)
+        c->contestants.list[s[i].contestant].rests = true;
+    TCM_ASSERT(n != count || active(c) == (count + 1) / 2);
+    free(s);
+    return true;
+}
+
+/* The rounds until the next halving, with LEFT runs and HALVINGS to come. */
+static size_t rounds_of_stage(const struct comparison *c, uint64_t left,
+                              size_t halvings) {
+    uint64_t a_round = (active(c) + 1) * c->traces;
+    uint64_t rounds = left / (halvings + 1) / a_round;
+    return rounds == 0 ? 1 : (size_t)rounds;
+}
+
+/* --- How many ------------------------------------------------------------ */
+
+/* Half of the widest interval; 0: none is known. */
+static double widest(const struct comparison *c) {
+    static const enum compare_metric these[] = {METRIC_TIME, METRIC_PEAK_RSS};
+    double most = 0;
+    for (size_t i = 0; i < c->contestants.count; i++)
+        for (size_t k = 0; i != c->baseline && k < 2; k++) {
+            struct compare_verdict v;
+            if (!compare_verdict_of(c, i, these[k], &v) || !v.measured)
+                continue;
+            if (!v.has_interval)
+                return 0;
+            most = fmax(most, sqrt(v.high / v.low) - 1);
+        }
+    return most;
+}
+
+static void note(struct comparison *c, const char *text, double a, double b) {
+    struct compare_machine_notes *n = &c->disturbances;
+    if (n->count == COMPARE_MACHINE_NOTES)
+        n->count--;
+    /* NOLINTNEXTLINE */
+    snprintf(n->text[n->count++], sizeof(n->text[0]),
+             "%s %.2f %% (%.2f %% was "
+             "asked for)",
+             text, a, b);
+}
+
+/* Tells whether there is more to do after ROUND. Intervals become narrow with
+   the root of the number of rounds. */
+static bool goes_on(struct work *w, size_t round) {
+    struct comparison *c = w->c;
+    if (w->r->until == 0 || round < c->rounds)
+        return round < c->rounds;
+    double width = compare_verdict_prepare(c) ? widest(c) : 0;
+    size_t more = c->rounds + 4;
+    if (width != 0) {
+        if (width <= w->r->until)
+            return false;
+        double needed = (double)round * pow(width / w->r->until, 2) + 1;
+        if (needed > MOST_ROUNDS) {
+            note(c,
+                 "more rounds would not do: after all of these the widest "
+                 "interval is +-",
+                 100 * width, 100 * w->r->until);
+            return false;
+        }
+        more = (size_t)fmin(needed, (double)(2 * c->rounds));
+        more = more > c->rounds ? more : c->rounds + 1;
+    }
+    if (!comparison_make_room(c, more))
+        return false;
+    w->expected = (more + 1) * c->traces * c->contestants.count;
+    return true;
+}
+
+/* The rounds of --budget-runs. */
+static bool halving_rounds(struct work *w, uint64_t *state) {
+    struct comparison *c = w->c;
+    size_t halvings = 0;
+    for (size_t n = active(c); n > 2; n = (n + 1) / 2)
+        halvings++;
+    w->expected = w->r->most_runs;
+    if (!one_round(w, 0, state))
+        return false;
+    for (;;) {
+        uint64_t left =
+            w->made < w->r->most_runs ? w->r->most_runs - w->made : 0;
+        if (left < (active(c) + 1) * c->traces)
+            return true;
+        size_t stage = rounds_of_stage(c, left, halvings);
+        if (!comparison_make_room(c, c->made + stage))
+            return false;
+        for (size_t i = 0; i < stage; i++) {
+            if (!one_round(w, c->made + 1, state))
+                return false;
+            c->made++;
+        }
+        if (halvings != 0 && !halve(c))
+            return false;
+        halvings -= halvings != 0;
+    }
+}
+
+bool compare_rounds_make(struct comparison *c, const struct compare_rounds *r) {
+    struct compare_machine_load from, to;
+    size_t n = c->traces * c->contestants.count;
+    struct work w = {.c = c,
+                     .r = r,
+                     .shown = !tool_is_quiet() && isatty(STDERR_FILENO) == 1,
+                     .start_ns = tcm_clock_ns(),
+                     .expected = (r->wanted + 1) * n,
+                     .order = calloc(n, sizeof(size_t))};
+    uint64_t state = c->seed;
+    if (w.order == NULL ||
+        !comparison_make_room(c, r->most_runs != 0 ? 1 : r->wanted)) {
+        free(w.order);
+        return false;
+    }
+    compare_machine_look(&c->machine);
+    compare_machine_before(&c->machine, &c->disturbances);
+    compare_machine_load(&from);
+    bool good = r->most_runs == 0 || halving_rounds(&w, &state);
+    for (size_t round = 0; good && r->most_runs == 0; round++) {
+        good = one_round(&w, round, &state);
+        if (!good)
+            break;
+        c->made = round;
+        if (!goes_on(&w, round))
+            break;
+    }
+    TCM_ASSERT(c->made <= c->rounds);
+    TCM_ASSERT_SLOW(comparison_is_consistent(c));
+    show_end(&w);
+    compare_machine_load(&to);
+    compare_machine_during(&c->machine, &from, &to, &c->disturbances);
+    free(w.order);
+    c->ran_program = r->program != NULL;
+    c->interrupted = tool_stop_requested();
+    return good || c->interrupted;
+}
 
 /* --- The folder ----------------------------------------------------------- */
 
@@ -90,9 +437,9 @@ static bool write_plan(const struct comparison *c, const char *dir) {
     if (!tool_json_open(&j, path))
         return false;
     tool_json_begin_object(&j, NULL);
-    tool_json_string(&j, "format", COMPARE_PLAN_FORMAT);
+    tool_json_string(&j, "format", PLAN_FORMAT);
     tool_json_string(&j, "command", c->command);
-    tool_json_string(&j, "baseline", c->who.list[c->baseline].name);
+    tool_json_string(&j, "baseline", c->contestants.list[c->baseline].name);
     tool_json_u64(&j, "rounds", c->rounds);
     tool_json_double(&j, "margin", c->margin);
     tool_json_double(&j, "confidence", c->confidence);
@@ -100,17 +447,17 @@ static bool write_plan(const struct comparison *c, const char *dir) {
     tool_json_string(&j, "touch", c->touch == NULL ? "" : c->touch);
     tool_json_string(&j, "speed", c->speed == NULL ? "" : c->speed);
     tool_json_begin_array(&j, "contestants");
-    for (size_t i = 0; i < c->who.count; i++) {
-        const struct contestant *who = &c->who.list[i];
+    for (size_t i = 0; i < c->contestants.count; i++) {
+        const struct compare_contestant *entry = &c->contestants.list[i];
         tool_json_begin_object(&j, NULL);
-        tool_json_string(&j, "name", who->name);
-        tool_json_string(&j, "library", who->library);
+        tool_json_string(&j, "name", entry->name);
+        tool_json_string(&j, "library", entry->library);
         tool_json_begin_array(&j, "environment");
-        for (size_t e = 0; e < who->envs; e++)
-            tool_json_string(&j, NULL, who->env[e]);
+        for (size_t e = 0; e < entry->envs; e++)
+            tool_json_string(&j, NULL, entry->env[e]);
         tool_json_end_array(&j);
-        if (who->why != NULL)
-            tool_json_string(&j, "why", who->why);
+        if (entry->why != NULL)
+            tool_json_string(&j, "why", entry->why);
         tool_json_end_object(&j);
     }
     tool_json_end_array(&j);
@@ -128,16 +475,16 @@ static bool write_plan(const struct comparison *c, const char *dir) {
 }
 
 static void put_job(FILE *f, const char *program, const char *dir, size_t round,
-                    size_t trace, size_t who) {
+                    size_t trace, size_t contestant) {
     shell_put_quoted(f, program);
     fputs(" compare --job ", f);
-    fprintf(f, "%zu.%zu.%zu ", round, trace, who);
+    fprintf(f, "%zu.%zu.%zu ", round, trace, contestant);
     shell_put_quoted(f, dir);
 }
 
 static bool write_jobs(const struct comparison *c, const char *dir) {
     char path[2 * PATH_MAX], program[PATH_MAX], absolute[PATH_MAX];
-    size_t a_round = c->traces * c->who.count;
+    size_t a_round = c->traces * c->contestants.count;
     size_t *order = malloc(a_round * sizeof(*order));
     if (!tool_own_program("malloc-trace", program) || order == NULL ||
         realpath(dir, absolute) == NULL) {
@@ -149,12 +496,13 @@ static bool write_jobs(const struct comparison *c, const char *dir) {
     FILE *f = tool_file_stream(path);
     uint64_t state = c->seed;
     for (size_t r = 0; f != NULL && r <= c->rounds; r++) {
-        compare_shuffle(order, a_round, &state);
+        shuffle(order, a_round, &state);
         for (size_t i = 0; i < a_round; i++) {
-            if (c->who.list[order[i] % c->who.count].why != NULL)
+            if (c->contestants.list[order[i] % c->contestants.count].why !=
+                NULL)
                 continue;
-            put_job(f, program, absolute, r, order[i] / c->who.count,
-                    order[i] % c->who.count);
+            put_job(f, program, absolute, r, order[i] / c->contestants.count,
+                    order[i] % c->contestants.count);
             fputc('\n', f);
         }
     }
@@ -166,11 +514,88 @@ bool compare_plan_write(const struct comparison *c, const char *dir) {
     return write_plan(c, dir) && write_jobs(c, dir);
 }
 
+/* --- The plan is read ----------------------------------------------------- */
+
+static char *strdup_of(const struct tool_json_value *object, const char *key) {
+    return strdup(compare_json_text(object, key));
+}
+
+static bool take_contestant(struct comparison *c,
+                            const struct tool_json_value *j) {
+    struct compare_contestants *all = &c->contestants;
+    if (!compare_contestants_add_plain(all, compare_json_text(j, "name"),
+                                       compare_json_text(j, "library")))
+        return false;
+    struct compare_contestant *own = &all->list[all->count - 1];
+    for (const struct tool_json_value *v =
+             tool_json_first(tool_json_member(j, "environment"));
+         v != NULL; v = tool_json_next(v)) {
+        const char *set = tool_json_text(v);
+        if (set == NULL || !compare_contestant_set(own, set))
+            return false;
+    }
+    const char *why = compare_json_text(j, "why");
+    if (why[0] != '\0')
+        compare_contestant_out(own, "%s", why);
+    return true;
+}
+
+static bool take_plan(struct comparison *c, const struct tool_json_value *root,
+                      size_t *rounds) {
+    const struct tool_json_value *v =
+        tool_json_first(tool_json_member(root, "contestants"));
+    for (; v != NULL; v = tool_json_next(v))
+        if (!take_contestant(c, v))
+            return false;
+    const struct tool_json_value *t =
+        tool_json_first(tool_json_member(root, "traces"));
+    for (size_t i = 0; t != NULL; t = tool_json_next(t), i++) {
+        if (!comparison_add_trace(c, compare_json_text(t, "path"),
+                                  compare_json_text(t, "name")))
+            return false;
+        const char *mode = compare_json_text(t, "mode");
+        c->trace[i].mode = strcmp(mode, "real") == 0     ? "real"
+                           : strcmp(mode, "switch") == 0 ? "switch"
+                                                         : "none";
+    }
+    c->baseline = compare_contestants_find(&c->contestants,
+                                           compare_json_text(root, "baseline"));
+    c->margin = compare_json_number(root, "margin");
+    c->confidence = compare_json_number(root, "confidence");
+    c->limit_ns = compare_json_whole(root, "limit_ns");
+    c->touch = *compare_json_text(root, "touch") == '\0'
+                   ? NULL
+                   : strdup_of(root, "touch");
+    c->speed = *compare_json_text(root, "speed") == '\0'
+                   ? NULL
+                   : strdup_of(root, "speed");
+    c->command = strdup_of(root, "command");
+    uint64_t n = compare_json_whole(root, "rounds");
+    *rounds = (size_t)n;
+    return c->contestants.count != 0 && c->traces != 0 &&
+           c->baseline != SIZE_MAX && c->margin >= 0 && c->margin < 1 &&
+           c->confidence > 0 && c->confidence < 1 && n != 0 &&
+           n <= COMPARE_MOST_ROUNDS;
+}
+
+static bool read_plan(struct comparison *c, const char *path, size_t *rounds) {
+    const struct tool_json_value *root = compare_json_file(path, PLAN_FORMAT);
+    if (root == NULL)
+        return false;
+    bool good = take_plan(c, root, rounds);
+    if (!good)
+        tool_error("%s: the plan is not whole, or of more than %d rounds", path,
+                   COMPARE_MOST_ROUNDS);
+    tool_json_read_free(root);
+    return good;
+}
+
 /* --- A job ---------------------------------------------------------------- */
 
 static void result_path(char *path, size_t size, const char *dir, size_t round,
-                        size_t trace, size_t who) {
-    snprintf(path, size, "%s/results/%zu.%zu.%zu.json", dir, round, trace, who);
+                        size_t trace, size_t contestant) {
+    snprintf(path, size, "%s/results/%zu.%zu.%zu.json", dir, round, trace,
+             contestant);
 }
 
 static bool write_result(const char *path, const char *text, size_t n) {
@@ -231,11 +656,11 @@ int compare_plan_run_job(const char *dir, const char *id) {
         return tool_usage_error("--job %s: it is no ROUND.TRACE.CONTESTANT",
                                 id);
     snprintf(path, sizeof(path), "%s/plan.json", dir);
-    if (!compare_result_read_plan(&c, path, &rounds)) {
+    if (!read_plan(&c, path, &rounds)) {
         comparison_free(&c);
         return TOOL_FAILED;
     }
-    if (at[0] > rounds || at[1] >= c.traces || at[2] >= c.who.count) {
+    if (at[0] > rounds || at[1] >= c.traces || at[2] >= c.contestants.count) {
         status = tool_usage_error("--job %s: there is none in the plan", id);
         comparison_free(&c);
         return status;
@@ -286,24 +711,25 @@ static size_t last_round(const char *dir, size_t most, size_t *files) {
 enum { NAMED = 20 };
 
 static void tell_missing(const char *dir, size_t round, size_t trace,
-                         size_t who, const char *why, size_t so_far) {
+                         size_t contestant, const char *why, size_t so_far) {
     if (so_far < NAMED)
-        tool_error("%s: job %zu.%zu.%zu %s", dir, round, trace, who, why);
+        tool_error("%s: job %zu.%zu.%zu %s", dir, round, trace, contestant,
+                   why);
     else if (so_far == NAMED)
         tool_error("%s: further jobs without a result are not named", dir);
 }
 
 /* The results of the plan in DIR up to its round LAST, whose traces begin at
-   FIRST in C and are COUNT; WHO maps its contestants to C's. */
+   FIRST in C and are COUNT; CONTESTANT maps its contestants to C's. */
 static void merge_results(struct comparison *c, const char *dir, size_t first,
-                          size_t count, size_t last, const size_t *who,
+                          size_t count, size_t last, const size_t *map,
                           size_t contestants, size_t *missing) {
     char path[2 * PATH_MAX], problem[200], why[240];
     for (size_t r = 0; r <= last; r++)
         for (size_t t = 0; t < count; t++)
             for (size_t i = 0; i < contestants; i++) {
                 size_t n = 0;
-                if (c->who.list[who[i]].why != NULL)
+                if (c->contestants.list[map[i]].why != NULL)
                     continue;
                 result_path(path, sizeof(path), dir, r, t, i);
                 char *text = read_file(path, &n);
@@ -313,7 +739,7 @@ static void merge_results(struct comparison *c, const char *dir, size_t first,
                         tell_missing(dir, r, t, i, "has no result",
                                      (*missing)++);
                 } else if (!compare_result_take(c, text, n, r, first + t,
-                                                who[i], problem)) {
+                                                map[i], problem)) {
                     snprintf(why, sizeof(why), "has a bad result: %s", problem);
                     tell_missing(dir, r, t, i, why, (*missing)++);
                 }
@@ -324,11 +750,11 @@ static void merge_results(struct comparison *c, const char *dir, size_t first,
 /* No round from FROM to ROUNDS has a result. */
 static void count_missing(const struct comparison *c, const char *dir,
                           size_t count, size_t from, size_t rounds,
-                          const size_t *who, size_t contestants,
+                          const size_t *map, size_t contestants,
                           size_t *missing) {
     size_t part = 0;
     for (size_t i = 0; i < contestants; i++)
-        part += c->who.list[who[i]].why == NULL;
+        part += c->contestants.list[map[i]].why == NULL;
     for (size_t r = from; r <= rounds && part * count != 0; r++) {
         if (*missing > NAMED) {
             *missing += (rounds - r + 1) * part * count;
@@ -336,7 +762,7 @@ static void count_missing(const struct comparison *c, const char *dir,
         }
         for (size_t t = 0; t < count; t++)
             for (size_t i = 0; i < contestants; i++)
-                if (c->who.list[who[i]].why == NULL)
+                if (c->contestants.list[map[i]].why == NULL)
                     tell_missing(dir, r, t, i, "has no result", (*missing)++);
     }
 }
@@ -345,24 +771,26 @@ static void count_missing(const struct comparison *c, const char *dir,
    many places for runs: memory would go to empty places. */
 static bool is_sparse(const struct comparison *plan, size_t last,
                       size_t files) {
-    double places =
-        (double)(last + 1) * (double)plan->traces * (double)plan->who.count;
+    double places = (double)(last + 1) * (double)plan->traces *
+                    (double)plan->contestants.count;
     return places > 1e6 + 1e3 * (double)files;
 }
 
-/* Adds to C what plan PART has: its traces, and rooms. WHO as above. */
+/* Adds to C what plan PART has: its traces, and rooms. CONTESTANT as above. */
 static bool merge_plan(struct comparison *c, const struct comparison *part,
-                       const char *dir, size_t *who) {
-    for (size_t i = 0; i < part->who.count; i++) {
-        who[i] = contestants_find(&c->who, part->who.list[i].name);
-        if (who[i] == SIZE_MAX) {
+                       const char *dir, size_t *map) {
+    for (size_t i = 0; i < part->contestants.count; i++) {
+        map[i] = compare_contestants_find(&c->contestants,
+                                          part->contestants.list[i].name);
+        if (map[i] == SIZE_MAX) {
             tool_error("%s: the other plans have no contestant %s", dir,
-                       part->who.list[i].name);
+                       part->contestants.list[i].name);
             return false;
         }
-        if (!contestants_are_alike(&c->who.list[who[i]], &part->who.list[i])) {
+        if (!compare_contestants_are_alike(&c->contestants.list[map[i]],
+                                           &part->contestants.list[i])) {
             tool_error("%s: %s is another library there, or has other settings",
-                       dir, part->who.list[i].name);
+                       dir, part->contestants.list[i].name);
             return false;
         }
     }
@@ -380,15 +808,15 @@ bool compare_plan_merge(struct comparison *c, char *const *dir, int n,
                         size_t *missing) {
     char path[2 * PATH_MAX];
     struct comparison *part = calloc((size_t)n, sizeof(*part));
-    size_t **who = calloc((size_t)n, sizeof(*who));
+    size_t **maps = calloc((size_t)n, sizeof(*maps));
     size_t *planned = calloc((size_t)n, sizeof(*planned));
     size_t *last = calloc((size_t)n, sizeof(*last));
     size_t rounds = 0, files;
-    bool good = part != NULL && who != NULL && planned != NULL && last != NULL;
+    bool good = part != NULL && maps != NULL && planned != NULL && last != NULL;
     *missing = 0;
     for (int i = 0; good && i < n; i++) {
         snprintf(path, sizeof(path), "%s/plan.json", dir[i]);
-        good = compare_result_read_plan(&part[i], path, &planned[i]);
+        good = read_plan(&part[i], path, &planned[i]);
         if (!good)
             break;
         last[i] = last_round(dir[i], planned[i], &files);
@@ -396,41 +824,41 @@ bool compare_plan_merge(struct comparison *c, char *const *dir, int n,
             tool_error("%s: %zu results are too few for a plan of %zu rounds, "
                        "%zu traces and %zu contestants",
                        dir[i], files, last[i], part[i].traces,
-                       part[i].who.count);
+                       part[i].contestants.count);
             good = false;
             break;
         }
         if (i == 0) {
             /* the first plan's contestants and options are the comparison's */
             *c = part[0];
-            part[0].who = (struct contestants){0};
+            part[0].contestants = (struct compare_contestants){0};
             c->trace = NULL;
             c->traces = c->trace_room = 0;
-            part[0].who.list = c->who.list;
-            part[0].who.count = c->who.count;
+            part[0].contestants.list = c->contestants.list;
+            part[0].contestants.count = c->contestants.count;
         }
-        who[i] = calloc(part[i].who.count, sizeof(**who));
-        good = who[i] != NULL && merge_plan(c, &part[i], dir[i], who[i]);
+        maps[i] = calloc(part[i].contestants.count, sizeof(**maps));
+        good = maps[i] != NULL && merge_plan(c, &part[i], dir[i], maps[i]);
         rounds = last[i] > rounds ? last[i] : rounds;
     }
     good = good && comparison_make_room(c, rounds);
     size_t first = 0;
     for (int i = 0; good && i < n; i++) {
-        merge_results(c, dir[i], first, part[i].traces, last[i], who[i],
-                      part[i].who.count, missing);
+        merge_results(c, dir[i], first, part[i].traces, last[i], maps[i],
+                      part[i].contestants.count, missing);
         count_missing(c, dir[i], part[i].traces, last[i] + 1, planned[i],
-                      who[i], part[i].who.count, missing);
+                      maps[i], part[i].contestants.count, missing);
         first += part[i].traces;
     }
     c->made = rounds;
     for (int i = 0; part != NULL && i < n; i++) {
         if (i == 0)
-            part[0].who = (struct contestants){0};
+            part[0].contestants = (struct compare_contestants){0};
         comparison_free(&part[i]);
     }
-    for (int i = 0; who != NULL && i < n; i++)
-        free(who[i]);
-    free(who);
+    for (int i = 0; maps != NULL && i < n; i++)
+        free(maps[i]);
+    free(maps);
     free(planned);
     free(last);
     free(part);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/compare/compare_print.h"
 
-#include "cmd/malloc_trace/compare/compare_settings.h"
-#include "cmd/malloc_trace/compare/sheet.h"
+#include "base/check.h"
+#include "cmd/malloc_trace/compare/compare_contestants.h"
+#include "cmd/malloc_trace/compare/compare_program.h"
+#include "cmd/malloc_trace/compare/compare_verdict.h"
+#include "common/files.h"
+#include "common/json.h"
 #include "common/main.h"
 #include "common/text.h"
 
@@ -44,20 +48,21 @@ const char *compare_figure_text(char text[32], enum compare_metric m,
 /* --- In words ------------------------------------------------------------- */
 
 /* Names the others to which no difference is shown. */
-static bool say_ties(const struct comparison *c, const struct sheet *s,
+static bool say_ties(const struct comparison *c, const struct compare_sheet *s,
                      size_t best, enum compare_metric m, FILE *out) {
     const char *between = " Not told apart from it: ";
     const char *end = "";
     for (size_t k = 0; k < s->ranked; k++) {
         size_t i = s->order[k];
-        struct verdict v;
+        struct compare_verdict v;
         if (i == best || i == c->baseline)
             continue;
-        if (!verdict_between(c, i, best, m, &v))
+        if (!compare_verdict_between(c, i, best, m, &v))
             return false;
         if (!v.measured || !v.has_interval || v.low > 1)
             continue;
-        fprintf(out, "%s%s", between, contestant_shown(&c->who.list[i]));
+        fprintf(out, "%s%s", between,
+                compare_contestant_shown(&c->contestants.list[i]));
         between = ", ";
         end = ".";
     }
@@ -66,7 +71,8 @@ static bool say_ties(const struct comparison *c, const struct sheet *s,
 }
 
 static double largest_smallest(const struct comparison *c,
-                               const struct sheet *s, enum compare_metric m) {
+                               const struct compare_sheet *s,
+                               enum compare_metric m) {
     double most = 0;
     for (size_t k = 0; k < s->ranked; k++)
         if (s->order[k] != c->baseline)
@@ -74,11 +80,12 @@ static double largest_smallest(const struct comparison *c,
     return most;
 }
 
-static void say_metric(const struct comparison *c, const struct sheet *s,
-                       enum compare_metric m, const char *most,
-                       const char *none, FILE *out) {
-    const char *base = contestant_shown(&c->who.list[c->baseline]);
-    size_t best = sheet_best(s, m);
+static void say_metric(const struct comparison *c,
+                       const struct compare_sheet *s, enum compare_metric m,
+                       const char *most, const char *none, FILE *out) {
+    const char *base =
+        compare_contestant_shown(&c->contestants.list[c->baseline]);
+    size_t best = compare_sheet_best(s, m);
     if (best == SIZE_MAX) {
         fprintf(out, "No allocator is shown to %s than %s", none, base);
         double d = largest_smallest(c, s, m);
@@ -87,53 +94,56 @@ static void say_metric(const struct comparison *c, const struct sheet *s,
         fputs(".\n", out);
         return;
     }
-    const struct verdict *v = &s->verdict[best][m];
+    const struct compare_verdict *v = &s->verdict[best][m];
     fprintf(out, "%s %s: %.2f of %s's (%.2f to %.2f).",
-            contestant_shown(&c->who.list[best]), most, v->ratio, base, v->low,
-            v->high);
+            compare_contestant_shown(&c->contestants.list[best]), most,
+            v->ratio, base, v->low, v->high);
     (void)say_ties(c, s, best, m, out);
     fputc('\n', out);
 }
 
 /* Says what the fastest contestant costs in other figures. */
-static void say_price(const struct comparison *c, const struct sheet *s,
+static void say_price(const struct comparison *c, const struct compare_sheet *s,
                       FILE *out) {
-    size_t best = sheet_best(s, METRIC_TIME);
+    size_t best = compare_sheet_best(s, METRIC_TIME);
     static const enum compare_metric others[] = {METRIC_PEAK_RSS, METRIC_P999};
     if (best == SIZE_MAX)
         return;
     for (size_t i = 0; i < TCM_ARRAY_SIZE(others); i++) {
-        const struct verdict *v = &s->verdict[best][others[i]];
+        const struct compare_verdict *v = &s->verdict[best][others[i]];
         if (v->measured && v->kind == VERDICT_MORE)
             fprintf(out, "%s's %s is %.2f of %s's (%.2f to %.2f).\n",
-                    contestant_shown(&c->who.list[best]),
+                    compare_contestant_shown(&c->contestants.list[best]),
                     others[i] == METRIC_P999 ? "99.9th percentile of latency"
                                              : "peak memory",
-                    v->ratio, contestant_shown(&c->who.list[c->baseline]),
+                    v->ratio,
+                    compare_contestant_shown(&c->contestants.list[c->baseline]),
                     v->low, v->high);
     }
 }
 
 /* Says which share of the program's time malloc has: an allocator that takes
    twice as long matters little where that share is one per cent. */
-static void say_share(const struct comparison *c, const struct sheet *s,
+static void say_share(const struct comparison *c, const struct compare_sheet *s,
                       FILE *out) {
-    size_t best = sheet_best(s, METRIC_TIME);
-    double percent = c->traces == 1 ? verdict_malloc_percent(c, 0) : NAN;
+    size_t best = compare_sheet_best(s, METRIC_TIME);
+    double percent =
+        c->traces == 1 ? compare_verdict_malloc_percent(c, 0) : NAN;
     if (isnan(percent))
         return;
     fprintf(out,
             "With %s malloc takes about %.1f %% of the program's processor "
             "time",
-            contestant_shown(&c->who.list[c->baseline]), percent);
+            compare_contestant_shown(&c->contestants.list[c->baseline]),
+            percent);
     if (best != SIZE_MAX)
         fprintf(out, "; with %s the program would take about %.1f %% less",
-                contestant_shown(&c->who.list[best]),
+                compare_contestant_shown(&c->contestants.list[best]),
                 percent * (1 - s->verdict[best][METRIC_TIME].ratio));
     fputs(".\n", out);
 }
 
-static void words(const struct comparison *c, const struct sheet *s,
+static void words(const struct comparison *c, const struct compare_sheet *s,
                   FILE *out) {
     size_t others = 0;
     for (size_t k = 0; k < s->ranked; k++)
@@ -151,7 +161,7 @@ static void words(const struct comparison *c, const struct sheet *s,
         fprintf(out,
                 "Too few rounds for a verdict: %zu are needed, %zu were "
                 "made.\n",
-                verdict_least_rounds(c), c->made);
+                compare_verdict_least_rounds(c), c->made);
         return;
     }
     say_metric(c, s, METRIC_TIME, "takes least processor time",
@@ -163,11 +173,11 @@ static void words(const struct comparison *c, const struct sheet *s,
 }
 
 bool compare_print_words(const struct comparison *c, FILE *out) {
-    struct sheet s;
-    if (!sheet_make(c, &s))
+    struct compare_sheet s;
+    if (!compare_sheet_make(c, &s))
         return false;
     words(c, &s, out);
-    sheet_free(&s);
+    compare_sheet_free(&s);
     return true;
 }
 
@@ -175,8 +185,8 @@ bool compare_print_words(const struct comparison *c, FILE *out) {
 
 static int name_width(const struct comparison *c) {
     size_t width = 12;
-    for (size_t i = 0; i < c->who.count; i++) {
-        size_t n = strlen(contestant_shown(&c->who.list[i]));
+    for (size_t i = 0; i < c->contestants.count; i++) {
+        size_t n = strlen(compare_contestant_shown(&c->contestants.list[i]));
         width = n > width ? n : width;
     }
     return width > 34 ? 34 : (int)width;
@@ -192,18 +202,19 @@ const char *compare_ratio_text(char text[16], double ratio) {
     return text;
 }
 
-static void print_metric(const struct comparison *c, const struct sheet *s,
-                         enum compare_metric m, int width, FILE *out) {
+static void print_metric(const struct comparison *c,
+                         const struct compare_sheet *s, enum compare_metric m,
+                         int width, FILE *out) {
     char figure[32], ratio[16], low[16], high[16];
     if (s->ranked == 0 || !s->verdict[s->order[0]][m].measured)
         return;
     fprintf(out, "\n%s, beside %s\n", compare_metric[m].title,
-            contestant_shown(&c->who.list[c->baseline]));
+            compare_contestant_shown(&c->contestants.list[c->baseline]));
     for (size_t k = 0; k < s->ranked; k++) {
         size_t i = s->order[k];
-        const struct verdict *v = &s->verdict[i][m];
+        const struct compare_verdict *v = &s->verdict[i][m];
         fprintf(out, "%3zu  %-*.34s  ", k + 1, width,
-                contestant_shown(&c->who.list[i]));
+                compare_contestant_shown(&c->contestants.list[i]));
         if (!v->measured) {
             fputs("no figure\n", out);
             continue;
@@ -218,8 +229,9 @@ static void print_metric(const struct comparison *c, const struct sheet *s,
         if (v->has_interval) {
             compare_ratio_text(low, v->low);
             compare_ratio_text(high, v->high);
-            fprintf(out, " %6s to %-6s  %s", low, high, verdict_text(v, m));
-        } else if (c->who.list[i].rests) {
+            fprintf(out, " %6s to %-6s  %s", low, high,
+                    compare_verdict_text(v, m));
+        } else if (c->contestants.list[i].rests) {
             fprintf(out, "left out after %zu round%s", v->samples,
                     v->samples == 1 ? "" : "s");
         }
@@ -228,8 +240,8 @@ static void print_metric(const struct comparison *c, const struct sheet *s,
 }
 
 /* The other metrics as ratios, with a mark where a difference is shown. */
-static void print_rest(const struct comparison *c, const struct sheet *s,
-                       int width, FILE *out) {
+static void print_rest(const struct comparison *c,
+                       const struct compare_sheet *s, int width, FILE *out) {
     static const enum compare_metric rest[] = {METRIC_WALL,    METRIC_P999,
                                                METRIC_AVG_RSS, METRIC_FRAG,
                                                METRIC_FAULTS,  METRIC_HUGE};
@@ -244,9 +256,9 @@ static void print_rest(const struct comparison *c, const struct sheet *s,
     for (size_t k = 0; k < s->ranked; k++) {
         size_t i = s->order[k];
         fprintf(out, "%3zu  %-*.34s", k + 1, width,
-                contestant_shown(&c->who.list[i]));
+                compare_contestant_shown(&c->contestants.list[i]));
         for (size_t r = 0; r < TCM_ARRAY_SIZE(rest); r++) {
-            const struct verdict *v = &s->verdict[i][rest[r]];
+            const struct compare_verdict *v = &s->verdict[i][rest[r]];
             char ratio[32];
             /* the last one has room for a size */
             int column = rest[r] == METRIC_HUGE ? 11 : 9;
@@ -269,19 +281,22 @@ static void print_rest(const struct comparison *c, const struct sheet *s,
 }
 
 static void print_out(const struct comparison *c, FILE *out) {
-    for (size_t i = 0; i < c->who.count; i++) {
-        const struct contestant *who = &c->who.list[i];
-        if (who->wraps)
+    for (size_t i = 0; i < c->contestants.count; i++) {
+        const struct compare_contestant *entry = &c->contestants.list[i];
+        if (entry->wraps)
             fprintf(out, "%s is a wrapper around the C library's malloc\n",
-                    who->name);
-        if (who->why != NULL)
-            fprintf(out, "%s takes no part: %s\n", contestant_shown(who),
-                    tool_text_shown(who->why));
-        else if (who->failures != 0)
-            fprintf(out, "%s failed in %llu run%s: %s\n", contestant_shown(who),
-                    (unsigned long long)who->failures,
-                    who->failures == 1 ? "" : "s",
-                    who->failure == NULL ? "" : tool_text_shown(who->failure));
+                    entry->name);
+        if (entry->why != NULL)
+            fprintf(out, "%s takes no part: %s\n",
+                    compare_contestant_shown(entry),
+                    tool_text_shown(entry->why));
+        else if (entry->failures != 0)
+            fprintf(out, "%s failed in %llu run%s: %s\n",
+                    compare_contestant_shown(entry),
+                    (unsigned long long)entry->failures,
+                    entry->failures == 1 ? "" : "s",
+                    entry->failure == NULL ? ""
+                                           : tool_text_shown(entry->failure));
     }
 }
 
@@ -337,8 +352,8 @@ static void print_notes(const struct comparison *c, FILE *out) {
 }
 
 bool compare_print(const struct comparison *c, FILE *out) {
-    struct sheet s;
-    if (!sheet_make(c, &s))
+    struct compare_sheet s;
+    if (!compare_sheet_make(c, &s))
         return false;
     int width = name_width(c);
     compare_print_head(c, out);
@@ -353,54 +368,236 @@ bool compare_print(const struct comparison *c, FILE *out) {
     print_out(c, out);
     print_machine(c, out);
     print_notes(c, out);
-    sheet_free(&s);
+    compare_sheet_free(&s);
     return true;
 }
 
 /* --- The frontier --------------------------------------------------------- */
 
 bool compare_print_frontier(const struct comparison *c, FILE *out) {
-    bool *on = calloc(c->who.count, sizeof(*on));
-    struct sheet s;
-    if (on == NULL || !sheet_make(c, &s)) {
+    bool *on = calloc(c->contestants.count, sizeof(*on));
+    struct compare_sheet s;
+    if (on == NULL || !compare_sheet_make(c, &s)) {
         free(on);
         tool_error("out of memory");
         return false;
     }
-    verdict_frontier(c, on);
+    compare_verdict_frontier(c, on);
     fprintf(out, "\nThe frontier of time and peak memory, beside %s\n",
-            contestant_shown(&c->who.list[c->baseline]));
+            compare_contestant_shown(&c->contestants.list[c->baseline]));
     for (size_t k = 0; k < s.ranked; k++) {
         size_t i = s.order[k];
-        const struct contestant *who = &c->who.list[i];
+        const struct compare_contestant *entry = &c->contestants.list[i];
         if (!on[i])
             continue;
         fprintf(out,
                 "  time %.3f, memory %.3f: ", s.verdict[i][METRIC_TIME].ratio,
                 s.verdict[i][METRIC_PEAK_RSS].ratio);
-        if (who->library[0] == '\0' && who->envs == 0)
+        if (entry->library[0] == '\0' && entry->envs == 0)
             fputs("nothing to set", out);
-        if (who->library[0] != '\0') {
+        if (entry->library[0] != '\0') {
             fputs("LD_PRELOAD=", out);
-            shell_put_word(out, who->library);
+            shell_put_word(out, entry->library);
             fputc(' ', out);
         }
-        for (size_t e = 0; e < who->envs; e++) {
+        for (size_t e = 0; e < entry->envs; e++) {
             /* quoted from its name on it would be a command */
-            size_t name = strcspn(who->env[e], "=");
+            size_t name = strcspn(entry->env[e], "=");
             char text[256];
-            snprintf(text, sizeof(text), "%.*s", (int)name, who->env[e]);
+            snprintf(text, sizeof(text), "%.*s", (int)name, entry->env[e]);
             fprintf(out, "%s=", tool_text_shown(text));
-            shell_put_word(out, who->env[e] + name + 1);
+            shell_put_word(out, entry->env[e] + name + 1);
             fputc(' ', out);
         }
         fputc('\n', out);
-        for (size_t e = 0; e < who->envs; e++)
-            if (compare_settings_meaning(who->env[e]) != NULL)
+        for (size_t e = 0; e < entry->envs; e++)
+            if (compare_settings_meaning(entry->env[e]) != NULL)
                 fprintf(out, "      %s\n",
-                        compare_settings_meaning(who->env[e]));
+                        compare_settings_meaning(entry->env[e]));
     }
-    sheet_free(&s);
+    compare_sheet_free(&s);
     free(on);
     return true;
+}
+
+/* --- JSON ----------------------------------------------------------------- */
+
+static size_t runs_of(const struct comparison *c, size_t contestant) {
+    size_t n = 0;
+    for (size_t r = 1; r <= c->rounds; r++)
+        for (size_t t = 0; t < c->traces; t++)
+            n += comparison_run(c, r, t, contestant)->good;
+    return n;
+}
+
+static void put_contestants(const struct comparison *c, struct tool_json *j) {
+    tool_json_begin_array(j, "contestants");
+    for (size_t i = 0; i < c->contestants.count; i++) {
+        const struct compare_contestant *entry = &c->contestants.list[i];
+        const char *why = entry->why != NULL ? entry->why : entry->failure;
+        tool_json_begin_object(j, NULL);
+        tool_json_string(j, "name", entry->name);
+        tool_json_string(j, "library", entry->library);
+        tool_json_string(j, "version", c->version[i]);
+        tool_json_begin_array(j, "environment");
+        for (size_t e = 0; e < entry->envs; e++)
+            tool_json_string(j, NULL, entry->env[e]);
+        tool_json_end_array(j);
+        tool_json_bool(j, "wraps_c_library", entry->wraps);
+        tool_json_bool(j, "ok", why == NULL);
+        if (why == NULL)
+            tool_json_null(j, "why");
+        else
+            tool_json_string(j, "why", why);
+        TCM_ASSERT(runs_of(c, i) <= c->rounds * c->traces);
+        tool_json_u64(j, "runs", runs_of(c, i));
+        tool_json_u64(j, "failures", entry->failures);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+}
+
+static void put_ratio(struct tool_json *j, const char *key, bool known,
+                      double v) {
+    if (known)
+        tool_json_double(j, key, v);
+    else
+        tool_json_null(j, key);
+}
+
+static bool put_verdicts(const struct comparison *c, struct tool_json *j) {
+    tool_json_begin_array(j, "verdicts");
+    for (size_t i = 0; i < c->contestants.count; i++)
+        for (int m = 0; i != c->baseline && m < METRICS; m++) {
+            struct compare_verdict v;
+            if (!compare_verdict_of(c, i, (enum compare_metric)m, &v))
+                return false;
+            if (!v.measured)
+                continue;
+            TCM_ASSERT(v.samples != 0 && (!v.has_interval || v.low <= v.high));
+            tool_json_begin_object(j, NULL);
+            tool_json_string(j, "contestant", c->contestants.list[i].name);
+            tool_json_string(j, "metric", compare_metric[m].key);
+            tool_json_double(j, "value", v.typical);
+            tool_json_double(j, "baseline_value", v.baseline);
+            put_ratio(j, "ratio", !v.of_none, v.ratio);
+            put_ratio(j, "lo", v.has_interval && !v.of_none, v.low);
+            put_ratio(j, "hi", v.has_interval && !v.of_none, v.high);
+            tool_json_string(j, "verdict",
+                             compare_verdict_text(&v, (enum compare_metric)m));
+            put_ratio(j, "smallest_difference", v.has_interval, v.smallest);
+            tool_json_u64(j, "samples", v.samples);
+            tool_json_end_object(j);
+        }
+    tool_json_end_array(j);
+    return true;
+}
+
+static void put_traces(const struct comparison *c, struct tool_json *j) {
+    tool_json_begin_array(j, "traces");
+    for (size_t t = 0; t < c->traces; t++) {
+        tool_json_begin_object(j, NULL);
+        tool_json_string(j, "name", c->trace[t].name);
+        tool_json_u64(j, "ops", c->trace[t].ops);
+        tool_json_u64(j, "threads", c->trace[t].threads);
+        tool_json_string(j, "mode", c->trace[t].mode);
+        double percent = compare_verdict_malloc_percent(c, t);
+        put_ratio(j, "malloc_percent", !isnan(percent), percent);
+        tool_json_end_object(j);
+    }
+    tool_json_end_array(j);
+}
+
+static void put_words(const struct comparison *c, struct tool_json *j) {
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (f == NULL)
+        return;
+    (void)compare_print_words(c, f);
+    if (fclose(f) == 0)
+        tool_json_string(j, "words", text);
+    free(text);
+}
+
+bool compare_json_put(const struct comparison *c, const char *key,
+                      struct tool_json *j) {
+    tool_json_begin_object(j, key);
+    tool_json_string(j, "format", "malloc-trace comparison 1");
+    tool_json_string(j, "command", c->command == NULL ? "" : c->command);
+    tool_json_string(j, "baseline", c->contestants.list[c->baseline].name);
+    tool_json_u64(j, "rounds", c->made);
+    tool_json_double(j, "margin", c->margin);
+    tool_json_double(j, "confidence", c->confidence);
+    tool_json_bool(j, "interrupted", c->interrupted);
+    put_words(c, j);
+    put_contestants(c, j);
+    put_traces(c, j);
+    bool good =
+        put_verdicts(c, j) && (!c->ran_program || compare_program_json(c, j));
+    compare_machine_json(&c->machine, "machine", j);
+    tool_json_begin_array(j, "disturbances");
+    for (unsigned i = 0; i < c->disturbances.count; i++)
+        tool_json_string(j, NULL, c->disturbances.text[i]);
+    tool_json_end_array(j);
+    tool_json_u64(j, "runs_of_unlike_machines", c->unlike);
+    tool_json_u64(j, "runs_of_other_versions", c->other_versions);
+    tool_json_end_object(j);
+    return good;
+}
+
+bool compare_json(const struct comparison *c, const char *path) {
+    static struct tool_json j;
+    if (!tool_json_open(&j, path))
+        return false;
+    bool good = compare_json_put(c, NULL, &j);
+    return tool_json_close(&j) && good;
+}
+
+/* --- CSV ------------------------------------------------------------------ */
+
+/* RFC 4180: quoted, quotes doubled. */
+static void put_field(FILE *f, const char *text) {
+    fputc('"', f);
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            fputc('"', f);
+        fputc(*text, f);
+    }
+    fputc('"', f);
+}
+
+static void put_run(const struct comparison *c, FILE *f, size_t r, size_t t,
+                    size_t i) {
+    const struct compare_run *run = comparison_run(c, r, t, i);
+    put_field(f, c->contestants.list[i].name);
+    fputc(',', f);
+    put_field(f, c->trace[t].name);
+    fprintf(f, ",%zu,%s", r, run->good ? "true" : "false");
+    for (int m = 0; m < METRICS; m++) {
+        double v = compare_verdict_figure(c, r, t, i, (enum compare_metric)m);
+        fputc(',', f);
+        if (!isnan(v))
+            fprintf(f, "%.17g", v);
+    }
+    if (run->good)
+        fprintf(f, ",%.17g\n", c->trace[t].own_ns);
+    else
+        fputs(",\n", f);
+}
+
+bool compare_csv(const struct comparison *c, const char *path) {
+    FILE *f = tool_file_stream(path);
+    if (f == NULL)
+        return false;
+    fputs("contestant,trace,round,ok", f);
+    for (int m = 0; m < METRICS; m++)
+        fprintf(f, ",%s", compare_metric[m].key);
+    fputs(",replayer_ns_per_op\n", f);
+    for (size_t r = 1; r <= c->rounds; r++)
+        for (size_t t = 0; t < c->traces; t++)
+            for (size_t i = 0; i < c->contestants.count; i++)
+                if (comparison_run(c, r, t, i)->there)
+                    put_run(c, f, r, t, i);
+    return tool_file_stream_end(f, path);
 }

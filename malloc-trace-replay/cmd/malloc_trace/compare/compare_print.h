@@ -7,7 +7,7 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_PRINT_H
 #define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_PRINT_H
 
-#include "cmd/malloc_trace/compare/comparison.h"
+#include "cmd/malloc_trace/compare/compare_model.h"
 
 #include "common/json.h"
 
@@ -35,5 +35,8 @@ bool compare_json_put(const struct comparison *c, const char *key,
                       struct tool_json *j);
 /* A row for each run and metric. */
 bool compare_csv(const struct comparison *c, const char *path);
+
+/* After compare_verdict_prepare. false: a message is out. */
+bool compare_page_write(const struct comparison *c, const char *path);
 
 #endif

@@ -2,7 +2,7 @@
 #include "cmd/malloc_trace/compare/compare_program.h"
 
 #include "base/check.h"
-#include "cmd/malloc_trace/compare/verdict.h"
+#include "cmd/malloc_trace/compare/compare_verdict.h"
 #include "common/main.h"
 #include "common/stop.h"
 #include "common/text.h"
@@ -30,23 +30,25 @@ static double seconds_ns(struct timeval t) {
 }
 
 bool compare_program_run(struct comparison *c, char **command, size_t round,
-                         size_t who) {
+                         size_t contestant) {
     struct tool_child_end end;
-    struct compare_program *p = &c->program[round * c->who.count + who];
+    struct compare_program *p =
+        &c->program[round * c->contestants.count + contestant];
     /* a terminal's input is not taken from the person there */
     bool is_file = lseek(STDIN_FILENO, 0, SEEK_SET) == 0;
     struct tool_child_spec what = {.argv = command,
                                    .in = is_file ? 0 : TOOL_CHILD_NULL,
                                    .out = TOOL_CHILD_NULL,
                                    .err = TOOL_CHILD_NULL};
-    if (!contestant_run(&c->who.list[who], true, &what, 0, &end) ||
+    if (!compare_contestant_run(&c->contestants.list[contestant], true, &what,
+                                0, &end) ||
         tool_stop_requested())
         return false;
     if (end.error != 0 || !WIFEXITED(end.status)) {
         char how[120], why[200];
         tool_child_end_text(&end, how, sizeof(how));
         snprintf(why, sizeof(why), "the program under it: %s", how);
-        contestant_failed(&c->who.list[who], why);
+        compare_contestant_failed(&c->contestants.list[contestant], why);
         return true;
     }
     p->good = round != 0;
@@ -77,13 +79,13 @@ struct truth {
 /* Ratio of the program as the replays predict it: their difference, added to
    what the program took with the baseline. Of several processes times add up,
    and the largest one's memory is the program's. */
-static double predicted(const struct comparison *c, size_t who, enum what w,
-                        double baseline, double *room) {
+static double predicted(const struct comparison *c, size_t contestant,
+                        enum what w, double baseline, double *room) {
     double sum = 0, largest = 0;
     for (size_t t = 0; t < c->traces; t++) {
         enum compare_metric m = w == CPU ? METRIC_TIME : METRIC_PEAK_RSS;
-        double x = verdict_middle(c, t, who, m, room);
-        double y = verdict_middle(c, t, c->baseline, m, room);
+        double x = compare_verdict_middle(c, t, contestant, m, room);
+        double y = compare_verdict_middle(c, t, c->baseline, m, room);
         if (w == CPU)
             sum += (x - y) * (double)c->trace[t].ops;
         else if (!(y <= largest)) {
@@ -94,7 +96,7 @@ static double predicted(const struct comparison *c, size_t who, enum what w,
     return (baseline + sum) / baseline;
 }
 
-static bool truth_of(const struct comparison *c, size_t who, enum what w,
+static bool truth_of(const struct comparison *c, size_t contestant, enum what w,
                      struct truth *t) {
     size_t n = 0;
     double *d = calloc(2 * c->rounds + 1, sizeof(*d));
@@ -105,9 +107,10 @@ static bool truth_of(const struct comparison *c, size_t who, enum what w,
     }
     double *base = d + c->rounds;
     for (size_t r = 1; r <= c->rounds; r++) {
-        const struct compare_program *x = &c->program[r * c->who.count + who];
+        const struct compare_program *x =
+            &c->program[r * c->contestants.count + contestant];
         const struct compare_program *y =
-            &c->program[r * c->who.count + c->baseline];
+            &c->program[r * c->contestants.count + c->baseline];
         if (!x->good || !y->good)
             continue;
         double a = value_of(x, w), b = value_of(y, w);
@@ -120,7 +123,7 @@ static bool truth_of(const struct comparison *c, size_t who, enum what w,
         t->known = true;
         t->ratio = interval_of(d, n, 0.05);
         t->baseline = interval_median(base, n);
-        t->predicted = predicted(c, who, w, t->baseline, d);
+        t->predicted = predicted(c, contestant, w, t->baseline, d);
     }
     free(d);
     return true;
@@ -149,9 +152,10 @@ static const char *opinion(const struct truth *t, enum what w, double margin) {
 bool compare_program_print(const struct comparison *c, FILE *out) {
     for (int w = 0; w < WHATS; w++) {
         fprintf(out, "\nThe program itself, %s beside %s\n%-20s%10s%10s   %s\n",
-                what_title[w], contestant_shown(&c->who.list[c->baseline]), "",
+                what_title[w],
+                compare_contestant_shown(&c->contestants.list[c->baseline]), "",
                 "predicted", "truth", "19 of 20 times");
-        for (size_t i = 0; i < c->who.count; i++) {
+        for (size_t i = 0; i < c->contestants.count; i++) {
             struct truth t;
             if (i == c->baseline)
                 continue;
@@ -160,8 +164,8 @@ bool compare_program_print(const struct comparison *c, FILE *out) {
             if (!t.known)
                 continue;
             fprintf(out, "  %-18.18s%10.3f%10.3f   ",
-                    contestant_shown(&c->who.list[i]), t.predicted,
-                    exp(t.ratio.middle));
+                    compare_contestant_shown(&c->contestants.list[i]),
+                    t.predicted, exp(t.ratio.middle));
             if (t.ratio.known)
                 fprintf(out, "%.3f to %.3f  ", exp(t.ratio.low),
                         exp(t.ratio.high));
@@ -173,7 +177,7 @@ bool compare_program_print(const struct comparison *c, FILE *out) {
 
 bool compare_program_json(const struct comparison *c, struct tool_json *j) {
     tool_json_begin_array(j, "program");
-    for (size_t i = 0; i < c->who.count; i++)
+    for (size_t i = 0; i < c->contestants.count; i++)
         for (int w = 0; i != c->baseline && w < WHATS; w++) {
             struct truth t;
             if (!truth_of(c, i, (enum what)w, &t))
@@ -181,7 +185,7 @@ bool compare_program_json(const struct comparison *c, struct tool_json *j) {
             if (!t.known)
                 continue;
             tool_json_begin_object(j, NULL);
-            tool_json_string(j, "contestant", c->who.list[i].name);
+            tool_json_string(j, "contestant", c->contestants.list[i].name);
             tool_json_string(j, "figure", what_key[w]);
             tool_json_double(j, "baseline", t.baseline);
             tool_json_double(j, "predicted_ratio", t.predicted);

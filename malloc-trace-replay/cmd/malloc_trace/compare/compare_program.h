@@ -8,7 +8,7 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_PROGRAM_H
 #define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_PROGRAM_H
 
-#include "cmd/malloc_trace/compare/comparison.h"
+#include "cmd/malloc_trace/compare/compare_model.h"
 #include "common/json.h"
 
 #include <stdio.h>
@@ -17,10 +17,10 @@
    file. false: a message is out. */
 bool compare_program_can_repeat(void);
 
-/* Runs COMMAND under contestant WHO; what it writes is dropped. false: a
+/* Runs COMMAND under contestant CONTESTANT; what it writes is dropped. false: a
    message is out, or a stop was requested. */
 bool compare_program_run(struct comparison *c, char **command, size_t round,
-                         size_t who);
+                         size_t contestant);
 
 /* The table of prediction and truth. */
 bool compare_program_print(const struct comparison *c, FILE *out);

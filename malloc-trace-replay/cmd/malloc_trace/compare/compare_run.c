@@ -1,21 +1,71 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/malloc_trace/compare/compare_run.h"
 
+#include "base/check.h"
 #include "base/clock.h"
-#include "cmd/malloc_trace/compare/compare_result.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/main.h"
 #include "common/stop.h"
+#include "model/interval.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* --- JSON ----------------------------------------------------------------- */
+
+double compare_json_number(const struct tool_json_value *object,
+                           const char *key) {
+    return tool_json_number(tool_json_member(object, key));
+}
+
+/* Works as compare_json_number(); PROBLEM tells of a figure that no run can have. */
+static double figure(const struct tool_json_value *object, const char *key,
+                     char problem[200]) {
+    double v = compare_json_number(object, key);
+    if (isnan(v) || (v >= 0 && v <= COMPARE_MOST_FIGURE))
+        return v;
+    snprintf(problem, 200, "its %s is %g, which no run has", key, v);
+    return NAN;
+}
+
+uint64_t compare_json_whole(const struct tool_json_value *object,
+                            const char *key) {
+    double v = compare_json_number(object, key);
+    return v >= 0 && v < 1.8e19 ? (uint64_t)v : 0;
+}
+
+/* The text at KEY, or "". */
+const char *compare_json_text(const struct tool_json_value *object,
+                              const char *key) {
+    const char *s = tool_json_text(tool_json_member(object, key));
+    return s == NULL ? "" : s;
+}
+
+static void copy(char *out, size_t size, const char *text) {
+    snprintf(out, size, "%s", text);
+}
+
+const struct tool_json_value *compare_json_file(const char *path,
+                                                const char *format) {
+    const struct tool_json_value *root = tool_json_read_file(path);
+    if (root != NULL &&
+        strcmp(compare_json_text(root, "format"), format) != 0) {
+        tool_error("%s: it is no '%s'", path, format);
+        tool_json_read_free(root);
+        root = NULL;
+    }
+    return root;
+}
+
+#define RUN_FORMAT "malloc-trace run 1"
 
 /* Bytes that are read of what a child writes: far above a long run's JSON. */
 #define OUTPUT_MAX ((size_t)1 << 30)
@@ -125,21 +175,21 @@ static void put_documents(struct tool_json *j, const struct files *f) {
 }
 
 static bool put(const struct comparison *c, const struct files *f, size_t round,
-                size_t trace, size_t who, const char *why,
+                size_t trace, size_t contestant, const char *why,
                 const struct tool_child_end *end) {
     static struct tool_json j;
     char path[40];
-    const struct contestant *contestant = &c->who.list[who];
+    const struct compare_contestant *entry = &c->contestants.list[contestant];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", f->out);
     if (!tool_json_open(&j, path))
         return false;
     tool_json_begin_object(&j, NULL);
-    tool_json_string(&j, "format", COMPARE_RUN_FORMAT);
-    tool_json_string(&j, "contestant", contestant->name);
-    tool_json_string(&j, "library", contestant->library);
+    tool_json_string(&j, "format", RUN_FORMAT);
+    tool_json_string(&j, "contestant", entry->name);
+    tool_json_string(&j, "library", entry->library);
     tool_json_begin_array(&j, "environment");
-    for (size_t i = 0; i < contestant->envs; i++)
-        tool_json_string(&j, NULL, contestant->env[i]);
+    for (size_t i = 0; i < entry->envs; i++)
+        tool_json_string(&j, NULL, entry->env[i]);
     tool_json_end_array(&j);
     tool_json_string(&j, "trace", c->trace[trace].name);
     tool_json_u64(&j, "trace_number", c->trace[trace].number);
@@ -172,7 +222,7 @@ static bool course_make(struct files *f) {
 /* Round 0 warms up and looks at memory in the course of the run, which later
    rounds do without. */
 static bool run_replay(const struct comparison *c, struct files *f,
-                       size_t round, size_t trace, size_t who,
+                       size_t round, size_t trace, size_t contestant,
                        struct tool_child_end *end) {
     static char replay[PATH_MAX];
     struct words w = {.count = 0};
@@ -203,11 +253,12 @@ static bool run_replay(const struct comparison *c, struct files *f,
                                    .err = f->messages,
                                    .keep = &f->result,
                                    .keep_count = 1};
-    return contestant_run(&c->who.list[who], false, &what, c->limit_ns, end);
+    return compare_contestant_run(&c->contestants.list[contestant], false,
+                                  &what, c->limit_ns, end);
 }
 
 char *compare_run_make(struct comparison *c, size_t round, size_t trace,
-                       size_t who, size_t *size) {
+                       size_t contestant, size_t *size) {
     struct files f;
     struct tool_child_end end;
     char why[480];
@@ -215,9 +266,10 @@ char *compare_run_make(struct comparison *c, size_t round, size_t trace,
     const char *reason = NULL;
     if (c->machine.cpus == 0)
         compare_machine_look(&c->machine);
-    if (!contestant_prepare(&c->who.list[who]))
+    if (!compare_contestant_prepare(&c->contestants.list[contestant]))
         return NULL;
-    bool good = files_make(&f) && run_replay(c, &f, round, trace, who, &end);
+    bool good =
+        files_make(&f) && run_replay(c, &f, round, trace, contestant, &end);
     /* a run that was told to stop has only a part of the figures */
     good = good && !tool_stop_requested();
     if (good) {
@@ -227,12 +279,219 @@ char *compare_run_make(struct comparison *c, size_t round, size_t trace,
             why_not(&end, f.messages, why, sizeof(why));
             reason = why;
         }
-        good = put(c, &f, round, trace, who, reason, &end);
+        good = put(c, &f, round, trace, contestant, reason, &end);
     }
     if (good)
         text = tool_child_text(f.out, OUTPUT_MAX, size);
     files_close(&f);
     return text;
+}
+
+/* --- A run is read ------------------------------------------------------- */
+
+static void take_figures(struct compare_run *run,
+                         const struct tool_json_value *replay,
+                         char problem[200]) {
+    static const char *const key[METRICS] = {
+        [METRIC_TIME] = "cpu_ns_per_op",
+        [METRIC_WALL] = "ns_per_op",
+        [METRIC_P999] = "p999_ns",
+        [METRIC_PEAK_RSS] = "peak_rss_bytes",
+        [METRIC_AVG_RSS] = "avg_rss_bytes",
+        [METRIC_FRAG] = "rss_over_live",
+        [METRIC_FAULTS] = "minor_faults",
+        [METRIC_HUGE] = "huge_bytes",
+    };
+    for (int m = 0; m < METRICS; m++)
+        run->value[m] = figure(replay, key[m], problem);
+    if (tool_json_is_false(tool_json_member(replay, "peak_rss_known")))
+        run->value[METRIC_PEAK_RSS] = NAN;
+    double ops =
+        figure(replay, "ops", problem) - figure(replay, "apart_ops", problem);
+    double own_ns = figure(replay, "replayer_cpu_ns", problem);
+    run->own_ns = ops >= 1 ? own_ns / ops : NAN;
+}
+
+static void take_trace(struct compare_trace *t,
+                       const struct tool_json_value *replay) {
+    if (t->ops != 0)
+        return;
+    t->ops = compare_json_whole(replay, "ops");
+    t->threads = compare_json_whole(replay, "threads");
+}
+
+/* Reads a moment; false: it lacks a figure, or PROBLEM tells of one. */
+static bool moment_of(const struct tool_json_value *at,
+                      struct compare_moment *m, char problem[200]) {
+    m->ns = figure(at, "recorded_ns", problem);
+    m->live_bytes = figure(at, "live_bytes", problem);
+    m->rss_bytes = figure(at, "rss_bytes", problem);
+    return !isnan(m->ns) && !isnan(m->live_bytes) && !isnan(m->rss_bytes);
+}
+
+static void take_course(struct compare_course *course,
+                        const struct tool_json_value *list) {
+    size_t n = tool_json_count(list);
+    char problem[200];
+    if (n == 0 || course->moment != NULL)
+        return;
+    course->moment = calloc(n, sizeof(*course->moment));
+    if (course->moment == NULL)
+        return;
+    for (const struct tool_json_value *v = tool_json_first(list); v != NULL;
+         v = tool_json_next(v))
+        course->count += moment_of(v, &course->moment[course->count], problem);
+    TCM_ASSERT(course->count <= n);
+}
+
+static void take_machine(struct comparison *c,
+                         const struct tool_json_value *m) {
+    struct compare_machine machine = {
+        .cpus = compare_json_whole(m, "cpus"),
+        .memory_bytes = compare_json_whole(m, "memory_bytes")};
+    copy(machine.host, sizeof(machine.host), compare_json_text(m, "host"));
+    copy(machine.processor, sizeof(machine.processor),
+         compare_json_text(m, "processor"));
+    copy(machine.kernel, sizeof(machine.kernel),
+         compare_json_text(m, "kernel"));
+    copy(machine.c_library, sizeof(machine.c_library),
+         compare_json_text(m, "c_library"));
+    copy(machine.huge_pages, sizeof(machine.huge_pages),
+         compare_json_text(m, "huge_pages"));
+    copy(machine.governor, sizeof(machine.governor),
+         compare_json_text(m, "governor"));
+    if (c->machine.cpus == 0)
+        c->machine = machine;
+    else if (!compare_machine_is_alike(&c->machine, &machine))
+        c->unlike++;
+}
+
+/* An allocator that says no has less to do than the others. */
+static bool is_usable(const struct tool_json_value *replay, char why[200]) {
+    double refused = compare_json_number(replay, "failed_allocations");
+    if (!tool_json_is_object(replay))
+        snprintf(why, 200, "it ended the replay before there was a result");
+    else if (refused > 0)
+        snprintf(why, 200, "it refused %.0f of %.0f requests", refused,
+                 compare_json_number(replay, "ops"));
+    return tool_json_is_object(replay) && !(refused > 0);
+}
+
+static const struct tool_json_value *
+latency_of(const struct tool_json_value *replay) {
+    return tool_json_member(tool_json_member(replay, "latency"), "all");
+}
+
+static const struct tool_json_value *
+course_of(const struct tool_json_value *root) {
+    return tool_json_member(tool_json_member(root, "timeline"), "timeline");
+}
+
+/* Tells whether all figures are such as runs have: what is drawn and written of
+   them does not look again. */
+static bool is_sensible(const struct tool_json_value *root, char problem[200]) {
+    const struct tool_json_value *replay = tool_json_member(root, "replay");
+    struct compare_run run;
+    struct compare_moment moment;
+    problem[0] = '\0';
+    take_figures(&run, replay, problem);
+    (void)figure(replay, "failed_allocations", problem);
+    (void)figure(replay, "recorded_cpu_ns", problem);
+    for (int q = 0; q < COMPARE_QUANTILES; q++)
+        (void)figure(latency_of(replay), compare_quantile_key[q], problem);
+    for (const struct tool_json_value *v = tool_json_first(course_of(root));
+         v != NULL; v = tool_json_next(v))
+        (void)moment_of(v, &moment, problem);
+    return problem[0] == '\0';
+}
+
+/* The result of a run, as of compare_result_take; NULL: it is none. */
+static const struct tool_json_value *
+result_of(const struct comparison *c, const char *text, size_t n, size_t round,
+          size_t trace, size_t contestant, char problem[200]) {
+    const struct tool_json_value *root = tool_json_read(text, n, problem);
+    if (root == NULL)
+        return NULL;
+    bool good =
+        strcmp(compare_json_text(root, "format"), RUN_FORMAT) == 0 &&
+        strcmp(compare_json_text(root, "contestant"),
+               c->contestants.list[contestant].name) == 0 &&
+        compare_json_whole(root, "round") == round &&
+        compare_json_whole(root, "trace_number") == c->trace[trace].number;
+    if (!good)
+        snprintf(problem, 200, "it is not the result of this run");
+    if (good && is_sensible(root, problem))
+        return root;
+    tool_json_read_free(root);
+    return NULL;
+}
+
+bool compare_result_is(const struct comparison *c, const char *text, size_t n,
+                       size_t round, size_t trace, size_t contestant,
+                       char problem[200]) {
+    const struct tool_json_value *root =
+        result_of(c, text, n, round, trace, contestant, problem);
+    tool_json_read_free(root);
+    return root != NULL;
+}
+
+/* Quantiles count if a run has all of them. */
+static void take_latency(struct comparison *c, size_t contestant,
+                         const struct tool_json_value *all) {
+    double v[COMPARE_QUANTILES];
+    for (int q = 0; q < COMPARE_QUANTILES; q++) {
+        v[q] = compare_json_number(all, compare_quantile_key[q]);
+        if (isnan(v[q]))
+            return;
+    }
+    for (int q = 0; q < COMPARE_QUANTILES; q++)
+        c->latency[contestant][q] += v[q];
+    c->latencies[contestant]++;
+}
+
+bool compare_result_take(struct comparison *c, const char *text, size_t n,
+                         size_t round, size_t trace, size_t contestant,
+                         char problem[200]) {
+    struct compare_run *run = comparison_run(c, round, trace, contestant);
+    struct compare_contestant *entry = &c->contestants.list[contestant];
+    const struct tool_json_value *root =
+        result_of(c, text, n, round, trace, contestant, problem);
+    if (root == NULL)
+        return false;
+    const struct tool_json_value *replay = tool_json_member(root, "replay");
+    run->there = true;
+    take_machine(c, tool_json_member(root, "machine"));
+    if (!tool_json_is_true(tool_json_member(root, "ok"))) {
+        compare_contestant_failed(entry, compare_json_text(root, "why"));
+        run->failed = true;
+        tool_json_read_free(root);
+        return true;
+    }
+    if (!is_usable(replay, problem)) {
+        compare_contestant_failed(entry, problem);
+        run->failed = true;
+        tool_json_read_free(root);
+        return true;
+    }
+    run->good = round != 0;
+    take_figures(run, replay, problem);
+    take_trace(&c->trace[trace], replay);
+    double recorded = compare_json_number(replay, "recorded_cpu_ns");
+    if (recorded > 0)
+        c->trace[trace].recorded_cpu_ns = recorded;
+    const char *version = compare_json_text(replay, "allocator");
+    if (c->version[contestant][0] == '\0')
+        copy(c->version[contestant], sizeof(c->version[contestant]), version);
+    else if (strncmp(c->version[contestant], version,
+                     sizeof(c->version[contestant]) - 1) != 0)
+        c->other_versions++;
+    if (trace == 0) {
+        if (round != 0)
+            take_latency(c, contestant, latency_of(replay));
+        take_course(&c->course[contestant], course_of(root));
+    }
+    tool_json_read_free(root);
+    return true;
 }
 
 /* --- Who serves malloc --------------------------------------------------- */
@@ -245,7 +504,24 @@ static bool is_same_file(const char *a, const char *b) {
            x.st_ino == y.st_ino;
 }
 
-static bool check(struct contestant *c) {
+/* Reads the answer of `malloc-trace allocator`: whether malloc was taken over,
+   by a wrapper around the C library's or not, the library, and why not. false:
+   TEXT is none. */
+static bool read_answer(const char *text, size_t n, bool *took_over,
+                        bool *wraps, char library[PATH_MAX], char why[256]) {
+    char problem[200];
+    const struct tool_json_value *root = tool_json_read(text, n, problem);
+    if (root == NULL)
+        return false;
+    *took_over = tool_json_is_true(tool_json_member(root, "took_over"));
+    *wraps = tool_json_is_true(tool_json_member(root, "wraps_c_library"));
+    copy(library, PATH_MAX, compare_json_text(root, "library"));
+    copy(why, 256, compare_json_text(root, "why"));
+    tool_json_read_free(root);
+    return library[0] != '\0';
+}
+
+static bool check(struct compare_contestant *c) {
     static char program[PATH_MAX];
     char library[PATH_MAX], why[256], path[40];
     size_t n;
@@ -253,7 +529,7 @@ static bool check(struct contestant *c) {
     struct tool_child_end end;
     int answer = tool_child_scratch("answer"),
         messages = tool_child_scratch("messages");
-    if (answer < 0 || messages < 0 || !contestant_prepare(c) ||
+    if (answer < 0 || messages < 0 || !compare_contestant_prepare(c) ||
         !tool_own_program("malloc-trace-allocator", program))
         return false;
     snprintf(path, sizeof(path), "--json=/proc/self/fd/%d", answer);
@@ -264,20 +540,21 @@ static bool check(struct contestant *c) {
                                    .err = messages,
                                    .keep = &answer,
                                    .keep_count = 1};
-    bool made = contestant_run(c, false, &what, compare_run_limit_ns(0), &end);
+    bool made =
+        compare_contestant_run(c, false, &what, compare_run_limit_ns(0), &end);
     char *text = made ? tool_child_text(answer, OUTPUT_MAX, &n) : NULL;
     if (text != NULL && !tool_stop_requested()) {
-        if (!compare_result_read_allocator(text, n, &took_over, &c->wraps,
-                                           library, why)) {
+        if (!read_answer(text, n, &took_over, &c->wraps, library, why)) {
             why_not(&end, messages, why, sizeof(why));
-            contestant_out(c, "%s", why);
+            compare_contestant_out(c, "%s", why);
         } else if (c->library[0] != '\0' && !is_same_file(library, c->library))
-            contestant_out(c,
-                           "it did not take malloc over: malloc comes from "
-                           "%s",
-                           library);
+            compare_contestant_out(
+                c,
+                "it did not take malloc over: malloc comes from "
+                "%s",
+                library);
         else if (!took_over)
-            contestant_out(c, "it did not take malloc over: %s", why);
+            compare_contestant_out(c, "it did not take malloc over: %s", why);
     }
     free(text);
     close(answer);
@@ -286,16 +563,18 @@ static bool check(struct contestant *c) {
 }
 
 bool compare_run_check_contestants(struct comparison *c) {
-    for (size_t i = 0; i < c->who.count; i++)
-        if (c->who.list[i].why == NULL && !check(&c->who.list[i]))
+    for (size_t i = 0; i < c->contestants.count; i++)
+        if (c->contestants.list[i].why == NULL &&
+            !check(&c->contestants.list[i]))
             return false;
     return true;
 }
 
 /* --- What they do with blocks -------------------------------------------- */
 
-static bool check_blocks(const struct compare_trace *t, struct contestant *who,
-                         uint64_t limit_ns, uint64_t *took_ns) {
+static bool check_blocks(const struct compare_trace *t,
+                         struct compare_contestant *entry, uint64_t limit_ns,
+                         uint64_t *took_ns) {
     char program[PATH_MAX], mode[32], line[300];
     struct tool_child_end end;
     int messages = tool_child_scratch("messages");
@@ -310,15 +589,15 @@ static bool check_blocks(const struct compare_trace *t, struct contestant *who,
                                    .in = TOOL_CHILD_NULL,
                                    .out = TOOL_CHILD_NULL,
                                    .err = messages};
-    bool made = contestant_run(who, false, &what, limit_ns, &end);
+    bool made = compare_contestant_run(entry, false, &what, limit_ns, &end);
     /* A check that cannot be made, for lack of memory, finds no fault. */
     if (made && end.error == 0 && !end.timed_out && WIFEXITED(end.status) &&
         WEXITSTATUS(end.status) == TOOL_ALLOCATOR) {
         first_line(messages, line, sizeof(line));
-        contestant_out(who, "it is at fault: %s", line);
+        compare_contestant_out(entry, "it is at fault: %s", line);
     } else if (made && end.timed_out) {
         tool_child_end_text(&end, line, sizeof(line));
-        contestant_out(who, "it hangs: the replay %s", line);
+        compare_contestant_out(entry, "it hangs: the replay %s", line);
     }
     *took_ns = end.wall_ns;
     close(messages);
@@ -332,12 +611,12 @@ bool compare_run_check_blocks(struct comparison *c) {
             largest = t;
     const struct compare_trace *trace = &c->trace[largest];
     uint64_t took_ns, limit_ns;
-    if (!check_blocks(trace, &c->who.list[c->baseline], 0, &took_ns))
+    if (!check_blocks(trace, &c->contestants.list[c->baseline], 0, &took_ns))
         return false;
     limit_ns = compare_run_limit_ns(took_ns);
-    for (size_t i = 0; i < c->who.count; i++)
-        if (c->who.list[i].why == NULL && i != c->baseline &&
-            !check_blocks(trace, &c->who.list[i], limit_ns, &took_ns))
+    for (size_t i = 0; i < c->contestants.count; i++)
+        if (c->contestants.list[i].why == NULL && i != c->baseline &&
+            !check_blocks(trace, &c->contestants.list[i], limit_ns, &took_ns))
             return false;
     return true;
 }

@@ -7,7 +7,8 @@
 #ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_RUN_H
 #define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_RUN_H
 
-#include "cmd/malloc_trace/compare/comparison.h"
+#include "cmd/malloc_trace/compare/compare_model.h"
+#include "common/json.h"
 
 /*
  * Makes the run and returns its JSON, to be freed, with *SIZE bytes. That the
@@ -15,7 +16,7 @@
  * or a message is out.
  */
 char *compare_run_make(struct comparison *c, size_t round, size_t trace,
-                       size_t who, size_t *size);
+                       size_t contestant, size_t *size);
 
 /* How long a run may take, of which the baseline's takes BASELINE_NS, before it
    is said to hang. */
@@ -29,5 +30,30 @@ bool compare_run_check_contestants(struct comparison *c);
    and takes out those that are at fault. false: a message is out, or
    interrupted. */
 bool compare_run_check_blocks(struct comparison *c);
+
+/*
+ * Takes the run in TEXT, N bytes, as that of ROUND, TRACE and CONTESTANT. false: it is
+ * none, or another one; PROBLEM says why.
+ */
+bool compare_result_take(struct comparison *c, const char *text, size_t n,
+                         size_t round, size_t trace, size_t contestant,
+                         char problem[200]);
+/* Tells whether compare_result_take would take it; C needs no room for it. */
+bool compare_result_is(const struct comparison *c, const char *text, size_t n,
+                       size_t round, size_t trace, size_t contestant,
+                       char problem[200]);
+
+/* Values of the member KEY of OBJECT: a number, or NAN; a whole number below
+   2^64, or 0; a text, or "". */
+double compare_json_number(const struct tool_json_value *object,
+                           const char *key);
+uint64_t compare_json_whole(const struct tool_json_value *object,
+                            const char *key);
+const char *compare_json_text(const struct tool_json_value *object,
+                              const char *key);
+/* Reads the file PATH, whose member "format" is FORMAT. NULL: a message is
+   out. */
+const struct tool_json_value *compare_json_file(const char *path,
+                                                const char *format);
 
 #endif

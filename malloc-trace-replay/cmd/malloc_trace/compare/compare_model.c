@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/malloc_trace/compare/comparison.h"
+#include "cmd/malloc_trace/compare/compare_model.h"
 
 #include "common/collections.h"
 #include "common/main.h"
@@ -45,7 +45,7 @@ static bool no_memory(void) {
 }
 
 bool comparison_make_room(struct comparison *c, size_t rounds) {
-    size_t n = c->who.count, a_round = n * c->traces;
+    size_t n = c->contestants.count, a_round = n * c->traces;
     if (c->version == NULL) {
         c->version = calloc(n, sizeof(*c->version));
         c->latency = calloc(n, sizeof(*c->latency));
@@ -103,7 +103,7 @@ void comparison_free(struct comparison *c) {
         free(c->trace[i].path);
         free(c->trace[i].name);
     }
-    for (size_t i = 0; c->course != NULL && i < c->who.count; i++)
+    for (size_t i = 0; c->course != NULL && i < c->contestants.count; i++)
         free(c->course[i].moment);
     free(c->trace);
     free(c->run);
@@ -112,7 +112,7 @@ void comparison_free(struct comparison *c) {
     free(c->latencies);
     free(c->course);
     free(c->program);
-    contestants_free(&c->who);
+    compare_contestants_free(&c->contestants);
     memset(c, 0, sizeof(*c));
 }
 
@@ -129,7 +129,7 @@ static bool run_is_consistent(const struct compare_run *run, bool warms_up) {
 }
 
 bool comparison_is_consistent(const struct comparison *c) {
-    for (size_t i = 0; i < c->who.count; i++) {
+    for (size_t i = 0; i < c->contestants.count; i++) {
         uint64_t failed = 0;
         for (size_t r = 0; r <= c->rounds; r++)
             for (size_t t = 0; t < c->traces; t++) {
@@ -138,8 +138,8 @@ bool comparison_is_consistent(const struct comparison *c) {
                     return false;
                 failed += run->failed;
             }
-        if (failed > c->who.list[i].failures)
+        if (failed > c->contestants.list[i].failures)
             return false;
     }
-    return c->baseline < c->who.count;
+    return c->baseline < c->contestants.count;
 }

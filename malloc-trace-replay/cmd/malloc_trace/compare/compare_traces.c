@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/malloc_trace/compare/traces.h"
+#include "cmd/malloc_trace/compare/compare_traces.h"
 
 #include "cmd/malloc_trace/compare/compare_run.h"
 #include "common/child.h"
@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-bool traces_make_folder(char folder[PATH_MAX]) {
+bool compare_traces_make_folder(char folder[PATH_MAX]) {
     const char *tmp = tool_file_temporary();
     snprintf(folder, PATH_MAX, "%s/malloc-trace-XXXXXX", tmp);
     if (mkdtemp(folder) != NULL)
@@ -35,7 +35,7 @@ bool traces_make_folder(char folder[PATH_MAX]) {
     return false;
 }
 
-void traces_remove_folder(const char *folder) {
+void compare_traces_remove_folder(const char *folder) {
     char path[2 * PATH_MAX];
     DIR *dir = folder[0] == '\0' ? NULL : opendir(folder);
     struct dirent *entry;
@@ -144,7 +144,8 @@ static void remove_last(struct comparison *c) {
     free(c->trace[c->traces].name);
 }
 
-bool traces_add(struct comparison *c, const char *name, const char *folder) {
+bool compare_traces_add(struct comparison *c, const char *name,
+                        const char *folder) {
     char path[PATH_MAX], real_folder[PATH_MAX], out[2 * PATH_MAX];
     int error;
     bool ready = is_ready(name, path, &error);
@@ -169,7 +170,7 @@ bool traces_add(struct comparison *c, const char *name, const char *folder) {
     return good;
 }
 
-void traces_set_modes(struct comparison *c) {
+void compare_traces_set_modes(struct comparison *c) {
     for (size_t i = 0; i < c->traces; i++)
         c->trace[i].mode = c->threads != NULL        ? c->threads
                            : c->trace[i].threads > 1 ? "real"
@@ -232,8 +233,8 @@ static void keep_large(struct comparison *c) {
     c->traces = kept;
 }
 
-bool traces_record(struct comparison *c, char **command, const char *folder,
-                   int out, int *status) {
+bool compare_traces_record(struct comparison *c, char **command,
+                           const char *folder, int out, int *status) {
     static char program[PATH_MAX];
     char pattern[2 * PATH_MAX], label[PATH_MAX];
     struct tool_child_end end;
@@ -273,7 +274,8 @@ bool traces_record(struct comparison *c, char **command, const char *folder,
     char **names = NULL;
     size_t count = recordings(folder, &names);
     for (size_t i = 0; i < count; i++) {
-        if (good && !tool_stop_requested() && traces_add(c, names[i], folder)) {
+        if (good && !tool_stop_requested() &&
+            compare_traces_add(c, names[i], folder)) {
             struct compare_trace *t = &c->trace[c->traces - 1];
             const char *slash = strrchr(names[i], '/');
             snprintf(label, sizeof(label), "%.*s", (int)(strlen(slash + 1) - 4),

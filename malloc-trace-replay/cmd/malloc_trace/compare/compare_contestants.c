@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/malloc_trace/compare/contestants.h"
+#include "cmd/malloc_trace/compare/compare_contestants.h"
 
 #include "base/check.h"
 #include "base/utf8.h"
@@ -116,7 +116,8 @@ static bool no_memory(void) {
     return false;
 }
 
-size_t contestants_find(const struct contestants *all, const char *name) {
+size_t compare_contestants_find(const struct compare_contestants *all,
+                                const char *name) {
     for (size_t i = 0; i < all->count; i++)
         if (strcmp(all->list[i].name, name) == 0)
             return i;
@@ -128,8 +129,8 @@ static const char *file_name(const char *path) {
     return slash == NULL ? path : slash + 1;
 }
 
-bool contestants_are_alike(const struct contestant *a,
-                           const struct contestant *b) {
+bool compare_contestants_are_alike(const struct compare_contestant *a,
+                                   const struct compare_contestant *b) {
     bool alike = strcmp(file_name(a->library), file_name(b->library)) == 0 &&
                  a->envs == b->envs;
     for (size_t i = 0; alike && i < a->envs; i++)
@@ -137,15 +138,16 @@ bool contestants_are_alike(const struct contestant *a,
     return alike;
 }
 
-bool contestant_is_own(const struct contestant *c) {
+bool compare_contestant_is_own(const struct compare_contestant *c) {
     return c->library[0] != '\0' && is_own(c->library);
 }
 
-const char *contestant_shown(const struct contestant *c) {
+const char *compare_contestant_shown(const struct compare_contestant *c) {
     return tool_text_shown(c->name);
 }
 
-void contestant_out(struct contestant *c, const char *fmt, ...) {
+void compare_contestant_out(struct compare_contestant *c, const char *fmt,
+                            ...) {
     char text[512];
     va_list ap;
     if (c->why != NULL)
@@ -156,12 +158,12 @@ void contestant_out(struct contestant *c, const char *fmt, ...) {
     c->why = strdup(text);
 }
 
-void contestant_failed(struct contestant *c, const char *why) {
+void compare_contestant_failed(struct compare_contestant *c, const char *why) {
     if (c->failures++ == 0)
         c->failure = strdup(why);
 }
 
-static void contestant_free(struct contestant *c) {
+static void contestant_free(struct compare_contestant *c) {
     for (size_t i = 0; i < c->envs; i++)
         free(c->env[i]);
     free(c->env);
@@ -172,7 +174,7 @@ static void contestant_free(struct contestant *c) {
     tool_preload_unlink(c->link);
 }
 
-void contestants_free(struct contestants *all) {
+void compare_contestants_free(struct compare_contestants *all) {
     for (size_t i = 0; i < all->count; i++)
         contestant_free(&all->list[i]);
     free(all->list);
@@ -196,7 +198,7 @@ static size_t name_length(const char *text) {
 }
 
 /* Adds VARIABLE=VALUE, or VALUE to what the variable has. */
-static bool set_variable(struct contestant *c, const char *text,
+static bool set_variable(struct compare_contestant *c, const char *text,
                          size_t length) {
     size_t name = name_length(text);
     for (size_t i = 0; i < c->envs; i++) {
@@ -233,7 +235,7 @@ static size_t setting_length(const char *text) {
     }
 }
 
-static bool set_variables(struct contestant *c, const char *text) {
+static bool set_variables(struct compare_contestant *c, const char *text) {
     while (*text != '\0') {
         size_t n = setting_length(text);
         if (name_length(text) == 0) {
@@ -248,8 +250,8 @@ static bool set_variables(struct contestant *c, const char *text) {
 }
 
 /* A new one at the end, nothing of which is set but its name. */
-static struct contestant *add(struct contestants *all, const char *name,
-                              size_t length) {
+static struct compare_contestant *add(struct compare_contestants *all,
+                                      const char *name, size_t length) {
     /* in JSON it has to come back as it went */
     for (size_t i = 0, n; i < length; i += n) {
         n = tcm_utf8_length((const uint8_t *)name + i, length - i);
@@ -264,7 +266,7 @@ static struct contestant *add(struct contestants *all, const char *name,
         (void)no_memory();
         return NULL;
     }
-    struct contestant *c = &all->list[all->count];
+    struct compare_contestant *c = &all->list[all->count];
     memset(c, 0, sizeof(*c));
     c->name = strndup(name, length);
     if (c->name == NULL) {
@@ -279,34 +281,35 @@ static struct contestant *add(struct contestants *all, const char *name,
         return NULL;
     }
     all->count++;
-    TCM_ASSERT(contestants_find(all, c->name) == all->count - 1);
+    TCM_ASSERT(compare_contestants_find(all, c->name) == all->count - 1);
     return c;
 }
 
-static bool set_library(struct contestant *c, const char *path) {
+static bool set_library(struct compare_contestant *c, const char *path) {
     c->library = strdup(path);
     return c->library != NULL || no_memory();
 }
 
-bool contestants_add_plain(struct contestants *all, const char *name,
-                           const char *library) {
-    struct contestant *c = add(all, name, strlen(name));
+bool compare_contestants_add_plain(struct compare_contestants *all,
+                                   const char *name, const char *library) {
+    struct compare_contestant *c = add(all, name, strlen(name));
     return c != NULL && set_library(c, library);
 }
 
-bool contestant_set(struct contestant *c, const char *setting) {
+bool compare_contestant_set(struct compare_contestant *c, const char *setting) {
     return name_length(setting) != 0 &&
            set_variable(c, setting, strlen(setting));
 }
 
-bool contestants_add(struct contestants *all, const char *text) {
+bool compare_contestants_add(struct compare_contestants *all,
+                             const char *text) {
     char path[PATH_MAX];
     size_t length = strcspn(text, "=,");
     if (length == 0) {
         (void)tool_usage_error("-a '%s': a contestant has a name", text);
         return false;
     }
-    struct contestant *c = add(all, text, length);
+    struct compare_contestant *c = add(all, text, length);
     if (c == NULL)
         return false;
     const char *rest = text + length;
@@ -319,7 +322,7 @@ bool contestants_add(struct contestants *all, const char *text) {
             return false;
         }
         if (there < 0)
-            contestant_out(c, "it is not installed");
+            compare_contestant_out(c, "it is not installed");
         return set_library(c, there < 0 ? c->name : path) &&
                set_variables(c, *rest == ',' ? rest + 1 : rest);
     }
@@ -331,10 +334,10 @@ bool contestants_add(struct contestants *all, const char *text) {
     if (there == 0 && file[0] == '\0') {
         path[0] = '\0';
     } else if (there == 0 && !find_file(file, path)) {
-        contestant_out(c, "there is no library %s", file);
+        compare_contestant_out(c, "there is no library %s", file);
         snprintf(path, sizeof(path), "%s", file);
     } else if (there < 0) {
-        contestant_out(c, "%s is not installed", file);
+        compare_contestant_out(c, "%s is not installed", file);
         snprintf(path, sizeof(path), "%s", file);
     }
     free(file);
@@ -342,22 +345,23 @@ bool contestants_add(struct contestants *all, const char *text) {
            set_variables(c, *rest == ',' ? rest + 1 : rest);
 }
 
-bool contestants_add_known(struct contestants *all) {
+bool compare_contestants_add_known(struct compare_contestants *all) {
     char path[PATH_MAX];
-    if (!contestants_add(all, C_LIBRARY_NAME) ||
-        !contestants_add(all, OWN_NAME))
+    if (!compare_contestants_add(all, C_LIBRARY_NAME) ||
+        !compare_contestants_add(all, OWN_NAME))
         return false;
     for (size_t i = 0; i < TCM_ARRAY_SIZE(known); i++)
         if (find_known(known[i].name, path) > 0 &&
-            !contestants_add(all, known[i].name))
+            !compare_contestants_add(all, known[i].name))
             return false;
     return true;
 }
 
 /* --- Settings ------------------------------------------------------------- */
 
-bool contestants_add_variant(struct contestants *all, size_t from,
-                             const char *setting, size_t length) {
+bool compare_contestants_add_variant(struct compare_contestants *all,
+                                     size_t from, const char *setting,
+                                     size_t length) {
     const char *shown = setting;
     char *name;
     /* the part of GLIBC_TUNABLES that all share says nothing */
@@ -369,13 +373,13 @@ bool contestants_add_variant(struct contestants *all, size_t from,
     if (asprintf(&name, "%s,%.*s", all->list[from].name,
                  (int)(length - (size_t)(shown - setting)), shown) < 0)
         return no_memory();
-    struct contestant *c = add(all, name, strlen(name));
+    struct compare_contestant *c = add(all, name, strlen(name));
     free(name);
     if (c == NULL || !set_library(c, all->list[from].library))
         return false;
-    const struct contestant *old = &all->list[from];
+    const struct compare_contestant *old = &all->list[from];
     if (old->why != NULL)
-        contestant_out(c, "%s", old->why);
+        compare_contestant_out(c, "%s", old->why);
     for (size_t i = 0; i < old->envs; i++)
         if (!set_variable(c, old->env[i], strlen(old->env[i])))
             return false;
@@ -393,7 +397,8 @@ static size_t key_length(const char *value) {
     return 0;
 }
 
-bool contestants_sweep(struct contestants *all, const char *text) {
+bool compare_contestants_sweep(struct compare_contestants *all,
+                               const char *text) {
     size_t name = name_length(text);
     char setting[1024];
     if (name == 0 || text[name + 1] == '\0') {
@@ -413,7 +418,7 @@ bool contestants_sweep(struct contestants *all, const char *text) {
                 (void)tool_usage_error("--sweep: a value is too long");
                 return false;
             }
-            if (!contestants_add_variant(all, i, setting, (size_t)used))
+            if (!compare_contestants_add_variant(all, i, setting, (size_t)used))
                 return false;
             value += n + (value[n] != '\0');
         }
@@ -428,7 +433,7 @@ bool contestants_sweep(struct contestants *all, const char *text) {
 
 /* --- Running under one ---------------------------------------------------- */
 
-bool contestant_prepare(struct contestant *c) {
+bool compare_contestant_prepare(struct compare_contestant *c) {
     if (c->library[0] == '\0' || c->preload[0] != '\0')
         return true;
     snprintf(c->preload, sizeof(c->preload), "%s", c->library);
@@ -436,14 +441,14 @@ bool contestant_prepare(struct contestant *c) {
 }
 
 struct contestant_environment {
-    const struct contestant *of;
+    const struct compare_contestant *of;
     bool keep_preload;
 };
 
 /* In the child. */
 static bool set_environment(void *ctx) {
     const struct contestant_environment *e = ctx;
-    const struct contestant *c = e->of;
+    const struct compare_contestant *c = e->of;
     const char *old = e->keep_preload ? getenv("LD_PRELOAD") : NULL;
     /* A program that is linked with another allocator gets the C library's
        only if that is looked up first. */
@@ -467,9 +472,10 @@ static bool set_environment(void *ctx) {
     return good;
 }
 
-bool contestant_run(const struct contestant *c, bool keep_preload,
-                    const struct tool_child_spec *what, uint64_t limit_ns,
-                    struct tool_child_end *end) {
+bool compare_contestant_run(const struct compare_contestant *c,
+                            bool keep_preload,
+                            const struct tool_child_spec *what,
+                            uint64_t limit_ns, struct tool_child_end *end) {
     struct contestant_environment e = {.of = c, .keep_preload = keep_preload};
     struct tool_child_spec under = *what;
     under.prepare = set_environment;
@@ -477,4 +483,126 @@ bool contestant_run(const struct contestant *c, bool keep_preload,
     under.signals = TOOL_CHILD_STOPS;
     under.dies_with_parent = true;
     return tool_child_run(&under, limit_ns, end);
+}
+
+#define GLIBC    "GLIBC_TUNABLES=glibc.malloc."
+#define JEMALLOC "MALLOC_CONF="
+
+static const struct setting {
+    const char *allocator;
+    const char *setting; /* to which a value is added */
+    const char *values;  /* without the default */
+    const char *meaning;
+} settings[] = {
+    {"glibc", GLIBC "tcache_count=", "0,2,32,127",
+     "blocks of one size that a thread keeps (7)"},
+    {"glibc", GLIBC "tcache_max=", "128,512",
+     "largest block that a thread keeps, in bytes (1032)"},
+    {"glibc", GLIBC "mmap_threshold=", "65536,1048576,33554432",
+     "from this size on blocks are mapped by themselves; a set one stays "
+     "(131072 "
+     "and growing)"},
+    {"glibc", GLIBC "trim_threshold=", "0,16777216,1073741824",
+     "free memory at the heap's top above which it is given back (131072 and "
+     "growing)"},
+    {"glibc", GLIBC "top_pad=", "0,1048576,16777216",
+     "bytes that are taken from the system beyond the need (131072)"},
+    {"glibc", GLIBC "arena_max=", "1,2,4",
+     "heaps that threads share (8 for each processor)"},
+    {"glibc", GLIBC "hugetlb=", "1,2",
+     "1: ask for transparent huge pages; 2: use reserved ones (0)"},
+    {"glibc", GLIBC "mxfast=", "0,64,160",
+     "largest block of the fast bins, in bytes (128)"},
+    {"jemalloc", JEMALLOC "narenas:", "1,2,8",
+     "heaps that threads share (4 for each processor)"},
+    {"jemalloc", JEMALLOC "dirty_decay_ms:", "0,1000,-1",
+     "time until unused pages are given back; -1: never (10000)"},
+    {"jemalloc", JEMALLOC "muzzy_decay_ms:", "10000,-1",
+     "the same of pages that the system may take at need (0)"},
+    {"jemalloc", JEMALLOC "thp:", "always,never",
+     "transparent huge pages (the system's default)"},
+    {"jemalloc", JEMALLOC "tcache_max:", "1024,4096,262144",
+     "largest block that a thread keeps, in bytes (32768)"},
+    {"jemalloc", JEMALLOC "lg_tcache_nslots_mul:", "0,3",
+     "blocks of one size that a thread keeps, as a power of two of those in a "
+     "slab (1)"},
+    {"jemalloc", JEMALLOC "background_thread:", "true",
+     "threads of its own give memory back (false)"},
+    {"jemalloc", JEMALLOC "metadata_thp:", "auto",
+     "huge pages for its own records (disabled)"},
+    {"mimalloc", "MIMALLOC_PURGE_DELAY=", "0,100,-1",
+     "ms until unused pages are given back, from version 2.1 on (10)"},
+    {"mimalloc", "MIMALLOC_RESET_DELAY=", "0,1000",
+     "the same before version 2.1 (100)"},
+    {"mimalloc", "MIMALLOC_PAGE_RESET=", "1",
+     "give back each page when it is free, before version 2.1 (0)"},
+    {"mimalloc", "MIMALLOC_ARENA_EAGER_COMMIT=", "0,1",
+     "take memory of an arena at once, from version 2.1 on (2: if the system "
+     "overcommits)"},
+    {"mimalloc", "MIMALLOC_EAGER_COMMIT=", "0",
+     "take memory of a segment at once, before version 2.1 (1)"},
+    {"mimalloc", "MIMALLOC_EAGER_COMMIT_DELAY=", "0,4",
+     "segments of a thread that are taken bit by bit (1)"},
+    {"mimalloc", "MIMALLOC_ALLOW_LARGE_OS_PAGES=", "1",
+     "huge pages, from version 2.1 on (0)"},
+    {"mimalloc", "MIMALLOC_LARGE_OS_PAGES=", "1",
+     "huge pages, before version 2.1 (0)"},
+    {"gperftools", "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=",
+     "4194304,134217728", "what all threads keep (33554432)"},
+    {"gperftools", "TCMALLOC_RELEASE_RATE=", "0,10",
+     "how fast memory is given back (1)"},
+    {"gperftools", "TCMALLOC_AGGRESSIVE_DECOMMIT=", "1",
+     "give free pages back at once (0)"},
+    {"gperftools", "TCMALLOC_TRANSFER_NUM_OBJ=", "128,512",
+     "blocks that pass between a thread and the heap together (32)"},
+    {"malloc-trace", "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES=",
+     "4194304,134217728", "what all threads keep (33554432)"},
+    {"malloc-trace", "TCMALLOC_RELEASE_RATE=", "0,10",
+     "how fast memory is given back (1)"},
+    {"malloc-trace", "TCMALLOC_AGGRESSIVE_DECOMMIT=", "1",
+     "give free pages back at once (0)"},
+};
+
+bool compare_settings_add(struct compare_contestants *all, const char *name) {
+    char text[256];
+    bool any = false;
+    size_t from = compare_contestants_find(all, name);
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(settings); i++) {
+        const struct setting *s = &settings[i];
+        if (strcmp(s->allocator, name) != 0)
+            continue;
+        if (from == SIZE_MAX) {
+            if (!compare_contestants_add(all, name))
+                return false;
+            from = all->count - 1;
+        }
+        any = true;
+        for (const char *value = s->values; *value != '\0';) {
+            size_t n = strcspn(value, ",");
+            int used = snprintf(text, sizeof(text), "%s%.*s", s->setting,
+                                (int)n, value);
+            if (!compare_contestants_add_variant(all, from, text, (size_t)used))
+                return false;
+            value += n + (value[n] != '\0');
+        }
+    }
+    if (!any)
+        (void)tool_usage_error("--sweep-known: no settings of '%s' are known",
+                               name);
+    return any;
+}
+
+const char *compare_settings_meaning(const char *variable) {
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(settings); i++)
+        if (strncmp(settings[i].setting, variable,
+                    strlen(settings[i].setting)) == 0)
+            return settings[i].meaning;
+    return NULL;
+}
+
+void compare_settings_print(FILE *out) {
+    for (size_t i = 0; i < TCM_ARRAY_SIZE(settings); i++)
+        fprintf(out, "%-13s %s%s\n%-13s     %s\n", settings[i].allocator,
+                settings[i].setting, settings[i].values, "",
+                settings[i].meaning);
 }

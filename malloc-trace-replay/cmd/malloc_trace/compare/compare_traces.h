@@ -5,29 +5,30 @@
  *
  * Threads: one.
  */
-#ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_TRACES_H
-#define TOOL_CMD_MALLOC_TRACE_COMPARE_TRACES_H
+#ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_TRACES_H
+#define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_TRACES_H
 
-#include "cmd/malloc_trace/compare/comparison.h"
+#include "cmd/malloc_trace/compare/compare_model.h"
 
 /* A folder for files of the comparison. false: a message is out. */
-bool traces_make_folder(char folder[PATH_MAX]);
+bool compare_traces_make_folder(char folder[PATH_MAX]);
 /* Removes it with its files. */
-void traces_remove_folder(const char *folder);
+void compare_traces_remove_folder(const char *folder);
 
 /* Adds the trace NAME. A raw one is sorted into FOLDER once, so that each run
    reads what is sorted. False: a message is out. */
-bool traces_add(struct comparison *c, const char *name, const char *folder);
+bool compare_traces_add(struct comparison *c, const char *name,
+                        const char *folder);
 
 /*
  * Records COMMAND, which has this process's descriptors, but OUT for standard
  * output, and adds the traces of the processes that did most of the work.
  * *STATUS: as from wait. false: a message is out.
  */
-bool traces_record(struct comparison *c, char **command, const char *folder,
-                   int out, int *status);
+bool compare_traces_record(struct comparison *c, char **command,
+                           const char *folder, int out, int *status);
 
 /* Sets the mode in which each trace is replayed. */
-void traces_set_modes(struct comparison *c);
+void compare_traces_set_modes(struct comparison *c);
 
 #endif

@@ -7,11 +7,11 @@
  * Invariants: run[] has a place for each run of the rounds 0 to `rounds`.
  * Threads: one.
  */
-#ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARISON_H
-#define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARISON_H
+#ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_MODEL_H
+#define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_MODEL_H
 
 #include "base/check.h"
-#include "cmd/malloc_trace/compare/contestants.h"
+#include "cmd/malloc_trace/compare/compare_contestants.h"
 #include "cmd/malloc_trace/compare/compare_machine.h"
 
 enum compare_metric {
@@ -84,7 +84,7 @@ struct compare_program {
 };
 
 struct comparison {
-    struct contestants who;
+    struct compare_contestants contestants;
     size_t baseline;
     struct compare_trace *trace;
     size_t traces, trace_room;
@@ -99,7 +99,8 @@ struct comparison {
     struct compare_program *program; /* [round * contestants + contestant] */
     double margin;                   /* 0.02: differences below are small */
     double confidence;               /* of all intervals together */
-    double alpha; /* chance that one interval misses, by verdict_settle */
+    double
+        alpha; /* chance that one interval misses, by compare_verdict_prepare */
     const char *threads, *touch, *speed; /* for replay; NULL: default */
     uint64_t seed;
     uint64_t limit_ns; /* of one run; 0: none */
@@ -117,8 +118,9 @@ static inline struct compare_run *comparison_run(const struct comparison *c,
                                                  size_t round, size_t trace,
                                                  size_t contestant) {
     TCM_ASSERT(round <= c->rounds && trace < c->traces &&
-               contestant < c->who.count);
-    return &c->run[(round * c->traces + trace) * c->who.count + contestant];
+               contestant < c->contestants.count);
+    return &c->run[(round * c->traces + trace) * c->contestants.count +
+                   contestant];
 }
 
 /* Contestants and traces are complete. Makes room for ROUNDS; can be called

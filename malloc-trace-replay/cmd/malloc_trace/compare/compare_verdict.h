@@ -12,19 +12,19 @@
  *
  * Threads: any, the comparison is only read.
  */
-#ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_VERDICT_H
-#define TOOL_CMD_MALLOC_TRACE_COMPARE_VERDICT_H
+#ifndef TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_VERDICT_H
+#define TOOL_CMD_MALLOC_TRACE_COMPARE_COMPARE_VERDICT_H
 
-#include "cmd/malloc_trace/compare/comparison.h"
+#include "cmd/malloc_trace/compare/compare_model.h"
 
-enum verdict_kind {
+enum compare_verdict_kind {
     VERDICT_NOT_SHOWN, /* the interval has no difference in it, and too much */
     VERDICT_LESS,      /* it is below 1, not just within the margin */
     VERDICT_MORE,
     VERDICT_NO_WORSE /* it ends below 1 and the margin */
 };
 
-struct verdict {
+struct compare_verdict {
     bool measured;   /* otherwise nothing else is set */
     double typical;  /* the contestant's figure, in the metric's unit */
     double baseline; /* and the baseline's */
@@ -34,7 +34,7 @@ struct verdict {
     double low, high;
     double smallest; /* difference that would have been shown, 0.01: 1 % */
     size_t samples;  /* differences that the interval is made of */
-    enum verdict_kind kind;
+    enum compare_verdict_kind kind;
 };
 
 /* After runs were added, before all that follows: finds the share of the
@@ -42,17 +42,19 @@ struct verdict {
    share of each trace's time, the middle of all its runs, since that of a
    single run is less sure than what it is taken from. false: out of memory, a
    message is out. */
-bool verdict_settle(struct comparison *c);
+bool compare_verdict_prepare(struct comparison *c);
 
 /* Figure of a run, without the replayer's own share; NAN: it has
    nothing. */
-double verdict_figure(const struct comparison *c, size_t round, size_t trace,
-                      size_t who, enum compare_metric m);
+double compare_verdict_figure(const struct comparison *c, size_t round,
+                              size_t trace, size_t contestant,
+                              enum compare_metric m);
 
 /* The middle of the rounds of a trace; NAN: there is none. ROOM for as many as
    there are rounds. */
-double verdict_middle(const struct comparison *c, size_t trace, size_t who,
-                      enum compare_metric m, double *room);
+double compare_verdict_middle(const struct comparison *c, size_t trace,
+                              size_t contestant, enum compare_metric m,
+                              double *room);
 
 /*
  * Share of malloc in the processor time that the program of TRACE would take
@@ -62,26 +64,42 @@ double verdict_middle(const struct comparison *c, size_t trace, size_t who,
  * recorded, or the trace has no recorded time, or less than malloc alone took
  * in the replay, which then is no measure of it.
  */
-double verdict_malloc_percent(const struct comparison *c, size_t trace);
+double compare_verdict_malloc_percent(const struct comparison *c, size_t trace);
 
-/* WHO may be the baseline, whose ratio is 1. false: out of memory, a message is
+/* CONTESTANT may be the baseline, whose ratio is 1. false: out of memory, a message is
    out. */
-bool verdict_of(const struct comparison *c, size_t who, enum compare_metric m,
-                struct verdict *v);
-/* Compares WHO with another contestant than the baseline. */
-bool verdict_between(const struct comparison *c, size_t who, size_t base,
-                     enum compare_metric m, struct verdict *v);
+bool compare_verdict_of(const struct comparison *c, size_t contestant,
+                        enum compare_metric m, struct compare_verdict *v);
+/* Compares CONTESTANT with another contestant than the baseline. */
+bool compare_verdict_between(const struct comparison *c, size_t contestant,
+                             size_t base, enum compare_metric m,
+                             struct compare_verdict *v);
 /* The words for it: "faster", "no worse", ... */
-const char *verdict_text(const struct verdict *v, enum compare_metric m);
+const char *compare_verdict_text(const struct compare_verdict *v,
+                                 enum compare_metric m);
 /* Rounds from which on intervals are known. */
-size_t verdict_least_rounds(const struct comparison *c);
+size_t compare_verdict_least_rounds(const struct comparison *c);
 
 /* The contestants with figures, the one that takes least time first; returns
    how many. ORDER has room for all. */
-size_t verdict_rank(const struct comparison *c, size_t *order);
+size_t compare_verdict_rank(const struct comparison *c, size_t *order);
 
 /* ON[i]: contestant i has figures, and no other one takes both less time and
    less memory at the peak. */
-void verdict_frontier(const struct comparison *c, bool *on);
+void compare_verdict_frontier(const struct comparison *c, bool *on);
+
+struct compare_sheet {
+    struct compare_verdict (*verdict)[METRICS]; /* of each contestant */
+    size_t *order; /* of those with figures, the fastest first */
+    size_t ranked;
+};
+
+/* false: out of memory, a message is out. */
+bool compare_sheet_make(const struct comparison *c, struct compare_sheet *s);
+void compare_sheet_free(struct compare_sheet *s);
+
+/* The one with the least ratio of those shown to be less than the baseline;
+   SIZE_MAX: none is. */
+size_t compare_sheet_best(const struct compare_sheet *s, enum compare_metric m);
 
 #endif

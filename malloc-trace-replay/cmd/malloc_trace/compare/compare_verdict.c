@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "cmd/malloc_trace/compare/verdict.h"
+#include "cmd/malloc_trace/compare/compare_verdict.h"
 
 #include "base/check.h"
 #include "common/main.h"
@@ -11,9 +11,10 @@
 
 /* --- Figures -------------------------------------------------------------- */
 
-double verdict_figure(const struct comparison *c, size_t round, size_t trace,
-                      size_t who, enum compare_metric m) {
-    const struct compare_run *run = comparison_run(c, round, trace, who);
+double compare_verdict_figure(const struct comparison *c, size_t round,
+                              size_t trace, size_t contestant,
+                              enum compare_metric m) {
+    const struct compare_run *run = comparison_run(c, round, trace, contestant);
     if (!run->good || isnan(run->value[m]))
         return NAN;
     return run->value[m] - (m == METRIC_TIME ? c->trace[trace].own_ns : 0);
@@ -21,17 +22,18 @@ double verdict_figure(const struct comparison *c, size_t round, size_t trace,
 
 /* Figure as a side of a ratio: never 0. */
 static double figure_of(const struct comparison *c, size_t round, size_t trace,
-                        size_t who, enum compare_metric m) {
-    double v = verdict_figure(c, round, trace, who, m);
+                        size_t contestant, enum compare_metric m) {
+    double v = compare_verdict_figure(c, round, trace, contestant, m);
     return isnan(v) || v > compare_metric[m].least ? v
                                                    : compare_metric[m].least;
 }
 
-double verdict_middle(const struct comparison *c, size_t trace, size_t who,
-                      enum compare_metric m, double *room) {
+double compare_verdict_middle(const struct comparison *c, size_t trace,
+                              size_t contestant, enum compare_metric m,
+                              double *room) {
     size_t n = 0;
     for (size_t r = 1; r <= c->rounds; r++) {
-        double v = verdict_figure(c, r, trace, who, m);
+        double v = compare_verdict_figure(c, r, trace, contestant, m);
         if (!isnan(v))
             room[n++] = v;
     }
@@ -41,14 +43,15 @@ double verdict_middle(const struct comparison *c, size_t trace, size_t who,
 /* The contestant that programs are recorded under; SIZE_MAX: none. Its name may
    be any, and on a machine that merges its path leads nowhere. */
 static size_t recording_library(const struct comparison *c) {
-    for (size_t i = 0; i < c->who.count; i++)
-        if (c->who.list[i].envs == 0 &&
+    for (size_t i = 0; i < c->contestants.count; i++)
+        if (c->contestants.list[i].envs == 0 &&
             strstr(c->version[i], "(malloc-trace ") != NULL)
             return i;
     return SIZE_MAX;
 }
 
-double verdict_malloc_percent(const struct comparison *c, size_t trace) {
+double compare_verdict_malloc_percent(const struct comparison *c,
+                                      size_t trace) {
     const struct compare_trace *t = &c->trace[trace];
     size_t library = recording_library(c);
     if (library == SIZE_MAX || isnan(t->recorded_cpu_ns))
@@ -57,9 +60,10 @@ double verdict_malloc_percent(const struct comparison *c, size_t trace) {
     if (room == NULL)
         return NAN;
     double ops = (double)t->ops;
-    double there = verdict_middle(c, trace, library, METRIC_TIME, room) * ops;
+    double there =
+        compare_verdict_middle(c, trace, library, METRIC_TIME, room) * ops;
     double here =
-        verdict_middle(c, trace, c->baseline, METRIC_TIME, room) * ops;
+        compare_verdict_middle(c, trace, c->baseline, METRIC_TIME, room) * ops;
     free(room);
     double rest = t->recorded_cpu_ns - there;
     return rest > 0 && here > 0 ? 100 * here / (rest + here) : NAN;
@@ -69,7 +73,8 @@ static size_t measured_metrics(const struct comparison *c) {
     size_t count = 0;
     for (int m = 0; m < METRICS; m++) {
         bool any = false;
-        for (size_t i = 0; i < (c->rounds + 1) * c->traces * c->who.count; i++)
+        for (size_t i = 0;
+             i < (c->rounds + 1) * c->traces * c->contestants.count; i++)
             any = any || (c->run[i].good && !isnan(c->run[i].value[m]));
         count += any;
     }
@@ -79,14 +84,14 @@ static size_t measured_metrics(const struct comparison *c) {
 /* The contestants that are held against the baseline. */
 static double others_of(const struct comparison *c) {
     size_t others = 0;
-    for (size_t i = 0; i < c->who.count; i++)
-        others += i != c->baseline && c->who.list[i].why == NULL;
+    for (size_t i = 0; i < c->contestants.count; i++)
+        others += i != c->baseline && c->contestants.list[i].why == NULL;
     return others == 0 ? 1 : (double)others;
 }
 
-bool verdict_settle(struct comparison *c) {
+bool compare_verdict_prepare(struct comparison *c) {
     TCM_ASSERT_SLOW(comparison_is_consistent(c));
-    double *own = malloc((c->rounds * c->who.count + 1) * sizeof(*own));
+    double *own = malloc((c->rounds * c->contestants.count + 1) * sizeof(*own));
     if (own == NULL) {
         tool_error("out of memory");
         return false;
@@ -94,12 +99,12 @@ bool verdict_settle(struct comparison *c) {
     for (size_t t = 0; t < c->traces; t++) {
         size_t n = 0;
         for (size_t r = 1; r <= c->rounds; r++)
-            for (size_t i = 0; i < c->who.count; i++) {
+            for (size_t i = 0; i < c->contestants.count; i++) {
                 const struct compare_run *run = comparison_run(c, r, t, i);
                 if (run->good && !isnan(run->own_ns))
                     own[n++] = run->own_ns;
             }
-        TCM_ASSERT(n <= c->rounds * c->who.count);
+        TCM_ASSERT(n <= c->rounds * c->contestants.count);
         c->trace[t].own_ns = n == 0 ? 0 : interval_median(own, n);
     }
     free(own);
@@ -108,7 +113,7 @@ bool verdict_settle(struct comparison *c) {
     return true;
 }
 
-size_t verdict_least_rounds(const struct comparison *c) {
+size_t compare_verdict_least_rounds(const struct comparison *c) {
     return interval_least((1 - c->confidence) / others_of(c) / METRICS);
 }
 
@@ -122,8 +127,8 @@ struct pairs {
     bool *counts; /* traces that have some */
 };
 
-static bool pairs_make(const struct comparison *c, size_t who, size_t base,
-                       enum compare_metric m, struct pairs *p) {
+static bool pairs_make(const struct comparison *c, size_t contestant,
+                       size_t base, enum compare_metric m, struct pairs *p) {
     size_t n = c->traces * c->rounds;
     size_t room = c->traces > c->rounds ? c->traces : c->rounds;
     p->difference = malloc((3 * n + c->traces + room + 1) * sizeof(double));
@@ -140,7 +145,7 @@ static bool pairs_make(const struct comparison *c, size_t who, size_t base,
     for (size_t t = 0; t < c->traces; t++) {
         for (size_t r = 1; r <= c->rounds; r++) {
             size_t i = t * c->rounds + r - 1;
-            double x = figure_of(c, r, t, who, m);
+            double x = figure_of(c, r, t, contestant, m);
             double y = figure_of(c, r, t, base, m);
             p->figure[i] = x;
             p->figure[n + i] = y;
@@ -207,7 +212,8 @@ static size_t by_trace(const struct comparison *c, struct pairs *p) {
 
 /* --- The verdict ---------------------------------------------------------- */
 
-static enum verdict_kind kind_of(const struct verdict *v, double margin) {
+static enum compare_verdict_kind kind_of(const struct compare_verdict *v,
+                                         double margin) {
     if (!v->has_interval)
         return VERDICT_NOT_SHOWN;
     if (v->low > 1 && v->high > 1 + margin)
@@ -217,16 +223,17 @@ static enum verdict_kind kind_of(const struct verdict *v, double margin) {
     return v->high <= 1 + margin ? VERDICT_NO_WORSE : VERDICT_NOT_SHOWN;
 }
 
-bool verdict_of(const struct comparison *c, size_t who, enum compare_metric m,
-                struct verdict *v) {
-    return verdict_between(c, who, c->baseline, m, v);
+bool compare_verdict_of(const struct comparison *c, size_t contestant,
+                        enum compare_metric m, struct compare_verdict *v) {
+    return compare_verdict_between(c, contestant, c->baseline, m, v);
 }
 
-bool verdict_between(const struct comparison *c, size_t who, size_t base,
-                     enum compare_metric m, struct verdict *v) {
+bool compare_verdict_between(const struct comparison *c, size_t contestant,
+                             size_t base, enum compare_metric m,
+                             struct compare_verdict *v) {
     struct pairs p;
-    *v = (struct verdict){0};
-    if (!pairs_make(c, who, base, m, &p))
+    *v = (struct compare_verdict){0};
+    if (!pairs_make(c, contestant, base, m, &p))
         return false;
     size_t cells = c->traces * c->rounds;
     size_t n = by_round(c, &p);
@@ -259,13 +266,14 @@ bool verdict_between(const struct comparison *c, size_t who, size_t base,
     v->of_none = v->baseline <= compare_metric[m].least &&
                  v->typical > compare_metric[m].least;
     v->kind = kind_of(v, c->margin);
-    TCM_ASSERT(who != base || v->kind == VERDICT_NO_WORSE ||
+    TCM_ASSERT(contestant != base || v->kind == VERDICT_NO_WORSE ||
                v->kind == VERDICT_NOT_SHOWN);
     pairs_free(&p);
     return true;
 }
 
-const char *verdict_text(const struct verdict *v, enum compare_metric m) {
+const char *compare_verdict_text(const struct compare_verdict *v,
+                                 enum compare_metric m) {
     switch (v->kind) {
     case VERDICT_LESS:
         return compare_metric[m].less;
@@ -282,7 +290,7 @@ const char *verdict_text(const struct verdict *v, enum compare_metric m) {
 /* --- Ranks ---------------------------------------------------------------- */
 
 struct rank {
-    size_t who;
+    size_t contestant;
     double ratio;
 };
 
@@ -290,27 +298,27 @@ static int rank_compare(const void *a, const void *b) {
     const struct rank *x = a, *y = b;
     if (x->ratio != y->ratio)
         return x->ratio < y->ratio ? -1 : 1;
-    return x->who < y->who ? -1 : x->who > y->who;
+    return x->contestant < y->contestant ? -1 : x->contestant > y->contestant;
 }
 
-size_t verdict_rank(const struct comparison *c, size_t *order) {
+size_t compare_verdict_rank(const struct comparison *c, size_t *order) {
     size_t n = 0;
-    struct rank *rank = calloc(c->who.count, sizeof(*rank));
+    struct rank *rank = calloc(c->contestants.count, sizeof(*rank));
     if (rank == NULL) {
         tool_error("out of memory");
         return 0;
     }
-    for (size_t i = 0; i < c->who.count; i++) {
-        struct verdict v;
-        if (!verdict_of(c, i, METRIC_TIME, &v) || !v.measured)
+    for (size_t i = 0; i < c->contestants.count; i++) {
+        struct compare_verdict v;
+        if (!compare_verdict_of(c, i, METRIC_TIME, &v) || !v.measured)
             continue;
-        rank[n].who = i;
+        rank[n].contestant = i;
         rank[n++].ratio = v.ratio;
     }
     qsort(rank, n, sizeof(*rank), rank_compare);
     for (size_t i = 0; i < n; i++) {
         TCM_ASSERT(i == 0 || rank[i - 1].ratio <= rank[i].ratio);
-        order[i] = rank[i].who;
+        order[i] = rank[i].contestant;
     }
     free(rank);
     return n;
@@ -323,15 +331,15 @@ static bool any_on(const bool *on, size_t n) {
     return false;
 }
 
-void verdict_frontier(const struct comparison *c, bool *on) {
-    size_t n = c->who.count;
+void compare_verdict_frontier(const struct comparison *c, bool *on) {
+    size_t n = c->contestants.count;
     double *ratio = calloc(2 * n, sizeof(*ratio));
     for (size_t i = 0; i < n; i++) {
-        struct verdict time, memory;
-        on[i] = ratio != NULL && verdict_of(c, i, METRIC_TIME, &time) &&
-                verdict_of(c, i, METRIC_PEAK_RSS, &memory) && time.measured &&
-                memory.measured;
-        on[i] = on[i] && !c->who.list[i].rests;
+        struct compare_verdict time, memory;
+        on[i] = ratio != NULL && compare_verdict_of(c, i, METRIC_TIME, &time) &&
+                compare_verdict_of(c, i, METRIC_PEAK_RSS, &memory) &&
+                time.measured && memory.measured;
+        on[i] = on[i] && !c->contestants.list[i].rests;
         if (on[i]) {
             ratio[2 * i] = time.ratio;
             ratio[2 * i + 1] = memory.ratio;
@@ -344,4 +352,40 @@ void verdict_frontier(const struct comparison *c, bool *on) {
                     ratio[2 * k + 1] >= ratio[2 * i + 1];
     TCM_ASSERT(ratio == NULL || any_on(on, n) == some);
     free(ratio);
+}
+
+void compare_sheet_free(struct compare_sheet *s) {
+    free(s->verdict);
+    free(s->order);
+}
+
+bool compare_sheet_make(const struct comparison *c, struct compare_sheet *s) {
+    s->verdict = calloc(c->contestants.count, sizeof(*s->verdict));
+    s->order = calloc(c->contestants.count, sizeof(*s->order));
+    if (s->verdict == NULL || s->order == NULL) {
+        compare_sheet_free(s);
+        tool_error("out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < c->contestants.count; i++)
+        for (int m = 0; m < METRICS; m++)
+            if (!compare_verdict_of(c, i, (enum compare_metric)m,
+                                    &s->verdict[i][m])) {
+                compare_sheet_free(s);
+                return false;
+            }
+    s->ranked = compare_verdict_rank(c, s->order);
+    return true;
+}
+
+size_t compare_sheet_best(const struct compare_sheet *s,
+                          enum compare_metric m) {
+    size_t best = SIZE_MAX;
+    for (size_t k = 0; k < s->ranked; k++) {
+        const struct compare_verdict *v = &s->verdict[s->order[k]][m];
+        if (v->measured && v->kind == VERDICT_LESS &&
+            (best == SIZE_MAX || v->ratio < s->verdict[best][m].ratio))
+            best = s->order[k];
+    }
+    return best;
 }
